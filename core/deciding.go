@@ -1,0 +1,121 @@
+package core
+
+import "time"
+
+// deciding is one Take of a MemoryStore, while it holds the locks of the shards concerned.
+type deciding struct {
+	store    *MemoryStore
+	held     uint64
+	meters   []meter
+	now      int64
+	twins    bool // some meters share a state
+	admitted bool
+}
+
+// addTwins adds up what the meters of one state ask for, apart from peeks, and apart for dry runs, which must not make
+// others fail. It reports whether any two share a state.
+func addTwins(meters []meter) (twins bool) {
+	for i := 1; i < len(meters); i++ {
+		for j := range meters[:i] {
+			a, b := &meters[i], &meters[j]
+			if a.id != b.id || kindOf(a.limit) != kindOf(b.limit) {
+				continue
+			}
+			twins = true
+			if a.dryRun == b.dryRun && !a.peek && !b.peek {
+				a.asked = min(a.asked+b.cost, maxExact)
+				b.asked = min(b.asked+a.cost, maxExact)
+			}
+		}
+	}
+	return twins
+}
+
+// decide decides all meters, charges none unless every enforced one admits its cost, and then charges the dry runs that
+// fit as well.
+func (d *deciding) decide() {
+	d.admitted = true
+	for i := range d.meters {
+		t := &d.meters[i]
+		t.open(d.now)
+		if !t.dryRun {
+			t.decide(d.now)
+			d.admitted = d.admitted && t.retry == 0
+		}
+	}
+	d.charge(false)
+	for i := range d.meters {
+		if t := &d.meters[i]; t.dryRun {
+			d.reopen(t)
+			t.decide(d.now)
+		}
+	}
+	d.charge(true)
+}
+
+// reopen loads a state again that a twin may have changed.
+func (d *deciding) reopen(t *meter) {
+	if d.twins {
+		t.open(d.now)
+	}
+}
+
+// charge charges the dry runs or the others. A claim is charged if all its limits admit its cost.
+func (d *deciding) charge(dryRun bool) {
+	for i := 0; d.admitted && i < len(d.meters); {
+		fits := true
+		end := i
+		for ; end < len(d.meters) && d.meters[end].claim == d.meters[i].claim; end++ {
+			fits = fits && d.meters[end].retry == 0
+		}
+		for ; i < end; i++ {
+			if t := &d.meters[i]; fits && t.dryRun == dryRun && !t.peek {
+				d.reopen(t)
+				d.settleIn(t)
+				t.charge(d.now)
+			}
+		}
+	}
+}
+
+// settleIn gives t a record to keep its state in: that of its pair, or the one it shares in a full store. A pair takes
+// along what it shared until now.
+func (d *deciding) settleIn(t *meter) {
+	if t.record != nil && t.record.id == t.id {
+		return
+	}
+	kind := kindOf(t.limit)
+	if t.shard.has(t.id) {
+		t.record = t.shard.insert(t.id, kind)
+	} else if d.store.room(d.now, d.held, d.meters) {
+		d.store.pairs.Add(1 - t.shard.sweep(d.now, sweepSome, d.meters))
+		t.record = t.shard.insert(t.id, kind)
+	} else {
+		if t.record == nil {
+			t.record = t.shard.insert(t.common, kind)
+			t.shard.common++
+		}
+		return
+	}
+	t.queue = t.queue.clone(&t.shard.entries)
+}
+
+// report appends a result per meter.
+func (d *deciding) report(claims []Claim, dst []Result) []Result {
+	for i := range d.meters {
+		t := &d.meters[i]
+		d.reopen(t)
+		u := t.report(d.now)
+		dst = append(dst, Result{
+			Rule:        ruleName(claims[t.claim].Rule),
+			Limit:       *t.limit,
+			Allowed:     t.retry == 0,
+			Remaining:   int(u.remaining),
+			RetryAfter:  t.retry,
+			RefillAfter: time.Duration(u.refill) * time.Microsecond,
+			ResetAfter:  time.Duration(u.reset) * time.Microsecond,
+			DryRun:      t.dryRun,
+		})
+	}
+	return dst
+}

@@ -1,0 +1,117 @@
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Never is the RetryAfter of a cost that can never be admitted.
+const Never time.Duration = -1
+
+// A Result is what one limit says of one claim.
+type Result struct {
+	Rule        string
+	Limit       Limit
+	Allowed     bool          // whether this limit, by itself, admits the cost; it says so even if another limit denied the request
+	Remaining   int           // after the decision; never negative; unchanged by a denied request
+	RetryAfter  time.Duration // denied: waiting this long makes the same cost fit; Never if it cannot; 0 if allowed
+	RefillAfter time.Duration // until at least Remaining+1 is available; 0 when nothing is missing
+	ResetAfter  time.Duration // until the whole capacity is available; 0 when nothing is missing
+	DryRun      bool
+}
+
+// A Decision says whether a request is admitted, and why.
+type Decision struct {
+	Allowed  bool
+	At       time.Time // the store's clock when it decided; zero if no rule applied
+	Results  []Result  // one per claim and limit, in rule order
+	Degraded error     // the store failure that was tolerated, if any
+
+	charges []*charge // who decided, and what Refund gives back
+}
+
+// Tightest returns the enforced result that constrains most, the one that headers show: a denied one before an allowed
+// one, Never before the longest RetryAfter, else the one with the least share of its capacity remaining. Ties go to the
+// first. It reports false if d has no enforced result.
+func (d Decision) Tightest() (Result, bool) {
+	best := -1
+	for i := range d.Results {
+		if !d.Results[i].DryRun && (best < 0 || tighter(&d.Results[i], &d.Results[best])) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return Result{}, false
+	}
+	return d.Results[best], true
+}
+
+// tighter reports whether a constrains more than b.
+func tighter(a, b *Result) bool {
+	switch {
+	case a.Allowed != b.Allowed:
+		return b.Allowed
+	case !a.Allowed:
+		return b.RetryAfter != Never && (a.RetryAfter == Never || a.RetryAfter > b.RetryAfter)
+	default:
+		return int64(a.Remaining)*int64(b.Limit.Capacity()) < int64(b.Remaining)*int64(a.Limit.Capacity())
+	}
+}
+
+type contextKey struct{}
+
+// carried is what a context holds: the decision of one limiter, and those of the limiters before it.
+type carried struct {
+	own    Decision
+	all    Decision
+	before *carried
+}
+
+// NewContext returns a context that carries d. If ctx carries the decision of another limiter, the results of both are
+// joined: the request is allowed if both allow it, and At is the instant of the tighter of the two.
+func NewContext(ctx context.Context, d Decision) context.Context {
+	before, _ := ctx.Value(contextKey{}).(*carried)
+	c := &carried{own: d, all: d, before: before}
+	if before != nil {
+		if len(d.charges) == 1 && before.find(d.charges[0].limiter) != nil {
+			return ctx
+		}
+		c.all = join(before.all, d)
+	}
+	return context.WithValue(ctx, contextKey{}, c)
+}
+
+// FromContext returns the decision that ctx carries: that of the limiter, or of all limiters, that guard the request.
+func FromContext(ctx context.Context) (Decision, bool) {
+	c, ok := ctx.Value(contextKey{}).(*carried)
+	if !ok {
+		return Decision{}, false
+	}
+	return c.all, true
+}
+
+// find returns the decision that l made, or nil.
+func (c *carried) find(l *Limiter) *Decision {
+	for ; c != nil; c = c.before {
+		if len(c.own.charges) == 1 && c.own.charges[0].limiter == l {
+			return &c.own
+		}
+	}
+	return nil
+}
+
+func join(a, b Decision) Decision {
+	at := a.At
+	if t, ok := b.Tightest(); ok {
+		if u, ok := a.Tightest(); !ok || tighter(&t, &u) {
+			at = b.At
+		}
+	}
+	joined := Decision{Allowed: a.Allowed && b.Allowed, At: at, Degraded: a.Degraded}
+	joined.Results = append(append(joined.Results, a.Results...), b.Results...)
+	if joined.Degraded == nil {
+		joined.Degraded = b.Degraded
+	}
+	joined.charges = append(append(joined.charges, a.charges...), b.charges...)
+	return joined
+}

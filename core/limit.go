@@ -1,0 +1,157 @@
+package core
+
+import (
+	"fmt"
+	"time"
+)
+
+// The bounds of a Limit. Within them no arithmetic in this module overflows.
+const (
+	minPeriod     = time.Millisecond
+	maxPeriod     = 10 * 365 * 24 * time.Hour
+	maxRate       = 1_000_000_000
+	maxLogRate    = 10_000
+	minBuckets    = 2
+	maxBuckets    = 3600
+	bucketsIfZero = 10
+)
+
+// A Limit is a rate, the burst it tolerates and the algorithm that measures it.
+type Limit struct {
+	Rate      int           // requests admitted per Period; 0 denies everything
+	Period    time.Duration // 1ms to 10 years of 365 days, whole microseconds
+	Burst     int           // TokenBucket only: requests admitted at once; 0 means Rate
+	Algorithm Algorithm     // zero value: TokenBucket
+	Buckets   int           // SlidingWindow only: sub-buckets per Period, 2 to 3600; 0 means 10
+}
+
+// An Algorithm measures a rate. It bounds what is admitted in some span of time.
+type Algorithm uint8
+
+const (
+	// TokenBucket admits at most Capacity + Rate·t/Period in any span t. It is also known as the leaky bucket as a
+	// meter and, in ATM Forum TM 4.0, as the Generic Cell Rate Algorithm (GCRA). It remembers three numbers.
+	TokenBucket Algorithm = iota
+
+	// FixedWindow admits at most Rate per window; windows are multiples of Period since the Unix epoch. A client that
+	// waits for the turn of a window can have 2·Rate admitted around it. It remembers two numbers.
+	FixedWindow
+
+	// SlidingWindow counts in Buckets sub-buckets of the period and admits at most Rate in any span of length Period.
+	// A request counts up to one sub-bucket longer than Period. It remembers two numbers per sub-bucket in use.
+	SlidingWindow
+
+	// SlidingLog remembers when each request was admitted: at most Rate in any span of length Period, exactly.
+	// Its memory grows with Rate, which must not exceed 10,000.
+	SlidingLog
+
+	algorithms // how many there are
+)
+
+var algorithmNames = [algorithms]string{"token-bucket", "fixed-window", "sliding-window", "sliding-log"}
+
+// String returns the algorithm's name in the notation of ParseLimits, such as "sliding-log".
+func (a Algorithm) String() string {
+	if a < algorithms {
+		return algorithmNames[a]
+	}
+	return fmt.Sprintf("algorithm(%d)", uint8(a))
+}
+
+// Every returns a token bucket of n requests per period.
+func Every(n int, period time.Duration) Limit { return Limit{Rate: n, Period: period} }
+
+// PerSecond returns a token bucket of n requests per second.
+func PerSecond(n int) Limit { return Every(n, time.Second) }
+
+// PerMinute returns a token bucket of n requests per minute.
+func PerMinute(n int) Limit { return Every(n, time.Minute) }
+
+// PerHour returns a token bucket of n requests per hour.
+func PerHour(n int) Limit { return Every(n, time.Hour) }
+
+// PerDay returns a token bucket of n requests per 24 hours.
+func PerDay(n int) Limit { return Every(n, 24*time.Hour) }
+
+// WithBurst returns l with another burst. Only a TokenBucket has one.
+func (l Limit) WithBurst(n int) Limit {
+	l.Burst = n
+	return l
+}
+
+// Using returns l measured by another algorithm.
+func (l Limit) Using(a Algorithm) Limit {
+	l.Algorithm = a
+	return l
+}
+
+// By returns a rule named "default" with this one limit for each key.
+func (l Limit) By(key KeyFunc) Rule { return Rule{Key: key, Limits: []Limit{l}} }
+
+// Capacity returns the largest cost that can ever be admitted at once: Burst or, without one, Rate.
+func (l Limit) Capacity() int {
+	if l.Burst > 0 && l.Rate > 0 {
+		return l.Burst
+	}
+	return l.Rate
+}
+
+// Width returns how long a sub-bucket of a SlidingWindow is: Period / Buckets, rounded up to whole microseconds.
+func (l Limit) Width() time.Duration {
+	n := int64(l.Buckets)
+	if n == 0 {
+		n = bucketsIfZero
+	}
+	return time.Duration(ceilDiv(l.Period.Microseconds(), n)) * time.Microsecond
+}
+
+// Validate returns an error that wraps ErrInvalid and names the field and its value if l cannot be enforced.
+// Limits in the rules of New are validated there, and those that a tier returns at each request; a Store calls it for
+// claims that did not pass through a Limiter.
+func (l Limit) Validate() error {
+	switch {
+	case l.Rate < 0 || l.Rate > maxRate:
+		return invalid("rate must be between 0 and %d, got %d", maxRate, l.Rate)
+	case l.Period < minPeriod:
+		return invalid("period must be at least %v, got %v", minPeriod, l.Period)
+	case l.Period > maxPeriod:
+		return invalid("period must be at most 10 years of 365 days, got %v", l.Period)
+	case l.Period%time.Microsecond != 0:
+		return invalid("period must be whole microseconds, got %v", l.Period)
+	case l.Algorithm >= algorithms:
+		return invalid("there is no algorithm %d", uint8(l.Algorithm))
+	case l.Burst < 0 || l.Burst > maxRate:
+		return invalid("burst must be between 0 and %d, got %d", maxRate, l.Burst)
+	case l.Burst != 0 && l.Algorithm != TokenBucket:
+		return invalid("burst must be 0 for a %v, which has none, got %d", l.Algorithm, l.Burst)
+	case l.Buckets != 0 && l.Algorithm != SlidingWindow:
+		return invalid("buckets must be 0 for a %v, which has none, got %d", l.Algorithm, l.Buckets)
+	case l.Buckets != 0 && (l.Buckets < minBuckets || l.Buckets > maxBuckets):
+		return invalid("buckets must be between %d and %d, got %d", minBuckets, maxBuckets, l.Buckets)
+	case l.Algorithm == SlidingLog && l.Rate > maxLogRate:
+		return invalid("rate of a sliding-log must be at most %d, got %d", maxLogRate, l.Rate)
+	case l.Algorithm == TokenBucket && !fitsTokenBucket(l):
+		return invalid("capacity %d over period %v would overflow", l.Capacity(), l.Period)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// validateLimits checks limits one by one and together. Two limits of one rule that share algorithm and period would
+// share their state.
+func validateLimits(limits []Limit) error {
+	for i, l := range limits {
+		if err := l.Validate(); err != nil {
+			return fmt.Errorf("limit %d: %w", i+1, err)
+		}
+		for j, other := range limits[:i] {
+			if other.Algorithm == l.Algorithm && other.Period == l.Period {
+				return invalid("limits %d and %d are both a %v of %v", j+1, i+1, l.Algorithm, l.Period)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// A Limiter holds the rules that guard some requests. It is safe for concurrent use.
+type Limiter struct {
+	rules     []Rule
+	byName    map[string]*Rule
+	store     Store
+	fallback  Store
+	skip      func(*http.Request) bool
+	observers []Observer
+	timeout   time.Duration
+}
+
+// New returns a limiter with these rules. Its error joins all mistakes in rules and opts; each wraps ErrInvalid.
+// The rules are copied.
+func New(rules []Rule, opts ...Option) (*Limiter, error) {
+	l := &Limiter{timeout: defaultTimeout, fallback: new(MemoryStore)}
+	var errs []error
+	for _, opt := range opts {
+		if opt == nil {
+			errs = append(errs, invalid("option is nil"))
+			continue
+		}
+		errs = append(errs, opt(l))
+	}
+	if l.store == nil {
+		l.store = new(MemoryStore)
+	}
+	for _, s := range []Store{l.store, l.fallback} {
+		if m, ok := s.(*MemoryStore); ok && m.MaxKeys < 0 {
+			errs = append(errs, invalid("MaxKeys must not be negative, got %d", m.MaxKeys))
+		}
+	}
+	errs = append(errs, l.addRules(rules)...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Must returns l, or panics if err is not nil. It wraps New for limiters whose rules are constants of the program.
+func Must(l *Limiter, err error) *Limiter {
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+func (l *Limiter) addRules(rules []Rule) (errs []error) {
+	if len(rules) == 0 {
+		return []error{invalid("a limiter needs at least one rule")}
+	}
+	l.rules = make([]Rule, len(rules))
+	l.byName = make(map[string]*Rule, len(rules))
+	for i, r := range rules {
+		r.Name = ruleName(r.Name)
+		r.Limits = append([]Limit(nil), r.Limits...)
+		if l.byName[r.Name] != nil {
+			errs = append(errs, invalid("rule %q: name is not unique", r.Name))
+		}
+		for _, err := range r.mistakes() {
+			errs = append(errs, fmt.Errorf("rule %q: %w", r.Name, err))
+		}
+		l.rules[i] = r
+		l.byName[r.Name] = &l.rules[i]
+	}
+	return errs
+}
+
+func ruleName(name string) string {
+	if name == "" {
+		return "default"
+	}
+	return name
+}
+
+func (r *Rule) mistakes() (errs []error) {
+	if !printableASCII(r.Name) {
+		errs = append(errs, invalid("name must be printable ASCII"))
+	}
+	if r.Key == nil {
+		errs = append(errs, invalid("key func is missing"))
+	}
+	if len(r.Limits) == 0 {
+		errs = append(errs, invalid("a rule needs at least one limit"))
+	}
+	if err := validateLimits(r.Limits); err != nil {
+		errs = append(errs, err)
+	}
+	if r.OnFailure > FailClosed {
+		errs = append(errs, invalid("there is no failure mode %d", r.OnFailure))
+	}
+	return errs
+}
+
+func printableASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// A charge is what a limiter asked of a store for one decision. It holds the first claims and results of the decision
+// itself, so that a decision costs one allocation.
+type charge struct {
+	limiter  *Limiter
+	store    Store     // that decided
+	claims   []Claim   // asked for and then, once decided, those that were charged
+	at       time.Time // when it decided
+	peek     bool
+	refunded atomic.Bool
+
+	self    [1]*charge
+	claim   [2]Claim
+	results [3]Result
+}
+
+func (l *Limiter) newCharge() *charge {
+	c := &charge{limiter: l}
+	c.self[0] = c
+	c.claims = c.claim[:0]
+	return c
+}
+
+// keepCharged drops the claims that d did not charge.
+func (c *charge) keepCharged(d Decision) {
+	asked := c.claims
+	c.claims = c.claims[:0]
+	results := d.Results
+	for _, claim := range asked {
+		fits := true
+		for range claim.Limits {
+			fits = fits && results[0].Allowed
+			results = results[1:]
+		}
+		if d.Allowed && fits && !claim.Peek {
+			c.claims = append(c.claims, claim)
+		}
+	}
+}
+
+// Check charges r for every rule that applies to it and says whether it is admitted. It writes no response. A request
+// whose context already carries a decision of l gets that one and is not charged again.
+//
+// An error means that r must not be served: it wraps ErrNoKey if r has no key, ErrUnavailable if the store is down and a
+// rule fails closed, ErrInvalid if a cost, a tier or a key is at fault, or it is what a callback of a rule came up with.
+func (l *Limiter) Check(r *http.Request) (Decision, error) {
+	if c, ok := r.Context().Value(contextKey{}).(*carried); ok {
+		if d := c.find(l); d != nil {
+			return *d, nil
+		}
+	}
+	return l.check(r, false)
+}
+
+// Peek returns what Check would say of r, but charges nothing and tells no observer.
+func (l *Limiter) Peek(r *http.Request) (Decision, error) { return l.check(r, true) }
+
+// Take charges claims without a request, for jobs, logins or tokens. Claims of a rule of l may leave out their limits
+// and fail like that rule; claims of other names need limits and fail like the zero FailureMode.
+// Its errors are those of Check.
+func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	c := l.newCharge()
+	for i, claim := range claims {
+		if err := l.complete(&claim); err != nil {
+			return Decision{}, fmt.Errorf("claim %d: %w", i+1, err)
+		}
+		c.claims = append(c.claims, claim)
+	}
+	return l.decide(ctx, c)
+}
+
+// complete fills in what the rule of c says, and checks c.
+func (l *Limiter) complete(c *Claim) error {
+	c.Rule = ruleName(c.Rule)
+	if rule := l.byName[c.Rule]; rule != nil {
+		c.DryRun = c.DryRun || rule.DryRun
+		if len(c.Limits) == 0 {
+			c.Limits = rule.Limits
+		}
+	}
+	switch {
+	case !printableASCII(c.Rule):
+		return invalid("rule %q: name must be printable ASCII", c.Rule)
+	case len(c.Limits) == 0:
+		return invalid("rule %q: there is no rule of this name, and the claim has no limits", c.Rule)
+	case c.Key == "":
+		return fmt.Errorf("rule %q: %w", c.Rule, ErrNoKey)
+	case c.Cost < 0:
+		return invalid("rule %q: cost must not be negative, got %d", c.Rule, c.Cost)
+	}
+	if err := validateLimits(c.Limits); err != nil {
+		return fmt.Errorf("rule %q: %w", c.Rule, err)
+	}
+	return nil
+}
+
+// Refund gives back exactly what d was charged by l, once: what of it still counts is available again. A denied decision
+// was charged nothing.
+func (l *Limiter) Refund(ctx context.Context, d Decision) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	for _, c := range d.charges {
+		if c.limiter != l || len(c.claims) == 0 || !c.refunded.CompareAndSwap(false, true) {
+			continue
+		}
+		if err := l.refund(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reset forgets a key of a rule: all its limits, those of its tiers included. The rule may be one that only claims of
+// Take have named. It resets the store and the fallback, and its error wraps ErrUnavailable if either is down.
+func (l *Limiter) Reset(ctx context.Context, rule, key string) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	if key == "" {
+		return fmt.Errorf("reset of rule %q: %w", rule, ErrNoKey)
+	}
+	return l.reset(ctx, Claim{Rule: ruleName(rule), Key: key})
+}
+
+// observe tells the observers of a decision, or of a failure to make one.
+func (l *Limiter) observe(ctx context.Context, d Decision, err error) {
+	if err != nil {
+		d = Decision{Degraded: err}
+	}
+	for _, o := range l.observers {
+		o(ctx, d)
+	}
+}

@@ -1,0 +1,182 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	defaultMaxKeys = 1_000_000
+	shardBits      = 6
+	shards         = 1 << shardBits // so that a set of shards is one uint64
+)
+
+// A MemoryStore is a Store in this process's memory. The zero value is ready; it has no goroutines and needs no Close.
+// It must not be copied after first use.
+//
+// Its clock is the monotonic clock, added to the wall time of its first use. A key is known by a 64-bit hash with a seed
+// of the store: among a million keys, two share their state with a probability of one in 37 million.
+type MemoryStore struct {
+	// MaxKeys bounds the pairs of rule and key that have state of their own; 0 means 1,000,000. A pair whose state
+	// equals that of one never seen is dropped to make room for another. When there is none, further pairs share a fixed
+	// set of states, where they count for each other: a flood of keys makes the store stricter, never laxer.
+	// A pair takes about 46 bytes, and a sliding limit 24 for each sub-bucket or instant in use besides.
+	MaxKeys int
+
+	once   sync.Once
+	seed   maphash.Seed
+	start  time.Time
+	pairs  atomic.Int64  // with state of their own
+	hand   atomic.Uint64 // the shard that sweep looks at next
+	shards []shard
+}
+
+func (m *MemoryStore) init() {
+	m.seed = maphash.MakeSeed()
+	m.start = time.Now()
+	m.shards = make([]shard, shards)
+}
+
+// now returns microseconds since the Unix epoch.
+func (m *MemoryStore) now() int64 {
+	return m.start.UnixMicro() + time.Since(m.start).Microseconds()
+}
+
+// Take implements Store. Its error wraps ErrInvalid.
+func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
+	m.once.Do(m.init)
+	var buf [4]meter
+	meters, err := m.meters(buf[:0], claims)
+	if err != nil {
+		return time.Time{}, dst, err
+	}
+	held := m.lock(meters)
+	defer m.unlock(held)
+	d := deciding{store: m, held: held, meters: meters, now: m.now(), twins: addTwins(meters)}
+	d.decide()
+	return time.UnixMicro(d.now), d.report(claims, dst), nil
+}
+
+// Refund implements Store.
+func (m *MemoryStore) Refund(_ context.Context, claims []Claim, at time.Time) error {
+	m.once.Do(m.init)
+	meters, err := m.meters(nil, claims)
+	if err != nil {
+		return err
+	}
+	held := m.lock(meters)
+	defer m.unlock(held)
+	now := m.now()
+	for i := range meters {
+		if t := &meters[i]; !t.peek {
+			t.open(now)
+			t.refund(now, at.UnixMicro())
+		}
+	}
+	return nil
+}
+
+// Reset implements Store. A pair that shares its state with others, because the store is full, stays as it is: to forget
+// it would admit the others anew.
+func (m *MemoryStore) Reset(_ context.Context, claims []Claim) error {
+	m.once.Do(m.init)
+	for i := range claims {
+		id, _ := m.hash(&claims[i])
+		s := m.shard(id)
+		s.Lock()
+		if s.forget(id) {
+			m.pairs.Add(-1)
+		}
+		s.Unlock()
+	}
+	return nil
+}
+
+// hash returns the id of a claim's pair and that of the state it shares when the store is full: one of 4,096 for each
+// rule, in the same shard. Bits 12 to 51 of the latter are 0.
+func (m *MemoryStore) hash(c *Claim) (id, common uint64) {
+	rule := maphash.String(m.seed, ruleName(c.Rule))
+	id = maphash.String(m.seed, c.Key)*31 + rule // so that rule and key do not commute
+	return id, id&^(1<<52-1) | rule>>52 | 1
+}
+
+func (m *MemoryStore) shard(id uint64) *shard { return &m.shards[id>>(64-shardBits)] }
+
+// meters appends a meter for each limit of each claim.
+func (m *MemoryStore) meters(meters []meter, claims []Claim) ([]meter, error) {
+	for i := range claims {
+		c := &claims[i]
+		if err := c.validate(); err != nil {
+			return nil, err
+		}
+		id, common := m.hash(c)
+		cost := min(int64(max(c.Cost, 1)), maxExact)
+		for j := range c.Limits {
+			meters = append(meters, meter{
+				limit: &c.Limits[j], shard: m.shard(id), id: id, common: common, claim: i,
+				cost: cost, asked: cost, peek: c.Peek, dryRun: c.DryRun,
+			})
+		}
+	}
+	return meters, nil
+}
+
+// validate returns what is wrong with a claim that did not pass through a Limiter.
+func (c *Claim) validate() error {
+	if c.Cost < 0 {
+		return invalid("rule %q: cost must not be negative, got %d", c.Rule, c.Cost)
+	}
+	if len(c.Limits) == 0 {
+		return invalid("rule %q: the claim has no limits", c.Rule)
+	}
+	if err := validateLimits(c.Limits); err != nil {
+		return fmt.Errorf("rule %q: %w", c.Rule, err)
+	}
+	return nil
+}
+
+// lock locks the shards of meters, in ascending order, and returns them as a set.
+func (m *MemoryStore) lock(meters []meter) (held uint64) {
+	for i := range meters {
+		held |= 1 << (meters[i].id >> (64 - shardBits))
+	}
+	for set := held; set != 0; set &= set - 1 {
+		m.shards[bits.TrailingZeros64(set)].Lock()
+	}
+	return held
+}
+
+func (m *MemoryStore) unlock(held uint64) {
+	for ; held != 0; held &= held - 1 {
+		m.shards[bits.TrailingZeros64(held)].Unlock()
+	}
+}
+
+// room reports whether a further pair may have state of its own. In a full store it looks at some pairs, in shards that
+// nobody else holds, and drops those that have nothing in use; keep are the meters of the decision under way.
+func (m *MemoryStore) room(now int64, held uint64, keep []meter) bool {
+	limit := int64(m.MaxKeys)
+	if limit <= 0 {
+		limit = defaultMaxKeys
+	}
+	for range shards {
+		if m.pairs.Load() < limit {
+			return true
+		}
+		i := m.hand.Add(1) % shards
+		s := &m.shards[i]
+		mine := held&(1<<i) != 0
+		if mine || s.TryLock() {
+			m.pairs.Add(-s.sweep(now, sweepFull, keep))
+			if !mine {
+				s.Unlock()
+			}
+		}
+	}
+	return m.pairs.Load() < limit
+}

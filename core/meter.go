@@ -1,0 +1,144 @@
+package core
+
+import "time"
+
+// A meter is one limit of one claim while a MemoryStore decides it: what was asked, and the state of the pair.
+type meter struct {
+	limit  *Limit
+	shard  *shard
+	id     uint64 // of the pair
+	common uint64 // of the state that the pair shares when the store is full
+	claim  int
+	cost   int64
+	asked  int64 // the cost of all claims that charge this state
+	peek   bool
+	dryRun bool
+
+	record *record // where the state is; nil if it is that of a pair never seen
+	retry  time.Duration
+	bucket bucket
+	drains bucketLimit
+	window window
+	queue  queue
+}
+
+// open loads the state as it is at now: that of the pair or, if it has none, that which it shares.
+func (t *meter) open(now int64) {
+	kind := kindOf(t.limit)
+	t.record = t.shard.find(t.id, kind)
+	if t.record == nil && t.shard.common > 0 {
+		t.record = t.shard.find(t.common, kind)
+	}
+	var r record
+	if t.record != nil {
+		r = *t.record
+	}
+	t.load(&r, now)
+}
+
+func (t *meter) load(r *record, now int64) {
+	period := t.limit.Period.Microseconds()
+	switch t.limit.Algorithm {
+	case TokenBucket:
+		t.drains, _ = newBucketLimit(*t.limit)
+		t.bucket = r.bucket().settle(t.drains, now)
+	case FixedWindow:
+		t.window = r.window().settle(period, now)
+	default:
+		t.queue = r.queue().settle(&t.shard.entries, period, now, stamp(t.limit, now))
+		if t.record != nil { // settling has dropped entries
+			t.record.setQueue(t.queue)
+		}
+	}
+}
+
+// decide sets retry: 0 if the limit admits what is asked.
+func (t *meter) decide(now int64) {
+	rate, period := int64(t.limit.Rate), t.limit.Period.Microseconds()
+	var wait int64
+	switch {
+	case t.asked > int64(t.limit.Capacity()):
+		t.retry = Never
+		return
+	case t.limit.Algorithm == TokenBucket:
+		wait = t.bucket.wait(t.drains, now, t.asked)
+	case t.limit.Algorithm == FixedWindow:
+		wait = t.window.wait(rate, period, now, t.asked)
+	default:
+		wait = t.queue.wait(&t.shard.entries, rate, period, now, t.asked)
+	}
+	t.retry = time.Duration(wait) * time.Microsecond
+}
+
+// charge adds the cost to the state.
+func (t *meter) charge(now int64) {
+	switch t.limit.Algorithm {
+	case TokenBucket:
+		t.bucket = t.bucket.charge(t.drains, now, t.cost)
+		t.record.setBucket(t.bucket, t.drains)
+	case FixedWindow:
+		t.window = t.window.charge(t.cost)
+		t.record.setWindow(t.window)
+	default:
+		t.queue = t.queue.charge(&t.shard.entries, stamp(t.limit, now), t.cost)
+		t.record.setQueue(t.queue)
+	}
+}
+
+// refund gives back the cost, charged at an earlier instant.
+func (t *meter) refund(now, at int64) {
+	cost := min(t.cost, int64(t.limit.Capacity()))
+	if t.record == nil || cost == 0 {
+		return
+	}
+	switch t.limit.Algorithm {
+	case TokenBucket:
+		t.record.setBucket(t.record.bucket().refund(t.drains, now, at, cost), t.drains)
+	case FixedWindow:
+		t.record.setWindow(t.window.refund(t.limit.Period.Microseconds(), at, cost))
+	default:
+		t.record.setQueue(t.queue.refund(&t.shard.entries, stamp(t.limit, at), cost))
+	}
+}
+
+func (t *meter) report(now int64) usage {
+	rate, period := int64(t.limit.Rate), t.limit.Period.Microseconds()
+	switch t.limit.Algorithm {
+	case TokenBucket:
+		return t.bucket.report(t.drains, now)
+	case FixedWindow:
+		return t.window.report(rate, period, now)
+	default:
+		return t.queue.report(&t.shard.entries, rate, period, now)
+	}
+}
+
+var ticks = [...]int64{1, 1000, 1_000_000}
+
+func (r *record) bucket() bucket {
+	return bucket{level: r.level, at: r.at, busy: r.at - int64(r.extra), tick: ticks[r.kind&anyTick]}
+}
+
+func (r *record) setBucket(b bucket, l bucketLimit) {
+	tick := uint64(0)
+	for ticks[tick] != b.tick {
+		tick++
+	}
+	r.kind = r.kind&^anyTick | tick
+	r.level, r.at = b.level, b.at
+	r.extra = uint32(max(0, b.at-b.busy))
+	r.drain = drainTime(b.until(l, b.at, 0))
+}
+
+func (r *record) window() window { return window{used: r.level, start: r.at} }
+
+func (r *record) setWindow(w window) { r.level, r.at = w.used, w.start }
+
+func (r *record) queue() queue {
+	if Algorithm(r.kind>>2&3) < SlidingWindow {
+		return queue{}
+	}
+	return queue{used: r.level, newest: r.extra, last: r.at}
+}
+
+func (r *record) setQueue(q queue) { r.level, r.extra, r.at = q.used, q.newest, q.last }

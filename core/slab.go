@@ -1,0 +1,37 @@
+package core
+
+// A slab hands out cells and numbers them from 1. It has no pointers in it, as long as T has none, so the garbage
+// collector does not look at the cells; a cell never moves; a dropped one is used again.
+type slab[T any] struct {
+	chunks [][]T
+	unused []uint32 // dropped cells
+	used   uint32   // cells ever handed out
+}
+
+// chunkCells keeps a small store small: a chunk of records is 1,280 bytes, a size class of the allocator.
+const chunkCells = 32
+
+func (s *slab[T]) at(i uint32) *T { return &s.chunks[(i-1)/chunkCells][(i-1)%chunkCells] }
+
+// add stores v in a cell and returns its number.
+func (s *slab[T]) add(v T) uint32 {
+	if n := len(s.unused); n > 0 {
+		i := s.unused[n-1]
+		s.unused = s.unused[:n-1]
+		*s.at(i) = v
+		return i
+	}
+	if int(s.used) == len(s.chunks)*chunkCells {
+		s.chunks = append(s.chunks, make([]T, chunkCells))
+	}
+	s.used++
+	*s.at(s.used) = v
+	return s.used
+}
+
+// drop zeroes a cell and takes it back.
+func (s *slab[T]) drop(i uint32) {
+	var zero T
+	*s.at(i) = zero
+	s.unused = append(s.unused, i)
+}

@@ -1,0 +1,150 @@
+package core
+
+import "math/bits"
+
+// A bucket is the state of a TokenBucket: a meter that each request raises by one period and that drains at the rate.
+// Counting in requests × period makes every rate a whole number, and a changed rate or burst needs no conversion.
+// Unlike the "theoretical arrival time" of ATM Forum TM 4.0, §4.4.2, level and instant are kept apart for the same reason.
+type bucket struct {
+	level int64 // requests used × period, in ticks, at the instant at
+	at    int64 // microseconds since the Unix epoch
+	busy  int64 // the last charge that found less than one request in the bucket, or maxBusy before at
+	tick  int64 // microseconds per tick
+}
+
+// maxBusy is how far back busy reaches, in microseconds: 71 minutes.
+const maxBusy = 1<<32 - 1
+
+// A bucketLimit is a Limit in the units of a bucket. A tick is the finest of µs, ms and s for which a full bucket fits
+// maxExact.
+type bucketLimit struct {
+	capacity, rate int64
+	micros         int64 // the period
+	period         int64 // the period in ticks, rounded up
+	tick           int64 // microseconds per tick
+}
+
+// newBucketLimit reports false if a full bucket does not fit even in seconds.
+func newBucketLimit(l Limit) (bucketLimit, bool) {
+	b := bucketLimit{capacity: int64(l.Capacity()), rate: int64(l.Rate), micros: l.Period.Microseconds()}
+	for b.tick = 1; b.tick <= 1_000_000; b.tick *= 1000 {
+		b.period = ceilDiv(b.micros, b.tick)
+		if hi, lo := bits.Mul64(uint64(b.capacity), uint64(b.period)); hi == 0 && lo <= maxExact {
+			return b, true
+		}
+	}
+	return b, false
+}
+
+func fitsTokenBucket(l Limit) bool {
+	_, ok := newBucketLimit(l)
+	return ok
+}
+
+// settle returns b as it is at now. Time that does not fill a tick stays to be counted later, unless it empties b.
+func (b bucket) settle(l bucketLimit, now int64) bucket {
+	b = b.rescale(l)
+	if b.at > now {
+		b = b.rewind(l, now)
+	}
+	if l.rate == 0 {
+		return b
+	}
+	elapsed := now - b.at
+	ticks, rest := elapsed/l.tick, elapsed%l.tick
+	if ticks > b.level/l.rate {
+		return bucket{at: now, busy: b.busy, tick: l.tick}
+	}
+	b.level -= ticks * l.rate
+	b.at = now - rest
+	if b.level <= l.rate && b.level*l.tick <= l.rate*rest {
+		return bucket{at: now, busy: b.busy, tick: l.tick}
+	}
+	return b
+}
+
+// rescale converts the level when a changed limit counts in other ticks: the requests used stay the same, rounded up.
+func (b bucket) rescale(l bucketLimit) bucket {
+	if b.tick != l.tick && b.level > 0 {
+		b.level = mulDivUp(b.level, l.period, ceilDiv(l.micros, b.tick))
+	}
+	b.tick = l.tick
+	return b
+}
+
+// rewind returns b after the clock went back to now. What would have drained until b.at is still to drain, but a bucket
+// never holds more than a full one because of the clock.
+func (b bucket) rewind(l bucketLimit, now int64) bucket {
+	full := max(b.level, l.capacity*l.period)
+	ticks := ceilDiv(b.at-now, l.tick)
+	if l.rate > 0 && ticks > (full-b.level)/l.rate {
+		b.level = full
+	} else {
+		b.level += ticks * l.rate
+	}
+	b.at, b.busy = now, min(b.busy, now)
+	return b
+}
+
+// wait returns how long after now a settled b admits cost, which is at most the capacity.
+func (b bucket) wait(l bucketLimit, now, cost int64) int64 {
+	return b.until(l, now, (l.capacity-cost)*l.period)
+}
+
+// until returns how long after now a settled b takes to drain to target.
+func (b bucket) until(l bucketLimit, now, target int64) int64 {
+	if b.level <= target {
+		return 0
+	}
+	ticks := ceilDiv(b.level-target, l.rate)
+	if ticks > maxExact/l.tick {
+		return maxExact
+	}
+	wait := ticks * l.tick
+	if last := b.level - (ticks-1)*l.rate; last <= l.rate { // empties within this tick
+		wait += ceilDiv(last*l.tick, l.rate) - l.tick
+	}
+	return wait - (now - b.at)
+}
+
+// charge returns a settled b with cost in it.
+func (b bucket) charge(l bucketLimit, now, cost int64) bucket {
+	if b.level < l.period {
+		b.busy = now
+	}
+	b.busy = max(b.busy, b.at-maxBusy)
+	b.level += cost * l.period
+	return b
+}
+
+// refund returns b, settled or not, without what a charge of cost at an earlier instant still counts for. All of it does
+// if nothing was charged since. Otherwise some may have drained while it was alone in the bucket: what surely counts is
+// what cannot have drained since, and one request if the bucket has held as much ever since.
+func (b bucket) refund(l bucketLimit, now, at, cost int64) bucket {
+	b = b.rescale(l)
+	sure := cost * l.period
+	if at < b.at {
+		whole := min(sure, l.period)
+		if ticks := ceilDiv(max(0, now-at), l.tick); l.rate > 0 && ticks > sure/l.rate {
+			sure = 0
+		} else {
+			sure = max(0, sure-ticks*l.rate)
+		}
+		if at >= b.busy {
+			sure = max(sure, whole)
+		}
+	}
+	b.level = max(0, b.level-sure)
+	return b
+}
+
+// report says what a settled b leaves.
+func (b bucket) report(l bucketLimit, now int64) usage {
+	free := max(0, l.capacity*l.period-b.level)
+	u := usage{remaining: free / l.period}
+	if u.remaining < l.capacity && l.rate > 0 {
+		u.refill = b.until(l, now, (l.capacity-u.remaining-1)*l.period)
+		u.reset = b.until(l, now, 0)
+	}
+	return u
+}
