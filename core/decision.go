@@ -1,9 +1,6 @@
 package core
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // Never is the RetryAfter of a cost that can never be admitted.
 const Never time.Duration = -1
@@ -56,62 +53,4 @@ func tighter(a, b *Result) bool {
 	default:
 		return int64(a.Remaining)*int64(b.Limit.Capacity()) < int64(b.Remaining)*int64(a.Limit.Capacity())
 	}
-}
-
-type contextKey struct{}
-
-// carried is what a context holds: the decision of one limiter, and those of the limiters before it.
-type carried struct {
-	own    Decision
-	all    Decision
-	before *carried
-}
-
-// NewContext returns a context that carries d. If ctx carries the decision of another limiter, the results of both are
-// joined: the request is allowed if both allow it, and At is the instant of the tighter of the two.
-func NewContext(ctx context.Context, d Decision) context.Context {
-	before, _ := ctx.Value(contextKey{}).(*carried)
-	c := &carried{own: d, all: d, before: before}
-	if before != nil {
-		if len(d.charges) == 1 && before.find(d.charges[0].limiter) != nil {
-			return ctx
-		}
-		c.all = join(before.all, d)
-	}
-	return context.WithValue(ctx, contextKey{}, c)
-}
-
-// FromContext returns the decision that ctx carries: that of the limiter, or of all limiters, that guard the request.
-func FromContext(ctx context.Context) (Decision, bool) {
-	c, ok := ctx.Value(contextKey{}).(*carried)
-	if !ok {
-		return Decision{}, false
-	}
-	return c.all, true
-}
-
-// find returns the decision that l made, or nil.
-func (c *carried) find(l *Limiter) *Decision {
-	for ; c != nil; c = c.before {
-		if len(c.own.charges) == 1 && c.own.charges[0].limiter == l {
-			return &c.own
-		}
-	}
-	return nil
-}
-
-func join(a, b Decision) Decision {
-	at := a.At
-	if t, ok := b.Tightest(); ok {
-		if u, ok := a.Tightest(); !ok || tighter(&t, &u) {
-			at = b.At
-		}
-	}
-	joined := Decision{Allowed: a.Allowed && b.Allowed, At: at, Degraded: a.Degraded}
-	joined.Results = append(append(joined.Results, a.Results...), b.Results...)
-	if joined.Degraded == nil {
-		joined.Degraded = b.Degraded
-	}
-	joined.charges = append(append(joined.charges, a.charges...), b.charges...)
-	return joined
 }

@@ -156,10 +156,8 @@ func (c *charge) keepCharged(d Decision) {
 // An error means that r must not be served: it wraps ErrNoKey if r has no key, ErrUnavailable if the store is down and a
 // rule fails closed, ErrInvalid if a cost, a tier or a key is at fault, or it is what a callback of a rule came up with.
 func (l *Limiter) Check(r *http.Request) (Decision, error) {
-	if c, ok := r.Context().Value(contextKey{}).(*carried); ok {
-		if d := c.find(l); d != nil {
-			return *d, nil
-		}
+	if d, ok := carriedBy(r.Context()).find(l); ok {
+		return d, nil
 	}
 	return l.check(r, false)
 }
