@@ -13,33 +13,19 @@ import (
 type Limiter struct {
 	rules     []Rule
 	byName    map[string]*Rule
-	store     Store
-	fallback  Store
+	store     *link
+	fallback  *link
 	skip      func(*http.Request) bool
 	observers []Observer
-	timeout   time.Duration
 }
 
 // New returns a limiter with these rules. Its error joins all mistakes in rules and opts; each wraps ErrInvalid.
 // The rules are copied.
 func New(rules []Rule, opts ...Option) (*Limiter, error) {
-	l := &Limiter{timeout: defaultTimeout, fallback: new(MemoryStore)}
-	var errs []error
-	for _, opt := range opts {
-		if opt == nil {
-			errs = append(errs, invalid("option is nil"))
-			continue
-		}
-		errs = append(errs, opt(l))
-	}
-	if l.store == nil {
-		l.store = new(MemoryStore)
-	}
-	for _, s := range []Store{l.store, l.fallback} {
-		if m, ok := s.(*MemoryStore); ok && m.MaxKeys < 0 {
-			errs = append(errs, invalid("MaxKeys must not be negative, got %d", m.MaxKeys))
-		}
-	}
+	c := config{timeout: defaultTimeout, store: new(MemoryStore), fallback: new(MemoryStore)}
+	errs := c.apply(opts)
+	l := &Limiter{skip: c.skip, observers: c.observers}
+	l.store, l.fallback = newLink(c.store, c.timeout), newLink(c.fallback, c.timeout)
 	errs = append(errs, l.addRules(rules)...)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -115,7 +101,7 @@ func printableASCII(s string) bool {
 // itself, so that a decision costs one allocation.
 type charge struct {
 	limiter  *Limiter
-	store    Store     // that decided
+	link     *link     // to the store that decided
 	claims   []Claim   // asked for and then, once decided, those that were charged
 	at       time.Time // when it decided
 	peek     bool
@@ -235,6 +221,9 @@ func (l *Limiter) Reset(ctx context.Context, rule, key string) error {
 	}
 	return l.reset(ctx, Claim{Rule: ruleName(rule), Key: key})
 }
+
+// StoreHealth says how l gets on with its store. A MemoryStore is always well.
+func (l *Limiter) StoreHealth() Health { return l.store.breaker.snapshot() }
 
 // observe tells the observers of a decision, or of a failure to make one.
 func (l *Limiter) observe(ctx context.Context, d Decision, err error) {

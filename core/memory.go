@@ -42,6 +42,14 @@ func (m *MemoryStore) init() {
 	m.shards = make([]shard, shards)
 }
 
+// Validate returns an error that wraps ErrInvalid if m cannot work as it is set up. New calls it.
+func (m *MemoryStore) Validate() error {
+	if m.MaxKeys < 0 {
+		return invalid("MaxKeys must not be negative, got %d", m.MaxKeys)
+	}
+	return nil
+}
+
 // now returns microseconds since the Unix epoch.
 func (m *MemoryStore) now() int64 {
 	return m.start.UnixMicro() + time.Since(m.start).Microseconds()

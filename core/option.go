@@ -9,41 +9,67 @@ import (
 const defaultTimeout = 50 * time.Millisecond
 
 // An Option changes how a Limiter behaves.
-type Option func(*Limiter) error
+type Option func(*config) error
+
+// config is what options set.
+type config struct {
+	store     Store
+	fallback  Store
+	skip      func(*http.Request) bool
+	observers []Observer
+	timeout   time.Duration
+}
+
+// apply applies opts and returns all mistakes in them.
+func (c *config) apply(opts []Option) (errs []error) {
+	for _, opt := range opts {
+		if opt == nil {
+			opt = func(*config) error { return invalid("option is nil") }
+		}
+		errs = append(errs, opt(c))
+	}
+	for _, s := range []Store{c.store, c.fallback} {
+		if v, ok := s.(interface{ Validate() error }); ok {
+			errs = append(errs, v.Validate())
+		}
+	}
+	return errs
+}
 
 // An Observer is told of each decision once it is made. It must not block: the request waits for it.
 // When a rule fails closed, or the claims were at fault, it sees a denied decision that has no results.
 type Observer func(ctx context.Context, d Decision)
 
-// WithStore keeps state in s. Without it, a limiter has a MemoryStore of its own.
+// WithStore keeps state in s. Without it, a limiter has a MemoryStore of its own. If s has a method Validate() error,
+// New reports what that returns.
 func WithStore(s Store) Option {
-	return func(l *Limiter) error {
+	return func(c *config) error {
 		if s == nil {
 			return invalid("store is nil")
 		}
-		l.store = s
+		c.store = s
 		return nil
 	}
 }
 
 // WithSkip admits requests for which skip reports true without charging them.
 func WithSkip(skip func(*http.Request) bool) Option {
-	return func(l *Limiter) error {
+	return func(c *config) error {
 		if skip == nil {
 			return invalid("skip is nil")
 		}
-		l.skip = skip
+		c.skip = skip
 		return nil
 	}
 }
 
 // WithObserver tells o of each decision. It may be given more than once.
 func WithObserver(o Observer) Option {
-	return func(l *Limiter) error {
+	return func(c *config) error {
 		if o == nil {
 			return invalid("observer is nil")
 		}
-		l.observers = append(l.observers, o)
+		c.observers = append(c.observers, o)
 		return nil
 	}
 }
@@ -51,22 +77,22 @@ func WithObserver(o Observer) Option {
 // WithTimeout sets how long a decision waits for the store; the default is 50ms. After it, the failure modes of the
 // rules decide.
 func WithTimeout(d time.Duration) Option {
-	return func(l *Limiter) error {
+	return func(c *config) error {
 		if d <= 0 {
 			return invalid("timeout must be positive, got %v", d)
 		}
-		l.timeout = d
+		c.timeout = d
 		return nil
 	}
 }
 
 // WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore.
 func WithFallback(s Store) Option {
-	return func(l *Limiter) error {
+	return func(c *config) error {
 		if s == nil {
 			return invalid("fallback is nil")
 		}
-		l.fallback = s
+		c.fallback = s
 		return nil
 	}
 }

@@ -1,0 +1,129 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// The breaker's measures. A store that is down costs each process one call per pause.
+const (
+	maxCalls     = 4096 // calls of a store under way at once; further ones fail at once
+	tripWindow   = time.Second
+	tripFailures = 5 // in a window, and at least half of its calls
+	firstPause   = 100 * time.Millisecond
+	longestPause = time.Second
+)
+
+var errTooMany = errors.New("too many calls of the store are under way")
+
+// Health says how a limiter gets on with its store.
+type Health struct {
+	Open  bool      // calls are withheld: decisions are made by the failure modes of the rules
+	Since time.Time // of the last change of Open; zero if there was none
+	Err   error     // the last failure of the store, if any
+	Calls int       // calls of the store under way
+}
+
+// A breaker keeps calls away from a store that fails or is slow, so that requests do not queue up for it. Its one
+// measure is how many calls may be under way at once: all of them while the store is well, none for a jittered pause
+// after it has failed, then one to probe it, and twice as many after each success. See M. Nygard, Release It!, ch. 5.
+type breaker struct {
+	mu      sync.Mutex
+	allowed int // calls that may be waited for at once while open; 0 during a pause
+	waiting int // calls that somebody waits for
+	running int // calls under way, those that nobody waits for any more included
+	pause   time.Duration
+	resume  time.Time // end of the pause
+	window  time.Time // start of the window in which calls are counted
+	ended   int       // calls that ended in it
+	failed  int       // those that failed
+	health  Health
+}
+
+// enter asks for a call. If it may be made, one record and one leave must follow.
+func (b *breaker) enter(now time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.health.Open && b.allowed == 0 && !now.Before(b.resume) {
+		b.allowed = 1
+	}
+	if b.health.Open && b.waiting >= b.allowed {
+		return fmt.Errorf("withheld since %s: %w", b.health.Since.UTC().Format(time.RFC3339), b.health.Err)
+	}
+	if b.running >= maxCalls {
+		return errTooMany
+	}
+	b.waiting++
+	b.running++
+	return nil
+}
+
+// leave takes note that a call has ended: long after record, if a store does not heed its deadline.
+func (b *breaker) leave() {
+	b.mu.Lock()
+	b.running--
+	b.mu.Unlock()
+}
+
+// record takes note of how a call went. Errors that wrap ErrInvalid say nothing about the store.
+func (b *breaker) record(ctx context.Context, now time.Time, err error) {
+	if errors.Is(err, ErrInvalid) {
+		err = nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now.Sub(b.window) >= tripWindow {
+		b.window, b.ended, b.failed = now, 0, 0
+	}
+	b.waiting--
+	b.ended++
+	if err == nil {
+		b.succeed(ctx, now)
+		return
+	}
+	b.failed++
+	b.health.Err = err
+	if b.health.Open && b.allowed > 0 || b.failed >= tripFailures && 2*b.failed >= b.ended {
+		b.trip(ctx, now)
+	}
+}
+
+// succeed lets twice as many calls through, and closes the breaker when that is as good as all.
+func (b *breaker) succeed(ctx context.Context, now time.Time) {
+	if !b.health.Open || b.allowed == 0 { // well, or an answer from before the pause
+		return
+	}
+	if b.allowed *= 2; b.allowed < maxCalls {
+		return
+	}
+	b.health.Open, b.health.Since = false, now
+	b.pause, b.ended, b.failed = 0, 0, 0
+	slog.InfoContext(ctx, "spillgate: the store is back")
+}
+
+// trip begins a pause, twice as long as the last one if the store has not been well in between.
+func (b *breaker) trip(ctx context.Context, now time.Time) {
+	if !b.health.Open {
+		b.health.Open, b.health.Since = true, now
+		slog.WarnContext(ctx, "spillgate: the store is unavailable, failure modes decide", "err", b.health.Err)
+	} else if b.allowed == 0 { // a straggler from before the pause
+		return
+	}
+	b.pause = min(max(2*b.pause, firstPause), longestPause)
+	b.allowed = 0
+	b.resume = now.Add(b.pause/2 + rand.N(b.pause/2))
+	b.ended, b.failed = 0, 0
+}
+
+func (b *breaker) snapshot() Health {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h := b.health
+	h.Calls = b.running
+	return h
+}
