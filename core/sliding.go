@@ -63,10 +63,10 @@ func (q queue) dropAfter(s *slab[entry], i uint32) queue {
 	dropped := before.next
 	e := s.at(dropped)
 	q.used -= e.count
-	switch {
-	case dropped == i:
+	switch dropped {
+	case i:
 		q = queue{}
-	case dropped == q.newest:
+	case q.newest:
 		q.newest, q.last = i, before.stamp
 	}
 	before.next = e.next

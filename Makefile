@@ -1,0 +1,41 @@
+# Everything a developer runs. The tools that are not part of Go are built into bin/, at the versions named here.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GOLANGCI := v2.15.0
+FUZZTIME ?= 30s
+MODULES := $(patsubst %/go.mod,%,$(wildcard go.mod e2e/go.mod bench/go.mod))
+MODULES := $(subst go.mod,.,$(MODULES))
+
+.PHONY: help demo test lint bench fuzz vuln
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## serve five routers behind a limit, and drive them until they refuse (ARGS="--once" to stop then)
+	go run ./cmd/spillgate demo $(ARGS)
+
+test: ## run every test with -race and -shuffle; installs or starts what they need
+	@.ci/require redis-server nginx
+	@for m in $(MODULES); do echo "== test: module $$m"; (cd $$m && go test -race -shuffle=on -timeout 12m ./...); done
+
+lint: bin/golangci-lint-$(GOLANGCI) ## formatting, vet, import rules, tidy modules
+	@for m in $(MODULES); do echo "== lint: module $$m"; (cd $$m && go mod tidy -diff && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...); done
+
+bench: ## compare with other libraries side by side, in one run
+	cd bench && go run . 
+
+fuzz: ## give each fuzz target FUZZTIME (30s)
+	@for pkg in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "== fuzz: $$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+vuln: ## look up known vulnerabilities; needs the network
+	go run golang.org/x/vuln/cmd/govulncheck@latest ./...
+
+bin/golangci-lint-$(GOLANGCI):
+	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)
+	mv bin/golangci-lint $@
