@@ -87,8 +87,8 @@ func (d *deciding) settleIn(t *meter) {
 	kind := kindOf(t.limit)
 	if t.shard.has(t.id) {
 		t.record = t.shard.insert(t.id, kind)
-	} else if d.store.room(d.now, d.held, d.meters) {
-		d.store.pairs.Add(1 - t.shard.sweep(d.now, sweepSome, d.meters))
+	} else if d.store.reserve(d.now, d.held, d.meters) {
+		d.store.pairs.Add(-t.shard.sweep(d.now, sweepSome, d.meters))
 		t.record = t.shard.insert(t.id, kind)
 	} else {
 		if t.record == nil {

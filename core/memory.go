@@ -165,17 +165,18 @@ func (m *MemoryStore) unlock(held uint64) {
 	}
 }
 
-// room reports whether a further pair may have state of its own. In a full store it looks at some pairs, in shards that
-// nobody else holds, and drops those that have nothing in use; keep are the meters of the decision under way.
-func (m *MemoryStore) room(now int64, held uint64, keep []meter) bool {
+// reserve counts a further pair with state of its own, if there may be one. In a full store it looks at some pairs, in
+// shards that nobody else holds, and drops those that have nothing in use; keep are the meters of the decision under way.
+func (m *MemoryStore) reserve(now int64, held uint64, keep []meter) bool {
 	limit := int64(m.MaxKeys)
-	if limit <= 0 {
+	if limit == 0 {
 		limit = defaultMaxKeys
 	}
 	for range shards {
-		if m.pairs.Load() < limit {
+		if m.pairs.Add(1) <= limit {
 			return true
 		}
+		m.pairs.Add(-1)
 		i := m.hand.Add(1) % shards
 		s := &m.shards[i]
 		mine := held&(1<<i) != 0
@@ -186,5 +187,5 @@ func (m *MemoryStore) room(now int64, held uint64, keep []meter) bool {
 			}
 		}
 	}
-	return m.pairs.Load() < limit
+	return false
 }
