@@ -1,0 +1,41 @@
+package headers_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/spillgate/spillgate/headers"
+)
+
+// TestAllocations bounds what writers add to every response. The map of h is not theirs and is made before.
+func TestAllocations(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		write headers.Writer
+		most  float64
+	}{
+		{"GitHub", headers.GitHub, 2},
+		{"IETF", headers.IETF, 2},
+		{"Custom zero", headers.Custom{}.Write, 2},
+	} {
+		h := http.Header{}
+		for _, s := range []int{0, 3} { // allowed, denied
+			row.write(h, scenarios[s].d)
+			if got := testing.AllocsPerRun(100, func() { row.write(h, scenarios[s].d) }); got > row.most {
+				t.Errorf("%s, %s: %v allocations, want at most %v", row.name, scenarios[s].name, got, row.most)
+			}
+		}
+	}
+}
+
+func BenchmarkWriters(b *testing.B) {
+	for _, w := range writers {
+		b.Run(w.name, func(b *testing.B) {
+			h := http.Header{}
+			b.ReportAllocs()
+			for b.Loop() {
+				w.write(h, scenarios[0].d)
+			}
+		})
+	}
+}

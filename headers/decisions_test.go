@@ -1,0 +1,98 @@
+package headers_test
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// noon is the instant of most decisions here: 2026-01-01T12:00:00Z.
+var noon = time.Unix(1767268800, 0)
+
+// result returns what limit says when remaining is left and waits are whole: one more after refill, all after reset.
+func result(rule string, l core.Limit, remaining int, refill, reset time.Duration) core.Result {
+	return core.Result{Rule: rule, Limit: l, Allowed: true, Remaining: remaining, RefillAfter: refill, ResetAfter: reset}
+}
+
+// denied returns t denied with this RetryAfter.
+func denied(t core.Result, retry time.Duration) core.Result {
+	t.Allowed, t.RetryAfter = false, retry
+	return t
+}
+
+func dryRun(t core.Result) core.Result {
+	t.DryRun = true
+	return t
+}
+
+func decision(at time.Time, results ...core.Result) core.Decision {
+	d := core.Decision{Allowed: true, At: at, Results: results}
+	for _, t := range results {
+		d.Allowed = d.Allowed && (t.Allowed || t.DryRun)
+	}
+	return d
+}
+
+// half is an instant between two seconds.
+var half = noon.Add(500 * time.Millisecond)
+
+var (
+	perMinute = core.PerMinute(100)
+	perHour   = core.PerHour(1000)
+)
+
+// scenarios are decisions of every kind. Each row says which rule of the contract it is about.
+var scenarios = []struct {
+	name, why string
+	d         core.Decision
+}{
+	{"allowed", "while something remains, Reset is when the whole capacity is back",
+		decision(noon, result("api", perMinute, 50, 600*time.Millisecond, 30*time.Second))},
+	{"full", "nothing is missing: Reset is now, and there is no t",
+		decision(noon, result("api", perMinute, 100, 0, 0))},
+	{"last", "the last one was admitted: Reset is when one more fits, and there is no Retry-After",
+		decision(noon, result("api", perMinute, 0, 600*time.Millisecond, time.Minute))},
+	{"denied", "Reset is the instant of Retry-After, both rounded up",
+		decision(noon, denied(result("api", perMinute, 0, 600*time.Millisecond, time.Minute), 600*time.Millisecond))},
+	{"fraction", "Reset is the sum rounded up, not the sum of two roundings: 12:00:00.5 + 0.6s",
+		decision(half, denied(result("api", perMinute, 0, 600*time.Millisecond, time.Minute), 600*time.Millisecond))},
+	{"whole-sum", "a sum that is a whole second is not rounded up: 12:00:00.5 + 0.5s",
+		decision(half, result("api", perMinute, 1, 0, 500*time.Millisecond))},
+	{"costly", "what remains is not enough: clients read Remaining 0 as the order to wait",
+		decision(noon, denied(result("api", perMinute, 3, 600*time.Millisecond, time.Minute), 1200*time.Millisecond))},
+	{"never", "the cost is above the capacity: true Remaining and Reset, no Retry-After",
+		decision(noon, denied(result("api", perMinute, 97, 600*time.Millisecond, 1800*time.Millisecond), core.Never))},
+	{"never-empty", "the same with nothing left: Reset is when one more fits",
+		decision(noon, denied(result("api", perMinute, 0, 600*time.Millisecond, time.Minute), core.Never))},
+	{"rate-0", "nothing will ever be admitted",
+		decision(noon, denied(result("closed", core.PerMinute(0), 0, 0, 0), core.Never))},
+	{"two-limits", "the least share is shown; names tell the limits of a rule apart by period",
+		decision(noon, result("api", perMinute, 50, time.Second, 30*time.Second), result("api", perHour, 400, 4*time.Second, 2160*time.Second))},
+	{"tie", "of equal shares the first is shown",
+		decision(noon, result("a", perMinute, 50, time.Second, 30*time.Second), result("b", perHour, 500, 4*time.Second, 1800*time.Second))},
+	{"late-refill", "a t after Retry-After is left out: the other limit is not what the client waits for",
+		decision(noon, denied(result("burst", core.PerSecond(5), 0, 200*time.Millisecond, time.Second), 200*time.Millisecond),
+			result("daily", core.PerDay(1000), 900, 44*time.Second, 8640*time.Second))},
+	{"longest", "of two denials the longest wait is shown",
+		decision(noon, denied(result("a", perMinute, 0, time.Second, time.Minute), time.Second),
+			denied(result("b", perHour, 0, 4*time.Second, time.Hour), 4*time.Second))},
+	{"same-period", "the algorithm tells limits of one period apart",
+		decision(noon, result("api", perMinute, 50, time.Second, 30*time.Second),
+			result("api", perMinute.Using(core.SlidingLog), 90, time.Second, 30*time.Second), result("api", perHour, 999, time.Second, time.Second))},
+	{"burst", "q is the capacity, since r counts down from it",
+		decision(noon, result("api", perMinute.WithBurst(20), 15, 600*time.Millisecond, 3*time.Second))},
+	{"sub-second", "a period below a second is w=1, because w must be positive",
+		decision(noon, result("api", core.Every(9, 500*time.Millisecond), 8, time.Millisecond, time.Millisecond))},
+	{"dry-run", "a dry run never shows, not even in the names of the others",
+		decision(noon, dryRun(denied(result("trial", perMinute, 0, time.Second, time.Minute), time.Second)), result("api", perHour, 999, 4*time.Second, 4*time.Second))},
+	{"dry-run-only", "nothing was enforced: nothing is set",
+		decision(noon, dryRun(result("trial", perMinute, 0, time.Second, time.Minute)))},
+	{"none", "no rule applied: nothing is set", core.Decision{Allowed: true}},
+	{"escaped", "a name is a String of RFC 9651: quote and backslash are escaped",
+		decision(noon, result(`a "b" \c`, perMinute, 99, time.Second, time.Second))},
+	{"far", "285 years from an instant in 2286 is neither negative nor wrapped",
+		decision(time.Unix(9999999999, 1), denied(result("api", core.Every(1000000000, 10*365*24*time.Hour), 0, longest, longest), longest))},
+}
+
+// longest is the longest wait that a store reports.
+const longest = 1 << 53 * time.Microsecond

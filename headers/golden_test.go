@@ -1,0 +1,67 @@
+package headers_test
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/headers"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+var writers = []struct {
+	name  string
+	write headers.Writer
+}{
+	{"GitHub", headers.GitHub},
+	{"IETF", headers.IETF},
+	{"Custom zero", headers.Custom{}.Write},
+	{"Custom delta", headers.Custom{Prefix: "x-app-ratelimit", Reset: headers.DeltaSeconds}.Write},
+	{"Custom RFC3339", headers.Custom{Prefix: "App", Reset: headers.RFC3339}.Write},
+	{"None", headers.None},
+}
+
+// TestGolden holds every byte that the writers set. Read the differences before updating: clients parse these.
+func TestGolden(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			got := []byte(s.why + "\n")
+			for _, w := range writers {
+				h := http.Header{}
+				w.write(h, s.d)
+				got = fmt.Appendf(got, "\n%s\n%s", w.name, dump(h))
+			}
+			path := filepath.Join("testdata", s.name+".golden")
+			if *update {
+				if err := os.WriteFile(path, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != string(want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// dump returns the fields of h, sorted, one value per line.
+func dump(h http.Header) string {
+	var lines []string
+	for name, values := range h {
+		for _, v := range values {
+			lines = append(lines, "  "+name+": "+v+"\n")
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
+}

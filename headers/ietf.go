@@ -1,0 +1,91 @@
+package headers
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// IETF sets the fields of draft-ietf-httpapi-ratelimit-headers, whose wire form is the same in revisions 08 to 11:
+//
+//	RateLimit-Policy: "burst";q=100;w=60,"daily";q=1000;w=86400
+//	RateLimit: "burst";r=50;t=2,"daily";r=800;t=44
+//
+// RateLimit-Policy lists every limit that was enforced. Its name is that of the rule; a rule with several limits has
+// "rule-1s" and "rule-1h", or "rule-1h-sliding-log" where two of them share a period. q is the capacity, which for a
+// token bucket with a burst is the burst, since r counts down from there; w is the period in seconds, rounded up.
+//
+// RateLimit says of each of them what remains, r, and in how many seconds more will, t, rounded up. There is no t if
+// nothing is missing, if nothing will come back (rate 0), or if it lies after Retry-After, which it must not.
+// Retry-After is on denials, as GitHub sets it. The parameter pk, a partition key, is left out: a decision does not
+// carry the key, so that nothing can leak it.
+func IETF(h http.Header, d core.Decision) {
+	t, ok := d.Tightest()
+	if !ok {
+		return
+	}
+	retry := retryAfter(t)
+	var buffer [256]byte
+	b := appendPolicies(buffer[:0], d.Results)
+	policyEnd := len(b)
+	b = appendStates(b, d.Results, retry)
+	stateEnd := len(b)
+	if retry > 0 {
+		b = strconv.AppendInt(b, retry, 10)
+	}
+
+	text := string(b)
+	values := []string{text[:policyEnd], text[policyEnd:stateEnd], text[stateEnd:]}
+	h["Ratelimit-Policy"] = values[0:1:1]
+	h["Ratelimit"] = values[1:2:2]
+	if retry > 0 {
+		h["Retry-After"] = values[2:3:3]
+	}
+}
+
+// appendPolicies appends the List of RateLimit-Policy. At least one of results must be enforced. The separator has no
+// space, as in the examples of the draft; RFC 9651, section 4.2.1, allows for that.
+func appendPolicies(b []byte, results []core.Result) []byte {
+	for i := range results {
+		if t := &results[i]; !t.DryRun {
+			b = appendName(b, results, i)
+			b = appendInteger(b, ";q=", int64(t.Limit.Capacity()))
+			b = appendInteger(b, ";w=", ceilSeconds(t.Limit.Period))
+			b = append(b, ',')
+		}
+	}
+	return b[:len(b)-1]
+}
+
+// appendStates appends the List of RateLimit in the same way. Retry is what Retry-After says, 0 for none.
+func appendStates(b []byte, results []core.Result, retry int64) []byte {
+	for i := range results {
+		if t := &results[i]; !t.DryRun {
+			b = appendName(b, results, i)
+			b = appendInteger(b, ";r=", int64(t.Remaining))
+			if wait := ceilSeconds(t.RefillAfter); wait > 0 && (retry == 0 || wait <= retry) {
+				b = appendInteger(b, ";t=", wait)
+			}
+			b = append(b, ',')
+		}
+	}
+	return b[:len(b)-1]
+}
+
+// appendName appends the policy's name as a String of RFC 9651, section 3.3.3. Names are printable ASCII.
+func appendName(b []byte, results []core.Result, i int) []byte {
+	var buffer [64]byte
+	b = append(b, '"')
+	for _, c := range appendPolicy(buffer[:0], results, i) {
+		if c == '"' || c == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, c)
+	}
+	return append(b, '"')
+}
+
+func appendInteger(b []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(b, name...), n, 10)
+}

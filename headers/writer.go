@@ -1,0 +1,37 @@
+package headers
+
+import (
+	"net/http"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A Writer sets in h what the client is to know of d. It must run before the response is begun.
+type Writer func(h http.Header, d core.Decision)
+
+// None sets nothing, not even Retry-After.
+func None(http.Header, core.Decision) {}
+
+// Join returns a writer that does what each of ws does, in order. A nil writer does nothing.
+func Join(ws ...Writer) Writer {
+	return func(h http.Header, d core.Decision) {
+		for _, w := range ws {
+			if w != nil {
+				w(h, d)
+			}
+		}
+	}
+}
+
+// Expose lists the fields that GitHub and IETF set. A script in a browser sees those of another origin only if the
+// response names them in Access-Control-Expose-Headers: https://fetch.spec.whatwg.org/#http-access-control-expose-headers.
+var Expose = []string{
+	"X-RateLimit-Limit",
+	"X-RateLimit-Remaining",
+	"X-RateLimit-Used",
+	"X-RateLimit-Reset",
+	"X-RateLimit-Resource",
+	"RateLimit-Policy",
+	"RateLimit",
+	"Retry-After",
+}

@@ -1,0 +1,143 @@
+package headers_test
+
+import (
+	"net/http"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
+)
+
+// TestManners checks what holds for every writer and every decision.
+func TestManners(t *testing.T) {
+	for _, s := range scenarios {
+		for _, w := range writers {
+			h := http.Header{}
+			w.write(h, s.d)
+			w.write(h, s.d)
+			for name, values := range h {
+				if name != http.CanonicalHeaderKey(name) {
+					t.Errorf("%s, %s: %s is not canonical, so Get does not find it", s.name, w.name, name)
+				}
+				if len(values) != 1 || values[0] == "" {
+					t.Errorf("%s, %s: %s = %q after two writes, want one value", s.name, w.name, name, values)
+				}
+				_ = append(values, "appended")
+			}
+			once := http.Header{}
+			w.write(once, s.d)
+			if !reflect.DeepEqual(h, once) {
+				t.Errorf("%s, %s: appending to one field changed another:\n%v\n%v", s.name, w.name, h, once)
+			}
+		}
+	}
+}
+
+// TestOneInstant checks the promise that ties Reset and Retry-After together: whoever waits for either is in time.
+func TestOneInstant(t *testing.T) {
+	for _, nanos := range []int64{0, 1, 400_000_000, 999_999_999} {
+		for _, wait := range []time.Duration{1, time.Millisecond, 600 * time.Millisecond, time.Second, time.Second + 1, longest} {
+			at := time.Unix(noon.Unix(), nanos)
+			d := decision(at, denied(result("api", perMinute, 0, wait, wait), wait))
+			epoch, delta, date := http.Header{}, http.Header{}, http.Header{}
+			headers.GitHub(epoch, d)
+			headers.Custom{Reset: headers.DeltaSeconds}.Write(delta, d)
+			headers.Custom{Reset: headers.RFC3339}.Write(date, d)
+
+			reset := time.Unix(number(t, epoch.Get("X-RateLimit-Reset")), 0)
+			if ready := at.Add(wait); reset.Before(ready) || reset.Sub(ready) >= time.Second {
+				t.Errorf("at %v, wait %v: Reset %v, want the first whole second not before %v", at, wait, reset, ready)
+			}
+			retry := time.Duration(number(t, epoch.Get("Retry-After"))) * time.Second
+			if retry < wait || retry-wait >= time.Second {
+				t.Errorf("wait %v: Retry-After %v, want the wait rounded up", wait, retry)
+			}
+			if got := delta.Get("X-RateLimit-Reset"); got != epoch.Get("Retry-After") {
+				t.Errorf("wait %v: Reset as a delta is %s, want the %s of Retry-After", wait, got, epoch.Get("Retry-After"))
+			}
+			if got, err := time.Parse(time.RFC3339, date.Get("X-RateLimit-Reset")); err != nil || !got.Equal(reset) {
+				t.Errorf("wait %v: Reset as a date is %v, %v, want %v", wait, got, err, reset)
+			}
+		}
+	}
+}
+
+func TestRetryAfterIsAtLeastOne(t *testing.T) {
+	h := http.Header{}
+	headers.GitHub(h, decision(noon, denied(result("api", perMinute, 0, 0, 0), 0)))
+	if got := h.Get("Retry-After"); got != "1" {
+		t.Errorf("Retry-After = %q for a store that denies without a wait, want 1: clients repeat at once on 0", got)
+	}
+}
+
+func TestDateIsUTC(t *testing.T) {
+	h := http.Header{}
+	at := noon.In(time.FixedZone("", 3*3600))
+	headers.Custom{Reset: headers.RFC3339}.Write(h, decision(at, result("api", perMinute, 99, time.Second, time.Second)))
+	if got := h.Get("X-RateLimit-Reset"); got != "2026-01-01T12:00:01Z" {
+		t.Errorf("Reset = %s, want UTC whatever the zone of the store's clock", got)
+	}
+}
+
+func TestJoin(t *testing.T) {
+	var order []string
+	note := func(name string) headers.Writer {
+		return func(http.Header, core.Decision) { order = append(order, name) }
+	}
+	h := http.Header{}
+	headers.Join(note("first"), nil, headers.GitHub, note("last"), headers.IETF)(h, scenarios[0].d)
+	if !slices.Equal(order, []string{"first", "last"}) {
+		t.Errorf("order = %v", order)
+	}
+	if h.Get("X-RateLimit-Limit") != "100" || h.Get("RateLimit") != `"api";r=50;t=1` {
+		t.Errorf("joined writers left out a field: %v", h)
+	}
+	headers.Join()(h, scenarios[0].d)
+}
+
+// TestExpose checks that a browser is shown exactly what can be set.
+func TestExpose(t *testing.T) {
+	set := http.Header{}
+	for _, s := range scenarios {
+		headers.Join(headers.GitHub, headers.IETF)(set, s.d)
+	}
+	exposed := http.Header{}
+	for _, name := range headers.Expose {
+		exposed.Set(name, "")
+	}
+	for name := range set {
+		if _, ok := exposed[name]; !ok {
+			t.Errorf("%s is set but not exposed", name)
+		}
+	}
+	if len(exposed) != len(set) || len(headers.Expose) != len(set) {
+		t.Errorf("Expose = %v, want the %d names that are set", headers.Expose, len(set))
+	}
+}
+
+func TestViolated(t *testing.T) {
+	second := result("api", core.PerSecond(5), 0, time.Second, time.Second)
+	hour := result("api", perHour, 0, time.Second, time.Hour)
+	log := result("api", perHour.Using(core.SlidingLog), 7, time.Second, time.Hour)
+	login := result("login", perMinute, 0, time.Second, time.Minute)
+	for _, row := range []struct {
+		why  string
+		d    core.Decision
+		want []string
+	}{
+		{"nothing denied", decision(noon, second, hour), nil},
+		{"nothing enforced", core.Decision{Allowed: true}, nil},
+		{"one limit: the rule", decision(noon, denied(login, time.Second)), []string{"login"}},
+		{"the one of several limits", decision(noon, second, denied(hour, time.Second)), []string{"api-1h"}},
+		{"several, over rules", decision(noon, denied(second, time.Second), hour, denied(login, time.Second)), []string{"api-1s", "login"}},
+		{"a shared period", decision(noon, denied(second, 1), hour, denied(log, 1)), []string{"api-1s", "api-1h-sliding-log"}},
+		{"a dry run denies nothing", decision(noon, dryRun(denied(second, 1)), denied(hour, 1)), []string{"api"}},
+	} {
+		if got := headers.Violated(row.d); !slices.Equal(got, row.want) {
+			t.Errorf("%s: Violated = %q, want %q", row.why, got, row.want)
+		}
+	}
+}
