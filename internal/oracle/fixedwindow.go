@@ -1,0 +1,39 @@
+package oracle
+
+import (
+	"math/big"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A fixedWindow says what was charged in the window that begins at start.
+type fixedWindow struct {
+	count, start int64
+}
+
+func (w *fixedWindow) rewind(l core.Limit, now int64) {
+	w.start = min(w.start, windowOf(l, now))
+}
+
+func (w *fixedWindow) used(l core.Limit, now int64) *big.Rat {
+	if windowOf(l, now) > w.start {
+		return new(big.Rat)
+	}
+	return whole(w.count)
+}
+
+func (w *fixedWindow) charge(l core.Limit, now, cost int64) {
+	if start := windowOf(l, now); start > w.start {
+		*w = fixedWindow{start: start}
+	}
+	w.count += cost
+}
+
+func (w *fixedWindow) refund(l core.Limit, now, at, cost int64) {
+	w.rewind(l, now)
+	if start := windowOf(l, now); start == w.start && windowOf(l, at) == start {
+		w.count = max(0, w.count-cost)
+	}
+}
+
+func windowOf(l core.Limit, t int64) int64 { return begin(t, l.Period.Microseconds()) }
