@@ -1,0 +1,83 @@
+package spillgate_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+// The rules of README.md, all in one limiter.
+func Example() {
+	ip, err := keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	user := keyfunc.First(keyfunc.APIKey("X-Api-Key"), ip)
+	login := core.Rule{
+		Name:   "login",
+		Key:    keyfunc.RemoteIP,
+		Limits: core.MustParseLimits("5/m"),
+		Match:  func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == "/login" },
+	}
+	route := core.Rule{
+		Name:   "route",
+		Key:    keyfunc.Join(keyfunc.RemoteIP, keyfunc.Pattern),
+		Limits: []core.Limit{core.PerMinute(60)},
+	}
+	api := core.Rule{
+		Name:   "api",
+		Key:    user,
+		Limits: []core.Limit{core.PerSecond(10), core.PerMinute(120), core.PerHour(240)},
+	}
+	plan := core.Rule{
+		Name:   "plan",
+		Key:    user,
+		Limits: []core.Limit{core.PerDay(1000)},
+		Tier: func(r *http.Request) []core.Limit {
+			if r.Header.Get("X-Plan") == "pro" { // set by the gateway
+				return []core.Limit{core.PerDay(100_000)}
+			}
+			return nil // Limits
+		},
+		Cost: func(r *http.Request) int {
+			if r.URL.Path == "/export" {
+				return 25
+			}
+			return 1
+		},
+	}
+	limiter := core.Must(core.New([]core.Rule{login, route, api, plan}))
+	limit := stdlib.New(limiter, stdlib.WithHeaders(headers.Join(headers.GitHub, headers.IETF)))
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("/export", func(http.ResponseWriter, *http.Request) {})
+	w := httptest.NewRecorder()
+	limit(mux).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/export", nil))
+	fmt.Println(w.Code, w.Header().Get("X-RateLimit-Resource"), w.Header().Get("X-RateLimit-Remaining"))
+	fmt.Println(w.Header().Get("RateLimit"))
+	// Output:
+	// 200 api 9
+	// "route";r=59;t=1, "api-1s";r=9;t=1, "api-1m";r=119;t=1, "api-1h";r=239;t=15, "plan";r=975;t=87
+}
+
+// Limits shared by all processes that talk to one Redis.
+func Example_redis() {
+	rules := []core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)}
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
+	limiter, err := core.New(rules, core.WithStore(redisstore.New(client)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	http.Handle("/", stdlib.New(limiter)(http.NotFoundHandler()))
+}
