@@ -14,27 +14,29 @@ func (l *Limiter) check(r *http.Request, peek bool) (Decision, error) {
 	return l.decide(r.Context(), c)
 }
 
-// claims turns every rule that applies to r into a claim of c; a request to skip makes none. A callback that panics is an error: it must neither
-// admit the request nor take the server down.
+// claims turns every rule that applies to r into a claim of c; a request to skip makes none. A callback that panics is
+// an error: it must neither admit the request nor take the server down.
 func (l *Limiter) claims(c *charge, r *http.Request) (err error) {
-	doing := "skip"
+	var rule *Rule // nil: skip
 	defer func() {
 		if v := recover(); v != nil {
-			err = invalid("%s panicked: %v", doing, v)
+			err = invalid("a callback panicked: %v", v)
+		}
+		if err != nil {
+			err = within(rule.place(), err)
 		}
 	}()
 	if l.skip != nil && l.skip(r) {
 		return nil
 	}
 	for i := range l.rules {
-		rule := &l.rules[i]
-		doing = "rule " + rule.Name
+		rule = &l.rules[i]
 		if rule.Match != nil && !rule.Match(r) {
 			continue
 		}
 		claim, err := rule.claim(r)
 		if err != nil {
-			return fmt.Errorf("rule %q: %w", rule.Name, err)
+			return err
 		}
 		if claim.Cost > 0 {
 			claim.Peek = c.peek
@@ -58,7 +60,7 @@ func (rule *Rule) claim(r *http.Request) (Claim, error) {
 	if rule.Tier != nil {
 		if limits := rule.Tier(r); len(limits) > 0 {
 			if err := validateLimits(limits); err != nil {
-				return c, fmt.Errorf("tier: %w", err)
+				return c, within("tier", err)
 			}
 			c.Limits = limits
 		}

@@ -1,6 +1,10 @@
 package core
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // The three kinds of error that this module returns. All other errors wrap one of them or come from a callback.
 var (
@@ -13,3 +17,33 @@ var (
 	// ErrInvalid says that a limit, a claim, a cost or a configuration makes no sense. Adapters answer 500.
 	ErrInvalid = errors.New("spillgate: invalid")
 )
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// placed is an error with the place where it happened, such as a rule.
+type placed struct {
+	where string
+	err   error
+}
+
+// within returns err with the place where it happened, or nil if err is nil.
+func within(where string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &placed{where, err}
+}
+
+// Error keeps the prefix of this module in front of each line, and leaves out that what is wrong is invalid.
+func (p *placed) Error() string {
+	lines := strings.Split(p.err.Error(), "\n")
+	for i, line := range lines {
+		line = strings.TrimPrefix(line, "spillgate: invalid: ")
+		lines[i] = "spillgate: " + p.where + ": " + strings.TrimPrefix(line, "spillgate: ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (p *placed) Unwrap() error { return p.err }

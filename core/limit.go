@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -105,53 +106,74 @@ func (l Limit) Width() time.Duration {
 	return time.Duration(ceilDiv(l.Period.Microseconds(), n)) * time.Microsecond
 }
 
-// Validate returns an error that wraps ErrInvalid and names the field and its value if l cannot be enforced.
+// Validate returns an error that wraps ErrInvalid and names each wrong field and its value if l cannot be enforced.
 // Limits in the rules of New are validated there, and those that a tier returns at each request; a Store calls it for
 // claims that did not pass through a Limiter.
 func (l Limit) Validate() error {
+	err := errors.Join(l.checkRate(), l.checkPeriod(), l.checkBurst(), l.checkBuckets())
+	switch {
+	case l.Algorithm >= algorithms:
+		return errors.Join(err, invalid("there is no algorithm %d", uint8(l.Algorithm)))
+	case err == nil && l.Algorithm == TokenBucket && !fitsTokenBucket(l):
+		return invalid("capacity %d over period %v would overflow", l.Capacity(), l.Period)
+	}
+	return err
+}
+
+func (l Limit) checkRate() error {
 	switch {
 	case l.Rate < 0 || l.Rate > maxRate:
 		return invalid("rate must be between 0 and %d, got %d", maxRate, l.Rate)
+	case l.Algorithm == SlidingLog && l.Rate > maxLogRate:
+		return invalid("rate of a sliding-log must be at most %d, got %d", maxLogRate, l.Rate)
+	}
+	return nil
+}
+
+func (l Limit) checkPeriod() error {
+	switch {
 	case l.Period < minPeriod:
 		return invalid("period must be at least %v, got %v", minPeriod, l.Period)
 	case l.Period > maxPeriod:
 		return invalid("period must be at most 10 years of 365 days, got %v", l.Period)
 	case l.Period%time.Microsecond != 0:
 		return invalid("period must be whole microseconds, got %v", l.Period)
-	case l.Algorithm >= algorithms:
-		return invalid("there is no algorithm %d", uint8(l.Algorithm))
-	case l.Burst < 0 || l.Burst > maxRate:
-		return invalid("burst must be between 0 and %d, got %d", maxRate, l.Burst)
+	}
+	return nil
+}
+
+func (l Limit) checkBurst() error {
+	switch {
 	case l.Burst != 0 && l.Algorithm != TokenBucket:
 		return invalid("burst must be 0 for a %v, which has none, got %d", l.Algorithm, l.Burst)
+	case l.Burst < 0 || l.Burst > maxRate:
+		return invalid("burst must be between 0 and %d, got %d", maxRate, l.Burst)
+	}
+	return nil
+}
+
+func (l Limit) checkBuckets() error {
+	switch {
 	case l.Buckets != 0 && l.Algorithm != SlidingWindow:
 		return invalid("buckets must be 0 for a %v, which has none, got %d", l.Algorithm, l.Buckets)
 	case l.Buckets != 0 && (l.Buckets < minBuckets || l.Buckets > maxBuckets):
 		return invalid("buckets must be between %d and %d, got %d", minBuckets, maxBuckets, l.Buckets)
-	case l.Algorithm == SlidingLog && l.Rate > maxLogRate:
-		return invalid("rate of a sliding-log must be at most %d, got %d", maxLogRate, l.Rate)
-	case l.Algorithm == TokenBucket && !fitsTokenBucket(l):
-		return invalid("capacity %d over period %v would overflow", l.Capacity(), l.Period)
 	}
 	return nil
-}
-
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // validateLimits checks limits one by one and together. Two limits of one rule that share algorithm and period would
 // share their state.
-func validateLimits(limits []Limit) error {
+func validateLimits(limits []Limit) (err error) {
 	for i, l := range limits {
-		if err := l.Validate(); err != nil {
-			return fmt.Errorf("limit %d: %w", i+1, err)
+		if mistakes := l.Validate(); mistakes != nil {
+			err = errors.Join(err, within(fmt.Sprintf("limit %d", i+1), mistakes))
 		}
 		for j, other := range limits[:i] {
 			if other.Algorithm == l.Algorithm && other.Period == l.Period {
-				return invalid("limits %d and %d are both a %v of %v", j+1, i+1, l.Algorithm, l.Period)
+				err = errors.Join(err, invalid("limits %d and %d are both a %v of %v", j+1, i+1, l.Algorithm, l.Period))
 			}
 		}
 	}
-	return nil
+	return err
 }

@@ -53,9 +53,7 @@ func (l *Limiter) addRules(rules []Rule) (errs []error) {
 		if l.byName[r.Name] != nil {
 			errs = append(errs, invalid("rule %q: name is not unique", r.Name))
 		}
-		for _, err := range r.mistakes() {
-			errs = append(errs, fmt.Errorf("rule %q: %w", r.Name, err))
-		}
+		errs = append(errs, within(r.place(), r.validate()))
 		l.rules[i] = r
 		l.byName[r.Name] = &l.rules[i]
 	}
@@ -69,23 +67,29 @@ func ruleName(name string) string {
 	return name
 }
 
-func (r *Rule) mistakes() (errs []error) {
+// place says which rule an error is about. If r is nil, it is about skipping.
+func (r *Rule) place() string {
+	if r == nil {
+		return "skip"
+	}
+	return fmt.Sprintf("rule %q", r.Name)
+}
+
+func (r *Rule) validate() error {
+	err := validateLimits(r.Limits)
 	if !printableASCII(r.Name) {
-		errs = append(errs, invalid("name must be printable ASCII"))
+		err = errors.Join(invalid("name must be printable ASCII"), err)
 	}
 	if r.Key == nil {
-		errs = append(errs, invalid("key func is missing"))
+		err = errors.Join(err, invalid("key func is missing"))
 	}
 	if len(r.Limits) == 0 {
-		errs = append(errs, invalid("a rule needs at least one limit"))
-	}
-	if err := validateLimits(r.Limits); err != nil {
-		errs = append(errs, err)
+		err = errors.Join(err, invalid("a rule needs at least one limit"))
 	}
 	if r.OnFailure > FailClosed {
-		errs = append(errs, invalid("there is no failure mode %d", r.OnFailure))
+		err = errors.Join(err, invalid("there is no failure mode %d", r.OnFailure))
 	}
-	return errs
+	return err
 }
 
 func printableASCII(s string) bool {
@@ -161,7 +165,7 @@ func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 	c := l.newCharge()
 	for i, claim := range claims {
 		if err := l.complete(&claim); err != nil {
-			return Decision{}, fmt.Errorf("claim %d: %w", i+1, err)
+			return Decision{}, within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
 		}
 		c.claims = append(c.claims, claim)
 	}
@@ -179,18 +183,15 @@ func (l *Limiter) complete(c *Claim) error {
 	}
 	switch {
 	case !printableASCII(c.Rule):
-		return invalid("rule %q: name must be printable ASCII", c.Rule)
+		return invalid("name must be printable ASCII")
 	case len(c.Limits) == 0:
-		return invalid("rule %q: there is no rule of this name, and the claim has no limits", c.Rule)
+		return invalid("there is no rule of this name, and the claim has no limits")
 	case c.Key == "":
-		return fmt.Errorf("rule %q: %w", c.Rule, ErrNoKey)
+		return ErrNoKey
 	case c.Cost < 0:
-		return invalid("rule %q: cost must not be negative, got %d", c.Rule, c.Cost)
+		return invalid("cost must not be negative, got %d", c.Cost)
 	}
-	if err := validateLimits(c.Limits); err != nil {
-		return fmt.Errorf("rule %q: %w", c.Rule, err)
-	}
-	return nil
+	return validateLimits(c.Limits)
 }
 
 // Refund gives back exactly what d was charged by l, once: what of it still counts is available again. A denied decision
@@ -217,7 +218,7 @@ func (l *Limiter) Reset(ctx context.Context, rule, key string) error {
 		ctx = context.Background()
 	}
 	if key == "" {
-		return fmt.Errorf("reset of rule %q: %w", rule, ErrNoKey)
+		return within(fmt.Sprintf("reset of rule %q", rule), ErrNoKey)
 	}
 	return l.reset(ctx, Claim{Rule: ruleName(rule), Key: key})
 }

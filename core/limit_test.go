@@ -1,0 +1,162 @@
+package core_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+const year = 365 * 24 * time.Hour
+
+func TestLimitMistakes(t *testing.T) {
+	tests := []struct {
+		why   string
+		limit core.Limit
+		want  string // part of the message: the field and its value
+	}{
+		{"a negative rate", core.PerMinute(-1), "rate must be between 0 and 1000000000, got -1"},
+		{"a rate that arithmetic cannot hold", core.PerMinute(1_000_000_001), "rate must be between 0 and 1000000000, got 1000000001"},
+		{"no period", core.Limit{Rate: 1}, "period must be at least 1ms, got 0s"},
+		{"a period just too short", core.Every(1, time.Millisecond-time.Microsecond), "period must be at least 1ms, got 999µs"},
+		{"a negative period", core.Every(1, -time.Minute), "period must be at least 1ms, got -1m0s"},
+		{"a period just too long", core.Every(1, 10*year+time.Microsecond), "period must be at most 10 years of 365 days, got 87600h0m0.000001s"},
+		{"the longest Duration", core.Every(1, math.MaxInt64), "period must be at most 10 years"},
+		{"a fraction of a microsecond", core.Every(1, time.Second+1), "period must be whole microseconds, got 1.000000001s"},
+		{"an unknown algorithm", core.PerMinute(1).Using(4), "no algorithm 4"},
+		{"a negative burst", core.PerMinute(1).WithBurst(-2), "burst must be between 0 and 1000000000, got -2"},
+		{"a burst that arithmetic cannot hold", core.PerMinute(1).WithBurst(1_000_000_001), "burst must be between 0 and 1000000000, got 1000000001"},
+		{"a window has no burst", core.PerMinute(1).Using(core.FixedWindow).WithBurst(7), "burst must be 0 for a fixed-window, which has none, got 7"},
+		{"nor has a sliding one", core.PerMinute(1).Using(core.SlidingWindow).WithBurst(7), "burst must be 0 for a sliding-window, which has none, got 7"},
+		{"nor has a log", core.PerMinute(1).Using(core.SlidingLog).WithBurst(7), "burst must be 0 for a sliding-log, which has none, got 7"},
+		{"buckets of a token bucket", core.Limit{Rate: 1, Period: time.Second, Buckets: 5}, "buckets must be 0 for a token-bucket, which has none, got 5"},
+		{"one sub-bucket is a fixed window", sliding(1), "buckets must be between 2 and 3600, got 1"},
+		{"negative sub-buckets", sliding(-1), "buckets must be between 2 and 3600, got -1"},
+		{"too many sub-buckets", sliding(3601), "buckets must be between 2 and 3600, got 3601"},
+		{"a log of 10,001 instants", core.PerDay(10_001).Using(core.SlidingLog), "rate of a sliding-log must be at most 10000, got 10001"},
+		{"capacity × period overflows", core.Every(1_000_000_000, 10*year), "capacity 1000000000 over period 87600h0m0s would overflow"},
+		{"and so it does by the burst", core.Every(1, 10*year).WithBurst(1_000_000_000), "capacity 1000000000 over period 87600h0m0s would overflow"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			for _, err := range []error{tt.limit.Validate(), newErr(tt.limit.By(constKey))} {
+				wantError(t, err, core.ErrInvalid, tt.want)
+			}
+		})
+	}
+}
+
+func sliding(buckets int) core.Limit {
+	return core.Limit{Rate: 10, Period: time.Minute, Algorithm: core.SlidingWindow, Buckets: buckets}
+}
+
+func TestLimitsAtTheEdgeAreValid(t *testing.T) {
+	limits := []core.Limit{
+		core.PerSecond(0), core.PerSecond(0).WithBurst(5), core.PerMinute(100).WithBurst(1),
+		sliding(2), sliding(3600), sliding(0), core.PerDay(10_000).Using(core.SlidingLog),
+		{Rate: 9, Period: time.Millisecond, Algorithm: core.SlidingWindow, Buckets: 3600},
+	}
+	for _, period := range []time.Duration{time.Millisecond, time.Second + time.Microsecond, 10 * year} {
+		for _, n := range []int{1, 1_000_000} {
+			limits = append(limits, core.Every(n, period), core.Every(n, period).Using(core.FixedWindow),
+				core.Every(n, period).Using(core.SlidingWindow), core.Every(1, period).WithBurst(n))
+		}
+	}
+	for _, l := range limits {
+		if err := l.Validate(); err != nil {
+			t.Errorf("%v: %v", l, err)
+		}
+		if _, err := core.New([]core.Rule{l.By(constKey)}); err != nil {
+			t.Errorf("New with %v: %v", l, err)
+		}
+	}
+}
+
+func TestLimitReportsAllItsMistakes(t *testing.T) {
+	err := core.Limit{Rate: -3, Period: 5, Algorithm: core.FixedWindow, Burst: 2, Buckets: 4}.Validate()
+	for _, want := range []string{"rate must", "period must", "burst must", "buckets must"} {
+		wantError(t, err, core.ErrInvalid, want)
+	}
+	wantError(t, core.Limit{Rate: -3, Period: time.Second, Algorithm: 9}.Validate(), core.ErrInvalid, "rate must")
+}
+
+func TestCapacity(t *testing.T) {
+	tests := []struct {
+		limit core.Limit
+		want  int
+		why   string
+	}{
+		{core.PerMinute(100), 100, "without a burst it is the rate"},
+		{core.PerMinute(100).WithBurst(20), 20, "the burst may be less than the rate"},
+		{core.PerMinute(100).WithBurst(500), 500, "or more"},
+		{core.PerMinute(0), 0, "a rate of 0 denies everything"},
+		{core.PerMinute(0).WithBurst(9), 0, "even with a burst, which would never come back"},
+		{core.PerHour(7).Using(core.SlidingLog), 7, "other algorithms have no burst"},
+	}
+	for _, tt := range tests {
+		if got := tt.limit.Capacity(); got != tt.want {
+			t.Errorf("%v: got %d, want %d: %s", tt.limit, got, tt.want, tt.why)
+		}
+	}
+}
+
+func TestConstructors(t *testing.T) {
+	tests := []struct {
+		got  core.Limit
+		want time.Duration
+	}{
+		{core.PerSecond(3), time.Second}, {core.PerMinute(3), time.Minute}, {core.PerHour(3), time.Hour},
+		{core.PerDay(3), 24 * time.Hour}, {core.Every(3, 250*time.Millisecond), 250 * time.Millisecond},
+	}
+	for _, tt := range tests {
+		if tt.got != (core.Limit{Rate: 3, Period: tt.want}) {
+			t.Errorf("got %+v, want 3 per %v", tt.got, tt.want)
+		}
+	}
+}
+
+func TestWidth(t *testing.T) {
+	tests := []struct {
+		limit core.Limit
+		want  time.Duration
+		why   string
+	}{
+		{sliding(6), 10 * time.Second, "a sixth of a minute"},
+		{sliding(0), 6 * time.Second, "0 means 10"},
+		{core.Limit{Period: time.Second, Buckets: 7}, 142858 * time.Microsecond, "rounded up to a whole microsecond"},
+		{core.Limit{Period: time.Millisecond, Buckets: 3600}, time.Microsecond, "never 0"},
+	}
+	for _, tt := range tests {
+		if got := tt.limit.Width(); got != tt.want {
+			t.Errorf("%+v: got %v, want %v: %s", tt.limit, got, tt.want, tt.why)
+		}
+	}
+}
+
+func TestAlgorithmString(t *testing.T) {
+	if got := core.SlidingWindow.String(); got != "sliding-window" {
+		t.Errorf("got %q", got)
+	}
+	if got := core.Algorithm(200).String(); got != "algorithm(200)" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// wantError checks that err is of a kind, says what is wrong and has the prefix of the module on each line.
+func wantError(t *testing.T, err, kind error, part string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Fatalf("got error %v, want one that wraps %v", err, kind)
+	}
+	if !strings.Contains(err.Error(), part) {
+		t.Errorf("got error %q, want it to say %q", err, part)
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if !strings.HasPrefix(line, "spillgate: ") || strings.Count(line, "spillgate: ") != 1 {
+			t.Errorf("got line %q, want exactly one prefix %q", line, "spillgate: ")
+		}
+	}
+}
