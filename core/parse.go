@@ -1,6 +1,9 @@
 package core
 
 import (
+	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -67,7 +70,7 @@ func ParseLimits(s string) ([]Limit, error) {
 		limits = append(limits, l)
 	}
 	if err := validateLimits(limits); err != nil {
-		return nil, invalid("limits %q: %s", s, reason(err))
+		return nil, within(fmt.Sprintf("limits %q", s), err)
 	}
 	return limits, nil
 }
@@ -92,47 +95,54 @@ func parseLimit(word string) (Limit, error) {
 	if l.Rate, err = parseCount(rate); err != nil {
 		return Limit{}, invalid("limit %q: rate %q is not a whole number", word, strings.TrimSpace(rate))
 	}
-	if l.Period, ok = parsePeriod(strings.TrimSpace(period)); !ok {
-		return Limit{}, invalid("limit %q: period %q is not a duration, such as s, 15m or 500ms", word, strings.TrimSpace(period))
+	period = strings.TrimSpace(period)
+	if l.Period, ok = parsePeriod(period); !ok {
+		return Limit{}, invalid("limit %q: period %q is not a duration, such as s, 15m or 500ms", word, period)
 	}
-	if options != "" || strings.HasSuffix(word, ";") {
-		for _, option := range strings.Split(options, ";") {
-			if !l.parseOption(strings.TrimSpace(option)) {
-				return Limit{}, invalid("limit %q: option %q is not an algorithm, burst=N or buckets=N", word, strings.TrimSpace(option))
-			}
+	if strings.Contains(word, ";") {
+		if option, ok := l.parseOptions(options); !ok {
+			return Limit{}, invalid("limit %q: option %q: want an algorithm, burst=N or buckets=N, each once at most", word, option)
 		}
 	}
 	if err := l.Validate(); err != nil {
-		return Limit{}, invalid("limit %q: %s", word, reason(err))
+		return Limit{}, within(fmt.Sprintf("limit %q", word), err)
 	}
 	return l, nil
 }
 
-// parseOption sets what option says and reports whether it is one.
-func (l *Limit) parseOption(option string) bool {
-	name, value, hasValue := strings.Cut(option, "=")
-	if hasValue {
-		n, err := parseCount(value)
-		if err != nil || n == 0 {
-			return false
+// parseOptions sets what options say. It returns the first that is none, or that says again what another said.
+func (l *Limit) parseOptions(options string) (fault string, ok bool) {
+	seen := make(map[string]bool)
+	for _, option := range strings.Split(options, ";") {
+		option = strings.TrimSpace(option)
+		what, ok := l.parseOption(option)
+		if !ok || seen[what] {
+			return option, false
 		}
-		switch name {
-		case "burst":
-			l.Burst = n
-			return true
-		case "buckets":
-			l.Buckets = n
-			return true
-		}
-		return false
+		seen[what] = true
 	}
-	for a, known := range algorithmNames {
-		if name == known {
-			l.Algorithm = Algorithm(a)
-			return true
-		}
+	return "", true
+}
+
+// parseOption sets what option says and returns which of the three kinds it is.
+func (l *Limit) parseOption(option string) (what string, ok bool) {
+	if a := slices.Index(algorithmNames[:], option); a >= 0 {
+		l.Algorithm = Algorithm(a)
+		return "algorithm", true
 	}
-	return false
+	name, value, _ := strings.Cut(option, "=")
+	n, err := parseCount(value)
+	switch {
+	case err != nil || n == 0:
+		return "", false
+	case name == "burst":
+		l.Burst = n
+	case name == "buckets":
+		l.Buckets = n
+	default:
+		return "", false
+	}
+	return name, true
 }
 
 // parseCount reads digits only: no sign, no separators.
@@ -143,18 +153,15 @@ func parseCount(s string) (int, error) {
 
 // parsePeriod reads "m", "15m", "1h30m" or "30d".
 func parsePeriod(s string) (time.Duration, bool) {
-	if s != "" && (s[0] < '0' || s[0] > '9') {
-		s = "1" + s
+	for _, u := range units {
+		if s == u.name {
+			return u.size, true
+		}
 	}
 	if number, ok := strings.CutSuffix(s, "d"); ok {
 		n, err := parseCount(number)
-		return time.Duration(n) * day, err == nil && n <= int(maxPeriod/day)
+		return time.Duration(n) * day, err == nil && n <= int(math.MaxInt64/day)
 	}
 	d, err := time.ParseDuration(s)
-	return d, err == nil
-}
-
-// reason is the text of err without the prefix that its new home repeats.
-func reason(err error) string {
-	return strings.ReplaceAll(err.Error(), ErrInvalid.Error()+": ", "")
+	return d, err == nil && !strings.ContainsAny(s, "+-")
 }
