@@ -18,7 +18,7 @@ func addTwins(meters []meter) (twins bool) {
 	for i := 1; i < len(meters); i++ {
 		for j := range meters[:i] {
 			a, b := &meters[i], &meters[j]
-			if a.id != b.id || kindOf(a.limit) != kindOf(b.limit) {
+			if a.id != b.id || a.limit.kind != b.limit.kind {
 				continue
 			}
 			twins = true
@@ -84,15 +84,14 @@ func (d *deciding) settleIn(t *meter) {
 	if t.record != nil && t.record.id == t.id {
 		return
 	}
-	kind := kindOf(t.limit)
 	if t.shard.has(t.id) {
-		t.record = t.shard.insert(t.id, kind)
+		t.record = t.shard.insert(t.id, t.limit.kind)
 	} else if d.store.reserve(d.now, d.held, d.meters) {
 		d.store.pairs.Add(-t.shard.sweep(d.now, sweepSome, d.meters))
-		t.record = t.shard.insert(t.id, kind)
+		t.record = t.shard.insert(t.id, t.limit.kind)
 	} else {
 		if t.record == nil {
-			t.record = t.shard.insert(t.common, kind)
+			t.record = t.shard.insert(t.common, t.limit.kind)
 			t.shard.common++
 		}
 		return
@@ -108,7 +107,7 @@ func (d *deciding) report(claims []Claim, dst []Result) []Result {
 		u := t.report(d.now)
 		dst = append(dst, Result{
 			Rule:        ruleName(claims[t.claim].Rule),
-			Limit:       *t.limit,
+			Limit:       t.limit.limit,
 			Allowed:     t.retry == 0,
 			Remaining:   int(u.remaining),
 			RetryAfter:  t.retry,

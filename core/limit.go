@@ -165,8 +165,9 @@ func (l Limit) checkBuckets() error {
 // validateLimits checks limits one by one and together. Two limits of one rule that share algorithm and period would
 // share their state.
 func validateLimits(limits []Limit) (err error) {
-	for i, l := range limits {
-		if mistakes := l.Validate(); mistakes != nil {
+	for i := range limits {
+		l := &limits[i]
+		if mistakes := scaleOf(l).err; mistakes != nil {
 			err = errors.Join(err, within(fmt.Sprintf("limit %d", i+1), mistakes))
 		}
 		for j, other := range limits[:i] {

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"math/bits"
 	"sync"
@@ -119,33 +118,19 @@ func (m *MemoryStore) shard(id uint64) *shard { return &m.shards[id>>(64-shardBi
 func (m *MemoryStore) meters(meters []meter, claims []Claim) ([]meter, error) {
 	for i := range claims {
 		c := &claims[i]
-		if err := c.validate(); err != nil {
+		if err := c.Validate(); err != nil {
 			return nil, err
 		}
 		id, common := m.hash(c)
 		cost := min(int64(max(c.Cost, 1)), maxExact)
 		for j := range c.Limits {
 			meters = append(meters, meter{
-				limit: &c.Limits[j], shard: m.shard(id), id: id, common: common, claim: i,
+				limit: scaleOf(&c.Limits[j]), shard: m.shard(id), id: id, common: common, claim: i,
 				cost: cost, asked: cost, peek: c.Peek, dryRun: c.DryRun,
 			})
 		}
 	}
 	return meters, nil
-}
-
-// validate returns what is wrong with a claim that did not pass through a Limiter.
-func (c *Claim) validate() error {
-	if c.Cost < 0 {
-		return invalid("rule %q: cost must not be negative, got %d", c.Rule, c.Cost)
-	}
-	if len(c.Limits) == 0 {
-		return invalid("rule %q: the claim has no limits", c.Rule)
-	}
-	if err := validateLimits(c.Limits); err != nil {
-		return fmt.Errorf("rule %q: %w", c.Rule, err)
-	}
-	return nil
 }
 
 // lock locks the shards of meters, in ascending order, and returns them as a set.

@@ -4,7 +4,7 @@ import "time"
 
 // A meter is one limit of one claim while a MemoryStore decides it: what was asked, and the state of the pair.
 type meter struct {
-	limit  *Limit
+	limit  *scale
 	shard  *shard
 	id     uint64 // of the pair
 	common uint64 // of the state that the pair shares when the store is full
@@ -17,35 +17,27 @@ type meter struct {
 	record *record // where the state is; nil if it is that of a pair never seen
 	retry  time.Duration
 	bucket bucket
-	drains bucketLimit
 	window window
 	queue  queue
 }
 
 // open loads the state as it is at now: that of the pair or, if it has none, that which it shares.
 func (t *meter) open(now int64) {
-	kind := kindOf(t.limit)
-	t.record = t.shard.find(t.id, kind)
+	t.record = t.shard.find(t.id, t.limit.kind)
 	if t.record == nil && t.shard.common > 0 {
-		t.record = t.shard.find(t.common, kind)
+		t.record = t.shard.find(t.common, t.limit.kind)
 	}
 	var r record
 	if t.record != nil {
 		r = *t.record
 	}
-	t.load(&r, now)
-}
-
-func (t *meter) load(r *record, now int64) {
-	period := t.limit.Period.Microseconds()
-	switch t.limit.Algorithm {
+	switch t.limit.limit.Algorithm {
 	case TokenBucket:
-		t.drains, _ = newBucketLimit(*t.limit)
-		t.bucket = r.bucket().settle(t.drains, now)
+		t.bucket = r.bucket().settle(t.limit, now)
 	case FixedWindow:
-		t.window = r.window().settle(period, now)
+		t.window = r.window().settle(t.limit, now)
 	default:
-		t.queue = r.queue().settle(&t.shard.entries, period, now, stamp(t.limit, now))
+		t.queue = r.queue().settle(&t.shard.entries, t.limit, now)
 		if t.record != nil { // settling has dropped entries
 			t.record.setQueue(t.queue)
 		}
@@ -54,62 +46,60 @@ func (t *meter) load(r *record, now int64) {
 
 // decide sets retry: 0 if the limit admits what is asked.
 func (t *meter) decide(now int64) {
-	rate, period := int64(t.limit.Rate), t.limit.Period.Microseconds()
 	var wait int64
 	switch {
-	case t.asked > int64(t.limit.Capacity()):
+	case t.asked > t.limit.capacity:
 		t.retry = Never
 		return
-	case t.limit.Algorithm == TokenBucket:
-		wait = t.bucket.wait(t.drains, now, t.asked)
-	case t.limit.Algorithm == FixedWindow:
-		wait = t.window.wait(rate, period, now, t.asked)
+	case t.limit.limit.Algorithm == TokenBucket:
+		wait = t.bucket.wait(t.limit, now, t.asked)
+	case t.limit.limit.Algorithm == FixedWindow:
+		wait = t.window.wait(t.limit, now, t.asked)
 	default:
-		wait = t.queue.wait(&t.shard.entries, rate, period, now, t.asked)
+		wait = t.queue.wait(&t.shard.entries, t.limit, now, t.asked)
 	}
 	t.retry = time.Duration(wait) * time.Microsecond
 }
 
 // charge adds the cost to the state.
 func (t *meter) charge(now int64) {
-	switch t.limit.Algorithm {
+	switch t.limit.limit.Algorithm {
 	case TokenBucket:
-		t.bucket = t.bucket.charge(t.drains, now, t.cost)
-		t.record.setBucket(t.bucket, t.drains)
+		t.bucket = t.bucket.charge(t.limit, now, t.cost)
+		t.record.setBucket(t.bucket, t.limit)
 	case FixedWindow:
 		t.window = t.window.charge(t.cost)
 		t.record.setWindow(t.window)
 	default:
-		t.queue = t.queue.charge(&t.shard.entries, stamp(t.limit, now), t.cost)
+		t.queue = t.queue.charge(&t.shard.entries, t.limit, now, t.cost)
 		t.record.setQueue(t.queue)
 	}
 }
 
 // refund gives back the cost, charged at an earlier instant.
 func (t *meter) refund(now, at int64) {
-	cost := min(t.cost, int64(t.limit.Capacity()))
+	cost := min(t.cost, t.limit.capacity)
 	if t.record == nil || cost == 0 {
 		return
 	}
-	switch t.limit.Algorithm {
+	switch t.limit.limit.Algorithm {
 	case TokenBucket:
-		t.record.setBucket(t.record.bucket().refund(t.drains, now, at, cost), t.drains)
+		t.record.setBucket(t.record.bucket().refund(t.limit, now, at, cost), t.limit)
 	case FixedWindow:
-		t.record.setWindow(t.window.refund(t.limit.Period.Microseconds(), at, cost))
+		t.record.setWindow(t.window.refund(t.limit, at, cost))
 	default:
-		t.record.setQueue(t.queue.refund(&t.shard.entries, stamp(t.limit, at), cost))
+		t.record.setQueue(t.queue.refund(&t.shard.entries, t.limit.stamp(at), cost))
 	}
 }
 
 func (t *meter) report(now int64) usage {
-	rate, period := int64(t.limit.Rate), t.limit.Period.Microseconds()
-	switch t.limit.Algorithm {
+	switch t.limit.limit.Algorithm {
 	case TokenBucket:
-		return t.bucket.report(t.drains, now)
+		return t.bucket.report(t.limit, now)
 	case FixedWindow:
-		return t.window.report(rate, period, now)
+		return t.window.report(t.limit, now)
 	default:
-		return t.queue.report(&t.shard.entries, rate, period, now)
+		return t.queue.report(&t.shard.entries, t.limit, now)
 	}
 }
 
@@ -119,7 +109,7 @@ func (r *record) bucket() bucket {
 	return bucket{level: r.level, at: r.at, busy: r.at - int64(r.extra), tick: ticks[r.kind&anyTick]}
 }
 
-func (r *record) setBucket(b bucket, l bucketLimit) {
+func (r *record) setBucket(b bucket, l *scale) {
 	tick := uint64(0)
 	for ticks[tick] != b.tick {
 		tick++

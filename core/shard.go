@@ -23,7 +23,7 @@ type record struct {
 
 const anyTick = 3
 
-func kindOf(l *Limit) uint64 {
+func kindOf(l Limit) uint64 {
 	return uint64(l.Period.Microseconds())<<4 | uint64(l.Algorithm)<<2 | anyTick
 }
 

@@ -5,12 +5,11 @@ package core
 
 // stamp returns what a sliding limit remembers of a request at now, in microseconds: a SlidingLog the instant itself, a
 // SlidingWindow the end of its sub-bucket.
-func stamp(l *Limit, now int64) int64 {
-	if l.Algorithm == SlidingLog {
+func (l *scale) stamp(now int64) int64 {
+	if l.width == 0 {
 		return now
 	}
-	width := l.Width().Microseconds()
-	return floorTo(now, width) + width
+	return floorTo(now, l.width) + l.width
 }
 
 // An entry says how much was admitted with one stamp. Entries of a queue form a ring: the newest points at the oldest.
@@ -28,33 +27,12 @@ type queue struct {
 	last   int64  // the stamp of the newest
 }
 
-// settle drops what no longer counts at now. After the clock went back, a stamp later than latest, the one that a
-// request at now gets, becomes that one.
-func (q queue) settle(s *slab[entry], period, now, latest int64) queue {
-	for q.newest != 0 {
-		newest := s.at(q.newest)
-		oldest := s.at(newest.next)
-		if oldest.stamp+period > now {
-			break
-		}
+// settle drops what no longer counts at now.
+func (q queue) settle(s *slab[entry], l *scale, now int64) queue {
+	for q.newest != 0 && s.at(s.at(q.newest).next).stamp+l.micros <= now {
 		q = q.dropAfter(s, q.newest)
 	}
-	if q.newest != 0 && q.last > latest {
-		q.clamp(s, latest)
-		q.last = latest
-	}
 	return q
-}
-
-// clamp lowers every stamp to latest.
-func (q queue) clamp(s *slab[entry], latest int64) {
-	for i := s.at(q.newest).next; ; i = s.at(i).next {
-		e := s.at(i)
-		e.stamp = min(e.stamp, latest)
-		if i == q.newest {
-			return
-		}
-	}
 }
 
 // dropAfter removes the entry that follows entry i of the ring.
@@ -75,12 +53,13 @@ func (q queue) dropAfter(s *slab[entry], i uint32) queue {
 }
 
 // wait returns how long after now a settled q admits cost, which is at most the rate.
-func (q queue) wait(s *slab[entry], rate, period, now, cost int64) int64 {
-	return q.until(s, period, now, rate-cost)
+func (q queue) wait(s *slab[entry], l *scale, now, cost int64) int64 {
+	return q.until(s, l, now, l.rate-cost)
 }
 
-// until returns how long after now a settled q takes to shrink to target.
-func (q queue) until(s *slab[entry], period, now, target int64) int64 {
+// until returns how long after now a settled q takes to shrink to target. A stamp later than a request at now would get
+// says that the clock went back, or that the sub-buckets were wider before: it counts as if made now.
+func (q queue) until(s *slab[entry], l *scale, now, target int64) int64 {
 	if q.used <= target {
 		return 0
 	}
@@ -88,36 +67,48 @@ func (q queue) until(s *slab[entry], period, now, target int64) int64 {
 	for i := s.at(q.newest).next; ; i = s.at(i).next {
 		e := s.at(i)
 		if left -= e.count; left <= target {
-			return e.stamp + period - now
+			return min(e.stamp, l.stamp(now)) + l.micros - now
 		}
 	}
 }
 
-// charge returns a settled q with cost in it, at a stamp that is not before the period ends of what it holds. When the
-// number of sub-buckets has changed, the stamp may lie between those of a coarser division.
-func (q queue) charge(s *slab[entry], stamp, cost int64) queue {
+// charge returns a settled q with cost in it.
+func (q queue) charge(s *slab[entry], l *scale, now, cost int64) queue {
+	stamp := l.stamp(now)
+	if q.last > stamp {
+		q = q.clamp(s, stamp)
+	}
 	q.used += cost
-	if q.newest == 0 {
-		q.newest = s.add(entry{stamp: stamp, count: cost})
-		s.at(q.newest).next = q.newest
-		q.last = stamp
+	if q.newest != 0 && q.last == stamp {
+		s.at(q.newest).count += cost
 		return q
 	}
-	before := q.newest
-	if stamp < q.last {
-		for s.at(s.at(before).next).stamp <= stamp {
-			before = s.at(before).next
+	return q.append(s, entry{stamp: stamp, count: cost})
+}
+
+// clamp lowers every stamp to latest.
+func (q queue) clamp(s *slab[entry], latest int64) queue {
+	for i := s.at(q.newest).next; ; i = s.at(i).next {
+		e := s.at(i)
+		e.stamp = min(e.stamp, latest)
+		if i == q.newest {
+			q.last = latest
+			return q
 		}
 	}
-	if e := s.at(before); e.stamp == stamp {
-		e.count += cost
-		return q
+}
+
+// append returns q with e as its newest entry, which is already in used.
+func (q queue) append(s *slab[entry], e entry) queue {
+	added := s.add(e)
+	if q.newest == 0 {
+		s.at(added).next = added
+	} else {
+		newest := s.at(q.newest)
+		s.at(added).next = newest.next
+		newest.next = added
 	}
-	added := s.add(entry{stamp: stamp, count: cost, next: s.at(before).next})
-	s.at(before).next = added
-	if stamp > q.last {
-		q.newest, q.last = added, stamp
-	}
+	q.newest, q.last = added, e.stamp
 	return q
 }
 
@@ -144,13 +135,12 @@ func (q queue) refund(s *slab[entry], stamp, cost int64) queue {
 
 // clone returns a copy of q with entries of its own.
 func (q queue) clone(s *slab[entry]) queue {
-	var c queue
+	c := queue{used: q.used}
 	if q.newest == 0 {
 		return c
 	}
 	for i := s.at(q.newest).next; ; i = s.at(i).next {
-		e := *s.at(i)
-		c = c.charge(s, e.stamp, e.count)
+		c = c.append(s, *s.at(i))
 		if i == q.newest {
 			return c
 		}
@@ -158,11 +148,11 @@ func (q queue) clone(s *slab[entry]) queue {
 }
 
 // report says what a settled q leaves.
-func (q queue) report(s *slab[entry], rate, period, now int64) usage {
-	u := usage{remaining: max(0, rate-q.used)}
-	if u.remaining < rate {
-		u.refill = q.until(s, period, now, rate-u.remaining-1)
-		u.reset = q.last + period - now
+func (q queue) report(s *slab[entry], l *scale, now int64) usage {
+	u := usage{remaining: max(0, l.rate-q.used)}
+	if u.remaining < l.rate {
+		u.refill = q.until(s, l, now, l.rate-u.remaining-1)
+		u.reset = q.until(s, l, now, 0)
 	}
 	return u
 }

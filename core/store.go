@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -12,6 +13,22 @@ type Claim struct {
 	Cost      int     // 0 means 1
 	Peek      bool    // decide for Cost, charge nothing
 	DryRun    bool    // never deny; charge if the claim fits and the request is admitted
+}
+
+// Validate returns an error that wraps ErrInvalid if c cannot be decided. Limiter.Take fills in what c leaves out; a
+// Store calls Validate for claims that did not pass through a Limiter. It is cheap for limits that were seen before.
+func (c *Claim) Validate() error {
+	err := validateLimits(c.Limits)
+	switch {
+	case c.Cost < 0:
+		err = invalid("cost must not be negative, got %d", c.Cost)
+	case len(c.Limits) == 0:
+		err = invalid("the claim has no limits")
+	}
+	if err != nil {
+		return within(fmt.Sprintf("rule %q", ruleName(c.Rule)), err)
+	}
+	return nil
 }
 
 // A Store keeps what each key has used and decides claims. The package storetest states this contract as tests.

@@ -1,7 +1,5 @@
 package core
 
-import "math/bits"
-
 // A bucket is the state of a TokenBucket: a meter that each request raises by one period and that drains at the rate.
 // Counting in requests × period makes every rate a whole number, and a changed rate or burst needs no conversion.
 // Unlike the "theoretical arrival time" of ATM Forum TM 4.0, §4.4.2, level and instant are kept apart for the same reason.
@@ -15,34 +13,8 @@ type bucket struct {
 // maxBusy is how far back busy reaches, in microseconds: 71 minutes.
 const maxBusy = 1<<32 - 1
 
-// A bucketLimit is a Limit in the units of a bucket. A tick is the finest of µs, ms and s for which a full bucket fits
-// maxExact.
-type bucketLimit struct {
-	capacity, rate int64
-	micros         int64 // the period
-	period         int64 // the period in ticks, rounded up
-	tick           int64 // microseconds per tick
-}
-
-// newBucketLimit reports false if a full bucket does not fit even in seconds.
-func newBucketLimit(l Limit) (bucketLimit, bool) {
-	b := bucketLimit{capacity: int64(l.Capacity()), rate: int64(l.Rate), micros: l.Period.Microseconds()}
-	for b.tick = 1; b.tick <= 1_000_000; b.tick *= 1000 {
-		b.period = ceilDiv(b.micros, b.tick)
-		if hi, lo := bits.Mul64(uint64(b.capacity), uint64(b.period)); hi == 0 && lo <= maxExact {
-			return b, true
-		}
-	}
-	return b, false
-}
-
-func fitsTokenBucket(l Limit) bool {
-	_, ok := newBucketLimit(l)
-	return ok
-}
-
 // settle returns b as it is at now. Time that does not fill a tick stays to be counted later, unless it empties b.
-func (b bucket) settle(l bucketLimit, now int64) bucket {
+func (b bucket) settle(l *scale, now int64) bucket {
 	b = b.rescale(l)
 	if b.at > now {
 		b = b.rewind(l, now)
@@ -64,7 +36,7 @@ func (b bucket) settle(l bucketLimit, now int64) bucket {
 }
 
 // rescale converts the level when a changed limit counts in other ticks: the requests used stay the same, rounded up.
-func (b bucket) rescale(l bucketLimit) bucket {
+func (b bucket) rescale(l *scale) bucket {
 	if b.tick != l.tick && b.level > 0 {
 		b.level = mulDivUp(b.level, l.period, ceilDiv(l.micros, b.tick))
 	}
@@ -74,7 +46,7 @@ func (b bucket) rescale(l bucketLimit) bucket {
 
 // rewind returns b after the clock went back to now. What would have drained until b.at is still to drain, but a bucket
 // never holds more than a full one because of the clock.
-func (b bucket) rewind(l bucketLimit, now int64) bucket {
+func (b bucket) rewind(l *scale, now int64) bucket {
 	full := max(b.level, l.capacity*l.period)
 	ticks := ceilDiv(b.at-now, l.tick)
 	if l.rate > 0 && ticks > (full-b.level)/l.rate {
@@ -87,12 +59,12 @@ func (b bucket) rewind(l bucketLimit, now int64) bucket {
 }
 
 // wait returns how long after now a settled b admits cost, which is at most the capacity.
-func (b bucket) wait(l bucketLimit, now, cost int64) int64 {
+func (b bucket) wait(l *scale, now, cost int64) int64 {
 	return b.until(l, now, (l.capacity-cost)*l.period)
 }
 
 // until returns how long after now a settled b takes to drain to target.
-func (b bucket) until(l bucketLimit, now, target int64) int64 {
+func (b bucket) until(l *scale, now, target int64) int64 {
 	if b.level <= target {
 		return 0
 	}
@@ -108,7 +80,7 @@ func (b bucket) until(l bucketLimit, now, target int64) int64 {
 }
 
 // charge returns a settled b with cost in it.
-func (b bucket) charge(l bucketLimit, now, cost int64) bucket {
+func (b bucket) charge(l *scale, now, cost int64) bucket {
 	if b.level < l.period {
 		b.busy = now
 	}
@@ -120,7 +92,7 @@ func (b bucket) charge(l bucketLimit, now, cost int64) bucket {
 // refund returns b, settled or not, without what a charge of cost at an earlier instant still counts for. All of it does
 // if nothing was charged since. Otherwise some may have drained while it was alone in the bucket: what surely counts is
 // what cannot have drained since, and one request if the bucket has held as much ever since.
-func (b bucket) refund(l bucketLimit, now, at, cost int64) bucket {
+func (b bucket) refund(l *scale, now, at, cost int64) bucket {
 	b = b.rescale(l)
 	sure := cost * l.period
 	if at < b.at {
@@ -139,7 +111,7 @@ func (b bucket) refund(l bucketLimit, now, at, cost int64) bucket {
 }
 
 // report says what a settled b leaves.
-func (b bucket) report(l bucketLimit, now int64) usage {
+func (b bucket) report(l *scale, now int64) usage {
 	free := max(0, l.capacity*l.period-b.level)
 	u := usage{remaining: free / l.period}
 	if u.remaining < l.capacity && l.rate > 0 {
