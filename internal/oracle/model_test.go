@@ -83,9 +83,9 @@ func TestTimelines(t *testing.T) {
 			{at: 69 * second, limit: "3/m;sliding-window;buckets=6", cost: 3, remaining: 0, retry: 11 * sec, refill: sec, reset: 11 * sec},
 			{at: 70 * second, limit: "3/m;sliding-window;buckets=6", cost: 2, remaining: 0, refill: 10 * sec, reset: 70 * sec},
 		},
-		"old entries keep the ends of coarser sub-buckets": {
+		"what stands in a wider sub-bucket counts as if made now": {
 			{at: 1 * second, limit: "3/m;sliding-window;buckets=2", cost: 1, remaining: 2, refill: 89 * sec, reset: 89 * sec},
-			{at: 1 * second, limit: "3/m;sliding-window;buckets=60", cost: 1, remaining: 1, refill: 61 * sec, reset: 89 * sec},
+			{at: 1 * second, limit: "3/m;sliding-window;buckets=60", cost: 1, remaining: 1, refill: 61 * sec, reset: 61 * sec},
 		},
 		"a log counts a request for exactly one period": {
 			{at: 0, limit: "2/s;sliding-log", cost: 1, remaining: 1, refill: sec, reset: sec},

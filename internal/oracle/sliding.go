@@ -19,10 +19,10 @@ func (c counts) used(l core.Limit, now int64) *big.Rat {
 	return whole(sum)
 }
 
-// lower gives stamps above limit another one.
-func (c counts) lower(limit, stamp int64) {
+// lower gives later stamps this one.
+func (c counts) lower(stamp int64) {
 	for s, count := range c {
-		if s > limit {
+		if s > stamp {
 			delete(c, s)
 			c[stamp] += count
 		}
@@ -47,11 +47,9 @@ func (c slidingWindow) stamp(l core.Limit, now int64) int64 {
 	return begin(now, width) + width
 }
 
-// rewind lowers the stamps that no number of sub-buckets, the least being two, gives to a request up to now. Those of a
-// coarser division than that of l stay as they are.
-func (c slidingWindow) rewind(l core.Limit, now int64) {
-	c.lower(now+ceilDiv(l.Period.Microseconds(), 2), c.stamp(l, now))
-}
+// rewind lowers the stamps that are later than that of a request now: the clock went back, or the sub-buckets were wider
+// before.
+func (c slidingWindow) rewind(l core.Limit, now int64) { c.lower(c.stamp(l, now)) }
 
 func (c slidingWindow) charge(l core.Limit, now, cost int64) { c.counts[c.stamp(l, now)] += cost }
 
@@ -62,7 +60,7 @@ func (c slidingWindow) refund(l core.Limit, now, at, cost int64) {
 // A slidingLog stamps a request with its instant.
 type slidingLog struct{ counts }
 
-func (c slidingLog) rewind(_ core.Limit, now int64) { c.lower(now, now) }
+func (c slidingLog) rewind(_ core.Limit, now int64) { c.lower(now) }
 
 func (c slidingLog) charge(_ core.Limit, now, cost int64) { c.counts[now] += cost }
 
