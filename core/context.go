@@ -54,10 +54,10 @@ func (c *carried) decision() (Decision, bool) {
 	return Decision{}, false
 }
 
-// find returns the decision that l made.
+// find returns the decision that l made, unless it was only a peek.
 func (c *carried) find(l *Limiter) (Decision, bool) {
 	for ; c != nil; c = c.before {
-		if len(c.own.charges) == 1 && c.own.charges[0].limiter == l {
+		if made := c.own.charges; len(made) == 1 && made[0].limiter == l && !made[0].peek {
 			return c.own, true
 		}
 	}
@@ -91,10 +91,9 @@ func join(a, b Decision) Decision {
 	if d.Degraded == nil {
 		d.Degraded = b.Degraded
 	}
-	if t, ok := b.Tightest(); ok {
-		if u, ok := a.Tightest(); !ok || tighter(&t, &u) {
-			d.At = b.At
-		}
+	t, enforced := b.Tightest()
+	if u, ok := a.Tightest(); a.At.IsZero() || enforced && (!ok || tighter(&t, &u)) {
+		d.At = b.At
 	}
 	return d
 }

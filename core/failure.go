@@ -24,7 +24,7 @@ const (
 // decide has the store decide the claims of c, within the deadline, and falls back on the failure modes of their rules.
 func (l *Limiter) decide(ctx context.Context, c *charge) (Decision, error) {
 	if len(c.claims) == 0 {
-		return Decision{Allowed: true}, nil
+		return Decision{Allowed: true, charges: c.self[:]}, nil
 	}
 	d, err := l.store.decide(ctx, c)
 	if err != nil && !errors.Is(err, ErrInvalid) {
@@ -40,6 +40,7 @@ func (l *Limiter) decide(ctx context.Context, c *charge) (Decision, error) {
 // fallback, others give no results. The store may still be at work on c, so the fallback gets a charge of its own.
 func (l *Limiter) tolerate(ctx context.Context, c *charge, cause error) (Decision, error) {
 	local := l.newCharge()
+	local.peek = c.peek
 	for _, claim := range c.claims {
 		switch mode := l.modeOf(claim.Rule); {
 		case mode == FailClosed && !claim.DryRun:
@@ -48,7 +49,7 @@ func (l *Limiter) tolerate(ctx context.Context, c *charge, cause error) (Decisio
 			local.claims = append(local.claims, claim)
 		}
 	}
-	d := Decision{Allowed: true}
+	d := Decision{Allowed: true, charges: local.self[:]}
 	if len(local.claims) > 0 {
 		var err error
 		if d, err = l.fallback.decide(ctx, local); err != nil {

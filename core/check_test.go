@@ -1,0 +1,294 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// tally observes decisions.
+type tally struct{ seen []core.Decision }
+
+func (o *tally) observe(_ context.Context, d core.Decision) { o.seen = append(o.seen, d) }
+
+// remaining returns what the first limit of rule leaves for key "k".
+func remaining(t *testing.T, l *core.Limiter, rule string) int {
+	t.Helper()
+	d, err := l.Take(t.Context(), core.Claim{Rule: rule, Key: "k", Peek: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Results[0].Remaining
+}
+
+func keyK(*http.Request) (string, error) { return "k", nil }
+
+func cost(n int) func(*http.Request) int { return func(*http.Request) int { return n } }
+
+// allow10 returns a rule "r" of 10 per hour, changed by edits.
+func allow10(edits ...func(*core.Rule)) core.Rule {
+	r := core.Rule{Name: "r", Key: keyK, Limits: []core.Limit{core.PerHour(10)}}
+	for _, edit := range edits {
+		edit(&r)
+	}
+	return r
+}
+
+func TestCheckCost(t *testing.T) {
+	tests := []struct {
+		cost    int
+		allowed bool
+		left    int
+		why     string
+	}{
+		{1, true, 9, "the usual cost"},
+		{10, true, 0, "the whole capacity"},
+		{11, false, 10, "more than can ever be admitted"},
+		{1 << 62, false, 10, "an absurd cost overflows nothing"},
+	}
+	for _, tt := range tests {
+		l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) { r.Cost = cost(tt.cost) })}))
+		d, err := l.Check(get("/"))
+		if err != nil || d.Allowed != tt.allowed || len(d.Results) != 1 {
+			t.Errorf("%s: cost %d: got %+v, %v", tt.why, tt.cost, d, err)
+		}
+		if !tt.allowed && d.Results[0].RetryAfter != core.Never {
+			t.Errorf("%s: got RetryAfter %v, want Never", tt.why, d.Results[0].RetryAfter)
+		}
+		if got := remaining(t, l, "r"); got != tt.left {
+			t.Errorf("%s: got %d left, want %d", tt.why, got, tt.left)
+		}
+	}
+}
+
+func TestCheckWithoutClaims(t *testing.T) {
+	no := func(*http.Request) bool { return false }
+	yes := func(*http.Request) bool { return true }
+	noKey := func(*http.Request) (string, error) { return "", core.ErrNoKey }
+	tests := []struct {
+		why  string
+		rule core.Rule
+		opts []core.Option
+	}{
+		{"no rule matches, so nobody asks for a key", allow10(func(r *core.Rule) { r.Match, r.Key = no, noKey }), nil},
+		{"a cost of 0 needs no key either", allow10(func(r *core.Rule) { r.Cost, r.Key = cost(0), noKey }), nil},
+		{"a request to skip asks no rule", allow10(func(r *core.Rule) { r.Key = noKey }), []core.Option{core.WithSkip(yes)}},
+	}
+	for _, tt := range tests {
+		l := core.Must(core.New([]core.Rule{tt.rule}, tt.opts...))
+		d, err := l.Check(get("/"))
+		if err != nil || !d.Allowed || len(d.Results) != 0 || !d.At.IsZero() {
+			t.Errorf("%s: got %+v, %v; want allowed without results", tt.why, d, err)
+		}
+		if got := remaining(t, l, "r"); got != 10 {
+			t.Errorf("%s: got %d left, want all 10", tt.why, got)
+		}
+	}
+}
+
+func TestCheckFaultsOfTheRequest(t *testing.T) {
+	boom := errors.New("boom")
+	panics := func() { panic("ouch") }
+	tests := []struct {
+		why  string
+		edit func(*core.Rule)
+		kind error
+		want string
+	}{
+		{"no key", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "", fmt.Errorf("header x: %w", core.ErrNoKey) } }, core.ErrNoKey, `rule "r": header x: spillgate: no key`},
+		{"an empty key is none", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "", nil } }, core.ErrNoKey, "returned an empty one"},
+		{"an error beside a key counts", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "k", boom } }, boom, `spillgate: rule "r": boom`},
+		{"a key func panics", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { panics(); return "", nil } }, core.ErrInvalid, `rule "r": a callback panicked: ouch`},
+		{"match panics", func(r *core.Rule) { r.Match = func(*http.Request) bool { panics(); return false } }, core.ErrInvalid, `rule "r": a callback panicked: ouch`},
+		{"cost panics", func(r *core.Rule) { r.Cost = func(*http.Request) int { panics(); return 0 } }, core.ErrInvalid, `rule "r": a callback panicked: ouch`},
+		{"tier panics", func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { panics(); return nil } }, core.ErrInvalid, `rule "r": a callback panicked: ouch`},
+		{"a negative cost would give back", func(r *core.Rule) { r.Cost = cost(-1) }, core.ErrInvalid, `rule "r": cost must not be negative, got -1`},
+		{"a tier with a bad limit", func(r *core.Rule) {
+			r.Tier = func(*http.Request) []core.Limit { return []core.Limit{core.PerHour(1), core.PerMinute(-5)} }
+		}, core.ErrInvalid, `rule "r": tier: limit 2: rate must be between 0 and 1000000000, got -5`},
+		{"a tier whose limits share state", func(r *core.Rule) {
+			r.Tier = func(*http.Request) []core.Limit { return []core.Limit{core.PerHour(1), core.PerHour(2)} }
+		}, core.ErrInvalid, `rule "r": tier: limits 1 and 2 are both`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			seen := new(tally)
+			before := core.Rule{Name: "before", Key: keyK, Limits: []core.Limit{core.PerHour(10)}}
+			l := core.Must(core.New([]core.Rule{before, allow10(tt.edit)}, core.WithObserver(seen.observe)))
+			for _, ask := range []func(*http.Request) (core.Decision, error){l.Check, l.Peek} {
+				d, err := ask(get("/"))
+				if !errors.Is(err, tt.kind) || d.Allowed || d.Results != nil {
+					t.Fatalf("got %+v, %v; want an error that wraps %v", d, err, tt.kind)
+				}
+				if !strings.HasPrefix(err.Error(), "spillgate: ") || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("got error %q, want it to say %q", err, tt.want)
+				}
+			}
+			if got := remaining(t, l, "before"); got != 10 {
+				t.Errorf("the rule before was charged: %d left", got)
+			}
+		})
+	}
+}
+
+func TestSkipPanics(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{allow10()}, core.WithSkip(func(*http.Request) bool { panic("ouch") })))
+	d, err := l.Check(get("/"))
+	wantError(t, err, core.ErrInvalid, "skip: a callback panicked: ouch")
+	if d.Allowed {
+		t.Error("a panic admitted the request")
+	}
+}
+
+func TestCheckBadRequests(t *testing.T) {
+	byAddr := func(r *http.Request) (string, error) {
+		if r.RemoteAddr == "" {
+			return "", core.ErrNoKey
+		}
+		return "ip:" + r.RemoteAddr, nil
+	}
+	l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) { r.Key = byAddr })}))
+	_, err := l.Check(&http.Request{})
+	wantError(t, err, core.ErrNoKey, `rule "r"`)
+	if d, err := l.Check(&http.Request{RemoteAddr: "a"}); err != nil || !d.Allowed {
+		t.Errorf("a request without a context: got %+v, %v", d, err)
+	}
+	if r, d, err := l.Guard(&http.Request{RemoteAddr: "a"}, nil); err != nil || d.Results[0].Remaining != 8 || core.RoutePattern(r) != "" {
+		t.Errorf("a request without a context: got %+v, %v", d, err)
+	}
+}
+
+func TestCheckHugeKey(t *testing.T) {
+	huge := strings.Repeat("x", 1<<20)
+	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(func(*http.Request) (string, error) { return huge, nil })}))
+	for _, want := range []bool{true, false} {
+		if d, err := l.Check(get("/")); err != nil || d.Allowed != want {
+			t.Errorf("got %v, %v; want allowed %v", d.Allowed, err, want)
+		}
+	}
+}
+
+func TestCheckTier(t *testing.T) {
+	var tier []core.Limit
+	l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) {
+		r.Tier = func(*http.Request) []core.Limit { return tier }
+	})}))
+	steps := []struct {
+		why  string
+		tier []core.Limit
+		want []int // remaining of each limit
+	}{
+		{"a nil tier means Limits", nil, []int{9}},
+		{"so does an empty one", []core.Limit{}, []int{8}},
+		{"what was used stays used after an upgrade", []core.Limit{core.PerHour(100)}, []int{97}},
+		{"another algorithm has a state of its own", []core.Limit{core.PerHour(100).Using(core.SlidingLog)}, []int{99}},
+		{"several limits", []core.Limit{core.PerHour(100), core.PerDay(5)}, []int{96, 4}},
+	}
+	for _, step := range steps {
+		tier = step.tier
+		d, err := l.Check(get("/"))
+		if err != nil || len(d.Results) != len(step.want) {
+			t.Fatalf("%s: got %+v, %v", step.why, d, err)
+		}
+		for i, want := range step.want {
+			if got := d.Results[i].Remaining; got != want {
+				t.Errorf("%s: limit %d: got %d, want %d", step.why, i, got, want)
+			}
+		}
+	}
+}
+
+func TestCheckSeveralRules(t *testing.T) {
+	hasPath := func(path string) func(*http.Request) bool {
+		return func(r *http.Request) bool { return r.URL.Path == path }
+	}
+	l := core.Must(core.New([]core.Rule{
+		{Name: "all", Key: keyK, Limits: []core.Limit{core.PerHour(10), core.PerDay(20)}},
+		{Name: "login", Key: keyK, Limits: []core.Limit{core.PerHour(1)}, Match: hasPath("/login")},
+		{Name: "trial", Key: keyK, Limits: []core.Limit{core.PerHour(2)}, DryRun: true},
+	}))
+	steps := []struct {
+		path    string
+		allowed bool
+		left    []int
+		why     string
+	}{
+		{"/", true, []int{9, 19, 1}, "results come in rule order, one per limit"},
+		{"/login", true, []int{8, 18, 0, 0}, "the matching rule joins in"},
+		{"/login", false, []int{8, 18, 0, 0}, "one denial charges nothing anywhere"},
+		{"/", true, []int{7, 17, 0}, "an exhausted dry run does not deny"},
+	}
+	for i, step := range steps {
+		d, err := l.Check(get(step.path))
+		if err != nil || d.Allowed != step.allowed || d.At.IsZero() {
+			t.Fatalf("step %d: %s: got %+v, %v", i, step.why, d, err)
+		}
+		for j, want := range step.left {
+			if got := d.Results[j].Remaining; got != want {
+				t.Errorf("step %d: %s: result %d: got %d left, want %d", i, step.why, j, got, want)
+			}
+		}
+	}
+	d, _ := l.Check(get("/login"))
+	if r := d.Results; !r[0].Allowed || r[2].Allowed || r[2].Rule != "login" || r[3].Allowed || !r[3].DryRun || r[2].DryRun {
+		t.Errorf("each result speaks for itself: got %+v", r)
+	}
+}
+
+func TestPeek(t *testing.T) {
+	seen := new(tally)
+	l := core.Must(core.New([]core.Rule{core.PerHour(2).By(keyK)}, core.WithObserver(seen.observe)))
+	for range 5 {
+		if d, err := l.Peek(get("/")); err != nil || !d.Allowed || d.Results[0].Remaining != 2 {
+			t.Fatalf("got %+v, %v; want allowed, and 2 remaining each time", d, err)
+		}
+	}
+	l.Check(get("/"))
+	l.Check(get("/"))
+	if d, err := l.Peek(get("/")); err != nil || d.Allowed || d.Results[0].RetryAfter <= 0 {
+		t.Errorf("got %+v, %v; want what Check would say: denied", d, err)
+	}
+	if len(seen.seen) != 2 {
+		t.Errorf("observers were told %d times, want only of the 2 checks", len(seen.seen))
+	}
+}
+
+func TestPeekIsNoPass(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{core.PerHour(2).By(keyK)}))
+	r := get("/")
+	d, _ := l.Peek(r)
+	if err := l.Refund(t.Context(), d); err != nil {
+		t.Error(err)
+	}
+	r = r.WithContext(core.NewContext(r.Context(), d))
+	if d, err := l.Check(r); err != nil || d.Results[0].Remaining != 1 {
+		t.Errorf("a request that carries a peek was not charged: %+v, %v", d, err)
+	}
+}
+
+func TestObservers(t *testing.T) {
+	first, second := new(tally), new(tally)
+	var heard any
+	listen := func(ctx context.Context, _ core.Decision) { heard = ctx.Value(word{}) }
+	l := core.Must(core.New([]core.Rule{core.PerHour(1).By(keyK)},
+		core.WithObserver(first.observe), core.WithObserver(second.observe), core.WithObserver(listen)))
+	for range 2 {
+		l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
+	}
+	for _, o := range []*tally{first, second} {
+		if len(o.seen) != 2 || !o.seen[0].Allowed || o.seen[1].Allowed || len(o.seen[1].Results) != 1 {
+			t.Errorf("got %+v, want each decision once, denied ones too", o.seen)
+		}
+	}
+	if heard != "hello" {
+		t.Errorf("got value %v from the context, want that of the request", heard)
+	}
+}

@@ -1,0 +1,214 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// word is a key of values in contexts.
+type word struct{}
+
+func perHour(name string, n int) core.Rule {
+	return core.Rule{Name: name, Key: keyK, Limits: []core.Limit{core.PerHour(n)}}
+}
+
+func TestGuardChargesOnce(t *testing.T) {
+	seen := new(tally)
+	l := core.Must(core.New([]core.Rule{perHour("a", 5)}, core.WithObserver(seen.observe)))
+	r, first, err := l.Guard(get("/"), nil)
+	if err != nil || first.Results[0].Remaining != 4 {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+	again, second, err := l.Guard(r, nil)
+	if err != nil || again != r || second.Results[0].Remaining != 4 {
+		t.Errorf("guarded twice: got %+v, %v; want the first decision and the same request", second, err)
+	}
+	third, err := l.Check(r)
+	if err != nil || third.Results[0].Remaining != 4 || third.At != first.At {
+		t.Errorf("checked after: got %+v, %v; want the first decision", third, err)
+	}
+	if len(seen.seen) != 1 {
+		t.Errorf("observers were told %d times, want once", len(seen.seen))
+	}
+}
+
+func TestCheckOfCarriedDecisionWithoutClaims(t *testing.T) {
+	applies := false
+	l := core.Must(core.New([]core.Rule{{Name: "a", Key: keyK, Limits: []core.Limit{core.PerHour(5)},
+		Match: func(*http.Request) bool { return applies }}}))
+	r, _, err := l.Guard(get("/"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	applies = true // such as a rule that matches once the route is known
+	if d, err := l.Check(r); err != nil || len(d.Results) != 0 {
+		t.Errorf("got %+v, %v; want the decision that the request carries, uncharged", d, err)
+	}
+}
+
+func TestFromContext(t *testing.T) {
+	if _, ok := core.FromContext(t.Context()); ok {
+		t.Error("a plain context carries a decision")
+	}
+	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
+	d, _ := l.Check(get("/"))
+	ctx := core.NewContext(t.Context(), d)
+	got, ok := core.FromContext(context.WithValue(ctx, word{}, 1))
+	if !ok || !got.Allowed || got.At != d.At || len(got.Results) != 1 {
+		t.Errorf("got %+v, %v; want the decision, also below further contexts", got, ok)
+	}
+	if same, _ := core.FromContext(core.NewContext(ctx, d)); len(same.Results) != 1 {
+		t.Errorf("got %+v; want a limiter's decision once", same)
+	}
+	noKey := func(*http.Request) (string, error) { return "", core.ErrNoKey }
+	r, _, err := core.Must(core.New([]core.Rule{core.PerHour(1).By(noKey)})).Guard(get("/"), nil)
+	if _, ok := core.FromContext(r.Context()); ok || !errors.Is(err, core.ErrNoKey) {
+		t.Errorf("a failed Guard leaves a decision behind, %v", err)
+	}
+}
+
+func TestContextKeepsWhatItWraps(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), word{}, "hello"))
+	ctx = core.NewContext(ctx, core.Decision{Allowed: true})
+	cancel()
+	if ctx.Value(word{}) != "hello" || ctx.Err() == nil {
+		t.Errorf("got value %v and error %v, want those of the context below", ctx.Value(word{}), ctx.Err())
+	}
+}
+
+// guardTwice has two limiters guard a request, the second one second later.
+func guardTwice(t *testing.T, outer, inner *core.Limiter) (joined, first, second core.Decision) {
+	t.Helper()
+	r, first, err := outer.Guard(get("/"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	r, second, err = inner.Guard(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined, ok := core.FromContext(r.Context())
+	if !ok {
+		t.Fatal("no decision in the context")
+	}
+	if d, _ := outer.Check(r); d.At != first.At || len(d.Results) != len(first.Results) {
+		t.Errorf("the outer limiter got %+v, want its own decision back", d)
+	}
+	return joined, first, second
+}
+
+func TestJoinOfTwoLimiters(t *testing.T) {
+	dryRun := perHour("dry", 5)
+	dryRun.DryRun = true
+	skipped := perHour("skipped", 1)
+	skipped.Match = func(*http.Request) bool { return false }
+	tests := []struct {
+		why          string
+		outer, inner core.Rule
+		allowed      bool
+		atInner      bool
+		results      int
+	}{
+		{"the inner one is tighter", perHour("a", 100), perHour("b", 2), true, true, 2},
+		{"the outer one is tighter", perHour("a", 2), perHour("b", 100), true, false, 2},
+		{"ties go to the outer one", perHour("a", 5), perHour("b", 5), true, false, 2},
+		{"a denial is tighter", perHour("a", 1), perHour("b", 0), false, true, 2},
+		{"a denial by the outer one stays", perHour("a", 0), perHour("b", 5), false, false, 2},
+		{"a dry run constrains nothing", perHour("a", 100), dryRun, true, false, 2},
+		{"nor does it inside out", dryRun, perHour("b", 100), true, true, 2},
+		{"a limiter without claims knows no time", skipped, perHour("b", 5), true, true, 1},
+		{"even beside a dry run", skipped, dryRun, true, true, 1},
+		{"and the other way round", perHour("a", 5), skipped, true, false, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				outer, inner := core.Must(core.New([]core.Rule{tt.outer})), core.Must(core.New([]core.Rule{tt.inner}))
+				joined, first, second := guardTwice(t, outer, inner)
+				want := first.At
+				if tt.atInner {
+					want = second.At
+				}
+				if joined.Allowed != tt.allowed || !joined.At.Equal(want) || len(joined.Results) != tt.results {
+					t.Errorf("got %+v, want allowed %v at %v", joined, tt.allowed, want)
+				}
+			})
+		})
+	}
+}
+
+func TestJoinKeepsTheFirstFailure(t *testing.T) {
+	one, two := errors.New("one"), errors.New("two")
+	ctx := core.NewContext(t.Context(), core.Decision{Allowed: true})
+	ctx = core.NewContext(ctx, core.Decision{Allowed: true, Degraded: one})
+	ctx = core.NewContext(ctx, core.Decision{Allowed: true, Degraded: two})
+	if d, _ := core.FromContext(ctx); d.Degraded != one {
+		t.Errorf("got %v, want %v", d.Degraded, one)
+	}
+}
+
+func TestRefundOfJoinedDecision(t *testing.T) {
+	outer, inner := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
+	r, _, _ := outer.Guard(get("/"), nil)
+	r, _, _ = inner.Guard(r, nil)
+	joined, _ := core.FromContext(r.Context())
+	steps := []struct {
+		refund *core.Limiter
+		a, b   int
+		why    string
+	}{
+		{nil, 4, 4, "both were charged"},
+		{inner, 4, 5, "the inner limiter gives back only its own"},
+		{inner, 4, 5, "and only once"},
+		{outer, 5, 5, "the outer one its own"},
+		{outer, 5, 5, "once as well"},
+	}
+	for _, step := range steps {
+		if step.refund != nil {
+			if err := step.refund.Refund(t.Context(), joined); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if a, b := remaining(t, outer, "a"), remaining(t, inner, "b"); a != step.a || b != step.b {
+			t.Errorf("%s: got %d and %d left, want %d and %d", step.why, a, b, step.a, step.b)
+		}
+	}
+}
+
+func TestRoutePattern(t *testing.T) {
+	var found []string
+	byRoute := func(r *http.Request) (string, error) {
+		found = append(found, core.RoutePattern(r))
+		return "k", nil
+	}
+	l := core.Must(core.New([]core.Rule{core.PerHour(9).By(byRoute)}))
+	other := core.Must(core.New([]core.Rule{core.PerHour(9).By(byRoute)}))
+	route := func(s string) func(*http.Request) string { return func(*http.Request) string { return s } }
+
+	plain := get("/users/7")
+	plain.Pattern = "GET /users/{id}"
+	nested, _, _ := l.Guard(plain, route("/outer/*")) // 1: the adapter's
+	other.Guard(nested, route("/outer/inner"))        // 2: the innermost adapter's
+	other.Guard(nested, route(""))                    // 3: that of the adapter around it
+	other.Guard(nested, nil)                          // 4: likewise
+	l.Guard(plain, nil)                               // 5: that of ServeMux
+	l.Guard(get("/"), route(""))                      // 6: none is known
+	want := []string{"/outer/*", "/outer/inner", "/outer/*", "/outer/*", "GET /users/{id}", ""}
+	if len(found) != len(want) {
+		t.Fatalf("got %q, want %q", found, want)
+	}
+	for i := range want {
+		if found[i] != want[i] {
+			t.Errorf("call %d: got %q, want %q", i+1, found[i], want[i])
+		}
+	}
+	unasked := core.Must(core.New([]core.Rule{core.PerHour(9).By(keyK)}))
+	unasked.Guard(plain, func(*http.Request) string { t.Error("route was asked for nothing"); return "" })
+}
