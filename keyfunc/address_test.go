@@ -1,0 +1,120 @@
+package keyfunc
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestRemoteIP(t *testing.T) {
+	for _, row := range []struct {
+		why, remote, want string
+	}{
+		{"IPv4", "203.0.113.9:4000", "ip:203.0.113.9"},
+		{"IPv6", "[2001:db8:1:2:3:4:5:6]:4000", "ip:2001:db8:1:2::/64"},
+		{"the other /64", "[2001:db8:1:3:3:4:5:6]:4000", "ip:2001:db8:1:3::/64"},
+		{"no port", "203.0.113.9", "ip:203.0.113.9"},
+		{"no port, IPv6", "2001:db8::1", "ip:2001:db8::/64"},
+		{"no port, brackets", "[2001:db8::1]", "ip:2001:db8::/64"},
+		{"loopback", "[::1]:1", "ip:::/64"},
+		{"mapped, hexadecimal", "[::ffff:cb00:7109]:1", "ip:203.0.113.9"},
+		{"mapped, expanded", "[0:0:0:0:0:FFFF:203.0.113.9]:1", "ip:203.0.113.9"},
+		{"mapped, with a zone", "[::ffff:203.0.113.9%eth0]:1", "ip:203.0.113.9"},
+		{"compatible is not mapped", "[::203.0.113.9]:1", "ip:::/64"},
+		{"NAT64", "[64:ff9b::203.0.113.9]:1", "ip:203.0.113.9"},
+		{"one bit off NAT64", "[64:ff9b::1:cb00:7109]:1", "ip:64:ff9b::/64"},
+		{"link-local", "[fe80::1%eth0]:1", "ip:fe80::1%eth0"},
+		{"link-local on Windows, whose kernel names it", "[fe80::1%Ethernet 2]:1", "ip:fe80::1%Ethernet 2"},
+		{"link-local without a zone", "[fe80::1]:1", "ip:fe80::1"},
+		{"the last link-local prefix", "[febf::1%1]:1", "ip:febf::1%1"},
+		{"site-local is not link-local", "[fec0::1%1]:1", "ip:fec0::/64"},
+		{"a zone elsewhere", "[2001:db8::1%eth0]:1", "ip:2001:db8::/64"},
+		{"IPv4 link-local is IPv4", "169.254.1.1:1", "ip:169.254.1.1"},
+		{"the longest address", "[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255]:65535", "ip:ffff:ffff:ffff:ffff::/64"},
+		{"port 0", "203.0.113.9:0", "ip:203.0.113.9"},
+
+		{"Unix on Linux", "@", "ip:unix"},
+		{"an abstract name", "@client", "ip:unix"},
+		{"a path", "/tmp/client.sock", "ip:unix"},
+
+		{"empty", "", "error"},
+		{"a name", "localhost:80", "error"},
+		{"port only", ":80", "error"},
+		{"no digits in the port", "203.0.113.9:", "error"},
+		{"letters in the port", "203.0.113.9:http", "error"},
+		{"a port too large", "203.0.113.9:65536", "error"},
+		{"a port too long", "203.0.113.9:000080", "error"},
+		{"garbage behind the bracket", "[2001:db8::1]x", "error"},
+		{"a bracket too few", "[2001:db8::1", "error"},
+		{"IPv4 in brackets", "[203.0.113.9]:80", "error"},
+		{"an empty zone", "[fe80::1%]:1", "error"},
+		{"spaces", " 203.0.113.9:80", "error"},
+		{"three octets", "203.0.113:80", "error"},
+		{"an octet too large", "203.0.113.256:80", "error"},
+		{"octal", "0203.0.113.9:80", "error"},
+		{"one group too many", "[1:2:3:4:5:6:7:8:9]:80", "error"},
+		{"longer than any address", "[" + strings.Repeat("1:", 1<<20) + ":]:80", "error"},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			r := request(row.remote, "X-Forwarded-For", "1.1.1.1", "Forwarded", "for=1.1.1.1", "X-Real-IP", "1.1.1.1")
+			checkKey(t, RemoteIP, r, row.want)
+			checkClientIP(t, ClientIP{}, r, row.want)
+		})
+	}
+}
+
+// On systems other than Linux the peer of a Unix socket has no name at all.
+func TestUnixByLocalAddress(t *testing.T) {
+	for _, row := range []struct {
+		remote string
+		local  net.Addr
+		want   string
+	}{
+		{"", &net.UnixAddr{Name: "/run/app.sock", Net: "unix"}, "ip:unix"},
+		{"client.sock", &net.UnixAddr{Name: "/run/app.sock", Net: "unix"}, "ip:unix"},
+		{"", &net.TCPAddr{}, "error"},
+		{"", nil, "error"},
+	} {
+		r := request(row.remote)
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, row.local))
+		checkKey(t, RemoteIP, r, row.want)
+	}
+}
+
+// TestAllocations holds the promise that the key is the only allocation, for the usual garbage too.
+func TestAllocations(t *testing.T) {
+	ten := prefixes("10.0.0.0/8", "::ffff:192.168.0.0/112", "2001:db8:ffff::/48", "fe80::/10")
+	long := "198.51.100.7" + strings.Repeat(", 10.0.0.2", 31)
+	for _, row := range []struct {
+		why    string
+		config ClientIP
+		r      *http.Request
+	}{
+		{"IPv4 peer", ClientIP{}, request("203.0.113.9:4000")},
+		{"IPv6 peer", ClientIP{}, request("[2001:db8:1:2:3:4:5:6]:4000")},
+		{"link-local peer", ClientIP{}, request("[fe80::1%eth0]:4000")},
+		{"Unix peer", ClientIP{}, request("@")},
+		{"list", ClientIP{Trusted: ten}, request("10.0.0.1:80", xff, "1.1.1.1, [2001:db8::1]:80, 192.168.0.1", xff, "fe80::1%eth0")},
+		{"long list", ClientIP{Trusted: ten}, request("10.0.0.1:80", xff, long)},
+		{"hops", ClientIP{Hops: 2}, request("10.0.0.1:80", xff, "198.51.100.7, 10.0.0.2")},
+		{"garbage", ClientIP{Trusted: ten}, request("10.0.0.1:80", xff, garble)},
+		{"much garbage", ClientIP{Trusted: ten}, request("10.0.0.1:80", xff, strings.Repeat("1:", 1<<16))},
+		{"single value", ClientIP{Trusted: ten, Header: "CF-Connecting-IP"}, request("10.0.0.1:80", "CF-Connecting-IP", "2001:db8::1")},
+		{"forwarded", ClientIP{Trusted: ten, Header: "Forwarded"}, request("10.0.0.1:80", "Forwarded", `for="[2001:db8::1]:_x";by="a\"b";proto=https, for=10.0.0.2`)},
+		{"forwarded, unknown", ClientIP{Trusted: ten, Header: "forwarded"}, request("10.0.0.1:80", "Forwarded", "for=unknown")},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			fn, err := NewClientIP(row.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, fn := range map[string]func(*http.Request) (string, error){"Key": row.config.Key, "NewClientIP": fn, "RemoteIP": RemoteIP} {
+				if n := testing.AllocsPerRun(100, func() { _, _ = fn(row.r) }); n > 1 {
+					t.Errorf("%s: got %v allocations, want 1", name, n)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package keyfunc
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// maxElements is how many elements of a header are examined. Chains of proxies have a handful.
+const maxElements = 32
+
+// ClientIP finds the client behind trusted proxies. Its key has the forms of RemoteIP and one more:
+// "ip:unresolved:<hop>" for all requests whose header stops making sense before it names a client. The hop is the last
+// proxy that was verified, so such requests share one key per proxy and choose none.
+//
+// A header is read only if the peer is trusted; from any other peer, the peer is the client. The zero ClientIP trusts
+// nobody and equals RemoteIP. A list is read from its right end, where the nearest proxy wrote: the client is the first
+// address that is not trusted, or the furthest if all are. At most 32 elements are examined, empty ones included; a
+// longer chain is unresolved. Addresses that are the same by their bits give the same key, in whatever notation:
+// IPv4-mapped and NAT64 (64:ff9b::/96) ones are the IPv4 address, ports and zones are dropped. Link-local IPv6 addresses
+// alone keep their zone and full length.
+//
+// It is as good as its configuration: a trusted prefix that clients can connect from, or a Hops that is too large, lets
+// clients choose their key. The package documentation says how to verify it before going live.
+type ClientIP struct {
+	// Trusted are the addresses of the proxies. The peer must be one of these, or headers are not read.
+	// Mapped prefixes mean the IPv4 prefix and host bits are ignored. 0.0.0.0/0, ::/0 and any other prefix that holds
+	// all IPv4 addresses, mapped ones included, are errors. A netip.Prefix has no zone: one of link-local addresses
+	// holds on every link.
+	Trusted []netip.Prefix
+
+	// Unix says that a Unix-socket peer is a trusted proxy.
+	Unix bool
+
+	// Hops, if not 0, is the number of proxies in front, at most 32: the client is that element from the right, trusted
+	// or not. All up to it must be addresses, and a shorter chain is unresolved. Without Trusted every peer is
+	// believed, so nobody but the proxies may be able to connect. It says nothing about the place in a single-value
+	// header, but makes its peers believed likewise.
+	Hops int
+
+	// Header is the only header that is read. If empty, it is X-Forwarded-For; "Forwarded" is read by RFC 7239; of any
+	// other, such as CF-Connecting-IP, the last line is one address, and the peer is the client if there is none.
+	// The proxy must overwrite such a header: what it leaves alone, clients write.
+	Header string
+
+	// IPv6Bits is the length of the prefix that is a client, 32 to 128. If 0, it is 64.
+	IPv6Bits int
+}
+
+// NewClientIP returns c.Key, validated and copied. Its error joins all mistakes in c; each wraps ErrInvalid and names
+// the field and the value.
+func NewClientIP(c ClientIP) (core.KeyFunc, error) {
+	if err := errors.Join(c.mistakes()...); err != nil {
+		return nil, err
+	}
+	trusted := make([]netip.Prefix, len(c.Trusted))
+	for i, p := range c.Trusted {
+		trusted[i] = unmapped(p)
+	}
+	c.Trusted, c.Header = trusted, http.CanonicalHeaderKey(c.Header)
+	return c.find, nil
+}
+
+// Key returns the key of the client of r. It fails with ErrNoKey if r.RemoteAddr is not an address. If c is invalid, it
+// fails with ErrInvalid on each request; prefer NewClientIP, which says so at once.
+func (c ClientIP) Key(r *http.Request) (string, error) {
+	if errs := c.mistakes(); errs != nil {
+		return "", errors.Join(errs...)
+	}
+	return c.find(r)
+}
+
+// find is Key for a valid c.
+func (c ClientIP) find(r *http.Request) (string, error) {
+	hop, err := peer(r)
+	if err != nil {
+		return "", err
+	}
+	prefix := "ip:"
+	if c.believes(hop) {
+		var ok bool
+		if hop, ok = c.client(r.Header, hop); !ok {
+			prefix = "ip:unresolved:"
+		}
+	}
+	bits := c.IPv6Bits
+	if bits == 0 {
+		bits = prefixBits
+	}
+	return hop.key(prefix, bits), nil
+}
+
+// believes reports whether peer may say who the client is.
+func (c *ClientIP) believes(peer address) bool {
+	switch {
+	case len(c.Trusted) == 0 && c.Hops > 0:
+		return true
+	case !peer.ip.IsValid():
+		return c.Unix
+	}
+	return c.trusts(peer.ip)
+}
+
+func (c *ClientIP) trusts(ip netip.Addr) bool {
+	for _, p := range c.Trusted {
+		if unmapped(p).Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// client returns whom h names as the client, given a believed peer. If that is unresolved it returns the last verified
+// hop and false.
+func (c *ClientIP) client(h http.Header, peer address) (address, bool) {
+	var buf [64]byte // so that neither the name nor the look-up allocates
+	switch name := appendCanonical(buf[:0], c.Header); string(name) {
+	case "", "X-Forwarded-For":
+		return c.walk(elements{lines: h["X-Forwarded-For"]}, parseElement, peer)
+	case "Forwarded":
+		return c.walk(elements{lines: h["Forwarded"], quoted: true}, parseForwarded, peer)
+	default:
+		return lastLine(h[string(name)], peer)
+	}
+}

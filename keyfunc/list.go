@@ -1,0 +1,95 @@
+package keyfunc
+
+import "strings"
+
+// walk reads a list from its right end and returns the client. If that is unresolved it returns the last verified hop
+// and false.
+func (c *ClientIP) walk(list elements, parse func(string) (address, bool), peer address) (address, bool) {
+	hop, hops := peer, 0
+	for n := 0; ; n++ {
+		element, ok := list.next()
+		if !ok {
+			return hop, c.Hops == 0
+		}
+		if n == maxElements {
+			return hop, false
+		}
+		if element == "" {
+			continue
+		}
+		a, ok := parse(element)
+		if !ok {
+			return hop, false
+		}
+		if hops++; hops == c.Hops || c.Hops == 0 && !c.trusts(a.ip) {
+			return a, true
+		}
+		if c.Hops == 0 {
+			hop = a
+		}
+	}
+}
+
+// lastLine returns the address that is the last of lines, or peer if there are none. If it does not parse, it returns
+// peer and false.
+func lastLine(lines []string, peer address) (address, bool) {
+	if len(lines) == 0 {
+		return peer, true
+	}
+	if a, ok := parseElement(trim(lines[len(lines)-1])); ok {
+		return a, true
+	}
+	return peer, false
+}
+
+// parseElement reads an element that a proxy wrote.
+func parseElement(s string) (address, bool) {
+	a, ok := parseHost(s)
+	return a, ok && plainZone(a.zone)
+}
+
+// plainZone reports whether zone is made of the letters of RFC 6874: it may end up in a key, and nothing else that a
+// header says does so as it stands.
+func plainZone(zone string) bool {
+	for i := range len(zone) {
+		if c := zone[i]; !alphanumeric(c) && strings.IndexByte("-._~", c) < 0 {
+			return false
+		}
+	}
+	return len(zone) <= 32
+}
+
+// elements are the elements of a list header, from the right end of its last line to the left end of its first. They
+// are cut off one by one, so what lies left of the last one asked for is never looked at.
+type elements struct {
+	lines  []string // not begun
+	line   string   // the rest of the one that is
+	begun  bool
+	quoted bool // a comma in a quoted string separates nothing
+}
+
+// next returns the next element, trimmed, or false if there is none.
+func (e *elements) next() (string, bool) {
+	if !e.begun {
+		last := len(e.lines) - 1
+		if last < 0 {
+			return "", false
+		}
+		e.line, e.lines, e.begun = e.lines[last], e.lines[:last], true
+	}
+	comma := lastComma(e.line, e.quoted)
+	element := e.line[comma+1:]
+	e.line, e.begun = e.line[:max(comma, 0)], comma >= 0
+	return trim(element), true
+}
+
+// lastComma returns the index of the last comma in s that separates elements, or -1.
+func lastComma(s string, quoted bool) int {
+	if quoted {
+		return lastCommaUnquoted(s)
+	}
+	return strings.LastIndexByte(s, ',')
+}
+
+// trim strips the whitespace that RFC 9110 §5.6.3 allows around an element.
+func trim(s string) string { return strings.Trim(s, " \t") }

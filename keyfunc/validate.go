@@ -1,0 +1,59 @@
+package keyfunc
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// mapped4 is the first of the IPv4-mapped addresses, ::ffff:0:0/96.
+var mapped4 = netip.AddrFrom16([16]byte{10: 0xff, 11: 0xff})
+
+// mistakes returns what is wrong with c. It allocates nothing if c is right.
+func (c *ClientIP) mistakes() (errs []error) {
+	for i, p := range c.Trusted {
+		switch {
+		case !p.IsValid():
+			errs = append(errs, invalid("ClientIP.Trusted[%d] must be a prefix, got %v", i, p))
+		case holdsAllIPv4(unmapped(p)):
+			errs = append(errs, invalid("ClientIP.Trusted[%d] must not hold all IPv4 addresses, got %v", i, p))
+		}
+	}
+	if c.Hops < 0 || c.Hops > maxElements {
+		errs = append(errs, invalid("ClientIP.Hops must be between 0 and %d, got %d", maxElements, c.Hops))
+	}
+	if c.Header != "" && !readable(c.Header) {
+		errs = append(errs, invalid("ClientIP.Header must be the name of a header other than Host, got %q", c.Header))
+	}
+	if c.IPv6Bits != 0 && (c.IPv6Bits < 32 || c.IPv6Bits > 128) {
+		errs = append(errs, invalid("ClientIP.IPv6Bits must be 0 or between 32 and 128, got %d", c.IPv6Bits))
+	}
+	return errs
+}
+
+// unmapped returns p, or the IPv4 prefix that it maps.
+func unmapped(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p
+}
+
+// holdsAllIPv4 reports whether p, which is unmapped, holds all IPv4 addresses, be it in their mapped form.
+func holdsAllIPv4(p netip.Prefix) bool {
+	if p.Addr().Is4() {
+		return p.Bits() == 0
+	}
+	return p.Bits() <= 96 && p.Contains(mapped4)
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", core.ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// failing returns a key func that fails with err on each request: what a key func is that was made of a mistake.
+func failing(err error) core.KeyFunc {
+	return func(*http.Request) (string, error) { return "", err }
+}
