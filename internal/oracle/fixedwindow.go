@@ -15,24 +15,30 @@ func (w *fixedWindow) rewind(l core.Limit, now int64) {
 	w.start = min(w.start, windowOf(l, now))
 }
 
-func (w *fixedWindow) used(l core.Limit, now int64) *big.Rat {
-	if windowOf(l, now) > w.start {
+func (w *fixedWindow) used(l core.Limit, _, then int64) *big.Rat {
+	if windowOf(l, then) > w.start {
 		return new(big.Rat)
 	}
 	return whole(w.count)
 }
 
 func (w *fixedWindow) charge(l core.Limit, now, cost int64) {
-	if start := windowOf(l, now); start > w.start {
-		*w = fixedWindow{start: start}
-	}
+	w.begin(l, now)
 	w.count += cost
 }
 
 func (w *fixedWindow) refund(l core.Limit, now, at, cost int64) {
-	w.rewind(l, now)
-	if start := windowOf(l, now); start == w.start && windowOf(l, at) == start {
+	w.begin(l, now)
+	if windowOf(l, at) == w.start {
 		w.count = max(0, w.count-cost)
+	}
+}
+
+// begin makes w the window of now.
+func (w *fixedWindow) begin(l core.Limit, now int64) {
+	w.rewind(l, now)
+	if start := windowOf(l, now); start > w.start {
+		*w = fixedWindow{start: start}
 	}
 }
 

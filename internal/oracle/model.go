@@ -29,10 +29,11 @@ type stateID struct {
 
 // A state is what a key has used of a limit, in requests.
 type state interface {
-	// rewind takes note that now may lie before what the state remembers.
+	// rewind takes note that the clock went back before what the state remembers, if it did. It does so even for a claim
+	// that is not charged: else denials would last until the clock is back where it was.
 	rewind(l core.Limit, now int64)
-	// used returns what counts at now, which is not before the last rewind.
-	used(l core.Limit, now int64) *big.Rat
+	// used returns what counts at then, if nothing is charged from now until then.
+	used(l core.Limit, now, then int64) *big.Rat
 	charge(l core.Limit, now, cost int64)
 	refund(l core.Limit, now, at, cost int64)
 }
@@ -176,14 +177,14 @@ func (a *ask) capacity() *big.Rat { return whole(int64(a.limit.Capacity())) }
 // wait returns how long after now at most target requests are in use.
 func (a *ask) wait(now int64, target *big.Rat) time.Duration {
 	micros := sort.Search(maxWait, func(w int) bool {
-		return a.state.used(a.limit, now+int64(w)).Cmp(target) <= 0
+		return a.state.used(a.limit, now, now+int64(w)).Cmp(target) <= 0
 	})
 	return time.Duration(micros) * time.Microsecond
 }
 
 func (a *ask) result(now int64) core.Result {
 	r := core.Result{Rule: a.id.rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, DryRun: a.dry}
-	free := new(big.Rat).Sub(a.capacity(), a.state.used(a.limit, now))
+	free := new(big.Rat).Sub(a.capacity(), a.state.used(a.limit, now, now))
 	if free.Sign() > 0 {
 		r.Remaining = int(floor(free))
 	}

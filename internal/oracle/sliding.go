@@ -6,39 +6,59 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// counts says how much was charged with each stamp. A stamp counts until one period after it.
+// counts says how much was charged with each stamp. A stamp counts until one period after it, and one that is later than
+// latest, the stamp of a request now, as if it were that.
 type counts map[int64]int64
 
-func (c counts) used(l core.Limit, now int64) *big.Rat {
+func (c counts) used(l core.Limit, latest, then int64) *big.Rat {
 	var sum int64
 	for stamp, count := range c {
-		if now < stamp+l.Period.Microseconds() {
+		if then < min(stamp, latest)+l.Period.Microseconds() {
 			sum += count
 		}
 	}
 	return whole(sum)
 }
 
-// lower gives later stamps this one.
-func (c counts) lower(stamp int64) {
-	for s, count := range c {
-		if s > stamp {
-			delete(c, s)
-			c[stamp] += count
-		}
-	}
+func (c counts) charge(l core.Limit, now, latest, cost int64) {
+	c.drop(l, now)
+	c.lower(latest, latest)
+	c[latest] += cost
 }
 
-func (c counts) giveBack(l core.Limit, now, stamp, cost int64) {
-	if now < stamp+l.Period.Microseconds() {
+func (c counts) refund(l core.Limit, now, stamp, cost int64) {
+	c.drop(l, now)
+	if c[stamp] > 0 {
 		c[stamp] = max(0, c[stamp]-cost)
 	}
 }
 
-// A slidingWindow stamps a request with the end of its sub-bucket.
+// drop forgets what no longer counts at now.
+func (c counts) drop(l core.Limit, now int64) {
+	for s := range c {
+		if now >= s+l.Period.Microseconds() {
+			delete(c, s)
+		}
+	}
+}
+
+// lower makes stamps that are later than limit another one, and reports whether there were any.
+func (c counts) lower(limit, stamp int64) (some bool) {
+	for s, count := range c {
+		if s > limit {
+			delete(c, s)
+			c[stamp] += count
+			some = true
+		}
+	}
+	return some
+}
+
+// A slidingWindow stamps a request with the end of its sub-bucket. Its stamps may be later than that of a request now
+// because the sub-buckets were wider before.
 type slidingWindow struct{ counts }
 
-func (c slidingWindow) stamp(l core.Limit, now int64) int64 {
+func (w slidingWindow) stamp(l core.Limit, now int64) int64 {
 	buckets := int64(l.Buckets)
 	if buckets == 0 {
 		buckets = 10
@@ -47,21 +67,37 @@ func (c slidingWindow) stamp(l core.Limit, now int64) int64 {
 	return begin(now, width) + width
 }
 
-// rewind lowers the stamps that are later than that of a request now: the clock went back, or the sub-buckets were wider
-// before.
-func (c slidingWindow) rewind(l core.Limit, now int64) { c.lower(c.stamp(l, now)) }
+// rewind looks for stamps that not even the widest sub-bucket, half a period, explains.
+func (w slidingWindow) rewind(l core.Limit, now int64) {
+	if stamp := w.stamp(l, now); w.lower(now+ceilDiv(l.Period.Microseconds(), 2), stamp) {
+		w.lower(stamp, stamp)
+		w.drop(l, now)
+	}
+}
 
-func (c slidingWindow) charge(l core.Limit, now, cost int64) { c.counts[c.stamp(l, now)] += cost }
+func (w slidingWindow) used(l core.Limit, now, then int64) *big.Rat {
+	return w.counts.used(l, w.stamp(l, now), then)
+}
 
-func (c slidingWindow) refund(l core.Limit, now, at, cost int64) {
-	c.giveBack(l, now, c.stamp(l, at), cost)
+func (w slidingWindow) charge(l core.Limit, now, cost int64) {
+	w.counts.charge(l, now, w.stamp(l, now), cost)
+}
+
+func (w slidingWindow) refund(l core.Limit, now, at, cost int64) {
+	w.counts.refund(l, now, w.stamp(l, at), cost)
 }
 
 // A slidingLog stamps a request with its instant.
 type slidingLog struct{ counts }
 
-func (c slidingLog) rewind(_ core.Limit, now int64) { c.lower(now) }
+func (s slidingLog) rewind(l core.Limit, now int64) {
+	if s.lower(now, now) {
+		s.drop(l, now)
+	}
+}
 
-func (c slidingLog) charge(_ core.Limit, now, cost int64) { c.counts[now] += cost }
+func (s slidingLog) used(l core.Limit, now, then int64) *big.Rat { return s.counts.used(l, now, then) }
 
-func (c slidingLog) refund(l core.Limit, now, at, cost int64) { c.giveBack(l, now, at, cost) }
+func (s slidingLog) charge(l core.Limit, now, cost int64) { s.counts.charge(l, now, now, cost) }
+
+func (s slidingLog) refund(l core.Limit, now, at, cost int64) { s.counts.refund(l, now, at, cost) }

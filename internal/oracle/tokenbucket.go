@@ -51,7 +51,7 @@ func (b tokenBucket) in(d drain) tokenBucket {
 
 // rewind adds what would have drained until b.at to the level at now, but does not fill b more than full.
 func (b *tokenBucket) rewind(l core.Limit, now int64) {
-	if b.at <= now {
+	if b.at <= now || l.Rate == 0 {
 		return
 	}
 	d := drainOf(l)
@@ -78,7 +78,7 @@ func (b tokenBucket) settled(l core.Limit, now int64) tokenBucket {
 	return b
 }
 
-func (b *tokenBucket) used(l core.Limit, now int64) *big.Rat { return b.settled(l, now).level }
+func (b *tokenBucket) used(l core.Limit, _, then int64) *big.Rat { return b.settled(l, then).level }
 
 func (b *tokenBucket) charge(l core.Limit, now, cost int64) {
 	*b = b.settled(l, now)
