@@ -1,0 +1,120 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
+	"pgregory.net/rapid"
+)
+
+// longest bounds a timeline, so that the clock of the bubble, in nanoseconds, does not run out.
+const longest = 250 * 365 * 24 * time.Hour
+
+func TestMemoryStoreAgreesWithTheModel(t *testing.T) {
+	for range 10 {
+		rapid.Check(t, func(r *rapid.T) {
+			tl := timelines.Draw(r, "timeline")
+			inBubble(t, r, func() error { return compare(tl) })
+		})
+	}
+}
+
+// inBubble runs f, which fails r with its error, where time.Sleep advances the clock.
+func inBubble(t *testing.T, r *rapid.T, f func() error) {
+	r.Helper()
+	var err error
+	synctest.Test(t, func(*testing.T) { err = f() })
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// A comparison is a store and the model side by side.
+type comparison struct {
+	store core.MemoryStore
+	model oracle.Model
+	takes map[int]taken
+	last  []core.Result
+	begun time.Time
+}
+
+// taken is what a take charged and when.
+type taken struct {
+	at     time.Time
+	claims []core.Claim
+}
+
+// compare plays a timeline and returns an error at the first line where store and model differ.
+func compare(tl timeline) error {
+	c := comparison{takes: make(map[int]taken), begun: time.Now()}
+	for i, call := range tl {
+		if w := call.wait.length(c.last); w < longest-time.Since(c.begun) {
+			time.Sleep(w)
+		}
+		if err := c.play(i, call); err != nil {
+			return fmt.Errorf("line %d: %w\n%v", i, err, tl)
+		}
+	}
+	return nil
+}
+
+func (c *comparison) play(line int, call call) error {
+	ctx, now := context.Background(), time.Now()
+	switch call.verb {
+	case "reset":
+		c.model.Reset(call.claims)
+		return c.store.Reset(ctx, call.claims)
+	case "refund":
+		taken := c.takes[call.line]
+		delete(c.takes, call.line)
+		c.model.Refund(now.UnixMicro(), taken.at.UnixMicro(), taken.claims)
+		return c.store.Refund(ctx, taken.claims, taken.at)
+	}
+	at, got, err := c.store.Take(ctx, call.claims, nil)
+	if err != nil {
+		return err
+	}
+	if at.UnixMicro() != now.UnixMicro() {
+		return fmt.Errorf("decided at %v, want %v", at, now)
+	}
+	c.last = got
+	c.takes[line] = taken{at, charged(call.claims, got)}
+	return differ(got, c.model.Take(at.UnixMicro(), call.claims))
+}
+
+// charged returns the claims that a take with these results has charged.
+func charged(claims []core.Claim, results []core.Result) (some []core.Claim) {
+	for _, r := range results {
+		if !r.Allowed && !r.DryRun {
+			return nil
+		}
+	}
+	for _, c := range claims {
+		fits := !c.Peek
+		for range c.Limits {
+			fits = fits && results[0].Allowed
+			results = results[1:]
+		}
+		if fits {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+func differ(got, want []core.Result) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("%d results, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			return fmt.Errorf("result %d:\n got %+v\nwant %+v", i, got[i], want[i])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+package core_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"pgregory.net/rapid"
+)
+
+// A timeline is a random sequence of calls to a store. It prints as one call per line.
+type timeline []call
+
+// A call is made after a wait. What it refunds is the take of an earlier line.
+type call struct {
+	wait   wait
+	verb   string // take, refund or reset
+	claims []core.Claim
+	line   int
+}
+
+// A wait is some time, or what a result of the last take said.
+type wait struct {
+	plain  time.Duration
+	said   string // retry, refill or reset; empty: plain
+	result int
+	off    time.Duration // added to what was said
+}
+
+func (w wait) length(last []core.Result) time.Duration {
+	if w.said == "" || len(last) == 0 {
+		return w.plain
+	}
+	r := last[w.result%len(last)]
+	said := map[string]time.Duration{"retry": r.RetryAfter, "refill": r.RefillAfter, "reset": r.ResetAfter}[w.said]
+	return max(0, said+w.off)
+}
+
+func (w wait) String() string {
+	if w.said == "" {
+		return w.plain.String()
+	}
+	return fmt.Sprintf("%s of result %d %+d or %v", w.said, w.result, w.off, w.plain)
+}
+
+func (tl timeline) String() string {
+	var b strings.Builder
+	for i, c := range tl {
+		fmt.Fprintf(&b, "%3d: +%v %s", i, c.wait, c.verb)
+		if c.verb == "refund" {
+			fmt.Fprintf(&b, " of line %d", c.line)
+		}
+		for _, claim := range c.claims {
+			fmt.Fprintf(&b, " %s", describe(claim))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func describe(c core.Claim) string {
+	flags := ""
+	if c.Peek {
+		flags += " peek"
+	}
+	if c.DryRun {
+		flags += " dry"
+	}
+	return fmt.Sprintf("{%s/%s %v cost %d%s}", c.Rule, c.Key, c.Limits, c.Cost, flags)
+}
+
+// A cast is what the claims of a timeline choose from. Either there are several keys or the limits have tiers: a store
+// may forget a key once it has drained at the rate that it was charged at, though at another it would not have.
+type cast struct {
+	rules, keys []string
+	families    [][]core.Limit
+}
+
+// timelines draws a timeline of takes, refunds and resets.
+var timelines = rapid.Custom(func(t *rapid.T) timeline {
+	c := cast{rules: []string{"a", "", "b"}, keys: []string{"x", "y"}}
+	tiers := 1
+	if rapid.Bool().Draw(t, "one key") {
+		c, tiers = cast{rules: []string{"a"}, keys: []string{"x"}}, 3
+	}
+	c.families = rapid.SliceOfN(family(tiers), 1, 3).Draw(t, "limits")
+	calls := make(timeline, rapid.IntRange(1, 25).Draw(t, "calls"))
+	for i := range calls {
+		calls[i] = c.call(t, i)
+	}
+	return calls
+})
+
+func (c cast) call(t *rapid.T, line int) call {
+	call := call{verb: pick(t, []string{"take", "take", "take", "take", "take", "take", "refund", "reset"})}
+	call.wait = waits(c.families[0][0].Period).Draw(t, "wait")
+	switch {
+	case call.verb == "reset":
+		call.claims = []core.Claim{{Rule: pick(t, c.rules), Key: pick(t, c.keys)}}
+	case call.verb == "refund" && line > 0:
+		call.line = rapid.IntRange(0, line-1).Draw(t, "line")
+	default:
+		call.verb = "take"
+		call.claims = rapid.SliceOfN(rapid.Custom(c.claim), 1, 3).Draw(t, "claims")
+	}
+	return call
+}
+
+func (c cast) claim(t *rapid.T) core.Claim {
+	claim := core.Claim{
+		Rule:   pick(t, c.rules),
+		Key:    pick(t, c.keys),
+		Peek:   rapid.IntRange(0, 7).Draw(t, "peek") == 7,
+		DryRun: rapid.IntRange(0, 5).Draw(t, "dry") == 5,
+	}
+	for i, f := range c.families {
+		if i == 0 || rapid.Bool().Draw(t, "also") {
+			if l := pick(t, f); !contains(claim.Limits, l) {
+				claim.Limits = append(claim.Limits, l)
+			}
+		}
+	}
+	claim.Cost = costs(claim.Limits[0].Capacity()).Draw(t, "cost")
+	return claim
+}
+
+func pick[T any](t *rapid.T, from []T) T { return rapid.SampledFrom(from).Draw(t, "pick") }
+
+// contains reports whether a limit of the same algorithm and period is among limits.
+func contains(limits []core.Limit, l core.Limit) bool {
+	for _, other := range limits {
+		if other.Algorithm == l.Algorithm && other.Period == l.Period {
+			return true
+		}
+	}
+	return false
+}
+
+// family draws limits that share algorithm and period: the tiers of a rule.
+func family(tiers int) *rapid.Generator[[]core.Limit] {
+	return rapid.Custom(func(t *rapid.T) []core.Limit {
+		l := core.Limit{
+			Algorithm: core.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")),
+			Period:    periods.Draw(t, "period"),
+		}
+		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.Limit { return tier(t, l) }), 1, tiers).Draw(t, "tiers")
+	})
+}
+
+var periods = rapid.OneOf(
+	rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 87600 * time.Hour}),
+	rapid.Custom(func(t *rapid.T) time.Duration {
+		longest := rapid.SampledFrom([]int64{5e3, 3e6, 1e8, 1e11, 87600 * 3600 * 1e6}).Draw(t, "up to")
+		return time.Duration(rapid.Int64Range(1000, longest).Draw(t, "µs")) * time.Microsecond
+	}),
+)
+
+func tier(t *rapid.T, l core.Limit) core.Limit {
+	largest := rapid.SampledFrom([]int{5, 100, 10_000, 1_000_000}).Draw(t, "up to")
+	l.Rate = rapid.IntRange(0, largest).Draw(t, "rate")
+	switch l.Algorithm {
+	case core.TokenBucket:
+		l.Burst = rapid.SampledFrom([]int{0, rapid.IntRange(0, largest).Draw(t, "burst")}).Draw(t, "or none")
+	case core.SlidingWindow:
+		l.Buckets = rapid.SampledFrom([]int{0, 2, 3, 7, 60, 3600}).Draw(t, "buckets")
+	case core.SlidingLog:
+		l.Rate = min(l.Rate, 10_000)
+	}
+	return l
+}
+
+func costs(capacity int) *rapid.Generator[int] {
+	return rapid.OneOf(
+		rapid.IntRange(0, 3),
+		rapid.IntRange(0, capacity+1),
+		rapid.SampledFrom([]int{max(1, capacity/2), capacity, capacity + 1, 1 << 62}),
+	)
+}
+
+func waits(period time.Duration) *rapid.Generator[wait] {
+	return rapid.Custom(func(t *rapid.T) wait {
+		micros := rapid.OneOf(
+			rapid.Just(int64(0)),
+			rapid.Int64Range(0, 3000),
+			rapid.Int64Range(0, period.Microseconds()*5/4),
+		).Draw(t, "µs")
+		w := wait{plain: time.Duration(micros) * time.Microsecond}
+		w.said = rapid.SampledFrom([]string{"", "", "retry", "refill", "reset"}).Draw(t, "said")
+		if w.said != "" {
+			w.result = rapid.IntRange(0, 3).Draw(t, "result")
+			w.off = rapid.SampledFrom([]time.Duration{0, 0, -time.Microsecond}).Draw(t, "off")
+		}
+		return w
+	})
+}
