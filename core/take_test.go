@@ -1,0 +1,205 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestTake(t *testing.T) {
+	trial := perHour("trial", 1)
+	trial.DryRun = true
+	tests := []struct {
+		why     string
+		claims  []core.Claim
+		allowed bool
+		results []core.Result // rule, limit, remaining and dry run
+	}{
+		{"nothing asked is nothing refused", nil, true, nil},
+		{"the limits of the rule", []core.Claim{{Rule: "r", Key: "k"}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 9}}},
+		{"a cost", []core.Claim{{Rule: "r", Key: "k", Cost: 4}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 6}}},
+		{"a cost above the capacity", []core.Claim{{Rule: "r", Key: "k", Cost: 1 << 62}}, false, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}}},
+		{"a tier of the rule", []core.Claim{{Rule: "r", Key: "k", Limits: []core.Limit{core.PerHour(3)}}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(3), Remaining: 2}}},
+		{"no name is default", []core.Claim{{Key: "k"}}, true, []core.Result{{Rule: "default", Limit: core.PerHour(2), Remaining: 1}}},
+		{"a name of its own", []core.Claim{{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(7)}}}, true, []core.Result{{Rule: "jobs", Limit: core.PerHour(7), Remaining: 6}}},
+		{"a peek", []core.Claim{{Rule: "r", Key: "k", Peek: true}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}}},
+		{"a dry run by the rule", []core.Claim{{Rule: "trial", Key: "k", Cost: 2}}, true, []core.Result{{Rule: "trial", Limit: core.PerHour(1), Remaining: 1, DryRun: true}}},
+		{"a dry run by the claim", []core.Claim{{Rule: "r", Key: "k", Cost: 11, DryRun: true}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10, DryRun: true}}},
+		{
+			"all or nothing", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "default", Key: "k", Cost: 3}}, false,
+			[]core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}, {Rule: "default", Limit: core.PerHour(2), Remaining: 2}},
+		},
+		{
+			"the same key twice is charged as the sum", []core.Claim{{Rule: "r", Key: "k", Cost: 6}, {Rule: "r", Key: "k", Cost: 6}}, false,
+			[]core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}, {Rule: "r", Limit: core.PerHour(10), Remaining: 10}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			l := core.Must(core.New([]core.Rule{perHour("r", 10), perHour("", 2), trial}))
+			d, err := l.Take(t.Context(), tt.claims...)
+			if err != nil || d.Allowed != tt.allowed || len(d.Results) != len(tt.results) {
+				t.Fatalf("got %+v, %v", d, err)
+			}
+			for i, want := range tt.results {
+				got := d.Results[i]
+				if got.Rule != want.Rule || got.Limit != want.Limit || got.Remaining != want.Remaining || got.DryRun != want.DryRun {
+					t.Errorf("result %d: got %+v, want %+v", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestTakeMistakes(t *testing.T) {
+	tests := []struct {
+		why   string
+		claim core.Claim
+		kind  error
+		want  string
+	}{
+		{"no rule of this name", core.Claim{Rule: "login", Key: "k"}, core.ErrInvalid, `claim 2: rule "login": there is no rule of this name, and the claim has no limits`},
+		{"no key", core.Claim{Rule: "r"}, core.ErrNoKey, `claim 2: rule "r": no key`},
+		{"a negative cost", core.Claim{Rule: "r", Key: "k", Cost: -1}, core.ErrInvalid, `claim 2: rule "r": cost must not be negative, got -1`},
+		{"a name that does not print", core.Claim{Rule: "a\tb", Key: "k", Limits: []core.Limit{core.PerHour(1)}}, core.ErrInvalid, `claim 2: rule "a\tb": name must be printable ASCII`},
+		{"a bad limit", core.Claim{Rule: "r", Key: "k", Limits: []core.Limit{{Rate: 1}}}, core.ErrInvalid, `claim 2: rule "r": limit 1: period must be at least 1ms, got 0s`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			l := core.Must(core.New([]core.Rule{perHour("r", 10)}))
+			d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}, tt.claim)
+			wantError(t, err, tt.kind, tt.want)
+			if d.Allowed {
+				t.Error("a mistake was admitted")
+			}
+			if got := remaining(t, l, "r"); got != 10 {
+				t.Errorf("the claim before the mistake was charged: %d left", got)
+			}
+		})
+	}
+}
+
+func TestNilContexts(t *testing.T) {
+	var none context.Context
+	l := core.Must(core.New([]core.Rule{perHour("r", 10)}, core.WithObserver(func(ctx context.Context, _ core.Decision) {
+		if ctx == nil {
+			t.Error("an observer was handed a nil context")
+		}
+	})))
+	d, err := l.Take(none, core.Claim{Rule: "r", Key: "k"})
+	if err != nil || d.Results[0].Remaining != 9 {
+		t.Errorf("got %+v, %v", d, err)
+	}
+	if err := errors.Join(l.Refund(none, d), l.Reset(none, "r", "k")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRefund(t *testing.T) {
+	trial := perHour("trial", 2)
+	trial.DryRun = true
+	tests := []struct {
+		why     string
+		claims  []core.Claim
+		r, left int // what remains of "r" before and after the refund
+		trial   int // what remains of "trial" after it
+	}{
+		{"exactly what was charged", []core.Claim{{Rule: "r", Key: "k", Cost: 3}}, 6, 9, 1},
+		{"a denied request was charged nothing", []core.Claim{{Rule: "r", Key: "k", Cost: 10}}, 9, 9, 1},
+		{"nor was a peek", []core.Claim{{Rule: "r", Key: "k", Cost: 3, Peek: true}}, 9, 9, 1},
+		{"nor a dry run that did not fit", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "trial", Key: "k", Cost: 2}}, 8, 9, 1},
+		{"a dry run that fitted was", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "trial", Key: "k", Cost: 1}}, 8, 9, 1},
+		{"twice the same key", []core.Claim{{Rule: "r", Key: "k", Cost: 3}, {Rule: "r", Key: "k", Cost: 4}}, 2, 9, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			l := core.Must(core.New([]core.Rule{perHour("r", 10), trial}))
+			if _, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}, core.Claim{Rule: "trial", Key: "k"}); err != nil {
+				t.Fatal(err)
+			}
+			d, err := l.Take(t.Context(), tt.claims...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := remaining(t, l, "r"); got != tt.r {
+				t.Errorf("before: got %d left, want %d", got, tt.r)
+			}
+			for range 2 { // the second time gives back nothing more
+				if err := l.Refund(t.Context(), d); err != nil {
+					t.Fatal(err)
+				}
+				if r, trial := remaining(t, l, "r"), remaining(t, l, "trial"); r != tt.left || trial != tt.trial {
+					t.Errorf("after: got %d and %d left, want %d and %d", r, trial, tt.left, tt.trial)
+				}
+			}
+		})
+	}
+}
+
+func TestRefundOfNothing(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{perHour("r", 10)}))
+	other := core.Must(core.New([]core.Rule{perHour("r", 10)}))
+	d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"})
+	for _, d := range []core.Decision{{}, {Allowed: true, Results: d.Results}} {
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := other.Refund(t.Context(), d); err != nil {
+		t.Error(err)
+	}
+	if got := remaining(t, l, "r"); got != 9 {
+		t.Errorf("got %d left, want 9: only the limiter that charged a decision gives it back", got)
+	}
+}
+
+func TestRefundCountsOnlyWhatStillDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: []core.Limit{core.PerHour(10).Using(core.FixedWindow)}}}))
+		d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 10})
+		time.Sleep(time.Hour)
+		l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 4})
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		if got := remaining(t, l, "r"); got != 6 {
+			t.Errorf("got %d left, want 6: the window of the charge is over", got)
+		}
+	})
+}
+
+func TestReset(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{perHour("r", 10), perHour("", 10)}))
+	tier := []core.Limit{core.PerDay(5).Using(core.SlidingLog)}
+	take := func(rule, key string, limits []core.Limit, want int, why string) {
+		t.Helper()
+		d, err := l.Take(t.Context(), core.Claim{Rule: rule, Key: key, Limits: limits})
+		if err != nil || d.Results[0].Remaining != want {
+			t.Errorf("%s: got %+v, %v; want %d left", why, d, err, want)
+		}
+	}
+	take("r", "k", nil, 9, "first")
+	take("r", "k", tier, 4, "first of a tier")
+	take("r", "other", nil, 9, "another key")
+	take("", "k", nil, 9, "another rule")
+	take("jobs", "k", tier, 4, "a name that only a claim knows")
+	for _, rule := range []string{"r", "jobs", "never seen"} {
+		if err := l.Reset(t.Context(), rule, "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take("r", "k", nil, 9, "forgotten")
+	take("r", "k", tier, 4, "its tiers are forgotten too")
+	take("r", "other", nil, 8, "another key stays")
+	take("", "k", nil, 8, "another rule stays")
+	take("jobs", "k", tier, 4, "a name that only a claim knows is forgotten")
+	if err := l.Reset(t.Context(), "", "k"); err != nil {
+		t.Fatal(err)
+	}
+	take("default", "k", nil, 9, "no name is default")
+	wantError(t, l.Reset(t.Context(), "r", ""), core.ErrNoKey, `reset of rule "r"`)
+}
