@@ -1,0 +1,180 @@
+package keyfunc
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+var fuzzProxies = prefixes("10.0.0.0/8", "2001:db8:ffff::/48")
+
+// checkForm fails unless key has one of the forms of ClientIP: apart from fixed words it is an address or a prefix in
+// canonical form, and of what a client wrote nothing but the zone of a link-local address may be in it.
+func checkForm(t *testing.T, key string) {
+	t.Helper()
+	text, ok := strings.CutPrefix(key, "ip:")
+	if !ok {
+		t.Fatalf("key %q has no kind", key)
+	}
+	text, _ = strings.CutPrefix(text, "unresolved:")
+	if text == "unix" {
+		return
+	}
+	if p, err := netip.ParsePrefix(text); err == nil {
+		if p.String() != text || p != p.Masked() || p.Bits() != 64 || !p.Addr().Is6() || p.Addr().IsLinkLocalUnicast() {
+			t.Fatalf("key %q is not a prefix in canonical form", key)
+		}
+		return
+	}
+	ip, err := netip.ParseAddr(text)
+	if err != nil || ip.String() != text || ip.Is4In6() || ip.Is6() && !ip.IsLinkLocalUnicast() {
+		t.Fatalf("key %q is not an address in canonical form", key)
+	}
+}
+
+// keyOf returns the key of a request from remote, whose form is checked.
+func keyOf(t *testing.T, c ClientIP, remote, header string, lines ...string) string {
+	t.Helper()
+	r := &http.Request{RemoteAddr: remote, Header: http.Header{header: lines}}
+	key, err := c.Key(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkForm(t, key)
+	return key
+}
+
+func FuzzXForwardedFor(f *testing.F) {
+	for _, s := range []string{"", "1.1.1.1", "garbage", "198.51.100.7:5555", "[2001:db8::1]:5", "fe80::1%eth0", "::ffff:c633:6407",
+		"64:ff9b::a00:1", ",,\t,", `"1.1.1.1"`, "10.0.0.2, 10.0.0.3", strings.Repeat("10.0.0.2,", 40), "fe80::1%ip:unix"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, sent string) {
+		const header = "X-Forwarded-For"
+		behind := ClientIP{Trusted: fuzzProxies}
+		if got := keyOf(t, behind, "203.0.113.9:1", header, sent); got != "ip:203.0.113.9" {
+			t.Fatalf("an untrusted peer got %q", got)
+		}
+		keyOf(t, behind, "10.0.0.1:80", header, sent)
+		keyOf(t, ClientIP{Trusted: fuzzProxies, Hops: 2}, "10.0.0.1:80", header, sent)
+		for _, lines := range [][]string{{sent + ", 198.51.100.7"}, {sent, "198.51.100.7"}, {sent + ",198.51.100.7:1 , 10.0.0.2"}} {
+			if got := keyOf(t, behind, "10.0.0.1:80", header, lines...); got != "ip:198.51.100.7" {
+				t.Fatalf("lines %q: got %q", lines, got)
+			}
+		}
+		if got := keyOf(t, behind, "10.0.0.1:80", header, sent+", x, 10.0.0.2"); got != "ip:unresolved:10.0.0.2" {
+			t.Fatalf("left of garbage: got %q", got)
+		}
+		if got := keyOf(t, ClientIP{Hops: 2}, "10.0.0.1:80", header, sent+", 198.51.100.7, 192.0.2.1"); got != "ip:198.51.100.7" {
+			t.Fatalf("counted: got %q", got)
+		}
+	})
+}
+
+func FuzzForwarded(f *testing.F) {
+	for _, s := range []string{"", "for=1.1.1.1", `for="`, `for="\`, `for="[2001:db8::1]:_x";by=a`, `for=1.1.1.1;x=", for="`, `\"`, `"\\"`,
+		"for=unknown", "for=_x", `for="1.1.1\.1"`, ";;,", "for=10.0.0.2, for=10.0.0.3", `for="fe80::1%a b"`, `x="a,b"`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, sent string) {
+		const header = "Forwarded"
+		behind := ClientIP{Trusted: fuzzProxies, Header: header}
+		if got := keyOf(t, behind, "203.0.113.9:1", header, sent); got != "ip:203.0.113.9" {
+			t.Fatalf("an untrusted peer got %q", got)
+		}
+		keyOf(t, behind, "10.0.0.1:80", header, sent)
+		keyOf(t, ClientIP{Trusted: fuzzProxies, Hops: 2, Header: header}, "10.0.0.1:80", header, sent)
+		for _, wrote := range []string{"for=198.51.100.7", `host="a\",b";for="198.51.100.7:_p"`, `for=198.51.100.7;x="\\", for="[2001:db8:ffff::1]"`} {
+			for _, lines := range [][]string{{sent + "," + wrote}, {sent, wrote}} {
+				if got := keyOf(t, behind, "10.0.0.1:80", header, lines...); got != "ip:198.51.100.7" {
+					t.Fatalf("lines %q: got %q", lines, got)
+				}
+			}
+		}
+		for _, wrote := range []string{"for=unknown", "proto=https", `for=198.51.100.7"`, "for=198.51.100.7;for=198.51.100.8"} {
+			if got := keyOf(t, behind, "10.0.0.1:80", header, sent+", "+wrote); got != "ip:unresolved:10.0.0.1" {
+				t.Fatalf("%q before %q: got %q", sent, wrote, got)
+			}
+		}
+	})
+}
+
+func FuzzRemoteAddr(f *testing.F) {
+	for _, s := range []string{"", "@", "/x", "203.0.113.9:1", "[::1]:1", "fe80::1%eth0", "[fe80::1%25]:0", "1.2.3.4:65536", "[1.2.3.4]:5", ":", "[", "]", "%"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, remote string) {
+		r := request(remote, "X-Forwarded-For", "1.1.1.1", "Forwarded", "for=1.1.1.1")
+		key, err := RemoteIP(r)
+		again, err2 := ClientIP{Trusted: prefixes("255.255.255.255/32")}.Key(r)
+		if key != again || (err == nil) != (err2 == nil) {
+			t.Fatalf("RemoteIP: %q, %v; ClientIP: %q, %v", key, err, again, err2)
+		}
+		if err != nil {
+			if key != "" || !errors.Is(err, core.ErrNoKey) {
+				t.Fatalf("got %q, %v", key, err)
+			}
+			return
+		}
+		checkForm(t, key)
+		if p, err := netip.ParseAddrPort(remote); err == nil && p.Addr().Is4() && !strings.HasPrefix(key, "ip:"+p.Addr().String()) {
+			t.Fatalf("remote %q: got %q", remote, key)
+		}
+	})
+}
+
+// split undoes Join, from its documentation alone.
+func split(t *testing.T, key string) []string {
+	key, ok := strings.CutPrefix(key, "join:")
+	if !ok {
+		t.Fatalf("key %q has no kind", key)
+	}
+	parts := []string{""}
+	for i := 0; i < len(key); i++ {
+		last := &parts[len(parts)-1]
+		switch key[i] {
+		case '|':
+			parts = append(parts, "")
+			continue
+		case '\\':
+			i++
+		}
+		*last += key[i : i+1]
+	}
+	return parts
+}
+
+func FuzzJoin(f *testing.F) {
+	f.Add("user:42", "route:GET /users/{id}", "x")
+	f.Add("a|b", `\`, `|\|`)
+	f.Add("", "b", "c")
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		parts := []string{a, b, c}
+		var fns []core.KeyFunc
+		for _, s := range parts {
+			fns = append(fns, func(*http.Request) (string, error) { return s, nil })
+		}
+		for n := 1; n <= len(parts); n++ {
+			key, err := Join(fns[:n]...)(request(""))
+			if parts[n-1] == "" {
+				if key != "" || !errors.Is(err, core.ErrNoKey) {
+					t.Fatalf("join of %q: got %q, %v", parts[:n], key, err)
+				}
+				return
+			}
+			got := split(t, key)
+			if len(got) != n {
+				t.Fatalf("join of %q: %q has %d parts", parts[:n], key, len(got))
+			}
+			for i := range got {
+				if got[i] != parts[i] {
+					t.Fatalf("join of %q: %q has part %q", parts[:n], key, got[i])
+				}
+			}
+		}
+	})
+}
