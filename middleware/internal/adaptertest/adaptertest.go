@@ -1,0 +1,79 @@
+// Package adaptertest states what clients and handlers see of an adapter, as tests that every adapter runs unchanged.
+package adaptertest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
+)
+
+// A Guard is one mounting of the middleware. Nil fields are options that are not given.
+type Guard struct {
+	Limiter *core.Limiter
+	Headers headers.Writer
+	Deny    func(w http.ResponseWriter, r *http.Request, d core.Decision)
+	Fail    func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// A Route serves Methods at a pattern like "/users/{id}".
+type Route struct {
+	Pattern string
+	Guards  []Guard // of this route alone, after those of the application
+	Handler http.HandlerFunc
+}
+
+// Methods are what every Route answers.
+var Methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions}
+
+// An App is an application in terms that every framework can build.
+type App struct {
+	Guards []Guard // of all routes, the first outermost
+	Routes []Route
+}
+
+// An Adapter says how to build an App with one adapter, mounted in one of the ways it can be.
+type Adapter struct {
+	Build func(App) http.Handler
+
+	// RoutedOnly says that requests which match no route do not pass the guards.
+	RoutedOnly bool
+}
+
+// Run checks the adapter over real sockets.
+func Run(t *testing.T, a Adapter) {
+	for _, group := range []struct {
+		name string
+		run  func(*testing.T, Adapter)
+	}{
+		{"headers", testHeaders},
+		{"writers", testWriters},
+		{"count", testCount},
+		{"denial", testDenial},
+		{"failure", testFailure},
+		{"deny handler", testDenyHandler},
+		{"error handler", testErrorHandler},
+		{"two limiters", testTwoLimiters},
+		{"mounted twice", testMountedTwice},
+		{"context", testContext},
+		{"routes", testRoutes},
+		{"patterns", testPatterns},
+		{"preflight", testPreflight},
+		{"client IP", testClientIP},
+		{"response writer", testResponseWriter},
+		{"streaming", testStreaming},
+		{"hijack", testHijack},
+		{"early hints", testEarlyHints},
+		{"expect continue", testExpectContinue},
+		{"panics", testPanics},
+	} {
+		t.Run(group.name, func(t *testing.T) { group.run(t, a) })
+	}
+}
+
+// Colons returns the pattern of a Route as gin and echo write it: "/users/:id".
+func Colons(pattern string) string {
+	return strings.NewReplacer("{", ":", "}", "").Replace(pattern)
+}

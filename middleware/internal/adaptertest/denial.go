@@ -1,0 +1,127 @@
+package adaptertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+const problemTypes = "https://iana.org/assignments/http-problem-types#"
+
+// testCount checks that exactly as many requests pass as the limit says, and that a denied one does not get to the handler.
+func testCount(t *testing.T, a Adapter) {
+	var served atomic.Int32
+	s := a.serve(t, App{Guards: []Guard{{Limiter: counting(3)}}, Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		ok(w, r)
+	}}}})
+	for i := range 5 {
+		got := s.get("/")
+		want, remaining := 200, fmt.Sprint(2-i)
+		if i >= 3 {
+			want, remaining = 429, "0"
+		}
+		got.wantStatus(t, want)
+		if r := got.Header.Get("X-RateLimit-Remaining"); r != remaining {
+			t.Errorf("request %d: Remaining = %s, want %s", i+1, r, remaining)
+		}
+		if i < 3 && (got.body != "ok" || got.Header.Get("Cache-Control") != "") {
+			t.Errorf("request %d: body %q, Cache-Control %q; want the handler's answer alone", i+1, got.body, got.Header.Get("Cache-Control"))
+		}
+	}
+	if n := served.Load(); n != 3 {
+		t.Errorf("the handler ran %d times, want 3", n)
+	}
+}
+
+// testDenial checks the body of the default answer, and that HEAD gets none.
+func testDenial(t *testing.T, a Adapter) {
+	for _, row := range []struct {
+		why      string
+		results  []core.Result
+		status   int
+		violated []any
+	}{
+		{"denied", []core.Result{hourly, empty}, 429, []any{"api"}},
+		{"all that deny", []core.Result{denied(hourly, 1), empty}, 429, []any{"hour", "api"}},
+		{"above the capacity", []core.Result{tooBig}, 413, []any{"api"}},
+		{"rate 0", []core.Result{never}, 429, []any{"closed"}},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			s := a.serve(t, single(Guard{Limiter: scripted(row.results...)}))
+			got := s.get("/").problem(t, row.status)
+			want := map[string]any{
+				"type": problemTypes + "quota-exceeded", "title": http.StatusText(row.status), "status": float64(row.status),
+				"detail": got["detail"], "violated-policies": row.violated, "message": "API rate limit exceeded",
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("body %v\nwant %v", got, want)
+			}
+			s.do(http.MethodHead, "/").wantNoBody(t, row.status)
+			s.do(http.MethodPost, "/").problem(t, row.status)
+		})
+	}
+}
+
+// problem checks that r is a problem of this status, which tells no secret, and returns its members.
+func (r reply) problem(t testing.TB, status int) map[string]any {
+	t.Helper()
+	r.wantStatus(t, status)
+	if got := r.Header["Content-Type"]; len(got) != 1 || got[0] != "application/problem+json" {
+		t.Errorf("Content-Type = %q", got)
+	}
+	if got := r.Header["Cache-Control"]; len(got) != 1 || got[0] != "no-store" {
+		t.Errorf("Cache-Control = %q", got)
+	}
+	var members map[string]any
+	if err := json.Unmarshal([]byte(r.body), &members); err != nil {
+		t.Errorf("body %q: %v", r.body, err)
+	}
+	if detail, _ := members["detail"].(string); detail == "" {
+		t.Error("there is no detail")
+	}
+	if all := fmt.Sprint(r.Header, r.body); strings.Contains(all, secret) || strings.Contains(all, "spillgate") {
+		t.Errorf("the answer tells what is inside: %s", all)
+	}
+	return members
+}
+
+// wantNoBody checks an answer to HEAD: a content type would speak of a body that is not there.
+func (r reply) wantNoBody(t testing.TB, status int) {
+	t.Helper()
+	r.wantStatus(t, status)
+	if r.body != "" || r.Header.Get("Content-Type") != "" {
+		t.Errorf("HEAD: body %q of type %q, want none", r.body, r.Header.Get("Content-Type"))
+	}
+	if r.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("HEAD: Cache-Control = %q", r.Header.Get("Cache-Control"))
+	}
+}
+
+// testDenyHandler checks that an application's own page is its own, and that the decision is known by then.
+func testDenyHandler(t *testing.T, a Adapter) {
+	deny := func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+		inContext, _ := core.FromContext(r.Context())
+		if !reflect.DeepEqual(inContext, d) || d.Allowed {
+			t.Errorf("given %+v, context %+v; want the denial", d, inContext)
+		}
+		tightest, _ := d.Tightest()
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = io.WriteString(w, "<html>"+tightest.Rule+" "+w.Header().Get("Retry-After"))
+	}
+	s := a.serve(t, single(Guard{Limiter: scripted(empty), Deny: deny}))
+	got := s.get("/")
+	got.wantStatus(t, http.StatusTeapot)
+	got.wantLimiting(t, and(gitHub("100", "0", "100", "1767268801", "api"), "Retry-After: 1")...)
+	if got.body != "<html>api 1" || strings.Contains(got.Header.Get("Content-Type"), "json") || got.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("header %v, body %q", got.Header, got.body)
+	}
+	a.serve(t, single(Guard{Limiter: scripted(half), Deny: deny})).get("/").wantStatus(t, 200)
+}

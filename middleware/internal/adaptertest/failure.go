@@ -1,0 +1,116 @@
+package adaptertest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+var (
+	errSecret = errors.New("dial tcp " + secret)
+	errNoKey  = fmt.Errorf("%w: %s", core.ErrNoKey, secret)
+)
+
+func keyOf(key string, err error) core.KeyFunc {
+	return func(*http.Request) (string, error) { return key, err }
+}
+
+// A failure is a request that cannot be decided.
+type failure struct {
+	why    string
+	store  core.Store
+	rule   core.Rule // without limits
+	status int       // of the answer
+	kind   error     // of the error
+}
+
+func (f failure) limiter() *core.Limiter {
+	f.rule.Limits = []core.Limit{core.PerMinute(1)}
+	return newLimiter(f.store, f.rule)
+}
+
+var failures = []failure{
+	{"no key", &script{}, core.Rule{Key: keyOf("", errNoKey)}, 400, core.ErrNoKey},
+	{"an empty key is none", &script{}, core.Rule{Key: keyOf("", nil)}, 400, core.ErrNoKey},
+	{"any other error of a key func", &script{}, core.Rule{Key: keyOf("", errSecret)}, 500, errSecret},
+	{"a key func that panics", &script{}, core.Rule{Key: func(*http.Request) (string, error) { panic(secret) }}, 500, core.ErrInvalid},
+	{"a negative cost", &script{}, core.Rule{Key: anyone, Cost: func(*http.Request) int { return -1 }}, 500, core.ErrInvalid},
+	{"a bad tier", &script{}, core.Rule{Key: anyone, Tier: func(*http.Request) []core.Limit { return []core.Limit{{}} }}, 500, core.ErrInvalid},
+	{"claims at fault", &script{err: fmt.Errorf("%w: %s", core.ErrInvalid, secret)}, core.Rule{Key: anyone}, 500, core.ErrInvalid},
+	{"the store is down", &script{err: errSecret}, core.Rule{Key: anyone, OnFailure: core.FailClosed}, 503, core.ErrUnavailable},
+}
+
+// testFailure checks the default answers to requests that cannot be decided, and the failure modes that admit.
+func testFailure(t *testing.T, a Adapter) {
+	for _, row := range failures {
+		t.Run(row.why, func(t *testing.T) {
+			app := single(Guard{Limiter: row.limiter()})
+			app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
+			s := a.serve(t, app)
+			got := s.get("/")
+			body := got.problem(t, row.status)
+			kind, retry := "about:blank", []string(nil)
+			if row.status == http.StatusServiceUnavailable {
+				kind = problemTypes + "temporary-reduced-capacity"
+				retry = []string{"Retry-After: " + got.Header.Get("Retry-After")}
+				if n, err := strconv.Atoi(got.Header.Get("Retry-After")); err != nil || n < 1 {
+					t.Errorf("Retry-After = %q, want seconds", got.Header.Get("Retry-After"))
+				}
+			}
+			got.wantLimiting(t, retry...)
+			if body["type"] != kind || body["title"] != http.StatusText(row.status) || body["status"] != float64(row.status) {
+				t.Errorf("body %v", body)
+			}
+			s.do(http.MethodHead, "/").wantNoBody(t, row.status)
+		})
+	}
+	for why, row := range map[string]struct {
+		mode core.FailureMode
+		want []string
+	}{
+		"fail open admits and says nothing":         {core.FailOpen, nil},
+		"fail local enforces from memory all along": {core.FailLocal, []string{"1", "0"}},
+	} {
+		t.Run(why, func(t *testing.T) {
+			down := failure{store: &script{err: errSecret}, rule: core.Rule{Key: anyone, OnFailure: row.mode}}
+			s := a.serve(t, single(Guard{Limiter: down.limiter()}))
+			got := s.get("/")
+			got.wantStatus(t, 200)
+			if seen := append(got.Header["X-Ratelimit-Limit"], got.Header["X-Ratelimit-Remaining"]...); fmt.Sprint(seen) != fmt.Sprint(row.want) {
+				t.Errorf("limit and remaining = %v, want %v", seen, row.want)
+			}
+		})
+	}
+}
+
+// testErrorHandler checks that it gets each error, and that the answer is its own.
+func testErrorHandler(t *testing.T, a Adapter) {
+	for _, row := range failures {
+		t.Run(row.why, func(t *testing.T) {
+			var calls atomic.Int32
+			fail := func(w http.ResponseWriter, r *http.Request, err error) {
+				calls.Add(1)
+				if !errors.Is(err, row.kind) {
+					t.Errorf("error %v, want %v", err, row.kind)
+				}
+				w.WriteHeader(http.StatusTeapot)
+				_, _ = io.WriteString(w, "<html>")
+			}
+			app := single(Guard{Limiter: row.limiter(), Fail: fail})
+			app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
+			got := a.serve(t, app).get("/")
+			got.wantStatus(t, http.StatusTeapot)
+			got.wantLimiting(t)
+			if got.body != "<html>" || strings.Contains(got.Header.Get("Content-Type"), "json") || calls.Load() != 1 {
+				t.Errorf("header %v, body %q, %d calls", got.Header, got.body, calls.Load())
+			}
+		})
+	}
+}

@@ -1,0 +1,116 @@
+package adaptertest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+// testRoutes checks the ways to limit routes apart: a limiter of a route, Match, Pattern, and reading apart from writing.
+func testRoutes(t *testing.T, a Adapter) {
+	perHour := func(n int) []core.Limit { return []core.Limit{core.PerHour(n).Using(core.SlidingLog)} }
+	memory := func(rules ...core.Rule) []Guard {
+		return []Guard{{Limiter: newLimiter(new(core.MemoryStore), rules...)}}
+	}
+	reads := func(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+	writes := func(r *http.Request) bool { return !reads(r) }
+	isLogin := func(r *http.Request) bool { return r.URL.Path == "/login" }
+	login := Route{Pattern: "/login", Handler: ok}
+	guardedLogin := Route{Pattern: "/login", Guards: memory(core.Rule{Key: anyone, Limits: perHour(1)}), Handler: ok}
+	user := Route{Pattern: "/users/{id}", Handler: ok}
+
+	for _, row := range []struct {
+		why    string
+		app    App
+		passes []string // requests that pass once; each is then denied
+		free   []string // requests that are never denied
+	}{
+		{"a limiter of a route is asked for that route alone", App{Routes: []Route{guardedLogin, user}}, []string{"GET /login"}, []string{"GET /users/1"}},
+		{"Match picks requests", App{Guards: memory(core.Rule{Key: anyone, Limits: perHour(1), Match: isLogin}), Routes: []Route{login, user}},
+			[]string{"POST /login"}, []string{"POST /users/1"}},
+		{"Pattern counts each route apart, whatever its parameters", App{Guards: memory(core.Rule{Key: keyfunc.Pattern, Limits: perHour(1)}), Routes: []Route{login, user}},
+			[]string{"GET /login", "GET /users/1", "POST /users/2"}, nil},
+		{"reading and writing have rules of their own", App{Guards: memory(core.Rule{Name: "reads", Key: anyone, Limits: perHour(2), Match: reads},
+			core.Rule{Name: "writes", Key: anyone, Limits: perHour(1), Match: writes}), Routes: []Route{login}},
+			[]string{"GET /login", "HEAD /login", "POST /login"}, nil},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			s := a.serve(t, row.app)
+			for round, status := range []int{200, 429} {
+				for _, request := range row.passes {
+					if got := s.request(request); got.StatusCode != status {
+						t.Errorf("round %d: %s: status %d, want %d", round+1, request, got.StatusCode, status)
+					}
+				}
+				for _, request := range row.free {
+					s.request(request).wantStatus(t, 200)
+				}
+			}
+		})
+	}
+}
+
+// testPatterns checks the pattern that a key func finds, which must never hold what the client wrote.
+func testPatterns(t *testing.T, a Adapter) {
+	store := &script{results: []core.Result{half}}
+	guard := Guard{Limiter: newLimiter(store, core.Rule{Key: keyfunc.Pattern, Limits: []core.Limit{perMinute}})}
+	var inHandler string
+	handler := func(w http.ResponseWriter, r *http.Request) { inHandler = core.RoutePattern(r) }
+	app := App{Guards: []Guard{guard}}
+	for _, pattern := range []string{"/users", "/users/{id}", "/users/{id}/posts/{post}", "/api/v1/items/{item}"} {
+		app.Routes = append(app.Routes, Route{Pattern: pattern, Handler: handler})
+	}
+	s := a.serve(t, app)
+	for request, want := range map[string]string{
+		"GET /users":            "GET /users",
+		"GET /users/42":         "GET /users/{id}",
+		"GET /users/43?id=1":    "GET /users/{id}",
+		"POST /users/42":        "POST /users/{id}",
+		"HEAD /users/42":        "GET /users/{id}",
+		"GET /users/a%20b":      "GET /users/{id}",
+		"GET /users/42/posts/7": "GET /users/{id}/posts/{post}",
+		"GET /api/v1/items/9":   "GET /api/v1/items/{item}",
+	} {
+		inHandler = ""
+		s.request(request).wantStatus(t, 200)
+		if keys := store.asked(); !slices.Equal(keys, []string{"route:" + want}) {
+			t.Errorf("%s: keys %q, want %q", request, keys, "route:"+want)
+		}
+		if _, pattern, _ := strings.Cut(want, " "); inHandler != pattern {
+			t.Errorf("%s: the handler finds %q", request, inHandler)
+		}
+	}
+	if a.RoutedOnly {
+		return
+	}
+	for _, pair := range [][2]string{
+		{"GET /nowhere", "GET /nowhere/else"},
+		{"BREW /users/42", "STEEP /users/42"},
+	} {
+		s.request(pair[0])
+		s.request(pair[1])
+		if keys := store.asked(); len(keys) != 2 || keys[0] != keys[1] {
+			t.Errorf("%q have the keys %q, want one", pair, keys)
+		}
+	}
+}
+
+// testPreflight checks that core.Preflight frees exactly the preflight.
+func testPreflight(t *testing.T, a Adapter) {
+	l := core.Must(core.New([]core.Rule{core.PerHour(1).By(anyone)}, core.WithSkip(core.Preflight)))
+	s := a.serve(t, single(Guard{Limiter: l}))
+	origin, method := "Origin: https://example.com", "Access-Control-Request-Method: POST"
+	for range 2 {
+		got := s.do(http.MethodOptions, "/", origin, method)
+		got.wantStatus(t, 200)
+		got.wantLimiting(t)
+	}
+	s.do(http.MethodOptions, "/", origin).wantStatus(t, 200)
+	s.do(http.MethodOptions, "/", origin).wantStatus(t, 429)
+	s.do(http.MethodGet, "/", origin, method).wantStatus(t, 429)
+	s.do(http.MethodOptions, "/", origin, method).wantStatus(t, 200)
+}

@@ -1,0 +1,173 @@
+package adaptertest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// guardedAndNot returns two servers of the same handler, with and without a guard.
+func guardedAndNot(t *testing.T, a Adapter, h http.HandlerFunc, http2 bool) map[string]*server {
+	free := App{Routes: []Route{{Pattern: "/", Handler: h}}}
+	guarded := App{Guards: []Guard{{Limiter: counting(100)}}, Routes: free.Routes}
+	return map[string]*server{
+		"without the middleware": serveHandler(t, a.Build(free), http2),
+		"with the middleware":    serveHandler(t, a.Build(guarded), http2),
+	}
+}
+
+// innermost returns the writer of net/http beneath that of a framework.
+func innermost(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = u.Unwrap()
+	}
+}
+
+// testResponseWriter checks that the handler gets the writer that it gets without the middleware.
+func testResponseWriter(t *testing.T, a Adapter) {
+	h := func(w http.ResponseWriter, _ *http.Request) {
+		_, flusher := w.(http.Flusher)
+		_, hijacker := w.(http.Hijacker)
+		_, readerFrom := w.(io.ReaderFrom)
+		_, inner := innermost(w).(io.ReaderFrom)
+		deadline := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
+		fmt.Fprintf(w, "%T %T %v %v %v %v %v", w, innermost(w), flusher, hijacker, readerFrom, inner, deadline)
+	}
+	for _, http2 := range []bool{false, true} {
+		seen := map[string]bool{}
+		for _, s := range guardedAndNot(t, a, h, http2) {
+			seen[s.get("/").body] = true
+		}
+		if len(seen) != 1 {
+			t.Errorf("the writer differs: %v", seen)
+		}
+	}
+}
+
+// testStreaming checks server-sent events: each gets to the client before the next is written.
+func testStreaming(t *testing.T, a Adapter) {
+	for _, http2 := range []bool{false, true} {
+		next := make(chan bool)
+		h := func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for i := range 3 {
+				fmt.Fprintf(w, "data: %d\n\n", i)
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-next:
+				case <-r.Context().Done():
+				}
+			}
+		}
+		for name, s := range guardedAndNot(t, a, h, http2) {
+			resp, err := s.Client().Get(s.URL)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			lines := bufio.NewReader(resp.Body)
+			for i := range 3 {
+				line, err := lines.ReadString('\n')
+				if _, blank := lines.ReadString('\n'); err != nil || blank != nil || line != fmt.Sprintf("data: %d\n", i) {
+					t.Fatalf("%s: line %q, %v", name, line, err)
+				}
+				next <- true
+			}
+			resp.Body.Close()
+		}
+	}
+}
+
+// testHijack checks that a handler can take the connection over, as WebSocket libraries do.
+func testHijack(t *testing.T, a Adapter) {
+	h := func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.CopyN(conn, conn, 5)
+	}
+	for name, s := range guardedAndNot(t, a, h, false) {
+		conn, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		answer := bufio.NewReader(conn)
+		resp, err := http.ReadResponse(answer, nil)
+		if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("%s: %v, %v", name, resp, err)
+		}
+		_, _ = io.WriteString(conn, "hello")
+		echoed := make([]byte, 5)
+		if _, err := io.ReadFull(answer, echoed); err != nil || string(echoed) != "hello" {
+			t.Errorf("%s: echoed %q, %v", name, echoed, err)
+		}
+	}
+}
+
+// testEarlyHints checks 103 before the response. Frameworks take any status for the final one, so the handler asks the
+// innermost writer.
+func testEarlyHints(t *testing.T, a Adapter) {
+	h := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</style.css>; rel=preload")
+		innermost(w).WriteHeader(http.StatusEarlyHints)
+		ok(w, r)
+	}
+	for _, http2 := range []bool{false, true} {
+		for name, s := range guardedAndNot(t, a, h, http2) {
+			var hints atomic.Int32
+			trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+				if code == http.StatusEarlyHints && h.Get("Link") != "" {
+					hints.Add(1)
+				}
+				return nil
+			}}
+			r, _ := http.NewRequest(http.MethodGet, s.URL, nil)
+			got := s.send(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+			if got.StatusCode != 200 || got.body != "ok" || hints.Load() != 1 {
+				t.Errorf("%s: status %d, body %q, %d hints", name, got.StatusCode, got.body, hints.Load())
+			}
+		}
+	}
+}
+
+// testExpectContinue checks that the body is asked for when the handler reads it, and never for a denied request.
+func testExpectContinue(t *testing.T, a Adapter) {
+	h := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
+	s := a.serve(t, App{Guards: []Guard{{Limiter: counting(1)}}, Routes: []Route{{Pattern: "/", Handler: h}}})
+	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = patience
+	for _, row := range []struct {
+		why    string
+		status int
+		asked  bool
+	}{{"allowed", 200, true}, {"denied", 429, false}} {
+		var asked atomic.Bool
+		trace := &httptrace.ClientTrace{Got100Continue: func() { asked.Store(true) }}
+		r, _ := http.NewRequest(http.MethodPost, s.URL, strings.NewReader("body"))
+		r.Header.Set("Expect", "100-continue")
+		got := s.send(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+		got.wantStatus(t, row.status)
+		if asked.Load() != row.asked || row.asked != (got.body == "body") {
+			t.Errorf("%s: asked for the body: %v, answer %q", row.why, asked.Load(), got.body)
+		}
+	}
+}

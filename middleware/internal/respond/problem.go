@@ -1,0 +1,120 @@
+// Package respond renders what every adapter answers to a request that must not pass: an RFC 9457 problem.
+package respond
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
+)
+
+// ContentType is that of a rendered Problem.
+const ContentType = "application/problem+json"
+
+// The types of draft-ietf-httpapi-ratelimit-headers, section "Problem Types".
+const (
+	exceeded        = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+)
+
+// unavailableRetry is the Retry-After of a 503, in seconds: about how long a store takes to fail over.
+const unavailableRetry = "5"
+
+// A Problem is an answer in place of the handler's. Nothing in it comes from a key, a store or an error.
+type Problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail"`
+	Violated []string `json:"violated-policies,omitempty"`
+	Message  string   `json:"message"` // for clients written for GitHub
+
+	retryAfter string
+}
+
+// Denial returns the answer to a request that d denies.
+func Denial(d core.Decision) Problem {
+	p := Problem{
+		Type:     exceeded,
+		Status:   http.StatusTooManyRequests,
+		Detail:   "Too many requests in too short a time; retry later.",
+		Violated: headers.Violated(d),
+		Message:  "API rate limit exceeded",
+	}
+	if t, ok := d.Tightest(); ok && t.RetryAfter == core.Never {
+		p.Detail = "Such requests are not admitted; a retry does not help."
+		if t.Limit.Capacity() > 0 {
+			p.Status = http.StatusRequestEntityTooLarge
+			p.Detail = "The request costs more than is ever admitted at once; a retry does not help."
+		}
+	}
+	p.Title = http.StatusText(p.Status)
+	return p
+}
+
+// Failure returns the answer to a request that could not be decided.
+func Failure(err error) Problem {
+	p := Problem{Type: "about:blank", Status: http.StatusInternalServerError, Detail: "The request could not be checked."}
+	switch {
+	case errors.Is(err, core.ErrNoKey):
+		p.Status = http.StatusBadRequest
+		p.Detail = "The request lacks what tells whose it is."
+	case errors.Is(err, core.ErrUnavailable):
+		p.Type = reducedCapacity
+		p.Status = http.StatusServiceUnavailable
+		p.Detail = "The request cannot be checked at the moment; retry later."
+		p.retryAfter = unavailableRetry
+	}
+	p.Title = http.StatusText(p.Status)
+	p.Message = p.Title
+	return p
+}
+
+// String names the problem in logs.
+func (p Problem) String() string {
+	if len(p.Violated) > 0 {
+		return fmt.Sprintf("%s %v", p.Message, p.Violated)
+	}
+	return p.Message
+}
+
+// NoStore keeps caches from repeating an answer to others. It is right for every denial, an application's own page
+// included.
+func NoStore(h http.Header) { h.Set("Cache-Control", "no-store") }
+
+// Announce sets the fields that belong to p however it is rendered.
+func (p Problem) Announce(h http.Header) {
+	NoStore(h)
+	if p.retryAfter != "" {
+		h.Set("Retry-After", p.retryAfter)
+	}
+}
+
+// Write renders p as the response to r. A HEAD request gets no body.
+func (p Problem) Write(w http.ResponseWriter, r *http.Request) {
+	p.Announce(w.Header())
+	if r.Method == http.MethodHead {
+		w.WriteHeader(p.Status)
+		return
+	}
+	body, _ := json.Marshal(p) // strings and a number: cannot fail
+	w.Header().Set("Content-Type", ContentType)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
+}
+
+// A Page is a Problem for frameworks that marshal their errors: as it is marshalled, it sets the content type in
+// Header, so that a response that renders something else does not get it.
+type Page struct {
+	Problem
+	Header http.Header
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p Page) MarshalJSON() ([]byte, error) {
+	p.Header.Set("Content-Type", ContentType)
+	return json.Marshal(p.Problem)
+}

@@ -1,0 +1,15 @@
+// Package stdlib limits requests to an http.Handler.
+//
+//	limiter := core.Must(core.New([]core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)}))
+//	http.ListenAndServe(addr, stdlib.New(limiter)(mux))
+//
+// A request that is admitted is passed on with the decision in its context: see core.FromContext. The ResponseWriter is
+// passed on untouched. Before the next handler runs, the response has the headers that WithHeaders chooses.
+//
+// A request that is denied gets status 429 and an RFC 9457 problem in JSON; 413 if it costs more than is ever admitted
+// at once. A request without a key gets 400, one that cannot be decided 503 if a rule fails closed, and 500 otherwise.
+// No answer tells the key or the text of an error. To see the error, see WithErrorHandler.
+//
+// Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges a
+// request once.
+package stdlib

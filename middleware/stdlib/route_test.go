@@ -1,0 +1,76 @@
+package stdlib_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+// patterns returns a middleware whose key func stores the pattern it finds.
+func patterns(found *string) func(http.Handler) http.Handler {
+	return stdlib.New(core.Must(core.New([]core.Rule{core.PerHour(100).By(func(r *http.Request) (string, error) {
+		*found = core.RoutePattern(r)
+		return "const:all", nil
+	})})))
+}
+
+func TestPatternNotations(t *testing.T) {
+	for _, row := range []struct{ why, pattern, path, want string }{
+		{"the method is not part of it", "GET /users/{id}", "/users/1", "/users/{id}"},
+		{"the host is", "GET example.com/users/{id}", "/users/1", "example.com/users/{id}"},
+		{"a subtree", "/files/", "/files/a/b", "/files/"},
+		{"the rest of the path", "/files/{path...}", "/files/a/b", "/files/{path...}"},
+		{"a path that is redirected belongs to where it leads", "/files/", "/files", "/files/"},
+		{"no route", "/files/", "/", ""},
+	} {
+		var outside, inside string
+		mux := http.NewServeMux()
+		mux.Handle(row.pattern, patterns(&inside)(http.NotFoundHandler()))
+		patterns(&outside)(mux).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", row.path, nil))
+		if outside != row.want {
+			t.Errorf("%s: outside %q, want %q", row.why, outside, row.want)
+		}
+		if inside != "" && inside != row.want {
+			t.Errorf("%s: inside %q, want %q", row.why, inside, row.want)
+		}
+	}
+}
+
+// TestPatternBeyondMux checks what is known in front of handlers that cannot be asked.
+func TestPatternBeyondMux(t *testing.T) {
+	opaque := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	api := http.NewServeMux()
+	api.Handle("/api/", http.StripPrefix("/api", opaque))
+	for _, row := range []struct {
+		why  string
+		next http.Handler
+		want string
+	}{
+		{"no mux", opaque, ""},
+		{"the mux knows no further than its handler", api, "/api/"},
+		{"a mux that contains itself is not asked for ever", loop{}, "/"},
+	} {
+		var found string
+		patterns(&found)(row.next).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/users/1", nil))
+		if found != row.want {
+			t.Errorf("%s: %q, want %q", row.why, found, row.want)
+		}
+	}
+}
+
+type loop struct{}
+
+func (l loop) Handler(*http.Request) (http.Handler, string)   { return l, "/" }
+func (loop) ServeHTTP(w http.ResponseWriter, r *http.Request) {}
+
+func TestNilLimiter(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("New(nil) returned; want the mistake to show at once")
+		}
+	}()
+	stdlib.New(nil)
+}
