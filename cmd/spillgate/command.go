@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// run executes the command line args until it is done or ctx is, and returns the exit code. A failure is one line on
+// stderr.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	complain(stderr, "%s", oneLine(err))
+	if _, wrong := errors.AsType[usageError](err); wrong {
+		return 2
+	}
+	return 1
+}
+
+// complain writes one line to stderr.
+func complain(stderr io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintf(stderr, "spillgate: "+format+"\n", args...)
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:               "spillgate",
+		Short:             "Rate limits for Go HTTP servers, tried out from the command line",
+		Version:           version(),
+		Args:              noArguments,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err.Error()} })
+	root.AddCommand(newDemo())
+	return root
+}
+
+// A usageError says what is wrong with the command line.
+type usageError struct{ text string }
+
+func (e usageError) Error() string { return e.text }
+
+func misuse(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasParent():
+		return misuse("%s takes no arguments, got %q", cmd.Name(), args[0])
+	default:
+		return misuse("there is no command %q; see spillgate --help", args[0])
+	}
+}
+
+// oneLine is the text of err without line breaks and without the prefixes that the line it goes into has of its own.
+func oneLine(err error) string {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "spillgate: "), "invalid: ")
+	return strings.ReplaceAll(text, "\n", "; ")
+}
+
+// version is that of the module the command was built from.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spillgate/spillgate/core"
+)
+
+const shutdownTimeout = 5 * time.Second
+
+func newDemo() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Serve five limited routers and send them requests until they refuse",
+		Long: "demo serves one route each with net/http, chi, gin, echo v4 and echo v5, sends every router requests until it\n" +
+			"refuses one, and one more after the wait it announces. It shows what came back, says whether that was right, and\n" +
+			"keeps serving until interrupted.",
+		Example: "  spillgate demo\n" +
+			"  spillgate demo --once --limits '3/1s, 20/1m;sliding-log' --headers both\n" +
+			"  spillgate demo --key apikey:X-Api-Key",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := o.plan()
+			if err != nil {
+				return err
+			}
+			return demo(cmd.Context(), p, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "`address` to listen on; port 0 picks a free one")
+	flags.StringVar(&o.limits, "limits", "5/10s", "`limits` of each client at each router, such as '10/s, 100/m;burst=20'")
+	flags.StringVar(&o.key, "key", "ip", "what tells clients apart: `ip|header:NAME|apikey:NAME`")
+	flags.StringVar(&o.headers, "headers", "github", "rate limit headers: `github|ietf|both`")
+	flags.StringSliceVar(&o.trust, "trust", nil, "`CIDR` of proxies whose X-Forwarded-For is believed; repeatable")
+	flags.BoolVar(&o.once, "once", false, "exit after the requests; with an error if an answer was wrong")
+	return cmd
+}
+
+// demo serves the routers, sends the requests and reports on them. With p.once its error says which router answered
+// wrongly; else it serves until ctx is done, and returns nil.
+func demo(ctx context.Context, p plan, stdout io.Writer) error {
+	handler, err := newHandler(p)
+	if err != nil {
+		return misuse("%s", oneLine(err))
+	}
+	base, shutdown, err := listen(p.addr, handler)
+	if err != nil {
+		return err
+	}
+	defer shutdown()
+
+	out := &report{w: stdout, plan: p, base: base}
+	out.introduce()
+	visits := visitAll(ctx, base, p.key.header)
+	if ctx.Err() != nil {
+		return interrupted(p.once)
+	}
+	wrong := check(visits, p.limits, false)
+	out.answers(visits, wrong)
+	out.invite()
+	if p.once {
+		return wrong
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// interrupted is how the demo ends when it is interrupted while it sends requests.
+func interrupted(once bool) error {
+	if once {
+		return errors.New("interrupted before every router had answered")
+	}
+	return nil
+}
+
+// listen serves h on addr. It returns the URL that this machine reaches it by and a function that waits for requests
+// in flight, for a short while, and stops serving.
+func listen(addr string, h http.Handler) (base string, shutdown func(), err error) {
+	ln, err := net.Listen("tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "", nil, fmt.Errorf("cannot listen on %s: the port is in use; choose another with --addr", addr)
+	case err != nil:
+		return "", nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	go func() { _ = server.Serve(ln) }() // ends with the shutdown
+	return "http://" + reachable(ln.Addr().(*net.TCPAddr)), func() {
+		ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close()
+		}
+	}, nil
+}
+
+// reachable is addr, or loopback where it stands for all addresses.
+func reachable(addr *net.TCPAddr) string {
+	host := addr.IP.String()
+	if addr.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, fmt.Sprint(addr.Port))
+}
+
+// inWords names limits as they are typed.
+func inWords(limits []core.Limit) string {
+	words := make([]string, len(limits))
+	for i, l := range limits {
+		words[i] = l.String()
+	}
+	return strings.Join(words, ", ")
+}

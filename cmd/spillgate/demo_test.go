@@ -1,0 +1,106 @@
+package main
+
+import (
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// once runs the demo with --once and returns what it printed.
+func once(t *testing.T, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := execute(t, append([]string{"demo", "--once", "--addr", "127.0.0.1:0"}, args...)...)
+	if code != 0 || stderr != "" {
+		t.Fatalf("%q: exit code %d, stderr %q, stdout:\n%s", args, code, stderr, stdout)
+	}
+	return stdout
+}
+
+// story is the order of a router's rows: admitted, refused, admitted after the wait. A slow machine may see a request
+// more admitted, because time passes.
+var story = regexp.MustCompile(`^(200 ){2,}429 later 200 $`)
+
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	github := `2  +\d  +\d{10} \(in -?[\d.]+m?s\)`
+	for _, tt := range []struct {
+		args    string
+		numbers string // limit, remaining and reset in the table
+		curl    string // flags of the curl lines
+		refusal string // some header of the refusal shown in full
+	}{
+		{"--limits 2/2s", github, "", "X-Ratelimit-Resource: stdlib"},
+		{"--limits 2/1s;sliding-log --headers ietf", `2  +\d  +(in 1s|-)`, "", `Ratelimit-Policy: "stdlib";q=2;w=1`},
+		{"--limits 9/1h,2/2s --headers both", github, "", `Ratelimit-Policy: "stdlib-1h";q=9;w=3600,"stdlib-2s";q=2;w=2`},
+		{"--limits 2/2s --key header:x-tenant", github, "-H 'x-tenant: demo' ", "Retry-After: 1"},
+		{"--limits 2/2s --key apikey:X-Api-Key", github, "-H 'X-Api-Key: demo-secret' ", "Retry-After: 1"},
+		{"--limits 2/2s --trust 10.0.0.0/8 --trust 127.0.0.0/8", github, "-H 'X-Forwarded-For: 203.0.113.9' ", "Retry-After: 1"},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Parallel()
+			stdout := once(t, strings.Fields(tt.args)...)
+			for _, router := range []string{"stdlib", "chi", "gin", "echo", "echov5"} {
+				row := regexp.MustCompile(`(?m)^GET /` + router + `/hello(?:, (\d)s (later))?  +(\d+) [A-Za-z ]+  +` + tt.numbers + `  +(\d+|-)$`)
+				var rows strings.Builder
+				for _, m := range row.FindAllStringSubmatch(stdout, -1) {
+					rows.WriteString(strings.TrimSpace(m[2]+" "+m[3]) + " ")
+					if retry := m[len(m)-1]; (retry == "1") != (m[3] == "429") {
+						t.Errorf("%s: %q announces a wait of %s", router, m[0], retry)
+					}
+				}
+				if !story.MatchString(rows.String()) {
+					t.Errorf("%s: rows %q", router, rows.String())
+				}
+				if n := strings.Count(stdout, "GET /"+router+"/hello"); n != strings.Count(rows.String(), " ")-1 {
+					t.Errorf("%s: %d rows, but %q were as they should be", router, n, rows.String())
+				}
+				if !regexp.MustCompile(`curl -i ` + regexp.QuoteMeta(tt.curl) + `http://127\.0\.0\.1:\d+/` + router + `/hello\n`).MatchString(stdout) {
+					t.Errorf("no curl line for %s with %q", router, tt.curl)
+				}
+			}
+			if !strings.Contains(stdout, tt.refusal) || !strings.Contains(stdout, "All five routers answered as their limits demand.") {
+				t.Errorf("no %q, or no word that all is well", tt.refusal)
+			}
+			if t.Failed() {
+				t.Log(stdout)
+			}
+		})
+	}
+}
+
+func TestOnceDeniesEverything(t *testing.T) {
+	t.Parallel()
+	stdout := once(t, "--limits", "0/1s")
+	if strings.Contains(stdout, "200 OK") || strings.Count(stdout, "429 Too Many Requests") != len(routers)+1 {
+		t.Errorf("want one refusal of each router, and one in full:\n%s", stdout)
+	}
+}
+
+func TestOnceFails(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := execute(t, "demo", "--once", "--addr", "127.0.0.1:0", "--limits", "1000000/1ms")
+	if code != 1 || !strings.Contains(stdout, "Not as it should be:\n  stdlib: its limit was not met") {
+		t.Errorf("exit code %d, stdout:\n%s", code, stdout)
+	}
+	if !strings.HasPrefix(stderr, "spillgate: stdlib: its limit was not met") || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("stderr %q", stderr)
+	}
+}
+
+func TestReachable(t *testing.T) {
+	for addr, want := range map[string]string{
+		"192.0.2.1:80":     "192.0.2.1:80",
+		"0.0.0.0:8080":     "127.0.0.1:8080",
+		"[::]:8080":        "127.0.0.1:8080",
+		"[2001:db8::1]:80": "[2001:db8::1]:80",
+	} {
+		tcp, err := net.ResolveTCPAddr("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := reachable(tcp); got != want {
+			t.Errorf("reachable(%s) = %s, want %s", addr, got, want)
+		}
+	}
+}

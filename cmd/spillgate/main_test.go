@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// asCommand makes the test binary be the command, for tests that send signals.
+const asCommand = "SPILLGATE_TEST_AS_COMMAND"
+
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// lockedBuffer may be written to by requests that are served at the same time.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// execute runs the command line in this process, within patience.
+func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out, errs lockedBuffer
+	code = run(ctx, args, &out, &errs)
+	if ctx.Err() != nil {
+		t.Fatalf("%q was not done within %v", args, patience)
+	}
+	return code, out.b.String(), errs.b.String()
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{nil, {"--help"}, {"help"}} {
+		code, stdout, stderr := execute(t, args...)
+		if code != 0 || stderr != "" || !strings.Contains(stdout, "  demo ") {
+			t.Errorf("%q: exit code %d, stderr %q, stdout:\n%s", args, code, stderr, stdout)
+		}
+	}
+	code, stdout, _ := execute(t, "demo", "--help")
+	for _, flag := range []string{"--addr", "--limits", "--key", "--headers", "--trust", "--once"} {
+		if code != 0 || !strings.Contains(stdout, flag+" ") {
+			t.Errorf("demo --help: exit code %d, and no word of %s", code, flag)
+		}
+	}
+	if code, stdout, _ := execute(t, "--version"); code != 0 || !strings.HasPrefix(stdout, "spillgate version ") {
+		t.Errorf("--version: exit code %d, %q", code, stdout)
+	}
+}
+
+func TestBadCommandLine(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		want string // on stderr
+	}{
+		{"serve", `there is no command "serve"`},
+		{"demo now", `demo takes no arguments, got "now"`},
+		{"demo --color", "unknown flag: --color"},
+		{"demo --once=perhaps", `invalid argument "perhaps" for "--once"`},
+		{"demo --addr localhost", "--addr: \"localhost\" is not an address"},
+		{"demo --addr 127.0.0.1:70000", "--addr: \"127.0.0.1:70000\" is not an address"},
+		{"demo --limits 5/x", `--limits: limit "5/x": period "x"`},
+		{"demo --limits=", `--limits: limit ""`},
+		{"demo --limits 5/s,6/s", `--limits: limits "5/s,6/s"`},
+		{"demo --limits 5/s;sliding-log;burst=9", `--limits: limit "5/s;sliding-log;burst=9"`},
+		{"demo --key session", `--key: "session" is not`},
+		{"demo --key header", `--key: "header" is not`},
+		{"demo --key header:", `--key: "" is not the name of a header`},
+		{"demo --key apikey:X-Ä", `--key: "X-Ä" is not the name of a header`},
+		{"demo --key header:X'Y", `--key: "X'Y" is not the name of a header`},
+		{"demo --key header:host", `--key: the demo cannot send a host`},
+		{"demo --headers draft", `--headers: "draft" is not`},
+		{"demo --trust 10.0.0.1", `--trust: "10.0.0.1" is not an address range`},
+		{"demo --trust 10.0.0.0/8 --trust 0.0.0.0/0", "--trust: "},
+		{"demo --trust 10.0.0.0/8 --key header:X-Tenant", "--trust says whose X-Forwarded-For"},
+	} {
+		code, stdout, stderr := execute(t, strings.Fields(tt.args)...)
+		if code != 2 || stdout != "" {
+			t.Errorf("%s: exit code %d, want 2; stdout %q", tt.args, code, stdout)
+		}
+		if !strings.HasPrefix(stderr, "spillgate: "+tt.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: stderr %q, want one line with %q", tt.args, stderr, tt.want)
+		}
+	}
+}
+
+func TestBusyPort(t *testing.T) {
+	addr := listenQuietly(t).Addr().String()
+	code, stdout, stderr := execute(t, "demo", "--addr", addr)
+	want := "spillgate: cannot listen on " + addr + ": the port is in use; choose another with --addr\n"
+	if code != 1 || stdout != "" || stderr != want {
+		t.Errorf("exit code %d, stdout %q, stderr %q, want %q", code, stdout, stderr, want)
+	}
+}
+
+func listenQuietly(t *testing.T) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
+// A process is the command in a process of its own.
+type process struct {
+	*exec.Cmd
+	lines *bufio.Scanner
+}
+
+func start(t *testing.T, args ...string) process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	cmd.Stderr = t.Output()
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return process{cmd, bufio.NewScanner(stdout)}
+}
+
+// await reads lines up to one that starts with prefix, and returns it.
+func (p process) await(t *testing.T, prefix string) string {
+	t.Helper()
+	for p.lines.Scan() {
+		if strings.HasPrefix(p.lines.Text(), prefix) {
+			return p.lines.Text()
+		}
+	}
+	t.Fatalf("the command ended before it said %q", prefix)
+	return ""
+}
+
+func TestServesUntilInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		p := start(t, "demo", "--addr", "127.0.0.1:0", "--limits", "2/2s")
+		var base string
+		if _, err := fmt.Sscanf(p.await(t, "Five routers"), "Five routers at %s", &base); err != nil {
+			t.Fatal(err)
+		}
+		base = strings.TrimSuffix(base, ".")
+		p.await(t, "Serving until interrupted")
+		resp, err := http.Get(base + "/gin/hello")
+		if err != nil {
+			t.Fatalf("it does not serve: %v", err)
+		}
+		resp.Body.Close()
+		if resp.Header.Get("X-RateLimit-Limit") != "2" {
+			t.Errorf("headers of a request by hand: %v", resp.Header)
+		}
+		if err := p.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		if err := p.Wait(); err != nil {
+			t.Errorf("after %v: %v, want exit code 0", sig, err)
+		}
+	}
+}
+
+func TestInterruptedWhileWaiting(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]int{"": 0, "--once": 1} {
+		p := start(t, append([]string{"demo", "--addr", "127.0.0.1:0", "--limits", "1/50s"}, strings.Fields(args)...)...)
+		p.await(t, "Each is now sent")
+		begin := time.Now()
+		if err := p.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if p.Wait(); p.ProcessState.ExitCode() != want || time.Since(begin) > patience/2 {
+			t.Errorf("%q: %v after %v, want exit code %d", args, p.ProcessState, time.Since(begin), want)
+		}
+	}
+}

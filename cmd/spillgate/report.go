@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// How many replies of a long visit are shown before and after those left out.
+const shownFirst, shownLast = 6, 3
+
+// longestLoop is the most requests that a command to try sends.
+const longestLoop = 1000
+
+// A report tells the person at the terminal what the demo does and sees.
+type report struct {
+	w    io.Writer
+	plan plan
+	base string
+}
+
+// printf writes to the terminal. One that is gone stops nothing.
+func (r *report) printf(format string, args ...any) { _, _ = fmt.Fprintf(r.w, format, args...) }
+
+func (r *report) introduce() {
+	r.printf("Five routers at %s. Each admits %s per %s, kept in memory.\n", r.base, inWords(r.plan.limits), r.plan.key.about)
+	r.printf("Each is now sent requests until it refuses one, and one more after the wait that it announces.\n\n")
+}
+
+// answers shows what the routers answered, and what is wrong with it.
+func (r *report) answers(visits []visit, wrong error) {
+	r.table(visits)
+	for _, v := range visits {
+		if v.err == nil && v.last().status != http.StatusOK {
+			r.refusal(v)
+			break
+		}
+	}
+	if wrong == nil {
+		r.printf("All five routers answered as their limits demand.\n")
+		return
+	}
+	r.printf("Not as it should be:\n")
+	for line := range strings.Lines(wrong.Error() + "\n") {
+		r.printf("  %s", line)
+	}
+}
+
+// table shows one line per reply, with the routers set apart by empty lines.
+func (r *report) table(visits []visit) {
+	rows := []string{row("REQUEST", "STATUS", "LIMIT", "REMAINING", "RESET", "RETRY-AFTER")}
+	for _, v := range visits {
+		rows = append(append(rows, v.rows()...), row("", "", "", "", "", ""))
+	}
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	_, _ = io.WriteString(t, strings.Join(rows, ""))
+	_ = t.Flush()
+	for line := range strings.Lines(b.String()) {
+		r.printf("%s\n", strings.TrimRight(line, " \n"))
+	}
+}
+
+// rows are the lines of v in the table; those in the middle of a long visit are left out.
+func (v visit) rows() (rows []string) {
+	for _, reply := range v.replies {
+		rows = append(rows, reply.row("GET "+v.path))
+	}
+	if omitted := len(rows) - shownFirst - shownLast; omitted > 1 {
+		rows = slices.Replace(rows, shownFirst, shownFirst+omitted, row(fmt.Sprintf("  and %d more", omitted), "", "", "", "", ""))
+	}
+	if v.later != nil {
+		rows = append(rows, v.later.row(fmt.Sprintf("GET %s, %v later", v.path, v.last().wait())))
+	}
+	return rows
+}
+
+func (r reply) row(request string) string {
+	n, _ := readNumbers(r)
+	return row(request, statusLine(r.status), orDash(n.limit), orDash(n.remaining), orDash(n.reset), orDash(r.header.Get("Retry-After")))
+}
+
+// row is a line of a table in the making.
+func row(cells ...string) string { return strings.Join(cells, "\t") + "\n" }
+
+// refusal shows all of the last reply of v.
+func (r *report) refusal(v visit) {
+	refused := v.last()
+	r.printf("A refusal in full, that of %s:\n\n  HTTP/1.1 %s\n", v.router, statusLine(refused.status))
+	for _, name := range slices.Sorted(maps.Keys(refused.header)) {
+		for _, value := range refused.header[name] {
+			r.printf("  %s: %s\n", name, value)
+		}
+	}
+	r.printf("\n  %s\n\n", strings.TrimSpace(refused.body))
+}
+
+// invite shows commands to go on with.
+func (r *report) invite() {
+	title := "Try it:"
+	if r.plan.once {
+		title = "Without --once, the demo keeps serving. Then try:"
+	}
+	r.printf("\n%s\n\n", title)
+	for _, router := range routers {
+		r.printf("  curl -i %s%s/%s/hello\n", r.headerFlags(), r.base, router.name)
+	}
+	if least, _ := admissible(r.plan.limits, 0); least < longestLoop {
+		r.printf("  for i in $(seq %d); do curl -so /dev/null -w '%%{http_code}\\n' %s%s/chi/hello; done\n",
+			least+1, r.headerFlags(), r.base)
+	}
+	if !r.plan.once {
+		r.printf("\nServing until interrupted (Ctrl-C).\n")
+	}
+}
+
+// headerFlags are the curl flags that send what the demo sends.
+func (r *report) headerFlags() string {
+	var flags strings.Builder
+	for name, values := range r.plan.key.header {
+		flags.WriteString("-H '" + name + ": " + values[0] + "' ")
+	}
+	return flags.String()
+}
+
+func statusLine(code int) string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code)))
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	echov4 "github.com/labstack/echo/v4"
+	echov5 "github.com/labstack/echo/v5"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
+	chilimit "github.com/spillgate/spillgate/middleware/chi"
+	echolimit "github.com/spillgate/spillgate/middleware/echo"
+	echov5limit "github.com/spillgate/spillgate/middleware/echov5"
+	ginlimit "github.com/spillgate/spillgate/middleware/gin"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+// routers are the five that the demo serves, each under /NAME/.
+var routers = []struct {
+	name  string
+	mount func(*core.Limiter, headers.Writer) http.Handler
+}{
+	{"stdlib", mountStdlib},
+	{"chi", mountChi},
+	{"gin", mountGin},
+	{"echo", mountEcho},
+	{"echov5", mountEchoV5},
+}
+
+// newHandler serves all routers. Each has a rule of its own name, so that none uses up the limits of another.
+func newHandler(p plan, opts ...core.Option) (http.Handler, error) {
+	mux := http.NewServeMux()
+	for _, r := range routers {
+		limiter, err := core.New([]core.Rule{{Name: r.name, Key: p.key.of, Limits: p.limits}}, opts...)
+		if err != nil {
+			return nil, err
+		}
+		mux.Handle("/"+r.name+"/", r.mount(limiter, p.write))
+	}
+	return mux, nil
+}
+
+func mountStdlib(l *core.Limiter, w headers.Writer) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /stdlib/hello", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, greeting(r.Context(), "net/http"))
+	})
+	return stdlib.New(l, stdlib.WithHeaders(w))(mux)
+}
+
+func mountChi(l *core.Limiter, w headers.Writer) http.Handler {
+	r := chi.NewRouter()
+	r.Use(chilimit.New(l, chilimit.WithHeaders(w)))
+	r.Get("/chi/hello", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, greeting(r.Context(), "chi"))
+	})
+	return r
+}
+
+func mountGin(l *core.Limiter, w headers.Writer) http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.Use(ginlimit.New(l, ginlimit.WithHeaders(w)))
+	r.GET("/gin/hello", func(c *gin.Context) {
+		c.String(http.StatusOK, greeting(c.Request.Context(), "gin"))
+	})
+	return r
+}
+
+func mountEcho(l *core.Limiter, w headers.Writer) http.Handler {
+	e := echov4.New()
+	e.Logger.SetOutput(io.Discard)
+	e.Use(echolimit.New(l, echolimit.WithHeaders(w)))
+	e.GET("/echo/hello", func(c echov4.Context) error {
+		return c.String(http.StatusOK, greeting(c.Request().Context(), "echo v4"))
+	})
+	return e
+}
+
+func mountEchoV5(l *core.Limiter, w headers.Writer) http.Handler {
+	e := echov5.New()
+	e.Logger = slog.New(slog.DiscardHandler)
+	e.Use(echov5limit.New(l, echov5limit.WithHeaders(w)))
+	e.GET("/echov5/hello", func(c *echov5.Context) error {
+		return c.String(http.StatusOK, greeting(c.Request().Context(), "echo v5"))
+	})
+	return e
+}
+
+// greeting is what the handlers answer: it shows that they know the decision that admitted their request.
+func greeting(ctx context.Context, framework string) string {
+	d, _ := core.FromContext(ctx)
+	tightest, ok := d.Tightest()
+	if !ok {
+		return fmt.Sprintf("hello from %s\n", framework)
+	}
+	return fmt.Sprintf("hello from %s, %d of %d left\n", framework, tightest.Remaining, tightest.Limit.Capacity())
+}
