@@ -84,17 +84,17 @@ func testPatterns(t *testing.T, a Adapter) {
 			t.Errorf("%s: the handler finds %q", request, inHandler)
 		}
 	}
-	if a.RoutedOnly {
-		return
-	}
-	for _, pair := range [][2]string{
-		{"GET /nowhere", "GET /nowhere/else"},
-		{"BREW /users/42", "STEEP /users/42"},
+	for _, row := range []struct {
+		one, other string
+		routed     bool // some routers refuse it before it gets to the guards
+	}{
+		{"GET /nowhere", "GET /nowhere/else", a.RoutedOnly},
+		{"BREW /users/42", "STEEP /users/42", true},
 	} {
-		s.request(pair[0])
-		s.request(pair[1])
-		if keys := store.asked(); len(keys) != 2 || keys[0] != keys[1] {
-			t.Errorf("%q have the keys %q, want one", pair, keys)
+		s.request(row.one)
+		s.request(row.other)
+		if keys := store.asked(); len(slices.Compact(keys)) > 1 || len(keys) == 0 && !row.routed {
+			t.Errorf("%s and %s have the keys %q, want one", row.one, row.other, keys)
 		}
 	}
 }

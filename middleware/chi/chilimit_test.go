@@ -1,0 +1,93 @@
+package chilimit_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+
+	chilimit "github.com/spillgate/spillgate/middleware/chi"
+	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
+)
+
+func guard(g adaptertest.Guard) func(http.Handler) http.Handler {
+	return chilimit.New(g.Limiter, chilimit.WithHeaders(g.Headers), chilimit.WithDenyHandler(g.Deny), chilimit.WithErrorHandler(g.Fail))
+}
+
+func all(guards []adaptertest.Guard) (ms []func(http.Handler) http.Handler) {
+	for _, g := range guards {
+		ms = append(ms, guard(g))
+	}
+	return ms
+}
+
+func routes(r chi.Router, app adaptertest.App) {
+	for _, route := range app.Routes {
+		for _, method := range adaptertest.Methods {
+			r.With(all(route.Guards)...).Method(method, route.Pattern, route.Handler)
+		}
+	}
+}
+
+// use guards a router by Use.
+func use(app adaptertest.App) http.Handler {
+	r := chi.NewRouter()
+	r.Use(all(app.Guards)...)
+	routes(r, app)
+	return r
+}
+
+// group guards the routes of a group.
+func group(app adaptertest.App) http.Handler {
+	r := chi.NewRouter()
+	r.Group(func(r chi.Router) {
+		r.Use(all(app.Guards)...)
+		routes(r, app)
+	})
+	return r
+}
+
+// mounted guards a router that is mounted in another.
+func mounted(app adaptertest.App) http.Handler {
+	r := chi.NewRouter()
+	r.Mount("/", use(app))
+	return r
+}
+
+// over guards a router that another is mounted in.
+func over(app adaptertest.App) http.Handler {
+	inner := chi.NewRouter()
+	routes(inner, app)
+	r := chi.NewRouter()
+	r.Use(all(app.Guards)...)
+	r.Mount("/", inner)
+	return r
+}
+
+// around guards a router as any other handler.
+func around(app adaptertest.App) http.Handler {
+	r := chi.NewRouter()
+	routes(r, app)
+	var h http.Handler = r
+	for i := len(app.Guards) - 1; i >= 0; i-- {
+		h = guard(app.Guards[i])(h)
+	}
+	return h
+}
+
+func TestContract(t *testing.T) {
+	t.Run("Use", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: use}) })
+	t.Run("Group", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: group, RoutedOnly: true}) })
+	t.Run("mounted", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: mounted}) })
+	t.Run("over a mounted", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: over}) })
+	t.Run("around", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: around}) })
+}
+
+func TestNilLimiter(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("New(nil) returned; want the mistake to show at once")
+		}
+	}()
+	chilimit.New(nil)
+}
