@@ -1,0 +1,17 @@
+// Package ginlimit limits requests to gin.
+//
+//	limiter := core.Must(core.New([]core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)}))
+//	r := gin.New()
+//	r.Use(ginlimit.New(limiter))
+//
+// A request that is admitted is passed on with the decision in the context of c.Request: see core.FromContext. The
+// c.Writer is passed on untouched. Before the next handler runs, the response has the headers that WithHeaders chooses.
+//
+// A request that is denied aborts the chain and gets status 429 and an RFC 9457 problem in JSON; 413 if it costs more
+// than is ever admitted at once. A request without a key gets 400, one that cannot be decided 503 if a rule fails closed,
+// and 500 otherwise. No answer tells the key or the text of an error. To see the error, see WithErrorHandler.
+//
+// Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges a
+// request once. The route pattern, which keyfunc.Pattern uses, is that of c.FullPath with parameters as net/http writes
+// them: "/users/{id}". Key funcs never ask c.ClientIP, which trusts by rules of its own.
+package ginlimit

@@ -1,0 +1,60 @@
+package ginlimit
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/middleware/internal/respond"
+	"github.com/spillgate/spillgate/middleware/internal/route"
+)
+
+// New returns a middleware that charges each request to l before it passes it on. It panics if l is nil.
+func New(l *core.Limiter, opts ...Option) gin.HandlerFunc {
+	if l == nil {
+		panic("spillgate: the limiter is nil")
+	}
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	o.setDefaults()
+	return func(c *gin.Context) { o.guard(c, l) }
+}
+
+func (o *options) setDefaults() {
+	if o.headers == nil {
+		o.headers = headers.GitHub
+	}
+	if o.deny == nil {
+		o.deny = func(c *gin.Context, d core.Decision) { respond.Denial(d).Write(c.Writer, c.Request) }
+	}
+	if o.fail == nil {
+		o.fail = func(c *gin.Context, err error) { respond.Failure(err).Write(c.Writer, c.Request) }
+	}
+}
+
+func (o *options) guard(c *gin.Context, l *core.Limiter) {
+	r, own, err := l.Guard(c.Request, routeOf(c))
+	c.Request = r
+	if err != nil {
+		c.Abort()
+		o.fail(c, err)
+		return
+	}
+	all, _ := core.FromContext(r.Context())
+	o.headers(c.Writer.Header(), all)
+	if !own.Allowed {
+		c.Abort()
+		respond.NoStore(c.Writer.Header())
+		o.deny(c, all)
+	}
+}
+
+// routeOf returns the function that tells the route pattern of c, which gin uses again after the request.
+func routeOf(c *gin.Context) func(*http.Request) string {
+	path := c.FullPath()
+	return func(*http.Request) string { return route.Braces(path) }
+}
