@@ -1,0 +1,21 @@
+// Package echolimit limits requests to echo, version 5. Package echolimit in middleware/echo does it for version 4.
+//
+//	limiter := core.Must(core.New([]core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)}))
+//	e := echo.New()
+//	e.Use(echolimit.New(limiter))
+//
+// A request that is admitted is passed on with the decision in the context of c.Request(): see core.FromContext. The
+// c.Response() is passed on untouched. Before the next handler runs, the response has the headers that WithHeaders
+// chooses.
+//
+// A request that is denied ends in an *echo.HTTPError, found by errors.As, with status 429, or 413 if it costs more than
+// is ever admitted at once. A request without a key ends in one with 400, one that cannot be decided in 503 if a rule
+// fails closed, and 500 otherwise; these wrap the error. So an application's own HTTPErrorHandler and its logging see
+// them as they see any other. The default HTTPErrorHandler renders them as an RFC 9457 problem in JSON, which tells
+// neither the key nor the text of an error.
+//
+// Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges a
+// request once. The route pattern, which keyfunc.Pattern uses, is that of c.Path with parameters as net/http writes them,
+// "/users/{id}", also in middleware that runs before the router. Key funcs never ask c.RealIP, which trusts by rules of
+// its own.
+package echolimit

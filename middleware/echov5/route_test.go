@@ -1,0 +1,41 @@
+package echolimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/spillgate/spillgate/core"
+	echolimit "github.com/spillgate/spillgate/middleware/echov5"
+)
+
+// TestPatterns mounts the middleware before the router and after it.
+func TestPatterns(t *testing.T) {
+	var found []string
+	limit := func() echo.MiddlewareFunc {
+		return echolimit.New(core.Must(core.New([]core.Rule{core.PerHour(100).By(func(r *http.Request) (string, error) {
+			found = append(found, core.RoutePattern(r))
+			return "const:all", nil
+		})})))
+	}
+	h := func(*echo.Context) error { return nil }
+	e := echo.New()
+	e.Pre(limit())
+	e.Use(limit())
+	e.Group("/api").GET("/users/:id", h)
+	e.GET("/files/*", h)
+	for _, row := range []struct{ request, want string }{
+		{"/api/users/1", "/api/users/{id}"},
+		{"/files/a/b", "/files/{path...}"},
+		{"/nowhere", ""},
+	} {
+		found = nil
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", row.request, nil))
+		if !slices.Equal(found, []string{row.want, row.want}) {
+			t.Errorf("%s: found %q, want twice %q", row.request, found, row.want)
+		}
+	}
+}
