@@ -31,7 +31,7 @@ func (w window) charge(cost int64) window {
 	return w
 }
 
-// refund returns w without a charge of cost at an earlier instant, if that was in this window.
+// refund returns w, settled or not, without a charge of cost at an earlier instant, if that was in this window.
 func (w window) refund(l *scale, at, cost int64) window {
 	if floorTo(at, l.micros) == w.start {
 		w.used = max(0, w.used-cost)

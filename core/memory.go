@@ -81,7 +81,6 @@ func (m *MemoryStore) Refund(_ context.Context, claims []Claim, at time.Time) er
 	now := m.now()
 	for i := range meters {
 		if t := &meters[i]; !t.peek {
-			t.open(now)
 			t.refund(now, at.UnixMicro())
 		}
 	}

@@ -21,21 +21,31 @@ type meter struct {
 	queue  queue
 }
 
-// open loads the state as it is at now: that of the pair or, if it has none, that which it shares.
-func (t *meter) open(now int64) {
+// find sets record.
+func (t *meter) find() {
 	t.record = t.shard.find(t.id, t.limit.kind)
 	if t.record == nil && t.shard.common > 0 {
 		t.record = t.shard.find(t.common, t.limit.kind)
 	}
+}
+
+// open loads the state as it is at now: that of the pair or, if it has none, that which it shares. A state from later
+// than now is stored as it is decided on, or else denials would last until the clock is back where it was.
+func (t *meter) open(now int64) {
+	t.find()
 	var r record
 	if t.record != nil {
 		r = *t.record
 	}
 	switch t.limit.limit.Algorithm {
 	case TokenBucket:
-		t.bucket = r.bucket().settle(t.limit, now)
+		if t.bucket = r.bucket().settle(t.limit, now); t.bucket.at < r.at {
+			t.record.setBucket(t.bucket, t.limit)
+		}
 	case FixedWindow:
-		t.window = r.window().settle(t.limit, now)
+		if t.window = r.window().settle(t.limit, now); t.window.start < r.at {
+			t.record.setWindow(t.window)
+		}
 	default:
 		t.queue = r.queue().settle(&t.shard.entries, t.limit, now)
 		if t.record != nil { // settling has dropped entries
@@ -78,6 +88,7 @@ func (t *meter) charge(now int64) {
 
 // refund gives back the cost, charged at an earlier instant.
 func (t *meter) refund(now, at int64) {
+	t.find()
 	cost := min(t.cost, t.limit.capacity)
 	if t.record == nil || cost == 0 {
 		return
@@ -86,9 +97,9 @@ func (t *meter) refund(now, at int64) {
 	case TokenBucket:
 		t.record.setBucket(t.record.bucket().refund(t.limit, now, at, cost), t.limit)
 	case FixedWindow:
-		t.record.setWindow(t.window.refund(t.limit, at, cost))
+		t.record.setWindow(t.record.window().refund(t.limit, at, cost))
 	default:
-		t.record.setQueue(t.queue.refund(&t.shard.entries, t.limit.stamp(at), cost))
+		t.record.setQueue(t.record.queue().refund(&t.shard.entries, t.limit.stamp(at), cost))
 	}
 }
 

@@ -27,11 +27,41 @@ type queue struct {
 	last   int64  // the stamp of the newest
 }
 
-// settle drops what no longer counts at now.
+// latest returns the latest stamp that a request up to now can have got, whatever the number of sub-buckets: the fewest
+// are two.
+func (l *scale) latest(now int64) int64 {
+	if l.width == 0 {
+		return now
+	}
+	return now + ceilDiv(l.micros, minBuckets)
+}
+
+// settle drops what no longer counts at now. After the clock went back, what has a later stamp than is possible counts
+// as if made now.
 func (q queue) settle(s *slab[entry], l *scale, now int64) queue {
 	for q.newest != 0 && s.at(s.at(q.newest).next).stamp+l.micros <= now {
 		q = q.dropAfter(s, q.newest)
 	}
+	if q.newest != 0 && q.last > l.latest(now) {
+		q = q.clamp(s, l.stamp(now))
+	}
+	return q
+}
+
+// clamp lowers every stamp to limit, which the newest exceeds.
+func (q queue) clamp(s *slab[entry], limit int64) queue {
+	i := s.at(q.newest).next
+	for s.at(i).stamp < limit {
+		i = s.at(i).next
+	}
+	e := s.at(i)
+	for i != q.newest {
+		count := s.at(e.next).count
+		q = q.dropAfter(s, i)
+		q.used += count
+		e.count += count
+	}
+	e.stamp, q.last = limit, limit
 	return q
 }
 
@@ -57,8 +87,8 @@ func (q queue) wait(s *slab[entry], l *scale, now, cost int64) int64 {
 	return q.until(s, l, now, l.rate-cost)
 }
 
-// until returns how long after now a settled q takes to shrink to target. A stamp later than a request at now would get
-// says that the clock went back, or that the sub-buckets were wider before: it counts as if made now.
+// until returns how long after now a settled q takes to shrink to target. What stands in a sub-bucket that was wider
+// than it would be now counts as if made now.
 func (q queue) until(s *slab[entry], l *scale, now, target int64) int64 {
 	if q.used <= target {
 		return 0
@@ -86,18 +116,6 @@ func (q queue) charge(s *slab[entry], l *scale, now, cost int64) queue {
 	return q.append(s, entry{stamp: stamp, count: cost})
 }
 
-// clamp lowers every stamp to latest.
-func (q queue) clamp(s *slab[entry], latest int64) queue {
-	for i := s.at(q.newest).next; ; i = s.at(i).next {
-		e := s.at(i)
-		e.stamp = min(e.stamp, latest)
-		if i == q.newest {
-			q.last = latest
-			return q
-		}
-	}
-}
-
 // append returns q with e as its newest entry, which is already in used.
 func (q queue) append(s *slab[entry], e entry) queue {
 	added := s.add(e)
@@ -112,7 +130,7 @@ func (q queue) append(s *slab[entry], e entry) queue {
 	return q
 }
 
-// refund returns q without a charge of cost that got this stamp, if it still counts.
+// refund returns q, settled or not, without a charge of cost that got this stamp, if it still counts.
 func (q queue) refund(s *slab[entry], stamp, cost int64) queue {
 	if q.newest == 0 {
 		return q

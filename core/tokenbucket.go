@@ -15,12 +15,12 @@ const maxBusy = 1<<32 - 1
 
 // settle returns b as it is at now. Time that does not fill a tick stays to be counted later, unless it empties b.
 func (b bucket) settle(l *scale, now int64) bucket {
+	if l.rate == 0 { // nothing drains, nothing is admitted
+		return b
+	}
 	b = b.rescale(l)
 	if b.at > now {
 		b = b.rewind(l, now)
-	}
-	if l.rate == 0 {
-		return b
 	}
 	elapsed := now - b.at
 	ticks, rest := elapsed/l.tick, elapsed%l.tick
@@ -49,7 +49,7 @@ func (b bucket) rescale(l *scale) bucket {
 func (b bucket) rewind(l *scale, now int64) bucket {
 	full := max(b.level, l.capacity*l.period)
 	ticks := ceilDiv(b.at-now, l.tick)
-	if l.rate > 0 && ticks > (full-b.level)/l.rate {
+	if ticks > (full-b.level)/l.rate {
 		b.level = full
 	} else {
 		b.level += ticks * l.rate

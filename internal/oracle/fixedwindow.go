@@ -27,8 +27,7 @@ func (w *fixedWindow) charge(l core.Limit, now, cost int64) {
 	w.count += cost
 }
 
-func (w *fixedWindow) refund(l core.Limit, now, at, cost int64) {
-	w.begin(l, now)
+func (w *fixedWindow) refund(l core.Limit, _, at, cost int64) {
 	if windowOf(l, at) == w.start {
 		w.count = max(0, w.count-cost)
 	}

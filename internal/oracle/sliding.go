@@ -26,10 +26,9 @@ func (c counts) charge(l core.Limit, now, latest, cost int64) {
 	c[latest] += cost
 }
 
-func (c counts) refund(l core.Limit, now, stamp, cost int64) {
-	c.drop(l, now)
-	if c[stamp] > 0 {
-		c[stamp] = max(0, c[stamp]-cost)
+func (c counts) refund(stamp, cost int64) {
+	if c[stamp] -= cost; c[stamp] <= 0 {
+		delete(c, stamp)
 	}
 }
 
@@ -67,12 +66,13 @@ func (w slidingWindow) stamp(l core.Limit, now int64) int64 {
 	return begin(now, width) + width
 }
 
-// rewind looks for stamps that not even the widest sub-bucket, half a period, explains.
+// rewind looks for stamps that not even the widest sub-bucket, half a period, explains. What has ceased to count does not
+// count again when the clock goes back.
 func (w slidingWindow) rewind(l core.Limit, now int64) {
 	if stamp := w.stamp(l, now); w.lower(now+ceilDiv(l.Period.Microseconds(), 2), stamp) {
 		w.lower(stamp, stamp)
-		w.drop(l, now)
 	}
+	w.drop(l, now)
 }
 
 func (w slidingWindow) used(l core.Limit, now, then int64) *big.Rat {
@@ -83,21 +83,20 @@ func (w slidingWindow) charge(l core.Limit, now, cost int64) {
 	w.counts.charge(l, now, w.stamp(l, now), cost)
 }
 
-func (w slidingWindow) refund(l core.Limit, now, at, cost int64) {
-	w.counts.refund(l, now, w.stamp(l, at), cost)
+func (w slidingWindow) refund(l core.Limit, _, at, cost int64) {
+	w.counts.refund(w.stamp(l, at), cost)
 }
 
 // A slidingLog stamps a request with its instant.
 type slidingLog struct{ counts }
 
 func (s slidingLog) rewind(l core.Limit, now int64) {
-	if s.lower(now, now) {
-		s.drop(l, now)
-	}
+	s.lower(now, now)
+	s.drop(l, now)
 }
 
 func (s slidingLog) used(l core.Limit, now, then int64) *big.Rat { return s.counts.used(l, now, then) }
 
 func (s slidingLog) charge(l core.Limit, now, cost int64) { s.counts.charge(l, now, now, cost) }
 
-func (s slidingLog) refund(l core.Limit, now, at, cost int64) { s.counts.refund(l, now, at, cost) }
+func (s slidingLog) refund(_ core.Limit, _, at, cost int64) { s.counts.refund(at, cost) }
