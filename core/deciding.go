@@ -12,6 +12,28 @@ type deciding struct {
 	admitted bool
 }
 
+// meter sets a meter for each limit of each claim. They lie in a shard that is held, where the next decision finds them
+// allocated.
+func (d *deciding) meter(pairs []pair, claims []Claim) {
+	if len(pairs) == 0 {
+		return
+	}
+	home := d.store.shard(pairs[0].id)
+	d.meters = home.meters[:0]
+	for i := range claims {
+		c := &claims[i]
+		cost := min(int64(max(c.Cost, 1)), maxExact)
+		for j := range c.Limits {
+			d.meters = append(d.meters, meter{
+				pair: pairs[i], limit: scaleOf(&c.Limits[j]), shard: d.store.shard(pairs[i].id), claim: i,
+				cost: cost, asked: cost, peek: c.Peek, dryRun: c.DryRun,
+			})
+		}
+	}
+	home.meters = d.meters
+	d.twins = addTwins(d.meters)
+}
+
 // addTwins adds up what the meters of one state ask for, apart from peeks, and apart for dry runs, which must not make
 // others fail. It reports whether any two share a state.
 func addTwins(meters []meter) (twins bool) {
@@ -105,16 +127,16 @@ func (d *deciding) report(claims []Claim, dst []Result) []Result {
 		t := &d.meters[i]
 		d.reopen(t)
 		u := t.report(d.now)
-		dst = append(dst, Result{
-			Rule:        ruleName(claims[t.claim].Rule),
-			Limit:       t.limit.limit,
-			Allowed:     t.retry == 0,
-			Remaining:   int(u.remaining),
-			RetryAfter:  t.retry,
-			RefillAfter: time.Duration(u.refill) * time.Microsecond,
-			ResetAfter:  time.Duration(u.reset) * time.Microsecond,
-			DryRun:      t.dryRun,
-		})
+		dst = append(dst, Result{})
+		r := &dst[len(dst)-1]
+		r.Rule = ruleName(claims[t.claim].Rule)
+		r.Limit = t.limit.limit
+		r.Allowed = t.retry == 0
+		r.Remaining = int(u.remaining)
+		r.RetryAfter = t.retry
+		r.RefillAfter = time.Duration(u.refill) * time.Microsecond
+		r.ResetAfter = time.Duration(u.reset) * time.Microsecond
+		r.DryRun = t.dryRun
 	}
 	return dst
 }

@@ -56,32 +56,32 @@ func (m *MemoryStore) now() int64 {
 
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
-	m.once.Do(m.init)
-	var buf [4]meter
-	meters, err := m.meters(buf[:0], claims)
+	var buf [8]pair
+	pairs, err := m.find(buf[:0], claims)
 	if err != nil {
 		return time.Time{}, dst, err
 	}
-	held := m.lock(meters)
+	held := m.lock(pairs)
 	defer m.unlock(held)
-	d := deciding{store: m, held: held, meters: meters, now: m.now(), twins: addTwins(meters)}
+	d := deciding{store: m, held: held, now: m.now()}
+	d.meter(pairs, claims)
 	d.decide()
 	return time.UnixMicro(d.now), d.report(claims, dst), nil
 }
 
 // Refund implements Store.
 func (m *MemoryStore) Refund(_ context.Context, claims []Claim, at time.Time) error {
-	m.once.Do(m.init)
-	meters, err := m.meters(nil, claims)
+	pairs, err := m.find(nil, claims)
 	if err != nil {
 		return err
 	}
-	held := m.lock(meters)
+	held := m.lock(pairs)
 	defer m.unlock(held)
-	now := m.now()
-	for i := range meters {
-		if t := &meters[i]; !t.peek {
-			t.refund(now, at.UnixMicro())
+	d := deciding{store: m, held: held, now: m.now()}
+	d.meter(pairs, claims)
+	for i := range d.meters {
+		if t := &d.meters[i]; !t.peek {
+			t.refund(d.now, at.UnixMicro())
 		}
 	}
 	return nil
@@ -113,29 +113,23 @@ func (m *MemoryStore) hash(c *Claim) (id, common uint64) {
 
 func (m *MemoryStore) shard(id uint64) *shard { return &m.shards[id>>(64-shardBits)] }
 
-// meters appends a meter for each limit of each claim.
-func (m *MemoryStore) meters(meters []meter, claims []Claim) ([]meter, error) {
+// find appends the pair of each claim to dst. It returns an error if a claim is invalid.
+func (m *MemoryStore) find(dst []pair, claims []Claim) ([]pair, error) {
+	m.once.Do(m.init)
 	for i := range claims {
-		c := &claims[i]
-		if err := c.Validate(); err != nil {
+		if err := claims[i].Validate(); err != nil {
 			return nil, err
 		}
-		id, common := m.hash(c)
-		cost := min(int64(max(c.Cost, 1)), maxExact)
-		for j := range c.Limits {
-			meters = append(meters, meter{
-				limit: scaleOf(&c.Limits[j]), shard: m.shard(id), id: id, common: common, claim: i,
-				cost: cost, asked: cost, peek: c.Peek, dryRun: c.DryRun,
-			})
-		}
+		id, common := m.hash(&claims[i])
+		dst = append(dst, pair{id, common})
 	}
-	return meters, nil
+	return dst, nil
 }
 
-// lock locks the shards of meters, in ascending order, and returns them as a set.
-func (m *MemoryStore) lock(meters []meter) (held uint64) {
-	for i := range meters {
-		held |= 1 << (meters[i].id >> (64 - shardBits))
+// lock locks the shards of pairs, in ascending order, and returns them as a set.
+func (m *MemoryStore) lock(pairs []pair) (held uint64) {
+	for _, p := range pairs {
+		held |= 1 << (p.id >> (64 - shardBits))
 	}
 	for set := held; set != 0; set &= set - 1 {
 		m.shards[bits.TrailingZeros64(set)].Lock()

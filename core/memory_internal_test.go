@@ -7,10 +7,10 @@ import "time"
 type Pure struct{ shard *shard }
 
 func (p *Pure) meter(l *Limit, cost int) *meter {
-	const pair = 1 << 60
-	t := &meter{limit: scaleOf(l), shard: p.shard, id: pair, cost: int64(cost), asked: int64(cost)}
-	if p.shard.find(pair, t.limit.kind) == nil {
-		p.shard.insert(pair, t.limit.kind)
+	const id = 1 << 60
+	t := &meter{pair: pair{id: id}, limit: scaleOf(l), shard: p.shard, cost: int64(cost), asked: int64(cost)}
+	if p.shard.find(id, t.limit.kind) == nil {
+		p.shard.insert(id, t.limit.kind)
 	}
 	return t
 }

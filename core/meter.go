@@ -2,12 +2,16 @@ package core
 
 import "time"
 
+// A pair of rule and key is known by its id, and by that of the state it shares when the store is full.
+type pair struct {
+	id, common uint64
+}
+
 // A meter is one limit of one claim while a MemoryStore decides it: what was asked, and the state of the pair.
 type meter struct {
+	pair
 	limit  *scale
 	shard  *shard
-	id     uint64 // of the pair
-	common uint64 // of the state that the pair shares when the store is full
 	claim  int
 	cost   int64
 	asked  int64 // the cost of all claims that charge this state

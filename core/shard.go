@@ -54,9 +54,10 @@ type shard struct {
 	index   []uint32 // number of a record, with 6 bits of its id on top; 0: free; linear probing
 	records slab[record]
 	entries slab[entry]
-	count   int    // records in the index
-	common  int    // those of them that pairs share
-	hand    uint32 // the record that sweep looked at last
+	count   int     // records in the index
+	common  int     // those of them that pairs share
+	hand    uint32  // the record that sweep looked at last
+	meters  []meter // of the decision under way, if it began with this shard
 	_       [64]byte
 }
 
