@@ -70,31 +70,44 @@ func (b *breaker) leave() {
 	b.mu.Unlock()
 }
 
-// record takes note of how a call went. Errors that wrap ErrInvalid say nothing about the store.
+// record takes note of how a call went, and logs if that opens or closes b. Errors that wrap ErrInvalid say nothing about
+// the store.
 func (b *breaker) record(ctx context.Context, now time.Time, err error) {
 	if errors.Is(err, ErrInvalid) {
 		err = nil
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	was := b.health.Open
+	b.note(now, err)
+	is := b.health.Open
+	b.mu.Unlock()
+	switch {
+	case is && !was:
+		slog.WarnContext(ctx, "spillgate: the store is unavailable, failure modes decide", "err", err)
+	case was && !is:
+		slog.InfoContext(ctx, "spillgate: the store is back")
+	}
+}
+
+func (b *breaker) note(now time.Time, err error) {
 	if now.Sub(b.window) >= tripWindow {
 		b.window, b.ended, b.failed = now, 0, 0
 	}
 	b.waiting--
 	b.ended++
 	if err == nil {
-		b.succeed(ctx, now)
+		b.succeed(now)
 		return
 	}
 	b.failed++
 	b.health.Err = err
 	if b.health.Open && b.allowed > 0 || b.failed >= tripFailures && 2*b.failed >= b.ended {
-		b.trip(ctx, now)
+		b.trip(now)
 	}
 }
 
 // succeed lets twice as many calls through, and closes the breaker when that is as good as all.
-func (b *breaker) succeed(ctx context.Context, now time.Time) {
+func (b *breaker) succeed(now time.Time) {
 	if !b.health.Open || b.allowed == 0 { // well, or an answer from before the pause
 		return
 	}
@@ -103,14 +116,12 @@ func (b *breaker) succeed(ctx context.Context, now time.Time) {
 	}
 	b.health.Open, b.health.Since = false, now
 	b.pause, b.ended, b.failed = 0, 0, 0
-	slog.InfoContext(ctx, "spillgate: the store is back")
 }
 
 // trip begins a pause, twice as long as the last one if the store has not been well in between.
-func (b *breaker) trip(ctx context.Context, now time.Time) {
+func (b *breaker) trip(now time.Time) {
 	if !b.health.Open {
 		b.health.Open, b.health.Since = true, now
-		slog.WarnContext(ctx, "spillgate: the store is unavailable, failure modes decide", "err", b.health.Err)
 	} else if b.allowed == 0 { // a straggler from before the pause
 		return
 	}

@@ -1,9 +1,9 @@
 package core_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,12 +12,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// tally observes decisions.
-type tally struct{ seen []core.Decision }
-
-func (o *tally) observe(_ context.Context, d core.Decision) { o.seen = append(o.seen, d) }
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	goleak.VerifyTestMain(m)
+}
 
 // remaining returns what the first limit of rule leaves for key "k".
 func remaining(t *testing.T, l *core.Limiter, rule string) int {
@@ -103,7 +101,9 @@ func TestCheckFaultsOfTheRequest(t *testing.T) {
 		kind error
 		want string
 	}{
-		{"no key", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "", fmt.Errorf("header x: %w", core.ErrNoKey) } }, core.ErrNoKey, `rule "r": header x: spillgate: no key`},
+		{"no key", func(r *core.Rule) {
+			r.Key = func(*http.Request) (string, error) { return "", fmt.Errorf("header x: %w", core.ErrNoKey) }
+		}, core.ErrNoKey, `rule "r": header x: spillgate: no key`},
 		{"an empty key is none", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "", nil } }, core.ErrNoKey, "returned an empty one"},
 		{"an error beside a key counts", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "k", boom } }, boom, `spillgate: rule "r": boom`},
 		{"a key func panics", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { panics(); return "", nil } }, core.ErrInvalid, `rule "r": a callback panicked: ouch`},
@@ -240,55 +240,5 @@ func TestCheckSeveralRules(t *testing.T) {
 	d, _ := l.Check(get("/login"))
 	if r := d.Results; !r[0].Allowed || r[2].Allowed || r[2].Rule != "login" || r[3].Allowed || !r[3].DryRun || r[2].DryRun {
 		t.Errorf("each result speaks for itself: got %+v", r)
-	}
-}
-
-func TestPeek(t *testing.T) {
-	seen := new(tally)
-	l := core.Must(core.New([]core.Rule{core.PerHour(2).By(keyK)}, core.WithObserver(seen.observe)))
-	for range 5 {
-		if d, err := l.Peek(get("/")); err != nil || !d.Allowed || d.Results[0].Remaining != 2 {
-			t.Fatalf("got %+v, %v; want allowed, and 2 remaining each time", d, err)
-		}
-	}
-	l.Check(get("/"))
-	l.Check(get("/"))
-	if d, err := l.Peek(get("/")); err != nil || d.Allowed || d.Results[0].RetryAfter <= 0 {
-		t.Errorf("got %+v, %v; want what Check would say: denied", d, err)
-	}
-	if len(seen.seen) != 2 {
-		t.Errorf("observers were told %d times, want only of the 2 checks", len(seen.seen))
-	}
-}
-
-func TestPeekIsNoPass(t *testing.T) {
-	l := core.Must(core.New([]core.Rule{core.PerHour(2).By(keyK)}))
-	r := get("/")
-	d, _ := l.Peek(r)
-	if err := l.Refund(t.Context(), d); err != nil {
-		t.Error(err)
-	}
-	r = r.WithContext(core.NewContext(r.Context(), d))
-	if d, err := l.Check(r); err != nil || d.Results[0].Remaining != 1 {
-		t.Errorf("a request that carries a peek was not charged: %+v, %v", d, err)
-	}
-}
-
-func TestObservers(t *testing.T) {
-	first, second := new(tally), new(tally)
-	var heard any
-	listen := func(ctx context.Context, _ core.Decision) { heard = ctx.Value(word{}) }
-	l := core.Must(core.New([]core.Rule{core.PerHour(1).By(keyK)},
-		core.WithObserver(first.observe), core.WithObserver(second.observe), core.WithObserver(listen)))
-	for range 2 {
-		l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
-	}
-	for _, o := range []*tally{first, second} {
-		if len(o.seen) != 2 || !o.seen[0].Allowed || o.seen[1].Allowed || len(o.seen[1].Results) != 1 {
-			t.Errorf("got %+v, want each decision once, denied ones too", o.seen)
-		}
-	}
-	if heard != "hello" {
-		t.Errorf("got value %v from the context, want that of the request", heard)
 	}
 }

@@ -1,0 +1,205 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func dry(r core.Rule) core.Rule {
+	r.DryRun = true
+	return r
+}
+
+func TestFailureModes(t *testing.T) {
+	local, open, closed := mode("local", core.FailLocal, 5), mode("open", core.FailOpen, 0), mode("closed", core.FailClosed, 5)
+	tests := []struct {
+		why     string
+		rules   []core.Rule
+		refused bool     // ErrUnavailable
+		allowed bool     // else
+		results []string // rules that the fallback decided
+	}{
+		{"local decides from memory", []core.Rule{local}, false, true, []string{"local"}},
+		{"and denies from it", []core.Rule{mode("local", core.FailLocal, 0)}, false, false, []string{"local"}},
+		{"open admits whatever its limits say", []core.Rule{open}, false, true, nil},
+		{"closed refuses", []core.Rule{closed}, true, false, nil},
+		{"local claims are decided together", []core.Rule{local, mode("none", core.FailLocal, 0)}, false, false, []string{"local", "none"}},
+		{"open gives no results beside local", []core.Rule{open, local}, false, true, []string{"local"}},
+		{"one closed rule refuses all", []core.Rule{local, open, closed}, true, false, nil},
+		{"in any order", []core.Rule{closed, local, open}, true, false, nil},
+		{"a dry run never refuses", []core.Rule{dry(closed)}, false, true, nil},
+		{"nor beside others", []core.Rule{local, dry(closed)}, false, true, []string{"local"}},
+		{"a dry run is evaluated locally", []core.Rule{dry(mode("local", core.FailLocal, 0))}, false, true, []string{"local"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			seen := new(tally)
+			l := withStore(&faulty{fault: refuse}, tt.rules, core.WithObserver(seen.observe))
+			d, err := l.Check(get("/"))
+			if tt.refused {
+				wantError(t, err, core.ErrUnavailable, "connection refused")
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, r := range d.Results {
+				names = append(names, r.Rule)
+			}
+			if d.Allowed != tt.allowed || !slices.Equal(names, tt.results) {
+				t.Errorf("got %+v, want allowed %v and results of %q", d, tt.allowed, tt.results)
+			}
+			if len(seen.seen) != 1 || seen.seen[0].Allowed != tt.allowed {
+				t.Fatalf("observers saw %+v, want the decision once", seen.seen)
+			}
+			wantError(t, seen.seen[0].Degraded, core.ErrUnavailable, "connection refused")
+			if !tt.refused && !errors.Is(d.Degraded, errRefused) {
+				t.Errorf("got Degraded %v, want the cause", d.Degraded)
+			}
+		})
+	}
+}
+
+func TestFailClosedChargesNothing(t *testing.T) {
+	s := &faulty{fault: refuse}
+	fallback := new(core.MemoryStore)
+	l := withStore(s, []core.Rule{mode("local", core.FailLocal, 5), mode("closed", core.FailClosed, 5)}, core.WithFallback(fallback))
+	if _, err := l.Check(get("/")); !errors.Is(err, core.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	s.fault = nil
+	for _, store := range []core.Store{s, fallback} {
+		_, results, err := store.Take(t.Context(), []core.Claim{{Rule: "local", Key: "k", Limits: []core.Limit{core.PerHour(5)}, Peek: true}}, nil)
+		if err != nil || results[0].Remaining != 5 {
+			t.Errorf("%T: got %+v, %v; want nothing charged", store, results, err)
+		}
+	}
+}
+
+func TestClaimsOfTakeFailLikeTheirRule(t *testing.T) {
+	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("closed", core.FailClosed, 5), mode("open", core.FailOpen, 0)})
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "closed", Key: "k"}); !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("closed: got %v", err)
+	}
+	if d, err := l.Take(t.Context(), core.Claim{Rule: "open", Key: "k"}); err != nil || !d.Allowed || d.Results != nil {
+		t.Errorf("open: got %+v, %v", d, err)
+	}
+	d, err := l.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(3)}})
+	if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 2 || d.Degraded == nil {
+		t.Errorf("a name without a rule is enforced from memory: got %+v, %v", d, err)
+	}
+}
+
+func TestDeadline(t *testing.T) {
+	tests := []struct {
+		why   string
+		fault func(context.Context) error
+		opts  []core.Option
+		want  time.Duration
+	}{
+		{"a store that heeds its context", hang, nil, 50 * time.Millisecond},
+		{"one that does not", deaf, nil, 50 * time.Millisecond},
+		{"another timeout", deaf, []core.Option{core.WithTimeout(20 * time.Millisecond)}, 20 * time.Millisecond},
+		{"a fast failure does not wait", refuse, nil, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := withStore(&faulty{fault: tt.fault}, []core.Rule{perHour("r", 5)}, tt.opts...)
+				start := time.Now()
+				d, err := l.Check(get("/"))
+				if took := time.Since(start); took != tt.want {
+					t.Errorf("took %v, want %v", took, tt.want)
+				}
+				if err != nil || d.Results[0].Remaining != 4 || !errors.Is(d.Degraded, core.ErrUnavailable) {
+					t.Errorf("got %+v, %v; want a decision of the fallback", d, err)
+				}
+				afterwards()
+			})
+		})
+	}
+}
+
+func TestClientThatHangsUpIsCharged(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), word{}, "hello"))
+	cancel()
+	s := &faulty{fault: func(ctx context.Context) error {
+		if _, ok := ctx.Deadline(); !ok || ctx.Value(word{}) != "hello" {
+			t.Error("the context of the store lacks a deadline or the values of the request")
+		}
+		return ctx.Err()
+	}}
+	for _, store := range []core.Store{s, new(core.MemoryStore)} {
+		l := withStore(store, []core.Rule{mode("r", core.FailOpen, 5)})
+		d, err := l.Check(get("/").WithContext(ctx))
+		if err != nil || d.Degraded != nil || len(d.Results) != 1 || d.Results[0].Remaining != 4 {
+			t.Errorf("%T: got %+v, %v; want a charge", store, d, err)
+		}
+		if err := l.Refund(ctx, d); err != nil {
+			t.Error(err)
+		}
+		if err := l.Reset(ctx, "r", "k"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// odd is a store that answers oddly.
+type odd struct {
+	core.MemoryStore
+	take func(dst []core.Result) []core.Result
+}
+
+func (s *odd) Take(_ context.Context, _ []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	return time.Now(), s.take(dst), nil
+}
+
+func TestOddStores(t *testing.T) {
+	fine := core.Result{Rule: "r", Allowed: true}
+	tests := []struct {
+		why  string
+		take func(dst []core.Result) []core.Result
+		kind error // of the decision under FailClosed
+		open bool  // whether FailOpen may admit
+	}{
+		{"no results", func([]core.Result) []core.Result { return nil }, core.ErrUnavailable, true},
+		{"too few results", func(dst []core.Result) []core.Result { return append(dst, fine) }, core.ErrUnavailable, true},
+		{"too many results", func(dst []core.Result) []core.Result { return append(dst, fine, fine, fine) }, core.ErrUnavailable, true},
+		{"a panic is a fault of the program", func([]core.Result) []core.Result { panic("ouch") }, core.ErrInvalid, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			for m, admits := range map[core.FailureMode]bool{core.FailClosed: false, core.FailOpen: tt.open} {
+				rule := mode("r", m, 5)
+				rule.Limits = append(rule.Limits, core.PerDay(9))
+				d, err := withStore(&odd{take: tt.take}, []core.Rule{rule}).Check(get("/"))
+				if d.Allowed != admits || admits != (err == nil) || err != nil && !errors.Is(err, tt.kind) {
+					t.Errorf("mode %v: got %+v, %v", m, d, err)
+				}
+			}
+		})
+	}
+}
+
+func TestFaultsOfTheClaimsNeverOpen(t *testing.T) {
+	seen := new(tally)
+	bad := errors.Join(errors.New("limit 1"), core.ErrInvalid)
+	s := &faulty{fault: func(context.Context) error { return bad }}
+	l := withStore(s, []core.Rule{mode("open", core.FailOpen, 5)}, core.WithObserver(seen.observe))
+	for range 20 {
+		if d, err := l.Check(get("/")); d.Allowed || !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrUnavailable) {
+			t.Fatalf("got %+v, %v; want ErrInvalid", d, err)
+		}
+	}
+	if len(seen.seen) != 20 || seen.seen[0].Allowed || !errors.Is(seen.seen[0].Degraded, core.ErrInvalid) {
+		t.Errorf("observers saw %+v, want each failure", seen.seen)
+	}
+	if h := l.StoreHealth(); h.Open || h.Err != nil || s.calls.Load() != 20 {
+		t.Errorf("got %+v after %d calls, want a store that is well", h, s.calls.Load())
+	}
+}

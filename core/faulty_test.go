@@ -1,0 +1,108 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+var errRefused = errors.New("connection refused")
+
+// A faulty store is one in memory that a limiter takes for a remote one. Each call passes fault first.
+type faulty struct {
+	memory core.MemoryStore
+	fault  func(ctx context.Context) error // nil: none
+	calls  atomic.Int64
+}
+
+func (s *faulty) call(ctx context.Context) error {
+	s.calls.Add(1)
+	if s.fault == nil {
+		return nil
+	}
+	return s.fault(ctx)
+}
+
+func (s *faulty) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	if err := s.call(ctx); err != nil {
+		return time.Time{}, dst, err
+	}
+	return s.memory.Take(ctx, claims, dst)
+}
+
+func (s *faulty) Refund(ctx context.Context, claims []core.Claim, at time.Time) error {
+	if err := s.call(ctx); err != nil {
+		return err
+	}
+	return s.memory.Refund(ctx, claims, at)
+}
+
+func (s *faulty) Reset(ctx context.Context, claims []core.Claim) error {
+	if err := s.call(ctx); err != nil {
+		return err
+	}
+	return s.memory.Reset(ctx, claims)
+}
+
+// refuse fails at once.
+func refuse(context.Context) error { return errRefused }
+
+// hang heeds its deadline.
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// deaf takes a minute, whatever its deadline, and then works.
+func deaf(context.Context) error {
+	time.Sleep(time.Minute)
+	return nil
+}
+
+// afterwards lets stuck calls of a test in a bubble end, so that they show what they do late.
+func afterwards() { time.Sleep(2 * time.Minute) }
+
+// mode returns a rule of n per hour that fails in this way.
+func mode(name string, m core.FailureMode, n int) core.Rule {
+	r := perHour(name, n)
+	r.OnFailure = m
+	return r
+}
+
+// withStore returns a limiter on s.
+func withStore(s core.Store, rules []core.Rule, opts ...core.Option) *core.Limiter {
+	return core.Must(core.New(rules, append(opts, core.WithStore(s))...))
+}
+
+// A journal is what slog wrote.
+type journal struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.buf.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.buf.String()
+}
+
+// keepJournal has slog write to a journal while t runs.
+func keepJournal(t *testing.T) *journal {
+	before, j := slog.Default(), new(journal)
+	slog.SetDefault(slog.New(slog.NewTextHandler(j, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return j
+}

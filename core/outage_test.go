@@ -1,0 +1,172 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestOutageFromBeginningToEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := keepJournal(t)
+		s := new(faulty)
+		l := withStore(s, []core.Rule{perHour("r", 1_000_000)})
+		check := func(n int) (degraded int) {
+			t.Helper()
+			for range n {
+				d, err := l.Check(get("/"))
+				if err != nil || !d.Allowed {
+					t.Fatalf("got %+v, %v", d, err)
+				}
+				if d.Degraded != nil {
+					degraded++
+				}
+			}
+			return degraded
+		}
+		check(10)
+		synctest.Wait()
+		if l.StoreHealth() != (core.Health{}) || log.String() != "" {
+			t.Fatalf("got %+v and log %q from a store that is well", l.StoreHealth(), log)
+		}
+		s.fault = refuse
+		time.Sleep(time.Second)
+		began := time.Now()
+		if got := check(100); got != 100 || s.calls.Load() != 15 {
+			t.Errorf("got %d degraded decisions and %d calls, want 100 and 5 more than 10", got, s.calls.Load())
+		}
+		if h := l.StoreHealth(); !h.Open || !h.Since.Equal(began) || !errors.Is(h.Err, errRefused) {
+			t.Errorf("got %+v, want open since %v", h, began)
+		}
+		for range 10 { // each time one probe
+			time.Sleep(time.Second)
+			check(20)
+		}
+		if got := s.calls.Load(); got != 25 {
+			t.Errorf("got %d calls after 10 pauses, want one each", got)
+		}
+		s.fault = nil
+		time.Sleep(time.Second)
+		if got := check(100); got != 0 {
+			t.Errorf("got %d degraded decisions after the store came back", got)
+		}
+		synctest.Wait()
+		if h := l.StoreHealth(); h.Open || h.Calls != 0 || !h.Since.Equal(time.Now()) {
+			t.Errorf("got %+v, want closed since now", h)
+		}
+		wantLines(t, log.String(), "level=WARN msg=\"spillgate: the store is unavailable", "level=INFO msg=\"spillgate: the store is back\"")
+	})
+}
+
+// wantLines checks that log has these lines and no other.
+func wantLines(t *testing.T, log string, parts ...string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	if len(lines) != len(parts) {
+		t.Fatalf("got %d lines, want one per transition, %d:\n%s", len(lines), len(parts), log)
+	}
+	for i, part := range parts {
+		if !strings.Contains(lines[i], part) {
+			t.Errorf("got line %q, want it to say %q", lines[i], part)
+		}
+	}
+}
+
+// herd has 500 goroutines check 30 requests each, 30ms apart, and returns the longest decision.
+func herd(t *testing.T, l *core.Limiter) time.Duration {
+	var longest atomic.Int64
+	var wg sync.WaitGroup
+	for range 500 {
+		wg.Go(func() {
+			for range 30 {
+				start := time.Now()
+				if _, err := l.Check(get("/")); err != nil {
+					t.Error(err)
+				}
+				took := int64(time.Since(start))
+				for old := longest.Load(); took > old && !longest.CompareAndSwap(old, took); old = longest.Load() {
+				}
+				time.Sleep(30 * time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	return time.Duration(longest.Load())
+}
+
+func TestHerdOnDeadStore(t *testing.T) {
+	tests := []struct {
+		why   string
+		fault func(context.Context) error
+		calls int64 // at most
+	}{
+		{"it refuses: five failures, then a probe per pause", refuse, 5 + 20},
+		{"it hangs: those that came before the first deadline, then probes", hang, 500 + 20},
+		{"it heeds no deadline: likewise", deaf, 500 + 20},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := keepJournal(t)
+				s := &faulty{fault: tt.fault}
+				l := withStore(s, []core.Rule{perHour("r", 100)})
+				if longest := herd(t, l); longest > 50*time.Millisecond {
+					t.Errorf("a decision took %v, want at most the deadline", longest)
+				}
+				if got := s.calls.Load(); got > tt.calls {
+					t.Errorf("got %d calls for 15,000 requests, want at most %d", got, tt.calls)
+				}
+				if h := l.StoreHealth(); !h.Open || int64(h.Calls) > s.calls.Load() {
+					t.Errorf("got %+v, want open", h)
+				}
+				wantLines(t, log.String(), "level=WARN")
+				afterwards()
+				if h := l.StoreHealth(); h.Calls != 0 {
+					t.Errorf("%d calls never ended", h.Calls)
+				}
+			})
+		})
+	}
+}
+
+func TestHerdOnStoreThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &faulty{fault: refuse}
+		l := withStore(s, []core.Rule{perHour("r", 100)})
+		for range 10 {
+			l.Check(get("/"))
+		}
+		time.Sleep(time.Second)
+		var under, ended atomic.Int64
+		s.fault = func(context.Context) error {
+			if n, most := under.Add(1), int64(1)<<min(ended.Load(), 12); n > most {
+				t.Errorf("%d calls at once after %d successes, want at most %d", n, ended.Load(), most)
+			}
+			time.Sleep(time.Millisecond)
+			under.Add(-1)
+			ended.Add(1)
+			return nil
+		}
+		herd(t, l)
+		if h := l.StoreHealth(); h.Open || s.calls.Load() < 12_000 {
+			t.Errorf("got %+v and %d calls, want a store that is well again and used", h, s.calls.Load())
+		}
+	})
+}
+
+func TestObserverAndLogSeeTheClientsContext(t *testing.T) {
+	var heard any
+	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("r", core.FailOpen, 5)},
+		core.WithObserver(func(ctx context.Context, _ core.Decision) { heard = ctx.Value(word{}) }))
+	l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
+	if heard != "hello" {
+		t.Errorf("got value %v, want that of the request", heard)
+	}
+}
