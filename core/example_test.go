@@ -1,0 +1,171 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// byUser is a key func of the examples. Those of package keyfunc are what an application wants.
+func byUser(r *http.Request) (string, error) {
+	user := r.Header.Get("X-User")
+	if user == "" {
+		return "", fmt.Errorf("header X-User: %w", core.ErrNoKey)
+	}
+	return "user:" + user, nil
+}
+
+func requestOf(user, path string) *http.Request {
+	r := httptest.NewRequest("GET", path, nil)
+	r.Header.Set("X-User", user)
+	return r
+}
+
+func Example() {
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(2).By(byUser)}))
+
+	for range 3 {
+		d, err := limiter.Check(requestOf("ann", "/"))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		result, _ := d.Tightest()
+		fmt.Println(d.Allowed, result.Remaining, result.RetryAfter.Round(time.Second))
+	}
+	// Output:
+	// true 1 0s
+	// true 0 0s
+	// false 0 30s
+}
+
+func ExampleNew() {
+	isLogin := func(r *http.Request) bool { return r.URL.Path == "/login" }
+	isHealthCheck := func(r *http.Request) bool { return r.URL.Path == "/healthz" }
+	limiter, err := core.New([]core.Rule{
+		{Name: "api", Key: byUser, Limits: []core.Limit{core.PerSecond(10), core.PerMinute(120), core.PerHour(240)}},
+		{Name: "login", Key: byUser, Limits: core.MustParseLimits("5/m"), Match: isLogin, OnFailure: core.FailClosed},
+	}, core.WithSkip(isHealthCheck))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, path := range []string{"/", "/login", "/healthz"} {
+		d, _ := limiter.Check(requestOf("ann", path))
+		fmt.Println(path, d.Allowed, len(d.Results))
+	}
+	// Output:
+	// / true 3
+	// /login true 4
+	// /healthz true 0
+}
+
+func ExampleNew_mistakes() {
+	_, err := core.New([]core.Rule{
+		{Name: "login", Key: byUser, Limits: []core.Limit{{Rate: 5}}},
+		{Name: "api", Limits: []core.Limit{core.PerMinute(-1)}},
+	})
+	fmt.Println(err)
+	// Output:
+	// spillgate: rule "login": limit 1: period must be at least 1ms, got 0s
+	// spillgate: rule "api": limit 1: rate must be between 0 and 1000000000, got -1
+	// spillgate: rule "api": key func is missing
+}
+
+func ExampleParseLimits() {
+	limits, err := core.ParseLimits("10/s, 100/m;burst=20, 5/15m;sliding-log")
+	fmt.Println(limits, err)
+
+	_, err = core.ParseLimits("10/s, 100/fortnight")
+	fmt.Println(err)
+	// Output:
+	// [10/1s 100/1m;burst=20 5/15m;sliding-log] <nil>
+	// spillgate: invalid: limit "100/fortnight": period "fortnight" is not a duration, such as s, 15m or 500ms
+}
+
+// Reading and writing have different limits, and a large upload costs more.
+func ExampleRule() {
+	writes := func(r *http.Request) bool { return r.Method != http.MethodGet }
+	perMegabyte := func(r *http.Request) int { return 1 + int(max(0, r.ContentLength)>>20) }
+	limiter := core.Must(core.New([]core.Rule{
+		{Name: "read", Key: byUser, Limits: []core.Limit{core.PerMinute(100)}},
+		{Name: "write", Key: byUser, Limits: []core.Limit{core.PerHour(10)}, Match: writes, Cost: perMegabyte},
+	}))
+	r := requestOf("ann", "/upload")
+	r.Method, r.ContentLength = "POST", 3<<20
+	d, _ := limiter.Check(r)
+	for _, result := range d.Results {
+		fmt.Println(result.Rule, result.Remaining)
+	}
+	// Output:
+	// read 99
+	// write 6
+}
+
+// A tier takes the place of a rule's limits. What was used stays used.
+func ExampleRule_tier() {
+	pro := false
+	limiter := core.Must(core.New([]core.Rule{{
+		Key:    byUser,
+		Limits: []core.Limit{core.PerDay(10)},
+		Tier: func(*http.Request) []core.Limit {
+			if pro {
+				return []core.Limit{core.PerDay(1000)}
+			}
+			return nil
+		},
+	}}))
+	d, _ := limiter.Check(requestOf("ann", "/"))
+	fmt.Println(d.Results[0].Limit, d.Results[0].Remaining)
+
+	pro = true
+	d, _ = limiter.Check(requestOf("ann", "/"))
+	fmt.Println(d.Results[0].Limit, d.Results[0].Remaining)
+	// Output:
+	// 10/1d 9
+	// 1000/1d 998
+}
+
+// Tokens of a language model are known only after the answer: take what it may cost, then give back the rest.
+func ExampleLimiter_Take() {
+	ctx := context.Background()
+	limiter := core.Must(core.New([]core.Rule{{Name: "tokens", Key: byUser, Limits: []core.Limit{core.PerDay(1000)}}}))
+
+	reserved, err := limiter.Take(ctx, core.Claim{Rule: "tokens", Key: "user:ann", Cost: 400})
+	if err != nil || !reserved.Allowed {
+		return
+	}
+	used := 150
+	if err := limiter.Refund(ctx, reserved); err != nil {
+		return
+	}
+	d, _ := limiter.Take(ctx, core.Claim{Rule: "tokens", Key: "user:ann", Cost: used})
+	fmt.Println(d.Results[0].Remaining)
+	// Output: 850
+}
+
+func ExampleFromContext() {
+	handler := func(_ http.ResponseWriter, r *http.Request) {
+		d, ok := core.FromContext(r.Context())
+		fmt.Println(ok, d.Results[0].Remaining)
+	}
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(5).By(byUser)}))
+
+	r := requestOf("ann", "/") // what an adapter does:
+	d, _ := limiter.Check(r)
+	handler(nil, r.WithContext(core.NewContext(r.Context(), d)))
+	// Output: true 4
+}
+
+func ExampleLimiter_Check_noKey() {
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(5).By(byUser)}))
+	_, err := limiter.Check(httptest.NewRequest("GET", "/", nil))
+	fmt.Println(errors.Is(err, core.ErrNoKey), strings.HasPrefix(err.Error(), "spillgate: "))
+	// Output: true true
+}

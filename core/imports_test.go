@@ -1,0 +1,151 @@
+package core_test
+
+import (
+	"errors"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/spillgate/spillgate/"
+
+// importRules say what the packages below a directory may import besides the standard library, by prefix. The first
+// rule that fits a directory counts. Imports of tests are free, but for those that a rule of go-redis names.
+var importRules = []struct {
+	dir     string
+	allowed []string
+}{
+	{"core/redisstore", []string{module + "core", module + "internal/redisx", goRedis}},
+	{"core/storetest", []string{module + "core", module + "internal/"}},
+	{"core", nil},
+	{"keyfunc", []string{module + "core"}},
+	{"headers", []string{module + "core"}},
+	{"middleware/internal/adaptertest", []string{module + "core", module + "headers", module + "keyfunc", module + "middleware/internal/"}},
+	{"middleware/internal", []string{module + "core", module + "headers", module + "middleware/internal/"}},
+	{"middleware/stdlib", adapter("github.com/felixge/httpsnoop")},
+	{"middleware/chi", adapter("github.com/go-chi/chi/v5", module+"middleware/stdlib")},
+	{"middleware/gin", adapter("github.com/gin-gonic/gin")},
+	{"middleware/echo", adapter("github.com/labstack/echo/v4")},
+	{"middleware/echov5", adapter("github.com/labstack/echo/v5")},
+}
+
+const goRedis = "github.com/redis/go-redis/v9"
+
+// mayUseRedis are the directories whose packages may import go-redis.
+var mayUseRedis = []string{"internal/redisx", "internal/redistest", "core/redisstore", "cmd"}
+
+func adapter(framework ...string) []string {
+	return append(framework, module+"core", module+"headers", module+"middleware/internal/")
+}
+
+// importsOf returns what the Go files of the root module import that are not tests, by directory.
+func importsOf(t *testing.T, root string) map[string][]string {
+	t.Helper()
+	found := make(map[string][]string)
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return skipDir(root, name)
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(name))
+		for _, spec := range file.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			found[filepath.ToSlash(dir)] = append(found[filepath.ToSlash(dir)], imported)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// skipDir skips hidden directories, test data and other modules.
+func skipDir(root, name string) error {
+	if name == root {
+		return nil
+	}
+	_, err := os.Stat(filepath.Join(name, "go.mod"))
+	if base := filepath.Base(name); strings.HasPrefix(base, ".") || base == "testdata" || !errors.Is(err, fs.ErrNotExist) {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// below reports whether p is dir or in it. A dir that ends in a slash is not in itself.
+func below(p, dir string) bool {
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
+
+func standard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return !strings.Contains(first, ".")
+}
+
+func TestImports(t *testing.T) {
+	found := importsOf(t, "..")
+	if len(found["core"]) == 0 {
+		t.Fatalf("no imports of core: looked at %v", found)
+	}
+	for dir, imports := range found {
+		for _, imported := range imports {
+			for _, rule := range importRules {
+				if !below(dir, rule.dir) {
+					continue
+				}
+				if !standard(imported) && !slices.ContainsFunc(rule.allowed, func(ok string) bool { return allows(ok, imported) }) {
+					t.Errorf("%s imports %s, and may import only the standard library and %q", dir, imported, rule.allowed)
+				}
+				break
+			}
+			if below(imported, "github.com/redis") && !slices.ContainsFunc(mayUseRedis, func(ok string) bool { return below(dir, ok) }) {
+				t.Errorf("%s imports %s, which only %q may", dir, imported, mayUseRedis)
+			}
+		}
+	}
+}
+
+// allows reports whether a rule allows an import: a package of this module by its exact path, unless the rule ends in a
+// slash; a package of another with all below it.
+func allows(rule, imported string) bool {
+	if strings.HasPrefix(rule, module) && !strings.HasSuffix(rule, "/") {
+		return imported == rule
+	}
+	return below(imported, rule)
+}
+
+// What a user of net/http links is this module and the standard library.
+func TestStdlibLinksNoOtherModule(t *testing.T) {
+	found := importsOf(t, "..")
+	for _, start := range []string{"core", "keyfunc", "headers", "middleware/stdlib"} {
+		seen := map[string]bool{start: true}
+		for queue := []string{start}; len(queue) > 0; queue = queue[1:] {
+			for _, imported := range found[queue[0]] {
+				dir, own := strings.CutPrefix(imported, module)
+				switch {
+				case !own && !standard(imported) && imported != "github.com/felixge/httpsnoop":
+					t.Errorf("%s links %s through %s", start, imported, path.Join(module, queue[0]))
+				case own && !seen[dir]:
+					seen[dir] = true
+					queue = append(queue, dir)
+				}
+			}
+		}
+	}
+}
