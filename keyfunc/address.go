@@ -18,7 +18,7 @@ type address struct {
 	zone string
 }
 
-// parseHost reads an address with or without brackets and a port: what a RemoteAddr or an element of X-Forwarded-For is.
+// parseHost reads an address with or without brackets and a port, like a RemoteAddr or an element of X-Forwarded-For.
 func parseHost(s string) (address, bool) {
 	host, port, ok := splitPort(s)
 	if !ok || !validPort(port) {

@@ -34,6 +34,7 @@ func TestRemoteIP(t *testing.T) {
 		{"IPv4 link-local is IPv4", "169.254.1.1:1", "ip:169.254.1.1"},
 		{"the longest address", "[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255]:65535", "ip:ffff:ffff:ffff:ffff::/64"},
 		{"port 0", "203.0.113.9:0", "ip:203.0.113.9"},
+		{"a port of nines", "203.0.113.9:9999", "ip:203.0.113.9"},
 
 		{"Unix on Linux", "@", "ip:unix"},
 		{"an abstract name", "@client", "ip:unix"},

@@ -19,8 +19,8 @@ const maxElements = 32
 // nobody and equals RemoteIP. A list is read from its right end, where the nearest proxy wrote: the client is the first
 // address that is not trusted, or the furthest if all are. At most 32 elements are examined, empty ones included; a
 // longer chain is unresolved. Addresses that are the same by their bits give the same key, in whatever notation:
-// IPv4-mapped and NAT64 (64:ff9b::/96) ones are the IPv4 address, ports and zones are dropped. Link-local IPv6 addresses
-// alone keep their zone and full length.
+// IPv4-mapped and NAT64 (64:ff9b::/96) ones are the IPv4 address, ports and zones are dropped. Link-local IPv6
+// addresses alone keep their zone and full length.
 //
 // It is as good as its configuration: a trusted prefix that clients can connect from, or a Hops that is too large, lets
 // clients choose their key. The package documentation says how to verify it before going live.

@@ -12,8 +12,8 @@ import (
 var errEmpty = fmt.Errorf("the key func returned an empty key: %w", core.ErrNoKey)
 
 // Join counts each combination of keys separately: "join:user:42|route:GET /users/{id}". Different lists of keys never
-// give the same one, as "|" and "\" within a key are escaped with "\". Each part is needed: the first error of one is the
-// error of the join. Without funcs, or with one that is nil, the key func fails with ErrInvalid.
+// give the same one, as "|" and "\" within a key are escaped with "\". Each part is needed: the first error of one is
+// the error of the join. Without funcs, or with one that is nil, the key func fails with ErrInvalid.
 //
 // A joined key is as good as its parts together: if any part can be forged, so can fresh combinations.
 func Join(fns ...core.KeyFunc) core.KeyFunc {
@@ -38,12 +38,12 @@ func Join(fns ...core.KeyFunc) core.KeyFunc {
 	}
 }
 
-// First is the key of the first of fns that finds one. It goes on to the next only if one fails with ErrNoKey; any other
-// error is its error. If none finds a key, the error is that of all. Without funcs, or with one that is nil, the key func
-// fails with ErrInvalid.
+// First is the key of the first of fns that finds one. It goes on to the next only if one fails with ErrNoKey; any
+// other error is its error. If none finds a key, the error is that of all. Without funcs, or with one that is nil, the
+// key func fails with ErrInvalid.
 //
-// Whoever can make up what an earlier func finds escapes the later ones: put first only what was verified, or limit what
-// comes last by a rule of its own.
+// Whoever makes up what an earlier func finds is not counted by the later ones: put first only what was verified, or
+// give the last one a rule of its own as well.
 func First(fns ...core.KeyFunc) core.KeyFunc {
 	if err := checkFuncs("First", fns); err != nil {
 		return failing(err)

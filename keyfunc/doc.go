@@ -32,15 +32,16 @@
 //	Header               anything: User-Agent, Accept-Language and X-Tenant are whatever the client says
 //	Method, Pattern      not an identity: what is asked for, no matter by whom
 //
-// A key that can be forged fails in two ways. Its owner can evade the limit, because each made-up value has an allowance
-// of its own. And where values can be known, such as names or tenants, a stranger can use up the allowance of another.
-// User agents and session cookies are fine for telling well-behaved clients apart, and useless alone against the others.
+// A key that can be forged fails in two ways. Its owner can evade the limit, because each made-up value has an
+// allowance of its own. And where values can be known, such as names or tenants, a stranger can use up the allowance of
+// another. User agents and session cookies are fine for telling well-behaved clients apart, and useless alone against
+// the others.
 //
 // So let an unforgeable key stand beside or in front of a forgeable one. All rules of a limiter must hold, so a rule by
-// ClientIP bounds what anybody gains by forging. Join(Header("User-Agent"), ip) keeps strangers away from the allowance of
-// others, as their address is part of the key, but evasion stays possible until that second rule exists. Or have the
-// key verified: mount the limiter behind authentication and key on User, with an outer limiter by address in front
-// of it, because verifying costs something too.
+// ClientIP bounds what anybody gains by forging. Join(Header("User-Agent"), ip) keeps strangers away from the allowance
+// of others, as their address is part of the key, but evasion stays possible until that second rule exists. Or have the
+// key verified: mount the limiter behind authentication and key on User, with an outer limiter by address in front of
+// it, because verifying costs something too.
 //
 // First(APIKey("X-Api-Key"), ip) gives customers one key wherever they are and everybody else one per address. If the
 // secret is not verified in front of the limiter, it needs the rule by ip beside it like any forgeable key.
@@ -48,10 +49,10 @@
 // # Login pages
 //
 // Guessing passwords shows in two ways, and takes two rules. One address tries many names: limit by ClientIP, to a few
-// a minute. Many addresses try one name: limit by the name, with a func of your own that reads and normalises it, wrapped
-// in Hash since names are personal and easily guessed. The second rule lets anybody lock out a known name, so make it
-// generous, or Join the name with the address and accept that a large botnet gets more tries. Let both fail closed
-// (core.FailClosed) if a store that is down must not open the door.
+// a minute. Many addresses try one name: limit by the name, with a func of your own that reads and normalises it,
+// wrapped in Hash since names are personal and easily guessed. The second rule lets anybody lock out a known name, so
+// make it generous, or Join the name with the address and accept that a large botnet gets more tries. Let both fail
+// closed (core.FailClosed) if a store that is down must not open the door.
 //
 // # Behind a proxy
 //
@@ -60,7 +61,8 @@
 // Name the narrowest prefixes that hold the proxies and nobody else. All of 10.0.0.0/8 is too much if other tenants of
 // that network can connect.
 //
-// nginx, with proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for. Over a Unix socket, set Unix instead of Trusted:
+// nginx, with proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for. Over a Unix socket, set Unix instead of
+// Trusted:
 //
 //	keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/32")}}
 //
@@ -92,9 +94,9 @@
 //
 // The key must be your own address and the same without those headers. If it is 192.0.2.1, Trusted or Hops is too large
 // or the proxy does not overwrite the header. If it is the address of a proxy, that one is missing from Trusted, or it
-// sends another header. If it is ip:unresolved, the hop it names is the proxy to look at: what it sent is no
-// address, or too short for Hops. Then try the same against the server itself, past the proxy: it should not answer, and
-// if it does, the key must be the address you connect from. Do all of it once over IPv6.
+// sends another header. If it is ip:unresolved, the hop it names is the proxy to look at: what it sent is no address,
+// or too short for Hops. Then try the same against the server itself, past the proxy: it should not answer, and if it
+// does, the key must be the address you connect from. Do all of it once over IPv6.
 //
 // # A key func of your own
 //

@@ -41,8 +41,8 @@ func appendCanonical(b []byte, name string) []byte {
 	return b
 }
 
-// only returns the value of a header, whose name is canonical. It is empty if there is none, or if several lines differ:
-// who sends two identities has none, because the application behind may go by the other one.
+// only returns the value of a header, whose name is canonical. It is empty if there is none, or if several lines
+// differ: who sends two identities has none, because the application behind may go by the other one.
 func only(h http.Header, name string) string {
 	value := ""
 	for i, line := range h[name] {

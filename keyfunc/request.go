@@ -28,8 +28,8 @@ func User(get func(*http.Request) (id string, ok bool)) core.KeyFunc {
 	}
 }
 
-// Header is the value of a header as it stands: "header:x-tenant:acme". Clients choose it, unless a proxy overwrites the
-// header. For a secret use APIKey.
+// Header is the value of a header as it stands: "header:x-tenant:acme". Clients choose it, unless a proxy overwrites
+// the header. For a secret use APIKey.
 //
 // A request without the header, or with several lines of it that differ, has no key. If name is not the name of a
 // header, or is Host, which net/http keeps elsewhere, the key func fails with ErrInvalid.

@@ -29,7 +29,8 @@ func methodClass(method string) string {
 	switch method {
 	case "", http.MethodGet, http.MethodHead:
 		return http.MethodGet
-	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace:
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodConnect, http.MethodOptions, http.MethodTrace:
 		return method
 	}
 	return "OTHER"

@@ -17,8 +17,8 @@ const hashBits = 128
 
 var errNoBearer = fmt.Errorf("bearer token: %w", core.ErrNoKey)
 
-// APIKey is the secret that a header carries, hashed: "key:" and 32 hexadecimal digits, so that the secret never gets to
-// a store, a metric or a log. It does not verify the secret: a client that makes one up has a key of its own.
+// APIKey is the secret that a header carries, hashed: "key:" and 32 hexadecimal digits, so that the secret never gets
+// to a store, a metric or a log. It does not verify the secret: a client that makes one up has a key of its own.
 //
 // A request without the header, or with several lines of it that differ, has no key. The hash is the first 128 bits of
 // SHA-256 over the value, the same in every process, which hides random secrets only: wrap it in Hash if yours can be
@@ -52,8 +52,8 @@ func Bearer(r *http.Request) (string, error) {
 // Cookie is the value of a cookie, hashed as by APIKey: "cookie:sid:" and 32 hexadecimal digits. The cookie is not
 // verified: a client that drops it has no key, and one that makes up values has as many as it likes.
 //
-// A request without the cookie, or with several of the name that differ, has no key. If name cannot be that of a cookie,
-// the key func fails with ErrInvalid.
+// A request without the cookie, or with several of the name that differ, has no key. If name cannot be that of a
+// cookie, the key func fails with ErrInvalid.
 func Cookie(name string) core.KeyFunc {
 	if !token(name) {
 		return failing(invalid("Cookie needs the name of a cookie, got %q", name))
@@ -75,10 +75,10 @@ func Cookie(name string) core.KeyFunc {
 	}
 }
 
-// Hash hides the keys of fn from whoever can read the store but does not know secret: "hash:" and 32 hexadecimal digits,
-// the first 128 bits of HMAC-SHA-256 (RFC 2104). Use it for what can be guessed: names, addresses, short API keys.
-// Processes that share a store must share the secret, and a new secret starts all keys anew. The secret is copied; 32
-// random bytes are a good one.
+// Hash hides the keys of fn from whoever can read the store but does not know secret: "hash:" and 32 hexadecimal
+// digits, the first 128 bits of HMAC-SHA-256 (RFC 2104). Use it for what can be guessed: names, addresses, short API
+// keys. Processes that share a store must share the secret, and a new secret starts all keys anew. The secret is
+// copied; 32 random bytes are a good one.
 //
 // An error of fn is its error. With an empty secret or a nil fn it fails with ErrInvalid.
 func Hash(secret []byte, fn core.KeyFunc) core.KeyFunc {
