@@ -1,0 +1,136 @@
+package redistest
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// slots is the number of hash slots of a cluster.
+const slots = 16384
+
+// A Cluster is a Redis Cluster of three masters and three replicas.
+type Cluster struct {
+	Nodes []*Server // masters first; node i+3 replicates node i
+	ids   []string
+}
+
+// StartCluster starts a cluster and waits until all nodes agree on it.
+func StartCluster(t testing.TB) *Cluster {
+	t.Helper()
+	c := &Cluster{}
+	for range 6 {
+		c.Nodes = append(c.Nodes, Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
+			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"))
+	}
+	c.meet(t)
+	for i := range 3 {
+		from, to := i*slots/3, (i+1)*slots/3-1
+		must(t, c.client(t, i).ClusterAddSlotsRange(context.Background(), from, to).Err())
+	}
+	c.replicate(t)
+	Wait(t, "the cluster to be whole", func() bool { return c.whole(t) })
+	return c
+}
+
+// meet introduces the nodes to each other.
+func (c *Cluster) meet(t testing.TB) {
+	ctx := context.Background()
+	for i, n := range c.Nodes {
+		must(t, c.client(t, i).Do(ctx, "cluster", "set-config-epoch", i+1).Err())
+		must(t, c.client(t, 0).ClusterMeet(ctx, "127.0.0.1", strconv.Itoa(n.Port())).Err())
+		id, err := c.client(t, i).Do(ctx, "cluster", "myid").Text()
+		must(t, err)
+		c.ids = append(c.ids, id)
+	}
+	Wait(t, "the nodes to know each other", func() bool {
+		for i := range c.Nodes {
+			if strings.Count(c.client(t, i).ClusterNodes(ctx).Val(), "connected") < len(c.Nodes) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (c *Cluster) replicate(t testing.TB) {
+	for i := 3; i < 6; i++ {
+		must(t, c.client(t, i).ClusterReplicate(context.Background(), c.ids[i-3]).Err())
+	}
+}
+
+// whole reports whether all nodes say that the cluster works and all replicas are in step.
+func (c *Cluster) whole(t testing.TB) bool {
+	ctx := context.Background()
+	for i := range c.Nodes {
+		cl := c.client(t, i)
+		if !strings.Contains(cl.ClusterInfo(ctx).Val(), "cluster_state:ok") {
+			return false
+		}
+		if i >= 3 && !strings.Contains(cl.Info(ctx, "replication").Val(), "master_link_status:up") {
+			return false
+		}
+		if strings.Count(cl.ClusterNodes(ctx).Val(), " slave ") != 3 {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *Cluster) client(t testing.TB, i int) *redis.Client { return c.Nodes[i].Client(t) }
+
+// Client returns a client of the cluster with the default options, closed when the test ends.
+func (c *Cluster) Client(t testing.TB) *redis.ClusterClient {
+	var addrs []string
+	for _, n := range c.Nodes {
+		addrs = append(addrs, n.Addr)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// Migrate moves a slot from the master that has it to another, key by key, as redis-cli does.
+func (c *Cluster) Migrate(t testing.TB, slot, from, to int) {
+	c.BeginMigration(t, slot, from, to)
+	ctx := context.Background()
+	src := c.client(t, from)
+	for {
+		keys := src.ClusterGetKeysInSlot(ctx, slot, 10).Val()
+		if len(keys) == 0 {
+			break
+		}
+		args := []any{"migrate", "127.0.0.1", c.Nodes[to].Port(), "", 0, 5000, "keys"}
+		for _, k := range keys {
+			args = append(args, k)
+		}
+		must(t, src.Do(ctx, args...).Err())
+	}
+	c.EndMigration(t, slot, to)
+}
+
+// BeginMigration makes a slot one that migrates: new keys are in the second master from now on.
+func (c *Cluster) BeginMigration(t testing.TB, slot, from, to int) {
+	ctx := context.Background()
+	must(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "importing", c.ids[from]).Err())
+	must(t, c.client(t, from).Do(ctx, "cluster", "setslot", slot, "migrating", c.ids[to]).Err())
+}
+
+// EndMigration gives a slot, which no other master has keys of, to a master.
+func (c *Cluster) EndMigration(t testing.TB, slot, to int) {
+	ctx := context.Background()
+	must(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())
+	for i := range 3 {
+		must(t, c.client(t, i).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,134 @@
+// Package redistest starts Redis servers for tests: on free ports of the loopback address, in temporary directories.
+// Each is stopped by its process when the test ends.
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// patience bounds how long a test waits for a server to do something.
+const patience = 30 * time.Second
+
+// A Server is a redis-server of a test.
+type Server struct {
+	Addr    string
+	dir     string
+	args    []string
+	process *exec.Cmd
+}
+
+// Start starts a server with further arguments, such as "--maxclients", "3". If there is no redis-server it skips the
+// test, or fails it where CI is set.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := &Server{Addr: FreeAddr(t), dir: t.TempDir(), args: args}
+	s.Restart(t)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// binary returns the path of redis-server.
+func binary(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err == nil {
+		return path
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("there is no redis-server in PATH, and CI is set")
+	}
+	t.Skip("SKIPPED: there is no redis-server in PATH; install it to run this test")
+	return ""
+}
+
+// FreeAddr returns an address on which nobody listened just now. Neither does anybody on the port 10,000 above, which the
+// nodes of a cluster use among themselves.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		if bus, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port-10000)); port > 20000 && err == nil {
+			bus.Close()
+			return fmt.Sprintf("127.0.0.1:%d", port-10000)
+		}
+	}
+	t.Fatal("found no free port")
+	return ""
+}
+
+// Restart starts s, which must not be running, where it was before. What it had saved is there again.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	_, port, err := net.SplitHostPort(s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{
+		"--bind", "127.0.0.1", "--port", port, "--dir", s.dir, "--save", "", "--appendonly", "no", "--logfile", "redis.log",
+		"--enable-debug-command", "yes",
+	}, s.args...)
+	s.process = exec.Command(binary(t), args...)
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := s.Client(t)
+	Wait(t, "the server to answer", func() bool { return c.Ping(context.Background()).Err() == nil })
+}
+
+// Client returns a client of s, closed when the test ends.
+func (s *Server) Client(t testing.TB) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: s.Addr})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Kill ends s at once, as kill -9 does. It may be called twice.
+func (s *Server) Kill() {
+	if s.process != nil {
+		_ = s.process.Process.Kill()
+		_ = s.process.Wait()
+		s.process = nil
+	}
+}
+
+// PID returns the process of s, for signals.
+func (s *Server) PID() int { return s.process.Process.Pid }
+
+// Log returns what s has logged.
+func (s *Server) Log() string {
+	text, _ := os.ReadFile(filepath.Join(s.dir, "redis.log"))
+	return string(text)
+}
+
+// Port returns the port of s.
+func (s *Server) Port() int {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	n, _ := strconv.Atoi(port)
+	return n
+}
+
+// Wait waits until done reports true. It fails the test after half a minute.
+func Wait(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if done() {
+			return
+		}
+	}
+	t.Fatalf("waited %v for %s", patience, what)
+}

@@ -1,0 +1,93 @@
+package redisx
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// maxPlain is how long an identity may be to be stored as it is, in bytes.
+const maxPlain = 128
+
+// hashedBytes is how much of a digest stands for an identity: 128 bits.
+const hashedBytes = 16
+
+// A layout makes the keys under which pairs are stored:
+//
+//	<prefix>:1:{<identity>}:<rule>       the states of all limits but sliding logs
+//	<prefix>:1:{<identity>}:<rule>:log   the sliding logs
+//
+// 1 is the version of the format. The braces are the hash tag of a Redis Cluster, so that all keys of one identity share
+// a slot. Whatever could end the tag or the part early is written %XX, as in a URL; an empty identity is a lone %. A hashed
+// identity is # and hex digits, one hashed with a secret * and hex digits; no other part starts so.
+// See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags.
+type layout struct {
+	start  string // up to and including the opening brace
+	secret []byte
+}
+
+func newLayout(prefix string, secret []byte) layout {
+	return layout{start: prefix + ":1:{", secret: secret}
+}
+
+// key returns the key of a pair's string, or of its logs.
+func (l *layout) key(rule, identity string, log bool) string {
+	if rule == "" {
+		rule = "default"
+	}
+	var buf [256]byte
+	b := append(buf[:0], l.start...)
+	b = l.appendIdentity(b, identity)
+	b = append(b, '}', ':')
+	b = appendPlain(b, rule, ':')
+	if log {
+		b = append(b, ":log"...)
+	}
+	return string(b)
+}
+
+func (l *layout) appendIdentity(b []byte, identity string) []byte {
+	switch {
+	case l.secret != nil:
+		mac := hmac.New(sha256.New, l.secret)
+		mac.Write([]byte(identity))
+		return hex.AppendEncode(append(b, '*'), mac.Sum(nil)[:hashedBytes])
+	case len(identity) > maxPlain:
+		digest := sha256.Sum256([]byte(identity))
+		return hex.AppendEncode(append(b, '#'), digest[:hashedBytes])
+	case identity == "":
+		return append(b, '%')
+	case identity[0] == '#' || identity[0] == '*':
+		return appendPlain(appendHex(b, identity[0]), identity[1:], 0)
+	}
+	return appendPlain(b, identity, 0)
+}
+
+// appendPlain appends s with all but printable ASCII escaped, and %, braces and separator as well.
+func appendPlain(b []byte, s string, separator byte) []byte {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c <= ' ' || c > '~' || c == '%' || c == '{' || c == '}' || c == separator:
+			b = appendHex(b, c)
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+func appendHex(b []byte, c byte) []byte {
+	const digits = "0123456789ABCDEF"
+	return append(b, '%', digits[c>>4], digits[c&15])
+}
+
+// tagOf returns what is between the braces of a key that a layout made.
+func (l *layout) tagOf(key string) string {
+	key = key[len(l.start):]
+	for i := range len(key) {
+		if key[i] == '}' {
+			return key[:i]
+		}
+	}
+	return key
+}

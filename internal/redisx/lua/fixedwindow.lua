@@ -1,0 +1,75 @@
+-- The state of a FixedWindow: a counter that starts at 0 in each window. See core/fixedwindow.go.
+local function fixedWindow()
+  -- rewind returns w after the clock went back to now, or nil if it did not: the count stands in the current window.
+  local function rewind(w, l, now)
+    local start = floorTo(now, l.micros)
+    if start < w.start then
+      return {used = w.used, start = start}
+    end
+  end
+
+  -- settle returns w as it is at now.
+  local function settle(w, l, now)
+    local start = floorTo(now, l.micros)
+    if start > w.start then
+      return {used = 0, start = start}
+    end
+    return {used = w.used, start = start}
+  end
+
+  -- lasts returns for how many microseconds after now w matters.
+  local function lasts(w, l, now)
+    return w.start + l.micros - now
+  end
+
+  return {
+    rewind = rewind, settle = settle, lasts = lasts,
+
+    -- wait returns how long after now a settled w admits cost, which is at most the rate.
+    wait = function(w, l, now, cost)
+      if w.used <= l.rate - cost then
+        return 0
+      end
+      return lasts(w, l, now)
+    end,
+
+    -- charge returns a settled w with cost in it.
+    charge = function(w, _, _, cost)
+      return {used = w.used + cost, start = w.start}
+    end,
+
+    -- refund returns w, settled or not, without a charge of cost at an earlier instant, if that was in this window.
+    refund = function(w, l, _, at, cost)
+      if floorTo(at, l.micros) == w.start then
+        return {used = max(0, w.used - cost), start = w.start}
+      end
+      return w
+    end,
+
+    -- report returns what a settled w leaves: remaining, refill, reset.
+    report = function(w, l, now)
+      local remaining = max(0, l.rate - w.used)
+      if remaining == l.rate then
+        return remaining, 0, 0
+      end
+      return remaining, lasts(w, l, now), lasts(w, l, now)
+    end,
+
+    read = function(text)
+      local used, start = match(text, '^(%d+),(%d+)$')
+      local w = {used = exact(used), start = exact(start)}
+      if w.used and w.start then
+        return w
+      end
+    end,
+    write = function(w)
+      return format('%.0f,%.0f', w.used, w.start)
+    end,
+    empty = function()
+      return {used = 0, start = 0}
+    end,
+    full = function(l, now)
+      return {used = l.rate, start = floorTo(now, l.micros)}
+    end,
+  }
+end

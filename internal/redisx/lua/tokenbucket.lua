@@ -1,0 +1,138 @@
+-- The state of a TokenBucket: a meter that each request raises by one period and that drains at the rate.
+-- See core/tokenbucket.go. No function changes the bucket that it is given.
+local function tokenBucket()
+  -- maxBusy is how far back busy reaches, in microseconds.
+  local maxBusy = 4294967295
+
+  -- rescale converts the level when a changed limit counts in other ticks: the requests used stay the same, rounded up.
+  local function rescale(b, l)
+    local level = b.level
+    if b.tick ~= l.tick and level > 0 then
+      level = mulDivUp(level, l.period, ceilDiv(l.micros, b.tick))
+    end
+    return {level = level, at = b.at, busy = b.busy, tick = l.tick}
+  end
+
+  -- rewind returns b after the clock went back to now, or nil if it did not. What would have drained until b.at is
+  -- still to drain, but a bucket never holds more than a full one because of the clock.
+  local function rewind(b, l, now)
+    if b.at <= now or l.rate == 0 then
+      return nil
+    end
+    b = rescale(b, l)
+    local full = max(b.level, l.capacity * l.period)
+    local ticks = ceilDiv(b.at - now, l.tick)
+    if ticks > floorDiv(full - b.level, l.rate) then
+      b.level = full
+    else
+      b.level = b.level + ticks * l.rate
+    end
+    b.at, b.busy = now, min(b.busy, now)
+    return b
+  end
+
+  -- settle returns b, which is not from later, as it is at now. Time that does not fill a tick stays to be counted later, unless it empties b.
+  local function settle(b, l, now)
+    if l.rate == 0 then -- nothing drains, nothing is admitted
+      return b
+    end
+    b = rescale(b, l)
+    local rest = fmod(now - b.at, l.tick)
+    local ticks = (now - b.at - rest) / l.tick
+    if ticks > floorDiv(b.level, l.rate) then
+      return {level = 0, at = now, busy = b.busy, tick = l.tick}
+    end
+    b.level, b.at = b.level - ticks * l.rate, now - rest
+    if b.level <= l.rate and b.level * l.tick <= l.rate * rest then
+      return {level = 0, at = now, busy = b.busy, tick = l.tick}
+    end
+    return b
+  end
+
+  -- shrink returns how long after now a settled b takes to drain to target. In Go it is called until.
+  local function shrink(b, l, now, target)
+    if b.level <= target then
+      return 0
+    end
+    local ticks = ceilDiv(b.level - target, l.rate)
+    if ticks > floorDiv(maxExact, l.tick) then
+      return maxExact
+    end
+    local wait = ticks * l.tick
+    local last = b.level - (ticks - 1) * l.rate
+    if last <= l.rate then -- empties within this tick
+      wait = wait + ceilDiv(last * l.tick, l.rate) - l.tick
+    end
+    return wait - (now - b.at)
+  end
+
+  -- wait returns how long after now a settled b admits cost, which is at most the capacity.
+  local function wait(b, l, now, cost)
+    return shrink(b, l, now, (l.capacity - cost) * l.period)
+  end
+
+  -- charge returns a settled b with cost in it.
+  local function charge(b, l, now, cost)
+    local busy = b.busy
+    if b.level < l.period then
+      busy = now
+    end
+    return {level = b.level + cost * l.period, at = b.at, busy = max(busy, b.at - maxBusy), tick = b.tick}
+  end
+
+  -- refund returns b, settled or not, without what a charge of cost at an earlier instant surely still counts for.
+  local function refund(b, l, now, at, cost)
+    b = rescale(b, l)
+    local sure = cost * l.period
+    if at < b.at then
+      local whole = min(sure, l.period)
+      local ticks = ceilDiv(max(0, now - at), l.tick)
+      if l.rate > 0 and ticks > floorDiv(sure, l.rate) then
+        sure = 0
+      else
+        sure = max(0, sure - ticks * l.rate)
+      end
+      if at >= b.busy then
+        sure = max(sure, whole)
+      end
+    end
+    b.level = max(0, b.level - sure)
+    return b
+  end
+
+  -- report returns what a settled b leaves: remaining, refill, reset.
+  local function report(b, l, now)
+    local remaining = floorDiv(max(0, l.capacity * l.period - b.level), l.period)
+    if remaining == l.capacity or l.rate == 0 then
+      return remaining, 0, 0
+    end
+    return remaining, shrink(b, l, now, (l.capacity - remaining - 1) * l.period), shrink(b, l, now, 0)
+  end
+
+  -- lasts returns for how many microseconds after now b matters.
+  local function lasts(b, l, now)
+    return max(0, shrink(b, l, b.at, 0) - (now - b.at))
+  end
+
+  local function read(text)
+    local tick, level, at, busy = match(text, '^(%d+),(%d+),(%d+),(%d+)$')
+    local b = {tick = exact(tick), level = exact(level), at = exact(at), busy = exact(busy)}
+    if b.level and b.at and b.busy and (b.tick == 1 or b.tick == 1000 or b.tick == 1000000) then
+      return b
+    end
+  end
+
+  return {
+    rewind = rewind, settle = settle, wait = wait, charge = charge, refund = refund, report = report, lasts = lasts,
+    read = read,
+    write = function(b)
+      return format('%.0f,%.0f,%.0f,%.0f', b.tick, b.level, b.at, b.busy)
+    end,
+    empty = function(l)
+      return {level = 0, at = 0, busy = 0, tick = l.tick}
+    end,
+    full = function(l, now)
+      return {level = l.capacity * l.period, at = now, busy = now, tick = l.tick}
+    end,
+  }
+end

@@ -1,0 +1,58 @@
+package redisx_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/storetest"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// options are those of the stores in these tests.
+var options = redisx.Options{Prefix: "spillgate"}
+
+func TestMiniredis(t *testing.T) {
+	var server *miniredis.Miniredis
+	var now time.Time
+	storetest.Run(t, storetest.Harness{
+		New: func(t *testing.T) core.Store {
+			server, now = miniredis.RunT(t), time.Now()
+			server.SetTime(now)
+			client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+			t.Cleanup(func() { client.Close() })
+			return redisx.New(client, options)
+		},
+		Advance: func(d time.Duration) {
+			now = now.Add(d)
+			server.SetTime(now)
+			server.FastForward(d)
+		},
+	})
+}
+
+func TestRedis(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	runShifted(t, client)
+}
+
+func TestCluster(t *testing.T) {
+	runShifted(t, redistest.StartCluster(t).Client(t))
+}
+
+// runShifted runs the contract on servers whose clock is shifted instead of waited for.
+func runShifted(t *testing.T, client redis.UniversalClient) {
+	var store *redisx.Store
+	storetest.Run(t, storetest.Harness{
+		New: func(t *testing.T) core.Store {
+			flush(t, client)
+			t.Cleanup(func() { allExpire(t, client) })
+			store = redisx.New(client, options)
+			return store
+		},
+		Advance: func(d time.Duration) { store.Shift(d) },
+	})
+}

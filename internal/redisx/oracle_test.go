@@ -1,0 +1,236 @@
+package redisx_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/redisx"
+	"pgregory.net/rapid"
+)
+
+// A step is one call of a timeline.
+type step struct {
+	wait   time.Duration // before it
+	verb   string        // take, refund, reset
+	claims []core.Claim
+	line   int // of the take to refund
+}
+
+func (s step) String() string {
+	return fmt.Sprintf("+%v %s %+v (line %d)", s.wait, s.verb, s.claims, s.line)
+}
+
+// periods of one and the same unit make limits share instants; long and odd ones count in ticks of ms and s.
+var periods = []time.Duration{
+	time.Millisecond, 3 * time.Millisecond, time.Second, 7*time.Second + time.Microsecond, time.Minute, 24 * time.Hour,
+	365 * 24 * time.Hour, 3650 * 24 * time.Hour,
+}
+
+func drawLimit(t *rapid.T, period time.Duration, a core.Algorithm) core.Limit {
+	l := core.Limit{Period: period, Algorithm: a, Rate: rapid.SampledFrom([]int{0, 1, 2, 3, 10, 97}).Draw(t, "rate")}
+	switch a {
+	case core.TokenBucket:
+		l.Burst = rapid.SampledFrom([]int{0, 1, 5, 100, 1_000_000}).Draw(t, "burst")
+		if rapid.Bool().Draw(t, "fast") && l.Rate > 0 {
+			l.Rate *= 10007
+		}
+	case core.SlidingWindow:
+		l.Buckets = rapid.SampledFrom([]int{0, 2, 3, 60}).Draw(t, "buckets")
+	}
+	if l.Validate() != nil {
+		l.Burst = 0
+	}
+	return l
+}
+
+func drawLimits(t *rapid.T) (limits []core.Limit) {
+	for range rapid.IntRange(1, 3).Draw(t, "limits") {
+		l := drawLimit(t, rapid.SampledFrom(periods).Draw(t, "period"), core.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")))
+		twin := false
+		for _, other := range limits {
+			twin = twin || other.Period == l.Period && other.Algorithm == l.Algorithm
+		}
+		if !twin {
+			limits = append(limits, l)
+		}
+	}
+	return limits
+}
+
+// drawTimeline draws steps whose claims come from a few sets of limits and a few keys, so that they meet.
+func drawTimeline(t *rapid.T) []step {
+	tiers := [][]core.Limit{drawLimits(t), drawLimits(t)}
+	steps := make([]step, rapid.IntRange(1, 25).Draw(t, "steps"))
+	for i := range steps {
+		s := step{verb: "take", line: rapid.IntRange(0, i).Draw(t, "line")}
+		switch rapid.IntRange(0, 12).Draw(t, "verb") {
+		case 0, 1:
+			s.verb = "refund"
+		case 2:
+			s.verb = "reset"
+		}
+		s.wait = drawWait(t, tiers)
+		for range rapid.IntRange(1, 3).Draw(t, "claims") {
+			s.claims = append(s.claims, drawClaim(t, tiers))
+		}
+		steps[i] = s
+	}
+	return steps
+}
+
+// drawWait draws a wait near what the limits make of time: parts and multiples of their periods.
+func drawWait(t *rapid.T, tiers [][]core.Limit) time.Duration {
+	l := rapid.SampledFrom(rapid.SampledFrom(tiers).Draw(t, "tier")).Draw(t, "limit")
+	switch rapid.IntRange(0, 4).Draw(t, "wait") {
+	case 0, 1:
+		return 0
+	case 2:
+		return l.Period
+	case 3:
+		return time.Duration(rapid.Int64Range(0, l.Period.Microseconds()).Draw(t, "µs")) * time.Microsecond
+	}
+	return l.Period / time.Duration(max(1, l.Rate)) / time.Microsecond * time.Microsecond
+}
+
+func drawClaim(t *rapid.T, tiers [][]core.Limit) core.Claim {
+	c := core.Claim{
+		Rule: rapid.SampledFrom([]string{"", "api"}).Draw(t, "rule"), Key: rapid.SampledFrom([]string{"ip:1", "}{"}).Draw(t, "key"),
+		Limits: rapid.SampledFrom(tiers).Draw(t, "tier"),
+		Peek:   rapid.IntRange(0, 9).Draw(t, "peek") == 0, DryRun: rapid.IntRange(0, 5).Draw(t, "dry") == 0,
+	}
+	c.Cost = rapid.SampledFrom([]int{0, 1, 1, 2, 5, c.Limits[0].Capacity(), c.Limits[0].Capacity() + 1}).Draw(t, "cost")
+	return c
+}
+
+// A pair of comparison is a store and the model side by side.
+type comparison struct {
+	store   *redisx.Store
+	advance func(time.Duration)
+	model   oracle.Model
+	takes   map[int]taken
+}
+
+// taken is what a take charged and when.
+type taken struct {
+	at     time.Time
+	claims []core.Claim
+}
+
+// play returns how store and model differ over a timeline, or nil.
+func (c *comparison) play(steps []step) error {
+	ctx := context.Background()
+	c.takes = make(map[int]taken)
+	for i, s := range steps {
+		c.advance(s.wait)
+		var err error
+		switch t := c.takes[s.line]; s.verb {
+		case "reset":
+			c.model.Reset(s.claims)
+			err = c.store.Reset(ctx, s.claims)
+		case "refund":
+			delete(c.takes, s.line)
+			err = c.refund(t)
+		default:
+			err = c.take(i, s)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w\n%v", i, err, steps)
+		}
+	}
+	return nil
+}
+
+func (c *comparison) take(line int, s step) error {
+	at, got, err := c.store.Take(context.Background(), s.claims, nil)
+	if err != nil {
+		return err
+	}
+	c.takes[line] = taken{at, charged(s.claims, got)}
+	for i, want := range c.model.Take(at.UnixMicro(), s.claims) {
+		if got[i] != want {
+			return fmt.Errorf("result %d:\n got %+v\nwant %+v", i, got[i], want)
+		}
+	}
+	return nil
+}
+
+// refund gives back what a take charged. The model needs the instant at which the server does so, which a peek at another
+// key tells; if time passes in between, nothing can be compared.
+func (c *comparison) refund(t taken) error {
+	if len(t.claims) == 0 {
+		return nil
+	}
+	ctx := context.Background()
+	now, _, err := c.store.Take(ctx, nil, nil)
+	if err == nil {
+		c.model.Refund(now.UnixMicro(), t.at.UnixMicro(), t.claims)
+		err = c.store.Refund(ctx, t.claims, t.at)
+	}
+	return err
+}
+
+// charged returns the claims that a take with these results has charged.
+func charged(claims []core.Claim, results []core.Result) (some []core.Claim) {
+	for _, r := range results {
+		if !r.Allowed && !r.DryRun {
+			return nil
+		}
+	}
+	for _, c := range claims {
+		fits := !c.Peek
+		for range c.Limits {
+			fits = fits && results[0].Allowed
+			results = results[1:]
+		}
+		if fits {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+func TestMiniredisAgreesWithTheModel(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	rapid.Check(t, func(t *rapid.T) {
+		server.FlushAll()
+		now := time.Unix(1_800_000_000, 0)
+		server.SetTime(now)
+		c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
+			now = now.Add(d)
+			server.SetTime(now)
+		}}
+		if err := c.play(drawTimeline(t)); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A real server's clock runs on between calls, so refunds are left out: their instant is not known.
+func TestRedisAgreesWithTheModel(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	rapid.Check(t, func(r *rapid.T) {
+		flush(t, client)
+		store := redisx.New(client, options)
+		c := comparison{store: store, advance: store.Shift}
+		var steps []step
+		for _, s := range drawTimeline(r) {
+			if s.verb != "refund" {
+				steps = append(steps, s)
+			}
+		}
+		if err := c.play(steps); err != nil {
+			r.Fatal(err)
+		}
+		allExpire(t, client)
+	})
+}
+

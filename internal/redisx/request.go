@@ -1,0 +1,130 @@
+package redisx
+
+import (
+	"math/bits"
+	"strconv"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// maxExact is the largest whole number that a script counts up to: what a float64 holds exactly.
+const maxExact = 1 << 53
+
+// kinds are the letters by which a script knows the algorithms.
+var kinds = [...]byte{core.TokenBucket: 'b', core.FixedWindow: 'w', core.SlidingWindow: 's', core.SlidingLog: 'l'}
+
+// A request is a Take or a Refund in the terms of the scripts. It keeps no reference to the claims.
+type request struct {
+	keys   []string
+	meters []meter
+}
+
+// A meter is one limit of one claim: see lua/meter.lua.
+type meter struct {
+	claim, key     int
+	kind           byte
+	peek, dryRun   bool
+	cost, asked    int64
+	micros, unit   int64
+	rate, capacity int64
+}
+
+// newRequest returns a request of claims, or an error that wraps core.ErrInvalid.
+func (l *layout) newRequest(claims []core.Claim) (*request, error) {
+	n := 0
+	for i := range claims {
+		if err := claims[i].Validate(); err != nil {
+			return nil, err
+		}
+		n += len(claims[i].Limits)
+	}
+	r := &request{meters: make([]meter, 0, n), keys: make([]string, 0, 2)}
+	for i := range claims {
+		r.addClaim(l, &claims[i], i)
+	}
+	r.addTwins()
+	return r, nil
+}
+
+func (r *request) addClaim(l *layout, c *core.Claim, i int) {
+	keys := [2]int{-1, -1} // of the string and of the logs
+	cost := min(int64(max(c.Cost, 1)), maxExact)
+	for j := range c.Limits {
+		limit := &c.Limits[j]
+		which := 0
+		if limit.Algorithm == core.SlidingLog {
+			which = 1
+		}
+		if keys[which] < 0 {
+			keys[which] = r.keyIndex(l.key(c.Rule, c.Key, which == 1))
+		}
+		m := meter{
+			claim: i, key: keys[which], kind: kinds[limit.Algorithm], peek: c.Peek, dryRun: c.DryRun, cost: cost, asked: cost,
+			micros: limit.Period.Microseconds(), rate: int64(limit.Rate), capacity: int64(limit.Capacity()),
+		}
+		m.unit = unitOf(limit, m.capacity, m.micros)
+		r.meters = append(r.meters, m)
+	}
+}
+
+// keyIndex returns the place of key in r.keys, where it is from now on.
+func (r *request) keyIndex(key string) int {
+	for i := range r.keys {
+		if r.keys[i] == key {
+			return i
+		}
+	}
+	r.keys = append(r.keys, key)
+	return len(r.keys) - 1
+}
+
+// unitOf returns the microseconds per tick of a token bucket, or per sub-bucket of a sliding window. A tick is the finest
+// of µs, ms and s for which a full bucket fits maxExact.
+func unitOf(l *core.Limit, capacity, micros int64) int64 {
+	switch l.Algorithm {
+	case core.SlidingWindow:
+		return l.Width().Microseconds()
+	case core.TokenBucket:
+		for _, tick := range [...]int64{1, 1000} {
+			if hi, lo := bits.Mul64(uint64(capacity), uint64((micros+tick-1)/tick)); hi == 0 && lo <= maxExact {
+				return tick
+			}
+		}
+		return 1_000_000
+	}
+	return 0
+}
+
+// addTwins adds up what the meters of one state ask for, apart from peeks, and apart for dry runs, which must not make
+// others fail.
+func (r *request) addTwins() {
+	for i := 1; i < len(r.meters); i++ {
+		for j := range r.meters[:i] {
+			a, b := &r.meters[i], &r.meters[j]
+			if a.key == b.key && a.kind == b.kind && a.micros == b.micros && a.dryRun == b.dryRun && !a.peek && !b.peek {
+				a.asked = min(a.asked+b.cost, maxExact)
+				b.asked = min(b.asked+a.cost, maxExact)
+			}
+		}
+	}
+}
+
+// appendText appends what a script reads as m, with the place of its key in the call.
+func (m *meter) appendText(b []byte, begins byte, key int) []byte {
+	flags := byte('0')
+	if m.peek {
+		flags++
+	}
+	if m.dryRun {
+		flags += 2
+	}
+	b = append(b, begins, ' ')
+	b = strconv.AppendInt(b, int64(key+1), 10)
+	b = append(b, ' ', flags, ' ')
+	b = append(strconv.AppendInt(b, m.cost, 10), ' ')
+	b = append(strconv.AppendInt(b, m.asked, 10), ' ', m.kind)
+	b = append(strconv.AppendInt(b, m.micros, 10), ' ')
+	b = append(strconv.AppendInt(b, m.rate, 10), ' ')
+	b = append(strconv.AppendInt(b, m.capacity, 10), ' ')
+	return strconv.AppendInt(b, m.unit, 10)
+}

@@ -1,0 +1,196 @@
+// Package redisx keeps the state of limits in Redis: keys, scripts, and what runs them. Package redisstore is its public
+// face.
+package redisx
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+)
+
+// maxRunning bounds the calls that wait for a server at once, those included whose callers have gone.
+const maxRunning = 4096
+
+// Options are what a Store is made with.
+type Options struct {
+	Prefix    string // of all keys
+	Secret    []byte // if not nil, identities are stored as keyed hashes
+	DenyCache int    // how many denials to remember; 0 for none
+}
+
+// A Store implements core.Store. It is safe for concurrent use.
+type Store struct {
+	client  redis.UniversalClient
+	layout  layout
+	spread  atomic.Uint32
+	denied  *denyCache // nil for none
+	running chan struct{}
+
+	offset   atomic.Int64  // what tests add to the server's clock, in microseconds
+	repaired atomic.Uint64 // states that made no sense
+	reloaded atomic.Int64  // when the state of the cluster was last asked for
+	first    sync.Once
+}
+
+// New returns a store. Its arguments must be valid.
+func New(client redis.UniversalClient, o Options) *Store {
+	s := &Store{client: client, layout: newLayout(o.Prefix, o.Secret), running: make(chan struct{}, maxRunning)}
+	if o.DenyCache > 0 {
+		s.denied = newDenyCache(o.DenyCache)
+	}
+	switch client.(type) {
+	case *redis.ClusterClient:
+		s.spread.Store(uint32(bySlot))
+	case *redis.Ring:
+		s.spread.Store(uint32(byTag))
+	}
+	return s
+}
+
+// Repaired returns how many stored states made no sense and were replaced by that of a limit just used up.
+func (s *Store) Repaired() uint64 { return s.repaired.Load() }
+
+// Shift adds d to the server's clock, for tests.
+func (s *Store) Shift(d time.Duration) { s.offset.Add(d.Microseconds()) }
+
+func (s *Store) shift() string { return strconv.FormatInt(s.offset.Load(), 10) }
+
+// Take implements core.Store.
+func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	r, err := s.layout.newRequest(claims)
+	if err != nil {
+		return time.Time{}, dst, err
+	}
+	s.first.Do(func() { go s.warnOfEviction() })
+	if len(r.meters) == 0 {
+		at, err := s.now(ctx)
+		return at, dst, err
+	}
+	if s.denied != nil {
+		return s.takeUnlessDenied(ctx, r, claims, dst)
+	}
+	return s.take(ctx, r, claims, dst)
+}
+
+func (s *Store) take(ctx context.Context, r *request, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	parts, err := within(ctx, s, func(ctx context.Context) ([]part, error) { return s.decide(ctx, r) })
+	if err != nil {
+		return time.Time{}, dst, err
+	}
+	return instantOf(parts), r.results(parts, claims, dst), nil
+}
+
+// now asks the server for its clock.
+func (s *Store) now(ctx context.Context) (time.Time, error) {
+	return within(ctx, s, func(ctx context.Context) (time.Time, error) {
+		reply, err := (&call{script: &takeScript, args: []string{s.shift()}}).run(ctx, s.client)
+		if err != nil {
+			return time.Time{}, err
+		}
+		return time.UnixMicro(reply[0]), nil
+	})
+}
+
+// Refund implements core.Store.
+func (s *Store) Refund(ctx context.Context, claims []core.Claim, at time.Time) error {
+	r, err := s.layout.newRequest(claims)
+	if err != nil || len(r.meters) == 0 {
+		return err
+	}
+	defer s.forget(r.keys)
+	_, err = within(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.refund(ctx, r, at) })
+	return err
+}
+
+// refund gives back each key on its own if they were charged at different instants.
+func (s *Store) refund(ctx context.Context, r *request, at time.Time) error {
+	spread := spread(s.spread.Load())
+	if several(at) {
+		spread = byKey
+	}
+	parts := r.split(spread, &s.layout)
+	each(parts, func(p *part) {
+		s.refundPart(ctx, r, p, chargedAt(at, p.keys[0]), nil)
+		if len(p.keys) > 1 && (hasCode(p.err, "TRYAGAIN") || hasCode(p.err, "CROSSSLOT")) {
+			p.err = s.refundKeys(ctx, r, p, at)
+		}
+	})
+	for i := range parts {
+		if parts[i].err != nil {
+			return parts[i].err
+		}
+	}
+	return nil
+}
+
+// refundKeys gives back what p names, key by key.
+func (s *Store) refundKeys(ctx context.Context, r *request, p *part, at time.Time) error {
+	for _, key := range p.keys {
+		var one part
+		for _, i := range p.meters {
+			if r.keys[r.meters[i].key] == key {
+				one.add(i, key)
+			}
+		}
+		if s.refundPart(ctx, r, &one, chargedAt(at, key), nil); one.err != nil {
+			return one.err
+		}
+	}
+	return nil
+}
+
+// Reset implements core.Store.
+func (s *Store) Reset(ctx context.Context, claims []core.Claim) error {
+	var keys []string
+	for i := range claims {
+		keys = append(keys, s.layout.key(claims[i].Rule, claims[i].Key, false), s.layout.key(claims[i].Rule, claims[i].Key, true))
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	defer s.forget(keys)
+	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) {
+		_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, key := range keys {
+				p.Unlink(ctx, key) // one by one: a slot that migrates does not take several
+			}
+			return nil
+		})
+		s.failed(err)
+		return struct{}{}, err
+	})
+	return err
+}
+
+// results appends a result per meter to dst. claims are those that r was made of.
+func (r *request) results(parts []part, claims []core.Claim, dst []core.Result) []core.Result {
+	start := len(dst)
+	for i := range claims {
+		rule := claims[i].Rule
+		if rule == "" {
+			rule = "default"
+		}
+		for _, l := range claims[i].Limits {
+			dst = append(dst, core.Result{Rule: rule, Limit: l, DryRun: claims[i].DryRun})
+		}
+	}
+	for i := range parts {
+		for n, m := range parts[i].meters {
+			v := parts[i].values[valuesPerMeter*n:]
+			d := &dst[start+m]
+			d.Allowed, d.RetryAfter = v[0] == 0, core.Never
+			if v[0] >= 0 {
+				d.RetryAfter = micros(v[0])
+			}
+			d.Remaining, d.RefillAfter, d.ResetAfter = int(v[1]), micros(v[2]), micros(v[3])
+		}
+	}
+	return dst
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
