@@ -1,0 +1,136 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// allAlgorithms are five requests a day, by each algorithm.
+var allAlgorithms = []string{"5/d", "5/d;fixed-window", "5/d;sliding-window", "5/d;sliding-log"}
+
+const together = "5/d, 5/d;fixed-window, 5/d;sliding-window, 5/d;sliding-log"
+
+var claimRows = []row{
+	{"a limit that denies keeps the other limits of its claim uncharged", func(s *suite) {
+		for _, tight := range []string{"2/2d", "2/2d;fixed-window", "2/2d;sliding-window", "2/2d;sliding-log"} {
+			both := claim("key"+tight, tight+", "+together, 3)
+			s.expect(words("no 2", "yes 5", "yes 5", "yes 5", "yes 5"), both)
+			slices.Reverse(both.Limits)
+			s.expect(words("yes 5", "yes 5", "yes 5", "yes 5", "no 2"), both)
+			both.Cost = 2
+			s.expect(words("yes 3", "yes 3", "yes 3", "yes 3", "yes 0"), both)
+		}
+	}},
+	{"a claim that is denied keeps all other claims uncharged, before and after it", func(s *suite) {
+		a, b, c := claim("a", together, 2), claim("b", "1/d", 2), of("other", claim("c", together, 2))
+		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5", "no 1", "yes 5", "yes 5", "yes 5", "yes 5"), a, b, c)
+		b.Cost = 1
+		s.expect(words("yes 3", "yes 3", "yes 3", "yes 3", "yes 0", "yes 3", "yes 3", "yes 3", "yes 3"), a, b, c)
+	}},
+	{"being refused does not prolong the wait", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			s.take(claim(limit, limit, 5))
+			first := s.take(claim(limit, limit, 1))[0].RetryAfter
+			for range 20 {
+				s.take(claim(limit, limit, 1))
+			}
+			if last := s.take(claim(limit, limit, 1))[0].RetryAfter; last > first {
+				s.Errorf("%s: retry after %v at first, %v at last", limit, first, last)
+			}
+		}
+	}},
+	{"the same rule and key twice are decided and charged as their sum", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			three, two := claim(limit, limit, 3), claim(limit, limit, 2)
+			s.expect(words("no 5", "no 5"), three, three)
+			s.expect(words("yes 0", "yes 0"), three, two)
+			s.expect(words("no 0"), claim(limit, limit, 1))
+		}
+	}},
+	{"twins need not follow each other, and others between them do not count", func(s *suite) {
+		twin, other := claim("twin", "5/d", 2), claim("other", "5/d", 2)
+		s.expect(words("yes 1", "yes 3", "yes 1"), twin, other, twin)
+		s.expect(words("no 1", "yes 3", "no 1"), twin, other, twin)
+		s.expect(words("yes 3"), peek(other))
+	}},
+	{"a peek decides for its cost and charges nothing", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			c := claim(limit, limit, 3)
+			s.expect(words("yes 5"), peek(c))
+			s.expect(words("yes 2"), c)
+			s.expect(words("no 2"), peek(c))
+			s.expect(words("no 2"), peek(c))
+		}
+	}},
+	{"a peek that is denied denies the request", func(s *suite) {
+		s.expect(words("no 5", "yes 5"), peek(claim("a", "5/d", 6)), claim("b", "5/d", 1))
+		s.expect(words("yes 5"), peek(claim("b", "5/d", 1)))
+	}},
+	{"a dry run is charged while it fits, and never denies", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			dry, other := dryRun(claim(limit, limit, 3)), claim("other "+limit, limit, 1)
+			s.expect(words("yes 2", "yes 4"), dry, other)
+			s.expect(words("no 2", "yes 3"), dry, other)
+			s.expect(words("no 2", "yes 2"), dry, other)
+		}
+	}},
+	{"a dry run is charged all its limits or none", func(s *suite) {
+		s.expect(words("no 2", "yes 5"), dryRun(claim("key", "2/d, 5/2d", 3)))
+		s.expect(words("yes 0", "yes 3"), dryRun(claim("key", "2/d, 5/2d", 2)))
+	}},
+	{"a dry run is not charged for a request that is denied", func(s *suite) {
+		s.expect(words("yes 5", "no 1"), dryRun(claim("dry", "5/d", 3)), claim("key", "1/d", 2))
+		s.expect(words("no 1", "yes 5"), claim("key", "1/d", 2), dryRun(claim("dry", "5/d", 3)))
+	}},
+	{"a dry run does not take from an enforced claim of its key", func(s *suite) {
+		c := claim("key", "5/d", 3)
+		s.expect(words("no 2", "yes 2"), dryRun(c), c)
+		s.expect(words("yes 0", "yes 0"), dryRun(claim("key", "5/d", 1)), claim("key", "5/d", 1))
+	}},
+	{"no claims are no results and no error", func(s *suite) {
+		if _, results := s.decide(); len(results) != 0 {
+			s.Errorf("%d results", len(results))
+		}
+	}},
+	{"results are appended", func(s *suite) {
+		dst := make([]core.Result, 1, 8)
+		dst[0].Rule = "kept"
+		_, results, err := s.store.Take(context.Background(), []core.Claim{claim("key", "5/d, 7/2d", 1)}, dst)
+		if err != nil || len(results) != 3 || results[0].Rule != "kept" || results[2].Remaining != 6 {
+			s.Errorf("results are %+v, error %v", results, err)
+		}
+	}},
+	{"an empty rule is the rule default", func(s *suite) {
+		s.expect(words("yes 2"), of("", claim("key", "5/d", 3)))
+		s.expect(words("no 2"), of("default", claim("key", "5/d", 3)))
+	}},
+	{"a claim at fault is ErrInvalid, and charges nothing", func(s *suite) {
+		good := claim("key", "5/d", 1)
+		for name, bad := range map[string]core.Claim{
+			"no limits":            {Rule: "rule", Key: "bad"},
+			"a negative cost":      claim("bad", "5/d", -1),
+			"no period":            {Rule: "rule", Key: "bad", Limits: []core.Limit{{Rate: 1}}},
+			"a negative rate":      {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(-1)}},
+			"an unknown algorithm": {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1).Using(99)}},
+			"the same limit twice": {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1), core.PerDay(2)}},
+		} {
+			_, _, err := s.store.Take(context.Background(), []core.Claim{good, bad}, nil)
+			if !errors.Is(err, core.ErrInvalid) {
+				s.Errorf("%s: error %v, want one that is ErrInvalid", name, err)
+			}
+		}
+		s.expect(words("yes 4"), good)
+	}},
+	{"decisions are made now, by a clock that does not go back", func(s *suite) {
+		for range 100 {
+			at, _ := s.decide(claim("key", "5/d", 1))
+			if off := time.Since(at).Abs(); off > 2*minute {
+				s.Fatalf("decided %v from now", off)
+			}
+		}
+	}},
+}

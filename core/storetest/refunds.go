@@ -1,0 +1,100 @@
+package storetest
+
+import "time"
+
+var refundRows = []row{
+	{"a refund at once restores what was charged", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			c := claim(limit, limit, 3)
+			at, _ := s.decide(c)
+			s.expect(words("yes 2"), peek(claim(limit, limit, 1)))
+			s.refund(at, c)
+			s.expect(words("yes 5"), peek(claim(limit, limit, 1)))
+		}
+	}},
+	{"a refund of a whole burst restores all of it", func(s *suite) {
+		c := claim("key", "5/d;burst=20", 20)
+		at, _ := s.decide(c)
+		s.refund(at, c)
+		s.expect(words("yes 20"), peek(c))
+	}},
+	{"a refund concerns all limits of all claims, but no peeks and no other keys", func(s *suite) {
+		a, b, other := claim("a", together, 2), of("other", claim("b", together, 3)), claim("c", "5/d", 1)
+		at, _ := s.decide(a, b, other)
+		s.refund(at, a, b, peek(other))
+		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 4"), peek(a), peek(b), peek(other))
+	}},
+	{"a refund leaves what others were charged", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			c := claim(limit, limit, 2)
+			at, _ := s.decide(c)
+			s.take(claim(limit, limit, 1))
+			s.refund(at, c)
+			least := 4
+			if limit == "5/d" { // of its two, a moment's worth may have drained
+				least = 3
+			}
+			if left := s.take(peek(c))[0].Remaining; left < least || left > 4 {
+				s.Errorf("%s: %d remain, want at least %d and at most 4", limit, left, least)
+			}
+		}
+	}},
+	{"a refund of twins gives back both", func(s *suite) {
+		c := claim("key", "5/d", 2)
+		at, _ := s.decide(c, c)
+		s.refund(at, c, c)
+		s.expect(words("yes 5"), peek(c))
+	}},
+	{"a refund of a key never seen, or forgotten, leaves no more than all", func(s *suite) {
+		c := claim("key", together, 3)
+		at, _ := s.decide(c)
+		s.reset("rule", "key")
+		s.refund(at, c, claim("unknown", together, 3))
+		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5"), peek(c))
+		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5"), peek(claim("unknown", together, 1)))
+	}},
+	{"a refund after its window gives back nothing of the next", func(s *suite) {
+		s.align(second)
+		c := claim("key", "5/s;fixed-window", 3)
+		at, _ := s.decide(c)
+		s.advance(second)
+		s.take(claim("key", "5/s;fixed-window", 2))
+		s.refund(at, c)
+		s.expect(words("yes 3"), peek(c))
+	}},
+	{"a refund of what no longer counts gives back nothing", func(s *suite) {
+		log, window := "5/s;sliding-log", "5/s;sliding-window;buckets=2"
+		s.align(second)
+		a, b := claim("key", log, 3), claim("key", window, 3)
+		at, _ := s.decide(a, b)
+		s.advance(1600 * ms)
+		s.take(claim("key", log, 2), claim("key", window, 2))
+		s.refund(at, a, b)
+		s.expect(words("yes 3", "yes 3"), peek(a), peek(b))
+	}},
+	{"a refund gives back nothing that has drained", func(s *suite) {
+		c := claim("key", "5/s", 3)
+		at, _ := s.decide(c)
+		s.advance(800 * ms)
+		s.take(claim("key", "5/s", 4))
+		s.refund(at, c)
+		if r := s.take(peek(c))[0]; time.Duration(r.Remaining-1)*200*ms > s.late() {
+			s.Errorf("%d remain, %v after 4 of 5 were charged", r.Remaining, s.late())
+		}
+	}},
+	{"a reset forgets all limits and tiers of a key, and nothing else", func(s *suite) {
+		mine, other, same := claim("key", together, 5), claim("other", together, 5), of("second", claim("key", together, 5))
+		tier := claim("key", "10/h;fixed-window", 10)
+		s.take(mine, other, same)
+		s.take(tier)
+		s.reset("rule", "key")
+		s.reset("rule", "key")
+		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5", "yes 10"), peek(mine), peek(tier))
+		s.expect(words("no 0", "no 0", "no 0", "no 0", "no 0", "no 0", "no 0", "no 0"), peek(other), peek(same))
+	}},
+	{"a reset of no rule is one of the rule default", func(s *suite) {
+		s.take(of("default", claim("key", "5/d", 5)))
+		s.reset("", "key")
+		s.expect(words("yes 0"), of("default", claim("key", "5/d", 5)))
+	}},
+}

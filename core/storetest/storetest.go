@@ -1,0 +1,173 @@
+// Package storetest states the contract of a core.Store as tests that any store can run.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A Harness makes stores to test.
+type Harness struct {
+	// New returns a store in which no key has been seen. It is called once per row and may use Cleanup of its argument.
+	New func(*testing.T) core.Store
+
+	// Advance lets the time of the store's clock pass: time.Sleep, if that is a real one, or something quicker. All calls
+	// of a run together ask for less than 40s. If it is nil, each row runs in a synctest bubble of its own, where
+	// time.Sleep takes no time; that suits stores which live in this process and read its clock.
+	Advance func(time.Duration)
+}
+
+// A row is a rule of the contract.
+type row struct {
+	name string
+	run  func(*suite)
+}
+
+// Run runs one subtest for each rule of the contract; its name says the rule. A store whose clock is a real one may take
+// its time: rows allow for a machine that stalls for some tenths of a second. They run one after the other.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	for _, group := range [][]row{timelineRows(), claimRows, refundRows, keyRows, resultRows, concurrencyRows} {
+		for _, r := range group {
+			t.Run(r.name, func(t *testing.T) {
+				if h.Advance != nil {
+					r.run(&suite{T: t, store: h.New(t), sleep: h.Advance})
+					return
+				}
+				synctest.Test(t, func(t *testing.T) {
+					r.run(&suite{T: t, store: h.New(t), sleep: time.Sleep})
+				})
+			})
+		}
+	}
+}
+
+// A suite is one row on one store.
+type suite struct {
+	*testing.T
+	store core.Store
+	sleep func(time.Duration)
+
+	begun  time.Time // by the store's clock
+	last   time.Time // when the last take was decided
+	passed time.Duration
+}
+
+// advance lets time pass until it is d later, or would be if the machine were never late.
+func (s *suite) advance(d time.Duration) {
+	if rest := d - max(0, s.late()); rest > 0 {
+		s.sleep(rest)
+	}
+	s.passed += d
+}
+
+// wait lets d pass from now.
+func (s *suite) wait(d time.Duration) {
+	if d > 0 {
+		s.sleep(d)
+		s.passed += d
+	}
+}
+
+// late returns how much more time has passed, by the store's clock, than was asked for.
+func (s *suite) late() time.Duration { return s.last.Sub(s.begun) - s.passed }
+
+// near compares a wait with the one that was due had no more time passed than was asked for.
+func (s *suite) near(got, want time.Duration) {
+	s.Helper()
+	if off := (got - want).Abs(); off > s.late() || (got == never) != (want == never) {
+		s.Errorf("wait of %v, want %v, give or take %v", got, want, s.late())
+	}
+}
+
+// align waits for the next multiple of period since the Unix epoch, from which time counts as asked for.
+func (s *suite) align(period time.Duration) {
+	s.Helper()
+	now, _ := s.decide(peek(claim("clock", "1/s", 1)))
+	into := time.Duration(now.UnixMicro()%period.Microseconds()) * time.Microsecond
+	if into > 0 {
+		s.sleep(period - into)
+		into -= period
+	}
+	s.begun, s.passed = now.Add(-into), 0
+}
+
+// decide takes claims and checks what holds for all results. It fails the row on an error.
+func (s *suite) decide(claims ...core.Claim) (time.Time, []core.Result) {
+	s.Helper()
+	at, results, err := s.store.Take(context.Background(), claims, nil)
+	if err != nil {
+		s.Fatalf("take %v: %v", claims, err)
+	}
+	if at.Before(s.last) {
+		s.Errorf("decided at %v, after a decision at %v", at, s.last)
+	}
+	if s.last = at; s.begun.IsZero() {
+		s.begun = at
+	}
+	s.checkAll(claims, results)
+	return at, results
+}
+
+// take is decide for rows that have no need of the instant.
+func (s *suite) take(claims ...core.Claim) []core.Result {
+	s.Helper()
+	_, results := s.decide(claims...)
+	return results
+}
+
+// expect takes claims and compares results with words such as "yes 3" or "no 0": whether allowed, and what remains.
+func (s *suite) expect(want []string, claims ...core.Claim) {
+	s.Helper()
+	for i, r := range s.take(claims...) {
+		words := fmt.Sprintf("no %d", r.Remaining)
+		if r.Allowed {
+			words = fmt.Sprintf("yes %d", r.Remaining)
+		}
+		if i < len(want) && words != want[i] {
+			s.Errorf("result %d of %v: %s, want %s", i, claims, words, want[i])
+		}
+	}
+}
+
+// refund gives back what a take of claims at that instant charged.
+func (s *suite) refund(at time.Time, claims ...core.Claim) {
+	s.Helper()
+	if err := s.store.Refund(context.Background(), claims, at); err != nil {
+		s.Fatalf("refund %v: %v", claims, err)
+	}
+}
+
+func (s *suite) reset(rule, key string) {
+	s.Helper()
+	if err := s.store.Reset(context.Background(), []core.Claim{{Rule: rule, Key: key}}); err != nil {
+		s.Fatalf("reset %q of %q: %v", key, rule, err)
+	}
+}
+
+func claim(key, limits string, cost int) core.Claim {
+	return core.Claim{Rule: "rule", Key: key, Limits: core.MustParseLimits(limits), Cost: cost}
+}
+
+func peek(c core.Claim) core.Claim {
+	c.Peek = true
+	return c
+}
+
+func dryRun(c core.Claim) core.Claim {
+	c.DryRun = true
+	return c
+}
+
+func of(rule string, c core.Claim) core.Claim {
+	c.Rule = rule
+	return c
+}
+
+// words are what expect compares with.
+func words(want ...string) []string { return want }

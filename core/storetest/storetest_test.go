@@ -1,0 +1,81 @@
+package storetest_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/storetest"
+	"github.com/spillgate/spillgate/internal/oracle"
+)
+
+func TestMemoryStore(t *testing.T) {
+	storetest.Run(t, storetest.Harness{New: func(*testing.T) core.Store { return new(core.MemoryStore) }})
+}
+
+// A noisy store is the exact model, on a machine that stalls at each call and oversleeps.
+type noisy struct {
+	mu    sync.Mutex
+	model oracle.Model
+	now   time.Time
+	stall time.Duration
+}
+
+func (n *noisy) Take(_ context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range claims {
+		if c.Cost < 0 || len(c.Limits) == 0 {
+			return time.Time{}, dst, core.ErrInvalid
+		}
+		for i, l := range c.Limits {
+			if l.Validate() != nil || i > 0 && l.Period == c.Limits[0].Period && l.Algorithm == c.Limits[0].Algorithm {
+				return time.Time{}, dst, core.ErrInvalid
+			}
+		}
+	}
+	n.now = n.now.Add(n.stall)
+	return n.now, append(dst, n.model.Take(n.now.UnixMicro(), claims)...), nil
+}
+
+func (n *noisy) Refund(_ context.Context, claims []core.Claim, at time.Time) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.model.Refund(n.now.UnixMicro(), at.UnixMicro(), claims)
+	return nil
+}
+
+func (n *noisy) Reset(_ context.Context, claims []core.Claim) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.model.Reset(claims)
+	return nil
+}
+
+func TestOnAnyMachine(t *testing.T) {
+	for name, noise := range map[string]struct{ stall, oversleep time.Duration }{
+		"quiet":    {0, 0},
+		"busy":     {150 * time.Microsecond, 20 * time.Millisecond},
+		"stalling": {7 * time.Millisecond, 120 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var store *noisy
+			var total time.Duration
+			storetest.Run(t, storetest.Harness{
+				New: func(*testing.T) core.Store {
+					store = &noisy{now: time.Now().Truncate(time.Microsecond), stall: noise.stall}
+					return store
+				},
+				Advance: func(d time.Duration) {
+					total += d
+					store.now = store.now.Add(d + noise.oversleep)
+				},
+			})
+			if total >= 40*time.Second {
+				t.Errorf("the suite let %v pass", total)
+			}
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+const (
+	never   = core.Never
+	anyWait = core.Never - 1 // a denial whose wait depends on the moment
+	ms      = time.Millisecond
+	second  = time.Second
+	minute  = time.Minute
+)
+
+// A timeline is what happens to one key of one limit.
+type timeline struct {
+	name  string
+	limit string        // of steps that name no other
+	align time.Duration // begin at a multiple of this
+	steps []step
+}
+
+// A step lets time pass, takes, and says what must result.
+type step struct {
+	advance   time.Duration
+	limit     string
+	cost      int
+	ok        bool
+	remaining int
+	retry     time.Duration
+}
+
+func timelineRows() (rows []row) {
+	for _, group := range [][]timeline{algorithmTimelines, costTimelines, tierTimelines} {
+		for _, tl := range group {
+			rows = append(rows, row{tl.name, tl.run})
+		}
+	}
+	return rows
+}
+
+func (tl timeline) run(s *suite) {
+	if tl.align > 0 {
+		s.align(tl.align)
+	}
+	for i, step := range tl.steps {
+		s.advance(step.advance)
+		limit := tl.limit
+		if step.limit != "" {
+			limit = step.limit
+		}
+		r := s.take(claim("key", limit, step.cost))[0]
+		if r.Allowed != step.ok || r.Remaining != step.remaining {
+			s.Errorf("step %d: cost %d of %s is allowed: %t, and %d remain; want %t, %d",
+				i, step.cost, limit, r.Allowed, r.Remaining, step.ok, step.remaining)
+		}
+		if step.retry != anyWait {
+			s.near(r.RetryAfter, step.retry)
+		}
+	}
+}
+
+var algorithmTimelines = []timeline{
+	{name: "a token bucket admits its burst at once and then as many as drain", limit: "1/s;burst=3", steps: []step{
+		{cost: 3, ok: true, remaining: 0},
+		{cost: 1, retry: second},
+		{advance: 400 * ms, cost: 1, retry: 600 * ms},
+		{advance: 600 * ms, cost: 1, ok: true, remaining: 0},
+		{cost: 2, retry: 2 * second},
+		{advance: 2 * second, cost: 1, ok: true, remaining: 1},
+		{cost: 2, remaining: 1, retry: second},
+	}},
+	{name: "a fixed window admits its rate and begins anew at multiples of its period", limit: "3/2s;fixed-window", align: 2 * second, steps: []step{
+		{cost: 2, ok: true, remaining: 1},
+		{cost: 2, remaining: 1, retry: 2 * second},
+		{advance: 1200 * ms, cost: 1, ok: true, remaining: 0},
+		{cost: 1, retry: 800 * ms},
+		{advance: 800 * ms, cost: 3, ok: true, remaining: 0},
+		{cost: 1, retry: 2 * second},
+	}},
+	{name: "a sub-bucket of a sliding window counts until one period after its end", limit: "3/2s;sliding-window;buckets=4", align: 2 * second, steps: []step{
+		{cost: 2, ok: true, remaining: 1},
+		{advance: 550 * ms, cost: 1, ok: true, remaining: 0},
+		{cost: 1, retry: 1950 * ms},
+		{advance: 1500 * ms, cost: 1, retry: 450 * ms},
+		{advance: 450 * ms, cost: 2, ok: true, remaining: 0},
+		{cost: 1, retry: 500 * ms},
+	}},
+	{name: "a sliding log counts each request for exactly one period", limit: "3/2s;sliding-log", steps: []step{
+		{cost: 2, ok: true, remaining: 1},
+		{advance: second, cost: 1, ok: true, remaining: 0},
+		{cost: 1, retry: second},
+		{cost: 3, retry: 2 * second},
+		{advance: second, cost: 2, ok: true, remaining: 0},
+		{cost: 1, retry: second},
+	}},
+}
+
+var costTimelines = []timeline{
+	{name: "a burst above the rate is the capacity", limit: "10/d;burst=20", steps: []step{
+		{cost: 20, ok: true, remaining: 0},
+		{cost: 10, retry: 24 * time.Hour},
+	}},
+	{name: "a burst below the rate is the capacity", limit: "10/d;burst=2", steps: []step{
+		{cost: 3, remaining: 2, retry: never},
+		{cost: 2, ok: true, remaining: 0},
+	}},
+	{name: "a token bucket never admits a cost above its capacity, and charges nothing", limit: "5/d", steps: aboveCapacity},
+	{name: "a fixed window never admits a cost above its rate, and charges nothing", limit: "5/d;fixed-window", steps: aboveCapacity},
+	{name: "a sliding window never admits a cost above its rate, and charges nothing", limit: "5/d;sliding-window", steps: aboveCapacity},
+	{name: "a sliding log never admits a cost above its rate, and charges nothing", limit: "5/d;sliding-log", steps: aboveCapacity},
+	{name: "a cost of 0 means 1", limit: "5/d", steps: []step{{cost: 0, ok: true, remaining: 4}}},
+	{name: "a rate of 0 denies everything, and a burst does not help", limit: "0/d;burst=5", steps: []step{{cost: 1, retry: never}}},
+	{name: "a fixed window of rate 0 denies everything", limit: "0/d;fixed-window", steps: []step{{cost: 1, retry: never}}},
+	{name: "a sliding window of rate 0 denies everything", limit: "0/d;sliding-window", steps: []step{{cost: 1, retry: never}}},
+	{name: "a sliding log of rate 0 denies everything", limit: "0/d;sliding-log", steps: []step{{cost: 1, retry: never}}},
+}
+
+var aboveCapacity = []step{
+	{cost: 6, remaining: 5, retry: never},
+	{cost: 1 << 62, remaining: 5, retry: never},
+	{cost: 5, ok: true, remaining: 0},
+	{cost: 1 << 62, remaining: 0, retry: never},
+}
+
+var tierTimelines = []timeline{
+	{name: "10 of 10 used, upgraded to 100, leaves 90 in a token bucket", limit: "10/d", steps: upgrade("100/d")},
+	{name: "10 of 10 used, upgraded to 100, leaves 90 in a fixed window", limit: "10/d;fixed-window", steps: upgrade("100/d;fixed-window")},
+	{name: "10 of 10 used, upgraded to 100, leaves 90 in a sliding window", limit: "10/d;sliding-window", steps: upgrade("100/d;sliding-window")},
+	{name: "10 of 10 used, upgraded to 100, leaves 90 in a sliding log", limit: "10/d;sliding-log", steps: upgrade("100/d;sliding-log")},
+	{name: "what was used stays used when the time of a token bucket counts in coarser ticks", limit: "10/100d", steps: []step{
+		{cost: 10, ok: true, remaining: 0},
+		{limit: "1000000/100d", cost: 1, ok: true, remaining: 999_989},
+		{limit: "10/100d", cost: 1, remaining: 0, retry: anyWait},
+		{limit: "12/100d", cost: 1, ok: true, remaining: 0},
+	}},
+	{name: "a downgrade keeps what was used, and it drains at the new rate", limit: "100/d", steps: []step{
+		{cost: 50, ok: true, remaining: 50},
+		{limit: "10/d", cost: 1, remaining: 0, retry: 41 * 144 * minute},
+	}},
+	{name: "a tier of rate 0 denies, and leaves what was used as it is", limit: "10/d", steps: []step{
+		{cost: 4, ok: true, remaining: 6},
+		{limit: "0/d", cost: 1, remaining: 0, retry: never},
+		{cost: 1, ok: true, remaining: 5},
+	}},
+	{name: "a limit of another period or algorithm has a state of its own", limit: "5/d", steps: []step{
+		{cost: 5, ok: true, remaining: 0},
+		{limit: "5/2d", cost: 1, ok: true, remaining: 4},
+		{limit: "5/d;sliding-log", cost: 1, ok: true, remaining: 4},
+		{limit: "5/d", cost: 1, remaining: 0, retry: 288 * minute},
+	}},
+}
+
+func upgrade(tier string) []step {
+	return []step{
+		{cost: 10, ok: true, remaining: 0},
+		{limit: tier, cost: 91, remaining: 90, retry: anyWait},
+		{limit: tier, cost: 90, ok: true, remaining: 0},
+	}
+}
