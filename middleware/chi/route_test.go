@@ -70,10 +70,17 @@ func TestPatternsAfterRewrites(t *testing.T) {
 		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, path, nil))
 		return found
 	}
+	override := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			chi.RouteContext(r.Context()).RouteMethod = "GET"
+			next.ServeHTTP(w, r)
+		})
+	}
 	for why, row := range map[string]struct {
 		found []string
 		want  string
 	}{
+		"a method that was overridden":    {serve("POST", "/users/1", override), "/users/{id}"},
 		"StripSlashes":                    {serve("GET", "/users/1/", middleware.StripSlashes), "/users/{id}"},
 		"GetHead before":                  {serve("HEAD", "/users/1", middleware.GetHead), "/users/{id}"},
 		"HEAD without a route of its own": {serve("HEAD", "/users/1"), "/users/{id}"},
@@ -99,6 +106,19 @@ func TestPatternOfRestOnly(t *testing.T) {
 	})
 	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/users/1/", nil))
 	if !slices.Equal(found, []string{"/api/*"}) {
+		t.Errorf("found %q", found)
+	}
+}
+
+// TestPatternBehindOpaque checks a router that the outermost cannot see: once it has found the route, all is known.
+func TestPatternBehindOpaque(t *testing.T) {
+	var found []string
+	inner := chi.NewRouter()
+	inner.With(patterns(&found)).Get("/users/{id}", http.NotFound)
+	r := chi.NewRouter()
+	r.Mount("/api", http.HandlerFunc(inner.ServeHTTP))
+	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/users/1", nil))
+	if !slices.Equal(found, []string{"/api/users/{id}"}) {
 		t.Errorf("found %q", found)
 	}
 }

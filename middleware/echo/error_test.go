@@ -117,3 +117,12 @@ func TestMiddlewareSeesError(t *testing.T) {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
+
+// TestErrorOfHandler checks that an error of an admitted request stays what it is.
+func TestErrorOfHandler(t *testing.T) {
+	e := limited(1, causes[0].key)
+	e.GET("/", func(echo.Context) error { return echo.NewHTTPError(http.StatusTeapot, "short and stout") })
+	if w := get(e); w.Code != http.StatusTeapot || !strings.Contains(w.Body.String(), "short and stout") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}

@@ -17,7 +17,11 @@ func TestPatterns(t *testing.T) {
 	var found []string
 	limit := func() echo.MiddlewareFunc {
 		return echolimit.New(core.Must(core.New([]core.Rule{core.PerHour(100).By(func(r *http.Request) (string, error) {
+			before := r.Pattern
 			found = append(found, core.RoutePattern(r))
+			if r.Pattern != before {
+				t.Errorf("looking the route up changed the request: Pattern %q", r.Pattern)
+			}
 			return "const:all", nil
 		})})))
 	}

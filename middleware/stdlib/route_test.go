@@ -61,6 +61,25 @@ func TestPatternBeyondMux(t *testing.T) {
 	}
 }
 
+// TestPatternBetweenMuxes checks which of two muxes tells the pattern where the middleware is between them.
+func TestPatternBetweenMuxes(t *testing.T) {
+	for _, row := range []struct{ why, outer, inner, want string }{
+		{"the inner one divides a subtree", "/api/", "/api/users/{id}", "/api/users/{id}"},
+		{"however the subtree is written", "/api/{rest...}", "/api/users/{id}", "/api/users/{id}"},
+		{"an inner one that does not know the request", "/api/", "/other/", "/api/"},
+		{"a route is not made coarser", "/api/users/{id}", "/", "/api/users/{id}"},
+	} {
+		var found string
+		inner, outer := http.NewServeMux(), http.NewServeMux()
+		inner.Handle(row.inner, http.NotFoundHandler())
+		outer.Handle(row.outer, patterns(&found)(inner))
+		outer.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/users/1", nil))
+		if found != row.want {
+			t.Errorf("%s: %q, want %q", row.why, found, row.want)
+		}
+	}
+}
+
 type loop struct{}
 
 func (l loop) Handler(*http.Request) (http.Handler, string)   { return l, "/" }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -65,8 +66,10 @@ func testFailure(t *testing.T, a Adapter) {
 				}
 			}
 			got.wantLimiting(t, retry...)
-			if body["type"] != kind || body["title"] != http.StatusText(row.status) || body["status"] != float64(row.status) {
-				t.Errorf("body %v", body)
+			title := http.StatusText(row.status)
+			want := map[string]any{"type": kind, "title": title, "status": float64(row.status), "detail": body["detail"], "message": title}
+			if !reflect.DeepEqual(body, want) {
+				t.Errorf("body %v, want %v", body, want)
 			}
 			s.do(http.MethodHead, "/").wantNoBody(t, row.status)
 		})
