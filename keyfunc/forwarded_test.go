@@ -30,6 +30,7 @@ func TestForwarded(t *testing.T) {
 		{"whitespace around elements and pairs", "for=1.1.1.1 ,\tfor=198.51.100.7 ; proto=https ", "ip:198.51.100.7"},
 		{"empty pairs", ";for=198.51.100.7;;", "ip:198.51.100.7"},
 		{"quoted pairs", `for="198.51.100\.7"`, "ip:198.51.100.7"},
+		{"quoted pairs from the first letter on", `for="\1\98.51.100.7"`, "ip:198.51.100.7"},
 		{"past a trusted hop", `for=1.1.1.1, for=198.51.100.7, for="10.0.0.2:80"`, "ip:198.51.100.7"},
 		{"past trusted hops with quotes", `for=198.51.100.7, for=10.0.0.3;host="\",for=1.1.1.1", for="[2001:db8:ffff::1]"`, "ip:198.51.100.7"},
 		{"all trusted", "for=10.0.0.3,for=10.0.0.2", "ip:10.0.0.3"},

@@ -136,6 +136,7 @@ func TestErrorsNameWhatIsMissing(t *testing.T) {
 		"basic auth user: spillgate: no key":                                               BasicUser,
 		`remote address "elsewhere": spillgate: no key`:                                    ip.Key,
 		"bearer token: spillgate: no key\nremote address \"elsewhere\": spillgate: no key": First(Bearer, RemoteIP),
+		"spillgate: invalid: Join: key func 2 is nil":                                      Join(Bearer, nil),
 	} {
 		if _, err := fn(request("elsewhere")); err == nil || err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)
