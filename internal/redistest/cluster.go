@@ -73,7 +73,7 @@ func (c *Cluster) whole(t testing.TB) bool {
 		if i >= 3 && !strings.Contains(cl.Info(ctx, "replication").Val(), "master_link_status:up") {
 			return false
 		}
-		if strings.Count(cl.ClusterNodes(ctx).Val(), " slave ") != 3 {
+		if strings.Count(cl.ClusterNodes(ctx).Val(), "slave ") != 3 {
 			return false
 		}
 	}

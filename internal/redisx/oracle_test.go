@@ -233,4 +233,3 @@ func TestRedisAgreesWithTheModel(t *testing.T) {
 		allExpire(t, client)
 	})
 }
-

@@ -1,0 +1,56 @@
+// Package redisstore keeps the state of limits in Redis, so that all processes that use the same Redis share them,
+// exactly. It decides as core.MemoryStore does, in a script, by the clock of the server: one round trip for all limits
+// of all claims of a request.
+//
+// # Which Redis
+//
+// Redis 7.0 and newer, and Valkey: a single server, one behind Sentinel, or a Redis Cluster. The scripts need not be
+// loaded beforehand, and survive restarts, failovers and SCRIPT FLUSH. Any go-redis client will do with its default
+// options. Those repeat a command whose reply got lost and pay no heed to the deadline of a context; this package does
+// not let them: a decision is sent once, and a method returns when its context is done.
+//
+// A failover loses what the replica had not received yet: for each key, at most one capacity is admitted twice.
+//
+// # Memory
+//
+// Set maxmemory-policy to noeviction or volatile-ttl. With a policy of the allkeys kind a full server forgets keys that
+// still count, and who was denied starts anew; the store logs a warning about that once. Every key expires when it has
+// nothing to say any more, so idle ones cost nothing.
+//
+// A pair of rule and key is one string: about 150 bytes of memory for one token bucket or fixed window with the key of
+// an IP address, 60 more for each further limit, and 26 for each sub-bucket of a sliding window in use. Sliding logs are
+// in a sorted set besides, of about 100 bytes for each request of the last period. A million addresses under one
+// token bucket are about 150 MB.
+//
+// # Keys
+//
+//	spillgate:1:{ip:203.0.113.9}:login
+//	spillgate:1:{ip:203.0.113.9}:login:log
+//
+// are the pair of rule login and that address, and its sliding logs. 1 is the version of the format. In identities and
+// rules, whatever is not printable ASCII is written %XX, as are percent signs, braces and spaces, and colons in a rule.
+// An identity of more than 128 bytes is stored as # and 128 bits of its SHA-256. With WithKeySecret all identities are
+// stored as * and a keyed hash.
+//
+// # Redis Cluster
+//
+// All keys of one identity share a slot, so a request with claims of one identity is one script on one node, and exact.
+// A request with several identities is decided in the slots of each at once. If one denies, what the others were charged
+// is given back before the request is answered; a result then says what remains after that. So:
+//
+//   - No limit is ever exceeded, and once a denied request has been answered it has been charged nothing.
+//   - Until then, for the time of one more round trip, its cost stands in the slots that admitted it, where another
+//     request may be denied for it.
+//   - If the process or the connection dies in between, that cost stays until it drains by itself or its window ends, at
+//     the latest when the limit would have recovered from it.
+//
+// While a slot migrates, keys of one identity may be on two nodes; requests for several of them are decided in the same
+// way meanwhile. Each decision is charged once, wherever it is redirected to.
+//
+// After the failure of a node the client is told, at most every 500ms, to look for the new master.
+//
+// # Ring
+//
+// A *redis.Ring works as well, one identity at a time as on a Cluster, as long as its shards stay what they are. When
+// a shard goes down or comes back, the Ring moves identities to other shards, where they start anew.
+package redisstore

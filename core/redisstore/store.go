@@ -1,0 +1,106 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// defaultPrefix begins the keys of a Store without WithPrefix.
+const defaultPrefix = "spillgate"
+
+// A Store keeps state in Redis. It is safe for concurrent use and needs no Close; the client is its owner's to close.
+type Store struct {
+	redis *redisx.Store
+	err   error // what is wrong with the arguments of New
+}
+
+var _ core.Store = (*Store)(nil)
+
+// New returns a store that keeps state where client leads to. It does not connect. Any client will do, with its default
+// options as with others; a client that wraps a *redis.ClusterClient is recognized when the cluster first objects to
+// keys of several slots.
+//
+// If client or an option makes no sense, all methods of the store return an error that says so and wraps core.ErrInvalid;
+// so does core.New, by way of Validate.
+func New(client redis.UniversalClient, opts ...Option) *Store {
+	c := config{Options: redisx.Options{Prefix: defaultPrefix}}
+	if isNil(client) {
+		c.invalid("client is nil")
+	}
+	for _, opt := range opts {
+		if opt == nil {
+			c.invalid("option is nil")
+			continue
+		}
+		opt(&c)
+	}
+	if err := errors.Join(c.errs...); err != nil {
+		return &Store{err: err}
+	}
+	return &Store{redis: redisx.New(client, c.Options)}
+}
+
+// isNil reports whether client is nil or a nil pointer.
+func isNil(client redis.UniversalClient) bool {
+	if client == nil {
+		return true
+	}
+	v := reflect.ValueOf(client)
+	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// Validate returns an error that wraps core.ErrInvalid if the arguments of New made no sense: all mistakes, joined.
+func (s *Store) Validate() error { return s.err }
+
+// Repaired returns how many stored states this store found to make no sense: of another type, of other software, or
+// numbers that cannot be. Each was replaced by the state of a limit that has just been used up, so that it denies for one
+// period at most and admits nothing anew. Anything but 0 calls for a look at who else writes to these keys.
+func (s *Store) Repaired() uint64 {
+	if s.err != nil {
+		return 0
+	}
+	return s.redis.Repaired()
+}
+
+// Take implements core.Store. It returns as soon as ctx is done; what was on its way to Redis then may still be charged,
+// once.
+func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	if s.err != nil {
+		return time.Time{}, dst, s.err
+	}
+	return s.redis.Take(ctx, claims, dst)
+}
+
+// Refund implements core.Store. at must be what Take returned, in full: on a Redis Cluster its time zone says what the
+// clocks of several nodes showed.
+func (s *Store) Refund(ctx context.Context, claims []core.Claim, at time.Time) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.redis.Refund(ctx, claims, at)
+}
+
+// Reset implements core.Store.
+func (s *Store) Reset(ctx context.Context, claims []core.Claim) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.redis.Reset(ctx, claims)
+}
+
+// config is what options change.
+type config struct {
+	redisx.Options
+	errs []error
+}
+
+func (c *config) invalid(format string, args ...any) {
+	c.errs = append(c.errs, fmt.Errorf("%w: redisstore: %s", core.ErrInvalid, fmt.Sprintf(format, args...)))
+}

@@ -1,0 +1,90 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/core/storetest"
+)
+
+func TestContract(t *testing.T) {
+	var s *miniredis.Miniredis
+	var now time.Time
+	storetest.Run(t, storetest.Harness{
+		New: func(t *testing.T) core.Store {
+			s, now = miniredis.RunT(t), time.Now()
+			s.SetTime(now)
+			client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+			t.Cleanup(func() { client.Close() })
+			return redisstore.New(client, redisstore.WithPrefix("test:a"), redisstore.WithKeySecret(make([]byte, 16)))
+		},
+		Advance: func(d time.Duration) {
+			now = now.Add(d)
+			s.SetTime(now)
+			s.FastForward(d)
+		},
+	})
+}
+
+func TestMistakesSurfaceInEveryCall(t *testing.T) {
+	client := redis.NewClient(&redis.Options{})
+	defer client.Close()
+	var noClient *redis.Client
+	for want, s := range map[string]*redisstore.Store{
+		"client is nil":                     redisstore.New(nil),
+		"redisstore: client is nil":         redisstore.New(noClient),
+		"option is nil":                     redisstore.New(client, nil),
+		"prefix is empty":                   redisstore.New(client, redisstore.WithPrefix("")),
+		`prefix "a{b" must be printable`:    redisstore.New(client, redisstore.WithPrefix("a{b")),
+		`prefix "a}b" must be printable`:    redisstore.New(client, redisstore.WithPrefix("a}b")),
+		`prefix "a\nb" must be printable`:   redisstore.New(client, redisstore.WithPrefix("a\nb")),
+		`prefix "a b" must be printable`:    redisstore.New(client, redisstore.WithPrefix("a b")),
+		`prefix "a\x7f" must be printable`:  redisstore.New(client, redisstore.WithPrefix("a\x7f")),
+		"at least 16 bytes, got 15":         redisstore.New(client, redisstore.WithKeySecret(make([]byte, 15))),
+		"room for at least 1, got 0":        redisstore.New(client, redisstore.WithDenyCache(0)),
+		"room for at least 1, got -1":       redisstore.New(client, redisstore.WithDenyCache(-1)),
+		"prefix is empty\nspillgate: inval": redisstore.New(client, redisstore.WithPrefix(""), redisstore.WithDenyCache(0)),
+	} {
+		ctx := context.Background()
+		claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerMinute(1)}}}
+		_, results, take := s.Take(ctx, claims, make([]core.Result, 2))
+		if len(results) != 2 {
+			t.Errorf("%s: %d results, want those given", want, len(results))
+		}
+		_, inNew := core.New([]core.Rule{core.PerMinute(1).By(nil)}, core.WithStore(s))
+		for name, err := range map[string]error{
+			"Validate": s.Validate(), "Take": take, "Refund": s.Refund(ctx, claims, time.Now()), "Reset": s.Reset(ctx, claims), "core.New": inNew,
+		} {
+			if !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %q, want %q", name, err, want)
+			}
+		}
+		if s.Repaired() != 0 {
+			t.Errorf("%s: repaired %d", want, s.Repaired())
+		}
+	}
+}
+
+func TestClaimsAtFaultAreErrInvalid(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer client.Close()
+	s := redisstore.New(client)
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []core.Claim{{Key: "k"}, {Key: "k", Limits: []core.Limit{{}}}, {Key: "k", Cost: -1, Limits: []core.Limit{core.PerMinute(1)}}} {
+		if _, _, err := s.Take(context.Background(), []core.Claim{c}, nil); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("take %+v: %v", c, err)
+		}
+		if err := s.Refund(context.Background(), []core.Claim{c}, time.Now()); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("refund %+v: %v", c, err)
+		}
+	}
+}
