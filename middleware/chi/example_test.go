@@ -19,7 +19,7 @@ func Example() {
 
 	r.Get("/", func(http.ResponseWriter, *http.Request) {})
 	w := httptest.NewRecorder()
-	r.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	r.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	fmt.Println(w.Header().Get("X-RateLimit-Remaining"), "of", w.Header().Get("X-RateLimit-Limit"))
 	// Output: 99 of 100
 }

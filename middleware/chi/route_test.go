@@ -49,7 +49,7 @@ func TestNestedPatterns(t *testing.T) {
 		{"/elsewhere", "", 2},
 	} {
 		found = nil
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", row.path, nil))
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, row.path, nil))
 		if !slices.Equal(found, slices.Repeat([]string{row.want}, row.times)) {
 			t.Errorf("%s: %q, want %d times %q", row.path, found, row.times, row.want)
 		}
@@ -104,7 +104,7 @@ func TestPatternOfRestOnly(t *testing.T) {
 		r.Use(patterns(&found))
 		r.Get("/users/{id}", http.NotFound)
 	})
-	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/users/1/", nil))
+	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/users/1/", nil))
 	if !slices.Equal(found, []string{"/api/*"}) {
 		t.Errorf("found %q", found)
 	}
@@ -117,7 +117,7 @@ func TestPatternBehindOpaque(t *testing.T) {
 	inner.With(patterns(&found)).Get("/users/{id}", http.NotFound)
 	r := chi.NewRouter()
 	r.Mount("/api", http.HandlerFunc(inner.ServeHTTP))
-	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/users/1", nil))
+	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/users/1", nil))
 	if !slices.Equal(found, []string{"/api/users/{id}"}) {
 		t.Errorf("found %q", found)
 	}

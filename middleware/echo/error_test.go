@@ -27,7 +27,7 @@ func limited(n int, key core.KeyFunc) *echo.Echo {
 
 func get(e *echo.Echo) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	e.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	return w
 }
 

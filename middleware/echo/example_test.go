@@ -2,6 +2,7 @@ package echolimit_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 
 	"github.com/labstack/echo/v4"
@@ -18,7 +19,7 @@ func Example() {
 
 	e.GET("/", func(echo.Context) error { return nil })
 	w := httptest.NewRecorder()
-	e.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	fmt.Println(w.Header().Get("X-RateLimit-Remaining"), "of", w.Header().Get("X-RateLimit-Limit"))
 	// Output: 99 of 100
 }

@@ -33,7 +33,7 @@ func TestPatterns(t *testing.T) {
 		{"/nowhere", ""},
 	} {
 		found = nil
-		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", row.request, nil))
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, row.request, nil))
 		if !slices.Equal(found, []string{row.want, row.want}) {
 			t.Errorf("%s: found %q, want twice %q", row.request, found, row.want)
 		}

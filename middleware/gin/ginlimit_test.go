@@ -81,7 +81,7 @@ func TestAbort(t *testing.T) {
 			aborted = c.IsAborted()
 		}, h, func(*gin.Context) { t.Errorf("%s: the next middleware ran", why) })
 		r.GET("/", func(*gin.Context) { t.Errorf("%s: the handler ran", why) })
-		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 		if !aborted {
 			t.Errorf("%s: the chain is not aborted", why)
 		}
@@ -99,7 +99,7 @@ func TestPatterns(t *testing.T) {
 	r.Group("/api").GET("/users/:id", func(*gin.Context) {})
 	r.GET("/files/*path", func(*gin.Context) {})
 	for _, path := range []string{"/api/users/1", "/files/a/b", "/nowhere"} {
-		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil))
+		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 	}
 	if want := []string{"/api/users/{id}", "/files/{path...}", ""}; !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)

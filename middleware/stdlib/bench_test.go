@@ -17,7 +17,7 @@ func guardedByIP() http.Handler {
 
 // TestAllocations bounds what the limiter adds to a request that it admits, headers and key included.
 func TestAllocations(t *testing.T) {
-	h, w, r := guardedByIP(), httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+	h, w, r := guardedByIP(), httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 	h.ServeHTTP(w, r)
 	if got := testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }); got > 6 {
 		t.Errorf("%v allocations, want at most 6", got)
@@ -25,7 +25,7 @@ func TestAllocations(t *testing.T) {
 }
 
 func BenchmarkAllowed(b *testing.B) {
-	h, w, r := guardedByIP(), httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+	h, w, r := guardedByIP(), httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		h.ServeHTTP(w, r)

@@ -20,7 +20,7 @@ func Example() {
 	handler := stdlib.New(limiter)(mux)
 
 	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	fmt.Println(w.Header().Get("X-RateLimit-Remaining"), "of", w.Header().Get("X-RateLimit-Limit"))
 	// Output: 99 of 100
 }
@@ -30,7 +30,7 @@ func ExampleWithHeaders() {
 	limit := stdlib.New(limiter, stdlib.WithHeaders(headers.Join(headers.GitHub, headers.IETF)))
 
 	w := httptest.NewRecorder()
-	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	fmt.Println(w.Header().Get("RateLimit"))
 	// Output: "default";r=99;t=1
 }
@@ -42,7 +42,7 @@ func ExampleWithDenyHandler() {
 	}))
 
 	w := httptest.NewRecorder()
-	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	fmt.Print(w.Code, " ", w.Body)
 	// Output: 429 Come back later.
 }
@@ -59,7 +59,7 @@ func ExampleWithErrorHandler() {
 	}))
 
 	w := httptest.NewRecorder()
-	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	fmt.Print(w.Code, " ", w.Body)
 	// Output: 401 Send your key in X-Api-Key.
 }

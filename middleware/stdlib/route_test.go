@@ -29,7 +29,7 @@ func TestPatternNotations(t *testing.T) {
 		var outside, inside string
 		mux := http.NewServeMux()
 		mux.Handle(row.pattern, patterns(&inside)(http.NotFoundHandler()))
-		patterns(&outside)(mux).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", row.path, nil))
+		patterns(&outside)(mux).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, row.path, nil))
 		if outside != row.want {
 			t.Errorf("%s: outside %q, want %q", row.why, outside, row.want)
 		}
@@ -54,7 +54,7 @@ func TestPatternBeyondMux(t *testing.T) {
 		{"a mux that contains itself is not asked for ever", loop{}, "/"},
 	} {
 		var found string
-		patterns(&found)(row.next).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/users/1", nil))
+		patterns(&found)(row.next).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/users/1", nil))
 		if found != row.want {
 			t.Errorf("%s: %q, want %q", row.why, found, row.want)
 		}
@@ -73,7 +73,7 @@ func TestPatternBetweenMuxes(t *testing.T) {
 		inner, outer := http.NewServeMux(), http.NewServeMux()
 		inner.Handle(row.inner, http.NotFoundHandler())
 		outer.Handle(row.outer, patterns(&found)(inner))
-		outer.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/users/1", nil))
+		outer.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/users/1", nil))
 		if found != row.want {
 			t.Errorf("%s: %q, want %q", row.why, found, row.want)
 		}

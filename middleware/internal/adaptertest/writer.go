@@ -43,7 +43,7 @@ func testResponseWriter(t *testing.T, a Adapter) {
 		_, readerFrom := w.(io.ReaderFrom)
 		_, inner := innermost(w).(io.ReaderFrom)
 		deadline := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
-		fmt.Fprintf(w, "%T %T %v %v %v %v %v", w, innermost(w), flusher, hijacker, readerFrom, inner, deadline)
+		_, _ = fmt.Fprintf(w, "%T %T %v %v %v %v %v", w, innermost(w), flusher, hijacker, readerFrom, inner, deadline)
 	}
 	for _, http2 := range []bool{false, true} {
 		seen := map[string]bool{}
@@ -63,7 +63,7 @@ func testStreaming(t *testing.T, a Adapter) {
 		h := func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for i := range 3 {
-				fmt.Fprintf(w, "data: %d\n\n", i)
+				_, _ = fmt.Fprintf(w, "data: %d\n\n", i)
 				if err := http.NewResponseController(w).Flush(); err != nil {
 					t.Error(err)
 				}
@@ -99,28 +99,37 @@ func testHijack(t *testing.T, a Adapter) {
 			t.Error(err)
 			return
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		_, _ = io.CopyN(conn, conn, 5)
 	}
 	for name, s := range guardedAndNot(t, a, h, false) {
-		conn, err := net.Dial("tcp", s.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(patience))
-		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		answer := bufio.NewReader(conn)
-		resp, err := http.ReadResponse(answer, nil)
-		if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
-			t.Fatalf("%s: %v, %v", name, resp, err)
-		}
-		_, _ = io.WriteString(conn, "hello")
-		echoed := make([]byte, 5)
-		if _, err := io.ReadFull(answer, echoed); err != nil || string(echoed) != "hello" {
-			t.Errorf("%s: echoed %q, %v", name, echoed, err)
-		}
+		t.Run(name, func(t *testing.T) { upgrade(t, s.Listener.Addr().String()) })
+	}
+}
+
+// upgrade speaks to a server that echoes five bytes after a switch of protocols.
+func upgrade(t *testing.T, address string) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	answer := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(answer, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("status %d", resp.StatusCode)
+	}
+	_, _ = io.WriteString(conn, "hello")
+	echoed := make([]byte, 5)
+	if _, err := io.ReadFull(answer, echoed); err != nil || string(echoed) != "hello" {
+		t.Errorf("echoed %q, %v", echoed, err)
 	}
 }
 
@@ -143,7 +152,7 @@ func testEarlyHints(t *testing.T, a Adapter) {
 			}}
 			r, _ := http.NewRequest(http.MethodGet, s.URL, nil)
 			got := s.send(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
-			if got.StatusCode != 200 || got.body != "ok" || hints.Load() != 1 {
+			if got.StatusCode != http.StatusOK || got.body != "ok" || hints.Load() != 1 {
 				t.Errorf("%s: status %d, body %q, %d hints", name, got.StatusCode, got.body, hints.Load())
 			}
 		}
