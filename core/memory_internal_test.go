@@ -1,6 +1,12 @@
 package core
 
-import "time"
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
 
 // A Pure is the state of one limit on a clock of the test's choosing, which may go back. It goes through the same
 // functions as the states of a MemoryStore, whose clock cannot. Its limits share algorithm and period.
@@ -34,3 +40,47 @@ func (p *Pure) Take(now int64, l Limit, cost int) Result {
 
 // Refund gives back at now what a Take at an earlier call charged.
 func (p *Pure) Refund(now, at int64, l Limit, cost int) { p.meter(&l, cost).refund(now, at) }
+
+// A mistake in this package must not become a deadlock of the server.
+func TestAPanicLeavesNoLockHeld(t *testing.T) {
+	ctx := context.Background()
+	claim := func(key string) []Claim {
+		return []Claim{{Key: key, Limits: []Limit{PerSecond(1).Using(SlidingLog)}}}
+	}
+	for name, call := range map[string]func(m *MemoryStore, at time.Time){
+		"take":   func(m *MemoryStore, _ time.Time) { m.Take(ctx, claim("broken"), nil) },
+		"refund": func(m *MemoryStore, at time.Time) { m.Refund(ctx, claim("broken"), at) },
+		"reset":  func(m *MemoryStore, _ time.Time) { m.Reset(ctx, claim("broken")) },
+		"sweep": func(m *MemoryStore, _ time.Time) {
+			time.Sleep(2 * time.Second)
+			for i := range 200 { // some in the shard of the broken one, some in others
+				m.Take(ctx, claim(strconv.Itoa(i)), nil)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &MemoryStore{MaxKeys: 1}
+				at, _, err := m.Take(ctx, claim("broken"), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				pairs, _ := m.find(nil, claim("broken"))
+				m.shard(pairs[0].id).records.at(1).extra = 1 << 30 // an entry that does not exist
+				func() {
+					defer func() {
+						if recover() == nil {
+							t.Error("there was no panic")
+						}
+					}()
+					call(m, at)
+				}()
+				for i := range m.shards {
+					if !m.shards[i].TryLock() {
+						t.Fatalf("shard %d is still locked", i)
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,197 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/storetest"
+)
+
+func TestMemoryStoreKeepsTheContract(t *testing.T) {
+	storetest.Run(t, storetest.Harness{New: func(*testing.T) core.Store { return new(core.MemoryStore) }})
+}
+
+// algorithms are 100 requests a day by each algorithm, all states of one key.
+var algorithms = core.MustParseLimits("100/d, 100/d;fixed-window, 100/d;sliding-window, 100/d;sliding-log")
+
+// one returns a claim of cost 1.
+func one(key string, limits ...core.Limit) []core.Claim {
+	return []core.Claim{{Rule: "rule", Key: key, Limits: limits}}
+}
+
+// admits reports whether m admits claims, which are valid.
+func admits(m *core.MemoryStore, claims []core.Claim) bool {
+	var buf [8]core.Result
+	_, results, _ := m.Take(context.Background(), claims, buf[:0])
+	for i := range results {
+		if !results[i].Allowed {
+			return false
+		}
+	}
+	return len(results) > 0
+}
+
+// rush calls f from 300 goroutines, ten times from each, and returns how often it reported true.
+func rush(f func() bool) int {
+	var count atomic.Int64
+	var wg sync.WaitGroup
+	for range 300 {
+		wg.Go(func() {
+			for range 10 {
+				if f() {
+					count.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return int(count.Load())
+}
+
+func TestManyAtOnceAreAdmittedAsManyAsTheLimit(t *testing.T) {
+	for _, l := range algorithms {
+		t.Run(l.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var m core.MemoryStore
+				if n := rush(func() bool { return admits(&m, one("key", l)) }); n != 100 {
+					t.Errorf("%d admitted on one key, want 100", n)
+				}
+				var keys []core.Claim
+				for i := range 8 {
+					keys = append(keys, one("shuffled"+strconv.Itoa(i), l)...)
+				}
+				n := rush(func() bool {
+					some := append([]core.Claim(nil), keys...)
+					rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+					return admits(&m, some[:5+rand.IntN(4)])
+				})
+				if n < 100 || n > 100*8/5 {
+					t.Errorf("%d admitted that take 5 to 8 of 8 keys, 100 of each", n)
+				}
+			})
+		})
+	}
+}
+
+// full returns a store with as many keys as it may have, that each has used its one request an hour.
+func full(maxKeys int) *core.MemoryStore {
+	m := &core.MemoryStore{MaxKeys: maxKeys}
+	for i := range maxKeys {
+		admits(m, one("first"+strconv.Itoa(i), core.PerHour(1)))
+	}
+	return m
+}
+
+func TestFloodEvictsNoDeniedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := full(500)
+		for i := range 20_000 {
+			admits(m, one("flood"+strconv.Itoa(i), core.PerHour(1)))
+		}
+		for i := range 500 {
+			if admits(m, one("first"+strconv.Itoa(i), core.PerHour(1))) {
+				t.Fatalf("key %d was forgotten", i)
+			}
+		}
+	})
+}
+
+func TestFloodWinsNobodyASecondAllowance(t *testing.T) {
+	for _, algorithm := range []core.Algorithm{core.TokenBucket, core.FixedWindow, core.SlidingWindow, core.SlidingLog} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &core.MemoryStore{MaxKeys: 500}
+				admitted := make([]int, 3000)
+				for round := range 12 {
+					// What has drained by the next round makes room: some of the flood get states of their own.
+					for i := range 300 {
+						admits(m, one(fmt.Sprint("brief", round, i), core.PerMinute(1)))
+					}
+					for _, i := range rand.Perm(len(admitted)) {
+						if admits(m, one(strconv.Itoa(i), core.PerHour(3).Using(algorithm))) {
+							admitted[i]++
+						}
+					}
+					time.Sleep(time.Minute + time.Second)
+				}
+				for i, n := range admitted {
+					if n > 3 { // in a quarter of an hour from the beginning of one; a token bucket refills none
+						t.Fatalf("key %d: %d admitted", i, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestIdleKeysMakeRoomBeforeAnyAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &core.MemoryStore{MaxKeys: 1000}
+		for i := range 200 {
+			admits(m, one("live"+strconv.Itoa(i), core.PerHour(1)))
+		}
+		for round := range 10 {
+			for i := range 800 {
+				key := fmt.Sprint("brief", round, "-", i)
+				for n := range 4 {
+					if got := admits(m, one(key, algorithmsPerSecond...)); got != (n < 3) {
+						t.Fatalf("round %d, key %d, request %d: admitted %t, though there was room", round, i, n, got)
+					}
+				}
+			}
+			time.Sleep(3 * time.Second)
+		}
+		for i := range 200 {
+			if admits(m, one("live"+strconv.Itoa(i), core.PerHour(1))) {
+				t.Fatalf("live key %d was forgotten", i)
+			}
+		}
+	})
+}
+
+var algorithmsPerSecond = core.MustParseLimits("3/s, 3/s;fixed-window, 3/s;sliding-window, 3/s;sliding-log")
+
+func TestKeysThatShareAreDeniedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := full(10)
+		n := 0
+		for i := range 50_000 {
+			if admits(m, one("flood"+strconv.Itoa(i), core.PerHour(1))) {
+				n++
+			}
+		}
+		if n == 0 || n > 4096 {
+			t.Errorf("%d of a flood admitted, want at most one for each of 4096 shared states", n)
+		}
+	})
+}
+
+func TestResetForgetsAndMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &core.MemoryStore{MaxKeys: 1}
+		for i := range 1000 {
+			key := strconv.Itoa(i)
+			for range 2 { // a shared state would stay as it is
+				for range 100 {
+					if !admits(m, one(key, algorithms...)) {
+						t.Fatalf("key %d was not forgotten", i)
+					}
+				}
+				if admits(m, one(key, algorithms...)) {
+					t.Fatalf("key %d: 101 admitted", i)
+				}
+				if err := m.Reset(context.Background(), one(key)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
