@@ -164,6 +164,7 @@ func TestClientIPRules(t *testing.T) {
 		{"8: a mapped address with a zone", behind, "10.0.0.1:80", []string{xff, "::ffff:198.51.100.7%eth0"}, "ip:198.51.100.7"},
 		{"8: an IPv4 address has no zone", behind, "10.0.0.1:80", []string{xff, "198.51.100.7%eth0"}, "ip:unresolved:10.0.0.1"},
 		{"8: link-local keeps its zone", behind, "10.0.0.1:80", []string{xff, "[FE80::0:1%eth0.7]:1"}, "ip:fe80::1%eth0.7"},
+		{"8: the longest zone", behind, "10.0.0.1:80", []string{xff, "fe80::1%-" + strings.Repeat("z", 31)}, "ip:fe80::1%-" + strings.Repeat("z", 31)},
 		{"8: a zone in a header is a plain name", behind, "10.0.0.1:80", []string{xff, "fe80::1%a|b"}, "ip:unresolved:10.0.0.1"},
 		{"8: and a short one", behind, "10.0.0.1:80", []string{xff, "fe80::1%" + strings.Repeat("a", 33)}, "ip:unresolved:10.0.0.1"},
 		{"9: a mapped prefix is IPv4", ClientIP{Trusted: prefixes("::ffff:10.0.0.0/104")}, "10.0.0.1:80", []string{xff, "198.51.100.7"}, "ip:198.51.100.7"},
@@ -195,6 +196,7 @@ func TestChainLength(t *testing.T) {
 		{"the client is the 33rd", 0, "198.51.100.7" + chain(32), "ip:unresolved:10.0.0.2"},
 		{"32 trusted elements and no more", 0, "10.0.0.3" + chain(31), "ip:10.0.0.3"},
 		{"empty elements are examined too", 0, "198.51.100.7" + strings.Repeat(",", 32), "ip:unresolved:10.0.0.1"},
+		{"also one at the left end", 0, ",10.0.0.3" + chain(31), "ip:unresolved:10.0.0.3"},
 		{"what is left of the client is not counted", 0, strings.Repeat("1.1.1.1,", 1e5) + "198.51.100.7", "ip:198.51.100.7"},
 		{"the largest hop count", 32, "9.9.9.9, 198.51.100.7" + chain(31), "ip:198.51.100.7"},
 	} {

@@ -64,7 +64,7 @@ func plainZone(zone string) bool {
 type elements struct {
 	lines  []string // not begun
 	line   string   // the rest of the one that is
-	begun  bool
+	begun  bool     // line has another element
 	quoted bool // a comma in a quoted string separates nothing
 }
 
@@ -75,7 +75,7 @@ func (e *elements) next() (string, bool) {
 		if last < 0 {
 			return "", false
 		}
-		e.line, e.lines, e.begun = e.lines[last], e.lines[:last], true
+		e.line, e.lines = e.lines[last], e.lines[:last]
 	}
 	comma := lastComma(e.line, e.quoted)
 	element := e.line[comma+1:]
