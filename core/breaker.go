@@ -108,10 +108,10 @@ func (b *breaker) note(now time.Time, err error) {
 
 // succeed lets twice as many calls through, and closes the breaker when that is as good as all.
 func (b *breaker) succeed(now time.Time) {
-	if !b.health.Open || b.allowed == 0 { // well, or an answer from before the pause
+	if !b.health.Open {
 		return
 	}
-	if b.allowed *= 2; b.allowed < maxCalls {
+	if b.allowed *= 2; b.allowed < maxCalls { // twice 0 is 0: an answer from before a pause does not end it
 		return
 	}
 	b.health.Open, b.health.Since = false, now

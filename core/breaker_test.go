@@ -170,14 +170,17 @@ func TestBreakerFailureInTheRampStartsOver(t *testing.T) {
 
 func TestBreakerStragglers(t *testing.T) {
 	b := newBreakerAt(t)
-	for range 3 {
+	const late = 2 + tripFailures
+	for range late {
 		if err := b.enter(b.now); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.trips()
 	resume := b.resume
-	b.record(t.Context(), b.now, errDown)
+	for range tripFailures {
+		b.record(t.Context(), b.now, errDown)
+	}
 	b.record(t.Context(), b.now, nil)
 	if b.resume != resume || b.pause != firstPause || b.call(nil) {
 		t.Errorf("calls from before the pause changed it: %+v", b.snapshot())
@@ -187,7 +190,7 @@ func TestBreakerStragglers(t *testing.T) {
 		t.Error("a probe was let through while somebody still waits for a call")
 	}
 	b.record(t.Context(), b.now, nil)
-	for range 3 {
+	for range late {
 		b.leave()
 	}
 	if got := b.snapshot().Calls; got != 0 {

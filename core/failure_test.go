@@ -125,6 +125,15 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+func TestFastStoreIsNeverLate(t *testing.T) {
+	l := withStore(new(faulty), []core.Rule{perHour("r", 1_000_000)})
+	for range 5000 {
+		if d, err := l.Check(get("/")); err != nil || d.Degraded != nil {
+			t.Fatalf("got %+v, %v; want the answer of the store", d, err)
+		}
+	}
+}
+
 func TestClientThatHangsUpIsCharged(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), word{}, "hello"))
 	cancel()
@@ -199,7 +208,10 @@ func TestFaultsOfTheClaimsNeverOpen(t *testing.T) {
 	if len(seen.seen) != 20 || seen.seen[0].Allowed || !errors.Is(seen.seen[0].Degraded, core.ErrInvalid) {
 		t.Errorf("observers saw %+v, want each failure", seen.seen)
 	}
-	if h := l.StoreHealth(); h.Open || h.Err != nil || s.calls.Load() != 20 {
+	if err := l.Reset(t.Context(), "open", "k"); !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("got %v from Reset, want ErrInvalid alone", err)
+	}
+	if h := l.StoreHealth(); h.Open || h.Err != nil || s.calls.Load() != 21 {
 		t.Errorf("got %+v after %d calls, want a store that is well", h, s.calls.Load())
 	}
 }

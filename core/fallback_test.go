@@ -91,6 +91,21 @@ func TestRefundGoesWhereTheChargeWas(t *testing.T) {
 	check(3) // in the store: what became of the first refund is unknown, so there is no second
 }
 
+func TestRefundOfNothingCallsNoStore(t *testing.T) {
+	s := new(faulty)
+	l := withStore(s, []core.Rule{perHour("r", 5)})
+	peek, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Peek: true})
+	denied, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 6})
+	for _, d := range []core.Decision{peek, denied} {
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := s.calls.Load(); got != 2 {
+		t.Errorf("got %d calls, want those of Take only", got)
+	}
+}
+
 func TestResetForgetsTheFallbackToo(t *testing.T) {
 	s := new(faulty)
 	l := withStore(s, []core.Rule{perHour("r", 5)})

@@ -75,6 +75,13 @@ func TestLimitsAtTheEdgeAreValid(t *testing.T) {
 	}
 }
 
+func TestLimitsThatShareNoState(t *testing.T) {
+	limits := []core.Limit{core.PerMinute(5), core.PerMinute(5).Using(core.SlidingLog), core.PerHour(5), core.PerHour(5).Using(core.FixedWindow)}
+	if err := newErr(core.Rule{Key: constKey, Limits: limits}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestLimitReportsAllItsMistakes(t *testing.T) {
 	err := core.Limit{Rate: -3, Period: 5, Algorithm: core.FixedWindow, Burst: 2, Buckets: 4}.Validate()
 	for _, want := range []string{"rate must", "period must", "burst must", "buckets must"} {

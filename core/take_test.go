@@ -110,6 +110,7 @@ func TestRefund(t *testing.T) {
 	}{
 		{"exactly what was charged", []core.Claim{{Rule: "r", Key: "k", Cost: 3}}, 6, 9, 1},
 		{"a denied request was charged nothing", []core.Claim{{Rule: "r", Key: "k", Cost: 10}}, 9, 9, 1},
+		{"nor was what would have fitted beside", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(0)}}}, 9, 9, 1},
 		{"nor was a peek", []core.Claim{{Rule: "r", Key: "k", Cost: 3, Peek: true}}, 9, 9, 1},
 		{"nor a dry run that did not fit", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "trial", Key: "k", Cost: 2}}, 8, 9, 1},
 		{"a dry run that fitted was", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "trial", Key: "k", Cost: 1}}, 8, 9, 1},
