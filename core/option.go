@@ -37,7 +37,8 @@ func (c *config) apply(opts []Option) (errs []error) {
 }
 
 // An Observer is told of each decision once it is made. It must not block: the request waits for it.
-// When a rule fails closed, or the claims were at fault, it sees a denied decision that has no results.
+// When a rule fails closed, or the claims were at fault, it sees a denied decision that has no results. Of a request that
+// no rule applies to, or that has no key, there is nothing to tell.
 type Observer func(ctx context.Context, d Decision)
 
 // WithStore keeps state in s. Without it, a limiter has a MemoryStore of its own. If s has a method Validate() error,
@@ -86,7 +87,8 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore.
+// WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore. Any
+// other has a deadline of its own, as long as that of the store and after it; when it fails too, the request is refused.
 func WithFallback(s Store) Option {
 	return func(c *config) error {
 		if s == nil {
