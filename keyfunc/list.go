@@ -65,7 +65,7 @@ type elements struct {
 	lines  []string // not begun
 	line   string   // the rest of the one that is
 	begun  bool     // line has another element
-	quoted bool // a comma in a quoted string separates nothing
+	quoted bool     // a comma in a quoted string separates nothing
 }
 
 // next returns the next element, trimmed, or false if there is none.
