@@ -45,7 +45,7 @@ local function valueOf(pair)
   if not value then
     return ''
   end
-  return match(value, '^;[bws]%d+,%d+,') and value
+  return match(value, '^;[bws]%d+,') and value
 end
 
 -- section returns the state of this kind in the string of a pair and when it ends, nil if there is none, or false if

@@ -183,10 +183,12 @@ local function slidingLog()
       return remaining, shrink(q, l, now, l.rate - remaining - 1), q.last.stamp + l.micros - now
     end,
 
-    -- full puts a used up limit in place of whatever the set holds of l, or of the whole set if it is none.
+    -- full puts a limit just used up in place of what the set holds of l and of strangers, or in place of what is no set.
     full = function(key, l, now, isSet)
       local q = {key = key, used = l.rate}
       if isSet then
+        call('ZREMRANGEBYSCORE', key, '-inf', '(0')
+        call('ZREMRANGEBYSCORE', key, '(0', '+inf')
         remove(q, call('ZRANGEBYLEX', key, from(l, 0), beyond(l)))
       else
         call('DEL', key)

@@ -1,0 +1,135 @@
+package redisx
+
+import (
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// decode returns what key was made of, or false if it was hashed.
+func decode(l layout, key string) (rule, identity string, ok bool) {
+	identity, rule, _ = strings.Cut(strings.TrimPrefix(key, l.start), "}:")
+	rule = strings.TrimSuffix(rule, ":log")
+	if identity != "" && (identity[0] == '#' || identity[0] == '*') {
+		return "", "", false
+	}
+	if identity == "%" {
+		identity = ""
+	}
+	return unescape(rule), unescape(identity), true
+}
+
+func unescape(s string) string {
+	var b []byte
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' {
+			c, _ := hex.DecodeString(s[i+1 : i+3])
+			b, i = append(b, c[0]), i+2
+			continue
+		}
+		b = append(b, s[i])
+	}
+	return string(b)
+}
+
+// clusterTag returns what Redis takes for the hash tag of key.
+func clusterTag(key string) string {
+	_, rest, _ := strings.Cut(key, "{")
+	tag, _, ok := strings.Cut(rest, "}")
+	if !ok || tag == "" {
+		return key
+	}
+	return tag
+}
+
+func FuzzKey(f *testing.F) {
+	for _, s := range []string{"", "}", "{", "{}", "ip:1.2.3.4", "ip:2001:db8::/64", "%", "%7D", "#", "*x", ":log", "\x00\r\n", "ä", strings.Repeat("x", 129)} {
+		f.Add("rule", s, false)
+		f.Add(s, "ip:1", true)
+	}
+	f.Fuzz(func(t *testing.T, rule, identity string, log bool) {
+		l := newLayout("spillgate", nil)
+		key := l.key(rule, identity, log)
+		for i := range len(key) {
+			if key[i] <= ' ' || key[i] > '~' {
+				t.Fatalf("%q is not plain", key)
+			}
+		}
+		if clusterTag(key) != clusterTag(l.key("other", identity, !log)) || clusterTag(key) != l.tagOf(key) {
+			t.Errorf("the keys of %q are in different slots", identity)
+		}
+		if key == l.key(rule, identity, !log) {
+			t.Errorf("%q is both of logs and not", key)
+		}
+		gotRule, gotIdentity, ok := decode(l, key)
+		if ok != (len(identity) <= maxPlain) {
+			t.Fatalf("%q is hashed: %v", key, !ok)
+		}
+		if rule == "" {
+			rule = "default"
+		}
+		if ok && (gotRule != rule || gotIdentity != identity) {
+			t.Errorf("%q decodes to %q, %q", key, gotRule, gotIdentity)
+		}
+	})
+}
+
+func TestKeys(t *testing.T) {
+	long := strings.Repeat("x", 128)
+	for _, row := range []struct{ why, rule, identity, want string }{
+		{"ordinary identities stay readable", "login", "ip:203.0.113.9", "p:1:{ip:203.0.113.9}:login"},
+		{"so do networks", "", "ip:2001:db8:1:2::/64", "p:1:{ip:2001:db8:1:2::/64}:default"},
+		{"a brace does not end the tag", "r", "}", "p:1:{%7D}:r"},
+		{"an empty tag would be none", "r", "", "p:1:{%}:r"},
+		{"a percent sign is not taken for an escape", "r", "%7D", "p:1:{%257D}:r"},
+		{"a rule cannot pass for the logs of another", "r:log", "a", "p:1:{a}:r%3Alog"},
+		{"nor does a tag begin in a rule", "{", "a", "p:1:{a}:%7B"},
+		{"what looks hashed is not", "r", "#00", "p:1:{%2300}:r"},
+		{"nor what looks keyed", "r", "*00", "p:1:{%2A00}:r"},
+		{"128 bytes are stored as they are", "r", long, "p:1:{" + long + "}:r"},
+		{"129 are not", "r", long + "x", "p:1:{#0ec9eb33e74510bcdd1f2ea55206e82f}:r"},
+	} {
+		l := newLayout("p", nil)
+		if got := l.key(row.rule, row.identity, false); got != row.want {
+			t.Errorf("%s: %s, want %s", row.why, got, row.want)
+		}
+	}
+}
+
+func TestSecretHidesIdentities(t *testing.T) {
+	one, other := newLayout("p", []byte("one")), newLayout("p", []byte("other"))
+	if a, b := one.key("r", "ann", false), other.key("r", "ann", false); a == b || strings.Contains(a, "ann") {
+		t.Errorf("%s and %s", a, b)
+	}
+	if one.tagOf(one.key("r", "ann", false)) != one.tagOf(one.key("s", "ann", true)) {
+		t.Error("the rules of an identity are in different slots")
+	}
+	if one.key("r", "", false) == one.key("r", "ann", false) {
+		t.Error("two identities have one key")
+	}
+}
+
+func TestSlots(t *testing.T) {
+	if got := slotOf("123456789"); got != 0x31C3 {
+		t.Errorf("CRC-16 of the check string is %#x, want 0x31C3", got)
+	}
+}
+
+func TestTicks(t *testing.T) {
+	for _, row := range []struct {
+		limit core.Limit
+		tick  int64
+	}{
+		{core.PerSecond(1_000_000_000), 1},
+		{core.PerDay(100_000), 1},
+		{core.PerDay(1_000_000), 1000},
+		{core.Every(1, 3650*core.PerDay(1).Period), 1},
+		{core.Every(1_000_000, 3650*core.PerDay(1).Period), 1_000_000},
+	} {
+		if got := unitOf(&row.limit, int64(row.limit.Capacity()), row.limit.Period.Microseconds()); got != row.tick {
+			t.Errorf("%v: tick of %dµs, want %d", row.limit, got, row.tick)
+		}
+	}
+}
