@@ -67,7 +67,7 @@ func Example() {
 	fmt.Println(w.Header().Get("RateLimit"))
 	// Output:
 	// 200 api 9
-	// "route";r=59;t=1, "api-1s";r=9;t=1, "api-1m";r=119;t=1, "api-1h";r=239;t=15, "plan";r=975;t=87
+	// "route";r=59;t=1,"api-1s";r=9;t=1,"api-1m";r=119;t=1,"api-1h";r=239;t=15,"plan";r=975;t=87
 }
 
 // Limits shared by all processes that talk to one Redis.
