@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/spillgate/spillgate/core"
 )
 
@@ -27,30 +29,42 @@ func newDemo() *cobra.Command {
 			"keeps serving until interrupted.",
 		Example: "  spillgate demo\n" +
 			"  spillgate demo --once --limits '3/1s, 20/1m;sliding-log' --headers both\n" +
-			"  spillgate demo --key apikey:X-Api-Key",
+			"  spillgate demo --key apikey:X-Api-Key --redis redis://127.0.0.1:6379",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := o.plan()
 			if err != nil {
 				return err
 			}
-			return demo(cmd.Context(), p, cmd.OutOrStdout())
+			return demo(cmd.Context(), p, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	flags := cmd.Flags()
+	cmd.Flags().AddFlagSet(demoFlags(&o))
+	return cmd
+}
+
+// demoFlags sets o to what is typed.
+func demoFlags(o *options) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("demo", pflag.ContinueOnError)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "`address` to listen on; port 0 picks a free one")
 	flags.StringVar(&o.limits, "limits", "5/10s", "`limits` of each client at each router, such as '10/s, 100/m;burst=20'")
 	flags.StringVar(&o.key, "key", "ip", "what tells clients apart: `ip|header:NAME|apikey:NAME`")
 	flags.StringVar(&o.headers, "headers", "github", "rate limit headers: `github|ietf|both`")
 	flags.StringSliceVar(&o.trust, "trust", nil, "`CIDR` of proxies whose X-Forwarded-For is believed; repeatable")
+	flags.StringVar(&o.redis, "redis", "", "`URL` of the Redis that keeps the state, such as redis://127.0.0.1:6379")
 	flags.BoolVar(&o.once, "once", false, "exit after the requests; with an error if an answer was wrong")
-	return cmd
+	return flags
 }
 
 // demo serves the routers, sends the requests and reports on them. With p.once its error says which router answered
 // wrongly; else it serves until ctx is done, and returns nil.
-func demo(ctx context.Context, p plan, stdout io.Writer) error {
-	handler, err := newHandler(p)
+func demo(ctx context.Context, p plan, stdout, stderr io.Writer) error {
+	store, closeStore, err := openStore(ctx, p.redis)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	handler, err := newHandler(p, core.WithStore(store), core.WithTimeout(storeTimeout), core.WithObserver(warnDegraded(stderr)))
 	if err != nil {
 		return misuse("%s", oneLine(err))
 	}
@@ -66,7 +80,7 @@ func demo(ctx context.Context, p plan, stdout io.Writer) error {
 	if ctx.Err() != nil {
 		return interrupted(p.once)
 	}
-	wrong := check(visits, p.limits, false)
+	wrong := check(visits, p.limits, p.redis != "")
 	out.answers(visits, wrong)
 	out.invite()
 	if p.once {

@@ -1,10 +1,17 @@
 package main
 
 import (
+	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/spillgate/spillgate/core"
 )
 
 // once runs the demo with --once and returns what it printed.
@@ -66,6 +73,71 @@ func TestOnce(t *testing.T) {
 				t.Log(stdout)
 			}
 		})
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for _, tt := range []struct {
+		flags, want string // want is how the key begins; empty if there is none
+	}{
+		{"", "ip:127.0.0.1"}, // nobody's X-Forwarded-For is believed
+		{"--trust 127.0.0.0/8 --trust 10.0.0.0/8", "ip:203.0.113.9"},
+		{"--trust 10.0.0.0/8 --trust 127.0.0.0/8", "ip:203.0.113.9"},
+		{"--trust 10.0.0.0/8", "ip:127.0.0.1"},
+		{"--key header:x-tenant", "header:x-tenant:acme"},
+		{"--key apikey:X-Tenant", "key:"}, // and a hash
+		{"--key apikey:X-Api-Key", ""},
+	} {
+		var o options
+		flags := demoFlags(&o)
+		if err := flags.Parse(strings.Fields(tt.flags)); err != nil {
+			t.Fatal(err)
+		}
+		p, err := o.plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = "127.0.0.1:4321"
+		r.Header.Set("X-Forwarded-For", "203.0.113.9")
+		r.Header.Set("X-Tenant", "acme")
+		key, err := p.key.of(r)
+		if tt.want == "" && !errors.Is(err, core.ErrNoKey) || !strings.HasPrefix(key, tt.want) {
+			t.Errorf("%q: key %q, error %v, want %q", tt.flags, key, err, tt.want)
+		}
+		r.Header = http.Header{}
+		for name, values := range p.key.header {
+			r.Header.Set(name, values[0])
+		}
+		if _, err := p.key.of(r); err != nil {
+			t.Errorf("%q: the requests that the demo sends have no key: %v", tt.flags, err)
+		}
+	}
+}
+
+func TestGreetings(t *testing.T) {
+	p, err := options{addr: "127.0.0.1:0", limits: "2/1h", key: "ip", headers: "github"}.plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := newHandler(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gin.Mode() != gin.ReleaseMode {
+		t.Errorf("gin is in %s mode, in which it prints its routes", gin.Mode())
+	}
+	for path, want := range map[string]string{
+		"/stdlib/hello": "hello from net/http, 1 of 2 left\n",
+		"/chi/hello":    "hello from chi, 1 of 2 left\n",
+		"/gin/hello":    "hello from gin, 1 of 2 left\n",
+		"/echo/hello":   "hello from echo v4, 1 of 2 left\n",
+		"/echov5/hello": "hello from echo v5, 1 of 2 left\n",
+	} {
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Body.String() != want {
+			t.Errorf("GET %s: %d %q, want %q", path, w.Code, w.Body, want)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // The bounds of what the demo sends to one router.
 const (
-	maxRequests  = 5000
+	maxRequests  = 2000
 	maxSending   = 20 * time.Second
 	maxWait      = time.Minute
 	replyTimeout = 10 * time.Second

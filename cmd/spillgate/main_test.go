@@ -19,7 +19,7 @@ import (
 // asCommand makes the test binary be the command, for tests that send signals.
 const asCommand = "SPILLGATE_TEST_AS_COMMAND"
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
@@ -61,7 +61,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	code, stdout, _ := execute(t, "demo", "--help")
-	for _, flag := range []string{"--addr", "--limits", "--key", "--headers", "--trust", "--once"} {
+	for _, flag := range []string{"--addr", "--limits", "--key", "--headers", "--trust", "--redis", "--once"} {
 		if code != 0 || !strings.Contains(stdout, flag+" ") {
 			t.Errorf("demo --help: exit code %d, and no word of %s", code, flag)
 		}
@@ -96,6 +96,7 @@ func TestBadCommandLine(t *testing.T) {
 		{"demo --trust 10.0.0.1", `--trust: "10.0.0.1" is not an address range`},
 		{"demo --trust 10.0.0.0/8 --trust 0.0.0.0/0", "--trust: "},
 		{"demo --trust 10.0.0.0/8 --key header:X-Tenant", "--trust says whose X-Forwarded-For"},
+		{"demo --redis http://127.0.0.1", "--redis: want a URL such as redis://"},
 	} {
 		code, stdout, stderr := execute(t, strings.Fields(tt.args)...)
 		if code != 2 || stdout != "" {
@@ -104,6 +105,9 @@ func TestBadCommandLine(t *testing.T) {
 		if !strings.HasPrefix(stderr, "spillgate: "+tt.want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: stderr %q, want one line with %q", tt.args, stderr, tt.want)
 		}
+	}
+	if _, _, stderr := execute(t, "demo", "--redis", "redis://:se%zzcret@127.0.0.1"); strings.Contains(stderr, "cret") {
+		t.Errorf("the password is shown: %s", stderr)
 	}
 }
 

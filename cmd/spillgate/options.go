@@ -20,6 +20,7 @@ type options struct {
 	key     string
 	headers string
 	trust   []string
+	redis   string
 	once    bool
 }
 
@@ -29,6 +30,7 @@ type plan struct {
 	limits []core.Limit
 	key    identity
 	write  headers.Writer
+	redis  string // URL of the server that keeps the state; empty for memory
 	once   bool
 }
 
@@ -41,7 +43,7 @@ type identity struct {
 
 // plan reads all flags. Its error is a usageError for the first that makes no sense.
 func (o options) plan() (p plan, err error) {
-	p = plan{addr: o.addr, once: o.once}
+	p = plan{addr: o.addr, redis: o.redis, once: o.once}
 	if _, err := net.ResolveTCPAddr("tcp", o.addr); err != nil {
 		return p, misuse("--addr: %q is not an address to listen on, such as 127.0.0.1:8080: %v", o.addr, err)
 	}

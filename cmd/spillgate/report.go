@@ -27,7 +27,11 @@ type report struct {
 func (r *report) printf(format string, args ...any) { _, _ = fmt.Fprintf(r.w, format, args...) }
 
 func (r *report) introduce() {
-	r.printf("Five routers at %s. Each admits %s per %s, kept in memory.\n", r.base, inWords(r.plan.limits), r.plan.key.about)
+	kept := "in memory"
+	if r.plan.redis != "" {
+		kept = "in Redis"
+	}
+	r.printf("Five routers at %s. Each admits %s per %s, kept %s.\n", r.base, inWords(r.plan.limits), r.plan.key.about, kept)
 	r.printf("Each is now sent requests until it refuses one, and one more after the wait that it announces.\n\n")
 }
 

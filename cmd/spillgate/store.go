@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+)
+
+const (
+	pingTimeout  = 3 * time.Second
+	storeTimeout = 500 * time.Millisecond // a demo may talk to a Redis far away
+)
+
+// openStore returns the store that all routers share and a function that closes it. It is in this process's memory or, if
+// there is a URL, in the Redis there, with keys that only demos share.
+func openStore(ctx context.Context, redisURL string) (core.Store, func(), error) {
+	if redisURL == "" {
+		return new(core.MemoryStore), func() {}, nil
+	}
+	opts, err := redis.ParseURL(redisURL)
+	if err != nil {
+		return nil, nil, misuse("--redis: want a URL such as redis://127.0.0.1:6379: %v", withoutURL(err))
+	}
+	logging.Disable() // what matters of it is reported by warnDegraded
+	client := redis.NewClient(opts)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	if err := client.Ping(ctx).Err(); err != nil {
+		_ = client.Close()
+		return nil, nil, fmt.Errorf("cannot reach Redis at %s: %w", opts.Addr, err)
+	}
+	return redisstore.New(client, redisstore.WithPrefix("spillgate-demo")), func() { _ = client.Close() }, nil
+}
+
+// withoutURL takes the URL, which may have a password in it, out of the error of parsing it.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// warnDegraded returns an observer that says on stderr when Redis stops answering, and when it answers again. Requests that
+// failed for a reason of their own tell nothing about Redis.
+func warnDegraded(stderr io.Writer) core.Observer {
+	var degraded atomic.Bool
+	return func(_ context.Context, d core.Decision) {
+		switch {
+		case errors.Is(d.Degraded, core.ErrUnavailable) && !degraded.Swap(true):
+			complain(stderr, "Redis does not answer, the limits are kept in memory meanwhile: %s", oneLine(d.Degraded))
+		case d.Degraded == nil && degraded.Swap(false):
+			complain(stderr, "Redis answers again")
+		}
+	}
+}

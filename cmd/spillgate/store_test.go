@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestRedisOutOfReach(t *testing.T) {
+	ln := listenQuietly(t)
+	addr := ln.Addr().String()
+	ln.Close()
+	code, stdout, stderr := execute(t, "demo", "--addr", "127.0.0.1:0", "--redis", "redis://:secret@"+addr)
+	if code != 1 || stdout != "" || !strings.HasPrefix(stderr, "spillgate: cannot reach Redis at "+addr+": ") ||
+		strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+func TestRedisIsShared(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	args := []string{"demo", "--once", "--addr", "127.0.0.1:0", "--limits", "3/1h", "--redis", "redis://" + server.Addr()}
+	if code, stdout, stderr := execute(t, args...); code != 0 || strings.Count(stdout, " 200 OK ") != 3*len(routers) {
+		t.Fatalf("first run: exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
+	}
+	for _, key := range server.Keys() {
+		if !strings.HasPrefix(key, "spillgate-demo") {
+			t.Errorf("key %q could be that of an application", key)
+		}
+	}
+	code, stdout, stderr := execute(t, args...)
+	if code != 0 || strings.Contains(stdout, " 200 OK ") || stderr != "" {
+		t.Fatalf("second run: exit code %d, stderr %q; it must be refused what the first has used, stdout:\n%s", code, stderr, stdout)
+	}
+}
+
+func TestWarnDegraded(t *testing.T) {
+	var stderr strings.Builder
+	observe := warnDegraded(&stderr)
+	down := core.Decision{Degraded: fmt.Errorf("%w: connection refused", core.ErrUnavailable)}
+	for _, step := range []struct {
+		why  string
+		d    core.Decision
+		want string
+	}{
+		{"all is well", core.Decision{}, ""},
+		{"a request without a key tells nothing of Redis", core.Decision{Degraded: core.ErrNoKey}, ""},
+		{"Redis is gone", down, "spillgate: Redis does not answer, the limits are kept in memory meanwhile: store unavailable: connection refused\n"},
+		{"it was said already", down, ""},
+		{"a request at fault does not bring it back", core.Decision{Degraded: errors.New("panic")}, ""},
+		{"it is back", core.Decision{}, "spillgate: Redis answers again\n"},
+		{"that was said already", core.Decision{}, ""},
+	} {
+		stderr.Reset()
+		if observe(context.Background(), step.d); stderr.String() != step.want {
+			t.Errorf("%s: said %q, want %q", step.why, stderr.String(), step.want)
+		}
+	}
+}
