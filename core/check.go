@@ -5,9 +5,7 @@ import (
 	"net/http"
 )
 
-func (l *Limiter) check(r *http.Request, peek bool) (Decision, error) {
-	c := l.newCharge()
-	c.peek = peek
+func (l *Limiter) check(r *http.Request, c *charge) (Decision, error) {
 	if err := l.claims(c, r); err != nil {
 		return Decision{}, err
 	}

@@ -8,7 +8,8 @@ import (
 type contextKey struct{}
 
 // carried is a context that carries the decision of one limiter, on top of one that may carry those of others. It is
-// a context of its own, rather than a value in one, because that saves each request an allocation.
+// a context of its own, rather than a value in one, and holds what Guard decides, because each saves a request an
+// allocation.
 type carried struct {
 	context.Context
 	before *carried
@@ -16,6 +17,7 @@ type carried struct {
 	own    Decision
 	all    Decision // own, joined with those before
 	made   bool     // own is set
+	charge charge   // what Guard has decided
 }
 
 func newCarried(ctx context.Context) *carried {
@@ -107,7 +109,7 @@ func (l *Limiter) Guard(r *http.Request, route func(*http.Request) string) (*htt
 	}
 	c.route = route
 	r = r.WithContext(c)
-	d, err := l.check(r, false)
+	d, err := l.check(r, c.charge.begin(l))
 	if err == nil {
 		c.add(d)
 	}

@@ -116,12 +116,15 @@ type charge struct {
 	results [3]Result
 }
 
-func (l *Limiter) newCharge() *charge {
-	c := &charge{limiter: l}
+// begin makes c, which is zero, a charge of l.
+func (c *charge) begin(l *Limiter) *charge {
+	c.limiter = l
 	c.self[0] = c
 	c.claims = c.claim[:0]
 	return c
 }
+
+func (l *Limiter) newCharge() *charge { return new(charge).begin(l) }
 
 // keepCharged drops the claims that d did not charge.
 func (c *charge) keepCharged(d Decision) {
@@ -149,11 +152,15 @@ func (l *Limiter) Check(r *http.Request) (Decision, error) {
 	if d, ok := carriedBy(r.Context()).find(l); ok {
 		return d, nil
 	}
-	return l.check(r, false)
+	return l.check(r, l.newCharge())
 }
 
 // Peek returns what Check would say of r, but charges nothing and tells no observer.
-func (l *Limiter) Peek(r *http.Request) (Decision, error) { return l.check(r, true) }
+func (l *Limiter) Peek(r *http.Request) (Decision, error) {
+	c := l.newCharge()
+	c.peek = true
+	return l.check(r, c)
+}
 
 // Take charges claims without a request, for jobs, logins or tokens. Claims of a rule of l may leave out their limits
 // and fail like that rule; claims of other names need limits and fail like the zero FailureMode.

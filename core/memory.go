@@ -93,14 +93,18 @@ func (m *MemoryStore) Reset(_ context.Context, claims []Claim) error {
 	m.once.Do(m.init)
 	for i := range claims {
 		id, _ := m.hash(&claims[i])
-		s := m.shard(id)
-		s.Lock()
-		if s.forget(id) {
-			m.pairs.Add(-1)
-		}
-		s.Unlock()
+		m.forget(id)
 	}
 	return nil
+}
+
+func (m *MemoryStore) forget(id uint64) {
+	s := m.shard(id)
+	s.Lock()
+	defer s.Unlock()
+	if s.forget(id) {
+		m.pairs.Add(-1)
+	}
 }
 
 // hash returns the id of a claim's pair and that of the state it shares when the store is full: one of 4,096 for each
@@ -143,8 +147,8 @@ func (m *MemoryStore) unlock(held uint64) {
 	}
 }
 
-// reserve counts a further pair with state of its own, if there may be one. In a full store it looks at some pairs, in
-// shards that nobody else holds, and drops those that have nothing in use; keep are the meters of the decision under way.
+// reserve counts a further pair with state of its own, if there may be one. A full store makes room first, if it can; keep
+// are the meters of the decision under way.
 func (m *MemoryStore) reserve(now int64, held uint64, keep []meter) bool {
 	limit := int64(m.MaxKeys)
 	if limit == 0 {
@@ -155,15 +159,20 @@ func (m *MemoryStore) reserve(now int64, held uint64, keep []meter) bool {
 			return true
 		}
 		m.pairs.Add(-1)
-		i := m.hand.Add(1) % shards
-		s := &m.shards[i]
-		mine := held&(1<<i) != 0
-		if mine || s.TryLock() {
-			m.pairs.Add(-s.sweep(now, sweepFull, keep))
-			if !mine {
-				s.Unlock()
-			}
-		}
+		m.sweep(now, held, keep)
 	}
 	return false
+}
+
+// sweep looks at some pairs of the next shard, unless somebody else holds that, and drops those that have nothing in use.
+func (m *MemoryStore) sweep(now int64, held uint64, keep []meter) {
+	i := m.hand.Add(1) % shards
+	s := &m.shards[i]
+	if held&(1<<i) == 0 {
+		if !s.TryLock() {
+			return
+		}
+		defer s.Unlock()
+	}
+	m.pairs.Add(-s.sweep(now, sweepFull, keep))
 }
