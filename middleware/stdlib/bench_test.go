@@ -19,8 +19,8 @@ func guardedByIP() http.Handler {
 func TestAllocations(t *testing.T) {
 	h, w, r := guardedByIP(), httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
 	h.ServeHTTP(w, r)
-	if got := testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }); got > 6 {
-		t.Errorf("%v allocations, want at most 6", got)
+	if got := testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }); got > 5 {
+		t.Errorf("%v allocations, want at most 5", got)
 	}
 }
 
