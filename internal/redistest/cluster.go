@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -16,12 +17,15 @@ const slots = 16384
 type Cluster struct {
 	Nodes []*Server // masters first; node i+3 replicates node i
 	ids   []string
+
+	mu      sync.Mutex
+	clients map[int]*redis.Client
 }
 
 // StartCluster starts a cluster and waits until all nodes agree on it.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
-	c := &Cluster{}
+	c := &Cluster{clients: make(map[int]*redis.Client)}
 	for range 6 {
 		c.Nodes = append(c.Nodes, Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
 			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"))
@@ -80,7 +84,15 @@ func (c *Cluster) whole(t testing.TB) bool {
 	return true
 }
 
-func (c *Cluster) client(t testing.TB, i int) *redis.Client { return c.Nodes[i].Client(t) }
+// client returns a client of node i.
+func (c *Cluster) client(t testing.TB, i int) *redis.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clients[i] == nil {
+		c.clients[i] = c.Nodes[i].Client(t)
+	}
+	return c.clients[i]
+}
 
 // Client returns a client of the cluster with the default options, closed when the test ends.
 func (c *Cluster) Client(t testing.TB) *redis.ClusterClient {
@@ -93,21 +105,36 @@ func (c *Cluster) Client(t testing.TB) *redis.ClusterClient {
 	return client
 }
 
-// Migrate moves a slot from the master that has it to another, key by key, as redis-cli does.
-func (c *Cluster) Migrate(t testing.TB, slot, from, to int) {
+// Owner returns which master has a slot.
+func (c *Cluster) Owner(t testing.TB, slot int) int {
+	t.Helper()
+	for i := range 3 {
+		for _, r := range c.client(t, i).ClusterSlots(context.Background()).Val() {
+			if slot >= r.Start && slot <= r.End && r.Nodes[0].Addr == c.Nodes[i].Addr {
+				return i
+			}
+		}
+	}
+	t.Fatalf("no master has slot %d", slot)
+	return 0
+}
+
+// Move moves a slot from the master that has it to another, key by key, as redis-cli does.
+func (c *Cluster) Move(t testing.TB, slot, to int) {
+	t.Helper()
+	from := c.Owner(t, slot)
+	if from == to {
+		return
+	}
 	c.BeginMigration(t, slot, from, to)
 	ctx := context.Background()
 	src := c.client(t, from)
 	for {
-		keys := src.ClusterGetKeysInSlot(ctx, slot, 10).Val()
+		keys := src.ClusterGetKeysInSlot(ctx, slot, 1).Val()
 		if len(keys) == 0 {
 			break
 		}
-		args := []any{"migrate", "127.0.0.1", c.Nodes[to].Port(), "", 0, 5000, "keys"}
-		for _, k := range keys {
-			args = append(args, k)
-		}
-		must(t, src.Do(ctx, args...).Err())
+		must(t, src.Do(ctx, "migrate", "127.0.0.1", c.Nodes[to].Port(), keys[0], 0, 5000).Err())
 	}
 	c.EndMigration(t, slot, to)
 }

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
@@ -18,7 +19,7 @@ type Proxy struct {
 	conns  []net.Conn
 }
 
-// The faults of a Proxy. They happen to replies, so that the server has run the command.
+// The faults of a Proxy. They happen to replies to scripts, so that the server has run them.
 const (
 	NoFault int32 = iota
 	CutReplies
@@ -56,24 +57,34 @@ func (p *Proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	p.conns = append(p.conns, client, server)
 	p.mu.Unlock()
+	var asked sight
 	go func() {
-		_, _ = io.Copy(server, client)
+		_, _ = io.Copy(io.MultiWriter(&asked, server), client)
 		server.Close()
 	}()
-	p.reply(client, server)
+	p.reply(client, server, &asked)
 	client.Close()
 	server.Close()
 }
 
+// A sight says whether a script was among what was written last.
+type sight struct{ script atomic.Bool }
+
+func (s *sight) Write(b []byte) (int, error) {
+	s.script.Store(bytes.Contains(b, []byte("evalsha")))
+	return len(b), nil
+}
+
 // reply passes on what the server says, unless a fault says otherwise.
-func (p *Proxy) reply(client, server net.Conn) {
+func (p *Proxy) reply(client, server net.Conn, asked *sight) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := server.Read(buf)
-		if err != nil || p.Fault.Load() == CutReplies {
+		fault := p.Fault.Load()
+		if err != nil || fault == CutReplies && asked.script.Load() {
 			return
 		}
-		if p.Fault.Load() == SwallowReplies {
+		if fault == SwallowReplies && asked.script.Load() {
 			continue
 		}
 		if _, err := client.Write(buf[:n]); err != nil {

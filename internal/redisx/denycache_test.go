@@ -1,0 +1,167 @@
+package redisx_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// denying returns a store with a deny cache, another without, and a client that counts.
+func denying(t *testing.T, size int) (cached, plain *redisx.Store, client *redis.Client) {
+	client = redistest.Start(t).Client(t)
+	o := options
+	o.DenyCache = size
+	return redisx.New(client, o), redisx.New(client, options), client
+}
+
+func TestADenialIsNotAskedForAgain(t *testing.T) {
+	s, plain, client := denying(t, 10)
+	c, other := claimOf("k", core.PerHour(2), core.PerDay(50)), claimOf("other", core.PerHour(9))
+	c.Cost = 2
+	take(t, s, c, other)
+	first := take(t, s, c, other)
+	before := calls(t, client, "evalsha")
+	for range 20 {
+		at, again, err := s.Take(context.Background(), []core.Claim{c, other}, make([]core.Result, 1))
+		if err != nil || len(again) != 4 {
+			t.Fatalf("%+v, %v", again, err)
+		}
+		for i, r := range again[1:] {
+			passed := first[i].ResetAfter - r.ResetAfter
+			if passed < 0 || passed > 5*time.Second {
+				t.Errorf("%v passed", passed)
+			}
+			if first[i].RetryAfter > 0 {
+				r.RetryAfter += passed
+			}
+			r.RefillAfter, r.ResetAfter = r.RefillAfter+passed, r.ResetAfter+passed
+			if r != first[i] {
+				t.Errorf("result %d: %+v, want %+v less what passed", i, r, first[i])
+			}
+		}
+		now, _, _ := plain.Take(context.Background(), nil, nil)
+		if d := now.Sub(at); d < 0 || d > 5*time.Second {
+			t.Errorf("decided %v ago", d)
+		}
+	}
+	if after := calls(t, client, "evalsha"); after != before+20 { // those of plain
+		t.Errorf("%d calls for 20 denials that were known", after-before-20)
+	}
+}
+
+func TestWhatIsNotTheSameRequestIsAsked(t *testing.T) {
+	s, _, _ := denying(t, 10)
+	c := claimOf("k", core.PerHour(5))
+	c.Cost = 3
+	take(t, s, c)
+	take(t, s, c)
+	for name, change := range map[string]func(*core.Claim){
+		"a lower cost fits":       func(c *core.Claim) { c.Cost = 1 },
+		"a higher limit fits":     func(c *core.Claim) { c.Limits = []core.Limit{core.PerHour(50)} },
+		"another key fits":        func(c *core.Claim) { c.Key = "other" },
+		"another rule fits":       func(c *core.Claim) { c.Rule = "other" },
+		"another algorithm fits":  func(c *core.Claim) { c.Limits = []core.Limit{core.PerHour(5).Using(core.FixedWindow)} },
+		"a dry run does not deny": func(c *core.Claim) { c.DryRun, c.Cost = true, 1 },
+	} {
+		changed := c
+		change(&changed)
+		if !allowed(take(t, s, changed)) {
+			t.Error(name)
+		}
+		if err := s.Reset(context.Background(), []core.Claim{c}); err != nil {
+			t.Fatal(err)
+		}
+		take(t, s, c)
+		take(t, s, c)
+	}
+}
+
+func TestPeeksAndDryRunsAreNotRemembered(t *testing.T) {
+	s, _, client := denying(t, 10)
+	c := claimOf("k", core.PerHour(1))
+	c.Cost = 2
+	for _, change := range []func(*core.Claim){func(c *core.Claim) { c.Peek = true }, func(c *core.Claim) { c.DryRun = true }} {
+		changed := c
+		change(&changed)
+		before := calls(t, client, "evalsha") + calls(t, client, "eval")
+		for range 3 {
+			take(t, s, changed)
+		}
+		if after := calls(t, client, "evalsha") + calls(t, client, "eval"); after < before+3 {
+			t.Errorf("%d calls for 3 of %+v", after-before, changed)
+		}
+	}
+}
+
+func TestADenialEndsWithTheFirstWait(t *testing.T) {
+	s, _, _ := denying(t, 10)
+	c := claimOf("k", core.Every(1, 100*time.Millisecond))
+	take(t, s, c)
+	r := take(t, s, c)[0]
+	time.Sleep(r.RetryAfter)
+	if r := take(t, s, c)[0]; !r.Allowed {
+		t.Errorf("denied after the wait that was promised: %+v", r)
+	}
+}
+
+func TestADenialLastsASecondAtMost(t *testing.T) {
+	s, plain, _ := denying(t, 10)
+	c := claimOf("k", core.PerHour(1))
+	take(t, s, c)
+	take(t, s, c)
+	if err := plain.Reset(context.Background(), []core.Claim{c}); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	redistest.Wait(t, "the reset to be noticed", func() bool { return allowed(take(t, s, c)) })
+	if d := time.Since(begun); d > 1500*time.Millisecond {
+		t.Errorf("a reset elsewhere went unnoticed for %v, want 1s", d)
+	}
+}
+
+func TestResetAndRefundCountAtOnce(t *testing.T) {
+	s, _, _ := denying(t, 10)
+	ctx := context.Background()
+	for _, l := range everyAlgorithm(1, time.Hour) {
+		c := []core.Claim{claimOf("k", l)}
+		at, _, err := s.Take(ctx, c, nil)
+		if err != nil || allowed(take(t, s, c...)) {
+			t.Fatalf("%v: not denied, %v", l, err)
+		}
+		if err := s.Refund(ctx, c, at); err != nil {
+			t.Fatal(err)
+		}
+		if !allowed(take(t, s, c...)) || allowed(take(t, s, c...)) {
+			t.Errorf("%v: a refund did not count", l)
+		}
+		if err := s.Reset(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		if !allowed(take(t, s, c...)) {
+			t.Errorf("%v: a reset did not count", l)
+		}
+	}
+}
+
+func TestTheDenyCacheIsBounded(t *testing.T) {
+	s, _, client := denying(t, 3)
+	claims := make([]core.Claim, 10)
+	for i := range claims {
+		claims[i] = claimOf(fmt.Sprint(i), core.PerDay(1))
+		claims[i].Cost = 2
+		take(t, s, claims[i])
+	}
+	before := calls(t, client, "evalsha")
+	for _, c := range claims {
+		take(t, s, c)
+	}
+	if asked := calls(t, client, "evalsha") - before; asked < 7 {
+		t.Errorf("%d of 10 denials were asked for again, want 7 at least: the cache holds 3", asked)
+	}
+}

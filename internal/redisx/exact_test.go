@@ -1,0 +1,197 @@
+package redisx_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// hammers tells the test binary to be a process that hammers the Redis Cluster or server at this address.
+const hammers = "SPILLGATE_TEST_HAMMERS"
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{})
+	if addr := os.Getenv(hammers); addr != "" {
+		client := redis.NewUniversalClient(&redis.UniversalOptions{
+			Addrs: strings.Split(addr, ","), IsClusterMode: strings.Contains(addr, ","),
+		})
+		admitted := hammer(redisx.New(client, options), func() bool { return true }, func(error) {})
+		fmt.Println(admitted)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// silence drops what go-redis logs of faults that tests make.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
+// capacity is what is admitted of each limit in exactLimits while the tests run.
+const capacity = 300
+
+// exactLimits admit capacity requests and then none for a long time.
+func exactLimits() []core.Limit { return everyAlgorithm(capacity, 1000*24*time.Hour) }
+
+// hammer takes from all limits until each has denied some and it is enough, with several callers, and returns how many
+// requests each of the limits admitted. Some requests are of one identity, some of two at once.
+func hammer(s *redisx.Store, enough func() bool, failed func(error)) (admitted [4]int64) {
+	var wg sync.WaitGroup
+	for i, l := range exactLimits() {
+		for caller := range 4 {
+			wg.Go(func() {
+				for denied := 0; denied < 20 || !enough(); {
+					key := fmt.Sprintf("limit:%d", i)
+					claims := []core.Claim{claimOf(key, l)}
+					if caller%2 == 0 {
+						claims = append(claims, claimOf("twin "+key, l))
+					}
+					_, results, err := s.Take(context.Background(), claims, nil)
+					switch {
+					case err != nil:
+						failed(err)
+						denied++
+					case allowed(results):
+						atomic.AddInt64(&admitted[i], 1)
+					default:
+						denied++
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return admitted
+}
+
+func TestEightProcessesAdmitExactlyTheLimit(t *testing.T) {
+	addr := redistest.Start(t).Addr
+	processes := make([]*exec.Cmd, 8)
+	outputs := make([]strings.Builder, len(processes))
+	for i := range processes {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		p := exec.CommandContext(ctx, os.Args[0])
+		p.Env = append(os.Environ(), hammers+"="+addr)
+		p.Stdout = &outputs[i]
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		processes[i] = p
+	}
+	var total [4]int64
+	for i, p := range processes {
+		if err := p.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		var n [4]int64
+		if _, err := fmt.Sscanf(outputs[i].String(), "[%d %d %d %d]", &n[0], &n[1], &n[2], &n[3]); err != nil {
+			t.Fatalf("%q: %v", outputs[i].String(), err)
+		}
+		for j := range total {
+			total[j] += n[j]
+		}
+	}
+	if want := [4]int64{capacity, capacity, capacity, capacity}; total != want {
+		t.Errorf("admitted %v, want %v", total, want)
+	}
+}
+
+func TestScriptFlushIsInvisible(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	var flushed atomic.Int32
+	enough := func() bool { return flushed.Load() >= 100 }
+	var flushes sync.WaitGroup
+	flushes.Go(func() {
+		for !enough() {
+			client.ScriptFlush(context.Background())
+			flushed.Add(1)
+		}
+	})
+	admitted := hammer(redisx.New(client, options), enough, func(err error) { t.Error(err) })
+	flushes.Wait()
+	if want := [4]int64{capacity, capacity, capacity, capacity}; admitted != want {
+		t.Errorf("admitted %v, want %v", admitted, want)
+	}
+}
+
+func TestMigratingSlotsAreInvisible(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	client := cluster.Client(t)
+	s := redisx.New(client, options)
+	take(t, s, claimOf("warm", core.PerMinute(1)))
+	var moved atomic.Int32
+	enough := func() bool { return moved.Load() >= 40 }
+	var moves sync.WaitGroup
+	moves.Go(func() {
+		for !enough() {
+			key := fmt.Sprintf("{limit:%d}", moved.Load()%4)
+			slot := cluster.Nodes[0].Client(t).ClusterKeySlot(context.Background(), key).Val()
+			cluster.Move(t, int(slot), int(moved.Add(1)/4)%3)
+		}
+	})
+	admitted := hammer(s, enough, func(err error) { t.Error(err) })
+	moves.Wait()
+	// Requests of two identities may be denied while another is about to be given back, so none is admitted beyond the
+	// capacity, and the last of it goes to single ones.
+	for i, l := range exactLimits() {
+		for allowed(take(t, s, claimOf(fmt.Sprintf("limit:%d", i), l))) {
+			admitted[i]++
+		}
+	}
+	if want := [4]int64{capacity, capacity, capacity, capacity}; admitted != want {
+		t.Errorf("admitted %v, want %v", admitted, want)
+	}
+	allExpire(t, client)
+}
+
+func TestNewKeysInASlotThatMigrates(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	s := redisx.New(cluster.Client(t), options)
+	ctx := context.Background()
+	limits := everyAlgorithm(5, time.Hour)
+	old, both := claimOf("{a}", limits...), []core.Claim{claimOf("a", limits...), {Rule: "other", Key: "a", Limits: limits}}
+	take(t, s, claimOf("a", limits[0]))
+	slot := int(cluster.Nodes[0].Client(t).ClusterKeySlot(ctx, "{a}").Val())
+	from := cluster.Owner(t, slot)
+	cluster.BeginMigration(t, slot, from, (from+1)%3)
+	at, results, err := s.Take(ctx, both, nil)
+	if err != nil || !allowed(results) || results[0].Remaining != 3 || results[7].Remaining != 4 {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	both[1].Cost = 5
+	for range 2 { // the second time shows that the first was given back
+		denied := take(t, s, both...)
+		if allowed(denied) || denied[0].Remaining != 3 || denied[3].Remaining != 4 || denied[7].Remaining != 4 {
+			t.Errorf("a denied request leaves %+v", denied)
+		}
+	}
+	both[1].Cost = 1
+	if err := s.Refund(ctx, both, at); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range both {
+		c.Peek = true
+		if r := take(t, s, c); r[3].Remaining != 5 || r[2].Remaining != 5 {
+			t.Errorf("after a refund: %+v", r)
+		}
+	}
+	if err := s.Reset(ctx, both); err != nil {
+		t.Fatal(err)
+	}
+	if r := take(t, s, both...); !allowed(r) || r[0].Remaining != 4 {
+		t.Errorf("after a reset: %+v", r)
+	}
+	take(t, s, old)
+}
