@@ -1,0 +1,94 @@
+package clients
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/headers"
+)
+
+const origin = "https://shop.example"
+
+// cors is what a CORS middleware around the limiter does: it answers preflights and tells which fields scripts may read.
+func cors(w http.ResponseWriter, r *http.Request) bool {
+	w.Header().Set("Access-Control-Allow-Origin", origin)
+	w.Header().Set("Access-Control-Expose-Headers", strings.Join(headers.Expose, ", "))
+	if !core.Preflight(r) {
+		return false
+	}
+	w.Header().Set("Access-Control-Allow-Methods", "PUT")
+	w.Header().Set("Access-Control-Allow-Headers", "content-type")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// A browser sends a preflight before each request of another origin, and shows scripts what the response exposes.
+type browser struct{ s *wire.Server }
+
+// put returns the status and the fields that a script gets to see, or false if the preflight did not pass.
+func (b browser) put(t *testing.T) (status int, visible http.Header, ok bool) {
+	pre := b.s.Do(http.MethodOptions, "/", "Origin: "+origin, "Access-Control-Request-Method: PUT", "Access-Control-Request-Headers: content-type")
+	if pre.StatusCode < 200 || pre.StatusCode > 299 || pre.Header.Get("Access-Control-Allow-Origin") != origin {
+		return 0, nil, false
+	}
+	got := b.s.Send(wire.Request(t, http.MethodPut, b.s.URL, strings.NewReader("{}"), "Origin: "+origin, "Content-Type: application/json"))
+	visible = http.Header{}
+	for name := range strings.SplitSeq(got.Header.Get("Access-Control-Expose-Headers"), ", ") {
+		if v := got.Header.Values(name); v != nil {
+			visible[http.CanonicalHeaderKey(name)] = v
+		}
+	}
+	return got.StatusCode, visible, true
+}
+
+// TestCORS checks that preflights cost nothing and are never denied, and that a script of another origin can read why it
+// was. The CORS middleware may be around the limiter or behind it.
+func TestCORS(t *testing.T) {
+	behind := func(w http.ResponseWriter, r *http.Request) {
+		if !cors(w, r) {
+			wire.OK(w, r)
+		}
+	}
+	for _, f := range apps.Frameworks {
+		guarded := func() http.Handler {
+			l := wire.PerHour(2, core.WithSkip(core.Preflight))
+			return f.Build(apps.Limited(l, behind))
+		}
+		around := guarded()
+		for why, h := range map[string]http.Handler{
+			"behind the limiter": guarded(),
+			"around the limiter": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !cors(w, r) {
+					around.ServeHTTP(w, r)
+				}
+			}),
+		} {
+			t.Run(f.Name+" "+why, func(t *testing.T) {
+				b := browser{wire.Serve(t, h, true)}
+				for i, want := range []int{200, 200, 429, 429} {
+					status, visible, ok := b.put(t)
+					if !ok || status != want {
+						t.Fatalf("request %d: preflight passed: %v; status %d, want %d", i+1, ok, status, want)
+					}
+					if strings.HasPrefix(why, "around") && (visible.Get("X-RateLimit-Remaining") == "" || (visible.Get("Retry-After") != "") != (want == 429)) {
+						t.Errorf("request %d: a script sees %v", i+1, visible)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestUnfreedPreflight checks that WithSkip is what lets preflights pass: without it they are requests like others.
+func TestUnfreedPreflight(t *testing.T) {
+	for _, f := range apps.Frameworks {
+		b := browser{wire.Serve(t, f.Build(apps.Limited(wire.PerHour(1), func(w http.ResponseWriter, r *http.Request) { cors(w, r) })), false)}
+		if status, _, ok := b.put(t); !ok || status != 429 {
+			t.Errorf("%s: preflight %v, status %d; want the preflight to use up the limit", f.Name, ok, status)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+// Package clients drives limited applications with the clients that people use.
+package clients
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-github/v89/github"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+)
+
+// everyTwoSeconds admits two at once and one more two seconds later.
+func everyTwoSeconds() *core.Limiter {
+	limit := core.Every(1, 2*time.Second).WithBurst(2)
+	return core.Must(core.New([]core.Rule{{Name: "api", Key: wire.Anyone, Limits: []core.Limit{limit}}}))
+}
+
+func gitHubClient(t *testing.T, s *wire.Server) *github.Client {
+	base := s.URL + "/"
+	c, err := github.NewClient(github.WithHTTPClient(s.Client()), github.WithURLs(&base, &base))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// call asks for the one path that an application serves here.
+func call(t *testing.T, c *github.Client) (*github.Response, error) {
+	r, err := c.NewRequest(t.Context(), "GET", "/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.BareDo(r)
+}
+
+// TestGitHub checks what go-github makes of our answers. It keeps the rate of every response: once Remaining is 0 it asks
+// no more until Reset, which must be neither too early, for then it would be denied, nor later than need be.
+func TestGitHub(t *testing.T) {
+	for _, f := range apps.Frameworks {
+		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
+			served := make(chan bool, 10)
+			s := wire.Serve(t, f.Build(apps.Limited(everyTwoSeconds(), note(served))), false)
+			careful, other := gitHubClient(t, s), gitHubClient(t, s)
+			for remaining := 1; remaining >= 0; remaining-- {
+				resp, err := call(t, careful)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r := resp.Rate; r.Limit != 2 || r.Remaining != remaining || r.Used != 2-remaining || r.Resource != "api" {
+					t.Errorf("rate of an admitted request: %+v, want %d of 2 left", r, remaining)
+				}
+			}
+			local := rateLimitError(t, careful)
+			denied := rateLimitError(t, other)
+			if len(served) != 2 {
+				t.Errorf("the handler ran %d times, want 2", len(served))
+			}
+			if got := denied.Response; got.StatusCode != 429 || got.ProtoMajor != 1 || denied.Message != "API rate limit exceeded" {
+				t.Errorf("the denial is %d %q, want a 429 from the wire with a message for people", got.StatusCode, denied.Message)
+			}
+			if local.Response.ProtoMajor != 0 {
+				t.Error("the careful client asked the server, although it knew that nothing was left")
+			}
+			want := github.Rate{Limit: 2, Used: 2, Resource: "api", Reset: denied.Rate.Reset}
+			if denied.Rate != want || !local.Rate.Reset.Equal(want.Reset) {
+				t.Errorf("denied with %+v, refused locally with %+v, want %+v", denied.Rate, local.Rate, want)
+			}
+			passAfter(t, denied.Rate.Reset.Time, careful)
+		})
+	}
+}
+
+// rateLimitError returns the error of a request that must not pass.
+func rateLimitError(t *testing.T, c *github.Client) *github.RateLimitError {
+	t.Helper()
+	_, err := call(t, c)
+	var limited *github.RateLimitError
+	if !errors.As(err, &limited) {
+		t.Fatalf("error %v (%T), want a RateLimitError", err, err)
+	}
+	return limited
+}
+
+// passAfter waits until reset and checks that a request passes then.
+func passAfter(t *testing.T, reset time.Time, c *github.Client) {
+	wait := time.Until(reset)
+	if wait > 3*time.Second {
+		t.Fatalf("Reset is in %v, want what one request takes to come back, rounded up", wait)
+	}
+	time.Sleep(wait)
+	if _, err := call(t, c); err != nil {
+		t.Errorf("at Reset: %v", err)
+	}
+}

@@ -1,0 +1,89 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+)
+
+// note returns a handler that says when it ran.
+func note(served chan<- bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		served <- true
+		wire.OK(w, r)
+	}
+}
+
+// TestRetryable checks that go-retryablehttp, with the options it has by default, waits as long as Retry-After says and
+// passes at its first retry.
+func TestRetryable(t *testing.T) {
+	for _, f := range apps.Frameworks {
+		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
+			served := make(chan bool, 10)
+			s := wire.Serve(t, f.Build(apps.Limited(everyTwoSeconds(), note(served))), false)
+			var sent atomic.Int32
+			c := retryablehttp.NewClient()
+			c.HTTPClient = s.Client()
+			c.Logger = nil
+			c.RequestLogHook = func(retryablehttp.Logger, *http.Request, int) { sent.Add(1) }
+			for i, want := range []int32{1, 1, 2} {
+				start := time.Now()
+				sent.Store(0)
+				resp, err := c.Get(s.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if resp.StatusCode != http.StatusOK || sent.Load() != want {
+					t.Errorf("call %d: status %d after %d requests, want 200 after %d", i+1, resp.StatusCode, sent.Load(), want)
+				}
+				if took := time.Since(start); want == 2 && took < time.Second {
+					t.Errorf("call %d: retried after %v, which is sooner than Retry-After can say", i+1, took)
+				}
+			}
+			if len(served) != 3 {
+				t.Errorf("the handler ran %d times, want 3", len(served))
+			}
+		})
+	}
+}
+
+// failing is a store that is never there.
+type failing struct{}
+
+func (failing) Take(context.Context, []core.Claim, []core.Result) (time.Time, []core.Result, error) {
+	return time.Time{}, nil, errors.New("connection refused")
+}
+func (failing) Refund(context.Context, []core.Claim, time.Time) error { return nil }
+func (failing) Reset(context.Context, []core.Claim) error             { return nil }
+
+// down returns a limiter that can decide nothing.
+func down() *core.Limiter {
+	rule := core.PerMinute(1).By(wire.Anyone)
+	rule.OnFailure = core.FailClosed
+	return core.Must(core.New([]core.Rule{rule}, core.WithStore(failing{})))
+}
+
+// TestRetryAfterOfUnavailable checks that a 503 of a rule that fails closed is retried as well, since it has Retry-After.
+func TestRetryAfterOfUnavailable(t *testing.T) {
+	resp := &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{}}
+	for _, f := range apps.Frameworks {
+		s := wire.Serve(t, f.Build(apps.Limited(down(), wire.OK)), false)
+		got := s.Get("/")
+		got.WantStatus(t, http.StatusServiceUnavailable)
+		resp.Header = got.Header
+		if wait := retryablehttp.DefaultBackoff(time.Millisecond, time.Millisecond, 0, resp); wait < time.Second {
+			t.Errorf("%s: retries after %v, want the seconds of Retry-After, %q", f.Name, wait, got.Header.Get("Retry-After"))
+		}
+	}
+}

@@ -1,0 +1,100 @@
+// Package apps builds one application with each framework, limited by the adapter for it.
+package apps
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
+)
+
+// An App is an application in terms that every framework can build. Each path is served whatever the method.
+type App struct {
+	Guards []Guard // of all routes, the first outermost
+	Routes []Route
+}
+
+// A Guard is one mounting of the middleware. Nil fields are options that are not given.
+type Guard struct {
+	Limiter *core.Limiter
+	Headers headers.Writer
+	Deny    func(w http.ResponseWriter, r *http.Request, d core.Decision)
+	Fail    func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// A Route is a handler for a pattern like "/users/{id}".
+type Route struct {
+	Pattern string
+	Guards  []Guard // of this route alone, after those of the application
+	Handler http.HandlerFunc
+}
+
+// A Framework is one way to build an App.
+type Framework struct {
+	Name  string
+	Build func(App) http.Handler
+}
+
+// Frameworks are the five adapters, each mounted as its documentation shows first.
+var Frameworks = []Framework{
+	{"stdlib", stdlibAround},
+	{"chi", chiUse},
+	{"gin", ginUse},
+	{"echo", echoUse},
+	{"echov5", echov5Use},
+}
+
+// Mountings are all the places where the middleware can be.
+var Mountings = []Framework{
+	{"stdlib around the mux", stdlibAround},
+	{"stdlib inside the mux", stdlibInside},
+	{"stdlib around a mux with a mux in it", stdlibOver},
+	{"stdlib around a mux in a mux", stdlibBetween},
+	{"chi Use", chiUse},
+	{"chi Group", chiGroup},
+	{"chi With", chiWith},
+	{"chi Use of a mounted router", chiMounted},
+	{"chi Use over a mounted router", chiOver},
+	{"chi Use over a Route", chiRoute},
+	{"chi around the router", chiAround},
+	{"gin Use", ginUse},
+	{"gin Group", ginGroup},
+	{"gin of the route", ginRoute},
+	{"echo Use", echoUse},
+	{"echo Pre", echoPre},
+	{"echo Group", echoGroup},
+	{"echo of the route", echoRoute},
+	{"echov5 Use", echov5Use},
+	{"echov5 Pre", echov5Pre},
+	{"echov5 Group", echov5Group},
+	{"echov5 of the route", echov5Route},
+}
+
+// One is an App with one guard and one handler, at "/".
+func One(g Guard, h http.HandlerFunc) App {
+	return App{Guards: []Guard{g}, Routes: []Route{{Pattern: "/", Handler: h}}}
+}
+
+// Limited is One with a limiter and no options.
+func Limited(l *core.Limiter, h http.HandlerFunc) App { return One(Guard{Limiter: l}, h) }
+
+// methods are what every route answers, for frameworks that must be told.
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+}
+
+// colons returns pattern as gin and echo write it: "/users/:id".
+func colons(pattern string) string {
+	return strings.NewReplacer("{", ":", "}", "").Replace(pattern)
+}
+
+// perRoute moves the guards of the application into its routes.
+func perRoute(app App) App {
+	var moved App
+	for _, r := range app.Routes {
+		r.Guards = append(append([]Guard(nil), app.Guards...), r.Guards...)
+		moved.Routes = append(moved.Routes, r)
+	}
+	return moved
+}

@@ -1,0 +1,120 @@
+// Package wire serves handlers on loopback and sends them requests.
+package wire
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// Patience bounds every wait of a test.
+const Patience = 20 * time.Second
+
+// Protocols are the versions of HTTP that handlers are served by, for use as names of tests.
+var Protocols = []struct {
+	Name  string
+	HTTP2 bool
+}{{"HTTP/1.1", false}, {"HTTP/2", true}}
+
+// A Server serves a handler until the test ends.
+type Server struct {
+	*httptest.Server
+	t testing.TB
+}
+
+// Serve serves h by HTTP/1.1, or by HTTP/2 over TLS. What h logs of panics is dropped.
+func Serve(t testing.TB, h http.Handler, http2 bool) *Server {
+	t.Helper()
+	s := &Server{httptest.NewUnstartedServer(h), t}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if s.EnableHTTP2 = http2; http2 {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	s.Client().Timeout = Patience
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Addr returns the address that s listens on.
+func (s *Server) Addr() string { return s.Listener.Addr().String() }
+
+// A Reply is a response that has been read to its end.
+type Reply struct {
+	*http.Response
+	Body string
+}
+
+// Get sends a GET request with header fields given as "Name: value".
+func (s *Server) Get(path string, fields ...string) Reply {
+	s.t.Helper()
+	return s.Do(http.MethodGet, path, fields...)
+}
+
+// Do sends a request without a body.
+func (s *Server) Do(method, path string, fields ...string) Reply {
+	s.t.Helper()
+	return s.Send(Request(s.t, method, s.URL+path, nil, fields...))
+}
+
+// Send sends r.
+func (s *Server) Send(r *http.Request) Reply {
+	s.t.Helper()
+	return Send(s.t, s.Client(), r)
+}
+
+// Send sends r by client.
+func Send(t testing.TB, client *http.Client, r *http.Request) Reply {
+	t.Helper()
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Reply{resp, string(body)}
+}
+
+// Request returns a request with header fields given as "Name: value". A name may come up several times.
+func Request(t testing.TB, method, url string, body io.Reader, fields ...string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequest(method, url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, ": ")
+		r.Header.Add(name, value)
+	}
+	return r
+}
+
+// WantStatus fails the test if r has another status.
+func (r Reply) WantStatus(t testing.TB, status int) {
+	t.Helper()
+	if r.StatusCode != status {
+		t.Fatalf("status = %d, want %d; header %v, body %s", r.StatusCode, status, r.Header, r.Body)
+	}
+}
+
+// OK is a handler that answers "ok".
+func OK(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
+
+// PerHour returns a limiter of n per hour in memory, for all requests together. It counts exactly, and nothing comes back
+// during a test.
+func PerHour(n int, opts ...core.Option) *core.Limiter {
+	return core.Must(core.New([]core.Rule{core.PerHour(n).Using(core.SlidingLog).By(Anyone)}, opts...))
+}
+
+// Anyone is a key func: one key for everybody.
+func Anyone(*http.Request) (string, error) { return "const:all", nil }
