@@ -66,7 +66,7 @@ func demo(ctx context.Context, p plan, stdout, stderr io.Writer) error {
 	defer closeStore()
 	handler, err := newHandler(p, core.WithStore(store), core.WithTimeout(storeTimeout), core.WithObserver(warnDegraded(stderr)))
 	if err != nil {
-		return misuse("%s", oneLine(err))
+		return err
 	}
 	base, shutdown, err := listen(p.addr, handler)
 	if err != nil {

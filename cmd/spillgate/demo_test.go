@@ -160,6 +160,37 @@ func TestOnceFails(t *testing.T) {
 	}
 }
 
+func TestShutdownWaits(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	base, shutdown, err := listen("127.0.0.1:0", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(entered)
+		<-release
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		client := http.Client{Timeout: patience}
+		_, err := client.Get(base)
+		answered <- err
+	}()
+	<-entered
+	closed := make(chan struct{})
+	go func() { shutdown(); close(closed) }()
+	for refused := false; !refused; { // new connections are, while the request in flight goes on
+		conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+		if refused = err != nil; !refused {
+			conn.Close()
+		}
+	}
+	close(release)
+	if err := <-answered; err != nil {
+		t.Errorf("a request in flight was cut off: %v", err)
+	}
+	<-closed
+}
+
 func TestReachable(t *testing.T) {
 	for addr, want := range map[string]string{
 		"192.0.2.1:80":     "192.0.2.1:80",

@@ -136,13 +136,13 @@ type process struct {
 	lines *bufio.Scanner
 }
 
-func start(t *testing.T, args ...string) process {
+func start(t *testing.T, stderr io.Writer, args ...string) process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
-	cmd.Stderr = t.Output()
+	cmd.Stderr = stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -165,28 +165,40 @@ func (p process) await(t *testing.T, prefix string) string {
 	return ""
 }
 
+// base is the URL that the demo says it serves at.
+func (p process) base(t *testing.T) (base string) {
+	t.Helper()
+	if _, err := fmt.Sscanf(p.await(t, "Five routers"), "Five routers at %s", &base); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(base, ".")
+}
+
+// get returns what url answers, without its body.
+func get(t *testing.T, url string) *http.Response {
+	t.Helper()
+	client := http.Client{Timeout: patience}
+	resp, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp
+}
+
 func TestServesUntilInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		p := start(t, "demo", "--addr", "127.0.0.1:0", "--limits", "2/2s")
-		var base string
-		if _, err := fmt.Sscanf(p.await(t, "Five routers"), "Five routers at %s", &base); err != nil {
-			t.Fatal(err)
-		}
-		base = strings.TrimSuffix(base, ".")
+		p := start(t, t.Output(), "demo", "--addr", "127.0.0.1:0", "--limits", "2/2s")
+		base := p.base(t)
 		p.await(t, "Serving until interrupted")
-		resp, err := http.Get(base + "/gin/hello")
-		if err != nil {
-			t.Fatalf("it does not serve: %v", err)
-		}
-		resp.Body.Close()
+		resp := get(t, base+"/gin/hello")
 		if resp.Header.Get("X-RateLimit-Limit") != "2" {
 			t.Errorf("headers of a request by hand: %v", resp.Header)
 		}
 		if err := p.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		io.Copy(io.Discard, resp.Body)
 		if err := p.Wait(); err != nil {
 			t.Errorf("after %v: %v, want exit code 0", sig, err)
 		}
@@ -196,7 +208,7 @@ func TestServesUntilInterrupted(t *testing.T) {
 func TestInterruptedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]int{"": 0, "--once": 1} {
-		p := start(t, append([]string{"demo", "--addr", "127.0.0.1:0", "--limits", "1/50s"}, strings.Fields(args)...)...)
+		p := start(t, t.Output(), append([]string{"demo", "--addr", "127.0.0.1:0", "--limits", "1/50s"}, strings.Fields(args)...)...)
 		p.await(t, "Each is now sent")
 		begin := time.Now()
 		if err := p.Process.Signal(os.Interrupt); err != nil {

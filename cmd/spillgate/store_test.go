@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -38,6 +40,25 @@ func TestRedisIsShared(t *testing.T) {
 	code, stdout, stderr := execute(t, args...)
 	if code != 0 || strings.Contains(stdout, " 200 OK ") || stderr != "" {
 		t.Fatalf("second run: exit code %d, stderr %q; it must be refused what the first has used, stdout:\n%s", code, stderr, stdout)
+	}
+}
+
+func TestServesWithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	var stderr lockedBuffer
+	p := start(t, &stderr, "demo", "--addr", "127.0.0.1:0", "--limits", "1/1h", "--redis", "redis://"+server.Addr())
+	base := p.base(t)
+	p.await(t, "Serving until interrupted")
+	server.Close()
+	if resp := get(t, base+"/chi/hello"); resp.StatusCode != http.StatusOK {
+		t.Errorf("GET /chi/hello: %s, want it admitted from memory", resp.Status)
+	}
+	if err := p.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Wait(); err != nil || !strings.HasPrefix(stderr.b.String(), "spillgate: Redis does not answer") {
+		t.Errorf("%v, stderr %q", err, stderr.b.String())
 	}
 }
 
