@@ -108,7 +108,7 @@ func TestHerdOnDeadStore(t *testing.T) {
 		calls int64 // at most
 		stuck int   // of them, at the end
 	}{
-		{"it refuses: five failures, then a probe per pause", refuse, 5 + 20, 0},
+		{"it refuses: those under way at the fifth failure, then a probe per pause", refuse, 5 + 95, 0},
 		{"it hangs: those that came before the first deadline, then probes", hang, 500 + 20, 0},
 		{"it heeds no deadline: likewise", deaf, 500 + 20, 500},
 	}
