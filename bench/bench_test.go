@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every row works, and every number in it is one.
+func TestQuick(t *testing.T) {
+	var out bytes.Buffer
+	if err := bench(t.Context(), []string{"-quick"}, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
+		t.Errorf("a number is none:\n%s", out.String())
+	}
+	for _, name := range []string{"one hot key", "heap", "growth", "net/http, denied", "gin and echo", "Redis, 1024 callers", "deny cache"} {
+		if !strings.Contains(out.String(), name) {
+			t.Errorf("there is no row about %s", name)
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, args := range [][]string{{"-rows", "("}, {"-rows", "no such row"}, {"-rounds", "x"}} {
+		if err := bench(t.Context(), args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%q passed", args)
+		}
+	}
+	var out bytes.Buffer
+	if err := bench(t.Context(), []string{"-quick", "-rows", "net/http, denied"}, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(out.String(), "### ") != 1 {
+		t.Errorf("want one row, got\n%s", out.String())
+	}
+	if files, _ := filepath.Glob("*"); len(files) != 0 {
+		t.Errorf("a part of the rows must not replace the results, but it wrote %v", files)
+	}
+}
+
+func TestReport(t *testing.T) {
+	e := newEnv(t.Context(), 1, true, io.Discard)
+	o, err := e.run(httpRows()[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := report(e, []*outcome{o})
+	for _, want := range []string{"net/http, denied", "cores", "load average", "sethvargo/go-limiter v0", "at most 0.60× the fastest peer"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{
+		{[]float64{3}, 3},
+		{[]float64{1, 100, 2}, 2},
+		{[]float64{4, 1, 2, 100}, 3}, // the mean of the two in the middle
+	} {
+		var s []sample
+		for _, v := range c.values {
+			s = append(s, sample{value: v, extra: -v})
+		}
+		if got := medians(s); got.value != c.want || got.extra != -c.want {
+			t.Errorf("medians of %v: %v", c.values, got)
+		}
+	}
+}
+
+func TestBounds(t *testing.T) {
+	fewer := &outcome{row: &row{unit: perDecision}, results: []result{
+		{spillgate, ours, sample{50, 2}}, {"slow", peer, sample{200, 9}}, {"fast", peer, sample{100, 2}},
+		{"clock", floor, sample{1, 0}}, {"spillgate, net/http", ours, sample{60, 0}}, {"bare net/http", floor, sample{10, 0}},
+		{"spillgate, gin", ours, sample{160, 0}}, {"bare gin", floor, sample{100, 0}},
+		{sized(spillgate, 1), note, sample{100, 0}}, {sized(spillgate, 9), note, sample{200, 0}},
+		{sized("sharded map", 1), floor, sample{20, 0}}, {sized("sharded map", 9), floor, sample{70, 0}},
+	}}
+	more := &outcome{row: &row{unit: perSecond}, results: []result{
+		{spillgate, ours, sample{300, 5}}, {"fast", peer, sample{100, 4}}, {"slow", peer, sample{50, 6}},
+	}}
+	if best, _ := more.best(); best.name != "fast" {
+		t.Errorf("the best of those who want more is %s", best.name)
+	}
+	for _, c := range []struct {
+		name  string
+		of    *outcome
+		bound bound
+		holds bool
+	}{
+		{"the ratio is to the fastest peer, not to a floor", fewer, toBest(0.5), true},
+		{"just above", fewer, toBest(0.49), false},
+		{"at most as much as another entry", fewer, atMost(spillgate, "slow", 0.25), true},
+		{"more than another entry", fewer, atMost(spillgate, "slow", 0.24), false},
+		{"as many allocations as allowed", fewer, allocs(2), true},
+		{"one too many", fewer, allocs(1), false},
+		{"value", fewer, valueBelow(50), true},
+		{"value too high", fewer, valueBelow(49), false},
+		{"second number", fewer, extraBelow(2), true},
+		{"second number too high", fewer, extraBelow(1), false},
+		{"gin adds 60, net/http 50", fewer, overhead("gin", 1.2), true},
+		{"which is more than a tenth above", fewer, overhead("gin", 1.1), false},
+		{"100 to 200, of which 50 are the map's", fewer, flat(1, 9, 1.5), true},
+		{"which is not flat within 1.4", fewer, flat(1, 9, 1.4), false},
+		{"three times as many", more, atLeast(spillgate, "fast", 3), true},
+		{"not four times", more, atLeast(spillgate, "fast", 4), false},
+		{"the tail is shorter", more, tailBelow("slow"), true},
+		{"the tail is longer", more, tailBelow("fast"), false},
+	} {
+		if v := c.bound(c.of); v.holds != c.holds {
+			t.Errorf("%s: %+v", c.name, v)
+		}
+	}
+}
+
+func TestSequence(t *testing.T) {
+	for name, m := range map[string]func(int) mix{"uniform": uniform, "zipf": zipf} {
+		keys := sequence(m(100), 10_000, 1)
+		count := map[string]int{}
+		for _, k := range keys {
+			count[k]++
+		}
+		if len(keys) != 10_000 || len(count) < 90 || len(count) > 100 {
+			t.Errorf("%s: %d keys, %d different", name, len(keys), len(count))
+		}
+		if first := count["user:0"]; (first > 1000) != (name == "zipf") {
+			t.Errorf("%s: the first key came %d times", name, first)
+		}
+		if !slices.Equal(keys, sequence(m(100), 10_000, 1)) || slices.Equal(keys, sequence(m(100), 10_000, 2)) {
+			t.Errorf("%s: the order must depend on the seed, and on nothing else", name)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package main
+
+import "fmt"
+
+// A bound is one requirement on a row.
+type bound func(o *outcome) verdict
+
+// A verdict says what was required, what came out, and whether that holds.
+type verdict struct {
+	bound, got string
+	holds      bool
+}
+
+// spillgate is the name of our entry in most rows.
+const spillgate = "spillgate"
+
+// toBest requires that Spillgate takes at most factor times what the fastest peer takes.
+func toBest(factor float64) bound {
+	return func(o *outcome) verdict {
+		best, _ := o.best()
+		v := atMost(spillgate, best.name, factor)(o)
+		v.bound = fmt.Sprintf("at most %.2f× the fastest peer", factor)
+		return v
+	}
+}
+
+// atMost requires that the value of entry a is at most factor times that of b.
+func atMost(a, b string, factor float64) bound {
+	return func(o *outcome) verdict {
+		ratio := o.get(a).value / o.get(b).value
+		return verdict{
+			bound: fmt.Sprintf("%s: at most %.2f× %s", a, factor, b),
+			got:   fmt.Sprintf("%.2f× %s", ratio, b),
+			holds: ratio <= factor,
+		}
+	}
+}
+
+// atLeast requires that the value of entry a is at least factor times that of b.
+func atLeast(a, b string, factor float64) bound {
+	return func(o *outcome) verdict {
+		ratio := o.get(a).value / o.get(b).value
+		return verdict{
+			bound: fmt.Sprintf("%s: at least %.2f× %s", a, factor, b),
+			got:   fmt.Sprintf("%.2f×", ratio),
+			holds: ratio >= factor,
+		}
+	}
+}
+
+// allocs requires that Spillgate makes at most n allocations per decision. What the runtime allocates meanwhile does not
+// count: it is far below a hundredth per decision.
+func allocs(n float64) bound {
+	return func(o *outcome) verdict {
+		got := o.get(spillgate).extra
+		return verdict{bound: fmt.Sprintf("at most %.0f allocations", n), got: fmt.Sprintf("%.2f", got), holds: got < n+0.01}
+	}
+}
+
+// valueBelow and extraBelow require that the numbers of Spillgate are at most n.
+func valueBelow(n float64) bound {
+	return func(o *outcome) verdict { return below(o.row.unit.value, o.get(spillgate).value, n) }
+}
+
+func extraBelow(n float64) bound {
+	return func(o *outcome) verdict { return below(o.row.unit.extra, o.get(spillgate).extra, n) }
+}
+
+func below(unit string, got, n float64) verdict {
+	return verdict{bound: fmt.Sprintf("at most %.0f %s", n, unit), got: fmt.Sprintf("%.1f", got), holds: got <= n}
+}
+
+// tailBelow requires that the p99 of Spillgate is not above that of a peer.
+func tailBelow(name string) bound {
+	return func(o *outcome) verdict {
+		own, other := o.get(spillgate).extra, o.get(name).extra
+		return verdict{
+			bound: "p99 not above that of " + name,
+			got:   fmt.Sprintf("%.0f against %.0f µs", own, other),
+			holds: own <= other,
+		}
+	}
+}
+
+// overhead requires that what a limiter adds to a framework is at most factor times what the stdlib adapter adds to a
+// bare handler.
+func overhead(framework string, factor float64) bound {
+	return func(o *outcome) verdict {
+		added := func(name string) float64 { return o.get(spillgate+", "+name).value - o.get("bare "+name).value }
+		mine, model := added(framework), added("net/http")
+		return verdict{
+			bound: fmt.Sprintf("%s: at most %.2f× what net/http adds", framework, factor),
+			got:   fmt.Sprintf("%.0f against %.0f ns, %.2f×", mine, model, mine/model),
+			holds: mine <= factor*model,
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/bench/peers"
+)
+
+// five is a limit that does not refill while a test runs.
+var five = peers.Limit{Rate: 5, Period: 10 * time.Hour}
+
+// limits fails t unless take admits five for each key and no more: a contestant that limits nothing is no measure.
+func limits(t *testing.T, take peers.Take) {
+	t.Helper()
+	for _, key := range []string{"ann", "bob"} {
+		admitted := 0
+		for range 3 * five.Rate {
+			if take(key) {
+				admitted++
+			}
+		}
+		if admitted != five.Rate {
+			t.Errorf("%s was admitted %d times, want %d", key, admitted, five.Rate)
+		}
+	}
+}
+
+func TestMemoryContestantsLimit(t *testing.T) {
+	for _, m := range memoryStores {
+		s := m.open(five)
+		defer s.Stop()
+		if m.role == floor {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) { limits(t, s.Worker()) })
+	}
+}
+
+func TestMemoryContestantsShareState(t *testing.T) {
+	for _, m := range memoryStores {
+		s := m.open(five)
+		defer s.Stop()
+		if m.role == floor {
+			continue
+		}
+		one, other := s.Worker(), s.Worker()
+		for range five.Rate {
+			one("ann")
+		}
+		if other("ann") {
+			t.Errorf("%s: a second goroutine was admitted what the first had used", s.Name)
+		}
+	}
+}
+
+func TestSpillgateCountsEveryLimit(t *testing.T) {
+	client := testClient(t)
+	s := peers.SpillgateRedisMany([]peers.Limit{{Rate: 100, Period: time.Hour}, five}, client)
+	limits(t, s.Worker())
+}
+
+func TestRedisContestantsLimit(t *testing.T) {
+	client := testClient(t)
+	for _, r := range redisStores {
+		if r.role == floor {
+			continue
+		}
+		s := r.open(five, client)
+		t.Run(s.Name, func(t *testing.T) {
+			client.FlushAll(t.Context())
+			limits(t, s.Worker())
+		})
+	}
+	client.FlushAll(t.Context())
+	t.Run("deny cache", func(t *testing.T) { limits(t, peers.SpillgateDenyCache(five, client).Worker()) })
+}
+
+func TestSixCallsLimit(t *testing.T) {
+	client := testClient(t)
+	for _, open := range peers.InRedis {
+		client.FlushAll(t.Context())
+		s := sixCalls(open, []peers.Limit{{Rate: 100, Period: 3 * time.Hour}, five, {Rate: 100, Period: time.Hour}}, client)
+		t.Run(s.Name, func(t *testing.T) { limits(t, s.Worker()) })
+	}
+}
+
+func testClient(t *testing.T) *redis.Client {
+	t.Helper()
+	s, err := startServer(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.stop)
+	c := s.client()
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestMiddlewaresLimit(t *testing.T) {
+	routers := map[string]peers.Router{
+		"spillgate, gin":     peers.Gin(peers.SpillgateGin(five)),
+		"spillgate, echo":    peers.EchoRouter(peers.SpillgateEcho(five)),
+		"spillgate, echo v5": peers.Echo5Router(peers.SpillgateEcho5(five)),
+		"ulule, gin":         peers.Gin(peers.UluleGin(five)),
+		"echo's own":         peers.EchoRouter(peers.EchoOwn(five)),
+	}
+	for _, open := range append(peers.OverHTTP, peers.SpillgateHTTP) {
+		m := open(five)
+		routers[m.Name] = peers.NetHTTP(&m)
+	}
+	for name, router := range routers {
+		t.Run(name, func(t *testing.T) {
+			served := 0
+			h := router(func() { served++ })
+			r, _ := http.NewRequest(http.MethodGet, "/", nil)
+			r.RemoteAddr = "203.0.113.9:4711"
+			w := &discard{header: make(http.Header)}
+			for range 3 * five.Rate {
+				h.ServeHTTP(w, r)
+			}
+			if served != five.Rate || w.status != http.StatusTooManyRequests {
+				t.Errorf("served %d, then status %d, want %d and 429", served, w.status, five.Rate)
+			}
+		})
+	}
+}
+
+// The loops must notice a contestant that decides otherwise than a row needs it.
+func TestWrongDecisionsAreErrors(t *testing.T) {
+	e := newEnv(t.Context(), 1, true, io.Discard)
+	never := &peers.Store{Worker: func() peers.Take { return func(string) bool { return false } }}
+	if _, err := e.decisions(walk(never.Worker(), []string{"a"}), admitted)(); err == nil {
+		t.Error("a loop that admits nothing passed for one that admits all")
+	}
+	if _, err := e.load(never, 2, uniform(1), admitted, throughput)(); err == nil {
+		t.Error("a load that admits nothing passed for one that admits all")
+	}
+	if _, err := e.decisions(walk(never.Worker(), []string{"a"}), denied)(); err != nil {
+		t.Error(err)
+	}
+}

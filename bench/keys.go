@@ -1,0 +1,44 @@
+package main
+
+import (
+	"math/rand/v2"
+
+	"github.com/spillgate/spillgate/bench/peers"
+)
+
+// A mix says in which order keys come.
+type mix func(r *rand.Rand) int
+
+// uniform draws from n keys alike.
+func uniform(n int) mix { return func(r *rand.Rand) int { return r.IntN(n) } }
+
+// zipf draws from n keys with probabilities that fall as the inverse of the rank, nearly: s = 1.01.
+func zipf(n int) mix {
+	var z *rand.Zipf
+	return func(r *rand.Rand) int {
+		if z == nil {
+			z = rand.NewZipf(r, 1.01, 1, uint64(n-1))
+		}
+		return int(z.Uint64())
+	}
+}
+
+// sequence returns n keys in the order of m, the same for the same seed. Their bytes lie one after another, so that a
+// key is in the cache when its turn comes, as it is in a server that has just parsed it.
+func sequence(m mix, n int, seed uint64) []string {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var buf []byte
+	ends := make([]int, n)
+	for i := range ends {
+		buf = peers.AppendKey(buf, m(r))
+		ends[i] = len(buf)
+	}
+	all := string(buf)
+	keys := make([]string, n)
+	start := 0
+	for i, end := range ends {
+		keys[i] = all[start:end]
+		start = end
+	}
+	return keys
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/bench/peers"
+)
+
+// loadSlices is how many slices of a loop one slice under load takes, because latencies need more time to show.
+const loadSlices = 10
+
+// A caller makes one decision after another and notes how long each takes.
+type caller struct {
+	take  peers.Take
+	keys  []string
+	next  int
+	took  []uint32 // nanoseconds
+	wrong int      // decisions that did not come to what the row wants
+}
+
+func (c *caller) run(done *atomic.Bool, want fate) {
+	c.took = c.took[:0]
+	for !done.Load() {
+		key := c.keys[c.next%len(c.keys)]
+		c.next++
+		start := time.Now()
+		ok := c.take(key)
+		c.took = append(c.took, uint32(min(time.Since(start), 4*time.Second)))
+		if ok != (want == admitted) {
+			c.wrong++
+		}
+	}
+}
+
+var errWrong = errors.New("some decisions were wrong, or none was made")
+
+// A reading makes a sample of what every decision took, in nanoseconds and in ascending order, and of what all took.
+type reading func(took []uint32, elapsed time.Duration) sample
+
+// load returns a measure of callers that all use s at the same time, each with keys in an order of its own.
+func (e *env) load(s *peers.Store, callers int, m mix, want fate, read reading) func() (sample, error) {
+	all := make([]*caller, callers)
+	for i := range all {
+		all[i] = &caller{take: s.Worker(), keys: sequence(m, 1024, uint64(i))}
+	}
+	warm := false
+	return func() (sample, error) {
+		if !warm {
+			warm = true
+			e.burst(all, e.slice, want)
+		}
+		took, elapsed := e.burst(all, loadSlices*e.slice, want)
+		for _, c := range all {
+			if c.wrong > 0 {
+				return sample{}, errWrong
+			}
+		}
+		if len(took) == 0 {
+			return sample{}, errWrong
+		}
+		return read(took, elapsed), nil
+	}
+}
+
+// burst lets all callers run for a while and returns what every decision took, in ascending order.
+func (e *env) burst(all []*caller, length time.Duration, want fate) (took []uint32, elapsed time.Duration) {
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	start := time.Now()
+	for _, c := range all {
+		wg.Go(func() { c.run(&done, want) })
+	}
+	time.Sleep(length)
+	done.Store(true)
+	wg.Wait()
+	elapsed = time.Since(start)
+	for _, c := range all {
+		took = append(took, c.took...)
+	}
+	slices.Sort(took)
+	return took, elapsed
+}
+
+// throughput reads decisions per second, and the 99th percentile in microseconds.
+func throughput(took []uint32, elapsed time.Duration) sample {
+	return sample{value: float64(len(took)) / elapsed.Seconds(), extra: percentile(took, 99)}
+}
+
+// typical reads the median and the 99th percentile, in microseconds.
+func typical(took []uint32, _ time.Duration) sample {
+	return sample{value: percentile(took, 50), extra: percentile(took, 99)}
+}
+
+// percentile returns that of times in ascending order, in microseconds.
+func percentile(took []uint32, p int) float64 { return float64(took[len(took)*p/100]) / 1000 }

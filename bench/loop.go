@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/spillgate/spillgate/bench/peers"
+)
+
+// A loop makes n decisions and returns how many of them admitted.
+type loop func(n int) (admitted int)
+
+// walk returns a loop over keys. Successive calls go on where the last one stopped.
+func walk(take peers.Take, keys []string) loop {
+	i := 0
+	return func(n int) (admitted int) {
+		for range n {
+			if take(keys[i]) {
+				admitted++
+			}
+			if i++; i == len(keys) {
+				i = 0
+			}
+		}
+		return admitted
+	}
+}
+
+// parallel returns a loop that gives each of loops its share, all at once.
+func parallel(loops []loop) loop {
+	return func(n int) (admitted int) {
+		counts := make([]int, len(loops))
+		var wg sync.WaitGroup
+		for i, l := range loops {
+			wg.Go(func() { counts[i] = l(n / len(loops)) })
+		}
+		wg.Wait()
+		for _, c := range counts {
+			admitted += c
+		}
+		return admitted
+	}
+}
+
+// A fate is what all decisions of a loop must come to. A contestant that decides otherwise is not doing the same work.
+type fate int
+
+const (
+	admitted fate = iota
+	denied
+)
+
+// decisions returns a measure of l: nanoseconds and allocations per decision.
+func (e *env) decisions(l loop, want fate) func() (sample, error) {
+	n := 0
+	return func() (sample, error) {
+		if n == 0 {
+			n = e.calibrate(l)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		got := l(n)
+		elapsed := time.Since(start)
+		runtime.ReadMemStats(&after)
+		if got != (map[fate]int{admitted: n, denied: 0})[want] {
+			return sample{}, fmt.Errorf("admitted %d of %d", got, n)
+		}
+		per := float64(n)
+		return sample{value: float64(elapsed.Nanoseconds()) / per, extra: float64(after.Mallocs-before.Mallocs) / per}, nil
+	}
+}
+
+// calibrate returns how many decisions of l, an even number, fill a slice. It warms l up.
+func (e *env) calibrate(l loop) int {
+	n := 64
+	for !e.quick {
+		start := time.Now()
+		l(n)
+		if took := time.Since(start); took > e.slice/4 {
+			return int(float64(n)*float64(e.slice)/float64(took)) &^ 1
+		}
+		n *= 2
+	}
+	return n
+}

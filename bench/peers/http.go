@@ -1,0 +1,68 @@
+package peers
+
+import (
+	"net"
+	"net/http"
+
+	"github.com/go-chi/httprate"
+	"github.com/sethvargo/go-limiter/httplimit"
+	"github.com/throttled/throttled/v2"
+	ulule "github.com/ulule/limiter/v3"
+	ululestd "github.com/ulule/limiter/v3/drivers/middleware/stdlib"
+	ululemem "github.com/ulule/limiter/v3/drivers/store/memory"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+// A Middleware limits by the address of the TCP peer, writes its library's headers and answers 429 by itself.
+type Middleware struct {
+	Name string
+	Wrap func(next http.Handler) http.Handler
+}
+
+// OverHTTP lists the peers that have a middleware for net/http.
+var OverHTTP = []func(Limit) Middleware{SethvargoHTTP, HTTPRateHTTP, UluleHTTP, ThrottledHTTP}
+
+// SpillgateHTTP is the stdlib adapter as it comes.
+func SpillgateHTTP(l Limit) Middleware { return Middleware{"spillgate", stdlib.New(newLimiter(l))} }
+
+func newLimiter(l Limit) *core.Limiter {
+	return core.Must(core.New([]core.Rule{l.core().By(keyfunc.RemoteIP)}))
+}
+
+// SethvargoHTTP is httplimit of github.com/sethvargo/go-limiter.
+func SethvargoHTTP(l Limit) Middleware {
+	return Middleware{"sethvargo", must(httplimit.NewMiddleware(newSethvargo(l), httplimit.IPKeyFunc())).Handle}
+}
+
+// HTTPRateHTTP is github.com/go-chi/httprate.
+func HTTPRateHTTP(l Limit) Middleware {
+	return Middleware{"httprate", httprate.LimitBy(l.Rate, l.Period, remoteIP)}
+}
+
+// remoteIP is what httprate.KeyByIP, now deprecated, does.
+func remoteIP(r *http.Request) (string, error) {
+	ip, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		ip = r.RemoteAddr
+	}
+	return httprate.CanonicalizeIP(ip), nil
+}
+
+// UluleHTTP is the middleware for net/http of github.com/ulule/limiter.
+func UluleHTTP(l Limit) Middleware {
+	m := ululestd.NewMiddleware(newUlule(l))
+	return Middleware{"ulule", m.Handler}
+}
+
+func newUlule(l Limit) *ulule.Limiter {
+	return ulule.New(ululemem.NewStore(), ulule.Rate{Period: l.Period, Limit: int64(l.Rate)})
+}
+
+// ThrottledHTTP is HTTPRateLimiter of github.com/throttled/throttled.
+func ThrottledHTTP(l Limit) Middleware {
+	m := throttled.HTTPRateLimiterCtx{RateLimiter: newThrottled(l), VaryBy: &throttled.VaryBy{RemoteAddr: true}}
+	return Middleware{"throttled", m.RateLimit}
+}

@@ -1,0 +1,104 @@
+package main
+
+import "slices"
+
+// A role says what an entry of a row is there for.
+type role int
+
+const (
+	ours  role = iota // Spillgate
+	peer              // another library: the fastest is what ratios refer to
+	floor             // what no limiter can go below
+	note              // for information
+)
+
+// An entry is one contestant of a row.
+type entry struct {
+	name    string
+	role    role
+	measure func() (sample, error) // one slice of time
+}
+
+// A sample is what one slice measured, in the unit of its row, or the medians of several.
+type sample struct {
+	value float64 // what ratios compare
+	extra float64
+}
+
+// A unit says what the numbers of a sample are.
+type unit struct {
+	value, extra string
+	more         bool // more is better
+}
+
+var (
+	perDecision = unit{value: "ns/decision", extra: "allocs"}
+	perSecond   = unit{value: "decisions/s", extra: "p99 µs", more: true}
+	latency     = unit{value: "p50 µs", extra: "p99 µs"}
+	footprint   = unit{value: "bytes/key", extra: "GC cycle, CPU ms"}
+)
+
+// A row compares entries at one task.
+type row struct {
+	name string
+	task string // what everyone does
+	unit unit
+	// restGC keeps the collector from running within the row, where it would make those who allocate pay for the keys of
+	// all. That favours them: what they allocate costs them only its allocation.
+	restGC    bool
+	maxRounds int // 0: as many as there are
+	// open prepares the entries and adds them to f.
+	open   func(e *env, f *field) error
+	bounds []bound
+}
+
+// A field is the entries of a row and what is to be undone after it.
+type field struct {
+	entries []entry
+	closers []func()
+}
+
+func (f *field) add(name string, r role, measure func() (sample, error)) {
+	f.entries = append(f.entries, entry{name: name, role: r, measure: measure})
+}
+
+func (f *field) onClose(c func()) { f.closers = append(f.closers, c) }
+
+func (f *field) close() {
+	for _, c := range slices.Backward(f.closers) {
+		c()
+	}
+}
+
+// A result is the medians of one entry.
+type result struct {
+	name string
+	role role
+	sample
+}
+
+// An outcome is what a row came to.
+type outcome struct {
+	row      *row
+	results  []result
+	verdicts []verdict
+}
+
+// get returns the medians of an entry. It panics if there is none of that name: a bound that names it is wrong.
+func (o *outcome) get(name string) sample {
+	i := slices.IndexFunc(o.results, func(r result) bool { return r.name == name })
+	if i < 0 {
+		panic("row " + o.row.name + " has no entry " + name)
+	}
+	return o.results[i].sample
+}
+
+// best returns the fastest peer, if there is any.
+func (o *outcome) best() (best result, ok bool) {
+	for _, r := range o.results {
+		if r.role == peer && (!ok || (r.value < best.value) != o.row.unit.more) {
+			best, ok = r, true
+		}
+	}
+	return best, ok
+}

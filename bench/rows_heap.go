@@ -1,0 +1,68 @@
+package main
+
+import (
+	"runtime"
+	"runtime/metrics"
+
+	"github.com/spillgate/spillgate/bench/peers"
+)
+
+func heapRows() []*row {
+	return []*row{{
+		name: "heap, 1,000,000 keys", unit: footprint, restGC: true, maxRounds: 2, open: openHeap,
+		task:   "What a key costs on the heap after a million were seen, and the CPU time of a garbage collection then.",
+		bounds: []bound{valueBelow(48), extraBelow(5)},
+	}}
+}
+
+func openHeap(e *env, f *field) error {
+	for _, m := range memoryStores {
+		if m.role == ours || m.role == peer {
+			s := m.open(ample)
+			s.Stop()
+			f.add(s.Name, m.role, func() (sample, error) { return e.heap(m.open) })
+		}
+	}
+	f.add("no keys", floor, func() (sample, error) { return sample{extra: collect()}, nil })
+	return nil
+}
+
+// heap fills a store that nothing else lives beside.
+func (e *env) heap(open func(peers.Limit) *peers.Store) (sample, error) {
+	n := e.scale(1_000_000)
+	before := live()
+	s := open(ample)
+	s.Keys(n)
+	after := live()
+	gc := collect()
+	runtime.KeepAlive(s)
+	s.Stop()
+	return sample{value: (after - before) / float64(n), extra: gc}, nil
+}
+
+// live returns the bytes on the heap that are reachable.
+func live() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// collect returns the CPU time of one garbage collection, in milliseconds: the mean of a few, unless they take long.
+func collect() float64 {
+	const most, enough = 5, 0.1
+	before := gcSeconds()
+	spent, n := 0.0, 0.0
+	for n < most && spent < enough {
+		runtime.GC()
+		n++
+		spent = gcSeconds() - before
+	}
+	return spent / n * 1000
+}
+
+func gcSeconds() float64 {
+	s := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
+	metrics.Read(s)
+	return s[0].Value.Float64()
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/bench/peers"
+)
+
+// plenty is a limit that no row about Redis exhausts. Lua counts in floating point, so it is smaller than ample.
+var plenty = peers.Limit{Rate: 1_000_000, Period: time.Hour}
+
+// redisKeys is how many keys the callers draw from, uniformly.
+const redisKeys = 10_000
+
+// inRedis opens a store with a client of Redis.
+type inRedis = func(peers.Limit, redis.UniversalClient) *peers.Store
+
+// redisStores lists what a row about Redis compares. Each has a client of its own, with the same options.
+var redisStores = []struct {
+	role role
+	open inRedis
+}{
+	{ours, peers.SpillgateRedis},
+	{note, peers.SpillgateRedisLimiter},
+	{peer, peers.RedisRate},
+	{peer, peers.UluleRedis},
+	{peer, peers.HTTPRateRedis},
+	{floor, peers.Incr},
+	{floor, peers.EvalSHA},
+}
+
+func redisRows() []*row {
+	rows := []*row{
+		callersRow(64, 2.2, 1.6), callersRow(256, 5, 4), callersRow(1024, 5, 4),
+		{
+			name: "Redis, one caller", unit: latency,
+			task:   "The time from call to answer when nobody else calls.",
+			open:   func(e *env, f *field) error { return openRedis(e, f, 1, typical) },
+			bounds: []bound{atMost(spillgate, "EVALSHA", 1.15)},
+		}, {
+			name: "Redis, three limits on each of two identities", unit: perSecond, open: openRedisMany,
+			task:   "Six limits in one decision by 64 callers, beside one limit in one decision. The peers make six calls.",
+			bounds: []bound{atLeast(spillgate, "spillgate, one limit", 0.4)},
+		}, {
+			name: "Redis, a denied key with the deny cache", unit: perSecond, open: openDenyCache,
+			task:   "64 callers ask for one key that is denied.",
+			bounds: []bound{atLeast(spillgate, "spillgate, no deny cache", 30)},
+		},
+	}
+	return rows
+}
+
+func callersRow(callers int, redisRate, ulule float64) *row {
+	return &row{
+		name: fmt.Sprintf("Redis, %d callers", callers), unit: perSecond,
+		task: fmt.Sprintf("One claim of a token bucket by %d callers on one client, over %d keys.", callers, redisKeys),
+		open: func(e *env, f *field) error { return openRedis(e, f, callers, throughput) },
+		bounds: []bound{
+			atLeast(spillgate, "redis_rate", redisRate), atLeast(spillgate, "ulule", ulule),
+			tailBelow("redis_rate"), tailBelow("ulule"),
+		},
+	}
+}
+
+func openRedis(e *env, f *field, callers int, read reading) error {
+	for _, s := range redisStores {
+		client, err := e.client(f)
+		if err != nil {
+			return err
+		}
+		store := s.open(plenty, client)
+		f.add(store.Name, s.role, e.load(store, callers, uniform(redisKeys), admitted, read))
+	}
+	return nil
+}
+
+// client returns a client of an empty server, to be closed with f.
+func (e *env) client(f *field) (*redis.Client, error) {
+	s, err := e.redis()
+	if err != nil {
+		return nil, err
+	}
+	c := s.client()
+	f.onClose(func() { _ = c.Close() })
+	if len(f.entries) == 0 {
+		err = c.FlushAll(context.Background()).Err()
+	}
+	return c, err
+}
+
+// manyCallers is how many callers the rows have that do not vary it.
+const manyCallers = 64
+
+func openRedisMany(e *env, f *field) error {
+	limits := []peers.Limit{plenty, {Rate: plenty.Rate, Period: time.Minute}, {Rate: plenty.Rate, Period: time.Second}}
+	client, err := e.client(f)
+	if err != nil {
+		return err
+	}
+	add := func(s *peers.Store, name string, r role) {
+		f.add(name, r, e.load(s, manyCallers, uniform(redisKeys), admitted, throughput))
+	}
+	add(peers.SpillgateRedisMany(limits, client), spillgate, ours)
+	if client, err = e.client(f); err != nil {
+		return err
+	}
+	add(peers.SpillgateRedis(plenty, client), "spillgate, one limit", note)
+	for _, open := range peers.InRedis {
+		if client, err = e.client(f); err != nil {
+			return err
+		}
+		s := sixCalls(open, limits, client)
+		add(s, s.Name, peer)
+	}
+	return nil
+}
+
+// sixCalls returns a store that asks a peer for each of three limits of two identities.
+func sixCalls(open inRedis, limits []peers.Limit, client redis.UniversalClient) *peers.Store {
+	var stores []*peers.Store
+	for _, l := range limits {
+		stores = append(stores, open(l, client))
+	}
+	worker := func() peers.Take {
+		var takes []peers.Take
+		for i, s := range stores {
+			take := s.Worker()
+			for _, kind := range []string{"ip:", "user:"} {
+				prefix := fmt.Sprintf("%s%d:", kind, i)
+				takes = append(takes, func(key string) bool { return take(prefix + key) })
+			}
+		}
+		return all(takes)
+	}
+	return &peers.Store{Name: stores[0].Name + ", six calls", Worker: worker}
+}
+
+func openDenyCache(e *env, f *field) error {
+	for _, s := range []struct {
+		name string
+		role role
+		open inRedis
+	}{
+		{spillgate, ours, peers.SpillgateDenyCache},
+		{"spillgate, no deny cache", note, peers.SpillgateRedis},
+		{"redis_rate", peer, peers.RedisRate},
+		{"ulule", peer, peers.UluleRedis},
+	} {
+		client, err := e.client(f)
+		if err != nil {
+			return err
+		}
+		store := s.open(scarce, client)
+		for _, key := range sequence(uniform(1), 2, 1) { // the first is admitted, the second is not
+			store.Worker()(key)
+		}
+		f.add(s.name, s.role, e.load(store, manyCallers, uniform(1), denied, throughput))
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+)
+
+// An env says how much to measure.
+type env struct {
+	rounds int
+	quick  bool          // just enough to see that everything works
+	slice  time.Duration // how long one entry is measured at a time
+	server *server       // Redis; nil until a row asks
+	log    *log.Logger   // of progress
+	began  time.Time
+	load0  string // the load average then
+	ctx    context.Context
+}
+
+// newEnv returns an env that stops measuring when ctx is done.
+func newEnv(ctx context.Context, rounds int, quick bool, progress io.Writer) *env {
+	e := &env{
+		rounds: max(1, rounds), quick: quick, slice: 40 * time.Millisecond, log: log.New(progress, "", 0),
+		began: time.Now(), load0: loadAverage(), ctx: ctx,
+	}
+	if quick {
+		e.rounds, e.slice = 1, time.Millisecond
+	}
+	return e
+}
+
+// scale returns n, or much less if e is quick.
+func (e *env) scale(n int) int {
+	if e.quick {
+		return max(1, n/1000)
+	}
+	return n
+}
+
+// close stops what rows have started.
+func (e *env) close() {
+	if e.server != nil {
+		e.server.stop()
+	}
+}
+
+// run measures the entries of r in turns, so that whatever else the machine does falls on all alike: each round takes a
+// slice of every entry, and begins with another one.
+func (e *env) run(r *row) (*outcome, error) {
+	began := time.Now()
+	f := new(field)
+	defer runtime.GC()
+	defer f.close()
+	if r.restGC {
+		defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	}
+	if err := r.open(e, f); err != nil {
+		return nil, fmt.Errorf("row %q: %w", r.name, err)
+	}
+	runtime.GC()
+	rounds := e.rounds
+	if r.maxRounds > 0 {
+		rounds = min(rounds, r.maxRounds)
+	}
+	samples := make([][]sample, len(f.entries))
+	for round := range rounds {
+		for i := range f.entries {
+			n := (i + round) % len(f.entries)
+			s, err := f.entries[n].measure()
+			err = errors.Join(err, e.ctx.Err())
+			if err != nil {
+				return nil, fmt.Errorf("row %q: %s: %w", r.name, f.entries[n].name, err)
+			}
+			samples[n] = append(samples[n], s)
+		}
+	}
+	e.log.Printf("%-55s %5.1fs", r.name, time.Since(began).Seconds())
+	return judge(r, f.entries, samples), nil
+}
+
+// judge takes medians and applies the bounds of r.
+func judge(r *row, entries []entry, samples [][]sample) *outcome {
+	o := &outcome{row: r}
+	for i, e := range entries {
+		o.results = append(o.results, result{name: e.name, role: e.role, sample: medians(samples[i])})
+	}
+	slices.SortStableFunc(o.results, func(a, b result) int { return cmp.Compare(group(a.role), group(b.role)) })
+	for _, b := range r.bounds {
+		o.verdicts = append(o.verdicts, b(o))
+	}
+	return o
+}
+
+// group puts Spillgate and what is said of it first, then peers, then floors.
+func group(r role) int { return [...]int{ours: 0, note: 1, peer: 2, floor: 3}[r] }
+
+func medians(s []sample) sample {
+	return sample{
+		value: median(s, func(s sample) float64 { return s.value }),
+		extra: median(s, func(s sample) float64 { return s.extra }),
+	}
+}
+
+func median(samples []sample, of func(sample) float64) float64 {
+	var v []float64
+	for _, s := range samples {
+		v = append(v, of(s))
+	}
+	slices.Sort(v)
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A server is a redis-server of our own, on the loopback interface, that keeps nothing on disk.
+type server struct {
+	addr    string
+	process *exec.Cmd
+	dir     string
+}
+
+// redis returns the server, and starts it if no row has done so yet.
+func (e *env) redis() (*server, error) {
+	if e.server == nil {
+		s, err := startServer(e.ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.server = s
+	}
+	return e.server, nil
+}
+
+// startServer starts a server that ends with ctx at the latest.
+func startServer(ctx context.Context) (*server, error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, fmt.Errorf("the rows about Redis need it: %w", err)
+	}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "spillgate-bench-")
+	if err != nil {
+		return nil, err
+	}
+	_, port, _ := net.SplitHostPort(addr)
+	s := &server{addr: addr, dir: dir, process: exec.CommandContext(ctx, path, "--bind", "127.0.0.1", "--port", port,
+		"--save", "", "--appendonly", "no", "--dir", dir, "--maxclients", "4000")}
+	if err := s.process.Start(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := s.await(); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// freeAddr returns a loopback address that nobody listens at.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String(), nil
+}
+
+// await returns once the server answers.
+func (s *server) await() (err error) {
+	c := s.client()
+	defer func() { _ = c.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		if err = c.Ping(ctx).Err(); err == nil {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("redis-server at %s: %w", s.addr, err)
+}
+
+// client returns a new client with the options that go-redis has by default.
+func (s *server) client() *redis.Client { return redis.NewClient(&redis.Options{Addr: s.addr}) }
+
+// stop ends the process and waits for it.
+func (s *server) stop() {
+	_ = s.process.Process.Kill()
+	_ = s.process.Wait()
+	_ = os.RemoveAll(s.dir)
+}
+
+// redisVersion returns the version of the server, or nothing if no row needed one.
+func (e *env) redisVersion() string {
+	if e.server == nil {
+		return ""
+	}
+	c := e.server.client()
+	defer func() { _ = c.Close() }()
+	for line := range strings.Lines(c.Info(context.Background(), "server").Val()) {
+		if version, ok := strings.CutPrefix(line, "redis_version:"); ok {
+			return ", redis-server " + strings.TrimSpace(version)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// line is one of a table: its columns keep their places in a terminal.
+const line = "| %-34s | %11s | %11s | %16s |\n"
+
+// table renders o in Markdown, which is as readable in a terminal.
+func (o *outcome) table() string {
+	var b strings.Builder
+	u := o.row.unit
+	fmt.Fprintf(&b, "### %s\n\n%s\n\n", o.row.name, o.row.task)
+	best, hasPeer := o.best()
+	fmt.Fprintf(&b, line, "", u.value, "× best peer", u.extra)
+	b.WriteString("|---|--:|--:|--:|\n")
+	for _, r := range o.results {
+		ratio := ""
+		if hasPeer {
+			ratio = fmt.Sprintf("%.2f", r.value/best.value)
+		}
+		fmt.Fprintf(&b, line, label(r), number(r.value), ratio, number(r.extra))
+	}
+	for i, v := range o.verdicts {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "- %s: %s — %s\n", v.mark(), v.bound, v.got)
+	}
+	return b.String()
+}
+
+func label(r result) string {
+	if r.role == floor {
+		return "floor: " + r.name
+	}
+	return r.name
+}
+
+func (v verdict) mark() string {
+	if v.holds {
+		return "holds"
+	}
+	return "**MISSED**"
+}
+
+// number prints three digits that matter, or all those before the point.
+func number(f float64) string {
+	switch {
+	case f == 0:
+		return "0"
+	case f < 0.005:
+		return "0.00"
+	case f < 10:
+		return fmt.Sprintf("%.2f", f)
+	case f < 100:
+		return fmt.Sprintf("%.1f", f)
+	}
+	return fmt.Sprintf("%.0f", f)
+}
+
+// summary lists every bound of every row.
+func summary(outcomes []*outcome) string {
+	var b strings.Builder
+	b.WriteString("| row | bound | measured | |\n|---|---|---|---|\n")
+	for _, o := range outcomes {
+		for _, v := range o.verdicts {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.row.name, v.bound, v.got, v.mark())
+		}
+	}
+	return b.String()
+}
