@@ -1,0 +1,163 @@
+// Package nginx starts proxies for tests: on free ports of the loopback addresses, in temporary directories.
+// Each is stopped by its process when the test ends.
+package nginx
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience bounds how long a proxy may take to start.
+const patience = 10 * time.Second
+
+// A Proxy is what one nginx does.
+type Proxy struct {
+	Listen   string // a loopback address without a port, such as "127.0.0.1" or "[::1]", or "unix:" and a path
+	Upstream string // where it passes requests on: host and port, or "unix:" and a path
+	Bind     string // the address that the upstream sees as its peer; empty for the default
+}
+
+// config is the way of the nginx documentation to tell the upstream about the client, by three headers at once. A client
+// on a Unix socket is "unix:" to nginx.
+const config = `
+daemon off;
+master_process off;
+pid PREFIX/nginx.pid;
+error_log PREFIX/error.log;
+events { worker_connections 256; }
+http {
+	access_log off;
+	client_body_temp_path PREFIX/body;
+	proxy_temp_path PREFIX/proxy;
+	fastcgi_temp_path PREFIX/fastcgi;
+	uwsgi_temp_path PREFIX/uwsgi;
+	scgi_temp_path PREFIX/scgi;
+	map $remote_addr $node {
+		~^[0-9.]+$        "for=$remote_addr";
+		~^[0-9A-Fa-f:.]+$ "for=\"[$remote_addr]\"";
+		default           "for=unknown";
+	}
+	map $http_forwarded $forwarded {
+		""      $node;
+		default "$http_forwarded, $node";
+	}
+	server {
+		listen LISTEN;
+		location / {
+			proxy_pass http://UPSTREAM;
+			proxy_http_version 1.1;
+			proxy_set_header Host $http_host;
+			proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+			proxy_set_header Forwarded $forwarded;
+			proxy_set_header X-Real-IP $remote_addr;
+			BIND
+		}
+	}
+}
+`
+
+// Start starts p and returns what it listens on: host and port, or "unix:" and a path. If there is no nginx it skips the
+// test, or fails it where CI is set.
+func Start(t testing.TB, p Proxy) string {
+	t.Helper()
+	path := binary(t)
+	for range 5 {
+		if addr, ok := start(t, path, p); ok {
+			return addr
+		}
+	}
+	t.Fatal("nginx did not start on five free ports")
+	return ""
+}
+
+func binary(t testing.TB) string {
+	for _, name := range []string{"nginx", "/usr/sbin/nginx", "/usr/local/sbin/nginx"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("there is no nginx, and CI is set")
+	}
+	t.Skip("SKIPPED: there is no nginx; install it to run this test")
+	return ""
+}
+
+// start reports false if nginx ended, as it does when somebody else was faster to take the port.
+func start(t testing.TB, path string, p Proxy) (addr string, ok bool) {
+	prefix := t.TempDir()
+	addr = free(t, p.Listen)
+	bind := ""
+	if p.Bind != "" {
+		bind = "proxy_bind " + p.Bind + ";"
+	}
+	text := strings.NewReplacer("PREFIX", prefix, "LISTEN", addr, "UPSTREAM", p.Upstream, "BIND", bind).Replace(config)
+	file := filepath.Join(prefix, "nginx.conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var problems strings.Builder
+	cmd := exec.Command(path, "-p", prefix, "-c", file)
+	cmd.Stderr = &problems
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+	})
+	if !answers(addr, ended) {
+		log, _ := os.ReadFile(filepath.Join(prefix, "error.log"))
+		t.Logf("nginx on %s: %s%s", addr, problems.String(), log)
+		return "", false
+	}
+	return addr, true
+}
+
+// answers waits until something listens on addr. It reports false if the process ended first, or takes too long.
+func answers(addr string, ended <-chan struct{}) bool {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		conn, err := Dial(addr)
+		if err == nil {
+			conn.Close()
+			return true
+		}
+		select {
+		case <-ended:
+			return false
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return false
+}
+
+// Dial connects to an address that Start returned.
+func Dial(addr string) (net.Conn, error) {
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		return net.Dial("unix", path)
+	}
+	return net.Dial("tcp", addr)
+}
+
+// free returns host with a port that nobody listens on just now.
+func free(t testing.TB, host string) string {
+	if strings.HasPrefix(host, "unix:") {
+		return host
+	}
+	l, err := net.Listen("tcp", host+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
