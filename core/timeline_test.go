@@ -149,7 +149,8 @@ func family(tiers int) *rapid.Generator[[]core.Limit] {
 }
 
 var periods = rapid.OneOf(
-	rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour, 87600 * time.Hour}),
+	rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour, 24 * time.Hour}),
+	rapid.SampledFrom([]time.Duration{100 * 24 * time.Hour, 87600 * time.Hour, 87600*time.Hour - time.Microsecond}),
 	rapid.Custom(func(t *rapid.T) time.Duration {
 		longest := rapid.SampledFrom([]int64{5e3, 3e6, 1e8, 1e11, 87600 * 3600 * 1e6}).Draw(t, "up to")
 		return time.Duration(rapid.Int64Range(1000, longest).Draw(t, "µs")) * time.Microsecond
@@ -158,7 +159,7 @@ var periods = rapid.OneOf(
 
 func tier(t *rapid.T, l core.Limit) core.Limit {
 	largest := rapid.SampledFrom([]int{5, 100, 10_000, 1_000_000}).Draw(t, "up to")
-	l.Rate = rapid.IntRange(0, largest).Draw(t, "rate")
+	l.Rate = rapid.OneOf(rapid.IntRange(0, largest), rapid.IntRange(largest/2, largest)).Draw(t, "rate")
 	switch l.Algorithm {
 	case core.TokenBucket:
 		l.Burst = rapid.SampledFrom([]int{0, rapid.IntRange(0, largest).Draw(t, "burst")}).Draw(t, "or none")
