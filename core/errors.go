@@ -8,7 +8,7 @@ import (
 
 // The three kinds of error that this module returns. All other errors wrap one of them or come from a callback.
 var (
-	// ErrNoKey says that a request has no identifier of the kind a key func looks for. Adapters answer 400.
+	// ErrNoKey says that a request has no key of the kind that a key func looks for. Adapters answer 400.
 	ErrNoKey = errors.New("spillgate: no key")
 
 	// ErrUnavailable says that the store could not decide and that the rule fails closed. Adapters answer 503.

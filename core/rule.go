@@ -3,7 +3,7 @@ package core
 import "net/http"
 
 // A KeyFunc says whose request r is, as a string that starts with the kind of identity: "ip:203.0.113.9", "user:42".
-// Its error wraps ErrNoKey when the request has no such identifier. It must be safe for concurrent use.
+// Its error wraps ErrNoKey when the request has no such key. It must be safe for concurrent use.
 // Package keyfunc has the usual ones.
 type KeyFunc func(r *http.Request) (string, error)
 
