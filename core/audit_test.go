@@ -68,12 +68,12 @@ func TestTheBooksBalance(t *testing.T) {
 	ctx := context.Background()
 	limits := MustParseLimits("5/s, 5/s;fixed-window, 5/s;sliding-window, 5/s;sliding-log, 5/2s;sliding-log")
 	synctest.Test(t, func(t *testing.T) {
-		m := &MemoryStore{MaxKeys: 100}
-		for round := range 300 {
+		m := &MemoryStore{MaxKeys: 15}
+		for round := range 1000 {
 			var claims []Claim
 			for range 1 + rand.IntN(3) {
 				some := append([]Limit(nil), limits[rand.IntN(3):3+rand.IntN(3)]...)
-				claims = append(claims, Claim{Key: strconv.Itoa(rand.IntN(300)), Limits: some, Cost: rand.IntN(4)})
+				claims = append(claims, Claim{Key: strconv.Itoa(rand.IntN(60)), Limits: some, Cost: rand.IntN(4)})
 			}
 			at, _, err := m.Take(ctx, claims, nil)
 			if err != nil {
