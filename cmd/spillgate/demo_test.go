@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -154,6 +155,9 @@ func TestOnceFails(t *testing.T) {
 	code, stdout, stderr := execute(t, "demo", "--once", "--addr", "127.0.0.1:0", "--limits", "1000000/1ms")
 	if code != 1 || !strings.Contains(stdout, "Not as it should be:\n  stdlib: its limit was not met") {
 		t.Errorf("exit code %d, stdout:\n%s", code, stdout)
+	}
+	if given := fmt.Sprintf("  and %d more\n", maxRequests-shownFirst-shownLast); strings.Count(stdout, given) != len(routers) {
+		t.Errorf("it did not give up after %d requests:\n%s", maxRequests, stdout)
 	}
 	if !strings.HasPrefix(stderr, "spillgate: stdlib: its limit was not met") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("stderr %q", stderr)

@@ -208,7 +208,8 @@ func TestServesUntilInterrupted(t *testing.T) {
 func TestInterruptedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]int{"": 0, "--once": 1} {
-		p := start(t, t.Output(), append([]string{"demo", "--addr", "127.0.0.1:0", "--limits", "1/50s"}, strings.Fields(args)...)...)
+		var stderr lockedBuffer
+		p := start(t, &stderr, append([]string{"demo", "--addr", "127.0.0.1:0", "--limits", "1/50s"}, strings.Fields(args)...)...)
 		p.await(t, "Each is now sent")
 		begin := time.Now()
 		if err := p.Process.Signal(os.Interrupt); err != nil {
@@ -216,6 +217,9 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 		}
 		if p.Wait(); p.ProcessState.ExitCode() != want || time.Since(begin) > patience/2 {
 			t.Errorf("%q: %v after %v, want exit code %d", args, p.ProcessState, time.Since(begin), want)
+		}
+		if said := stderr.b.String(); strings.HasPrefix(said, "spillgate: interrupted before every router had answered\n") != (want == 1) {
+			t.Errorf("%q: stderr %q", args, said)
 		}
 	}
 }

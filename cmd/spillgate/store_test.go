@@ -29,7 +29,7 @@ func TestRedisIsShared(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	args := []string{"demo", "--once", "--addr", "127.0.0.1:0", "--limits", "3/1h", "--redis", "redis://" + server.Addr()}
-	if code, stdout, stderr := execute(t, args...); code != 0 || strings.Count(stdout, " 200 OK ") != 3*len(routers) {
+	if code, stdout, stderr := execute(t, args...); code != 0 || strings.Count(stdout, " 200 OK ") != 3*len(routers) || !strings.Contains(stdout, "kept in Redis") {
 		t.Fatalf("first run: exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
 	for _, key := range server.Keys() {
