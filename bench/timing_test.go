@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/bench/peers"
+)
+
+// slow admits everybody, a microsecond later.
+func slow(string) bool {
+	time.Sleep(time.Microsecond)
+	return true
+}
+
+func TestDecisionsTakeTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t.Context(), 1, false, io.Discard)
+		for name, c := range map[string]struct {
+			loop loop
+			want float64 // nanoseconds per decision
+		}{
+			"one after another": {walk(slow, []string{"a", "b", "c"}), 1000},
+			"two at a time":     {parallel([]loop{walk(slow, []string{"a"}), walk(slow, []string{"a"})}), 500},
+		} {
+			measure := e.decisions(c.loop, admitted)
+			start := time.Now()
+			for range 2 {
+				if s, err := measure(); err != nil || s.value != c.want {
+					t.Errorf("%s: got %v ns, %v, want %v", name, s.value, err, c.want)
+				}
+			}
+			if took := time.Since(start); took < 2*e.slice || took > 3*e.slice {
+				t.Errorf("%s: two slices of %v took %v", name, e.slice, took)
+			}
+		}
+	})
+}
+
+func TestLoadTakesItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t.Context(), 1, false, io.Discard)
+		calls := 0
+		s := &peers.Store{Worker: func() peers.Take {
+			return func(key string) bool {
+				if calls++; calls%10 == 0 { // one in ten takes longer
+					time.Sleep(2 * time.Millisecond)
+				}
+				time.Sleep(time.Millisecond)
+				return true
+			}
+		}}
+		got, err := e.load(s, 1, uniform(10), admitted, throughput)()
+		if err != nil || got.value < 800 || got.value > 850 || got.extra != 3000 {
+			t.Errorf("one caller: %v, %v, want about 833 per second and a p99 of 3000 µs", got, err)
+		}
+		got, err = e.load(s, 1, uniform(10), admitted, typical)()
+		if err != nil || got.value != 1000 || got.extra != 3000 {
+			t.Errorf("one caller: %v, %v, want 1000 µs and a p99 of 3000 µs", got, err)
+		}
+	})
+}
+
+func TestRunTakesTurns(t *testing.T) {
+	e := newEnv(t.Context(), 3, false, io.Discard)
+	var order string
+	entry := func(name string, values ...float64) func() (sample, error) {
+		return func() (sample, error) {
+			order += name
+			v := values[0]
+			values = values[1:]
+			return sample{value: v}, nil
+		}
+	}
+	closed := ""
+	o, err := e.run(&row{open: func(_ *env, f *field) error {
+		f.onClose(func() { closed += "1" })
+		f.onClose(func() { closed += "2" })
+		f.add("a", floor, entry("a", 5, 1, 3))
+		f.add("b", ours, entry("b", 10, 70, 20))
+		return nil
+	}})
+	if err != nil || order != "abbaab" {
+		t.Errorf("turns %s, %v, want abbaab", order, err)
+	}
+	if o.results[0].name != "b" || o.get("b").value != 20 || o.get("a").value != 3 {
+		t.Errorf("got %+v, want ours first, with medians", o.results)
+	}
+	if closed != "21" {
+		t.Errorf("closed in the order %q, want the last first", closed)
+	}
+}
+
+func TestRunStopsWhenInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	e := newEnv(ctx, 3, false, io.Discard)
+	slices := 0
+	_, err := e.run(&row{open: func(_ *env, f *field) error {
+		f.add("a", ours, func() (sample, error) {
+			slices++
+			cancel()
+			return sample{}, nil
+		})
+		return nil
+	}})
+	if err == nil || slices != 1 {
+		t.Errorf("%d slices, %v, want an error after one", slices, err)
+	}
+}
