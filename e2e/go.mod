@@ -5,6 +5,7 @@ go 1.26.0
 replace github.com/spillgate/spillgate => ../
 
 require (
+	github.com/coder/websocket v1.8.15
 	github.com/dunglas/httpsfv v1.1.2
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-chi/chi/v5 v5.5.0
