@@ -1,102 +1,119 @@
 package redistest
 
 import (
-	"bytes"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 )
 
-// A Proxy stands between a client and a server and can lose what the server answers.
+// A Proxy stands between clients and a server, understands what they say to each other, and makes faults happen to it.
+// It is safe for concurrent use.
 type Proxy struct {
 	Addr  string
-	Fault atomic.Int32 // one of the faults below
+	Fault Switch
 
 	target string
-	mu     sync.Mutex
-	conns  []net.Conn
+	dials  atomic.Int64
+	runs   atomic.Int64
+
+	mu       sync.Mutex
+	listener net.Listener // nil while refusing
+	conns    map[*conn]struct{}
+	running  sync.WaitGroup
 }
 
-// The faults of a Proxy. They happen to replies to scripts, so that the server has run them.
-const (
-	NoFault int32 = iota
-	CutReplies
-	SwallowReplies
-)
-
-// StartProxy starts a proxy in front of addr. It ends with the test.
+// StartProxy starts a proxy in front of the server at addr. It ends with the test.
 func StartProxy(t testing.TB, addr string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	p := &Proxy{Addr: l.Addr().String(), target: addr}
+	p := &Proxy{Addr: "127.0.0.1:0", target: addr, conns: make(map[*conn]struct{})}
+	p.Accept(t)
 	t.Cleanup(func() {
-		l.Close()
-		p.closeAll()
+		p.Refuse()
+		p.running.Wait()
 	})
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(conn)
-		}
-	}()
 	return p
 }
 
-func (p *Proxy) serve(client net.Conn) {
+// Dials returns how many connections clients have opened so far.
+func (p *Proxy) Dials() int { return int(p.dials.Load()) }
+
+// Runs returns how many runs of scripts clients have asked for so far: EVALSHA and EVAL.
+func (p *Proxy) Runs() int { return int(p.runs.Load()) }
+
+// Conns returns how many connections of clients are open.
+func (p *Proxy) Conns() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns)
+}
+
+// Accept begins to accept connections, after a Refuse at the same address as before.
+func (p *Proxy) Accept(t testing.TB) {
+	t.Helper()
+	l, err := net.Listen("tcp", p.Addr)
+	must(t, err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Addr, p.listener = l.Addr().String(), l
+	p.running.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.dials.Add(1)
+			p.running.Go(func() { p.serve(l, client) })
+		}
+	})
+}
+
+// Refuse refuses connections and resets those that are open.
+func (p *Proxy) Refuse() {
+	p.mu.Lock()
+	if p.listener != nil {
+		p.listener.Close()
+		p.listener = nil
+	}
+	p.mu.Unlock()
+	p.Cut()
+}
+
+// Cut resets the connections that are open.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.close(Reset)
+	}
+}
+
+// serve passes on what the two sides of a connection say until either ends.
+func (p *Proxy) serve(l net.Listener, client net.Conn) {
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
 		client.Close()
 		return
 	}
-	p.mu.Lock()
-	p.conns = append(p.conns, client, server)
-	p.mu.Unlock()
-	var asked sight
-	go func() {
-		_, _ = io.Copy(io.MultiWriter(&asked, server), client)
-		server.Close()
-	}()
-	p.reply(client, server, &asked)
-	client.Close()
-	server.Close()
-}
-
-// A sight says whether a script was among what was written last.
-type sight struct{ script atomic.Bool }
-
-func (s *sight) Write(b []byte) (int, error) {
-	s.script.Store(bytes.Contains(b, []byte("evalsha")))
-	return len(b), nil
-}
-
-// reply passes on what the server says, unless a fault says otherwise.
-func (p *Proxy) reply(client, server net.Conn, asked *sight) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := server.Read(buf)
-		fault := p.Fault.Load()
-		if err != nil || fault == CutReplies && asked.script.Load() {
-			return
-		}
-		if fault == SwallowReplies && asked.script.Load() {
-			continue
-		}
-		if _, err := client.Write(buf[:n]); err != nil {
-			return
-		}
+	c := &conn{proxy: p, client: client, server: server, closed: make(chan struct{})}
+	if !p.add(l, c) {
+		c.close(Reset)
+		return
 	}
+	p.running.Go(c.replies)
+	c.commands()
+	p.mu.Lock()
+	delete(p.conns, c)
+	p.mu.Unlock()
 }
 
-func (p *Proxy) closeAll() {
+// add makes c one of the open connections, unless the listener that accepted it has been closed.
+func (p *Proxy) add(l net.Listener, c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.conns {
-		c.Close()
+	if p.listener != l {
+		return false
 	}
+	p.conns[c] = struct{}{}
+	return true
 }

@@ -1,18 +1,19 @@
 -- Whole numbers up to maxExact are exact in a Lua number, and nothing here exceeds it: see core/arithmetic.go.
--- Numbers become text by '%.0f' only, because tostring and .. keep no more than 14 digits.
+-- Numbers become text by '%d' only, because tostring and .. keep no more than 14 digits. The remainder a % b is exact for
+-- all a up to maxExact: a quotient below 2^53/b is never rounded up to the next whole number.
 local maxExact = 9007199254740992
 
-local floor, fmod, max, min = math.floor, math.fmod, math.max, math.min
+local floor, max, min = math.floor, math.max, math.min
 local call, find, format, match, sub = redis.call, string.find, string.format, string.match, string.sub
 
 -- floorDiv returns a/b rounded down. a must not be negative, b must be positive.
 local function floorDiv(a, b)
-  return (a - fmod(a, b)) / b
+  return (a - a % b) / b
 end
 
 -- ceilDiv returns a/b rounded up. a must not be negative, b must be positive.
 local function ceilDiv(a, b)
-  local rest = fmod(a, b)
+  local rest = a % b
   if rest > 0 then
     return (a - rest) / b + 1
   end
@@ -21,20 +22,20 @@ end
 
 -- floorTo returns the largest multiple of step that is not above t, which must not be negative.
 local function floorTo(t, step)
-  return t - fmod(t, step)
+  return t - t % step
 end
 
 -- mulDivUp returns a*b/c rounded up, or maxExact if that is less. The product may need more than 53 bits, so it goes
 -- through those of a one by one. b and c must be below 2^50.
 local function mulDivUp(a, b, c)
   local q, rest = 0, 0
-  local whole, part = floorDiv(b, c), fmod(b, c)
+  local whole, part = floorDiv(b, c), b % c
   for bit = 53, 0, -1 do
     q, rest = 2 * q, 2 * rest
     if a >= 2 ^ bit then
       a, q, rest = a - 2 ^ bit, q + whole, rest + part
     end
-    q, rest = q + floorDiv(rest, c), fmod(rest, c)
+    q, rest = q + floorDiv(rest, c), rest % c
   end
   if rest > 0 then
     q = q + 1
@@ -42,10 +43,10 @@ local function mulDivUp(a, b, c)
   return min(q, maxExact)
 end
 
--- exact returns the number that text stands for, or nil if it is none of ours.
-local function exact(text)
-  local n = tonumber(text)
-  if n and n >= 0 and n <= maxExact and n == floor(n) then
+-- exact returns the number that digits stand for, or nil if it is none of ours.
+local function exact(digits)
+  local n = tonumber(digits)
+  if n and n <= maxExact then
     return n
   end
 end

@@ -1,10 +1,11 @@
 -- The state of a FixedWindow: a counter that starts at 0 in each window. See core/fixedwindow.go.
+-- No function but charge changes the window that it is given.
 local function fixedWindow()
   -- rewind returns w after the clock went back to now, or nil if it did not: the count stands in the current window.
   local function rewind(w, l, now)
     local start = floorTo(now, l.micros)
     if start < w.start then
-      return {used = w.used, start = start}
+      return {used = w.used, start = start, ends = 0}
     end
   end
 
@@ -12,9 +13,9 @@ local function fixedWindow()
   local function settle(w, l, now)
     local start = floorTo(now, l.micros)
     if start > w.start then
-      return {used = 0, start = start}
+      return {used = 0, start = start, ends = 0}
     end
-    return {used = w.used, start = start}
+    return {used = w.used, start = start, ends = 0}
   end
 
   -- lasts returns for how many microseconds after now w matters.
@@ -33,15 +34,16 @@ local function fixedWindow()
       return lasts(w, l, now)
     end,
 
-    -- charge returns a settled w with cost in it.
+    -- charge puts cost into a settled w.
     charge = function(w, _, _, cost)
-      return {used = w.used + cost, start = w.start}
+      w.used = w.used + cost
+      return w
     end,
 
     -- refund returns w, settled or not, without a charge of cost at an earlier instant, if that was in this window.
     refund = function(w, l, _, at, cost)
       if floorTo(at, l.micros) == w.start then
-        return {used = max(0, w.used - cost), start = w.start}
+        return {used = max(0, w.used - cost), start = w.start, ends = 0}
       end
       return w
     end,
@@ -55,21 +57,21 @@ local function fixedWindow()
       return remaining, lasts(w, l, now), lasts(w, l, now)
     end,
 
-    read = function(text)
-      local used, start = match(text, '^(%d+),(%d+)$')
-      local w = {used = exact(used), start = exact(start)}
+    read = function(s, i)
+      local used, start, after = match(s, '^(%d+),(%d+)()', i)
+      local w = {used = exact(used), start = exact(start), ends = 0}
       if w.used and w.start then
-        return w
+        return w, after
       end
     end,
     write = function(w)
-      return format('%.0f,%.0f', w.used, w.start)
+      return format('%d,%d', w.used, w.start)
     end,
     empty = function()
-      return {used = 0, start = 0}
+      return {used = 0, start = 0, ends = 0}
     end,
     full = function(l, now)
-      return {used = l.rate, start = floorTo(now, l.micros)}
+      return {used = l.rate, start = floorTo(now, l.micros), ends = 0}
     end,
   }
 end

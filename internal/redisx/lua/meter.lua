@@ -6,102 +6,111 @@
 --   flags   1 if it is a peek, 2 if it is a dry run, 3 if both, else 0
 --   cost    of the claim
 --   asked   the cost of all claims that charge this state
+--
+-- and then that of its limit:
+--
 --   kind    b token bucket, w fixed window, s sliding window, l sliding log; and the period in microseconds
 --   rate
 --   capacity
 --   unit    microseconds per tick (b) or per sub-bucket (s), else 0
-local function newMeter(text)
-  local new, key, flags, cost, asked, letter, micros, rate, capacity, unit =
-    match(text, '^(%d) (%d+) (%d) (%d+) (%d+) (%a)(%d+) (%d+) (%d+) (%d+)$')
-  unit = tonumber(unit)
-  local l = {micros = tonumber(micros), rate = tonumber(rate), capacity = tonumber(capacity), tick = unit, width = unit}
-  if letter == 'b' then
-    l.period = ceilDiv(l.micros, unit)
+local limits = {} -- by their texts: the requests of a run are often of the same
+
+local function limitOf(text)
+  local l = limits[text]
+  if not l then
+    local kind, letter, micros, rate, capacity, unit = match(text, '^((%a)(%d+)) (%d+) (%d+) (%d+)$')
+    unit = tonumber(unit)
+    l = {
+      kind = kind, letter = letter, algorithm = algorithmOf(letter), section = ';' .. kind .. ',',
+      micros = tonumber(micros), rate = tonumber(rate), capacity = tonumber(capacity), tick = unit, width = unit,
+    }
+    if letter == 'b' then
+      l.period = ceilDiv(l.micros, unit)
+    end
+    limits[text] = l
   end
+  return l
+end
+
+local function newMeter(text)
+  local new, key, flags, cost, asked, limit = match(text, '^(%d) (%d+) (%d) (%d+) (%d+) (.+)$')
   return {
-    new = tonumber(new), pair = pairOf(KEYS[tonumber(key)]), algorithm = algorithmOf(letter), kind = letter .. micros, limit = l,
-    cost = tonumber(cost), asked = tonumber(asked),
-    peek = flags == '1' or flags == '3', dryRun = flags == '2' or flags == '3',
-    retry = 0,
+    new = new, pair = pairOf(key), limit = limitOf(limit), cost = tonumber(cost), asked = tonumber(asked),
+    peek = flags == '1' or flags == '3', dryRun = flags >= '2', retry = 0, opened = false, state = false,
   }
 end
 
--- endOf returns when a state no longer matters, in milliseconds.
-local function endOf(t, state, now)
-  return ceilDiv(now + t.algorithm.lasts(state, t.limit, now), 1000)
+-- keep makes state the one that is kept.
+local function keep(t, state, now)
+  local pair = t.pair
+  local l = t.limit
+  pair.states[l.kind] = state
+  if l.letter ~= 'l' then
+    state.ends = ceilDiv(now + l.algorithm.lasts(state, l, now), 1000)
+    pair.dirty = true
+  end
 end
 
 -- loadLog reads the state of a sliding log. One that makes no sense becomes a limit just used up, which neither admits
 -- anew nor denies for ever.
 local function loadLog(t, now)
-  local size = redis.pcall('ZCARD', t.pair.key)
+  local pair, l = t.pair, t.limit
+  local size = redis.pcall('ZCARD', pair.key)
   local isSet = not isWrongType(size)
-  local state = isSet and not t.pair.broken and t.algorithm.load(t.pair.key, t.limit, now, size)
+  local state = isSet and not pair.broken and l.algorithm.load(pair.key, l, now, size)
   if not state then
     repaired = repaired + 1
-    t.pair.broken = t.pair.broken or not isSet
-    state = t.algorithm.full(t.pair.key, t.limit, now, isSet)
+    pair.broken = pair.broken or not isSet
+    state = l.algorithm.full(pair.key, l, now, isSet)
   end
-  t.pair.states[t.kind] = state
+  pair.states[l.kind] = state
+  return state
 end
 
 -- load reads the state of any other limit, likewise.
 local function load(t, now)
-  local pair = t.pair
+  local pair, l = t.pair, t.limit
   if not pair.value then
-    pair.value, pair.ends = valueOf(pair), {}
-    if not pair.value then
-      pair.value, pair.broken = '', true
-    end
+    fetch(pair)
   end
-  local state, ends = section(pair, t.kind, now)
+  local state = section(pair, l, now)
   if pair.broken or state == false then
     repaired = repaired + 1
-    state = t.algorithm.full(t.limit, now)
-    put(pair, t.kind, state, endOf(t, state, now))
-  elseif state then
-    pair.states[t.kind], pair.ends[t.kind] = state, ends
+    state = l.algorithm.full(l, now)
+    keep(t, state, now)
   else
-    pair.states[t.kind] = t.algorithm.empty(t.limit)
+    state = state or l.algorithm.empty(l)
+    pair.states[l.kind] = state
   end
+  return state
 end
 
 -- stored returns the state as it is kept.
 local function stored(t, now)
-  if not t.pair.states[t.kind] then
-    if t.algorithm.load then
-      loadLog(t, now)
-    else
-      load(t, now)
-    end
+  local state = t.pair.states[t.limit.kind]
+  if state then
+    return state
+  elseif t.limit.letter == 'l' then
+    return loadLog(t, now)
   end
-  return t.pair.states[t.kind]
-end
-
--- keep makes state the one that is kept.
-local function keep(t, state, now)
-  if t.algorithm.load then
-    t.pair.states[t.kind] = state
-  else
-    put(t.pair, t.kind, state, endOf(t, state, now))
-  end
+  return load(t, now)
 end
 
 -- open sets t.state, the state as it is at now. If the clock went back, what is kept changes as well, even if nothing is
 -- charged: else the same time would be denied again.
 local function open(t, now)
-  local state = stored(t, now)
-  local rewound = t.algorithm.rewind(state, t.limit, now)
+  local state, l = stored(t, now), t.limit
+  local rewound = l.algorithm.rewind(state, l, now)
   if rewound then
     state = rewound
     keep(t, state, now)
   end
-  t.opened, t.state = state, t.algorithm.settle(state, t.limit, now)
+  t.opened, t.state = state, l.algorithm.settle(state, l, now)
 end
 
 -- reopen opens t again if another meter has changed its state.
 local function reopen(t, now)
-  if t.pair.states[t.kind] ~= t.opened then
+  if t.pair.states[t.limit.kind] ~= t.opened then
     open(t, now)
   end
 end
@@ -111,32 +120,26 @@ local function decide(t, now)
   if t.asked > t.limit.capacity then
     t.retry = -1
   else
-    t.retry = t.algorithm.wait(t.state, t.limit, now, t.asked)
+    t.retry = t.limit.algorithm.wait(t.state, t.limit, now, t.asked)
   end
 end
 
 -- charge adds the cost to the state.
 local function charge(t, now)
-  t.state = t.algorithm.charge(t.state, t.limit, now, t.cost)
-  keep(t, t.state, now)
+  t.state = t.limit.algorithm.charge(t.state, t.limit, now, t.cost)
   t.opened = t.state
-end
-
--- refund gives back the cost, charged at an earlier instant.
-local function refund(t, now, at)
-  local cost = min(t.cost, t.limit.capacity)
-  if cost > 0 and not t.peek then
-    keep(t, t.algorithm.refund(stored(t, now), t.limit, now, at, cost), now)
-  end
+  keep(t, t.state, now)
 end
 
 -- report appends retry, remaining, refill and reset of each meter to reply.
 local function report(meters, now, reply)
-  for _, t in ipairs(meters) do
+  local n = #reply
+  for i = 1, #meters do
+    local t = meters[i]
     reopen(t, now)
-    local n = #reply
     reply[n + 1] = t.retry
-    reply[n + 2], reply[n + 3], reply[n + 4] = t.algorithm.report(t.state, t.limit, now)
+    reply[n + 2], reply[n + 3], reply[n + 4] = t.limit.algorithm.report(t.state, t.limit, now)
+    n = n + 4
   end
 end
 
@@ -144,12 +147,4 @@ end
 local function clock()
   local time = call('TIME')
   return time[1] * 1000000 + time[2] + ARGV[1]
-end
-
-local function saveAll(now)
-  for _, pair in pairs(pairsByKey) do
-    if pair.dirty then
-      save(pair, now)
-    end
-  end
 end

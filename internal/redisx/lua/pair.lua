@@ -8,93 +8,96 @@
 local repaired = 0 -- how many states made no sense and were replaced
 
 local algorithms = {b = tokenBucket, w = fixedWindow, s = slidingWindow, l = slidingLog}
-local known = {}
+local made = {}
 
 -- algorithmOf returns the functions of an algorithm. They are made when first asked for, since making them takes time.
 local function algorithmOf(letter)
-  known[letter] = known[letter] or algorithms[letter]()
-  return known[letter]
+  local a = made[letter]
+  if not a then
+    a = algorithms[letter]()
+    made[letter] = a
+  end
+  return a
 end
 
-local pairsByKey = {}
+local pairsOf = {} -- the pairs by the places of their keys
 
-local function pairOf(key)
-  local pair = pairsByKey[key]
+local function pairOf(place)
+  local pair = pairsOf[place]
   if not pair then
-    pair = {key = key, states = {}, lengths = 0, changed = {}}
-    pairsByKey[key] = pair
+    pair = {key = KEYS[tonumber(place)], states = {}, value = false, length = 0, broken = false, dirty = false}
+    pairsOf[place] = pair
   end
   return pair
 end
 
 -- isWrongType reports whether reply is the error of a command for another type of value. It raises all other errors.
 local function isWrongType(reply)
-  local err = type(reply) == 'table' and reply.err
-  if err and not find(err, 'WRONGTYPE', 1, true) then
-    error(err, 0)
+  if type(reply) ~= 'table' then
+    return false
   end
-  return err
+  if not find(reply.err, 'WRONGTYPE', 1, true) then
+    error(reply.err, 0)
+  end
+  return true
 end
 
--- valueOf returns the string of a pair, '' if it has none, or nil if what it has makes no sense.
-local function valueOf(pair)
+-- fetch reads the string of a pair: '' if it has none. The pair is broken if what it has makes no sense.
+local function fetch(pair)
   local value = redis.pcall('GET', pair.key)
-  if isWrongType(value) then
-    return nil
-  end
   if not value then
-    return ''
+    value = ''
+  elseif isWrongType(value) or not find(value, '^;[bws]%d+,') then
+    value, pair.broken = '', true
   end
-  return match(value, '^;[bws]%d+,') and value
+  pair.value = value
 end
 
--- section returns the state of this kind in the string of a pair and when it ends, nil if there is none, or false if
--- what there is makes no sense.
-local function section(pair, kind, now)
-  local _, before = find(pair.value, ';' .. kind .. ',', 1, true)
-  if not before then
+-- section returns the state of a limit in the string of a pair, nil if there is none, or false if what there is makes no
+-- sense.
+local function section(pair, l, now)
+  local value = pair.value
+  if value == '' then
     return nil
   end
-  local after = find(pair.value, ';', before + 1, true) or #pair.value + 1
-  local ends, text = match(sub(pair.value, before + 1, after - 1), '^(%d+),(.*)$')
+  local start, before = find(value, l.section, 1, true)
+  if not start then
+    return nil
+  end
+  local ends, text = match(value, '^(%d+),()', before + 1)
   ends = exact(ends)
   if not ends or ends > (now + 2 * maxExact) / 1000 then
     return false
   end
-  pair.lengths = pair.lengths + #kind + 1 + after - before
-  return algorithmOf(sub(kind, 1, 1)).read(text) or false, ends
+  local state, after = l.algorithm.read(value, text)
+  if not state or after <= #value and sub(value, after, after) ~= ';' then
+    return false
+  end
+  state.ends = ends
+  pair.length = pair.length + after - start
+  return state
 end
 
--- put makes state that of its kind in a pair.
-local function put(pair, kind, state, ends)
-  pair.states[kind] = state
-  pair.changed[kind] = ends
-  pair.dirty = true
-end
-
--- sections returns the string of a pair as it is to be, and when it ends.
+-- sections returns the string of a pair as it is to be, and when it ends. What ended before now is left out.
 local function sections(pair, now)
-  local kept, last = {}, 0
-  local function keep(kind, ends, text)
+  local kept, last = '', 0
+  for kind, state in pairs(pair.states) do
+    local ends = state.ends
     if ends > now then
-      kept[#kept + 1] = format(';%s,%.0f,%s', kind, ends, text)
+      kept = kept .. format(';%s,%d,', kind, ends) .. algorithmOf(sub(kind, 1, 1)).write(state)
       last = max(last, ends)
     end
   end
-  for kind, state in pairs(pair.states) do
-    local ends = pair.changed[kind] or pair.ends[kind]
-    if ends then
-      keep(kind, ends, algorithmOf(sub(kind, 1, 1)).write(state))
-    end
-  end
-  if pair.lengths ~= #pair.value then
+  if pair.length ~= #pair.value then -- there are others
     for kind, ends, text in string.gmatch(pair.value, ';([bws]%d+),(%d+),([^;]*)') do
-      if not pair.states[kind] then
-        keep(kind, exact(ends) or 0, text)
+      ends = exact(ends)
+      if ends and ends > now and not pair.states[kind] then
+        kept = kept .. format(';%s,%d,', kind, ends) .. text
+        last = max(last, ends)
       end
     end
   end
-  return table.concat(kept), last
+  return kept, last
 end
 
 -- save writes the string of a pair. It expires when the last of its states no longer matters.
@@ -104,6 +107,14 @@ local function save(pair, now)
   if value == '' then
     call('DEL', pair.key)
   else
-    call('SET', pair.key, value, 'PX', ends - now)
+    call('SET', pair.key, value, 'PX', format('%d', ends - now))
+  end
+end
+
+local function saveAll(now)
+  for _, pair in pairs(pairsOf) do
+    if pair.dirty then
+      save(pair, now)
+    end
   end
 end

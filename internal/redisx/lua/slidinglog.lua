@@ -11,15 +11,15 @@ local function slidingLog()
   local pruned = 16 -- entries that a charge removes at most
 
   local function member(l, stamp, sum, count)
-    return format('%015.0f:%016.0f:%.0f:%.0f', l.micros, stamp, sum, count)
+    return format('%015d:%016d:%d:%d', l.micros, stamp, sum, count)
   end
 
   -- from and beyond are the bounds of a range by text: of the entries of l that are not before a stamp.
   local function from(l, stamp)
-    return format('[%015.0f:%016.0f:', l.micros, max(0, stamp))
+    return format('[%015d:%016d:', l.micros, max(0, stamp))
   end
   local function beyond(l)
-    return format('(%015.0f;', l.micros)
+    return format('(%015d;', l.micros)
   end
 
   local function entry(text)

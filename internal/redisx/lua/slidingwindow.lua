@@ -10,18 +10,18 @@ local function slidingWindow()
   end
 
   local function textOf(stamp, count)
-    return format('%016.0f%010.0f', stamp, min(count, 9999999999))
+    return format('%016d%010d', stamp, min(count, 9999999999))
   end
 
   -- with returns a queue of the entries of q from its first to the one before i, and one more.
   local function with(q, i, used, stamp, count)
     local text = sub(q.text, width * q.first + 1, width * i) .. textOf(stamp, count)
-    return {used = used, text = text, first = 0, beyond = i - q.first + 1, last = stamp}
+    return {used = used, text = text, first = 0, beyond = i - q.first + 1, last = stamp, ends = 0}
   end
 
   -- queue returns one of all entries in text.
   local function queue(text, used)
-    local q = {used = used, text = text, first = 0, beyond = #text / width, last = 0}
+    local q = {used = used, text = text, first = 0, beyond = #text / width, last = 0, ends = 0}
     if q.beyond > 0 then
       q.last = entry(q, q.beyond - 1)
     end
@@ -29,7 +29,7 @@ local function slidingWindow()
   end
 
   local function empty()
-    return {used = 0, text = '', first = 0, beyond = 0, last = 0}
+    return {used = 0, text = '', first = 0, beyond = 0, last = 0, ends = 0}
   end
 
   -- stampOf returns what a limit remembers of a request at now: the end of its sub-bucket.
@@ -64,7 +64,7 @@ local function slidingWindow()
     while i < q.beyond do
       local stamp, count = entry(q, i)
       if stamp + l.micros > now then
-        return {used = used, text = q.text, first = i, beyond = q.beyond, last = q.last}
+        return {used = used, text = q.text, first = i, beyond = q.beyond, last = q.last, ends = 0}
       end
       i, used = i + 1, used - count
     end
@@ -78,13 +78,10 @@ local function slidingWindow()
     if left <= target then
       return 0
     end
-    local stamp, count = q.last, 0
-    for i = q.first, q.beyond - 1 do
+    local stamp, count, i = q.last, 0, q.first
+    while left > target and target > 0 and i < q.beyond do
       stamp, count = entry(q, i)
-      left = left - count
-      if left <= target then
-        break
-      end
+      left, i = left - count, i + 1
     end
     return min(stamp, stampOf(l, now)) + l.micros - now
   end
@@ -139,16 +136,16 @@ local function slidingWindow()
       return q.last + l.micros - now
     end,
 
-    read = function(text)
-      local used, entries = match(text, '^(%d+),(%d*)$')
+    read = function(s, i)
+      local after = find(s, ';', i, true) or #s + 1
+      local used, entries = match(s, '^(%d+),()', i)
       used = exact(used)
-      if not used or #entries % width ~= 0 then
-        return nil
+      if used and (after - entries) % width == 0 then
+        return queue(sub(s, entries, after - 1), used), after
       end
-      return queue(entries, used)
     end,
     write = function(q)
-      return format('%.0f,', q.used) .. sub(q.text, width * q.first + 1)
+      return format('%d,', q.used) .. sub(q.text, width * q.first + 1)
     end,
     full = function(l, now)
       return with(empty(), 0, l.rate, stampOf(l, now), l.rate)

@@ -11,7 +11,7 @@ local function chargeAll(meters, now, dryRun)
     repeat
       fits = fits and meters[i].retry == 0
       i = i + 1
-    until i > #meters or meters[i].new > 0
+    until i > #meters or meters[i].new ~= '0'
     for j = claim, i - 1 do
       local t = meters[j]
       if fits and t.dryRun == dryRun and not t.peek then
@@ -26,9 +26,13 @@ end
 -- runs that fit as well.
 local function decideAll(meters, now)
   local admitted = true
-  for _, t in ipairs(meters) do
+  local dryRuns = false
+  for i = 1, #meters do
+    local t = meters[i]
     open(t, now)
-    if not t.dryRun then
+    if t.dryRun then
+      dryRuns = true
+    else
       decide(t, now)
       admitted = admitted and t.retry == 0
     end
@@ -36,7 +40,11 @@ local function decideAll(meters, now)
   if admitted then
     chargeAll(meters, now, false)
   end
-  for _, t in ipairs(meters) do
+  if not dryRuns then
+    return
+  end
+  for i = 1, #meters do
+    local t = meters[i]
     if t.dryRun then
       reopen(t, now)
       decide(t, now)

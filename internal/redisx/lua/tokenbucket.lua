@@ -1,16 +1,16 @@
 -- The state of a TokenBucket: a meter that each request raises by one period and that drains at the rate.
--- See core/tokenbucket.go. No function changes the bucket that it is given.
+-- See core/tokenbucket.go. No function but charge changes the bucket that it is given.
+-- ends is that of the section: see pair.lua.
 local function tokenBucket()
   -- maxBusy is how far back busy reaches, in microseconds.
   local maxBusy = 4294967295
 
-  -- rescale converts the level when a changed limit counts in other ticks: the requests used stay the same, rounded up.
+  -- rescale returns the level when a changed limit counts in other ticks: the requests used stay the same, rounded up.
   local function rescale(b, l)
-    local level = b.level
-    if b.tick ~= l.tick and level > 0 then
-      level = mulDivUp(level, l.period, ceilDiv(l.micros, b.tick))
+    if b.tick == l.tick or b.level == 0 then
+      return b.level
     end
-    return {level = level, at = b.at, busy = b.busy, tick = l.tick}
+    return mulDivUp(b.level, l.period, ceilDiv(l.micros, b.tick))
   end
 
   -- rewind returns b after the clock went back to now, or nil if it did not. What would have drained until b.at is
@@ -19,34 +19,35 @@ local function tokenBucket()
     if b.at <= now or l.rate == 0 then
       return nil
     end
-    b = rescale(b, l)
-    local full = max(b.level, l.capacity * l.period)
+    local level = rescale(b, l)
+    local full = max(level, l.capacity * l.period)
     local ticks = ceilDiv(b.at - now, l.tick)
-    if ticks > floorDiv(full - b.level, l.rate) then
-      b.level = full
+    if ticks > floorDiv(full - level, l.rate) then
+      level = full
     else
-      b.level = b.level + ticks * l.rate
+      level = level + ticks * l.rate
     end
-    b.at, b.busy = now, min(b.busy, now)
-    return b
+    return {level = level, at = now, busy = min(b.busy, now), tick = l.tick, ends = 0}
   end
 
-  -- settle returns b, which is not from later, as it is at now. Time that does not fill a tick stays to be counted later, unless it empties b.
+  -- settle returns b, which is not from later, as it is at now. Time that does not fill a tick stays to be counted later,
+  -- unless it empties b.
   local function settle(b, l, now)
-    if l.rate == 0 then -- nothing drains, nothing is admitted
+    local rate, tick = l.rate, l.tick
+    if rate == 0 then -- nothing drains, nothing is admitted
       return b
     end
-    b = rescale(b, l)
-    local rest = fmod(now - b.at, l.tick)
-    local ticks = (now - b.at - rest) / l.tick
-    if ticks > floorDiv(b.level, l.rate) then
-      return {level = 0, at = now, busy = b.busy, tick = l.tick}
+    local level, elapsed = rescale(b, l), now - b.at
+    local rest = elapsed % tick
+    local ticks = (elapsed - rest) / tick
+    if ticks > floorDiv(level, rate) then
+      return {level = 0, at = now, busy = b.busy, tick = tick, ends = 0}
     end
-    b.level, b.at = b.level - ticks * l.rate, now - rest
-    if b.level <= l.rate and b.level * l.tick <= l.rate * rest then
-      return {level = 0, at = now, busy = b.busy, tick = l.tick}
+    level = level - ticks * rate
+    if level <= rate and level * tick <= rate * rest then
+      return {level = 0, at = now, busy = b.busy, tick = tick, ends = 0}
     end
-    return b
+    return {level = level, at = now - rest, busy = b.busy, tick = tick, ends = 0}
   end
 
   -- shrink returns how long after now a settled b takes to drain to target. In Go it is called until.
@@ -71,18 +72,18 @@ local function tokenBucket()
     return shrink(b, l, now, (l.capacity - cost) * l.period)
   end
 
-  -- charge returns a settled b with cost in it.
+  -- charge puts cost into a settled b.
   local function charge(b, l, now, cost)
-    local busy = b.busy
     if b.level < l.period then
-      busy = now
+      b.busy = now
     end
-    return {level = b.level + cost * l.period, at = b.at, busy = max(busy, b.at - maxBusy), tick = b.tick}
+    b.busy = max(b.busy, b.at - maxBusy)
+    b.level = b.level + cost * l.period
+    return b
   end
 
   -- refund returns b, settled or not, without what a charge of cost at an earlier instant surely still counts for.
   local function refund(b, l, now, at, cost)
-    b = rescale(b, l)
     local sure = cost * l.period
     if at < b.at then
       local whole = min(sure, l.period)
@@ -96,8 +97,7 @@ local function tokenBucket()
         sure = max(sure, whole)
       end
     end
-    b.level = max(0, b.level - sure)
-    return b
+    return {level = max(0, rescale(b, l) - sure), at = b.at, busy = b.busy, tick = l.tick, ends = 0}
   end
 
   -- report returns what a settled b leaves: remaining, refill, reset.
@@ -114,11 +114,12 @@ local function tokenBucket()
     return max(0, shrink(b, l, b.at, 0) - (now - b.at))
   end
 
-  local function read(text)
-    local tick, level, at, busy = match(text, '^(%d+),(%d+),(%d+),(%d+)$')
-    local b = {tick = exact(tick), level = exact(level), at = exact(at), busy = exact(busy)}
+  -- read returns what write wrote into s from i on, and where it ends, or nil if nothing of that kind is there.
+  local function read(s, i)
+    local tick, level, at, busy, after = match(s, '^(%d+),(%d+),(%d+),(%d+)()', i)
+    local b = {tick = exact(tick), level = exact(level), at = exact(at), busy = exact(busy), ends = 0}
     if b.level and b.at and b.busy and (b.tick == 1 or b.tick == 1000 or b.tick == 1000000) then
-      return b
+      return b, after
     end
   end
 
@@ -126,13 +127,13 @@ local function tokenBucket()
     rewind = rewind, settle = settle, wait = wait, charge = charge, refund = refund, report = report, lasts = lasts,
     read = read,
     write = function(b)
-      return format('%.0f,%.0f,%.0f,%.0f', b.tick, b.level, b.at, b.busy)
+      return format('%d,%d,%d,%d', b.tick, b.level, b.at, b.busy)
     end,
     empty = function(l)
-      return {level = 0, at = 0, busy = 0, tick = l.tick}
+      return {level = 0, at = 0, busy = 0, tick = l.tick, ends = 0}
     end,
     full = function(l, now)
-      return {level = l.capacity * l.period, at = now, busy = now, tick = l.tick}
+      return {level = l.capacity * l.period, at = now, busy = now, tick = l.tick, ends = 0}
     end,
   }
 end

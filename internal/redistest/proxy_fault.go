@@ -1,0 +1,62 @@
+package redistest
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A Fault is what a proxy does to commands. It concerns runs of scripts only, unless it says otherwise. The zero Fault
+// does nothing.
+type Fault struct {
+	Every  bool          // concerns every command, those by which a client introduces itself included
+	Delay  time.Duration // how long a command stays with the proxy
+	Answer string        // an error that answers the command in place of the server, such as "LOADING .."
+	Lose   Loss          // what gets lost
+	End    End           // how the connection ends when something got lost
+}
+
+// A Loss is what a proxy loses.
+type Loss uint8
+
+// A server executes a command whose reply gets lost, but not a command that gets lost itself.
+const (
+	Nothing Loss = iota
+	Commands
+	Replies
+)
+
+// An End is how a connection ends.
+type End uint8
+
+// A connection that never ends leaves the client waiting: a black hole.
+const (
+	NoEnd End = iota
+	EOF       // closed in an orderly way
+	Reset     // by RST
+)
+
+// The faults that many tests need.
+var (
+	NoFault         = Fault{}
+	CutCommands     = Fault{Lose: Commands, End: EOF}
+	CutReplies      = Fault{Lose: Replies, End: EOF}
+	ResetReplies    = Fault{Lose: Replies, End: Reset}
+	SwallowCommands = Fault{Lose: Commands}
+	SwallowReplies  = Fault{Lose: Replies}
+	BlackHole       = Fault{Lose: Commands, Every: true}
+)
+
+// A Switch holds the fault of a proxy. It concerns the commands that arrive from then on.
+type Switch struct{ fault atomic.Pointer[Fault] }
+
+// Store makes f the fault.
+func (s *Switch) Store(f Fault) { s.fault.Store(&f) }
+
+// of returns the fault of a command.
+func (s *Switch) of(isScript bool) Fault {
+	f := s.fault.Load()
+	if f == nil || !f.Every && !isScript {
+		return NoFault
+	}
+	return *f
+}

@@ -1,0 +1,55 @@
+package redistest
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// readValue reads one value of RESP2 or RESP3 and returns it as it was on the wire.
+// See https://redis.io/docs/latest/develop/reference/protocol-spec/.
+func readValue(r *bufio.Reader) ([]byte, error) {
+	text, err := r.ReadBytes('\n')
+	if err != nil {
+		return nil, err
+	}
+	n, _ := strconv.Atoi(string(bytes.TrimSpace(text[1:]))) // of types without a length it is not used
+	switch text[0] {
+	case '$', '=', '!':
+		if n < 0 {
+			return text, nil
+		}
+		text = append(text, make([]byte, n+2)...)
+		_, err = io.ReadFull(r, text[len(text)-n-2:])
+		return text, err
+	case '*', '~', '>':
+		return readValues(r, text, n)
+	case '%':
+		return readValues(r, text, 2*n)
+	case '|': // attributes of the value that follows
+		return readValues(r, text, 2*n+1)
+	case '+', '-', ':', '_', '#', ',', '(':
+		return text, nil
+	}
+	return nil, fmt.Errorf("not RESP: %q", text)
+}
+
+// readValues appends n values to text.
+func readValues(r *bufio.Reader, text []byte, n int) ([]byte, error) {
+	for range n {
+		value, err := readValue(r)
+		if err != nil {
+			return nil, err
+		}
+		text = append(text, value...)
+	}
+	return text, nil
+}
+
+// isScript reports whether a command runs a script.
+func isScript(command []byte) bool {
+	words := bytes.SplitN(command, []byte("\r\n"), 4)
+	return len(words) == 4 && (bytes.EqualFold(words[2], []byte("evalsha")) || bytes.EqualFold(words[2], []byte("eval")))
+}

@@ -1,0 +1,123 @@
+package redistest_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// script adds 1 to a key, so that the server shows how often it ran.
+const script = "return redis.call('INCR', KEYS[1])"
+
+// dial returns a client that tries once, for 200ms, and says what happened.
+func dial(t *testing.T, addr string) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: 200 * time.Millisecond, DialerRetries: 1})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestProxyFaults(t *testing.T) {
+	timeout := func(err error) bool {
+		var late interface{ Timeout() bool }
+		return errors.As(err, &late) && late.Timeout()
+	}
+	is := func(want error) func(error) bool { return func(err error) bool { return errors.Is(err, want) } }
+	tests := []struct {
+		why   string
+		fault redistest.Fault
+		want  func(error) bool
+		runs  int // of the script by the server
+		ping  bool
+	}{
+		{"a command that is cut is not executed", redistest.CutCommands, is(io.EOF), 0, true},
+		{"one whose reply is cut is", redistest.CutReplies, is(io.EOF), 1, true},
+		{"or reset", redistest.ResetReplies, is(syscall.ECONNRESET), 1, true},
+		{"a swallowed command leaves the client waiting", redistest.SwallowCommands, timeout, 0, true},
+		{"so does a swallowed reply, after execution", redistest.SwallowReplies, timeout, 1, true},
+		{"a black hole swallows what is no script, too", redistest.BlackHole, timeout, 0, false},
+		{"a delay is within the patience of the client", redistest.Fault{Delay: 50 * time.Millisecond}, is(nil), 1, true},
+		{"or not", redistest.Fault{Delay: 300 * time.Millisecond}, timeout, 1, true},
+		{
+			"the proxy answers in place of the server", redistest.Fault{Answer: "LOADING Redis is loading"},
+			func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "LOADING") }, 0, true,
+		},
+	}
+	server := redistest.Start(t)
+	direct := server.Client(t)
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			ctx := context.Background()
+			direct.FlushAll(ctx)
+			p := redistest.StartProxy(t, server.Addr)
+			c := dial(t, p.Addr)
+			if err := c.Ping(ctx).Err(); err != nil {
+				t.Fatal(err)
+			}
+			p.Fault.Store(tt.fault)
+			if err := c.Eval(ctx, script, []string{"n"}).Err(); !tt.want(err) {
+				t.Errorf("got %v", err)
+			}
+			if err := c.Ping(ctx).Err(); (err == nil) != tt.ping {
+				t.Errorf("got %v from a command that is no script", err)
+			}
+			time.Sleep(tt.fault.Delay) // what is late arrives
+			if n, _ := direct.Get(ctx, "n").Int(); n != tt.runs || p.Runs() != 1 {
+				t.Errorf("the server ran the script %d times and the proxy saw it %d times, want %d and 1", n, p.Runs(), tt.runs)
+			}
+		})
+	}
+}
+
+func TestProxyAnswersInOrder(t *testing.T) {
+	ctx := context.Background()
+	p := redistest.StartProxy(t, redistest.Start(t).Addr)
+	c := dial(t, p.Addr)
+	p.Fault.Store(redistest.Fault{Answer: "OOM no memory"})
+	var replies []string
+	cmds, _ := c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.Echo(ctx, "first")
+		pipe.Eval(ctx, script, []string{"n"})
+		pipe.ConfigGet(ctx, "maxmemory*")
+		pipe.Eval(ctx, script, []string{"n"})
+		pipe.Echo(ctx, "last")
+		return nil
+	})
+	for _, cmd := range cmds {
+		replies = append(replies, cmd.String())
+	}
+	for i, want := range []string{"first", "OOM", "maxmemory-policy", "OOM", "last"} {
+		if !strings.Contains(replies[i], want) {
+			t.Errorf("reply %d is %q, want %q in it", i, replies[i], want)
+		}
+	}
+}
+
+func TestProxyRefuses(t *testing.T) {
+	ctx := context.Background()
+	p := redistest.StartProxy(t, redistest.Start(t).Addr)
+	c := dial(t, p.Addr)
+	for range 3 {
+		if err := c.Ping(ctx).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if n := p.Conns(); n != 1 {
+			t.Errorf("%d connections are open, want 1", n)
+		}
+		p.Refuse()
+		if err := c.Ping(ctx).Err(); err == nil {
+			t.Error("a proxy that refuses lets a command through")
+		}
+		redistest.Wait(t, "the connections to end", func() bool { return p.Conns() == 0 })
+		p.Accept(t)
+	}
+	if n := p.Dials(); n != 3 {
+		t.Errorf("the client has dialled %d times, want 3", n)
+	}
+}
