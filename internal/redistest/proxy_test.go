@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,7 +39,9 @@ func TestProxyFaults(t *testing.T) {
 	}{
 		{"a command that is cut is not executed", redistest.CutCommands, is(io.EOF), 0, true},
 		{"one whose reply is cut is", redistest.CutReplies, is(io.EOF), 1, true},
-		{"or reset", redistest.ResetReplies, is(syscall.ECONNRESET), 1, true},
+		{"or reset, of which go-redis may see the end only", redistest.ResetReplies, func(err error) bool {
+			return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)
+		}, 1, true},
 		{"a swallowed command leaves the client waiting", redistest.SwallowCommands, timeout, 0, true},
 		{"so does a swallowed reply, after execution", redistest.SwallowReplies, timeout, 1, true},
 		{"a black hole swallows what is no script, too", redistest.BlackHole, timeout, 0, false},
@@ -95,6 +98,25 @@ func TestProxyAnswersInOrder(t *testing.T) {
 	for i, want := range []string{"first", "OOM", "maxmemory-policy", "OOM", "last"} {
 		if !strings.Contains(replies[i], want) {
 			t.Errorf("reply %d is %q, want %q in it", i, replies[i], want)
+		}
+	}
+}
+
+func TestProxyEndsConnections(t *testing.T) {
+	server := redistest.Start(t)
+	for end, want := range map[redistest.End]error{redistest.EOF: io.EOF, redistest.Reset: syscall.ECONNRESET} {
+		p := redistest.StartProxy(t, server.Addr)
+		p.Fault.Store(redistest.Fault{Lose: redistest.Replies, End: end, Every: true})
+		c, err := net.Dial("tcp", p.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "*1\r\n$4\r\nPING\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
 		}
 	}
 }
