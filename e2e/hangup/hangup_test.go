@@ -1,0 +1,159 @@
+// Package hangup sends requests and hangs up at once: nobody gets more out of that than a limit gives.
+package hangup
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+const (
+	limit    = 5
+	requests = 300
+)
+
+// ways are how to hang up.
+var ways = []struct {
+	name  string
+	http2 bool
+	run   func(t *testing.T, s *wire.Server)
+}{
+	{"HTTP/1.1 reset", false, resetConnections},
+	{"HTTP/1.1 reset with more in the pipe", false, resetPipelines},
+	{"HTTP/1.1 cancel", false, cancelRequests},
+	{"HTTP/2 RST_STREAM", true, resetStreams},
+	{"HTTP/2 cancel", true, cancelRequests},
+}
+
+// TestHangUp checks that the handler runs at most as often as the limit admits, and that what is left afterwards is no more
+// than what was not used: a request that nobody waits for is charged before its handler runs, or its handler does not run.
+func TestHangUp(t *testing.T) {
+	server := redistest.Start(t)
+	stores := map[string]func(t *testing.T) core.Store{
+		"memory": func(*testing.T) core.Store { return new(core.MemoryStore) },
+		"redis": func(t *testing.T) core.Store {
+			client := server.Client(t) // with the default options of go-redis
+			if err := client.FlushAll(context.Background()).Err(); err != nil {
+				t.Fatal(err)
+			}
+			return redisstore.New(client)
+		},
+	}
+	for name, store := range stores {
+		for _, f := range apps.Frameworks {
+			for _, way := range ways {
+				t.Run(name+"/"+f.Name+"/"+way.name, func(t *testing.T) {
+					var served, degraded atomic.Int32
+					observe := func(_ context.Context, d core.Decision) {
+						if d.Degraded != nil {
+							degraded.Add(1)
+						}
+					}
+					// A busy machine must not be taken for a store that is down: that would be another limit, in memory.
+					l := wire.PerHour(limit, core.WithStore(store(t)), core.WithTimeout(wire.Patience), core.WithObserver(observe))
+					s := wire.Serve(t, f.Build(apps.Limited(l, func(w http.ResponseWriter, r *http.Request) {
+						served.Add(1)
+						wire.OK(w, r)
+					})), way.http2)
+					way.run(t, s)
+					afterwards := 0
+					for range limit + 1 {
+						if s.Get("/").StatusCode == http.StatusOK {
+							afterwards++
+						}
+					}
+					s.Get("/").WantStatus(t, http.StatusTooManyRequests)
+					s.Close() // waits for what is under way
+					if n := served.Load(); n > limit {
+						t.Errorf("the handler ran %d times, %d of them afterwards; the limit is %d", n, afterwards, limit)
+					}
+					if n := degraded.Load(); n > 0 {
+						t.Errorf("%d decisions were made without the store: a client that hangs up is no fault of it", n)
+					}
+					if h := l.StoreHealth(); h.Open {
+						t.Errorf("the breaker is open: %+v", h)
+					}
+				})
+			}
+		}
+	}
+}
+
+// eachRequest calls f for every request, a few at a time.
+func eachRequest(n int, f func(i int)) {
+	var all sync.WaitGroup
+	next := make(chan int)
+	for range 16 {
+		all.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+}
+
+// pause gives the server a little time, another one for each request, so that it is at another point when the client goes.
+func pause(i int) { time.Sleep(time.Duration(i%5) * 200 * time.Microsecond) }
+
+const get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+// resetConnections sends each request on a connection of its own and resets that.
+func resetConnections(t *testing.T, s *wire.Server) {
+	eachRequest(requests, func(i int) { sendAndReset(t, s.Addr(), get, i) })
+}
+
+// resetPipelines sends ten requests at once on each connection before it resets that.
+func resetPipelines(t *testing.T, s *wire.Server) {
+	ten := get + get + get + get + get + get + get + get + get + get
+	eachRequest(requests/10, func(i int) { sendAndReset(t, s.Addr(), ten, i) })
+}
+
+func sendAndReset(t *testing.T, addr, text string, i int) {
+	conn, err := net.DialTimeout("tcp", addr, wire.Patience)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(wire.Patience))
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Error(err)
+	}
+	pause(i)
+	if err := conn.(*net.TCPConn).SetLinger(0); err != nil { // Close sends RST
+		t.Error(err)
+	}
+}
+
+// cancelRequests sends requests with the client of net/http and cancels them: by HTTP/1.1 it closes the connection, by
+// HTTP/2 it sends RST_STREAM.
+func cancelRequests(t *testing.T, s *wire.Server) {
+	eachRequest(requests, func(i int) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			pause(i)
+			cancel()
+		}()
+		resp, err := s.Client().Do(wire.Request(t, http.MethodGet, s.URL, nil).WithContext(ctx))
+		if err == nil {
+			resp.Body.Close()
+		}
+		cancel()
+	})
+}
