@@ -131,6 +131,29 @@ func TestAPairTakesAlongWhatItShared(t *testing.T) {
 	}
 }
 
+func TestPairsThatShareAreChargedTogetherInOneRequest(t *testing.T) {
+	for _, limit := range []string{"3/h", "3/h;fixed-window", "3/h;sliding-window", "3/h;sliding-log"} {
+		t.Run(limit, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &MemoryStore{MaxKeys: 1}
+				limits := MustParseLimits(limit)
+				m.Take(context.Background(), []Claim{{Key: "live", Limits: limits}}, nil)
+				a, b := m.sharing()
+				both := []Claim{{Key: a, Limits: limits}, {Key: b, Limits: limits}}
+				for range 3 {
+					m.Take(context.Background(), both, nil)
+				}
+				m.audit(t)
+				both[0].Peek = true
+				_, results, err := m.Take(context.Background(), both[:1], nil)
+				if err != nil || results[0].Remaining > 1 {
+					t.Errorf("two were admitted together, and of 3 remain %d, error %v", results[0].Remaining, err)
+				}
+			})
+		})
+	}
+}
+
 // sharing returns two keys that share a state in a full store.
 func (m *MemoryStore) sharing() (a, b string) {
 	seen := make(map[uint64]string)
