@@ -1,0 +1,107 @@
+// Package shared limits several processes by one Redis.
+package shared
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+)
+
+// childOf is the environment variable that makes the test binary another process of the application: it names the Redis.
+const childOf = "SPILLGATE_E2E_REDIS"
+
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(childOf); addr != "" {
+		if err := serveAll(addr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serveAll serves every framework, each under its name as host, until its standard input ends. It prints its address.
+func serveAll(addr string) error {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() { _ = http.Serve(l, everyFramework(redisstore.New(client))) }()
+	fmt.Println(l.Addr())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// everyFramework serves the same rules by each framework. The host of a request names the framework and, before a dash,
+// whatever its key is to be.
+func everyFramework(store core.Store) http.Handler {
+	built := map[string]http.Handler{}
+	for _, f := range apps.Frameworks {
+		built[f.Name] = f.Build(apps.Limited(newLimiter(store), wire.OK))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, name, _ := strings.Cut(r.Host, "-")
+		built[name].ServeHTTP(w, r)
+	})
+}
+
+// newLimiter returns what every process limits by: 40 per hour and host, counted exactly.
+func newLimiter(store core.Store) *core.Limiter {
+	rule := core.PerHour(capacity).Using(core.SlidingLog).By(keyOf)
+	rule.Name = "shared"
+	rule.OnFailure = core.FailClosed
+	return core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(wire.Patience)))
+}
+
+const capacity = 40
+
+// keyOf takes the whole host, so that each framework of each test has a limit of its own.
+func keyOf(r *http.Request) (string, error) { return "host:" + r.Host, nil }
+
+// startChild starts another process and returns its address. The process ends with the test.
+func startChild(t *testing.T, redisAddr string) string {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childOf+"="+redisAddr)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tooLate := time.AfterFunc(wire.Patience, func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() {
+		in.Close()
+		tooLate.Reset(wire.Patience)
+		_ = cmd.Wait()
+		tooLate.Stop()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	tooLate.Stop()
+	return strings.TrimSpace(line)
+}
