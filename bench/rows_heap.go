@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/metrics"
+	"time"
 
 	"github.com/spillgate/spillgate/bench/peers"
 )
@@ -37,14 +39,26 @@ func (e *env) heap(open func(peers.Limit) *peers.Store) (sample, error) {
 	gc := collect()
 	runtime.KeepAlive(s)
 	s.Stop()
+	if after <= before {
+		return sample{}, fmt.Errorf("the heap went from %.0f to %.0f bytes", before, after)
+	}
 	return sample{value: (after - before) / float64(n), extra: gc}, nil
 }
 
-// live returns the bytes on the heap that are reachable.
+// live returns the bytes on the heap that are reachable. What has a finalizer, or a goroutine that is about to end, takes
+// several collections to go.
 func live() float64 {
-	runtime.GC()
+	const settled = 1 << 14
 	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
+	for range 10 {
+		before := m.HeapAlloc
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+		runtime.ReadMemStats(&m)
+		if before < m.HeapAlloc+settled && m.HeapAlloc < before+settled {
+			break
+		}
+	}
 	return float64(m.HeapAlloc)
 }
 
