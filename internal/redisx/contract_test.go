@@ -1,6 +1,7 @@
 package redisx_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,9 @@ func runShifted(t *testing.T, client redis.UniversalClient) {
 	var store *redisx.Store
 	storetest.Run(t, storetest.Harness{
 		New: func(t *testing.T) core.Store {
+			if _, ok := client.(*redis.ClusterClient); ok && strings.Contains(t.Name(), "claims_in_any_order") {
+				t.Skip("a cluster may deny for what is about to be given back: see TestMigratingSlotsAreInvisible for the bound")
+			}
 			flush(t, client)
 			t.Cleanup(func() { allExpire(t, client) })
 			store = redisx.New(client, options)
