@@ -31,39 +31,21 @@ func (d *deciding) meter(pairs []pair, claims []Claim) {
 		}
 	}
 	home.meters = d.meters
-	d.twins = addTwins(d.meters)
-}
-
-// addTwins adds up what the meters of one state ask for, apart from peeks, and apart for dry runs, which must not make
-// others fail. It reports whether any two share a state.
-func addTwins(meters []meter) (twins bool) {
-	for i := 1; i < len(meters); i++ {
-		for j := range meters[:i] {
-			a, b := &meters[i], &meters[j]
-			if a.id != b.id || a.limit.kind != b.limit.kind {
-				continue
-			}
-			twins = true
-			if a.dryRun == b.dryRun && !a.peek && !b.peek {
-				a.asked = min(a.asked+b.cost, maxExact)
-				b.asked = min(b.asked+a.cost, maxExact)
-			}
-		}
-	}
-	return twins
 }
 
 // decide decides all meters, charges none unless every enforced one admits its cost, and then charges the dry runs that
 // fit as well.
 func (d *deciding) decide() {
-	d.admitted = true
 	for i := range d.meters {
-		t := &d.meters[i]
-		t.open(d.now)
-		if !t.dryRun {
-			t.decide(d.now)
-			d.admitted = d.admitted && t.retry == 0
-		}
+		d.meters[i].find()
+	}
+	d.sumUp()
+	for i := range d.meters {
+		d.meters[i].load(d.now)
+	}
+	d.admitted = d.admit()
+	if d.admitted && d.place() {
+		d.admitted = d.admit()
 	}
 	d.charge(false)
 	for i := range d.meters {
@@ -75,11 +57,64 @@ func (d *deciding) decide() {
 	d.charge(true)
 }
 
+// sumUp adds up what the meters of one state ask for, apart from peeks, and apart for dry runs, which must not make
+// others fail. It reports whether that is news.
+func (d *deciding) sumUp() (news bool) {
+	for i := range d.meters {
+		a, asked := &d.meters[i], d.meters[i].cost
+		for j := range d.meters {
+			b := &d.meters[j]
+			if i == j || !a.shares(b) {
+				continue
+			}
+			d.twins = true
+			if a.dryRun == b.dryRun && !a.peek && !b.peek {
+				asked = min(asked+b.cost, maxExact)
+			}
+		}
+		news = news || asked != a.asked
+		a.asked = asked
+	}
+	return news
+}
+
+// shares reports whether a and b are about one state: that of one pair, or that of several in a full store.
+func (a *meter) shares(b *meter) bool {
+	return a.limit.kind == b.limit.kind && (a.id == b.id || a.record != nil && a.record == b.record)
+}
+
+// admit decides the enforced meters and reports whether all admit what they are asked.
+func (d *deciding) admit() bool {
+	admitted := true
+	for i := range d.meters {
+		if t := &d.meters[i]; !t.dryRun {
+			d.reopen(t)
+			t.decide(d.now)
+			admitted = admitted && t.retry == 0
+		}
+	}
+	return admitted
+}
+
 // reopen loads a state again that a twin may have changed.
 func (d *deciding) reopen(t *meter) {
 	if d.twins {
 		t.open(d.now)
 	}
+}
+
+// place gives each meter that may be charged a record to keep its state in. In a full store some may turn out to share
+// one; then it reports true, and they are to be decided again.
+func (d *deciding) place() (again bool) {
+	placed := false
+	for i := range d.meters {
+		if t := &d.meters[i]; !t.peek && (t.record == nil || t.record.id != t.id) {
+			t.find() // a twin may have been placed
+			d.settleIn(t)
+			placed = true
+		}
+	}
+	return placed && len(d.meters) > 1 && d.sumUp()
 }
 
 // charge charges the dry runs or the others. A claim is charged if all its limits admit its cost.
@@ -93,32 +128,34 @@ func (d *deciding) charge(dryRun bool) {
 		for ; i < end; i++ {
 			if t := &d.meters[i]; fits && t.dryRun == dryRun && !t.peek {
 				d.reopen(t)
-				d.settleIn(t)
 				t.charge(d.now)
 			}
 		}
 	}
 }
 
-// settleIn gives t a record to keep its state in: that of its pair, or the one it shares in a full store. A pair takes
-// along what it shared until now.
+// settleIn gives t a record of its pair or, in a full store, the one it shares. A pair takes along what it shared until
+// now.
 func (d *deciding) settleIn(t *meter) {
-	if t.record != nil && t.record.id == t.id {
+	shared := t.record
+	switch {
+	case shared != nil && shared.id == t.id:
 		return
-	}
-	if t.shard.has(t.id) {
-		t.record = t.shard.insert(t.id, t.limit.kind)
-	} else if d.store.reserve(d.now, d.held, d.meters) {
+	case t.shard.has(t.id):
+	case d.store.reserve(d.now, d.held, d.meters):
 		d.store.pairs.Add(-t.shard.sweep(d.now, sweepSome, d.meters))
-		t.record = t.shard.insert(t.id, t.limit.kind)
-	} else {
-		if t.record == nil {
+	default:
+		if shared == nil {
 			t.record = t.shard.insert(t.common, t.limit.kind)
 			t.shard.common++
 		}
 		return
 	}
-	t.queue = t.queue.clone(&t.shard.entries)
+	t.record = t.shard.insert(t.id, t.limit.kind)
+	if shared != nil {
+		t.record.take(shared, &t.shard.entries)
+		t.queue = t.record.queue()
+	}
 }
 
 // report appends a result per meter.

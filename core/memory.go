@@ -154,7 +154,7 @@ func (m *MemoryStore) reserve(now int64, held uint64, keep []meter) bool {
 	if limit == 0 {
 		limit = defaultMaxKeys
 	}
-	for range shards {
+	for range shards + 1 {
 		if m.pairs.Add(1) <= limit {
 			return true
 		}

@@ -25,7 +25,7 @@ type meter struct {
 	queue  queue
 }
 
-// find sets record.
+// find sets record to that of the pair or, if it has none, that which it shares.
 func (t *meter) find() {
 	t.record = t.shard.find(t.id, t.limit.kind)
 	if t.record == nil && t.shard.common > 0 {
@@ -33,10 +33,15 @@ func (t *meter) find() {
 	}
 }
 
-// open loads the state as it is at now: that of the pair or, if it has none, that which it shares. A state from later
-// than now is stored as it is decided on, or else denials would last until the clock is back where it was.
+// open finds and loads the state.
 func (t *meter) open(now int64) {
 	t.find()
+	t.load(now)
+}
+
+// load loads the state as it is at now. A state from later than now is stored as it is decided on, or else denials would
+// last until the clock is back where it was.
+func (t *meter) load(now int64) {
 	var r record
 	if t.record != nil {
 		r = *t.record
@@ -144,6 +149,16 @@ func (r *record) queue() queue {
 		return queue{}
 	}
 	return queue{used: r.level, newest: r.extra, last: r.at}
+}
+
+// take copies the state of another record of the same kind, and its entries.
+func (r *record) take(from *record, s *slab[entry]) {
+	id := r.id
+	*r = *from
+	r.id = id
+	if q := from.queue(); q.newest != 0 {
+		r.setQueue(q.clone(s))
+	}
 }
 
 func (r *record) setQueue(q queue) { r.level, r.extra, r.at = q.used, q.newest, q.last }
