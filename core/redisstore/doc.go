@@ -17,10 +17,10 @@
 // still count, and who was denied starts anew; the store logs a warning about that once. Every key expires when it has
 // nothing to say any more, so idle ones cost nothing.
 //
-// A pair of rule and key is one string: about 150 bytes of memory for one token bucket or fixed window with the key of
-// an IP address, 60 more for each further limit, and 26 for each sub-bucket of a sliding window in use. Sliding logs are
-// in a sorted set besides, of about 100 bytes for each request of the last period. A million addresses under one
-// token bucket are about 150 MB.
+// A pair of rule and key is one string. With the key of an IPv4 address it takes 170 bytes of memory for one token bucket
+// or fixed window, 90 more for each further limit, and 26 for each sub-bucket of a sliding window in use. Sliding logs
+// are in a sorted set besides: 50 bytes for each request of the last period, or 150 if there are more than 128. A million
+// addresses under one token bucket are 170 MB and the table of keys.
 //
 // # Keys
 //

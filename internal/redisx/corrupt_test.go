@@ -170,3 +170,29 @@ func TestOneCorruptStateSpoilsNoOther(t *testing.T) {
 		t.Errorf("%d states repaired, want 2", s.Repaired())
 	}
 }
+
+func TestAllLogsOfABrokenSetAreUsedUp(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s := redisx.New(client, options)
+	c := claimOf("k", core.MustParseLimits("5/m;sliding-log, 5/h;sliding-log")...)
+	take(t, s, c)
+	client.Set(context.Background(), logKey, "x", 0)
+	if r := take(t, s, c); r[0].Remaining+r[1].Remaining != 0 || s.Repaired() != 2 {
+		t.Errorf("%+v, %d states repaired, want 2 limits used up", r, s.Repaired())
+	}
+	allExpire(t, client)
+}
+
+func TestARuleOfRateZeroHasNothingToRepair(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s := redisx.New(client, options)
+	for _, l := range everyAlgorithm(0, time.Minute) {
+		for range 2 {
+			client.Set(context.Background(), pairKey, "x", 0)
+			client.Set(context.Background(), logKey, "x", 0)
+			if r := take(t, s, claimOf("k", l))[0]; r.Allowed || r.RetryAfter != core.Never || r.RefillAfter != 0 {
+				t.Errorf("%+v, want a denial for ever", r)
+			}
+		}
+	}
+}

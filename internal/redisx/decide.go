@@ -3,6 +3,7 @@ package redisx
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -13,15 +14,15 @@ const givingBack = time.Second
 
 // decide decides r, in one run of the script if the keys may share one, else in parts.
 func (s *Store) decide(ctx context.Context, r *request) ([]part, error) {
-	for spread := spread(s.spread.Load()); ; {
-		parts := r.split(spread, &s.layout)
+	for how := spread(s.spread.Load()); ; {
+		parts := r.split(how, &s.layout)
 		err := s.decideParts(ctx, r, parts)
 		switch {
-		case hasCode(err, "CROSSSLOT") && spread == together:
-			spread = bySlot
-			s.spread.Store(uint32(spread)) // a wrapped client of a Redis Cluster
-		case hasCode(err, "TRYAGAIN") && spread != byKey && len(r.keys) > 1:
-			spread = byKey
+		case hasCode(err, "CROSSSLOT") && how == together:
+			how = bySlot
+			s.spread.Store(uint32(how)) // a wrapped client of a Redis Cluster
+		case hasCode(err, "TRYAGAIN") && how != byKey && len(r.keys) > 1:
+			how = byKey
 		default:
 			return parts, err
 		}
@@ -109,11 +110,7 @@ func (s *Store) undoPart(ctx context.Context, r *request, p *part, fits map[int]
 		claim := r.meters[i].claim
 		return fits[claim] || !p.fits(r, claim)
 	}
-	any := false
-	for _, i := range p.meters {
-		any = any || !stays(i) && !r.meters[i].peek
-	}
-	if !any {
+	if !slices.ContainsFunc(p.meters, func(i int) bool { return !stays(i) && !r.meters[i].peek }) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), givingBack)

@@ -109,7 +109,7 @@ func drawClaim(t *rapid.T, tiers [][]core.Limit) core.Claim {
 	return c
 }
 
-// A pair of comparison is a store and the model side by side.
+// A comparison is a store and the model side by side.
 type comparison struct {
 	store   *redisx.Store
 	advance func(time.Duration)
@@ -232,4 +232,62 @@ func TestRedisAgreesWithTheModel(t *testing.T) {
 		}
 		allExpire(t, client)
 	})
+}
+
+// A clock that goes back is compared for the algorithms that remember a number: a sliding one that denies does not write
+// down what has ceased to count by then. Nor are there refunds: a state that says nothing any more is not kept at all.
+func TestMiniredisAgreesWithTheModelWhenTheClockGoesBack(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	rapid.Check(t, func(t *rapid.T) {
+		server.FlushAll()
+		now := time.Unix(1_800_000_000, 0)
+		c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
+			if rapid.IntRange(0, 2).Draw(t, "back") == 0 {
+				d = -d
+			}
+			now = now.Add(d)
+			server.SetTime(now)
+		}}
+		a := core.Algorithm(rapid.IntRange(0, 1).Draw(t, "algorithm"))
+		period := rapid.SampledFrom(periods[:6]).Draw(t, "period")
+		tiers := []core.Limit{drawLimit(t, period, a), drawLimit(t, period, a)}
+		steps := make([]step, rapid.IntRange(1, 20).Draw(t, "steps"))
+		for i := range steps {
+			l := rapid.SampledFrom(tiers).Draw(t, "limit")
+			one := [][]core.Limit{{l}}
+			steps[i] = step{verb: "take", wait: drawWait(t, one), claims: []core.Claim{drawClaim(t, one)}}
+		}
+		if err := c.play(steps); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestPeriodsThatTicksDoNotDivide(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	for _, period := range []time.Duration{24*time.Hour + time.Microsecond, 3650*24*time.Hour - 999*time.Microsecond} {
+		for _, burst := range []int{7, 1_000_000} {
+			l := core.Every(999_983, period).WithBurst(burst)
+			now := time.Unix(1_800_000_000, 0)
+			c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
+				now = now.Add(d)
+				server.SetTime(now)
+			}}
+			server.FlushAll()
+			var steps []step
+			for _, wait := range []time.Duration{0, 0, time.Microsecond, period / 999_983, period / 2, period, period/2 + time.Millisecond} {
+				full := core.Claim{Key: "k", Limits: []core.Limit{l}, Cost: burst}
+				one := core.Claim{Key: "k", Limits: []core.Limit{l}}
+				wait = wait.Truncate(time.Microsecond)
+				steps = append(steps, step{wait: wait, verb: "take", claims: []core.Claim{full}}, step{verb: "take", claims: []core.Claim{one}})
+			}
+			if err := c.play(steps); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }

@@ -109,11 +109,11 @@ func (s *Store) Refund(ctx context.Context, claims []core.Claim, at time.Time) e
 
 // refund gives back each key on its own if they were charged at different instants.
 func (s *Store) refund(ctx context.Context, r *request, at time.Time) error {
-	spread := spread(s.spread.Load())
+	how := spread(s.spread.Load())
 	if several(at) {
-		spread = byKey
+		how = byKey
 	}
-	parts := r.split(spread, &s.layout)
+	parts := r.split(how, &s.layout)
 	each(parts, func(p *part) {
 		s.refundPart(ctx, r, p, chargedAt(at, p.keys[0]), nil)
 		if len(p.keys) > 1 && (hasCode(p.err, "TRYAGAIN") || hasCode(p.err, "CROSSSLOT")) {
