@@ -15,9 +15,8 @@ type carried struct {
 	before *carried
 	route  func(*http.Request) string // nil if no adapter told
 	own    Decision
-	all    Decision // own, joined with those before
-	made   bool     // own is set
-	charge charge   // what Guard has decided
+	made   bool   // own is set
+	charge charge // what Guard has decided
 }
 
 func newCarried(ctx context.Context) *carried {
@@ -39,19 +38,18 @@ func (c *carried) Value(key any) any {
 }
 
 // add sets the decision that c carries.
-func (c *carried) add(d Decision) {
-	c.own, c.all, c.made = d, d, true
-	if before, ok := c.before.decision(); ok {
-		c.all = join(before, d)
-	}
-}
+func (c *carried) add(d Decision) { c.own, c.made = d, true }
 
-// decision returns what is known so far: all decisions that c and those before it carry.
+// decision returns what is known so far: all decisions that c and those before it carry, joined.
 func (c *carried) decision() (Decision, bool) {
 	for ; c != nil; c = c.before {
-		if c.made {
-			return c.all, true
+		if !c.made {
+			continue
 		}
+		if before, ok := c.before.decision(); ok {
+			return join(before, c.own), true
+		}
+		return c.own, true
 	}
 	return Decision{}, false
 }

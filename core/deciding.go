@@ -1,7 +1,5 @@
 package core
 
-import "time"
-
 // deciding is one Take of a MemoryStore, while it holds the locks of the shards concerned.
 type deciding struct {
 	store    *MemoryStore
@@ -163,17 +161,7 @@ func (d *deciding) report(claims []Claim, dst []Result) []Result {
 	for i := range d.meters {
 		t := &d.meters[i]
 		d.reopen(t)
-		u := t.report(d.now)
-		dst = append(dst, Result{})
-		r := &dst[len(dst)-1]
-		r.Rule = ruleName(claims[t.claim].Rule)
-		r.Limit = t.limit.limit
-		r.Allowed = t.retry == 0
-		r.Remaining = int(u.remaining)
-		r.RetryAfter = t.retry
-		r.RefillAfter = time.Duration(u.refill) * time.Microsecond
-		r.ResetAfter = time.Duration(u.reset) * time.Microsecond
-		r.DryRun = t.dryRun
+		dst = appendResult(dst, &claims[t.claim], t.limit, t.retry, t.report(d.now))
 	}
 	return dst
 }

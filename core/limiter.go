@@ -101,8 +101,9 @@ func printableASCII(s string) bool {
 	return true
 }
 
-// A charge is what a limiter asked of a store for one decision. It holds the first claims and results of the decision
-// itself, so that a decision costs one allocation.
+// A charge is what a limiter asked of a store for one decision. It holds the first claim and results of the decision
+// itself, so that a usual decision costs one allocation. A carried with its charge stays below 512 bytes: above, the
+// runtime allocates memory with pointers in a slower way.
 type charge struct {
 	limiter  *Limiter
 	link     *link     // to the store that decided
@@ -112,8 +113,8 @@ type charge struct {
 	refunded atomic.Bool
 
 	self    [1]*charge
-	claim   [2]Claim
-	results [3]Result
+	claim   [1]Claim
+	results [2]Result
 }
 
 // begin makes c, which is zero, a charge of l.

@@ -30,6 +30,7 @@ type MemoryStore struct {
 	once   sync.Once
 	seed   maphash.Seed
 	start  time.Time
+	epoch  int64         // start, in microseconds since 1970
 	pairs  atomic.Int64  // with state of their own
 	hand   atomic.Uint64 // the shard that sweep looks at next
 	shards []shard
@@ -38,6 +39,7 @@ type MemoryStore struct {
 func (m *MemoryStore) init() {
 	m.seed = maphash.MakeSeed()
 	m.start = time.Now()
+	m.epoch = m.start.UnixMicro()
 	m.shards = make([]shard, shards)
 }
 
@@ -51,11 +53,14 @@ func (m *MemoryStore) Validate() error {
 
 // now returns microseconds since the Unix epoch.
 func (m *MemoryStore) now() int64 {
-	return m.start.UnixMicro() + time.Since(m.start).Microseconds()
+	return m.epoch + time.Since(m.start).Microseconds()
 }
 
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
+	if at, results, ok := m.takeOne(claims, dst); ok {
+		return at, results, nil
+	}
 	var buf [8]pair
 	pairs, err := m.find(buf[:0], claims)
 	if err != nil {
@@ -92,8 +97,7 @@ func (m *MemoryStore) Refund(_ context.Context, claims []Claim, at time.Time) er
 func (m *MemoryStore) Reset(_ context.Context, claims []Claim) error {
 	m.once.Do(m.init)
 	for i := range claims {
-		id, _ := m.hash(&claims[i])
-		m.forget(id)
+		m.forget(m.id(&claims[i]))
 	}
 	return nil
 }
@@ -110,9 +114,21 @@ func (m *MemoryStore) forget(id uint64) {
 // hash returns the id of a claim's pair and that of the state it shares when the store is full: one of 4,096 for each
 // rule, in the same shard. Bits 12 to 51 of the latter are 0.
 func (m *MemoryStore) hash(c *Claim) (id, common uint64) {
-	rule := maphash.String(m.seed, ruleName(c.Rule))
-	id = maphash.String(m.seed, c.Key)*31 + rule // so that rule and key do not commute
-	return id, id&^(1<<52-1) | rule>>52 | 1
+	id = m.id(c)
+	return id, id&^(1<<52-1) | maphash.String(m.seed, ruleName(c.Rule))>>52 | 1
+}
+
+// id returns the id of a claim's pair.
+func (m *MemoryStore) id(c *Claim) uint64 {
+	rule := ruleName(c.Rule)
+	var buf [64]byte
+	if 1+len(rule)+len(c.Key) > len(buf) {
+		return maphash.String(m.seed, c.Key)*31 + maphash.String(m.seed, rule) // so that rule and key do not commute
+	}
+	buf[0] = byte(len(rule))
+	n := 1 + copy(buf[1:], rule)
+	n += copy(buf[n:], c.Key)
+	return maphash.Bytes(m.seed, buf[:n])
 }
 
 func (m *MemoryStore) shard(id uint64) *shard { return &m.shards[id>>(64-shardBits)] }

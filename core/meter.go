@@ -77,7 +77,7 @@ func (t *meter) decide(now int64) {
 	default:
 		wait = t.queue.wait(&t.shard.entries, t.limit, now, t.asked)
 	}
-	t.retry = time.Duration(wait) * time.Microsecond
+	t.retry = micros(wait)
 }
 
 // charge adds the cost to the state.

@@ -1,5 +1,7 @@
 package core
 
+import "math/bits"
+
 // A bucket is the state of a TokenBucket: a meter that each request raises by one period and that drains at the rate.
 // Counting in requests × period makes every rate a whole number, and a changed rate or burst needs no conversion.
 // Unlike the "theoretical arrival time" of ATM Forum TM 4.0, §4.4.2, level and instant are kept apart for the same reason.
@@ -22,9 +24,11 @@ func (b bucket) settle(l *scale, now int64) bucket {
 	if b.at > now {
 		b = b.rewind(l, now)
 	}
-	elapsed := now - b.at
-	ticks, rest := elapsed/l.tick, elapsed%l.tick
-	if ticks > b.level/l.rate {
+	ticks, rest := now-b.at, int64(0)
+	if l.tick != 1 {
+		ticks, rest = ticks/l.tick, ticks%l.tick
+	}
+	if hi, drained := bits.Mul64(uint64(ticks), uint64(l.rate)); hi > 0 || drained > uint64(b.level) {
 		return bucket{at: now, busy: b.busy, tick: l.tick}
 	}
 	b.level -= ticks * l.rate
@@ -69,6 +73,9 @@ func (b bucket) until(l *scale, now, target int64) int64 {
 		return 0
 	}
 	ticks := ceilDiv(b.level-target, l.rate)
+	if l.tick == 1 {
+		return ticks - (now - b.at)
+	}
 	if ticks > maxExact/l.tick {
 		return maxExact
 	}
