@@ -3,6 +3,8 @@ package clients
 
 import (
 	"errors"
+	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,9 +15,13 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// everyTwoSeconds admits two at once and one more two seconds later.
-func everyTwoSeconds() *core.Limiter {
-	limit := core.Every(1, 2*time.Second).WithBurst(2)
+// period is how long a request takes to come back. Tests that wait for it run at once, and are through with what comes
+// before much sooner.
+const period = 4 * time.Second
+
+// twoAtOnce admits two at once and one more after a period.
+func twoAtOnce() *core.Limiter {
+	limit := core.Every(1, period).WithBurst(2)
 	return core.Must(core.New([]core.Rule{{Name: "api", Key: wire.Anyone, Limits: []core.Limit{limit}}}))
 }
 
@@ -40,39 +46,53 @@ func call(t *testing.T, c *github.Client) (*github.Response, error) {
 // TestGitHub checks what go-github makes of our answers. It keeps the rate of every response: once Remaining is 0 it asks
 // no more until Reset, which must be neither too early, for then it would be denied, nor later than need be.
 func TestGitHub(t *testing.T) {
-	for _, f := range apps.Frameworks {
-		t.Run(f.Name, func(t *testing.T) {
-			t.Parallel()
-			served := make(chan bool, 10)
-			s := wire.Serve(t, f.Build(apps.Limited(everyTwoSeconds(), note(served))), false)
-			careful, other := gitHubClient(t, s), gitHubClient(t, s)
-			for remaining := 1; remaining >= 0; remaining-- {
-				resp, err := call(t, careful)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r := resp.Rate; r.Limit != 2 || r.Remaining != remaining || r.Used != 2-remaining || r.Resource != "api" {
-					t.Errorf("rate of an admitted request: %+v, want %d of 2 left", r, remaining)
-				}
+	atOnce(t, func(t *testing.T, s *wire.Server, served <-chan bool) {
+		careful, other := gitHubClient(t, s), gitHubClient(t, s)
+		for remaining := 1; remaining >= 0; remaining-- {
+			resp, err := call(t, careful)
+			if err != nil {
+				t.Fatal(err)
 			}
-			local := rateLimitError(t, careful)
-			denied := rateLimitError(t, other)
-			if len(served) != 2 {
-				t.Errorf("the handler ran %d times, want 2", len(served))
+			if r := resp.Rate; r.Limit != 2 || r.Remaining != remaining || r.Used != 2-remaining || r.Resource != "api" {
+				t.Errorf("rate of an admitted request: %+v, want %d of 2 left", r, remaining)
 			}
-			if got := denied.Response; got.StatusCode != 429 || got.ProtoMajor != 1 || denied.Message != "API rate limit exceeded" {
-				t.Errorf("the denial is %d %q, want a 429 from the wire with a message for people", got.StatusCode, denied.Message)
-			}
-			if local.Response.ProtoMajor != 0 {
-				t.Error("the careful client asked the server, although it knew that nothing was left")
-			}
-			want := github.Rate{Limit: 2, Used: 2, Resource: "api", Reset: denied.Rate.Reset}
-			if denied.Rate != want || !local.Rate.Reset.Equal(want.Reset) {
-				t.Errorf("denied with %+v, refused locally with %+v, want %+v", denied.Rate, local.Rate, want)
-			}
-			passAfter(t, denied.Rate.Reset.Time, careful)
+		}
+		local := rateLimitError(t, careful)
+		denied := rateLimitError(t, other)
+		if len(served) != 2 {
+			t.Errorf("the handler ran %d times, want 2", len(served))
+		}
+		if got := denied.Response; got.StatusCode != 429 || got.ProtoMajor != 1 || denied.Message != "API rate limit exceeded" {
+			t.Errorf("the denial is %d %q, want a 429 from the wire with a message for people", got.StatusCode, denied.Message)
+		}
+		if local.Response.ProtoMajor != 0 {
+			t.Error("the careful client asked the server, although it knew that nothing was left")
+		}
+		want := github.Rate{Limit: 2, Used: 2, Resource: "api", Reset: denied.Rate.Reset}
+		if denied.Rate != want || !local.Rate.Reset.Equal(want.Reset) {
+			t.Errorf("denied with %+v, refused locally with %+v, want %+v", denied.Rate, local.Rate, want)
+		}
+		passAfter(t, denied.Rate.Reset.Time, careful)
+	})
+}
+
+// atOnce runs f for all frameworks at once, behind twoAtOnce. Each time that the handler runs, served gets a value.
+func atOnce(t *testing.T, f func(t *testing.T, s *wire.Server, served <-chan bool)) {
+	t.Parallel()
+	var all sync.WaitGroup
+	for _, framework := range apps.Frameworks {
+		all.Go(func() {
+			t.Run(framework.Name, func(t *testing.T) {
+				served := make(chan bool, 10)
+				s := wire.Serve(t, framework.Build(apps.Limited(twoAtOnce(), func(w http.ResponseWriter, r *http.Request) {
+					served <- true
+					wire.OK(w, r)
+				})), false)
+				f(t, s, served)
+			})
 		})
 	}
+	all.Wait()
 }
 
 // rateLimitError returns the error of a request that must not pass.
@@ -89,7 +109,7 @@ func rateLimitError(t *testing.T, c *github.Client) *github.RateLimitError {
 // passAfter waits until reset and checks that a request passes then.
 func passAfter(t *testing.T, reset time.Time, c *github.Client) {
 	wait := time.Until(reset)
-	if wait > 3*time.Second {
+	if wait > period+time.Second {
 		t.Fatalf("Reset is in %v, want what one request takes to come back, rounded up", wait)
 	}
 	time.Sleep(wait)

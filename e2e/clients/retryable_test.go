@@ -15,47 +15,34 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// note returns a handler that says when it ran.
-func note(served chan<- bool) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		served <- true
-		wire.OK(w, r)
-	}
-}
-
 // TestRetryable checks that go-retryablehttp, with the options it has by default, waits as long as Retry-After says and
 // passes at its first retry.
 func TestRetryable(t *testing.T) {
-	for _, f := range apps.Frameworks {
-		t.Run(f.Name, func(t *testing.T) {
-			t.Parallel()
-			served := make(chan bool, 10)
-			s := wire.Serve(t, f.Build(apps.Limited(everyTwoSeconds(), note(served))), false)
-			var sent atomic.Int32
-			c := retryablehttp.NewClient()
-			c.HTTPClient = s.Client()
-			c.Logger = nil
-			c.RequestLogHook = func(retryablehttp.Logger, *http.Request, int) { sent.Add(1) }
-			for i, want := range []int32{1, 1, 2} {
-				start := time.Now()
-				sent.Store(0)
-				resp, err := c.Get(s.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
-				resp.Body.Close()
-				if resp.StatusCode != http.StatusOK || sent.Load() != want {
-					t.Errorf("call %d: status %d after %d requests, want 200 after %d", i+1, resp.StatusCode, sent.Load(), want)
-				}
-				if took := time.Since(start); want == 2 && took < time.Second {
-					t.Errorf("call %d: retried after %v, which is sooner than Retry-After can say", i+1, took)
-				}
+	atOnce(t, func(t *testing.T, s *wire.Server, served <-chan bool) {
+		var sent atomic.Int32
+		c := retryablehttp.NewClient()
+		c.HTTPClient = s.Client()
+		c.Logger = nil
+		c.RequestLogHook = func(retryablehttp.Logger, *http.Request, int) { sent.Add(1) }
+		for i, want := range []int32{1, 1, 2} {
+			start := time.Now()
+			sent.Store(0)
+			resp, err := c.Get(s.URL)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if len(served) != 3 {
-				t.Errorf("the handler ran %d times, want 3", len(served))
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK || sent.Load() != want {
+				t.Errorf("call %d: status %d after %d requests, want 200 after %d", i+1, resp.StatusCode, sent.Load(), want)
 			}
-		})
-	}
+			if took := time.Since(start); want == 2 && took < time.Second {
+				t.Errorf("call %d: retried after %v, which is sooner than Retry-After can say", i+1, took)
+			}
+		}
+		if len(served) != 3 {
+			t.Errorf("the handler ran %d times, want 3", len(served))
+		}
+	})
 }
 
 // failing is a store that is never there.

@@ -12,8 +12,19 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// proxies are the prefixes that an application trusts here.
-var proxies = []netip.Prefix{netip.MustParsePrefix(edge + "/32"), netip.MustParsePrefix(inner + "/32")}
+// proxies are the prefixes that an application trusts here; loopback6 has that of IPv6 besides.
+var (
+	proxies   = []netip.Prefix{netip.MustParsePrefix(edge + "/32"), netip.MustParsePrefix(inner + "/32")}
+	loopback6 = []netip.Prefix{proxies[0], proxies[1], netip.MustParsePrefix("::1/128")}
+)
+
+// The keys of clients and of proxies.
+const (
+	client4   = "ip:" + client
+	client6   = "ip:::/64"
+	edgeOnly  = "ip:" + edge
+	innerOnly = "ip:" + inner
+)
 
 // A mode is a configuration, and the key it must give in each topology that it suits.
 type mode struct {
@@ -22,49 +33,49 @@ type mode struct {
 	want   map[string]string // topology -> key
 }
 
-// found is what every right way to read a list finds, and what is found of clients that evade the proxy.
-func found(more map[string]string) map[string]string {
-	keys := map[string]string{
-		"one proxy":                      "ip:" + client,
-		"two proxies":                    "ip:" + client,
-		"an IPv6 client":                 "ip:::/64",
-		"an IPv6 client and two proxies": "ip:::/64",
-		// The second nginx says "unix:" of its peer, which is nobody.
-		"a Unix socket between two proxies": "ip:unresolved:" + inner,
-		"past the proxy":                    "ip:" + client,
-		"past the proxy, on a Unix socket":  "ip:unix",
-	}
-	for name, key := range more {
-		keys[name] = key
-	}
-	return keys
+// resolved is what trusting the right prefixes finds.
+var resolved = map[string]string{
+	"one proxy":                         client4,
+	"two proxies":                       client4,
+	"an IPv6 client":                    client6,
+	"an IPv6 client and two proxies":    client6,
+	"a Unix socket between two proxies": "ip:unresolved:" + inner, // the second nginx says "unix:" of its peer, which is nobody
+	"past the proxy":                    client4,
+	"past the proxy, on a Unix socket":  "ip:unix",
 }
 
+// nearest is what counting one hop finds. It suits one proxy; with two, all clients share a key.
+var nearest = map[string]string{
+	"one proxy":                        client4,
+	"two proxies":                      edgeOnly,
+	"an IPv6 client":                   client6,
+	"an IPv6 proxy":                    client4,
+	"a Unix socket to the application": client4,
+}
+
+var (
+	secondNearest = map[string]string{"two proxies": client4, "an IPv6 client and two proxies": client6}
+	byIPv6        = map[string]string{"an IPv6 proxy": client4, "one proxy": client4, "two proxies": client4}
+	byUnix        = map[string]string{"a Unix socket to the application": client4, "one proxy": edgeOnly, "past the proxy": client4}
+	evading       = map[string]string{"one proxy": client4, "an IPv6 client": client6, "past the proxy": client4, "past the proxy, on a Unix socket": "ip:unix"}
+	byPeer        = map[string]string{"one proxy": edgeOnly, "two proxies": innerOnly, "an IPv6 proxy": client6, "a Unix socket to the application": "ip:unix", "past the proxy": client4}
+)
+
 var modes = []mode{
-	{"trusted prefixes", keyfunc.ClientIP{Trusted: proxies}, found(nil)},
-	{"trusted prefixes, Forwarded", keyfunc.ClientIP{Trusted: proxies, Header: "Forwarded"}, found(nil)},
-	{"trusted prefixes, IPv6", keyfunc.ClientIP{Trusted: append([]netip.Prefix{netip.MustParsePrefix("::1/128")}, proxies...)},
-		map[string]string{"an IPv6 proxy": "ip:" + client, "one proxy": "ip:" + client}},
-	{"trusted prefixes, IPv6, Forwarded", keyfunc.ClientIP{Trusted: append([]netip.Prefix{netip.MustParsePrefix("::1/128")}, proxies...), Header: "Forwarded"},
-		map[string]string{"an IPv6 proxy": "ip:" + client, "two proxies": "ip:" + client}},
-	{"Unix", keyfunc.ClientIP{Unix: true},
-		map[string]string{"a Unix socket to the application": "ip:" + client, "one proxy": "ip:" + edge, "past the proxy": "ip:" + client}},
-	{"Unix, Forwarded", keyfunc.ClientIP{Unix: true, Header: "Forwarded"},
-		map[string]string{"a Unix socket to the application": "ip:" + client}},
-	{"one hop", keyfunc.ClientIP{Hops: 1},
-		map[string]string{"one proxy": "ip:" + client, "two proxies": "ip:" + edge, "an IPv6 client": "ip:::/64", "an IPv6 proxy": "ip:" + client, "a Unix socket to the application": "ip:" + client}},
-	{"one hop, Forwarded", keyfunc.ClientIP{Hops: 1, Header: "Forwarded"},
-		map[string]string{"one proxy": "ip:" + client, "an IPv6 client": "ip:::/64", "an IPv6 proxy": "ip:" + client, "a Unix socket to the application": "ip:" + client}},
-	{"two hops", keyfunc.ClientIP{Hops: 2},
-		map[string]string{"two proxies": "ip:" + client, "an IPv6 client and two proxies": "ip:::/64"}},
-	{"two hops, Forwarded", keyfunc.ClientIP{Hops: 2, Header: "Forwarded"},
-		map[string]string{"two proxies": "ip:" + client, "an IPv6 client and two proxies": "ip:::/64"}},
-	{"one hop from trusted prefixes", keyfunc.ClientIP{Trusted: proxies, Hops: 1},
-		map[string]string{"one proxy": "ip:" + client, "past the proxy": "ip:" + client, "past the proxy, on a Unix socket": "ip:unix"}},
-	{"a single value", keyfunc.ClientIP{Trusted: proxies, Header: "X-Real-IP"},
-		map[string]string{"one proxy": "ip:" + client, "an IPv6 client": "ip:::/64", "past the proxy": "ip:" + client, "past the proxy, on a Unix socket": "ip:unix"}},
-	{"nobody trusted", keyfunc.ClientIP{},
-		map[string]string{"one proxy": "ip:" + edge, "two proxies": "ip:" + inner, "an IPv6 proxy": "ip:::/64", "a Unix socket to the application": "ip:unix", "past the proxy": "ip:" + client}},
+	{"trusted prefixes", keyfunc.ClientIP{Trusted: proxies}, resolved},
+	{"trusted prefixes, Forwarded", keyfunc.ClientIP{Trusted: proxies, Header: "Forwarded"}, resolved},
+	{"trusted IPv6 prefixes", keyfunc.ClientIP{Trusted: loopback6}, byIPv6},
+	{"trusted IPv6 prefixes, Forwarded", keyfunc.ClientIP{Trusted: loopback6, Header: "Forwarded"}, byIPv6},
+	{"Unix", keyfunc.ClientIP{Unix: true}, byUnix},
+	{"Unix, Forwarded", keyfunc.ClientIP{Unix: true, Header: "Forwarded"}, byUnix},
+	{"one hop", keyfunc.ClientIP{Hops: 1}, nearest},
+	{"one hop, Forwarded", keyfunc.ClientIP{Hops: 1, Header: "Forwarded"}, nearest},
+	{"two hops", keyfunc.ClientIP{Hops: 2}, secondNearest},
+	{"two hops, Forwarded", keyfunc.ClientIP{Hops: 2, Header: "Forwarded"}, secondNearest},
+	{"one hop from trusted prefixes", keyfunc.ClientIP{Trusted: proxies, Hops: 1}, evading},
+	{"one hop from trusted prefixes, Forwarded", keyfunc.ClientIP{Trusted: proxies, Hops: 1, Header: "Forwarded"}, evading},
+	{"a single value", keyfunc.ClientIP{Trusted: proxies, Header: "X-Real-IP"}, evading},
+	{"nobody trusted", keyfunc.ClientIP{}, byPeer},
 }
 
 // A notebook remembers the key that the last request got.
@@ -73,7 +84,11 @@ type notebook struct {
 	key string
 }
 
-func (n *notebook) set(key string) { n.mu.Lock(); n.key = key; n.mu.Unlock() }
+func (n *notebook) set(key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.key = key
+}
 
 // take returns the key and forgets it.
 func (n *notebook) take() string {

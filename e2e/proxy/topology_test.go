@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spillgate/spillgate/e2e/internal/nginx"
@@ -71,9 +72,10 @@ func socket(t *testing.T) string {
 
 // serve serves app on an address, or on a Unix socket, until the test ends. It returns what nginx calls it.
 func serve(t *testing.T, on string, app http.Handler) string {
-	network, address := "tcp", on
-	if len(on) > 5 && on[:5] == "unix:" {
-		network, address = "unix", on[5:]
+	network := "tcp"
+	address, unix := strings.CutPrefix(on, "unix:")
+	if unix {
+		network = "unix"
 	}
 	l, err := net.Listen(network, address)
 	if err != nil {
@@ -82,7 +84,7 @@ func serve(t *testing.T, on string, app http.Handler) string {
 	s := &http.Server{Handler: app}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { _ = s.Close() })
-	if network == "unix" {
+	if unix {
 		return on
 	}
 	return l.Addr().String()

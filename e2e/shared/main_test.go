@@ -49,8 +49,7 @@ func serveAll(addr string) error {
 	return err
 }
 
-// everyFramework serves the same rules by each framework. The host of a request names the framework and, before a dash,
-// whatever its key is to be.
+// everyFramework serves the same rules by each framework. What follows the dash in a request's host names the framework.
 func everyFramework(store core.Store) http.Handler {
 	built := map[string]http.Handler{}
 	for _, f := range apps.Frameworks {
@@ -62,15 +61,16 @@ func everyFramework(store core.Store) http.Handler {
 	})
 }
 
-// newLimiter returns what every process limits by: 40 per hour and host, counted exactly.
+// capacity is how many requests pass.
+const capacity = 40
+
+// newLimiter returns what every process limits by: so many requests per hour and host, counted exactly.
 func newLimiter(store core.Store) *core.Limiter {
 	rule := core.PerHour(capacity).Using(core.SlidingLog).By(keyOf)
 	rule.Name = "shared"
 	rule.OnFailure = core.FailClosed
 	return core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(wire.Patience)))
 }
-
-const capacity = 40
 
 // keyOf takes the whole host, so that each framework of each test has a limit of its own.
 func keyOf(r *http.Request) (string, error) { return "host:" + r.Host, nil }

@@ -20,10 +20,10 @@ type Proxy struct {
 	Listen   string // a loopback address without a port, such as "127.0.0.1" or "[::1]", or "unix:" and a path
 	Upstream string // where it passes requests on: host and port, or "unix:" and a path
 	Bind     string // the address that the upstream sees as its peer; empty for the default
+	Mute     bool   // it says nothing of the client, and passes on what the client said
 }
 
-// config is the way of the nginx documentation to tell the upstream about the client, by three headers at once. A client
-// on a Unix socket is "unix:" to nginx.
+// config makes a proxy of one server, with all its files in PREFIX.
 const config = `
 daemon off;
 master_process off;
@@ -52,13 +52,19 @@ http {
 			proxy_pass http://UPSTREAM;
 			proxy_http_version 1.1;
 			proxy_set_header Host $http_host;
-			proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-			proxy_set_header Forwarded $forwarded;
-			proxy_set_header X-Real-IP $remote_addr;
+			SAYS
 			BIND
 		}
 	}
 }
+`
+
+// says tells the upstream of the client by three headers at once, in the ways of the nginx documentation. A client on a
+// Unix socket is "unix:" to nginx.
+const says = `
+			proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+			proxy_set_header Forwarded $forwarded;
+			proxy_set_header X-Real-IP $remote_addr;
 `
 
 // Start starts p and returns what it listens on: host and port, or "unix:" and a path. If there is no nginx it skips the
@@ -92,13 +98,8 @@ func binary(t testing.TB) string {
 func start(t testing.TB, path string, p Proxy) (addr string, ok bool) {
 	prefix := t.TempDir()
 	addr = free(t, p.Listen)
-	bind := ""
-	if p.Bind != "" {
-		bind = "proxy_bind " + p.Bind + ";"
-	}
-	text := strings.NewReplacer("PREFIX", prefix, "LISTEN", addr, "UPSTREAM", p.Upstream, "BIND", bind).Replace(config)
 	file := filepath.Join(prefix, "nginx.conf")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(p.config(prefix, addr)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var problems strings.Builder
@@ -124,12 +125,26 @@ func start(t testing.TB, path string, p Proxy) (addr string, ok bool) {
 	return addr, true
 }
 
+// config returns the text of the configuration.
+func (p *Proxy) config(prefix, addr string) string {
+	bind, tells := "", says
+	if p.Bind != "" {
+		bind = "proxy_bind " + p.Bind + ";"
+	}
+	if p.Mute {
+		tells = ""
+	}
+	return strings.NewReplacer(
+		"PREFIX", prefix, "LISTEN", addr, "UPSTREAM", p.Upstream, "BIND", bind, "SAYS", tells,
+	).Replace(config)
+}
+
 // answers waits until something listens on addr. It reports false if the process ended first, or takes too long.
 func answers(addr string, ended <-chan struct{}) bool {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		conn, err := Dial(addr)
 		if err == nil {
-			conn.Close()
+			_ = conn.Close()
 			return true
 		}
 		select {
@@ -158,6 +173,6 @@ func free(t testing.TB, host string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }

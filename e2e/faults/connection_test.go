@@ -1,0 +1,63 @@
+package faults
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// What go-redis or the deadline say of a server that does not answer, and of connections that end.
+const (
+	late = "deadline exceeded|i/o timeout|pool timeout"
+	cut  = "EOF|reset|broken pipe|closed"
+)
+
+// through returns a fault that a proxy makes.
+func through(name string, f redistest.Fault, says string, late bool) fault {
+	return fault{
+		name: name, says: says, late: late,
+		begin: func(s *scene) { s.proxy.Fault.Store(f) },
+		end:   func(s *scene) { s.proxy.Fault.Store(redistest.NoFault) },
+	}
+}
+
+func signal(s *scene, sig syscall.Signal) {
+	if err := syscall.Kill(s.server.PID(), sig); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestConnectionFaults(t *testing.T) {
+	for _, f := range []fault{
+		{
+			name: "refused", says: "refused|" + cut + "|" + late, // go-redis dials for 1.7s before it says so
+			begin: func(s *scene) { s.proxy.Refuse() },
+			end:   func(s *scene) { s.proxy.Accept(s) },
+		},
+		{
+			name: "killed", says: cut + "|" + late, forgets: true,
+			begin: func(s *scene) { s.server.Kill() },
+			end:   func(s *scene) { s.server.Restart(s) },
+		},
+		{
+			name: "stopped", says: late, late: true,
+			begin: func(s *scene) { signal(s, syscall.SIGSTOP) },
+			end:   func(s *scene) { signal(s, syscall.SIGCONT) },
+		},
+		{
+			name: "paused", says: late, late: true,
+			begin: func(s *scene) { s.do("client", "pause", 60_000, "write") },
+			end:   func(s *scene) { s.do("client", "unpause") },
+		},
+		through("cut before execution", redistest.CutCommands, cut, false),
+		through("cut after execution", redistest.CutReplies, cut, true),
+		through("reset after execution", redistest.ResetReplies, cut, true),
+		through("black hole", redistest.BlackHole, late, false),
+		through("replies lost", redistest.SwallowReplies, late, true),
+		through("slow", redistest.Fault{Delay: 500 * time.Millisecond}, late, true),
+	} {
+		t.Run(f.name, f.run)
+	}
+}

@@ -1,0 +1,157 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+const (
+	deadline = 50 * time.Millisecond // of a store, by default
+
+	// slack is what a single decision may take longer on a busy machine.
+	slack = 200 * time.Millisecond
+)
+
+// modes are the failure modes by name.
+var modes = map[string]core.FailureMode{"local": core.FailLocal, "open": core.FailOpen, "closed": core.FailClosed}
+
+// slowly returns a limit that admits n, and none more while a test runs.
+func slowly(n int) core.Limit { return core.Every(n, 3650*24*time.Hour) }
+
+// A guard is a limiter with one rule, named after its failure mode, and what an operator sees of it.
+type guard struct {
+	*core.Limiter
+	t       testing.TB
+	rule    string
+	calls   *calls
+	longest atomic.Int64
+
+	seen, degraded atomic.Int64 // decisions that the observer was told of
+}
+
+func newGuard(t testing.TB, store core.Store, mode string, limit core.Limit, opts ...core.Option) *guard {
+	g := &guard{t: t, rule: mode, calls: &calls{Store: store}}
+	rule := limit.By(func(*http.Request) (string, error) { return "", core.ErrNoKey })
+	rule.Name, rule.OnFailure = mode, modes[mode]
+	opts = append(opts, core.WithStore(g.calls), core.WithObserver(func(_ context.Context, d core.Decision) {
+		g.seen.Add(1)
+		if d.Degraded != nil {
+			g.degraded.Add(1)
+		}
+	}))
+	g.Limiter = core.Must(core.New([]core.Rule{rule}, opts...))
+	return g
+}
+
+// take takes one of key. An error is a failure of the test, unless it is one that the failure mode calls for.
+func (g *guard) take(key string) core.Decision {
+	g.t.Helper()
+	begun := time.Now()
+	d, err := g.Take(context.Background(), core.Claim{Rule: g.rule, Key: key})
+	for took, old := int64(time.Since(begun)), g.longest.Load(); took > old && !g.longest.CompareAndSwap(old, took); {
+		old = g.longest.Load()
+	}
+	switch {
+	case err != nil && (g.rule != "closed" || !errors.Is(err, core.ErrUnavailable) || d.Allowed):
+		g.t.Errorf("%s: got %v and the error %v", g.rule, d, err)
+	case err != nil:
+		d.Degraded = err
+	case d.Degraded != nil && (g.rule == "closed" || !errors.Is(d.Degraded, core.ErrUnavailable)):
+		g.t.Errorf("%s: got %v, which is degraded", g.rule, d)
+	}
+	return d
+}
+
+// isBack reports whether Redis decides again, without a charge.
+func (g *guard) isBack(key string) bool {
+	d, err := g.Take(context.Background(), core.Claim{Rule: g.rule, Key: key, Peek: true})
+	return err == nil && d.Degraded == nil && !g.StoreHealth().Open
+}
+
+// comesBack waits until Redis decides again, and returns how long that took.
+func (g *guard) comesBack(keys ...string) time.Duration {
+	g.t.Helper()
+	begun := time.Now()
+	redistest.Wait(g.t, "Redis to decide again", func() bool {
+		for _, key := range keys {
+			if !g.isBack(key) {
+				return false
+			}
+		}
+		return true
+	})
+	return time.Since(begun)
+}
+
+// wantBounded fails the test if a decision took longer than the deadline.
+func (g *guard) wantBounded() {
+	g.t.Helper()
+	if took := time.Duration(g.longest.Load()); took > deadline+slack {
+		g.t.Errorf("%s: a decision took %v, the deadline is %v", g.rule, took, deadline)
+	}
+}
+
+// callers has n callers take one of key after another, a pause apart and not in step, until the channel is closed. It
+// returns a function that waits for them and returns how many requests were admitted.
+func (g *guard) callers(n int, pause time.Duration, key string, until <-chan struct{}) (admitted func() int) {
+	var wg sync.WaitGroup
+	var count atomic.Int64
+	for i := range n {
+		wg.Go(func() {
+			for next := pause * time.Duration(i) / time.Duration(n); ; next = pause {
+				select {
+				case <-time.After(next):
+				case <-until:
+					return
+				}
+				if g.take(key).Allowed {
+					count.Add(1)
+				}
+			}
+		})
+	}
+	return func() int {
+		wg.Wait()
+		return int(count.Load())
+	}
+}
+
+// calls is a store that knows how many decisions were asked of it.
+type calls struct {
+	core.Store
+	takes atomic.Int64
+}
+
+func (c *calls) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	c.takes.Add(1)
+	return c.Store.Take(ctx, claims, dst)
+}
+
+// used returns how many requests of a capacity Redis holds against a key.
+func used(t testing.TB, store core.Store, rule, key string, limit core.Limit) int {
+	t.Helper()
+	_, results, err := store.Take(context.Background(), []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}, Peek: true}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limit.Capacity() - results[0].Remaining
+}
+
+// says reports whether err says one of words, which are separated by |.
+func says(err error, words string) bool {
+	for word := range strings.SplitSeq(words, "|") {
+		if err != nil && strings.Contains(err.Error(), word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,83 @@
+package faults
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// 500 callers do not come down on a server that is dead or has just come back. The proxy has a connection for each
+// attempt of the client, also while the server is dead.
+func TestHerd(t *testing.T) {
+	for mode := range modes {
+		t.Run(mode, func(t *testing.T) {
+			s := newScene(t)
+			g := newGuard(s, s.store, mode, slowly(1_000_000))
+			done := make(chan struct{})
+			wait := g.callers(500, 200*time.Millisecond, "k", done)
+			time.Sleep(300 * time.Millisecond)
+			s.server.Kill()
+			time.Sleep(500 * time.Millisecond)
+			dials, calls, asked := s.proxy.Dials(), g.calls.takes.Load(), g.seen.Load()
+			time.Sleep(time.Second)
+			if n := g.seen.Load() - asked; n < 1000 {
+				t.Errorf("%d requests in a second are no herd", n)
+			}
+			if n := g.calls.takes.Load() - calls; n > 10 {
+				t.Errorf("%d calls of a dead store in a second, want a probe per pause", n)
+			}
+			if n := s.proxy.Dials() - dials; n > 100 {
+				t.Errorf("%d dials of a dead server in a second, want those of a few probes", n)
+			}
+			dials = s.proxy.Dials()
+			s.server.Restart(t)
+			g.comesBack("k")
+			time.Sleep(200 * time.Millisecond)
+			if n, most := s.proxy.Dials()-dials, 2*10*runtime.GOMAXPROCS(0)+20; n > most {
+				t.Errorf("%d dials of a server that came back, want at most %d", n, most)
+			}
+			close(done)
+			wait()
+			t.Log(s.proxy.Dials()-dials, g.calls.takes.Load(), g.seen.Load(), time.Duration(g.longest.Load()))
+			s.log.wantTransitions(t, 1)
+		})
+	}
+}
+
+// A server that comes and goes every 100ms hands out what it and this process have to give, and no fresh allowance each
+// time.
+func TestFlapping(t *testing.T) {
+	const capacity, perSecond, lasts = 50, 10, 3 * time.Second
+	for mode := range modes {
+		t.Run(mode, func(t *testing.T) {
+			s := newScene(t)
+			g := newGuard(s, s.store, mode, core.PerSecond(perSecond).WithBurst(capacity))
+			done := make(chan struct{})
+			begun := time.Now()
+			wait := g.callers(8, 5*time.Millisecond, "k", done)
+			for time.Since(begun) < lasts {
+				time.Sleep(100 * time.Millisecond)
+				s.proxy.Refuse()
+				time.Sleep(100 * time.Millisecond)
+				s.proxy.Accept(t)
+			}
+			close(done)
+			admitted, asked, degraded := wait(), int(g.seen.Load()), int(g.degraded.Load())
+			one := capacity + int(perSecond*time.Since(begun).Seconds()) + 1 // what one store admits
+			if most := map[string]int{"local": 2 * one, "open": one + degraded, "closed": one}[mode]; admitted > most {
+				t.Errorf("%d of %d requests were admitted, want at most %d", admitted, asked, most)
+			}
+			if admitted < one/2 || degraded < asked/20 || degraded > asked*19/20 {
+				t.Errorf("%d of %d requests were admitted, %d were degraded: the server did not come and go", admitted, asked, degraded)
+			}
+			g.comesBack("k")
+			if down, back := s.log.count(isDown), s.log.count(isBack); down != back || down > 20 {
+				t.Errorf("%d times down and %d times back in the log of 15 outages", down, back)
+			}
+			t.Log(admitted, asked, degraded, s.log.count(isDown), time.Duration(g.longest.Load()))
+			g.wantBounded()
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package faults
+
+import (
+	"sync"
+	"testing"
+)
+
+// A fault is one that puts a server out of service.
+type fault struct {
+	name       string
+	args       []string // of the server
+	begin, end func(*scene)
+	says       string // the error, apart from what connections that end on the way say
+	late       bool   // commands may be executed after the deadline
+	forgets    bool   // the server has no state afterwards
+}
+
+// run checks what the three failure modes make of f, what an operator sees of it, and that all is well afterwards.
+func (f *fault) run(t *testing.T) {
+	s := newScene(t, f.args...)
+	limit := slowly(10)
+	var guards []*guard
+	for mode := range modes {
+		g := newGuard(s, s.store, mode, limit)
+		if d := g.take("k"); d.Degraded != nil || d.Results[0].Remaining != 9 {
+			t.Fatalf("%s: got %v before the fault", mode, d)
+		}
+		guards = append(guards, g)
+	}
+	f.begin(s)
+	each(guards, func(g *guard) { f.suffer(g) })
+	f.end(s)
+	s.await("PONG")
+	for _, g := range guards {
+		least, most := 1, 1
+		if f.late {
+			most = int(g.calls.takes.Load())
+		}
+		if f.forgets {
+			least, most = 0, 0
+		}
+		if n := used(t, s.direct, g.rule, "k", limit); n < least || n > most {
+			t.Errorf("%s: Redis holds %d requests against the key after the fault, want %d to %d", g.rule, n, least, most)
+		}
+	}
+	each(guards, func(g *guard) {
+		g.comesBack("k")
+		if d := g.take("k"); d.Degraded != nil || len(d.Results) != 1 {
+			t.Errorf("%s: got %v after the fault", g.rule, d)
+		}
+		g.wantBounded()
+	})
+	s.log.wantTransitions(t, len(guards))
+}
+
+// each runs f for all guards at once and waits.
+func each(guards []*guard, f func(*guard)) {
+	var wg sync.WaitGroup
+	for _, g := range guards {
+		wg.Go(func() { f(g) })
+	}
+	wg.Wait()
+}
+
+// suffer takes 12 of a limit of 10 from a limiter whose store is down.
+func (f *fault) suffer(g *guard) {
+	before := g.degraded.Load()
+	for i := range 12 {
+		d := g.take("k")
+		allowed, results := i < 10, 1
+		switch g.rule {
+		case "open":
+			allowed, results = true, 0
+		case "closed":
+			allowed, results = false, 0
+		}
+		if d.Allowed != allowed || len(d.Results) != results || !says(d.Degraded, f.says+"|"+cut) {
+			g.t.Errorf("%s: decision %d is %v, want allowed %v, %d results and %q", g.rule, i, d, allowed, results, f.says)
+		}
+	}
+	if n := g.degraded.Load() - before; n != 12 {
+		g.t.Errorf("%s: the observer saw %d of 12 degraded decisions", g.rule, n)
+	}
+	if h := g.StoreHealth(); !h.Open || h.Since.IsZero() || !says(h.Err, f.says) {
+		g.t.Errorf("%s: got %+v, want open and %q", g.rule, h, f.says)
+	}
+}

@@ -1,0 +1,81 @@
+package faults
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// during runs callers of g for a time and returns the largest number of goroutines meanwhile, and how many requests were
+// admitted.
+func during(d time.Duration, g *guard, callers int, pause time.Duration) (goroutines, admitted int) {
+	done := make(chan struct{})
+	wait := g.callers(callers, pause, "k", done)
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		goroutines = max(goroutines, runtime.NumGoroutine())
+	}
+	close(done)
+	return goroutines, wait()
+}
+
+// 500 callers wait for a server that takes all and says nothing: for one deadline, and not again.
+func TestBlackHoleHoldsNobody(t *testing.T) {
+	for mode := range modes {
+		t.Run(mode, func(t *testing.T) {
+			s := newScene(t)
+			g := newGuard(s, s.store, mode, slowly(100))
+			g.take("k")
+			before := runtime.NumGoroutine()
+			s.proxy.Fault.Store(redistest.BlackHole)
+			most, admitted := during(time.Second, g, 500, 20*time.Millisecond)
+			asked := int(g.seen.Load())
+			if held := most - before; held > 3*500+100 {
+				t.Errorf("%d goroutines for 500 callers, want 3 each at most: the caller, the store's and the client's", held)
+			}
+			if calls := int(g.calls.takes.Load()); calls > 500+20 || asked < 2000 {
+				t.Errorf("%d calls of the store for %d requests, want one per caller at most, and a few probes", calls, asked)
+			}
+			want := map[string]int{"local": 100, "open": asked - 1, "closed": 0}[mode]
+			if admitted != want {
+				t.Errorf("%d of %d requests were admitted, want %d", admitted, asked, want)
+			}
+			if h := g.StoreHealth(); !h.Open || h.Calls > 20 {
+				t.Errorf("got %+v, want open and few calls under way", h)
+			}
+			s.proxy.Fault.Store(redistest.NoFault)
+			s.proxy.Cut() // else what is under way ends when the client gives up, after 3s
+			g.comesBack("k")
+			g.wantBounded()
+			s.log.wantTransitions(t, 1)
+		})
+	}
+}
+
+func TestPoolThatIsExhausted(t *testing.T) {
+	for mode := range modes {
+		t.Run(mode, func(t *testing.T) {
+			s := newScene(t)
+			store := redisstore.New(s.connect(&redis.Options{Addr: s.proxy.Addr, PoolSize: 1}))
+			g := newGuard(s, store, mode, slowly(10))
+			g.take("k")
+			s.proxy.Fault.Store(redistest.Fault{Delay: 30 * time.Millisecond})
+			_, admitted := during(500*time.Millisecond, g, 10, 5*time.Millisecond)
+			if most := map[string]int{"local": 10 + 10, "open": int(g.seen.Load()), "closed": 10}[mode]; admitted > most {
+				t.Errorf("%d requests were admitted, want at most %d", admitted, most)
+			}
+			if n := g.degraded.Load(); n < 5 || n == g.seen.Load() {
+				t.Errorf("%d of %d decisions were degraded: too many or too few callers for one connection", n, g.seen.Load())
+			}
+			s.proxy.Fault.Store(redistest.NoFault)
+			g.comesBack("k")
+			if n := s.proxy.Conns(); n != 1 {
+				t.Errorf("%d connections are open, want 1", n)
+			}
+			g.wantBounded()
+		})
+	}
+}

@@ -1,0 +1,104 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// executions returns how many runs of scripts a server has executed.
+func executions(t testing.TB, c *redis.Client) (sum int) {
+	t.Helper()
+	stats := c.Info(context.Background(), "commandstats").Val()
+	for _, command := range []string{"eval", "evalsha"} {
+		if _, text, ok := strings.Cut(stats, "cmdstat_"+command+":calls="); ok {
+			var n int
+			if _, err := fmt.Sscan(text[:strings.IndexByte(text, ',')], &n); err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	return sum
+}
+
+// A third of all decisions suffers a fault, which is too few for the breaker.
+func TestADecisionIsChargedAtMostOnce(t *testing.T) {
+	tests := []struct {
+		name     string
+		fault    redistest.Fault
+		executed bool
+	}{
+		{"cut before execution", redistest.CutCommands, false},
+		{"cut after execution", redistest.CutReplies, true},
+		{"reset after execution", redistest.ResetReplies, true},
+		{"replies lost", redistest.SwallowReplies, true},
+		{"late", redistest.Fault{Delay: 300 * time.Millisecond}, true},
+		{"refused by the server", redistest.Fault{Answer: "READONLY You can't write against a read only replica."}, false},
+		{"loading", redistest.Fault{Answer: "LOADING Redis is loading the dataset in memory"}, false},
+		{"try again", redistest.Fault{Answer: "TRYAGAIN Multiple keys request during rehashing of slot"}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newScene(t)
+			limit := slowly(1000)
+			g := newGuard(s, s.store, "local", limit, core.WithTimeout(200*time.Millisecond))
+			g.take("k")
+			runs, executed, held := s.proxy.Runs(), executions(t, s.admin), used(t, s.direct, "local", "k", limit)
+			executed++ // used is one as well
+			const rounds = 6
+			for range rounds {
+				for _, f := range []redistest.Fault{tt.fault, redistest.NoFault, redistest.NoFault} {
+					s.proxy.Fault.Store(f)
+					if d := g.take("k"); (d.Degraded != nil) != (f != redistest.NoFault) {
+						t.Errorf("under %+v: got %v", f, d)
+					}
+				}
+			}
+			want := 3 * rounds
+			if got := s.proxy.Runs() - runs; got != want {
+				t.Errorf("%d runs of scripts were sent for %d decisions", got, want)
+			}
+			if !tt.executed {
+				want = 2 * rounds
+			}
+			redistest.Wait(t, "what is late to arrive", func() bool { return executions(t, s.admin)-executed >= want })
+			if got := executions(t, s.admin) - executed; got != want {
+				t.Errorf("the server executed %d, want %d", got, want)
+			}
+			if got := used(t, s.direct, "local", "k", limit) - held; got != want {
+				t.Errorf("Redis holds %d requests against the key, want %d", got, want)
+			}
+		})
+	}
+}
+
+// Four callers are undisturbed while scripts are flushed again and again.
+func TestScriptsThatAreFlushed(t *testing.T) {
+	s := newScene(t)
+	limit := slowly(1_000_000)
+	g := newGuard(s, s.store, "closed", limit, core.WithTimeout(5*time.Second))
+	done := make(chan struct{})
+	admitted := g.callers(4, 0, "k", done)
+	for range 100 {
+		s.do("script", "flush")
+	}
+	close(done)
+	n, sent := admitted(), int(g.calls.takes.Load())
+	if n != sent || g.degraded.Load() != 0 {
+		t.Errorf("%d of %d decisions admitted and %d were degraded, want all and none", n, sent, g.degraded.Load())
+	}
+	if got := used(t, s.direct, "closed", "k", limit); got != n {
+		t.Errorf("Redis holds %d requests against the key, want %d", got, n)
+	}
+	if again := s.proxy.Runs() - sent; again < 20 || again > sent {
+		t.Errorf("%d of %d runs were sent again: too few to be a test, or one more than once", again, sent)
+	}
+	s.log.wantTransitions(t, 0)
+}

@@ -1,0 +1,140 @@
+package faults
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"go.uber.org/goleak"
+)
+
+// A scene is where a fault happens: a server, a proxy in front of it, and a client of the proxy.
+type scene struct {
+	testing.TB
+	server *redistest.Server
+	admin  *redis.Client // of the server
+	direct core.Store    // on admin
+	proxy  *redistest.Proxy
+	client *redis.Client // of the proxy
+	store  *redisstore.Store
+	log    *journal
+}
+
+func newScene(t testing.TB, args ...string) *scene {
+	wantNoLeaks(t)
+	s := &scene{TB: t, log: keepJournal(t), server: redistest.Start(t, args...)}
+	s.admin = s.server.Client(t)
+	s.direct = redisstore.New(s.admin)
+	s.proxy = redistest.StartProxy(t, s.server.Addr)
+	s.client = s.connect(&redis.Options{Addr: s.proxy.Addr})
+	s.store = redisstore.New(s.client)
+	return s
+}
+
+// connect returns a client whose connections must have ended a while after it is closed, which is when the test ends.
+func (s *scene) connect(o *redis.Options) *redis.Client {
+	c := redis.NewClient(o)
+	s.Cleanup(func() {
+		if n, most := s.proxy.Conns(), 10*runtime.GOMAXPROCS(0); n > most {
+			s.Errorf("%d connections are open, want at most %d", n, most)
+		}
+		c.Close()
+		redistest.Wait(s, "the connections to end", func() bool { return s.proxy.Conns() == 0 })
+	})
+	return c
+}
+
+// do has the server do something.
+func (s *scene) do(args ...any) {
+	s.Helper()
+	if err := s.admin.Do(context.Background(), args...).Err(); err != nil {
+		s.Fatalf("%v: %v", args, err)
+	}
+}
+
+// await waits until the server answers a PING with PONG, or with an error of this code.
+func (s *scene) await(answer string) {
+	s.Helper()
+	redistest.Wait(s, answer, func() bool {
+		pong, err := s.admin.Ping(context.Background()).Result()
+		return pong == answer || err != nil && strings.HasPrefix(err.Error(), answer)
+	})
+}
+
+// wantNoLeaks fails the test if it leaves goroutines behind. It must come before all that starts any.
+func wantNoLeaks(t testing.TB) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		var err error
+		for begun := time.Now(); time.Since(begun) < 10*time.Second; {
+			if err = goleak.Find(before); err == nil {
+				return
+			}
+		}
+		t.Error(err)
+	})
+}
+
+// A journal is what was logged.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// keepJournal keeps what is logged while t runs.
+func keepJournal(t testing.TB) *journal {
+	j, before := new(journal), slog.Default()
+	slog.SetDefault(slog.New(j))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return j
+}
+
+func (j *journal) Enabled(context.Context, slog.Level) bool { return true }
+func (j *journal) WithAttrs([]slog.Attr) slog.Handler       { return j }
+func (j *journal) WithGroup(string) slog.Handler            { return j }
+
+func (j *journal) Handle(_ context.Context, r slog.Record) error {
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line)
+	return nil
+}
+
+// The lines of a breaker.
+const (
+	isDown = "WARN spillgate: the store is unavailable"
+	isBack = "INFO spillgate: the store is back"
+)
+
+// count returns how many lines say something.
+func (j *journal) count(what string) (n int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, line := range j.lines {
+		if strings.Contains(line, what) {
+			n++
+		}
+	}
+	return n
+}
+
+// wantTransitions fails the test unless the log holds one line for each of n transitions either way, and no other.
+func (j *journal) wantTransitions(t testing.TB, n int) {
+	t.Helper()
+	if down, back := j.count(isDown), j.count(isBack); down != n || back != n || len(j.lines) != 2*n {
+		t.Errorf("want %d lines for each transition, got:\n%s", n, strings.Join(j.lines, "\n"))
+	}
+}
