@@ -22,13 +22,14 @@ type Cluster struct {
 	clients map[int]*redis.Client
 }
 
-// StartCluster starts a cluster and waits until all nodes agree on it.
-func StartCluster(t testing.TB) *Cluster {
+// StartCluster starts a cluster, each node with further arguments, and waits until all nodes agree on it. By default a
+// replica takes over once its master has been silent for 4s.
+func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{clients: make(map[int]*redis.Client)}
 	for range 6 {
-		c.Nodes = append(c.Nodes, Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000",
-			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"))
+		c.Nodes = append(c.Nodes, Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "4000",
+			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}, args...)...))
 	}
 	c.meet(t)
 	for i := range 3 {

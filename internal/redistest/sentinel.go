@@ -48,7 +48,7 @@ func (s *Sentinel) startSentinel(t testing.TB) string {
 	addr := FreeAddr(t)
 	conf := filepath.Join(t.TempDir(), "sentinel.conf")
 	text := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor %[2]s 127.0.0.1 %[3]d 2\n"+
-		"sentinel down-after-milliseconds %[2]s 500\nsentinel failover-timeout %[2]s 3000\nlogfile sentinel.log\ndir %[4]s\n",
+		"sentinel down-after-milliseconds %[2]s 500\nsentinel failover-timeout %[2]s 1000\nlogfile sentinel.log\ndir %[4]s\n",
 		addr[strings.LastIndex(addr, ":")+1:], masterName, s.Master.Port(), filepath.Dir(conf))
 	must(t, os.WriteFile(conf, []byte(text), 0o600))
 	cmd := exec.Command(binary(t), conf, "--sentinel")

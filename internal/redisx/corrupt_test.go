@@ -52,6 +52,9 @@ var corruptions = []struct {
 		return c.ZAdd(ctx, logKey, redis.Z{Score: 1e300, Member: "!"}).Err()
 	}},
 	{"a log with a sum that cannot be", true, add("000000060000000:9007199254740991:1e300:1")},
+	{"a log with a sum too large for a number", true, add("000000060000000:9007199254740991:99999999999999999999:1")},
+	{"a log with a count too large for a number", true, add("000000060000000:9007199254740991:2:99999999999999999999")},
+	{"a log with a stamp too large for a number", true, add("000000060000000:9999999999999999:2:1")},
 	{"a log with sums that go down", true, add("000000060000000:9007199254740991:0:1")},
 	{"a log with a sum too high", true, add("000000060000000:9007199254740991:1000000:1")},
 }
@@ -195,4 +198,18 @@ func TestARuleOfRateZeroHasNothingToRepair(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestARefundRepairsAsWell(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s := redisx.New(client, options)
+	client.Set(context.Background(), pairKey, "x", 0)
+	c := claimOf("k", core.PerMinute(5))
+	if err := s.Refund(context.Background(), []core.Claim{c}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if s.Repaired() != 1 {
+		t.Errorf("%d states repaired, want 1", s.Repaired())
+	}
+	allExpire(t, client)
 }

@@ -1,0 +1,33 @@
+package redisx
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+)
+
+// What is given back when another part denies is reported by the same script, and others may have used it by then.
+func TestARefundSaysWhatItLeaves(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { client.Close() })
+	s := New(client, Options{Prefix: "p"})
+	claim := core.Claim{Key: "k", Limits: []core.Limit{core.PerDay(2), core.PerDay(9).Using(core.SlidingLog)}, Cost: 2}
+	if _, _, err := s.Take(context.Background(), []core.Claim{claim}, nil); err != nil {
+		t.Fatal(err)
+	}
+	claim.Cost = 1
+	r, err := s.layout.newRequest([]core.Claim{claim})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := r.split(together, &s.layout)[0]
+	s.refundPart(context.Background(), r, &p, time.Now().UnixMicro(), func(int) bool { return true })
+	if p.err != nil || p.retry(0) <= 0 || p.retry(1) != 0 || p.values[1] != 0 || p.values[5] != 7 {
+		t.Errorf("%v, %v: want a wait for the first, none for the second, and 0 and 7 to remain", p.values, p.err)
+	}
+}

@@ -1,0 +1,109 @@
+package redisx_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// start is the beginning of a minute, and of an hour.
+var start = time.Unix(1_800_000_000, 0)
+
+// frozen returns a store on a server whose clock stands at start.
+func frozen(t *testing.T) (*redisx.Store, *miniredis.Miniredis) {
+	server := miniredis.RunT(t)
+	server.SetTime(start)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { client.Close() })
+	return redisx.New(client, options), server
+}
+
+func TestExpiriesAreExact(t *testing.T) {
+	for _, row := range []struct {
+		limit string
+		cost  int
+		want  time.Duration
+	}{
+		{"10/m", 5, 30 * time.Second},
+		{"7/1000001us", 7, 1001 * time.Millisecond},
+		{"1/1000001us;fixed-window", 1, 0}, // until the window ends
+		{"10/m;fixed-window", 1, time.Minute},
+		{"10/m;sliding-window", 1, 66 * time.Second},
+		{"10/7000001us;sliding-log", 1, 7001 * time.Millisecond},
+		{"10/m;sliding-log", 10, time.Minute},
+	} {
+		s, server := frozen(t)
+		c := claimOf("k", core.MustParseLimits(row.limit)...)
+		c.Cost = row.cost
+		r := take(t, s, c)[0]
+		if row.want == 0 {
+			row.want = r.ResetAfter.Truncate(time.Millisecond) + time.Millisecond
+		}
+		if got := server.TTL(server.Keys()[0]); got != row.want {
+			t.Errorf("%s: expires in %v, want %v", row.limit, got, row.want)
+		}
+	}
+}
+
+func TestAFullLogIsNoCorruptOne(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.PerMinute(10_000).Using(core.SlidingLog))
+	c.Cost = 10_000
+	take(t, s, c)
+	server.SetTime(start.Add(time.Second))
+	if r := take(t, s, c)[0]; r.Allowed || r.RetryAfter != 59*time.Second || s.Repaired() != 0 {
+		t.Errorf("%+v, %d states repaired", r, s.Repaired())
+	}
+}
+
+func TestARefundOfRateZeroLeavesWhatWasUsed(t *testing.T) {
+	for i, l := range everyAlgorithm(5, time.Minute) {
+		s, _ := frozen(t)
+		c := claimOf("k", l)
+		take(t, s, c)
+		zero := claimOf("k", everyAlgorithm(0, time.Minute)[i])
+		if err := s.Refund(context.Background(), []core.Claim{zero}, start); err != nil {
+			t.Fatal(err)
+		}
+		if r := take(t, s, c)[0]; r.Remaining != 3 {
+			t.Errorf("%v: %d remaining, want 3", l, r.Remaining)
+		}
+	}
+}
+
+// A log forgets a few of the requests that no longer count with each that it admits, and all in the end.
+func TestALogIsPrunedBitByBit(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.PerMinute(100).Using(core.SlidingLog))
+	size := func() int {
+		members, err := server.ZMembers(logKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(members)
+	}
+	for i := range 100 {
+		server.SetTime(start.Add(time.Duration(i) * time.Microsecond))
+		take(t, s, c)
+	}
+	server.SetTime(start.Add(2 * time.Minute))
+	peek := c
+	peek.Peek = true
+	if take(t, s, peek); size() != 100 {
+		t.Errorf("a peek left %d of 100 entries", size())
+	}
+	for i, want := range []int{85, 70, 55, 40, 25, 10, 7, 8, 9} {
+		server.SetTime(start.Add(2*time.Minute + time.Duration(i)*time.Microsecond))
+		if r := take(t, s, c)[0]; r.Remaining != 99-i {
+			t.Errorf("%d remaining, want %d", r.Remaining, 99-i)
+		}
+		if size() != want {
+			t.Errorf("%d entries after %d more, want %d", size(), i+1, want)
+		}
+	}
+}
