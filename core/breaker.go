@@ -14,9 +14,11 @@ import (
 const (
 	maxCalls     = 4096 // calls of a store under way at once; further ones fail at once
 	tripWindow   = time.Second
-	tripFailures = 5 // in a window, and at least half of its calls
+	tripFailures = 5  // in a window, and at least half of its calls
+	tripRow      = 20 // one after another: a busy process need not wait until they are half of a window
 	firstPause   = 100 * time.Millisecond
 	longestPause = time.Second
+	wholeRamp    = 32 // calls under way at once after which there is no need to withhold any
 )
 
 var errTooMany = errors.New("too many calls of the store are under way")
@@ -31,7 +33,8 @@ type Health struct {
 
 // A breaker keeps calls away from a store that fails or is slow, so that requests do not queue up for it. Its one
 // measure is how many calls may be under way at once: all of them while the store is well, none for a jittered pause
-// after it has failed, then one to probe it, and twice as many after each success. See M. Nygard, Release It!, ch. 5.
+// after it has failed, then one to probe it, and one more after each success, which doubles them from one round of calls
+// to the next. See M. Nygard, Release It!, ch. 5, and RFC 5681, section 3.1, for such a slow start.
 type breaker struct {
 	mu      sync.Mutex
 	allowed int // calls that may be waited for at once while open; 0 during a pause
@@ -42,6 +45,7 @@ type breaker struct {
 	window  time.Time // start of the window in which calls are counted
 	ended   int       // calls that ended in it
 	failed  int       // those that failed
+	row     int       // failures since the last success
 	health  Health
 }
 
@@ -71,14 +75,14 @@ func (b *breaker) leave() {
 }
 
 // record takes note of how a call went, and logs if that opens or closes b. Errors that wrap ErrInvalid say nothing about
-// the store.
+// the store: they neither open nor close b.
 func (b *breaker) record(ctx context.Context, now time.Time, err error) {
-	if errors.Is(err, ErrInvalid) {
-		err = nil
-	}
 	b.mu.Lock()
 	was := b.health.Open
-	b.note(now, err)
+	b.waiting--
+	if !errors.Is(err, ErrInvalid) {
+		b.note(now, err)
+	}
 	is := b.health.Open
 	b.mu.Unlock()
 	switch {
@@ -93,25 +97,26 @@ func (b *breaker) note(now time.Time, err error) {
 	if now.Sub(b.window) >= tripWindow {
 		b.window, b.ended, b.failed = now, 0, 0
 	}
-	b.waiting--
 	b.ended++
 	if err == nil {
 		b.succeed(now)
 		return
 	}
 	b.failed++
+	b.row++
 	b.health.Err = err
-	if b.health.Open && b.allowed > 0 || b.failed >= tripFailures && 2*b.failed >= b.ended {
+	if b.health.Open && b.allowed > 0 || b.row >= tripRow || b.failed >= tripFailures && 2*b.failed >= b.ended {
 		b.trip(now)
 	}
 }
 
-// succeed lets twice as many calls through, and closes the breaker when that is as good as all.
+// succeed lets one more call through at once, and closes the breaker when that is as good as all.
 func (b *breaker) succeed(now time.Time) {
-	if !b.health.Open {
+	b.row = 0
+	if !b.health.Open || b.allowed == 0 { // an answer from before a pause does not end it
 		return
 	}
-	if b.allowed *= 2; b.allowed < maxCalls { // twice 0 is 0: an answer from before a pause does not end it
+	if b.allowed++; b.allowed < wholeRamp {
 		return
 	}
 	b.health.Open, b.health.Since = false, now
@@ -128,7 +133,7 @@ func (b *breaker) trip(now time.Time) {
 	b.pause = min(max(2*b.pause, firstPause), longestPause)
 	b.allowed = 0
 	b.resume = now.Add(b.pause/2 + rand.N(b.pause/2))
-	b.ended, b.failed = 0, 0
+	b.ended, b.failed, b.row = 0, 0, 0
 }
 
 func (b *breaker) snapshot() Health {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 )
@@ -61,6 +62,10 @@ func TestBreakerTrips(t *testing.T) {
 		{"less than half", []error{ok, ok, ok, ok, ok, ok, down, down, down, down, down}, 0, false},
 		{"four of five seconds apart", []error{down, down, down, down, down}, 250 * time.Millisecond, false},
 		{"five within a second", []error{down, down, down, down, down}, 249 * time.Millisecond, true},
+		{"twenty in a row, however many were well before", slices.Concat(make([]error, 100), slices.Repeat([]error{down}, 20)), 0, true},
+		{"nineteen in a row", slices.Concat(make([]error, 100), slices.Repeat([]error{down}, 19)), 0, false},
+		{"not in a row", slices.Concat(make([]error, 100), slices.Repeat([]error{down}, 19), []error{ok, down}), 0, false},
+		{"a row may take longer than a window", slices.Concat(make([]error, 100), slices.Repeat([]error{down}, 20)), 260 * time.Millisecond, true},
 		{"faults of the claims say nothing", []error{invalid, invalid, invalid, invalid, invalid, invalid}, 0, false},
 	}
 	for _, tt := range tests {
@@ -84,7 +89,7 @@ func TestBreakerProbesOnceThenRamps(t *testing.T) {
 		t.Fatalf("got %v during the pause, want the reason", err)
 	}
 	b.now = b.now.Add(firstPause)
-	for allowed := 1; allowed < maxCalls; allowed *= 2 {
+	for allowed := 1; allowed < wholeRamp; allowed++ {
 		for i := range allowed {
 			if err := b.enter(b.now); err != nil {
 				t.Fatalf("call %d of %d was withheld: %v", i+1, allowed, err)
@@ -95,8 +100,8 @@ func TestBreakerProbesOnceThenRamps(t *testing.T) {
 		}
 		b.record(t.Context(), b.now, nil)
 		b.leave()
-		for range allowed - 1 { // these say nothing new: one success doubles
-			b.waiting--
+		for range allowed - 1 { // a fault of the claims says nothing, not even that the store is well
+			b.record(t.Context(), b.now, ErrInvalid)
 			b.leave()
 		}
 	}

@@ -68,19 +68,19 @@ func (k *link) call(ctx context.Context, f func(context.Context) error) error {
 	if err := k.breaker.enter(time.Now()); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	limited, cancel := context.WithTimeout(ctx, k.timeout)
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()
 		defer k.breaker.leave()
-		done <- recovered(ctx, f)
+		done <- recovered(limited, f)
 	}()
 	err := context.DeadlineExceeded
 	select {
 	case err = <-done:
-	case <-ctx.Done():
+	case <-limited.Done():
 		select {
-		case err = <-done: // f ended, and that ended ctx
+		case err = <-done: // f ended, and that ended limited
 		default:
 		}
 	}
