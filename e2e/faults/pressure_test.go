@@ -50,7 +50,7 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 			s.proxy.Cut() // else what is under way ends when the client gives up, after 3s
 			g.comesBack("k")
 			g.wantBounded()
-			s.log.wantTransitions(t, 1)
+			s.log.wantTurns(t, 2)
 		})
 	}
 }

@@ -131,6 +131,22 @@ func (j *journal) count(what string) (n int) {
 	return n
 }
 
+// wantTurns fails the test unless one limiter has logged that its store is down and that it is back, in turns. A machine
+// that stands still for a while may add some.
+func (j *journal) wantTurns(t testing.TB, most int) {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i, line := range j.lines {
+		if want := [...]string{isDown, isBack}[i%2]; !strings.HasPrefix(line, want) {
+			t.Errorf("line %d is %q, want %q", i+1, line, want)
+		}
+	}
+	if n := len(j.lines); n == 0 || n > 2*most {
+		t.Errorf("%d lines for %d outages at most:\n%s", n, most, strings.Join(j.lines, "\n"))
+	}
+}
+
 // wantTransitions fails the test unless the log holds one line for each of n transitions either way, and no other.
 func (j *journal) wantTransitions(t testing.TB, n int) {
 	t.Helper()
