@@ -51,7 +51,7 @@ func (l *Limiter) addRules(rules []Rule) (errs []error) {
 		r.Name = ruleName(r.Name)
 		r.Limits = append([]Limit(nil), r.Limits...)
 		if l.byName[r.Name] != nil {
-			errs = append(errs, invalid("rule %q: name is not unique", r.Name))
+			errs = append(errs, within(r.place(), invalid("name is not unique")))
 		}
 		errs = append(errs, within(r.place(), r.validate()))
 		l.rules[i] = r
