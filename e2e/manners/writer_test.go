@@ -136,6 +136,9 @@ func TestHead(t *testing.T) {
 			if (got.Header.Get("Retry-After") == "") != (status == 200) || got.Header.Get("X-RateLimit-Reset") == "" {
 				t.Errorf("%d: HEAD says %v", status, got.Header)
 			}
+			if typ := got.Header.Get("Content-Type"); status == 429 && typ != "" {
+				t.Errorf("a denied HEAD has the type %q of a body that it does not have", typ)
+			}
 		}
 	})
 }

@@ -12,7 +12,10 @@ var attacks = []attack{
 	{"nothing", nil},
 	{"an address", []string{"X-Forwarded-For: 203.0.113.1"}},
 	{"several lines", []string{"X-Forwarded-For: 203.0.113.1", "X-Forwarded-For: 203.0.113.2", "X-Forwarded-For: 203.0.113.3"}},
-	{"the addresses of the proxies", []string{"X-Forwarded-For: 203.0.113.1, " + edge + ", " + inner, "Forwarded: for=203.0.113.1, for=" + edge + ", for=" + inner}},
+	{"the addresses of the proxies", []string{
+		"X-Forwarded-For: 203.0.113.1, " + edge + ", " + inner,
+		"Forwarded: for=203.0.113.1, for=" + edge + ", for=" + inner,
+	}},
 	{"IPv6 and mapped addresses", []string{"X-Forwarded-For: 2001:db8::1, ::ffff:127.0.0.2, [::1]:80", `Forwarded: for="[2001:db8::1]:80"`}},
 	{"garbage", []string{"X-Forwarded-For: ,, ;\"'\x80\\, localhost, 1.2.3, 999.1.1.1,", "Forwarded: ;;=,for=,=for, for"}},
 	{"100 elements", []string{"X-Forwarded-For: " + hundred("203.0.113.1"), "Forwarded: " + hundred("for=203.0.113.1")}},

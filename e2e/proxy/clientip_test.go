@@ -57,8 +57,13 @@ var (
 	secondNearest = map[string]string{"two proxies": client4, "an IPv6 client and two proxies": client6}
 	byIPv6        = map[string]string{"an IPv6 proxy": client4, "one proxy": client4, "two proxies": client4}
 	byUnix        = map[string]string{"a Unix socket to the application": client4, "one proxy": edgeOnly, "past the proxy": client4}
-	evading       = map[string]string{"one proxy": client4, "an IPv6 client": client6, "past the proxy": client4, "past the proxy, on a Unix socket": "ip:unix"}
-	byPeer        = map[string]string{"one proxy": edgeOnly, "two proxies": innerOnly, "an IPv6 proxy": client6, "a Unix socket to the application": "ip:unix", "past the proxy": client4}
+	evading       = map[string]string{
+		"one proxy": client4, "an IPv6 client": client6, "past the proxy": client4, "past the proxy, on a Unix socket": "ip:unix",
+	}
+	byPeer = map[string]string{
+		"one proxy": edgeOnly, "two proxies": innerOnly, "an IPv6 proxy": client6, "a Unix socket to the application": "ip:unix",
+		"past the proxy": client4,
+	}
 )
 
 var modes = []mode{
