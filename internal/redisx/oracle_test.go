@@ -265,6 +265,42 @@ func TestMiniredisAgreesWithTheModelWhenTheClockGoesBack(t *testing.T) {
 	})
 }
 
+// Long timelines of one key fill the entries that sliding limits keep, whose oldest, newest and middle ones matter.
+func TestSlidingLimitsOfManyEntriesAgreeWithTheModel(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	rapid.Check(t, func(t *rapid.T) {
+		server.FlushAll()
+		now := time.Unix(1_800_000_000, 0)
+		c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
+			now = now.Add(d)
+			server.SetTime(now)
+		}}
+		a := rapid.SampledFrom([]core.Algorithm{core.SlidingWindow, core.SlidingLog}).Draw(t, "algorithm")
+		limits := []core.Limit{core.Every(97, 3*time.Second).Using(a), core.Every(40, time.Second).Using(a)}
+		steps := make([]step, rapid.IntRange(20, 80).Draw(t, "steps"))
+		for i := range steps {
+			wait := time.Duration(rapid.Int64Range(0, 100_000).Draw(t, "wait")) * time.Microsecond
+			s := step{verb: "take", wait: wait, line: rapid.IntRange(0, i).Draw(t, "line")}
+			claim := core.Claim{Key: "k", Limits: limits, Cost: rapid.SampledFrom([]int{1, 1, 2, 3, 7, 20, 40}).Draw(t, "cost")}
+			switch rapid.IntRange(0, 9).Draw(t, "verb") {
+			case 0, 1:
+				s.verb = "refund"
+			case 2:
+				s.wait *= 20
+			case 3, 4, 5:
+				claim.Peek = true
+			}
+			s.claims = []core.Claim{claim}
+			steps[i] = s
+		}
+		if err := c.play(steps); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestPeriodsThatTicksDoNotDivide(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
