@@ -1,0 +1,77 @@
+package redisx_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+func TestARingDecidesEachIdentityOnItsShard(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr}})
+	t.Cleanup(func() { ring.Close() })
+	s := redisx.New(ring, options)
+	decidesApart(t, s)
+}
+
+func TestAClusterDecidesEachSlotOnItsNode(t *testing.T) {
+	client := redistest.StartCluster(t).Client(t)
+	decidesApart(t, redisx.New(client, options))
+	flush(t, client)
+	decidesApart(t, redisx.New(struct{ *redis.ClusterClient }{client}, options))
+}
+
+// decidesApart checks requests of several identities.
+func decidesApart(t *testing.T, s *redisx.Store) {
+	t.Helper()
+	limits := everyAlgorithm(5, time.Hour)
+	var claims []core.Claim
+	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
+		claims = append(claims, claimOf(key, limits...))
+	}
+	ctx := context.Background()
+	at, results, err := s.Take(ctx, claims, nil)
+	if err != nil || !allowed(results) {
+		t.Fatalf("%+v, %v", results, err)
+	}
+	claims[3].Cost = 5
+	for range 2 {
+		for i, r := range take(t, s, claims...) {
+			if r.Remaining != 4 || r.Allowed != (i/4 != 3) {
+				t.Errorf("result %d of a denied request: %+v, want 4 remaining", i, r)
+			}
+		}
+	}
+	claims[3].Cost, claims[4].DryRun, claims[5].Peek = 1, true, true
+	claims[4].Cost = 5
+	for i, r := range take(t, s, claims...) {
+		want := 3
+		if i/4 >= 4 { // a dry run that does not fit, and a peek
+			want = 4
+		}
+		if r.Remaining != want || r.Allowed != (i/4 != 4) {
+			t.Errorf("result %d: %+v, want %d remaining", i, r, want)
+		}
+	}
+	claims[4].Cost, claims[3].Cost = 4, 5
+	if r := take(t, s, claims...); r[16].Remaining != 4 {
+		t.Errorf("a dry run of a denied request leaves %+v, want 4 remaining", r[16])
+	}
+	claims[4], claims[5], claims[3].Cost = claimOf("e", limits...), claimOf("f", limits...), 1
+	if err := s.Refund(ctx, claims, at); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range take(t, s, claims...) {
+		want := 3
+		if i/4 >= 4 {
+			want = 4
+		}
+		if r.Remaining != want {
+			t.Errorf("result %d after a refund: %+v, want %d remaining", i, r, want)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package redisx_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// isMaster reports whether s has become a master.
+func isMaster(c *redis.Client) func() bool {
+	return func() bool { return strings.Contains(c.Info(context.Background(), "replication").Val(), "role:master") }
+}
+
+// comesBack takes until s decides, and returns how long that took and the results.
+func comesBack(t *testing.T, s *redisx.Store, claims []core.Claim) (time.Duration, []core.Result) {
+	t.Helper()
+	begun := time.Now()
+	var results []core.Result
+	redistest.Wait(t, "Redis to decide again", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		var err error
+		_, results, err = s.Take(ctx, claims, nil)
+		return err == nil
+	})
+	return time.Since(begun), results
+}
+
+func TestANewMasterIsFoundSoon(t *testing.T) {
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "1000")
+	s := redisx.New(cluster.Client(t), options)
+	c := []core.Claim{claimOf("k", core.PerDay(1000))}
+	take(t, s, c...)
+	slot := int(cluster.Nodes[0].Client(t).ClusterKeySlot(context.Background(), "{k}").Val())
+	owner := cluster.Owner(t, slot)
+	replica := cluster.Nodes[owner+3].Client(t)
+	cluster.Nodes[owner].Kill()
+	stop := keepAsking(s, c)
+	redistest.Wait(t, "the replica to take over", isMaster(replica))
+	stop()
+	if d, _ := comesBack(t, s, c); d > 2*time.Second {
+		t.Errorf("the new master was found %v after it took over, want 2s", d)
+	}
+}
+
+// keepAsking takes until stop is called.
+func keepAsking(s *redisx.Store, claims []core.Claim) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for ctx.Err() == nil {
+			one, done := context.WithTimeout(ctx, 50*time.Millisecond)
+			_, _, _ = s.Take(one, claims, nil)
+			done()
+			time.Sleep(time.Millisecond)
+		}
+	})
+	return func() {
+		cancel()
+		asking.Wait()
+	}
+}
+
+func TestSentinelFailover(t *testing.T) {
+	sentinel := redistest.StartSentinel(t)
+	s := redisx.New(sentinel.Client(t), options)
+	c := []core.Claim{claimOf("k", core.Every(1000, 1000*24*time.Hour))}
+	take(t, s, c...)
+	replica := sentinel.Replica.Client(t)
+	redistest.Wait(t, "the replica to have the key", func() bool {
+		return replica.Exists(context.Background(), pairKey).Val() == 1
+	})
+	sentinel.Master.Kill()
+	redistest.Wait(t, "the replica to take over", isMaster(replica))
+	d, results := comesBack(t, s, c)
+	if d > 3*time.Second {
+		t.Errorf("the new master was found %v after it took over, want 3s", d)
+	}
+	if results[0].Remaining > 998 {
+		t.Errorf("%d remaining, want 998 or less: what was charged before the failover counts", results[0].Remaining)
+	}
+}
