@@ -14,6 +14,12 @@ type once struct{ *redis.IntSliceCmd }
 // NoRetry reports true.
 func (once) NoRetry() bool { return true }
 
+// An onceText is a once whose reply is text.
+type onceText struct{ *redis.StringCmd }
+
+// NoRetry reports true.
+func (onceText) NoRetry() bool { return true }
+
 // A call is one run of a script.
 type call struct {
 	script *script

@@ -66,7 +66,6 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	if err != nil {
 		return time.Time{}, dst, err
 	}
-	s.first.Do(func() { go s.warnOfEviction() })
 	if len(r.meters) == 0 {
 		at, err := s.now(ctx)
 		return at, dst, err
@@ -82,6 +81,7 @@ func (s *Store) take(ctx context.Context, r *request, claims []core.Claim, dst [
 	if err != nil {
 		return time.Time{}, dst, err
 	}
+	s.first.Do(func() { go s.warnOfEviction() })
 	return instantOf(parts), r.results(parts, claims, dst), nil
 }
 

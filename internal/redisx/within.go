@@ -72,11 +72,11 @@ func (s *Store) countRepairs(n int64) {
 func (s *Store) warnOfEviction() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	info, err := s.client.Info(ctx, "memory").Result()
-	if err != nil {
+	info := onceText{redis.NewStringCmd(ctx, "info", "memory")}
+	if s.client.Process(ctx, info) != nil {
 		return
 	}
-	_, policy, _ := strings.Cut(info, "maxmemory_policy:")
+	_, policy, _ := strings.Cut(info.Val(), "maxmemory_policy:")
 	policy, _, _ = strings.Cut(policy, "\r\n")
 	if strings.HasPrefix(policy, "allkeys-") {
 		slog.Warn("spillgate: Redis may evict keys that still count; use noeviction or volatile-ttl", "maxmemory-policy", policy)

@@ -1,4 +1,4 @@
--- The state of a FixedWindow: a counter that starts at 0 in each window. See core/fixedwindow.go.
+-- The state of a FixedWindow: a count that starts at 0 in each window. See core/fixedwindow.go.
 -- No function but charge changes the window that it is given.
 local function fixedWindow()
   -- rewind returns w after the clock went back to now, or nil if it did not: the count stands in the current window.
