@@ -1,0 +1,126 @@
+package linear
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/spillgate/spillgate/core"
+)
+
+// The stores here are broken in ways that a test with one caller cannot see, apart from the last two.
+
+// lookThenCharge decides by a look and charges afterwards.
+type lookThenCharge struct{ core.Store }
+
+func (s lookThenCharge) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	looks := make([]core.Claim, len(claims))
+	for i, c := range claims {
+		looks[i] = c
+		looks[i].Peek = true
+	}
+	if at, results, err := s.Store.Take(ctx, looks, dst); err != nil || !allowed(results) {
+		return at, results, err
+	}
+	runtime.Gosched()
+	at, results, err := s.Store.Take(ctx, claims, dst)
+	for i := range results {
+		results[i].Allowed, results[i].RetryAfter = true, 0
+	}
+	return at, results, err
+}
+
+// oneByOne charges claim by claim, and gives back if a later one is denied.
+type oneByOne struct{ core.Store }
+
+func (s oneByOne) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (at time.Time, results []core.Result, err error) {
+	results = dst
+	for i := range claims {
+		before := len(results)
+		if at, results, err = s.Store.Take(ctx, claims[i:i+1], results); err != nil {
+			return at, results, err
+		}
+		runtime.Gosched()
+		if !allowed(results[before:]) && i > 0 {
+			return at, results, s.Store.Refund(ctx, claims[:i], at)
+		}
+	}
+	return at, results, nil
+}
+
+// stale shows a reader what was true a call ago.
+type stale struct {
+	core.Store
+	mu   sync.Mutex
+	seen map[string][]core.Result
+}
+
+func (s *stale) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	at, results, err := s.Store.Take(ctx, claims, dst)
+	if c := claims[0]; len(claims) == 1 && c.Peek {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.seen[c.Key] == nil {
+			s.seen[c.Key] = results
+		}
+		results, s.seen[c.Key] = s.seen[c.Key], results
+	}
+	return at, results, err
+}
+
+// twice repeats a call now and then, as a client does that has lost a reply.
+type twice struct{ core.Store }
+
+func (s twice) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	if time.Now().UnixNano()%7 == 0 {
+		if at, results, err := s.Store.Take(ctx, claims, dst); err != nil {
+			return at, results, err
+		}
+	}
+	return s.Store.Take(ctx, claims, dst)
+}
+
+// early says an instant at which it did not decide.
+type early struct{ core.Store }
+
+func (s early) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	before := time.Now()
+	runtime.Gosched()
+	at, results, err := s.Store.Take(ctx, claims, dst)
+	return at.Add(-time.Since(before)), results, err
+}
+
+func TestBrokenStoresHaveNoExplanation(t *testing.T) {
+	one, all := untimed["token bucket"], untimed["all limits or none"]
+	one.refunds, all.refunds = false, false
+	short := timed["sliding log"]
+	short.pause = time.Millisecond
+	for name, row := range map[string]struct {
+		store core.Store
+		plan  plan
+		spec  spec
+	}{
+		"looks, then charges":        {lookThenCharge{new(core.MemoryStore)}, one, plan.counting},
+		"charges one after another":  {oneByOne{new(core.MemoryStore)}, all, plan.counting},
+		"shows what was":             {&stale{Store: new(core.MemoryStore), seen: make(map[string][]core.Result)}, one, plan.counting},
+		"charges twice":              {twice{new(core.MemoryStore)}, one, plan.counting},
+		"says another instant":       {early{new(core.MemoryStore)}, short, plan.timed},
+		"looks, then charges, timed": {lookThenCharge{new(core.MemoryStore)}, short, plan.timed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := range 200 {
+				name := fmt.Sprintf("%s/%d", name, n)
+				history := row.plan.record(t, row.store, name, uint64(n))
+				if result, _ := row.plan.explain(row.spec, name, history); result == porcupine.Illegal {
+					t.Log("found in history", n)
+					return
+				}
+			}
+			t.Error("200 histories were explained all the same")
+		})
+	}
+}

@@ -1,0 +1,22 @@
+// Package linear checks that the stores are linearizable: whatever several callers saw at once can be explained by their
+// calls taking effect one after the other, each at some moment between its begin and its end. The explanation is
+// searched for by porcupine (https://github.com/anishathalye/porcupine); what one call does is up to internal/oracle.
+package linear
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silence{})
+	goleak.VerifyTestMain(m)
+}
+
+// silence drops what go-redis logs of faults that tests make.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
