@@ -17,7 +17,7 @@ const (
 	tripFailures = 5  // in a window, and at least half of its calls
 	tripRow      = 20 // one after another: a busy process need not wait until they are half of a window
 	firstPause   = 100 * time.Millisecond
-	longestPause = time.Second
+	longestPause = 500 * time.Millisecond
 	wholeRamp    = 32 // calls under way at once after which there is no need to withhold any
 )
 
