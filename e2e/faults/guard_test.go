@@ -34,6 +34,7 @@ type guard struct {
 	rule    string
 	calls   *calls
 	longest atomic.Int64
+	took    func(time.Duration) // is told of each decision, if not nil
 
 	seen, degraded atomic.Int64 // decisions that the observer was told of
 }
@@ -57,9 +58,7 @@ func (g *guard) take(key string) core.Decision {
 	g.t.Helper()
 	begun := time.Now()
 	d, err := g.Take(context.Background(), core.Claim{Rule: g.rule, Key: key})
-	for took, old := int64(time.Since(begun)), g.longest.Load(); took > old && !g.longest.CompareAndSwap(old, took); {
-		old = g.longest.Load()
-	}
+	g.note(time.Since(begun))
 	switch {
 	case err != nil && (g.rule != "closed" || !errors.Is(err, core.ErrUnavailable) || d.Allowed):
 		g.t.Errorf("%s: got %v and the error %v", g.rule, d, err)
@@ -71,25 +70,35 @@ func (g *guard) take(key string) core.Decision {
 	return d
 }
 
-// isBack reports whether Redis decides again, without a charge.
-func (g *guard) isBack(key string) bool {
-	d, err := g.Take(context.Background(), core.Claim{Rule: g.rule, Key: key, Peek: true})
-	return err == nil && d.Degraded == nil && !g.StoreHealth().Open
+// note takes note of how long a decision took.
+func (g *guard) note(took time.Duration) {
+	if g.took != nil {
+		g.took(took)
+	}
+	for old := g.longest.Load(); int64(took) > old && !g.longest.CompareAndSwap(old, int64(took)); old = g.longest.Load() {
+	}
 }
 
-// comesBack waits until Redis decides again, and returns how long that took.
-func (g *guard) comesBack(keys ...string) time.Duration {
+// decidesAgain waits until Redis decides again. It charges nothing.
+func (g *guard) decidesAgain(keys ...string) {
 	g.t.Helper()
-	begun := time.Now()
 	redistest.Wait(g.t, "Redis to decide again", func() bool {
 		for _, key := range keys {
-			if !g.isBack(key) {
+			d, err := g.Take(context.Background(), core.Claim{Rule: g.rule, Key: key, Peek: true})
+			if err != nil || d.Degraded != nil {
 				return false
 			}
 		}
 		return true
 	})
-	return time.Since(begun)
+}
+
+// comesBack waits until Redis decides all again.
+func (g *guard) comesBack(keys ...string) {
+	g.t.Helper()
+	for g.decidesAgain(keys...); g.StoreHealth().Open && !g.t.Failed(); {
+		g.decidesAgain(keys...)
+	}
 }
 
 // wantBounded fails the test if a decision took longer than the deadline.

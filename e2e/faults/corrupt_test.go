@@ -1,0 +1,107 @@
+package faults
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// What another program leaves in a key is taken for a limit just used up: denied now, as good as new after a period.
+func TestKeysThatOthersWroteTo(t *testing.T) {
+	const period = time.Second
+	spoil := map[string][]any{
+		"garbage":          {"set", "garbage"},
+		"infinity":         {"set", "1e300"},
+		"another type":     {"lpush", "x"},
+		"a distant future": {"set", ";b1000000,9007199254740991,1,0,0,0;w1000000,9007199254740991,0,0;s1000000,9007199254740991,0,"},
+	}
+	s := newScene(t)
+	t.Cleanup(func() {
+		if n := s.log.count("made no sense"); n != 4*len(spoil) {
+			t.Errorf("%d lines about %d spoiled keys", n, 4*len(spoil))
+		}
+	})
+	for a := core.TokenBucket; a <= core.SlidingLog; a++ {
+		for name, args := range spoil {
+			key := a.String() + "/" + strings.ReplaceAll(name, " ", "-")
+			at := "spillgate:1:{" + key + "}:closed"
+			if a == core.SlidingLog {
+				at += ":log"
+			}
+			command := append([]any{args[0], at}, args[1:]...)
+			t.Run(key, func(t *testing.T) {
+				t.Parallel()
+				recovers(t, s, core.Every(5, period).Using(a), key, func() {
+					s.do("del", at)
+					s.do(command...)
+				})
+			})
+		}
+	}
+}
+
+// recovers checks what becomes of a key that is spoiled.
+func recovers(t *testing.T, s *scene, limit core.Limit, key string, spoil func()) {
+	store := redisstore.New(s.client)
+	g := newGuard(t, store, "closed", limit)
+	g.take(key)
+	spoil()
+	begun := time.Now()
+	d := g.take(key)
+	if d.Degraded != nil || d.Allowed && time.Since(begun) < limit.Period/10 { // later some may be admitted again
+		t.Errorf("got %v from a state that makes no sense, want a denial by Redis", d)
+	}
+	if n := store.Repaired(); n != 1 {
+		t.Errorf("%d states were repaired, want 1", n)
+	}
+	redistest.Wait(t, "the key to be as good as new", func() bool {
+		d, err := g.Take(context.Background(), core.Claim{Rule: "closed", Key: key, Peek: true, Cost: 5})
+		return err == nil && d.Allowed
+	})
+	if waited := time.Since(begun); waited > limit.Period+limit.Width()+2*slack {
+		t.Errorf("the key was as good as new after %v, want %v", waited, limit.Period)
+	}
+	if h := g.StoreHealth(); h.Open {
+		t.Errorf("got %+v from a store that is well", h)
+	}
+}
+
+// A process in the year 2000 shares a limit with one in the present.
+func TestClockOfAProcessIsWrong(t *testing.T) {
+	for _, limit := range []core.Limit{
+		slowly(10), slowly(10).Using(core.FixedWindow), slowly(10).Using(core.SlidingWindow), slowly(10).Using(core.SlidingLog),
+	} {
+		t.Run(limit.Algorithm.String(), func(t *testing.T) {
+			server := redistest.Start(t)
+			here := newGuard(t, redisstore.New(server.Client(t)), "closed", limit)
+			for range 3 {
+				here.take("k")
+			}
+			now := time.Now()
+			synctest.Test(t, func(t *testing.T) {
+				if age := now.Sub(time.Now()); age < 20*365*24*time.Hour {
+					t.Fatalf("the clock is wrong by %v only", age)
+				}
+				client := redis.NewClient(&redis.Options{Addr: server.Addr})
+				defer client.Close()
+				there := newGuard(t, redisstore.New(client), "closed", limit)
+				for i := range 8 {
+					d := there.take("k")
+					if d.Allowed != (i < 7) || d.Degraded != nil || d.At.Sub(now).Abs() > time.Minute {
+						t.Errorf("request %d in the year 2000: got %v, want 7 admitted, at the server's time", i, d)
+					}
+				}
+			})
+			if d := here.take("k"); d.Allowed || d.Degraded != nil {
+				t.Errorf("got %v in the present, want a denial", d)
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// A failover is the death of a master.
+type failover struct {
+	store   core.Store
+	keys    []string
+	kill    func()
+	replica *redis.Client // of the one that takes over
+	within  time.Duration // after which Redis decides again,
+	slow    time.Duration // or after the replica has taken over, if the machine is too busy for it to do so soon
+}
+
+// run has callers take of keys while the master dies. What it had not told its replica is lost with it: a capacity at
+// most. FailLocal adds one of this process.
+func (f *failover) run(t *testing.T, log *journal) {
+	const capacity = 50
+	most := map[string]int{"local": 3 * capacity, "open": 1 << 30, "closed": 2 * capacity}
+	done := make(chan struct{})
+	var guards []*guard
+	admitted := make(map[string]func() int)
+	for mode := range modes {
+		g := newGuard(t, f.store, mode, slowly(capacity))
+		g.comesBack(f.keys...)
+		guards = append(guards, g)
+		for _, key := range f.keys {
+			admitted[mode+" "+key] = g.callers(1, 50*time.Millisecond, key, done)
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+	before := guards[0].degraded.Load()
+	f.kill()
+	begun := time.Now()
+	redistest.Wait(t, "the outage", func() bool { return guards[0].degraded.Load() > before })
+	redistest.Wait(t, "the replica to take over", func() bool {
+		return strings.Contains(f.replica.Info(context.Background(), "replication").Val(), "role:master")
+	})
+	taken := time.Since(begun)
+	each(guards, func(g *guard) { g.decidesAgain(f.keys...) })
+	if took := time.Since(begun); took > max(f.within, taken+f.slow) {
+		t.Errorf("Redis decided again after %v, want %v; the replica took over after %v", took, f.within, taken)
+	}
+	t.Logf("Redis decided again after %v, the replica had taken over after %v", time.Since(begun), taken)
+	each(guards, func(g *guard) { g.comesBack(f.keys...) })
+	close(done)
+	for _, g := range guards {
+		for _, key := range f.keys {
+			if n := admitted[g.rule+" "+key](); n > most[g.rule] || n == 0 {
+				t.Errorf("%s: %s was admitted %d times, want some and at most %d", g.rule, key, n, most[g.rule])
+			}
+		}
+		g.wantBounded()
+	}
+	if down, back := log.count(isDown), log.count(isBack); down != back {
+		t.Errorf("%d times down and %d times back in the log", down, back)
+	}
+}
+
+func TestMasterOfAClusterDies(t *testing.T) {
+	wantNoLeaks(t)
+	log := keepJournal(t)
+	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "1000")
+	f := failover{store: redisstore.New(cluster.Client(t)), within: 5 * time.Second, slow: 2 * time.Second}
+	for i := range 6 {
+		f.keys = append(f.keys, fmt.Sprint("k", i))
+	}
+	slot := cluster.Nodes[0].Client(t).ClusterKeySlot(context.Background(), "{k0}").Val()
+	owner := cluster.Owner(t, int(slot))
+	f.kill, f.replica = cluster.Nodes[owner].Kill, cluster.Nodes[owner+3].Client(t)
+	f.run(t, log)
+}
+
+func TestMasterBehindSentinelDies(t *testing.T) {
+	wantNoLeaks(t)
+	log := keepJournal(t)
+	s := redistest.StartSentinel(t)
+	f := failover{
+		store: redisstore.New(s.Client(t)), keys: []string{"k"}, kill: s.Master.Kill, replica: s.Replica.Client(t),
+		within: 4 * time.Second, slow: 3 * time.Second,
+	}
+	f.run(t, log)
+}
