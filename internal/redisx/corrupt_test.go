@@ -32,6 +32,8 @@ var corruptions = []struct {
 	}},
 	{"1e300", false, set("1e300")},
 	{"states of garbage", false, set(";b60000000,x;w60000000,x;s60000000,x")},
+	{"states with something after them", false, set(";b60000000,1800000000000,1,0,0,0x;w60000000,1800000000000,0,0x;s60000000,1800000000000,0,x")},
+	{"a bucket with something after it", false, set(";b60000000,1800000000000,1,0,0,0x")},
 	{"infinite", false, number("inf")},
 	{"not a number", false, number("nan")},
 	{"negative", false, number("-5")},
@@ -81,7 +83,8 @@ func TestCorruptStateDeniesForOnePeriodAtMost(t *testing.T) {
 	for _, l := range everyAlgorithm(5, time.Minute) {
 		for _, c := range corruptions {
 			isBucket, isSliding := l.Algorithm == core.TokenBucket, l.Algorithm == core.SlidingWindow
-			if c.log != (l.Algorithm == core.SlidingLog) || c.name == "an impossible tick" && !isBucket || c.name == "half an entry" && !isSliding {
+			if c.log != (l.Algorithm == core.SlidingLog) || c.name == "an impossible tick" && !isBucket || c.name == "a bucket with something after it" && !isBucket ||
+				c.name == "half an entry" && !isSliding {
 				continue
 			}
 			t.Run(l.Algorithm.String()+"/"+c.name, func(t *testing.T) {

@@ -102,7 +102,7 @@ local function slidingLog()
     end
     local e = q.first
     if q.last.sum - e.sum > target then
-      local low, high = call('ZRANK', q.key, e.text) + 1, call('ZRANK', q.key, q.last.text)
+      local low, high = call('ZRANK', q.key, e.text), call('ZRANK', q.key, q.last.text)
       while low < high do
         local middle = floor((low + high) / 2)
         e = entry(call('ZRANGE', q.key, middle, middle)[1])

@@ -1,0 +1,176 @@
+package redisx_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// long matches what announces a reply of more than 999 values or bytes.
+var long = regexp.MustCompile(`[^:+-][+-]?\d{4}`)
+
+// FuzzReply checks that whatever a server answers to a script is an error that decides nothing, or a result per limit.
+func FuzzReply(f *testing.F) {
+	for _, reply := range []string{
+		"*10\r\n:1800000000000000\r\n:0\r\n:0\r\n:9\r\n:6000000\r\n:6000000\r\n:60000000\r\n:0\r\n:60000000\r\n:60000000\r\n",
+		"*10\r\n:1800000000000000\r\n:1\r\n:-1\r\n:0\r\n:0\r\n:0\r\n:5\r\n:0\r\n:5\r\n:5\r\n",
+		"*2\r\n:1800000000000000\r\n:0\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", ":1\r\n", "*10\r\n:1\r\n", "*10\r\n$1\r\nx\r\n",
+		"-ERR user_script: value is not an integer\r\n", "-NOSCRIPT No matching script.\r\n", "-CROSSSLOT Keys\r\n", "-TRYAGAIN Multiple keys\r\n",
+		"-MOVED 1 127.0.0.1:1\r\n", "-LOADING\r\n", "+OK\r\n", "", "\r\n", "*-2\r\n", "*3\r\n:99999999999999999999\r\n",
+	} {
+		f.Add([]byte(reply))
+	}
+	claims := []core.Claim{claimOf("k", core.PerMinute(10), core.PerMinute(10).Using(core.FixedWindow))}
+	f.Fuzz(func(t *testing.T, reply []byte) {
+		if long.Match(reply) {
+			t.Skip("go-redis makes room for as much as a server announces")
+		}
+		client := redis.NewClient(&redis.Options{
+			Dialer: dialFake(reply), Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: 1,
+			ReadTimeout: time.Second, WriteTimeout: time.Second,
+		})
+		defer client.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		s := redisx.New(client, options)
+		at, results, err := s.Take(ctx, claims, make([]core.Result, 1))
+		if err != nil {
+			if len(results) != 1 || !at.IsZero() {
+				t.Fatalf("%d results at %v beside error %v", len(results)-1, at, err)
+			}
+		} else if len(results) != 1+len(claims[0].Limits) {
+			t.Fatalf("%d results", len(results)-1)
+		}
+		for i, r := range results[1:] {
+			if r.Limit != claims[0].Limits[i] || r.Rule != "rule" || r.Allowed != (r.RetryAfter == 0) {
+				t.Errorf("result %d: %+v", i, r)
+			}
+		}
+		if refundErr := s.Refund(ctx, claims, time.Now()); (refundErr == nil) != (err == nil) {
+			t.Errorf("take: %v; refund: %v", err, refundErr)
+		}
+	})
+}
+
+// dialFake connects to a server that answers every script in the same way, then hangs up, and knows no other command.
+func dialFake(reply []byte) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
+		client, server := net.Pipe()
+		go func() {
+			defer server.Close()
+			for r := bufio.NewReader(server); ; {
+				command, err := readCommand(r)
+				switch {
+				case err != nil:
+					return
+				case strings.HasPrefix(command, "eval"):
+					_, _ = server.Write(reply)
+					return
+				}
+				_, _ = server.Write([]byte("-ERR unknown command\r\n"))
+			}
+		}()
+		return client, nil
+	}
+}
+
+// readCommand reads an array of strings and returns the first.
+func readCommand(r *bufio.Reader) (name string, err error) {
+	var n int
+	if _, err := fmt.Fscanf(r, "*%d\r\n", &n); err != nil {
+		return "", err
+	}
+	for i := range n {
+		var size int
+		if _, err := fmt.Fscanf(r, "$%d\r\n", &size); err != nil {
+			return "", err
+		}
+		word := make([]byte, size+2)
+		for j := range word {
+			if word[j], err = r.ReadByte(); err != nil {
+				return "", err
+			}
+		}
+		if i == 0 {
+			name = string(word[:size])
+		}
+	}
+	return name, nil
+}
+
+// FuzzStored checks that the scripts make sense of whatever other software has stored: results that can be, waits that
+// end, keys that expire.
+func FuzzStored(f *testing.F) {
+	for _, value := range []string{
+		"", "garbage", ";", ";b60000000,1800000060000,1,60000000,1800000000000000,1800000000000000",
+		";w60000000,1800000060000,3,1800000000000000;s60000000,1800000066000,3,18000000060000000000000003",
+		";b60000000,x;w60000000,x;s60000000,x", ";b60000000,99999999999999,1,9007199254740992,0,0",
+		";s60000000,1800000066000,3,00000000000000000000000000", ";w60000000,1800000060000,9007199254740992,0",
+		";b60000000,1800000060000,1000,1,9007199254740992,9007199254740992",
+	} {
+		f.Add(value, "000000060000000:1800000000000000:3:3", 0.0)
+	}
+	for _, member := range []string{"", ":::", "000000060000000:", "000000060000000:1800000000000000:3:9", "000000060000000:9007199254740992:0:0"} {
+		f.Add("", member, 1.5)
+	}
+	server, err := miniredis.Run()
+	if err != nil {
+		f.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	f.Cleanup(func() {
+		client.Close()
+		server.Close()
+	})
+	f.Fuzz(func(t *testing.T, value, member string, score float64) {
+		if score != score {
+			t.Skip("no score")
+		}
+		server.FlushAll()
+		now := time.Unix(1_800_000_000, 0)
+		server.SetTime(now)
+		_ = server.Set(pairKey, value)
+		_, _ = server.ZAdd(logKey, score, member)
+		s := redisx.New(client, options)
+		c := claimOf("k", everyAlgorithm(10, time.Minute)...)
+		results := take(t, s, c)
+		for waits := 0; !allowed(results); waits++ { // a log may turn out to be spoilt only when its entries no longer count
+			if waits == 2 {
+				t.Fatalf("after two waits: %+v", results)
+			}
+			now = now.Add(canBe(t, results))
+			server.SetTime(now)
+			results = take(t, s, c)
+		}
+		canBe(t, results)
+		for _, key := range server.Keys() {
+			if server.TTL(key) <= 0 {
+				t.Errorf("%s has no expiry", key)
+			}
+		}
+	})
+}
+
+// canBe fails the test if results of cost 1 cannot be, and returns the longest wait.
+func canBe(t *testing.T, results []core.Result) (wait time.Duration) {
+	for _, r := range results {
+		full := r.Remaining == r.Limit.Capacity()
+		if r.Remaining < 0 || r.Remaining > r.Limit.Capacity() || r.Allowed != (r.RetryAfter == 0) || r.RetryAfter < 0 ||
+			full != (r.ResetAfter == 0) || full != (r.RefillAfter == 0) || r.RefillAfter > r.ResetAfter || r.RefillAfter < 0 ||
+			!r.Allowed && (r.Remaining > 0 || r.RefillAfter != r.RetryAfter) {
+			t.Errorf("%+v", r)
+		}
+		wait = max(wait, r.RetryAfter)
+	}
+	return wait
+}
