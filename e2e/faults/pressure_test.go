@@ -33,8 +33,8 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 			s.proxy.Fault.Store(redistest.BlackHole)
 			most, admitted := during(time.Second, g, 500, 20*time.Millisecond)
 			asked := int(g.seen.Load())
-			if held := most - before; held > 3*500+100 {
-				t.Errorf("%d goroutines for 500 callers, want 3 each at most: the caller, the store's and the client's", held)
+			if held := most - before; held > 4*500 {
+				t.Errorf("%d goroutines for 500 callers, want 3 each and a few of the client", held)
 			}
 			if calls := int(g.calls.takes.Load()); calls > 500+20 || asked < 2000 {
 				t.Errorf("%d calls of the store for %d requests, want one per caller at most, and a few probes", calls, asked)
