@@ -196,8 +196,14 @@ func TestARuleOfRateZeroHasNothingToRepair(t *testing.T) {
 		for range 2 {
 			client.Set(context.Background(), pairKey, "x", 0)
 			client.Set(context.Background(), logKey, "x", 0)
-			if r := take(t, s, claimOf("k", l))[0]; r.Allowed || r.RetryAfter != core.Never || r.RefillAfter != 0 {
-				t.Errorf("%+v, want a denial for ever", r)
+			before := s.Repaired()
+			for range 2 {
+				if r := take(t, s, claimOf("k", l))[0]; r.Allowed || r.RetryAfter != core.Never || r.RefillAfter != 0 {
+					t.Errorf("%+v, want a denial for ever", r)
+				}
+			}
+			if n := s.Repaired() - before; n != 1 {
+				t.Errorf("%v: repaired %d times, want once", l, n)
 			}
 		}
 	}

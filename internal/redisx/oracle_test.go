@@ -21,6 +21,7 @@ type comparison struct {
 	advance func(time.Duration)
 	model   oracle.Model
 	takes   map[int]taken
+	last    []core.Result
 }
 
 // taken is what a take charged and when.
@@ -34,7 +35,7 @@ func (c *comparison) play(steps []step) error {
 	ctx := context.Background()
 	c.takes = make(map[int]taken)
 	for i, s := range steps {
-		c.advance(s.wait)
+		c.advance(c.wait(s))
 		var err error
 		switch t := c.takes[s.line]; s.verb {
 		case "reset":
@@ -53,12 +54,20 @@ func (c *comparison) play(steps []step) error {
 	return nil
 }
 
+// wait returns how long to wait before s.
+func (c *comparison) wait(s step) time.Duration {
+	if s.refill > 0 && s.refill <= len(c.last) && c.last[s.refill-1].RefillAfter < 10*365*24*time.Hour {
+		return c.last[s.refill-1].RefillAfter
+	}
+	return s.wait
+}
+
 func (c *comparison) take(line int, s step) error {
 	at, got, err := c.store.Take(context.Background(), s.claims, nil)
 	if err != nil {
 		return err
 	}
-	c.takes[line] = taken{at, charged(s.claims, got)}
+	c.takes[line], c.last = taken{at, charged(s.claims, got)}, got
 	for i, want := range c.model.Take(at.UnixMicro(), s.claims) {
 		if got[i] != want {
 			return fmt.Errorf("result %d:\n got %+v\nwant %+v", i, got[i], want)
@@ -198,13 +207,38 @@ func TestSlidingLimitsOfManyEntriesAgreeWithTheModel(t *testing.T) {
 			case 3, 4, 5:
 				claim.Peek = true
 			}
-			s.claims = []core.Claim{claim}
+			s.claims, s.refill = []core.Claim{claim}, rapid.IntRange(-6, 2).Draw(t, "refill")
 			steps[i] = s
 		}
 		if err := c.play(steps); err != nil {
 			t.Fatal(err)
 		}
 	})
+}
+
+func TestSubBucketsOfTheFutureAgreeWithTheModel(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	now := time.Unix(1_800_000_000, 0)
+	c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
+		now = now.Add(d)
+		server.SetTime(now)
+	}}
+	one := core.Claim{Key: "k", Limits: core.MustParseLimits("9/m;sliding-window")}
+	most, all := one, one
+	most.Cost, most.Peek, all.Cost, all.Peek = 7, true, 9, true
+	var steps []step
+	for _, seconds := range []int{0, 18, 6, 33, -37, 1, 10, 36, 10, -30, -31, 29, 30} {
+		wait := time.Duration(seconds) * time.Second
+		for _, claim := range []core.Claim{one, most, all} {
+			steps = append(steps, step{wait: wait, verb: "take", claims: []core.Claim{claim}})
+			wait = 0
+		}
+	}
+	if err := c.play(steps); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestPeriodsThatTicksDoNotDivide(t *testing.T) {

@@ -14,10 +14,11 @@ type step struct {
 	verb   string        // take, refund, reset
 	claims []core.Claim
 	line   int // of the take to refund
+	refill int // if positive, wait exactly as long as this result of the last take says, in place of wait
 }
 
 func (s step) String() string {
-	return fmt.Sprintf("+%v %s %+v (line %d)", s.wait, s.verb, s.claims, s.line)
+	return fmt.Sprintf("+%v (refill of %d) %s %+v (line %d)\n", s.wait, s.refill, s.verb, s.claims, s.line)
 }
 
 // periods of one and the same unit make limits share instants; long and odd ones count in ticks of ms and s.
@@ -69,7 +70,7 @@ func drawTimeline(t *rapid.T) []step {
 		case 2:
 			s.verb = "reset"
 		}
-		s.wait = drawWait(t, tiers)
+		s.wait, s.refill = drawWait(t, tiers), rapid.IntRange(-4, 3).Draw(t, "refill")
 		for range rapid.IntRange(1, 3).Draw(t, "claims") {
 			s.claims = append(s.claims, drawClaim(t, tiers))
 		}
