@@ -47,6 +47,8 @@ type breaker struct {
 	failed  int       // those that failed
 	row     int       // failures since the last success
 	health  Health
+	turns   []turn // not logged yet
+	telling bool   // somebody is logging them
 }
 
 // enter asks for a call. If it may be made, one record and one leave must follow.
@@ -78,18 +80,49 @@ func (b *breaker) leave() {
 // the store: they neither open nor close b.
 func (b *breaker) record(ctx context.Context, now time.Time, err error) {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	was := b.health.Open
 	b.waiting--
 	if !errors.Is(err, ErrInvalid) {
 		b.note(now, err)
 	}
-	is := b.health.Open
-	b.mu.Unlock()
-	switch {
-	case is && !was:
-		slog.WarnContext(ctx, "spillgate: the store is unavailable, failure modes decide", "err", err)
-	case was && !is:
-		slog.InfoContext(ctx, "spillgate: the store is back")
+	if b.health.Open != was {
+		b.turns = append(b.turns, turn{ctx, b.health.Open, err})
+		b.tell()
+	}
+}
+
+// A turn is a change of a breaker that is to be logged.
+type turn struct {
+	ctx  context.Context
+	open bool
+	err  error
+}
+
+func (t *turn) log() {
+	if t.open {
+		slog.WarnContext(t.ctx, "spillgate: the store is unavailable, failure modes decide", "err", t.err)
+	} else {
+		slog.InfoContext(t.ctx, "spillgate: the store is back")
+	}
+}
+
+// tell logs the turns in order, without a lock, since nobody knows what a handler does. If another goroutine is at it, that
+// one goes on.
+func (b *breaker) tell() {
+	if b.telling {
+		return
+	}
+	b.telling = true
+	defer func() { b.telling = false }()
+	for len(b.turns) > 0 {
+		t := b.turns[0]
+		b.turns = b.turns[1:]
+		func() {
+			b.mu.Unlock()
+			defer b.mu.Lock()
+			t.log()
+		}()
 	}
 }
 

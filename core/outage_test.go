@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -162,58 +161,4 @@ func TestHerdOnStoreThatComesBack(t *testing.T) {
 			t.Errorf("got %+v and %d calls, want a store that is well again and used", h, s.calls.Load())
 		}
 	})
-}
-
-// A probe whose end nobody hears of would keep the breaker open for ever.
-func TestNoProbeIsLost(t *testing.T) {
-	tests := map[string]struct {
-		fault func(context.Context) error
-		want  error // of the decision under FailClosed
-	}{
-		"the store panics":                {func(context.Context) error { panic("ouch") }, core.ErrInvalid},
-		"the store ends its goroutine":    {func(context.Context) error { runtime.Goexit(); return nil }, core.ErrUnavailable},
-		"the store objects to the claims": {func(context.Context) error { return core.ErrInvalid }, core.ErrInvalid},
-		"the store never answers":         {deaf, core.ErrUnavailable},
-	}
-	for why, tt := range tests {
-		t.Run(why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &faulty{fault: refuse}
-				l := withStore(s, []core.Rule{mode("r", core.FailClosed, 1000)})
-				for range 10 {
-					l.Check(get("/"))
-				}
-				s.fault = tt.fault
-				for range 3 {
-					time.Sleep(time.Second)
-					if _, err := l.Check(get("/")); !errors.Is(err, tt.want) {
-						t.Errorf("got %v from a probe, want %v", err, tt.want)
-					}
-				}
-				if h := l.StoreHealth(); !h.Open {
-					t.Error("the breaker closed without an answer of the store")
-				}
-				s.fault = nil
-				time.Sleep(2 * time.Minute)
-				for range 50 {
-					if d, err := l.Check(get("/")); err != nil || d.Degraded != nil {
-						t.Fatalf("got %v, %v after the store came back", d, err)
-					}
-				}
-				if h := l.StoreHealth(); h.Open || h.Calls > 1 {
-					t.Errorf("got %+v after the store came back", h)
-				}
-			})
-		})
-	}
-}
-
-func TestObserverAndLogSeeTheClientsContext(t *testing.T) {
-	var heard any
-	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("r", core.FailOpen, 5)},
-		core.WithObserver(func(ctx context.Context, _ core.Decision) { heard = ctx.Value(word{}) }))
-	l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
-	if heard != "hello" {
-		t.Errorf("got value %v, want that of the request", heard)
-	}
 }

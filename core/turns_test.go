@@ -1,0 +1,118 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A probe whose end nobody hears of would keep the breaker open for ever.
+func TestNoProbeIsLost(t *testing.T) {
+	tests := map[string]struct {
+		fault func(context.Context) error
+		want  error // of the decision under FailClosed
+	}{
+		"the store panics":                {func(context.Context) error { panic("ouch") }, core.ErrInvalid},
+		"the store ends its goroutine":    {func(context.Context) error { runtime.Goexit(); return nil }, core.ErrUnavailable},
+		"the store objects to the claims": {func(context.Context) error { return core.ErrInvalid }, core.ErrInvalid},
+		"the store never answers":         {deaf, core.ErrUnavailable},
+	}
+	for why, tt := range tests {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &faulty{fault: refuse}
+				l := withStore(s, []core.Rule{mode("r", core.FailClosed, 1000)})
+				for range 10 {
+					l.Check(get("/"))
+				}
+				s.fault = tt.fault
+				for range 3 {
+					time.Sleep(time.Second)
+					if _, err := l.Check(get("/")); !errors.Is(err, tt.want) {
+						t.Errorf("got %v from a probe, want %v", err, tt.want)
+					}
+				}
+				if h := l.StoreHealth(); !h.Open {
+					t.Error("the breaker closed without an answer of the store")
+				}
+				s.fault = nil
+				time.Sleep(2 * time.Minute)
+				for range 50 {
+					if d, err := l.Check(get("/")); err != nil || d.Degraded != nil {
+						t.Fatalf("got %v, %v after the store came back", d, err)
+					}
+				}
+				if h := l.StoreHealth(); h.Open || h.Calls > 1 {
+					t.Errorf("got %+v after the store came back", h)
+				}
+			})
+		})
+	}
+}
+
+// A teller is a log handler that takes a while, asks the limiter how it is and panics once.
+type teller struct {
+	slog.Handler
+	limiter *core.Limiter
+	panics  atomic.Bool
+}
+
+func (h *teller) Handle(ctx context.Context, r slog.Record) error {
+	time.Sleep(2 * time.Second)
+	h.limiter.StoreHealth()
+	if h.panics.CompareAndSwap(true, false) {
+		panic("no space left on device")
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func TestTurnsAreLoggedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := keepJournal(t)
+		s := new(faulty)
+		h := &teller{Handler: slog.Default().Handler(), limiter: withStore(s, []core.Rule{perHour("r", 1_000_000)})}
+		h.panics.Store(true)
+		slog.SetDefault(slog.New(h))
+		var wg sync.WaitGroup
+		for i := range 5 { // while the first line is being written, the breaker turns again and again
+			if i == 4 {
+				time.Sleep(time.Minute) // that line is lost by now
+			}
+			for _, s.fault = range []func(context.Context) error{refuse, nil} {
+				for range 50 {
+					wg.Go(func() {
+						defer func() { _ = recover() }()
+						h.limiter.Check(get("/"))
+					})
+					synctest.Wait()
+				}
+				time.Sleep(200 * time.Millisecond)
+			}
+		}
+		time.Sleep(time.Minute)
+		wg.Wait()
+		var want []string
+		for range 4 {
+			want = append(want, "level=INFO", "level=WARN")
+		}
+		wantLines(t, log.String(), append(want, "level=INFO")...)
+	})
+}
+
+func TestObserverAndLogSeeTheClientsContext(t *testing.T) {
+	var heard any
+	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("r", core.FailOpen, 5)},
+		core.WithObserver(func(ctx context.Context, _ core.Decision) { heard = ctx.Value(word{}) }))
+	l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
+	if heard != "hello" {
+		t.Errorf("got value %v, want that of the request", heard)
+	}
+}
