@@ -50,7 +50,7 @@ func TestKeysThatOthersWroteTo(t *testing.T) {
 // recovers checks what becomes of a key that is spoiled.
 func recovers(t *testing.T, s *scene, limit core.Limit, key string, spoil func()) {
 	store := redisstore.New(s.client)
-	g := newGuard(t, store, "closed", limit)
+	g := newGuard(t, store, "closed", limit, patiently)
 	g.take(key)
 	spoil()
 	begun := time.Now()
@@ -80,7 +80,7 @@ func TestClockOfAProcessIsWrong(t *testing.T) {
 	} {
 		t.Run(limit.Algorithm.String(), func(t *testing.T) {
 			server := redistest.Start(t)
-			here := newGuard(t, redisstore.New(server.Client(t)), "closed", limit)
+			here := newGuard(t, redisstore.New(server.Client(t)), "closed", limit, patiently)
 			for range 3 {
 				here.take("k")
 			}

@@ -27,6 +27,9 @@ var modes = map[string]core.FailureMode{"local": core.FailLocal, "open": core.Fa
 // slowly returns a limit that admits n, and none more while a test runs.
 func slowly(n int) core.Limit { return core.Every(n, 3650*24*time.Hour) }
 
+// patiently is for tests in which nothing fails, on machines that are slow.
+var patiently = core.WithTimeout(5 * time.Second)
+
 // A guard is a limiter with one rule, named after its failure mode, and what an operator sees of it.
 type guard struct {
 	*core.Limiter
@@ -158,6 +161,14 @@ func used(t testing.TB, store core.Store, rule, key string, limit core.Limit) in
 		t.Fatal(err)
 	}
 	return limit.Capacity() - results[0].Remaining
+}
+
+// charge charges a key in Redis, however long that takes.
+func charge(t testing.TB, store core.Store, rule, key string, limit core.Limit) {
+	t.Helper()
+	if _, _, err := store.Take(context.Background(), []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}}}, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // says reports whether err says one of words, which are separated by |.

@@ -23,7 +23,7 @@ func TestHerd(t *testing.T) {
 			dials, calls, asked := s.proxy.Dials(), g.calls.takes.Load(), g.seen.Load()
 			time.Sleep(time.Second)
 			if n := g.seen.Load() - asked; n < 500 {
-				t.Errorf("%d requests in a second are no herd", n)
+				t.Errorf("%d requests in a second are no herd; timers were up to %v late", n, g.machine.most(0))
 			}
 			if n := g.calls.takes.Load() - calls; n > 10 {
 				t.Errorf("%d calls of a dead store in a second, want a probe per pause", n)

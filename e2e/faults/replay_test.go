@@ -39,7 +39,7 @@ func TestADecisionIsChargedAtMostOnce(t *testing.T) {
 		{"cut after execution", redistest.CutReplies, true},
 		{"reset after execution", redistest.ResetReplies, true},
 		{"replies lost", redistest.SwallowReplies, true},
-		{"late", redistest.Fault{Delay: 300 * time.Millisecond}, true},
+		{"late", redistest.Fault{Delay: 600 * time.Millisecond}, true},
 		{"refused by the server", redistest.Fault{Answer: "READONLY You can't write against a read only replica."}, false},
 		{"loading", redistest.Fault{Answer: "LOADING Redis is loading the dataset in memory"}, false},
 		{"try again", redistest.Fault{Answer: "TRYAGAIN Multiple keys request during rehashing of slot"}, false},
@@ -48,8 +48,8 @@ func TestADecisionIsChargedAtMostOnce(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene(t)
 			limit := slowly(1000)
-			g := newGuard(s, s.store, "local", limit, core.WithTimeout(200*time.Millisecond))
-			g.take("k")
+			g := newGuard(s, s.store, "local", limit, core.WithTimeout(400*time.Millisecond))
+			g.comesBack("k")
 			runs, executed, held := s.proxy.Runs(), executions(t, s.admin), used(t, s.direct, "local", "k", limit)
 			executed++ // used is one as well
 			const rounds = 6
@@ -83,7 +83,7 @@ func TestADecisionIsChargedAtMostOnce(t *testing.T) {
 func TestScriptsThatAreFlushed(t *testing.T) {
 	s := newScene(t)
 	limit := slowly(1_000_000)
-	g := newGuard(s, s.store, "closed", limit, core.WithTimeout(5*time.Second))
+	g := newGuard(s, s.store, "closed", limit, patiently)
 	done := make(chan struct{})
 	admitted := g.callers(4, 0, "k", done)
 	for range 100 {
