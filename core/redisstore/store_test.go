@@ -21,7 +21,7 @@ func TestContract(t *testing.T) {
 		New: func(t *testing.T) core.Store {
 			s, now = miniredis.RunT(t), time.Now()
 			s.SetTime(now)
-			client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+			client := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: time.Minute}) // miniredis is slow under -race
 			t.Cleanup(func() { client.Close() })
 			return redisstore.New(client, redisstore.WithPrefix("test:a"), redisstore.WithKeySecret(make([]byte, 16)))
 		},

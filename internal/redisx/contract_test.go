@@ -23,7 +23,7 @@ func TestMiniredis(t *testing.T) {
 		New: func(t *testing.T) core.Store {
 			server, now = miniredis.RunT(t), time.Now()
 			server.SetTime(now)
-			client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+			client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute}) // miniredis is slow under -race
 			t.Cleanup(func() { client.Close() })
 			return redisx.New(client, options)
 		},
