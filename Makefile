@@ -8,7 +8,7 @@ FUZZTIME ?= 30s
 MODULES := $(patsubst %/go.mod,%,$(wildcard go.mod e2e/go.mod bench/go.mod))
 MODULES := $(subst go.mod,.,$(MODULES))
 
-.PHONY: help demo test lint bench fuzz vuln
+.PHONY: help demo test lint bench fuzz mutate vuln
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ fuzz: ## give each fuzz target FUZZTIME (30s)
 			echo "== fuzz: $$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
 		done; \
 	done
+
+mutate: ## make one mistake after the other and see that a test notices; takes hours (ARGS="-files core/sliding.go")
+	go run ./internal/mutate $(ARGS)
 
 vuln: ## look up known vulnerabilities; needs the network
 	go run golang.org/x/vuln/cmd/govulncheck@latest ./...

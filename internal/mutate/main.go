@@ -1,0 +1,82 @@
+// Command mutate asks whether the tests would notice a mistake. It makes one small mistake after the other in the
+// algorithms, the scripts and the encoding of keys, each in a copy of the module, and runs the tests that ought to fail.
+// A mutant that none of them notices survives; unless accepted.txt says why nobody could notice it, that is an error.
+//
+//	go run ./internal/mutate                             every file
+//	go run ./internal/mutate -files core/sliding.go      some, separated by commas
+//	go run ./internal/mutate -run 'level <= target'      the mutants whose description matches
+//	go run ./internal/mutate -list                       show the mutants and run nothing
+//
+// It runs from the root of the module.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A job is what to do.
+type job struct {
+	root     string // of the module
+	targets  []target
+	accepted accepted
+	match    *regexp.Regexp // of descriptions
+	list     bool           // only show the mutants
+	workers  int
+	timeout  time.Duration // of the tests of a mutant; who exceeds it is noticed
+}
+
+func main() {
+	var j job
+	files := flag.String("files", "", "the files to mutate, separated by commas; all targets if empty")
+	match := flag.String("run", "", "only mutants whose description matches this regular expression")
+	flag.BoolVar(&j.list, "list", false, "show the mutants and run nothing")
+	flag.DurationVar(&j.timeout, "timeout", 2*time.Minute, "how long the tests of a mutant may take")
+	flag.IntVar(&j.workers, "workers", runtime.GOMAXPROCS(0), "how many mutants to try at once")
+	flag.Parse()
+	j.root, j.targets, j.match = ".", choose(targets, *files), regexp.MustCompile(*match)
+	text, err := os.ReadFile("internal/mutate/accepted.txt")
+	if err == nil {
+		j.accepted, err = readAccepted(string(text))
+	}
+	if err == nil {
+		err = j.run(os.Stdout)
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// choose returns the targets of these files, separated by commas, or all.
+func choose(all []target, files string) []target {
+	names := strings.Split(files, ",")
+	return slices.DeleteFunc(slices.Clone(all), func(t target) bool { return files != "" && !slices.Contains(names, t.file) })
+}
+
+// mutants returns the mutants of the targets.
+func (j *job) mutants() (all []mutant, err error) {
+	for _, t := range j.targets {
+		text, err := os.ReadFile(filepath.Join(j.root, t.file))
+		if err != nil {
+			return nil, err
+		}
+		some, err := mutantsOf(t, string(text))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	if len(all) == 0 {
+		err = errors.New("no mutants: is the file among the targets?")
+	}
+	return all, err
+}

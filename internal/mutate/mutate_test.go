@@ -1,0 +1,152 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// module is a module whose test does not look at what happens at the bound.
+var module = map[string]string{
+	"go.mod": "module tiny\n\ngo 1.26\n",
+	"tiny.go": `package tiny
+
+func clip(n int) int {
+	if n > 10 {
+		n = 10
+	}
+	return n
+}
+`,
+	"tiny_test.go": `package tiny
+
+import "testing"
+
+func TestClip(t *testing.T) {
+	if clip(5) != 5 || clip(15) != 10 {
+		t.Fail()
+	}
+}
+
+func TestClipAtTheBound(t *testing.T) {
+	if clip(11) != 10 {
+		t.Fail()
+	}
+}
+`,
+}
+
+// tiny returns a job for the module, with what is accepted.
+func tiny(t *testing.T, accepts string) *job {
+	dir := t.TempDir()
+	for name, text := range module {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, err := readAccepted(accepts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &job{
+		root: dir, targets: []target{{file: "tiny.go", pkg: "."}}, accepted: a, match: regexp.MustCompile(""), workers: 1, timeout: time.Minute,
+	}
+}
+
+const equivalent = "tiny.go: if n > 10 {: > becomes >=\n\t10 clipped to 10 is 10.\n"
+
+func TestRun(t *testing.T) {
+	for name, row := range map[string]struct {
+		accepts string
+		faults  []string // that the error names
+		fates   []string
+	}{
+		"a survivor is an error": {
+			"", []string{"survived: tiny.go: if n > 10 {: > becomes >="},
+			[]string{"noticed  tiny.go:4: drop if n > 10 { ..", "survived tiny.go:4: > becomes >=", "noticed  tiny.go:5: drop n = 10"},
+		},
+		"unless it is accepted": {equivalent, nil, []string{"accepted tiny.go:4: > becomes >=", "noticed  tiny.go:4: > becomes <="}},
+		"what is not there must not be accepted": {
+			equivalent + "tiny.go: if n > 11 {: > becomes >=\n\twhy\n", []string{"no such mutant: tiny.go: if n > 11 {"}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			err := tiny(t, row.accepts).run(&out)
+			if (err == nil) != (row.faults == nil) {
+				t.Errorf("error %v", err)
+			}
+			for _, fault := range row.faults {
+				if !strings.Contains(err.Error(), fault) {
+					t.Errorf("error %v, want %q", err, fault)
+				}
+			}
+			for _, fate := range row.fates {
+				if !strings.Contains(out.String(), fate+"\n") {
+					t.Errorf("no %q in\n%s", fate, out.String())
+				}
+			}
+		})
+	}
+}
+
+func TestTestsThatAreSkippedNoticeNothing(t *testing.T) {
+	j := tiny(t, "")
+	j.targets[0].skip, j.match = "TestClip", regexp.MustCompile("drop n")
+	if err := j.run(new(strings.Builder)); err == nil || !strings.Contains(err.Error(), "survived") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLuaMutants(t *testing.T) {
+	const text = `-- a < b
+local function f(a, b) -- a > b
+  local kept = '<'
+  if a ~= 1 and b <= 2 then
+    a = max(a, b)
+    return nil
+  end
+  g(function()
+    return {
+      a - b,
+    }
+  end)
+end
+`
+	want := []string{
+		"if a ~= 1 and b <= 2 then: ~= becomes ==", "if a ~= 1 and b <= 2 then: and becomes or", "if a ~= 1 and b <= 2 then: <= becomes <",
+		"if a ~= 1 and b <= 2 then: <= becomes >", "a = max(a, b): drop a = max(a, b)", "a = max(a, b): max becomes min",
+		"return nil: drop return nil", "a - b,: - becomes +",
+	}
+	mutants, err := mutantsOf(target{file: "x.lua"}, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range mutants {
+		got = append(got, strings.TrimPrefix(m.String(), "x.lua: "))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestAcceptedNeedsReasons(t *testing.T) {
+	for _, text := range []string{"a\nb\n\twhy\n", "\twhy\n", "a\n\twhy\na\n\twhy\n"} {
+		if _, err := readAccepted(text); err == nil {
+			t.Errorf("no error for %q", text)
+		}
+	}
+}
+
+func TestTargetsExist(t *testing.T) {
+	for _, target := range targets {
+		if _, err := os.Stat(filepath.Join("../..", target.file)); err != nil {
+			t.Error(err)
+		}
+	}
+}
