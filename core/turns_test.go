@@ -33,6 +33,7 @@ func TestNoProbeIsLost(t *testing.T) {
 				for range 10 {
 					l.Check(get("/"))
 				}
+				synctest.Wait()
 				s.fault = tt.fault
 				for range 3 {
 					time.Sleep(time.Second)
@@ -43,8 +44,9 @@ func TestNoProbeIsLost(t *testing.T) {
 				if h := l.StoreHealth(); !h.Open {
 					t.Error("the breaker closed without an answer of the store")
 				}
-				s.fault = nil
 				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				s.fault = nil
 				for range 50 {
 					if d, err := l.Check(get("/")); err != nil || d.Degraded != nil {
 						t.Fatalf("got %v, %v after the store came back", d, err)
