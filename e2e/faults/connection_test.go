@@ -14,12 +14,18 @@ const (
 	cut  = "EOF|reset|broken pipe|closed"
 )
 
-// through returns a fault that a proxy makes.
+// through returns a fault that a proxy makes. It ends with the connections that lost something: go-redis would hold them
+// until its ReadTimeout, 3s, and has no more than its pool.
 func through(name string, f redistest.Fault, says string, late bool) fault {
 	return fault{
 		name: name, says: says, late: late,
 		begin: func(s *scene) { s.proxy.Fault.Store(f) },
-		end:   func(s *scene) { s.proxy.Fault.Store(redistest.NoFault) },
+		end: func(s *scene) {
+			s.proxy.Fault.Store(redistest.NoFault)
+			if f.Lose != redistest.Nothing {
+				s.proxy.Cut()
+			}
+		},
 	}
 }
 
