@@ -1,0 +1,107 @@
+package redisx_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// A comparison is a store and the model side by side.
+type comparison struct {
+	store   *redisx.Store
+	advance func(time.Duration)
+	model   oracle.Model
+	takes   map[int]taken
+	last    []core.Result
+}
+
+// taken is what a take charged and when.
+type taken struct {
+	at     time.Time
+	claims []core.Claim
+}
+
+// play returns how store and model differ over a timeline, or nil.
+func (c *comparison) play(steps []step) error {
+	ctx := context.Background()
+	c.takes = make(map[int]taken)
+	for i, s := range steps {
+		c.advance(c.wait(s))
+		var err error
+		switch t := c.takes[s.line]; s.verb {
+		case "reset":
+			c.model.Reset(s.claims)
+			err = c.store.Reset(ctx, s.claims)
+		case "refund":
+			delete(c.takes, s.line)
+			err = c.refund(t)
+		default:
+			err = c.take(i, s)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w\n%v", i, err, steps)
+		}
+	}
+	return nil
+}
+
+// wait returns how long to wait before s.
+func (c *comparison) wait(s step) time.Duration {
+	if s.refill > 0 && s.refill <= len(c.last) && c.last[s.refill-1].RefillAfter < 10*365*24*time.Hour {
+		return c.last[s.refill-1].RefillAfter
+	}
+	return s.wait
+}
+
+func (c *comparison) take(line int, s step) error {
+	at, got, err := c.store.Take(context.Background(), s.claims, nil)
+	if err != nil {
+		return err
+	}
+	c.takes[line], c.last = taken{at, charged(s.claims, got)}, got
+	for i, want := range c.model.Take(at.UnixMicro(), s.claims) {
+		if got[i] != want {
+			return fmt.Errorf("result %d:\n got %+v\nwant %+v", i, got[i], want)
+		}
+	}
+	return nil
+}
+
+// refund gives back what a take charged. The model needs the instant at which the server does so, which a peek at another
+// key tells; if time passes in between, nothing can be compared.
+func (c *comparison) refund(t taken) error {
+	if len(t.claims) == 0 {
+		return nil
+	}
+	ctx := context.Background()
+	now, _, err := c.store.Take(ctx, nil, nil)
+	if err == nil {
+		c.model.Refund(now.UnixMicro(), t.at.UnixMicro(), t.claims)
+		err = c.store.Refund(ctx, t.claims, t.at)
+	}
+	return err
+}
+
+// charged returns the claims that a take with these results has charged.
+func charged(claims []core.Claim, results []core.Result) (some []core.Claim) {
+	for _, r := range results {
+		if !r.Allowed && !r.DryRun {
+			return nil
+		}
+	}
+	for _, c := range claims {
+		fits := !c.Peek
+		for range c.Limits {
+			fits = fits && results[0].Allowed
+			results = results[1:]
+		}
+		if fits {
+			some = append(some, c)
+		}
+	}
+	return some
+}
