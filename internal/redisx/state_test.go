@@ -107,3 +107,36 @@ func TestALogIsPrunedBitByBit(t *testing.T) {
 		}
 	}
 }
+
+// Ticks of a second leave time to be counted later; the expiry counts it.
+func TestABucketExpiresWhenItIsEmpty(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.Every(999_983, 3650*24*time.Hour))
+	take(t, s, c)
+	server.SetTime(start.Add(1500 * time.Millisecond))
+	r := take(t, s, c)[0]
+	if got, want := server.TTL(pairKey), r.ResetAfter; got < want || got > want+2*time.Millisecond {
+		t.Errorf("expires in %v, is empty in %v", got, want)
+	}
+}
+
+// A bucket that holds exactly one request has not been empty since the first, so that one can be given back.
+func TestExactlyOneRequestIsNotEmpty(t *testing.T) {
+	s, server := frozen(t)
+	ctx := context.Background()
+	c := claimOf("k", core.PerSecond(5))
+	for range 3 {
+		take(t, s, c)
+	}
+	server.SetTime(start.Add(400 * time.Millisecond))
+	if r := take(t, s, c)[0]; r.Remaining != 3 {
+		t.Fatalf("%d remaining, want 3", r.Remaining)
+	}
+	if err := s.Refund(ctx, []core.Claim{c}, start); err != nil {
+		t.Fatal(err)
+	}
+	c.Peek = true
+	if r := take(t, s, c)[0]; r.Remaining != 4 {
+		t.Errorf("%d remaining after a refund, want 4", r.Remaining)
+	}
+}
