@@ -30,12 +30,13 @@ type job struct {
 	accepted accepted
 	match    *regexp.Regexp // of descriptions
 	list     bool           // only show the mutants
+	args     []string       // of the tests
 	workers  int
 	timeout  time.Duration // of the tests of a mutant; who exceeds it is noticed
 }
 
 func main() {
-	var j job
+	j := job{args: []string{"-test.failfast", "-rapid.shrinktime=0s"}}
 	files := flag.String("files", "", "the files to mutate, separated by commas; all targets if empty")
 	match := flag.String("run", "", "only mutants whose description matches this regular expression")
 	flag.BoolVar(&j.list, "list", false, "show the mutants and run nothing")

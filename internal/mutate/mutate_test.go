@@ -53,7 +53,7 @@ func tiny(t *testing.T, accepts string) *job {
 		t.Fatal(err)
 	}
 	return &job{
-		root: dir, targets: []target{{file: "tiny.go", pkg: "."}}, accepted: a, match: regexp.MustCompile(""), workers: 1, timeout: time.Minute,
+		root: dir, targets: []target{{file: "tiny.go", pkg: ".", first: "TestClip$", skip: "none"}}, accepted: a, match: regexp.MustCompile(""), workers: 1, timeout: time.Minute,
 	}
 }
 
@@ -96,7 +96,7 @@ func TestRun(t *testing.T) {
 
 func TestTestsThatAreSkippedNoticeNothing(t *testing.T) {
 	j := tiny(t, "")
-	j.targets[0].skip, j.match = "TestClip", regexp.MustCompile("drop n")
+	j.targets[0].first, j.targets[0].skip, j.match = "", "TestClip", regexp.MustCompile("drop n")
 	if err := j.run(new(strings.Builder)); err == nil || !strings.Contains(err.Error(), "survived") {
 		t.Errorf("error %v", err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -82,23 +81,28 @@ func (j *job) try(dir string, m mutant) (fate string, err error) {
 	if err := os.WriteFile(path, []byte(m.text), 0o644); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), j.timeout)
-	defer cancel()
-	args := []string{"test", "-count=1", "-failfast", "-vet=off", "-ldflags=-s -w", "-timeout", j.timeout.String()}
-	if m.skip != "" {
-		args = append(args, "-skip", m.skip)
-	}
-	test := exec.CommandContext(ctx, "go", append(args, m.pkg)...)
-	test.Dir = dir
-	test.WaitDelay = time.Second
-	out, err := test.CombinedOutput()
-	switch {
-	case err == nil:
-		return "survived", nil
-	case bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("[setup failed]")):
+	binary := filepath.Join(dir, "mutant.test")
+	if j.do(dir, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary, "./"+m.pkg) != nil {
 		return "no code", nil
 	}
-	return "noticed", nil
+	pkg := filepath.Join(dir, m.pkg)
+	args := append([]string{"-test.timeout=" + j.timeout.String()}, j.args...)
+	for _, tests := range []string{"-test.run=" + m.first, "-test.skip=" + m.skip} {
+		if !strings.HasSuffix(tests, "=") && j.do(pkg, binary, append(args, tests)...) != nil {
+			return "noticed", nil
+		}
+	}
+	return "survived", nil
+}
+
+// do runs a command, which is given a bit longer than the tests give themselves.
+func (j *job) do(dir, name string, args ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), j.timeout+10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.WaitDelay = time.Second
+	return cmd.Run()
 }
 
 // copyModule returns the path of a copy of the Go module at root, without what its tests do not need.

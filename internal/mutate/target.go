@@ -2,35 +2,41 @@ package main
 
 // A target is a file and the tests that ought to notice when it is wrong.
 type target struct {
-	file string
-	pkg  string
-	skip string // tests that say nothing about the file, or take too long
+	file  string
+	pkg   string
+	first string // tests that notice most mistakes, and soon; they run before the others
+	skip  string // tests that say nothing about the file, or take too long
 }
 
 const (
-	slowInCore  = "Flood|Heap|Herd|Flapping|Allocates|Links"
-	slowInRedis = "Cluster|Failover|EightProcesses|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|ADenialLasts|Warned|ScriptFlush"
+	coreFirst = "Model|Contract|Rare|Oracle"
+	coreSlow  = "Herd|Flapping|Probe|Breaker|Allocates|Links"
+	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
+
+	redisFirst = "Model|FuzzKey|Keys|Expir|Corrupt"
+	redisSlow  = "Cluster|Failover|EightProcesses|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|ADenial|Warned|ScriptFlush|" +
+		"SameRequest|Remembered|AtOnce|FirstWait|ErrorsOfTheServer|LostReply|NobodyWaits|Allkeys"
 )
 
 var targets = []target{
-	{"core/arithmetic.go", "./core", slowInCore},
-	{"core/tokenbucket.go", "./core", slowInCore},
-	{"core/fixedwindow.go", "./core", slowInCore},
-	{"core/sliding.go", "./core", slowInCore},
-	{"core/scale.go", "./core", slowInCore},
-	{"core/deciding.go", "./core", "Heap|Herd|Flapping|Links"},
-	{"core/meter.go", "./core", "Heap|Herd|Flapping|Links"},
-	{"core/takeone.go", "./core", slowInCore},
-	{"core/shard.go", "./core", "Herd|Flapping|Links"},
-	{"core/slab.go", "./core", "Herd|Flapping|Links"},
-	{"internal/redisx/key.go", "./internal/redisx", slowInRedis},
-	{"internal/redisx/lua/arithmetic.lua", "./internal/redisx", slowInRedis},
-	{"internal/redisx/lua/tokenbucket.lua", "./internal/redisx", slowInRedis},
-	{"internal/redisx/lua/fixedwindow.lua", "./internal/redisx", slowInRedis},
-	{"internal/redisx/lua/slidingwindow.lua", "./internal/redisx", slowInRedis},
-	{"internal/redisx/lua/slidinglog.lua", "./internal/redisx", slowInRedis},
-	{"internal/redisx/lua/pair.lua", "./internal/redisx", slowInRedis},
-	{"internal/redisx/lua/meter.lua", "./internal/redisx", slowInRedis},
-	{"internal/redisx/lua/take.lua", "./internal/redisx", slowInRedis},
-	{"internal/redisx/lua/refund.lua", "./internal/redisx", slowInRedis},
+	{"core/arithmetic.go", "core", coreFirst, inHeap},
+	{"core/tokenbucket.go", "core", coreFirst, inHeap},
+	{"core/fixedwindow.go", "core", coreFirst, inHeap},
+	{"core/sliding.go", "core", coreFirst, inHeap},
+	{"core/scale.go", "core", coreFirst, inHeap},
+	{"core/deciding.go", "core", coreFirst, coreSlow},
+	{"core/meter.go", "core", coreFirst, coreSlow},
+	{"core/takeone.go", "core", coreFirst, inHeap},
+	{"core/shard.go", "core", coreFirst, coreSlow},
+	{"core/slab.go", "core", coreFirst, coreSlow},
+	{"internal/redisx/key.go", "internal/redisx", redisFirst, redisSlow},
+	{"internal/redisx/lua/arithmetic.lua", "internal/redisx", "Lua", redisSlow},
+	{"internal/redisx/lua/tokenbucket.lua", "internal/redisx", redisFirst, redisSlow},
+	{"internal/redisx/lua/fixedwindow.lua", "internal/redisx", redisFirst, redisSlow},
+	{"internal/redisx/lua/slidingwindow.lua", "internal/redisx", redisFirst, redisSlow},
+	{"internal/redisx/lua/slidinglog.lua", "internal/redisx", redisFirst, redisSlow},
+	{"internal/redisx/lua/pair.lua", "internal/redisx", redisFirst, redisSlow},
+	{"internal/redisx/lua/meter.lua", "internal/redisx", redisFirst, redisSlow},
+	{"internal/redisx/lua/take.lua", "internal/redisx", redisFirst, redisSlow},
+	{"internal/redisx/lua/refund.lua", "internal/redisx", redisFirst, redisSlow},
 }
