@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -110,14 +111,26 @@ func (c *Cluster) Client(t testing.TB) *redis.ClusterClient {
 func (c *Cluster) Owner(t testing.TB, slot int) int {
 	t.Helper()
 	for i := range 3 {
-		for _, r := range c.client(t, i).ClusterSlots(context.Background()).Val() {
-			if slot >= r.Start && slot <= r.End && r.Nodes[0].Addr == c.Nodes[i].Addr {
+		for _, shard := range c.client(t, i).ClusterShards(context.Background()).Val() {
+			if has(shard, slot) && ledBy(shard, c.Nodes[i]) {
 				return i
 			}
 		}
 	}
 	t.Fatalf("no master has slot %d", slot)
 	return 0
+}
+
+func has(shard redis.ClusterShard, slot int) bool {
+	return slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool {
+		return r.Start <= int64(slot) && int64(slot) <= r.End
+	})
+}
+
+func ledBy(shard redis.ClusterShard, master *Server) bool {
+	return slices.ContainsFunc(shard.Nodes, func(n redis.Node) bool {
+		return n.Role == "master" && n.Port == int64(master.Port())
+	})
 }
 
 // Move moves a slot from the master that has it to another, key by key, as redis-cli does.
