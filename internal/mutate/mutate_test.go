@@ -102,6 +102,17 @@ func TestTestsThatAreSkippedNoticeNothing(t *testing.T) {
 	}
 }
 
+func TestTestsThatFailAnywayNoticeNothing(t *testing.T) {
+	j := tiny(t, "")
+	text := strings.Replace(module["tiny_test.go"], "clip(11) != 10", "clip(11) != 9", 1)
+	if err := os.WriteFile(filepath.Join(j.root, "tiny_test.go"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.run(new(strings.Builder)); err == nil || !strings.Contains(err.Error(), "without a mistake") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestLuaMutants(t *testing.T) {
 	const text = `-- a < b
 local function f(a, b) -- a > b

@@ -20,6 +20,9 @@ func (j *job) run(w io.Writer) error {
 	for _, name := range j.accepted.stale(j.targets, all) {
 		err = errors.Join(err, fmt.Errorf("accepted, but there is no such mutant: %s", name))
 	}
+	if err == nil && !j.list {
+		err = j.passes()
+	}
 	if err != nil {
 		return err
 	}
@@ -54,6 +57,24 @@ func (j *job) run(w io.Writer) error {
 	close(queue)
 	trying.Wait()
 	fmt.Fprintln(w, counts)
+	return err
+}
+
+// passes returns an error if the tests of a target fail though there is no mistake.
+func (j *job) passes() error {
+	dir, err := copyModule(j.root)
+	defer os.RemoveAll(dir)
+	passed := make(map[string]bool)
+	for _, t := range j.targets {
+		if tests := t.pkg + t.first + t.skip; err == nil && !passed[tests] {
+			passed[tests] = true
+			text, readErr := os.ReadFile(filepath.Join(dir, t.file))
+			fate, tryErr := j.try(dir, mutant{target: t, text: string(text)})
+			if err = errors.Join(readErr, tryErr); err == nil && fate != "survived" {
+				err = fmt.Errorf("the tests of %s fail even without a mistake", t.file)
+			}
+		}
+	}
 	return err
 }
 
