@@ -1,0 +1,36 @@
+package core
+
+import (
+	"testing"
+	"time"
+)
+
+// 3 per millisecond drain 3 units of 1000 per request each microsecond. A burst of 4 is 4000 units, of which 2000 are used.
+func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
+	const then = 1_000_000
+	l := newScale(Every(3, time.Millisecond).WithBurst(4))
+	b := bucket{tick: 1}.settle(l, then).charge(l, then, 2)
+	for _, row := range []struct {
+		why         string
+		back, level int64
+	}{
+		{"what would have drained is still to drain", 1, 2003},
+		{"the last microsecond that fits", 666, 3998},
+		{"one more would be more than full", 667, 4000},
+		{"full is the most", then, 4000},
+	} {
+		if got := b.settle(l, then-row.back).level; got != row.level {
+			t.Errorf("%s: %dµs back: level %d, want %d", row.why, row.back, got, row.level)
+		}
+	}
+}
+
+func TestTheLongestWaitThatIsNotCut(t *testing.T) {
+	const longest = maxExact / 1000 // in ms
+	l := &scale{rate: 1, tick: 1000}
+	for level, want := range map[int64]int64{longest: longest * 1000, longest + 1: maxExact} {
+		if got := (bucket{level: level, tick: 1000}).until(l, 0, 0); got != want {
+			t.Errorf("%d ticks: wait of %dµs, want %d", level, got, want)
+		}
+	}
+}
