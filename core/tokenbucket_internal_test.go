@@ -34,3 +34,13 @@ func TestTheLongestWaitThatIsNotCut(t *testing.T) {
 		}
 	}
 }
+
+// 10^10 microseconds at 10^9 per second are more units than an int64 holds.
+func TestARefundAfterHoursGivesNothingBack(t *testing.T) {
+	const then, hours = 1_000_000, 10_000_000_000
+	l := newScale(PerSecond(1_000_000_000))
+	b := bucket{level: 5 * l.period, at: then + hours, busy: then + 1, tick: 1}
+	if got := b.refund(l, then+hours, then, 1).level; got != b.level {
+		t.Errorf("level %d, want the %d of what was charged since", got, b.level)
+	}
+}
