@@ -44,3 +44,13 @@ func TestARefundAfterHoursGivesNothingBack(t *testing.T) {
 		t.Errorf("level %d, want the %d of what was charged since", got, b.level)
 	}
 }
+
+func TestARefundGivesTheLastUnitBack(t *testing.T) {
+	l := newScale(Every(3, time.Millisecond))
+	for elapsed, back := range map[int64]int64{332: 4, 333: 1, 334: 0} { // of 1000 units, of which 3 drain each microsecond
+		b := bucket{level: 2000, at: 1001, busy: 1001, tick: 1}
+		if got := b.refund(l, 1000+elapsed, 1000, 1).level; got != 2000-back {
+			t.Errorf("after %dµs: level %d, want %d", elapsed, got, 2000-back)
+		}
+	}
+}
