@@ -112,6 +112,9 @@ func (b bucket) refund(l *scale, now, at, cost int64) bucket {
 		if at >= b.busy {
 			sure = max(sure, whole)
 		}
+		if sure > 0 { // later charges found less in the bucket than busy says
+			b.busy = b.at
+		}
 	}
 	b.level = max(0, b.level-sure)
 	return b

@@ -104,6 +104,9 @@ func (b *tokenBucket) refund(l core.Limit, now, at, cost int64) {
 		if at >= b.busy {
 			back = larger(back, whole(1))
 		}
+		if back.Sign() > 0 { // so the charges since have found less
+			b.busy = b.at
+		}
 	}
 	b.level = larger(new(big.Rat).Sub(b.level, back), new(big.Rat))
 }

@@ -84,7 +84,7 @@ local function tokenBucket()
 
   -- refund returns b, settled or not, without what a charge of cost at an earlier instant surely still counts for.
   local function refund(b, l, now, at, cost)
-    local sure = cost * l.period
+    local sure, busy = cost * l.period, b.busy
     if at < b.at then
       local whole = min(sure, l.period)
       local ticks = ceilDiv(max(0, now - at), l.tick)
@@ -96,8 +96,11 @@ local function tokenBucket()
       if at >= b.busy then
         sure = max(sure, whole)
       end
+      if sure > 0 then -- later charges found less in the bucket than busy says
+        busy = b.at
+      end
     end
-    return {level = max(0, rescale(b, l) - sure), at = b.at, busy = b.busy, tick = l.tick, ends = 0}
+    return {level = max(0, rescale(b, l) - sure), at = b.at, busy = busy, tick = l.tick, ends = 0}
   end
 
   -- report returns what a settled b leaves: remaining, refill, reset.
