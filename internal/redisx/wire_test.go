@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,9 @@ func calls(t *testing.T, c *redis.Client, command string) int {
 	return n
 }
 
+// opening matches what the client sends when it connects, and the store when it looks for evictions.
+var opening = regexp.MustCompile(`"(hello|client|info)"`)
+
 func TestARequestIsOneFlight(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
@@ -73,7 +77,7 @@ func TestARequestIsOneFlight(t *testing.T) {
 		if strings.Contains(line, `"echo"`) {
 			break
 		}
-		if !strings.Contains(line, " lua]") && !strings.Contains(line, `"info"`) {
+		if !strings.Contains(line, " lua]") && !opening.MatchString(line) {
 			sent++
 			if !strings.Contains(line, `"evalsha"`) || !strings.Contains(line, "ip:1") || !strings.Contains(line, "user:2") {
 				t.Errorf("sent %s", line)

@@ -65,7 +65,7 @@ local function slidingLog()
     end
     local last = call('ZREVRANGEBYLEX', key, beyond(l), counts, 'LIMIT', 0, 1)[1]
     local q = {key = key, first = entry(first), last = entry(last)}
-    if q.first and q.last then
+    if q.first and q.last and q.first.stamp > now - l.micros then
       q.used = usedOf(q.first, q.last)
       if q.used > 0 and q.used <= 10000 then
         return q
