@@ -46,7 +46,7 @@ func (s oneByOne) Take(ctx context.Context, claims []core.Claim, dst []core.Resu
 		}
 		runtime.Gosched()
 		if !allowed(results[before:]) && i > 0 {
-			return at, results, s.Store.Refund(ctx, claims[:i], at)
+			return at, results, s.Refund(ctx, claims[:i], at)
 		}
 	}
 	return at, results, nil
