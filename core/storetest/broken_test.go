@@ -19,7 +19,7 @@ const which = "SPILLGATE_BROKEN_STORE"
 func TestBrokenStore(t *testing.T) {
 	b, ok := brokenStores[os.Getenv(which)]
 	if !ok {
-		t.Skip("runs in a process of its own, from TestSuiteFindsBrokenStores")
+		return // it is for the processes of TestSuiteFindsBrokenStores
 	}
 	storetest.Run(t, storetest.Harness{New: func(*testing.T) core.Store { return &broken{breakage: b} }})
 }
