@@ -38,7 +38,9 @@
 // A request with several identities is decided in the slots of each at once. If one denies, what the others were charged
 // is given back before the request is answered; a result then says what remains after that. So:
 //
-//   - No limit is ever exceeded, and once a denied request has been answered it has been charged nothing.
+//   - No limit is ever exceeded, and once a denied request has been answered it has been charged nothing. The exception
+//     is a token bucket that several requests at once were charged to and denied elsewhere: of each but the last, what
+//     the bucket refills in a round trip may stay charged.
 //   - Until then, for the time of one more round trip, its cost stands in the slots that admitted it, where another
 //     request may be denied for it.
 //   - If the process or the connection dies in between, that cost stays until it drains by itself or its window ends, at
