@@ -20,6 +20,10 @@ type Harness struct {
 	// of a run together ask for less than 40s. If it is nil, each row runs in a synctest bubble of its own, where
 	// time.Sleep takes no time; that suits stores which live in this process and read its clock.
 	Advance func(time.Duration)
+
+	// Apart says that the store decides claims of different keys apart and gives back what it took in vain, as on a Redis
+	// Cluster: of several requests at once, some may be denied for what is about to be given back.
+	Apart bool
 }
 
 // A row is a rule of the contract.
@@ -36,11 +40,11 @@ func Run(t *testing.T, h Harness) {
 		for _, r := range group {
 			t.Run(r.name, func(t *testing.T) {
 				if h.Advance != nil {
-					r.run(&suite{T: t, store: h.New(t), sleep: h.Advance})
+					r.run(&suite{T: t, store: h.New(t), sleep: h.Advance, apart: h.Apart})
 					return
 				}
 				synctest.Test(t, func(t *testing.T) {
-					r.run(&suite{T: t, store: h.New(t), sleep: time.Sleep})
+					r.run(&suite{T: t, store: h.New(t), sleep: time.Sleep, apart: h.Apart})
 				})
 			})
 		}
@@ -52,6 +56,7 @@ type suite struct {
 	*testing.T
 	store core.Store
 	sleep func(time.Duration)
+	apart bool
 
 	begun  time.Time // by the store's clock
 	last   time.Time // when the last take was decided
