@@ -5,6 +5,7 @@
 //	go run ./internal/mutate                             every file
 //	go run ./internal/mutate -files core/sliding.go      some, separated by commas
 //	go run ./internal/mutate -run 'level <= target'      the mutants whose description matches
+//	go run ./internal/mutate -resume /tmp/noticed        skip what the file says was noticed, and add to it
 //	go run ./internal/mutate -list                       show the mutants and run nothing
 //
 // It runs from the root of the module.
@@ -32,21 +33,30 @@ type job struct {
 	list     bool           // only show the mutants
 	args     []string       // of the tests
 	workers  int
-	timeout  time.Duration // of the tests of a mutant; who exceeds it is noticed
+	timeout  time.Duration // of the tests of a mutant at most
+	memory   *memory
+
+	built  map[string][]byte        // by package: the test binary without a mistake
+	took   map[string]time.Duration // by package and flag: the tests without a mistake
+	recent recent
 }
 
 func main() {
-	j := job{args: []string{"-test.failfast", "-rapid.shrinktime=0s"}}
+	j := job{args: []string{"-test.failfast", "-rapid.shrinktime=0s", "-rapid.nofailfile"}}
 	files := flag.String("files", "", "the files to mutate, separated by commas; all targets if empty")
 	match := flag.String("run", "", "only mutants whose description matches this regular expression")
 	flag.BoolVar(&j.list, "list", false, "show the mutants and run nothing")
-	flag.DurationVar(&j.timeout, "timeout", 2*time.Minute, "how long the tests of a mutant may take")
+	flag.DurationVar(&j.timeout, "timeout", 2*time.Minute, "how long tests may take at most")
+	resume := flag.String("resume", "", "a file that remembers what was noticed")
 	flag.IntVar(&j.workers, "workers", runtime.GOMAXPROCS(0), "how many mutants to try at once")
 	flag.Parse()
 	j.root, j.targets, j.match = ".", choose(targets, *files), regexp.MustCompile(*match)
 	text, err := os.ReadFile("internal/mutate/accepted.txt")
 	if err == nil {
 		j.accepted, err = readAccepted(string(text))
+	}
+	if err == nil {
+		j.memory, err = openMemory(*resume)
 	}
 	if err == nil {
 		err = j.run(os.Stdout)

@@ -54,6 +54,7 @@ func tiny(t *testing.T, accepts string) *job {
 	}
 	return &job{
 		root: dir, targets: []target{{file: "tiny.go", pkg: ".", first: "TestClip$", skip: "none"}}, accepted: a, match: regexp.MustCompile(""), workers: 1, timeout: time.Minute,
+		memory: new(memory),
 	}
 }
 
@@ -110,6 +111,69 @@ func TestTestsThatFailAnywayNoticeNothing(t *testing.T) {
 	}
 	if err := j.run(new(strings.Builder)); err == nil || !strings.Contains(err.Error(), "without a mistake") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestWhatHangsIsEnded(t *testing.T) {
+	j := tiny(t, "")
+	text := strings.Replace(module["tiny.go"], "n = 10", "for n = 10; n < 10; {\n\t\t}", 1)
+	if err := os.WriteFile(filepath.Join(j.root, "tiny.go"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	j.timeout, j.match = 5*time.Second, regexp.MustCompile("n < 10; {: < becomes <=")
+	var out strings.Builder
+	if err := j.run(&out); err != nil || !strings.Contains(out.String(), "hung ") {
+		t.Errorf("error %v in\n%s", err, out.String())
+	}
+}
+
+func TestWhatWasNoticedIsNotTriedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "noticed")
+	run := func(tests string) string {
+		j := tiny(t, "")
+		j.targets[0].first, j.targets[0].skip = "", tests
+		var err error
+		if j.memory, err = openMemory(path); err != nil {
+			t.Fatal(err)
+		}
+		defer j.memory.file.Close()
+		var out strings.Builder
+		_ = j.run(&out) // the survivors are told as well
+		return out.String()
+	}
+	const counts = "map[noticed:3 survived:1]"
+	if out := run("none"); !strings.Contains(out, counts) {
+		t.Error(out)
+	}
+	if out := run("TestClip"); !strings.Contains(out, counts) {
+		t.Errorf("without a test:\n%s", out)
+	}
+}
+
+func TestRecentTestsAreTheLastFew(t *testing.T) {
+	var r recent
+	for _, name := range []string{"A", "B", "C", "A", "D"} {
+		r.note("pkg", name)
+	}
+	if got, want := r.tests("pkg"), []string{"-test.run=^D$", "-test.run=^A$", "-test.run=^C$"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestPatch(t *testing.T) {
+	const text = "-- why\na < b\n"
+	for _, row := range []struct{ why, binary, instead, want string }{
+		{"a longer text takes from the comment", "x" + text + "y", "-- why\na <= b\n", "x-- wh\na <= b\ny"},
+		{"a shorter one gives to it", "x" + text + "y", "-- why\na b\n", "x-- why  \na b\ny"},
+		{"there must be enough", "x" + text + "y", "-- why\na < bcdefg\n", ""},
+		{"of a comment", "x" + text + "y", "a < b\n", ""},
+		{"what is not there cannot change", "xy", "-- why\na <= b\n", ""},
+		{"nor what is there twice", text + text, "-- why\na <= b\n", ""},
+	} {
+		got, err := patch([]byte(row.binary), text, row.instead)
+		if string(got) != row.want || (err == nil) != (row.want != "") {
+			t.Errorf("%s: %q, %v, want %q", row.why, got, err, row.want)
+		}
 	}
 }
 

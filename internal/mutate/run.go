@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 )
@@ -21,7 +18,7 @@ func (j *job) run(w io.Writer) error {
 		err = errors.Join(err, fmt.Errorf("accepted, but there is no such mutant: %s", name))
 	}
 	if err == nil && !j.list {
-		err = j.passes()
+		err = j.rehearse()
 	}
 	if err != nil {
 		return err
@@ -37,6 +34,7 @@ func (j *job) run(w io.Writer) error {
 		err = errors.Join(err, tryErr)
 		counts[fate]++
 		fmt.Fprintf(w, "%-8s %s:%d: %s\n", fate, m.file, m.line, m.edit)
+		j.memory.note(m, fate)
 	}
 	queue := make(chan mutant)
 	var trying sync.WaitGroup
@@ -44,12 +42,14 @@ func (j *job) run(w io.Writer) error {
 		trying.Go(func() { j.work(queue, tell) })
 	}
 	for _, m := range all {
-		switch {
+		switch before := j.memory.fate(m); {
 		case !j.match.MatchString(m.String()):
 		case j.list:
 			fmt.Fprintln(w, m)
 		case j.accepted[m.String()] != "":
 			tell(m, "accepted", nil)
+		case before != "":
+			tell(m, before, nil)
 		default:
 			queue <- m
 		}
@@ -60,94 +60,73 @@ func (j *job) run(w io.Writer) error {
 	return err
 }
 
-// passes returns an error if the tests of a target fail though there is no mistake.
-func (j *job) passes() error {
+// rehearse builds and times the tests of each target without a mistake. It returns an error if they fail.
+func (j *job) rehearse() error {
 	dir, err := copyModule(j.root)
 	defer os.RemoveAll(dir)
-	passed := make(map[string]bool)
+	if err != nil {
+		return err
+	}
+	w := worker{job: j, dir: dir}
+	j.built, j.took = make(map[string][]byte), make(map[string]time.Duration)
 	for _, t := range j.targets {
-		if tests := t.pkg + t.first + t.skip; err == nil && !passed[tests] {
-			passed[tests] = true
-			text, readErr := os.ReadFile(filepath.Join(dir, t.file))
-			fate, tryErr := j.try(dir, mutant{target: t, text: string(text)})
-			if err = errors.Join(readErr, tryErr); err == nil && fate != "survived" {
-				err = fmt.Errorf("the tests of %s fail even without a mistake", t.file)
+		if j.built[t.pkg] == nil {
+			text, err := os.ReadFile(filepath.Join(dir, t.file))
+			if err != nil {
+				return err
+			}
+			if ok, err := w.build(mutant{target: t, text: string(text)}); err != nil || !ok {
+				return errors.Join(fmt.Errorf("%s does not compile", t.pkg), err)
+			}
+			if j.built[t.pkg], err = os.ReadFile(w.binary()); err != nil {
+				return err
 			}
 		}
+		if err := w.time(t); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
-// work tries mutants, one after the other, in a copy of the module.
+// time runs the tests of a target that is as it was.
+func (w *worker) time(t target) error {
+	for _, tests := range t.stages() {
+		if w.took[t.pkg+tests] > 0 {
+			continue
+		}
+		if err := os.WriteFile(w.binary(), w.built[t.pkg], 0o755); err != nil {
+			return err
+		}
+		begin := time.Now()
+		if failed, hung := w.runTests(t, tests, w.timeout); hung || failed != "" {
+			return fmt.Errorf("the tests of %s fail even without a mistake: %s", t.file, failed)
+		}
+		w.took[t.pkg+tests] = time.Since(begin)
+	}
+	return nil
+}
+
+// limit returns how long tests of a mutant may take: some times what they take without a mistake, because the machine may
+// be busy. Single tests may take as long as all that come first.
+func (j *job) limit(t target, tests string) time.Duration {
+	took, ok := j.took[t.pkg+tests]
+	if !ok {
+		took = j.took[t.pkg+t.stages()[0]]
+	}
+	return min(j.timeout, 5*took+10*time.Second)
+}
+
+// work tries mutants from a queue.
 func (j *job) work(queue <-chan mutant, tell func(mutant, string, error)) {
 	dir, copyErr := copyModule(j.root)
 	defer os.RemoveAll(dir)
+	w := worker{job: j, dir: dir}
 	for m := range queue {
 		fate, err := "", copyErr
 		if err == nil {
-			fate, err = j.try(dir, m)
+			fate, err = w.try(m)
 		}
 		tell(m, fate, err)
 	}
-}
-
-// try runs the tests of m in a copy of the module: "noticed", "survived", or "no code" if it does not compile.
-func (j *job) try(dir string, m mutant) (fate string, err error) {
-	path := filepath.Join(dir, m.file)
-	before, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, os.WriteFile(path, before, 0o644)) }()
-	if err := os.WriteFile(path, []byte(m.text), 0o644); err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, "mutant.test")
-	if j.do(dir, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", binary, "./"+m.pkg) != nil {
-		return "no code", nil
-	}
-	pkg := filepath.Join(dir, m.pkg)
-	args := append([]string{"-test.timeout=" + j.timeout.String()}, j.args...)
-	for _, tests := range []string{"-test.run=" + m.first, "-test.skip=" + m.skip} {
-		if !strings.HasSuffix(tests, "=") && j.do(pkg, binary, append(args, tests)...) != nil {
-			return "noticed", nil
-		}
-	}
-	return "survived", nil
-}
-
-// do runs a command, which is given a bit longer than the tests give themselves.
-func (j *job) do(dir, name string, args ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), j.timeout+10*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	cmd.WaitDelay = time.Second
-	return cmd.Run()
-}
-
-// copyModule returns the path of a copy of the Go module at root, without what its tests do not need.
-func copyModule(root string) (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "mutate-"); err != nil {
-		return "", err
-	}
-	return dir, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, _ := filepath.Rel(root, path)
-		switch {
-		case d.IsDir() && (rel == "e2e" || rel == "bench" || rel == "bin" || strings.HasPrefix(rel, ".") && rel != "."):
-			return filepath.SkipDir
-		case d.IsDir():
-			return os.MkdirAll(filepath.Join(dir, rel), 0o755)
-		case !d.Type().IsRegular():
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(dir, rel), text, 0o644)
-	})
 }

@@ -8,12 +8,20 @@ type target struct {
 	skip  string // tests that say nothing about the file, or take too long
 }
 
+// stages returns the flags of the runs that t takes, one after the other.
+func (t target) stages() (flags []string) {
+	if t.first != "" {
+		flags = append(flags, "-test.run="+t.first)
+	}
+	return append(flags, "-test.skip="+t.skip)
+}
+
 const (
 	coreFirst = "Model|Contract|Rare|Oracle"
 	coreSlow  = "Herd|Flapping|Probe|Breaker|Allocates|Links"
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
 
-	redisFirst = "Model|FuzzKey|Keys|Expir|Corrupt"
+	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt"
 	redisSlow  = "Cluster|Failover|EightProcesses|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|ADenial|Warned|ScriptFlush|" +
 		"SameRequest|Remembered|AtOnce|FirstWait|ErrorsOfTheServer|LostReply|NobodyWaits|Allkeys"
 )

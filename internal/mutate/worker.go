@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// building is how long a mutant may take to compile.
+const building = 5 * time.Minute
+
+// A worker tries mutants, one after the other, in a copy of the module.
+type worker struct {
+	*job
+	dir string
+}
+
+func (w *worker) binary() string { return filepath.Join(w.dir, "mutant.test") }
+
+// try returns the fate of m: "noticed", "hung" if the tests do not come to an end, "survived", or "no code" if m does not
+// compile.
+func (w *worker) try(m mutant) (fate string, err error) {
+	if built, err := w.build(m); err != nil || !built {
+		return "no code", err
+	}
+	for _, tests := range append(w.recent.tests(m.pkg), m.stages()...) {
+		switch failed, hung := w.runTests(m.target, tests, w.limit(m.target, tests)); {
+		case hung:
+			return "hung", nil
+		case failed != "":
+			w.recent.note(m.pkg, failed)
+			return "noticed", nil
+		}
+	}
+	return "survived", nil
+}
+
+// build makes the test binary of m and reports whether it is code.
+func (w *worker) build(m mutant) (ok bool, err error) {
+	path := filepath.Join(w.dir, m.file)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	if strings.HasSuffix(m.file, ".lua") && w.built[m.pkg] != nil {
+		patched, err := patch(w.built[m.pkg], string(before), m.text)
+		if err != nil {
+			return false, err
+		}
+		return true, os.WriteFile(w.binary(), patched, 0o755)
+	}
+	defer func() { err = errors.Join(err, os.WriteFile(path, before, 0o644)) }()
+	if err := os.WriteFile(path, []byte(m.text), 0o644); err != nil {
+		return false, err
+	}
+	_, err = w.do(w.dir, building, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", w.binary(), "./"+m.pkg)
+	return err == nil, nil
+}
+
+var failure = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+
+// runTests runs some tests of the binary, and returns which failed, or that they took longer than limit.
+func (w *worker) runTests(t target, tests string, limit time.Duration) (failed string, hung bool) {
+	out, err := w.do(filepath.Join(w.dir, t.pkg), limit, w.binary(), append(slices.Clip(w.args), tests)...)
+	name := failure.FindSubmatch(out)
+	switch {
+	case err == nil:
+		return "", false
+	case errors.Is(err, context.DeadlineExceeded):
+		return "", true
+	case name == nil:
+		return ".", false // not a test but the whole binary
+	}
+	return string(name[1]), false
+}
+
+// do runs a command and returns what it wrote. Nothing that it started goes on after limit.
+func (w *worker) do(dir string, limit time.Duration, name string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdout, cmd.WaitDelay = dir, &out, time.Second
+	defer alone(cmd)()
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return out.Bytes(), err
+}
+
+// copyModule returns the path of a copy of the Go module at root, without what its tests do not need.
+func copyModule(root string) (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "mutate-"); err != nil {
+		return "", err
+	}
+	return dir, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		switch {
+		case d.IsDir() && (rel == "e2e" || rel == "bench" || rel == "bin" || strings.HasPrefix(rel, ".") && rel != "."):
+			return filepath.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(dir, rel), 0o755)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, rel), text, 0o644)
+	})
+}
