@@ -18,6 +18,9 @@ const prefixBits = 64
 //
 // Behind a proxy it is the same key for all clients: use ClientIP there.
 func RemoteIP(r *http.Request) (string, error) {
+	if key := peer4(r.RemoteAddr); key != "" {
+		return key, nil
+	}
 	a, err := peer(r)
 	if err != nil {
 		return "", err
