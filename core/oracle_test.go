@@ -24,43 +24,16 @@ func TestMemoryStoreAgreesWithTheModel(t *testing.T) {
 	}
 }
 
-// Cases that random timelines seldom come by.
-var rare = map[string]timeline{
-	"a bucket that has held one request ever since gives it back": {
-		take("10/m", 2), after(6*time.Second, take("10/m", 1)), after(6*time.Second, refundOf(0)), take("10/m", 8),
-	},
-	"a bucket knows for 71 minutes since when it has held one": {
-		take("24/d", 10), after(20*time.Minute, take("24/d", 1)), after(time.Hour, take("24/d", 1)), refundOf(1), take("24/d", 1),
-	},
-	"a bucket does not know for longer": {
-		take("24/d", 9), take("24/d", 1), after(2*time.Hour, take("24/d", 1)), refundOf(1), take("24/d", 1),
-	},
-	"a bucket is empty within a tick": {
-		take("1000000/d", 10), after(863*time.Microsecond, take("1000000/d", 1)), after(10*time.Millisecond, take("1000000/d", 1)),
-		after(864*time.Microsecond, take("1000000/d", 1)), take("1000000/d", 1_000_000),
-	},
-	"a refund rounds the ticks up that may have drained": {
-		take("1000000/d", 1000), after(100*time.Microsecond, take("1000000/d", 1000)), refundOf(0), take("1000000/d", 1),
-	},
-	"a refund gives back all of one stamp, whatever divisions it was charged in": {
-		take("9/s;sliding-window;buckets=3", 1), take("9/s;sliding-window;buckets=2", 1), take("9/s;sliding-window", 3), refundOf(2),
-		take("9/s;sliding-window", 1),
-	},
-}
-
-func take(limit string, cost int) call {
-	return call{verb: "take", claims: []core.Claim{{Rule: "a", Key: "x", Limits: core.MustParseLimits(limit), Cost: cost}}}
-}
-
-func refundOf(line int) call { return call{verb: "refund", line: line} }
-
-func after(d time.Duration, c call) call {
-	c.wait.plain = d
-	return c
-}
-
 func TestMemoryStoreAgreesWithTheModelOnRareCases(t *testing.T) {
-	for name, tl := range rare {
+	for name, turns := range oracle.Rare {
+		var tl timeline
+		for _, turn := range turns {
+			c := call{verb: "take", claims: []core.Claim{turn.Claim}, line: turn.Line, wait: wait{plain: turn.After}}
+			if turn.Refund {
+				c.verb = "refund"
+			}
+			tl = append(tl, c)
+		}
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if err := compare(tl); err != nil {

@@ -1,0 +1,69 @@
+package oracle
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A Turn of a timeline comes after the one before: it takes, or gives back what the turn at Line, counted from 0, took.
+type Turn struct {
+	After  time.Duration
+	Claim  core.Claim
+	Refund bool
+	Line   int
+}
+
+// Rare are timelines of one key that random ones seldom come by. The tests of each store compare it with a Model.
+var Rare = map[string][]Turn{
+	"a bucket that has held one request ever since gives it back": {
+		take("10/m", 2), after(6*time.Second, take("10/m", 1)), after(6*time.Second, refund(0)), take("10/m", 8),
+	},
+	"a bucket knows for 71 minutes since when it has held one": {
+		take("24/d", 10), after(20*time.Minute, take("24/d", 1)), after(time.Hour, take("24/d", 1)), refund(1), take("24/d", 1),
+	},
+	"a bucket does not know for longer": {
+		take("24/d", 9), take("24/d", 1), after(2*time.Hour, take("24/d", 1)), refund(1), take("24/d", 1),
+	},
+	"a bucket is empty within a tick": {
+		take("1000000/d", 10), after(863*time.Microsecond, take("1000000/d", 1)), after(10*time.Millisecond, take("1000000/d", 1)),
+		after(864*time.Microsecond, take("1000000/d", 1)), take("1000000/d", 1_000_000),
+	},
+	"a bucket has drained within a tick to what a cost needs": {
+		take("1000000/d", 10), after(432_500*time.Microsecond, peek("1000000/d", 999_995)),
+	},
+	"ticks need not divide a period": {
+		take("1000000/86400000001us", 5), peek("7/86400000001us", 1), take("7/86400000001us", 1), peek("1000000/86400000001us", 1),
+	},
+	"a longer wait than whole numbers can say is the longest": {
+		take("1/3650d;burst=30000", 29), after(138_240_745*time.Second, peek("1/3650d;burst=30000", 1)),
+	},
+	"a refund rounds the ticks up that may have drained": {
+		take("1000000/d", 1000), after(100*time.Microsecond, take("1000000/d", 1000)), refund(0), take("1000000/d", 1),
+	},
+	"a refund gives back the last unit that cannot have drained": {
+		take("3/1ms;burst=4", 1), after(time.Microsecond, take("3/1ms;burst=4", 3)), after(332*time.Microsecond, refund(0)),
+		peek("3/1ms;burst=4", 1),
+	},
+	"a refund gives back all of one stamp, whatever divisions it was charged in": {
+		take("9/s;sliding-window;buckets=3", 1), take("9/s;sliding-window;buckets=2", 1), take("9/s;sliding-window", 3), refund(2),
+		take("9/s;sliding-window", 1),
+	},
+}
+
+func take(limit string, cost int) Turn {
+	return Turn{Claim: core.Claim{Rule: "a", Key: "x", Limits: core.MustParseLimits(limit), Cost: cost}}
+}
+
+func peek(limit string, cost int) Turn {
+	t := take(limit, cost)
+	t.Claim.Peek = true
+	return t
+}
+
+func refund(line int) Turn { return Turn{Refund: true, Line: line} }
+
+func after(d time.Duration, t Turn) Turn {
+	t.After = d
+	return t
+}

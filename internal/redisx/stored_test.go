@@ -1,0 +1,75 @@
+package redisx_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
+)
+
+func TestMiniredisAgreesWithTheModelOnRareCases(t *testing.T) {
+	for name, turns := range oracle.Rare {
+		t.Run(name, func(t *testing.T) {
+			s, server := frozen(t)
+			now := start
+			c := comparison{store: s, advance: func(d time.Duration) {
+				now = now.Add(d)
+				server.SetTime(now)
+			}}
+			var steps []step
+			for _, turn := range turns {
+				next := step{wait: turn.After, verb: "take", claims: []core.Claim{turn.Claim}, line: turn.Line}
+				if turn.Refund {
+					next.verb = "refund"
+				}
+				steps = append(steps, next)
+			}
+			if err := c.play(steps); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What claims of one request add to one sub-bucket is one entry, though what came before has ceased to count by then.
+func TestASubBucketIsOneEntry(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.MustParseLimits("9/m;sliding-window")...)
+	take(t, s, c)
+	server.SetTime(start.Add(30 * time.Second))
+	take(t, s, c)
+	server.SetTime(start.Add(70 * time.Second))
+	take(t, s, c, c)
+	entry := func(stamp time.Duration, count int) string {
+		return fmt.Sprintf("%d%010d", start.Add(stamp).UnixMicro(), count)
+	}
+	value, err := server.Get(pairKey)
+	if want := ",3," + entry(36*time.Second, 1) + entry(72*time.Second, 2); err != nil || !strings.HasSuffix(value, want) {
+		t.Errorf("%s, %v, want it to end in %s", value, err, want)
+	}
+}
+
+// The widest sub-bucket is half a period, rounded up. A stamp as late as its end is none of the future, even where a limit
+// has more sub-buckets now.
+func TestTheWidestSubBucketIsNoneOfTheFuture(t *testing.T) {
+	const period, widest = 7_000_001, 3_500_001 // microseconds
+	two := core.Every(9, period*time.Microsecond).Using(core.SlidingWindow)
+	ten := two
+	two.Buckets = 2
+	s, server := frozen(t)
+	now := start.Add(time.Duration(widest-start.UnixMicro()%widest) * time.Microsecond)
+	server.SetTime(now)
+	take(t, s, claimOf("k", two))
+	earlier := claimOf("k", ten)
+	earlier.Peek = true
+	take(t, s, earlier)
+	server.SetTime(now.Add(3 * time.Second))
+	peek := claimOf("k", two)
+	peek.Peek = true
+	if r := take(t, s, peek)[0]; r.ResetAfter != (widest+period)*time.Microsecond-3*time.Second {
+		t.Errorf("all are back after %v, want it to be a period after the end of the sub-bucket", r.ResetAfter)
+	}
+}
