@@ -99,8 +99,8 @@ func (w *worker) time(t target) error {
 			return err
 		}
 		begin := time.Now()
-		if failed, hung := w.runTests(t, tests, w.timeout); hung || failed != "" {
-			return fmt.Errorf("the tests of %s fail even without a mistake: %s", t.file, failed)
+		if out, err := w.runTests(t, tests, w.timeout); err != nil {
+			return fmt.Errorf("the tests of %s fail even without a mistake: %w\n%s", t.file, err, out)
 		}
 		w.took[t.pkg+tests] = time.Since(begin)
 	}

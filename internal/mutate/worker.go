@@ -32,16 +32,20 @@ func (w *worker) try(m mutant) (fate string, err error) {
 		return "no code", err
 	}
 	for _, tests := range append(w.recent.tests(m.pkg), m.stages()...) {
-		switch failed, hung := w.runTests(m.target, tests, w.limit(m.target, tests)); {
-		case hung:
+		switch out, err := w.runTests(m.target, tests, w.limit(m.target, tests)); {
+		case errors.Is(err, context.DeadlineExceeded):
 			return "hung", nil
-		case failed != "":
-			w.recent.note(m.pkg, failed)
+		case err != nil:
+			if name := failure.FindSubmatch(out); name != nil {
+				w.recent.note(m.pkg, string(name[1]))
+			}
 			return "noticed", nil
 		}
 	}
 	return "survived", nil
 }
+
+var failure = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
 // build makes the test binary of m and reports whether it is code.
 func (w *worker) build(m mutant) (ok bool, err error) {
@@ -61,25 +65,13 @@ func (w *worker) build(m mutant) (ok bool, err error) {
 	if err := os.WriteFile(path, []byte(m.text), 0o644); err != nil {
 		return false, err
 	}
-	_, err = w.do(w.dir, building, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", w.binary(), "./"+m.pkg)
+	_, err = w.do(w.dir, building, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", w.binary(), "./"+m.pkg)
 	return err == nil, nil
 }
 
-var failure = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
-
-// runTests runs some tests of the binary, and returns which failed, or that they took longer than limit.
-func (w *worker) runTests(t target, tests string, limit time.Duration) (failed string, hung bool) {
-	out, err := w.do(filepath.Join(w.dir, t.pkg), limit, w.binary(), append(slices.Clip(w.args), tests)...)
-	name := failure.FindSubmatch(out)
-	switch {
-	case err == nil:
-		return "", false
-	case errors.Is(err, context.DeadlineExceeded):
-		return "", true
-	case name == nil:
-		return ".", false // not a test but the whole binary
-	}
-	return string(name[1]), false
+// runTests runs some tests of the binary, and returns what they wrote.
+func (w *worker) runTests(t target, tests string, limit time.Duration) (out []byte, err error) {
+	return w.do(filepath.Join(w.dir, t.pkg), limit, w.binary(), append(slices.Clip(w.args), tests)...)
 }
 
 // do runs a command and returns what it wrote. Nothing that it started goes on after limit.
