@@ -5,9 +5,9 @@ import (
 	"net/http"
 )
 
-func (l *Limiter) check(r *http.Request, c *charge) (Decision, error) {
+func (l *Limiter) check(r *http.Request, c *charge) error {
 	if err := l.claims(c, r); err != nil {
-		return Decision{}, err
+		return err
 	}
 	return l.decide(r.Context(), c)
 }
@@ -32,41 +32,38 @@ func (l *Limiter) claims(c *charge, r *http.Request) (err error) {
 		if rule.Match != nil && !rule.Match(r) {
 			continue
 		}
-		claim, err := rule.claim(r)
-		if err != nil {
+		claim := Claim{Rule: rule.Name, Limits: rule.Limits, Cost: 1, Peek: c.peek, DryRun: rule.DryRun}
+		if err := rule.ask(&claim, r); err != nil {
 			return err
 		}
 		if claim.Cost > 0 {
-			claim.Peek = c.peek
 			c.claims = append(c.claims, claim)
 		}
 	}
 	return nil
 }
 
-// claim asks the callbacks of rule about r. A claim that costs 0 is none.
-func (rule *Rule) claim(r *http.Request) (Claim, error) {
-	c := Claim{Rule: rule.Name, Limits: rule.Limits, Cost: 1, DryRun: rule.DryRun}
+// ask has the callbacks of rule say what c is to be for r. A claim that costs 0 is none.
+func (rule *Rule) ask(c *Claim, r *http.Request) (err error) {
 	if rule.Cost != nil {
-		if c.Cost = rule.Cost(r); c.Cost <= 0 {
-			if c.Cost < 0 {
-				return c, invalid("cost must not be negative, got %d", c.Cost)
-			}
-			return c, nil
+		if c.Cost = rule.Cost(r); c.Cost < 0 {
+			return invalid("cost must not be negative, got %d", c.Cost)
+		}
+		if c.Cost == 0 {
+			return nil
 		}
 	}
 	if rule.Tier != nil {
 		if limits := rule.Tier(r); len(limits) > 0 {
 			if err := validateLimits(limits); err != nil {
-				return c, within("tier", err)
+				return within("tier", err)
 			}
 			c.Limits = limits
 		}
 	}
-	key, err := rule.Key(r)
-	if err == nil && key == "" {
+	c.Key, err = rule.Key(r)
+	if err == nil && c.Key == "" {
 		err = fmt.Errorf("%w: the key func returned an empty one", ErrNoKey)
 	}
-	c.Key = key
-	return c, err
+	return err
 }

@@ -7,20 +7,20 @@ import (
 
 type contextKey struct{}
 
-// carried is a context that carries the decision of one limiter, on top of one that may carry those of others. It is
-// a context of its own, rather than a value in one, and holds what Guard decides, because each saves a request an
-// allocation.
+// carried is a context that carries the decision of one limiter, on top of one that may carry those of others.
 type carried struct {
 	context.Context
 	before *carried
 	route  func(*http.Request) string // nil if no adapter told
-	own    Decision
-	made   bool   // own is set
-	charge charge // what Guard has decided
+	given  *Decision                  // to NewContext; nil if Guard decides, in charge
+	charge charge
 }
 
-func newCarried(ctx context.Context) *carried {
-	return &carried{Context: ctx, before: carriedBy(ctx)}
+// guarded is a request with its context and what Guard decides: one allocation takes 0.8 of the time of two. It stays
+// within 632 bytes, so that with the word that the runtime adds it fits one of 640. Who keeps a decision keeps it all.
+type guarded struct {
+	request http.Request
+	context carried
 }
 
 // carriedBy returns what ctx carries, or nil.
@@ -37,28 +37,41 @@ func (c *carried) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// add sets the decision that c carries.
-func (c *carried) add(d Decision) { c.own, c.made = d, true }
+// own returns the decision that c itself carries, if it is made.
+func (c *carried) own() (Decision, bool) {
+	switch {
+	case c.given != nil:
+		return *c.given, true
+	case c.charge.made:
+		return c.charge.decision(), true
+	}
+	return Decision{}, false
+}
 
 // decision returns what is known so far: all decisions that c and those before it carry, joined.
 func (c *carried) decision() (Decision, bool) {
-	for ; c != nil; c = c.before {
-		if !c.made {
-			continue
-		}
-		if before, ok := c.before.decision(); ok {
-			return join(before, c.own), true
-		}
-		return c.own, true
+	if c == nil {
+		return Decision{}, false
 	}
-	return Decision{}, false
+	own, ok := c.own()
+	if c.before == nil {
+		return own, ok
+	}
+	before, known := c.before.decision()
+	switch {
+	case !known:
+		return own, ok
+	case !ok:
+		return before, true
+	}
+	return join(before, own), true
 }
 
 // find returns the decision that l made, unless it was only a peek.
 func (c *carried) find(l *Limiter) (Decision, bool) {
 	for ; c != nil; c = c.before {
-		if made := c.own.charges; len(made) == 1 && made[0].limiter == l && !made[0].peek {
-			return c.own, true
+		if d, ok := c.own(); ok && d.madeBy(l) {
+			return d, true
 		}
 	}
 	return Decision{}, false
@@ -68,26 +81,29 @@ func (c *carried) find(l *Limiter) (Decision, bool) {
 // joined: the request is allowed if both allow it, and At is the instant of the tighter of the two. If ctx carries the
 // decision of the same limiter, it stays as it is.
 func NewContext(ctx context.Context, d Decision) context.Context {
-	c := newCarried(ctx)
-	if len(d.charges) == 1 {
-		if _, ok := c.before.find(d.charges[0].limiter); ok {
+	before := carriedBy(ctx)
+	if d.charge != nil && len(d.more) == 0 {
+		if _, ok := before.find(d.charge.limiter); ok {
 			return ctx
 		}
 	}
-	c.add(d)
-	return c
+	return &carried{Context: ctx, before: before, given: &d}
 }
 
 // FromContext returns the decision that ctx carries: that of the limiter, or of all limiters, that guard the request.
 func FromContext(ctx context.Context) (Decision, bool) {
-	return carriedBy(ctx).decision()
+	c := carriedBy(ctx)
+	if c != nil && c.before == nil && c.charge.made {
+		return c.charge.decision(), true
+	}
+	return c.decision()
 }
 
 // join returns the decision that two limiters make together, a before b.
 func join(a, b Decision) Decision {
 	d := Decision{Allowed: a.Allowed && b.Allowed, At: a.At, Degraded: a.Degraded}
 	d.Results = append(append(d.Results, a.Results...), b.Results...)
-	d.charges = append(append(d.charges, a.charges...), b.charges...)
+	d.charge, d.more = a.charge, append(append(append(d.more, a.more...), b.charge), b.more...)
 	if d.Degraded == nil {
 		d.Degraded = b.Degraded
 	}
@@ -101,17 +117,20 @@ func join(a, b Decision) Decision {
 // Guard is Check for adapters. It returns the request to pass on, whose context carries the decision for handlers and
 // whose route pattern RoutePattern finds by route. Route may be nil, and is called only if something asks.
 func (l *Limiter) Guard(r *http.Request, route func(*http.Request) string) (*http.Request, Decision, error) {
-	c := newCarried(r.Context())
-	if d, ok := c.before.find(l); ok {
+	ctx := r.Context()
+	before := carriedBy(ctx)
+	if d, ok := before.find(l); ok {
 		return r, d, nil
 	}
-	c.route = route
-	r = r.WithContext(c)
-	d, err := l.check(r, c.charge.begin(l))
-	if err == nil {
-		c.add(d)
+	g := new(guarded)
+	c := &g.context
+	c.Context, c.before, c.route = ctx, before, route
+	g.request = *r.WithContext(c)
+	if err := l.check(&g.request, c.charge.begin(l)); err != nil {
+		return &g.request, Decision{}, err
 	}
-	return r, d, err
+	c.charge.made = true
+	return &g.request, c.charge.decision(), nil
 }
 
 // RoutePattern returns the pattern of the route that serves r, such as "/users/{id}": what the adapter on its way found

@@ -24,23 +24,34 @@ type Decision struct {
 	Results  []Result  // one per claim and limit, in rule order
 	Degraded error     // the store failure that was tolerated, if any
 
-	charges []*charge // who decided, and what Refund gives back
+	charge *charge   // who decided, and what Refund gives back
+	more   []*charge // of the other limiters, if several made it together
 }
 
 // Tightest returns the enforced result that constrains most, the one that headers show: a denied one before an allowed
 // one, Never before the longest RetryAfter, else the one with the least share of its capacity remaining. Ties go to the
 // first. It reports false if d has no enforced result.
 func (d Decision) Tightest() (Result, bool) {
+	if i := tightest(d.Results); i >= 0 {
+		return d.Results[i], true
+	}
+	return Result{}, false
+}
+
+// tightest returns the index of the tightest of results, or -1.
+func tightest(results []Result) int {
 	best := -1
-	for i := range d.Results {
-		if !d.Results[i].DryRun && (best < 0 || tighter(&d.Results[i], &d.Results[best])) {
+	for i := range results {
+		if !results[i].DryRun && (best < 0 || tighter(&results[i], &results[best])) {
 			best = i
 		}
 	}
-	if best < 0 {
-		return Result{}, false
-	}
-	return d.Results[best], true
+	return best
+}
+
+// madeBy reports whether d is what l alone decided, and not just a peek.
+func (d *Decision) madeBy(l *Limiter) bool {
+	return d.charge != nil && len(d.more) == 0 && d.charge.limiter == l && !d.charge.peek
 }
 
 // tighter reports whether a constrains more than b.

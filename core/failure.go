@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // A FailureMode says what a rule does while the store is down. Only faults of the store lead to it; a missing key, a bad
@@ -22,42 +23,46 @@ const (
 )
 
 // decide has the store decide the claims of c, within the deadline, and falls back on the failure modes of their rules.
-func (l *Limiter) decide(ctx context.Context, c *charge) (Decision, error) {
+func (l *Limiter) decide(ctx context.Context, c *charge) error {
 	if len(c.claims) == 0 {
-		return Decision{Allowed: true, charges: c.self[:]}, nil
+		c.allowed = true
+		return nil
 	}
-	d, err := l.store.decide(ctx, c)
+	err := l.store.decide(ctx, c)
 	if err != nil && !errors.Is(err, ErrInvalid) {
-		d, err = l.tolerate(ctx, c, unavailable(err))
+		err = l.tolerate(ctx, c, unavailable(err))
 	}
-	if !c.peek {
-		l.observe(ctx, d, err)
+	if len(l.observers) > 0 && !c.peek {
+		l.observe(ctx, c, err)
 	}
-	return d, err
+	return err
 }
 
 // tolerate decides without the store: any enforced FailClosed claim refuses all, FailLocal claims are decided together in the
-// fallback, others give no results. The store may still be at work on c, so the fallback gets a charge of its own.
-func (l *Limiter) tolerate(ctx context.Context, c *charge, cause error) (Decision, error) {
-	local := l.newCharge()
-	local.peek = c.peek
+// fallback, others give no results. The store may still be at work on what c holds, so the fallback gets claims and
+// results of its own.
+func (l *Limiter) tolerate(ctx context.Context, c *charge, cause error) error {
+	var local []Claim
 	for _, claim := range c.claims {
 		switch mode := l.modeOf(claim.Rule); {
 		case mode == FailClosed && !claim.DryRun:
-			return Decision{}, cause
+			return cause
 		case mode == FailLocal:
-			local.claims = append(local.claims, claim)
+			local = append(local, claim)
 		}
 	}
-	d := Decision{Allowed: true, charges: local.self[:]}
-	if len(local.claims) > 0 {
-		var err error
-		if d, err = l.fallback.decide(ctx, local); err != nil {
-			return Decision{}, fmt.Errorf("%w; fallback: %w", cause, err)
-		}
+	c.degraded = cause
+	c.claims = local
+	if len(local) == 0 {
+		c.settle(time.Time{}, nil)
+		return nil
 	}
-	d.Degraded = cause
-	return d, nil
+	at, results, err := l.fallback.take(ctx, local, make([]Result, 0, countLimits(local)))
+	if err != nil {
+		return fmt.Errorf("%w; fallback: %w", cause, err)
+	}
+	c.settle(at, results)
+	return nil
 }
 
 func (l *Limiter) modeOf(rule string) FailureMode {
@@ -68,23 +73,12 @@ func (l *Limiter) modeOf(rule string) FailureMode {
 }
 
 // decide has the store behind k decide the claims of c.
-func (k *link) decide(ctx context.Context, c *charge) (Decision, error) {
-	at, results, err := k.take(ctx, c.claims, c.results[:0])
-	if err != nil {
-		return Decision{}, err
+func (k *link) decide(ctx context.Context, c *charge) error {
+	at, results, err := k.take(ctx, c.claims, c.room())
+	if err == nil {
+		c.settle(at, results)
 	}
-	d := Decision{Allowed: true, At: at, Results: results, charges: c.self[:]}
-	for i := range results {
-		d.Allowed = d.Allowed && (results[i].Allowed || results[i].DryRun)
-	}
-	c.link, c.at = k, at
-	c.keepCharged(d)
-	return d, nil
-}
-
-// refund gives back what c holds, to the store that charged it.
-func (l *Limiter) refund(ctx context.Context, c *charge) error {
-	return unavailable(c.link.refund(ctx, c.claims, c.at))
+	return err
 }
 
 // reset resets the fallback as well: it may hold what was charged while the store was down.

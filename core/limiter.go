@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync/atomic"
-	"time"
 )
 
 // A Limiter holds the rules that guard some requests. It is safe for concurrent use.
@@ -101,49 +99,6 @@ func printableASCII(s string) bool {
 	return true
 }
 
-// A charge is what a limiter asked of a store for one decision. It holds the first claim and results of the decision
-// itself, so that a usual decision costs one allocation. A carried with its charge stays below 512 bytes: above, the
-// runtime allocates memory with pointers in a slower way.
-type charge struct {
-	limiter  *Limiter
-	link     *link     // to the store that decided
-	claims   []Claim   // asked for and then, once decided, those that were charged
-	at       time.Time // when it decided
-	peek     bool
-	refunded atomic.Bool
-
-	self    [1]*charge
-	claim   [1]Claim
-	results [2]Result
-}
-
-// begin makes c, which is zero, a charge of l.
-func (c *charge) begin(l *Limiter) *charge {
-	c.limiter = l
-	c.self[0] = c
-	c.claims = c.claim[:0]
-	return c
-}
-
-func (l *Limiter) newCharge() *charge { return new(charge).begin(l) }
-
-// keepCharged drops the claims that d did not charge.
-func (c *charge) keepCharged(d Decision) {
-	asked := c.claims
-	c.claims = c.claims[:0]
-	results := d.Results
-	for _, claim := range asked {
-		fits := true
-		for range claim.Limits {
-			fits = fits && results[0].Allowed
-			results = results[1:]
-		}
-		if d.Allowed && fits && !claim.Peek {
-			c.claims = append(c.claims, claim)
-		}
-	}
-}
-
 // Check charges r for every rule that applies to it and says whether it is admitted. It writes no response. A request
 // whose context already carries a decision of l gets that one and is not charged again.
 //
@@ -153,14 +108,15 @@ func (l *Limiter) Check(r *http.Request) (Decision, error) {
 	if d, ok := carriedBy(r.Context()).find(l); ok {
 		return d, nil
 	}
-	return l.check(r, l.newCharge())
+	c := l.newCharge()
+	return c.outcome(l.check(r, c))
 }
 
 // Peek returns what Check would say of r, but charges nothing and tells no observer.
 func (l *Limiter) Peek(r *http.Request) (Decision, error) {
 	c := l.newCharge()
 	c.peek = true
-	return l.check(r, c)
+	return c.outcome(l.check(r, c))
 }
 
 // Take charges claims without a request, for jobs, logins or tokens. Claims of a rule of l may leave out their limits
@@ -177,7 +133,7 @@ func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 		}
 		c.claims = append(c.claims, claim)
 	}
-	return l.decide(ctx, c)
+	return c.outcome(l.decide(ctx, c))
 }
 
 // complete fills in what the rule of c says, and checks c.
@@ -208,12 +164,12 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	for _, c := range d.charges {
-		if c.limiter != l || len(c.claims) == 0 || !c.refunded.CompareAndSwap(false, true) {
+	for _, c := range append([]*charge{d.charge}, d.more...) {
+		if c == nil || c.limiter != l || len(c.claims) == 0 || !c.refunded.CompareAndSwap(false, true) {
 			continue
 		}
-		if err := l.refund(ctx, c); err != nil {
-			return err
+		if err := c.link().refund(ctx, c.claims, c.at); err != nil {
+			return unavailable(err)
 		}
 	}
 	return nil
@@ -235,9 +191,10 @@ func (l *Limiter) Reset(ctx context.Context, rule, key string) error {
 func (l *Limiter) StoreHealth() Health { return l.store.breaker.snapshot() }
 
 // observe tells the observers of a decision, or of a failure to make one.
-func (l *Limiter) observe(ctx context.Context, d Decision, err error) {
+func (l *Limiter) observe(ctx context.Context, c *charge, err error) {
+	d, _ := c.outcome(err)
 	if err != nil {
-		d = Decision{Degraded: err}
+		d.Degraded = err
 	}
 	for _, o := range l.observers {
 		o(ctx, d)

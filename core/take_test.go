@@ -113,6 +113,7 @@ func TestRefund(t *testing.T) {
 		{"nor was what would have fitted beside", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(0)}}}, 9, 9, 1},
 		{"nor was a peek", []core.Claim{{Rule: "r", Key: "k", Cost: 3, Peek: true}}, 9, 9, 1},
 		{"nor a dry run that did not fit", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "trial", Key: "k", Cost: 2}}, 8, 9, 1},
+		{"even if it comes first", []core.Claim{{Rule: "trial", Key: "k", Cost: 2}, {Rule: "r", Key: "k"}}, 8, 9, 1},
 		{"a dry run that fitted was", []core.Claim{{Rule: "r", Key: "k"}, {Rule: "trial", Key: "k", Cost: 1}}, 8, 9, 1},
 		{"twice the same key", []core.Claim{{Rule: "r", Key: "k", Cost: 3}, {Rule: "r", Key: "k", Cost: 4}}, 2, 9, 1},
 	}

@@ -1,0 +1,60 @@
+package core_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// TestAllThatDecidedGiveBack joins three decisions, two of which were joined before.
+func TestAllThatDecidedGiveBack(t *testing.T) {
+	var limiters []*core.Limiter
+	for range 3 {
+		limiters = append(limiters, core.Must(core.New([]core.Rule{perHour("r", 5)})))
+	}
+	r, _, _ := limiters[0].Guard(get("/"), nil)
+	r, _, _ = limiters[1].Guard(r, nil)
+	two, _ := core.FromContext(r.Context())
+	alone, _ := limiters[2].Check(get("/"))
+	all, _ := core.FromContext(core.NewContext(core.NewContext(t.Context(), alone), two))
+	if len(all.Results) != 3 {
+		t.Fatalf("got %+v, want the results of three", all)
+	}
+	for i, l := range limiters {
+		if err := l.Refund(t.Context(), all); err != nil {
+			t.Fatal(err)
+		}
+		if got := remaining(t, l, "r"); got != 5 {
+			t.Errorf("limiter %d: got %d left, want 5", i+1, got)
+		}
+	}
+}
+
+// TestAJoinedDecisionIsNobodysOwn carries what two limiters made to a context that knows of neither, or of one.
+func TestAJoinedDecisionIsNobodysOwn(t *testing.T) {
+	outer, inner := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
+	first, _, _ := outer.Guard(get("/"), nil)
+	both, _, _ := inner.Guard(first, nil)
+	joined, _ := core.FromContext(both.Context())
+	other := get("/").WithContext(core.NewContext(t.Context(), joined))
+	if d, err := outer.Check(other); err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 3 {
+		t.Errorf("got %+v, %v; want the second decision of the outer limiter alone", d, err)
+	}
+	if d, _ := core.FromContext(core.NewContext(first.Context(), joined)); len(d.Results) != 3 {
+		t.Errorf("got %+v; want the one that was carried and the two that were added", d)
+	}
+}
+
+func TestWhatIsKnownWhileTheInnerLimiterDecides(t *testing.T) {
+	var seen core.Decision
+	look := func(r *http.Request) (string, error) {
+		seen, _ = core.FromContext(r.Context())
+		return "k", nil
+	}
+	r, outer, _ := core.Must(core.New([]core.Rule{perHour("a", 5)})).Guard(get("/"), nil)
+	core.Must(core.New([]core.Rule{core.PerHour(5).By(look)})).Guard(r, nil)
+	if !seen.Allowed || seen.At != outer.At || len(seen.Results) != 1 {
+		t.Errorf("got %+v, want what the outer limiter has decided", seen)
+	}
+}
