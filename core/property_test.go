@@ -188,7 +188,8 @@ func TestACostIsThatManyRequests(t *testing.T) {
 }
 
 // A refund must not leave more than if the request had never come. The others come all the same. Ticks may have begun
-// with the request that was refunded, so what would be there within a tick may be there already.
+// with the request that was refunded, so what would be there within a tick may be there already; the model, whose ticks
+// began elsewhere, has it up to a tick later.
 func TestRefundIsNoLaxerThanNeverCharged(t *testing.T) {
 	property(t, func(l core.Limit) func(visit) error {
 		d := newDesk(l)
@@ -213,7 +214,7 @@ func TestRefundIsNoLaxerThanNeverCharged(t *testing.T) {
 	})
 }
 
-// without returns what would remain before a tick from now is over, if what was refunded had never been charged.
+// without returns what would remain before two ticks from now are over, if what was refunded had never been charged.
 func (d *desk) without(all []admitted) int {
 	var m oracle.Model
 	for _, a := range all {
@@ -223,7 +224,7 @@ func (d *desk) without(all []admitted) int {
 	}
 	peek := d.claims("k", 1)
 	peek[0].Peek = true
-	return m.Take(all[len(all)-1].at+tickOf(d.limit)-1, peek)[0].Remaining
+	return m.Take(all[len(all)-1].at+2*(tickOf(d.limit)-1), peek)[0].Remaining
 }
 
 // tickOf returns in how many microseconds the time of l counts.
