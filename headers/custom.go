@@ -30,7 +30,7 @@ const (
 // Write is a Writer. A Prefix that cannot start a header name makes fields that net/http does not send; an unknown
 // ResetFormat is EpochSeconds.
 func (c Custom) Write(h http.Header, d core.Decision) {
-	s, ok := show(d)
+	s, ok := show(&d)
 	switch {
 	case !ok:
 	case c.Prefix == "":

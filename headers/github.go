@@ -22,7 +22,7 @@ import (
 //
 // See https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api.
 func GitHub(h http.Header, d core.Decision) {
-	if s, ok := show(d); ok {
+	if s, ok := show(&d); ok {
 		s.set(h, &gitHubNames, EpochSeconds)
 	}
 }

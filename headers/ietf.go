@@ -25,7 +25,7 @@ func IETF(h http.Header, d core.Decision) {
 	if !ok {
 		return
 	}
-	retry := retryAfter(t)
+	retry := retryAfter(&t)
 	var buffer [256]byte
 	b := appendPolicies(buffer[:0], d.Results)
 	policyEnd := len(b)
@@ -75,15 +75,15 @@ func appendStates(b []byte, results []core.Result, retry int64) []byte {
 
 // appendName appends the policy's name as a String of RFC 9651, section 3.3.3. Names are printable ASCII.
 func appendName(b []byte, results []core.Result, i int) []byte {
-	var buffer [64]byte
+	rule, suffix := policy(results, i)
 	b = append(b, '"')
-	for _, c := range appendPolicy(buffer[:0], results, i) {
-		if c == '"' || c == '\\' {
+	for j := range len(rule) {
+		if rule[j] == '"' || rule[j] == '\\' {
 			b = append(b, '\\')
 		}
-		b = append(b, c)
+		b = append(b, rule[j])
 	}
-	return append(b, '"')
+	return append(append(b, suffix...), '"')
 }
 
 func appendInteger(b []byte, name string, n int64) []byte {

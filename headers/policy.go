@@ -12,16 +12,17 @@ func Violated(d core.Decision) []string {
 	var names []string
 	for i := range d.Results {
 		if t := &d.Results[i]; !t.DryRun && !t.Allowed {
-			names = append(names, string(appendPolicy(nil, d.Results, i)))
+			rule, suffix := policy(d.Results, i)
+			names = append(names, rule+suffix) // no copy if there is no suffix
 		}
 	}
 	return names
 }
 
-// appendPolicy appends the name of result i as a policy: that of its rule, followed by the period if the rule has
-// several enforced limits, and by the algorithm if some of them share the period. So one name is stable across the
-// responses of a route, whatever they decide.
-func appendPolicy(b []byte, results []core.Result, i int) []byte {
+// policy returns the name of result i as a policy, in two parts: that of its rule and, if the rule has several enforced
+// limits, what tells them apart, the period, followed by the algorithm if some of them share the period. So one name is
+// stable across the responses of a route, whatever they decide.
+func policy(results []core.Result, i int) (rule, suffix string) {
 	t := &results[i]
 	several, samePeriod := false, false
 	for j := range results {
@@ -30,14 +31,13 @@ func appendPolicy(b []byte, results []core.Result, i int) []byte {
 			samePeriod = samePeriod || other.Limit.Period == t.Limit.Period
 		}
 	}
-	b = append(b, t.Rule...)
-	if several {
-		b = append(append(b, '-'), period(t.Limit)...)
+	switch {
+	case samePeriod:
+		suffix = "-" + period(t.Limit) + "-" + t.Limit.Algorithm.String()
+	case several:
+		suffix = "-" + period(t.Limit)
 	}
-	if samePeriod {
-		b = append(append(b, '-'), t.Limit.Algorithm.String()...)
-	}
-	return b
+	return t.Rule, suffix
 }
 
 // period returns the period as Limit.String shows it: "1m".

@@ -18,13 +18,13 @@ type shown struct {
 }
 
 // show reports false if d enforced nothing.
-func show(d core.Decision) (shown, bool) {
+func show(d *core.Decision) (shown, bool) {
 	t, ok := d.Tightest()
 	if !ok {
 		return shown{}, false
 	}
 	s := shown{rule: t.Rule, limit: t.Limit.Capacity(), remaining: t.Remaining, at: d.At, wait: t.ResetAfter}
-	if s.retry = retryAfter(t); s.retry > 0 {
+	if s.retry = retryAfter(&t); s.retry > 0 {
 		s.remaining, s.wait = 0, t.RetryAfter
 	} else if s.remaining == 0 {
 		s.wait = t.RefillAfter
@@ -33,7 +33,7 @@ func show(d core.Decision) (shown, bool) {
 }
 
 // retryAfter returns the seconds of Retry-After; 0 if t is allowed or waiting cannot help.
-func retryAfter(t core.Result) int64 {
+func retryAfter(t *core.Result) int64 {
 	if t.Allowed || t.RetryAfter == core.Never {
 		return 0
 	}

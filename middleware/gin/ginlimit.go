@@ -28,9 +28,6 @@ func (o *options) setDefaults() {
 	if o.headers == nil {
 		o.headers = headers.GitHub
 	}
-	if o.deny == nil {
-		o.deny = func(c *gin.Context, d core.Decision) { respond.Denial(d).Write(c.Writer, c.Request) }
-	}
 	if o.fail == nil {
 		o.fail = func(c *gin.Context, err error) { respond.Failure(err).Write(c.Writer, c.Request) }
 	}
@@ -46,11 +43,16 @@ func (o *options) guard(c *gin.Context, l *core.Limiter) {
 	}
 	all, _ := core.FromContext(r.Context())
 	o.headers(c.Writer.Header(), all)
-	if !own.Allowed {
-		c.Abort()
-		respond.NoStore(c.Writer.Header())
-		o.deny(c, all)
+	if own.Allowed {
+		return
 	}
+	c.Abort()
+	if o.deny == nil {
+		respond.Deny(c.Writer, c.Request, &all)
+		return
+	}
+	respond.NoStore(c.Writer.Header())
+	o.deny(c, all)
 }
 
 // routeOf returns the function that tells the route pattern of c, which gin uses again after the request.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/headers"
 )
 
 // ContentType is that of a rendered Problem.
@@ -33,26 +32,6 @@ type Problem struct {
 	Message  string   `json:"message"` // for clients written for GitHub
 
 	retryAfter string
-}
-
-// Denial returns the answer to a request that d denies.
-func Denial(d core.Decision) Problem {
-	p := Problem{
-		Type:     exceeded,
-		Status:   http.StatusTooManyRequests,
-		Detail:   "Too many requests in too short a time; retry later.",
-		Violated: headers.Violated(d),
-		Message:  "API rate limit exceeded",
-	}
-	if t, ok := d.Tightest(); ok && t.RetryAfter == core.Never {
-		p.Detail = "Such requests are not admitted; a retry does not help."
-		if t.Limit.Capacity() > 0 {
-			p.Status = http.StatusRequestEntityTooLarge
-			p.Detail = "The request costs more than is ever admitted at once; a retry does not help."
-		}
-	}
-	p.Title = http.StatusText(p.Status)
-	return p
 }
 
 // Failure returns the answer to a request that could not be decided.
@@ -81,9 +60,11 @@ func (p Problem) String() string {
 	return p.Message
 }
 
+const noStore = "no-store"
+
 // NoStore keeps caches from repeating an answer to others. It is right for every denial, an application's own page
 // included.
-func NoStore(h http.Header) { h.Set("Cache-Control", "no-store") }
+func NoStore(h http.Header) { h.Set("Cache-Control", noStore) }
 
 // Announce sets the fields that belong to p however it is rendered.
 func (p Problem) Announce(h http.Header) {
@@ -100,10 +81,14 @@ func (p Problem) Write(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(p.Status)
 		return
 	}
-	body, _ := json.Marshal(p) // strings and a number: cannot fail
 	w.Header().Set("Content-Type", ContentType)
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
+	_, _ = w.Write(p.body()) // the client may be gone
+}
+
+func (p Problem) body() []byte {
+	body, _ := json.Marshal(p) // strings and a number: cannot fail
+	return append(body, '\n')
 }
 
 // A Page is a Problem for frameworks that marshal their errors: as it is marshalled, it sets the content type in

@@ -25,9 +25,6 @@ func New(l *core.Limiter, o Options, route func(next http.Handler) func(*http.Re
 	if o.Headers == nil {
 		o.Headers = headers.GitHub
 	}
-	if o.Deny == nil {
-		o.Deny = func(w http.ResponseWriter, r *http.Request, d core.Decision) { respond.Denial(d).Write(w, r) }
-	}
 	if o.Fail == nil {
 		o.Fail = func(w http.ResponseWriter, r *http.Request, err error) { respond.Failure(err).Write(w, r) }
 	}
@@ -52,10 +49,13 @@ func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	all, _ := core.FromContext(r.Context())
 	g.options.Headers(w.Header(), all)
-	if !own.Allowed {
+	switch {
+	case own.Allowed:
+		g.next.ServeHTTP(w, r)
+	case g.options.Deny == nil:
+		respond.Deny(w, r, &all)
+	default:
 		respond.NoStore(w.Header())
 		g.options.Deny(w, r, all)
-		return
 	}
-	g.next.ServeHTTP(w, r)
 }

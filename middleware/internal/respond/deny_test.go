@@ -1,0 +1,98 @@
+package respond
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// denied returns a decision that limits of these rules deny, for some seconds or for ever.
+func denied(l core.Limit, retry time.Duration, rules ...string) core.Decision {
+	d := core.Decision{At: time.Unix(1767268800, 0)}
+	for _, rule := range rules {
+		d.Results = append(d.Results, core.Result{Rule: rule, Limit: l, RetryAfter: retry})
+	}
+	return d
+}
+
+// word returns a name of n characters, half of them such as JSON escapes.
+func word(n int) string {
+	const escaped = `"\<>&/'`
+	b := make([]byte, n)
+	for i := range b {
+		if b[i] = byte(' ' + rand.IntN('~'-' '+1)); rand.IntN(2) == 0 {
+			b[i] = escaped[rand.IntN(len(escaped))]
+		}
+	}
+	return string(b)
+}
+
+// TestDenyWritesWhatMarshallingWould compares each byte with encoding/json, which Problem.Write uses.
+func TestDenyWritesWhatMarshallingWould(t *testing.T) {
+	names := []string{"", "default", "a b", `"`, `\`, "<", ">", "&", "~", " ", "\x7f", "\x1f", "\n", "é", "\u2028", "\xff", "login-1m"}
+	for range 300 {
+		names = append(names, word(rand.IntN(12)))
+	}
+	perHour := core.PerHour(10)
+	for _, name := range names {
+		for why, d := range map[string]core.Decision{
+			"denied":             denied(perHour, time.Second, name),
+			"several":            denied(perHour, time.Second, "x"+name, name+"y", word(5)),
+			"two limits":         denied(perHour, time.Second, name, name),
+			"above the capacity": denied(perHour, core.Never, name),
+			"rate 0":             denied(core.PerHour(0), core.Never, name),
+		} {
+			for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodHead} {
+				r := httptest.NewRequest(method, "/", nil)
+				got, want := httptest.NewRecorder(), httptest.NewRecorder()
+				Deny(got, r, &d)
+				Denial(d).Write(want, r)
+				if got.Code != want.Code || got.Body.String() != want.Body.String() || !reflect.DeepEqual(got.Header(), want.Header()) {
+					t.Errorf("%s, %s of %q:\ngot  %d %v %s\nwant %d %v %s", why, method, name,
+						got.Code, got.Header(), got.Body, want.Code, want.Header(), want.Body)
+				}
+			}
+		}
+	}
+}
+
+// TestDenialsShareNothing has whoever wraps the handler change the fields of one response, and looks at the next.
+func TestDenialsShareNothing(t *testing.T) {
+	d, r := denied(core.PerHour(1), time.Second, "a"), httptest.NewRequest(http.MethodGet, "/", nil)
+	for range 2 {
+		w := httptest.NewRecorder()
+		Deny(w, r, &d)
+		h := w.Header()
+		if h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != ContentType {
+			t.Fatalf("got %v", h)
+		}
+		if h.Add("Cache-Control", "private"); h.Get("Content-Type") != ContentType {
+			t.Error("adding to a field has changed another")
+		}
+		h["Cache-Control"][0], h["Content-Type"][0] = "public", "text/html"
+	}
+}
+
+// TestDenialsAtOnce looks for bodies that get mixed up.
+func TestDenialsAtOnce(t *testing.T) {
+	var wg sync.WaitGroup
+	for _, name := range []string{"a", "a rule with a longer name", `"`, "<&>"} {
+		wg.Go(func() {
+			d, r := denied(core.PerHour(1), time.Second, name), httptest.NewRequest(http.MethodGet, "/", nil)
+			want := string(Denial(d).body())
+			for range 500 {
+				w := httptest.NewRecorder()
+				if Deny(w, r, &d); w.Body.String() != want {
+					t.Errorf("got %s, want %s", w.Body, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
