@@ -28,7 +28,7 @@ func TestMemoryStoreAgreesWithTheModelOnRareCases(t *testing.T) {
 	for name, turns := range oracle.Rare {
 		var tl timeline
 		for _, turn := range turns {
-			c := call{verb: "take", claims: []core.Claim{turn.Claim}, line: turn.Line, wait: wait{plain: turn.After}}
+			c := call{verb: "take", claims: turn.Claims, line: turn.Line, wait: wait{plain: turn.After}}
 			if turn.Refund {
 				c.verb = "refund"
 			}

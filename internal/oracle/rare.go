@@ -9,7 +9,7 @@ import (
 // A Turn of a timeline comes after the one before: it takes, or gives back what the turn at Line, counted from 0, took.
 type Turn struct {
 	After  time.Duration
-	Claim  core.Claim
+	Claims []core.Claim
 	Refund bool
 	Line   int
 }
@@ -49,16 +49,37 @@ var Rare = map[string][]Turn{
 		take("9/s;sliding-window;buckets=3", 1), take("9/s;sliding-window;buckets=2", 1), take("9/s;sliding-window", 3), refund(2),
 		take("9/s;sliding-window", 1),
 	},
+	"a refund gives back all of one stamp, whatever was charged between": {
+		take("9/s;sliding-window", 3), take("9/s;sliding-window;buckets=2", 1), take("9/s;sliding-window", 1), refund(0),
+		peek("9/s;sliding-window", 1),
+	},
+	"what twins charge at an instant is one for a dry run": {
+		together(take("9/s;sliding-log", 1), take("9/s;sliding-log", 8), dry("9/s;sliding-log", 9)),
+	},
 }
 
 func take(limit string, cost int) Turn {
-	return Turn{Claim: core.Claim{Rule: "a", Key: "x", Limits: core.MustParseLimits(limit), Cost: cost}}
+	return Turn{Claims: []core.Claim{{Rule: "a", Key: "x", Limits: core.MustParseLimits(limit), Cost: cost}}}
 }
 
 func peek(limit string, cost int) Turn {
 	t := take(limit, cost)
-	t.Claim.Peek = true
+	t.Claims[0].Peek = true
 	return t
+}
+
+func dry(limit string, cost int) Turn {
+	t := take(limit, cost)
+	t.Claims[0].DryRun = true
+	return t
+}
+
+// together returns the claims of all turns as those of one.
+func together(turns ...Turn) (one Turn) {
+	for _, t := range turns {
+		one.Claims = append(one.Claims, t.Claims...)
+	}
+	return one
 }
 
 func refund(line int) Turn { return Turn{Refund: true, Line: line} }

@@ -21,7 +21,7 @@ func TestMiniredisAgreesWithTheModelOnRareCases(t *testing.T) {
 			}}
 			var steps []step
 			for _, turn := range turns {
-				next := step{wait: turn.After, verb: "take", claims: []core.Claim{turn.Claim}, line: turn.Line}
+				next := step{wait: turn.After, verb: "take", claims: turn.Claims, line: turn.Line}
 				if turn.Refund {
 					next.verb = "refund"
 				}
