@@ -2,7 +2,13 @@
 
 package main
 
-import "os/exec"
+import (
+	"context"
+	"os/exec"
+	"time"
+)
 
-// alone does nothing where there are no groups of processes.
-func alone(*exec.Cmd) (end func()) { return func() {} }
+// alone returns a plain command where there are no groups of processes, nor limits.
+func alone(ctx context.Context, _ time.Duration, name string, args ...string) (cmd *exec.Cmd, end func()) {
+	return exec.CommandContext(ctx, name, args...), func() {}
+}

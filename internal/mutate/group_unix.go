@@ -3,15 +3,20 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
-// alone has cmd begin a group of processes, and returns what ends those that it leaves behind: a test that hangs does not
-// stop the servers that it has started.
-func alone(cmd *exec.Cmd) (end func()) {
+// alone returns a command that may use a processor for so long, which does not depend on how busy the machine is. It
+// begins a group of processes; end ends those that it leaves behind: a test that hangs does not stop its servers.
+func alone(ctx context.Context, use time.Duration, name string, args ...string) (cmd *exec.Cmd, end func()) {
+	seconds := fmt.Sprint(int(use/time.Second) + 1)
+	cmd = exec.CommandContext(ctx, "sh", append([]string{"-c", `ulimit -t "$0" && exec "$@"`, seconds, name}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return func() {
+	return cmd, func() {
 		if cmd.Process != nil {
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		}

@@ -33,11 +33,11 @@ type job struct {
 	list     bool           // only show the mutants
 	args     []string       // of the tests
 	workers  int
-	timeout  time.Duration // of the tests of a mutant at most
+	timeout  time.Duration // of a build, and of a run of tests
 	memory   *memory
 
 	built  map[string][]byte        // by package: the test binary without a mistake
-	took   map[string]time.Duration // by package and flag: the tests without a mistake
+	took   map[string]time.Duration // by package and flag: of a processor, by the tests without a mistake
 	recent recent
 }
 
@@ -46,7 +46,7 @@ func main() {
 	files := flag.String("files", "", "the files to mutate, separated by commas; all targets if empty")
 	match := flag.String("run", "", "only mutants whose description matches this regular expression")
 	flag.BoolVar(&j.list, "list", false, "show the mutants and run nothing")
-	flag.DurationVar(&j.timeout, "timeout", 2*time.Minute, "how long tests may take at most")
+	flag.DurationVar(&j.timeout, "timeout", 3*time.Minute, "how long a build or a run of tests may take")
 	resume := flag.String("resume", "", "a file that remembers what was noticed")
 	flag.IntVar(&j.workers, "workers", runtime.GOMAXPROCS(0), "how many mutants to try at once")
 	flag.Parse()

@@ -98,23 +98,23 @@ func (w *worker) time(t target) error {
 		if err := os.WriteFile(w.binary(), w.built[t.pkg], 0o755); err != nil {
 			return err
 		}
-		begin := time.Now()
-		if out, err := w.runTests(t, tests, w.timeout); err != nil {
+		out, used, err := w.runTests(t, tests, w.timeout)
+		if err != nil {
 			return fmt.Errorf("the tests of %s fail even without a mistake: %w\n%s", t.file, err, out)
 		}
-		w.took[t.pkg+tests] = time.Since(begin)
+		w.took[t.pkg+tests] = used
 	}
 	return nil
 }
 
-// limit returns how long tests of a mutant may take: some times what they take without a mistake, because the machine may
-// be busy. Single tests may take as long as all that come first.
+// limit returns how long tests of a mutant may use a processor: some times what they use without a mistake. Single tests
+// may use as much as all that come first.
 func (j *job) limit(t target, tests string) time.Duration {
 	took, ok := j.took[t.pkg+tests]
 	if !ok {
 		took = j.took[t.pkg+t.stages()[0]]
 	}
-	return min(j.timeout, 5*took+10*time.Second)
+	return 3*took + 2*time.Second
 }
 
 // work tries mutants from a queue.

@@ -6,16 +6,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
-
-// building is how long a mutant may take to compile.
-const building = 5 * time.Minute
 
 // A worker tries mutants, one after the other, in a copy of the module.
 type worker struct {
@@ -32,8 +28,8 @@ func (w *worker) try(m mutant) (fate string, err error) {
 		return "no code", err
 	}
 	for _, tests := range append(w.recent.tests(m.pkg), m.stages()...) {
-		switch out, err := w.runTests(m.target, tests, w.limit(m.target, tests)); {
-		case errors.Is(err, context.DeadlineExceeded):
+		switch out, _, err := w.runTests(m.target, tests, w.limit(m.target, tests)); {
+		case errors.Is(err, errHangs):
 			return "hung", nil
 		case err != nil:
 			if name := failure.FindSubmatch(out); name != nil {
@@ -65,28 +61,34 @@ func (w *worker) build(m mutant) (ok bool, err error) {
 	if err := os.WriteFile(path, []byte(m.text), 0o644); err != nil {
 		return false, err
 	}
-	_, err = w.do(w.dir, building, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", w.binary(), "./"+m.pkg)
+	_, _, err = w.do(w.dir, w.timeout, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", w.binary(), "./"+m.pkg)
 	return err == nil, nil
 }
 
-// runTests runs some tests of the binary, and returns what they wrote.
-func (w *worker) runTests(t target, tests string, limit time.Duration) (out []byte, err error) {
-	return w.do(filepath.Join(w.dir, t.pkg), limit, w.binary(), append(slices.Clip(w.args), tests)...)
+// runTests runs some tests of the binary, and returns what they wrote and how long they used a processor.
+func (w *worker) runTests(t target, tests string, use time.Duration) (out []byte, used time.Duration, err error) {
+	return w.do(filepath.Join(w.dir, t.pkg), use, w.binary(), append(slices.Clip(w.args), tests)...)
 }
 
-// do runs a command and returns what it wrote. Nothing that it started goes on after limit.
-func (w *worker) do(dir string, limit time.Duration, name string, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+// errHangs says that a command took too long.
+var errHangs = errors.New("does not come to an end")
+
+// do runs a command, which may use a processor for so long, and returns what it wrote.
+func (w *worker) do(dir string, use time.Duration, name string, args ...string) ([]byte, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), w.timeout)
 	defer cancel()
+	cmd, end := alone(ctx, use, name, args...)
+	defer end()
 	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.WaitDelay = dir, &out, time.Second
-	defer alone(cmd)()
 	err := cmd.Run()
-	if ctx.Err() != nil {
-		err = ctx.Err()
+	if cmd.ProcessState == nil {
+		return nil, 0, err
 	}
-	return out.Bytes(), err
+	if cmd.ProcessState.ExitCode() < 0 { // killed
+		err = errHangs
+	}
+	return out.Bytes(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
 // copyModule returns the path of a copy of the Go module at root, without what its tests do not need.
