@@ -73,3 +73,15 @@ func TestTheWidestSubBucketIsNoneOfTheFuture(t *testing.T) {
 		t.Errorf("all are back after %v, want it to be a period after the end of the sub-bucket", r.ResetAfter)
 	}
 }
+
+// A request counts for a period and no longer, so one that was admitted a period ago goes with the next.
+func TestALogForgetsWhatEndsNow(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.PerMinute(5).Using(core.SlidingLog))
+	take(t, s, c)
+	server.SetTime(start.Add(time.Minute))
+	take(t, s, c)
+	if members, err := server.ZMembers(logKey); err != nil || len(members) != 1 {
+		t.Errorf("the log holds %v, %v, want one entry", members, err)
+	}
+}
