@@ -32,12 +32,14 @@ func (l *Limiter) claims(c *charge, r *http.Request) (err error) {
 		if rule.Match != nil && !rule.Match(r) {
 			continue
 		}
-		claim := Claim{Rule: rule.Name, Limits: rule.Limits, Cost: 1, Peek: c.peek, DryRun: rule.DryRun}
-		if err := rule.ask(&claim, r); err != nil {
+		n := len(c.claims)
+		c.claims = append(c.claims, Claim{Rule: rule.Name, Limits: rule.Limits, Cost: 1, Peek: c.peek, DryRun: rule.DryRun})
+		claim := &c.claims[n]
+		if err := rule.ask(claim, r); err != nil {
 			return err
 		}
-		if claim.Cost > 0 {
-			c.claims = append(c.claims, claim)
+		if claim.Cost == 0 {
+			c.claims = c.claims[:n]
 		}
 	}
 	return nil

@@ -115,22 +115,28 @@ func join(a, b Decision) Decision {
 }
 
 // Guard is Check for adapters. It returns the request to pass on, whose context carries the decision for handlers and
-// whose route pattern RoutePattern finds by route. Route may be nil, and is called only if something asks.
-func (l *Limiter) Guard(r *http.Request, route func(*http.Request) string) (*http.Request, Decision, error) {
+// whose route pattern RoutePattern finds by route. Route may be nil, and is called only if something asks. With it come
+// what FromContext says of that request, which headers are to show, and whether l admits it.
+func (l *Limiter) Guard(r *http.Request, route func(*http.Request) string) (_ *http.Request, d Decision, admitted bool, err error) {
 	ctx := r.Context()
 	before := carriedBy(ctx)
-	if d, ok := before.find(l); ok {
-		return r, d, nil
+	if own, ok := before.find(l); ok {
+		d, _ := before.decision()
+		return r, d, own.Allowed, nil
 	}
 	g := new(guarded)
 	c := &g.context
 	c.Context, c.before, c.route = ctx, before, route
 	g.request = *r.WithContext(c)
 	if err := l.check(&g.request, c.charge.begin(l)); err != nil {
-		return &g.request, Decision{}, err
+		return &g.request, Decision{}, false, err
 	}
 	c.charge.made = true
-	return &g.request, c.charge.decision(), nil
+	if before == nil {
+		return &g.request, c.charge.decision(), c.charge.allowed, nil
+	}
+	d, _ = c.decision()
+	return &g.request, d, c.charge.allowed, nil
 }
 
 // RoutePattern returns the pattern of the route that serves r, such as "/users/{id}": what the adapter on its way found

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,12 +22,12 @@ func perHour(name string, n int) core.Rule {
 func TestGuardChargesOnce(t *testing.T) {
 	seen := new(tally)
 	l := core.Must(core.New([]core.Rule{perHour("a", 5)}, core.WithObserver(seen.observe)))
-	r, first, err := l.Guard(get("/"), nil)
+	r, first, _, err := l.Guard(get("/"), nil)
 	if err != nil || first.Results[0].Remaining != 4 {
 		t.Fatalf("got %+v, %v", first, err)
 	}
-	again, second, err := l.Guard(r, nil)
-	if err != nil || again != r || second.Results[0].Remaining != 4 {
+	again, second, admitted, err := l.Guard(r, nil)
+	if err != nil || !admitted || again != r || second.Results[0].Remaining != 4 {
 		t.Errorf("guarded twice: got %+v, %v; want the first decision and the same request", second, err)
 	}
 	third, err := l.Check(r)
@@ -51,7 +52,7 @@ func TestCheckOfCarriedDecisionWithoutClaims(t *testing.T) {
 	applies := false
 	l := core.Must(core.New([]core.Rule{{Name: "a", Key: keyK, Limits: []core.Limit{core.PerHour(5)},
 		Match: func(*http.Request) bool { return applies }}}))
-	r, _, err := l.Guard(get("/"), nil)
+	r, _, _, err := l.Guard(get("/"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestFromContext(t *testing.T) {
 		t.Errorf("got %+v; want a limiter's decision once", same)
 	}
 	noKey := func(*http.Request) (string, error) { return "", core.ErrNoKey }
-	r, _, err := core.Must(core.New([]core.Rule{core.PerHour(1).By(noKey)})).Guard(get("/"), nil)
+	r, _, _, err := core.Must(core.New([]core.Rule{core.PerHour(1).By(noKey)})).Guard(get("/"), nil)
 	if _, ok := core.FromContext(r.Context()); ok || !errors.Is(err, core.ErrNoKey) {
 		t.Errorf("a failed Guard leaves a decision behind, %v", err)
 	}
@@ -94,18 +95,20 @@ func TestContextKeepsWhatItWraps(t *testing.T) {
 // guardTwice has two limiters guard a request, the second one second later.
 func guardTwice(t *testing.T, outer, inner *core.Limiter) (joined, first, second core.Decision) {
 	t.Helper()
-	r, first, err := outer.Guard(get("/"), nil)
+	r, first, _, err := outer.Guard(get("/"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second)
-	r, second, err = inner.Guard(r, nil)
+	r, joined, admitted, err := inner.Guard(r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	joined, ok := core.FromContext(r.Context())
-	if !ok {
-		t.Fatal("no decision in the context")
+	if carried, ok := core.FromContext(r.Context()); !ok || !reflect.DeepEqual(carried, joined) {
+		t.Errorf("the context carries %+v, want what Guard says: %+v", carried, joined)
+	}
+	if second, _ = inner.Check(r); second.Allowed != admitted {
+		t.Errorf("admitted: %v, want what the inner limiter says by itself: %+v", admitted, second)
 	}
 	if d, _ := outer.Check(r); d.At != first.At || len(d.Results) != len(first.Results) {
 		t.Errorf("the outer limiter got %+v, want its own decision back", d)
@@ -165,8 +168,8 @@ func TestJoinKeepsTheFirstFailure(t *testing.T) {
 
 func TestRefundOfJoinedDecision(t *testing.T) {
 	outer, inner := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
-	r, _, _ := outer.Guard(get("/"), nil)
-	r, _, _ = inner.Guard(r, nil)
+	r, _, _, _ := outer.Guard(get("/"), nil)
+	r, _, _, _ = inner.Guard(r, nil)
 	joined, _ := core.FromContext(r.Context())
 	steps := []struct {
 		refund *core.Limiter
@@ -203,12 +206,12 @@ func TestRoutePattern(t *testing.T) {
 
 	plain := get("/users/7")
 	plain.Pattern = "GET /users/{id}"
-	nested, _, _ := l.Guard(plain, route("/outer/*")) // 1: the adapter's
-	other.Guard(nested, route("/outer/inner"))        // 2: the innermost adapter's
-	other.Guard(nested, route(""))                    // 3: that of the adapter around it
-	other.Guard(nested, nil)                          // 4: likewise
-	l.Guard(plain, nil)                               // 5: that of ServeMux
-	l.Guard(get("/"), route(""))                      // 6: none is known
+	nested, _, _, _ := l.Guard(plain, route("/outer/*")) // 1: the adapter's
+	other.Guard(nested, route("/outer/inner"))           // 2: the innermost adapter's
+	other.Guard(nested, route(""))                       // 3: that of the adapter around it
+	other.Guard(nested, nil)                             // 4: likewise
+	l.Guard(plain, nil)                                  // 5: that of ServeMux
+	l.Guard(get("/"), route(""))                         // 6: none is known
 	want := []string{"/outer/*", "/outer/inner", "/outer/*", "/outer/*", "GET /users/{id}", ""}
 	if len(found) != len(want) {
 		t.Fatalf("got %q, want %q", found, want)

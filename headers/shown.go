@@ -18,13 +18,17 @@ type shown struct {
 }
 
 // show reports false if d enforced nothing.
-func show(d *core.Decision) (shown, bool) {
-	t, ok := d.Tightest()
-	if !ok {
-		return shown{}, false
+func show(d *core.Decision) (s shown, ok bool) {
+	var t *core.Result
+	if len(d.Results) == 1 && !d.Results[0].DryRun {
+		t = &d.Results[0] // without a copy, as nearly always
+	} else if tightest, ok := d.Tightest(); ok {
+		t = &tightest
+	} else {
+		return s, false
 	}
-	s := shown{rule: t.Rule, limit: t.Limit.Capacity(), remaining: t.Remaining, at: d.At, wait: t.ResetAfter}
-	if s.retry = retryAfter(&t); s.retry > 0 {
+	s.rule, s.limit, s.remaining, s.at, s.wait = t.Rule, t.Limit.Capacity(), t.Remaining, d.At, t.ResetAfter
+	if s.retry = retryAfter(t); s.retry > 0 {
 		s.remaining, s.wait = 0, t.RetryAfter
 	} else if s.remaining == 0 {
 		s.wait = t.RefillAfter

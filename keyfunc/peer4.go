@@ -8,7 +8,8 @@ func peer4(remote string) string {
 	if n == 0 || !validPort(remote[n:]) {
 		return ""
 	}
-	return "ip:" + remote[:n]
+	var b [len("ip:255.255.255.255")]byte
+	return string(append(append(b[:0], "ip:"...), remote[:n]...))
 }
 
 // lengthOf4 returns the length of the IPv4 address that s starts with, or 0. Like netip, it wants four numbers without

@@ -42,7 +42,7 @@ func TestPattern(t *testing.T) {
 func TestPatternOfAdapter(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(Pattern)}))
 	r := httptest.NewRequest("POST", "/users/42", nil)
-	r, d, err := l.Guard(r, func(*http.Request) string { return "/users/{id}" })
+	r, d, _, err := l.Guard(r, func(*http.Request) string { return "/users/{id}" })
 	if err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}

@@ -36,16 +36,15 @@ func (o *options) setDefaults() {
 }
 
 func (o *options) guard(c *echo.Context, l *core.Limiter, next echo.HandlerFunc) error {
-	r, own, err := l.Guard(c.Request(), routeOf(c))
+	r, d, admitted, err := l.Guard(c.Request(), routeOf(c))
 	c.SetRequest(r)
 	if err != nil {
 		return o.fail(c, err)
 	}
-	all, _ := core.FromContext(r.Context())
-	o.headers(c.Response().Header(), all)
-	if !own.Allowed {
+	o.headers(c.Response().Header(), d)
+	if !admitted {
 		respond.NoStore(c.Response().Header())
-		return o.deny(c, all)
+		return o.deny(c, d)
 	}
 	return next(c)
 }

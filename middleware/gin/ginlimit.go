@@ -34,25 +34,24 @@ func (o *options) setDefaults() {
 }
 
 func (o *options) guard(c *gin.Context, l *core.Limiter) {
-	r, own, err := l.Guard(c.Request, routeOf(c))
+	r, d, admitted, err := l.Guard(c.Request, routeOf(c))
 	c.Request = r
 	if err != nil {
 		c.Abort()
 		o.fail(c, err)
 		return
 	}
-	all, _ := core.FromContext(r.Context())
-	o.headers(c.Writer.Header(), all)
-	if own.Allowed {
+	o.headers(c.Writer.Header(), d)
+	if admitted {
 		return
 	}
 	c.Abort()
 	if o.deny == nil {
-		respond.Deny(c.Writer, c.Request, &all)
+		respond.Deny(c.Writer, c.Request, &d)
 		return
 	}
 	respond.NoStore(c.Writer.Header())
-	o.deny(c, all)
+	o.deny(c, d)
 }
 
 // routeOf returns the function that tells the route pattern of c, which gin uses again after the request.

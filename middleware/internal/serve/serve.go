@@ -42,20 +42,19 @@ type guarded struct {
 
 // ServeHTTP implements http.Handler.
 func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r, own, err := g.limiter.Guard(r, g.route)
+	r, d, admitted, err := g.limiter.Guard(r, g.route)
 	if err != nil {
 		g.options.Fail(w, r, err)
 		return
 	}
-	all, _ := core.FromContext(r.Context())
-	g.options.Headers(w.Header(), all)
+	g.options.Headers(w.Header(), d)
 	switch {
-	case own.Allowed:
+	case admitted:
 		g.next.ServeHTTP(w, r)
 	case g.options.Deny == nil:
-		respond.Deny(w, r, &all)
+		respond.Deny(w, r, &d)
 	default:
 		respond.NoStore(w.Header())
-		g.options.Deny(w, r, all)
+		g.options.Deny(w, r, d)
 	}
 }
