@@ -17,8 +17,8 @@ func (m *MemoryStore) audit(t *testing.T) {
 		s := &m.shards[i]
 		var records, common int
 		var entries uint32
-		for ref := uint32(1); ref <= s.records.used; ref++ {
-			r := s.records.at(ref)
+		for j := range s.records {
+			r := &s.records[j]
 			if r.id == 0 {
 				continue
 			}
@@ -28,7 +28,7 @@ func (m *MemoryStore) audit(t *testing.T) {
 				pairs[r.id] = true
 			}
 			if s.find(r.id, r.kind|anyTick) != r {
-				t.Errorf("shard %d: record %d is not found", i, ref)
+				t.Errorf("shard %d: record %d is not found", i, j)
 			}
 			entries += s.ring(t, r.queue())
 		}

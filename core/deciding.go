@@ -106,11 +106,14 @@ func (d *deciding) reopen(t *meter) {
 func (d *deciding) place() (again bool) {
 	placed := false
 	for i := range d.meters {
-		if t := &d.meters[i]; !t.peek && (t.record == nil || t.record.id != t.id) {
-			t.find() // a twin may have been placed
+		if t := &d.meters[i]; !t.peek && !t.own {
+			t.find() // a twin may have been placed, and others been moved
 			d.settleIn(t)
 			placed = true
 		}
+	}
+	for i := 0; placed && i < len(d.meters); i++ {
+		d.meters[i].open(d.now)
 	}
 	return placed && len(d.meters) > 1 && d.sumUp()
 }
@@ -135,24 +138,26 @@ func (d *deciding) charge(dryRun bool) {
 // settleIn gives t a record of its pair or, in a full store, the one it shares. A pair takes along what it shared until
 // now.
 func (d *deciding) settleIn(t *meter) {
-	shared := t.record
+	var shared record
+	if t.record != nil {
+		shared = *t.record
+	}
 	switch {
-	case shared != nil && shared.id == t.id:
+	case t.own:
 		return
 	case t.shard.has(t.id):
 	case d.store.reserve(d.now, d.held, d.meters):
 		d.store.pairs.Add(-t.shard.sweep(d.now, sweepSome, d.meters))
 	default:
-		if shared == nil {
-			t.record = t.shard.insert(t.common, t.limit.kind)
+		if t.record == nil {
+			t.shard.insert(t.common, t.limit.kind)
 			t.shard.common++
 		}
 		return
 	}
-	t.record = t.shard.insert(t.id, t.limit.kind)
-	if shared != nil {
-		t.record.take(shared, &t.shard.entries)
-		t.queue = t.record.queue()
+	own := t.shard.insert(t.id, t.limit.kind)
+	if t.record != nil {
+		own.take(shared, &t.shard.entries)
 	}
 }
 

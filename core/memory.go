@@ -122,15 +122,8 @@ func (m *MemoryStore) hash(c *Claim) (id, common uint64) {
 
 // id returns the id of a claim's pair.
 func (m *MemoryStore) id(c *Claim) uint64 {
-	rule := ruleName(c.Rule)
-	var buf [64]byte
-	if 1+len(rule)+len(c.Key) > len(buf) {
-		return maphash.String(m.seed, c.Key)*31 + maphash.String(m.seed, rule) // so that rule and key do not commute
-	}
-	buf[0] = byte(len(rule))
-	n := 1 + copy(buf[1:], rule)
-	n += copy(buf[n:], c.Key)
-	return maphash.Bytes(m.seed, buf[:n])
+	key, rule := maphash.String(m.seed, c.Key), maphash.String(m.seed, ruleName(c.Rule))
+	return key*31 + rule // so that they do not commute
 }
 
 func (m *MemoryStore) shard(id uint64) *shard { return &m.shards[id>>(64-shardBits)] }

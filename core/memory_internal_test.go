@@ -66,7 +66,7 @@ func TestAPanicLeavesNoLockHeld(t *testing.T) {
 					t.Fatal(err)
 				}
 				pairs, _ := m.find(nil, claim("broken"))
-				m.shard(pairs[0].id).records.at(1).extra = 1 << 30 // an entry that does not exist
+				m.shard(pairs[0].id).find(pairs[0].id, kindOf(claim("")[0].Limits[0])).extra = 1 << 30 // an entry that does not exist
 				func() {
 					defer func() {
 						if recover() == nil {

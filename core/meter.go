@@ -18,7 +18,8 @@ type meter struct {
 	peek   bool
 	dryRun bool
 
-	record *record // where the state is; nil if it is that of a pair never seen
+	record *record // where the state is, until one is added to its table or removed; nil if it is that of a pair never seen
+	own    bool    // record is of this pair
 	retry  time.Duration
 	bucket bucket
 	window window
@@ -28,7 +29,8 @@ type meter struct {
 // find sets record to that of the pair or, if it has none, that which it shares.
 func (t *meter) find() {
 	t.record = t.shard.find(t.id, t.limit.kind)
-	if t.record == nil && t.shard.common > 0 {
+	t.own = t.record != nil
+	if !t.own && t.shard.common > 0 {
 		t.record = t.shard.find(t.common, t.limit.kind)
 	}
 }
@@ -129,15 +131,12 @@ func (r *record) bucket() bucket {
 	return bucket{level: r.level, at: r.at, busy: r.at - int64(r.extra), tick: ticks[r.kind&anyTick]}
 }
 
+// setBucket stores b, which counts in the ticks of l.
 func (r *record) setBucket(b bucket, l *scale) {
-	tick := uint64(0)
-	for ticks[tick] != b.tick {
-		tick++
-	}
-	r.kind = r.kind&^anyTick | tick
+	r.kind = l.mark
 	r.level, r.at = b.level, b.at
 	r.extra = uint32(max(0, b.at-b.busy))
-	r.drain = drainTime(b.until(l, b.at, 0))
+	r.rate = uint32(l.rate)
 }
 
 func (r *record) window() window { return window{used: r.level, start: r.at} }
@@ -152,9 +151,9 @@ func (r *record) queue() queue {
 }
 
 // take copies the state of another record of the same kind, and its entries.
-func (r *record) take(from *record, s *slab[entry]) {
+func (r *record) take(from record, s *slab[entry]) {
 	id := r.id
-	*r = *from
+	*r = from
 	r.id = id
 	if q := from.queue(); q.newest != 0 {
 		r.setQueue(q.clone(s))

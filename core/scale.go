@@ -2,6 +2,7 @@ package core
 
 import (
 	"math/bits"
+	"slices"
 	"sync/atomic"
 )
 
@@ -16,8 +17,11 @@ type scale struct {
 	width    int64 // SlidingWindow: of a sub-bucket, in microseconds
 
 	// TokenBucket: a tick is the finest of µs, ms and s for which a full bucket fits maxExact.
-	tick   int64 // microseconds per tick
-	period int64 // the period in ticks, rounded up
+	tick     int64  // microseconds per tick
+	period   int64  // the period in ticks, rounded up
+	mark     uint64 // kind, with the tick
+	byPeriod divisor
+	byRate   divisor
 }
 
 // scales remembers the scales of limits seen lately: a look-up instead of a validation and some divisions per decision.
@@ -45,6 +49,8 @@ func newScale(l Limit) *scale {
 	switch l.Algorithm {
 	case TokenBucket:
 		s.fitTick()
+		s.mark = s.kind&^anyTick | uint64(slices.Index(ticks[:], s.tick))
+		s.byPeriod, s.byRate = newDivisor(s.period), newDivisor(s.rate)
 	case SlidingWindow:
 		s.width = l.Width().Microseconds()
 	}

@@ -3,26 +3,30 @@ package core
 import "time"
 
 // takeOne is Take for one token bucket of a pair that has state of its own: nearly every decision. Without the machinery
-// for several it takes half the time. It reports false if claims are not of that kind.
+// for several it takes a third of the time. It reports false if claims are not of that kind.
+//
+// It reads the clock before it waits for the lock, so that others need not wait for that. If they have decided since, at
+// is later: then that is the instant.
 func (m *MemoryStore) takeOne(claims []Claim, dst []Result) (time.Time, []Result, bool) {
 	if len(claims) != 1 || len(claims[0].Limits) != 1 {
 		return time.Time{}, nil, false
 	}
 	c := &claims[0]
 	l := scaleOf(&c.Limits[0])
-	if l.err != nil || l.limit.Algorithm != TokenBucket || c.Cost < 0 || c.DryRun {
+	if l.tick == 0 || c.Cost < 0 || c.DryRun {
 		return time.Time{}, nil, false
 	}
 	m.once.Do(m.init)
 	id := m.id(c)
+	now := m.now()
 	s := m.shard(id)
 	s.Lock()
-	defer s.Unlock()
 	r := s.find(id, l.kind)
 	if r == nil {
+		s.Unlock()
 		return time.Time{}, nil, false
 	}
-	now := m.now()
+	now = max(now, r.at)
 	b := r.bucket().settle(l, now)
 	retry := Never
 	if cost := int64(max(c.Cost, 1)); cost <= l.capacity {
@@ -32,6 +36,7 @@ func (m *MemoryStore) takeOne(claims []Claim, dst []Result) (time.Time, []Result
 			r.setBucket(b, l)
 		}
 	}
+	s.Unlock()
 	return time.UnixMicro(now), appendResult(dst, c, l, retry, b.report(l, now)), true
 }
 

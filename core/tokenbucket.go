@@ -72,16 +72,16 @@ func (b bucket) until(l *scale, now, target int64) int64 {
 	if b.level <= target {
 		return 0
 	}
-	ticks := ceilDiv(b.level-target, l.rate)
+	ticks := l.byRate.ceil(b.level - target)
 	if l.tick == 1 {
-		return ticks - (now - b.at)
+		return ticks // and b.at is now
 	}
 	if ticks > maxExact/l.tick {
 		return maxExact
 	}
 	wait := ticks * l.tick
 	if last := b.level - (ticks-1)*l.rate; last <= l.rate { // empties within this tick
-		wait += ceilDiv(last*l.tick, l.rate) - l.tick
+		wait += l.byRate.ceil(last*l.tick) - l.tick
 	}
 	return wait - (now - b.at)
 }
@@ -123,7 +123,7 @@ func (b bucket) refund(l *scale, now, at, cost int64) bucket {
 // report says what a settled b leaves.
 func (b bucket) report(l *scale, now int64) usage {
 	free := max(0, l.capacity*l.period-b.level)
-	u := usage{remaining: free / l.period}
+	u := usage{remaining: l.byPeriod.floor(free)}
 	if u.remaining < l.capacity && l.rate > 0 {
 		u.refill = b.until(l, now, (l.capacity-u.remaining-1)*l.period)
 		u.reset = b.until(l, now, 0)

@@ -27,7 +27,7 @@ func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
 
 func TestTheLongestWaitThatIsNotCut(t *testing.T) {
 	const longest = maxExact / 1000 // in ms
-	l := &scale{rate: 1, tick: 1000}
+	l := &scale{rate: 1, tick: 1000, byRate: newDivisor(1)}
 	for level, want := range map[int64]int64{longest: longest * 1000, longest + 1: maxExact} {
 		if got := (bucket{level: level, tick: 1000}).until(l, 0, 0); got != want {
 			t.Errorf("%d ticks: wait of %dµs, want %d", level, got, want)

@@ -1,0 +1,107 @@
+package core
+
+import "math/bits"
+
+// A table finds records by the id of their pair. It is open addressing with linear probing, in one piece of memory: a
+// look-up among millions waits for memory once. Larger ids come first, so a look-up ends at the first id that is not
+// larger, the records of a pair lie side by side, and growing is one pass. An insertion or a removal moves others.
+type table struct {
+	records []record // unused ones have id 0; the last is always unused
+	homes   uint64   // where runs can begin
+	count   int      // records in use
+}
+
+const (
+	fullest  = 12 // a table of 12·n homes takes 11·n records; a look-up then passes some five others
+	growth   = 16 // it grows by one part in 16, so that a record takes at most 48 bytes
+	smallest = 8  // homes of a small table
+	tail     = 24 // records for what runs over the last home; a small table is 1,280 bytes, a size class of the allocator
+)
+
+// home returns where the run of id begins. The top bits of id have chosen the shard.
+func (t *table) home(id uint64) int {
+	hi, _ := bits.Mul64(^id<<shardBits, t.homes)
+	return int(hi)
+}
+
+// first returns where the records of a pair begin, or would.
+func (t *table) first(id uint64) int {
+	i := t.home(id)
+	for t.records[i].id > id {
+		i++
+	}
+	return i
+}
+
+// find returns the record of a pair that has this kind, or nil.
+func (t *table) find(id, kind uint64) *record {
+	if t.count == 0 {
+		return nil
+	}
+	for i := t.first(id); t.records[i].id == id; i++ {
+		if r := &t.records[i]; r.kind|anyTick == kind {
+			return r
+		}
+	}
+	return nil
+}
+
+// has reports whether a pair has a record of any kind.
+func (t *table) has(id uint64) bool {
+	return t.count > 0 && t.records[t.first(id)].id == id
+}
+
+// insert adds an empty record.
+func (t *table) insert(id, kind uint64) *record {
+	if fullest*uint64(t.count+1) > (fullest-1)*t.homes {
+		t.grow()
+	}
+	i, end := t.gap(id)
+	for end == len(t.records)-1 {
+		t.grow()
+		i, end = t.gap(id)
+	}
+	copy(t.records[i+1:end+1], t.records[i:end])
+	t.records[i] = record{id: id, kind: kind &^ anyTick}
+	t.count++
+	return &t.records[i]
+}
+
+// gap returns where the next record of a pair belongs, and the first unused one from there on.
+func (t *table) gap(id uint64) (i, end int) {
+	for i = t.first(id); t.records[i].id == id; {
+		i++
+	}
+	for end = i; t.records[end].id != 0; {
+		end++
+	}
+	return i, end
+}
+
+func (t *table) grow() {
+	old := t.records
+	t.homes += t.homes/growth + smallest
+	t.records = make([]record, t.homes+tail)
+	next := 0
+	for i := range old {
+		if old[i].id == 0 {
+			continue
+		}
+		next = max(next, t.home(old[i].id))
+		t.records[next] = old[i]
+		if next++; next == len(t.records)-1 {
+			t.records = append(t.records, make([]record, tail)...)
+		}
+	}
+}
+
+// remove removes record i.
+func (t *table) remove(i int) {
+	end := i + 1
+	for t.records[end].id != 0 && t.home(t.records[end].id) < end {
+		end++
+	}
+	copy(t.records[i:], t.records[i+1:end])
+	t.records[end-1] = record{}
+	t.count--
+}
