@@ -1,46 +1,31 @@
 package core
 
-import (
-	"math"
-	"math/rand/v2"
-	"testing"
-)
+import "testing"
 
-// near returns n and its neighbours, as far as a divisor takes them.
-func near(n uint64) (some []int64) {
-	for _, v := range []uint64{n - 2, n - 1, n, n + 1, n + 2} {
-		if v < 1<<63 {
-			some = append(some, int64(v))
+func TestMulDivUpIsCutAtTheLargestWholeNumber(t *testing.T) {
+	for _, row := range []struct {
+		why           string
+		a, b, c, want int64
+	}{
+		{"a part counts as a whole", 7, 5, 12, 3},
+		{"a whole stays one", 7, 12, 12, 7},
+		{"the product may need more than 64 bits", 1 << 50, 1 << 49, 1 << 49, 1 << 50},
+		{"the largest is none too large", maxExact, 3, 3, maxExact},
+		{"a part more is", maxExact, 1001, 1000, maxExact},
+		{"a quotient of 64 bits is", 1 << 40, 1 << 40, 1<<16 + 1, maxExact},
+		{"so is one that needs a bit more", 1 << 40, 1 << 40, 1 << 16, maxExact},
+		{"and one that needs many", maxExact, 1 << 49, 1, maxExact},
+	} {
+		if got := mulDivUp(row.a, row.b, row.c); got != row.want {
+			t.Errorf("%s: %d·%d/%d is %d, want %d", row.why, row.a, row.b, row.c, got, row.want)
 		}
 	}
-	return some
 }
 
-func TestADivisorDividesAsDivisionDoes(t *testing.T) {
-	var numbers []int64
-	for bit := range 64 {
-		numbers = append(numbers, near(1<<bit)...)
-		numbers = append(numbers, near((1<<63-1)/(1<<bit))...)
-		for range 20 {
-			numbers = append(numbers, rand.Int64N(1<<62)>>(bit%62))
-		}
-	}
-	for _, n := range numbers {
-		if n == 0 {
-			continue
-		}
-		d := newDivisor(n)
-		multiples := []int64{n, n * rand.Int64N(max(1, (1<<62)/n))}
-		for _, m := range multiples {
-			numbers := append(near(uint64(m)), numbers...)
-			for _, a := range numbers {
-				if got := d.floor(a); got != a/n {
-					t.Fatalf("%d / %d = %d, want %d", a, n, got, a/n)
-				}
-				if a <= math.MaxInt64-n && d.ceil(a) != ceilDiv(a, n) {
-					t.Fatalf("%d / %d = %d, rounded up, want %d", a, n, d.ceil(a), ceilDiv(a, n))
-				}
-			}
+func TestMultiplesBeforeTheEpoch(t *testing.T) {
+	for at, want := range map[int64]int64{10: 10, 9: 0, 0: 0, -1: -10, -10: -10, -11: -20} {
+		if got := floorTo(at, 10); got != want {
+			t.Errorf("the multiple of 10 not above %d is %d, want %d", at, got, want)
 		}
 	}
 }
