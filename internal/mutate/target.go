@@ -17,7 +17,7 @@ func (t target) stages() (flags []string) {
 }
 
 const (
-	coreFirst = "Model|Contract|Rare|Oracle"
+	coreFirst = "Model|Contract|Rare|Table|Divisor|Books"
 	coreSlow  = "Herd|Flapping|Probe|Breaker|Allocates|Links"
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
 
@@ -36,6 +36,7 @@ var targets = []target{
 	{"core/meter.go", "core", coreFirst, coreSlow},
 	{"core/takeone.go", "core", coreFirst, inHeap},
 	{"core/shard.go", "core", coreFirst, coreSlow},
+	{"core/table.go", "core", coreFirst, coreSlow},
 	{"core/slab.go", "core", coreFirst, coreSlow},
 	{"internal/redisx/key.go", "internal/redisx", redisFirst, redisSlow},
 	{"internal/redisx/lua/arithmetic.lua", "internal/redisx", "Lua", redisSlow},
