@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -20,37 +21,37 @@ type onceText struct{ *redis.StringCmd }
 // NoRetry reports true.
 func (onceText) NoRetry() bool { return true }
 
-// A call is one run of a script.
+// A call is one run of a script: EVALSHA, its digest, the number of keys, the keys and the arguments.
 type call struct {
 	script *script
-	keys   []string
-	args   []string
+	words  []any
 }
 
-// command returns c as EVALSHA, or as EVAL with the source.
-func (c *call) command(ctx context.Context, bySource bool) once {
-	args := make([]any, 3, 3+len(c.keys)+len(c.args))
-	args[0], args[1], args[2] = "evalsha", c.script.sha, len(c.keys)
-	if bySource {
-		args[0], args[1] = "eval", c.script.source
-	}
-	for _, key := range c.keys {
-		args = append(args, key)
-	}
-	for _, arg := range c.args {
-		args = append(args, arg)
-	}
-	return once{redis.NewIntSliceCmd(ctx, args...)}
+// newCall returns a call that is likely to have so many keys and arguments.
+func newCall(s *script, words int) *call {
+	return &call{script: s, words: append(make([]any, 0, 3+words), "evalsha", s.sha, 0)}
 }
+
+// addKeys adds keys. No argument may be added before.
+func (c *call) addKeys(keys []string) {
+	for _, key := range keys {
+		c.words = append(c.words, key)
+	}
+	c.words[2] = len(c.words) - 3
+}
+
+func (c *call) add(arg any) { c.words = append(c.words, arg) }
 
 // run has client run c and returns the reply. A server that does not know the script has not run it: that error alone
-// leads to another attempt.
+// leads to another attempt, with the source.
 func (c *call) run(ctx context.Context, client redis.UniversalClient) ([]int64, error) {
-	cmd := c.command(ctx, false)
+	cmd := once{redis.NewIntSliceCmd(ctx, c.words...)}
 	_ = client.Process(ctx, cmd) // the command keeps the error
 	reply, err := cmd.Result()
 	if hasCode(err, "NOSCRIPT") {
-		cmd = c.command(ctx, true)
+		words := slices.Clone(c.words)
+		words[0], words[1] = "eval", c.script.source
+		cmd = once{redis.NewIntSliceCmd(ctx, words...)}
 		_ = client.Process(ctx, cmd)
 		reply, err = cmd.Result()
 	}

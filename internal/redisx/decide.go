@@ -2,9 +2,7 @@ package redisx
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -13,10 +11,13 @@ import (
 const givingBack = time.Second
 
 // decide decides r, in one run of the script if the keys may share one, else in parts.
-func (s *Store) decide(ctx context.Context, r *request) ([]part, error) {
+func (s *Store) decide(ctx context.Context, r *request) (parts []part, err error) {
 	for how := spread(s.spread.Load()); ; {
-		parts := r.split(how, &s.layout)
-		err := s.decideParts(ctx, r, parts)
+		if parts = r.split(how, &s.layout); len(parts) == 1 {
+			err = s.travel(ctx, &parts[0], false)
+		} else {
+			parts, err = within(ctx, s, func(ctx context.Context) ([]part, error) { return parts, s.decideParts(ctx, parts) })
+		}
 		switch {
 		case hasCode(err, "CROSSSLOT") && how == together:
 			how = bySlot
@@ -30,11 +31,9 @@ func (s *Store) decide(ctx context.Context, r *request) ([]part, error) {
 }
 
 // decideParts decides all parts at once and gives back what one was charged though another denied.
-func (s *Store) decideParts(ctx context.Context, r *request, parts []part) error {
-	each(parts, func(p *part) { s.takePart(ctx, r, p) })
-	if len(parts) > 1 {
-		s.undo(ctx, r, parts)
-	}
+func (s *Store) decideParts(ctx context.Context, parts []part) error {
+	each(parts, func(p *part) { p.err = s.travel(ctx, p, true) })
+	s.undo(ctx, parts)
 	for i := range parts {
 		if parts[i].err != nil {
 			return parts[i].err
@@ -43,47 +42,40 @@ func (s *Store) decideParts(ctx context.Context, r *request, parts []part) error
 	return nil
 }
 
-// each runs f for all parts at once and waits.
-func each(parts []part, f func(*part)) {
+// each runs f for all of some at once and waits.
+func each[T any](some []T, f func(*T)) {
 	var wg sync.WaitGroup
-	for i := range parts[1:] {
-		wg.Go(func() { f(&parts[1+i]) })
+	for i := range some[1:] {
+		wg.Go(func() { f(&some[1+i]) })
 	}
-	f(&parts[0])
+	f(&some[0])
 	wg.Wait()
 }
 
-func (s *Store) takePart(ctx context.Context, r *request, p *part) {
-	args := append(make([]string, 0, 1+len(p.meters)), s.shift())
-	s.runPart(ctx, p, &takeScript, p.texts(r, args, nil))
-}
-
 // refundPart gives back what was charged at an instant, apart from the meters for which skip reports true.
-func (s *Store) refundPart(ctx context.Context, r *request, p *part, at int64, skip func(int) bool) {
-	args := append(make([]string, 0, 2+len(p.meters)), s.shift(), strconv.FormatInt(at, 10))
-	s.runPart(ctx, p, &refundScript, p.texts(r, args, skip))
-}
-
-func (s *Store) runPart(ctx context.Context, p *part, sc *script, args []string) {
-	c := call{script: sc, keys: p.keys, args: args}
+func (s *Store) refundPart(ctx context.Context, p *part, at int64, skip func(int) bool) {
+	c := newCall(&refundScript, len(p.keys)+3)
+	c.addKeys(p.keys)
+	c.add(s.shift())
+	c.add(at)
+	c.add(p.text(skip))
 	reply, err := c.run(ctx, s.client)
-	if want := 2 + valuesPerMeter*len(p.meters); err == nil && len(reply) != want {
-		err = fmt.Errorf("the script returned %d numbers, want %d", len(reply), want)
+	if err == nil {
+		err = s.deal(reply, []*part{p})
 	}
-	if err != nil {
-		p.err = err
-		s.failed(err)
-		return
+	if err == nil {
+		err = p.read()
 	}
-	p.at, p.values = reply[0], reply[2:]
-	s.countRepairs(reply[1])
+	p.err = err
+	s.failed(err)
 }
 
 // undo gives back what a part was charged on its own but not as a part of the whole.
-func (s *Store) undo(ctx context.Context, r *request, parts []part) {
+func (s *Store) undo(ctx context.Context, parts []part) {
+	r := parts[0].request
 	admitted := true
 	for i := range parts {
-		admitted = admitted && parts[i].admitted(r)
+		admitted = admitted && parts[i].admitted()
 	}
 	fits := make(map[int]bool)
 	for i := range r.meters {
@@ -97,26 +89,27 @@ func (s *Store) undo(ctx context.Context, r *request, parts []part) {
 		}
 	}
 	each(parts, func(p *part) {
-		if p.admitted(r) {
-			s.undoPart(ctx, r, p, fits)
+		if p.admitted() {
+			s.undoPart(ctx, p, fits)
 		}
 	})
 }
 
 // undoPart gives back the claims in p that were charged there and do not fit. The results become those after that. If it
 // fails, what was charged stays, which is stricter.
-func (s *Store) undoPart(ctx context.Context, r *request, p *part, fits map[int]bool) {
+func (s *Store) undoPart(ctx context.Context, p *part, fits map[int]bool) {
+	r := p.request
 	stays := func(i int) bool {
 		claim := r.meters[i].claim
-		return fits[claim] || !p.fits(r, claim)
+		return fits[claim] || !p.fits(claim)
 	}
 	if !slices.ContainsFunc(p.meters, func(i int) bool { return !stays(i) && !r.meters[i].peek }) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), givingBack)
 	defer cancel()
-	back := part{keys: p.keys, meters: p.meters}
-	if s.refundPart(ctx, r, &back, p.at, stays); back.err == nil {
-		p.values = back.values
+	back := part{request: r, keys: p.keys, meters: p.meters}
+	if s.refundPart(ctx, &back, p.at, stays); back.err == nil {
+		p.usages = back.usages
 	}
 }

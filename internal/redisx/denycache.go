@@ -66,7 +66,7 @@ func (r *request) text() string {
 		b = append(append(b, key...), '\n')
 	}
 	for i := range r.meters {
-		b = append(r.meters[i].appendText(b, byte('0'+r.meters[i].claim%10), r.meters[i].key), '\n')
+		b = r.meters[i].appendText(b, i == 0 || r.meters[i].claim != r.meters[i-1].claim, r.meters[i].key)
 	}
 	return string(b)
 }

@@ -1,18 +1,24 @@
 package redisx
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // A part is some meters of a request that one run of a script decides.
 type part struct {
-	keys   []string
-	meters []int // places in request.meters, ascending
-	at     int64 // the server's clock
-	values []int64
+	request *request
+	keys    []string
+	meters  []int  // places in request.meters, ascending
+	plan    string // what is asked of the keys: see lua/plan.lua
+	lane    string // what it has in common with parts that may share the run
+
+	at     int64   // the server's clock
+	reply  []int64 // see lua/take.lua
+	usages []usage // by meter
+	few    [2]usage
 	err    error
 }
-
-// valuesPerMeter is how many numbers a script returns for a meter: retry, remaining, refill, reset.
-const valuesPerMeter = 4
 
 // A spread says which keys may share a run of a script.
 type spread uint32
@@ -26,25 +32,19 @@ const (
 
 // split divides r into parts.
 func (r *request) split(s spread, l *layout) []part {
-	if s == together || len(r.keys) == 1 {
-		all := part{keys: r.keys, meters: make([]int, len(r.meters))}
-		for i := range r.meters {
-			all.meters[i] = i
-		}
-		return []part{all}
-	}
-	var parts []part
-	found := make(map[string]int)
+	parts := make([]part, 0, 1)
 	for i := range r.meters {
 		key := r.keys[r.meters[i].key]
 		name := s.nameOf(key, l)
-		n, ok := found[name]
-		if !ok {
+		n := slices.IndexFunc(parts, func(p part) bool { return p.lane == name })
+		if n < 0 {
 			n = len(parts)
-			found[name] = n
-			parts = append(parts, part{})
+			parts = append(parts, part{request: r, lane: name})
 		}
 		parts[n].add(i, key)
+	}
+	for i := range parts {
+		parts[i].plan = parts[i].text(nil)
 	}
 	return parts
 }
@@ -52,6 +52,8 @@ func (r *request) split(s spread, l *layout) []part {
 // nameOf returns what keys that may share a run have in common.
 func (s spread) nameOf(key string, l *layout) string {
 	switch s {
+	case together:
+		return ""
 	case bySlot:
 		return strconv.Itoa(slotOf(l.tagOf(key)))
 	case byTag:
@@ -76,35 +78,29 @@ func (p *part) indexOf(key string) int {
 	return -1
 }
 
-// texts appends the texts of the meters of p to args. Those for which skip reports true become peeks.
-func (p *part) texts(r *request, args []string, skip func(meter int) bool) []string {
-	claim := -1
-	for n, i := range p.meters {
-		m := r.meters[i]
-		begins := byte('0')
-		if n == 0 {
-			begins = '2'
-		} else if m.claim != claim {
-			begins = '1'
-		}
-		claim = m.claim
+// text returns the plan of p. Meters for which skip reports true become peeks.
+func (p *part) text(skip func(meter int) bool) string {
+	var buf [256]byte
+	b, claim := buf[:0], -1
+	for _, i := range p.meters {
+		m := p.request.meters[i]
 		m.peek = m.peek || skip != nil && skip(i)
-		var buf [128]byte
-		args = append(args, string(m.appendText(buf[:0], begins, p.indexOf(r.keys[m.key]))))
+		b = m.appendText(b, m.claim != claim, p.indexOf(p.request.keys[m.key]))
+		claim = m.claim
 	}
-	return args
+	return string(b)
 }
 
 // retry returns how long the n-th meter of p has to wait, in microseconds: 0 if it admits its cost, -1 if it never does.
-func (p *part) retry(n int) int64 { return p.values[valuesPerMeter*n] }
+func (p *part) retry(n int) int64 { return p.usages[n].retry }
 
 // admitted reports whether p by itself was charged.
-func (p *part) admitted(r *request) bool {
+func (p *part) admitted() bool {
 	if p.err != nil {
 		return false
 	}
 	for n, i := range p.meters {
-		if !r.meters[i].dryRun && p.retry(n) != 0 {
+		if !p.request.meters[i].dryRun && p.retry(n) != 0 {
 			return false
 		}
 	}
@@ -112,9 +108,9 @@ func (p *part) admitted(r *request) bool {
 }
 
 // fits reports whether all limits in p of a claim admit its cost.
-func (p *part) fits(r *request, claim int) bool {
+func (p *part) fits(claim int) bool {
 	for n, i := range p.meters {
-		if r.meters[i].claim == claim && p.retry(n) != 0 {
+		if p.request.meters[i].claim == claim && p.retry(n) != 0 {
 			return false
 		}
 	}

@@ -26,8 +26,8 @@ func TestARefundSaysWhatItLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := r.split(together, &s.layout)[0]
-	s.refundPart(context.Background(), r, &p, time.Now().UnixMicro(), func(int) bool { return true })
-	if p.err != nil || p.retry(0) <= 0 || p.retry(1) != 0 || p.values[1] != 0 || p.values[5] != 7 {
-		t.Errorf("%v, %v: want a wait for the first, none for the second, and 0 and 7 to remain", p.values, p.err)
+	s.refundPart(context.Background(), &p, time.Now().UnixMicro(), func(int) bool { return true })
+	if p.err != nil || p.retry(0) <= 0 || p.retry(1) != 0 || p.usages[0].remaining != 0 || p.usages[1].remaining != 7 {
+		t.Errorf("%+v, %v: want a wait for the first, none for the second, and 0 and 7 to remain", p.usages, p.err)
 	}
 }

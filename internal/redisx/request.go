@@ -3,6 +3,7 @@ package redisx
 import (
 	"math/bits"
 	"strconv"
+	"strings"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -10,8 +11,8 @@ import (
 // maxExact is the largest whole number that a script counts up to: what a float64 holds exactly.
 const maxExact = 1 << 53
 
-// kinds are the letters by which a script knows the algorithms.
-var kinds = [...]byte{core.TokenBucket: 'b', core.FixedWindow: 'w', core.SlidingWindow: 's', core.SlidingLog: 'l'}
+// letters are those by which a script knows the algorithms, in the order of core.
+const letters = "bwsl"
 
 // A request is a Take or a Refund in the terms of the scripts. It keeps no reference to the claims.
 type request struct {
@@ -19,13 +20,14 @@ type request struct {
 	meters []meter
 }
 
-// A meter is one limit of one claim: see lua/meter.lua.
+// A meter is one limit of one claim: see lua/plan.lua.
 type meter struct {
 	claim, key     int
 	kind           byte
 	peek, dryRun   bool
 	cost, asked    int64
 	micros, unit   int64
+	period         int64 // token bucket: in ticks of unit microseconds
 	rate, capacity int64
 }
 
@@ -59,10 +61,13 @@ func (r *request) addClaim(l *layout, c *core.Claim, i int) {
 			keys[which] = r.keyIndex(l.key(c.Rule, c.Key, which == 1))
 		}
 		m := meter{
-			claim: i, key: keys[which], kind: kinds[limit.Algorithm], peek: c.Peek, dryRun: c.DryRun, cost: cost, asked: cost,
+			claim: i, key: keys[which], kind: letters[limit.Algorithm], peek: c.Peek, dryRun: c.DryRun, cost: cost, asked: cost,
 			micros: limit.Period.Microseconds(), rate: int64(limit.Rate), capacity: int64(limit.Capacity()),
 		}
 		m.unit = unitOf(limit, m.capacity, m.micros)
+		if limit.Algorithm == core.TokenBucket {
+			m.period = ceilDiv(m.micros, m.unit)
+		}
 		r.meters = append(r.meters, m)
 	}
 }
@@ -109,22 +114,26 @@ func (r *request) addTwins() {
 	}
 }
 
-// appendText appends what a script reads as m, with the place of its key in the call.
-func (m *meter) appendText(b []byte, begins byte, key int) []byte {
-	flags := byte('0')
+// appendText appends what a script reads as m, with the place of its key among those of its part.
+func (m *meter) appendText(b []byte, begins bool, place int) []byte {
+	flags := int64(0)
 	if m.peek {
 		flags++
 	}
 	if m.dryRun {
 		flags += 2
 	}
-	b = append(b, begins, ' ')
-	b = strconv.AppendInt(b, int64(key+1), 10)
-	b = append(b, ' ', flags, ' ')
-	b = append(strconv.AppendInt(b, m.cost, 10), ' ')
-	b = append(strconv.AppendInt(b, m.asked, 10), ' ', m.kind)
-	b = append(strconv.AppendInt(b, m.micros, 10), ' ')
-	b = append(strconv.AppendInt(b, m.rate, 10), ' ')
-	b = append(strconv.AppendInt(b, m.capacity, 10), ' ')
-	return strconv.AppendInt(b, m.unit, 10)
+	algorithm := int64(strings.IndexByte(letters, m.kind))
+	b = append(b, '0')
+	if begins {
+		b[len(b)-1] = '1'
+	}
+	for _, n := range [...]int64{int64(place) + 1, flags, m.cost, m.asked} {
+		b = strconv.AppendInt(append(b, ' '), n, 10)
+	}
+	b = append(b, ' ', m.kind)
+	for _, n := range [...]int64{m.micros<<4 | algorithm<<2, m.micros, m.rate, m.capacity, m.unit} {
+		b = strconv.AppendInt(append(b, ' '), n, 10)
+	}
+	return append(b, ';')
 }

@@ -17,22 +17,28 @@ type script struct {
 }
 
 var (
-	takeScript   = newScript("take")
-	refundScript = newScript("refund")
+	always  = read("arithmetic", "words", "reply", "expiry", "plan")
+	states  = read("tokenbucket", "fixedwindow", "slidingwindow", "slidinglog", "pair", "meter")
+	general = "local function general()\n" + states + read("decide") + "return decideOne\nend\n" // made when first called
+
+	takeScript   = newScript(always + read("buckets") + general + read("take"))
+	refundScript = newScript(always + states + read("refund"))
 )
 
-// newScript joins what all scripts share with the file of a job.
-func newScript(job string) script {
+// read returns some of the files, joined.
+func read(names ...string) string {
 	var b strings.Builder
-	for _, name := range []string{
-		"arithmetic", "tokenbucket", "fixedwindow", "slidingwindow", "slidinglog", "pair", "meter", job,
-	} {
+	for _, name := range names {
 		text, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {
 			panic(err) // the files are part of the program
 		}
 		b.Write(text)
 	}
-	digest := sha1.Sum([]byte(b.String()))
-	return script{source: b.String(), sha: hex.EncodeToString(digest[:])}
+	return b.String()
+}
+
+func newScript(source string) script {
+	digest := sha1.Sum([]byte(source))
+	return script{source: source, sha: hex.EncodeToString(digest[:])}
 }

@@ -29,6 +29,7 @@ type Store struct {
 	layout  layout
 	spread  atomic.Uint32
 	denied  *denyCache // nil for none
+	lanes   lanes
 	running chan struct{}
 
 	offset   atomic.Int64  // what tests add to the server's clock, in microseconds
@@ -40,6 +41,7 @@ type Store struct {
 // New returns a store. Its arguments must be valid.
 func New(client redis.UniversalClient, o Options) *Store {
 	s := &Store{client: client, layout: newLayout(o.Prefix, o.Secret), running: make(chan struct{}, maxRunning)}
+	s.lanes.byName = make(map[string]*lane)
 	if o.DenyCache > 0 {
 		s.denied = newDenyCache(o.DenyCache)
 	}
@@ -77,7 +79,7 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 }
 
 func (s *Store) take(ctx context.Context, r *request, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
-	parts, err := within(ctx, s, func(ctx context.Context) ([]part, error) { return s.decide(ctx, r) })
+	parts, err := s.decide(ctx, r)
 	if err != nil {
 		return time.Time{}, dst, err
 	}
@@ -88,7 +90,10 @@ func (s *Store) take(ctx context.Context, r *request, claims []core.Claim, dst [
 // now asks the server for its clock.
 func (s *Store) now(ctx context.Context) (time.Time, error) {
 	return within(ctx, s, func(ctx context.Context) (time.Time, error) {
-		reply, err := (&call{script: &takeScript, args: []string{s.shift()}}).run(ctx, s.client)
+		reply, err := takeCall(s.shift(), nil).run(ctx, s.client)
+		if err == nil {
+			err = s.deal(reply, nil)
+		}
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -115,9 +120,9 @@ func (s *Store) refund(ctx context.Context, r *request, at time.Time) error {
 	}
 	parts := r.split(how, &s.layout)
 	each(parts, func(p *part) {
-		s.refundPart(ctx, r, p, chargedAt(at, p.keys[0]), nil)
+		s.refundPart(ctx, p, chargedAt(at, p.keys[0]), nil)
 		if len(p.keys) > 1 && (hasCode(p.err, "TRYAGAIN") || hasCode(p.err, "CROSSSLOT")) {
-			p.err = s.refundKeys(ctx, r, p, at)
+			p.err = s.refundKeys(ctx, p, at)
 		}
 	})
 	for i := range parts {
@@ -129,15 +134,16 @@ func (s *Store) refund(ctx context.Context, r *request, at time.Time) error {
 }
 
 // refundKeys gives back what p names, key by key.
-func (s *Store) refundKeys(ctx context.Context, r *request, p *part, at time.Time) error {
+func (s *Store) refundKeys(ctx context.Context, p *part, at time.Time) error {
+	r := p.request
 	for _, key := range p.keys {
-		var one part
+		one := part{request: r}
 		for _, i := range p.meters {
 			if r.keys[r.meters[i].key] == key {
 				one.add(i, key)
 			}
 		}
-		if s.refundPart(ctx, r, &one, chargedAt(at, key), nil); one.err != nil {
+		if s.refundPart(ctx, &one, chargedAt(at, key), nil); one.err != nil {
 			return one.err
 		}
 	}
@@ -181,13 +187,12 @@ func (r *request) results(parts []part, claims []core.Claim, dst []core.Result) 
 	}
 	for i := range parts {
 		for n, m := range parts[i].meters {
-			v := parts[i].values[valuesPerMeter*n:]
-			d := &dst[start+m]
-			d.Allowed, d.RetryAfter = v[0] == 0, core.Never
-			if v[0] >= 0 {
-				d.RetryAfter = micros(v[0])
+			u, d := &parts[i].usages[n], &dst[start+m]
+			d.Allowed, d.RetryAfter = u.retry == 0, core.Never
+			if u.retry >= 0 {
+				d.RetryAfter = micros(u.retry)
 			}
-			d.Remaining, d.RefillAfter, d.ResetAfter = int(v[1]), micros(v[2]), micros(v[3])
+			d.Remaining, d.RefillAfter, d.ResetAfter = int(u.remaining), micros(u.refill), micros(u.reset)
 		}
 	}
 	return dst

@@ -57,15 +57,14 @@ local function fixedWindow()
       return remaining, lasts(w, l, now), lasts(w, l, now)
     end,
 
-    read = function(s, i)
-      local used, start, after = match(s, '^(%d+),(%d+)()', i)
-      local w = {used = exact(used), start = exact(start), ends = 0}
-      if w.used and w.start then
-        return w, after
+    read = function(s, section)
+      local used, start = unpackWords('<I8I8', s, section.start + 2 * word)
+      if max(used, start) <= maxExact then
+        return {used = used, start = start, ends = 0}
       end
     end,
-    write = function(w)
-      return format('%d,%d', w.used, w.start)
+    write = function(w, kind)
+      return packWords('<I8I8I8I8', kind, w.ends, w.used, w.start)
     end,
     empty = function()
       return {used = 0, start = 0, ends = 0}

@@ -1,50 +1,25 @@
 -- A meter is one limit of one claim while a script is at work on it: what was asked, and the state of the pair. See
--- core/meter.go. Its text is, apart by spaces:
---
---   new     2 if it begins a request, 1 if it begins a claim, else 0
---   key     the place of its key in KEYS
---   flags   1 if it is a peek, 2 if it is a dry run, 3 if both, else 0
---   cost    of the claim
---   asked   the cost of all claims that charge this state
---
--- and then that of its limit:
---
---   kind    b token bucket, w fixed window, s sliding window, l sliding log; and the period in microseconds
---   rate
---   capacity
---   unit    microseconds per tick (b) or per sub-bucket (s), else 0
-local limits = {} -- by their texts: the requests of a run are often of the same
-
-local function limitOf(text)
-  local l = limits[text]
-  if not l then
-    local kind, letter, micros, rate, capacity, unit = match(text, '^((%a)(%d+)) (%d+) (%d+) (%d+)$')
-    unit = tonumber(unit)
-    l = {
-      kind = kind, letter = letter, algorithm = algorithmOf(letter), section = ';' .. kind .. ',',
-      micros = tonumber(micros), rate = tonumber(rate), capacity = tonumber(capacity), tick = unit, width = unit,
-    }
-    if letter == 'b' then
-      l.period = ceilDiv(l.micros, unit)
-    end
-    limits[text] = l
-  end
-  return l
+-- core/meter.go. The request's keys begin at KEYS[first].
+local function newMeter(l, first)
+  l.algorithm = algorithmOf(l.letter)
+  return {
+    limit = l, pair = pairOf(KEYS[first + l.place - 1]), new = l.new, cost = l.cost, asked = l.asked, peek = l.peek,
+    dryRun = l.dryRun, retry = 0, opened = false, state = false,
+  }
 end
 
-local function newMeter(text)
-  local new, key, flags, cost, asked, limit = match(text, '^(%d) (%d+) (%d) (%d+) (%d+) (.+)$')
-  return {
-    new = new, pair = pairOf(key), limit = limitOf(limit), cost = tonumber(cost), asked = tonumber(asked),
-    peek = flags == '1' or flags == '3', dryRun = flags >= '2', retry = 0, opened = false, state = false,
-  }
+local function newMeters(plan, first)
+  local meters = {}
+  for i, l in ipairs(plan) do
+    meters[i] = newMeter(l, first)
+  end
+  return meters
 end
 
 -- keep makes state the one that is kept.
 local function keep(t, state, now)
-  local pair = t.pair
-  local l = t.limit
-  pair.states[l.kind] = state
+  local pair, l = t.pair, t.limit
+  pair.states[l.name] = state
   if l.letter ~= 'l' then
     state.ends = ceilDiv(now + l.algorithm.lasts(state, l, now), 1000)
     pair.dirty = true
@@ -63,7 +38,7 @@ local function loadLog(t, now)
     pair.broken = pair.broken or not isSet
     state = l.algorithm.full(pair.key, l, now, isSet)
   end
-  pair.states[l.kind] = state
+  pair.states[l.name] = state
   return state
 end
 
@@ -71,8 +46,9 @@ end
 local function load(t, now)
   local pair, l = t.pair, t.limit
   if not pair.value then
-    fetch(pair)
+    fetch(pair, now)
   end
+  pair.asked[#pair.asked + 1] = l
   local state = section(pair, l, now)
   if pair.broken or state == false then
     repaired = repaired + 1
@@ -80,14 +56,14 @@ local function load(t, now)
     keep(t, state, now)
   else
     state = state or l.algorithm.empty(l)
-    pair.states[l.kind] = state
+    pair.states[l.name] = state
   end
   return state
 end
 
 -- stored returns the state as it is kept.
 local function stored(t, now)
-  local state = t.pair.states[t.limit.kind]
+  local state = t.pair.states[t.limit.name]
   if state then
     return state
   elseif t.limit.letter == 'l' then
@@ -110,7 +86,7 @@ end
 
 -- reopen opens t again if another meter has changed its state.
 local function reopen(t, now)
-  if t.pair.states[t.limit.kind] ~= t.opened then
+  if t.pair.states[t.limit.name] ~= t.opened then
     open(t, now)
   end
 end
@@ -131,20 +107,15 @@ local function charge(t, now)
   keep(t, t.state, now)
 end
 
--- report appends retry, remaining, refill and reset of each meter to reply.
-local function report(meters, now, reply)
-  local n = #reply
+-- report appends -1, and then four numbers of each meter, to reply: retry and what its algorithm reports.
+local function report(meters, now)
+  filled = filled + 1
+  reply[filled] = -1
   for i = 1, #meters do
     local t = meters[i]
     reopen(t, now)
-    reply[n + 1] = t.retry
-    reply[n + 2], reply[n + 3], reply[n + 4] = t.limit.algorithm.report(t.state, t.limit, now)
-    n = n + 4
+    reply[filled + 1] = t.retry
+    reply[filled + 2], reply[filled + 3], reply[filled + 4] = t.limit.algorithm.report(t.state, t.limit, now)
+    filled = filled + 4
   end
-end
-
--- clock returns the server's clock in microseconds since 1970. Tests shift it by the first argument.
-local function clock()
-  local time = call('TIME')
-  return time[1] * 1000000 + time[2] + ARGV[1]
 end

@@ -1,32 +1,32 @@
 -- A pair of rule and key has one string with the states of its limits, and one sorted set if it has sliding logs. Each
--- is a key of its own. The string has a section for each state:
+-- is a key of its own. The string begins with a word: when it expires, in milliseconds since 1970. Then it has a section
+-- for each state, which begins with two words:
 --
---   ; algorithm period , ends , state
+--   kind   period in µs · 16 + algorithm · 4 + tick of a bucket (0: µs, 1: ms, 2: s)
+--   ends   when the state no longer matters, in milliseconds since 1970, rounded up
 --
--- ends is when the state no longer matters, in milliseconds since 1970, rounded up. The states of limits that are not
--- asked for, because a tier or a configuration has changed, are kept until then.
-local repaired = 0 -- how many states made no sense and were replaced
-
-local algorithms = {b = tokenBucket, w = fixedWindow, s = slidingWindow, l = slidingLog}
+-- and goes on with two words of a fixed window (1), three of a token bucket (0) or, for a sliding window (2), two words
+-- and as many bytes as the second says. States of limits that are not asked for, because a tier or a configuration has
+-- changed, are kept until they end.
 local made = {}
 
 -- algorithmOf returns the functions of an algorithm. They are made when first asked for, since making them takes time.
 local function algorithmOf(letter)
   local a = made[letter]
   if not a then
-    a = algorithms[letter]()
+    a = ({b = tokenBucket, w = fixedWindow, s = slidingWindow, l = slidingLog})[letter]()
     made[letter] = a
   end
   return a
 end
 
-local pairsOf = {} -- the pairs by the places of their keys
+local pairsOf = {} -- the pairs of the request under way, by their keys
 
-local function pairOf(place)
-  local pair = pairsOf[place]
+local function pairOf(key)
+  local pair = pairsOf[key]
   if not pair then
-    pair = {key = KEYS[tonumber(place)], states = {}, value = false, length = 0, broken = false, dirty = false}
-    pairsOf[place] = pair
+    pair = {key = key, states = {}, asked = {}, value = false, sections = {}, broken = false, dirty = false}
+    pairsOf[key] = pair
   end
   return pair
 end
@@ -42,79 +42,105 @@ local function isWrongType(reply)
   return true
 end
 
--- fetch reads the string of a pair: '' if it has none. The pair is broken if what it has makes no sense.
-local function fetch(pair)
-  local value = redis.pcall('GET', pair.key)
-  if not value then
-    value = ''
-  elseif isWrongType(value) or not find(value, '^;[bws]%d+,') then
-    value, pair.broken = '', true
+-- sectionAt returns the section of a string that begins at a byte, or nil if none can.
+local function sectionAt(value, start)
+  if start + 4 * word > #value + 1 then
+    return nil
   end
-  pair.value = value
+  local kind, ends, _, bytes = unpackWords('<I8I8I8I8', value, start)
+  local algorithm, after = kind % 16 - kind % 4, start + 4 * word
+  if algorithm == 0 then
+    after = after + word
+  elseif algorithm == 8 then
+    after = after + bytes
+  elseif algorithm == 12 then
+    return nil
+  end
+  if after > #value + 1 then
+    return nil
+  end
+  return {kind = kind, ends = ends, start = start, after = after}
+end
+
+-- split returns the sections of a string, or nil if it makes no sense.
+local function split(value, now)
+  if #value < word then
+    return nil
+  end
+  local sections, start = {}, 1 + word
+  while start <= #value do
+    local s = sectionAt(value, start)
+    if not s then
+      return nil
+    end
+    sections[#sections + 1] = s
+    start = s.after
+  end
+  if start > 1 + word and unpackWords('<I8', value) <= lastInstant(now) then
+    return sections
+  end
+end
+
+-- fetch reads the string of a pair. The pair is broken if what it has makes no sense.
+local function fetch(pair, now)
+  local value = redis.pcall('GET', pair.key)
+  pair.value = value or ''
+  if not value then
+    return
+  end
+  local sections = not isWrongType(value) and split(value, now)
+  if sections then
+    pair.sections = sections
+  else
+    pair.value, pair.broken = '', true
+  end
 end
 
 -- section returns the state of a limit in the string of a pair, nil if there is none, or false if what there is makes no
 -- sense.
 local function section(pair, l, now)
-  local value = pair.value
-  if value == '' then
-    return nil
-  end
-  local start, before = find(value, l.section, 1, true)
-  if not start then
-    return nil
-  end
-  local ends, text = match(value, '^(%d+),()', before + 1)
-  ends = exact(ends)
-  if not ends or ends > (now + 2 * maxExact) / 1000 then
-    return false
-  end
-  local state, after = l.algorithm.read(value, text)
-  if not state or after <= #value and sub(value, after, after) ~= ';' then
-    return false
-  end
-  state.ends = ends
-  pair.length = pair.length + after - start
-  return state
-end
-
--- sections returns the string of a pair as it is to be, and when it ends. What ended before now is left out.
-local function sections(pair, now)
-  local kept, last = '', 0
-  for kind, state in pairs(pair.states) do
-    local ends = state.ends
-    if ends > now then
-      kept = kept .. format(';%s,%d,', kind, ends) .. algorithmOf(sub(kind, 1, 1)).write(state)
-      last = max(last, ends)
+  for _, s in ipairs(pair.sections) do
+    if s.kind - s.kind % 4 == l.kind then
+      s.asked = true
+      local state = s.ends <= lastInstant(now) and l.algorithm.read(pair.value, s)
+      if state then
+        state.ends = s.ends
+      end
+      return state or false
     end
   end
-  if pair.length ~= #pair.value then -- there are others
-    for kind, ends, text in string.gmatch(pair.value, ';([bws]%d+),(%d+),([^;]*)') do
-      ends = exact(ends)
-      if ends and ends > now and not pair.states[kind] then
-        kept = kept .. format(';%s,%d,', kind, ends) .. text
-        last = max(last, ends)
-      end
+end
+
+-- sections returns the sections of a pair as they are to be, first those that were asked for, and when the last of them
+-- ends. What ended before now is left out.
+local function sections(pair, now)
+  local kept, last = '', 0
+  for _, l in ipairs(pair.asked) do
+    local state = pair.states[l.name]
+    if state.ends > floorDiv(now, 1000) then
+      kept = kept .. l.algorithm.write(state, l.kind)
+      last = max(last, state.ends)
+    end
+  end
+  for _, s in ipairs(pair.sections) do
+    if not s.asked and s.ends > floorDiv(now, 1000) and s.ends <= lastInstant(now) then
+      kept = kept .. sub(pair.value, s.start, s.after - 1)
+      last = max(last, s.ends)
     end
   end
   return kept, last
 end
 
--- save writes the string of a pair. It expires when the last of its states no longer matters.
-local function save(pair, now)
-  now = floorDiv(now, 1000)
-  local value, ends = sections(pair, now)
-  if value == '' then
-    call('DEL', pair.key)
-  else
-    call('SET', pair.key, value, 'PX', format('%d', ends - now))
-  end
-end
-
+-- saveAll writes the strings that have changed.
 local function saveAll(now)
-  for _, pair in pairs(pairsOf) do
+  for key, pair in pairs(pairsOf) do
     if pair.dirty then
-      save(pair, now)
+      local kept, last = sections(pair, now)
+      if last == 0 then
+        call('DEL', key)
+      else
+        store(key, packWords('<I8', last + slack) .. kept, last + slack, now)
+      end
     end
   end
 end

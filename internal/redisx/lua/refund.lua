@@ -1,7 +1,8 @@
--- Gives back what a take charged, as far as it still counts, and says what that leaves.
+-- Gives back what a take charged a request, as far as it still counts, and says what that leaves.
 --
--- ARGV: the shift of the clock, the instant of the take, then the text of each meter. A peek gives nothing back.
--- Returns what take.lua returns.
+-- KEYS: those of the request.
+-- ARGV: the shift of the clock, the instant of the take, the plan. A peek gives nothing back.
+-- Returns what take.lua returns for a request whose plan is not plain.
 
 -- refund gives back the cost, charged at an earlier instant.
 local function refund(t, now, at)
@@ -13,16 +14,15 @@ local function refund(t, now, at)
 end
 
 local now, at = clock(), tonumber(ARGV[2])
-local meters, reply = {}, {now, 0}
-for i = 3, #ARGV do
-  meters[i - 2] = newMeter(ARGV[i])
-  refund(meters[i - 2], now, at)
+local meters = newMeters(newPlan(ARGV[3]), 1)
+for _, t in ipairs(meters) do
+  refund(t, now, at)
 end
 for _, t in ipairs(meters) do
   open(t, now)
   decide(t, now)
 end
-report(meters, now, reply)
+report(meters, now)
 saveAll(now)
 reply[2] = repaired
 return reply

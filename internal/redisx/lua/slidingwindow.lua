@@ -136,16 +136,15 @@ local function slidingWindow()
       return q.last + l.micros - now
     end,
 
-    read = function(s, i)
-      local after = find(s, ';', i, true) or #s + 1
-      local used, entries = match(s, '^(%d+),()', i)
-      used = exact(used)
-      if used and (after - entries) % width == 0 then
-        return queue(sub(s, entries, after - 1), used), after
+    read = function(s, section)
+      local used, bytes = unpackWords('<I8I8', s, section.start + 2 * word)
+      if used <= maxExact and bytes % width == 0 then
+        return queue(sub(s, section.start + 4 * word, section.after - 1), used)
       end
     end,
-    write = function(q)
-      return format('%d,', q.used) .. sub(q.text, width * q.first + 1)
+    write = function(q, kind)
+      local text = sub(q.text, width * q.first + 1)
+      return packWords('<I8I8I8I8', kind, q.ends, q.used, #text) .. text
     end,
     full = function(l, now)
       return with(empty(), 0, l.rate, stampOf(l, now), l.rate)

@@ -1,73 +1,39 @@
--- Decides requests, one after the other, each all or nothing by itself. See core/deciding.go.
+-- Decides requests, one after the other, each all or nothing by itself.
 --
--- ARGV: the shift of the clock, then the text of each meter.
--- Returns the instant, how many states were repaired, and four numbers for each meter: retry, remaining, refill, reset.
+-- KEYS: those of each request, one request after the other.
+-- ARGV: the shift of the clock, then plans, each with the number of requests that are of it.
+-- Returns the instant, how many states were repaired, and for each request
+--
+--   the level of each limit, or -3 less the level if the request is denied, if its plan is plain,
+--   or -1 and four numbers for each limit: retry, then remaining, refill and reset or, of a token bucket, level, rest and 0,
+--   or -2 if it could not be decided, because of an error that the server's log has.
+local now, first = clock(), 1
+local decideOne
 
--- chargeAll charges the dry runs of a request or the others. A claim is charged if all its limits admit its cost.
-local function chargeAll(meters, now, dryRun)
-  local i = 1
-  while i <= #meters do
-    local fits, claim = true, i
-    repeat
-      fits = fits and meters[i].retry == 0
-      i = i + 1
-    until i > #meters or meters[i].new ~= '0'
-    for j = claim, i - 1 do
-      local t = meters[j]
-      if fits and t.dryRun == dryRun and not t.peek then
-        reopen(t, now)
-        charge(t, now)
-      end
-    end
+-- alone decides a request by itself. If it fails, that does not spoil the others.
+local function alone(plan, place)
+  decideOne = decideOne or general()
+  local before = filled
+  local ok, err = pcall(decideOne, plan, place, now)
+  if not ok and #ARGV == 3 and ARGV[3] == '1' then
+    error(err, 0)
+  elseif not ok then
+    redis.log(redis.LOG_WARNING, 'spillgate: ' .. (type(err) == 'table' and err.err or err))
+    filled = before + 1
+    reply[filled] = -2
   end
 end
 
--- decideAll decides a request, charges none of it unless every enforced meter admits its cost, and then charges the dry
--- runs that fit as well.
-local function decideAll(meters, now)
-  local admitted = true
-  local dryRuns = false
-  for i = 1, #meters do
-    local t = meters[i]
-    open(t, now)
-    if t.dryRun then
-      dryRuns = true
-    else
-      decide(t, now)
-      admitted = admitted and t.retry == 0
+for i = 2, #ARGV, 2 do
+  local plan, count = newPlan(ARGV[i]), tonumber(ARGV[i + 1])
+  if plan.plain then
+    takePlain(plan, first, count, now, alone)
+  else
+    for n = 0, count - 1 do
+      alone(plan, first + n * plan.keys)
     end
   end
-  if admitted then
-    chargeAll(meters, now, false)
-  end
-  if not dryRuns then
-    return
-  end
-  for i = 1, #meters do
-    local t = meters[i]
-    if t.dryRun then
-      reopen(t, now)
-      decide(t, now)
-    end
-  end
-  if admitted then
-    chargeAll(meters, now, true)
-  end
+  first = first + count * plan.keys
 end
-
-local now = clock()
-local reply = {now, 0}
-local i = 2
-while ARGV[i] do
-  local meters = {newMeter(ARGV[i])}
-  i = i + 1
-  while ARGV[i] and sub(ARGV[i], 1, 1) ~= '2' do
-    meters[#meters + 1] = newMeter(ARGV[i])
-    i = i + 1
-  end
-  decideAll(meters, now)
-  report(meters, now, reply)
-end
-saveAll(now)
 reply[2] = repaired
 return reply

@@ -2,9 +2,6 @@
 -- See core/tokenbucket.go. No function but charge changes the bucket that it is given.
 -- ends is that of the section: see pair.lua.
 local function tokenBucket()
-  -- maxBusy is how far back busy reaches, in microseconds.
-  local maxBusy = 4294967295
-
   -- rescale returns the level when a changed limit counts in other ticks: the requests used stay the same, rounded up.
   local function rescale(b, l)
     if b.tick == l.tick or b.level == 0 then
@@ -103,13 +100,10 @@ local function tokenBucket()
     return {level = max(0, rescale(b, l) - sure), at = b.at, busy = busy, tick = l.tick, ends = 0}
   end
 
-  -- report returns what a settled b leaves: remaining, refill, reset.
-  local function report(b, l, now)
-    local remaining = floorDiv(max(0, l.capacity * l.period - b.level), l.period)
-    if remaining == l.capacity or l.rate == 0 then
-      return remaining, 0, 0
-    end
-    return remaining, shrink(b, l, now, (l.capacity - remaining - 1) * l.period), shrink(b, l, now, 0)
+  -- report returns what a settled b leaves: its level, and the time that is still to be counted. The client knows what
+  -- that means: see usage.go.
+  local function report(b, _, now)
+    return b.level, max(0, now - b.at), 0
   end
 
   -- lasts returns for how many microseconds after now b matters.
@@ -117,20 +111,23 @@ local function tokenBucket()
     return max(0, shrink(b, l, b.at, 0) - (now - b.at))
   end
 
-  -- read returns what write wrote into s from i on, and where it ends, or nil if nothing of that kind is there.
-  local function read(s, i)
-    local tick, level, at, busy, after = match(s, '^(%d+),(%d+),(%d+),(%d+)()', i)
-    local b = {tick = exact(tick), level = exact(level), at = exact(at), busy = exact(busy), ends = 0}
-    if b.level and b.at and b.busy and (b.tick == 1 or b.tick == 1000 or b.tick == 1000000) then
-      return b, after
+  local ticks = {[0] = 1, 1000, 1000000}
+  local codes = {[1] = 0, [1000] = 1, [1000000] = 2}
+
+  -- read returns what write wrote, or nil if it makes no sense.
+  local function read(s, section)
+    local level, at, busy = unpackWords('<I8I8I8', s, section.start + 2 * word)
+    local tick = ticks[section.kind % 4]
+    if tick and max(level, at, busy) <= maxExact then
+      return {level = level, at = at, busy = busy, tick = tick, ends = 0}
     end
   end
 
   return {
     rewind = rewind, settle = settle, wait = wait, charge = charge, refund = refund, report = report, lasts = lasts,
     read = read,
-    write = function(b)
-      return format('%d,%d,%d,%d', b.tick, b.level, b.at, b.busy)
+    write = function(b, kind)
+      return packWords('<I8I8I8I8I8', kind + codes[b.tick], b.ends, b.level, b.at, b.busy)
     end,
     empty = function(l)
       return {level = 0, at = 0, busy = 0, tick = l.tick, ends = 0}

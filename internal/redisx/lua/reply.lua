@@ -1,0 +1,9 @@
+-- What a script replies: the instant, how many states made no sense and were replaced, and then what each request gets.
+local reply, filled, repaired = {0, 0}, 2, 0
+
+-- clock returns the server's clock in microseconds since 1970. Tests shift it by the first argument.
+local function clock()
+  local time = call('TIME')
+  reply[1] = time[1] * 1000000 + time[2] + ARGV[1]
+  return reply[1]
+end
