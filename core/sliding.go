@@ -151,12 +151,9 @@ func (q queue) refund(s *slab[entry], stamp, cost int64) queue {
 	}
 }
 
-// clone returns a copy of q with entries of its own.
+// clone returns a copy of q, which has some entries, with entries of its own.
 func (q queue) clone(s *slab[entry]) queue {
 	c := queue{used: q.used}
-	if q.newest == 0 {
-		return c
-	}
 	for i := s.at(q.newest).next; ; i = s.at(i).next {
 		c = c.append(s, *s.at(i))
 		if i == q.newest {

@@ -18,7 +18,7 @@ func (t target) stages() (flags []string) {
 
 const (
 	coreFirst = "Model|Contract|Rare|Table|Divisor|Books"
-	coreSlow  = "Herd|Flapping|Probe|Breaker|Allocates|Links"
+	coreSlow  = "Herd|Flapping|Probe|Breaker|Allocates|Links|NeverLate"
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
 
 	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt"
