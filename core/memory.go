@@ -63,6 +63,9 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) (tim
 	if at, results, ok := m.takeOne(claims, dst); ok {
 		return at, results, nil
 	}
+	if at, results, ok := m.takeKnown(claims, dst); ok {
+		return at, results, nil
+	}
 	var buf [8]pair
 	pairs, err := m.find(buf[:0], claims)
 	if err != nil {

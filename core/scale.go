@@ -19,6 +19,7 @@ type scale struct {
 	// TokenBucket: a tick is the finest of µs, ms and s for which a full bucket fits maxExact.
 	tick     int64  // microseconds per tick
 	period   int64  // the period in ticks, rounded up
+	full     int64  // capacity × period: the level of a full bucket
 	mark     uint64 // kind, with the tick
 	byPeriod divisor
 	byRate   divisor
@@ -32,12 +33,18 @@ var scales [1024]atomic.Pointer[scale]
 func scaleOf(l *Limit) *scale {
 	h := uint64(l.Rate)<<32 ^ uint64(l.Period) ^ uint64(l.Burst)<<16 ^ uint64(l.Buckets)<<8 ^ uint64(l.Algorithm)
 	p := &scales[h*0x9e3779b97f4a7c15>>54]
-	if s := p.Load(); s != nil && s.limit == *l {
+	if s := p.Load(); s != nil && s.is(l) {
 		return s
 	}
 	s := newScale(*l)
 	p.Store(s)
 	return s
+}
+
+// is reports whether s is the scale of l. To compare the fields one by one takes less time than == does.
+func (s *scale) is(l *Limit) bool {
+	return s.limit.Rate == l.Rate && s.limit.Period == l.Period && s.limit.Burst == l.Burst &&
+		s.limit.Algorithm == l.Algorithm && s.limit.Buckets == l.Buckets
 }
 
 func newScale(l Limit) *scale {
@@ -50,6 +57,7 @@ func newScale(l Limit) *scale {
 	case TokenBucket:
 		s.fitTick()
 		s.mark = s.kind&^anyTick | uint64(slices.Index(ticks[:], s.tick))
+		s.full = s.capacity * s.period
 		s.byPeriod, s.byRate = newDivisor(s.period), newDivisor(s.rate)
 	case SlidingWindow:
 		s.width = l.Width().Microseconds()

@@ -27,18 +27,18 @@ func (t *table) home(id uint64) int {
 // first returns where the records of a pair begin, or would.
 func (t *table) first(id uint64) int {
 	i := t.home(id)
-	for t.records[i].id > id {
+	for i < len(t.records) && t.records[i].id > id {
 		i++
 	}
 	return i
 }
 
 // find returns the record of a pair that has this kind, or nil.
-func (t *table) find(id, kind uint64) *record {
-	if t.count == 0 {
-		return nil
-	}
-	for i := t.first(id); t.records[i].id == id; i++ {
+func (t *table) find(id, kind uint64) *record { return t.pick(t.first(id), id, kind) }
+
+// pick is find from where the records of the pair begin.
+func (t *table) pick(i int, id, kind uint64) *record {
+	for ; i < len(t.records) && t.records[i].id == id; i++ {
 		if r := &t.records[i]; r.kind|anyTick == kind {
 			return r
 		}
@@ -48,7 +48,8 @@ func (t *table) find(id, kind uint64) *record {
 
 // has reports whether a pair has a record of any kind.
 func (t *table) has(id uint64) bool {
-	return t.count > 0 && t.records[t.first(id)].id == id
+	i := t.first(id)
+	return i < len(t.records) && t.records[i].id == id
 }
 
 // insert adds an empty record.

@@ -1,9 +1,12 @@
 package core
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // takeOne is Take for one token bucket of a pair that has state of its own: nearly every decision. Without the machinery
-// for several it takes a third of the time. It reports false if claims are not of that kind.
+// for several it takes two thirds of the time of takeKnown. It reports false if claims are not of that kind.
 //
 // It reads the clock before it waits for the lock, so that others need not wait for that. If they have decided since, at
 // is later: then that is the instant.
@@ -28,22 +31,29 @@ func (m *MemoryStore) takeOne(claims []Claim, dst []Result) (time.Time, []Result
 	}
 	now = max(now, r.at)
 	b := r.bucket().settle(l, now)
-	retry := Never
-	if cost := int64(max(c.Cost, 1)); cost <= l.capacity {
-		retry = micros(b.wait(l, now, cost))
-		if retry == 0 && !c.Peek {
-			b = b.charge(l, now, cost)
-			r.setBucket(b, l)
-		}
+	cost := int64(max(c.Cost, 1))
+	retry := b.retry(l, now, cost)
+	if retry == 0 && !c.Peek {
+		b = b.charge(l, now, cost)
+		r.setBucket(b, l)
 	}
 	s.Unlock()
 	return time.UnixMicro(now), appendResult(dst, c, l, retry, b.report(l, now)), true
 }
 
+// retry returns how long after now a settled b admits cost, or Never.
+func (b bucket) retry(l *scale, now, cost int64) time.Duration {
+	if cost > l.capacity {
+		return Never
+	}
+	return micros(b.wait(l, now, cost))
+}
+
 // appendResult appends what the limit l says of c.
 func appendResult(dst []Result, c *Claim, l *scale, retry time.Duration, u usage) []Result {
-	dst = append(dst, Result{})
-	r := &dst[len(dst)-1]
+	n := len(dst)
+	dst = slices.Grow(dst, 1)[:n+1]
+	r := &dst[n]
 	r.Rule = ruleName(c.Rule)
 	r.Limit = l.limit
 	r.Allowed = retry == 0

@@ -76,6 +76,11 @@ func (b bucket) until(l *scale, now, target int64) int64 {
 	if l.tick == 1 {
 		return ticks // and b.at is now
 	}
+	return b.inTicks(l, now, target, ticks)
+}
+
+// inTicks is until where ticks, which are longer than 1µs, get b to target.
+func (b bucket) inTicks(l *scale, now, target, ticks int64) int64 {
 	if ticks > maxExact/l.tick {
 		return maxExact
 	}
@@ -122,7 +127,7 @@ func (b bucket) refund(l *scale, now, at, cost int64) bucket {
 
 // report says what a settled b leaves.
 func (b bucket) report(l *scale, now int64) usage {
-	free := max(0, l.capacity*l.period-b.level)
+	free := max(0, l.full-b.level)
 	u := usage{remaining: l.byPeriod.floor(free)}
 	if u.remaining < l.capacity && l.rate > 0 {
 		u.refill = b.until(l, now, (l.capacity-u.remaining-1)*l.period)
