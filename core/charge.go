@@ -1,53 +1,87 @@
 package core
 
 import (
+	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 )
 
-// A charge is what a limiter asked of a store for one request, and what it decided: a Decision is a view of it. It holds
-// the first claim and result itself, so that a usual decision costs one allocation.
+// A charge is what a limiter asked of a store for one request, and what came of it: a Decision is a view of it. It has
+// room for what is usual, one claim of a rule with one limit, so that such a decision costs one allocation.
 type charge struct {
-	limiter  *Limiter
+	limiter *Limiter
+	at      time.Time
+	rest    *rest  // of what is not usual; nil if all is
+	rule    *Rule  // of the only claim, whose result is in result; nil if it is not usual
+	key     string // of that claim; empty if it was not charged
+	cost    uint8  // likewise
+
 	made     bool // Guard is done with it
 	allowed  bool
 	peek     bool
 	refunded atomic.Bool
-	degraded error     // why the fallback decided; nil if the store did
-	at       time.Time // when it decided
-	claims   []Claim   // asked for and then, once decided, those that were charged
-	results  []Result
 
-	claim  [1]Claim
 	result [1]Result
 }
 
-func (l *Limiter) newCharge() *charge { return new(charge).begin(l) }
-
-// begin makes c, which is zero, a charge of l.
-func (c *charge) begin(l *Limiter) *charge {
-	c.limiter = l
-	c.claims = c.claim[:0]
-	return c
+// rest is what few charges have.
+type rest struct {
+	claims   []Claim // that were charged
+	results  []Result
+	degraded error     // why the fallback decided; nil if the store did
+	joined   []*charge // those of several limiters, in place of all else
+	given    *Decision // to NewContext, in place of all else
 }
 
-// room returns where the results of c go. The store may still write there after a deadline has passed.
-func (c *charge) room() []Result {
-	if n := countLimits(c.claims); n > len(c.result) {
-		return make([]Result, 0, n)
+func (l *Limiter) newCharge() *charge { return &charge{limiter: l} }
+
+// usual notes whether c has room for claims, the last of which is of rule.
+func (c *charge) usual(rule *Rule, claims []Claim) {
+	if rule == nil || len(claims) != 1 || len(rule.Limits) != 1 {
+		return
 	}
-	return c.result[:0]
+	claim := &claims[0]
+	if &claim.Limits[0] == &rule.Limits[0] && claim.DryRun == rule.DryRun && claim.Cost <= math.MaxUint8 {
+		c.rule = rule
+	}
 }
 
-// settle notes what the store came to, and drops the claims that it did not charge.
-func (c *charge) settle(at time.Time, results []Result) {
-	c.at, c.results, c.allowed = at, results, true
+// dst returns where a store may put the results of claims. One that is late may do so at any time.
+func (c *charge) dst(claims []Claim) []Result {
+	if c.rule != nil {
+		return c.result[:0]
+	}
+	return make([]Result, 0, countLimits(claims))
+}
+
+// settle notes what a store made of claims.
+func (c *charge) settle(claims []Claim, at time.Time, results []Result) {
+	c.at, c.allowed = at, true
 	for i := range results {
 		c.allowed = c.allowed && (results[i].Allowed || results[i].DryRun)
 	}
-	charged := 0
-	for i := range c.claims {
-		claim := &c.claims[i]
+	charged := c.charged(claims, results)
+	if c.rule == nil {
+		if c.rest == nil {
+			c.rest = new(rest)
+		}
+		c.rest.claims, c.rest.results = slices.Clone(charged), results
+		return
+	}
+	if &results[0] != &c.result[0] {
+		c.result[0] = results[0]
+	}
+	if len(charged) > 0 {
+		c.key, c.cost = charged[0].Key, uint8(charged[0].Cost)
+	}
+}
+
+// charged returns those of claims that a store has charged, in their place.
+func (c *charge) charged(claims []Claim, results []Result) []Claim {
+	n := 0
+	for i := range claims {
+		claim := &claims[i]
 		fits := c.allowed && !claim.Peek
 		for range claim.Limits {
 			fits = fits && results[0].Allowed
@@ -56,29 +90,39 @@ func (c *charge) settle(at time.Time, results []Result) {
 		if !fits {
 			continue
 		}
-		if charged != i {
-			c.claims[charged] = *claim
+		if n != i {
+			claims[n] = *claim
 		}
-		charged++
+		n++
 	}
-	c.claims = c.claims[:charged]
+	return claims[:n]
 }
 
-func (c *charge) decision() Decision {
-	return Decision{Allowed: c.allowed, At: c.at, Results: c.results, Degraded: c.degraded, charge: c}
+// view sets d to the decision.
+func (c *charge) view(d *Decision) {
+	d.Allowed, d.At, d.charge = c.allowed, c.at, c
+	switch {
+	case c.rest != nil:
+		d.Results, d.Degraded = c.rest.results, c.rest.degraded
+	case c.rule != nil:
+		d.Results = c.result[:]
+	}
 }
 
-// outcome returns the decision or, if there is none, the error.
-func (c *charge) outcome(err error) (Decision, error) {
-	if err != nil {
-		return Decision{}, err
+// held returns the claims that a refund gives back.
+func (c *charge) held() []Claim {
+	switch {
+	case c.rest != nil:
+		return c.rest.claims
+	case c.key != "":
+		return []Claim{{Rule: c.rule.Name, Key: c.key, Limits: c.rule.Limits, Cost: int(c.cost), DryRun: c.rule.DryRun}}
 	}
-	return c.decision(), nil
+	return nil
 }
 
 // link returns how the store that decided is reached.
 func (c *charge) link() *link {
-	if c.degraded != nil {
+	if c.rest != nil && c.rest.degraded != nil {
 		return c.limiter.fallback
 	}
 	return c.limiter.store

@@ -6,15 +6,17 @@ import (
 )
 
 func (l *Limiter) check(r *http.Request, c *charge) error {
-	if err := l.claims(c, r); err != nil {
+	var room [2]Claim
+	claims, err := l.claims(c, r, room[:0])
+	if err != nil {
 		return err
 	}
-	return l.decide(r.Context(), c)
+	return l.decide(r.Context(), c, claims)
 }
 
-// claims turns every rule that applies to r into a claim of c; a request to skip makes none. A callback that panics is
+// claims appends a claim to dst for every rule that applies to r; a request to skip makes none. A callback that panics is
 // an error: it must neither admit the request nor take the server down.
-func (l *Limiter) claims(c *charge, r *http.Request) (err error) {
+func (l *Limiter) claims(c *charge, r *http.Request, dst []Claim) (claims []Claim, err error) {
 	var rule *Rule // nil: skip
 	defer func() {
 		if v := recover(); v != nil {
@@ -25,28 +27,33 @@ func (l *Limiter) claims(c *charge, r *http.Request) (err error) {
 		}
 	}()
 	if l.skip != nil && l.skip(r) {
-		return nil
+		return dst, nil
 	}
+	var last *Rule
 	for i := range l.rules {
 		rule = &l.rules[i]
 		if rule.Match != nil && !rule.Match(r) {
 			continue
 		}
-		n := len(c.claims)
-		c.claims = append(c.claims, Claim{Rule: rule.Name, Limits: rule.Limits, Cost: 1, Peek: c.peek, DryRun: rule.DryRun})
-		claim := &c.claims[n]
-		if err := rule.ask(claim, r); err != nil {
-			return err
+		n := len(dst)
+		dst = append(dst, Claim{})
+		if err := rule.ask(&dst[n], r); err != nil {
+			return nil, err
 		}
-		if claim.Cost == 0 {
-			c.claims = c.claims[:n]
+		if dst[n].Cost == 0 {
+			dst = dst[:n]
+			continue
 		}
+		dst[n].Peek = c.peek
+		last = rule
 	}
-	return nil
+	c.usual(last, dst)
+	return dst, nil
 }
 
-// ask has the callbacks of rule say what c is to be for r. A claim that costs 0 is none.
+// ask sets c, which is zero, to the claim of rule on r, as its callbacks say. A claim that costs 0 is none.
 func (rule *Rule) ask(c *Claim, r *http.Request) (err error) {
+	c.Rule, c.Limits, c.Cost, c.DryRun = rule.Name, rule.Limits, 1, rule.DryRun
 	if rule.Cost != nil {
 		if c.Cost = rule.Cost(r); c.Cost < 0 {
 			return invalid("cost must not be negative, got %d", c.Cost)

@@ -24,8 +24,7 @@ type Decision struct {
 	Results  []Result  // one per claim and limit, in rule order
 	Degraded error     // the store failure that was tolerated, if any
 
-	charge *charge   // who decided, and what Refund gives back
-	more   []*charge // of the other limiters, if several made it together
+	charge *charge // who decided, and what Refund gives back
 }
 
 // Tightest returns the enforced result that constrains most, the one that headers show: a denied one before an allowed
@@ -51,7 +50,18 @@ func tightest(results []Result) int {
 
 // madeBy reports whether d is what l alone decided, and not just a peek.
 func (d *Decision) madeBy(l *Limiter) bool {
-	return d.charge != nil && len(d.more) == 0 && d.charge.limiter == l && !d.charge.peek
+	return d.charge != nil && d.charge.limiter == l && !d.charge.peek
+}
+
+// charges returns those of all limiters that made d.
+func (d *Decision) charges() []*charge {
+	switch {
+	case d.charge == nil:
+		return nil
+	case d.charge.limiter == nil:
+		return d.charge.rest.joined
+	}
+	return []*charge{d.charge}
 }
 
 // tighter reports whether a constrains more than b.

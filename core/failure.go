@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // A FailureMode says what a rule does while the store is down. Only faults of the store lead to it; a missing key, a bad
@@ -23,14 +22,17 @@ const (
 )
 
 // decide has the store decide the claims of c, within the deadline, and falls back on the failure modes of their rules.
-func (l *Limiter) decide(ctx context.Context, c *charge) error {
-	if len(c.claims) == 0 {
+func (l *Limiter) decide(ctx context.Context, c *charge, claims []Claim) error {
+	if len(claims) == 0 {
 		c.allowed = true
 		return nil
 	}
-	err := l.store.decide(ctx, c)
-	if err != nil && !errors.Is(err, ErrInvalid) {
-		err = l.tolerate(ctx, c, unavailable(err))
+	at, results, err := l.store.take(ctx, claims, c.dst(claims))
+	switch {
+	case err == nil:
+		c.settle(claims, at, results)
+	case !errors.Is(err, ErrInvalid):
+		err = l.tolerate(ctx, c, claims, unavailable(err))
 	}
 	if len(l.observers) > 0 && !c.peek {
 		l.observe(ctx, c, err)
@@ -39,11 +41,10 @@ func (l *Limiter) decide(ctx context.Context, c *charge) error {
 }
 
 // tolerate decides without the store: any enforced FailClosed claim refuses all, FailLocal claims are decided together in the
-// fallback, others give no results. The store may still be at work on what c holds, so the fallback gets claims and
-// results of its own.
-func (l *Limiter) tolerate(ctx context.Context, c *charge, cause error) error {
+// fallback, others give no results. The store may still write what was to be the usual result, so there is none.
+func (l *Limiter) tolerate(ctx context.Context, c *charge, claims []Claim, cause error) error {
 	var local []Claim
-	for _, claim := range c.claims {
+	for _, claim := range claims {
 		switch mode := l.modeOf(claim.Rule); {
 		case mode == FailClosed && !claim.DryRun:
 			return cause
@@ -51,17 +52,16 @@ func (l *Limiter) tolerate(ctx context.Context, c *charge, cause error) error {
 			local = append(local, claim)
 		}
 	}
-	c.degraded = cause
-	c.claims = local
+	c.rule, c.rest = nil, &rest{degraded: cause}
 	if len(local) == 0 {
-		c.settle(time.Time{}, nil)
+		c.allowed = true
 		return nil
 	}
-	at, results, err := l.fallback.take(ctx, local, make([]Result, 0, countLimits(local)))
+	at, results, err := l.fallback.take(ctx, local, c.dst(local))
 	if err != nil {
 		return fmt.Errorf("%w; fallback: %w", cause, err)
 	}
-	c.settle(at, results)
+	c.settle(local, at, results)
 	return nil
 }
 
@@ -70,15 +70,6 @@ func (l *Limiter) modeOf(rule string) FailureMode {
 		return r.OnFailure
 	}
 	return FailLocal
-}
-
-// decide has the store behind k decide the claims of c.
-func (k *link) decide(ctx context.Context, c *charge) error {
-	at, results, err := k.take(ctx, c.claims, c.room())
-	if err == nil {
-		c.settle(at, results)
-	}
-	return err
 }
 
 // reset resets the fallback as well: it may hold what was charged while the store was down.

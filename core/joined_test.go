@@ -46,6 +46,21 @@ func TestAJoinedDecisionIsNobodysOwn(t *testing.T) {
 	}
 }
 
+// TestJoinedWithAWord joins a decision to one that no limiter made: it is still that of its limiter.
+func TestJoinedWithAWord(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
+	d, _ := l.Check(get("/"))
+	word := core.NewContext(t.Context(), core.Decision{Allowed: true})
+	joined, _ := core.FromContext(core.NewContext(word, d))
+	again, err := l.Check(get("/").WithContext(core.NewContext(t.Context(), joined)))
+	if err != nil || len(again.Results) != 1 || again.Results[0].Remaining != 4 {
+		t.Errorf("got %+v, %v; want the first decision", again, err)
+	}
+	if err := l.Refund(t.Context(), joined); err != nil || remaining(t, l, "a") != 5 {
+		t.Errorf("the joined decision gave nothing back, %v", err)
+	}
+}
+
 func TestWhatIsKnownWhileTheInnerLimiterDecides(t *testing.T) {
 	var seen core.Decision
 	look := func(r *http.Request) (string, error) {

@@ -126,20 +126,26 @@ func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	c := l.newCharge()
-	for i, claim := range claims {
-		if err := l.complete(&claim); err != nil {
-			return Decision{}, within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
+	var room [2]Claim
+	asked := append(room[:0], claims...)
+	var last *Rule
+	for i := range asked {
+		rule, err := l.complete(&asked[i])
+		if err != nil {
+			return Decision{}, within(fmt.Sprintf("claim %d: rule %q", i+1, asked[i].Rule), err)
 		}
-		c.claims = append(c.claims, claim)
+		last = rule
 	}
-	return c.outcome(l.decide(ctx, c))
+	c := l.newCharge()
+	c.usual(last, asked)
+	return c.outcome(l.decide(ctx, c, asked))
 }
 
-// complete fills in what the rule of c says, and checks c.
-func (l *Limiter) complete(c *Claim) error {
+// complete fills in what the rule of c says, and checks c. It returns the rule, if there is one.
+func (l *Limiter) complete(c *Claim) (*Rule, error) {
 	c.Rule = ruleName(c.Rule)
-	if rule := l.byName[c.Rule]; rule != nil {
+	rule := l.byName[c.Rule]
+	if rule != nil {
 		c.DryRun = c.DryRun || rule.DryRun
 		if len(c.Limits) == 0 {
 			c.Limits = rule.Limits
@@ -147,15 +153,15 @@ func (l *Limiter) complete(c *Claim) error {
 	}
 	switch {
 	case !printableASCII(c.Rule):
-		return invalid("name must be printable ASCII")
+		return nil, invalid("name must be printable ASCII")
 	case len(c.Limits) == 0:
-		return invalid("there is no rule of this name, and the claim has no limits")
+		return nil, invalid("there is no rule of this name, and the claim has no limits")
 	case c.Key == "":
-		return ErrNoKey
+		return nil, ErrNoKey
 	case c.Cost < 0:
-		return invalid("cost must not be negative, got %d", c.Cost)
+		return nil, invalid("cost must not be negative, got %d", c.Cost)
 	}
-	return validateLimits(c.Limits)
+	return rule, validateLimits(c.Limits)
 }
 
 // Refund gives back exactly what d was charged by l, once: what of it still counts is available again. A denied decision
@@ -164,11 +170,12 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	for _, c := range append([]*charge{d.charge}, d.more...) {
-		if c == nil || c.limiter != l || len(c.claims) == 0 || !c.refunded.CompareAndSwap(false, true) {
+	for _, c := range d.charges() {
+		claims := c.held()
+		if c.limiter != l || len(claims) == 0 || !c.refunded.CompareAndSwap(false, true) {
 			continue
 		}
-		if err := c.link().refund(ctx, c.claims, c.at); err != nil {
+		if err := c.link().refund(ctx, claims, c.at); err != nil {
 			return unavailable(err)
 		}
 	}
@@ -189,6 +196,14 @@ func (l *Limiter) Reset(ctx context.Context, rule, key string) error {
 
 // StoreHealth says how l gets on with its store. A MemoryStore is always well.
 func (l *Limiter) StoreHealth() Health { return l.store.breaker.snapshot() }
+
+// outcome returns the decision or, if there is none, the error.
+func (c *charge) outcome(err error) (d Decision, _ error) {
+	if err == nil {
+		c.view(&d)
+	}
+	return d, err
+}
 
 // observe tells the observers of a decision, or of a failure to make one.
 func (l *Limiter) observe(ctx context.Context, c *charge, err error) {

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -21,11 +22,16 @@ func newLink(s Store, timeout time.Duration) *link {
 }
 
 // take has the store decide claims. It appends to dst only on success, but the store may write beyond dst's length at
-// any time if it is late.
+// any time if it is late. It does not keep claims.
 func (k *link) take(ctx context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
 	if k.memory != nil {
 		return k.memory.Take(ctx, claims, dst)
 	}
+	return k.ask(ctx, slices.Clone(claims), dst)
+}
+
+// ask is take for a store that may be late: claims are its own.
+func (k *link) ask(ctx context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
 	var reply struct {
 		at      time.Time
 		results []Result

@@ -1,0 +1,100 @@
+package core_test
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A ledger is a store that admits all, in results of its own, and remembers what it was asked.
+type ledger struct {
+	at              time.Time
+	taken, refunded []core.Claim
+}
+
+// Take implements core.Store. It does not append to the results that it is handed.
+func (g *ledger) Take(_ context.Context, claims []core.Claim, _ []core.Result) (time.Time, []core.Result, error) {
+	g.taken = append(g.taken, claims...)
+	var results []core.Result
+	for _, c := range claims {
+		for _, l := range c.Limits {
+			results = append(results, core.Result{Rule: c.Rule, Limit: l, Allowed: true, DryRun: c.DryRun})
+		}
+	}
+	return g.at, results, nil
+}
+
+// Refund implements core.Store.
+func (g *ledger) Refund(_ context.Context, claims []core.Claim, at time.Time) error {
+	if at.Equal(g.at) {
+		g.refunded = append(g.refunded, claims...)
+	}
+	return nil
+}
+
+// Reset implements core.Store.
+func (*ledger) Reset(context.Context, []core.Claim) error { return nil }
+
+// TestARefundNamesWhatWasTaken looks at what the store is asked to give back, after a decision that keeps but little of it.
+func TestARefundNamesWhatWasTaken(t *testing.T) {
+	day, trial := perHour("day", 9), perHour("trial", 9)
+	day.Limits = append(day.Limits, core.PerDay(99))
+	trial.DryRun = true
+	for why, claims := range map[string][]core.Claim{
+		"the limit of a rule":       {{Rule: "r", Key: "k"}},
+		"a cost":                    {{Rule: "r", Key: "k", Cost: 255}},
+		"a cost above a byte":       {{Rule: "r", Key: "k", Cost: 256}},
+		"a dry run by the rule":     {{Rule: "trial", Key: "k"}},
+		"a dry run by the claim":    {{Rule: "r", Key: "k", DryRun: true}},
+		"two limits":                {{Rule: "day", Key: "k"}},
+		"limits of its own":         {{Rule: "r", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
+		"no rule":                   {{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
+		"two claims":                {{Rule: "r", Key: "k"}, {Rule: "r", Key: "other", Cost: 3}},
+		"three, of which one peeks": {{Rule: "r", Key: "k"}, {Rule: "day", Key: "k", Peek: true}, {Rule: "trial", Key: "k"}},
+	} {
+		t.Run(why, func(t *testing.T) {
+			g := &ledger{at: time.Unix(1767268800, 0)}
+			l := core.Must(core.New([]core.Rule{perHour("r", 9), day, trial}, core.WithStore(g)))
+			d, err := l.Take(t.Context(), claims...)
+			if err != nil || !d.Allowed || !d.At.Equal(g.at) {
+				t.Fatalf("got %+v, %v", d, err)
+			}
+			want, results := []core.Claim(nil), d.Results
+			for _, c := range g.taken {
+				for _, limit := range c.Limits {
+					if r := results[0]; r.Rule != c.Rule || r.Limit != limit || r.DryRun != c.DryRun {
+						t.Errorf("got %+v of %+v", r, c)
+					}
+					results = results[1:]
+				}
+				if !c.Peek {
+					want = append(want, c)
+				}
+			}
+			if err := l.Refund(t.Context(), d); err != nil || len(results) > 0 || !reflect.DeepEqual(g.refunded, want) {
+				t.Errorf("refunded %+v, %v, and %d results too many; want %+v", g.refunded, err, len(results), want)
+			}
+		})
+	}
+}
+
+// TestAllocations bounds what a decision costs, the request to pass on and its context included.
+func TestAllocations(t *testing.T) {
+	key := core.Claim{Rule: "r", Key: "k"}
+	l, r := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: []core.Limit{core.PerSecond(1_000_000)}}})), get("/")
+	for name, decide := range map[string]func(){
+		"Take":  func() { l.Take(t.Context(), key) },
+		"Check": func() { l.Check(r) },
+		"Peek":  func() { l.Peek(r) },
+		"Guard": func() { l.Guard(r, func(*http.Request) string { return "" }) },
+	} {
+		decide()
+		if n := testing.AllocsPerRun(1000, decide); n > 1 {
+			t.Errorf("%s: %v allocations, want 1", name, n)
+		}
+	}
+}
