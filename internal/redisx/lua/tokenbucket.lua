@@ -112,7 +112,16 @@ local function tokenBucket()
   end
 
   local ticks = {[0] = 1, 1000, 1000000}
-  local codes = {[1] = 0, [1000] = 1, [1000000] = 2}
+
+  -- codeOf returns where tick is among ticks. It is no table: miniredis takes one of a million numbers for that.
+  local function codeOf(tick)
+    if tick == 1 then
+      return 0
+    elseif tick == 1000 then
+      return 1
+    end
+    return 2
+  end
 
   -- read returns what write wrote, or nil if it makes no sense.
   local function read(s, section)
@@ -127,7 +136,7 @@ local function tokenBucket()
     rewind = rewind, settle = settle, wait = wait, charge = charge, refund = refund, report = report, lasts = lasts,
     read = read,
     write = function(b, kind)
-      return packWords('<I8I8I8I8I8', kind + codes[b.tick], b.ends, b.level, b.at, b.busy)
+      return packWords('<I8I8I8I8I8', kind + codeOf(b.tick), b.ends, b.level, b.at, b.busy)
     end,
     empty = function(l)
       return {level = 0, at = 0, busy = 0, tick = l.tick, ends = 0}
