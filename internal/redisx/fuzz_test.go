@@ -124,6 +124,7 @@ func FuzzStored(f *testing.F) {
 		"", "garbage", states(ends, ends, 0, 0), states(ends+60_000, ends+60_000, 0, 3), states(ends, ends, 3, 0), states(ends, ends, 0, 1<<53),
 		words(ends, kindOf(core.TokenBucket), ends+60_000, 60_000_000, ends*1000, ends*1000), words(ends, kindOf(core.TokenBucket)+1, 1<<40, 1<<53, 1<<53, 1<<53),
 		words(ends, kindOf(core.SlidingWindow), ends+66_000, 3, 26) + "18000000060000000000000003", words(ends, kindOf(core.SlidingWindow), ends+66_000, 3, 26) + "00000000000000000000000000",
+		words(ends, kindOf(core.SlidingWindow), ends+66_000, 20, 26) + "18000000060000000000000003",
 		";s60000000,1800000066000,20,18000000060000000000000003",
 	} {
 		f.Add(value, "000000060000000:1800000000000000:3:3", 0.0)

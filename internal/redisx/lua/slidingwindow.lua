@@ -4,6 +4,7 @@
 local function slidingWindow()
   local width = 26
 
+  -- entry returns the stamp and the count of an entry: 0 and 0 if there is none.
   local function entry(q, i)
     local at = width * i
     return tonumber(sub(q.text, at + 1, at + 16)) or 0, tonumber(sub(q.text, at + 17, at + width)) or 0
@@ -22,9 +23,7 @@ local function slidingWindow()
   -- queue returns one of all entries in text.
   local function queue(text, used)
     local q = {used = used, text = text, first = 0, beyond = #text / width, last = 0, ends = 0}
-    if q.beyond > 0 then
-      q.last = entry(q, q.beyond - 1)
-    end
+    q.last = entry(q, q.beyond - 1)
     return q
   end
 
