@@ -19,10 +19,13 @@ func TestAllocations(t *testing.T) {
 		{"Custom zero", headers.Custom{}.Write, 2},
 	} {
 		h := http.Header{}
-		for _, s := range []int{0, 3} { // allowed, denied
-			row.write(h, scenarios[s].d)
-			if got := testing.AllocsPerRun(100, func() { row.write(h, scenarios[s].d) }); got > row.most {
-				t.Errorf("%s, %s: %v allocations, want at most %v", row.name, scenarios[s].name, got, row.most)
+		for _, s := range scenarios {
+			if s.name != "allowed" && s.name != "denied" && s.name != "two-limits" {
+				continue
+			}
+			row.write(h, s.d)
+			if got := testing.AllocsPerRun(100, func() { row.write(h, s.d) }); got > row.most {
+				t.Errorf("%s, %s: %v allocations, want at most %v", row.name, s.name, got, row.most)
 			}
 		}
 	}

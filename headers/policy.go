@@ -1,10 +1,6 @@
 package headers
 
-import (
-	"strings"
-
-	"github.com/spillgate/spillgate/core"
-)
+import "github.com/spillgate/spillgate/core"
 
 // Violated returns the policies that denied the request, by the names that IETF gives them, in the order of d.
 // It returns nil if d denied nothing.
@@ -33,16 +29,9 @@ func policy(results []core.Result, i int) (rule, suffix string) {
 	}
 	switch {
 	case samePeriod:
-		suffix = "-" + period(t.Limit) + "-" + t.Limit.Algorithm.String()
+		suffix = periodSuffix(t.Limit) + "-" + t.Limit.Algorithm.String()
 	case several:
-		suffix = "-" + period(t.Limit)
+		suffix = periodSuffix(t.Limit)
 	}
 	return t.Rule, suffix
-}
-
-// period returns the period as Limit.String shows it: "1m".
-func period(l core.Limit) string {
-	_, rest, _ := strings.Cut(l.String(), "/")
-	p, _, _ := strings.Cut(rest, ";")
-	return p
 }

@@ -1,0 +1,38 @@
+package headers
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// TestPeriodSuffix asks for more periods than are remembered, each twice, so that some take the place of others.
+func TestPeriodSuffix(t *testing.T) {
+	for n := range 1000 {
+		for _, unit := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
+			l := core.Every(10, time.Duration(n+1)*unit)
+			want := "-" + strings.TrimPrefix(l.String(), "10/")
+			for range 2 {
+				if got := periodSuffix(l.WithBurst(20)); got != want {
+					t.Errorf("period %v: got %q, want %q", l.Period, got, want)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkPeriodSuffix(b *testing.B) {
+	l := core.PerMinute(100)
+	for b.Loop() {
+		periodSuffix(l)
+	}
+}
+
+func BenchmarkLimitString(b *testing.B) {
+	l := core.PerMinute(100)
+	for b.Loop() {
+		_ = "-" + l.String()
+	}
+}
