@@ -54,3 +54,11 @@ func TestARefundGivesTheLastUnitBack(t *testing.T) {
 		}
 	}
 }
+
+func TestABucketCountsInTheTicksOfItsLimit(t *testing.T) {
+	const now = 1_000_000
+	l := newScale(PerDay(10))
+	if b := (bucket{level: 86_400_000, at: now, busy: now, tick: 1000}).settle(l, now); b.tick != 1 || b.level != l.period {
+		t.Errorf("%+v, want one request in ticks of 1µs", b)
+	}
+}

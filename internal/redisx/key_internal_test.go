@@ -86,6 +86,8 @@ func TestKeys(t *testing.T) {
 		{"a percent sign is not taken for an escape", "r", "%7D", "p:1:{%257D}:r"},
 		{"a rule cannot pass for the logs of another", "r:log", "a", "p:1:{a}:r%3Alog"},
 		{"nor does a tag begin in a rule", "{", "a", "p:1:{a}:%7B"},
+		{"all that is printable stays", "r", "!a~", "p:1:{!a~}:r"},
+		{"a space is not", "r", "a b\x7f", "p:1:{a%20b%7F}:r"},
 		{"what looks hashed is not", "r", "#00", "p:1:{%2300}:r"},
 		{"nor what looks keyed", "r", "*00", "p:1:{%2A00}:r"},
 		{"128 bytes are stored as they are", "r", long, "p:1:{" + long + "}:r"},
