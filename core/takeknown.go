@@ -28,10 +28,11 @@ func (m *MemoryStore) takeKnown(claims []Claim, dst []Result) (at time.Time, res
 	defer m.unlock(held)
 	now := m.now()
 	var list [mostKnown]known
-	if !m.ask(claims, pairs, &list, now) {
+	admitted, ok := m.ask(claims, pairs, &list, now)
+	if !ok {
 		return at, nil, false
 	}
-	return time.UnixMicro(now), grant(claims, &list, now, dst), true
+	return time.UnixMicro(now), grant(claims, &list, admitted, now, dst), true
 }
 
 // fewPairs returns the pairs of claims in buf, or nil if they are not for takeKnown.
@@ -57,9 +58,11 @@ func (m *MemoryStore) fewPairs(claims []Claim, buf *[mostPairs]pair) []pair {
 	return buf[:len(claims)]
 }
 
-// ask decides each limit by itself. It reports false if one is not for takeKnown.
-func (m *MemoryStore) ask(claims []Claim, pairs []pair, list *[mostKnown]known, now int64) bool {
+// ask decides each limit by itself and reports whether all admit what they are asked. ok is false if one is not for
+// takeKnown.
+func (m *MemoryStore) ask(claims []Claim, pairs []pair, list *[mostKnown]known, now int64) (admitted, ok bool) {
 	n := 0
+	admitted = true
 	for i := range claims {
 		c, id := &claims[i], pairs[i].id
 		s := m.shard(id)
@@ -68,16 +71,17 @@ func (m *MemoryStore) ask(claims []Claim, pairs []pair, list *[mostKnown]known, 
 			l := scaleOf(&c.Limits[j])
 			r := s.pick(first, id, l.kind)
 			if l.tick == 0 || r == nil || holds(list[n-j:n], r) {
-				return false
+				return false, false
 			}
 			k := &list[n]
 			k.limit, k.record = l, r
 			k.bucket = r.bucket().settle(l, now)
 			k.retry = k.bucket.retry(l, now, int64(max(c.Cost, 1)))
+			admitted = admitted && k.retry == 0
 			n++
 		}
 	}
-	return true
+	return admitted, true
 }
 
 // holds reports whether r is in list.
@@ -90,12 +94,8 @@ func holds(list []known, r *record) bool {
 	return false
 }
 
-// grant charges all or none, and appends what each limit has to say.
-func grant(claims []Claim, list *[mostKnown]known, now int64, dst []Result) []Result {
-	admitted := true
-	for i := range list {
-		admitted = admitted && list[i].retry == 0
-	}
+// grant charges all, if they are admitted, and appends what each limit has to say.
+func grant(claims []Claim, list *[mostKnown]known, admitted bool, now int64, dst []Result) []Result {
 	n := 0
 	for i := range claims {
 		c := &claims[i]

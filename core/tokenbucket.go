@@ -41,10 +41,9 @@ func (b bucket) settle(l *scale, now int64) bucket {
 
 // rescale converts the level when a changed limit counts in other ticks: the requests used stay the same, rounded up.
 func (b bucket) rescale(l *scale) bucket {
-	if b.tick != l.tick && b.level > 0 {
-		b.level = mulDivUp(b.level, l.period, ceilDiv(l.micros, b.tick))
+	if b.tick != l.tick {
+		b.level, b.tick = mulDivUp(b.level, l.period, ceilDiv(l.micros, b.tick)), l.tick
 	}
-	b.tick = l.tick
 	return b
 }
 
@@ -73,14 +72,6 @@ func (b bucket) until(l *scale, now, target int64) int64 {
 		return 0
 	}
 	ticks := l.byRate.ceil(b.level - target)
-	if l.tick == 1 {
-		return ticks // and b.at is now
-	}
-	return b.inTicks(l, now, target, ticks)
-}
-
-// inTicks is until where ticks, which are longer than 1µs, get b to target.
-func (b bucket) inTicks(l *scale, now, target, ticks int64) int64 {
 	if ticks > maxExact/l.tick {
 		return maxExact
 	}
@@ -129,9 +120,14 @@ func (b bucket) refund(l *scale, now, at, cost int64) bucket {
 func (b bucket) report(l *scale, now int64) usage {
 	free := max(0, l.full-b.level)
 	u := usage{remaining: l.byPeriod.floor(free)}
-	if u.remaining < l.capacity && l.rate > 0 {
-		u.refill = b.until(l, now, (l.capacity-u.remaining-1)*l.period)
-		u.reset = b.until(l, now, 0)
+	if u.remaining == l.capacity || l.rate == 0 {
+		return u
+	}
+	target := (l.capacity - u.remaining - 1) * l.period
+	if l.tick == 1 { // until comes to the same, for a settled b is as it is at now
+		u.refill, u.reset = l.byRate.ceil(b.level-target), l.byRate.ceil(b.level)
+	} else {
+		u.refill, u.reset = b.until(l, now, target), b.until(l, now, 0)
 	}
 	return u
 }
