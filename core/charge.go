@@ -10,12 +10,12 @@ import (
 // A charge is what a limiter asked of a store for one request, and what came of it: a Decision is a view of it. It has
 // room for what is usual, one claim of a rule with one limit, so that such a decision costs one allocation.
 type charge struct {
-	limiter *Limiter
-	at      time.Time
-	rest    *rest  // of what is not usual; nil if all is
-	rule    *Rule  // of the only claim, whose result is in result; nil if it is not usual
-	key     string // of that claim; empty if it was not charged
-	cost    uint8  // likewise
+	limiter *Limiter  // nil if several made the decision together: see rest
+	at      time.Time // of the store, when it decided
+	rest    *rest     // of what is not usual; nil if all is
+	rule    *Rule     // of the only claim, whose result is in result; nil if it is not usual
+	key     string    // of that claim; empty if it was not charged
+	cost    uint8     // of that claim
 
 	made     bool // Guard is done with it
 	allowed  bool

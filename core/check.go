@@ -5,6 +5,7 @@ import (
 	"net/http"
 )
 
+// check decides about r. Claims stay on the stack, as long as there are few.
 func (l *Limiter) check(r *http.Request, c *charge) error {
 	var room [2]Claim
 	claims, err := l.claims(c, r, room[:0])

@@ -21,7 +21,7 @@ const (
 	FailClosed
 )
 
-// decide has the store decide the claims of c, within the deadline, and falls back on the failure modes of their rules.
+// decide has the store decide claims, within the deadline, and falls back on the failure modes of their rules.
 func (l *Limiter) decide(ctx context.Context, c *charge, claims []Claim) error {
 	if len(claims) == 0 {
 		c.allowed = true
@@ -41,7 +41,8 @@ func (l *Limiter) decide(ctx context.Context, c *charge, claims []Claim) error {
 }
 
 // tolerate decides without the store: any enforced FailClosed claim refuses all, FailLocal claims are decided together in the
-// fallback, others give no results. The store may still write what was to be the usual result, so there is none.
+// fallback, others give no results. The store may still be writing to the room that c has for a usual result: it stays
+// unused.
 func (l *Limiter) tolerate(ctx context.Context, c *charge, claims []Claim, cause error) error {
 	var local []Claim
 	for _, claim := range claims {
