@@ -13,7 +13,7 @@ const givingBack = time.Second
 // decide decides r, in one run of the script if the keys may share one, else in parts.
 func (s *Store) decide(ctx context.Context, r *request) (parts []part, err error) {
 	for how := spread(s.spread.Load()); ; {
-		if parts = r.split(how, &s.layout); len(parts) == 1 {
+		if parts = s.split(r, how); len(parts) == 1 {
 			err = s.travel(ctx, &parts[0], false)
 		} else {
 			parts, err = within(ctx, s, func(ctx context.Context) ([]part, error) { return parts, s.decideParts(ctx, parts) })
@@ -58,7 +58,7 @@ func (s *Store) refundPart(ctx context.Context, p *part, at int64, skip func(int
 	c.addKeys(p.keys)
 	c.add(s.shift())
 	c.add(at)
-	c.add(p.text(skip))
+	c.add(string(p.appendText(nil, skip)))
 	reply, err := c.run(ctx, s.client)
 	if err == nil {
 		err = s.deal(reply, []*part{p})

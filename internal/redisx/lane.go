@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Requests that arrive while others are on their way to the server travel together, in the next run of the script. That
-// takes the server a tenth of the time that a run for each takes, and nobody waits for company: who finds a lane free
-// leaves at once.
+// Requests that arrive while others are on their way to the server travel together, in one run of the script, which takes
+// both sides a tenth of what a run for each takes. Who finds the lane free leaves at once.
 const (
-	maxFlying = 2   // flights of a lane at once: the server decides one while the other is on its way
-	maxMeters = 256 // of the requests of a flight, so that it keeps the server for less than a millisecond
+	maxFlying = 2                    // flights of a lane at once: the server decides one while another is on its way
+	maxMeters = 256                  // of a flight, so that it keeps the server for less than a millisecond
+	slow      = 2 * time.Millisecond // a flight in the air for longer is no reason to wait for company
 )
 
 // A lane is where parts wait for a run of the script that may decide all of them: on a Redis Cluster, those of one slot.
@@ -35,6 +35,7 @@ type flight struct {
 	parts    []*part
 	meters   int
 	deadline time.Time // the latest of all parts; zero if one has none
+	left     time.Time
 	done     chan struct{}
 }
 
@@ -80,20 +81,20 @@ func (f *flight) add(ctx context.Context, p *part) {
 // overdue reports whether nobody waits for f any more.
 func (f *flight) overdue(now time.Time) bool { return !f.deadline.IsZero() && now.After(f.deadline) }
 
-// depart lets flights of l leave while it is free. One that is overdue, because its server hangs, keeps no other back.
+// depart lets flights of l leave while it is free.
 func (s *Store) depart(l *lane) {
-	if len(l.waiting) > 0 && len(l.flying) == maxFlying {
-		now := time.Now()
-		l.flying = slices.DeleteFunc(l.flying, func(f *flight) bool { return f.overdue(now) })
-	}
-	for len(l.waiting) > 0 && len(l.flying) < maxFlying {
-		f := l.waiting[0]
+	for len(l.waiting) > 0 {
+		f, now := l.waiting[0], time.Now()
+		if len(f.parts) > 0 && !l.free(f, now) {
+			return
+		}
 		l.waiting = slices.Delete(l.waiting, 0, 1)
 		if len(f.parts) == 0 {
 			continue // all have given up
 		}
 		select {
 		case s.running <- struct{}{}:
+			f.left = now
 			l.flying = append(l.flying, f)
 			go s.fly(f)
 		default:
@@ -101,6 +102,20 @@ func (s *Store) depart(l *lane) {
 			close(f.done)
 		}
 	}
+}
+
+// free reports whether f may leave. If another is in the air it waits until half as many are on board. A flight that is
+// overdue, because its server hangs, keeps no other back.
+func (l *lane) free(f *flight, now time.Time) bool {
+	l.flying = slices.DeleteFunc(l.flying, func(f *flight) bool { return f.overdue(now) })
+	switch len(l.flying) {
+	case 0:
+		return true
+	case maxFlying:
+		return false
+	}
+	ahead := l.flying[0]
+	return 2*f.meters >= ahead.meters || now.Sub(ahead.left) > slow
 }
 
 var errCrowded = errors.New("too many calls wait for the server")
@@ -133,7 +148,11 @@ func (s *Store) leave(f *flight, p *part) bool {
 	s.lanes.mu.Lock()
 	defer s.lanes.mu.Unlock()
 	l := s.lanes.byName[f.lane]
-	if l == nil || !slices.Contains(l.waiting, f) {
+	if l == nil {
+		return false
+	}
+	if !slices.Contains(l.waiting, f) {
+		s.depart(l) // f may be overdue
 		return false
 	}
 	f.parts = slices.DeleteFunc(f.parts, func(other *part) bool { return other == p })

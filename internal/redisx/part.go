@@ -16,7 +16,7 @@ type part struct {
 	at     int64   // the server's clock
 	reply  []int64 // see lua/take.lua
 	usages []usage // by meter
-	few    [2]usage
+	one    [1]usage
 	err    error
 }
 
@@ -31,29 +31,50 @@ const (
 )
 
 // split divides r into parts.
-func (r *request) split(s spread, l *layout) []part {
-	parts := make([]part, 0, 1)
+func (s *Store) split(r *request, how spread) []part {
+	r.parts = r.onePart[:0]
+	if how == together {
+		r.parts = append(r.parts, part{request: r, keys: r.keys, meters: upTo(len(r.meters))})
+	} else {
+		r.group(func(key string) string { return how.nameOf(key, &s.layout) })
+	}
+	for i := range r.parts {
+		r.parts[i].plan = s.planOf(&r.parts[i])
+	}
+	return r.parts
+}
+
+// group puts the meters whose keys have the same name into a part.
+func (r *request) group(nameOf func(key string) string) {
 	for i := range r.meters {
 		key := r.keys[r.meters[i].key]
-		name := s.nameOf(key, l)
-		n := slices.IndexFunc(parts, func(p part) bool { return p.lane == name })
+		name := nameOf(key)
+		n := slices.IndexFunc(r.parts, func(p part) bool { return p.lane == name })
 		if n < 0 {
-			n = len(parts)
-			parts = append(parts, part{request: r, lane: name})
+			n = len(r.parts)
+			r.parts = append(r.parts, part{request: r, lane: name})
 		}
-		parts[n].add(i, key)
+		r.parts[n].add(i, key)
 	}
-	for i := range parts {
-		parts[i].plan = parts[i].text(nil)
-	}
-	return parts
 }
+
+// upTo returns 0 to n-1.
+func upTo(n int) []int {
+	if n <= len(places) {
+		return places[:n:n]
+	}
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+var places = [...]int{0, 1, 2, 3, 4, 5, 6, 7}
 
 // nameOf returns what keys that may share a run have in common.
 func (s spread) nameOf(key string, l *layout) string {
 	switch s {
-	case together:
-		return ""
 	case bySlot:
 		return strconv.Itoa(slotOf(l.tagOf(key)))
 	case byTag:
@@ -78,17 +99,28 @@ func (p *part) indexOf(key string) int {
 	return -1
 }
 
-// text returns the plan of p. Meters for which skip reports true become peeks.
-func (p *part) text(skip func(meter int) bool) string {
-	var buf [256]byte
-	b, claim := buf[:0], -1
+// appendText appends the plan of p. Meters for which skip reports true become peeks.
+func (p *part) appendText(b []byte, skip func(meter int) bool) []byte {
+	claim := -1
 	for _, i := range p.meters {
 		m := p.request.meters[i]
 		m.peek = m.peek || skip != nil && skip(i)
 		b = m.appendText(b, m.claim != claim, p.indexOf(p.request.keys[m.key]))
 		claim = m.claim
 	}
-	return string(b)
+	return b
+}
+
+// planOf returns the plan of p: the same text as last time if it is the same, as it mostly is.
+func (s *Store) planOf(p *part) string {
+	var buf [256]byte
+	text := p.appendText(buf[:0], nil)
+	if last := s.plan.Load(); last != nil && *last == string(text) {
+		return *last
+	}
+	plan := string(text)
+	s.plan.Store(&plan)
+	return plan
 }
 
 // retry returns how long the n-th meter of p has to wait, in microseconds: 0 if it admits its cost, -1 if it never does.

@@ -25,7 +25,7 @@ func TestARefundSaysWhatItLeaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := r.split(together, &s.layout)[0]
+	p := s.split(r, together)[0]
 	s.refundPart(context.Background(), &p, time.Now().UnixMicro(), func(int) bool { return true })
 	if p.err != nil || p.retry(0) <= 0 || p.retry(1) != 0 || p.usages[0].remaining != 0 || p.usages[1].remaining != 7 {
 		t.Errorf("%+v, %v: want a wait for the first, none for the second, and 0 and 7 to remain", p.usages, p.err)

@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,10 +15,16 @@ const maxExact = 1 << 53
 // letters are those by which a script knows the algorithms, in the order of core.
 const letters = "bwsl"
 
-// A request is a Take or a Refund in the terms of the scripts. It keeps no reference to the claims.
+// A request is a Take or a Refund in the terms of the scripts. It keeps no reference to the claims. One of a single limit
+// is a single allocation.
 type request struct {
 	keys   []string
 	meters []meter
+	parts  []part
+
+	oneKey   [1]string
+	oneMeter [1]meter
+	onePart  [1]part
 }
 
 // A meter is one limit of one claim: see lua/plan.lua.
@@ -40,7 +47,8 @@ func (l *layout) newRequest(claims []core.Claim) (*request, error) {
 		}
 		n += len(claims[i].Limits)
 	}
-	r := &request{meters: make([]meter, 0, n), keys: make([]string, 0, 2)}
+	r := new(request)
+	r.keys, r.meters = r.oneKey[:0], slices.Grow(r.oneMeter[:0], n)
 	for i := range claims {
 		r.addClaim(l, &claims[i], i)
 	}

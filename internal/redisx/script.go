@@ -21,7 +21,7 @@ var (
 	states  = read("tokenbucket", "fixedwindow", "slidingwindow", "slidinglog", "pair", "meter")
 	general = "local function general()\n" + states + read("decide") + "return decideOne\nend\n" // made when first called
 
-	takeScript   = newScript(always + read("buckets") + general + read("take"))
+	takeScript   = newScript(always + read("bucket", "buckets") + general + read("take"))
 	refundScript = newScript(always + states + read("refund"))
 )
 

@@ -30,6 +30,7 @@ type Store struct {
 	spread  atomic.Uint32
 	denied  *denyCache // nil for none
 	lanes   lanes
+	plan    atomic.Pointer[string] // see planOf
 	running chan struct{}
 
 	offset   atomic.Int64  // what tests add to the server's clock, in microseconds
@@ -118,7 +119,7 @@ func (s *Store) refund(ctx context.Context, r *request, at time.Time) error {
 	if several(at) {
 		how = byKey
 	}
-	parts := r.split(how, &s.layout)
+	parts := s.split(r, how)
 	each(parts, func(p *part) {
 		s.refundPart(ctx, p, chargedAt(at, p.keys[0]), nil)
 		if len(p.keys) > 1 && (hasCode(p.err, "TRYAGAIN") || hasCode(p.err, "CROSSSLOT")) {

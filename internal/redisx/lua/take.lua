@@ -26,7 +26,9 @@ end
 
 for i = 2, #ARGV, 2 do
   local plan, count = newPlan(ARGV[i]), tonumber(ARGV[i + 1])
-  if plan.plain then
+  if plan.plain and #plan == 1 then
+    takeSingle(plan, first, count, now, alone)
+  elseif plan.plain then
     takePlain(plan, first, count, now, alone)
   else
     for n = 0, count - 1 do

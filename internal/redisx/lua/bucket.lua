@@ -1,0 +1,60 @@
+-- Requests of one token bucket each, which nearly all are, several at once. In one loop without calls or tables they take the
+-- server two thirds of what buckets.lua takes, of which this is the case of one key and one bucket.
+local maxBusy = 4294967295 -- how far back busy reaches, in microseconds
+
+-- takeSingle is takePlain for a plan of one bucket.
+local function takeSingle(plan, first, count, now, others)
+  local latest = {} -- strings written since they were read, by key
+  local KEYS, reply, n = KEYS, reply, filled
+  local kind, period, rate = plan[1].kind, plan[1].period, plan[1].rate
+  local charge = plan[1].cost * period
+  local target, last = plan[1].capacity * period - charge, lastInstant(now)
+  local values = call('MGET', unpack(KEYS, first, first + count - 1))
+  for i = 1, count do
+    local key = KEYS[first + i - 1]
+    local value = latest[key] or values[i]
+    local known, expires, same, ends, level, at, started = true, 0, kind, 0, 0, now, 0
+    if not value then
+      known = call('EXISTS', key) == 0
+    elseif #value == 6 * word then
+      expires, same, ends, level, at, started = unpackWords('<I8I8I8I8I8I8', value)
+      known = same == kind and expires <= last and ends <= last and level <= maxExact and started <= at and at <= now
+    else
+      known = false
+    end
+    if known then
+      level = level - (now - at) * rate
+      if level < 0 then
+        level = 0
+      end
+      n = n + 1
+      if level > target then
+        reply[n] = -3 - level
+      else
+        if level < period then
+          started = now
+        elseif started < now - maxBusy then
+          started = now - maxBusy
+        end
+        level = level + charge
+        reply[n] = level
+        ends = now + (level + -level % rate) / rate
+        ends = (ends + -ends % 1000) / 1000
+        if ends <= expires then
+          value = packWords('<I8I8I8I8I8I8', expires, kind, ends, level, now, started)
+          call('SET', key, value, 'KEEPTTL')
+        else
+          value = packWords('<I8I8I8I8I8I8', ends + slack, kind, ends, level, now, started)
+          store(key, value, ends + slack, now)
+        end
+        latest[key] = value
+      end
+    else
+      latest[key] = ''
+      filled = n
+      others(plan, first + i - 1, now)
+      n = filled
+    end
+  end
+  filled = n
+end
