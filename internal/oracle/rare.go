@@ -36,7 +36,8 @@ var Rare = map[string][]Turn{
 		take("1000000/86400000001us", 5), peek("7/86400000001us", 1), take("7/86400000001us", 1), peek("1000000/86400000001us", 1),
 	},
 	"a longer wait than whole numbers can say is the longest": {
-		take("1/3650d;burst=30000", 29), after(138_240_745*time.Second, peek("1/3650d;burst=30000", 1)),
+		take("1/3650d;burst=30000", 29), after(138_240_745*time.Second, peek("1/3650d;burst=30000", 30_000)),
+		after(time.Second, peek("1/3650d;burst=30000", 30_000)),
 	},
 	"a refund rounds the ticks up that may have drained": {
 		take("1000000/d", 1000), after(100*time.Microsecond, take("1000000/d", 1000)), refund(0), take("1000000/d", 1),
@@ -44,6 +45,10 @@ var Rare = map[string][]Turn{
 	"a refund gives back the last unit that cannot have drained": {
 		take("3/1ms;burst=4", 1), after(time.Microsecond, take("3/1ms;burst=4", 3)), after(332*time.Microsecond, refund(0)),
 		peek("3/1ms;burst=4", 1),
+	},
+	"a refund that gives back nothing does not spoil others": {
+		take("10/m", 1), after(7*time.Second, take("10/m", 2)), after(time.Second, take("10/m", 1)), refund(0),
+		after(6*time.Second, refund(1)), peek("10/m", 1),
 	},
 	"a refund gives back all of one stamp, whatever divisions it was charged in": {
 		take("9/s;sliding-window;buckets=3", 1), take("9/s;sliding-window;buckets=2", 1), take("9/s;sliding-window", 3), refund(2),

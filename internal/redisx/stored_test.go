@@ -85,3 +85,21 @@ func TestALogForgetsWhatEndsNow(t *testing.T) {
 		t.Errorf("the log holds %v, %v, want one entry", members, err)
 	}
 }
+
+// See TestAClockThatGoesBackFillsABucketUpToFull in package core.
+func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
+	two := claimOf("k", core.Every(3, time.Millisecond).WithBurst(4))
+	two.Cost = 2
+	for _, back := range []time.Duration{1, 666, 667, 1000} {
+		s, server := frozen(t)
+		now := start
+		c := comparison{store: s, advance: func(d time.Duration) {
+			now = now.Add(d)
+			server.SetTime(now)
+		}}
+		steps := []step{{verb: "take", claims: []core.Claim{two}}, {wait: -back * time.Microsecond, verb: "take", claims: []core.Claim{two}}}
+		if err := c.play(steps); err != nil {
+			t.Errorf("back by %dµs: %v", back, err)
+		}
+	}
+}
