@@ -17,7 +17,8 @@ type Result struct {
 	DryRun      bool
 }
 
-// A Decision says whether a request is admitted, and why.
+// A Decision says whether a request is admitted, and why. One that is kept beyond the request keeps the request that an
+// adapter passed on in memory: those who collect decisions should copy what they need.
 type Decision struct {
 	Allowed  bool
 	At       time.Time // the store's clock when it decided; zero if no rule applied
