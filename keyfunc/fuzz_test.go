@@ -77,7 +77,7 @@ func FuzzXForwardedFor(f *testing.F) {
 
 func FuzzForwarded(f *testing.F) {
 	for _, s := range []string{"", "for=1.1.1.1", `for="`, `for="\`, `for="[2001:db8::1]:_x";by=a`, `for=1.1.1.1;x=", for="`, `\"`, `"\\"`,
-		"for=unknown", "for=_x", `for="1.1.1\.1"`, ";;,", "for=10.0.0.2, for=10.0.0.3", `for="fe80::1%a b"`, `x="a,b"`} {
+		"for=unknown", "for=_x", `for="1.1.1\.1"`, ";;,", "for=10.0.0.2, for=10.0.0.3", `for="fe80::1%a b"`, `x="a,b"`, `for=0.0.0.0;0="`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, sent string) {
@@ -96,6 +96,9 @@ func FuzzForwarded(f *testing.F) {
 			}
 		}
 		for _, wrote := range []string{"for=unknown", "proto=https", `for=198.51.100.7"`, "for=198.51.100.7;for=198.51.100.8"} {
+			if strings.Contains(wrote, `"`) && strings.Contains(sent, `"`) {
+				continue // a proxy that leaves a quote open may end one that the client has begun
+			}
 			if got := keyOf(t, behind, "10.0.0.1:80", header, sent+", "+wrote); got != "ip:unresolved:10.0.0.1" {
 				t.Fatalf("%q before %q: got %q", sent, wrote, got)
 			}
