@@ -39,6 +39,10 @@ var Rare = map[string][]Turn{
 		take("1/3650d;burst=30000", 29), after(138_240_745*time.Second, peek("1/3650d;burst=30000", 30_000)),
 		after(time.Second, peek("1/3650d;burst=30000", 30_000)),
 	},
+	"a full bucket may hold the largest whole number": {
+		take("1/8589934592us;burst=1048576", 1_048_576), after(time.Second, take("1/8589934592us;burst=1048576", 1)),
+		peek("1/8589934592us;burst=1048576", 1),
+	},
 	"a refund rounds the ticks up that may have drained": {
 		take("1000000/d", 1000), after(100*time.Microsecond, take("1000000/d", 1000)), refund(0), take("1000000/d", 1),
 	},
