@@ -10,15 +10,17 @@ import (
 // A link is how a limiter reaches a store: within a deadline and through a breaker, or straight if the store is in this
 // process's memory.
 type link struct {
-	store   Store
-	memory  *MemoryStore // store, if it is one
-	timeout time.Duration
-	breaker breaker
+	store    Store
+	memory   *MemoryStore // store, if it is one
+	punctual bool         // see Store
+	timeout  time.Duration
+	breaker  breaker
 }
 
 func newLink(s Store, timeout time.Duration) *link {
 	m, _ := s.(*MemoryStore)
-	return &link{store: s, memory: m, timeout: timeout}
+	_, punctual := s.(interface{ Punctual() })
+	return &link{store: s, memory: m, punctual: punctual, timeout: timeout}
 }
 
 // take has the store decide claims. It appends to dst only on success, but the store may write beyond dst's length at
@@ -74,14 +76,25 @@ func (k *link) call(ctx context.Context, f func(context.Context) error) error {
 	if err := k.breaker.enter(time.Now()); err != nil {
 		return err
 	}
+	err := k.callWithin(ctx, f)
+	k.breaker.record(ctx, time.Now(), err)
+	return err
+}
+
+// callWithin runs f and returns what it returns, or an error when the deadline passes.
+func (k *link) callWithin(ctx context.Context, f func(context.Context) error) (err error) {
 	limited, cancel := context.WithTimeout(ctx, k.timeout)
-	done := make(chan error, 1)
-	go func() {
+	run := func() error {
 		defer cancel()
 		defer k.breaker.leave()
-		done <- recovered(limited, f)
-	}()
-	err := context.DeadlineExceeded
+		return recovered(limited, f)
+	}
+	if k.punctual {
+		return run()
+	}
+	done := make(chan error, 1)
+	go func() { done <- run() }()
+	err = context.DeadlineExceeded
 	select {
 	case err = <-done:
 	case <-limited.Done():
@@ -90,7 +103,6 @@ func (k *link) call(ctx context.Context, f func(context.Context) error) error {
 		default:
 		}
 	}
-	k.breaker.record(ctx, time.Now(), err)
 	return err
 }
 

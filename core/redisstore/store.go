@@ -78,6 +78,9 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	return s.redis.Take(ctx, claims, dst)
 }
 
+// Punctual promises what core.Store says of it: each call returns when its context is done, even if the client does not.
+func (s *Store) Punctual() {}
+
 // Refund implements core.Store. at must be what Take returned, in full: on a Redis Cluster its time zone says what the
 // clocks of several nodes showed.
 func (s *Store) Refund(ctx context.Context, claims []core.Claim, at time.Time) error {
