@@ -29,6 +29,9 @@ var Rare = map[string][]Turn{
 		take("1000000/d", 10), after(863*time.Microsecond, take("1000000/d", 1)), after(10*time.Millisecond, take("1000000/d", 1)),
 		after(864*time.Microsecond, take("1000000/d", 1)), take("1000000/d", 1_000_000),
 	},
+	"a bucket is empty when a part of a tick has passed, and not later": {
+		take("1000000/d", 1), after(86_400*time.Microsecond, peek("1000000/d", 1_000_000)),
+	},
 	"a bucket has drained within a tick to what a cost needs": {
 		take("1000000/d", 10), after(432_500*time.Microsecond, peek("1000000/d", 999_995)),
 	},
