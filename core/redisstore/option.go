@@ -43,7 +43,8 @@ func WithKeySecret(secret []byte) Option {
 // the first of its waits is over, but for no longer than 1s: that is how long a Reset or a Refund by another process may
 // go unnoticed. Those of this store count at once. Peeks and dry runs are not remembered.
 //
-// A remembered request takes about 500 bytes.
+// The cache takes 32 bytes for each of n from the start, and about 500 more for a remembered request. Two keys may share a
+// place, where the latest denial is remembered.
 func WithDenyCache(n int) Option {
 	return func(c *config) {
 		if n < 1 {

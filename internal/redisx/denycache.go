@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -13,18 +14,22 @@ import (
 // maxDenial bounds how long a denial is remembered: what another process resets or gives back counts after that.
 const maxDenial = time.Second
 
-// A denyCache remembers denied requests, by a key that denied them, until the first moment at which anything in their
-// results changes. A request that asks for anything else, or of other limits, is not the same.
+// A denyCache remembers denied requests, by a pair that denied them, until the first moment at which anything in their
+// results changes. A request that asks for anything else, or of other limits, is not the same. A pair has one slot,
+// which it shares with others: there the latest denial is. Nobody waits to read one.
 type denyCache struct {
-	mu      sync.Mutex
-	size    int
-	denials map[string]denial
-	seed    maphash.Seed
-	turns   [256]uint64 // by hash of a key: how often it was forgotten
+	seed  maphash.Seed
+	slots []denySlot
+}
+
+type denySlot struct {
+	denial atomic.Pointer[denial]
+	mu     sync.Mutex    // of who changes it
+	turn   atomic.Uint64 // how often a pair was forgotten
 }
 
 type denial struct {
-	request  string        // its keys and the texts of its meters
+	claims   []core.Claim
 	sent     time.Time     // the server may have decided as early,
 	received time.Time     // or as late
 	lasts    time.Duration // after sent
@@ -33,52 +38,51 @@ type denial struct {
 }
 
 func newDenyCache(size int) *denyCache {
-	return &denyCache{size: size, denials: make(map[string]denial), seed: maphash.MakeSeed()}
+	return &denyCache{seed: maphash.MakeSeed(), slots: make([]denySlot, size)}
 }
 
-// takeUnlessDenied is take for a store with a deny cache. Peeks and dry runs do not use it.
-func (s *Store) takeUnlessDenied(ctx context.Context, r *request, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
-	for i := range r.meters {
-		if r.meters[i].peek || r.meters[i].dryRun {
-			return s.take(ctx, r, claims, dst)
-		}
-	}
-	c, asked, sent := s.denied, r.text(), time.Now()
-	if d, ok := c.find(r.keys, asked, sent); ok {
+// takeUnlessDenied is take for a store with a deny cache. Peeks and dry runs are not remembered.
+func (s *Store) takeUnlessDenied(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	c, sent := s.denied, time.Now()
+	if d := c.find(claims, sent); d != nil {
 		at, results := d.appendTo(dst, sent)
 		return at, results, nil
 	}
-	turn := c.turn(r.keys)
-	at, results, err := s.take(ctx, r, claims, dst)
-	if key := r.denier(results[len(dst):]); err == nil && key != "" {
-		d := denial{request: asked, sent: sent, received: time.Now(), at: at, results: slices.Clone(results[len(dst):])}
+	turn := c.turn(claims)
+	at, results, err := s.take(ctx, claims, dst)
+	if i := denier(claims, results[len(dst):]); err == nil && i >= 0 {
+		d := denial{claims: cloned(claims), sent: sent, received: time.Now(), at: at, results: slices.Clone(results[len(dst):])}
 		d.lasts = d.firstChange()
-		c.add(key, turn, r.keys, d)
+		c.add(&d, i, turn)
 	}
 	return at, results, err
 }
 
-// text returns what identifies r: its keys and all that is asked of them.
-func (r *request) text() string {
-	var buf [512]byte
-	b := buf[:0]
-	for _, key := range r.keys {
-		b = append(append(b, key...), '\n')
-	}
-	for i := range r.meters {
-		b = r.meters[i].appendText(b, i == 0 || r.meters[i].claim != r.meters[i-1].claim, r.meters[i].key)
-	}
-	return string(b)
-}
-
-// denier returns the key of the first result that is denied, or "".
-func (r *request) denier(results []core.Result) string {
-	for i := range results {
-		if !results[i].Allowed {
-			return r.keys[r.meters[i].key]
+// denier returns the place of the first claim that is denied, or -1 if there is none, or if some claim is a peek or a dry
+// run.
+func denier(claims []core.Claim, results []core.Result) int {
+	first := -1
+	for i := range claims {
+		if claims[i].Peek || claims[i].DryRun {
+			return -1
+		}
+		for range claims[i].Limits {
+			if len(results) > 0 && !results[0].Allowed && first < 0 {
+				first = i
+			}
+			results = results[min(1, len(results)):]
 		}
 	}
-	return ""
+	return first
+}
+
+// cloned returns a copy that shares nothing with claims.
+func cloned(claims []core.Claim) []core.Claim {
+	claims = slices.Clone(claims)
+	for i := range claims {
+		claims[i].Limits = slices.Clone(claims[i].Limits)
+	}
+	return claims
 }
 
 // firstChange returns how long nothing in the results changes.
@@ -97,72 +101,77 @@ func (d *denial) firstChange() time.Duration {
 // appendTo returns the server's clock and appends the results, as they are at now. No wait is stated too short.
 func (d *denial) appendTo(dst []core.Result, now time.Time) (time.Time, []core.Result) {
 	past := now.Sub(d.received).Truncate(time.Microsecond)
-	for _, r := range d.results {
+	for i := range d.results {
+		dst = append(dst, d.results[i])
+		r := &dst[len(dst)-1]
 		for _, wait := range [...]*time.Duration{&r.RetryAfter, &r.RefillAfter, &r.ResetAfter} {
 			if *wait > 0 {
 				*wait -= past
 			}
 		}
-		dst = append(dst, r)
 	}
 	return d.at.Add(past), dst
 }
 
-// find returns the denial of a request, if it is still one.
-func (c *denyCache) find(keys []string, asked string, now time.Time) (denial, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, key := range keys {
-		d, ok := c.denials[key]
-		if ok && d.request == asked && now.Sub(d.sent) < d.lasts {
-			return d, true
+// isOf reports whether d denied the same claims.
+func (d *denial) isOf(claims []core.Claim) bool {
+	if len(d.claims) != len(claims) {
+		return false
+	}
+	for i := range claims {
+		a, b := &d.claims[i], &claims[i]
+		if a.Key != b.Key || a.Rule != b.Rule || a.Cost != b.Cost || a.Peek != b.Peek || a.DryRun != b.DryRun ||
+			!slices.Equal(a.Limits, b.Limits) {
+			return false
 		}
 	}
-	return denial{}, false
+	return true
 }
 
-// turn returns a number that changes when any of keys is forgotten.
-func (c *denyCache) turn(keys []string) (sum uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.turnLocked(keys)
+func (c *denyCache) slot(claim *core.Claim) *denySlot {
+	h := maphash.String(c.seed, claim.Key) ^ maphash.String(c.seed, ruleName(claim.Rule))<<1
+	return &c.slots[h%uint64(len(c.slots))]
 }
 
-func (c *denyCache) turnLocked(keys []string) (sum uint64) {
-	for _, key := range keys {
-		sum += c.turns[c.slot(key)]
+// find returns the denial of claims, if it still is one, or nil.
+func (c *denyCache) find(claims []core.Claim, now time.Time) *denial {
+	for i := range claims {
+		if d := c.slot(&claims[i]).denial.Load(); d != nil && now.Sub(d.sent) < d.lasts && d.isOf(claims) {
+			return d
+		}
+	}
+	return nil
+}
+
+// turn returns a number that changes when any pair of claims is forgotten.
+func (c *denyCache) turn(claims []core.Claim) (sum uint64) {
+	for i := range claims {
+		sum += c.slot(&claims[i]).turn.Load()
 	}
 	return sum
 }
 
-func (c *denyCache) slot(key string) uint8 { return uint8(maphash.String(c.seed, key)) }
-
-// add remembers d unless any of its keys was forgotten since turn. A full cache forgets another denial for it.
-func (c *denyCache) add(key string, turn uint64, keys []string, d denial) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.turnLocked(keys) != turn {
-		return
+// add remembers d, which its i-th claim denied, unless a pair was forgotten since turn.
+func (c *denyCache) add(d *denial, i int, turn uint64) {
+	s := c.slot(&d.claims[i])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.turn(d.claims) == turn {
+		s.denial.Store(d)
 	}
-	if _, ok := c.denials[key]; !ok && len(c.denials) >= c.size {
-		for other := range c.denials {
-			delete(c.denials, other)
-			break
-		}
-	}
-	c.denials[key] = d
 }
 
-// forget drops what is known of keys.
-func (s *Store) forget(keys []string) {
+// forget drops what is known of the pairs of claims.
+func (s *Store) forget(claims []core.Claim) {
 	c := s.denied
 	if c == nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, key := range keys {
-		delete(c.denials, key)
-		c.turns[c.slot(key)]++
+	for i := range claims {
+		slot := c.slot(&claims[i])
+		slot.mu.Lock()
+		slot.turn.Add(1)
+		slot.denial.Store(nil)
+		slot.mu.Unlock()
 	}
 }

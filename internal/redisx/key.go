@@ -32,18 +32,22 @@ func newLayout(prefix string, secret []byte) layout {
 
 // key returns the key of a pair's string, or of its logs.
 func (l *layout) key(rule, identity string, log bool) string {
-	if rule == "" {
-		rule = "default"
-	}
 	var buf [256]byte
 	b := append(buf[:0], l.start...)
 	b = l.appendIdentity(b, identity)
 	b = append(b, '}', ':')
-	b = appendPlain(b, rule, ':')
+	b = appendPlain(b, ruleName(rule), ':')
 	if log {
 		b = append(b, ":log"...)
 	}
 	return string(b)
+}
+
+func ruleName(name string) string {
+	if name == "" {
+		return "default"
+	}
+	return name
 }
 
 func (l *layout) appendIdentity(b []byte, identity string) []byte {

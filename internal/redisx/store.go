@@ -65,6 +65,13 @@ func (s *Store) shift() string { return strconv.FormatInt(s.offset.Load(), 10) }
 
 // Take implements core.Store.
 func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	if s.denied != nil {
+		return s.takeUnlessDenied(ctx, claims, dst)
+	}
+	return s.take(ctx, claims, dst)
+}
+
+func (s *Store) take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
 	r, err := s.layout.newRequest(claims)
 	if err != nil {
 		return time.Time{}, dst, err
@@ -73,13 +80,6 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 		at, err := s.now(ctx)
 		return at, dst, err
 	}
-	if s.denied != nil {
-		return s.takeUnlessDenied(ctx, r, claims, dst)
-	}
-	return s.take(ctx, r, claims, dst)
-}
-
-func (s *Store) take(ctx context.Context, r *request, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
 	parts, err := s.decide(ctx, r)
 	if err != nil {
 		return time.Time{}, dst, err
@@ -108,7 +108,7 @@ func (s *Store) Refund(ctx context.Context, claims []core.Claim, at time.Time) e
 	if err != nil || len(r.meters) == 0 {
 		return err
 	}
-	defer s.forget(r.keys)
+	defer s.forget(claims)
 	_, err = within(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.refund(ctx, r, at) })
 	return err
 }
@@ -160,7 +160,7 @@ func (s *Store) Reset(ctx context.Context, claims []core.Claim) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	defer s.forget(keys)
+	defer s.forget(claims)
 	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) {
 		_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, key := range keys {
@@ -178,12 +178,8 @@ func (s *Store) Reset(ctx context.Context, claims []core.Claim) error {
 func (r *request) results(parts []part, claims []core.Claim, dst []core.Result) []core.Result {
 	start := len(dst)
 	for i := range claims {
-		rule := claims[i].Rule
-		if rule == "" {
-			rule = "default"
-		}
 		for _, l := range claims[i].Limits {
-			dst = append(dst, core.Result{Rule: rule, Limit: l, DryRun: claims[i].DryRun})
+			dst = append(dst, core.Result{Rule: ruleName(claims[i].Rule), Limit: l, DryRun: claims[i].DryRun})
 		}
 	}
 	for i := range parts {
