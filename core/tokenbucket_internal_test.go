@@ -19,8 +19,9 @@ func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
 		{"one more would be more than full", 667, 4000},
 		{"full is the most", then, 4000},
 	} {
-		if got := b.settle(l, then-row.back).level; got != row.level {
-			t.Errorf("%s: %dµs back: level %d, want %d", row.why, row.back, got, row.level)
+		now := then - row.back
+		if got := b.settle(l, now); got.level != row.level || got.at != now || got.busy != now {
+			t.Errorf("%s: %dµs back: %+v at %d, want level %d", row.why, row.back, got, now, row.level)
 		}
 	}
 }
