@@ -33,6 +33,8 @@ func TestExpiriesAreExact(t *testing.T) {
 	}{
 		{"10/m", 5, 30 * time.Second},
 		{"7/1000001us", 7, 1001 * time.Millisecond},
+		{"3/3001us", 1, 2 * time.Millisecond}, // a third of a microsecond after the first
+		{"3/3001us, 100/1ms", 1, 2 * time.Millisecond},
 		{"1/1000001us;fixed-window", 1, 0}, // until the window ends
 		{"10/m;fixed-window", 1, time.Minute},
 		{"10/m;sliding-window", 1, 66 * time.Second},

@@ -64,9 +64,6 @@ end
 
 -- split returns the sections of a string, or nil if it makes no sense.
 local function split(value, now)
-  if #value < word then
-    return nil
-  end
   local sections, start = {}, 1 + word
   while start <= #value do
     local s = sectionAt(value, start)
