@@ -82,28 +82,30 @@ func (k *link) call(ctx context.Context, f func(context.Context) error) error {
 }
 
 // callWithin runs f and returns what it returns, or an error when the deadline passes.
-func (k *link) callWithin(ctx context.Context, f func(context.Context) error) (err error) {
+func (k *link) callWithin(ctx context.Context, f func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, k.timeout)
-	run := func() error {
+	done := make(chan error, 1)
+	run := func() {
 		defer cancel()
 		defer k.breaker.leave()
-		return recovered(limited, f)
+		done <- recovered(limited, f)
 	}
 	if k.punctual {
-		return run()
+		run()
+	} else {
+		go run()
 	}
-	done := make(chan error, 1)
-	go func() { done <- run() }()
-	err = context.DeadlineExceeded
 	select {
-	case err = <-done:
+	case err := <-done:
+		return err
 	case <-limited.Done():
-		select {
-		case err = <-done: // f ended, and that ended limited
-		default:
-		}
 	}
-	return err
+	select {
+	case err := <-done: // f ended, and that ended limited
+		return err
+	default:
+		return context.DeadlineExceeded
+	}
 }
 
 // recovered turns a panic of f into an error, because f runs in a goroutine where nobody else would recover it.
