@@ -21,9 +21,9 @@ const (
 	coreSlow  = "Herd|Flapping|Probe|Breaker|Allocates|Links|NeverLate"
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
 
-	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt"
+	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt|Plain|Stored"
 	redisSlow  = "Cluster|Failover|EightProcesses|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|ADenial|Warned|ScriptFlush|" +
-		"SameRequest|Remembered|AtOnce|FirstWait|ErrorsOfTheServer|LostReply|NobodyWaits|Allkeys"
+		"SameRequest|Remembered|AtOnce|FirstWait|ErrorsOfTheServer|LostReply|NobodyWaits|Allkeys|Flight|ManyKeys"
 )
 
 var targets = []target{

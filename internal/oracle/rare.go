@@ -46,6 +46,15 @@ var Rare = map[string][]Turn{
 		take("1/8589934592us;burst=1048576", 1_048_576), after(time.Second, take("1/8589934592us;burst=1048576", 1)),
 		peek("1/8589934592us;burst=1048576", 1),
 	},
+	"what a request only asks about stays as it is": {
+		take("5/m", 3), together(peek("5/m", 1), take("5/h", 1)), peek("5/m", 1),
+	},
+	"what ends soon stays until then, whatever others are charged": {
+		take("1/1500us", 1), after(1200*time.Microsecond, take("5/h", 1)), after(100*time.Microsecond, peek("1/1500us", 1)),
+	},
+	"a tier may have as many limits, and others": {
+		take("10/s, 100/m", 3), take("10/s, 100/h", 5), take("20/s, 90/m", 1), peek("10/s, 100/m, 100/h", 1),
+	},
 	"a refund rounds the ticks up that may have drained": {
 		take("1000000/d", 1000), after(100*time.Microsecond, take("1000000/d", 1000)), refund(0), take("1000000/d", 1),
 	},

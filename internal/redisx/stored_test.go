@@ -103,3 +103,12 @@ func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
 		}
 	}
 }
+
+func TestAStringLastsAsLongAsAllThatItHolds(t *testing.T) {
+	s, server := frozen(t)
+	take(t, s, claimOf("k", core.PerHour(5)))
+	take(t, s, claimOf("k", core.PerSecond(5)))
+	if got, want := server.TTL(pairKey), 12*time.Minute+time.Second; got != want {
+		t.Errorf("expires in %v, want %v", got, want)
+	}
+}
