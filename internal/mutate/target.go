@@ -23,7 +23,7 @@ const (
 
 	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt|Plain|Stored"
 	redisSlow  = "Cluster|Failover|EightProcesses|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|ADenial|Warned|ScriptFlush|" +
-		"SameRequest|Remembered|AtOnce|FirstWait|ErrorsOfTheServer|LostReply|NobodyWaits|Allkeys|Flight|ManyKeys"
+		"SameRequest|Remembered|AtOnce|FirstWait|ErrorsOfTheServer|LostReply|NobodyWaits|Allkeys|SeveralSlots|FlightThatHangs|ManyKeys"
 )
 
 var targets = []target{

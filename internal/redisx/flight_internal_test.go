@@ -1,0 +1,25 @@
+package redisx
+
+import (
+	"context"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// In one run, a request that is not plain, a plain one and another that is not find each what the one before has charged.
+func TestRequestsOfAFlightSeeWhatOthersHaveWritten(t *testing.T) {
+	s := frozenStore(t)
+	one := core.Claim{Key: "k", Limits: core.MustParseLimits("9/m")}
+	two, dry := one, one
+	two.Cost, dry.DryRun = 2, true
+	parts := []*part{s.partOf(t, one, one), s.partOf(t, two), s.partOf(t, dry)} // in the order of their plans
+	if err := s.takeParts(context.Background(), parts); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int64{7, 5, 4} {
+		if err := parts[i].read(); err != nil || parts[i].usages[0].remaining != want {
+			t.Errorf("request %d, %s: %+v, %v, want %d remaining", i, parts[i].plan, parts[i].usages, err, want)
+		}
+	}
+}
