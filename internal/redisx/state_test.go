@@ -51,8 +51,13 @@ func TestExpiriesAreExact(t *testing.T) {
 		if !strings.Contains(row.limit, "log") {
 			row.want += time.Second
 		}
-		if got := server.TTL(server.Keys()[0]); got != row.want {
+		key := server.Keys()[0]
+		got := server.TTL(key)
+		if got != row.want {
 			t.Errorf("%s: expires in %v, want %v", row.limit, got, row.want)
+		}
+		if value, _ := server.Get(key); value != "" && value[:8] != words(uint64(start.Add(got).UnixMilli())) {
+			t.Errorf("%s: says %x of when it expires", row.limit, value[:8])
 		}
 	}
 }
