@@ -19,12 +19,8 @@ type arithmetic struct {
 	client *redis.Client
 }
 
-func newArithmetic(t *testing.T, client *redis.Client) *arithmetic {
-	text, err := sources.ReadFile("lua/arithmetic.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &arithmetic{source: string(text), client: client}
+func newArithmetic(_ *testing.T, client *redis.Client) *arithmetic {
+	return &arithmetic{source: read("head", "arithmetic"), client: client}
 }
 
 // eval returns the number that a Lua expression stands for.

@@ -58,7 +58,7 @@ func (s *Store) refundPart(ctx context.Context, p *part, at int64, skip func(int
 	c.addKeys(p.keys)
 	c.add(s.shift())
 	c.add(at)
-	c.add(string(p.appendText(nil, skip)))
+	c.add(string(p.appendPlan(nil, skip)))
 	reply, err := c.run(ctx, s.client)
 	if err == nil {
 		err = s.deal(reply, []*part{p})

@@ -39,8 +39,9 @@ type flight struct {
 	done     chan struct{}
 }
 
-// board puts p into a flight, which leaves as soon as its lane is free.
-func (s *Store) board(ctx context.Context, p *part) *flight {
+// board puts p into a flight, which leaves as soon as its lane is free. It reports whether the caller is to fly it, now:
+// who would wait for ever, and alone, needs no goroutine to do so.
+func (s *Store) board(ctx context.Context, p *part) (f *flight, fly bool) {
 	s.lanes.mu.Lock()
 	defer s.lanes.mu.Unlock()
 	l := s.lanes.byName[p.lane]
@@ -48,10 +49,14 @@ func (s *Store) board(ctx context.Context, p *part) *flight {
 		l = new(lane)
 		s.lanes.byName[p.lane] = l
 	}
-	f := l.next(p)
+	f = l.next(p)
 	f.add(ctx, p)
-	s.depart(l)
-	return f
+	var own *flight
+	if ctx.Done() == nil && len(f.parts) == 1 {
+		own = f
+	}
+	s.depart(l, own)
+	return f, own != nil && !f.left.IsZero()
 }
 
 // next returns a flight of l that has not left and has room for p.
@@ -81,8 +86,8 @@ func (f *flight) add(ctx context.Context, p *part) {
 // overdue reports whether nobody waits for f any more.
 func (f *flight) overdue(now time.Time) bool { return !f.deadline.IsZero() && now.After(f.deadline) }
 
-// depart lets flights of l leave while it is free.
-func (s *Store) depart(l *lane) {
+// depart lets flights of l leave while it is free. The caller flies its own, if it has one.
+func (s *Store) depart(l *lane, own *flight) {
 	for len(l.waiting) > 0 {
 		f, now := l.waiting[0], time.Now()
 		if len(f.parts) > 0 && !l.free(f, now) {
@@ -96,7 +101,9 @@ func (s *Store) depart(l *lane) {
 		case s.running <- struct{}{}:
 			f.left = now
 			l.flying = append(l.flying, f)
-			go s.fly(f)
+			if f != own {
+				go s.fly(f)
+			}
 		default:
 			f.fail(errCrowded)
 			close(f.done)
@@ -137,7 +144,7 @@ func (s *Store) land(f *flight) {
 		return
 	}
 	l.flying = slices.DeleteFunc(l.flying, func(other *flight) bool { return other == f })
-	s.depart(l)
+	s.depart(l, nil)
 	if len(l.flying) == 0 {
 		delete(s.lanes.byName, f.lane)
 	}
@@ -152,7 +159,7 @@ func (s *Store) leave(f *flight, p *part) bool {
 		return false
 	}
 	if !slices.Contains(l.waiting, f) {
-		s.depart(l) // f may be overdue
+		s.depart(l, nil) // f may be overdue
 		return false
 	}
 	f.parts = slices.DeleteFunc(f.parts, func(other *part) bool { return other == p })
@@ -163,7 +170,10 @@ func (s *Store) leave(f *flight, p *part) bool {
 // travel has p decided and returns its error, or that of ctx if that is done before. A patient p that has left waits all
 // the same, and so knows what it was charged.
 func (s *Store) travel(ctx context.Context, p *part, patient bool) error {
-	f := s.board(ctx, p)
+	f, fly := s.board(ctx, p)
+	if fly {
+		s.fly(f)
+	}
 	select {
 	case <-f.done:
 	case <-ctx.Done():

@@ -57,7 +57,7 @@ func TestAFlightDecidesLikeOneRequestAfterTheOther(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.Equal(p.usages, parts[i].usages) {
-				t.Fatalf("request %d, %s of %v: %+v in a flight, %+v alone", i, p.plan, p.keys, parts[i].usages, p.usages)
+				t.Fatalf("request %d, %x of %v: %+v in a flight, %+v alone", i, p.plan, p.keys, parts[i].usages, p.usages)
 			}
 		}
 	})
@@ -96,7 +96,7 @@ func TestABadRequestSpoilsNoOther(t *testing.T) {
 	}
 	for _, p := range []*part{plain, other} {
 		if err := p.read(); err != nil || p.usages[0].remaining != 4 {
-			t.Errorf("%s: %+v, %v, want 4 remaining", p.plan, p.usages, err)
+			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestFlightsAreBounded(t *testing.T) {
 	s, l := busy(t)
 	limits := core.MustParseLimits("5/m, 9/h")
 	for i := range 200 {
-		s.board(context.Background(), s.partOf(t, core.Claim{Key: fmt.Sprint(i), Limits: limits}))
+		_, _ = s.board(context.Background(), s.partOf(t, core.Claim{Key: fmt.Sprint(i), Limits: limits}))
 	}
 	var meters []int
 	for _, f := range l.waiting {
@@ -221,7 +221,7 @@ func TestAFlightIsAsPatientAsItsLastPart(t *testing.T) {
 // The scripts pack words themselves where there is no struct.
 func TestWordsAreTheSameWithoutStruct(t *testing.T) {
 	client := redistest.Start(t).Client(t)
-	source := read("arithmetic", "words") + `
+	source := read("head", "words") + `
 		local own, form, numbers = wordsWithoutStruct(), '<I8I8I8I8I8', {0, 1, 255, 1800000000000000, maxExact}
 		local text = own.pack(form, unpack(numbers))
 		local back = {own.unpack(form, 'x' .. text, 2)}

@@ -99,13 +99,13 @@ func (p *part) indexOf(key string) int {
 	return -1
 }
 
-// appendText appends the plan of p. Meters for which skip reports true become peeks.
-func (p *part) appendText(b []byte, skip func(meter int) bool) []byte {
+// appendPlan appends the plan of p. Meters for which skip reports true become peeks.
+func (p *part) appendPlan(b []byte, skip func(meter int) bool) []byte {
 	claim := -1
 	for _, i := range p.meters {
 		m := p.request.meters[i]
 		m.peek = m.peek || skip != nil && skip(i)
-		b = m.appendText(b, m.claim != claim, p.indexOf(p.request.keys[m.key]))
+		b = m.appendWords(b, m.claim != claim, p.indexOf(p.request.keys[m.key]))
 		claim = m.claim
 	}
 	return b
@@ -114,7 +114,7 @@ func (p *part) appendText(b []byte, skip func(meter int) bool) []byte {
 // planOf returns the plan of p: the same text as last time if it is the same, as it mostly is.
 func (s *Store) planOf(p *part) string {
 	var buf [256]byte
-	text := p.appendText(buf[:0], nil)
+	text := p.appendPlan(buf[:0], nil)
 	if last := s.plan.Load(); last != nil && *last == string(text) {
 		return *last
 	}

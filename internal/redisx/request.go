@@ -1,19 +1,15 @@
 package redisx
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spillgate/spillgate/core"
 )
 
 // maxExact is the largest whole number that a script counts up to: what a float64 holds exactly.
 const maxExact = 1 << 53
-
-// letters are those by which a script knows the algorithms, in the order of core.
-const letters = "bwsl"
 
 // A request is a Take or a Refund in the terms of the scripts. It keeps no reference to the claims. One of a single limit
 // is a single allocation.
@@ -30,7 +26,7 @@ type request struct {
 // A meter is one limit of one claim: see lua/plan.lua.
 type meter struct {
 	claim, key     int
-	kind           byte
+	algorithm      core.Algorithm
 	peek, dryRun   bool
 	cost, asked    int64
 	micros, unit   int64
@@ -69,7 +65,7 @@ func (r *request) addClaim(l *layout, c *core.Claim, i int) {
 			keys[which] = r.keyIndex(l.key(c.Rule, c.Key, which == 1))
 		}
 		m := meter{
-			claim: i, key: keys[which], kind: letters[limit.Algorithm], peek: c.Peek, dryRun: c.DryRun, cost: cost, asked: cost,
+			claim: i, key: keys[which], algorithm: limit.Algorithm, peek: c.Peek, dryRun: c.DryRun, cost: cost, asked: cost,
 			micros: limit.Period.Microseconds(), rate: int64(limit.Rate), capacity: int64(limit.Capacity()),
 		}
 		m.unit = unitOf(limit, m.capacity, m.micros)
@@ -114,7 +110,7 @@ func (r *request) addTwins() {
 	for i := 1; i < len(r.meters); i++ {
 		for j := range r.meters[:i] {
 			a, b := &r.meters[i], &r.meters[j]
-			if a.key == b.key && a.kind == b.kind && a.micros == b.micros && a.dryRun == b.dryRun && !a.peek && !b.peek {
+			if a.key == b.key && a.algorithm == b.algorithm && a.micros == b.micros && a.dryRun == b.dryRun && !a.peek && !b.peek {
 				a.asked = min(a.asked+b.cost, maxExact)
 				b.asked = min(b.asked+a.cost, maxExact)
 			}
@@ -122,26 +118,17 @@ func (r *request) addTwins() {
 	}
 }
 
-// appendText appends what a script reads as m, with the place of its key among those of its part.
-func (m *meter) appendText(b []byte, begins bool, place int) []byte {
-	flags := int64(0)
-	if m.peek {
-		flags++
+// appendWords appends what a script reads as m, with the place of its key among those of its part.
+func (m *meter) appendWords(b []byte, begins bool, place int) []byte {
+	head := uint64(place+1) << 3
+	for i, flag := range [...]bool{begins, m.peek, m.dryRun} {
+		if flag {
+			head |= 1 << i
+		}
 	}
-	if m.dryRun {
-		flags += 2
+	b = binary.LittleEndian.AppendUint64(b, head)
+	for _, n := range [...]int64{m.micros<<4 | int64(m.algorithm)<<2, m.cost, m.asked, m.rate, m.capacity, m.unit} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 	}
-	algorithm := int64(strings.IndexByte(letters, m.kind))
-	b = append(b, '0')
-	if begins {
-		b[len(b)-1] = '1'
-	}
-	for _, n := range [...]int64{int64(place) + 1, flags, m.cost, m.asked} {
-		b = strconv.AppendInt(append(b, ' '), n, 10)
-	}
-	b = append(b, ' ', m.kind)
-	for _, n := range [...]int64{m.micros<<4 | algorithm<<2, m.micros, m.rate, m.capacity, m.unit} {
-		b = strconv.AppendInt(append(b, ' '), n, 10)
-	}
-	return append(b, ';')
+	return b
 }

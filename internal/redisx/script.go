@@ -17,13 +17,20 @@ type script struct {
 }
 
 var (
-	always  = read("arithmetic", "words", "reply", "expiry", "plan")
-	states  = read("tokenbucket", "fixedwindow", "slidingwindow", "slidinglog", "pair", "meter")
-	general = "local function general()\n" + states + read("decide") + "return decideOne\nend\n" // made when first called
+	head    = read("head", "words", "reply", "expiry", "plan")
+	states  = read("arithmetic", "tokenbucket", "fixedwindow", "slidingwindow", "slidinglog", "pair", "meter")
+	buckets = lazily("buckets", read("buckets"), "takePlain")
+	general = lazily("general", states+read("decide"), "decideOne")
 
-	takeScript   = newScript(always + read("bucket", "buckets") + general + read("take"))
-	refundScript = newScript(always + states + read("refund"))
+	takeScript   = newScript(head + read("bucket") + buckets + general + read("take"))
+	refundScript = newScript(head + states + read("refund"))
 )
+
+// lazily returns a function that makes what source defines and returns one thing of it. To make functions takes a server
+// time, and most runs need few.
+func lazily(name, source, result string) string {
+	return "local function " + name + "()\n" + source + "return " + result + "\nend\n"
+}
 
 // read returns some of the files, joined.
 func read(names ...string) string {

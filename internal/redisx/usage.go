@@ -1,6 +1,10 @@
 package redisx
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/spillgate/spillgate/core"
+)
 
 // A usage is what a limit says after a decision: requests, and waits in microseconds.
 type usage struct {
@@ -83,7 +87,7 @@ func (m *meter) usage(reply []int64) (usage, bool) {
 	if len(reply) == 1 {
 		return m.plainUsage(reply[0])
 	}
-	if m.kind != 'b' {
+	if m.algorithm != core.TokenBucket {
 		return usage{reply[0], reply[1], reply[2], reply[3]}, true
 	}
 	level, rest := reply[1], reply[2]
@@ -101,7 +105,7 @@ func (m *meter) plainUsage(level int64) (usage, bool) {
 	if denied {
 		level = refused - level
 	}
-	if m.kind != 'b' || m.unit != 1 || m.rate == 0 || !exact(level) {
+	if m.algorithm != core.TokenBucket || m.unit != 1 || m.rate == 0 || !exact(level) {
 		return usage{}, false
 	}
 	u := m.bucketUsage(level, 0)

@@ -6,7 +6,7 @@ local maxBusy = 4294967295 -- how far back busy reaches, in microseconds
 local function takeSingle(plan, first, count, now, others)
   local latest = {} -- strings written since they were read, by key
   local KEYS, reply, n = KEYS, reply, filled
-  local kind, period, rate = plan[1].kind, plan[1].period, plan[1].rate
+  local kind, period, rate = plan[1].kind, plan[1].micros, plan[1].rate
   local charge = plan[1].cost * period
   local target, last = plan[1].capacity * period - charge, lastInstant(now)
   local values = call('MGET', unpack(KEYS, first, first + count - 1))

@@ -15,8 +15,8 @@ local function byKey(plan)
     table.insert(meters, l)
     meters.format, meters.length = meters.format .. 'I8I8I8I8I8', meters.length + 5 * word
     meters.words[5 * #meters - 3] = l.kind
-    l.charge = l.cost * l.period
-    l.target = l.capacity * l.period - l.charge
+    l.charge = l.cost * l.micros
+    l.target = l.capacity * l.micros - l.charge
   end
   return keys
 end
@@ -61,7 +61,7 @@ local function charge(meters, key, now, latest)
   for i = 1, #meters do
     local l, n = meters[i], meters.first + i - 1
     local level, started = levels[n], busy[n]
-    if level < l.period then
+    if level < l.micros then
       started = now
     elseif started < now - maxBusy then
       started = now - maxBusy

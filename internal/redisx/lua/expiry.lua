@@ -9,5 +9,5 @@ end
 
 -- store writes a string that is to expire at expires.
 local function store(key, value, expires, now)
-  call('SET', key, value, 'PX', expires - floorDiv(now, 1000))
+  call('SET', key, value, 'PX', expires - (now - now % 1000) / 1000)
 end

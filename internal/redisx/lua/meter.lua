@@ -1,10 +1,16 @@
 -- A meter is one limit of one claim while a script is at work on it: what was asked, and the state of the pair. See
 -- core/meter.go. The request's keys begin at KEYS[first].
+local letters = {[0] = 'b', 'w', 's', 'l'}
+
 local function newMeter(l, first)
-  l.algorithm = algorithmOf(l.letter)
+  local flags = l.head % 8
+  l.letter = letters[l.kind % 16 / 4]
+  l.algorithm, l.name = algorithmOf(l.letter), format('%d', l.kind)
+  l.tick, l.width = l.unit, l.unit
+  l.period = l.letter == 'b' and ceilDiv(l.micros, l.tick)
   return {
-    limit = l, pair = pairOf(KEYS[first + l.place - 1]), new = l.new, cost = l.cost, asked = l.asked, peek = l.peek,
-    dryRun = l.dryRun, retry = 0, opened = false, state = false,
+    limit = l, pair = pairOf(KEYS[first + l.place - 1]), new = flags % 2 == 1, cost = l.cost, asked = l.asked,
+    peek = flags % 4 >= 2, dryRun = flags >= 4, retry = 0, opened = false, state = false,
   }
 end
 

@@ -8,7 +8,7 @@
 --   or -1 and four numbers for each limit: retry, then remaining, refill and reset or, of a token bucket, level, rest and 0,
 --   or -2 if it could not be decided, because of an error that the server's log has.
 local now, first = clock(), 1
-local decideOne
+local decideOne, takePlain
 
 -- alone decides a request by itself. If it fails, that does not spoil the others.
 local function alone(plan, place)
@@ -29,6 +29,7 @@ for i = 2, #ARGV, 2 do
   if plan.plain and #plan == 1 then
     takeSingle(plan, first, count, now, alone)
   elseif plan.plain then
+    takePlain = takePlain or buckets()
     takePlain(plan, first, count, now, alone)
   else
     for n = 0, count - 1 do
