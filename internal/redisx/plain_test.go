@@ -33,12 +33,12 @@ func TestWhichRequestsArePlain(t *testing.T) {
 		flush(t, client)
 		c := claimOf("k", core.MustParseLimits(row.limits)...)
 		c.Cost = row.cost
-		before := calls(t, client, "mget")
+		mget, get := calls(t, client, "mget"), calls(t, client, "get")
 		for range 3 { // of a key never seen, of one seen, and of one used up
 			take(t, s, c)
 		}
-		if n, want := calls(t, client, "mget")-before, 3; (n == want) != row.plain || (n == 0) == row.plain {
-			t.Errorf("%s: %d of %d are plain", row.why, n, want)
+		if mget, get = calls(t, client, "mget")-mget, calls(t, client, "get")-get; row.plain != (mget == 3 && get == 0) || row.plain == (mget == 0) {
+			t.Errorf("%s: read by %d MGET and %d GET", row.why, mget, get)
 		}
 	}
 }
@@ -80,6 +80,25 @@ func TestPlainRequestsAreDecidedLikeOthers(t *testing.T) {
 					t.Errorf("%s of %d: stored\n           %x\nin company %x", limits, bad, a, b)
 				}
 			}
+		}
+	}
+}
+
+func TestPlainRequestsRepairLikeOthers(t *testing.T) {
+	s, server := frozen(t)
+	peek := claimOf("x", core.PerMinute(10))
+	peek.Peek = true
+	for _, limits := range []string{"10/m", "10/m, 5/h"} {
+		server.FlushAll()
+		l := core.MustParseLimits(limits)
+		for _, key := range []string{"k", "o"} {
+			if _, err := server.Push("spillgate:1:{"+key+"}:rule", "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		plain, other := take(t, s, claimOf("k", l...)), take(t, s, claimOf("o", l...), peek)
+		if plain[0].Allowed || !slices.Equal(plain, other[:len(l)]) {
+			t.Errorf("%s of a list:\n    got %+v\nin company %+v", limits, plain, other)
 		}
 	}
 }

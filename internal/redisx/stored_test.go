@@ -112,3 +112,22 @@ func TestAStringLastsAsLongAsAllThatItHolds(t *testing.T) {
 		t.Errorf("expires in %v, want %v", got, want)
 	}
 }
+
+// A string says when it expires for as long as it does not get another expiry: for a second after its states end.
+func TestAStringKeepsWhatItSaysOfItsExpiry(t *testing.T) {
+	for _, limits := range []string{"100/m", "100/m, 6000/h"} {
+		s, server := frozen(t)
+		c := claimOf("k", core.MustParseLimits(limits)...)
+		take(t, s, c)
+		before := stored(t, server, "k")[:word]
+		take(t, s, c)
+		if stored(t, server, "k")[:word] != before {
+			t.Errorf("%s: another expiry within a second", limits)
+		}
+		server.SetTime(start.Add(2 * time.Second))
+		take(t, s, c)
+		if got := stored(t, server, "k")[:word]; got == before {
+			t.Errorf("%s: no other expiry after two seconds", limits)
+		}
+	}
+}
