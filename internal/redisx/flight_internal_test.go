@@ -2,6 +2,8 @@ package redisx
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -43,6 +45,43 @@ func TestAllKeysOfAFlightExpire(t *testing.T) {
 		for _, key := range server.Keys() {
 			if server.TTL(key) <= 0 {
 				t.Errorf("%s: %s does not expire", limits, key)
+			}
+		}
+	}
+}
+
+// Some of the keys of a plain flight are new, some come twice, and one holds other limits besides, so that it is decided
+// as if it were not plain.
+func TestAFlightGivesEachKeyItsOwn(t *testing.T) {
+	for _, limits := range []string{"100/m", "100/m, 6000/h"} {
+		s := frozenStore(t)
+		fly := func(limits string, keys ...string) (remaining []int64) {
+			var parts []*part
+			for _, key := range keys {
+				parts = append(parts, s.partOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)}))
+			}
+			err := s.takeParts(context.Background(), parts)
+			for _, p := range parts {
+				if err = errors.Join(err, p.read()); err == nil {
+					remaining = append(remaining, p.usages[0].remaining)
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return remaining
+		}
+		fly("7/d", "other")
+		for _, row := range []struct {
+			keys []string
+			want []int64
+		}{
+			{[]string{"a", "b", "b"}, []int64{99, 99, 98}},
+			{[]string{"a", "other", "b", "a", "a", "new"}, []int64{98, 99, 97, 97, 96, 99}},
+			{[]string{"new", "b", "other", "a"}, []int64{98, 96, 98, 95}},
+		} {
+			if got := fly(limits, row.keys...); !slices.Equal(got, row.want) {
+				t.Errorf("%s: %v remain of %v, want %v", limits, got, row.keys, row.want)
 			}
 		}
 	}
