@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Requests that arrive while others are on their way to the server travel together, in one run of the script, which takes
-// both sides a tenth of what a run for each takes. Who finds the lane free leaves at once.
+// Requests that arrive while others are on their way to the server travel together, in one run of the script: that takes
+// the server a fifth, and this process a tenth, of what a run for each takes. Who finds the lane free leaves at once.
 const (
 	maxFlying = 2                    // flights of a lane at once: the server decides one while another is on its way
-	maxMeters = 256                  // of a flight, so that it keeps the server for less than a millisecond
+	maxLoad   = 256                  // of a flight: it keeps the server for about a millisecond
 	slow      = 2 * time.Millisecond // a flight in the air for longer is no reason to wait for company
 )
 
@@ -33,7 +33,7 @@ type flight struct {
 	ctx      context.Context // that of the first part
 	lane     string
 	parts    []*part
-	meters   int
+	load     int       // of all parts
 	deadline time.Time // the latest of all parts; zero if one has none
 	left     time.Time
 	done     chan struct{}
@@ -61,7 +61,7 @@ func (s *Store) board(ctx context.Context, p *part) (f *flight, fly bool) {
 
 // next returns a flight of l that has not left and has room for p.
 func (l *lane) next(p *part) *flight {
-	if n := len(l.waiting); n > 0 && l.waiting[n-1].meters+len(p.meters) <= maxMeters {
+	if n := len(l.waiting); n > 0 && l.waiting[n-1].load+p.load() <= maxLoad {
 		return l.waiting[n-1]
 	}
 	f := &flight{lane: p.lane, done: make(chan struct{})}
@@ -80,7 +80,7 @@ func (f *flight) add(ctx context.Context, p *part) {
 		f.deadline = deadline
 	}
 	f.parts = append(f.parts, p)
-	f.meters += len(p.meters)
+	f.load += p.load()
 }
 
 // overdue reports whether nobody waits for f any more.
@@ -122,7 +122,7 @@ func (l *lane) free(f *flight, now time.Time) bool {
 		return false
 	}
 	ahead := l.flying[0]
-	return 2*f.meters >= ahead.meters || now.Sub(ahead.left) > slow
+	return 2*f.load >= ahead.load || now.Sub(ahead.left) > slow
 }
 
 var errCrowded = errors.New("too many calls wait for the server")
@@ -163,7 +163,7 @@ func (s *Store) leave(f *flight, p *part) bool {
 		return false
 	}
 	f.parts = slices.DeleteFunc(f.parts, func(other *part) bool { return other == p })
-	f.meters -= len(p.meters)
+	f.load -= p.load()
 	return true
 }
 

@@ -122,8 +122,8 @@ func TestAFlightOverSeveralSlots(t *testing.T) {
 
 func TestWhenAFlightLeaves(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	flying := func(meters int, age, left time.Duration) *flight {
-		f := &flight{meters: meters, left: now.Add(-age)}
+	flying := func(load int, age, left time.Duration) *flight {
+		f := &flight{load: load, left: now.Add(-age)}
 		if left != 0 {
 			f.deadline = now.Add(left)
 		}
@@ -132,7 +132,7 @@ func TestWhenAFlightLeaves(t *testing.T) {
 	for _, row := range []struct {
 		why    string
 		flying []*flight
-		meters int
+		load   int
 		want   bool
 	}{
 		{"nobody is in the air", nil, 1, true},
@@ -144,7 +144,7 @@ func TestWhenAFlightLeaves(t *testing.T) {
 		{"one of two is due now", []*flight{flying(1, 0, 0), flying(1, time.Second, 0)}, 1, false},
 	} {
 		l := lane{flying: row.flying}
-		if got := l.free(&flight{meters: row.meters}, now); got != row.want {
+		if got := l.free(&flight{load: row.load}, now); got != row.want {
 			t.Errorf("%s: leaves %v, want %v", row.why, got, row.want)
 		}
 	}
@@ -159,17 +159,27 @@ func busy(t *testing.T) (*Store, *lane) {
 }
 
 func TestFlightsAreBounded(t *testing.T) {
-	s, l := busy(t)
-	limits := core.MustParseLimits("5/m, 9/h")
-	for i := range 200 {
-		_, _ = s.board(context.Background(), s.partOf(t, core.Claim{Key: fmt.Sprint(i), Limits: limits}))
-	}
-	var meters []int
-	for _, f := range l.waiting {
-		meters = append(meters, f.meters)
-	}
-	if want := []int{maxMeters, 2*200 - maxMeters}; !slices.Equal(meters, want) {
-		t.Errorf("flights of %d limits, want %d", meters, want)
+	for _, row := range []struct {
+		limits   string
+		requests int
+		want     []int // requests of each flight
+	}{
+		{"5/m", 300, []int{256, 44}},
+		{"5/m, 9/h", 200, []int{128, 72}},
+		{"5/m;sliding-log", 40, []int{32, 8}},
+		{"5/m, 9/h;fixed-window", 30, []int{28, 2}},
+	} {
+		s, l := busy(t)
+		for i := range row.requests {
+			s.board(context.Background(), s.partOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)}))
+		}
+		var got []int
+		for _, f := range l.waiting {
+			got = append(got, len(f.parts))
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: flights of %d requests, want %d", row.limits, got, row.want)
+		}
 	}
 }
 
@@ -210,7 +220,7 @@ func TestAFlightIsAsPatientAsItsLastPart(t *testing.T) {
 	} {
 		var f flight
 		for _, ctx := range row.ctxs {
-			f.add(ctx, new(part))
+			f.add(ctx, &part{request: new(request)})
 		}
 		if !f.deadline.Equal(row.want) {
 			t.Errorf("%s: %v, want %v", row.why, f.deadline, row.want)

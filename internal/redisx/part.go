@@ -3,6 +3,8 @@ package redisx
 import (
 	"slices"
 	"strconv"
+
+	"github.com/spillgate/spillgate/core"
 )
 
 // A part is some meters of a request that one run of a script decides.
@@ -121,6 +123,18 @@ func (s *Store) planOf(p *part) string {
 	plan := string(text)
 	s.plan.Store(&plan)
 	return plan
+}
+
+// load is how much work p is for the server: 1 for a token bucket, more for what has to be read and written piece by piece.
+func (p *part) load() (n int) {
+	for _, i := range p.meters {
+		if p.request.meters[i].algorithm == core.TokenBucket {
+			n++
+		} else {
+			n += 8
+		}
+	}
+	return n
 }
 
 // retry returns how long the n-th meter of p has to wait, in microseconds: 0 if it admits its cost, -1 if it never does.
