@@ -170,6 +170,9 @@ func (s *Store) leave(f *flight, p *part) bool {
 // travel has p decided and returns its error, or that of ctx if that is done before. A patient p that has left waits all
 // the same, and so knows what it was charged.
 func (s *Store) travel(ctx context.Context, p *part, patient bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	f, fly := s.board(ctx, p)
 	if fly {
 		s.fly(f)

@@ -202,6 +202,40 @@ func TestWhoGivesUpInTimeIsNotDecided(t *testing.T) {
 	}
 }
 
+func TestTooManyCallsFailAtOnce(t *testing.T) {
+	s := frozenStore(t)
+	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
+	for range maxRunning {
+		s.running <- struct{}{}
+	}
+	for _, ctx := range []context.Context{context.Background(), t.Context()} { // with and without a goroutine
+		if _, _, err := s.Take(ctx, claims, nil); !errors.Is(err, errCrowded) || errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%v, want %v", err, errCrowded)
+		}
+	}
+	for range maxRunning {
+		<-s.running
+	}
+	if _, results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Remaining != 4 {
+		t.Errorf("%+v, %v, want 4 remaining", results, err)
+	}
+}
+
+func TestWhoHasGivenUpBeforeIsNotDecided(t *testing.T) {
+	s := frozenStore(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
+	for range 20 {
+		if _, _, err := s.Take(ctx, claims, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want %v", err, context.Canceled)
+		}
+	}
+	if _, results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Remaining != 4 {
+		t.Errorf("%+v, %v, want 4 remaining", results, err)
+	}
+}
+
 func TestAFlightIsAsPatientAsItsLastPart(t *testing.T) {
 	early, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
