@@ -3,13 +3,122 @@ package redisx
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"pgregory.net/rapid"
 )
+
+// partOf returns the only part of a request.
+func (s *Store) partOf(t interface{ Fatal(...any) }, claims ...core.Claim) *part {
+	r, err := s.layout.newRequest(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &s.split(r, together)[0]
+}
+
+// frozenStore returns a store on a server whose clock stands.
+func frozenStore(t *testing.T) *Store {
+	server := miniredis.RunT(t)
+	server.SetTime(time.Unix(1_800_000_000, 0))
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { client.Close() })
+	return New(client, Options{Prefix: "p"})
+}
+
+func TestAFlightDecidesLikeOneRequestAfterTheOther(t *testing.T) {
+	together, apart := frozenStore(t), frozenStore(t)
+	round := 0
+	rapid.Check(t, func(t *rapid.T) {
+		round++
+		var parts, alone []*part
+		for range rapid.IntRange(1, 12).Draw(t, "requests") {
+			claims := anyClaims(t, round)
+			parts, alone = append(parts, together.partOf(t, claims...)), append(alone, apart.partOf(t, claims...))
+		}
+		ctx := context.Background()
+		if err := together.takeParts(ctx, parts); err != nil { // sorts parts by plan
+			t.Fatal(err)
+		}
+		slices.SortStableFunc(alone, func(a, b *part) int { return strings.Compare(a.plan, b.plan) })
+		for i, p := range alone {
+			if err := apart.takeParts(ctx, []*part{p}); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(p.read(), parts[i].read()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(p.usages, parts[i].usages) {
+				t.Fatalf("request %d, %x of %v: %+v in a flight, %+v alone", i, p.plan, p.keys, parts[i].usages, p.usages)
+			}
+		}
+	})
+}
+
+// anyClaims returns the claims of a request. Few keys and limits make many requests meet.
+func anyClaims(t *rapid.T, round int) (claims []core.Claim) {
+	for range rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "claims") {
+		claims = append(claims, core.Claim{
+			Key:    fmt.Sprint(round, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key")),
+			Limits: core.MustParseLimits(rapid.SampledFrom([]string{"3/m", "3/m", "5/m, 7/h", "7/h", "4/m;fixed-window", "3/m, 5/m;sliding-log"}).Draw(t, "limits")),
+			Cost:   rapid.SampledFrom([]int{1, 1, 2, 9}).Draw(t, "cost"),
+			Peek:   rapid.IntRange(0, 9).Draw(t, "peek") == 0,
+			DryRun: rapid.IntRange(0, 9).Draw(t, "dry run") == 0,
+		})
+	}
+	return claims
+}
+
+func TestABadRequestSpoilsNoOther(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	ctx := context.Background()
+	s := New(client, Options{Prefix: "p"})
+	if err := client.Do(ctx, "acl", "setuser", "default", "-zcard").Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })
+	bad := s.partOf(t, core.Claim{Key: "bad", Limits: core.MustParseLimits("5/m;sliding-log")})
+	plain := s.partOf(t, core.Claim{Key: "plain", Limits: core.MustParseLimits("5/m")})
+	other := s.partOf(t, core.Claim{Key: "other", Limits: core.MustParseLimits("5/m, 9/h;fixed-window")})
+	if err := s.takeParts(ctx, []*part{plain, bad, other}); err != nil {
+		t.Fatal(err)
+	}
+	if err := bad.read(); err == nil {
+		t.Errorf("a request that the server refuses gets %+v", bad.usages)
+	}
+	for _, p := range []*part{plain, other} {
+		if err := p.read(); err != nil || p.usages[0].remaining != 4 {
+			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
+		}
+	}
+}
+
+func TestAFlightOverSeveralSlots(t *testing.T) {
+	client := redistest.StartCluster(t).Client(t)
+	s := New(struct{ *redis.ClusterClient }{client}, Options{Prefix: "p"})
+	f := &flight{ctx: context.Background(), done: make(chan struct{})}
+	for i := range 8 {
+		f.parts = append(f.parts, s.partOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
+	}
+	s.running <- struct{}{}
+	s.fly(f)
+	for _, p := range f.parts {
+		if err := errors.Join(p.err, p.read()); err != nil || p.usages[0].remaining != 4 {
+			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
+		}
+	}
+	if how := spread(s.spread.Load()); how != bySlot {
+		t.Errorf("after CROSSSLOT keys are spread %d, want by slot", how)
+	}
+}
 
 // In one run, a request that is not plain, a plain one and another that is not find each what the one before has charged.
 func TestRequestsOfAFlightSeeWhatOthersHaveWritten(t *testing.T) {
@@ -84,5 +193,23 @@ func TestAFlightGivesEachKeyItsOwn(t *testing.T) {
 				t.Errorf("%s: %v remain of %v, want %v", limits, got, row.keys, row.want)
 			}
 		}
+	}
+}
+
+// The scripts pack words themselves where there is no struct.
+func TestWordsAreTheSameWithoutStruct(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	source := read("head", "words") + `
+		local own, form, numbers = wordsWithoutStruct(), '<I8I8I8I8I8', {0, 1, 255, 1800000000000000, maxExact}
+		local text = own.pack(form, unpack(numbers))
+		local back = {own.unpack(form, 'x' .. text, 2)}
+		for i, n in ipairs(numbers) do
+			if back[i] ~= n then
+				return 'word ' .. i .. ' reads ' .. format('%d', back[i])
+			end
+		end
+		return text == struct.pack(form, unpack(numbers)) and 'alike' or 'not alike'`
+	if got, err := client.Eval(context.Background(), source, nil).Text(); err != nil || got != "alike" {
+		t.Errorf("%s, %v", got, err)
 	}
 }
