@@ -55,8 +55,12 @@ func TestClaimsOfKnownKeysAreValidated(t *testing.T) {
 		"a negative cost":               func(c *core.Claim) { c.Cost = -1 },
 		"no limits":                     func(c *core.Claim) { c.Limits = nil },
 		"a limit that is none":          func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1}} },
+		"one whose state is known":      func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1, Period: day.Period}} },
 		"two limits that share a state": func(c *core.Claim) { c.Limits = []core.Limit{hour, core.PerHour(6)} },
 		"the only limit is none":        func(c *core.Claim) { c.Limits = []core.Limit{{Rate: -1}} },
+		"the only limit is none, and its state is known": func(c *core.Claim) {
+			c.Limits = []core.Limit{{Rate: -1, Period: hour.Period}}
+		},
 		"the only limit, at a negative cost": func(c *core.Claim) {
 			c.Limits, c.Cost = []core.Limit{hour}, -1
 		},
