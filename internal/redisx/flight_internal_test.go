@@ -213,3 +213,24 @@ func TestWordsAreTheSameWithoutStruct(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 }
+
+// What is left to others because of one key may change another, which later requests find as it is then.
+func TestAFlightSeesWhatWasLeftToOthers(t *testing.T) {
+	s := frozenStore(t)
+	of := func(limits string, keys ...string) *part {
+		var claims []core.Claim
+		for _, key := range keys {
+			claims = append(claims, core.Claim{Key: key, Limits: core.MustParseLimits(limits)})
+		}
+		return s.partOf(t, claims...)
+	}
+	last := of("100/m", "a", "new")
+	for _, parts := range [][]*part{{of("100/m", "a")}, {of("7/d", "other")}, {of("100/m", "a", "other"), last}} {
+		if err := s.takeParts(context.Background(), parts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := last.read(); err != nil || last.usages[0].remaining != 97 || last.usages[1].remaining != 99 {
+		t.Errorf("%+v, %v, want 97 and 99 remaining", last.usages, err)
+	}
+}
