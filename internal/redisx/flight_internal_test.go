@@ -81,22 +81,32 @@ func TestABadRequestSpoilsNoOther(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	ctx := context.Background()
 	s := New(client, Options{Prefix: "p"})
-	if err := client.Do(ctx, "acl", "setuser", "default", "-zcard").Err(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })
-	bad := s.partOf(t, core.Claim{Key: "bad", Limits: core.MustParseLimits("5/m;sliding-log")})
-	plain := s.partOf(t, core.Claim{Key: "plain", Limits: core.MustParseLimits("5/m")})
-	other := s.partOf(t, core.Claim{Key: "other", Limits: core.MustParseLimits("5/m, 9/h;fixed-window")})
-	if err := s.takeParts(ctx, []*part{plain, bad, other}); err != nil {
-		t.Fatal(err)
-	}
-	if err := bad.read(); err == nil {
-		t.Errorf("a request that the server refuses gets %+v", bad.usages)
-	}
-	for _, p := range []*part{plain, other} {
-		if err := p.read(); err != nil || p.usages[0].remaining != 4 {
-			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
+	for _, denied := range []string{"zcard", "zadd"} { // one that a script asks for and looks at, and one that fails it
+		if err := client.Do(ctx, "acl", "setuser", "default", "+@all", "-"+denied).Err(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })
+		of := func(limits string) *part {
+			return s.partOf(t, core.Claim{Key: denied + limits, Limits: core.MustParseLimits(limits)})
+		}
+		bad := of("5/m;sliding-log")
+		parts := []*part{of("5/m"), of("5/m, 9/h;fixed-window"), bad, of("5/60000001us"), of("5/60000001us;fixed-window")}
+		if err := s.takeParts(ctx, parts); err != nil { // sorts parts by plan
+			t.Fatal(err)
+		}
+		if n := slices.Index(parts, bad); n == 0 || n == len(parts)-1 {
+			t.Errorf("%s: the bad one is part %d of %d, with none before or after it", denied, n, len(parts))
+		}
+		for _, p := range parts {
+			switch err := p.read(); {
+			case p == bad && err == nil:
+				t.Errorf("%s: a request that the server refuses gets %+v", denied, p.usages)
+			case p != bad && (err != nil || p.usages[0].remaining != 4):
+				t.Errorf("%s: %v: %+v, %v, want 4 remaining", denied, p.keys, p.usages, err)
+			}
+		}
+		if err := s.takeParts(ctx, []*part{bad}); err == nil || !strings.Contains(err.Error(), "can't run this command") {
+			t.Errorf("%s: alone, it gets %v, want what the server says", denied, err)
 		}
 	}
 }
