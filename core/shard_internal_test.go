@@ -5,23 +5,28 @@ import (
 	"time"
 )
 
-func TestARecordIsIdleAsSoonAsNothingIsInUse(t *testing.T) {
-	const then = 1_000_000_000
-	for _, limit := range []Limit{
-		PerSecond(3),
-		PerDay(1_000_000), // ticks of 1ms
-		Every(1_000_000_000, 24*time.Hour).WithBurst(7000), // the rate is large
-		Every(1_000_000, 365*24*time.Hour),                 // ticks of 1s
+func TestWhatIsIdle(t *testing.T) {
+	const now, period = 1_000_000_000, 1_000_000
+	for _, row := range []struct {
+		why       string
+		algorithm Algorithm
+		level, at int64
+		idle      bool
+	}{
+		{"a bucket that has given back all", TokenBucket, 0, now, true},
+		{"one that has drained just now", TokenBucket, 5 * period, now - period, true},
+		{"not one that drains to the last unit", TokenBucket, 5 * period, now - period + 1, false},
+		{"a window that has given back all", FixedWindow, 0, now, true},
+		{"one that ends now", FixedWindow, 1, now - period, true},
+		{"not one that ends soon", FixedWindow, 1, now - period + 1, false},
+		{"a log that has given back all", SlidingLog, 0, now, true},
+		{"one whose newest counts no longer", SlidingLog, 1, now - period, true},
+		{"not one whose newest still does", SlidingLog, 1, now - period + 1, false},
 	} {
-		l := newScale(limit)
-		var r record
-		b := bucket{tick: 1}.settle(l, then).charge(l, then, 2)
-		r.setBucket(b, l)
-		wait := b.until(l, then, 0)
-		for after, want := range map[int64]bool{0: false, wait - 1: false, wait: true, wait + 1: true} {
-			if got := r.idle(then + after); got != want || want != (r.bucket().settle(l, then+after).level == 0) {
-				t.Errorf("%v: %dµs after a charge that lasts %dµs: idle %t, want %t", limit, after, wait, got, want)
-			}
+		kind := kindOf(Every(5, time.Second).Using(row.algorithm)) &^ anyTick
+		r := record{id: 1, kind: kind, level: row.level, at: row.at, rate: 5}
+		if r.idle(now) != row.idle {
+			t.Errorf("%s: idle %t", row.why, r.idle(now))
 		}
 	}
 }
