@@ -40,7 +40,7 @@ type flight struct {
 }
 
 // board puts p into a flight, which leaves as soon as its lane is free. It reports whether the caller is to fly it, now:
-// who would wait for ever, and alone, needs no goroutine to do so.
+// who would wait for ever needs no goroutine to do so.
 func (s *Store) board(ctx context.Context, p *part) (f *flight, fly bool) {
 	s.lanes.mu.Lock()
 	defer s.lanes.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Store) board(ctx context.Context, p *part) (f *flight, fly bool) {
 	f = l.next(p)
 	f.add(ctx, p)
 	var own *flight
-	if ctx.Done() == nil && len(f.parts) == 1 {
+	if ctx.Done() == nil {
 		own = f
 	}
 	s.depart(l, own)

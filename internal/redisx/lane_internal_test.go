@@ -82,6 +82,9 @@ func TestWhoGivesUpInTimeIsNotDecided(t *testing.T) {
 	if _, _, err := s.Take(ctx, []core.Claim{claim}, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want a deadline exceeded", err)
 	}
+	if n := l.waiting[0].load; n != 0 {
+		t.Errorf("a flight without anybody has a load of %d", n)
+	}
 	l.flying = nil // they have landed
 	claim.Peek = true
 	_, results, err := s.Take(context.Background(), []core.Claim{claim}, nil)
@@ -90,6 +93,26 @@ func TestWhoGivesUpInTimeIsNotDecided(t *testing.T) {
 	}
 	if len(l.waiting) > 0 {
 		t.Errorf("%d flights wait for nobody", len(l.waiting))
+	}
+	if n := len(s.lanes.byName); n > 0 {
+		t.Errorf("%d lanes are left", n)
+	}
+}
+
+// Who no longer waits for a call that hangs sees to it that others need not either, though nobody else comes.
+func TestWhoGivesUpTooLateLetsOthersLeave(t *testing.T) {
+	s, l := busy(t)
+	p := s.partOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
+	f, _ := s.board(t.Context(), p)
+	for _, hangs := range l.flying {
+		hangs.deadline = time.Now().Add(-time.Millisecond)
+	}
+	if s.leave(l.flying[0], new(part)) {
+		t.Error("a flight in the air was left")
+	}
+	<-f.done
+	if err := p.read(); err != nil || p.usages[0].remaining != 4 {
+		t.Errorf("%+v, %v, want 4 remaining", p.usages, err)
 	}
 }
 
