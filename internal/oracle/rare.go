@@ -43,8 +43,15 @@ var Rare = map[string][]Turn{
 		after(time.Second, peek("1/3650d;burst=30000", 30_000)),
 	},
 	"a full bucket may hold the largest whole number": {
-		take("1/8589934592us;burst=1048576", 1_048_576), after(time.Second, take("1/8589934592us;burst=1048576", 1)),
+		take("1/8589934592us;burst=1048576", 1_048_576), take("1/8589934592us;burst=1048576", 1),
+		after(2*time.Microsecond, take("1/8589934592us;burst=1048576", 1)), after(time.Second, take("1/8589934592us;burst=1048576", 1)),
 		peek("1/8589934592us;burst=1048576", 1),
+	},
+	"so may one of two": {
+		take("1/8589934592us;burst=1048576, 2000000/h", 1_048_576), take("1/8589934592us;burst=1048576, 2000000/h", 1),
+	},
+	"what was used of another tier is cut at the largest whole number": {
+		take("10/d;burst=1000000", 1_000_000), take("1/d", 1), peek("1/d", 1),
 	},
 	"what a request only asks about stays as it is": {
 		take("5/m", 3), together(peek("5/m", 1), take("5/h", 1)), peek("5/m", 1),

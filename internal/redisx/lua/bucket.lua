@@ -1,6 +1,7 @@
 -- Requests of one token bucket each, which nearly all are, several at once. In one loop without calls or tables they take the
 -- server two thirds of what buckets.lua takes, of which this is the case of one key and one bucket.
 local maxBusy = 4294967295 -- how far back busy reaches, in microseconds
+local maxLevel = maxExact - 3 -- of a plain bucket: -3 less that is exact too
 
 -- takeSingle is takePlain for a plan of one bucket.
 local function takeSingle(plan, first, count, now, others)
@@ -18,7 +19,7 @@ local function takeSingle(plan, first, count, now, others)
       known = call('EXISTS', key) == 0
     elseif #value == 6 * word then
       expires, same, ends, level, at, started = unpackWords('<I8I8I8I8I8I8', value)
-      known = same == kind and expires <= last and ends <= last and level <= maxExact and started <= at and at <= now
+      known = same == kind and expires <= last and ends <= last and level <= maxLevel and started <= at and at <= now
     else
       known = false
     end

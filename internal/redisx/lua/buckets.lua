@@ -32,7 +32,7 @@ local function open(meters, value, now, last)
   for i = 1, #meters do
     local l = meters[i]
     local kind, ends, level, since, started = unpackWords('<I8I8I8I8I8', value, at)
-    if kind ~= l.kind or ends > last or level > maxExact or since > now or started > since then
+    if kind ~= l.kind or ends > last or level > maxLevel or since > now or started > since then
       return false
     end
     level = level - (now - since) * l.rate

@@ -59,7 +59,7 @@ local function tokenBucket()
     local wait = ticks * l.tick
     local last = b.level - (ticks - 1) * l.rate
     if last <= l.rate then -- empties within this tick
-      wait = wait + ceilDiv(last * l.tick, l.rate) - l.tick
+      wait = wait + (ceilDiv(last * l.tick, l.rate) - l.tick) -- added up before, lest wait exceed maxExact
     end
     return wait - (now - b.at)
   end
