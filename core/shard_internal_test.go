@@ -30,3 +30,31 @@ func TestWhatIsIdle(t *testing.T) {
 		}
 	}
 }
+
+// A sweep is a part of a decision, so what it costs has a bound, however many records are idle.
+func TestASweepLooksAtAsManyAsItIsTold(t *testing.T) {
+	const now, kind = 1_000_000_000, 1_000_000 << 4
+	for _, idle := range []bool{true, false} {
+		var s shard
+		for _, id := range ids(20) {
+			r := s.insert(id, kind|anyTick)
+			r.level, r.at, r.rate = 1_000_000, now-2_000_000, 1
+			if !idle {
+				r.at = now
+			}
+		}
+		want := map[bool]int{true: 3, false: 0}[idle]
+		if got := s.sweep(now, 3, nil); int(got) != want || s.count != 20-want {
+			t.Errorf("idle %t: %d dropped, %d left of 20, want %d dropped", idle, got, s.count, want)
+		}
+		looked := 0
+		for i := range min(s.hand, len(s.records)) {
+			if s.records[i].id != 0 {
+				looked++
+			}
+		}
+		if looked != 3-want {
+			t.Errorf("idle %t: the hand has passed %d records, want %d", idle, looked, 3-want)
+		}
+	}
+}
