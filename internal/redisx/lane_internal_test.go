@@ -94,8 +94,8 @@ func TestWhoGivesUpInTimeIsNotDecided(t *testing.T) {
 	if len(l.waiting) > 0 {
 		t.Errorf("%d flights wait for nobody", len(l.waiting))
 	}
-	if n := len(s.lanes.byName); n > 0 {
-		t.Errorf("%d lanes are left", n)
+	if n, m := len(s.lanes.byName), len(s.running); n+m > 0 {
+		t.Errorf("%d lanes and %d calls are left", n, m)
 	}
 }
 
