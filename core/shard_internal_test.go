@@ -58,3 +58,12 @@ func TestASweepLooksAtAsManyAsItIsTold(t *testing.T) {
 		}
 	}
 }
+
+func TestATableIsNeverTooFull(t *testing.T) {
+	var tab table
+	for n, id := range ids(5000) {
+		if tab.insert(id, 0); fullest*uint64(tab.count) > (fullest-1)*tab.homes {
+			t.Fatalf("%d records for %d homes", n+1, tab.homes)
+		}
+	}
+}
