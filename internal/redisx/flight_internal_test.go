@@ -16,24 +16,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// partOf returns the only part of a request.
-func (s *Store) partOf(t interface{ Fatal(...any) }, claims ...core.Claim) *part {
-	r, err := s.layout.newRequest(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &s.split(r, together)[0]
-}
-
-// frozenStore returns a store on a server whose clock stands.
-func frozenStore(t *testing.T) *Store {
-	server := miniredis.RunT(t)
-	server.SetTime(time.Unix(1_800_000_000, 0))
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	t.Cleanup(func() { client.Close() })
-	return New(client, Options{Prefix: "p"})
-}
-
 func TestAFlightDecidesLikeOneRequestAfterTheOther(t *testing.T) {
 	together, apart := frozenStore(t), frozenStore(t)
 	round := 0
@@ -206,41 +188,59 @@ func TestAFlightGivesEachKeyItsOwn(t *testing.T) {
 	}
 }
 
-// The scripts pack words themselves where there is no struct.
-func TestWordsAreTheSameWithoutStruct(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	source := read("head", "words") + `
-		local own, form, numbers = wordsWithoutStruct(), '<I8I8I8I8I8', {0, 1, 255, 1800000000000000, maxExact}
-		local text = own.pack(form, unpack(numbers))
-		local back = {own.unpack(form, 'x' .. text, 2)}
-		for i, n in ipairs(numbers) do
-			if back[i] ~= n then
-				return 'word ' .. i .. ' reads ' .. format('%d', back[i])
-			end
-		end
-		return text == struct.pack(form, unpack(numbers)) and 'alike' or 'not alike'`
-	if got, err := client.Eval(context.Background(), source, nil).Text(); err != nil || got != "alike" {
-		t.Errorf("%s, %v", got, err)
+func TestAReplyOfTheWrongLength(t *testing.T) {
+	s := frozenStore(t)
+	for _, row := range []struct {
+		reply []int64
+		good  bool
+	}{
+		{[]int64{1, 0, 5, 6, 7}, true},
+		{[]int64{1, 0, inFull, 0, 5, 0, 0, 6, 7}, true}, // in full for the first
+		{[]int64{1, 0, 5, 6, 7, 8}, false},
+		{[]int64{1, 0, 5, 6}, false},
+		{[]int64{1, 0}, false},
+		{[]int64{1}, false},
+	} {
+		one := s.partOf(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")})
+		two := s.partOf(t, core.Claim{Key: "b", Limits: core.MustParseLimits("5/m, 9/h")})
+		err := s.deal(row.reply, []*part{one, two})
+		if err == nil {
+			err = errors.Join(one.read(), two.read())
+		}
+		if (err == nil) != row.good {
+			t.Errorf("%d: %v, want it to be good: %v", row.reply, err, row.good)
+		}
 	}
 }
 
-// What is left to others because of one key may change another, which later requests find as it is then.
-func TestAFlightSeesWhatWasLeftToOthers(t *testing.T) {
+// Who boards first may hang up, or have less time than the others.
+func TestAFlightDoesNotEndWithItsFirstPart(t *testing.T) {
 	s := frozenStore(t)
-	of := func(limits string, keys ...string) *part {
-		var claims []core.Claim
-		for _, key := range keys {
-			claims = append(claims, core.Claim{Key: key, Limits: core.MustParseLimits(limits)})
-		}
-		return s.partOf(t, claims...)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	p := s.partOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
+	s.running <- struct{}{}
+	s.fly(&flight{ctx: ctx, parts: []*part{p}, done: make(chan struct{})})
+	if err := errors.Join(p.err, p.read()); err != nil {
+		t.Error(err)
 	}
-	last := of("100/m", "a", "new")
-	for _, parts := range [][]*part{{of("100/m", "a")}, {of("7/d", "other")}, {of("100/m", "a", "other"), last}} {
-		if err := s.takeParts(context.Background(), parts); err != nil {
-			t.Fatal(err)
-		}
+}
+
+// A client that heeds deadlines gives a call up when nobody waits for it any more.
+func TestACallEndsAtTheLastDeadline(t *testing.T) {
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
+	t.Cleanup(func() { client.Close() })
+	s := New(client, Options{Prefix: "p"})
+	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
+	if _, _, err := s.Take(context.Background(), claims, nil); err != nil {
+		t.Fatal(err)
 	}
-	if err := last.read(); err != nil || last.usages[0].remaining != 97 || last.usages[1].remaining != 99 {
-		t.Errorf("%+v, %v, want 97 and 99 remaining", last.usages, err)
+	proxy.Fault.Store(redistest.SwallowReplies)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := s.Take(ctx, claims, nil); err == nil {
+		t.Error("a swallowed reply arrived")
 	}
+	redistest.Wait(t, "the call to end", func() bool { return len(s.running) == 0 })
 }

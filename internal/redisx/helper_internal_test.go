@@ -1,0 +1,28 @@
+package redisx
+
+import (
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+)
+
+// partOf returns the only part of a request.
+func (s *Store) partOf(t interface{ Fatal(...any) }, claims ...core.Claim) *part {
+	r, err := s.layout.newRequest(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &s.split(r, together)[0]
+}
+
+// frozenStore returns a store on a server whose clock stands.
+func frozenStore(t *testing.T) *Store {
+	server := miniredis.RunT(t)
+	server.SetTime(time.Unix(1_800_000_000, 0))
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { client.Close() })
+	return New(client, Options{Prefix: "p"})
+}
