@@ -111,7 +111,7 @@ func (s *Store) depart(l *lane, own *flight) {
 	}
 }
 
-// free reports whether f may leave. If another is in the air it waits until half as many are on board. A flight that is
+// free reports whether f may leave. If another is in the air it waits until as many are on board. A flight that is
 // overdue, because its server hangs, keeps no other back.
 func (l *lane) free(f *flight, now time.Time) bool {
 	l.flying = slices.DeleteFunc(l.flying, func(f *flight) bool { return f.overdue(now) })
@@ -122,7 +122,7 @@ func (l *lane) free(f *flight, now time.Time) bool {
 		return false
 	}
 	ahead := l.flying[0]
-	return 2*f.load >= ahead.load || now.Sub(ahead.left) > slow
+	return f.load >= ahead.load || now.Sub(ahead.left) > slow
 }
 
 var errCrowded = errors.New("too many calls wait for the server")

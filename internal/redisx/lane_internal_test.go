@@ -27,9 +27,9 @@ func TestWhenAFlightLeaves(t *testing.T) {
 		want   bool
 	}{
 		{"nobody is in the air", nil, 1, true},
-		{"as large as half of the one in the air", []*flight{flying(8, 0, 0)}, 4, true},
-		{"smaller", []*flight{flying(8, 0, 0)}, 3, false},
-		{"smaller, but that one is late", []*flight{flying(8, slow+1, 0)}, 3, true},
+		{"as large as the one in the air", []*flight{flying(8, 0, 0)}, 8, true},
+		{"smaller", []*flight{flying(8, 0, 0)}, 7, false},
+		{"smaller, but that one is late", []*flight{flying(8, slow+1, 0)}, 7, true},
 		{"two are in the air", []*flight{flying(1, time.Hour, 0), flying(1, time.Hour, 0)}, 100, false},
 		{"one of two is overdue", []*flight{flying(1, 0, -1), flying(1, 0, time.Second)}, 1, true},
 		{"one of two is due now", []*flight{flying(1, 0, 0), flying(1, time.Second, 0)}, 1, false},
