@@ -33,7 +33,7 @@ fuzz: ## give each fuzz target FUZZTIME (30s)
 		done; \
 	done
 
-mutate: ## make one mistake after the other and see that a test notices; takes hours (ARGS="-files core/sliding.go")
+mutate: ## make one mistake after the other and see that a test notices; takes an hour or more (ARGS="-files core/sliding.go")
 	go run ./internal/mutate $(ARGS)
 
 vuln: ## look up known vulnerabilities; needs the network

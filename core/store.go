@@ -45,7 +45,7 @@ type Store interface {
 	Take(ctx context.Context, claims []Claim, dst []Result) (at time.Time, results []Result, err error)
 
 	// Refund gives back what a Take at that instant charged, as far as it still counts. It never gives back more than
-	// the key would have had if the Take had not happened.
+	// the key would have had if the Take had not happened, but for less than a tick of a token bucket.
 	Refund(ctx context.Context, claims []Claim, at time.Time) error
 
 	// Reset forgets everything about the keys of claims. It ignores their limits.
