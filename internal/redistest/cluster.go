@@ -160,13 +160,25 @@ func (c *Cluster) BeginMigration(t testing.TB, slot, from, to int) {
 	must(t, c.client(t, from).Do(ctx, "cluster", "setslot", slot, "migrating", c.ids[to]).Err())
 }
 
-// EndMigration gives a slot, which no other master has keys of, to a master.
+// EndMigration gives a slot, which no other master has keys of, to a master. It waits until all masters know of the same
+// epoch: one that did not know the latest would lose the next slot it is given to who had it before, and nobody would own it.
 func (c *Cluster) EndMigration(t testing.TB, slot, to int) {
 	ctx := context.Background()
 	must(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())
 	for i := range 3 {
 		must(t, c.client(t, i).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())
 	}
+	Wait(t, "the masters to know of the same epoch", func() bool {
+		epoch := c.epoch(t, 0)
+		return epoch != "" && c.epoch(t, 1) == epoch && c.epoch(t, 2) == epoch
+	})
+}
+
+// epoch returns the latest epoch that a master knows of.
+func (c *Cluster) epoch(t testing.TB, i int) string {
+	_, info, _ := strings.Cut(c.client(t, i).ClusterInfo(context.Background()).Val(), "cluster_current_epoch:")
+	epoch, _, _ := strings.Cut(info, "\r\n")
+	return epoch
 }
 
 func must(t testing.TB, err error) {
