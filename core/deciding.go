@@ -86,7 +86,6 @@ func (d *deciding) admit() bool {
 	admitted := true
 	for i := range d.meters {
 		if t := &d.meters[i]; !t.dryRun {
-			d.reopen(t)
 			t.decide(d.now)
 			admitted = admitted && t.retry == 0
 		}

@@ -1,0 +1,60 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"testing"
+)
+
+// Claims that turn out to share a state only when they are placed, in a full store, are charged as their sum.
+func TestClaimsThatComeToShareAState(t *testing.T) {
+	m := MemoryStore{MaxKeys: 1}
+	take := func(keys ...string) []Result {
+		var claims []Claim
+		for _, key := range keys {
+			claims = append(claims, Claim{Key: key, Limits: []Limit{PerDay(5).Using(FixedWindow)}, Cost: 3})
+		}
+		_, results, err := m.Take(context.Background(), claims, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return results
+	}
+	take("the only key with a state of its own")
+	a, b := twoThatShare(&m)
+	if results := take(a, b, "another"); results[0].Allowed || results[1].Allowed || !results[2].Allowed {
+		t.Fatalf("got %+v; want two requests of 3 to exceed the 5 that both share", results)
+	}
+	for _, key := range []string{a, "another"} {
+		if results := take(key); !results[0].Allowed || results[0].Remaining != 2 {
+			t.Errorf("%s: %+v after a denial, want 3 to be admitted and 2 to remain", key, results)
+		}
+	}
+}
+
+// twoThatShare returns two keys that share a state in a full store.
+func twoThatShare(m *MemoryStore) (a, b string) {
+	seen := make(map[uint64]string)
+	for i := 0; ; i++ {
+		key := fmt.Sprint("key ", i)
+		_, common := m.hash(&Claim{Key: key})
+		if other, ok := seen[common]; ok {
+			return other, key
+		}
+		seen[common] = key
+	}
+}
+
+func TestTheMetersOfAShardAreUsedAgain(t *testing.T) {
+	var m MemoryStore
+	claims := []Claim{{Key: "k", Limits: []Limit{PerDay(1_000_000).Using(FixedWindow)}}}
+	dst := make([]Result, 0, 1)
+	allocations := testing.AllocsPerRun(100, func() {
+		if _, _, err := m.Take(context.Background(), claims, dst); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocations != 0 {
+		t.Errorf("%v allocations for a decision, want none", allocations)
+	}
+}
