@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // Claims that turn out to share a state only when they are placed, in a full store, are charged as their sum.
@@ -57,4 +59,21 @@ func TestTheMetersOfAShardAreUsedAgain(t *testing.T) {
 	if allocations != 0 {
 		t.Errorf("%v allocations for a decision, want none", allocations)
 	}
+}
+
+// A store with room to spare does not fill up with what is idle.
+func TestNewKeysMakeRoomForThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m MemoryStore
+		for i := range 5000 {
+			claims := []Claim{{Key: fmt.Sprint(i), Limits: []Limit{PerSecond(1000)}}}
+			if _, _, err := m.Take(context.Background(), claims, nil); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+		if n := m.pairs.Load(); n > 500 {
+			t.Errorf("%d keys are kept of 5000, all but one of which are idle", n)
+		}
+	})
 }
