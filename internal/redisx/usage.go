@@ -16,7 +16,7 @@ type usage struct {
 // that to the client.
 func (m *meter) bucketUsage(level, rest int64) usage {
 	u := usage{remaining: max(0, m.capacity*m.period-level) / m.period}
-	if u.remaining < m.capacity && m.rate > 0 {
+	if u.remaining < m.capacity { // so the rate is not 0
 		u.refill = m.until(level, rest, (m.capacity-u.remaining-1)*m.period)
 		u.reset = m.until(level, rest, 0)
 	}
