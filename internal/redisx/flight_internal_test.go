@@ -188,7 +188,7 @@ func TestAFlightGivesEachKeyItsOwn(t *testing.T) {
 	}
 }
 
-func TestAReplyOfTheWrongLength(t *testing.T) {
+func TestRepliesThatCannotBe(t *testing.T) {
 	s := frozenStore(t)
 	for _, row := range []struct {
 		reply []int64
@@ -196,6 +196,10 @@ func TestAReplyOfTheWrongLength(t *testing.T) {
 	}{
 		{[]int64{1, 0, 5, 6, 7}, true},
 		{[]int64{1, 0, inFull, 0, 5, 0, 0, 6, 7}, true}, // in full for the first
+		{[]int64{1, 0, inFull, 0, maxExact + 1, 0, 0, 6, 7}, false}, // no such level
+		{[]int64{1, 0, inFull, 0, -1, 0, 0, 6, 7}, false},
+		{[]int64{1, 0, inFull, 0, 5, maxExact + 1, 0, 6, 7}, false}, // no such rest
+		{[]int64{1, 0, inFull, 0, 5, -1, 0, 6, 7}, false},
 		{[]int64{1, 0, 5, 6, 7, 8}, false},
 		{[]int64{1, 0, 5, 6}, false},
 		{[]int64{1, 0}, false},
