@@ -195,7 +195,8 @@ func TestRepliesThatCannotBe(t *testing.T) {
 		good  bool
 	}{
 		{[]int64{1, 0, 5, 6, 7}, true},
-		{[]int64{1, 0, inFull, 0, 5, 0, 0, 6, 7}, true}, // in full for the first
+		{[]int64{1, 0, 0, 6, 7}, true},
+		{[]int64{1, 0, inFull, 0, 5, 0, 0, 6, 7}, true},             // in full for the first
 		{[]int64{1, 0, inFull, 0, maxExact + 1, 0, 0, 6, 7}, false}, // no such level
 		{[]int64{1, 0, inFull, 0, -1, 0, 0, 6, 7}, false},
 		{[]int64{1, 0, inFull, 0, 5, maxExact + 1, 0, 6, 7}, false}, // no such rest
