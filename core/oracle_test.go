@@ -103,28 +103,8 @@ func (c *comparison) play(line int, call call) error {
 		return fmt.Errorf("decided at %v, want %v", at, now)
 	}
 	c.last = got
-	c.takes[line] = taken{at, charged(call.claims, got)}
+	c.takes[line] = taken{at, oracle.Charged(call.claims, got)}
 	return differ(got, c.model.Take(at.UnixMicro(), call.claims))
-}
-
-// charged returns the claims that a take with these results has charged.
-func charged(claims []core.Claim, results []core.Result) (some []core.Claim) {
-	for _, r := range results {
-		if !r.Allowed && !r.DryRun {
-			return nil
-		}
-	}
-	for _, c := range claims {
-		fits := !c.Peek
-		for range c.Limits {
-			fits = fits && results[0].Allowed
-			results = results[1:]
-		}
-		if fits {
-			some = append(some, c)
-		}
-	}
-	return some
 }
 
 func differ(got, want []core.Result) error {

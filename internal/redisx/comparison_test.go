@@ -62,7 +62,7 @@ func (c *comparison) take(line int, s step) error {
 	if err != nil {
 		return err
 	}
-	c.takes[line], c.last = taken{at, charged(s.claims, got)}, got
+	c.takes[line], c.last = taken{at, oracle.Charged(s.claims, got)}, got
 	for i, want := range c.model.Take(at.UnixMicro(), s.claims) {
 		if got[i] != want {
 			return fmt.Errorf("result %d:\n got %+v\nwant %+v", i, got[i], want)
@@ -84,24 +84,4 @@ func (c *comparison) refund(t taken) error {
 		err = c.store.Refund(ctx, t.claims, t.at)
 	}
 	return err
-}
-
-// charged returns the claims that a take with these results has charged.
-func charged(claims []core.Claim, results []core.Result) (some []core.Claim) {
-	for _, r := range results {
-		if !r.Allowed && !r.DryRun {
-			return nil
-		}
-	}
-	for _, c := range claims {
-		fits := !c.Peek
-		for range c.Limits {
-			fits = fits && results[0].Allowed
-			results = results[1:]
-		}
-		if fits {
-			some = append(some, c)
-		}
-	}
-	return some
 }
