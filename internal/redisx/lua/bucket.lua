@@ -1,6 +1,5 @@
 -- Requests of one token bucket each, which nearly all are, several at once. In one loop without calls or tables they take the
 -- server two thirds of what buckets.lua takes, of which this is the case of one key and one bucket.
-local maxBusy = 4294967295 -- how far back busy reaches, in microseconds
 local maxLevel = maxExact - 3 -- of a plain bucket: -3 less that is exact too
 
 -- takeSingle is takePlain for a plan of one bucket.

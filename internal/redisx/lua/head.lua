@@ -3,5 +3,7 @@
 -- all a up to maxExact: a quotient below 2^53/b is never rounded up to the next whole number.
 local maxExact = 9007199254740992
 
+local maxBusy = 4294967295 -- how far back busy of a bucket reaches, in microseconds
+
 local floor, max, min = math.floor, math.max, math.min
 local call, find, format, match, sub = redis.call, string.find, string.format, string.match, string.sub
