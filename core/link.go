@@ -108,7 +108,7 @@ func (k *link) callWithin(ctx context.Context, f func(context.Context) error) er
 	}
 }
 
-// recovered turns a panic of f into an error, because f runs in a goroutine where nobody else would recover it.
+// recovered turns a panic of f into an error, because f may run in a goroutine where nobody else would recover it.
 func recovered(ctx context.Context, f func(context.Context) error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
