@@ -54,6 +54,7 @@ func TestADeadlineHoldsWithDefaultOptions(t *testing.T) {
 	proxy.Fault.Store(redistest.SwallowReplies)
 	for name, f := range map[string]func(context.Context) error{
 		"take":   func(ctx context.Context) error { _, _, err := s.Take(ctx, c, nil); return err },
+		"clock":  func(ctx context.Context) error { _, _, err := s.Take(ctx, nil, nil); return err },
 		"refund": func(ctx context.Context) error { return s.Refund(ctx, c, time.Now()) },
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)

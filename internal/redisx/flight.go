@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/spillgate/spillgate/core"
 )
 
 // fly has the server decide the parts of f. It goes on after the deadline of f if the client does.
@@ -32,7 +30,7 @@ func (s *Store) fly(f *flight) {
 func (s *Store) takeParts(ctx context.Context, parts []*part) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%w: the Redis client panicked: %v", core.ErrInvalid, v)
+			err = panicked(v)
 		}
 		for _, p := range parts {
 			p.err = err

@@ -18,11 +18,12 @@ const (
 
 // A lane is where parts wait for a run of the script that may decide all of them: on a Redis Cluster, those of one slot.
 type lane struct {
+	name    string
 	waiting []*flight
 	flying  []*flight // those that somebody may still wait for
 }
 
-// lanes are those in use, by name.
+// lanes are those with a flight, by name.
 type lanes struct {
 	mu     sync.Mutex
 	byName map[string]*lane
@@ -31,7 +32,7 @@ type lanes struct {
 // A flight is one run of the take script.
 type flight struct {
 	ctx      context.Context // that of the first part
-	lane     string
+	lane     *lane
 	parts    []*part
 	load     int       // of all parts
 	deadline time.Time // the latest of all parts; zero if one has none
@@ -46,7 +47,7 @@ func (s *Store) board(ctx context.Context, p *part) (f *flight, fly bool) {
 	defer s.lanes.mu.Unlock()
 	l := s.lanes.byName[p.lane]
 	if l == nil {
-		l = new(lane)
+		l = &lane{name: p.lane}
 		s.lanes.byName[p.lane] = l
 	}
 	f = l.next(p)
@@ -64,7 +65,7 @@ func (l *lane) next(p *part) *flight {
 	if n := len(l.waiting); n > 0 && l.waiting[n-1].load+p.load() <= maxLoad {
 		return l.waiting[n-1]
 	}
-	f := &flight{lane: p.lane, done: make(chan struct{})}
+	f := &flight{lane: l, done: make(chan struct{})}
 	l.waiting = append(l.waiting, f)
 	return f
 }
@@ -86,8 +87,14 @@ func (f *flight) add(ctx context.Context, p *part) {
 // overdue reports whether nobody waits for f any more.
 func (f *flight) overdue(now time.Time) bool { return !f.deadline.IsZero() && now.After(f.deadline) }
 
-// depart lets flights of l leave while it is free. The caller flies its own, if it has one.
+// depart lets flights of l leave while it is free. The caller flies its own, if it has one. A lane that is left empty is
+// forgotten: there are as many as slots, or as identities.
 func (s *Store) depart(l *lane, own *flight) {
+	defer func() {
+		if len(l.waiting)+len(l.flying) == 0 && s.lanes.byName[l.name] == l {
+			delete(s.lanes.byName, l.name)
+		}
+	}()
 	for len(l.waiting) > 0 {
 		f, now := l.waiting[0], time.Now()
 		if len(f.parts) > 0 && !l.free(f, now) {
@@ -139,27 +146,16 @@ func (s *Store) land(f *flight) {
 	<-s.running
 	s.lanes.mu.Lock()
 	defer s.lanes.mu.Unlock()
-	l := s.lanes.byName[f.lane]
-	if l == nil { // f was overdue, and others have come and gone
-		return
-	}
-	l.flying = slices.DeleteFunc(l.flying, func(other *flight) bool { return other == f })
-	s.depart(l, nil)
-	if len(l.flying) == 0 {
-		delete(s.lanes.byName, f.lane)
-	}
+	f.lane.flying = slices.DeleteFunc(f.lane.flying, func(other *flight) bool { return other == f })
+	s.depart(f.lane, nil)
 }
 
 // leave takes p out of a flight if that has not left, and reports whether it did.
 func (s *Store) leave(f *flight, p *part) bool {
 	s.lanes.mu.Lock()
 	defer s.lanes.mu.Unlock()
-	l := s.lanes.byName[f.lane]
-	if l == nil {
-		return false
-	}
-	if !slices.Contains(l.waiting, f) {
-		s.depart(l, nil) // f may be overdue
+	if !slices.Contains(f.lane.waiting, f) {
+		s.depart(f.lane, nil) // f may be overdue
 		return false
 	}
 	f.parts = slices.DeleteFunc(f.parts, func(other *part) bool { return other == p })

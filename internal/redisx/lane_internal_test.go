@@ -44,7 +44,8 @@ func TestWhenAFlightLeaves(t *testing.T) {
 // busy returns a store whose lane is held by two flights that never land.
 func busy(t *testing.T) (*Store, *lane) {
 	s := frozenStore(t)
-	l := &lane{flying: []*flight{{}, {}}}
+	l := new(lane)
+	l.flying = []*flight{{lane: l}, {lane: l}}
 	s.lanes.byName[""] = l
 	return s, l
 }
@@ -126,6 +127,9 @@ func TestTooManyCallsFailAtOnce(t *testing.T) {
 		if _, _, err := s.Take(ctx, claims, nil); !errors.Is(err, errCrowded) || errors.Is(err, core.ErrInvalid) {
 			t.Errorf("%v, want %v", err, errCrowded)
 		}
+	}
+	if n := len(s.lanes.byName); n > 0 {
+		t.Errorf("%d lanes are left", n)
 	}
 	for range maxRunning {
 		<-s.running

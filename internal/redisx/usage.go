@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spillgate/spillgate/core"
@@ -62,10 +63,15 @@ func repliedTo(reply []int64, meters int) int {
 	return min(meters, len(reply))
 }
 
+var errScript = errors.New("the script failed; the log of the Redis server says why")
+
 // read sets the usages of p to what it was replied.
 func (p *part) read() error {
 	reply, each := p.reply, 1
-	if len(reply) > 0 && reply[0] == inFull {
+	switch {
+	case len(reply) > 0 && reply[0] == erred:
+		return errScript
+	case len(reply) > 0 && reply[0] == inFull:
 		reply, each = reply[1:], 4
 	}
 	if len(reply) != each*len(p.meters) {

@@ -30,7 +30,7 @@ func within[T any](ctx context.Context, s *Store, f func(context.Context) (T, er
 		var r result
 		defer func() {
 			if v := recover(); v != nil {
-				r.err = fmt.Errorf("%w: the Redis client panicked: %v", core.ErrInvalid, v)
+				r.err = panicked(v)
 			}
 			done <- r
 		}()
@@ -43,6 +43,11 @@ func within[T any](ctx context.Context, s *Store, f func(context.Context) (T, er
 		s.failed(ctx.Err())
 		return none, ctx.Err()
 	}
+}
+
+// panicked returns the error for a panic of the client, with value v.
+func panicked(v any) error {
+	return fmt.Errorf("%w: the Redis client panicked: %v", core.ErrInvalid, v)
 }
 
 // reloadEvery is how often a store asks a client of a Redis Cluster to look for new masters.
