@@ -1,0 +1,44 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// A limiter relies on what Punctual promises: it has no goroutine of its own to go on without the store.
+func TestPunctual(t *testing.T) {
+	server := redistest.Start(t)
+	s := redisstore.New(server.Client(t))
+	var _ interface{ Punctual() } = s
+	claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerHour(5)}}}
+	if _, _, err := s.Take(context.Background(), claims, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(server.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(server.PID(), syscall.SIGCONT) }()
+	for name, call := range map[string]func(context.Context) error{
+		"take":   func(ctx context.Context) error { _, _, err := s.Take(ctx, claims, nil); return err },
+		"clock":  func(ctx context.Context) error { _, _, err := s.Take(ctx, nil, nil); return err },
+		"refund": func(ctx context.Context) error { return s.Refund(ctx, claims, time.Now()) },
+		"reset":  func(ctx context.Context) error { return s.Reset(ctx, claims) },
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		begun := time.Now()
+		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, want a deadline exceeded", name, err)
+		}
+		if d := time.Since(begun); d > 500*time.Millisecond {
+			t.Errorf("%s took %v with a deadline of 50ms", name, d)
+		}
+		cancel()
+	}
+}
