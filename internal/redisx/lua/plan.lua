@@ -20,7 +20,7 @@ local function newPlan(text)
       head = head, place = place, kind = kind, micros = (kind - kind % 16) / 16, cost = cost, asked = asked, rate = rate,
       capacity = capacity, unit = unit,
     }
-    plain = plain and kind % 16 == 0 and unit == 1 and head % 8 <= 1 and cost == asked and rate > 0 and
+    plain = plain and kind % 16 == 0 and unit == 1 and head % 8 <= 1 and cost == asked and
       cost <= capacity and place >= keys
     keys = max(keys, place)
   end
