@@ -3,6 +3,7 @@ package redisx
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 )
@@ -46,8 +47,11 @@ func (s *Store) takeParts(ctx context.Context, parts []*part) (err error) {
 
 // takeCall returns the call that decides parts, those of one plan next to each other.
 func takeCall(shift string, parts []*part) *call {
-	slices.SortStableFunc(parts, func(a, b *part) int { return strings.Compare(a.plan, b.plan) })
-	c := newCall(&takeScript, 3*len(parts))
+	byPlan := func(a, b *part) int { return strings.Compare(a.plan, b.plan) }
+	if !slices.IsSortedFunc(parts, byPlan) { // mostly there is one
+		slices.SortStableFunc(parts, byPlan)
+	}
+	c := newCall(&takeScript, len(parts)+4)
 	for _, p := range parts {
 		c.addKeys(p.keys)
 	}
@@ -59,6 +63,7 @@ func takeCall(shift string, parts []*part) *call {
 		}
 		c.add(parts[first].plan)
 		c.add(i - first)
+		c.add(repeat(parts[first:i]))
 	}
 	return c
 }
@@ -79,4 +84,30 @@ func (s *Store) deal(reply []int64, parts []*part) error {
 		return fmt.Errorf("the script replied %d, which is too much", all)
 	}
 	return nil
+}
+
+// seed is that of the hashes which tell keys apart.
+var seed = maphash.MakeSeed()
+
+// repeat reports, as 0 or 1, whether a key may be there twice in parts, which have maxLoad keys at most if they are
+// several. It also says so of keys whose hashes are alike.
+func repeat(parts []*part) int {
+	if len(parts) == 1 {
+		return 0
+	}
+	var seen [4 * maxLoad]uint32 // open addressing
+	for _, p := range parts {
+		for _, key := range p.keys {
+			h := maphash.String(seed, key)
+			mark, i := uint32(h)|1, h>>32%uint64(len(seen))
+			for seen[i] != 0 && seen[i] != mark {
+				i = (i + 1) % uint64(len(seen))
+			}
+			if seen[i] == mark {
+				return 1
+			}
+			seen[i] = mark
+		}
+	}
+	return 0
 }

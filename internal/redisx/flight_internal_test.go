@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -218,4 +219,35 @@ func TestACallEndsAtTheLastDeadline(t *testing.T) {
 		t.Error("a swallowed reply arrived")
 	}
 	redistest.Wait(t, "the call to end", func() bool { return len(s.running) == 0 })
+}
+
+// Whether keys come twice decides how the script reads them.
+func TestRepeat(t *testing.T) {
+	s := frozenStore(t)
+	of := func(keys ...string) *part {
+		var claims []core.Claim
+		for _, key := range keys {
+			claims = append(claims, core.Claim{Key: key, Limits: core.MustParseLimits("9/m")})
+		}
+		return s.partOf(t, claims...)
+	}
+	full := make([]*part, maxLoad)
+	for i := range full {
+		full[i] = of(strconv.Itoa(i))
+	}
+	for _, row := range []struct {
+		why   string
+		parts []*part
+		want  int
+	}{
+		{"one", []*part{of("a", "b")}, 0},
+		{"a full flight of different ones", full, 0},
+		{"the last of a full flight is its first", append(full[:maxLoad-1:maxLoad-1], full[0]), 1},
+		{"the second key of one is the first of another", []*part{of("a", "b"), of("b", "c")}, 1},
+		{"none in common", []*part{of("a", "b"), of("c", "d")}, 0},
+	} {
+		if got := repeat(row.parts); got != row.want {
+			t.Errorf("%s: %d, want %d", row.why, got, row.want)
+		}
+	}
 }

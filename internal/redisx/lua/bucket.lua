@@ -2,9 +2,9 @@
 -- server two thirds of what buckets.lua takes, of which this is the case of one key and one bucket.
 local maxLevel = maxExact - 3 -- of a plain bucket: -3 less that is exact too
 
--- takeSingle is takePlain for a plan of one bucket.
-local function takeSingle(plan, first, count, now, others)
-  local latest = {} -- strings written since they were read, by key
+-- takeSingle is takePlain for a plan of one bucket. Repeats says whether keys may be there more than once.
+local function takeSingle(plan, first, count, repeats, now, others)
+  local latest = repeats and {} -- strings written since they were read, by key
   local KEYS, reply, n = KEYS, reply, filled
   local kind, period, rate = plan[1].kind, plan[1].micros, plan[1].rate
   local charge = plan[1].cost * period
@@ -12,7 +12,7 @@ local function takeSingle(plan, first, count, now, others)
   local values = call('MGET', unpack(KEYS, first, first + count - 1))
   for i = 1, count do
     local key = KEYS[first + i - 1]
-    local value = latest[key] or values[i]
+    local value = latest and latest[key] or values[i]
     local known, expires, same, ends, level, at, started = true, 0, kind, 0, 0, now, 0
     if not value then
       known = call('EXISTS', key) == 0
@@ -41,16 +41,21 @@ local function takeSingle(plan, first, count, now, others)
         ends = now + (level + -level % rate) / rate
         ends = (ends + -ends % 1000) / 1000
         if ends <= expires then
-          value = packWords('<I8I8I8I8I8I8', expires, kind, ends, level, now, started)
-          call('SET', key, value, 'KEEPTTL')
+          local changed = packWords('<I8I8I8I8', ends, level, now, started)
+          call('SETRANGE', key, '16', changed) -- a number would have to be made text first
+          value = latest and sub(value, 1, 2 * word) .. changed
         else
           value = packWords('<I8I8I8I8I8I8', ends + slack, kind, ends, level, now, started)
           store(key, value, ends + slack, now)
         end
-        latest[key] = value
+        if latest then
+          latest[key] = value
+        end
       end
     else
-      latest[key] = ''
+      if latest then
+        latest[key] = ''
+      end
       filled = n
       others(plan, first + i - 1, now)
       n = filled

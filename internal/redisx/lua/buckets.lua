@@ -76,22 +76,22 @@ local function charge(meters, key, now, latest)
     words[w], words[w + 1], words[w + 2], words[w + 3] = ends, level, now, started
     w = w + 5
   end
-  if last <= meters.expires then
-    words[1] = meters.expires
-    local value = packWords(meters.format, unpack(words))
-    call('SET', key, value, 'KEEPTTL')
-    latest[key] = value
+  words[1] = last <= meters.expires and meters.expires or last + slack
+  local value = packWords(meters.format, unpack(words))
+  if words[1] == meters.expires then
+    call('SETRANGE', key, '0', value)
   else
-    words[1] = last + slack
-    latest[key] = packWords(meters.format, unpack(words))
-    store(key, latest[key], words[1], now)
+    store(key, value, words[1], now)
+  end
+  if latest then
+    latest[key] = value
   end
 end
 
 -- takePlain decides requests whose keys begin at KEYS[first]. Of each limit it replies the level or, if the request is
 -- denied, -3 less the level. A request that it cannot decide it leaves to others, and so the later ones of its keys.
-local function takePlain(plan, first, count, now, others)
-  local latest = {} -- strings written since they were read, by key
+local function takePlain(plan, first, count, repeats, now, others)
+  local latest = repeats and {} -- strings written since they were read, by key
   local keys, step, last = byKey(plan), plan.keys, lastInstant(now)
   local values = call('MGET', unpack(KEYS, first, first + count * step - 1))
   local beyond = filled
@@ -99,7 +99,7 @@ local function takePlain(plan, first, count, now, others)
     local known, denied = true, false
     for k = 1, step do
       local key = KEYS[base + k - 1]
-      local value = latest[key] or values[base - first + k]
+      local value = latest and latest[key] or values[base - first + k]
       if value then
         known = known and open(keys[k], value, now, last)
       else
@@ -111,7 +111,9 @@ local function takePlain(plan, first, count, now, others)
     end
     if not known then
       for k = base, base + step - 1 do
-        latest[KEYS[k]] = ''
+        if latest then
+          latest[KEYS[k]] = ''
+        end
       end
       filled = beyond
       others(plan, base, now)

@@ -1,7 +1,8 @@
 -- Decides requests, one after the other, each all or nothing by itself.
 --
 -- KEYS: those of each request, one request after the other.
--- ARGV: the shift of the clock, then plans, each with the number of requests that are of it.
+-- ARGV: the shift of the clock, then plans, each with the number of requests that are of it, and 1 if a key may be there
+--       more than once among those, else 0.
 -- Returns the instant, how many states were repaired, and for each request
 --
 --   the level of each limit, or -3 less the level if the request is denied, if its plan is plain,
@@ -15,7 +16,7 @@ local function alone(plan, place)
   decideOne = decideOne or general()
   local before = filled
   local ok, err = pcall(decideOne, plan, place, now)
-  if not ok and #ARGV == 3 and ARGV[3] == '1' then
+  if not ok and #ARGV == 4 and ARGV[3] == '1' then
     error(err, 0)
   elseif not ok then
     redis.log(redis.LOG_WARNING, 'spillgate: ' .. (type(err) == 'table' and err.err or err))
@@ -24,13 +25,13 @@ local function alone(plan, place)
   end
 end
 
-for i = 2, #ARGV, 2 do
-  local plan, count = newPlan(ARGV[i]), tonumber(ARGV[i + 1])
+for i = 2, #ARGV, 3 do
+  local plan, count, repeats = newPlan(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2] == '1'
   if plan.plain and #plan == 1 then
-    takeSingle(plan, first, count, now, alone)
+    takeSingle(plan, first, count, repeats, now, alone)
   elseif plan.plain then
     takePlain = takePlain or buckets()
-    takePlain(plan, first, count, now, alone)
+    takePlain(plan, first, count, repeats, now, alone)
   else
     for n = 0, count - 1 do
       alone(plan, first + n * plan.keys)
