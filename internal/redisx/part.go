@@ -18,7 +18,6 @@ type part struct {
 	at     int64   // the server's clock
 	reply  []int64 // see lua/take.lua
 	usages []usage // by meter
-	one    [1]usage
 	err    error
 }
 
@@ -34,14 +33,18 @@ const (
 
 // split divides r into parts.
 func (s *Store) split(r *request, how spread) []part {
-	r.parts = r.onePart[:0]
+	r.parts = r.parts[:0]
 	if how == together {
 		r.parts = append(r.parts, part{request: r, keys: r.keys, meters: upTo(len(r.meters))})
 	} else {
 		r.group(func(key string) string { return how.nameOf(key, &s.layout) })
 	}
+	r.usages = slices.Grow(r.usages[:0], len(r.meters))[:len(r.meters)]
+	room := r.usages
 	for i := range r.parts {
-		r.parts[i].plan = s.planOf(&r.parts[i])
+		p := &r.parts[i]
+		p.plan = s.planOf(p)
+		p.usages, room = room[:0:len(p.meters)], room[len(p.meters):]
 	}
 	return r.parts
 }
@@ -115,7 +118,7 @@ func (p *part) appendPlan(b []byte, skip func(meter int) bool) []byte {
 
 // planOf returns the plan of p: the same text as last time if it is the same, as it mostly is.
 func (s *Store) planOf(p *part) string {
-	var buf [256]byte
+	var buf [512]byte
 	text := p.appendPlan(buf[:0], nil)
 	if last := s.plan.Load(); last != nil && *last == string(text) {
 		return *last

@@ -3,7 +3,7 @@ package redisx
 import (
 	"encoding/binary"
 	"math/bits"
-	"slices"
+	"sync"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -11,16 +11,12 @@ import (
 // maxExact is the largest whole number that a script counts up to: what a float64 holds exactly.
 const maxExact = 1 << 53
 
-// A request is a Take or a Refund in the terms of the scripts. It keeps no reference to the claims. One of a single limit
-// is a single allocation.
+// A request is a Take or a Refund in the terms of the scripts. It keeps no reference to the claims.
 type request struct {
 	keys   []string
 	meters []meter
 	parts  []part
-
-	oneKey   [1]string
-	oneMeter [1]meter
-	onePart  [1]part
+	usages []usage // room for those of all parts
 }
 
 // A meter is one limit of one claim: see lua/plan.lua.
@@ -34,17 +30,26 @@ type meter struct {
 	rate, capacity int64
 }
 
+// requests are those that nobody needs any more. Without them, most of what a decision allocates would be its request, and
+// the collector, which looks at the stack of each caller that waits, would run several times as often.
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+// release ends the use of r. No flight may have it on board: one that somebody gave up waiting for still has.
+func (r *request) release() {
+	clear(r.keys)
+	clear(r.parts)
+	r.keys, r.meters = r.keys[:0], r.meters[:0]
+	requests.Put(r)
+}
+
 // newRequest returns a request of claims, or an error that wraps core.ErrInvalid.
 func (l *layout) newRequest(claims []core.Claim) (*request, error) {
-	n := 0
 	for i := range claims {
 		if err := claims[i].Validate(); err != nil {
 			return nil, err
 		}
-		n += len(claims[i].Limits)
 	}
-	r := new(request)
-	r.keys, r.meters = r.oneKey[:0], slices.Grow(r.oneMeter[:0], n)
+	r := requests.Get().(*request)
 	for i := range claims {
 		r.addClaim(l, &claims[i], i)
 	}

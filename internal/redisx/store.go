@@ -85,7 +85,9 @@ func (s *Store) take(ctx context.Context, claims []core.Claim, dst []core.Result
 		return time.Time{}, dst, err
 	}
 	s.first.Do(func() { go s.warnOfEviction() })
-	return instantOf(parts), r.results(parts, claims, dst), nil
+	at, results := instantOf(parts), r.results(parts, claims, dst)
+	r.release()
+	return at, results, nil
 }
 
 // now asks the server for its clock.
