@@ -69,15 +69,14 @@ func (l *layout) appendIdentity(b []byte, identity string) []byte {
 
 // appendPlain appends s with all but printable ASCII escaped, and %, braces and separator as well.
 func appendPlain(b []byte, s string, separator byte) []byte {
+	from := 0 // what comes before is in b
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c <= ' ' || c > '~' || c == '%' || c == '{' || c == '}' || c == separator:
-			b = appendHex(b, c)
-		default:
-			b = append(b, c)
+		if c := s[i]; c <= ' ' || c > '~' || c == '%' || c == '{' || c == '}' || c == separator {
+			b = appendHex(append(b, s[from:i]...), c)
+			from = i + 1
 		}
 	}
-	return b
+	return append(b, s[from:]...)
 }
 
 func appendHex(b []byte, c byte) []byte {

@@ -173,18 +173,31 @@ func (s *Store) travel(ctx context.Context, p *part, patient bool) error {
 	if fly {
 		s.fly(f)
 	}
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-		left := !s.leave(f, p)
-		s.failed(ctx.Err())
-		if !left || !patient {
-			return ctx.Err()
-		}
-		<-f.done
+	if err := s.await(ctx, f, p, patient); err != nil {
+		return err
 	}
 	if p.err == nil {
 		p.err = p.read()
 	}
 	return p.err
+}
+
+// await waits for f, which p has boarded.
+func (s *Store) await(ctx context.Context, f *flight, p *part, patient bool) error {
+	if ctx.Done() == nil { // takes less time than a select
+		<-f.done
+		return nil
+	}
+	select {
+	case <-f.done:
+		return nil
+	case <-ctx.Done():
+	}
+	left := !s.leave(f, p)
+	s.failed(ctx.Err())
+	if !left || !patient {
+		return ctx.Err()
+	}
+	<-f.done
+	return nil
 }
