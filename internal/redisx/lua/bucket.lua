@@ -40,16 +40,15 @@ local function takeSingle(plan, first, count, repeats, now, others)
         reply[n] = level
         ends = now + (level + -level % rate) / rate
         ends = (ends + -ends % 1000) / 1000
+        local changed = packWords('<I8I8I8I8', ends, level, now, started)
         if ends <= expires then
-          local changed = packWords('<I8I8I8I8', ends, level, now, started)
           call('SETRANGE', key, '16', changed) -- a number would have to be made text first
-          value = latest and sub(value, 1, 2 * word) .. changed
         else
-          value = packWords('<I8I8I8I8I8I8', ends + slack, kind, ends, level, now, started)
-          store(key, value, ends + slack, now)
+          expires = ends + slack
+          store(key, packWords('<I8I8', expires, kind) .. changed, expires, now)
         end
         if latest then
-          latest[key] = value
+          latest[key] = packWords('<I8I8', expires, kind) .. changed
         end
       end
     else
