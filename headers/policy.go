@@ -4,8 +4,10 @@ import "github.com/spillgate/spillgate/core"
 
 // Violated returns the policies that denied the request, by the names that IETF gives them, in the order of d.
 // It returns nil if d denied nothing.
-func Violated(d core.Decision) []string {
-	var names []string
+func Violated(d core.Decision) []string { return AppendViolated(nil, d) }
+
+// AppendViolated appends to names what Violated returns.
+func AppendViolated(names []string, d core.Decision) []string {
 	for i := range d.Results {
 		if t := &d.Results[i]; !t.DryRun && !t.Allowed {
 			rule, suffix := policy(d.Results, i)

@@ -2,7 +2,6 @@ package headers
 
 import (
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -55,40 +54,29 @@ func ceilSeconds(d time.Duration) int64 {
 // fieldNames are the names, in canonical form, for limit, remaining, used, reset and rule.
 type fieldNames [5]string
 
-// set makes two allocations, since it runs on every response: the values share one string, and their slices one array.
-// Each slice is full, so that appending to it leaves its neighbour alone.
+// set runs on every response, so its values share one array. Each slice is full, so that appending to it leaves its
+// neighbour alone.
 func (s *shown) set(h http.Header, names *fieldNames, format ResetFormat) {
-	var buffer [96]byte
-	var ends [4]int
-	b := buffer[:0]
-	for i, n := range [...]int{s.limit, s.remaining, s.limit - s.remaining} {
-		b = strconv.AppendInt(b, int64(n), 10)
-		ends[i] = len(b)
-	}
-	b = s.appendReset(b, format)
-	ends[3] = len(b)
+	remaining, used := twoNumbers(int64(s.remaining), int64(s.limit-s.remaining))
+	n := len(names)
 	if s.retry > 0 {
-		b = strconv.AppendInt(b, s.retry, 10)
+		n++
 	}
-
-	text, start := string(b), 0
-	values := make([]string, 6)
-	for i, end := range ends {
-		values[i] = text[start:end]
-		start = end
-	}
-	values[4], values[5] = s.rule, text[start:]
+	values := make([]string, n)
+	values[0], values[1], values[2], values[3], values[4] = number(int64(s.limit)), remaining, used, s.reset(format), s.rule
 	for i, name := range names {
 		h[name] = values[i : i+1 : i+1]
 	}
 	if s.retry > 0 {
-		h["Retry-After"] = values[5:6:6]
+		values[n-1] = number(s.retry)
+		h["Retry-After"] = values[n-1:]
 	}
 }
 
-func (s *shown) appendReset(b []byte, format ResetFormat) []byte {
+// reset returns the value of Reset.
+func (s *shown) reset(format ResetFormat) string {
 	if format == DeltaSeconds {
-		return strconv.AppendInt(b, ceilSeconds(s.wait), 10)
+		return number(ceilSeconds(s.wait))
 	}
 	instant := s.at.Add(s.wait)
 	seconds := instant.Unix()
@@ -96,7 +84,7 @@ func (s *shown) appendReset(b []byte, format ResetFormat) []byte {
 		seconds++
 	}
 	if format == RFC3339 {
-		return time.Unix(seconds, 0).UTC().AppendFormat(b, time.RFC3339)
+		return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
 	}
-	return strconv.AppendInt(b, seconds, 10)
+	return number(seconds)
 }

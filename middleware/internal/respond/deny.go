@@ -66,8 +66,9 @@ func Deny(w http.ResponseWriter, r *http.Request, d *core.Decision) {
 	}
 	h["Content-Type"] = values[1:2:2]
 	w.WriteHeader(kind.problem.Status)
+	var room [4]string
 	body := bodies.Get().(*[]byte)
-	*body = kind.append((*body)[:0], headers.Violated(*d))
+	*body = kind.append((*body)[:0], headers.AppendViolated(room[:0], *d))
 	_, _ = w.Write(*body) // the client may be gone
 	bodies.Put(body)
 }
