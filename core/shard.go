@@ -1,6 +1,9 @@
 package core
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 const (
 	sweepFull = 16 // records a new pair looks at in each shard of a full store
@@ -45,10 +48,35 @@ type shard struct {
 	sync.Mutex
 	table
 	entries slab[entry]
-	common  int     // records that pairs share
-	hand    int     // the record that sweep looks at next
-	meters  []meter // of the decision under way, if it began with this shard
+	common  int          // records that pairs share
+	hand    int          // the record that sweep looks at next
+	meters  []meter      // of the decision under way, if it began with this shard
+	waited  atomic.Int64 // when enter last found the shard locked, in microseconds
 	_       [64]byte
+}
+
+const (
+	sustained = 4       // microseconds between two waits for a shard that are no coincidence
+	patience  = 1 << 14 // turns of an empty loop: some microseconds
+	attempts  = 4
+)
+
+// enter is Lock for who needs s for some nanoseconds. If two cores take turns at it, each turn begins with a wait for the
+// cache of the other, and a goroutine that sleeps takes long to wake. So where that goes on, who finds s locked leaves it to
+// the other for a while: then two cores decide as much about one key as one core alone, instead of two thirds of that.
+func (s *shard) enter(now int64) {
+	if s.TryLock() {
+		return
+	}
+	last := s.waited.Swap(now)
+	for n := 0; now-last <= sustained && n < attempts; n++ {
+		for range patience {
+		}
+		if s.TryLock() {
+			return
+		}
+	}
+	s.Lock()
 }
 
 // removeAt removes record i and its entries.

@@ -67,3 +67,32 @@ func TestATableIsNeverTooFull(t *testing.T) {
 		}
 	}
 }
+
+// Who enters a shard that is locked gets it when it is free, and not before, whether that goes on or not.
+func TestEnterWaits(t *testing.T) {
+	for _, now := range []int64{1_000_000, 1_000_000 + sustained, 1_000_000 + 3*sustained} {
+		s := shard{}
+		s.waited.Store(1_000_000)
+		s.Lock()
+		free, entered := false, make(chan struct{})
+		go func() {
+			defer close(entered)
+			s.enter(now)
+			defer s.Unlock()
+			if !free {
+				t.Errorf("%d µs after the last: entered while it was locked", now-1_000_000)
+			}
+		}()
+		time.Sleep(5 * time.Millisecond)
+		free = true
+		s.Unlock()
+		select {
+		case <-entered:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%d µs after the last: not entered", now-1_000_000)
+		}
+		if got := s.waited.Load(); got != now {
+			t.Errorf("the last wait is said to be at %d, want %d", got, now)
+		}
+	}
+}

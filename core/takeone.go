@@ -24,7 +24,7 @@ func (m *MemoryStore) takeOne(claims []Claim, dst []Result) (time.Time, []Result
 	id := m.id(c)
 	now := m.now()
 	s := m.shard(id)
-	s.Lock()
+	s.enter(now)
 	r := s.find(id, l.kind)
 	if r == nil {
 		s.Unlock()
