@@ -84,17 +84,19 @@ func (k *link) call(ctx context.Context, f func(context.Context) error) error {
 // callWithin runs f and returns what it returns, or an error when the deadline passes.
 func (k *link) callWithin(ctx context.Context, f func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, k.timeout)
-	done := make(chan error, 1)
-	run := func() {
-		defer cancel()
+	run := func() error {
 		defer k.breaker.leave()
-		done <- recovered(limited, f)
+		return recovered(limited, f)
 	}
 	if k.punctual {
-		run()
-	} else {
-		go run()
+		defer cancel()
+		return run()
 	}
+	done := make(chan error, 1)
+	go func() {
+		defer cancel()
+		done <- run()
+	}()
 	select {
 	case err := <-done:
 		return err
