@@ -48,6 +48,8 @@ func openHTTP(e *env, f *field, l peers.Limit, want fate) error {
 	}
 	if want == admitted {
 		f.add("bare net/http", floor, e.decisions(requests(peers.NetHTTP(nil)), want))
+		add(peers.Context(), floor)
+		add(peers.Fields(), floor)
 	}
 	return nil
 }

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// numbers remembers the texts of numbers shown lately: most responses show the limits and the seconds that others show, and
-// a look-up takes a tenth of the time that writing one does.
-var numbers [1024]atomic.Pointer[numeral]
+// numbers remembers the texts of numbers shown lately: most responses show limits, seconds and remainders that others have
+// shown, and a look-up takes a tenth of the time that writing one does.
+var numbers [8192]atomic.Pointer[numeral]
 
 type numeral struct {
 	n    int64
@@ -25,12 +25,10 @@ func number(n int64) string {
 	return t.text
 }
 
-// few is how many numbers, from 0, most responses show.
-const few = 1000
-
-// twoNumbers returns a and b in decimal digits. It allocates at most once.
+// twoNumbers returns a and b in decimal digits. If they are so large that others are not likely to show the same, it
+// remembers neither and allocates once.
 func twoNumbers(a, b int64) (string, string) {
-	if 0 <= a && a < few && 0 <= b && b < few {
+	if few := int64(len(numbers)); 0 <= a && a < few && 0 <= b && b < few {
 		return number(a), number(b)
 	}
 	var buffer [40]byte

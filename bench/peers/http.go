@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"context"
 	"net"
 	"net/http"
 
@@ -55,6 +56,32 @@ func remoteIP(r *http.Request) (string, error) {
 func UluleHTTP(l Limit) Middleware {
 	m := ululestd.NewMiddleware(newUlule(l))
 	return Middleware{"ulule", m.Handler}
+}
+
+type floorKey struct{}
+
+// Context is a floor: a value in the context of the request, which is copied for that.
+func Context() Middleware {
+	return Middleware{"context", func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), floorKey{}, w)))
+		})
+	}}
+}
+
+// Fields is a floor: the five fields that GitHub has, whose texts are made before and whose slices share an array.
+func Fields() Middleware {
+	return Middleware{"five fields", func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h, values := w.Header(), []string{"1000000000", "999999999", "1", "1767268800", "default"}
+			h["X-Ratelimit-Limit"] = values[0:1:1]
+			h["X-Ratelimit-Remaining"] = values[1:2:2]
+			h["X-Ratelimit-Used"] = values[2:3:3]
+			h["X-Ratelimit-Reset"] = values[3:4:4]
+			h["X-Ratelimit-Resource"] = values[4:5:5]
+			next.ServeHTTP(w, r)
+		})
+	}}
 }
 
 func newUlule(l Limit) *ulule.Limiter {
