@@ -3,6 +3,7 @@ package redisx_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -17,6 +18,7 @@ type comparison struct {
 	model   oracle.Model
 	takes   map[int]taken
 	last    []core.Result
+	back    bool // the clock may go back
 }
 
 // taken is what a take charged and when.
@@ -83,5 +85,26 @@ func (c *comparison) refund(t taken) error {
 		c.model.Refund(now.UnixMicro(), t.at.UnixMicro(), t.claims)
 		err = c.store.Refund(ctx, t.claims, t.at)
 	}
+	if c.back {
+		c.forgetEmpty(now.UnixMicro(), t.claims)
+	}
 	return err
+}
+
+// forgetEmpty has the model forget claims if a refund has left nothing of them. A store keeps a state that says nothing any
+// more to the end of the millisecond, and after that does not see that the clock goes back behind it.
+func (c *comparison) forgetEmpty(now int64, claims []core.Claim) {
+	if now%1000 > 0 {
+		return
+	}
+	peeks := slices.Clone(claims)
+	for i := range peeks {
+		peeks[i].Peek = true
+	}
+	for _, r := range c.model.Take(now, peeks) {
+		if r.ResetAfter > 0 {
+			return
+		}
+	}
+	c.model.Reset(claims)
 }

@@ -11,7 +11,7 @@ import (
 // Requests that arrive while others are on their way to the server travel together, in one run of the script: that takes
 // the server a fifth, and this process a tenth, of what a run for each takes. Who finds the lane free leaves at once.
 const (
-	maxFlying = 2                    // flights of a lane at once: the server decides one while another is on its way
+	maxFlying = 3                    // flights of a lane at once: one at the server, the next in its queue, one on its way
 	maxLoad   = 256                  // of a flight: it keeps the server for about a millisecond
 	slow      = 2 * time.Millisecond // a flight in the air for longer is no reason to wait for company
 )
@@ -118,8 +118,8 @@ func (s *Store) depart(l *lane, own *flight) {
 	}
 }
 
-// free reports whether f may leave. If another is in the air it waits until as many are on board. A flight that is
-// overdue, because its server hangs, keeps no other back.
+// free reports whether f may leave. If others are in the air it waits until as many are on board as in the first of them.
+// A flight that is overdue, because its server hangs, keeps no other back.
 func (l *lane) free(f *flight, now time.Time) bool {
 	l.flying = slices.DeleteFunc(l.flying, func(f *flight) bool { return f.overdue(now) })
 	switch len(l.flying) {

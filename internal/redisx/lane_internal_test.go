@@ -30,9 +30,11 @@ func TestWhenAFlightLeaves(t *testing.T) {
 		{"as large as the one in the air", []*flight{flying(8, 0, 0)}, 8, true},
 		{"smaller", []*flight{flying(8, 0, 0)}, 7, false},
 		{"smaller, but that one is late", []*flight{flying(8, slow+1, 0)}, 7, true},
-		{"two are in the air", []*flight{flying(1, time.Hour, 0), flying(1, time.Hour, 0)}, 100, false},
-		{"one of two is overdue", []*flight{flying(1, 0, -1), flying(1, 0, time.Second)}, 1, true},
-		{"one of two is due now", []*flight{flying(1, 0, 0), flying(1, time.Second, 0)}, 1, false},
+		{"as large as the first of two", []*flight{flying(8, 0, 0), flying(9, 0, 0)}, 8, true},
+		{"smaller than the first of two", []*flight{flying(8, 0, 0), flying(7, 0, 0)}, 7, false},
+		{"three are in the air", []*flight{flying(1, time.Hour, 0), flying(1, time.Hour, 0), flying(1, time.Hour, 0)}, 100, false},
+		{"one of three is overdue", []*flight{flying(1, 0, -1), flying(1, 0, time.Second), flying(1, 0, time.Second)}, 1, true},
+		{"one of three is due now", []*flight{flying(1, 0, 0), flying(1, time.Hour, time.Nanosecond), flying(1, time.Hour, 0)}, 1, false},
 	} {
 		l := lane{flying: row.flying}
 		if got := l.free(&flight{load: row.load}, now); got != row.want {
@@ -41,11 +43,13 @@ func TestWhenAFlightLeaves(t *testing.T) {
 	}
 }
 
-// busy returns a store whose lane is held by two flights that never land.
+// busy returns a store whose lane is held by flights that never land.
 func busy(t *testing.T) (*Store, *lane) {
 	s := frozenStore(t)
 	l := new(lane)
-	l.flying = []*flight{{lane: l}, {lane: l}}
+	for range maxFlying {
+		l.flying = append(l.flying, &flight{lane: l})
+	}
 	s.lanes.byName[""] = l
 	return s, l
 }
