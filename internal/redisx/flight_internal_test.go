@@ -251,3 +251,27 @@ func TestRepeat(t *testing.T) {
 		}
 	}
 }
+
+// A request that is denied denies no other of its flight.
+func TestADenialIsForOneRequestOnly(t *testing.T) {
+	for _, limits := range []string{"1/m", "1/m, 7/h"} {
+		s := frozenStore(t)
+		of := func(key string) *part {
+			return s.partOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)})
+		}
+		parts := []*part{of("a"), of("a"), of("b"), of("a"), of("c")}
+		if err := s.takeParts(t.Context(), parts); err != nil {
+			t.Fatal(err)
+		}
+		var admitted []bool
+		for _, p := range parts {
+			if err := p.read(); err != nil {
+				t.Fatal(err)
+			}
+			admitted = append(admitted, p.admitted())
+		}
+		if want := []bool{true, false, true, false, true}; !slices.Equal(admitted, want) {
+			t.Errorf("%s: admitted %v, want %v", limits, admitted, want)
+		}
+	}
+}
