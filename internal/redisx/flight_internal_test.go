@@ -268,6 +268,9 @@ func TestADenialIsForOneRequestOnly(t *testing.T) {
 			if err := p.read(); err != nil {
 				t.Fatal(err)
 			}
+			if n := p.usages[0].remaining; n != 0 {
+				t.Errorf("%s: %d remain for %v, want none", limits, n, p.keys)
+			}
 			admitted = append(admitted, p.admitted())
 		}
 		if want := []bool{true, false, true, false, true}; !slices.Equal(admitted, want) {
