@@ -253,7 +253,7 @@ func TestRepeat(t *testing.T) {
 }
 
 // A request that is denied denies no other of its flight.
-func TestADenialIsForOneRequestOnly(t *testing.T) {
+func TestEachOfAFlightIsDeniedByItself(t *testing.T) {
 	for _, limits := range []string{"1/m", "1/m, 7/h"} {
 		s := frozenStore(t)
 		of := func(key string) *part {
