@@ -12,7 +12,7 @@ import (
 // the server a fifth, and this process a tenth, of what a run for each takes. Who finds the lane free leaves at once.
 const (
 	maxFlying = 3                    // flights of a lane at once: one at the server, the next in its queue, one on its way
-	maxLoad   = 256                  // of a flight: it keeps the server for about a millisecond
+	maxLoad   = 256                  // of a flight: it keeps the server for half a millisecond or so
 	slow      = 2 * time.Millisecond // a flight in the air for longer is no reason to wait for company
 )
 

@@ -77,7 +77,6 @@ func (p *part) read() error {
 	if len(reply) != each*len(p.meters) {
 		return fmt.Errorf("the script replied %d to %d limits", p.reply, len(p.meters))
 	}
-	p.usages = p.usages[:0]
 	for n, i := range p.meters {
 		u, ok := p.request.meters[i].usage(reply[each*n : each*(n+1)])
 		if !ok {

@@ -42,7 +42,7 @@ local function takeSingle(plan, first, count, repeats, now, others)
         ends = (ends + -ends % 1000) / 1000
         local changed = packWords('<I8I8I8I8', ends, level, now, started)
         if ends <= expires then
-          call('SETRANGE', key, '16', changed) -- a number would have to be made text first
+          call('SETRANGE', key, '16', changed) -- after two words; a number would have to be made text
         else
           expires = ends + slack
           store(key, packWords('<I8I8', expires, kind) .. changed, expires, now)
