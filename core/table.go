@@ -1,6 +1,9 @@
 package core
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // A table finds records by the id of their pair. It is open addressing with linear probing, in one piece of memory: a
 // look-up among millions waits for memory once. Larger ids come first, so a look-up ends at the first id that is not
@@ -58,9 +61,8 @@ func (t *table) insert(id, kind uint64) *record {
 		t.grow()
 	}
 	i, end := t.gap(id)
-	for end == len(t.records)-1 {
-		t.grow()
-		i, end = t.gap(id)
+	if end == len(t.records)-1 { // more than usual belong to the last homes
+		t.records = slices.Concat(t.records, make([]record, tail))
 	}
 	copy(t.records[i+1:end+1], t.records[i:end])
 	t.records[i] = record{id: id, kind: kind &^ anyTick}
