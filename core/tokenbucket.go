@@ -8,7 +8,7 @@ import "math/bits"
 type bucket struct {
 	level int64 // requests used × period, in ticks, at the instant at
 	at    int64 // microseconds since the Unix epoch
-	busy  int64 // the last charge that found less than one request in the bucket, or maxBusy before at
+	busy  int64 // at of the last charge that found less than one request in the bucket, or maxBusy before at
 	tick  int64 // microseconds per tick
 }
 
@@ -85,7 +85,7 @@ func (b bucket) until(l *scale, now, target int64) int64 {
 // charge returns a settled b with cost in it.
 func (b bucket) charge(l *scale, now, cost int64) bucket {
 	if b.level < l.period {
-		b.busy = now
+		b.busy = b.at
 	}
 	b.busy = max(b.busy, b.at-maxBusy)
 	b.level += cost * l.period

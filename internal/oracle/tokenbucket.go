@@ -15,7 +15,7 @@ const (
 type tokenBucket struct {
 	level *big.Rat
 	at    int64
-	busy  int64 // the last charge that found less than one request
+	busy  int64 // at of the last charge that found less than one request
 	tick  int64 // microseconds
 }
 
@@ -83,7 +83,7 @@ func (b *tokenBucket) used(l core.Limit, _, then int64) *big.Rat { return b.sett
 func (b *tokenBucket) charge(l core.Limit, now, cost int64) {
 	*b = b.settled(l, now)
 	if b.level.Cmp(whole(1)) < 0 {
-		b.busy = now
+		b.busy = b.at
 	}
 	b.busy = max(b.busy, b.at-maxBusy)
 	b.level = new(big.Rat).Add(b.level, whole(cost))

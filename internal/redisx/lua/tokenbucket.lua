@@ -72,7 +72,7 @@ local function tokenBucket()
   -- charge puts cost into a settled b.
   local function charge(b, l, now, cost)
     if b.level < l.period then
-      b.busy = now
+      b.busy = b.at
     end
     b.busy = max(b.busy, b.at - maxBusy)
     b.level = b.level + cost * l.period
