@@ -86,7 +86,7 @@ func (t *meter) decide(now int64) {
 func (t *meter) charge(now int64) {
 	switch t.limit.limit.Algorithm {
 	case TokenBucket:
-		t.bucket = t.bucket.charge(t.limit, now, t.cost)
+		t.bucket = t.bucket.charge(t.limit, t.cost)
 		t.record.setBucket(t.bucket, t.limit)
 	case FixedWindow:
 		t.window = t.window.charge(t.cost)

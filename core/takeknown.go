@@ -102,7 +102,7 @@ func grant(claims []Claim, list *[mostKnown]known, admitted bool, now int64, dst
 		for range c.Limits {
 			k := &list[n]
 			if admitted && !c.Peek {
-				k.bucket = k.bucket.charge(k.limit, now, int64(max(c.Cost, 1)))
+				k.bucket = k.bucket.charge(k.limit, int64(max(c.Cost, 1)))
 				k.record.setBucket(k.bucket, k.limit)
 			}
 			dst = appendResult(dst, c, k.limit, k.retry, k.bucket.report(k.limit, now))

@@ -35,7 +35,7 @@ func (m *MemoryStore) takeOne(claims []Claim, dst []Result) (time.Time, []Result
 	cost := int64(max(c.Cost, 1))
 	retry := b.retry(l, now, cost)
 	if retry == 0 && !c.Peek {
-		b = b.charge(l, now, cost)
+		b = b.charge(l, cost)
 		r.setBucket(b, l)
 	}
 	s.Unlock()

@@ -83,7 +83,7 @@ func (b bucket) until(l *scale, now, target int64) int64 {
 }
 
 // charge returns a settled b with cost in it.
-func (b bucket) charge(l *scale, now, cost int64) bucket {
+func (b bucket) charge(l *scale, cost int64) bucket {
 	if b.level < l.period {
 		b.busy = b.at
 	}

@@ -9,7 +9,7 @@ import (
 func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
 	const then = 1_000_000
 	l := newScale(Every(3, time.Millisecond).WithBurst(4))
-	b := bucket{tick: 1}.settle(l, then).charge(l, then, 2)
+	b := bucket{tick: 1}.settle(l, then).charge(l, 2)
 	for _, row := range []struct {
 		why         string
 		back, level int64
