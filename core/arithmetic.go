@@ -38,7 +38,7 @@ func mulDivUp(a, b, c int64) int64 {
 type divisor struct {
 	n          int64
 	reciprocal uint64 // 2^(63+shift) / n, rounded up
-	shift      uint8  // bits of n-1
+	shift      uint8  // bits of n-1: below 64
 }
 
 // newDivisor returns a divisor by n, or one that must not be used if n is 0.
@@ -57,7 +57,7 @@ func newDivisor(n int64) divisor {
 // floor returns a/n rounded down. a must not be negative.
 func (d *divisor) floor(a int64) int64 {
 	hi, _ := bits.Mul64(uint64(a)<<1, d.reciprocal)
-	return int64(hi >> d.shift)
+	return int64(hi >> (d.shift & 63)) // the mask says so to the compiler
 }
 
 // ceil returns a/n rounded up. a must not be negative.

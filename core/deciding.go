@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // deciding is one Take of a MemoryStore, while it holds the locks of the shards concerned.
 type deciding struct {
 	store    *MemoryStore
@@ -162,10 +164,12 @@ func (d *deciding) settleIn(t *meter) {
 
 // report appends a result per meter.
 func (d *deciding) report(claims []Claim, dst []Result) []Result {
+	n := len(dst)
+	dst = slices.Grow(dst, len(d.meters))[:n+len(d.meters)]
 	for i := range d.meters {
 		t := &d.meters[i]
 		d.reopen(t)
-		dst = appendResult(dst, &claims[t.claim], t.limit, t.retry, t.report(d.now))
+		dst[n+i].fill(&claims[t.claim], t.limit, t.retry, t.report(d.now))
 	}
 	return dst
 }

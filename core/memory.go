@@ -71,7 +71,8 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) (tim
 	if err != nil {
 		return time.Time{}, dst, err
 	}
-	held := m.lock(pairs)
+	held := held(pairs)
+	m.lock(held)
 	defer m.unlock(held)
 	d := deciding{store: m, held: held, now: m.now()}
 	d.meter(pairs, claims)
@@ -85,7 +86,8 @@ func (m *MemoryStore) Refund(_ context.Context, claims []Claim, at time.Time) er
 	if err != nil {
 		return err
 	}
-	held := m.lock(pairs)
+	held := held(pairs)
+	m.lock(held)
 	defer m.unlock(held)
 	d := deciding{store: m, held: held, now: m.now()}
 	d.meter(pairs, claims)
@@ -119,17 +121,24 @@ func (m *MemoryStore) forget(id uint64) {
 // hash returns the id of a claim's pair and that of the state it shares when the store is full: one of 4,096 for each
 // rule, in the same shard. Bits 12 to 51 of the latter are 0.
 func (m *MemoryStore) hash(c *Claim) (id, common uint64) {
-	id = m.id(c)
-	return id, id&^(1<<52-1) | maphash.String(m.seed, ruleName(c.Rule))>>52 | 1
+	rule := m.ruleID(c.Rule)
+	id = m.pairID(c.Key, rule)
+	return id, id&^(1<<52-1) | rule>>52 | 1
 }
 
 // id returns the id of a claim's pair.
-func (m *MemoryStore) id(c *Claim) uint64 {
-	key, rule := maphash.String(m.seed, c.Key), maphash.String(m.seed, ruleName(c.Rule))
-	return key*31 + rule // so that they do not commute
+func (m *MemoryStore) id(c *Claim) uint64 { return m.pairID(c.Key, m.ruleID(c.Rule)) }
+
+func (m *MemoryStore) ruleID(name string) uint64 { return maphash.String(m.seed, ruleName(name)) }
+
+// pairID multiplies so that the names of a key and a rule do not commute.
+func (m *MemoryStore) pairID(key string, rule uint64) uint64 {
+	return maphash.String(m.seed, key)*31 + rule
 }
 
-func (m *MemoryStore) shard(id uint64) *shard { return &m.shards[id>>(64-shardBits)] }
+func shardOf(id uint64) uint64 { return id >> (64 - shardBits) }
+
+func (m *MemoryStore) shard(id uint64) *shard { return &m.shards[shardOf(id)] }
 
 // find appends the pair of each claim to dst. It returns an error if a claim is invalid.
 func (m *MemoryStore) find(dst []pair, claims []Claim) ([]pair, error) {
@@ -144,15 +153,19 @@ func (m *MemoryStore) find(dst []pair, claims []Claim) ([]pair, error) {
 	return dst, nil
 }
 
-// lock locks the shards of pairs, in ascending order, and returns them as a set.
-func (m *MemoryStore) lock(pairs []pair) (held uint64) {
+// held returns the set of the shards of pairs.
+func held(pairs []pair) (set uint64) {
 	for _, p := range pairs {
-		held |= 1 << (p.id >> (64 - shardBits))
+		set |= 1 << shardOf(p.id)
 	}
-	for set := held; set != 0; set &= set - 1 {
-		m.shards[bits.TrailingZeros64(set)].Lock()
+	return set
+}
+
+// lock locks a set of shards, in ascending order.
+func (m *MemoryStore) lock(held uint64) {
+	for ; held != 0; held &= held - 1 {
+		m.shards[bits.TrailingZeros64(held)].Lock()
 	}
-	return held
 }
 
 func (m *MemoryStore) unlock(held uint64) {

@@ -50,7 +50,7 @@ func (t *meter) load(now int64) {
 	}
 	switch t.limit.limit.Algorithm {
 	case TokenBucket:
-		if t.bucket = r.bucket().settle(t.limit, now); t.bucket.at < r.at {
+		if t.bucket = r.bucket(t.limit).settle(t.limit, now); t.bucket.at < r.at {
 			t.record.setBucket(t.bucket, t.limit)
 		}
 	case FixedWindow:
@@ -106,7 +106,7 @@ func (t *meter) refund(now, at int64) {
 	}
 	switch t.limit.limit.Algorithm {
 	case TokenBucket:
-		t.record.setBucket(t.record.bucket().refund(t.limit, now, at, cost), t.limit)
+		t.record.setBucket(t.record.bucket(t.limit).refund(t.limit, now, at, cost), t.limit)
 	case FixedWindow:
 		t.record.setWindow(t.record.window().refund(t.limit, at, cost))
 	default:
@@ -125,10 +125,16 @@ func (t *meter) report(now int64) usage {
 	}
 }
 
-var ticks = [...]int64{1, 1000, 1_000_000}
+// ticks are the microseconds of each tick that a record may count in.
+var ticks = [anyTick + 1]int64{1, 1000, 1_000_000}
 
-func (r *record) bucket() bucket {
-	return bucket{level: r.level, at: r.at, busy: r.at - int64(r.extra), tick: ticks[r.kind&anyTick]}
+// bucket returns the state as a bucket of l.
+func (r *record) bucket(l *scale) bucket {
+	b := bucket{level: r.level, at: r.at, busy: r.at - int64(r.extra)}
+	if tick := ticks[r.kind&anyTick]; tick != l.tick {
+		b.level = l.convert(b.level, tick)
+	}
+	return b
 }
 
 // setBucket stores b, which counts in the ticks of l.

@@ -34,7 +34,7 @@ func (r *record) idle(now int64) bool {
 		return true
 	case Algorithm(r.kind>>2&3) == TokenBucket:
 		l := scale{byRate: newDivisor(int64(r.rate)), rate: int64(r.rate), tick: ticks[r.kind&anyTick]}
-		return r.bucket().until(&l, r.at, 0) <= now-r.at
+		return r.bucket(&l).until(&l, r.at, 0) <= now-r.at
 	default:
 		return now-r.at >= int64(r.kind>>4)
 	}

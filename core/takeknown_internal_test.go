@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 )
 
 // What takeKnown refuses is decided all the same, so only time tells whether it takes what it is for.
@@ -43,6 +44,19 @@ func TestWhatTakeKnownTakes(t *testing.T) {
 			if !r.Allowed || r.Remaining != 7 {
 				t.Errorf("%s: %+v, want 7 remaining", row.why, r)
 			}
+		}
+	}
+}
+
+// A pair has as many states as it was asked limits of different periods.
+func TestTwoLimitsOfOneStateAmongMany(t *testing.T) {
+	var m MemoryStore
+	claim := func(limits ...Limit) []Claim { return []Claim{{Key: "key", Limits: limits}} }
+	for n := range 70 {
+		hours := time.Duration(n+1) * time.Hour
+		m.Take(context.Background(), claim(Every(9, hours)), nil)
+		if _, _, ok := m.takeKnown(claim(Every(9, hours), Every(8, hours)), nil); ok {
+			t.Fatalf("two limits of one state, beside %d others: taken", n)
 		}
 	}
 }

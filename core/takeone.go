@@ -6,7 +6,7 @@ import (
 )
 
 // takeOne is Take for one token bucket of a pair that has state of its own: nearly every decision. Without the machinery
-// for several it takes two thirds of the time of takeKnown. It reports false if claims are not of that kind.
+// for several it takes four fifths of the time of takeKnown. It reports false if claims are not of that kind.
 // A dry run alone is charged like any other claim: if it fits.
 //
 // It reads the clock before it waits for the lock, so that others need not wait for that. If they have decided since, at
@@ -31,15 +31,20 @@ func (m *MemoryStore) takeOne(claims []Claim, dst []Result) (time.Time, []Result
 		return time.Time{}, nil, false
 	}
 	now = max(now, r.at)
-	b := r.bucket().settle(l, now)
+	b := r.bucket(l).settle(l, now)
 	cost := int64(max(c.Cost, 1))
-	retry := b.retry(l, now, cost)
-	if retry == 0 && !c.Peek {
+	retry := time.Duration(0)
+	if !b.admits(l, cost) {
+		retry = b.retry(l, now, cost)
+	} else if !c.Peek {
 		b = b.charge(l, cost)
 		r.setBucket(b, l)
 	}
 	s.Unlock()
-	return time.UnixMicro(now), appendResult(dst, c, l, retry, b.report(l, now)), true
+	n := len(dst)
+	dst = slices.Grow(dst, 1)[:n+1]
+	dst[n].fill(c, l, retry, b.report(l, now))
+	return time.UnixMicro(now), dst, true
 }
 
 // retry returns how long after now a settled b admits cost, or Never.
@@ -48,22 +53,6 @@ func (b bucket) retry(l *scale, now, cost int64) time.Duration {
 		return Never
 	}
 	return micros(b.wait(l, now, cost))
-}
-
-// appendResult appends what the limit l says of c.
-func appendResult(dst []Result, c *Claim, l *scale, retry time.Duration, u usage) []Result {
-	n := len(dst)
-	dst = slices.Grow(dst, 1)[:n+1]
-	r := &dst[n]
-	r.Rule = ruleName(c.Rule)
-	r.Limit = l.limit
-	r.Allowed = retry == 0
-	r.Remaining = int(u.remaining)
-	r.RetryAfter = retry
-	r.RefillAfter = micros(u.refill)
-	r.ResetAfter = micros(u.reset)
-	r.DryRun = c.DryRun
-	return dst
 }
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -7,17 +7,20 @@ import (
 	"time"
 )
 
-// takeOne reads the clock before it has the lock: meanwhile others may have decided.
+// The clock is read before the lock is had: meanwhile others may have decided.
 func TestADecisionIsNotEarlierThanTheLastOfItsKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var m MemoryStore
-		claims := []Claim{{Key: "key", Limits: []Limit{PerSecond(1_000_000)}, Cost: 1000}}
-		first, _, _ := m.Take(context.Background(), claims, nil)
-		r := m.shard(m.id(&claims[0])).find(m.id(&claims[0]), kindOf(claims[0].Limits[0]))
-		r.at += 100
-		at, results, _ := m.Take(context.Background(), claims, nil)
-		if at.Sub(first) != 100*time.Microsecond || results[0].Remaining != 998_000 {
-			t.Errorf("decided %v later, %d remaining; want 100µs and 998000", at.Sub(first), results[0].Remaining)
-		}
-	})
+	limits := []Limit{PerSecond(1_000_000), PerMinute(60_000_000)}
+	for n := range limits {
+		synctest.Test(t, func(t *testing.T) {
+			var m MemoryStore
+			claims := []Claim{{Key: "key", Limits: limits[:n+1], Cost: 1000}}
+			first, _, _ := m.Take(context.Background(), claims, nil)
+			r := m.shard(m.id(&claims[0])).find(m.id(&claims[0]), kindOf(limits[n]))
+			r.at += 100
+			at, results, _ := m.Take(context.Background(), claims, nil)
+			if at.Sub(first) != 100*time.Microsecond || results[n].Remaining != limits[n].Rate-2000 {
+				t.Errorf("decided %v later, %+v; want 100µs and 2000 used", at.Sub(first), results[n])
+			}
+		})
+	}
 }

@@ -9,7 +9,6 @@ type bucket struct {
 	level int64 // requests used × period, in ticks, at the instant at
 	at    int64 // microseconds since the Unix epoch
 	busy  int64 // at of the last charge that found less than one request in the bucket, or maxBusy before at
-	tick  int64 // microseconds per tick
 }
 
 // maxBusy is how far back busy reaches, in microseconds: 71 minutes.
@@ -20,7 +19,6 @@ func (b bucket) settle(l *scale, now int64) bucket {
 	if l.rate == 0 { // nothing drains, nothing is admitted
 		return b
 	}
-	b = b.rescale(l)
 	if b.at > now {
 		b = b.rewind(l, now)
 	}
@@ -29,22 +27,19 @@ func (b bucket) settle(l *scale, now int64) bucket {
 		ticks, rest = ticks/l.tick, ticks%l.tick
 	}
 	if hi, drained := bits.Mul64(uint64(ticks), uint64(l.rate)); hi > 0 || drained > uint64(b.level) {
-		return bucket{at: now, busy: b.busy, tick: l.tick}
+		return bucket{at: now, busy: b.busy}
 	}
 	b.level -= ticks * l.rate
 	b.at = now - rest
 	if b.level <= l.rate && b.level*l.tick <= l.rate*rest {
-		return bucket{at: now, busy: b.busy, tick: l.tick}
+		return bucket{at: now, busy: b.busy}
 	}
 	return b
 }
 
-// rescale converts the level when a changed limit counts in other ticks: the requests used stay the same, rounded up.
-func (b bucket) rescale(l *scale) bucket {
-	if b.tick != l.tick {
-		b.level, b.tick = mulDivUp(b.level, l.period, ceilDiv(l.micros, b.tick)), l.tick
-	}
-	return b
+// convert returns a level that counts in other ticks, in those of l: the requests used stay the same, rounded up.
+func (l *scale) convert(level, tick int64) int64 {
+	return mulDivUp(level, l.period, ceilDiv(l.micros, tick))
 }
 
 // rewind returns b after the clock went back to now. What would have drained until b.at is still to drain, but a bucket
@@ -59,6 +54,11 @@ func (b bucket) rewind(l *scale, now int64) bucket {
 	}
 	b.at, b.busy = now, min(b.busy, now)
 	return b
+}
+
+// admits reports whether a settled b has room for cost.
+func (b bucket) admits(l *scale, cost int64) bool {
+	return cost <= l.capacity && b.level <= (l.capacity-cost)*l.period
 }
 
 // wait returns how long after now a settled b admits cost, which is at most the capacity.
@@ -96,7 +96,6 @@ func (b bucket) charge(l *scale, cost int64) bucket {
 // if nothing was charged since. Otherwise some may have drained while it was alone in the bucket: what surely counts is
 // what cannot have drained since, and one request if the bucket has held as much ever since.
 func (b bucket) refund(l *scale, now, at, cost int64) bucket {
-	b = b.rescale(l)
 	sure := cost * l.period
 	if at < b.at {
 		whole := min(sure, l.period)

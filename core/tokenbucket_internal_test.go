@@ -9,7 +9,7 @@ import (
 func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
 	const then = 1_000_000
 	l := newScale(Every(3, time.Millisecond).WithBurst(4))
-	b := bucket{tick: 1}.settle(l, then).charge(l, 2)
+	b := bucket{}.settle(l, then).charge(l, 2)
 	for _, row := range []struct {
 		why         string
 		back, level int64
@@ -30,7 +30,7 @@ func TestTheLongestWaitThatIsNotCut(t *testing.T) {
 	const longest = maxExact / 1000 // in ms
 	l := &scale{rate: 1, tick: 1000, byRate: newDivisor(1)}
 	for level, want := range map[int64]int64{longest: longest * 1000, longest + 1: maxExact} {
-		if got := (bucket{level: level, tick: 1000}).until(l, 0, 0); got != want {
+		if got := (bucket{level: level}).until(l, 0, 0); got != want {
 			t.Errorf("%d ticks: wait of %dµs, want %d", level, got, want)
 		}
 	}
@@ -40,7 +40,7 @@ func TestTheLongestWaitThatIsNotCut(t *testing.T) {
 func TestARefundAfterHoursGivesNothingBack(t *testing.T) {
 	const then, hours = 1_000_000, 10_000_000_000
 	l := newScale(PerSecond(1_000_000_000))
-	b := bucket{level: 5 * l.period, at: then + hours, busy: then + 1, tick: 1}
+	b := bucket{level: 5 * l.period, at: then + hours, busy: then + 1}
 	if got := b.refund(l, then+hours, then, 1).level; got != b.level {
 		t.Errorf("level %d, want the %d of what was charged since", got, b.level)
 	}
@@ -49,7 +49,7 @@ func TestARefundAfterHoursGivesNothingBack(t *testing.T) {
 func TestARefundGivesTheLastUnitBack(t *testing.T) {
 	l := newScale(Every(3, time.Millisecond))
 	for elapsed, back := range map[int64]int64{332: 4, 333: 1, 334: 0} { // of 1000 units, of which 3 drain each microsecond
-		b := bucket{level: 2000, at: 1001, busy: 1001, tick: 1}
+		b := bucket{level: 2000, at: 1001, busy: 1001}
 		if got := b.refund(l, 1000+elapsed, 1000, 1).level; got != 2000-back {
 			t.Errorf("after %dµs: level %d, want %d", elapsed, got, 2000-back)
 		}
@@ -59,7 +59,8 @@ func TestARefundGivesTheLastUnitBack(t *testing.T) {
 func TestABucketCountsInTheTicksOfItsLimit(t *testing.T) {
 	const now = 1_000_000
 	l := newScale(PerDay(10))
-	if b := (bucket{level: 86_400_000, at: now, busy: now, tick: 1000}).settle(l, now); b.tick != 1 || b.level != l.period {
+	r := record{kind: l.kind&^anyTick | 1, level: 86_400_000, at: now} // ticks of 1ms
+	if b := r.bucket(l); b.level != l.period {
 		t.Errorf("%+v, want one request in ticks of 1µs", b)
 	}
 }
