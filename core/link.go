@@ -23,32 +23,49 @@ func newLink(s Store, timeout time.Duration) *link {
 	return &link{store: s, memory: m, punctual: punctual, timeout: timeout}
 }
 
-// take has the store decide claims. It appends to dst only on success, but the store may write beyond dst's length at
-// any time if it is late. It does not keep claims.
-func (k *link) take(ctx context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
+// take has the store decide claims. It appends to dst only on success, but a store that is late may write beyond dst's
+// length at any time. It does not keep claims.
+func (k *link) take(ctx context.Context, claims []Claim, dst []Result) (at time.Time, results []Result, err error) {
 	if k.memory != nil {
 		return k.memory.Take(ctx, claims, dst)
 	}
-	return k.ask(ctx, slices.Clone(claims), dst)
+	own := slices.Clone(claims) // or else the compiler would have every caller allocate its own
+	if k.punctual {
+		err = k.callHere(ctx, func(ctx context.Context) (err error) {
+			at, results, err = k.ask(ctx, own, dst)
+			return err
+		})
+	} else {
+		at, results, err = k.takeThere(ctx, own, dst)
+	}
+	if err != nil {
+		return time.Time{}, dst, err
+	}
+	return at, results, nil
 }
 
-// ask is take for a store that may be late: claims are its own.
-func (k *link) ask(ctx context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
+// takeThere is take for a store that may be late.
+func (k *link) takeThere(ctx context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
 	var reply struct {
 		at      time.Time
 		results []Result
 	}
-	err := k.call(ctx, func(ctx context.Context) (err error) {
-		reply.at, reply.results, err = k.store.Take(ctx, claims, dst)
-		if got, want := len(reply.results)-len(dst), countLimits(claims); err == nil && got != want {
-			err = fmt.Errorf("the store returned %d results for %d limits", got, want)
-		}
+	err := k.callThere(ctx, func(ctx context.Context) (err error) {
+		reply.at, reply.results, err = k.ask(ctx, claims, dst)
 		return err
 	})
 	if err != nil {
-		return time.Time{}, dst, err
+		return time.Time{}, nil, err
 	}
 	return reply.at, reply.results, nil
+}
+
+func (k *link) ask(ctx context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
+	at, results, err := k.store.Take(ctx, claims, dst)
+	if got, want := len(results)-len(dst), countLimits(claims); err == nil && got != want {
+		err = fmt.Errorf("the store returned %d results for %d limits", got, want)
+	}
+	return at, results, err
 }
 
 func countLimits(claims []Claim) (n int) {
@@ -69,10 +86,32 @@ func (k *link) reset(ctx context.Context, claims []Claim) error {
 // call runs f until it ends or the deadline passes. The client's context does not end it: who hangs up early is charged
 // all the same.
 func (k *link) call(ctx context.Context, f func(context.Context) error) error {
-	ctx = context.WithoutCancel(ctx)
-	if k.memory != nil {
-		return f(ctx)
+	switch {
+	case k.memory != nil:
+		return f(context.WithoutCancel(ctx))
+	case k.punctual:
+		return k.callHere(ctx, f)
 	}
+	return k.callThere(ctx, f)
+}
+
+// callHere is call for a store that heeds the deadline. It allocates no more than the context.
+func (k *link) callHere(ctx context.Context, f func(context.Context) error) error {
+	ctx = context.WithoutCancel(ctx)
+	now := time.Now()
+	if err := k.breaker.enter(now); err != nil {
+		return err
+	}
+	limited := &timed{Context: ctx, deadline: now.Add(k.timeout)}
+	err := k.run(limited, f)
+	limited.finish(context.Canceled)
+	k.breaker.record(ctx, time.Now(), err)
+	return err
+}
+
+// callThere is call for a store that may not: f gets a goroutine of its own.
+func (k *link) callThere(ctx context.Context, f func(context.Context) error) error {
+	ctx = context.WithoutCancel(ctx)
 	if err := k.breaker.enter(time.Now()); err != nil {
 		return err
 	}
@@ -84,18 +123,10 @@ func (k *link) call(ctx context.Context, f func(context.Context) error) error {
 // callWithin runs f and returns what it returns, or an error when the deadline passes.
 func (k *link) callWithin(ctx context.Context, f func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, k.timeout)
-	run := func() error {
-		defer k.breaker.leave()
-		return recovered(limited, f)
-	}
-	if k.punctual {
-		defer cancel()
-		return run()
-	}
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()
-		done <- run()
+		done <- k.run(limited, f)
 	}()
 	select {
 	case err := <-done:
@@ -110,8 +141,9 @@ func (k *link) callWithin(ctx context.Context, f func(context.Context) error) er
 	}
 }
 
-// recovered turns a panic of f into an error, because f may run in a goroutine where nobody else would recover it.
-func recovered(ctx context.Context, f func(context.Context) error) (err error) {
+// run turns a panic of f into an error, because f may run in a goroutine where nobody else would recover it.
+func (k *link) run(ctx context.Context, f func(context.Context) error) (err error) {
+	defer k.breaker.leave()
 	defer func() {
 		if v := recover(); v != nil {
 			err = invalid("the store panicked: %v", v)

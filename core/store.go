@@ -36,7 +36,9 @@ func (c *Claim) Validate() error {
 // A store must be safe for concurrent use. It must return soon after ctx is done, and must not keep claims, dst or what
 // they point to after it has returned. A limiter does not rely on the former: it has a goroutine wait for the store, and
 // goes on without it at the deadline. A store that always returns at once when ctx is done may have a method Punctual(),
-// which does nothing; then the limiter saves the goroutine.
+// which does nothing; then the limiter saves the goroutine. The contexts that such a store gets have a method Timed(), which
+// does nothing either, if they end at their deadline and never before: to watch that, many calls need but one timer, where
+// Done takes one for each.
 type Store interface {
 	// Take decides all claims of one request together: if one that is not a dry run is denied, none is charged.
 	// It appends one result per claim and limit to dst, in order, and returns the instant of its own clock at which it

@@ -38,11 +38,31 @@ type flight struct {
 	deadline time.Time // the latest of all parts; zero if one has none
 	left     time.Time
 	done     chan struct{}
+	alarm    alarm // of parts that wait for a deadline alone
 }
+
+// A patience is for how long somebody waits.
+type patience struct {
+	done     <-chan struct{} // nil: until the deadline
+	deadline time.Time       // zero: there is none
+}
+
+// patienceOf returns how long to wait for what ctx is for. It does not ask a context that ends at its deadline, and not
+// before, for the channel: that would take a timer for each.
+func patienceOf(ctx context.Context) (p patience) {
+	p.deadline, _ = ctx.Deadline()
+	if _, timed := ctx.(interface{ Timed() }); !timed {
+		p.done = ctx.Done()
+	}
+	return p
+}
+
+// forEver reports whether p never ends.
+func (p *patience) forEver() bool { return p.done == nil && p.deadline.IsZero() }
 
 // board puts p into a flight, which leaves as soon as its lane is free. It reports whether the caller is to fly it, now:
 // who would wait for ever needs no goroutine to do so.
-func (s *Store) board(ctx context.Context, p *part) (f *flight, fly bool) {
+func (s *Store) board(ctx context.Context, until patience, p *part) (f *flight, fly bool) {
 	s.lanes.mu.Lock()
 	defer s.lanes.mu.Unlock()
 	l := s.lanes.byName[p.lane]
@@ -51,9 +71,9 @@ func (s *Store) board(ctx context.Context, p *part) (f *flight, fly bool) {
 		s.lanes.byName[p.lane] = l
 	}
 	f = l.next(p)
-	f.add(ctx, p)
+	f.add(ctx, until, p)
 	var own *flight
-	if ctx.Done() == nil {
+	if until.forEver() {
 		own = f
 	}
 	s.depart(l, own)
@@ -65,23 +85,35 @@ func (l *lane) next(p *part) *flight {
 	if n := len(l.waiting); n > 0 && l.waiting[n-1].load+p.load() <= maxLoad {
 		return l.waiting[n-1]
 	}
-	f := &flight{lane: l, done: make(chan struct{})}
+	f := newFlight(l)
 	l.waiting = append(l.waiting, f)
 	return f
 }
 
-func (f *flight) add(ctx context.Context, p *part) {
-	deadline, limited := ctx.Deadline()
+func newFlight(l *lane) *flight {
+	return &flight{lane: l, done: make(chan struct{}), alarm: alarm{rung: make(chan struct{})}}
+}
+
+func (f *flight) add(ctx context.Context, until patience, p *part) {
 	switch {
 	case len(f.parts) == 0:
-		f.ctx, f.deadline = ctx, deadline
-	case !limited:
-		f.deadline = deadline
-	case !f.deadline.IsZero() && deadline.After(f.deadline):
-		f.deadline = deadline
+		f.ctx, f.deadline = ctx, until.deadline
+	case until.deadline.IsZero():
+		f.deadline = until.deadline
+	case !f.deadline.IsZero() && until.deadline.After(f.deadline):
+		f.deadline = until.deadline
+	}
+	if until.done == nil && !until.deadline.IsZero() {
+		f.alarm.set(until.deadline)
 	}
 	f.parts = append(f.parts, p)
 	f.load += p.load()
+}
+
+// end wakes who waits for f.
+func (f *flight) end() {
+	close(f.done)
+	f.alarm.end()
 }
 
 // overdue reports whether nobody waits for f any more.
@@ -113,7 +145,7 @@ func (s *Store) depart(l *lane, own *flight) {
 			}
 		default:
 			f.fail(errCrowded)
-			close(f.done)
+			f.end()
 		}
 	}
 }
@@ -142,7 +174,7 @@ func (f *flight) fail(err error) {
 
 // land frees the lane of a flight and wakes who waits for it.
 func (s *Store) land(f *flight) {
-	close(f.done)
+	f.end()
 	<-s.running
 	s.lanes.mu.Lock()
 	defer s.lanes.mu.Unlock()
@@ -169,12 +201,18 @@ func (s *Store) travel(ctx context.Context, p *part, patient bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	f, fly := s.board(ctx, p)
+	until := patienceOf(ctx)
+	f, fly := s.board(ctx, until, p)
 	if fly {
 		s.fly(f)
 	}
-	if err := s.await(ctx, f, p, patient); err != nil {
-		return err
+	if !f.await(until) {
+		left := !s.leave(f, p)
+		s.failed(ctx.Err())
+		if !left || !patient {
+			return ctx.Err()
+		}
+		<-f.done
 	}
 	if p.err == nil {
 		p.err = p.read()
@@ -182,22 +220,32 @@ func (s *Store) travel(ctx context.Context, p *part, patient bool) error {
 	return p.err
 }
 
-// await waits for f, which p has boarded.
-func (s *Store) await(ctx context.Context, f *flight, p *part, patient bool) error {
-	if ctx.Done() == nil { // takes less time than a select
+// await waits for f, and reports whether it has landed.
+func (f *flight) await(until patience) bool {
+	switch {
+	case until.done != nil:
+		select {
+		case <-f.done:
+			return true
+		case <-until.done:
+			return false
+		}
+	case until.deadline.IsZero(): // to wait for one channel takes less time than a select
 		<-f.done
-		return nil
+		return true
 	}
+	<-f.alarm.rung
 	select {
 	case <-f.done:
-		return nil
-	case <-ctx.Done():
+		return true
+	default:
 	}
-	left := !s.leave(f, p)
-	s.failed(ctx.Err())
-	if !left || !patient {
-		return ctx.Err()
+	late := time.NewTimer(time.Until(until.deadline)) // the alarm may be for another
+	defer late.Stop()
+	select {
+	case <-f.done:
+		return true
+	case <-late.C:
+		return false
 	}
-	<-f.done
-	return nil
 }

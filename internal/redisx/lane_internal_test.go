@@ -67,7 +67,7 @@ func TestFlightsAreBounded(t *testing.T) {
 	} {
 		s, l := busy(t)
 		for i := range row.requests {
-			s.board(context.Background(), s.partOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)}))
+			s.board(context.Background(), patience{}, s.partOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)}))
 		}
 		var got []int
 		for _, f := range l.waiting {
@@ -108,7 +108,7 @@ func TestWhoGivesUpInTimeIsNotDecided(t *testing.T) {
 func TestWhoGivesUpTooLateLetsOthersLeave(t *testing.T) {
 	s, l := busy(t)
 	p := s.partOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
-	f, _ := s.board(t.Context(), p)
+	f, _ := s.board(t.Context(), patienceOf(t.Context()), p)
 	for _, hangs := range l.flying {
 		hangs.deadline = time.Now().Add(-time.Millisecond)
 	}
@@ -127,7 +127,8 @@ func TestTooManyCallsFailAtOnce(t *testing.T) {
 	for range maxRunning {
 		s.running <- struct{}{}
 	}
-	for _, ctx := range []context.Context{context.Background(), t.Context()} { // with and without a goroutine
+	timed := until{t.Context(), t, time.Now().Add(time.Hour)}
+	for _, ctx := range []context.Context{context.Background(), t.Context(), timed} { // with and without a goroutine
 		if _, _, err := s.Take(ctx, claims, nil); !errors.Is(err, errCrowded) || errors.Is(err, core.ErrInvalid) {
 			t.Errorf("%v, want %v", err, errCrowded)
 		}
@@ -176,7 +177,7 @@ func TestAFlightIsAsPatientAsItsLastPart(t *testing.T) {
 	} {
 		var f flight
 		for _, ctx := range row.ctxs {
-			f.add(ctx, &part{request: new(request)})
+			f.add(ctx, patienceOf(ctx), &part{request: new(request)})
 		}
 		if !f.deadline.Equal(row.want) {
 			t.Errorf("%s: %v, want %v", row.why, f.deadline, row.want)
