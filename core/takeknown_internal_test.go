@@ -60,3 +60,26 @@ func TestTwoLimitsOfOneStateAmongMany(t *testing.T) {
 		}
 	}
 }
+
+func TestAllPairsAreHeldAtOnce(t *testing.T) {
+	limits := MustParseLimits("9/h")
+	claims := []Claim{{Key: "a", Limits: limits}, {Key: "b", Limits: limits}, {Key: "c", Limits: limits}}
+	var m MemoryStore
+	m.Take(context.Background(), claims, nil)
+	for i := range claims {
+		s := m.shard(m.id(&claims[i]))
+		s.Lock()
+		decided := make(chan bool)
+		go func() {
+			m.takeKnown(claims, nil)
+			close(decided)
+		}()
+		select {
+		case <-decided:
+			t.Errorf("decided though somebody held pair %d", i)
+		case <-time.After(20 * time.Millisecond):
+		}
+		s.Unlock()
+		<-decided
+	}
+}

@@ -63,14 +63,14 @@ func (b bucket) admits(l *scale, cost int64) bool {
 
 // wait returns how long after now a settled b admits cost, which is at most the capacity.
 func (b bucket) wait(l *scale, now, cost int64) int64 {
+	if b.admits(l, cost) {
+		return 0
+	}
 	return b.until(l, now, (l.capacity-cost)*l.period)
 }
 
-// until returns how long after now a settled b takes to drain to target.
+// until returns how long after now a settled b takes to drain to target, which is below its level.
 func (b bucket) until(l *scale, now, target int64) int64 {
-	if b.level <= target {
-		return 0
-	}
 	ticks := l.byRate.ceil(b.level - target)
 	if ticks > maxExact/l.tick {
 		return maxExact
