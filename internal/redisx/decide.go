@@ -16,7 +16,7 @@ func (s *Store) decide(ctx context.Context, r *request) (parts []part, err error
 		if parts = s.split(r, how); len(parts) == 1 {
 			err = s.travel(ctx, &parts[0], false)
 		} else {
-			parts, err = within(ctx, s, func(ctx context.Context) ([]part, error) { return parts, s.decideParts(ctx, parts) })
+			err = s.decideApart(ctx, parts)
 		}
 		switch {
 		case hasCode(err, "CROSSSLOT") && how == together:
@@ -28,6 +28,12 @@ func (s *Store) decide(ctx context.Context, r *request) (parts []part, err error
 			return parts, err
 		}
 	}
+}
+
+// decideApart is decideParts for who waits no longer than ctx.
+func (s *Store) decideApart(ctx context.Context, parts []part) error {
+	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.decideParts(ctx, parts) })
+	return err
 }
 
 // decideParts decides all parts at once and gives back what one was charged though another denied.

@@ -86,6 +86,9 @@ func (l *lane) next(p *part) *flight {
 		return l.waiting[n-1]
 	}
 	f := newFlight(l)
+	if len(l.flying) > 0 { // as many are likely to come
+		f.parts = make([]*part, 0, len(l.flying[0].parts))
+	}
 	l.waiting = append(l.waiting, f)
 	return f
 }
