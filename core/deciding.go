@@ -148,7 +148,7 @@ func (d *deciding) settleIn(t *meter) {
 		return
 	case t.shard.has(t.id):
 	case d.store.reserve(d.now, d.held, d.meters):
-		d.store.pairs.Add(-t.shard.sweep(d.now, sweepSome, d.meters))
+		d.store.pairs.Add(-t.shard.sweep(d.now-lately, sweepSome, d.meters))
 	default:
 		if t.record == nil {
 			t.shard.insert(t.common, t.limit.kind)

@@ -70,10 +70,36 @@ func TestNewKeysMakeRoomForThemselves(t *testing.T) {
 			if _, _, err := m.Take(context.Background(), claims, nil); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond)
 		}
-		if n := m.pairs.Load(); n > 500 {
-			t.Errorf("%d keys are kept of 5000, all but one of which are idle", n)
+		if n := m.pairs.Load(); n > 1000 {
+			t.Errorf("%d keys are kept of 5000, of which all but one are idle and all but 500 have been for 10s", n)
+		}
+	})
+}
+
+// Who comes again and again is known, though between two requests the bucket is empty and others are new.
+func TestNewKeysLeaveBusyOnesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m MemoryStore
+		take := func(key int) bool {
+			claims := []Claim{{Key: fmt.Sprint(key), Limits: []Limit{PerSecond(1000)}}}
+			_, _, known := m.takeOne(claims, nil)
+			if !known {
+				m.Take(context.Background(), claims, nil)
+			}
+			return known
+		}
+		for round := range 1000 {
+			for key := range 10 {
+				if known := take(key); known != (round > 0) {
+					t.Fatalf("round %d: key %d is known: %v", round, key, known)
+				}
+				for n := range 5 {
+					take(1000 + 50*round + 5*key + n)
+				}
+			}
+			time.Sleep(time.Second)
 		}
 	})
 }
