@@ -167,7 +167,7 @@ func (q queue) report(s *slab[entry], l *scale, now int64) usage {
 	u := usage{remaining: max(0, l.rate-q.used)}
 	if u.remaining < l.rate {
 		u.refill = q.until(s, l, now, l.rate-u.remaining-1)
-		u.reset = q.until(s, l, now, 0)
+		u.reset = min(q.last, l.stamp(now)) + l.micros - now // until 0 comes to the same, entry by entry
 	}
 	return u
 }
