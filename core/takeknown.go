@@ -82,8 +82,8 @@ func (m *MemoryStore) identify(claims []Claim, ids *[mostPairs]uint64) bool {
 // is later. It returns 0 if they are not for takeKnown.
 func (s *shard) know(list []known, id uint64, limits []Limit, now int64) int64 {
 	records := s.records[s.first(id):]
-	records = records[:min(len(records), 64)]
-	var taken uint64 // the records that have their limit
+	records = records[:min(len(records), 64)] // as many as taken has bits
+	var taken uint64                          // the records that have their limit
 	for j := range limits {
 		l := scaleOf(&limits[j])
 		i := 0
@@ -126,12 +126,14 @@ func grant(claims []Claim, list []known, now int64, say []Result) bool {
 	return true
 }
 
+// revoke takes back what grant has charged.
 func revoke(list []known) {
 	for i := range list {
 		*list[i].record = list[i].was
 	}
 }
 
+// deny charges none and appends what each limit has to say.
 func deny(claims []Claim, list []known, now int64, say []Result) {
 	n := 0
 	for i := range claims {
