@@ -22,8 +22,9 @@ const (
 // of the store: among a million keys, two share their state with a probability of one in 37 million.
 type MemoryStore struct {
 	// MaxKeys bounds the pairs of rule and key that have state of their own; 0 means 1,000,000. A pair whose state
-	// equals that of one never seen is dropped to make room for another. When there is none, further pairs share a fixed
-	// set of states, where they count for each other: a flood of keys makes the store stricter, never laxer.
+	// equals that of one never seen is dropped to make room for another, and has ten seconds otherwise. When there is none,
+	// further pairs share a fixed set of states, where they count for each other: a flood of keys makes the store stricter,
+	// never laxer.
 	// A pair takes about 48 bytes, and a sliding limit 24 for each sub-bucket or instant in use besides. A token bucket
 	// equals one never seen when it has drained at the rate of its last charge: a tier that is slower from then on starts
 	// anew.
