@@ -17,6 +17,7 @@ func TestAllocations(t *testing.T) {
 		{"GitHub", headers.GitHub, 1},
 		{"IETF", headers.IETF, 2},
 		{"Custom zero", headers.Custom{}.Write, 1},
+		{"Custom prefix", headers.Custom{Prefix: "X-App"}.Write, 1},
 	} {
 		h := http.Header{}
 		for _, s := range scenarios {
