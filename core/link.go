@@ -29,7 +29,7 @@ func (k *link) take(ctx context.Context, claims []Claim, dst []Result) (at time.
 	if k.memory != nil {
 		return k.memory.Take(ctx, claims, dst)
 	}
-	own := slices.Clone(claims) // or else the compiler would have every caller allocate its own
+	own := slices.Clone(claims) // for a store that is late; and claims that any store got could not stay on a stack
 	if k.punctual {
 		err = k.callHere(ctx, func(ctx context.Context) (err error) {
 			at, results, err = k.ask(ctx, own, dst)

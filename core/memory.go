@@ -22,9 +22,9 @@ const (
 // of the store: among a million keys, two share their state with a probability of one in 37 million.
 type MemoryStore struct {
 	// MaxKeys bounds the pairs of rule and key that have state of their own; 0 means 1,000,000. A pair whose state
-	// equals that of one never seen is dropped to make room for another, and has ten seconds otherwise. When there is none,
-	// further pairs share a fixed set of states, where they count for each other: a flood of keys makes the store stricter,
-	// never laxer.
+	// equals that of one never seen is dropped to make room for another or, in a store with room to spare, after ten
+	// seconds or later. When no pair can be dropped, further ones share a fixed set of states, where they count for each
+	// other: a flood of keys makes the store stricter, never laxer.
 	// A pair takes about 48 bytes, and a sliding limit 24 for each sub-bucket or instant in use besides. A token bucket
 	// equals one never seen when it has drained at the rate of its last charge: a tier that is slower from then on starts
 	// anew.
@@ -72,7 +72,7 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) (tim
 	if err != nil {
 		return time.Time{}, dst, err
 	}
-	held := held(pairs)
+	held := shardsOf(pairs)
 	m.lock(held)
 	defer m.unlock(held)
 	d := deciding{store: m, held: held, now: m.now()}
@@ -87,7 +87,7 @@ func (m *MemoryStore) Refund(_ context.Context, claims []Claim, at time.Time) er
 	if err != nil {
 		return err
 	}
-	held := held(pairs)
+	held := shardsOf(pairs)
 	m.lock(held)
 	defer m.unlock(held)
 	d := deciding{store: m, held: held, now: m.now()}
@@ -154,8 +154,8 @@ func (m *MemoryStore) find(dst []pair, claims []Claim) ([]pair, error) {
 	return dst, nil
 }
 
-// held returns the set of the shards of pairs.
-func held(pairs []pair) (set uint64) {
+// shardsOf returns the set of the shards of pairs.
+func shardsOf(pairs []pair) (set uint64) {
 	for _, p := range pairs {
 		set |= 1 << shardOf(p.id)
 	}

@@ -41,7 +41,7 @@ func TestALongLogIsDecidedAsFastAsAShortOne(t *testing.T) {
 		best := time.Hour
 		for range 10 {
 			begin := time.Now()
-			for range int64(100) {
+			for range 100 {
 				settled := q.settle(&s, l, entries)
 				if u := settled.report(&s, l, entries); settled.wait(&s, l, entries, 1) != 0 || u.reset != l.micros-1 || u.refill != l.micros-entries {
 					t.Fatalf("%+v", u)

@@ -24,12 +24,9 @@ type known struct {
 // It reads the clock when takeOne does, for the same reason.
 func (m *MemoryStore) takeKnown(claims []Claim, dst []Result) (time.Time, []Result, bool) {
 	var ids [mostPairs]uint64
-	if !m.identify(claims, &ids) {
+	held := m.identify(claims, &ids)
+	if held == 0 {
 		return time.Time{}, nil, false
-	}
-	var held uint64
-	for i := range claims {
-		held |= 1 << shardOf(ids[i])
 	}
 	now := m.now()
 	m.lock(held)
@@ -53,10 +50,11 @@ func (m *MemoryStore) takeKnown(claims []Claim, dst []Result) (time.Time, []Resu
 	return time.UnixMicro(now), dst, true
 }
 
-// identify sets the ids of the pairs of claims. It reports false if claims are not for takeKnown.
-func (m *MemoryStore) identify(claims []Claim, ids *[mostPairs]uint64) bool {
+// identify sets the ids of the pairs of claims and returns the set of their shards. It is empty if claims are not for
+// takeKnown.
+func (m *MemoryStore) identify(claims []Claim, ids *[mostPairs]uint64) (held uint64) {
 	if len(claims) > mostPairs || len(claims) == 1 && len(claims[0].Limits) == 1 {
-		return false
+		return 0
 	}
 	m.once.Do(m.init)
 	limits, rule := 0, uint64(0)
@@ -64,18 +62,19 @@ func (m *MemoryStore) identify(claims []Claim, ids *[mostPairs]uint64) bool {
 		c := &claims[i]
 		limits += len(c.Limits)
 		if c.Cost < 0 || c.DryRun || len(c.Limits) == 0 || limits > mostKnown {
-			return false
+			return 0
 		}
 		if i == 0 || c.Rule != claims[i-1].Rule {
 			rule = m.ruleID(c.Rule)
 		}
 		id := m.pairID(c.Key, rule)
 		if slices.Contains(ids[:i], id) {
-			return false
+			return 0
 		}
 		ids[i] = id
+		held |= 1 << shardOf(id)
 	}
-	return true
+	return held
 }
 
 // know sets list to the limits of a pair, each with its record, and returns the latest instant of a record, or now if that
