@@ -41,7 +41,7 @@ func TestWhoWatchesTheDeadlineGivesUpThen(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := new(lane)
 			for range maxFlying {
-				l.flying = append(l.flying, newFlight(l))
+				l.flying = append(l.flying, &flight{lane: l})
 			}
 			s.lanes.byName[""] = l
 			begin := time.Now()

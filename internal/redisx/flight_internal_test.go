@@ -97,8 +97,7 @@ func TestABadRequestSpoilsNoOther(t *testing.T) {
 func TestAFlightOverSeveralSlots(t *testing.T) {
 	client := redistest.StartCluster(t).Client(t)
 	s := New(struct{ *redis.ClusterClient }{client}, Options{Prefix: "p"})
-	f := newFlight(new(lane))
-	f.ctx = context.Background()
+	f := &flight{lane: new(lane), ctx: context.Background(), done: make(chan struct{})}
 	for i := range 8 {
 		f.parts = append(f.parts, s.partOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
 	}
@@ -197,9 +196,7 @@ func TestAFlightDoesNotEndWithItsFirstPart(t *testing.T) {
 	cancel()
 	p := s.partOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
 	s.running <- struct{}{}
-	f := newFlight(new(lane))
-	f.ctx, f.parts = ctx, []*part{p}
-	s.fly(f)
+	s.fly(&flight{lane: new(lane), ctx: ctx, parts: []*part{p}, done: make(chan struct{})})
 	if err := errors.Join(p.err, p.read()); err != nil {
 		t.Error(err)
 	}

@@ -85,16 +85,12 @@ func (l *lane) next(p *part) *flight {
 	if n := len(l.waiting); n > 0 && l.waiting[n-1].load+p.load() <= maxLoad {
 		return l.waiting[n-1]
 	}
-	f := newFlight(l)
+	f := &flight{lane: l, done: make(chan struct{})}
 	if len(l.flying) > 0 { // as many are likely to come
 		f.parts = make([]*part, 0, len(l.flying[0].parts))
 	}
 	l.waiting = append(l.waiting, f)
 	return f
-}
-
-func newFlight(l *lane) *flight {
-	return &flight{lane: l, done: make(chan struct{}), alarm: alarm{rung: make(chan struct{})}}
 }
 
 func (f *flight) add(ctx context.Context, until patience, p *part) {
