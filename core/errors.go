@@ -6,10 +6,15 @@ import (
 	"strings"
 )
 
-// The three kinds of error that this module returns. All other errors wrap one of them or come from a callback.
+// The kinds of error that this module returns. All other errors wrap one of them or come from a callback.
 var (
 	// ErrNoKey says that a request has no key of the kind that a key func looks for. Adapters answer 400.
 	ErrNoKey = errors.New("spillgate: no key")
+
+	// ErrBadKey says that a request has a key of the kind that a key func looks for, but one that is ambiguous or
+	// malformed: sent twice, or without a value. It never wraps ErrNoKey, so that no fallback passes over it. Adapters
+	// answer 400.
+	ErrBadKey = errors.New("spillgate: bad key")
 
 	// ErrUnavailable says that the store could not decide and that the rule fails closed. Adapters answer 503.
 	ErrUnavailable = errors.New("spillgate: store unavailable")
