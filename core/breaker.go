@@ -49,6 +49,7 @@ type breaker struct {
 	health  Health
 	turns   []turn // not logged yet
 	telling bool   // somebody is logging them
+	log     *reporter
 }
 
 // enter asks for a call. If it may be made, one record and one leave must follow.
@@ -99,11 +100,11 @@ type turn struct {
 	err  error
 }
 
-func (t *turn) log() {
+func (t *turn) write(log *slog.Logger) {
 	if t.open {
-		slog.WarnContext(t.ctx, "spillgate: the store is unavailable, failure modes decide", "err", t.err)
+		log.WarnContext(t.ctx, "spillgate: the store is unavailable, failure modes decide", "err", t.err)
 	} else {
-		slog.InfoContext(t.ctx, "spillgate: the store is back")
+		log.InfoContext(t.ctx, "spillgate: the store is back")
 	}
 }
 
@@ -121,7 +122,7 @@ func (b *breaker) tell() {
 		func() {
 			b.mu.Unlock()
 			defer b.mu.Lock()
-			t.log()
+			t.write(b.log.log())
 		}()
 	}
 }

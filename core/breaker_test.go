@@ -19,7 +19,9 @@ type breakerAt struct {
 	now time.Time
 }
 
-func newBreakerAt(t *testing.T) *breakerAt { return &breakerAt{t: t, now: time.Unix(1_800_000_000, 0)} }
+func newBreakerAt(t *testing.T) *breakerAt {
+	return &breakerAt{breaker: breaker{log: new(reporter)}, t: t, now: time.Unix(1_800_000_000, 0)}
+}
 
 // call makes a call that ends in err at once, and reports whether it was let through.
 func (b *breakerAt) call(err error) bool {

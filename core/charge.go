@@ -2,7 +2,6 @@ package core
 
 import (
 	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -61,25 +60,23 @@ func (c *charge) settle(claims []Claim, at time.Time, results []Result) {
 	for i := range results {
 		c.allowed = c.allowed && (results[i].Allowed || results[i].DryRun)
 	}
-	charged := c.charged(claims, results)
 	if c.rule == nil {
 		if c.rest == nil {
 			c.rest = new(rest)
 		}
-		c.rest.claims, c.rest.results = slices.Clone(charged), results
+		c.rest.claims, c.rest.results = c.charged(claims, results), results
 		return
 	}
 	if &results[0] != &c.result[0] {
 		c.result[0] = results[0]
 	}
-	if len(charged) > 0 {
-		c.key, c.cost = charged[0].Key, uint8(charged[0].Cost)
+	if c.allowed && results[0].Allowed && !claims[0].Peek {
+		c.key, c.cost = claims[0].Key, uint8(claims[0].Cost)
 	}
 }
 
-// charged returns those of claims that a store has charged, in their place.
-func (c *charge) charged(claims []Claim, results []Result) []Claim {
-	n := 0
+// charged returns those of claims that a store has charged.
+func (c *charge) charged(claims []Claim, results []Result) (charged []Claim) {
 	for i := range claims {
 		claim := &claims[i]
 		fits := c.allowed && !claim.Peek
@@ -87,15 +84,11 @@ func (c *charge) charged(claims []Claim, results []Result) []Claim {
 			fits = fits && results[0].Allowed
 			results = results[1:]
 		}
-		if !fits {
-			continue
+		if fits {
+			charged = append(charged, *claim)
 		}
-		if n != i {
-			claims[n] = *claim
-		}
-		n++
 	}
-	return claims[:n]
+	return charged
 }
 
 // view sets d to the decision.

@@ -3,25 +3,30 @@ package core
 import (
 	"fmt"
 	"net/http"
+	"runtime/debug"
+	"time"
 )
 
 // check decides about r. Claims stay on the stack, as long as there are few.
 func (l *Limiter) check(r *http.Request, c *charge) error {
 	var room [2]Claim
 	claims, err := l.claims(c, r, room[:0])
-	if err != nil {
-		return err
+	var took time.Duration
+	if err == nil {
+		took, err = l.decide(r.Context(), c, claims)
 	}
-	return l.decide(r.Context(), c, claims)
+	l.observe(r.Context(), r, c, claims, took, err)
+	return err
 }
 
-// claims appends a claim to dst for every rule that applies to r; a request to skip makes none. A callback that panics is
-// an error: it must neither admit the request nor take the server down.
+// claims appends a claim to dst for every rule that applies to r; a request to skip makes none. If a callback fails, the
+// last claim is that of its rule. A callback that panics is an error: it must neither admit the request nor take the
+// server down.
 func (l *Limiter) claims(c *charge, r *http.Request, dst []Claim) (claims []Claim, err error) {
 	var rule *Rule // nil: skip
 	defer func() {
 		if v := recover(); v != nil {
-			err = invalid("a callback panicked: %v", v)
+			claims, err = withClaimOf(rule, dst), &callbackPanic{v, debug.Stack()}
 		}
 		if err != nil {
 			err = within(rule.place(), err)
@@ -37,24 +42,31 @@ func (l *Limiter) claims(c *charge, r *http.Request, dst []Claim) (claims []Clai
 			continue
 		}
 		n := len(dst)
-		dst = append(dst, Claim{})
+		dst = append(dst, Claim{Rule: rule.Name, Peek: c.peek})
 		if err := rule.ask(&dst[n], r); err != nil {
-			return nil, err
+			return dst, err
 		}
 		if dst[n].Cost == 0 {
 			dst = dst[:n]
 			continue
 		}
-		dst[n].Peek = c.peek
 		last = rule
 	}
 	c.usual(last, dst)
 	return dst, nil
 }
 
-// ask sets c, which is zero, to the claim of rule on r, as its callbacks say. A claim that costs 0 is none.
-func (rule *Rule) ask(c *Claim, r *http.Request) (err error) {
-	c.Rule, c.Limits, c.Cost, c.DryRun = rule.Name, rule.Limits, 1, rule.DryRun
+// withClaimOf appends a claim of rule to claims, unless the last one is.
+func withClaimOf(rule *Rule, claims []Claim) []Claim {
+	if rule == nil || len(claims) > 0 && claims[len(claims)-1].Rule == rule.Name {
+		return claims
+	}
+	return append(claims, Claim{Rule: rule.Name})
+}
+
+// ask sets c to the claim of rule on r, as its callbacks say. A claim that costs 0 is none.
+func (rule *Rule) ask(c *Claim, r *http.Request) error {
+	c.Limits, c.Cost, c.DryRun = rule.Limits, 1, rule.DryRun
 	if rule.Cost != nil {
 		if c.Cost = rule.Cost(r); c.Cost < 0 {
 			return invalid("cost must not be negative, got %d", c.Cost)
@@ -71,9 +83,13 @@ func (rule *Rule) ask(c *Claim, r *http.Request) (err error) {
 			c.Limits = limits
 		}
 	}
-	c.Key, err = rule.Key(r)
-	if err == nil && c.Key == "" {
-		err = fmt.Errorf("%w: the key func returned an empty one", ErrNoKey)
+	key, err := rule.Key(r)
+	if err != nil {
+		return err
 	}
-	return err
+	if key == "" {
+		return fmt.Errorf("%w: the key func returned an empty one", ErrNoKey)
+	}
+	c.Key = key
+	return nil
 }

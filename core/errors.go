@@ -27,6 +27,18 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
+// callbackPanic is the error of a request whose callback panicked.
+type callbackPanic struct {
+	value any
+	stack []byte
+}
+
+func (p *callbackPanic) Error() string {
+	return fmt.Sprintf("%v: a callback panicked: %v", ErrInvalid, p.value)
+}
+
+func (p *callbackPanic) Unwrap() error { return ErrInvalid }
+
 // placed is an error with the place where it happened, such as a rule.
 type placed struct {
 	where string

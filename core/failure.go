@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // A FailureMode says what a rule does while the store is down. Only faults of the store lead to it; a missing key, a bad
@@ -22,22 +23,20 @@ const (
 )
 
 // decide has the store decide claims, within the deadline, and falls back on the failure modes of their rules.
-func (l *Limiter) decide(ctx context.Context, c *charge, claims []Claim) error {
+// It returns how long the store took.
+func (l *Limiter) decide(ctx context.Context, c *charge, claims []Claim) (time.Duration, error) {
 	if len(claims) == 0 {
 		c.allowed = true
-		return nil
+		return 0, nil
 	}
-	at, results, err := l.store.take(ctx, claims, c.dst(claims))
+	at, results, took, err := l.store.take(ctx, claims, c.dst(claims), len(l.observers) > 0)
 	switch {
 	case err == nil:
 		c.settle(claims, at, results)
 	case !errors.Is(err, ErrInvalid):
 		err = l.tolerate(ctx, c, claims, unavailable(err))
 	}
-	if len(l.observers) > 0 && !c.peek {
-		l.observe(ctx, c, err)
-	}
-	return err
+	return took, err
 }
 
 // tolerate decides without the store: any enforced FailClosed claim refuses all, FailLocal claims are decided together in the
@@ -58,7 +57,7 @@ func (l *Limiter) tolerate(ctx context.Context, c *charge, claims []Claim, cause
 		c.allowed = true
 		return nil
 	}
-	at, results, err := l.fallback.take(ctx, local, c.dst(local))
+	at, results, _, err := l.fallback.take(ctx, local, c.dst(local), false)
 	if err != nil {
 		return fmt.Errorf("%w; fallback: %w", cause, err)
 	}

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -57,7 +58,10 @@ func TestFailureModes(t *testing.T) {
 			if len(seen.seen) != 1 || seen.seen[0].Allowed != tt.allowed {
 				t.Fatalf("observers saw %+v, want the decision once", seen.seen)
 			}
-			wantError(t, seen.seen[0].Degraded, core.ErrUnavailable, "connection refused")
+			wantError(t, cmp.Or(seen.seen[0].Err, seen.seen[0].Degraded), core.ErrUnavailable, "connection refused")
+			if (seen.seen[0].Err != nil) != tt.refused || tt.refused && seen.seen[0].Degraded != nil {
+				t.Errorf("observers saw Err %v and Degraded %v, want Err only if nothing was decided", seen.seen[0].Err, seen.seen[0].Degraded)
+			}
 			if !tt.refused && !errors.Is(d.Degraded, errRefused) {
 				t.Errorf("got Degraded %v, want the cause", d.Degraded)
 			}
@@ -205,7 +209,7 @@ func TestFaultsOfTheClaimsNeverOpen(t *testing.T) {
 			t.Fatalf("got %+v, %v; want ErrInvalid", d, err)
 		}
 	}
-	if len(seen.seen) != 20 || seen.seen[0].Allowed || !errors.Is(seen.seen[0].Degraded, core.ErrInvalid) {
+	if len(seen.seen) != 20 || seen.seen[0].Allowed || !errors.Is(seen.seen[0].Err, core.ErrInvalid) {
 		t.Errorf("observers saw %+v, want each failure", seen.seen)
 	}
 	if err := l.Reset(t.Context(), "open", "k"); !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrUnavailable) {

@@ -99,10 +99,12 @@ func (j *journal) String() string {
 	return j.buf.String()
 }
 
+func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+
 // keepJournal has slog write to a journal while t runs.
 func keepJournal(t *testing.T) *journal {
 	before, j := slog.Default(), new(journal)
-	slog.SetDefault(slog.New(slog.NewTextHandler(j, nil)))
+	slog.SetDefault(j.logger())
 	t.Cleanup(func() { slog.SetDefault(before) })
 	return j
 }

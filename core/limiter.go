@@ -15,6 +15,7 @@ type Limiter struct {
 	fallback  *link
 	skip      func(*http.Request) bool
 	observers []Observer
+	reporter  *reporter
 }
 
 // New returns a limiter with these rules. Its error joins all mistakes in rules and opts; each wraps ErrInvalid.
@@ -22,8 +23,8 @@ type Limiter struct {
 func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	c := config{timeout: defaultTimeout, store: new(MemoryStore), fallback: new(MemoryStore)}
 	errs := c.apply(opts)
-	l := &Limiter{skip: c.skip, observers: c.observers}
-	l.store, l.fallback = newLink(c.store, c.timeout), newLink(c.fallback, c.timeout)
+	l := &Limiter{skip: c.skip, observers: c.observers, reporter: &reporter{logger: c.logger}}
+	l.store, l.fallback = newLink(c.store, c.timeout, l.reporter), newLink(c.fallback, c.timeout, l.reporter)
 	errs = append(errs, l.addRules(rules)...)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -128,17 +129,21 @@ func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 	}
 	var room [2]Claim
 	asked := append(room[:0], claims...)
+	c := l.newCharge()
 	var last *Rule
 	for i := range asked {
 		rule, err := l.complete(&asked[i])
 		if err != nil {
-			return Decision{}, within(fmt.Sprintf("claim %d: rule %q", i+1, asked[i].Rule), err)
+			err = within(fmt.Sprintf("claim %d: rule %q", i+1, asked[i].Rule), err)
+			l.observe(ctx, nil, c, asked, 0, err)
+			return Decision{}, err
 		}
 		last = rule
 	}
-	c := l.newCharge()
 	c.usual(last, asked)
-	return c.outcome(l.decide(ctx, c, asked))
+	took, err := l.decide(ctx, c, asked)
+	l.observe(ctx, nil, c, asked, took, err)
+	return c.outcome(err)
 }
 
 // complete fills in what the rule of c says, and checks c. It returns the rule, if there is one.
@@ -203,15 +208,4 @@ func (c *charge) outcome(err error) (d Decision, _ error) {
 		c.view(&d)
 	}
 	return d, err
-}
-
-// observe tells the observers of a decision, or of a failure to make one.
-func (l *Limiter) observe(ctx context.Context, c *charge, err error) {
-	d, _ := c.outcome(err)
-	if err != nil {
-		d.Degraded = err
-	}
-	for _, o := range l.observers {
-		o(ctx, d)
-	}
 }

@@ -17,47 +17,55 @@ type link struct {
 	breaker  breaker
 }
 
-func newLink(s Store, timeout time.Duration) *link {
+func newLink(s Store, timeout time.Duration, log *reporter) *link {
 	m, _ := s.(*MemoryStore)
 	_, punctual := s.(interface{ Punctual() })
-	return &link{store: s, memory: m, punctual: punctual, timeout: timeout}
+	return &link{store: s, memory: m, punctual: punctual, timeout: timeout, breaker: breaker{log: log}}
 }
 
 // take has the store decide claims. It appends to dst only on success, but a store that is late may write beyond dst's
-// length at any time. It does not keep claims.
-func (k *link) take(ctx context.Context, claims []Claim, dst []Result) (at time.Time, results []Result, err error) {
+// length at any time. It does not keep claims. If measured, it returns how long the store took.
+func (k *link) take(ctx context.Context, claims []Claim, dst []Result, measured bool) (at time.Time, results []Result, took time.Duration, err error) {
 	if k.memory != nil {
-		return k.memory.Take(ctx, claims, dst)
+		var begun time.Time
+		if measured {
+			begun = time.Now()
+		}
+		at, results, err = k.memory.Take(ctx, claims, dst)
+		if measured {
+			took = time.Since(begun)
+		}
+		return at, results, took, err
 	}
 	own := slices.Clone(claims) // for a store that is late; and claims that any store got could not stay on a stack
 	if k.punctual {
-		err = k.callHere(ctx, func(ctx context.Context) (err error) {
+		took, err = k.callHere(ctx, func(ctx context.Context) (err error) {
 			at, results, err = k.ask(ctx, own, dst)
 			return err
 		})
 	} else {
-		at, results, err = k.takeThere(ctx, own, dst)
+		at, results, took, err = k.takeThere(ctx, own, dst)
 	}
 	if err != nil {
-		return time.Time{}, dst, err
+		return time.Time{}, dst, took, err
 	}
-	return at, results, nil
+	return at, results, took, nil
 }
 
 // takeThere is take for a store that may be late.
-func (k *link) takeThere(ctx context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
+func (k *link) takeThere(ctx context.Context, claims []Claim, dst []Result) (time.Time, []Result, time.Duration, error) {
 	var reply struct {
 		at      time.Time
 		results []Result
 	}
-	err := k.callThere(ctx, func(ctx context.Context) (err error) {
+	took, err := k.callThere(ctx, func(ctx context.Context) (err error) {
 		reply.at, reply.results, err = k.ask(ctx, claims, dst)
 		return err
 	})
 	if err != nil {
-		return time.Time{}, nil, err
+		return time.Time{}, nil, took, err
 	}
-	return reply.at, reply.results, nil
+	return reply.at, reply.results, took, nil
 }
 
 func (k *link) ask(ctx context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
@@ -85,39 +93,44 @@ func (k *link) reset(ctx context.Context, claims []Claim) error {
 
 // call runs f until it ends or the deadline passes. The client's context does not end it: who hangs up early is charged
 // all the same.
-func (k *link) call(ctx context.Context, f func(context.Context) error) error {
+func (k *link) call(ctx context.Context, f func(context.Context) error) (err error) {
 	switch {
 	case k.memory != nil:
 		return f(context.WithoutCancel(ctx))
 	case k.punctual:
-		return k.callHere(ctx, f)
+		_, err = k.callHere(ctx, f)
+	default:
+		_, err = k.callThere(ctx, f)
 	}
-	return k.callThere(ctx, f)
+	return err
 }
 
 // callHere is call for a store that heeds the deadline. It allocates no more than the context.
-func (k *link) callHere(ctx context.Context, f func(context.Context) error) error {
+func (k *link) callHere(ctx context.Context, f func(context.Context) error) (took time.Duration, err error) {
 	ctx = context.WithoutCancel(ctx)
 	now := time.Now()
 	if err := k.breaker.enter(now); err != nil {
-		return err
+		return 0, err
 	}
 	limited := &timed{Context: ctx, deadline: now.Add(k.timeout)}
-	err := k.run(limited, f)
+	err = k.run(limited, f)
 	limited.finish(context.Canceled)
-	k.breaker.record(ctx, time.Now(), err)
-	return err
+	ended := time.Now()
+	k.breaker.record(ctx, ended, err)
+	return ended.Sub(now), err
 }
 
 // callThere is call for a store that may not: f gets a goroutine of its own.
-func (k *link) callThere(ctx context.Context, f func(context.Context) error) error {
+func (k *link) callThere(ctx context.Context, f func(context.Context) error) (took time.Duration, err error) {
 	ctx = context.WithoutCancel(ctx)
-	if err := k.breaker.enter(time.Now()); err != nil {
-		return err
+	now := time.Now()
+	if err := k.breaker.enter(now); err != nil {
+		return 0, err
 	}
-	err := k.callWithin(ctx, f)
-	k.breaker.record(ctx, time.Now(), err)
-	return err
+	err = k.callWithin(ctx, f)
+	ended := time.Now()
+	k.breaker.record(ctx, ended, err)
+	return ended.Sub(now), err
 }
 
 // callWithin runs f and returns what it returns, or an error when the deadline passes.

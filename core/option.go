@@ -1,8 +1,9 @@
 package core
 
 import (
-	"context"
+	"log/slog"
 	"net/http"
+	"reflect"
 	"time"
 )
 
@@ -17,6 +18,7 @@ type config struct {
 	fallback  Store
 	skip      func(*http.Request) bool
 	observers []Observer
+	logger    *slog.Logger
 	timeout   time.Duration
 }
 
@@ -36,16 +38,11 @@ func (c *config) apply(opts []Option) (errs []error) {
 	return errs
 }
 
-// An Observer is told of each decision once it is made. It must not block: the request waits for it.
-// When a rule fails closed, or the claims were at fault, it sees a denied decision that has no results. Of a request that
-// no rule applies to, or that has no key, there is nothing to tell.
-type Observer func(ctx context.Context, d Decision)
-
 // WithStore keeps state in s. Without it, a limiter has a MemoryStore of its own. If s has a method Validate() error,
 // New reports what that returns.
 func WithStore(s Store) Option {
 	return func(c *config) error {
-		if s == nil {
+		if isNil(s) {
 			return invalid("store is nil")
 		}
 		c.store = s
@@ -64,13 +61,37 @@ func WithSkip(skip func(*http.Request) bool) Option {
 	}
 }
 
-// WithObserver tells o of each decision. It may be given more than once.
+// isNil reports whether s is nil, or a nil pointer, map or func of a type with methods.
+func isNil(s Store) bool {
+	switch v := reflect.ValueOf(s); v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Pointer, reflect.Map, reflect.Func:
+		return v.IsNil()
+	default:
+		return false
+	}
+}
+
+// WithObserver tells o of each request that a rule applies to. It may be given more than once.
 func WithObserver(o Observer) Option {
 	return func(c *config) error {
 		if o == nil {
 			return invalid("observer is nil")
 		}
 		c.observers = append(c.observers, o)
+		return nil
+	}
+}
+
+// WithLogger sets where a limiter logs that the store became unavailable or is back, that requests were not decided for a
+// fault of their own or of a callback, and that an observer panicked. The default is what slog.Default returns then.
+func WithLogger(logger *slog.Logger) Option {
+	return func(c *config) error {
+		if logger == nil {
+			return invalid("logger is nil")
+		}
+		c.logger = logger
 		return nil
 	}
 }
@@ -91,7 +112,7 @@ func WithTimeout(d time.Duration) Option {
 // other has a deadline of its own, as long as that of the store and after it; when it fails too, the request is refused.
 func WithFallback(s Store) Option {
 	return func(c *config) error {
-		if s == nil {
+		if isNil(s) {
 			return invalid("fallback is nil")
 		}
 		c.fallback = s

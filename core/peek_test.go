@@ -2,15 +2,20 @@ package core_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
 )
 
-// tally observes decisions.
-type tally struct{ seen []core.Decision }
+// tally keeps copies of observations.
+type tally struct{ seen []core.Observation }
 
-func (o *tally) observe(_ context.Context, d core.Decision) { o.seen = append(o.seen, d) }
+func (t *tally) observe(_ context.Context, o *core.Observation) {
+	seen := *o
+	seen.Claims = slices.Clone(o.Claims)
+	t.seen = append(t.seen, seen)
+}
 
 func TestPeek(t *testing.T) {
 	seen := new(tally)
@@ -46,7 +51,7 @@ func TestPeekIsNoPass(t *testing.T) {
 func TestObservers(t *testing.T) {
 	first, second := new(tally), new(tally)
 	var heard any
-	listen := func(ctx context.Context, _ core.Decision) { heard = ctx.Value(word{}) }
+	listen := func(ctx context.Context, _ *core.Observation) { heard = ctx.Value(word{}) }
 	l := core.Must(core.New([]core.Rule{core.PerHour(1).By(keyK)},
 		core.WithObserver(first.observe), core.WithObserver(second.observe), core.WithObserver(listen)))
 	for range 2 {

@@ -85,7 +85,7 @@ func TestTakeMistakes(t *testing.T) {
 
 func TestNilContexts(t *testing.T) {
 	var none context.Context
-	l := core.Must(core.New([]core.Rule{perHour("r", 10)}, core.WithObserver(func(ctx context.Context, _ core.Decision) {
+	l := core.Must(core.New([]core.Rule{perHour("r", 10)}, core.WithObserver(func(ctx context.Context, _ *core.Observation) {
 		if ctx == nil {
 			t.Error("an observer was handed a nil context")
 		}

@@ -112,7 +112,7 @@ func TestTurnsAreLoggedInOrder(t *testing.T) {
 func TestObserverAndLogSeeTheClientsContext(t *testing.T) {
 	var heard any
 	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("r", core.FailOpen, 5)},
-		core.WithObserver(func(ctx context.Context, _ core.Decision) { heard = ctx.Value(word{}) }))
+		core.WithObserver(func(ctx context.Context, _ *core.Observation) { heard = ctx.Value(word{}) }))
 	l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
 	if heard != "hello" {
 		t.Errorf("got value %v, want that of the request", heard)

@@ -54,11 +54,11 @@ func withoutURL(err error) error {
 // failed for a reason of their own tell nothing about Redis.
 func warnDegraded(stderr io.Writer) core.Observer {
 	var degraded atomic.Bool
-	return func(_ context.Context, d core.Decision) {
+	return func(_ context.Context, o *core.Observation) {
 		switch {
-		case errors.Is(d.Degraded, core.ErrUnavailable) && !degraded.Swap(true):
-			complain(stderr, "Redis does not answer, the limits are kept in memory meanwhile: %s", oneLine(d.Degraded))
-		case d.Degraded == nil && degraded.Swap(false):
+		case o.Degraded != nil && !degraded.Swap(true):
+			complain(stderr, "Redis does not answer, the limits are kept in memory meanwhile: %s", oneLine(o.Degraded))
+		case o.Degraded == nil && o.Err == nil && degraded.Swap(false):
 			complain(stderr, "Redis answers again")
 		}
 	}

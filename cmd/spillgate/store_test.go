@@ -65,22 +65,22 @@ func TestServesWithoutRedis(t *testing.T) {
 func TestWarnDegraded(t *testing.T) {
 	var stderr strings.Builder
 	observe := warnDegraded(&stderr)
-	down := core.Decision{Degraded: fmt.Errorf("%w: connection refused", core.ErrUnavailable)}
+	down := core.Observation{Decision: core.Decision{Degraded: fmt.Errorf("%w: connection refused", core.ErrUnavailable)}}
 	for _, step := range []struct {
 		why  string
-		d    core.Decision
+		o    core.Observation
 		want string
 	}{
-		{"all is well", core.Decision{}, ""},
-		{"a request without a key tells nothing of Redis", core.Decision{Degraded: core.ErrNoKey}, ""},
+		{"all is well", core.Observation{}, ""},
+		{"a request without a key tells nothing of Redis", core.Observation{Err: core.ErrNoKey}, ""},
 		{"Redis is gone", down, "spillgate: Redis does not answer, the limits are kept in memory meanwhile: store unavailable: connection refused\n"},
 		{"it was said already", down, ""},
-		{"a request at fault does not bring it back", core.Decision{Degraded: errors.New("panic")}, ""},
-		{"it is back", core.Decision{}, "spillgate: Redis answers again\n"},
-		{"that was said already", core.Decision{}, ""},
+		{"a request at fault does not bring it back", core.Observation{Err: errors.New("panic")}, ""},
+		{"it is back", core.Observation{}, "spillgate: Redis answers again\n"},
+		{"that was said already", core.Observation{}, ""},
 	} {
 		stderr.Reset()
-		if observe(context.Background(), step.d); stderr.String() != step.want {
+		if observe(context.Background(), &step.o); stderr.String() != step.want {
 			t.Errorf("%s: said %q, want %q", step.why, stderr.String(), step.want)
 		}
 	}

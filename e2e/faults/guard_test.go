@@ -47,9 +47,9 @@ func newGuard(t testing.TB, store core.Store, mode string, limit core.Limit, opt
 	g := &guard{t: t, rule: mode, calls: &calls{Store: store}, machine: watchMachine(t, 1)}
 	rule := limit.By(func(*http.Request) (string, error) { return "", core.ErrNoKey })
 	rule.Name, rule.OnFailure = mode, modes[mode]
-	opts = append(opts, core.WithStore(g.calls), core.WithObserver(func(_ context.Context, d core.Decision) {
+	opts = append(opts, core.WithStore(g.calls), core.WithObserver(func(_ context.Context, o *core.Observation) {
 		g.seen.Add(1)
-		if d.Degraded != nil {
+		if o.Degraded != nil || o.Err != nil {
 			g.degraded.Add(1)
 		}
 	}))

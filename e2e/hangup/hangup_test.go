@@ -86,8 +86,8 @@ func (e *events) serve(w http.ResponseWriter, r *http.Request) {
 	wire.OK(w, r)
 }
 
-func (e *events) observe(_ context.Context, d core.Decision) {
-	if d.Degraded != nil {
+func (e *events) observe(_ context.Context, o *core.Observation) {
+	if o.Degraded != nil || o.Err != nil {
 		e.degraded.Add(1)
 	}
 }

@@ -59,8 +59,8 @@ var callbacks = []callback{
 	{name: "skip", status: 500, opts: func(f *fuse) []core.Option {
 		return []core.Option{core.WithSkip(func(r *http.Request) bool { return !f.request(r) })}
 	}},
-	{name: "observer", charged: 1, opts: func(f *fuse) []core.Option {
-		return []core.Option{core.WithObserver(func(context.Context, core.Decision) { f.trip() })}
+	{name: "observer", status: 200, charged: 1, opts: func(f *fuse) []core.Option {
+		return []core.Option{core.WithObserver(func(context.Context, *core.Observation) { f.trip() })}
 	}},
 	{name: "headers", charged: 1, guard: func(f *fuse, g *apps.Guard) { g.Headers = func(http.Header, core.Decision) { f.trip() } }},
 }

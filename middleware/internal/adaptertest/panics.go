@@ -31,7 +31,7 @@ func (f *fuse) cost(*http.Request) int              { f.trip(); return 1 }
 func (f *fuse) tier(*http.Request) []core.Limit     { f.trip(); return nil }
 func (f *fuse) skip(*http.Request) bool             { f.trip(); return false }
 
-func (f *fuse) observe(context.Context, core.Decision) { f.trip() }
+func (f *fuse) observe(context.Context, *core.Observation) { f.trip() }
 
 func (f *fuse) headers(http.Header, core.Decision) { f.trip() }
 

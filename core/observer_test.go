@@ -1,0 +1,272 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// failing returns a rule "r" whose key func fails with err.
+func failing(err error) core.Rule {
+	return allow10(func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "secret", err } })
+}
+
+func TestObserversSeeRequestsThatAreNotDecided(t *testing.T) {
+	boom := errors.New("boom")
+	ouch := func() { panic("ouch") }
+	before := perHour("before", 10)
+	tests := []struct {
+		why    string
+		rules  []core.Rule
+		skip   func(*http.Request) bool
+		kind   error
+		claims []core.Claim // rule and key
+	}{
+		{"no key", []core.Rule{before, failing(core.ErrNoKey)}, nil, core.ErrNoKey, []core.Claim{{Rule: "before", Key: "k"}, {Rule: "r"}}},
+		{"an ambiguous key", []core.Rule{failing(core.ErrBadKey), before}, nil, core.ErrBadKey, []core.Claim{{Rule: "r"}}},
+		{"a key func that fails", []core.Rule{before, failing(boom)}, nil, boom, []core.Claim{{Rule: "before", Key: "k"}, {Rule: "r"}}},
+		{"a negative cost", []core.Rule{allow10(func(r *core.Rule) { r.Cost = cost(-1) })}, nil, core.ErrInvalid, []core.Claim{{Rule: "r"}}},
+		{"a Match that panics", []core.Rule{before, allow10(func(r *core.Rule) { r.Match = func(*http.Request) bool { ouch(); return true } })}, nil, core.ErrInvalid, []core.Claim{{Rule: "before", Key: "k"}, {Rule: "r"}}},
+		{"a Tier that panics", []core.Rule{before, allow10(func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { ouch(); return nil } })}, nil, core.ErrInvalid, []core.Claim{{Rule: "before", Key: "k"}, {Rule: "r"}}},
+		{"a skip that panics", []core.Rule{before}, func(*http.Request) bool { ouch(); return true }, core.ErrInvalid, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			seen := new(tally)
+			opts := []core.Option{core.WithObserver(seen.observe)}
+			if tt.skip != nil {
+				opts = append(opts, core.WithSkip(tt.skip))
+			}
+			r := get("/")
+			core.Must(core.New(tt.rules, opts...)).Check(r)
+			if len(seen.seen) != 1 {
+				t.Fatalf("observers were told %d times, want once", len(seen.seen))
+			}
+			o := seen.seen[0]
+			if !errors.Is(o.Err, tt.kind) || o.Allowed || o.Results != nil || o.Degraded != nil || o.Request != r || o.Store != 0 {
+				t.Errorf("got %+v, want only Err %v and the request", o, tt.kind)
+			}
+			wantClaims(t, o.Claims, tt.claims)
+		})
+	}
+}
+
+// wantClaims compares rules and keys.
+func wantClaims(t *testing.T, got, want []core.Claim) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("got claims %+v, want %+v", got, want)
+	}
+	for i := range want {
+		if got[i].Rule != want[i].Rule || got[i].Key != want[i].Key {
+			t.Errorf("claim %d: got %q %q, want %q %q", i, got[i].Rule, got[i].Key, want[i].Rule, want[i].Key)
+		}
+	}
+}
+
+func TestObserversSeeClaimsInRuleOrder(t *testing.T) {
+	seen := new(tally)
+	trial := dry(perHour("trial", 0))
+	l := core.Must(core.New([]core.Rule{trial, perHour("a", 10), perHour("b", 10)}, core.WithObserver(seen.observe)))
+	r := get("/")
+	if _, err := l.Check(r); err != nil {
+		t.Fatal(err)
+	}
+	o := seen.seen[0]
+	if o.Request != r || o.Err != nil || !o.Allowed || len(o.Results) != 3 {
+		t.Errorf("got %+v, want the decision and its request", o)
+	}
+	wantClaims(t, o.Claims, []core.Claim{{Rule: "trial", Key: "k"}, {Rule: "a", Key: "k"}, {Rule: "b", Key: "k"}})
+}
+
+func TestObserversOfTake(t *testing.T) {
+	seen := new(tally)
+	l := core.Must(core.New([]core.Rule{perHour("a", 10)}, core.WithObserver(seen.observe)))
+	steps := []struct {
+		why    string
+		claims []core.Claim
+		told   bool
+		kind   error
+	}{
+		{"a charge", []core.Claim{{Rule: "a", Key: "k"}}, true, nil},
+		{"a peek", []core.Claim{{Rule: "a", Key: "k", Peek: true}}, false, nil},
+		{"a peek beside a charge", []core.Claim{{Rule: "a", Key: "k", Peek: true}, {Rule: "a", Key: "other"}}, true, nil},
+		{"no key", []core.Claim{{Rule: "a"}}, true, core.ErrNoKey},
+		{"no such rule", []core.Claim{{Rule: "a", Key: "k"}, {Rule: "none", Key: "k"}}, true, core.ErrInvalid},
+	}
+	for _, step := range steps {
+		seen.seen = nil
+		_, _ = l.Take(t.Context(), step.claims...)
+		if (len(seen.seen) == 1) != step.told {
+			t.Errorf("%s: observers were told %d times", step.why, len(seen.seen))
+			continue
+		}
+		if step.told {
+			if o := seen.seen[0]; o.Request != nil || !errors.Is(o.Err, step.kind) || (o.Err == nil) != (step.kind == nil) {
+				t.Errorf("%s: got %+v, want no request and Err %v", step.why, o, step.kind)
+			}
+			wantClaims(t, seen.seen[0].Claims, step.claims)
+		}
+	}
+}
+
+func TestObserversAreToldNothingWhereNoRuleApplies(t *testing.T) {
+	seen := new(tally)
+	no := allow10(func(r *core.Rule) { r.Match = func(*http.Request) bool { return false } })
+	l := core.Must(core.New([]core.Rule{no}, core.WithObserver(seen.observe)))
+	if d, err := l.Check(get("/")); err != nil || !d.Allowed || len(seen.seen) != 0 {
+		t.Errorf("got %+v, %v and observations %+v, want none", d, err, seen.seen)
+	}
+}
+
+func TestObservationSaysHowLongTheStoreTook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := new(tally)
+		s := &faulty{fault: func(context.Context) error { time.Sleep(7 * time.Millisecond); return nil }}
+		l := withStore(s, []core.Rule{perHour("r", 10)}, core.WithObserver(seen.observe))
+		check := func(why string, want time.Duration) {
+			t.Helper()
+			if _, err := l.Check(get("/")); err != nil {
+				t.Fatal(err)
+			}
+			if o := seen.seen[len(seen.seen)-1]; o.Store != want {
+				t.Errorf("%s: got %v, want %v", why, o.Store, want)
+			}
+			synctest.Wait()
+		}
+		check("an answer", 7*time.Millisecond)
+		s.fault = hang
+		check("a deadline", 50*time.Millisecond)
+		s.fault = refuse
+		for range 10 {
+			l.Check(get("/"))
+		}
+		check("a call that is withheld", 0)
+	})
+}
+
+func TestObservationTimesAMemoryStore(t *testing.T) {
+	seen := new(tally)
+	l := core.Must(core.New([]core.Rule{perHour("r", 10)}, core.WithObserver(seen.observe)))
+	for range 5 {
+		l.Check(get("/"))
+	}
+	for _, o := range seen.seen {
+		if o.Store <= 0 {
+			t.Errorf("got %v, want the time that the store took", o.Store)
+		}
+	}
+}
+
+func TestPanickingObserverTakesNoRequestDown(t *testing.T) {
+	log := keepJournal(t)
+	seen := new(tally)
+	l := core.Must(core.New([]core.Rule{perHour("r", 2)},
+		core.WithObserver(func(context.Context, *core.Observation) { panic("ouch") }), core.WithObserver(seen.observe)))
+	for i := range 3 {
+		d, err := l.Check(get("/"))
+		if err != nil || d.Allowed != (i < 2) {
+			t.Errorf("got %+v, %v; want the decision as if nothing had happened", d, err)
+		}
+	}
+	if len(seen.seen) != 3 {
+		t.Errorf("the other observer was told %d times, want 3", len(seen.seen))
+	}
+	wantLines(t, log.String(), `msg="spillgate: observer panicked" panic=ouch stack=`)
+}
+
+func TestUndecidedRequestsAreLogged(t *testing.T) {
+	boom := errors.New("boom")
+	ouch := allow10(func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { panic("ouch") } })
+	tests := []struct {
+		why  string
+		rule core.Rule
+		want string
+	}{
+		{"no key", failing(fmt.Errorf("header x: %w", core.ErrNoKey)), `level=WARN msg="spillgate: request not decided" rule=r err="spillgate: rule \"r\": header x`},
+		{"an ambiguous key", failing(core.ErrBadKey), `level=WARN msg="spillgate: request not decided" rule=r`},
+		{"a key func that fails", failing(boom), `level=ERROR msg="spillgate: request not decided" rule=r err="spillgate: rule \"r\": boom"`},
+		{"a callback that panics", ouch, `stack="goroutine `},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := keepJournal(t)
+				l := core.Must(core.New([]core.Rule{tt.rule}))
+				l.Peek(get("/")) // tells nobody
+				for range 100 {
+					l.Check(get("/"))
+				}
+				wantLines(t, log.String(), tt.want)
+				time.Sleep(10*time.Second - 1)
+				l.Check(get("/"))
+				wantLines(t, log.String(), tt.want)
+				time.Sleep(1)
+				l.Check(get("/"))
+				wantLines(t, log.String(), tt.want, "suppressed=100")
+			})
+		})
+	}
+}
+
+func TestFailuresOfRulesAreLoggedApart(t *testing.T) {
+	log := keepJournal(t)
+	fault := core.ErrNoKey
+	by := func(name string) core.Rule {
+		return core.Rule{Name: name, Limits: []core.Limit{core.PerHour(10)}, Match: func(r *http.Request) bool { return r.URL.Path == "/"+name },
+			Key: func(*http.Request) (string, error) { return "", fault }}
+	}
+	l := core.Must(core.New([]core.Rule{by("a"), by("b")}))
+	for range 3 {
+		l.Check(get("/a"))
+		l.Check(get("/b"))
+	}
+	fault = errors.New("boom")
+	l.Check(get("/a"))
+	wantLines(t, log.String(), "rule=a", "rule=b", "boom")
+}
+
+func TestUnavailableStoreIsLoggedOnceByItsBreaker(t *testing.T) {
+	log := keepJournal(t)
+	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("r", core.FailClosed, 5)})
+	for range 50 {
+		l.Check(get("/"))
+	}
+	wantLines(t, log.String(), "the store is unavailable")
+}
+
+func TestWithLogger(t *testing.T) {
+	other := keepJournal(t)
+	log := new(journal)
+	l := withStore(&faulty{fault: refuse}, []core.Rule{failing(core.ErrNoKey), perHour("s", 5)}, core.WithLogger(log.logger()))
+	l.Check(get("/"))
+	for range 10 {
+		l.Take(t.Context(), core.Claim{Rule: "s", Key: "k"})
+	}
+	wantLines(t, log.String(), "request not decided", "the store is unavailable")
+	if other.String() != "" {
+		t.Errorf("the default logger got %q", other.String())
+	}
+}
+
+func TestObservationAllocatesNothing(t *testing.T) {
+	observed := 0
+	l := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: []core.Limit{core.PerSecond(1_000_000)}}},
+		core.WithObserver(func(_ context.Context, o *core.Observation) { observed += len(o.Claims) })))
+	key, r := core.Claim{Rule: "r", Key: "k"}, get("/")
+	for name, decide := range map[string]func(){
+		"Take":  func() { l.Take(t.Context(), key) },
+		"Check": func() { l.Check(r) },
+	} {
+		decide()
+		if n := testing.AllocsPerRun(1000, decide); n > 1 {
+			t.Errorf("%s: %v allocations, want 1 as without an observer", name, n)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// reportInterval is how long a kind of failure of a rule stays unlogged after it was logged.
+const reportInterval = 10 * time.Second
+
+// A reporter logs failures that are no fault of the store: requests that were not decided, and observers that panic. Each
+// kind of failure of a rule is logged when it first occurs and then at most once per reportInterval.
+type reporter struct {
+	logger *slog.Logger // nil: slog.Default()
+
+	mu    sync.Mutex
+	lines map[failureKind]*failureLine // bounded by the names of rules
+}
+
+// A failureKind is what is counted and logged together.
+type failureKind struct {
+	rule string
+	err  error // ErrNoKey, ErrBadKey or nil for all others
+	msg  string
+}
+
+type failureLine struct {
+	next       time.Time // when the next line may be written
+	suppressed int       // failures since the last line
+}
+
+// log returns the logger to use now.
+func (p *reporter) log() *slog.Logger {
+	if p.logger != nil {
+		return p.logger
+	}
+	return slog.Default()
+}
+
+// undecided logs why a request with these claims was not decided. A store that is unavailable is logged by its breaker.
+func (p *reporter) undecided(ctx context.Context, claims []Claim, err error) {
+	if errors.Is(err, ErrUnavailable) {
+		return
+	}
+	kind := failureKind{msg: "spillgate: request not decided"}
+	if len(claims) > 0 {
+		kind.rule = claims[len(claims)-1].Rule
+	}
+	level := slog.LevelError
+	for _, fault := range []error{ErrNoKey, ErrBadKey} {
+		if errors.Is(err, fault) {
+			kind.err, level = fault, slog.LevelWarn // the client may be at fault
+		}
+	}
+	attrs := []slog.Attr{slog.String("rule", kind.rule), slog.Any("err", err)}
+	if p, ok := errors.AsType[*callbackPanic](err); ok {
+		attrs = append(attrs, slog.String("stack", string(p.stack)))
+	}
+	p.write(ctx, kind, level, attrs)
+}
+
+// panicked logs the panic of an observer.
+func (p *reporter) panicked(ctx context.Context, v any, stack []byte) {
+	attrs := []slog.Attr{slog.Any("panic", v), slog.String("stack", string(stack))}
+	p.write(ctx, failureKind{msg: "spillgate: observer panicked"}, slog.LevelError, attrs)
+}
+
+func (p *reporter) write(ctx context.Context, kind failureKind, level slog.Level, attrs []slog.Attr) {
+	suppressed, due := p.due(kind, time.Now())
+	if !due {
+		return
+	}
+	if suppressed > 0 {
+		attrs = append(attrs, slog.Int("suppressed", suppressed))
+	}
+	p.log().LogAttrs(ctx, level, kind.msg, attrs...)
+}
+
+// due counts a failure. It reports whether the failure is to be logged and how many of its kind were not.
+func (p *reporter) due(kind failureKind, now time.Time) (suppressed int, due bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line := p.lines[kind]
+	if line == nil {
+		if p.lines == nil {
+			p.lines = make(map[failureKind]*failureLine)
+		}
+		line = new(failureLine)
+		p.lines[kind] = line
+	}
+	if now.Before(line.next) {
+		line.suppressed++
+		return 0, false
+	}
+	suppressed, line.suppressed = line.suppressed, 0
+	line.next = now.Add(reportInterval)
+	return suppressed, true
+}
