@@ -18,7 +18,7 @@ func TestQuick(t *testing.T) {
 	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
 		t.Errorf("a number is none:\n%s", out.String())
 	}
-	for _, name := range []string{"one hot key", "heap", "growth", "net/http, denied", "gin and echo", "Redis, 1024 callers", "deny cache"} {
+	for _, name := range []string{"Limiter.Take, one hot key", "heap", "growth", "net/http, refused", "echo, refused", "Redis, 1024 callers", "deny cache"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("there is no row about %s", name)
 		}
@@ -33,7 +33,7 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := bench(t.Context(), []string{"-quick", "-rows", "net/http, denied"}, &out, io.Discard); err != nil {
+	if err := bench(t.Context(), []string{"-quick", "-rows", "net/http, refused"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Count(out.String(), "### ") != 1 {
@@ -44,16 +44,27 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-func TestReport(t *testing.T) {
+// Users read rows, developers read bounds; both see where the numbers are from.
+func TestReports(t *testing.T) {
 	e := newEnv(t.Context(), 1, true, io.Discard)
 	o, err := e.run(httpRows()[1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := report(e, []*outcome{o})
-	for _, want := range []string{"net/http, denied", "cores", "load average", "sethvargo/go-limiter v0", "at most 0.60× the fastest peer"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing in\n%s", want, text)
+	chapters := []chapter{{section: section{title: "A title", about: "What it is about."}, outcomes: []*outcome{o}}}
+	common := []string{"net/http, refused", "cores", "load average", "sethvargo/go-limiter v0"}
+	const required = "at most 0.70× the fastest peer"
+	for name, c := range map[string]struct{ text, has, lacks string }{
+		"results": {results(e, chapters), "\n## A title\n\nWhat it is about.\n", required},
+		"bounds":  {bounds(e, chapters), required, "httprate  "},
+	} {
+		for _, want := range append(common, c.has) {
+			if !strings.Contains(c.text, want) {
+				t.Errorf("%s: %q is missing in\n%s", name, want, c.text)
+			}
+		}
+		if strings.Contains(c.text, c.lacks) {
+			t.Errorf("%s: %q does not belong in\n%s", name, c.lacks, c.text)
 		}
 	}
 }

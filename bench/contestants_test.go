@@ -32,7 +32,7 @@ func limits(t *testing.T, take peers.Take) {
 }
 
 func TestMemoryContestantsLimit(t *testing.T) {
-	for _, m := range memoryStores {
+	for _, m := range append(stores(), takers()[0]) {
 		s := m.open(five)
 		defer s.Stop()
 		if m.role == floor {
@@ -43,7 +43,7 @@ func TestMemoryContestantsLimit(t *testing.T) {
 }
 
 func TestMemoryContestantsShareState(t *testing.T) {
-	for _, m := range memoryStores {
+	for _, m := range append(stores(), takers()[0]) {
 		s := m.open(five)
 		defer s.Stop()
 		if m.role == floor {
@@ -103,31 +103,18 @@ func testClient(t *testing.T) *redis.Client {
 }
 
 func TestMiddlewaresLimit(t *testing.T) {
-	routers := map[string]peers.Router{
-		"spillgate, gin":     peers.Gin(peers.SpillgateGin(five)),
-		"spillgate, echo":    peers.EchoRouter(peers.SpillgateEcho(five)),
-		"spillgate, echo v5": peers.Echo5Router(peers.SpillgateEcho5(five)),
-		"ulule, gin":         peers.Gin(peers.UluleGin(five)),
-		"echo's own":         peers.EchoRouter(peers.EchoOwn(five)),
-	}
-	for _, open := range append(peers.OverHTTP, peers.SpillgateHTTP) {
-		m := open(five)
-		routers[m.Name] = peers.NetHTTP(&m)
-	}
-	for name, router := range routers {
-		t.Run(name, func(t *testing.T) {
-			served := 0
-			h := router(func() { served++ })
-			r, _ := http.NewRequest(http.MethodGet, "/", nil)
-			r.RemoteAddr = "203.0.113.9:4711"
-			w := &discard{header: make(http.Header)}
-			for range 3 * five.Rate {
-				h.ServeHTTP(w, r)
-			}
-			if served != five.Rate || w.status != http.StatusTooManyRequests {
-				t.Errorf("served %d, then status %d, want %d and 429", served, w.status, five.Rate)
-			}
-		})
+	lists := map[string][]served{"net/http": netHTTP(), "gin": ginLimiters(), "echo": echoLimiters(), "echo v5": echo5Limiters()}
+	for framework, list := range lists {
+		for _, s := range list {
+			t.Run(framework+", "+s.name, func(t *testing.T) {
+				const clients = 3
+				traffic := requests(s.router(five), clients)
+				traffic.exhaust(3 * five.Rate)
+				if traffic.ran != clients*five.Rate || traffic.w.status != http.StatusTooManyRequests {
+					t.Errorf("served %d, then status %d, want %d and 429", traffic.ran, traffic.w.status, clients*five.Rate)
+				}
+			})
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/spillgate/spillgate/bench/peers"
 )
@@ -61,9 +60,9 @@ func (e *env) decisions(l loop, want fate) func() (sample, error) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		start := time.Now()
+		start := e.clock()
 		got := l(n)
-		elapsed := time.Since(start)
+		elapsed := e.clock() - start
 		runtime.ReadMemStats(&after)
 		if got != (map[fate]int{admitted: n, denied: 0})[want] {
 			return sample{}, fmt.Errorf("admitted %d of %d", got, n)
@@ -77,9 +76,9 @@ func (e *env) decisions(l loop, want fate) func() (sample, error) {
 func (e *env) calibrate(l loop) int {
 	n := 64
 	for !e.quick {
-		start := time.Now()
+		start := e.clock()
 		l(n)
-		if took := time.Since(start); took > e.slice/4 {
+		if took := e.clock() - start; took > e.slice/4 {
 			return int(float64(n)*float64(e.slice)/float64(took)) &^ 1
 		}
 		n *= 2

@@ -1,10 +1,11 @@
-// Command bench measures Spillgate beside the libraries that a user would pick instead, all in one run: the contestants
-// of a row take turns, and what counts is the ratio of their medians. It needs redis-server for the rows about Redis,
-// takes some five minutes, and writes RESULTS.md.
+// Command bench compares Spillgate with other rate limiting libraries in one run: the contestants of a row take turns, and
+// what counts is the ratio of their medians. It needs redis-server for the rows about Redis, takes some five minutes, and
+// writes two files: RESULTS.md, for users, and BOUNDS.md, which says for developers what each row must not exceed.
 //
 //	go run .                            # everything
 //	go run . -rows 'hot key' -rounds 15 # the rows whose name matches, more often
-//	go run . -rows 'hot key' -cpuprofile hot.prof && go tool pprof -top -focus MemoryStore hot.prof
+//	go run . -busy -rows net/http       # by processor time, where other programs keep the machine busy
+//	go run . -rows 'Take, one hot key' -cpuprofile hot.prof && go tool pprof -top -focus Limiter hot.prof
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"runtime/pprof"
 	"syscall"
@@ -47,15 +49,20 @@ func bench(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	e := newEnv(ctx, f.rounds, f.quick, progress)
 	defer e.close()
-	outcomes, err := e.all(f.rows, out)
+	if f.busy {
+		e.clock = processor()
+	}
+	chapters, err := e.all(f.rows, out)
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(out, summary(outcomes))
-	if err != nil || f.results == "" || f.rows.String() != "" || f.quick {
+	_, err = io.WriteString(out, boundsTable(chapters))
+	if err != nil || f.dir == "" || f.rows.String() != "" || f.quick || f.busy {
 		return err
 	}
-	return os.WriteFile(f.results, []byte(report(e, outcomes)), 0o644)
+	return errors.Join(
+		os.WriteFile(filepath.Join(f.dir, "RESULTS.md"), []byte(results(e, chapters)), 0o644),
+		os.WriteFile(filepath.Join(f.dir, "BOUNDS.md"), []byte(bounds(e, chapters)), 0o644))
 }
 
 // flags are what the command line says.
@@ -63,7 +70,8 @@ type flags struct {
 	rows    *regexp.Regexp
 	rounds  int
 	quick   bool
-	results string
+	busy    bool
+	dir     string
 	profile string
 }
 
@@ -73,7 +81,8 @@ func parse(args []string, progress io.Writer) (f flags, err error) {
 	rows := set.String("rows", "", "run only the rows whose name matches this regular `expression`")
 	set.IntVar(&f.rounds, "rounds", 7, "how often each contestant of a row has its turn")
 	set.BoolVar(&f.quick, "quick", false, "measure next to nothing: just see that everything works")
-	set.StringVar(&f.results, "o", "RESULTS.md", "write the results to this `file`, if all rows run; empty: nowhere")
+	set.BoolVar(&f.busy, "busy", false, "count processor time, for a machine that does other things; not for rows in parallel or in Redis")
+	set.StringVar(&f.dir, "o", ".", "write RESULTS.md and BOUNDS.md to this `directory`, if all rows run; empty: nowhere")
 	set.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to this `file`")
 	if err := set.Parse(args); err != nil {
 		return f, err
@@ -97,10 +106,17 @@ func profile(name string) (stop func(), err error) {
 	}, nil
 }
 
-// all runs the rows whose name matches, and prints each as soon as it is done.
-func (e *env) all(match *regexp.Regexp, out io.Writer) (outcomes []*outcome, err error) {
-	for _, rows := range [][]*row{memoryRows(), heapRows(), growthRows(), httpRows(), frameworkRows(), redisRows()} {
-		for _, r := range rows {
+// A chapter is a section with the outcomes of those of its rows that ran.
+type chapter struct {
+	section
+	outcomes []*outcome
+}
+
+// all runs the rows whose name matches, and prints each as soon as it is done. It returns the sections that have any.
+func (e *env) all(match *regexp.Regexp, out io.Writer) (chapters []chapter, err error) {
+	for _, s := range sections() {
+		c := chapter{section: s}
+		for _, r := range s.rows {
 			if !match.MatchString(r.name) {
 				continue
 			}
@@ -111,11 +127,14 @@ func (e *env) all(match *regexp.Regexp, out io.Writer) (outcomes []*outcome, err
 			if _, err := io.WriteString(out, o.table()+"\n"); err != nil {
 				return nil, err
 			}
-			outcomes = append(outcomes, o)
+			c.outcomes = append(c.outcomes, o)
+		}
+		if len(c.outcomes) > 0 {
+			chapters = append(chapters, c)
 		}
 	}
-	if len(outcomes) == 0 {
+	if len(chapters) == 0 {
 		return nil, fmt.Errorf("no row matches %q", match)
 	}
-	return outcomes, nil
+	return chapters, nil
 }

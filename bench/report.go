@@ -14,25 +14,46 @@ import (
 const method = `# Results
 
 ` + "`make bench`" + ` wrote this file. The contestants of a row take turns, some 40 ms each (400 ms where callers use Redis); a
-number is the median of their turns, and what counts is its ratio to that of the fastest peer. All get the same keys in
-the same order, the same limit and, over HTTP, the same request and ResponseWriter, which keeps nothing. A contestant that
-decides anything but what the row is about ends the run. Allocations are per decision.
+number is the median of their turns, and the column beside it is its ratio to the fastest other library. All get the same
+keys in the same order, the same limit and, over HTTP, the same requests and a ResponseWriter that keeps only the header
+map, which is cleared for each request. A contestant that decides anything but what the row is about ends the run.
+Allocations are per decision. A floor does only a part of the work: no limiter that does that part can take less time.
 
 `
 
-// report renders everything that RESULTS.md holds.
-func report(e *env, outcomes []*outcome) string {
+const boundsIntro = `# Bounds
+
+` + "`make bench`" + ` wrote this file, in the run that wrote RESULTS.md. It is for those who change Spillgate: a change that moves
+a row above its bound needs a reason. ` + "`go run . -rows NAME`" + ` prints the bounds of some rows.
+
+`
+
+// results renders RESULTS.md.
+func results(e *env, chapters []chapter) string {
 	var b strings.Builder
-	b.WriteString(method)
+	b.WriteString(method + e.circumstances())
+	for _, c := range chapters {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", c.title, c.about)
+		for _, o := range c.outcomes {
+			b.WriteString("\n" + o.table())
+		}
+	}
+	return b.String()
+}
+
+// bounds renders BOUNDS.md.
+func bounds(e *env, chapters []chapter) string {
+	return boundsIntro + e.circumstances() + "\n" + boundsTable(chapters)
+}
+
+// circumstances lists when, where and with what the run was made.
+func (e *env) circumstances() string {
+	var b strings.Builder
 	fmt.Fprintf(&b, "- date: %s, %d rounds, %s\n",
 		e.began.UTC().Format("2006-01-02 15:04 MST"), e.rounds, time.Since(e.began).Round(time.Second))
-	fmt.Fprintf(&b, "- machine: %s, %d cores, %s/%s\n", processor(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(&b, "- machine: %s, %d cores, %s/%s\n", cpuModel(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
 	fmt.Fprintf(&b, "- load average before and after: %s, %s\n", e.load0, loadAverage())
 	fmt.Fprintf(&b, "- versions: %s%s\n", strings.Join(versions(), ", "), e.redisVersion())
-	b.WriteString("\n## Bounds\n\n" + summary(outcomes) + "\n## Rows\n")
-	for _, o := range outcomes {
-		b.WriteString("\n" + o.table())
-	}
 	return b.String()
 }
 
@@ -55,8 +76,8 @@ func versions() []string {
 	return list
 }
 
-// processor names the CPU, where the system tells.
-func processor() string {
+// cpuModel names the CPU, where the system tells.
+func cpuModel() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return "unknown processor"

@@ -38,14 +38,22 @@ var (
 	footprint   = unit{value: "bytes/key", extra: "GC cycle, CPU ms"}
 )
 
+// A gcMode says when the garbage collector runs within a row. Where contestants keep many keys, a collection during a
+// slice would make those that allocate pay for the keys of all.
+type gcMode int
+
+const (
+	gcRuns          gcMode = iota // whenever Go lets it
+	gcRests                       // not at all: for rows where next to nothing is allocated
+	gcBetweenSlices               // before each slice, so that what was allocated in the last is used again
+)
+
 // A row compares entries at one task.
 type row struct {
-	name string
-	task string // what everyone does
-	unit unit
-	// restGC keeps the collector from running within the row, where it would make those who allocate pay for the keys of
-	// all. That favours them: what they allocate costs them only its allocation.
-	restGC    bool
+	name      string
+	task      string // what everyone does
+	unit      unit
+	gc        gcMode
 	maxRounds int // 0: as many as there are
 	// open prepares the entries and adds them to f.
 	open   func(e *env, f *field) error

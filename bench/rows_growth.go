@@ -12,7 +12,7 @@ var sizes = []int{1_000, 10_000, 100_000, 1_000_000, 5_000_000}
 func growthRows() []*row {
 	smallest, largest := sizes[0], sizes[len(sizes)-1]
 	return []*row{{
-		name: "growth, 1,000 to 5,000,000 keys", unit: perDecision, restGC: true, open: openGrowth,
+		name: "growth, 1,000 to 5,000,000 keys", unit: perDecision, gc: gcRests, open: openGrowth,
 		task:   "Keys uniformly. What the map look-up loses to cache misses is not held against a limiter.",
 		bounds: []bound{flat(smallest, largest, 1.5)},
 	}}

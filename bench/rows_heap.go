@@ -11,15 +11,15 @@ import (
 
 func heapRows() []*row {
 	return []*row{{
-		name: "heap, 1,000,000 keys", unit: footprint, restGC: true, maxRounds: 2, open: openHeap,
+		name: "heap, 1,000,000 keys", unit: footprint, gc: gcRests, maxRounds: 2, open: openHeap,
 		task:   "What a key costs on the heap after a million were seen, and the CPU time of a garbage collection then.",
 		bounds: []bound{valueBelow(48), extraBelow(5)},
 	}}
 }
 
 func openHeap(e *env, f *field) error {
-	for _, m := range memoryStores {
-		if m.role == ours || m.role == peer {
+	for _, m := range stores() {
+		if m.role != floor {
 			s := m.open(ample)
 			s.Stop()
 			f.add(s.Name, m.role, func() (sample, error) { return e.heap(m.open) })

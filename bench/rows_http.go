@@ -1,111 +1,70 @@
 package main
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
-// scarce is a limit that the first request of a loop uses up.
-var scarce = peers.Limit{Rate: 1, Period: time.Hour}
+// used is the limit of the rows about refusals. Every client has used it up, and gets nothing back while a row runs.
+var used = peers.Limit{Rate: 1000, Period: 100 * 24 * time.Hour}
+
+// A served is a contestant of a row about HTTP: a router whose one route is behind a limit.
+type served struct {
+	name   string
+	role   role
+	router func(peers.Limit) peers.Router
+}
 
 func httpRows() []*row {
 	return []*row{{
-		name: "net/http, allowed", unit: perDecision,
-		task:   "The middleware with its headers, by the address of the TCP peer. Spillgate passes its decision on in the context.",
-		open:   func(e *env, f *field) error { return openHTTP(e, f, ample, admitted) },
-		bounds: []bound{toBest(0.5), allocs(5)},
-	}, {
-		name: "net/http, denied", unit: perDecision,
-		task:   "The same with the answer: problem+json from Spillgate, a line of text from the others.",
-		open:   func(e *env, f *field) error { return openHTTP(e, f, scarce, denied) },
-		bounds: []bound{toBest(0.6)},
-	}}
-}
-
-func frameworkRows() []*row {
-	return []*row{{
-		name: "gin and echo, allowed", unit: perDecision, open: openFrameworks,
-		task: "The adapters within their frameworks, beside the frameworks alone.",
-		bounds: []bound{
-			overhead("gin", 1.2), overhead("echo", 1.2), overhead("echo v5", 1.2),
+		name: "net/http, admitted", unit: perDecision,
+		task: "A limit of ten digits for each of 200 addresses; the middleware writes its library's headers. Spillgate also passes " +
+			"its decision on in the context.",
+		open: func(e *env, f *field) error {
+			return openHTTP(e, f, append(netHTTP(), netHTTPFloors()...), large, admitted)
 		},
+		bounds: []bound{toBest(0.8), allocs(5)},
+	}, {
+		name: "net/http, refused", unit: perDecision,
+		task:   "Each of 200 addresses has used up its 1,000. The answer is problem+json from Spillgate, a line of text from the others.",
+		open:   func(e *env, f *field) error { return openHTTP(e, f, netHTTP(), used, denied) },
+		bounds: []bound{toBest(0.7)},
 	}}
 }
 
-func openHTTP(e *env, f *field, l peers.Limit, want fate) error {
-	add := func(m peers.Middleware, r role) {
-		serve := requests(peers.NetHTTP(&m))
-		if want == denied {
-			serve(1)
+func openHTTP(e *env, f *field, all []served, l peers.Limit, want fate) error {
+	for _, s := range all {
+		serve := requests(s.router(l), e.scale(clients))
+		if want == denied && s.role != floor {
+			serve.exhaust(l.Rate)
 		}
-		f.add(m.Name, r, e.decisions(serve, want))
+		f.add(s.name, s.role, e.decisions(serve.loop, want))
 	}
-	add(peers.SpillgateHTTP(l), ours)
+	return nil
+}
+
+// netHTTP lists the middlewares for net/http.
+func netHTTP() []served {
+	list := []served{{spillgate, ours, behind(peers.SpillgateHTTP)}}
 	for _, open := range peers.OverHTTP {
-		add(open(l), peer)
+		list = append(list, served{open(large).Name, peer, behind(open)})
 	}
-	if want == admitted {
-		f.add("bare net/http", floor, e.decisions(requests(peers.NetHTTP(nil)), want))
-		add(peers.Context(), floor)
-		add(peers.Fields(), floor)
-	}
-	return nil
+	return list
 }
 
-func openFrameworks(e *env, f *field) error {
-	own := peers.SpillgateHTTP(ample)
-	for _, c := range []struct {
-		name   string
-		role   role
-		router peers.Router
-	}{
-		{"spillgate, net/http", ours, peers.NetHTTP(&own)},
-		{"spillgate, gin", ours, peers.Gin(peers.SpillgateGin(ample))},
-		{"spillgate, echo", ours, peers.EchoRouter(peers.SpillgateEcho(ample))},
-		{"spillgate, echo v5", ours, peers.Echo5Router(peers.SpillgateEcho5(ample))},
-		{"ulule, gin", note, peers.Gin(peers.UluleGin(ample))},
-		{"echo's own", note, peers.EchoRouter(peers.EchoOwn(ample))},
-		{"bare net/http", floor, peers.NetHTTP(nil)},
-		{"bare gin", floor, peers.Gin()},
-		{"bare echo", floor, peers.EchoRouter()},
-		{"bare echo v5", floor, peers.Echo5Router()},
-	} {
-		f.add(c.name, c.role, e.decisions(requests(c.router), admitted))
-	}
-	return nil
-}
-
-// requests returns a loop that serves the same request again and again, and counts how often the handler ran.
-func requests(router peers.Router) loop {
-	ran := 0
-	h := router(func() { ran++ })
-	r, _ := http.NewRequest(http.MethodGet, "/", nil)
-	r.RemoteAddr = "203.0.113.9:4711"
-	w := &discard{header: make(http.Header)}
-	return func(n int) int {
-		before := ran
-		for range n {
-			clear(w.header)
-			h.ServeHTTP(w, r)
-		}
-		return ran - before
+func netHTTPFloors() []served {
+	return []served{
+		{"bare net/http", floor, func(peers.Limit) peers.Router { return peers.NetHTTP(nil) }},
+		{"context", floor, behind(func(peers.Limit) peers.Middleware { return peers.Context() })},
+		{"five fields", floor, behind(func(peers.Limit) peers.Middleware { return peers.Fields() })},
 	}
 }
 
-// discard is a ResponseWriter that keeps nothing but the header of the last response.
-type discard struct {
-	header http.Header
-	status int
-	body   int
-}
-
-func (d *discard) Header() http.Header { return d.header }
-
-func (d *discard) WriteHeader(status int) { d.status = status }
-
-func (d *discard) Write(p []byte) (int, error) {
-	d.body += len(p)
-	return len(p), nil
+// behind returns a bare handler behind the middleware that open returns.
+func behind(open func(peers.Limit) peers.Middleware) func(peers.Limit) peers.Router {
+	return func(l peers.Limit) peers.Router {
+		m := open(l)
+		return peers.NetHTTP(&m)
+	}
 }

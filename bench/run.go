@@ -19,6 +19,7 @@ type env struct {
 	rounds int
 	quick  bool          // just enough to see that everything works
 	slice  time.Duration // how long one entry is measured at a time
+	clock  clock         // of decisions in memory
 	server *server       // Redis; nil until a row asks
 	log    *log.Logger   // of progress
 	began  time.Time
@@ -29,7 +30,7 @@ type env struct {
 // newEnv returns an env that stops measuring when ctx is done.
 func newEnv(ctx context.Context, rounds int, quick bool, progress io.Writer) *env {
 	e := &env{
-		rounds: max(1, rounds), quick: quick, slice: 40 * time.Millisecond, log: log.New(progress, "", 0),
+		rounds: max(1, rounds), quick: quick, slice: 40 * time.Millisecond, clock: elapsed(), log: log.New(progress, "", 0),
 		began: time.Now(), load0: loadAverage(), ctx: ctx,
 	}
 	if quick {
@@ -60,7 +61,7 @@ func (e *env) run(r *row) (*outcome, error) {
 	f := new(field)
 	defer runtime.GC()
 	defer f.close()
-	if r.restGC {
+	if r.gc != gcRuns {
 		defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	}
 	if err := r.open(e, f); err != nil {
@@ -75,6 +76,9 @@ func (e *env) run(r *row) (*outcome, error) {
 	for round := range rounds {
 		for i := range f.entries {
 			n := (i + round) % len(f.entries)
+			if r.gc == gcBetweenSlices {
+				runtime.GC()
+			}
 			s, err := f.entries[n].measure()
 			err = errors.Join(err, e.ctx.Err())
 			if err != nil {

@@ -23,12 +23,6 @@ func (o *outcome) table() string {
 		}
 		fmt.Fprintf(&b, line, label(r), number(r.value), ratio, number(r.extra))
 	}
-	for i, v := range o.verdicts {
-		if i == 0 {
-			b.WriteByte('\n')
-		}
-		fmt.Fprintf(&b, "- %s: %s — %s\n", v.mark(), v.bound, v.got)
-	}
 	return b.String()
 }
 
@@ -41,9 +35,9 @@ func label(r result) string {
 
 func (v verdict) mark() string {
 	if v.holds {
-		return "holds"
+		return "yes"
 	}
-	return "**MISSED**"
+	return "**no**"
 }
 
 // number prints three digits that matter, or all those before the point.
@@ -61,13 +55,15 @@ func number(f float64) string {
 	return fmt.Sprintf("%.0f", f)
 }
 
-// summary lists every bound of every row.
-func summary(outcomes []*outcome) string {
+// boundsTable lists every bound of every row.
+func boundsTable(chapters []chapter) string {
 	var b strings.Builder
-	b.WriteString("| row | bound | measured | |\n|---|---|---|---|\n")
-	for _, o := range outcomes {
-		for _, v := range o.verdicts {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.row.name, v.bound, v.got, v.mark())
+	b.WriteString("| row | bound | measured | holds |\n|---|---|---|---|\n")
+	for _, c := range chapters {
+		for _, o := range c.outcomes {
+			for _, v := range o.verdicts {
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.row.name, v.bound, v.got, v.mark())
+			}
 		}
 	}
 	return b.String()

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 	echo5 "github.com/labstack/echo/v5"
+	middleware5 "github.com/labstack/echo/v5/middleware"
 	ululegin "github.com/ulule/limiter/v3/drivers/middleware/gin"
 
 	echolimit "github.com/spillgate/spillgate/middleware/echo"
@@ -83,5 +84,18 @@ func SpillgateEcho5(l Limit) echo5.MiddlewareFunc { return echolimit5.New(newLim
 // UluleGin is the gin middleware of github.com/ulule/limiter.
 func UluleGin(l Limit) gin.HandlerFunc { return ululegin.NewMiddleware(newUlule(l)) }
 
+// UluleEcho is the net/http middleware of github.com/ulule/limiter, which has none for echo, in echo's wrapper.
+func UluleEcho(l Limit) echo.MiddlewareFunc { return echo.WrapMiddleware(UluleHTTP(l).Wrap) }
+
+// UluleEcho5 is UluleEcho for echo v5.
+func UluleEcho5(l Limit) echo5.MiddlewareFunc { return echo5.WrapMiddleware(UluleHTTP(l).Wrap) }
+
 // EchoOwn is the limiter that comes with echo. It writes no headers.
 func EchoOwn(l Limit) echo.MiddlewareFunc { return middleware.RateLimiter(newEcho(l)) }
+
+// Echo5Own is the limiter that comes with echo v5. It writes no headers.
+func Echo5Own(l Limit) echo5.MiddlewareFunc {
+	return middleware5.RateLimiter(middleware5.NewRateLimiterMemoryStoreWithConfig(middleware5.RateLimiterMemoryStoreConfig{
+		Rate: l.perSecond(), Burst: l.Rate, ExpiresIn: 2 * l.Period,
+	}))
+}

@@ -73,7 +73,7 @@ func Context() Middleware {
 func Fields() Middleware {
 	return Middleware{"five fields", func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			h, values := w.Header(), []string{"1000000000", "999999999", "1", "1767268800", "default"}
+			h, values := w.Header(), []string{"1000000000", "999990000", "10000", "1767268800", "default"}
 			h["X-Ratelimit-Limit"] = values[0:1:1]
 			h["X-Ratelimit-Remaining"] = values[1:2:2]
 			h["X-Ratelimit-Used"] = values[2:3:3]

@@ -19,7 +19,7 @@ func EvalSHA(l Limit, client redis.UniversalClient) *Store {
 	watched := redis.NewClient(&redis.Options{Addr: client.(*redis.Client).Options().Addr})
 	defer func() { _ = watched.Close() }()
 	watched.AddHook(s)
-	take := SpillgateRedis(l, watched).Worker()
+	take := SpillgateRedisStore(l, watched).Worker()
 	take("floor:script")
 	take("floor:script") // the first may have loaded the script some other way
 	sha, keys, args := s.script()

@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// core returns l in the words of Spillgate: a token bucket.
+// core returns l as a core.Limit, a token bucket.
 func (l Limit) core() core.Limit { return core.Every(l.Rate, l.Period) }
 
 // Spillgate is a MemoryStore, called as its limiter calls it: with claims and results that are used again.
@@ -18,18 +18,50 @@ func SpillgateOf(l Limit, maxKeys int) *Store {
 	return Claiming("spillgate", &core.MemoryStore{MaxKeys: maxKeys}, []string{"default"}, []core.Limit{l.core()})
 }
 
-// SpillgateLimiter is a Limiter on top of a MemoryStore, with all that a decision carries for its caller.
-func SpillgateLimiter(l Limit) *Store { return Limiting("spillgate Limiter", new(core.MemoryStore), l) }
+// SpillgateLimiter is Limiter.Take on top of a MemoryStore.
+func SpillgateLimiter(l Limit) *Store { return Limiting("spillgate", new(core.MemoryStore), l) }
 
-// Limiting is a Limiter on top of s.
+// SpillgateLimiterSix is Limiter.Take of two claims, each of which has all of limits.
+func SpillgateLimiterSix(limits []Limit) *Store {
+	return LimitingSix("spillgate", new(core.MemoryStore), limits)
+}
+
+// Limiting is Limiter.Take on top of s.
 func Limiting(name string, s core.Store, l Limit) *Store {
-	limiter := core.Must(core.New([]core.Rule{l.core().By(keyfunc.RemoteIP)}, core.WithStore(s), core.WithTimeout(time.Second)))
+	return limiting(name, s, []Limit{l}, []string{"default"}, func(l *core.Limiter, key string) (core.Decision, error) {
+		return l.Take(background, core.Claim{Rule: "default", Key: key})
+	})
+}
+
+// LimitingSix is Limiter.Take, on top of s, of two claims, each of which has all of limits.
+func LimitingSix(name string, s core.Store, limits []Limit) *Store {
+	return limiting(name, s, limits, []string{"ip", "user"}, func(l *core.Limiter, key string) (core.Decision, error) {
+		return l.Take(background, core.Claim{Rule: "ip", Key: key}, core.Claim{Rule: "user", Key: key})
+	})
+}
+
+func limiting(name string, s core.Store, limits []Limit, names []string, ask func(*core.Limiter, string) (core.Decision, error)) *Store {
+	var rules []core.Rule
+	var claims []core.Claim
+	for _, rule := range names {
+		rules = append(rules, core.Rule{Name: rule, Key: keyfunc.RemoteIP, Limits: cores(limits)})
+		claims = append(claims, core.Claim{Rule: rule, Limits: cores(limits)})
+	}
+	limiter := core.Must(core.New(rules, core.WithStore(s), core.WithTimeout(time.Second)))
 	store := shared(name, func(key string) bool {
-		d, err := limiter.Take(background, core.Claim{Key: key})
+		d, err := ask(limiter, key)
 		return d.Allowed && d.Degraded == nil && err == nil
 	})
-	store.Fill = filler(s, []core.Claim{{Rule: "default", Limits: []core.Limit{l.core()}}})
+	store.Fill = filler(s, claims)
 	return store
+}
+
+// cores returns limits as core.Limits.
+func cores(limits []Limit) (all []core.Limit) {
+	for _, l := range limits {
+		all = append(all, l.core())
+	}
+	return all
 }
 
 // Claiming takes from s, in one decision, the key under each of rules, with all of limits.

@@ -7,27 +7,22 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 )
 
-// SpillgateRedis is a redisstore, called as a limiter calls it.
+// SpillgateRedis is Limiter.Take on top of a redisstore, with its deadline and its breaker.
 func SpillgateRedis(l Limit, client redis.UniversalClient) *Store {
-	return Claiming("spillgate", redisstore.New(client), []string{"default"}, []core.Limit{l.core()})
+	return Limiting("spillgate", redisstore.New(client), l)
 }
 
-// SpillgateRedisLimiter is a Limiter on top of a redisstore, with its deadline and its breaker.
-func SpillgateRedisLimiter(l Limit, client redis.UniversalClient) *Store {
-	return Limiting("spillgate Limiter", redisstore.New(client), l)
+// SpillgateRedisStore is a redisstore, called as a Limiter calls it.
+func SpillgateRedisStore(l Limit, client redis.UniversalClient) *Store {
+	return Claiming("spillgate, store alone", redisstore.New(client), []string{"default"}, []core.Limit{l.core()})
 }
 
-// SpillgateDenyCache is a redisstore that remembers which keys are denied.
+// SpillgateDenyCache is Limiter.Take on top of a redisstore that remembers which keys are denied.
 func SpillgateDenyCache(l Limit, client redis.UniversalClient) *Store {
-	s := redisstore.New(client, redisstore.WithDenyCache(10_000))
-	return Claiming("spillgate", s, []string{"default"}, []core.Limit{l.core()})
+	return Limiting("spillgate", redisstore.New(client, redisstore.WithDenyCache(10_000)), l)
 }
 
 // SpillgateRedisMany takes all of limits for two identities in one decision.
 func SpillgateRedisMany(limits []Limit, client redis.UniversalClient) *Store {
-	var all []core.Limit
-	for _, l := range limits {
-		all = append(all, l.core())
-	}
-	return Claiming("spillgate", redisstore.New(client), []string{"ip", "user"}, all)
+	return LimitingSix("spillgate", redisstore.New(client), limits)
 }

@@ -1,0 +1,29 @@
+package main
+
+// A section is a group of rows under one heading of RESULTS.md.
+type section struct {
+	title string
+	about string
+	rows  []*row
+}
+
+// sections returns every row, in the order in which they run.
+func sections() []section {
+	return []section{{
+		title: "Deciding in memory",
+		about: "The function that a program calls to decide: `Limiter.Take`, and what the other libraries export for it.",
+		rows:  takeRows(),
+	}, {
+		title: "Serving HTTP",
+		about: "The middleware of each library, within the router it is made for.",
+		rows:  append(httpRows(), frameworkRows()...),
+	}, {
+		title: "Deciding in Redis",
+		about: "The same function with a store in Redis.",
+		rows:  redisRows(),
+	}, {
+		title: "Inside",
+		about: "Parts of Spillgate that a program does not call itself: `MemoryStore.Take` and what a store keeps.",
+		rows:  append(append(storeRows(), heapRows()...), growthRows()...),
+	}}
+}
