@@ -5,10 +5,11 @@ SHELL := /bin/bash
 
 GOLANGCI := v2.15.0
 FUZZTIME ?= 30s
-MODULES := $(patsubst %/go.mod,%,$(wildcard go.mod e2e/go.mod bench/go.mod))
-MODULES := $(subst go.mod,.,$(MODULES))
+MODULES := . $(patsubst %/go.mod,%,$(wildcard */go.mod tools/*/go.mod))
+GREMLINS := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
+GREMLINS_ON ?= $(wildcard headers keyfunc client rulefile)
 
-.PHONY: help demo test lint bench fuzz mutate vuln
+.PHONY: help demo test lint bench fuzz mutate gremlins vuln
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +35,10 @@ fuzz: ## give each fuzz target FUZZTIME (30s)
 	done
 
 mutate: ## make one mistake after the other and see that a test notices; takes an hour or more (ARGS="-files core/sliding.go")
-	go run ./internal/mutate $(ARGS)
+	cd tools/mutate && go run . $(ARGS)
+
+gremlins: ## the same by gremlins, for packages whose own tests are all that can notice (GREMLINS_ON="headers keyfunc")
+	@for pkg in $(GREMLINS_ON); do echo "== gremlins: $$pkg"; go run $(GREMLINS) unleash ./$$pkg --timeout-coefficient 10; done
 
 vuln: ## look up known vulnerabilities; needs the network
 	go run golang.org/x/vuln/cmd/govulncheck@latest ./...

@@ -102,7 +102,7 @@ func copyModule(root string) (dir string, err error) {
 		}
 		rel, _ := filepath.Rel(root, path)
 		switch {
-		case d.IsDir() && (rel == "e2e" || rel == "bench" || rel == "bin" || strings.HasPrefix(rel, ".") && rel != "."):
+		case d.IsDir() && (rel == "e2e" || rel == "bench" || rel == "bin" || rel == "tools" || strings.HasPrefix(rel, ".") && rel != "."):
 			return filepath.SkipDir
 		case d.IsDir():
 			return os.MkdirAll(filepath.Join(dir, rel), 0o755)

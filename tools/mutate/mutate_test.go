@@ -218,10 +218,25 @@ func TestAcceptedNeedsReasons(t *testing.T) {
 	}
 }
 
-func TestTargetsExist(t *testing.T) {
-	for _, target := range targets {
-		if _, err := os.Stat(filepath.Join("../..", target.file)); err != nil {
-			t.Error(err)
+func TestExpand(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.go", "a_test.go", "b.go", "c.lua"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
 		}
+	}
+	got, err := expand(dir, []target{{file: "b.go", pkg: "first"}, {file: "*.go", pkg: "second"}})
+	want := []target{{file: "b.go", pkg: "first"}, {file: "a.go", pkg: "second"}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	if _, err := expand(dir, []target{{file: "d.go"}}); err == nil {
+		t.Error("no error for a pattern that matches nothing")
+	}
+}
+
+func TestEachPatternMatchesAFileOfTheModule(t *testing.T) {
+	if _, err := expand("../..", patterns); err != nil {
+		t.Error(err)
 	}
 }

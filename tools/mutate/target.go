@@ -1,8 +1,15 @@
 package main
 
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
 // A target is a file and the tests that ought to notice when it is wrong.
 type target struct {
-	file  string
+	file  string // or, before expand, a pattern of filepath.Match
 	pkg   string
 	first string // tests that notice most mistakes, and soon; they run before the others
 	skip  string // tests that say nothing about the file, or take too long
@@ -16,6 +23,38 @@ func (t target) stages() (flags []string) {
 	return append(flags, "-test.skip="+t.skip)
 }
 
+// expand returns a target for each file that a pattern matches, apart from tests; a file belongs to the first pattern that
+// matches it. A pattern without a file is an error.
+func expand(root string, patterns []target) (all []target, err error) {
+	seen := make(map[string]bool)
+	for _, p := range patterns {
+		paths, err := filepath.Glob(filepath.Join(root, p.file))
+		if err != nil {
+			return nil, err
+		}
+		if len(paths) == 0 {
+			return nil, fmt.Errorf("no file matches %s", p.file)
+		}
+		for _, path := range paths {
+			t := p
+			if t.file, err = filepath.Rel(root, path); err != nil {
+				return nil, err
+			}
+			if !seen[t.file] && !strings.HasSuffix(path, "_test.go") {
+				seen[t.file] = true
+				all = append(all, t)
+			}
+		}
+	}
+	return all, nil
+}
+
+// choose returns the targets of these files, separated by commas, or all.
+func choose(all []target, files string) []target {
+	names := strings.Split(files, ",")
+	return slices.DeleteFunc(slices.Clone(all), func(t target) bool { return files != "" && !slices.Contains(names, t.file) })
+}
+
 const (
 	coreFirst = "Model|Contract|Rare|Table|Divisor|Books"
 	coreSlow  = "Herd|Flapping|Probe|Breaker|Allocates|Links|NeverLate"
@@ -26,7 +65,8 @@ const (
 		"SameRequest|Remembered|AtOnce|FirstWait|ErrorsOfTheServer|LostReply|NobodyWaits|Allkeys|SeveralSlots|FlightThatHangs|ManyKeys"
 )
 
-var targets = []target{
+// patterns are the targets of this module.
+var patterns = []target{
 	{"core/arithmetic.go", "core", coreFirst, inHeap},
 	{"core/tokenbucket.go", "core", coreFirst, inHeap},
 	{"core/fixedwindow.go", "core", coreFirst, inHeap},
@@ -42,19 +82,5 @@ var targets = []target{
 	{"internal/redisx/key.go", "internal/redisx", redisFirst, redisSlow},
 	{"internal/redisx/usage.go", "internal/redisx", redisFirst, redisSlow},
 	{"internal/redisx/lua/arithmetic.lua", "internal/redisx", "Lua", redisSlow},
-	{"internal/redisx/lua/words.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/tokenbucket.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/fixedwindow.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/slidingwindow.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/slidinglog.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/plan.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/expiry.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/pair.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/meter.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/bucket.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/buckets.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/decide.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/reply.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/take.lua", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/refund.lua", "internal/redisx", redisFirst, redisSlow},
+	{"internal/redisx/lua/*.lua", "internal/redisx", redisFirst, redisSlow},
 }
