@@ -10,14 +10,18 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// during runs callers of g for a time and returns the largest number of goroutines meanwhile, and how many requests were
-// admitted.
-func during(d time.Duration, g *guard, callers int, pause time.Duration) (goroutines, admitted int) {
+// during runs callers of g for a time, and for longer if they have not made so many requests by then. It returns the
+// largest number of goroutines meanwhile, and how many requests were admitted.
+func during(d time.Duration, requests int64, g *guard, callers int, pause time.Duration) (goroutines, admitted int) {
+	g.t.Helper()
 	done := make(chan struct{})
+	before := g.seen.Load()
 	wait := g.callers(callers, pause, "k", done)
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	end := time.Now().Add(d)
+	redistest.Wait(g.t, "the callers to make enough requests", func() bool {
 		goroutines = max(goroutines, runtime.NumGoroutine())
-	}
+		return time.Now().After(end) && g.seen.Load()-before >= requests
+	})
 	close(done)
 	return goroutines, wait()
 }
@@ -31,12 +35,14 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 			g.comesBack("k")
 			before, calls, asked := runtime.NumGoroutine(), g.calls.takes.Load(), -int(g.seen.Load())
 			s.proxy.Fault.Store(redistest.BlackHole)
-			most, admitted := during(time.Second, g, 500, 20*time.Millisecond)
+			begun := time.Now()
+			most, admitted := during(time.Second, 2000, g, 500, 20*time.Millisecond)
 			asked += int(g.seen.Load())
 			if held := most - before; held > 4*500 {
 				t.Errorf("%d goroutines for 500 callers, want 3 each and a few of the client", held)
 			}
-			if calls := g.calls.takes.Load() - calls; calls > 500+20 || asked < 2000 {
+			probes := 20 * (1 + int64(time.Since(begun)/time.Second))
+			if calls := g.calls.takes.Load() - calls; calls > 500+probes {
 				t.Errorf("%d calls of the store for %d requests, want one per caller at most, and a few probes", calls, asked)
 			}
 			want := map[string]int{"local": 100, "open": asked, "closed": 0}[mode]
@@ -63,7 +69,7 @@ func TestPoolThatIsExhausted(t *testing.T) {
 			g := newGuard(s, store, mode, slowly(10))
 			g.comesBack("k")
 			s.proxy.Fault.Store(redistest.Fault{Delay: 30 * time.Millisecond})
-			_, admitted := during(500*time.Millisecond, g, 10, 5*time.Millisecond)
+			_, admitted := during(500*time.Millisecond, 0, g, 10, 5*time.Millisecond)
 			if most := map[string]int{"local": 10 + 10, "open": int(g.seen.Load()), "closed": 10}[mode]; admitted > most {
 				t.Errorf("%d requests were admitted, want at most %d", admitted, most)
 			}
