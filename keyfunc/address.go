@@ -8,11 +8,8 @@ import (
 // maxAddress is the length of the longest text of an address without a zone.
 const maxAddress = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
 
-// nat64 is the well-known prefix under which a translator shows IPv4 clients to an IPv6 server (RFC 6052 §2.1).
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
-// An address is a hop of a request: a peer or an element of a header. Mapped IPv4 addresses are IPv4 addresses here.
-// The zero address is the far end of a Unix socket.
+// An address is a hop of a request: a peer or an element of a header. IPv4-mapped addresses are stored as IPv4. The zero
+// address is the far end of a Unix socket.
 type address struct {
 	ip   netip.Addr // never has a zone: netip would allocate for it
 	zone string
@@ -71,8 +68,8 @@ func parseAddress(s string) (address, bool) {
 	return address{ip: ip.Unmap(), zone: zone}, true
 }
 
-// addressText reports whether s could be an address, judged by its length and its letters. It spares the usual garbage
-// the error that netip would allocate.
+// addressText reports whether s could be an address, judged by its length and its characters. Most malformed elements
+// fail here, without the error that netip would allocate.
 func addressText(s string) bool {
 	if len(s) > maxAddress {
 		return false
@@ -87,33 +84,23 @@ func addressText(s string) bool {
 	return true
 }
 
-// key returns prefix and the canonical text of a: an IPv4 address, an IPv6 prefix of bits, or a link-local address
-// with its zone. The string is its only allocation.
+// key returns prefix and the canonical text of the client at a: an IPv4 address, an IPv6 prefix of bits, or a whole IPv6
+// address, which keeps its zone if it is link-local. The string is the only allocation.
 func (a address) key(prefix string, bits int) string {
 	var buf [96]byte
 	b := append(buf[:0], prefix...)
-	ip := a.ip
-	if nat64.Contains(ip) {
-		ip = embedded(ip)
-	}
-	switch {
+	switch ip := embedded(a.ip); {
 	case !ip.IsValid():
 		b = append(b, "unix"...)
 	case ip.Is4():
 		b = ip.AppendTo(b)
-	case ip.IsLinkLocalUnicast():
+	case wholeAddress(ip):
 		b = ip.AppendTo(b)
-		if a.zone != "" {
+		if a.zone != "" && ip.IsLinkLocalUnicast() {
 			b = append(append(b, '%'), a.zone...)
 		}
 	default:
 		b = netip.PrefixFrom(ip, bits).Masked().AppendTo(b)
 	}
 	return string(b)
-}
-
-// embedded returns the IPv4 address in the last 32 bits of ip.
-func embedded(ip netip.Addr) netip.Addr {
-	b := ip.As16()
-	return netip.AddrFrom4([4]byte(b[12:]))
 }

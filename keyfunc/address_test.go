@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/core"
 )
 
 func TestRemoteIP(t *testing.T) {
@@ -15,9 +17,11 @@ func TestRemoteIP(t *testing.T) {
 		{"IPv4", "203.0.113.9:4000", "ip:203.0.113.9"},
 		{"IPv6", "[2001:db8:1:2:3:4:5:6]:4000", "ip:2001:db8:1:2::/64"},
 		{"the other /64", "[2001:db8:1:3:3:4:5:6]:4000", "ip:2001:db8:1:3::/64"},
-		{"no port", "203.0.113.9", "ip:203.0.113.9"},
-		{"no port, IPv6", "2001:db8::1", "ip:2001:db8::/64"},
-		{"no port, brackets", "[2001:db8::1]", "ip:2001:db8::/64"},
+		{"no port", "203.0.113.9", "invalid"},
+		{"no port, IPv6", "2001:db8::1", "invalid"},
+		{"no port, brackets", "[2001:db8::1]", "invalid"},
+		{"no port, mapped", "::ffff:203.0.113.9", "invalid"},
+		{"no port, link-local", "fe80::1%eth0", "invalid"},
 		{"loopback", "[::1]:1", "ip:::/64"},
 		{"mapped, hexadecimal", "[::ffff:cb00:7109]:1", "ip:203.0.113.9"},
 		{"mapped, expanded", "[0:0:0:0:0:FFFF:203.0.113.9]:1", "ip:203.0.113.9"},
@@ -25,6 +29,15 @@ func TestRemoteIP(t *testing.T) {
 		{"compatible is not mapped", "[::203.0.113.9]:1", "ip:::/64"},
 		{"NAT64", "[64:ff9b::203.0.113.9]:1", "ip:203.0.113.9"},
 		{"one bit off NAT64", "[64:ff9b::1:cb00:7109]:1", "ip:64:ff9b::/64"},
+		{"local NAT64", "[64:ff9b:1::cb00:7109]:1", "ip:64:ff9b:1::cb00:7109"},
+		{"the last local NAT64", "[64:ff9b:1:ffff::1]:1", "ip:64:ff9b:1:ffff::1"},
+		{"behind local NAT64", "[64:ff9b:2::1]:1", "ip:64:ff9b:2::/64"},
+		{"6to4", "[2002:cb00:7109::1]:1", "ip:203.0.113.9"},
+		{"6to4, another subnet and host", "[2002:cb00:7109:ffff:dead:beef:0:1]:1", "ip:203.0.113.9"},
+		{"one bit off 6to4", "[2003:cb00:7109::1]:1", "ip:2003:cb00:7109::/64"},
+		{"Teredo", "[2001:0:cb00:7101:8000:f227:34ff:8ef6]:1", "ip:203.0.113.9"},
+		{"Teredo by another server and port", "[2001:0:1:2:0:1:34ff:8ef6]:1", "ip:203.0.113.9"},
+		{"one bit off Teredo", "[2001:1:cb00:7101:8000:f227:34ff:8ef6]:1", "ip:2001:1:cb00:7101::/64"},
 		{"link-local", "[fe80::1%eth0]:1", "ip:fe80::1%eth0"},
 		{"link-local on Windows, whose kernel names it", "[fe80::1%Ethernet 2]:1", "ip:fe80::1%Ethernet 2"},
 		{"link-local without a zone", "[fe80::1]:1", "ip:fe80::1"},
@@ -49,6 +62,7 @@ func TestRemoteIP(t *testing.T) {
 		{"a port too long", "203.0.113.9:000080", "error"},
 		{"garbage behind the bracket", "[2001:db8::1]x", "error"},
 		{"a bracket too few", "[2001:db8::1", "error"},
+		{"no port after the bracket", "[2001:db8::1]:", "error"},
 		{"IPv4 in brackets", "[203.0.113.9]:80", "error"},
 		{"an empty zone", "[fe80::1%]:1", "error"},
 		{"spaces", " 203.0.113.9:80", "error"},
@@ -66,7 +80,39 @@ func TestRemoteIP(t *testing.T) {
 	}
 }
 
-// On systems other than Linux the peer of a Unix socket has no name at all.
+// RewrittenIP differs from RemoteIP only in that it takes an address without a port.
+func TestRewrittenIP(t *testing.T) {
+	for _, row := range []struct{ remote, want string }{
+		{"203.0.113.9", "ip:203.0.113.9"},
+		{"203.0.113.9:4000", "ip:203.0.113.9"},
+		{"2001:db8:1:2::3", "ip:2001:db8:1:2::/64"},
+		{"[2001:db8:1:2::3]", "ip:2001:db8:1:2::/64"},
+		{"[2001:db8:1:2::3]:4000", "ip:2001:db8:1:2::/64"},
+		{"::ffff:203.0.113.9", "ip:203.0.113.9"},
+		{"fe80::1%eth0", "ip:fe80::1%eth0"},
+		{"@", "ip:unix"},
+		{"", "error"},
+		{"localhost", "error"},
+		{"203.0.113.9:", "error"},
+		{"203.0.113.9, 1.1.1.1", "error"},
+	} {
+		checkKey(t, RewrittenIP, request(row.remote, "X-Forwarded-For", "1.1.1.1"), row.want)
+	}
+}
+
+// The error must say what to do, as the mistake is in the application.
+func TestRewrittenAddressErrorNamesTheWayOut(t *testing.T) {
+	for _, fn := range []core.KeyFunc{RemoteIP, ClientIP{}.Key} {
+		_, err := fn(request("203.0.113.9"))
+		for _, want := range []string{"203.0.113.9", "no port", "outside of that middleware", "keyfunc.RewrittenIP"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q in it", err, want)
+			}
+		}
+	}
+}
+
+// On systems other than Linux the peer of a Unix socket has no name.
 func TestUnixByLocalAddress(t *testing.T) {
 	for _, row := range []struct {
 		remote string
@@ -84,8 +130,7 @@ func TestUnixByLocalAddress(t *testing.T) {
 	}
 }
 
-// TestAllocations holds the promise that the key is the only allocation, for the usual garbage too.
-func TestAllocations(t *testing.T) {
+func TestKeyIsTheOnlyAllocation(t *testing.T) {
 	ten := prefixes("10.0.0.0/8", "::ffff:192.168.0.0/112", "2001:db8:ffff::/48", "fe80::/10")
 	long := "198.51.100.7" + strings.Repeat(", 10.0.0.2", 31)
 	for _, row := range []struct {
@@ -96,6 +141,8 @@ func TestAllocations(t *testing.T) {
 		{"IPv4 peer", ClientIP{}, request("203.0.113.9:4000")},
 		{"IPv6 peer", ClientIP{}, request("[2001:db8:1:2:3:4:5:6]:4000")},
 		{"link-local peer", ClientIP{}, request("[fe80::1%eth0]:4000")},
+		{"6to4 peer", ClientIP{}, request("[2002:cb00:7109::1]:4000")},
+		{"local NAT64 peer", ClientIP{}, request("[64:ff9b:1::cb00:7109]:4000")},
 		{"Unix peer", ClientIP{}, request("@")},
 		{"list", ClientIP{Trusted: ten}, request("10.0.0.1:80", xff, "1.1.1.1, [2001:db8::1]:80, 192.168.0.1", xff, "fe80::1%eth0")},
 		{"long list", ClientIP{Trusted: ten}, request("10.0.0.1:80", xff, long)},

@@ -28,13 +28,18 @@ func prefixes(texts ...string) (ps []netip.Prefix) {
 	return ps
 }
 
-// checkKey asserts that fn finds want in r; a want of "error" means ErrNoKey.
+// failures are the words that tables use for an error.
+var failures = map[string]error{"error": core.ErrNoKey, "bad": core.ErrBadKey, "invalid": core.ErrInvalid}
+
+// checkKey asserts that fn finds want in r, or fails with exactly the error that want names.
 func checkKey(t *testing.T, fn core.KeyFunc, r *http.Request, want string) {
 	t.Helper()
 	got, err := fn(r)
-	if want == "error" {
-		if got != "" || !errors.Is(err, core.ErrNoKey) {
-			t.Errorf("got %q, %v, want ErrNoKey", got, err)
+	if failures[want] != nil {
+		for name, kind := range failures {
+			if got != "" || errors.Is(err, kind) != (name == want) {
+				t.Errorf("got %q, %v, want an error of kind %q only", got, err, want)
+			}
 		}
 		return
 	}
@@ -75,7 +80,7 @@ func TestClientIPCases(t *testing.T) {
 	if err := json.Unmarshal(data, &cases); err != nil {
 		t.Fatal(err)
 	}
-	if len(cases) < 26 {
+	if len(cases) < 36 {
 		t.Fatalf("got %d cases", len(cases))
 	}
 	for _, c := range cases {
@@ -154,7 +159,9 @@ func TestClientIPRules(t *testing.T) {
 		{"8: trust is judged before NAT64 is unwrapped", behind, "10.0.0.1:80", []string{xff, "198.51.100.7, 64:ff9b::a00:2"}, "ip:10.0.0.2"},
 		{"8: a NAT64 peer is not its IPv4 address to Trusted", behind, "[64:ff9b::a00:1]:80", []string{xff, "198.51.100.7"}, "ip:10.0.0.1"},
 		{"8: a trusted translator", nat, "[64:ff9b::a00:1]:80", []string{xff, "198.51.100.7"}, "ip:198.51.100.7"},
-		{"8: another prefix of translators is IPv6", behind, "10.0.0.1:80", []string{xff, "64:ff9b:1::c633:6407"}, "ip:64:ff9b:1::/64"},
+		{"13: local NAT64 is the whole address", behind, "10.0.0.1:80", []string{xff, "64:ff9b:1::c633:6407"}, "ip:64:ff9b:1::c633:6407"},
+		{"13: whatever the bits of other prefixes", ClientIP{Trusted: ten, IPv6Bits: 32}, "10.0.0.1:80", []string{xff, "64:ff9b:1:2::7"}, "ip:64:ff9b:1:2::7"},
+		{"13: without the zone", behind, "10.0.0.1:80", []string{xff, "64:ff9b:1:2::7%eth0"}, "ip:64:ff9b:1:2::7"},
 		{"8: bits of the prefix", ClientIP{Trusted: ten, IPv6Bits: 56}, "10.0.0.1:80", []string{xff, "2001:db8:1:2ff::3"}, "ip:2001:db8:1:200::/56"},
 		{"8: the fewest bits", ClientIP{Trusted: ten, IPv6Bits: 32}, "10.0.0.1:80", []string{xff, "2001:db8:1:2::3"}, "ip:2001:db8::/32"},
 		{"8: the most bits", ClientIP{IPv6Bits: 128}, "[2001:db8:1:2::3]:80", nil, "ip:2001:db8:1:2::3/128"},
@@ -175,6 +182,14 @@ func TestClientIPRules(t *testing.T) {
 		{"11: Unix and garbage", ClientIP{Unix: true}, "@", []string{xff, garble}, "ip:unresolved:unix"},
 		{"11: Unix does not make TCP peers trusted", ClientIP{Unix: true}, "10.0.0.1:80", []string{xff, "198.51.100.7"}, "ip:10.0.0.1"},
 		{"11: Trusted does not make Unix peers trusted", behind, "@", []string{xff, "198.51.100.7"}, "ip:unix"},
+		{"8: trust is judged before Teredo is unwrapped", behind, "[2001:0:cb00:7101:8000:1234:f5ff:fffe]:80", []string{xff, "198.51.100.7"}, "ip:10.0.0.1"},
+		{"8: a trusted 6to4 proxy", ClientIP{Trusted: prefixes("2002:a00:2::/48")}, "[2002:a00:2::1]:80", []string{xff, "198.51.100.7"}, "ip:198.51.100.7"},
+		{"8: a 6to4 hop shows as IPv4", ClientIP{Trusted: prefixes("2002:a00:2::/48")}, "[2002:a00:2::1]:80", []string{xff, "x"}, "ip:unresolved:10.0.0.2"},
+		{"8: Forwarded, 6to4", ClientIP{Trusted: ten, Header: "Forwarded"}, "10.0.0.1:80", []string{"Forwarded", `for="[2002:c633:6407::1]"`}, "ip:198.51.100.7"},
+		{"8: a single value, mapped with zeros", cf, "10.0.0.1:80", []string{"CF-Connecting-IP", "0000:0000:0000:0000:0000:ffff:c633:6407"}, "ip:198.51.100.7"},
+		{"11: an address without a port was rewritten", behind, "203.0.113.9", nil, "invalid"},
+		{"11: also if it is trusted", behind, "10.0.0.1", []string{xff, "198.51.100.7"}, "invalid"},
+		{"11: also if every peer is believed", ClientIP{Hops: 1}, "10.0.0.1", []string{xff, "198.51.100.7"}, "invalid"},
 		{"11: no peer, no key, whatever the header says", ClientIP{Hops: 1}, "", []string{xff, "198.51.100.7"}, "error"},
 	} {
 		t.Run(row.why, func(t *testing.T) {

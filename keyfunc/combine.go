@@ -11,50 +11,53 @@ import (
 
 var errEmpty = fmt.Errorf("the key func returned an empty key: %w", core.ErrNoKey)
 
-// Join counts each combination of keys separately: "join:user:42|route:GET /users/{id}". Different lists of keys never
-// give the same one, as "|" and "\" within a key are escaped with "\". Each part is needed: the first error of one is
-// the error of the join. Without funcs, or with one that is nil, the key func fails with ErrInvalid.
+// Join counts each combination of keys separately: "join:user:42|route:/users/{id}". Different lists of keys never give
+// the same key, because "|" and "\" within a key are escaped with "\". All fns must find a key. The error of a join is
+// the first that is not ErrNoKey, else the first. Join panics without fns, or if one of them is nil.
 //
-// A joined key is as good as its parts together: if any part can be forged, so can fresh combinations.
+// A joined key is as good as its elements together: if clients can forge one of them, they can forge combinations.
 func Join(fns ...core.KeyFunc) core.KeyFunc {
-	if err := checkFuncs("Join", fns); err != nil {
-		return failing(err)
-	}
+	checkFuncs("Join", fns...)
 	fns = slices.Clone(fns)
 	return func(r *http.Request) (string, error) {
 		var buf [128]byte
 		b := append(buf[:0], "join:"...)
+		var missing error
 		for i, fn := range fns {
 			key, err := call(fn, r)
-			if err != nil {
+			if err != nil && !absent(err) {
 				return "", err
+			}
+			if missing == nil {
+				missing = err
 			}
 			if i > 0 {
 				b = append(b, '|')
 			}
 			b = appendEscaped(b, key)
 		}
+		if missing != nil {
+			return "", missing
+		}
 		return string(b), nil
 	}
 }
 
-// First is the key of the first of fns that finds one. It goes on to the next only if one fails with ErrNoKey; any
-// other error is its error. If none finds a key, the error is that of all. Without funcs, or with one that is nil, the
-// key func fails with ErrInvalid.
+// First is the key of the first of fns that finds one. It goes on to the next only after ErrNoKey. Any other error is
+// returned at once, ErrBadKey too: a credential that is sent in an ambiguous way must not count as none. If no func
+// finds a key, the errors of all are joined. First panics without fns, or if one of them is nil.
 //
-// Whoever makes up what an earlier func finds is not counted by the later ones: put first only what was verified, or
-// give the last one a rule of its own as well.
+// A client that makes up what an earlier func finds is not counted by the later ones: put first only what was verified,
+// or give the last one a rule of its own as well.
 func First(fns ...core.KeyFunc) core.KeyFunc {
-	if err := checkFuncs("First", fns); err != nil {
-		return failing(err)
-	}
+	checkFuncs("First", fns...)
 	fns = slices.Clone(fns)
 	return func(r *http.Request) (string, error) {
 		var buf [4]error
 		errs := buf[:0]
 		for _, fn := range fns {
 			key, err := call(fn, r)
-			if err == nil || !errors.Is(err, core.ErrNoKey) {
+			if err == nil || !absent(err) {
 				return key, err
 			}
 			errs = append(errs, err)
@@ -63,7 +66,12 @@ func First(fns ...core.KeyFunc) core.KeyFunc {
 	}
 }
 
-// call returns the key that fn finds in r. An empty key is an error: it would be one key for all who have none.
+// absent reports whether err says that a request has no key, and nothing worse.
+func absent(err error) bool {
+	return errors.Is(err, core.ErrNoKey) && !errors.Is(err, core.ErrBadKey) && !errors.Is(err, core.ErrInvalid)
+}
+
+// call returns the key that fn finds in r. An empty key is an error: all requests without a key would share it.
 func call(fn core.KeyFunc, r *http.Request) (string, error) {
 	key, err := fn(r)
 	if err != nil {
@@ -75,16 +83,16 @@ func call(fn core.KeyFunc, r *http.Request) (string, error) {
 	return key, nil
 }
 
-func checkFuncs(name string, fns []core.KeyFunc) error {
+// checkFuncs panics if fns are not what the func of that name can work with.
+func checkFuncs(name string, fns ...core.KeyFunc) {
 	if len(fns) == 0 {
-		return invalid("%s needs at least one key func", name)
+		panic(invalid("%s needs at least one key func", name))
 	}
 	for i, fn := range fns {
 		if fn == nil {
-			return invalid("%s: key func %d is nil", name, i+1)
+			panic(invalid("%s: key func %d of %d is nil", name, i+1, len(fns)))
 		}
 	}
-	return nil
 }
 
 func appendEscaped(b []byte, key string) []byte {

@@ -2,6 +2,7 @@ package keyfunc
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -15,20 +16,28 @@ func TestJoin(t *testing.T) {
 		fn   core.KeyFunc
 		want string
 	}{
-		{"readable", Join(key("user:42"), key("route:GET /users/{id}")), "join:user:42|route:GET /users/{id}"},
-		{"one part", Join(key("user:42")), "join:user:42"},
-		{"the separator in a part", Join(key("user:a|b"), key("c")), `join:user:a\|b|c`},
-		{"the escape in a part", Join(key(`user:a\`), key(`|c`)), `join:user:a\\|\|c`},
+		{"readable", Join(key("user:42"), key("route:/users/{id}")), "join:user:42|route:/users/{id}"},
+		{"one element", Join(key("user:42")), "join:user:42"},
+		{"the separator in an element", Join(key("user:a|b"), key("c")), `join:user:a\|b|c`},
+		{"the escape in an element", Join(key(`user:a\`), key(`|c`)), `join:user:a\\|\|c`},
 		{"nested", Join(Join(key("a"), key("b")), key("c")), `join:join:a\|b|c`},
-		{"each part is needed", Join(key("a"), Header("X")), "error"},
-		{"an empty part is none", Join(key("a"), key("")), "error"},
+		{"all elements are required", Join(key("a"), Header("X")), "error"},
+		{"also the first", Join(Header("X"), key("a")), "error"},
+		{"an empty element is none", Join(key("a"), key("")), "error"},
+		{"a bad element", Join(key("a"), fails(core.ErrBadKey)), "bad"},
+		{"a bad element behind one that is missing", Join(Header("X"), fails(core.ErrBadKey)), "bad"},
+		{"an invalid element behind one that is missing", Join(Header("X"), fails(core.ErrInvalid)), "invalid"},
 	} {
 		t.Run(row.why, func(t *testing.T) { checkKey(t, row.fn, request(""), row.want) })
 	}
 }
 
-// A func must not see its list change, nor go on behind an error.
-func TestJoinStopsAtError(t *testing.T) {
+func fails(err error) core.KeyFunc {
+	return func(*http.Request) (string, error) { return "", fmt.Errorf("a func of one's own: %w", err) }
+}
+
+// Changes to the list after construction have no effect, and no func is called after an error other than ErrNoKey.
+func TestJoinAndFirstStopAtError(t *testing.T) {
 	broken := errors.New("directory is down")
 	fns := []core.KeyFunc{func(*http.Request) (string, error) { return "half a key", broken }, panics}
 	join, first := Join(fns...), First(fns...)
@@ -54,7 +63,23 @@ func TestFirst(t *testing.T) {
 		{"an empty key is none", First(empty, Header("B")), "header:b:2"},
 		{"none", First(Header("A"), Bearer, BasicUser, Cookie("x"), Header("C")), "error"},
 		{"only an empty key", First(empty), "error"},
+		{"a bad key is not passed over", First(fails(core.ErrBadKey), panics), "bad"},
+		{"nor behind one that is missing", First(Header("A"), fails(core.ErrBadKey), panics), "bad"},
+		{"nor in a nested First", First(First(Header("A"), fails(core.ErrBadKey)), panics), "bad"},
+		{"nor in a Join", First(Join(Header("A"), fails(core.ErrBadKey)), panics), "bad"},
+		{"nor in a Hash", First(Hash([]byte("s"), fails(core.ErrBadKey)), panics), "bad"},
+		{"nor an invalid one", First(fails(core.ErrInvalid), panics), "invalid"},
 	} {
 		t.Run(row.why, func(t *testing.T) { checkKey(t, row.fn, request("", "B", "2"), row.want) })
+	}
+}
+
+// A func of one's own may wrap two errors. ErrNoKey must not hide the worse one.
+func TestFirstPassesOverNothingButErrNoKey(t *testing.T) {
+	for _, worse := range []error{core.ErrBadKey, core.ErrInvalid} {
+		fn := First(fails(errors.Join(core.ErrNoKey, worse)), panics)
+		if key, err := fn(request("")); key != "" || !errors.Is(err, worse) {
+			t.Errorf("got %q, %v, want %v", key, err, worse)
+		}
 	}
 }

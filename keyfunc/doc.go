@@ -1,8 +1,17 @@
-// Package keyfunc says whose request it is: each func turns a request into the key that a rule counts it under.
+// Package keyfunc identifies the client of a request: each func turns a request into the key that a rule counts it
+// under.
+//
+//	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}
+//	ip, err := keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: proxies})
+//	...
+//	limiter, err := core.New([]core.Rule{
+//		core.PerMinute(100).By(keyfunc.First(keyfunc.APIKey("X-Api-Key"), ip)),
+//	})
 //
 // Every key starts with its kind, so a user named 127.0.0.1 never shares a key with the address:
 //
 //	RemoteIP     ip:203.0.113.9   ip:2001:db8:1:2::/64   ip:fe80::1%eth0   ip:unix
+//	RewrittenIP  the same
 //	ClientIP     the same, and ip:unresolved:10.0.0.1
 //	User         user:42
 //	APIKey       key:<hash>
@@ -11,35 +20,42 @@
 //	Cookie       cookie:sid:<hash>
 //	Header       header:x-tenant:acme
 //	Method       method:GET
-//	Pattern      route:GET /users/{id}   route:GET (none)
+//	Pattern      route:/users/{id}   route:(none)
 //	Const        const:all
-//	Join         join:user:42|route:GET /users/{id}
+//	Join         join:user:42|route:/users/{id}
 //	Hash         hash:<hash>
 //
-// A request that has no such identity gets an error that wraps core.ErrNoKey, which adapters answer 400. It never falls
-// into a key shared with others by accident, and it never passes without a limit. All key funcs are safe for concurrent
-// use.
+// # Errors
+//
+// A request without the identity that a func looks for fails with an error that wraps core.ErrNoKey. One with an
+// identity that is ambiguous or malformed fails with core.ErrBadKey: a header that is sent twice, two cookies of one
+// name, "Bearer" without a token. Adapters answer both with 400. First falls back to the next func only after ErrNoKey,
+// because the application may serve one of two values that are sent: with a fallback, a client could leave its own
+// limit by sending its key twice.
+//
+// No request shares the key of others by accident, and none passes without a limit. Funcs that are made from constants
+// panic where they are made if the constants are wrong. All key funcs are safe for concurrent use.
 //
 // # What clients can forge
 //
-// A limit is worth as much as its key. Ask of each what a client can do to it:
+// A limit is only as good as its key. What clients can do to each:
 //
 //	RemoteIP, ClientIP   nothing, except by connecting from other addresses
+//	RewrittenIP          nothing, if only trusted code sets RemoteAddr
 //	User                 nothing, if the id was verified before the limiter asks
 //	APIKey, Bearer       make up secrets, until something in front has verified them
 //	BasicUser            the same, and send the name of somebody else
 //	Cookie               drop it, make up values, or ask for one new session after the other
 //	Header               anything: User-Agent, Accept-Language and X-Tenant are whatever the client says
-//	Method, Pattern      not an identity: what is asked for, no matter by whom
+//	Method, Pattern      not an identity: they say what is requested, not by which client
 //
-// A key that can be forged fails in two ways. Its owner can evade the limit, because each made-up value has an
-// allowance of its own. And where values can be known, such as names or tenants, a stranger can use up the allowance of
-// another. User agents and session cookies are fine for telling well-behaved clients apart, and useless alone against
-// the others.
+// A key that can be forged fails in two ways. A client can evade the limit, because each made-up value has an allowance
+// of its own. And where values can be known, such as names or tenants, a stranger can use up the allowance of another
+// client. User agents and session cookies distinguish well-behaved clients, and are useless alone against the others.
 //
-// So let an unforgeable key stand beside or in front of a forgeable one. All rules of a limiter must hold, so a rule by
-// ClientIP bounds what anybody gains by forging. Join(Header("User-Agent"), ip) keeps strangers away from the allowance
-// of others, as their address is part of the key, but evasion stays possible until that second rule exists. Or have the
+// So use an unforgeable key beside or in front of a forgeable one. All rules of a limiter must hold, so a rule by
+// ClientIP bounds what a client gains by forging. Join(Header("User-Agent"), ip) keeps strangers away from the allowance
+// of others, because the key contains their address, but evasion stays possible without that second rule. Or have the
 // key verified: mount the limiter behind authentication and key on User, with an outer limiter by address in front of
 // it, because verifying costs something too.
 //
@@ -48,18 +64,18 @@
 //
 // # Login pages
 //
-// Guessing passwords shows in two ways, and takes two rules. One address tries many names: limit by ClientIP, to a few
-// a minute. Many addresses try one name: limit by the name, with a func of your own that reads and normalises it,
-// wrapped in Hash since names are personal and easily guessed. The second rule lets anybody lock out a known name, so
-// make it generous, or Join the name with the address and accept that a large botnet gets more tries. Let both fail
-// closed (core.FailClosed) if a store that is down must not open the door.
+// Guessing passwords has two forms, and takes two rules. One address tries many names: limit by ClientIP, to a few a
+// minute. Many addresses try one name: limit by the name, with a func of your own that reads and normalises it, wrapped
+// in Hash since names are personal and easily guessed. The second rule lets anybody lock out a known name, so make it
+// generous, or Join the name with the address and accept that a large botnet gets more tries. Let both fail closed
+// (core.FailClosed) if logins must not be possible without a limit while the store is down.
 //
 // # Behind a proxy
 //
-// Behind a proxy RemoteIP is one key for the whole world, and X-Forwarded-For alone is what any client cares to send.
-// ClientIP reads it only from proxies you name, and from the right end only, which is what those proxies wrote.
-// Name the narrowest prefixes that hold the proxies and nobody else. All of 10.0.0.0/8 is too much if other tenants of
-// that network can connect.
+// Behind a proxy RemoteIP is one key for all clients, and any client can send an X-Forwarded-For of its own. ClientIP
+// reads it only from proxies you name, and from the right end only, which is what those proxies wrote. Name the
+// narrowest prefixes that contain the proxies and nothing else. All of 10.0.0.0/8 is too much if other tenants of that
+// network can connect.
 //
 // nginx, with proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for. Over a Unix socket, set Unix instead of
 // Trusted:
@@ -83,12 +99,14 @@
 // Hops counts, and cannot tell when the count is wrong: one too many and the client writes the element that is read. A
 // single-value header is safe only if the proxy overwrites it on every request.
 //
-// Frameworks have answers of their own (gin's ClientIP, echo's RealIP, chi's RealIP). They trust by other rules, so
-// nothing here asks them.
+// Frameworks have functions of their own (gin's ClientIP, echo's RealIP, chi's RealIP). They trust by other rules, so
+// nothing here asks them. chi's RealIP even writes what it finds to r.RemoteAddr: RemoteIP and ClientIP fail with
+// core.ErrInvalid behind it, since a client could choose its key. Mount the limiter outside, or remove the middleware.
+// RewrittenIP is for servers where only trusted code sets RemoteAddr.
 //
 // # Before going live
 //
-// Log the key for a while, or show it on a page of your own, and from outside send
+// Log the key for a while, or show it on a page of your own, and send from outside
 //
 //	curl -H 'X-Forwarded-For: 192.0.2.1' -H 'X-Real-IP: 192.0.2.1' -H 'Forwarded: for=192.0.2.1' https://example.com/
 //
@@ -101,6 +119,7 @@
 // # A key func of your own
 //
 // A core.KeyFunc is any func that returns a non-empty string. Start the key with a kind that is not in the list above,
-// normalise what can be written in several ways (letter case, for one), hash secrets, and fail with an error that wraps
-// core.ErrNoKey when there is nothing to go by.
+// normalise what can be written in several ways (letter case, for one), and hash secrets. Return an error that wraps
+// core.ErrNoKey if the request has no such identity, and one that wraps core.ErrBadKey if it has two, or one that does
+// not parse.
 package keyfunc

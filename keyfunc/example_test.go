@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// Behind one proxy in 10.0.0.0/24 that appends to X-Forwarded-For. What the client wrote there itself is not believed.
+// Behind one proxy in 10.0.0.0/24 that appends to X-Forwarded-For. Elements that the client wrote are not believed.
 func ExampleClientIP() {
 	client, err := keyfunc.NewClientIP(keyfunc.ClientIP{
 		Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")},
@@ -40,7 +40,7 @@ func ExampleNewClientIP() {
 	})
 	fmt.Println(err)
 	// Output:
-	// spillgate: invalid: ClientIP.Trusted[0] must not hold all IPv4 addresses, got 0.0.0.0/0
+	// spillgate: invalid: ClientIP.Trusted[0] must not contain all IPv4 addresses, got 0.0.0.0/0
 	// spillgate: invalid: ClientIP.IPv6Bits must be 0 or between 32 and 128, got 16
 }
 
@@ -52,25 +52,32 @@ func ExampleFirst() {
 	fmt.Println(key(r))
 	r.Header.Set("X-Api-Key", "correct horse battery staple")
 	fmt.Println(key(r))
+	r.Header.Add("X-Api-Key", "another one") // ambiguous: no fallback to the address
+	fmt.Println(key(r))
 	// Output:
 	// ip:203.0.113.9 <nil>
 	// key:c4bbcb1fbec99d65bf59d85c8cb62ee2 <nil>
+	//  API key in header X-Api-Key: spillgate: bad key: sent more than once
 }
 
-// Each client has an allowance of its own on each route.
+// Each client has an allowance of its own on each route, or on each method of each route.
 func ExampleJoin() {
-	perRoute := keyfunc.Join(keyfunc.RemoteIP, keyfunc.Pattern)
+	route := keyfunc.Join(keyfunc.RemoteIP, keyfunc.Pattern)
+	operation := keyfunc.Join(keyfunc.RemoteIP, keyfunc.Method, keyfunc.Pattern)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /users/{id}", func(_ http.ResponseWriter, r *http.Request) {
-		fmt.Println(perRoute(r))
+	mux.HandleFunc("POST /users/{id}", func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Println(route(r))
+		fmt.Println(operation(r))
 	})
-	r := httptest.NewRequest("GET", "/users/42", nil)
+	r := httptest.NewRequest("POST", "/users/42", nil)
 	r.RemoteAddr = "203.0.113.9:41000"
 	mux.ServeHTTP(httptest.NewRecorder(), r)
-	// Output: join:ip:203.0.113.9|route:GET /users/{id} <nil>
+	// Output:
+	// join:ip:203.0.113.9|route:/users/{id} <nil>
+	// join:ip:203.0.113.9|method:POST|route:/users/{id} <nil>
 }
 
-// Login names are personal and easily guessed, so a store should not see them.
+// Login names are personal and easily guessed, so they should not be readable in a store.
 func ExampleHash() {
 	name := func(r *http.Request) (string, error) {
 		if name := strings.ToLower(r.FormValue("name")); name != "" {
@@ -87,7 +94,7 @@ func ExampleHash() {
 	// login name: spillgate: no key true
 }
 
-// The id comes from what your authentication has verified and put in the context.
+// The authentication middleware has verified the id and put it in the context.
 func ExampleUser() {
 	type userID struct{}
 	user := keyfunc.User(func(r *http.Request) (string, bool) {

@@ -1,9 +1,44 @@
 package keyfunc
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/spillgate/spillgate/core"
 )
+
+// keyErrors are the errors of a key func that reads a field of the request. They are made once, not per request.
+type keyErrors struct {
+	missing   error // wraps ErrNoKey
+	repeated  error // wraps ErrBadKey
+	malformed error // wraps ErrBadKey
+}
+
+// errorsOf returns errors that name the field.
+func errorsOf(field string) keyErrors {
+	return keyErrors{
+		missing:   fmt.Errorf("%s: %w", field, core.ErrNoKey),
+		repeated:  fmt.Errorf("%s: %w: sent more than once", field, core.ErrBadKey),
+		malformed: fmt.Errorf("%s: %w: malformed", field, core.ErrBadKey),
+	}
+}
+
+// single returns the value of a header, whose name is canonical, without the whitespace around it. An empty value is
+// missing. Several lines are an error even if they are equal: some applications read the first, some the last, some
+// all of them joined.
+func (e *keyErrors) single(h http.Header, name string) (string, error) {
+	lines := h[name]
+	if len(lines) > 1 {
+		return "", e.repeated
+	}
+	if len(lines) == 1 {
+		if value := strings.TrimSpace(lines[0]); value != "" {
+			return value, nil
+		}
+	}
+	return "", e.missing
+}
 
 // readable reports whether r.Header can hold a field of this name: a token (RFC 9110 §5.6.2) other than Host, which
 // net/http keeps elsewhere.
@@ -11,20 +46,20 @@ func readable(name string) bool { return token(name) && !strings.EqualFold(name,
 
 func token(s string) bool {
 	for i := range len(s) {
-		if !tokenLetter(s[i]) {
+		if !tokenChar(s[i]) {
 			return false
 		}
 	}
 	return s != ""
 }
 
-func tokenLetter(c byte) bool { return alphanumeric(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 }
+func tokenChar(c byte) bool { return alphanumeric(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 }
 
 func alphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// appendCanonical appends the form in which http.Header has name, which is a token.
+// appendCanonical appends the canonical form of name, a token, which is the form that http.Header is indexed by.
 func appendCanonical(b []byte, name string) []byte {
 	upper := true
 	for i := range len(name) {
@@ -39,18 +74,4 @@ func appendCanonical(b []byte, name string) []byte {
 		upper = c == '-'
 	}
 	return b
-}
-
-// only returns the value of a header, whose name is canonical. It is empty if there is none, or if several lines
-// differ: who sends two identities has none, because the application behind may go by the other one.
-func only(h http.Header, name string) string {
-	value := ""
-	for i, line := range h[name] {
-		line = trim(line)
-		if i > 0 && line != value {
-			return ""
-		}
-		value = line
-	}
-	return value
 }

@@ -8,16 +8,16 @@ import (
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-func TestTokenLetter(t *testing.T) {
+func TestTokenChar(t *testing.T) {
 	for c := range 256 {
 		want := strings.Contains("!#$%&'*+-.^_`|~"+letters, string([]byte{byte(c)}))
-		if tokenLetter(byte(c)) != want {
+		if tokenChar(byte(c)) != want {
 			t.Errorf("%#x: got %v", c, !want)
 		}
 	}
 }
 
-// TestAppendCanonical compares with net/http, which must find what we ask for.
+// The result must be the key that net/http stores the header under.
 func TestAppendCanonical(t *testing.T) {
 	names := []string{"CF-Connecting-IP", "x--y", "-", "x_y-Z.a", "X-FORWARDED-FOR"}
 	for _, c := range letters {

@@ -2,12 +2,12 @@ package keyfunc
 
 import "strings"
 
-// The Forwarded header (RFC 7239) is read from its right end like any list, although it has quoted strings. That works
-// because a quote that ends a string tells where the string begins: at the nearest quote on its left that no backslash
-// escapes. So what a proxy appended reads the same whatever a client put before it, an open quote included.
+// The Forwarded header (RFC 7239) is read from its right end like any list, although it has quoted strings: a string
+// that ends in a quote begins at the nearest quote on its left that is not escaped. So the elements that a proxy appended
+// are read the same whatever a client wrote before them, an open quote included.
 
 // lastCommaUnquoted returns the index of the last comma in s that is outside of quoted strings. It is -1 if there is
-// none, or if a quote on the way has no partner: then s as a whole is no element either.
+// none, or if a quote to the right of it is unbalanced: then parseForwarded rejects all of s.
 func lastCommaUnquoted(s string) int {
 	for i := len(s) - 1; i >= 0; i-- {
 		switch s[i] {
@@ -82,10 +82,10 @@ func cutPair(s string) (name, value, rest string, ok bool) {
 	return name, value, rest, value != ""
 }
 
-// cutToken cuts the letters of a token off the left end of s.
+// cutToken cuts a token off the left end of s.
 func cutToken(s string) (token, rest string) {
 	for i := range len(s) {
-		if !tokenLetter(s[i]) {
+		if !tokenChar(s[i]) {
 			return s[:i], s[i:]
 		}
 	}
@@ -105,8 +105,8 @@ func cutQuoted(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// unescape returns s without the backslashes of its quoted pairs. Nobody needs them in an address, so it is not worth
-// more than an allocation if there are some.
+// unescape returns s without the backslashes of its quoted pairs. It allocates only if there are any, which an address
+// does not need.
 func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
@@ -132,7 +132,7 @@ func parseNode(s string) (address, bool) {
 	return parseElement(s)
 }
 
-// obfuscated reports whether s may follow the underscore of an obfuscated port.
+// obfuscated reports whether s, which follows an underscore, makes an obfuscated port of RFC 7239 §6.3.
 func obfuscated(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; !alphanumeric(c) && strings.IndexByte("._-", c) < 0 {

@@ -2,8 +2,8 @@ package keyfunc
 
 import "strings"
 
-// walk reads a list from its right end and returns the client. If that is unresolved it returns the last verified hop
-// and false.
+// walk reads a list from its right end and returns the client. If the list is unresolved it returns the last verified
+// hop and false.
 func (c *ClientIP) walk(list elements, parse func(string) (address, bool), peer address) (address, bool) {
 	hop, hops := peer, 0
 	for n := 0; ; n++ {
@@ -48,8 +48,8 @@ func parseElement(s string) (address, bool) {
 	return a, ok && plainZone(a.zone)
 }
 
-// plainZone reports whether zone is made of the letters of RFC 6874: it may end up in a key, and nothing else that a
-// header says does so as it stands.
+// plainZone reports whether zone has only the characters of RFC 6874, and at most 32. Nothing else from a header is
+// copied into a key unchanged.
 func plainZone(zone string) bool {
 	for i := range len(zone) {
 		if c := zone[i]; !alphanumeric(c) && strings.IndexByte("-._~", c) < 0 {
@@ -59,13 +59,13 @@ func plainZone(zone string) bool {
 	return len(zone) <= 32
 }
 
-// elements are the elements of a list header, from the right end of its last line to the left end of its first. They
-// are cut off one by one, so what lies left of the last one asked for is never looked at.
+// elements iterates over the elements of a list header, from the right end of its last line to the left end of its
+// first. It never reads what is left of the last element that was requested.
 type elements struct {
-	lines  []string // not begun
-	line   string   // the rest of the one that is
+	lines  []string // lines that were not read yet
+	line   string   // the unread left end of the current line
 	begun  bool     // line has another element
-	quoted bool     // a comma in a quoted string separates nothing
+	quoted bool     // a comma in a quoted string is no separator
 }
 
 // next returns the next element, trimmed, or false if there is none.

@@ -1,19 +1,18 @@
 package keyfunc
 
-// peer4 returns the key of a peer whose RemoteAddr is an IPv4 address, with or without a port, or "" for any other. Such
-// an address has one text only, so its key is a copy of that: it takes 0.4 of the time that parsing the address and
-// writing it anew took, on each request.
+// peer4 returns the key of a peer whose RemoteAddr is an IPv4 address with a port, or "" for any other. Such an address
+// has only one text, so the key is a copy of it: this avoids parsing and formatting on the hot path.
 func peer4(remote string) string {
 	n := lengthOf4(remote)
-	if n == 0 || !validPort(remote[n:]) {
+	if n == 0 || n == len(remote) || !validPort(remote[n:]) {
 		return ""
 	}
 	var b [len("ip:255.255.255.255")]byte
 	return string(append(append(b[:0], "ip:"...), remote[:n]...))
 }
 
-// lengthOf4 returns the length of the IPv4 address that s starts with, or 0. Like netip, it wants four numbers without
-// leading zeros.
+// lengthOf4 returns the length of the IPv4 address that s starts with, or 0. Like netip, it requires four numbers
+// without leading zeros.
 func lengthOf4(s string) int {
 	i := 0
 	for octet := range 4 {

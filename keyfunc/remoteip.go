@@ -4,19 +4,23 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 
 	"github.com/spillgate/spillgate/core"
 )
 
-// prefixBits is how much of an IPv6 address makes a key: a subscriber commonly has at least a /64 to pick addresses
-// from.
+// prefixBits is the length of the IPv6 prefix that is one client: a subscriber commonly has at least a /64.
 const prefixBits = 64
 
 // RemoteIP is the address of the TCP peer: "ip:203.0.113.9", "ip:2001:db8:1:2::/64" for all of an IPv6 /64, or
-// "ip:unix" for every peer on a Unix socket. No header can change it. It fails with ErrNoKey if r.RemoteAddr is not an
-// address.
+// "ip:unix" for every peer on a Unix socket.
 //
-// Behind a proxy it is the same key for all clients: use ClientIP there.
+// It fails with ErrNoKey if r.RemoteAddr is not an address. It fails with ErrInvalid if that is an address without a
+// port: net/http sets a port, so a middleware has rewritten it, and most take the value from a header that any client
+// can send (chi's RealIP does). Mount the limiter outside of that middleware, or use ClientIP. A middleware that writes
+// a port as well cannot be noticed.
+//
+// Behind a proxy RemoteIP is the same key for all clients: use ClientIP there.
 func RemoteIP(r *http.Request) (string, error) {
 	if key := peer4(r.RemoteAddr); key != "" {
 		return key, nil
@@ -28,8 +32,31 @@ func RemoteIP(r *http.Request) (string, error) {
 	return a.key("ip:", prefixBits), nil
 }
 
-// peer returns the address at the other end of the connection.
+// RewrittenIP is RemoteIP for servers where something trusted sets r.RemoteAddr, such as an adapter for AWS Lambda. It
+// takes an address with or without a port.
+//
+// It is unsafe if any middleware or adapter in front takes RemoteAddr from a header that clients can send: then clients
+// choose their key.
+func RewrittenIP(r *http.Request) (string, error) {
+	a, err := rewrittenPeer(r)
+	if err != nil {
+		return "", err
+	}
+	return a.key("ip:", prefixBits), nil
+}
+
+// peer returns the address at the other end of the connection, as net/http sets it.
 func peer(r *http.Request) (address, error) {
+	a, err := rewrittenPeer(r)
+	if err == nil && a.ip.IsValid() && !hasPort(r.RemoteAddr) {
+		return address{}, invalid("remote address %.64q has no port, so a middleware has rewritten it: "+
+			"mount the limiter outside of that middleware, or use keyfunc.RewrittenIP if only trusted code sets it", r.RemoteAddr)
+	}
+	return a, err
+}
+
+// rewrittenPeer returns the address in r.RemoteAddr, with or without a port.
+func rewrittenPeer(r *http.Request) (address, error) {
 	if a, ok := parseHost(r.RemoteAddr); ok {
 		return a, nil
 	}
@@ -39,8 +66,14 @@ func peer(r *http.Request) (address, error) {
 	return address{}, fmt.Errorf("remote address %.64q: %w", r.RemoteAddr, core.ErrNoKey)
 }
 
+// hasPort reports whether remote, an address that parseHost accepts, ends in a port.
+func hasPort(remote string) bool {
+	_, port, _ := splitPort(remote)
+	return strings.HasPrefix(port, ":")
+}
+
 // unixPeer reports whether r, whose peer is not an IP address, came through a Unix socket. There the name of the peer
-// is "@" on Linux unless it bound one, and is empty on other systems, where the server's own address tells.
+// is "@" on Linux unless the peer has bound one. It is empty on other systems, so the server's own address decides.
 func unixPeer(r *http.Request) bool {
 	if name := r.RemoteAddr; name != "" && (name[0] == '@' || name[0] == '/') {
 		return true

@@ -8,15 +8,13 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-var errNoBasicUser = fmt.Errorf("basic auth user: %w", core.ErrNoKey)
-
-// User is the id that get finds in a request, such as the one your authentication put in its context: "user:42". It can
-// be trusted as far as get can, so get must return only what was verified. It is called at each request, concurrently.
+// User is the id that get finds in a request, such as the one your authentication put in its context: "user:42". The
+// key is as trustworthy as get, so get must return only what was verified. It is called for each request, concurrently.
 //
-// A request for which get reports false, or an empty id, has no key. If get is nil, the key func fails with ErrInvalid.
+// If get reports false, or returns an empty id, the request fails with ErrNoKey. User panics if get is nil.
 func User(get func(*http.Request) (id string, ok bool)) core.KeyFunc {
 	if get == nil {
-		return failing(invalid("User needs a func, got nil"))
+		panic(invalid("User needs a func, got nil"))
 	}
 	missing := fmt.Errorf("user: %w", core.ErrNoKey)
 	return func(r *http.Request) (string, error) {
@@ -28,43 +26,32 @@ func User(get func(*http.Request) (id string, ok bool)) core.KeyFunc {
 	}
 }
 
-// Header is the value of a header as it stands: "header:x-tenant:acme". Clients choose it, unless a proxy overwrites
-// the header. For a secret use APIKey.
+// Header is the value of a header, without the whitespace around it: "header:x-tenant:acme". Clients choose it, unless
+// a proxy overwrites the header. For a secret use APIKey.
 //
-// A request without the header, or with several lines of it that differ, has no key. If name is not the name of a
-// header, or is Host, which net/http keeps elsewhere, the key func fails with ErrInvalid.
+// A request without the header, or with an empty one, fails with ErrNoKey. A request with several lines of it, even
+// equal ones, fails with ErrBadKey. Header panics if name is not the name of a header, or is Host, which net/http keeps
+// elsewhere.
 func Header(name string) core.KeyFunc {
 	if !readable(name) {
-		return failing(invalid("Header needs the name of a header other than Host, got %q", name))
+		panic(invalid("Header needs the name of a header other than Host, got %q", name))
 	}
-	missing := fmt.Errorf("header %s: %w", name, core.ErrNoKey)
 	prefix := "header:" + strings.ToLower(name) + ":"
 	name = http.CanonicalHeaderKey(name)
+	fail := errorsOf("header " + name)
 	return func(r *http.Request) (string, error) {
-		value := only(r.Header, name)
-		if value == "" {
-			return "", missing
+		value, err := fail.single(r.Header, name)
+		if err != nil {
+			return "", err
 		}
 		return prefix + value, nil
 	}
 }
 
-// BasicUser is the user name of HTTP Basic authentication (RFC 7617): "basic:ann". The password is not verified, so
-// until your handler does, clients choose this key. A request without such a name, or with several Authorization lines
-// that differ, has no key.
-func BasicUser(r *http.Request) (string, error) {
-	name, _, ok := r.BasicAuth()
-	if !ok || name == "" || only(r.Header, "Authorization") == "" {
-		return "", errNoBasicUser
-	}
-	return "basic:" + name, nil
-}
-
-// Const puts all requests under one key: Const("all") is "const:all". If key is empty, the key func fails with
-// ErrInvalid.
+// Const puts all requests under one key: Const("all") is "const:all". It panics if key is empty.
 func Const(key string) core.KeyFunc {
 	if key == "" {
-		return failing(invalid("Const needs a key"))
+		panic(invalid("Const needs a key, got an empty one"))
 	}
 	key = "const:" + key
 	return func(*http.Request) (string, error) { return key, nil }

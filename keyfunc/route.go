@@ -7,22 +7,24 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// noRoute stands for the pattern of requests that match no route. No router takes it for a pattern: it has no slash.
+// noRoute stands for the pattern of requests that match no route. It cannot be a pattern, because it has no slash.
 const noRoute = "(none)"
 
-// Method is the method of the request: "method:GET". HEAD counts as GET, and all methods that net/http has no name for
-// share "method:OTHER", so that inventing methods wins nothing. It never fails.
+// Method is the method of the request: "method:GET". HEAD counts as GET. All methods that net/http has no constant for
+// share "method:OTHER", so that invented methods have no allowance of their own. It never fails.
 func Method(r *http.Request) (string, error) {
 	return "method:" + methodClass(r.Method), nil
 }
 
-// Pattern is the route of the request, not its path: "route:GET /users/{id}", with the method as in Method and the host
-// if the pattern has one. Requests that match no route share "route:GET (none)". It never fails.
+// Pattern is the route of the request, not its path: "route:/users/{id}", with the host if the pattern has one. It has
+// no method, even if the pattern has: use Join(Method, Pattern) to count GET and POST of a route separately. Requests
+// that match no route share "route:(none)".
 //
-// The pattern is what an adapter finds in its router or, without one, http.Request.Pattern, which is set only behind an
-// http.ServeMux. All clients share the key of a route: Join it with whose request it is to count each apart.
+// The pattern is what an adapter finds in its router or, without an adapter, http.Request.Pattern, which is set only
+// behind an http.ServeMux. All clients share the key of a route: Join it with the key of the client to count each
+// client separately.
 func Pattern(r *http.Request) (string, error) {
-	return "route:" + methodClass(r.Method) + " " + path(core.RoutePattern(r)), nil
+	return "route:" + pathOf(core.RoutePattern(r)), nil
 }
 
 func methodClass(method string) string {
@@ -36,8 +38,8 @@ func methodClass(method string) string {
 	return "OTHER"
 }
 
-// path returns pattern without the method that net/http allows in front of host and path.
-func path(pattern string) string {
+// pathOf returns pattern without the method that net/http allows in front of host and path.
+func pathOf(pattern string) string {
 	if i := strings.IndexAny(pattern, " \t"); i >= 0 && token(pattern[:i]) {
 		pattern = trim(pattern[i:])
 	}

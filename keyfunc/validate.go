@@ -2,7 +2,6 @@ package keyfunc
 
 import (
 	"fmt"
-	"net/http"
 	"net/netip"
 
 	"github.com/spillgate/spillgate/core"
@@ -11,14 +10,14 @@ import (
 // mapped4 is the first of the IPv4-mapped addresses, ::ffff:0:0/96.
 var mapped4 = netip.AddrFrom16([16]byte{10: 0xff, 11: 0xff})
 
-// mistakes returns what is wrong with c. It allocates nothing if c is right.
+// mistakes returns an error for each invalid field of c. It allocates nothing if c is valid.
 func (c *ClientIP) mistakes() (errs []error) {
 	for i, p := range c.Trusted {
 		switch {
 		case !p.IsValid():
 			errs = append(errs, invalid("ClientIP.Trusted[%d] must be a prefix, got %v", i, p))
-		case holdsAllIPv4(unmapped(p)):
-			errs = append(errs, invalid("ClientIP.Trusted[%d] must not hold all IPv4 addresses, got %v", i, p))
+		case containsAllIPv4(unmapped(p)):
+			errs = append(errs, invalid("ClientIP.Trusted[%d] must not contain all IPv4 addresses, got %v", i, p))
 		}
 	}
 	if c.Hops < 0 || c.Hops > maxElements {
@@ -33,7 +32,7 @@ func (c *ClientIP) mistakes() (errs []error) {
 	return errs
 }
 
-// unmapped returns p, or the IPv4 prefix that it maps.
+// unmapped returns the IPv4 prefix if p is a prefix of IPv4-mapped addresses, else p.
 func unmapped(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -41,19 +40,15 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// holdsAllIPv4 reports whether p, which is unmapped, holds all IPv4 addresses, be it in their mapped form.
-func holdsAllIPv4(p netip.Prefix) bool {
+// containsAllIPv4 reports whether p, which is unmapped, contains all IPv4 addresses, be it in their mapped form.
+func containsAllIPv4(p netip.Prefix) bool {
 	if p.Addr().Is4() {
 		return p.Bits() == 0
 	}
 	return p.Bits() <= 96 && p.Contains(mapped4)
 }
 
+// invalid returns an error that wraps ErrInvalid. Constructors that take constants panic with it.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", core.ErrInvalid, fmt.Sprintf(format, args...))
-}
-
-// failing returns a key func that fails with err on each request: what a key func is that was made of a mistake.
-func failing(err error) core.KeyFunc {
-	return func(*http.Request) (string, error) { return "", err }
 }

@@ -20,7 +20,7 @@ func TestClientIPMistakes(t *testing.T) {
 		{"32 bits", ClientIP{IPv6Bits: 32}, ""},
 		{"half of IPv4 is odd but not all", ClientIP{Trusted: prefixes("0.0.0.0/1", "::ffff:128.0.0.0/97")}, ""},
 		{"IPv6 without the mapped part", ClientIP{Trusted: prefixes("2000::/3", "64:ff9b::/96", "::1/128", "::/96")}, ""},
-		{"all of IPv4", ClientIP{Trusted: prefixes("0.0.0.0/0")}, "Trusted[0] must not hold all IPv4 addresses, got 0.0.0.0/0"},
+		{"all of IPv4", ClientIP{Trusted: prefixes("0.0.0.0/0")}, "Trusted[0] must not contain all IPv4 addresses, got 0.0.0.0/0"},
 		{"all of IPv4, written otherwise", ClientIP{Trusted: prefixes("10.0.0.0/8", "1.2.3.4/0")}, "Trusted[1]"},
 		{"all of IPv6", ClientIP{Trusted: prefixes("::/0")}, "got ::/0"},
 		{"all mapped", ClientIP{Trusted: prefixes("::ffff:0:0/96")}, "got ::ffff:0.0.0.0/96"},
@@ -34,7 +34,7 @@ func TestClientIPMistakes(t *testing.T) {
 		{"negative bits", ClientIP{IPv6Bits: -64}, "got -64"},
 		{"not a header", ClientIP{Header: "X Real IP"}, `Header must be the name of a header other than Host, got "X Real IP"`},
 		{"a header with its colon", ClientIP{Header: "X-Real-IP:"}, "Header"},
-		{"net/http hides Host", ClientIP{Header: "host"}, "Header"},
+		{"net/http keeps Host elsewhere", ClientIP{Header: "host"}, "Header"},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			fn, err := NewClientIP(row.config)
@@ -68,7 +68,7 @@ func TestClientIPAllMistakesAtOnce(t *testing.T) {
 	}
 }
 
-// A zone would narrow a prefix to one link. The type cannot hold one, so none is dropped here.
+// A zone would restrict a prefix to one link. netip.Prefix cannot have one, so none is dropped here.
 func TestPrefixHasNoZone(t *testing.T) {
 	if p, err := netip.ParsePrefix("fe80::%eth0/64"); err == nil {
 		t.Errorf("got %v", p)

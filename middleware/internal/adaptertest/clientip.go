@@ -47,8 +47,8 @@ func testClientIP(t *testing.T, a Adapter) {
 				fields = append(fields, h[0]+": "+h[1])
 			}
 			got := s.do(http.MethodGet, "/", fields...)
-			if c.Want == "error" {
-				got.wantStatus(t, 400)
+			if status := map[string]int{"error": 400, "invalid": 500}[c.Want]; status != 0 {
+				got.wantStatus(t, status)
 				return
 			}
 			got.wantStatus(t, 200)

@@ -1,0 +1,73 @@
+package keyfunc
+
+import (
+	"net/http"
+	"strings"
+)
+
+var (
+	bearerErrors = errorsOf("bearer token")
+	basicErrors  = errorsOf("basic auth user")
+)
+
+// Bearer is the token in "Authorization: Bearer", hashed as by APIKey: "bearer:" and 32 hexadecimal digits. The scheme
+// is case-insensitive. The token is not verified.
+//
+// A request without Authorization, or with another scheme in it, fails with ErrNoKey. It fails with ErrBadKey if there
+// are several Authorization lines, if no token follows the scheme after a space, if there is no scheme, or if the token
+// has whitespace, a comma, a quote or non-ASCII bytes in it.
+func Bearer(r *http.Request) (string, error) {
+	token, err := credentials(r, "bearer", &bearerErrors)
+	if err != nil {
+		return "", err
+	}
+	if !bearerToken(token) {
+		return "", bearerErrors.malformed
+	}
+	return hashed("bearer:", token), nil
+}
+
+// BasicUser is the user name of HTTP Basic authentication (RFC 7617): "basic:ann". The password is not verified, so
+// until your handler does, clients choose this key.
+//
+// A request without Authorization, or with another scheme in it, fails with ErrNoKey. It fails with ErrBadKey if there
+// are several Authorization lines, if the credentials do not decode, or if the name is empty or has control characters.
+func BasicUser(r *http.Request) (string, error) {
+	if _, err := credentials(r, "basic", &basicErrors); err != nil {
+		return "", err
+	}
+	name, _, ok := r.BasicAuth()
+	if !ok || name == "" || strings.ContainsFunc(name, control) {
+		return "", basicErrors.malformed
+	}
+	return "basic:" + name, nil
+}
+
+// credentials returns what follows scheme, a lower-case name, in the Authorization header. A value that a lenient
+// application could still read as that scheme, such as "Bearer" and a tab, is malformed, not absent.
+func credentials(r *http.Request, scheme string, fail *keyErrors) (string, error) {
+	value, err := fail.single(r.Header, "Authorization")
+	if err != nil {
+		return "", err
+	}
+	first, rest, separated := strings.Cut(value, " ")
+	if !separated {
+		return "", fail.malformed
+	}
+	if strings.EqualFold(first, scheme) {
+		return strings.TrimSpace(rest), nil
+	}
+	if lower := strings.ToLower(value); strings.HasPrefix(lower, scheme) || strings.Contains(lower, scheme+" ") {
+		return "", fail.malformed
+	}
+	return "", fail.missing
+}
+
+// bearerToken reports whether s can be a token: printable ASCII without spaces, and without the separators that a list
+// of several credentials would have. RFC 6750 §2.1 allows fewer characters, applications use more.
+func bearerToken(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == ',' || c == '"' })
+}
+
+// control reports whether c is a control character, which RFC 7617 §2 forbids in names.
+func control(c rune) bool { return c < ' ' || c == 0x7f }

@@ -1,0 +1,51 @@
+package keyfunc
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// Cookie is the value of a cookie, hashed as by APIKey: "cookie:sid:" and 32 hexadecimal digits. The cookie is not
+// verified: a client that drops it has no key, and one that makes up values has as many as it likes.
+//
+// A request without the cookie, or with an empty value in it, fails with ErrNoKey. It fails with ErrBadKey if several
+// cookies have the name, even with equal values, or if net/http rejects the value. Cookie panics if name cannot be the
+// name of a cookie.
+func Cookie(name string) core.KeyFunc {
+	if !token(name) {
+		panic(invalid("Cookie needs the name of a cookie, got %q", name))
+	}
+	fail := errorsOf("cookie " + name)
+	prefix := "cookie:" + name + ":"
+	return func(r *http.Request) (string, error) {
+		switch countCookies(r.Header["Cookie"], name) {
+		case 0:
+			return "", fail.missing
+		case 1:
+		default:
+			return "", fail.repeated
+		}
+		c, err := r.Cookie(name)
+		if err != nil {
+			return "", fail.malformed
+		}
+		if c.Value == "" {
+			return "", fail.missing
+		}
+		return hashed(prefix, c.Value), nil
+	}
+}
+
+// countCookies counts the cookies of a name, those included that net/http skips because their value is malformed.
+func countCookies(lines []string, name string) (n int) {
+	for _, line := range lines {
+		for pair := range strings.SplitSeq(line, ";") {
+			if found, _, _ := strings.Cut(pair, "="); strings.TrimSpace(found) == name {
+				n++
+			}
+		}
+	}
+	return n
+}
