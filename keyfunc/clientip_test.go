@@ -2,62 +2,11 @@ package keyfunc
 
 import (
 	"encoding/json"
-	"errors"
-	"net/http"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/spillgate/spillgate/core"
 )
-
-// request returns a request from remote with header lines, given as name, value, name, value.
-func request(remote string, lines ...string) *http.Request {
-	r := &http.Request{RemoteAddr: remote, Header: http.Header{}}
-	for i := 0; i < len(lines); i += 2 {
-		r.Header.Add(lines[i], lines[i+1])
-	}
-	return r
-}
-
-func prefixes(texts ...string) (ps []netip.Prefix) {
-	for _, s := range texts {
-		ps = append(ps, netip.MustParsePrefix(s))
-	}
-	return ps
-}
-
-// failures are the words that tables use for an error.
-var failures = map[string]error{"error": core.ErrNoKey, "bad": core.ErrBadKey, "invalid": core.ErrInvalid}
-
-// checkKey asserts that fn finds want in r, or fails with exactly the error that want names.
-func checkKey(t *testing.T, fn core.KeyFunc, r *http.Request, want string) {
-	t.Helper()
-	got, err := fn(r)
-	if failures[want] != nil {
-		for name, kind := range failures {
-			if got != "" || errors.Is(err, kind) != (name == want) {
-				t.Errorf("got %q, %v, want an error of kind %q only", got, err, want)
-			}
-		}
-		return
-	}
-	if got != want || err != nil {
-		t.Errorf("got %q, %v, want %q", got, err, want)
-	}
-}
-
-// checkClientIP asserts the same of both ways to use c.
-func checkClientIP(t *testing.T, c ClientIP, r *http.Request, want string) {
-	t.Helper()
-	checkKey(t, c.Key, r, want)
-	fn, err := NewClientIP(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkKey(t, fn, r, want)
-}
 
 func TestClientIPCases(t *testing.T) {
 	data, err := os.ReadFile("testdata/client-ip.json")

@@ -83,7 +83,7 @@ func call(fn core.KeyFunc, r *http.Request) (string, error) {
 	return key, nil
 }
 
-// checkFuncs panics if fns are not what the func of that name can work with.
+// checkFuncs panics if fns is empty or one of them is nil. The text names the constructor.
 func checkFuncs(name string, fns ...core.KeyFunc) {
 	if len(fns) == 0 {
 		panic(invalid("%s needs at least one key func", name))

@@ -66,7 +66,7 @@
 //
 // Guessing passwords has two forms, and takes two rules. One address tries many names: limit by ClientIP, to a few a
 // minute. Many addresses try one name: limit by the name, with a func of your own that reads and normalises it, wrapped
-// in Hash since names are personal and easily guessed. The second rule lets anybody lock out a known name, so make it
+// in Hash since names are personal and easily guessed. With the second rule any client can lock out a known name, so make it
 // generous, or Join the name with the address and accept that a large botnet gets more tries. Let both fail closed
 // (core.FailClosed) if logins must not be possible without a limit while the store is down.
 //
@@ -82,8 +82,8 @@
 //
 //	keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.5/32")}}
 //
-// Cloudflare, straight to your server. Trusted are the ranges it publishes at https://www.cloudflare.com/ips/; anybody
-// can have an account there, so have the firewall or authenticated origin pulls admit your own zone only:
+// Cloudflare, straight to your server. Trusted are the ranges it publishes at https://www.cloudflare.com/ips/; any
+// customer of it can connect from them, so have the firewall or authenticated origin pulls admit your own zone only:
 //
 //	keyfunc.ClientIP{Trusted: cloudflare, Header: "CF-Connecting-IP"}
 //
@@ -96,7 +96,7 @@
 // A Network Load Balancer that preserves client addresses is no proxy to HTTP: use RemoteIP. Google's application load
 // balancer appends the client and then itself, so it is Hops: 2 as well.
 //
-// Hops counts, and cannot tell when the count is wrong: one too many and the client writes the element that is read. A
+// Hops cannot detect a wrong count: with one too many, the client writes the element that is read. A
 // single-value header is safe only if the proxy overwrites it on every request.
 //
 // Frameworks have functions of their own (gin's ClientIP, echo's RealIP, chi's RealIP). They trust by other rules, so
@@ -112,8 +112,8 @@
 //
 // The key must be your own address and the same without those headers. If it is 192.0.2.1, Trusted or Hops is too large
 // or the proxy does not overwrite the header. If it is the address of a proxy, that one is missing from Trusted, or it
-// sends another header. If it is ip:unresolved, the hop it names is the proxy to look at: what it sent is no address,
-// or too short for Hops. Then try the same against the server itself, past the proxy: it should not answer, and if it
+// sends another header. If it is ip:unresolved, the hop it names is the proxy to look at: it sent
+// something that is no address, or a list that is too short for Hops. Then try the same against the server itself, past the proxy: it should not answer, and if it
 // does, the key must be the address you connect from. Do all of it once over IPv6.
 //
 // # A key func of your own

@@ -2,7 +2,7 @@ package keyfunc
 
 import "net/netip"
 
-// IPv6 prefixes whose addresses say which IPv4 client is behind them.
+// IPv6 prefixes of translators and tunnels for IPv4 clients.
 var (
 	nat64      = netip.MustParsePrefix("64:ff9b::/96")   // translators, RFC 6052 §2.1: the last 32 bits
 	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48") // translators with an address layout of their own, RFC 8215

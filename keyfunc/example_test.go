@@ -106,7 +106,7 @@ func ExampleUser() {
 	// Output: user: spillgate: no key
 }
 
-// A user agent tells well-behaved clients apart. As it can be anything, a rule by address bounds the others.
+// A user agent distinguishes well-behaved clients. Clients can send any value, so a rule by address bounds the others.
 func ExampleHeader() {
 	agent := keyfunc.Join(keyfunc.Header("User-Agent"), keyfunc.RemoteIP)
 	limiter := core.Must(core.New([]core.Rule{

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+const alphanumerics = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 func TestTokenChar(t *testing.T) {
 	for c := range 256 {
-		want := strings.Contains("!#$%&'*+-.^_`|~"+letters, string([]byte{byte(c)}))
+		want := strings.Contains("!#$%&'*+-.^_`|~"+alphanumerics, string([]byte{byte(c)}))
 		if tokenChar(byte(c)) != want {
 			t.Errorf("%#x: got %v", c, !want)
 		}
@@ -20,7 +20,7 @@ func TestTokenChar(t *testing.T) {
 // The result must be the key that net/http stores the header under.
 func TestAppendCanonical(t *testing.T) {
 	names := []string{"CF-Connecting-IP", "x--y", "-", "x_y-Z.a", "X-FORWARDED-FOR"}
-	for _, c := range letters {
+	for _, c := range alphanumerics {
 		names = append(names, "-"+string(c)+string(c))
 	}
 	for _, name := range names {

@@ -92,7 +92,7 @@ func cutToken(s string) (token, rest string) {
 	return s, ""
 }
 
-// cutQuoted cuts a quoted string, whose opening quote is gone, off the left end of s.
+// cutQuoted cuts the rest of a quoted string, after its opening quote, off the left end of s.
 func cutQuoted(s string) (value, rest string, ok bool) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

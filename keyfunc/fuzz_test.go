@@ -36,7 +36,7 @@ func checkForm(t *testing.T, key string) {
 	}
 }
 
-// keyOf returns the key of a request from remote, whose form is checked.
+// keyOf returns the key of a request from remote, and asserts that it has a valid form.
 func keyOf(t *testing.T, c ClientIP, remote, header string, lines ...string) string {
 	t.Helper()
 	r := &http.Request{RemoteAddr: remote, Header: http.Header{header: lines}}
@@ -179,7 +179,7 @@ func FuzzJoin(f *testing.F) {
 			}
 			for i := range got {
 				if got[i] != parts[i] {
-					t.Fatalf("join of %q: %q has part %q", parts[:n], key, got[i])
+					t.Fatalf("join of %q: %q has the element %q", parts[:n], key, got[i])
 				}
 			}
 		}

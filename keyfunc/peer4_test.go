@@ -39,8 +39,8 @@ func garbled4() string {
 		b = append(strconv.AppendInt(b, rand.Int64N(260), 10), ".:"[i/3])
 	}
 	b = strconv.AppendInt(b, rand.Int64N(70_000), 10)
-	const letters = "0123456789.:[]%ax "
-	b[rand.IntN(len(b))] = letters[rand.IntN(len(letters))]
+	const replacements = "0123456789.:[]%ax "
+	b[rand.IntN(len(b))] = replacements[rand.IntN(len(replacements))]
 	return string(b)
 }
 

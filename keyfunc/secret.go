@@ -37,8 +37,8 @@ func APIKey(header string) core.KeyFunc {
 	}
 }
 
-// Hash hides the keys of fn from everybody who can read the store but does not know secret: "hash:" and 32 hexadecimal
-// digits, the first 128 bits of HMAC-SHA-256 (RFC 2104). Use it for what can be guessed: names, addresses, short API
+// Hash hides the keys of fn from readers of the store that do not know secret: "hash:" and 32 hexadecimal
+// digits, the first 128 bits of HMAC-SHA-256 (RFC 2104). Use it for keys that can be guessed: names, addresses, short API
 // keys. Processes that share a store must share the secret, and a new secret starts all keys anew. The secret is
 // copied; 32 random bytes are a good one.
 //

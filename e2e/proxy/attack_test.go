@@ -2,7 +2,7 @@ package proxy
 
 import "strings"
 
-// An attack is what a client sends to be taken for somebody else.
+// An attack is a set of header fields with which a client tries to get the key of another.
 type attack struct {
 	why    string
 	fields []string

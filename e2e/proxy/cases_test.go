@@ -53,7 +53,7 @@ func TestCases(t *testing.T) {
 	for _, c := range all {
 		for _, f := range apps.Frameworks {
 			t.Run(c.Name+"/"+f.Name, func(t *testing.T) {
-				var keys notebook
+				var keys recorder
 				built := f.Build(apps.Limited(c.limiter(&keys), wire.OK))
 				app.Store(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					r.RemoteAddr = c.RemoteAddr
@@ -66,7 +66,7 @@ func TestCases(t *testing.T) {
 }
 
 // limiter returns a limiter by the configuration of c, which may be invalid.
-func (c *clientIPCase) limiter(keys *notebook) *core.Limiter {
+func (c *clientIPCase) limiter(keys *recorder) *core.Limiter {
 	find := keyfunc.ClientIP(c.Config).Key
 	return core.Must(core.New([]core.Rule{core.PerHour(1).By(func(r *http.Request) (string, error) {
 		key, err := find(r)

@@ -26,25 +26,25 @@ const (
 	innerOnly = "ip:" + inner
 )
 
-// A mode is a configuration, and the key it must give in each topology that it suits.
+// A mode is a configuration, and its key in each topology that it fits.
 type mode struct {
 	name   string
 	config keyfunc.ClientIP
 	want   map[string]string // topology -> key
 }
 
-// resolved is what trusting the right prefixes finds.
+// resolved are the keys if the right prefixes are trusted.
 var resolved = map[string]string{
 	"one proxy":                         client4,
 	"two proxies":                       client4,
 	"an IPv6 client":                    client6,
 	"an IPv6 client and two proxies":    client6,
-	"a Unix socket between two proxies": "ip:unresolved:" + inner, // the second nginx says "unix:" of its peer, which is nobody
+	"a Unix socket between two proxies": "ip:unresolved:" + inner, // the second nginx writes "unix:" for its peer
 	"past the proxy":                    client4,
 	"past the proxy, on a Unix socket":  "ip:unix",
 }
 
-// nearest is what counting one hop finds. It suits one proxy; with two, all clients share a key.
+// nearest are the keys if one hop is counted. That fits one proxy; with two, all clients share a key.
 var nearest = map[string]string{
 	"one proxy":                        client4,
 	"two proxies":                      edgeOnly,
@@ -83,20 +83,20 @@ var modes = []mode{
 	{"nobody trusted", keyfunc.ClientIP{}, byPeer},
 }
 
-// A notebook remembers the key that the last request got.
-type notebook struct {
+// A recorder records the key of the last request.
+type recorder struct {
 	mu  sync.Mutex
 	key string
 }
 
-func (n *notebook) set(key string) {
+func (n *recorder) set(key string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.key = key
 }
 
 // take returns the key and forgets it.
-func (n *notebook) take() string {
+func (n *recorder) take() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	key := n.key
@@ -104,8 +104,8 @@ func (n *notebook) take() string {
 	return key
 }
 
-// limiter returns a limiter of three per hour and client, that notes its keys.
-func (n *notebook) limiter(t *testing.T, c keyfunc.ClientIP) *core.Limiter {
+// limiter returns a limiter of three per hour and client that records its keys.
+func (n *recorder) limiter(t *testing.T, c keyfunc.ClientIP) *core.Limiter {
 	find, err := keyfunc.NewClientIP(c)
 	if err != nil {
 		t.Fatal(err)
@@ -117,8 +117,8 @@ func (n *notebook) limiter(t *testing.T, c keyfunc.ClientIP) *core.Limiter {
 	})}))
 }
 
-// TestClientCannotChooseKey sends every attack by every way to every adapter in every mode that suits. The key must be the
-// one that the client has by where it is, and so the limit of three holds whatever it sends.
+// TestClientCannotChooseKey sends every attack through every topology to every adapter in every mode that fits. The key must
+// depend only on the address of the client, so the limit of three holds.
 func TestClientCannotChooseKey(t *testing.T) {
 	for _, way := range topologies {
 		t.Run(way.name, func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestClientCannotChooseKey(t *testing.T) {
 			if way.ipv6 {
 				needIPv6(t)
 			}
-			var keys notebook
-			suits := 0
+			var keys recorder
+			fits := 0
 			built := map[string]http.Handler{}
 			for _, m := range modes {
 				for _, f := range apps.Frameworks {
@@ -140,20 +140,20 @@ func TestClientCannotChooseKey(t *testing.T) {
 				want, ok := m.want[way.name]
 				for _, f := range apps.Frameworks {
 					if ok {
-						suits++
+						fits++
 						t.Run(m.name+"/"+f.Name, func(t *testing.T) { tryAll(t, c, &keys, "Case: "+m.name+"/"+f.Name, want) })
 					}
 				}
 			}
-			if suits == 0 {
-				t.Error("no mode suits this topology")
+			if fits == 0 {
+				t.Error("no mode fits this topology")
 			}
 		})
 	}
 }
 
 // tryAll sends every attack and checks the key each time, and that exactly the first three pass.
-func tryAll(t *testing.T, c *http.Client, keys *notebook, which, want string) {
+func tryAll(t *testing.T, c *http.Client, keys *recorder, which, want string) {
 	for i, a := range attacks {
 		got := wire.Send(t, c, wire.Request(t, http.MethodGet, "http://example.com/", nil, append([]string{which}, a.fields...)...))
 		if key := keys.take(); key != want {

@@ -17,11 +17,11 @@ import (
 // The addresses of those involved. All of 127.0.0.0/8 is loopback on Linux, so each can have its own.
 const (
 	client = "127.0.0.9"
-	edge   = "127.0.0.2" // what the nginx that clients connect to has for others
-	inner  = "127.0.0.3" // what the nginx behind that has, if there are two
+	edge   = "127.0.0.2" // the address that the outer nginx connects from
+	inner  = "127.0.0.3" // the address that the inner nginx connects from, if there are two
 )
 
-// A topology is a way from a client to an application.
+// A topology is a chain of proxies from a client to an application.
 type topology struct {
 	name string
 	from string // the address of the client
@@ -70,7 +70,8 @@ func socket(t *testing.T) string {
 	return "unix:" + filepath.Join(dir, "s")
 }
 
-// serve serves app on an address, or on a Unix socket, until the test ends. It returns what nginx calls it.
+// serve serves app on an address, or on a Unix socket, until the test ends. It returns the name by which nginx can
+// connect to it.
 func serve(t *testing.T, on string, app http.Handler) string {
 	network := "tcp"
 	address, unix := strings.CutPrefix(on, "unix:")
