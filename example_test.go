@@ -27,7 +27,7 @@ func Example() {
 		Name:   "login",
 		Key:    keyfunc.RemoteIP,
 		Limits: core.MustParseLimits("5/m"),
-		Match:  func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == "/login" },
+		Routes: []string{"POST /login"},
 	}
 	route := core.Rule{
 		Name:   "route",

@@ -9,8 +9,12 @@ import (
 
 // check decides about r. Claims stay on the stack, as long as there are few.
 func (l *Limiter) check(r *http.Request, c *charge) error {
+	set, err := l.current()
+	if err != nil {
+		return err
+	}
 	var room [2]Claim
-	claims, err := l.claims(c, r, room[:0])
+	claims, err := l.claims(c, set, r, room[:0])
 	var took time.Duration
 	if err == nil {
 		took, err = l.decide(r.Context(), c, claims)
@@ -22,7 +26,7 @@ func (l *Limiter) check(r *http.Request, c *charge) error {
 // claims appends a claim to dst for every rule that applies to r; a request to skip makes none. If a callback fails, the
 // last claim is that of its rule. A callback that panics is an error: it must neither admit the request nor take the
 // server down.
-func (l *Limiter) claims(c *charge, r *http.Request, dst []Claim) (claims []Claim, err error) {
+func (l *Limiter) claims(c *charge, set *ruleset, r *http.Request, dst []Claim) (claims []Claim, err error) {
 	var rule *Rule // nil: skip
 	defer func() {
 		if v := recover(); v != nil {
@@ -36,8 +40,9 @@ func (l *Limiter) claims(c *charge, r *http.Request, dst []Claim) (claims []Clai
 		return dst, nil
 	}
 	var last *Rule
-	for i := range l.rules {
-		rule = &l.rules[i]
+	var room [8]int
+	for _, i := range set.rulesOf(r, room[:0]) {
+		rule = &set.rules[i]
 		if rule.Match != nil && !rule.Match(r) {
 			continue
 		}

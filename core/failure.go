@@ -66,7 +66,7 @@ func (l *Limiter) tolerate(ctx context.Context, c *charge, claims []Claim, cause
 }
 
 func (l *Limiter) modeOf(rule string) FailureMode {
-	if r := l.byName[rule]; r != nil {
+	if r := l.rules.Load().byName[rule]; r != nil {
 		return r.OnFailure
 	}
 	return FailLocal

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 )
 
 // A Limiter holds the rules that guard some requests. It is safe for concurrent use.
 type Limiter struct {
-	rules     []Rule
-	byName    map[string]*Rule
+	rules     atomic.Pointer[ruleset]
 	store     *link
 	fallback  *link
 	skip      func(*http.Request) bool
@@ -25,10 +25,11 @@ func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	errs := c.apply(opts)
 	l := &Limiter{skip: c.skip, observers: c.observers, reporter: &reporter{logger: c.logger}}
 	l.store, l.fallback = newLink(c.store, c.timeout, l.reporter), newLink(c.fallback, c.timeout, l.reporter)
-	errs = append(errs, l.addRules(rules)...)
-	if err := errors.Join(errs...); err != nil {
+	set, mistakes := newRuleset(rules)
+	if err := errors.Join(append(errs, mistakes...)...); err != nil {
 		return nil, err
 	}
+	l.rules.Store(set)
 	return l, nil
 }
 
@@ -38,66 +39,6 @@ func Must(l *Limiter, err error) *Limiter {
 		panic(err)
 	}
 	return l
-}
-
-func (l *Limiter) addRules(rules []Rule) (errs []error) {
-	if len(rules) == 0 {
-		return []error{invalid("a limiter needs at least one rule")}
-	}
-	l.rules = make([]Rule, len(rules))
-	l.byName = make(map[string]*Rule, len(rules))
-	for i, r := range rules {
-		r.Name = ruleName(r.Name)
-		r.Limits = append([]Limit(nil), r.Limits...)
-		if l.byName[r.Name] != nil {
-			errs = append(errs, within(r.place(), invalid("name is not unique")))
-		}
-		errs = append(errs, within(r.place(), r.validate()))
-		l.rules[i] = r
-		l.byName[r.Name] = &l.rules[i]
-	}
-	return errs
-}
-
-func ruleName(name string) string {
-	if name == "" {
-		return "default"
-	}
-	return name
-}
-
-// place says which rule an error is about. If r is nil, it is about skipping.
-func (r *Rule) place() string {
-	if r == nil {
-		return "skip"
-	}
-	return fmt.Sprintf("rule %q", r.Name)
-}
-
-func (r *Rule) validate() error {
-	err := validateLimits(r.Limits)
-	if !printableASCII(r.Name) {
-		err = errors.Join(invalid("name must be printable ASCII"), err)
-	}
-	if r.Key == nil {
-		err = errors.Join(err, invalid("key func is missing"))
-	}
-	if len(r.Limits) == 0 {
-		err = errors.Join(err, invalid("a rule needs at least one limit"))
-	}
-	if r.OnFailure > FailClosed {
-		err = errors.Join(err, invalid("there is no failure mode %d", r.OnFailure))
-	}
-	return err
-}
-
-func printableASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // Check charges r for every rule that applies to it and says whether it is admitted. It writes no response. A request
@@ -127,12 +68,19 @@ func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
+	set, err := l.current()
+	if err != nil {
+		return Decision{}, err
+	}
+	if len(claims) == 0 {
+		return Decision{}, invalid("Take needs at least one claim")
+	}
 	var room [2]Claim
 	asked := append(room[:0], claims...)
 	c := l.newCharge()
 	var last *Rule
 	for i := range asked {
-		rule, err := l.complete(&asked[i])
+		rule, err := set.complete(&asked[i])
 		if err != nil {
 			err = within(fmt.Sprintf("claim %d: rule %q", i+1, asked[i].Rule), err)
 			l.observe(ctx, nil, c, asked, 0, err)
@@ -147,9 +95,9 @@ func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 }
 
 // complete fills in what the rule of c says, and checks c. It returns the rule, if there is one.
-func (l *Limiter) complete(c *Claim) (*Rule, error) {
+func (s *ruleset) complete(c *Claim) (*Rule, error) {
 	c.Rule = ruleName(c.Rule)
-	rule := l.byName[c.Rule]
+	rule := s.byName[c.Rule]
 	if rule != nil {
 		c.DryRun = c.DryRun || rule.DryRun
 		if len(c.Limits) == 0 {
@@ -192,6 +140,9 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error {
 func (l *Limiter) Reset(ctx context.Context, rule, key string) error {
 	if ctx == nil {
 		ctx = context.Background()
+	}
+	if _, err := l.current(); err != nil {
+		return err
 	}
 	if key == "" {
 		return within(fmt.Sprintf("reset of rule %q", rule), ErrNoKey)

@@ -1,6 +1,10 @@
 package core
 
-import "net/http"
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
 
 // A KeyFunc says whose request r is, as a string that starts with the kind of identity: "ip:203.0.113.9", "user:42".
 // Its error wraps ErrNoKey when the request has no such key. It must be safe for concurrent use.
@@ -20,7 +24,24 @@ type Rule struct {
 	// Limits are the limits of each key, at least one; all must hold.
 	Limits []Limit
 
-	// Match reports whether the rule applies to a request. If nil, it applies to every request.
+	// Routes are the requests that the rule applies to, as patterns of http.ServeMux: "POST /login", "/api/",
+	// "/users/{id}". If empty, it applies to every request.
+	//
+	// All rules with a pattern that matches apply, not only the one with the most specific pattern. Two patterns of a
+	// limiter that ServeMux would not take together, such as "/a/{x}" and "/{y}/b", are a mistake that New reports.
+	// GET covers HEAD.
+	//
+	// The path is that of r.URL, as a whole. It is cleaned first: "//login", "/x/../login" and "/login/" are "/login", so "/api/"
+	// matches "/api" too. Where routers read a path in different ways, because of escapes such as "%2F" or without cleaning
+	// it, a pattern applies if it matches in one of them. Routers that serve still other paths by the same handler, such
+	// as "/LOGIN" or "/login.json", need a pattern for each. A last parameter of echo, "/users/:id", matches slashes as
+	// well: its pattern is "/users/".
+	//
+	// Hosts are compared without case, port and final dot. A client can send any Host: a pattern with one
+	// limits only those that send it, so use one only where another Host does not lead to the same handler.
+	Routes []string
+
+	// Match reports whether the rule applies to a request that Routes name. If nil, it applies to all of them.
 	Match func(*http.Request) bool
 
 	// Cost says how many requests this one counts for. If nil, it counts for one. A request that costs 0 is free of
@@ -36,4 +57,45 @@ type Rule struct {
 
 	// OnFailure says what happens while the store is down. If zero, the limits are enforced from this process's memory.
 	OnFailure FailureMode
+}
+
+func ruleName(name string) string {
+	if name == "" {
+		return "default"
+	}
+	return name
+}
+
+// place says which rule an error is about. If r is nil, it is about skipping.
+func (r *Rule) place() string {
+	if r == nil {
+		return "skip"
+	}
+	return fmt.Sprintf("rule %q", r.Name)
+}
+
+func (r *Rule) validate() error {
+	err := validateLimits(r.Limits)
+	if !printableASCII(r.Name) {
+		err = errors.Join(invalid("name must be printable ASCII"), err)
+	}
+	if r.Key == nil {
+		err = errors.Join(err, invalid("key func is missing"))
+	}
+	if len(r.Limits) == 0 {
+		err = errors.Join(err, invalid("a rule needs at least one limit"))
+	}
+	if r.OnFailure > FailClosed {
+		err = errors.Join(err, invalid("there is no failure mode %d", r.OnFailure))
+	}
+	return err
+}
+
+func printableASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }

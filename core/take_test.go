@@ -19,7 +19,6 @@ func TestTake(t *testing.T) {
 		allowed bool
 		results []core.Result // rule, limit, remaining and dry run
 	}{
-		{"nothing asked is nothing refused", nil, true, nil},
 		{"the limits of the rule", []core.Claim{{Rule: "r", Key: "k"}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 9}}},
 		{"a cost", []core.Claim{{Rule: "r", Key: "k", Cost: 4}}, true, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 6}}},
 		{"a cost above the capacity", []core.Claim{{Rule: "r", Key: "k", Cost: 1 << 62}}, false, []core.Result{{Rule: "r", Limit: core.PerHour(10), Remaining: 10}}},
@@ -52,6 +51,14 @@ func TestTake(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTakeWithoutClaims(t *testing.T) {
+	d, err := core.Must(core.New([]core.Rule{perHour("r", 10)})).Take(t.Context())
+	wantError(t, err, core.ErrInvalid, "Take needs at least one claim")
+	if d.Allowed {
+		t.Error("nothing was asked, and it was allowed")
 	}
 }
 

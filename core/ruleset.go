@@ -1,0 +1,91 @@
+package core
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+)
+
+// A ruleset is what New or SetRules made of a list of rules. It never changes.
+type ruleset struct {
+	rules  []Rule
+	byName map[string]*Rule
+	routes *routes // nil if no rule has Routes
+}
+
+// newRuleset copies rules. Its errors are all mistakes in them.
+func newRuleset(rules []Rule) (*ruleset, []error) {
+	if len(rules) == 0 {
+		return nil, []error{invalid("a limiter needs at least one rule")}
+	}
+	s := &ruleset{rules: cloneRules(rules), byName: make(map[string]*Rule, len(rules))}
+	var errs []error
+	for i := range s.rules {
+		r := &s.rules[i]
+		r.Name = ruleName(r.Name)
+		if s.byName[r.Name] != nil {
+			errs = append(errs, within(r.place(), invalid("name is not unique")))
+		}
+		errs = append(errs, within(r.place(), r.validate()))
+		s.byName[r.Name] = r
+	}
+	var mistakes []error
+	s.routes, mistakes = newRoutes(s.rules)
+	return s, append(errs, mistakes...)
+}
+
+// cloneRules copies rules and what they point to.
+func cloneRules(rules []Rule) []Rule {
+	rules = slices.Clone(rules)
+	for i := range rules {
+		rules[i].Limits = slices.Clone(rules[i].Limits)
+		rules[i].Routes = slices.Clone(rules[i].Routes)
+	}
+	return rules
+}
+
+// rulesOf appends to dst the indexes of the rules whose Routes name r, in the order of the rules.
+func (s *ruleset) rulesOf(r *http.Request, dst []int) []int {
+	if s.routes != nil {
+		return s.routes.find(r, dst)
+	}
+	for i := range s.rules {
+		dst = append(dst, i)
+	}
+	return dst
+}
+
+// current returns the rules in force. A Limiter that New did not make has none.
+func (l *Limiter) current() (*ruleset, error) {
+	if l == nil {
+		return nil, invalid("the limiter is nil")
+	}
+	if s := l.rules.Load(); s != nil {
+		return s, nil
+	}
+	return nil, invalid("the limiter was not made by New")
+}
+
+// Rules returns a copy of the rules in force.
+func (l *Limiter) Rules() []Rule {
+	s, err := l.current()
+	if err != nil {
+		return nil
+	}
+	return cloneRules(s.rules)
+}
+
+// SetRules replaces all rules of l at once, while requests are being decided. If its error, which joins all mistakes in
+// rules, is not nil, l keeps the rules that it has. What a key has used under a rule stays used under the new rule of
+// that name, for each limit that has the algorithm and the period of an old one. The rules are copied.
+func (l *Limiter) SetRules(rules []Rule) error {
+	if _, err := l.current(); err != nil {
+		return err
+	}
+	s, mistakes := newRuleset(rules)
+	if err := errors.Join(mistakes...); err != nil {
+		return err
+	}
+	l.rules.Store(s)
+	return nil
+}

@@ -1,0 +1,119 @@
+package core_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestSetRulesKeepsWhatWasUsed(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{{Name: "a", Key: constKey, Limits: []core.Limit{core.PerHour(10)}}}))
+	for range 10 {
+		if d, err := l.Check(get("/")); err != nil || !d.Allowed {
+			t.Fatalf("got %+v, %v", d, err)
+		}
+	}
+	rules := []core.Rule{{Name: "a", Key: constKey, Limits: []core.Limit{core.PerHour(100)}}, named("b")}
+	if err := l.SetRules(rules); err != nil {
+		t.Fatal(err)
+	}
+	rules[0].Limits[0] = core.PerHour(1)
+	d, err := l.Peek(get("/"))
+	if err != nil || len(d.Results) != 2 || d.Results[0].Remaining != 90 {
+		t.Errorf("got %+v, %v; want 90 of 100 left, and the new rule", d, err)
+	}
+}
+
+func TestSetRulesReplacesAllOrNone(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{routed("/a"), named("b")}))
+	for _, bad := range [][]core.Rule{nil, {named("c"), {Name: "d"}}, {named("c"), routed("x")}, {named("c"), named("c")}} {
+		wantError(t, l.SetRules(bad), core.ErrInvalid, "")
+		if got := applied(t, l, get("/a")); !slices.Equal(got, []string{"/a", "b"}) {
+			t.Errorf("after an error: got rules %q, want those before", got)
+		}
+	}
+	if err := l.SetRules([]core.Rule{named("c")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := applied(t, l, get("/a")); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("got rules %q, want only the new one", got)
+	}
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "b", Key: "k"}); err == nil {
+		t.Error("Take still knows a rule that was replaced")
+	}
+}
+
+func TestRulesReturnsACopy(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{routed("/a"), named("")}))
+	rules := l.Rules()
+	if len(rules) != 2 || rules[0].Routes[0] != "/a" || rules[1].Name != "default" || rules[1].Limits[0] != core.PerMinute(1) {
+		t.Fatalf("got %+v", rules)
+	}
+	rules[0].Routes[0], rules[1].Limits[0], rules[1].Name = "/b", core.PerMinute(9), "x"
+	if again := l.Rules(); again[0].Routes[0] != "/a" || again[1].Limits[0] != core.PerMinute(1) || again[1].Name != "default" {
+		t.Errorf("a caller changed the rules of the limiter: %+v", again)
+	}
+}
+
+// Each request is decided by the rules before or by those after, never by some of both.
+func TestSetRulesUnderLoad(t *testing.T) {
+	generation := func(n int) []core.Rule {
+		rules := make([]core.Rule, 5)
+		for i := range rules {
+			rules[i] = core.Rule{Name: fmt.Sprint(i), Key: constKey, Routes: []string{"/"}, Limits: []core.Limit{core.PerSecond(1_000_000 + n)}}
+		}
+		return rules
+	}
+	l := core.Must(core.New(generation(0)))
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			for range 2000 {
+				d, err := l.Check(get("/"))
+				if err != nil || len(d.Results) != 5 {
+					t.Errorf("got %+v, %v", d, err)
+					return
+				}
+				for _, r := range d.Results {
+					if r.Limit != d.Results[0].Limit {
+						t.Errorf("decided by rules of two generations: %+v", d.Results)
+						return
+					}
+				}
+			}
+		})
+	}
+	for n := range 500 {
+		if err := l.SetRules(generation(n)); err != nil {
+			t.Error(err)
+		}
+	}
+	callers.Wait()
+}
+
+func TestZeroLimiterRefuses(t *testing.T) {
+	var zero core.Limiter
+	claim := core.Claim{Key: "k", Limits: []core.Limit{core.PerHour(1)}}
+	calls := map[string]func() error{
+		"Check": func() error { _, err := zero.Check(get("/")); return err },
+		"Peek":  func() error { _, err := zero.Peek(get("/")); return err },
+		"Take":  func() error { _, err := zero.Take(t.Context(), claim); return err },
+		"Guard": func() error {
+			_, _, _, err := zero.Guard(get("/"), func(*http.Request) string { return "" })
+			return err
+		},
+		"Reset":         func() error { return zero.Reset(t.Context(), "r", "k") },
+		"SetRules":      func() error { return zero.SetRules([]core.Rule{named("a")}) },
+		"a nil limiter": func() error { return (*core.Limiter)(nil).SetRules(nil) },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) { wantError(t, call(), core.ErrInvalid, "the limiter") })
+	}
+	if zero.Rules() != nil {
+		t.Error("a zero limiter has rules")
+	}
+}
