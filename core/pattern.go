@@ -111,7 +111,7 @@ func (c *patternChecker) parse(text string) (pattern, error) {
 	switch upper := strings.ToUpper(method); {
 	case upper != method && slices.Contains(methods, upper):
 		return pattern{}, invalid("route %q can never match: its method is not in upper case", text)
-	case path == "/" || !isClean("/"+strings.TrimSuffix(path, "/")):
+	case !isClean("/" + path):
 		return pattern{}, invalid("route %q can never match: its path is not clean", text)
 	}
 	return p, nil

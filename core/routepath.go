@@ -32,13 +32,10 @@ func trimSlashes(p string) string {
 	return p
 }
 
-// isClean reports whether all readings of p are p itself: it begins with a slash, does not end in one unless that is all
-// of it, and no segment is empty, "." or "..".
+// isClean reports whether all readings of p are p itself, apart from a slash at its end: it begins with a slash, and no
+// segment is empty, "." or "..".
 func isClean(p string) bool {
-	if p == "/" {
-		return true
-	}
-	if p == "" || p[0] != '/' || p[len(p)-1] == '/' {
+	if p == "" || p[0] != '/' {
 		return false
 	}
 	for i := range len(p) - 1 {
