@@ -40,6 +40,7 @@ func (d *deciding) decide() {
 		d.meters[i].find()
 	}
 	d.sumUp()
+	d.name()
 	for i := range d.meters {
 		d.meters[i].load(d.now)
 	}
@@ -55,6 +56,17 @@ func (d *deciding) decide() {
 		}
 	}
 	d.charge(true)
+}
+
+// name has each meter name its rate before any is decided, whatever becomes of the request.
+func (d *deciding) name() {
+	for i := range d.meters {
+		t := &d.meters[i]
+		if t.record != nil && t.record.at > d.now {
+			t.load(d.now)
+		}
+		t.name(d.now)
+	}
 }
 
 // sumUp adds up what the meters of one state ask for, apart from peeks, and apart for dry runs, which must not make

@@ -30,13 +30,14 @@ type MemoryStore struct {
 	// anew.
 	MaxKeys int
 
-	once   sync.Once
-	seed   maphash.Seed
-	start  time.Time
-	epoch  int64         // start, in microseconds since 1970
-	pairs  atomic.Int64  // with state of their own
-	hand   atomic.Uint64 // the shard that sweep looks at next
-	shards []shard
+	once     sync.Once
+	seed     maphash.Seed
+	start    time.Time
+	earliest atomic.Int64  // no decision comes before this instant
+	epoch    int64         // start, in microseconds since 1970
+	pairs    atomic.Int64  // with state of their own
+	hand     atomic.Uint64 // the shard that sweep looks at next
+	shards   []shard
 }
 
 func (m *MemoryStore) init() {
@@ -56,7 +57,18 @@ func (m *MemoryStore) Validate() error {
 
 // now returns microseconds since the Unix epoch.
 func (m *MemoryStore) now() int64 {
-	return m.epoch + time.Since(m.start).Microseconds()
+	return max(m.epoch+time.Since(m.start).Microseconds(), m.earliest.Load())
+}
+
+// afterNow moves the clock on, if need be, and returns an instant that no earlier decision has.
+func (m *MemoryStore) afterNow() int64 {
+	after := m.now() + 1
+	for {
+		earliest := m.earliest.Load()
+		if earliest >= after || m.earliest.CompareAndSwap(earliest, after) {
+			return after
+		}
+	}
 }
 
 // Take implements Store. Its error wraps ErrInvalid.
@@ -93,7 +105,7 @@ func (m *MemoryStore) Refund(_ context.Context, claims []Claim, at time.Time) er
 	d := deciding{store: m, held: held, now: m.now()}
 	d.meter(pairs, claims)
 	for i := range d.meters {
-		if t := &d.meters[i]; !t.peek {
+		if t := &d.meters[i]; !t.peek && at.UnixMicro() >= t.shard.begunAt(t.id) {
 			t.refund(d.now, at.UnixMicro())
 		}
 	}
@@ -114,6 +126,7 @@ func (m *MemoryStore) forget(id uint64) {
 	s := m.shard(id)
 	s.Lock()
 	defer s.Unlock()
+	s.begin(id, m.afterNow())
 	if s.forget(id) {
 		m.pairs.Add(-1)
 	}

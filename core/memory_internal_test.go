@@ -28,6 +28,8 @@ func NewPure() *Pure { return &Pure{shard: new(shard)} }
 func (p *Pure) Take(now int64, l Limit, cost int) Result {
 	t := p.meter(&l, cost)
 	t.open(now)
+	t.name(now)
+	t.load(now)
 	if t.decide(now); t.retry == 0 {
 		t.charge(now)
 	}

@@ -50,8 +50,9 @@ func (t *meter) load(now int64) {
 	}
 	switch t.limit.limit.Algorithm {
 	case TokenBucket:
-		if t.bucket = r.bucket(t.limit).settle(t.limit, now); t.bucket.at < r.at {
-			t.record.setBucket(t.bucket, t.limit)
+		t.bucket = t.advance(r.bucket(), now)
+		if t.bucket.at < r.at {
+			t.record.setBucket(r.bucket().rewind(t.limit, now), t.limit)
 		}
 	case FixedWindow:
 		if t.window = r.window().settle(t.limit, now); t.window.start < r.at {
@@ -62,6 +63,27 @@ func (t *meter) load(now int64) {
 		if t.record != nil { // settling has dropped entries
 			t.record.setQueue(t.queue)
 		}
+	}
+}
+
+// advance returns a bucket as it is at now. A peek names no rate, so its bucket drains at the slower one from then on. Pairs
+// that share a bucket have it drain at the slowest rate since it was last empty.
+func (t *meter) advance(b bucket, now int64) bucket {
+	after := b.advance(t.limit, now)
+	if (t.peek || t.record != nil && !t.own) && after.level > 0 && !b.isForgotten(now) {
+		after.rate = min(b.rate, t.limit.rate)
+	}
+	return after
+}
+
+// name stores that a bucket was asked at another rate than before.
+func (t *meter) name(now int64) {
+	if t.record == nil || t.peek || t.limit.limit.Algorithm != TokenBucket || t.limit.rate == 0 {
+		return
+	}
+	b := t.record.bucket()
+	if b.rate != t.limit.rate && !b.isForgotten(now) {
+		t.record.setBucket(t.advance(b, now), t.limit)
 	}
 }
 
@@ -106,7 +128,7 @@ func (t *meter) refund(now, at int64) {
 	}
 	switch t.limit.limit.Algorithm {
 	case TokenBucket:
-		t.record.setBucket(t.record.bucket(t.limit).refund(t.limit, now, at, cost), t.limit)
+		t.record.setBucket(t.record.bucket().refund(t.limit, now, at, cost), t.limit)
 	case FixedWindow:
 		t.record.setWindow(t.record.window().refund(t.limit, at, cost))
 	default:
@@ -126,24 +148,25 @@ func (t *meter) report(now int64) usage {
 }
 
 // ticks are the microseconds of each tick that a record may count in.
-var ticks = [anyTick + 1]int64{1, 1000, 1_000_000}
+var ticks = [anyTick + 1]int64{1, 1000, 1_000_000, 1_000_000}
 
-// bucket returns the state as a bucket of l.
-func (r *record) bucket(l *scale) bucket {
-	b := bucket{level: r.level, at: r.at, busy: r.at - int64(r.extra)}
-	if tick := ticks[r.kind&anyTick]; tick != l.tick {
-		b.level = l.convert(b.level, tick)
+func (r *record) bucket() bucket {
+	return bucket{
+		level: r.level, at: r.at, busy: r.at - int64(r.extra), tick: ticks[r.kind&anyTick], rate: int64(r.rate),
+		slowest: unpackRate(r.kind >> slowestAt),
 	}
-	return b
 }
 
 // setBucket stores b, which counts in the ticks of l.
 func (r *record) setBucket(b bucket, l *scale) {
-	r.kind = l.mark
+	r.kind = l.mark | packRate(b.slowest)<<slowestAt
 	r.level, r.at = b.level, b.at
-	r.extra = uint32(max(0, b.at-b.busy))
-	r.rate = uint32(l.rate)
+	r.extra = uint32(min(max(0, b.at-b.busy), maxBusy))
+	r.rate = uint32(b.rate)
 }
+
+// isPlain reports whether r is a bucket in the ticks of l for which no other rate was named since it was last empty.
+func (r *record) isPlain(l *scale) bool { return r.kind == l.mark && int64(r.rate) == l.rate }
 
 func (r *record) window() window { return window{used: r.level, start: r.at} }
 

@@ -87,7 +87,8 @@ func (c *comparison) play(line int, call call) error {
 	ctx, now := context.Background(), time.Now()
 	switch call.verb {
 	case "reset":
-		c.model.Reset(call.claims)
+		c.model.Reset(now.UnixMicro()+1, call.claims)
+		defer time.Sleep(time.Microsecond)
 		return c.store.Reset(ctx, call.claims)
 	case "refund":
 		taken := c.takes[call.line]

@@ -22,7 +22,6 @@ type scale struct {
 	full     int64  // capacity × period: the level of a full bucket
 	mark     uint64 // kind, with the tick
 	byPeriod divisor
-	byRate   divisor
 }
 
 // scales remembers the scales of limits seen lately: a look-up instead of a validation and some divisions per decision.
@@ -58,7 +57,7 @@ func newScale(l Limit) *scale {
 		s.fitTick()
 		s.mark = s.kind&^anyTick | uint64(slices.Index(ticks[:], s.tick))
 		s.full = s.capacity * s.period
-		s.byPeriod, s.byRate = newDivisor(s.period), newDivisor(s.rate)
+		s.byPeriod = newDivisor(s.period)
 	case SlidingWindow:
 		s.width = l.Width().Microseconds()
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 )
@@ -18,18 +19,25 @@ const (
 // A record is the state of one limit of one pair of rule and key: 40 bytes, without a pointer.
 type record struct {
 	id    uint64 // of the pair; 0 in an unused record
-	kind  uint64 // period in µs << 4 | algorithm << 2 | tick of a bucket (0: µs, 1: ms, 2: s)
+	kind  uint64 // slowest of a bucket << 53 | period in µs << 4 | algorithm << 2 | tick of a bucket (0: µs, 1: ms, 2: s)
 	level int64  // bucket: level; else: used
 	at    int64  // bucket: at; window: start; queue: last
-	rate  uint32 // bucket: what drains each tick, by its last charge
+	rate  uint32 // bucket: rate
 	extra uint32 // bucket: at - busy; queue: newest
 }
 
-const anyTick = 3
+const (
+	anyTick     = 3
+	slowestBits = 1<<11 - 1
+	slowestAt   = 53
+)
 
 func kindOf(l Limit) uint64 {
 	return uint64(l.Period.Microseconds())<<4 | uint64(l.Algorithm)<<2 | anyTick
 }
+
+// is reports whether r is of a kind, whatever else its kind says.
+func (r *record) is(kind uint64) bool { return r.kind&^(slowestBits<<slowestAt)|anyTick == kind }
 
 // idle reports whether r equals the state of a pair never seen.
 func (r *record) idle(now int64) bool {
@@ -37,11 +45,27 @@ func (r *record) idle(now int64) bool {
 	case r.level == 0:
 		return true
 	case Algorithm(r.kind>>2&3) == TokenBucket:
-		l := scale{byRate: newDivisor(int64(r.rate)), rate: int64(r.rate), tick: ticks[r.kind&anyTick]}
-		return r.bucket(&l).until(&l, r.at, 0) <= now-r.at
+		b := r.bucket()
+		return b.isForgotten(now)
 	default:
 		return now-r.at >= int64(r.kind>>4)
 	}
+}
+
+// packRate returns a coarse rate in 11 bits, which are 0 for 0: the position of its highest bit and the six bits below.
+func packRate(rate int64) uint64 {
+	if rate == 0 {
+		return 0
+	}
+	n := bits.Len64(uint64(rate))
+	return uint64(n)<<6 | uint64(rate)<<7>>n&(1<<6-1)
+}
+
+func unpackRate(packed uint64) int64 {
+	if packed == 0 {
+		return 0
+	}
+	return int64((1<<6 | packed&(1<<6-1)) << (packed >> 6) >> 7)
 }
 
 // isCommon reports whether id is one that MemoryStore.hash makes for pairs to share.
@@ -52,11 +76,12 @@ type shard struct {
 	sync.Mutex
 	table
 	entries slab[entry]
-	common  int          // records that pairs share
-	hand    int          // the record that sweep looks at next
-	meters  []meter      // of the decision under way, if it began with this shard
-	waited  atomic.Int64 // when enter last found the shard locked, in microseconds
-	_       [64]byte
+	common  int     // records that pairs share
+	hand    int     // the record that sweep looks at next
+	meters  []meter // of the decision under way, if it began with this shard
+	resets
+	waited atomic.Int64 // when enter last found the shard locked, in microseconds
+	_      [64]byte
 }
 
 // removeAt removes record i and its entries.

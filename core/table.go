@@ -42,7 +42,7 @@ func (t *table) find(id, kind uint64) *record { return t.pick(t.first(id), id, k
 // pick is find from where the records of the pair begin.
 func (t *table) pick(i int, id, kind uint64) *record {
 	for ; i < len(t.records) && t.records[i].id == id; i++ {
-		if r := &t.records[i]; r.kind|anyTick == kind {
+		if r := &t.records[i]; r.is(kind) {
 			return r
 		}
 	}

@@ -86,9 +86,9 @@ func (s *shard) know(list []known, id uint64, limits []Limit, now int64) int64 {
 	for j := range limits {
 		l := scaleOf(&limits[j])
 		i := 0
-		for ; i < len(records) && records[i].id == id && records[i].kind|anyTick != l.kind; i++ {
+		for ; i < len(records) && records[i].id == id && !records[i].is(l.kind); i++ {
 		}
-		if l.tick == 0 || i == len(records) || records[i].id != id || taken>>i&1 == 1 {
+		if l.tick == 0 || i == len(records) || records[i].id != id || taken>>i&1 == 1 || !records[i].isPlain(l) {
 			return 0
 		}
 		taken |= 1 << i
@@ -108,7 +108,7 @@ func grant(claims []Claim, list []known, now int64, say []Result) bool {
 		for range c.Limits {
 			k := &list[n]
 			l := k.limit
-			b := k.record.bucket(l).settle(l, now)
+			b := k.record.bucket().drain(l, l.rate, now)
 			if !b.admits(l, cost) {
 				revoke(list[:n])
 				return false
@@ -140,7 +140,7 @@ func deny(claims []Claim, list []known, now int64, say []Result) {
 		for range c.Limits {
 			k := &list[n]
 			l := k.limit
-			b := k.record.bucket(l).settle(l, now)
+			b := k.record.bucket().drain(l, l.rate, now)
 			say[n].fill(c, l, b.retry(l, now, int64(max(c.Cost, 1))), b.report(l, now))
 			n++
 		}

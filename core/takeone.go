@@ -26,12 +26,12 @@ func (m *MemoryStore) takeOne(claims []Claim, dst []Result) (time.Time, []Result
 	s := m.shard(id)
 	s.enter(now)
 	r := s.find(id, l.kind)
-	if r == nil {
+	if r == nil || !r.isPlain(l) {
 		s.Unlock()
 		return time.Time{}, nil, false
 	}
 	now = max(now, r.at)
-	b := r.bucket(l).settle(l, now)
+	b := r.bucket().drain(l, l.rate, now)
 	cost := int64(max(c.Cost, 1))
 	retry := time.Duration(0)
 	if !b.admits(l, cost) {
@@ -47,7 +47,7 @@ func (m *MemoryStore) takeOne(claims []Claim, dst []Result) (time.Time, []Result
 	return time.UnixMicro(now), dst, true
 }
 
-// retry returns how long after now a settled b admits cost, or Never.
+// retry returns how long after now an advanced b admits cost, or Never.
 func (b bucket) retry(l *scale, now, cost int64) time.Duration {
 	if cost > l.capacity {
 		return Never

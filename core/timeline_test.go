@@ -70,8 +70,7 @@ func describe(c core.Claim) string {
 	return fmt.Sprintf("{%s/%s %v cost %d%s}", c.Rule, c.Key, c.Limits, c.Cost, flags)
 }
 
-// A cast is what the claims of a timeline choose from. Either there are several keys or the limits have tiers: a store
-// may forget a key once it has drained at the rate that it was charged at, though at another it would not have.
+// A cast is what the claims of a timeline choose from.
 type cast struct {
 	rules, keys []string
 	families    [][]core.Limit
@@ -80,11 +79,10 @@ type cast struct {
 // timelines draws a timeline of takes, refunds and resets.
 var timelines = rapid.Custom(func(t *rapid.T) timeline {
 	c := cast{rules: []string{"a", "", "b"}, keys: []string{"x", "y"}}
-	tiers := 1
 	if rapid.Bool().Draw(t, "one key") {
-		c, tiers = cast{rules: []string{"a"}, keys: []string{"x"}}, 3
+		c = cast{rules: []string{"a"}, keys: []string{"x"}}
 	}
-	c.families = rapid.SliceOfN(family(tiers), 1, 3).Draw(t, "limits")
+	c.families = rapid.SliceOfN(family(3), 1, 3).Draw(t, "limits")
 	calls := make(timeline, rapid.IntRange(1, 25).Draw(t, "calls"))
 	for i := range calls {
 		calls[i] = c.call(t, i)

@@ -36,7 +36,11 @@ type row struct {
 // its time: rows allow for a machine that stalls for some tenths of a second. They run one after the other.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	for _, group := range [][]row{timelineRows(), claimRows, refundRows, keyRows, resultRows, concurrencyRows} {
+	groups := [][]row{timelineRows(), claimRows, refundRows, keyRows, resultRows, concurrencyRows}
+	if upcoming {
+		groups = append(groups, upcomingRows)
+	}
+	for _, group := range groups {
 		for _, r := range group {
 			t.Run(r.name, func(t *testing.T) {
 				if h.Advance != nil {

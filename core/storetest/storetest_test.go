@@ -50,7 +50,8 @@ func (n *noisy) Refund(_ context.Context, claims []core.Claim, at time.Time) err
 func (n *noisy) Reset(_ context.Context, claims []core.Claim) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.model.Reset(claims)
+	n.now = n.now.Add(time.Microsecond) // else what is charged next would have the same instant
+	n.model.Reset(n.now.UnixMicro(), claims)
 	return nil
 }
 

@@ -33,7 +33,11 @@ type step struct {
 }
 
 func timelineRows() (rows []row) {
-	for _, group := range [][]timeline{algorithmTimelines, costTimelines, tierTimelines} {
+	groups := [][]timeline{algorithmTimelines, costTimelines, tierTimelines}
+	if upcoming {
+		groups = append(groups, rateTimelines)
+	}
+	for _, group := range groups {
 		for _, tl := range group {
 			rows = append(rows, row{tl.name, tl.run})
 		}
@@ -150,6 +154,28 @@ var tierTimelines = []timeline{
 		{limit: "5/2d", cost: 1, ok: true, remaining: 4},
 		{limit: "5/d;sliding-log", cost: 1, ok: true, remaining: 4},
 		{limit: "5/d", cost: 1, remaining: 0, retry: 288 * minute},
+	}},
+}
+
+// rateTimelines ask one token bucket at very different rates.
+var rateTimelines = []timeline{
+	{name: "a bucket that was asked at a strict and a lax rate drains at the strict one", limit: "1/h;burst=10", steps: []step{
+		{cost: 10, ok: true, remaining: 0},
+		{limit: "36000000/h", cost: 1, ok: true, remaining: 35_999_989},
+		{advance: 500 * ms, limit: "1/h;burst=10", cost: 1, retry: 2*time.Hour - 500*ms},
+		{advance: 500 * ms, limit: "36000000/h", cost: 1, ok: true, remaining: 35_999_988},
+	}},
+	{name: "a bucket is not forgotten before it is empty at the strictest rate", limit: "1/h;burst=2", steps: []step{
+		{cost: 2, ok: true, remaining: 0},
+		{limit: "7200/h", cost: 1, ok: true, remaining: 7197},
+		{limit: "7200/h", cost: 1, ok: true, remaining: 7196},
+		{advance: 2500 * ms, cost: 1, retry: anyWait},
+	}},
+	{name: "a denied request names its rate", limit: "7200/h", steps: []step{
+		{cost: 7200, ok: true, remaining: 0},
+		{limit: "1/h", cost: 1, retry: anyWait},
+		{advance: second, cost: 1, retry: 499_862 * time.Microsecond},
+		{advance: second, cost: 2, ok: true, remaining: 0},
 	}},
 }
 

@@ -91,7 +91,7 @@ func (s *counting) play(from counts, o *op) countsResult {
 	case "refund":
 		m.Refund(anInstant, anInstant, o.claims)
 	case "reset":
-		m.Reset(o.claims)
+		m.Reset(anInstant, o.claims)
 	}
 	r.to = s.countsOf(m, o, from)
 	known[step] = r

@@ -96,7 +96,7 @@ func (e event) happenTo(m *oracle.Model) []core.Result {
 	case "refund":
 		m.Refund(e.at, e.op.at.UnixMicro(), e.claims)
 	case "reset":
-		m.Reset(e.claims)
+		m.Reset(e.at, e.claims)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestDryRunNeverDenies(t *testing.T) {
 	dry.DryRun = true
 	expect(t, m.Take(start, []core.Claim{dry, claim("5/m", 1)}), "dry yes 1", "yes 1")
 	expect(t, m.Take(start, []core.Claim{dry, claim("5/m", 1)}), "dry no 0", "yes 0")
-	m.Reset([]core.Claim{{Rule: "r", Key: "k"}})
+	m.Reset(start, []core.Claim{{Rule: "r", Key: "k"}})
 	expect(t, m.Take(start, []core.Claim{dry, dry}), "dry no 5", "dry no 5")
 	expect(t, m.Take(start, []core.Claim{dry, claim("5/m", 6)}), "dry yes 5", "no 5")
 }
@@ -46,8 +46,63 @@ func TestResetForgetsAllTiersOfOneKey(t *testing.T) {
 	other := claim("5/m", 1)
 	other.Key = "other"
 	m.Take(start, []core.Claim{claim("5/m", 5), claim("5/h;fixed-window", 2), other})
-	m.Reset([]core.Claim{{Rule: "r", Key: "k"}})
+	m.Reset(start, []core.Claim{{Rule: "r", Key: "k"}})
 	expect(t, m.Take(start, []core.Claim{claim("5/m", 1), claim("5/h;fixed-window", 1), other}), "yes 4", "yes 4", "yes 3")
+}
+
+func TestRefundOfAChargeBeforeAReset(t *testing.T) {
+	for _, algorithm := range []string{"", ";fixed-window", ";sliding-window", ";sliding-log"} {
+		var m oracle.Model
+		c := []core.Claim{claim("10/m"+algorithm, 4)}
+		m.Take(start, c)
+		m.Reset(start+1, c)
+		m.Take(start+1, []core.Claim{claim("10/m"+algorithm, 5)})
+		m.Refund(start+1, start, c)
+		expect(t, m.Take(start+1, []core.Claim{claim("10/m"+algorithm, 1)}), "yes 4")
+	}
+}
+
+func TestAPeekNamesNoRate(t *testing.T) {
+	var m oracle.Model
+	peek := claim("1/h;burst=20", 1)
+	peek.Peek = true
+	expect(t, m.Take(start, []core.Claim{claim("3600/h;burst=20", 20)}), "yes 0")
+	expect(t, m.Take(start, []core.Claim{peek}), "no 0")
+	expect(t, m.Take(start+2*second, []core.Claim{peek}), "no 0")
+	expect(t, m.Take(start+2*second, []core.Claim{claim("3600/h;burst=20", 2)}), "yes 0")
+}
+
+func TestADeniedRequestAndADryRunNameTheirRate(t *testing.T) {
+	dry := claim("1/h;burst=20", 1)
+	dry.DryRun = true
+	for _, c := range []core.Claim{claim("1/h;burst=20", 1), claim("1/h;burst=20", 30), dry} {
+		var m oracle.Model
+		m.Take(start, []core.Claim{claim("3600/h;burst=20", 20)})
+		m.Take(start, []core.Claim{c})
+		expect(t, m.Take(start+2*second, []core.Claim{claim("3600/h;burst=20", 1)}), "no 0")
+		expect(t, m.Take(start+4*second, []core.Claim{claim("3600/h;burst=20", 2)}), "yes 0")
+	}
+}
+
+func TestRefundOfABucketThatWasAskedAtTwoRates(t *testing.T) {
+	for why, c := range map[string]struct{ first, second, left int }{
+		"one at least, while the bucket held as much ever since": {8, 1, 12},
+		"all if nothing was charged since":                       {8, 0, 20},
+	} {
+		var m oracle.Model
+		strict := claim("1/h;burst=20", c.first)
+		m.Take(start, []core.Claim{strict})
+		if c.second > 0 {
+			m.Take(start, []core.Claim{claim("3600/h;burst=20", c.second)})
+			m.Take(start+1, []core.Claim{claim("3600/h;burst=20", c.second)})
+		}
+		m.Refund(start+1, start, []core.Claim{strict})
+		peek := claim("1/h;burst=20", 1)
+		peek.Peek = true
+		if r := m.Take(start+1, []core.Claim{peek})[0]; r.Remaining != c.left-c.second {
+			t.Errorf("%s: %d remain, want %d", why, r.Remaining, c.left-c.second)
+		}
+	}
 }
 
 func TestRefund(t *testing.T) {

@@ -19,10 +19,13 @@ const maxWait = 1 << 53
 // be valid. It is not safe for concurrent use.
 type Model struct {
 	states map[stateID]state
+	begins map[pair]int64 // of a pair that was reset: what was charged before is not given back
 }
 
+type pair struct{ rule, key string }
+
 type stateID struct {
-	rule, key string
+	pair
 	algorithm core.Algorithm
 	period    time.Duration
 }
@@ -32,8 +35,10 @@ type state interface {
 	// rewind takes note that the clock went back before what the state remembers, if it did. It does so even for a claim
 	// that is not charged: else denials would last until the clock is back where it was.
 	rewind(l core.Limit, now int64)
+	// name takes note at now of a Take that is no peek, whether or not it will be charged.
+	name(l core.Limit, now int64)
 	// used returns what counts at then, if nothing is charged from now until then.
-	used(l core.Limit, now, then int64) *big.Rat
+	used(l core.Limit, peek bool, now, then int64) *big.Rat
 	charge(l core.Limit, now, cost int64)
 	refund(l core.Limit, now, at, cost int64)
 }
@@ -56,6 +61,9 @@ func (m *Model) Take(now int64, claims []core.Claim) []core.Result {
 	asks := m.asks(claims)
 	for _, a := range asks {
 		a.state.rewind(a.limit, now)
+		if !a.peek {
+			a.state.name(a.limit, now)
+		}
 	}
 	admitted := decide(asks, now, false)
 	if admitted {
@@ -75,17 +83,22 @@ func (m *Model) Take(now int64, claims []core.Claim) []core.Result {
 // Refund gives back at now what a Take of claims at an earlier instant charged.
 func (m *Model) Refund(now, at int64, claims []core.Claim) {
 	for _, a := range m.asks(claims) {
-		if !a.peek {
+		if !a.peek && at >= m.begins[a.id.pair] {
 			a.state.refund(a.limit, now, at, min(a.cost, int64(a.limit.Capacity())))
 		}
 	}
 }
 
-// Reset forgets the keys of claims.
-func (m *Model) Reset(claims []core.Claim) {
+// Reset forgets the keys of claims at now.
+func (m *Model) Reset(now int64, claims []core.Claim) {
+	if m.begins == nil {
+		m.begins = make(map[pair]int64)
+	}
 	for _, c := range claims {
+		p := pair{ruleName(c), c.Key}
+		m.begins[p] = now
 		for id := range m.states {
-			if id.rule == ruleName(c) && id.key == c.Key {
+			if id.pair == p {
 				delete(m.states, id)
 			}
 		}
@@ -102,7 +115,7 @@ func ruleName(c core.Claim) string {
 func (m *Model) asks(claims []core.Claim) (asks []*ask) {
 	for i, c := range claims {
 		for _, l := range c.Limits {
-			id := stateID{ruleName(c), c.Key, l.Algorithm, l.Period}
+			id := stateID{pair{ruleName(c), c.Key}, l.Algorithm, l.Period}
 			a := &ask{id: id, state: m.state(id), limit: l, claim: i, cost: int64(max(c.Cost, 1)), peek: c.Peek, dry: c.DryRun}
 			asks = append(asks, a)
 		}
@@ -131,7 +144,7 @@ func (m *Model) state(id stateID) state {
 	if m.states[id] == nil {
 		switch id.algorithm {
 		case core.TokenBucket:
-			m.states[id] = &tokenBucket{level: new(big.Rat)}
+			m.states[id] = &tokenBucket{level: new(big.Rat), tick: 1}
 		case core.FixedWindow:
 			m.states[id] = new(fixedWindow)
 		case core.SlidingWindow:
@@ -177,14 +190,14 @@ func (a *ask) capacity() *big.Rat { return whole(int64(a.limit.Capacity())) }
 // wait returns how long after now at most target requests are in use.
 func (a *ask) wait(now int64, target *big.Rat) time.Duration {
 	micros := sort.Search(maxWait, func(w int) bool {
-		return a.state.used(a.limit, now, now+int64(w)).Cmp(target) <= 0
+		return a.state.used(a.limit, a.peek, now, now+int64(w)).Cmp(target) <= 0
 	})
 	return time.Duration(micros) * time.Microsecond
 }
 
 func (a *ask) result(now int64) core.Result {
 	r := core.Result{Rule: a.id.rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, DryRun: a.dry}
-	free := new(big.Rat).Sub(a.capacity(), a.state.used(a.limit, now, now))
+	free := new(big.Rat).Sub(a.capacity(), a.state.used(a.limit, a.peek, now, now))
 	if free.Sign() > 0 {
 		r.Remaining = int(floor(free))
 	}

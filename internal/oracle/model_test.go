@@ -68,6 +68,27 @@ func TestTimelines(t *testing.T) {
 			{at: 0, limit: "100/m", cost: 1, remaining: 89, refill: 600 * msec, reset: 6600 * msec},
 			{at: 0, limit: "10/m", cost: 1, remaining: 0, retry: 12 * sec, refill: 12 * sec, reset: 66 * sec},
 		},
+		"between two requests a bucket drains at the slower of their rates": {
+			{at: 0, limit: "1/h;burst=10", cost: 10, remaining: 0, refill: time.Hour, reset: 10 * time.Hour},
+			{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 9, refill: sec, reset: 11 * sec},
+			{at: 5 * second, limit: "3600/h;burst=20", cost: 1, remaining: 13, refill: sec, reset: 7 * sec},
+			{at: 5 * second, limit: "1/h;burst=10", cost: 5, remaining: 3, retry: 2 * time.Hour, refill: time.Hour, reset: 7 * time.Hour},
+			{at: 6 * second, limit: "3600/h;burst=20", cost: 13, remaining: 0, refill: 999723 * µs, reset: 19999723 * µs},
+		},
+		"a bucket is not forgotten before it is empty at the slowest rate": {
+			{at: 0, limit: "1/h;burst=10", cost: 10, remaining: 0, refill: time.Hour, reset: 10 * time.Hour},
+			{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 9, refill: sec, reset: 11 * sec},
+			{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 8, refill: sec, reset: 12 * sec},
+			{at: 3600 * second, limit: "1/h;burst=10", cost: 1, remaining: 0, retry: 2 * time.Hour, refill: 2 * time.Hour, reset: 11 * time.Hour},
+		},
+		"a bucket is forgotten once it is empty at the slowest rate that it was asked at": {
+			{at: 0, limit: "3600/h;burst=10", cost: 10, remaining: 0, refill: sec, reset: 10 * sec},
+			{at: 10*second - 1, limit: "1/h;burst=10", cost: 1, remaining: 0, retry: 3590*sec + µs, refill: 3590*sec + µs, reset: 35990*sec + µs},
+		},
+		"a bucket that has been empty at the slowest rate says nothing to a slower one": {
+			{at: 0, limit: "3600/h;burst=10", cost: 10, remaining: 0, refill: sec, reset: 10 * sec},
+			{at: 10 * second, limit: "1/h;burst=10", cost: 10, remaining: 0, refill: time.Hour, reset: 10 * time.Hour},
+		},
 		"a rate of 0 denies everything, and nothing is missing": {
 			{at: 0, limit: "0/m", cost: 1, remaining: 0, retry: core.Never},
 			{at: 0, limit: "0/m;burst=5", cost: 1, remaining: 0, retry: core.Never},

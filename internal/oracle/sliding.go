@@ -75,7 +75,9 @@ func (w slidingWindow) rewind(l core.Limit, now int64) {
 	w.drop(l, now)
 }
 
-func (w slidingWindow) used(l core.Limit, now, then int64) *big.Rat {
+func (w slidingWindow) name(core.Limit, int64) {}
+
+func (w slidingWindow) used(l core.Limit, _ bool, now, then int64) *big.Rat {
 	return w.counts.used(l, w.stamp(l, now), then)
 }
 
@@ -95,7 +97,11 @@ func (s slidingLog) rewind(l core.Limit, now int64) {
 	s.drop(l, now)
 }
 
-func (s slidingLog) used(l core.Limit, now, then int64) *big.Rat { return s.counts.used(l, now, then) }
+func (s slidingLog) name(core.Limit, int64) {}
+
+func (s slidingLog) used(l core.Limit, _ bool, now, then int64) *big.Rat {
+	return s.counts.used(l, now, then)
+}
 
 func (s slidingLog) charge(l core.Limit, now, cost int64) { s.counts.charge(l, now, now, cost) }
 

