@@ -31,6 +31,7 @@ type rest struct {
 	degraded error     // why the fallback decided; nil if the store did
 	joined   []*charge // those of several limiters, in place of all else
 	given    *Decision // to NewContext, in place of all else
+	route    error     // a callback asked for the route, which is not known
 }
 
 func (l *Limiter) newCharge() *charge { return &charge{limiter: l} }

@@ -1,20 +1,22 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"runtime/debug"
 	"time"
 )
 
-// check decides about r. Claims stay on the stack, as long as there are few.
-func (l *Limiter) check(r *http.Request, c *charge) error {
+// check decides about r. Callbacks get asked, which is r or a copy of it. Claims stay on the stack, as long as there are
+// few.
+func (l *Limiter) check(r, asked *http.Request, c *charge) error {
 	set, err := l.current()
 	if err != nil {
 		return err
 	}
 	var room [2]Claim
-	claims, err := l.claims(c, set, r, room[:0])
+	claims, err := l.claims(c, set, asked, room[:0])
 	var took time.Duration
 	if err == nil {
 		took, err = l.decide(r.Context(), c, claims)
@@ -36,19 +38,29 @@ func (l *Limiter) claims(c *charge, set *ruleset, r *http.Request, dst []Claim) 
 			err = within(rule.place(), err)
 		}
 	}()
-	if l.skip != nil && l.skip(r) {
-		return dst, nil
+	if l.skip != nil {
+		skip := l.skip(r)
+		if err := c.routeError(); err != nil || skip {
+			return dst, err
+		}
 	}
 	var last *Rule
 	var room [8]int
 	for _, i := range set.rulesOf(r, room[:0]) {
 		rule = &set.rules[i]
-		if rule.Match != nil && !rule.Match(r) {
-			continue
+		if rule.Match != nil {
+			matches := rule.Match(r)
+			if err := c.routeError(); err != nil {
+				return withClaimOf(rule, dst), err
+			}
+			if !matches {
+				continue
+			}
 		}
 		n := len(dst)
 		dst = append(dst, Claim{Rule: rule.Name, Peek: c.peek})
-		if err := rule.ask(&dst[n], r); err != nil {
+		err := rule.ask(&dst[n], r)
+		if err := cmp.Or(c.routeError(), err); err != nil {
 			return dst, err
 		}
 		if dst[n].Cost == 0 {

@@ -161,7 +161,7 @@ func TestCheckBadRequests(t *testing.T) {
 	if d, err := l.Check(&http.Request{RemoteAddr: "a"}); err != nil || !d.Allowed {
 		t.Errorf("a request without a context: got %+v, %v", d, err)
 	}
-	if r, d, _, err := l.Guard(&http.Request{RemoteAddr: "a"}, nil); err != nil || d.Results[0].Remaining != 8 || core.RoutePattern(r) != "" {
+	if r, d, err := guard(l, &http.Request{RemoteAddr: "a"}); err != nil || d.Results[0].Remaining != 8 || core.RoutePattern(r) != "" {
 		t.Errorf("a request without a context: got %+v, %v", d, err)
 	}
 }

@@ -22,13 +22,13 @@ func perHour(name string, n int) core.Rule {
 func TestGuardChargesOnce(t *testing.T) {
 	seen := new(tally)
 	l := core.Must(core.New([]core.Rule{perHour("a", 5)}, core.WithObserver(seen.observe)))
-	r, first, _, err := l.Guard(get("/"), nil)
+	r, first, err := guard(l, get("/"))
 	if err != nil || first.Results[0].Remaining != 4 {
 		t.Fatalf("got %+v, %v", first, err)
 	}
-	again, second, admitted, err := l.Guard(r, nil)
-	if err != nil || !admitted || again != r || second.Results[0].Remaining != 4 {
-		t.Errorf("guarded twice: got %+v, %v; want the first decision and the same request", second, err)
+	again, err := l.Guard(r.Context(), r, nil)
+	if d := again.Decision(); err != nil || !again.Admitted() || again.Request() != r || d.Results[0].Remaining != 4 {
+		t.Errorf("guarded twice: got %+v, %v; want the first decision and the same request", d, err)
 	}
 	third, err := l.Check(r)
 	if err != nil || third.Results[0].Remaining != 4 || third.At != first.At {
@@ -43,7 +43,7 @@ func TestCheckOfCarriedDecisionWithoutClaims(t *testing.T) {
 	applies := false
 	l := core.Must(core.New([]core.Rule{{Name: "a", Key: keyK, Limits: []core.Limit{core.PerHour(5)},
 		Match: func(*http.Request) bool { return applies }}}))
-	r, _, _, err := l.Guard(get("/"), nil)
+	r, _, err := guard(l, get("/"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestFromContext(t *testing.T) {
 		t.Errorf("got %+v; want a limiter's decision once", same)
 	}
 	noKey := func(*http.Request) (string, error) { return "", core.ErrNoKey }
-	r, _, _, err := core.Must(core.New([]core.Rule{core.PerHour(1).By(noKey)})).Guard(get("/"), nil)
+	r, _, err := guard(core.Must(core.New([]core.Rule{core.PerHour(1).By(noKey)})), get("/"))
 	if _, ok := core.FromContext(r.Context()); ok || !errors.Is(err, core.ErrNoKey) {
 		t.Errorf("a failed Guard leaves a decision behind, %v", err)
 	}
@@ -86,20 +86,21 @@ func TestContextKeepsWhatItWraps(t *testing.T) {
 // guardTwice has two limiters guard a request, the second one second later.
 func guardTwice(t *testing.T, outer, inner *core.Limiter) (joined, first, second core.Decision) {
 	t.Helper()
-	r, first, _, err := outer.Guard(get("/"), nil)
+	r, first, err := guard(outer, get("/"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second)
-	r, joined, admitted, err := inner.Guard(r, nil)
+	g, err := inner.Guard(r.Context(), r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	r, joined = g.Request(), g.Decision()
 	if carried, ok := core.FromContext(r.Context()); !ok || !reflect.DeepEqual(carried, joined) {
 		t.Errorf("the context carries %+v, want what Guard says: %+v", carried, joined)
 	}
-	if second, _ = inner.Check(r); second.Allowed != admitted {
-		t.Errorf("admitted: %v, want what the inner limiter says by itself: %+v", admitted, second)
+	if second, _ = inner.Check(r); second.Allowed != g.Admitted() {
+		t.Errorf("admitted: %v, want what the inner limiter says by itself: %+v", g.Admitted(), second)
 	}
 	if d, _ := outer.Check(r); d.At != first.At || len(d.Results) != len(first.Results) {
 		t.Errorf("the outer limiter got %+v, want its own decision back", d)
@@ -159,8 +160,8 @@ func TestJoinKeepsTheFirstFailure(t *testing.T) {
 
 func TestRefundOfJoinedDecision(t *testing.T) {
 	outer, inner := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
-	r, _, _, _ := outer.Guard(get("/"), nil)
-	r, _, _, _ = inner.Guard(r, nil)
+	r, _, _ := guard(outer, get("/"))
+	r, _, _ = guard(inner, r)
 	joined, _ := core.FromContext(r.Context())
 	steps := []struct {
 		refund *core.Limiter
@@ -183,35 +184,4 @@ func TestRefundOfJoinedDecision(t *testing.T) {
 			t.Errorf("%s: got %d and %d left, want %d and %d", step.why, a, b, step.a, step.b)
 		}
 	}
-}
-
-func TestRoutePattern(t *testing.T) {
-	var found []string
-	byRoute := func(r *http.Request) (string, error) {
-		found = append(found, core.RoutePattern(r))
-		return "k", nil
-	}
-	l := core.Must(core.New([]core.Rule{core.PerHour(9).By(byRoute)}))
-	other := core.Must(core.New([]core.Rule{core.PerHour(9).By(byRoute)}))
-	route := func(s string) func(*http.Request) string { return func(*http.Request) string { return s } }
-
-	plain := get("/users/7")
-	plain.Pattern = "GET /users/{id}"
-	nested, _, _, _ := l.Guard(plain, route("/outer/*")) // 1: the adapter's
-	other.Guard(nested, route("/outer/inner"))           // 2: the innermost adapter's
-	other.Guard(nested, route(""))                       // 3: that of the adapter around it
-	other.Guard(nested, nil)                             // 4: likewise
-	l.Guard(plain, nil)                                  // 5: that of ServeMux
-	l.Guard(get("/"), route(""))                         // 6: none is known
-	want := []string{"/outer/*", "/outer/inner", "/outer/*", "/outer/*", "GET /users/{id}", ""}
-	if len(found) != len(want) {
-		t.Fatalf("got %q, want %q", found, want)
-	}
-	for i := range want {
-		if found[i] != want[i] {
-			t.Errorf("call %d: got %q, want %q", i+1, found[i], want[i])
-		}
-	}
-	unasked := core.Must(core.New([]core.Rule{core.PerHour(9).By(keyK)}))
-	unasked.Guard(plain, func(*http.Request) string { t.Error("route was asked for nothing"); return "" })
 }

@@ -55,7 +55,7 @@ func TestPeekWhileDown(t *testing.T) {
 func TestOpenDecisionIsCarried(t *testing.T) {
 	s := &faulty{fault: refuse}
 	l := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)})
-	r, d, _, err := l.Guard(get("/"), nil)
+	r, d, err := guard(l, get("/"))
 	if err != nil || !d.Allowed || !d.At.IsZero() {
 		t.Fatalf("got %+v, %v", d, err)
 	}

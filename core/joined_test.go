@@ -13,8 +13,8 @@ func TestAllThatDecidedGiveBack(t *testing.T) {
 	for range 3 {
 		limiters = append(limiters, core.Must(core.New([]core.Rule{perHour("r", 5)})))
 	}
-	r, _, _, _ := limiters[0].Guard(get("/"), nil)
-	r, _, _, _ = limiters[1].Guard(r, nil)
+	r, _, _ := guard(limiters[0], get("/"))
+	r, _, _ = guard(limiters[1], r)
 	two, _ := core.FromContext(r.Context())
 	alone, _ := limiters[2].Check(get("/"))
 	all, _ := core.FromContext(core.NewContext(core.NewContext(t.Context(), alone), two))
@@ -34,8 +34,8 @@ func TestAllThatDecidedGiveBack(t *testing.T) {
 // TestAJoinedDecisionIsNobodysOwn carries what two limiters made to a context that knows of neither, or of one.
 func TestAJoinedDecisionIsNobodysOwn(t *testing.T) {
 	outer, inner := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
-	first, _, _, _ := outer.Guard(get("/"), nil)
-	both, _, _, _ := inner.Guard(first, nil)
+	first, _, _ := guard(outer, get("/"))
+	both, _, _ := guard(inner, first)
 	joined, _ := core.FromContext(both.Context())
 	other := get("/").WithContext(core.NewContext(t.Context(), joined))
 	if d, err := outer.Check(other); err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 3 {
@@ -67,8 +67,8 @@ func TestWhatIsKnownWhileTheInnerLimiterDecides(t *testing.T) {
 		seen, _ = core.FromContext(r.Context())
 		return "k", nil
 	}
-	r, outer, _, _ := core.Must(core.New([]core.Rule{perHour("a", 5)})).Guard(get("/"), nil)
-	core.Must(core.New([]core.Rule{core.PerHour(5).By(look)})).Guard(r, nil)
+	r, outer, _ := guard(core.Must(core.New([]core.Rule{perHour("a", 5)})), get("/"))
+	guard(core.Must(core.New([]core.Rule{core.PerHour(5).By(look)})), r)
 	if !seen.Allowed || seen.At != outer.At || len(seen.Results) != 1 {
 		t.Errorf("got %+v, want what the outer limiter has decided", seen)
 	}

@@ -47,18 +47,16 @@ func Must(l *Limiter, err error) *Limiter {
 // An error means that r must not be served: it wraps ErrNoKey if r has no key, ErrUnavailable if the store is down and a
 // rule fails closed, ErrInvalid if a cost, a tier or a key is at fault, or it is what a callback of a rule came up with.
 func (l *Limiter) Check(r *http.Request) (Decision, error) {
-	if d, ok := carriedBy(r.Context()).find(l); ok {
+	if own := carriedBy(r.Context()).find(l); own != nil {
+		d, _ := own.own()
 		return d, nil
 	}
-	c := l.newCharge()
-	return c.outcome(l.check(r, c))
+	return l.checkAlone(r, false)
 }
 
 // Peek returns what Check would say of r, but charges nothing and tells no observer.
 func (l *Limiter) Peek(r *http.Request) (Decision, error) {
-	c := l.newCharge()
-	c.peek = true
-	return c.outcome(l.check(r, c))
+	return l.checkAlone(r, true)
 }
 
 // Take charges claims without a request, for jobs, logins or tokens. Claims of a rule of l may leave out their limits

@@ -18,13 +18,17 @@ func Method(r *http.Request) (string, error) {
 
 // Pattern is the route of the request, not its path: "route:/users/{id}", with the host if the pattern has one. It has
 // no method, even if the pattern has: use Join(Method, Pattern) to count GET and POST of a route separately. Requests
-// that match no route share "route:(none)".
+// that match no route share "route:(none)". Where the route cannot be known, the error says where to mount the limiter.
 //
 // The pattern is what an adapter finds in its router or, without an adapter, http.Request.Pattern, which is set only
 // behind an http.ServeMux. All clients share the key of a route: Join it with the key of the client to count each
 // client separately.
 func Pattern(r *http.Request) (string, error) {
-	return "route:" + pathOf(core.RoutePattern(r)), nil
+	pattern, err := core.Route(r)
+	if err != nil {
+		return "", err
+	}
+	return "route:" + pathOf(pattern), nil
 }
 
 func methodClass(method string) string {

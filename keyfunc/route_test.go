@@ -1,6 +1,7 @@
 package keyfunc
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -32,7 +33,6 @@ func TestPattern(t *testing.T) {
 		{"a method and a host", "GET example.com/{x...}", "route:example.com/{x...}"},
 		{"a space within a path is not behind a method", "/a b", "route:/a b"},
 		{"gin", "/users/:id/*rest", "route:/users/:id/*rest"},
-		{"no route", "", "route:(none)"},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			checkKey(t, Pattern, &http.Request{Method: "GET", Pattern: row.pattern}, row.want)
@@ -40,13 +40,35 @@ func TestPattern(t *testing.T) {
 	}
 }
 
+// found is a router that finds the same pattern for every request.
+type found string
+
+func (p found) RoutePattern(*http.Request) (string, error) { return string(p), nil }
+
+// TestPatternWithoutRoute tells a request that matches no route from one whose route cannot be known.
+func TestPatternWithoutRoute(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(Pattern)}))
+	r := httptest.NewRequest("GET", "/nowhere", nil)
+	g, err := l.Guard(r.Context(), r, found(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkKey(t, Pattern, g.Request(), "route:(none)")
+	if key, err := Pattern(r); !errors.Is(err, core.ErrInvalid) || key != "" {
+		t.Errorf("without a router: %q, %v, want ErrInvalid", key, err)
+	}
+	if _, err := l.Check(r); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("a limiter without a router: %v, want ErrInvalid", err)
+	}
+}
+
 // An adapter in front of the router knows the pattern before r.Pattern is set.
 func TestPatternOfAdapter(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(Pattern)}))
 	r := httptest.NewRequest("POST", "/users/42", nil)
-	r, d, _, err := l.Guard(r, func(*http.Request) string { return "/users/{id}" })
-	if err != nil || !d.Allowed {
-		t.Fatal(d, err)
+	g, err := l.Guard(r.Context(), r, found("/users/{id}"))
+	if err != nil || !g.Admitted() {
+		t.Fatal(g.Decision(), err)
 	}
-	checkKey(t, Pattern, r, "route:/users/{id}")
+	checkKey(t, Pattern, g.Request(), "route:/users/{id}")
 }

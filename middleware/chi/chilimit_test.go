@@ -11,6 +11,12 @@ import (
 )
 
 func guard(g adaptertest.Guard) func(http.Handler) http.Handler {
+	if g.Log != nil {
+		g.Fail = func(w http.ResponseWriter, r *http.Request, err error) {
+			g.Log(err)
+			chilimit.WriteError(w, r, err)
+		}
+	}
 	return chilimit.New(g.Limiter, chilimit.WithHeaders(g.Headers), chilimit.WithDenyHandler(g.Deny), chilimit.WithErrorHandler(g.Fail))
 }
 

@@ -1,31 +1,39 @@
 package chilimit
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
+
+	"github.com/spillgate/spillgate/core"
 )
 
-// routeOf returns the function that finds the route pattern of a request in front of next: "/users/{id}", in the
-// notation of chi, with the patterns of nested routers joined.
-func routeOf(next http.Handler) func(*http.Request) string {
+var errUnknown = errors.New("mount the limiter by Use, With or Group of a chi router, or directly around one; " +
+	"the handler that it wraps is neither a router nor in one")
+
+// router knows the routes of requests to a handler. Patterns are in the notation of chi, "/users/{id}", with those of nested
+// routers joined.
+type router struct{ around chi.Routes } // nil if the handler is no chi router
+
+func newRouter(next http.Handler) core.Router {
 	around, _ := next.(chi.Routes)
-	return func(r *http.Request) string {
-		c := chi.RouteContext(r.Context())
-		switch {
-		case c != nil && routed(c):
-			return c.RoutePattern()
-		case c != nil && c.Routes != nil:
-			if pattern := find(c.Routes, methodOf(c, r), pathOf(c, r)); pattern != "" {
-				return pattern
-			}
-			return c.RoutePattern()
-		case around != nil:
-			return find(around, r.Method, pathOf(nil, r))
-		}
-		return ""
+	return router{around}
+}
+
+// RoutePattern implements core.Router.
+func (n router) RoutePattern(r *http.Request) (string, error) {
+	c := chi.RouteContext(r.Context())
+	switch {
+	case c != nil && routed(c):
+		return c.RoutePattern(), nil
+	case c != nil && c.Routes != nil:
+		return find(c.Routes, methodOf(c, r), pathOf(c, r)), nil
+	case n.around != nil:
+		return find(n.around, r.Method, pathOf(nil, r)), nil
 	}
+	return "", errUnknown
 }
 
 // routed reports whether chi has found the route. Until then, the last pattern is that of a mounted router, if any.
@@ -34,8 +42,8 @@ func routed(c *chi.Context) bool {
 	return n > 0 && !strings.HasSuffix(c.RoutePatterns[n-1], "*")
 }
 
-// find asks the outermost router, since a mounted one is not to be had here. HEAD is looked up as GET where there is no
-// route for it, because chi's middleware GetHead may come later.
+// find looks a path up in the outermost router, because the context does not tell the mounted one. HEAD is looked up as GET
+// where there is no route for it, because chi's middleware GetHead may come later.
 func find(routes chi.Routes, method, path string) string {
 	pattern := routes.Find(chi.NewRouteContext(), method, path)
 	if pattern == "" && method == http.MethodHead {
@@ -54,11 +62,13 @@ func methodOf(c *chi.Context, r *http.Request) string {
 	return r.Method
 }
 
-// pathOf returns the path that the outermost router looks up. One that a middleware has set, such as StripSlashes, goes
-// before that of the request, as long as it is whole: within a mounted router it is the rest.
+// pathOf returns the path to look up in the outermost router. A path that a middleware has set, such as StripSlashes, has
+// precedence over that of the request.
 func pathOf(c *chi.Context, r *http.Request) string {
 	switch {
-	case c != nil && c.RoutePath != "" && len(c.RoutePatterns) == 0:
+	case c != nil && len(c.RoutePatterns) > 0:
+		return mountedPath(c) + c.RoutePath
+	case c != nil && c.RoutePath != "":
 		return c.RoutePath
 	case r.URL.RawPath != "":
 		return r.URL.RawPath
@@ -66,4 +76,40 @@ func pathOf(c *chi.Context, r *http.Request) string {
 		return r.URL.Path
 	}
 	return "/"
+}
+
+// mountedPath returns the part of the path that the patterns of the routers further out have matched: their parameters
+// are replaced by the values in c.
+func mountedPath(c *chi.Context) string {
+	path, values := "", c.URLParams.Values
+	for _, pattern := range c.RoutePatterns {
+		for pattern != "" {
+			n := strings.IndexAny(pattern, "{*")
+			if n < 0 || len(values) == 0 {
+				path += pattern
+				break
+			}
+			path += pattern[:n] + values[0] // that of "*" is empty
+			pattern, values = pattern[n+parameterLength(pattern[n:]):], values[1:]
+		}
+		path = strings.TrimSuffix(path, "/")
+	}
+	return path
+}
+
+// parameterLength returns the length of the parameter that pattern starts with: "{id}", "{id:[0-9]{4}}" or "*".
+func parameterLength(pattern string) int {
+	open := 0
+	for i, c := range pattern {
+		switch c {
+		case '{':
+			open++
+		case '}':
+			open--
+		}
+		if open == 0 {
+			return i + 1
+		}
+	}
+	return len(pattern)
 }

@@ -1,9 +1,12 @@
 package chilimit_test
 
 import (
+	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
@@ -95,18 +98,61 @@ func TestPatternsAfterRewrites(t *testing.T) {
 	}
 }
 
-// TestPatternOfRestOnly checks a mounted router behind a rewrite: what is left is the pattern of the mount, never the path.
-func TestPatternOfRestOnly(t *testing.T) {
-	var found []string
+// TestPatternInMountedRouterBehindRewrite checks that the pattern is that of the path which chi routes, not of the path in
+// the URL, which matches no route.
+func TestPatternInMountedRouterBehindRewrite(t *testing.T) {
+	for _, row := range []struct{ mount, path, want string }{
+		{"/api", "/api/users/1/", "/api/users/{id}"},
+		{"/api/{version}", "/api/v2/users/1/", "/api/{version}/users/{id}"},
+		{"/api/{version:v[0-9]{1,2}}", "/api/v2/users/1/", "/api/{version:v[0-9]{1,2}}/users/{id}"},
+		{"/{a}-{b}", "/x-y/users/1/", "/{a}-{b}/users/{id}"},
+		{"/api", "/api/nowhere/", ""},
+		{"/", "/users/1/", "/users/{id}"},
+	} {
+		var found []string
+		r := chi.NewRouter()
+		r.Use(middleware.StripSlashes)
+		r.Route(row.mount, func(r chi.Router) {
+			r.Use(patterns(&found))
+			r.Get("/users/{id}", http.NotFound)
+			r.Route("/groups/{group}", func(r chi.Router) {
+				r.Use(patterns(&found))
+				r.Get("/users/{id}", http.NotFound)
+			})
+		})
+		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, row.path, nil))
+		if !slices.Equal(found, []string{row.want}) {
+			t.Errorf("%s in %s: found %q, want %q", row.path, row.mount, found, row.want)
+		}
+		if row.want == "" {
+			continue
+		}
+		found = nil
+		nested := strings.Replace(row.path, "/users", "/groups/7/users", 1)
+		r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, nested, nil))
+		want := strings.Replace(row.want, "/users", "/groups/{group}/users", 1)
+		if !slices.Equal(found, []string{want, want}) {
+			t.Errorf("%s in %s: found %q, want twice %q", nested, row.mount, found, want)
+		}
+	}
+}
+
+// TestPatternOutsideOpaqueHandler checks that a rule which asks for a route that nobody knows admits nothing.
+func TestPatternOutsideOpaqueHandler(t *testing.T) {
+	login := core.PerHour(1).By(func(*http.Request) (string, error) { return "const:all", nil })
+	login.Match = func(r *http.Request) bool { return core.RoutePattern(r) == "/login" }
+	var failure error
+	limit := chilimit.New(core.Must(core.New([]core.Rule{login}, core.WithLogger(slog.New(slog.DiscardHandler)))),
+		chilimit.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
+			failure = err
+			chilimit.WriteError(w, r, err)
+		}))
 	r := chi.NewRouter()
-	r.Use(middleware.StripSlashes)
-	r.Route("/api", func(r chi.Router) {
-		r.Use(patterns(&found))
-		r.Get("/users/{id}", http.NotFound)
-	})
-	r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/users/1/", nil))
-	if !slices.Equal(found, []string{"/api/*"}) {
-		t.Errorf("found %q", found)
+	r.Post("/login", func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
+	w := httptest.NewRecorder()
+	limit(http.HandlerFunc(r.ServeHTTP)).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/login", nil))
+	if w.Code != http.StatusInternalServerError || !errors.Is(failure, core.ErrInvalid) || !strings.Contains(failure.Error(), "mount the limiter by Use") {
+		t.Errorf("status %d, error %v", w.Code, failure)
 	}
 }
 

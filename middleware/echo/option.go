@@ -28,7 +28,7 @@ func WithDenyHandler(deny func(c echo.Context, d core.Decision) error) Option {
 }
 
 // WithErrorHandler has fail answer requests that could not be decided: see core.Limiter.Check for the errors. Their texts
-// are not meant for clients. What it returns is what the middleware returns.
+// are not meant for clients. To log an error and answer as usual, use WriteError. What it returns is what the middleware returns.
 func WithErrorHandler(fail func(c echo.Context, err error) error) Option {
 	return func(o *options) { o.fail = fail }
 }

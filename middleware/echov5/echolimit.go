@@ -19,7 +19,7 @@ func New(l *core.Limiter, opts ...Option) echo.MiddlewareFunc {
 	}
 	o.setDefaults()
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error { return o.guard(c, l, next) }
+		return func(c *echo.Context) error { return o.limit(c, l, next) }
 	}
 }
 
@@ -31,20 +31,34 @@ func (o *options) setDefaults() {
 		o.deny = func(c *echo.Context, d core.Decision) error { return asError(c, respond.Denial(d), nil) }
 	}
 	if o.fail == nil {
-		o.fail = func(c *echo.Context, err error) error { return asError(c, respond.Failure(err), err) }
+		o.fail = WriteError
 	}
 }
 
-func (o *options) guard(c *echo.Context, l *core.Limiter, next echo.HandlerFunc) error {
-	r, d, admitted, err := l.Guard(c.Request(), routeOf(c))
-	c.SetRequest(r)
+// limit leaves the request of a denied one in c, with the decision, for the HTTPErrorHandler, which runs afterwards.
+func (o *options) limit(c *echo.Context, l *core.Limiter, next echo.HandlerFunc) error {
+	ctx := newRequestContext(c)
+	outer := c.Request()
+	g, err := l.Guard(ctx, outer, ctx)
+	defer g.End()
+	c.SetRequest(g.Request())
 	if err != nil {
 		return o.fail(c, err)
 	}
+	d := g.Decision()
 	o.headers(c.Response().Header(), d)
-	if !admitted {
+	if !g.Admitted() {
 		respond.NoStore(c.Response().Header())
 		return o.deny(c, d)
 	}
+	defer func() {
+		if c.Request() == g.Request() { // no handler has replaced it
+			c.SetRequest(outer)
+		}
+	}()
 	return next(c)
 }
+
+// WriteError answers a request that could not be decided, as the middleware does without WithErrorHandler: the error that it
+// returns is for the HTTPErrorHandler. An error handler that only logs returns it: a nil error leaves an empty 200.
+func WriteError(c *echo.Context, err error) error { return asError(c, respond.Failure(err), err) }

@@ -25,6 +25,12 @@ func guard(g adaptertest.Guard) echo.MiddlewareFunc {
 			return nil
 		}))
 	}
+	if g.Log != nil {
+		opts = append(opts, echolimit.WithErrorHandler(func(c *echo.Context, err error) error {
+			g.Log(err)
+			return echolimit.WriteError(c, err)
+		}))
+	}
 	return echolimit.New(g.Limiter, opts...)
 }
 

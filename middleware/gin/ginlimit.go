@@ -1,14 +1,11 @@
 package ginlimit
 
 import (
-	"net/http"
-
 	"github.com/gin-gonic/gin"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
-	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
 // New returns a middleware that charges each request to l before it passes it on. It panics if l is nil.
@@ -21,7 +18,7 @@ func New(l *core.Limiter, opts ...Option) gin.HandlerFunc {
 		opt(&o)
 	}
 	o.setDefaults()
-	return func(c *gin.Context) { o.guard(c, l) }
+	return func(c *gin.Context) { o.limit(c, l) }
 }
 
 func (o *options) setDefaults() {
@@ -29,20 +26,30 @@ func (o *options) setDefaults() {
 		o.headers = headers.GitHub
 	}
 	if o.fail == nil {
-		o.fail = func(c *gin.Context, err error) { respond.Failure(err).Write(c.Writer, c.Request) }
+		o.fail = WriteError
 	}
 }
 
-func (o *options) guard(c *gin.Context, l *core.Limiter) {
-	r, d, admitted, err := l.Guard(c.Request, routeOf(c))
-	c.Request = r
+func (o *options) limit(c *gin.Context, l *core.Limiter) {
+	ctx := newRequestContext(c)
+	g, err := l.Guard(ctx, c.Request, ctx)
+	outer := c.Request
+	c.Request = g.Request()
+	defer func() {
+		if c.Request == g.Request() { // no handler has replaced it
+			c.Request = outer
+		}
+		g.End()
+	}()
 	if err != nil {
 		c.Abort()
 		o.fail(c, err)
 		return
 	}
+	d := g.Decision()
 	o.headers(c.Writer.Header(), d)
-	if admitted {
+	if g.Admitted() {
+		c.Next()
 		return
 	}
 	c.Abort()
@@ -54,8 +61,6 @@ func (o *options) guard(c *gin.Context, l *core.Limiter) {
 	o.deny(c, d)
 }
 
-// routeOf returns the function that tells the route pattern of c, which gin uses again after the request.
-func routeOf(c *gin.Context) func(*http.Request) string {
-	path := c.FullPath()
-	return func(*http.Request) string { return route.Braces(path) }
-}
+// WriteError answers a request that could not be decided, as the middleware does without WithErrorHandler. An error handler
+// that only logs calls it: without a call, the client gets an empty 200.
+func WriteError(c *gin.Context, err error) { respond.Failure(err).Write(c.Writer, c.Request) }

@@ -23,6 +23,12 @@ func guard(g adaptertest.Guard) gin.HandlerFunc {
 	if g.Fail != nil {
 		opts = append(opts, ginlimit.WithErrorHandler(func(c *gin.Context, err error) { g.Fail(c.Writer, c.Request, err) }))
 	}
+	if g.Log != nil {
+		opts = append(opts, ginlimit.WithErrorHandler(func(c *gin.Context, err error) {
+			g.Log(err)
+			ginlimit.WriteError(c, err)
+		}))
+	}
 	return ginlimit.New(g.Limiter, opts...)
 }
 

@@ -15,8 +15,8 @@ var fates = []struct {
 	limit core.Limit
 	most  float64 // allocations that the limiter adds, headers and key included
 }{
-	{"allowed", core.PerSecond(1_000_000_000), 4},
-	{"denied", core.PerHour(1), 4},
+	{"allowed", core.PerSecond(1_000_000_000), 5},
+	{"denied", core.PerHour(1), 5},
 }
 
 // discard is a ResponseWriter that keeps nothing.

@@ -9,21 +9,24 @@ import (
 )
 
 // An Option changes how the middleware answers. A nil argument stands for the default.
-type Option func(*serve.Options)
+type Option func(*options)
+
+type options = serve.Options
 
 // WithHeaders sets what responses tell of the decision. The default is headers.GitHub.
 func WithHeaders(w headers.Writer) Option {
-	return func(o *serve.Options) { o.Headers = w }
+	return func(o *options) { o.Headers = w }
 }
 
 // WithDenyHandler has deny answer denied requests. The headers are set, and so is Cache-Control: no-store; d is the
 // decision that they show, which the context of r carries as well.
 func WithDenyHandler(deny func(w http.ResponseWriter, r *http.Request, d core.Decision)) Option {
-	return func(o *serve.Options) { o.Deny = deny }
+	return func(o *options) { o.Deny = deny }
 }
 
 // WithErrorHandler has fail answer requests that could not be decided: see core.Limiter.Check for the errors. Their texts
-// are not meant for clients. A fail that passes the request on opens the gate.
+// are not meant for clients. To log an error and answer as usual, call WriteError. Calling the next handler here bypasses
+// the limit.
 func WithErrorHandler(fail func(w http.ResponseWriter, r *http.Request, err error)) Option {
-	return func(o *serve.Options) { o.Fail = fail }
+	return func(o *options) { o.Fail = fail }
 }

@@ -1,41 +1,53 @@
 package stdlib
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
-// A mux tells which handler serves a request. *http.ServeMux is one.
+// A mux finds the handler of a request, like *http.ServeMux.
 type mux interface {
 	Handler(*http.Request) (h http.Handler, pattern string)
 }
 
-// maxDepth bounds how many muxes in muxes are asked.
+// maxDepth bounds how many nested muxes are asked.
 const maxDepth = 8
 
-// routeOf returns the function that finds the route pattern of a request in front of next. Where a mux has found one
-// already, next is asked only if that stands for a subtree, which next may divide further.
-func routeOf(next http.Handler) func(*http.Request) string {
-	return func(r *http.Request) string {
-		pattern := r.Pattern
-		for h, depth := next, 0; depth < maxDepth && isSubtree(pattern); depth++ {
-			m, ok := h.(mux)
-			if !ok {
-				break
-			}
-			inner, found := m.Handler(r)
-			if found == "" {
-				break
-			}
-			h, pattern = inner, found
+var errUnknown = errors.New("mount the limiter directly around an http.ServeMux, or around the handlers in it; " +
+	"the handler that it wraps is neither a mux nor in one")
+
+// router knows the routes of requests to next.
+type router struct{ next http.Handler }
+
+func newRouter(next http.Handler) core.Router { return router{next} }
+
+// RoutePattern implements core.Router. If a mux further out has found a pattern, next is asked only if the pattern is
+// that of a subtree, which next may divide.
+func (n router) RoutePattern(r *http.Request) (string, error) {
+	pattern, known := r.Pattern, r.Pattern != ""
+	for h, depth := n.next, 0; depth < maxDepth && isSubtree(pattern); depth++ {
+		m, ok := h.(mux)
+		if !ok {
+			break
 		}
-		return route.WithoutMethod(pattern)
+		known = true
+		inner, found := m.Handler(r)
+		if found == "" {
+			break
+		}
+		h, pattern = inner, found
 	}
+	if !known {
+		return "", errUnknown
+	}
+	return route.WithoutMethod(pattern), nil
 }
 
-// isSubtree reports whether pattern stands for more than one route.
+// isSubtree reports whether pattern may stand for more than one route.
 func isSubtree(pattern string) bool {
 	return pattern == "" || strings.HasSuffix(pattern, "/") || strings.HasSuffix(pattern, "...}")
 }

@@ -1,8 +1,11 @@
 package stdlib_test
 
 import (
+	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
@@ -49,7 +52,6 @@ func TestPatternBeyondMux(t *testing.T) {
 		next http.Handler
 		want string
 	}{
-		{"no mux", opaque, ""},
 		{"the mux knows no further than its handler", api, "/api/"},
 		{"a mux that contains itself is not asked for ever", loop{}, "/"},
 	} {
@@ -58,6 +60,25 @@ func TestPatternBeyondMux(t *testing.T) {
 		if found != row.want {
 			t.Errorf("%s: %q, want %q", row.why, found, row.want)
 		}
+	}
+}
+
+// TestPatternOutsideOpaqueHandler checks that a rule which asks for a route that nobody knows admits nothing.
+func TestPatternOutsideOpaqueHandler(t *testing.T) {
+	login := core.PerHour(1).By(func(*http.Request) (string, error) { return "const:all", nil })
+	login.Match = func(r *http.Request) bool { return core.RoutePattern(r) == "/login" }
+	var failure error
+	limit := stdlib.New(core.Must(core.New([]core.Rule{login}, core.WithLogger(slog.New(slog.DiscardHandler)))),
+		stdlib.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
+			failure = err
+			stdlib.WriteError(w, r, err)
+		}))
+	mux := http.NewServeMux()
+	mux.HandleFunc("/login", func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") })
+	w := httptest.NewRecorder()
+	limit(http.HandlerFunc(mux.ServeHTTP)).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/login", nil))
+	if w.Code != http.StatusInternalServerError || !errors.Is(failure, core.ErrInvalid) || !strings.Contains(failure.Error(), "mount the limiter directly around an http.ServeMux") {
+		t.Errorf("status %d, error %v", w.Code, failure)
 	}
 }
 

@@ -9,6 +9,12 @@ import (
 )
 
 func guard(g adaptertest.Guard) func(http.Handler) http.Handler {
+	if g.Log != nil {
+		g.Fail = func(w http.ResponseWriter, r *http.Request, err error) {
+			g.Log(err)
+			stdlib.WriteError(w, r, err)
+		}
+	}
 	return stdlib.New(g.Limiter, stdlib.WithHeaders(g.Headers), stdlib.WithDenyHandler(g.Deny), stdlib.WithErrorHandler(g.Fail))
 }
 

@@ -16,6 +16,7 @@ type Guard struct {
 	Headers headers.Writer
 	Deny    func(w http.ResponseWriter, r *http.Request, d core.Decision)
 	Fail    func(w http.ResponseWriter, r *http.Request, err error)
+	Log     func(err error) // an error handler that calls Log, then WriteError; in place of Fail
 }
 
 // A Route serves Methods at a pattern like "/users/{id}".
@@ -68,6 +69,8 @@ func Run(t *testing.T, a Adapter) {
 		{"early hints", testEarlyHints},
 		{"expect continue", testExpectContinue},
 		{"panics", testPanics},
+		{"transparency", testTransparency},
+		{"trailers", testTrailers},
 	} {
 		t.Run(group.name, func(t *testing.T) { group.run(t, a) })
 	}

@@ -17,6 +17,7 @@ import (
 var (
 	errSecret = errors.New("dial tcp " + secret)
 	errNoKey  = fmt.Errorf("%w: %s", core.ErrNoKey, secret)
+	errBadKey = fmt.Errorf("%w: %s", core.ErrBadKey, secret)
 )
 
 func keyOf(key string, err error) core.KeyFunc {
@@ -40,6 +41,7 @@ func (f failure) limiter() *core.Limiter {
 var failures = []failure{
 	{"no key", &script{}, core.Rule{Key: keyOf("", errNoKey)}, 400, core.ErrNoKey},
 	{"an empty key is none", &script{}, core.Rule{Key: keyOf("", nil)}, 400, core.ErrNoKey},
+	{"an ambiguous key", &script{}, core.Rule{Key: keyOf("", errBadKey)}, 400, core.ErrBadKey},
 	{"any other error of a key func", &script{}, core.Rule{Key: keyOf("", errSecret)}, 500, errSecret},
 	{"a key func that panics", &script{}, core.Rule{Key: func(*http.Request) (string, error) { panic(secret) }}, 500, core.ErrInvalid},
 	{"a negative cost", &script{}, core.Rule{Key: anyone, Cost: func(*http.Request) int { return -1 }}, 500, core.ErrInvalid},
@@ -56,6 +58,7 @@ func testFailure(t *testing.T, a Adapter) {
 			app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
 			s := a.serve(t, app)
 			got := s.get("/")
+			wantSameAnswer(t, got, a.loggedAnswer(t, app, row.kind))
 			body := got.problem(t, row.status)
 			kind, retry := "about:blank", []string(nil)
 			if row.status == http.StatusServiceUnavailable {
@@ -90,6 +93,25 @@ func testFailure(t *testing.T, a Adapter) {
 				t.Errorf("limit and remaining = %v, want %v", seen, row.want)
 			}
 		})
+	}
+}
+
+// loggedAnswer returns the answer of app when its error handler logs the error, which is kind, and calls WriteError.
+func (a Adapter) loggedAnswer(t *testing.T, app App, kind error) reply {
+	var logged error
+	app.Guards[0].Log = func(err error) { logged = err }
+	got := a.serve(t, app).get("/")
+	if !errors.Is(logged, kind) {
+		t.Errorf("logged %v, want %v", logged, kind)
+	}
+	return got
+}
+
+func wantSameAnswer(t *testing.T, one, other reply) {
+	one.Header.Del("Date")
+	other.Header.Del("Date")
+	if one.StatusCode != other.StatusCode || one.body != other.body || !reflect.DeepEqual(one.Header, other.Header) {
+		t.Errorf("status %d, header %v, body %s\nWriteError: %d, %v, %s", one.StatusCode, one.Header, one.body, other.StatusCode, other.Header, other.body)
 	}
 }
 

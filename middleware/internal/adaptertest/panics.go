@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -61,7 +62,7 @@ func testPanics(t *testing.T, a Adapter) {
 		{"deny handler", plain, nil, Guard{Deny: f.deny}},
 	} {
 		t.Run(row.why, func(t *testing.T) {
-			row.guard.Limiter = core.Must(core.New(row.rules, row.opts...))
+			row.guard.Limiter = core.Must(core.New(row.rules, append(row.opts, core.WithLogger(slog.New(slog.DiscardHandler)))...))
 			f.armed.Store(true)
 			served := a.serveSix(t, row.guard)
 			if f.armed.Load() || served < 2 || served > 3 {

@@ -41,6 +41,9 @@ func Failure(err error) Problem {
 	case errors.Is(err, core.ErrNoKey):
 		p.Status = http.StatusBadRequest
 		p.Detail = "The request lacks what tells whose it is."
+	case errors.Is(err, core.ErrBadKey):
+		p.Status = http.StatusBadRequest
+		p.Detail = "What tells whose request it is is malformed or sent twice."
 	case errors.Is(err, core.ErrUnavailable):
 		p.Type = reducedCapacity
 		p.Status = http.StatusServiceUnavailable

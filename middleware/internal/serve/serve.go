@@ -1,4 +1,4 @@
-// Package serve guards an http.Handler. It is what the adapters for net/http and chi share.
+// Package serve limits an http.Handler. The adapters for net/http and chi share it.
 package serve
 
 import (
@@ -9,16 +9,16 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
-// Options say how a denial and a failure are answered. Nil fields mean the defaults.
+// Options say how a response shows the decision and how a request that must not pass is answered. Nil fields mean the
+// defaults.
 type Options struct {
 	Headers headers.Writer
 	Deny    func(http.ResponseWriter, *http.Request, core.Decision)
 	Fail    func(http.ResponseWriter, *http.Request, error)
 }
 
-// New returns a middleware that guards handlers by l. Route returns the function that tells the route pattern of a
-// request which is about to be passed to next.
-func New(l *core.Limiter, o Options, route func(next http.Handler) func(*http.Request) string) func(http.Handler) http.Handler {
+// New returns a middleware that limits handlers by l. Router returns what knows the routes of requests to next.
+func New(l *core.Limiter, o Options, router func(next http.Handler) core.Router) func(http.Handler) http.Handler {
 	if l == nil {
 		panic("spillgate: the limiter is nil")
 	}
@@ -26,35 +26,40 @@ func New(l *core.Limiter, o Options, route func(next http.Handler) func(*http.Re
 		o.Headers = headers.GitHub
 	}
 	if o.Fail == nil {
-		o.Fail = func(w http.ResponseWriter, r *http.Request, err error) { respond.Failure(err).Write(w, r) }
+		o.Fail = WriteError
 	}
 	return func(next http.Handler) http.Handler {
-		return &guarded{limiter: l, options: o, route: route(next), next: next}
+		return &limited{limiter: l, options: o, router: router(next), next: next}
 	}
 }
 
-type guarded struct {
+// WriteError is the default answer to an error.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) { respond.Failure(err).Write(w, r) }
+
+type limited struct {
 	limiter *core.Limiter
 	options Options
-	route   func(*http.Request) string
+	router  core.Router
 	next    http.Handler
 }
 
 // ServeHTTP implements http.Handler.
-func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r, d, admitted, err := g.limiter.Guard(r, g.route)
+func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g, err := h.limiter.Guard(r.Context(), r, h.router)
+	defer g.End()
 	if err != nil {
-		g.options.Fail(w, r, err)
+		h.options.Fail(w, g.Request(), err)
 		return
 	}
-	g.options.Headers(w.Header(), d)
+	d := g.Decision()
+	h.options.Headers(w.Header(), d)
 	switch {
-	case admitted:
-		g.next.ServeHTTP(w, r)
-	case g.options.Deny == nil:
+	case g.Admitted():
+		h.next.ServeHTTP(w, g.Request())
+	case h.options.Deny == nil:
 		respond.Deny(w, r, &d)
 	default:
 		respond.NoStore(w.Header())
-		g.options.Deny(w, r, d)
+		h.options.Deny(w, g.Request(), d)
 	}
 }

@@ -1,0 +1,103 @@
+package core
+
+import (
+	"context"
+	"net/http"
+)
+
+// A Guard is one request that a limiter has decided about, as adapters see it:
+//
+//	g, err := limiter.Guard(r.Context(), r, router)
+//	defer g.End()
+//	switch {
+//	case err != nil:
+//		stdlib.WriteError(w, g.Request(), err)
+//	case g.Admitted():
+//		headers.GitHub(w.Header(), g.Decision())
+//		next.ServeHTTP(w, g.Request())
+//	default:
+//		deny(w, g.Request(), g.Decision())
+//	}
+type Guard struct {
+	outer, inner *http.Request // equal if the request carried the limiter's decision already
+	own          *carried      // what the limiter decided
+}
+
+// Guard is Check for adapters: it decides about r and returns what the adapter needs to go on. The next handler gets
+// Guard.Request, a copy of r with a context that extends ctx and carries the decision. An adapter may have added values
+// to ctx. Router tells the route of r to RoutePattern; it may be nil.
+//
+// The errors are those of Check. With or without an error, the adapter calls Guard.End when the request has been
+// answered.
+func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Guard, error) {
+	before := carriedBy(ctx)
+	if own := before.find(l); own != nil {
+		return Guard{outer: r, inner: r, own: own}, nil
+	}
+	own := &carried{Context: ctx, before: before, router: router}
+	own.charge.limiter = l
+	g := Guard{outer: r, inner: passOn(r, own), own: own}
+	err := l.check(g.inner, g.inner, &own.charge)
+	own.charge.made = err == nil
+	return g, err
+}
+
+// passOn returns a copy of r with ctx. A chunked HTTP/1 body writes its trailers to the request that the server made,
+// which r may be: it adds them to a map that is there already, so the copy gets them through a map that both share.
+func passOn(r *http.Request, ctx context.Context) *http.Request {
+	if r.Trailer == nil && r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		r.Trailer = make(http.Header)
+	}
+	return r.WithContext(ctx)
+}
+
+// Request returns the request to pass on. Its context carries the decision for FromContext.
+func (g *Guard) Request() *http.Request { return g.inner }
+
+// Decision returns what FromContext says of Request: the decision of this limiter, joined with those of the limiters
+// further out. Headers show it. It is zero after an error.
+func (g *Guard) Decision() (d Decision) {
+	if g.own.before == nil {
+		d, _ = g.own.own()
+		return d
+	}
+	d, _ = carriedBy(g.inner.Context()).decision()
+	return d
+}
+
+// Admitted reports whether this limiter admits the request, whatever those further out say.
+func (g *Guard) Admitted() bool { return g.own.charge.made && g.own.charge.allowed }
+
+// End makes the request that Guard was called with what it would be without the limiter: it takes over what the next
+// handler has changed in Request, such as the route that a router has found or the files of a multipart form, which the
+// server removes. If nothing has changed, it writes nothing. Adapters defer End, since a handler may panic.
+func (g *Guard) End() {
+	if g.inner == g.outer {
+		return
+	}
+	now := g.inner.Context()
+	replaced := now != context.Context(g.own) // the handler called *r = *r.WithContext(now)
+	if !replaced && sameRequest(g.outer, g.inner) {
+		return
+	}
+	ctx := g.outer.Context()
+	if replaced {
+		ctx = &restored{now, g.own.before}
+	}
+	*g.outer = *g.inner.WithContext(ctx)
+}
+
+// restored is the context of a handler for those around the limiter, who find the decisions that they would find
+// without it.
+type restored struct {
+	context.Context
+	before *carried
+}
+
+// Value implements context.Context.
+func (c *restored) Value(key any) any {
+	if key == (contextKey{}) {
+		return c.before
+	}
+	return c.Context.Value(key)
+}

@@ -1,0 +1,81 @@
+package core
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+)
+
+// A Router tells the routes of requests. Adapters implement it.
+type Router interface {
+	// RoutePattern returns the pattern of the route that is going to serve r, and "" if no route matches. If the route
+	// cannot be known at the adapter's place in the chain of handlers, the error says where to mount the limiter.
+	RoutePattern(r *http.Request) (string, error)
+}
+
+// RoutePattern returns the pattern of the route that serves r, such as "/users/{id}": what the adapter has found or,
+// where no adapter knows it, r.Pattern. It is empty if no route matches r.
+//
+// Where the route cannot be known, RoutePattern returns "" to a handler. If a skip, Match, Cost, Tier or key func asks for
+// it, the decision fails with ErrInvalid, since "" would pass for a request that matches no route.
+func RoutePattern(r *http.Request) string {
+	pattern, err := Route(r)
+	if err != nil {
+		if c := carriedBy(r.Context()); c != nil && c.charge.limiter != nil && !c.charge.made {
+			c.charge.rest = &rest{route: err}
+		}
+	}
+	return pattern
+}
+
+// Route is RoutePattern for callers that can return an error: it wraps ErrInvalid where the route of r cannot be known,
+// and says where to mount the limiter.
+func Route(r *http.Request) (string, error) {
+	var hint error
+	for c := carriedBy(r.Context()); c != nil; c = c.before {
+		if c.router == nil {
+			continue
+		}
+		pattern, err := c.router.RoutePattern(r)
+		if err == nil {
+			return pattern, nil
+		}
+		hint = cmp.Or(hint, err)
+	}
+	if r.Pattern != "" {
+		return r.Pattern, nil
+	}
+	return "", invalid("the route of the request is not known here: %v", cmp.Or(hint, errNoRouter))
+}
+
+var errNoRouter = errors.New("check it in a handler of an http.ServeMux, or use an adapter")
+
+// routeError returns the error of a callback that has asked for a route which is not known.
+func (c *charge) routeError() error {
+	if c.rest == nil {
+		return nil
+	}
+	return c.rest.route
+}
+
+// hasCallbacks reports whether a callback other than a key func may ask for the route. Key funcs return their errors.
+func (l *Limiter) hasCallbacks() bool {
+	set := l.rules.Load()
+	return l.skip != nil || set != nil && slices.ContainsFunc(set.rules, func(r Rule) bool {
+		return r.Match != nil || r.Cost != nil || r.Tier != nil
+	})
+}
+
+// checkAlone decides about a request that no adapter passes on. If a callback may ask for a route that is not known, it
+// gets a copy of the request, in whose context RoutePattern leaves the error.
+func (l *Limiter) checkAlone(r *http.Request, peek bool) (Decision, error) {
+	own := &carried{Context: r.Context(), before: carriedBy(r.Context())}
+	own.charge.limiter, own.charge.peek = l, peek
+	g := Guard{outer: r, inner: r, own: own}
+	if r.Pattern == "" && l.hasCallbacks() {
+		g.inner = passOn(r, own)
+		defer g.End()
+	}
+	return own.charge.outcome(l.check(r, g.inner, &own.charge))
+}

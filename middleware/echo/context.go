@@ -1,0 +1,48 @@
+package echolimit
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/spillgate/spillgate/middleware/internal/route"
+)
+
+// ContextOf returns the echo.Context of a request for key funcs, Match, Cost and Tier, which get the request alone. It
+// reports false for requests that did not pass this middleware. The echo.Context is valid until the request has ended.
+func ContextOf(r *http.Request) (echo.Context, bool) {
+	c, ok := r.Context().Value(contextKey{}).(echo.Context)
+	return c, ok
+}
+
+type contextKey struct{}
+
+// requestContext is the context of a request with its echo.Context, and knows its route. The path is a copy, since echo
+// uses the echo.Context again after the request.
+type requestContext struct {
+	context.Context
+	echo   echo.Context
+	server *echo.Echo
+	path   string
+}
+
+func newRequestContext(c echo.Context) *requestContext {
+	return &requestContext{Context: c.Request().Context(), echo: c, server: c.Echo(), path: c.Path()}
+}
+
+// Value implements context.Context.
+func (c *requestContext) Value(key any) any {
+	if key == (contextKey{}) {
+		return c.echo
+	}
+	return c.Context.Value(key)
+}
+
+// RoutePattern implements core.Router.
+func (c *requestContext) RoutePattern(r *http.Request) (string, error) {
+	if c.path == "" {
+		return route.Braces(find(c.server, r)), nil
+	}
+	return route.Braces(c.path), nil
+}

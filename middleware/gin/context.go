@@ -1,0 +1,44 @@
+package ginlimit
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/spillgate/spillgate/middleware/internal/route"
+)
+
+// ContextOf returns the gin.Context of a request for key funcs, Match, Cost and Tier, which get the request alone. It
+// reports false for requests that did not pass this middleware. The gin.Context is valid until the request has ended.
+func ContextOf(r *http.Request) (*gin.Context, bool) {
+	c, ok := r.Context().Value(contextKey{}).(*gin.Context)
+	return c, ok
+}
+
+type contextKey struct{}
+
+// requestContext is the context of a request with its gin.Context, and knows its route. The path is a copy, since gin uses
+// the gin.Context again after the request.
+type requestContext struct {
+	context.Context
+	gin  *gin.Context
+	path string
+}
+
+func newRequestContext(c *gin.Context) *requestContext {
+	return &requestContext{Context: c.Request.Context(), gin: c, path: c.FullPath()}
+}
+
+// Value implements context.Context.
+func (c *requestContext) Value(key any) any {
+	if key == (contextKey{}) {
+		return c.gin
+	}
+	return c.Context.Value(key)
+}
+
+// RoutePattern implements core.Router. Gin finds the route before any middleware runs.
+func (c *requestContext) RoutePattern(*http.Request) (string, error) {
+	return route.Braces(c.path), nil
+}

@@ -1,0 +1,148 @@
+package adaptertest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+)
+
+// A view is what can be seen of one request, inside the handler and around the application.
+type view struct {
+	inside, around string
+	files          int // of its multipart form that the server has not removed
+}
+
+// lookAt describes what a handler has left in r.
+func lookAt(r *http.Request) string {
+	_, err := r.Body.Read(make([]byte, 1))
+	return fmt.Sprintf("pattern %q, id %q, value %q, form %v, post form %v, multipart %v, trailer %v, body %v, remote %v, context %v",
+		r.Pattern, r.PathValue("id"), r.PathValue("extra"), r.Form, r.PostForm, r.MultipartForm != nil, r.Trailer, err, r.RemoteAddr == "changed",
+		r.Context().Value(contextKey{}))
+}
+
+type contextKey struct{}
+
+// observed serves app and notes in v what is left of the request after that. It recovers from panics, as many a middleware
+// does.
+func observed(app http.Handler, v *view) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if recover() != nil {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			v.around = lookAt(r)
+		}()
+		app.ServeHTTP(w, r)
+	})
+}
+
+// testTransparency serves each request without a limiter and with two nested ones. All that a handler does to the request is
+// seen around the application in the same way, and the server removes the files of multipart forms. (Where a router copies
+// the request, as chi does, it loses some of that without a limiter too.)
+func testTransparency(t *testing.T, a Adapter) {
+	for why, handle := range map[string]func(r *http.Request){
+		"nothing":             func(*http.Request) {},
+		"body":                func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) },
+		"form":                func(r *http.Request) { _ = r.ParseForm() },
+		"multipart":           func(r *http.Request) { _ = r.ParseMultipartForm(1) },
+		"multipart and panic": func(r *http.Request) { _ = r.ParseMultipartForm(1); panic("oops") },
+		"exchanged body":      func(r *http.Request) { r.Body = http.NoBody },
+		"address":             func(r *http.Request) { r.RemoteAddr = "changed" },
+		"path value":          func(r *http.Request) { r.SetPathValue("extra", "1") },
+		"context in place":    func(r *http.Request) { *r = *r.WithContext(context.WithValue(r.Context(), contextKey{}, 1)) },
+	} {
+		for _, http2 := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, HTTP/2 %v", why, http2), func(t *testing.T) {
+				without := a.upload(t, handle, http2, nil)
+				with := a.upload(t, handle, http2, []Guard{{Limiter: counting(9)}})
+				if without != with {
+					t.Errorf("without the middleware\n%+v\nwith it\n%+v", without, with)
+				}
+			})
+		}
+	}
+}
+
+// upload posts a form with a file to an application and returns what was seen of the request.
+func (a Adapter) upload(t *testing.T, handle func(*http.Request), http2 bool, guards []Guard) (v view) {
+	files := t.TempDir()
+	t.Setenv("TMPDIR", files)
+	s := serveHandler(t, observed(a.Build(App{Guards: guards, Routes: []Route{{Pattern: "/users/{id}", Guards: guards, Handler: func(_ http.ResponseWriter, r *http.Request) {
+		defer func() { v.inside = lookAt(r) }()
+		handle(r)
+	}}}}), &v), http2)
+	body, contentType := form(t)
+	r, err := http.NewRequest(http.MethodPost, s.URL+"/users/42?q=1", struct{ io.Reader }{body}) // of unknown length
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", contentType)
+	r.Trailer = http.Header{"X-Declared": {"1"}}
+	s.send(r)
+	s.Close() // waits for the server to be done with the request
+	left, err := os.ReadDir(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.files = len(left)
+	return v
+}
+
+// form returns the body of a form with a field and a file, and its content type.
+func form(t *testing.T) (io.Reader, string) {
+	var body bytes.Buffer
+	w := multipart.NewWriter(&body)
+	_ = w.WriteField("a", "1")
+	file, err := w.CreateFormFile("file", "big")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = file.Write(make([]byte, 64<<10))
+	_ = w.Close()
+	return &body, w.FormDataContentType()
+}
+
+// testTrailers sends a trailer that the request has not declared, which net/http adds to the request that the server made.
+// It gets to the handler with a limiter if it does without.
+func testTrailers(t *testing.T, a Adapter) {
+	without, with := a.trailer(t, nil), a.trailer(t, []Guard{{Limiter: counting(9)}})
+	if without.inside != "" && with.inside != without.inside || with.around != without.around {
+		t.Errorf("without the middleware %+v, with it %+v", without, with)
+	}
+}
+
+// trailer sends a chunked request with a trailer and returns where it was seen.
+func (a Adapter) trailer(t *testing.T, guards []Guard) (v view) {
+	handler := func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		v.inside = r.Trailer.Get("X-Sum")
+	}
+	app := a.Build(App{Guards: guards, Routes: []Route{{Pattern: "/", Guards: guards, Handler: handler}}})
+	s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		app.ServeHTTP(w, r)
+		v.around = r.Trailer.Get("X-Sum")
+	}), false)
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 42\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	_ = conn.Close()
+	s.Close()
+	return v
+}
