@@ -49,8 +49,9 @@ func (f *failover) run(t *testing.T, log *journal) {
 	})
 	taken := time.Since(begun)
 	each(guards, func(g *guard) { g.decidesAgain(f.keys...) })
-	if took := time.Since(begun); took > max(f.within, taken+f.slow) {
-		t.Errorf("Redis decided again after %v, want %v; the replica took over after %v", took, f.within, taken)
+	late := guards[0].machine.most(0)
+	if took := time.Since(begun); took > max(f.within, taken+f.slow)+20*late {
+		t.Errorf("Redis decided again after %v, want %v; the replica took over after %v; timers were up to %v late", took, f.within, taken, late)
 	}
 	t.Logf("Redis decided again after %v, the replica had taken over after %v", time.Since(begun), taken)
 	each(guards, func(g *guard) { g.comesBack(f.keys...) })
