@@ -38,9 +38,9 @@ func (l *Limiter) claims(c *charge, set *ruleset, r *http.Request, dst []Claim) 
 			err = within(rule.place(), err)
 		}
 	}()
-	if l.skip != nil {
-		skip := l.skip(r)
-		if err := c.routeError(); err != nil || skip {
+	for _, skip := range l.skips {
+		skipped := skip(r)
+		if err := c.routeError(); err != nil || skipped {
 			return dst, err
 		}
 	}

@@ -206,10 +206,11 @@ func TestCheckTier(t *testing.T) {
 	}
 }
 
+func hasPath(path string) func(*http.Request) bool {
+	return func(r *http.Request) bool { return r.URL.Path == path }
+}
+
 func TestCheckSeveralRules(t *testing.T) {
-	hasPath := func(path string) func(*http.Request) bool {
-		return func(r *http.Request) bool { return r.URL.Path == path }
-	}
 	l := core.Must(core.New([]core.Rule{
 		{Name: "all", Key: keyK, Limits: []core.Limit{core.PerHour(10), core.PerDay(20)}},
 		{Name: "login", Key: keyK, Limits: []core.Limit{core.PerHour(1)}, Match: hasPath("/login")},

@@ -13,7 +13,7 @@ type Limiter struct {
 	rules     atomic.Pointer[ruleset]
 	store     *link
 	fallback  *link
-	skip      func(*http.Request) bool
+	skips     []func(*http.Request) bool
 	observers []Observer
 	reporter  *reporter
 }
@@ -21,16 +21,26 @@ type Limiter struct {
 // New returns a limiter with these rules. Its error joins all mistakes in rules and opts; each wraps ErrInvalid.
 // The rules are copied.
 func New(rules []Rule, opts ...Option) (*Limiter, error) {
-	c := config{timeout: defaultTimeout, store: new(MemoryStore), fallback: new(MemoryStore)}
+	c := config{timeout: defaultTimeout}
 	errs := c.apply(opts)
-	l := &Limiter{skip: c.skip, observers: c.observers, reporter: &reporter{logger: c.logger}}
-	l.store, l.fallback = newLink(c.store, c.timeout, l.reporter), newLink(c.fallback, c.timeout, l.reporter)
+	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger}}
+	l.store = newLink(given(c.store), c.timeout, l.reporter)
+	l.fallback = newLink(given(c.fallback), c.timeout, l.reporter)
 	set, mistakes := newRuleset(rules)
-	if err := errors.Join(append(errs, mistakes...)...); err != nil {
+	l.rules.Store(set)
+	errs = append(append(errs, mistakes...), limitersByStore.add(l, c.store, c.fallback)...)
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	l.rules.Store(set)
 	return l, nil
+}
+
+// given returns s or, if it is nil, a MemoryStore.
+func given(s Store) Store {
+	if s == nil {
+		return new(MemoryStore)
+	}
+	return s
 }
 
 // Must returns l, or panics if err is not nil. It wraps New for limiters whose rules are constants of the program.

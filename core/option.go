@@ -16,7 +16,7 @@ type Option func(*config) error
 type config struct {
 	store     Store
 	fallback  Store
-	skip      func(*http.Request) bool
+	skips     []func(*http.Request) bool
 	observers []Observer
 	logger    *slog.Logger
 	timeout   time.Duration
@@ -39,24 +39,31 @@ func (c *config) apply(opts []Option) (errs []error) {
 }
 
 // WithStore keeps state in s. Without it, a limiter has a MemoryStore of its own. If s has a method Validate() error,
-// New reports what that returns.
+// New reports what that returns. It may be given once.
+//
+// Limiters that share a store share the state of rules of the same name, so New reports a rule that has other limits than
+// the rule of that name of a limiter that is in use with this store. To change limits, use SetRules.
 func WithStore(s Store) Option {
 	return func(c *config) error {
-		if isNil(s) {
+		switch {
+		case isNil(s):
 			return invalid("store is nil")
+		case c.store != nil:
+			return invalid("a second store is given; a limiter has one")
 		}
 		c.store = s
 		return nil
 	}
 }
 
-// WithSkip admits requests for which skip reports true without charging them.
+// WithSkip admits requests for which skip reports true without charging them. It may be given more than once: a request is
+// skipped if any of them says so.
 func WithSkip(skip func(*http.Request) bool) Option {
 	return func(c *config) error {
 		if skip == nil {
 			return invalid("skip is nil")
 		}
-		c.skip = skip
+		c.skips = append(c.skips, skip)
 		return nil
 	}
 }
@@ -110,10 +117,14 @@ func WithTimeout(d time.Duration) Option {
 
 // WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore. Any
 // other has a deadline of its own, as long as that of the store and after it; when it fails too, the request is refused.
+// It may be given once.
 func WithFallback(s Store) Option {
 	return func(c *config) error {
-		if isNil(s) {
+		switch {
+		case isNil(s):
 			return invalid("fallback is nil")
+		case c.fallback != nil:
+			return invalid("a second fallback is given; a limiter has one")
 		}
 		c.fallback = s
 		return nil
@@ -122,6 +133,10 @@ func WithFallback(s Store) Option {
 
 // Preflight reports whether r is a CORS preflight: OPTIONS with both Origin and Access-Control-Request-Method.
 // It is meant for WithSkip. See https://fetch.spec.whatwg.org/#cors-preflight-request.
+//
+// Skip preflights only where a CORS middleware inside the limiter answers them. Any client can send these headers: without
+// such a middleware, its OPTIONS requests reach the handler and are not counted. Where the CORS middleware is outside the
+// limiter, preflights do not reach the limiter, and nothing needs to be skipped.
 func Preflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }

@@ -131,3 +131,10 @@ func TestMust(t *testing.T) {
 	}()
 	core.Must(core.New(nil))
 }
+
+func TestSecondStoreIsAMistake(t *testing.T) {
+	store := new(core.MemoryStore)
+	_, err := core.New([]core.Rule{named("a")}, core.WithStore(store), core.WithStore(store), core.WithFallback(store), core.WithFallback(store))
+	wantError(t, err, core.ErrInvalid, "a second store is given; a limiter has one")
+	wantError(t, err, core.ErrInvalid, "a second fallback is given; a limiter has one")
+}

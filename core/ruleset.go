@@ -15,11 +15,11 @@ type ruleset struct {
 
 // newRuleset copies rules. Its errors are all mistakes in them.
 func newRuleset(rules []Rule) (*ruleset, []error) {
-	if len(rules) == 0 {
-		return nil, []error{invalid("a limiter needs at least one rule")}
-	}
 	s := &ruleset{rules: cloneRules(rules), byName: make(map[string]*Rule, len(rules))}
 	var errs []error
+	if len(rules) == 0 {
+		errs = append(errs, invalid("a limiter needs at least one rule"))
+	}
 	for i := range s.rules {
 		r := &s.rules[i]
 		r.Name = ruleName(r.Name)

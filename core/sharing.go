@@ -1,0 +1,105 @@
+package core
+
+import (
+	"cmp"
+	"hash/maphash"
+	"reflect"
+	"runtime"
+	"slices"
+	"sync"
+	"weak"
+)
+
+// limitersByStore are the limiters of this process that were given a store. Limiters that share a store share the state of
+// rules of the same name, so New rejects a limiter that gives such a rule other limits.
+var limitersByStore = registry{limiters: make(map[uint64][]weak.Pointer[Limiter]), seed: maphash.MakeSeed()}
+
+// A registry does not keep limiters or stores from being collected.
+type registry struct {
+	mu       sync.Mutex
+	limiters map[uint64][]weak.Pointer[Limiter] // by a hash of their stores
+	seed     maphash.Seed
+}
+
+// add registers l, which uses given stores, unless one of its rules has other limits than that of another limiter. A limiter
+// that was dropped but not collected yet does not count.
+func (g *registry) add(l *Limiter, given ...Store) []error {
+	errs := g.tryAdd(l, given)
+	if len(errs) > 0 {
+		runtime.GC()
+		errs = g.tryAdd(l, given)
+	}
+	return errs
+}
+
+func (g *registry) tryAdd(l *Limiter, given []Store) (errs []error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range given {
+		if key, ok := g.key(s); ok {
+			errs = append(errs, g.conflicts(l, s, g.limiters[key])...)
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	for _, s := range given {
+		if key, ok := g.key(s); ok {
+			g.limiters[key] = append(g.limiters[key], weak.Make(l))
+			runtime.AddCleanup(l, g.forget, key)
+		}
+	}
+	return nil
+}
+
+// key returns the hash of s, if values of its type can be compared.
+func (g *registry) key(s Store) (uint64, bool) {
+	if s == nil || !reflect.ValueOf(s).Comparable() {
+		return 0, false
+	}
+	return maphash.Comparable(g.seed, s), true
+}
+
+// forget removes limiters that were collected.
+func (g *registry) forget(key uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	live := slices.DeleteFunc(g.limiters[key], func(p weak.Pointer[Limiter]) bool { return p.Value() == nil })
+	if g.limiters[key] = live; len(live) == 0 {
+		delete(g.limiters, key)
+	}
+}
+
+// conflicts returns an error for each rule of l that has other limits than that of another limiter with store s.
+func (g *registry) conflicts(l *Limiter, s Store, others []weak.Pointer[Limiter]) (errs []error) {
+	for _, p := range others {
+		other := p.Value()
+		if other == nil || other.store.store != s && other.fallback.store != s {
+			continue
+		}
+		errs = append(errs, l.rules.Load().conflictsWith(other.rules.Load())...)
+	}
+	return errs
+}
+
+func (s *ruleset) conflictsWith(other *ruleset) (errs []error) {
+	for i := range s.rules {
+		r := &s.rules[i]
+		if o := other.byName[r.Name]; o != nil && !sameLimits(r.Limits, o.Limits) {
+			errs = append(errs, within(r.place(), invalid("a limiter with the same store has a rule of this name with the limits %v, got %v; "+
+				"use another name or Limiter.SetRules", o.Limits, r.Limits)))
+		}
+	}
+	return errs
+}
+
+// sameLimits reports whether a and b are the same limits, in whatever order.
+func sameLimits(a, b []Limit) bool {
+	return slices.Equal(sortedLimits(a), sortedLimits(b))
+}
+
+func sortedLimits(limits []Limit) []Limit {
+	return slices.SortedFunc(slices.Values(limits), func(a, b Limit) int {
+		return cmp.Or(cmp.Compare(a.Algorithm, b.Algorithm), cmp.Compare(a.Period, b.Period))
+	})
+}

@@ -1,0 +1,26 @@
+package core
+
+import (
+	"net/http"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// Neither limiters nor their stores are kept, nor anything that grows with them.
+func TestRegistryForgetsLimiters(t *testing.T) {
+	key := func(*http.Request) (string, error) { return "k", nil }
+	for range 1000 {
+		Must(New([]Rule{PerMinute(1).By(key)}, WithStore(new(MemoryStore)), WithFallback(new(MemoryStore))))
+	}
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		runtime.GC()
+		limitersByStore.mu.Lock()
+		left := len(limitersByStore.limiters)
+		limitersByStore.mu.Unlock()
+		if left < 100 { // those of other tests
+			return
+		}
+	}
+	t.Error("limiters that nothing uses are still registered")
+}
