@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"slices"
 )
 
 // A Router tells the routes of requests. Adapters implement it.
@@ -62,9 +61,7 @@ func (c *charge) routeError() error {
 // hasCallbacks reports whether a callback other than a key func may ask for the route. Key funcs return their errors.
 func (l *Limiter) hasCallbacks() bool {
 	set := l.rules.Load()
-	return l.skip != nil || set != nil && slices.ContainsFunc(set.rules, func(r Rule) bool {
-		return r.Match != nil || r.Cost != nil || r.Tier != nil
-	})
+	return len(l.skips) > 0 || set != nil && set.callbacks
 }
 
 // checkAlone decides about a request that no adapter passes on. If a callback may ask for a route that is not known, it

@@ -8,9 +8,10 @@ import (
 
 // A ruleset is what New or SetRules made of a list of rules. It never changes.
 type ruleset struct {
-	rules  []Rule
-	byName map[string]*Rule
-	routes *routes // nil if no rule has Routes
+	rules     []Rule
+	byName    map[string]*Rule
+	routes    *routes // nil if no rule has Routes
+	callbacks bool    // whether a rule has a callback other than its key func
 }
 
 // newRuleset copies rules. Its errors are all mistakes in them.
@@ -28,6 +29,7 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 		}
 		errs = append(errs, within(r.place(), r.validate()))
 		s.byName[r.Name] = r
+		s.callbacks = s.callbacks || r.Match != nil || r.Cost != nil || r.Tier != nil
 	}
 	var mistakes []error
 	s.routes, mistakes = newRoutes(s.rules)
