@@ -92,6 +92,17 @@ func (c *charge) charged(claims []Claim, results []Result) (charged []Claim) {
 	return charged
 }
 
+// results returns what the store said.
+func (c *charge) results() []Result {
+	switch {
+	case c.rest != nil:
+		return c.rest.results
+	case c.rule != nil:
+		return c.result[:]
+	}
+	return nil
+}
+
 // view sets d to the decision.
 func (c *charge) view(d *Decision) {
 	d.Allowed, d.At, d.charge = c.allowed, c.at, c

@@ -13,7 +13,9 @@ import (
 //	RateLimit: "burst";r=50;t=2,"daily";r=800;t=44
 //
 // RateLimit-Policy lists every limit that was enforced. Its name is that of the rule; a rule with several limits has
-// "rule-1s" and "rule-1h", or "rule-1h-sliding-log" where two of them share a period. q is the capacity, which for a
+// "rule-1s" and "rule-1h", or "rule-1h-sliding-log" where two of them share a period. If two nested limiters have a rule of
+// the same name, those of the inner one are "rule~2". A name never stands for two policies: a rule that is called "rule-1h"
+// itself shows as "rule-1h-1m". q is the capacity, which for a
 // token bucket with a burst is the burst, since r counts down from there; w is the period in seconds, rounded up.
 //
 // RateLimit says of each of them what remains, r, and in how many seconds more will, t, rounded up. There is no t if
@@ -27,9 +29,9 @@ func IETF(h http.Header, d core.Decision) {
 	}
 	retry := retryAfter(&t)
 	var buffer [256]byte
-	b := appendPolicies(buffer[:0], d.Results)
+	b := appendPolicies(buffer[:0], &d)
 	policyEnd := len(b)
-	b = appendStates(b, d.Results, retry)
+	b = appendStates(b, &d, retry)
 	stateEnd := len(b)
 	if retry > 0 {
 		b = strconv.AppendInt(b, retry, 10)
@@ -46,10 +48,10 @@ func IETF(h http.Header, d core.Decision) {
 
 // appendPolicies appends the List of RateLimit-Policy. At least one of results must be enforced. The separator has no
 // space, as in the examples of the draft; RFC 9651, section 4.2.1, allows for that.
-func appendPolicies(b []byte, results []core.Result) []byte {
-	for i := range results {
-		if t := &results[i]; !t.DryRun {
-			b = appendName(b, results, i)
+func appendPolicies(b []byte, d *core.Decision) []byte {
+	for i := range d.Results {
+		if t := &d.Results[i]; !t.DryRun {
+			b = appendName(b, d, i)
 			b = appendInteger(b, ";q=", int64(t.Limit.Capacity()))
 			b = appendInteger(b, ";w=", ceilSeconds(t.Limit.Period))
 			b = append(b, ',')
@@ -59,10 +61,10 @@ func appendPolicies(b []byte, results []core.Result) []byte {
 }
 
 // appendStates appends the List of RateLimit in the same way. Retry is what Retry-After says, 0 for none.
-func appendStates(b []byte, results []core.Result, retry int64) []byte {
-	for i := range results {
-		if t := &results[i]; !t.DryRun {
-			b = appendName(b, results, i)
+func appendStates(b []byte, d *core.Decision, retry int64) []byte {
+	for i := range d.Results {
+		if t := &d.Results[i]; !t.DryRun {
+			b = appendName(b, d, i)
 			b = appendInteger(b, ";r=", int64(t.Remaining))
 			if wait := ceilSeconds(t.RefillAfter); wait > 0 && (retry == 0 || wait <= retry) {
 				b = appendInteger(b, ";t=", wait)
@@ -74,8 +76,8 @@ func appendStates(b []byte, results []core.Result, retry int64) []byte {
 }
 
 // appendName appends the policy's name as a String of RFC 9651, section 3.3.3. Names are printable ASCII.
-func appendName(b []byte, results []core.Result, i int) []byte {
-	rule, suffix := policy(results, i)
+func appendName(b []byte, d *core.Decision, i int) []byte {
+	rule, suffix := policy(d, i)
 	b = append(b, '"')
 	for j := range len(rule) {
 		if rule[j] == '"' || rule[j] == '\\' {

@@ -1,6 +1,11 @@
 package headers
 
-import "github.com/spillgate/spillgate/core"
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+)
 
 // Violated returns the policies that denied the request, by the names that IETF gives them, in the order of d.
 // It returns nil if d denied nothing.
@@ -10,21 +15,25 @@ func Violated(d core.Decision) []string { return AppendViolated(nil, d) }
 func AppendViolated(names []string, d core.Decision) []string {
 	for i := range d.Results {
 		if t := &d.Results[i]; !t.DryRun && !t.Allowed {
-			rule, suffix := policy(d.Results, i)
+			rule, suffix := policy(&d, i)
 			names = append(names, rule+suffix) // no copy if there is no suffix
 		}
 	}
 	return names
 }
 
-// policy returns the name of result i as a policy, in two parts: that of its rule and, if the rule has several enforced
-// limits, what tells them apart, the period, followed by the algorithm if some of them share the period. So one name is
-// stable across the responses of a route, whatever they decide.
-func policy(results []core.Result, i int) (rule, suffix string) {
-	t := &results[i]
-	several, samePeriod := false, false
-	for j := range results {
-		if other := &results[j]; j != i && !other.DryRun && other.Rule == t.Rule {
+// policy returns the name of result i as a policy, in two parts: that of its rule and a suffix. The suffix is the period if
+// the rule has several enforced limits, and the algorithm as well if some of these have the same period. It is "~2" if a
+// limiter further out has a rule of the same name.
+//
+// So a limit has the same name in all responses, whatever is decided, and no other limit has it: a rule whose own name ends
+// like a suffix always gets one.
+func policy(d *core.Decision, i int) (rule, suffix string) {
+	t := &d.Results[i]
+	nth := d.SameName(i)
+	several, samePeriod := endsInSuffix(t.Rule), false
+	for j := range d.Results {
+		if other := &d.Results[j]; j != i && !other.DryRun && other.Rule == t.Rule && d.SameName(j) == nth {
 			several = true
 			samePeriod = samePeriod || other.Limit.Period == t.Limit.Period
 		}
@@ -35,5 +44,47 @@ func policy(results []core.Result, i int) (rule, suffix string) {
 	case several:
 		suffix = periodSuffix(t.Limit)
 	}
+	if nth > 0 {
+		suffix += "~" + strconv.Itoa(nth+1)
+	}
 	return t.Rule, suffix
+}
+
+// algorithmSuffixes are the suffixes that follow a period.
+var algorithmSuffixes = []string{
+	"-" + core.TokenBucket.String(), "-" + core.FixedWindow.String(),
+	"-" + core.SlidingWindow.String(), "-" + core.SlidingLog.String(),
+}
+
+// endsInSuffix reports whether the name of a rule ends in what policy may append to another: "-1m", "-1m-sliding-log" or
+// "~2".
+func endsInSuffix(rule string) bool {
+	if i := strings.LastIndexByte(rule, '~'); i >= 0 && digits(rule[i+1:]) > 0 && digits(rule[i+1:]) == len(rule)-i-1 {
+		return true
+	}
+	for _, suffix := range algorithmSuffixes {
+		if cut, ok := strings.CutSuffix(rule, suffix); ok {
+			rule = cut
+			break
+		}
+	}
+	period := rule[strings.LastIndexByte(rule, '-')+1:]
+	n := digits(period)
+	if n == 0 || len(period) == len(rule) {
+		return false
+	}
+	switch period[n:] {
+	case "us", "ms", "s", "m", "h", "d":
+		return true
+	}
+	return false
+}
+
+// digits returns how many digits s begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
 }
