@@ -17,29 +17,55 @@ import (
 const module = "github.com/spillgate/spillgate/"
 
 // importRules say what the packages below a directory may import besides the standard library, by prefix. The first
-// rule that fits a directory counts. Imports of tests are free, but for those that a rule of go-redis names.
+// rule that fits a directory counts. Imports of tests are free.
 var importRules = []struct {
 	dir     string
 	allowed []string
 }{
 	{"core/redisstore", []string{module + "core", module + "internal/redisx", goRedis}},
 	{"core/storetest", []string{module + "core", module + "internal/"}},
-	{"core", nil},
+	{"core", []string{module + "internal/algorithm", module + "internal/memory"}},
+	{"internal/algorithm", nil},
+	{"internal/memory", []string{module + "internal/algorithm"}},
+	{"internal/redisx", []string{module + "core", module + "internal/algorithm", goRedis}},
 	{"keyfunc", []string{module + "core"}},
 	{"headers", []string{module + "core"}},
+	{"client", nil},
+	{"telemetry/otel", []string{module + "core", module + "telemetry", openTelemetry}},
+	{"telemetry/prometheus", []string{module + "core", module + "telemetry", prometheus}},
+	{"telemetry", []string{module + "core"}},
+	{"dashboard", []string{module + "core", module + "telemetry"}},
+	{"rulefile", []string{module + "core", module + "keyfunc", goYAML}},
 	{"middleware/internal/adaptertest", []string{module + "core", module + "headers", module + "keyfunc", module + "middleware/internal/"}},
-	{"middleware/internal", []string{module + "core", module + "headers", module + "middleware/internal/"}},
-	{"middleware/stdlib", adapter("github.com/felixge/httpsnoop")},
-	{"middleware/chi", adapter("github.com/go-chi/chi/v5", module+"middleware/stdlib")},
+	{"middleware/internal", []string{module + "core", module + "headers", module + "middleware/internal/", httpsnoop}},
+	{"middleware/stdlib", adapter(httpsnoop)},
+	{"middleware/chi", adapter("github.com/go-chi/chi/v5", module+"middleware/stdlib", httpsnoop)},
 	{"middleware/gin", adapter("github.com/gin-gonic/gin")},
 	{"middleware/echo", adapter("github.com/labstack/echo/v4")},
 	{"middleware/echov5", adapter("github.com/labstack/echo/v5")},
 }
 
-const goRedis = "github.com/redis/go-redis/v9"
+const (
+	goRedis       = "github.com/redis/go-redis/v9"
+	goYAML        = "github.com/goccy/go-yaml"
+	httpsnoop     = "github.com/felixge/httpsnoop"
+	openTelemetry = "go.opentelemetry.io/otel"
+	prometheus    = "github.com/prometheus/client_golang"
+)
 
-// mayUseRedis are the directories whose packages may import go-redis.
-var mayUseRedis = []string{"internal/redisx", "internal/redistest", "core/redisstore", "cmd"}
+// only says which directories have the packages that may import a module.
+var only = map[string][]string{
+	"github.com/redis":      {"internal/redisx", "internal/redistest", "core/redisstore", "cmd"},
+	"go.opentelemetry.io":   {"telemetry/otel", "cmd"},
+	"github.com/prometheus": {"telemetry/prometheus", "cmd"},
+	goYAML:                  {"rulefile"},
+	httpsnoop:               {"middleware/internal", "middleware/stdlib", "middleware/chi"},
+	"github.com/gin-gonic":  {"middleware/gin", "cmd"},
+	"github.com/go-chi":     {"middleware/chi", "cmd"},
+	"github.com/labstack":   {"middleware/echo", "middleware/echov5", "cmd"},
+	"github.com/alicebob":   nil, // for tests
+	"pgregory.net/rapid":    nil,
+}
 
 func adapter(framework ...string) []string {
 	return append(framework, module+"core", module+"headers", module+"middleware/internal/")
@@ -114,8 +140,10 @@ func TestImports(t *testing.T) {
 				}
 				break
 			}
-			if below(imported, "github.com/redis") && !slices.ContainsFunc(mayUseRedis, func(ok string) bool { return below(dir, ok) }) {
-				t.Errorf("%s imports %s, which only %q may", dir, imported, mayUseRedis)
+			for third, dirs := range only {
+				if below(imported, third) && !slices.ContainsFunc(dirs, func(ok string) bool { return below(dir, ok) }) {
+					t.Errorf("%s imports %s, which only %q may", dir, imported, dirs)
+				}
 			}
 		}
 	}
@@ -133,13 +161,13 @@ func allows(rule, imported string) bool {
 // What a user of net/http links is this module and the standard library.
 func TestStdlibLinksNoOtherModule(t *testing.T) {
 	found := importsOf(t, "..")
-	for _, start := range []string{"core", "keyfunc", "headers", "middleware/stdlib"} {
+	for _, start := range []string{"core", "keyfunc", "headers", "client", "telemetry", "dashboard", "middleware/stdlib"} {
 		seen := map[string]bool{start: true}
 		for queue := []string{start}; len(queue) > 0; queue = queue[1:] {
 			for _, imported := range found[queue[0]] {
 				dir, own := strings.CutPrefix(imported, module)
 				switch {
-				case !own && !standard(imported) && imported != "github.com/felixge/httpsnoop":
+				case !own && !standard(imported) && imported != httpsnoop:
 					t.Errorf("%s links %s through %s", start, imported, path.Join(module, queue[0]))
 				case own && !seen[dir]:
 					seen[dir] = true
