@@ -75,13 +75,16 @@ func TestTheBooksBalance(t *testing.T) {
 				some := append([]Limit(nil), limits[rand.IntN(3):3+rand.IntN(3)]...)
 				claims = append(claims, Claim{Key: strconv.Itoa(rand.IntN(60)), Limits: some, Cost: rand.IntN(4)})
 			}
-			at, _, err := m.Take(ctx, claims, nil)
+			results, err := m.Take(ctx, claims, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			switch rand.IntN(8) {
 			case 0:
-				err = m.Refund(ctx, claims, at)
+				for i := range claims {
+					claims[i].At = results[0].At
+				}
+				err = m.Settle(ctx, claims)
 			case 1:
 				err = m.Reset(ctx, claims)
 			case 2, 3:
@@ -104,7 +107,7 @@ func TestAPairTakesAlongWhatItShared(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &MemoryStore{MaxKeys: 1}
 				take := func(key, limit string, cost int) Result {
-					_, results, err := m.Take(context.Background(), []Claim{{Key: key, Limits: MustParseLimits(limit), Cost: cost}}, nil)
+					results, err := m.Take(context.Background(), []Claim{{Key: key, Limits: MustParseLimits(limit), Cost: cost}}, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -145,7 +148,7 @@ func TestPairsThatShareAreChargedTogetherInOneRequest(t *testing.T) {
 				}
 				m.audit(t)
 				both[0].Peek = true
-				_, results, err := m.Take(context.Background(), both[:1], nil)
+				results, err := m.Take(context.Background(), both[:1], nil)
 				if err != nil || results[0].Remaining > 1 {
 					t.Errorf("two were admitted together, and of 3 remain %d, error %v", results[0].Remaining, err)
 				}

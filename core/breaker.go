@@ -37,9 +37,8 @@ type Health struct {
 // to the next. See M. Nygard, Release It!, ch. 5, and RFC 5681, section 3.1, for such a slow start.
 type breaker struct {
 	mu      sync.Mutex
-	allowed int // calls that may be waited for at once while open; 0 during a pause
-	waiting int // calls that somebody waits for
-	running int // calls under way, those that nobody waits for any more included
+	allowed int // calls that may be under way at once while open; 0 during a pause
+	calls   int // under way
 	pause   time.Duration
 	resume  time.Time // end of the pause
 	window  time.Time // start of the window in which calls are counted
@@ -52,29 +51,21 @@ type breaker struct {
 	log     *reporter
 }
 
-// enter asks for a call. If it may be made, one record and one leave must follow.
+// enter asks for a call. If it may be made, one record must follow.
 func (b *breaker) enter(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.health.Open && b.allowed == 0 && !now.Before(b.resume) {
 		b.allowed = 1
 	}
-	if b.health.Open && b.waiting >= b.allowed {
+	if b.health.Open && b.calls >= b.allowed {
 		return fmt.Errorf("withheld since %s: %w", b.health.Since.UTC().Format(time.RFC3339), b.health.Err)
 	}
-	if b.running >= maxCalls {
+	if b.calls >= maxCalls {
 		return errTooMany
 	}
-	b.waiting++
-	b.running++
+	b.calls++
 	return nil
-}
-
-// leave takes note that a call has ended: long after record, if a store does not heed its deadline.
-func (b *breaker) leave() {
-	b.mu.Lock()
-	b.running--
-	b.mu.Unlock()
 }
 
 // record takes note of how a call went, and logs if that opens or closes b. Errors that wrap ErrInvalid say nothing about
@@ -83,12 +74,12 @@ func (b *breaker) record(ctx context.Context, now time.Time, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was := b.health.Open
-	b.waiting--
+	b.calls--
 	if !errors.Is(err, ErrInvalid) {
 		b.note(now, err)
 	}
 	if b.health.Open != was {
-		b.turns = append(b.turns, turn{ctx, b.health.Open, err})
+		b.turns = append(b.turns, turn{context.WithoutCancel(ctx), b.health.Open, err})
 		b.tell()
 	}
 }
@@ -174,6 +165,6 @@ func (b *breaker) snapshot() Health {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h := b.health
-	h.Calls = b.running
+	h.Calls = b.calls
 	return h
 }

@@ -29,7 +29,6 @@ func (b *breakerAt) call(err error) bool {
 		return false
 	}
 	b.record(b.t.Context(), b.now, err)
-	b.leave()
 	return true
 }
 
@@ -101,10 +100,8 @@ func TestBreakerProbesOnceThenRamps(t *testing.T) {
 			t.Fatalf("more than %d calls at once were let through", allowed)
 		}
 		b.record(t.Context(), b.now, nil)
-		b.leave()
 		for range allowed - 1 { // a fault of the claims says nothing, not even that the store is well
 			b.record(t.Context(), b.now, ErrInvalid)
-			b.leave()
 		}
 	}
 	b.wantOpen(false, "after the ramp")
@@ -197,28 +194,24 @@ func TestBreakerStragglers(t *testing.T) {
 		t.Error("a probe was let through while somebody still waits for a call")
 	}
 	b.record(t.Context(), b.now, nil)
-	for range late {
-		b.leave()
-	}
 	if got := b.snapshot().Calls; got != 0 {
 		t.Errorf("got %d calls under way, want 0", got)
 	}
 }
 
-func TestBreakerBoundsStuckCalls(t *testing.T) {
+func TestBreakerBoundsCallsUnderWay(t *testing.T) {
 	b := newBreakerAt(t)
 	for range maxCalls {
 		if err := b.enter(b.now); err != nil {
 			t.Fatal(err)
 		}
-		b.waiting-- // nobody waits, and nothing failed: only the calls are stuck
 	}
 	if err := b.enter(b.now); !errors.Is(err, errTooMany) {
 		t.Errorf("got %v, want %v", err, errTooMany)
 	}
-	b.leave()
+	b.record(t.Context(), b.now, nil)
 	if !b.call(nil) {
-		t.Error("a call was refused after a stuck one had ended")
+		t.Error("a call was refused after another had ended")
 	}
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"math"
 	"sync/atomic"
 	"time"
@@ -9,24 +10,24 @@ import (
 // A charge is what a limiter asked of a store for one request, and what came of it: a Decision is a view of it. It has
 // room for what is usual, one claim of a rule with one limit, so that such a decision costs one allocation.
 type charge struct {
-	limiter *Limiter  // nil if several made the decision together: see rest
-	at      time.Time // of the store, when it decided
-	rest    *rest     // of what is not usual; nil if all is
-	rule    *Rule     // of the only claim, whose result is in result; nil if it is not usual
-	key     string    // of that claim; empty if it was not charged
-	cost    uint8     // of that claim
+	limiter *Limiter // nil if several made the decision together: see rest
+	rest    *rest    // of what is not usual; nil if all is
+	rule    *Rule    // of the only claim, whose result is in result; nil if it is not usual
+	key     string   // of that claim; empty if it was not charged
+	cost    uint8    // of that claim
 
-	made     bool // Guard is done with it
-	allowed  bool
-	peek     bool
-	refunded atomic.Bool
+	made    bool // Guard is done with it
+	allowed bool
+	peek    bool
+	settled atomic.Bool // the only claim
 
 	result [1]Result
 }
 
 // rest is what few charges have.
 type rest struct {
-	claims   []Claim // that were charged
+	claims   []Claim       // that were charged, with At
+	settled  []atomic.Bool // each of them
 	results  []Result
 	degraded error     // why the fallback decided; nil if the store did
 	joined   []*charge // those of several limiters, in place of all else
@@ -47,7 +48,7 @@ func (c *charge) usual(rule *Rule, claims []Claim) {
 	}
 }
 
-// dst returns where a store may put the results of claims. One that is late may do so at any time.
+// dst returns where a store puts the results of claims.
 func (c *charge) dst(claims []Claim) []Result {
 	if c.rule != nil {
 		return c.result[:0]
@@ -55,9 +56,9 @@ func (c *charge) dst(claims []Claim) []Result {
 	return make([]Result, 0, countLimits(claims))
 }
 
-// settle notes what a store made of claims.
-func (c *charge) settle(claims []Claim, at time.Time, results []Result) {
-	c.at, c.allowed = at, true
+// note notes what a store made of claims.
+func (c *charge) note(claims []Claim, results []Result) {
+	c.allowed = true
 	for i := range results {
 		c.allowed = c.allowed && (results[i].Allowed || results[i].DryRun)
 	}
@@ -66,6 +67,7 @@ func (c *charge) settle(claims []Claim, at time.Time, results []Result) {
 			c.rest = new(rest)
 		}
 		c.rest.claims, c.rest.results = c.charged(claims, results), results
+		c.rest.settled = make([]atomic.Bool, len(c.rest.claims))
 		return
 	}
 	if &results[0] != &c.result[0] {
@@ -76,17 +78,18 @@ func (c *charge) settle(claims []Claim, at time.Time, results []Result) {
 	}
 }
 
-// charged returns those of claims that a store has charged.
+// charged returns those of claims that a store has charged, with the instants at which it did.
 func (c *charge) charged(claims []Claim, results []Result) (charged []Claim) {
 	for i := range claims {
-		claim := &claims[i]
+		claim := claims[i]
+		claim.At = results[0].At
 		fits := c.allowed && !claim.Peek
 		for range claim.Limits {
 			fits = fits && results[0].Allowed
 			results = results[1:]
 		}
 		if fits {
-			charged = append(charged, *claim)
+			charged = append(charged, claim)
 		}
 	}
 	return charged
@@ -105,28 +108,62 @@ func (c *charge) results() []Result {
 
 // view sets d to the decision.
 func (c *charge) view(d *Decision) {
-	d.Allowed, d.At, d.charge = c.allowed, c.at, c
+	d.Allowed, d.charge = c.allowed, c
 	switch {
 	case c.rest != nil:
 		d.Results, d.Degraded = c.rest.results, c.rest.degraded
 	case c.rule != nil:
 		d.Results = c.result[:]
 	}
+	d.At = instantOf(d.Results)
 }
 
-// held returns the claims that a refund gives back.
-func (c *charge) held() []Claim {
+// instantOf returns the instant that results are shown with: that of the tightest one. They differ only if servers with a
+// clock each decided them.
+func instantOf(results []Result) time.Time {
+	for i := 1; i < len(results); i++ {
+		if !results[i].At.Equal(results[0].At) {
+			return results[max(tightest(results), 0)].At
+		}
+	}
+	if len(results) == 0 {
+		return time.Time{}
+	}
+	return results[0].At
+}
+
+// settleAt settles the claims of a rule, or all if it is empty, at a cost.
+func (c *charge) settleAt(ctx context.Context, rule string, cost int) error {
+	claims := c.unsettled(rule)
+	if len(claims) == 0 {
+		return nil
+	}
+	for i := range claims {
+		claims[i].Final = cost
+	}
+	return c.store().settle(ctx, claims)
+}
+
+// unsettled returns the claims of a rule, or all if it is empty, that were charged and not settled yet. They count as
+// settled from now on.
+func (c *charge) unsettled(rule string) (claims []Claim) {
 	switch {
 	case c.rest != nil:
-		return c.rest.claims
-	case c.key != "":
-		return []Claim{{Rule: c.rule.Name, Key: c.key, Limits: c.rule.Limits, Cost: int(c.cost), DryRun: c.rule.DryRun}}
+		for i := range c.rest.claims {
+			if claim := &c.rest.claims[i]; (rule == "" || rule == claim.Rule) && c.rest.settled[i].CompareAndSwap(false, true) {
+				claims = append(claims, *claim)
+			}
+		}
+	case c.key != "" && (rule == "" || rule == c.rule.Name) && c.settled.CompareAndSwap(false, true):
+		claims = []Claim{{
+			Rule: c.rule.Name, Key: c.key, Limits: c.rule.Limits, Cost: int(c.cost), DryRun: c.rule.DryRun, At: c.result[0].At,
+		}}
 	}
-	return nil
+	return claims
 }
 
-// link returns how the store that decided is reached.
-func (c *charge) link() *link {
+// store returns the client of the store that decided.
+func (c *charge) store() *storeClient {
 	if c.rest != nil && c.rest.degraded != nil {
 		return c.limiter.fallback
 	}

@@ -11,27 +11,25 @@ import (
 
 // A ledger is a store that admits all, in results of its own, and remembers what it was asked.
 type ledger struct {
-	at              time.Time
-	taken, refunded []core.Claim
+	at             time.Time
+	taken, settled []core.Claim
 }
 
 // Take implements core.Store. It does not append to the results that it is handed.
-func (g *ledger) Take(_ context.Context, claims []core.Claim, _ []core.Result) (time.Time, []core.Result, error) {
+func (g *ledger) Take(_ context.Context, claims []core.Claim, _ []core.Result) ([]core.Result, error) {
 	g.taken = append(g.taken, claims...)
 	var results []core.Result
 	for _, c := range claims {
 		for _, l := range c.Limits {
-			results = append(results, core.Result{Rule: c.Rule, Limit: l, Allowed: true, DryRun: c.DryRun})
+			results = append(results, core.Result{Rule: c.Rule, Limit: l, Allowed: true, DryRun: c.DryRun, At: g.at})
 		}
 	}
-	return g.at, results, nil
+	return results, nil
 }
 
-// Refund implements core.Store.
-func (g *ledger) Refund(_ context.Context, claims []core.Claim, at time.Time) error {
-	if at.Equal(g.at) {
-		g.refunded = append(g.refunded, claims...)
-	}
+// Settle implements core.Store.
+func (g *ledger) Settle(_ context.Context, claims []core.Claim) error {
+	g.settled = append(g.settled, claims...)
 	return nil
 }
 
@@ -71,11 +69,12 @@ func TestARefundNamesWhatWasTaken(t *testing.T) {
 					results = results[1:]
 				}
 				if !c.Peek {
+					c.At = g.at
 					want = append(want, c)
 				}
 			}
-			if err := l.Refund(t.Context(), d); err != nil || len(results) > 0 || !reflect.DeepEqual(g.refunded, want) {
-				t.Errorf("refunded %+v, %v, and %d results too many; want %+v", g.refunded, err, len(results), want)
+			if err := l.Refund(t.Context(), d); err != nil || len(results) > 0 || !reflect.DeepEqual(g.settled, want) {
+				t.Errorf("settled %+v, %v, and %d results too many; want %+v", g.settled, err, len(results), want)
 			}
 		})
 	}

@@ -1,6 +1,9 @@
 package core
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // deciding is one Take of a MemoryStore, while it holds the locks of the shards concerned.
 type deciding struct {
@@ -176,12 +179,12 @@ func (d *deciding) settleIn(t *meter) {
 
 // report appends a result per meter.
 func (d *deciding) report(claims []Claim, dst []Result) []Result {
-	n := len(dst)
+	n, at := len(dst), time.UnixMicro(d.now)
 	dst = slices.Grow(dst, len(d.meters))[:n+len(d.meters)]
 	for i := range d.meters {
 		t := &d.meters[i]
 		d.reopen(t)
-		dst[n+i].fill(&claims[t.claim], t.limit, t.retry, t.report(d.now))
+		dst[n+i].fill(&claims[t.claim], t.limit, t.retry, t.report(d.now), at)
 	}
 	return dst
 }

@@ -16,7 +16,7 @@ func TestClaimsThatComeToShareAState(t *testing.T) {
 		for _, key := range keys {
 			claims = append(claims, Claim{Key: key, Limits: []Limit{PerDay(5).Using(FixedWindow)}, Cost: 3})
 		}
-		_, results, err := m.Take(context.Background(), claims, nil)
+		results, err := m.Take(context.Background(), claims, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestTheMetersOfAShardAreUsedAgain(t *testing.T) {
 	claims := []Claim{{Key: "k", Limits: []Limit{PerDay(1_000_000).Using(FixedWindow)}}}
 	dst := make([]Result, 0, 1)
 	allocations := testing.AllocsPerRun(100, func() {
-		if _, _, err := m.Take(context.Background(), claims, dst); err != nil {
+		if _, err := m.Take(context.Background(), claims, dst); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -67,7 +67,7 @@ func TestNewKeysMakeRoomForThemselves(t *testing.T) {
 		var m MemoryStore
 		for i := range 5000 {
 			claims := []Claim{{Key: fmt.Sprint(i), Limits: []Limit{PerSecond(1000)}}}
-			if _, _, err := m.Take(context.Background(), claims, nil); err != nil {
+			if _, err := m.Take(context.Background(), claims, nil); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -84,7 +84,7 @@ func TestNewKeysLeaveBusyOnesAlone(t *testing.T) {
 		var m MemoryStore
 		take := func(key int) bool {
 			claims := []Claim{{Key: fmt.Sprint(key), Limits: []Limit{PerSecond(1000)}}}
-			_, _, known := m.takeOne(claims, nil)
+			_, known := m.takeOne(claims, nil)
 			if !known {
 				m.Take(context.Background(), claims, nil)
 			}

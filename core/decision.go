@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Never is the RetryAfter of a cost that can never be admitted.
 const Never time.Duration = -1
@@ -15,10 +18,12 @@ type Result struct {
 	RefillAfter time.Duration // until at least Remaining+1 is available; 0 when nothing is missing
 	ResetAfter  time.Duration // until the whole capacity is available; 0 when nothing is missing
 	DryRun      bool
+	At          time.Time // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
 }
 
-// fill sets r to what the limit l of c has to say.
-func (r *Result) fill(c *Claim, l *scale, retry time.Duration, u usage) {
+// fill sets r to what the limit l of c has to say at an instant.
+func (r *Result) fill(c *Claim, l *scale, retry time.Duration, u usage, at time.Time) {
+	r.At = at
 	r.Rule = ruleName(c.Rule)
 	r.Limit = l.limit
 	r.Allowed = retry == 0
@@ -64,6 +69,11 @@ func tightest(results []Result) int {
 // madeBy reports whether d is what l alone decided, and not just a peek.
 func (d *Decision) madeBy(l *Limiter) bool {
 	return d.charge != nil && d.charge.limiter == l && !d.charge.peek
+}
+
+// has reports whether a result of d is of rule.
+func (d *Decision) has(rule string) bool {
+	return slices.ContainsFunc(d.Results, func(r Result) bool { return r.Rule == rule })
 }
 
 // charges returns those of all limiters that made d.

@@ -29,10 +29,10 @@ func (l *Limiter) decide(ctx context.Context, c *charge, claims []Claim) (time.D
 		c.allowed = true
 		return 0, nil
 	}
-	at, results, took, err := l.store.take(ctx, claims, c.dst(claims), len(l.observers) > 0)
+	results, took, err := l.store.take(ctx, claims, c.dst(claims), len(l.observers) > 0)
 	switch {
 	case err == nil:
-		c.settle(claims, at, results)
+		c.note(claims, results)
 	case !errors.Is(err, ErrInvalid):
 		err = l.tolerate(ctx, c, claims, unavailable(err))
 	}
@@ -40,8 +40,7 @@ func (l *Limiter) decide(ctx context.Context, c *charge, claims []Claim) (time.D
 }
 
 // tolerate decides without the store: any enforced FailClosed claim refuses all, FailLocal claims are decided together in the
-// fallback, others give no results. The store may still be writing to the room that c has for a usual result: it stays
-// unused.
+// fallback, others give no results.
 func (l *Limiter) tolerate(ctx context.Context, c *charge, claims []Claim, cause error) error {
 	var local []Claim
 	for _, claim := range claims {
@@ -57,11 +56,11 @@ func (l *Limiter) tolerate(ctx context.Context, c *charge, claims []Claim, cause
 		c.allowed = true
 		return nil
 	}
-	at, results, _, err := l.fallback.take(ctx, local, c.dst(local), false)
+	results, _, err := l.fallback.take(ctx, local, c.dst(local), false)
 	if err != nil {
 		return fmt.Errorf("%w; fallback: %w", cause, err)
 	}
-	c.settle(local, at, results)
+	c.note(local, results)
 	return nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -30,18 +29,18 @@ func (s *faulty) call(ctx context.Context) error {
 	return s.fault(ctx)
 }
 
-func (s *faulty) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (s *faulty) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if err := s.call(ctx); err != nil {
-		return time.Time{}, dst, err
+		return dst, err
 	}
 	return s.memory.Take(ctx, claims, dst)
 }
 
-func (s *faulty) Refund(ctx context.Context, claims []core.Claim, at time.Time) error {
+func (s *faulty) Settle(ctx context.Context, claims []core.Claim) error {
 	if err := s.call(ctx); err != nil {
 		return err
 	}
-	return s.memory.Refund(ctx, claims, at)
+	return s.memory.Settle(ctx, claims)
 }
 
 func (s *faulty) Reset(ctx context.Context, claims []core.Claim) error {
@@ -59,15 +58,6 @@ func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
-
-// deaf takes a minute, whatever its deadline, and then works.
-func deaf(context.Context) error {
-	time.Sleep(time.Minute)
-	return nil
-}
-
-// afterwards lets stuck calls of a test in a bubble end, so that they show what they do late.
-func afterwards() { time.Sleep(2 * time.Minute) }
 
 // mode returns a rule of n per hour that fails in this way.
 func mode(name string, m core.FailureMode, n int) core.Rule {

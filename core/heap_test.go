@@ -89,7 +89,7 @@ func TestTakeOnAKnownKeyAllocatesNothing(t *testing.T) {
 	for _, cost := range []int{1, 1000} { // admitted at first, and denied
 		claims[0].Cost = cost
 		n := testing.AllocsPerRun(50, func() {
-			if _, _, err := m.Take(context.Background(), claims, results[:0]); err != nil {
+			if _, err := m.Take(context.Background(), claims, results[:0]); err != nil {
 				t.Fatal(err)
 			}
 		})

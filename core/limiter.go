@@ -11,8 +11,8 @@ import (
 // A Limiter holds the rules that guard some requests. It is safe for concurrent use.
 type Limiter struct {
 	rules     atomic.Pointer[ruleset]
-	store     *link
-	fallback  *link
+	store     *storeClient
+	fallback  *storeClient
 	skips     []func(*http.Request) bool
 	observers []Observer
 	reporter  *reporter
@@ -24,8 +24,8 @@ func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	c := config{timeout: defaultTimeout}
 	errs := c.apply(opts)
 	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger}}
-	l.store = newLink(given(c.store), c.timeout, l.reporter)
-	l.fallback = newLink(given(c.fallback), c.timeout, l.reporter)
+	l.store = newStoreClient(given(c.store), c.timeout, l.reporter)
+	l.fallback = newStoreClient(given(c.fallback), c.timeout, l.reporter)
 	set, mistakes := newRuleset(rules)
 	l.rules.Store(set)
 	errs = append(append(errs, mistakes...), limitersByStore.add(l, c.store, c.fallback)...)
@@ -125,23 +125,37 @@ func (s *ruleset) complete(c *Claim) (*Rule, error) {
 	return rule, validateLimits(c.Limits)
 }
 
-// Refund gives back exactly what d was charged by l, once: what of it still counts is available again. A denied decision
-// was charged nothing.
-func (l *Limiter) Refund(ctx context.Context, d Decision) error {
+// Settle replaces what d was charged by l for a rule by what it costs after all; an empty rule is all rules of d. If it
+// costs less, the difference is available again as far as it still counts; if it costs more, the difference is charged
+// now, even if it does not fit. Each rule of a decision is settled once; a rule that was charged nothing is not settled.
+// Its error wraps ErrInvalid if the cost is negative or neither d nor l knows the rule, or ErrUnavailable if the store is
+// down; what was charged stays then.
+func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
+	if cost < 0 {
+		return within("settle", invalid("cost must not be negative, got %d", cost))
+	}
+	rules, err := l.current()
+	if err != nil {
+		return err
+	}
+	if rule != "" && rules.byName[rule] == nil && !d.has(rule) {
+		return within(fmt.Sprintf("settle rule %q", rule), invalid("there is no rule of this name"))
+	}
+	var errs []error
 	for _, c := range d.charges() {
-		claims := c.held()
-		if c.limiter != l || len(claims) == 0 || !c.refunded.CompareAndSwap(false, true) {
-			continue
-		}
-		if err := c.link().refund(ctx, claims, c.at); err != nil {
-			return unavailable(err)
+		if c.limiter == l {
+			errs = append(errs, unavailable(c.settleAt(ctx, rule, cost)))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
+
+// Refund gives back exactly what d was charged by l, once: what of it still counts is available again. A denied decision
+// was charged nothing. It is Settle of all rules at 0.
+func (l *Limiter) Refund(ctx context.Context, d Decision) error { return l.Settle(ctx, d, "", 0) }
 
 // Reset forgets a key of a rule: all its limits, those of its tiers included. The rule may be one that only claims of
 // Take have named. It resets the store and the fallback, and its error wraps ErrUnavailable if either is down.

@@ -72,17 +72,17 @@ func (m *MemoryStore) afterNow() int64 {
 }
 
 // Take implements Store. Its error wraps ErrInvalid.
-func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) (time.Time, []Result, error) {
-	if at, results, ok := m.takeOne(claims, dst); ok {
-		return at, results, nil
+func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
+	if results, ok := m.takeOne(claims, dst); ok {
+		return results, nil
 	}
-	if at, results, ok := m.takeKnown(claims, dst); ok {
-		return at, results, nil
+	if results, ok := m.takeKnown(claims, dst); ok {
+		return results, nil
 	}
 	var buf [8]pair
 	pairs, err := m.find(buf[:0], claims)
 	if err != nil {
-		return time.Time{}, dst, err
+		return dst, err
 	}
 	held := shardsOf(pairs)
 	m.lock(held)
@@ -90,11 +90,11 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) (tim
 	d := deciding{store: m, held: held, now: m.now()}
 	d.meter(pairs, claims)
 	d.decide()
-	return time.UnixMicro(d.now), d.report(claims, dst), nil
+	return d.report(claims, dst), nil
 }
 
-// Refund implements Store.
-func (m *MemoryStore) Refund(_ context.Context, claims []Claim, at time.Time) error {
+// Settle implements Store.
+func (m *MemoryStore) Settle(_ context.Context, claims []Claim) error {
 	pairs, err := m.find(nil, claims)
 	if err != nil {
 		return err
@@ -105,8 +105,10 @@ func (m *MemoryStore) Refund(_ context.Context, claims []Claim, at time.Time) er
 	d := deciding{store: m, held: held, now: m.now()}
 	d.meter(pairs, claims)
 	for i := range d.meters {
-		if t := &d.meters[i]; !t.peek && at.UnixMicro() >= t.shard.begunAt(t.id) {
-			t.refund(d.now, at.UnixMicro())
+		t := &d.meters[i]
+		c := &claims[t.claim]
+		if t.cost -= int64(c.Final); t.cost > 0 && !c.Peek && !c.Hold && c.At.UnixMicro() >= t.shard.begunAt(t.id) {
+			t.refund(d.now, c.At.UnixMicro())
 		}
 	}
 	return nil

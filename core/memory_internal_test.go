@@ -36,7 +36,7 @@ func (p *Pure) Take(now int64, l Limit, cost int) Result {
 	u := t.report(now)
 	return Result{
 		Rule: "default", Limit: l, Allowed: t.retry == 0, Remaining: int(u.remaining), RetryAfter: t.retry,
-		RefillAfter: time.Duration(u.refill) * time.Microsecond, ResetAfter: time.Duration(u.reset) * time.Microsecond,
+		RefillAfter: time.Duration(u.refill) * time.Microsecond, ResetAfter: time.Duration(u.reset) * time.Microsecond, At: time.UnixMicro(now),
 	}
 }
 
@@ -50,9 +50,13 @@ func TestAPanicLeavesNoLockHeld(t *testing.T) {
 		return []Claim{{Key: key, Limits: []Limit{PerSecond(1).Using(SlidingLog)}}}
 	}
 	for name, call := range map[string]func(m *MemoryStore, at time.Time){
-		"take":   func(m *MemoryStore, _ time.Time) { m.Take(ctx, claim("broken"), nil) },
-		"refund": func(m *MemoryStore, at time.Time) { m.Refund(ctx, claim("broken"), at) },
-		"reset":  func(m *MemoryStore, _ time.Time) { m.Reset(ctx, claim("broken")) },
+		"take": func(m *MemoryStore, _ time.Time) { m.Take(ctx, claim("broken"), nil) },
+		"settle": func(m *MemoryStore, at time.Time) {
+			c := claim("broken")
+			c[0].At = at
+			m.Settle(ctx, c)
+		},
+		"reset": func(m *MemoryStore, _ time.Time) { m.Reset(ctx, claim("broken")) },
 		"sweep": func(m *MemoryStore, _ time.Time) {
 			time.Sleep(2 * time.Second)
 			for i := range 200 { // some in the shard of the broken one, some in others
@@ -63,7 +67,7 @@ func TestAPanicLeavesNoLockHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &MemoryStore{MaxKeys: 1}
-				at, _, err := m.Take(ctx, claim("broken"), nil)
+				results, err := m.Take(ctx, claim("broken"), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -75,7 +79,7 @@ func TestAPanicLeavesNoLockHeld(t *testing.T) {
 							t.Error("there was no panic")
 						}
 					}()
-					call(m, at)
+					call(m, results[0].At)
 				}()
 				for i := range m.shards {
 					if !m.shards[i].TryLock() {

@@ -30,7 +30,7 @@ func one(key string, limits ...core.Limit) []core.Claim {
 // admits reports whether m admits claims, which are valid.
 func admits(m *core.MemoryStore, claims []core.Claim) bool {
 	var buf [8]core.Result
-	_, results, _ := m.Take(context.Background(), claims, buf[:0])
+	results, _ := m.Take(context.Background(), claims, buf[:0])
 	for i := range results {
 		if !results[i].Allowed {
 			return false

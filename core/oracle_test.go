@@ -66,7 +66,7 @@ type comparison struct {
 // taken is what a take charged and when.
 type taken struct {
 	at     time.Time
-	claims []core.Claim
+	claims []core.Claim // as Settle gives them back
 }
 
 // compare plays a timeline and returns an error at the first line where store and model differ.
@@ -94,18 +94,15 @@ func (c *comparison) play(line int, call call) error {
 		taken := c.takes[call.line]
 		delete(c.takes, call.line)
 		c.model.Refund(now.UnixMicro(), taken.at.UnixMicro(), taken.claims)
-		return c.store.Refund(ctx, taken.claims, taken.at)
+		return c.store.Settle(ctx, taken.claims)
 	}
-	at, got, err := c.store.Take(ctx, call.claims, nil)
+	got, err := c.store.Take(ctx, call.claims, nil)
 	if err != nil {
 		return err
 	}
-	if at.UnixMicro() != now.UnixMicro() {
-		return fmt.Errorf("decided at %v, want %v", at, now)
-	}
 	c.last = got
-	c.takes[line] = taken{at, oracle.Charged(call.claims, got)}
-	return differ(got, c.model.Take(at.UnixMicro(), call.claims))
+	c.takes[line] = taken{now, oracle.Charged(call.claims, got)}
+	return differ(got, c.model.Take(now.UnixMicro(), call.claims))
 }
 
 func differ(got, want []core.Result) error {

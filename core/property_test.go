@@ -73,14 +73,14 @@ func (d *desk) claims(key string, cost int) []core.Claim {
 
 // take is without an error, since the claims are valid.
 func (d *desk) take(key string, cost int) core.Result {
-	_, d.last, _ = d.store.Take(context.Background(), d.claims(key, cost), nil)
+	d.last, _ = d.store.Take(context.Background(), d.claims(key, cost), nil)
 	return d.last[0]
 }
 
 func (d *desk) peek(key string, cost int) core.Result {
 	claims := d.claims(key, cost)
 	claims[0].Peek = true
-	_, results, _ := d.store.Take(context.Background(), claims, nil)
+	results, _ := d.store.Take(context.Background(), claims, nil)
 	return results[0]
 }
 
@@ -198,7 +198,9 @@ func TestRefundIsNoLaxerThanNeverCharged(t *testing.T) {
 			d.sleep(v.wait)
 			if a := &all[v.refund]; a.cost > 0 && !a.refunded {
 				a.refunded = true
-				d.store.Refund(context.Background(), d.claims("k", a.cost), time.UnixMicro(a.at))
+				claims := d.claims("k", a.cost)
+				claims[0].At = time.UnixMicro(a.at)
+				d.store.Settle(context.Background(), claims)
 			}
 			r := d.take("k", v.cost)
 			now := admitted{at: time.Now().UnixMicro()}

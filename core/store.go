@@ -8,11 +8,17 @@ import (
 
 // A Claim asks a store to charge a key.
 type Claim struct {
-	Rule, Key string  // together they name what is charged; an empty Rule is "default"
-	Limits    []Limit // all must hold; empty, in Limiter.Take: the limits of the rule of that name
-	Cost      int     // 0 means 1
-	Peek      bool    // decide for Cost, charge nothing
-	DryRun    bool    // never deny; charge if the claim fits and the request is admitted
+	Rule, Key string        // together they name what is charged; an empty Rule is "default"
+	Limits    []Limit       // all must hold; empty, in Limiter.Take: the limits of the rule of that name
+	Cost      int           // 0 means 1
+	Peek      bool          // decide for Cost, charge nothing
+	DryRun    bool          // never deny; charge if the claim fits and the request is admitted
+	Hold      bool          // Take: hold Cost until Settle. Settle: Cost was held, not charged
+	Final     int           // Settle: the cost after all
+	Renew     bool          // Settle: keep the hold; sets At
+	Ban       time.Duration // Settle: nothing fits for so long
+	At        time.Time     // Settle: Result.At of the Take, or At of the last renewal
+	Lease     time.Duration // Take: how long requests charged ahead may be used; 0: charge nothing ahead
 }
 
 // Validate returns an error that wraps ErrInvalid if c cannot be decided. Limiter.Take fills in what c leaves out; a
@@ -22,6 +28,8 @@ func (c *Claim) Validate() error {
 	switch {
 	case c.Cost < 0:
 		err = invalid("cost must not be negative, got %d", c.Cost)
+	case c.Final < 0:
+		err = invalid("final cost must not be negative, got %d", c.Final)
 	case len(c.Limits) == 0:
 		err = invalid("the claim has no limits")
 	}
@@ -33,22 +41,24 @@ func (c *Claim) Validate() error {
 
 // A Store keeps what each key has used and decides claims. The package storetest states this contract as tests.
 //
-// A store must be safe for concurrent use. It must return soon after ctx is done, and must not keep claims, dst or what
-// they point to after it has returned. A limiter does not rely on the former: it has a goroutine wait for the store, and
-// goes on without it at the deadline. A store that always returns at once when ctx is done may have a method Punctual(),
-// which does nothing; then the limiter saves the goroutine. The contexts that such a store gets have a method Timed(), which
-// does nothing either, if they end at their deadline and never before: to watch that, many calls need but one timer, where
-// Done takes one for each.
+// The context that a Limiter passes ends at its deadline and never before: a client that hangs up does not end it. Calls
+// that begin at nearly the same time share its Done channel, so waiting for it takes no timer for each call.
+//
+// Who implements a Store must do five things. Be safe for concurrent use. Return when ctx is done, even if what the
+// store waits for does not: a Limiter has no other way to go on, and storetest checks it. Do not keep claims, dst or what
+// they point to after returning. Answer claims that Claim.Validate rejects with an error that wraps ErrInvalid; any other
+// error counts as a failure of the store, and the failure modes of the rules decide. Decide all claims of a Take as one,
+// by one clock for each claim, and report the instant of that clock as Result.At.
 type Store interface {
 	// Take decides all claims of one request together: if one that is not a dry run is denied, none is charged.
-	// It appends one result per claim and limit to dst, in order, and returns the instant of its own clock at which it
-	// decided. The same rule and key twice are charged as their sum. Running out is a result; an error means that
-	// nothing was decided, and one that wraps ErrInvalid that the claims are at fault, not the store.
-	Take(ctx context.Context, claims []Claim, dst []Result) (at time.Time, results []Result, err error)
+	// It appends one result per claim and limit to dst, in order. The same rule and key twice are charged as their sum.
+	// Running out is a result; an error means that nothing was decided.
+	Take(ctx context.Context, claims []Claim, dst []Result) ([]Result, error)
 
-	// Refund gives back what a Take at that instant charged, as far as it still counts. It never gives back more than
-	// the key would have had if the Take had not happened, but for less than a tick of a token bucket.
-	Refund(ctx context.Context, claims []Claim, at time.Time) error
+	// Settle replaces what claims were charged by their Final. What was charged too much is given back as far as it
+	// still counts, and never more than the key would have had if the Take had charged Final, but for less than a tick
+	// of a token bucket. A further charge is made at the instant of the Settle, even if it does not fit.
+	Settle(ctx context.Context, claims []Claim) error
 
 	// Reset forgets everything about the keys of claims. It ignores their limits.
 	Reset(ctx context.Context, claims []Claim) error

@@ -22,11 +22,11 @@ type known struct {
 // machinery for everything else it takes two fifths of the time. It reports false if claims are not of that kind.
 //
 // It reads the clock when takeOne does, for the same reason.
-func (m *MemoryStore) takeKnown(claims []Claim, dst []Result) (time.Time, []Result, bool) {
+func (m *MemoryStore) takeKnown(claims []Claim, dst []Result) ([]Result, bool) {
 	var ids [mostPairs]uint64
 	held := m.identify(claims, &ids)
 	if held == 0 {
-		return time.Time{}, nil, false
+		return nil, false
 	}
 	now := m.now()
 	m.lock(held)
@@ -36,7 +36,7 @@ func (m *MemoryStore) takeKnown(claims []Claim, dst []Result) (time.Time, []Resu
 		some := buf[n : n+len(claims[i].Limits)]
 		if now = m.shard(ids[i]).know(some, ids[i], claims[i].Limits, now); now == 0 {
 			m.unlock(held)
-			return time.Time{}, nil, false
+			return nil, false
 		}
 		n += len(some)
 	}
@@ -47,7 +47,7 @@ func (m *MemoryStore) takeKnown(claims []Claim, dst []Result) (time.Time, []Resu
 		deny(claims, list, now, dst[n:])
 	}
 	m.unlock(held)
-	return time.UnixMicro(now), dst, true
+	return dst, true
 }
 
 // identify sets the ids of the pairs of claims and returns the set of their shards. It is empty if claims are not for
@@ -101,7 +101,7 @@ func (s *shard) know(list []known, id uint64, limits []Limit, now int64) int64 {
 // grant charges all and appends what each limit has to say. If one does not admit its cost, it charges none and reports
 // false.
 func grant(claims []Claim, list []known, now int64, say []Result) bool {
-	n := 0
+	n, at := 0, time.UnixMicro(now)
 	for i := range claims {
 		c := &claims[i]
 		cost := int64(max(c.Cost, 1))
@@ -118,7 +118,7 @@ func grant(claims []Claim, list []known, now int64, say []Result) bool {
 				b = b.charge(l, cost)
 				k.record.setBucket(b, l)
 			}
-			say[n].fill(c, l, 0, b.report(l, now))
+			say[n].fill(c, l, 0, b.report(l, now), at)
 			n++
 		}
 	}
@@ -134,14 +134,14 @@ func revoke(list []known) {
 
 // deny charges none and appends what each limit has to say.
 func deny(claims []Claim, list []known, now int64, say []Result) {
-	n := 0
+	n, at := 0, time.UnixMicro(now)
 	for i := range claims {
 		c := &claims[i]
 		for range c.Limits {
 			k := &list[n]
 			l := k.limit
 			b := k.record.bucket().drain(l, l.rate, now)
-			say[n].fill(c, l, b.retry(l, now, int64(max(c.Cost, 1))), b.report(l, now))
+			say[n].fill(c, l, b.retry(l, now, int64(max(c.Cost, 1))), b.report(l, now), at)
 			n++
 		}
 	}

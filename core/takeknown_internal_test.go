@@ -30,13 +30,13 @@ func TestWhatTakeKnownTakes(t *testing.T) {
 		for i := range row.pairs {
 			claims = append(claims, Claim{Key: fmt.Sprint(i), Limits: MustParseLimits(row.limits)})
 		}
-		if _, _, ok := m.takeKnown(claims, nil); ok {
+		if _, ok := m.takeKnown(claims, nil); ok {
 			t.Errorf("%s: taken though nothing is known", row.why)
 		}
-		if _, _, err := m.Take(context.Background(), claims, nil); err != nil {
+		if _, err := m.Take(context.Background(), claims, nil); err != nil {
 			t.Fatal(err)
 		}
-		_, results, ok := m.takeKnown(claims, nil)
+		results, ok := m.takeKnown(claims, nil)
 		if ok != row.takes {
 			t.Errorf("%s: taken: %t", row.why, ok)
 		}
@@ -55,7 +55,7 @@ func TestTwoLimitsOfOneStateAmongMany(t *testing.T) {
 	for n := range 70 {
 		hours := time.Duration(n+1) * time.Hour
 		m.Take(context.Background(), claim(Every(9, hours)), nil)
-		if _, _, ok := m.takeKnown(claim(Every(9, hours), Every(8, hours)), nil); ok {
+		if _, ok := m.takeKnown(claim(Every(9, hours), Every(8, hours)), nil); ok {
 			t.Fatalf("two limits of one state, beside %d others: taken", n)
 		}
 	}

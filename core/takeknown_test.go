@@ -31,7 +31,7 @@ func TestKnownKeysAreDecidedTogetherHoweverMany(t *testing.T) {
 				var m core.MemoryStore
 				claims := several(keys+1, periods+1)
 				for n := range 5 {
-					_, results, err := m.Take(context.Background(), claims, nil)
+					results, err := m.Take(context.Background(), claims, nil)
 					if err != nil || len(results) != len(claims)*(periods+1) {
 						t.Fatalf("%d results, error %v", len(results), err)
 					}
@@ -72,7 +72,7 @@ func TestClaimsOfKnownKeysAreValidated(t *testing.T) {
 				claims := append([]core.Claim(nil), known...)
 				spoil(&claims[i])
 				for _, some := range [][]core.Claim{claims, claims[i : i+1]} {
-					if _, results, err := m.Take(context.Background(), some, nil); !errors.Is(err, core.ErrInvalid) || len(results) > 0 {
+					if results, err := m.Take(context.Background(), some, nil); !errors.Is(err, core.ErrInvalid) || len(results) > 0 {
 						t.Errorf("claim %d of %d: %d results, error %v, want ErrInvalid", i, len(some), len(results), err)
 					}
 				}

@@ -11,14 +11,14 @@ import (
 //
 // It reads the clock before it waits for the lock, so that others need not wait for that. If they have decided since, at
 // is later: then that is the instant.
-func (m *MemoryStore) takeOne(claims []Claim, dst []Result) (time.Time, []Result, bool) {
+func (m *MemoryStore) takeOne(claims []Claim, dst []Result) ([]Result, bool) {
 	if len(claims) != 1 || len(claims[0].Limits) != 1 {
-		return time.Time{}, nil, false
+		return nil, false
 	}
 	c := &claims[0]
 	l := scaleOf(&c.Limits[0])
 	if l.tick == 0 || c.Cost < 0 {
-		return time.Time{}, nil, false
+		return nil, false
 	}
 	m.once.Do(m.init)
 	id := m.id(c)
@@ -28,7 +28,7 @@ func (m *MemoryStore) takeOne(claims []Claim, dst []Result) (time.Time, []Result
 	r := s.find(id, l.kind)
 	if r == nil || !r.isPlain(l) {
 		s.Unlock()
-		return time.Time{}, nil, false
+		return nil, false
 	}
 	now = max(now, r.at)
 	b := r.bucket().drain(l, l.rate, now)
@@ -43,8 +43,8 @@ func (m *MemoryStore) takeOne(claims []Claim, dst []Result) (time.Time, []Result
 	s.Unlock()
 	n := len(dst)
 	dst = slices.Grow(dst, 1)[:n+1]
-	dst[n].fill(c, l, retry, b.report(l, now))
-	return time.UnixMicro(now), dst, true
+	dst[n].fill(c, l, retry, b.report(l, now), time.UnixMicro(now))
+	return dst, true
 }
 
 // retry returns how long after now an advanced b admits cost, or Never.

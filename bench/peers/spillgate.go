@@ -77,7 +77,7 @@ func Claiming(name string, s core.Store, rules []string, limits []core.Limit) *S
 			for i := range claims {
 				claims[i].Key = key
 			}
-			_, results, err := s.Take(background, claims, dst[:0])
+			results, err := s.Take(background, claims, dst[:0])
 			return err == nil && allowed(results)
 		}
 	}
@@ -103,7 +103,7 @@ func filler(s core.Store, claims []core.Claim) func(string) {
 			claims[i].Key = key
 			claims[i].Cost = smallest(claims[i].Limits) / 2
 		}
-		_, dst, _ = s.Take(background, claims, dst[:0])
+		dst, _ = s.Take(background, claims, dst[:0])
 	}
 }
 

@@ -58,7 +58,7 @@ func ExampleNew_options() {
 		redisstore.WithDenyCache(10_000),
 	)
 	claim := core.Claim{Rule: "login", Key: "user:ann", Limits: []core.Limit{core.PerMinute(5)}}
-	if _, _, err := store.Take(context.Background(), []core.Claim{claim}, nil); err != nil {
+	if _, err := store.Take(context.Background(), []core.Claim{claim}, nil); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(s.Keys())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
@@ -71,23 +70,19 @@ func (s *Store) Repaired() uint64 {
 
 // Take implements core.Store. It returns as soon as ctx is done; what was on its way to Redis then may still be charged,
 // once.
-func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if s.err != nil {
-		return time.Time{}, dst, s.err
+		return dst, s.err
 	}
 	return s.redis.Take(ctx, claims, dst)
 }
 
-// Punctual promises what core.Store says of it: each call returns when its context is done, even if the client does not.
-func (s *Store) Punctual() {}
-
-// Refund implements core.Store. at must be what Take returned, in full: on a Redis Cluster its time zone says what the
-// clocks of several nodes showed.
-func (s *Store) Refund(ctx context.Context, claims []core.Claim, at time.Time) error {
+// Settle implements core.Store.
+func (s *Store) Settle(ctx context.Context, claims []core.Claim) error {
 	if s.err != nil {
 		return s.err
 	}
-	return s.redis.Refund(ctx, claims, at)
+	return s.redis.Settle(ctx, claims)
 }
 
 // Reset implements core.Store.

@@ -54,13 +54,13 @@ func TestMistakesSurfaceInEveryCall(t *testing.T) {
 	} {
 		ctx := context.Background()
 		claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerMinute(1)}}}
-		_, results, take := s.Take(ctx, claims, make([]core.Result, 2))
+		results, take := s.Take(ctx, claims, make([]core.Result, 2))
 		if len(results) != 2 {
 			t.Errorf("%s: %d results, want those given", want, len(results))
 		}
 		_, inNew := core.New([]core.Rule{core.PerMinute(1).By(nil)}, core.WithStore(s))
 		for name, err := range map[string]error{
-			"Validate": s.Validate(), "Take": take, "Refund": s.Refund(ctx, claims, time.Now()), "Reset": s.Reset(ctx, claims), "core.New": inNew,
+			"Validate": s.Validate(), "Take": take, "Settle": s.Settle(ctx, claims), "Reset": s.Reset(ctx, claims), "core.New": inNew,
 		} {
 			if !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: error %q, want %q", name, err, want)
@@ -80,10 +80,10 @@ func TestClaimsAtFaultAreErrInvalid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []core.Claim{{Key: "k"}, {Key: "k", Limits: []core.Limit{{}}}, {Key: "k", Cost: -1, Limits: []core.Limit{core.PerMinute(1)}}} {
-		if _, _, err := s.Take(context.Background(), []core.Claim{c}, nil); !errors.Is(err, core.ErrInvalid) {
+		if _, err := s.Take(context.Background(), []core.Claim{c}, nil); !errors.Is(err, core.ErrInvalid) {
 			t.Errorf("take %+v: %v", c, err)
 		}
-		if err := s.Refund(context.Background(), []core.Claim{c}, time.Now()); !errors.Is(err, core.ErrInvalid) {
+		if err := s.Settle(context.Background(), []core.Claim{c}); !errors.Is(err, core.ErrInvalid) {
 			t.Errorf("refund %+v: %v", c, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,8 +41,8 @@ func TestSuiteFindsBrokenStores(t *testing.T) {
 // A breakage makes a store of a sound one. A nil func leaves it sound in that respect.
 type breakage struct {
 	finds  string // the row that must fail
-	take   func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error)
-	refund func(m *core.MemoryStore, claims []core.Claim, at time.Time) error
+	take   func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error)
+	settle func(m *core.MemoryStore, claims []core.Claim) error
 	reset  func(m *core.MemoryStore, claims []core.Claim) error
 }
 
@@ -50,18 +51,18 @@ type broken struct {
 	sound core.MemoryStore
 }
 
-func (b *broken) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (b *broken) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if b.take == nil {
 		return b.sound.Take(ctx, claims, dst)
 	}
 	return b.take(&b.sound, claims, dst)
 }
 
-func (b *broken) Refund(ctx context.Context, claims []core.Claim, at time.Time) error {
-	if b.refund == nil {
-		return b.sound.Refund(ctx, claims, at)
+func (b *broken) Settle(ctx context.Context, claims []core.Claim) error {
+	if b.settle == nil {
+		return b.sound.Settle(ctx, claims)
 	}
-	return b.refund(&b.sound, claims, at)
+	return b.settle(&b.sound, claims)
 }
 
 func (b *broken) Reset(ctx context.Context, claims []core.Claim) error {
@@ -71,16 +72,16 @@ func (b *broken) Reset(ctx context.Context, claims []core.Claim) error {
 	return b.reset(&b.sound, claims)
 }
 
-type taker = func(*core.MemoryStore, []core.Claim, []core.Result) (time.Time, []core.Result, error)
+type taker = func(*core.MemoryStore, []core.Claim, []core.Result) ([]core.Result, error)
 
 // asking returns a take that has its claims changed first. The results look as if they had not been.
 func asking(change func(i int, c *core.Claim)) taker {
-	return func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+	return func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 		changed := append([]core.Claim(nil), claims...)
 		for i := range changed {
 			change(i, &changed[i])
 		}
-		at, results, err := m.Take(context.Background(), changed, dst)
+		results, err := m.Take(context.Background(), changed, dst)
 		i := len(dst)
 		for _, c := range claims {
 			for range c.Limits {
@@ -90,7 +91,7 @@ func asking(change func(i int, c *core.Claim)) taker {
 				}
 			}
 		}
-		return at, results, err
+		return results, err
 	}
 }
 
@@ -103,47 +104,45 @@ func ruleName(rule string) string {
 
 // telling returns a take whose results are changed afterwards.
 func telling(change func(r *core.Result)) taker {
-	return func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
-		at, results, err := m.Take(context.Background(), claims, dst)
+	return func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+		results, err := m.Take(context.Background(), claims, dst)
 		for i := range results {
 			change(&results[i])
 		}
-		return at, results, err
+		return results, err
 	}
 }
 
-func oneByOne(m *core.MemoryStore, claims []core.Claim, dst []core.Result) (at time.Time, _ []core.Result, err error) {
+func oneByOne(m *core.MemoryStore, claims []core.Claim, dst []core.Result) (_ []core.Result, err error) {
 	for i := range claims {
-		if at, dst, err = m.Take(context.Background(), claims[i:i+1], dst); err != nil {
-			return at, dst, err
+		if dst, err = m.Take(context.Background(), claims[i:i+1], dst); err != nil {
+			return dst, err
 		}
 	}
-	if len(claims) == 0 {
-		at = time.Now()
-	}
-	return at, dst, nil
+	return dst, nil
 }
 
 // lookThenCharge decides and charges in two steps, with time for others between them.
-func lookThenCharge(m *core.MemoryStore, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func lookThenCharge(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	look := append([]core.Claim(nil), claims...)
 	for i := range look {
 		look[i].Peek = true
 	}
-	at, results, err := m.Take(context.Background(), look, dst)
+	results, err := m.Take(context.Background(), look, dst)
 	time.Sleep(time.Microsecond)
 	if err == nil {
-		_, _, err = m.Take(context.Background(), claims, nil)
+		_, err = m.Take(context.Background(), claims, nil)
 	}
-	return at, results, err
+	return results, err
 }
 
-func timeless(m *core.MemoryStore, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
-	_, results, err := m.Take(context.Background(), claims, dst)
-	return time.Unix(0, 0), results, err
+// slow takes a second, whatever its context says.
+func slow(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	time.Sleep(time.Second)
+	return m.Take(context.Background(), claims, dst)
 }
 
-func forgetful(m *core.MemoryStore, claims []core.Claim, _ []core.Result) (time.Time, []core.Result, error) {
+func forgetful(m *core.MemoryStore, claims []core.Claim, _ []core.Result) ([]core.Result, error) {
 	return m.Take(context.Background(), claims, nil)
 }
 
@@ -153,7 +152,7 @@ var brokenStores = map[string]breakage{
 	"charges no dry runs":    {finds: "a dry run is charged while it fits, and never denies", take: asking(func(_ int, c *core.Claim) { c.Peek = c.Peek || c.DryRun })},
 	"takes claims apart":     {finds: "a claim that is denied keeps all other claims uncharged, before and after it", take: oneByOne},
 	"looks, then charges":    {finds: "many at once on one key are admitted exactly as many as the limit", take: lookThenCharge},
-	"has no clock":           {finds: "decisions are made now, by a clock that does not go back", take: timeless},
+	"has no clock":           {finds: "decisions are made now, by a clock that does not go back", take: telling(func(r *core.Result) { r.At = time.Unix(0, 0) })},
 	"forgets dst":            {finds: "results are appended", take: forgetful},
 	"allows negative costs":  {finds: "a claim at fault is ErrInvalid, and charges nothing", take: asking(func(_ int, c *core.Claim) { c.Cost = max(0, c.Cost) })},
 	"joins rule and key":     {finds: "rules and keys of any bytes never meet", take: asking(func(_ int, c *core.Claim) { c.Rule, c.Key = "a", c.Rule+":"+c.Key })},
@@ -164,14 +163,30 @@ var brokenStores = map[string]breakage{
 	"halves waits":           {finds: "a token bucket keeps what its waits promise", take: telling(func(r *core.Result) { r.RetryAfter -= r.RetryAfter / 2 })},
 	"says when it is empty":  {finds: "10 of 10 used, upgraded to 100, leaves 90 in a token bucket", take: telling(func(r *core.Result) { r.Remaining = 0 })},
 	"has refills for resets": {finds: "a burst is back when its reset says so", take: telling(func(r *core.Result) { r.ResetAfter = r.RefillAfter })},
-	"refunds nothing":        {finds: "a refund at once restores what was charged", refund: func(*core.MemoryStore, []core.Claim, time.Time) error { return nil }},
-	"refunds the first claim": {finds: "a refund concerns all limits of all claims, but no peeks and no other keys", refund: func(m *core.MemoryStore, claims []core.Claim, at time.Time) error {
-		return m.Refund(context.Background(), claims[:1], at)
+	"refunds nothing":        {finds: "a refund at once restores what was charged", settle: func(*core.MemoryStore, []core.Claim) error { return nil }},
+	"refunds the first claim": {finds: "a refund concerns all limits of all claims, but no peeks and no other keys", settle: func(m *core.MemoryStore, claims []core.Claim) error {
+		return m.Settle(context.Background(), claims[:1])
 	}},
-	"refunds as of now": {finds: "a refund after its window gives back nothing of the next", refund: func(m *core.MemoryStore, claims []core.Claim, _ time.Time) error {
-		return m.Refund(context.Background(), claims, time.Now())
+	"refunds as of now": {finds: "a refund after its window gives back nothing of the next", settle: func(m *core.MemoryStore, claims []core.Claim) error {
+		claims = slices.Clone(claims)
+		for i := range claims {
+			claims[i].At = time.Now()
+		}
+		return m.Settle(context.Background(), claims)
 	}},
-	"resets on refund": {finds: "a refund leaves what others were charged", refund: func(m *core.MemoryStore, claims []core.Claim, _ time.Time) error {
+	"resets on refund": {finds: "a refund leaves what others were charged", settle: func(m *core.MemoryStore, claims []core.Claim) error {
+		return m.Reset(context.Background(), claims)
+	}},
+	"settles for nothing": {finds: "settling for less gives back the difference", settle: func(m *core.MemoryStore, claims []core.Claim) error {
+		claims = slices.Clone(claims)
+		for i := range claims {
+			claims[i].Final = 0
+		}
+		return m.Settle(context.Background(), claims)
+	}},
+	"takes its time": {finds: "each call returns when its context is done", take: slow},
+	"takes its time to reset": {finds: "each call returns when its context is done", reset: func(m *core.MemoryStore, claims []core.Claim) error {
+		time.Sleep(time.Second)
 		return m.Reset(context.Background(), claims)
 	}},
 	"resets nothing": {finds: "a reset forgets all limits and tiers of a key, and nothing else", reset: func(*core.MemoryStore, []core.Claim) error { return nil }},

@@ -92,14 +92,14 @@ var claimRows = []row{
 		s.expect(words("yes 0", "yes 0"), dryRun(claim("key", "5/d", 1)), claim("key", "5/d", 1))
 	}},
 	{"no claims are no results and no error", func(s *suite) {
-		if _, results := s.decide(); len(results) != 0 {
+		if results := s.take(); len(results) != 0 {
 			s.Errorf("%d results", len(results))
 		}
 	}},
 	{"results are appended", func(s *suite) {
 		dst := make([]core.Result, 1, 8)
 		dst[0].Rule = "kept"
-		_, results, err := s.store.Take(context.Background(), []core.Claim{claim("key", "5/d, 7/2d", 1)}, dst)
+		results, err := s.store.Take(context.Background(), []core.Claim{claim("key", "5/d, 7/2d", 1)}, dst)
 		if err != nil || len(results) != 3 || results[0].Rule != "kept" || results[2].Remaining != 6 {
 			s.Errorf("results are %+v, error %v", results, err)
 		}
@@ -118,7 +118,7 @@ var claimRows = []row{
 			"an unknown algorithm": {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1).Using(99)}},
 			"the same limit twice": {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1), core.PerDay(2)}},
 		} {
-			_, _, err := s.store.Take(context.Background(), []core.Claim{good, bad}, nil)
+			_, err := s.store.Take(context.Background(), []core.Claim{good, bad}, nil)
 			if !errors.Is(err, core.ErrInvalid) {
 				s.Errorf("%s: error %v, want one that is ErrInvalid", name, err)
 			}
@@ -127,8 +127,7 @@ var claimRows = []row{
 	}},
 	{"decisions are made now, by a clock that does not go back", func(s *suite) {
 		for range 100 {
-			at, _ := s.decide(claim("key", "5/d", 1))
-			if off := time.Since(at).Abs(); off > 2*minute {
+			if off := time.Since(s.take(claim("key", "5/d", 1))[0].At).Abs(); off > 2*minute {
 				s.Fatalf("decided %v from now", off)
 			}
 		}

@@ -55,9 +55,9 @@ var concurrencyRows = []row{
 	{"takes and refunds at once leave what there was", func(s *suite) {
 		claims := []core.Claim{claim("key", "1000/d;fixed-window, 1000/d;sliding-window, 1000/d;sliding-log", 3)}
 		s.each(func() {
-			at, _, err := s.store.Take(context.Background(), claims, nil)
+			results, err := s.store.Take(context.Background(), claims, nil)
 			if err == nil {
-				err = s.store.Refund(context.Background(), claims, at)
+				err = s.store.Settle(context.Background(), settled(claims, results))
 			}
 			if err != nil {
 				s.Error(err)
@@ -71,7 +71,7 @@ var concurrencyRows = []row{
 func (s *suite) storm(claims func() []core.Claim) int {
 	var admitted atomic.Int64
 	s.each(func() {
-		_, results, err := s.store.Take(context.Background(), claims(), nil)
+		results, err := s.store.Take(context.Background(), claims(), nil)
 		if err != nil {
 			s.Error(err)
 			return

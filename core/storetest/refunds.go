@@ -12,10 +12,10 @@ var upcomingRows = []row{
 	{"a refund of what was charged before a reset takes nothing from what was charged since", func(s *suite) {
 		for _, limit := range allAlgorithms {
 			c := claim(limit, limit, 3)
-			at, _ := s.decide(c)
+			charged := s.charge(c)
 			s.reset(c.Rule, c.Key)
 			s.take(claim(limit, limit, 4))
-			s.refund(at, c)
+			s.settle(charged...)
 			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
 		}
 	}},
@@ -31,30 +31,30 @@ var refundRows = []row{
 	{"a refund at once restores what was charged", func(s *suite) {
 		for _, limit := range allAlgorithms {
 			c := claim(limit, limit, 3)
-			at, _ := s.decide(c)
+			charged := s.charge(c)
 			s.expect(words("yes 2"), peek(claim(limit, limit, 1)))
-			s.refund(at, c)
+			s.settle(charged...)
 			s.expect(words("yes 5"), peek(claim(limit, limit, 1)))
 		}
 	}},
 	{"a refund of a whole burst restores all of it", func(s *suite) {
 		c := claim("key", "5/d;burst=20", 20)
-		at, _ := s.decide(c)
-		s.refund(at, c)
+		charged := s.charge(c)
+		s.settle(charged...)
 		s.expect(words("yes 20"), peek(c))
 	}},
 	{"a refund concerns all limits of all claims, but no peeks and no other keys", func(s *suite) {
 		a, b, other := claim("a", together, 2), of("other", claim("b", together, 3)), claim("c", "5/d", 1)
-		at, _ := s.decide(a, b, other)
-		s.refund(at, a, b, peek(other))
+		charged := s.charge(a, b, other)
+		s.settle(charged[0], charged[1], peek(charged[2]))
 		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 4"), peek(a), peek(b), peek(other))
 	}},
 	{"a refund leaves what others were charged", func(s *suite) {
 		for _, limit := range allAlgorithms {
 			c := claim(limit, limit, 2)
-			at, _ := s.decide(c)
+			charged := s.charge(c)
 			s.take(claim(limit, limit, 1))
-			s.refund(at, c)
+			s.settle(charged...)
 			least := 4
 			if limit == "5/d" { // of its two, a moment's worth may have drained
 				least = 3
@@ -66,45 +66,63 @@ var refundRows = []row{
 	}},
 	{"a refund of twins gives back both", func(s *suite) {
 		c := claim("key", "5/d", 2)
-		at, _ := s.decide(c, c)
-		s.refund(at, c, c)
+		charged := s.charge(c, c)
+		s.settle(charged...)
 		s.expect(words("yes 5"), peek(c))
 	}},
 	{"a refund of a key never seen, or forgotten, leaves no more than all", func(s *suite) {
 		c := claim("key", together, 3)
-		at, _ := s.decide(c)
+		charged := s.charge(c)
 		s.reset("rule", "key")
-		s.refund(at, c, claim("unknown", together, 3))
+		unknown := claim("unknown", together, 3)
+		unknown.At = charged[0].At
+		s.settle(charged[0], unknown)
 		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5"), peek(c))
 		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5"), peek(claim("unknown", together, 1)))
 	}},
 	{"a refund after its window gives back nothing of the next", func(s *suite) {
 		s.align(second)
 		c := claim("key", "5/s;fixed-window", 3)
-		at, _ := s.decide(c)
+		charged := s.charge(c)
 		s.advance(second)
 		s.take(claim("key", "5/s;fixed-window", 2))
-		s.refund(at, c)
+		s.settle(charged...)
 		s.expect(words("yes 3"), peek(c))
 	}},
 	{"a refund of what no longer counts gives back nothing", func(s *suite) {
 		log, window := "5/s;sliding-log", "5/s;sliding-window;buckets=2"
 		s.align(second)
 		a, b := claim("key", log, 3), claim("key", window, 3)
-		at, _ := s.decide(a, b)
+		charged := s.charge(a, b)
 		s.advance(1600 * ms)
 		s.take(claim("key", log, 2), claim("key", window, 2))
-		s.refund(at, a, b)
+		s.settle(charged...)
 		s.expect(words("yes 3", "yes 3"), peek(a), peek(b))
 	}},
 	{"a refund gives back nothing that has drained", func(s *suite) {
 		c := claim("key", "5/s", 3)
-		at, _ := s.decide(c)
+		charged := s.charge(c)
 		s.advance(800 * ms)
 		s.take(claim("key", "5/s", 4))
-		s.refund(at, c)
+		s.settle(charged...)
 		if r := s.take(peek(c))[0]; time.Duration(r.Remaining-1)*200*ms > s.late() {
 			s.Errorf("%d remain, %v after 4 of 5 were charged", r.Remaining, s.late())
+		}
+	}},
+	{"settling for less gives back the difference", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			charged := s.charge(claim(limit, limit, 4))
+			charged[0].Final = 3
+			s.settle(charged...)
+			s.expect(words("yes 2"), peek(claim(limit, limit, 1)))
+		}
+	}},
+	{"settling for what was charged changes nothing", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			charged := s.charge(claim(limit, limit, 4))
+			charged[0].Final = 4
+			s.settle(charged...)
+			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
 		}
 	}},
 	{"a reset forgets all limits and tiers of a key, and nothing else", func(s *suite) {

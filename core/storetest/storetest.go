@@ -4,6 +4,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,10 @@ type Harness struct {
 	// Apart says that the store decides claims of different keys apart and gives back what it took in vain, as on a Redis
 	// Cluster: of several requests at once, some may be denied for what is about to be given back.
 	Apart bool
+
+	// Hang makes what the store of the last New waits for, such as a server, stop answering until the test ends. It is
+	// nil for a store that waits for nothing.
+	Hang func(*testing.T)
 }
 
 // A row is a rule of the contract.
@@ -36,7 +41,7 @@ type row struct {
 // its time: rows allow for a machine that stalls for some tenths of a second. They run one after the other.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	groups := [][]row{timelineRows(), claimRows, refundRows, keyRows, resultRows, concurrencyRows}
+	groups := [][]row{timelineRows(), claimRows, refundRows, keyRows, resultRows, concurrencyRows, contextRows}
 	if upcoming {
 		groups = append(groups, upcomingRows)
 	}
@@ -44,16 +49,19 @@ func Run(t *testing.T, h Harness) {
 		for _, r := range group {
 			t.Run(r.name, func(t *testing.T) {
 				if h.Advance != nil {
-					r.run(&suite{T: t, store: h.New(t), sleep: h.Advance, apart: h.Apart})
+					r.run(&suite{T: t, store: h.New(t), sleep: h.Advance, apart: h.Apart, hang: h.Hang, stall: maxStall})
 					return
 				}
 				synctest.Test(t, func(t *testing.T) {
-					r.run(&suite{T: t, store: h.New(t), sleep: time.Sleep, apart: h.Apart})
+					r.run(&suite{T: t, store: h.New(t), sleep: time.Sleep, apart: h.Apart, hang: h.Hang})
 				})
 			})
 		}
 	}
 }
+
+// maxStall is for how long a machine with a real clock may stop.
+const maxStall = 500 * time.Millisecond
 
 // A suite is one row on one store.
 type suite struct {
@@ -61,6 +69,8 @@ type suite struct {
 	store core.Store
 	sleep func(time.Duration)
 	apart bool
+	hang  func(*testing.T)
+	stall time.Duration // for how long the machine may stop
 
 	begun  time.Time // by the store's clock
 	last   time.Time // when the last take was decided
@@ -98,7 +108,7 @@ func (s *suite) near(got, want time.Duration) {
 // align waits for the next multiple of period since the Unix epoch, from which time counts as asked for.
 func (s *suite) align(period time.Duration) {
 	s.Helper()
-	now, _ := s.decide(peek(claim("clock", "1/s", 1)))
+	now := s.take(peek(claim("clock", "1/s", 1)))[0].At
 	into := time.Duration(now.UnixMicro()%period.Microseconds()) * time.Microsecond
 	if into > 0 {
 		s.sleep(period - into)
@@ -107,29 +117,44 @@ func (s *suite) align(period time.Duration) {
 	s.begun, s.passed, s.slack = now.Add(-into), 0, 0
 }
 
-// decide takes claims and checks what holds for all results. It fails the row on an error.
-func (s *suite) decide(claims ...core.Claim) (time.Time, []core.Result) {
+// take takes claims and checks what holds for all results. It fails the row on an error.
+func (s *suite) take(claims ...core.Claim) []core.Result {
 	s.Helper()
-	at, results, err := s.store.Take(context.Background(), claims, nil)
+	results, err := s.store.Take(context.Background(), claims, nil)
 	if err != nil {
 		s.Fatalf("take %v: %v", claims, err)
 	}
-	if at.Before(s.last) {
-		s.Errorf("decided at %v, after a decision at %v", at, s.last)
+	last := s.last
+	for _, r := range results {
+		if r.At.Before(last) {
+			s.Errorf("decided at %v, after a decision at %v", r.At, last)
+		}
+		if r.At.After(s.last) {
+			s.last = r.At
+		}
 	}
-	if s.last = at; s.begun.IsZero() {
-		s.begun = at
+	if s.begun.IsZero() {
+		s.begun = s.last
 	}
 	s.slack = max(s.slack, s.late())
 	s.checkAll(claims, results)
-	return at, results
+	return results
 }
 
-// take is decide for rows that have no need of the instant.
-func (s *suite) take(claims ...core.Claim) []core.Result {
+// charge takes claims and returns them as Settle needs them.
+func (s *suite) charge(claims ...core.Claim) []core.Claim {
 	s.Helper()
-	_, results := s.decide(claims...)
-	return results
+	return settled(claims, s.take(claims...))
+}
+
+// settled returns claims with the instants at which results decided them.
+func settled(claims []core.Claim, results []core.Result) []core.Claim {
+	claims = slices.Clone(claims)
+	for i := range claims {
+		claims[i].At = results[0].At
+		results = results[len(claims[i].Limits):]
+	}
+	return claims
 }
 
 // expect takes claims and compares results with words such as "yes 3" or "no 0": whether allowed, and what remains.
@@ -146,11 +171,11 @@ func (s *suite) expect(want []string, claims ...core.Claim) {
 	}
 }
 
-// refund gives back what a take of claims at that instant charged.
-func (s *suite) refund(at time.Time, claims ...core.Claim) {
+// settle settles claims that charge returned.
+func (s *suite) settle(claims ...core.Claim) {
 	s.Helper()
-	if err := s.store.Refund(context.Background(), claims, at); err != nil {
-		s.Fatalf("refund %v: %v", claims, err)
+	if err := s.store.Settle(context.Background(), claims); err != nil {
+		s.Fatalf("settle %v: %v", claims, err)
 	}
 }
 

@@ -23,27 +23,32 @@ type noisy struct {
 	stall time.Duration
 }
 
-func (n *noisy) Take(_ context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (n *noisy) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, c := range claims {
 		if c.Cost < 0 || len(c.Limits) == 0 {
-			return time.Time{}, dst, core.ErrInvalid
+			return dst, core.ErrInvalid
 		}
 		for i, l := range c.Limits {
 			if l.Validate() != nil || i > 0 && l.Period == c.Limits[0].Period && l.Algorithm == c.Limits[0].Algorithm {
-				return time.Time{}, dst, core.ErrInvalid
+				return dst, core.ErrInvalid
 			}
 		}
 	}
 	n.now = n.now.Add(n.stall)
-	return n.now, append(dst, n.model.Take(n.now.UnixMicro(), claims)...), nil
+	return append(dst, n.model.Take(n.now.UnixMicro(), claims)...), nil
 }
 
-func (n *noisy) Refund(_ context.Context, claims []core.Claim, at time.Time) error {
+func (n *noisy) Settle(_ context.Context, claims []core.Claim) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.model.Refund(n.now.UnixMicro(), at.UnixMicro(), claims)
+	for _, c := range claims {
+		if back := max(c.Cost, 1) - c.Final; back > 0 {
+			c.Cost = back
+			n.model.Refund(n.now.UnixMicro(), c.At.UnixMicro(), []core.Claim{c})
+		}
+	}
 	return nil
 }
 

@@ -48,11 +48,11 @@ func TestRetryable(t *testing.T) {
 // failing is a store that is never there.
 type failing struct{}
 
-func (failing) Take(context.Context, []core.Claim, []core.Result) (time.Time, []core.Result, error) {
-	return time.Time{}, nil, errors.New("connection refused")
+func (failing) Take(context.Context, []core.Claim, []core.Result) ([]core.Result, error) {
+	return nil, errors.New("connection refused")
 }
-func (failing) Refund(context.Context, []core.Claim, time.Time) error { return nil }
-func (failing) Reset(context.Context, []core.Claim) error             { return nil }
+func (failing) Settle(context.Context, []core.Claim) error { return nil }
+func (failing) Reset(context.Context, []core.Claim) error  { return nil }
 
 // down returns a limiter that can decide nothing.
 func down() *core.Limiter {

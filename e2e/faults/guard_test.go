@@ -152,7 +152,7 @@ type calls struct {
 	takes atomic.Int64
 }
 
-func (c *calls) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (c *calls) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	c.takes.Add(1)
 	return c.Store.Take(ctx, claims, dst)
 }
@@ -160,7 +160,7 @@ func (c *calls) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 // used returns how many requests of a capacity Redis holds against a key.
 func used(t testing.TB, store core.Store, rule, key string, limit core.Limit) int {
 	t.Helper()
-	_, results, err := store.Take(context.Background(), []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}, Peek: true}}, nil)
+	results, err := store.Take(context.Background(), []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}, Peek: true}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func used(t testing.TB, store core.Store, rule, key string, limit core.Limit) in
 // charge charges a key in Redis, however long that takes.
 func charge(t testing.TB, store core.Store, rule, key string, limit core.Limit) {
 	t.Helper()
-	if _, _, err := store.Take(context.Background(), []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}}}, nil); err != nil {
+	if _, err := store.Take(context.Background(), []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}}}, nil); err != nil {
 		t.Fatal(err)
 	}
 }

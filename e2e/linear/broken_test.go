@@ -17,39 +17,39 @@ import (
 // lookThenCharge decides by a look and charges afterwards.
 type lookThenCharge struct{ core.Store }
 
-func (s lookThenCharge) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (s lookThenCharge) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	looks := make([]core.Claim, len(claims))
 	for i, c := range claims {
 		looks[i] = c
 		looks[i].Peek = true
 	}
-	if at, results, err := s.Store.Take(ctx, looks, dst); err != nil || !allowed(results) {
-		return at, results, err
+	if results, err := s.Store.Take(ctx, looks, dst); err != nil || !allowed(results) {
+		return results, err
 	}
 	runtime.Gosched()
-	at, results, err := s.Store.Take(ctx, claims, dst)
+	results, err := s.Store.Take(ctx, claims, dst)
 	for i := range results {
 		results[i].Allowed, results[i].RetryAfter = true, 0
 	}
-	return at, results, err
+	return results, err
 }
 
 // oneByOne charges claim by claim, and gives back if a later one is denied.
 type oneByOne struct{ core.Store }
 
-func (s oneByOne) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (at time.Time, results []core.Result, err error) {
+func (s oneByOne) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, err error) {
 	results = dst
 	for i := range claims {
 		before := len(results)
-		if at, results, err = s.Store.Take(ctx, claims[i:i+1], results); err != nil {
-			return at, results, err
+		if results, err = s.Store.Take(ctx, claims[i:i+1], results); err != nil {
+			return results, err
 		}
 		runtime.Gosched()
 		if !allowed(results[before:]) && i > 0 {
-			return at, results, s.Refund(ctx, claims[:i], at)
+			return results, s.Settle(ctx, settled(claims[:i], results[len(dst):]))
 		}
 	}
-	return at, results, nil
+	return results, nil
 }
 
 // stale shows a reader what was true a call ago.
@@ -59,8 +59,8 @@ type stale struct {
 	seen map[string][]core.Result
 }
 
-func (s *stale) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
-	at, results, err := s.Store.Take(ctx, claims, dst)
+func (s *stale) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	results, err := s.Store.Take(ctx, claims, dst)
 	if c := claims[0]; len(claims) == 1 && c.Peek {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -69,16 +69,16 @@ func (s *stale) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 		}
 		results, s.seen[c.Key] = s.seen[c.Key], results
 	}
-	return at, results, err
+	return results, err
 }
 
 // twice repeats a call now and then, as a client does that has lost a reply.
 type twice struct{ core.Store }
 
-func (s twice) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (s twice) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if time.Now().UnixNano()%7 == 0 {
-		if at, results, err := s.Store.Take(ctx, claims, dst); err != nil {
-			return at, results, err
+		if results, err := s.Store.Take(ctx, claims, dst); err != nil {
+			return results, err
 		}
 	}
 	return s.Store.Take(ctx, claims, dst)
@@ -87,11 +87,14 @@ func (s twice) Take(ctx context.Context, claims []core.Claim, dst []core.Result)
 // early says an instant at which it did not decide.
 type early struct{ core.Store }
 
-func (s early) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (s early) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	before := time.Now()
 	runtime.Gosched()
-	at, results, err := s.Store.Take(ctx, claims, dst)
-	return at.Add(-time.Since(before)), results, err
+	results, err := s.Store.Take(ctx, claims, dst)
+	for i := range results {
+		results[i].At = time.UnixMicro(results[i].At.Add(-time.Since(before)).UnixMicro())
+	}
+	return results, err
 }
 
 func TestBrokenStoresHaveNoExplanation(t *testing.T) {

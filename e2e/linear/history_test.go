@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,9 +17,8 @@ import (
 
 // An op is one call of a store.
 type op struct {
-	verb   string // take, refund, reset
-	claims []core.Claim
-	at     time.Time // of the take that a refund gives back
+	verb   string       // take, refund, reset
+	claims []core.Claim // of a refund: with the instant of the take that it gives back
 }
 
 // String returns o without the name of its history: two with the same text do the same.
@@ -38,7 +38,6 @@ func (o *op) String() string {
 
 // An outcome is what the caller learned.
 type outcome struct {
-	at      time.Time
 	results []core.Result
 	lost    bool // nothing: the call may have taken effect, or may still do so
 }
@@ -143,9 +142,9 @@ func (c *caller) call(o *op) {
 	from := time.Since(c.begun).Nanoseconds()
 	switch o.verb {
 	case "take":
-		out.at, out.results, err = c.store.Take(ctx, o.claims, nil)
+		out.results, err = c.store.Take(ctx, o.claims, nil)
 	case "refund":
-		err = c.store.Refund(ctx, o.claims, o.at)
+		err = c.store.Settle(ctx, o.claims)
 	case "reset":
 		err = c.store.Reset(ctx, o.claims)
 	}
@@ -157,9 +156,22 @@ func (c *caller) call(o *op) {
 		out, to = outcome{lost: true}, math.MaxInt64
 	}
 	if o.verb == "take" && err == nil && allowed(out.results) {
-		c.takes = append(c.takes, &op{verb: "refund", claims: o.claims, at: out.at})
+		c.takes = append(c.takes, &op{verb: "refund", claims: settled(o.claims, out.results)})
 	}
 	c.history = append(c.history, porcupine.Operation{Input: o, Call: from, Output: out, Return: to})
+}
+
+// at returns when o was decided.
+func (o *outcome) at() time.Time { return o.results[0].At }
+
+// settled returns claims, decided with these results, as Settle gives them back.
+func settled(claims []core.Claim, results []core.Result) []core.Claim {
+	claims = slices.Clone(claims)
+	for i := range claims {
+		claims[i].At = results[0].At
+		results = results[len(claims[i].Limits):]
+	}
+	return claims
 }
 
 // allowed reports whether all results are allowed, so that all claims but peeks were charged.

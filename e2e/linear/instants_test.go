@@ -41,7 +41,7 @@ func (p plan) timed(_ string, history []porcupine.Operation) porcupine.Model {
 			case before.takes < earlier[o]:
 				return false, nil
 			}
-			e := event{o, out.at.UnixMicro()}
+			e := event{o, out.at().UnixMicro()}
 			m := before.takeModel()
 			if !slices.Equal(e.happenTo(m), out.results) {
 				return false, nil
@@ -60,12 +60,18 @@ func earlierTakes(history []porcupine.Operation) map[*op]int {
 	earlier := make(map[*op]int)
 	for _, a := range history {
 		for _, b := range history {
-			if b.Input.(*op).verb == "take" && b.Output.(outcome).at.Before(a.Output.(outcome).at) {
+			if b.Input.(*op).verb == "take" && before(b, a) {
 				earlier[a.Input.(*op)]++
 			}
 		}
 	}
 	return earlier
+}
+
+// before reports whether a was decided before b.
+func before(a, b porcupine.Operation) bool {
+	x, y := a.Output.(outcome), b.Output.(outcome)
+	return len(x.results) > 0 && len(y.results) > 0 && x.at().Before(y.at())
 }
 
 // and returns s with an event, which is one of so many takes.
@@ -94,7 +100,7 @@ func (e event) happenTo(m *oracle.Model) []core.Result {
 	case "take":
 		return m.Take(e.at, e.claims)
 	case "refund":
-		m.Refund(e.at, e.op.at.UnixMicro(), e.claims)
+		m.Refund(e.at, e.claims[0].At.UnixMicro(), e.claims)
 	case "reset":
 		m.Reset(e.at, e.claims)
 	}

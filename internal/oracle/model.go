@@ -196,7 +196,7 @@ func (a *ask) wait(now int64, target *big.Rat) time.Duration {
 }
 
 func (a *ask) result(now int64) core.Result {
-	r := core.Result{Rule: a.id.rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, DryRun: a.dry}
+	r := core.Result{Rule: a.id.rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, DryRun: a.dry, At: time.UnixMicro(now)}
 	free := new(big.Rat).Sub(a.capacity(), a.state.used(a.limit, a.peek, now, now))
 	if free.Sign() > 0 {
 		r.Remaining = int(floor(free))

@@ -38,7 +38,7 @@ func (s step) check(t *testing.T, m *oracle.Model) {
 	got := m.Take(start+s.at, []core.Claim{claim(s.limit, s.cost)})[0]
 	want := core.Result{
 		Rule: "r", Limit: limit(s.limit), Allowed: s.retry == 0, Remaining: s.remaining,
-		RetryAfter: s.retry, RefillAfter: s.refill, ResetAfter: s.reset,
+		RetryAfter: s.retry, RefillAfter: s.refill, ResetAfter: s.reset, At: time.UnixMicro(start + s.at),
 	}
 	if got != want {
 		t.Errorf("at %d, cost %d of %s:\n got %+v\nwant %+v", s.at, s.cost, s.limit, got, want)

@@ -34,10 +34,11 @@ func decidesApart(t *testing.T, s *redisx.Store) {
 		claims = append(claims, claimOf(key, limits...))
 	}
 	ctx := context.Background()
-	at, results, err := s.Take(ctx, claims, nil)
+	results, err := s.Take(ctx, claims, nil)
 	if err != nil || !allowed(results) {
 		t.Fatalf("%+v, %v", results, err)
 	}
+	first := settled(claims, results)
 	claims[3].Cost = 5
 	for range 2 {
 		for i, r := range take(t, s, claims...) {
@@ -62,7 +63,7 @@ func decidesApart(t *testing.T, s *redisx.Store) {
 		t.Errorf("a dry run of a denied request leaves %+v, want 4 remaining", r[16])
 	}
 	claims[4], claims[5], claims[3].Cost = claimOf("e", limits...), claimOf("f", limits...), 1
-	if err := s.Refund(ctx, claims, at); err != nil {
+	if err := s.Settle(ctx, first); err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range take(t, s, claims...) {

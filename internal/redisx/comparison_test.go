@@ -58,10 +58,11 @@ func (c *comparison) wait(s step) time.Duration {
 }
 
 func (c *comparison) take(line int, s step) error {
-	at, got, err := c.store.Take(context.Background(), s.claims, nil)
+	got, err := c.store.Take(context.Background(), s.claims, nil)
 	if err != nil {
 		return err
 	}
+	at := got[0].At
 	c.takes[line], c.last = taken{at, oracle.Charged(s.claims, got)}, got
 	for i, want := range c.model.Take(at.UnixMicro(), s.claims) {
 		if got[i] != want {
@@ -84,11 +85,14 @@ func (c *comparison) refund(t taken) error {
 		return nil
 	}
 	ctx := context.Background()
-	now, _, err := c.store.Take(ctx, nil, nil)
-	if err == nil {
-		c.model.Refund(now.UnixMicro(), t.at.UnixMicro(), t.claims)
-		err = c.store.Refund(ctx, t.claims, t.at)
+	other := core.Claim{Rule: "clock", Key: "k", Limits: []core.Limit{core.PerDay(1)}, Peek: true}
+	results, err := c.store.Take(ctx, []core.Claim{other}, nil)
+	if err != nil {
+		return err
 	}
+	now := results[0].At
+	c.model.Refund(now.UnixMicro(), t.at.UnixMicro(), t.claims)
+	err = c.store.Settle(ctx, t.claims)
 	if c.back {
 		c.forgetEmpty(now.UnixMicro(), t.claims)
 	}

@@ -232,7 +232,7 @@ func TestARefundRepairsAsWell(t *testing.T) {
 	s := redisx.New(client, options)
 	client.Set(context.Background(), pairKey, "x", 0)
 	c := claimOf("k", core.PerMinute(5))
-	if err := s.Refund(context.Background(), []core.Claim{c}, time.Now()); err != nil {
+	if err := s.Settle(context.Background(), settledAt(time.Now(), c)); err != nil {
 		t.Fatal(err)
 	}
 	if s.Repaired() != 1 {

@@ -33,7 +33,6 @@ type denial struct {
 	sent     time.Time     // the server may have decided as early,
 	received time.Time     // or as late
 	lasts    time.Duration // after sent
-	at       time.Time     // by the server's clock
 	results  []core.Result
 }
 
@@ -42,20 +41,19 @@ func newDenyCache(size int) *denyCache {
 }
 
 // takeUnlessDenied is take for a store with a deny cache. Peeks and dry runs are not remembered.
-func (s *Store) takeUnlessDenied(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (s *Store) takeUnlessDenied(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	c, sent := s.denied, time.Now()
 	if d := c.find(claims, sent); d != nil {
-		at, results := d.appendTo(dst, sent)
-		return at, results, nil
+		return d.appendTo(dst, sent), nil
 	}
 	turn := c.turn(claims)
-	at, results, err := s.take(ctx, claims, dst)
+	results, err := s.take(ctx, claims, dst)
 	if i := denier(claims, results[len(dst):]); err == nil && i >= 0 {
-		d := denial{claims: cloned(claims), sent: sent, received: time.Now(), at: at, results: slices.Clone(results[len(dst):])}
+		d := denial{claims: cloned(claims), sent: sent, received: time.Now(), results: slices.Clone(results[len(dst):])}
 		d.lasts = d.firstChange()
 		c.add(&d, i, turn)
 	}
-	return at, results, err
+	return results, err
 }
 
 // denier returns the place of the first claim that is denied, or -1 if there is none, or if some claim is a peek or a dry
@@ -98,19 +96,20 @@ func (d *denial) firstChange() time.Duration {
 	return lasts
 }
 
-// appendTo returns the server's clock and appends the results, as they are at now. No wait is stated too short.
-func (d *denial) appendTo(dst []core.Result, now time.Time) (time.Time, []core.Result) {
+// appendTo appends the results, as they are at now. No wait is stated too short.
+func (d *denial) appendTo(dst []core.Result, now time.Time) []core.Result {
 	past := now.Sub(d.received).Truncate(time.Microsecond)
 	for i := range d.results {
 		dst = append(dst, d.results[i])
 		r := &dst[len(dst)-1]
+		r.At = r.At.Add(past)
 		for _, wait := range [...]*time.Duration{&r.RetryAfter, &r.RefillAfter, &r.ResetAfter} {
 			if *wait > 0 {
 				*wait -= past
 			}
 		}
 	}
-	return d.at.Add(past), dst
+	return dst
 }
 
 // isOf reports whether d denied the same claims.

@@ -61,7 +61,7 @@ func hammer(s *redisx.Store, enough func() bool, failed func(error)) (admitted [
 					if caller%2 == 0 {
 						claims = append(claims, claimOf("twin "+key, l))
 					}
-					_, results, err := s.Take(context.Background(), claims, nil)
+					results, err := s.Take(context.Background(), claims, nil)
 					switch {
 					case err != nil:
 						failed(err)
@@ -176,7 +176,7 @@ func TestNewKeysInASlotThatMigrates(t *testing.T) {
 	slot := int(cluster.Nodes[0].Client(t).ClusterKeySlot(ctx, "{a}").Val())
 	from := cluster.Owner(t, slot)
 	cluster.BeginMigration(t, slot, from, (from+1)%3)
-	at, results, err := s.Take(ctx, both, nil)
+	results, err := s.Take(ctx, both, nil)
 	if err != nil || !allowed(results) || results[0].Remaining != 3 || results[7].Remaining != 4 {
 		t.Fatalf("%+v, %v", results, err)
 	}
@@ -188,7 +188,7 @@ func TestNewKeysInASlotThatMigrates(t *testing.T) {
 		}
 	}
 	both[1].Cost = 1
-	if err := s.Refund(ctx, both, at); err != nil {
+	if err := s.Settle(ctx, settled(both, results)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range both {

@@ -27,7 +27,7 @@ func comesBack(t *testing.T, s *redisx.Store, claims []core.Claim) (failed time.
 		ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 		defer cancel()
 		var err error
-		if _, results, err = s.Take(ctx, claims, nil); err != nil {
+		if results, err = s.Take(ctx, claims, nil); err != nil {
 			failed = asked
 		}
 		return err == nil
@@ -59,7 +59,7 @@ func keepAsking(s *redisx.Store, claims []core.Claim) (stop func()) {
 	asking.Go(func() {
 		for ctx.Err() == nil {
 			one, done := context.WithTimeout(ctx, 50*time.Millisecond)
-			_, _, _ = s.Take(one, claims, nil)
+			_, _ = s.Take(one, claims, nil)
 			done()
 			time.Sleep(time.Millisecond)
 		}

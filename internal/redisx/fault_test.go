@@ -30,7 +30,7 @@ func TestALostReplyIsNotAskedForAgain(t *testing.T) {
 	take(t, s, c)
 	proxy.Fault.Store(redistest.CutReplies)
 	for range 5 {
-		if _, _, err := s.Take(context.Background(), []core.Claim{c}, nil); err == nil || errors.Is(err, core.ErrInvalid) {
+		if _, err := s.Take(context.Background(), []core.Claim{c}, nil); err == nil || errors.Is(err, core.ErrInvalid) {
 			t.Errorf("a lost reply gives %v, want a fault of the store", err)
 		}
 	}
@@ -38,7 +38,7 @@ func TestALostReplyIsNotAskedForAgain(t *testing.T) {
 	var r []core.Result
 	redistest.Wait(t, "the pool to drop its connections", func() bool {
 		var err error
-		_, r, err = s.Take(context.Background(), []core.Claim{{Rule: "rule", Key: "k", Limits: c.Limits, Peek: true}}, nil)
+		r, err = s.Take(context.Background(), []core.Claim{{Rule: "rule", Key: "k", Limits: c.Limits, Peek: true}}, nil)
 		return err == nil
 	})
 	if r[0].Remaining != 1000-6 {
@@ -56,9 +56,8 @@ func TestADeadlineHoldsWithDefaultOptions(t *testing.T) {
 	take(t, s, c...)
 	proxy.Fault.Store(redistest.SwallowReplies)
 	for name, f := range map[string]func(context.Context) error{
-		"take":   func(ctx context.Context) error { _, _, err := s.Take(ctx, c, nil); return err },
-		"clock":  func(ctx context.Context) error { _, _, err := s.Take(ctx, nil, nil); return err },
-		"refund": func(ctx context.Context) error { return s.Refund(ctx, c, time.Now()) },
+		"take":   func(ctx context.Context) error { _, err := s.Take(ctx, c, nil); return err },
+		"refund": func(ctx context.Context) error { return s.Settle(ctx, settledAt(time.Now(), c...)) },
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		begun := time.Now()
@@ -72,7 +71,7 @@ func TestADeadlineHoldsWithDefaultOptions(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, _, err := s.Take(ctx, c, nil); !errors.Is(err, context.Canceled) {
+	if _, err := s.Take(ctx, c, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("take with a cancelled context: %v", err)
 	}
 }
@@ -89,7 +88,7 @@ func TestCallsThatNobodyWaitsForAreBounded(t *testing.T) {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 			defer cancel()
-			_, _, _ = s.Take(ctx, c, nil)
+			_, _ = s.Take(ctx, c, nil)
 		})
 	}
 	wg.Wait()
@@ -119,7 +118,7 @@ func TestErrorsOfTheServerAreFaultsOfTheStore(t *testing.T) {
 		if err := admin.Do(ctx, fault.begin...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := s.Take(ctx, []core.Claim{c}, nil)
+		_, err := s.Take(ctx, []core.Claim{c}, nil)
 		if err == nil || errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), fault.code) {
 			t.Errorf("%v: take gives %v", fault.begin, err)
 		}

@@ -209,13 +209,13 @@ func TestACallEndsAtTheLastDeadline(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
-	if _, _, err := s.Take(context.Background(), claims, nil); err != nil {
+	if _, err := s.Take(context.Background(), claims, nil); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Fault.Store(redistest.SwallowReplies)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	if _, _, err := s.Take(ctx, claims, nil); err == nil {
+	if _, err := s.Take(ctx, claims, nil); err == nil {
 		t.Error("a swallowed reply arrived")
 	}
 	redistest.Wait(t, "the call to end", func() bool { return len(s.running) == 0 })

@@ -2,9 +2,12 @@ package redisx_test
 
 import (
 	"context"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
 )
 
 // forEach runs f for each server that keys may be on.
@@ -38,4 +41,23 @@ func allExpire(t *testing.T, client redis.UniversalClient) {
 		}
 		return nil
 	})
+}
+
+// settled returns claims, decided with these results, as Settle gives them back.
+func settled(claims []core.Claim, results []core.Result) []core.Claim {
+	claims = slices.Clone(claims)
+	for i := range claims {
+		claims[i].At = results[0].At
+		results = results[len(claims[i].Limits):]
+	}
+	return claims
+}
+
+// settledAt returns claims, charged at an instant, as Settle gives them back.
+func settledAt(at time.Time, claims ...core.Claim) []core.Claim {
+	claims = slices.Clone(claims)
+	for i := range claims {
+		claims[i].At = at
+	}
+	return claims
 }

@@ -38,27 +38,23 @@ type flight struct {
 	deadline time.Time // the latest of all parts; zero if one has none
 	left     time.Time
 	done     chan struct{}
-	alarm    alarm // of parts that wait for a deadline alone
 }
 
 // A patience is for how long somebody waits.
 type patience struct {
-	done     <-chan struct{} // nil: until the deadline
+	done     <-chan struct{} // nil: for ever
 	deadline time.Time       // zero: there is none
 }
 
-// patienceOf returns how long to wait for what ctx is for. It does not ask a context that ends at its deadline, and not
-// before, for the channel: that would take a timer for each.
+// patienceOf returns how long to wait for what ctx is for.
 func patienceOf(ctx context.Context) (p patience) {
 	p.deadline, _ = ctx.Deadline()
-	if _, timed := ctx.(interface{ Timed() }); !timed {
-		p.done = ctx.Done()
-	}
+	p.done = ctx.Done()
 	return p
 }
 
 // forEver reports whether p never ends.
-func (p *patience) forEver() bool { return p.done == nil && p.deadline.IsZero() }
+func (p *patience) forEver() bool { return p.done == nil }
 
 // board puts p into a flight, which leaves as soon as its lane is free. It reports whether the caller is to fly it, now:
 // who would wait for ever needs no goroutine to do so.
@@ -102,9 +98,6 @@ func (f *flight) add(ctx context.Context, until patience, p *part) {
 	case !f.deadline.IsZero() && until.deadline.After(f.deadline):
 		f.deadline = until.deadline
 	}
-	if until.done == nil && !until.deadline.IsZero() {
-		f.alarm.set(until.deadline)
-	}
 	f.parts = append(f.parts, p)
 	f.load += p.load()
 }
@@ -112,7 +105,6 @@ func (f *flight) add(ctx context.Context, until patience, p *part) {
 // end wakes who waits for f.
 func (f *flight) end() {
 	close(f.done)
-	f.alarm.end()
 }
 
 // overdue reports whether nobody waits for f any more.
@@ -221,30 +213,14 @@ func (s *Store) travel(ctx context.Context, p *part, patient bool) error {
 
 // await waits for f, and reports whether it has landed.
 func (f *flight) await(until patience) bool {
-	switch {
-	case until.done != nil:
-		select {
-		case <-f.done:
-			return true
-		case <-until.done:
-			return false
-		}
-	case until.deadline.IsZero(): // to wait for one channel takes less time than a select
+	if until.forEver() { // to wait for one channel takes less time than a select
 		<-f.done
 		return true
 	}
-	<-f.alarm.rung
 	select {
 	case <-f.done:
 		return true
-	default:
-	}
-	late := time.NewTimer(time.Until(until.deadline)) // the alarm may be for another
-	defer late.Stop()
-	select {
-	case <-f.done:
-		return true
-	case <-late.C:
+	case <-until.done:
 		return false
 	}
 }

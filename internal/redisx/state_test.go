@@ -79,7 +79,7 @@ func TestARefundOfRateZeroLeavesWhatWasUsed(t *testing.T) {
 		c := claimOf("k", l)
 		take(t, s, c)
 		zero := claimOf("k", everyAlgorithm(0, time.Minute)[i])
-		if err := s.Refund(context.Background(), []core.Claim{zero}, start); err != nil {
+		if err := s.Settle(context.Background(), settledAt(start, zero)); err != nil {
 			t.Fatal(err)
 		}
 		if r := take(t, s, c)[0]; r.Remaining != 3 {
@@ -144,7 +144,7 @@ func TestExactlyOneRequestIsNotEmpty(t *testing.T) {
 	if r := take(t, s, c)[0]; r.Remaining != 3 {
 		t.Fatalf("%d remaining, want 3", r.Remaining)
 	}
-	if err := s.Refund(ctx, []core.Claim{c}, start); err != nil {
+	if err := s.Settle(ctx, settledAt(start, c)); err != nil {
 		t.Fatal(err)
 	}
 	c.Peek = true

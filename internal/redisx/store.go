@@ -4,6 +4,7 @@ package redisx
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -64,66 +65,73 @@ func (s *Store) Shift(d time.Duration) { s.offset.Add(d.Microseconds()) }
 func (s *Store) shift() string { return strconv.FormatInt(s.offset.Load(), 10) }
 
 // Take implements core.Store.
-func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if s.denied != nil {
 		return s.takeUnlessDenied(ctx, claims, dst)
 	}
 	return s.take(ctx, claims, dst)
 }
 
-func (s *Store) take(ctx context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (s *Store) take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	r, err := s.layout.newRequest(claims)
-	if err != nil {
-		return time.Time{}, dst, err
-	}
-	if len(r.meters) == 0 {
-		at, err := s.now(ctx)
-		return at, dst, err
+	if err != nil || len(r.meters) == 0 {
+		return dst, err
 	}
 	parts, err := s.decide(ctx, r)
 	if err != nil {
-		return time.Time{}, dst, err
+		return dst, err
 	}
 	s.first.Do(func() { go s.warnOfEviction() })
-	at, results := instantOf(parts), r.results(parts, claims, dst)
+	results := r.results(parts, claims, dst)
 	r.release()
-	return at, results, nil
+	return results, nil
 }
 
-// now asks the server for its clock.
-func (s *Store) now(ctx context.Context) (time.Time, error) {
-	return within(ctx, s, func(ctx context.Context) (time.Time, error) {
-		reply, err := takeCall(s.shift(), nil).run(ctx, s.client)
-		if err == nil {
-			err = s.deal(reply, nil)
+// Settle implements core.Store.
+func (s *Store) Settle(ctx context.Context, claims []core.Claim) error {
+	var instants []time.Time // each slot has a clock of its own
+	var byInstant [][]core.Claim
+	for _, c := range claims {
+		if err := c.Validate(); err != nil {
+			return err
 		}
-		if err != nil {
-			return time.Time{}, err
+		back := max(c.Cost, 1) - c.Final
+		if back <= 0 || c.Peek || c.Hold {
+			continue
 		}
-		return time.UnixMicro(reply[0]), nil
-	})
-}
-
-// Refund implements core.Store.
-func (s *Store) Refund(ctx context.Context, claims []core.Claim, at time.Time) error {
-	r, err := s.layout.newRequest(claims)
-	if err != nil || len(r.meters) == 0 {
-		return err
+		c.Cost = back
+		i := slices.IndexFunc(instants, c.At.Equal)
+		if i < 0 {
+			i = len(instants)
+			instants, byInstant = append(instants, c.At), append(byInstant, nil)
+		}
+		byInstant[i] = append(byInstant[i], c)
+	}
+	if len(instants) == 0 {
+		return nil
 	}
 	defer s.forget(claims)
-	_, err = within(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.refund(ctx, r, at) })
+	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) {
+		for i, at := range instants {
+			if err := s.refund(ctx, byInstant[i], at); err != nil {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, nil
+	})
 	return err
 }
 
-// refund gives back each key on its own if they were charged at different instants.
-func (s *Store) refund(ctx context.Context, r *request, at time.Time) error {
-	how := spread(s.spread.Load())
-	if several(at) {
-		how = byKey
+// refund gives back what claims were charged at an instant.
+func (s *Store) refund(ctx context.Context, claims []core.Claim, instant time.Time) error {
+	r, err := s.layout.newRequest(claims)
+	if err != nil {
+		return err
 	}
-	parts := s.split(r, how)
+	at := min(max(instant.UnixMicro(), 0), maxExact)
+	parts := s.split(r, spread(s.spread.Load()))
 	each(parts, func(p *part) {
-		s.refundPart(ctx, p, chargedAt(at, p.keys[0]), nil)
+		s.refundPart(ctx, p, at, nil)
 		if len(p.keys) > 1 && (hasCode(p.err, "TRYAGAIN") || hasCode(p.err, "CROSSSLOT")) {
 			p.err = s.refundKeys(ctx, p, at)
 		}
@@ -137,7 +145,7 @@ func (s *Store) refund(ctx context.Context, r *request, at time.Time) error {
 }
 
 // refundKeys gives back what p names, key by key.
-func (s *Store) refundKeys(ctx context.Context, p *part, at time.Time) error {
+func (s *Store) refundKeys(ctx context.Context, p *part, at int64) error {
 	r := p.request
 	for _, key := range p.keys {
 		one := part{request: r}
@@ -146,7 +154,7 @@ func (s *Store) refundKeys(ctx context.Context, p *part, at time.Time) error {
 				one.add(i, key)
 			}
 		}
-		if s.refundPart(ctx, &one, chargedAt(at, key), nil); one.err != nil {
+		if s.refundPart(ctx, &one, at, nil); one.err != nil {
 			return one.err
 		}
 	}
@@ -191,10 +199,29 @@ func (r *request) results(parts []part, claims []core.Claim, dst []core.Result) 
 			if u.retry >= 0 {
 				d.RetryAfter = micros(u.retry)
 			}
+			d.At = time.UnixMicro(parts[i].at)
 			d.Remaining, d.RefillAfter, d.ResetAfter = int(u.remaining), micros(u.refill), micros(u.reset)
 		}
 	}
+	if len(parts) > 1 {
+		r.shareInstants(dst[start:])
+	}
 	return dst
+}
+
+// shareInstants gives all results of a claim the instant at which its logs were decided, if those were decided apart from
+// its other limits, as in a slot that migrates: only an entry of a log is found by its instant.
+func (r *request) shareInstants(results []core.Result) {
+	for i := range r.meters {
+		if r.meters[i].algorithm != core.SlidingLog {
+			continue
+		}
+		for j := range r.meters {
+			if r.meters[j].claim == r.meters[i].claim {
+				results[j].At = results[i].At
+			}
+		}
+	}
 }
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

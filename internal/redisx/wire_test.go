@@ -30,7 +30,7 @@ func claimOf(key string, limits ...core.Limit) core.Claim {
 
 func take(t *testing.T, s *redisx.Store, claims ...core.Claim) []core.Result {
 	t.Helper()
-	_, results, err := s.Take(context.Background(), claims, nil)
+	results, err := s.Take(context.Background(), claims, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,11 +198,11 @@ func TestAMissingExpiryIsRepaired(t *testing.T) {
 	}
 	take(t, s, c)
 	allExpire(t, client)
-	at, _, _ := s.Take(ctx, []core.Claim{c}, nil)
+	charged := settled([]core.Claim{c}, take(t, s, c))
 	for _, key := range client.Keys(ctx, "*").Val() {
 		client.Persist(ctx, key)
 	}
-	if err := s.Refund(ctx, []core.Claim{c}, at); err != nil {
+	if err := s.Settle(ctx, charged); err != nil {
 		t.Fatal(err)
 	}
 	if ttl := client.PTTL(ctx, "spillgate:1:{k}:rule").Val(); ttl < 0 {

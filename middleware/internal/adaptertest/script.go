@@ -22,7 +22,7 @@ type script struct {
 }
 
 // Take implements core.Store.
-func (s *script) Take(_ context.Context, claims []core.Claim, dst []core.Result) (time.Time, []core.Result, error) {
+func (s *script) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range claims {
@@ -31,11 +31,15 @@ func (s *script) Take(_ context.Context, claims []core.Claim, dst []core.Result)
 	if s.panics != nil {
 		panic(s.panics)
 	}
-	return s.at, append(dst, s.results...), s.err
+	for _, r := range s.results {
+		r.At = s.at
+		dst = append(dst, r)
+	}
+	return dst, s.err
 }
 
-// Refund implements core.Store.
-func (s *script) Refund(context.Context, []core.Claim, time.Time) error { return s.err }
+// Settle implements core.Store.
+func (s *script) Settle(context.Context, []core.Claim) error { return s.err }
 
 // Reset implements core.Store.
 func (s *script) Reset(context.Context, []core.Claim) error { return s.err }

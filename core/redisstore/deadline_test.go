@@ -13,13 +13,12 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// A limiter relies on what Punctual promises: it has no goroutine of its own to go on without the store.
-func TestPunctual(t *testing.T) {
+// A limiter relies on it: it has no goroutine of its own to go on without the store.
+func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 	server := redistest.Start(t)
 	s := redisstore.New(server.Client(t))
-	var _ interface{ Punctual() } = s
 	claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerHour(5)}}}
-	if _, _, err := s.Take(context.Background(), claims, nil); err != nil {
+	if _, err := s.Take(context.Background(), claims, nil); err != nil {
 		t.Fatal(err)
 	}
 	rule := core.Rule{Name: "r", Key: keyfunc.Const("all"), Limits: claims[0].Limits, OnFailure: core.FailClosed}
@@ -33,9 +32,8 @@ func TestPunctual(t *testing.T) {
 	}
 	defer func() { _ = syscall.Kill(server.PID(), syscall.SIGCONT) }()
 	for name, call := range map[string]func(context.Context) error{
-		"take":   func(ctx context.Context) error { _, _, err := s.Take(ctx, claims, nil); return err },
-		"clock":  func(ctx context.Context) error { _, _, err := s.Take(ctx, nil, nil); return err },
-		"refund": func(ctx context.Context) error { return s.Refund(ctx, claims, time.Now()) },
+		"take":   func(ctx context.Context) error { _, err := s.Take(ctx, claims, nil); return err },
+		"refund": func(ctx context.Context) error { return s.Settle(ctx, claims) },
 		"reset":  func(ctx context.Context) error { return s.Reset(ctx, claims) },
 
 		"take of a limiter": func(context.Context) error {

@@ -1,0 +1,136 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// A storeClient calls a store for a Limiter: within a deadline and through a breaker, or directly if the store is a
+// MemoryStore.
+type storeClient struct {
+	store    Store
+	memory   *MemoryStore // store, if it is one
+	timeout  time.Duration
+	deadline atomic.Pointer[deadline]
+	breaker  breaker
+}
+
+func newStoreClient(s Store, timeout time.Duration, log *reporter) *storeClient {
+	m, _ := s.(*MemoryStore)
+	return &storeClient{store: s, memory: m, timeout: timeout, breaker: breaker{log: log}}
+}
+
+// take has the store decide claims. It does not keep them. If measured, it returns how long the store took.
+func (k *storeClient) take(ctx context.Context, claims []Claim, dst []Result, measured bool) (results []Result, took time.Duration, err error) {
+	if k.memory != nil {
+		return k.takeFromMemory(ctx, claims, dst, measured)
+	}
+	own := slices.Clone(claims) // what is passed to an interface cannot stay on the caller's stack
+	took, err = k.call(ctx, func(ctx context.Context) (err error) {
+		results, err = k.store.Take(ctx, own, dst)
+		if got, want := len(results)-len(dst), countLimits(own); err == nil && got != want {
+			err = fmt.Errorf("the store returned %d results for %d limits", got, want)
+		}
+		return err
+	})
+	if err != nil {
+		results = dst
+	}
+	return results, took, err
+}
+
+func (k *storeClient) takeFromMemory(ctx context.Context, claims []Claim, dst []Result, measured bool) (results []Result, took time.Duration, err error) {
+	if !measured {
+		results, err = k.memory.Take(ctx, claims, dst)
+		return results, 0, err
+	}
+	begun := time.Now()
+	results, err = k.memory.Take(ctx, claims, dst)
+	return results, time.Since(begun), err
+}
+
+func countLimits(claims []Claim) (n int) {
+	for i := range claims {
+		n += len(claims[i].Limits)
+	}
+	return n
+}
+
+func (k *storeClient) settle(ctx context.Context, claims []Claim) error {
+	if k.memory != nil {
+		return k.memory.Settle(ctx, claims)
+	}
+	_, err := k.call(ctx, func(ctx context.Context) error { return k.store.Settle(ctx, claims) })
+	return err
+}
+
+func (k *storeClient) reset(ctx context.Context, claims []Claim) error {
+	if k.memory != nil {
+		return k.memory.Reset(ctx, claims)
+	}
+	_, err := k.call(ctx, func(ctx context.Context) error { return k.store.Reset(ctx, claims) })
+	return err
+}
+
+var errNoReturn = errors.New("the store did not return")
+
+// call runs f with a context that ends at the deadline, unless the breaker withholds it. It returns how long f took. A
+// panic of f becomes an error. The breaker is told the outcome even if f ends its goroutine: a probe whose outcome is
+// unknown would keep it open for ever.
+func (k *storeClient) call(ctx context.Context, f func(context.Context) error) (took time.Duration, err error) {
+	begun := time.Now()
+	if err := k.breaker.enter(begun); err != nil {
+		return 0, err
+	}
+	err = errNoReturn
+	defer func() {
+		if v := recover(); v != nil {
+			err = invalid("the store panicked: %v", v)
+		}
+		ended := time.Now()
+		took = ended.Sub(begun)
+		k.breaker.record(ctx, ended, err)
+	}()
+	err = f(k.within(begun, ctx))
+	return 0, err
+}
+
+// A deadline is the end of calls that began within a short time of each other. They share one context and its timer.
+type deadline struct {
+	begun  time.Time // the first call
+	ctx    context.Context
+	cancel context.CancelFunc // not called: the context ends at the deadline
+}
+
+// sharing is the part of the timeout within which calls share a deadline: the later ones wait that much shorter.
+const sharing = 64
+
+// within returns the context of a call that begins at now. It has the values of ctx, but ends at the deadline only: a
+// client that hangs up is charged all the same.
+func (k *storeClient) within(now time.Time, ctx context.Context) context.Context {
+	d := k.deadline.Load()
+	if d == nil || now.Sub(d.begun) > k.timeout/sharing || now.Before(d.begun) {
+		d = &deadline{begun: now}
+		d.ctx, d.cancel = context.WithDeadline(context.Background(), now.Add(k.timeout))
+		k.deadline.Store(d)
+	}
+	return &callContext{d.ctx, ctx}
+}
+
+// A callContext ends with one context and has the values of another.
+type callContext struct {
+	context.Context
+	values context.Context
+}
+
+// Value implements context.Context. The context that ends comes first: contexts derived from c find its end by a value.
+func (c *callContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
+}

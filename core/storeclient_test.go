@@ -1,0 +1,128 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestStoreIsCalledInTheGoroutineOfTheRequest(t *testing.T) {
+	var stack []byte
+	s := &faulty{fault: func(context.Context) error {
+		stack = debug.Stack()
+		return nil
+	}}
+	if _, err := withStore(s, []core.Rule{perHour("r", 5)}).Check(get("/")); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(stack, []byte("core.(*Limiter).Check(")) {
+		t.Errorf("the store was called from:\n%s", stack)
+	}
+}
+
+// contextsOf returns the contexts of n calls, a pause apart.
+func contextsOf(l *core.Limiter, s *faulty, n int, pause time.Duration) (seen []context.Context) {
+	s.fault = func(ctx context.Context) error {
+		seen = append(seen, ctx)
+		return nil
+	}
+	for i := range n {
+		l.Check(get("/").WithContext(context.WithValue(context.Background(), word{}, i)))
+		time.Sleep(pause)
+	}
+	return seen
+}
+
+func TestCallsThatBeginTogetherShareTheirDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(faulty)
+		l := withStore(s, []core.Rule{perHour("r", 1000)}, core.WithTimeout(64*time.Millisecond))
+		begun := time.Now()
+		seen := contextsOf(l, s, 5, 500*time.Microsecond)
+		for i, want := range []time.Duration{64000, 64000, 64000, 65500, 65500} { // microseconds after begun
+			deadline, ok := seen[i].Deadline()
+			if got := deadline.Sub(begun); !ok || got != want*time.Microsecond {
+				t.Errorf("call %d, %vµs later: its deadline is %v after the first call, want %vµs", i, i*500, got, want)
+			}
+			if same := seen[i].Done() == seen[0].Done(); same != (i < 3) {
+				t.Errorf("call %d shares the channel of the first: %v", i, same)
+			}
+			if got := seen[i].Value(word{}); got != i {
+				t.Errorf("call %d has value %v of its request", i, got)
+			}
+			if seen[i].Err() != nil {
+				t.Errorf("call %d: its context ended with the call: %v", i, seen[i].Err())
+			}
+		}
+		time.Sleep(time.Until(begun.Add(64 * time.Millisecond)))
+		synctest.Wait()
+		if err := seen[0].Err(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("at the deadline: %v", err)
+		}
+		if err := seen[3].Err(); err != nil {
+			t.Errorf("before the deadline of others: %v", err)
+		}
+	})
+}
+
+// A context that is derived from that of a call must not take a goroutine to learn of its end.
+func TestDerivedContextsTakeNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(faulty)
+		client, hangUp := context.WithCancel(context.Background())
+		var derived context.Context
+		s.fault = func(ctx context.Context) error {
+			before := runtime.NumGoroutine()
+			var cancel context.CancelFunc
+			derived, cancel = context.WithTimeout(ctx, time.Hour)
+			_ = cancel // the deadline of the call is to end it
+			if n := runtime.NumGoroutine(); n > before {
+				t.Errorf("%d goroutines more", n-before)
+			}
+			return nil
+		}
+		withStore(s, []core.Rule{perHour("r", 5)}).Check(get("/").WithContext(client))
+		hangUp()
+		synctest.Wait()
+		if derived.Err() != nil {
+			t.Errorf("the client that hung up ended it: %v", derived.Err())
+		}
+		time.Sleep(50 * time.Millisecond)
+		synctest.Wait()
+		if err := derived.Err(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("at the deadline of the call: %v", err)
+		}
+	})
+}
+
+func TestStoreFailures(t *testing.T) {
+	for why, row := range map[string]struct {
+		fault func(context.Context) error
+		want  error
+	}{
+		"refuses": {refuse, core.ErrUnavailable},
+		"hangs":   {hang, core.ErrUnavailable},
+		"panics":  {func(context.Context) error { panic("ouch") }, core.ErrInvalid},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := withStore(&faulty{fault: row.fault}, []core.Rule{mode("r", core.FailClosed, 1000)})
+			if _, err := l.Check(get("/")); !errors.Is(err, row.want) {
+				t.Errorf("a store that %s: %v, want %v", why, err, row.want)
+			}
+			h := l.StoreHealth()
+			if h.Calls != 0 {
+				t.Errorf("a store that %s leaves %d calls under way", why, h.Calls)
+			}
+			if failed := !errors.Is(row.want, core.ErrInvalid); (h.Err != nil) != failed {
+				t.Errorf("a store that %s has failed: %v", why, h.Err)
+			}
+		})
+	}
+}
