@@ -1,5 +1,7 @@
 package core
 
+import "time"
+
 // SameName returns how many of the limiters further out than the one that made Results[i] have a rule of the same name,
 // whether or not that rule applied. Writers of headers use it to give two limits two names.
 func (d Decision) SameName(i int) int {
@@ -16,4 +18,69 @@ func (d Decision) SameName(i int) int {
 		}
 	}
 	return 0 // some results were made without a limiter
+}
+
+// RetryAfter returns how long to wait, from At, until all limiters that made d admit the same request: 0 if d is allowed,
+// Never if waiting does not help. It is the longest RetryAfter of the results that deny and, if an inner limiter denies,
+// no shorter than the limiters further out need for another request of the same cost, because they stay charged.
+func (d Decision) RetryAfter() time.Duration {
+	if d.Allowed {
+		return 0
+	}
+	wait := time.Duration(0)
+	for i := range d.Results {
+		switch r := &d.Results[i]; {
+		case r.DryRun || r.Allowed:
+		case r.RetryAfter == Never:
+			return Never
+		default:
+			wait = max(wait, r.RetryAfter)
+		}
+	}
+	for _, c := range d.charges() {
+		wait = max(wait, c.repeatAfter())
+	}
+	return wait
+}
+
+// repeatAfter returns how long it takes until what c was charged fits once more. It is 0 if c was charged nothing.
+func (c *charge) repeatAfter() (wait time.Duration) {
+	results := c.results()
+	for i := range results {
+		if r := &results[i]; c.allowed && !r.DryRun {
+			wait = max(wait, r.availableAfter(c.costOf(r.Rule)))
+		}
+	}
+	return wait
+}
+
+// costOf returns what the claim of a rule was charged, or 0.
+func (c *charge) costOf(rule string) int {
+	if c.rest == nil {
+		return int(c.cost)
+	}
+	for i := range c.rest.claims {
+		if c.rest.claims[i].Rule == rule {
+			return max(c.rest.claims[i].Cost, 1)
+		}
+	}
+	return 0
+}
+
+// availableAfter returns a time after which at least cost is available. It is the exact time, but for a cost above
+// Remaining+1 of other algorithms than TokenBucket.
+func (r *Result) availableAfter(cost int) time.Duration {
+	switch missing := time.Duration(cost - r.Remaining); {
+	case missing <= 0:
+		return 0
+	case missing == 1:
+		return r.RefillAfter
+	case r.Limit.Algorithm == TokenBucket && r.Limit.Rate > 0:
+		rate := time.Duration(r.Limit.Rate)
+		perRequest := (r.Limit.Period + rate - 1) / rate
+		if missing-1 <= r.ResetAfter/perRequest {
+			return min(r.ResetAfter, r.RefillAfter+(missing-1)*perRequest)
+		}
+	}
+	return r.ResetAfter
 }

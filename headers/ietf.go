@@ -23,25 +23,24 @@ import (
 // Retry-After is on denials, as GitHub sets it. The parameter pk, a partition key, is left out: a decision does not
 // carry the key, so that nothing can leak it.
 func IETF(h http.Header, d core.Decision) {
-	t, ok := d.Tightest()
+	s, ok := show(&d)
 	if !ok {
 		return
 	}
-	retry := retryAfter(&t)
 	var buffer [256]byte
 	b := appendPolicies(buffer[:0], &d)
 	policyEnd := len(b)
-	b = appendStates(b, &d, retry)
+	b = appendStates(b, &d, s.retry)
 	stateEnd := len(b)
-	if retry > 0 {
-		b = strconv.AppendInt(b, retry, 10)
+	if s.retry > 0 {
+		b = strconv.AppendInt(b, s.retry, 10)
 	}
 
 	text := string(b)
 	values := []string{text[:policyEnd], text[policyEnd:stateEnd], text[stateEnd:]}
 	h["Ratelimit-Policy"] = values[0:1:1]
 	h["Ratelimit"] = values[1:2:2]
-	if retry > 0 {
+	if s.retry > 0 {
 		h["Retry-After"] = values[2:3:3]
 	}
 }

@@ -27,20 +27,13 @@ func show(d *core.Decision) (s shown, ok bool) {
 		return s, false
 	}
 	s.rule, s.limit, s.remaining, s.at, s.wait = t.Rule, t.Limit.Capacity(), t.Remaining, d.At, t.ResetAfter
-	if s.retry = retryAfter(t); s.retry > 0 {
-		s.remaining, s.wait = 0, t.RetryAfter
+	if !t.Allowed && t.RetryAfter != core.Never {
+		s.remaining, s.wait = 0, d.RetryAfter()
+		s.retry = max(1, ceilSeconds(s.wait))
 	} else if s.remaining == 0 {
 		s.wait = t.RefillAfter
 	}
 	return s, true
-}
-
-// retryAfter returns the seconds of Retry-After; 0 if t is allowed or waiting cannot help.
-func retryAfter(t *core.Result) int64 {
-	if t.Allowed || t.RetryAfter == core.Never {
-		return 0
-	}
-	return max(1, ceilSeconds(t.RetryAfter))
 }
 
 func ceilSeconds(d time.Duration) int64 {

@@ -1,0 +1,87 @@
+package core_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// TestRetryAfterOfNestedLimiters has the inner limiter deny while the outer one charges. After RetryAfter both admit the same
+// request. Where the cost is 1, RetryAfter is exact: a moment earlier, one of them denies.
+func TestRetryAfterOfNestedLimiters(t *testing.T) {
+	limits := func(n int) []core.Limit {
+		return []core.Limit{
+			core.PerMinute(n), core.PerMinute(1).WithBurst(n), core.Every(n, 7*time.Second), core.PerMinute(n).Using(core.FixedWindow),
+			core.PerMinute(n).Using(core.SlidingWindow), core.PerMinute(n).Using(core.SlidingLog),
+		}
+	}
+	for _, cost := range []int{1, 2, 5} {
+		for _, outer := range append(limits(2*cost), limits(2*cost+1)...) {
+			for _, inner := range limits(cost) {
+				t.Run(fmt.Sprintf("cost %d, outer %v, inner %v", cost, outer, inner), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { nestedRetry(t, cost, outer, inner) })
+				})
+			}
+		}
+	}
+}
+
+func nestedRetry(t *testing.T, cost int, outer, inner core.Limit) {
+	limiter := func(l core.Limit) *core.Limiter {
+		return core.Must(core.New([]core.Rule{{Key: keyK, Limits: []core.Limit{l}, Cost: func(*http.Request) int { return cost }}}))
+	}
+	o, i := limiter(outer), limiter(inner)
+	serve := func() core.Decision {
+		r, d, err := guard(o, get("/"))
+		if err == nil && d.Allowed {
+			_, d, err = guard(i, r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if d := serve(); !d.Allowed || d.RetryAfter() != 0 {
+		t.Fatalf("the first request: %+v", d)
+	}
+	time.Sleep(time.Second)
+	d := serve()
+	if d.Allowed || len(d.Results) != 2 {
+		t.Fatalf("the second request: %+v, want a denial by the inner limiter", d)
+	}
+	wait := d.RetryAfter()
+	if wait < d.Results[1].RetryAfter {
+		t.Errorf("wait %v, want at least %v", wait, d.Results[1].RetryAfter)
+	}
+	time.Sleep(wait - time.Microsecond)
+	early := func(l *core.Limiter) bool { d, _ := l.Peek(get("/")); return d.Allowed }
+	if cost == 1 && early(o) && early(i) {
+		t.Errorf("both admit it before %v", wait)
+	}
+	time.Sleep(time.Microsecond)
+	if !early(o) || !early(i) {
+		t.Errorf("waiting %v was not enough: %+v", wait, d)
+	}
+}
+
+func TestRetryAfterOfOneLimiter(t *testing.T) {
+	denied := func(wait time.Duration) core.Result { return core.Result{RetryAfter: wait} }
+	dryRun := core.Result{RetryAfter: time.Hour, DryRun: true}
+	for why, row := range map[string]struct {
+		d    core.Decision
+		want time.Duration
+	}{
+		"allowed":            {core.Decision{Allowed: true, Results: []core.Result{dryRun}}, 0},
+		"the longest":        {core.Decision{Results: []core.Result{denied(2), denied(3), denied(1), dryRun}}, 3},
+		"never":              {core.Decision{Results: []core.Result{denied(2), denied(core.Never), denied(1)}}, core.Never},
+		"allowed by a limit": {core.Decision{Results: []core.Result{denied(2), {Allowed: true, RefillAfter: 7}}}, 2},
+	} {
+		if got := row.d.RetryAfter(); got != row.want {
+			t.Errorf("%s: got %v, want %v", why, got, row.want)
+		}
+	}
+}
