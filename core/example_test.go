@@ -86,7 +86,7 @@ func ExampleParseLimits() {
 	fmt.Println(err)
 	// Output:
 	// [10/1s 100/1m;burst=20 5/15m;sliding-log] <nil>
-	// spillgate: invalid: limit "100/fortnight": period "fortnight" is not a duration, such as s, 15m or 500ms
+	// spillgate: limit "100/fortnight": period "fortnight" is not a duration, such as s, 15m, 500ms or day
 }
 
 // Reading and writing have different limits, and a large upload costs more.

@@ -24,7 +24,7 @@ var importRules = []struct {
 }{
 	{"core/redisstore", []string{module + "core", module + "internal/redisx", goRedis}},
 	{"core/storetest", []string{module + "core", module + "internal/"}},
-	{"core", []string{module + "internal/algorithm", module + "internal/memory"}},
+	{"core", []string{module + "internal/algorithm", module + "internal/memory", module + "internal/nearest"}},
 	{"internal/algorithm", nil},
 	{"internal/memory", []string{module + "internal/algorithm"}},
 	{"internal/redisx", []string{module + "core", module + "internal/algorithm", goRedis}},
@@ -35,7 +35,7 @@ var importRules = []struct {
 	{"telemetry/prometheus", []string{module + "core", module + "telemetry", prometheus}},
 	{"telemetry", []string{module + "core"}},
 	{"dashboard", []string{module + "core", module + "telemetry"}},
-	{"rulefile", []string{module + "core", module + "keyfunc", goYAML}},
+	{"rulefile", []string{module + "core", module + "keyfunc", module + "internal/nearest", goYAML}},
 	{"middleware/internal/adaptertest", []string{module + "core", module + "headers", module + "keyfunc", module + "middleware/internal/"}},
 	{"middleware/internal", []string{module + "core", module + "headers", module + "middleware/internal/", httpsnoop}},
 	{"middleware/stdlib", adapter(httpsnoop)},

@@ -15,6 +15,7 @@ const (
 	minBuckets    = 2
 	maxBuckets    = 3600
 	bucketsIfZero = 10
+	maxLimits     = 16 // of a rule, a tier or a claim: all of them are decided at each request
 )
 
 // A Limit is a rate, the burst it tolerates and the algorithm that measures it.
@@ -165,6 +166,9 @@ func (l Limit) checkBuckets() error {
 // validateLimits checks limits one by one and together. Two limits of one rule that share algorithm and period would
 // share their state.
 func validateLimits(limits []Limit) (err error) {
+	if len(limits) > maxLimits {
+		return invalid("there must be at most %d limits, got %d", maxLimits, len(limits))
+	}
 	for i := range limits {
 		l := &limits[i]
 		if mistakes := scaleOf(l).err; mistakes != nil {

@@ -82,6 +82,20 @@ func TestLimitsThatShareNoState(t *testing.T) {
 	}
 }
 
+func TestRuleHasAtMost16Limits(t *testing.T) {
+	limits := make([]core.Limit, 17)
+	for i := range limits {
+		limits[i] = core.Every(1, time.Duration(i+1)*time.Hour)
+	}
+	if err := newErr(core.Rule{Key: constKey, Limits: limits[:16]}); err != nil {
+		t.Error(err)
+	}
+	wantError(t, newErr(core.Rule{Key: constKey, Limits: limits}), core.ErrInvalid, "there must be at most 16 limits, got 17")
+	l := core.Must(core.New([]core.Rule{named("a")}))
+	_, err := l.Take(t.Context(), core.Claim{Rule: "a", Key: "k", Limits: limits})
+	wantError(t, err, core.ErrInvalid, "there must be at most 16 limits, got 17")
+}
+
 func TestLimitReportsAllItsMistakes(t *testing.T) {
 	err := core.Limit{Rate: -3, Period: 5, Algorithm: core.FixedWindow, Burst: 2, Buckets: 4}.Validate()
 	for _, want := range []string{"rate must", "period must", "burst must", "buckets must"} {

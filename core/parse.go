@@ -1,17 +1,21 @@
 package core
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/nearest"
 )
 
 const day = 24 * time.Hour
 
-// units are the suffixes of a period, largest first.
+// units are the units of a period, largest first, by which String writes it.
 var units = []struct {
 	name string
 	size time.Duration
@@ -49,25 +53,36 @@ func periodString(p time.Duration) string {
 	return p.String()
 }
 
-// ParseLimits reads limits separated by commas. Each is RATE/PERIOD, where PERIOD is a unit (us, ms, s, m, h, d), a
-// number of them or any duration that time.ParseDuration reads, followed by options that start with a semicolon: the
-// name of an algorithm, burst=N or buckets=N.
+// unitNames are other names of units.
+var unitNames = map[string]time.Duration{
+	"µs": time.Microsecond, "μs": time.Microsecond,
+	"sec": time.Second, "second": time.Second, "seconds": time.Second,
+	"min": time.Minute, "minute": time.Minute, "minutes": time.Minute,
+	"hr": time.Hour, "hour": time.Hour, "hours": time.Hour,
+	"day": day, "days": day, "w": 7 * day, "week": 7 * day, "weeks": 7 * day,
+}
+
+// ParseLimits reads limits separated by commas. Each is RATE/PERIOD, where PERIOD is a unit (us, ms, s, m, h, d, w or a word
+// such as sec, minute or days), a number of them or any duration that time.ParseDuration reads, followed by options that
+// start with a semicolon: the name of an algorithm, burst=N or buckets=N.
 //
 //	10/s, 120/m, 240/h, 5000/d
 //	5/15m;sliding-log
 //	100/m;burst=20
 //	60/m;sliding-window;buckets=6
 //	9/500ms
+//	3/hour, 10/day, 20/2 weeks
 //
-// An error wraps ErrInvalid and quotes the word at fault.
+// Its error joins all mistakes; each wraps ErrInvalid and quotes the word at fault.
 func ParseLimits(s string) ([]Limit, error) {
 	var limits []Limit
+	var errs []error
 	for _, word := range strings.Split(s, ",") {
 		l, err := parseLimit(strings.TrimSpace(word))
-		if err != nil {
-			return nil, err
-		}
-		limits = append(limits, l)
+		limits, errs = append(limits, l), append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	if err := validateLimits(limits); err != nil {
 		return nil, within(fmt.Sprintf("limits %q", s), err)
@@ -84,44 +99,40 @@ func MustParseLimits(s string) []Limit {
 	return limits
 }
 
-func parseLimit(word string) (Limit, error) {
-	head, options, _ := strings.Cut(word, ";")
+func parseLimit(word string) (l Limit, err error) {
+	head, options, hasOptions := strings.Cut(word, ";")
 	rate, period, ok := strings.Cut(head, "/")
 	if !ok {
-		return Limit{}, invalid("limit %q: want RATE/PERIOD, such as 100/m", word)
+		return l, invalid("limit %q: want RATE/PERIOD, such as 100/m", word)
 	}
-	var l Limit
-	var err error
-	if l.Rate, err = parseCount(rate); err != nil {
-		return Limit{}, invalid("limit %q: rate %q is not a whole number", word, strings.TrimSpace(rate))
+	var errs []error
+	if l.Rate, ok = parseCount(rate); !ok {
+		errs = append(errs, invalid("rate %q is not a whole number", strings.TrimSpace(rate)))
 	}
-	period = strings.TrimSpace(period)
-	if l.Period, ok = parsePeriod(period); !ok {
-		return Limit{}, invalid("limit %q: period %q is not a duration, such as s, 15m or 500ms", word, period)
+	if l.Period, ok = parsePeriod(strings.TrimSpace(period)); !ok {
+		errs = append(errs, periodMistake(strings.TrimSpace(period)))
 	}
-	if strings.Contains(word, ";") {
-		if option, ok := l.parseOptions(options); !ok {
-			return Limit{}, invalid("limit %q: option %q: want an algorithm, burst=N or buckets=N, each once at most", word, option)
-		}
+	if hasOptions {
+		errs = append(errs, l.parseOptions(options)...)
 	}
-	if err := l.Validate(); err != nil {
-		return Limit{}, within(fmt.Sprintf("limit %q", word), err)
+	if errors.Join(errs...) == nil {
+		errs = append(errs, l.Validate())
 	}
-	return l, nil
+	return l, within(fmt.Sprintf("limit %q", word), errors.Join(errs...))
 }
 
-// parseOptions sets what options say. It returns the first that is none, or that says again what another said.
-func (l *Limit) parseOptions(options string) (fault string, ok bool) {
+// parseOptions sets what options say. Its errors are those that are none, or that say again what another said.
+func (l *Limit) parseOptions(options string) (errs []error) {
 	seen := make(map[string]bool)
 	for _, option := range strings.Split(options, ";") {
 		option = strings.TrimSpace(option)
 		what, ok := l.parseOption(option)
 		if !ok || seen[what] {
-			return option, false
+			errs = append(errs, optionMistake(option))
 		}
 		seen[what] = true
 	}
-	return "", true
+	return errs
 }
 
 // parseOption sets what option says and returns which of the three kinds it is.
@@ -131,9 +142,9 @@ func (l *Limit) parseOption(option string) (what string, ok bool) {
 		return "algorithm", true
 	}
 	name, value, _ := strings.Cut(option, "=")
-	n, err := parseCount(value)
+	n, ok := parseCount(value)
 	switch {
-	case err != nil || n == 0:
+	case !ok || n == 0:
 		return "", false
 	case name == "burst":
 		l.Burst = n
@@ -145,23 +156,56 @@ func (l *Limit) parseOption(option string) (what string, ok bool) {
 	return name, true
 }
 
-// parseCount reads digits only: no sign, no separators.
-func parseCount(s string) (int, error) {
-	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, strconv.IntSize-1)
-	return int(n), err
+func optionMistake(option string) error {
+	name, value, ok := strings.Cut(option, "=")
+	meant := nearest.Word(name, append([]string{"burst", "buckets"}, algorithmNames[:]...))
+	switch {
+	case meant == "" || meant == option || ok && meant == name:
+		meant = ""
+	case ok:
+		meant = "; did you mean " + meant + "=" + value + "?"
+	default:
+		meant = "; did you mean " + meant + "?"
+	}
+	return invalid("option %q: want an algorithm (%s), burst=N or buckets=N, each once at most%s",
+		option, strings.Join(algorithmNames[:], ", "), meant)
 }
 
-// parsePeriod reads "m", "15m", "1h30m" or "30d".
+// parseCount reads digits only: no sign, no separators.
+func parseCount(s string) (int, bool) {
+	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, strconv.IntSize-1)
+	return int(n), err == nil
+}
+
+// parsePeriod reads "m", "15m", "15 minutes", "1h30m" or "30d".
 func parsePeriod(s string) (time.Duration, bool) {
-	for _, u := range units {
-		if s == u.name {
-			return u.size, true
+	digits := len(s) - len(strings.TrimLeft(s, "0123456789"))
+	if size, ok := unitOf(strings.TrimSpace(s[digits:])); ok {
+		if digits == 0 {
+			return size, true
 		}
-	}
-	if number, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := parseCount(number)
-		return time.Duration(n) * day, err == nil && n <= int(math.MaxInt64/day)
+		n, ok := parseCount(s[:digits])
+		return time.Duration(n) * size, ok && n <= int(math.MaxInt64/size)
 	}
 	d, err := time.ParseDuration(s)
 	return d, err == nil && !strings.ContainsAny(s, "+-")
+}
+
+// unitOf returns the size of the unit of that name.
+func unitOf(name string) (time.Duration, bool) {
+	for _, u := range units {
+		if name == u.name {
+			return u.size, true
+		}
+	}
+	size, ok := unitNames[name]
+	return size, ok
+}
+
+func periodMistake(period string) error {
+	meant := nearest.Word(strings.TrimLeft(period, "0123456789 "), slices.Sorted(maps.Keys(unitNames)))
+	if meant != "" {
+		meant = "; did you mean " + meant + "?"
+	}
+	return invalid("period %q is not a duration, such as s, 15m, 500ms or day%s", period, meant)
 }

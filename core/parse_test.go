@@ -31,6 +31,11 @@ func TestParseLimits(t *testing.T) {
 		{"1/.5s", []core.Limit{core.Every(1, 500*time.Millisecond)}},
 		{"1/3650d", []core.Limit{core.Every(1, 10*year)}},
 		{"0/s", []core.Limit{core.PerSecond(0)}},
+		{"10/minute, 3/hour, 2/day, 1/w", []core.Limit{core.PerMinute(10), core.PerHour(3), core.PerDay(2), core.Every(1, 7*24*time.Hour)}},
+		{"10/min, 3/sec, 2/hr", []core.Limit{core.PerMinute(10), core.PerSecond(3), core.PerHour(2)}},
+		{"1/15min, 2/2 weeks, 3/1 day, 4/30 seconds", []core.Limit{
+			core.Every(1, 15*time.Minute), core.Every(2, 14*24*time.Hour), core.PerDay(3), core.Every(4, 30*time.Second),
+		}},
 		{"\t 1 / m ; burst= 7 ,\n2/h ", []core.Limit{core.PerMinute(1).WithBurst(7), core.PerHour(2)}},
 	}
 	for _, tt := range tests {
@@ -60,7 +65,13 @@ func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
 		{"1_000/m", `rate "1_000" is not a whole number`},
 		{"99999999999999999999/m", `rate "99999999999999999999" is not a whole number`},
 		{"10/", `period "" is not a duration`},
-		{"10/w", `period "w" is not a duration`},
+		{"10/fortnight", `period "fortnight" is not a duration, such as s, 15m, 500ms or day`},
+		{"10/minuts", `did you mean minute?`},
+		{"10/2 dayz", `did you mean day?`},
+		{"10/Minute", `did you mean minute?`},
+		{"10/-1 day", `period "-1 day" is not a duration`},
+		{"10/1.5 days", `period "1.5 days" is not a duration`},
+		{"10/99999999999w", `period "99999999999w" is not a duration`},
 		{"10/15", `period "15" is not a duration`},
 		{"10/-1s", `period "-1s" is not a duration`},
 		{"10/+1s", `period "+1s" is not a duration`},
@@ -74,7 +85,10 @@ func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
 		{"10/m;burst=-1", `option "burst=-1"`},
 		{"10/m;burst=0", `option "burst=0"`},
 		{"10/m;size=3", `option "size=3"`},
-		{"10/m;leaky", `option "leaky"`},
+		{"10/m;leaky", `option "leaky": want an algorithm (token-bucket, fixed-window, sliding-window, sliding-log), burst=N or buckets=N, each once at most`},
+		{"10/m;sliding-lgo", `did you mean sliding-log?`},
+		{"10/m;fixed", `did you mean fixed-window?`},
+		{"10/m;brust=3", `did you mean burst=3?`},
 		{"10/m;", `option ""`},
 		{"10/m;;burst=3", `option ""`},
 		{"10/m;burst=3;burst=4", `option "burst=4"`},
@@ -94,6 +108,13 @@ func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
 			t.Errorf("%q: got limits %v beside an error", tt.in, got)
 		}
 		wantError(t, err, core.ErrInvalid, tt.want)
+	}
+}
+
+func TestParseLimitsReportsAllMistakesAtOnce(t *testing.T) {
+	_, err := core.ParseLimits("ten/fortnight;leaky;burst=0, 5/m, often, 5/1ns")
+	for _, want := range []string{`rate "ten"`, `period "fortnight"`, `option "leaky"`, `option "burst=0"`, `limit "often"`, `limit "5/1ns"`} {
+		wantError(t, err, core.ErrInvalid, want)
 	}
 }
 

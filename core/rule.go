@@ -21,7 +21,7 @@ type Rule struct {
 	// Key says whose request it is. It is required.
 	Key KeyFunc
 
-	// Limits are the limits of each key, at least one; all must hold.
+	// Limits are the limits of each key, 1 to 16; all must hold.
 	Limits []Limit
 
 	// Routes are the requests that the rule applies to, as patterns of http.ServeMux: "POST /login", "/api/",

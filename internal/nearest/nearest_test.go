@@ -1,0 +1,30 @@
+package nearest
+
+import "testing"
+
+func TestWord(t *testing.T) {
+	known := []string{"name", "match", "headers", "key", "limits", "tiers", "cost", "dry_run", "on_failure", "sliding-window", "sliding-log"}
+	tests := []struct{ word, want string }{
+		{"limit", "limits"}, {"limits", "limits"}, {"lmits", "limits"}, {"ilmits", "limits"}, {"LIMITS", "limits"}, {" limits ", "limits"},
+		{"nmae", "name"}, {"keys", "key"}, {"ke", "key"}, {"dryrun", "dry_run"}, {"dry-run", "dry_run"}, {"onfailure", "on_failure"}, {"header", "headers"},
+		{"sliding-lgo", "sliding-log"}, {"slidingwindow", "sliding-window"}, {"on_f", "on_failure"},
+		{"", ""}, {"x", ""}, {"zzz", ""}, {"colour", ""}, {"ma", ""},
+	}
+	for _, tt := range tests {
+		if got := Word(tt.word, known); got != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.word, got, tt.want)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	tests := []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"ab", "ba", 1}, {"ca", "abc", 3}, {"limit", "limits", 1}}
+	for _, tt := range tests {
+		if got := distance(tt.a, tt.b); got != tt.want {
+			t.Errorf("%q to %q: got %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
