@@ -1,0 +1,72 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// observed returns a Telemetry and an observation of one request.
+func observed(allowed bool) (*Telemetry, *core.Observation) {
+	limit := core.PerMinute(100)
+	claim := core.Claim{Rule: "api", Key: "ip:203.0.113.9", Limits: []core.Limit{limit}, Cost: 1}
+	result := core.Result{Rule: "api", Limit: limit, Allowed: allowed, Remaining: 50, RetryAfter: time.Second}
+	o := &core.Observation{Claims: []core.Claim{claim}}
+	o.Decision = core.Decision{Allowed: allowed, At: time.Now(), Results: []core.Result{result}}
+	return New(Options{Log: slog.New(slog.NewTextHandler(io.Discard, nil))}), o
+}
+
+func BenchmarkObserve(b *testing.B) {
+	for _, allowed := range []bool{true, false} {
+		b.Run(map[bool]string{true: "allowed", false: "denied"}[allowed], func(b *testing.B) {
+			tel, o := observed(allowed)
+			b.ReportAllocs()
+			for b.Loop() {
+				tel.Observe(context.Background(), o)
+			}
+		})
+	}
+	b.Run("denied, a new key each time", func(b *testing.B) {
+		tel, o := observed(false)
+		keys := make([]string, 1<<14)
+		for i := range keys {
+			keys[i] = fmt.Sprint("user:", i)
+		}
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			o.Claims[0].Key = keys[i%len(keys)]
+			tel.Observe(context.Background(), o)
+		}
+	})
+}
+
+func TestObserveDoesNotAllocate(t *testing.T) {
+	for _, allowed := range []bool{true, false} {
+		tel, o := observed(allowed)
+		if n := testing.AllocsPerRun(1000, func() { tel.Observe(context.Background(), o) }); n != 0 {
+			t.Errorf("allowed %v: %v allocations", allowed, n)
+		}
+	}
+	tel, o := observed(false)
+	keys := make([]string, 1<<12)
+	for i := range keys {
+		keys[i] = fmt.Sprint("user:", i)
+	}
+	i := 0
+	observe := func() {
+		o.Claims[0].Key = keys[i%len(keys)]
+		i++
+		tel.Observe(context.Background(), o)
+	}
+	for range keys { // fills the table of keys
+		observe()
+	}
+	if n := testing.AllocsPerRun(len(keys), observe); n != 0 {
+		t.Errorf("new keys: %v allocations", n)
+	}
+}

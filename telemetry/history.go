@@ -1,0 +1,83 @@
+package telemetry
+
+import "time"
+
+// historySeconds is how long the history of a rule is.
+const historySeconds = 3600
+
+// A Second is what a rule decided in one second.
+type Second struct {
+	Time      time.Time
+	Allowed   int
+	Denied    int
+	WouldDeny int // of a dry run: the requests were allowed
+}
+
+// A history is a ring of seconds. The count of a second is written when the next one begins, as the difference of two
+// totals. So counting a request does not touch it.
+type history struct {
+	buckets *[historySeconds]bucket // nil until the first second
+	second  int64                   // the current second; 0 if there is none
+	totals  [3]uint64               // the totals when it began
+}
+
+// A bucket is one second of a history.
+type bucket struct {
+	second uint32
+	counts [3]uint32 // allowed, denied, would deny
+}
+
+// turn ends the current second, with the totals so far, and begins another.
+func (h *history) turn(second int64, totals [3]uint64) {
+	if second <= h.second {
+		return
+	}
+	if h.buckets == nil {
+		h.buckets = new([historySeconds]bucket)
+	}
+	if h.second != 0 {
+		h.buckets[h.second%historySeconds] = h.current(totals)
+	}
+	h.second, h.totals = second, totals
+}
+
+// current returns the current second, given the totals so far.
+func (h *history) current(totals [3]uint64) bucket {
+	b := bucket{second: uint32(h.second)}
+	for i := range totals {
+		b.counts[i] = uint32(totals[i] - h.totals[i])
+	}
+	return b
+}
+
+// at returns a second, given the totals so far.
+func (h *history) at(second int64, totals [3]uint64) bucket {
+	if h.second == second {
+		return h.current(totals)
+	}
+	if h.buckets != nil && h.buckets[second%historySeconds].second == uint32(second) {
+		return h.buckets[second%historySeconds]
+	}
+	return bucket{}
+}
+
+// History returns the seconds of the last hour, since the start at most, that a rule has decided requests in or not. The
+// last one is not over yet. It returns nil if no request was observed that the rule applied to.
+func (t *Telemetry) History(rule string) (seconds []Second) {
+	r := (*t.rules.Load())[rule]
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	totals := r.totals()
+	now, last := time.Now().Truncate(time.Second), t.clock.now()
+	for second := max(1, last-historySeconds+1); second <= last; second++ {
+		counts := r.history.at(second, totals).counts
+		seconds = append(seconds, Second{
+			Time:    now.Add(time.Duration(second-last) * time.Second),
+			Allowed: int(counts[0]), Denied: int(counts[1]), WouldDeny: int(counts[2]),
+		})
+	}
+	return seconds
+}

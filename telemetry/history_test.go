@@ -1,0 +1,96 @@
+package telemetry
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel := New(Options{})
+		l := limited(t, tel, []core.Rule{
+			{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(4)}},
+			{Name: "trial", Key: byHeader, Limits: []core.Limit{core.PerDay(1)}, DryRun: true},
+		})
+		for _, n := range []int{1, 0, 2, 3} {
+			for range n {
+				ask(l, "ann")
+			}
+			time.Sleep(time.Second)
+		}
+		want := []Second{{Allowed: 1}, {}, {Allowed: 2}, {Allowed: 1, Denied: 2}, {}}
+		checkHistory(t, tel, "r", want)
+		checkHistory(t, tel, "trial", []Second{{Allowed: 1}, {}, {WouldDeny: 2}, {WouldDeny: 3}, {}})
+		ask(l, "ann")
+		want[4].Denied = 1 // the current second
+		checkHistory(t, tel, "r", want)
+	})
+}
+
+func checkHistory(t *testing.T, tel *Telemetry, rule string, want []Second) {
+	t.Helper()
+	got := tel.History(rule)
+	if len(got) != len(want) {
+		t.Fatalf("got %d seconds, want %d: %v", len(got), len(want), got)
+	}
+	now := time.Now().Truncate(time.Second)
+	for i := range want {
+		want[i].Time = now.Add(time.Duration(i-len(want)+1) * time.Second)
+		if got[i] != want[i] {
+			t.Errorf("%s: second %d: got %+v, want %+v", rule, i, got[i], want[i])
+		}
+	}
+}
+
+// An hour passes: what was before it is gone, and the ring has no stale seconds.
+func TestHistoryIsOneHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel := New(Options{})
+		l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100_000)}}})
+		sum := func() (n, seconds int) {
+			for _, s := range tel.History("r") {
+				n += s.Allowed
+			}
+			return n, len(tel.History("r"))
+		}
+		for range 2 * historySeconds {
+			ask(l, "ann")
+			time.Sleep(time.Second)
+		}
+		if n, seconds := sum(); n != historySeconds-1 || seconds != historySeconds {
+			t.Errorf("got %d requests in %d seconds, want %d in %d", n, seconds, historySeconds-1, historySeconds)
+		}
+		time.Sleep(30 * time.Minute)
+		if n, _ := sum(); n != historySeconds/2-1 {
+			t.Errorf("after half an hour: got %d requests, want %d", n, historySeconds/2-1)
+		}
+		time.Sleep(time.Hour)
+		if n, _ := sum(); n != 0 {
+			t.Errorf("after an hour: got %d requests, want none", n)
+		}
+	})
+}
+
+func TestHistoryOfUnknownRules(t *testing.T) {
+	if h := New(Options{}).History("none"); h != nil {
+		t.Errorf("got %v", h)
+	}
+}
+
+// The clock of the store may be wrong, and stores may have different clocks.
+func TestHistoryDoesNotDependOnTheClockOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel, o := observed(true)
+		for range 3 {
+			for _, skew := range []time.Duration{0, -time.Hour, 1000 * time.Hour} {
+				o.At = time.Now().Add(skew)
+				tel.Observe(t.Context(), o)
+			}
+			time.Sleep(time.Second)
+		}
+		checkHistory(t, tel, "api", []Second{{Allowed: 3}, {Allowed: 3}, {Allowed: 3}, {}})
+	})
+}

@@ -1,0 +1,242 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A book is a slog.Handler that keeps lines.
+type book struct {
+	mu    sync.Mutex
+	lines []line
+}
+
+// A line is a log line: its attributes, and "level", "message" and "time" besides.
+type line map[string]any
+
+func (b *book) Enabled(context.Context, slog.Level) bool { return true }
+func (b *book) WithAttrs([]slog.Attr) slog.Handler       { return b }
+func (b *book) WithGroup(string) slog.Handler            { return b }
+func (b *book) Handle(_ context.Context, r slog.Record) error {
+	l := line{"level": r.Level, "message": r.Message, "time": time.Now()}
+	r.Attrs(func(a slog.Attr) bool { l[a.Key] = a.Value.Any(); return true })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lines = append(b.lines, l)
+	return nil
+}
+
+// sum returns how many events the lines of a message account for, and checks that no second has more than ten lines.
+func (b *book) sum(t *testing.T, message string) (n uint64) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	perSecond := make(map[int64]int)
+	for _, l := range b.lines {
+		perSecond[l["time"].(time.Time).Unix()]++
+		if l["message"] == message {
+			n += 1 + l["suppressed"].(uint64)
+		}
+	}
+	for second, lines := range perSecond {
+		if lines > linesPerSecond {
+			t.Errorf("%d lines in second %d", lines, second)
+		}
+	}
+	return n
+}
+
+// texts returns the lines as "message rule key suppressed".
+func (b *book) texts() (all []string) {
+	for _, l := range b.lines {
+		all = append(all, fmt.Sprint(l["message"], " ", l["rule"], " ", l["key"], " ", l["suppressed"]))
+	}
+	return all
+}
+
+// logged runs f with a limiter of one request per day and user, and a log.
+func logged(t *testing.T, f func(l *core.Limiter, tel *Telemetry, b *book)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := new(book)
+		tel := New(Options{Log: slog.New(b), Unmask: true})
+		quiet := core.WithLogger(slog.New(slog.DiscardHandler))
+		l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(1)}}}, quiet)
+		f(l, tel, b)
+	})
+}
+
+func wantLines(t *testing.T, b *book, want ...string) {
+	t.Helper()
+	if got := b.texts(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestDenialsOfAKeyAreLoggedOnceInTenSeconds(t *testing.T) {
+	logged(t, func(l *core.Limiter, tel *Telemetry, b *book) {
+		for range 251 { // 25 seconds, the first request is allowed
+			ask(l, "ann")
+			time.Sleep(100 * time.Millisecond)
+		}
+		wantLines(t, b, "denied r user:ann 0", "denied r user:ann 99", "denied r user:ann 99")
+		tel.Flush()
+		if n := b.sum(t, "denied"); n != 250 {
+			t.Errorf("the lines account for %d denials, want 250", n)
+		}
+		tel.Flush()
+		if len(b.lines) != 4 {
+			t.Errorf("got %d lines, want 4", len(b.lines))
+		}
+		first := b.lines[0]
+		if first["level"] != slog.LevelInfo || first["limit"] != "1/1d" || first["retry_after"].(time.Duration) <= 0 {
+			t.Errorf("got %v", first)
+		}
+	})
+}
+
+// The rest about one key is written by the next observation of any other.
+func TestNextObservationWritesTheTail(t *testing.T) {
+	logged(t, func(l *core.Limiter, _ *Telemetry, b *book) {
+		for range 6 {
+			ask(l, "ann")
+		}
+		time.Sleep(9 * time.Second)
+		ask(l, "bob")
+		wantLines(t, b, "denied r user:ann 0")
+		time.Sleep(time.Second)
+		ask(l, "cid")
+		wantLines(t, b, "denied r user:ann 0", "denied r user:ann 3")
+	})
+}
+
+// A flood of denials, from few keys or from many, is bounded and accounted for.
+func TestFloodIsSummedUp(t *testing.T) {
+	for _, users := range []int{1, 20, 150_000} {
+		t.Run(fmt.Sprint(users, " users"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := new(book)
+				tel := New(Options{Log: slog.New(b)})
+				const seconds, perSecond = 3, 50_000
+				for i := range seconds * perSecond {
+					if i%(perSecond/100) == 0 {
+						time.Sleep(10 * time.Millisecond)
+					}
+					deny(tel, []string{"a", "b", "c"}[i%3], fmt.Sprint("user:", i%users))
+				}
+				for range 3 {
+					tel.Flush()
+				}
+				time.Sleep(time.Second)
+				tel.Flush()
+				if n := b.sum(t, "denied"); n != seconds*perSecond {
+					t.Errorf("the lines account for %d denials, want %d", n, seconds*perSecond)
+				}
+			})
+		})
+	}
+}
+
+// Lines that do not fit into a second are not lost, whatever the number of rules.
+func TestManyRulesAreSummedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := new(book)
+		tel := New(Options{Log: slog.New(b)})
+		for i := range 5000 {
+			deny(tel, fmt.Sprint("rule", i%200), fmt.Sprint("user:", i%1000))
+		}
+		tel.Flush()
+		if n := b.sum(t, "denied"); n != 5000 || len(b.lines) != linesPerSecond {
+			t.Errorf("%d lines account for %d denials, want 5000", len(b.lines), n)
+		}
+	})
+}
+
+func TestFailuresAreWarnings(t *testing.T) {
+	for user, want := range map[string]warning{"": keyMissing, "bad": keyBad, "invalid": ruleInvalid, "broken": ruleInvalid} {
+		logged(t, func(l *core.Limiter, tel *Telemetry, b *book) {
+			for range 120 {
+				ask(l, user)
+				time.Sleep(100 * time.Millisecond)
+			}
+			ask(l, user)
+			if len(b.lines) != 2 || b.lines[0]["level"] != slog.LevelWarn || b.lines[0]["rule"] != "r" || b.lines[0]["error"] == nil {
+				t.Errorf("got %v", b.lines)
+			}
+			tel.Flush()
+			if n := b.sum(t, string(want)); n != 121 {
+				t.Errorf("%s: the lines account for %d requests, want 121", want, n)
+			}
+		})
+	}
+}
+
+func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
+	for mode, want := range map[core.FailureMode]warning{core.FailLocal: storeFailed, core.FailOpen: storeFailed, core.FailClosed: noDecision} {
+		b := new(book)
+		tel := New(Options{Log: slog.New(b)})
+		rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(100)}, OnFailure: mode}
+		l := limited(t, tel, []core.Rule{rule}, core.WithStore(failing{new(core.MemoryStore)}), core.WithLogger(slog.New(slog.DiscardHandler)))
+		for range 20 {
+			ask(l, "ann")
+		}
+		tel.Flush()
+		if n := b.sum(t, string(want)); n != 20 {
+			t.Errorf("mode %v: the lines account for %d requests, want 20: %v", mode, n, b.texts())
+		}
+		s := tel.Snapshot()
+		if s.Store.Failures == 0 || s.Store.Failures > 20 || !s.Store.Open || s.Store.Err == nil {
+			t.Errorf("mode %v: got %+v", mode, s.Store)
+		}
+		name := map[core.FailureMode]string{core.FailLocal: "allowed degraded", core.FailOpen: "allowed degraded", core.FailClosed: "unavailable"}[mode]
+		if counted(s)[name] != 20 {
+			t.Errorf("mode %v: got %v", mode, counted(s))
+		}
+	}
+}
+
+// A key that is not logged for lack of room is logged later, and keys are masked unless that is off.
+func TestKeysAreMaskedInTheLog(t *testing.T) {
+	b := new(book)
+	tel := New(Options{Log: slog.New(b)})
+	deny(tel, "r", "user:ann")
+	tel.undecided(t.Context(), &core.Observation{Err: errors.New("x")})
+	for _, text := range b.texts() {
+		if strings.Contains(text, "ann") {
+			t.Errorf("got %q", text)
+		}
+	}
+	if len(b.lines) != 2 {
+		t.Errorf("got %d lines, want 2", len(b.lines))
+	}
+}
+
+func TestConcurrentDenialsAreAccountedFor(t *testing.T) {
+	b := new(book)
+	tel := New(Options{Log: slog.New(b), Top: 8})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 5000 {
+				deny(tel, "r", fmt.Sprint("user:", (i*g)%50))
+			}
+		})
+	}
+	wg.Wait()
+	for range 3 { // a second may hold no more lines
+		tel.Flush()
+		if b.sum(t, "denied") == 40_000 {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	t.Errorf("the lines account for %d denials, want 40000", b.sum(t, "denied"))
+}

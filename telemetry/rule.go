@@ -1,0 +1,133 @@
+package telemetry
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// maxLimits is how many limits of a rule have counts of their own.
+const maxLimits = 50
+
+func compare(a, b string) int { return cmp.Compare(a, b) }
+
+// A rule holds the counts of one rule name.
+type rule struct {
+	name   string
+	limits atomic.Pointer[[]limit] // replaced as a whole under mu
+	second atomic.Int64            // the current second of the history
+
+	// Requests since the start, each counted once whatever the number of limits.
+	allowed, denied, wouldDeny atomic.Uint64
+
+	mu      sync.Mutex
+	history history
+	top     top
+	pending uint64        // denials of keys in top that no log line accounts for
+	rest    uint64        // denials of other keys that no log line accounts for
+	restAt  time.Duration // of the last line about rest, since the start; 0: none was written
+}
+
+// limitCounts are the counts of the limits of a rule that have one label.
+type limitCounts struct {
+	label   string
+	results [results]atomic.Uint64
+}
+
+// A limit is a limit and its counts. Limits with the same label share them.
+type limit struct {
+	core.Limit
+	*limitCounts
+}
+
+func newRule(name string, size int) *rule {
+	r := &rule{name: name, top: top{size: size}}
+	r.limits.Store(&[]limit{})
+	return r
+}
+
+// count counts the results of one claim. It returns the first result that denied the request, or nil.
+func (r *rule) count(all []core.Result) (refused *core.Result) {
+	would := false
+	for i := range all {
+		result := &all[i]
+		kind := resultAllowed
+		l := r.limit(&result.Limit)
+		switch {
+		case result.Allowed && result.Remaining*5 < result.Limit.Capacity():
+			kind = resultNear
+		case result.Allowed:
+		case result.DryRun:
+			kind, would = resultWouldDeny, true
+		default:
+			kind = resultDenied
+			if refused == nil {
+				refused = result
+			}
+		}
+		l.results[kind].Add(1)
+	}
+	switch {
+	case refused != nil:
+		r.denied.Add(1)
+	case would:
+		r.wouldDeny.Add(1)
+	default:
+		r.allowed.Add(1)
+	}
+	return refused
+}
+
+// limit returns the counts of a limit.
+func (r *rule) limit(wanted *core.Limit) *limitCounts {
+	known := *r.limits.Load()
+	for i := range known {
+		if known[i].Limit == *wanted {
+			return known[i].limitCounts
+		}
+	}
+	if len(known) > maxLimits {
+		return known[maxLimits].limitCounts
+	}
+	return r.addLimit(*wanted)
+}
+
+// addLimit adds a limit, whose counts are those of a limit with the same label if there is one.
+func (r *rule) addLimit(wanted core.Limit) *limitCounts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := *r.limits.Load()
+	if i := slices.IndexFunc(before, func(l limit) bool { return l.Limit == wanted }); i >= 0 {
+		return before[i].limitCounts // added meanwhile
+	}
+	if len(before) > maxLimits {
+		return before[maxLimits].limitCounts
+	}
+	added := limit{wanted, &limitCounts{label: wanted.String()}}
+	if len(before) == maxLimits {
+		added = limit{core.Limit{}, &limitCounts{label: other}}
+	}
+	if i := slices.IndexFunc(before, func(l limit) bool { return l.label == added.label }); i >= 0 {
+		added.limitCounts = before[i].limitCounts
+	}
+	after := append(slices.Clone(before), added)
+	r.limits.Store(&after)
+	return added.limitCounts
+}
+
+// turn begins a second of the history.
+func (r *rule) turn(second int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.turn(second, r.totals())
+	r.second.Store(second)
+}
+
+// totals returns how many requests were allowed, denied, and would have been denied.
+func (r *rule) totals() [3]uint64 {
+	return [3]uint64{r.allowed.Load(), r.denied.Load(), r.wouldDeny.Load()}
+}

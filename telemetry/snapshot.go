@@ -1,0 +1,116 @@
+package telemetry
+
+import (
+	"time"
+)
+
+// A Snapshot is all counts since the start.
+type Snapshot struct {
+	Start    time.Time
+	Requests []Requests // every outcome, also those that did not happen
+	Results  []Results  // by rule and limit: every result, also those that did not happen
+	Store    Store
+	File     File
+}
+
+// Requests is how many requests had an outcome: allowed, denied, no_key, bad_key, invalid or unavailable. Degraded
+// decisions were made without the store.
+type Requests struct {
+	Outcome  string
+	Degraded bool
+	Count    uint64
+}
+
+// Results is how often a limit of a rule had a result: allowed, near, denied or would_deny. Each limit counts by its own
+// answer, whatever the others say. Near is in place of allowed if less than a fifth of the capacity remains.
+type Results struct {
+	Rule   string
+	Limit  string // such as "100/1m"; "other" beyond 50 for one rule
+	Result string
+	Count  uint64
+}
+
+// A Store is the calls of stores, and what the attached limiters say of their stores.
+type Store struct {
+	Calls    []uint64 // by duration, as in Buckets, and one bucket without a bound
+	Duration time.Duration
+	Failures uint64 // calls that failed or were late
+
+	Open  bool      // calls to a store are withheld
+	Since time.Time // of the last change of Open
+	Err   error     // the last failure of a store, if any
+}
+
+// A File is the rules file in force, if there is one.
+type File struct {
+	Path     string
+	Hash     string    // of its content
+	Loaded   time.Time // when it came into force
+	Loads    uint64    // that succeeded
+	Failures uint64    // loads that failed; the rules stayed as they were
+	Err      error     // of the last load; nil if that succeeded
+}
+
+// Snapshot returns the counts since the start. Counts of one request may be in it while others of it are not yet.
+func (t *Telemetry) Snapshot() Snapshot {
+	s := Snapshot{Start: t.clock.start}
+	for i := range t.requests {
+		degraded := i == allowedDegraded || i == deniedDegraded
+		s.Requests = append(s.Requests, Requests{outcomeNames[i], degraded, t.requests[i].Load()})
+	}
+	for _, r := range t.sorted() {
+		s.Results = append(s.Results, r.results()...)
+	}
+	s.Store = t.storeSnapshot()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.File = t.file
+	return s
+}
+
+// results returns the results of each limit of r. Limits with one label are one.
+func (r *rule) results() (all []Results) {
+	seen := make(map[string]bool)
+	for _, l := range *r.limits.Load() {
+		if seen[l.label] {
+			continue
+		}
+		seen[l.label] = true
+		for i, name := range resultNames {
+			all = append(all, Results{r.name, l.label, name, l.results[i].Load()})
+		}
+	}
+	return all
+}
+
+func (t *Telemetry) storeSnapshot() Store {
+	s := Store{Duration: time.Duration(t.store.total.Load()), Failures: t.store.failures.Load()}
+	for i := range t.store.buckets {
+		s.Calls = append(s.Calls, t.store.buckets[i].Load())
+	}
+	for _, l := range t.Limiters() {
+		h := l.StoreHealth()
+		s.Open = s.Open || h.Open
+		if h.Since.After(s.Since) {
+			s.Since = h.Since
+		}
+		if h.Err != nil {
+			s.Err = h.Err
+		}
+	}
+	return s
+}
+
+// FileLoaded counts a load of a rules file. The hash is that of the rules in force if err is nil.
+func (t *Telemetry) FileLoaded(path, hash string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := &t.file
+	f.Path, f.Err = path, err
+	if err != nil {
+		f.Failures++
+		return
+	}
+	f.Loads++
+	f.Hash, f.Loaded = hash, time.Now()
+}

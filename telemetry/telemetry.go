@@ -1,0 +1,218 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+const (
+	defaultTop = 500
+	maxRules   = 1000 // rules with counts of their own; claims of Take can name any rule
+)
+
+// other is the rule and the limit of counts beyond a bound.
+const other = "other"
+
+// Options configure a Telemetry. The zero value is ready to use.
+type Options struct {
+	// Top is the number of denied keys that are remembered for each rule. If 0, it is 500.
+	Top int
+
+	// Log receives a bounded number of lines about denials and failures. If nil, nothing is logged.
+	Log *slog.Logger
+
+	// Unmask shows keys as they are, in the log, in Top and on the page. Keys are personal data.
+	Unmask bool
+}
+
+// A Telemetry counts what limiters decide. Its methods are safe for concurrent use.
+type Telemetry struct {
+	top      int
+	mask     masker
+	clock    clock
+	requests [outcomes]atomic.Uint64
+	store    storeCalls
+	log      *logbook // nil if nothing is logged
+	forward  atomic.Pointer[[]core.Observer]
+	rules    atomic.Pointer[map[string]*rule] // replaced as a whole under mu
+
+	mu       sync.Mutex
+	limiters []*core.Limiter
+	file     File
+}
+
+// New returns a Telemetry that has counted nothing.
+func New(o Options) *Telemetry {
+	t := &Telemetry{top: o.Top, mask: newMasker(o.Unmask), clock: clock{start: time.Now()}}
+	if t.top <= 0 {
+		t.top = defaultTop
+	}
+	if o.Log != nil {
+		t.log = newLogbook(o.Log, t.mask, &t.clock)
+	}
+	t.rules.Store(&map[string]*rule{})
+	return t
+}
+
+// Attach adds a limiter, for its rules and the health of its store. The counts of several limiters are added up by rule
+// name. Attach does not observe the limiter: that is what core.WithObserver(t.Observe) does.
+func (t *Telemetry) Attach(l *core.Limiter) {
+	t.mu.Lock()
+	if !slices.Contains(t.limiters, l) {
+		t.limiters = append(t.limiters, l)
+	}
+	t.mu.Unlock()
+	for _, configured := range l.Rules() {
+		r := t.rule(configured.Name)
+		for i := range configured.Limits {
+			r.limit(&configured.Limits[i])
+		}
+	}
+}
+
+// Limiters returns the attached limiters.
+func (t *Telemetry) Limiters() []*core.Limiter {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.limiters)
+}
+
+// Forward passes every observation on to o after it was counted, for exporters that record per request.
+func (t *Telemetry) Forward(o core.Observer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []core.Observer
+	if before := t.forward.Load(); before != nil {
+		all = slices.Clone(*before)
+	}
+	all = append(all, o)
+	t.forward.Store(&all)
+}
+
+// Observe counts an observation. It is a core.Observer.
+func (t *Telemetry) Observe(ctx context.Context, o *core.Observation) {
+	t.store.count(o)
+	if o.Err != nil {
+		t.undecided(ctx, o)
+	} else {
+		t.decided(ctx, o)
+	}
+	if forward := t.forward.Load(); forward != nil {
+		for _, observer := range *forward {
+			observer(ctx, o)
+		}
+	}
+}
+
+// decided counts a request that was allowed or denied, and its results by rule.
+func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
+	t.requests[outcomeOf(o)].Add(1)
+	second, turned := t.clock.second(o.At)
+	if turned {
+		t.tick(ctx, second)
+	}
+	if o.Degraded != nil && t.log != nil {
+		t.log.warn(ctx, second, storeFailed, ruleOf(o), o.Degraded)
+	}
+	results := o.Results
+	for i := range o.Claims {
+		c := &o.Claims[i]
+		if len(results) < len(c.Limits) || len(c.Limits) == 0 || results[0].Rule != c.Rule {
+			continue // a rule that fails open has no results
+		}
+		if !c.Peek {
+			t.count(ctx, second, c, results[:len(c.Limits)])
+		}
+		results = results[len(c.Limits):]
+	}
+}
+
+// count counts the results of one claim.
+func (t *Telemetry) count(ctx context.Context, second int64, c *core.Claim, results []core.Result) {
+	r := t.rule(c.Rule)
+	if r.second.Load() != second {
+		r.turn(second)
+	}
+	if denied := r.count(results); denied != nil {
+		r.deny(ctx, t.log, second, c.Key, denied)
+	}
+}
+
+// undecided counts a request that was neither allowed nor denied.
+func (t *Telemetry) undecided(ctx context.Context, o *core.Observation) {
+	outcome := outcomeOf(o)
+	t.requests[outcome].Add(1)
+	second, turned := t.clock.second(time.Time{})
+	if turned {
+		t.tick(ctx, second)
+	}
+	if t.log != nil {
+		t.log.warn(ctx, second, warningOf(outcome), ruleOf(o), o.Err)
+	}
+}
+
+// ruleOf returns the name of the rule that an observation failed at: that of the last claim, since later rules were not
+// evaluated.
+func ruleOf(o *core.Observation) string {
+	if len(o.Claims) == 0 {
+		return ""
+	}
+	return o.Claims[len(o.Claims)-1].Rule
+}
+
+// rule returns the counts of a rule.
+func (t *Telemetry) rule(name string) *rule {
+	if r := (*t.rules.Load())[name]; r != nil {
+		return r
+	}
+	return t.addRule(name)
+}
+
+func (t *Telemetry) addRule(name string) *rule {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := *t.rules.Load()
+	if len(before) >= maxRules {
+		name = other
+	}
+	if r := before[name]; r != nil {
+		return r
+	}
+	after := make(map[string]*rule, len(before)+1)
+	for k, v := range before {
+		after[k] = v
+	}
+	after[name] = newRule(name, t.top)
+	t.rules.Store(&after)
+	return after[name]
+}
+
+// sorted returns all rules by name.
+func (t *Telemetry) sorted() []*rule {
+	var all []*rule
+	for _, r := range *t.rules.Load() {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *rule) int { return compare(a.name, b.name) })
+	return all
+}
+
+// Flush writes the log lines that are still due, without waiting for the next observation. Call it at shutdown.
+func (t *Telemetry) Flush() {
+	if t.log != nil {
+		t.log.flush(context.Background(), t.clock.now(), t.sorted())
+	}
+}
+
+// tick writes the log lines that became due. It runs once a second, while there are observations.
+func (t *Telemetry) tick(ctx context.Context, second int64) {
+	if t.log != nil {
+		t.log.tick(ctx, second, t.sorted())
+	}
+}

@@ -1,0 +1,225 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// byHeader is a key func that reads a header, in which "-" is an error of every kind.
+func byHeader(r *http.Request) (string, error) {
+	switch v := r.Header.Get("User"); v {
+	case "":
+		return "", core.ErrNoKey
+	case "bad":
+		return "", core.ErrBadKey
+	case "invalid":
+		return "", core.ErrInvalid
+	case "broken":
+		return "", errors.New("the directory is down")
+	default:
+		return "user:" + v, nil
+	}
+}
+
+func limited(t *testing.T, tel *Telemetry, rules []core.Rule, opts ...core.Option) *core.Limiter {
+	t.Helper()
+	l, err := core.New(rules, append(opts, core.WithObserver(tel.Observe))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tel.Attach(l)
+	return l
+}
+
+func ask(l *core.Limiter, user string) {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("User", user)
+	_, _ = l.Check(r)
+}
+
+// counted returns the counts of s that are not 0, as "outcome", "outcome degraded" or "rule limit result".
+func counted(s Snapshot) map[string]uint64 {
+	all := make(map[string]uint64)
+	for _, r := range s.Requests {
+		name := r.Outcome
+		if r.Degraded {
+			name += " degraded"
+		}
+		if r.Count > 0 {
+			all[name] = r.Count
+		}
+	}
+	for _, r := range s.Results {
+		if r.Count > 0 {
+			all[r.Rule+" "+r.Limit+" "+r.Result] = r.Count
+		}
+	}
+	return all
+}
+
+func wantCounts(t *testing.T, tel *Telemetry, want map[string]uint64) {
+	t.Helper()
+	got := counted(tel.Snapshot())
+	for name := range want {
+		if got[name] != want[name] {
+			t.Errorf("%s: got %d, want %d", name, got[name], want[name])
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s: got %d, want none", name, got[name])
+		}
+	}
+}
+
+func TestOutcomesAndResults(t *testing.T) {
+	tel := New(Options{})
+	l := limited(t, tel, []core.Rule{
+		{Name: "api", Key: byHeader, Limits: []core.Limit{core.PerHour(3), core.PerDay(100)}},
+		{Name: "trial", Key: byHeader, Limits: []core.Limit{core.PerHour(1)}, DryRun: true},
+	})
+	for range 5 {
+		ask(l, "ann")
+	}
+	for _, user := range []string{"", "bad", "invalid", "broken"} {
+		ask(l, user)
+	}
+	wantCounts(t, tel, map[string]uint64{
+		"allowed": 3, "denied": 2, "no_key": 1, "bad_key": 1, "invalid": 2,
+		"api 3/1h allowed": 2, "api 3/1h near": 1, "api 3/1h denied": 2,
+		"api 100/1d allowed": 5,                             // by its own answer
+		"trial 1/1h near":    1, "trial 1/1h would_deny": 4, // dry runs do not know that the request was denied
+	})
+}
+
+// A limit is near once less than a fifth of its capacity remains.
+func TestNear(t *testing.T) {
+	tel := New(Options{})
+	l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(10)}}})
+	for range 10 {
+		ask(l, "ann")
+	}
+	wantCounts(t, tel, map[string]uint64{"allowed": 10, "r 10/1h allowed": 8, "r 10/1h near": 2})
+}
+
+// A store that fails every call.
+type failing struct{ core.Store }
+
+func (failing) Take(context.Context, []core.Claim, []core.Result) ([]core.Result, error) {
+	return nil, errors.New("connection refused")
+}
+
+func TestPeeksAreNotCounted(t *testing.T) {
+	tel := New(Options{})
+	l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(1)}}})
+	claims := []core.Claim{{Rule: "r", Key: "user:ann"}, {Rule: "r", Key: "user:bob", Peek: true}}
+	if _, err := l.Take(t.Context(), claims...); err != nil {
+		t.Fatal(err)
+	}
+	wantCounts(t, tel, map[string]uint64{"allowed": 1, "r 1/1h near": 1})
+}
+
+func TestLimitersAreAddedUpByRuleName(t *testing.T) {
+	tel := New(Options{})
+	rules := []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}}}
+	a, b := limited(t, tel, rules), limited(t, tel, rules)
+	ask(a, "ann")
+	ask(b, "ann")
+	tel.Attach(a)
+	if n := len(tel.Limiters()); n != 2 {
+		t.Errorf("got %d limiters, want 2", n)
+	}
+	wantCounts(t, tel, map[string]uint64{"allowed": 2, "r 100/1h allowed": 2})
+}
+
+// Attached rules are in a snapshot before the first request.
+func TestAttachedRulesStartAtZero(t *testing.T) {
+	tel := New(Options{})
+	limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}}})
+	if s := tel.Snapshot(); len(s.Results) != len(resultNames) || s.Results[0] != (Results{"r", "100/1h", "allowed", 0}) {
+		t.Errorf("got %+v", s.Results)
+	}
+}
+
+// Clients choose keys and paths, tiers choose limits: neither may add series without bound.
+func TestSeriesAreBounded(t *testing.T) {
+	tel := New(Options{Top: 10})
+	rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(1)}, Tier: func(r *http.Request) []core.Limit {
+		return []core.Limit{core.PerHour(2 + len(r.URL.Path)*7)}
+	}}
+	l := limited(t, tel, []core.Rule{rule})
+	for i := range 200 {
+		r := httptest.NewRequest("GET", "/"+strings.Repeat("a", i/2), nil)
+		r.Header.Set("User", string(rune('a'+i)))
+		if _, err := l.Check(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := tel.Snapshot()
+	if got, want := len(s.Results), (maxLimits+1)*len(resultNames); got != want {
+		t.Errorf("got %d series, want %d", got, want)
+	}
+	var sum, rest uint64
+	for _, r := range s.Results {
+		sum += r.Count
+		if r.Limit == other {
+			rest += r.Count
+		}
+	}
+	if sum != 200 || rest == 0 {
+		t.Errorf("got %d results, %d of them other", sum, rest)
+	}
+	for i := range 2 * maxRules {
+		_, _ = l.Take(t.Context(), core.Claim{Rule: time.Duration(i).String(), Key: "k", Limits: []core.Limit{core.PerHour(1)}})
+	}
+	if n := len(*tel.rules.Load()); n != maxRules+1 {
+		t.Errorf("got %d rules, want %d", n, maxRules+1)
+	}
+}
+
+// Limits that differ only in how they are written share their counts: a label must not occur twice.
+func TestLimitsWithOneLabelAreOne(t *testing.T) {
+	r := newRule("r", 1)
+	a, b := core.Limit{Rate: 5, Period: time.Hour}, core.Limit{Rate: 5, Period: time.Hour, Burst: 5}
+	if a.String() != b.String() {
+		t.Skip("the limits have different labels")
+	}
+	if r.limit(&a) != r.limit(&b) || r.limit(&a) != r.limit(&a) {
+		t.Error("got two counts for one label")
+	}
+	if got := len(r.results()); got != len(resultNames) {
+		t.Errorf("got %d results, want %d", got, len(resultNames))
+	}
+}
+
+func TestForwardPassesObservationsOn(t *testing.T) {
+	tel := New(Options{})
+	n := 0
+	for range 2 {
+		tel.Forward(func(_ context.Context, o *core.Observation) { n += len(o.Claims) })
+	}
+	l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}}})
+	ask(l, "ann")
+	ask(l, "")
+	if n != 4 {
+		t.Errorf("got %d claims, want 4", n)
+	}
+}
+
+func TestFileLoaded(t *testing.T) {
+	tel := New(Options{})
+	bad := errors.New("spillgate.yaml:3:1: no")
+	tel.FileLoaded("spillgate.yaml", "abc", nil)
+	tel.FileLoaded("spillgate.yaml", "", bad)
+	f := tel.Snapshot().File
+	if f.Path != "spillgate.yaml" || f.Hash != "abc" || f.Loads != 1 || f.Failures != 1 || f.Err != bad || f.Loaded.IsZero() {
+		t.Errorf("got %+v", f)
+	}
+}

@@ -1,0 +1,148 @@
+package telemetry
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func deny(tel *Telemetry, rule, key string) {
+	limit := core.PerMinute(1)
+	o := &core.Observation{Claims: []core.Claim{{Rule: rule, Key: key, Limits: []core.Limit{limit}}}}
+	o.Decision = core.Decision{Results: []core.Result{{Rule: rule, Limit: limit}}}
+	tel.Observe(nil, o) //nolint:staticcheck // no context is needed without a log
+}
+
+func TestTopIsExactForFewKeys(t *testing.T) {
+	tel := New(Options{Unmask: true})
+	for i, user := range []string{"user:c", "user:a", "user:b", "user:d"} {
+		for range 10 * (i + 1) {
+			deny(tel, "r", user)
+		}
+	}
+	deny(tel, "another", "user:a")
+	var got []string
+	for _, row := range tel.Top("r", 3) {
+		got = append(got, fmt.Sprintf("%s %d %d", row.Key, row.Count, row.Over))
+	}
+	if want := []string{"user:d 40 0", "user:b 30 0", "user:a 20 0"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if tel.Top("r", 0) != nil || tel.Top("none", 3) != nil || len(tel.Top("r", 100)) != 4 {
+		t.Error("n is not heeded")
+	}
+}
+
+// Requests that were allowed, or would have been denied by a dry run, are not in the top.
+func TestTopCountsDenialsOnly(t *testing.T) {
+	tel := New(Options{})
+	l := limited(t, tel, []core.Rule{
+		{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(1)}},
+		{Name: "trial", Key: byHeader, Limits: []core.Limit{core.PerHour(1)}, DryRun: true},
+	})
+	for range 3 {
+		ask(l, "ann")
+	}
+	if rows := tel.Top("r", 10); len(rows) != 1 || rows[0].Count != 2 {
+		t.Errorf("got %+v, want two denials", rows)
+	}
+	if rows := tel.Top("trial", 10); rows != nil {
+		t.Errorf("dry run: got %+v", rows)
+	}
+}
+
+// The keys denied most are found among many, in 256 KB.
+func TestTopOfZipf(t *testing.T) {
+	const denials, n = 2_000_000, 20
+	tel := New(Options{Unmask: true})
+	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.05, 1, 1_000_000)
+	exact := make(map[string]int)
+	texts := make(map[uint64]string)
+	for range denials {
+		v := zipf.Uint64()
+		key, ok := texts[v]
+		if !ok {
+			key = fmt.Sprint("user:", v)
+			texts[v] = key
+		}
+		exact[key]++
+		deny(tel, "r", key)
+	}
+	keys := slices.SortedFunc(maps.Keys(exact), func(a, b string) int { return cmp.Compare(exact[b], exact[a]) })[:n]
+	found := 0
+	for _, row := range tel.Top("r", n) {
+		if slices.Contains(keys, row.Key) {
+			found++
+		}
+		if true_ := uint64(exact[row.Key]); row.Count < true_ || row.Count-row.Over > true_ {
+			t.Errorf("%s: count %d, too high by %d at most, but %d denials", row.Key, row.Count, row.Over, true_)
+		}
+	}
+	if found < n-1 {
+		t.Errorf("found %d of the top %d", found, n)
+	}
+	if size := sizeOf(&tel.rule("r").top); size > 256<<10 {
+		t.Errorf("%d keys of %d take %d bytes", len(tel.rule("r").top.heap), len(exact), size)
+	}
+}
+
+// sizeOf returns the memory of t, with the map at the most that the runtime takes for that many elements.
+func sizeOf(t *top) int {
+	size := cap(t.heap)*int(unsafe.Sizeof(t.heap[0])) + len(t.index)*4*int(unsafe.Sizeof(uint64(0))+unsafe.Sizeof(t.heap[0]))
+	for _, e := range t.heap {
+		size += int(unsafe.Sizeof(*e)) + cap(e.key)
+	}
+	return size
+}
+
+// A flood of new keys does not displace a key that is denied more often than each of them.
+func TestFloodDoesNotDisplaceTheTop(t *testing.T) {
+	tel := New(Options{Top: 50, Unmask: true})
+	for i := range 100_000 {
+		deny(tel, "r", fmt.Sprint("user:flood", i))
+		if i%20 == 0 { // more than one in 50
+			deny(tel, "r", "user:abuser")
+		}
+	}
+	if rows := tel.Top("r", 50); len(rows) != 50 || rows[0].Key != "user:abuser" {
+		t.Errorf("got %+v first of %d", rows[0], len(rows))
+	}
+}
+
+func TestLongKeysAreCut(t *testing.T) {
+	long := "header:x:" + strings.Repeat("a", 1<<20)
+	for _, unmask := range []bool{true, false} {
+		tel := New(Options{Unmask: unmask})
+		deny(tel, "r", long)
+		deny(tel, "r", long+"b")
+		deny(tel, "r", long)
+		rows := tel.Top("r", 10)
+		if len(rows) != 2 || rows[0].Count != 2 || len(rows[0].Key) > maxKey+3 || rows[0].ID == rows[1].ID {
+			t.Errorf("unmask %v: got %+v", unmask, rows)
+		}
+		if key, ok := tel.FindKey("r", rows[0].ID); ok {
+			t.Errorf("found %d bytes of a long key", len(key))
+		}
+	}
+}
+
+func TestFindKey(t *testing.T) {
+	tel := New(Options{})
+	deny(tel, "r", "user:ann")
+	row := tel.Top("r", 1)[0]
+	if key, ok := tel.FindKey("r", row.ID); key != "user:ann" || !ok {
+		t.Errorf("got %q, %v", key, ok)
+	}
+	for _, c := range [][2]string{{"r", "x"}, {"r", ""}, {"none", row.ID}} {
+		if key, ok := tel.FindKey(c[0], c[1]); ok {
+			t.Errorf("%q: got %q", c, key)
+		}
+	}
+}
