@@ -1,0 +1,132 @@
+package client
+
+import (
+	"hash/maphash"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What one Transport remembers is bounded: beyond these numbers the least recently used is forgotten, of accounts and
+// routes among a few.
+const (
+	maxAccounts = 1024 // of a Transport
+	maxRoutes   = 512  // of an account
+	maxBudgets  = 32   // of an account
+)
+
+// An account is what is known of one Transport.Key.
+type account struct {
+	hold    budget // holds all requests of the key: at first until one has been answered, later for a refusal without a name
+	budgets []*budget
+	routes  map[routeKey]*route
+	last    []*budget // the budgets of the last response that named any
+	calls   int       // under way
+	used    uint64    // when it was last used, on the clock of the Transport
+
+	trying *call // the one call that is in flight with call.trying
+	strict bool  // such a call was refused by the assumed budget: the next ones wait
+}
+
+type accountKey struct {
+	scheme, host  string // or the text of Transport.Key as host
+	authorization uint64
+}
+
+var seed = maphash.MakeSeed()
+
+// keyOf hashes the credential, so that none is kept.
+func (t *Transport) keyOf(r *http.Request) accountKey {
+	if t.Key != nil {
+		return accountKey{host: t.Key(r)}
+	}
+	key := accountKey{scheme: r.URL.Scheme, host: strings.ToLower(r.URL.Host)}
+	if value := r.Header["Authorization"]; len(value) > 0 {
+		key.authorization = maphash.String(seed, value[0])
+	}
+	return key
+}
+
+// arrive registers a request.
+func (t *Transport) arrive(r *http.Request) *call {
+	key := t.keyOf(r)
+	c := &call{req: r, noPace: t.NoPace}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clock++
+	a := t.accounts[key]
+	if a == nil {
+		a = t.open(key)
+	}
+	a.calls++
+	a.used = t.clock
+	c.account, c.route, c.ticket = a, a.routeOf(r, t.clock), t.clock
+	return c
+}
+
+// depart ends what arrive has begun.
+func (t *Transport) depart(c *call) {
+	t.mu.Lock()
+	c.account.calls--
+	t.mu.Unlock()
+}
+
+// open returns a new account, in place of an old one if there are too many.
+func (t *Transport) open(key accountKey) *account {
+	if t.accounts == nil {
+		t.accounts = make(map[accountKey]*account)
+	}
+	if len(t.accounts) >= maxAccounts {
+		delete(t.accounts, t.leastUsed())
+	}
+	a := &account{hold: budget{trial: trial{trying: true}}, routes: make(map[routeKey]*route)}
+	t.accounts[key] = a
+	return a
+}
+
+// leastUsed returns the least recently used of some accounts, if possible of one without calls.
+func (t *Transport) leastUsed() (key accountKey) {
+	var least *account
+	sampled := 0
+	for k, a := range t.accounts { // begins anywhere
+		if sampled++; sampled > 16 {
+			break
+		}
+		if least == nil || a.calls == 0 && least.calls > 0 || (a.calls == 0) == (least.calls == 0) && a.used < least.used {
+			key, least = k, a
+		}
+	}
+	return key
+}
+
+// find returns the budget of that name. It returns nil if it is new and all others are in use.
+func (a *account) find(name budgetName) *budget {
+	for _, b := range a.budgets {
+		if b.name == name {
+			return b
+		}
+	}
+	b := &budget{name: name.clone()}
+	if len(a.budgets) < maxBudgets {
+		a.budgets = append(a.budgets, b)
+		return b
+	}
+	least := -1
+	for i, old := range a.budgets {
+		if old.idle() && (least < 0 || old.heard.Before(a.budgets[least].heard)) {
+			least = i
+		}
+	}
+	if least < 0 {
+		return nil
+	}
+	a.budgets[least] = b
+	return b
+}
+
+// assumed reports whether a request of a route without a response may be sent although the budgets that it is assumed
+// to use are closed: one at a time, until one of them was refused.
+func (a *account) mayTry(now time.Time) bool {
+	return !a.strict && a.trying == nil && slices.ContainsFunc(a.last, func(b *budget) bool { return now.Before(b.until) })
+}

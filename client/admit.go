@@ -1,0 +1,77 @@
+package client
+
+import "time"
+
+// admit sends c on its way if all budgets that it needs let it. Otherwise it returns the one that it must wait for, and
+// why. Calls that arrived earlier go first.
+func (a *account) admit(c *call, now time.Time, clock uint64) (*budget, pause) {
+	a.need(c, now)
+	for _, b := range c.budgets {
+		if b.earlier(c) {
+			return b, pause{wait: true}
+		}
+		if p := b.check(c, now); p.wait {
+			return b, p
+		}
+	}
+	c.sent = clock
+	for _, b := range c.budgets {
+		b.enter(c, now)
+	}
+	if c.trying {
+		a.trying = c
+	}
+	return nil, pause{}
+}
+
+// need sets what c needs: the budgets of its route, or those that were last seen for its key.
+func (a *account) need(c *call, now time.Time) {
+	list := append(c.array[:0], &a.hold, &c.route.first)
+	c.trying = false
+	switch {
+	case c.route.seen:
+		list = append(list, c.route.budgets...)
+	case a.mayTry(now):
+		c.trying = true
+	default:
+		list = append(list, a.last...)
+	}
+	c.budgets = list
+}
+
+// dispatch lets the calls that wait for b go, as far as it can.
+func (a *account) dispatch(b *budget, t *Transport, now time.Time) {
+	for c := b.head; c != nil; c = b.head {
+		t.clock++
+		other, p := a.admit(c, now, t.clock)
+		switch other {
+		case b:
+			c.wakeAt(p.until)
+			return
+		case nil:
+			b.remove(c)
+			c.admitted = true
+			c.wakeUp()
+		default:
+			b.remove(c)
+			other.add(c)
+			c.wakeAt(p.until)
+		}
+	}
+}
+
+// dispatchAll is for events that may concern any budget of a.
+func (a *account) dispatchAll(c *call, t *Transport, now time.Time) {
+	a.dispatch(&a.hold, t, now)
+	a.dispatch(&c.route.first, t, now)
+	for _, b := range a.budgets {
+		if b.head != nil {
+			a.dispatch(b, t, now)
+		}
+	}
+	for _, b := range c.budgets { // one may be forgotten already
+		if b.head != nil {
+			a.dispatch(b, t, now)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package client
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// A call is one request on its way through a Transport, with all its waits and sendings.
+type call struct {
+	req     *http.Request
+	account *account
+	route   *route
+	ticket  uint64 // when it arrived, on the clock of the Transport: calls go in this order
+	sent    uint64 // when it was last sent, on the same clock; 0 if never
+	waited  time.Duration
+	noPace  bool
+
+	// budgets are those that it needs or, while it is in flight, that it counts in.
+	budgets []*budget
+	array   [2 + maxStates]*budget
+	trying  bool // it is sent to find out the budgets of its route, although the assumed ones are closed
+
+	refused bool           // the last response was a refusal, and the request can be sent again
+	refusal *http.Response // that response; nil before the first
+	body    io.ReadCloser  // of the next sending; nil for that of req
+	kept    bool           // the body of refusal was read ahead
+
+	place // in a queue
+}
+
+// next returns the request to send, and is done with the refusal before.
+func (c *call) next() *http.Request {
+	if c.refusal == nil {
+		return c.req
+	}
+	if !c.kept {
+		keep(c.refusal)
+	}
+	c.refusal.Body.Close()
+	c.refusal, c.kept = nil, false
+	if c.body == nil {
+		return c.req
+	}
+	again := c.req.WithContext(c.req.Context()) // a shallow copy
+	again.Body, c.body = c.body, nil
+	return again
+}
+
+// renew reports whether the request can be sent again, and prepares its body.
+func (c *call) renew() bool {
+	if c.req.Body == nil || c.req.Body == http.NoBody {
+		return true
+	}
+	if c.req.GetBody == nil {
+		return false
+	}
+	body, err := c.req.GetBody()
+	c.body = body
+	return err == nil
+}
+
+// giveUp ends a call that is not sent any more, because of err.
+func (c *call) giveUp(err error) (*http.Response, error) {
+	if c.body != nil {
+		c.body.Close()
+	}
+	if c.refusal == nil {
+		if c.req.Body != nil {
+			c.req.Body.Close() // a RoundTripper always does
+		}
+		return nil, err
+	}
+	if _, late := err.(*LimitedError); late {
+		return c.refusal, nil
+	}
+	c.refusal.Body.Close()
+	return nil, err
+}

@@ -1,0 +1,29 @@
+// Package client makes HTTP clients obey the rate limits that servers announce. It uses the standard library only.
+//
+//	c := &http.Client{Transport: &client.Transport{MaxWait: time.Minute}}
+//
+// A Transport reads the rate limit fields of every response and holds requests back while a limit is used up, so that
+// they are not refused. A request that is refused all the same is sent again once the server admits it. It understands:
+//
+//   - Retry-After of 429, 403 and 503, in seconds or as an HTTP date (RFC 9110, section 10.2.3);
+//   - X-RateLimit-Limit, -Remaining, -Reset and -Resource, where Reset may be an epoch, a number of seconds or a date, and
+//     GitHub's secondary limits, https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api;
+//   - RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers-07 to -11;
+//   - RateLimit-Limit, -Remaining and -Reset of its earlier revisions.
+//
+// # What a caller sees
+//
+// A request may take longer, by MaxWait at most. A wait that would be longer fails at once with a *LimitedError if
+// nothing was sent yet; otherwise the refusal is the response, with its body intact. http.Client wraps the error, so look
+// for it with errors.As. With http.Client.Timeout or a context deadline the shorter of the two bounds applies.
+//
+// A 429, and a 403 that has Retry-After or Remaining 0, is sent again whatever its method, because it was not served. A 503
+// that has Retry-After is sent again if its method is idempotent. Both need a request without a body or with GetBody,
+// which http.NewRequest sets for the usual readers. Nothing else is sent again: errors of the network are the caller's.
+//
+// # Whose limit it is
+//
+// Limits are kept for each Transport.Key and, within a key, for each X-RateLimit-Resource or policy name. Before a response
+// the resource of a request is not known: it is the one last seen for its method and first path segment. One Transport
+// should serve all requests of a program to a server: two of them do not know of each other.
+package client

@@ -1,0 +1,38 @@
+package client
+
+import "net/http"
+
+// The names of the fields, in canonical form, by family.
+var fieldNames = [...]struct{ limit, remaining, reset, resource string }{
+	xRateLimit:      {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Resource"},
+	rateLimitFields: {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", ""},
+}
+
+// readFields reads the fields that have one number each. A proxy with a limit of its own adds a line to those of the server
+// behind it: each line is a limit.
+func (rep *report) readFields(clock *serverClock, f family) {
+	names := &fieldNames[f]
+	for line, text := range clock.header[names.remaining] {
+		left, ok := leadingInteger(text)
+		if left < 0 {
+			ok = rep.status == http.StatusTooManyRequests // elsewhere it may mean that there is no limit
+		}
+		if !ok {
+			continue
+		}
+		s := state{left: max(left, 0)}
+		s.name = budgetName{family: f, line: int8(min(line, maxStates)), name: lineOf(clock.header[names.resource], line)}
+		if limit, ok := leadingInteger(lineOf(clock.header[names.limit], line)); ok {
+			s.limit = max(limit, 0)
+		}
+		s.wait, s.reset, s.hasReset = clock.until(lineOf(clock.header[names.reset], line))
+		rep.add(s)
+	}
+}
+
+func lineOf(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
+}

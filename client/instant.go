@@ -1,0 +1,128 @@
+package client
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// Between these a number is an epoch in seconds, 1985 to 3554. A smaller one is a number of seconds.
+	leastEpoch = 500_000_000
+	mostEpoch  = 100 * leastEpoch
+
+	// maxSeconds bounds what is computed with: 30 years.
+	maxSeconds = 1_000_000_000
+)
+
+// A serverClock turns what a response says of time into waits. Instants are corrected by Date, so that a wrong clock at either end
+// does not matter. Date has no fractions, so a wait may be up to a second longer than need be, and never shorter.
+type serverClock struct {
+	header http.Header
+	now    time.Time // by the local clock
+	date   time.Time // by that of the server; zero before it is needed
+}
+
+// server returns the time of the server when it sent the response, or the local time if the server does not say it.
+func (c *serverClock) server() time.Time {
+	if c.date.IsZero() {
+		c.date = c.now
+		if lines := c.header["Date"]; len(lines) > 0 {
+			if date, err := http.ParseTime(lines[0]); err == nil {
+				c.date = date
+			}
+		}
+	}
+	return c.date
+}
+
+// in returns the wait for an instant in so many seconds, and that instant by the clock of the server.
+func (c *serverClock) in(seconds int64) (wait time.Duration, reset int64, ok bool) {
+	seconds = min(max(seconds, -maxSeconds), maxSeconds)
+	return time.Duration(seconds) * time.Second, c.server().Unix() + seconds, true
+}
+
+// until returns the same for an instant that is written as a number of seconds, an epoch (in seconds, milliseconds or less) or
+// a date.
+func (c *serverClock) until(text string) (wait time.Duration, reset int64, ok bool) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return 0, 0, false
+	}
+	if f, ok := parseSeconds(text); ok {
+		return c.number(f)
+	}
+	if text[0] == '+' || text[0] == '-' {
+		return 0, 0, false
+	}
+	if t, err := http.ParseTime(text); err == nil {
+		return c.at(t)
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, 0, false
+	}
+	return c.at(t)
+}
+
+// number returns the same for a number. One that is too large for any epoch is a number of seconds, which is as good as never.
+func (c *serverClock) number(f float64) (wait time.Duration, reset int64, ok bool) {
+	if f < leastEpoch {
+		return c.in(int64(math.Ceil(max(f, -maxSeconds))))
+	}
+	epoch := f
+	for epoch >= mostEpoch {
+		epoch /= 1000
+	}
+	if f >= mostEpoch && math.Abs(epoch-float64(c.server().Unix())) > maxSeconds/3 {
+		return c.in(maxSeconds)
+	}
+	return c.at(time.Unix(int64(math.Ceil(epoch)), 0))
+}
+
+// at returns the same for an instant by the clock of the server.
+func (c *serverClock) at(t time.Time) (wait time.Duration, reset int64, ok bool) {
+	const most = maxSeconds * time.Second
+	return min(max(t.Sub(c.server()), -most), most), t.Unix(), true
+}
+
+// parseSeconds reads a finite number.
+func parseSeconds(s string) (float64, bool) {
+	if n, ok := plainDigits(s); ok {
+		return float64(n), true
+	}
+	if c := s[0]; c != '-' && c != '+' && c != '.' && (c < '0' || c > '9') {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return f, err == nil && !math.IsInf(f, 0) && !math.IsNaN(f)
+}
+
+// plainDigits reads up to 15 digits without an allocation.
+func plainDigits(s string) (n int64, ok bool) {
+	if len(s) == 0 || len(s) > 15 {
+		return 0, false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(s[i]-'0')
+	}
+	return n, true
+}
+
+// leadingInteger reads the number that s begins with, as in "100, 100;w=60". Its fraction is dropped.
+func leadingInteger(s string) (n int64, ok bool) {
+	s = strings.TrimSpace(s)
+	digits, negative := strings.CutPrefix(s, "-")
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		digits = digits[:end]
+	}
+	if n, ok = plainDigits(digits); negative {
+		n = -n
+	}
+	return n, ok
+}

@@ -1,0 +1,34 @@
+package client
+
+// lowest finds what remained after the last request that was answered. Responses may arrive in another order than the server
+// has decided in, and each may be the last but those that were received before another's request was sent. The least of
+// them is safe: for a window because Remaining only falls, for a token bucket because waiting only adds to it.
+type lowest struct {
+	entries []remaining // rising in left and in received: a sliding window minimum
+}
+
+type remaining struct {
+	left     int64
+	received uint64
+}
+
+// add records a response to a request that was sent and received at these instants of the clock of the Transport.
+func (l *lowest) add(left int64, sent, received uint64) {
+	e := l.entries
+	old := 0
+	for old < len(e) && e[old].received < sent {
+		old++
+	}
+	e = e[:copy(e, e[old:])]
+	for len(e) > 0 && e[len(e)-1].left >= left {
+		e = e[:len(e)-1]
+	}
+	l.entries = append(e, remaining{left, received})
+}
+
+func (l *lowest) least() int64 {
+	if len(l.entries) == 0 {
+		return 0
+	}
+	return l.entries[0].left
+}

@@ -1,0 +1,71 @@
+package client
+
+import "time"
+
+// A queue holds the calls that wait for one budget, in the order of their arrival.
+type queue struct{ head, tail *call }
+
+// A place is that of a call in a queue.
+type place struct {
+	in            *budget // nil if it does not wait
+	before        *call
+	behind        *call
+	until         time.Time // when the first of a queue looks again; zero: when it is woken
+	limit         time.Time // when its wait must end
+	admitted      bool
+	wake          chan struct{}
+	toldOfWaiting bool
+}
+
+// wakeUp makes c look at its place again.
+func (c *call) wakeUp() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // it is awake, or will be
+	}
+}
+
+// add puts c behind all that arrived before it.
+func (b *budget) add(c *call) {
+	after := b.tail
+	for after != nil && after.ticket > c.ticket {
+		after = after.before
+	}
+	c.in, c.before = b, after
+	if after == nil {
+		c.behind, b.head = b.head, c
+	} else {
+		c.behind, after.behind = after.behind, c
+	}
+	if c.behind == nil {
+		b.tail = c
+	} else {
+		c.behind.before = c
+	}
+}
+
+// remove takes c out.
+func (b *budget) remove(c *call) {
+	if c.before == nil {
+		b.head = c.behind
+	} else {
+		c.before.behind = c.behind
+	}
+	if c.behind == nil {
+		b.tail = c.before
+	} else {
+		c.behind.before = c.before
+	}
+	c.in, c.before, c.behind, c.until = nil, nil, nil, time.Time{}
+}
+
+// earlier reports whether another call waits for b that arrived before c.
+func (b *budget) earlier(c *call) bool { return b.head != nil && b.head.ticket < c.ticket }
+
+// wakeAt makes c, which is the first, look again at until.
+func (c *call) wakeAt(until time.Time) {
+	if !c.until.Equal(until) {
+		c.until = until
+		c.wakeUp()
+	}
+}

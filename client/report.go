@@ -1,0 +1,97 @@
+package client
+
+import (
+	"net/http"
+	"slices"
+	"time"
+)
+
+// maxStates bounds how many limits of one response are read.
+const maxStates = 8
+
+// A report is what one response says of limits.
+type report struct {
+	status      int           // 0 if there was no response
+	refused     bool          // the request was not served, because of a limit
+	unavailable bool          // 503 with Retry-After
+	hasRetry    bool          // there is a Retry-After
+	retry       time.Duration // from now; 0 or less if the instant is past
+	states      [maxStates]state
+	n           int
+}
+
+// A state is what a response says of one limit.
+type state struct {
+	name      budgetName
+	limit     int64 // 0 if not said
+	left      int64
+	hasReset  bool
+	wait      time.Duration // from now to Reset; 0 or less if the instant is past
+	reset     int64         // Reset by the clock of the server, in seconds
+	each      time.Duration // what one request takes to come back, by the policy
+	otherUnit bool          // it does not count requests
+}
+
+// family is a convention for the names of fields.
+type family uint8
+
+const (
+	xRateLimit family = iota
+	rateLimit
+	rateLimitFields // three fields
+)
+
+// read reads a response that was received now.
+func (rep *report) read(resp *http.Response, now time.Time) {
+	h := resp.Header
+	rep.status = resp.StatusCode
+	refusing := rep.status == http.StatusTooManyRequests || rep.status == http.StatusForbidden
+	clock := serverClock{header: h, now: now}
+	if refusing || rep.status == http.StatusServiceUnavailable {
+		rep.readRetryAfter(&clock)
+	}
+	rep.readFields(&clock, xRateLimit)
+	rep.readFields(&clock, rateLimitFields)
+	rep.readStructured(&clock)
+	rep.refused = rep.status == http.StatusTooManyRequests ||
+		rep.status == http.StatusForbidden && (rep.hasRetry || rep.usedUp())
+	rep.unavailable = rep.status == http.StatusServiceUnavailable && rep.hasRetry
+}
+
+// holdsKey reports whether all requests of the key must wait: the request was refused, but by no limit that is used up.
+func (rep *report) holdsKey() bool {
+	return rep.unavailable || rep.refused && !rep.usedUp()
+}
+
+func (rep *report) usedUp() bool {
+	return slices.ContainsFunc(rep.states[:rep.n], func(s state) bool { return s.left == 0 })
+}
+
+// resendable reports whether r may be sent again after this response.
+func (rep *report) resendable(r *http.Request) bool {
+	if !rep.unavailable {
+		return rep.refused
+	}
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
+}
+
+// readRetryAfter takes the longest, if there are several.
+func (rep *report) readRetryAfter(clock *serverClock) {
+	for _, text := range clock.header["Retry-After"] {
+		if wait, _, ok := clock.until(text); ok && (!rep.hasRetry || wait > rep.retry) {
+			rep.hasRetry, rep.retry = true, wait
+		}
+	}
+}
+
+// add appends a state, if there is room.
+func (rep *report) add(s state) {
+	if rep.n < maxStates {
+		rep.states[rep.n] = s
+		rep.n++
+	}
+}

@@ -1,0 +1,100 @@
+package client
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// A Transport is an http.RoundTripper that obeys rate limits. The zero value is ready to use. It starts no goroutines and
+// needs no Close. It is safe for concurrent use; its fields must not change, and it must not be copied, after the first
+// request.
+type Transport struct {
+	// Base sends the requests. If nil, it is http.DefaultTransport.
+	Base http.RoundTripper
+
+	// MaxWait bounds how long one request waits, all its waits together. The time that the server takes does not count.
+	// If 0, it is one minute; if negative, no request waits.
+	MaxWait time.Duration
+
+	// Key says whose limits a request uses. If nil, they belong to the scheme, the host and a hash of the Authorization
+	// field. Set it if a token changes from request to request, or if another field carries the credential.
+	Key func(*http.Request) string
+
+	// OnWait, if not nil, is called once for a request, when it begins to wait for an instant that the server has announced,
+	// with the time until then. It may be called concurrently.
+	OnWait func(*http.Request, time.Duration)
+
+	// NoPace makes requests go as fast as they can while anything remains. Otherwise the last fifth of a window is spread
+	// over the rest of the window. Token buckets are never paced.
+	NoPace bool
+
+	mu       sync.Mutex // guards all that follows, and all that is reached from it
+	accounts map[accountKey]*account
+	clock    uint64 // counts arrivals, sendings and responses: it orders them
+}
+
+// RoundTrip sends r, when its limits admit it. See the package documentation for what it returns.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL == nil {
+		return t.base().RoundTrip(r)
+	}
+	c := t.arrive(r)
+	defer t.depart(c)
+	for {
+		if err := t.wait(c); err != nil {
+			return c.giveUp(err)
+		}
+		resp, err := t.send(c)
+		if !c.refused {
+			return resp, err
+		}
+		c.refusal = resp
+	}
+}
+
+// send sends the request of c once, and learns from the response.
+func (t *Transport) send(c *call) (resp *http.Response, err error) {
+	req := c.next()
+	returned := false
+	defer func() {
+		if !returned { // Base panicked
+			t.settle(c, nil)
+		}
+	}()
+	resp, err = t.base().RoundTrip(req)
+	returned = true
+	t.settle(c, resp)
+	return resp, err
+}
+
+// settle ends the sending of c: resp, which may be nil, is read and other calls are let go.
+func (t *Transport) settle(c *call, resp *http.Response) {
+	now := time.Now()
+	var rep report
+	if resp != nil {
+		rep.read(resp, now)
+	}
+	t.mu.Lock()
+	t.clock++
+	c.account.settle(c, &rep, now, t)
+	t.mu.Unlock()
+	c.refused = rep.resendable(c.req) && c.renew()
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.Base != nil {
+		return t.Base
+	}
+	return http.DefaultTransport
+}
+
+func (t *Transport) maxWait() time.Duration {
+	switch {
+	case t.MaxWait == 0:
+		return time.Minute
+	case t.MaxWait < 0:
+		return 0
+	}
+	return t.MaxWait
+}

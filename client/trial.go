@@ -1,0 +1,42 @@
+package client
+
+// maxWidth is how many requests may be in flight at the end of a trial.
+const maxWidth = 256
+
+// A trial finds out what a budget admits that has been closed, or of which nothing is known: one request at a time, until a
+// response says what remains. Where responses do not say it, as many as width may be in flight. It grows by one each time
+// that so many were answered.
+type trial struct {
+	trying bool
+	width  int64  // 0: the first answer ends the trial
+	gained int64  // requests answered since width has grown
+	out    int64  // requests in flight that were sent after from
+	from   uint64 // on the clock of the Transport
+}
+
+// begin begins a trial anew. Requests in flight are not part of it.
+func (t *trial) begin(clock uint64) { *t = trial{trying: true, from: clock} }
+
+func (t *trial) enter(c *call) {
+	if t.out >= max(t.width, 1) { // those are overdue
+		t.out, t.from = 0, c.sent-1
+	}
+	t.out++
+}
+
+func (t *trial) leave(c *call) {
+	if t.trying && c.sent > t.from {
+		t.out--
+	}
+}
+
+// answered takes note of a request that was not refused.
+func (t *trial) answered() {
+	if t.gained++; t.gained >= t.width {
+		t.gained = 0
+		t.width++
+	}
+	if t.width == 1 || t.width > maxWidth {
+		*t = trial{}
+	}
+}

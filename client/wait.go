@@ -1,0 +1,149 @@
+package client
+
+import (
+	"context"
+	"time"
+)
+
+// wait returns when c may be sent. It returns a *LimitedError if that would be too late, and the cause if the context of
+// the request ends before.
+func (t *Transport) wait(c *call) error {
+	now := time.Now()
+	t.mu.Lock()
+	c.limit = t.limit(c, now)
+	t.clock++
+	b, p := c.account.admit(c, now, t.clock)
+	if b == nil {
+		t.mu.Unlock()
+		return nil
+	}
+	if c.wake == nil {
+		c.wake = make(chan struct{}, 1)
+	}
+	c.admitted = false
+	b.add(c)
+	if b.head == c {
+		c.until = p.until
+	}
+	t.mu.Unlock()
+	defer func() { c.waited += time.Since(now) }()
+	return t.sleep(c)
+}
+
+// limit returns when a wait that begins now must end: a moment before the deadline of the context.
+func (t *Transport) limit(c *call, now time.Time) time.Time {
+	limit := now.Add(t.maxWait() - c.waited)
+	if deadline, ok := c.req.Context().Deadline(); ok && !limit.Before(deadline) {
+		return deadline.Add(-1)
+	}
+	return limit
+}
+
+// sleep waits in the queue that c is in. If it does not return normally, c is not left there.
+func (t *Transport) sleep(c *call) (err error) {
+	returned := false
+	defer func() {
+		if err != nil || !returned { // or OnWait panicked
+			t.quit(c)
+		}
+	}()
+	ctx := c.req.Context()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		done, until, known, err := t.look(c)
+		if done || err != nil {
+			returned = true
+			return err
+		}
+		t.tell(c, known)
+		if c.refusal != nil && !c.kept {
+			keep(c.refusal)
+			c.kept = true
+		}
+		timer.Reset(time.Until(until))
+		select {
+		case <-c.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			returned = true
+			return t.stop(c, context.Cause(ctx))
+		}
+	}
+}
+
+// look reports whether c may be sent. If not, it says when to look again and which instant was announced, or that it takes
+// too long.
+func (t *Transport) look(c *call) (done bool, until, known time.Time, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if c.in != nil {
+		c.account.dispatch(c.in, t, now)
+	}
+	if c.admitted {
+		return true, until, known, nil
+	}
+	known = c.in.expect(c, now)
+	if known.After(c.limit) || !now.Before(c.limit) {
+		return false, until, known, c.in.late(now, known)
+	}
+	until = c.limit
+	if c.in.head == c && !c.until.IsZero() && c.until.Before(until) {
+		until = c.until
+	}
+	return false, until, known, nil
+}
+
+// tell calls OnWait, once for a request.
+func (t *Transport) tell(c *call, known time.Time) {
+	if t.OnWait != nil && !c.toldOfWaiting && !known.IsZero() {
+		c.toldOfWaiting = true
+		t.OnWait(c.req, time.Until(known))
+	}
+}
+
+// quit ends a call that is not sent: it takes c out of the queue, and lets others go.
+func (t *Transport) quit(c *call) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if b := c.in; b != nil {
+		b.remove(c)
+		c.account.dispatch(b, t, time.Now())
+	} else if c.admitted {
+		c.account.settle(c, &report{}, time.Now(), t)
+	}
+}
+
+// stop returns err, unless c was admitted at the same time: then it must be sent, or others would wait for its response.
+func (t *Transport) stop(c *call, err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c.admitted {
+		return nil
+	}
+	return err
+}
+
+// expect returns the announced instant before which c will not be sent; zero if there is none.
+func (b *budget) expect(c *call, now time.Time) time.Time {
+	if now.Before(b.promise) {
+		return b.promise
+	}
+	if b.kind != fixed || b.last.IsZero() || !b.paced(c, now) {
+		return time.Time{}
+	}
+	turn := int64(1)
+	for other := b.head; other != c; other = other.behind {
+		turn++
+	}
+	return b.share(turn, b.low.least()) // those in flight may have been counted already: at the earliest
+}
+
+// late returns the error for a call that waits for b.
+func (b *budget) late(now, known time.Time) error {
+	if known.IsZero() {
+		return &LimitedError{Until: now}
+	}
+	return &LimitedError{Until: known, Status: b.status, Policy: b.name.name}
+}
