@@ -50,14 +50,14 @@ func bench(ctx context.Context, args []string, out, progress io.Writer) error {
 	e := newEnv(ctx, f.rounds, f.quick, progress)
 	defer e.close()
 	if f.busy {
-		e.clock = processor()
+		e.clock, e.busy = processor(), true
 	}
 	chapters, err := e.all(f.rows, out)
 	if err != nil {
 		return err
 	}
 	_, err = io.WriteString(out, boundsTable(chapters))
-	if err != nil || f.dir == "" || f.rows.String() != "" || f.quick || f.busy {
+	if err != nil || f.dir == "" || f.rows.String() != "" || f.quick {
 		return err
 	}
 	return errors.Join(

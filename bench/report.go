@@ -53,6 +53,9 @@ func (e *env) circumstances() string {
 		e.began.UTC().Format("2006-01-02 15:04 MST"), e.rounds, time.Since(e.began).Round(time.Second))
 	fmt.Fprintf(&b, "- machine: %s, %d cores, %s/%s\n", cpuModel(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
 	fmt.Fprintf(&b, "- load average before and after: %s, %s\n", e.load0, loadAverage())
+	if e.busy {
+		b.WriteString("- time: of the processor, except in Redis, because the machine did other things meanwhile\n")
+	}
 	fmt.Fprintf(&b, "- versions: %s%s\n", strings.Join(versions(), ", "), e.redisVersion())
 	return b.String()
 }

@@ -20,6 +20,7 @@ type env struct {
 	quick  bool          // just enough to see that everything works
 	slice  time.Duration // how long one entry is measured at a time
 	clock  clock         // of decisions in memory
+	busy   bool          // clock counts processor time
 	server *server       // Redis; nil until a row asks
 	log    *log.Logger   // of progress
 	began  time.Time
