@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The breaker's measures. A store that is down costs each process one call per pause.
+// The constants of the breaker. A store that is down costs each process one call per pause.
 const (
 	maxCalls     = 4096 // calls of a store under way at once; further ones fail at once
 	tripWindow   = time.Second
@@ -18,95 +18,170 @@ const (
 	tripRow      = 20 // one after another: a busy process need not wait until they are half of a window
 	firstPause   = 100 * time.Millisecond
 	longestPause = 500 * time.Millisecond
-	wholeRamp    = 32 // calls under way at once after which there is no need to withhold any
+	rampEnd      = 32 // calls under way at once after which there is no need to withhold any
 )
 
 var errTooMany = errors.New("too many calls of the store are under way")
 
-// Health says how a limiter gets on with its store.
+// Health describes the store of a Limiter.
 type Health struct {
-	Open  bool      // calls are withheld: decisions are made by the failure modes of the rules
-	Since time.Time // of the last change of Open; zero if there was none
+	Open  bool      // calls are withheld now: decisions are made by the failure modes of the rules
+	Since time.Time // when the last outage began or, if not Open, ended; zero if there was none
 	Err   error     // the last failure of the store, if any
 	Calls int       // calls of the store under way
 }
 
-// A breaker keeps calls away from a store that fails or is slow, so that requests do not queue up for it. Its one
-// measure is how many calls may be under way at once: all of them while the store is well, none for a jittered pause
-// after it has failed, then one to probe it, and one more after each success, which doubles them from one round of calls
-// to the next. See M. Nygard, Release It!, ch. 5, and RFC 5681, section 3.1, for such a slow start.
+// A breaker withholds calls from a store that fails or is slow, so that requests do not queue up for it. It bounds how many
+// calls may be under way at once: not at all while it is closed; to none for a jittered pause after it has tripped; then
+// to one, as a probe, and to one more after each success, which doubles the bound from one round of calls to the next.
+// See M. Nygard, Release It!, ch. 5, and RFC 5681, section 3.1, for such a slow start.
 type breaker struct {
-	mu      sync.Mutex
-	allowed int // calls that may be under way at once while open; 0 during a pause
-	calls   int // under way
-	pause   time.Duration
-	resume  time.Time // end of the pause
-	window  time.Time // start of the window in which calls are counted
-	ended   int       // calls that ended in it
-	failed  int       // those that failed
-	row     int       // failures since the last success
-	health  Health
-	turns   []turn // not logged yet
-	telling bool   // somebody is logging them
-	log     *reporter
+	log *reporter
+
+	mu     sync.Mutex
+	calls  int   // under way
+	err    error // the last failure
+	window struct {
+		begun         time.Time
+		ended, failed int // calls that ended in it, and those that failed
+	}
+	row int // failures since the last success
+
+	tripped bool          // and not closed since
+	allowed int           // while tripped: how many calls may be under way at once; 0 during a pause
+	pause   time.Duration // the last one
+	resume  time.Time     // its end
+	since   time.Time     // when the breaker tripped, or the first success after that
+
+	logged  bool      // the log says that the store is unavailable
+	logNext time.Time // when the log may say so again
+	turns   []turn    // to be logged
+	logging bool      // a goroutine is logging them
 }
 
 // enter asks for a call. If it may be made, one record must follow.
 func (b *breaker) enter(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.health.Open && b.allowed == 0 && !now.Before(b.resume) {
-		b.allowed = 1
-	}
-	if b.health.Open && b.calls >= b.allowed {
-		return fmt.Errorf("withheld since %s: %w", b.health.Since.UTC().Format(time.RFC3339), b.health.Err)
+	if b.withholds(now) {
+		return fmt.Errorf("withheld since %s: %w", b.since.UTC().Format(time.RFC3339), b.err)
 	}
 	if b.calls >= maxCalls {
 		return errTooMany
+	}
+	if b.tripped && b.allowed == 0 {
+		b.allowed = 1
 	}
 	b.calls++
 	return nil
 }
 
-// record takes note of how a call went, and logs if that opens or closes b. Errors that wrap ErrInvalid say nothing about
-// the store: they neither open nor close b.
+// withholds reports whether a call at now would be withheld.
+func (b *breaker) withholds(now time.Time) bool {
+	switch {
+	case !b.tripped:
+		return false
+	case b.allowed == 0:
+		return now.Before(b.resume) || b.calls > 0
+	default:
+		return b.calls >= b.allowed
+	}
+}
+
+// record records how a call ended, and logs if that begins or ends an outage. Errors that wrap ErrInvalid say nothing
+// about the store.
 func (b *breaker) record(ctx context.Context, now time.Time, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	was := b.health.Open
 	b.calls--
-	if !errors.Is(err, ErrInvalid) {
-		b.note(now, err)
+	switch {
+	case err == nil:
+		b.count(now)
+		b.succeed(now)
+	case !errors.Is(err, ErrInvalid):
+		b.count(now)
+		b.fail(now, err)
 	}
-	if b.health.Open != was {
-		b.turns = append(b.turns, turn{context.WithoutCancel(ctx), b.health.Open, err})
-		b.tell()
+	b.report(ctx, now)
+}
+
+// count counts a call that has ended.
+func (b *breaker) count(now time.Time) {
+	if w := &b.window; now.Sub(w.begun) >= tripWindow {
+		w.begun, w.ended, w.failed = now, 0, 0
+	}
+	b.window.ended++
+}
+
+// succeed allows one more call at once, and closes the breaker when there is no need to bound them any more.
+func (b *breaker) succeed(now time.Time) {
+	b.row = 0
+	if !b.tripped || b.allowed == 0 { // a call from before a pause does not end it
+		return
+	}
+	if b.allowed == 1 {
+		b.since = now
+	}
+	if b.allowed++; b.allowed == rampEnd {
+		b.tripped, b.pause = false, 0
+		b.window.ended, b.window.failed = 0, 0
 	}
 }
 
-// A turn is a change of a breaker that is to be logged.
+func (b *breaker) fail(now time.Time, err error) {
+	b.window.failed++
+	b.row++
+	b.err = err
+	switch {
+	case b.tripped && b.allowed == 0: // a call from before the pause
+	case b.tripped, b.row >= tripRow, b.window.failed >= tripFailures && 2*b.window.failed >= b.window.ended:
+		b.trip(now)
+	}
+}
+
+// trip begins a pause, twice as long as the last one if the breaker has not closed in between.
+func (b *breaker) trip(now time.Time) {
+	if !b.tripped || b.allowed > 1 {
+		b.since = now
+	}
+	b.tripped, b.allowed = true, 0
+	b.pause = min(max(2*b.pause, firstPause), longestPause)
+	b.resume = now.Add(b.pause/2 + rand.N(b.pause/2))
+	b.window.ended, b.window.failed, b.row = 0, 0, 0
+}
+
+// down reports whether the last answer of the store was a failure that tripped the breaker.
+func (b *breaker) down() bool { return b.tripped && b.allowed <= 1 }
+
+// A turn is the beginning or the end of an outage, to be logged.
 type turn struct {
 	ctx  context.Context
-	open bool
+	down bool
 	err  error
 }
 
-func (t *turn) write(log *slog.Logger) {
-	if t.open {
-		log.WarnContext(t.ctx, "spillgate: the store is unavailable, failure modes decide", "err", t.err)
-	} else {
-		log.InfoContext(t.ctx, "spillgate: the store is back")
-	}
-}
-
-// tell logs the turns in order, without a lock, since nobody knows what a handler does. If another goroutine is at it, that
-// one goes on.
-func (b *breaker) tell() {
-	if b.telling {
+// report logs the beginning of an outage and its end. A store that comes and goes is logged once per reportInterval.
+func (b *breaker) report(ctx context.Context, now time.Time) {
+	down := b.down()
+	if down == b.logged || down && now.Before(b.logNext) {
 		return
 	}
-	b.telling = true
-	defer func() { b.telling = false }()
+	b.logged = down
+	if down {
+		b.logNext = now.Add(reportInterval)
+	}
+	b.turns = append(b.turns, turn{context.WithoutCancel(ctx), down, b.err})
+	b.logTurns()
+}
+
+// logTurns logs the turns in order. It does not hold the lock meanwhile, because the handler may take long, or ask for the
+// health of the store. If another goroutine is logging already, that one goes on.
+func (b *breaker) logTurns() {
+	if b.logging {
+		return
+	}
+	b.logging = true
+	defer func() { b.logging = false }()
 	for len(b.turns) > 0 {
 		t := b.turns[0]
 		b.turns = b.turns[1:]
@@ -118,53 +193,21 @@ func (b *breaker) tell() {
 	}
 }
 
-func (b *breaker) note(now time.Time, err error) {
-	if now.Sub(b.window) >= tripWindow {
-		b.window, b.ended, b.failed = now, 0, 0
-	}
-	b.ended++
-	if err == nil {
-		b.succeed(now)
-		return
-	}
-	b.failed++
-	b.row++
-	b.health.Err = err
-	if b.health.Open && b.allowed > 0 || b.row >= tripRow || b.failed >= tripFailures && 2*b.failed >= b.ended {
-		b.trip(now)
+func (t *turn) write(log *slog.Logger) {
+	if t.down {
+		log.WarnContext(t.ctx, "spillgate: the store is unavailable, failure modes decide", "err", t.err)
+	} else {
+		log.InfoContext(t.ctx, "spillgate: the store is back")
 	}
 }
 
-// succeed lets one more call through at once, and closes the breaker when that is as good as all.
-func (b *breaker) succeed(now time.Time) {
-	b.row = 0
-	if !b.health.Open || b.allowed == 0 { // an answer from before a pause does not end it
-		return
-	}
-	if b.allowed++; b.allowed < wholeRamp {
-		return
-	}
-	b.health.Open, b.health.Since = false, now
-	b.pause, b.ended, b.failed = 0, 0, 0
-}
-
-// trip begins a pause, twice as long as the last one if the store has not been well in between.
-func (b *breaker) trip(now time.Time) {
-	if !b.health.Open {
-		b.health.Open, b.health.Since = true, now
-	} else if b.allowed == 0 { // a straggler from before the pause
-		return
-	}
-	b.pause = min(max(2*b.pause, firstPause), longestPause)
-	b.allowed = 0
-	b.resume = now.Add(b.pause/2 + rand.N(b.pause/2))
-	b.ended, b.failed, b.row = 0, 0, 0
-}
-
-func (b *breaker) snapshot() Health {
+// health returns the state at now.
+func (b *breaker) health(now time.Time) Health {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	h := b.health
-	h.Calls = b.calls
+	h := Health{Open: b.withholds(now), Since: b.since, Err: b.err, Calls: b.calls}
+	if b.down() && !h.Open {
+		h.Since = b.resume // the next call is let through
+	}
 	return h
 }

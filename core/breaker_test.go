@@ -34,7 +34,7 @@ func (b *breakerAt) call(err error) bool {
 
 func (b *breakerAt) wantOpen(open bool, why string) {
 	b.t.Helper()
-	if got := b.snapshot().Open; got != open {
+	if got := b.health(b.now).Open; got != open {
 		b.t.Fatalf("%s: got open %v, want %v", why, got, open)
 	}
 }
@@ -78,7 +78,9 @@ func TestBreakerTrips(t *testing.T) {
 				}
 				b.now = b.now.Add(tt.every)
 			}
-			b.wantOpen(tt.open, tt.why)
+			if b.tripped != tt.open {
+				t.Errorf("got tripped %v, want %v", b.tripped, tt.open)
+			}
 		})
 	}
 }
@@ -90,7 +92,7 @@ func TestBreakerProbesOnceThenRamps(t *testing.T) {
 		t.Fatalf("got %v during the pause, want the reason", err)
 	}
 	b.now = b.now.Add(firstPause)
-	for allowed := 1; allowed < wholeRamp; allowed++ {
+	for allowed := 1; allowed < rampEnd; allowed++ {
 		for i := range allowed {
 			if err := b.enter(b.now); err != nil {
 				t.Fatalf("call %d of %d was withheld: %v", i+1, allowed, err)
@@ -104,8 +106,10 @@ func TestBreakerProbesOnceThenRamps(t *testing.T) {
 			b.record(t.Context(), b.now, ErrInvalid)
 		}
 	}
-	b.wantOpen(false, "after the ramp")
-	if h := b.snapshot(); h.Calls != 0 || !h.Since.Equal(b.now) || !errors.Is(h.Err, errDown) {
+	if b.tripped {
+		t.Fatal("the breaker is not closed after the ramp")
+	}
+	if h := b.health(b.now); h.Calls != 0 || !h.Since.Equal(b.now) || !errors.Is(h.Err, errDown) {
 		t.Errorf("got %+v, want closed now, and the last failure", h)
 	}
 }
@@ -161,7 +165,7 @@ func TestBreakerFailureInTheRampStartsOver(t *testing.T) {
 		t.Errorf("got allowed %d and pause %v after a failure in the ramp, want a longer pause", b.allowed, b.pause)
 	}
 	b.now = b.resume
-	for b.snapshot().Open {
+	for b.tripped {
 		if !b.call(nil) {
 			t.Fatal("withheld in the ramp")
 		}
@@ -187,16 +191,51 @@ func TestBreakerStragglers(t *testing.T) {
 	}
 	b.record(t.Context(), b.now, nil)
 	if b.resume != resume || b.pause != firstPause || b.call(nil) {
-		t.Errorf("calls from before the pause changed it: %+v", b.snapshot())
+		t.Errorf("calls from before the pause changed it: %+v", b.health(b.now))
 	}
 	b.now = resume
 	if b.enter(b.now) == nil {
 		t.Error("a probe was let through while somebody still waits for a call")
 	}
 	b.record(t.Context(), b.now, nil)
-	if got := b.snapshot().Calls; got != 0 {
+	if got := b.health(b.now).Calls; got != 0 {
 		t.Errorf("got %d calls under way, want 0", got)
 	}
+}
+
+func TestHealthIsOpenOnlyWhileCallsAreWithheld(t *testing.T) {
+	b := newBreakerAt(t)
+	begun := b.now
+	b.trips()
+	want := func(open bool, since time.Time, why string) {
+		t.Helper()
+		if h := b.health(b.now); h.Open != open || !h.Since.Equal(since) {
+			t.Fatalf("%s: got %+v, want open %v since %v", why, h, open, since)
+		}
+	}
+	b.now = b.resume.Add(-1)
+	want(true, begun, "at the end of the pause")
+	b.now = b.resume.Add(time.Hour)
+	want(false, b.resume, "after the pause, without traffic")
+	if err := b.enter(b.now); err != nil {
+		t.Fatal(err)
+	}
+	want(true, begun, "while one call probes the store, others are withheld")
+	b.record(t.Context(), b.now, errDown)
+	want(true, begun, "the probe has failed: the outage goes on")
+	b.now = b.resume
+	back := b.now
+	b.call(nil)
+	want(false, back, "after the first success")
+	b.enter(b.now)
+	want(false, back, "one call under way, a second is let through")
+	b.enter(b.now)
+	want(true, back, "a third would be withheld")
+	b.record(t.Context(), b.now, nil)
+	want(false, back, "three may be under way")
+	b.now = b.now.Add(time.Second)
+	b.record(t.Context(), b.now, errDown)
+	want(true, b.now, "another outage")
 }
 
 func TestBreakerBoundsCallsUnderWay(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 )
 
 // A Limiter holds the rules that guard some requests. It is safe for concurrent use.
@@ -157,23 +158,36 @@ func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int)
 // was charged nothing. It is Settle of all rules at 0.
 func (l *Limiter) Refund(ctx context.Context, d Decision) error { return l.Settle(ctx, d, "", 0) }
 
-// Reset forgets a key of a rule: all its limits, those of its tiers included. The rule may be one that only claims of
-// Take have named. It resets the store and the fallback, and its error wraps ErrUnavailable if either is down.
+// Reset forgets a key of a rule of l: all its limits, those of its tiers included. It resets the store and the fallback.
+// Its error wraps ErrInvalid if l has no such rule, ErrNoKey if the key is empty, or ErrUnavailable if either store is
+// down. For claims of Take that name no rule of l there is Store.Reset.
 func (l *Limiter) Reset(ctx context.Context, rule, key string) error {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	if _, err := l.current(); err != nil {
+	rules, err := l.current()
+	if err != nil {
 		return err
 	}
-	if key == "" {
-		return within(fmt.Sprintf("reset of rule %q", rule), ErrNoKey)
+	rule = ruleName(rule)
+	switch {
+	case rules.byName[rule] == nil:
+		err = invalid("there is no rule of this name")
+	case key == "":
+		err = ErrNoKey
+	default:
+		return l.reset(ctx, Claim{Rule: rule, Key: key})
 	}
-	return l.reset(ctx, Claim{Rule: ruleName(rule), Key: key})
+	return within(fmt.Sprintf("reset of rule %q", rule), err)
 }
 
-// StoreHealth says how l gets on with its store. A MemoryStore is always well.
-func (l *Limiter) StoreHealth() Health { return l.store.breaker.snapshot() }
+// StoreHealth describes the store of l. A MemoryStore never fails.
+func (l *Limiter) StoreHealth() Health {
+	if _, err := l.current(); err != nil {
+		return Health{}
+	}
+	return l.store.breaker.health(time.Now())
+}
 
 // outcome returns the decision or, if there is none, the error.
 func (c *charge) outcome(err error) (d Decision, _ error) {

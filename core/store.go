@@ -63,3 +63,13 @@ type Store interface {
 	// Reset forgets everything about the keys of claims. It ignores their limits.
 	Reset(ctx context.Context, claims []Claim) error
 }
+
+// A LocalTaker is a Store that can decide some claims without asking a server, from what it has in this process, such as
+// a denial that it remembers. A Limiter calls TakeLocal before Take, without a deadline and whether or not the store is
+// down: the answer says nothing about the health of the store.
+type LocalTaker interface {
+	Store
+
+	// TakeLocal is Take for claims that can be decided at once; it reports false for all others. It must not wait.
+	TakeLocal(claims []Claim, dst []Result) (results []Result, ok bool)
+}

@@ -14,6 +14,7 @@ import (
 type storeClient struct {
 	store    Store
 	memory   *MemoryStore // store, if it is one
+	local    LocalTaker   // store, if it is one
 	timeout  time.Duration
 	deadline atomic.Pointer[deadline]
 	breaker  breaker
@@ -21,7 +22,8 @@ type storeClient struct {
 
 func newStoreClient(s Store, timeout time.Duration, log *reporter) *storeClient {
 	m, _ := s.(*MemoryStore)
-	return &storeClient{store: s, memory: m, timeout: timeout, breaker: breaker{log: log}}
+	local, _ := s.(LocalTaker)
+	return &storeClient{store: s, memory: m, local: local, timeout: timeout, breaker: breaker{log: log}}
 }
 
 // take has the store decide claims. It does not keep them. If measured, it returns how long the store took.
@@ -30,10 +32,15 @@ func (k *storeClient) take(ctx context.Context, claims []Claim, dst []Result, me
 		return k.takeFromMemory(ctx, claims, dst, measured)
 	}
 	own := slices.Clone(claims) // what is passed to an interface cannot stay on the caller's stack
+	if k.local != nil {
+		if results, ok, err := k.takeLocal(own, dst); ok {
+			return results, 0, err
+		}
+	}
 	took, err = k.call(ctx, func(ctx context.Context) (err error) {
 		results, err = k.store.Take(ctx, own, dst)
-		if got, want := len(results)-len(dst), countLimits(own); err == nil && got != want {
-			err = fmt.Errorf("the store returned %d results for %d limits", got, want)
+		if err == nil {
+			err = checkResults(own, results[len(dst):])
 		}
 		return err
 	})
@@ -51,6 +58,27 @@ func (k *storeClient) takeFromMemory(ctx context.Context, claims []Claim, dst []
 	begun := time.Now()
 	results, err = k.memory.Take(ctx, claims, dst)
 	return results, time.Since(begun), err
+}
+
+// takeLocal reports false if the store has to be asked.
+func (k *storeClient) takeLocal(claims []Claim, dst []Result) (results []Result, ok bool, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			results, ok, err = dst, true, invalid("the store panicked: %v", v)
+		}
+	}()
+	if results, ok = k.local.TakeLocal(claims, dst); !ok {
+		return dst, false, nil
+	}
+	return results, true, checkResults(claims, results[len(dst):])
+}
+
+// checkResults returns an error if there is not one result per claim and limit.
+func checkResults(claims []Claim, results []Result) error {
+	if want := countLimits(claims); len(results) != want {
+		return fmt.Errorf("the store returned %d results for %d limits", len(results), want)
+	}
+	return nil
 }
 
 func countLimits(claims []Claim) (n int) {

@@ -126,3 +126,67 @@ func TestStoreFailures(t *testing.T) {
 		})
 	}
 }
+
+// A remembering store decides some keys without asking.
+type remembering struct {
+	*faulty
+	local func(key string) bool
+}
+
+func (s *remembering) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
+	if !s.local(claims[0].Key) {
+		return dst, false
+	}
+	return append(dst, core.Result{Rule: "r", Limit: claims[0].Limits[0], RetryAfter: time.Second, At: time.Unix(1, 0)}), true
+}
+
+func TestLocalDecisionsSayNothingAboutTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		seen := new(tally)
+		s := &remembering{&faulty{fault: refuse}, func(key string) bool { return key == "known" }}
+		l := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)}, core.WithObserver(seen.observe))
+		take := func(key string) core.Decision {
+			t.Helper()
+			d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		for range 4 {
+			for range 100 {
+				if d := take("known"); d.Allowed || d.Degraded != nil || d.Results[0].RetryAfter != time.Second {
+					t.Fatalf("got %+v, want what the store remembers", d)
+				}
+			}
+			take("other")
+		}
+		if h := l.StoreHealth(); h.Open {
+			t.Fatalf("got %+v after 4 failures", h)
+		}
+		take("other")
+		if h := l.StoreHealth(); !h.Open || s.calls.Load() != 5 {
+			t.Errorf("got %+v after 5 failures of %d calls; local decisions must not count as successes", h, s.calls.Load())
+		}
+		if d := take("known"); d.Allowed || d.Degraded != nil {
+			t.Errorf("got %+v while the store is down, want what it remembers", d)
+		}
+		for _, o := range seen.seen {
+			if o.Claims[0].Key == "known" && o.Store != 0 {
+				t.Errorf("the store was not asked, but took %v", o.Store)
+			}
+		}
+	})
+}
+
+func TestLocalDecisionsAreChecked(t *testing.T) {
+	s := &remembering{new(faulty), func(string) bool { panic("ouch") }}
+	l := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)})
+	_, err := l.Check(get("/"))
+	wantError(t, err, core.ErrInvalid, "the store panicked: ouch")
+	s.local = func(string) bool { return true }
+	rule := mode("r", core.FailClosed, 5)
+	rule.Limits = append(rule.Limits, core.PerDay(9))
+	_, err = withStore(s, []core.Rule{rule}).Check(get("/"))
+	wantError(t, err, core.ErrUnavailable, "the store returned 1 results for 2 limits")
+}

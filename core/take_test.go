@@ -195,20 +195,17 @@ func TestReset(t *testing.T) {
 	take("r", "k", tier, 4, "first of a tier")
 	take("r", "other", nil, 9, "another key")
 	take("", "k", nil, 9, "another rule")
-	take("jobs", "k", tier, 4, "a name that only a claim knows")
-	for _, rule := range []string{"r", "jobs", "never seen"} {
-		if err := l.Reset(t.Context(), rule, "k"); err != nil {
-			t.Fatal(err)
-		}
+	if err := l.Reset(t.Context(), "r", "k"); err != nil {
+		t.Fatal(err)
 	}
 	take("r", "k", nil, 9, "forgotten")
 	take("r", "k", tier, 4, "its tiers are forgotten too")
 	take("r", "other", nil, 8, "another key stays")
 	take("", "k", nil, 8, "another rule stays")
-	take("jobs", "k", tier, 4, "a name that only a claim knows is forgotten")
 	if err := l.Reset(t.Context(), "", "k"); err != nil {
 		t.Fatal(err)
 	}
 	take("default", "k", nil, 9, "no name is default")
 	wantError(t, l.Reset(t.Context(), "r", ""), core.ErrNoKey, `reset of rule "r"`)
+	wantError(t, l.Reset(t.Context(), "jobs", "k"), core.ErrInvalid, `reset of rule "jobs": there is no rule of this name`)
 }

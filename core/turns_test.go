@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,7 +28,7 @@ func TestNoProbeIsLost(t *testing.T) {
 	for why, tt := range tests {
 		t.Run(why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &faulty{fault: refuse}
+				log, s := keepJournal(t), &faulty{fault: refuse}
 				l := withStore(s, []core.Rule{mode("r", core.FailClosed, 1000)})
 				for range 10 {
 					l.Check(get("/"))
@@ -47,8 +48,8 @@ func TestNoProbeIsLost(t *testing.T) {
 						t.Errorf("got %v from a probe, want %v", err, tt.want)
 					}
 				}
-				if h := l.StoreHealth(); !h.Open {
-					t.Error("the breaker closed without an answer of the store")
+				if strings.Contains(log.String(), "is back") {
+					t.Errorf("the log says that the store is back, which has not answered:\n%s", log)
 				}
 				time.Sleep(time.Second)
 				s.fault = nil
@@ -101,7 +102,7 @@ func TestTurnsAreLoggedInOrder(t *testing.T) {
 					})
 					synctest.Wait()
 				}
-				time.Sleep(200 * time.Millisecond)
+				time.Sleep(5 * time.Second) // lines are at most one outage in 10s
 			}
 		}
 		time.Sleep(time.Minute)
@@ -122,4 +123,25 @@ func TestObserverAndLogSeeTheClientsContext(t *testing.T) {
 	if heard != "hello" {
 		t.Errorf("got value %v, want that of the request", heard)
 	}
+}
+
+func TestFlappingStoreIsLoggedOnceInTenSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := keepJournal(t)
+		s := new(faulty)
+		l := withStore(s, []core.Rule{perHour("r", 1_000_000)})
+		begun := time.Now()
+		s.fault = func(context.Context) error {
+			if time.Since(begun)/time.Second%2 == 0 || time.Since(begun) > 25*time.Second {
+				return errRefused
+			}
+			return nil
+		}
+		down, back := "the store is unavailable", "the store is back"
+		for time.Since(begun) < 40*time.Second {
+			l.Check(get("/"))
+			time.Sleep(10 * time.Millisecond)
+		}
+		wantLines(t, log.String(), down, back, down, back, down, back, down)
+	})
 }
