@@ -23,6 +23,9 @@ var outcomeNames = [outcomes]string{
 	"allowed", "allowed", "denied", "denied", "no_key", "bad_key", "invalid", "unavailable",
 }
 
+// OutcomeOf returns the outcome of a request, as in Requests.Outcome.
+func OutcomeOf(o *core.Observation) string { return outcomeNames[outcomeOf(o)] }
+
 // outcomeOf returns the outcome of a request.
 func outcomeOf(o *core.Observation) int {
 	switch {

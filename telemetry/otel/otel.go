@@ -1,0 +1,126 @@
+// Package oteltelemetry exports the counts of a telemetry.Telemetry by OpenTelemetry.
+//
+//	err := oteltelemetry.Register(t, otel.Meter("github.com/spillgate/spillgate"))
+//
+// The instruments are:
+//
+//	spillgate.requests {spillgate.outcome, spillgate.degraded}
+//	spillgate.results {spillgate.rule, spillgate.limit, spillgate.result}
+//	spillgate.store.duration
+//	spillgate.store.failures
+//	spillgate.store.open
+//	spillgate.rulefile.loads {spillgate.result}
+//
+// Package telemetry explains the values of the attributes. Counts are read when OpenTelemetry collects them. Only the
+// duration is recorded at each call of the store, because a histogram cannot be read later.
+package oteltelemetry
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// An Option changes what is exported.
+type Option func(*config)
+
+type config struct{ spans bool }
+
+// WithSpanAttributes sets the attributes spillgate.outcome and spillgate.rule on the active span of each request. The
+// rule is the one that denied the request, or the one whose limit constrains it most. No span is made.
+func WithSpanAttributes() Option { return func(c *config) { c.spans = true } }
+
+// Register creates the instruments in m. Its error joins those of m. A Telemetry is registered once.
+func Register(t *telemetry.Telemetry, m metric.Meter, opts ...Option) error {
+	var c config
+	for _, o := range opts {
+		o(&c)
+	}
+	err := errors.Join(registerCounts(t, m), registerDuration(t, m))
+	if c.spans {
+		t.Forward(annotate)
+	}
+	return err
+}
+
+// registerDuration records each call of a store.
+func registerDuration(t *telemetry.Telemetry, m metric.Meter) error {
+	var bounds []float64
+	for _, d := range telemetry.Buckets {
+		bounds = append(bounds, d.Seconds())
+	}
+	h, err := m.Float64Histogram("spillgate.store.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long calls of the store took."), metric.WithExplicitBucketBoundaries(bounds...))
+	if err != nil {
+		return err
+	}
+	t.Forward(func(ctx context.Context, o *core.Observation) {
+		if o.Store > 0 {
+			h.Record(ctx, o.Store.Seconds())
+		}
+	})
+	return nil
+}
+
+// instruments are read from a snapshot.
+type instruments struct {
+	requests, results, failures, loads metric.Int64ObservableCounter
+	open                               metric.Int64ObservableGauge
+}
+
+func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
+	var errs []error
+	counter := func(name, unit, description string) metric.Int64ObservableCounter {
+		c, err := m.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		errs = append(errs, err)
+		return c
+	}
+	i := instruments{
+		requests: counter("spillgate.requests", "{request}", "Requests that a rule applied to."),
+		results:  counter("spillgate.results", "{result}", "Results of each limit, by its own answer."),
+		failures: counter("spillgate.store.failures", "{call}", "Calls of the store that failed or were late."),
+		loads:    counter("spillgate.rulefile.loads", "{load}", "Loads of the rules file."),
+	}
+	var err error
+	i.open, err = m.Int64ObservableGauge("spillgate.store.open",
+		metric.WithDescription("1 while calls are withheld from the store, else 0."))
+	if errs = append(errs, err); errors.Join(errs...) != nil {
+		return errors.Join(errs...)
+	}
+	_, err = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		i.observe(o, t.Snapshot())
+		return nil
+	}, i.requests, i.results, i.failures, i.loads, i.open)
+	return err
+}
+
+// observe reports the counts of s.
+func (i *instruments) observe(o metric.Observer, s telemetry.Snapshot) {
+	for _, r := range s.Requests {
+		o.ObserveInt64(i.requests, int64(r.Count), metric.WithAttributes(
+			outcomeKey.String(r.Outcome), attribute.Bool("spillgate.degraded", r.Degraded)))
+	}
+	for _, r := range s.Results {
+		o.ObserveInt64(i.results, int64(r.Count), metric.WithAttributes(
+			ruleKey.String(r.Rule), attribute.String("spillgate.limit", r.Limit), resultKey.String(r.Result)))
+	}
+	o.ObserveInt64(i.failures, int64(s.Store.Failures))
+	o.ObserveInt64(i.loads, int64(s.File.Loads), metric.WithAttributes(resultKey.String("ok")))
+	o.ObserveInt64(i.loads, int64(s.File.Failures), metric.WithAttributes(resultKey.String("failed")))
+	open := int64(0)
+	if s.Store.Open {
+		open = 1
+	}
+	o.ObserveInt64(i.open, open)
+}
+
+const (
+	outcomeKey = attribute.Key("spillgate.outcome")
+	ruleKey    = attribute.Key("spillgate.rule")
+	resultKey  = attribute.Key("spillgate.result")
+)

@@ -1,0 +1,145 @@
+package oteltelemetry_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/telemetry"
+	oteltelemetry "github.com/spillgate/spillgate/telemetry/otel"
+)
+
+func user(r *http.Request) (string, error) {
+	if u := r.Header.Get("User"); u != "" {
+		return "user:" + u, nil
+	}
+	return "", core.ErrNoKey
+}
+
+// limited returns a limiter of two per hour and user, observed by tel.
+func limited(tel *telemetry.Telemetry) *core.Limiter {
+	l := core.Must(core.New([]core.Rule{{Name: "api", Key: user, Limits: []core.Limit{core.PerHour(2)}}}, core.WithObserver(tel.Observe)))
+	tel.Attach(l)
+	return l
+}
+
+func ask(ctx context.Context, l *core.Limiter, user string) {
+	r := httptest.NewRequest("GET", "/", nil).WithContext(ctx)
+	r.Header.Set("User", user)
+	_, _ = l.Check(r)
+}
+
+// collect returns the sums and gauges that are not 0, as "name attributes", and the histograms by name.
+func collect(t *testing.T, reader metric.Reader) (map[string]int64, map[string]metricdata.HistogramDataPoint[float64]) {
+	t.Helper()
+	var data metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &data); err != nil {
+		t.Fatal(err)
+	}
+	numbers := make(map[string]int64)
+	histograms := make(map[string]metricdata.HistogramDataPoint[float64])
+	add := func(name string, points []metricdata.DataPoint[int64]) {
+		for _, p := range points {
+			if p.Value != 0 {
+				numbers[name+" "+p.Attributes.Encoded(attribute.DefaultEncoder())] = p.Value
+			}
+		}
+	}
+	for _, scope := range data.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			switch d := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				add(m.Name, d.DataPoints)
+			case metricdata.Gauge[int64]:
+				add(m.Name, d.DataPoints)
+			case metricdata.Histogram[float64]:
+				histograms[m.Name] = d.DataPoints[0]
+			}
+		}
+	}
+	return numbers, histograms
+}
+
+func TestRegisteredInstruments(t *testing.T) {
+	reader := metric.NewManualReader()
+	tel := telemetry.New(telemetry.Options{})
+	if err := oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")); err != nil {
+		t.Fatal(err)
+	}
+	l := limited(tel)
+	for _, u := range []string{"ann", "ann", "ann", ""} {
+		ask(t.Context(), l, u)
+	}
+	tel.FileLoaded("spillgate.yaml", "abc", nil)
+	tel.Observe(t.Context(), &core.Observation{Store: 3 * time.Millisecond, Err: core.ErrUnavailable})
+	got, histograms := collect(t, reader)
+	want := map[string]int64{
+		"spillgate.requests spillgate.degraded=false,spillgate.outcome=allowed":              2,
+		"spillgate.requests spillgate.degraded=false,spillgate.outcome=denied":               1,
+		"spillgate.requests spillgate.degraded=false,spillgate.outcome=no_key":               1,
+		"spillgate.requests spillgate.degraded=false,spillgate.outcome=unavailable":          1,
+		"spillgate.results spillgate.limit=2/1h,spillgate.result=allowed,spillgate.rule=api": 1,
+		"spillgate.results spillgate.limit=2/1h,spillgate.result=near,spillgate.rule=api":    1,
+		"spillgate.results spillgate.limit=2/1h,spillgate.result=denied,spillgate.rule=api":  1,
+		"spillgate.rulefile.loads spillgate.result=ok":                                       1,
+		"spillgate.store.failures ": 1,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+	h := histograms["spillgate.store.duration"]
+	if h.Count == 0 || len(h.Bounds) != len(telemetry.Buckets) || h.Sum < 0.003 {
+		t.Errorf("got the histogram %+v", h)
+	}
+}
+
+func TestSpanAttributes(t *testing.T) {
+	for _, c := range []struct{ user, want string }{
+		{"ann", "[{spillgate.outcome allowed} {spillgate.rule api}]"},
+		{"ann", "[{spillgate.outcome allowed} {spillgate.rule api}]"},
+		{"", "[{spillgate.outcome no_key} {spillgate.rule api}]"},
+	} {
+		got := spanOf(t, []string{c.user}, oteltelemetry.WithSpanAttributes())
+		if got != c.want {
+			t.Errorf("user %q: got %s, want %s", c.user, got, c.want)
+		}
+	}
+	if got, want := spanOf(t, []string{"ann", "ann", "ann"}, oteltelemetry.WithSpanAttributes()), "[{spillgate.outcome denied} {spillgate.rule api}]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := spanOf(t, []string{"ann"}); got != "[]" {
+		t.Errorf("without the option: got %s", got)
+	}
+}
+
+// spanOf returns the attributes of the span in which the last user asked.
+func spanOf(t *testing.T, users []string, opts ...oteltelemetry.Option) string {
+	t.Helper()
+	tel := telemetry.New(telemetry.Options{})
+	if err := oteltelemetry.Register(tel, metric.NewMeterProvider().Meter("test"), opts...); err != nil {
+		t.Fatal(err)
+	}
+	l := limited(tel)
+	recorder := tracetest.NewSpanRecorder()
+	tracer := trace.NewTracerProvider(trace.WithSpanProcessor(recorder)).Tracer("test")
+	for _, u := range users {
+		ctx, span := tracer.Start(t.Context(), "request")
+		ask(ctx, l, u)
+		span.End()
+	}
+	var all []string
+	for _, a := range recorder.Ended()[len(users)-1].Attributes() {
+		all = append(all, fmt.Sprintf("{%s %s}", a.Key, a.Value.Emit()))
+	}
+	return fmt.Sprint(all)
+}

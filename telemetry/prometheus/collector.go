@@ -1,0 +1,88 @@
+// Package promtelemetry exports the counts of a telemetry.Telemetry to Prometheus.
+//
+//	prometheus.MustRegister(promtelemetry.NewCollector(t))
+//
+// The metrics are:
+//
+//	spillgate_requests_total{spillgate_outcome, spillgate_degraded}
+//	spillgate_results_total{spillgate_rule, spillgate_limit, spillgate_result}
+//	spillgate_store_duration_seconds
+//	spillgate_store_failures_total
+//	spillgate_store_open
+//	spillgate_rulefile_loads_total{spillgate_result}
+//
+// Package telemetry explains the values of the labels. Counts are read when Prometheus scrapes: nothing here is called
+// while a request is decided.
+package promtelemetry
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+var (
+	requests = prometheus.NewDesc("spillgate_requests_total",
+		"Requests that a rule applied to.", []string{"spillgate_outcome", "spillgate_degraded"}, nil)
+	results = prometheus.NewDesc("spillgate_results_total",
+		"Results of each limit, by its own answer.", []string{"spillgate_rule", "spillgate_limit", "spillgate_result"}, nil)
+	storeDuration = prometheus.NewDesc("spillgate_store_duration_seconds",
+		"How long calls of the store took.", nil, nil)
+	storeFailures = prometheus.NewDesc("spillgate_store_failures_total",
+		"Calls of the store that failed or were late.", nil, nil)
+	storeOpen = prometheus.NewDesc("spillgate_store_open",
+		"1 while calls are withheld from the store, else 0.", nil, nil)
+	loads = prometheus.NewDesc("spillgate_rulefile_loads_total",
+		"Loads of the rules file.", []string{"spillgate_result"}, nil)
+)
+
+// A collector reads a snapshot on each scrape.
+type collector struct{ t *telemetry.Telemetry }
+
+// NewCollector returns a collector of the counts of t, to be registered with Prometheus.
+func NewCollector(t *telemetry.Telemetry) prometheus.Collector { return collector{t} }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{requests, results, storeDuration, storeFailures, storeOpen, loads} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	s := c.t.Snapshot()
+	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	}
+	for _, r := range s.Requests {
+		counter(requests, r.Count, r.Outcome, strconv.FormatBool(r.Degraded))
+	}
+	for _, r := range s.Results {
+		counter(results, r.Count, r.Rule, r.Limit, r.Result)
+	}
+	ch <- histogram(s.Store)
+	counter(storeFailures, s.Store.Failures)
+	open := 0.0
+	if s.Store.Open {
+		open = 1
+	}
+	ch <- prometheus.MustNewConstMetric(storeOpen, prometheus.GaugeValue, open)
+	counter(loads, s.File.Loads, "ok")
+	counter(loads, s.File.Failures, "failed")
+}
+
+// histogram returns the calls of the store, counted cumulatively.
+func histogram(s telemetry.Store) prometheus.Metric {
+	buckets := make(map[float64]uint64, len(telemetry.Buckets))
+	var count uint64
+	for i, n := range s.Calls {
+		count += n
+		if i < len(telemetry.Buckets) {
+			buckets[telemetry.Buckets[i].Seconds()] = count
+		}
+	}
+	return prometheus.MustNewConstHistogram(storeDuration, count, s.Duration.Seconds(), buckets)
+}

@@ -1,0 +1,126 @@
+package promtelemetry_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/telemetry"
+	promtelemetry "github.com/spillgate/spillgate/telemetry/prometheus"
+)
+
+func user(r *http.Request) (string, error) {
+	if u := r.Header.Get("User"); u != "" {
+		return "user:" + u, nil
+	}
+	return "", core.ErrNoKey
+}
+
+// driven returns the counts of three requests of ann and one without a key, at a limit of two.
+func driven(t *testing.T) *telemetry.Telemetry {
+	t.Helper()
+	tel := telemetry.New(telemetry.Options{})
+	l := core.Must(core.New([]core.Rule{{Name: "api", Key: user, Limits: []core.Limit{core.PerHour(2)}}}, core.WithObserver(tel.Observe)))
+	tel.Attach(l)
+	for _, u := range []string{"ann", "ann", "ann", ""} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("User", u)
+		_, _ = l.Check(r)
+	}
+	return tel
+}
+
+func TestCollectedCounts(t *testing.T) {
+	want := `
+		# HELP spillgate_requests_total Requests that a rule applied to.
+		# TYPE spillgate_requests_total counter
+		spillgate_requests_total{spillgate_degraded="false",spillgate_outcome="allowed"} 2
+		spillgate_requests_total{spillgate_degraded="true",spillgate_outcome="allowed"} 0
+		spillgate_requests_total{spillgate_degraded="false",spillgate_outcome="denied"} 1
+		spillgate_requests_total{spillgate_degraded="true",spillgate_outcome="denied"} 0
+		spillgate_requests_total{spillgate_degraded="false",spillgate_outcome="no_key"} 1
+		spillgate_requests_total{spillgate_degraded="false",spillgate_outcome="bad_key"} 0
+		spillgate_requests_total{spillgate_degraded="false",spillgate_outcome="invalid"} 0
+		spillgate_requests_total{spillgate_degraded="false",spillgate_outcome="unavailable"} 0
+		# HELP spillgate_results_total Results of each limit, by its own answer.
+		# TYPE spillgate_results_total counter
+		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="allowed",spillgate_rule="api"} 1
+		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="near",spillgate_rule="api"} 1
+		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="denied",spillgate_rule="api"} 1
+		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="would_deny",spillgate_rule="api"} 0
+		# HELP spillgate_store_failures_total Calls of the store that failed or were late.
+		# TYPE spillgate_store_failures_total counter
+		spillgate_store_failures_total 0
+		# HELP spillgate_store_open 1 while calls are withheld from the store, else 0.
+		# TYPE spillgate_store_open gauge
+		spillgate_store_open 0
+	`
+	c := promtelemetry.NewCollector(driven(t))
+	err := testutil.CollectAndCompare(c, strings.NewReader(want),
+		"spillgate_requests_total", "spillgate_results_total", "spillgate_store_failures_total", "spillgate_store_open")
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLinterFindsNothing(t *testing.T) {
+	problems, err := testutil.CollectAndLint(promtelemetry.NewCollector(driven(t)))
+	if err != nil || len(problems) > 0 {
+		t.Errorf("got %v, %v", problems, err)
+	}
+}
+
+// A pedantic registry rejects series that are inconsistent or occur twice.
+func TestRegistryAcceptsTheMetrics(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	tel := driven(t)
+	registry.MustRegister(promtelemetry.NewCollector(tel))
+	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	defer server.Close()
+	resp, err := http.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("got status %d", resp.StatusCode)
+	}
+}
+
+// The duration of store calls is a histogram whose buckets add up.
+func TestStoreDuration(t *testing.T) {
+	tel := telemetry.New(telemetry.Options{})
+	for _, d := range telemetry.Buckets {
+		tel.Observe(t.Context(), &core.Observation{Store: d})
+		tel.Observe(t.Context(), &core.Observation{Store: d + 1})
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(promtelemetry.NewCollector(tel))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "spillgate_store_duration_seconds" {
+			continue
+		}
+		h := f.GetMetric()[0].GetHistogram()
+		n := uint64(len(telemetry.Buckets))
+		if h.GetSampleCount() != 2*n || len(h.GetBucket()) != int(n) || h.GetSampleSum() < 2*0.1+2*0.25+2 {
+			t.Errorf("got %v", h)
+		}
+		for i, b := range h.GetBucket() {
+			if b.GetUpperBound() != telemetry.Buckets[i].Seconds() || b.GetCumulativeCount() != uint64(2*i+1) {
+				t.Errorf("bucket %d: got %v", i, b)
+			}
+		}
+		return
+	}
+	t.Error("the histogram is missing")
+}
