@@ -22,6 +22,7 @@ const asCommand = "SPILLGATE_TEST_AS_COMMAND"
 const patience = time.Minute
 
 func TestMain(m *testing.M) {
+	pingTimeout, storeTimeout = patience, patience
 	if os.Getenv(asCommand) != "" {
 		main()
 	}

@@ -16,9 +16,10 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 )
 
-const (
+// The deadlines of Redis: a demo may talk to one far away. Tests need longer ones on a busy machine.
+var (
 	pingTimeout  = 3 * time.Second
-	storeTimeout = 500 * time.Millisecond // a demo may talk to a Redis far away
+	storeTimeout = 500 * time.Millisecond
 )
 
 // openStore returns the store that all routers share and a function that closes it. It is in this process's memory or, if
