@@ -3,10 +3,10 @@ package main
 import "fmt"
 
 // A bound is one requirement on a row.
-type bound func(o *outcome) verdict
+type bound func(o *outcome) check
 
-// A verdict says what was required, what came out, and whether that holds.
-type verdict struct {
+// A check is the result of a bound: the requirement, the measurement, and whether it holds.
+type check struct {
 	bound, got string
 	holds      bool
 }
@@ -16,7 +16,7 @@ const spillgate = "spillgate"
 
 // toBest requires that Spillgate takes at most factor times what the fastest peer takes.
 func toBest(factor float64) bound {
-	return func(o *outcome) verdict {
+	return func(o *outcome) check {
 		best, _ := o.best()
 		v := atMost(spillgate, best.name, factor)(o)
 		v.bound = fmt.Sprintf("at most %.2f× the fastest peer", factor)
@@ -26,9 +26,9 @@ func toBest(factor float64) bound {
 
 // atMost requires that the value of entry a is at most factor times that of b.
 func atMost(a, b string, factor float64) bound {
-	return func(o *outcome) verdict {
+	return func(o *outcome) check {
 		ratio := o.get(a).value / o.get(b).value
-		return verdict{
+		return check{
 			bound: fmt.Sprintf("%s: at most %.2f× %s", a, factor, b),
 			got:   fmt.Sprintf("%.2f× %s", ratio, b),
 			holds: ratio <= factor,
@@ -38,9 +38,9 @@ func atMost(a, b string, factor float64) bound {
 
 // atLeast requires that the value of entry a is at least factor times that of b.
 func atLeast(a, b string, factor float64) bound {
-	return func(o *outcome) verdict {
+	return func(o *outcome) check {
 		ratio := o.get(a).value / o.get(b).value
-		return verdict{
+		return check{
 			bound: fmt.Sprintf("%s: at least %.2f× %s", a, factor, b),
 			got:   fmt.Sprintf("%.2f×", ratio),
 			holds: ratio >= factor,
@@ -48,33 +48,33 @@ func atLeast(a, b string, factor float64) bound {
 	}
 }
 
-// allocs requires that Spillgate makes at most n allocations per decision. What the runtime allocates meanwhile does not
-// count: it is far below a hundredth per decision.
+// allocs requires that Spillgate makes at most n allocations per decision. A hundredth more is allowed for allocations of
+// the runtime.
 func allocs(n float64) bound {
-	return func(o *outcome) verdict {
+	return func(o *outcome) check {
 		got := o.get(spillgate).extra
-		return verdict{bound: fmt.Sprintf("at most %.0f allocations", n), got: fmt.Sprintf("%.2f", got), holds: got < n+0.01}
+		return check{bound: fmt.Sprintf("at most %.0f allocations", n), got: fmt.Sprintf("%.2f", got), holds: got < n+0.01}
 	}
 }
 
 // valueBelow and extraBelow require that the numbers of Spillgate are at most n.
 func valueBelow(n float64) bound {
-	return func(o *outcome) verdict { return below(o.row.unit.value, o.get(spillgate).value, n) }
+	return func(o *outcome) check { return below(o.row.unit.value, o.get(spillgate).value, n) }
 }
 
 func extraBelow(n float64) bound {
-	return func(o *outcome) verdict { return below(o.row.unit.extra, o.get(spillgate).extra, n) }
+	return func(o *outcome) check { return below(o.row.unit.extra, o.get(spillgate).extra, n) }
 }
 
-func below(unit string, got, n float64) verdict {
-	return verdict{bound: fmt.Sprintf("at most %.0f %s", n, unit), got: fmt.Sprintf("%.1f", got), holds: got <= n}
+func below(unit string, got, n float64) check {
+	return check{bound: fmt.Sprintf("at most %.0f %s", n, unit), got: fmt.Sprintf("%.1f", got), holds: got <= n}
 }
 
 // tailBelow requires that the p99 of Spillgate is not above that of a peer.
 func tailBelow(name string) bound {
-	return func(o *outcome) verdict {
+	return func(o *outcome) check {
 		own, other := o.get(spillgate).extra, o.get(name).extra
-		return verdict{
+		return check{
 			bound: "p99 not above that of " + name,
 			got:   fmt.Sprintf("%.0f against %.0f µs", own, other),
 			holds: own <= other,
@@ -82,13 +82,13 @@ func tailBelow(name string) bound {
 	}
 }
 
-// overhead requires that what a limiter adds to a framework is at most factor times what the stdlib adapter adds to a
-// bare handler.
+// overhead requires that the time that a limiter adds to a framework is at most factor times the time that the stdlib
+// adapter adds to a bare handler.
 func overhead(framework string, factor float64) bound {
-	return func(o *outcome) verdict {
+	return func(o *outcome) check {
 		added := func(name string) float64 { return o.get(spillgate+", "+name).value - o.get("bare "+name).value }
 		mine, model := added(framework), added("net/http")
-		return verdict{
+		return check{
 			bound: fmt.Sprintf("%s: at most %.2f× what net/http adds", framework, factor),
 			got:   fmt.Sprintf("%.0f against %.0f ns, %.2f×", mine, model, mine/model),
 			holds: mine <= factor*model,

@@ -35,7 +35,7 @@ func TestMemoryContestantsLimit(t *testing.T) {
 	for _, m := range append(stores(), takers()[0]) {
 		s := m.open(five)
 		defer s.Stop()
-		if m.role == floor {
+		if m.role == baseline {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) { limits(t, s.Worker()) })
@@ -46,7 +46,7 @@ func TestMemoryContestantsShareState(t *testing.T) {
 	for _, m := range append(stores(), takers()[0]) {
 		s := m.open(five)
 		defer s.Stop()
-		if m.role == floor {
+		if m.role == baseline {
 			continue
 		}
 		one, other := s.Worker(), s.Worker()
@@ -68,7 +68,7 @@ func TestSpillgateCountsEveryLimit(t *testing.T) {
 func TestRedisContestantsLimit(t *testing.T) {
 	client := testClient(t)
 	for _, r := range redisStores {
-		if r.role == floor {
+		if r.role == baseline {
 			continue
 		}
 		s := r.open(five, client)
@@ -122,13 +122,13 @@ func TestMiddlewaresLimit(t *testing.T) {
 func TestWrongDecisionsAreErrors(t *testing.T) {
 	e := newEnv(t.Context(), 1, true, io.Discard)
 	never := &peers.Store{Worker: func() peers.Take { return func(string) bool { return false } }}
-	if _, err := e.decisions(walk(never.Worker(), []string{"a"}), admitted)(); err == nil {
+	if _, err := e.decisions(overKeys(never.Worker(), []string{"a"}), admitted)(); err == nil {
 		t.Error("a loop that admits nothing passed for one that admits all")
 	}
 	if _, err := e.load(never, 2, uniform(1), admitted, throughput)(); err == nil {
 		t.Error("a load that admits nothing passed for one that admits all")
 	}
-	if _, err := e.decisions(walk(never.Worker(), []string{"a"}), denied)(); err != nil {
+	if _, err := e.decisions(overKeys(never.Worker(), []string{"a"}), denied)(); err != nil {
 		t.Error(err)
 	}
 }

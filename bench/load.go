@@ -19,10 +19,10 @@ type caller struct {
 	keys  []string
 	next  int
 	took  []uint32 // nanoseconds
-	wrong int      // decisions that did not come to what the row wants
+	wrong int      // decisions other than the row requires
 }
 
-func (c *caller) run(done *atomic.Bool, want fate) {
+func (c *caller) run(done *atomic.Bool, want decision) {
 	c.took = c.took[:0]
 	for !done.Load() {
 		key := c.keys[c.next%len(c.keys)]
@@ -38,11 +38,12 @@ func (c *caller) run(done *atomic.Bool, want fate) {
 
 var errWrong = errors.New("some decisions were wrong, or none was made")
 
-// A reading makes a sample of what every decision took, in nanoseconds and in ascending order, and of what all took.
+// A reading makes a sample of the durations of all decisions, in nanoseconds and in ascending order, and of the time that
+// the slice took.
 type reading func(took []uint32, elapsed time.Duration) sample
 
 // load returns a measure of callers that all use s at the same time, each with keys in an order of its own.
-func (e *env) load(s *peers.Store, callers int, m mix, want fate, read reading) func() (sample, error) {
+func (e *env) load(s *peers.Store, callers int, m mix, want decision, read reading) func() (sample, error) {
 	all := make([]*caller, callers)
 	for i := range all {
 		all[i] = &caller{take: s.Worker(), keys: sequence(m, 1024, uint64(i))}
@@ -66,8 +67,8 @@ func (e *env) load(s *peers.Store, callers int, m mix, want fate, read reading) 
 	}
 }
 
-// burst lets all callers run for a while and returns what every decision took, in ascending order.
-func (e *env) burst(all []*caller, length time.Duration, want fate) (took []uint32, elapsed time.Duration) {
+// burst lets all callers run for a while and returns the durations of all decisions, in ascending order.
+func (e *env) burst(all []*caller, length time.Duration, want decision) (took []uint32, elapsed time.Duration) {
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	start := time.Now()

@@ -11,8 +11,8 @@ import (
 // A loop makes n decisions and returns how many of them admitted.
 type loop func(n int) (admitted int)
 
-// walk returns a loop over keys. Successive calls go on where the last one stopped.
-func walk(take peers.Take, keys []string) loop {
+// overKeys returns a loop over keys. Successive calls go on where the last one stopped.
+func overKeys(take peers.Take, keys []string) loop {
 	i := 0
 	return func(n int) (admitted int) {
 		for range n {
@@ -43,16 +43,17 @@ func parallel(loops []loop) loop {
 	}
 }
 
-// A fate is what all decisions of a loop must come to. A contestant that decides otherwise is not doing the same work.
-type fate int
+// A decision is the one result that a row requires of all decisions of a loop. A contestant that decides otherwise does
+// other work.
+type decision int
 
 const (
-	admitted fate = iota
+	admitted decision = iota
 	denied
 )
 
 // decisions returns a measure of l: nanoseconds and allocations per decision.
-func (e *env) decisions(l loop, want fate) func() (sample, error) {
+func (e *env) decisions(l loop, want decision) func() (sample, error) {
 	n := 0
 	return func() (sample, error) {
 		if n == 0 {
@@ -64,7 +65,7 @@ func (e *env) decisions(l loop, want fate) func() (sample, error) {
 		got := l(n)
 		elapsed := e.clock() - start
 		runtime.ReadMemStats(&after)
-		if got != (map[fate]int{admitted: n, denied: 0})[want] {
+		if got != (map[decision]int{admitted: n, denied: 0})[want] {
 			return sample{}, fmt.Errorf("admitted %d of %d", got, n)
 		}
 		per := float64(n)

@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// bench does what args ask, prints the tables to out and what goes on to progress.
+// bench runs the command line args. It prints the tables to out, and the names of finished rows to progress.
 func bench(ctx context.Context, args []string, out, progress io.Writer) error {
 	f, err := parse(args, progress)
 	if errors.Is(err, flag.ErrHelp) {
@@ -65,7 +65,7 @@ func bench(ctx context.Context, args []string, out, progress io.Writer) error {
 		os.WriteFile(filepath.Join(f.dir, "BOUNDS.md"), []byte(bounds(e, chapters)), 0o644))
 }
 
-// flags are what the command line says.
+// flags are the options of the command line.
 type flags struct {
 	rows    *regexp.Regexp
 	rounds  int

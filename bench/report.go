@@ -17,7 +17,7 @@ const method = `# Results
 number is the median of their turns, and the column beside it is its ratio to the fastest other library. All get the same
 keys in the same order, the same limit and, over HTTP, the same requests and a ResponseWriter that keeps only the header
 map, which is cleared for each request. A contestant that decides anything but what the row is about ends the run.
-Allocations are per decision. A floor does only a part of the work: no limiter that does that part can take less time.
+Allocations are per decision. A baseline does only a part of the work: no limiter that does that part can take less time.
 
 `
 
@@ -79,7 +79,7 @@ func versions() []string {
 	return list
 }
 
-// cpuModel names the CPU, where the system tells.
+// cpuModel returns the name of the CPU, on Linux.
 func cpuModel() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -93,7 +93,7 @@ func cpuModel() string {
 	return "unknown processor"
 }
 
-// loadAverage says how busy the machine is, this program included, where the system tells.
+// loadAverage returns the load average of the last minute, on Linux.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

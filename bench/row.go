@@ -2,14 +2,14 @@ package main
 
 import "slices"
 
-// A role says what an entry of a row is there for.
+// A role is the purpose of an entry in its row.
 type role int
 
 const (
-	ours  role = iota // Spillgate
-	peer              // another library: the fastest is what ratios refer to
-	floor             // what no limiter can go below
-	note              // for information
+	ours     role = iota // Spillgate
+	peer                 // another library: the fastest is what ratios refer to
+	baseline             // a part of the work of every limiter: a lower bound of its time
+	note                 // for information
 )
 
 // An entry is one contestant of a row.
@@ -19,13 +19,13 @@ type entry struct {
 	measure func() (sample, error) // one slice of time
 }
 
-// A sample is what one slice measured, in the unit of its row, or the medians of several.
+// A sample is the measurement of one slice, in the unit of its row, or the medians of several.
 type sample struct {
-	value float64 // what ratios compare
+	value float64 // ratios compare this
 	extra float64
 }
 
-// A unit says what the numbers of a sample are.
+// A unit names the two numbers of a sample.
 type unit struct {
 	value, extra string
 	more         bool // more is better
@@ -44,35 +44,35 @@ type gcMode int
 
 const (
 	gcRuns          gcMode = iota // whenever Go lets it
-	gcRests                       // not at all: for rows where next to nothing is allocated
-	gcBetweenSlices               // before each slice, so that what was allocated in the last is used again
+	gcRests                       // not at all: for rows that hardly allocate
+	gcBetweenSlices               // before each slice, so that the next one reuses the memory
 )
 
 // A row compares entries at one task.
 type row struct {
 	name      string
-	task      string // what everyone does
+	task      string // of every contestant
 	unit      unit
 	gc        gcMode
 	maxRounds int // 0: as many as there are
 	// open prepares the entries and adds them to f.
-	open   func(e *env, f *field) error
+	open   func(e *env, f *setup) error
 	bounds []bound
 }
 
-// A field is the entries of a row and what is to be undone after it.
-type field struct {
+// A setup holds the entries of a row and the functions to call after it.
+type setup struct {
 	entries []entry
 	closers []func()
 }
 
-func (f *field) add(name string, r role, measure func() (sample, error)) {
+func (f *setup) add(name string, r role, measure func() (sample, error)) {
 	f.entries = append(f.entries, entry{name: name, role: r, measure: measure})
 }
 
-func (f *field) onClose(c func()) { f.closers = append(f.closers, c) }
+func (f *setup) onClose(c func()) { f.closers = append(f.closers, c) }
 
-func (f *field) close() {
+func (f *setup) close() {
 	for _, c := range slices.Backward(f.closers) {
 		c()
 	}
@@ -85,11 +85,11 @@ type result struct {
 	sample
 }
 
-// An outcome is what a row came to.
+// An outcome is the result of a row.
 type outcome struct {
-	row      *row
-	results  []result
-	verdicts []verdict
+	row     *row
+	results []result
+	checks  []check
 }
 
 // get returns the medians of an entry. It panics if there is none of that name: a bound that names it is wrong.

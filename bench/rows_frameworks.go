@@ -14,7 +14,7 @@ const echoOwn = "echo's own, no headers"
 func frameworkRows() []*row {
 	added := row{
 		name: "adapters, admitted", unit: perDecision, task: "The adapters within their frameworks, beside the frameworks alone.",
-		open:   func(e *env, f *field) error { return openHTTP(e, f, adapters(), large, admitted) },
+		open:   func(e *env, f *setup) error { return openHTTP(e, f, adapters(), large, admitted) },
 		bounds: []bound{overhead("gin", 1.2), overhead("echo", 1.2), overhead("echo v5", 1.2)},
 	}
 	return []*row{
@@ -28,14 +28,14 @@ func frameworkRows() []*row {
 	}
 }
 
-func frameworkRow(name string, all []served, l peers.Limit, want fate, bounds ...bound) *row {
-	tasks := map[fate]string{
+func frameworkRow(name string, all []served, l peers.Limit, want decision, bounds ...bound) *row {
+	tasks := map[decision]string{
 		admitted: "As over net/http, in the framework's own router.",
 		denied:   "The answer is problem+json from Spillgate; echo's own answers in JSON, ulule in a line of text.",
 	}
 	return &row{
 		name: name, unit: perDecision, task: tasks[want], bounds: bounds,
-		open: func(e *env, f *field) error { return openHTTP(e, f, all, l, want) },
+		open: func(e *env, f *setup) error { return openHTTP(e, f, all, l, want) },
 	}
 }
 
@@ -66,10 +66,10 @@ func adapters() []served {
 		{"spillgate, gin", ours, inGin(peers.SpillgateGin)},
 		{"spillgate, echo", ours, inEcho(peers.SpillgateEcho)},
 		{"spillgate, echo v5", ours, inEcho5(peers.SpillgateEcho5)},
-		{"bare net/http", floor, func(peers.Limit) peers.Router { return peers.NetHTTP(nil) }},
-		{"bare gin", floor, func(peers.Limit) peers.Router { return peers.Gin() }},
-		{"bare echo", floor, func(peers.Limit) peers.Router { return peers.EchoRouter() }},
-		{"bare echo v5", floor, func(peers.Limit) peers.Router { return peers.Echo5Router() }},
+		{"bare net/http", baseline, func(peers.Limit) peers.Router { return peers.NetHTTP(nil) }},
+		{"bare gin", baseline, func(peers.Limit) peers.Router { return peers.Gin() }},
+		{"bare echo", baseline, func(peers.Limit) peers.Router { return peers.EchoRouter() }},
+		{"bare echo v5", baseline, func(peers.Limit) peers.Router { return peers.Echo5Router() }},
 	}
 }
 

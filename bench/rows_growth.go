@@ -20,16 +20,16 @@ func growthRows() []*row {
 
 func sized(name string, keys int) string { return fmt.Sprintf("%s, %d keys", name, keys) }
 
-func openGrowth(e *env, f *field) error {
+func openGrowth(e *env, f *setup) error {
 	for _, size := range sizes {
 		n := e.scale(size)
 		keys := sequence(uniform(n), min(e.scale(sequenceLength), 8*n), 1)
 		add := func(s *peers.Store, r role) {
 			s.Keys(n)
-			f.add(sized(s.Name, size), r, e.decisions(walk(s.Worker(), keys), admitted))
+			f.add(sized(s.Name, size), r, e.decisions(overKeys(s.Worker(), keys), admitted))
 		}
 		add(peers.SpillgateOf(ample, 2*sizes[len(sizes)-1]), ours)
-		add(peers.Map(ample), floor)
+		add(peers.Map(ample), baseline)
 	}
 	return nil
 }
@@ -37,11 +37,11 @@ func openGrowth(e *env, f *field) error {
 // flat requires that a decision with the most keys takes at most factor times as long as one with the fewest, plus what
 // the map look-up grows by.
 func flat(fewest, most int, factor float64) bound {
-	return func(o *outcome) verdict {
+	return func(o *outcome) check {
 		base, end := o.get(sized(spillgate, fewest)).value, o.get(sized(spillgate, most)).value
 		misses := max(0, o.get(sized("sharded map", most)).value-o.get(sized("sharded map", fewest)).value)
 		ratio := (end - misses) / base
-		return verdict{
+		return check{
 			bound: fmt.Sprintf("flat within %.1f× apart from the cache misses of the map", factor),
 			got:   fmt.Sprintf("%.2f× (%.2f× with them; the map loses %.0f ns)", ratio, end/base, misses),
 			holds: ratio <= factor,

@@ -17,15 +17,15 @@ func heapRows() []*row {
 	}}
 }
 
-func openHeap(e *env, f *field) error {
+func openHeap(e *env, f *setup) error {
 	for _, m := range stores() {
-		if m.role != floor {
+		if m.role != baseline {
 			s := m.open(ample)
 			s.Stop()
 			f.add(s.Name, m.role, func() (sample, error) { return e.heap(m.open) })
 		}
 	}
-	f.add("no keys", floor, func() (sample, error) { return sample{extra: collect()}, nil })
+	f.add("no keys", baseline, func() (sample, error) { return sample{extra: collect()}, nil })
 	return nil
 }
 
@@ -45,8 +45,8 @@ func (e *env) heap(open func(peers.Limit) *peers.Store) (sample, error) {
 	return sample{value: (after - before) / float64(n), extra: gc}, nil
 }
 
-// live returns the bytes on the heap that are reachable. What has a finalizer, or a goroutine that is about to end, takes
-// several collections to go.
+// live returns the bytes on the heap that are reachable. Objects with a finalizer, or of a goroutine
+// that is about to end, need several collections.
 func live() float64 {
 	const settled = 1 << 14
 	var m runtime.MemStats

@@ -21,22 +21,22 @@ func httpRows() []*row {
 		name: "net/http, admitted", unit: perDecision,
 		task: "A limit of ten digits for each of 200 addresses; the middleware writes its library's headers. Spillgate also passes " +
 			"its decision on in the context.",
-		open: func(e *env, f *field) error {
-			return openHTTP(e, f, append(netHTTP(), netHTTPFloors()...), large, admitted)
+		open: func(e *env, f *setup) error {
+			return openHTTP(e, f, append(netHTTP(), netHTTPBaselines()...), large, admitted)
 		},
 		bounds: []bound{toBest(0.8), allocs(5)},
 	}, {
 		name: "net/http, refused", unit: perDecision,
 		task:   "Each of 200 addresses has used up its 1,000. The answer is problem+json from Spillgate, a line of text from the others.",
-		open:   func(e *env, f *field) error { return openHTTP(e, f, netHTTP(), used, denied) },
+		open:   func(e *env, f *setup) error { return openHTTP(e, f, netHTTP(), used, denied) },
 		bounds: []bound{toBest(0.7)},
 	}}
 }
 
-func openHTTP(e *env, f *field, all []served, l peers.Limit, want fate) error {
+func openHTTP(e *env, f *setup, all []served, l peers.Limit, want decision) error {
 	for _, s := range all {
 		serve := requests(s.router(l), e.scale(clients))
-		if want == denied && s.role != floor {
+		if want == denied && s.role != baseline {
 			serve.exhaust(l.Rate)
 		}
 		f.add(s.name, s.role, e.decisions(serve.loop, want))
@@ -53,11 +53,11 @@ func netHTTP() []served {
 	return list
 }
 
-func netHTTPFloors() []served {
+func netHTTPBaselines() []served {
 	return []served{
-		{"bare net/http", floor, func(peers.Limit) peers.Router { return peers.NetHTTP(nil) }},
-		{"context", floor, behind(func(peers.Limit) peers.Middleware { return peers.Context() })},
-		{"five fields", floor, behind(func(peers.Limit) peers.Middleware { return peers.Fields() })},
+		{"bare net/http", baseline, func(peers.Limit) peers.Router { return peers.NetHTTP(nil) }},
+		{"context", baseline, behind(func(peers.Limit) peers.Middleware { return peers.Context() })},
+		{"five fields", baseline, behind(func(peers.Limit) peers.Middleware { return peers.Fields() })},
 	}
 }
 

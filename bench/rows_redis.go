@@ -25,7 +25,7 @@ var scarce = peers.Limit{Rate: 1, Period: time.Hour}
 // inRedis opens a store with a client of Redis.
 type inRedis = func(peers.Limit, redis.UniversalClient) *peers.Store
 
-// redisStores lists what a row about Redis compares. Each has a client of its own, with the same options.
+// redisStores lists the contestants of a row about Redis. Each has its own client, all with the same options.
 var redisStores = []struct {
 	role role
 	open inRedis
@@ -35,8 +35,8 @@ var redisStores = []struct {
 	{peer, peers.RedisRate},
 	{peer, peers.UluleRedis},
 	{peer, peers.HTTPRateRedis},
-	{floor, peers.Incr},
-	{floor, peers.EvalSHA},
+	{baseline, peers.Incr},
+	{baseline, peers.EvalSHA},
 }
 
 func redisRows() []*row {
@@ -45,7 +45,7 @@ func redisRows() []*row {
 		{
 			name: "Redis, one caller", unit: latency,
 			task:   "The time from call to answer when nobody else calls.",
-			open:   func(e *env, f *field) error { return openRedis(e, f, 1, typical) },
+			open:   func(e *env, f *setup) error { return openRedis(e, f, 1, typical) },
 			bounds: []bound{atMost(storeAlone, "EVALSHA", 1.15)},
 		}, {
 			name: "Redis, three limits on each of two identities", unit: perSecond, open: openRedisMany,
@@ -64,7 +64,7 @@ func callersRow(callers int, redisRate, ulule float64) *row {
 	return &row{
 		name: fmt.Sprintf("Redis, %d callers", callers), unit: perSecond,
 		task: fmt.Sprintf("One claim of a token bucket by %d callers on one client, over %d keys.", callers, redisKeys),
-		open: func(e *env, f *field) error { return openRedis(e, f, callers, throughput) },
+		open: func(e *env, f *setup) error { return openRedis(e, f, callers, throughput) },
 		bounds: []bound{
 			atLeast(spillgate, "redis_rate", redisRate), atLeast(storeAlone, "ulule", ulule),
 			tailBelow("redis_rate"), tailBelow("ulule"),
@@ -72,7 +72,7 @@ func callersRow(callers int, redisRate, ulule float64) *row {
 	}
 }
 
-func openRedis(e *env, f *field, callers int, read reading) error {
+func openRedis(e *env, f *setup, callers int, read reading) error {
 	for _, s := range redisStores {
 		client, err := e.client(f)
 		if err != nil {
@@ -85,7 +85,7 @@ func openRedis(e *env, f *field, callers int, read reading) error {
 }
 
 // client returns a client of an empty server, to be closed with f.
-func (e *env) client(f *field) (*redis.Client, error) {
+func (e *env) client(f *setup) (*redis.Client, error) {
 	s, err := e.redis()
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (e *env) client(f *field) (*redis.Client, error) {
 // manyCallers is how many callers the rows have that do not vary it.
 const manyCallers = 64
 
-func openRedisMany(e *env, f *field) error {
+func openRedisMany(e *env, f *setup) error {
 	limits := []peers.Limit{plenty, {Rate: plenty.Rate, Period: time.Minute}, {Rate: plenty.Rate, Period: time.Second}}
 	client, err := e.client(f)
 	if err != nil {
@@ -145,7 +145,7 @@ func sixCalls(open inRedis, limits []peers.Limit, client redis.UniversalClient) 
 	return &peers.Store{Name: stores[0].Name + ", six calls", Worker: worker}
 }
 
-func openDenyCache(e *env, f *field) error {
+func openDenyCache(e *env, f *setup) error {
 	for _, s := range []struct {
 		name string
 		role role

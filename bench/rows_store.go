@@ -12,11 +12,11 @@ var ample = peers.Limit{Rate: 100_000_000, Period: time.Minute}
 
 const inParallel = "The same from one goroutine per core; the time is that of the whole divided by all decisions."
 
-// stores lists what the rows about the store alone compare.
+// stores lists the contestants of the rows about the store alone.
 func stores() []contestant {
 	list := takers()
 	list[0].open = peers.Spillgate
-	return append(list, contestant{floor, peers.Clock}, contestant{floor, peers.Map})
+	return append(list, contestant{baseline, peers.Clock}, contestant{baseline, peers.Map})
 }
 
 // storeRows compare MemoryStore.Take, called as a Limiter calls it, with the same functions of others as takeRows.
@@ -26,14 +26,14 @@ func storeRows() (rows []*row) {
 		rows = append(rows, &row{
 			name: "MemoryStore.Take, " + w.name, unit: perDecision, gc: w.gc(),
 			task:   "One claim of a token bucket.",
-			open:   func(e *env, f *field) error { return w.serial(e, f, stores(), ample) },
+			open:   func(e *env, f *setup) error { return w.serial(e, f, stores(), ample) },
 			bounds: []bound{toBest(most[w.name]), allocs(0)},
 		})
 	}
 	for _, w := range workloads {
 		rows = append(rows, &row{
 			name: "MemoryStore.Take in parallel, " + w.name, unit: perDecision, gc: w.gc(), task: inParallel,
-			open:   func(e *env, f *field) error { return w.parallel(e, f, stores(), ample) },
+			open:   func(e *env, f *setup) error { return w.parallel(e, f, stores(), ample) },
 			bounds: []bound{toBest(0.7), atMost(spillgate, "spillgate, one core", 1)},
 		})
 	}
@@ -52,7 +52,7 @@ func (w workload) gc() gcMode {
 	return gcRuns
 }
 
-func openStoreMany(e *env, f *field) error {
+func openStoreMany(e *env, f *setup) error {
 	limits := []peers.Limit{ample, {Rate: ample.Rate, Period: time.Minute / 2}, {Rate: ample.Rate, Period: time.Second}}
 	var all []core.Limit
 	for _, l := range limits {

@@ -6,10 +6,11 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
-// large is a limit whose rate has ten digits and that refills so slowly that what remains differs from request to request.
+// large is a limit of ten digits. It refills so slowly that the number of remaining requests differs from response to
+// response.
 var large = peers.Limit{Rate: 1_000_000_000, Period: 100 * 24 * time.Hour}
 
-// takers lists what the rows about deciding in memory compare.
+// takers lists the contestants of the rows about deciding in memory.
 func takers() []contestant {
 	list := []contestant{{ours, peers.SpillgateLimiter}}
 	for _, open := range peers.InMemory {
@@ -23,22 +24,22 @@ func takeRows() []*row {
 	hot, many := workloads[0], workloads[1]
 	return []*row{{
 		name: "Limiter.Take, one hot key", unit: perDecision, task: task,
-		open:   func(e *env, f *field) error { return hot.serial(e, f, takers(), large) },
+		open:   func(e *env, f *setup) error { return hot.serial(e, f, takers(), large) },
 		bounds: []bound{toBest(1.5), allocs(1)},
 	}, {
 		name: "Limiter.Take, 100,000 keys", unit: perDecision, task: task, gc: gcBetweenSlices,
-		open:   func(e *env, f *field) error { return many.serial(e, f, takers(), large) },
+		open:   func(e *env, f *setup) error { return many.serial(e, f, takers(), large) },
 		bounds: []bound{allocs(1)},
 	}, {
 		name: "Limiter.Take in parallel, one hot key", unit: perDecision, task: inParallel,
-		open: func(e *env, f *field) error { return hot.parallel(e, f, takers(), large) },
+		open: func(e *env, f *setup) error { return hot.parallel(e, f, takers(), large) },
 	}, {
 		name: "Limiter.Take, three limits on each of two keys", unit: perDecision, open: openTakeMany,
 		task: "Six limits in one decision. The peers take six decisions.",
 	}}
 }
 
-func openTakeMany(e *env, f *field) error {
+func openTakeMany(e *env, f *setup) error {
 	var limits []peers.Limit
 	for _, period := range []time.Duration{large.Period, large.Period / 2, large.Period / 4} {
 		limits = append(limits, peers.Limit{Rate: large.Rate, Period: period})

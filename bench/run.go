@@ -48,7 +48,7 @@ func (e *env) scale(n int) int {
 	return n
 }
 
-// close stops what rows have started.
+// close stops the server, if a row has started it.
 func (e *env) close() {
 	if e.server != nil {
 		e.server.stop()
@@ -59,7 +59,7 @@ func (e *env) close() {
 // slice of every entry, and begins with another one.
 func (e *env) run(r *row) (*outcome, error) {
 	began := time.Now()
-	f := new(field)
+	f := new(setup)
 	defer runtime.GC()
 	defer f.close()
 	if r.gc != gcRuns {
@@ -89,24 +89,24 @@ func (e *env) run(r *row) (*outcome, error) {
 		}
 	}
 	e.log.Printf("%-55s %5.1fs", r.name, time.Since(began).Seconds())
-	return judge(r, f.entries, samples), nil
+	return evaluate(r, f.entries, samples), nil
 }
 
-// judge takes medians and applies the bounds of r.
-func judge(r *row, entries []entry, samples [][]sample) *outcome {
+// evaluate takes medians and applies the bounds of r.
+func evaluate(r *row, entries []entry, samples [][]sample) *outcome {
 	o := &outcome{row: r}
 	for i, e := range entries {
 		o.results = append(o.results, result{name: e.name, role: e.role, sample: medians(samples[i])})
 	}
 	slices.SortStableFunc(o.results, func(a, b result) int { return cmp.Compare(group(a.role), group(b.role)) })
 	for _, b := range r.bounds {
-		o.verdicts = append(o.verdicts, b(o))
+		o.checks = append(o.checks, b(o))
 	}
 	return o
 }
 
-// group puts Spillgate and what is said of it first, then peers, then floors.
-func group(r role) int { return [...]int{ours: 0, note: 1, peer: 2, floor: 3}[r] }
+// group puts Spillgate first, then its notes, peers and baselines.
+func group(r role) int { return [...]int{ours: 0, note: 1, peer: 2, baseline: 3}[r] }
 
 func medians(s []sample) sample {
 	return sample{

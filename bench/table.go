@@ -27,13 +27,13 @@ func (o *outcome) table() string {
 }
 
 func label(r result) string {
-	if r.role == floor {
-		return "floor: " + r.name
+	if r.role == baseline {
+		return "baseline: " + r.name
 	}
 	return r.name
 }
 
-func (v verdict) mark() string {
+func (v check) mark() string {
 	if v.holds {
 		return "yes"
 	}
@@ -61,7 +61,7 @@ func boundsTable(chapters []chapter) string {
 	b.WriteString("| row | bound | measured | holds |\n|---|---|---|---|\n")
 	for _, c := range chapters {
 		for _, o := range c.outcomes {
-			for _, v := range o.verdicts {
+			for _, v := range o.checks {
 				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.row.name, v.bound, v.got, v.mark())
 			}
 		}

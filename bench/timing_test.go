@@ -23,8 +23,8 @@ func TestDecisionsTakeTheirTime(t *testing.T) {
 			loop loop
 			want float64 // nanoseconds per decision
 		}{
-			"one after another": {walk(slow, []string{"a", "b", "c"}), 1000},
-			"two at a time":     {parallel([]loop{walk(slow, []string{"a"}), walk(slow, []string{"a"})}), 500},
+			"one after another": {overKeys(slow, []string{"a", "b", "c"}), 1000},
+			"two at a time":     {parallel([]loop{overKeys(slow, []string{"a"}), overKeys(slow, []string{"a"})}), 500},
 		} {
 			measure := e.decisions(c.loop, admitted)
 			start := time.Now()
@@ -76,10 +76,10 @@ func TestRunTakesTurns(t *testing.T) {
 		}
 	}
 	closed := ""
-	o, err := e.run(&row{open: func(_ *env, f *field) error {
+	o, err := e.run(&row{open: func(_ *env, f *setup) error {
 		f.onClose(func() { closed += "1" })
 		f.onClose(func() { closed += "2" })
-		f.add("a", floor, entry("a", 5, 1, 3))
+		f.add("a", baseline, entry("a", 5, 1, 3))
 		f.add("b", ours, entry("b", 10, 70, 20))
 		return nil
 	}})
@@ -98,7 +98,7 @@ func TestRunStopsWhenInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	e := newEnv(ctx, 3, false, io.Discard)
 	slices := 0
-	_, err := e.run(&row{open: func(_ *env, f *field) error {
+	_, err := e.run(&row{open: func(_ *env, f *setup) error {
 		f.add("a", ours, func() (sample, error) {
 			slices++
 			cancel()

@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
-// A contestant opens a store of one library, or a floor.
+// A contestant opens a store of one library, or a baseline.
 type contestant struct {
 	role role
 	open func(peers.Limit) *peers.Store
@@ -34,26 +34,26 @@ func (w workload) sequence(e *env, seed uint64) []string {
 }
 
 // serial adds contestants that decide one after another on one goroutine.
-func (w workload) serial(e *env, f *field, all []contestant, l peers.Limit) error {
+func (w workload) serial(e *env, f *setup, all []contestant, l peers.Limit) error {
 	keys := w.sequence(e, 1)
 	for _, c := range all {
 		s := c.open(l)
 		f.onClose(s.Stop)
 		s.Keys(e.scale(w.keys))
-		f.add(s.Name, c.role, e.decisions(walk(s.Worker(), keys), admitted))
+		f.add(s.Name, c.role, e.decisions(overKeys(s.Worker(), keys), admitted))
 	}
 	return nil
 }
 
 // parallel adds contestants that decide on one goroutine per core, and Spillgate again on a single one.
-func (w workload) parallel(e *env, f *field, all []contestant, l peers.Limit) error {
+func (w workload) parallel(e *env, f *setup, all []contestant, l peers.Limit) error {
 	for _, c := range all {
 		s := c.open(l)
 		f.onClose(s.Stop)
 		s.Keys(e.scale(w.keys))
 		loops := make([]loop, runtime.GOMAXPROCS(0))
 		for i := range loops {
-			loops[i] = walk(s.Worker(), w.sequence(e, uint64(i+1)))
+			loops[i] = overKeys(s.Worker(), w.sequence(e, uint64(i+1)))
 		}
 		f.add(s.Name, c.role, e.decisions(parallel(loops), admitted))
 		if c.role == ours {
@@ -65,12 +65,12 @@ func (w workload) parallel(e *env, f *field, all []contestant, l peers.Limit) er
 
 // sixLimits adds a store of ours that decides six limits at once, and the peers, which make a decision for each. Limits
 // are three, each for two keys.
-func (e *env) sixLimits(f *field, limits []peers.Limit, own *peers.Store) error {
+func (e *env) sixLimits(f *setup, limits []peers.Limit, own *peers.Store) error {
 	const keys = 1000
 	order := sequence(uniform(keys), 8*keys, 1)
 	own.Keys(keys)
 	f.onClose(own.Stop)
-	f.add(own.Name, ours, e.decisions(walk(own.Worker(), order), admitted))
+	f.add(own.Name, ours, e.decisions(overKeys(own.Worker(), order), admitted))
 	for _, open := range peers.InMemory {
 		var takes []peers.Take
 		name := ""
@@ -80,7 +80,7 @@ func (e *env) sixLimits(f *field, limits []peers.Limit, own *peers.Store) error 
 			takes = append(takes, s.Worker())
 			name = s.Name + ", six decisions"
 		}
-		f.add(name, peer, e.decisions(walk(all(takes), order), admitted))
+		f.add(name, peer, e.decisions(overKeys(all(takes), order), admitted))
 	}
 	return nil
 }

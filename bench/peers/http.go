@@ -58,18 +58,18 @@ func UluleHTTP(l Limit) Middleware {
 	return Middleware{"ulule", m.Handler}
 }
 
-type floorKey struct{}
+type baselineKey struct{}
 
-// Context is a floor: a value in the context of the request, which is copied for that.
+// Context is a baseline: a value in the context of the request, which is copied for that.
 func Context() Middleware {
 	return Middleware{"context", func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), floorKey{}, w)))
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), baselineKey{}, w)))
 		})
 	}}
 }
 
-// Fields is a floor: the five fields that GitHub has, whose texts are made before and whose slices share an array.
+// Fields is a baseline: the five fields that GitHub has, whose texts are made before and whose slices share an array.
 func Fields() Middleware {
 	return Middleware{"five fields", func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

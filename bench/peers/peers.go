@@ -1,4 +1,4 @@
-// Package peers puts the libraries that bench compares, and the floors below which none can go, behind one function each.
+// Package peers wraps each library that bench compares, and each baseline, in a function of the same kind.
 package peers
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Limit is what every contestant enforces: Rate requests per Period, all of which may come at once.
+// A Limit is enforced by every contestant: Rate requests per Period, all of which may come at once.
 type Limit struct {
 	Rate   int
 	Period time.Duration
@@ -19,7 +19,7 @@ func (l Limit) perSecond() float64 { return float64(l.Rate) / l.Period.Seconds()
 // A Take charges key for one request and reports whether it is admitted. It is for one goroutine: it may reuse buffers.
 type Take func(key string) bool
 
-// A Store is the state of one library, or a floor.
+// A Store is the state of one library, or a baseline.
 type Store struct {
 	Name   string
 	Worker func() Take      // returns a Take of its own for a goroutine

@@ -7,12 +7,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Incr is a floor: one INCR for each decision.
+// Incr is a baseline: one INCR for each decision.
 func Incr(_ Limit, client redis.UniversalClient) *Store {
-	return shared("INCR", func(key string) bool { return client.Incr(background, "floor:"+key).Err() == nil })
+	return shared("INCR", func(key string) bool { return client.Incr(background, "baseline:"+key).Err() == nil })
 }
 
-// EvalSHA is a floor: the script that Spillgate runs for one claim, with the arguments it had for some key, sent as it
+// EvalSHA is a baseline: the script that Spillgate runs for one claim, with the arguments it had for some key, sent as it
 // is by go-redis. It panics if a decision of Spillgate makes no EVALSHA.
 func EvalSHA(l Limit, client redis.UniversalClient) *Store {
 	s := new(spy)
@@ -20,8 +20,8 @@ func EvalSHA(l Limit, client redis.UniversalClient) *Store {
 	defer func() { _ = watched.Close() }()
 	watched.AddHook(s)
 	take := SpillgateRedisStore(l, watched).Worker()
-	take("floor:script")
-	take("floor:script") // the first may have loaded the script some other way
+	take("baseline:script")
+	take("baseline:script") // the first may have loaded the script some other way
 	sha, keys, args := s.script()
 	return shared("EVALSHA", func(string) bool {
 		return client.EvalSha(background, sha, keys, args...).Err() == nil
@@ -43,7 +43,7 @@ func (s *spy) note(cmd redis.Cmder) {
 	s.last = append([]any(nil), cmd.Args()...)
 }
 
-// script returns what the last EVALSHA was called with.
+// script returns the arguments of the last EVALSHA.
 func (s *spy) script() (sha string, keys []string, args []any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

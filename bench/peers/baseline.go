@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Clock is a floor: what it costs to read the clock once.
+// Clock is a baseline: one reading of the clock.
 func Clock(Limit) *Store {
 	base := time.Now()
 	return shared("time.Since", func(string) bool { return time.Since(base) >= 0 })
@@ -22,7 +22,7 @@ type mapShard struct {
 	_ [40]byte // a cache line each
 }
 
-// Map is a floor: a look-up in a map of 64 shards, each with a lock, and an addition to what it finds.
+// Map is a baseline: a look-up in a map of 64 shards, each with a lock, and an addition to the value.
 func Map(Limit) *Store {
 	seed := maphash.MakeSeed()
 	shards := make([]mapShard, mapShards)
