@@ -13,21 +13,15 @@
 //
 // # Memory
 //
-// Set maxmemory-policy to noeviction or volatile-ttl. With a policy of the allkeys kind a full server forgets keys that
-// still count, and who was denied starts anew; the store logs a warning about that once. Every key expires when it has
-// nothing to say any more, so idle ones cost nothing.
-//
-// A pair of rule and key is one string. With the key of an IPv4 address it takes 170 bytes of memory for one token bucket
-// or fixed window, 90 more for each further limit, and 26 for each sub-bucket of a sliding window in use. Sliding logs
-// are in a sorted set besides: 50 bytes for each request of the last period, or 150 if there are more than 128. A million
-// addresses under one token bucket are 170 MB and the table of keys.
+// Set maxmemory-policy to noeviction. Under any other policy a full server removes keys that still count, and a denied client
+// gets its whole limit again; the store logs one warning if it finds another policy. Every key expires within a second of
+// the time at which its limits have fully recovered. How much memory a key takes is in docs/redis.md.
 //
 // # Keys
 //
-//	spillgate:1:{ip:203.0.113.9}:login
-//	spillgate:1:{ip:203.0.113.9}:login:log
+//	spillgate:2:{ip:203.0.113.9}:login
 //
-// are the pair of rule login and that address, and its sliding logs. 1 is the version of the format. In identities and
+// is the pair of rule login and that address: a hash with a field for each limit. 2 is the version of the format. In identities and
 // rules, whatever is not printable ASCII is written %XX, as are percent signs, braces and spaces, and colons in a rule.
 // An identity of more than 128 bytes is stored as # and 128 bits of its SHA-256. With WithKeySecret all identities are
 // stored as * and a keyed hash.

@@ -11,14 +11,15 @@ import (
 
 // A decision says the instant at which it was made. So where periods are short, each decision has to be, field by field,
 // what the model decides at that instant, and decisions take effect in the order of their instants: only equal ones, and
-// where refunds and resets belong, is left to search for. Only calls whose outcome is known can be explained, and no
-// refund of a token bucket, which depends on its own instant.
+// where refunds and resets belong, is left to search for. A reset happens right after the decision before it. Only calls whose
+// outcome is known can be explained, and no refund of a token bucket, which depends on its own instant.
 
 // An instants is the state of a store as the calls that made it so.
 type instants struct {
 	text   string // of the events
 	events []event
 	takes  int           // among them
+	next   int64         // the first instant at which a decision may follow
 	model  *oracle.Model // nil: made from the events when it is needed
 }
 
@@ -36,9 +37,11 @@ func (p plan) timed(_ string, history []porcupine.Operation) porcupine.Model {
 		Step: func(state, input, output any) (bool, any) {
 			before, o, out := state.(*instants), input.(*op), output.(outcome)
 			switch {
+			case o.verb == "reset":
+				return true, before.and(event{o, before.next + 1}, 0)
 			case o.verb != "take":
-				return true, before.and(event{o, 0}, 0)
-			case before.takes < earlier[o]:
+				return true, before.and(event{o, before.next}, 0)
+			case before.takes < earlier[o] || out.at().UnixMicro() < before.next:
 				return false, nil
 			}
 			e := event{o, out.at().UnixMicro()}
@@ -76,7 +79,7 @@ func before(a, b porcupine.Operation) bool {
 
 // and returns s with an event, which is one of so many takes.
 func (s *instants) and(e event, takes int) *instants {
-	after := &instants{events: append(slices.Clip(s.events), e), takes: s.takes + takes}
+	after := &instants{events: append(slices.Clip(s.events), e), takes: s.takes + takes, next: e.at}
 	after.text = fmt.Sprintf("%s %p", s.text, e.op)
 	return after
 }

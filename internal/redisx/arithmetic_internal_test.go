@@ -13,14 +13,14 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// arithmetic runs functions of arithmetic.lua on a server.
+// arithmetic runs functions of number.lua on a server.
 type arithmetic struct {
 	source string
 	client *redis.Client
 }
 
 func newArithmetic(_ *testing.T, client *redis.Client) *arithmetic {
-	return &arithmetic{source: read("head", "arithmetic"), client: client}
+	return &arithmetic{source: read("number"), client: client}
 }
 
 // eval returns the number that a Lua expression stands for.
@@ -84,16 +84,5 @@ func (a *arithmetic) check(t *testing.T, x, y, z int64) {
 	}
 	if got, want := a.eval(t, fmt.Sprintf("floorTo(%d, %d)", x, z)), x-x%z; got != want {
 		t.Errorf("%d down to a multiple of %d: %d, want %d", x, z, got, want)
-	}
-}
-
-func TestLuaKnowsItsNumbers(t *testing.T) {
-	a := newArithmetic(t, redistest.Start(t).Client(t))
-	for text, want := range map[string]int64{
-		"0": 0, "9007199254740991": maxExact - 1, "9007199254740992": maxExact, "9007199254740994": -1, "99999999999999999999": -1, "": -1,
-	} {
-		if got := a.eval(t, fmt.Sprintf("exact('%s') or -1", text)); got != want {
-			t.Errorf("exact(%q) is %d, want %d", text, got, want)
-		}
 	}
 }

@@ -101,7 +101,7 @@ func TestErrorsOfTheServerAreFaultsOfTheStore(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	ctx := context.Background()
-	c := claimOf("k", core.MustParseLimits("1000/d, 1000/d;sliding-log")...)
+	c := claimOf("k", core.MustParseLimits("1000/h")...)
 	s := redisx.New(clientOf(t, server.Addr), options)
 	take(t, s, c)
 	for _, fault := range []struct {
@@ -112,8 +112,8 @@ func TestErrorsOfTheServerAreFaultsOfTheStore(t *testing.T) {
 		{"OOM", []any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
 		{"READONLY", []any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
 		{"NOPERM", []any{"acl", "setuser", "default", "-evalsha", "-eval"}, []any{"acl", "setuser", "default", "+@all"}},
-		{"", []any{"acl", "setuser", "default", "-get"}, []any{"acl", "setuser", "default", "+@all"}},
-		{"", []any{"acl", "setuser", "default", "-zcard"}, []any{"acl", "setuser", "default", "+@all"}},
+		{"", []any{"acl", "setuser", "default", "-hget", "-hmget"}, []any{"acl", "setuser", "default", "+@all"}},
+		{"", []any{"acl", "setuser", "default", "-hset"}, []any{"acl", "setuser", "default", "+@all"}},
 	} {
 		if err := admin.Do(ctx, fault.begin...).Err(); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package redisx
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"strings"
 )
@@ -63,7 +62,6 @@ func takeCall(shift string, parts []*part) *call {
 		}
 		c.add(parts[first].plan)
 		c.add(i - first)
-		c.add(repeat(parts[first:i]))
 	}
 	return c
 }
@@ -84,30 +82,4 @@ func (s *Store) deal(reply []int64, parts []*part) error {
 		return fmt.Errorf("the script replied %d, which is too much", all)
 	}
 	return nil
-}
-
-// seed is that of the hashes which tell keys apart.
-var seed = maphash.MakeSeed()
-
-// repeat reports, as 0 or 1, whether a key may be there twice in parts, which have maxLoad keys at most if they are
-// several. It also says so of keys whose hashes are alike.
-func repeat(parts []*part) int {
-	if len(parts) == 1 {
-		return 0
-	}
-	var seen [4 * maxLoad]uint32 // open addressing
-	for _, p := range parts {
-		for _, key := range p.keys {
-			h := maphash.String(seed, key)
-			mark, i := uint32(h)|1, h>>32%uint64(len(seen))
-			for seen[i] != 0 && seen[i] != mark {
-				i = (i + 1) % uint64(len(seen))
-			}
-			if seen[i] == mark {
-				return 1
-			}
-			seen[i] = mark
-		}
-	}
-	return 0
 }

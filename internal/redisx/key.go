@@ -14,10 +14,9 @@ const hashedBytes = 16
 
 // A layout makes the keys under which pairs are stored:
 //
-//	<prefix>:1:{<identity>}:<rule>       the states of all limits but sliding logs
-//	<prefix>:1:{<identity>}:<rule>:log   the sliding logs
+//	<prefix>:2:{<identity>}:<rule>
 //
-// 1 is the version of the format. The braces are the hash tag of a Redis Cluster, so that all keys of one identity share
+// 2 is the version of the format. The braces are the hash tag of a Redis Cluster, so that all keys of one identity share
 // a slot. Whatever could end the tag or the part early is written %XX, as in a URL; an empty identity is a lone %. A hashed
 // identity is # and hex digits, one hashed with a secret * and hex digits; no other part starts so.
 // See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags.
@@ -27,20 +26,16 @@ type layout struct {
 }
 
 func newLayout(prefix string, secret []byte) layout {
-	return layout{start: prefix + ":1:{", secret: secret}
+	return layout{start: prefix + ":2:{", secret: secret}
 }
 
-// key returns the key of a pair's string, or of its logs.
-func (l *layout) key(rule, identity string, log bool) string {
+// key returns the key of a pair.
+func (l *layout) key(rule, identity string) string {
 	var buf [256]byte
 	b := append(buf[:0], l.start...)
 	b = l.appendIdentity(b, identity)
 	b = append(b, '}', ':')
-	b = appendPlain(b, ruleName(rule), ':')
-	if log {
-		b = append(b, ":log"...)
-	}
-	return string(b)
+	return string(appendPlain(b, ruleName(rule), ':'))
 }
 
 func ruleName(name string) string {

@@ -11,7 +11,6 @@ import (
 // decode returns what key was made of, or false if it was hashed.
 func decode(l layout, key string) (rule, identity string, ok bool) {
 	identity, rule, _ = strings.Cut(strings.TrimPrefix(key, l.start), "}:")
-	rule = strings.TrimSuffix(rule, ":log")
 	if identity != "" && (identity[0] == '#' || identity[0] == '*') {
 		return "", "", false
 	}
@@ -46,22 +45,19 @@ func clusterTag(key string) string {
 
 func FuzzKey(f *testing.F) {
 	for _, s := range []string{"", "}", "{", "{}", "ip:1.2.3.4", "ip:2001:db8::/64", "%", "%7D", "#", "*x", ":log", "\x00\r\n", "ä", strings.Repeat("x", 129)} {
-		f.Add("rule", s, false)
-		f.Add(s, "ip:1", true)
+		f.Add("rule", s)
+		f.Add(s, "ip:1")
 	}
-	f.Fuzz(func(t *testing.T, rule, identity string, log bool) {
+	f.Fuzz(func(t *testing.T, rule, identity string) {
 		l := newLayout("spillgate", nil)
-		key := l.key(rule, identity, log)
+		key := l.key(rule, identity)
 		for i := range len(key) {
 			if key[i] <= ' ' || key[i] > '~' {
 				t.Fatalf("%q is not plain", key)
 			}
 		}
-		if clusterTag(key) != clusterTag(l.key("other", identity, !log)) || clusterTag(key) != l.tagOf(key) {
+		if clusterTag(key) != clusterTag(l.key("other", identity)) || clusterTag(key) != l.tagOf(key) {
 			t.Errorf("the keys of %q are in different slots", identity)
-		}
-		if key == l.key(rule, identity, !log) {
-			t.Errorf("%q is both of logs and not", key)
 		}
 		gotRule, gotIdentity, ok := decode(l, key)
 		if ok != (len(identity) <= maxPlain) {
@@ -79,22 +75,22 @@ func FuzzKey(f *testing.F) {
 func TestKeys(t *testing.T) {
 	long := strings.Repeat("x", 128)
 	for _, row := range []struct{ why, rule, identity, want string }{
-		{"ordinary identities stay readable", "login", "ip:203.0.113.9", "p:1:{ip:203.0.113.9}:login"},
-		{"so do networks", "", "ip:2001:db8:1:2::/64", "p:1:{ip:2001:db8:1:2::/64}:default"},
-		{"a brace does not end the tag", "r", "}", "p:1:{%7D}:r"},
-		{"an empty tag would be none", "r", "", "p:1:{%}:r"},
-		{"a percent sign is not taken for an escape", "r", "%7D", "p:1:{%257D}:r"},
-		{"a rule cannot pass for the logs of another", "r:log", "a", "p:1:{a}:r%3Alog"},
-		{"nor does a tag begin in a rule", "{", "a", "p:1:{a}:%7B"},
-		{"all that is printable stays", "r", "!a~", "p:1:{!a~}:r"},
-		{"a space is not", "r", "a b\x7f", "p:1:{a%20b%7F}:r"},
-		{"what looks hashed is not", "r", "#00", "p:1:{%2300}:r"},
-		{"nor what looks keyed", "r", "*00", "p:1:{%2A00}:r"},
-		{"128 bytes are stored as they are", "r", long, "p:1:{" + long + "}:r"},
-		{"129 are not", "r", long + "x", "p:1:{#0ec9eb33e74510bcdd1f2ea55206e82f}:r"},
+		{"ordinary identities stay readable", "login", "ip:203.0.113.9", "p:2:{ip:203.0.113.9}:login"},
+		{"so do networks", "", "ip:2001:db8:1:2::/64", "p:2:{ip:2001:db8:1:2::/64}:default"},
+		{"a brace does not end the tag", "r", "}", "p:2:{%7D}:r"},
+		{"an empty tag would be none", "r", "", "p:2:{%}:r"},
+		{"a percent sign is not taken for an escape", "r", "%7D", "p:2:{%257D}:r"},
+		{"a colon in a rule does not separate", "r:log", "a", "p:2:{a}:r%3Alog"},
+		{"nor does a tag begin in a rule", "{", "a", "p:2:{a}:%7B"},
+		{"all that is printable stays", "r", "!a~", "p:2:{!a~}:r"},
+		{"a space is not", "r", "a b\x7f", "p:2:{a%20b%7F}:r"},
+		{"what looks hashed is not", "r", "#00", "p:2:{%2300}:r"},
+		{"nor what looks keyed", "r", "*00", "p:2:{%2A00}:r"},
+		{"128 bytes are stored as they are", "r", long, "p:2:{" + long + "}:r"},
+		{"129 are not", "r", long + "x", "p:2:{#0ec9eb33e74510bcdd1f2ea55206e82f}:r"},
 	} {
 		l := newLayout("p", nil)
-		if got := l.key(row.rule, row.identity, false); got != row.want {
+		if got := l.key(row.rule, row.identity); got != row.want {
 			t.Errorf("%s: %s, want %s", row.why, got, row.want)
 		}
 	}
@@ -102,13 +98,13 @@ func TestKeys(t *testing.T) {
 
 func TestSecretHidesIdentities(t *testing.T) {
 	one, other := newLayout("p", []byte("one")), newLayout("p", []byte("other"))
-	if a, b := one.key("r", "ann", false), other.key("r", "ann", false); a == b || strings.Contains(a, "ann") {
+	if a, b := one.key("r", "ann"), other.key("r", "ann"); a == b || strings.Contains(a, "ann") {
 		t.Errorf("%s and %s", a, b)
 	}
-	if one.tagOf(one.key("r", "ann", false)) != one.tagOf(one.key("s", "ann", true)) {
+	if one.tagOf(one.key("r", "ann")) != one.tagOf(one.key("s", "ann")) {
 		t.Error("the rules of an identity are in different slots")
 	}
-	if one.key("r", "", false) == one.key("r", "ann", false) {
+	if one.key("r", "") == one.key("r", "ann") {
 		t.Error("two identities have one key")
 	}
 }

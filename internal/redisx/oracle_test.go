@@ -93,6 +93,16 @@ func TestMiniredisAgreesWithTheModelWhenTheClockGoesBack(t *testing.T) {
 
 // Long timelines of one key fill the entries that sliding limits keep, whose oldest, newest and middle ones matter.
 func TestSlidingLimitsOfManyEntriesAgreeWithTheModel(t *testing.T) {
+	slidingLimitsAgreeWithTheModel(t)
+}
+
+// Blocks of three entries make many blocks of few.
+func TestSlidingLimitsOfManyBlocksAgreeWithTheModel(t *testing.T) {
+	redisx.SetBlockSize(t, "3")
+	slidingLimitsAgreeWithTheModel(t)
+}
+
+func slidingLimitsAgreeWithTheModel(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
@@ -171,6 +181,15 @@ func TestRefundsOfBucketsAgreeWithTheModel(t *testing.T) {
 }
 
 func TestSubBucketsOfTheFutureAgreeWithTheModel(t *testing.T) {
+	for _, entries := range []string{"1", "2", "100"} {
+		t.Run("blocks of "+entries, func(t *testing.T) {
+			redisx.SetBlockSize(t, entries)
+			subBucketsOfTheFutureAgreeWithTheModel(t)
+		})
+	}
+}
+
+func subBucketsOfTheFutureAgreeWithTheModel(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()

@@ -12,7 +12,7 @@ type part struct {
 	request *request
 	keys    []string
 	meters  []int  // places in request.meters, ascending
-	plan    string // what is asked of the keys: see lua/plan.lua
+	plan    string // what is asked of the keys: see lua/limit.lua
 	lane    string // what it has in common with parts that may share the run
 
 	at     int64   // the server's clock

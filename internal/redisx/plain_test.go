@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -12,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// A plain request is read by MGET, which is how the others cannot be taken for it. See lua/plan.lua.
+// A plain request is read by HGET, all others by HMGET. See lua/plain.lua.
 func TestWhichRequestsArePlain(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
@@ -33,12 +34,13 @@ func TestWhichRequestsArePlain(t *testing.T) {
 		flush(t, client)
 		c := claimOf("k", core.MustParseLimits(row.limits)...)
 		c.Cost = row.cost
-		mget, get := calls(t, client, "mget"), calls(t, client, "get")
+		hget, hmget := calls(t, client, "hget"), calls(t, client, "hmget")
 		for range 3 { // of a key never seen, of one seen, and of one used up
 			take(t, s, c)
 		}
-		if mget, get = calls(t, client, "mget")-mget, calls(t, client, "get")-get; row.plain != (mget == 3 && get == 0) || row.plain == (mget == 0) {
-			t.Errorf("%s: read by %d MGET and %d GET", row.why, mget, get)
+		hget, hmget = calls(t, client, "hget")-hget, calls(t, client, "hmget")-hmget
+		if want := 3 * len(c.Limits); row.plain && (hget != want || hmget != 0) || !row.plain && (hget != 0 || hmget != 3) {
+			t.Errorf("%s: read by %d HGET and %d HMGET", row.why, hget, hmget)
 		}
 	}
 }
@@ -57,27 +59,26 @@ func TestPlainRequestsAreDecidedLikeOthers(t *testing.T) {
 	peek.Peek = true
 	for _, limits := range []string{"10/m", "10/m, 5/h"} {
 		l := core.MustParseLimits(limits)
-		good := []uint64{now/1000 + 100_000}
-		for i := range l {
-			good = append(good, uint64(l[i].Period.Microseconds())<<4, now/1000+90_000, 500_000_000, now-1_000_000, now-2_000_000)
-		}
-		for i := range good {
-			for _, v := range append(values, good[i]-1, good[i]+1) {
-				server.FlushAll()
-				bad := slices.Clone(good)
-				bad[i] = v
-				for _, key := range []string{"k", "o"} {
-					if err := server.Set("spillgate:1:{"+key+"}:rule", words(bad...)); err != nil {
-						t.Fatal(err)
+		for field := range l {
+			good := []uint64{now/1000 + 100_000, 500_000_000, now - 1_000_000, now - 2_000_000, uint64(l[field].Rate), 0}
+			for i := range good {
+				for _, v := range append(values, good[i]-1, good[i]+1) {
+					server.FlushAll()
+					bad := slices.Clone(good)
+					bad[i] = v
+					for _, key := range []string{"k", "o"} {
+						server.HSet("spillgate:2:{"+key+"}:rule", fieldOf(l[field]), words(bad...))
 					}
-				}
-				plain, other := take(t, s, claimOf("k", l...)), take(t, s, claimOf("o", l...), peek)
-				if !slices.Equal(plain, other[:len(l)]) {
-					t.Errorf("%s of %d:\n    got %+v\nin company %+v", limits, bad, plain, other)
-				}
-				a, b := stored(t, server, "k"), stored(t, server, "o")
-				if a[word:] != b[word:] { // the first says only when it expires
-					t.Errorf("%s of %d: stored\n           %x\nin company %x", limits, bad, a, b)
+					plain, other := take(t, s, claimOf("k", l...)), take(t, s, claimOf("o", l...), peek)
+					if !slices.Equal(plain, other[:len(l)]) {
+						t.Errorf("%s of %d:\n    got %+v\nin company %+v", limits, bad, plain, other)
+					}
+					for _, limit := range l {
+						a, b := stored(server, "k", limit), stored(server, "o", limit)
+						if a[word:] != b[word:] { // the first says only when it expires
+							t.Errorf("%s of %d: stored\n           %x\nin company %x", limits, bad, a, b)
+						}
+					}
 				}
 			}
 		}
@@ -92,7 +93,7 @@ func TestPlainRequestsRepairLikeOthers(t *testing.T) {
 		server.FlushAll()
 		l := core.MustParseLimits(limits)
 		for _, key := range []string{"k", "o"} {
-			if _, err := server.Push("spillgate:1:{"+key+"}:rule", "x"); err != nil {
+			if _, err := server.Push("spillgate:2:{"+key+"}:rule", "x"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -105,13 +106,17 @@ func TestPlainRequestsRepairLikeOthers(t *testing.T) {
 
 const word = 8
 
-func stored(t *testing.T, server *miniredis.Miniredis, key string) string {
-	t.Helper()
-	value, err := server.Get("spillgate:1:{" + key + "}:rule")
-	if err != nil {
-		t.Fatal(err)
+// fieldOf returns the name of the field of a limit.
+func fieldOf(l core.Limit) string {
+	return string("bwsl"[l.Algorithm]) + strconv.FormatInt(l.Period.Microseconds(), 10)
+}
+
+// stored returns the field of a limit of a pair, or zeros if there is none.
+func stored(server *miniredis.Miniredis, key string, l core.Limit) string {
+	if value := server.HGet("spillgate:2:{"+key+"}:rule", fieldOf(l)); value != "" {
+		return value
 	}
-	return value
+	return words(0)
 }
 
 // A script passes no more than some 8,000 keys to a command.

@@ -19,7 +19,7 @@ type request struct {
 	usages []usage // room for those of all parts
 }
 
-// A meter is one limit of one claim: see lua/plan.lua.
+// A meter is one limit of one claim: see lua/limit.lua.
 type meter struct {
 	claim, key     int
 	algorithm      core.Algorithm
@@ -58,19 +58,12 @@ func (l *layout) newRequest(claims []core.Claim) (*request, error) {
 }
 
 func (r *request) addClaim(l *layout, c *core.Claim, i int) {
-	keys := [2]int{-1, -1} // of the string and of the logs
+	key := r.keyIndex(l.key(c.Rule, c.Key))
 	cost := min(int64(max(c.Cost, 1)), maxExact)
 	for j := range c.Limits {
 		limit := &c.Limits[j]
-		which := 0
-		if limit.Algorithm == core.SlidingLog {
-			which = 1
-		}
-		if keys[which] < 0 {
-			keys[which] = r.keyIndex(l.key(c.Rule, c.Key, which == 1))
-		}
 		m := meter{
-			claim: i, key: keys[which], algorithm: limit.Algorithm, peek: c.Peek, dryRun: c.DryRun, cost: cost, asked: cost,
+			claim: i, key: key, algorithm: limit.Algorithm, peek: c.Peek, dryRun: c.DryRun, cost: cost, asked: cost,
 			micros: limit.Period.Microseconds(), rate: int64(limit.Rate), capacity: int64(limit.Capacity()),
 		}
 		m.unit = unitOf(limit, m.capacity, m.micros)

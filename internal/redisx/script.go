@@ -17,18 +17,17 @@ type script struct {
 }
 
 var (
-	head    = read("head", "words", "reply", "expiry", "plan")
-	states  = read("arithmetic", "tokenbucket", "fixedwindow", "slidingwindow", "slidinglog", "pair", "meter")
-	buckets = lazily("buckets", read("buckets"), "takePlain")
-	general = lazily("general", states+read("decide"), "decideOne")
+	common  = read("number", "word", "reply", "limit", "expiry")
+	general = read("tokenbucket", "fixedwindow", "block", "sliding", "pair", "decide")
 
-	takeScript   = newScript(head + read("bucket") + buckets + general + read("take"))
-	refundScript = newScript(head + states + read("refund"))
+	takeScript   = newScript(common + read("plain") + onDemand("newDecideRequest", general, "decideRequest") + read("take"))
+	refundScript = newScript(common + general + read("refund"))
+	resetScript  = newScript(read("number", "word", "reply", "reset"))
 )
 
-// lazily returns a function that makes what source defines and returns one thing of it. To make functions takes a server
-// time, and most runs need few.
-func lazily(name, source, result string) string {
+// onDemand returns the source of a function of this name, which returns what source defines as result. A script defines its
+// functions anew in each run; most runs decide plain requests, and spend less on these than on defining what decides others.
+func onDemand(name, source, result string) string {
 	return "local function " + name + "()\n" + source + "return " + result + "\nend\n"
 }
 

@@ -4,6 +4,7 @@ package redisx
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"sync"
@@ -165,22 +166,28 @@ func (s *Store) refundKeys(ctx context.Context, p *part, at int64) error {
 func (s *Store) Reset(ctx context.Context, claims []core.Claim) error {
 	var keys []string
 	for i := range claims {
-		keys = append(keys, s.layout.key(claims[i].Rule, claims[i].Key, false), s.layout.key(claims[i].Rule, claims[i].Key, true))
+		keys = append(keys, s.layout.key(claims[i].Rule, claims[i].Key))
 	}
 	if len(keys) == 0 {
 		return nil
 	}
 	defer s.forget(claims)
 	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) {
-		_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, key := range keys {
-				p.Unlink(ctx, key) // one by one: a slot that migrates does not take several
-			}
-			return nil
-		})
-		s.failed(err)
-		return struct{}{}, err
+		errs := make([]error, len(keys))
+		places := upTo(len(keys))
+		each(places, func(i *int) { errs[*i] = s.resetKey(ctx, keys[*i]) })
+		return struct{}{}, errors.Join(errs...)
 	})
+	return err
+}
+
+// resetKey resets one pair: a slot that migrates does not take several.
+func (s *Store) resetKey(ctx context.Context, key string) error {
+	c := newCall(&resetScript, 2)
+	c.addKeys([]string{key})
+	c.add(s.shift())
+	_, err := c.run(ctx, s.client)
+	s.failed(err)
 	return err
 }
 

@@ -13,23 +13,23 @@ type usage struct {
 	remaining, refill, reset int64
 }
 
-// bucketUsage is what core/tokenbucket.go reports of a bucket at level, settled rest microseconds ago. The scripts leave
-// that to the client.
-func (m *meter) bucketUsage(level, rest int64) usage {
+// bucketUsage is what core/tokenbucket.go reports of a bucket at level, settled rest microseconds ago, that drains at rate.
+// The scripts leave that to the client.
+func (m *meter) bucketUsage(level, rest, rate int64) usage {
 	u := usage{remaining: max(0, m.capacity*m.period-level) / m.period}
 	if u.remaining < m.capacity { // so the rate is not 0
-		u.refill = m.until(level, rest, (m.capacity-u.remaining-1)*m.period)
-		u.reset = m.until(level, rest, 0)
+		u.refill = m.until(level, rest, rate, (m.capacity-u.remaining-1)*m.period)
+		u.reset = m.until(level, rest, rate, 0)
 	}
 	return u
 }
 
 // until returns how long such a bucket takes to drain to target.
-func (m *meter) until(level, rest, target int64) int64 {
+func (m *meter) until(level, rest, rate, target int64) int64 {
 	if level <= target {
 		return 0
 	}
-	ticks := ceilDiv(level-target, m.rate)
+	ticks := ceilDiv(level-target, rate)
 	if m.unit == 1 {
 		return ticks
 	}
@@ -37,8 +37,8 @@ func (m *meter) until(level, rest, target int64) int64 {
 		return maxExact
 	}
 	wait := ticks * m.unit
-	if last := level - (ticks-1)*m.rate; last <= m.rate { // empties within this tick
-		wait += ceilDiv(last*m.unit, m.rate) - m.unit
+	if last := level - (ticks-1)*rate; last <= rate { // empties within this tick
+		wait += ceilDiv(last*m.unit, rate) - m.unit
 	}
 	return wait - rest
 }
@@ -95,11 +95,11 @@ func (m *meter) usage(reply []int64) (usage, bool) {
 	if m.algorithm != core.TokenBucket {
 		return usage{reply[0], reply[1], reply[2], reply[3]}, true
 	}
-	level, rest := reply[1], reply[2]
-	if !exact(level) || !exact(rest) {
+	level, rest, rate := reply[1], reply[2], reply[3]
+	if !exact(level) || !exact(rest) || !exact(rate) || rate == 0 && m.rate > 0 {
 		return usage{}, false
 	}
-	u := m.bucketUsage(level, rest)
+	u := m.bucketUsage(level, rest, rate)
 	u.retry = reply[0]
 	return u, true
 }
@@ -113,9 +113,9 @@ func (m *meter) plainUsage(level int64) (usage, bool) {
 	if m.algorithm != core.TokenBucket || m.unit != 1 || m.rate == 0 || !exact(level) {
 		return usage{}, false
 	}
-	u := m.bucketUsage(level, 0)
+	u := m.bucketUsage(level, 0, m.rate)
 	if denied {
-		u.retry = m.until(level, 0, (m.capacity-m.asked)*m.period)
+		u.retry = m.until(level, 0, m.rate, (m.capacity-m.asked)*m.period)
 	}
 	return u, true
 }

@@ -15,11 +15,13 @@ func TestRepliesThatCannotBe(t *testing.T) {
 	}{
 		{[]int64{1, 0, 5, 6, 7}, true},
 		{[]int64{1, 0, 0, 6, 7}, true},
-		{[]int64{1, 0, inFull, 0, 5, 0, 0, 6, 7}, true},             // in full for the first
-		{[]int64{1, 0, inFull, 0, maxExact + 1, 0, 0, 6, 7}, false}, // no such level
-		{[]int64{1, 0, inFull, 0, -1, 0, 0, 6, 7}, false},
-		{[]int64{1, 0, inFull, 0, 5, maxExact + 1, 0, 6, 7}, false}, // no such rest
-		{[]int64{1, 0, inFull, 0, 5, -1, 0, 6, 7}, false},
+		{[]int64{1, 0, inFull, 0, 5, 0, 5, 6, 7}, true},             // in full for the first
+		{[]int64{1, 0, inFull, 0, maxExact + 1, 0, 5, 6, 7}, false}, // no such level
+		{[]int64{1, 0, inFull, 0, -1, 0, 5, 6, 7}, false},
+		{[]int64{1, 0, inFull, 0, 5, maxExact + 1, 5, 6, 7}, false}, // no such rest
+		{[]int64{1, 0, inFull, 0, 5, -1, 5, 6, 7}, false},
+		{[]int64{1, 0, inFull, 0, 5, 0, 0, 6, 7}, false}, // no such rate
+		{[]int64{1, 0, inFull, 0, 5, 0, maxExact + 1, 6, 7}, false},
 		{[]int64{1, 0, 5, 6, 7, 8}, false},
 		{[]int64{1, 0, 5, 6}, false},
 		{[]int64{1, 0}, false},

@@ -99,7 +99,7 @@ func TestAPairIsReadAndWrittenOnce(t *testing.T) {
 	for range 10 {
 		take(t, s, c)
 	}
-	for command, want := range map[string]int{"time": 10, "get": 10, "set": 5} {
+	for command, want := range map[string]int{"time": 10, "hmget": 10, "hset": 20} {
 		if got := calls(t, client, command); got != want {
 			t.Errorf("%s: %d calls for 5 admitted and 5 denied requests, want %d", command, got, want)
 		}
@@ -187,29 +187,6 @@ func TestExpiries(t *testing.T) {
 	}
 }
 
-func TestAMissingExpiryIsRepaired(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
-	ctx := context.Background()
-	c := claimOf("k", core.MustParseLimits("10/m, 9/m;sliding-log")...)
-	take(t, s, c)
-	for _, key := range client.Keys(ctx, "*").Val() {
-		client.Persist(ctx, key)
-	}
-	take(t, s, c)
-	allExpire(t, client)
-	charged := settled([]core.Claim{c}, take(t, s, c))
-	for _, key := range client.Keys(ctx, "*").Val() {
-		client.Persist(ctx, key)
-	}
-	if err := s.Settle(ctx, charged); err != nil {
-		t.Fatal(err)
-	}
-	if ttl := client.PTTL(ctx, "spillgate:1:{k}:rule").Val(); ttl < 0 {
-		t.Errorf("a refund left no expiry: %v", ttl)
-	}
-}
-
 func TestOtherLimitsOfAPairAreKept(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
@@ -223,9 +200,29 @@ func TestOtherLimitsOfAPairAreKept(t *testing.T) {
 	if r := take(t, s, claimOf("k", large...))[0]; r.Remaining != 49 {
 		t.Errorf("%d remaining of 50/h, want 49", r.Remaining)
 	}
-	value := client.Get(context.Background(), "spillgate:1:{k}:rule").Val()
-	// An expiry, a bucket, and a sliding window of one entry.
-	if n := len(value); n != 8+5*8+4*8+26 {
-		t.Errorf("%d bytes are kept, want the 2 states that still matter: %q", n, value)
+	for i, l := range append(small, large...) {
+		if n := client.HLen(context.Background(), pairKey).Val(); n != 4 {
+			t.Errorf("%d fields are kept of 4", n)
+		}
+		if !client.HExists(context.Background(), pairKey, fieldOf(l)).Val() {
+			t.Errorf("limit %d is not kept", i)
+		}
+	}
+}
+
+func TestFieldsThatEndedAreDropped(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s := redisx.New(client, options)
+	for i := range 100 {
+		take(t, s, claimOf("k", core.Every(1, time.Duration(i+1)*time.Second), core.PerDay(1000)))
+		s.Shift(3 * time.Second)
+	}
+	if n := client.HLen(context.Background(), pairKey).Val(); n < 17 || n > 100 {
+		t.Errorf("%d fields are kept, want those that have not ended", n)
+	}
+	s.Shift(24 * time.Hour)
+	take(t, s, claimOf("k", core.PerHour(1)))
+	if n := client.HLen(context.Background(), pairKey).Val(); n > 2 {
+		t.Errorf("%d fields are kept, want those of the last request and of 1000/d", n)
 	}
 }

@@ -73,7 +73,7 @@ func (s *Store) countRepairs(n int64) {
 	}
 }
 
-// warnOfEviction logs a warning if the server may evict any key when its memory is full: it would forget who is denied.
+// warnOfEviction logs a warning if the server removes keys when its memory is full.
 func (s *Store) warnOfEviction() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -83,7 +83,7 @@ func (s *Store) warnOfEviction() {
 	}
 	_, policy, _ := strings.Cut(info.Val(), "maxmemory_policy:")
 	policy, _, _ = strings.Cut(policy, "\r\n")
-	if strings.HasPrefix(policy, "allkeys-") {
-		slog.Warn("spillgate: Redis may evict keys that still count; use noeviction or volatile-ttl", "maxmemory-policy", policy)
+	if policy != "" && policy != "noeviction" {
+		slog.Warn("spillgate: Redis may evict keys that still count; use noeviction", "maxmemory-policy", policy)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // The scripts pack words themselves where there is no struct.
 func TestWordsAreTheSameWithoutStruct(t *testing.T) {
 	client := redistest.Start(t).Client(t)
-	source := read("head", "words") + `
+	source := read("number", "word") + `
 		local own, form, numbers = wordsWithoutStruct(), '<I8I8I8I8I8', {0, 1, 255, 1800000000000000, maxExact}
 		local text = own.pack(form, unpack(numbers))
 		local back = {own.unpack(form, 'x' .. text, 2)}

@@ -1,13 +1,38 @@
--- A string expires a second after its last state ends: so a busy key needs another expiry only once in a second, which
--- spares the server half the time of a write.
-local slack = 1000
+-- How long a pair is kept. Uses maxExact, max (number), word, unpackWords (word), call (reply).
+--
+-- Each field of a pair begins with a word that says until when the hash is certain to be kept, in milliseconds since 1970; the
+-- state in the field ends before that.
+local slack = 1000 -- milliseconds that a hash is kept for longer, so that not every request has to prolong that
+local manyFields = 16
 
--- lastInstant returns when no state of ours ends later, in milliseconds since 1970. Only now is in microseconds.
-local function lastInstant(now)
-  return (now + 2 * maxExact) / 1000
+-- expiryOf returns the first word of a field, or nil if that cannot be one.
+local function expiryOf(value, now)
+  local expires = #value >= word and unpackWords('<I8', value)
+  if expires and expires <= (now + 2 * maxExact) / 1000 then
+    return expires
+  end
 end
 
--- store writes a string that is to expire at expires.
-local function store(key, value, expires, now)
-  call('SET', key, value, 'PX', expires - (now - now % 1000) / 1000)
+-- dropEnded removes the fields of a pair that ended before now, in milliseconds.
+local function dropEnded(key, now)
+  local all = call('HGETALL', key)
+  for i = 1, #all, 2 do
+    if #all[i + 1] < word or unpackWords('<I8', all[i + 1]) < now then
+      call('HDEL', key, all[i])
+    end
+  end
+end
+
+-- expiryWith returns until when a pair has to be kept, in milliseconds like all times here: it is kept until known at least,
+-- and has a state that ends at last. The expiry of a busy key so changes once in a second; then what has ended is dropped, if
+-- there is much.
+local function expiryWith(key, known, last, now)
+  if last <= known then
+    return known
+  end
+  local left = call('PTTL', key)
+  if left > 0 and call('HLEN', key) > manyFields then
+    dropEnded(key, now)
+  end
+  return now + max(left, last + slack - now)
 end

@@ -1,143 +1,109 @@
--- A pair of rule and key has one string with the states of its limits, and one sorted set if it has sliding logs. Each
--- is a key of its own. The string begins with a word: when it expires, in milliseconds since 1970. Then it has a section
--- for each state, which begins with two words:
+-- The pair of a rule and a key is one hash. Uses ceilDiv, floorDiv, max, maxExact (number), unpackWords, word (word), repaired, call
+-- (reply), tokenBucket, fixedWindow, sliding.
 --
---   kind   period in µs · 16 + algorithm · 4 + tick of a bucket (0: µs, 1: ms, 2: s)
---   ends   when the state no longer matters, in milliseconds since 1970, rounded up
+-- A hash has a field for the state of each limit, named after its algorithm and its period in µs, as b60000000. A field begins
+-- with a word that says until when, in milliseconds since 1970, the hash is certain to be kept; the state ends before that.
+-- Fields of limits that a tier or a configuration no longer has are left alone until they have ended.
 --
--- and goes on with two words of a fixed window (1), three of a token bucket (0) or, for a sliding window (2), two words
--- and as many bytes as the second says. States of limits that are not asked for, because a tier or a configuration has
--- changed, are kept until they end.
-local made = {}
+--   b   token bucket     expires, level, at, busy, rate, slowest · 4 + code of the tick
+--   w   fixed window     expires, used, start
+--   s   sliding window   expires, used, number of blocks, list of blocks, entries: see sliding.lua and block.lua
+--   l   sliding log      likewise
+local algorithms = {b = tokenBucket, w = fixedWindow, s = sliding, l = sliding}
 
--- algorithmOf returns the functions of an algorithm. They are made when first asked for, since making them takes time.
-local function algorithmOf(letter)
-  local a = made[letter]
-  if not a then
-    a = ({b = tokenBucket, w = fixedWindow, s = slidingWindow, l = slidingLog})[letter]()
-    made[letter] = a
-  end
-  return a
-end
-
-local pairsOf = {} -- the pairs of the request under way, by their keys
-
-local function pairOf(key)
-  local pair = pairsOf[key]
-  if not pair then
-    pair = {key = key, states = {}, asked = {}, value = false, sections = {}, broken = false, dirty = false}
-    pairsOf[key] = pair
+-- readPair returns the pair at key, with these fields. One that is of another type is removed, and counts as used up.
+local function readPair(key, names)
+  local pair = {key = key, names = names, states = {}, dirty = {}, expires = 0}
+  local values = redis.pcall('HMGET', key, unpack(names))
+  if not values.err then
+    pair.values = values
+  elseif string.find(values.err, 'WRONGTYPE', 1, true) then
+    call('DEL', key)
+  else
+    error(values.err, 0)
   end
   return pair
 end
 
--- isWrongType reports whether reply is the error of a command for another type of value. It raises all other errors.
-local function isWrongType(reply)
-  if type(reply) ~= 'table' then
-    return false
-  end
-  if not find(reply.err, 'WRONGTYPE', 1, true) then
-    error(reply.err, 0)
-  end
-  return true
+-- keepState makes state the one that is stored.
+local function keepState(pair, l, state)
+  pair.states[l.name], pair.dirty[l.name] = state, l
 end
 
--- sectionAt returns the section of a string that begins at a byte, or nil if none can.
-local function sectionAt(value, start)
-  if start + 4 * word > #value + 1 then
-    return nil
-  end
-  local kind, ends, _, bytes = unpackWords('<I8I8I8I8', value, start)
-  local algorithm, after = kind % 16 - kind % 4, start + 4 * word
-  if algorithm == 0 then
-    after = after + word
-  elseif algorithm == 8 then
-    after = after + bytes
-  elseif algorithm == 12 then
-    return nil
-  end
-  if after > #value + 1 then
-    return nil
-  end
-  return {kind = kind, ends = ends, start = start, after = after}
-end
-
--- split returns the sections of a string, or nil if it makes no sense.
-local function split(value, now)
-  local sections, start = {}, 1 + word
-  while start <= #value do
-    local s = sectionAt(value, start)
-    if not s then
-      return nil
+-- valueOf returns the field of l.
+local function valueOf(pair, l)
+  for i, name in ipairs(pair.names) do
+    if name == l.name then
+      return pair.values[i]
     end
-    sections[#sections + 1] = s
-    start = s.after
-  end
-  if start > 1 + word and unpackWords('<I8', value) <= lastInstant(now) then
-    return sections
   end
 end
 
--- fetch reads the string of a pair. The pair is broken if what it has makes no sense.
-local function fetch(pair, now)
-  local value = redis.pcall('GET', pair.key)
-  pair.value = value or ''
-  if not value then
+-- stateOf returns the state of l. One that makes no sense becomes that of a limit just used up, which neither admits anew
+-- nor denies for ever.
+local function stateOf(pair, l, now)
+  local state = pair.states[l.name]
+  if state then
+    return state
+  end
+  local algorithm, value = algorithms[l.letter], pair.values and valueOf(pair, l)
+  if pair.values and not value then
+    state = algorithm.empty(l, pair)
+    pair.states[l.name] = state
+    return state
+  end
+  local expires = value and expiryOf(value, now)
+  state = expires and algorithm.decode(value, l, pair)
+  if state then
+    pair.expires = max(pair.expires, expires)
+    pair.states[l.name] = state
+    return state
+  end
+  repaired = repaired + 1
+  state = algorithm.full(l, now, pair)
+  keepState(pair, l, state)
+  return state
+end
+
+-- resetAt returns when a pair was last reset: see reset.lua.
+local function resetAt(pair)
+  local value = pair.values and call('HGET', pair.key, 'reset')
+  if not value or #value ~= 2 * word then
+    return 0
+  end
+  return (unpackWords('<I8', value, word + 1))
+end
+
+-- storeStates stores the states of a pair that have changed, to be kept until expires. Those that have ended are removed.
+local function storeStates(pair, expires, now)
+  local ended = {}
+  for name, l in pairs(pair.dirty) do
+    local algorithm, state = algorithms[l.letter], pair.states[name]
+    local value = algorithm.encode(state, expires)
+    if algorithm.ends(state, l) >= now - now % 1000 then
+      call('HSET', pair.key, name, value)
+    else
+      ended[#ended + 1] = name
+    end
+  end
+  if #ended > 0 then -- at last: a key that has been removed cannot be written in a slot that migrates
+    call('HDEL', pair.key, unpack(ended))
+  end
+end
+
+-- savePair stores what has changed of a pair.
+local function savePair(pair, now)
+  local last = 0
+  for name, l in pairs(pair.dirty) do
+    last = max(last, ceilDiv(algorithms[l.letter].ends(pair.states[name], l), 1000))
+  end
+  if last == 0 then
     return
   end
-  local sections = not isWrongType(value) and split(value, now)
-  if sections then
-    pair.sections = sections
-  else
-    pair.value, pair.broken = '', true
-  end
-end
-
--- section returns the state of a limit in the string of a pair, nil if there is none, or false if what there is makes no
--- sense.
-local function section(pair, l, now)
-  for _, s in ipairs(pair.sections) do
-    if s.kind - s.kind % 4 == l.kind then
-      s.asked = true
-      local state = s.ends <= lastInstant(now) and l.algorithm.read(pair.value, s)
-      if state then
-        state.ends = s.ends
-      end
-      return state or false
-    end
-  end
-end
-
--- sections returns the sections of a pair as they are to be, first those that were asked for, and when the last of them
--- ends. What ended before now is left out.
-local function sections(pair, now)
-  local kept, last = '', 0
-  for _, l in ipairs(pair.asked) do
-    local state = pair.states[l.name]
-    if state.ends > floorDiv(now, 1000) then
-      kept = kept .. l.algorithm.write(state, l.kind)
-      last = max(last, state.ends)
-    end
-  end
-  for _, s in ipairs(pair.sections) do
-    if not s.asked and s.ends > floorDiv(now, 1000) and s.ends <= lastInstant(now) then
-      kept = kept .. sub(pair.value, s.start, s.after - 1)
-      last = max(last, s.ends)
-    end
-  end
-  return kept, last
-end
-
--- saveAll writes the strings that have changed.
-local function saveAll(now)
-  for key, pair in pairs(pairsOf) do
-    if pair.dirty then
-      local kept, last = sections(pair, now)
-      if last == 0 then
-        call('DEL', key)
-      else
-        store(key, packWords('<I8', last + slack) .. kept, last + slack, now)
-      end
-    end
+  local milliseconds = floorDiv(now, 1000)
+  local expires = expiryWith(pair.key, pair.expires, last, milliseconds)
+  storeStates(pair, expires, now)
+  if expires > pair.expires then
+    call('PEXPIRE', pair.key, expires - milliseconds)
   end
 end

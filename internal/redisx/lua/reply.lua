@@ -1,4 +1,7 @@
--- What a script replies: the instant, how many states made no sense and were replaced, and then what each request gets.
+-- The reply of a script. Uses nothing.
+--
+-- A reply is the server's clock, how many states made no sense and were replaced, and then what each request gets.
+local call = redis.call
 local reply, filled, repaired = {0, 0}, 2, 0
 
 -- clock returns the server's clock in microseconds since 1970. Tests shift it by the first argument.

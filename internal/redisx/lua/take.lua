@@ -1,22 +1,22 @@
--- Decides requests, one after the other, each all or nothing by itself.
+-- Decides requests, one after the other, each all or nothing by itself. Uses newPlan (limit), clock, reply, filled, repaired (reply),
+-- isPlain, decidePlain (plain), newDecideRequest (script.go), which returns decideRequest (decide).
 --
 -- KEYS: those of each request, one request after the other.
--- ARGV: the shift of the clock, then plans, each with the number of requests that are of it, and 1 if a key may be there
---       more than once among those, else 0.
+-- ARGV: the shift of the clock, then plans, each with the number of requests that have it.
 -- Returns the instant, how many states were repaired, and for each request
 --
 --   the level of each limit, or -3 less the level if the request is denied, if its plan is plain,
---   or -1 and four numbers for each limit: retry, then remaining, refill and reset or, of a token bucket, level, rest and 0,
+--   or -1 and four numbers for each limit: retry, then remaining, refill and reset or, of a token bucket, level, rest and rate,
 --   or -2 if it could not be decided, because of an error that the server's log has.
 local now, first = clock(), 1
-local decideOne, takePlain
+local decideRequest
 
--- alone decides a request by itself. If it fails, that does not spoil the others.
-local function alone(plan, place)
-  decideOne = decideOne or general()
+-- tryRequest decides a request of any limits. If it fails, that does not spoil the others.
+local function tryRequest(plan)
+  decideRequest = decideRequest or newDecideRequest()
   local before = filled
-  local ok, err = pcall(decideOne, plan, place, now)
-  if not ok and #ARGV == 4 and ARGV[3] == '1' then
+  local ok, err = pcall(decideRequest, plan, first, now)
+  if not ok and #KEYS == plan.keys then
     error(err, 0)
   elseif not ok then
     redis.log(redis.LOG_WARNING, 'spillgate: ' .. (type(err) == 'table' and err.err or err))
@@ -25,19 +25,15 @@ local function alone(plan, place)
   end
 end
 
-for i = 2, #ARGV, 3 do
-  local plan, count, repeats = newPlan(ARGV[i]), tonumber(ARGV[i + 1]), ARGV[i + 2] == '1'
-  if plan.plain and #plan == 1 then
-    takeSingle(plan, first, count, repeats, now, alone)
-  elseif plan.plain then
-    takePlain = takePlain or buckets()
-    takePlain(plan, first, count, repeats, now, alone)
-  else
-    for n = 0, count - 1 do
-      alone(plan, first + n * plan.keys)
+for i = 2, #ARGV, 2 do
+  local plan = newPlan(ARGV[i])
+  local plain = isPlain(plan)
+  for _ = 1, tonumber(ARGV[i + 1]) do
+    if not (plain and decidePlain(plan, first, now)) then
+      tryRequest(plan)
     end
+    first = first + plan.keys
   end
-  first = first + count * plan.keys
 end
 reply[2] = repaired
 return reply

@@ -1,5 +1,7 @@
--- States are stored as words: whole numbers of 8 bytes, little-endian. Redis has the library struct for them; miniredis,
--- with which applications test, has not. The only formats are '<' and an 'I8' for each word.
+-- States and plans as bytes. Uses floor (number).
+--
+-- A word is a whole number of 8 bytes, little-endian. Redis packs words with its library struct. miniredis, which
+-- applications use in tests, has no such library. A format is '<' and an 'I8' for each word.
 local word = 8
 
 local function wordsWithoutStruct()
@@ -29,4 +31,5 @@ local function wordsWithoutStruct()
 end
 
 local library = rawget(_G, 'struct') or wordsWithoutStruct()
-local packWords, unpackWords = library.pack, library.unpack
+local pack, unpackWords = library.pack, library.unpack
+local sub, format = string.sub, string.format

@@ -1,4 +1,10 @@
--- See core/arithmetic.go.
+-- Whole numbers. Uses nothing.
+--
+-- A Lua number holds whole numbers up to maxExact exactly, and no number here exceeds that. Numbers become text by '%d'
+-- only, because tostring and .. keep no more than 14 digits. a % b is exact for all a up to maxExact.
+local maxExact = 9007199254740992
+
+local floor, max, min = math.floor, math.max, math.min
 
 -- floorDiv returns a/b rounded down. a must not be negative, b must be positive.
 local function floorDiv(a, b)
@@ -19,15 +25,15 @@ local function floorTo(t, step)
   return t - t % step
 end
 
--- mulDivUp returns a*b/c rounded up, or maxExact if that is less. The product may need more than 53 bits, so it goes
--- through those of a one by one. b and c must be below 2^50.
+-- mulDivUp returns a*b/c rounded up, or maxExact if that is less. The product may need more than 53 bits, so a is
+-- multiplied bit by bit. b and c must be below 2^50.
 local function mulDivUp(a, b, c)
   local q, rest = 0, 0
-  local whole, part = floorDiv(b, c), b % c
+  local whole, remainder = floorDiv(b, c), b % c
   for bit = 53, 0, -1 do
     q, rest = 2 * q, 2 * rest
     if a >= 2 ^ bit then
-      a, q, rest = a - 2 ^ bit, q + whole, rest + part
+      a, q, rest = a - 2 ^ bit, q + whole, rest + remainder
     end
     q, rest = q + floorDiv(rest, c), rest % c
   end
@@ -35,12 +41,4 @@ local function mulDivUp(a, b, c)
     q = q + 1
   end
   return min(q, maxExact)
-end
-
--- exact returns the number that digits stand for, or nil if it is none of ours.
-local function exact(digits)
-  local n = tonumber(digits)
-  if n and n <= maxExact then
-    return n
-  end
 end

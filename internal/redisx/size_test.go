@@ -1,0 +1,90 @@
+package redisx_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// sizes are the rows of the table in docs/redis.md: limits, and how many requests of each pair, a second apart.
+var sizes = []struct {
+	row, limits string
+	requests    int
+}{
+	{"one token bucket", "1000/h", 1},
+	{"one fixed window", "1000/h;fixed-window", 1},
+	{"two token buckets", "1000/h, 10000/d", 1},
+	{"three token buckets", "1000/h, 10000/d, 100000/168h", 1},
+	{"one sliding window of 10 sub-buckets, all in use", "1000/10s;sliding-window", 10},
+	{"one sliding window of 3,600 sub-buckets, all in use", "10000/h;sliding-window;buckets=3600", 3600},
+	{"one sliding log of 10 requests", "1000/h;sliding-log", 10},
+	{"one sliding log of 1,000 requests", "1000/h;sliding-log", 1000},
+}
+
+// tableRow matches a row of the table.
+var tableRow = regexp.MustCompile(`(?m)^\| (.+?) \| ([0-9,]+) \|$`)
+
+func TestSizesInTheDocsAreThoseOfAServer(t *testing.T) {
+	text, err := os.ReadFile("../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := make(map[string]int)
+	for _, row := range tableRow.FindAllStringSubmatch(string(text), -1) {
+		documented[row[1]], _ = strconv.Atoi(strings.ReplaceAll(row[2], ",", ""))
+	}
+	client := redistest.Start(t).Client(t)
+	for _, row := range sizes {
+		got := memoryPerPair(t, client, core.MustParseLimits(row.limits), row.requests)
+		if want := documented[row.row]; got < want*85/100 || got > want*115/100 {
+			t.Errorf("%s: %d bytes, and the docs say %d", row.row, got, want)
+		}
+		delete(documented, row.row)
+	}
+	if len(documented) > 0 {
+		t.Errorf("the docs have rows that nobody measures: %v", documented)
+	}
+}
+
+// memoryPerPair returns how much memory a server uses for each of some pairs, its table of keys included.
+func memoryPerPair(t *testing.T, client *redis.Client, limits []core.Limit, requests int) int {
+	t.Helper()
+	flush(t, client)
+	s := redisx.New(client, options)
+	take(t, s, claimOf("warm", limits...))
+	pairs := 12_000 / max(1, requests/4)
+	before := usedMemory(t, client)
+	for range requests {
+		claims := make([]core.Claim, pairs)
+		for i := range claims {
+			claims[i] = core.Claim{Rule: "login", Key: fmt.Sprintf("ip:203.0.%d.%d", 100+i/156, 100+i%156), Limits: limits}
+		}
+		for len(claims) > 0 {
+			n := min(len(claims), 500)
+			take(t, s, claims[:n]...)
+			claims = claims[n:]
+		}
+		s.Shift(time.Second)
+	}
+	return (usedMemory(t, client) - before) / pairs
+}
+
+func usedMemory(t *testing.T, client *redis.Client) (n int) {
+	t.Helper()
+	client.ScriptFlush(context.Background()) // so that no garbage of scripts counts
+	_, info, _ := strings.Cut(client.Info(context.Background(), "memory").Val(), "used_memory:")
+	if _, err := fmt.Sscan(info, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,158 @@
+package redisx_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// serverTime returns how long the server has spent on scripts since its statistics were reset, and their number.
+func serverTime(t *testing.T, c *redis.Client) (spent time.Duration, calls int) {
+	t.Helper()
+	_, stats, ok := strings.Cut(c.Info(context.Background(), "commandstats").Val(), "cmdstat_evalsha:")
+	var micros int
+	if _, err := fmt.Sscanf(stats, "calls=%d,usec=%d,", &calls, &micros); !ok || err != nil {
+		t.Fatal(stats, err)
+	}
+	return time.Duration(micros) * time.Microsecond, calls
+}
+
+// fill charges a sliding log n times, each time an instant later than before.
+func fill(t *testing.T, s *redisx.Store, c core.Claim, n int) (charged []core.Claim) {
+	t.Helper()
+	for range n {
+		r, err := s.Take(context.Background(), []core.Claim{c}, nil)
+		if err != nil || !r[0].Allowed {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		charged = append(charged, settled([]core.Claim{c}, r)...)
+		s.Shift(time.Microsecond)
+	}
+	return charged
+}
+
+// The work of a script is what it asks of the server: a refund of the oldest entry asks for no more than one of the newest,
+// whatever lies between.
+func TestWorkOfARefundDoesNotGrowWithTheLog(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	ctx := context.Background()
+	s := redisx.New(client, options)
+	c := claimOf("k", core.PerHour(10_000).Using(core.SlidingLog))
+	charged := fill(t, s, c, 10_000)
+	for _, i := range []int{0, 1, 70, 5000, 9800, 9999} {
+		before := commands(t, client)
+		if err := s.Settle(ctx, charged[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
+		if n := commands(t, client) - before; n > 12 {
+			t.Errorf("a refund of entry %d took %d commands", i, n)
+		}
+	}
+	c.Peek = true
+	if r := take(t, s, c)[0]; r.Remaining != 6 {
+		t.Errorf("%d remaining after 6 refunds, want 6", r.Remaining)
+	}
+	client.ConfigResetStat(ctx)
+	for i := 100; i < 300; i++ {
+		if err := s.Settle(ctx, charged[i:i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if spent, n := serverTime(t, client); spent > time.Duration(n)*5*time.Millisecond {
+		t.Errorf("%d refunds took the server %v", n, spent)
+	}
+}
+
+// commands returns how many commands a server has run, those of scripts included.
+func commands(t *testing.T, c *redis.Client) (n int) {
+	t.Helper()
+	for line := range strings.Lines(c.Info(context.Background(), "commandstats").Val()) {
+		var calls int
+		if name, stats, ok := strings.Cut(line, ":"); ok && !strings.HasSuffix(name, "_info") {
+			_, _ = fmt.Sscanf(stats, "calls=%d,", &calls)
+			n += calls
+		}
+	}
+	return n
+}
+
+// A decision moves few bytes, however many sub-buckets or entries are in use.
+func TestADecisionMovesFewBytes(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	for _, limit := range []string{"1000000/h;sliding-window;buckets=3600", "4000/h;sliding-log"} {
+		flush(t, client)
+		s := redisx.New(client, options)
+		c := claimOf("k", core.MustParseLimits(limit)...)
+		for range 3600 {
+			take(t, s, c)
+			s.Shift(time.Second - 100*time.Microsecond)
+		}
+		field := fieldOf(c.Limits[0])
+		blocks := client.HLen(context.Background(), pairKey).Val() - 1
+		if blocks < 50 || blocks > 60 {
+			t.Errorf("%s: %d blocks, want 3,600 entries in blocks of 64", limit, blocks)
+		}
+		if n := client.HStrLen(context.Background(), pairKey, field).Val(); n > 3000 {
+			t.Errorf("%s: a decision writes %d bytes", limit, n)
+		}
+		before := commands(t, client)
+		take(t, s, c)
+		if n := commands(t, client) - before; n > 11 {
+			t.Errorf("%s: a decision took %d commands", limit, n)
+		}
+	}
+}
+
+func TestLongSlidingLimitsForgetBlockByBlock(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	for _, limit := range []string{"1000/h;sliding-window;buckets=3600", "1000/h;sliding-log"} {
+		flush(t, client)
+		s := redisx.New(client, options)
+		c := claimOf("k", core.MustParseLimits(limit)...)
+		for range 1000 {
+			take(t, s, c)
+			s.Shift(2 * time.Second)
+		}
+		if r := take(t, s, c)[0]; r.Allowed {
+			t.Fatalf("%s: %+v, want a denial", limit, r)
+		}
+		s.Shift(45 * time.Minute) // 16 minutes of the first 33 count no longer
+		r := take(t, s, c)[0]
+		if r.Remaining < 500 || r.Remaining > 560 {
+			t.Errorf("%s: %d remain, want half and a little", limit, r.Remaining)
+		}
+		if n := client.HLen(context.Background(), pairKey).Val(); n > 10 {
+			t.Errorf("%s: %d fields are kept, want half of 16", limit, n)
+		}
+		s.Shift(2 * time.Hour)
+		if r := take(t, s, c)[0]; r.Remaining != 999 {
+			t.Errorf("%s: %d remain in the end, want 999", limit, r.Remaining)
+		}
+		if n := client.HLen(context.Background(), pairKey).Val(); n != 1 {
+			t.Errorf("%s: %d fields are kept in the end, want 1", limit, n)
+		}
+	}
+}
+
+func TestALostBlockCountsUntilItsNewestEntryEnds(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s := redisx.New(client, options)
+	c := claimOf("k", core.MustParseLimits("100/h;sliding-log")...)
+	fill(t, s, c, 100)
+	client.HDel(context.Background(), pairKey, fieldOf(c.Limits[0])+":1")
+	r := take(t, s, c)[0]
+	if r.Allowed || r.RetryAfter > time.Hour {
+		t.Errorf("%+v, want a denial for an hour at most", r)
+	}
+	s.Shift(r.RetryAfter)
+	if r := take(t, s, c)[0]; r.Remaining < 63 {
+		t.Errorf("%d remain, want those of the block but one at least", r.Remaining)
+	}
+}
