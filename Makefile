@@ -18,7 +18,7 @@ demo: ## serve five routers behind a limit, and drive them until they refuse (AR
 	go run ./cmd/spillgate demo $(ARGS)
 
 test: ## run every test with -race and -shuffle; installs or starts what they need
-	@.ci/require redis-server nginx npm
+	@.ci/require redis-server nginx npm $(if $(wildcard e2e/dashboard),'chromium|google-chrome')
 	@for m in $(MODULES); do echo "== test: module $$m"; (cd $$m && go test -race -shuffle=on -timeout 12m ./...); done
 
 lint: bin/golangci-lint-$(GOLANGCI) ## formatting, vet, import rules, tidy modules
