@@ -18,7 +18,7 @@ func TestQuick(t *testing.T) {
 	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
 		t.Errorf("a number is none:\n%s", out.String())
 	}
-	for _, name := range []string{"Limiter.Take, one hot key", "heap", "growth", "net/http, refused", "echo, refused", "Redis, 1024 callers", "deny cache"} {
+	for _, name := range []string{"Limiter.Take, one hot key", "heap", "growth", "net/http, refused", "echo, refused", "telemetry, denied", "Redis, 1024 callers", "deny cache"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("there is no row about %s", name)
 		}
@@ -124,6 +124,10 @@ func TestBounds(t *testing.T) {
 		{"which is not flat within 1.4", fewer, flat(1, 9, 1.4), false},
 		{"three times as many", more, atLeast(spillgate, "fast", 3), true},
 		{"not four times", more, atLeast(spillgate, "fast", 4), false},
+		{"50 less than another", fewer, adds(spillgate, "fast", -50), true},
+		{"not 51 less", fewer, adds(spillgate, "fast", -51), false},
+		{"as many allocations as another", fewer, addsAllocs(spillgate, "fast", 0), true},
+		{"7 more", fewer, addsAllocs("slow", "fast", 6), false},
 		{"the tail is shorter", more, tailBelow("slow"), true},
 		{"the tail is longer", more, tailBelow("fast"), false},
 	} {

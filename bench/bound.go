@@ -95,3 +95,27 @@ func overhead(framework string, factor float64) bound {
 		}
 	}
 }
+
+// adds requires that entry a takes at most n more than b.
+func adds(a, b string, n float64) bound {
+	return func(o *outcome) check {
+		more := o.get(a).value - o.get(b).value
+		return check{
+			bound: fmt.Sprintf("%s: at most %.0f more %s than %s", a, n, o.row.unit.value, b),
+			got:   fmt.Sprintf("%.0f more", more),
+			holds: more <= n,
+		}
+	}
+}
+
+// addsAllocs requires that entry a makes at most n allocations more than b, apart from those of the runtime.
+func addsAllocs(a, b string, n float64) bound {
+	return func(o *outcome) check {
+		more := o.get(a).extra - o.get(b).extra
+		return check{
+			bound: fmt.Sprintf("%s: at most %.0f more allocations than %s", a, n, b),
+			got:   fmt.Sprintf("%.2f more", more),
+			holds: more < n+0.01,
+		}
+	}
+}

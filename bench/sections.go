@@ -22,6 +22,10 @@ func sections() []section {
 		about: "The same function with a store in Redis.",
 		rows:  redisRows(),
 	}, {
+		title: "Around a decision",
+		about: "Parts that a program may add, beside the same work without them.",
+		rows:  aroundRows(),
+	}, {
 		title: "Inside",
 		about: "Parts of Spillgate that a program does not call itself: `MemoryStore.Take` and what a store keeps.",
 		rows:  append(append(storeRows(), heapRows()...), growthRows()...),

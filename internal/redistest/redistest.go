@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds how long a test waits for a server to do something.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // A Server is a redis-server of a test.
 type Server struct {
@@ -122,7 +122,7 @@ func (s *Server) Port() int {
 	return n
 }
 
-// Wait waits until done reports true. It fails the test after half a minute.
+// Wait waits until done reports true. It fails the test after two minutes.
 func Wait(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

@@ -1,0 +1,82 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// Observed is Limiter.Take with an observer that does nothing.
+func Observed(l Limit) *Store {
+	return observed("spillgate, an observer that does nothing", l, func(context.Context, *core.Observation) {})
+}
+
+// Counted is Limiter.Take with package telemetry as its observer.
+func Counted(l Limit) *Store {
+	return observed("spillgate, telemetry", l, telemetry.New(telemetry.Options{}).Observe)
+}
+
+func observed(name string, l Limit, o core.Observer) *Store {
+	limiter := core.Must(core.New([]core.Rule{l.core().By(keyfunc.RemoteIP)}, core.WithObserver(o)))
+	return shared(name, func(key string) bool {
+		d, err := limiter.Take(background, core.Claim{Rule: "default", Key: key})
+		return d.Allowed && err == nil
+	})
+}
+
+// Routed is Limiter.Check of a request that n rules look at, one of which has its route.
+func Routed(l Limit, n int) func() bool {
+	rules := make([]core.Rule, n)
+	for i := range rules {
+		rules[i] = l.core().By(keyfunc.RemoteIP)
+		rules[i].Name, rules[i].Routes = "rule"+strconv.Itoa(i), []string{fmt.Sprintf("GET /api/v1/things%d/{id}", i)}
+	}
+	return check(rules, fmt.Sprintf("/api/v1/things%d/42", n/2))
+}
+
+// Unrouted is Limiter.Check of a request with one rule for all routes.
+func Unrouted(l Limit) func() bool {
+	return check([]core.Rule{l.core().By(keyfunc.RemoteIP)}, "/api/v1/things/42")
+}
+
+func check(rules []core.Rule, path string) func() bool {
+	limiter := core.Must(core.New(rules))
+	r := must(http.NewRequest(http.MethodGet, path, nil))
+	r.RemoteAddr = "203.0.113.9:4711"
+	return func() bool {
+		d, err := limiter.Check(r)
+		return err == nil && d.Allowed && len(d.Results) == 1
+	}
+}
+
+// A roundTripper answers all requests alike.
+type roundTripper struct{ response http.Response }
+
+func (t *roundTripper) RoundTrip(*http.Request) (*http.Response, error) {
+	r := t.response
+	return &r, nil
+}
+
+// RoundTrip sends a request to a server that announces a limit which is far away, through a client.Transport or without.
+func RoundTrip(obeying bool) func() bool {
+	h := http.Header{}
+	h.Set("X-RateLimit-Limit", "1000000")
+	h.Set("X-RateLimit-Remaining", "999999")
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10))
+	var rt http.RoundTripper = &roundTripper{http.Response{StatusCode: http.StatusOK, Header: h, Body: http.NoBody}}
+	if obeying {
+		rt = &client.Transport{Base: rt}
+	}
+	r := must(http.NewRequest(http.MethodGet, "http://api.example.com/v1/things", nil))
+	return func() bool {
+		resp, err := rt.RoundTrip(r)
+		return err == nil && resp.Body.Close() == nil
+	}
+}

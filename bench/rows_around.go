@@ -1,0 +1,73 @@
+package main
+
+import (
+	"github.com/spillgate/spillgate/bench/peers"
+)
+
+// aroundRows measure parts that a program may add, beside the same work without them.
+func aroundRows() []*row {
+	const observed = "Limiter.Take, without an observer and with package telemetry as one."
+	return []*row{{
+		name: "telemetry, allowed", unit: perDecision, task: observed,
+		open: func(e *env, f *setup) error { return openTelemetry(e, f, large, admitted) },
+		bounds: []bound{
+			adds("spillgate, telemetry", spillgate, 60), addsAllocs("spillgate, telemetry", "spillgate, an observer that does nothing", 0),
+		},
+	}, {
+		name: "telemetry, denied", unit: perDecision, task: observed,
+		open: func(e *env, f *setup) error { return openTelemetry(e, f, used, denied) },
+		bounds: []bound{
+			adds("spillgate, telemetry", spillgate, 250), addsAllocs("spillgate, telemetry", "spillgate, an observer that does nothing", 0),
+		},
+	}, {
+		name: "rules with routes", unit: perDecision,
+		task:   "Limiter.Check of a request that is of one route, with a rule for each route.",
+		open:   openRoutes,
+		bounds: []bound{adds("1,000 rules with routes", "one rule for all routes", 400)},
+	}, {
+		name: "client, a request that need not wait", unit: unit{value: "ns/request", extra: "allocs"},
+		task:   "A request to a server that announces a limit which is far away, and answers from memory.",
+		open:   openClient,
+		bounds: []bound{adds("client.Transport", "without", 1000), addsAllocs("client.Transport", "without", 2)},
+	}}
+}
+
+func openTelemetry(e *env, f *setup, l peers.Limit, want decision) error {
+	keys := workloads[0].sequence(e, 1)
+	for _, c := range []contestant{{ours, peers.SpillgateLimiter}, {note, peers.Observed}, {ours, peers.Counted}} {
+		store := c.open(l)
+		take := store.Worker()
+		for range l.Rate {
+			if want == admitted || !take(keys[0]) {
+				break
+			}
+		}
+		f.add(store.Name, c.role, e.decisions(overKeys(take, keys), want))
+	}
+	return nil
+}
+
+func openRoutes(e *env, f *setup) error {
+	f.add("one rule for all routes", note, e.decisions(repeat(peers.Unrouted(large)), admitted))
+	f.add("10 rules with routes", ours, e.decisions(repeat(peers.Routed(large, 10)), admitted))
+	f.add("1,000 rules with routes", ours, e.decisions(repeat(peers.Routed(large, 1000)), admitted))
+	return nil
+}
+
+func openClient(e *env, f *setup) error {
+	f.add("client.Transport", ours, e.decisions(repeat(peers.RoundTrip(true)), admitted))
+	f.add("without", baseline, e.decisions(repeat(peers.RoundTrip(false)), admitted))
+	return nil
+}
+
+// repeat returns a loop that calls do, which reports success.
+func repeat(do func() bool) loop {
+	return func(n int) (succeeded int) {
+		for range n {
+			if do() {
+				succeeded++
+			}
+		}
+		return succeeded
+	}
+}
