@@ -10,17 +10,18 @@ import (
 
 // check decides about r. Callbacks get asked, which is r or a copy of it. Claims stay on the stack, as long as there are
 // few.
-func (l *Limiter) check(r, asked *http.Request, c *charge) error {
-	set, err := l.current()
+func (l *Limiter) check(r, asked *http.Request, c *receipt) error {
+	rules, err := l.current()
 	if err != nil {
-		return err
+		return prefix(err)
 	}
 	var room [2]Claim
-	claims, err := l.claims(c, set, asked, room[:0])
+	claims, err := l.claims(c, rules, asked, room[:0])
 	var took time.Duration
 	if err == nil {
-		took, err = l.decide(r.Context(), c, claims)
+		took, err = l.decide(r.Context(), rules, c, claims)
 	}
+	err = prefix(err)
 	l.observe(r.Context(), r, c, claims, took, err)
 	return err
 }
@@ -28,7 +29,7 @@ func (l *Limiter) check(r, asked *http.Request, c *charge) error {
 // claims appends a claim to dst for every rule that applies to r; a request to skip makes none. If a callback fails, the
 // last claim is that of its rule. A callback that panics is an error: it must neither admit the request nor take the
 // server down.
-func (l *Limiter) claims(c *charge, set *ruleset, r *http.Request, dst []Claim) (claims []Claim, err error) {
+func (l *Limiter) claims(c *receipt, set *ruleset, r *http.Request, dst []Claim) (claims []Claim, err error) {
 	var rule *Rule // nil: skip
 	defer func() {
 		if v := recover(); v != nil {
@@ -69,7 +70,7 @@ func (l *Limiter) claims(c *charge, set *ruleset, r *http.Request, dst []Claim) 
 		}
 		last = rule
 	}
-	c.usual(last, dst)
+	c.expect(last, dst)
 	return dst, nil
 }
 

@@ -10,9 +10,10 @@ type contextKey struct{}
 // carried is a context that carries the decision of one limiter. The context that it extends may carry those of others.
 type carried struct {
 	context.Context
-	before *carried // the decision of the limiter further out; nil if there is none
-	router Router   // nil if no adapter is involved
-	charge charge   // what Guard decides, or NewContext was given
+	before  *carried  // the decision of the limiter further out; nil if there is none
+	router  Router    // nil if no adapter is involved
+	receipt receipt   // of what Guard decides
+	given   *Decision // to NewContext, in place of receipt
 }
 
 // carriedBy returns what ctx carries, or nil.
@@ -31,13 +32,13 @@ func (c *carried) Value(key any) any {
 
 // own returns the decision that c itself carries, if it is made.
 func (c *carried) own() (d Decision, ok bool) {
-	if rest := c.charge.rest; rest != nil && rest.given != nil {
-		return *rest.given, true
+	if c.given != nil {
+		return *c.given, true
 	}
-	if c.charge.made {
-		c.charge.view(&d)
+	if c.receipt.made {
+		c.receipt.view(&d)
 	}
-	return d, c.charge.made
+	return d, c.receipt.made
 }
 
 // decision returns what is known so far: all decisions that c and those before it carry, joined.
@@ -74,12 +75,12 @@ func (c *carried) find(l *Limiter) *carried {
 // decision of the same limiter, it stays as it is.
 func NewContext(ctx context.Context, d Decision) context.Context {
 	before := carriedBy(ctx)
-	if made := d.charges(); len(made) == 1 {
+	if made := d.receipts(); len(made) == 1 {
 		if before.find(made[0].limiter) != nil {
 			return ctx
 		}
 	}
-	return &carried{Context: ctx, before: before, charge: charge{rest: &rest{given: &d}}}
+	return &carried{Context: ctx, before: before, given: &d}
 }
 
 // FromContext returns the decision that ctx carries: that of the limiter, or of all limiters, that guard the request.
@@ -91,12 +92,12 @@ func FromContext(ctx context.Context) (Decision, bool) {
 func join(a, b Decision) Decision {
 	d := Decision{Allowed: a.Allowed && b.Allowed, At: a.At, Degraded: a.Degraded}
 	d.Results = append(append(d.Results, a.Results...), b.Results...)
-	switch made := slices.Concat(a.charges(), b.charges()); len(made) {
+	switch made := slices.Concat(a.receipts(), b.receipts()); len(made) {
 	case 0:
 	case 1:
-		d.charge = made[0]
+		d.receipt = made[0]
 	default:
-		d.charge = &charge{rest: &rest{joined: made}}
+		d.receipt = &receipt{extra: &extra{joined: made}}
 	}
 	if d.Degraded == nil {
 		d.Degraded = b.Degraded

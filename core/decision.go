@@ -42,7 +42,7 @@ type Decision struct {
 	Results  []Result  // one per claim and limit, in rule order
 	Degraded error     // the store failure that was tolerated, if any
 
-	charge *charge // who decided, and what Refund gives back
+	receipt *receipt // nil if no limiter made the decision
 }
 
 // Tightest returns the enforced result that constrains most, the one that headers show: a denied one before an allowed
@@ -68,7 +68,7 @@ func tightest(results []Result) int {
 
 // madeBy reports whether d is what l alone decided, and not just a peek.
 func (d *Decision) madeBy(l *Limiter) bool {
-	return d.charge != nil && d.charge.limiter == l && !d.charge.peek
+	return d.receipt != nil && d.receipt.limiter == l && !d.receipt.peek
 }
 
 // has reports whether a result of d is of rule.
@@ -77,14 +77,14 @@ func (d *Decision) has(rule string) bool {
 }
 
 // charges returns those of all limiters that made d.
-func (d *Decision) charges() []*charge {
+func (d *Decision) receipts() []*receipt {
 	switch {
-	case d.charge == nil:
+	case d.receipt == nil:
 		return nil
-	case d.charge.limiter == nil:
-		return d.charge.rest.joined
+	case d.receipt.limiter == nil:
+		return d.receipt.extra.joined
 	}
-	return []*charge{d.charge}
+	return []*receipt{d.receipt}
 }
 
 // tighter reports whether a constrains more than b.

@@ -6,61 +6,113 @@ import (
 	"strings"
 )
 
-// The kinds of error that this module returns. All other errors wrap one of them or come from a callback.
+// The kinds of error that this module returns. All other errors wrap one of them or come from a callback. Exported
+// functions put "spillgate: " in front of their errors; errors that are wrapped, such as those of key funcs, do without.
 var (
 	// ErrNoKey says that a request has no key of the kind that a key func looks for. Adapters answer 400.
-	ErrNoKey = errors.New("spillgate: no key")
+	ErrNoKey = errors.New("no key")
 
 	// ErrBadKey says that a request has a key of the kind that a key func looks for, but one that is ambiguous or
 	// malformed: sent twice, or without a value. It never wraps ErrNoKey, so that no fallback passes over it. Adapters
 	// answer 400.
-	ErrBadKey = errors.New("spillgate: bad key")
+	ErrBadKey = errors.New("bad key")
 
 	// ErrUnavailable says that the store could not decide and that the rule fails closed. Adapters answer 503.
-	ErrUnavailable = errors.New("spillgate: store unavailable")
+	ErrUnavailable = errors.New("store unavailable")
 
 	// ErrInvalid says that a limit, a claim, a cost or a configuration makes no sense. Adapters answer 500.
-	ErrInvalid = errors.New("spillgate: invalid")
+	ErrInvalid = errors.New("invalid")
 )
 
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
-}
+// A mistake is an error that wraps ErrInvalid.
+type mistake string
 
-// callbackPanic is the error of a request whose callback panicked.
+func invalid(format string, args ...any) error { return mistake(fmt.Sprintf(format, args...)) }
+
+func (m mistake) Error() string { return string(m) }
+
+func (m mistake) Unwrap() error { return ErrInvalid }
+
+// A callbackPanic is the error of a request whose callback panicked.
 type callbackPanic struct {
 	value any
 	stack []byte
 }
 
-func (p *callbackPanic) Error() string {
-	return fmt.Sprintf("%v: a callback panicked: %v", ErrInvalid, p.value)
-}
+func (p *callbackPanic) Error() string { return fmt.Sprintf("a callback panicked: %v", p.value) }
 
 func (p *callbackPanic) Unwrap() error { return ErrInvalid }
 
-// placed is an error with the place where it happened, such as a rule.
-type placed struct {
-	where string
-	err   error
-}
+// An errorList is several errors, each of which stands on a line of its own.
+type errorList []error
 
-// within returns err with the place where it happened, or nil if err is nil.
-func within(where string, err error) error {
-	if err == nil {
+// allOf returns all errs that are not nil as one error, or nil if there are none.
+func allOf(errs ...error) error {
+	var all errorList
+	for _, err := range errs {
+		switch err := err.(type) {
+		case nil:
+		case errorList:
+			all = append(all, err...)
+		default:
+			all = append(all, err)
+		}
+	}
+	if len(all) == 0 {
 		return nil
 	}
-	return &placed{where, err}
+	return all
 }
 
-// Error keeps the prefix of this module in front of each line, and leaves out that what is wrong is invalid.
-func (p *placed) Error() string {
-	lines := strings.Split(p.err.Error(), "\n")
-	for i, line := range lines {
-		line = strings.TrimPrefix(line, "spillgate: invalid: ")
-		lines[i] = "spillgate: " + p.where + ": " + strings.TrimPrefix(line, "spillgate: ")
+func (l errorList) Error() string {
+	lines := make([]string, len(l))
+	for i, err := range l {
+		lines[i] = err.Error()
 	}
 	return strings.Join(lines, "\n")
 }
 
-func (p *placed) Unwrap() error { return p.err }
+func (l errorList) Unwrap() []error { return l }
+
+// each returns l with f applied to each error.
+func (l errorList) each(f func(error) error) error {
+	changed := make(errorList, len(l))
+	for i, err := range l {
+		changed[i] = f(err)
+	}
+	return changed
+}
+
+// within returns err, or each of several errors, with the place where it happened. It returns nil if err is nil.
+func within(place string, err error) error {
+	switch err := err.(type) {
+	case nil:
+		return nil
+	case errorList:
+		return err.each(func(err error) error { return within(place, err) })
+	case *prefixed:
+		return within(place, err.error)
+	}
+	return fmt.Errorf("%s: %w", place, err)
+}
+
+// A prefixed error is one that an exported function returns.
+type prefixed struct{ error }
+
+func (p *prefixed) Error() string { return "spillgate: " + p.error.Error() }
+
+func (p *prefixed) Unwrap() error { return p.error }
+
+// prefix returns err, or each of several errors, as an exported function returns it. It returns nil if err is nil.
+func prefix(err error) error {
+	switch err := err.(type) {
+	case nil:
+		return nil
+	case errorList:
+		return err.each(prefix)
+	}
+	if strings.HasPrefix(err.Error(), "spillgate: ") { // of a store, or of another function of this module
+		return err
+	}
+	return &prefixed{err}
+}

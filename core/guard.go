@@ -35,10 +35,10 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 		return Guard{outer: r, inner: r, own: own}, nil
 	}
 	own := &carried{Context: ctx, before: before, router: router}
-	own.charge.limiter = l
+	own.receipt.limiter = l
 	g := Guard{outer: r, inner: passOn(r, own), own: own}
-	err := l.check(g.inner, g.inner, &own.charge)
-	own.charge.made = err == nil
+	err := l.check(g.inner, g.inner, &own.receipt)
+	own.receipt.made = err == nil
 	return g, err
 }
 
@@ -66,7 +66,7 @@ func (g *Guard) Decision() (d Decision) {
 }
 
 // Admitted reports whether this limiter admits the request, whatever those further out say.
-func (g *Guard) Admitted() bool { return g.own.charge.made && g.own.charge.allowed }
+func (g *Guard) Admitted() bool { return g.own.receipt.made && g.own.receipt.allowed }
 
 // End makes the request that Guard was called with what it would be without the limiter: it takes over what the next
 // handler has changed in Request, such as the route that a router has found or the files of a multipart form, which the

@@ -5,11 +5,11 @@ import "time"
 // SameName returns how many of the limiters further out than the one that made Results[i] have a rule of the same name,
 // whether or not that rule applied. Writers of headers use it to give two limits two names.
 func (d Decision) SameName(i int) int {
-	if d.charge == nil || d.charge.limiter != nil || i < 0 || i >= len(d.Results) {
+	if d.receipt == nil || d.receipt.limiter != nil || i < 0 || i >= len(d.Results) {
 		return 0 // one limiter made all of d
 	}
 	n, end := 0, 0
-	for _, c := range d.charges() {
+	for _, c := range d.receipts() {
 		if end += len(c.results()); i < end {
 			return n
 		}
@@ -37,14 +37,14 @@ func (d Decision) RetryAfter() time.Duration {
 			wait = max(wait, r.RetryAfter)
 		}
 	}
-	for _, c := range d.charges() {
+	for _, c := range d.receipts() {
 		wait = max(wait, c.repeatAfter())
 	}
 	return wait
 }
 
 // repeatAfter returns how long it takes until what c was charged fits once more. It is 0 if c was charged nothing.
-func (c *charge) repeatAfter() (wait time.Duration) {
+func (c *receipt) repeatAfter() (wait time.Duration) {
 	results := c.results()
 	for i := range results {
 		if r := &results[i]; c.allowed && !r.DryRun {
@@ -55,13 +55,13 @@ func (c *charge) repeatAfter() (wait time.Duration) {
 }
 
 // costOf returns what the claim of a rule was charged, or 0.
-func (c *charge) costOf(rule string) int {
-	if c.rest == nil {
+func (c *receipt) costOf(rule string) int {
+	if c.extra == nil {
 		return int(c.cost)
 	}
-	for i := range c.rest.claims {
-		if c.rest.claims[i].Rule == rule {
-			return max(c.rest.claims[i].Cost, 1)
+	for i := range c.extra.charged {
+		if one := &c.extra.charged[i]; one.Rule == rule {
+			return max(one.Cost, 1)
 		}
 	}
 	return 0

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"time"
 )
@@ -110,11 +109,13 @@ func (l Limit) Width() time.Duration {
 // Validate returns an error that wraps ErrInvalid and names each wrong field and its value if l cannot be enforced.
 // Limits in the rules of New are validated there, and those that a tier returns at each request; a Store calls it for
 // claims that did not pass through a Limiter.
-func (l Limit) Validate() error {
-	err := errors.Join(l.checkRate(), l.checkPeriod(), l.checkBurst(), l.checkBuckets())
+func (l Limit) Validate() error { return prefix(l.validate()) }
+
+func (l Limit) validate() error {
+	err := allOf(l.checkRate(), l.checkPeriod(), l.checkBurst(), l.checkBuckets())
 	switch {
 	case l.Algorithm >= algorithms:
-		return errors.Join(err, invalid("there is no algorithm %d", uint8(l.Algorithm)))
+		return allOf(err, invalid("there is no algorithm %d", uint8(l.Algorithm)))
 	case err == nil && l.Algorithm == TokenBucket && !fitsTokenBucket(l):
 		return invalid("capacity %d over period %v would overflow", l.Capacity(), l.Period)
 	}
@@ -172,11 +173,11 @@ func validateLimits(limits []Limit) (err error) {
 	for i := range limits {
 		l := &limits[i]
 		if mistakes := scaleOf(l).err; mistakes != nil {
-			err = errors.Join(err, within(fmt.Sprintf("limit %d", i+1), mistakes))
+			err = allOf(err, within(fmt.Sprintf("limit %d", i+1), mistakes))
 		}
 		for j, other := range limits[:i] {
 			if other.Algorithm == l.Algorithm && other.Period == l.Period {
-				err = errors.Join(err, invalid("limits %d and %d are both a %v of %v", j+1, i+1, l.Algorithm, l.Period))
+				err = allOf(err, invalid("limits %d and %d are both a %v of %v", j+1, i+1, l.Algorithm, l.Period))
 			}
 		}
 	}

@@ -36,7 +36,7 @@ type Observation struct {
 var observations = sync.Pool{New: func() any { return new(Observation) }}
 
 // observe tells the observers of a request and logs why it was not decided. Took is how long the store took.
-func (l *Limiter) observe(ctx context.Context, r *http.Request, c *charge, claims []Claim, took time.Duration, err error) {
+func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, claims []Claim, took time.Duration, err error) {
 	if c.peek || len(claims) == 0 && err == nil || allPeek(claims) {
 		return
 	}

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -81,11 +80,11 @@ func ParseLimits(s string) ([]Limit, error) {
 		l, err := parseLimit(strings.TrimSpace(word))
 		limits, errs = append(limits, l), append(errs, err)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	if err := allOf(errs...); err != nil {
+		return nil, prefix(err)
 	}
 	if err := validateLimits(limits); err != nil {
-		return nil, within(fmt.Sprintf("limits %q", s), err)
+		return nil, prefix(within(fmt.Sprintf("limits %q", s), err))
 	}
 	return limits, nil
 }
@@ -115,10 +114,10 @@ func parseLimit(word string) (l Limit, err error) {
 	if hasOptions {
 		errs = append(errs, l.parseOptions(options)...)
 	}
-	if errors.Join(errs...) == nil {
-		errs = append(errs, l.Validate())
+	if allOf(errs...) == nil {
+		errs = append(errs, l.validate())
 	}
-	return l, within(fmt.Sprintf("limit %q", word), errors.Join(errs...))
+	return l, within(fmt.Sprintf("limit %q", word), allOf(errs...))
 }
 
 // parseOptions sets what options say. Its errors are those that are none, or that say again what another said.

@@ -21,8 +21,8 @@ type Router interface {
 func RoutePattern(r *http.Request) string {
 	pattern, err := Route(r)
 	if err != nil {
-		if c := carriedBy(r.Context()); c != nil && c.charge.limiter != nil && !c.charge.made {
-			c.charge.rest = &rest{route: err}
+		if c := carriedBy(r.Context()); c != nil && c.receipt.limiter != nil && !c.receipt.made {
+			c.receipt.more().route = err
 		}
 	}
 	return pattern
@@ -51,11 +51,11 @@ func Route(r *http.Request) (string, error) {
 var errNoRouter = errors.New("check it in a handler of an http.ServeMux, or use an adapter")
 
 // routeError returns the error of a callback that has asked for a route which is not known.
-func (c *charge) routeError() error {
-	if c.rest == nil {
+func (c *receipt) routeError() error {
+	if c.extra == nil {
 		return nil
 	}
-	return c.rest.route
+	return c.extra.route
 }
 
 // hasCallbacks reports whether a callback other than a key func may ask for the route. Key funcs return their errors.
@@ -68,11 +68,11 @@ func (l *Limiter) hasCallbacks() bool {
 // gets a copy of the request, in whose context RoutePattern leaves the error.
 func (l *Limiter) checkAlone(r *http.Request, peek bool) (Decision, error) {
 	own := &carried{Context: r.Context(), before: carriedBy(r.Context())}
-	own.charge.limiter, own.charge.peek = l, peek
+	own.receipt.limiter, own.receipt.peek = l, peek
 	g := Guard{outer: r, inner: r, own: own}
 	if r.Pattern == "" && l.hasCallbacks() {
 		g.inner = passOn(r, own)
 		defer g.End()
 	}
-	return own.charge.outcome(l.check(r, g.inner, &own.charge))
+	return own.receipt.outcome(l.check(r, g.inner, &own.receipt))
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 )
@@ -77,16 +76,16 @@ func (r *Rule) place() string {
 func (r *Rule) validate() error {
 	err := validateLimits(r.Limits)
 	if !printableASCII(r.Name) {
-		err = errors.Join(invalid("name must be printable ASCII"), err)
+		err = allOf(invalid("name must be printable ASCII"), err)
 	}
 	if r.Key == nil {
-		err = errors.Join(err, invalid("key func is missing"))
+		err = allOf(err, invalid("key func is missing"))
 	}
 	if len(r.Limits) == 0 {
-		err = errors.Join(err, invalid("a rule needs at least one limit"))
+		err = allOf(err, invalid("a rule needs at least one limit"))
 	}
 	if r.OnFailure > FailClosed {
-		err = errors.Join(err, invalid("there is no failure mode %d", r.OnFailure))
+		err = allOf(err, invalid("there is no failure mode %d", r.OnFailure))
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 )
@@ -82,11 +81,11 @@ func (l *Limiter) Rules() []Rule {
 // that name, for each limit that has the algorithm and the period of an old one. The rules are copied.
 func (l *Limiter) SetRules(rules []Rule) error {
 	if _, err := l.current(); err != nil {
-		return err
+		return prefix(err)
 	}
 	s, mistakes := newRuleset(rules)
-	if err := errors.Join(mistakes...); err != nil {
-		return err
+	if err := allOf(mistakes...); err != nil {
+		return prefix(err)
 	}
 	l.rules.Store(s)
 	return nil

@@ -51,7 +51,7 @@ func TestSettleMistakes(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{perHour("a", 10)}))
 	d, _ := l.Take(t.Context(), core.Claim{Rule: "a", Key: "k", Cost: 5}, core.Claim{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(9)}})
 	wantError(t, l.Settle(t.Context(), d, "a", -1), core.ErrInvalid, "settle: cost must not be negative, got -1")
-	wantError(t, l.Settle(t.Context(), d, "typo", 1), core.ErrInvalid, `settle rule "typo": there is no rule of this name`)
+	wantError(t, l.Settle(t.Context(), d, "typo", 1), core.ErrInvalid, `spillgate: settle: there is no rule "typo"`)
 	if err := l.Settle(t.Context(), d, "jobs", 0); err != nil {
 		t.Errorf("a name that only the claim knows: %v", err)
 	}

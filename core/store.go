@@ -1,43 +1,6 @@
 package core
 
-import (
-	"context"
-	"fmt"
-	"time"
-)
-
-// A Claim asks a store to charge a key.
-type Claim struct {
-	Rule, Key string        // together they name what is charged; an empty Rule is "default"
-	Limits    []Limit       // all must hold; empty, in Limiter.Take: the limits of the rule of that name
-	Cost      int           // 0 means 1
-	Peek      bool          // decide for Cost, charge nothing
-	DryRun    bool          // never deny; charge if the claim fits and the request is admitted
-	Hold      bool          // Take: hold Cost until Settle. Settle: Cost was held, not charged
-	Final     int           // Settle: the cost after all
-	Renew     bool          // Settle: keep the hold; sets At
-	Ban       time.Duration // Settle: nothing fits for so long
-	At        time.Time     // Settle: Result.At of the Take, or At of the last renewal
-	Lease     time.Duration // Take: how long requests charged ahead may be used; 0: charge nothing ahead
-}
-
-// Validate returns an error that wraps ErrInvalid if c cannot be decided. Limiter.Take fills in what c leaves out; a
-// Store calls Validate for claims that did not pass through a Limiter. It is cheap for limits that were seen before.
-func (c *Claim) Validate() error {
-	err := validateLimits(c.Limits)
-	switch {
-	case c.Cost < 0:
-		err = invalid("cost must not be negative, got %d", c.Cost)
-	case c.Final < 0:
-		err = invalid("final cost must not be negative, got %d", c.Final)
-	case len(c.Limits) == 0:
-		err = invalid("the claim has no limits")
-	}
-	if err != nil {
-		return within(fmt.Sprintf("rule %q", ruleName(c.Rule)), err)
-	}
-	return nil
-}
+import "context"
 
 // A Store keeps what each key has used and decides claims. The package storetest states this contract as tests.
 //

@@ -207,5 +207,5 @@ func TestReset(t *testing.T) {
 	}
 	take("default", "k", nil, 9, "no name is default")
 	wantError(t, l.Reset(t.Context(), "r", ""), core.ErrNoKey, `reset of rule "r"`)
-	wantError(t, l.Reset(t.Context(), "jobs", "k"), core.ErrInvalid, `reset of rule "jobs": there is no rule of this name`)
+	wantError(t, l.Reset(t.Context(), "jobs", "k"), core.ErrInvalid, `spillgate: reset: there is no rule "jobs"`)
 }

@@ -2,6 +2,7 @@ package keyfunc
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 
@@ -56,8 +57,11 @@ type ClientIP struct {
 // NewClientIP returns the key func of a copy of c, after validation. Its error joins all mistakes in c; each wraps
 // ErrInvalid and names the field and the value. The key func fails like Key.
 func NewClientIP(c ClientIP) (core.KeyFunc, error) {
-	if err := errors.Join(c.mistakes()...); err != nil {
-		return nil, err
+	if errs := c.mistakes(); errs != nil {
+		for i := range errs {
+			errs[i] = fmt.Errorf("spillgate: %w", errs[i])
+		}
+		return nil, errors.Join(errs...)
 	}
 	trusted := make([]netip.Prefix, len(c.Trusted))
 	for i, p := range c.Trusted {

@@ -86,11 +86,11 @@ func call(fn core.KeyFunc, r *http.Request) (string, error) {
 // checkFuncs panics if fns is empty or one of them is nil. The text names the constructor.
 func checkFuncs(name string, fns ...core.KeyFunc) {
 	if len(fns) == 0 {
-		panic(invalid("%s needs at least one key func", name))
+		panic(misuse("%s needs at least one key func", name))
 	}
 	for i, fn := range fns {
 		if fn == nil {
-			panic(invalid("%s: key func %d of %d is nil", name, i+1, len(fns)))
+			panic(misuse("%s: key func %d of %d is nil", name, i+1, len(fns)))
 		}
 	}
 }

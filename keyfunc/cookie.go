@@ -15,7 +15,7 @@ import (
 // name of a cookie.
 func Cookie(name string) core.KeyFunc {
 	if !token(name) {
-		panic(invalid("Cookie needs the name of a cookie, got %q", name))
+		panic(misuse("Cookie needs the name of a cookie, got %q", name))
 	}
 	fail := errorsOf("cookie " + name)
 	prefix := "cookie:" + name + ":"

@@ -57,7 +57,7 @@ func ExampleFirst() {
 	// Output:
 	// ip:203.0.113.9 <nil>
 	// key:c4bbcb1fbec99d65bf59d85c8cb62ee2 <nil>
-	//  API key in header X-Api-Key: spillgate: bad key: sent more than once
+	//  API key in header X-Api-Key: bad key: sent more than once
 }
 
 // Each client has an allowance of its own on each route, or on each method of each route.
@@ -91,7 +91,7 @@ func ExampleHash() {
 	fmt.Println(err, errors.Is(err, core.ErrNoKey))
 	// Output:
 	// hash:541d33b36435965b6425a99cccee20c9 <nil>
-	// login name: spillgate: no key true
+	// login name: no key true
 }
 
 // The authentication middleware has verified the id and put it in the context.
@@ -103,7 +103,7 @@ func ExampleUser() {
 	})
 	_, err := user(httptest.NewRequest("GET", "/", nil))
 	fmt.Println(err)
-	// Output: user: spillgate: no key
+	// Output: user: no key
 }
 
 // A user agent distinguishes well-behaved clients. Clients can send any value, so a rule by address bounds the others.

@@ -109,20 +109,20 @@ func TestErrorsNameTheField(t *testing.T) {
 		r    *http.Request
 		want string
 	}{
-		{Header("X-Tenant"), request(""), "header X-Tenant: spillgate: no key"},
-		{Header("x-tenant"), twice, "header X-Tenant: spillgate: bad key: sent more than once"},
-		{APIKey("x-api-key"), request(""), "API key in header X-Api-Key: spillgate: no key"},
-		{APIKey("X-Api-Key"), twice, "API key in header X-Api-Key: spillgate: bad key: sent more than once"},
-		{Cookie("sid"), request(""), "cookie sid: spillgate: no key"},
-		{Cookie("sid"), twice, "cookie sid: spillgate: bad key: sent more than once"},
-		{Cookie("bad"), twice, "cookie bad: spillgate: bad key: malformed"},
-		{Bearer, request(""), "bearer token: spillgate: no key"},
-		{Bearer, twice, "bearer token: spillgate: bad key: sent more than once"},
-		{Bearer, request("", auth, "Bearer"), "bearer token: spillgate: bad key: malformed"},
-		{BasicUser, request(""), "basic auth user: spillgate: no key"},
-		{BasicUser, request("", auth, "Basic ?"), "basic auth user: spillgate: bad key: malformed"},
-		{ip.Key, request("elsewhere"), `remote address "elsewhere": spillgate: no key`},
-		{First(Bearer, RemoteIP), request("x"), "bearer token: spillgate: no key\nremote address \"x\": spillgate: no key"},
+		{Header("X-Tenant"), request(""), "header X-Tenant: no key"},
+		{Header("x-tenant"), twice, "header X-Tenant: bad key: sent more than once"},
+		{APIKey("x-api-key"), request(""), "API key in header X-Api-Key: no key"},
+		{APIKey("X-Api-Key"), twice, "API key in header X-Api-Key: bad key: sent more than once"},
+		{Cookie("sid"), request(""), "cookie sid: no key"},
+		{Cookie("sid"), twice, "cookie sid: bad key: sent more than once"},
+		{Cookie("bad"), twice, "cookie bad: bad key: malformed"},
+		{Bearer, request(""), "bearer token: no key"},
+		{Bearer, twice, "bearer token: bad key: sent more than once"},
+		{Bearer, request("", auth, "Bearer"), "bearer token: bad key: malformed"},
+		{BasicUser, request(""), "basic auth user: no key"},
+		{BasicUser, request("", auth, "Basic ?"), "basic auth user: bad key: malformed"},
+		{ip.Key, request("elsewhere"), `remote address "elsewhere": no key`},
+		{First(Bearer, RemoteIP), request("x"), "bearer token: no key\nremote address \"x\": no key"},
 	} {
 		if _, err := row.fn(row.r); err == nil || err.Error() != row.want {
 			t.Errorf("got %q, want %q", err, row.want)

@@ -14,7 +14,7 @@ import (
 // If get reports false, or returns an empty id, the request fails with ErrNoKey. User panics if get is nil.
 func User(get func(*http.Request) (id string, ok bool)) core.KeyFunc {
 	if get == nil {
-		panic(invalid("User needs a func, got nil"))
+		panic(misuse("User needs a func, got nil"))
 	}
 	missing := fmt.Errorf("user: %w", core.ErrNoKey)
 	return func(r *http.Request) (string, error) {
@@ -34,7 +34,7 @@ func User(get func(*http.Request) (id string, ok bool)) core.KeyFunc {
 // elsewhere.
 func Header(name string) core.KeyFunc {
 	if !readable(name) {
-		panic(invalid("Header needs the name of a header other than Host, got %q", name))
+		panic(misuse("Header needs the name of a header other than Host, got %q", name))
 	}
 	prefix := "header:" + strings.ToLower(name) + ":"
 	name = http.CanonicalHeaderKey(name)
@@ -51,7 +51,7 @@ func Header(name string) core.KeyFunc {
 // Const puts all requests under one key: Const("all") is "const:all". It panics if key is empty.
 func Const(key string) core.KeyFunc {
 	if key == "" {
-		panic(invalid("Const needs a key, got an empty one"))
+		panic(misuse("Const needs a key, got an empty one"))
 	}
 	key = "const:" + key
 	return func(*http.Request) (string, error) { return key, nil }

@@ -24,7 +24,7 @@ const hashBits = 128
 // wrap it in Hash if yours can be guessed. APIKey panics if header is not the name of a header, or is Host.
 func APIKey(header string) core.KeyFunc {
 	if !readable(header) {
-		panic(invalid("APIKey needs the name of a header other than Host, got %q", header))
+		panic(misuse("APIKey needs the name of a header other than Host, got %q", header))
 	}
 	name := http.CanonicalHeaderKey(header)
 	fail := errorsOf("API key in header " + name)
@@ -45,7 +45,7 @@ func APIKey(header string) core.KeyFunc {
 // An error of fn is returned as it is. Hash panics if secret is empty or fn is nil.
 func Hash(secret []byte, fn core.KeyFunc) core.KeyFunc {
 	if len(secret) == 0 {
-		panic(invalid("Hash needs a secret, got an empty one"))
+		panic(misuse("Hash needs a secret, got an empty one"))
 	}
 	checkFuncs("Hash", fn)
 	secret = slices.Clone(secret)

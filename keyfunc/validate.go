@@ -48,7 +48,12 @@ func containsAllIPv4(p netip.Prefix) bool {
 	return p.Bits() <= 96 && p.Contains(mapped4)
 }
 
-// invalid returns an error that wraps ErrInvalid. Constructors that take constants panic with it.
+// misuse returns what constructors that take constants panic with.
+func misuse(format string, args ...any) error {
+	return fmt.Errorf("spillgate: %w", invalid(format, args...))
+}
+
+// invalid returns an error that wraps ErrInvalid. A Limiter puts its prefix in front of the errors of key funcs.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", core.ErrInvalid, fmt.Sprintf(format, args...))
 }

@@ -100,5 +100,5 @@ type config struct {
 }
 
 func (c *config) invalid(format string, args ...any) {
-	c.errs = append(c.errs, fmt.Errorf("%w: redisstore: %s", core.ErrInvalid, fmt.Sprintf(format, args...)))
+	c.errs = append(c.errs, fmt.Errorf("spillgate: %w: redisstore: %s", core.ErrInvalid, fmt.Sprintf(format, args...)))
 }

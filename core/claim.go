@@ -1,0 +1,76 @@
+package core
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Claim asks a store to charge a key.
+type Claim struct {
+	Rule, Key string        // together they name what is charged; an empty Rule is "default"
+	Limits    []Limit       // all must hold; empty, in Limiter.Take: the limits of the rule of that name
+	Cost      int           // 0 means 1
+	Peek      bool          // decide for Cost, charge nothing
+	DryRun    bool          // never deny; charge if the claim fits and the request is admitted
+	Hold      bool          // Take: hold Cost until Settle. Settle: Cost was held, not charged
+	Final     int           // Settle: the cost after all
+	Renew     bool          // Settle: keep the hold; sets At
+	Ban       time.Duration // Settle: nothing fits for so long
+	At        time.Time     // Settle: Result.At of the Take, or At of the last renewal
+	Lease     time.Duration // Take: how long requests charged ahead may be used; 0: charge nothing ahead
+}
+
+// Validate returns an error that wraps ErrInvalid if c cannot be decided. Limiter.Take fills in what c leaves out; a
+// Store calls Validate for claims that did not pass through a Limiter. It is cheap for limits that were seen before.
+func (c *Claim) Validate() error { return prefix(c.validate()) }
+
+func (c *Claim) validate() error {
+	err := validateLimits(c.Limits)
+	switch {
+	case c.Cost < 0:
+		err = invalid("cost must not be negative, got %d", c.Cost)
+	case c.Final < 0:
+		err = invalid("final cost must not be negative, got %d", c.Final)
+	case len(c.Limits) == 0:
+		err = invalid("the claim has no limits")
+	}
+	if err == nil {
+		return nil
+	}
+	return within(fmt.Sprintf("rule %q", ruleName(c.Rule)), err)
+}
+
+// complete fills in what the rules of claims say, and checks claims. It prepares c for them.
+func (s *ruleset) complete(c *receipt, claims []Claim) error {
+	var rule *Rule
+	for i := range claims {
+		claim := &claims[i]
+		claim.Rule = ruleName(claim.Rule)
+		if rule = s.byName[claim.Rule]; rule != nil {
+			claim.DryRun = claim.DryRun || rule.DryRun
+			if len(claim.Limits) == 0 {
+				claim.Limits = rule.Limits
+			}
+		}
+		if err := claim.validateTake(); err != nil {
+			return within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
+		}
+	}
+	c.expect(rule, claims)
+	return nil
+}
+
+// validateTake checks a claim of Limiter.Take.
+func (c *Claim) validateTake() error {
+	switch {
+	case !printableASCII(c.Rule):
+		return invalid("name must be printable ASCII")
+	case len(c.Limits) == 0:
+		return invalid("there is no rule of this name, and the claim has no limits")
+	case c.Key == "":
+		return ErrNoKey
+	case c.Cost < 0:
+		return invalid("cost must not be negative, got %d", c.Cost)
+	}
+	return validateLimits(c.Limits)
+}

@@ -1,0 +1,180 @@
+package core
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+)
+
+// A receipt is what a Limiter asked of a store for one request and what the store answered. A Decision is a view of it,
+// and Settle reads in it what was charged. The most frequent case, one claim of a rule with one limit, has fields of its
+// own, so that its decision takes one allocation.
+type receipt struct {
+	limiter *Limiter // nil if several limiters made the decision: see extra.joined
+	extra   *extra   // nil in the most frequent case
+
+	rule    *Rule       // of the only claim, which has one limit; nil in other cases
+	key     string      // of that claim; empty if it was not charged
+	cost    uint8       // of that claim
+	settled atomic.Bool // that claim
+	result  [1]Result   // of that claim
+
+	made    bool // Guard has decided
+	allowed bool
+	peek    bool
+}
+
+// extra is what receipts other than the most frequent ones have.
+type extra struct {
+	charged  []charged
+	results  []Result
+	degraded error      // why the fallback decided; nil if the store did
+	joined   []*receipt // those of several limiters; then all else is empty
+	route    error      // a callback asked for the route, which is not known
+}
+
+// A charged claim is one that a store has charged. It has the instant at which the store did.
+type charged struct {
+	Claim
+	settled atomic.Bool
+}
+
+// expect prepares c for claims, the last of which is of rule.
+func (c *receipt) expect(rule *Rule, claims []Claim) {
+	if rule == nil || len(claims) != 1 || len(rule.Limits) != 1 {
+		return
+	}
+	claim := &claims[0]
+	if &claim.Limits[0] == &rule.Limits[0] && claim.DryRun == rule.DryRun && claim.Cost <= math.MaxUint8 {
+		c.rule = rule
+	}
+}
+
+// room returns where a store puts the results of claims.
+func (c *receipt) room(claims []Claim) []Result {
+	if c.rule != nil {
+		return c.result[:0]
+	}
+	return make([]Result, 0, countLimits(claims))
+}
+
+// more returns c.extra, which it makes if there is none.
+func (c *receipt) more() *extra {
+	if c.extra == nil {
+		c.extra = new(extra)
+	}
+	return c.extra
+}
+
+// record records what a store decided about claims.
+func (c *receipt) record(claims []Claim, results []Result) {
+	c.allowed = true
+	for i := range results {
+		c.allowed = c.allowed && (results[i].Allowed || results[i].DryRun)
+	}
+	if c.rule == nil {
+		c.more().results = results
+		c.extra.charged = c.chargedOf(claims, results)
+		return
+	}
+	if &results[0] != &c.result[0] {
+		c.result[0] = results[0]
+	}
+	if c.allowed && results[0].Allowed && !claims[0].Peek {
+		c.key, c.cost = claims[0].Key, uint8(claims[0].Cost)
+	}
+}
+
+// chargedOf returns those of claims that were charged. It is called after c.allowed is set.
+func (c *receipt) chargedOf(claims []Claim, results []Result) []charged {
+	if !c.allowed {
+		return nil
+	}
+	list, n := make([]charged, len(claims)), 0
+	for i := range claims {
+		claim := &claims[i]
+		fits, at := !claim.Peek, results[0].At
+		for range claim.Limits {
+			fits = fits && results[0].Allowed
+			results = results[1:]
+		}
+		if fits {
+			list[n].Claim, list[n].At = *claim, at
+			n++
+		}
+	}
+	return list[:n]
+}
+
+// results returns what the store answered.
+func (c *receipt) results() []Result {
+	switch {
+	case c.extra != nil:
+		return c.extra.results
+	case c.rule != nil:
+		return c.result[:]
+	}
+	return nil
+}
+
+// outcome returns the decision or, if there is none, the error.
+func (c *receipt) outcome(err error) (d Decision, _ error) {
+	if err == nil {
+		c.view(&d)
+	}
+	return d, err
+}
+
+// view sets d, which is zero, to the decision.
+func (c *receipt) view(d *Decision) {
+	d.Allowed, d.receipt, d.Results = c.allowed, c, c.results()
+	if c.extra != nil {
+		d.Degraded = c.extra.degraded
+	}
+	d.At = instantOf(d.Results)
+}
+
+// instantOf returns Decision.At: the instant of the tightest result. Instants differ only if servers with a clock each
+// have decided.
+func instantOf(results []Result) time.Time {
+	for i := 1; i < len(results); i++ {
+		if !results[i].At.Equal(results[0].At) {
+			return results[max(tightest(results), 0)].At
+		}
+	}
+	if len(results) == 0 {
+		return time.Time{}
+	}
+	return results[0].At
+}
+
+// claim returns the only claim of c.
+func (c *receipt) claim() Claim {
+	return Claim{
+		Rule: c.rule.Name, Key: c.key, Limits: c.rule.Limits, Cost: int(c.cost), DryRun: c.rule.DryRun, At: c.result[0].At,
+	}
+}
+
+// unsettled returns the claims of a rule, or all if it is empty, that were charged and not settled yet. They count as
+// settled from now on.
+func (c *receipt) unsettled(rule string) (claims []Claim) {
+	switch {
+	case c.extra != nil:
+		for i := range c.extra.charged {
+			if one := &c.extra.charged[i]; (rule == "" || rule == one.Rule) && one.settled.CompareAndSwap(false, true) {
+				claims = append(claims, one.Claim)
+			}
+		}
+	case c.key != "" && (rule == "" || rule == c.rule.Name) && c.settled.CompareAndSwap(false, true):
+		claims = []Claim{c.claim()}
+	}
+	return claims
+}
+
+// store returns the store that decided.
+func (c *receipt) store() *storeClient {
+	if c.extra != nil && c.extra.degraded != nil {
+		return c.limiter.fallback
+	}
+	return c.limiter.store
+}
