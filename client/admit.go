@@ -2,17 +2,17 @@ package client
 
 import "time"
 
-// admit sends c on its way if all budgets that it needs let it. Otherwise it returns the one that it must wait for, and
-// why. Calls that arrived earlier go first.
-func (a *account) admit(c *call, now time.Time, clock uint64) (*budget, pause) {
+// admit sends c on its way if all budgets that it needs let it. Otherwise it returns the one that it must wait for longest, and
+// why.
+func (a *account) admit(c *call, now time.Time, clock uint64) (longest *budget, why pause) {
 	a.need(c, now)
 	for _, b := range c.budgets {
-		if b.earlier(c) {
-			return b, pause{wait: true}
+		if p := b.checkInTurn(c, now); p.wait && (longest == nil || p.known.After(why.known)) {
+			longest, why = b, p
 		}
-		if p := b.check(c, now); p.wait {
-			return b, p
-		}
+	}
+	if longest != nil {
+		return longest, why
 	}
 	c.sent = clock
 	for _, b := range c.budgets {
@@ -47,6 +47,7 @@ func (a *account) dispatch(b *budget, t *Transport, now time.Time) {
 		switch other {
 		case b:
 			c.wakeAt(p.until)
+			b.number(c, now)
 			return
 		case nil:
 			b.remove(c)

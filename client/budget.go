@@ -64,7 +64,16 @@ type pause struct {
 	known time.Time // the instant that was announced; zero if none was
 }
 
-// check says whether c can be sent now, as far as b is concerned.
+// checkInTurn says whether c can be sent now, as far as b is concerned. Calls that arrived earlier go first.
+func (b *budget) checkInTurn(c *call, now time.Time) pause {
+	p := b.check(c, now)
+	if b.earlier(c) {
+		return pause{wait: true, known: p.known}
+	}
+	return p
+}
+
+// check says the same as if c were the first.
 func (b *budget) check(c *call, now time.Time) pause {
 	if start := b.opens(c); now.Before(start) {
 		return pause{wait: true, until: start, known: b.promise}

@@ -10,6 +10,7 @@ type place struct {
 	in            *budget // nil if it does not wait
 	before        *call
 	behind        *call
+	turn          int64     // 1 is the first
 	until         time.Time // when the first of a queue looks again; zero: when it is woken
 	limit         time.Time // when its wait must end
 	admitted      bool
@@ -31,10 +32,11 @@ func (b *budget) add(c *call) {
 	for after != nil && after.ticket > c.ticket {
 		after = after.before
 	}
-	c.in, c.before = b, after
+	c.in, c.before, c.turn = b, after, 1
 	if after == nil {
 		c.behind, b.head = b.head, c
 	} else {
+		c.turn = after.turn + 1
 		c.behind, after.behind = after.behind, c
 	}
 	if c.behind == nil {
@@ -67,5 +69,20 @@ func (c *call) wakeAt(until time.Time) {
 	if !c.until.Equal(until) {
 		c.until = until
 		c.wakeUp()
+	}
+}
+
+// number counts the calls that wait, and wakes those whose turn comes too late.
+func (b *budget) number(c *call, now time.Time) {
+	if !b.spreads(c, now) {
+		return
+	}
+	turn := int64(1)
+	for ; c != nil; c = c.behind {
+		c.turn = turn
+		if b.expect(c, now).After(c.limit) {
+			c.wakeUp()
+		}
+		turn++
 	}
 }

@@ -130,14 +130,10 @@ func (b *budget) expect(c *call, now time.Time) time.Time {
 	if now.Before(b.promise) {
 		return b.promise
 	}
-	if b.kind != fixed || b.last.IsZero() || !b.paced(c, now) {
+	if b.last.IsZero() || !b.spreads(c, now) {
 		return time.Time{}
 	}
-	turn := int64(1)
-	for other := b.head; other != c; other = other.behind {
-		turn++
-	}
-	return b.share(turn, b.low.least()) // those in flight may have been counted already: at the earliest
+	return b.share(c.turn, b.low.least()) // those in flight may have been counted already: at the earliest
 }
 
 // late returns the error for a call that waits for b.

@@ -58,13 +58,13 @@ func (w *window) stays(s *state, limit int64) bool {
 // pace spreads the last fifth of a window. As long as it is not known whether it is one, the last fifth waits for the
 // requests in flight to tell.
 func (b *budget) pace(c *call, now time.Time) pause {
-	switch {
-	case !b.paced(c, now):
+	if !b.paced(c, now) || b.kind == unknown && b.inFlight == 0 {
 		return pause{}
-	case b.kind == unknown && b.inFlight > 0:
+	}
+	if b.kind == unknown {
 		return b.news(now)
 	}
-	if next := b.share(1, b.free()); b.kind == fixed && now.Before(next) {
+	if next := b.share(1, b.free()); now.Before(next) {
 		return pause{wait: true, until: next, known: next}
 	}
 	return pause{}
@@ -83,13 +83,16 @@ func (b *budget) paced(c *call, now time.Time) bool {
 	return b.counted && !c.noPace && b.kind != moving && b.free() <= b.limit/5 && b.left(now) > max(time.Second, b.each)
 }
 
+// spreads reports whether b is a window that is being spread.
+func (b *budget) spreads(c *call, now time.Time) bool { return b.kind == fixed && b.paced(c, now) }
+
 // left returns what is left of the window. Within what one request takes to come back there is nothing to spread: that may
 // be all that Reset says.
 func (w *window) left(now time.Time) time.Duration { return w.renewed.Sub(now) }
 
 // spread makes room after c, which is being sent.
 func (b *budget) spread(c *call, now time.Time) {
-	if b.kind == fixed && b.paced(c, now) {
+	if b.spreads(c, now) {
 		b.last = now
 	}
 }

@@ -1,0 +1,236 @@
+package client_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/client"
+)
+
+// TestKeys checks whose budget a request uses.
+func TestKeys(t *testing.T) {
+	header := func(name string) func(*http.Request) string {
+		return func(r *http.Request) string { return r.Header.Get(name) }
+	}
+	for _, row := range []struct {
+		name          string
+		key           func(*http.Request) string
+		first, second string // URLs
+		fields        [2][]string
+		same          bool
+	}{
+		{"the same", nil, "http://api.example/a", "http://api.example/a", [2][]string{}, true},
+		{"the case of a host does not matter", nil, "http://api.example/a", "http://API.example/a", [2][]string{}, true},
+		{"scheme", nil, "http://api.example/a", "https://api.example/a", [2][]string{}, false},
+		{"host", nil, "http://api.example/a", "http://api2.example/a", [2][]string{}, false},
+		{"port", nil, "http://api.example/a", "http://api.example:81/a", [2][]string{}, false},
+		{"credential", nil, "http://api.example/a", "http://api.example/a", [2][]string{{"Authorization", "Bearer a"}, {"Authorization", "Bearer b"}}, false},
+		{"same credential", nil, "http://api.example/a", "http://api.example/a", [2][]string{{"Authorization", "Bearer a"}, {"Authorization", "Bearer a"}}, true},
+		{"other fields do not matter", nil, "http://api.example/a", "http://api.example/a", [2][]string{{"X-Api-Key", "a"}, {"X-Api-Key", "b"}}, true},
+		{"Key", header("X-Api-Key"), "http://api.example/a", "http://api.example/a", [2][]string{{"X-Api-Key", "a"}, {"X-Api-Key", "b"}}, false},
+		{"Key instead of the host", header("X-Api-Key"), "http://api.example/a", "https://other.example/a", [2][]string{{"X-Api-Key", "a"}, {"X-Api-Key", "a"}}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := usedUp(20 * time.Second)
+				c := s.over(&client.Transport{Key: row.key})
+				for i, url := range []string{row.first, row.second} {
+					r := request(t, url)
+					for j := 0; j < len(row.fields[i]); j += 2 {
+						r.Header.Set(row.fields[i][j], row.fields[i][j+1])
+					}
+					resp, err := c.Do(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					resp.Body.Close()
+				}
+				if waited := time.Since(start2000) > 0; waited != row.same {
+					t.Errorf("the second waited: %v, want %v", waited, row.same)
+				}
+			})
+		})
+	}
+}
+
+// TestResources checks that budgets are kept apart by resource, and that a request waits for the one last seen for its method and
+// first path segment.
+func TestResources(t *testing.T) {
+	limits := map[string]string{"GET repos": "core", "GET users": "core", "GET search": "search", "POST repos": "free", "GET meta": "free"}
+	for _, row := range []struct {
+		name  string
+		first []string // requests that have been answered before
+		then  string
+		waits bool
+	}{
+		{"the same", []string{"GET /repos/a"}, "GET /repos/b/c", true},
+		{"another resource that was seen", []string{"GET /search/code", "GET /repos/a"}, "GET /search/issues", true},
+		{"another method that was seen", []string{"POST /repos", "GET /repos/a"}, "POST /repos/x", false},
+		{"another segment that was seen", []string{"GET /meta", "GET /repos/a"}, "GET /meta", false},
+		{"one that was not seen is tried", []string{"GET /repos/a"}, "GET /search/code", false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := byPath(limits).over(&client.Transport{})
+				for _, line := range append(row.first, row.then) {
+					start := time.Now()
+					send(t, c, line)
+					if waits := time.Since(start) > 0; line == row.then && waits != row.waits {
+						t.Errorf("%s took %v", line, time.Since(start))
+					}
+				}
+			})
+		})
+	}
+}
+
+// byPath is a server with a resource for each method and first segment. Each has one request in 20s, "free" has many.
+func byPath(limits map[string]string) *server {
+	return serve(func(w http.ResponseWriter, r *http.Request) {
+		segment := strings.Split(r.URL.Path, "/")[1]
+		resource, left := limits[r.Method+" "+segment], "0"
+		if resource == "free" {
+			left = "50"
+		}
+		write(w, 200, gitHub("60", left, "20", resource)...)
+	})
+}
+
+// send sends a request given as "GET /path".
+func send(t *testing.T, c *http.Client, line string) {
+	t.Helper()
+	var method, path string
+	if _, err := fmt.Sscan(line, &method, &path); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequest(method, "http://api.example"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+}
+
+// TestOneLimitForManyPaths checks that a limit that all paths share is learned once: requests of new first segments are refused once
+// altogether, not once each.
+func TestOneLimitForManyPaths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limited := map[bool]int{}
+		open := time.Now()
+		s := serve(func(w http.ResponseWriter, r *http.Request) {
+			refused := time.Now().Before(open)
+			if !refused {
+				open = time.Now().Add(5 * time.Second)
+			}
+			limited[refused]++
+			status := map[bool]int{true: 429, false: 200}[refused]
+			write(w, status, gitHub("60", "0", epoch(open.Add(time.Second-1)), "all")...)
+		})
+		c := s.over(&client.Transport{MaxWait: time.Hour})
+		for i := range 50 {
+			get(t, c, fmt.Sprintf("/owner%d/repo", i))
+		}
+		if limited[true] > 1 || limited[false] != 50 {
+			t.Errorf("%d refused, %d served, want 50 served and one refused, which teaches", limited[true], limited[false])
+		}
+	})
+}
+
+// TestOnWait checks that OnWait is called once for a request that begins to wait, with the time until the announced instant.
+func TestOnWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []time.Duration
+		var of []*http.Request
+		s := &server{handler: &script{responses: []response{
+			{429, []string{"Retry-After", "10"}}, {429, []string{"Retry-After", "20"}}, {200, nil},
+		}}}
+		tr := &client.Transport{Base: s, OnWait: func(r *http.Request, d time.Duration) { told, of = append(told, d), append(of, r) }}
+		r := request(t, "http://api.example/")
+		resp, err := tr.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if len(told) != 1 || told[0] != 10*time.Second || of[0] != r {
+			t.Errorf("told %v, want once 10s", told)
+		}
+		get(t, &http.Client{Transport: tr}, "/")
+		if len(told) != 1 {
+			t.Errorf("told %v of a request that need not wait", told)
+		}
+	})
+}
+
+// TestOnWaitPanics checks that a panic of a callback leaves nobody waiting.
+func TestOnWaitPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := usedUp(5 * time.Second)
+		tr := &client.Transport{OnWait: func(r *http.Request, _ time.Duration) {
+			if r.URL.Path == "/panic" {
+				panic("callback")
+			}
+		}}
+		c := s.over(tr)
+		get(t, c, "/")
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = tr.RoundTrip(request(t, "http://api.example/panic"))
+		}()
+		get(t, c, "/")
+	})
+}
+
+// TestBasePanics checks the same for Base.
+func TestBasePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &client.Transport{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/panic" {
+				panic("base")
+			}
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+		})}
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = tr.RoundTrip(request(t, "http://api.example/panic"))
+		}()
+		get(t, &http.Client{Transport: tr}, "/")
+		if time.Since(start2000) > 0 {
+			t.Errorf("waited %v", time.Since(start2000))
+		}
+	})
+}
+
+// TestOneTriesEachHour checks that whatever a response says, one request tries within an hour.
+func TestOneTriesEachHour(t *testing.T) {
+	for _, a := range announcements {
+		t.Run(a.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				year := 365 * 24 * time.Hour
+				s := serve(func(w http.ResponseWriter, r *http.Request) {
+					now := time.Now()
+					write(w, a.status, a.fields(now, now.Add(year))...)
+				})
+				c := s.over(&client.Transport{})
+				for range 3 {
+					resp, err := c.Get("http://api.example/")
+					if err != nil {
+						t.Fatal(err)
+					}
+					resp.Body.Close()
+					_, err = c.Get("http://api.example/")
+					if until := limitedBy(t, err).Until; until.Sub(time.Now()) != time.Hour {
+						t.Errorf("until %v, want in an hour", until)
+					}
+					time.Sleep(time.Hour + 5*time.Second)
+				}
+			})
+		})
+	}
+}

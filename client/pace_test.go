@@ -1,0 +1,125 @@
+package client_test
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
+)
+
+// spend sends n requests at once, and returns when each was sent.
+func spend(t *testing.T, s *server, tr *client.Transport, n int) []time.Duration {
+	c := s.over(tr)
+	start := time.Now()
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			if status := get(t, c, "/"); status != 200 {
+				t.Errorf("status %d", status)
+			}
+		})
+	}
+	all.Wait()
+	return s.requests(start)
+}
+
+// TestPaceOfAWindow checks that the last fifth of a window, and no more, is spread over what is left of it.
+func TestPaceOfAWindow(t *testing.T) {
+	for _, w := range writers {
+		t.Run(w.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(10 * time.Second)
+				s := limited(core.PerMinute(100).Using(core.FixedWindow), w.write)
+				sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 100)
+				if sent[79] > 0 {
+					t.Errorf("80 requests took %v, want them at once", sent[79])
+				}
+				for i, at := range sent[80:] {
+					if from := time.Duration(i) * 2380 * time.Millisecond; at < from || at > from+4*time.Second {
+						t.Errorf("request %d is sent at %v, want %v: 20 in 50s", 81+i, at, from)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestNoPace checks that NoPace spends a window at once.
+func TestNoPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := limited(core.PerMinute(100).Using(core.FixedWindow), headers.GitHub)
+		sent := spend(t, s, &client.Transport{NoPace: true, MaxWait: time.Hour}, 101)
+		if sent[99] > 0 || sent[100] < time.Minute {
+			t.Errorf("request 100 is sent at %v and 101 at %v, want 0 and after the window", sent[99], sent[100])
+		}
+	})
+}
+
+// TestNoPaceForABucket checks that nothing is spread where Reset moves, and that after Remaining 0 one request at a time
+// finds the pace.
+func TestNoPaceForABucket(t *testing.T) {
+	for _, w := range writers {
+		t.Run(w.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := limited(core.PerMinute(100), w.write)
+				sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 150)
+				if sent[99] > 0 {
+					t.Errorf("100 requests took %v, want them at once", sent[99])
+				}
+				if took := sent[149]; took < 30*time.Second || took > 33*time.Second {
+					t.Errorf("50 more took %v, want the 30s in which they come back", took)
+				}
+			})
+		})
+	}
+}
+
+// TestReorderedBucketIsNoWindow holds a mistake: two responses of a bucket whose Reset is the same second.
+func TestReorderedBucketIsNoWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := 6
+		s := serve(func(w http.ResponseWriter, r *http.Request) {
+			left--
+			write(w, 200, gitHub("100", strconv.Itoa(left), epoch(start2000.Add(57*time.Second)), "")...)
+		})
+		if sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 3); sent[2] > 0 {
+			t.Errorf("sent at %v: two requests do not tell a window from a bucket", sent)
+		}
+	})
+}
+
+// TestLateTurnIsTold checks that a call that is too far behind in a paced window fails at once.
+func TestLateTurnIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := limited(core.PerHour(100).Using(core.FixedWindow), headers.GitHub) // one in 3m at the end
+		c := s.over(&client.Transport{MaxWait: 10 * time.Minute})
+		var all sync.WaitGroup
+		served, failed := 0, 0
+		for range 100 {
+			all.Go(func() {
+				resp, err := c.Get("http://api.example/")
+				if err != nil {
+					failed++
+					limitedBy(t, err)
+					return
+				}
+				resp.Body.Close()
+				served++
+			})
+		}
+		synctest.Wait()
+		if served < 80 || served > 81 || failed < 15 || failed > 17 {
+			t.Errorf("at once %d are served and %d fail, want 80 and all but the three or four of 10 minutes", served, failed)
+		}
+		all.Wait()
+		if served+failed != 100 || served < 83 {
+			t.Errorf("%d are served, %d fail", served, failed)
+		}
+	})
+}

@@ -1,0 +1,150 @@
+package client_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/client"
+)
+
+// TestFirstComeFirstServed checks that calls go in the order in which they have arrived, also those that were refused.
+func TestFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		s := serve(func(w http.ResponseWriter, r *http.Request) {
+			if len(order) == 0 && time.Since(start2000) < time.Second {
+				write(w, 429, "Retry-After", "10")
+				return
+			}
+			order = append(order, r.URL.RawQuery)
+			write(w, 200, gitHub("60", "0", "1", "")...) // one each second
+		})
+		c := s.over(&client.Transport{})
+		var all sync.WaitGroup
+		for i := range 5 {
+			all.Go(func() { get(t, c, "/?"+strconv.Itoa(i)) })
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+		}
+		all.Wait()
+		if want := []string{"0", "1", "2", "3", "4"}; !slices.Equal(order, want) {
+			t.Errorf("order %v, want %v", order, want)
+		}
+	})
+}
+
+// start2000 is when the time of synctest begins.
+var start2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// TestOneRequestGoesAhead checks that before anything is known of a key one request is sent, and the others of that key wait for
+// its headers, not for its body.
+func TestOneRequestGoesAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		s := serve(func(w http.ResponseWriter, r *http.Request) {
+			<-hold
+			write(w, 200)
+		})
+		c := s.over(&client.Transport{})
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { get(t, c, "/a") })
+		}
+		synctest.Wait()
+		if n := len(s.requests(start2000)); n != 1 {
+			t.Errorf("%d requests were sent before the first response, want 1", n)
+		}
+		r, _ := http.NewRequest("GET", "http://other.example/a", nil)
+		go c.Do(r)
+		synctest.Wait()
+		if n := len(s.requests(start2000)); n != 2 {
+			t.Errorf("%d requests, want 2: another key does not wait", n)
+		}
+		close(hold)
+		synctest.Wait()
+		if n := len(s.requests(start2000)); n != 21 {
+			t.Errorf("%d requests after the first response, want 21: it has told of no limits", n)
+		}
+	})
+}
+
+// TestAnOverdueRequestHoldsNobody checks that requests without a response do not keep others waiting for ever: neither the first of a
+// key, nor those that may use up what remains.
+func TestAnOverdueRequestHoldsNobody(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.RawQuery == "hang" {
+					<-r.Context().Done()
+				}
+				write(w, 200, gitHub("100", "3", epoch(time.Now().Add(time.Hour)), "")...)
+			})
+			c := s.over(&client.Transport{NoPace: true})
+			if known {
+				get(t, c, "/")
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 3 {
+				go func() {
+					r, _ := http.NewRequestWithContext(ctx, "GET", "http://api.example/?hang", nil)
+					_, _ = c.Do(r)
+				}()
+				synctest.Wait()
+			}
+			for range 6 {
+				get(t, c, "/")
+			}
+			if took, want := time.Since(start2000), map[bool]time.Duration{true: 10 * time.Second, false: 30 * time.Second}[known]; took != want {
+				t.Errorf("known %v: six requests behind three that hang took %v, want %v", known, took, want)
+			}
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
+
+// TestNothingIsSentWhileNothingRemains checks that no request of many is sent before the instant, that it is sent with a jitter of at
+// most a tenth of the wait and 5s, and that then one goes ahead of the others.
+func TestNothingIsSentWhileNothingRemains(t *testing.T) {
+	for _, wait := range []time.Duration{2 * time.Second, 20 * time.Second, 55 * time.Minute} {
+		most := min(wait/10, 5*time.Second)
+		var late []time.Duration
+		for range 40 {
+			synctest.Test(t, func(t *testing.T) {
+				open := time.Now().Add(wait)
+				s := serve(func(w http.ResponseWriter, r *http.Request) {
+					time.Sleep(time.Microsecond)
+					left := "0"
+					if !time.Now().Before(open) {
+						left = "90"
+					}
+					write(w, 200, gitHub("100", left, epoch(open), "")...)
+				})
+				c := s.over(&client.Transport{MaxWait: time.Hour})
+				var all sync.WaitGroup
+				for range 20 {
+					all.Go(func() { get(t, c, "/") })
+				}
+				all.Wait()
+				sent := s.requests(start2000)
+				late = append(late, sent[1]-wait)
+				if sent[2] != sent[1]+time.Microsecond {
+					t.Errorf("sent %v and %v: want one ahead", sent[1], sent[2])
+				}
+			})
+		}
+		slices.Sort(late)
+		if late[0] < 0 || late[len(late)-1] > most+time.Second {
+			t.Errorf("%v: sent from %v to %v after the instant, want 0 to %v", wait, late[0], late[len(late)-1], most)
+		}
+		if late[len(late)-1]-late[0] < most/4 {
+			t.Errorf("%v: sent from %v to %v after the instant, want some of %v jitter", wait, late[0], late[len(late)-1], most)
+		}
+	}
+}
