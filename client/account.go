@@ -22,7 +22,6 @@ type account struct {
 	budgets []*budget
 	routes  map[routeKey]*route
 	last    []*budget // the budgets of the last response that named any
-	calls   int       // under way
 	used    uint64    // when it was last used, on the clock of the Transport
 
 	trying *call // the one call that is in flight with call.trying
@@ -48,28 +47,15 @@ func (t *Transport) keyOf(r *http.Request) accountKey {
 	return key
 }
 
-// arrive registers a request.
-func (t *Transport) arrive(r *http.Request) *call {
-	key := t.keyOf(r)
-	c := &call{req: r, noPace: t.NoPace}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// arrive registers c.
+func (t *Transport) arrive(c *call) {
 	t.clock++
-	a := t.accounts[key]
+	a := t.accounts[c.key]
 	if a == nil {
-		a = t.open(key)
+		a = t.open(c.key)
 	}
-	a.calls++
 	a.used = t.clock
-	c.account, c.route, c.ticket = a, a.routeOf(r, t.clock), t.clock
-	return c
-}
-
-// depart ends what arrive has begun.
-func (t *Transport) depart(c *call) {
-	t.mu.Lock()
-	c.account.calls--
-	t.mu.Unlock()
+	c.account, c.route, c.ticket = a, a.routeOf(c.req, t.clock), t.clock
 }
 
 // open returns a new account, in place of an old one if there are too many.
@@ -85,7 +71,7 @@ func (t *Transport) open(key accountKey) *account {
 	return a
 }
 
-// leastUsed returns the least recently used of some accounts, if possible of one without calls.
+// leastUsed returns the least recently used of some accounts, if possible of one without requests in flight.
 func (t *Transport) leastUsed() (key accountKey) {
 	var least *account
 	sampled := 0
@@ -93,12 +79,14 @@ func (t *Transport) leastUsed() (key accountKey) {
 		if sampled++; sampled > 16 {
 			break
 		}
-		if least == nil || a.calls == 0 && least.calls > 0 || (a.calls == 0) == (least.calls == 0) && a.used < least.used {
+		if least == nil || a.idle() && !least.idle() || a.idle() == least.idle() && a.used < least.used {
 			key, least = k, a
 		}
 	}
 	return key
 }
+
+func (a *account) idle() bool { return a.hold.inFlight == 0 } // all requests count in it
 
 // find returns the budget of that name. It returns nil if it is new and all others are in use.
 func (a *account) find(name budgetName) *budget {

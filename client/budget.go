@@ -66,6 +66,9 @@ type pause struct {
 
 // checkInTurn says whether c can be sent now, as far as b is concerned. Calls that arrived earlier go first.
 func (b *budget) checkInTurn(c *call, now time.Time) pause {
+	if b.head == nil && !b.trying && b.free() > b.limit/5 { // mostly: not closed, and not to be spread
+		return pause{}
+	}
 	p := b.check(c, now)
 	if b.earlier(c) {
 		return pause{wait: true, known: p.known}
@@ -75,8 +78,10 @@ func (b *budget) checkInTurn(c *call, now time.Time) pause {
 
 // check says the same as if c were the first.
 func (b *budget) check(c *call, now time.Time) pause {
-	if start := b.opens(c); now.Before(start) {
-		return pause{wait: true, until: start, known: b.promise}
+	if now.Before(b.until) {
+		if start := b.opens(c); now.Before(start) {
+			return pause{wait: true, until: start, known: b.promise}
+		}
 	}
 	switch {
 	case b.trying && b.out >= max(b.width, 1), !b.trying && b.free() <= 0 && b.inFlight > 0:

@@ -9,7 +9,8 @@ import (
 // A call is one request on its way through a Transport, with all its waits and sendings.
 type call struct {
 	req     *http.Request
-	account *account
+	key     accountKey
+	account *account // nil before it has arrived
 	route   *route
 	ticket  uint64 // when it arrived, on the clock of the Transport: calls go in this order
 	sent    uint64 // when it was last sent, on the same clock; 0 if never

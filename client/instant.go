@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,12 +31,31 @@ func (c *serverClock) server() time.Time {
 	if c.date.IsZero() {
 		c.date = c.now
 		if lines := c.header["Date"]; len(lines) > 0 {
-			if date, err := http.ParseTime(lines[0]); err == nil {
+			if date, ok := parseDate(lines[0]); ok {
 				c.date = date
 			}
 		}
 	}
 	return c.date
+}
+
+// lastDate is what was parsed last: many responses have the same Date.
+var lastDate atomic.Pointer[parsedDate]
+
+type parsedDate struct {
+	text string
+	date time.Time
+}
+
+func parseDate(text string) (time.Time, bool) {
+	if last := lastDate.Load(); last != nil && last.text == text {
+		return last.date, true
+	}
+	date, err := http.ParseTime(text)
+	if err == nil {
+		lastDate.Store(&parsedDate{text, date})
+	}
+	return date, err == nil
 }
 
 // in returns the wait for an instant in so many seconds, and that instant by the clock of the server.

@@ -8,6 +8,9 @@ func (rep *report) readStructured(clock *serverClock) {
 	for _, line := range clock.header["Ratelimit"] {
 		rep.readRateLimit(line, clock)
 	}
+	if rep.n == first {
+		return
+	}
 	for _, line := range clock.header["Ratelimit-Policy"] {
 		list := parser{rest: line}
 		for m := (member{}); list.next(&m); {

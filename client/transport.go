@@ -39,8 +39,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL == nil {
 		return t.base().RoundTrip(r)
 	}
-	c := t.arrive(r)
-	defer t.depart(c)
+	c := &call{req: r, key: t.keyOf(r), noPace: t.NoPace}
 	for {
 		if err := t.wait(c); err != nil {
 			return c.giveUp(err)

@@ -1,0 +1,93 @@
+package client_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/labstack/echo/v4"
+	echov5 "github.com/labstack/echo/v5"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/keyfunc"
+	chilimit "github.com/spillgate/spillgate/middleware/chi"
+	echolimit "github.com/spillgate/spillgate/middleware/echo"
+	echov5limit "github.com/spillgate/spillgate/middleware/echov5"
+	ginlimit "github.com/spillgate/spillgate/middleware/gin"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+// adapters build a server with each of our adapters.
+var adapters = []struct {
+	name  string
+	build func(*core.Limiter, headers.Writer) http.Handler
+}{
+	{"stdlib", func(l *core.Limiter, w headers.Writer) http.Handler {
+		return stdlib.New(l, stdlib.WithHeaders(w))(http.HandlerFunc(ok))
+	}},
+	{"chi", func(l *core.Limiter, w headers.Writer) http.Handler {
+		r := chi.NewRouter()
+		r.Use(chilimit.New(l, chilimit.WithHeaders(w)))
+		r.Get("/users/{id}", ok)
+		return r
+	}},
+	{"gin", func(l *core.Limiter, w headers.Writer) http.Handler {
+		gin.SetMode(gin.ReleaseMode)
+		r := gin.New()
+		r.Use(ginlimit.New(l, ginlimit.WithHeaders(w)))
+		r.GET("/users/:id", func(c *gin.Context) { c.String(200, "ok") })
+		return r
+	}},
+	{"echo", func(l *core.Limiter, w headers.Writer) http.Handler {
+		e := echo.New()
+		e.Use(echolimit.New(l, echolimit.WithHeaders(w)))
+		e.GET("/users/:id", func(c echo.Context) error { return c.String(200, "ok") })
+		return e
+	}},
+	{"echov5", func(l *core.Limiter, w headers.Writer) http.Handler {
+		e := echov5.New()
+		e.Use(echov5limit.New(l, echov5limit.WithHeaders(w)))
+		e.GET("/users/:id", func(c *echov5.Context) error { return c.String(200, "ok") })
+		return e
+	}},
+}
+
+// TestOurOwnServers drives 50 goroutines for two minutes against each adapter with each header writer. If the writer says what remains, nothing is
+// refused; if it says only Retry-After, or nothing, there are few refusals, which no caller sees.
+func TestOurOwnServers(t *testing.T) {
+	for _, w := range []struct {
+		name  string
+		write headers.Writer
+		tells bool // what remains
+	}{
+		{"GitHub", headers.GitHub, true},
+		{"IETF", headers.IETF, true},
+		{"both", headers.Join(headers.GitHub, headers.IETF), true},
+		{"Custom, seconds", headers.Custom{Reset: headers.DeltaSeconds}.Write, true},
+		{"Custom, RFC 3339", headers.Custom{Reset: headers.RFC3339}.Write, true},
+		{"Custom, other names", headers.Custom{Prefix: "X-App"}.Write, false},
+		{"None", headers.None, false},
+	} {
+		for _, a := range adapters {
+			for _, l := range []core.Limit{core.PerMinute(60), core.Every(20, 10*time.Second).Using(core.FixedWindow), core.PerMinute(40).Using(core.SlidingLog)} {
+				t.Run(fmt.Sprint(w.name, ", ", a.name, ", ", l), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						limiter := core.Must(core.New([]core.Rule{l.By(keyfunc.Const("all"))}))
+						s := &server{handler: a.build(limiter, w.write), latency: func() time.Duration { return rand.N(50 * time.Millisecond) }}
+						drive(t, s, 50, 2*time.Minute)
+						count := s.count()
+						if admits := l.Rate * int(2*time.Minute/l.Period); 100*count[200] < 95*admits || w.tells && count[429] > 0 || count[429] > 3*admits {
+							t.Errorf("%v, want %d admitted", count, admits)
+						}
+					})
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package client_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/client"
+)
+
+// lies are values that no server should send.
+var lies = []string{
+	"", " ", "0", "-0", "-1", "1", "00", "+5", "1e9", "0x10", "1.5", ".5", "NaN", "Inf", "-Inf", "1e309", "null", "undefined", "true",
+	"946684799", "946684800", "1700000000", "99999999999", "946684800000", "9223372036854775807", "9223372036854775808", "-9223372036854775808",
+	"99999999999999999999999999999999", "1, 2", "5;w=60", "Fri, 31 Dec 1999 23:59:59 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Mon, 01 Jan 0001 00:00:00 GMT",
+	"2000-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "soon", "\x00", "\xff\xfe", "١٢", `"`, `"a`, `"a";`, `"a";r`, `"a";r=`, `"a";r=0`, `"a";r=-1;t=-1`,
+	`"a";r=0;t=999999999999999`, `"a";r=1;t=9223372036854775807`, `"a";r=99999999999999999999;t=1`, `a;r=0;t=0,,b;r=1`, `("a" "b");r=0`, `"a";q=0;w=0`,
+	`"a";q=1;w=999999999999999`, `"a";q=999999999999999;w=1`, `limit=5, remaining=0, reset=-3`, `limit=, remaining=, reset=`, `=;=,=`, ":;:=,\\", `"\`,
+}
+
+// lieFields are those that a Transport reads.
+var lieFields = []string{
+	"Date", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Resource",
+	"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit", "RateLimit-Policy",
+}
+
+// lie writes a random response.
+func lie(w http.ResponseWriter, random *rand.Rand) {
+	for _, name := range lieFields {
+		for range random.IntN(3) {
+			w.Header().Add(name, lies[random.IntN(len(lies))])
+		}
+	}
+	w.WriteHeader([]int{200, 200, 304, 403, 429, 429, 500, 503}[random.IntN(8)])
+}
+
+// TestLiars checks that no server makes a Transport panic, wait longer than MaxWait, or send without end.
+func TestLiars(t *testing.T) {
+	for seed := range uint64(400) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			constant := lieOnce(random)
+			var mu sync.Mutex
+			s := serve(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				if seed%2 == 0 {
+					lie(w, random)
+					return
+				}
+				constant(w)
+			})
+			c := s.over(&client.Transport{})
+			var all sync.WaitGroup
+			for i := range 10 {
+				all.Go(func() {
+					for range 3 {
+						start := time.Now()
+						if resp, err := c.Get(fmt.Sprint("http://api.example/", i%3)); err == nil {
+							resp.Body.Close()
+						}
+						if took := time.Since(start); took > time.Minute {
+							t.Errorf("seed %d: a request took %v", seed, took)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if n := len(s.requests(start2000)); n > 10*3*8 {
+				t.Errorf("seed %d: %d requests were sent for 30", seed, n)
+			}
+		})
+	}
+}
+
+// lieOnce returns a server that always tells the same lie.
+func lieOnce(random *rand.Rand) func(http.ResponseWriter) {
+	seed := random.Uint64()
+	return func(w http.ResponseWriter) { lie(w, rand.New(rand.NewPCG(seed, 2))) }
+}
