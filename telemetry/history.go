@@ -1,6 +1,9 @@
 package telemetry
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // historySeconds is how long the history of a rule is.
 const historySeconds = 3600
@@ -45,7 +48,7 @@ func (h *history) turn(second int64, totals [3]uint64) {
 func (h *history) current(totals [3]uint64) bucket {
 	b := bucket{second: uint32(h.second)}
 	for i := range totals {
-		b.counts[i] = uint32(totals[i] - h.totals[i])
+		b.counts[i] = uint32(max(totals[i], h.totals[i]) - h.totals[i]) // totals of concurrent requests may be torn
 	}
 	return b
 }
@@ -61,19 +64,54 @@ func (h *history) at(second int64, totals [3]uint64) bucket {
 	return bucket{}
 }
 
+// A total is the history of all requests.
+type total struct {
+	mu      sync.Mutex
+	history history
+}
+
+func (t *total) turn(second int64, totals [3]uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.history.turn(second, totals)
+}
+
+// totals returns how many requests were allowed, denied, and allowed though a dry run would have denied them.
+func (t *Telemetry) totals() [3]uint64 {
+	would := t.would.Load() // first: its requests are counted as allowed before
+	return [3]uint64{
+		t.requests[allowed].Load() + t.requests[allowedDegraded].Load() - would,
+		t.requests[denied].Load() + t.requests[deniedDegraded].Load(),
+		would,
+	}
+}
+
 // History returns the seconds of the last hour, since the start at most, that a rule has decided requests in or not. The
-// last one is not over yet. It returns nil if no request was observed that the rule applied to.
-func (t *Telemetry) History(rule string) (seconds []Second) {
+// rule "" is all requests, each counted once whatever the number of rules. The last second is not over yet. It returns
+// nil if no request was observed that the rule applied to.
+func (t *Telemetry) History(rule string) []Second { return t.Recent(rule, historySeconds) }
+
+// Recent returns the last n seconds of History.
+func (t *Telemetry) Recent(rule string, n int) []Second {
+	if rule == "" {
+		t.total.mu.Lock()
+		defer t.total.mu.Unlock()
+		return t.seconds(&t.total.history, t.totals(), n)
+	}
 	r := (*t.rules.Load())[rule]
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	totals := r.totals()
+	return t.seconds(&r.history, r.totals(), n)
+}
+
+// seconds returns the last n seconds of h, given the totals so far.
+func (t *Telemetry) seconds(h *history, totals [3]uint64, n int) (seconds []Second) {
 	now, last := time.Now().Truncate(time.Second), t.clock.now()
-	for second := max(1, last-historySeconds+1); second <= last; second++ {
-		counts := r.history.at(second, totals).counts
+	for second := max(1, last-int64(min(n, historySeconds))+1); second <= last; second++ {
+		counts := h.at(second, totals).counts
 		seconds = append(seconds, Second{
 			Time:    now.Add(time.Duration(second-last) * time.Second),
 			Allowed: int(counts[0]), Denied: int(counts[1]), WouldDeny: int(counts[2]),

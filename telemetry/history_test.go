@@ -24,9 +24,13 @@ func TestHistory(t *testing.T) {
 		want := []Second{{Allowed: 1}, {}, {Allowed: 2}, {Allowed: 1, Denied: 2}, {}}
 		checkHistory(t, tel, "r", want)
 		checkHistory(t, tel, "trial", []Second{{Allowed: 1}, {}, {WouldDeny: 2}, {WouldDeny: 3}, {}})
+		checkHistory(t, tel, "", []Second{{Allowed: 1}, {}, {WouldDeny: 2}, {WouldDeny: 1, Denied: 2}, {}}) // each request once
 		ask(l, "ann")
 		want[4].Denied = 1 // the current second
 		checkHistory(t, tel, "r", want)
+		if got := tel.Recent("r", 2); len(got) != 2 || got[0] != want[3] || got[1] != want[4] {
+			t.Errorf("got %v, want %v", got, want[3:])
+		}
 	})
 }
 

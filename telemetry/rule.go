@@ -50,9 +50,9 @@ func newRule(name string, size int) *rule {
 	return r
 }
 
-// count counts the results of one claim. It returns the first result that denied the request, or nil.
-func (r *rule) count(all []core.Result) (refused *core.Result) {
-	would := false
+// count counts the results of one claim. It returns the first result that denied the request, or nil, and whether a dry
+// run would have denied it.
+func (r *rule) count(all []core.Result) (refused *core.Result, would bool) {
 	for i := range all {
 		result := &all[i]
 		kind := resultAllowed
@@ -79,7 +79,7 @@ func (r *rule) count(all []core.Result) (refused *core.Result) {
 	default:
 		r.allowed.Add(1)
 	}
-	return refused
+	return refused, would
 }
 
 // limit returns the counts of a limit.

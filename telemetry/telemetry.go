@@ -37,8 +37,10 @@ type Telemetry struct {
 	mask     masker
 	clock    clock
 	requests [outcomes]atomic.Uint64
+	would    atomic.Uint64 // requests that a dry run would have denied, and that were allowed
 	store    storeCalls
 	log      *logbook // nil if nothing is logged
+	total    total
 	forward  atomic.Pointer[[]core.Observer]
 	rules    atomic.Pointer[map[string]*rule] // replaced as a whole under mu
 
@@ -112,36 +114,41 @@ func (t *Telemetry) Observe(ctx context.Context, o *core.Observation) {
 
 // decided counts a request that was allowed or denied, and its results by rule.
 func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
-	t.requests[outcomeOf(o)].Add(1)
 	second, turned := t.clock.second(o.At)
 	if turned {
 		t.tick(ctx, second)
 	}
+	t.requests[outcomeOf(o)].Add(1)
 	if o.Degraded != nil && t.log != nil {
 		t.log.warn(ctx, second, storeFailed, ruleOf(o), o.Degraded)
 	}
-	results := o.Results
+	results, would := o.Results, false
 	for i := range o.Claims {
 		c := &o.Claims[i]
 		if len(results) < len(c.Limits) || len(c.Limits) == 0 || results[0].Rule != c.Rule {
 			continue // a rule that fails open has no results
 		}
 		if !c.Peek {
-			t.count(ctx, second, c, results[:len(c.Limits)])
+			would = t.count(ctx, second, c, results[:len(c.Limits)]) || would
 		}
 		results = results[len(c.Limits):]
 	}
+	if would && o.Allowed {
+		t.would.Add(1)
+	}
 }
 
-// count counts the results of one claim.
-func (t *Telemetry) count(ctx context.Context, second int64, c *core.Claim, results []core.Result) {
+// count counts the results of one claim. It reports whether a dry run would have denied it.
+func (t *Telemetry) count(ctx context.Context, second int64, c *core.Claim, results []core.Result) (would bool) {
 	r := t.rule(c.Rule)
 	if r.second.Load() != second {
 		r.turn(second)
 	}
-	if denied := r.count(results); denied != nil {
-		r.deny(ctx, t.log, second, c.Key, denied)
+	refused, would := r.count(results)
+	if refused != nil {
+		r.deny(ctx, t.log, second, c.Key, refused)
 	}
+	return would
 }
 
 // undecided counts a request that was neither allowed nor denied.
@@ -210,8 +217,10 @@ func (t *Telemetry) Flush() {
 	}
 }
 
-// tick writes the log lines that became due. It runs once a second, while there are observations.
+// tick begins a second of the total, and writes the log lines that became due. It runs once a second, while there are
+// observations.
 func (t *Telemetry) tick(ctx context.Context, second int64) {
+	t.total.turn(second, t.totals())
 	if t.log != nil {
 		t.log.tick(ctx, second, t.sorted())
 	}

@@ -1,0 +1,133 @@
+// Package dashboard serves a live page about rate limiters: requests per second that each rule allowed and denied, the
+// keys that were denied most, and the health of the store.
+//
+//	t := telemetry.New(telemetry.Options{})
+//	limiter, err := core.New(rules, core.WithObserver(t.Observe))
+//	...
+//	t.Attach(limiter)
+//	mux.Handle("/limits/", requireAdmin(dashboard.New(t)))
+//
+// The page has no authentication of its own: mount it behind yours. It works under any path, with or without
+// http.StripPrefix, in any router that takes an http.Handler for all paths below a prefix. The path without its slash
+// redirects to the one with it.
+//
+// The handler starts no goroutine. While somebody looks at the page, one request is open and gets an event per second;
+// it ends when the server is shut down.
+package dashboard
+
+import (
+	"embed"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// An Option changes what the page offers.
+type Option func(*handler)
+
+// WithReset adds buttons that reset a key: the key may use all its limits again. Each such request is passed to
+// authorize, which must report whether the sender may do so; it is called concurrently. Requests from other origins are
+// rejected by http.CrossOriginProtection. WithReset panics if authorize is nil.
+func WithReset(authorize func(*http.Request) bool) Option {
+	if authorize == nil {
+		panic(fmt.Errorf("%w: WithReset needs a func, got nil", core.ErrInvalid))
+	}
+	return func(h *handler) { h.authorize = authorize }
+}
+
+// New returns a handler of the page for all limiters that are attached to t, now or later. It is read-only without
+// WithReset. New panics if t is nil.
+func New(t *telemetry.Telemetry, opts ...Option) http.Handler {
+	if t == nil {
+		panic(fmt.Errorf("%w: dashboard.New needs a Telemetry, got nil", core.ErrInvalid))
+	}
+	h := &handler{telemetry: t, authorize: func(*http.Request) bool { return false }, stops: make(map[*http.Server]chan struct{})}
+	for _, o := range opts {
+		o(h)
+	}
+	return h
+}
+
+// static holds the files of the page: all that a browser loads.
+//
+//go:embed static
+var static embed.FS
+
+// contentSecurityPolicy allows the page nothing but its own files.
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// types are the media types of the files.
+var types = map[string]string{
+	"index.html": "text/html; charset=utf-8",
+	"style.css":  "text/css; charset=utf-8",
+	"app.js":     "text/javascript; charset=utf-8",
+	"chart.js":   "text/javascript; charset=utf-8",
+	"icon.svg":   "image/svg+xml",
+}
+
+// ServeHTTP serves a file or an action by the last element of the path, so that any prefix works.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Security-Policy", contentSecurityPolicy)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	switch name := lastElement(r); name {
+	case "":
+		serveFile(w, r, "index.html")
+	case "style.css", "app.js", "chart.js", "icon.svg":
+		serveFile(w, r, name)
+	case "events":
+		if allow(w, r, http.MethodGet) {
+			h.events(w, r)
+		}
+	case "lookup", "reset":
+		if allow(w, r, http.MethodPost) {
+			h.act(w, r, name)
+		}
+	default:
+		if allow(w, r, http.MethodGet, http.MethodHead) {
+			w.Header().Set("Location", "./"+name+"/")
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		}
+	}
+}
+
+// lastElement returns what follows the last slash of the path that the client has requested, escaped. A router or
+// http.StripPrefix may have changed r.URL.
+func lastElement(r *http.Request) string {
+	path := r.URL.EscapedPath()
+	if u, err := url.ParseRequestURI(r.RequestURI); err == nil {
+		path = u.EscapedPath()
+	}
+	return path[strings.LastIndexByte(path, '/')+1:]
+}
+
+func serveFile(w http.ResponseWriter, r *http.Request, name string) {
+	if !allow(w, r, http.MethodGet, http.MethodHead) {
+		return
+	}
+	content, err := static.ReadFile("static/" + name)
+	if err != nil {
+		http.Error(w, "no such file", http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", types[name])
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = w.Write(content) // net/http drops it for HEAD
+}
+
+// allow reports whether the method of r is one of methods. If not, it answers 405.
+func allow(w http.ResponseWriter, r *http.Request, methods ...string) bool {
+	for _, m := range methods {
+		if r.Method == m {
+			return true
+		}
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	return false
+}

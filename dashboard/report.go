@@ -1,0 +1,200 @@
+package dashboard
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+const (
+	historySeconds = 3600
+	recentSeconds  = 3 // in each event but the first: the current second, and those that may have changed since the last event
+	topKeys        = 20
+	topRules       = 50 // whose keys are compared, if the page shows all rules
+)
+
+// A report is an event. Its times are in Unix milliseconds.
+type report struct {
+	Now      int64             `json:"now"`
+	Start    int64             `json:"start"`
+	Requests map[string]uint64 `json:"requests"` // by outcome
+	Degraded uint64            `json:"degraded"`
+	Rules    []rule            `json:"rules"`
+	Rule     string            `json:"rule"`    // that History and Top are of; "" for all
+	From     int64             `json:"from"`    // the first second of History, in seconds
+	History  [3][]int          `json:"history"` // allowed, denied, would deny; per second
+	Top      []key             `json:"top"`
+	Store    store             `json:"store"`
+	File     *file             `json:"file,omitempty"`
+	Reset    bool              `json:"reset"` // whether the client may reset keys
+}
+
+type rule struct {
+	Name      string   `json:"name"`
+	Routes    []string `json:"routes,omitempty"`
+	DryRun    bool     `json:"dryRun,omitempty"`
+	OnFailure string   `json:"onFailure"`
+	Limits    []limit  `json:"limits"`
+	Recent    [3]int   `json:"recent"` // allowed, denied, would deny in the last 10 seconds that are over
+}
+
+// A limit is how often each result occurred.
+type limit struct {
+	Limit   string            `json:"limit"`
+	Results map[string]uint64 `json:"results"`
+}
+
+type key struct {
+	Rule  string `json:"rule"`
+	Key   string `json:"key"`
+	ID    string `json:"id"`
+	Count uint64 `json:"count"`
+}
+
+type store struct {
+	Open     bool      `json:"open"`
+	Since    int64     `json:"since,omitempty"`
+	Error    string    `json:"error,omitempty"`
+	Failures uint64    `json:"failures"`
+	Seconds  float64   `json:"seconds"` // of all calls
+	Calls    []uint64  `json:"calls"`   // by duration
+	Bounds   []float64 `json:"bounds"`  // of the durations, in seconds
+}
+
+type file struct {
+	Path     string `json:"path"`
+	Hash     string `json:"hash"`
+	Loaded   int64  `json:"loaded,omitempty"`
+	Failures uint64 `json:"failures"`
+	Error    string `json:"error,omitempty"`
+}
+
+// report returns the state now, with the last seconds of the history of a rule, or of all.
+func (h *handler) report(r *http.Request, name string, seconds int) report {
+	s := h.telemetry.Snapshot()
+	e := report{
+		Now: time.Now().UnixMilli(), Start: s.Start.UnixMilli(), Requests: make(map[string]uint64),
+		Rules: h.rules(s), Rule: name, Store: storeOf(s.Store), File: fileOf(s.File), Reset: h.authorize(r),
+	}
+	for _, q := range s.Requests {
+		e.Requests[q.Outcome] += q.Count
+		if q.Degraded {
+			e.Degraded += q.Count
+		}
+	}
+	shown := []string{name}
+	if name == "" {
+		shown = shown[:0]
+		for _, r := range e.Rules {
+			shown = append(shown, r.Name)
+		}
+	}
+	e.From, e.History = h.history(s.Start, name, seconds)
+	e.Top = h.top(shown)
+	return e
+}
+
+// rules returns the rules of all limiters, and those that only claims have named, in the order of the limiters.
+func (h *handler) rules(s telemetry.Snapshot) []rule {
+	results := make(map[string][]limit)
+	var names []string
+	for _, r := range s.Results {
+		limits, known := results[r.Rule]
+		if !known {
+			names = append(names, r.Rule)
+		}
+		if n := len(limits); n == 0 || limits[n-1].Limit != r.Limit {
+			limits = append(limits, limit{r.Limit, make(map[string]uint64)})
+		}
+		limits[len(limits)-1].Results[r.Result] = r.Count
+		results[r.Rule] = limits
+	}
+	var all []rule
+	seen := make(map[string]bool)
+	add := func(c core.Rule) {
+		if !seen[c.Name] {
+			seen[c.Name] = true
+			all = append(all, rule{c.Name, c.Routes, c.DryRun, failureModes[c.OnFailure], results[c.Name], h.recent(c.Name)})
+		}
+	}
+	for _, l := range h.telemetry.Limiters() {
+		for _, c := range l.Rules() {
+			add(c)
+		}
+	}
+	for _, name := range names {
+		add(core.Rule{Name: name})
+	}
+	return all
+}
+
+var failureModes = map[core.FailureMode]string{core.FailLocal: "local", core.FailOpen: "open", core.FailClosed: "closed"}
+
+// recent returns the counts of the last 10 seconds that are over.
+func (h *handler) recent(name string) (sum [3]int) {
+	seconds := h.telemetry.Recent(name, 11)
+	for _, s := range seconds[:max(len(seconds)-1, 0)] {
+		sum[0] += s.Allowed
+		sum[1] += s.Denied
+		sum[2] += s.WouldDeny
+	}
+	return sum
+}
+
+// history returns the last seconds of a rule, or of all requests, and the first of them.
+func (h *handler) history(start time.Time, name string, seconds int) (from int64, sums [3][]int) {
+	now := time.Now().Unix()
+	from = max(now-int64(seconds)+1, start.Unix())
+	for i := range sums {
+		sums[i] = make([]int, now-from+1)
+	}
+	for _, s := range h.telemetry.Recent(name, seconds) {
+		if i := s.Time.Unix() - from; i >= 0 && i < int64(len(sums[0])) {
+			sums[0][i], sums[1][i], sums[2][i] = s.Allowed, s.Denied, s.WouldDeny
+		}
+	}
+	return from, sums
+}
+
+// top returns the keys that rules denied most.
+func (h *handler) top(names []string) (keys []key) {
+	for _, name := range names[:min(len(names), topRules)] {
+		for _, row := range h.telemetry.Top(name, topKeys) {
+			keys = append(keys, key{name, row.Key, row.ID, row.Count})
+		}
+	}
+	slices.SortStableFunc(keys, func(a, b key) int { return cmp.Compare(b.Count, a.Count) })
+	return keys[:min(len(keys), topKeys)]
+}
+
+func storeOf(s telemetry.Store) store {
+	out := store{Open: s.Open, Failures: s.Failures, Seconds: s.Duration.Seconds(), Calls: s.Calls}
+	if !s.Since.IsZero() {
+		out.Since = s.Since.UnixMilli()
+	}
+	if s.Err != nil {
+		out.Error = s.Err.Error()
+	}
+	for _, d := range telemetry.Buckets {
+		out.Bounds = append(out.Bounds, d.Seconds())
+	}
+	return out
+}
+
+func fileOf(f telemetry.File) *file {
+	if f.Path == "" {
+		return nil
+	}
+	out := file{Path: f.Path, Hash: f.Hash, Failures: f.Failures}
+	if !f.Loaded.IsZero() {
+		out.Loaded = f.Loaded.UnixMilli()
+	}
+	if f.Err != nil {
+		out.Error = f.Err.Error()
+	}
+	return &out
+}

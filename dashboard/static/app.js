@@ -1,0 +1,254 @@
+// The page: it keeps the events of one stream and shows the last one. Keys come from clients, so all text is set as text.
+"use strict";
+
+const $ = id => document.getElementById(id);
+const hour = 3600;
+let last; // the last event
+let counts = new Map(); // second -> [allowed, denied, would be denied]
+let source, retry;
+let found; // what the last look-up was about
+
+// set changes the text of e only if it differs, so that screen readers hear changes only.
+function set(e, text) {
+	if (e.textContent !== text) e.textContent = text;
+}
+
+function make(tag, text, kind) {
+	const e = document.createElement(tag);
+	if (text !== undefined) e.textContent = text;
+	if (kind) e.className = kind;
+	return e;
+}
+
+// rows makes the rows of a table those of a list, in place: focus and selection stay.
+function rows(table, list, fill) {
+	const body = table.tBodies[0];
+	while (body.rows.length > list.length) body.deleteRow(-1);
+	list.forEach((item, i) => fill(body.rows[i] || body.insertRow(), item));
+}
+
+// cell sets the text of cell i of a row, and its class.
+function cell(row, i, text, kind = "") {
+	while (row.cells.length <= i) row.append(document.createElement("td"));
+	set(row.cells[i], text);
+	if (row.cells[i].className !== kind) row.cells[i].className = kind;
+	return row.cells[i];
+}
+
+function connect() {
+	disconnect();
+	source = new EventSource("events?rule=" + encodeURIComponent($("rule").value));
+	let first = true;
+	source.onmessage = e => {
+		if (first) counts.clear();
+		first = false;
+		receive(JSON.parse(e.data));
+	};
+	source.onerror = () => {
+		badge($("connection"), "disconnected", "bad");
+		first = true;
+		if (source.readyState === EventSource.CLOSED) retry = setTimeout(connect, 2000);
+	};
+}
+
+function disconnect() {
+	clearTimeout(retry);
+	if (source) source.close();
+	source = undefined;
+}
+
+function badge(e, text, kind) {
+	set(e, text);
+	if (e.className !== "badge " + kind) e.className = "badge " + kind;
+}
+
+function receive(event) {
+	last = event;
+	event.history[0].forEach((allowed, i) => counts.set(event.from + i, [allowed, event.history[1][i], event.history[2][i]]));
+	for (const second of counts.keys()) if (second <= event.now / 1000 - hour) counts.delete(second);
+	badge($("connection"), "live", "good");
+	showStatus(event);
+	showChoices(event.rules);
+	showNow(event);
+	showRules(event.rules);
+	showTop(event);
+	showTraffic();
+	showStore(event.store);
+}
+
+function showStatus({ store, start, now, file, degraded }) {
+	const failed = store.open;
+	badge($("health"), failed ? "store: unavailable" : "store: ok", failed ? "bad" : "good");
+	set($("uptime"), "counting for " + duration(now - start));
+	$("file").hidden = !file;
+	let alert = failed ? `The store is unavailable since ${clock(store.since / 1000)}: each rule decides as its failure mode says. ${store.error || ""}` : "";
+	if (file) {
+		set($("file"), `rules: ${file.path} ${file.hash.slice(0, 12)}` + (file.loaded ? `, loaded ${clock(file.loaded / 1000)}` : ""));
+		if (file.error) alert += ` The rules file could not be loaded, the rules before it stay in force: ${file.error}`;
+	}
+	$("alert").hidden = !alert;
+	set($("alert"), alert.trim());
+	document.title = (failed ? "(!) " : "") + "Rate limits";
+}
+
+function showChoices(rules) {
+	const names = rules.map(r => r.name);
+	choices($("rule"), ["", ...names], name => name === "" ? "all rules" : name);
+	choices($("lookup-rule"), names, name => name);
+}
+
+function choices(select, names, text) {
+	if (select.options.length === names.length && names.every((n, i) => select.options[i].value === n)) return;
+	const chosen = select.value;
+	select.replaceChildren(...names.map(n => new Option(text(n), n)));
+	if (names.includes(chosen)) select.value = chosen;
+}
+
+function showNow({ rules, requests, degraded, now }) {
+	const sum = [0, 0, 0];
+	for (let s = Math.floor(now / 1000) - 10; s < Math.floor(now / 1000); s++) (counts.get(s) || []).forEach((n, i) => sum[i] += n);
+	const total = sum[0] + sum[1] + sum[2];
+	set($("now-allowed"), numbers.format((sum[0] + sum[2]) / 10));
+	set($("now-denied"), numbers.format(sum[1] / 10));
+	set($("now-would"), numbers.format(sum[2] / 10));
+	set($("now-share"), total ? `${numbers.format(100 * sum[1] / total)}% of requests` : "");
+	const why = { no_key: "no key", bad_key: "bad key", invalid: "invalid", unavailable: "store unavailable" };
+	const reasons = Object.keys(why).filter(k => requests[k]);
+	set($("undecided"), compact.format(reasons.reduce((n, k) => n + requests[k], 0)));
+	set($("undecided-why"), [...reasons.map(k => `${why[k]}: ${compact.format(requests[k])}`), degraded ? `decided without the store: ${compact.format(degraded)}` : ""].filter(Boolean).join(", "));
+}
+
+function showRules(rules) {
+	const list = rules.flatMap(rule => (rule.limits || [{ limit: "", results: {} }]).map((limit, i) => ({ rule, limit, first: i === 0 })));
+	rows($("rules"), list, (row, { rule, limit, first }) => {
+		if (!row.cells.length) row.append(make("th"));
+		const head = row.cells[0], text = first ? [rule.name, rule.dryRun, rule.onFailure, ...(rule.routes || [])].join("\n") : "";
+		if (head.title !== text) {
+			head.title = text;
+			head.scope = "row";
+			head.replaceChildren(make("span", rule.name, first ? "" : "hidden"));
+			if (first && rule.dryRun) head.append(" ", make("span", "dry run", "tag"));
+			if (first) head.append(make("span", (rule.routes ? rule.routes.join(", ") : "all requests") + `; without the store: ${rule.onFailure}`, "sub"));
+		}
+		const n = limit.results, rate = i => first ? numbers.format(rule.recent[i] / 10) : "";
+		cell(row, 1, limit.limit, "text");
+		cell(row, 2, first ? numbers.format((rule.recent[0] + rule.recent[2]) / 10) : "");
+		cell(row, 3, rate(1), rule.recent[1] ? "hot" : "");
+		cell(row, 4, compact.format((n.allowed || 0) + (n.near || 0)));
+		cell(row, 5, compact.format(n.near || 0));
+		cell(row, 6, compact.format(n.denied || 0));
+		cell(row, 7, compact.format(n.would_deny || 0), rule.recent[2] ? "warm" : "");
+	});
+}
+
+function showTop({ top }) {
+	$("top").hidden = !top || !top.length;
+	$("top-none").hidden = !$("top").hidden;
+	rows($("top"), top || [], (row, k) => {
+		const head = cell(row, 0, row.cells[0] ? row.cells[0].textContent : "", "text");
+		if (head.dataset.id !== k.id) {
+			head.dataset.id = k.id;
+			head.replaceChildren(make("span", k.key), " ", make("span", "#" + k.id.slice(0, 4), "id"));
+		}
+		cell(row, 1, k.rule, "text");
+		cell(row, 2, numbers.format(k.count));
+		const c = cell(row, 3, row.cells[3] ? row.cells[3].textContent : "");
+		if (!c.firstElementChild) {
+			c.replaceChildren(make("button", "Look up"));
+			c.firstChild.onclick = () => act("lookup", row.about);
+		}
+		row.about = { rule: k.rule, id: k.id, shown: `${k.key} #${k.id.slice(0, 4)}` };
+		c.firstElementChild.setAttribute("aria-label", `Look up ${k.key} #${k.id.slice(0, 4)} of rule ${k.rule}`);
+	});
+}
+
+// series returns the last seconds as points of step seconds each, all of them over.
+function series(seconds, step) {
+	const end = Math.floor(last.now / 1000 / step) * step;
+	const points = [];
+	for (let t = end - seconds; t < end; t += step) {
+		const sum = [0, 0, 0];
+		for (let s = t; s < t + step; s++) (counts.get(s) || []).forEach((n, i) => sum[i] += n);
+		points.push({ time: t + step, allowed: (sum[0] + sum[2]) / step, denied: sum[1] / step, would: sum[2] / step });
+	}
+	return points;
+}
+
+function showTraffic() {
+	if (!last) return;
+	const seconds = Number(document.querySelector("[name=period]:checked").value);
+	const points = series(seconds, seconds === hour ? 10 : 1);
+	const peak = f => numbers.format(Math.max(...points.map(f)));
+	areaChart($("traffic"), points, `Requests per second of ${last.rule || "all rules"}: at most ${peak(p => p.allowed)} allowed, ${peak(p => p.denied)} denied`, p => {
+		set($("pointed"), p ? `${clock(p.time)}: ${numbers.format(p.allowed)} allowed, ${numbers.format(p.denied)} denied, ${numbers.format(p.would)} would be denied` : "");
+	});
+	rows($("traffic-table"), series(seconds, seconds / 30).reverse(), (row, p) => {
+		[clock(p.time), numbers.format(p.allowed), numbers.format(p.denied), numbers.format(p.would)].forEach((text, i) => cell(row, i, text));
+	});
+}
+
+function showStore(store) {
+	const calls = store.calls.reduce((a, b) => a + b, 0);
+	const name = i => i < store.bounds.length ? short(store.bounds[i] * 1000) : "more";
+	let text = "No call was measured.";
+	if (calls) {
+		let sum = 0;
+		const at = store.calls.findIndex(n => (sum += n) >= calls * .99);
+		text = `${compact.format(calls)} calls, ${short(1000 * store.seconds / calls)} on average, 99% ${at < store.bounds.length ? "within " + name(at) : "slower than " + name(at - 1)}; ${numbers.format(store.failures)} failed or were late.`;
+	}
+	set($("store-text"), text);
+	const columns = store.calls.map((count, i) => ({ name: i < store.bounds.length ? "≤ " + name(i) : "more", count }));
+	columnChart($("latency"), columns, "Store calls by duration. " + text);
+	rows($("latency-table"), columns, (row, c) => { cell(row, 0, c.name); cell(row, 1, numbers.format(c.count)); });
+}
+
+// short returns a duration given in milliseconds.
+function short(ms) {
+	return ms < 1 ? `${numbers.format(ms * 1000)}\u00a0µs` : ms < 1000 ? `${numbers.format(ms)}\u00a0ms` : duration(ms);
+}
+
+function duration(ms) {
+	const s = Math.ceil(ms / 1000);
+	if (s < 100) return `${s}\u00a0s`;
+	if (s < 6000) return `${Math.floor(s / 60)} min ${s % 60 ? s % 60 + " s" : ""}`.trim();
+	return s < 172800 ? `${Math.floor(s / 3600)} h ${Math.floor(s % 3600 / 60)} min` : `${Math.floor(s / 86400)} days`;
+}
+
+// act looks a key up or resets it, and shows what is left of its limits.
+async function act(action, about) {
+	const form = new URLSearchParams({ rule: about.rule });
+	form.set(about.id ? "id" : "key", about.id || about.key);
+	let answer;
+	try {
+		const response = await fetch(action, { method: "POST", body: form });
+		answer = response.ok ? await response.json() : { error: `${response.status} ${await response.text()}` };
+	} catch (e) {
+		answer = { error: String(e) };
+	}
+	found = about;
+	showState(answer, about, action);
+}
+
+function showState({ limits, error }, about, action) {
+	const title = make("p", action === "reset" && !error ? "Reset: " : "");
+	title.append(make("code", about.shown || about.key), ` of rule ${about.rule}`);
+	const all = [title];
+	if (error) all.push(make("p", error, "alert"));
+	for (const l of limits || []) {
+		const wait = l.retryAfter < 0 ? "never allows a request" : l.retryAfter ? `allows a request in ${short(l.retryAfter)}` : "allows a request now";
+		all.push(make("p", `${l.limit}: ${l.remaining} of ${l.capacity} left, ${wait}` + (l.resetAfter ? `, full in ${short(l.resetAfter)}` : "")));
+	}
+	$("state").replaceChildren(...all);
+	$("reset").hidden = !(last && last.reset && limits);
+}
+
+$("lookup").onsubmit = e => {
+	e.preventDefault();
+	act("lookup", { rule: $("lookup-rule").value, key: $("lookup-key").value.trim() });
+};
+$("reset").onclick = () => act("reset", found);
+$("rule").onchange = connect;
+document.querySelectorAll("[name=period]").forEach(e => e.onchange = showTraffic);
+document.onvisibilitychange = () => document.hidden ? disconnect() : connect();
+new ResizeObserver(() => { if (last) { showTraffic(); showStore(last.store); } }).observe($("traffic"));
+connect();
