@@ -19,7 +19,11 @@ demo: ## serve five routers behind a limit, and drive them until they refuse (AR
 
 test: ## run every test with -race and -shuffle; installs or starts what they need
 	@.ci/require redis-server nginx npm $(if $(wildcard e2e/dashboard),'chromium|google-chrome')
-	@for m in $(MODULES); do echo "== test: module $$m"; (cd $$m && go test -race -shuffle=on -timeout 12m ./...); done
+	@for m in $(MODULES); do \
+		echo "== test: module $$m"; \
+		p=; [ $$m = e2e ] && p="-p 4"; : "its packages wait for servers most of the time"; \
+		(cd $$m && go test -race -shuffle=on -timeout 12m $$p ./...); \
+	done
 
 lint: bin/golangci-lint-$(GOLANGCI) ## formatting, vet, import rules, tidy modules
 	@for m in $(MODULES); do echo "== lint: module $$m"; (cd $$m && go mod tidy -diff && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...); done
@@ -34,10 +38,10 @@ fuzz: ## give each fuzz target FUZZTIME (30s)
 		done; \
 	done
 
-mutate: ## make one mistake after the other and see that a test notices; takes an hour or more (ARGS="-files core/sliding.go")
+mutate: ## change one thing after another in Go and Lua, and see that a test fails; takes an hour or more (ARGS="-files core/sliding.go")
 	cd tools/mutate && go run . $(ARGS)
 
-gremlins: ## the same by gremlins, for packages whose own tests are all that can notice (GREMLINS_ON="headers keyfunc")
+gremlins: ## the same by gremlins, for packages that only their own tests cover (GREMLINS_ON="headers keyfunc")
 	@for pkg in $(GREMLINS_ON); do echo "== gremlins: $$pkg"; go run $(GREMLINS) unleash ./$$pkg --timeout-coefficient 10; done
 
 vuln: ## look up known vulnerabilities; needs the network

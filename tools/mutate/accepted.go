@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// accepted says, by their descriptions, why mutants that survive are no fault of the tests.
+// accepted maps the descriptions of mutants that no test can kill to the reasons.
 type accepted map[string]string
 
-// readAccepted reads a file in which a description stands at the begin of a line, and the reason, indented, on the lines
-// that follow. A line that starts with # is a comment.
+// readAccepted reads a file in which a description begins a line, and the reason follows on indented lines. A line that starts with # is a comment.
 func readAccepted(text string) (accepted, error) {
 	all, last := make(accepted), ""
 	for n, line := range strings.Split(text, "\n") {
@@ -35,7 +34,7 @@ func readAccepted(text string) (accepted, error) {
 	return all, nil
 }
 
-// stale returns what is accepted in one of the files, but is no mutant of it.
+// stale returns the accepted descriptions of targets that no mutant has.
 func (a accepted) stale(targets []target, all []mutant) (names []string) {
 	for name := range a {
 		file, _, _ := strings.Cut(name, ": ")

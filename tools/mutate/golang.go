@@ -6,7 +6,7 @@ import (
 	"go/token"
 )
 
-// goEdits returns the mistakes to make in Go: swapped operators, and dropped statements.
+// goEdits returns the edits of a Go file: swapped operators and dropped statements.
 func goEdits(text string) (edits []edit, err error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", text, parser.SkipObjectResolution)
@@ -39,8 +39,7 @@ func goEdits(text string) (edits []edit, err error) {
 	return edits, nil
 }
 
-// drops returns the edits that drop one of some statements. What declares a variable, or returns at the end, stays: the
-// rest would not compile.
+// drops returns edits that each drop one statement of a list. Declarations and returns stay: the rest would not compile.
 func drops(list []ast.Stmt, offset func(token.Pos) int) (edits []edit) {
 	for _, s := range list {
 		switch s := s.(type) {

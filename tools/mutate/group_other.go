@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// alone returns a plain command where there are no groups of processes, nor limits.
-func alone(ctx context.Context, _ time.Duration, name string, args ...string) (cmd *exec.Cmd, end func()) {
+// limited returns a plain command: this system has neither process groups nor limits.
+func limited(ctx context.Context, _ time.Duration, name string, args ...string) (cmd *exec.Cmd, end func()) {
 	return exec.CommandContext(ctx, name, args...), func() {}
 }

@@ -12,7 +12,7 @@ var (
 	luaUnfinished = regexp.MustCompile(`^(local|for|if|while)\b|\bfunction\b|(,|\band|\bor)$`)
 )
 
-// luaEdits returns the mistakes to make in Lua: swapped operators, and dropped statements of one line.
+// luaEdits returns the edits of a Lua file: swapped operators and dropped statements of one line.
 func luaEdits(text string) (edits []edit) {
 	code := luaIgnored.ReplaceAllStringFunc(text, func(s string) string { return strings.Repeat(" ", len(s)) })
 	for _, at := range luaToken.FindAllStringIndex(code, -1) {

@@ -1,11 +1,11 @@
-// Command mutate asks whether the tests would notice a mistake. It makes one small mistake after another in the algorithms,
-// the scripts and the encoding of keys, each in a copy of the module, and runs the tests that ought to fail. A mutant that
-// none of them notices survives; unless accepted.txt says why nobody could notice it, that is an error.
+// Command mutate is a mutation tester for Go and Lua. It makes one small change after another in the algorithms, the scripts
+// and the encoding of keys, each in a copy of the module, and runs the tests that should fail. A mutant that passes them
+// survives, which is an error unless accepted.txt says why no test can kill it.
 //
 //	go run .                              every file
 //	go run . -files core/sliding.go       some files, separated by commas
 //	go run . -run 'level <= target'       the mutants whose description matches
-//	go run . -resume /tmp/noticed         skip what the file says was noticed, and add to it
+//	go run . -resume /tmp/progress        skip the mutants that the file lists as killed, and add to it
 //	go run . -list                        print the mutants and run nothing
 //
 // It runs in its own directory, and mutates the module two directories above unless -root names another.
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// A job is what to do.
+// A job is one run of the command.
 type job struct {
 	root     string // of the module
 	targets  []target
@@ -32,10 +32,10 @@ type job struct {
 	args     []string       // of the tests
 	workers  int
 	timeout  time.Duration // of a build, and of a run of tests
-	memory   *memory
+	progress *progress
 
-	built  map[string][]byte        // by package: the test binary without a mistake
-	took   map[string]time.Duration // by package and flag: processor time of the tests without a mistake
+	built  map[string][]byte        // by package: the test binary of the original
+	took   map[string]time.Duration // by package and flag: processor time of the tests of the original
 	recent recent
 }
 
@@ -46,12 +46,12 @@ func main() {
 	}
 }
 
-// mutate does what the command line asks.
+// mutate runs the command line.
 func mutate() (err error) {
 	j := job{args: []string{"-test.failfast", "-rapid.shrinktime=0s", "-rapid.nofailfile"}}
 	files := flag.String("files", "", "the files to mutate, separated by commas; all targets if empty")
 	match := flag.String("run", "", "only mutants whose description matches this regular expression")
-	resume := flag.String("resume", "", "a file that remembers what was noticed")
+	resume := flag.String("resume", "", "a file that keeps the mutants that were killed")
 	flag.StringVar(&j.root, "root", "../..", "the module to mutate")
 	flag.BoolVar(&j.list, "list", false, "print the mutants and run nothing")
 	flag.DurationVar(&j.timeout, "timeout", 3*time.Minute, "how long a build or a run of tests may take")
@@ -72,7 +72,7 @@ func mutate() (err error) {
 	if j.accepted, err = readAccepted(string(text)); err != nil {
 		return err
 	}
-	if j.memory, err = openMemory(*resume); err != nil {
+	if j.progress, err = openProgress(*resume); err != nil {
 		return err
 	}
 	return j.run(os.Stdout)

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A mutant is a target with one mistake.
+// A mutant is a target with one edit.
 type mutant struct {
 	target
-	text  string // of the file, with the mistake
+	text  string // of the file, with the edit
 	line  int
-	where string // the line as it was
-	edit  string // what became of it
+	where string // the line before the edit
+	edit  string // a description of the edit
 }
 
-// String describes m without the number of its line, so that the description lasts while the file changes elsewhere.
+// String describes m without a line number, so that the description stays the same while the file changes elsewhere.
 func (m mutant) String() string { return fmt.Sprintf("%s: %s: %s", m.file, m.where, m.edit) }
 
 // An edit replaces a part of a file.
@@ -24,7 +24,7 @@ type edit struct {
 	instead  string
 }
 
-// swaps are the mistakes that a token may turn into.
+// swaps lists the tokens that replace a token.
 var swaps = map[string][]string{
 	"<": {"<=", ">="}, "<=": {"<", ">"}, ">": {">=", "<="}, ">=": {">", "<"}, "==": {"!="}, "!=": {"=="},
 	"&&": {"||"}, "||": {"&&"}, "+": {"-"}, "-": {"+"}, "min": {"max"}, "max": {"min"},
@@ -52,7 +52,7 @@ func mutantsOf(t target, text string) (all []mutant, err error) {
 		if e.instead == "" {
 			m.edit = "drop " + was
 		}
-		if seen[m.String()]++; seen[m.String()] > 1 { // another of the kind
+		if seen[m.String()]++; seen[m.String()] > 1 { // not the first with this description
 			m.edit += fmt.Sprintf(" (%d)", seen[m.String()])
 		}
 		all = append(all, m)

@@ -54,7 +54,7 @@ func tiny(t *testing.T, accepts string) *job {
 	}
 	return &job{
 		root: dir, targets: []target{{file: "tiny.go", pkg: ".", first: "TestClip$", skip: "none"}}, accepted: a, match: regexp.MustCompile(""), workers: 1, timeout: time.Minute,
-		memory: new(memory),
+		progress: new(progress),
 	}
 }
 
@@ -64,13 +64,13 @@ func TestRun(t *testing.T) {
 	for name, row := range map[string]struct {
 		accepts string
 		faults  []string // that the error names
-		fates   []string
+		results []string
 	}{
 		"a survivor is an error": {
 			"", []string{"survived: tiny.go: if n > 10 {: > becomes >="},
-			[]string{"noticed  tiny.go:4: drop if n > 10 { ..", "survived tiny.go:4: > becomes >=", "noticed  tiny.go:5: drop n = 10"},
+			[]string{"killed   tiny.go:4: drop if n > 10 { ..", "survived tiny.go:4: > becomes >=", "killed   tiny.go:5: drop n = 10"},
 		},
-		"unless it is accepted": {equivalent, nil, []string{"accepted tiny.go:4: > becomes >=", "noticed  tiny.go:4: > becomes <="}},
+		"unless it is accepted": {equivalent, nil, []string{"accepted tiny.go:4: > becomes >=", "killed   tiny.go:4: > becomes <="}},
 		"what is not there must not be accepted": {
 			equivalent + "tiny.go: if n > 11 {: > becomes >=\n\twhy\n", []string{"no such mutant: tiny.go: if n > 11 {"}, nil,
 		},
@@ -86,16 +86,16 @@ func TestRun(t *testing.T) {
 					t.Errorf("error %v, want %q", err, fault)
 				}
 			}
-			for _, fate := range row.fates {
-				if !strings.Contains(out.String(), fate+"\n") {
-					t.Errorf("no %q in\n%s", fate, out.String())
+			for _, result := range row.results {
+				if !strings.Contains(out.String(), result+"\n") {
+					t.Errorf("no %q in\n%s", result, out.String())
 				}
 			}
 		})
 	}
 }
 
-func TestTestsThatAreSkippedNoticeNothing(t *testing.T) {
+func TestSkippedTestsKillNothing(t *testing.T) {
 	j := tiny(t, "")
 	j.targets[0].first, j.targets[0].skip, j.match = "", "TestClip", regexp.MustCompile("drop n")
 	if err := j.run(new(strings.Builder)); err == nil || !strings.Contains(err.Error(), "survived") {
@@ -103,18 +103,18 @@ func TestTestsThatAreSkippedNoticeNothing(t *testing.T) {
 	}
 }
 
-func TestTestsThatFailAnywayNoticeNothing(t *testing.T) {
+func TestTestsThatFailWithoutAMutantAreAnError(t *testing.T) {
 	j := tiny(t, "")
 	text := strings.Replace(module["tiny_test.go"], "clip(11) != 10", "clip(11) != 9", 1)
 	if err := os.WriteFile(filepath.Join(j.root, "tiny_test.go"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.run(new(strings.Builder)); err == nil || !strings.Contains(err.Error(), "without a mistake") {
+	if err := j.run(new(strings.Builder)); err == nil || !strings.Contains(err.Error(), "without an edit") {
 		t.Errorf("error %v", err)
 	}
 }
 
-func TestWhatHangsIsEnded(t *testing.T) {
+func TestAMutantThatHangsIsStopped(t *testing.T) {
 	j := tiny(t, "")
 	text := strings.Replace(module["tiny.go"], "n = 10", "for n = 10; n < 10; {\n\t\t}", 1)
 	if err := os.WriteFile(filepath.Join(j.root, "tiny.go"), []byte(text), 0o644); err != nil {
@@ -122,26 +122,26 @@ func TestWhatHangsIsEnded(t *testing.T) {
 	}
 	j.match = regexp.MustCompile("n < 10; {: < becomes <=")
 	var out strings.Builder
-	if err := j.run(&out); err != nil || !strings.Contains(out.String(), "hung ") {
+	if err := j.run(&out); err != nil || !strings.Contains(out.String(), "timeout ") {
 		t.Errorf("error %v in\n%s", err, out.String())
 	}
 }
 
-func TestWhatWasNoticedIsNotTriedAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "noticed")
+func TestAKilledMutantIsNotTriedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "killed")
 	run := func(tests string) string {
 		j := tiny(t, "")
 		j.targets[0].first, j.targets[0].skip = "", tests
 		var err error
-		if j.memory, err = openMemory(path); err != nil {
+		if j.progress, err = openProgress(path); err != nil {
 			t.Fatal(err)
 		}
-		defer j.memory.file.Close()
+		defer j.progress.file.Close()
 		var out strings.Builder
 		_ = j.run(&out) // the survivors are told as well
 		return out.String()
 	}
-	const counts = "map[noticed:3 survived:1]"
+	const counts = "map[killed:3 survived:1]"
 	if out := run("none"); !strings.Contains(out, counts) {
 		t.Error(out)
 	}
@@ -150,7 +150,7 @@ func TestWhatWasNoticedIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-func TestRecentTestsAreTheLastFew(t *testing.T) {
+func TestRecentKeepsTheLastFewTests(t *testing.T) {
 	var r recent
 	for _, name := range []string{"A", "B", "C", "A", "D"} {
 		r.note("pkg", name)

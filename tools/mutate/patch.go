@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// patch returns a binary in which an embedded text is another one. That takes no time, unlike to compile and to link. The
-// place has a fixed size, so the comment in the first line of the text grows or shrinks by as much as the rest differs.
+// patch replaces a text that is embedded in a binary, which is much faster than to compile and link again. The size stays
+// the same: the comment in the first line of the text grows or shrinks by the difference.
 func patch(binary []byte, was, instead string) ([]byte, error) {
 	comment, _, _ := strings.Cut(was, "\n")
 	rest, ok := strings.CutPrefix(instead, comment)

@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// recent knows, by packages, which tests noticed a mistake lately: they are likely to notice the next one, and few take
-// less time than all. It is safe for concurrent use.
+// recent keeps, for each package, the tests that killed a mutant last. They are likely to kill the next one and take less
+// time than all tests. It is safe for concurrent use.
 type recent struct {
 	mu    sync.Mutex
 	names map[string][]string
 }
 
-// remembered is how many tests run before the others.
+// remembered is the number of tests that run before the others.
 const remembered = 3
 
-// note puts a test in front.
+// note makes a test the first of its package.
 func (r *recent) note(pkg, name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -27,7 +27,7 @@ func (r *recent) note(pkg, name string) {
 	r.names[pkg] = names[:min(len(names), remembered)]
 }
 
-// tests returns a flag for each, to be run on their own.
+// tests returns a flag that runs it alone for each test.
 func (r *recent) tests(pkg string) (flags []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

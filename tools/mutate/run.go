@@ -10,46 +10,46 @@ import (
 	"time"
 )
 
-// run tries the mutants and tells w their fates. It returns an error if one survives that is not accepted, or if one is
-// accepted that there is not.
+// run tries the mutants and writes their results to w. It returns an error if a mutant survives that is not accepted, or if
+// an accepted mutant does not exist.
 func (j *job) run(w io.Writer) error {
 	all, err := j.mutants()
 	for _, name := range j.accepted.stale(j.targets, all) {
 		err = errors.Join(err, fmt.Errorf("accepted, but there is no such mutant: %s", name))
 	}
 	if err == nil && !j.list {
-		err = j.rehearse()
+		err = j.runOriginal()
 	}
 	if err != nil {
 		return err
 	}
 	var mu sync.Mutex
 	counts := make(map[string]int)
-	tell := func(m mutant, fate string, tryErr error) {
+	report := func(m mutant, result string, failed error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if fate == "survived" {
-			tryErr = fmt.Errorf("survived: %v", m)
+		if result == "survived" {
+			failed = fmt.Errorf("survived: %v", m)
 		}
-		err = errors.Join(err, tryErr)
-		counts[fate]++
-		fmt.Fprintf(w, "%-8s %s:%d: %s\n", fate, m.file, m.line, m.edit)
-		j.memory.note(m, fate)
+		err = errors.Join(err, failed)
+		counts[result]++
+		fmt.Fprintf(w, "%-8s %s:%d: %s\n", result, m.file, m.line, m.edit)
+		j.progress.note(m, result)
 	}
 	queue := make(chan mutant)
 	var trying sync.WaitGroup
 	for range j.workers {
-		trying.Go(func() { j.work(queue, tell) })
+		trying.Go(func() { j.work(queue, report) })
 	}
 	for _, m := range all {
-		switch before := j.memory.fate(m); {
+		switch before := j.progress.result(m); {
 		case !j.match.MatchString(m.String()):
 		case j.list:
 			fmt.Fprintln(w, m)
 		case j.accepted[m.String()] != "":
-			tell(m, "accepted", nil)
+			report(m, "accepted", nil)
 		case before != "":
-			tell(m, before, nil)
+			report(m, before, nil)
 		default:
 			queue <- m
 		}
@@ -60,8 +60,8 @@ func (j *job) run(w io.Writer) error {
 	return err
 }
 
-// rehearse builds and times the tests of each target without a mistake. It returns an error if they fail.
-func (j *job) rehearse() error {
+// runOriginal builds and times the tests of each target without an edit. It returns an error if they fail.
+func (j *job) runOriginal() error {
 	dir, err := copyModule(j.root)
 	defer os.RemoveAll(dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func (j *job) rehearse() error {
 	return nil
 }
 
-// time runs the tests of a target that is as it was.
+// time measures the processor time of the tests of a target without an edit.
 func (w *worker) time(t target) error {
 	for _, tests := range t.stages() {
 		if w.took[t.pkg+tests] > 0 {
@@ -100,15 +100,15 @@ func (w *worker) time(t target) error {
 		}
 		out, used, err := w.runTests(t, tests, w.timeout)
 		if err != nil {
-			return fmt.Errorf("the tests of %s fail even without a mistake: %w\n%s", t.file, err, out)
+			return fmt.Errorf("the tests of %s fail without an edit: %w\n%s", t.file, err, out)
 		}
 		w.took[t.pkg+tests] = used
 	}
 	return nil
 }
 
-// limit returns how long tests of a mutant may use a processor: some times what they use without a mistake. Single tests
-// may use as much as all that come first.
+// limit returns the processor time that tests of a mutant may use: a multiple of the time for the original. For a single
+// test it is that of the first stage.
 func (j *job) limit(t target, tests string) time.Duration {
 	took, ok := j.took[t.pkg+tests]
 	if !ok {
@@ -117,16 +117,16 @@ func (j *job) limit(t target, tests string) time.Duration {
 	return 3*took + 2*time.Second
 }
 
-// work tries mutants from a queue.
-func (j *job) work(queue <-chan mutant, tell func(mutant, string, error)) {
+// work tries the mutants of a queue.
+func (j *job) work(queue <-chan mutant, report func(mutant, string, error)) {
 	dir, copyErr := copyModule(j.root)
 	defer os.RemoveAll(dir)
 	w := worker{job: j, dir: dir}
 	for m := range queue {
-		fate, err := "", copyErr
+		result, err := "", copyErr
 		if err == nil {
-			fate, err = w.try(m)
+			result, err = w.try(m)
 		}
-		tell(m, fate, err)
+		report(m, result, err)
 	}
 }

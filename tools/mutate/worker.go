@@ -21,21 +21,21 @@ type worker struct {
 
 func (w *worker) binary() string { return filepath.Join(w.dir, "mutant.test") }
 
-// try returns the fate of m: "noticed", "hung" if the tests do not come to an end, "survived", or "no code" if m does not
+// try returns the result of m: "killed", "timeout" if the tests use too much processor time, "survived", or "invalid" if m does not
 // compile.
-func (w *worker) try(m mutant) (fate string, err error) {
+func (w *worker) try(m mutant) (result string, err error) {
 	if built, err := w.build(m); err != nil || !built {
-		return "no code", err
+		return "invalid", err
 	}
 	for _, tests := range append(w.recent.tests(m.pkg), m.stages()...) {
 		switch out, _, err := w.runTests(m.target, tests, w.limit(m.target, tests)); {
-		case errors.Is(err, errHangs):
-			return "hung", nil
+		case errors.Is(err, errTimeout):
+			return "timeout", nil
 		case err != nil:
 			if name := failure.FindSubmatch(out); name != nil {
 				w.recent.note(m.pkg, string(name[1]))
 			}
-			return "noticed", nil
+			return "killed", nil
 		}
 	}
 	return "survived", nil
@@ -43,7 +43,7 @@ func (w *worker) try(m mutant) (fate string, err error) {
 
 var failure = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
-// build makes the test binary of m and reports whether it is code.
+// build makes the test binary of m and reports whether m compiles.
 func (w *worker) build(m mutant) (ok bool, err error) {
 	path := filepath.Join(w.dir, m.file)
 	before, err := os.ReadFile(path)
@@ -65,19 +65,19 @@ func (w *worker) build(m mutant) (ok bool, err error) {
 	return err == nil, nil
 }
 
-// runTests runs some tests of the binary, and returns what they wrote and how long they used a processor.
+// runTests runs some tests of the binary, and returns their output and processor time.
 func (w *worker) runTests(t target, tests string, use time.Duration) (out []byte, used time.Duration, err error) {
 	return w.do(filepath.Join(w.dir, t.pkg), use, w.binary(), append(slices.Clip(w.args), tests)...)
 }
 
-// errHangs says that a command took too long.
-var errHangs = errors.New("does not come to an end")
+// errTimeout is the error of a command that used too much time.
+var errTimeout = errors.New("used too much time")
 
-// do runs a command, which may use a processor for so long, and returns what it wrote.
+// do runs a command with a limit on its processor time, and returns its output.
 func (w *worker) do(dir string, use time.Duration, name string, args ...string) ([]byte, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.timeout)
 	defer cancel()
-	cmd, end := alone(ctx, use, name, args...)
+	cmd, end := limited(ctx, use, name, args...)
 	defer end()
 	var out bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.WaitDelay = dir, &out, time.Second
@@ -86,12 +86,12 @@ func (w *worker) do(dir string, use time.Duration, name string, args ...string) 
 		return nil, 0, err
 	}
 	if cmd.ProcessState.ExitCode() < 0 { // killed
-		err = errHangs
+		err = errTimeout
 	}
 	return out.Bytes(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
-// copyModule returns the path of a copy of the Go module at root, without what its tests do not need.
+// copyModule returns the path of a copy of the Go module at root, without the directories that its tests do not need.
 func copyModule(root string) (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "mutate-"); err != nil {
 		return "", err
