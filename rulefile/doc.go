@@ -1,0 +1,47 @@
+// Package rulefile reads the rules of a limiter from a YAML file and swaps them while the limiter runs.
+//
+//	funcs := rulefile.Funcs{Keys: map[string]core.KeyFunc{"user": keyfunc.User(userOf)}}
+//	file, err := rulefile.Load("spillgate.yaml", funcs)
+//	if err != nil {
+//		log.Fatal(err) // every mistake, each with its line and column
+//	}
+//	limiter := core.Must(core.New(file.Rules))
+//	go rulefile.Watch(ctx, "spillgate.yaml", limiter, funcs, rulefile.Options{})
+//
+// A file has rules and, if the key ip means something else than the TCP peer, the proxies to trust:
+//
+//	proxies: {trusted: [10.0.0.0/8], header: X-Forwarded-For}
+//	funcs: [user, plan, exportCost]
+//	rules:
+//	  - name: login
+//	    match: ["POST /login", "POST /v1/{tenant}/login"]
+//	    key: ip
+//	    limits: 5/10m, 20/d
+//	    on_failure: closed
+//	  - name: api
+//	    match: /api/
+//	    headers: {X-Plan: pro}
+//	    key: first(apikey(X-Api-Key), ip)
+//	    limits: 10/s, 120/m
+//	    tiers: {func: plan, pro: 100/s, free: 1/s}
+//	    cost: exportCost
+//	    dry_run: true
+//
+// The fields of a rule are those of [core.Rule]:
+//
+//   - name: default is "default".
+//   - match: patterns of http.ServeMux (Rule.Routes), or names of Funcs.Matches, which narrow further. Default: every request.
+//   - headers: header fields and the values that they must have. Clients can send any value, so use fields that a gateway sets.
+//   - key: ip, bearer, basic, method, pattern, apikey(HEADER), header(HEADER), cookie(NAME), const(TEXT), first(KEY, ..),
+//     join(KEY, ..) or a name of Funcs.Keys.
+//   - limits: as [core.ParseLimits] reads them.
+//   - tiers: func is a name of Funcs.Tiers, which tells the tier of a request; all others are limits of tiers.
+//   - cost: a number or a name of Funcs.Costs.
+//   - dry_run: true or false.
+//   - on_failure: local, open or closed.
+//
+// Names under funcs are those that the program supplies: a name that Funcs lacks is a mistake, so a misspelling is found when
+// the file is loaded. Anchors, aliases and merge keys work; top-level fields whose names begin with "x-" are ignored.
+// The command spillgate checks a file without the program (check), says which rules apply to a request (explain) and prints a
+// JSON Schema for editors (schema).
+package rulefile

@@ -1,0 +1,28 @@
+package rulefile
+
+import (
+	"log/slog"
+	"strings"
+)
+
+// dryRunVariable is the environment variable that turns rules into dry runs.
+const dryRunVariable = "SPILLGATE_DRY_RUN"
+
+// applyDryRun makes the rules that value names dry runs. Names that no rule has are logged.
+func (f *File) applyDryRun(value string, log *slog.Logger) {
+	if log == nil {
+		log = slog.Default()
+	}
+	for name := range strings.SplitSeq(value, ",") {
+		name = strings.TrimSpace(name)
+		found := name == "" || name == "all"
+		for i := range f.Rules {
+			if r := &f.Rules[i]; name == "all" || name != "" && r.Name == name {
+				r.DryRun, found = true, true
+			}
+		}
+		if !found {
+			log.Warn("spillgate: "+dryRunVariable+" names a rule that does not exist", "rule", name)
+		}
+	}
+}

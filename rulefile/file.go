@@ -1,0 +1,76 @@
+package rulefile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// Funcs are the functions of a program that a file may name.
+type Funcs struct {
+	Keys    map[string]core.KeyFunc
+	Tiers   map[string]func(*http.Request) string // the name of a tier; one that the rule does not have means its limits
+	Costs   map[string]func(*http.Request) int
+	Matches map[string]func(*http.Request) bool
+}
+
+// A File is what was read.
+type File struct {
+	Rules []core.Rule
+	Hash  string // of the contents: SHA-256, in hexadecimal digits
+
+	details []detail // one per rule
+}
+
+// Parse reads rules. Its error is of type Mistakes and has all of them, with places in "spillgate.yaml".
+func Parse(src []byte, f Funcs) (*File, error) {
+	return parse("spillgate.yaml", src, resolver{funcs: f})
+}
+
+// Check is Parse without a program: a name that the file declares under funcs stands for a function of any kind.
+// Its rules are not for use. The mistakes have places in a file of this name.
+func Check(name string, src []byte) (*File, error) {
+	return parse(name, src, resolver{assume: true})
+}
+
+// Load reads the rules of a file. Its error is of type Mistakes or from reading the file.
+//
+// The environment variable SPILLGATE_DRY_RUN turns rules into dry runs: those that it names, separated by commas, or all of
+// them if it is "all". A name that no rule has is logged.
+func Load(path string, f Funcs) (*File, error) {
+	src, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	file, err := parse(path, src, resolver{funcs: f})
+	if err != nil {
+		return nil, err
+	}
+	file.applyDryRun(os.Getenv(dryRunVariable), nil)
+	return file, nil
+}
+
+// Read returns the contents of a file of at most 1 MiB, the largest that Parse takes.
+func Read(path string) ([]byte, error) {
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return nil, fmt.Errorf("spillgate: rules: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	src, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("spillgate: rules: %w", err)
+	}
+	return src, nil
+}
+
+func hashOf(src []byte) string {
+	sum := sha256.Sum256(src)
+	return hex.EncodeToString(sum[:])
+}

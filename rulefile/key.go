@@ -1,0 +1,163 @@
+package rulefile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+// keyNames are the built-in key funcs.
+var keyNames = []string{"ip", "bearer", "basic", "method", "pattern", "apikey", "header", "cookie", "const", "first", "join"}
+
+// A keyReader reads a key: a name or a name with arguments in parentheses.
+type keyReader struct {
+	*reader
+	at     *node
+	offset int
+	wrong  bool
+}
+
+// parseKey returns the key func that a text names, or nil after a mistake.
+func (r *reader) parseKey(n *node) core.KeyFunc {
+	k := &keyReader{reader: r, at: n}
+	key := k.key(0)
+	if rest := k.rest(); !k.wrong && rest != "" {
+		k.fail("unexpected %q after the key", rest)
+	}
+	if k.wrong {
+		return nil
+	}
+	return key
+}
+
+func (k *keyReader) rest() string { return k.at.text[k.offset:] }
+
+func (k *keyReader) skipSpace() {
+	k.offset += len(k.rest()) - len(strings.TrimLeft(k.rest(), " \t\n"))
+}
+
+// fail notes the first mistake of a key; those after it would follow from it.
+func (k *keyReader) fail(format string, args ...any) {
+	if !k.wrong {
+		k.add(k.at.within(k.offset), format, args...)
+	}
+	k.wrong = true
+}
+
+// word reads up to a comma or a parenthesis.
+func (k *keyReader) word() (word string, offset int) {
+	k.skipSpace()
+	offset = k.offset
+	end := strings.IndexAny(k.rest(), "(),")
+	if end < 0 {
+		end = len(k.rest())
+	}
+	word = strings.TrimRight(k.rest()[:end], " \t\n")
+	k.offset += end
+	return word, offset
+}
+
+func (k *keyReader) key(depth int) core.KeyFunc {
+	name, offset := k.word()
+	end := k.offset
+	k.offset = offset // where mistakes are
+	switch {
+	case depth > 8:
+		k.fail("this key is nested too deep")
+		return nil
+	case name == "":
+		k.fail("a key is missing here, such as ip")
+		return nil
+	}
+	call := end < len(k.at.text) && k.at.text[end] == '('
+	takesArguments := slices.Contains([]string{"apikey", "header", "cookie", "const", "first", "join"}, name)
+	builtin := slices.Contains(keyNames, name)
+	switch {
+	case builtin && call && !takesArguments:
+		k.fail("key %s takes no arguments", name)
+		return nil
+	case builtin && !call && takesArguments:
+		k.fail("key %s wants an argument: %s(..)", name, name)
+		return nil
+	case !builtin:
+		key, ok := find(k.reader, k.at.within(offset), name, "key", k.funcs.Keys, assumedKey, keyNames)
+		k.wrong = k.wrong || !ok
+		if ok && call {
+			k.fail("key %s is a function of the program and takes no arguments", name)
+		}
+		k.offset = end
+		return key
+	}
+	k.offset = end
+	if call {
+		return k.call(name, offset, depth)
+	}
+	return map[string]core.KeyFunc{
+		"ip": k.ip, "bearer": keyfunc.Bearer, "basic": keyfunc.BasicUser, "method": keyfunc.Method, "pattern": keyfunc.Pattern,
+	}[name]
+}
+
+// call reads the arguments of a key func and makes it.
+func (k *keyReader) call(name string, offset, depth int) core.KeyFunc {
+	k.offset++ // (
+	if name == "first" || name == "join" {
+		keys := k.keys(depth)
+		return k.make(name, offset, func() core.KeyFunc {
+			if name == "first" {
+				return keyfunc.First(keys...)
+			}
+			return keyfunc.Join(keys...)
+		})
+	}
+	argument, _ := k.word()
+	if !strings.HasPrefix(k.rest(), ")") {
+		k.fail("want ) after the argument of %s", name)
+		return nil
+	}
+	k.offset++
+	return k.make(name, offset, func() core.KeyFunc {
+		return map[string]func(string) core.KeyFunc{
+			"apikey": keyfunc.APIKey, "header": keyfunc.Header, "cookie": keyfunc.Cookie, "const": keyfunc.Const,
+		}[name](argument)
+	})
+}
+
+// keys reads keys that are separated by commas, and the parenthesis after them.
+func (k *keyReader) keys(depth int) (keys []core.KeyFunc) {
+	for !k.wrong {
+		keys = append(keys, k.key(depth+1))
+		k.skipSpace()
+		switch {
+		case k.wrong:
+		case strings.HasPrefix(k.rest(), ","):
+			k.offset++
+		case strings.HasPrefix(k.rest(), ")"):
+			k.offset++
+			k.skipSpace()
+			return keys
+		default:
+			k.fail("want , or ) after a key")
+		}
+	}
+	return keys
+}
+
+// make calls a constructor of package keyfunc, which panics if its argument is wrong.
+func (k *keyReader) make(name string, offset int, construct func() core.KeyFunc) core.KeyFunc {
+	if k.wrong {
+		return nil
+	}
+	end := k.offset
+	defer func() {
+		k.offset = end
+		if v := recover(); v != nil {
+			k.offset = offset
+			text := strings.TrimPrefix(fmt.Sprint(v), "spillgate: ")
+			k.fail("key %s: %s", name, strings.TrimPrefix(text, "invalid: "))
+		}
+	}()
+	return construct()
+}

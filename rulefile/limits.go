@@ -1,0 +1,113 @@
+package rulefile
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// limitsOf reads the limits of a rule and of its tiers.
+func (r *reader) limitsOf(n *node, fields map[string]field, rule *core.Rule, d *detail) {
+	f, ok := fields["limits"]
+	if !ok {
+		r.add(n.spot, "a rule needs limits, such as 100/m")
+	} else if limits := r.limits(f); limits != nil {
+		rule.Limits, d.parsed = limits, true
+	}
+	if f, ok := fields["tiers"]; ok {
+		r.tiers(f, rule, d)
+	}
+}
+
+// limits reads limits that are a text or a list of texts. It returns nil after a mistake.
+func (r *reader) limits(f field) (limits []core.Limit) {
+	ok := true
+	var words []string
+	for _, n := range r.texts(f) {
+		for offset, word := range parts(n.text) {
+			words = append(words, word)
+			one, err := core.ParseLimits(word)
+			if err != nil {
+				ok = false
+				r.addError(n.within(offset), err)
+			}
+			limits = append(limits, one...)
+		}
+	}
+	if !ok || len(limits) == 0 {
+		return nil
+	}
+	if _, err := core.ParseLimits(strings.Join(words, ", ")); err != nil { // each of them is good
+		r.addError(f.value.spot, err)
+		return nil
+	}
+	return limits
+}
+
+// parts yields the parts of a text between commas, without white space around them, and where they begin.
+func parts(text string) func(func(int, string) bool) {
+	return func(yield func(int, string) bool) {
+		start := 0
+		for part := range strings.SplitSeq(text, ",") {
+			word := strings.TrimLeft(part, " \t\n")
+			if !yield(start+len(part)-len(word), strings.TrimRight(word, " \t\n")) {
+				return
+			}
+			start += len(part) + 1
+		}
+	}
+}
+
+// addError notes each line of an error of core as a mistake.
+func (r *reader) addError(at spot, err error) {
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		line = strings.TrimPrefix(strings.TrimPrefix(line, "spillgate: "), "invalid: ")
+		r.add(at, "%s", line)
+	}
+}
+
+// tiers are the limits of a rule by the name of the tier.
+type tiers struct {
+	fn     string
+	names  []string
+	limits map[string][]core.Limit
+}
+
+func (r *reader) tiers(f field, rule *core.Rule, d *detail) {
+	if f.value.kind != aTable {
+		r.unexpected(f, f.value, "a table with func and the limits of each tier")
+		return
+	}
+	d.tiers.limits = make(map[string][]core.Limit)
+	var fn field
+	seen := make(map[string]spot)
+	for _, t := range f.value.table {
+		name := t.key.text
+		first, again := seen[name]
+		seen[name] = t.key.spot
+		switch {
+		case again:
+			r.add(t.key.spot, "%s is here twice, first in line %d", name, first.line)
+		case name == "func":
+			fn = t
+		default:
+			d.tiers.names = append(d.tiers.names, name)
+			d.tiers.limits[name] = r.limits(t)
+		}
+	}
+	if fn.key == nil {
+		r.add(f.key.spot, "tiers: func is missing: the function that tells the tier of a request")
+		return
+	}
+	if len(d.tiers.names) == 0 {
+		r.add(f.key.spot, "tiers: there are no tiers")
+	}
+	if d.tiers.fn = r.text(fn); d.tiers.fn == "" {
+		return
+	}
+	if tierOf, ok := find(r, fn.value.spot, d.tiers.fn, "tier", r.funcs.Tiers, assumedTier, nil); ok {
+		limits := d.tiers.limits
+		rule.Tier = func(req *http.Request) []core.Limit { return limits[tierOf(req)] }
+	}
+}

@@ -1,0 +1,101 @@
+package rulefile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A Mistake is one thing that is wrong with a file.
+type Mistake struct {
+	File         string
+	Line, Column int // of the character where it is, from 1
+	Text         string
+	Source       string // the line
+}
+
+// Error returns "spillgate.yaml:4:5: text", the line and a caret below the column.
+func (m *Mistake) Error() string {
+	const longest = 160
+	line := []rune(strings.ReplaceAll(m.Source, "\t", " "))
+	at := min(max(m.Column-1, 0), len(line))
+	from := 0
+	if at > longest-20 {
+		from = at - 20
+	}
+	number := fmt.Sprintf("%5d | ", m.Line)
+	return fmt.Sprintf("%s:%d:%d: %s\n%s%s\n%s^", m.File, m.Line, m.Column, m.Text,
+		number, printable(line[from:min(len(line), from+longest)]), strings.Repeat(" ", len(number)-2)+"| "+strings.Repeat(" ", at-from))
+}
+
+// printable replaces what would move the cursor of a terminal.
+func printable(line []rune) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, string(line))
+}
+
+// Unwrap returns core.ErrInvalid.
+func (m *Mistake) Unwrap() error { return core.ErrInvalid }
+
+// Mistakes are all that is wrong with a file, in the order of its lines.
+type Mistakes []*Mistake
+
+// Error returns the texts of all mistakes.
+func (m Mistakes) Error() string {
+	texts := make([]string, len(m))
+	for i, one := range m {
+		texts[i] = one.Error()
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Unwrap returns each mistake.
+func (m Mistakes) Unwrap() []error {
+	errs := make([]error, len(m))
+	for i, one := range m {
+		errs[i] = one
+	}
+	return errs
+}
+
+// A log of mistakes, while a file is read.
+type mistakes struct {
+	file  string
+	lines []string
+	found Mistakes
+	seen  map[Mistake]bool
+}
+
+func newMistakes(file, src string) *mistakes {
+	return &mistakes{file: file, lines: strings.Split(src, "\n"), seen: make(map[Mistake]bool)}
+}
+
+// add notes a mistake. One that an alias repeats is noted once.
+func (m *mistakes) add(at spot, format string, args ...any) {
+	one := Mistake{File: m.file, Line: at.line, Column: at.column, Text: fmt.Sprintf(format, args...)}
+	if at.line >= 1 && at.line <= len(m.lines) {
+		one.Source = strings.TrimSuffix(m.lines[at.line-1], "\r")
+	}
+	if !m.seen[one] {
+		m.seen[one] = true
+		m.found = append(m.found, &one)
+	}
+}
+
+// err returns what was found, or nil.
+func (m *mistakes) err() error {
+	if len(m.found) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(m.found, func(a, b *Mistake) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return m.found
+}

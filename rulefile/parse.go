@@ -1,0 +1,155 @@
+package rulefile
+
+import (
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/nearest"
+)
+
+// The fields of a file and of its tables.
+var (
+	fileFields  = []string{"proxies", "funcs", "rules"}
+	proxyFields = []string{"trusted", "header", "hops", "unix", "ipv6_bits"}
+	ruleFields  = []string{"name", "match", "headers", "key", "limits", "tiers", "cost", "dry_run", "on_failure"}
+)
+
+// A reader turns the tree of a file into rules.
+type reader struct {
+	*mistakes
+	resolver
+	ip    core.KeyFunc // what the key ip means
+	rules []core.Rule
+	about []detail
+	names map[string]spot
+}
+
+func parse(name string, src []byte, with resolver) (*File, error) {
+	r := &reader{mistakes: newMistakes(name, string(src)), resolver: with, names: make(map[string]spot)}
+	if root := parseTree(string(src), r.mistakes); root != nil {
+		r.file(root)
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return &File{Rules: r.rules, Hash: hashOf(src), details: r.about}, nil
+}
+
+func (r *reader) file(root *node) {
+	fields := r.fields(root, "the file", fileFields)
+	if fields == nil {
+		return
+	}
+	r.declare(fields["funcs"])
+	r.proxies(fields["proxies"])
+	list, given := fields["rules"]
+	switch {
+	case !given:
+		r.add(root.spot, "there are no rules")
+		return
+	case list.value.kind == broken:
+		return
+	case list.value.kind == noValue, list.value.kind == aList && len(list.value.list) == 0:
+		r.add(list.key.spot, "there are no rules")
+		return
+	case list.value.kind != aList:
+		r.add(list.value.spot, "rules: want a list, got %s", list.value.kind)
+		return
+	}
+	for _, n := range list.value.list {
+		r.rule(n)
+	}
+	r.checkRules()
+}
+
+// fields returns the fields of a table by name, or nil if n is none. Unknown and repeated fields are mistakes. A misspelled
+// one is read as what it seems to be, so that mistakes in its value are found as well.
+func (r *reader) fields(n *node, what string, known []string) map[string]field {
+	if n.kind == broken {
+		return nil
+	}
+	if n.kind != aTable {
+		r.add(n.spot, "%s: want a table with the fields %s, got %s", what, strings.Join(known, ", "), n.kind)
+		return nil
+	}
+	fields := make(map[string]field, len(n.table))
+	var misspelled []field
+	for _, f := range n.table {
+		name := f.key.text
+		isKnown := contains(known, name)
+		switch before, again := fields[name]; {
+		case again:
+			r.add(f.key.spot, "%s is here twice, first in line %d", name, before.key.line)
+		case !isKnown && !strings.HasPrefix(name, "x-"):
+			r.add(f.key.spot, "unknown field %q of %s%s", name, what, didYouMean(name, known))
+			misspelled = append(misspelled, f)
+		default:
+			fields[name] = f
+		}
+	}
+	for _, f := range misspelled {
+		meant := nearest.Word(f.key.text, known)
+		if _, given := fields[meant]; !given && meant != "" {
+			fields[meant] = f
+		}
+	}
+	return fields
+}
+
+func didYouMean(word string, known []string) string {
+	if meant := nearest.Word(word, known); meant != "" {
+		return "; did you mean " + meant + "?"
+	}
+	return "; want " + strings.Join(known, ", ")
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+// text returns the text of a field, or "" after a mistake.
+func (r *reader) text(f field) string {
+	if f.value.kind != aText || f.value.text == "" {
+		r.unexpected(f, f.value, "a text")
+		return ""
+	}
+	return f.value.text
+}
+
+// unexpected notes that a node of a field is not what is wanted.
+func (r *reader) unexpected(f field, n *node, want string) {
+	at, got := n.spot, string(n.kind)
+	switch n.kind {
+	case broken: // noted before
+		return
+	case noValue:
+		at = f.key.spot
+	case aText:
+		got = "an empty one"
+	}
+	r.add(at, "%s: want %s, got %s", f.key.text, want, got)
+}
+
+// texts returns the texts of a field that is a text or a list of texts.
+func (r *reader) texts(f field) (texts []*node) {
+	if f.value.kind == aText && f.value.text != "" {
+		return []*node{f.value}
+	}
+	if f.value.kind != aList || len(f.value.list) == 0 {
+		r.unexpected(f, f.value, "a text or a list of texts")
+		return nil
+	}
+	for _, n := range f.value.list {
+		if n.kind != aText || n.text == "" {
+			r.unexpected(f, n, "a text")
+			continue
+		}
+		texts = append(texts, n)
+	}
+	return texts
+}

@@ -1,0 +1,178 @@
+package rulefile_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+// program are the functions of a program that uses files.
+var program = rulefile.Funcs{
+	Keys:    map[string]core.KeyFunc{"user": func(r *http.Request) (string, error) { return "user:" + r.Header.Get("U"), nil }},
+	Tiers:   map[string]func(*http.Request) string{"plan": func(r *http.Request) string { return r.Header.Get("Plan") }},
+	Costs:   map[string]func(*http.Request) int{"exportCost": func(*http.Request) int { return 7 }},
+	Matches: map[string]func(*http.Request) bool{"internal": func(r *http.Request) bool { return r.Header.Get("Internal") != "" }},
+}
+
+const whole = `# all fields
+proxies: {trusted: [10.0.0.0/8, 192.0.2.1], header: X-Forwarded-For}
+funcs: [user, plan, exportCost, internal]
+x-defaults: &defaults
+  key: user
+  on_failure: closed
+rules:
+  - name: login
+    match: ["POST /login", "POST /v1/{tenant}/login"]
+    headers: {x-plan: pro, X-Kind: [a, b]}
+    key: ip
+    limits: 5/10m, 20/d
+    on_failure: closed
+  - name: api
+    <<: *defaults
+    match: [/api/, internal]
+    limits: [10/s, "120/m;burst=200"]
+    tiers: {func: plan, pro: "100/s", free: 1/s}
+    cost: exportCost
+    dry_run: true
+    on_failure: open
+  - key: first(apikey(X-Api-Key), join( ip , cookie(sid) ), user)
+    limits: 1/s
+    cost: 3
+`
+
+func mustParse(t *testing.T, src string) *rulefile.File {
+	t.Helper()
+	f, err := rulefile.Parse([]byte(src), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestParseReadsAllFields(t *testing.T) {
+	f := mustParse(t, whole)
+	if len(f.Rules) != 3 || len(f.Hash) != 64 {
+		t.Fatalf("got %+v", f)
+	}
+	login, api, rest := f.Rules[0], f.Rules[1], f.Rules[2]
+	if login.Name != "login" || !slices.Equal(login.Routes, []string{"POST /login", "POST /v1/{tenant}/login"}) || login.OnFailure != core.FailClosed ||
+		!slices.Equal(login.Limits, []core.Limit{core.Every(5, 10*time.Minute), core.PerDay(20)}) || login.DryRun || login.Cost != nil || login.Tier != nil {
+		t.Errorf("login: got %+v", login)
+	}
+	if api.OnFailure != core.FailOpen || !api.DryRun || !slices.Equal(api.Limits, []core.Limit{core.PerSecond(10), core.PerMinute(120).WithBurst(200)}) ||
+		!slices.Equal(api.Routes, []string{"/api/"}) {
+		t.Errorf("api: got %+v", api)
+	}
+	if rest.Name != "default" || rest.Match != nil || rest.Routes != nil || rest.Cost(nil) != 3 || rest.OnFailure != core.FailLocal {
+		t.Errorf("the rule without a name: got %+v", rest)
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = "10.1.2.3:9"
+	r.Header.Set("X-Forwarded-For", "203.0.113.7")
+	r.Header.Set("U", "ann")
+	if key, err := login.Key(r); key != "ip:203.0.113.7" || err != nil {
+		t.Errorf("ip behind a proxy: got %q, %v", key, err)
+	}
+	if key, err := api.Key(r); key != "user:ann" || err != nil {
+		t.Errorf("a key of the program: got %q, %v", key, err)
+	}
+	if key, err := rest.Key(r); key != "user:ann" || err != nil {
+		t.Errorf("the last of first: got %q, %v", key, err)
+	}
+	if api.Cost(r) != 7 {
+		t.Error("cost is not that of the program")
+	}
+	for plan, want := range map[string][]core.Limit{"pro": {core.PerSecond(100)}, "free": {core.PerSecond(1)}, "gold": nil, "func": nil} {
+		r.Header.Set("Plan", plan)
+		if got := api.Tier(r); !slices.Equal(got, want) {
+			t.Errorf("tier %s: got %v, want %v", plan, got, want)
+		}
+	}
+}
+
+func TestMatchNarrows(t *testing.T) {
+	f := mustParse(t, whole)
+	tests := []struct {
+		rule    int
+		headers http.Header
+		want    bool
+	}{
+		{0, http.Header{"X-Plan": {"pro"}, "X-Kind": {"b"}}, true},
+		{0, http.Header{"X-Plan": {"free", "pro"}, "X-Kind": {"a"}}, true},
+		{0, http.Header{"X-Plan": {"pro"}}, false},
+		{0, http.Header{"X-Plan": {"PRO"}, "X-Kind": {"a"}}, false},
+		{1, http.Header{"Internal": {"1"}}, true},
+		{1, nil, false},
+	}
+	for _, tt := range tests {
+		if got := f.Rules[tt.rule].Match(&http.Request{Header: tt.headers}); got != tt.want {
+			t.Errorf("rule %d, %v: got %v, want %v", tt.rule, tt.headers, got, tt.want)
+		}
+	}
+}
+
+func TestIPWithoutProxiesIsThePeer(t *testing.T) {
+	f := mustParse(t, "rules: [{key: ip, limits: 1/s}]")
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("X-Forwarded-For", "203.0.113.7")
+	if key, err := f.Rules[0].Key(r); key != "ip:192.0.2.1" || err != nil {
+		t.Errorf("got %q, %v", key, err)
+	}
+}
+
+func TestHashIsOfTheContents(t *testing.T) {
+	a, b := mustParse(t, whole), mustParse(t, whole+"\n")
+	if a.Hash == b.Hash || a.Hash != mustParse(t, whole).Hash {
+		t.Errorf("got %s and %s", a.Hash, b.Hash)
+	}
+}
+
+func TestCheckTakesDeclaredNamesForGranted(t *testing.T) {
+	if _, err := rulefile.Check("f.yaml", []byte(whole)); err != nil {
+		t.Error(err)
+	}
+	_, err := rulefile.Check("f.yaml", []byte(strings.Replace(whole, "[user, plan,", "[plan,", 1)))
+	if err == nil || strings.Count(err.Error(), `unknown key "user"`) != 2 || !strings.HasPrefix(err.Error(), "f.yaml:5:8: ") {
+		t.Errorf("got %v, want the undeclared name at both places", err)
+	}
+}
+
+func TestMistakesShowTheLineAndACaret(t *testing.T) {
+	_, err := rulefile.Parse([]byte("rules:\n  - name: a\n    key: ip\n    limit: 5/m # é\n    limits: 1/s, often\n"), program)
+	want := `spillgate.yaml:4:5: unknown field "limit" of a rule; did you mean limits?
+    4 |     limit: 5/m # é
+      |     ^
+spillgate.yaml:5:18: limit "often": want RATE/PERIOD, such as 100/m
+    5 |     limits: 1/s, often
+      |                  ^`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if m, ok := errors.AsType[*rulefile.Mistake](err); !ok || m.Line != 4 || !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("got %#v", err)
+	}
+}
+
+func TestMistakesCannotMoveTheCursor(t *testing.T) {
+	_, err := rulefile.Parse([]byte("rules: \"\x1b[2J\u009b\"\n"), program)
+	if err == nil || strings.ContainsAny(err.Error(), "\x1b\u009b") {
+		t.Errorf("got %q", err)
+	}
+}
+
+func TestMistakesInLongLinesAreShort(t *testing.T) {
+	_, err := rulefile.Parse([]byte("rules: [{key: ip, limits: "+strings.Repeat("1/s, ", 5000)+"often}]"), program)
+	for line := range strings.SplitSeq(fmt.Sprint(err), "\n") {
+		if !strings.HasPrefix(line, "spillgate.yaml") && len(line) > 250 {
+			t.Errorf("got a line of %d bytes", len(line))
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package rulefile
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A resolver finds functions by the names that a file uses.
+type resolver struct {
+	funcs    Funcs
+	assume   bool            // declared names stand for functions of any kind
+	declared map[string]spot // under funcs
+}
+
+// all returns the names of all functions that the program supplies, in order.
+func (f Funcs) all() []string {
+	names := slices.Collect(maps.Keys(f.Keys))
+	names = slices.AppendSeq(names, maps.Keys(f.Tiers))
+	names = slices.AppendSeq(names, maps.Keys(f.Costs))
+	names = slices.AppendSeq(names, maps.Keys(f.Matches))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// declare reads the names under funcs.
+func (r *reader) declare(f field) {
+	r.declared = make(map[string]spot)
+	if f.key == nil {
+		return
+	}
+	supplied := r.funcs.all()
+	for _, n := range r.texts(f) {
+		first, again := r.declared[n.text]
+		r.declared[n.text] = n.spot
+		switch _, isSupplied := slices.BinarySearch(supplied, n.text); {
+		case again:
+			r.add(n.spot, "%s is here twice, first in line %d", n.text, first.line)
+		case !isName(n.text):
+			r.add(n.spot, "%q is not a name: want letters, digits, _, - and .", n.text)
+		case slices.Contains(keyNames, n.text):
+			r.add(n.spot, "%s is built in; give the function another name", n.text)
+		case !r.assume && !isSupplied:
+			r.add(n.spot, "the program supplies no function %s%s", n.text, supplies(n.text, supplied))
+		}
+	}
+}
+
+func supplies(name string, supplied []string) string {
+	if len(supplied) == 0 {
+		return ": it supplies none"
+	}
+	return didYouMean(name, supplied)
+}
+
+func isName(s string) bool {
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == "" && s != ""
+}
+
+// find returns the function of that name, or of is zero after a mistake at a spot.
+func find[F any](r *reader, at spot, name, what string, funcs map[string]F, assumed F, known []string) (f F, ok bool) {
+	_, declared := r.declared[name]
+	if r.assume && declared {
+		return assumed, true
+	}
+	if f, ok = funcs[name]; ok {
+		return f, true
+	}
+	if declared {
+		if slices.Contains(r.funcs.all(), name) {
+			r.add(at, "%s is not a %s function of the program", name, what)
+		} // else the mistake is where it is declared
+		return f, false
+	}
+	known = slices.Concat(known, slices.Sorted(maps.Keys(funcs)), slices.Sorted(maps.Keys(r.declared)))
+	if len(known) == 0 {
+		r.add(at, "unknown %s %q; functions of the program are named under funcs", what, name)
+		return f, false
+	}
+	r.add(at, "unknown %s %q%s", what, name, didYouMean(name, slices.Compact(known)))
+	return f, false
+}
+
+// The functions that stand for those of a program that is not there.
+var (
+	assumedKey   core.KeyFunc = func(*http.Request) (string, error) { return "assumed", nil }
+	assumedTier               = func(*http.Request) string { return "" }
+	assumedCost               = func(*http.Request) int { return 1 }
+	assumedMatch              = func(*http.Request) bool { return true }
+)

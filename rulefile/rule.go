@@ -1,0 +1,199 @@
+package rulefile
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A detail is what a file says of a rule, for those who read it.
+type detail struct {
+	node    *node
+	fields  map[string]field
+	key     string
+	headers []header
+	matches []string // names of functions
+	tiers   tiers
+	cost    string
+	parsed  bool // limits
+}
+
+type header struct {
+	name   string
+	values []string
+}
+
+// rule reads a rule. After mistakes it goes on with a rule that can be checked together with the others.
+func (r *reader) rule(n *node) {
+	fields := r.fields(n, "a rule", ruleFields)
+	if fields == nil {
+		return
+	}
+	d := detail{node: n, fields: fields}
+	rule := core.Rule{Name: "default", Key: assumedKey, Limits: []core.Limit{core.PerMinute(1)}}
+	if f, ok := fields["name"]; ok {
+		rule.Name = r.text(f)
+	}
+	r.key(n, fields, &rule, &d)
+	r.limitsOf(n, fields, &rule, &d)
+	var tests []func(*http.Request) bool
+	if f, ok := fields["match"]; ok {
+		rule.Routes, tests = r.match(f, &d)
+	}
+	if f, ok := fields["headers"]; ok {
+		tests = append(tests, r.headers(f, &d)...)
+	}
+	rule.Match = all(tests)
+	r.cost(fields, &rule, &d)
+	r.modes(fields, &rule)
+	if r.isNew(rule.Name, n, fields) {
+		r.rules, r.about = append(r.rules, rule), append(r.about, d)
+	}
+}
+
+// isNew reports whether no rule before has this name.
+func (r *reader) isNew(name string, n *node, fields map[string]field) bool {
+	at := n.spot
+	if f, ok := fields["name"]; ok {
+		at = f.value.spot
+	}
+	first, again := r.names[name]
+	switch {
+	case name == "":
+		return false
+	case again:
+		r.add(at, "there is another rule named %s, in line %d", name, first.line)
+		return false
+	}
+	r.names[name] = at
+	return true
+}
+
+func (r *reader) key(n *node, fields map[string]field, rule *core.Rule, d *detail) {
+	f, ok := fields["key"]
+	if !ok {
+		r.add(n.spot, "a rule needs a key, such as ip")
+		return
+	}
+	if d.key = r.text(f); d.key == "" {
+		return
+	}
+	if key := r.parseKey(f.value); key != nil {
+		rule.Key = key
+	}
+}
+
+// match returns the patterns, and the functions, which have no slash.
+func (r *reader) match(f field, d *detail) (routes []string, tests []func(*http.Request) bool) {
+	for _, n := range r.texts(f) {
+		if strings.Contains(n.text, "/") || strings.ContainsAny(n.text, " \t") {
+			routes = append(routes, n.text)
+			continue
+		}
+		if test, ok := find(r, n.spot, n.text, "match", r.funcs.Matches, assumedMatch, nil); ok {
+			tests = append(tests, test)
+		}
+		d.matches = append(d.matches, n.text)
+	}
+	return routes, tests
+}
+
+// headers returns a test for each header field, which must have one of some values.
+func (r *reader) headers(f field, d *detail) (tests []func(*http.Request) bool) {
+	if f.value.kind != aTable {
+		r.unexpected(f, f.value, "a table of header fields and values")
+		return nil
+	}
+	seen := make(map[string]spot)
+	for _, h := range f.value.table {
+		name := http.CanonicalHeaderKey(h.key.text)
+		first, again := seen[name]
+		seen[name] = h.key.spot
+		switch {
+		case again:
+			r.add(h.key.spot, "%s is here twice, first in line %d", name, first.line)
+		case name == "Host":
+			r.add(h.key.spot, "headers: Host is not one of them; put it in front of a pattern of match: example.com/login")
+		case !isToken(name):
+			r.add(h.key.spot, "headers: %q is not the name of a header field", h.key.text)
+		}
+		var values []string
+		for _, v := range r.texts(h) {
+			values = append(values, v.text)
+		}
+		d.headers = append(d.headers, header{name, values})
+		tests = append(tests, func(req *http.Request) bool {
+			return slices.ContainsFunc(req.Header.Values(name), func(v string) bool { return slices.Contains(values, v) })
+		})
+	}
+	return tests
+}
+
+// isToken reports whether s is a token of RFC 9110.
+func isToken(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func all(tests []func(*http.Request) bool) func(*http.Request) bool {
+	if len(tests) == 0 {
+		return nil
+	}
+	return func(r *http.Request) bool {
+		for _, test := range tests {
+			if !test(r) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func (r *reader) cost(fields map[string]field, rule *core.Rule, d *detail) {
+	f, ok := fields["cost"]
+	if !ok {
+		return
+	}
+	if d.cost = r.text(f); d.cost == "" {
+		return
+	}
+	n, err := strconv.Atoi(d.cost)
+	switch {
+	case err != nil && isName(d.cost) && (d.cost[0] < '0' || d.cost[0] > '9') && d.cost[0] != '-':
+		rule.Cost, _ = find(r, f.value.spot, d.cost, "cost", r.funcs.Costs, assumedCost, nil)
+	case err != nil, n < 1, n > 1_000_000_000:
+		r.add(f.value.spot, "cost: want a whole number from 1 to 1000000000, or a function, got %q", d.cost)
+	default:
+		rule.Cost = func(*http.Request) int { return n }
+	}
+}
+
+var (
+	bools    = []string{"false", "true"}
+	failures = []string{"local", "open", "closed"} // in the order of core.FailureMode
+)
+
+func (r *reader) modes(fields map[string]field, rule *core.Rule) {
+	rule.DryRun = r.oneOf(fields["dry_run"], bools) == 1
+	rule.OnFailure = core.FailureMode(r.oneOf(fields["on_failure"], failures))
+}
+
+// oneOf returns the index of the word that a field has, or 0 if the field is not there or has another.
+func (r *reader) oneOf(f field, words []string) int {
+	if f.key == nil {
+		return 0
+	}
+	text := r.text(f)
+	if i := slices.Index(words, text); i >= 0 || text == "" {
+		return max(i, 0)
+	}
+	r.add(f.value.spot, "%s: unknown word %q%s", f.key.text, text, didYouMean(text, words))
+	return 0
+}

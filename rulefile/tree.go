@@ -1,0 +1,286 @@
+package rulefile
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// The bounds of a file. Within them no file takes long to read or exhausts the stack.
+const (
+	maxBytes  = 1 << 20
+	maxTokens = 200_000
+	maxDepth  = 100     // of structure that begins on one line, or of brackets
+	maxColumn = 500     // where a line begins, which bounds nesting by indentation
+	maxNodes  = 500_000 // after aliases were replaced
+)
+
+// A spot is a place in a file.
+type spot struct{ line, column int }
+
+// A node is a value of a file: a table, a list or a text.
+type node struct {
+	spot
+	kind     kind
+	text     string
+	verbatim int // column from which text stands in the file as it is, or 0
+	list     []*node
+	table    []field
+	size     int // nodes in it
+}
+
+type field struct{ key, value *node }
+
+type kind string
+
+const (
+	aText   kind = "a text"
+	aList   kind = "a list"
+	aTable  kind = "a table"
+	noValue kind = "nothing"
+	broken  kind = "something else" // noted as a mistake
+)
+
+// parseTree returns the only document of src, or nil after a mistake.
+func parseTree(src string, m *mistakes) (root *node) {
+	defer func() {
+		if v := recover(); v != nil {
+			m.add(spot{1, 1}, "this is not YAML: %v", v)
+			root = nil
+		}
+	}()
+	if len(src) > maxBytes {
+		m.add(spot{1, 1}, "the file has %d bytes, at most %d are read", len(src), maxBytes)
+		return nil
+	}
+	if !boundedNesting(src, m) {
+		return nil
+	}
+	file, err := parser.ParseBytes([]byte(src), 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		addSyntaxError(err, m)
+		return nil
+	}
+	t := tree{mistakes: m, anchors: make(map[string]*node)}
+	for _, doc := range file.Docs {
+		if _, directive := doc.Body.(*ast.DirectiveNode); doc.Body == nil || directive {
+			continue
+		}
+		if root != nil {
+			m.add(spotOf(doc.Body), "there is a second document; a file has one")
+			break
+		}
+		root = t.node(doc.Body)
+	}
+	if root == nil && len(m.found) == 0 {
+		m.add(spot{1, 1}, "there are no rules")
+	}
+	return root
+}
+
+func addSyntaxError(err error, m *mistakes) {
+	at, text := spot{1, 1}, err.Error()
+	if wrong, ok := errors.AsType[yaml.Error](err); ok {
+		text = wrong.GetMessage()
+		if t := wrong.GetToken(); t != nil && t.Position != nil {
+			at = spot{t.Position.Line, t.Position.Column}
+		}
+	}
+	m.add(at, "this is not YAML: %s", text)
+}
+
+// boundedNesting reports whether src can be parsed without exhausting the stack.
+func boundedNesting(src string, m *mistakes) bool {
+	tokens := lexer.Tokenize(src)
+	if len(tokens) > maxTokens {
+		m.add(spot{1, 1}, "the file has too many words")
+		return false
+	}
+	line, onLine, brackets := 0, 0, 0
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			line, onLine = t.Position.Line, 0
+			if t.Position.Column > maxColumn {
+				m.add(spot{line, t.Position.Column}, "this line is indented too far")
+				return false
+			}
+		}
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType:
+			brackets++
+		case token.SequenceEndType, token.MappingEndType:
+			brackets--
+		case token.MappingKeyType, token.AnchorType, token.TagType:
+			onLine++
+		case token.SequenceEntryType, token.MappingValueType:
+			if brackets == 0 {
+				onLine++
+			}
+		}
+		if brackets > maxDepth || onLine > maxDepth {
+			m.add(spot{line, t.Position.Column}, "this is nested too deep")
+			return false
+		}
+	}
+	return true
+}
+
+func spotOf(n ast.Node) spot {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return spotOf(n.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return spotOf(n.Key)
+	}
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return spot{t.Position.Line, t.Position.Column}
+	}
+	return spot{1, 1}
+}
+
+// A tree turns what the YAML parser returns into nodes. Aliases are replaced by what they stand for.
+type tree struct {
+	*mistakes
+	anchors map[string]*node
+	nodes   int
+	full    bool
+}
+
+func (t *tree) node(n ast.Node) *node {
+	at := &node{spot: spotOf(n), kind: noValue, size: 1}
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		t.table(at, n.Values)
+	case *ast.MappingValueNode:
+		t.table(at, []*ast.MappingValueNode{n})
+	case *ast.SequenceNode:
+		at.kind = aList
+		for _, v := range n.Values {
+			item := t.node(v)
+			at.list = append(at.list, item)
+			at.size += item.size
+		}
+	case *ast.AnchorNode:
+		value := t.node(n.Value)
+		t.anchors[n.Name.GetToken().Value] = value
+		return value
+	case *ast.AliasNode:
+		return t.alias(at, n)
+	case *ast.TagNode:
+		at.kind = broken
+		t.add(at.spot, "tags such as %s are not understood", n.GetToken().Value)
+	case *ast.LiteralNode:
+		at.kind, at.text = aText, strings.TrimSpace(n.Value.Value)
+	case *ast.NullNode, nil:
+	case ast.ScalarNode:
+		at.kind, at.text, at.verbatim = aText, n.GetToken().Value, verbatim(n.GetToken())
+	default:
+		at.kind = broken
+		t.add(at.spot, "a %v is not understood here", n.Type())
+	}
+	t.count(at)
+	return at
+}
+
+func (t *tree) alias(at *node, n *ast.AliasNode) *node {
+	name := n.Value.GetToken().Value
+	value, ok := t.anchors[name]
+	if !ok {
+		t.add(at.spot, "there is no anchor &%s before this alias", name)
+		at.kind = broken
+		return at
+	}
+	t.count(value)
+	if t.full {
+		at.kind = broken
+		return at
+	}
+	return value
+}
+
+// verbatim returns the column from which the value of a token stands in the file as it is, or 0.
+func verbatim(t *token.Token) int {
+	quoted := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType
+	switch {
+	case !strings.Contains(t.Origin, t.Value):
+		return 0
+	case quoted:
+		return t.Position.Column + 1
+	default:
+		return t.Position.Column
+	}
+}
+
+// within returns the spot of a part of the text of n that begins at an offset.
+func (n *node) within(offset int) spot {
+	if n.verbatim == 0 {
+		return n.spot
+	}
+	return spot{n.line, n.verbatim + utf8.RuneCountInString(n.text[:offset])}
+}
+
+// count notes that the nodes of n are read once more.
+func (t *tree) count(n *node) {
+	if t.nodes += n.size; t.nodes > maxNodes && !t.full {
+		t.full = true
+		t.add(n.spot, "aliases make the file too large")
+	}
+}
+
+// table sets at to a table. A key that is there overrules the same key of what is merged.
+func (t *tree) table(at *node, values []*ast.MappingValueNode) {
+	at.kind = aTable
+	var merged []*node
+	for _, v := range values {
+		value := t.node(v.Value)
+		if v.Key.IsMergeKey() {
+			merged = append(merged, value)
+			continue
+		}
+		if _, ok := v.Key.(*ast.MappingKeyNode); ok {
+			t.add(spotOf(v.Key), "a key must be a plain text")
+			continue
+		}
+		key := t.node(v.Key)
+		at.table = append(at.table, field{key, value})
+		at.size += key.size + value.size
+	}
+	for _, m := range merged {
+		t.merge(at, m)
+	}
+}
+
+func (t *tree) merge(at, from *node) {
+	if from.kind == aList {
+		for _, item := range from.list {
+			if item.kind != aTable {
+				t.add(item.spot, "<< wants a table or a list of tables, got %s", item.kind)
+				continue
+			}
+			t.merge(at, item)
+		}
+		return
+	}
+	if from.kind != aTable {
+		t.add(from.spot, "<< wants a table or a list of tables, got %s", from.kind)
+		return
+	}
+	known := make(map[string]bool, len(at.table))
+	for _, f := range at.table {
+		known[f.key.text] = true
+	}
+	for _, f := range from.table {
+		if !known[f.key.text] {
+			at.table = append(at.table, f)
+			at.size += f.key.size + f.value.size
+		}
+	}
+}
