@@ -59,10 +59,11 @@ func parseTree(src string, m *mistakes) (root *node) {
 		m.add(spot{1, 1}, "the file has %d bytes, at most %d are read", len(src), maxBytes)
 		return nil
 	}
-	if !boundedNesting(src, m) {
+	tokens := lexer.Tokenize(src)
+	if !boundedNesting(tokens, m) {
 		return nil
 	}
-	file, err := parser.ParseBytes([]byte(src), 0, parser.AllowDuplicateMapKey())
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		addSyntaxError(err, m)
 		return nil
@@ -95,9 +96,8 @@ func addSyntaxError(err error, m *mistakes) {
 	m.add(at, "this is not YAML: %s", text)
 }
 
-// boundedNesting reports whether src can be parsed without exhausting the stack.
-func boundedNesting(src string, m *mistakes) bool {
-	tokens := lexer.Tokenize(src)
+// boundedNesting reports whether tokens can be parsed without exhausting the stack.
+func boundedNesting(tokens token.Tokens, m *mistakes) bool {
 	if len(tokens) > maxTokens {
 		m.add(spot{1, 1}, "the file has too many words")
 		return false

@@ -1,0 +1,124 @@
+package rulefile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// changes says how the rules of a file differ from those in force, rule by rule.
+func (w *watcher) changes(file *File) (texts []string) {
+	before := make(map[string]int)
+	rules := w.limiter.Rules()
+	for i := range rules {
+		before[rules[i].Name] = i
+	}
+	for i := range file.Rules {
+		now := &file.Rules[i]
+		j, known := before[now.Name]
+		delete(before, now.Name)
+		if !known {
+			texts = append(texts, fmt.Sprintf("%s: new, %s", now.Name, limitsText(now.Limits)))
+			continue
+		}
+		parts := ruleChanges(&rules[j], now)
+		if w.inForce != nil && j < len(w.inForce.details) && w.inForce.Rules[j].Name == now.Name {
+			parts = append(parts, detailChanges(&w.inForce.details[j], &file.details[i])...)
+		}
+		if len(parts) > 0 {
+			texts = append(texts, now.Name+": "+strings.Join(parts, ", "))
+		}
+	}
+	for i := range rules {
+		if _, gone := before[rules[i].Name]; gone {
+			texts = append(texts, rules[i].Name+": removed")
+		}
+	}
+	if len(texts) == 0 {
+		return []string{"none"}
+	}
+	return texts
+}
+
+// ruleChanges says how the data of two rules differ.
+func ruleChanges(a, b *core.Rule) (parts []string) {
+	add := func(what, from, to string) {
+		if from != to {
+			parts = append(parts, strings.TrimSpace(what+" "+from)+" → "+to)
+		}
+	}
+	add("", limitsText(a.Limits), limitsText(b.Limits))
+	add("match", routesText(a.Routes), routesText(b.Routes))
+	add("dry run", fmt.Sprint(a.DryRun), fmt.Sprint(b.DryRun))
+	if a.OnFailure != b.OnFailure {
+		add("on failure", failureText(a.OnFailure), failureText(b.OnFailure))
+	}
+	return parts
+}
+
+// detailChanges says how what files say of a rule differs, apart from its data.
+func detailChanges(a, b *detail) (parts []string) {
+	for _, t := range []struct{ what, from, to string }{
+		{"key", a.key, b.key}, {"cost", orNone(a.cost), orNone(b.cost)}, {"tiers", a.tiers.String(), b.tiers.String()},
+		{"headers", headersText(a.headers), headersText(b.headers)}, {"functions", listText(a.matches), listText(b.matches)},
+	} {
+		if t.from != t.to {
+			parts = append(parts, t.what+" "+t.from+" → "+t.to)
+		}
+	}
+	return parts
+}
+
+func limitsText(limits []core.Limit) string {
+	texts := make([]string, len(limits))
+	for i, l := range limits {
+		texts[i] = l.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+func routesText(routes []string) string {
+	if len(routes) == 0 {
+		return "every request"
+	}
+	return strings.Join(routes, ", ")
+}
+
+func failureText(m core.FailureMode) string {
+	if int(m) < len(failures) {
+		return failures[m]
+	}
+	return fmt.Sprint(m)
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+func listText(list []string) string { return orNone(strings.Join(list, ", ")) }
+
+func headersText(headers []header) string {
+	texts := make([]string, len(headers))
+	for i, h := range headers {
+		texts[i] = h.name + ": " + strings.Join(h.values, " or ")
+	}
+	slices.Sort(texts)
+	return listText(texts)
+}
+
+// String returns "plan: pro 100/1s, free 1/1s", or "none".
+func (t tiers) String() string {
+	if t.fn == "" {
+		return "none"
+	}
+	texts := make([]string, len(t.names))
+	for i, name := range t.names {
+		texts[i] = name + " " + limitsText(t.limits[name])
+	}
+	return t.fn + ": " + strings.Join(texts, ", ")
+}

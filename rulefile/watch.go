@@ -1,0 +1,138 @@
+package rulefile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// Options change how Watch works.
+type Options struct {
+	Interval time.Duration // between looks at the file; 0 means 1s
+	Log      *slog.Logger  // nil means slog.Default()
+
+	// Report, if not nil, is told of each load: the path, the hash of the contents in force and, if the file was not
+	// taken, the error. It must not block.
+	Report func(path, hash string, err error)
+}
+
+// Watch keeps the rules of a limiter as the file has them, until ctx is done; then it returns nil. It loads the file when it
+// starts and whenever the contents change, as Load does, and replaces all rules at once with SetRules.
+//
+// Watch believes contents that it has read twice alike, an interval apart (at its start, a tenth of one), so it does not see
+// half of what is being written. It needs no notifications: a file that is replaced by renaming, reached through a symbolic link
+// that changes, as in Kubernetes, truncated and written, or deleted and created again is in force after two intervals.
+//
+// A file that is missing or has mistakes changes nothing: the rules in force stay, and the mistakes are logged once. What
+// changes is logged as well: "api: 10/1s → 20/1s".
+//
+// Its error is about its arguments.
+func Watch(ctx context.Context, path string, l *core.Limiter, f Funcs, o Options) error {
+	if l == nil || o.Interval < 0 {
+		return fmt.Errorf("%w: Watch needs a limiter and an interval that is not negative, got %v", core.ErrInvalid, o.Interval)
+	}
+	if o.Interval == 0 {
+		o.Interval = time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	w := &watcher{Options: o, path: path, limiter: l, funcs: f}
+	w.look()
+	timer := time.NewTimer(o.Interval / 10)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+			w.look()
+			timer.Reset(o.Interval)
+		}
+	}
+}
+
+type watcher struct {
+	Options
+	path    string
+	limiter *core.Limiter
+	funcs   Funcs
+
+	seen    string // hash of the contents at the last look, or the text of the error
+	judged  string // what seen was when it was last loaded, or refused
+	inForce *File  // nil before the first load
+}
+
+// look reads the file. It loads contents that were there at the look before and were not judged yet.
+func (w *watcher) look() {
+	src, err := Read(w.path)
+	now := hashOf(src)
+	if err != nil {
+		now = err.Error()
+	}
+	before := w.seen
+	if w.seen = now; now != before || now == w.judged {
+		return
+	}
+	w.judged = now
+	if err == nil {
+		err = w.load(src)
+	}
+	if err != nil {
+		w.refuse(err)
+	}
+}
+
+func (w *watcher) load(src []byte) error {
+	if w.inForce != nil && w.inForce.Hash == hashOf(src) {
+		w.Log.Info("spillgate: rules are again as they are in force", "file", w.path, "hash", w.inForce.Hash)
+		w.report(nil)
+		return nil
+	}
+	file, err := parse(w.path, src, resolver{funcs: w.funcs})
+	if err != nil {
+		return err
+	}
+	file.applyDryRun(os.Getenv(dryRunVariable), w.Log)
+	changes := w.changes(file)
+	if err := w.limiter.SetRules(file.Rules); err != nil {
+		return err
+	}
+	w.inForce = file
+	w.Log.Info("spillgate: rules loaded", "file", w.path, "hash", file.Hash, "changes", strings.Join(changes, "; "))
+	w.report(nil)
+	return nil
+}
+
+// refuse says why the rules in force stay.
+func (w *watcher) refuse(err error) {
+	if mistakes, ok := errors.AsType[Mistakes](err); ok {
+		for _, m := range mistakes {
+			w.Log.Error("spillgate: mistake in rules", "at", fmt.Sprintf("%s:%d:%d", m.File, m.Line, m.Column), "text", m.Text)
+		}
+	}
+	w.Log.Error("spillgate: rules not loaded; those in force stay", "file", w.path, "err", firstLine(err))
+	w.report(err)
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+func (w *watcher) report(err error) {
+	if w.Report == nil {
+		return
+	}
+	hash := ""
+	if w.inForce != nil {
+		hash = w.inForce.Hash
+	}
+	w.Report(w.path, hash, err)
+}

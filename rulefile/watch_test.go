@@ -1,0 +1,294 @@
+package rulefile_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+func rate(n int) string { return fmt.Sprintf("rules:\n  - name: api\n    key: const(all)\n    limits: %d/h\n", n) }
+
+// A watched is a limiter that follows a file, in a bubble of fake time.
+type watched struct {
+	t       *testing.T
+	path    string
+	limiter *core.Limiter
+	log     bytes.Buffer
+	reports []string
+	seen    map[int]bool // rates that were in force
+}
+
+// watch runs test with a limiter that follows a file with a rate of 10 per hour.
+func watch(t *testing.T, test func(w *watched)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := &watched{t: t, path: filepath.Join(dir, "spillgate.yaml"), seen: make(map[int]bool)}
+		w.write(w.path, rate(10))
+		file, err := rulefile.Load(w.path, program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.limiter = core.Must(core.New(file.Rules))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- rulefile.Watch(ctx, w.path, w.limiter, program, rulefile.Options{
+				Log:    slog.New(slog.NewTextHandler(&w.log, nil)),
+				Report: func(_, hash string, err error) { w.reports = append(w.reports, fmt.Sprintf("%.8s %v", hash, firstLine(err))) },
+			})
+		}()
+		w.wait(500 * time.Millisecond)
+		test(w)
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("got %v, want nil once the context is done", err)
+		}
+	})
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(fmt.Sprint(err), "\n")
+	return line
+}
+
+func (w *watched) write(path, text string) {
+	w.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *watched) do(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// wait lets time pass and notes which rates are in force meanwhile.
+func (w *watched) wait(d time.Duration) {
+	for ; d > 0; d -= 50 * time.Millisecond {
+		time.Sleep(min(d, 50*time.Millisecond))
+		synctest.Wait()
+		w.seen[w.rate()] = true
+	}
+}
+
+func (w *watched) rate() int { return w.limiter.Rules()[0].Limits[0].Rate }
+
+func (w *watched) wantRate(n int, why string) {
+	w.t.Helper()
+	if got := w.rate(); got != n {
+		w.t.Errorf("%s: got a rate of %d, want %d\n%s", why, got, n, &w.log)
+	}
+}
+
+func TestWatchSeesEveryWayToChangeAFile(t *testing.T) {
+	ways := map[string]func(w *watched){
+		"written in place": func(w *watched) { w.write(w.path, rate(20)) },
+		"renamed": func(w *watched) {
+			w.write(w.path+".new", rate(20))
+			w.do(os.Rename(w.path+".new", w.path))
+		},
+		"truncated, and written later": func(w *watched) {
+			w.do(os.Truncate(w.path, 0))
+			w.wait(700 * time.Millisecond)
+			w.write(w.path, rate(20))
+		},
+		"deleted, and created later": func(w *watched) {
+			w.do(os.Remove(w.path))
+			w.wait(5 * time.Second)
+			w.wantRate(10, "without a file, the rules stay")
+			w.write(w.path, rate(20))
+		},
+		"with the same size and time": func(w *watched) {
+			info, err := os.Stat(w.path)
+			w.do(err)
+			w.write(w.path, rate(20))
+			w.do(os.Chtimes(w.path, info.ModTime(), info.ModTime()))
+		},
+	}
+	for way, change := range ways {
+		t.Run(way, func(t *testing.T) {
+			watch(t, func(w *watched) {
+				change(w)
+				w.wait(3 * time.Second)
+				w.wantRate(20, "3s after the change")
+				if len(w.seen) != 2 {
+					t.Errorf("rates in force were %v, want 10 and 20", w.seen)
+				}
+			})
+		})
+	}
+}
+
+// Kubernetes projects a ConfigMap as links: spillgate.yaml -> ..data/spillgate.yaml, ..data -> a directory, and replaces ..data.
+func TestWatchFollowsLinksAsInKubernetes(t *testing.T) {
+	watch(t, func(w *watched) {
+		dir := filepath.Dir(w.path)
+		data := func(name string, n int) {
+			w.do(os.Mkdir(filepath.Join(dir, name), 0o700))
+			w.write(filepath.Join(dir, name, "spillgate.yaml"), rate(n))
+			w.do(os.Symlink(name, filepath.Join(dir, "..data_tmp")))
+			w.do(os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+		}
+		data("..1", 10)
+		w.do(os.Remove(w.path))
+		w.do(os.Symlink(filepath.Join("..data", "spillgate.yaml"), w.path))
+		w.wait(3 * time.Second)
+		data("..2", 20)
+		w.do(os.RemoveAll(filepath.Join(dir, "..1")))
+		w.wait(3 * time.Second)
+		w.wantRate(20, "3s after ..data was replaced")
+	})
+}
+
+// A writer that pauses leaves files that are YAML, but not what was meant.
+func TestWatchDoesNotBelieveHalfAFile(t *testing.T) {
+	watch(t, func(w *watched) {
+		whole := rate(2) + "  - name: rest\n    key: const(all)\n    limits: 5/s\n"
+		for n := range len(whole) {
+			w.write(w.path, whole[:n+1])
+			w.wait(50 * time.Millisecond)
+			if len(w.limiter.Rules()) == 1 && w.rate() != 10 {
+				t.Fatalf("half of the file is in force: %v", w.limiter.Rules())
+			}
+		}
+		w.wait(3 * time.Second)
+		if w.wantRate(2, "3s after the end"); len(w.limiter.Rules()) != 2 {
+			t.Errorf("got %v", w.limiter.Rules())
+		}
+	})
+}
+
+func TestBadFileChangesNothing(t *testing.T) {
+	watch(t, func(w *watched) {
+		w.write(w.path, rate(20)+"    limit: 5\n  - nmae: x\n")
+		w.wait(10 * time.Second)
+		w.wantRate(10, "with mistakes in the file")
+		for _, want := range []string{"spillgate.yaml:5:5", `unknown field \"limit\"`, "spillgate.yaml:6:5", "those in force stay"} {
+			if strings.Count(w.log.String(), want) == 0 {
+				t.Errorf("the log does not say %s:\n%s", want, &w.log)
+			}
+		}
+		if n := strings.Count(w.log.String(), "rules not loaded"); n != 1 {
+			t.Errorf("logged %d times, want once:\n%s", n, &w.log)
+		}
+		w.write(w.path, rate(10))
+		w.wait(3 * time.Second)
+		w.write(w.path, rate(30))
+		w.wait(3 * time.Second)
+		w.wantRate(30, "with a good file")
+		if len(w.reports) != 4 || !strings.HasSuffix(w.reports[0], " <nil>") || !strings.Contains(w.reports[1], "unknown field") ||
+			w.reports[2] != w.reports[0] || w.reports[3][:8] == w.reports[0][:8] || w.reports[1][:8] != w.reports[0][:8] {
+			t.Errorf("got reports %q, want loaded, refused, the same hash again, another", w.reports)
+		}
+	})
+}
+
+func TestWatchLogsWhatChanges(t *testing.T) {
+	watch(t, func(w *watched) {
+		w.write(w.path, rate(20)+"    match: /api/\n    key: ip\n")
+		w.wait(3 * time.Second)
+		w.wantRate(10, "a field twice")
+		w.write(w.path, "rules:\n  - {name: api, key: ip, limits: 20/s, match: /api/, dry_run: true, on_failure: closed, cost: 2, headers: {A: b}}\n  - {name: n, key: ip, limits: 1/s}\n")
+		w.wait(3 * time.Second)
+		want := "api: 10/1h → 20/1s, match every request → /api/, dry run false → true, on failure local → closed, key const(all) → ip, cost none → 2, headers none → A: b; n: new, 1/1s"
+		if !strings.Contains(w.log.String(), want) {
+			t.Errorf("the log does not say %s:\n%s", want, &w.log)
+		}
+		w.write(w.path, "rules:\n  - {name: n, key: ip, limits: 1/s, tiers: {func: plan, pro: 2/s}}\n")
+		w.wait(3 * time.Second)
+		if want := "n: tiers none → plan: pro 2/1s; api: removed"; !strings.Contains(w.log.String(), want) {
+			t.Errorf("the log does not say %s:\n%s", want, &w.log)
+		}
+	})
+}
+
+func TestWatchKeepsWhatWasUsed(t *testing.T) {
+	watch(t, func(w *watched) {
+		r := httptest.NewRequest("GET", "/", nil)
+		for range 10 {
+			if d, err := w.limiter.Check(r); err != nil || !d.Allowed {
+				t.Fatalf("got %+v, %v", d, err)
+			}
+		}
+		w.write(w.path, rate(100))
+		for range 60 {
+			time.Sleep(50 * time.Millisecond)
+			if d, err := w.limiter.Check(r); err != nil || len(d.Results) != 1 {
+				t.Fatalf("a request was not decided: %+v, %v", d, err)
+			} else if d.Allowed {
+				w.do(w.limiter.Refund(t.Context(), d))
+			}
+		}
+		if d, err := w.limiter.Peek(r); err != nil || d.Results[0].Remaining != 90 {
+			t.Errorf("got %+v, %v; want 90 of 100 left", d, err)
+		}
+	})
+}
+
+func TestDryRunVariable(t *testing.T) {
+	src := "rules: [{name: a, key: ip, limits: 1/s}, {name: b, key: ip, limits: 1/s, dry_run: true}, {name: c, key: ip, limits: 1/s}]"
+	path := filepath.Join(t.TempDir(), "f.yaml")
+	if err := os.WriteFile(path, []byte(src), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]string{
+		"": "false true false", "all": "true true true", "a": "true true false", " c , a": "true true true", "none": "false true false", ",": "false true false",
+	} {
+		t.Setenv("SPILLGATE_DRY_RUN", value)
+		var log bytes.Buffer
+		before := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+		f, err := rulefile.Load(path, program)
+		slog.SetDefault(before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(f.Rules[0].DryRun, f.Rules[1].DryRun, f.Rules[2].DryRun); got != want {
+			t.Errorf("%q: got %s, want %s", value, got, want)
+		}
+		if unknown := value == "none"; unknown != strings.Contains(log.String(), "rule=none") {
+			t.Errorf("%q: got log %q", value, &log)
+		}
+	}
+}
+
+func TestLoadOfNoFile(t *testing.T) {
+	for _, path := range []string{filepath.Join(t.TempDir(), "none.yaml"), t.TempDir()} {
+		f, err := rulefile.Load(path, program)
+		if err == nil || f != nil || !strings.HasPrefix(err.Error(), "spillgate: ") {
+			t.Errorf("got %v, %v", f, err)
+		}
+		if _, isDir := os.Stat(path); isDir != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("got %v, want it to wrap fs.ErrNotExist", err)
+		}
+	}
+}
+
+func TestWatchMistakes(t *testing.T) {
+	for _, o := range []rulefile.Options{{Interval: -1}, {}} {
+		var l *core.Limiter
+		if o.Interval < 0 {
+			l = core.Must(core.New(mustParse(t, rate(1)).Rules))
+		}
+		if err := rulefile.Watch(t.Context(), "f", l, program, o); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%+v: got %v", o, err)
+		}
+	}
+}
