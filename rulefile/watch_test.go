@@ -19,7 +19,9 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-func rate(n int) string { return fmt.Sprintf("rules:\n  - name: api\n    key: const(all)\n    limits: %d/h\n", n) }
+func rate(n int) string {
+	return fmt.Sprintf("rules:\n  - name: api\n    key: const(all)\n    limits: %d/h\n", n)
+}
 
 // A watched is a limiter that follows a file, in a bubble of fake time.
 type watched struct {
@@ -47,8 +49,10 @@ func watch(t *testing.T, test func(w *watched)) {
 		done := make(chan error)
 		go func() {
 			done <- rulefile.Watch(ctx, w.path, w.limiter, program, rulefile.Options{
-				Log:    slog.New(slog.NewTextHandler(&w.log, nil)),
-				Report: func(_, hash string, err error) { w.reports = append(w.reports, fmt.Sprintf("%.8s %v", hash, firstLine(err))) },
+				Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+				Report: func(_, hash string, err error) {
+					w.reports = append(w.reports, fmt.Sprintf("%.8s %v", hash, firstLine(err)))
+				},
 			})
 		}()
 		w.wait(500 * time.Millisecond)
