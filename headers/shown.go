@@ -2,6 +2,7 @@ package headers
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -47,29 +48,40 @@ func ceilSeconds(d time.Duration) int64 {
 // fieldNames are the names, in canonical form, for limit, remaining, used, reset and rule.
 type fieldNames [5]string
 
-// set runs on every response, so its values share one array. Each slice is full, so that appending to it leaves its
-// neighbour alone.
+// set runs on every response. The texts of the numbers share one string and the values one array. Each slice of it is full,
+// so that appending to it leaves its neighbour alone.
 func (s *shown) set(h http.Header, names *fieldNames, format ResetFormat) {
-	remaining, used := twoNumbers(int64(s.remaining), int64(s.limit-s.remaining))
+	var digits [128]byte
+	b := strconv.AppendInt(digits[:0], int64(s.limit), 10)
+	limit := len(b)
+	b = strconv.AppendInt(b, int64(s.remaining), 10)
+	remaining := len(b)
+	b = strconv.AppendInt(b, int64(s.limit-s.remaining), 10)
+	used := len(b)
+	b = s.appendReset(b, format)
+	reset := len(b)
 	n := len(names)
 	if s.retry > 0 {
+		b = strconv.AppendInt(b, s.retry, 10)
 		n++
 	}
+	text := string(b)
 	values := make([]string, n)
-	values[0], values[1], values[2], values[3], values[4] = number(int64(s.limit)), remaining, used, s.reset(format), s.rule
+	values[0], values[1], values[2], values[3] = text[:limit], text[limit:remaining], text[remaining:used], text[used:reset]
+	values[4] = s.rule
 	for i, name := range names {
 		h[name] = values[i : i+1 : i+1]
 	}
 	if s.retry > 0 {
-		values[n-1] = number(s.retry)
-		h["Retry-After"] = values[n-1:]
+		values[5] = text[reset:]
+		h["Retry-After"] = values[5:]
 	}
 }
 
-// reset returns the value of Reset.
-func (s *shown) reset(format ResetFormat) string {
+// appendReset appends the value of Reset.
+func (s *shown) appendReset(b []byte, format ResetFormat) []byte {
 	if format == DeltaSeconds {
-		return number(ceilSeconds(s.wait))
+		return strconv.AppendInt(b, ceilSeconds(s.wait), 10)
 	}
 	instant := s.at.Add(s.wait)
 	seconds := instant.Unix()
@@ -77,7 +89,7 @@ func (s *shown) reset(format ResetFormat) string {
 		seconds++
 	}
 	if format == RFC3339 {
-		return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
+		return time.Unix(seconds, 0).UTC().AppendFormat(b, time.RFC3339)
 	}
-	return number(seconds)
+	return strconv.AppendInt(b, seconds, 10)
 }

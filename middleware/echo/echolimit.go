@@ -48,7 +48,6 @@ func (o *options) limit(c echo.Context, l *core.Limiter, next echo.HandlerFunc) 
 	d := g.Decision()
 	o.headers(c.Response().Header(), d)
 	if !g.Admitted() {
-		respond.NoStore(c.Response().Header())
 		return o.deny(c, d)
 	}
 	defer func() {

@@ -11,6 +11,6 @@ import (
 func asError(c echo.Context, p respond.Problem, cause error) error {
 	h := c.Response().Header()
 	p.Announce(h)
-	rendered := &echo.HTTPError{Code: p.Status, Message: respond.Page{Problem: p, Header: h}, Internal: cause}
+	rendered := &echo.HTTPError{Code: p.Status, Message: p.Fields(h), Internal: cause}
 	return &echo.HTTPError{Code: p.Status, Message: p.Title, Internal: rendered}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
 // An Option changes how the middleware answers. A nil argument stands for the default.
@@ -24,7 +25,15 @@ func WithHeaders(w headers.Writer) Option {
 // WithDenyHandler has deny answer denied requests; what it returns is what the middleware returns. The headers are set,
 // and so is Cache-Control: no-store; d is the decision that they show, which the context of c.Request() carries as well.
 func WithDenyHandler(deny func(c echo.Context, d core.Decision) error) Option {
-	return func(o *options) { o.deny = deny }
+	if deny == nil {
+		return func(o *options) { o.deny = nil }
+	}
+	return func(o *options) {
+		o.deny = func(c echo.Context, d core.Decision) error {
+			respond.NoStore(c.Response().Header())
+			return deny(c, d)
+		}
+	}
 }
 
 // WithErrorHandler has fail answer requests that could not be decided: see core.Limiter.Check for the errors. Their texts

@@ -16,7 +16,7 @@ var fates = []struct {
 	most  float64 // allocations that the limiter adds, headers and key included
 }{
 	{"allowed", core.PerSecond(1_000_000_000), 5},
-	{"denied", core.PerHour(1), 5},
+	{"denied", core.PerHour(1), 6},
 }
 
 // discard is a ResponseWriter that keeps nothing.

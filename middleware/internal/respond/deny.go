@@ -45,8 +45,9 @@ func denialOf(d *core.Decision) *denial {
 
 // Denial returns the answer to a request that d denies.
 func Denial(d core.Decision) Problem {
-	p := denialOf(&d).problem
-	p.Violated = headers.Violated(d)
+	kind := denialOf(&d)
+	p := kind.problem
+	p.Violated, p.kind = headers.Violated(d), kind
 	return p
 }
 

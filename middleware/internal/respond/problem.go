@@ -32,6 +32,7 @@ type Problem struct {
 	Message  string   `json:"message"` // for clients written for GitHub
 
 	retryAfter string
+	kind       *denial // of a denied request; nil for others
 }
 
 // Failure returns the answer to a request that could not be decided.
@@ -56,18 +57,20 @@ func Failure(err error) Problem {
 }
 
 // String names the problem in logs.
-func (p Problem) String() string {
-	if len(p.Violated) > 0 {
-		return fmt.Sprintf("%s %v", p.Message, p.Violated)
+func (p Problem) String() string { return describe(p.Message, p.Violated) }
+
+func describe(message string, violated []string) string {
+	if len(violated) > 0 {
+		return fmt.Sprintf("%s %v", message, violated)
 	}
-	return p.Message
+	return message
 }
 
 const noStore = "no-store"
 
 // NoStore keeps caches from repeating an answer to others. It is right for every denial, an application's own page
 // included.
-func NoStore(h http.Header) { h.Set("Cache-Control", noStore) }
+func NoStore(h http.Header) { h["Cache-Control"] = []string{noStore} }
 
 // Announce sets the fields that belong to p however it is rendered.
 func (p Problem) Announce(h http.Header) {
@@ -92,17 +95,4 @@ func (p Problem) Write(w http.ResponseWriter, r *http.Request) {
 func (p Problem) body() []byte {
 	body, _ := json.Marshal(p) // strings and a number: cannot fail
 	return append(body, '\n')
-}
-
-// A Page is a Problem for frameworks that marshal their errors: as it is marshalled, it sets the content type in
-// Header, so that a response that renders something else does not get it.
-type Page struct {
-	Problem
-	Header http.Header
-}
-
-// MarshalJSON implements json.Marshaler.
-func (p Page) MarshalJSON() ([]byte, error) {
-	p.Header.Set("Content-Type", ContentType)
-	return json.Marshal(p.Problem)
 }
