@@ -1,9 +1,11 @@
 package core_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
@@ -65,10 +67,36 @@ func drawTick(t *rapid.T, limits []core.Limit, line int) tick {
 	return k
 }
 
-// compareOnAnyClock plays ts and returns an error at the first line where the states of this package and the model
-// differ. The clock starts late enough never to reach the epoch.
+// A replay is a store on a clock of the test's choosing, which may go back.
+type replay struct {
+	store core.MemoryStore
+	now   int64 // microseconds
+}
+
+func newReplay() *replay {
+	r := new(replay)
+	r.store.Now = func() time.Time { return time.UnixMicro(r.now) }
+	return r
+}
+
+// take is without an error, since the claim is valid.
+func (r *replay) take(now int64, claims []core.Claim) core.Result {
+	r.now = now
+	results, _ := r.store.Take(context.Background(), claims, nil)
+	return results[0]
+}
+
+// refund gives back at now what a take at an earlier call charged.
+func (r *replay) refund(now, at int64, claims []core.Claim) {
+	r.now = now
+	claims[0].At = time.UnixMicro(at)
+	r.store.Settle(context.Background(), claims)
+}
+
+// compareOnAnyClock plays ts and returns an error at the first line where the store and the model differ. The clock starts
+// late enough never to reach the epoch.
 func compareOnAnyClock(ts ticks) error {
-	pure := core.NewPure()
+	store := newReplay()
 	var model oracle.Model
 	now := int64(1 << 55)
 	admitted := make(map[int]int64)
@@ -77,12 +105,12 @@ func compareOnAnyClock(ts ticks) error {
 		if k.refund {
 			if at, ok := admitted[k.line]; ok {
 				delete(admitted, k.line)
-				pure.Refund(now, at, ts[k.line].limit, ts[k.line].cost)
+				store.refund(now, at, ts[k.line].claims())
 				model.Refund(now, at, ts[k.line].claims())
 			}
 			continue
 		}
-		got := pure.Take(now, k.limit, k.cost)
+		got := store.take(now, k.claims())
 		if got.Allowed {
 			admitted[i] = now
 		}

@@ -21,19 +21,6 @@ type Result struct {
 	At          time.Time // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
 }
 
-// fill sets r to what the limit l of c has to say at an instant.
-func (r *Result) fill(c *Claim, l *scale, retry time.Duration, u usage, at time.Time) {
-	r.At = at
-	r.Rule = ruleName(c.Rule)
-	r.Limit = l.limit
-	r.Allowed = retry == 0
-	r.Remaining = int(u.remaining)
-	r.RetryAfter = retry
-	r.RefillAfter = micros(u.refill)
-	r.ResetAfter = micros(u.reset)
-	r.DryRun = c.DryRun
-}
-
 // A Decision says whether a request is admitted, and why. One that is kept beyond the request keeps the request that an
 // adapter passed on in memory: those who collect decisions should copy what they need.
 type Decision struct {

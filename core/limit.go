@@ -3,6 +3,8 @@ package core
 import (
 	"fmt"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
 // The bounds of a Limit. Within them no arithmetic in this module overflows.
@@ -103,7 +105,7 @@ func (l Limit) Width() time.Duration {
 	if n == 0 {
 		n = bucketsIfZero
 	}
-	return time.Duration(ceilDiv(l.Period.Microseconds(), n)) * time.Microsecond
+	return time.Duration(algorithm.CeilDiv(l.Period.Microseconds(), n)) * time.Microsecond
 }
 
 // Validate returns an error that wraps ErrInvalid and names each wrong field and its value if l cannot be enforced.
@@ -113,11 +115,13 @@ func (l Limit) Validate() error { return prefix(l.validate()) }
 
 func (l Limit) validate() error {
 	err := allOf(l.checkRate(), l.checkPeriod(), l.checkBurst(), l.checkBuckets())
-	switch {
-	case l.Algorithm >= algorithms:
+	if l.Algorithm >= algorithms {
 		return allOf(err, invalid("there is no algorithm %d", uint8(l.Algorithm)))
-	case err == nil && l.Algorithm == TokenBucket && !fitsTokenBucket(l):
-		return invalid("capacity %d over period %v would overflow", l.Capacity(), l.Period)
+	}
+	if err == nil {
+		if _, fits := l.compile(); !fits {
+			return invalid("capacity %d over period %v would overflow", l.Capacity(), l.Period)
+		}
 	}
 	return err
 }
@@ -172,7 +176,7 @@ func validateLimits(limits []Limit) (err error) {
 	}
 	for i := range limits {
 		l := &limits[i]
-		if mistakes := scaleOf(l).err; mistakes != nil {
+		if mistakes := compile(l).err; mistakes != nil {
 			err = allOf(err, within(fmt.Sprintf("limit %d", i+1), mistakes))
 		}
 		for j, other := range limits[:i] {

@@ -2,49 +2,49 @@ package core
 
 import (
 	"context"
-	"hash/maphash"
-	"math/bits"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/memory"
 )
 
-const (
-	defaultMaxKeys = 1_000_000
-	shardBits      = 6
-	shards         = 1 << shardBits // so that a set of shards is one uint64
-)
+const defaultMaxKeys = 1_000_000
 
 // A MemoryStore is a Store in this process's memory. The zero value is ready; it has no goroutines and needs no Close.
 // It must not be copied after first use.
 //
-// Its clock is the monotonic clock, added to the wall time of its first use. A key is known by a 64-bit hash with a seed
-// of the store: among a million keys, two share their state with a probability of one in 37 million.
+// Time passes by the monotonic clock. The wall clock says when a FixedWindow turns, and what Result.At is. When it is set, or
+// the machine was suspended, windows turn by the new time from then on: that admits nothing anew, and denies nobody for longer
+// than one window.
+//
+// A key is known by a 64-bit hash with a seed of the store: among a million keys, two share their state with a probability of
+// one in 37 million.
 type MemoryStore struct {
 	// MaxKeys bounds the pairs of rule and key that have state of their own; 0 means 1,000,000. A pair whose state
 	// equals that of one never seen is dropped to make room for another or, in a store with room to spare, after ten
 	// seconds or later. When no pair can be dropped, further ones share a fixed set of states, where they count for each
 	// other: a flood of keys makes the store stricter, never laxer.
-	// A pair takes about 48 bytes, and a sliding limit 24 for each sub-bucket or instant in use besides. A token bucket
-	// equals one never seen when it has drained at the rate of its last charge: a tier that is slower from then on starts
-	// anew.
+	//
+	// Each limit of a pair takes 40 to 48 bytes. A sliding limit takes 64 more, and 16 to 32 for each sub-bucket or instant in
+	// use. A pair keeps the states of 32 limits, those of all its tiers together; it shares those of more.
 	MaxKeys int
 
-	once     sync.Once
-	seed     maphash.Seed
-	start    time.Time
-	earliest atomic.Int64  // no decision comes before this instant
-	epoch    int64         // start, in microseconds since 1970
-	pairs    atomic.Int64  // with state of their own
-	hand     atomic.Uint64 // the shard that sweep looks at next
-	shards   []shard
+	// Now replaces the clock, for replays: it may return any time, also an earlier one than before. Nil means the clock of
+	// the machine.
+	Now func() time.Time
+
+	once  sync.Once
+	store *memory.Store
 }
 
 func (m *MemoryStore) init() {
-	m.seed = maphash.MakeSeed()
-	m.start = time.Now()
-	m.epoch = m.start.UnixMicro()
-	m.shards = make([]shard, shards)
+	keys := m.MaxKeys
+	if keys == 0 {
+		keys = defaultMaxKeys
+	}
+	m.store = memory.New(keys, m.Now)
 }
 
 // Validate returns an error that wraps ErrInvalid if m cannot work as it is set up. New calls it.
@@ -55,62 +55,96 @@ func (m *MemoryStore) Validate() error {
 	return nil
 }
 
-// now returns microseconds since the Unix epoch.
-func (m *MemoryStore) now() int64 {
-	return max(m.epoch+time.Since(m.start).Microseconds(), m.earliest.Load())
+// MemoryStats say what a MemoryStore holds.
+type MemoryStats struct {
+	Keys   int // pairs of rule and key that have state of their own
+	Shared int // states that pairs share because there was no room for their own
 }
 
-// afterNow moves the clock on, if need be, and returns an instant that no earlier decision has.
-func (m *MemoryStore) afterNow() int64 {
-	after := m.now() + 1
-	for {
-		earliest := m.earliest.Load()
-		if earliest >= after || m.earliest.CompareAndSwap(earliest, after) {
-			return after
-		}
-	}
+// Stats returns what m holds now. A pair that has used nothing may be among its keys.
+func (m *MemoryStore) Stats() MemoryStats {
+	m.once.Do(m.init)
+	keys, shared := m.store.Stats()
+	return MemoryStats{Keys: keys, Shared: shared}
 }
 
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
-	if results, ok := m.takeOne(claims, dst); ok {
-		return results, nil
+	if len(claims) == 1 && len(claims[0].Limits) == 1 {
+		var room [1]memory.Ask
+		return m.take(claims, room[:0], dst)
 	}
-	if results, ok := m.takeKnown(claims, dst); ok {
-		return results, nil
-	}
-	var buf [8]pair
-	pairs, err := m.find(buf[:0], claims)
+	var room [8]memory.Ask
+	return m.take(claims, room[:0], dst)
+}
+
+func (m *MemoryStore) take(claims []Claim, asks []memory.Ask, dst []Result) ([]Result, error) {
+	asks, err := m.asks(claims, asks)
 	if err != nil {
 		return dst, err
 	}
-	held := shardsOf(pairs)
-	m.lock(held)
-	defer m.unlock(held)
-	d := deciding{store: m, held: held, now: m.now()}
-	d.meter(pairs, claims)
-	d.decide()
-	return d.report(claims, dst), nil
+	at := m.store.Take(asks)
+	n := len(dst)
+	dst = slices.Grow(dst, len(asks))[:n+len(asks)]
+	i := 0
+	for c := range claims {
+		for l := range claims[c].Limits {
+			dst[n+i].answer(&claims[c], &claims[c].Limits[l], &asks[i], at)
+			i++
+		}
+	}
+	return dst, nil
 }
 
-// Settle implements Store.
+// asks appends what claims ask for. It returns an error if a claim is invalid.
+func (m *MemoryStore) asks(claims []Claim, dst []memory.Ask) ([]memory.Ask, error) {
+	m.once.Do(m.init)
+	for i := range claims {
+		c := &claims[i]
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		pair := m.store.Pair(ruleName(c.Rule), c.Key)
+		n := len(dst)
+		dst = slices.Grow(dst, len(c.Limits))[:n+len(c.Limits)]
+		for j := range c.Limits {
+			a := &dst[n+j]
+			a.Pair, a.Limit, a.Claim = pair, &compile(&c.Limits[j]).Limit, i
+			a.Cost, a.Peek, a.DryRun = min(int64(max(c.Cost, 1)), algorithm.MaxExact), c.Peek, c.DryRun
+		}
+	}
+	return dst, nil
+}
+
+// answer sets r to what a says of the limit l of c.
+func (r *Result) answer(c *Claim, l *Limit, a *memory.Ask, at time.Time) {
+	r.Rule = ruleName(c.Rule)
+	r.Limit = *l
+	r.Allowed = a.Retry == 0
+	r.Remaining = int(a.Usage.Remaining)
+	r.RetryAfter = Never
+	if a.Retry != memory.Never {
+		r.RetryAfter = micros(a.Retry)
+	}
+	r.RefillAfter = micros(a.Usage.Refill)
+	r.ResetAfter = micros(a.Usage.Reset)
+	r.DryRun = c.DryRun
+	r.At = at
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// Settle implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Settle(_ context.Context, claims []Claim) error {
-	pairs, err := m.find(nil, claims)
+	asks, err := m.asks(claims, nil)
 	if err != nil {
 		return err
 	}
-	held := shardsOf(pairs)
-	m.lock(held)
-	defer m.unlock(held)
-	d := deciding{store: m, held: held, now: m.now()}
-	d.meter(pairs, claims)
-	for i := range d.meters {
-		t := &d.meters[i]
-		c := &claims[t.claim]
-		if t.cost -= int64(c.Final); t.cost > 0 && !c.Peek && !c.Hold && c.At.UnixMicro() >= t.shard.begunAt(t.id) {
-			t.refund(d.now, c.At.UnixMicro())
-		}
+	for i := range asks {
+		c := &claims[asks[i].Claim]
+		asks[i].At, asks[i].Final = m.store.Instant(c.At), min(int64(c.Final), algorithm.MaxExact)
 	}
+	m.store.Settle(asks)
 	return nil
 }
 
@@ -119,103 +153,7 @@ func (m *MemoryStore) Settle(_ context.Context, claims []Claim) error {
 func (m *MemoryStore) Reset(_ context.Context, claims []Claim) error {
 	m.once.Do(m.init)
 	for i := range claims {
-		m.forget(m.id(&claims[i]))
+		m.store.Reset(m.store.Pair(ruleName(claims[i].Rule), claims[i].Key))
 	}
 	return nil
-}
-
-func (m *MemoryStore) forget(id uint64) {
-	s := m.shard(id)
-	s.Lock()
-	defer s.Unlock()
-	s.begin(id, m.afterNow())
-	if s.forget(id) {
-		m.pairs.Add(-1)
-	}
-}
-
-// hash returns the id of a claim's pair and that of the state it shares when the store is full: one of 4,096 for each
-// rule, in the same shard. Bits 12 to 51 of the latter are 0.
-func (m *MemoryStore) hash(c *Claim) (id, common uint64) {
-	rule := m.ruleID(c.Rule)
-	id = m.pairID(c.Key, rule)
-	return id, id&^(1<<52-1) | rule>>52 | 1
-}
-
-// id returns the id of a claim's pair.
-func (m *MemoryStore) id(c *Claim) uint64 { return m.pairID(c.Key, m.ruleID(c.Rule)) }
-
-func (m *MemoryStore) ruleID(name string) uint64 { return maphash.String(m.seed, ruleName(name)) }
-
-// pairID multiplies so that the names of a key and a rule do not commute.
-func (m *MemoryStore) pairID(key string, rule uint64) uint64 {
-	return maphash.String(m.seed, key)*31 + rule
-}
-
-func shardOf(id uint64) uint64 { return id >> (64 - shardBits) }
-
-func (m *MemoryStore) shard(id uint64) *shard { return &m.shards[shardOf(id)] }
-
-// find appends the pair of each claim to dst. It returns an error if a claim is invalid.
-func (m *MemoryStore) find(dst []pair, claims []Claim) ([]pair, error) {
-	m.once.Do(m.init)
-	for i := range claims {
-		if err := claims[i].Validate(); err != nil {
-			return nil, err
-		}
-		id, common := m.hash(&claims[i])
-		dst = append(dst, pair{id, common})
-	}
-	return dst, nil
-}
-
-// shardsOf returns the set of the shards of pairs.
-func shardsOf(pairs []pair) (set uint64) {
-	for _, p := range pairs {
-		set |= 1 << shardOf(p.id)
-	}
-	return set
-}
-
-// lock locks a set of shards, in ascending order.
-func (m *MemoryStore) lock(held uint64) {
-	for ; held != 0; held &= held - 1 {
-		m.shards[bits.TrailingZeros64(held)].Lock()
-	}
-}
-
-func (m *MemoryStore) unlock(held uint64) {
-	for ; held != 0; held &= held - 1 {
-		m.shards[bits.TrailingZeros64(held)].Unlock()
-	}
-}
-
-// reserve counts a further pair with state of its own, if there may be one. A full store makes room first, if it can; keep
-// are the meters of the decision under way.
-func (m *MemoryStore) reserve(now int64, held uint64, keep []meter) bool {
-	limit := int64(m.MaxKeys)
-	if limit == 0 {
-		limit = defaultMaxKeys
-	}
-	for range shards + 1 {
-		if m.pairs.Add(1) <= limit {
-			return true
-		}
-		m.pairs.Add(-1)
-		m.sweep(now, held, keep)
-	}
-	return false
-}
-
-// sweep looks at some pairs of the next shard, unless somebody else holds that, and drops those that have nothing in use.
-func (m *MemoryStore) sweep(now int64, held uint64, keep []meter) {
-	i := m.hand.Add(1) % shards
-	s := &m.shards[i]
-	if held&(1<<i) == 0 {
-		if !s.TryLock() {
-			return
-		}
-		defer s.Unlock()
-	}
-	m.pairs.Add(-s.sweep(now, sweepFull, keep))
 }

@@ -10,15 +10,16 @@ import (
 // more than what is left of them.
 func TestRefundsDoNotAddUp(t *testing.T) {
 	const start = 1 << 50
-	limit := core.MustParseLimits("4/1ms")[0]
-	p := core.NewPure()
-	p.Take(start, limit, 1)
-	p.Take(start, limit, 1)
-	p.Take(start+250, limit, 1) // one of the two has drained
-	p.Refund(start+250, start, limit, 1)
-	p.Take(start+250, limit, 2)
-	p.Refund(start+250, start, limit, 1)
-	if r := p.Take(start+250, limit, 1); !r.Allowed || r.Remaining != 0 {
-		t.Errorf("got %+v, want the last one of 4: one was given back, and one had drained", r)
+	limit := core.MustParseLimits("4/1ms")
+	one, two := []core.Claim{{Key: "k", Limits: limit}}, []core.Claim{{Key: "k", Limits: limit, Cost: 2}}
+	r := newReplay()
+	r.take(start, one)
+	r.take(start, one)
+	r.take(start+250, one) // one of the two has drained
+	r.refund(start+250, start, one)
+	r.take(start+250, two)
+	r.refund(start+250, start, one)
+	if got := r.take(start+250, one); !got.Allowed || got.Remaining != 0 {
+		t.Errorf("got %+v, want the last one of 4: one was given back, and one had drained", got)
 	}
 }

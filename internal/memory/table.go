@@ -1,4 +1,4 @@
-package core
+package memory
 
 import (
 	"math/bits"
@@ -49,6 +49,14 @@ func (t *table) pick(i int, id, kind uint64) *record {
 	return nil
 }
 
+// countOf returns how many records a pair has.
+func (t *table) countOf(id uint64) (n int) {
+	for i := t.first(id); i < len(t.records) && t.records[i].id == id; i++ {
+		n++
+	}
+	return n
+}
+
 // has reports whether a pair has a record of any kind.
 func (t *table) has(id uint64) bool {
 	i := t.first(id)
@@ -65,7 +73,7 @@ func (t *table) insert(id, kind uint64) *record {
 		t.records = slices.Concat(t.records, make([]record, tail))
 	}
 	copy(t.records[i+1:end+1], t.records[i:end])
-	t.records[i] = record{id: id, kind: kind &^ anyTick}
+	t.records[i] = record{id: id, kind: kind}
 	t.count++
 	return &t.records[i]
 }

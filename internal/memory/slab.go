@@ -1,4 +1,4 @@
-package core
+package memory
 
 // A slab hands out cells and numbers them from 1. It has no pointers in it, as long as T has none, so the garbage
 // collector does not look at the cells; a cell never moves; a dropped one is used again.

@@ -1,4 +1,4 @@
-package core
+package memory
 
 // resets remembers when pairs were reset: what a pair was charged before is not given back any more, since others may have
 // been charged in its place.

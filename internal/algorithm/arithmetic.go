@@ -1,0 +1,48 @@
+package algorithm
+
+import "math/bits"
+
+// MaxExact bounds all states, products and waits. Whole numbers up to it are exact in a float64, which is what a Lua script
+// counts in, so that every store can decide alike. As microseconds it is 285 years; a longer wait is reported as this one.
+const MaxExact = 1 << 53
+
+// CeilDiv returns a/b rounded up. a must not be negative, b must be positive.
+func CeilDiv(a, b int64) int64 { return (a + b - 1) / b }
+
+// FloorTo returns the largest multiple of step that is not above t. The Unix epoch is 0, and t may lie before it.
+func FloorTo(t, step int64) int64 {
+	rest := t % step
+	if rest < 0 {
+		rest += step
+	}
+	return t - rest
+}
+
+// mulDivUp returns a·b/c rounded up, or MaxExact if that is less.
+func mulDivUp(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return MaxExact
+	}
+	q, rest := bits.Div64(hi, lo, uint64(c))
+	if rest > 0 {
+		q++
+	}
+	return int64(min(q, MaxExact))
+}
+
+// addProduct returns sum + a·b, or MaxExact if that is less. No argument may be negative.
+func addProduct(sum, a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi > 0 || lo > MaxExact {
+		return MaxExact
+	}
+	return min(sum+int64(lo), MaxExact)
+}
+
+// exceeds reports whether a·b > c·d. No argument may be negative.
+func exceeds(a, b, c, d int64) bool {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	otherHi, other := bits.Mul64(uint64(c), uint64(d))
+	return hi > otherHi || hi == otherHi && lo > other
+}

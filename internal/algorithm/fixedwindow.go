@@ -1,0 +1,50 @@
+package algorithm
+
+// A Window is the state of a FixedWindow: a counter that starts at 0 in each window. Windows are multiples of the period
+// since the Unix epoch.
+type Window struct {
+	Used  int64
+	Start int64
+}
+
+// Advance returns w as it is at now. Windows turn by a clock that is ahead of now by offset. When that clock is set, or when
+// now went back, the count stays and stands in the window that now lies in.
+func (w Window) Advance(l *Limit, now, offset int64) Window {
+	if w.Start+l.Micros <= now {
+		w.Used = 0
+	}
+	w.Start = FloorTo(now+offset, l.Micros) - offset
+	return w
+}
+
+// Wait returns how long after now w admits cost, which is at most the rate.
+func (w Window) Wait(l *Limit, now, cost int64) int64 {
+	if w.Used <= l.Rate-cost {
+		return 0
+	}
+	return w.Start + l.Micros - now
+}
+
+// Charge returns w with cost in it, whether it fits or not.
+func (w Window) Charge(cost int64) Window {
+	w.Used = min(w.Used+cost, MaxExact)
+	return w
+}
+
+// Refund returns w, advanced or not, without a charge of cost at an earlier instant, if that was in this window.
+func (w Window) Refund(l *Limit, at, cost int64) Window {
+	if at >= w.Start && at < w.Start+l.Micros {
+		w.Used = max(0, w.Used-cost)
+	}
+	return w
+}
+
+// Report says what w leaves.
+func (w Window) Report(l *Limit, now int64) Usage {
+	u := Usage{Remaining: max(0, l.Rate-w.Used)}
+	if u.Remaining < l.Rate {
+		u.Refill = w.Start + l.Micros - now
+		u.Reset = u.Refill
+	}
+	return u
+}

@@ -1,0 +1,35 @@
+package algorithm
+
+import "testing"
+
+func TestAWindowWhoseClockIsSetKeepsItsCount(t *testing.T) {
+	l, _ := Compile(Limit{Algorithm: FixedWindow, Rate: 5, Capacity: 5, Micros: 60})
+	w := Window{}.Advance(&l, 1000, 0).Charge(3) // 960 to 1020
+	for _, row := range []struct {
+		why         string
+		now, offset int64
+		used, start int64
+	}{
+		{"the same window", 1019, 0, 3, 960},
+		{"the next window", 1020, 0, 0, 1020},
+		{"ahead into the next window", 1010, 15, 3, 1005},
+		{"ahead by whole windows", 1010, 600, 3, 960},
+		{"back by half a window", 1010, -30, 3, 990},
+		{"ahead, after the window has ended", 1020, 15, 0, 1005},
+		{"the clock itself went back", 900, 0, 3, 900},
+	} {
+		if got := w.Advance(&l, row.now, row.offset); got.Used != row.used || got.Start != row.start {
+			t.Errorf("%s: %+v, want %d used since %d", row.why, got, row.used, row.start)
+		}
+	}
+}
+
+func TestAWindowGivesBackOnlyItsOwn(t *testing.T) {
+	l, _ := Compile(Limit{Algorithm: FixedWindow, Rate: 5, Capacity: 5, Micros: 60})
+	w := Window{Used: 3, Start: 960}
+	for at, want := range map[int64]int64{959: 3, 960: 1, 1019: 1, 1020: 3} {
+		if got := w.Refund(&l, at, 2).Used; got != want {
+			t.Errorf("charged at %d: %d used, want %d", at, got, want)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package algorithm
+
+import "math/bits"
+
+// A RatedBucket is a Bucket and the rates that it was asked at.
+//
+// Each request that is no peek names the rate of its limit. Between two requests a bucket drains at the slower of their rates,
+// and it is forgotten once it would be empty at the slowest one, so that nobody refills a strict limit by asking for a lax
+// one.
+type RatedBucket struct {
+	Bucket
+	Unit    int64 // that Level counts in, in microseconds
+	Rate    int64 // named by the last request; it is what b drains at from now on
+	Slowest int64 // rate since the bucket was last empty, coarse; 0 if Rate is the only one
+}
+
+// Advance returns b as it is at now after a request has named the rate of l.
+func (b RatedBucket) Advance(l *Limit, now int64) RatedBucket {
+	if l.Rate == 0 { // nothing drains, nothing is admitted
+		return b
+	}
+	if b.At > now {
+		b = b.Rewind(l, now)
+	}
+	if b.IsForgotten(now) {
+		return RatedBucket{Bucket: Bucket{At: now, Busy: b.Busy}, Unit: l.Unit, Rate: l.Rate}
+	}
+	before, slowest := b.Rate, b.slowestRate()
+	b = b.in(l)
+	b.Bucket, b.Rate = b.Drain(l, min(before, l.Rate), now), l.Rate
+	switch {
+	case b.Level == 0:
+		b.Slowest = 0
+	case before != l.Rate:
+		b.Slowest = coarse(min(slowest, l.Rate))
+	}
+	return b
+}
+
+// AdvanceUnnamed is Advance for a request whose rate the bucket must not remember: it drains at the slower rate from then on.
+func (b RatedBucket) AdvanceUnnamed(l *Limit, now int64) RatedBucket {
+	after := b.Advance(l, now)
+	if after.Level > 0 && l.Rate > 0 && !b.IsForgotten(now) {
+		after.Rate = min(b.Rate, l.Rate)
+	}
+	return after
+}
+
+// in returns b counted in the ticks of l: the requests used stay the same, rounded up.
+func (b RatedBucket) in(l *Limit) RatedBucket {
+	if b.Unit != l.Unit {
+		b.Level = mulDivUp(b.Level, l.Period, CeilDiv(l.Micros, b.Unit))
+		b.Unit = l.Unit
+	}
+	return b
+}
+
+// Rewind returns b after the clock went back to now. What would have drained until b.At is still to drain, but a bucket
+// never holds more than a full one because of the clock.
+func (b RatedBucket) Rewind(l *Limit, now int64) RatedBucket {
+	b = b.in(l)
+	rate := min(b.Rate, l.Rate)
+	full := max(b.Level, l.Full)
+	ticks := CeilDiv(b.At-now, l.Unit)
+	if ticks > (full-b.Level)/rate {
+		b.Level = full
+	} else {
+		b.Level += ticks * rate
+	}
+	b.At, b.Busy = now, min(b.Busy, now)
+	return b
+}
+
+// Refund returns b, advanced or not, without what a charge of cost at an earlier instant still counts for. All of it does
+// if nothing was charged since. Otherwise some may have drained while it was alone in the bucket: what surely counts is
+// what cannot have drained since, if only the rate of l was named, and one request if the bucket has held as much ever since.
+func (b RatedBucket) Refund(l *Limit, now, at, cost int64) RatedBucket {
+	b = b.in(l)
+	sure := cost * l.Period
+	if at < b.At {
+		whole := min(sure, l.Period)
+		ticks := CeilDiv(max(0, now-at), l.Unit)
+		if b.Rate != l.Rate || b.Slowest != 0 || l.Rate == 0 || ticks > sure/l.Rate {
+			sure = 0
+		} else {
+			sure = max(0, sure-ticks*l.Rate)
+		}
+		if at >= b.Busy {
+			sure = max(sure, whole)
+		}
+		if sure > 0 { // later charges found less in the bucket than Busy says
+			b.Busy = b.At
+		}
+	}
+	b.Level = max(0, b.Level-sure)
+	return b
+}
+
+// Remembers reports whether b says something at now that depends on its rates, and these are not that of l alone.
+func (b *RatedBucket) Remembers(l *Limit, now int64) bool {
+	return l.Rate > 0 && b.Rate != l.Rate && !b.IsForgotten(now)
+}
+
+// IsForgotten reports whether b is empty at now even at the slowest rate that it has to drain at. It then equals a bucket
+// never used.
+func (b *RatedBucket) IsForgotten(now int64) bool {
+	return b.Level == 0 || now > b.At && !exceeds(b.Level, b.Unit, now-b.At, b.slowestRate())
+}
+
+// Ends returns the first instant at which b is forgotten.
+func (b *RatedBucket) Ends() int64 {
+	if b.Level == 0 {
+		return b.At
+	}
+	return b.At + mulDivUp(b.Level, b.Unit, b.slowestRate())
+}
+
+func (b *RatedBucket) slowestRate() int64 {
+	if b.Slowest == 0 {
+		return b.Rate
+	}
+	return b.Slowest
+}
+
+// coarse returns a rate with its seven highest bits, all others 0, so that PackRate loses nothing.
+func coarse(rate int64) int64 {
+	rest := max(0, bits.Len64(uint64(rate))-7)
+	return rate >> rest << rest
+}
+
+// PackRate returns a coarse rate below 2^32 in 11 bits, which are 0 for 0: the position of its highest bit and the six bits
+// below.
+func PackRate(rate int64) uint64 {
+	if rate == 0 {
+		return 0
+	}
+	n := bits.Len64(uint64(rate))
+	return uint64(n)<<6 | uint64(rate)<<7>>n&(1<<6-1)
+}
+
+// UnpackRate returns what PackRate packed.
+func UnpackRate(packed uint64) int64 {
+	if packed == 0 {
+		return 0
+	}
+	return int64((1<<6 | packed&(1<<6-1)) << (packed >> 6) >> 7)
+}

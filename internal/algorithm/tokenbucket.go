@@ -1,0 +1,80 @@
+package algorithm
+
+import "math/bits"
+
+// A Bucket is the state of a TokenBucket: its level rises by one period with each request and drains at the rate.
+// Counting in requests × period makes every rate a whole number, and a changed rate or burst needs no conversion.
+// Unlike the "theoretical arrival time" of ATM Forum TM 4.0, §4.4.2, level and instant are kept apart for the same reason.
+type Bucket struct {
+	Level int64 // requests used × period, in ticks, at the instant At
+	At    int64
+	Busy  int64 // At of the last charge that found less than one request in the bucket
+}
+
+// MaxBusy is how far back Busy reaches, in microseconds: 71 minutes.
+const MaxBusy = 1<<32 - 1
+
+// Drain returns b as it is at now, which is not before At, if it drains at rate. Time that does not fill a tick stays to be
+// counted later, unless it empties b.
+func (b Bucket) Drain(l *Limit, rate, now int64) Bucket {
+	ticks, rest := now-b.At, int64(0)
+	if l.Unit != 1 {
+		ticks, rest = ticks/l.Unit, ticks%l.Unit
+	}
+	if hi, drained := bits.Mul64(uint64(ticks), uint64(rate)); hi > 0 || drained > uint64(b.Level) {
+		return Bucket{At: now, Busy: b.Busy}
+	}
+	level := b.Level - ticks*rate
+	if level <= rate && level*l.Unit <= rate*rest {
+		return Bucket{At: now, Busy: b.Busy}
+	}
+	return Bucket{Level: level, At: now - rest, Busy: b.Busy}
+}
+
+// Admits reports whether b has room for cost.
+func (b Bucket) Admits(l *Limit, cost int64) bool {
+	return cost <= l.Capacity && b.Level <= (l.Capacity-cost)*l.Period
+}
+
+// Wait returns how long after now b admits cost, which is at most the capacity, if it drains at rate.
+func (b Bucket) Wait(l *Limit, rate, now, cost int64) int64 {
+	if b.Admits(l, cost) {
+		return 0
+	}
+	return b.until(l, rate, now, (l.Capacity-cost)*l.Period)
+}
+
+// until returns how long after now b takes to drain to target, which is below its level.
+func (b Bucket) until(l *Limit, rate, now, target int64) int64 {
+	ticks := CeilDiv(b.Level-target, rate)
+	if l.Unit == 1 {
+		return ticks
+	}
+	if ticks > MaxExact/l.Unit+1 {
+		return MaxExact
+	}
+	wait := ticks*l.Unit - (now - b.At)
+	if last := b.Level - (ticks-1)*rate; last <= rate { // empties within this tick
+		wait += CeilDiv(last*l.Unit, rate) - l.Unit
+	}
+	return min(wait, MaxExact)
+}
+
+// Charge returns b with cost in it, whether it fits or not.
+func (b Bucket) Charge(l *Limit, cost int64) Bucket {
+	if b.Level < l.Period {
+		b.Busy = b.At
+	}
+	b.Level = addProduct(b.Level, cost, l.Period)
+	return b
+}
+
+// Report says what b leaves, if it drains at rate.
+func (b Bucket) Report(l *Limit, rate, now int64) Usage {
+	u := Usage{Remaining: max(0, l.Full-b.Level) / l.Period}
+	if u.Remaining < l.Capacity && l.Rate > 0 {
+		u.Refill = b.until(l, rate, now, (l.Capacity-u.Remaining-1)*l.Period)
+		u.Reset = b.until(l, rate, now, 0)
+	}
+	return u
+}

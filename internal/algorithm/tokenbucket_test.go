@@ -1,0 +1,153 @@
+package algorithm
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// bucketLimit returns rate per so many microseconds, with a capacity.
+func bucketLimit(t *testing.T, rate, micros, capacity int64) *Limit {
+	t.Helper()
+	l, ok := Compile(Limit{Rate: rate, Capacity: capacity, Micros: micros})
+	if !ok {
+		t.Fatalf("%d/%d of %d does not fit", rate, micros, capacity)
+	}
+	return &l
+}
+
+func TestTicksAreTheFinestThatFit(t *testing.T) {
+	for _, row := range []struct{ capacity, micros, tick, period int64 }{
+		{1, MaxExact, 1, MaxExact},
+		{2, MaxExact, 1000, MaxExact/1000 + 1},
+		{1 << 20, 1 << 33, 1, 1 << 33},
+		{1<<20 + 1, 1 << 33, 1000, 8589935},
+		{1_000_000, 315_360_000_000_000, 1_000_000, 315_360_000},
+		{0, 1000, 1, 1000},
+	} {
+		l, ok := Compile(Limit{Rate: 1, Capacity: row.capacity, Micros: row.micros})
+		if !ok || l.Unit != row.tick || l.Period != row.period || l.Full != row.capacity*row.period || Units[l.Code] != l.Unit {
+			t.Errorf("%+v: got %+v, %t", row, l, ok)
+		}
+	}
+	if l, ok := Compile(Limit{Rate: 1, Capacity: 1_000_000_000, Micros: 315_360_000_000_000}); ok {
+		t.Errorf("%+v fits", l)
+	}
+}
+
+// 3 per millisecond drain 3 units of 1000 per request each microsecond. A burst of 4 is 4000 units, of which 2000 are used.
+func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
+	const then = 1_000_000
+	l := bucketLimit(t, 3, 1000, 4)
+	b := RatedBucket{Unit: 1}.Advance(l, then)
+	b.Bucket = b.Charge(l, 2)
+	for _, row := range []struct {
+		why         string
+		back, level int64
+	}{
+		{"what would have drained is still to drain", 1, 2003},
+		{"the last microsecond that fits", 666, 3998},
+		{"one more would be more than full", 667, 4000},
+		{"full is the most", then, 4000},
+	} {
+		now := then - row.back
+		if got := b.Advance(l, now); got.Level != row.level || got.At != now || got.Busy != now {
+			t.Errorf("%s: %dµs back: %+v at %d, want level %d", row.why, row.back, got, now, row.level)
+		}
+	}
+}
+
+func TestTheLongestWaitThatIsNotCut(t *testing.T) {
+	const longest = MaxExact / 1000 // in ms
+	l := &Limit{Unit: 1000}
+	for level, want := range map[int64]int64{longest: longest * 1000, longest + 1: MaxExact, longest + 2: MaxExact} {
+		if got := (Bucket{Level: level}).until(l, 1, 0, 0); got != want {
+			t.Errorf("%d ticks: wait of %dµs, want %d", level, got, want)
+		}
+	}
+	if got := (Bucket{Level: longest + 1}).until(l, 1, 10, 0); got != (longest+1)*1000-10 {
+		t.Errorf("wait of %dµs, want %d: 10µs of the last tick have passed", got, (longest+1)*1000-10)
+	}
+}
+
+// 10^10 microseconds at 10^9 per second are more units than an int64 holds.
+func TestARefundAfterHoursGivesNothingBack(t *testing.T) {
+	const then, hours = 1_000_000, 10_000_000_000
+	l := bucketLimit(t, 1_000_000_000, 1_000_000, 1_000_000_000)
+	b := RatedBucket{Bucket: Bucket{Level: 5 * l.Period, At: then + hours, Busy: then + 1}, Unit: l.Unit, Rate: l.Rate}
+	if got := b.Refund(l, then+hours, then, 1).Level; got != b.Level {
+		t.Errorf("level %d, want the %d of what was charged since", got, b.Level)
+	}
+}
+
+func TestARefundGivesTheLastUnitBack(t *testing.T) {
+	l := bucketLimit(t, 3, 1000, 3)
+	for elapsed, back := range map[int64]int64{332: 4, 333: 1, 334: 0} { // of 1000 units, of which 3 drain each microsecond
+		b := RatedBucket{Bucket: Bucket{Level: 2000, At: 1001, Busy: 1001}, Unit: 1, Rate: 3}
+		if got := b.Refund(l, 1000+elapsed, 1000, 1).Level; got != 2000-back {
+			t.Errorf("after %dµs: level %d, want %d", elapsed, got, 2000-back)
+		}
+	}
+}
+
+func TestARefundOfABucketThatWasAskedAtTwoRates(t *testing.T) {
+	l := bucketLimit(t, 3, 1000, 30)
+	for _, row := range []struct {
+		why           string
+		rate, slowest int64
+		at, busy      int64
+		back          int64
+	}{
+		{"the rate of the charge alone: what cannot have drained", 3, 0, 1000, 900, 4997},
+		{"another rate was named last: one request", 5, 0, 1000, 900, 1000},
+		{"another rate was named before: one request", 3, 2, 1000, 900, 1000},
+		{"the bucket held less since: nothing", 3, 2, 1000, 1001, 0},
+		{"nothing was charged since: all", 5, 2, 1001, 1001, 5000},
+	} {
+		b := RatedBucket{Bucket: Bucket{Level: 9000, At: 1001, Busy: row.busy}, Unit: 1, Rate: row.rate, Slowest: row.slowest}
+		if got := 9000 - b.Refund(l, 1001, row.at, 5).Level; got != row.back {
+			t.Errorf("%s: %d units, want %d", row.why, got, row.back)
+		}
+	}
+}
+
+func TestALevelIsConvertedToTheTicksOfTheLimit(t *testing.T) {
+	l := bucketLimit(t, 10, 86_400_000_000, 10)
+	if b := (RatedBucket{Bucket: Bucket{Level: 86_400_000}, Unit: 1000}).in(l); b.Level != l.Period || b.Unit != 1 {
+		t.Errorf("%+v, want one request in ticks of 1µs", b)
+	}
+}
+
+func TestRatesFitElevenBits(t *testing.T) {
+	for n := int64(0); n < 1<<31; n += 1 + n/1000 + rand.Int64N(2) {
+		c := coarse(n)
+		if c > n || n-c > n/64 || n < 128 && c != n {
+			t.Fatalf("%d is cut to %d", n, c)
+		}
+		if p := PackRate(c); p >= 1<<11 || UnpackRate(p) != c || p == 0 && n > 0 {
+			t.Fatalf("%d, cut to %d, is packed as %d, which is %d", n, c, p, UnpackRate(p))
+		}
+	}
+}
+
+func TestABucketIsForgottenWhenItEnds(t *testing.T) {
+	for range 10_000 {
+		b := RatedBucket{Bucket: Bucket{Level: 1 + rand.Int64N(1<<30), At: 1000}, Unit: Units[rand.IntN(3)], Rate: 1 + rand.Int64N(1000)}
+		if rand.IntN(2) == 0 {
+			b.Slowest = coarse(1 + rand.Int64N(b.Rate))
+		}
+		if end := b.Ends(); b.IsForgotten(end-1) || !b.IsForgotten(end) {
+			t.Fatalf("%+v ends at %d", b, end)
+		}
+	}
+}
+
+func TestADebtIsExact(t *testing.T) {
+	l := bucketLimit(t, 100, 60_000_000, 100)
+	b := Bucket{}.Charge(l, 100).Charge(l, 563)
+	if u := b.Report(l, l.Rate, 0); u.Remaining != 0 || u.Refill != 338_400_000 || u.Reset != 397_800_000 {
+		t.Errorf("663 of 100 used: %+v, want one more in 338.4s", u)
+	}
+	if b = b.Charge(l, MaxExact); b.Level != MaxExact {
+		t.Errorf("level %d, want the largest whole number", b.Level)
+	}
+}

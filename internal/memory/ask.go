@@ -1,0 +1,160 @@
+package memory
+
+import "github.com/spillgate/spillgate/internal/algorithm"
+
+// Never is the Retry of a cost that can never be admitted.
+const Never = -1
+
+// An Ask is one limit of one claim: what is asked of a Store, and what it answers.
+type Ask struct {
+	Pair   Pair
+	Limit  *algorithm.Limit // compiled, and valid
+	Claim  int              // the asks of one claim follow each other and have the same number
+	Cost   int64            // at least 1, at most algorithm.MaxExact
+	Peek   bool             // decide for Cost, charge nothing
+	DryRun bool             // never deny; charge if the claim fits and the request is admitted
+
+	At    int64 // Settle: the instant of the Take that charged Cost
+	Final int64 // Settle: what it costs after all
+
+	Retry int64 // answer of Take: 0 if the limit admits Cost; else microseconds until it does, or Never
+	Usage algorithm.Usage
+
+	asked  int64 // the cost of all asks of this state that are decided as one
+	shard  *shard
+	record *record // of the pair or, if own is false, the one that it shares; nil if there is none
+	own    bool
+	added  bool // record was added for this ask
+
+	bucket algorithm.RatedBucket
+	window algorithm.Window
+	log    *algorithm.Log
+}
+
+// noLog is that of a pair without one. Nothing is ever charged to it.
+var noLog algorithm.Log
+
+// find sets record to that of the pair or, if it has none, that which it shares.
+func (a *Ask) find() {
+	a.record = a.shard.find(a.Pair.id, a.Limit.Kind)
+	a.own = a.record != nil
+	if !a.own && a.shard.shared > 0 {
+		a.record = a.shard.find(a.Pair.shared, a.Limit.Kind)
+	}
+}
+
+// name has a bucket remember the rate of the request, whatever becomes of that.
+func (a *Ask) name(now int64) {
+	if a.record == nil || a.Limit.Algorithm != algorithm.TokenBucket {
+		return
+	}
+	b := a.record.ratedBucket()
+	if b.At > now && a.Limit.Rate > 0 { // else denials would last until the clock is back where it was
+		b = b.Rewind(a.Limit, now)
+		a.record.setRatedBucket(b, a.Limit)
+	}
+	if !a.Peek && b.Remembers(a.Limit, now) {
+		a.record.setRatedBucket(a.advance(b, now), a.Limit)
+	}
+}
+
+// load loads the state as it is at now.
+func (a *Ask) load(now, offset int64) {
+	var r record
+	if a.record != nil {
+		r = *a.record
+	}
+	switch a.Limit.Algorithm {
+	case algorithm.TokenBucket:
+		a.bucket = a.advance(r.ratedBucket(), now)
+	case algorithm.FixedWindow:
+		a.window = r.window().Advance(a.Limit, now, offset)
+		if a.window.Used > 0 && a.window.Start != r.at { // the clock was set
+			a.record.setWindow(a.window)
+		}
+	default:
+		a.log = &noLog
+		if r.extra != 0 {
+			a.log = a.shard.logs.at(r.extra)
+			a.log.Advance(a.Limit, now)
+			a.record.setLog(a.log)
+		}
+	}
+}
+
+// advance returns a bucket as it is at now. A peek names no rate, and a shared bucket drains at the slowest one since it was
+// last empty.
+func (a *Ask) advance(b algorithm.RatedBucket, now int64) algorithm.RatedBucket {
+	if a.Peek || !a.own {
+		return b.AdvanceUnnamed(a.Limit, now)
+	}
+	return b.Advance(a.Limit, now)
+}
+
+// evaluate sets Retry by the state that is loaded.
+func (a *Ask) evaluate(now int64) {
+	switch {
+	case a.asked > a.Limit.Capacity:
+		a.Retry = Never
+	case a.Limit.Algorithm == algorithm.TokenBucket:
+		a.Retry = a.bucket.Wait(a.Limit, a.bucket.Rate, now, a.asked)
+	case a.Limit.Algorithm == algorithm.FixedWindow:
+		a.Retry = a.window.Wait(a.Limit, now, a.asked)
+	default:
+		a.Retry = a.log.Wait(a.Limit, now, a.asked)
+	}
+}
+
+// charge adds cost to the state that is loaded, and stores it.
+func (a *Ask) charge(now, cost int64) {
+	switch a.Limit.Algorithm {
+	case algorithm.TokenBucket:
+		a.bucket.Bucket = a.bucket.Charge(a.Limit, cost)
+		a.record.setRatedBucket(a.bucket, a.Limit)
+	case algorithm.FixedWindow:
+		a.window = a.window.Charge(cost)
+		a.record.setWindow(a.window)
+	default:
+		if a.record.extra == 0 {
+			a.record.extra = a.shard.logs.add(algorithm.Log{})
+		}
+		a.log = a.shard.logs.at(a.record.extra)
+		a.log.Charge(a.Limit, now, cost)
+		a.record.setLog(a.log)
+	}
+	if a.added {
+		a.shard.endsAt(a.record.ends())
+	}
+}
+
+// refund takes cost, which was charged at an earlier instant, from the state as far as it still counts.
+func (a *Ask) refund(now, at, cost int64) {
+	if cost = min(cost, a.Limit.Capacity); a.record == nil || cost <= 0 {
+		return
+	}
+	switch a.Limit.Algorithm {
+	case algorithm.TokenBucket:
+		a.record.setRatedBucket(a.record.ratedBucket().Refund(a.Limit, now, at, cost), a.Limit)
+	case algorithm.FixedWindow:
+		a.record.setWindow(a.record.window().Refund(a.Limit, at, cost))
+	default:
+		if a.record.extra != 0 {
+			g := a.shard.logs.at(a.record.extra)
+			g.Refund(a.Limit, at, cost)
+			a.record.setLog(g)
+		}
+	}
+	a.shard.endsAt(a.record.ends())
+}
+
+// report sets Usage by the state that is loaded.
+func (a *Ask) report(now int64) {
+	switch a.Limit.Algorithm {
+	case algorithm.TokenBucket:
+		a.Usage = a.bucket.Report(a.Limit, a.bucket.Rate, now)
+	case algorithm.FixedWindow:
+		a.Usage = a.window.Report(a.Limit, now)
+	default:
+		a.Usage = a.log.Report(a.Limit, now)
+	}
+}

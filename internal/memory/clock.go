@@ -1,0 +1,101 @@
+package memory
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// recheck is after how many microseconds the wall clock is read again.
+const recheck = 100_000
+
+// A clock tells instants in microseconds since the Unix epoch. They follow the monotonic clock from the wall time at which the
+// store was made, so that states drain by time that has passed, and they never go back. The wall clock is read now and then: if
+// it was set, or the machine was suspended, it is ahead of the instants by another offset from then on.
+type clock struct {
+	now      func() time.Time // nil: the clock of the machine
+	start    time.Time        // in whole microseconds
+	epoch    int64            // start, as an instant
+	earliest atomic.Int64     // no later reading is before this instant
+	checked  atomic.Int64     // when the wall clock was read last
+	wall     atomic.Pointer[wall]
+}
+
+// A wall is what the wall clock says of an instant.
+type wall struct {
+	at     int64
+	time   time.Time // with a monotonic reading
+	offset int64     // how far the wall clock is ahead of instants, in microseconds
+}
+
+// begin sets c going.
+func (c *clock) begin(now func() time.Time) {
+	c.now = now
+	c.start = time.Now()
+	c.start = c.start.Add(-time.Duration(c.start.Nanosecond() % 1000))
+	c.epoch = c.start.UnixMicro()
+	c.checked.Store(c.epoch)
+	c.wall.Store(&wall{at: c.epoch, time: c.start})
+}
+
+// read returns the instant that is now.
+func (c *clock) read() int64 {
+	if c.now != nil {
+		return c.now().UnixMicro()
+	}
+	now := c.epoch + time.Since(c.start).Microseconds()
+	if now-c.checked.Load() > recheck {
+		c.check(now, time.Now())
+	}
+	return max(now, c.earliest.Load())
+}
+
+// check takes note of the wall clock, if it was set since it was read last. Readings a millisecond off are taken for the time
+// between the readings of both clocks.
+func (c *clock) check(now int64, t time.Time) {
+	c.checked.Store(now)
+	passed := now - c.epoch
+	offset := t.UnixMicro() - c.epoch - t.Sub(c.start).Microseconds()
+	if before := c.wall.Load(); (offset-before.offset) > 1000 || (before.offset-offset) > 1000 {
+		// t is moved so that its monotonic reading is that of now.
+		t = t.Add(time.Duration(passed)*time.Microsecond - t.Sub(c.start))
+		c.wall.Store(&wall{at: now, time: t, offset: offset})
+	}
+}
+
+// readAfter returns an instant that no earlier reading has, and that no later one is before unless the clock was replaced.
+func (c *clock) readAfter() int64 {
+	after := c.read() + 1
+	if c.now != nil {
+		return after
+	}
+	for {
+		earliest := c.earliest.Load()
+		if earliest >= after || c.earliest.CompareAndSwap(earliest, after) {
+			return after
+		}
+	}
+}
+
+// offset returns how far the wall clock is ahead of instants.
+func (c *clock) offset() int64 { return c.wall.Load().offset }
+
+// time returns what the wall clock says at an instant. instant finds that again, whatever happens to the wall clock.
+func (c *clock) time(at int64) time.Time {
+	if c.now != nil {
+		return time.UnixMicro(at)
+	}
+	w := c.wall.Load()
+	return w.time.Add(time.Duration(at-w.at) * time.Microsecond)
+}
+
+// instant returns the instant for which time has returned t. Without its monotonic reading t may be off by what the wall clock
+// was set since.
+func (c *clock) instant(t time.Time) int64 {
+	switch {
+	case c.now != nil:
+		return t.UnixMicro()
+	case t == t.Round(0):
+		return t.UnixMicro() - c.offset()
+	}
+	return c.epoch + t.Sub(c.start).Microseconds()
+}

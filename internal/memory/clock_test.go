@@ -1,0 +1,145 @@
+package memory
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+func TestInstantsFollowTheMonotonicClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		c.begin(nil)
+		begin := c.read()
+		if want := time.Now().UnixMicro(); begin != want {
+			t.Errorf("begins at %d, want %d", begin, want)
+		}
+		time.Sleep(time.Hour)
+		if passed := c.read() - begin; passed != time.Hour.Microseconds() {
+			t.Errorf("%dµs have passed, want an hour", passed)
+		}
+		if at := c.time(c.read()); !at.Equal(time.Now()) || c.instant(at) != c.read() {
+			t.Errorf("it is %v, want %v; its instant is %d, want %d", at, time.Now(), c.instant(at), c.read())
+		}
+	})
+}
+
+// A bubble has no monotonic clock, so this one uses that of the machine.
+func TestAnInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
+	for _, d := range []time.Duration{time.Hour, -time.Hour, 2 * time.Millisecond} {
+		var c clock
+		c.begin(nil)
+		c.epoch -= d.Microseconds() // as if the wall clock had been set by d since
+		c.wall.Store(&wall{at: c.epoch, time: c.start})
+		now := c.read()
+		before := c.time(now)
+		c.check(c.read(), time.Now())
+		if off := c.offset() - d.Microseconds(); off < -1000 || off > 1000 {
+			t.Errorf("set by %v: the wall clock is ahead by %dµs", d, c.offset())
+		}
+		if got := c.instant(before); got != now {
+			t.Errorf("set by %v: an instant from before is off by %dµs", d, got-now)
+		}
+		now = c.read()
+		at := c.time(now)
+		if got := c.instant(at); got != now {
+			t.Errorf("set by %v: an instant is off by %dµs", d, got-now)
+		}
+		if off := time.Since(at.Round(0)); off < -2*time.Millisecond || off > time.Minute {
+			t.Errorf("set by %v: it is %v from now by the wall clock", d, off)
+		}
+	}
+}
+
+func TestTheWallClockIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		c.begin(nil)
+		c.epoch -= 3_600_000_000
+		c.checked.Store(c.epoch)
+		c.read()
+		if c.offset() != 0 {
+			t.Error("the wall clock is read again at once")
+		}
+		time.Sleep(recheck*time.Microsecond + time.Microsecond)
+		if c.read(); c.offset() != 3_600_000_000 {
+			t.Errorf("the wall clock is ahead by %dµs, want an hour", c.offset())
+		}
+	})
+}
+
+func TestATimeWithoutMonotonicReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		c.begin(nil)
+		now := c.read()
+		if got := c.instant(c.time(now).Round(0)); got != now {
+			t.Errorf("the instant is off by %d", got-now)
+		}
+		c.wall.Store(&wall{at: now, time: time.Now(), offset: 5e6})
+		if got := c.instant(time.UnixMicro(now + 5e6)); got != now {
+			t.Errorf("after the wall clock was set: the instant is off by %d", got-now)
+		}
+	})
+}
+
+func TestNoInstantIsThatOfOneBeforeAReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		c.begin(nil)
+		now := c.read()
+		after := c.readAfter()
+		if after <= now || c.read() < after || c.readAfter() <= after {
+			t.Errorf("%d, then %d and %d", now, after, c.read())
+		}
+	})
+}
+
+// A clock that is replaced may tell any time.
+func TestAReplacedClockMayGoBack(t *testing.T) {
+	now := time.UnixMicro(5_000_000)
+	var c clock
+	c.begin(func() time.Time { return now })
+	c.readAfter()
+	now = time.UnixMicro(1_000_000)
+	if got := c.read(); got != 1_000_000 || c.time(got) != now || c.instant(now) != got {
+		t.Errorf("it is %d, want 1000000", got)
+	}
+}
+
+// setOffset makes the wall clock of s be ahead by d from now on.
+func setOffset(s *Store, d time.Duration) {
+	now := s.clock.read()
+	s.clock.wall.Store(&wall{at: now, time: time.Now(), offset: d.Microseconds()})
+}
+
+func TestAWallClockThatIsSet(t *testing.T) {
+	for _, step := range []time.Duration{time.Second, 25 * time.Second, 90 * time.Second, 1000 * time.Hour, -25 * time.Second, -1000 * time.Hour} {
+		for _, a := range algorithms {
+			synctest.Test(t, func(t *testing.T) {
+				l := limitOf(t, a, 5, time.Minute)
+				s := New(100, nil)
+				time.Sleep(20 * time.Second)
+				take(s, "key", l, 5)
+				time.Sleep(time.Millisecond)
+				setOffset(s, step)
+				r := take(s, "key", l, 1)
+				if r.Retry == 0 {
+					t.Errorf("algorithm %d, set by %v: that admits anew", a, step)
+				}
+				if wait := time.Duration(r.Retry) * time.Microsecond; wait > 66*time.Second {
+					t.Errorf("algorithm %d, set by %v: denied for %v", a, step, wait)
+				}
+				if turn := (s.clock.read() + r.Retry + step.Microseconds()) % l.Micros; a == algorithm.FixedWindow && turn != 0 {
+					t.Errorf("set by %v: the window turns %dµs after the minute", step, turn)
+				}
+				time.Sleep(time.Duration(r.Retry) * time.Microsecond)
+				if r := take(s, "key", l, 1); r.Retry != 0 {
+					t.Errorf("algorithm %d, set by %v: denied after the wait, for %dµs", a, step, r.Retry)
+				}
+			})
+		}
+	}
+}

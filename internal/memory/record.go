@@ -1,0 +1,78 @@
+package memory
+
+import (
+	"math"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+// A record is the state of one limit of one pair: 40 bytes, without a pointer.
+type record struct {
+	id    uint64 // of the pair; 0 in an unused record
+	kind  uint64 // bucket: packed slowest rate << 53, code of the tick; all: Kind of the limit
+	level int64  // bucket: level; else: used
+	at    int64  // bucket: at; window: start; log: the newest stamp
+	rate  uint32 // bucket: rate
+	extra uint32 // bucket: at - busy; log: its number in the slab, or 0
+}
+
+const (
+	tickBits  = 3
+	slowestAt = 53
+	kindBits  = 1<<slowestAt - 1 - tickBits
+)
+
+// is reports whether r is the state of a limit of this kind.
+func (r *record) is(kind uint64) bool { return r.kind&kindBits == kind }
+
+func (r *record) algorithm() algorithm.Algorithm { return algorithm.Algorithm(r.kind >> 2 & 3) }
+
+// isPlain reports whether r is a bucket in the ticks of l that knows no other rate than that of l.
+func (r *record) isPlain(l *algorithm.Limit) bool {
+	return r.kind == l.Kind|l.Code && int64(r.rate) == l.Rate
+}
+
+// bucket returns the state of a record that isPlain.
+func (r *record) bucket() algorithm.Bucket {
+	return algorithm.Bucket{Level: r.level, At: r.at, Busy: r.at - int64(r.extra)}
+}
+
+// setBucket stores b in a record that isPlain.
+func (r *record) setBucket(b algorithm.Bucket) {
+	r.level, r.at = b.Level, b.At
+	r.extra = uint32(min(max(0, b.At-b.Busy), algorithm.MaxBusy))
+}
+
+func (r *record) ratedBucket() algorithm.RatedBucket {
+	return algorithm.RatedBucket{
+		Bucket: r.bucket(), Unit: algorithm.Units[r.kind&tickBits], Rate: int64(r.rate),
+		Slowest: algorithm.UnpackRate(r.kind >> slowestAt),
+	}
+}
+
+// setRatedBucket stores b, which counts in ticks of l.
+func (r *record) setRatedBucket(b algorithm.RatedBucket, l *algorithm.Limit) {
+	r.kind = l.Kind | l.Code | algorithm.PackRate(b.Slowest)<<slowestAt
+	r.rate = uint32(b.Rate)
+	r.setBucket(b.Bucket)
+}
+
+func (r *record) window() algorithm.Window { return algorithm.Window{Used: r.level, Start: r.at} }
+
+func (r *record) setWindow(w algorithm.Window) { r.level, r.at = w.Used, w.Start }
+
+// setLog notes what g, the log of r, says of itself.
+func (r *record) setLog(g *algorithm.Log) { r.level, r.at = g.Used(), g.Last() }
+
+// ends returns the first instant at which r equals the state of a pair never seen.
+func (r *record) ends() int64 {
+	switch {
+	case r.level == 0:
+		return math.MinInt64
+	case r.algorithm() == algorithm.TokenBucket:
+		b := r.ratedBucket()
+		return b.Ends()
+	default:
+		return r.at + int64(r.kind&kindBits>>4)
+	}
+}

@@ -1,0 +1,71 @@
+package memory
+
+const (
+	maxStates = 32 // records of one pair; further limits share theirs with other pairs
+
+	// idleTTL is for how many microseconds a store with room to spare keeps idle records. A client that comes again and again
+	// has used nothing most of the time, and finding its record takes less than adding it anew.
+	idleTTL = 10_000_000
+
+	sweepIfRoom = 2  // records to look at for each new pair, so that a store with room to spare does not fill up with idle ones
+	sweepIfFull = 32 // records to look at in each of some shards for a new pair in a full store
+	sweepShards = 4
+	maxUnused   = 16 // unused records that a sweep passes for each that it looks at
+)
+
+// makeRoom reports whether the pair of a may have a record more. In a full store it drops idle ones for that, if it finds
+// some in a bounded time; shards that have none cost it nothing.
+func (s *Store) makeRoom(d *decision, a *Ask) bool {
+	if n := a.shard.countOf(a.Pair.id); n > 0 {
+		return n < maxStates
+	}
+	for range sweepShards {
+		if s.addPair() {
+			s.pairs.Add(-a.shard.sweepIdle(d.now-idleTTL, d.asks))
+			return true
+		}
+		if !s.sweepNext(d.held, d.now, d.asks) {
+			break
+		}
+	}
+	return s.addPair()
+}
+
+// addPair counts a further pair, if there may be one.
+func (s *Store) addPair() bool {
+	if s.pairs.Add(1) <= s.maxKeys {
+		return true
+	}
+	s.pairs.Add(-1)
+	return false
+}
+
+// sweepIdle drops a few idle records, if there may be any.
+func (s *shard) sweepIdle(at int64, keep []Ask) (pairs int64) {
+	if s.ends.Load() > at {
+		return 0
+	}
+	return s.sweep(at, sweepIfRoom, keep)
+}
+
+// sweepNext sweeps a part of the next shard that may have idle records and that nobody else holds. It reports false if there is
+// none.
+func (s *Store) sweepNext(held uint64, now int64, keep []Ask) bool {
+	for range shards {
+		i := s.hand.Add(1) % shards
+		if s.ends[i].Load() > now {
+			continue
+		}
+		sh := &s.shards[i]
+		mine := held&(1<<i) != 0
+		if !mine && !sh.TryLock() {
+			continue
+		}
+		s.pairs.Add(-sh.sweep(now, sweepIfFull, keep))
+		if !mine {
+			sh.Unlock()
+		}
+		return true
+	}
+	return false
+}

@@ -1,0 +1,119 @@
+package memory
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+// A shard is a part of a Store with a lock of its own.
+type shard struct {
+	sync.Mutex
+	table
+	logs   slab[algorithm.Log]
+	resets resets
+	shared int // records that pairs share
+
+	hand int           // the record that sweep looks at next
+	seen int64         // no record that the hand has passed is idle before this instant
+	ends *atomic.Int64 // no record at all is idle before this instant
+	_    [64]byte
+}
+
+func (s *shard) begin(ends *atomic.Int64) {
+	s.ends, s.seen = ends, math.MaxInt64
+	ends.Store(math.MaxInt64)
+}
+
+// endsAt takes note that some record is idle from an instant on.
+func (s *shard) endsAt(at int64) {
+	s.seen = min(s.seen, at)
+	s.ends.Store(min(s.ends.Load(), at))
+}
+
+func (s *shard) begunAt(id uint64) int64 { return s.resets.begunAt(id) }
+
+func isLog(r *record) bool { return r.algorithm() >= algorithm.SlidingWindow }
+
+// insert adds an empty record. It moves others, so a sweep begins anew if the table has grown.
+func (s *shard) insert(id, kind uint64) *record {
+	homes := s.homes
+	r := s.table.insert(id, kind)
+	if s.homes != homes {
+		s.hand, s.seen = 0, math.MaxInt64
+	}
+	return r
+}
+
+// removeAt removes record i and its log. The next record takes its place.
+func (s *shard) removeAt(i int) {
+	if r := &s.records[i]; isLog(r) && r.extra != 0 {
+		s.logs.drop(r.extra)
+	}
+	s.remove(i)
+	if i < s.hand { // the hand has missed a record
+		s.seen = math.MinInt64
+	}
+}
+
+// forget removes all records of a pair and reports whether there were any.
+func (s *shard) forget(id uint64) bool {
+	had := false
+	for s.has(id) {
+		s.removeAt(s.first(id))
+		had = true
+	}
+	return had
+}
+
+// sweep looks at the next n records and removes those that were idle at an instant, unless their pair is in keep. It returns
+// how many pairs that leaves without a record.
+func (s *shard) sweep(at int64, n int, keep []Ask) (pairs int64) {
+	for range min(n*(1+maxUnused), len(s.records)) {
+		if n == 0 {
+			break
+		}
+		if s.hand >= len(s.records) { // all records are passed
+			s.ends.Store(s.seen)
+			s.hand, s.seen = 0, math.MaxInt64
+		}
+		r := &s.records[s.hand]
+		if r.id == 0 {
+			s.hand++
+			continue
+		}
+		n--
+		if ends := r.ends(); ends > at || keeps(keep, r.id) {
+			s.seen = min(s.seen, ends)
+			s.hand++
+			continue
+		}
+		pairs += s.drop(s.hand)
+	}
+	return pairs
+}
+
+// drop removes record i and returns how many pairs that leaves without one.
+func (s *shard) drop(i int) (pairs int64) {
+	id := s.records[i].id
+	s.removeAt(i)
+	switch {
+	case isShared(id):
+		s.shared--
+	case !s.has(id):
+		pairs++
+	}
+	return pairs
+}
+
+// keeps reports whether an ask is about the pair, or the shared records, of this id.
+func keeps(keep []Ask, id uint64) bool {
+	for i := range keep {
+		if keep[i].Pair.id == id || keep[i].Pair.shared == id {
+			return true
+		}
+	}
+	return false
+}

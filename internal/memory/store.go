@@ -1,0 +1,125 @@
+package memory
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+const (
+	shardBits = 6
+	shards    = 1 << shardBits // so that a set of shards is one uint64
+	maxCost   = algorithm.MaxExact
+)
+
+// A Store keeps the states of pairs of rule and key. It is safe for concurrent use.
+type Store struct {
+	maxKeys int64
+	seed    maphash.Seed
+	clock   clock
+	pairs   atomic.Int64  // with records of their own
+	hand    atomic.Uint64 // the shard that makeRoom looks at next
+	ends    [shards]atomic.Int64
+	shards  [shards]shard
+}
+
+// New returns a store in which at most maxKeys pairs have records of their own. Now replaces the clock of the machine, unless
+// it is nil.
+func New(maxKeys int, now func() time.Time) *Store {
+	s := &Store{maxKeys: int64(maxKeys), seed: maphash.MakeSeed()}
+	s.clock.begin(now)
+	for i := range s.shards {
+		s.shards[i].begin(&s.ends[i])
+	}
+	return s
+}
+
+// A Pair identifies a rule and a key. Two pairs are taken for the same with a probability of 2^-64.
+type Pair struct {
+	id     uint64
+	shared uint64 // of the records that the pair shares when the store is full
+}
+
+// Pair returns the pair of rule and key. It shares one of 4,096 records of the rule and kind, in its own shard. Bits 12 to 51
+// of the id of shared records are 0.
+func (s *Store) Pair(rule, key string) Pair {
+	r := maphash.String(s.seed, rule)
+	id := maphash.String(s.seed, key)*31 + r // multiplied, so that the names of rule and key do not commute
+	return Pair{id: id, shared: id&^(1<<52-1) | r>>52 | 1}
+}
+
+// isShared reports whether id is one that pairs share.
+func isShared(id uint64) bool { return id<<12>>24 == 0 }
+
+// Take decides asks together: if one that is not a dry run is denied, none is charged. It answers each ask and returns
+// the wall time of the decision.
+func (s *Store) Take(asks []Ask) time.Time {
+	now, ok := s.takeKnown(asks)
+	if !ok {
+		now = s.takeAny(asks)
+	}
+	return s.clock.time(now)
+}
+
+func (s *Store) takeAny(asks []Ask) int64 {
+	held := s.lock(asks)
+	defer s.unlock(held)
+	d := s.newDecision(asks, held)
+	d.take(s)
+	return d.now
+}
+
+// Settle replaces what Take charged at the instant At by Final.
+func (s *Store) Settle(asks []Ask) {
+	held := s.lock(asks)
+	defer s.unlock(held)
+	d := s.newDecision(asks, held)
+	d.settle(s)
+}
+
+// Instant returns the instant of a time that Take has returned.
+func (s *Store) Instant(t time.Time) int64 { return s.clock.instant(t) }
+
+// Reset forgets the records of a pair. Those that it shares with others stay: to forget them would admit the others anew.
+func (s *Store) Reset(p Pair) {
+	sh := s.shard(p)
+	sh.Lock()
+	defer sh.Unlock()
+	sh.resets.begin(p.id, s.clock.readAfter())
+	if sh.forget(p.id) {
+		s.pairs.Add(-1)
+	}
+}
+
+// Stats returns how many pairs have records of their own, and how many records are shared.
+func (s *Store) Stats() (keys, shared int) {
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.Lock()
+		shared += sh.shared
+		sh.Unlock()
+	}
+	return int(s.pairs.Load()), shared
+}
+
+func (s *Store) shard(p Pair) *shard { return &s.shards[p.id>>(64-shardBits)] }
+
+// lock locks the shards of asks, in ascending order, and returns which.
+func (s *Store) lock(asks []Ask) (held uint64) {
+	for i := range asks {
+		held |= 1 << (asks[i].Pair.id >> (64 - shardBits))
+	}
+	for rest := held; rest != 0; rest &= rest - 1 {
+		s.shards[bits.TrailingZeros64(rest)].Lock()
+	}
+	return held
+}
+
+func (s *Store) unlock(held uint64) {
+	for ; held != 0; held &= held - 1 {
+		s.shards[bits.TrailingZeros64(held)].Unlock()
+	}
+}
