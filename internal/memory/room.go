@@ -9,7 +9,7 @@ const (
 
 	sweepIfRoom = 2  // records to look at for each new pair, so that a store with room to spare does not fill up with idle ones
 	sweepIfFull = 32 // records to look at in each of some shards for a new pair in a full store
-	sweepShards = 4
+	sweepShards = 32 // how many shards that is for a decision, at most
 	maxUnused   = 16 // unused records that a sweep passes for each that it looks at
 )
 
@@ -19,7 +19,7 @@ func (s *Store) makeRoom(d *decision, a *Ask) bool {
 	if n := a.shard.countOf(a.Pair.id); n > 0 {
 		return n < maxStates
 	}
-	for range sweepShards {
+	for ; d.sweeps < sweepShards; d.sweeps++ {
 		if s.addPair() {
 			s.pairs.Add(-a.shard.sweepIdle(d.now-idleTTL, d.asks))
 			return true

@@ -8,6 +8,7 @@ type decision struct {
 	offset   int64 // of the wall clock
 	overlap  bool  // some asks are about one state
 	admitted bool
+	sweeps   int // shards that were swept for room
 }
 
 // newDecision begins a decision. The caller holds the shards of asks.

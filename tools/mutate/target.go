@@ -67,18 +67,8 @@ const (
 
 // patterns are the targets of this module.
 var patterns = []target{
-	{"core/arithmetic.go", "core", coreFirst, inHeap},
-	{"core/tokenbucket.go", "core", coreFirst, inHeap},
-	{"core/fixedwindow.go", "core", coreFirst, inHeap},
-	{"core/sliding.go", "core", coreFirst, inHeap},
-	{"core/scale.go", "core", coreFirst, inHeap},
-	{"core/takeone.go", "core", coreFirst, inHeap},
-	{"core/takeknown.go", "core", coreFirst, inHeap},
-	{"core/shard.go", "core", coreFirst, coreSlow},
-	{"core/table.go", "core", coreFirst, coreSlow},
-	{"core/meter.go", "core", coreFirst, coreSlow},
-	{"core/deciding.go", "core", coreFirst, coreSlow},
-	{"core/slab.go", "core", coreFirst, coreSlow},
+	{"internal/algorithm/*.go", "core", coreFirst, inHeap},
+	{"internal/memory/*.go", "core", coreFirst, coreSlow},
 	{"internal/redisx/key.go", "internal/redisx", redisFirst, redisSlow},
 	{"internal/redisx/usage.go", "internal/redisx", redisFirst, redisSlow},
 	{"internal/redisx/lua/number.lua", "internal/redisx", "Lua", redisSlow},
