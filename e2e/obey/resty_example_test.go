@@ -1,0 +1,11 @@
+package obey
+
+import (
+	"github.com/go-resty/resty/v2"
+
+	"github.com/spillgate/spillgate/client"
+)
+
+func restful() *resty.Client {
+	return resty.New().SetTransport(&client.Transport{})
+}
