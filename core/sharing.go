@@ -22,10 +22,10 @@ type registry struct {
 }
 
 // add registers l, which uses given stores, unless one of its rules has other limits than that of another limiter. A limiter
-// that was dropped but not collected yet does not count.
+// that was dropped but not collected yet does not count; it may take a second collection to find it dropped.
 func (g *registry) add(l *Limiter, given ...Store) []error {
 	errs := g.tryAdd(l, given)
-	if len(errs) > 0 {
+	for i := 0; len(errs) > 0 && i < 3; i++ {
 		runtime.GC()
 		errs = g.tryAdd(l, given)
 	}
