@@ -176,13 +176,14 @@ function series(seconds, step) {
 
 function showTraffic() {
 	if (!last) return;
-	const seconds = Number(document.querySelector("[name=period]:checked").value);
-	const points = series(seconds, seconds === hour ? 10 : 1);
+	const chosen = Number(document.querySelector("[name=period]:checked").value);
+	const seconds = Math.min(chosen, Math.max(60, 60 * Math.ceil((last.now - last.start) / 60000)));
+	const points = series(seconds, chosen === hour ? 10 : 1);
 	const peak = f => numbers.format(Math.max(...points.map(f)));
 	areaChart($("traffic"), points, `Requests per second of ${last.rule || "all rules"}: at most ${peak(p => p.allowed)} allowed, ${peak(p => p.denied)} denied`, p => {
 		set($("pointed"), p ? `${clock(p.time)}: ${numbers.format(p.allowed)} allowed, ${numbers.format(p.denied)} denied, ${numbers.format(p.would)} would be denied` : "");
 	});
-	rows($("traffic-table"), series(seconds, seconds / 30).reverse(), (row, p) => {
+	rows($("traffic-table"), series(seconds, chosen / 30).reverse(), (row, p) => {
 		[clock(p.time), numbers.format(p.allowed), numbers.format(p.denied), numbers.format(p.would)].forEach((text, i) => cell(row, i, text));
 	});
 }

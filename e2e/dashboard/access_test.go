@@ -1,0 +1,158 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// installAxe installs axe-core, as its lock file says, and returns its source.
+func installAxe(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "axe"))); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%v, and CI is set: %s", err, out)
+		}
+		t.Skipf("SKIPPED: axe-core cannot be installed: %v", err)
+	}
+	source, err := os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(source)
+}
+
+// A view is how somebody looks at the page.
+type view struct {
+	scheme string
+	width  int64
+}
+
+var views = []view{{"light", 1200}, {"dark", 1200}, {"light", 400}, {"dark", 400}}
+
+// show makes p a page that is seen by v, with something in each section.
+func (v view) show(t *testing.T) *page {
+	s := newScene(t, telemetry.Options{})
+	s.telemetry.FileLoaded("/etc/spillgate/spillgate.yaml", "0123456789abcdef", nil)
+	s.ask(8, "ann")
+	s.ask(5, "bob")
+	s.ask(2, "")
+	p := open(t, s.serve(t, dashboard.WithReset(anybody)))
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.scheme}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.do(chromedp.EmulateViewport(v.width, 900))
+	eval[bool](p, `(document.querySelectorAll("details").forEach(d => d.open = true), document.querySelector("#top button").click(), true)`)
+	p.wait(`document.getElementById("state").innerText.includes("left")`)
+	return p
+}
+
+func TestAxeFindsNothing(t *testing.T) {
+	axe := installAxe(t)
+	for _, v := range views {
+		t.Run(fmt.Sprint(v.scheme, v.width), func(t *testing.T) {
+			p := v.show(t)
+			if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](axe+";true")); err != nil {
+				t.Fatal(err)
+			}
+			text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`axe.run().then(r => JSON.stringify(r.violations.map(
+				v => ({id: v.id, impact: v.impact, nodes: v.nodes.map(n => n.html.slice(0, 200) + " " + n.failureSummary)}))))`, chromedp.EvalAwaitPromise))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var violations []struct {
+				ID, Impact string
+				Nodes      []string
+			}
+			if err := json.Unmarshal([]byte(text), &violations); err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range violations {
+				t.Errorf("%s (%s): %q", found.ID, found.Impact, found.Nodes)
+			}
+		})
+	}
+}
+
+// On a narrow screen only tables scroll, each by itself.
+func TestPageFitsItsWidth(t *testing.T) {
+	for _, v := range views {
+		p := v.show(t)
+		if got := eval[int64](p, "document.documentElement.scrollWidth"); got > v.width {
+			t.Errorf("%s: the page is %d pixels wide, the screen %d", v.scheme, got, v.width)
+		}
+		if dir := os.Getenv("SCREENSHOTS"); dir != "" {
+			shot, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+			if err != nil || os.WriteFile(filepath.Join(dir, fmt.Sprint(v.scheme, v.width, ".png")), shot, 0o644) != nil {
+				t.Error("no screenshot:", err)
+			}
+		}
+	}
+}
+
+func TestColourSchemes(t *testing.T) {
+	colours := make(map[string]bool)
+	for _, v := range views[:2] {
+		colours[eval[string](v.show(t), "getComputedStyle(document.body).backgroundColor")] = true
+	}
+	if len(colours) != 2 {
+		t.Errorf("got %v for light and dark", colours)
+	}
+}
+
+// Everything can be reached and used with the keyboard, in the order of the page.
+func TestKeyboard(t *testing.T) {
+	s := newScene(t, telemetry.Options{})
+	s.ask(5, "ann")
+	p := open(t, s.serve(t, dashboard.WithReset(anybody)))
+	p.wait(`!document.getElementById("top").hidden`)
+	var order []string
+	for range 40 {
+		p.do(chromedp.KeyEvent(kb.Tab))
+		at := eval[string](p, `(e => e === document.body ? "" : e.id || e.name || e.getAttribute("aria-labelledby") || e.getAttribute("aria-label") || e.tagName)(document.activeElement)`)
+		if at == "" {
+			break
+		}
+		order = append(order, at)
+		if !eval[bool](p, `parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2 && getComputedStyle(document.activeElement).outlineStyle !== "none"`) {
+			t.Errorf("%s: the focus cannot be seen", at)
+		}
+		if at == "lookup-key" {
+			p.do(chromedp.KeyEvent("user:ann"), chromedp.KeyEvent(kb.Enter))
+			p.wait(`document.getElementById("state").innerText.includes("0 of 3 left")`)
+		}
+		if at == "reset" {
+			p.do(chromedp.KeyEvent(kb.Enter))
+			p.wait(`document.getElementById("state").innerText.includes("3 of 3 left")`)
+		}
+	}
+	want := []string{"rule", "period", "SUMMARY", "Table of rules", "Table of keys", "lookup-rule", "lookup-key", "reset"}
+	i := 0
+	for _, at := range order {
+		if i < len(want) && at == want[i] {
+			i++
+		}
+	}
+	if i < len(want) {
+		t.Errorf("got the order %q, without %q", order, want[i])
+	}
+}

@@ -1,0 +1,155 @@
+// Package dashboard drives the page of package dashboard in a real Chromium.
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// limit bounds every wait of a test. A page has to show changes within 2 s, on a machine that has time for it.
+const limit = 20 * time.Second
+
+var browser context.Context // of all tests; nil if there is no Chromium
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		path, err := exec.LookPath("chromium")
+		if err != nil {
+			path, err = exec.LookPath("google-chrome")
+		}
+		if err != nil {
+			return m.Run()
+		}
+		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(path))
+		ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+		defer cancel()
+		if browser, cancel = chromedp.NewContext(ctx); chromedp.Do(browser) != nil {
+			browser = nil
+		}
+		defer cancel()
+		return m.Run()
+	}())
+}
+
+// A page is a tab of the browser. It fails its test for each error in the console, which has violations of the policy too.
+type page struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+func open(t *testing.T, url string) *page {
+	t.Helper()
+	if browser == nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("there is no Chromium, and CI is set")
+		}
+		t.Skip("SKIPPED: there is no Chromium")
+	}
+	ctx, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	p := &page{t, ctx}
+	p.do(chromedp.EmulateViewport(1200, 1000))
+	go func() {
+		for m, err := range chromedp.Console(ctx) {
+			if err == nil && (m.Type == chromedp.ConsoleError || m.IsException()) && !strings.Contains(m.Text, "net::ERR") {
+				t.Errorf("console: %v", m)
+			}
+		}
+	}()
+	p.do(chromedp.Navigate(url))
+	p.wait(`document.getElementById("connection").textContent === "live"`)
+	return p
+}
+
+func (p *page) do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, actions...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// text returns the text of an element.
+func (p *page) text(id string) string {
+	p.t.Helper()
+	return eval[string](p, `document.getElementById("`+id+`").innerText`)
+}
+
+func eval[T any](p *page, expression string) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// wait waits until an expression is true, and returns how long that took.
+func (p *page) wait(expression string) time.Duration {
+	p.t.Helper()
+	begun := time.Now()
+	for !eval[bool](p, expression) {
+		if time.Since(begun) > limit {
+			p.t.Fatalf("still false: %s; the page shows:\n%s", expression, eval[string](p, "document.body.innerText"))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return time.Since(begun)
+}
+
+// A scene is a limiter whose counts a page shows.
+type scene struct {
+	telemetry *telemetry.Telemetry
+	limiter   *core.Limiter
+}
+
+func byUser(r *http.Request) (string, error) {
+	if u := r.Header.Get("User"); u != "" {
+		return "user:" + u, nil
+	}
+	return "", core.ErrNoKey
+}
+
+func newScene(t *testing.T, o telemetry.Options, opts ...core.Option) *scene {
+	t.Helper()
+	s := &scene{telemetry: telemetry.New(o)}
+	l, err := core.New([]core.Rule{
+		{Name: "api", Key: byUser, Limits: []core.Limit{core.PerDay(3)}},
+		{Name: "trial", Key: byUser, Limits: []core.Limit{core.PerDay(1)}, DryRun: true, Routes: []string{"GET /trial/{id}"}},
+	}, append(opts, core.WithObserver(s.telemetry.Observe))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.limiter = l
+	s.telemetry.Attach(l)
+	return s
+}
+
+// ask sends n requests of a user to the limiter.
+func (s *scene) ask(n int, user string) {
+	for range n {
+		r := httptest.NewRequest("GET", "/trial/1", nil)
+		r.Header.Set("User", user)
+		_, _ = s.limiter.Check(r)
+	}
+}
+
+// serve serves a page about s and returns its URL.
+func (s *scene) serve(t *testing.T, opts ...dashboard.Option) string {
+	server := httptest.NewServer(dashboard.New(s.telemetry, opts...))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	return server.URL + "/"
+}
+
+func anybody(*http.Request) bool { return true }

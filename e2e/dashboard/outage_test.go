@@ -1,0 +1,44 @@
+package dashboard
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// The page says that the store is gone, and that it is back.
+func TestStoreIsKilledAndBack(t *testing.T) {
+	redis := redistest.Start(t)
+	s := newScene(t, telemetry.Options{}, core.WithStore(redisstore.New(redis.Client(t))))
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+				s.ask(1, "ann")
+			}
+		}
+	}()
+	p := open(t, s.serve(t))
+	p.wait(`document.getElementById("health").textContent === "store: ok" && document.getElementById("alert").hidden`)
+	p.wait(`!document.getElementById("store-text").textContent.startsWith("No call")`)
+	redis.Kill()
+	p.wait(`document.getElementById("health").textContent === "store: unavailable"`)
+	p.wait(`document.getElementById("undecided-why").textContent.includes("decided without the store")`)
+	if got := p.text("alert"); !strings.Contains(got, "unavailable since") {
+		t.Errorf("got the alert %q", got)
+	}
+	if title := eval[string](p, "document.title"); !strings.HasPrefix(title, "(!)") {
+		t.Errorf("got the title %q", title)
+	}
+	redis.Restart(t)
+	p.wait(`document.getElementById("health").textContent === "store: ok" && document.getElementById("alert").hidden`)
+}

@@ -1,0 +1,110 @@
+package dashboard
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+func TestPageShowsWhatIsDriven(t *testing.T) {
+	s := newScene(t, telemetry.Options{})
+	p := open(t, s.serve(t))
+	s.ask(8, "ann")
+	s.ask(2, "bob")
+	s.ask(1, "")
+	took := p.wait(`document.getElementById("top").innerText.includes("5")`)
+	t.Logf("the page showed it after %v", took)
+	for id, wants := range map[string][]string{
+		"rules":         {"api", "3/1d", "trial", "dry run", "1/1d", "GET /trial/{id}"},
+		"undecided":     {"1"},
+		"undecided-why": {"no key: 1"},
+		"health":        {"store: ok"},
+		"top":           {"user:", "api", "5"},
+	} {
+		for _, want := range wants {
+			if got := p.text(id); !strings.Contains(got, want) {
+				t.Errorf("%s: got %q, want %q in it", id, got, want)
+			}
+		}
+	}
+	if got := p.text("top"); strings.Contains(got, "ann") {
+		t.Errorf("got %q: the key is not masked", got)
+	}
+	cells := eval[[]string](p, `[...document.querySelectorAll("#rules tbody tr")].map(r => [...r.cells].slice(4).map(c => c.innerText).join(" "))`)
+	if want := "5 1 5 0"; len(cells) != 2 || cells[0] != want { // allowed, near, denied, would be denied
+		t.Errorf("got %q, want %q first", cells, want)
+	}
+	if want := "2 2 0 8"; len(cells) != 2 || cells[1] != want {
+		t.Errorf("got %q, want %q last", cells, want)
+	}
+	p.wait(`document.getElementById("now-denied").textContent === "0.5"`)
+	p.wait(`[...document.querySelectorAll("#traffic-table tbody td:nth-child(3)")].some(c => parseFloat(c.textContent) > 0)`)
+	if !eval[bool](p, `document.querySelector("#traffic svg .area-denied").getBBox().height > 10`) {
+		t.Error("the chart does not show the denials")
+	}
+}
+
+// A page that is opened later has the past.
+func TestPageOpensWithHistory(t *testing.T) {
+	s := newScene(t, telemetry.Options{})
+	s.ask(10, "ann")
+	time.Sleep(1100 * time.Millisecond) // the second has to be over
+	p := open(t, s.serve(t))
+	p.wait(`document.querySelector("#traffic svg .area-denied").getBBox().height > 10`)
+	p.do(chromedp.Click(chromedp.CSS("[value='3600']")))
+	p.wait(`document.querySelector("#traffic svg").getAttribute("aria-label").includes("0.7 denied")`) // 7 in 10 seconds
+}
+
+func TestChosenRule(t *testing.T) {
+	s := newScene(t, telemetry.Options{})
+	p := open(t, s.serve(t))
+	s.ask(5, "ann")
+	p.wait(`document.getElementById("now-denied").textContent === "0.2"`)
+	eval[bool](p, `(() => { const e = document.getElementById("rule"); e.value = "trial"; e.dispatchEvent(new Event("change")); return true })()`)
+	p.wait(`document.getElementById("now-would").textContent === "0.4" && document.getElementById("now-denied").textContent === "0"`)
+	p.wait(`document.getElementById("top").hidden`)
+}
+
+// Clients choose keys: their text must stay text, wherever it is shown.
+func TestScriptInKeysIsText(t *testing.T) {
+	const script = `<img src=x onerror="window.hit=1"><script>window.hit=1</script>"'` + "`${window.hit=1}`"
+	s := newScene(t, telemetry.Options{Unmask: true})
+	p := open(t, s.serve(t, dashboard.WithReset(anybody)))
+	s.ask(10, script)
+	p.wait(`document.getElementById("top").innerText.includes("onerror")`)
+	p.do(chromedp.Click(chromedp.CSS("#top button")))
+	p.wait(`document.getElementById("state").innerText.includes("onerror")`)
+	p.do(chromedp.SendKeys(chromedp.CSS("#lookup-key"), "user:"+script+"\n"))
+	p.wait(`document.getElementById("state").innerText.includes("0 of 3 left")`)
+	if eval[bool](p, `"hit" in window || document.querySelector("main img, main script") !== null`) {
+		t.Error("a key was parsed as HTML")
+	}
+}
+
+func TestLookupAndReset(t *testing.T) {
+	s := newScene(t, telemetry.Options{})
+	s.ask(5, "ann")
+	p := open(t, s.serve(t, dashboard.WithReset(anybody)))
+	p.do(chromedp.Click(chromedp.CSS("#top button")))
+	p.wait(`document.getElementById("state").innerText.includes("0 of 3 left")`)
+	p.do(chromedp.Click(chromedp.CSS("#reset")))
+	p.wait(`document.getElementById("state").innerText.includes("3 of 3 left")`)
+	p.do(chromedp.SendKeys(chromedp.CSS("#lookup-key"), "user:bob"), chromedp.Click(chromedp.CSS("#lookup button")))
+	p.wait(`document.getElementById("state").innerText.includes("user:bob of rule api")`)
+}
+
+func TestPageIsReadOnlyByDefault(t *testing.T) {
+	s := newScene(t, telemetry.Options{})
+	s.ask(5, "ann")
+	p := open(t, s.serve(t))
+	p.do(chromedp.Click(chromedp.CSS("#top button")))
+	p.wait(`document.getElementById("state").innerText.includes("0 of 3 left")`)
+	if !eval[bool](p, `document.getElementById("reset").hidden`) {
+		t.Error("the reset button is shown")
+	}
+}
