@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/spillgate/spillgate/rulefile"
 )
 
 // run executes the command line args until it is done or ctx is, and returns the exit code. A failure is one line on
@@ -19,8 +21,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
+	switch {
+	case err == nil:
 		return 0
+	case errors.Is(err, errReported):
+		return 1
+	}
+	if mistakes, ok := errors.AsType[rulefile.Mistakes](err); ok {
+		_, _ = fmt.Fprintln(stderr, mistakes)
+		return 1
 	}
 	complain(stderr, "%s", oneLine(err))
 	if _, wrong := errors.AsType[usageError](err); wrong {
@@ -46,7 +55,7 @@ func newRoot() *cobra.Command {
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err.Error()} })
-	root.AddCommand(newDemo())
+	root.AddCommand(newDemo(), newCheck(), newExplain(), newSchema())
 	return root
 }
 
@@ -65,6 +74,16 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return misuse("%s takes no arguments, got %q", cmd.Name(), args[0])
 	default:
 		return misuse("there is no command %q; see spillgate --help", args[0])
+	}
+}
+
+// wantArguments returns a check for exactly these arguments.
+func wantArguments(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		return misuse("%s wants %s, got %d arguments", cmd.Name(), strings.Join(names, " "), len(args))
 	}
 }
 

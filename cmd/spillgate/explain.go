@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+func newExplain() *cobra.Command {
+	var headers []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain FILE METHOD PATH",
+		Short: "Say which rules of a file apply to a request, and why not the others",
+		Example: "  spillgate explain spillgate.yaml POST /login\n" +
+			"  spillgate explain spillgate.yaml GET /api/x -H 'X-Plan: pro'",
+		Args: wantArguments("FILE", "METHOD", "PATH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := request(args[1], args[2], headers)
+			if err != nil {
+				return err
+			}
+			file, err := readRules(args[0])
+			if err != nil {
+				return err
+			}
+			all, err := file.Explain(r)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return printJSON(cmd.OutOrStdout(), all)
+			}
+			return explain(cmd.OutOrStdout(), r, all)
+		},
+	}
+	cmd.Flags().StringArrayVarP(&headers, "header", "H", nil, "a header `field` of the request, such as 'X-Plan: pro'; repeatable")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return cmd
+}
+
+// request returns the request that a server would receive.
+func request(method, target string, headers []string) (*http.Request, error) {
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		return nil, misuse("%q is not a path such as /login: %v", target, err)
+	}
+	r := &http.Request{Method: method, URL: u, Host: u.Host, Header: make(http.Header)}
+	for _, h := range headers {
+		name, value, ok := strings.Cut(h, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok || name == "" {
+			return nil, misuse("%q is not a header field such as 'X-Plan: pro'", h)
+		}
+		if strings.EqualFold(name, "Host") {
+			r.Host = value
+		}
+		r.Header.Add(name, value)
+	}
+	return r, nil
+}
+
+// explain prints the rules that apply at length, and the others in a line each.
+func explain(w io.Writer, r *http.Request, all []rulefile.Explanation) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s\n", r.Method, r.URL)
+	others := 0
+	for _, e := range all {
+		if e.Applies == "no" {
+			others++
+			continue
+		}
+		b.WriteString("\n" + details(e))
+	}
+	if others == len(all) {
+		b.WriteString("\nNo rule applies.\n")
+	}
+	if others > 0 {
+		b.WriteString("\nThese do not apply:\n")
+	}
+	for _, e := range all {
+		if e.Applies == "no" {
+			fmt.Fprintf(&b, "  %s: %s\n", e.Rule, strings.Join(e.Why, "; "))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// details returns what there is to know of a rule that applies.
+func details(e rulefile.Explanation) string {
+	title := e.Rule + " applies"
+	if e.Applies == "depends" {
+		title = e.Rule + " applies if the program says so"
+	}
+	if e.DryRun {
+		title += ", as a dry run: it never refuses"
+	}
+	text := title + "\n"
+	for _, line := range [][2]string{
+		{"why", strings.Join(e.Why, "; ")}, {"key", e.Key}, {"limits", e.Limits}, {"tiers", e.Tiers}, {"cost", e.Cost}, {"on failure", e.OnFailure},
+	} {
+		if line[1] != "" {
+			text += fmt.Sprintf("  %-10s  %s\n", line[0], line[1])
+		}
+	}
+	return text
+}

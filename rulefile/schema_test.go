@@ -1,0 +1,126 @@
+package rulefile_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+// compiledSchema is what Schema returns, compiled by a library that knows JSON Schema.
+func compiledSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(rulefile.Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("spillgate.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("spillgate.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// valid reports whether the schema takes a file.
+func valid(t *testing.T, s *jsonschema.Schema, src string) (error, bool) {
+	t.Helper()
+	asJSON, err := yaml.YAMLToJSON([]byte(src))
+	if err != nil {
+		return nil, false
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(asJSON))
+	if err != nil {
+		return nil, false
+	}
+	return s.Validate(doc), true
+}
+
+// goodFiles are files without mistakes.
+var goodFiles = []string{
+	whole, rate(5), string(thousandRules()),
+	"rules: [{key: ip, limits: 1/s}]",
+	"proxies: {hops: 2}\nrules: [{key: ip, limits: [1/s, 2/m]}]",
+	"proxies: {unix: true, ipv6_bits: 56}\nrules: [{name: 5, key: ip, limits: 1/s, cost: 5, match: /, headers: {A: 1}}]",
+	"funcs: plan\nrules: [{key: bearer, limits: 1/1h30m, tiers: {func: plan, a: 1/s}, dry_run: false, on_failure: local}]",
+	"rules: [{key: 'join(ip, pattern)', limits: ' 1 / m ;burst=2, 3/hour'}]",
+}
+
+func TestSchemaTakesGoodFiles(t *testing.T) {
+	s := compiledSchema(t)
+	for _, src := range goodFiles {
+		mustParse(t, src)
+		if err, ok := valid(t, s, src); !ok || err != nil {
+			t.Errorf("%.200s\n%v", src, err)
+		}
+	}
+}
+
+// What a schema cannot know.
+var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|match|tier|cost) |supplies no function|not a key function|` +
+	`key \w+|after a key|after the key|after the argument|a key is missing|not a duration|option "|both a |period must|rate of|^\d+:\d+: (parsing|route|pattern) |` +
+	`not a network|all IPv4|name of a header other|not YAML|second document|Schema|no anchor|tags such`)
+
+// TestSchemaRefusesBadFiles holds the schema against the parser: it refuses a file unless it cannot know its mistakes.
+func TestSchemaRefusesBadFiles(t *testing.T) {
+	s := compiledSchema(t)
+	refused := 0
+	for _, tt := range badFiles {
+		known := slices.ContainsFunc(tt.want, func(m string) bool { return !onlyParse.MatchString(m) })
+		err, ok := valid(t, s, tt.src)
+		if !ok {
+			continue
+		}
+		if err != nil {
+			refused++
+		}
+		if known && err == nil {
+			t.Errorf("%s: the schema takes\n%s", tt.why, tt.src)
+		}
+	}
+	if refused < 20 {
+		t.Errorf("the schema refused %d bad files, want at least 20", refused)
+	}
+}
+
+var unknownField = regexp.MustCompile(`unknown field "zzzz" of [a-z ]+; want (.*)`)
+
+// Each field that the parser knows is in the schema, and no other.
+func TestSchemaHasTheFieldsOfTheParser(t *testing.T) {
+	var doc struct {
+		Properties map[string]struct{ Properties map[string]any }
+		Defs       map[string]struct{ Properties map[string]any } `json:"$defs"`
+	}
+	if err := json.Unmarshal(rulefile.Schema(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string][]string{
+		"zzzz: x":                         slices.Sorted(maps.Keys(doc.Properties)),
+		"proxies: {zzzz: x}":              slices.Sorted(maps.Keys(doc.Properties["proxies"].Properties)),
+		"rules: [{limits: 1/s, zzzz: x}]": slices.Sorted(maps.Keys(doc.Defs["rule"].Properties)),
+	}
+	for src, want := range fields {
+		_, err := rulefile.Parse([]byte(src), program)
+		list := unknownField.FindStringSubmatch(fmt.Sprint(err))
+		if list == nil {
+			t.Fatalf("%s: got %v", src, err)
+		}
+		got := strings.Split(list[1], ", ")
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: the parser knows %q, the schema %q", src, got, want)
+		}
+	}
+}
