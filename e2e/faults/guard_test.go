@@ -109,8 +109,14 @@ func (g *guard) comesBack(keys ...string) {
 	})
 }
 
-// wantBounded fails the test if a decision took longer than the deadline.
+// wantBounded fails the test if a decision took longer than the deadline that a limiter has by default.
 func (g *guard) wantBounded() {
+	g.t.Helper()
+	g.wantWithin(deadline)
+}
+
+// wantWithin fails the test if a decision took longer than this deadline.
+func (g *guard) wantWithin(deadline time.Duration) {
 	g.t.Helper()
 	took, late := time.Duration(g.longest.Load()), g.machine.most(0)
 	if took > deadline+slack+3*late {

@@ -6,21 +6,21 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// during runs callers of g for a time, and for longer if they have not made so many requests by then. It returns the
-// largest number of goroutines meanwhile, and how many requests were admitted.
-func during(d time.Duration, requests int64, g *guard, callers int, pause time.Duration) (goroutines, admitted int) {
+// during runs callers of g for a time, and for longer until enough reports true. It returns the largest number of goroutines
+// meanwhile, and how many requests were admitted.
+func during(d time.Duration, enough func() bool, g *guard, callers int, pause time.Duration) (goroutines, admitted int) {
 	g.t.Helper()
 	done := make(chan struct{})
-	before := g.seen.Load()
 	wait := g.callers(callers, pause, "k", done)
 	end := time.Now().Add(d)
 	redistest.Wait(g.t, "the callers to make enough requests", func() bool {
 		goroutines = max(goroutines, runtime.NumGoroutine())
-		return time.Now().After(end) && g.seen.Load()-before >= requests
+		return time.Now().After(end) && enough()
 	})
 	close(done)
 	return goroutines, wait()
@@ -36,7 +36,8 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 			before, calls, asked := runtime.NumGoroutine(), g.calls.takes.Load(), -int(g.seen.Load())
 			s.proxy.Fault.Store(redistest.BlackHole)
 			begun := time.Now()
-			most, admitted := during(time.Second, 2000, g, 500, 20*time.Millisecond)
+			enough := func() bool { return int(g.seen.Load())+asked >= 2000 }
+			most, admitted := during(time.Second, enough, g, 500, 20*time.Millisecond)
 			asked += int(g.seen.Load())
 			if held := most - before; held > 4*500 {
 				t.Errorf("%d goroutines for 500 callers, want 3 each and a few of the client", held)
@@ -70,22 +71,21 @@ func TestPoolThatIsExhausted(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			s := newScene(t)
 			store := redisstore.New(s.connect(&redis.Options{Addr: s.proxy.Addr, PoolSize: 1}))
-			g := newGuard(s, store, mode, slowly(10))
+			const deadline = 400 * time.Millisecond // so long that some replies arrive in time on a busy machine as well
+			g := newGuard(s, store, mode, slowly(10), core.WithTimeout(deadline))
 			g.comesBack("k")
-			s.proxy.Fault.Store(redistest.Fault{Delay: 30 * time.Millisecond})
-			_, admitted := during(500*time.Millisecond, 0, g, 10, 5*time.Millisecond)
+			s.proxy.Fault.Store(redistest.Fault{Delay: 6 * deadline / 10})
+			enough := func() bool { return g.degraded.Load() >= 5 && g.degraded.Load() < g.seen.Load() }
+			_, admitted := during(3*time.Second, enough, g, 10, 40*time.Millisecond)
 			if most := map[string]int{"local": 10 + 10, "open": int(g.seen.Load()), "closed": 10}[mode]; admitted > most {
 				t.Errorf("%d requests were admitted, want at most %d", admitted, most)
-			}
-			if n := g.degraded.Load(); n < 5 || n == g.seen.Load() {
-				t.Errorf("%d of %d decisions were degraded: too many or too few callers for one connection", n, g.seen.Load())
 			}
 			s.proxy.Fault.Store(redistest.NoFault)
 			g.comesBack("k")
 			if n := s.proxy.Conns(); n != 1 {
 				t.Errorf("%d connections are open, want 1", n)
 			}
-			g.wantBounded()
+			g.wantWithin(deadline)
 		})
 	}
 }
