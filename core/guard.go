@@ -23,9 +23,9 @@ type Guard struct {
 	own          *carried      // what the limiter decided
 }
 
-// Guard is Check for adapters: it decides about r and returns what the adapter needs to go on. The next handler gets
+// Guard is Check for adapters. The next handler gets
 // Guard.Request, a copy of r with a context that extends ctx and carries the decision. An adapter may have added values
-// to ctx. Router tells the route of r to RoutePattern; it may be nil.
+// to ctx. Router finds the route of r for RoutePattern; it may be nil.
 //
 // The errors are those of Check. With or without an error, the adapter calls Guard.End when the request has been
 // answered.
@@ -87,8 +87,7 @@ func (g *Guard) End() {
 	*g.outer = *g.inner.WithContext(ctx)
 }
 
-// restored is the context of a handler for those around the limiter, who find the decisions that they would find
-// without it.
+// restored is the context that a handler has put in place of ours, without the decision of the limiter.
 type restored struct {
 	context.Context
 	before *carried

@@ -20,7 +20,7 @@ func (d Decision) SameName(i int) int {
 	return 0 // some results were made without a limiter
 }
 
-// RetryAfter returns how long to wait, from At, until all limiters that made d admit the same request: 0 if d is allowed,
+// RetryAfter returns the time to wait, from At, until all limiters that made d admit the same request: 0 if d is allowed,
 // Never if waiting does not help. It is the longest RetryAfter of the results that deny and, if an inner limiter denies,
 // no shorter than the limiters further out need for another request of the same cost, because they stay charged.
 func (d Decision) RetryAfter() time.Duration {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// A Router tells the routes of requests. Adapters implement it.
+// A Router finds the routes of requests. Adapters implement it.
 type Router interface {
 	// RoutePattern returns the pattern of the route that is going to serve r, and "" if no route matches. If the route
 	// cannot be known at the adapter's place in the chain of handlers, the error says where to mount the limiter.

@@ -7,8 +7,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Custom sets the fields of GitHub under other names, or with Reset in another form. The zero value sets what GitHub
-// sets. Its Write method is the Writer.
+// Custom sets the fields of GitHub under other names, or with Reset in another form. The zero value writes the
+// same fields as GitHub. Its Write method is the Writer.
 type Custom struct {
 	Prefix string      // of all names but Retry-After: "X-App" gives X-App-Limit; empty means "X-RateLimit"
 	Reset  ResetFormat // the form of Prefix-Reset
@@ -41,7 +41,7 @@ func (c Custom) Write(h http.Header, d core.Decision) {
 	}
 }
 
-// latest are the names made last: mostly a program has one prefix, and to make them takes twice the time of all else.
+// latest caches the names that were made last, because a program usually has one prefix.
 var latest atomic.Pointer[prefixed]
 
 type prefixed struct {

@@ -1,6 +1,6 @@
-// Package headers tells clients of a decision in response headers.
+// Package headers describes a decision to the client in response headers.
 //
-// A Writer sets the fields of one convention. GitHub is what adapters use unless told otherwise: most client libraries
+// A Writer sets the fields of one convention. GitHub is the default of the adapters, because most client libraries
 // understand it. IETF is the draft that is to become the standard. Join sets both.
 //
 //	stdlib.New(limiter, stdlib.WithHeaders(headers.Join(headers.GitHub, headers.IETF)))

@@ -18,7 +18,7 @@ import (
 // itself shows as "rule-1h-1m". q is the capacity, which for a
 // token bucket with a burst is the burst, since r counts down from there; w is the period in seconds, rounded up.
 //
-// RateLimit says of each of them what remains, r, and in how many seconds more will, t, rounded up. There is no t if
+// RateLimit has for each of them r, the remaining requests, and t, the seconds until there are more, rounded up. There is no t if
 // nothing is missing, if nothing will come back (rate 0), or if it lies after Retry-After, which it must not.
 // Retry-After is on denials, as GitHub sets it. The parameter pk, a partition key, is left out: a decision does not
 // carry the key, so that nothing can leak it.
@@ -59,7 +59,7 @@ func appendPolicies(b []byte, d *core.Decision) []byte {
 	return b[:len(b)-1]
 }
 
-// appendStates appends the List of RateLimit in the same way. Retry is what Retry-After says, 0 for none.
+// appendStates appends the List of RateLimit in the same way. Retry is the value of Retry-After, 0 for none.
 func appendStates(b []byte, d *core.Decision, retry int64) []byte {
 	for i := range d.Results {
 		if t := &d.Results[i]; !t.DryRun {

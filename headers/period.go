@@ -19,7 +19,7 @@ type suffix struct {
 
 // periodSuffix returns a hyphen and the period as Limit.String shows it: "-1m".
 func periodSuffix(l core.Limit) string {
-	p := &periods[uint64(l.Period)*0x9e3779b97f4a7c15>>56] // spread by the golden ratio: Knuth, TAOCP 6.4
+	p := &periods[uint64(l.Period)*0x9e3779b97f4a7c15>>56] // Fibonacci hashing: Knuth, TAOCP 6.4
 	if s := p.Load(); s != nil && s.period == l.Period {
 		return s.text
 	}

@@ -11,7 +11,7 @@ import (
 // It returns nil if d denied nothing.
 func Violated(d core.Decision) []string { return AppendViolated(nil, d) }
 
-// AppendViolated appends to names what Violated returns.
+// AppendViolated appends the result of Violated to names.
 func AppendViolated(names []string, d core.Decision) []string {
 	for i := range d.Results {
 		if t := &d.Results[i]; !t.DryRun && !t.Allowed {
@@ -26,7 +26,7 @@ func AppendViolated(names []string, d core.Decision) []string {
 // the rule has several enforced limits, and the algorithm as well if some of these have the same period. It is "~2" if a
 // limiter further out has a rule of the same name.
 //
-// So a limit has the same name in all responses, whatever is decided, and no other limit has it: a rule whose own name ends
+// So a limit has the same name in all responses, whatever the decision, and no other limit has it: a rule whose own name ends
 // like a suffix always gets one.
 func policy(d *core.Decision, i int) (rule, suffix string) {
 	t := &d.Results[i]
@@ -56,7 +56,7 @@ var algorithmSuffixes = []string{
 	"-" + core.SlidingWindow.String(), "-" + core.SlidingLog.String(),
 }
 
-// endsInSuffix reports whether the name of a rule ends in what policy may append to another: "-1m", "-1m-sliding-log" or
+// endsInSuffix reports whether the name of a rule ends like the suffixes of policy: "-1m", "-1m-sliding-log" or
 // "~2".
 func endsInSuffix(rule string) bool {
 	if i := strings.LastIndexByte(rule, '~'); i >= 0 && digits(rule[i+1:]) > 0 && digits(rule[i+1:]) == len(rule)-i-1 {

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// shown is what GitHub and Custom show of a decision.
+// shown has the values that GitHub and Custom write.
 type shown struct {
 	rule             string
 	limit, remaining int

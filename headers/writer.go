@@ -6,13 +6,13 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A Writer sets in h what the client is to know of d. It must run before the response is begun.
+// A Writer sets the fields in h that describe d to the client. It must run before the response has begun.
 type Writer func(h http.Header, d core.Decision)
 
 // None sets nothing, not even Retry-After.
 func None(http.Header, core.Decision) {}
 
-// Join returns a writer that does what each of ws does, in order. A nil writer does nothing.
+// Join returns a writer that calls each of ws in order. Nil writers are left out.
 func Join(ws ...Writer) Writer {
 	return func(h http.Header, d core.Decision) {
 		for _, w := range ws {

@@ -4,6 +4,7 @@
 //	r := chi.NewRouter()
 //	r.Use(chilimit.New(limiter))
 //
-// It does what package stdlib does, whose documentation applies, and knows the route pattern wherever it is mounted: by
-// Use, With, Group or Route, in a router that is mounted in another, or around a router.
+// The documentation of package stdlib applies. The route pattern is known wherever the limiter is mounted: by Use, With,
+// Group or Route, in a router that is mounted in another, or around a router. Mount it behind middleware that changes the
+// path, such as StripSlashes and CleanPath.
 package chilimit

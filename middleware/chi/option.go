@@ -13,7 +13,7 @@ type Option func(*options)
 
 type options = serve.Options
 
-// WithHeaders sets what responses tell of the decision. The default is headers.GitHub.
+// WithHeaders chooses the response headers that describe the decision. The default is headers.GitHub.
 func WithHeaders(w headers.Writer) Option {
 	return func(o *options) { o.Headers = w }
 }

@@ -11,11 +11,12 @@
 // A request that is denied ends in an *echo.HTTPError, found by errors.As, with status 429, or 413 if it costs more than
 // is ever admitted at once. A request without a key ends in one with 400, one that cannot be decided in 503 if a rule
 // fails closed, and 500 otherwise; these wrap the error. So an application's own HTTPErrorHandler and its logging see
-// them as they see any other. The default HTTPErrorHandler renders them as an RFC 9457 problem in JSON, which tells
+// them as they see any other. The default HTTPErrorHandler renders them as an RFC 9457 problem in JSON, which contains
 // neither the key nor the text of an error.
 //
 // Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges a
 // request once. The route pattern, which keyfunc.Pattern uses, is that of c.Path with parameters as net/http writes them,
-// "/users/{id}", also in middleware that runs before the router. Key funcs never ask c.RealIP, which trusts by rules of
-// its own.
+// "/users/{id}", also in middleware that runs before the router. There, mount the limiter behind middleware that changes
+// the path. Key funcs do not use c.RealIP, which has its own rules about which headers to trust. They find the
+// echo.Context with ContextOf.
 package echolimit

@@ -17,12 +17,12 @@ type options struct {
 	fail    func(*echo.Context, error) error
 }
 
-// WithHeaders sets what responses tell of the decision. The default is headers.GitHub.
+// WithHeaders chooses the response headers that describe the decision. The default is headers.GitHub.
 func WithHeaders(w headers.Writer) Option {
 	return func(o *options) { o.headers = w }
 }
 
-// WithDenyHandler has deny answer denied requests; what it returns is what the middleware returns. The headers are set,
+// WithDenyHandler has deny answer denied requests. The middleware returns its result. The headers are set,
 // and so is Cache-Control: no-store; d is the decision that they show, which the context of c.Request() carries as well.
 func WithDenyHandler(deny func(c *echo.Context, d core.Decision) error) Option {
 	if deny == nil {
@@ -37,7 +37,8 @@ func WithDenyHandler(deny func(c *echo.Context, d core.Decision) error) Option {
 }
 
 // WithErrorHandler has fail answer requests that could not be decided: see core.Limiter.Check for the errors. Their texts
-// are not meant for clients. To log an error and answer as usual, use WriteError. What it returns is what the middleware returns.
+// are not meant for clients. To log an error and answer as usual, use WriteError. The middleware returns its
+// result.
 func WithErrorHandler(fail func(c *echo.Context, err error) error) Option {
 	return func(o *options) { o.fail = fail }
 }

@@ -16,7 +16,7 @@ type options struct {
 	fail    func(*gin.Context, error)
 }
 
-// WithHeaders sets what responses tell of the decision. The default is headers.GitHub.
+// WithHeaders chooses the response headers that describe the decision. The default is headers.GitHub.
 func WithHeaders(w headers.Writer) Option {
 	return func(o *options) { o.headers = w }
 }

@@ -54,8 +54,8 @@ func Denial(d core.Decision) Problem {
 // bodies are buffers. An io.Writer must not keep what it is given.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// Deny renders Denial(d) as the response to r, as Problem.Write would. The values of its header fields are its own, so
-// that whoever changes them changes no other response.
+// Deny renders Denial(d) as the response to r, as Problem.Write would. The values of its header fields are not
+// shared with other responses.
 func Deny(w http.ResponseWriter, r *http.Request, d *core.Decision) {
 	kind := denialOf(d)
 	values := &[2]string{noStore, ContentType}

@@ -1,4 +1,4 @@
-// Package respond renders what every adapter answers to a request that must not pass: an RFC 9457 problem.
+// Package respond renders the answer of all adapters to a request that must not pass: an RFC 9457 problem.
 package respond
 
 import (
@@ -41,10 +41,10 @@ func Failure(err error) Problem {
 	switch {
 	case errors.Is(err, core.ErrNoKey):
 		p.Status = http.StatusBadRequest
-		p.Detail = "The request lacks what tells whose it is."
+		p.Detail = "The request has no key: credentials or an address are missing."
 	case errors.Is(err, core.ErrBadKey):
 		p.Status = http.StatusBadRequest
-		p.Detail = "What tells whose request it is is malformed or sent twice."
+		p.Detail = "The key of the request is ambiguous or malformed, such as a credential that was sent twice."
 	case errors.Is(err, core.ErrUnavailable):
 		p.Type = reducedCapacity
 		p.Status = http.StatusServiceUnavailable
