@@ -38,7 +38,7 @@ fuzz: ## give each fuzz target FUZZTIME (30s)
 		done; \
 	done
 
-mutate: ## change one thing after another in Go and Lua, and see that a test fails; takes an hour or more (ARGS="-files core/sliding.go")
+mutate: ## change one thing after another in Go and Lua, and see that a test fails; takes an hour or more (ARGS="-files internal/algorithm/sliding.go")
 	cd tools/mutate && go run . $(ARGS)
 
 gremlins: ## the same by gremlins, for packages that only their own tests cover (GREMLINS_ON="headers keyfunc")

@@ -3,7 +3,7 @@
 // survives, which is an error unless accepted.txt says why no test can kill it.
 //
 //	go run .                              every file
-//	go run . -files core/sliding.go       some files, separated by commas
+//	go run . -files internal/algorithm/sliding.go  some files, separated by commas
 //	go run . -run 'level <= target'       the mutants whose description matches
 //	go run . -resume /tmp/progress        skip the mutants that the file lists as killed, and add to it
 //	go run . -list                        print the mutants and run nothing
