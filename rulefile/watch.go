@@ -90,11 +90,6 @@ func (w *watcher) look() {
 }
 
 func (w *watcher) load(src []byte) error {
-	if w.inForce != nil && w.inForce.Hash == hashOf(src) {
-		w.Log.Info("spillgate: rules are again as they are in force", "file", w.path, "hash", w.inForce.Hash)
-		w.report(nil)
-		return nil
-	}
 	file, err := parse(w.path, src, resolver{funcs: w.funcs})
 	if err != nil {
 		return err
