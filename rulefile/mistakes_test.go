@@ -198,7 +198,7 @@ var badFiles = []struct {
 		`2:11: tags such as !!str are not understood`,
 	}},
 	{"a mistake that an alias repeats", "rules:\n  - &a {name: a, key: ip, limits: often}\n  - {<<: *a, name: b}\n", []string{
-		`2:33: limit "often": want RATE/PERIOD, such as 100/m`,
+		`2:35: limit "often": want RATE/PERIOD, such as 100/m`,
 	}},
 	{"merging a text", "rules:\n  - <<: x\n    key: ip\n    limits: 1/s\n", []string{
 		`2:9: << wants a table or a list of tables, got a text`,

@@ -1,18 +1,13 @@
 package rulefile_test
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -21,84 +16,6 @@ import (
 
 func rate(n int) string {
 	return fmt.Sprintf("rules:\n  - name: api\n    key: const(all)\n    limits: %d/h\n", n)
-}
-
-// A watched is a limiter that follows a file, in a bubble of fake time.
-type watched struct {
-	t       *testing.T
-	path    string
-	limiter *core.Limiter
-	log     bytes.Buffer
-	reports []string
-	seen    map[int]bool // rates that were in force
-}
-
-// watch runs test with a limiter that follows a file with a rate of 10 per hour.
-func watch(t *testing.T, test func(w *watched)) {
-	t.Helper()
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		w := &watched{t: t, path: filepath.Join(dir, "spillgate.yaml"), seen: make(map[int]bool)}
-		w.write(w.path, rate(10))
-		file, err := rulefile.Load(w.path, program)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.limiter = core.Must(core.New(file.Rules))
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() {
-			done <- rulefile.Watch(ctx, w.path, w.limiter, program, rulefile.Options{
-				Log: slog.New(slog.NewTextHandler(&w.log, nil)),
-				Report: func(_, hash string, err error) {
-					w.reports = append(w.reports, fmt.Sprintf("%.8s %v", hash, firstLine(err)))
-				},
-			})
-		}()
-		w.wait(500 * time.Millisecond)
-		test(w)
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("got %v, want nil once the context is done", err)
-		}
-	})
-}
-
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(fmt.Sprint(err), "\n")
-	return line
-}
-
-func (w *watched) write(path, text string) {
-	w.t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *watched) do(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// wait lets time pass and notes which rates are in force meanwhile.
-func (w *watched) wait(d time.Duration) {
-	for ; d > 0; d -= 50 * time.Millisecond {
-		time.Sleep(min(d, 50*time.Millisecond))
-		synctest.Wait()
-		w.seen[w.rate()] = true
-	}
-}
-
-func (w *watched) rate() int { return w.limiter.Rules()[0].Limits[0].Rate }
-
-func (w *watched) wantRate(n int, why string) {
-	w.t.Helper()
-	if got := w.rate(); got != n {
-		w.t.Errorf("%s: got a rate of %d, want %d\n%s", why, got, n, &w.log)
-	}
 }
 
 func TestWatchSeesEveryWayToChangeAFile(t *testing.T) {
@@ -244,45 +161,6 @@ func TestWatchKeepsWhatWasUsed(t *testing.T) {
 			t.Errorf("got %+v, %v; want 90 of 100 left", d, err)
 		}
 	})
-}
-
-func TestDryRunVariable(t *testing.T) {
-	src := "rules: [{name: a, key: ip, limits: 1/s}, {name: b, key: ip, limits: 1/s, dry_run: true}, {name: c, key: ip, limits: 1/s}]"
-	path := filepath.Join(t.TempDir(), "f.yaml")
-	if err := os.WriteFile(path, []byte(src), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for value, want := range map[string]string{
-		"": "false true false", "all": "true true true", "a": "true true false", " c , a": "true true true", "none": "false true false", ",": "false true false",
-	} {
-		t.Setenv("SPILLGATE_DRY_RUN", value)
-		var log bytes.Buffer
-		before := slog.Default()
-		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-		f, err := rulefile.Load(path, program)
-		slog.SetDefault(before)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprint(f.Rules[0].DryRun, f.Rules[1].DryRun, f.Rules[2].DryRun); got != want {
-			t.Errorf("%q: got %s, want %s", value, got, want)
-		}
-		if unknown := value == "none"; unknown != strings.Contains(log.String(), "rule=none") {
-			t.Errorf("%q: got log %q", value, &log)
-		}
-	}
-}
-
-func TestLoadOfNoFile(t *testing.T) {
-	for _, path := range []string{filepath.Join(t.TempDir(), "none.yaml"), t.TempDir()} {
-		f, err := rulefile.Load(path, program)
-		if err == nil || f != nil || !strings.HasPrefix(err.Error(), "spillgate: ") {
-			t.Errorf("got %v, %v", f, err)
-		}
-		if _, isDir := os.Stat(path); isDir != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("got %v, want it to wrap fs.ErrNotExist", err)
-		}
-	}
 }
 
 func TestWatchMistakes(t *testing.T) {
