@@ -109,5 +109,6 @@ func (rule *Rule) ask(c *Claim, r *http.Request) error {
 		return fmt.Errorf("%w: the key func returned an empty one", ErrNoKey)
 	}
 	c.Key = key
+	c.hold(rule)
 	return nil
 }

@@ -31,7 +31,9 @@ func (c *Claim) validate() error {
 		err = invalid("cost must not be negative, got %d", c.Cost)
 	case c.Final < 0:
 		err = invalid("final cost must not be negative, got %d", c.Final)
-	case len(c.Limits) == 0:
+	case c.Ban < 0:
+		err = invalid("ban must not be negative, got %v", c.Ban)
+	case len(c.Limits) == 0 && c.Ban == 0:
 		err = invalid("the claim has no limits")
 	}
 	if err == nil {
@@ -52,8 +54,12 @@ func (s *ruleset) complete(c *receipt, claims []Claim) error {
 				claim.Limits = rule.Limits
 			}
 		}
+		claim.Final, claim.Renew, claim.Ban, claim.At = 0, false, 0, time.Time{} // these are for Settle
 		if err := claim.validateTake(); err != nil {
 			return within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
+		}
+		if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.Final != nil {
+			claim.Cost = clamp(max(claim.Cost, 1), claim.Limits)
 		}
 	}
 	c.expect(rule, claims)
@@ -72,5 +78,11 @@ func (c *Claim) validateTake() error {
 	case c.Cost < 0:
 		return invalid("cost must not be negative, got %d", c.Cost)
 	}
-	return validateLimits(c.Limits)
+	if err := validateLimits(c.Limits); err != nil {
+		return err
+	}
+	if hasInFlight(c.Limits) && !c.Hold && !c.Peek {
+		return invalid("a claim with a limit of requests in flight needs Hold or Peek")
+	}
+	return nil
 }

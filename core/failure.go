@@ -43,7 +43,7 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, rules *ruleset, c *rec
 	if err != nil {
 		return fmt.Errorf("%w; fallback: %w", cause, err)
 	}
-	c.record(local, results)
+	c.record(rules, local, results)
 	return nil
 }
 

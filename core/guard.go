@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"net/http"
 )
 
@@ -38,7 +39,10 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 	own.receipt.limiter = l
 	g := Guard{outer: r, inner: passOn(r, own), own: own}
 	err := l.check(g.inner, g.inner, &own.receipt)
-	own.receipt.made = err == nil
+	if err == nil {
+		own.receipt.made = true
+		own.receipt.keepHeld(ctx)
+	}
 	return g, err
 }
 
@@ -68,13 +72,35 @@ func (g *Guard) Decision() (d Decision) {
 // Admitted reports whether this limiter admits the request, whatever those further out say.
 func (g *Guard) Admitted() bool { return g.own.receipt.made && g.own.receipt.allowed }
 
-// End makes the request that Guard was called with what it would be without the limiter: it takes over what the next
+// Watches reports whether a rule with Final applied and admitted the request, so that the adapter has to watch the
+// response and call Settle. All other requests get the ResponseWriter that came in.
+func (g *Guard) Watches() bool { return g.inner != g.outer && g.own.receipt.watches() }
+
+// Settle settles what the limiter holds for the request, which has ended with o; the Cost of o is not used. A limiter that
+// is mounted twice settles once. Adapters that watch the response call it when the handler has returned, or has panicked.
+func (g *Guard) Settle(o Outcome) {
+	if g.inner != g.outer {
+		g.own.receipt.finish(g.inner, o)
+	}
+}
+
+// errUnwatched is the Outcome.Err of a request whose adapter has not called Settle. Without it, such a request would
+// pass for one that went well.
+var errUnwatched = errors.New("the response was not watched")
+
+// End settles what the limiter still holds for the request, and makes the request that Guard was called with what it would be without the limiter: it takes over what the next
 // handler has changed in Request, such as the route that a router has found or the files of a multipart form, which the
 // server removes. If nothing has changed, it writes nothing. Adapters defer End, since a handler may panic.
 func (g *Guard) End() {
 	if g.inner == g.outer {
 		return
 	}
+	g.Settle(Outcome{Err: errUnwatched})
+	g.restore()
+}
+
+// restore makes the request that Guard was called with what it would be without the limiter.
+func (g *Guard) restore() {
 	now := g.inner.Context()
 	replaced := now != context.Context(g.own) // the handler called *r = *r.WithContext(now)
 	if !replaced && sameRequest(g.outer, g.inner) {

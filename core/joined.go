@@ -71,7 +71,7 @@ func (c *receipt) costOf(rule string) int {
 // Remaining+1 of other algorithms than TokenBucket.
 func (r *Result) availableAfter(cost int) time.Duration {
 	switch missing := time.Duration(cost - r.Remaining); {
-	case missing <= 0:
+	case missing <= 0, r.Limit.Algorithm == InFlight: // what is in flight ends with the request
 		return 0
 	case missing == 1:
 		return r.RefillAfter

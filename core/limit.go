@@ -48,7 +48,10 @@ const (
 	// Its memory grows with Rate, which must not exceed 10,000.
 	SlidingLog
 
-	algorithms // how many there are
+	// InFlight admits at most Rate requests at the same time. It has no period.
+	InFlight
+
+	algorithms = InFlight // those that stores measure so far
 )
 
 var algorithmNames = [algorithms]string{"token-bucket", "fixed-window", "sliding-window", "sliding-log"}

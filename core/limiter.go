@@ -103,7 +103,7 @@ func (l *Limiter) decide(ctx context.Context, rules *ruleset, c *receipt, claims
 	results, took, err := l.store.take(ctx, claims, c.room(claims), len(l.observers) > 0)
 	switch {
 	case err == nil:
-		c.record(claims, results)
+		c.record(rules, claims, results)
 	case !errors.Is(err, ErrInvalid):
 		err = l.decideWithoutStore(ctx, rules, c, claims, unavailable(err))
 	}

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// An Observer is told of each request that a rule applied to, once, after the decision: also of one that was denied, and
-// of one that was not decided. Peeks are not observed. The request waits for it, so it must not block, and it must be safe
-// for concurrent use. If it panics, the panic is logged and the decision stands.
+// An Observer is told of each request that a rule applied to, after the decision: also of one that was denied, and of one
+// that was not decided. It is told once more of a request of which something was held, when that has been settled. Peeks
+// are not observed. The request waits for it, so it must not block, and it must be safe for concurrent use. If it panics,
+// the panic is logged and the decision stands.
 type Observer func(ctx context.Context, o *Observation)
 
 // An Observation is what an Observer is told of one request. It and its Claims are valid during the call only.
@@ -19,18 +20,25 @@ type Observation struct {
 	Decision
 
 	// Claims says whose request it was and what was asked for. If the key, the cost or the tier of a rule failed, the
-	// claim of that rule is the last one and has no key.
+	// claim of that rule is the last one and has no key. After a settlement, Claims are those that were held, with their
+	// Final.
 	Claims []Claim
 
 	// Request is the request as key funcs see it. It is nil for Take.
 	Request *http.Request
 
 	// Err says why nothing was decided. It wraps ErrNoKey, ErrBadKey, ErrInvalid or ErrUnavailable, or is the error of a
-	// key func.
+	// key func. After a settlement, it says why that failed, or that a Final did.
 	Err error
 
 	// Store is how long the store took. It is 0 if the store was not asked.
 	Store time.Duration
+
+	// Outcome is how the request ended. It is nil in the observation of a decision.
+	Outcome *Outcome
+
+	// Final is what the request was settled at: the sum over Claims.
+	Final int
 }
 
 var observations = sync.Pool{New: func() any { return new(Observation) }}
@@ -41,21 +49,39 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, clai
 		return
 	}
 	if err != nil && r != nil {
-		l.reporter.undecided(ctx, claims, err)
+		l.reporter.failed(ctx, notDecided, claims, err)
 	}
 	if len(l.observers) == 0 {
 		return
 	}
-	o := observations.Get().(*Observation)
-	o.Claims = append(o.Claims[:0], claims...)
-	o.Request, o.Err, o.Store = r, err, took
-	o.Decision, _ = c.outcome(err)
+	d, _ := c.outcome(err)
+	l.tellAll(ctx, Observation{Decision: d, Request: r, Err: err, Store: took}, claims)
+}
+
+// observeSettled tells the observers that claims, which c held, were settled.
+func (l *Limiter) observeSettled(ctx context.Context, c *receipt, claims []Claim, took time.Duration, s settlement) {
+	if len(l.observers) == 0 {
+		return
+	}
+	d, _ := c.outcome(nil)
+	o := Observation{Decision: d, Request: s.request, Err: prefix(s.err), Store: took, Outcome: s.outcome}
+	for i := range claims {
+		o.Final += claims[i].Final
+	}
+	l.tellAll(ctx, o, claims)
+}
+
+// tellAll passes a copy of o, with a copy of claims, to the observers.
+func (l *Limiter) tellAll(ctx context.Context, o Observation, claims []Claim) {
+	shared := observations.Get().(*Observation)
+	o.Claims = append(shared.Claims[:0], claims...)
+	*shared = o
 	for _, observer := range l.observers {
-		l.tell(ctx, observer, o)
+		l.tell(ctx, observer, shared)
 	}
 	clear(o.Claims)
-	*o = Observation{Claims: o.Claims[:0]}
-	observations.Put(o)
+	*shared = Observation{Claims: o.Claims[:0]}
+	observations.Put(shared)
 }
 
 // tell calls observer. A panic must not fail a request that was charged.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -26,17 +27,24 @@ type receipt struct {
 
 // extra is what receipts other than the most frequent ones have.
 type extra struct {
-	charged  []charged
+	rules    *ruleset // in force when the claims were made
 	results  []Result
 	degraded error      // why the fallback decided; nil if the store did
 	joined   []*receipt // those of several limiters; then all else is empty
 	route    error      // a callback asked for the route, which is not known
+
+	mu       sync.Mutex // of what follows
+	charged  []charged
+	room     [1]charged    // of charged, for one claim
+	timer    *time.Timer   // renews what is held; nil if the caller of Take does
+	renewing chan struct{} // closed at the end of the renewal under way; nil if there is none
 }
 
-// A charged claim is one that a store has charged. It has the instant at which the store did.
+// A charged claim is one that a store has charged or holds. It has the instant at which the store did.
 type charged struct {
 	Claim
-	settled atomic.Bool
+	settled bool
+	said    int // what SetCost said; -1 for nothing
 }
 
 // expect prepares c for claims, the last of which is of rule.
@@ -45,17 +53,18 @@ func (c *receipt) expect(rule *Rule, claims []Claim) {
 		return
 	}
 	claim := &claims[0]
-	if &claim.Limits[0] == &rule.Limits[0] && claim.DryRun == rule.DryRun && claim.Cost <= math.MaxUint8 {
+	if &claim.Limits[0] == &rule.Limits[0] && claim.DryRun == rule.DryRun && claim.Cost <= math.MaxUint8 && !claim.Hold {
 		c.rule = rule
 	}
 }
 
 // room returns where a store puts the results of claims.
 func (c *receipt) room(claims []Claim) []Result {
-	if c.rule != nil {
+	n := countLimits(claims)
+	if n == 1 {
 		return c.result[:0]
 	}
-	return make([]Result, 0, countLimits(claims))
+	return make([]Result, 0, n)
 }
 
 // more returns c.extra, which it makes if there is none.
@@ -66,15 +75,18 @@ func (c *receipt) more() *extra {
 	return c.extra
 }
 
-// record records what a store decided about claims.
-func (c *receipt) record(claims []Claim, results []Result) {
+// record records what a store decided about claims, which rules have made.
+func (c *receipt) record(rules *ruleset, claims []Claim, results []Result) {
 	c.allowed = true
 	for i := range results {
 		c.allowed = c.allowed && (results[i].Allowed || results[i].DryRun)
 	}
 	if c.rule == nil {
-		c.more().results = results
-		c.extra.charged = c.chargedOf(claims, results)
+		e := c.more()
+		e.rules, e.results = rules, results
+		if c.allowed {
+			e.charged = chargedOf(claims, results, e.room[:0])
+		}
 		return
 	}
 	if &results[0] != &c.result[0] {
@@ -85,12 +97,8 @@ func (c *receipt) record(claims []Claim, results []Result) {
 	}
 }
 
-// chargedOf returns those of claims that were charged. It is called after c.allowed is set.
-func (c *receipt) chargedOf(claims []Claim, results []Result) []charged {
-	if !c.allowed {
-		return nil
-	}
-	list, n := make([]charged, len(claims)), 0
+// chargedOf appends to dst those of claims that an admitted request was charged.
+func chargedOf(claims []Claim, results []Result, dst []charged) []charged {
 	for i := range claims {
 		claim := &claims[i]
 		fits, at := !claim.Peek, results[0].At
@@ -99,11 +107,11 @@ func (c *receipt) chargedOf(claims []Claim, results []Result) []charged {
 			results = results[1:]
 		}
 		if fits {
-			list[n].Claim, list[n].At = *claim, at
-			n++
+			dst = append(dst, charged{Claim: *claim, said: -1})
+			dst[len(dst)-1].At = at
 		}
 	}
-	return list[:n]
+	return dst
 }
 
 // results returns what the store answered.
@@ -156,17 +164,28 @@ func (c *receipt) claim() Claim {
 }
 
 // unsettled returns the claims of a rule, or all if it is empty, that were charged and not settled yet. They count as
-// settled from now on.
+// settled from now on. It waits for a renewal under way.
 func (c *receipt) unsettled(rule string) (claims []Claim) {
 	switch {
 	case c.extra != nil:
-		for i := range c.extra.charged {
-			if one := &c.extra.charged[i]; (rule == "" || rule == one.Rule) && one.settled.CompareAndSwap(false, true) {
-				claims = append(claims, one.Claim)
-			}
-		}
+		return c.extra.unsettled(rule)
 	case c.key != "" && (rule == "" || rule == c.rule.Name) && c.settled.CompareAndSwap(false, true):
-		claims = []Claim{c.claim()}
+		return []Claim{c.claim()}
+	}
+	return nil
+}
+
+func (e *extra) unsettled(rule string) (claims []Claim) {
+	e.lockIdle()
+	defer e.mu.Unlock()
+	for i := range e.charged {
+		if one := &e.charged[i]; (rule == "" || rule == one.Rule) && !one.settled {
+			one.settled = true
+			claims = append(claims, one.Claim)
+		}
+	}
+	if e.timer != nil && !e.holds() {
+		e.timer.Stop()
 	}
 	return claims
 }

@@ -40,12 +40,17 @@ func (p *reporter) log() *slog.Logger {
 	return slog.Default()
 }
 
-// undecided logs why a request with these claims was not decided. A store that is unavailable is logged by its breaker.
-func (p *reporter) undecided(ctx context.Context, claims []Claim, err error) {
+const (
+	notDecided  = "spillgate: request not decided"
+	finalFailed = "spillgate: the final cost of a request is not known, what was held is charged"
+)
+
+// failed logs what failed of a request with these claims. A store that is unavailable is logged by its breaker.
+func (p *reporter) failed(ctx context.Context, msg string, claims []Claim, err error) {
 	if errors.Is(err, ErrUnavailable) {
 		return
 	}
-	kind := failureKind{msg: "spillgate: request not decided"}
+	kind := failureKind{msg: msg}
 	if len(claims) > 0 {
 		kind.rule = claims[len(claims)-1].Rule
 	}

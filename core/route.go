@@ -72,7 +72,7 @@ func (l *Limiter) checkAlone(r *http.Request, peek bool) (Decision, error) {
 	g := Guard{outer: r, inner: r, own: own}
 	if r.Pattern == "" && l.hasCallbacks() {
 		g.inner = passOn(r, own)
-		defer g.End()
+		defer g.restore()
 	}
 	return own.receipt.outcome(l.check(r, g.inner, &own.receipt))
 }

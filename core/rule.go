@@ -54,6 +54,14 @@ type Rule struct {
 	// DryRun makes the rule evaluate, charge and report, but never deny.
 	DryRun bool
 
+	// Final returns what a request costs once its response has ended, 0 for nothing. Until then its cost is held: it
+	// counts like a charged one. If Final is nil, a request costs what it was charged. A Final that panics or returns a
+	// negative number charges what was held, and observers hear of it.
+	//
+	// Final needs an adapter that watches responses, as those of this module do. What Limiter.Check has held is settled
+	// by Limiter.Settle.
+	Final func(*http.Request, Outcome) int
+
 	// OnFailure says what happens while the store is down. If zero, the limits are enforced from this process's memory.
 	OnFailure FailureMode
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Settle replaces what d was charged by l for a rule by what it costs after all; an empty rule is all rules of d. If it
 // costs less, the difference is available again as far as it still counts; if it costs more, the difference is charged
-// now, even if it does not fit. Each rule of a decision is settled once; a rule that was charged nothing is not settled.
+// now, even if it does not fit. What was held rather than charged is released, and the cost charged now. Each rule of a
+// decision is settled once; a rule that was charged nothing is not settled.
 // The error wraps ErrInvalid if the cost is negative or neither d nor l knows the rule, or ErrUnavailable if the store is
 // down; what was charged stays then.
 func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int) error {
@@ -44,29 +46,87 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error { return l.Settl
 
 // settle settles the claims of a rule, or all if it is empty, at a cost.
 func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
-	claims := c.unsettled(rule)
-	if len(claims) == 0 {
-		return nil
+	var charged, held []Claim
+	heldCost := 0
+	for _, claim := range c.unsettled(rule) {
+		claim.Final = cost
+		if claim.Hold {
+			held = append(held, claim)
+			heldCost += max(claim.Cost, 1)
+		} else {
+			charged = append(charged, claim)
+		}
 	}
-	for i := range claims {
-		claims[i].Final = cost
+	var errs [2]error
+	if len(charged) > 0 {
+		_, err := c.store().settle(ctx, charged)
+		errs[0] = unavailable(err)
 	}
-	return unavailable(c.store().settle(ctx, claims))
+	if len(held) > 0 {
+		errs[1] = c.settleHeld(ctx, held, settlement{outcome: &Outcome{Cost: heldCost}})
+	}
+	return errors.Join(errs[:]...)
+}
+
+// Renew holds what d holds for another minute, unless it has been settled or has expired. A hold expires 60 to 66 seconds
+// after it was made or last renewed. Adapters renew what requests under way hold. The error wraps ErrUnavailable if the
+// store is down; then Renew may be tried again.
+func (l *Limiter) Renew(ctx context.Context, d Decision) error {
+	if _, err := l.current(); err != nil {
+		return prefix(err)
+	}
+	var errs []error
+	for _, c := range d.receipts() {
+		if c.limiter == l {
+			errs = append(errs, c.renew(orBackground(ctx)))
+		}
+	}
+	return prefix(errors.Join(errs...))
+}
+
+// maxBan is the longest ban.
+const maxBan = maxPeriod
+
+// Ban denies all requests of a key of a rule of l for d from now on, which is more than 0 and at most 10 years of 365
+// days. A longer ban that is in force already stays. Reset lifts it. Ban bans in the store and in the fallback. Its errors
+// are those of Reset; if only one of them is down, the ban holds in the other.
+func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) error {
+	rule, err := l.named("ban", rule, key)
+	if err == nil && (d <= 0 || d > maxBan) {
+		err = within("ban", invalid("duration must be between 0 and %v, got %v", maxBan, d))
+	}
+	if err != nil {
+		return prefix(err)
+	}
+	ctx = orBackground(ctx)
+	claim := Claim{Rule: rule, Key: key, Ban: d}
+	_, err = l.store.settle(ctx, []Claim{claim})
+	_, local := l.fallback.settle(ctx, []Claim{claim})
+	return prefix(unavailable(errors.Join(err, local)))
+}
+
+// named returns the name of a rule of l. If there is none, or if key is empty, the error says what was to be done.
+func (l *Limiter) named(verb, rule, key string) (string, error) {
+	rules, err := l.current()
+	rule = ruleName(rule)
+	switch {
+	case err != nil:
+		return "", err
+	case rules.byName[rule] == nil:
+		return "", invalid("%s: there is no rule %q", verb, rule)
+	case key == "":
+		return "", within(fmt.Sprintf("%s of rule %q", verb, rule), ErrNoKey)
+	}
+	return rule, nil
 }
 
 // Reset forgets a key of a rule of l: all its limits, those of its tiers included. It resets the store and the fallback,
 // which may know what was charged while the store was down. The error wraps ErrInvalid if l has no such rule, ErrNoKey if
 // the key is empty, or ErrUnavailable if either store is down. Use Store.Reset for claims whose name is that of no rule.
 func (l *Limiter) Reset(ctx context.Context, rule, key string) error {
-	rules, err := l.current()
-	rule = ruleName(rule)
-	switch {
-	case err != nil:
+	rule, err := l.named("reset", rule, key)
+	if err != nil {
 		return prefix(err)
-	case rules.byName[rule] == nil:
-		return prefix(invalid("reset: there is no rule %q", rule))
-	case key == "":
-		return prefix(within(fmt.Sprintf("reset of rule %q", rule), ErrNoKey))
 	}
 	ctx = orBackground(ctx)
 	claims := []Claim{{Rule: rule, Key: key}}

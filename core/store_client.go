@@ -88,12 +88,19 @@ func countLimits(claims []Claim) (n int) {
 	return n
 }
 
-func (k *storeClient) settle(ctx context.Context, claims []Claim) error {
+// settle settles claims, whose At the store may set. It returns how long the store took.
+func (k *storeClient) settle(ctx context.Context, claims []Claim) (took time.Duration, err error) {
 	if k.memory != nil {
-		return k.memory.Settle(ctx, claims)
+		begun := time.Now()
+		err = k.memory.Settle(ctx, claims)
+		return time.Since(begun), err
 	}
-	_, err := k.call(ctx, func(ctx context.Context) error { return k.store.Settle(ctx, claims) })
-	return err
+	own := slices.Clone(claims)
+	took, err = k.call(ctx, func(ctx context.Context) error { return k.store.Settle(ctx, own) })
+	if err == nil {
+		copy(claims, own)
+	}
+	return took, err
 }
 
 func (k *storeClient) reset(ctx context.Context, claims []Claim) error {
