@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,21 +151,21 @@ func TestMaxWaitInTheQueue(t *testing.T) {
 		c := s.over(&client.Transport{MaxWait: 10 * time.Second})
 		get(t, c, "/")
 		var all sync.WaitGroup
-		var served, failed int
+		var served, failed atomic.Int32
 		for range 10 {
 			all.Go(func() {
 				if resp, err := c.Get("http://api.example/"); err == nil {
-					served++
+					served.Add(1)
 					resp.Body.Close()
 				} else {
-					failed++
+					failed.Add(1)
 					limitedBy(t, err)
 				}
 			})
 		}
 		all.Wait()
-		if took := time.Since(start2000); served != 2 || failed != 8 || took > 10*time.Second {
-			t.Errorf("%d served, %d failed after %v, want the two of 10s, one in 4s", served, failed, took)
+		if took := time.Since(start2000); served.Load() != 2 || failed.Load() != 8 || took > 10*time.Second {
+			t.Errorf("%d served, %d failed after %v, want the two of 10s, one in 4s", served.Load(), failed.Load(), took)
 		}
 	})
 }

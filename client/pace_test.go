@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,26 +101,26 @@ func TestLateTurnIsTold(t *testing.T) {
 		s := limited(core.PerHour(100).Using(core.FixedWindow), headers.GitHub) // one in 3m at the end
 		c := s.over(&client.Transport{MaxWait: 10 * time.Minute})
 		var all sync.WaitGroup
-		served, failed := 0, 0
+		var served, failed atomic.Int32
 		for range 100 {
 			all.Go(func() {
 				resp, err := c.Get("http://api.example/")
 				if err != nil {
-					failed++
+					failed.Add(1)
 					limitedBy(t, err)
 					return
 				}
 				resp.Body.Close()
-				served++
+				served.Add(1)
 			})
 		}
 		synctest.Wait()
-		if served < 80 || served > 81 || failed < 15 || failed > 17 {
-			t.Errorf("at once %d are served and %d fail, want 80 and all but the three or four of 10 minutes", served, failed)
+		if s, f := served.Load(), failed.Load(); s < 80 || s > 81 || f < 15 || f > 17 {
+			t.Errorf("at once %d are served and %d fail, want 80 and all but the three or four of 10 minutes", s, f)
 		}
 		all.Wait()
-		if served+failed != 100 || served < 83 {
-			t.Errorf("%d are served, %d fail", served, failed)
+		if s, f := served.Load(), failed.Load(); s+f != 100 || s < 83 {
+			t.Errorf("%d are served, %d fail", s, f)
 		}
 	})
 }

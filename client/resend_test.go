@@ -122,6 +122,7 @@ func TestA503HoldsTheKey(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		synctest.Test(t, func(t *testing.T) {
 			c := (&server{handler: &script{responses: []response{{503, []string{"Retry-After", "30"}}, {200, nil}}}}).over(&client.Transport{})
+			var mu sync.Mutex
 			took := map[string]time.Duration{}
 			var all sync.WaitGroup
 			all.Go(func() {
@@ -139,6 +140,8 @@ func TestA503HoldsTheKey(t *testing.T) {
 						return
 					}
 					resp.Body.Close()
+					mu.Lock()
+					defer mu.Unlock()
 					took[url] = time.Since(start2000)
 				})
 				synctest.Wait()
