@@ -22,7 +22,7 @@ const (
 // A budget is what is known of one limit of the server. The zero value is open and not counted.
 type budget struct {
 	name   budgetName
-	status int // of the last response that closed it
+	status int // of the last response that told of it
 
 	// What remains, if counted.
 	counted   bool

@@ -196,6 +196,48 @@ func TestWaitsEndWithTheContext(t *testing.T) {
 	})
 }
 
+// TestWaitingForOthers checks how a call ends that waits for the response to another, of which nothing is known: with the context, or
+// after MaxWait.
+func TestWaitingForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(8 * time.Second)
+			write(w, 200)
+		}).over(&client.Transport{MaxWait: 5 * time.Second})
+		var all sync.WaitGroup
+		all.Go(func() { get(t, c, "/") })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r, _ := http.NewRequestWithContext(ctx, "GET", "http://api.example/", nil)
+		if _, err := c.Do(r); !errors.Is(err, context.DeadlineExceeded) || time.Since(start2000) != time.Second {
+			t.Errorf("%v after %v, want the context's error after its second", err, time.Since(start2000))
+		}
+		_, err := c.Get("http://api.example/")
+		if e := limitedBy(t, err); time.Since(start2000) != 6*time.Second || e.Status != 0 || !e.Until.Equal(time.Now()) {
+			t.Errorf("%+v after %v, want status 0 after MaxWait", e, time.Since(start2000))
+		}
+		all.Wait()
+	})
+}
+
+// TestCloseIdleConnections checks that Base is told, if it wants to be.
+func TestCloseIdleConnections(t *testing.T) {
+	base := &closer{}
+	(&http.Client{Transport: &client.Transport{Base: base}}).CloseIdleConnections()
+	(&http.Client{Transport: &client.Transport{Base: serve(nil)}}).CloseIdleConnections()
+	if base.closed != 1 {
+		t.Errorf("called %d times", base.closed)
+	}
+}
+
+type closer struct {
+	http.RoundTripper
+	closed int
+}
+
+func (c *closer) CloseIdleConnections() { c.closed++ }
+
 // TestErrorHasNoSecret checks that no part of a request is in the error.
 func TestErrorHasNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -81,6 +81,13 @@ func (t *Transport) settle(c *call, resp *http.Response) {
 	c.refused = rep.resendable(c.req) && c.renew()
 }
 
+// CloseIdleConnections does so in Base, for http.Client.CloseIdleConnections. There is no need to call it.
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
 func (t *Transport) base() http.RoundTripper {
 	if t.Base != nil {
 		return t.Base

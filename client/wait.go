@@ -88,7 +88,10 @@ func (t *Transport) look(c *call) (done bool, until, known time.Time, err error)
 		return true, until, known, nil
 	}
 	known = c.in.expect(c, now)
-	if known.After(c.limit) || !now.Before(c.limit) {
+	switch {
+	case known.IsZero() && c.expires(now):
+		return false, now.Add(time.Second), known, nil
+	case known.After(c.limit) || !now.Before(c.limit):
 		return false, until, known, c.in.late(now, known)
 	}
 	until = c.limit
@@ -96,6 +99,12 @@ func (t *Transport) look(c *call) (done bool, until, known time.Time, err error)
 		until = c.until
 	}
 	return false, until, known, nil
+}
+
+// expires reports whether the context of the request is about to end: then that is why the wait ends.
+func (c *call) expires(now time.Time) bool {
+	deadline, ok := c.req.Context().Deadline()
+	return ok && !now.Before(deadline.Add(-1))
 }
 
 // tell calls OnWait, once for a request.
