@@ -14,7 +14,7 @@ GREMLINS_ON ?= $(wildcard headers keyfunc client rulefile)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## serve five routers behind a limit, and drive them until they refuse (ARGS="--once" to stop then)
+demo: ## serve five limited routers and a live page, and send traffic (ARGS="--once" to stop after a check)
 	go run ./cmd/spillgate demo $(ARGS)
 
 test: ## run every test with -race and -shuffle; installs or starts what they need

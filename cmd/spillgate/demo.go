@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,10 +24,10 @@ func newDemo() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Serve five limited routers and send them requests until they refuse",
+		Short: "Serve five limited routers and a live page about them, and send traffic",
 		Long: "demo serves one route each with net/http, chi, gin, echo v4 and echo v5, sends every router requests until it\n" +
 			"refuses one, and one more after the wait it announces. It shows what came back, says whether that was right, and\n" +
-			"keeps serving until interrupted.",
+			"keeps serving until interrupted. Meanwhile clients of several kinds send requests, and a page shows them live.",
 		Example: "  spillgate demo\n" +
 			"  spillgate demo --once --limits '3/1s, 20/1m;sliding-log' --headers both\n" +
 			"  spillgate demo --key apikey:X-Api-Key --redis redis://127.0.0.1:6379",
@@ -52,6 +53,7 @@ func demoFlags(o *options) *pflag.FlagSet {
 	flags.StringVar(&o.headers, "headers", "github", "rate limit headers: `github|ietf|both`")
 	flags.StringSliceVar(&o.trust, "trust", nil, "`CIDR` of proxies whose X-Forwarded-For is believed; repeatable")
 	flags.StringVar(&o.redis, "redis", "", "`URL` of the Redis that keeps the state, such as redis://127.0.0.1:6379")
+	flags.BoolVar(&o.quiet, "quiet", false, "send no traffic after the first requests")
 	flags.BoolVar(&o.once, "once", false, "exit after the requests; with an error if an answer was wrong")
 	return flags
 }
@@ -83,11 +85,24 @@ func demo(ctx context.Context, p plan, stdout, stderr io.Writer) error {
 	wrong := check(visits, p.limits, p.redis != "")
 	out.answers(visits, wrong)
 	out.invite()
-	if p.once {
+	switch {
+	case p.once:
 		return wrong
+	case p.quiet:
+		<-ctx.Done()
+	default:
+		serveTraffic(ctx, base, stdout)
 	}
-	<-ctx.Done()
 	return nil
+}
+
+// serveTraffic sends traffic to the shop and shows what came of it until ctx is done.
+func serveTraffic(ctx context.Context, base string, stdout io.Writer) {
+	callers := newCallers()
+	var wg sync.WaitGroup
+	wg.Go(func() { sendTraffic(ctx, base, callers) })
+	showTraffic(ctx, stdout, callers)
+	wg.Wait()
 }
 
 // interrupted is how the demo ends when it is interrupted while it sends requests.

@@ -25,13 +25,9 @@ func once(t *testing.T, args ...string) string {
 	return stdout
 }
 
-// story is the order of a router's rows: admitted, refused, admitted after the wait. A slow machine may see a request
-// more admitted, because time passes.
-var story = regexp.MustCompile(`^(200 ){2,}429 later 200 $`)
-
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	github := `2  +\d  +\d{10} \(in -?[\d.]+m?s\)`
+	github := `2 +0 +\d{10} \(in -?[\d.]+m?s\)`
 	for _, tt := range []struct {
 		args    string
 		numbers string // limit, remaining and reset in the table
@@ -39,7 +35,7 @@ func TestOnce(t *testing.T) {
 		refusal string // some header of the refusal shown in full
 	}{
 		{"--limits 2/2s", github, "", "X-Ratelimit-Resource: stdlib"},
-		{"--limits 2/1s;sliding-log --headers ietf", `2  +\d  +(in 1s|-)`, "", `Ratelimit-Policy: "stdlib";q=2;w=1`},
+		{"--limits 2/1s;sliding-log --headers ietf", `2 +0 +(in 1s|-)`, "", `Ratelimit-Policy: "stdlib";q=2;w=1`},
 		{"--limits 9/1h,2/2s --headers both", github, "", `Ratelimit-Policy: "stdlib-1h";q=9;w=3600,"stdlib-2s";q=2;w=2`},
 		{"--limits 2/2s --key header:x-tenant", github, "-H 'x-tenant: demo' ", "Retry-After: 1"},
 		{"--limits 2/2s --key apikey:X-Api-Key", github, "-H 'X-Api-Key: demo-secret' ", "Retry-After: 1"},
@@ -49,19 +45,10 @@ func TestOnce(t *testing.T) {
 			t.Parallel()
 			stdout := once(t, strings.Fields(tt.args)...)
 			for _, router := range []string{"stdlib", "chi", "gin", "echo", "echov5"} {
-				row := regexp.MustCompile(`(?m)^GET /` + router + `/hello(?:, (\d)s (later))?  +(\d+) [A-Za-z ]+  +` + tt.numbers + `  +(\d+|-)$`)
-				var rows strings.Builder
-				for _, m := range row.FindAllStringSubmatch(stdout, -1) {
-					rows.WriteString(strings.TrimSpace(m[2]+" "+m[3]) + " ")
-					if retry := m[len(m)-1]; (retry == "1") != (m[3] == "429") {
-						t.Errorf("%s: %q announces a wait of %s", router, m[0], retry)
-					}
-				}
-				if !story.MatchString(rows.String()) {
-					t.Errorf("%s: rows %q", router, rows.String())
-				}
-				if n := strings.Count(stdout, "GET /"+router+"/hello"); n != strings.Count(rows.String(), " ")-1 {
-					t.Errorf("%s: %d rows, but %q were as they should be", router, n, rows.String())
+				// A slow machine may see a request more admitted, because time passes.
+				row := regexp.MustCompile(`(?m)^` + router + ` +[2-9]\d* +429 Too Many Requests +` + tt.numbers + ` +1 +200 OK$`)
+				if n := len(row.FindAllString(stdout, -1)); n != 1 {
+					t.Errorf("%s: %d rows match %s", router, n, row)
 				}
 				if !regexp.MustCompile(`curl -i ` + regexp.QuoteMeta(tt.curl) + `http://127\.0\.0\.1:\d+/` + router + `/hello\n`).MatchString(stdout) {
 					t.Errorf("no curl line for %s with %q", router, tt.curl)
@@ -156,7 +143,7 @@ func TestOnceFails(t *testing.T) {
 	if code != 1 || !strings.Contains(stdout, "Not as it should be:\n  stdlib: its limit was not met") {
 		t.Errorf("exit code %d, stdout:\n%s", code, stdout)
 	}
-	if given := fmt.Sprintf("  and %d more\n", maxRequests-shownFirst-shownLast); strings.Count(stdout, given) != len(routers) {
+	if given := fmt.Sprintf("   %d ", maxRequests); strings.Count(stdout, given) != len(routers) {
 		t.Errorf("it did not give up after %d requests:\n%s", maxRequests, stdout)
 	}
 	if !strings.HasPrefix(stderr, "spillgate: stdlib: its limit was not met") || strings.Count(stderr, "\n") != 1 {

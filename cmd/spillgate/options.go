@@ -22,6 +22,7 @@ type options struct {
 	trust   []string
 	redis   string
 	once    bool
+	quiet   bool
 }
 
 // A plan is what the flags of the demo ask for.
@@ -32,6 +33,7 @@ type plan struct {
 	write  headers.Writer
 	redis  string // URL of the server that keeps the state; empty for memory
 	once   bool
+	quiet  bool
 }
 
 // An identity is a key func and what a client sends to be told apart by it.
@@ -43,7 +45,7 @@ type identity struct {
 
 // plan reads all flags. Its error is a usageError for the first that makes no sense.
 func (o options) plan() (p plan, err error) {
-	p = plan{addr: o.addr, redis: o.redis, once: o.once}
+	p = plan{addr: o.addr, redis: o.redis, once: o.once, quiet: o.quiet}
 	if _, err := net.ResolveTCPAddr("tcp", o.addr); err != nil {
 		return p, misuse("--addr: %q is not an address to listen on, such as 127.0.0.1:8080: %v", o.addr, err)
 	}

@@ -10,9 +10,6 @@ import (
 	"text/tabwriter"
 )
 
-// How many replies of a long visit are shown before and after those left out.
-const shownFirst, shownLast = 6, 3
-
 // longestLoop is the most requests that a command to try sends.
 const longestLoop = 1000
 
@@ -54,38 +51,36 @@ func (r *report) answers(visits []visit, wrong error) {
 	}
 }
 
-// table shows one line per reply, with the routers set apart by empty lines.
+// table shows one line per router.
 func (r *report) table(visits []visit) {
-	rows := []string{row("REQUEST", "STATUS", "LIMIT", "REMAINING", "RESET", "RETRY-AFTER")}
-	for _, v := range visits {
-		rows = append(append(rows, v.rows()...), row("", "", "", "", "", ""))
-	}
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	_, _ = io.WriteString(t, strings.Join(rows, ""))
+	_, _ = io.WriteString(t, row("ROUTER", "ADMITTED", "THEN", "LIMIT", "REMAINING", "RESET", "RETRY-AFTER", "AFTER THE WAIT"))
+	for _, v := range visits {
+		_, _ = io.WriteString(t, v.row())
+	}
 	_ = t.Flush()
 	for line := range strings.Lines(b.String()) {
 		r.printf("%s\n", strings.TrimRight(line, " \n"))
 	}
+	r.printf("\n")
 }
 
-// rows are the lines of v in the table; those in the middle of a long visit are left out.
-func (v visit) rows() (rows []string) {
-	for _, reply := range v.replies {
-		rows = append(rows, reply.row("GET "+v.path))
+// row is the line of v in the table: the number of requests that were admitted, and the reply after them.
+func (v visit) row() string {
+	if len(v.replies) == 0 {
+		return row(v.router, "0", "no reply", "-", "-", "-", "-", "-")
 	}
-	if omitted := len(rows) - shownFirst - shownLast; omitted > 1 {
-		rows = slices.Replace(rows, shownFirst, shownFirst+omitted, row(fmt.Sprintf("  and %d more", omitted), "", "", "", "", ""))
+	last, then, later := v.last(), "-", "-"
+	if last.status != http.StatusOK {
+		then = statusLine(last.status)
 	}
 	if v.later != nil {
-		rows = append(rows, v.later.row(fmt.Sprintf("GET %s, %v later", v.path, v.last().wait())))
+		later = statusLine(v.later.status)
 	}
-	return rows
-}
-
-func (r reply) row(request string) string {
-	n, _ := readNumbers(r)
-	return row(request, statusLine(r.status), orDash(n.limit), orDash(n.remaining), orDash(n.reset), orDash(r.header.Get("Retry-After")))
+	n, _ := readNumbers(last)
+	return row(v.router, fmt.Sprint(v.admitted()), then, orDash(n.limit), orDash(n.remaining), orDash(n.reset),
+		orDash(last.header.Get("Retry-After")), later)
 }
 
 // row is a line of a table in the making.
@@ -117,9 +112,13 @@ func (r *report) invite() {
 		r.printf("  for i in $(seq %d); do curl -so /dev/null -w '%%{http_code}\\n' %s%s/chi/hello; done\n",
 			least+1, r.headerFlags(), r.base)
 	}
-	if !r.plan.once {
-		r.printf("\nServing until interrupted (Ctrl-C).\n")
+	if r.plan.once {
+		return
 	}
+	if r.plan.redis != "" {
+		r.printf("  redis-cli CLIENT PAUSE 10000     an outage of ten seconds: watch the page\n")
+	}
+	r.printf("\nServing until interrupted (Ctrl-C). Open %s/ to watch.\n\n", r.base)
 }
 
 // headerFlags are the curl flags that send what the demo sends.

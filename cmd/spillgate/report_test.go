@@ -45,32 +45,24 @@ func TestReadNumbers(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	long := visit{path: "/chi/hello"}
+	long := visit{router: "chi"}
 	for i := range 99 {
 		long.replies = append(long.replies, replied(200, fmt.Sprint(99-i), ""))
 	}
 	long.replies = append(long.replies, replied(429, "0", "5"))
 	last := replied(200, "7", "")
 	long.later = &last
-	broken := visit{path: "/gin/hello", replies: []reply{replied(400, "", "")}}
+	broken := visit{router: "gin", replies: []reply{replied(400, "", "")}}
+	unlimited := visit{router: "echo", replies: []reply{replied(200, "1", "")}}
 
 	var b strings.Builder
-	(&report{w: &b}).table([]visit{long, broken})
+	(&report{w: &b}).table([]visit{long, broken, unlimited, {router: "echov5"}})
 	want := `
-REQUEST                    STATUS                  LIMIT   REMAINING   RESET                RETRY-AFTER
-GET /chi/hello             200 OK                  2       99          1772366405 (in 5s)   -
-GET /chi/hello             200 OK                  2       98          1772366405 (in 5s)   -
-GET /chi/hello             200 OK                  2       97          1772366405 (in 5s)   -
-GET /chi/hello             200 OK                  2       96          1772366405 (in 5s)   -
-GET /chi/hello             200 OK                  2       95          1772366405 (in 5s)   -
-GET /chi/hello             200 OK                  2       94          1772366405 (in 5s)   -
-  and 91 more
-GET /chi/hello             200 OK                  2       2           1772366405 (in 5s)   -
-GET /chi/hello             200 OK                  2       1           1772366405 (in 5s)   -
-GET /chi/hello             429 Too Many Requests   2       0           1772366405 (in 5s)   5
-GET /chi/hello, 5s later   200 OK                  2       7           1772366405 (in 5s)   -
-
-GET /gin/hello             400 Bad Request         -       -           -                    -
+ROUTER   ADMITTED   THEN                    LIMIT   REMAINING   RESET                RETRY-AFTER   AFTER THE WAIT
+chi      99         429 Too Many Requests   2       0           1772366405 (in 5s)   5             200 OK
+gin      0          400 Bad Request         -       -           -                    -             -
+echo     1          -                       2       1           1772366405 (in 5s)   -             -
+echov5   0          no reply                -       -           -                    -             -
 
 `
 	if "\n"+b.String() != want {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
@@ -13,12 +14,14 @@ import (
 	echov5 "github.com/labstack/echo/v5"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/dashboard"
 	"github.com/spillgate/spillgate/headers"
 	chilimit "github.com/spillgate/spillgate/middleware/chi"
 	echolimit "github.com/spillgate/spillgate/middleware/echo"
 	echov5limit "github.com/spillgate/spillgate/middleware/echov5"
 	ginlimit "github.com/spillgate/spillgate/middleware/gin"
 	"github.com/spillgate/spillgate/middleware/stdlib"
+	"github.com/spillgate/spillgate/telemetry"
 )
 
 // routers are the five that the demo serves, each under /NAME/.
@@ -33,17 +36,34 @@ var routers = []struct {
 	{"echov5", mountEchoV5},
 }
 
-// newHandler serves all routers. Each has a rule of its own name, so that none uses up the limits of another.
+// newHandler serves all routers, the shop, and the page about them at "/". Each router has a rule of its own name, so that
+// none uses up the limits of another.
 func newHandler(p plan, opts ...core.Option) (http.Handler, error) {
+	counts := telemetry.New(telemetry.Options{Unmask: true}) // the demo's clients are made up
+	opts = append(opts, core.WithObserver(counts.Observe))
 	mux := http.NewServeMux()
+	mux.Handle("/", dashboard.New(counts, dashboard.WithReset(onThisMachine)))
+	shop, limiter, err := newShop(opts...)
+	if err != nil {
+		return nil, err
+	}
+	counts.Attach(limiter)
+	mux.Handle(shopPath, shop)
 	for _, r := range routers {
 		limiter, err := core.New([]core.Rule{{Name: r.name, Key: p.key.of, Limits: p.limits}}, opts...)
 		if err != nil {
 			return nil, err
 		}
+		counts.Attach(limiter)
 		mux.Handle("/"+r.name+"/", r.mount(limiter, p.write))
 	}
 	return mux, nil
+}
+
+// onThisMachine reports whether r comes from this machine.
+func onThisMachine(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && peer.Addr().Unmap().IsLoopback()
 }
 
 func mountStdlib(l *core.Limiter, w headers.Writer) http.Handler {
