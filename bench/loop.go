@@ -73,14 +73,14 @@ func (e *env) decisions(l loop, want decision) func() (sample, error) {
 	}
 }
 
-// calibrate returns how many decisions of l, an even number, fill a slice. It warms l up.
+// calibrate returns how many decisions of l, an even number, fill a slice, but at least two. It warms l up.
 func (e *env) calibrate(l loop) int {
-	n := 64
+	n := 2
 	for !e.quick {
 		start := e.clock()
 		l(n)
 		if took := e.clock() - start; took > e.slice/4 {
-			return int(float64(n)*float64(e.slice)/float64(took)) &^ 1
+			return max(2, int(float64(n)*float64(e.slice)/float64(took))&^1)
 		}
 		n *= 2
 	}

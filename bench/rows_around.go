@@ -25,6 +25,14 @@ func aroundRows() []*row {
 		open:   openRoutes,
 		bounds: []bound{adds("1,000 rules with routes", "one rule for all routes", 400)},
 	}, {
+		name: "rulefile, a file of 1,000 rules", unit: unit{value: "ns/file", extra: "allocs"},
+		task: "rulefile.Parse of a file in which each rule has a route, a key and two limits.",
+		open: func(e *env, f *setup) error {
+			f.add(spillgate, ours, e.decisions(repeat(peers.Parse(peers.RuleFile(e.scale(1000)))), admitted))
+			return nil
+		},
+		bounds: []bound{valueBelow(200e6)},
+	}, {
 		name: "client, a request that need not wait", unit: unit{value: "ns/request", extra: "allocs"},
 		task:   "A request to a server that announces a limit which is far away, and answers from memory.",
 		open:   openClient,
@@ -51,6 +59,7 @@ func openRoutes(e *env, f *setup) error {
 	f.add("one rule for all routes", note, e.decisions(repeat(peers.Unrouted(large)), admitted))
 	f.add("10 rules with routes", ours, e.decisions(repeat(peers.Routed(large, 10)), admitted))
 	f.add("1,000 rules with routes", ours, e.decisions(repeat(peers.Routed(large, 1000)), admitted))
+	f.add("1,000 rules of a file", ours, e.decisions(repeat(peers.FromFile(1000)), admitted))
 	return nil
 }
 
