@@ -326,8 +326,11 @@ func TestRenewalIsTriedAgain(t *testing.T) {
 		serve(t, l, func(_ *http.Request, g *core.Guard) {
 			begun := time.Now()
 			time.Sleep(21 * time.Second)
+			s.mu.Lock()
 			s.err = nil
+			s.mu.Unlock()
 			time.Sleep(20 * time.Second)
+			synctest.Wait()
 			s.want(t, "renew r", "renew r")
 			if !s.settled[1].At.Equal(begun.Add(40 * time.Second)) {
 				t.Errorf("renewed at %v", s.settled[1].At)
