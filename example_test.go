@@ -2,6 +2,7 @@ package spillgate_test
 
 import (
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -68,6 +69,15 @@ func Example() {
 	// Output:
 	// 200 api 9
 	// "route";r=59;t=1,"api-1s";r=9;t=1,"api-1m";r=119;t=1,"api-1h";r=239;t=15,"plan";r=975;t=87
+}
+
+// The program of the package comment.
+func Example_program() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("hello\n")) })
+
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)}))
+	log.Fatal(http.ListenAndServe("127.0.0.1:8080", stdlib.New(limiter)(mux)))
 }
 
 // Limits shared by all processes that talk to one Redis.

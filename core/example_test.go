@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -25,6 +26,37 @@ func requestOf(user, path string) *http.Request {
 	r := httptest.NewRequest("GET", path, nil)
 	r.Header.Set("X-User", user)
 	return r
+}
+
+// user says whose request it is. Package keyfunc has such funcs for addresses, API keys and more.
+func user(r *http.Request) (string, error) {
+	name, _, ok := r.BasicAuth()
+	if !ok {
+		return "", core.ErrNoKey
+	}
+	return "user:" + name, nil
+}
+
+// The program of the package comment.
+func Example_program() {
+	limiter := core.Must(core.New([]core.Rule{
+		{Name: "api", Key: user, Limits: []core.Limit{core.PerSecond(10), core.PerMinute(120)}},
+		{Name: "login", Key: user, Limits: core.MustParseLimits("5/10m"), Routes: []string{"POST /login"}},
+	}))
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		d, err := limiter.Check(r)
+		switch {
+		case errors.Is(err, core.ErrNoKey):
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+		case err != nil:
+			http.Error(w, "cannot decide", http.StatusServiceUnavailable)
+		case !d.Allowed:
+			http.Error(w, "retry after "+d.RetryAfter().String(), http.StatusTooManyRequests)
+		default:
+			_, _ = w.Write([]byte("hello\n"))
+		}
+	})
+	log.Fatal(http.ListenAndServe("127.0.0.1:8080", nil))
 }
 
 func Example() {

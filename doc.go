@@ -1,0 +1,40 @@
+// Package spillgate is the front page of a rate limiter for net/http, chi, gin and echo. It has no code; the packages
+// below do the work.
+//
+// This program limits each client to 100 requests per minute:
+//
+//	package main
+//
+//	import (
+//		"log"
+//		"net/http"
+//
+//		"github.com/spillgate/spillgate/core"
+//		"github.com/spillgate/spillgate/keyfunc"
+//		"github.com/spillgate/spillgate/middleware/stdlib"
+//	)
+//
+//	func main() {
+//		mux := http.NewServeMux()
+//		mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte("hello\n")) })
+//
+//		limiter := core.Must(core.New([]core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)}))
+//		log.Fatal(http.ListenAndServe("127.0.0.1:8080", stdlib.New(limiter)(mux)))
+//	}
+//
+// # Packages, in the order to read them
+//
+//   - [github.com/spillgate/spillgate/core]: rules, limits and decisions. Start here.
+//   - [github.com/spillgate/spillgate/keyfunc]: whose request it is.
+//   - [github.com/spillgate/spillgate/middleware/stdlib]: the adapter for net/http. Those for
+//     [github.com/spillgate/spillgate/middleware/chi], [github.com/spillgate/spillgate/middleware/gin],
+//     [github.com/spillgate/spillgate/middleware/echo] (v4) and [github.com/spillgate/spillgate/middleware/echov5] have
+//     the same names.
+//   - [github.com/spillgate/spillgate/headers]: what a client is told about its limits.
+//   - [github.com/spillgate/spillgate/core/redisstore]: limits that processes share through Redis.
+//   - [github.com/spillgate/spillgate/rulefile]: rules from a YAML file that is watched.
+//   - [github.com/spillgate/spillgate/telemetry]: counts, denied keys and a log, for Prometheus and OpenTelemetry.
+//   - [github.com/spillgate/spillgate/dashboard]: a live page about them.
+//   - [github.com/spillgate/spillgate/client]: the other side, an HTTP client that obeys limits.
+//   - [github.com/spillgate/spillgate/core/storetest]: the tests of a store of your own.
+package spillgate
