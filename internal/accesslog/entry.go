@@ -1,0 +1,170 @@
+// Package accesslog reads lines of access logs: common and combined (nginx, Apache), Traefik, Caddy, AWS ALB, CloudFront, JSON
+// lines and CSV.
+//
+// Text formats are parsed here, because the packages for them that were looked at use regular expressions (satyrius/gonx) or
+// make a map or a struct of strings per line (Songmu/axslogparser). JSON is read by tidwall/gjson.
+package accesslog
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// An Entry is a request in a log. Its texts are parts of the line.
+type Entry struct {
+	At       time.Time // when the request ended, unless Started
+	Started  bool      // At is when the request began
+	Seconds  bool      // At has no fraction
+	Client   string    // an address or a host name
+	User     string
+	Method   string
+	Target   string // the path, or an absolute URL
+	Host     string
+	Status   int
+	Duration time.Duration // -1 if it is not known
+	Header   http.Header   // what is known of the request's header
+}
+
+// ErrNotRequest says that a line is about something else than a request, such as a handshake that failed.
+var ErrNotRequest = errors.New("not a request")
+
+// errSkip is returned for lines without an entry, such as comments.
+var errSkip = errors.New("no entry")
+
+// A Parser reads the lines of one file, in order.
+type Parser interface {
+	// Parse sets e to the entry of a line. It wraps ErrNotRequest for a line that is well formed but about no request.
+	Parse(line string, e *Entry) error
+	// Knows reports whether entries have this field of the request's header.
+	Knows(header string) bool
+}
+
+// Options say what a log has where, if that is not clear from itself.
+type Options struct {
+	Format string            // one of Formats; empty: what the first lines look like
+	Fields map[string]string // of JSON and CSV: client, method, .. and header:NAME to the name in the log; a dot goes deeper
+}
+
+// Formats are the names of formats.
+var Formats = []string{"combined", "common", "traefik", "caddy", "traefik-json", "alb", "cloudfront", "json", "csv"}
+
+// NewParser returns a parser of a format.
+func NewParser(o Options) (Parser, error) {
+	switch o.Format {
+	case "combined", "common", "traefik":
+		return &clf{traefik: o.Format == "traefik", common: o.Format == "common"}, nil
+	case "caddy":
+		return newJSON(caddyFields, o.Fields), nil
+	case "traefik-json":
+		return newJSON(traefikFields, o.Fields), nil
+	case "json":
+		return newJSON(nil, o.Fields), nil
+	case "alb":
+		return &alb{}, nil
+	case "cloudfront":
+		return &cloudFront{}, nil
+	case "csv":
+		return &csvLog{names: o.Fields}, nil
+	}
+	return nil, fmt.Errorf("unknown format %q; want %s", o.Format, strings.Join(Formats, ", "))
+}
+
+// Detect returns the format that the first lines of a log are in. If fields are named, it is one that has names.
+func Detect(lines []string, fields map[string]string) (string, error) {
+	best, most := "", 0
+	formats := []string{"cloudfront", "alb", "traefik", "combined", "common", "caddy", "traefik-json", "json", "csv"}
+	if len(fields) > 0 {
+		formats = []string{"json", "csv"}
+	}
+	for _, format := range formats {
+		p, err := NewParser(Options{Format: format, Fields: fields})
+		if err != nil {
+			return "", err
+		}
+		read := 0
+		for _, line := range lines {
+			var e Entry
+			if err := p.Parse(line, &e); err == nil || errors.Is(err, ErrNotRequest) {
+				read++
+			}
+		}
+		if read > most {
+			best, most = format, read
+		}
+	}
+	if best == "" {
+		return "", fmt.Errorf("the first lines are in none of the formats %s", strings.Join(Formats, ", "))
+	}
+	return best, nil
+}
+
+// setRequest reads "GET /path HTTP/1.1".
+func (e *Entry) setRequest(line string) error {
+	method, rest, ok := strings.Cut(line, " ")
+	target := rest
+	if i := strings.LastIndexByte(rest, ' '); i >= 0 && strings.HasPrefix(rest[i+1:], "HTTP/") {
+		target = rest[:i]
+	}
+	if !ok || !isMethod(method) || target == "" {
+		return fmt.Errorf("%w: %.40q", ErrNotRequest, line)
+	}
+	e.Method, e.Target = method, target
+	return nil
+}
+
+func isMethod(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'A' || c > 'Z') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 20
+}
+
+// number reads a whole number that is not negative.
+func number(s string) (int, bool) {
+	n := 0
+	for i := range len(s) {
+		c := s[i]
+		if c < '0' || c > '9' || n > 1<<40 {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, s != ""
+}
+
+// status reads a status code; "-" and "000" mean that there was no answer.
+func (e *Entry) setStatus(s string) error {
+	n, ok := number(s)
+	if s == "-" {
+		n, ok = 0, true
+	}
+	if !ok || n > 999 {
+		return fmt.Errorf("%.20q is not a status", s)
+	}
+	e.Status = n
+	return nil
+}
+
+// seconds reads "0.123".
+func seconds(s string) (time.Duration, bool) {
+	whole, fraction, _ := strings.Cut(s, ".")
+	n, ok := number(whole)
+	if !ok || len(fraction) > 12 || n > 1<<31 {
+		return -1, false
+	}
+	d := time.Duration(n) * time.Second
+	unit := time.Second
+	for i := range len(fraction) {
+		if fraction[i] < '0' || fraction[i] > '9' {
+			return -1, false
+		}
+		unit /= 10
+		d += unit * time.Duration(fraction[i]-'0')
+	}
+	return d, true
+}
