@@ -61,7 +61,7 @@ func ruleChanges(a, b *core.Rule) (parts []string) {
 // detailChanges says how what files say of a rule differs, apart from its data.
 func detailChanges(a, b *detail) (parts []string) {
 	for _, t := range []struct{ what, from, to string }{
-		{"key", a.key, b.key}, {"cost", orNone(a.cost), orNone(b.cost)}, {"tiers", a.tiers.String(), b.tiers.String()},
+		{"key", a.key, b.key}, {"cost", orNone(a.cost), orNone(b.cost)}, {"final", orNone(a.final), orNone(b.final)}, {"tiers", a.tiers.String(), b.tiers.String()},
 		{"headers", headersText(a.headers), headersText(b.headers)}, {"functions", listText(a.matches), listText(b.matches)},
 	} {
 		if t.from != t.to {

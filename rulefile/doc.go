@@ -37,6 +37,7 @@
 //   - limits: as [core.ParseLimits] reads them.
 //   - tiers: func is a name of Funcs.Tiers, which tells the tier of a request; all others are limits of tiers.
 //   - cost: a number or a name of Funcs.Costs.
+//   - final: failures (only failed requests count) or a name of Funcs.Finals.
 //   - dry_run: true or false.
 //   - on_failure: local, open or closed.
 //

@@ -19,9 +19,10 @@ func TestExplain(t *testing.T) {
 		Rule: "api", Key: "user", Limits: "10/1s, 120/1m;burst=200", Tiers: "plan: pro 100/1s, free 1/1s", Cost: "exportCost", DryRun: true, OnFailure: "open",
 	}
 	rest := rulefile.Explanation{
-		Rule: "default", Applies: "yes", Key: "first(apikey(X-Api-Key), join( ip , cookie(sid) ), user)", Limits: "1/1s", Cost: "3", OnFailure: "local",
+		Rule: "default", Applies: "yes", Key: "first(apikey(X-Api-Key), join( ip , cookie(sid) ), user)", Limits: "1/1s", Cost: "3", Final: "failures", OnFailure: "local",
 		Why: []string{"it has no patterns, so it applies to every path"},
 	}
+	tokens := rulefile.Explanation{Rule: "tokens", Applies: "yes", Key: "ip", Limits: "1/1s", Final: "tokens", OnFailure: "local", Why: rest.Why}
 	with := func(e rulefile.Explanation, applies string, why ...string) rulefile.Explanation {
 		e.Applies, e.Why = applies, why
 		return e
@@ -33,15 +34,15 @@ func TestExplain(t *testing.T) {
 	}{
 		{"POST", "//login", http.Header{"X-Plan": {"pro"}, "X-Kind": {"b"}}, []rulefile.Explanation{
 			with(login, "yes", "matches POST /login", "X-Plan is pro", "X-Kind is a or b"),
-			with(api, "no", "no pattern matches: /api/", "the program decides by internal"), rest,
+			with(api, "no", "no pattern matches: /api/", "the program decides by internal"), rest, tokens,
 		}},
 		{"POST", "/v1/a/login", http.Header{"X-Plan": {"free"}}, []rulefile.Explanation{
 			with(login, "no", "matches POST /v1/{tenant}/login", "X-Plan is free, want pro", "X-Kind is not there, want a or b"),
-			with(api, "no", "no pattern matches: /api/", "the program decides by internal"), rest,
+			with(api, "no", "no pattern matches: /api/", "the program decides by internal"), rest, tokens,
 		}},
 		{"GET", "/api/x", nil, []rulefile.Explanation{
 			with(login, "no", "no pattern matches: POST /login, POST /v1/{tenant}/login", "X-Plan is not there, want pro", "X-Kind is not there, want a or b"),
-			with(api, "depends", "matches /api/", "the program decides by internal"), rest,
+			with(api, "depends", "matches /api/", "the program decides by internal"), rest, tokens,
 		}},
 	}
 	for _, tt := range tests {

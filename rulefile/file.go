@@ -17,6 +17,7 @@ type Funcs struct {
 	Keys    map[string]core.KeyFunc
 	Tiers   map[string]func(*http.Request) string // the name of a tier; one that the rule does not have means its limits
 	Costs   map[string]func(*http.Request) int
+	Finals  map[string]func(*http.Request, core.Outcome) int
 	Matches map[string]func(*http.Request) bool
 }
 

@@ -51,8 +51,8 @@ var badFiles = []struct {
 		`1:8: rules: want a list, got a text`,
 	}},
 	{"a rule is a text", "rules:\n  - login\n  - 5\n", []string{
-		`2:5: a rule: want a table with the fields name, match, headers, key, limits, tiers, cost, dry_run, on_failure, got a text`,
-		`3:5: a rule: want a table with the fields name, match, headers, key, limits, tiers, cost, dry_run, on_failure, got a text`,
+		`2:5: a rule: want a table with the fields name, match, headers, key, limits, tiers, cost, final, dry_run, on_failure, got a text`,
+		`3:5: a rule: want a table with the fields name, match, headers, key, limits, tiers, cost, final, dry_run, on_failure, got a text`,
 	}},
 	{"an unknown field of the file", "rule:\n  - key: ip\n    limits: 1/s\nrules:\n  - {key: ip, limits: 1/s}\n", []string{
 		`1:1: unknown field "rule" of the file; did you mean rules?`,
@@ -61,7 +61,7 @@ var badFiles = []struct {
 		`2:5: unknown field "nmae" of a rule; did you mean name?`,
 		`3:5: unknown field "keys" of a rule; did you mean key?`,
 		`4:5: unknown field "limit" of a rule; did you mean limits?`,
-		`5:5: unknown field "colour" of a rule; want name, match, headers, key, limits, tiers, cost, dry_run, on_failure`,
+		`5:5: unknown field "colour" of a rule; want name, match, headers, key, limits, tiers, cost, final, dry_run, on_failure`,
 	}},
 	{"a field twice", "rules:\n  - key: ip\n    limits: 1/s\n    key: bearer\n", []string{
 		`4:5: key is here twice, first in line 2`,
@@ -199,6 +199,10 @@ var badFiles = []struct {
 	}},
 	{"a mistake that an alias repeats", "rules:\n  - &a {name: a, key: ip, limits: often}\n  - {<<: *a, name: b}\n", []string{
 		`2:35: limit "often": want RATE/PERIOD, such as 100/m`,
+	}},
+	{"unknown finals", "rules:\n  - {name: a, key: ip, limits: 1/s, final: failure}\n  - {name: b, key: ip, limits: 1/s, final: user}\n", []string{
+		`2:44: unknown final "failure"; did you mean failures?`,
+		`3:44: unknown final "user"; want failures, tokens`,
 	}},
 	{"merging a text", "rules:\n  - <<: x\n    key: ip\n    limits: 1/s\n", []string{
 		`2:9: << wants a table or a list of tables, got a text`,

@@ -19,12 +19,13 @@ var program = rulefile.Funcs{
 	Keys:    map[string]core.KeyFunc{"user": func(r *http.Request) (string, error) { return "user:" + r.Header.Get("U"), nil }},
 	Tiers:   map[string]func(*http.Request) string{"plan": func(r *http.Request) string { return r.Header.Get("Plan") }},
 	Costs:   map[string]func(*http.Request) int{"exportCost": func(*http.Request) int { return 7 }},
+	Finals:  map[string]func(*http.Request, core.Outcome) int{"tokens": func(_ *http.Request, o core.Outcome) int { return int(o.Bytes) }},
 	Matches: map[string]func(*http.Request) bool{"internal": func(r *http.Request) bool { return r.Header.Get("Internal") != "" }},
 }
 
 const whole = `# all fields
 proxies: {trusted: [10.0.0.0/8, 192.0.2.1], header: X-Forwarded-For}
-funcs: [user, plan, exportCost, internal]
+funcs: [user, plan, exportCost, internal, tokens]
 x-defaults: &defaults
   key: user
   on_failure: closed
@@ -46,6 +47,8 @@ rules:
   - key: first(apikey(X-Api-Key), join( ip , cookie(sid) ), user)
     limits: 1/s
     cost: 3
+    final: failures
+  - {name: tokens, key: ip, limits: 1/s, final: tokens}
 `
 
 func mustParse(t *testing.T, src string) *rulefile.File {
@@ -59,7 +62,7 @@ func mustParse(t *testing.T, src string) *rulefile.File {
 
 func TestParseReadsAllFields(t *testing.T) {
 	f := mustParse(t, whole)
-	if len(f.Rules) != 3 || len(f.Hash) != 64 {
+	if len(f.Rules) != 4 || len(f.Hash) != 64 {
 		t.Fatalf("got %+v", f)
 	}
 	login, api, rest := f.Rules[0], f.Rules[1], f.Rules[2]
@@ -73,6 +76,12 @@ func TestParseReadsAllFields(t *testing.T) {
 	}
 	if rest.Name != "default" || rest.Match != nil || rest.Routes != nil || rest.Cost(nil) != 3 || rest.OnFailure != core.FailLocal {
 		t.Errorf("the rule without a name: got %+v", rest)
+	}
+	for i, want := range []int{-1, -1, 0, 9} {
+		final := f.Rules[i].Final
+		if (final == nil) != (want < 0) || final != nil && final(nil, core.Outcome{Cost: 1, Status: 200, Bytes: 9}) != want {
+			t.Errorf("rule %d: final is not as the file says", i)
+		}
 	}
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = "10.1.2.3:9"

@@ -21,6 +21,7 @@ func (f Funcs) all() []string {
 	names := slices.Collect(maps.Keys(f.Keys))
 	names = slices.AppendSeq(names, maps.Keys(f.Tiers))
 	names = slices.AppendSeq(names, maps.Keys(f.Costs))
+	names = slices.AppendSeq(names, maps.Keys(f.Finals))
 	names = slices.AppendSeq(names, maps.Keys(f.Matches))
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -41,7 +42,7 @@ func (r *reader) declare(f field) {
 			r.add(n.spot, "%s is here twice, first in line %d", n.text, first.line)
 		case !isName(n.text):
 			r.add(n.spot, "%q is not a name: want letters, digits, _, - and .", n.text)
-		case slices.Contains(keyNames, n.text):
+		case n.text == "failures", slices.Contains(keyNames, n.text):
 			r.add(n.spot, "%s is built in; give the function another name", n.text)
 		case !r.assume && !isSupplied:
 			r.add(n.spot, "the program supplies no function %s%s", n.text, supplies(n.text, supplied))
@@ -89,5 +90,6 @@ var (
 	assumedKey   core.KeyFunc = func(*http.Request) (string, error) { return "assumed", nil }
 	assumedTier               = func(*http.Request) string { return "" }
 	assumedCost               = func(*http.Request) int { return 1 }
+	assumedFinal              = func(_ *http.Request, o core.Outcome) int { return o.Cost }
 	assumedMatch              = func(*http.Request) bool { return true }
 )

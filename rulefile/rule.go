@@ -18,6 +18,7 @@ type detail struct {
 	matches []string // names of functions
 	tiers   tiers
 	cost    string
+	final   string
 	parsed  bool // limits
 }
 
@@ -48,6 +49,10 @@ func (r *reader) rule(n *node) {
 	}
 	rule.Match = all(tests)
 	r.cost(fields, &rule, &d)
+	if f, ok := fields["final"]; ok {
+		d.final = r.text(f)
+		rule.Final = r.final(f, d.final)
+	}
 	r.modes(fields, &rule)
 	if r.isNew(rule.Name, n, fields) {
 		r.rules, r.about = append(r.rules, rule), append(r.about, d)
@@ -173,6 +178,17 @@ func (r *reader) cost(fields map[string]field, rule *core.Rule, d *detail) {
 	default:
 		rule.Cost = func(*http.Request) int { return n }
 	}
+}
+
+func (r *reader) final(f field, name string) (final func(*http.Request, core.Outcome) int) {
+	switch name {
+	case "":
+	case "failures":
+		return core.Failures
+	default:
+		final, _ = find(r, f.value.spot, name, "final", r.funcs.Finals, assumedFinal, []string{"failures"})
+	}
+	return final
 }
 
 var (

@@ -69,7 +69,7 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 }
 
 // What a schema cannot know.
-var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|match|tier|cost) |supplies no function|not a key function|` +
+var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|match|tier|cost|final) |supplies no function|not a key function|` +
 	`key \w+|after a key|after the key|after the argument|a key is missing|not a duration|option "|both a |period must|rate of|^\d+:\d+: (parsing|route|pattern) |` +
 	`not a network|all IPv4|name of a header other|not YAML|second document|Schema|no anchor|tags such`)
 
