@@ -49,7 +49,6 @@ func (t *Transport) keyOf(r *http.Request) accountKey {
 
 // arrive registers c.
 func (t *Transport) arrive(c *call) {
-	t.clock++
 	a := t.accounts[c.key]
 	if a == nil {
 		a = t.open(c.key)
@@ -113,7 +112,7 @@ func (a *account) find(name budgetName) *budget {
 	return b
 }
 
-// assumed reports whether a request of a route without a response may be sent although the budgets that it is assumed
+// mayTry reports whether a request of a route without a response may be sent although the budgets that it is assumed
 // to use are closed: one at a time, until one of them was refused.
 func (a *account) mayTry(now time.Time) bool {
 	return !a.strict && a.trying == nil && slices.ContainsFunc(a.last, func(b *budget) bool { return now.Before(b.until) })

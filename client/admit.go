@@ -26,7 +26,10 @@ func (a *account) admit(c *call, now time.Time, clock uint64) (longest *budget, 
 
 // need sets what c needs: the budgets of its route, or those that were last seen for its key.
 func (a *account) need(c *call, now time.Time) {
-	list := append(c.array[:0], &a.hold, &c.route.first)
+	list := append(c.array[:0], &a.hold)
+	if a.last != nil { // the server has limits: find out which ones this route has
+		list = append(list, &c.route.first)
+	}
 	c.trying = false
 	switch {
 	case c.route.seen:

@@ -30,13 +30,17 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	send("one", "/always", "always")
+	a := tr.accounts[accountKey{host: "one"}]
+	always, named := a.routes[routeKey{"GET", "always"}], a.budgets[0]
 	for n = range 5000 {
 		send(fmt.Sprint("host", n), "/", "a")
 		send("one", fmt.Sprint("/segment", n), fmt.Sprint("name", n))
+		send("one", "/always", "always")
 	}
-	a := tr.accounts[accountKey{host: "one"}]
-	if a == nil {
-		t.Fatal("a key in use was forgotten")
+	send("one", "/last", "name4999")
+	if a != tr.accounts[accountKey{host: "one"}] || always != a.routes[routeKey{"GET", "always"}] || named != a.find(named.name) {
+		t.Error("a key, a route or a budget in use was forgotten")
 	}
 	if len(tr.accounts) > maxAccounts || len(a.routes) > maxRoutes || len(a.budgets) > maxBudgets {
 		t.Errorf("%d keys, %d routes, %d budgets", len(tr.accounts), len(a.routes), len(a.budgets))

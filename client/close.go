@@ -9,7 +9,7 @@ import (
 func (b *budget) close(now time.Time, wait time.Duration, status int, clock uint64) {
 	wait = min(wait, longestPromise)
 	if promise := now.Add(wait); promise.After(b.promise) {
-		b.promise, b.until = promise, promise.Add(jitter(wait))
+		b.promise, b.until = promise, promise.Add(min(jitter(wait), longestPromise-wait))
 	}
 	b.status, b.closedAt = status, clock
 	b.begin(clock)

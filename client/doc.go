@@ -26,4 +26,7 @@
 // Limits are kept for each Transport.Key and, within a key, for each X-RateLimit-Resource or policy name. Before a response
 // the resource of a request is not known: it is the one last seen for its method and first path segment. One Transport
 // should serve all requests of a program to a server: two of them do not know of each other.
+//
+// Before anything is known of a key, one request goes ahead and the others wait for its headers, for ten seconds at most. Where the
+// server has limits, the same holds for each method and first path segment.
 package client

@@ -97,15 +97,18 @@ func write(w http.ResponseWriter, status int, fields ...string) {
 // than rounding and jitter explain, whatever the clocks say.
 func TestNoRequestBeforeThePromise(t *testing.T) {
 	for _, a := range announcements {
+		t.Run(a.name+", no Date", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { checkPromise(t, a, 0, true, 20*time.Second) })
+		})
 		for _, skew := range []time.Duration{-5 * time.Minute, 0, 5 * time.Minute} {
 			t.Run(fmt.Sprintf("%s, clock %v", a.name, skew), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { checkPromise(t, a, skew, 20*time.Second) })
+				synctest.Test(t, func(t *testing.T) { checkPromise(t, a, skew, false, 20*time.Second) })
 			})
 		}
 	}
 }
 
-func checkPromise(t *testing.T, a announcement, skew, wait time.Duration) {
+func checkPromise(t *testing.T, a announcement, skew time.Duration, noDate bool, wait time.Duration) {
 	time.Sleep(time.Hour + 300*time.Millisecond) // not at a whole second
 	var promise time.Time
 	first := true
@@ -120,7 +123,7 @@ func checkPromise(t *testing.T, a announcement, skew, wait time.Duration) {
 		promise = at.Add(-skew)
 		write(w, a.status, a.fields(now.Truncate(time.Second), at)...)
 	})
-	s.skew = skew
+	s.skew, s.noDate = skew, noDate
 	c := s.over(&client.Transport{})
 	start := time.Now()
 	for range 2 {

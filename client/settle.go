@@ -60,7 +60,7 @@ func (a *account) answer(c *call, rep *report, named []*budget, now time.Time, c
 		b.observe(c, &rep.states[i], now, rep, clock)
 	}
 	if named == nil && !failed {
-		for _, b := range c.budgets[2:] { // the server does not speak of limits any more
+		for _, b := range c.budgets[1:] { // the server does not speak of limits any more
 			b.counted = false
 			b.open(c)
 		}

@@ -48,6 +48,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if !c.refused {
 			return resp, err
 		}
+		if resp.Body == nil {
+			resp.Body = http.NoBody
+		}
 		c.refusal = resp
 	}
 }

@@ -18,10 +18,14 @@ type trial struct {
 func (t *trial) begin(clock uint64) { *t = trial{trying: true, from: clock} }
 
 func (t *trial) enter(c *call) {
-	if t.out >= max(t.width, 1) { // those are overdue
-		t.out, t.from = 0, c.sent-1
+	switch overdue := t.out >= max(t.width, 1); {
+	case overdue && t.from == 0:
+		*t = trial{} // nothing was refused yet: the others need not wait for it any longer
+	case overdue:
+		t.out, t.from = 1, c.sent-1
+	default:
+		t.out++
 	}
-	t.out++
 }
 
 func (t *trial) leave(c *call) {

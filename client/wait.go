@@ -10,11 +10,11 @@ import (
 func (t *Transport) wait(c *call) error {
 	now := time.Now()
 	t.mu.Lock()
+	t.clock++
 	if c.account == nil {
 		t.arrive(c)
 	}
 	c.limit = t.limit(c, now)
-	t.clock++
 	b, p := c.account.admit(c, now, t.clock)
 	if b == nil {
 		t.mu.Unlock()
