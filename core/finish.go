@@ -12,9 +12,12 @@ import (
 // finish settles what c holds for r, which has ended with o: each claim at what the Final of its rule says or, without
 // one, at what was held. It does nothing if c holds nothing any more.
 func (c *receipt) finish(r *http.Request, o Outcome) {
-	if c.extra == nil {
-		return
+	if c.extra != nil {
+		c.finishHeld(r, o) // allocates o
 	}
+}
+
+func (c *receipt) finishHeld(r *http.Request, o Outcome) {
 	claims := c.extra.takeHeld()
 	if len(claims) == 0 {
 		return

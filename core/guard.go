@@ -13,11 +13,12 @@ import (
 //	switch {
 //	case err != nil:
 //		stdlib.WriteError(w, g.Request(), err)
-//	case g.Admitted():
-//		headers.GitHub(w.Header(), g.Decision())
-//		next.ServeHTTP(w, g.Request())
-//	default:
+//	case !g.Admitted():
 //		deny(w, g.Request(), g.Decision())
+//	case g.Watches():
+//		serveAndSettle(next, w, &g) // calls g.Settle with the Outcome
+//	default:
+//		next.ServeHTTP(w, g.Request())
 //	}
 type Guard struct {
 	outer, inner *http.Request // equal if the request carried the limiter's decision already
@@ -84,18 +85,23 @@ func (g *Guard) Settle(o Outcome) {
 	}
 }
 
-// errUnwatched is the Outcome.Err of a request whose adapter has not called Settle. Without it, such a request would
-// pass for one that went well.
+// errUnwatched is the Outcome.Err of a request whose adapter should have called Settle but has not. Without it, such a
+// request would pass for one that went well.
 var errUnwatched = errors.New("the response was not watched")
 
-// End settles what the limiter still holds for the request, and makes the request that Guard was called with what it would be without the limiter: it takes over what the next
-// handler has changed in Request, such as the route that a router has found or the files of a multipart form, which the
-// server removes. If nothing has changed, it writes nothing. Adapters defer End, since a handler may panic.
+// End settles what the limiter still holds for the request, and makes the request that Guard was called with what it would
+// be without the limiter: it takes over what the next handler has changed in Request, such as the route that a router has
+// found or the files of a multipart form, which the server removes. If nothing has changed, it writes nothing. Adapters
+// defer End, since a handler may panic.
 func (g *Guard) End() {
 	if g.inner == g.outer {
 		return
 	}
-	g.Settle(Outcome{Err: errUnwatched})
+	o := Outcome{}
+	if g.Watches() {
+		o.Err = errUnwatched
+	}
+	g.Settle(o)
 	g.restore()
 }
 

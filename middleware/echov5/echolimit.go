@@ -55,6 +55,9 @@ func (o *options) limit(c *echo.Context, l *core.Limiter, next echo.HandlerFunc)
 			c.SetRequest(outer)
 		}
 	}()
+	if g.Watches() {
+		return watch(c, &g, next)
+	}
 	return next(c)
 }
 

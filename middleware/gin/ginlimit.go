@@ -1,10 +1,13 @@
 package ginlimit
 
 import (
+	"net/http"
+
 	"github.com/gin-gonic/gin"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/middleware/internal/outcome"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
@@ -49,7 +52,7 @@ func (o *options) limit(c *gin.Context, l *core.Limiter) {
 	d := g.Decision()
 	o.headers(c.Writer.Header(), d)
 	if g.Admitted() {
-		c.Next()
+		next(c, &g)
 		return
 	}
 	c.Abort()
@@ -59,6 +62,24 @@ func (o *options) limit(c *gin.Context, l *core.Limiter) {
 	}
 	respond.NoStore(c.Writer.Header())
 	o.deny(c, d)
+}
+
+// next runs the handlers of an admitted request and settles what the limiter holds for it.
+func next(c *gin.Context, g *core.Guard) {
+	if !g.Watches() {
+		c.Next()
+		return
+	}
+	a, errs := outcome.Answer{}, len(c.Errors)
+	defer func() {
+		a.Status, a.Bytes, a.Written = c.Writer.Status(), int64(c.Writer.Size()), c.Writer.Written()
+		if len(c.Errors) > errs && !a.Written && a.Status < http.StatusBadRequest {
+			a.Err = c.Errors.Last()
+		}
+		g.Settle(outcome.Of(g.Request(), a))
+	}()
+	c.Next()
+	a.Returned = true
 }
 
 // WriteError answers a request that could not be decided, as the middleware does without WithErrorHandler. An error handler

@@ -71,6 +71,11 @@ func Run(t *testing.T, a Adapter) {
 		{"panics", testPanics},
 		{"transparency", testTransparency},
 		{"trailers", testTrailers},
+		{"outcome", testOutcome},
+		{"client gone", testClientGone},
+		{"SetCost", testSetCost},
+		{"watched writer", testWatchedWriter},
+		{"unwatched writer", testUnwatchedWriter},
 	} {
 		t.Run(group.name, func(t *testing.T) { group.run(t, a) })
 	}

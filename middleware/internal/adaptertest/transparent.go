@@ -12,6 +12,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/core"
 )
 
 // A view is what can be seen of one request, inside the handler and around the application.
@@ -62,9 +64,11 @@ func testTransparency(t *testing.T, a Adapter) {
 		for _, http2 := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, HTTP/2 %v", why, http2), func(t *testing.T) {
 				without := a.upload(t, handle, http2, nil)
-				with := a.upload(t, handle, http2, []Guard{{Limiter: counting(9)}})
-				if without != with {
-					t.Errorf("without the middleware\n%+v\nwith it\n%+v", without, with)
+				held, _, _ := holding()
+				for _, l := range []*core.Limiter{counting(9), held} {
+					if with := a.upload(t, handle, http2, []Guard{{Limiter: l}}); without != with {
+						t.Errorf("without the middleware\n%+v\nwith it\n%+v", without, with)
+					}
 				}
 			})
 		}

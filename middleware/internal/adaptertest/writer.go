@@ -14,13 +14,17 @@ import (
 	"time"
 )
 
-// guardedAndNot returns two servers of the same handler, with and without a guard.
+// guardedAndNot returns servers of the same handler, without a guard and with one. The outcome of its requests is wanted or
+// not.
 func guardedAndNot(t *testing.T, a Adapter, h http.HandlerFunc, http2 bool) map[string]*server {
 	free := App{Routes: []Route{{Pattern: "/", Handler: h}}}
 	guarded := App{Guards: []Guard{{Limiter: counting(100)}}, Routes: free.Routes}
+	l, _, _ := holding()
+	watched := App{Guards: []Guard{{Limiter: l}, {Limiter: l}}, Routes: free.Routes}
 	return map[string]*server{
 		"without the middleware": serveHandler(t, a.Build(free), http2),
 		"with the middleware":    serveHandler(t, a.Build(guarded), http2),
+		"with Final":             serveHandler(t, a.Build(watched), http2),
 	}
 }
 
@@ -47,8 +51,10 @@ func testResponseWriter(t *testing.T, a Adapter) {
 	}
 	for _, http2 := range []bool{false, true} {
 		seen := map[string]bool{}
-		for _, s := range guardedAndNot(t, a, h, http2) {
-			seen[s.get("/").body] = true
+		for name, s := range guardedAndNot(t, a, h, http2) {
+			if name != "with Final" {
+				seen[s.get("/").body] = true
+			}
 		}
 		if len(seen) != 1 {
 			t.Errorf("the writer differs: %v", seen)

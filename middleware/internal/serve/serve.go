@@ -17,7 +17,7 @@ type Options struct {
 	Fail    func(http.ResponseWriter, *http.Request, error)
 }
 
-// New returns a middleware that limits handlers by l. Router returns what knows the routes of requests to next.
+// New returns a middleware that limits handlers by l. Router returns the Router for requests to next.
 func New(l *core.Limiter, o Options, router func(next http.Handler) core.Router) func(http.Handler) http.Handler {
 	if l == nil {
 		panic("spillgate: the limiter is nil")
@@ -55,11 +55,20 @@ func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.options.Headers(w.Header(), d)
 	switch {
 	case g.Admitted():
-		h.next.ServeHTTP(w, g.Request())
+		h.pass(w, &g)
 	case h.options.Deny == nil:
 		respond.Deny(w, r, &d)
 	default:
 		respond.NoStore(w.Header())
 		h.options.Deny(w, g.Request(), d)
 	}
+}
+
+// pass serves an admitted request. If nobody asks how it ends, the handler gets w itself.
+func (h *limited) pass(w http.ResponseWriter, g *core.Guard) {
+	if g.Watches() {
+		watchNext(h.next, w, g)
+		return
+	}
+	h.next.ServeHTTP(w, g.Request())
 }

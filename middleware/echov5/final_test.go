@@ -1,0 +1,93 @@
+package echolimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/spillgate/spillgate/core"
+	echolimit "github.com/spillgate/spillgate/middleware/echov5"
+)
+
+// TestOutcome checks what Rule.Final finds where echo has a say in the answer.
+func TestOutcome(t *testing.T) {
+	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+	answerAll := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			if err := next(c); err != nil {
+				return c.NoContent(http.StatusTeapot)
+			}
+			return nil
+		}
+	}
+	recovering := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) (err error) {
+			defer func() {
+				if v := recover(); v != nil {
+					err = fmt.Errorf("%v", v)
+				}
+			}()
+			return next(c)
+		}
+	}
+	returning := func(err error) echo.HandlerFunc { return func(*echo.Context) error { return err } }
+	answer := func(c *echo.Context, err error) { echo.DefaultHTTPErrorHandler(false)(c, err) }
+	silent := func(c *echo.Context, err error) {}
+	for why, row := range map[string]struct {
+		around, inside echo.MiddlewareFunc
+		onError        echo.HTTPErrorHandler
+		handle         echo.HandlerFunc
+		status, wire   int
+		err            bool
+	}{
+		"an HTTPError":                    {pass, pass, answer, returning(echo.NewHTTPError(http.StatusForbidden, "no")), 403, 403, false},
+		"an error of another kind":        {pass, pass, answer, returning(errors.New("oops")), 500, 500, false},
+		"an error that was answered":      {pass, pass, answer, func(c *echo.Context) error { _ = c.NoContent(http.StatusUnauthorized); return errors.New("oops") }, 401, 401, false},
+		"an error that nobody answers":    {pass, pass, silent, returning(errors.New("oops")), 200, 200, true},
+		"an error turned into a response": {pass, answerAll, answer, returning(errors.New("oops")), 418, 418, false},
+		"an error seen around":            {answerAll, pass, answer, returning(echo.NewHTTPError(http.StatusForbidden, "no")), 403, 403, false},
+		"a Recover inside":                {pass, recovering, answer, func(*echo.Context) error { panic("oops") }, 500, 500, false},
+		"a Recover around":                {recovering, pass, answer, func(*echo.Context) error { panic("oops") }, 500, 500, true},
+		"a status":                        {pass, pass, answer, func(c *echo.Context) error { return c.String(http.StatusAccepted, "ok") }, 202, 202, false},
+	} {
+		var got []core.Outcome
+		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
+		rule.Final = func(_ *http.Request, o core.Outcome) int {
+			got = append(got, o)
+			return 0
+		}
+		e := echo.New()
+		e.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+		e.HTTPErrorHandler = row.onError
+		e.Use(row.around, echolimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(admitting{})))), row.inside)
+		e.GET("/", row.handle)
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if len(got) != 1 || got[0].Status != row.status || (got[0].Err != nil) != row.err {
+			t.Errorf("%s: the outcomes are %+v, want status %d, error %v", why, got, row.status, row.err)
+		}
+		if w.Code != row.wire {
+			t.Errorf("%s: the client got %d, want %d", why, w.Code, row.wire)
+		}
+	}
+}
+
+// admitting is a store that admits every request.
+type admitting struct{}
+
+func (admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	for _, c := range claims {
+		dst = append(dst, core.Result{Rule: c.Rule, Limit: c.Limits[0], Allowed: true})
+	}
+	return dst, nil
+}
+
+func (admitting) Settle(context.Context, []core.Claim) error { return nil }
+func (admitting) Reset(context.Context, []core.Claim) error  { return nil }

@@ -1,0 +1,234 @@
+package adaptertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A settler is a store that admits all and remembers what it has to settle.
+type settler struct {
+	script
+	settled []core.Claim
+}
+
+// Settle implements core.Store.
+func (s *settler) Settle(_ context.Context, claims []core.Claim) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settled = append(s.settled, claims...)
+	return nil
+}
+
+// outcomes remembers how requests have ended.
+type outcomes struct {
+	mu   sync.Mutex
+	seen []core.Outcome
+}
+
+// final is a Rule.Final.
+func (o *outcomes) final(_ *http.Request, outcome core.Outcome) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.seen = append(o.seen, outcome)
+	return outcome.Cost
+}
+
+// holding returns a limiter that holds the cost of each request, and where the outcomes are.
+func holding() (*core.Limiter, *settler, *outcomes) {
+	ends := new(outcomes)
+	store := &settler{script: script{at: noon, results: []core.Result{half}}}
+	return newLimiter(store, core.Rule{Name: "api", Key: anyone, Limits: []core.Limit{perMinute}, Final: ends.final}), store, ends
+}
+
+// testOutcome checks what Rule.Final finds about each way in which a request can end. The limiter is mounted twice, which
+// counts once.
+func testOutcome(t *testing.T, a Adapter) {
+	big := strings.Repeat("x", 100_000)
+	for _, row := range []struct {
+		why    string
+		handle http.HandlerFunc
+		status []int // of the outcome; several where a framework has a say
+		bytes  int64
+		err    bool
+	}{
+		{"nothing written", func(http.ResponseWriter, *http.Request) {}, []int{200}, 0, false},
+		{"a body", ok, []int{200}, 2, false},
+		{"a status", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, []int{401}, 0, false},
+		{"a status and a body", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }, []int{403}, 3, false},
+		{"no body allowed", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+			_, _ = io.WriteString(w, "lost")
+		}, []int{204}, 0, false},
+		{"a flush, then a status that comes too late", func(w http.ResponseWriter, _ *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			w.WriteHeader(http.StatusUnauthorized)
+		}, []int{200, 401}, 0, false}, // echo does not notice the flush
+		{"a body from a reader", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(big)})
+		}, []int{200}, int64(len(big)), false},
+		{"a panic", func(http.ResponseWriter, *http.Request) { panic("oops") }, []int{500}, 0, true},
+		{"a panic after the status", func(w http.ResponseWriter, r *http.Request) {
+			ok(w, r)
+			_ = http.NewResponseController(w).Flush()
+			panic("oops")
+		}, []int{200}, 2, true},
+		{"an aborted handler", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, []int{500}, 0, true},
+	} {
+		for _, http2 := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, HTTP/2 %v", row.why, http2), func(t *testing.T) {
+				o := a.outcomeOf(t, row.handle, http2, func(s *server) {
+					if resp, err := s.Client().Get(s.URL); err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						_ = resp.Body.Close()
+					}
+				})
+				if !slices.Contains(row.status, o.Status) || o.Bytes != row.bytes || (o.Err != nil) != row.err || o.Cost != 1 {
+					t.Errorf("the outcome is %+v, want %+v", o, row)
+				}
+			})
+		}
+	}
+}
+
+// outcomeOf returns how a request ends that ask sends to a handler, of a limiter that is mounted three times.
+func (a Adapter) outcomeOf(t *testing.T, handle http.HandlerFunc, http2 bool, ask func(*server)) core.Outcome {
+	l, store, ends := holding()
+	g := Guard{Limiter: l}
+	app := a.Build(App{Guards: []Guard{g, g}, Routes: []Route{{Pattern: "/", Guards: []Guard{g}, Handler: handle}}})
+	ended := make(chan bool)
+	s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		app.ServeHTTP(w, r)
+	}), http2)
+	s.Client().Transport.(*http.Transport).DisableKeepAlives = true
+	ask(s)
+	<-ended
+	if len(ends.seen) != 1 || len(store.settled) != 1 {
+		t.Fatalf("the outcomes are %+v, settled was %+v; want one of each", ends.seen, store.settled)
+	}
+	if c := store.settled[0]; !c.Hold || c.Final != ends.seen[0].Cost || c.At.IsZero() {
+		t.Errorf("settled was %+v", c)
+	}
+	return ends.seen[0]
+}
+
+// testClientGone checks that a client that hangs up is noticed, even if the handler answers 200 in the end.
+func testClientGone(t *testing.T, a Adapter) {
+	for _, http2 := range []bool{false, true} {
+		started := make(chan bool)
+		o := a.outcomeOf(t, func(w http.ResponseWriter, r *http.Request) {
+			close(started)
+			<-r.Context().Done()
+			ok(w, r)
+		}, http2, func(s *server) {
+			ctx, cancel := context.WithCancel(t.Context())
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				<-started
+				cancel()
+			}()
+			if resp, err := s.Client().Do(r); err == nil {
+				_ = resp.Body.Close()
+			}
+		})
+		if !errors.Is(o.Err, context.Canceled) {
+			t.Errorf("HTTP/2 %v: the outcome is %+v, want one of a client that has gone", http2, o)
+		}
+	}
+}
+
+// testSetCost checks that a handler can say what a request costs after all, while it is under way.
+func testSetCost(t *testing.T, a Adapter) {
+	var during, other, negative bool
+	var ctx context.Context
+	o := a.outcomeOf(t, func(_ http.ResponseWriter, r *http.Request) {
+		ctx = r.Context()
+		during = core.SetCost(ctx, "api", 58)
+		other, negative = core.SetCost(ctx, "elsewhere", 1), core.SetCost(ctx, "api", -1)
+	}, false, func(s *server) { s.get("/").wantStatus(t, 200) })
+	if o.Cost != 58 || !during || other || negative || core.SetCost(ctx, "api", 1) {
+		t.Errorf("the outcome is %+v; SetCost says %v, %v for another rule, %v below 0", o, during, other, negative)
+	}
+}
+
+// optional lists the optional interfaces of a ResponseWriter.
+func optional(w http.ResponseWriter) string {
+	_, flusher := w.(http.Flusher)
+	_, flushError := w.(interface{ FlushError() error })
+	_, hijacker := w.(http.Hijacker)
+	_, pusher := w.(http.Pusher)
+	_, readerFrom := w.(io.ReaderFrom)
+	_, stringWriter := w.(io.StringWriter)
+	_, deadlines := w.(interface{ SetReadDeadline(time.Time) error })
+	_, duplex := w.(interface{ EnableFullDuplex() error })
+	return fmt.Sprint(flusher, flushError, hijacker, pusher, readerFrom, stringWriter, deadlines, duplex)
+}
+
+// testWatchedWriter checks that a handler whose outcome is wanted finds the optional interfaces that it finds without the
+// middleware, and that the server sends what it writes. Other requests get the very writer.
+func testWatchedWriter(t *testing.T, a Adapter) {
+	l, _, _ := holding()
+	for _, http2 := range []bool{false, true} {
+		var seen []string
+		for _, guards := range [][]Guard{nil, {{Limiter: l}}} {
+			s := serveHandler(t, a.Build(App{Guards: guards, Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, r *http.Request) {
+				c := http.NewResponseController(w)
+				seen = append(seen, fmt.Sprint(optional(w), " ", optional(innermost(w)), c.SetWriteDeadline(time.Now().Add(patience)), c.EnableFullDuplex(), c.Flush()))
+				n, err := io.Copy(w, bytes.NewReader(make([]byte, 1<<16)))
+				if n != 1<<16 || err != nil {
+					t.Errorf("copied %d bytes, %v", n, err)
+				}
+			}}}}), http2)
+			if got := s.get("/"); len(got.body) != 1<<16 {
+				t.Errorf("got %d bytes", len(got.body))
+			}
+		}
+		if seen[0] != seen[1] {
+			t.Errorf("HTTP/2 %v: without the middleware %s\nwith it %s", http2, seen[0], seen[1])
+		}
+	}
+}
+
+// testUnwatchedWriter checks that requests whose outcome nobody wants get the very writer that came in.
+func testUnwatchedWriter(t *testing.T, a Adapter) {
+	other, _, ends := holding()
+	if err := other.SetRules([]core.Rule{{Name: "api", Key: anyone, Limits: []core.Limit{perMinute}, Final: ends.final,
+		Match: func(*http.Request) bool { return false }}}); err != nil {
+		t.Fatal(err)
+	}
+	for why, l := range map[string]*core.Limiter{"no hold": counting(9), "a rule that does not apply": other} {
+		var came, got http.ResponseWriter
+		app := a.Build(App{Guards: []Guard{{Limiter: l}}, Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, _ *http.Request) { got = w }}}})
+		bare := a.Build(App{Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, _ *http.Request) { got = w }}}})
+		var types []reflect.Type
+		for _, h := range []http.Handler{app, bare} {
+			s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				came = w
+				h.ServeHTTP(w, r)
+			}), false)
+			s.get("/").wantStatus(t, 200)
+			types = append(types, reflect.TypeOf(got))
+			if innermost(got) != came {
+				t.Errorf("%s: the handler got another writer", why)
+			}
+		}
+		if types[0] != types[1] {
+			t.Errorf("%s: the handler got a %v, without the middleware a %v", why, types[0], types[1])
+		}
+	}
+}

@@ -1,0 +1,37 @@
+// Package outcome says how requests ended, in the same way for all adapters.
+package outcome
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// ErrPanic is the Outcome.Err of a request whose handler panicked, or ended its goroutine. The panic itself goes on: an
+// adapter that recovered from it would lose its stack.
+var ErrPanic = errors.New("the handler panicked")
+
+// An Answer is the state of the response when the handler has ended.
+type Answer struct {
+	Returned bool  // the handler has neither panicked nor ended its goroutine
+	Written  bool  // the response has begun
+	Status   int   // 0 means 200
+	Bytes    int64 // of the body; less than 0 means 0
+	Err      error // of the handler, if nobody has answered it
+}
+
+// Of returns how r ended. A panic before the response has begun gets status 500, because a middleware further out may make
+// that of it.
+func Of(r *http.Request, a Answer) core.Outcome {
+	o := core.Outcome{Status: cmp.Or(a.Status, http.StatusOK), Bytes: max(a.Bytes, 0)}
+	o.Err = cmp.Or(r.Context().Err(), a.Err)
+	if !a.Returned {
+		o.Err = ErrPanic
+		if !a.Written {
+			o.Status = http.StatusInternalServerError
+		}
+	}
+	return o
+}
