@@ -3,6 +3,7 @@ package spillgate_test
 import (
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -11,9 +12,11 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/dashboard"
 	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
+	"github.com/spillgate/spillgate/telemetry"
 )
 
 // The rules of README.md, all in one limiter.
@@ -90,4 +93,20 @@ func Example_redis() {
 		return
 	}
 	http.Handle("/", stdlib.New(limiter)(http.NotFoundHandler()))
+}
+
+// Counts of a limiter, and a page that shows them.
+func Example_telemetry() {
+	rules := []core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)}
+	admin := http.NewServeMux()
+	counts := telemetry.New(telemetry.Options{Log: slog.Default()})
+	limiter, err := core.New(rules, core.WithObserver(counts.Observe))
+	counts.Attach(limiter)
+	admin.Handle("/limits/", dashboard.New(counts))
+
+	d, err2 := limiter.Check(httptest.NewRequest(http.MethodGet, "/", nil))
+	page := httptest.NewRecorder()
+	admin.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/limits/", nil))
+	fmt.Println(d.Allowed, counts.Snapshot().Requests[0].Count, page.Code, err, err2)
+	// Output: true 1 200 <nil> <nil>
 }

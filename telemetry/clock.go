@@ -14,8 +14,11 @@ type clock struct {
 	current atomic.Int64
 }
 
-// elapsed reads the system clock. It never returns 0.
-func (c *clock) elapsed() time.Duration { return time.Since(c.start) + 1 }
+// elapsed reads the system clock. It returns the time since the full second before the start, so that seconds begin with
+// those of the wall clock. It never returns 0.
+func (c *clock) elapsed() time.Duration {
+	return time.Since(c.start) + time.Duration(c.start.Nanosecond()) + 1
+}
 
 // now reads the system clock and returns the second.
 func (c *clock) now() int64 { return secondOf(c.elapsed()) }

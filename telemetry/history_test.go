@@ -49,6 +49,22 @@ func checkHistory(t *testing.T, tel *Telemetry, rule string, want []Second) {
 	}
 }
 
+// A process may start within a second of the wall clock. Its seconds are those of the wall clock all the same.
+func TestHistoryHasTheSecondsOfTheWallClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(600 * time.Millisecond)
+		tel := New(Options{})
+		l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(1000)}}})
+		for range 20 { // from 0.6 s to 2.6 s
+			ask(l, "ann")
+			time.Sleep(100 * time.Millisecond)
+		}
+		checkHistory(t, tel, "r", []Second{{Allowed: 4}, {Allowed: 10}, {Allowed: 6}})
+		time.Sleep(300 * time.Millisecond)
+		checkHistory(t, tel, "r", []Second{{Allowed: 4}, {Allowed: 10}, {Allowed: 6}})
+	})
+}
+
 // An hour passes: what was before it is gone, and the ring has no stale seconds.
 func TestHistoryIsOneHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

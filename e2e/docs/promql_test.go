@@ -1,0 +1,82 @@
+// Package docs checks what the documentation says to other programs.
+package docs
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/spillgate/spillgate/telemetry"
+	promtelemetry "github.com/spillgate/spillgate/telemetry/prometheus"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// Each query in docs/operate.md parses, and names only metrics, labels and values that exist.
+func TestQueries(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := exported(t)
+	queries := regexp.MustCompile("(?s)```promql\n(.*?)```").FindAllSubmatch(text, -1)
+	if len(queries) < 5 {
+		t.Fatalf("got %d queries", len(queries))
+	}
+	for _, q := range queries {
+		expr, err := parser.ParseExpr(string(q[1]))
+		if err != nil {
+			t.Errorf("%s: %v", q[1], err)
+			continue
+		}
+		parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+			if s, ok := n.(*parser.VectorSelector); ok {
+				check(t, known, s)
+			}
+			return nil
+		})
+	}
+}
+
+// check asserts that what s selects is exported.
+func check(t *testing.T, known map[string]bool, s *parser.VectorSelector) {
+	name := strings.TrimSuffix(s.Name, "_bucket")
+	if !known[name] {
+		t.Errorf("no metric is named %s", s.Name)
+	}
+	for _, m := range s.LabelMatchers {
+		if m.Name != labels.MetricName && !known[name+" "+m.Name+" "+m.Value] {
+			t.Errorf("%s has no %s", s.Name, m)
+		}
+	}
+}
+
+// exported returns the names of all metrics, and "name label value" of all series.
+func exported(t *testing.T) map[string]bool {
+	tel := telemetry.New(telemetry.Options{})
+	limit := core.PerMinute(1)
+	o := &core.Observation{Claims: []core.Claim{{Rule: "r", Key: "k", Limits: []core.Limit{limit}}}}
+	o.Decision = core.Decision{Allowed: true, Results: []core.Result{{Rule: "r", Limit: limit, Allowed: true}}}
+	tel.Observe(t.Context(), o)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(promtelemetry.NewCollector(tel))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := make(map[string]bool)
+	for _, f := range families {
+		known[f.GetName()] = true
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				known[f.GetName()+" "+l.GetName()+" "+l.GetValue()] = true
+			}
+		}
+	}
+	return known
+}
