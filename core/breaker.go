@@ -53,10 +53,10 @@ type breaker struct {
 	resume  time.Time     // its end
 	since   time.Time     // when the breaker tripped, or the first success after that
 
-	logged  bool      // the log says that the store is unavailable
-	logNext time.Time // when the log may say so again
-	turns   []turn    // to be logged
-	logging bool      // a goroutine is logging them
+	logged      bool         // the log says that the store is unavailable
+	logNext     time.Time    // when the log may say so again
+	transitions []transition // to be logged
+	logging     bool         // a goroutine is logging them
 }
 
 // enter asks for a call. If it may be made, one record must follow.
@@ -153,8 +153,8 @@ func (b *breaker) trip(now time.Time) {
 // down reports whether the last answer of the store was a failure that tripped the breaker.
 func (b *breaker) down() bool { return b.tripped && b.allowed <= 1 }
 
-// A turn is the beginning or the end of an outage, to be logged.
-type turn struct {
+// A transition is the beginning or the end of an outage, to be logged.
+type transition struct {
 	ctx  context.Context
 	down bool
 	err  error
@@ -170,21 +170,21 @@ func (b *breaker) report(ctx context.Context, now time.Time) {
 	if down {
 		b.logNext = now.Add(reportInterval)
 	}
-	b.turns = append(b.turns, turn{context.WithoutCancel(ctx), down, b.err})
-	b.logTurns()
+	b.transitions = append(b.transitions, transition{context.WithoutCancel(ctx), down, b.err})
+	b.logTransitions()
 }
 
-// logTurns logs the turns in order. It does not hold the lock meanwhile, because the handler may take long, or ask for the
+// logTransitions logs the transitions in order. It does not hold the lock meanwhile, because the handler may take long, or ask for the
 // health of the store. If another goroutine is logging already, that one goes on.
-func (b *breaker) logTurns() {
+func (b *breaker) logTransitions() {
 	if b.logging {
 		return
 	}
 	b.logging = true
 	defer func() { b.logging = false }()
-	for len(b.turns) > 0 {
-		t := b.turns[0]
-		b.turns = b.turns[1:]
+	for len(b.transitions) > 0 {
+		t := b.transitions[0]
+		b.transitions = b.transitions[1:]
 		func() {
 			b.mu.Unlock()
 			defer b.mu.Lock()
@@ -193,7 +193,7 @@ func (b *breaker) logTurns() {
 	}
 }
 
-func (t *turn) write(log *slog.Logger) {
+func (t *transition) write(log *slog.Logger) {
 	if t.down {
 		log.WarnContext(t.ctx, "spillgate: the store is unavailable, failure modes decide", "err", t.err)
 	} else {

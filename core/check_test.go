@@ -40,33 +40,6 @@ func allow10(edits ...func(*core.Rule)) core.Rule {
 	return r
 }
 
-func TestCheckCost(t *testing.T) {
-	tests := []struct {
-		cost    int
-		allowed bool
-		left    int
-		why     string
-	}{
-		{1, true, 9, "the usual cost"},
-		{10, true, 0, "the whole capacity"},
-		{11, false, 10, "more than can ever be admitted"},
-		{1 << 62, false, 10, "an absurd cost overflows nothing"},
-	}
-	for _, tt := range tests {
-		l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) { r.Cost = cost(tt.cost) })}))
-		d, err := l.Check(get("/"))
-		if err != nil || d.Allowed != tt.allowed || len(d.Results) != 1 {
-			t.Errorf("%s: cost %d: got %+v, %v", tt.why, tt.cost, d, err)
-		}
-		if !tt.allowed && d.Results[0].RetryAfter != core.Never {
-			t.Errorf("%s: got RetryAfter %v, want Never", tt.why, d.Results[0].RetryAfter)
-		}
-		if got := remaining(t, l, "r"); got != tt.left {
-			t.Errorf("%s: got %d left, want %d", tt.why, got, tt.left)
-		}
-	}
-}
-
 func TestCheckWithoutClaims(t *testing.T) {
 	no := func(*http.Request) bool { return false }
 	yes := func(*http.Request) bool { return true }
@@ -120,7 +93,7 @@ func TestCheckFaultsOfTheRequest(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			seen := new(tally)
+			seen := new(recorder)
 			before := core.Rule{Name: "before", Key: keyK, Limits: []core.Limit{core.PerHour(10)}}
 			l := core.Must(core.New([]core.Rule{before, allow10(tt.edit)}, core.WithObserver(seen.observe)))
 			for _, ask := range []func(*http.Request) (core.Decision, error){l.Check, l.Peek} {
@@ -176,70 +149,6 @@ func TestCheckHugeKey(t *testing.T) {
 	}
 }
 
-func TestCheckTier(t *testing.T) {
-	var tier []core.Limit
-	l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) {
-		r.Tier = func(*http.Request) []core.Limit { return tier }
-	})}))
-	steps := []struct {
-		why  string
-		tier []core.Limit
-		want []int // remaining of each limit
-	}{
-		{"a nil tier means Limits", nil, []int{9}},
-		{"so does an empty one", []core.Limit{}, []int{8}},
-		{"what was used stays used after an upgrade", []core.Limit{core.PerHour(100)}, []int{97}},
-		{"another algorithm has a state of its own", []core.Limit{core.PerHour(100).Using(core.SlidingLog)}, []int{99}},
-		{"several limits", []core.Limit{core.PerHour(100), core.PerDay(5)}, []int{96, 4}},
-	}
-	for _, step := range steps {
-		tier = step.tier
-		d, err := l.Check(get("/"))
-		if err != nil || len(d.Results) != len(step.want) {
-			t.Fatalf("%s: got %+v, %v", step.why, d, err)
-		}
-		for i, want := range step.want {
-			if got := d.Results[i].Remaining; got != want {
-				t.Errorf("%s: limit %d: got %d, want %d", step.why, i, got, want)
-			}
-		}
-	}
-}
-
 func hasPath(path string) func(*http.Request) bool {
 	return func(r *http.Request) bool { return r.URL.Path == path }
-}
-
-func TestCheckSeveralRules(t *testing.T) {
-	l := core.Must(core.New([]core.Rule{
-		{Name: "all", Key: keyK, Limits: []core.Limit{core.PerHour(10), core.PerDay(20)}},
-		{Name: "login", Key: keyK, Limits: []core.Limit{core.PerHour(1)}, Match: hasPath("/login")},
-		{Name: "trial", Key: keyK, Limits: []core.Limit{core.PerHour(2)}, DryRun: true},
-	}))
-	steps := []struct {
-		path    string
-		allowed bool
-		left    []int
-		why     string
-	}{
-		{"/", true, []int{9, 19, 1}, "results come in rule order, one per limit"},
-		{"/login", true, []int{8, 18, 0, 0}, "the matching rule joins in"},
-		{"/login", false, []int{8, 18, 0, 0}, "one denial charges nothing anywhere"},
-		{"/", true, []int{7, 17, 0}, "an exhausted dry run does not deny"},
-	}
-	for i, step := range steps {
-		d, err := l.Check(get(step.path))
-		if err != nil || d.Allowed != step.allowed || d.At.IsZero() {
-			t.Fatalf("step %d: %s: got %+v, %v", i, step.why, d, err)
-		}
-		for j, want := range step.left {
-			if got := d.Results[j].Remaining; got != want {
-				t.Errorf("step %d: %s: result %d: got %d left, want %d", i, step.why, j, got, want)
-			}
-		}
-	}
-	d, _ := l.Check(get("/login"))
-	if r := d.Results; !r[0].Allowed || r[2].Allowed || r[2].Rule != "login" || r[3].Allowed || !r[3].DryRun || r[2].DryRun {
-		t.Errorf("each result speaks for itself: got %+v", r)
-	}
 }

@@ -13,7 +13,7 @@ type carried struct {
 	before  *carried  // the decision of the limiter further out; nil if there is none
 	router  Router    // nil if no adapter is involved
 	receipt receipt   // of what Guard decides
-	given   *Decision // to NewContext, in place of receipt
+	added   *Decision // by NewContext, in place of receipt
 }
 
 // carriedBy returns what ctx carries, or nil.
@@ -32,8 +32,8 @@ func (c *carried) Value(key any) any {
 
 // own returns the decision that c itself carries, if it is made.
 func (c *carried) own() (d Decision, ok bool) {
-	if c.given != nil {
-		return *c.given, true
+	if c.added != nil {
+		return *c.added, true
 	}
 	if c.receipt.made {
 		c.receipt.view(&d)
@@ -80,7 +80,7 @@ func NewContext(ctx context.Context, d Decision) context.Context {
 			return ctx
 		}
 	}
-	return &carried{Context: ctx, before: before, given: &d}
+	return &carried{Context: ctx, before: before, added: &d}
 }
 
 // FromContext returns the decision that ctx carries: that of the limiter, or of all limiters, that guard the request.

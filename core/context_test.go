@@ -20,7 +20,7 @@ func perHour(name string, n int) core.Rule {
 }
 
 func TestGuardChargesOnce(t *testing.T) {
-	seen := new(tally)
+	seen := new(recorder)
 	l := core.Must(core.New([]core.Rule{perHour("a", 5)}, core.WithObserver(seen.observe)))
 	r, first, err := guard(l, get("/"))
 	if err != nil || first.Results[0].Remaining != 4 {

@@ -40,7 +40,7 @@ func TestFailureModes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			seen := new(tally)
+			seen := new(recorder)
 			l := withStore(&faulty{fault: refuse}, tt.rules, core.WithObserver(seen.observe))
 			d, err := l.Check(get("/"))
 			if tt.refused {
@@ -160,17 +160,17 @@ func TestClientThatHangsUpIsCharged(t *testing.T) {
 	}
 }
 
-// odd is a store that answers oddly.
-type odd struct {
+// An oddStore returns the results that take makes.
+type oddStore struct {
 	core.MemoryStore
 	take func(dst []core.Result) []core.Result
 }
 
-func (s *odd) Take(_ context.Context, _ []core.Claim, dst []core.Result) ([]core.Result, error) {
+func (s *oddStore) Take(_ context.Context, _ []core.Claim, dst []core.Result) ([]core.Result, error) {
 	return s.take(dst), nil
 }
 
-func TestOddStores(t *testing.T) {
+func TestResultsOfTheStoreAreChecked(t *testing.T) {
 	fine := core.Result{Rule: "r", Allowed: true}
 	tests := []struct {
 		why  string
@@ -188,7 +188,7 @@ func TestOddStores(t *testing.T) {
 			for m, admits := range map[core.FailureMode]bool{core.FailClosed: false, core.FailOpen: tt.open} {
 				rule := mode("r", m, 5)
 				rule.Limits = append(rule.Limits, core.PerDay(9))
-				d, err := withStore(&odd{take: tt.take}, []core.Rule{rule}).Check(get("/"))
+				d, err := withStore(&oddStore{take: tt.take}, []core.Rule{rule}).Check(get("/"))
 				if d.Allowed != admits || admits != (err == nil) || err != nil && !errors.Is(err, tt.kind) {
 					t.Errorf("mode %v: got %+v, %v", m, d, err)
 				}
@@ -197,8 +197,8 @@ func TestOddStores(t *testing.T) {
 	}
 }
 
-func TestFaultsOfTheClaimsNeverOpen(t *testing.T) {
-	seen := new(tally)
+func TestFaultsOfClaimsAreNoFailureOfTheStore(t *testing.T) {
+	seen := new(recorder)
 	bad := errors.Join(errors.New("limit 1"), core.ErrInvalid)
 	s := &faulty{fault: func(context.Context) error { return bad }}
 	l := withStore(s, []core.Rule{mode("open", core.FailOpen, 5)}, core.WithObserver(seen.observe))

@@ -35,7 +35,7 @@ func TestFallbackHasADeadlineToo(t *testing.T) {
 }
 
 func TestPeekWhileDown(t *testing.T) {
-	seen := new(tally)
+	seen := new(recorder)
 	l := withStore(&faulty{fault: refuse}, []core.Rule{perHour("r", 5)}, core.WithObserver(seen.observe))
 	for range 3 {
 		if d, err := l.Peek(get("/")); err != nil || d.Results[0].Remaining != 5 || d.Degraded == nil {
@@ -127,9 +127,8 @@ func TestResetForgetsTheFallbackToo(t *testing.T) {
 	check(nil, 4)
 }
 
-// A store that comes and goes hands out, with its fallback, at most what both hold and what both refill: never a fresh
-// allowance per change.
-func TestFlappingStore(t *testing.T) {
+// A store that comes and goes admits, together with the fallback, at most the capacity of both and what both refill.
+func TestFlappingStoreGivesNoFreshAllowance(t *testing.T) {
 	tests := []struct {
 		limit core.Limit
 		bound int // of one store, in 30 seconds

@@ -71,7 +71,7 @@ func withStore(s core.Store, rules []core.Rule, opts ...core.Option) *core.Limit
 	return core.Must(core.New(rules, append(opts, core.WithStore(s))...))
 }
 
-// A journal is what slog wrote.
+// A journal is the text that slog wrote.
 type journal struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

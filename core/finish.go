@@ -27,10 +27,10 @@ func (c *receipt) finishHeld(r *http.Request, o Outcome) {
 	var errs []error
 	for i := range claims {
 		claim := &claims[i]
-		held, said := max(claim.Cost, 1), claim.Final
+		held, set := max(claim.Cost, 1), claim.Final
 		o.Cost = held
-		if said >= 0 {
-			o.Cost = said
+		if set >= 0 {
+			o.Cost = set
 		}
 		cost += o.Cost
 		final, err := finalCost(c.extra.final(claim.Rule), r, o, held)

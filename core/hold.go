@@ -39,7 +39,7 @@ func clamp(cost int, limits []Limit) int {
 	return cost
 }
 
-// takeHeld returns the held claims that are not settled yet, with what SetCost said of each in Final, or -1. They count as
+// takeHeld returns the held claims that are not settled yet, with what SetCost set for each in Final, or -1. They count as
 // settled from now on. It waits for a renewal under way.
 func (e *extra) takeHeld() (claims []Claim) {
 	e.lockIdle()
@@ -47,7 +47,7 @@ func (e *extra) takeHeld() (claims []Claim) {
 	for i := range e.charged {
 		if one := &e.charged[i]; one.Hold && !one.settled {
 			one.settled = true
-			one.Final = one.said
+			one.Final = one.setCost
 			claims = append(claims, one.Claim)
 		}
 	}
@@ -81,7 +81,7 @@ func (c *receipt) setCost(rule string, cost int) (ok bool) {
 	defer c.extra.mu.Unlock()
 	for i := range c.extra.charged {
 		if one := &c.extra.charged[i]; one.Rule == rule && one.Hold && !one.settled && c.extra.final(rule) != nil {
-			one.said, ok = cost, true
+			one.setCost, ok = cost, true
 		}
 	}
 	return ok

@@ -24,8 +24,8 @@ func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	c := config{timeout: defaultTimeout}
 	errs := c.apply(opts)
 	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger}}
-	l.store = newStoreClient(given(c.store), c.timeout, l.reporter)
-	l.fallback = newStoreClient(given(c.fallback), c.timeout, l.reporter)
+	l.store = newStoreClient(orMemory(c.store), c.timeout, l.reporter)
+	l.fallback = newStoreClient(orMemory(c.fallback), c.timeout, l.reporter)
 	set, mistakes := newRuleset(rules)
 	l.rules.Store(set)
 	errs = append(append(errs, mistakes...), limitersByStore.add(l, c.store, c.fallback)...)
@@ -35,8 +35,8 @@ func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	return l, nil
 }
 
-// given returns s or, if it is nil, a MemoryStore.
-func given(s Store) Store {
+// orMemory returns s or, if it is nil, a MemoryStore.
+func orMemory(s Store) Store {
 	if s == nil {
 		return new(MemoryStore)
 	}

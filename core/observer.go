@@ -55,7 +55,7 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, clai
 		return
 	}
 	d, _ := c.outcome(err)
-	l.tellAll(ctx, Observation{Decision: d, Request: r, Err: err, Store: took}, claims)
+	l.notifyAll(ctx, Observation{Decision: d, Request: r, Err: err, Store: took}, claims)
 }
 
 // observeSettled tells the observers that claims, which c held, were settled.
@@ -68,24 +68,24 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, claims []Claim
 	for i := range claims {
 		o.Final += claims[i].Final
 	}
-	l.tellAll(ctx, o, claims)
+	l.notifyAll(ctx, o, claims)
 }
 
-// tellAll passes a copy of o, with a copy of claims, to the observers.
-func (l *Limiter) tellAll(ctx context.Context, o Observation, claims []Claim) {
+// notifyAll passes a copy of o, with a copy of claims, to the observers.
+func (l *Limiter) notifyAll(ctx context.Context, o Observation, claims []Claim) {
 	shared := observations.Get().(*Observation)
 	o.Claims = append(shared.Claims[:0], claims...)
 	*shared = o
 	for _, observer := range l.observers {
-		l.tell(ctx, observer, shared)
+		l.notify(ctx, observer, shared)
 	}
 	clear(o.Claims)
 	*shared = Observation{Claims: o.Claims[:0]}
 	observations.Put(shared)
 }
 
-// tell calls observer. A panic must not fail a request that was charged.
-func (l *Limiter) tell(ctx context.Context, observer Observer, o *Observation) {
+// notify calls observer. A panic must not fail a request that was charged.
+func (l *Limiter) notify(ctx context.Context, observer Observer, o *Observation) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.reporter.panicked(ctx, v, debug.Stack())

@@ -3,7 +3,6 @@ package core_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -38,7 +37,7 @@ func TestObserversSeeRequestsThatAreNotDecided(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			seen := new(tally)
+			seen := new(recorder)
 			opts := []core.Option{core.WithObserver(seen.observe)}
 			if tt.skip != nil {
 				opts = append(opts, core.WithSkip(tt.skip))
@@ -71,7 +70,7 @@ func wantClaims(t *testing.T, got, want []core.Claim) {
 }
 
 func TestObserversSeeClaimsInRuleOrder(t *testing.T) {
-	seen := new(tally)
+	seen := new(recorder)
 	trial := dry(perHour("trial", 0))
 	l := core.Must(core.New([]core.Rule{trial, perHour("a", 10), perHour("b", 10)}, core.WithObserver(seen.observe)))
 	r := get("/")
@@ -86,7 +85,7 @@ func TestObserversSeeClaimsInRuleOrder(t *testing.T) {
 }
 
 func TestObserversOfTake(t *testing.T) {
-	seen := new(tally)
+	seen := new(recorder)
 	l := core.Must(core.New([]core.Rule{perHour("a", 10)}, core.WithObserver(seen.observe)))
 	steps := []struct {
 		why    string
@@ -117,7 +116,7 @@ func TestObserversOfTake(t *testing.T) {
 }
 
 func TestObserversAreToldNothingWhereNoRuleApplies(t *testing.T) {
-	seen := new(tally)
+	seen := new(recorder)
 	no := allow10(func(r *core.Rule) { r.Match = func(*http.Request) bool { return false } })
 	l := core.Must(core.New([]core.Rule{no}, core.WithObserver(seen.observe)))
 	if d, err := l.Check(get("/")); err != nil || !d.Allowed || len(seen.seen) != 0 {
@@ -127,7 +126,7 @@ func TestObserversAreToldNothingWhereNoRuleApplies(t *testing.T) {
 
 func TestObservationSaysHowLongTheStoreTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		seen := new(tally)
+		seen := new(recorder)
 		s := &faulty{fault: func(context.Context) error { time.Sleep(7 * time.Millisecond); return nil }}
 		l := withStore(s, []core.Rule{perHour("r", 10)}, core.WithObserver(seen.observe))
 		check := func(why string, want time.Duration) {
@@ -152,7 +151,7 @@ func TestObservationSaysHowLongTheStoreTook(t *testing.T) {
 }
 
 func TestObservationTimesAMemoryStore(t *testing.T) {
-	seen := new(tally)
+	seen := new(recorder)
 	l := core.Must(core.New([]core.Rule{perHour("r", 10)}, core.WithObserver(seen.observe)))
 	for range 5 {
 		l.Check(get("/"))
@@ -166,7 +165,7 @@ func TestObservationTimesAMemoryStore(t *testing.T) {
 
 func TestPanickingObserverTakesNoRequestDown(t *testing.T) {
 	log := keepJournal(t)
-	seen := new(tally)
+	seen := new(recorder)
 	l := core.Must(core.New([]core.Rule{perHour("r", 2)},
 		core.WithObserver(func(context.Context, *core.Observation) { panic("ouch") }), core.WithObserver(seen.observe)))
 	for i := range 3 {
@@ -179,80 +178,6 @@ func TestPanickingObserverTakesNoRequestDown(t *testing.T) {
 		t.Errorf("the other observer was told %d times, want 3", len(seen.seen))
 	}
 	wantLines(t, log.String(), `msg="spillgate: observer panicked" panic=ouch stack=`)
-}
-
-func TestUndecidedRequestsAreLogged(t *testing.T) {
-	boom := errors.New("boom")
-	ouch := allow10(func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { panic("ouch") } })
-	tests := []struct {
-		why  string
-		rule core.Rule
-		want string
-	}{
-		{"no key", failing(fmt.Errorf("header x: %w", core.ErrNoKey)), `level=WARN msg="spillgate: request not decided" rule=r err="spillgate: rule \"r\": header x`},
-		{"an ambiguous key", failing(core.ErrBadKey), `level=WARN msg="spillgate: request not decided" rule=r`},
-		{"a key func that fails", failing(boom), `level=ERROR msg="spillgate: request not decided" rule=r err="spillgate: rule \"r\": boom"`},
-		{"a callback that panics", ouch, `stack="goroutine `},
-	}
-	for _, tt := range tests {
-		t.Run(tt.why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				log := keepJournal(t)
-				l := core.Must(core.New([]core.Rule{tt.rule}))
-				l.Peek(get("/")) // tells nobody
-				for range 100 {
-					l.Check(get("/"))
-				}
-				wantLines(t, log.String(), tt.want)
-				time.Sleep(10*time.Second - 1)
-				l.Check(get("/"))
-				wantLines(t, log.String(), tt.want)
-				time.Sleep(1)
-				l.Check(get("/"))
-				wantLines(t, log.String(), tt.want, "suppressed=100")
-			})
-		})
-	}
-}
-
-func TestFailuresOfRulesAreLoggedApart(t *testing.T) {
-	log := keepJournal(t)
-	fault := core.ErrNoKey
-	by := func(name string) core.Rule {
-		return core.Rule{Name: name, Limits: []core.Limit{core.PerHour(10)}, Match: func(r *http.Request) bool { return r.URL.Path == "/"+name },
-			Key: func(*http.Request) (string, error) { return "", fault }}
-	}
-	l := core.Must(core.New([]core.Rule{by("a"), by("b")}))
-	for range 3 {
-		l.Check(get("/a"))
-		l.Check(get("/b"))
-	}
-	fault = errors.New("boom")
-	l.Check(get("/a"))
-	wantLines(t, log.String(), "rule=a", "rule=b", "boom")
-}
-
-func TestUnavailableStoreIsLoggedOnceByItsBreaker(t *testing.T) {
-	log := keepJournal(t)
-	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("r", core.FailClosed, 5)})
-	for range 50 {
-		l.Check(get("/"))
-	}
-	wantLines(t, log.String(), "the store is unavailable")
-}
-
-func TestWithLogger(t *testing.T) {
-	other := keepJournal(t)
-	log := new(journal)
-	l := withStore(&faulty{fault: refuse}, []core.Rule{failing(core.ErrNoKey), perHour("s", 5)}, core.WithLogger(log.logger()))
-	l.Check(get("/"))
-	for range 10 {
-		l.Take(t.Context(), core.Claim{Rule: "s", Key: "k"})
-	}
-	wantLines(t, log.String(), "request not decided", "the store is unavailable")
-	if other.String() != "" {
-		t.Errorf("the default logger got %q", other.String())
-	}
 }
 
 func TestObservationAllocatesNothing(t *testing.T) {

@@ -79,7 +79,7 @@ func wantLines(t *testing.T, log string, parts ...string) {
 	}
 }
 
-// herd has 500 goroutines check 30 requests each, 30ms apart, and returns the longest decision.
+// herd lets 500 goroutines check 30 requests each, 30ms apart, and returns the longest decision.
 func herd(t *testing.T, l *core.Limiter) time.Duration {
 	var longest atomic.Int64
 	var wg sync.WaitGroup

@@ -8,17 +8,17 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// tally keeps copies of observations.
-type tally struct{ seen []core.Observation }
+// A recorder keeps copies of observations.
+type recorder struct{ seen []core.Observation }
 
-func (t *tally) observe(_ context.Context, o *core.Observation) {
+func (t *recorder) observe(_ context.Context, o *core.Observation) {
 	seen := *o
 	seen.Claims = slices.Clone(o.Claims)
 	t.seen = append(t.seen, seen)
 }
 
 func TestPeek(t *testing.T) {
-	seen := new(tally)
+	seen := new(recorder)
 	l := core.Must(core.New([]core.Rule{core.PerHour(2).By(keyK)}, core.WithObserver(seen.observe)))
 	for range 5 {
 		if d, err := l.Peek(get("/")); err != nil || !d.Allowed || d.Results[0].Remaining != 2 {
@@ -35,7 +35,7 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-func TestPeekIsNoPass(t *testing.T) {
+func TestCarriedPeekIsNoDecision(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerHour(2).By(keyK)}))
 	r := get("/")
 	d, _ := l.Peek(r)
@@ -49,7 +49,7 @@ func TestPeekIsNoPass(t *testing.T) {
 }
 
 func TestObservers(t *testing.T) {
-	first, second := new(tally), new(tally)
+	first, second := new(recorder), new(recorder)
 	var heard any
 	listen := func(ctx context.Context, _ *core.Observation) { heard = ctx.Value(word{}) }
 	l := core.Must(core.New([]core.Rule{core.PerHour(1).By(keyK)},
@@ -57,7 +57,7 @@ func TestObservers(t *testing.T) {
 	for range 2 {
 		l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
 	}
-	for _, o := range []*tally{first, second} {
+	for _, o := range []*recorder{first, second} {
 		if len(o.seen) != 2 || !o.seen[0].Allowed || o.seen[1].Allowed || len(o.seen[1].Results) != 1 {
 			t.Errorf("got %+v, want each decision once, denied ones too", o.seen)
 		}

@@ -44,7 +44,7 @@ type extra struct {
 type charged struct {
 	Claim
 	settled bool
-	said    int // what SetCost said; -1 for nothing
+	setCost int // by SetCost; -1 for nothing
 }
 
 // expect prepares c for claims, the last of which is of rule.
@@ -107,7 +107,7 @@ func chargedOf(claims []Claim, results []Result, dst []charged) []charged {
 			results = results[1:]
 		}
 		if fits {
-			dst = append(dst, charged{Claim: *claim, said: -1})
+			dst = append(dst, charged{Claim: *claim, setCost: -1})
 			dst[len(dst)-1].At = at
 		}
 	}

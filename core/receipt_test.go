@@ -9,14 +9,14 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A ledger is a store that admits all, in results of its own, and remembers what it was asked.
-type ledger struct {
+// A recordingStore admits everything, in results that it allocates itself, and records the claims.
+type recordingStore struct {
 	at             time.Time
 	taken, settled []core.Claim
 }
 
-// Take implements core.Store. It does not append to the results that it is handed.
-func (g *ledger) Take(_ context.Context, claims []core.Claim, _ []core.Result) ([]core.Result, error) {
+// Take implements core.Store. It does not append to dst.
+func (g *recordingStore) Take(_ context.Context, claims []core.Claim, _ []core.Result) ([]core.Result, error) {
 	g.taken = append(g.taken, claims...)
 	var results []core.Result
 	for _, c := range claims {
@@ -28,16 +28,16 @@ func (g *ledger) Take(_ context.Context, claims []core.Claim, _ []core.Result) (
 }
 
 // Settle implements core.Store.
-func (g *ledger) Settle(_ context.Context, claims []core.Claim) error {
+func (g *recordingStore) Settle(_ context.Context, claims []core.Claim) error {
 	g.settled = append(g.settled, claims...)
 	return nil
 }
 
 // Reset implements core.Store.
-func (*ledger) Reset(context.Context, []core.Claim) error { return nil }
+func (*recordingStore) Reset(context.Context, []core.Claim) error { return nil }
 
-// TestARefundNamesWhatWasTaken looks at what the store is asked to give back, after a decision that keeps but little of it.
-func TestARefundNamesWhatWasTaken(t *testing.T) {
+// A decision keeps little of its claims; Settle must name all of what was charged.
+func TestRefundNamesTheClaimsThatWereCharged(t *testing.T) {
 	day, trial := perHour("day", 9), perHour("trial", 9)
 	day.Limits = append(day.Limits, core.PerDay(99))
 	trial.DryRun = true
@@ -54,7 +54,7 @@ func TestARefundNamesWhatWasTaken(t *testing.T) {
 		"three, of which one peeks": {{Rule: "r", Key: "k"}, {Rule: "day", Key: "k", Peek: true}, {Rule: "trial", Key: "k"}},
 	} {
 		t.Run(why, func(t *testing.T) {
-			g := &ledger{at: time.Unix(1767268800, 0)}
+			g := &recordingStore{at: time.Unix(1767268800, 0)}
 			l := core.Must(core.New([]core.Rule{perHour("r", 9), day, trial}, core.WithStore(g)))
 			d, err := l.Take(t.Context(), claims...)
 			if err != nil || !d.Allowed || !d.At.Equal(g.at) {

@@ -102,7 +102,7 @@ func TestDerivedContextsTakeNoGoroutine(t *testing.T) {
 	})
 }
 
-func TestStoreFailures(t *testing.T) {
+func TestFailuresOfTheStore(t *testing.T) {
 	for why, row := range map[string]struct {
 		fault func(context.Context) error
 		want  error
@@ -142,7 +142,7 @@ func (s *remembering) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.
 
 func TestLocalDecisionsSayNothingAboutTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		seen := new(tally)
+		seen := new(recorder)
 		s := &remembering{&faulty{fault: refuse}, func(key string) bool { return key == "known" }}
 		l := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)}, core.WithObserver(seen.observe))
 		take := func(key string) core.Decision {

@@ -166,7 +166,7 @@ func TestRefundOfNothing(t *testing.T) {
 	}
 }
 
-func TestRefundCountsOnlyWhatStillDoes(t *testing.T) {
+func TestRefundGivesBackOnlyWhatStillCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: []core.Limit{core.PerHour(10).Using(core.FixedWindow)}}}))
 		d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 10})

@@ -15,8 +15,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A probe whose end nobody hears of would keep the breaker open for ever.
-func TestNoProbeIsLost(t *testing.T) {
+// A probe whose outcome is lost would keep the breaker open for ever.
+func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 	tests := map[string]struct {
 		fault func(context.Context) error
 		want  error // of the decision under FailClosed
@@ -66,14 +66,14 @@ func TestNoProbeIsLost(t *testing.T) {
 	}
 }
 
-// A teller is a log handler that takes a while, asks the limiter how it is and panics once.
-type teller struct {
+// A slowHandler is a log handler that takes two seconds, asks for the health of the store and panics once.
+type slowHandler struct {
 	slog.Handler
 	limiter *core.Limiter
 	panics  atomic.Bool
 }
 
-func (h *teller) Handle(ctx context.Context, r slog.Record) error {
+func (h *slowHandler) Handle(ctx context.Context, r slog.Record) error {
 	time.Sleep(2 * time.Second)
 	h.limiter.StoreHealth()
 	if h.panics.CompareAndSwap(true, false) {
@@ -82,11 +82,11 @@ func (h *teller) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-func TestTurnsAreLoggedInOrder(t *testing.T) {
+func TestOutagesAreLoggedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := keepJournal(t)
 		s := new(faulty)
-		h := &teller{Handler: slog.Default().Handler(), limiter: withStore(s, []core.Rule{perHour("r", 1_000_000)})}
+		h := &slowHandler{Handler: slog.Default().Handler(), limiter: withStore(s, []core.Rule{perHour("r", 1_000_000)})}
 		h.panics.Store(true)
 		slog.SetDefault(slog.New(h))
 		var wg sync.WaitGroup

@@ -1,0 +1,86 @@
+package core_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestUndecidedRequestsAreLogged(t *testing.T) {
+	boom := errors.New("boom")
+	ouch := allow10(func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { panic("ouch") } })
+	tests := []struct {
+		why  string
+		rule core.Rule
+		want string
+	}{
+		{"no key", failing(fmt.Errorf("header x: %w", core.ErrNoKey)), `level=WARN msg="spillgate: request not decided" rule=r err="spillgate: rule \"r\": header x`},
+		{"an ambiguous key", failing(core.ErrBadKey), `level=WARN msg="spillgate: request not decided" rule=r`},
+		{"a key func that fails", failing(boom), `level=ERROR msg="spillgate: request not decided" rule=r err="spillgate: rule \"r\": boom"`},
+		{"a callback that panics", ouch, `stack="goroutine `},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				log := keepJournal(t)
+				l := core.Must(core.New([]core.Rule{tt.rule}))
+				l.Peek(get("/")) // tells nobody
+				for range 100 {
+					l.Check(get("/"))
+				}
+				wantLines(t, log.String(), tt.want)
+				time.Sleep(10*time.Second - 1)
+				l.Check(get("/"))
+				wantLines(t, log.String(), tt.want)
+				time.Sleep(1)
+				l.Check(get("/"))
+				wantLines(t, log.String(), tt.want, "suppressed=100")
+			})
+		})
+	}
+}
+
+func TestFailuresOfRulesAreLoggedApart(t *testing.T) {
+	log := keepJournal(t)
+	fault := core.ErrNoKey
+	by := func(name string) core.Rule {
+		return core.Rule{Name: name, Limits: []core.Limit{core.PerHour(10)}, Match: func(r *http.Request) bool { return r.URL.Path == "/"+name },
+			Key: func(*http.Request) (string, error) { return "", fault }}
+	}
+	l := core.Must(core.New([]core.Rule{by("a"), by("b")}))
+	for range 3 {
+		l.Check(get("/a"))
+		l.Check(get("/b"))
+	}
+	fault = errors.New("boom")
+	l.Check(get("/a"))
+	wantLines(t, log.String(), "rule=a", "rule=b", "boom")
+}
+
+func TestUnavailableStoreIsLoggedOnceByItsBreaker(t *testing.T) {
+	log := keepJournal(t)
+	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("r", core.FailClosed, 5)})
+	for range 50 {
+		l.Check(get("/"))
+	}
+	wantLines(t, log.String(), "the store is unavailable")
+}
+
+func TestWithLogger(t *testing.T) {
+	other := keepJournal(t)
+	log := new(journal)
+	l := withStore(&faulty{fault: refuse}, []core.Rule{failing(core.ErrNoKey), perHour("s", 5)}, core.WithLogger(log.logger()))
+	l.Check(get("/"))
+	for range 10 {
+		l.Take(t.Context(), core.Claim{Rule: "s", Key: "k"})
+	}
+	wantLines(t, log.String(), "request not decided", "the store is unavailable")
+	if other.String() != "" {
+		t.Errorf("the default logger got %q", other.String())
+	}
+}

@@ -1,0 +1,70 @@
+package core_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestSetCost(t *testing.T) {
+	s := new(settler)
+	outer := withStore(s, []core.Rule{final("tokens", 100_000, costOf), perHour("plain", 5)})
+	inner := withStore(s, []core.Rule{final("tokens", 100_000, costOf), final("other", 9, costOf)})
+	var ctx context.Context
+	serve(t, outer, func(r *http.Request, g *core.Guard) {
+		in, err := inner.Guard(r.Context(), r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx = in.Request().Context()
+		for _, step := range []struct {
+			why, rule string
+			cost      int
+			want      bool
+		}{
+			{"a rule under way", "tokens", 58, true},
+			{"the last word counts", "tokens", 175, true},
+			{"a negative cost", "tokens", -1, false},
+			{"a rule without Final", "plain", 5, false},
+			{"a rule that there is not", "typo", 5, false},
+			{"nothing at all", "other", 0, true},
+		} {
+			if got := core.SetCost(ctx, step.rule, step.cost); got != step.want {
+				t.Errorf("%s: got %v", step.why, got)
+			}
+		}
+		in.Settle(core.Outcome{Status: 200})
+		in.End()
+		if !core.SetCost(ctx, "tokens", 200) || core.SetCost(ctx, "other", 3) {
+			t.Error("after the end of the inner limiter only the outer one is under way")
+		}
+		g.Settle(core.Outcome{Status: 200})
+	})
+	s.want(t, "tokens 1→175", "other 1→0", "tokens 1→200")
+	if core.SetCost(ctx, "tokens", 1) || core.SetCost(context.Background(), "tokens", 1) {
+		t.Error("SetCost did something after the end of the request, or without one")
+	}
+}
+
+func TestSetCostIsSafeForConcurrentUse(t *testing.T) {
+	s := new(settler)
+	l := withStore(s, []core.Rule{final("tokens", 100_000, costOf)})
+	var wg sync.WaitGroup
+	serve(t, l, func(r *http.Request, g *core.Guard) {
+		for i := range 8 {
+			wg.Go(func() {
+				for n := range 1000 {
+					core.SetCost(r.Context(), "tokens", i*1000+n)
+				}
+			})
+		}
+		g.Settle(core.Outcome{})
+	})
+	wg.Wait()
+	if len(s.settled) != 1 {
+		t.Errorf("settled %v", s.finals())
+	}
+}
