@@ -36,8 +36,17 @@ func (b Bucket) Admits(l *Limit, cost int64) bool {
 	return cost <= l.Capacity && b.Level <= (l.Capacity-cost)*l.Period
 }
 
+// within returns b without a level that drains at rate within the tick under way: b may have been advanced at a slower one.
+func (b Bucket) within(l *Limit, rate, now int64) Bucket {
+	if b.Level <= rate {
+		return b.Drain(l, rate, now)
+	}
+	return b
+}
+
 // Wait returns how long after now b admits cost, which is at most the capacity, if it drains at rate.
 func (b Bucket) Wait(l *Limit, rate, now, cost int64) int64 {
+	b = b.within(l, rate, now)
 	if b.Admits(l, cost) {
 		return 0
 	}
@@ -71,6 +80,7 @@ func (b Bucket) Charge(l *Limit, cost int64) Bucket {
 
 // Report says what b leaves, if it drains at rate.
 func (b Bucket) Report(l *Limit, rate, now int64) Usage {
+	b = b.within(l, rate, now)
 	u := Usage{Remaining: max(0, l.Full-b.Level) / l.Period}
 	if u.Remaining < l.Capacity && l.Rate > 0 {
 		u.Refill = b.until(l, rate, now, (l.Capacity-u.Remaining-1)*l.Period)

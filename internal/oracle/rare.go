@@ -29,6 +29,10 @@ var Rare = map[string][]Turn{
 		take("1000000/d", 10), after(863*time.Microsecond, take("1000000/d", 1)), after(10*time.Millisecond, take("1000000/d", 1)),
 		after(864*time.Microsecond, take("1000000/d", 1)), take("1000000/d", 1_000_000),
 	},
+	"a faster rate empties within the tick under way what a slower one has left": {
+		take("641548/3650d", 2), take("4/3650d;burst=677734", 1),
+		after(236_520_000*time.Second-time.Microsecond, together(take("641548/3650d", 3), take("4/3650d;burst=677734", 677_734))),
+	},
 	"a bucket is empty when a part of a tick has passed, and not later": {
 		take("1000000/d", 1), after(86_400*time.Microsecond, peek("1000000/d", 1_000_000)),
 	},

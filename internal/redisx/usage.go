@@ -16,6 +16,9 @@ type usage struct {
 // bucketUsage is what core/tokenbucket.go reports of a bucket at level, settled rest microseconds ago, that drains at rate.
 // The scripts leave that to the client.
 func (m *meter) bucketUsage(level, rest, rate int64) usage {
+	if level <= rate && level*m.unit <= rate*rest { // a faster rate than before has emptied it within the tick
+		level = 0
+	}
 	u := usage{remaining: max(0, m.capacity*m.period-level) / m.period}
 	if u.remaining < m.capacity { // so the rate is not 0
 		u.refill = m.until(level, rest, rate, (m.capacity-u.remaining-1)*m.period)

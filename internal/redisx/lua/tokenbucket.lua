@@ -114,7 +114,7 @@ local function drainTo(b, rate, now, target)
   if last <= rate then -- empties within this tick
     wait = wait + (ceilDiv(last * b.tick, rate) - b.tick) -- in this order, or else wait may exceed maxExact
   end
-  return wait - (now - b.at)
+  return max(0, wait - (now - b.at)) -- a faster rate than before may have emptied b
 end
 
 -- wait returns how long after now an advanced b admits cost, which is at most the capacity.
