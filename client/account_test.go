@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,6 +144,31 @@ func TestOneLimitForManyPaths(t *testing.T) {
 	})
 }
 
+// TestOneRouteIsTriedAtATime checks that of many routes that were not seen yet only one is tried, while another resource has nothing left.
+func TestOneRouteIsTriedAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			left := "0"
+			if r.URL.Path != "/a" && time.Since(start2000) >= 30*time.Second {
+				left = "90"
+			}
+			write(w, 200, gitHub("100", left, epoch(start2000.Add(30*time.Second)), "all")...)
+		})
+		c := s.over(&client.Transport{})
+		get(t, c, "/a")
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() { get(t, c, fmt.Sprint("/new", i)) })
+		}
+		time.Sleep(500 * time.Millisecond)
+		if n := len(s.requests(start2000)); n != 2 {
+			t.Errorf("%d requests of new routes at once, want 1", n-1)
+		}
+		all.Wait()
+	})
+}
+
 // TestOnWait checks that OnWait is called once for a request that begins to wait, with the time until the announced instant.
 func TestOnWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -218,12 +244,15 @@ func TestOneTriesEachHour(t *testing.T) {
 					write(w, a.status, a.fields(now, now.Add(year))...)
 				})
 				c := s.over(&client.Transport{})
-				for range 3 {
+				for i := range 3 {
 					resp, err := c.Get("http://api.example/")
 					if err != nil {
 						t.Fatal(err)
 					}
 					resp.Body.Close()
+					if late := time.Since(start2000.Add(time.Duration(i) * time.Hour)); late > 0 {
+						t.Errorf("it tries %v after the hour", late)
+					}
 					_, err = c.Get("http://api.example/")
 					if until := limitedBy(t, err).Until; until.Sub(time.Now()) != time.Hour {
 						t.Errorf("until %v, want in an hour", until)

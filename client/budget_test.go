@@ -1,0 +1,151 @@
+package client
+
+import (
+	"testing"
+	"time"
+)
+
+// at returns an instant.
+func at(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
+
+// TestNobodyOvertakes checks that a call that arrives when a budget has just opened waits for those that have waited before.
+func TestNobodyOvertakes(t *testing.T) {
+	tr := &Transport{}
+	a := &account{}
+	rt := &route{seen: true}
+	b := a.find(budgetName{name: "api"})
+	rt.budgets = []*budget{b}
+	first := &call{account: a, route: rt, ticket: 1, place: place{limit: at(100), wake: make(chan struct{}, 1)}}
+	second := &call{account: a, route: rt, ticket: 2, place: place{limit: at(100)}}
+	b.close(at(0), 10*time.Second, 200, 1)
+	if in, _ := a.admit(first, at(0), 2); in != b {
+		t.Fatal("a closed budget lets a call go")
+	}
+	b.add(first)
+	if in, _ := a.admit(second, at(20), 3); in != b || b.out != 0 {
+		t.Error("the second call overtakes the first")
+	}
+	if a.dispatch(b, tr, at(20)); !first.admitted || b.out != 1 {
+		t.Error("the first call does not go")
+	}
+}
+
+// TestOverdueRequestsAreNotCountedTwice checks that requests which were given up count no more when they are answered after all.
+func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
+	b := &budget{counted: true}
+	b.low.add(2, 0, 1)
+	calls := []*call{{sent: 2}, {sent: 3}, {sent: 30}, {sent: 31}}
+	b.enter(calls[0], at(0))
+	b.enter(calls[1], at(0))
+	if p := b.check(calls[2], at(9)); !p.wait || !p.until.Equal(at(10)) {
+		t.Fatalf("%+v, want to wait until the others are overdue", p)
+	}
+	if p := b.check(calls[2], at(10)); p.wait {
+		t.Fatalf("%+v, want to go", p)
+	}
+	b.enter(calls[2], at(10))
+	b.enter(calls[3], at(10))
+	b.leave(calls[0], at(11))
+	b.leave(calls[1], at(11))
+	if b.inFlight != 2 || b.free() != 0 {
+		t.Errorf("%d in flight, %d free, want 2 and 0", b.inFlight, b.free())
+	}
+	b.leave(calls[2], at(12))
+	b.leave(calls[3], at(12))
+	if b.inFlight != 0 {
+		t.Errorf("%d in flight, want none", b.inFlight)
+	}
+}
+
+// TestAPromiseIsNotShortened checks that a response that names an earlier instant does not open what another has closed.
+func TestAPromiseIsNotShortened(t *testing.T) {
+	b := &budget{}
+	b.close(at(0), 20*time.Second, 429, 1)
+	until := b.until
+	b.close(at(1), 5*time.Second, 200, 2)
+	if !b.promise.Equal(at(20)) || !b.until.Equal(until) {
+		t.Errorf("closed until %v, want %v", b.promise.Unix(), 20)
+	}
+	if b.close(at(1), 50*time.Second, 200, 2); !b.promise.Equal(at(51)) {
+		t.Errorf("closed until %v, want %v", b.promise.Unix(), 51)
+	}
+}
+
+// TestTrial checks how many requests a trial lets go at once.
+func TestTrial(t *testing.T) {
+	clock := uint64(1)
+	b := &budget{}
+	most := func() (n int64) {
+		var out []*call
+		for {
+			clock++
+			c := &call{sent: clock}
+			if b.check(c, at(1000)).wait || n == 10 {
+				break
+			}
+			b.enter(c, at(1000))
+			out = append(out, c)
+			n++
+		}
+		for _, c := range out {
+			b.leave(c, at(1000))
+			b.open(c)
+		}
+		return n
+	}
+	b.close(at(0), time.Second, 200, 1)
+	if n := most(); n != 1 || b.trying {
+		t.Errorf("%d at once, want 1, which ends the trial", n)
+	}
+	clock++
+	b.close(at(0), time.Second, 429, clock)
+	b.width = 1
+	for want := range int64(6) {
+		if n := most(); n != want+1 {
+			t.Errorf("%d at once, want %d: one more after each round", n, want+1)
+		}
+	}
+	b.width = maxWidth
+	for range maxWidth / 10 * 2 {
+		most()
+	}
+	if b.trying {
+		t.Error("the trial does not end")
+	}
+}
+
+// TestOverdueTrial checks that a trial without an answer is followed by one more each ten seconds, and that its late answer does not
+// make room for two.
+func TestOverdueTrial(t *testing.T) {
+	b := &budget{}
+	b.close(at(0), time.Second, 429, 1)
+	b.width = 1
+	first, second, third := &call{sent: 2}, &call{sent: 3}, &call{sent: 4}
+	b.enter(first, at(10))
+	if p := b.check(second, at(19)); !p.wait || !p.until.Equal(at(20)) {
+		t.Errorf("%+v, want to wait for ten seconds", p)
+	}
+	if p := b.check(second, at(20)); p.wait {
+		t.Errorf("%+v, want to go", p)
+	}
+	b.enter(second, at(20))
+	b.leave(first, at(21))
+	if p := b.check(third, at(21)); !p.wait {
+		t.Error("a third goes while the second is the trial")
+	}
+}
+
+// TestRefusalsInFlightTogether checks that refusals of requests that were sent together are one: they do not make the pause grow.
+func TestRefusalsInFlightTogether(t *testing.T) {
+	b := &budget{}
+	for i := range 50 {
+		b.refuse(&call{sent: uint64(i + 1)}, at(0), 0, 429, uint64(i+100))
+	}
+	if !b.promise.Equal(at(1)) {
+		t.Errorf("closed until %v, want 1s", b.promise.Unix())
+	}
+	b.open(&call{sent: 60})
+	if b.refusals != 1 || !b.trying {
+		t.Error("the answer to a request from before opens the budget")
+	}
+}
