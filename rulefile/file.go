@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -38,6 +40,26 @@ func Parse(src []byte, f Funcs) (*File, error) {
 // Its rules are not for use. The mistakes have places in a file of this name.
 func Check(name string, src []byte) (*File, error) {
 	return parse(name, src, resolver{assume: true})
+}
+
+// Offline is Check for tools that decide requests of the past. Its rules are for use where Needs says so. The key ip is that of
+// RemoteAddr, which is an address without a port, or a host name, in place of what proxies says.
+func Offline(name string, src []byte) (*File, error) {
+	return parse(name, src, resolver{assume: true, offline: true})
+}
+
+// Needs returns what a rule has to know of a request, besides its method, its path and its client: "header X-Plan", "host", "user",
+// "route pattern" or "function plan", each once.
+func (f *File) Needs(rule int) []string {
+	needs := slices.Clone(f.details[rule].needs)
+	for _, route := range f.Rules[rule].Routes {
+		before, _, _ := strings.Cut(route, "/")
+		if host := before[strings.LastIndexAny(before, " \t")+1:]; host != "" {
+			needs = append(needs, "host")
+		}
+	}
+	slices.Sort(needs)
+	return slices.Compact(needs)
 }
 
 // Load reads the rules of a file. Its error is of type Mistakes or from reading the file.

@@ -2,6 +2,7 @@ package rulefile
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -95,6 +96,9 @@ func (k *keyReader) key(depth int) core.KeyFunc {
 	if call {
 		return k.call(name, offset, depth)
 	}
+	if need, ok := map[string]string{"bearer": "header Authorization", "basic": "user", "pattern": "route pattern"}[name]; ok {
+		k.needs = append(k.needs, need)
+	}
 	return map[string]core.KeyFunc{
 		"ip": k.ip, "bearer": keyfunc.Bearer, "basic": keyfunc.BasicUser, "method": keyfunc.Method, "pattern": keyfunc.Pattern,
 	}[name]
@@ -118,6 +122,12 @@ func (k *keyReader) call(name string, offset, depth int) core.KeyFunc {
 		return nil
 	}
 	k.offset++
+	switch name {
+	case "apikey", "header":
+		k.needs = append(k.needs, "header "+http.CanonicalHeaderKey(argument))
+	case "cookie":
+		k.needs = append(k.needs, "header Cookie")
+	}
 	return k.make(name, offset, func() core.KeyFunc {
 		return map[string]func(string) core.KeyFunc{
 			"apikey": keyfunc.APIKey, "header": keyfunc.Header, "cookie": keyfunc.Cookie, "const": keyfunc.Const,

@@ -13,7 +13,7 @@ func (r *reader) limitsOf(n *node, fields map[string]field, rule *core.Rule, d *
 	if !ok {
 		r.add(n.spot, "a rule needs limits, such as 100/m")
 	} else if limits := r.limits(f); limits != nil {
-		rule.Limits, d.parsed = limits, true
+		rule.Limits = limits
 	}
 	if f, ok := fields["tiers"]; ok {
 		r.tiers(f, rule, d)

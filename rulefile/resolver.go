@@ -13,6 +13,8 @@ import (
 type resolver struct {
 	funcs    Funcs
 	assume   bool            // declared names stand for functions of any kind
+	offline  bool            // ip is that of a RemoteAddr without a port
+	needs    []string        // of the rule that is being read
 	declared map[string]spot // under funcs
 }
 
@@ -64,6 +66,7 @@ func isName(s string) bool {
 // find returns the function of that name, or of is zero after a mistake at a spot.
 func find[F any](r *reader, at spot, name, what string, funcs map[string]F, assumed F, known []string) (f F, ok bool) {
 	_, declared := r.declared[name]
+	r.needs = append(r.needs, "function "+name)
 	if r.assume && declared {
 		return assumed, true
 	}

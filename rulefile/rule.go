@@ -19,7 +19,7 @@ type detail struct {
 	tiers   tiers
 	cost    string
 	final   string
-	parsed  bool // limits
+	needs   []string
 }
 
 type header struct {
@@ -34,6 +34,7 @@ func (r *reader) rule(n *node) {
 		return
 	}
 	d := detail{node: n, fields: fields}
+	r.needs = nil
 	rule := core.Rule{Name: "default", Key: assumedKey, Limits: []core.Limit{core.PerMinute(1)}}
 	if f, ok := fields["name"]; ok {
 		rule.Name = r.text(f)
@@ -54,6 +55,7 @@ func (r *reader) rule(n *node) {
 		rule.Final = r.final(f, d.final)
 	}
 	r.modes(fields, &rule)
+	d.needs = r.needs
 	if r.isNew(rule.Name, n, fields) {
 		r.rules, r.about = append(r.rules, rule), append(r.about, d)
 	}
@@ -130,6 +132,7 @@ func (r *reader) headers(f field, d *detail) (tests []func(*http.Request) bool) 
 			values = append(values, v.text)
 		}
 		d.headers = append(d.headers, header{name, values})
+		r.needs = append(r.needs, "header "+name)
 		tests = append(tests, func(req *http.Request) bool {
 			return slices.ContainsFunc(req.Header.Values(name), func(v string) bool { return slices.Contains(values, v) })
 		})

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/replay"
+)
+
+// hitShown is how many clients and routes are printed; JSON has more.
+const hitShown = 5
+
+// replayText returns the report for people.
+func replayText(rep *replay.Report, logs []logReport) string {
+	var b strings.Builder
+	for _, l := range logs {
+		b.WriteString(logText(l))
+	}
+	if rep.Requests == 0 {
+		b.WriteString("\nNo request was decided.\n")
+		return b.String() + leftOutText(rep.LeftOut)
+	}
+	fmt.Fprintf(&b, "\nFrom %s to %s, %s requests", rep.From.Format(time.DateTime), rep.To.Format(time.DateTime+" MST"), grouped(rep.Requests))
+	if rep.Skipped > 0 {
+		fmt.Fprintf(&b, "; %s were left out for their status", grouped(rep.Skipped))
+	}
+	fmt.Fprintf(&b, ".\nRefused: %s (%s)%s.\n", grouped(rep.Refused), percent(rep.Refused, rep.Requests), rangeText(rep))
+	if rep.Incomplete {
+		b.WriteString("The replay was interrupted; this is what is known so far.\n")
+	}
+	if rep.Failed > 0 {
+		fmt.Fprintf(&b, "%s requests could not be decided; the last: %s\n", grouped(rep.Failed), rep.Error)
+	}
+	b.WriteString(rulesText(rep) + hitText(rep) + routesText(rep) + timelineText(rep.Timeline) + leftOutText(rep.LeftOut))
+	b.WriteString("\nRefused clients would have reacted, and requests that were refused at the time are in the log as well.\n")
+	return b.String()
+}
+
+func logText(l logReport) string {
+	text := fmt.Sprintf("%s: %s lines of %s", l.Name, grouped(l.Lines), l.Format)
+	if l.Others > 0 {
+		text += fmt.Sprintf(", %s about no request", grouped(l.Others))
+	}
+	if l.BadLines > 0 {
+		text += fmt.Sprintf(", %s could not be read:", grouped(l.BadLines))
+		for _, bad := range l.Bad {
+			text += fmt.Sprintf("\n  line %d: %s", bad.Line, bad.Why)
+		}
+		if more := l.BadLines - len(l.Bad); more > 0 {
+			text += fmt.Sprintf("\n  and %s more", grouped(more))
+		}
+	}
+	return text + "\n"
+}
+
+// rangeText says how far the number of refused requests may be off.
+func rangeText(rep *replay.Report) string {
+	if rep.AtLeast == nil || *rep.AtLeast == rep.Refused {
+		return ""
+	}
+	return fmt.Sprintf("; %s if the requests of each second were spread over it, since the log has whole seconds only", grouped(*rep.AtLeast))
+}
+
+func rulesText(rep *replay.Report) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintf(t, "\nRULE\tASKED\tREFUSED\tSHARE\tKEYS\tHIT\t LIMITS\n")
+	for _, r := range rep.Rules {
+		limits := strings.Join(r.Limits, ", ")
+		if r.DryRun {
+			limits += " (dry run)"
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t %s\n", r.Name, grouped(r.Asked), grouped(r.Refused), percent(r.Refused, r.Asked), grouped(r.Keys), grouped(r.KeysHit), limits)
+	}
+	_ = t.Flush()
+	return b.String()
+}
+
+func hitText(rep *replay.Report) string {
+	var b strings.Builder
+	for _, r := range rep.Rules {
+		if r.Refused == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\nHit most by %s:\n", r.Name)
+		for _, c := range r.Hit[:min(hitShown, len(r.Hit))] {
+			fmt.Fprintf(&b, "  %s of %s requests  %s\n", grouped(c.Refused), grouped(c.Asked), printableText(c.Key))
+		}
+	}
+	return b.String()
+}
+
+func routesText(rep *replay.Report) string {
+	if len(rep.Routes) == 0 {
+		return ""
+	}
+	text := "\nRefused most:\n"
+	for _, r := range rep.Routes[:min(hitShown, len(rep.Routes))] {
+		text += fmt.Sprintf("  %s  %s\n", grouped(r.Refused), printableText(r.Route))
+	}
+	return text
+}
+
+// timelineText draws two rows of bars, one of requests and one of those that were refused.
+func timelineText(t replay.Timeline) string {
+	columns := len(t.Asked)
+	width := (columns + 59) / 60 // columns per bar
+	if columns == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\nOver time, a bar is %v:\n  requests  %s\n  refused   %s\n", t.Width*time.Duration(width), bars(t.Asked, width), bars(t.Refused, width))
+}
+
+func bars(columns []int, width int) string {
+	var sums []int
+	for c := range slices.Chunk(columns, width) {
+		sum := 0
+		for _, n := range c {
+			sum += n
+		}
+		sums = append(sums, sum)
+	}
+	const levels = " ▁▂▃▄▅▆▇█"
+	most := max(1, slices.Max(sums))
+	var b strings.Builder
+	for _, n := range sums {
+		b.WriteRune([]rune(levels)[(n*8+most-1)/most])
+	}
+	return b.String() + fmt.Sprintf("  up to %s", grouped(slices.Max(sums)))
+}
+
+func leftOutText(left map[string]string) string {
+	if len(left) == 0 {
+		return ""
+	}
+	text := "\nLeft out, because the logs lack what they need:\n"
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		text += fmt.Sprintf("  %s: %s\n", name, left[name])
+	}
+	return text
+}
+
+// percent returns n of all in percent.
+func percent(n, all int) string {
+	if all == 0 {
+		return "-"
+	}
+	p := 100 * float64(n) / float64(all)
+	if p > 0 && p < 0.1 {
+		return "<0.1%"
+	}
+	return strconv.FormatFloat(p, 'f', 1, 64) + "%"
+}
+
+// grouped returns n with commas: 1,234,567.
+func grouped(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// printableText replaces what would move the cursor: logs contain what clients send.
+func printableText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}

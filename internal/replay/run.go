@@ -1,0 +1,197 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+// A Report says what rules would have done to the requests of logs.
+type Report struct {
+	From       time.Time         `json:"from"`
+	To         time.Time         `json:"to"`
+	Requests   int               `json:"requests"`
+	Skipped    int               `json:"skipped,omitempty"` // by their status
+	Refused    int               `json:"refused"`
+	AtLeast    *int              `json:"refused_at_least,omitempty"` // if the times of the log are whole seconds
+	Failed     int               `json:"failed,omitempty"`           // could not be decided
+	Error      string            `json:"error,omitempty"`            // why the last of them could not
+	Incomplete bool              `json:"incomplete,omitempty"`       // the replay was interrupted
+	Rules      []RuleReport      `json:"rules"`
+	LeftOut    map[string]string `json:"left_out,omitempty"` // rules that need what the log lacks
+	Routes     []RouteReport     `json:"routes"`             // refused most
+	Timeline   Timeline          `json:"timeline"`
+}
+
+// A RuleReport says what a rule did.
+type RuleReport struct {
+	Name    string         `json:"name"`
+	Limits  []string       `json:"limits"`
+	DryRun  bool           `json:"dry_run,omitempty"`
+	Asked   int            `json:"asked"`
+	Refused int            `json:"refused"` // by this rule itself
+	Keys    int            `json:"keys"`
+	KeysHit int            `json:"keys_hit"`
+	Hit     []ClientReport `json:"hit"` // most
+}
+
+// A ClientReport says how hard a client was hit.
+type ClientReport struct {
+	Key     string `json:"key"`
+	Asked   int    `json:"asked"`
+	Refused int    `json:"refused"`
+}
+
+// A RouteReport counts the requests of a method and a path, in which numbers stand for each other.
+type RouteReport struct {
+	Route   string `json:"route"`
+	Refused int    `json:"refused"`
+}
+
+// shown is how many clients and routes a report has.
+const shown = 20
+
+// Run decides the entries of logs with the rules of a file. If ctx ends, it returns the report of what was decided until then.
+func Run(ctx context.Context, f *rulefile.File, sources []Source, o Options) (*Report, error) {
+	p, left, err := newPlayer(f, o.Knows)
+	if err != nil {
+		return nil, err
+	}
+	spread, _, err := newPlayer(f, o.Knows)
+	if err != nil {
+		return nil, err
+	}
+	m, err := newMerge(sources)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{Options: o, player: p, spread: newSpreader(spread), report: &Report{LeftOut: left}, routes: make(map[string]int)}
+	next := m.next
+	if o.AtStart {
+		next = (&byStart{merge: m}).next
+	}
+	err = r.run(ctx, next)
+	return r.finish(), err
+}
+
+type runner struct {
+	Options
+	player *player
+	spread *spreader
+	report *Report
+	routes map[string]int
+}
+
+func (r *runner) run(ctx context.Context, next func() (*accesslog.Entry, error)) error {
+	const often = 1 << 14
+	for read := 1; ; read++ {
+		e, err := next()
+		if e == nil || err != nil {
+			return err
+		}
+		r.decide(e)
+		if read%often == 0 {
+			if r.Progress != nil {
+				r.Progress(read)
+			}
+			if ctx.Err() != nil {
+				r.report.Incomplete = true
+				return nil
+			}
+		}
+	}
+}
+
+func (r *runner) decide(e *accesslog.Entry) {
+	if r.SkipStatus[e.Status] {
+		r.report.Skipped++
+		return
+	}
+	at := endOf(e)
+	if r.AtStart {
+		at = startOf(e)
+	}
+	if r.report.Requests == 0 {
+		r.report.From, r.report.To = at, at
+	}
+	if at.After(r.report.To) {
+		r.report.To = at
+	}
+	r.report.Requests++
+	r.player.decide(e, at)
+	r.spread.add(e, at)
+	r.report.Timeline.add(r.player.now, at, r.player.refused)
+	if r.player.refused {
+		r.report.Refused++
+		r.countRoute(e)
+	}
+}
+
+// countRoute counts a refused request. Beyond 10,000 routes, others are one.
+func (r *runner) countRoute(e *accesslog.Entry) {
+	route := e.Method + " " + withoutNumbers(r.player.url.Path)
+	if _, known := r.routes[route]; !known && len(r.routes) >= 10_000 {
+		route = "others"
+	}
+	r.routes[route]++
+}
+
+// withoutNumbers replaces segments that begin with a digit or are long by {}.
+func withoutNumbers(path string) string {
+	if !strings.ContainsAny(path, "0123456789") && len(path) < 40 {
+		return strings.Clone(path)
+	}
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if s != "" && (s[0] >= '0' && s[0] <= '9' || len(s) > 40) {
+			segments[i] = "{}"
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+func (r *runner) finish() *Report {
+	rep := r.report
+	if atLeast, ok := r.spread.finish(); ok {
+		atLeast = min(atLeast, rep.Refused)
+		rep.AtLeast = &atLeast
+	}
+	if rep.Failed = r.player.errs; rep.Failed > 0 {
+		rep.Error = r.player.lastErr.Error()
+	}
+	rep.Rules = []RuleReport{}
+	for _, t := range r.player.rules {
+		rep.Rules = append(rep.Rules, t.report())
+	}
+	rep.Routes = []RouteReport{}
+	for route, n := range r.routes {
+		rep.Routes = append(rep.Routes, RouteReport{route, n})
+	}
+	slices.SortFunc(rep.Routes, func(a, b RouteReport) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Route, b.Route))
+	})
+	rep.Routes = rep.Routes[:min(len(rep.Routes), shown)]
+	return rep
+}
+
+func (t *tally) report() RuleReport {
+	r := RuleReport{Name: t.rule.Name, DryRun: t.rule.DryRun, Asked: t.asked, Refused: t.refused, Keys: len(t.clients), KeysHit: len(t.names), Hit: []ClientReport{}}
+	for _, l := range t.rule.Limits {
+		r.Limits = append(r.Limits, l.String())
+	}
+	for hash := range maps.Keys(t.names) {
+		c := t.clients[hash]
+		r.Hit = append(r.Hit, ClientReport{t.names[hash], int(c.asked), int(c.refused)})
+	}
+	slices.SortFunc(r.Hit, func(a, b ClientReport) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Key, b.Key))
+	})
+	r.Hit = r.Hit[:min(len(r.Hit), shown)]
+	return r
+}

@@ -1,0 +1,48 @@
+package replay
+
+import "time"
+
+// maxColumns is how many columns a time line has at most.
+const maxColumns = 120
+
+// A Timeline counts requests in columns of equal width.
+type Timeline struct {
+	From    time.Time     `json:"from"`
+	Width   time.Duration `json:"width_ns"`
+	Asked   []int         `json:"asked"`
+	Refused []int         `json:"refused"`
+}
+
+// add counts a request at an instant that is not before the first.
+func (t *Timeline) add(now, at time.Time, refused bool) {
+	if now.After(at) {
+		at = now
+	}
+	if t.Width == 0 {
+		t.Width, t.From = time.Second, at.Truncate(time.Second)
+	}
+	i := int(at.Sub(t.From) / t.Width)
+	for ; i >= maxColumns; i = int(at.Sub(t.From) / t.Width) {
+		t.Width *= 2
+		t.Asked, t.Refused = halve(t.Asked), halve(t.Refused)
+	}
+	for len(t.Asked) <= i {
+		t.Asked, t.Refused = append(t.Asked, 0), append(t.Refused, 0)
+	}
+	t.Asked[i]++
+	if refused {
+		t.Refused[i]++
+	}
+}
+
+// halve adds up pairs of columns.
+func halve(columns []int) []int {
+	for i := range columns {
+		if i%2 == 0 {
+			columns[i/2] = columns[i]
+		} else {
+			columns[i/2] += columns[i]
+		}
+	}
+	return columns[:(len(columns)+1)/2]
+}
