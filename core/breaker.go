@@ -29,6 +29,9 @@ type Health struct {
 	Since time.Time // when the last outage began or, if not Open, ended; zero if there was none
 	Err   error     // the last failure of the store, if any
 	Calls int       // calls of the store under way
+
+	// Keys and Shared are those of MemoryStats, if the store has a method Stats() MemoryStats, else 0.
+	Keys, Shared int
 }
 
 // A breaker withholds calls from a store that fails or is slow, so that requests do not queue up for it. It bounds how many

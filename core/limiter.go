@@ -115,5 +115,10 @@ func (l *Limiter) StoreHealth() Health {
 	if _, err := l.current(); err != nil {
 		return Health{}
 	}
-	return l.store.breaker.health(time.Now())
+	h := l.store.breaker.health(time.Now())
+	if s, ok := l.store.store.(interface{ Stats() MemoryStats }); ok {
+		stats := s.Stats()
+		h.Keys, h.Shared = stats.Keys, stats.Shared
+	}
+	return h
 }

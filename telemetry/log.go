@@ -18,12 +18,13 @@ const (
 type warning string
 
 const (
-	storeFailed   warning = "decided without the store"
-	noDecision    warning = "no decision: the store is unavailable"
-	keyMissing    warning = "no decision: the request has no key"
-	keyBad        warning = "no decision: the key is ambiguous or malformed"
-	ruleInvalid   warning = "no decision: a rule or its callback failed"
-	denialMessage         = "denied"
+	storeFailed      warning = "decided without the store"
+	noDecision       warning = "no decision: the store is unavailable"
+	keyMissing       warning = "no decision: the request has no key"
+	keyBad           warning = "no decision: the key is ambiguous or malformed"
+	ruleInvalid      warning = "no decision: a rule or its callback failed"
+	settlementFailed warning = "settlement failed"
+	denialMessage            = "denied"
 )
 
 func warningOf(outcome int) warning {

@@ -35,6 +35,8 @@ func (b *book) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+func newLogger(b *book) *slog.Logger { return slog.New(b) }
+
 // sum returns how many events the lines of a message account for, and checks that no second has more than ten lines.
 func (b *book) sum(t *testing.T, message string) (n uint64) {
 	t.Helper()

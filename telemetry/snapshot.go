@@ -9,6 +9,9 @@ type Snapshot struct {
 	Start    time.Time
 	Requests []Requests // every outcome, also those that did not happen
 	Results  []Results  // by rule and limit: every result, also those that did not happen
+	Settled  []Settled  // every way, also those that did not happen
+	Held     int        // claims of requests under way that are held in this process
+	Keys     Keys
 	Store    Store
 	File     File
 }
@@ -29,6 +32,16 @@ type Results struct {
 	Result string
 	Count  uint64
 }
+
+// Settled is how many requests that held something were settled in one way: free, charged, or failed.
+type Settled struct {
+	Result string
+	Count  uint64
+}
+
+// Keys is what the in-memory stores of the attached limiters hold: pairs of rule and key that have state of their own, and
+// states that pairs share for lack of room. A store of several limiters counts once for each.
+type Keys struct{ Own, Shared int }
 
 // A Store is the calls of stores, and what the attached limiters say of their stores.
 type Store struct {
@@ -61,7 +74,11 @@ func (t *Telemetry) Snapshot() Snapshot {
 	for _, r := range t.sorted() {
 		s.Results = append(s.Results, r.results()...)
 	}
-	s.Store = t.storeSnapshot()
+	for i, name := range settlementNames {
+		s.Settled = append(s.Settled, Settled{name, t.holds.settled[i].Load()})
+	}
+	s.Held = int(max(0, t.holds.held.Load()))
+	s.Store, s.Keys = t.stores()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.File = t.file
@@ -83,13 +100,16 @@ func (r *rule) results() (all []Results) {
 	return all
 }
 
-func (t *Telemetry) storeSnapshot() Store {
-	s := Store{Duration: time.Duration(t.store.total.Load()), Failures: t.store.failures.Load()}
+// stores returns the calls of the stores, and what they and the attached limiters say.
+func (t *Telemetry) stores() (s Store, keys Keys) {
+	s = Store{Duration: time.Duration(t.store.total.Load()), Failures: t.store.failures.Load()}
 	for i := range t.store.buckets {
 		s.Calls = append(s.Calls, t.store.buckets[i].Load())
 	}
 	for _, l := range t.Limiters() {
 		h := l.StoreHealth()
+		keys.Own += h.Keys
+		keys.Shared += h.Shared
 		s.Open = s.Open || h.Open
 		if h.Since.After(s.Since) {
 			s.Since = h.Since
@@ -98,7 +118,7 @@ func (t *Telemetry) storeSnapshot() Store {
 			s.Err = h.Err
 		}
 	}
-	return s
+	return s, keys
 }
 
 // FileLoaded counts a load of a rules file. The hash is that of the rules in force if err is nil.

@@ -37,7 +37,12 @@ func (s *storeCalls) count(o *core.Observation) {
 	}
 	s.buckets[i].Add(1)
 	s.total.Add(int64(o.Store))
-	if o.Degraded != nil || errors.Is(o.Err, core.ErrUnavailable) {
+	if failedCall(o) {
 		s.failures.Add(1)
 	}
+}
+
+// failedCall reports whether the store call of o failed or was late.
+func failedCall(o *core.Observation) bool {
+	return errors.Is(o.Err, core.ErrUnavailable) || o.Outcome == nil && o.Degraded != nil
 }

@@ -39,6 +39,7 @@ type Telemetry struct {
 	requests [outcomes]atomic.Uint64
 	would    atomic.Uint64 // requests that a dry run would have denied, and that were allowed
 	store    storeCalls
+	holds    holds
 	log      *logbook // nil if nothing is logged
 	total    total
 	forward  atomic.Pointer[[]core.Observer]
@@ -100,9 +101,12 @@ func (t *Telemetry) Forward(o core.Observer) {
 // Observe counts an observation. It is a core.Observer.
 func (t *Telemetry) Observe(ctx context.Context, o *core.Observation) {
 	t.store.count(o)
-	if o.Err != nil {
+	switch {
+	case o.Outcome != nil:
+		t.settled(ctx, o)
+	case o.Err != nil:
 		t.undecided(ctx, o)
-	} else {
+	default:
 		t.decided(ctx, o)
 	}
 	if forward := t.forward.Load(); forward != nil {
@@ -130,6 +134,7 @@ func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
 		}
 		if !c.Peek {
 			would = t.count(ctx, second, c, results[:len(c.Limits)]) || would
+			t.holds.begin(o, c, results[:len(c.Limits)])
 		}
 		results = results[len(c.Limits):]
 	}

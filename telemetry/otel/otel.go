@@ -6,6 +6,9 @@
 //
 //	spillgate.requests {spillgate.outcome, spillgate.degraded}
 //	spillgate.results {spillgate.rule, spillgate.limit, spillgate.result}
+//	spillgate.settled {spillgate.result}
+//	spillgate.held
+//	spillgate.keys {spillgate.state}
 //	spillgate.store.duration
 //	spillgate.store.failures
 //	spillgate.store.open
@@ -69,8 +72,8 @@ func registerDuration(t *telemetry.Telemetry, m metric.Meter) error {
 
 // instruments are read from a snapshot.
 type instruments struct {
-	requests, results, failures, loads metric.Int64ObservableCounter
-	open                               metric.Int64ObservableGauge
+	requests, results, settled, failures, loads metric.Int64ObservableCounter
+	held, keys, open                            metric.Int64ObservableGauge
 }
 
 func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
@@ -80,22 +83,28 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 		errs = append(errs, err)
 		return c
 	}
+	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
+		g, err := m.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+		errs = append(errs, err)
+		return g
+	}
 	i := instruments{
+		settled:  counter("spillgate.settled", "{request}", "Requests that held something and were settled."),
+		held:     gauge("spillgate.held", "{claim}", "Claims of requests under way that are held in this process."),
+		keys:     gauge("spillgate.keys", "{key}", "Keys in memory, with state of their own, and states that keys share."),
+		open:     gauge("spillgate.store.open", "", "1 while calls are withheld from the store, else 0."),
 		requests: counter("spillgate.requests", "{request}", "Requests that a rule applied to."),
 		results:  counter("spillgate.results", "{result}", "Results of each limit, by its own answer."),
 		failures: counter("spillgate.store.failures", "{call}", "Calls of the store that failed or were late."),
 		loads:    counter("spillgate.rulefile.loads", "{load}", "Loads of the rules file."),
 	}
-	var err error
-	i.open, err = m.Int64ObservableGauge("spillgate.store.open",
-		metric.WithDescription("1 while calls are withheld from the store, else 0."))
-	if errs = append(errs, err); errors.Join(errs...) != nil {
-		return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
-	_, err = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		i.observe(o, t.Snapshot())
 		return nil
-	}, i.requests, i.results, i.failures, i.loads, i.open)
+	}, i.requests, i.results, i.settled, i.failures, i.loads, i.held, i.keys, i.open)
 	return err
 }
 
@@ -109,6 +118,12 @@ func (i *instruments) observe(o metric.Observer, s telemetry.Snapshot) {
 		o.ObserveInt64(i.results, int64(r.Count), metric.WithAttributes(
 			ruleKey.String(r.Rule), attribute.String("spillgate.limit", r.Limit), resultKey.String(r.Result)))
 	}
+	for _, q := range s.Settled {
+		o.ObserveInt64(i.settled, int64(q.Count), metric.WithAttributes(resultKey.String(q.Result)))
+	}
+	o.ObserveInt64(i.held, int64(s.Held))
+	o.ObserveInt64(i.keys, int64(s.Keys.Own), metric.WithAttributes(stateKey.String("own")))
+	o.ObserveInt64(i.keys, int64(s.Keys.Shared), metric.WithAttributes(stateKey.String("shared")))
 	o.ObserveInt64(i.failures, int64(s.Store.Failures))
 	o.ObserveInt64(i.loads, int64(s.File.Loads), metric.WithAttributes(resultKey.String("ok")))
 	o.ObserveInt64(i.loads, int64(s.File.Failures), metric.WithAttributes(resultKey.String("failed")))
@@ -123,4 +138,5 @@ const (
 	outcomeKey = attribute.Key("spillgate.outcome")
 	ruleKey    = attribute.Key("spillgate.rule")
 	resultKey  = attribute.Key("spillgate.result")
+	stateKey   = attribute.Key("spillgate.state")
 )

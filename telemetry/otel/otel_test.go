@@ -92,7 +92,8 @@ func TestRegisteredInstruments(t *testing.T) {
 		"spillgate.results spillgate.limit=2/1h,spillgate.result=near,spillgate.rule=api":    1,
 		"spillgate.results spillgate.limit=2/1h,spillgate.result=denied,spillgate.rule=api":  1,
 		"spillgate.rulefile.loads spillgate.result=ok":                                       1,
-		"spillgate.store.failures ": 1,
+		"spillgate.keys spillgate.state=own":                                                 1,
+		"spillgate.store.failures ":                                                          1,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v\nwant %v", got, want)

@@ -6,6 +6,9 @@
 //
 //	spillgate_requests_total{spillgate_outcome, spillgate_degraded}
 //	spillgate_results_total{spillgate_rule, spillgate_limit, spillgate_result}
+//	spillgate_settled_total{spillgate_result}
+//	spillgate_held
+//	spillgate_keys{spillgate_state}
 //	spillgate_store_duration_seconds
 //	spillgate_store_failures_total
 //	spillgate_store_open
@@ -28,6 +31,12 @@ var (
 		"Requests that a rule applied to.", []string{"spillgate_outcome", "spillgate_degraded"}, nil)
 	results = prometheus.NewDesc("spillgate_results_total",
 		"Results of each limit, by its own answer.", []string{"spillgate_rule", "spillgate_limit", "spillgate_result"}, nil)
+	settled = prometheus.NewDesc("spillgate_settled_total",
+		"Requests that held something and were settled.", []string{"spillgate_result"}, nil)
+	held = prometheus.NewDesc("spillgate_held",
+		"Claims of requests under way that are held in this process.", nil, nil)
+	keys = prometheus.NewDesc("spillgate_keys",
+		"Keys in memory, with state of their own, and states that keys share.", []string{"spillgate_state"}, nil)
 	storeDuration = prometheus.NewDesc("spillgate_store_duration_seconds",
 		"How long calls of the store took.", nil, nil)
 	storeFailures = prometheus.NewDesc("spillgate_store_failures_total",
@@ -46,7 +55,7 @@ func NewCollector(t *telemetry.Telemetry) prometheus.Collector { return collecto
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{requests, results, storeDuration, storeFailures, storeOpen, loads} {
+	for _, d := range []*prometheus.Desc{requests, results, settled, held, keys, storeDuration, storeFailures, storeOpen, loads} {
 		ch <- d
 	}
 }
@@ -63,13 +72,22 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for _, r := range s.Results {
 		counter(results, r.Count, r.Rule, r.Limit, r.Result)
 	}
+	for _, q := range s.Settled {
+		counter(settled, q.Count, q.Result)
+	}
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	gauge(held, s.Held)
+	gauge(keys, s.Keys.Own, "own")
+	gauge(keys, s.Keys.Shared, "shared")
 	ch <- histogram(s.Store)
 	counter(storeFailures, s.Store.Failures)
-	open := 0.0
+	open := 0
 	if s.Store.Open {
 		open = 1
 	}
-	ch <- prometheus.MustNewConstMetric(storeOpen, prometheus.GaugeValue, open)
+	gauge(storeOpen, open)
 	counter(loads, s.File.Loads, "ok")
 	counter(loads, s.File.Failures, "failed")
 }

@@ -54,6 +54,18 @@ func TestCollectedCounts(t *testing.T) {
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="near",spillgate_rule="api"} 1
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="denied",spillgate_rule="api"} 1
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="would_deny",spillgate_rule="api"} 0
+		# HELP spillgate_held Claims of requests under way that are held in this process.
+		# TYPE spillgate_held gauge
+		spillgate_held 0
+		# HELP spillgate_keys Keys in memory, with state of their own, and states that keys share.
+		# TYPE spillgate_keys gauge
+		spillgate_keys{spillgate_state="own"} 1
+		spillgate_keys{spillgate_state="shared"} 0
+		# HELP spillgate_settled_total Requests that held something and were settled.
+		# TYPE spillgate_settled_total counter
+		spillgate_settled_total{spillgate_result="charged"} 0
+		spillgate_settled_total{spillgate_result="failed"} 0
+		spillgate_settled_total{spillgate_result="free"} 0
 		# HELP spillgate_store_failures_total Calls of the store that failed or were late.
 		# TYPE spillgate_store_failures_total counter
 		spillgate_store_failures_total 0
@@ -63,7 +75,7 @@ func TestCollectedCounts(t *testing.T) {
 	`
 	c := promtelemetry.NewCollector(driven(t))
 	err := testutil.CollectAndCompare(c, strings.NewReader(want),
-		"spillgate_requests_total", "spillgate_results_total", "spillgate_store_failures_total", "spillgate_store_open")
+		"spillgate_requests_total", "spillgate_results_total", "spillgate_held", "spillgate_keys", "spillgate_settled_total", "spillgate_store_failures_total", "spillgate_store_open")
 	if err != nil {
 		t.Error(err)
 	}

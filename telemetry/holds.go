@@ -1,0 +1,62 @@
+package telemetry
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// holds counts what requests hold until they end.
+type holds struct {
+	held    atomic.Int64 // claims that are held now
+	settled [settlements]atomic.Uint64
+}
+
+// How a request that held something was settled.
+const (
+	settledFree = iota
+	settledCharged
+	settledFailed
+	settlements
+)
+
+var settlementNames = [settlements]string{"free", "charged", "failed"}
+
+// begin counts a claim that is held from now on.
+func (h *holds) begin(o *core.Observation, c *core.Claim, results []core.Result) {
+	if !c.Hold || !o.Allowed {
+		return
+	}
+	for i := range results {
+		if !results[i].Allowed {
+			return // a dry run that does not fit holds nothing
+		}
+	}
+	h.held.Add(1)
+}
+
+// settled counts the settlement of a request. The request itself was counted when it was decided.
+func (t *Telemetry) settled(ctx context.Context, o *core.Observation) {
+	t.holds.held.Add(-int64(len(o.Claims)))
+	switch {
+	case o.Err != nil:
+		t.holds.settled[settledFailed].Add(1)
+		t.warnSettlement(ctx, o)
+	case o.Final == 0:
+		t.holds.settled[settledFree].Add(1)
+	default:
+		t.holds.settled[settledCharged].Add(1)
+	}
+}
+
+func (t *Telemetry) warnSettlement(ctx context.Context, o *core.Observation) {
+	second, turned := t.clock.second(time.Time{})
+	if turned {
+		t.tick(ctx, second)
+	}
+	if t.log != nil {
+		t.log.warn(ctx, second, settlementFailed, ruleOf(o), o.Err)
+	}
+}

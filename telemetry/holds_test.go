@@ -1,0 +1,79 @@
+package telemetry
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// settledCounts returns how often requests were settled, by result.
+func settledCounts(s Snapshot) map[string]uint64 {
+	all := make(map[string]uint64)
+	for _, c := range s.Settled {
+		all[c.Result] = c.Count
+	}
+	return all
+}
+
+// A request that holds something is counted once as a request, and once as settled.
+func TestSettledRequests(t *testing.T) {
+	b := new(book)
+	tel := New(Options{Log: newLogger(b)})
+	broken := errors.New("final failed")
+	final := func(r *http.Request, o core.Outcome) int { return o.Status / 500 }
+	rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}, Final: final}
+	l := limited(t, tel, []core.Rule{rule})
+	for _, status := range []int{200, 200, 500} {
+		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "user:ann", Hold: true})
+		if err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		if got := tel.Snapshot().Held; got != 1 {
+			t.Errorf("held: got %d, want 1", got)
+		}
+		if err := l.Settle(t.Context(), d, "", status/500); err != nil {
+			t.Fatal(err)
+		}
+		if got := tel.Snapshot().Held; got != 0 {
+			t.Errorf("settled: got %d held, want 0", got)
+		}
+	}
+	failed := &core.Observation{Claims: []core.Claim{{Rule: "r", Key: "user:ann", Hold: true}}, Outcome: &core.Outcome{}, Err: broken}
+	tel.Observe(t.Context(), failed)
+	s := tel.Snapshot()
+	if got := settledCounts(s); got["free"] != 2 || got["charged"] != 1 || got["failed"] != 1 {
+		t.Errorf("got %v", got)
+	}
+	if got := counted(s); got["allowed"] != 3 || got["r 100/1h allowed"] != 3 {
+		t.Errorf("got %v", got)
+	}
+	if n := b.sum(t, string(settlementFailed)); n != 1 {
+		t.Errorf("the lines account for %d failed settlements, want 1", n)
+	}
+}
+
+// What is denied, or a dry run that does not fit, holds nothing.
+func TestDeniedClaimsAreNotHeld(t *testing.T) {
+	tel := New(Options{})
+	limit := core.PerHour(1)
+	for _, c := range []struct{ allowed, fits, dryRun bool }{{false, false, false}, {true, false, true}} {
+		o := &core.Observation{Claims: []core.Claim{{Rule: "r", Key: "k", Hold: true, DryRun: c.dryRun, Limits: []core.Limit{limit}}}}
+		o.Decision = core.Decision{Allowed: c.allowed, Results: []core.Result{{Rule: "r", Limit: limit, Allowed: c.fits, DryRun: c.dryRun}}}
+		tel.Observe(t.Context(), o)
+	}
+	if got := tel.Snapshot().Held; got != 0 {
+		t.Errorf("got %d held", got)
+	}
+}
+
+func TestKeysOfMemoryStores(t *testing.T) {
+	tel := New(Options{})
+	l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}}})
+	ask(l, "ann")
+	ask(l, "bob")
+	if got := tel.Snapshot().Keys; got != (Keys{Own: 2}) {
+		t.Errorf("got %+v, want 2 of their own", got)
+	}
+}
