@@ -90,3 +90,21 @@ func (admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result)
 
 func (admitting) Settle(context.Context, []core.Claim) error { return nil }
 func (admitting) Reset(context.Context, []core.Claim) error  { return nil }
+
+// TestErrorThatWasAnsweredIsNotAnsweredAgain counts the calls of the HTTPErrorHandler: echo itself makes one.
+func TestErrorThatWasAnsweredIsNotAnsweredAgain(t *testing.T) {
+	rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
+	rule.Final = core.Failures
+	calls := 0
+	e := echo.New()
+	e.HTTPErrorHandler = func(err error, c echo.Context) { calls++ }
+	e.Use(echolimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(admitting{})))))
+	e.GET("/", func(c echo.Context) error {
+		_ = c.NoContent(http.StatusUnauthorized)
+		return errors.New("oops")
+	})
+	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	if calls != 1 {
+		t.Errorf("%d calls, want 1", calls)
+	}
+}

@@ -1,0 +1,81 @@
+package serve
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/felixge/httpsnoop"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/middleware/internal/outcome"
+)
+
+// full is a ResponseWriter with the optional interfaces of net/http.
+type full struct{ *httptest.ResponseRecorder }
+
+func (full) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, nil }
+func (full) FlushError() error                            { return nil }
+func (w full) ReadFrom(r io.Reader) (int64, error)        { return io.Copy(w.ResponseRecorder, r) }
+func (w full) WriteString(s string) (int, error)          { return w.ResponseRecorder.WriteString(s) }
+
+// broken is a ResponseWriter whose connection is lost.
+type broken struct{ http.ResponseWriter }
+
+func (broken) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, http.ErrHijacked }
+func (broken) Write([]byte) (int, error)                    { return 1, io.ErrClosedPipe }
+
+// TestWatch does what a handler can do to a response, in each order that matters.
+func TestWatch(t *testing.T) {
+	for why, row := range map[string]struct {
+		method string
+		handle func(w http.ResponseWriter)
+		want   core.Outcome
+	}{
+		"nothing":                 {"GET", func(http.ResponseWriter) {}, core.Outcome{Status: 200}},
+		"the first status counts": {"GET", func(w http.ResponseWriter) { w.WriteHeader(401); w.WriteHeader(200) }, core.Outcome{Status: 401}},
+		"a body begins with 200": {"GET", func(w http.ResponseWriter) { _, _ = w.Write([]byte("ok")); w.WriteHeader(401) },
+			core.Outcome{Status: 200, Bytes: 2}},
+		"so does a string": {"GET", func(w http.ResponseWriter) { _, _ = w.(io.StringWriter).WriteString("abc"); w.WriteHeader(401) },
+			core.Outcome{Status: 200, Bytes: 3}},
+		"and a body from a reader": {"GET", func(w http.ResponseWriter) { _, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("abcd")}); w.WriteHeader(401) },
+			core.Outcome{Status: 200, Bytes: 4}},
+		"and a flush":               {"GET", func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(401) }, core.Outcome{Status: 200}},
+		"and a flush that may fail": {"GET", func(w http.ResponseWriter) { _ = w.(interface{ FlushError() error }).FlushError(); w.WriteHeader(401) }, core.Outcome{Status: 200}},
+		"hints come before":         {"GET", func(w http.ResponseWriter) { w.WriteHeader(103); w.WriteHeader(401) }, core.Outcome{Status: 401}},
+		"101 is final":              {"GET", func(w http.ResponseWriter) { w.WriteHeader(101); w.WriteHeader(401) }, core.Outcome{Status: 101}},
+		"an upgrade":                {"GET", func(w http.ResponseWriter) { _, _, _ = w.(http.Hijacker).Hijack() }, core.Outcome{Status: 101}},
+		"HEAD has no body":          {"HEAD", func(w http.ResponseWriter) { _, _ = w.Write([]byte("ok")) }, core.Outcome{Status: 200}},
+		"a panic":                   {"GET", func(http.ResponseWriter) { panic("oops") }, core.Outcome{Status: 500, Err: outcome.ErrPanic}},
+		"a panic after the status":  {"GET", func(w http.ResponseWriter) { w.WriteHeader(401); panic("oops") }, core.Outcome{Status: 401, Err: outcome.ErrPanic}},
+		"no such status":            {"GET", func(w http.ResponseWriter) { w.WriteHeader(7) }, core.Outcome{Status: 500, Err: outcome.ErrPanic}},
+	} {
+		if got := watched(full{httptest.NewRecorder()}, row.method, row.handle); got != row.want {
+			t.Errorf("%s: got %+v, want %+v", why, got, row.want)
+		}
+	}
+	failing := func(w http.ResponseWriter) {
+		_, _, _ = w.(http.Hijacker).Hijack()
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = w.Write([]byte("ok"))
+	}
+	if got, want := watched(broken{httptest.NewRecorder()}, "GET", failing), (core.Outcome{Status: 418, Bytes: 1}); got != want {
+		t.Errorf("a connection that fails: got %+v, want %+v", got, want)
+	}
+}
+
+// watched returns the outcome of a request to a handler that answers with w.
+func watched(w http.ResponseWriter, method string, handle func(http.ResponseWriter)) core.Outcome {
+	var seen watch
+	returned := false
+	func() {
+		defer func() { _ = recover() }()
+		handle(httpsnoop.Wrap(w, seen.hooks()))
+		returned = true
+	}()
+	return seen.outcome(httptest.NewRequest(method, "/", nil), returned)
+}
