@@ -34,7 +34,7 @@ type Decision struct {
 
 // Tightest returns the enforced result that constrains most, the one that headers show: a denied one before an allowed
 // one, Never before the longest RetryAfter, else the one with the least share of its capacity remaining. Ties go to the
-// first. It reports false if d has no enforced result.
+// first. A limit of requests in flight counts only if it denies. It reports false if there is no such result.
 func (d Decision) Tightest() (Result, bool) {
 	if i := tightest(d.Results); i >= 0 {
 		return d.Results[i], true
@@ -46,7 +46,9 @@ func (d Decision) Tightest() (Result, bool) {
 func tightest(results []Result) int {
 	best := -1
 	for i := range results {
-		if !results[i].DryRun && (best < 0 || tighter(&results[i], &results[best])) {
+		r := &results[i]
+		shown := !r.DryRun && (r.Limit.Algorithm != InFlight || !r.Allowed)
+		if shown && (best < 0 || tighter(r, &results[best])) {
 			best = i
 		}
 	}

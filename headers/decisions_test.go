@@ -88,11 +88,20 @@ var scenarios = []struct {
 	{"dry-run-only", "nothing was enforced: nothing is set",
 		decision(noon, dryRun(result("trial", perMinute, 0, time.Second, time.Minute)))},
 	{"none", "no rule applied: nothing is set", core.Decision{Allowed: true}},
+	{"in-flight", "requests in flight have no period, and show in IETF alone as long as they are admitted",
+		decision(noon, result("uploads", twoAtOnce, 0, time.Second, time.Second), result("uploads", core.PerHour(60), 50, 12*time.Second, 10*time.Minute))},
+	{"in-flight-alone", "a rule with nothing else shows nothing outside IETF",
+		decision(noon, result("uploads", twoAtOnce, 1, time.Second, time.Second))},
+	{"in-flight-denied", "a denial shows, with the hint of a second",
+		decision(noon, denied(result("uploads", twoAtOnce, 0, time.Second, time.Second), time.Second), result("uploads", core.PerHour(60), 50, 12*time.Second, 10*time.Minute))},
 	{"escaped", "a name is a String of RFC 9651: quote and backslash are escaped",
 		decision(noon, result(`a "b" \c`, perMinute, 99, time.Second, time.Second))},
 	{"far", "285 years from an instant in 2286 is neither negative nor wrapped",
 		decision(time.Unix(9999999999, 1), denied(result("api", core.Every(1000000000, 10*365*24*time.Hour), 0, longest, longest), longest))},
 }
+
+// twoAtOnce is core.AtOnce(2).
+var twoAtOnce = core.Limit{Rate: 2, Algorithm: core.InFlight}
 
 // longest is the longest wait that a store reports.
 const longest = 1 << 53 * time.Microsecond

@@ -2,6 +2,7 @@ package headers
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/spillgate/spillgate/core"
@@ -15,18 +16,20 @@ import (
 // RateLimit-Policy lists every limit that was enforced. Its name is that of the rule; a rule with several limits has
 // "rule-1s" and "rule-1h", or "rule-1h-sliding-log" where two of them share a period. If two nested limiters have a rule of
 // the same name, those of the inner one are "rule~2". A name never stands for two policies: a rule that is called "rule-1h"
-// itself shows as "rule-1h-1m". q is the capacity, which for a
-// token bucket with a burst is the burst, since r counts down from there; w is the period in seconds, rounded up.
+// itself shows as "rule-1h-1m". q is the capacity, which for a token bucket with a burst is the burst, since r counts down
+// from there; w is the period in seconds, rounded up. A limit of requests in flight has the unit "concurrent-requests" in
+// place of a period, and the name "rule-at-once" beside others.
 //
-// RateLimit has for each of them r, the remaining requests, and t, the seconds until there are more, rounded up. There is no t if
-// nothing is missing, if nothing will come back (rate 0), or if it lies after Retry-After, which it must not.
+// RateLimit has for each of them r, the remaining requests, and t, the seconds until there are more, rounded up. There is no
+// t if nothing is missing, if nothing will come back (rate 0), if it lies after Retry-After, which it must not, or for
+// requests in flight, which end when they end.
 // Retry-After is on denials, as GitHub sets it. The parameter pk, a partition key, is left out: a decision does not
 // carry the key, so that nothing can leak it.
 func IETF(h http.Header, d core.Decision) {
-	s, ok := show(&d)
-	if !ok {
+	if !slices.ContainsFunc(d.Results, func(r core.Result) bool { return !r.DryRun }) {
 		return
 	}
+	s, _ := show(&d)
 	var buffer [256]byte
 	b := appendPolicies(buffer[:0], &d)
 	policyEnd := len(b)
@@ -52,7 +55,11 @@ func appendPolicies(b []byte, d *core.Decision) []byte {
 		if t := &d.Results[i]; !t.DryRun {
 			b = appendName(b, d, i)
 			b = appendInteger(b, ";q=", int64(t.Limit.Capacity()))
-			b = appendInteger(b, ";w=", ceilSeconds(t.Limit.Period))
+			if t.Limit.Algorithm == core.InFlight {
+				b = append(b, `;qu="concurrent-requests"`...)
+			} else {
+				b = appendInteger(b, ";w=", ceilSeconds(t.Limit.Period))
+			}
 			b = append(b, ',')
 		}
 	}
@@ -65,7 +72,7 @@ func appendStates(b []byte, d *core.Decision, retry int64) []byte {
 		if t := &d.Results[i]; !t.DryRun {
 			b = appendName(b, d, i)
 			b = appendInteger(b, ";r=", int64(t.Remaining))
-			if wait := ceilSeconds(t.RefillAfter); wait > 0 && (retry == 0 || wait <= retry) {
+			if wait := ceilSeconds(t.RefillAfter); wait > 0 && (retry == 0 || wait <= retry) && t.Limit.Algorithm != core.InFlight {
 				b = appendInteger(b, ";t=", wait)
 			}
 			b = append(b, ',')

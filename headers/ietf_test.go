@@ -36,6 +36,9 @@ func parseList(s string) (items []item, err error) {
 		for strings.HasPrefix(s, ";") {
 			end := strings.IndexAny(s[1:]+",", ";,") + 1
 			name, value, _ := strings.Cut(s[1:end], "=")
+			if name == "qu" && value == `"concurrent-requests"` {
+				name, value = "u", "0"
+			}
 			if len(name) != 1 || name[0] < 'a' || name[0] > 'z' {
 				return nil, fmt.Errorf("parameter %q", name)
 			}

@@ -17,8 +17,11 @@ type suffix struct {
 	text   string // "-1m"
 }
 
-// periodSuffix returns a hyphen and the period as Limit.String shows it: "-1m".
+// periodSuffix returns a hyphen and the period as Limit.String shows it, "-1m", or "-at-once" for a limit without one.
 func periodSuffix(l core.Limit) string {
+	if l.Algorithm == core.InFlight {
+		return atOnce
+	}
 	p := &periods[uint64(l.Period)*0x9e3779b97f4a7c15>>56] // Fibonacci hashing: Knuth, TAOCP 6.4
 	if s := p.Load(); s != nil && s.period == l.Period {
 		return s.text

@@ -56,10 +56,16 @@ var algorithmSuffixes = []string{
 	"-" + core.SlidingWindow.String(), "-" + core.SlidingLog.String(),
 }
 
-// endsInSuffix reports whether the name of a rule ends like the suffixes of policy: "-1m", "-1m-sliding-log" or
-// "~2".
+// atOnce is the suffix of a limit of what is in flight, which has no period.
+const atOnce = "-at-once"
+
+// endsInSuffix reports whether the name of a rule ends like the suffixes of policy: "-1m", "-1m-sliding-log",
+// "-at-once" or "~2".
 func endsInSuffix(rule string) bool {
 	if i := strings.LastIndexByte(rule, '~'); i >= 0 && digits(rule[i+1:]) > 0 && digits(rule[i+1:]) == len(rule)-i-1 {
+		return true
+	}
+	if strings.HasSuffix(rule, atOnce) {
 		return true
 	}
 	for _, suffix := range algorithmSuffixes {

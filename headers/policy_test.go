@@ -49,6 +49,9 @@ func TestPolicyNames(t *testing.T) {
 		{one("api-1m", minute, hour), []string{"api-1m-1m", "api-1m-1h"}},
 		{one("api-1m-sliding-log", hour), []string{"api-1m-sliding-log-1h"}},
 		{one("api~2", minute), []string{"api~2-1m"}},
+		{one("up", minute, twoAtOnce), []string{"up-1m", "up-at-once"}},
+		{one("up", twoAtOnce), []string{"up"}},
+		{one("up-at-once", twoAtOnce), []string{"up-at-once-at-once"}},
 		{one("~", minute), []string{"~"}},
 		{one("1m", minute), []string{"1m"}},
 		{one("v-2", minute), []string{"v-2"}},
@@ -66,13 +69,14 @@ func TestPolicyNamesAreInjective(t *testing.T) {
 	rules := []string{"a"}
 	for range 2 {
 		for _, r := range slices.Clone(rules) {
-			rules = append(rules, r+"-1m", r+"-60s", r+"-1m-sliding-log", r+"-1h-token-bucket", r+"~2", r+"-")
+			rules = append(rules, r+"-1m", r+"-60s", r+"-1m-sliding-log", r+"-1h-token-bucket", r+"~2", r+"-at-once", r+"-")
 		}
 	}
 	limits := [][]core.Limit{
 		{core.PerMinute(9)},
 		{core.PerHour(9), core.PerMinute(9)},
 		{core.PerMinute(9), core.PerMinute(9).Using(core.SlidingLog)},
+		{core.PerHour(9), twoAtOnce},
 		{core.PerHour(9), core.PerMinute(9), core.PerMinute(9).Using(core.SlidingLog)},
 	}
 	owner := map[string]string{}

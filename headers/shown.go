@@ -20,7 +20,7 @@ type shown struct {
 // show reports false if d enforced nothing.
 func show(d *core.Decision) (s shown, ok bool) {
 	var t *core.Result
-	if len(d.Results) == 1 && !d.Results[0].DryRun {
+	if len(d.Results) == 1 && !d.Results[0].DryRun && d.Results[0].Limit.Algorithm != core.InFlight {
 		t = &d.Results[0] // without a copy, as nearly always
 	} else if tightest, ok := d.Tightest(); ok {
 		t = &tightest

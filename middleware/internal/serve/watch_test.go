@@ -42,7 +42,10 @@ func TestWatch(t *testing.T) {
 			core.Outcome{Status: 200, Bytes: 2}},
 		"so does a string": {"GET", func(w http.ResponseWriter) { _, _ = w.(io.StringWriter).WriteString("abc"); w.WriteHeader(401) },
 			core.Outcome{Status: 200, Bytes: 3}},
-		"and a body from a reader": {"GET", func(w http.ResponseWriter) { _, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("abcd")}); w.WriteHeader(401) },
+		"and a body from a reader": {"GET", func(w http.ResponseWriter) {
+			_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("abcd")})
+			w.WriteHeader(401)
+		},
 			core.Outcome{Status: 200, Bytes: 4}},
 		"and a flush":               {"GET", func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(401) }, core.Outcome{Status: 200}},
 		"and a flush that may fail": {"GET", func(w http.ResponseWriter) { _ = w.(interface{ FlushError() error }).FlushError(); w.WriteHeader(401) }, core.Outcome{Status: 200}},
