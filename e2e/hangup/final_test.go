@@ -1,0 +1,93 @@
+package hangup
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// failing are handlers that answer a wrong password, each in another way.
+var failing = []struct {
+	name   string
+	handle http.HandlerFunc
+	waits  bool
+}{
+	{"401", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, false},
+	{"200 for a client that has gone", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done(): // the client has hung up
+		case <-time.After(wire.Patience):
+		}
+		wire.OK(w, r)
+	}, true},
+	{"panic", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false},
+}
+
+// resets are the ways to hang up that wait for no answer.
+var resets = []struct {
+	name             string
+	http2, pipelined bool
+	run              func(t *testing.T, s *wire.Server)
+}{
+	{"HTTP/1.1 reset", false, false, resetConnections},
+	{"HTTP/1.1 reset with more in the pipe", false, true, resetPipelines},
+	{"HTTP/2 RST_STREAM", true, false, resetStreams},
+}
+
+// TestHangUpWithFinal checks that hanging up wins no attempt against a rule that counts failures alone: what was held while
+// the handler ran is charged in the end.
+func TestHangUpWithFinal(t *testing.T) {
+	server := redistest.Start(t)
+	for name, open := range map[string]func(t *testing.T) core.Store{
+		"memory": func(*testing.T) core.Store { return new(core.MemoryStore) },
+		"redis":  func(t *testing.T) core.Store { return emptied(t, server.Client(t)) },
+	} {
+		for _, f := range apps.Frameworks {
+			for _, way := range resets {
+				for _, h := range failing {
+					if way.pipelined && h.waits {
+						continue // net/http notices no hang-up while more requests are in the pipe
+					}
+					t.Run(name+"/"+f.Name+"/"+way.name+"/"+h.name, func(t *testing.T) {
+						var e events
+						rule := core.Every(limit, 24*time.Hour).By(wire.Anyone)
+						rule.Final = core.Failures
+						l := core.Must(core.New([]core.Rule{rule}, core.WithStore(open(t)), core.WithTimeout(wire.Patience), core.WithObserver(e.observe)))
+						app := f.Build(apps.Limited(l, func(w http.ResponseWriter, r *http.Request) {
+							e.served.Add(1)
+							h.handle(w, r)
+						}))
+						var underWay sync.WaitGroup
+						s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+							underWay.Add(1)
+							defer underWay.Done()
+							app.ServeHTTP(w, r)
+						}), way.http2)
+						way.run(t, s)
+						s.Close()
+						underWay.Wait()
+						e.check(t, l)
+						checkLeft(t, l, limit-int(e.served.Load()))
+					})
+				}
+			}
+		}
+	}
+}
+
+// checkLeft checks what a limiter would still admit.
+func checkLeft(t *testing.T, l *core.Limiter, want int) {
+	t.Helper()
+	key, _ := wire.Anyone(nil)
+	d, err := l.Take(context.Background(), core.Claim{Key: key, Peek: true})
+	if err != nil || d.Results[0].Remaining != want {
+		t.Errorf("%+v, %v; want %d left", d, err, want)
+	}
+}
