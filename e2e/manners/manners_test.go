@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
@@ -18,11 +19,25 @@ func each(t *testing.T, f func(t *testing.T, framework apps.Framework, http2 boo
 	}
 }
 
-// eachOf serves h behind a limit of n by every framework and protocol.
+// eachOf serves h behind a limit of n by every framework and protocol. It does so for each of limiters.
 func eachOf(t *testing.T, n int, h http.HandlerFunc, f func(t *testing.T, s *wire.Server)) {
 	each(t, func(t *testing.T, framework apps.Framework, http2 bool) {
-		f(t, wire.Serve(t, framework.Build(apps.Limited(wire.PerHour(n), h)), http2))
+		for name, l := range limiters(n) {
+			t.Run(name, func(t *testing.T) { f(t, wire.Serve(t, framework.Build(apps.Limited(l, h)), http2)) })
+		}
 	})
+}
+
+// limiters returns limiters of n per hour that charge a request when it comes or when its response has ended.
+func limiters(n int) map[string]*core.Limiter {
+	return map[string]*core.Limiter{"when it comes": wire.PerHour(n), "when it has ended": atTheEnd(n)}
+}
+
+// atTheEnd returns a limiter of n per hour that charges a request when its response has ended.
+func atTheEnd(n int) *core.Limiter {
+	rule := core.PerHour(n).Using(core.SlidingLog).By(wire.Anyone)
+	rule.Final = func(_ *http.Request, o core.Outcome) int { return o.Cost }
+	return core.Must(core.New([]core.Rule{rule}))
 }
 
 // innermost returns the writer of net/http beneath that of a framework.

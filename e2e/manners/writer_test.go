@@ -25,20 +25,25 @@ func TestReaderFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range apps.Frameworks {
-		t.Run(f.Name, func(t *testing.T) {
-			s := wire.Serve(t, f.Build(apps.Limited(wire.PerHour(1), func(w http.ResponseWriter, r *http.Request) {
-				_, direct := w.(io.ReaderFrom)
-				if _, beneath := innermost(w).(io.ReaderFrom); !beneath || !direct && (f.Name == "stdlib" || f.Name == "chi") {
-					t.Errorf("writer %T on %T: io.ReaderFrom directly %v, beneath %v", w, innermost(w), direct, beneath)
+		for name, l := range limiters(1) {
+			t.Run(f.Name+"/"+name, func(t *testing.T) {
+				got := wire.Serve(t, f.Build(apps.Limited(l, func(w http.ResponseWriter, r *http.Request) {
+					wantReaderFrom(t, f.Name, w)
+					http.ServeFile(w, r, file)
+				})), false).Get("/")
+				got.WantStatus(t, 200)
+				if got.Body != string(content) {
+					t.Errorf("got %d bytes that are not the %d of the file", len(got.Body), len(content))
 				}
-				http.ServeFile(w, r, file)
-			})), false)
-			got := s.Get("/")
-			got.WantStatus(t, 200)
-			if got.Body != string(content) {
-				t.Errorf("got %d bytes that are not the %d of the file", len(got.Body), len(content))
-			}
-		})
+			})
+		}
+	}
+}
+
+func wantReaderFrom(t *testing.T, framework string, w http.ResponseWriter) {
+	_, direct := w.(io.ReaderFrom)
+	if _, beneath := innermost(w).(io.ReaderFrom); !beneath || !direct && (framework == "stdlib" || framework == "chi") {
+		t.Errorf("writer %T on %T: io.ReaderFrom directly %v, beneath %v", w, innermost(w), direct, beneath)
 	}
 }
 
@@ -68,18 +73,20 @@ func TestHijack(t *testing.T) {
 		_, _ = io.CopyN(conn, buffered, 5)
 	}
 	for _, f := range apps.Frameworks {
-		t.Run(f.Name, func(t *testing.T) {
-			conn, answer := open(t, wire.Serve(t, f.Build(apps.Limited(wire.PerHour(1), h)), false),
-				"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-			resp, err := http.ReadResponse(answer, nil)
-			if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
-				t.Fatalf("%v, %v", resp, err)
-			}
-			_, _ = io.WriteString(conn, "hello")
-			if echo, err := io.ReadAll(answer); string(echo) != "hello" {
-				t.Errorf("echo %q, %v", echo, err)
-			}
-		})
+		for name, l := range limiters(1) {
+			t.Run(f.Name+"/"+name, func(t *testing.T) {
+				conn, answer := open(t, wire.Serve(t, f.Build(apps.Limited(l, h)), false),
+					"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+				resp, err := http.ReadResponse(answer, nil)
+				if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+					t.Fatalf("%v, %v", resp, err)
+				}
+				_, _ = io.WriteString(conn, "hello")
+				if echo, err := io.ReadAll(answer); string(echo) != "hello" {
+					t.Errorf("echo %q, %v", echo, err)
+				}
+			})
+		}
 	}
 }
 
