@@ -35,14 +35,14 @@ func compile(l *Limit) *compiled {
 // is reports whether c is l compiled. To compare the fields one by one takes less time than == does.
 func (c *compiled) is(l *Limit) bool {
 	return c.limit.Rate == l.Rate && c.limit.Period == l.Period && c.limit.Burst == l.Burst &&
-		c.limit.Algorithm == l.Algorithm && c.limit.Buckets == l.Buckets
+		c.limit.Algorithm == l.Algorithm && c.limit.Buckets == l.Buckets && c.limit.Ban == l.Ban
 }
 
 // compile reports false if a token bucket counts further than whole numbers go.
 func (l Limit) compile() (algorithm.Limit, bool) {
 	c := algorithm.Limit{
 		Algorithm: algorithm.Algorithm(l.Algorithm), Rate: int64(l.Rate), Capacity: int64(l.Capacity()),
-		Micros: l.Period.Microseconds(),
+		Micros: l.Period.Microseconds(), Ban: l.Ban.Microseconds(),
 	}
 	if l.Algorithm == SlidingWindow {
 		c.Width = l.Width().Microseconds()

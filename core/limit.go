@@ -26,6 +26,7 @@ type Limit struct {
 	Burst     int           // TokenBucket only: requests admitted at once; 0 means Rate
 	Algorithm Algorithm     // zero value: TokenBucket
 	Buckets   int           // SlidingWindow only: sub-buckets per Period, 2 to 3600; 0 means 10
+	Ban       time.Duration // TokenBucket only: a charge that uses the limit up is followed by this much refusal
 }
 
 // An Algorithm measures a rate. It bounds what is admitted in some span of time.
@@ -48,13 +49,14 @@ const (
 	// Its memory grows with Rate, which must not exceed 10,000.
 	SlidingLog
 
-	// InFlight admits at most Rate requests at the same time. It has no period.
+	// InFlight admits at most Rate requests at the same time, as AtOnce says. It has no period. It remembers two numbers for
+	// each six seconds of the last minute in which a request began that is still in flight.
 	InFlight
 
-	algorithms = InFlight // those that stores measure so far
+	algorithms // how many there are
 )
 
-var algorithmNames = [algorithms]string{"token-bucket", "fixed-window", "sliding-window", "sliding-log"}
+var algorithmNames = [algorithms]string{"token-bucket", "fixed-window", "sliding-window", "sliding-log", "in-flight"}
 
 // String returns the algorithm's name in the notation of ParseLimits, such as "sliding-log".
 func (a Algorithm) String() string {
@@ -117,16 +119,25 @@ func (l Limit) Width() time.Duration {
 func (l Limit) Validate() error { return prefix(l.validate()) }
 
 func (l Limit) validate() error {
+	if l.Algorithm == InFlight {
+		return l.checkInFlight()
+	}
 	err := allOf(l.checkRate(), l.checkPeriod(), l.checkBurst(), l.checkBuckets())
 	if l.Algorithm >= algorithms {
 		return allOf(err, invalid("there is no algorithm %d", uint8(l.Algorithm)))
 	}
-	if err == nil {
-		if _, fits := l.compile(); !fits {
-			return invalid("capacity %d over period %v would overflow", l.Capacity(), l.Period)
-		}
+	if err != nil {
+		return err
 	}
-	return err
+	if err := l.checkBan(); err != nil {
+		return err
+	}
+	if _, fits := l.compile(); !fits && l.Ban > 0 {
+		return invalid("capacity %d over period %v and a ban of %v would overflow", l.Capacity(), l.Period, l.Ban)
+	} else if !fits {
+		return invalid("capacity %d over period %v would overflow", l.Capacity(), l.Period)
+	}
+	return nil
 }
 
 func (l Limit) checkRate() error {

@@ -26,7 +26,7 @@ func TestLimitMistakes(t *testing.T) {
 		{"a period just too long", core.Every(1, 10*year+time.Microsecond), "period must be at most 10 years of 365 days, got 87600h0m0.000001s"},
 		{"the longest Duration", core.Every(1, math.MaxInt64), "period must be at most 10 years"},
 		{"a fraction of a microsecond", core.Every(1, time.Second+1), "period must be whole microseconds, got 1.000000001s"},
-		{"an unknown algorithm", core.PerMinute(1).Using(4), "no algorithm 4"},
+		{"an unknown algorithm", core.PerMinute(1).Using(5), "no algorithm 5"},
 		{"a negative burst", core.PerMinute(1).WithBurst(-2), "burst must be between 0 and 1000000000, got -2"},
 		{"a burst that arithmetic cannot hold", core.PerMinute(1).WithBurst(1_000_000_001), "burst must be between 0 and 1000000000, got 1000000001"},
 		{"a window has no burst", core.PerMinute(1).Using(core.FixedWindow).WithBurst(7), "burst must be 0 for a fixed-window, which has none, got 7"},
@@ -39,6 +39,17 @@ func TestLimitMistakes(t *testing.T) {
 		{"a log of 10,001 instants", core.PerDay(10_001).Using(core.SlidingLog), "rate of a sliding-log must be at most 10000, got 10001"},
 		{"capacity × period overflows", core.Every(1_000_000_000, 10*year), "capacity 1000000000 over period 87600h0m0s would overflow"},
 		{"and so it does by the burst", core.Every(1, 10*year).WithBurst(1_000_000_000), "capacity 1000000000 over period 87600h0m0s would overflow"},
+		{"a window has no ban", banned(core.PerMinute(1).Using(core.FixedWindow), time.Hour), "ban must be 0 for a fixed-window, which has none, got 1h0m0s"},
+		{"a ban of nothing", banned(core.PerMinute(0), time.Hour), "ban must be 0 for a rate of 0, which admits nothing, got 1h0m0s"},
+		{"a negative ban", banned(core.PerMinute(1), -time.Hour), "ban must be whole microseconds up to 10 years of 365 days, got -1h0m0s"},
+		{"a ban just too long", banned(core.PerMinute(1), 10*year+time.Microsecond), "ban must be whole microseconds up to 10 years"},
+		{"a ban with a fraction", banned(core.PerMinute(1), time.Hour+1), "ban must be whole microseconds"},
+		{"a ban as long as a refill", banned(core.Every(3, time.Second), 333_333_334), "ban must be whole microseconds"},
+		{"a ban no longer than a refill", banned(core.PerMinute(10), 6*time.Second), "ban must be longer than the 6s that one request takes to refill, got 6s"},
+		{"a ban that arithmetic cannot hold", banned(core.Every(1_000_000_000, 24*time.Hour), 10*year), "and a ban of 87600h0m0s would overflow"},
+		{"requests in flight have no period", core.PerMinute(1).Using(core.InFlight), "a limit of requests in flight has no period"},
+		{"nor a ban", banned(core.AtOnce(1), time.Hour), "a limit of requests in flight has no period, burst, buckets or ban"},
+		{"a negative number in flight", core.AtOnce(-1), "rate must be between 0 and 1000000000, got -1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
@@ -180,4 +191,9 @@ func wantError(t *testing.T, err, kind error, part string) {
 			t.Errorf("got line %q, want exactly one prefix %q", line, "spillgate: ")
 		}
 	}
+}
+
+func banned(l core.Limit, d time.Duration) core.Limit {
+	l.Ban = d
+	return l
 }

@@ -110,7 +110,10 @@ func (m *MemoryStore) asks(claims []Claim, dst []memory.Ask) ([]memory.Ask, erro
 		for j := range c.Limits {
 			a := &dst[n+j]
 			a.Pair, a.Limit, a.Claim = pair, &compile(&c.Limits[j]).Limit, i
-			a.Cost, a.Peek, a.DryRun = min(int64(max(c.Cost, 1)), algorithm.MaxExact), c.Peek, c.DryRun
+			a.Claimed, a.Peek, a.DryRun, a.Hold = cost(c), c.Peek, c.DryRun, c.Hold
+			if a.Cost = a.Claimed; c.Limits[j].Algorithm == InFlight {
+				a.Cost = 1
+			}
 		}
 	}
 	return dst, nil
@@ -136,17 +139,42 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 
 // Settle implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Settle(_ context.Context, claims []Claim) error {
-	asks, err := m.asks(claims, nil)
-	if err != nil {
-		return err
+	m.once.Do(m.init)
+	for i := range claims {
+		if err := claims[i].Validate(); err != nil {
+			return err
+		}
 	}
-	for i := range asks {
-		c := &claims[asks[i].Claim]
-		asks[i].At, asks[i].Final = m.store.Instant(c.At), min(int64(c.Final), algorithm.MaxExact)
+	for i := range claims {
+		if c := &claims[i]; !c.Peek {
+			m.settle(c)
+		}
 	}
-	m.store.Settle(asks)
 	return nil
 }
+
+// settle settles a claim that is valid.
+func (m *MemoryStore) settle(c *Claim) {
+	pair, at := m.store.Pair(ruleName(c.Rule), c.Key), m.store.Instant(c.At)
+	switch {
+	case c.Ban > 0:
+		m.store.Ban(pair, c.Ban.Microseconds())
+	case c.Renew:
+		if now, ok := m.store.Renew(pair, at, cost(c)); ok {
+			c.At = now
+		}
+	default:
+		var room [8]memory.Ask
+		asks, _ := m.asks([]Claim{*c}, room[:0])
+		for i := range asks {
+			asks[i].At, asks[i].Final = at, min(int64(c.Final), algorithm.MaxExact)
+		}
+		m.store.Settle(asks)
+	}
+}
+
+// cost returns what c asks for.
+func cost(c *Claim) int64 { return min(int64(max(c.Cost, 1)), algorithm.MaxExact) }
 
 // Reset implements Store. A pair that shares its state with others, because the store is full, stays as it is: to forget
 // it would admit the others anew.

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,7 +31,7 @@ func TestMemoryStoreAgreesWithTheModelOnRareCases(t *testing.T) {
 		for _, turn := range turns {
 			c := call{verb: "take", claims: turn.Claims, line: turn.Line, wait: wait{plain: turn.After}}
 			if turn.Refund {
-				c.verb = "refund"
+				c.verb, c.finals = "refund", []int{0}
 			}
 			tl = append(tl, c)
 		}
@@ -90,10 +91,18 @@ func (c *comparison) play(line int, call call) error {
 		c.model.Reset(now.UnixMicro()+1, call.claims)
 		defer time.Sleep(time.Microsecond)
 		return c.store.Reset(ctx, call.claims)
-	case "refund":
+	case "ban":
+		c.model.Settle(now.UnixMicro(), call.claims)
+		return c.store.Settle(ctx, call.claims)
+	case "renew":
+		return c.renew(c.takes[call.line].claims)
+	case "refund", "settle":
 		taken := c.takes[call.line]
 		delete(c.takes, call.line)
-		c.model.Refund(now.UnixMicro(), taken.at.UnixMicro(), taken.claims)
+		for i := range taken.claims {
+			taken.claims[i].Final = call.finals[min(i, len(call.finals)-1)]
+		}
+		c.model.Settle(now.UnixMicro(), taken.claims)
 		return c.store.Settle(ctx, taken.claims)
 	}
 	got, err := c.store.Take(ctx, call.claims, nil)
@@ -103,6 +112,34 @@ func (c *comparison) play(line int, call call) error {
 	c.last = got
 	c.takes[line] = taken{now, oracle.Charged(call.claims, got)}
 	return differ(got, c.model.Take(now.UnixMicro(), call.claims))
+}
+
+// renew renews what claims hold, and remembers the instants.
+func (c *comparison) renew(claims []core.Claim) error {
+	var renewed []core.Claim
+	for _, claim := range claims {
+		if claim.Renew = true; claim.Hold {
+			renewed = append(renewed, claim)
+		}
+	}
+	byModel := slices.Clone(renewed)
+	c.model.Settle(time.Now().UnixMicro(), byModel)
+	if err := c.store.Settle(context.Background(), renewed); err != nil {
+		return err
+	}
+	for i := range renewed {
+		if got, want := renewed[i].At.UnixMicro(), byModel[i].At.UnixMicro(); got != want {
+			return fmt.Errorf("claim %d is held since %d, want %d", i, got, want)
+		}
+	}
+	i := 0
+	for j := range claims {
+		if claims[j].Hold {
+			claims[j].At = renewed[i].At
+			i++
+		}
+	}
+	return nil
 }
 
 func differ(got, want []core.Result) error {

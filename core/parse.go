@@ -23,9 +23,12 @@ var units = []struct {
 }
 
 // String returns l in the notation that ParseLimits reads back: "100/1m", "100/1m;burst=20", "240/1h;fixed-window",
-// "60/1m;sliding-window;buckets=6".
+// "60/1m;sliding-window;buckets=6", "5/10m;ban=1h", "20 at once".
 func (l Limit) String() string {
 	b := strconv.AppendInt(nil, int64(l.Rate), 10)
+	if l.Algorithm == InFlight {
+		return string(append(b, atOnce...))
+	}
 	b = append(b, '/')
 	b = append(b, periodString(l.Period)...)
 	if l.Algorithm != TokenBucket {
@@ -40,8 +43,15 @@ func (l Limit) String() string {
 		b = append(b, ";buckets="...)
 		b = strconv.AppendInt(b, int64(l.Buckets), 10)
 	}
+	if l.Ban != 0 {
+		b = append(b, ";ban="...)
+		b = append(b, periodString(l.Ban)...)
+	}
 	return string(b)
 }
+
+// atOnce follows the rate of an InFlight limit.
+const atOnce = " at once"
 
 func periodString(p time.Duration) string {
 	for _, u := range units {
@@ -63,7 +73,8 @@ var unitNames = map[string]time.Duration{
 
 // ParseLimits reads limits separated by commas. Each is RATE/PERIOD, where PERIOD is a unit (us, ms, s, m, h, d, w or a word
 // such as sec, minute or days), a number of them or any duration that time.ParseDuration reads, followed by options that
-// start with a semicolon: the name of an algorithm, burst=N or buckets=N.
+// start with a semicolon: the name of an algorithm, burst=N, buckets=N or ban=PERIOD. A limit of requests in flight is
+// RATE at once.
 //
 //	10/s, 120/m, 240/h, 5000/d
 //	5/15m;sliding-log
@@ -71,6 +82,8 @@ var unitNames = map[string]time.Duration{
 //	60/m;sliding-window;buckets=6
 //	9/500ms
 //	3/hour, 10/day, 20/2 weeks
+//	5/10m;ban=1h
+//	20 at once
 //
 // Its error joins all mistakes; each wraps ErrInvalid and quotes the word at fault.
 func ParseLimits(s string) ([]Limit, error) {
@@ -99,6 +112,12 @@ func MustParseLimits(s string) []Limit {
 }
 
 func parseLimit(word string) (l Limit, err error) {
+	if rate, ok := strings.CutSuffix(word, atOnce); ok {
+		if l.Rate, ok = parseCount(rate); ok {
+			l.Algorithm = InFlight
+			return l, within(fmt.Sprintf("limit %q", word), l.validate())
+		}
+	}
 	head, options, hasOptions := strings.Cut(word, ";")
 	rate, period, ok := strings.Cut(head, "/")
 	if !ok {
@@ -134,13 +153,17 @@ func (l *Limit) parseOptions(options string) (errs []error) {
 	return errs
 }
 
-// parseOption sets what option says and returns which of the three kinds it is.
+// parseOption sets what option says and returns which of the four kinds it is.
 func (l *Limit) parseOption(option string) (what string, ok bool) {
-	if a := slices.Index(algorithmNames[:], option); a >= 0 {
+	if a := slices.Index(algorithmNames[:InFlight], option); a >= 0 {
 		l.Algorithm = Algorithm(a)
 		return "algorithm", true
 	}
 	name, value, _ := strings.Cut(option, "=")
+	if name == "ban" {
+		l.Ban, ok = parsePeriod(strings.TrimSpace(value))
+		return name, ok && l.Ban > 0
+	}
 	n, ok := parseCount(value)
 	switch {
 	case !ok || n == 0:
@@ -157,7 +180,7 @@ func (l *Limit) parseOption(option string) (what string, ok bool) {
 
 func optionMistake(option string) error {
 	name, value, ok := strings.Cut(option, "=")
-	meant := nearest.Word(name, append([]string{"burst", "buckets"}, algorithmNames[:]...))
+	meant := nearest.Word(name, append([]string{"burst", "buckets", "ban"}, algorithmNames[:InFlight]...))
 	switch {
 	case meant == "" || meant == option || ok && meant == name:
 		meant = ""
@@ -166,8 +189,8 @@ func optionMistake(option string) error {
 	default:
 		meant = "; did you mean " + meant + "?"
 	}
-	return invalid("option %q: want an algorithm (%s), burst=N or buckets=N, each once at most%s",
-		option, strings.Join(algorithmNames[:], ", "), meant)
+	return invalid("option %q: want an algorithm (%s), burst=N, buckets=N or ban=PERIOD, each once at most%s",
+		option, strings.Join(algorithmNames[:InFlight], ", "), meant)
 }
 
 // parseCount reads digits only: no sign, no separators.

@@ -26,7 +26,7 @@ var mixedRates = rapid.Custom(func(t *rapid.T) timeline {
 		case 8:
 			tl[i].claims = append(tl[i].claims, core.Claim{Rule: "b", Key: "x", Limits: []core.Limit{core.PerDay(0)}})
 		case 9:
-			tl[i].verb, tl[i].line = "refund", rapid.IntRange(0, max(0, i-1)).Draw(t, "line")
+			tl[i].verb, tl[i].finals, tl[i].line = "refund", []int{0}, rapid.IntRange(0, max(0, i-1)).Draw(t, "line")
 		}
 	}
 	return tl

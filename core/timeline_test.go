@@ -12,12 +12,13 @@ import (
 // A timeline is a random sequence of calls to a store. It prints as one call per line.
 type timeline []call
 
-// A call is made after a wait. What it refunds is the take of an earlier line.
+// A call is made after a wait. What it settles, refunds or renews is the take of an earlier line.
 type call struct {
 	wait   wait
-	verb   string // take, refund or reset
+	verb   string // take, settle, refund, renew, ban or reset
 	claims []core.Claim
 	line   int
+	finals []int // of the claims of that line; the last is that of all further ones
 }
 
 // A wait is some time, or what a result of the last take said.
@@ -48,8 +49,8 @@ func (tl timeline) String() string {
 	var b strings.Builder
 	for i, c := range tl {
 		fmt.Fprintf(&b, "%3d: +%v %s", i, c.wait, c.verb)
-		if c.verb == "refund" {
-			fmt.Fprintf(&b, " of line %d", c.line)
+		if len(c.claims) == 0 {
+			fmt.Fprintf(&b, " of line %d at %v", c.line, c.finals)
 		}
 		for _, claim := range c.claims {
 			fmt.Fprintf(&b, " %s", describe(claim))
@@ -66,6 +67,12 @@ func describe(c core.Claim) string {
 	}
 	if c.DryRun {
 		flags += " dry"
+	}
+	if c.Hold {
+		flags += " hold"
+	}
+	if c.Ban > 0 {
+		flags += " ban " + c.Ban.String()
 	}
 	return fmt.Sprintf("{%s/%s %v cost %d%s}", c.Rule, c.Key, c.Limits, c.Cost, flags)
 }
@@ -91,13 +98,18 @@ var timelines = rapid.Custom(func(t *rapid.T) timeline {
 })
 
 func (c cast) call(t *rapid.T, line int) call {
-	call := call{verb: pick(t, []string{"take", "take", "take", "take", "take", "take", "refund", "reset"})}
-	call.wait = waits(c.families[0][0].Period).Draw(t, "wait")
+	call := call{verb: pick(t, []string{"take", "take", "take", "take", "take", "take", "take", "refund", "settle", "settle", "renew", "reset", "ban"})}
+	call.wait = waits(max(c.families[0][0].Period, time.Minute)).Draw(t, "wait")
 	switch {
+	case call.verb == "ban":
+		call.claims = []core.Claim{{Rule: pick(t, c.rules), Key: pick(t, c.keys), Ban: waits(time.Minute).Draw(t, "ban").plain + time.Microsecond}}
 	case call.verb == "reset":
 		call.claims = []core.Claim{{Rule: pick(t, c.rules), Key: pick(t, c.keys)}}
-	case call.verb == "refund" && line > 0:
-		call.line = rapid.IntRange(0, line-1).Draw(t, "line")
+	case call.verb != "take" && line > 0:
+		call.line, call.finals = rapid.IntRange(max(0, line-5), line-1).Draw(t, "line"), []int{0}
+		if call.verb == "settle" {
+			call.finals = rapid.SliceOfN(costs(c.families[0][0].Capacity()), 1, 2).Draw(t, "finals")
+		}
 	default:
 		call.verb = "take"
 		call.claims = rapid.SliceOfN(rapid.Custom(c.claim), 1, 3).Draw(t, "claims")
@@ -111,6 +123,7 @@ func (c cast) claim(t *rapid.T) core.Claim {
 		Key:    pick(t, c.keys),
 		Peek:   rapid.IntRange(0, 7).Draw(t, "peek") == 7,
 		DryRun: rapid.IntRange(0, 5).Draw(t, "dry") == 5,
+		Hold:   rapid.IntRange(0, 2).Draw(t, "hold") == 2,
 	}
 	for i, f := range c.families {
 		if i == 0 || rapid.Bool().Draw(t, "also") {
@@ -139,8 +152,11 @@ func contains(limits []core.Limit, l core.Limit) bool {
 func family(tiers int) *rapid.Generator[[]core.Limit] {
 	return rapid.Custom(func(t *rapid.T) []core.Limit {
 		l := core.Limit{
-			Algorithm: core.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")),
+			Algorithm: core.Algorithm(rapid.SampledFrom([]int{0, 0, 1, 2, 3, 4}).Draw(t, "algorithm")),
 			Period:    periods.Draw(t, "period"),
+		}
+		if l.Algorithm == core.InFlight {
+			l.Period = 0
 		}
 		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.Limit { return tier(t, l) }), 1, tiers).Draw(t, "tiers")
 	})
@@ -161,10 +177,18 @@ func tier(t *rapid.T, l core.Limit) core.Limit {
 	switch l.Algorithm {
 	case core.TokenBucket:
 		l.Burst = rapid.SampledFrom([]int{0, rapid.IntRange(0, largest).Draw(t, "burst")}).Draw(t, "or none")
+		if rapid.IntRange(0, 3).Draw(t, "ban") == 3 {
+			l.Ban = waits(l.Period).Draw(t, "ban for").plain
+			if l.Validate() != nil {
+				l.Ban = 0
+			}
+		}
 	case core.SlidingWindow:
 		l.Buckets = rapid.SampledFrom([]int{0, 2, 3, 7, 60, 3600}).Draw(t, "buckets")
 	case core.SlidingLog:
 		l.Rate = min(l.Rate, 10_000)
+	case core.InFlight:
+		l.Rate = min(l.Rate, 10)
 	}
 	return l
 }

@@ -43,7 +43,7 @@ func Run(t *testing.T, h Harness) {
 	t.Helper()
 	groups := [][]row{timelineRows(), claimRows, refundRows, keyRows, resultRows, concurrencyRows, contextRows}
 	if upcoming {
-		groups = append(groups, upcomingRows)
+		groups = append(groups, upcomingRows, holdRows, banRows)
 	}
 	for _, group := range groups {
 		for _, r := range group {

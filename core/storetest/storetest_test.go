@@ -43,12 +43,8 @@ func (n *noisy) Take(_ context.Context, claims []core.Claim, dst []core.Result) 
 func (n *noisy) Settle(_ context.Context, claims []core.Claim) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, c := range claims {
-		if back := max(c.Cost, 1) - c.Final; back > 0 {
-			c.Cost = back
-			n.model.Refund(n.now.UnixMicro(), c.At.UnixMicro(), []core.Claim{c})
-		}
-	}
+	n.now = n.now.Add(n.stall)
+	n.model.Settle(n.now.UnixMicro(), claims)
 	return nil
 }
 

@@ -40,6 +40,12 @@ func addProduct(sum, a, b int64) int64 {
 	return min(sum+int64(lo), MaxExact)
 }
 
+// fits reports whether sum + a·b is at most MaxExact. No argument may be negative.
+func fits(sum, a, b int64) bool {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	return hi == 0 && lo <= MaxExact && sum+int64(lo) <= MaxExact
+}
+
 // exceeds reports whether a·b > c·d. No argument may be negative.
 func exceeds(a, b, c, d int64) bool {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))

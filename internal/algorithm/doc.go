@@ -1,11 +1,11 @@
 // Package algorithm measures requests by a limit, in whole numbers: state in, state out.
 //
 //	l, ok := algorithm.Compile(algorithm.Limit{Algorithm: algorithm.TokenBucket, Rate: 10, Capacity: 10, Micros: 1_000_000})
-//	b := algorithm.Bucket{}.Advance(&l, now)
+//	b := algorithm.RatedBucket{Unit: 1}.Advance(&l, now)
 //	if b.Admits(&l, cost) {
-//		b = b.Charge(&l, cost)
+//		b.Bucket = b.Charge(&l, now, cost)
 //	}
-//	u := b.Report(&l, now)
+//	u := b.Report(&l, b.Rate, now)
 //
 // It has no clock, no lock and no I/O. Instants are microseconds since the Unix epoch, and a state must be advanced to now
 // before it is asked anything else. The Lua files of internal/redisx have the same functions under the same names, and

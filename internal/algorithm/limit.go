@@ -10,6 +10,7 @@ const (
 	FixedWindow
 	SlidingWindow
 	SlidingLog
+	InFlight
 )
 
 // minBuckets is how many sub-buckets a SlidingWindow has at least.
@@ -22,10 +23,11 @@ type Limit struct {
 	Capacity  int64
 	Micros    int64 // the period
 	Width     int64 // SlidingWindow: of a sub-bucket, in microseconds
+	Ban       int64 // TokenBucket: microseconds of refusal that follow a charge which uses the limit up; 0 for none
 
 	Kind uint64 // finds the state of the limit within a pair
 
-	// TokenBucket: a tick is the finest of µs, ms and s for which a full bucket fits MaxExact.
+	// TokenBucket: a tick is the finest of µs, ms and s for which a full bucket fits MaxExact, and a banned one.
 	Unit   int64  // microseconds per tick
 	Code   uint64 // of Unit: where it is in Units
 	Period int64  // the period in ticks, rounded up
@@ -35,17 +37,34 @@ type Limit struct {
 // Units are the microseconds of each tick.
 var Units = [...]int64{1, 1000, 1_000_000}
 
-// Compile returns l complete. It reports false if a full bucket of l fits MaxExact in no tick.
+// The kinds of the two states that a pair has whatever its limits are. Kinds of limits have a period.
+const (
+	HoldKind = 0 << 2
+	BanKind  = 1 << 2
+)
+
+// Compile returns l complete. It reports false if a full or a banned bucket of l fits MaxExact in no tick.
 func Compile(l Limit) (Limit, bool) {
 	l.Kind = uint64(l.Micros)<<4 | uint64(l.Algorithm)<<2
-	if l.Algorithm != TokenBucket {
-		return l, true
+	switch l.Algorithm {
+	case TokenBucket:
+		return l.withUnit()
+	case InFlight:
+		l.Kind = HoldKind
 	}
-	for i, tick := range Units {
-		l.Unit, l.Code = tick, uint64(i)
+	return l, true
+}
+
+func (l Limit) withUnit() (Limit, bool) {
+	for i, unit := range Units {
+		l.Unit, l.Code = unit, uint64(i)
 		l.Period = CeilDiv(l.Micros, l.Unit)
-		if hi, lo := bits.Mul64(uint64(l.Capacity), uint64(l.Period)); hi == 0 && lo <= MaxExact {
-			l.Full = int64(lo)
+		hi, full := bits.Mul64(uint64(l.Capacity), uint64(l.Period))
+		if hi > 0 || full > MaxExact {
+			continue
+		}
+		l.Full = int64(full)
+		if l.Ban == 0 || fits(l.Full-l.Period, l.Rate, CeilDiv(l.Ban, l.Unit)) {
 			return l, true
 		}
 	}
@@ -57,4 +76,19 @@ type Usage struct {
 	Remaining int64
 	Refill    int64 // until Remaining is one more
 	Reset     int64 // until it is the capacity
+}
+
+// Less returns u while cost is held and the pair is banned for a time, which is over if it is not positive. Nobody knows when
+// what is held comes back.
+func (u Usage) Less(held, ban int64) Usage {
+	least := max(0, ban)
+	if held > 0 {
+		u.Remaining = max(0, u.Remaining-held)
+		least = max(least, HoldHint)
+	}
+	if ban > 0 {
+		u.Remaining = 0
+	}
+	u.Refill, u.Reset = max(u.Refill, least), max(u.Reset, least)
+	return u
 }

@@ -69,12 +69,18 @@ func (b Bucket) until(l *Limit, rate, now, target int64) int64 {
 	return min(wait, MaxExact)
 }
 
-// Charge returns b with cost in it, whether it fits or not.
-func (b Bucket) Charge(l *Limit, cost int64) Bucket {
+// Charge returns b with cost in it, whether it fits or not. A charge that leaves less than one request free, where one was
+// free before, begins the ban of l: the next request fits when the ban is over, one and not two.
+func (b Bucket) Charge(l *Limit, now, cost int64) Bucket {
 	if b.Level < l.Period {
 		b.Busy = b.At
 	}
+	last := l.Full - l.Period // the highest level with one request free
+	before := b.Level
 	b.Level = addProduct(b.Level, cost, l.Period)
+	if l.Ban > 0 && before <= last && b.Level > last {
+		b.Level = max(b.Level, addProduct(last, l.Rate, CeilDiv(l.Ban+now-b.At, l.Unit)))
+	}
 	return b
 }
 

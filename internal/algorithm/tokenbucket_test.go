@@ -39,7 +39,7 @@ func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
 	const then = 1_000_000
 	l := bucketLimit(t, 3, 1000, 4)
 	b := RatedBucket{Unit: 1}.Advance(l, then)
-	b.Bucket = b.Charge(l, 2)
+	b.Bucket = b.Charge(l, then, 2)
 	for _, row := range []struct {
 		why         string
 		back, level int64
@@ -143,11 +143,11 @@ func TestABucketIsForgottenWhenItEnds(t *testing.T) {
 
 func TestADebtIsExact(t *testing.T) {
 	l := bucketLimit(t, 100, 60_000_000, 100)
-	b := Bucket{}.Charge(l, 100).Charge(l, 563)
+	b := Bucket{}.Charge(l, 0, 100).Charge(l, 0, 563)
 	if u := b.Report(l, l.Rate, 0); u.Remaining != 0 || u.Refill != 338_400_000 || u.Reset != 397_800_000 {
 		t.Errorf("663 of 100 used: %+v, want one more in 338.4s", u)
 	}
-	if b = b.Charge(l, MaxExact); b.Level != MaxExact {
+	if b = b.Charge(l, 0, MaxExact); b.Level != MaxExact {
 		t.Errorf("level %d, want the largest whole number", b.Level)
 	}
 }

@@ -10,12 +10,15 @@ type Ask struct {
 	Pair   Pair
 	Limit  *algorithm.Limit // compiled, and valid
 	Claim  int              // the asks of one claim follow each other and have the same number
-	Cost   int64            // at least 1, at most algorithm.MaxExact
+	Cost   int64            // at least 1, at most algorithm.MaxExact; 1 for a limit of requests in flight
 	Peek   bool             // decide for Cost, charge nothing
 	DryRun bool             // never deny; charge if the claim fits and the request is admitted
 
-	At    int64 // Settle: the instant of the Take that charged Cost
-	Final int64 // Settle: what it costs after all
+	Hold bool // Take: hold instead of charging. Settle: it was held
+
+	Claimed int64 // the cost of the claim, which is held or was charged
+	At      int64 // Settle: the instant of the Take
+	Final   int64 // Settle: what it costs after all
 
 	Retry int64 // answer of Take: 0 if the limit admits Cost; else microseconds until it does, or Never
 	Usage algorithm.Usage
@@ -29,6 +32,7 @@ type Ask struct {
 	bucket algorithm.RatedBucket
 	window algorithm.Window
 	log    *algorithm.Log
+	pair   pairState
 }
 
 // noLog is that of a pair without one. Nothing is ever charged to it.
@@ -41,30 +45,36 @@ func (a *Ask) find() {
 	if !a.own && a.shard.shared > 0 {
 		a.record = a.shard.find(a.Pair.shared, a.Limit.Kind)
 	}
+	a.pair.find(a.shard, a.Pair)
+}
+
+// rewind has a bucket follow a clock that went back, even if nothing is charged: else denials would last until the clock is
+// back where it was.
+func (a *Ask) rewind(now int64) {
+	if a.Limit.Algorithm == algorithm.TokenBucket && a.Limit.Rate > 0 && a.record != nil && a.record.at > now {
+		a.record.setRatedBucket(a.record.ratedBucket().Rewind(a.Limit, now), a.Limit)
+	}
 }
 
 // name has a bucket remember the rate of the request, whatever becomes of that.
 func (a *Ask) name(now int64) {
-	if a.record == nil || a.Limit.Algorithm != algorithm.TokenBucket {
+	if a.Limit.Algorithm != algorithm.TokenBucket || a.record == nil || a.Peek {
 		return
 	}
-	b := a.record.ratedBucket()
-	if b.At > now && a.Limit.Rate > 0 { // else denials would last until the clock is back where it was
-		b = b.Rewind(a.Limit, now)
-		a.record.setRatedBucket(b, a.Limit)
-	}
-	if !a.Peek && b.Remembers(a.Limit, now) {
+	if b := a.record.ratedBucket(); b.Remembers(a.Limit, now) {
 		a.record.setRatedBucket(a.advance(b, now), a.Limit)
 	}
 }
 
 // load loads the state as it is at now.
 func (a *Ask) load(now, offset int64) {
+	a.pair.load(a.shard, now)
 	var r record
 	if a.record != nil {
 		r = *a.record
 	}
 	switch a.Limit.Algorithm {
+	case algorithm.InFlight:
 	case algorithm.TokenBucket:
 		a.bucket = a.advance(r.ratedBucket(), now)
 	case algorithm.FixedWindow:
@@ -93,23 +103,60 @@ func (a *Ask) advance(b algorithm.RatedBucket, now int64) algorithm.RatedBucket 
 
 // evaluate sets Retry by the state that is loaded.
 func (a *Ask) evaluate(now int64) {
-	switch {
-	case a.asked > a.Limit.Capacity:
+	if a.asked > a.Limit.Capacity {
 		a.Retry = Never
-	case a.Limit.Algorithm == algorithm.TokenBucket:
-		a.Retry = a.bucket.Wait(a.Limit, a.bucket.Rate, now, a.asked)
-	case a.Limit.Algorithm == algorithm.FixedWindow:
-		a.Retry = a.window.Wait(a.Limit, now, a.asked)
-	default:
-		a.Retry = a.log.Wait(a.Limit, now, a.asked)
+		return
 	}
+	a.Retry = a.wait(now)
+	if held := a.held(); held > 0 && a.Retry == 0 && !a.admits(now, a.asked+held) {
+		a.Retry = algorithm.HoldHint
+	}
+	a.Retry = max(a.Retry, a.pair.banned-now)
+}
+
+// wait returns how long after now what was charged leaves room for what is asked.
+func (a *Ask) wait(now int64) int64 {
+	switch a.Limit.Algorithm {
+	case algorithm.TokenBucket:
+		return a.bucket.Wait(a.Limit, a.bucket.Rate, now, a.asked)
+	case algorithm.FixedWindow:
+		return a.window.Wait(a.Limit, now, a.asked)
+	case algorithm.InFlight:
+		return 0
+	default:
+		return a.log.Wait(a.Limit, now, a.asked)
+	}
+}
+
+// admits reports whether what was charged leaves room for cost.
+func (a *Ask) admits(now, cost int64) bool {
+	switch a.Limit.Algorithm {
+	case algorithm.TokenBucket:
+		return cost <= a.Limit.Capacity && a.bucket.Wait(a.Limit, a.bucket.Rate, now, cost) == 0
+	case algorithm.FixedWindow:
+		return a.window.Used <= a.Limit.Rate-cost
+	case algorithm.InFlight:
+		return cost <= a.Limit.Capacity
+	default:
+		return a.log.Used() <= a.Limit.Rate-cost
+	}
+}
+
+// held returns what requests hold that have not ended.
+func (a *Ask) held() int64 {
+	if a.Limit.Algorithm == algorithm.InFlight {
+		return a.pair.count
+	}
+	return a.pair.cost
 }
 
 // charge adds cost to the state that is loaded, and stores it.
 func (a *Ask) charge(now, cost int64) {
 	switch a.Limit.Algorithm {
+	case algorithm.InFlight:
+		return
 	case algorithm.TokenBucket:
-		a.bucket.Bucket = a.bucket.Charge(a.Limit, cost)
+		a.bucket.Bucket = a.bucket.Charge(a.Limit, now, cost)
 		a.record.setRatedBucket(a.bucket, a.Limit)
 	case algorithm.FixedWindow:
 		a.window = a.window.Charge(cost)
@@ -129,7 +176,7 @@ func (a *Ask) charge(now, cost int64) {
 
 // refund takes cost, which was charged at an earlier instant, from the state as far as it still counts.
 func (a *Ask) refund(now, at, cost int64) {
-	if cost = min(cost, a.Limit.Capacity); a.record == nil || cost <= 0 {
+	if cost = min(cost, a.Limit.Capacity); a.record == nil || cost <= 0 || a.Limit.Algorithm == algorithm.InFlight {
 		return
 	}
 	switch a.Limit.Algorithm {
@@ -154,7 +201,10 @@ func (a *Ask) report(now int64) {
 		a.Usage = a.bucket.Report(a.Limit, a.bucket.Rate, now)
 	case algorithm.FixedWindow:
 		a.Usage = a.window.Report(a.Limit, now)
+	case algorithm.InFlight:
+		a.Usage = algorithm.Usage{Remaining: a.Limit.Capacity}
 	default:
 		a.Usage = a.log.Report(a.Limit, now)
 	}
+	a.Usage = a.Usage.Less(a.held(), a.pair.banned-now)
 }

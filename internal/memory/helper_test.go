@@ -66,7 +66,7 @@ func audit(t *testing.T, s *Store) {
 			if sh.find(r.id, r.kind&kindBits) != r {
 				t.Errorf("shard %d: record %d is not found", i, j)
 			}
-			if isLog(r) && r.extra != 0 {
+			if r.hasLog() {
 				logs++
 				if g := sh.logs.at(r.extra); g.Used() != r.level || g.Last() != r.at {
 					t.Errorf("shard %d: record %d counts %d until %d, its log %d until %d", i, j, r.level, r.at, g.Used(), g.Last())

@@ -9,7 +9,7 @@ import "github.com/spillgate/spillgate/internal/algorithm"
 // since, the decision has the instant of that charge.
 func (s *Store) takeKnown(asks []Ask) (now int64, ok bool) {
 	for i := range asks {
-		if asks[i].Limit.Algorithm != algorithm.TokenBucket || asks[i].DryRun && len(asks) > 1 {
+		if asks[i].Limit.Algorithm != algorithm.TokenBucket || asks[i].Hold || asks[i].DryRun && len(asks) > 1 {
 			return 0, false
 		}
 	}
@@ -44,7 +44,7 @@ func (s *Store) takeKnown(asks []Ask) (now int64, ok bool) {
 	}
 	for i := range asks {
 		if a := &asks[i]; admitted && !a.Peek {
-			b := a.bucket.Charge(a.Limit, a.Cost)
+			b := a.bucket.Charge(a.Limit, now, a.Cost)
 			a.record.setBucket(b)
 			a.bucket.Bucket = b
 		}
@@ -57,11 +57,13 @@ func (s *Store) takeKnown(asks []Ask) (now int64, ok bool) {
 	return now, true
 }
 
-// findKnown sets the record of ask i and reports whether takeKnown may decide it.
+// findKnown sets the record of ask i and reports whether takeKnown may decide it: no pair that holds something or is banned.
 func (s *Store) findKnown(asks []Ask, i int) bool {
 	a := &asks[i]
-	a.record = s.shard(a.Pair).find(a.Pair.id, a.Limit.Kind)
-	if a.record == nil || !a.record.isPlain(a.Limit) {
+	sh := s.shard(a.Pair)
+	first := sh.first(a.Pair.id)
+	a.record = sh.pick(first, a.Pair.id, a.Limit.Kind)
+	if a.record == nil || !a.record.isPlain(a.Limit) || sh.records[first].isPairState() {
 		return false
 	}
 	for j := range i {

@@ -1,19 +1,15 @@
 package memory
 
-import (
-	"math"
-
-	"github.com/spillgate/spillgate/internal/algorithm"
-)
+import "github.com/spillgate/spillgate/internal/algorithm"
 
 // A record is the state of one limit of one pair: 40 bytes, without a pointer.
 type record struct {
 	id    uint64 // of the pair; 0 in an unused record
 	kind  uint64 // bucket: packed slowest rate << 53, code of the tick; all: Kind of the limit
-	level int64  // bucket: level; else: used
-	at    int64  // bucket: at; window: start; log: the newest stamp
+	level int64  // bucket: level; holds: of how many requests; ban: 1; else: used
+	at    int64  // bucket: at; window: start; log: the newest stamp; holds and ban: when they end
 	rate  uint32 // bucket: rate
-	extra uint32 // bucket: at - busy; log: its number in the slab, or 0
+	extra uint32 // bucket: at - busy; log and holds: their number in the slab, or 0
 }
 
 const (
@@ -26,6 +22,13 @@ const (
 func (r *record) is(kind uint64) bool { return r.kind&kindBits == kind }
 
 func (r *record) algorithm() algorithm.Algorithm { return algorithm.Algorithm(r.kind >> 2 & 3) }
+
+// isPairState reports whether r is not of a limit: it is what its pair holds, or until when it is banned.
+func (r *record) isPairState() bool { return r.kind&kindBits>>4 == 0 }
+
+func (r *record) hasHolds() bool { return r.extra != 0 && r.is(algorithm.HoldKind) }
+
+func (r *record) hasLog() bool { return r.extra != 0 && r.algorithm() >= algorithm.SlidingWindow }
 
 // isPlain reports whether r is a bucket in the ticks of l that knows no other rate than that of l.
 func (r *record) isPlain(l *algorithm.Limit) bool {
@@ -64,11 +67,17 @@ func (r *record) setWindow(w algorithm.Window) { r.level, r.at = w.Used, w.Start
 // setLog notes what g, the log of r, says of itself.
 func (r *record) setLog(g *algorithm.Log) { r.level, r.at = g.Used(), g.Last() }
 
-// ends returns the first instant at which r equals the state of a pair never seen.
+// setHolds notes what h, the holds of r, say of themselves.
+func (r *record) setHolds(h *algorithm.Holds) {
+	_, r.level = h.Sum()
+	r.at = h.Ends()
+}
+
+// ends returns an instant from which on r equals the state of a pair never seen. If that has passed, it may be an earlier one.
 func (r *record) ends() int64 {
 	switch {
-	case r.level == 0:
-		return math.MinInt64
+	case r.level == 0 || r.isPairState():
+		return r.at
 	case r.algorithm() == algorithm.TokenBucket:
 		b := r.ratedBucket()
 		return b.Ends()

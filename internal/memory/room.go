@@ -13,11 +13,11 @@ const (
 	maxUnused   = 16 // unused records that a sweep passes for each that it looks at
 )
 
-// makeRoom reports whether the pair of a may have a record more. In a full store it drops idle ones for that, if it finds
+// makeRoom reports whether the pair of a may have a record more, of a kind. In a full store it drops idle ones for that, if it finds
 // some in a bounded time; shards that have none cost it nothing.
-func (s *Store) makeRoom(d *decision, a *Ask) bool {
+func (s *Store) makeRoom(d *decision, a *Ask, kind uint64) bool {
 	if n := a.shard.countOf(a.Pair.id); n > 0 {
-		return n < maxStates
+		return n < maxStates || kind>>4 == 0
 	}
 	for ; d.sweeps < sweepShards; d.sweeps++ {
 		if s.addPair() {

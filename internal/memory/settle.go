@@ -1,47 +1,74 @@
 package memory
 
-// settle replaces what claims were charged by Final: it gives back what was too much, as far as that still counts, and charges
-// what was too little, even if it does not fit. A dry run is charged more only if that fits.
+import "github.com/spillgate/spillgate/internal/algorithm"
+
+// settle replaces what claims were charged, or held, by Final.
 func (d *decision) settle(s *Store) {
 	for i := 0; i < len(d.asks); {
-		end := i
-		for ; end < len(d.asks) && d.asks[end].Claim == d.asks[i].Claim; end++ {
-		}
-		d.settleClaim(s, d.asks[i:end])
+		_, end := d.fits(i)
+		claim := decision{held: d.held, asks: d.asks[i:end], now: d.now, offset: d.offset}
+		claim.settleClaim(s)
 		i = end
 	}
 }
 
-// settleClaim settles the asks of one claim.
-func (d *decision) settleClaim(s *Store, asks []Ask) {
-	if asks[0].Peek {
-		return
+// settleClaim settles one claim, which all asks are of. A dry run is charged more than it was, or held, only if that fits.
+func (d *decision) settleClaim(s *Store) {
+	for i := range d.asks {
+		d.asks[i].find() // an earlier claim may have added records
 	}
-	if asks[0].Final <= asks[0].Cost {
-		for i := range asks {
-			a := &asks[i]
-			a.find()
-			if a.At >= a.shard.begunAt(a.Pair.id) {
-				a.refund(d.now, a.At, a.Cost-a.Final)
+	switch first := &d.asks[0]; {
+	case first.Peek:
+	case first.Hold:
+		first.pair.release(first.shard, d.now, first.At, first.Claimed)
+		if first.DryRun && first.Final > first.Claimed && !d.admits(first.Final) {
+			first.Final = first.Claimed
+		}
+		d.chargeAll(s, first.Final)
+	case first.Final > first.Claimed:
+		if more := first.Final - first.Claimed; !first.DryRun || d.admits(more) {
+			d.chargeAll(s, more)
+		}
+	default:
+		for i := range d.asks {
+			if a := &d.asks[i]; a.At >= a.shard.begunAt(a.Pair.id) {
+				a.refund(d.now, a.At, a.Claimed-a.Final)
 			}
 		}
+	}
+}
+
+// admits reports whether all limits have room for cost.
+func (d *decision) admits(cost int64) bool {
+	for i := range d.asks {
+		d.asks[i].rewind(d.now)
+	}
+	d.loadAll()
+	for i := range d.asks {
+		if a := &d.asks[i]; a.Limit.Algorithm != algorithm.InFlight {
+			a.asked = cost
+			if a.evaluate(d.now); a.Retry != 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// chargeAll charges cost to all limits, whether it fits or not.
+func (d *decision) chargeAll(s *Store, cost int64) {
+	if cost == 0 {
 		return
 	}
-	more := decision{held: d.held, asks: asks, now: d.now, offset: d.offset, admitted: true}
-	for i := range asks {
-		a := &asks[i]
-		a.find()
-		a.Cost, a.asked = a.Final-a.Cost, a.Final-a.Cost
+	for i := range d.asks {
+		a := &d.asks[i]
+		a.Hold, a.Peek = false, a.Limit.Rate == 0 // what admits nothing keeps nothing
 	}
-	more.place(s)
-	more.loadAll()
-	more.evaluate(asks[0].DryRun)
-	if fits, _ := more.fits(0); !fits && asks[0].DryRun {
-		return
-	}
-	for i := range asks {
-		if asks[i].Limit.Rate > 0 {
-			asks[i].charge(d.now, asks[i].Cost)
+	d.place(s)
+	d.loadAll()
+	for i := range d.asks {
+		if a := &d.asks[i]; !a.Peek {
+			a.charge(d.now, cost)
 		}
 	}
 }

@@ -13,6 +13,7 @@ type shard struct {
 	sync.Mutex
 	table
 	logs   slab[algorithm.Log]
+	holds  slab[algorithm.Holds]
 	resets resets
 	shared int // records that pairs share
 
@@ -35,8 +36,6 @@ func (s *shard) endsAt(at int64) {
 
 func (s *shard) begunAt(id uint64) int64 { return s.resets.begunAt(id) }
 
-func isLog(r *record) bool { return r.algorithm() >= algorithm.SlidingWindow }
-
 // insert adds an empty record. It moves others, so a sweep begins anew if the table has grown.
 func (s *shard) insert(id, kind uint64) *record {
 	homes := s.homes
@@ -47,9 +46,12 @@ func (s *shard) insert(id, kind uint64) *record {
 	return r
 }
 
-// removeAt removes record i and its log. The next record takes its place.
+// removeAt removes record i and its log or holds. The next record takes its place.
 func (s *shard) removeAt(i int) {
-	if r := &s.records[i]; isLog(r) && r.extra != 0 {
+	switch r := &s.records[i]; {
+	case r.hasHolds():
+		s.holds.drop(r.extra)
+	case r.hasLog():
 		s.logs.drop(r.extra)
 	}
 	s.remove(i)
@@ -58,14 +60,17 @@ func (s *shard) removeAt(i int) {
 	}
 }
 
-// forget removes all records of a pair and reports whether there were any.
+// forget removes all records of a pair but its holds. It reports whether that leaves the pair without a record.
 func (s *shard) forget(id uint64) bool {
-	had := false
-	for s.has(id) {
-		s.removeAt(s.first(id))
-		had = true
+	had := s.has(id)
+	for i := s.first(id); had && s.records[i].id == id; {
+		if s.records[i].is(algorithm.HoldKind) {
+			i++
+		} else {
+			s.removeAt(i)
+		}
 	}
-	return had
+	return had && !s.has(id)
 }
 
 // sweep looks at the next n records and removes those that were idle at an instant, unless their pair is in keep. It returns

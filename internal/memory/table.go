@@ -69,6 +69,9 @@ func (t *table) insert(id, kind uint64) *record {
 		t.grow()
 	}
 	i, end := t.gap(id)
+	if kind>>4 == 0 { // a state of the pair comes before those of its limits
+		i = t.first(id)
+	}
 	if end == len(t.records)-1 { // more than usual belong to the last homes
 		t.records = slices.Concat(t.records, make([]record, tail))
 	}

@@ -25,6 +25,7 @@ func (s *Store) newDecision(asks []Ask, held uint64) decision {
 func (d *decision) take(s *Store) {
 	d.sumUp()
 	for i := range d.asks {
+		d.asks[i].rewind(d.now)
 		d.asks[i].name(d.now)
 	}
 	d.loadAll()
@@ -96,65 +97,28 @@ func (d *decision) evaluate(dryRun bool) bool {
 	return admitted
 }
 
-// place gives each ask that may be charged a record to keep its state in. In a full store some may turn out to share
-// one; then it reports true, and they are to be evaluated again.
-func (d *decision) place(s *Store) (again bool) {
-	placed := false
-	for i := range d.asks {
-		if a := &d.asks[i]; !a.Peek && !a.own {
-			a.find() // another ask may have added a record, and so moved others
-			d.placeOne(s, a)
-			placed = true
-		}
-	}
-	if !placed {
-		return false
-	}
-	for i := range d.asks {
-		d.asks[i].find()
-	}
-	d.loadAll()
-	return len(d.asks) > 1 && d.sumUp()
-}
-
-// placeOne adds a record for a state, or has its pair share one. A pair takes along what it shared until now.
-func (d *decision) placeOne(s *Store, a *Ask) {
-	sh := a.shard
-	if a.own {
-		return
-	}
-	if !s.makeRoom(d, a) {
-		if a.record == nil {
-			sh.insert(a.Pair.shared, a.Limit.Kind)
-			sh.shared++
-		}
-		return
-	}
-	var shared record
-	if a.record != nil {
-		shared = *a.record
-	}
-	added := sh.insert(a.Pair.id, a.Limit.Kind)
-	a.added = true
-	if a.record != nil {
-		shared.id = a.Pair.id
-		if shared.extra != 0 && isLog(&shared) {
-			shared.extra = sh.logs.add(sh.logs.at(shared.extra).Clone())
-		}
-		*added = shared
-	}
-}
-
-// commit charges the dry runs or the others. A claim is charged if all its limits admit its cost.
+// commit charges the dry runs or the others, or holds their cost. A claim is charged if all its limits admit its cost.
 func (d *decision) commit(dryRun bool) {
 	for i := 0; d.admitted && i < len(d.asks); {
 		fits, end := d.fits(i)
+		fits = fits && d.asks[i].DryRun == dryRun && !d.asks[i].Peek
+		if a := &d.asks[i]; fits && a.Hold {
+			a.pair.hold(a.shard, d.now, a.Claimed)
+			d.loadHolds()
+		}
 		for ; i < end; i++ {
-			if a := &d.asks[i]; fits && a.DryRun == dryRun && !a.Peek {
+			if a := &d.asks[i]; fits && !a.Hold {
 				d.reload(a)
 				a.charge(d.now, a.Cost)
 			}
 		}
+	}
+}
+
+// loadHolds loads again what is held, after a hold was added.
+func (d *decision) loadHolds() {
+	for i := range d.asks {
+		d.asks[i].pair.load(d.asks[i].shard, d.now)
 	}
 }
 

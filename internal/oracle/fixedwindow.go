@@ -26,7 +26,7 @@ func (w *fixedWindow) used(l core.Limit, _ bool, _, then int64) *big.Rat {
 
 func (w *fixedWindow) charge(l core.Limit, now, cost int64) {
 	w.begin(l, now)
-	w.count += cost
+	w.count = saturated(w.count, cost)
 }
 
 func (w *fixedWindow) refund(l core.Limit, _, at, cost int64) {

@@ -19,10 +19,17 @@ const maxWait = 1 << 53
 // be valid. It is not safe for concurrent use.
 type Model struct {
 	states map[stateID]state
-	begins map[pair]int64 // of a pair that was reset: what was charged before is not given back
+	pairs  map[pair]*pairState
 }
 
 type pair struct{ rule, key string }
+
+// A pairState is what a pair remembers whatever its limits are.
+type pairState struct {
+	holds  holds
+	banned int64 // until this instant
+	begins int64 // after the last reset: what was charged before is not given back
+}
 
 type stateID struct {
 	pair
@@ -46,13 +53,16 @@ type state interface {
 // An ask is one limit of one claim in the course of a decision.
 type ask struct {
 	id    stateID
+	pair  *pairState
 	state state
 	limit core.Limit
 	claim int
+	first bool // of the asks of its claim
 	cost  int64
 	asked *big.Rat // the cost of all claims that are decided as one
 	peek  bool
 	dry   bool
+	hold  bool
 	retry time.Duration
 }
 
@@ -60,6 +70,7 @@ type ask struct {
 func (m *Model) Take(now int64, claims []core.Claim) []core.Result {
 	asks := m.asks(claims)
 	for _, a := range asks {
+		a.pair.holds.advance(now)
 		a.state.rewind(a.limit, now)
 		if !a.peek {
 			a.state.name(a.limit, now)
@@ -67,11 +78,11 @@ func (m *Model) Take(now int64, claims []core.Claim) []core.Result {
 	}
 	admitted := decide(asks, now, false)
 	if admitted {
-		charge(asks, now, false)
+		commit(asks, claims, now, false)
 	}
 	decide(asks, now, true)
 	if admitted {
-		charge(asks, now, true)
+		commit(asks, claims, now, true)
 	}
 	var results []core.Result
 	for _, a := range asks {
@@ -82,21 +93,18 @@ func (m *Model) Take(now int64, claims []core.Claim) []core.Result {
 
 // Refund gives back at now what a Take of claims at an earlier instant charged.
 func (m *Model) Refund(now, at int64, claims []core.Claim) {
-	for _, a := range m.asks(claims) {
-		if !a.peek && at >= m.begins[a.id.pair] {
-			a.state.refund(a.limit, now, at, min(a.cost, int64(a.limit.Capacity())))
-		}
+	for _, c := range claims {
+		c.At, c.Final = time.UnixMicro(at), 0
+		m.Settle(now, []core.Claim{c})
 	}
 }
 
-// Reset forgets the keys of claims at now.
+// Reset forgets the keys of claims at now, but not what they hold.
 func (m *Model) Reset(now int64, claims []core.Claim) {
-	if m.begins == nil {
-		m.begins = make(map[pair]int64)
-	}
 	for _, c := range claims {
 		p := pair{ruleName(c), c.Key}
-		m.begins[p] = now
+		ps := m.pair(p)
+		ps.begins, ps.banned = now, 0
 		for id := range m.states {
 			if id.pair == p {
 				delete(m.states, id)
@@ -114,9 +122,15 @@ func ruleName(c core.Claim) string {
 
 func (m *Model) asks(claims []core.Claim) (asks []*ask) {
 	for i, c := range claims {
-		for _, l := range c.Limits {
+		for j, l := range c.Limits {
 			id := stateID{pair{ruleName(c), c.Key}, l.Algorithm, l.Period}
-			a := &ask{id: id, state: m.state(id), limit: l, claim: i, cost: int64(max(c.Cost, 1)), peek: c.Peek, dry: c.DryRun}
+			a := &ask{
+				id: id, pair: m.pair(id.pair), state: m.state(id), limit: l, claim: i, first: j == 0, cost: int64(max(c.Cost, 1)),
+				peek: c.Peek, dry: c.DryRun, hold: c.Hold && !c.Peek,
+			}
+			if l.Algorithm == core.InFlight {
+				a.cost = 1
+			}
 			asks = append(asks, a)
 		}
 	}
@@ -124,6 +138,16 @@ func (m *Model) asks(claims []core.Claim) (asks []*ask) {
 		a.asked = a.sum(asks)
 	}
 	return asks
+}
+
+func (m *Model) pair(p pair) *pairState {
+	if m.pairs == nil {
+		m.pairs = make(map[pair]*pairState)
+	}
+	if m.pairs[p] == nil {
+		m.pairs[p] = &pairState{holds: holds{}}
+	}
+	return m.pairs[p]
 }
 
 // sum returns the cost that a decides for: that of all claims of its kind that may charge the same state.
@@ -151,6 +175,8 @@ func (m *Model) state(id stateID) state {
 			m.states[id] = slidingWindow{counts{}}
 		case core.SlidingLog:
 			m.states[id] = slidingLog{counts{}}
+		case core.InFlight:
+			m.states[id] = inFlight{}
 		}
 	}
 	return m.states[id]
@@ -161,26 +187,56 @@ func decide(asks []*ask, now int64, dry bool) bool {
 	all := true
 	for _, a := range asks {
 		if a.dry == dry {
-			a.retry = core.Never
-			if free := new(big.Rat).Sub(a.capacity(), a.asked); free.Sign() >= 0 {
-				a.retry = a.wait(now, free)
-			}
+			a.retry = a.decide(now)
 			all = all && a.retry == 0
 		}
 	}
 	return all
 }
 
-// charge charges the claims that are dry runs, or the others, as far as all limits of the claim fit.
-func charge(asks []*ask, now int64, dry bool) {
+// decide returns how long to wait until the cost fits, or Never.
+func (a *ask) decide(now int64) time.Duration {
+	free := new(big.Rat).Sub(a.capacity(), a.asked)
+	if free.Sign() < 0 {
+		return core.Never
+	}
+	retry := a.wait(now, free)
+	if retry == 0 && a.used(now).Cmp(free.Sub(free, a.held())) > 0 {
+		retry = hint * time.Microsecond
+	}
+	return max(retry, a.ban(now))
+}
+
+// used returns what is charged at now.
+func (a *ask) used(now int64) *big.Rat { return a.state.used(a.limit, a.peek, now, now) }
+
+// held returns what requests hold that have not ended.
+func (a *ask) held() *big.Rat {
+	if a.limit.Algorithm == core.InFlight {
+		return whole(a.pair.holds.sum().count)
+	}
+	return whole(a.pair.holds.sum().cost)
+}
+
+// ban returns for how long the pair is banned.
+func (a *ask) ban(now int64) time.Duration {
+	return time.Duration(max(0, a.pair.banned-now)) * time.Microsecond
+}
+
+// commit charges or holds the claims that are dry runs, or the others, as far as all limits of the claim fit.
+func commit(asks []*ask, claims []core.Claim, now int64, dry bool) {
 	fits := make(map[int]bool)
 	for _, a := range asks {
 		before, known := fits[a.claim]
 		fits[a.claim] = a.retry == 0 && (before || !known)
 	}
 	for _, a := range asks {
-		if a.dry == dry && !a.peek && fits[a.claim] {
+		switch {
+		case a.dry != dry || a.peek || !fits[a.claim]:
+		case !a.hold:
 			a.state.charge(a.limit, now, a.cost)
+		case a.first:
+			a.pair.holds.add(now, held{saturated(0, int64(max(claims[a.claim].Cost, 1))), 1})
 		}
 	}
 }
@@ -197,13 +253,26 @@ func (a *ask) wait(now int64, target *big.Rat) time.Duration {
 
 func (a *ask) result(now int64) core.Result {
 	r := core.Result{Rule: a.id.rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, DryRun: a.dry, At: time.UnixMicro(now)}
-	free := new(big.Rat).Sub(a.capacity(), a.state.used(a.limit, a.peek, now, now))
-	if free.Sign() > 0 {
-		r.Remaining = int(floor(free))
-	}
-	if r.Remaining < a.limit.Capacity() {
-		r.RefillAfter = a.wait(now, whole(int64(a.limit.Capacity()-r.Remaining-1)))
+	free := new(big.Rat).Sub(a.capacity(), a.used(now))
+	if left := atLeastZero(free); left < int64(a.limit.Capacity()) {
+		r.RefillAfter = a.wait(now, whole(int64(a.limit.Capacity())-left-1))
 		r.ResetAfter = a.wait(now, new(big.Rat))
 	}
+	least := a.ban(now)
+	if a.held().Sign() > 0 {
+		least = max(least, hint*time.Microsecond)
+	}
+	r.RefillAfter, r.ResetAfter = max(r.RefillAfter, least), max(r.ResetAfter, least)
+	if a.ban(now) == 0 {
+		r.Remaining = int(atLeastZero(free.Sub(free, a.held())))
+	}
 	return r
+}
+
+// atLeastZero returns x rounded down, or 0 if that is more.
+func atLeastZero(x *big.Rat) int64 {
+	if x.Sign() < 0 {
+		return 0
+	}
+	return floor(x)
 }

@@ -23,7 +23,11 @@ func (c counts) used(l core.Limit, latest, then int64) *big.Rat {
 func (c counts) charge(l core.Limit, now, latest, cost int64) {
 	c.drop(l, now)
 	c.lower(latest, latest)
-	c[latest] += cost
+	free := int64(maxUnits)
+	for _, count := range c {
+		free -= count
+	}
+	c[latest] += min(cost, free)
 }
 
 func (c counts) refund(stamp, cost int64) {

@@ -37,17 +37,24 @@ type drain struct {
 	period int64 // ticks
 }
 
-// drainOf chooses the finest tick in which a full bucket has at most maxUnits.
+// drainOf chooses the finest tick in which a full bucket has at most maxUnits, and a banned one too.
 func drainOf(l core.Limit) drain {
 	var d drain
 	for _, d.tick = range []int64{1, 1000, 1_000_000} {
 		d.period = ceilDiv(l.Period.Microseconds(), d.tick)
-		full := new(big.Int).Mul(big.NewInt(int64(l.Capacity())), big.NewInt(d.period))
-		if full.Cmp(big.NewInt(maxUnits)) <= 0 {
+		units := func(level *big.Rat) *big.Rat { return times(level, d.period) }
+		full := units(whole(int64(l.Capacity())))
+		if full.Cmp(whole(maxUnits)) <= 0 && (l.Ban == 0 || units(d.banned(l, 0)).Cmp(whole(maxUnits)) <= 0) {
 			break
 		}
 	}
 	return d
+}
+
+// banned returns the level from which one request fits when the ban of l is over, if rest has passed of the tick.
+func (d drain) banned(l core.Limit, rest int64) *big.Rat {
+	ban := d.in(ceilDiv(l.Ban.Microseconds()+rest, d.tick), int64(l.Rate))
+	return ban.Add(ban, whole(int64(l.Capacity()-1)))
 }
 
 // in returns how many requests drain in so many ticks at a rate.
@@ -143,12 +150,18 @@ func (b *tokenBucket) used(l core.Limit, peek bool, now, then int64) *big.Rat {
 	return b.advanced(l, now).drained(l, rate, then).level
 }
 
+// charge bans if it leaves less than one request free, where one was free before.
 func (b *tokenBucket) charge(l core.Limit, now, cost int64) {
 	*b = b.advanced(l, now)
 	if b.level.Cmp(whole(1)) < 0 {
 		b.busy = b.at
 	}
-	b.level = new(big.Rat).Add(b.level, whole(cost))
+	d, last := drainOf(l), whole(int64(l.Capacity()-1))
+	before := b.level
+	b.level = saturatedLevel(new(big.Rat).Add(before, whole(cost)), d)
+	if l.Ban > 0 && before.Cmp(last) <= 0 && b.level.Cmp(last) > 0 {
+		b.level = larger(b.level, saturatedLevel(d.banned(l, now-b.at), d))
+	}
 }
 
 // refund gives back all of cost if nothing was charged since. Else it gives back what cannot have drained since, if the

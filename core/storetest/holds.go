@@ -1,0 +1,202 @@
+package storetest
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func hold(c core.Claim) core.Claim {
+	c.Hold = true
+	return c
+}
+
+// end settles c at its final cost.
+func (s *suite) end(c core.Claim, final int) {
+	s.Helper()
+	c.Final = final
+	s.settle(c)
+}
+
+var holdRows = []row{
+	{"a hold counts like a charge, and leaves nothing when it is settled at 0", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			held := s.charge(hold(claim(limit, limit, 3)))
+			s.expect(words("no 2"), claim(limit, limit, 3))
+			s.expect(words("yes 0"), hold(claim(limit, limit, 2)))
+			s.end(held[0], 0)
+			s.expect(words("yes 3"), peek(claim(limit, limit, 3)))
+		}
+	}},
+	{"a hold does not drain, and what it is settled at is charged then", func(s *suite) {
+		held := s.charge(hold(claim("key", "2/s", 2)))
+		s.advance(600 * ms)
+		s.expect(words("no 0"), peek(claim("key", "2/s", 1)))
+		s.end(held[0], 2)
+		s.expect(words("no 0"), peek(claim("key", "2/s", 1)))
+		s.wait(500 * ms)
+		s.expect(words("yes 0"), claim("key", "2/s", 1))
+	}},
+	{"a hold concerns all limits of its claim", func(s *suite) {
+		held := s.charge(hold(claim("key", together, 2)))
+		s.expect(words("yes 3", "yes 3", "yes 3", "yes 3"), peek(claim("key", together, 1)))
+		s.end(held[0], 1)
+		s.expect(words("yes 4", "yes 4", "yes 4", "yes 4"), peek(claim("key", together, 1)))
+	}},
+	{"a final cost is charged even if it does not fit", func(s *suite) {
+		var held []core.Claim
+		for range 5 {
+			held = append(held, s.charge(hold(claim("key", "100/m", 1)))...)
+		}
+		for i, final := range []int{58, 80, 175, 175, 175} {
+			s.end(held[i], final)
+		}
+		r := s.take(claim("key", "100/m", 1))[0]
+		if want := 338400 * ms; r.Allowed || r.RetryAfter > want || r.RetryAfter < want-time.Second {
+			s.Errorf("after 663 of 100 a minute: %+v, want a wait of %v", r, want)
+		}
+	}},
+	{"a hold that crosses the turn of a window is charged to the next one", func(s *suite) {
+		s.align(second)
+		held := s.charge(hold(claim("key", "5/s;fixed-window", 1)))
+		s.advance(1100 * ms)
+		s.end(held[0], 1)
+		s.expect(words("yes 3"), claim("key", "5/s;fixed-window", 1))
+	}},
+	{"a request that only holds are in the way of is told to wait for a second", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			s.take(hold(claim(limit, limit, 5)))
+			if r := s.take(claim(limit, limit, 1))[0]; r.Allowed || r.RetryAfter != second || r.RefillAfter != second || r.ResetAfter != second {
+				s.Errorf("%s: %+v, want waits of 1s", limit, r)
+			}
+		}
+	}},
+	{"so many are in flight at once, whatever they cost", func(s *suite) {
+		limits := "2 at once, 50/d"
+		a := s.charge(hold(claim("key", limits, 20)))
+		s.take(hold(claim("key", limits, 20)))
+		r := s.take(hold(claim("key", limits, 1)))
+		if r[0].Allowed || r[0].Remaining != 0 || r[0].RetryAfter != second || !r[1].Allowed || r[1].Remaining != 10 {
+			s.Errorf("a third in flight: %+v", r)
+		}
+		s.end(a[0], 1)
+		s.expect(words("yes 0", "yes 24"), hold(claim("key", limits, 5)))
+		s.expect(words("no 0"), hold(claim("none", "0 at once", 1)))
+	}},
+	{"many at once are in flight exactly as many as the limit", func(s *suite) {
+		if n := s.storm(func() []core.Claim { return []core.Claim{hold(claim("key", "70 at once", 1))} }); n != rate {
+			s.Errorf("%d in flight", n)
+		}
+	}},
+	{"takes and settles at once leave what there was", func(s *suite) {
+		s.each(func() {
+			claims := []core.Claim{hold(claim("key", "1000/d, 1000 at once", 3))}
+			results, err := s.store.Take(context.Background(), claims, nil)
+			if err == nil {
+				err = s.store.Settle(context.Background(), settled(claims, results))
+			}
+			if err != nil {
+				s.Error(err)
+			}
+		})
+		s.expect(words("yes 1000", "yes 1000"), peek(claim("key", "1000/d, 1000 at once", 3)))
+	}},
+	{"a hold is released once for each settle, of its own pair", func(s *suite) {
+		a, b := hold(claim("a", "5 at once", 1)), hold(claim("b", "5 at once", 1))
+		held := s.charge(a, b)
+		s.end(held[0], 0)
+		s.expect(words("yes 5", "yes 4"), peek(a), peek(b))
+	}},
+	{"a renewal tells when the hold was renewed, and keeps it", func(s *suite) {
+		held := s.charge(hold(claim("key", "2 at once", 1)))
+		s.wait(100 * ms)
+		renewed := held[0]
+		renewed.Renew = true
+		claims := []core.Claim{renewed}
+		s.settle(claims...)
+		if passed := claims[0].At.Sub(held[0].At); passed < 100*ms {
+			s.Errorf("renewed %v after the hold", passed)
+		}
+		s.expect(words("yes 1"), peek(claim("key", "2 at once", 1)))
+		claims[0].Renew = false
+		s.end(claims[0], 0)
+		s.expect(words("yes 2"), peek(claim("key", "2 at once", 1)))
+	}},
+	{"a denied hold holds nothing, nor does a peek", func(s *suite) {
+		s.take(hold(claim("key", "5/d", 6)), hold(claim("other", "3 at once", 1)))
+		s.take(peek(hold(claim("key", "5/d", 5))))
+		s.expect(words("yes 5", "yes 3"), peek(claim("key", "5/d", 1)), peek(claim("other", "3 at once", 1)))
+	}},
+	{"a dry run holds, and is settled above what it held only if that fits", func(s *suite) {
+		for i, row := range []struct {
+			used, final int
+			left        string
+		}{{0, 5, "0"}, {2, 5, "2"}, {2, 3, "0"}} {
+			key := strconv.Itoa(i)
+			s.take(claim(key, "5/d;fixed-window", max(1, row.used)))
+			if row.used == 0 {
+				s.reset("rule", key)
+			}
+			held := s.charge(dryRun(hold(claim(key, "5/d;fixed-window", 1))))
+			s.end(held[0], row.final)
+			if r := s.take(peek(claim(key, "5/d;fixed-window", 1)))[0]; strconv.Itoa(r.Remaining) != row.left {
+				s.Errorf("%d used, settled at %d: %d remain, want %s", row.used, row.final, r.Remaining, row.left)
+			}
+		}
+	}},
+	{"a charge that was too little is made up for", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			charged := s.charge(claim(limit, limit, 1))
+			s.end(charged[0], 4)
+			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
+			charged = s.charge(claim(limit, limit, 1))
+			s.end(charged[0], 9)
+			s.expect(words("no 0"), peek(claim(limit, limit, 1)))
+		}
+	}},
+}
+
+var banRows = []row{
+	{"a ban lasts as long as it says, whatever the limits are", func(s *suite) {
+		s.settle(core.Claim{Rule: "rule", Key: "key", Ban: second})
+		s.settle(core.Claim{Rule: "rule", Key: "key", Ban: 100 * ms})
+		for _, r := range s.take(claim("key", together+", 3 at once", 1)) {
+			if r.Allowed || r.Remaining != 0 || r.RetryAfter > second || r.RetryAfter < 500*ms || r.ResetAfter < r.RetryAfter {
+				s.Errorf("%+v, want a wait of 1s", r)
+			}
+		}
+		s.expect(words("yes 4"), claim("other", "5/d", 1))
+		s.wait(second)
+		s.expect(words("yes 4"), claim("key", "5/d", 1))
+	}},
+	{"a reset lifts a ban, and leaves what is held", func(s *suite) {
+		held := s.charge(hold(claim("key", "5/d", 2)))
+		s.settle(core.Claim{Rule: "rule", Key: "key", Ban: time.Hour})
+		s.reset("rule", "key")
+		s.expect(words("yes 2"), claim("key", "5/d", 1))
+		s.end(held[0], 0)
+		s.expect(words("yes 4"), peek(claim("key", "5/d", 1)))
+	}},
+	{"a charge that uses up a limit with a ban is followed by that much refusal", func(s *suite) {
+		s.take(claim("key", "4/s;ban=1s", 4))
+		for range 3 { // refusals change nothing
+			s.take(claim("key", "4/s;ban=1s", 1))
+		}
+		r := s.take(claim("key", "4/s;ban=1s", 1))[0]
+		s.near(r.RetryAfter, second)
+		s.wait(r.RetryAfter)
+		s.expect(words("yes 0"), claim("key", "4/s;ban=1s", 1))
+	}},
+	{"a hold begins no ban, and its final cost does", func(s *suite) {
+		held := s.charge(hold(claim("key", "2/h;ban=10h", 2)))
+		s.end(held[0], 0)
+		s.expect(words("yes 2"), peek(claim("key", "2/h;ban=10h", 1)))
+		held = s.charge(hold(claim("key", "2/h;ban=10h", 2)))
+		s.end(held[0], 2)
+		if r := s.take(claim("key", "2/h;ban=10h", 1))[0]; r.Allowed || r.RetryAfter < 9*time.Hour {
+			s.Errorf("%+v, want a ban of 10h", r)
+		}
+	}},
+}

@@ -1,0 +1,86 @@
+package algorithm
+
+import "slices"
+
+// Holds are what the requests of a pair hold that have not ended. A hold stands in the sub-bucket in which it was made and
+// counts until HoldExpiry after the start of that, so releasing one needs no name of the request.
+type Holds struct{ cells []holdCell } // oldest first
+
+type holdCell struct{ start, cost, count int64 }
+
+const (
+	holdWidth = 6_000_000 // of a sub-bucket, in microseconds
+
+	// HoldExpiry is how long a hold counts at most, in microseconds; it is a sub-bucket less at least.
+	HoldExpiry = 66_000_000
+
+	// HoldHint is the wait, in microseconds, of a request that only holds are in the way of: nobody knows when they end.
+	HoldHint = 1_000_000
+)
+
+// Advance drops what has expired at now. After the clock went back, later holds count as made now.
+func (h *Holds) Advance(now int64) {
+	expired := 0
+	for expired < len(h.cells) && h.cells[expired].start+HoldExpiry <= now {
+		expired++
+	}
+	h.cells = slices.Delete(h.cells, 0, expired)
+	var cost, count int64
+	for n := len(h.cells); n > 0 && h.cells[n-1].start > FloorTo(now, holdWidth); n-- {
+		cost, count = min(cost+h.cells[n-1].cost, MaxExact), count+h.cells[n-1].count
+		h.cells = h.cells[:n-1]
+	}
+	if count > 0 {
+		h.Add(now, cost, count)
+	}
+}
+
+// Add holds cost for some requests at now. h must be advanced.
+func (h *Holds) Add(now, cost, count int64) {
+	start := FloorTo(now, holdWidth)
+	if n := len(h.cells); n == 0 || h.cells[n-1].start != start {
+		h.cells = append(h.cells, holdCell{start: start})
+	}
+	c := &h.cells[len(h.cells)-1]
+	c.cost, c.count = min(c.cost+cost, MaxExact), c.count+count
+}
+
+// Sum returns what is held: the cost of all requests and how many they are.
+func (h *Holds) Sum() (cost, count int64) {
+	for _, c := range h.cells {
+		cost, count = min(cost+c.cost, MaxExact), count+c.count
+	}
+	return cost, count
+}
+
+// Release takes the hold of a request that was made at an instant, and returns what of its cost was there. It reports false
+// if the hold has expired. A hold that is later than all takes from the latest: the clock went back since.
+func (h *Holds) Release(at, cost int64) (released int64, ok bool) {
+	n := len(h.cells)
+	if n == 0 {
+		return 0, false
+	}
+	start := min(FloorTo(at, holdWidth), h.cells[n-1].start)
+	i := slices.IndexFunc(h.cells, func(c holdCell) bool { return c.start == start })
+	if i < 0 {
+		return 0, false
+	}
+	c := &h.cells[i]
+	released = min(cost, c.cost)
+	c.cost, c.count = c.cost-released, c.count-1
+	if c.count == 0 {
+		h.cells = slices.Delete(h.cells, i, i+1)
+	}
+	return released, true
+}
+
+// Ends returns the instant at which all holds have expired, or 0 if there are none.
+func (h *Holds) Ends() int64 {
+	if len(h.cells) == 0 {
+		return 0
+	}
+	return h.cells[len(h.cells)-1].start + HoldExpiry
+}
+
+// Clone returns a copy of h.
+func (h *Holds) Clone() Holds { return Holds{cells: slices.Clone(h.cells)} }

@@ -1,0 +1,100 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+// A pairState is what a pair remembers whatever its limits are, as it is while a request is decided.
+type pairState struct {
+	holds  *record // nil if there is none
+	ban    *record // likewise
+	cost   int64   // held
+	count  int64   // of requests that hold it
+	banned int64   // until this instant
+}
+
+// find sets the records: those of the pair or, if it has no record of its own at all, those which it shares.
+func (p *pairState) find(s *shard, pair Pair) {
+	*p = pairState{}
+	id := pair.id
+	if !s.has(id) && s.shared > 0 {
+		id = pair.shared
+	}
+	for i := s.first(id); i < len(s.records) && s.records[i].id == id && s.records[i].isPairState(); i++ {
+		if r := &s.records[i]; r.is(algorithm.HoldKind) {
+			p.holds = r
+		} else {
+			p.ban = r
+		}
+	}
+}
+
+// load sets what is held at now, and until when the pair is banned.
+func (p *pairState) load(s *shard, now int64) {
+	if p.ban != nil {
+		p.banned = p.ban.at
+	}
+	if p.holds != nil && p.holds.hasHolds() {
+		h := s.holds.at(p.holds.extra)
+		h.Advance(now)
+		p.holds.setHolds(h)
+		p.cost, p.count = h.Sum()
+	}
+}
+
+// hold adds the hold of one request.
+func (p *pairState) hold(s *shard, now, cost int64) {
+	if p.holds.extra == 0 {
+		p.holds.extra = s.holds.add(algorithm.Holds{})
+	}
+	h := s.holds.at(p.holds.extra)
+	h.Advance(now)
+	h.Add(now, cost, 1)
+	p.holds.setHolds(h)
+	s.endsAt(p.holds.at)
+}
+
+// release takes the hold of a request that was made at an earlier instant, and returns what of its cost was there. It reports
+// false if the hold has expired.
+func (p *pairState) release(s *shard, now, at, cost int64) (released int64, ok bool) {
+	if p.holds == nil || !p.holds.hasHolds() {
+		return 0, false
+	}
+	h := s.holds.at(p.holds.extra)
+	h.Advance(now)
+	released, ok = h.Release(at, cost)
+	p.holds.setHolds(h)
+	s.endsAt(p.holds.at)
+	return released, ok
+}
+
+// Renew makes the hold of a request one of now, and returns the wall time of that. It reports false if the hold has expired.
+func (s *Store) Renew(p Pair, at, cost int64) (t time.Time, ok bool) {
+	sh := s.shard(p)
+	sh.Lock()
+	defer sh.Unlock()
+	now := s.clock.read()
+	var state pairState
+	state.find(sh, p)
+	released, ok := state.release(sh, now, at, cost)
+	if ok {
+		state.hold(sh, now, released)
+	}
+	return s.clock.time(now), ok
+}
+
+// Ban has nothing of a pair fit for so many microseconds. A longer ban stays. In a full store others may share the ban.
+func (s *Store) Ban(p Pair, micros int64) {
+	asks := []Ask{{Pair: p, Limit: &algorithm.Limit{Kind: algorithm.BanKind}}}
+	held := s.lock(asks)
+	defer s.unlock(held)
+	d := s.newDecision(asks, held)
+	a := &asks[0]
+	d.placeOne(s, a, algorithm.BanKind)
+	a.pair.find(a.shard, p)
+	r := a.pair.ban
+	r.level, r.at = 1, max(r.at, min(d.now+micros, algorithm.MaxExact))
+	a.shard.endsAt(r.at)
+}
