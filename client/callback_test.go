@@ -1,0 +1,74 @@
+package client_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/client"
+)
+
+// TestOnWait checks that OnWait is called once for a request that begins to wait, with the time until the announced instant.
+func TestOnWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []time.Duration
+		var of []*http.Request
+		s := &server{handler: &script{responses: []response{
+			{429, []string{"Retry-After", "10"}}, {429, []string{"Retry-After", "20"}}, {200, nil},
+		}}}
+		tr := &client.Transport{Base: s, OnWait: func(r *http.Request, d time.Duration) { told, of = append(told, d), append(of, r) }}
+		r := request(t, "http://api.example/")
+		resp, err := tr.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if len(told) != 1 || told[0] != 10*time.Second || of[0] != r {
+			t.Errorf("told %v, want once 10s", told)
+		}
+		get(t, &http.Client{Transport: tr}, "/")
+		if len(told) != 1 {
+			t.Errorf("told %v of a request that need not wait", told)
+		}
+	})
+}
+
+// TestOnWaitPanics checks that a panic of a callback leaves nobody waiting.
+func TestOnWaitPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := usedUp(5 * time.Second)
+		tr := &client.Transport{OnWait: func(r *http.Request, _ time.Duration) {
+			if r.URL.Path == "/panic" {
+				panic("callback")
+			}
+		}}
+		c := s.over(tr)
+		get(t, c, "/")
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = tr.RoundTrip(request(t, "http://api.example/panic"))
+		}()
+		get(t, c, "/")
+	})
+}
+
+// TestBasePanics checks the same for Base.
+func TestBasePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &client.Transport{Base: roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/panic" {
+				panic("base")
+			}
+			return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+		})}
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = tr.RoundTrip(request(t, "http://api.example/panic"))
+		}()
+		get(t, &http.Client{Transport: tr}, "/")
+		if time.Since(start2000) > 0 {
+			t.Errorf("waited %v", time.Since(start2000))
+		}
+	})
+}
