@@ -149,3 +149,25 @@ func TestRefusalsInFlightTogether(t *testing.T) {
 		t.Error("the answer to a request from before opens the budget")
 	}
 }
+
+// TestRetryAfterOfSeveral checks which promise holds where several limits of a refusal are used up: Retry-After for that which takes
+// longest, and none takes longer.
+func TestRetryAfterOfSeveral(t *testing.T) {
+	a, c := &account{}, &call{sent: 5, route: &route{}}
+	rep := report{status: 429, refused: true, hasRetry: true, retry: 30 * time.Second, n: 4}
+	for i, wait := range []time.Duration{time.Second, 100 * time.Second, 90 * time.Second, 0} {
+		rep.states[i] = state{name: budgetName{line: int8(i)}, wait: wait, hasReset: wait > 0}
+	}
+	a.refuse(c, &rep, a.match(c, &rep), at(0), 6)
+	for i, want := range []int{1, 30, 30, 30} {
+		if b := a.budgets[i]; !b.promise.Equal(at(want)) {
+			t.Errorf("limit %d is closed until %v, want %v", i, b.promise.Unix(), want)
+		}
+	}
+	a = &account{}
+	rep.n = 1
+	a.refuse(c, &rep, a.match(c, &rep), at(0), 6)
+	if b := a.budgets[0]; !b.promise.Equal(at(30)) {
+		t.Errorf("the only limit is closed until %v, want 30", b.promise.Unix())
+	}
+}

@@ -107,7 +107,9 @@ func TestLateTurnIsTold(t *testing.T) {
 				resp, err := c.Get("http://api.example/")
 				if err != nil {
 					failed.Add(1)
-					limitedBy(t, err)
+					if e := limitedBy(t, err); e.Status != 200 || e.Policy != "default" {
+						t.Errorf("%+v, want what the last 200 has told", e)
+					}
 					return
 				}
 				resp.Body.Close()

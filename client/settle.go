@@ -69,9 +69,9 @@ func (a *account) answer(c *call, rep *report, named []*budget, now time.Time, c
 
 // observe learns what a response says of b. A refusal closes it later.
 func (b *budget) observe(c *call, s *state, now time.Time, rep *report, clock uint64) {
-	b.status, b.limit = rep.status, s.limit
-	if s.limit == 0 {
-		b.limit = max(b.limit, s.left)
+	b.status = rep.status
+	if b.limit = max(b.limit, s.left); s.limit > 0 {
+		b.limit = s.limit
 	}
 	b.window.learn(s, b.limit, now, c.sent, clock)
 	b.counted = !s.otherUnit

@@ -1,0 +1,73 @@
+package client
+
+import (
+	"testing"
+	"time"
+)
+
+// A told is what a response says of a window: sent and received are on the clock of the Transport, at and reset in seconds.
+type told struct {
+	sent, received uint64
+	at             int
+	left, reset    int64
+}
+
+// learned returns a window after these responses, each of a limit of 100.
+func learned(responses ...told) *window {
+	w := &window{}
+	for _, r := range responses {
+		s := state{left: r.left, hasReset: true, reset: r.reset, wait: time.Duration(r.reset-int64(r.at)) * time.Second}
+		w.learn(&s, 100, at(r.at), r.sent, r.received)
+	}
+	return w
+}
+
+// TestKindOfAWindow checks what is taken for a window, whose Reset stays, and what for a bucket, whose Reset moves.
+func TestKindOfAWindow(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		want kind
+		seen []told
+	}{
+		{"one response says nothing", unknown, []told{{1, 2, 1000, 99, 1060}}},
+		{"Reset stays while Remaining falls", fixed, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}}},
+		{"it stays within rounding", fixed, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1061}}},
+		{"it moves", moving, []told{{1, 2, 1000, 90, 1006}, {3, 4, 1000, 80, 1012}}},
+		{"it moves back, by a request that was sent later", moving, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1000, 98, 1050}}},
+		{"a bucket has not moved far enough yet to tell", unknown, []told{{1, 2, 1000, 6, 1057}, {3, 4, 1000, 5, 1057}, {5, 6, 1000, 4, 1058}}},
+		{"a late response of the window before", fixed, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}, {6, 7, 1061, 99, 1120}, {5, 8, 1058, 90, 1060}}},
+		{"the next window begins within the last second", fixed, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}, {5, 6, 1059, 99, 1120}}},
+		{"what has moved once is moving", moving, []told{{1, 2, 1000, 90, 1006}, {3, 4, 1000, 80, 1012}, {5, 6, 1100, 99, 1160}, {7, 8, 1100, 90, 1160}}},
+	} {
+		if w := learned(row.seen...); w.kind != row.want {
+			t.Errorf("%s: kind %d, want %d", row.name, w.kind, row.want)
+		}
+	}
+}
+
+// TestWhatIsSpread checks which windows are not spread.
+func TestWhatIsSpread(t *testing.T) {
+	year := told{3, 4, 1000, 15, 1000 + 365*86400}
+	if w := learned(told{1, 2, 1000, 16, year.reset}, year); w.renewed.After(at(1000).Add(time.Hour)) {
+		t.Errorf("spread until %v: more than an hour", w.renewed)
+	}
+	for _, row := range []struct {
+		name string
+		each time.Duration
+		left int64
+		end  int // of the window
+		want bool
+	}{
+		{"the last fifth", 0, 20, 1060, true},
+		{"more than a fifth", 0, 21, 1060, false},
+		{"a second", 0, 20, 1001, false},
+		{"what one request takes to come back", 60 * time.Second, 20, 1060, false},
+		{"more than what one takes", 6 * time.Second, 20, 1060, true},
+	} {
+		b := &budget{counted: true, limit: 100, window: window{kind: fixed, renewed: at(row.end), each: row.each}}
+		b.low.add(row.left, 1, 2)
+		if got := b.paced(&call{}, at(1000)); got != row.want {
+			t.Errorf("%s: %v, want %v", row.name, got, row.want)
+		}
+	}
+}
