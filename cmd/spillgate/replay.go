@@ -81,7 +81,7 @@ func (o *replayFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	bar := newProgress(cmd.ErrOrStderr(), size, logs)
 	rep, err := replay.Run(cmd.Context(), file, logs.sources(), replay.Options{
-		AtStart: o.at == "start", SkipStatus: o.skipped(), Knows: logs.knows, Progress: bar.show,
+		AtStart: o.at == "start", SkipStatus: o.skipped(), Knows: func(need string) bool { return logs.knows(need, o.at == "start") }, Progress: bar.show,
 	})
 	bar.clear()
 	if rep == nil {
@@ -166,11 +166,11 @@ func (logs openLogs) sources() []replay.Source {
 }
 
 // knows reports whether all logs have what a rule needs.
-func (logs openLogs) knows(need string) bool {
+func (logs openLogs) knows(need string, atStart bool) bool {
 	header, isHeader := strings.CutPrefix(need, "header ")
 	for _, l := range logs {
 		switch {
-		case isHeader && !l.Knows(header):
+		case isHeader && !l.Knows(header), need == replay.Durations && !(l.Timed && atStart):
 			return false
 		case need == "user" && l.Format == "alb", need == "user" && l.Format == "cloudfront":
 			return false
@@ -178,7 +178,7 @@ func (logs openLogs) knows(need string) bool {
 			return false
 		}
 	}
-	return isHeader || need == "user" || need == "host"
+	return isHeader || need == "user" || need == "host" || need == replay.Durations
 }
 
 // logReport says what was read of a log.

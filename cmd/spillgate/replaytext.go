@@ -12,8 +12,11 @@ import (
 	"github.com/spillgate/spillgate/internal/replay"
 )
 
-// hitShown is how many clients and routes are printed; JSON has more.
-const hitShown = 5
+// How many clients and routes, and lines that could not be read, are printed. JSON has more.
+const (
+	hitShown = 5
+	badShown = 10
+)
 
 // replayText returns the report for people.
 func replayText(rep *replay.Report, logs []logReport) string {
@@ -48,10 +51,10 @@ func logText(l logReport) string {
 	}
 	if l.BadLines > 0 {
 		text += fmt.Sprintf(", %s could not be read:", grouped(l.BadLines))
-		for _, bad := range l.Bad {
-			text += fmt.Sprintf("\n  line %d: %s", bad.Line, bad.Why)
+		for _, bad := range l.Bad[:min(badShown, len(l.Bad))] {
+			text += fmt.Sprintf("\n  line %d: %s", bad.Line, printableText(bad.Why))
 		}
-		if more := l.BadLines - len(l.Bad); more > 0 {
+		if more := l.BadLines - badShown; more > 0 {
 			text += fmt.Sprintf("\n  and %s more", grouped(more))
 		}
 	}

@@ -102,7 +102,7 @@ func TestFormatsAreDetectedAndRead(t *testing.T) {
 			if len(got.Header) == 0 {
 				got.Header = nil
 			}
-			if !reflect.DeepEqual(got, tt.want) || r.Format != tt.format || r.Entries != 1 || r.BadSum != 0 {
+			if !reflect.DeepEqual(got, tt.want) || r.Format != tt.format || r.Entries != 1 || r.BadSum != 0 || r.Timed != (tt.want.Duration >= 0) {
 				t.Errorf("%s: got %s, %d entries, bad %v\n%+v\nwant\n%+v", tt.format, r.Format, r.Entries, r.Bad, got, tt.want)
 			}
 		}

@@ -19,6 +19,7 @@ const maxLine = 1 << 20
 type Reader struct {
 	Name    string
 	Format  string // in use
+	Timed   bool   // the first entries say how long their requests took
 	Lines   int    // read
 	Entries int
 	Others  int       // lines about no request
@@ -35,7 +36,7 @@ type BadLine struct {
 	Why  string `json:"why"`
 }
 
-const keptBad = 10
+const keptBad = 10_000
 
 // NewReader returns a reader of a log, which may be compressed by gzip or zstd.
 func NewReader(name string, r io.Reader, o Options) (*Reader, error) {
@@ -43,15 +44,31 @@ func NewReader(name string, r io.Reader, o Options) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	reader := &Reader{Name: name, Format: o.Format, lines: bufio.NewReaderSize(plain, 256<<10)}
+	reader := &Reader{Name: name, lines: bufio.NewReaderSize(plain, 256<<10)}
+	first := reader.firstLines()
 	if o.Format == "" {
-		if o.Format, err = Detect(reader.firstLines(), o.Fields); err != nil {
+		if o.Format, err = Detect(first, o.Fields); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		reader.Format = o.Format
 	}
-	reader.parser, err = NewParser(o)
-	return reader, err
+	reader.Format = o.Format
+	if reader.parser, err = NewParser(o); err != nil {
+		return nil, err
+	}
+	reader.Timed = timed(first, o)
+	return reader, nil
+}
+
+// timed reports whether one of some lines says how long its request took.
+func timed(lines []string, o Options) bool {
+	p, err := NewParser(o)
+	for _, line := range lines {
+		var e Entry
+		if err == nil && p.Parse(line, &e) == nil && e.Duration >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // decompress returns the contents of r by its first bytes.

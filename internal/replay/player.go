@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"hash/maphash"
 	"net/http"
 	"net/url"
@@ -35,7 +34,9 @@ type player struct {
 	seed    maphash.Seed
 	rules   []*tally
 	byName  map[string]*tally
+	plain   bool // count nothing but refused
 	refused bool // by any rule, for the entry that is being decided
+	ends    endQueue
 	errs    int
 	lastErr error
 }
@@ -51,6 +52,9 @@ type tally struct {
 
 type clientTally struct{ asked, refused uint32 }
 
+// Durations is what rules with limits of requests in flight need besides what rulefile.File.Needs says.
+const Durations = "durations, with --at start"
+
 // newPlayer returns a player with the rules of a file that can be decided, and why the others cannot, by name.
 func newPlayer(f *rulefile.File, knows func(need string) bool) (*player, map[string]string, error) {
 	p := &player{seed: maphash.MakeSeed(), byName: make(map[string]*tally)}
@@ -58,7 +62,11 @@ func newPlayer(f *rulefile.File, knows func(need string) bool) (*player, map[str
 	left := make(map[string]string)
 	var rules []core.Rule
 	for i, rule := range f.Rules {
-		if lacks := lacking(f.Needs(i), knows); lacks != "" {
+		needs := f.Needs(i)
+		if hasInFlight(rule.Limits) {
+			needs = append(needs, Durations)
+		}
+		if lacks := lacking(needs, knows); lacks != "" {
 			left[rule.Name] = lacks
 			continue
 		}
@@ -87,43 +95,27 @@ func lacking(needs []string, knows func(string) bool) string {
 
 // decide decides an entry at an instant. Time does not go back.
 func (p *player) decide(e *accesslog.Entry, at time.Time) {
-	if at.After(p.now) {
-		p.now = at
-	}
+	p.advance(at)
 	p.refused = false
 	p.set(e)
 	if p.limiter == nil {
 		return
 	}
 	d, err := p.limiter.Check(p.request)
-	if err == nil && d.Allowed {
-		err = p.settle(d, e)
+	if err != nil {
+		p.fail(err)
+		return
 	}
+	if d.Allowed {
+		p.hold(d, e)
+	}
+}
+
+func (p *player) fail(err error) {
 	if err != nil {
 		p.errs++
 		p.lastErr = err
 	}
-}
-
-// settle tells the limiter what an admitted request costs after all, now that its answer is known.
-func (p *player) settle(d core.Decision, e *accesslog.Entry) error {
-	var errs error
-	done := ""
-	for i := range d.Results {
-		name := d.Results[i].Rule
-		t := p.byName[name]
-		if name == done || t == nil || t.rule.Final == nil {
-			continue
-		}
-		done = name
-		cost := 1
-		if t.rule.Cost != nil {
-			cost = t.rule.Cost(p.request)
-		}
-		final := t.rule.Final(p.request, core.Outcome{Cost: cost, Status: e.Status})
-		errs = errors.Join(errs, p.limiter.Settle(context.Background(), d, name, final))
-	}
-	return errs
 }
 
 // set makes the request that the server had received.
@@ -162,9 +154,10 @@ func (p *player) observe(_ context.Context, o *core.Observation) {
 			refused = refused || !results[0].Allowed
 			results = results[1:]
 		}
-		if t := p.byName[c.Rule]; t != nil {
+		t := p.byName[c.Rule]
+		p.refused = p.refused || refused && !t.rule.DryRun
+		if !p.plain {
 			t.count(maphash.String(p.seed, c.Key), c.Key, refused)
-			p.refused = p.refused || refused && !t.rule.DryRun
 		}
 	}
 }

@@ -174,6 +174,30 @@ func TestStatusSettlesFailures(t *testing.T) {
 	}
 }
 
+// Decided at their starts, failures count from their ends on, and what is under way is held until then.
+func TestWhatIsUnderWayIsHeld(t *testing.T) {
+	request := func(path string, start, took time.Duration, status int) accesslog.Entry {
+		e := sent(start, "x", path)
+		e.Started, e.Duration, e.Status = true, took, status
+		return e
+	}
+	tests := []struct {
+		why     string
+		log     entries // by end
+		refused int     // of /b
+	}{
+		{"one that is under way is held", entries{request("/b", 5*time.Second, time.Second, 200), request("/a", 0, 10*time.Second, 200)}, 1},
+		{"a success is free after its end", entries{request("/a", 0, 10*time.Second, 200), request("/b", 10*time.Second, time.Second, 200)}, 0},
+		{"a failure is not", entries{request("/a", 0, 10*time.Second, 401), request("/b", 10*time.Second, time.Second, 200)}, 1},
+	}
+	for _, tt := range tests {
+		rep := run(t, "rules: [{key: ip, limits: 1/d, final: failures}]", Options{AtStart: true}, tt.log)
+		if rep.Refused != tt.refused || tt.refused > 0 && rep.Routes[0].Route != "GET /b" || rep.Failed != 0 {
+			t.Errorf("%s: refused %v, want %d of /b; %s", tt.why, rep.Routes, tt.refused, rep.Error)
+		}
+	}
+}
+
 func TestInterruptedReplayReports(t *testing.T) {
 	log := make(entries, 40_000)
 	for i := range log {

@@ -67,6 +67,7 @@ func Run(ctx context.Context, f *rulefile.File, sources []Source, o Options) (*R
 	if err != nil {
 		return nil, err
 	}
+	spread.plain = true
 	m, err := newMerge(sources)
 	if err != nil {
 		return nil, err
