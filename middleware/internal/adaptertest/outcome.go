@@ -176,7 +176,8 @@ func optional(w http.ResponseWriter) string {
 	_, stringWriter := w.(io.StringWriter)
 	_, deadlines := w.(interface{ SetReadDeadline(time.Time) error })
 	_, duplex := w.(interface{ EnableFullDuplex() error })
-	return fmt.Sprint(flusher, flushError, hijacker, pusher, readerFrom, stringWriter, deadlines, duplex)
+	_, closeNotifier := w.(interface{ CloseNotify() <-chan bool })
+	return fmt.Sprint(closeNotifier, flusher, flushError, hijacker, pusher, readerFrom, stringWriter, deadlines, duplex)
 }
 
 // testWatchedWriter checks that a handler whose outcome is wanted finds the optional interfaces that it finds without the

@@ -21,11 +21,31 @@ type watch struct {
 
 // watchNext serves a request whose outcome is wanted. The handler gets a ResponseWriter with the same optional interfaces.
 func watchNext(next http.Handler, w http.ResponseWriter, g *core.Guard) {
-	var seen watch
+	w, seen := watched(w)
 	returned := false
 	defer func() { g.Settle(seen.outcome(g.Request(), returned)) }()
-	next.ServeHTTP(httpsnoop.Wrap(w, seen.hooks()), g.Request())
+	next.ServeHTTP(w, g.Request())
 	returned = true
+}
+
+// watched returns w as it is to be passed on, and what it notes. The ResponseWriters of net/http are wrapped by types of our
+// own, because httpsnoop allocates for each of their methods.
+func watched(w http.ResponseWriter) (http.ResponseWriter, *watch) {
+	_, push := w.(http.Pusher)
+	_, hijack := w.(http.Hijacker)
+	_, readFrom := w.(io.ReaderFrom)
+	if c, ok := w.(common); ok {
+		switch {
+		case hijack && readFrom && !push:
+			one := &http1{watching{common: c}}
+			return one, &one.watch
+		case push && !hijack && !readFrom:
+			two := &http2{watching{common: c}}
+			return two, &two.watch
+		}
+	}
+	seen := new(watch)
+	return httpsnoop.Wrap(w, seen.hooks()), seen
 }
 
 func (s *watch) outcome(r *http.Request, returned bool) core.Outcome {

@@ -8,8 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/felixge/httpsnoop"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
@@ -57,8 +56,10 @@ func TestWatch(t *testing.T) {
 		"a panic after the status":  {"GET", func(w http.ResponseWriter) { w.WriteHeader(401); panic("oops") }, core.Outcome{Status: 401, Err: outcome.ErrPanic}},
 		"no such status":            {"GET", func(w http.ResponseWriter) { w.WriteHeader(7) }, core.Outcome{Status: 500, Err: outcome.ErrPanic}},
 	} {
-		if got := watched(full{httptest.NewRecorder()}, row.method, row.handle); got != row.want {
-			t.Errorf("%s: got %+v, want %+v", why, got, row.want)
+		for name, w := range map[string]http.ResponseWriter{"httpsnoop": full{httptest.NewRecorder()}, "HTTP/1": likeHTTP1{full{httptest.NewRecorder()}}} {
+			if got := outcomeOf(w, row.method, row.handle); got != row.want {
+				t.Errorf("%s, %s: got %+v, want %+v", why, name, got, row.want)
+			}
 		}
 	}
 	failing := func(w http.ResponseWriter) {
@@ -66,19 +67,36 @@ func TestWatch(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = w.Write([]byte("ok"))
 	}
-	if got, want := watched(broken{httptest.NewRecorder()}, "GET", failing), (core.Outcome{Status: 418, Bytes: 1}); got != want {
+	if got, want := outcomeOf(broken{httptest.NewRecorder()}, "GET", failing), (core.Outcome{Status: 418, Bytes: 1}); got != want {
 		t.Errorf("a connection that fails: got %+v, want %+v", got, want)
 	}
 }
 
-// watched returns the outcome of a request to a handler that answers with w.
-func watched(w http.ResponseWriter, method string, handle func(http.ResponseWriter)) core.Outcome {
-	var seen watch
+// likeHTTP1 is a ResponseWriter with the methods of that of HTTP/1.
+type likeHTTP1 struct{ full }
+
+func (likeHTTP1) CloseNotify() <-chan bool         { return nil }
+func (likeHTTP1) SetReadDeadline(time.Time) error  { return nil }
+func (likeHTTP1) SetWriteDeadline(time.Time) error { return nil }
+func (likeHTTP1) EnableFullDuplex() error          { return nil }
+
+// outcomeOf returns the outcome of a request to a handler that answers with w.
+func outcomeOf(w http.ResponseWriter, method string, handle func(http.ResponseWriter)) core.Outcome {
+	w, seen := watched(w)
 	returned := false
 	func() {
 		defer func() { _ = recover() }()
-		handle(httpsnoop.Wrap(w, seen.hooks()))
+		handle(w)
 		returned = true
 	}()
 	return seen.outcome(httptest.NewRequest(method, "/", nil), returned)
+}
+
+// TestWatchedAllocatesOnce bounds what a watched response costs with the ResponseWriters of net/http.
+func TestWatchedAllocatesOnce(t *testing.T) {
+	w := likeHTTP1{full{httptest.NewRecorder()}}
+	var kept http.ResponseWriter
+	if n := testing.AllocsPerRun(100, func() { kept, _ = watched(w) }); n > 2 { // w becomes an interface as well
+		t.Errorf("%v allocations for %T", n, kept)
+	}
 }
