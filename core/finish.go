@@ -27,7 +27,7 @@ func (c *receipt) finishHeld(r *http.Request, o Outcome) {
 	var errs []error
 	for i := range claims {
 		claim := &claims[i]
-		held, set := max(claim.Cost, 1), claim.Final
+		held, set := claim.Cost, claim.Final
 		o.Cost = held
 		if set >= 0 {
 			o.Cost = set
@@ -88,7 +88,7 @@ func (c *receipt) settleHeld(ctx context.Context, claims []Claim, s settlement) 
 func (l *Limiter) chargeFallback(ctx context.Context, rules *ruleset, claims []Claim) {
 	var local []Claim
 	for _, claim := range claims {
-		if rules.modeOf(claim.Rule) == FailLocal && claim.Final > 0 {
+		if rules.modeOf(claim.Rule) == FailLocal {
 			claim.At = time.Time{}
 			local = append(local, claim)
 		}

@@ -64,6 +64,21 @@ func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
 	}
 }
 
+func TestFreeRequestIsNotChargedInTheFallback(t *testing.T) {
+	s, fallback := &settler{err: errRefused}, new(settler)
+	l := withStore(s, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
+	serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: 200}) })
+	s.want(t, "login 1→0")
+	fallback.want(t)
+}
+
+func TestFallbackThatFailsIsAskedOnce(t *testing.T) {
+	fallback := &settler{err: errRefused}
+	l := withStore(&faulty{fault: refuse}, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
+	serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: 401}) })
+	fallback.want(t, "login 1→1")
+}
+
 func TestHeldInTheFallbackIsSettledThere(t *testing.T) {
 	s, fallback := &faulty{fault: refuse}, new(settler)
 	l := withStore(s, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))

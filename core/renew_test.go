@@ -104,3 +104,15 @@ func TestJobsHoldRenewAndSettle(t *testing.T) {
 		}
 	})
 }
+
+func TestSettlementOfACostOfZeroIsOneOfOne(t *testing.T) {
+	seen := new(recorder)
+	l := withStore(new(settler), []core.Rule{perHour("r", 50)}, core.WithObserver(seen.observe))
+	d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
+	if err == nil {
+		err = l.Settle(t.Context(), d, "r", 2)
+	}
+	if err != nil || len(seen.seen) != 2 || seen.seen[1].Outcome.Cost != 1 {
+		t.Errorf("%v; observers saw %+v, want that 1 was held", err, seen.seen)
+	}
+}
