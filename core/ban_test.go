@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -37,4 +38,56 @@ func TestBan(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	fallback.want(t, "ban login 1h0m0s", "ban login 1h0m0s")
+}
+
+func TestBanFollowsTheLastFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := inMemory("5/10m;ban=1h", core.Failures)
+		for range 5 {
+			if !handle(l, 0, 401) {
+				t.Fatal("one of five was denied")
+			}
+		}
+		for range 1000 {
+			time.Sleep(time.Second)
+			if handle(l, 0, 401) {
+				t.Fatal("a request was admitted during the ban")
+			}
+		}
+		time.Sleep(time.Hour - 1000*time.Second - time.Microsecond)
+		if handle(l, 0, 401) {
+			t.Error("a request was admitted 1µs before the end of the ban")
+		}
+		time.Sleep(time.Microsecond)
+		if ran := parallel(l, 10, time.Second, 401); ran != 1 {
+			t.Errorf("%d were admitted after the ban, want 1", ran)
+		}
+	})
+}
+
+func TestManualBanAndReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: core.MustParseLimits("5/m, 9/h;sliding-log")}}))
+		if err := l.Ban(t.Context(), "r", "k", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		d, err := l.Check(get("/"))
+		if err != nil || d.Allowed || d.RetryAfter() != time.Hour {
+			t.Fatalf("got %+v, %v; want a wait of 1h", d, err)
+		}
+		time.Sleep(time.Hour - time.Microsecond)
+		if handle(l, 0, 200) {
+			t.Error("admitted 1µs before the end")
+		}
+		time.Sleep(time.Microsecond)
+		if !handle(l, 0, 200) {
+			t.Error("denied at the end")
+		}
+		if err := l.Ban(t.Context(), "r", "k", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Reset(t.Context(), "r", "k"); err != nil || !handle(l, 0, 200) {
+			t.Errorf("denied after a reset, %v", err)
+		}
+	})
 }
