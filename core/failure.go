@@ -39,7 +39,7 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, rules *ruleset, c *rec
 		c.allowed = true
 		return nil
 	}
-	results, _, err := l.fallback.take(ctx, local, c.room(local), false)
+	results, _, err := l.fallback.take(ctx, local, c.room(local))
 	if err != nil {
 		return fmt.Errorf("%w; fallback: %w", cause, err)
 	}

@@ -47,7 +47,7 @@ func TestMemoryStoreHasNoBreaker(t *testing.T) {
 	if _, err := l.Take(context.Background(), Claim{Key: "k"}); err != nil {
 		t.Fatal(err)
 	}
-	if h := l.StoreHealth(); h != (Health{}) {
-		t.Errorf("got %+v, want the zero Health", h)
+	if h := l.StoreHealth(); h != (Health{Keys: 1}) {
+		t.Errorf("got %+v, want one key and nothing else", h)
 	}
 }

@@ -100,7 +100,7 @@ func (l *Limiter) decide(ctx context.Context, rules *ruleset, c *receipt, claims
 		c.allowed = true
 		return 0, nil
 	}
-	results, took, err := l.store.take(ctx, claims, c.room(claims), len(l.observers) > 0)
+	results, took, err := l.store.take(ctx, claims, c.room(claims))
 	switch {
 	case err == nil:
 		c.record(rules, claims, results)

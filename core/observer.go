@@ -31,7 +31,8 @@ type Observation struct {
 	// key func. After a settlement, it says why that failed, or that a Final did.
 	Err error
 
-	// Store is how long the store took. It is 0 if the store was not asked.
+	// Store is how long the store took. It is 0 if the store was not asked, or is a MemoryStore: measuring that would take
+	// longer than the decision.
 	Store time.Duration
 
 	// Outcome is how the request ended. It is nil in the observation of a decision.
@@ -54,8 +55,12 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, clai
 	if len(l.observers) == 0 {
 		return
 	}
-	d, _ := c.outcome(err)
-	l.notifyAll(ctx, Observation{Decision: d, Request: r, Err: err, Store: took}, claims)
+	o := observations.Get().(*Observation)
+	if err == nil {
+		c.view(&o.Decision)
+	}
+	o.Request, o.Err, o.Store = r, err, took
+	l.notifyAll(ctx, o, claims)
 }
 
 // observeSettled tells the observers that claims, which c held, were settled.
@@ -63,25 +68,24 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, claims []Claim
 	if len(l.observers) == 0 {
 		return
 	}
-	d, _ := c.outcome(nil)
-	o := Observation{Decision: d, Request: s.request, Err: prefix(s.err), Store: took, Outcome: s.outcome}
+	o := observations.Get().(*Observation)
+	c.view(&o.Decision)
+	o.Request, o.Err, o.Store, o.Outcome = s.request, prefix(s.err), took, s.outcome
 	for i := range claims {
 		o.Final += claims[i].Final
 	}
 	l.notifyAll(ctx, o, claims)
 }
 
-// notifyAll passes a copy of o, with a copy of claims, to the observers.
-func (l *Limiter) notifyAll(ctx context.Context, o Observation, claims []Claim) {
-	shared := observations.Get().(*Observation)
-	o.Claims = append(shared.Claims[:0], claims...)
-	*shared = o
+// notifyAll passes o, which is from the pool, to the observers, with a copy of claims. Then it gives o back, without what
+// would keep the request in memory.
+func (l *Limiter) notifyAll(ctx context.Context, o *Observation, claims []Claim) {
+	o.Claims = append(o.Claims[:0], claims...)
 	for _, observer := range l.observers {
-		l.notify(ctx, observer, shared)
+		l.notify(ctx, observer, o)
 	}
-	clear(o.Claims)
-	*shared = Observation{Claims: o.Claims[:0]}
-	observations.Put(shared)
+	o.Decision, o.Request, o.Err, o.Outcome, o.Final = Decision{}, nil, nil, nil, 0
+	observations.Put(o)
 }
 
 // notify calls observer. A panic must not fail a request that was charged.

@@ -26,10 +26,12 @@ func newStoreClient(s Store, timeout time.Duration, log *reporter) *storeClient 
 	return &storeClient{store: s, memory: m, local: local, timeout: timeout, breaker: breaker{log: log}}
 }
 
-// take has the store decide claims. It does not keep them. If measured, it returns how long the store took.
-func (k *storeClient) take(ctx context.Context, claims []Claim, dst []Result, measured bool) (results []Result, took time.Duration, err error) {
+// take has the store decide claims. It does not keep them. It returns how long the store took, or 0 if that is a
+// MemoryStore.
+func (k *storeClient) take(ctx context.Context, claims []Claim, dst []Result) (results []Result, took time.Duration, err error) {
 	if k.memory != nil {
-		return k.takeFromMemory(ctx, claims, dst, measured)
+		results, err = k.memory.Take(ctx, claims, dst)
+		return results, 0, err
 	}
 	own := slices.Clone(claims) // what is passed to an interface cannot stay on the caller's stack
 	if k.local != nil {
@@ -48,16 +50,6 @@ func (k *storeClient) take(ctx context.Context, claims []Claim, dst []Result, me
 		results = dst
 	}
 	return results, took, err
-}
-
-func (k *storeClient) takeFromMemory(ctx context.Context, claims []Claim, dst []Result, measured bool) (results []Result, took time.Duration, err error) {
-	if !measured {
-		results, err = k.memory.Take(ctx, claims, dst)
-		return results, 0, err
-	}
-	begun := time.Now()
-	results, err = k.memory.Take(ctx, claims, dst)
-	return results, time.Since(begun), err
 }
 
 // takeLocal reports false if the store has to be asked.
