@@ -292,3 +292,58 @@ func BenchmarkRun(b *testing.B) {
 	}
 	b.ReportMetric(float64(lines)/b.Elapsed().Seconds(), "lines/s")
 }
+
+func TestRequestsAreWhatTheServerReceived(t *testing.T) {
+	tests := []struct {
+		why, rule string
+		e         accesslog.Entry
+	}{
+		{"an absolute URL names the host", "{key: ip, limits: 0/s, match: example.com/a}", accesslog.Entry{Target: "http://example.com:80/a"}},
+		{"else the log does", "{key: ip, limits: 0/s, match: example.com/a}", accesslog.Entry{Target: "/a?b", Host: "example.com"}},
+		{"escapes", "{key: ip, limits: 0/s, match: /login}", accesslog.Entry{Target: "/%6Cogin"}},
+		{"a target that is none", "{key: ip, limits: 0/s, match: /a%zz}", accesslog.Entry{Target: "/a%zz?q"}},
+		{"the user", "{key: join(basic, const(x)), limits: 0/s}", accesslog.Entry{Target: "/", User: "ann"}},
+		{"a header", "{key: ip, limits: 0/s, headers: {X-A: b}}", accesslog.Entry{Target: "/", Header: http.Header{"X-A": {"b"}}}},
+	}
+	for _, tt := range tests {
+		tt.e.At, tt.e.Client, tt.e.Method, tt.e.Duration = noon, "x", "GET", -1
+		rule := strings.Replace(strings.Replace(tt.rule, "join(basic, const(x))", "'join(basic, const(x))'", 1), "/a%zz", "'/a%zz'", 1)
+		rep := run(t, "rules: ["+rule+"]", Options{Knows: func(string) bool { return true }}, entries{tt.e})
+		if rep.Refused != 1 || rep.Failed != 0 {
+			t.Errorf("%s: the rule did not refuse it: %+v", tt.why, rep)
+		}
+	}
+}
+
+func TestTimelineDoublesItsColumns(t *testing.T) {
+	var line Timeline
+	for i := range 500 {
+		at := noon.Add(time.Duration(i) * time.Second)
+		line.add(at, at, i%5 == 0)
+	}
+	line.add(noon.Add(500*time.Second), noon, false) // late
+	if line.Width != 8*time.Second || len(line.Asked) != 63 || !line.From.Equal(noon) {
+		t.Fatalf("got %d columns of %v", len(line.Asked), line.Width)
+	}
+	asked, refused := 0, 0
+	for i := range line.Asked {
+		asked, refused = asked+line.Asked[i], refused+line.Refused[i]
+		if i < 62 && line.Asked[i] != 8 {
+			t.Errorf("column %d has %d requests, want 8", i, line.Asked[i])
+		}
+	}
+	if asked != 501 || refused != 100 {
+		t.Errorf("got %d requests, %d refused; want 501, 100", asked, refused)
+	}
+}
+
+func TestManyRoutesAreBounded(t *testing.T) {
+	r := &runner{player: &player{}, routes: make(map[string]int)}
+	for i := range 20_000 {
+		r.player.url.Path = "/a" + strings.Repeat("x", i%30) + fmt.Sprint(i)
+		r.countRoute(&accesslog.Entry{Method: "GET"})
+	}
+	if len(r.routes) != 10_001 || r.routes["others"] != 10_000 {
+		t.Errorf("got %d routes, %d others", len(r.routes), r.routes["others"])
+	}
+}
