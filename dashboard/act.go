@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -30,13 +32,14 @@ type limitState struct {
 	ResetAfter int64  `json:"resetAfter"`
 }
 
-// act looks a key up, or resets it first. The form names a rule, and a key or the ID of a row of the page.
+// act looks a key up, or resets or bans it first. The form names a rule, a key or the ID of a row of the page, and the
+// duration of a ban.
 func (h *handler) act(w http.ResponseWriter, r *http.Request, action string) {
 	if err := h.origin.Check(r); err != nil {
 		http.Error(w, "cross-origin request", http.StatusForbidden)
 		return
 	}
-	if action == "reset" && !h.authorize(r) {
+	if action != "lookup" && !h.authorize(r) {
 		http.Error(w, "not authorized", http.StatusForbidden)
 		return
 	}
@@ -46,7 +49,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, action string) {
 		return
 	}
 	s := state{Rule: r.PostForm.Get("rule"), Key: r.PostForm.Get("key")}
-	if err := h.perform(r.Context(), action, r.PostForm.Get("id"), &s); err != nil {
+	if err := h.perform(r.Context(), action, r.PostForm, &s); err != nil {
 		s.Error = err.Error()
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -57,9 +60,9 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, action string) {
 var errForgotten = errors.New("this key is no longer among those that were denied most, or too long to look up")
 
 // perform does an action in each limiter that has the rule.
-func (h *handler) perform(ctx context.Context, action, id string, s *state) error {
+func (h *handler) perform(ctx context.Context, action string, form url.Values, s *state) error {
 	key := s.Key
-	if id != "" {
+	if id := form.Get("id"); id != "" {
 		var ok bool
 		if key, ok = h.telemetry.FindKey(s.Rule, id); !ok {
 			return errForgotten
@@ -68,16 +71,18 @@ func (h *handler) perform(ctx context.Context, action, id string, s *state) erro
 	if key == "" {
 		return errors.New("enter a key")
 	}
+	change, err := changeOf(action, form)
+	if err != nil {
+		return err
+	}
 	found := false
 	for _, l := range h.telemetry.Limiters() {
 		if !slices.ContainsFunc(l.Rules(), func(c core.Rule) bool { return c.Name == s.Rule }) {
 			continue
 		}
 		found = true
-		if action == "reset" {
-			if err := l.Reset(ctx, s.Rule, key); err != nil {
-				return err
-			}
+		if err := change(ctx, l, s.Rule, key); err != nil {
+			return err
 		}
 		if err := s.peek(ctx, l, key); err != nil {
 			return err
@@ -87,6 +92,21 @@ func (h *handler) perform(ctx context.Context, action, id string, s *state) erro
 		return fmt.Errorf("no attached limiter has a rule %q", s.Rule)
 	}
 	return nil
+}
+
+// changeOf returns what an action does to a key of a rule of a limiter.
+func changeOf(action string, form url.Values) (change func(ctx context.Context, l *core.Limiter, rule, key string) error, err error) {
+	switch action {
+	case "reset":
+		return func(ctx context.Context, l *core.Limiter, rule, key string) error { return l.Reset(ctx, rule, key) }, nil
+	case "ban":
+		d, err := time.ParseDuration(form.Get("duration"))
+		if err != nil {
+			return nil, errors.New("the duration of the ban must be one such as 1h")
+		}
+		return func(ctx context.Context, l *core.Limiter, rule, key string) error { return l.Ban(ctx, rule, key, d) }, nil
+	}
+	return func(context.Context, *core.Limiter, string, string) error { return nil }, nil
 }
 
 // peek adds the limits of a key. It charges nothing.

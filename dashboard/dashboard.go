@@ -29,9 +29,9 @@ import (
 // An Option changes what the page offers.
 type Option func(*handler)
 
-// WithReset adds buttons that reset a key: the key may use all its limits again. Each such request is passed to
-// authorize, which must report whether the sender may do so; it is called concurrently. Requests from other origins are
-// rejected by http.CrossOriginProtection. WithReset panics if authorize is nil.
+// WithReset adds buttons that reset a key, which may then use all its limits again, or ban it for some time. Each such
+// request is passed to authorize, which must report whether the sender may do so; it is called concurrently. Requests
+// from other origins are rejected by http.CrossOriginProtection. WithReset panics if authorize is nil.
 func WithReset(authorize func(*http.Request) bool) Option {
 	if authorize == nil {
 		panic(fmt.Errorf("%w: WithReset needs a func, got nil", core.ErrInvalid))
@@ -84,7 +84,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if allow(w, r, http.MethodGet) {
 			h.events(w, r)
 		}
-	case "lookup", "reset":
+	case "lookup", "reset", "ban":
 		if allow(w, r, http.MethodPost) {
 			h.act(w, r, name)
 		}

@@ -162,7 +162,7 @@ func TestPathWithoutSlashRedirects(t *testing.T) {
 
 func TestMethods(t *testing.T) {
 	s := newScene(t, false)
-	for _, c := range [][2]string{{"POST", "/"}, {"DELETE", "/app.js"}, {"POST", "/events"}, {"GET", "/lookup"}, {"GET", "/reset"}, {"POST", "/none"}} {
+	for _, c := range [][2]string{{"POST", "/"}, {"DELETE", "/app.js"}, {"POST", "/events"}, {"GET", "/lookup"}, {"GET", "/reset"}, {"GET", "/ban"}, {"POST", "/none"}} {
 		r, _ := http.NewRequestWithContext(t.Context(), c[0], s.URL+c[1], nil)
 		resp, err := s.Client().Do(r)
 		if err != nil {
@@ -277,6 +277,29 @@ func TestResetNeedsAuthorization(t *testing.T) {
 				t.Errorf("remaining: got %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+func TestBan(t *testing.T) {
+	s := newScene(t, false, dashboard.WithReset(func(*http.Request) bool { return true }))
+	form := url.Values{"rule": {"api"}, "key": {"user:ann"}, "duration": {"1h"}}
+	status, answer := s.post(t, "ban", form)
+	limit, _ := answer["limits"].([]any)[0].(map[string]any)
+	if status != 200 || limit["remaining"] != 0.0 || limit["retryAfter"].(float64) < 3_500_000 {
+		t.Errorf("got %d, %v", status, answer)
+	}
+	if status, answer := s.post(t, "reset", form); status != 200 || answer["limits"].([]any)[0].(map[string]any)["remaining"] != 3.0 {
+		t.Errorf("reset: got %d, %v", status, answer)
+	}
+	for _, duration := range []string{"", "x", "-1h", "0"} {
+		form.Set("duration", duration)
+		if _, answer := s.post(t, "ban", form); answer["error"] == nil {
+			t.Errorf("duration %q: got %v", duration, answer)
+		}
+	}
+	readOnly := newScene(t, false)
+	if status, _ := readOnly.post(t, "ban", form); status != 403 {
+		t.Errorf("read-only: got %d", status)
 	}
 }
 

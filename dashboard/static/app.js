@@ -191,7 +191,7 @@ function showTraffic() {
 function showStore(store) {
 	const calls = store.calls.reduce((a, b) => a + b, 0);
 	const name = i => i < store.bounds.length ? short(store.bounds[i] * 1000) : "more";
-	let text = "No call was measured.";
+	let text = "No call was measured: the store is in this process, or was not asked.";
 	if (calls) {
 		let sum = 0;
 		const at = store.calls.findIndex(n => (sum += n) >= calls * .99);
@@ -215,10 +215,11 @@ function duration(ms) {
 	return s < 172800 ? `${Math.floor(s / 3600)} h ${Math.floor(s % 3600 / 60)} min` : `${Math.floor(s / 86400)} days`;
 }
 
-// act looks a key up or resets it, and shows what is left of its limits.
+// act looks a key up, resets or bans it, and shows what is left of its limits.
 async function act(action, about) {
 	const form = new URLSearchParams({ rule: about.rule });
 	form.set(about.id ? "id" : "key", about.id || about.key);
+	if (action === "ban") form.set("duration", $("duration").value);
 	let answer;
 	try {
 		const response = await fetch(action, { method: "POST", body: form });
@@ -231,7 +232,7 @@ async function act(action, about) {
 }
 
 function showState({ limits, error }, about, action) {
-	const title = make("p", action === "reset" && !error ? "Reset: " : "");
+	const title = make("p", error ? "" : { reset: "Reset: ", ban: "Banned: " }[action] || "");
 	title.append(make("code", about.shown || about.key), ` of rule ${about.rule}`);
 	const all = [title];
 	if (error) all.push(make("p", error, "alert"));
@@ -240,7 +241,7 @@ function showState({ limits, error }, about, action) {
 		all.push(make("p", `${l.limit}: ${l.remaining} of ${l.capacity} left, ${wait}` + (l.resetAfter ? `, full in ${short(l.resetAfter)}` : "")));
 	}
 	$("state").replaceChildren(...all);
-	$("reset").hidden = !(last && last.reset && limits);
+	$("change").hidden = !(last && last.reset && limits);
 }
 
 $("lookup").onsubmit = e => {
@@ -248,6 +249,7 @@ $("lookup").onsubmit = e => {
 	act("lookup", { rule: $("lookup-rule").value, key: $("lookup-key").value.trim() });
 };
 $("reset").onclick = () => act("reset", found);
+$("ban").onclick = () => act("ban", found);
 $("rule").onchange = connect;
 document.querySelectorAll("[name=period]").forEach(e => e.onchange = showTraffic);
 document.onvisibilitychange = () => document.hidden ? disconnect() : connect();

@@ -145,7 +145,7 @@ func TestKeyboard(t *testing.T) {
 			p.wait(`document.getElementById("state").innerText.includes("3 of 3 left")`)
 		}
 	}
-	want := []string{"rule", "period", "SUMMARY", "Table of rules", "Table of keys", "lookup-rule", "lookup-key", "reset"}
+	want := []string{"rule", "period", "SUMMARY", "Table of rules", "Table of keys", "lookup-rule", "lookup-key", "reset", "ban", "duration"}
 	i := 0
 	for _, at := range order {
 		if i < len(want) && at == want[i] {

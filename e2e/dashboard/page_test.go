@@ -94,6 +94,8 @@ func TestLookupAndReset(t *testing.T) {
 	p.wait(`document.getElementById("state").innerText.includes("0 of 3 left")`)
 	p.do(chromedp.Click(chromedp.CSS("#reset")))
 	p.wait(`document.getElementById("state").innerText.includes("3 of 3 left")`)
+	p.do(chromedp.Click(chromedp.CSS("#ban")))
+	p.wait(`/Banned: [^]*0 of 3 left, allows a request in (10 min|9 min)/.test(document.getElementById("state").innerText)`)
 	p.do(chromedp.SendKeys(chromedp.CSS("#lookup-key"), "user:bob"), chromedp.Click(chromedp.CSS("#lookup button")))
 	p.wait(`document.getElementById("state").innerText.includes("user:bob of rule api")`)
 }
@@ -104,7 +106,7 @@ func TestPageIsReadOnlyByDefault(t *testing.T) {
 	p := open(t, s.serve(t))
 	p.do(chromedp.Click(chromedp.CSS("#top button")))
 	p.wait(`document.getElementById("state").innerText.includes("0 of 3 left")`)
-	if !eval[bool](p, `document.getElementById("reset").hidden`) {
+	if !eval[bool](p, `document.getElementById("change").hidden`) {
 		t.Error("the reset button is shown")
 	}
 }
