@@ -52,7 +52,7 @@ func audit(t *testing.T, s *Store) {
 	pairs := make(map[uint64]bool)
 	for i := range s.shards {
 		sh := &s.shards[i]
-		var records, shared, logs int
+		var records, shared, logs, holds int
 		for j := range sh.records {
 			r := &sh.records[j]
 			if r.id == 0 {
@@ -66,6 +66,9 @@ func audit(t *testing.T, s *Store) {
 			if sh.find(r.id, r.kind&kindBits) != r {
 				t.Errorf("shard %d: record %d is not found", i, j)
 			}
+			if r.hasHolds() {
+				holds++
+			}
 			if r.hasLog() {
 				logs++
 				if g := sh.logs.at(r.extra); g.Used() != r.level || g.Last() != r.at {
@@ -75,6 +78,9 @@ func audit(t *testing.T, s *Store) {
 		}
 		if records != sh.count || shared != sh.shared {
 			t.Errorf("shard %d counts %d records, %d of them shared; it has %d, %d", i, sh.count, sh.shared, records, shared)
+		}
+		if used := int(sh.holds.used) - len(sh.holds.unused); used != holds {
+			t.Errorf("shard %d has %d holds in use, of which records have %d", i, used, holds)
 		}
 		if used := int(sh.logs.used) - len(sh.logs.unused); used != logs {
 			t.Errorf("shard %d has %d logs in use, of which records have %d", i, used, logs)

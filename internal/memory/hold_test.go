@@ -1,0 +1,183 @@
+package memory
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+func atOnce(n int64) *algorithm.Limit {
+	l, _ := algorithm.Compile(algorithm.Limit{Algorithm: algorithm.InFlight, Rate: n, Capacity: n})
+	return &l
+}
+
+// hold holds one request of a key, with these limits, and returns its asks and instant.
+func hold(s *Store, key string, limits ...*algorithm.Limit) ([]Ask, int64) {
+	var asks []Ask
+	for _, l := range limits {
+		asks = append(asks, Ask{Pair: s.Pair("rule", key), Limit: l, Cost: 1, Claimed: 1, Hold: true})
+	}
+	return asks, s.Instant(s.Take(asks))
+}
+
+// end settles what was held at an instant.
+func end(s *Store, key string, at, final int64, limits ...*algorithm.Limit) {
+	var asks []Ask
+	for _, l := range limits {
+		asks = append(asks, Ask{Pair: s.Pair("rule", key), Limit: l, Cost: 1, Claimed: 1, Hold: true, At: at, Final: final})
+	}
+	s.Settle(asks)
+}
+
+func TestAHoldExpiresUnlessItIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := atOnce(1)
+		_, at := hold(s, "stream", l)
+		hold(s, "crashed", l)
+		for passed := time.Duration(0); passed < 3*time.Minute; passed += 20 * time.Second {
+			if asks, _ := hold(s, "stream", l); asks[0].Retry != algorithm.HoldHint {
+				t.Fatalf("after %v: a second stream is admitted: %+v", passed, asks[0].Retry)
+			}
+			if asks, _ := hold(s, "crashed", l); (asks[0].Retry == 0) != (passed >= 66*time.Second && passed < 86*time.Second) && passed < 100*time.Second {
+				t.Errorf("after %v: Retry is %d where the holder has crashed", passed, asks[0].Retry)
+			}
+			time.Sleep(20 * time.Second)
+			now, ok := s.Renew(s.Pair("rule", "stream"), at, 1)
+			if !ok || !now.Equal(time.Now()) {
+				t.Fatalf("after %v: renewed at %v, %t", passed, now, ok)
+			}
+			at = s.Instant(now)
+		}
+		end(s, "stream", at, 1, l)
+		if asks, _ := hold(s, "stream", l); asks[0].Retry != 0 {
+			t.Errorf("denied after the stream has ended: %+v", asks[0])
+		}
+		if _, ok := s.Renew(s.Pair("rule", "unknown"), at, 1); ok {
+			t.Error("a hold was renewed that is not there")
+		}
+		audit(t, s)
+	})
+}
+
+func TestOverlappingRequestsThatCostNothingAreNeverDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := limitOf(t, algorithm.TokenBucket, 20, 15*time.Minute)
+		var open []int64
+		for i := range 72_000 {
+			asks, at := hold(s, "key", l)
+			if asks[0].Retry != 0 {
+				t.Fatalf("request %d is denied", i)
+			}
+			if open = append(open, at); len(open) == 20 {
+				end(s, "key", open[0], 0, l)
+				open = open[1:]
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+}
+
+// A pair in a full store must not be laxer for what it holds, nor for a ban.
+func TestAFullStoreSharesHoldsAndBans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := atOnce(2)
+		s := New(1, nil)
+		take(s, "live", limitOf(t, algorithm.TokenBucket, 1, time.Minute), 1)
+		x, y := sharing(s)
+		hold(s, x, l)
+		hold(s, y, l)
+		if asks, _ := hold(s, x, l); asks[0].Retry == 0 {
+			t.Error("a third request in flight of two pairs that share")
+		}
+		time.Sleep(2 * time.Minute)
+		for range 2 { // x has a record of its own now, and y has none
+			hold(s, x, l)
+		}
+		if asks, _ := hold(s, x, l); asks[0].Retry == 0 {
+			t.Error("a third request in flight of a pair of its own")
+		}
+		if asks, _ := hold(s, y, l); asks[0].Retry != 0 {
+			t.Error("what a pair holds on its own is in the way of one that shares")
+		}
+		audit(t, s)
+		s.Ban(s.Pair("rule", y), time.Hour.Microseconds())
+		if a := take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1); a.Retry != time.Hour.Microseconds() {
+			t.Errorf("a banned pair that shares: %+v", a.Retry)
+		}
+		if a := take(s, x, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1); a.Retry != 0 {
+			t.Errorf("another pair is banned: %+v", a.Retry)
+		}
+		time.Sleep(3 * time.Minute) // all is idle but the ban
+		take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Minute), 1)
+		if a := take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Minute), 1); a.Retry == 0 {
+			t.Error("the ban is lost when the pair gets a record of its own")
+		}
+		audit(t, s)
+	})
+}
+
+// The fast path knows neither holds nor bans.
+func TestAKnownPairThatHoldsOrIsBanned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := limitOf(t, algorithm.TokenBucket, 5, time.Hour)
+		take(s, "holds", l, 1)
+		take(s, "banned", l, 1)
+		_, at := hold(s, "holds", l)
+		s.Ban(s.Pair("rule", "banned"), 1_000_000)
+		if a := take(s, "holds", l, 4); a.Retry == 0 {
+			t.Errorf("what is held does not count: %+v", a.Usage)
+		}
+		if a := take(s, "banned", l, 1); a.Retry != 1_000_000 {
+			t.Errorf("a banned pair is told to wait for %dµs", a.Retry)
+		}
+		end(s, "holds", at, 0, l)
+		time.Sleep(time.Second)
+		if a := take(s, "holds", l, 4); a.Retry != 0 {
+			t.Errorf("what was given back still counts: %+v", a.Usage)
+		}
+		if a := take(s, "banned", l, 4); a.Retry != 0 {
+			t.Errorf("denied after the ban: %d", a.Retry)
+		}
+	})
+}
+
+func TestAResetKeepsWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := limitOf(t, algorithm.SlidingLog, 5, time.Hour)
+		take(s, "key", l, 2)
+		hold(s, "key", l)
+		s.Ban(s.Pair("rule", "key"), 1_000_000)
+		s.Reset(s.Pair("rule", "key"))
+		if a := take(s, "key", l, 1); a.Retry != 0 || a.Usage.Remaining != 3 {
+			t.Errorf("%+v, want 1 charged and 1 held of 5", a.Usage)
+		}
+		audit(t, s)
+	})
+}
+
+// Many pairs need a record in one request; then none may be lost.
+func TestHoldsOfManyPairsInOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1000, nil)
+		l := limitOf(t, algorithm.TokenBucket, 2, time.Hour)
+		for round := range 3 {
+			var asks []Ask
+			for i := range 200 {
+				asks = append(asks, Ask{Pair: s.Pair("rule", string(rune(i))), Limit: l, Claim: i, Cost: 1, Claimed: 1, Hold: true})
+			}
+			s.Take(asks)
+			for i := range asks {
+				if (asks[i].Retry == 0) != (round < 2) {
+					t.Fatalf("round %d, pair %d: retry %d", round, i, asks[i].Retry)
+				}
+			}
+		}
+		audit(t, s)
+	})
+}
