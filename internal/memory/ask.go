@@ -38,14 +38,30 @@ type Ask struct {
 // noLog is that of a pair without one. Nothing is ever charged to it.
 var noLog algorithm.Log
 
-// find sets record to that of the pair or, if it has none, that which it shares.
+// find sets record to that of the pair or, if it has none, that which it shares. It also finds what the pair remembers.
 func (a *Ask) find() {
-	a.record = a.shard.find(a.Pair.id, a.Limit.Kind)
-	a.own = a.record != nil
-	if !a.own && a.shard.shared > 0 {
-		a.record = a.shard.find(a.Pair.shared, a.Limit.Kind)
+	s, id := a.shard, a.Pair.id
+	a.record, a.pair = nil, pairState{}
+	first := s.first(id)
+	i := first
+	for ; i < len(s.records) && s.records[i].id == id; i++ {
+		r := &s.records[i]
+		if r.is(a.Limit.Kind) {
+			a.record = r
+		}
+		if r.isPairState() {
+			a.pair.note(r)
+		}
 	}
-	a.pair.find(a.shard, a.Pair)
+	if a.own = a.record != nil; s.shared == 0 {
+		return
+	}
+	if !a.own {
+		a.record = s.find(a.Pair.shared, a.Limit.Kind)
+	}
+	if i == first {
+		a.pair.find(s, a.Pair)
+	}
 }
 
 // rewind has a bucket follow a clock that went back, even if nothing is charged: else denials would last until the clock is

@@ -23,11 +23,16 @@ func (p *pairState) find(s *shard, pair Pair) {
 		id = pair.shared
 	}
 	for i := s.first(id); i < len(s.records) && s.records[i].id == id && s.records[i].isPairState(); i++ {
-		if r := &s.records[i]; r.is(algorithm.HoldKind) {
-			p.holds = r
-		} else {
-			p.ban = r
-		}
+		p.note(&s.records[i])
+	}
+}
+
+// note takes note of a record that is not of a limit.
+func (p *pairState) note(r *record) {
+	if r.is(algorithm.HoldKind) {
+		p.holds = r
+	} else {
+		p.ban = r
 	}
 }
 

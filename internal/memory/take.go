@@ -7,6 +7,7 @@ type decision struct {
 	now      int64
 	offset   int64 // of the wall clock
 	overlap  bool  // some asks are about one state
+	dryRuns  bool  // some asks are dry runs
 	admitted bool
 	sweeps   int // shards that were swept for room
 }
@@ -34,8 +35,10 @@ func (d *decision) take(s *Store) {
 		d.admitted = d.evaluate(false)
 	}
 	d.commit(false)
-	d.evaluate(true)
-	d.commit(true)
+	if d.dryRuns {
+		d.evaluate(true)
+		d.commit(true)
+	}
 	for i := range d.asks {
 		d.reload(&d.asks[i])
 		d.asks[i].report(d.now)
@@ -61,6 +64,7 @@ func (d *decision) reload(a *Ask) {
 func (d *decision) sumUp() (changed bool) {
 	for i := range d.asks {
 		a, asked := &d.asks[i], d.asks[i].Cost
+		d.dryRuns = d.dryRuns || a.DryRun
 		for j := range d.asks {
 			b := &d.asks[j]
 			if i == j || !a.sameState(b) {
