@@ -1,9 +1,9 @@
 package redisx
 
 import (
-	"context"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,49 +11,60 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// maxDenial bounds how long a denial is remembered: what another process resets or gives back counts after that.
+// maxDenial bounds how long a denial is remembered: a reset or a refund by another process takes effect after that.
 const maxDenial = time.Second
 
 // A denyCache remembers denied requests, by a pair that denied them, until the first moment at which anything in their
-// results changes. A request that asks for anything else, or of other limits, is not the same. A pair has one slot,
-// which it shares with others: there the latest denial is. Nobody waits to read one.
+// results changes. Only a request for the same costs and limits is the same request. A pair has one slot, which it shares
+// with other pairs: the slot holds the latest denial. Reading one takes no lock.
 type denyCache struct {
 	seed  maphash.Seed
 	slots []denySlot
+	swept atomic.Uint64 // the slot that is looked at next for a denial that has ended
 }
 
 type denySlot struct {
 	denial atomic.Pointer[denial]
-	mu     sync.Mutex    // of who changes it
-	turn   atomic.Uint64 // how often a pair was forgotten
+	mu     sync.Mutex    // held while the slot changes
+	resets atomic.Uint64 // how often a pair was forgotten
 }
 
+// A denial keeps the stored keys in place of what clients send, which may be long.
 type denial struct {
-	claims   []core.Claim
+	keys     []string
+	asked    []asked
 	sent     time.Time     // the server may have decided as early,
 	received time.Time     // or as late
 	lasts    time.Duration // after sent
 	results  []core.Result
 }
 
+// asked is what a claim asks of its pair.
+type asked struct {
+	cost   int
+	hold   bool
+	limits []core.Limit
+}
+
 func newDenyCache(size int) *denyCache {
 	return &denyCache{seed: maphash.MakeSeed(), slots: make([]denySlot, size)}
 }
 
-// takeUnlessDenied is take for a store with a deny cache. Peeks and dry runs are not remembered.
-func (s *Store) takeUnlessDenied(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
-	c, sent := s.denied, time.Now()
-	if d := c.find(claims, sent); d != nil {
-		return d.appendTo(dst, sent), nil
+// remember adds a request that was sent at an instant, if it was denied, and no pair of it was forgotten since resets.
+func (s *Store) remember(claims []core.Claim, results []core.Result, sent time.Time, resets uint64) {
+	i := denier(claims, results)
+	if i < 0 {
+		return
 	}
-	turn := c.turn(claims)
-	results, err := s.take(ctx, claims, dst)
-	if i := denier(claims, results[len(dst):]); err == nil && i >= 0 {
-		d := denial{claims: cloned(claims), sent: sent, received: time.Now(), results: slices.Clone(results[len(dst):])}
-		d.lasts = d.firstChange()
-		c.add(&d, i, turn)
+	d := &denial{keys: s.pairKeys(claims), sent: sent, received: time.Now(), results: slices.Clone(results)}
+	for i := range d.results {
+		d.results[i].Rule = strings.Clone(d.results[i].Rule)
 	}
-	return results, err
+	for _, c := range claims {
+		d.asked = append(d.asked, asked{cost: c.Cost, hold: c.Hold, limits: slices.Clone(c.Limits)})
+	}
+	d.lasts = d.firstChange()
+	s.denials.add(d, d.keys[i], resets)
 }
 
 // denier returns the place of the first claim that is denied, or -1 if there is none, or if some claim is a peek or a dry
@@ -74,15 +85,6 @@ func denier(claims []core.Claim, results []core.Result) int {
 	return first
 }
 
-// cloned returns a copy that shares nothing with claims.
-func cloned(claims []core.Claim) []core.Claim {
-	claims = slices.Clone(claims)
-	for i := range claims {
-		claims[i].Limits = slices.Clone(claims[i].Limits)
-	}
-	return claims
-}
-
 // firstChange returns how long nothing in the results changes.
 func (d *denial) firstChange() time.Duration {
 	lasts := maxDenial
@@ -96,7 +98,7 @@ func (d *denial) firstChange() time.Duration {
 	return lasts
 }
 
-// appendTo appends the results, as they are at now. No wait is stated too short.
+// appendTo appends the results as they are at now. No wait is stated too short.
 func (d *denial) appendTo(dst []core.Result, now time.Time) []core.Result {
 	past := now.Sub(d.received).Truncate(time.Microsecond)
 	for i := range d.results {
@@ -112,64 +114,81 @@ func (d *denial) appendTo(dst []core.Result, now time.Time) []core.Result {
 	return dst
 }
 
-// isOf reports whether d denied the same claims.
-func (d *denial) isOf(claims []core.Claim) bool {
-	if len(d.claims) != len(claims) {
+// isOf reports whether d denied the same claims. keys are those of their pairs.
+func (d *denial) isOf(keys []string, claims []core.Claim) bool {
+	if !slices.Equal(d.keys, keys) {
 		return false
 	}
 	for i := range claims {
-		a, b := &d.claims[i], &claims[i]
-		if a.Key != b.Key || a.Rule != b.Rule || a.Cost != b.Cost || a.Peek != b.Peek || a.DryRun != b.DryRun ||
-			!slices.Equal(a.Limits, b.Limits) {
+		a, c := &d.asked[i], &claims[i]
+		if c.Peek || c.DryRun || a.cost != c.Cost || a.hold != c.Hold || !slices.Equal(a.limits, c.Limits) {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *denyCache) slot(claim *core.Claim) *denySlot {
-	h := maphash.String(c.seed, claim.Key) ^ maphash.String(c.seed, ruleName(claim.Rule))<<1
-	return &c.slots[h%uint64(len(c.slots))]
+func (c *denyCache) slot(key string) *denySlot {
+	return &c.slots[maphash.String(c.seed, key)%uint64(len(c.slots))]
 }
 
-// find returns the denial of claims, if it still is one, or nil.
-func (c *denyCache) find(claims []core.Claim, now time.Time) *denial {
-	for i := range claims {
-		if d := c.slot(&claims[i]).denial.Load(); d != nil && now.Sub(d.sent) < d.lasts && d.isOf(claims) {
+// find returns the denial of claims, if it still is one, or nil. keys are those of their pairs.
+func (c *denyCache) find(keys []string, claims []core.Claim, now time.Time) *denial {
+	for _, key := range keys {
+		if d := c.slot(key).denial.Load(); d != nil && now.Sub(d.sent) < d.lasts && d.isOf(keys, claims) {
 			return d
 		}
 	}
 	return nil
 }
 
-// turn returns a number that changes when any pair of claims is forgotten.
-func (c *denyCache) turn(claims []core.Claim) (sum uint64) {
+// resets returns a number that changes when any pair of claims is forgotten.
+func (s *Store) resets(claims []core.Claim) (sum uint64) {
+	if s.denials == nil {
+		return 0
+	}
 	for i := range claims {
-		sum += c.slot(&claims[i]).turn.Load()
+		sum += s.denials.slot(s.layout.key(claims[i].Rule, claims[i].Key)).resets.Load()
 	}
 	return sum
 }
 
-// add remembers d, which its i-th claim denied, unless a pair was forgotten since turn.
-func (c *denyCache) add(d *denial, i int, turn uint64) {
-	s := c.slot(&d.claims[i])
+// add remembers d, which the pair with key denied, unless a pair was forgotten since resets. It also drops some of what has
+// ended, so that a cache that remembers little takes little.
+func (c *denyCache) add(d *denial, key string, resets uint64) {
+	s := c.slot(key)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c.turn(d.claims) == turn {
+	sum := uint64(0)
+	for _, key := range d.keys {
+		sum += c.slot(key).resets.Load()
+	}
+	if sum == resets {
 		s.denial.Store(d)
+	}
+	s.mu.Unlock()
+	for range 2 {
+		c.sweep(d.received)
+	}
+}
+
+// sweep looks at one slot, and drops its denial if that has ended.
+func (c *denyCache) sweep(now time.Time) {
+	s := &c.slots[c.swept.Add(1)%uint64(len(c.slots))]
+	if d := s.denial.Load(); d != nil && now.Sub(d.sent) >= d.lasts {
+		s.denial.CompareAndSwap(d, nil)
 	}
 }
 
 // forget drops what is known of the pairs of claims.
 func (s *Store) forget(claims []core.Claim) {
-	c := s.denied
+	c := s.denials
 	if c == nil {
 		return
 	}
 	for i := range claims {
-		slot := c.slot(&claims[i])
+		slot := c.slot(s.layout.key(claims[i].Rule, claims[i].Key))
 		slot.mu.Lock()
-		slot.turn.Add(1)
+		slot.resets.Add(1)
 		slot.denial.Store(nil)
 		slot.mu.Unlock()
 	}

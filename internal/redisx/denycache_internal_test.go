@@ -1,28 +1,83 @@
 package redisx
 
 import (
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
 
 // A denial that was decided before a reset, and is answered after it, is not remembered.
-func TestALateDenialIsNotRemembered(t *testing.T) {
+func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	s := New(nil, Options{DenyCache: 10})
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
 	now := time.Now()
-	d := &denial{claims: cloned(claims), sent: now, received: now, lasts: time.Hour}
-	turn := s.denied.turn(claims)
+	results := []core.Result{{RetryAfter: time.Hour}}
+	find := func() *denial { return s.denials.find(s.pairKeys(claims), claims, now) }
+	resets := s.resets(claims)
 	s.forget(claims)
-	if s.denied.add(d, 0, turn); s.denied.find(claims, now) != nil {
+	if s.remember(claims, results, now, resets); find() != nil {
 		t.Error("a denial from before the reset is remembered")
 	}
-	if s.denied.add(d, 0, s.denied.turn(claims)); s.denied.find(claims, now) != d {
+	if s.remember(claims, results, now, s.resets(claims)); find() == nil {
 		t.Error("a denial from after the reset is not remembered")
 	}
 	claims[0].Limits[0].Rate = 6
-	if s.denied.find(claims, now) != nil {
+	if find() != nil {
 		t.Error("what is remembered changed with the limits of the caller")
 	}
+}
+
+func TestDenyCacheKeepsNoLongKeys(t *testing.T) {
+	s := New(nil, Options{DenyCache: 1000})
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range 300 {
+		claims := []core.Claim{{Key: strings.Repeat(string(rune('a'+i%26)), 900_000) + strconv.Itoa(i), Limits: core.MustParseLimits("5/m")}}
+		s.remember(claims, []core.Result{{RetryAfter: time.Hour}}, time.Now(), 0)
+		if _, ok := s.TakeLocal(claims, nil); !ok {
+			t.Fatal("a denial is not remembered")
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if n := int64(after.HeapAlloc) - int64(before.HeapAlloc); n > 2_000_000 {
+		t.Errorf("300 denials of long keys take %d bytes", n)
+	}
+	runtime.KeepAlive(s)
+}
+
+func TestDenyCacheDropsWhatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(nil, Options{DenyCache: 100})
+		add := func(key string) {
+			s.remember([]core.Claim{{Key: key, Limits: core.MustParseLimits("5/m")}}, []core.Result{{RetryAfter: time.Hour}}, time.Now(), 0)
+		}
+		kept := func() (n int) {
+			for i := range s.denials.slots {
+				if s.denials.slots[i].denial.Load() != nil {
+					n++
+				}
+			}
+			return n
+		}
+		for i := range 1000 {
+			add(strconv.Itoa(i))
+		}
+		if n := kept(); n < 90 {
+			t.Errorf("%d denials are remembered, want nearly 100", n)
+		}
+		time.Sleep(maxDenial)
+		for range 60 {
+			add("k")
+		}
+		if n := kept(); n > 5 {
+			t.Errorf("%d denials are kept after they have ended", n)
+		}
+	})
 }

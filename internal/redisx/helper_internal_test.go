@@ -9,13 +9,13 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// partOf returns the only part of a request.
-func (s *Store) partOf(t interface{ Fatal(...any) }, claims ...core.Claim) *part {
-	r, err := s.layout.newRequest(claims)
+// jobOf returns the only part of a request.
+func (s *Store) jobOf(t interface{ Fatal(...any) }, claims ...core.Claim) *job {
+	r, err := s.layout.newTake(claims)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &s.split(r, together)[0]
+	return &s.split(r, anyKeys)[0]
 }
 
 // frozenStore returns a store on a server whose clock stands.

@@ -13,38 +13,6 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// A plain request is read by HGET, all others by HMGET. See lua/plain.lua.
-func TestWhichRequestsArePlain(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	s := redisx.New(client, options)
-	for _, row := range []struct {
-		why, limits string
-		cost        int
-		plain       bool
-	}{
-		{"one bucket", "10/m", 1, true},
-		{"several of a pair", "10/s, 100/m", 1, true},
-		{"all that a bucket holds", "10/m", 10, true},
-		{"more than it ever holds is none", "10/m", 11, false},
-		{"nor is a bucket that nothing drains", "0/m", 1, false},
-		{"nor one of coarse ticks", "1000000/d", 1, false},
-		{"nor another algorithm", "10/m;fixed-window", 1, false},
-		{"nor both", "10/m, 10/m;sliding-window", 1, false},
-	} {
-		flush(t, client)
-		c := claimOf("k", core.MustParseLimits(row.limits)...)
-		c.Cost = row.cost
-		hget, hmget := calls(t, client, "hget"), calls(t, client, "hmget")
-		for range 3 { // of a key never seen, of one seen, and of one used up
-			take(t, s, c)
-		}
-		hget, hmget = calls(t, client, "hget")-hget, calls(t, client, "hmget")-hmget
-		if want := 3 * len(c.Limits); row.plain && (hget != want || hmget != 0) || !row.plain && (hget != 0 || hmget != 3) {
-			t.Errorf("%s: read by %d HGET and %d HMGET", row.why, hget, hmget)
-		}
-	}
-}
-
 // What a plain request finds may be of other limits, from later, or spoilt. Whatever it is, it must lead to what it leads
 // to if the same is asked in company of a peek, which is not plain.
 func TestPlainRequestsAreDecidedLikeOthers(t *testing.T) {

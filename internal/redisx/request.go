@@ -11,66 +11,72 @@ import (
 // maxExact is the largest whole number that a script counts up to: what a float64 holds exactly.
 const maxExact = 1 << 53
 
-// A request is a Take or a Refund in the terms of the scripts. It keeps no reference to the claims.
+// A request is a Take or a Settle in the terms of the scripts. It keeps no reference to the claims.
 type request struct {
-	keys   []string
-	meters []meter
-	parts  []part
-	usages []usage // room for those of all parts
+	script      *script
+	keys        []string
+	asks        []ask
+	settlements []settlement // of a Settle, by claim
+	jobs        []job
+	usages      []usage // backs those of the jobs
 }
 
-// A meter is one limit of one claim: see lua/limit.lua.
-type meter struct {
-	claim, key     int
-	algorithm      core.Algorithm
-	peek, dryRun   bool
-	cost, asked    int64
-	micros, unit   int64
-	period         int64 // token bucket: in ticks of unit microseconds
-	rate, capacity int64
+// An ask is one limit of one claim: see lua/limit.lua.
+type ask struct {
+	claim, key         int
+	algorithm          core.Algorithm
+	peek, dryRun, hold bool
+	cost, asked        int64
+	micros, unit       int64
+	period             int64 // token bucket: in ticks of unit microseconds
+	rate, capacity     int64
+	ban                int64
 }
 
-// requests are those that nobody needs any more. Without them, most of what a decision allocates would be its request, and
-// the collector, which looks at the stack of each caller that waits, would run several times as often.
+// requests are those that are no longer used. A request is most of what a decision would allocate.
 var requests = sync.Pool{New: func() any { return new(request) }}
 
-// release ends the use of r. No flight may have it on board: one that somebody gave up waiting for still has.
+// release ends the use of r. It must not be called while a batch holds a job of r, as that of a caller that gave up does.
 func (r *request) release() {
 	clear(r.keys)
-	clear(r.parts)
-	r.keys, r.meters = r.keys[:0], r.meters[:0]
+	clear(r.jobs)
+	r.keys, r.asks, r.settlements = r.keys[:0], r.asks[:0], r.settlements[:0]
 	requests.Put(r)
 }
 
-// newRequest returns a request of claims, or an error that wraps core.ErrInvalid.
-func (l *layout) newRequest(claims []core.Claim) (*request, error) {
+// newTake returns the request of a Take, or an error that wraps core.ErrInvalid.
+func (l *layout) newTake(claims []core.Claim) (*request, error) {
 	for i := range claims {
 		if err := claims[i].Validate(); err != nil {
 			return nil, err
 		}
 	}
 	r := requests.Get().(*request)
+	r.script = &takeScript
 	for i := range claims {
 		r.addClaim(l, &claims[i], i)
 	}
-	r.addTwins()
+	r.addUpCosts()
 	return r, nil
 }
 
 func (r *request) addClaim(l *layout, c *core.Claim, i int) {
 	key := r.keyIndex(l.key(c.Rule, c.Key))
 	cost := min(int64(max(c.Cost, 1)), maxExact)
+	if len(c.Limits) == 0 { // a ban
+		r.asks = append(r.asks, ask{claim: i, key: key})
+	}
 	for j := range c.Limits {
 		limit := &c.Limits[j]
-		m := meter{
-			claim: i, key: key, algorithm: limit.Algorithm, peek: c.Peek, dryRun: c.DryRun, cost: cost, asked: cost,
+		a := ask{
+			claim: i, key: key, algorithm: limit.Algorithm, peek: c.Peek, dryRun: c.DryRun, hold: c.Hold, cost: cost, asked: cost,
 			micros: limit.Period.Microseconds(), rate: int64(limit.Rate), capacity: int64(limit.Capacity()),
 		}
-		m.unit = unitOf(limit, m.capacity, m.micros)
+		a.unit = unitOf(limit, a.capacity, a.micros)
 		if limit.Algorithm == core.TokenBucket {
-			m.period = ceilDiv(m.micros, m.unit)
+			a.period = ceilDiv(a.micros, a.unit)
 		}
-		r.meters = append(r.meters, m)
+		r.asks = append(r.asks, a)
 	}
 }
 
@@ -102,12 +108,12 @@ func unitOf(l *core.Limit, capacity, micros int64) int64 {
 	return 0
 }
 
-// addTwins adds up what the meters of one state ask for, apart from peeks, and apart for dry runs, which must not make
-// others fail.
-func (r *request) addTwins() {
-	for i := 1; i < len(r.meters); i++ {
-		for j := range r.meters[:i] {
-			a, b := &r.meters[i], &r.meters[j]
+// addUpCosts adds up what several claims ask of one state. Peeks are left out; dry runs are added up on their own, because
+// they must not make others fail.
+func (r *request) addUpCosts() {
+	for i := 1; i < len(r.asks); i++ {
+		for j := range r.asks[:i] {
+			a, b := &r.asks[i], &r.asks[j]
 			if a.key == b.key && a.algorithm == b.algorithm && a.micros == b.micros && a.dryRun == b.dryRun && !a.peek && !b.peek {
 				a.asked = min(a.asked+b.cost, maxExact)
 				b.asked = min(b.asked+a.cost, maxExact)
@@ -116,16 +122,16 @@ func (r *request) addTwins() {
 	}
 }
 
-// appendWords appends what a script reads as m, with the place of its key among those of its part.
-func (m *meter) appendWords(b []byte, begins bool, place int) []byte {
-	head := uint64(place+1) << 3
-	for i, flag := range [...]bool{begins, m.peek, m.dryRun} {
+// appendWords appends what a script reads as a, with the place of its key among those of its job.
+func (a *ask) appendWords(b []byte, begins bool, place int) []byte {
+	head := uint64(place+1) << 4
+	for i, flag := range [...]bool{begins, a.peek, a.dryRun, a.hold} {
 		if flag {
 			head |= 1 << i
 		}
 	}
 	b = binary.LittleEndian.AppendUint64(b, head)
-	for _, n := range [...]int64{m.micros<<4 | int64(m.algorithm)<<2, m.cost, m.asked, m.rate, m.capacity, m.unit} {
+	for _, n := range [...]int64{a.micros<<4 | int64(a.algorithm)<<2, a.cost, a.asked, a.rate, a.capacity, a.unit, a.ban} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 	}
 	return b

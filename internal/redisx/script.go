@@ -18,10 +18,10 @@ type script struct {
 
 var (
 	common  = read("number", "word", "reply", "limit", "expiry")
-	general = read("tokenbucket", "fixedwindow", "block", "sliding", "pair", "decide")
+	general = read("tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide")
 
 	takeScript   = newScript(common + read("plain") + onDemand("newDecideRequest", general, "decideRequest") + read("take"))
-	refundScript = newScript(common + general + read("refund"))
+	settleScript = newScript(common + general + read("settle"))
 	resetScript  = newScript(read("number", "word", "reply", "reset"))
 )
 

@@ -1,11 +1,11 @@
--- Decides a request of any limits: reads its pairs, decides, charges, stores. Uses floorDiv (number), reply, filled (reply),
--- algorithms, readPair, stateOf, keepState, savePair (pair).
+-- Decides a request of any limits: reads its pairs, decides, charges or holds, stores. Uses max (number), reply, filled (reply), algorithms,
+-- readPair, stateOf, keepState, savePair (pair), addHold, hint (hold).
 --
 -- An ask is one limit of one claim, with the pair that it asks and the state of that as it is now.
-local function newAsks(plan, first)
+local function newAsks(plan, first, now)
   local asks, pairsOf = {}, {}
   for place = 1, plan.keys do
-    pairsOf[place] = readPair(KEYS[first + place - 1], plan.names[place])
+    pairsOf[place] = readPair(KEYS[first + place - 1], plan.names[place], now)
   end
   for i, l in ipairs(plan) do
     asks[i] = {limit = l, algorithm = algorithms[l.letter], pair = pairsOf[l.place], retry = 0, stored = false, state = false}
@@ -13,14 +13,19 @@ local function newAsks(plan, first)
   return asks, pairsOf
 end
 
--- open prepares the state of an ask. What is stored changes even if nothing is charged in two cases: after the clock went
--- back, or else the same time would be denied again, and if the request names another rate than the one before.
+-- rewind stores the state of an ask anew if the clock went back, even if nothing is charged: else the same time would be denied
+-- again.
+local function rewind(ask, now)
+  local rewound = ask.algorithm.rewind(stateOf(ask.pair, ask.limit, now), ask.limit, now)
+  if rewound then
+    keepState(ask.pair, ask.limit, rewound)
+  end
+end
+
+-- open prepares the state of an ask. A bucket remembers the rate that is asked for, even if nothing is charged.
 local function open(ask, now)
   local l, algorithm, pair = ask.limit, ask.algorithm, ask.pair
-  local rewound = algorithm.rewind(stateOf(pair, l, now), l, now)
-  if rewound then
-    keepState(pair, l, rewound)
-  end
+  rewind(ask, now)
   local named = algorithm.name and not l.peek and algorithm.name(pair.states[l.name], l, now)
   if named then
     keepState(pair, l, named)
@@ -35,27 +40,60 @@ local function advance(ask, now)
   end
 end
 
--- decide sets retry of an ask: 0 if the limit admits what is asked, -1 if it never does.
+-- heldFor returns how much requests under way hold of the limit of an ask.
+local function heldFor(ask)
+  local holds = ask.pair.holds
+  return ask.limit.letter == 'f' and holds.count or holds.cost
+end
+
+-- waitFor returns how long an ask has to wait for a cost, and whether only what is held is in the way.
+local function waitFor(ask, cost, now)
+  local l, held = ask.limit, heldFor(ask)
+  local wait = ask.algorithm.wait(ask.state, l, now, cost)
+  if wait > 0 or held == 0 then
+    return wait, false
+  elseif cost + held > l.capacity or ask.algorithm.wait(ask.state, l, now, cost + held) > 0 then
+    return hint, true
+  end
+  return 0, false
+end
+
+-- decide sets retry of an ask: 0 if the limit admits what is asked, -1 if it never does. It reports whether holds deny it.
 local function decide(ask, now)
   local l = ask.limit
   advance(ask, now)
   if l.asked > l.capacity then
     ask.retry = -1
-  else
-    ask.retry = ask.algorithm.wait(ask.state, l, now, l.asked)
+    return false
   end
+  local wait, held = waitFor(ask, l.asked, now)
+  ask.retry = max(wait, ask.pair.ban - now)
+  return held
 end
 
--- charge adds the cost of an ask to its state.
-local function charge(ask, now)
+-- charge adds cost to the state of an ask, even if it does not fit.
+local function charge(ask, cost, now)
+  if ask.limit.letter == 'f' then
+    return
+  end
   advance(ask, now)
-  ask.state = ask.algorithm.charge(ask.state, ask.limit, now, ask.limit.cost)
+  ask.state = ask.algorithm.charge(ask.state, ask.limit, now, cost)
   ask.stored = ask.state
   keepState(ask.pair, ask.limit, ask.state)
 end
 
--- chargeClaims charges the dry runs of a request, or the others. A claim is charged if all its limits admit its cost.
-local function chargeClaims(asks, now, dryRun)
+-- commit charges what a claim asks, or holds it.
+local function commit(ask, now)
+  local l = ask.limit
+  if not l.hold then
+    charge(ask, l.cost, now)
+  elseif l.begins then
+    addHold(ask.pair.holds, now, l.cost, 1)
+  end
+end
+
+-- commitClaims commits the dry runs of a request, or the others. A claim is committed if all its limits admit its cost.
+local function commitClaims(asks, now, dryRun)
   local i = 1
   while i <= #asks do
     local fits, claim = true, i
@@ -66,55 +104,59 @@ local function chargeClaims(asks, now, dryRun)
     for j = claim, i - 1 do
       local l = asks[j].limit
       if fits and l.dryRun == dryRun and not l.peek then
-        charge(asks[j], now)
+        commit(asks[j], now)
       end
     end
   end
 end
 
--- decideClaims decides the dry runs of a request, or the others. It reports whether all were admitted, and whether there
--- were any.
+-- decideClaims decides the dry runs of a request, or the others. It reports whether all were admitted, whether there were any, and
+-- whether holds deny one.
 local function decideClaims(asks, now, dryRun)
-  local admitted, any = true, false
+  local admitted, any, held = true, false, false
   for i = 1, #asks do
     if asks[i].limit.dryRun == dryRun then
-      decide(asks[i], now)
+      held = decide(asks[i], now) or held
       admitted, any = admitted and asks[i].retry == 0, true
     end
   end
-  return admitted, any
+  return admitted, any, held
 end
 
--- report replies -1, and then four numbers of each ask: retry and what its algorithm reports.
-local function report(asks, now)
+-- report replies -1, or -4 if holds deny a claim, and then four numbers of each ask: retry, remaining, refill and reset.
+local function report(asks, now, denied)
   filled = filled + 1
-  reply[filled] = -1
+  reply[filled] = denied and -4 or -1
   for i = 1, #asks do
     local ask = asks[i]
     advance(ask, now)
+    local remaining, refill, reset = ask.algorithm.report(ask.state, ask.limit, now)
+    local held, ban = heldFor(ask), ask.pair.ban - now
+    local least = max(held > 0 and hint or 0, ban)
     reply[filled + 1] = ask.retry
-    reply[filled + 2], reply[filled + 3], reply[filled + 4] = ask.algorithm.report(ask.state, ask.limit, now)
+    reply[filled + 2] = ban > 0 and 0 or max(0, remaining - held)
+    reply[filled + 3], reply[filled + 4] = max(refill, least), max(reset, least)
     filled = filled + 4
   end
 end
 
--- decideRequest decides the request whose keys begin at KEYS[first]: none of it is charged unless all limits but those of dry
+-- decideRequest decides the request whose keys begin at KEYS[first]: none of it is committed unless all limits but those of dry
 -- runs admit their cost.
 local function decideRequest(plan, first, now)
-  local asks, pairsOf = newAsks(plan, first)
+  local asks, pairsOf = newAsks(plan, first, now)
   for i = 1, #asks do
     open(asks[i], now)
   end
-  local admitted = decideClaims(asks, now, false)
+  local admitted, _, held = decideClaims(asks, now, false)
   if admitted then
-    chargeClaims(asks, now, false)
+    commitClaims(asks, now, false)
   end
-  local _, dryRuns = decideClaims(asks, now, true)
+  local _, dryRuns, dryHeld = decideClaims(asks, now, true)
   if admitted and dryRuns then
-    chargeClaims(asks, now, true)
+    commitClaims(asks, now, true)
   end
   for place = 1, plan.keys do
     savePair(pairsOf[place], now)
   end
-  report(asks, now)
+  report(asks, now, held or dryHeld)
 end

@@ -1,4 +1,4 @@
--- The state of a FixedWindow: a count that starts at 0 in each window. Mirrors internal/algorithm. Uses maxExact, max, floorTo
+-- The state of a FixedWindow: a count that starts at 0 in each window. Mirrors internal/algorithm. Uses maxExact, max, min, floorTo
 -- (number), pack, unpackWords (word).
 --
 -- A state has three words: the expiry of its key (see pair.lua), used and start.
@@ -36,7 +36,7 @@ end
 
 -- charge adds cost to an advanced w.
 function fixedWindow.charge(w, _, _, cost)
-  w.used = w.used + cost
+  w.used = min(w.used + cost, maxExact)
   return w
 end
 

@@ -1,27 +1,35 @@
--- The pair of a rule and a key is one hash. Uses ceilDiv, floorDiv, max, maxExact (number), unpackWords, word (word), repaired, call
--- (reply), tokenBucket, fixedWindow, sliding.
+-- The pair of a rule and a key is one hash. Uses ceilDiv, floorDiv, max (number), pack, word (word), repaired, call (reply), expiryOf, expiryWith
+-- (expiry), tokenBucket, fixedWindow, sliding, inFlight, readHolds, advanceHolds, holdsEnd, readBan (hold).
 --
--- A hash has a field for the state of each limit, named after its algorithm and its period in µs, as b60000000. A field begins
--- with a word that says until when, in milliseconds since 1970, the hash is certain to be kept; the state ends before that.
--- Fields of limits that a tier or a configuration no longer has are left alone until they have ended.
+-- A hash has a field for the state of each limit, named after its algorithm and its period in µs, as b60000000, and fields for
+-- what the pair is besides. Fields of limits that a tier or a configuration no longer has are left alone until they have ended.
 --
---   b   token bucket     expires, level, at, busy, rate, slowest · 4 + code of the tick
---   w   fixed window     expires, used, start
---   s   sliding window   expires, used, number of blocks, list of blocks, entries: see sliding.lua and block.lua
---   l   sliding log      likewise
-local algorithms = {b = tokenBucket, w = fixedWindow, s = sliding, l = sliding}
+--   b       token bucket     expires, level, at, busy, rate, slowest · 4 + code of the tick
+--   w       fixed window     expires, used, start
+--   s       sliding window   expires, used, number of blocks, list of blocks, entries: see sliding.lua and block.lua
+--   l       sliding log      likewise
+--   hold    what requests under way hold: see hold.lua
+--   ban     until when nothing fits: see hold.lua
+--   reset   when the pair was last reset: see reset.lua
+local algorithms = {b = tokenBucket, w = fixedWindow, s = sliding, l = sliding, f = inFlight}
 
--- readPair returns the pair at key, with these fields. One that is of another type is removed, and counts as used up.
-local function readPair(key, names)
-  local pair = {key = key, names = names, states = {}, dirty = {}, expires = 0}
+-- readPair returns the pair at key, with the states of these fields, of which the last two are hold and ban. A key of another
+-- type is removed, and all its limits count as used up.
+local function readPair(key, names, now)
+  local pair = {key = key, names = names, values = {}, states = {}, dirty = {}, expires = 0, ban = 0}
   local values = redis.pcall('HMGET', key, unpack(names))
   if not values.err then
     pair.values = values
   elseif string.find(values.err, 'WRONGTYPE', 1, true) then
     call('DEL', key)
+    pair.broken = true
   else
     error(values.err, 0)
   end
+  local ok
+  pair.holds, ok = readHolds(pair.values[#names - 1], now)
+  pair.ban = readBan(pair.values[#names])
+  repaired = repaired + (ok and 0 or 1)
   return pair
 end
 
@@ -46,8 +54,8 @@ local function stateOf(pair, l, now)
   if state then
     return state
   end
-  local algorithm, value = algorithms[l.letter], pair.values and valueOf(pair, l)
-  if pair.values and not value then
+  local algorithm, value = algorithms[l.letter], valueOf(pair, l)
+  if not value and not pair.broken or algorithm == inFlight then
     state = algorithm.empty(l, pair)
     pair.states[l.name] = state
     return state
@@ -65,44 +73,64 @@ local function stateOf(pair, l, now)
   return state
 end
 
--- resetAt returns when a pair was last reset: see reset.lua.
+-- resetAt returns when a pair was last reset.
 local function resetAt(pair)
-  local value = pair.values and call('HGET', pair.key, 'reset')
+  local value = call('HGET', pair.key, 'reset')
   if not value or #value ~= 2 * word then
     return 0
   end
   return (unpackWords('<I8', value, word + 1))
 end
 
--- storeStates stores the states of a pair that have changed, to be kept until expires. Those that have ended are removed.
-local function storeStates(pair, expires, now)
-  local ended = {}
+-- storeField stores a field that matters until ends, or removes it if that is past.
+local function storeField(pair, name, value, ends, now)
+  if ends >= now - now % 1000 then
+    call('HSET', pair.key, name, value)
+  else
+    pair.ended[#pair.ended + 1] = name
+  end
+end
+
+-- storeFields stores what has changed of a pair, to be kept until expires.
+local function storeFields(pair, expires, now)
+  pair.ended = {}
   for name, l in pairs(pair.dirty) do
     local algorithm, state = algorithms[l.letter], pair.states[name]
-    local value = algorithm.encode(state, expires)
-    if algorithm.ends(state, l) >= now - now % 1000 then
-      call('HSET', pair.key, name, value)
-    else
-      ended[#ended + 1] = name
-    end
+    storeField(pair, name, algorithm.encode(state, expires), algorithm.ends(state, l), now)
   end
-  if #ended > 0 then -- at last: a key that has been removed cannot be written in a slot that migrates
-    call('HDEL', pair.key, unpack(ended))
+  local h = pair.holds
+  if h.changed then
+    storeField(pair, 'hold', pack('<I8I8I8', expires, h.cost, h.count) .. h.text, holdsEnd(h), now)
   end
+  if pair.banned then
+    storeField(pair, 'ban', pack('<I8I8', expires, pair.ban), pair.ban, now)
+  end
+  if #pair.ended > 0 then -- at last: a key that has been removed cannot be written in a slot that is migrating
+    call('HDEL', pair.key, unpack(pair.ended))
+  end
+end
+
+-- endOf returns when all that has changed of a pair has ended, or 0 if nothing has changed.
+local function endOf(pair)
+  local last = 0
+  for name, l in pairs(pair.dirty) do
+    last = max(last, algorithms[l.letter].ends(pair.states[name], l))
+  end
+  if pair.holds.changed then
+    last = max(last, 1, holdsEnd(pair.holds))
+  end
+  return pair.banned and max(last, pair.ban) or last
 end
 
 -- savePair stores what has changed of a pair.
 local function savePair(pair, now)
-  local last = 0
-  for name, l in pairs(pair.dirty) do
-    last = max(last, ceilDiv(algorithms[l.letter].ends(pair.states[name], l), 1000))
-  end
+  local last = ceilDiv(endOf(pair), 1000)
   if last == 0 then
     return
   end
   local milliseconds = floorDiv(now, 1000)
   local expires = expiryWith(pair.key, pair.expires, last, milliseconds)
-  storeStates(pair, expires, now)
+  storeFields(pair, expires, now)
   if expires > pair.expires then
     call('PEXPIRE', pair.key, expires - milliseconds)
   end

@@ -2,13 +2,14 @@
 -- many. What is done is what tokenbucket.lua and decide.lua do. Uses pack, unpackWords, word (word), reply, filled, call (reply),
 -- floorDiv, ceilDiv, maxExact (number), maxBusy (tokenbucket), expiryWith (pair).
 --
--- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks nor dry runs.
+-- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs, holds nor
+-- bans.
 local maxPlain = maxExact - 3 -- of a level: -3 less that is exact too
 local levels, busys, expiries = {}, {}, {} -- of the buckets of the request being decided, by limit
 
 local function isPlain(plan)
   for _, l in ipairs(plan) do
-    if l.letter ~= 'b' or l.unit ~= 1 or l.peek or l.dryRun or l.cost ~= l.asked or l.cost > l.capacity then
+    if l.letter ~= 'b' or l.unit ~= 1 or l.peek or l.dryRun or l.hold or l.ban > 0 or l.cost ~= l.asked or l.cost > l.capacity then
       return false
     end
     l.charge = l.cost * l.micros
@@ -17,15 +18,13 @@ local function isPlain(plan)
   return true
 end
 
--- openBucket sets levels, busys and expiries of the bucket at key, and reports whether it is as plain requests leave it: in
+-- openBucket sets levels, busys and expiries of the bucket with a value, and reports whether it is as plain requests leave it: in
 -- ticks of 1 µs, of no other rate, and not from later than now.
-local function openBucket(i, l, key, now)
-  local value = redis.pcall('HGET', key, l.name)
+local function openBucket(i, l, value, now)
   if not value then
     levels[i], busys[i], expiries[i] = 0, 0, 0
     return true
-  end
-  if #value ~= 6 * word then -- or an error
+  elseif #value ~= 6 * word then
     return false
   end
   local expires, level, at, busy, rate, slowest = unpackWords('<I8I8I8I8I8I8', value)
@@ -35,6 +34,24 @@ local function openBucket(i, l, key, now)
   level = level - (now - at) * rate
   levels[i], busys[i], expiries[i] = level > 0 and level or 0, busy, expires
   return true
+end
+
+-- openPair opens the buckets of a key, those from limit i on, and reports whether all are as plain requests leave them, and
+-- nothing is held or banned. It returns the limit after them.
+local function openPair(plan, i, first, now)
+  local place = plan[i].place
+  local names = plan.names[place]
+  local values = redis.pcall('HMGET', KEYS[first + place - 1], unpack(names))
+  if values.err or values[#names - 1] or values[#names] then
+    return false
+  end
+  for n = #names - 2, 1, -1 do -- the last limit is named first
+    if not openBucket(i, plan[i], values[n], now) then
+      return false
+    end
+    i = i + 1
+  end
+  return true, i
 end
 
 -- chargeBucket charges and stores a bucket that is open, and returns its level.
@@ -58,19 +75,21 @@ end
 -- decidePlain decides the request whose keys begin at KEYS[first], and reports whether it could. Of each limit it replies the
 -- level or, if the request is denied, -3 less the level.
 local function decidePlain(plan, first, now)
-  local denied = false
-  for i = 1, #plan do
-    local l = plan[i]
-    if not openBucket(i, l, KEYS[first + l.place - 1], now) then
+  local denied, known, i = false, true, 1
+  while i <= #plan do
+    known, i = openPair(plan, i, first, now)
+    if not known then
       return false
     end
-    denied = denied or levels[i] > l.target
   end
-  for i = 1, #plan do
+  for n = 1, #plan do
+    denied = denied or levels[n] > plan[n].target
+  end
+  for n = 1, #plan do
     if denied then
-      reply[filled + i] = -3 - levels[i]
+      reply[filled + n] = -3 - levels[n]
     else
-      reply[filled + i] = chargeBucket(i, plan[i], KEYS[first + plan[i].place - 1], now)
+      reply[filled + n] = chargeBucket(n, plan[n], KEYS[first + plan[n].place - 1], now)
     end
   end
   filled = filled + #plan

@@ -4,6 +4,11 @@
 local call = redis.call
 local reply, filled, repaired = {0, 0}, 2, 0
 
+-- logError logs why a request could not be decided.
+local function logError(err)
+  redis.log(redis.LOG_WARNING, 'spillgate: ' .. (type(err) == 'table' and err.err or err))
+end
+
 -- clock returns the server's clock in microseconds since 1970. Tests shift it by the first argument.
 local function clock()
   local time = call('TIME')

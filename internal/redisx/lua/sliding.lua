@@ -119,7 +119,7 @@ function sliding.charge(q, l, now, cost)
   if lastStamp(q) > stamp then
     clamp(q, stamp)
   end
-  q.used = q.used + cost
+  q.used = min(q.used + cost, maxExact)
   if lastStamp(q) == stamp then
     local last = entries(q.newest) - 1
     local _, count = entryAt(q.newest, last)

@@ -2,11 +2,11 @@
 -- isPlain, decidePlain (plain), newDecideRequest (script.go), which returns decideRequest (decide).
 --
 -- KEYS: those of each request, one request after the other.
--- ARGV: the shift of the clock, then plans, each with the number of requests that have it.
+-- ARGV: the shift of the clock, then plans, each with the number of requests that have it and an empty text.
 -- Returns the instant, how many states were repaired, and for each request
 --
 --   the level of each limit, or -3 less the level if the request is denied, if its plan is plain,
---   or -1 and four numbers for each limit: retry, then remaining, refill and reset or, of a token bucket, level, rest and rate,
+--   or -1, or -4 if requests under way are what denies it, and four numbers for each limit: retry, remaining, refill, reset,
 --   or -2 if it could not be decided, because of an error that the server's log has.
 local now, first = clock(), 1
 local decideRequest
@@ -19,13 +19,13 @@ local function tryRequest(plan)
   if not ok and #KEYS == plan.keys then
     error(err, 0)
   elseif not ok then
-    redis.log(redis.LOG_WARNING, 'spillgate: ' .. (type(err) == 'table' and err.err or err))
+    logError(err)
     filled = before + 1
     reply[filled] = -2
   end
 end
 
-for i = 2, #ARGV, 2 do
+for i = 2, #ARGV, 3 do
   local plan = newPlan(ARGV[i])
   local plain = isPlain(plan)
   for _ = 1, tonumber(ARGV[i + 1]) do

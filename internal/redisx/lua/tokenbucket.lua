@@ -122,13 +122,22 @@ function tokenBucket.wait(b, l, now, cost)
   return drainTo(b, b.rate, now, (l.capacity - cost) * l.period)
 end
 
--- charge adds cost to an advanced b.
+-- charge adds cost to an advanced b. If that leaves less than one request free where one was, a ban raises the level, so that
+-- the next request fits when the ban ends.
 function tokenBucket.charge(b, l, _, cost)
-  if b.level < l.period then
+  local lastFree, before = (l.capacity - 1) * l.period, b.level
+  if before < l.period then
     b.busy = b.at
   end
   b.busy = max(b.busy, b.at - maxBusy)
-  b.level = b.level + cost * l.period
+  if cost > floorDiv(maxExact - before, l.period) then
+    b.level = maxExact
+  else
+    b.level = before + cost * l.period
+  end
+  if l.ban > 0 and before <= lastFree and b.level > lastFree then
+    b.level = max(b.level, lastFree + l.rate * ceilDiv(l.ban, l.unit))
+  end
   return b
 end
 
@@ -155,9 +164,13 @@ function tokenBucket.refund(b, l, now, at, cost)
   }
 end
 
--- report returns the level, the time that is still to be counted, and the rate. The client derives the waits from that.
-function tokenBucket.report(b, _, now)
-  return b.level, max(0, now - b.at), b.rate
+-- report returns what an advanced b leaves: remaining, refill, reset.
+function tokenBucket.report(b, l, now)
+  local remaining = floorDiv(max(0, l.capacity * l.period - b.level), l.period)
+  if remaining == l.capacity or b.rate == 0 then
+    return remaining, 0, 0
+  end
+  return remaining, drainTo(b, b.rate, now, (l.capacity - remaining - 1) * l.period), drainTo(b, b.rate, now, 0)
 end
 
 -- ends returns when b no longer matters.

@@ -16,30 +16,30 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestAFlightDecidesLikeOneRequestAfterTheOther(t *testing.T) {
-	together, apart := frozenStore(t), frozenStore(t)
+func TestBatchDecidesLikeOneRequestAfterTheOther(t *testing.T) {
+	anyKeys, apart := frozenStore(t), frozenStore(t)
 	round := 0
 	rapid.Check(t, func(t *rapid.T) {
 		round++
-		var parts, alone []*part
+		var jobs, alone []*job
 		for range rapid.IntRange(1, 12).Draw(t, "requests") {
 			claims := anyClaims(t, round)
-			parts, alone = append(parts, together.partOf(t, claims...)), append(alone, apart.partOf(t, claims...))
+			jobs, alone = append(jobs, anyKeys.jobOf(t, claims...)), append(alone, apart.jobOf(t, claims...))
 		}
 		ctx := context.Background()
-		if err := together.takeParts(ctx, parts); err != nil { // sorts parts by plan
+		if err := anyKeys.run(ctx, &takeScript, jobs); err != nil { // sorts jobs by plan
 			t.Fatal(err)
 		}
-		slices.SortStableFunc(alone, func(a, b *part) int { return strings.Compare(a.plan, b.plan) })
+		slices.SortStableFunc(alone, func(a, b *job) int { return strings.Compare(a.plan, b.plan) })
 		for i, p := range alone {
-			if err := apart.takeParts(ctx, []*part{p}); err != nil {
+			if err := apart.run(ctx, &takeScript, []*job{p}); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(p.read(), parts[i].read()); err != nil {
+			if err := errors.Join(p.read(), jobs[i].read()); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(p.usages, parts[i].usages) {
-				t.Fatalf("request %d, %x of %v: %+v in a flight, %+v alone", i, p.plan, p.keys, parts[i].usages, p.usages)
+			if !slices.Equal(p.usages, jobs[i].usages) {
+				t.Fatalf("request %d, %x of %v: %+v in a batch, %+v alone", i, p.plan, p.keys, jobs[i].usages, p.usages)
 			}
 		}
 	})
@@ -62,15 +62,15 @@ func anyClaims(t *rapid.T, round int) (claims []core.Claim) {
 // maxEntries is that of lua/block.lua.
 const maxEntries = 64
 
-func TestABadRequestSpoilsNoOther(t *testing.T) {
+func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	ctx := context.Background()
 	s := New(client, Options{Prefix: "p"})
-	of := func(limits string) *part {
-		return s.partOf(t, core.Claim{Key: limits, Limits: core.MustParseLimits(limits)})
+	of := func(limits string) *job {
+		return s.jobOf(t, core.Claim{Key: limits, Limits: core.MustParseLimits(limits)})
 	}
 	for range maxEntries + 1 {
-		if err := s.takeParts(ctx, []*part{of("100/m;sliding-log")}); err != nil {
+		if err := s.run(ctx, &takeScript, []*job{of("100/m;sliding-log")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -80,14 +80,14 @@ func TestABadRequestSpoilsNoOther(t *testing.T) {
 	}
 	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })
 	bad := of("100/m;sliding-log")
-	parts := []*part{of("5/m"), of("5/m, 9/h;fixed-window"), bad, of("5/60000001us"), of("5/60000001us;fixed-window")}
-	if err := s.takeParts(ctx, parts); err != nil { // sorts parts by plan
+	jobs := []*job{of("5/m"), of("5/m, 9/h;fixed-window"), bad, of("5/60000001us"), of("5/60000001us;fixed-window")}
+	if err := s.run(ctx, &takeScript, jobs); err != nil { // sorts jobs by plan
 		t.Fatal(err)
 	}
-	if n := slices.Index(parts, bad); n == 0 || n == len(parts)-1 {
-		t.Errorf("the bad one is part %d of %d, with none before or after it", n, len(parts))
+	if n := slices.Index(jobs, bad); n == 0 || n == len(jobs)-1 {
+		t.Errorf("the bad one is job %d of %d, with none before or after it", n, len(jobs))
 	}
-	for _, p := range parts {
+	for _, p := range jobs {
 		switch err := p.read(); {
 		case p == bad && err == nil:
 			t.Errorf("a request that the server refuses gets %+v", p.usages)
@@ -95,58 +95,58 @@ func TestABadRequestSpoilsNoOther(t *testing.T) {
 			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 		}
 	}
-	if err := s.takeParts(ctx, []*part{bad}); err == nil || !strings.Contains(err.Error(), "can't run this command") {
+	if err := s.run(ctx, &takeScript, []*job{bad}); err == nil || !strings.Contains(err.Error(), "can't run this command") {
 		t.Errorf("alone, it gets %v, want what the server says", err)
 	}
 }
 
-func TestAFlightOverSeveralSlots(t *testing.T) {
+func TestBatchOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
 	client := redistest.StartCluster(t).Client(t)
 	s := New(struct{ *redis.ClusterClient }{client}, Options{Prefix: "p"})
-	f := &flight{lane: new(lane), ctx: context.Background(), done: make(chan struct{})}
+	b := &batch{queue: &queue{id: queueID{script: &takeScript}}, ctx: context.Background(), done: make(chan struct{})}
 	for i := range 8 {
-		f.parts = append(f.parts, s.partOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
+		b.jobs = append(b.jobs, s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
 	}
-	s.running <- struct{}{}
-	s.fly(f)
-	for _, p := range f.parts {
+	s.batcher.running <- struct{}{}
+	s.runBatch(b)
+	for _, p := range b.jobs {
 		if err := errors.Join(p.err, p.read()); err != nil || p.usages[0].remaining != 4 {
 			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 		}
 	}
-	if how := spread(s.spread.Load()); how != bySlot {
-		t.Errorf("after CROSSSLOT keys are spread %d, want by slot", how)
+	if how := routing(s.routing.Load()); how != bySlot {
+		t.Errorf("after CROSSSLOT the routing is %d, want by slot", how)
 	}
 }
 
 // In one run, a request that is not plain, a plain one and another that is not find each what the one before has charged.
-func TestRequestsOfAFlightSeeWhatOthersHaveWritten(t *testing.T) {
+func TestRequestsOfABatchSeeWhatOthersHaveWritten(t *testing.T) {
 	s := frozenStore(t)
 	one := core.Claim{Key: "k", Limits: core.MustParseLimits("9/m")}
 	two, dry := one, one
 	two.Cost, dry.DryRun = 2, true
-	parts := []*part{s.partOf(t, one, one), s.partOf(t, two), s.partOf(t, dry)} // in the order of their plans
-	if err := s.takeParts(context.Background(), parts); err != nil {
+	jobs := []*job{s.jobOf(t, one, one), s.jobOf(t, two), s.jobOf(t, dry)} // in the order of their plans
+	if err := s.run(context.Background(), &takeScript, jobs); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int64{7, 5, 4} {
-		if err := parts[i].read(); err != nil || parts[i].usages[0].remaining != want {
-			t.Errorf("request %d, %s: %+v, %v, want %d remaining", i, parts[i].plan, parts[i].usages, err, want)
+		if err := jobs[i].read(); err != nil || jobs[i].usages[0].remaining != want {
+			t.Errorf("request %d, %s: %+v, %v, want %d remaining", i, jobs[i].plan, jobs[i].usages, err, want)
 		}
 	}
 }
 
 // A key that is new gets an expiry, whatever the one before in the same run has.
-func TestAllKeysOfAFlightExpire(t *testing.T) {
+func TestAllKeysOfABatchExpire(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	for _, limits := range []string{"9/m", "9/m, 90/h"} {
 		server.FlushAll()
-		of := func(key string) *part { return s.partOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)}) }
-		for _, parts := range [][]*part{{of("old")}, {of("old")}, {of("old"), of("new")}} {
-			if err := s.takeParts(context.Background(), parts); err != nil {
+		of := func(key string) *job { return s.jobOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)}) }
+		for _, jobs := range [][]*job{{of("old")}, {of("old")}, {of("old"), of("new")}} {
+			if err := s.run(context.Background(), &takeScript, jobs); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -158,18 +158,17 @@ func TestAllKeysOfAFlightExpire(t *testing.T) {
 	}
 }
 
-// Some of the keys of a plain flight are new, some come twice, and one holds other limits besides, so that it is decided
-// as if it were not plain.
-func TestAFlightGivesEachKeyItsOwn(t *testing.T) {
+// Some of the keys of a batch are new, some come twice, and one has other limits besides.
+func TestBatchDecidesEachKeyByItself(t *testing.T) {
 	for _, limits := range []string{"100/m", "100/m, 6000/h"} {
 		s := frozenStore(t)
-		fly := func(limits string, keys ...string) (remaining []int64) {
-			var parts []*part
+		run := func(limits string, keys ...string) (remaining []int64) {
+			var jobs []*job
 			for _, key := range keys {
-				parts = append(parts, s.partOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)}))
+				jobs = append(jobs, s.jobOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)}))
 			}
-			err := s.takeParts(context.Background(), parts)
-			for _, p := range parts {
+			err := s.run(context.Background(), &takeScript, jobs)
+			for _, p := range jobs {
 				if err = errors.Join(err, p.read()); err == nil {
 					remaining = append(remaining, p.usages[0].remaining)
 				}
@@ -179,7 +178,7 @@ func TestAFlightGivesEachKeyItsOwn(t *testing.T) {
 			}
 			return remaining
 		}
-		fly("7/d", "other")
+		run("7/d", "other")
 		for _, row := range []struct {
 			keys []string
 			want []int64
@@ -188,27 +187,27 @@ func TestAFlightGivesEachKeyItsOwn(t *testing.T) {
 			{[]string{"a", "other", "b", "a", "a", "new"}, []int64{98, 99, 97, 97, 96, 99}},
 			{[]string{"new", "b", "other", "a"}, []int64{98, 96, 98, 95}},
 		} {
-			if got := fly(limits, row.keys...); !slices.Equal(got, row.want) {
+			if got := run(limits, row.keys...); !slices.Equal(got, row.want) {
 				t.Errorf("%s: %v remain of %v, want %v", limits, got, row.keys, row.want)
 			}
 		}
 	}
 }
 
-// Who boards first may hang up, or have less time than the others.
-func TestAFlightDoesNotEndWithItsFirstPart(t *testing.T) {
+// The caller of the first job may hang up, or have less time than the others.
+func TestBatchDoesNotEndWithItsFirstJob(t *testing.T) {
 	s := frozenStore(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	p := s.partOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
-	s.running <- struct{}{}
-	s.fly(&flight{lane: new(lane), ctx: ctx, parts: []*part{p}, done: make(chan struct{})})
+	p := s.jobOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
+	s.batcher.running <- struct{}{}
+	s.runBatch(&batch{queue: &queue{id: queueID{script: &takeScript}}, ctx: ctx, jobs: []*job{p}, done: make(chan struct{})})
 	if err := errors.Join(p.err, p.read()); err != nil {
 		t.Error(err)
 	}
 }
 
-// A client that heeds deadlines gives a call up when nobody waits for it any more.
+// A client that heeds deadlines ends a call when no caller waits for it.
 func TestACallEndsAtTheLastDeadline(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
@@ -224,23 +223,21 @@ func TestACallEndsAtTheLastDeadline(t *testing.T) {
 	if _, err := s.Take(ctx, claims, nil); err == nil {
 		t.Error("a swallowed reply arrived")
 	}
-	redistest.Wait(t, "the call to end", func() bool { return len(s.running) == 0 })
+	redistest.Wait(t, "the call to end", func() bool { return len(s.batcher.running) == 0 })
 }
 
-// Whether keys come twice decides how the script reads them.
-// A request that is denied denies no other of its flight.
-func TestEachOfAFlightIsDeniedByItself(t *testing.T) {
+func TestDeniedRequestDeniesNoOtherOfItsBatch(t *testing.T) {
 	for _, limits := range []string{"1/m", "1/m, 7/h"} {
 		s := frozenStore(t)
-		of := func(key string) *part {
-			return s.partOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)})
+		of := func(key string) *job {
+			return s.jobOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)})
 		}
-		parts := []*part{of("a"), of("a"), of("b"), of("a"), of("c")}
-		if err := s.takeParts(t.Context(), parts); err != nil {
+		jobs := []*job{of("a"), of("a"), of("b"), of("a"), of("c")}
+		if err := s.run(t.Context(), &takeScript, jobs); err != nil {
 			t.Fatal(err)
 		}
 		var admitted []bool
-		for _, p := range parts {
+		for _, p := range jobs {
 			if err := p.read(); err != nil {
 				t.Fatal(err)
 			}

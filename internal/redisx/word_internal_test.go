@@ -29,16 +29,16 @@ func TestWordsAreTheSameWithoutStruct(t *testing.T) {
 // What is left to others because of one key may change another, which later requests find as it is then.
 func TestAFlightSeesWhatWasLeftToOthers(t *testing.T) {
 	s := frozenStore(t)
-	of := func(limits string, keys ...string) *part {
+	of := func(limits string, keys ...string) *job {
 		var claims []core.Claim
 		for _, key := range keys {
 			claims = append(claims, core.Claim{Key: key, Limits: core.MustParseLimits(limits)})
 		}
-		return s.partOf(t, claims...)
+		return s.jobOf(t, claims...)
 	}
 	last := of("100/m", "a", "new")
-	for _, parts := range [][]*part{{of("100/m", "a")}, {of("7/d", "other")}, {of("100/m", "a", "other"), last}} {
-		if err := s.takeParts(context.Background(), parts); err != nil {
+	for _, jobs := range [][]*job{{of("100/m", "a")}, {of("7/d", "other")}, {of("100/m", "a", "other"), last}} {
+		if err := s.run(context.Background(), &takeScript, jobs); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,21 +15,21 @@ func TestRepliesThatCannotBe(t *testing.T) {
 	}{
 		{[]int64{1, 0, 5, 6, 7}, true},
 		{[]int64{1, 0, 0, 6, 7}, true},
-		{[]int64{1, 0, inFull, 0, 5, 0, 5, 6, 7}, true},             // in full for the first
-		{[]int64{1, 0, inFull, 0, maxExact + 1, 0, 5, 6, 7}, false}, // no such level
+		{[]int64{1, 0, inFull, 0, 5, 0, 5, 6, 7}, true}, // in full for the first
+		{[]int64{1, 0, held, 0, 5, 0, 5, 6, 7}, true},
+		{[]int64{1, 0, inFull, 0, maxExact + 1, 0, 5, 6, 7}, false}, // no such number
 		{[]int64{1, 0, inFull, 0, -1, 0, 5, 6, 7}, false},
-		{[]int64{1, 0, inFull, 0, 5, maxExact + 1, 5, 6, 7}, false}, // no such rest
+		{[]int64{1, 0, inFull, 0, 5, maxExact + 1, 5, 6, 7}, false}, // no such wait
 		{[]int64{1, 0, inFull, 0, 5, -1, 5, 6, 7}, false},
-		{[]int64{1, 0, inFull, 0, 5, 0, 0, 6, 7}, false}, // no such rate
 		{[]int64{1, 0, inFull, 0, 5, 0, maxExact + 1, 6, 7}, false},
 		{[]int64{1, 0, 5, 6, 7, 8}, false},
 		{[]int64{1, 0, 5, 6}, false},
 		{[]int64{1, 0}, false},
 		{[]int64{1}, false},
 	} {
-		one := s.partOf(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")})
-		two := s.partOf(t, core.Claim{Key: "b", Limits: core.MustParseLimits("5/m, 9/h")})
-		err := s.deal(row.reply, []*part{one, two})
+		one := s.jobOf(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")})
+		two := s.jobOf(t, core.Claim{Key: "b", Limits: core.MustParseLimits("5/m, 9/h")})
+		err := s.deliver(row.reply, []*job{one, two})
 		if err == nil {
 			err = errors.Join(one.read(), two.read())
 		}
@@ -42,8 +42,8 @@ func TestRepliesThatCannotBe(t *testing.T) {
 func TestOnlyPlainBucketsAreAnsweredByALevel(t *testing.T) {
 	s := frozenStore(t)
 	for _, l := range []core.Limit{core.PerMinute(5).Using(core.FixedWindow), core.PerDay(1_000_000), core.PerMinute(0)} {
-		p := s.partOf(t, core.Claim{Key: "k", Limits: []core.Limit{l}})
-		for _, level := range []int64{5, refused - 5} {
+		p := s.jobOf(t, core.Claim{Key: "k", Limits: []core.Limit{l}})
+		for _, level := range []int64{5, denied - 5} {
 			if p.reply = []int64{level}; p.read() == nil {
 				t.Errorf("%v: %d gives %+v", l, level, p.usages)
 			}

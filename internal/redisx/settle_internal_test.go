@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// What is given back when another part denies is reported by the same script, and others may have used it by then.
-func TestARefundSaysWhatItLeaves(t *testing.T) {
+// What is given back when another job denies is reported by the same script, and others may have used it by then.
+func TestGiveBackReportsWhatItLeaves(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { client.Close() })
@@ -21,13 +21,14 @@ func TestARefundSaysWhatItLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim.Cost = 1
-	r, err := s.layout.newRequest([]core.Claim{claim})
+	r, err := s.layout.newTake([]core.Claim{claim})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := s.split(r, together)[0]
-	s.refundPart(context.Background(), &p, time.Now().UnixMicro(), func(int) bool { return true })
-	if p.err != nil || p.retry(0) <= 0 || p.retry(1) != 0 || p.usages[0].remaining != 0 || p.usages[1].remaining != 7 {
-		t.Errorf("%+v, %v: want a wait for the first, none for the second, and 0 and 7 to remain", p.usages, p.err)
+	j := &s.split(r, anyKeys)[0]
+	j.at = time.Now().UnixMicro()
+	j = s.giveBack(context.Background(), j, func(int) bool { return false })
+	if j.err != nil || j.usages[0].retry <= 0 || j.usages[1].retry != 0 || j.usages[0].remaining != 0 || j.usages[1].remaining != 7 {
+		t.Errorf("%+v, %v: want a wait for the first, none for the second, and 0 and 7 to remain", j.usages, j.err)
 	}
 }

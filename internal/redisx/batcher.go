@@ -1,0 +1,198 @@
+package redisx
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Jobs that arrive while others are in flight wait in a queue and are sent together: one run of a script for many jobs takes
+// the server and this process much less time than a run for each. A job that finds its queue idle is sent at once.
+const (
+	maxInFlight = 3                    // batches of a queue: one at the server, one waiting there, one on its way
+	maxLoad     = 256                  // of a batch: the server needs about a millisecond for it
+	slow        = 2 * time.Millisecond // a batch in flight for longer does not hold up the next
+
+	// maxRunning bounds the calls of a store in flight, including those whose callers have given up.
+	maxRunning = 4096
+)
+
+// A batcher has a queue for each script and route with jobs.
+type batcher struct {
+	running chan struct{}
+	mu      sync.Mutex
+	queues  map[queueID]*queue
+}
+
+type queueID struct {
+	script *script
+	route  string
+}
+
+// A queue holds the batches of jobs that may share a run of a script.
+type queue struct {
+	id       queueID
+	waiting  []*batch
+	inFlight []*batch // without those that no caller waits for
+}
+
+// A batch is one run of a script.
+type batch struct {
+	ctx      context.Context // that of the first job
+	queue    *queue
+	jobs     []*job
+	load     int       // of all jobs
+	deadline time.Time // the latest of all jobs; zero if one has none
+	sent     time.Time
+	done     chan struct{}
+}
+
+func (b *batcher) init() {
+	b.running = make(chan struct{}, maxRunning)
+	b.queues = make(map[queueID]*queue)
+}
+
+// do has j done and returns its error, or that of ctx if that ends before. If stay, and j has been sent, it waits all the
+// same, to know what was charged.
+func (s *Store) do(ctx context.Context, j *job, stay bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b := s.enqueue(ctx, j)
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+		withdrawn := s.withdraw(b, j)
+		s.noteError(ctx.Err())
+		if withdrawn || !stay {
+			return ctx.Err()
+		}
+		<-b.done
+	}
+	if j.err == nil {
+		j.err = j.read()
+	}
+	return j.err
+}
+
+// enqueue puts j into a batch, which is sent as soon as its queue allows.
+func (s *Store) enqueue(ctx context.Context, j *job) *batch {
+	s.batcher.mu.Lock()
+	defer s.batcher.mu.Unlock()
+	id := queueID{j.request.script, j.route}
+	q := s.batcher.queues[id]
+	if q == nil {
+		q = &queue{id: id}
+		s.batcher.queues[id] = q
+	}
+	b := q.next(j)
+	b.add(ctx, j)
+	s.dispatch(q)
+	return b
+}
+
+// next returns a waiting batch of q with room for j.
+func (q *queue) next(j *job) *batch {
+	if n := len(q.waiting); n > 0 && q.waiting[n-1].load+j.load() <= maxLoad {
+		return q.waiting[n-1]
+	}
+	b := &batch{queue: q, done: make(chan struct{})}
+	if len(q.inFlight) > 0 { // about as many will come
+		b.jobs = make([]*job, 0, len(q.inFlight[0].jobs))
+	}
+	q.waiting = append(q.waiting, b)
+	return b
+}
+
+func (b *batch) add(ctx context.Context, j *job) {
+	deadline, _ := ctx.Deadline()
+	switch {
+	case len(b.jobs) == 0:
+		b.ctx, b.deadline = ctx, deadline
+	case deadline.IsZero():
+		b.deadline = deadline
+	case !b.deadline.IsZero() && deadline.After(b.deadline):
+		b.deadline = deadline
+	}
+	b.jobs = append(b.jobs, j)
+	b.load += j.load()
+}
+
+// withdraw takes j out of a batch that has not been sent, and reports whether it did.
+func (s *Store) withdraw(b *batch, j *job) bool {
+	s.batcher.mu.Lock()
+	defer s.batcher.mu.Unlock()
+	if !slices.Contains(b.queue.waiting, b) {
+		s.dispatch(b.queue) // b may be overdue now
+		return false
+	}
+	b.jobs = slices.DeleteFunc(b.jobs, func(other *job) bool { return other == j })
+	b.load -= j.load()
+	return true
+}
+
+// dispatch sends the batches of q that may be sent. An idle queue is removed: there are as many as slots or identities.
+func (s *Store) dispatch(q *queue) {
+	for len(q.waiting) > 0 {
+		b, now := q.waiting[0], time.Now()
+		if len(b.jobs) > 0 && !q.allows(b, now) {
+			return
+		}
+		q.waiting = slices.Delete(q.waiting, 0, 1)
+		if len(b.jobs) > 0 { // else all callers have given up
+			s.send(b, now)
+		}
+	}
+	if len(q.inFlight) == 0 && s.batcher.queues[q.id] == q {
+		delete(s.batcher.queues, q.id)
+	}
+}
+
+var errCrowded = errors.New("too many calls wait for the server")
+
+func (s *Store) send(b *batch, now time.Time) {
+	select {
+	case s.batcher.running <- struct{}{}:
+		b.sent = now
+		b.queue.inFlight = append(b.queue.inFlight, b)
+		go s.runBatch(b)
+	default:
+		b.fail(errCrowded)
+		close(b.done)
+	}
+}
+
+// allows reports whether b may be sent. If others are in flight it waits until it is as large as the first of them. A batch
+// that is overdue, because its server hangs, holds up no other.
+func (q *queue) allows(b *batch, now time.Time) bool {
+	q.inFlight = slices.DeleteFunc(q.inFlight, func(b *batch) bool { return b.overdue(now) })
+	switch len(q.inFlight) {
+	case 0:
+		return true
+	case maxInFlight:
+		return false
+	}
+	first := q.inFlight[0]
+	return b.load >= first.load || now.Sub(first.sent) > slow
+}
+
+// overdue reports whether no caller waits for b any more.
+func (b *batch) overdue(now time.Time) bool { return !b.deadline.IsZero() && now.After(b.deadline) }
+
+func (b *batch) fail(err error) {
+	for _, j := range b.jobs {
+		j.err = err
+	}
+}
+
+// finish wakes the callers of a batch and sends what has waited for it.
+func (s *Store) finish(b *batch) {
+	close(b.done)
+	<-s.batcher.running
+	s.batcher.mu.Lock()
+	defer s.batcher.mu.Unlock()
+	b.queue.inFlight = slices.DeleteFunc(b.queue.inFlight, func(other *batch) bool { return other == b })
+	s.dispatch(b.queue)
+}

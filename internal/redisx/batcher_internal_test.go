@@ -1,0 +1,183 @@
+package redisx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestBatchIsSentWhenItsQueueAllows(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	inFlight := func(load int, age, left time.Duration) *batch {
+		b := &batch{load: load, sent: now.Add(-age)}
+		if left != 0 {
+			b.deadline = now.Add(left)
+		}
+		return b
+	}
+	for _, row := range []struct {
+		why      string
+		inFlight []*batch
+		load     int
+		want     bool
+	}{
+		{"none is in flight", nil, 1, true},
+		{"as large as the one in flight", []*batch{inFlight(8, 0, 0)}, 8, true},
+		{"smaller", []*batch{inFlight(8, 0, 0)}, 7, false},
+		{"smaller, but that one is late", []*batch{inFlight(8, slow+1, 0)}, 7, true},
+		{"as large as the first of two", []*batch{inFlight(8, 0, 0), inFlight(9, 0, 0)}, 8, true},
+		{"smaller than the first of two", []*batch{inFlight(8, 0, 0), inFlight(7, 0, 0)}, 7, false},
+		{"three are in flight", []*batch{inFlight(1, time.Hour, 0), inFlight(1, time.Hour, 0), inFlight(1, time.Hour, 0)}, 100, false},
+		{"one of three is overdue", []*batch{inFlight(1, 0, -1), inFlight(1, 0, time.Second), inFlight(1, 0, time.Second)}, 1, true},
+		{"one of three is due now", []*batch{inFlight(1, 0, 0), inFlight(1, time.Hour, time.Nanosecond), inFlight(1, time.Hour, 0)}, 1, false},
+	} {
+		q := queue{inFlight: row.inFlight}
+		if got := q.allows(&batch{load: row.load}, now); got != row.want {
+			t.Errorf("%s: %v, want %v", row.why, got, row.want)
+		}
+	}
+}
+
+// busy returns a store and a queue with batches in flight that never finish.
+func busy(t *testing.T) (*Store, *queue) {
+	s := frozenStore(t)
+	q := &queue{id: queueID{script: &takeScript}}
+	for range maxInFlight {
+		q.inFlight = append(q.inFlight, &batch{queue: q})
+	}
+	s.batcher.queues[q.id] = q
+	return s, q
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	for _, row := range []struct {
+		limits   string
+		requests int
+		want     []int // requests of each batch
+	}{
+		{"5/m", 300, []int{256, 44}},
+		{"5/m, 9/h", 200, []int{128, 72}},
+		{"5/m;sliding-log", 70, []int{64, 6}},
+		{"5/m, 9/h;fixed-window", 60, []int{51, 9}},
+	} {
+		s, q := busy(t)
+		for i := range row.requests {
+			s.enqueue(context.Background(), s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)}))
+		}
+		var got []int
+		for _, b := range q.waiting {
+			got = append(got, len(b.jobs))
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: batches of %d requests, want %d", row.limits, got, row.want)
+		}
+	}
+}
+
+func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
+	s, q := busy(t)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	claim := core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")}
+	if _, err := s.Take(ctx, []core.Claim{claim}, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want a deadline exceeded", err)
+	}
+	if n := q.waiting[0].load; n != 0 {
+		t.Errorf("a batch without jobs has a load of %d", n)
+	}
+	q.inFlight = nil
+	claim.Peek = true
+	results, err := s.Take(context.Background(), []core.Claim{claim}, nil)
+	if err != nil || results[0].Remaining != 5 {
+		t.Errorf("%+v, %v, want all 5 to remain", results, err)
+	}
+	if len(q.waiting) > 0 {
+		t.Errorf("%d batches without jobs wait", len(q.waiting))
+	}
+	if n, m := len(s.batcher.queues), len(s.batcher.running); n+m > 0 {
+		t.Errorf("%d queues and %d calls are left", n, m)
+	}
+}
+
+// A caller that gives up on a batch that hangs lets waiting batches go, even if no other caller comes.
+func TestGivingUpOnASentBatchDispatchesTheNext(t *testing.T) {
+	s, q := busy(t)
+	j := s.jobOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
+	b := s.enqueue(t.Context(), j)
+	for _, hangs := range q.inFlight {
+		hangs.deadline = time.Now().Add(-time.Millisecond)
+	}
+	if s.withdraw(q.inFlight[0], new(job)) {
+		t.Error("a job was withdrawn from a batch in flight")
+	}
+	<-b.done
+	if err := j.read(); err != nil || j.usages[0].remaining != 4 {
+		t.Errorf("%+v, %v, want 4 remaining", j.usages, err)
+	}
+}
+
+func TestTooManyCallsFailAtOnce(t *testing.T) {
+	s := frozenStore(t)
+	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
+	for range maxRunning {
+		s.batcher.running <- struct{}{}
+	}
+	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, errCrowded) || errors.Is(err, core.ErrInvalid) {
+		t.Errorf("%v, want %v", err, errCrowded)
+	}
+	if n := len(s.batcher.queues); n > 0 {
+		t.Errorf("%d queues are left", n)
+	}
+	for range maxRunning {
+		<-s.batcher.running
+	}
+	if results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Remaining != 4 {
+		t.Errorf("%+v, %v, want 4 remaining", results, err)
+	}
+}
+
+func TestTakeWithAContextThatHasEndedIsNotDecided(t *testing.T) {
+	s := frozenStore(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
+	for range 20 {
+		if _, err := s.Take(ctx, claims, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want %v", err, context.Canceled)
+		}
+	}
+	if results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Remaining != 4 {
+		t.Errorf("%+v, %v, want 4 remaining", results, err)
+	}
+}
+
+func TestBatchHasTheLatestDeadlineOfItsJobs(t *testing.T) {
+	early, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	late, cancel := context.WithTimeout(context.Background(), 2*time.Hour)
+	defer cancel()
+	want, _ := late.Deadline()
+	never := context.Background()
+	for _, row := range []struct {
+		why  string
+		ctxs []context.Context
+		want time.Time
+	}{
+		{"the latest of all", []context.Context{early, late, early}, want},
+		{"the first may have none", []context.Context{never, late}, time.Time{}},
+		{"the last may have none", []context.Context{early, never}, time.Time{}},
+	} {
+		var b batch
+		for _, ctx := range row.ctxs {
+			b.add(ctx, &job{request: new(request)})
+		}
+		if !b.deadline.Equal(row.want) {
+			t.Errorf("%s: %v, want %v", row.why, b.deadline, row.want)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package redisx
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A usage is what a limit says after a decision: requests, and waits in microseconds.
+type usage struct {
+	retry                    int64 // 0 if it admits what is asked, -1 if it never does
+	remaining, refill, reset int64
+}
+
+// What take.lua replies in front of, or in place of, what the limits of a request say.
+const (
+	inFull = -1 // four numbers of each limit follow
+	failed = -2
+	denied = -3 // less the level: of a denied plain request
+	held   = -4 // as inFull, and requests in flight were in the way
+)
+
+var errScript = errors.New("the script failed; the log of the Redis server says why")
+
+// deliver gives each job what the reply of a script says of it.
+func (s *Store) deliver(reply []int64, jobs []*job) error {
+	all := reply
+	if len(reply) < 2 {
+		return fmt.Errorf("the script replied %d", all)
+	}
+	s.countRepairs(reply[1])
+	at, reply := reply[0], reply[2:]
+	for _, j := range jobs {
+		n := j.lengthOf(reply)
+		j.at, j.reply, reply = at, reply[:n], reply[n:]
+	}
+	if len(reply) > 0 {
+		return fmt.Errorf("the script replied %d, which is too much", all)
+	}
+	return nil
+}
+
+// lengthOf returns how many numbers of a reply, which may be cut off, are about j.
+func (j *job) lengthOf(reply []int64) int {
+	n := len(j.asks)
+	switch {
+	case len(reply) == 0:
+		return 0
+	case reply[0] == failed:
+		return 1
+	case j.quiet:
+		n = len(j.claims)
+	case reply[0] == inFull || reply[0] == held:
+		n = 1 + 4*n
+	}
+	return min(n, len(reply))
+}
+
+// read sets the usages of j to what the script replied.
+func (j *job) read() error {
+	reply, each := j.reply, 1
+	switch {
+	case len(reply) > 0 && reply[0] == failed:
+		return errScript
+	case j.quiet:
+		j.moved = reply
+		if len(reply) != len(j.claims) {
+			return fmt.Errorf("the script replied %d to %d claims", reply, len(j.claims))
+		}
+		return nil
+	case len(reply) > 0 && (reply[0] == inFull || reply[0] == held):
+		j.held = reply[0] == held
+		reply, each = reply[1:], 4
+	}
+	if len(reply) != each*len(j.asks) {
+		return fmt.Errorf("the script replied %d to %d limits", j.reply, len(j.asks))
+	}
+	for n, i := range j.asks {
+		u, ok := j.request.asks[i].usage(reply[each*n : each*(n+1)])
+		if !ok {
+			return fmt.Errorf("the script replied %d, which cannot be", j.reply)
+		}
+		j.usages = append(j.usages, u)
+	}
+	return nil
+}
+
+// usage returns what a script says of a, and false if that cannot be.
+func (a *ask) usage(reply []int64) (usage, bool) {
+	if len(reply) == 1 {
+		return a.plainUsage(reply[0])
+	}
+	u := usage{reply[0], reply[1], reply[2], reply[3]}
+	return u, u.retry >= -1 && exact(u.remaining) && exact(u.refill) && exact(u.reset)
+}
+
+// plainUsage returns what a level says of a bucket in ticks of 1 µs, likewise.
+func (a *ask) plainUsage(level int64) (usage, bool) {
+	isDenied := level < 0
+	if isDenied {
+		level = denied - level
+	}
+	if a.algorithm != core.TokenBucket || a.unit != 1 || a.rate == 0 || !exact(level) {
+		return usage{}, false
+	}
+	u := usage{remaining: max(0, a.capacity*a.period-level) / a.period}
+	if u.remaining < a.capacity {
+		u.refill = a.drainTo(level, (a.capacity-u.remaining-1)*a.period)
+		u.reset = a.drainTo(level, 0)
+	}
+	if isDenied {
+		u.retry = a.drainTo(level, (a.capacity-a.asked)*a.period)
+	}
+	return u, true
+}
+
+// drainTo returns how long a bucket in ticks of 1 µs takes to drain from level to target.
+func (a *ask) drainTo(level, target int64) int64 {
+	if level <= target {
+		return 0
+	}
+	return ceilDiv(level-target, a.rate)
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+
+// exact reports whether n is a number that the scripts count in.
+func exact(n int64) bool { return 0 <= n && n <= maxExact }
+
+// appendResults appends a result for each ask. claims are those that r was made of.
+func (r *request) appendResults(dst []core.Result, claims []core.Claim, jobs []job) []core.Result {
+	start := len(dst)
+	for i := range claims {
+		for _, l := range claims[i].Limits {
+			dst = append(dst, core.Result{Rule: ruleName(claims[i].Rule), Limit: l, DryRun: claims[i].DryRun})
+		}
+	}
+	for i := range jobs {
+		for n, m := range jobs[i].asks {
+			u, d := &jobs[i].usages[n], &dst[start+m]
+			d.Allowed, d.RetryAfter = u.retry == 0, core.Never
+			if u.retry >= 0 {
+				d.RetryAfter = micros(u.retry)
+			}
+			d.At = time.UnixMicro(jobs[i].at)
+			d.Remaining, d.RefillAfter, d.ResetAfter = int(u.remaining), micros(u.refill), micros(u.reset)
+		}
+	}
+	return dst
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// countRepairs counts and logs the states that a script has replaced.
+func (s *Store) countRepairs(n int64) {
+	if n > 0 {
+		s.repaired.Add(uint64(n))
+		slog.Warn("spillgate: stored states made no sense and count as used up", "states", n)
+	}
+}

@@ -1,0 +1,93 @@
+package redisx
+
+import (
+	"slices"
+	"strconv"
+)
+
+// A routing says which keys one run of a script may use.
+type routing uint32
+
+const (
+	anyKeys    routing = iota // all: one server, or the master of a Sentinel
+	bySlot                    // those of a hash slot: a Redis Cluster
+	byIdentity                // those of an identity: a Ring, which does not say where a key is
+	byKey                     // one: a slot that is migrating
+)
+
+// slots is the number of hash slots of a Redis Cluster.
+const slots = 16384
+
+// nameOf returns a name that keys have in common if a run may use them together.
+func (how routing) nameOf(key string, l *layout) string {
+	switch how {
+	case bySlot:
+		return strconv.Itoa(slotOf(l.tagOf(key)))
+	case byIdentity:
+		return l.tagOf(key)
+	}
+	return key
+}
+
+// split returns the jobs of r. Those of an earlier split of r are no longer valid.
+func (s *Store) split(r *request, how routing) []job {
+	r.jobs = r.jobs[:0]
+	if how == anyKeys {
+		r.jobs = append(r.jobs, job{request: r, keys: r.keys, asks: upTo(len(r.asks))})
+	} else {
+		r.group(func(key string) string { return how.nameOf(key, &s.layout) })
+	}
+	r.usages = slices.Grow(r.usages[:0], len(r.asks))[:len(r.asks)]
+	rest := r.usages
+	for i := range r.jobs {
+		j := &r.jobs[i]
+		j.prepare(nil)
+		j.usages, rest = rest[:0:len(j.asks)], rest[len(j.asks):]
+	}
+	return r.jobs
+}
+
+// group makes a job of the asks whose keys have the same name.
+func (r *request) group(nameOf func(key string) string) {
+	for i := range r.asks {
+		key := r.keys[r.asks[i].key]
+		name := nameOf(key)
+		n := slices.IndexFunc(r.jobs, func(j job) bool { return j.route == name })
+		if n < 0 {
+			n = len(r.jobs)
+			r.jobs = append(r.jobs, job{request: r, route: name})
+		}
+		r.jobs[n].add(i, key)
+	}
+}
+
+// upTo returns 0 to n-1.
+func upTo(n int) []int {
+	if n <= len(places) {
+		return places[:n:n]
+	}
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+var places = [...]int{0, 1, 2, 3, 4, 5, 6, 7}
+
+// slotOf returns the hash slot of a hash tag: its CRC-16/XMODEM modulo the number of slots.
+// See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model.
+func slotOf(tag string) int {
+	var crc uint16
+	for i := range len(tag) {
+		crc ^= uint16(tag[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return int(crc) % slots
+}

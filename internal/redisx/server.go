@@ -1,0 +1,40 @@
+package redisx
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// reloadEvery is how often a store asks a client of a Redis Cluster to look for new masters.
+const reloadEvery = 500 * time.Millisecond
+
+// noteError has a client of a Redis Cluster look for new masters if err is an error. By itself it does so once a minute.
+func (s *Store) noteError(err error) {
+	cluster, ok := s.client.(*redis.ClusterClient)
+	if err == nil || !ok {
+		return
+	}
+	now, last := time.Now().UnixNano(), s.reloaded.Load()
+	if now-last >= int64(reloadEvery) && s.reloaded.CompareAndSwap(last, now) {
+		cluster.ReloadState(context.Background())
+	}
+}
+
+// warnOfEviction logs a warning if the server removes keys when its memory is full.
+func (s *Store) warnOfEviction() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	info := onceText{redis.NewStringCmd(ctx, "info", "memory")}
+	if s.client.Process(ctx, info) != nil {
+		return
+	}
+	_, policy, _ := strings.Cut(info.Val(), "maxmemory_policy:")
+	policy, _, _ = strings.Cut(policy, "\r\n")
+	if policy != "" && policy != "noeviction" {
+		slog.Warn("spillgate: Redis may evict keys that still count; use noeviction", "maxmemory-policy", policy)
+	}
+}

@@ -1,0 +1,160 @@
+package redisx
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A settlement is what Settle does with a claim: see lua/settle.lua.
+type settlement struct {
+	at, cost, final, ban int64
+	hold, renew          bool
+}
+
+func newSettlement(c *core.Claim) settlement {
+	s := settlement{cost: min(int64(max(c.Cost, 1)), maxExact), final: min(int64(c.Final), maxExact), hold: c.Hold, renew: c.Renew}
+	if !c.At.IsZero() {
+		s.at = min(max(c.At.UnixMicro(), 0), maxExact)
+	}
+	s.ban = min(c.Ban.Microseconds(), maxExact)
+	return s
+}
+
+// changes reports whether the settlement changes anything.
+func (s *settlement) changes() bool { return s.hold || s.ban > 0 || s.final != s.cost }
+
+// Settle implements core.Store.
+func (s *Store) Settle(ctx context.Context, claims []core.Claim) error {
+	for i := range claims {
+		if err := claims[i].Validate(); err != nil {
+			return err
+		}
+	}
+	r := s.layout.newSettle(claims)
+	if len(r.asks) == 0 {
+		return nil
+	}
+	defer s.forget(claims)
+	jobs := s.split(r, routing(s.routing.Load()))
+	if len(jobs) == 1 && len(jobs[0].keys) == 1 {
+		err := s.do(ctx, &jobs[0], false)
+		if err == nil {
+			renewed(claims, jobs)
+		}
+		return err
+	}
+	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) {
+		each(jobs, func(j *job) { s.settleJob(ctx, j) })
+		return struct{}{}, firstError(jobs)
+	})
+	if err == nil {
+		renewed(claims, jobs)
+	}
+	return err
+}
+
+// renewed sets At of the claims whose holds were renewed.
+func renewed(claims []core.Claim, jobs []job) {
+	for i := range jobs {
+		for n, at := range jobs[i].moved {
+			if at > 0 {
+				claims[jobs[i].claims[n]].At = time.UnixMicro(at)
+			}
+		}
+	}
+}
+
+// newSettle returns the request of a Settle. Its plan says nothing of costs, so that most requests have the same.
+func (l *layout) newSettle(claims []core.Claim) *request {
+	r := &request{script: &settleScript}
+	for i := range claims {
+		st := newSettlement(&claims[i])
+		r.settlements = append(r.settlements, st)
+		if claims[i].Peek || !st.changes() {
+			continue
+		}
+		first := len(r.asks)
+		r.addClaim(l, &claims[i], i)
+		for n := first; n < len(r.asks); n++ {
+			r.asks[n].cost, r.asks[n].asked, r.asks[n].hold = 0, 0, false
+		}
+	}
+	return r
+}
+
+// settleJob does j, key by key if its slot is migrating.
+func (s *Store) settleJob(ctx context.Context, j *job) {
+	if s.do(ctx, j, true); len(j.keys) == 1 || !hasCode(j.err, "TRYAGAIN") && !hasCode(j.err, "CROSSSLOT") {
+		return
+	}
+	var jobs []job
+	for _, key := range j.keys {
+		one := job{request: j.request, route: key}
+		for _, i := range j.asks {
+			if j.request.keys[j.request.asks[i].key] == key {
+				one.add(i, key)
+			}
+		}
+		one.prepare(nil)
+		jobs = append(jobs, one)
+	}
+	each(jobs, func(j *job) { j.err = s.do(ctx, j, true) })
+	j.err = firstError(jobs)
+	j.claims, j.moved = nil, nil
+	for i := range jobs {
+		j.claims, j.moved = append(j.claims, jobs[i].claims...), append(j.moved, jobs[i].moved...)
+	}
+}
+
+// giveBack gives back what the claims of a job for which charged reports true were charged, and returns what that leaves.
+func (s *Store) giveBack(ctx context.Context, j *job, charged func(claim int) bool) *job {
+	r := &request{script: &settleScript, keys: j.request.keys, asks: j.request.asks}
+	last := r.asks[len(r.asks)-1].claim
+	r.settlements = make([]settlement, last+1)
+	for _, i := range j.asks {
+		if a := &r.asks[i]; charged(a.claim) && !a.peek {
+			r.settlements[a.claim] = settlement{at: j.at, cost: a.cost, hold: a.hold}
+		}
+	}
+	back := &job{request: r, route: j.route, keys: j.keys, asks: j.asks}
+	back.prepare(nil)
+	back.err = s.do(ctx, back, true)
+	return back
+}
+
+// addNumbers sets claims and numbers of the job of a Settle: see lua/settle.lua.
+func (j *job) addNumbers() {
+	r := j.request
+	if len(r.settlements) == 0 {
+		return
+	}
+	j.claims = j.claims[:0]
+	j.quiet = r.asks[j.asks[0]].asked == 0
+	var b []byte
+	for _, i := range j.asks {
+		claim := r.asks[i].claim
+		if n := len(j.claims); n > 0 && j.claims[n-1] == claim {
+			continue
+		}
+		j.claims = append(j.claims, claim)
+		b = r.settlements[claim].appendNumbers(b)
+	}
+	j.numbers = string(b)
+}
+
+func (s *settlement) appendNumbers(b []byte) []byte {
+	flags := int64(0)
+	if s.hold {
+		flags |= 1
+	}
+	if s.renew {
+		flags |= 2
+	}
+	for _, n := range [...]int64{s.at, s.cost, s.final, s.ban, flags} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	return b
+}

@@ -1,0 +1,47 @@
+package redisx
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// within runs f and returns what it returns, or the error of ctx as soon as that is done. A client with the default
+// options does not watch ctx, so f may go on for as long as the timeouts of the client say; at most maxRunning calls do.
+func within[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	select {
+	case s.batcher.running <- struct{}{}:
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer func() { <-s.batcher.running }()
+		var r result
+		defer func() {
+			if v := recover(); v != nil {
+				r.err = panicked(v)
+			}
+			done <- r
+		}()
+		r.value, r.err = f(ctx)
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		s.noteError(ctx.Err())
+		return none, ctx.Err()
+	}
+}
+
+// panicked returns the error for a panic of the client with value v.
+func panicked(v any) error {
+	return fmt.Errorf("%w: the Redis client panicked: %v", core.ErrInvalid, v)
+}
