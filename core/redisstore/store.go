@@ -20,7 +20,7 @@ type Store struct {
 	err   error // what is wrong with the arguments of New
 }
 
-var _ core.Store = (*Store)(nil)
+var _ core.LocalTaker = (*Store)(nil)
 
 // New returns a store that keeps state where client leads to. It does not connect. Any client will do, with its default
 // options as with others; a client that wraps a *redis.ClusterClient is recognized when the cluster first objects to
@@ -75,6 +75,14 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 		return dst, s.err
 	}
 	return s.redis.Take(ctx, claims, dst)
+}
+
+// TakeLocal implements core.LocalTaker: a store with a deny cache repeats what Redis has refused lately.
+func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
+	if s.err != nil {
+		return dst, false
+	}
+	return s.redis.TakeLocal(claims, dst)
 }
 
 // Settle implements core.Store.

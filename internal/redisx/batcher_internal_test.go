@@ -116,7 +116,7 @@ func TestGivingUpOnASentBatchDispatchesTheNext(t *testing.T) {
 		t.Error("a job was withdrawn from a batch in flight")
 	}
 	<-b.done
-	if err := j.read(); err != nil || j.usages[0].remaining != 4 {
+	if err := j.read(); err != nil || j.usages[0].Remaining != 4 {
 		t.Errorf("%+v, %v, want 4 remaining", j.usages, err)
 	}
 }

@@ -3,7 +3,6 @@ package redisx_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -18,7 +17,6 @@ type comparison struct {
 	model   oracle.Model
 	takes   map[int]taken
 	last    []core.Result
-	back    bool // the clock may go back
 }
 
 // taken is what a take charged and when.
@@ -72,47 +70,35 @@ func (c *comparison) take(line int, s step) error {
 	return nil
 }
 
-// reset is at the epoch for the model, until a refund over Redis knows of resets.
+// reset resets store and model at the same instant.
 func (c *comparison) reset(claims []core.Claim) error {
-	c.model.Reset(0, claims)
+	now, err := c.now()
+	if err != nil {
+		return err
+	}
+	c.model.Reset(now, claims)
 	return c.store.Reset(context.Background(), claims)
 }
 
-// refund gives back what a take charged. The model needs the instant at which the server does so, which a peek at another
-// key tells; if time passes in between, nothing can be compared.
+// now returns the clock of the server, which a peek at another key tells.
+func (c *comparison) now() (int64, error) {
+	other := core.Claim{Rule: "clock", Key: "k", Limits: []core.Limit{core.PerDay(1)}, Peek: true}
+	results, err := c.store.Take(context.Background(), []core.Claim{other}, nil)
+	if err != nil {
+		return 0, err
+	}
+	return results[0].At.UnixMicro(), nil
+}
+
+// refund gives back what a take charged. If time passes between the peek at the clock and the refund, nothing can be compared.
 func (c *comparison) refund(t taken) error {
 	if len(t.claims) == 0 {
 		return nil
 	}
-	ctx := context.Background()
-	other := core.Claim{Rule: "clock", Key: "k", Limits: []core.Limit{core.PerDay(1)}, Peek: true}
-	results, err := c.store.Take(ctx, []core.Claim{other}, nil)
+	now, err := c.now()
 	if err != nil {
 		return err
 	}
-	now := results[0].At
-	c.model.Refund(now.UnixMicro(), t.at.UnixMicro(), t.claims)
-	err = c.store.Settle(ctx, t.claims)
-	if c.back {
-		c.forgetEmpty(now.UnixMicro(), t.claims)
-	}
-	return err
-}
-
-// forgetEmpty has the model forget claims if a refund has left nothing of them. A store keeps a state that says nothing any
-// more to the end of the millisecond, and after that does not see that the clock goes back behind it.
-func (c *comparison) forgetEmpty(now int64, claims []core.Claim) {
-	if now%1000 > 0 {
-		return
-	}
-	peeks := slices.Clone(claims)
-	for i := range peeks {
-		peeks[i].Peek = true
-	}
-	for _, r := range c.model.Take(now, peeks) {
-		if r.ResetAfter > 0 {
-			return
-		}
-	}
-	c.model.Reset(0, claims)
+	c.model.Refund(now, t.at.UnixMicro(), t.claims)
+	return c.store.Settle(context.Background(), t.claims)
 }

@@ -6,8 +6,14 @@ import (
 	"time"
 )
 
-// lately is for how long a pair counts as denied lately.
-const lately = 10 * time.Second
+const (
+	// lately is for how long a pair counts as denied lately.
+	lately = 10 * time.Second
+
+	// settled is how long ago the first denial of a pair must have been for another one to be taken for lasting: a pair may be
+	// denied for what another request is about to give back.
+	settled = 100 * time.Millisecond
+)
 
 // deniedPairs says which pairs were denied lately. It takes a pair for another one now and then: that costs a round trip. Only
 // stores whose requests need several jobs fill it. The zero value is empty.
@@ -18,7 +24,7 @@ type deniedPairs struct {
 type deniedTable struct {
 	seed  maphash.Seed
 	begun time.Time
-	cells [8192]atomic.Uint64 // half of the hash of a key, then the last denial in milliseconds since begun
+	cells [8192]atomic.Uint64 // half of the hash of a key, then its first denial of late in milliseconds since begun
 }
 
 // add takes note of the pairs that denied one of jobs.
@@ -40,7 +46,9 @@ func (p *deniedPairs) addKey(key string, now time.Time) {
 		t = p.begun.Load()
 	}
 	mark, cell := t.find(key)
-	cell.Store(mark | uint64(uint32(now.Sub(t.begun).Milliseconds())))
+	if age, ok := t.age(mark, cell, now); !ok || age > lately/2 {
+		cell.Store(mark | uint64(uint32(now.Sub(t.begun).Milliseconds())))
+	}
 }
 
 // find returns half of the hash of a key, and its cell.
@@ -49,17 +57,22 @@ func (t *deniedTable) find(key string) (mark uint64, cell *atomic.Uint64) {
 	return h &^ (1<<32 - 1), &t.cells[h%uint64(len(t.cells))]
 }
 
-// anyOf reports whether a pair with one of keys was denied lately.
-func (p *deniedPairs) anyOf(keys []string, now time.Time) bool {
+// age returns how long ago the pair with a mark was first denied, if that was lately.
+func (t *deniedTable) age(mark uint64, cell *atomic.Uint64, now time.Time) (time.Duration, bool) {
+	v := cell.Load()
+	age := time.Duration(uint32(now.Sub(t.begun).Milliseconds())-uint32(v)) * time.Millisecond
+	return age, v != 0 && v&^(1<<32-1) == mark && age < lately
+}
+
+// anyOf reports whether a pair with one of keys was denied lately, and at least so long ago.
+func (p *deniedPairs) anyOf(keys []string, now time.Time, ago time.Duration) bool {
 	t := p.begun.Load()
 	if t == nil {
 		return false
 	}
 	for _, key := range keys {
 		mark, cell := t.find(key)
-		v := cell.Load()
-		since := uint32(now.Sub(t.begun).Milliseconds()) - uint32(v)
-		if v != 0 && v&^(1<<32-1) == mark && time.Duration(since)*time.Millisecond < lately {
+		if age, ok := t.age(mark, cell, now); ok && age >= ago {
 			return true
 		}
 	}

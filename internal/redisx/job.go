@@ -1,6 +1,6 @@
 package redisx
 
-import "github.com/spillgate/spillgate/core"
+import "github.com/spillgate/spillgate/internal/algorithm"
 
 // A job is what one run of a script does for a request: all of it, or what concerns the keys of one slot.
 type job struct {
@@ -61,7 +61,7 @@ const (
 func (j *job) load() (n int) {
 	for _, i := range j.asks {
 		a := &j.request.asks[i]
-		if a.algorithm == core.TokenBucket && a.unit == 1 && !a.peek && !a.dryRun && !a.hold {
+		if a.Algorithm == algorithm.TokenBucket && a.Unit == 1 && a.Micros > 0 && !a.peek && !a.dryRun && !a.hold {
 			n += plainLoad
 		} else {
 			n += otherLoad

@@ -4,8 +4,6 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
-
-	"github.com/spillgate/spillgate/core"
 )
 
 // decode returns what key was made of, or false if it was hashed.
@@ -112,22 +110,5 @@ func TestSecretHidesIdentities(t *testing.T) {
 func TestSlots(t *testing.T) {
 	if got := slotOf("123456789"); got != 0x31C3 {
 		t.Errorf("CRC-16 of the check string is %#x, want 0x31C3", got)
-	}
-}
-
-func TestTicks(t *testing.T) {
-	for _, row := range []struct {
-		limit core.Limit
-		tick  int64
-	}{
-		{core.PerSecond(1_000_000_000), 1},
-		{core.PerDay(100_000), 1},
-		{core.PerDay(1_000_000), 1000},
-		{core.Every(1, 3650*core.PerDay(1).Period), 1},
-		{core.Every(1_000_000, 3650*core.PerDay(1).Period), 1_000_000},
-	} {
-		if got := unitOf(&row.limit, int64(row.limit.Capacity()), row.limit.Period.Microseconds()); got != row.tick {
-			t.Errorf("%v: tick of %dµs, want %d", row.limit, got, row.tick)
-		}
 	}
 }

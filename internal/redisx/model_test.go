@@ -150,7 +150,7 @@ func TestRefundsOfBucketsAgreeWithTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		server.FlushAll()
 		now := time.Unix(1_800_000_000, 0)
-		c := comparison{store: redisx.New(client, options), back: true, advance: func(d time.Duration) {
+		c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
 			now = now.Add(d)
 			server.SetTime(now)
 		}}

@@ -3,6 +3,7 @@ package redisx
 import (
 	"context"
 	"fmt"
+	"github.com/spillgate/spillgate/internal/algorithm"
 	"math/big"
 	"math/rand/v2"
 	"strconv"
@@ -44,8 +45,8 @@ func quotient(a, b, c int64, up bool) int64 {
 		n.Add(n, big.NewInt(c-1))
 	}
 	n.Div(n, big.NewInt(c))
-	if !n.IsInt64() || n.Int64() > maxExact {
-		return maxExact
+	if !n.IsInt64() || n.Int64() > algorithm.MaxExact {
+		return algorithm.MaxExact
 	}
 	return n.Int64()
 }
@@ -56,15 +57,15 @@ func TestLuaArithmeticIsExact(t *testing.T) {
 	for _, client := range []*redis.Client{mini, redistest.Start(t).Client(t)} {
 		a := newArithmetic(t, client)
 		for _, n := range [][3]int64{
-			{0, 1, 1}, {1, 1, 2}, {3, 1, 3}, {4, 1, 3}, {maxExact, 1, 1}, {maxExact, 1, 2}, {maxExact, 1, 3}, {maxExact - 1, 1, 1_000_000_000},
-			{maxExact - 1, 1, maxExact}, {maxExact, 1, maxExact}, {maxExact - 1, 1, maxExact - 2}, {maxExact, 1000, 1}, {maxExact, 999, 1000},
-			{maxExact, 1, 1000}, {6004799503160661, 3, 2}, {6004799503160662, 3, 2}, {1, 315_360_000_000_000, 315_360_000}, {maxExact, 315_360_000, 315_360_000_000_000},
-			{maxExact - 1, 315_360_000_000_000, 315_360_000_000_001}, {1 << 52, 1, 1}, {1<<52 + 1, 1, 2}, {1 << 52, 7, 3},
+			{0, 1, 1}, {1, 1, 2}, {3, 1, 3}, {4, 1, 3}, {algorithm.MaxExact, 1, 1}, {algorithm.MaxExact, 1, 2}, {algorithm.MaxExact, 1, 3}, {algorithm.MaxExact - 1, 1, 1_000_000_000},
+			{algorithm.MaxExact - 1, 1, algorithm.MaxExact}, {algorithm.MaxExact, 1, algorithm.MaxExact}, {algorithm.MaxExact - 1, 1, algorithm.MaxExact - 2}, {algorithm.MaxExact, 1000, 1}, {algorithm.MaxExact, 999, 1000},
+			{algorithm.MaxExact, 1, 1000}, {6004799503160661, 3, 2}, {6004799503160662, 3, 2}, {1, 315_360_000_000_000, 315_360_000}, {algorithm.MaxExact, 315_360_000, 315_360_000_000_000},
+			{algorithm.MaxExact - 1, 315_360_000_000_000, 315_360_000_000_001}, {1 << 52, 1, 1}, {1<<52 + 1, 1, 2}, {1 << 52, 7, 3},
 		} {
 			a.check(t, n[0], n[1], n[2])
 		}
 		for range 300 {
-			a.check(t, rand.Int64N(maxExact)>>rand.IntN(50), 1+rand.Int64N(1<<49)>>rand.IntN(45), 1+rand.Int64N(1<<49)>>rand.IntN(45))
+			a.check(t, rand.Int64N(algorithm.MaxExact)>>rand.IntN(50), 1+rand.Int64N(1<<49)>>rand.IntN(45), 1+rand.Int64N(1<<49)>>rand.IntN(45))
 		}
 	}
 }

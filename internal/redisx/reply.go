@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
 // A usage is what a limit says after a decision: requests, and waits in microseconds.
 type usage struct {
-	retry                    int64 // 0 if it admits what is asked, -1 if it never does
-	remaining, refill, reset int64
+	algorithm.Usage
+	retry int64 // 0 if it admits what is asked, -1 if it never does
 }
 
 // What take.lua replies in front of, or in place of, what the limits of a request say.
@@ -93,8 +94,8 @@ func (a *ask) usage(reply []int64) (usage, bool) {
 	if len(reply) == 1 {
 		return a.plainUsage(reply[0])
 	}
-	u := usage{reply[0], reply[1], reply[2], reply[3]}
-	return u, u.retry >= -1 && exact(u.remaining) && exact(u.refill) && exact(u.reset)
+	u := usage{algorithm.Usage{Remaining: reply[1], Refill: reply[2], Reset: reply[3]}, reply[0]}
+	return u, u.retry >= -1 && exact(u.Remaining) && exact(u.Refill) && exact(u.Reset)
 }
 
 // plainUsage returns what a level says of a bucket in ticks of 1 µs, likewise.
@@ -103,32 +104,19 @@ func (a *ask) plainUsage(level int64) (usage, bool) {
 	if isDenied {
 		level = denied - level
 	}
-	if a.algorithm != core.TokenBucket || a.unit != 1 || a.rate == 0 || !exact(level) {
+	if a.Algorithm != algorithm.TokenBucket || a.Unit != 1 || a.Rate == 0 || !exact(level) {
 		return usage{}, false
 	}
-	u := usage{remaining: max(0, a.capacity*a.period-level) / a.period}
-	if u.remaining < a.capacity {
-		u.refill = a.drainTo(level, (a.capacity-u.remaining-1)*a.period)
-		u.reset = a.drainTo(level, 0)
-	}
+	b := algorithm.Bucket{Level: level}
+	u := usage{Usage: b.Report(&a.Limit, a.Rate, 0)}
 	if isDenied {
-		u.retry = a.drainTo(level, (a.capacity-a.asked)*a.period)
+		u.retry = b.Wait(&a.Limit, a.Rate, 0, a.asked)
 	}
 	return u, true
 }
 
-// drainTo returns how long a bucket in ticks of 1 µs takes to drain from level to target.
-func (a *ask) drainTo(level, target int64) int64 {
-	if level <= target {
-		return 0
-	}
-	return ceilDiv(level-target, a.rate)
-}
-
-func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
-
 // exact reports whether n is a number that the scripts count in.
-func exact(n int64) bool { return 0 <= n && n <= maxExact }
+func exact(n int64) bool { return 0 <= n && n <= algorithm.MaxExact }
 
 // appendResults appends a result for each ask. claims are those that r was made of.
 func (r *request) appendResults(dst []core.Result, claims []core.Claim, jobs []job) []core.Result {
@@ -146,7 +134,7 @@ func (r *request) appendResults(dst []core.Result, claims []core.Claim, jobs []j
 				d.RetryAfter = micros(u.retry)
 			}
 			d.At = time.UnixMicro(jobs[i].at)
-			d.Remaining, d.RefillAfter, d.ResetAfter = int(u.remaining), micros(u.refill), micros(u.reset)
+			d.Remaining, d.RefillAfter, d.ResetAfter = int(u.Remaining), micros(u.Refill), micros(u.Reset)
 		}
 	}
 	return dst

@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"errors"
+	"github.com/spillgate/spillgate/internal/algorithm"
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
@@ -17,11 +18,11 @@ func TestRepliesThatCannotBe(t *testing.T) {
 		{[]int64{1, 0, 0, 6, 7}, true},
 		{[]int64{1, 0, inFull, 0, 5, 0, 5, 6, 7}, true}, // in full for the first
 		{[]int64{1, 0, held, 0, 5, 0, 5, 6, 7}, true},
-		{[]int64{1, 0, inFull, 0, maxExact + 1, 0, 5, 6, 7}, false}, // no such number
+		{[]int64{1, 0, inFull, 0, algorithm.MaxExact + 1, 0, 5, 6, 7}, false}, // no such number
 		{[]int64{1, 0, inFull, 0, -1, 0, 5, 6, 7}, false},
-		{[]int64{1, 0, inFull, 0, 5, maxExact + 1, 5, 6, 7}, false}, // no such wait
+		{[]int64{1, 0, inFull, 0, 5, algorithm.MaxExact + 1, 5, 6, 7}, false}, // no such wait
 		{[]int64{1, 0, inFull, 0, 5, -1, 5, 6, 7}, false},
-		{[]int64{1, 0, inFull, 0, 5, 0, maxExact + 1, 6, 7}, false},
+		{[]int64{1, 0, inFull, 0, 5, 0, algorithm.MaxExact + 1, 6, 7}, false},
 		{[]int64{1, 0, 5, 6, 7, 8}, false},
 		{[]int64{1, 0, 5, 6}, false},
 		{[]int64{1, 0}, false},

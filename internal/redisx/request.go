@@ -2,14 +2,11 @@ package redisx
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"sync"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
 )
-
-// maxExact is the largest whole number that a script counts up to: what a float64 holds exactly.
-const maxExact = 1 << 53
 
 // A request is a Take or a Settle in the terms of the scripts. It keeps no reference to the claims.
 type request struct {
@@ -23,14 +20,11 @@ type request struct {
 
 // An ask is one limit of one claim: see lua/limit.lua.
 type ask struct {
+	algorithm.Limit
 	claim, key         int
-	algorithm          core.Algorithm
 	peek, dryRun, hold bool
 	cost, asked        int64
-	micros, unit       int64
-	period             int64 // token bucket: in ticks of unit microseconds
-	rate, capacity     int64
-	ban                int64
+	ban                int64 // microseconds
 }
 
 // requests are those that are no longer used. A request is most of what a decision would allocate.
@@ -62,22 +56,26 @@ func (l *layout) newTake(claims []core.Claim) (*request, error) {
 
 func (r *request) addClaim(l *layout, c *core.Claim, i int) {
 	key := r.keyIndex(l.key(c.Rule, c.Key))
-	cost := min(int64(max(c.Cost, 1)), maxExact)
+	cost := min(int64(max(c.Cost, 1)), algorithm.MaxExact)
 	if len(c.Limits) == 0 { // a ban
 		r.asks = append(r.asks, ask{claim: i, key: key})
 	}
 	for j := range c.Limits {
-		limit := &c.Limits[j]
-		a := ask{
-			claim: i, key: key, algorithm: limit.Algorithm, peek: c.Peek, dryRun: c.DryRun, hold: c.Hold, cost: cost, asked: cost,
-			micros: limit.Period.Microseconds(), rate: int64(limit.Rate), capacity: int64(limit.Capacity()),
-		}
-		a.unit = unitOf(limit, a.capacity, a.micros)
-		if limit.Algorithm == core.TokenBucket {
-			a.period = ceilDiv(a.micros, a.unit)
-		}
+		a := ask{Limit: compile(&c.Limits[j]), claim: i, key: key, peek: c.Peek, dryRun: c.DryRun, hold: c.Hold, cost: cost, asked: cost}
 		r.asks = append(r.asks, a)
 	}
+}
+
+// compile returns a valid limit in the units that its algorithm counts in.
+func compile(l *core.Limit) algorithm.Limit {
+	compiled := algorithm.Limit{
+		Algorithm: algorithm.Algorithm(l.Algorithm), Rate: int64(l.Rate), Capacity: int64(l.Capacity()), Micros: l.Period.Microseconds(),
+	}
+	if l.Algorithm == core.SlidingWindow {
+		compiled.Width = l.Width().Microseconds()
+	}
+	compiled, _ = algorithm.Compile(compiled)
+	return compiled
 }
 
 // keyIndex returns the place of key in r.keys, where it is from now on.
@@ -91,32 +89,15 @@ func (r *request) keyIndex(key string) int {
 	return len(r.keys) - 1
 }
 
-// unitOf returns the microseconds per tick of a token bucket, or per sub-bucket of a sliding window. A tick is the finest
-// of µs, ms and s for which a full bucket fits maxExact.
-func unitOf(l *core.Limit, capacity, micros int64) int64 {
-	switch l.Algorithm {
-	case core.SlidingWindow:
-		return l.Width().Microseconds()
-	case core.TokenBucket:
-		for _, tick := range [...]int64{1, 1000} {
-			if hi, lo := bits.Mul64(uint64(capacity), uint64((micros+tick-1)/tick)); hi == 0 && lo <= maxExact {
-				return tick
-			}
-		}
-		return 1_000_000
-	}
-	return 0
-}
-
 // addUpCosts adds up what several claims ask of one state. Peeks are left out; dry runs are added up on their own, because
 // they must not make others fail.
 func (r *request) addUpCosts() {
 	for i := 1; i < len(r.asks); i++ {
 		for j := range r.asks[:i] {
 			a, b := &r.asks[i], &r.asks[j]
-			if a.key == b.key && a.algorithm == b.algorithm && a.micros == b.micros && a.dryRun == b.dryRun && !a.peek && !b.peek {
-				a.asked = min(a.asked+b.cost, maxExact)
-				b.asked = min(b.asked+a.cost, maxExact)
+			if a.key == b.key && a.Kind == b.Kind && a.dryRun == b.dryRun && !a.peek && !b.peek {
+				a.asked = min(a.asked+b.cost, algorithm.MaxExact)
+				b.asked = min(b.asked+a.cost, algorithm.MaxExact)
 			}
 		}
 	}
@@ -131,7 +112,7 @@ func (a *ask) appendWords(b []byte, begins bool, place int) []byte {
 		}
 	}
 	b = binary.LittleEndian.AppendUint64(b, head)
-	for _, n := range [...]int64{a.micros<<4 | int64(a.algorithm)<<2, a.cost, a.asked, a.rate, a.capacity, a.unit, a.ban} {
+	for _, n := range [...]int64{int64(a.Kind), a.cost, a.asked, a.Rate, a.Capacity, a.Unit + a.Width, a.ban} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 	}
 	return b

@@ -91,7 +91,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 		switch err := p.read(); {
 		case p == bad && err == nil:
 			t.Errorf("a request that the server refuses gets %+v", p.usages)
-		case p != bad && (err != nil || p.usages[0].remaining != 4):
+		case p != bad && (err != nil || p.usages[0].Remaining != 4):
 			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestBatchOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
 	s.batcher.running <- struct{}{}
 	s.runBatch(b)
 	for _, p := range b.jobs {
-		if err := errors.Join(p.err, p.read()); err != nil || p.usages[0].remaining != 4 {
+		if err := errors.Join(p.err, p.read()); err != nil || p.usages[0].Remaining != 4 {
 			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 		}
 	}
@@ -130,7 +130,7 @@ func TestRequestsOfABatchSeeWhatOthersHaveWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []int64{7, 5, 4} {
-		if err := jobs[i].read(); err != nil || jobs[i].usages[0].remaining != want {
+		if err := jobs[i].read(); err != nil || jobs[i].usages[0].Remaining != want {
 			t.Errorf("request %d, %s: %+v, %v, want %d remaining", i, jobs[i].plan, jobs[i].usages, err, want)
 		}
 	}
@@ -170,7 +170,7 @@ func TestBatchDecidesEachKeyByItself(t *testing.T) {
 			err := s.run(context.Background(), &takeScript, jobs)
 			for _, p := range jobs {
 				if err = errors.Join(err, p.read()); err == nil {
-					remaining = append(remaining, p.usages[0].remaining)
+					remaining = append(remaining, p.usages[0].Remaining)
 				}
 			}
 			if err != nil {
@@ -241,7 +241,7 @@ func TestDeniedRequestDeniesNoOtherOfItsBatch(t *testing.T) {
 			if err := p.read(); err != nil {
 				t.Fatal(err)
 			}
-			if n := p.usages[0].remaining; n != 0 {
+			if n := p.usages[0].Remaining; n != 0 {
 				t.Errorf("%s: %d remain for %v, want none", limits, n, p.keys)
 			}
 			admitted = append(admitted, p.admitted())

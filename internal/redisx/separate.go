@@ -40,7 +40,7 @@ func (s *Store) decideWithin(ctx context.Context, jobs []job) error {
 // another request may be denied for it. So that a client that is refused anyway cannot keep another identity charged, nothing
 // is charged if a pair was denied lately and one of the jobs would still deny.
 func (s *Store) decideSeparately(ctx context.Context, jobs []job) error {
-	if s.denied.anyOf(jobs[0].request.keys, time.Now()) {
+	if s.denied.anyOf(jobs[0].request.keys, time.Now(), 0) {
 		if err := s.peekAll(ctx, jobs); err != nil || !allAdmitted(jobs) {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
 // A settlement is what Settle does with a claim: see lua/settle.lua.
@@ -15,11 +16,11 @@ type settlement struct {
 }
 
 func newSettlement(c *core.Claim) settlement {
-	s := settlement{cost: min(int64(max(c.Cost, 1)), maxExact), final: min(int64(c.Final), maxExact), hold: c.Hold, renew: c.Renew}
+	s := settlement{cost: min(int64(max(c.Cost, 1)), algorithm.MaxExact), final: min(int64(c.Final), algorithm.MaxExact), hold: c.Hold, renew: c.Renew}
 	if !c.At.IsZero() {
-		s.at = min(max(c.At.UnixMicro(), 0), maxExact)
+		s.at = min(max(c.At.UnixMicro(), 0), algorithm.MaxExact)
 	}
-	s.ban = min(c.Ban.Microseconds(), maxExact)
+	s.ban = min(c.Ban.Microseconds(), algorithm.MaxExact)
 	return s
 }
 

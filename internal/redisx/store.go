@@ -77,11 +77,21 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	}
 	s.first.Do(func() { go s.warnOfEviction() })
 	results := r.appendResults(dst, claims, jobs)
-	if s.denials != nil && !heldBack(jobs) {
+	if s.denials != nil && s.lasts(r, jobs, sent) {
 		s.remember(claims, results[len(dst):], sent, reset)
 	}
 	r.release()
 	return results, nil
+}
+
+// lasts reports whether a denial of jobs may be repeated. One for what is held, or may be about to be given back, may not.
+func (s *Store) lasts(r *request, jobs []job, sent time.Time) bool {
+	if routing(s.routing.Load()) == anyKeys {
+		return !heldBack(jobs)
+	}
+	known := s.denied.anyOf(r.keys, sent, settled)
+	s.denied.add(jobs, sent)
+	return known && !heldBack(jobs)
 }
 
 // TakeLocal implements core.LocalTaker: it repeats a denial that the store remembers.

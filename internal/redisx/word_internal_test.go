@@ -42,7 +42,7 @@ func TestAFlightSeesWhatWasLeftToOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := last.read(); err != nil || last.usages[0].remaining != 97 || last.usages[1].remaining != 99 {
+	if err := last.read(); err != nil || last.usages[0].Remaining != 97 || last.usages[1].Remaining != 99 {
 		t.Errorf("%+v, %v, want 97 and 99 remaining", last.usages, err)
 	}
 }

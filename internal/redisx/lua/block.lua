@@ -1,6 +1,6 @@
--- Entries of a sliding limit, as texts: an entry is two words, its stamp and its count. Entries but the newest are kept in
--- blocks, each a field of its own, so that a decision changes little of a long state. Uses word, pack, unpackWords, sub (word), max (number), call
--- (reply).
+-- Entries of a sliding limit, as texts: an entry is two words, its stamp and its count. Entries but the newest are kept
+-- in blocks, each a field of its own, so that a decision changes little of a long state.
+-- Uses format, pack, sub, unpackWords, word (word), call (reply).
 --
 -- The list of the blocks of a state, oldest first, has three words for each: the stamp of its newest entry, its number and
 -- the sum of its counts. Its field is named after that of the state and the number, as s60000000:7, and has one word, the

@@ -1,4 +1,5 @@
--- How long a pair is kept. Uses maxExact, max (number), word, unpackWords (word), call (reply).
+-- How long a pair is kept.
+-- Uses max, maxExact (number), unpackWords, word (word), call (reply).
 --
 -- Each field of a pair begins with a word that says until when the hash is certain to be kept, in milliseconds since 1970; the
 -- state in the field ends before that.

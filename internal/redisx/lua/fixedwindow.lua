@@ -1,5 +1,5 @@
--- The state of a FixedWindow: a count that starts at 0 in each window. Mirrors internal/algorithm. Uses maxExact, max, min, floorTo
--- (number), pack, unpackWords (word).
+-- The state of a FixedWindow: a count that starts at 0 in each window. Mirrors internal/algorithm.
+-- Uses floorTo, max, maxExact, min (number), pack, unpackWords, word (word).
 --
 -- A state has three words: the expiry of its key (see pair.lua), used and start.
 local fixedWindow = {}

@@ -1,5 +1,5 @@
--- What a pair holds for requests under way, and its ban. Uses max, min, floorTo (number), word, pack, unpackWords, sub (word), firstFrom
--- (block), expiryOf (expiry).
+-- What a pair holds for requests under way, and its ban.
+-- Uses floorTo, max, maxExact, min (number), pack, sub, unpackWords, word (word), expiryOf (expiry), firstFrom (block).
 --
 -- The field hold has three words, the expiry of its key, the cost and the number of all holds, and then sub-buckets of 6 s, oldest
 -- first: start, cost and number of the holds made in it. A sub-bucket ends 66 s after its start. The field ban has two words: the

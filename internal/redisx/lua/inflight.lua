@@ -1,4 +1,5 @@
--- An InFlight limit, which keeps no state of its own: it counts what its pair holds. Uses nothing.
+-- An InFlight limit, which keeps no state of its own: it counts what its pair holds.
+-- Uses nothing.
 local inFlight = {}
 
 function inFlight.rewind()

@@ -1,4 +1,5 @@
--- A plan: the limits that a request asks for, without its keys. Uses ceilDiv (number), word, unpackWords (word).
+-- A plan: the limits that a request asks for, without its keys.
+-- Uses ceilDiv, max (number), format, unpackWords, word (word).
 --
 -- Requests with the same plan are sent and decided together. The text of a plan has eight words for each limit of each
 -- claim, of which a claim without limits has one:

@@ -1,5 +1,7 @@
--- The pair of a rule and a key is one hash. Uses ceilDiv, floorDiv, max (number), pack, word (word), repaired, call (reply), expiryOf, expiryWith
--- (expiry), tokenBucket, fixedWindow, sliding, inFlight, readHolds, advanceHolds, holdsEnd, readBan (hold).
+-- The pair of a rule and a key is one hash.
+-- Uses ceilDiv, floorDiv, max (number), pack, unpackWords, word (word), call, repaired (reply), expiryOf, expiryWith
+-- (expiry), tokenBucket (tokenbucket), fixedWindow (fixedwindow), sliding (sliding), inFlight (inflight), holdsEnd,
+-- readBan, readHolds (hold).
 --
 -- A hash has a field for the state of each limit, named after its algorithm and its period in µs, as b60000000, and fields for
 -- what the pair is besides. Fields of limits that a tier or a configuration no longer has are left alone until they have ended.
@@ -82,31 +84,19 @@ local function resetAt(pair)
   return (unpackWords('<I8', value, word + 1))
 end
 
--- storeField stores a field that matters until ends, or removes it if that is past.
-local function storeField(pair, name, value, ends, now)
-  if ends >= now - now % 1000 then
-    call('HSET', pair.key, name, value)
-  else
-    pair.ended[#pair.ended + 1] = name
-  end
-end
-
 -- storeFields stores what has changed of a pair, to be kept until expires.
-local function storeFields(pair, expires, now)
-  pair.ended = {}
+local function storeFields(pair, expires)
   for name, l in pairs(pair.dirty) do
-    local algorithm, state = algorithms[l.letter], pair.states[name]
-    storeField(pair, name, algorithm.encode(state, expires), algorithm.ends(state, l), now)
-  end
-  local h = pair.holds
-  if h.changed then
-    storeField(pair, 'hold', pack('<I8I8I8', expires, h.cost, h.count) .. h.text, holdsEnd(h), now)
+    call('HSET', pair.key, name, algorithms[l.letter].encode(pair.states[name], expires))
   end
   if pair.banned then
-    storeField(pair, 'ban', pack('<I8I8', expires, pair.ban), pair.ban, now)
+    call('HSET', pair.key, 'ban', pack('<I8I8', expires, pair.ban))
   end
-  if #pair.ended > 0 then -- at last: a key that has been removed cannot be written in a slot that is migrating
-    call('HDEL', pair.key, unpack(pair.ended))
+  local h = pair.holds
+  if h.changed and h.text ~= '' then
+    call('HSET', pair.key, 'hold', pack('<I8I8I8', expires, h.cost, h.count) .. h.text)
+  elseif h.changed then -- at last: a key that has been removed cannot be written in a slot that is migrating
+    call('HDEL', pair.key, 'hold')
   end
 end
 
@@ -130,7 +120,7 @@ local function savePair(pair, now)
   end
   local milliseconds = floorDiv(now, 1000)
   local expires = expiryWith(pair.key, pair.expires, last, milliseconds)
-  storeFields(pair, expires, now)
+  storeFields(pair, expires)
   if expires > pair.expires then
     call('PEXPIRE', pair.key, expires - milliseconds)
   end

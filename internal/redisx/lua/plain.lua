@@ -1,6 +1,7 @@
--- Decides requests of token buckets alone, which most are, without tables for each: a busy server then decides several times as
--- many. What is done is what tokenbucket.lua and decide.lua do. Uses pack, unpackWords, word (word), reply, filled, call (reply),
--- floorDiv, ceilDiv, maxExact (number), maxBusy (tokenbucket), expiryWith (pair).
+-- Decides requests of token buckets alone, which most are, without tables for each: a busy server then decides several
+-- times as many. What is done is what tokenbucket.lua and decide.lua do.
+-- Uses ceilDiv, floorDiv, maxExact (number), pack, unpackWords, word (word), call, filled, reply (reply), maxBusy
+-- (limit), expiryWith (expiry).
 --
 -- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs, holds nor
 -- bans.

@@ -1,4 +1,5 @@
--- The reply of a script. Uses nothing.
+-- The reply of a script.
+-- Uses nothing.
 --
 -- A reply is the server's clock, how many states made no sense and were replaced, and then what each request gets.
 local call = redis.call

@@ -1,4 +1,5 @@
--- Forgets what pairs were charged. Uses clock (reply), floorDiv (number), pack (word), call (reply).
+-- Forgets what pairs were charged.
+-- Uses floorDiv (number), pack (word), call, clock, reply (reply).
 --
 -- KEYS: the keys of the pairs.
 -- ARGV: the shift of the clock.

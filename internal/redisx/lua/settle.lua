@@ -1,6 +1,7 @@
--- Settles requests: replaces what they were charged, or held, by what they cost after all, renews holds, bans. Uses newPlan (limit), clock,
--- reply, filled, repaired (reply), readPair, stateOf, keepState, savePair, resetAt (pair), newAsks, open, advance, decide, waitFor, charge, report
--- (decide), addHold, releaseHold (hold), min, max (number), unpackWords, word (word).
+-- Settles requests: replaces what they were charged, or held, by what they cost after all, renews holds, bans.
+-- Uses max, min (number), unpackWords, word (word), clock, filled, logError, repaired, reply (reply), newPlan (limit),
+-- addHold, releaseHold (hold), keepState, resetAt, savePair, stateOf (pair), advance, charge, decide, newAsks, open,
+-- report, rewind, waitFor (decide).
 --
 -- KEYS: those of each request, one request after the other.
 -- ARGV: the shift of the clock, then plans, each with the number of requests that have it and five words for each of their claims:

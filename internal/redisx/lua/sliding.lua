@@ -1,14 +1,17 @@
--- The state of a SlidingWindow or a SlidingLog: how much was admitted with which stamp, oldest first. A SlidingLog stamps a
--- request with its instant, a SlidingWindow with the end of its sub-bucket; both count it until one period later. Mirrors
--- internal/algorithm. Uses maxExact, max, min, floorTo, ceilDiv (number), word, pack, unpackWords, sub (word), block functions (block).
+-- The state of a SlidingWindow or a SlidingLog: how much was admitted with which stamp, oldest first. A SlidingLog
+-- stamps a request with its instant, a SlidingWindow with the end of its sub-bucket; both count it until one period
+-- later. Mirrors internal/algorithm.
+-- Uses ceilDiv, floorTo, max, maxExact, min (number), pack, sub, unpackWords, word (word), appendEntry, blockAt,
+-- blockSize, blocks, entries, entryAt, entrySize, firstFrom, readBlock, removeBlock, setBlock, storeBlocks,
+-- takeLastBlock, withCount (block).
 --
 -- A state has three words, the expiry of its key (see pair.lua), used and the number of full blocks, then the list of those
 -- blocks, and then the newest entries: see block.lua. A decision works on the texts and reads only the entries it needs. No
 -- change is kept unless the state is stored.
 local sliding = {}
 
--- stampOf returns the stamp of a request at now.
-local function stampOf(l, now)
+-- stamp returns the stamp of a request at now.
+local function stamp(l, now)
   if l.unit == 0 then
     return now
   end
@@ -66,8 +69,8 @@ local function popNewest(q)
   return count
 end
 
--- clamp lowers every stamp of q to limit, which the newest exceeds.
-local function clamp(q, limit)
+-- lower makes stamps of q that are later than limit that one; the newest is.
+local function lower(q, limit)
   local merged = 0
   while q.newest ~= '' and lastStamp(q) >= limit do
     merged = merged + popNewest(q)
@@ -80,7 +83,7 @@ end
 function sliding.rewind(q, l, now)
   local latest = l.unit == 0 and now or now + ceilDiv(l.micros, 2)
   if lastStamp(q) > latest then
-    return clamp(q, stampOf(l, now))
+    return lower(q, stamp(l, now))
   end
 end
 
@@ -105,7 +108,7 @@ local function drainTo(q, l, now, target)
     local stamp, count = entryAt(text, i)
     latest, over, i = max(latest, stamp), over - count, i + 1
   end
-  return max(1, min(latest, stampOf(l, now)) + l.micros - now)
+  return max(1, min(latest, stamp(l, now)) + l.micros - now)
 end
 
 -- wait returns how long after now an advanced q admits cost, which is at most the rate.
@@ -115,17 +118,17 @@ end
 
 -- charge adds cost to an advanced q.
 function sliding.charge(q, l, now, cost)
-  local stamp = stampOf(l, now)
-  if lastStamp(q) > stamp then
-    clamp(q, stamp)
+  local newest = stamp(l, now)
+  if lastStamp(q) > newest then
+    lower(q, newest)
   end
   q.used = min(q.used + cost, maxExact)
-  if lastStamp(q) == stamp then
+  if lastStamp(q) == newest then
     local last = entries(q.newest) - 1
     local _, count = entryAt(q.newest, last)
-    q.newest = withCount(q.newest, last, stamp, count + cost)
+    q.newest = withCount(q.newest, last, newest, count + cost)
   else
-    appendEntry(q, stamp, cost)
+    appendEntry(q, newest, cost)
   end
   return q
 end
@@ -133,7 +136,7 @@ end
 -- refund removes from q, advanced or not, a charge of cost at an earlier instant, if that still counts. The work does not
 -- depend on how much was charged since.
 function sliding.refund(q, l, _, at, cost)
-  local wanted = stampOf(l, at)
+  local wanted = stamp(l, at)
   local place = firstFrom(q.list, blockSize, wanted)
   local text = place < blocks(q) and readBlock(q, place) or q.newest
   local i = firstFrom(text, entrySize, wanted)
@@ -164,7 +167,7 @@ function sliding.report(q, l, now)
     return remaining, 0, 0
   end
   local refill = drainTo(q, l, now, l.rate - remaining - 1)
-  return remaining, refill, max(refill, min(lastStamp(q), stampOf(l, now)) + l.micros - now)
+  return remaining, refill, max(refill, min(lastStamp(q), stamp(l, now)) + l.micros - now)
 end
 
 -- ends returns when q no longer matters.
@@ -197,7 +200,7 @@ end
 function sliding.full(l, now, pair)
   local q = sliding.empty(l, pair)
   if l.rate > 0 then
-    appendEntry(q, stampOf(l, now), l.rate)
+    appendEntry(q, stamp(l, now), l.rate)
     q.used = l.rate
   end
   return q

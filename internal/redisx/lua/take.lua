@@ -1,5 +1,5 @@
--- Decides requests, one after the other, each all or nothing by itself. Uses newPlan (limit), clock, reply, filled, repaired (reply),
--- isPlain, decidePlain (plain), newDecideRequest (script.go), which returns decideRequest (decide).
+-- Decides requests, one after the other, each all or nothing by itself.
+-- Uses clock, filled, logError, repaired, reply (reply), newPlan (limit), decidePlain, isPlain (plain).
 --
 -- KEYS: those of each request, one request after the other.
 -- ARGV: the shift of the clock, then plans, each with the number of requests that have it and an empty text.

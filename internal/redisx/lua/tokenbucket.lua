@@ -1,5 +1,6 @@
 -- The state of a TokenBucket: each request raises its level by one period, and it drains at a rate. Mirrors
--- internal/algorithm. Uses maxExact, max, min, floorDiv, ceilDiv, mulDivUp (number), pack, unpackWords, word (word).
+-- internal/algorithm.
+-- Uses ceilDiv, floorDiv, max, maxExact, min, mulDivUp (number), pack, unpackWords, word (word), maxBusy (limit).
 --
 -- A state has six words: the expiry of its key (see pair.lua), level, at, busy, rate, and slowest · 4 + the code of its
 -- tick. No function but charge changes the state that it is given.
@@ -23,9 +24,9 @@ local function coarse(rate)
   return rate - rate % step
 end
 
--- drained returns level and at of a bucket as they are at now, if it drains at rate. Time that does not fill a tick is
+-- drain returns level and at of a bucket as they are at now, if it drains at rate. Time that does not fill a tick is
 -- counted later, unless it empties the bucket.
-local function drained(level, at, tick, rate, now)
+local function drain(level, at, tick, rate, now)
   local rest = (now - at) % tick
   local ticks = (now - at - rest) / tick
   if ticks > floorDiv(level, rate) then
@@ -50,12 +51,12 @@ local function slowestRate(b)
   return b.slowest > 0 and b.slowest or b.rate
 end
 
--- isForgotten reports whether b is empty even if it drained at the slowest rate named since it was last empty.
+-- isForgotten reports whether b is empty even if it drain at the slowest rate named since it was last empty.
 local function isForgotten(b, now)
-  return b.level == 0 or drained(b.level, b.at, b.tick, slowestRate(b), now) == 0
+  return b.level == 0 or drain(b.level, b.at, b.tick, slowestRate(b), now) == 0
 end
 
--- rewind returns b after the clock went back to now, or nil if it did not. What would have drained until b.at is still to
+-- rewind returns b after the clock went back to now, or nil if it did not. What would have drain until b.at is still to
 -- drain, but the clock never fills a bucket above its capacity.
 function tokenBucket.rewind(b, l, now)
   if b.at <= now or l.rate == 0 then
@@ -80,7 +81,7 @@ function tokenBucket.advance(b, l, now)
   if isForgotten(b, now) then
     return {level = 0, at = now, busy = b.busy, tick = l.unit, rate = l.rate, slowest = 0}
   end
-  local level, at = drained(inTicks(b, l), b.at, l.unit, min(b.rate, l.rate), now)
+  local level, at = drain(inTicks(b, l), b.at, l.unit, min(b.rate, l.rate), now)
   local rate, slowest = l.rate, b.slowest
   if level == 0 then
     slowest = 0
@@ -90,7 +91,7 @@ function tokenBucket.advance(b, l, now)
   if l.peek and b.rate < rate then -- which names no rate
     rate = b.rate
   end
-  return {level = level, at = at, busy = b.busy, tick = l.unit, rate = rate, slowest = slowest}
+  return {level = level, at = at, busy = max(b.busy, at - maxBusy), tick = l.unit, rate = rate, slowest = slowest}
 end
 
 -- name returns b with the rate of l as the one named last, or nil if it is so or does not matter.
@@ -167,6 +168,9 @@ end
 -- report returns what an advanced b leaves: remaining, refill, reset.
 function tokenBucket.report(b, l, now)
   local remaining = floorDiv(max(0, l.capacity * l.period - b.level), l.period)
+  if b.level <= b.rate and b.level * b.tick <= b.rate * (now - b.at) then -- a faster rate than before has emptied b
+    remaining = l.capacity
+  end
   if remaining == l.capacity or b.rate == 0 then
     return remaining, 0, 0
   end

@@ -1,4 +1,5 @@
--- States and plans as bytes. Uses floor (number).
+-- States and plans as bytes.
+-- Uses floor (number).
 --
 -- A word is a whole number of 8 bytes, little-endian. Redis packs words with its library struct. miniredis, which
 -- applications use in tests, has no such library. A format is '<' and an 'I8' for each word.
