@@ -13,7 +13,7 @@ import (
 // one, at what was held. It does nothing if c holds nothing any more.
 func (c *receipt) finish(r *http.Request, o Outcome) {
 	if c.extra != nil {
-		c.finishHeld(r, o) // allocates o
+		c.finishHeld(r, o)
 	}
 }
 
@@ -35,14 +35,17 @@ func (c *receipt) finishHeld(r *http.Request, o Outcome) {
 		cost += o.Cost
 		final, err := finalCost(c.extra.final(claim.Rule), r, o, held)
 		claim.Final = final
-		errs = append(errs, within(fmt.Sprintf("final of rule %q", claim.Rule), err))
+		if err != nil {
+			errs = append(errs, within(fmt.Sprintf("final of rule %q", claim.Rule), err))
+		}
 	}
-	err := allOf(errs...)
-	if err != nil {
+	var err error
+	if len(errs) > 0 {
+		err = allOf(errs...)
 		c.limiter.reporter.failed(ctx, finalFailed, claims, prefix(err))
 	}
 	o.Cost = cost
-	c.settleHeld(ctx, claims, settlement{r, &o, err})
+	c.settleHeld(ctx, claims, settlement{r, o, err})
 }
 
 // finalCost asks final, which may be nil. If it panics or says less than 0, the cost is what was held.
@@ -64,7 +67,7 @@ func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcom
 // A settlement is what observers are told of held claims that are settled.
 type settlement struct {
 	request *http.Request
-	outcome *Outcome
+	outcome Outcome
 	err     error
 }
 

@@ -70,7 +70,8 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, claims []Claim
 	}
 	o := observations.Get().(*Observation)
 	c.view(&o.Decision)
-	o.Request, o.Err, o.Store, o.Outcome = s.request, prefix(s.err), took, s.outcome
+	outcome := s.outcome
+	o.Request, o.Err, o.Store, o.Outcome = s.request, prefix(s.err), took, &outcome
 	for i := range claims {
 		o.Final += claims[i].Final
 	}

@@ -63,7 +63,7 @@ func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 		errs[0] = unavailable(err)
 	}
 	if len(held) > 0 {
-		errs[1] = c.settleHeld(ctx, held, settlement{outcome: &Outcome{Cost: heldCost}})
+		errs[1] = c.settleHeld(ctx, held, settlement{outcome: Outcome{Cost: heldCost}})
 	}
 	return errors.Join(errs[:]...)
 }

@@ -1,8 +1,12 @@
 package stdlib_test
 
 import (
+	"bufio"
+	"io"
+	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -13,22 +17,35 @@ import (
 var fates = []struct {
 	name  string
 	limit core.Limit
+	final func(*http.Request, core.Outcome) int
 	most  float64 // allocations that the limiter adds, headers and key included
 }{
-	{"allowed", core.PerSecond(1_000_000_000), 5},
-	{"denied", core.PerHour(1), 6},
+	{"allowed", core.PerSecond(1_000_000_000), nil, 5},
+	{"denied", core.PerHour(1), nil, 6},
+	{"held", core.PerSecond(1_000_000_000), core.Failures, 9},
 }
 
-// discard is a ResponseWriter that keeps nothing.
+// discard is a ResponseWriter that keeps nothing, with the methods of that of HTTP/1.
 type discard struct{ header http.Header }
 
-func (d discard) Header() http.Header         { return d.header }
-func (d discard) WriteHeader(int)             {}
-func (d discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d discard) Header() http.Header                        { return d.header }
+func (discard) WriteHeader(int)                              {}
+func (discard) Write(p []byte) (int, error)                  { return len(p), nil }
+func (discard) WriteString(s string) (int, error)            { return len(s), nil }
+func (discard) ReadFrom(r io.Reader) (int64, error)          { return io.Copy(io.Discard, r) }
+func (discard) Flush()                                       {}
+func (discard) FlushError() error                            { return nil }
+func (discard) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, http.ErrHijacked }
+func (discard) CloseNotify() <-chan bool                     { return nil }
+func (discard) SetReadDeadline(time.Time) error              { return nil }
+func (discard) SetWriteDeadline(time.Time) error             { return nil }
+func (discard) EnableFullDuplex() error                      { return nil }
 
 // serving returns what serves a request by IP, the first of which a limit of 1 has admitted.
-func serving(l core.Limit) func() {
-	limiter := core.Must(core.New([]core.Rule{l.By(keyfunc.RemoteIP)}))
+func serving(l core.Limit, final func(*http.Request, core.Outcome) int) func() {
+	rule := l.By(keyfunc.RemoteIP)
+	rule.Final = final
+	limiter := core.Must(core.New([]core.Rule{rule}))
 	h := stdlib.New(limiter)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	r, _ := http.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = "203.0.113.9:4711"
@@ -43,7 +60,7 @@ func serving(l core.Limit) func() {
 
 func TestAllocations(t *testing.T) {
 	for _, f := range fates {
-		if got := testing.AllocsPerRun(1000, serving(f.limit)); got > f.most {
+		if got := testing.AllocsPerRun(1000, serving(f.limit, f.final)); got > f.most {
 			t.Errorf("%s: %v allocations, want at most %v", f.name, got, f.most)
 		}
 	}
@@ -52,7 +69,7 @@ func TestAllocations(t *testing.T) {
 func BenchmarkServe(b *testing.B) {
 	for _, f := range fates {
 		b.Run(f.name, func(b *testing.B) {
-			serve := serving(f.limit)
+			serve := serving(f.limit, f.final)
 			b.ReportAllocs()
 			for b.Loop() {
 				serve()
