@@ -76,6 +76,7 @@ func Run(t *testing.T, a Adapter) {
 		{"SetCost", testSetCost},
 		{"watched writer", testWatchedWriter},
 		{"unwatched writer", testUnwatchedWriter},
+		{"at once", testAtOnce},
 	} {
 		t.Run(group.name, func(t *testing.T) { group.run(t, a) })
 	}

@@ -207,12 +207,13 @@ func testWatchedWriter(t *testing.T, a Adapter) {
 
 // testUnwatchedWriter checks that requests whose outcome nobody wants get the very writer that came in.
 func testUnwatchedWriter(t *testing.T, a Adapter) {
+	inFlight := newLimiter(new(core.MemoryStore), core.Rule{Key: anyone, Limits: []core.Limit{core.AtOnce(2)}})
 	other, _, ends := holding()
 	if err := other.SetRules([]core.Rule{{Name: "api", Key: anyone, Limits: []core.Limit{perMinute}, Final: ends.final,
 		Match: func(*http.Request) bool { return false }}}); err != nil {
 		t.Fatal(err)
 	}
-	for why, l := range map[string]*core.Limiter{"no hold": counting(9), "a rule that does not apply": other} {
+	for why, l := range map[string]*core.Limiter{"no hold": counting(9), "in flight": inFlight, "a rule that does not apply": other} {
 		var came, got http.ResponseWriter
 		app := a.Build(App{Guards: []Guard{{Limiter: l}}, Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, _ *http.Request) { got = w }}}})
 		bare := a.Build(App{Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, _ *http.Request) { got = w }}}})
