@@ -56,6 +56,33 @@ func TestHeapPerKey(t *testing.T) {
 	runtime.KeepAlive(m)
 }
 
+// The sizes are those that the comment of MaxKeys states, and what the slabs have in reserve.
+func TestHeapPerLimit(t *testing.T) {
+	const keys = manyKeys / 20
+	for limits, most := range map[string]int64{
+		"1/h, 2/2h, 3/3h, 4/4h, 5/5h, 6/6h, 7/7h, 8/8h": 8 * (bytesPerKey + 4),
+		"99/h;sliding-log": bytesPerKey + 64 + 20*32 + 16,
+	} {
+		before := heap()
+		m := new(core.MemoryStore)
+		claims := one("", core.MustParseLimits(limits)...)
+		for round := range 20 {
+			if len(claims[0].Limits) > 1 && round > 0 {
+				break
+			}
+			for i := range keys {
+				claims[0].Key = strconv.Itoa(i)
+				admits(m, claims)
+			}
+			time.Sleep(2 * time.Microsecond)
+		}
+		if each := (heap() - before) / keys; each > most {
+			t.Errorf("%s: %d bytes for each pair, want at most %d", limits, each, most)
+		}
+		runtime.KeepAlive(m)
+	}
+}
+
 func TestDroppedKeysFreeWhatTheyRemember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &core.MemoryStore{MaxKeys: 500}

@@ -27,7 +27,7 @@ type MemoryStore struct {
 	// seconds or later. When no pair can be dropped, further ones share a fixed set of states, where they count for each
 	// other: a flood of keys makes the store stricter, never laxer.
 	//
-	// Each limit of a pair takes 40 to 48 bytes. A sliding limit takes 64 more, and 16 to 32 for each sub-bucket or instant in
+	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 64 more, and 16 to 32 for each sub-bucket or instant in
 	// use. A pair keeps the states of 32 limits, those of all its tiers together; it shares those of more.
 	MaxKeys int
 

@@ -51,10 +51,10 @@ var claimRows = []row{
 			s.expect(words("no 0"), claim(limit, limit, 1))
 		}
 	}},
-	{"twins need not follow each other, and others between them do not count", func(s *suite) {
-		twin, other := claim("twin", "5/d", 2), claim("other", "5/d", 2)
-		s.expect(words("yes 1", "yes 3", "yes 1"), twin, other, twin)
-		s.expect(words("no 1", "yes 3", "no 1"), twin, other, twin)
+	{"the same pair twice need not be side by side, and others between do not count", func(s *suite) {
+		same, other := claim("same", "5/d", 2), claim("other", "5/d", 2)
+		s.expect(words("yes 1", "yes 3", "yes 1"), same, other, same)
+		s.expect(words("no 1", "yes 3", "no 1"), same, other, same)
 		s.expect(words("yes 3"), peek(other))
 	}},
 	{"a peek decides for its cost and charges nothing", func(s *suite) {

@@ -41,10 +41,10 @@ var concurrencyRows = []row{
 			s.Errorf("%d of %d remain after %d were admitted: the others were charged", r.Remaining, rate, n)
 		}
 	}},
-	{"twins in any order are admitted as their sum", func(s *suite) {
-		twin, other := claim("twin", "70/d", 1), claim("other", "100000/d", 1)
+	{"the same pair twice is admitted as the sum, in any order", func(s *suite) {
+		same, other := claim("same", "70/d", 1), claim("other", "100000/d", 1)
 		n := s.storm(func() []core.Claim {
-			some := []core.Claim{twin, other, twin}
+			some := []core.Claim{same, other, same}
 			rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 			return some
 		})

@@ -64,7 +64,7 @@ var refundRows = []row{
 			}
 		}
 	}},
-	{"a refund of twins gives back both", func(s *suite) {
+	{"a refund of the same pair twice gives back both", func(s *suite) {
 		c := claim("key", "5/d", 2)
 		charged := s.charge(c, c)
 		s.settle(charged...)

@@ -16,7 +16,7 @@ func TestOneDeniedClaimLeavesAllUncharged(t *testing.T) {
 	expect(t, m.Take(start, []core.Claim{claim("5/m", 2), other}), "yes 3", "yes 9", "no 0")
 }
 
-func TestTwinsAreDecidedForTheirSum(t *testing.T) {
+func TestTheSamePairTwiceIsDecidedForTheSum(t *testing.T) {
 	var m oracle.Model
 	expect(t, m.Take(start, []core.Claim{claim("5/m", 3), claim("5/m", 3)}), "no 5", "no 5")
 	expect(t, m.Take(start, []core.Claim{claim("5/m", 3), claim("5/m", 2)}), "yes 0", "yes 0")

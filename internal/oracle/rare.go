@@ -85,7 +85,7 @@ var Rare = map[string][]Turn{
 		take("9/s;sliding-window", 3), take("9/s;sliding-window;buckets=2", 1), take("9/s;sliding-window", 1), refund(0),
 		peek("9/s;sliding-window", 1),
 	},
-	"what twins charge at an instant is one for a dry run": {
+	"what two claims charge a pair at an instant is one for a dry run": {
 		together(take("9/s;sliding-log", 1), take("9/s;sliding-log", 8), dry("9/s;sliding-log", 9)),
 	},
 }
