@@ -16,7 +16,8 @@
 //	  - name: login
 //	    match: ["POST /login", "POST /v1/{tenant}/login"]
 //	    key: ip
-//	    limits: 5/10m, 20/d
+//	    limits: 5/10m;ban=1h, 20/d
+//	    final: failures
 //	    on_failure: closed
 //	  - name: api
 //	    match: /api/

@@ -107,6 +107,14 @@ func TestParseReadsAllFields(t *testing.T) {
 	}
 }
 
+func TestLimitsOfAllKinds(t *testing.T) {
+	f := mustParse(t, "rules: [{key: ip, limits: '5/10m;ban=1h, 20 at once'}]")
+	want := []core.Limit{{Rate: 5, Period: 10 * time.Minute, Ban: time.Hour}, core.AtOnce(20)}
+	if !slices.Equal(f.Rules[0].Limits, want) {
+		t.Errorf("got %v, want %v", f.Rules[0].Limits, want)
+	}
+}
+
 func TestMatchNarrows(t *testing.T) {
 	f := mustParse(t, whole)
 	tests := []struct {

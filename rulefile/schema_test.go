@@ -52,6 +52,7 @@ func valid(t *testing.T, s *jsonschema.Schema, src string) (error, bool) {
 var goodFiles = []string{
 	whole, rate(5), string(thousandRules()),
 	"rules: [{key: ip, limits: 1/s}]",
+	"rules: [{key: ip, limits: '5/10m;ban=1h, 20/d', final: failures}, {name: b, key: ip, limits: [2 at once, 60/h]}]",
 	"proxies: {hops: 2}\nrules: [{key: ip, limits: [1/s, 2/m]}]",
 	"proxies: {unix: true, ipv6_bits: 56}\nrules: [{name: 5, key: ip, limits: 1/s, cost: 5, match: /, headers: {A: 1}}]",
 	"funcs: plan\nrules: [{key: bearer, limits: 1/1h30m, tiers: {func: plan, a: 1/s}, dry_run: false, on_failure: local}]",

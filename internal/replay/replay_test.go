@@ -188,6 +188,7 @@ func TestWhatIsUnderWayIsHeld(t *testing.T) {
 	}{
 		{"one that is under way is held", entries{request("/b", 5*time.Second, time.Second, 200), request("/a", 0, 10*time.Second, 200)}, 1},
 		{"a success is free after its end", entries{request("/a", 0, 10*time.Second, 200), request("/b", 10*time.Second, time.Second, 200)}, 0},
+		{"a long one is held throughout", entries{request("/b", 4*time.Minute, time.Second, 200), request("/a", 0, 5*time.Minute, 200)}, 1},
 		{"a failure is not", entries{request("/a", 0, 10*time.Second, 401), request("/b", 10*time.Second, time.Second, 200)}, 1},
 	}
 	for _, tt := range tests {
@@ -195,6 +196,21 @@ func TestWhatIsUnderWayIsHeld(t *testing.T) {
 		if rep.Refused != tt.refused || tt.refused > 0 && rep.Routes[0].Route != "GET /b" || rep.Failed != 0 {
 			t.Errorf("%s: refused %v, want %d of /b; %s", tt.why, rep.Routes, tt.refused, rep.Error)
 		}
+	}
+}
+
+func TestLimitsOfRequestsInFlight(t *testing.T) {
+	const src = "rules: [{key: ip, limits: 1 at once}]"
+	e := sent(5*time.Second, "x", "/")
+	e.Duration = 5 * time.Second
+	log := entries{e, e, sent(7*time.Second, "x", "/")}
+	log[2].Duration = time.Second
+	all := func(string) bool { return true }
+	if rep := run(t, src, Options{AtStart: true, Knows: all}, slices.Clone(log)); rep.Refused != 1 || rep.Failed != 0 {
+		t.Errorf("got %+v, want one of two refused that overlap", rep)
+	}
+	if rep := run(t, src, Options{}, log); rep.LeftOut["default"] != Durations {
+		t.Errorf("without durations: got %+v", rep)
 	}
 }
 
