@@ -12,19 +12,17 @@ import (
 // finish settles what c holds for r, which has ended with o: each claim at what the Final of its rule says or, without
 // one, at what was held. It does nothing if c holds nothing any more.
 func (c *receipt) finish(r *http.Request, o Outcome) {
-	if c.extra != nil {
-		c.finishHeld(r, o)
+	if c.extra == nil {
+		return
 	}
-}
-
-func (c *receipt) finishHeld(r *http.Request, o Outcome) {
-	claims := c.extra.takeHeld()
+	var room [2]Claim
+	claims := c.extra.takeHeld(room[:0])
 	if len(claims) == 0 {
 		return
 	}
 	ctx := r.Context()
 	var cost int
-	var errs []error
+	var err error
 	for i := range claims {
 		claim := &claims[i]
 		held, set := claim.Cost, claim.Final
@@ -33,19 +31,16 @@ func (c *receipt) finishHeld(r *http.Request, o Outcome) {
 			o.Cost = set
 		}
 		cost += o.Cost
-		final, err := finalCost(c.extra.final(claim.Rule), r, o, held)
-		claim.Final = final
-		if err != nil {
-			errs = append(errs, within(fmt.Sprintf("final of rule %q", claim.Rule), err))
+		final, mistake := finalCost(c.extra.final(claim.Rule), r, o, held)
+		if claim.Final = final; mistake != nil {
+			err = allOf(err, within(fmt.Sprintf("final of rule %q", claim.Rule), mistake))
 		}
 	}
-	var err error
-	if len(errs) > 0 {
-		err = allOf(errs...)
+	if err != nil {
 		c.limiter.reporter.failed(ctx, finalFailed, claims, prefix(err))
 	}
 	o.Cost = cost
-	c.settleHeld(ctx, claims, settlement{r, o, err})
+	_ = c.settleHeld(ctx, claims, settlement{r, o, err}) // observers hear of a failure
 }
 
 // finalCost asks final, which may be nil. If it panics or says less than 0, the cost is what was held.
@@ -91,7 +86,7 @@ func (c *receipt) settleHeld(ctx context.Context, claims []Claim, s settlement) 
 func (l *Limiter) chargeFallback(ctx context.Context, rules *ruleset, claims []Claim) {
 	var local []Claim
 	for _, claim := range claims {
-		if rules.modeOf(claim.Rule) == FailLocal {
+		if rules.modeOf(claim.Rule) == FailLocal && claim.Final > 0 {
 			claim.At = time.Time{}
 			local = append(local, claim)
 		}

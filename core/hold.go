@@ -39,12 +39,11 @@ func clamp(cost int, limits []Limit) int {
 	return cost
 }
 
-// takeHeld returns the held claims that are not settled yet, with what SetCost set for each in Final, or -1. They count as
-// settled from now on, so only one call returns any. It waits for a renewal under way.
-func (e *extra) takeHeld() []Claim {
+// takeHeld appends the held claims that are not settled yet to claims, with what SetCost set for each in Final, or -1.
+// They count as settled from now on. It waits for a renewal under way.
+func (e *extra) takeHeld(claims []Claim) []Claim {
 	e.lockIdle()
 	defer e.mu.Unlock()
-	claims := e.taken[:0]
 	for i := range e.charged {
 		if one := &e.charged[i]; one.Hold && !one.settled {
 			one.settled = true

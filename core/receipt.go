@@ -36,7 +36,6 @@ type extra struct {
 	mu       sync.Mutex // of what follows
 	charged  []charged
 	room     [1]charged    // of charged, for one claim
-	taken    [1]Claim      // by takeHeld, for one claim
 	timer    *time.Timer   // renews what is held; nil if the caller of Take does
 	renewing chan struct{} // closed at the end of the renewal under way; nil if there is none
 }
