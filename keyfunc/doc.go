@@ -112,9 +112,9 @@
 //
 // The key must be your own address and the same without those headers. If it is 192.0.2.1, Trusted or Hops is too large
 // or the proxy does not overwrite the header. If it is the address of a proxy, that one is missing from Trusted, or it
-// sends another header. If it is ip:unresolved, the hop it names is the proxy to look at: it sent
-// something that is no address, or a list that is too short for Hops. Then try the same against the server itself, past the proxy: it should not answer, and if it
-// does, the key must be the address you connect from. Do all of it once over IPv6.
+// sends another header. If it is ip:unresolved, the hop it names is the proxy to look at: it sent something that is no
+// address, or a list that is too short for Hops. Then try the same against the server itself, past the proxy: it should
+// not answer, and if it does, the key must be the address you connect from. Do all of it once over IPv6.
 //
 // # A key func of your own
 //

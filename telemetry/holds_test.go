@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -25,6 +26,9 @@ func TestSettledRequests(t *testing.T) {
 	final := func(r *http.Request, o core.Outcome) int { return o.Status / 500 }
 	rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}, Final: final}
 	l := limited(t, tel, []core.Rule{rule})
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "charged", Key: "user:ann", Limits: []core.Limit{core.PerHour(100)}}); err != nil || tel.Snapshot().Held != 0 {
+		t.Errorf("a charge counts as held, or failed: %v", err)
+	}
 	for _, status := range []int{200, 200, 500} {
 		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "user:ann", Hold: true})
 		if err != nil || !d.Allowed {
@@ -46,11 +50,22 @@ func TestSettledRequests(t *testing.T) {
 	if got := settledCounts(s); got["free"] != 2 || got["charged"] != 1 || got["failed"] != 1 {
 		t.Errorf("got %v", got)
 	}
-	if got := counted(s); got["allowed"] != 3 || got["r 100/1h allowed"] != 3 {
+	if got := counted(s); got["allowed"] != 4 || got["r 100/1h allowed"] != 3 {
 		t.Errorf("got %v", got)
 	}
 	if n := b.sum(t, string(settlementFailed)); n != 1 {
 		t.Errorf("the lines account for %d failed settlements, want 1", n)
+	}
+}
+
+// A request that was decided without the store may be settled well.
+func TestSettlementOfADegradedDecisionIsNoFailure(t *testing.T) {
+	tel := New(Options{})
+	o := &core.Observation{Outcome: &core.Outcome{}, Store: time.Millisecond}
+	o.Degraded = core.ErrUnavailable
+	tel.Observe(t.Context(), o)
+	if got := tel.Snapshot().Store.Failures; got != 0 {
+		t.Errorf("got %d failures", got)
 	}
 }
 

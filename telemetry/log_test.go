@@ -120,48 +120,6 @@ func TestNextObservationWritesTheTail(t *testing.T) {
 	})
 }
 
-// A flood of denials, from few keys or from many, is bounded and accounted for.
-func TestFloodIsSummedUp(t *testing.T) {
-	for _, users := range []int{1, 20, 150_000} {
-		t.Run(fmt.Sprint(users, " users"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := new(book)
-				tel := New(Options{Log: slog.New(b)})
-				const seconds, perSecond = 3, 50_000
-				for i := range seconds * perSecond {
-					if i%(perSecond/100) == 0 {
-						time.Sleep(10 * time.Millisecond)
-					}
-					deny(tel, []string{"a", "b", "c"}[i%3], fmt.Sprint("user:", i%users))
-				}
-				for range 3 {
-					tel.Flush()
-				}
-				time.Sleep(time.Second)
-				tel.Flush()
-				if n := b.sum(t, "denied"); n != seconds*perSecond {
-					t.Errorf("the lines account for %d denials, want %d", n, seconds*perSecond)
-				}
-			})
-		})
-	}
-}
-
-// Lines that do not fit into a second are not lost, whatever the number of rules.
-func TestManyRulesAreSummedUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := new(book)
-		tel := New(Options{Log: slog.New(b)})
-		for i := range 5000 {
-			deny(tel, fmt.Sprint("rule", i%200), fmt.Sprint("user:", i%1000))
-		}
-		tel.Flush()
-		if n := b.sum(t, "denied"); n != 5000 || len(b.lines) != linesPerSecond {
-			t.Errorf("%d lines account for %d denials, want 5000", len(b.lines), n)
-		}
-	})
-}
-
 func TestFailuresAreWarnings(t *testing.T) {
 	for user, want := range map[string]warning{"": keyMissing, "bad": keyBad, "invalid": ruleInvalid, "broken": ruleInvalid} {
 		logged(t, func(l *core.Limiter, tel *Telemetry, b *book) {
@@ -219,28 +177,4 @@ func TestKeysAreMaskedInTheLog(t *testing.T) {
 	if len(b.lines) != 2 {
 		t.Errorf("got %d lines, want 2", len(b.lines))
 	}
-}
-
-func TestConcurrentDenialsAreAccountedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // else a busy machine writes lines later than they are permitted
-		b := new(book)
-		tel := New(Options{Log: slog.New(b), Top: 8})
-		var wg sync.WaitGroup
-		for g := range 8 {
-			wg.Go(func() {
-				for i := range 5000 {
-					deny(tel, "r", fmt.Sprint("user:", (i*g)%50))
-				}
-			})
-		}
-		wg.Wait()
-		for range 3 { // a second may hold no more lines
-			tel.Flush()
-			if b.sum(t, "denied") == 40_000 {
-				return
-			}
-			time.Sleep(time.Second)
-		}
-		t.Errorf("the lines account for %d denials, want 40000", b.sum(t, "denied"))
-	})
 }

@@ -11,13 +11,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-const (
-	defaultTop = 500
-	maxRules   = 1000 // rules with counts of their own; claims of Take can name any rule
-)
-
-// other is the rule and the limit of counts beyond a bound.
-const other = "other"
+const defaultTop = 500
 
 // Options configure a Telemetry. The zero value is ready to use.
 type Options struct {
@@ -176,43 +170,6 @@ func ruleOf(o *core.Observation) string {
 		return ""
 	}
 	return o.Claims[len(o.Claims)-1].Rule
-}
-
-// rule returns the counts of a rule.
-func (t *Telemetry) rule(name string) *rule {
-	if r := (*t.rules.Load())[name]; r != nil {
-		return r
-	}
-	return t.addRule(name)
-}
-
-func (t *Telemetry) addRule(name string) *rule {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := *t.rules.Load()
-	if len(before) >= maxRules {
-		name = other
-	}
-	if r := before[name]; r != nil {
-		return r
-	}
-	after := make(map[string]*rule, len(before)+1)
-	for k, v := range before {
-		after[k] = v
-	}
-	after[name] = newRule(name, t.top)
-	t.rules.Store(&after)
-	return after[name]
-}
-
-// sorted returns all rules by name.
-func (t *Telemetry) sorted() []*rule {
-	var all []*rule
-	for _, r := range *t.rules.Load() {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b *rule) int { return compare(a.name, b.name) })
-	return all
 }
 
 // Flush writes the log lines that are still due, without waiting for the next observation. Call it at shutdown.

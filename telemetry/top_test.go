@@ -40,6 +40,26 @@ func TestTopIsExactForFewKeys(t *testing.T) {
 	}
 }
 
+// A new key takes the place of the key with the lowest count, and its count is too high by that.
+func TestNewKeyTakesThePlaceOfTheLowest(t *testing.T) {
+	tel := New(Options{Unmask: true, Top: 3})
+	for i, key := range []string{"user:a", "user:b", "user:c"} {
+		for range 5 - i {
+			deny(tel, "r", key)
+		}
+	}
+	deny(tel, "r", "user:d")
+	rows := tel.Top("r", 3)
+	if len(rows) != 3 || rows[0].Key != "user:a" || rows[2].Key != "user:d" && rows[1].Key != "user:d" {
+		t.Fatalf("got %+v", rows)
+	}
+	for _, row := range rows {
+		if row.Key == "user:d" && (row.Count != 4 || row.Over != 3) || row.Key != "user:d" && row.Over != 0 {
+			t.Errorf("got %+v", row)
+		}
+	}
+}
+
 // Requests that were allowed, or would have been denied by a dry run, are not in the top.
 func TestTopCountsDenialsOnly(t *testing.T) {
 	tel := New(Options{})

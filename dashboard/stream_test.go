@@ -1,0 +1,86 @@
+package dashboard_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEventHasWhatWasDriven(t *testing.T) {
+	s := newScene(t, false)
+	s.ask("ann", "ann", "ann", "ann", "ann", "bob", "")
+	e := s.event(t, "")
+	requests := e["requests"].(map[string]any)
+	if requests["allowed"] != 4.0 || requests["denied"] != 2.0 || requests["no_key"] != 1.0 {
+		t.Errorf("got requests %v", requests)
+	}
+	rules := e["rules"].([]any)
+	if len(rules) != 2 {
+		t.Fatalf("got rules %v", rules)
+	}
+	api := rules[0].(map[string]any)
+	limit := api["limits"].([]any)[0].(map[string]any)
+	if api["name"] != "api" || api["onFailure"] != "closed" || limit["limit"] != "3/1d" || limit["results"].(map[string]any)["denied"] != 2.0 {
+		t.Errorf("got rule %v", api)
+	}
+	if trial := rules[1].(map[string]any); trial["dryRun"] != true {
+		t.Errorf("got rule %v", trial)
+	}
+	if top := e["top"].([]any); len(top) != 1 || top[0].(map[string]any)["count"] != 2.0 || strings.Contains(top[0].(map[string]any)["key"].(string), "ann") {
+		t.Errorf("got top %v", top)
+	}
+	if sums := e["history"].([]any); sum(sums[0])+sum(sums[2]) != 4 || sum(sums[1]) != 2 {
+		t.Errorf("got history %v", sums)
+	}
+	if e["file"].(map[string]any)["hash"] != "abcdef" || e["reset"] != false {
+		t.Errorf("got file %v, reset %v", e["file"], e["reset"])
+	}
+	if one := s.event(t, "?rule=trial")["history"].([]any); sum(one[0]) != 2 || sum(one[2]) != 4 {
+		t.Errorf("rule trial: got history %v", one)
+	}
+	if none := s.event(t, "?rule=none"); none["top"] != nil && len(none["top"].([]any)) != 0 {
+		t.Errorf("rule none: got top %v", none["top"])
+	}
+}
+
+func sum(list any) (n float64) {
+	for _, v := range list.([]any) {
+		n += v.(float64)
+	}
+	return n
+}
+
+func TestStreamEndsAtShutdown(t *testing.T) {
+	s := newScene(t, false)
+	resp, err := s.Client().Get(s.URL + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := s.Config.Shutdown(ctx); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestViewersAreBounded(t *testing.T) {
+	s := newScene(t, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	statuses := make(map[int]int)
+	for range 101 {
+		r, _ := http.NewRequestWithContext(ctx, "GET", s.URL+"/events", nil)
+		resp, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		statuses[resp.StatusCode]++
+	}
+	if statuses[200] != 100 || statuses[503] != 1 {
+		t.Errorf("got %v", statuses)
+	}
+}
