@@ -176,3 +176,22 @@ func TestTheDenyCacheIsBounded(t *testing.T) {
 		t.Errorf("%d of 10 denials were asked for again, want 7 at least: the cache holds 3", asked)
 	}
 }
+
+func TestDenialCausedByHoldsIsNotRemembered(t *testing.T) {
+	s, _, _ := denying(t, 10)
+	ctx := context.Background()
+	for _, limits := range []string{"2/h", "1 at once"} {
+		c := claimOf(limits, core.MustParseLimits(limits)...)
+		c.Hold, c.Cost = true, 2
+		held, err := s.Take(ctx, []core.Claim{c}, nil)
+		if err != nil || !allowed(held) {
+			t.Fatal(held, err)
+		}
+		if r := take(t, s, c)[0]; r.Allowed || r.RetryAfter != time.Second {
+			t.Errorf("%s: %+v, want a hint of 1s", limits, r)
+		}
+		if _, ok := s.TakeLocal([]core.Claim{c}, nil); ok {
+			t.Errorf("%s: the denial is remembered", limits)
+		}
+	}
+}

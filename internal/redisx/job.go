@@ -61,7 +61,7 @@ const (
 func (j *job) load() (n int) {
 	for _, i := range j.asks {
 		a := &j.request.asks[i]
-		if a.Algorithm == algorithm.TokenBucket && a.Unit == 1 && a.Micros > 0 && !a.peek && !a.dryRun && !a.hold {
+		if a.Algorithm == algorithm.TokenBucket && a.Unit == 1 && a.Micros > 0 && a.Ban == 0 && !a.peek && !a.dryRun && !a.hold {
 			n += plainLoad
 		} else {
 			n += otherLoad

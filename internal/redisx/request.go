@@ -24,7 +24,6 @@ type ask struct {
 	claim, key         int
 	peek, dryRun, hold bool
 	cost, asked        int64
-	ban                int64 // microseconds
 }
 
 // requests are those that are no longer used. A request is most of what a decision would allocate.
@@ -61,7 +60,8 @@ func (r *request) addClaim(l *layout, c *core.Claim, i int) {
 		r.asks = append(r.asks, ask{claim: i, key: key})
 	}
 	for j := range c.Limits {
-		a := ask{Limit: compile(&c.Limits[j]), claim: i, key: key, peek: c.Peek, dryRun: c.DryRun, hold: c.Hold, cost: cost, asked: cost}
+		a := ask{Limit: compile(&c.Limits[j]), claim: i, key: key, peek: c.Peek, dryRun: c.DryRun, hold: c.Hold && !c.Peek, cost: cost}
+		a.asked = a.share()
 		r.asks = append(r.asks, a)
 	}
 }
@@ -70,6 +70,7 @@ func (r *request) addClaim(l *layout, c *core.Claim, i int) {
 func compile(l *core.Limit) algorithm.Limit {
 	compiled := algorithm.Limit{
 		Algorithm: algorithm.Algorithm(l.Algorithm), Rate: int64(l.Rate), Capacity: int64(l.Capacity()), Micros: l.Period.Microseconds(),
+		Ban: l.Ban.Microseconds(),
 	}
 	if l.Algorithm == core.SlidingWindow {
 		compiled.Width = l.Width().Microseconds()
@@ -96,11 +97,19 @@ func (r *request) addUpCosts() {
 		for j := range r.asks[:i] {
 			a, b := &r.asks[i], &r.asks[j]
 			if a.key == b.key && a.Kind == b.Kind && a.dryRun == b.dryRun && !a.peek && !b.peek {
-				a.asked = min(a.asked+b.cost, algorithm.MaxExact)
-				b.asked = min(b.asked+a.cost, algorithm.MaxExact)
+				a.asked = min(a.asked+b.share(), algorithm.MaxExact)
+				b.asked = min(b.asked+a.share(), algorithm.MaxExact)
 			}
 		}
 	}
+}
+
+// share returns what a alone asks of its state: a limit in flight counts requests.
+func (a *ask) share() int64 {
+	if a.Algorithm == algorithm.InFlight {
+		return 1
+	}
+	return a.cost
 }
 
 // appendWords appends what a script reads as a, with the place of its key among those of its job.
@@ -112,7 +121,7 @@ func (a *ask) appendWords(b []byte, begins bool, place int) []byte {
 		}
 	}
 	b = binary.LittleEndian.AppendUint64(b, head)
-	for _, n := range [...]int64{int64(a.Kind), a.cost, a.asked, a.Rate, a.Capacity, a.Unit + a.Width, a.ban} {
+	for _, n := range [...]int64{int64(a.Kind), a.cost, a.asked, a.Rate, a.Capacity, a.Unit + a.Width, a.Ban} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 	}
 	return b

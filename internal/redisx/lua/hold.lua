@@ -14,7 +14,7 @@ end
 
 -- setHold replaces a sub-bucket, counted from 0. Beyond the last one it adds one.
 local function setHold(h, i, start, cost, count)
-  local record = (cost > 0 or count > 0) and pack('<I8I8I8', start, cost, count) or ''
+  local record = count > 0 and pack('<I8I8I8', start, cost, count) or ''
   h.text = sub(h.text, 1, holdSize * i) .. record .. sub(h.text, holdSize * (i + 1) + 1)
   h.changed = true
 end
@@ -22,7 +22,7 @@ end
 -- addHold holds cost from now on, for count requests.
 local function addHold(h, now, cost, count)
   local start, i = floorTo(now, holdWidth), #h.text / holdSize
-  h.cost, h.count = h.cost + cost, h.count + count
+  h.cost, h.count = min(h.cost + cost, maxExact), h.count + count
   if i > 0 then
     local last, lastCost, lastCount = lastHold(h)
     if last >= start then
@@ -48,7 +48,7 @@ local function advanceHolds(h, now)
     cost, count = cost + laterCost, count + laterCount
     h.text = sub(h.text, 1, #h.text - holdSize)
   end
-  if cost > 0 or count > 0 then
+  if count > 0 then
     h.cost, h.count = h.cost - cost, h.count - count
     addHold(h, now, cost, count)
   end
@@ -69,10 +69,9 @@ local function releaseHold(h, at, cost)
     return 0, 0
   end
   local given = min(cost, held)
-  local ended = min(count, 1)
-  setHold(h, i, start, held - given, count - ended)
-  h.cost, h.count = max(0, h.cost - given), max(0, h.count - ended)
-  return given, ended
+  setHold(h, i, start, held - given, count - 1)
+  h.cost, h.count = max(0, h.cost - (count == 1 and held or given)), max(0, h.count - 1)
+  return given, 1
 end
 
 local function holdsEnd(h)

@@ -74,7 +74,7 @@ local function settleClaim(asks, claim)
   local pair = claim.pair
   if claim.flags >= 2 then
     local held, count = releaseHold(pair.holds, claim.at, claim.cost)
-    if held > 0 or count > 0 then
+    if count > 0 then
       addHold(pair.holds, now, held, count)
       return now
     end

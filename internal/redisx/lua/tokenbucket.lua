@@ -125,7 +125,7 @@ end
 
 -- charge adds cost to an advanced b. If that leaves less than one request free where one was, a ban raises the level, so that
 -- the next request fits when the ban ends.
-function tokenBucket.charge(b, l, _, cost)
+function tokenBucket.charge(b, l, now, cost)
   local lastFree, before = (l.capacity - 1) * l.period, b.level
   if before < l.period then
     b.busy = b.at
@@ -137,7 +137,7 @@ function tokenBucket.charge(b, l, _, cost)
     b.level = before + cost * l.period
   end
   if l.ban > 0 and before <= lastFree and b.level > lastFree then
-    b.level = max(b.level, lastFree + l.rate * ceilDiv(l.ban, l.unit))
+    b.level = max(b.level, min(lastFree + l.rate * ceilDiv(l.ban + now - b.at, l.unit), maxExact))
   end
   return b
 end
