@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 )
 
 // alb reads logs of AWS Application Load Balancers.
@@ -36,15 +37,7 @@ func (*alb) Parse(line string, e *Entry) error {
 		return fmt.Errorf("%.60q is not an address with a port", f[3])
 	}
 	e.Client = host
-	e.Duration = 0
-	for _, part := range f[5:8] {
-		d, ok := seconds(part)
-		if !ok { // -1: the connection was closed
-			e.Duration = -1
-			break
-		}
-		e.Duration += d
-	}
+	e.Duration = sumOf(f[5:8])
 	if err := e.setStatus(f[8]); err != nil {
 		return err
 	}
@@ -56,4 +49,16 @@ func (*alb) Parse(line string, e *Entry) error {
 		e.setHeader("User-Agent", agent)
 	}
 	return e.setRequest(strings.TrimRight(request, " -"))
+}
+
+// sumOf adds durations in seconds. It returns -1 if one of them is -1: the connection was closed.
+func sumOf(parts []string) (sum time.Duration) {
+	for _, part := range parts {
+		d, ok := seconds(part)
+		if !ok {
+			return -1
+		}
+		sum += d
+	}
+	return sum
 }

@@ -54,6 +54,16 @@ func (c *cloudFront) Parse(line string, e *Entry) error {
 		e.Duration = d
 	}
 	e.Host = c.get("x-host-header")
+	c.setHeaders(e)
+	target := c.get("cs-uri-stem")
+	if q := c.get("cs-uri-query"); q != "" {
+		target += "?" + q
+	}
+	return e.setRequest(c.get("cs-method") + " " + target + " HTTP/1.1")
+}
+
+// setHeaders reads the fields of the request's header that a log has.
+func (c *cloudFront) setHeaders(e *Entry) {
 	for field, header := range map[string]string{"cs(User-Agent)": "User-Agent", "cs(Referer)": "Referer", "cs(Cookie)": "Cookie"} {
 		value, err := url.PathUnescape(c.get(field))
 		if err != nil {
@@ -61,11 +71,6 @@ func (c *cloudFront) Parse(line string, e *Entry) error {
 		}
 		e.setHeader(header, value)
 	}
-	target := c.get("cs-uri-stem")
-	if q := c.get("cs-uri-query"); q != "" {
-		target += "?" + q
-	}
-	return e.setRequest(c.get("cs-method") + " " + target + " HTTP/1.1")
 }
 
 // get returns a value, or "" if the log does not have it.
