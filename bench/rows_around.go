@@ -4,6 +4,9 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
+// held is the name of a contestant that settles after the response.
+const held = "spillgate, held until the response has ended"
+
 // aroundRows measure parts that a program may add, beside the same work without them.
 func aroundRows() []*row {
 	const observed = "Limiter.Take, without an observer and with package telemetry as one."
@@ -19,6 +22,11 @@ func aroundRows() []*row {
 		bounds: []bound{
 			adds("spillgate, telemetry", spillgate, 250), addsAllocs("spillgate, telemetry", "spillgate, an observer that does nothing", 0),
 		},
+	}, {
+		name: "net/http, held", unit: perDecision,
+		task:   "The middleware with a rule that counts failed requests only: it holds the cost and settles it after the response.",
+		open:   openHeld,
+		bounds: []bound{adds(held, spillgate, 2000), addsAllocs(held, spillgate, 4)},
 	}, {
 		name: "rules with routes", unit: perDecision,
 		task:   "Limiter.Check of a request that is of one route, with a rule for each route.",
@@ -53,6 +61,14 @@ func openTelemetry(e *env, f *setup, l peers.Limit, want decision) error {
 		f.add(store.Name, c.role, e.decisions(overKeys(take, keys), want))
 	}
 	return nil
+}
+
+func openHeld(e *env, f *setup) error {
+	return openHTTP(e, f, []served{
+		{spillgate, ours, behind(peers.SpillgateHTTP)},
+		{held, ours, behind(peers.HeldHTTP)},
+		{"spillgate, requests at once", ours, behind(peers.AtOnceHTTP)},
+	}, large, admitted)
 }
 
 func openRoutes(e *env, f *setup) error {
