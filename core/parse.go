@@ -22,46 +22,6 @@ var units = []struct {
 	{"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}, {"us", time.Microsecond},
 }
 
-// String returns l in the notation that ParseLimits reads back: "100/1m", "100/1m;burst=20", "240/1h;fixed-window",
-// "60/1m;sliding-window;buckets=6", "5/10m;ban=1h", "20 at once".
-func (l Limit) String() string {
-	b := strconv.AppendInt(nil, int64(l.Rate), 10)
-	if l.Algorithm == InFlight {
-		return string(append(b, atOnce...))
-	}
-	b = append(b, '/')
-	b = append(b, periodString(l.Period)...)
-	if l.Algorithm != TokenBucket {
-		b = append(b, ';')
-		b = append(b, l.Algorithm.String()...)
-	}
-	if l.Burst != 0 {
-		b = append(b, ";burst="...)
-		b = strconv.AppendInt(b, int64(l.Burst), 10)
-	}
-	if l.Buckets != 0 {
-		b = append(b, ";buckets="...)
-		b = strconv.AppendInt(b, int64(l.Buckets), 10)
-	}
-	if l.Ban != 0 {
-		b = append(b, ";ban="...)
-		b = append(b, periodString(l.Ban)...)
-	}
-	return string(b)
-}
-
-// atOnce follows the rate of an InFlight limit.
-const atOnce = " at once"
-
-func periodString(p time.Duration) string {
-	for _, u := range units {
-		if p >= u.size && p%u.size == 0 {
-			return strconv.FormatInt(int64(p/u.size), 10) + u.name
-		}
-	}
-	return p.String()
-}
-
 // unitNames are other names of units.
 var unitNames = map[string]time.Duration{
 	"µs": time.Microsecond, "μs": time.Microsecond,
