@@ -20,9 +20,10 @@ type visit struct {
 	refund int
 }
 
-// visits draws a limit and who comes.
+// visits draws a limit, which is not of requests in flight, since nothing is held here, and requests.
 func visits(t *rapid.T) (core.Limit, []visit) {
-	l := family(1).Draw(t, "limit")[0]
+	charged := family(1).Filter(func(l []core.Limit) bool { return l[0].Algorithm != core.InFlight })
+	l := charged.Draw(t, "limit")[0]
 	vs := make([]visit, rapid.IntRange(1, 30).Draw(t, "visits"))
 	for i := range vs {
 		vs[i] = visit{wait: waits(l.Period).Draw(t, "wait"), cost: max(1, costs(l.Capacity()).Draw(t, "cost"))}
