@@ -40,8 +40,8 @@
 //		log.Fatal(http.ListenAndServe("127.0.0.1:8080", nil))
 //	}
 //
-// A program rarely calls [Limiter.Check] itself: the adapters below package middleware do, and write the headers and the
-// answer. This package never writes a response.
+// A program rarely calls [Limiter.Check] itself: the adapters do, such as middleware/stdlib and middleware/chi. They write the
+// headers and the answer, a 429 or a 400, say. This package never writes a response.
 //
 // # From a request to a decision
 //
@@ -68,6 +68,14 @@
 // set of limits that takes the place of the rule's own for some requests. A dry run evaluates, charges and reports a
 // rule, but never denies. A [Store] keeps what each key has used: a [MemoryStore] in this process, or a server that
 // several processes share.
+//
+// # Reading the code
+//
+// A request passes through check.go (rules to claims; routes.go finds the rules), limiter.go (claims to decision, by the
+// store behind store_client.go and breaker.go, or by failure.go) and receipt.go (what was charged or held). Adapters enter by
+// guard.go and, when the response has ended, leave by finish.go. What each [Algorithm] computes, the refund of a [FixedWindow]
+// for example, stands in internal/algorithm for a [MemoryStore], and in internal/redisx/lua for Redis. docs/architecture.md
+// has the tree.
 //
 // # Errors
 //

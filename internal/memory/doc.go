@@ -1,9 +1,14 @@
 // Package memory keeps the states of limits in this process. It is what core.MemoryStore is made of.
 //
+//	s := memory.New(1_000_000, nil)
 //	asks := []memory.Ask{{Pair: s.Pair("api", "user:42"), Limit: &limit, Cost: 1}}
-//	at := s.Take(asks) // asks[0].Retry is 0 if the request is admitted
+//	at := s.Take(asks) // asks[0].Retry is 0 if the request is admitted at that instant
 //
-// Reading order: ask.go (one limit of one claim), take.go (how all asks of a request are decided), known.go (the same for the
-// most frequent ones), settle.go; below them record.go, table.go and slab.go (where states are), shard.go and room.go (what is
-// dropped when the store is full), clock.go.
+// A claim of core is one ask for each of its limits. A pair is a rule and a key. What an algorithm computes, such as the refund
+// of a fixed window, stands in internal/algorithm: this package finds, locks and stores the state.
+//
+// Reading order: store.go (locks), ask.go and evaluate.go (one limit), take.go (all asks of a request), known.go (a faster take
+// for requests of token buckets alone whose states exist), settle.go (refunds, further charges, holds, bans). Below them:
+// record.go, pairstate.go, table.go and slab.go (states and where they are), place.go, room.go and shard.go (a place for a
+// new state, and what a full store drops for it), resets.go, clock.go.
 package memory

@@ -1,9 +1,15 @@
 // Package redisx keeps the state of limits in Redis, for package redisstore.
 //
-// A Take or Settle becomes a request (request.go), which is split into jobs, one for each server or slot (routing.go). Jobs of
-// concurrent callers are sent together (batcher.go, run.go) and decided by a script (script.go, lua/). What a reply says
-// becomes results (reply.go). Where several jobs of a request are needed, separate.go gives back what one charged though
-// another denied.
+// A Take or a Settle of core becomes a request (request.go). It is split into jobs (routing.go, job.go): one for a single server,
+// one for each slot of a Cluster. Jobs of concurrent callers wait for each other and are sent as one batch (batcher.go has its
+// size, run.go sends it), which one run of a script does (script.go joins the files of lua/). What the script replies becomes
+// results (reply.go). If a request has several jobs and one denies, separate.go takes back what the others charged.
+//
+// What an algorithm computes stands in the file of lua/ that bears its name: the refund of a fixed window in
+// lua/fixedwindow.lua, called by lua/settle.lua. lua/plain.lua is a faster lua/decide.lua for token buckets.
+//
+// Beside that way: key.go (names of keys), denycache.go (denials that this process repeats), denied.go (pairs to peek at first
+// on a Cluster), command.go, wait.go and server.go (calls of the client that end in time).
 package redisx
 
 import (
