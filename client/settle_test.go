@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,10 +104,11 @@ func TestAnErrorIsNoNews(t *testing.T) {
 // TestPaceWithoutALimit checks that a window whose limit is not told is spread by the most that was seen to remain.
 func TestPaceWithoutALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		left := 100
+		var left atomic.Int64
+		left.Store(100)
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
-			left--
-			write(w, 200, "RateLimit", `"a";r=`+strconv.Itoa(left)+`;t=`+seconds(start2000.Add(time.Minute).Sub(time.Now())))
+			n := strconv.FormatInt(left.Add(-1), 10)
+			write(w, 200, "RateLimit", `"a";r=`+n+`;t=`+seconds(start2000.Add(time.Minute).Sub(time.Now())))
 		})
 		sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 100)
 		if sent[79] > 0 || sent[99] < 45*time.Second {
