@@ -70,7 +70,7 @@ var patterns = []target{
 	{"internal/algorithm/*.go", "core", coreFirst, inHeap},
 	{"internal/memory/*.go", "core", coreFirst, coreSlow},
 	{"internal/redisx/key.go", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/usage.go", "internal/redisx", redisFirst, redisSlow},
+	{"internal/redisx/reply.go", "internal/redisx", redisFirst, redisSlow},
 	{"internal/redisx/lua/number.lua", "internal/redisx", "Lua", redisSlow},
 	{"internal/redisx/lua/*.lua", "internal/redisx", redisFirst, redisSlow},
 }
