@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -22,14 +23,12 @@ func keep(resp *http.Response) {
 	slow := time.AfterFunc(keepTime, func() { body.Close() })
 	defer slow.Stop()
 	var start bytes.Buffer
-	n, err := io.CopyN(&start, body, maxKept)
-	switch {
-	case err == io.EOF:
+	if _, err := io.CopyN(&start, body, maxKept); errors.Is(err, io.EOF) {
 		body.Close()
 		resp.Body = io.NopCloser(&start)
-	case n > 0 || err != nil:
-		resp.Body = kept{io.MultiReader(&start, body), body}
+		return
 	}
+	resp.Body = kept{io.MultiReader(&start, body), body}
 }
 
 // kept is a body whose start was read.

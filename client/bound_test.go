@@ -19,7 +19,6 @@ func (f answer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestMemoryIsBounded checks that keys, routes and names are forgotten if there are too many, and that those in use stay.
 func TestMemoryIsBounded(t *testing.T) {
-	n := 0
 	tr := &Transport{
 		Base: answer(func(r *http.Request) string { return fmt.Sprint(r.URL.RawQuery) }),
 		Key:  func(r *http.Request) string { return r.Host },
@@ -33,7 +32,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	send("one", "/always", "always")
 	a := tr.accounts[accountKey{host: "one"}]
 	always, named := a.routes[routeKey{"GET", "always"}], a.budgets[0]
-	for n = range 5000 {
+	for n := range 5000 {
 		send(fmt.Sprint("host", n), "/", "a")
 		send("one", fmt.Sprint("/segment", n), fmt.Sprint("name", n))
 		send("one", "/always", "always")

@@ -122,7 +122,7 @@ func (b *budget) enter(c *call, now time.Time) {
 	switch {
 	case b.trying:
 		b.trial.enter(c)
-	case b.free() <= 0 && b.inFlight > 0: // those are overdue
+	case b.free() <= 0: // those in flight are overdue
 		b.inFlight, b.forgotten = 0, c.sent-1
 	}
 	b.spread(c, now)

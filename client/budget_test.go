@@ -165,7 +165,16 @@ func TestRetryAfterOfSeveral(t *testing.T) {
 		}
 	}
 	a = &account{}
-	rep.n = 1
+	rep.n = 3
+	rep.states[0] = state{wait: 20 * time.Second, hasReset: true}
+	rep.states[1] = state{name: budgetName{line: 1}, wait: time.Second, hasReset: true}
+	rep.states[2] = state{name: budgetName{line: 2}, wait: 200 * time.Second, hasReset: true, left: 5}
+	a.refuse(c, &rep, a.match(c, &rep), at(0), 6)
+	if a, b := a.budgets[0], a.budgets[1]; !a.promise.Equal(at(30)) || !b.promise.Equal(at(1)) {
+		t.Errorf("closed until %v and %v, want 30, the longest that is used up, and 1", a.promise.Unix(), b.promise.Unix())
+	}
+	a = &account{}
+	rep.n, rep.states[0] = 1, state{wait: time.Second, hasReset: true}
 	a.refuse(c, &rep, a.match(c, &rep), at(0), 6)
 	if b := a.budgets[0]; !b.promise.Equal(at(30)) {
 		t.Errorf("the only limit is closed until %v, want 30", b.promise.Unix())

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -72,7 +73,7 @@ func (c *call) giveUp(err error) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	if _, late := err.(*LimitedError); late {
+	if _, late := errors.AsType[*LimitedError](err); late {
 		return c.refusal, nil
 	}
 	c.refusal.Body.Close()

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,17 +40,23 @@ func TestOnWaitPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := usedUp(5 * time.Second)
 		tr := &client.Transport{OnWait: func(r *http.Request, _ time.Duration) {
-			if r.URL.Path == "/panic" {
+			if r.URL.RawQuery == "panic" {
 				panic("callback")
 			}
 		}}
 		c := s.over(tr)
 		get(t, c, "/")
 		func() {
-			defer func() { _ = recover() }()
-			_, _ = tr.RoundTrip(request(t, "http://api.example/panic"))
+			defer func() {
+				if recover() == nil {
+					t.Error("OnWait was not called")
+				}
+			}()
+			_, _ = tr.RoundTrip(request(t, "http://api.example/?panic"))
 		}()
-		get(t, c, "/")
+		if get(t, c, "/"); time.Since(start2000) > 6*time.Second {
+			t.Errorf("the next request took %v, want 5s", time.Since(start2000))
+		}
 	})
 }
 
@@ -70,5 +77,20 @@ func TestBasePanics(t *testing.T) {
 		if time.Since(start2000) > 0 {
 			t.Errorf("waited %v", time.Since(start2000))
 		}
+	})
+}
+
+// TestOnWaitIsNotCalledWithoutAnInstant checks that a wait for the response to another request is not announced.
+func TestOnWaitIsNotCalledWithoutAnInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := serve(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(time.Second)
+			write(w, 200)
+		}).over(&client.Transport{OnWait: func(_ *http.Request, d time.Duration) { t.Errorf("told %v", d) }})
+		var all sync.WaitGroup
+		all.Go(func() { get(t, c, "/") })
+		synctest.Wait()
+		get(t, c, "/")
+		all.Wait()
 	})
 }

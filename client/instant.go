@@ -60,7 +60,7 @@ func parseDate(text string) (time.Time, bool) {
 
 // in returns the wait for an instant in so many seconds, and that instant by the clock of the server.
 func (c *serverClock) in(seconds int64) (wait time.Duration, reset int64, ok bool) {
-	seconds = min(max(seconds, -maxSeconds), maxSeconds)
+	seconds = min(seconds, maxSeconds)
 	return time.Duration(seconds) * time.Second, c.server().Unix() + seconds, true
 }
 
@@ -73,9 +73,6 @@ func (c *serverClock) until(text string) (wait time.Duration, reset int64, ok bo
 	}
 	if f, ok := parseSeconds(text); ok {
 		return c.number(f)
-	}
-	if text[0] == '+' || text[0] == '-' {
-		return 0, 0, false
 	}
 	if t, err := http.ParseTime(text); err == nil {
 		return c.at(t)
@@ -112,9 +109,6 @@ func (c *serverClock) at(t time.Time) (wait time.Duration, reset int64, ok bool)
 func parseSeconds(s string) (float64, bool) {
 	if n, ok := plainDigits(s); ok {
 		return float64(n), true
-	}
-	if c := s[0]; c != '-' && c != '+' && c != '.' && (c < '0' || c > '9') {
-		return 0, false
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	return f, err == nil && !math.IsInf(f, 0) && !math.IsNaN(f)

@@ -43,6 +43,7 @@ func TestTooLongIsToldAtOnce(t *testing.T) {
 		{"default", 0, 0, false},
 		{"a second too short", 89 * time.Second, 0, false},
 		{"long enough", 90 * time.Second, 0, true},
+		{"MaxWait is shorter than the deadline", 89 * time.Second, time.Hour, false},
 		{"the deadline is too short", time.Hour, 90 * time.Second, false},
 		{"the deadline is long enough", time.Hour, 91 * time.Second, true},
 		{"never", -1, 0, false},
@@ -110,37 +111,48 @@ func TestTheRefusalItself(t *testing.T) {
 
 // TestTheRefusalWhileOthersExtend checks that a refusal that was set aside to wait is still intact if the wait turns out too long.
 func TestTheRefusalWhileOthersExtend(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		text := strings.Repeat("0123456789", 20_000)
-		s := serve(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.RawQuery == "slow" {
-				time.Sleep(5 * time.Second)
-				write(w, 503, "Retry-After", "600")
-				return
-			}
-			if r.URL.RawQuery == "first" {
-				write(w, 200)
-				return
-			}
-			w.Header().Set("Retry-After", "30")
-			w.WriteHeader(429)
-			_, _ = io.WriteString(w, text)
-		})
-		c := s.over(&client.Transport{})
-		get(t, c, "/?first")
-		var all sync.WaitGroup
-		all.Go(func() { get(t, c, "/?slow") })
-		synctest.Wait()
-		resp, err := c.Get("http://api.example/")
-		if err != nil {
-			t.Fatal(err)
+	for _, size := range []int{0, 10, 64 << 10, 200_000} {
+		synctest.Test(t, func(t *testing.T) { refuseAndExtend(t, strings.Repeat("x", size)) })
+	}
+}
+
+// refuseAndExtend refuses two requests with text and, while they wait, holds the key for too long.
+func refuseAndExtend(t *testing.T, text string) {
+	s := serve(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery == "slow" {
+			time.Sleep(5 * time.Second)
+			write(w, 503, "Retry-After", "600")
+			return
 		}
-		body, _ := io.ReadAll(resp.Body)
-		if resp.StatusCode != 429 || string(body) != text || time.Since(start2000) != 5*time.Second {
-			t.Errorf("status %d, %d bytes after %v, want the 429 of %d bytes when the 503 came", resp.StatusCode, len(body), time.Since(start2000), len(text))
+		if r.URL.RawQuery == "first" {
+			write(w, 200)
+			return
 		}
-		all.Wait()
+		w.Header().Set("Retry-After", "30")
+		w.WriteHeader(429)
+		_, _ = io.WriteString(w, text)
 	})
+	c := s.over(&client.Transport{})
+	get(t, c, "/?first")
+	var all sync.WaitGroup
+	all.Go(func() { get(t, c, "/?slow") })
+	synctest.Wait()
+	all.Go(func() {
+		synctest.Wait() // behind the one that is refused
+		_, err := c.Get("http://api.example/")
+		if limitedBy(t, err); time.Since(start2000) != 5*time.Second {
+			t.Errorf("the one behind is told after %v, want when the 503 came", time.Since(start2000))
+		}
+	})
+	resp, err := c.Get("http://api.example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != 429 || string(body) != text || time.Since(start2000) != 5*time.Second {
+		t.Errorf("status %d, %d bytes after %v, want the 429 of %d bytes when the 503 came", resp.StatusCode, len(body), time.Since(start2000), len(text))
+	}
+	all.Wait()
 }
 
 // TestMaxWaitInTheQueue checks that a call whose turn does not come ends after MaxWait.

@@ -165,8 +165,8 @@ func TestNothingIsSentWhileNothingRemains(t *testing.T) {
 				all.Wait()
 				sent := s.requests(start2000)
 				late = append(late, sent[1]-wait)
-				if sent[2] != sent[1]+time.Microsecond {
-					t.Errorf("sent %v and %v: want one ahead", sent[1], sent[2])
+				if next := sent[1] + time.Microsecond; sent[2] != next || sent[19] != next {
+					t.Errorf("sent at %v: want one ahead, and all others at its response", sent[1:])
 				}
 			})
 		}

@@ -73,7 +73,7 @@ func (b *budget) observe(c *call, s *state, now time.Time, rep *report, clock ui
 	if b.limit = max(b.limit, s.left); s.limit > 0 {
 		b.limit = s.limit
 	}
-	b.window.learn(s, b.limit, now, c.sent, clock)
+	b.learn(s, b.limit, now, c.sent, clock)
 	b.counted = !s.otherUnit
 	b.low.add(s.left, c.sent, clock)
 	switch {

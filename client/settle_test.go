@@ -108,11 +108,21 @@ func TestPaceWithoutALimit(t *testing.T) {
 		left.Store(100)
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
 			n := strconv.FormatInt(left.Add(-1), 10)
-			write(w, 200, "RateLimit", `"a";r=`+n+`;t=`+seconds(start2000.Add(time.Minute).Sub(time.Now())))
+			write(w, 200, "RateLimit", `"a";r=`+n+`;t=`+seconds(time.Until(start2000.Add(time.Minute))))
 		})
 		sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 100)
 		if sent[79] > 0 || sent[99] < 45*time.Second {
 			t.Errorf("request 80 is sent at %v and 100 at %v, want the last 20 spread over the minute", sent[79], sent[99])
+		}
+	})
+}
+
+// TestAnErrorKeepsTheLimit checks that a 502 without fields does not make a budget one without a limit.
+func TestAnErrorKeepsTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := after(t, 5, response{200, gitHub("9", "0", "5", "")}, response{502, nil})
+		if sent[0] > 0 || sent[1] != time.Millisecond {
+			t.Errorf("sent at %v, want one ahead of the others", sent)
 		}
 	})
 }

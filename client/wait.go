@@ -142,7 +142,7 @@ func (b *budget) expect(c *call, now time.Time) time.Time {
 	if now.Before(b.promise) {
 		return b.promise
 	}
-	if b.last.IsZero() || !b.spreads(c, now) {
+	if !b.spreads(c, now) {
 		return time.Time{}
 	}
 	return b.share(c.turn, b.low.least()) // those in flight may have been counted already: at the earliest

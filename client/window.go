@@ -80,7 +80,7 @@ func (w *window) share(n, remaining int64) time.Time {
 }
 
 func (b *budget) paced(c *call, now time.Time) bool {
-	return b.counted && !c.noPace && b.kind != moving && b.free() <= b.limit/5 && b.left(now) > max(time.Second, b.each)
+	return !c.noPace && b.kind != moving && b.free() <= b.limit/5 && b.left(now) > max(time.Second, b.each)
 }
 
 // spreads reports whether b is a window that is being spread.

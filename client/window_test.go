@@ -31,6 +31,7 @@ func TestKindOfAWindow(t *testing.T) {
 	}{
 		{"one response says nothing", unknown, []told{{1, 2, 1000, 99, 1060}}},
 		{"Reset stays while Remaining falls", fixed, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}}},
+		{"the second was sent before the first response", fixed, []told{{1, 3, 1000, 99, 1060}, {2, 4, 1001, 98, 1060}}},
 		{"it stays within rounding", fixed, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1061}}},
 		{"it moves", moving, []told{{1, 2, 1000, 90, 1006}, {3, 4, 1000, 80, 1012}}},
 		{"it moves back, by a request that was sent later", moving, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1000, 98, 1050}}},
@@ -56,18 +57,23 @@ func TestWhatIsSpread(t *testing.T) {
 		each time.Duration
 		left int64
 		end  int // of the window
+		kind kind
 		want bool
 	}{
-		{"the last fifth", 0, 20, 1060, true},
-		{"more than a fifth", 0, 21, 1060, false},
-		{"a second", 0, 20, 1001, false},
-		{"what one request takes to come back", 60 * time.Second, 20, 1060, false},
-		{"more than what one takes", 6 * time.Second, 20, 1060, true},
+		{"the last fifth", 0, 20, 1060, fixed, true},
+		{"more than a fifth", 0, 21, 1060, fixed, false},
+		{"the last fifth of a bucket", 0, 20, 1060, moving, false},
+		{"a second", 0, 20, 1001, fixed, false},
+		{"what one request takes to come back", 60 * time.Second, 20, 1060, fixed, false},
+		{"more than what one takes", 6 * time.Second, 20, 1060, fixed, true},
 	} {
-		b := &budget{counted: true, limit: 100, window: window{kind: fixed, renewed: at(row.end), each: row.each}}
+		b := &budget{counted: true, limit: 100, window: window{kind: row.kind, renewed: at(row.end), each: row.each, last: at(1000)}}
 		b.low.add(row.left, 1, 2)
 		if got := b.paced(&call{}, at(1000)); got != row.want {
 			t.Errorf("%s: %v, want %v", row.name, got, row.want)
+		}
+		if p := b.checkInTurn(&call{}, at(1000)); p.wait != row.want {
+			t.Errorf("%s: right after a request %+v, want to wait: %v", row.name, p, row.want)
 		}
 	}
 }

@@ -1,0 +1,68 @@
+package client
+
+import (
+	"testing"
+)
+
+// TestWhichAccountIsForgotten checks that it is the least recently used of those without requests in flight or, if all have some, of all.
+func TestWhichAccountIsForgotten(t *testing.T) {
+	with := func(used uint64, inFlight int64) *account {
+		return &account{used: used, hold: budget{inFlight: inFlight}}
+	}
+	for _, row := range []struct {
+		want     string
+		accounts map[string]*account
+	}{
+		{"old", map[string]*account{"busy": with(1, 1), "old": with(2, 0), "new": with(3, 0)}},
+		{"old", map[string]*account{"old": with(1, 1), "new": with(2, 1), "newest": with(3, 2)}},
+	} {
+		for range 20 { // the order of a map is random
+			tr := &Transport{accounts: make(map[accountKey]*account)}
+			for name, a := range row.accounts {
+				tr.accounts[accountKey{host: name}] = a
+			}
+			if got := tr.leastUsed().host; got != row.want {
+				t.Fatalf("%q is forgotten, want %q", got, row.want)
+			}
+		}
+	}
+}
+
+// TestAForgottenBudgetLetsGo checks that calls which wait for a budget that was forgotten go when it is answered.
+func TestAForgottenBudgetLetsGo(t *testing.T) {
+	b := &budget{counted: true, inFlight: 1}
+	b.low.add(1, 0, 1)
+	a := &account{}
+	sent := &call{account: a, route: &route{}, sent: 2, budgets: []*budget{&a.hold, b}}
+	waiting := &call{account: a, route: &route{seen: true, budgets: []*budget{b}}, ticket: 3, place: place{wake: make(chan struct{}, 1)}}
+	b.add(waiting)
+	a.settle(sent, &report{}, at(0), &Transport{clock: 4})
+	if !waiting.admitted {
+		t.Error("the call goes on waiting")
+	}
+}
+
+// TestTurns checks that calls in a queue are numbered, and that those whose turn in a spread window comes too late are woken.
+func TestTurns(t *testing.T) {
+	b := &budget{counted: true, limit: 100, window: window{kind: fixed, renewed: at(1100)}, heard: at(1000)}
+	b.low.add(9, 0, 1)
+	a := &account{}
+	rt := &route{seen: true, budgets: []*budget{b}}
+	var calls []*call
+	for i := range 4 {
+		c := &call{account: a, route: rt, ticket: uint64(i + 1), place: place{limit: at(1025), wake: make(chan struct{}, 1)}}
+		if b.add(c); c.turn != int64(i+1) {
+			t.Errorf("call %d has turn %d", i+1, c.turn)
+		}
+		calls = append(calls, c)
+	}
+	a.dispatch(b, &Transport{clock: 9}, at(1000)) // one of 9 in 100s: each 11s
+	for i, c := range calls[1:] {
+		if c.turn != int64(i+1) || (len(c.wake) > 0) != (i == 0 || b.share(c.turn, b.low.least()).After(at(1025))) {
+			t.Errorf("call %d of the queue has turn %d, woken %d times", i+1, c.turn, len(c.wake))
+		}
+	}
+	if len(calls[2].wake) > 0 || len(calls[3].wake) == 0 {
+		t.Error("want the first to be woken because its time is known now, and the third because it is too late")
+	}
+}

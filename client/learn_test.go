@@ -1,0 +1,87 @@
+package client
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestWhenARouteIsSeen checks after which responses the budgets of a route are known.
+func TestWhenARouteIsSeen(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		rep  report
+		want bool
+	}{
+		{"a success without fields", report{status: 200}, true},
+		{"a failure without fields", report{status: 502}, false},
+		{"a refusal without fields", report{status: 429, refused: true}, false},
+		{"a failure with fields", report{status: 502, n: 1, states: [maxStates]state{{left: 5}}}, true},
+		{"a refusal with fields", report{status: 429, refused: true, n: 1}, true},
+	} {
+		c := &call{sent: 1, account: &account{}, route: &route{}}
+		c.budgets = []*budget{&c.account.hold}
+		c.account.settle(c, &row.rep, at(0), &Transport{clock: 2})
+		if c.route.seen != row.want {
+			t.Errorf("%s: seen %v, want %v", row.name, c.route.seen, row.want)
+		}
+	}
+}
+
+// TestWhichStateABudgetGets checks that states are not mixed up when a response names more than an account has room for.
+func TestWhichStateABudgetGets(t *testing.T) {
+	a := &account{}
+	b := a.find(budgetName{name: "known"})
+	for len(a.budgets) < maxBudgets {
+		a.find(budgetName{line: int8(len(a.budgets))})
+	}
+	for _, b := range a.budgets {
+		b.inFlight = 1
+	}
+	rep := report{status: 200, n: 2, states: [maxStates]state{{name: budgetName{name: "new"}, left: 3}, {name: b.name, left: 7}}}
+	c := &call{sent: 1, account: a, route: &route{}}
+	a.settle(c, &rep, at(0), &Transport{clock: 2})
+	if b.low.least() != 7 || rep.n != 1 {
+		t.Errorf("%d remain by %d states, want 7 by one", b.low.least(), rep.n)
+	}
+}
+
+// TestPolicies checks what a RateLimit-Policy adds to a limit.
+func TestPolicies(t *testing.T) {
+	for _, row := range []struct {
+		policy string
+		limit  int64
+		each   time.Duration
+		other  bool
+	}{
+		{`"a";q=10;w=60`, 10, 6 * time.Second, false},
+		{`"a";q=7;w=60`, 7, 9 * time.Second, false},
+		{`"b";q=10;w=60`, 0, 0, false},
+		{`"a";q=10`, 10, 0, false},
+		{`"a";q=10;w=0`, 10, 0, false},
+		{`"a";q=0;w=60`, 0, 0, false},
+		{`"a";q=-5;w=60`, 0, 0, false},
+		{`"a";q=x;w=60`, 0, 0, false},
+		{`"a";w=60`, 0, 0, false},
+		{`"a";q=10;qu="requests"`, 10, 0, false},
+		{`"a";q=10;qu="content-bytes"`, 10, 0, true},
+		{`"b";q=10;w=60;qu="content-bytes", "a";q=5`, 5, 0, false},
+	} {
+		var rep report
+		rep.read(&http.Response{StatusCode: 200, Header: http.Header{"Ratelimit": {`"a";r=1`}, "Ratelimit-Policy": {row.policy}}}, at(0))
+		if s := rep.states[0]; s.limit != row.limit || s.each != row.each || s.otherUnit != row.other {
+			t.Errorf("%s: %+v", row.policy, s)
+		}
+	}
+}
+
+// TestOneNumberFields checks the limit of revision 07, and Remaining with something behind it.
+func TestOneNumberFields(t *testing.T) {
+	var rep report
+	rep.read(&http.Response{StatusCode: 200, Header: http.Header{
+		"Ratelimit": {"limit=100, remaining=50, reset=5"}, "X-Ratelimit-Remaining": {"12, 9", "3;w=60", "-", "x4"},
+	}}, at(0))
+	if rep.n != 3 || rep.states[0].left != 12 || rep.states[1].left != 3 || rep.states[2].limit != 100 || rep.states[2].left != 50 {
+		t.Errorf("%+v", rep.states[:rep.n])
+	}
+}
