@@ -74,6 +74,45 @@ func Example() {
 	// "route";r=59;t=1,"api-1s";r=9;t=1,"api-1m";r=119;t=1,"api-1h";r=239;t=15,"plan";r=975;t=87
 }
 
+// Rules whose requests are charged when their responses have ended.
+func Example_afterTheResponse() {
+	ip, user := keyfunc.RemoteIP, keyfunc.APIKey("X-Api-Key")
+	login := core.Rule{
+		Name:   "login",
+		Key:    ip,
+		Routes: []string{"POST /login"},
+		Limits: core.MustParseLimits("5/10m;ban=1h"),
+		Final:  core.Failures, // a right password is free
+	}
+	tokens := core.Rule{
+		Name:   "tokens",
+		Key:    user,
+		Routes: []string{"POST /v1/chat"},
+		Limits: []core.Limit{core.PerMinute(100_000)},
+		Cost:   func(*http.Request) int { return 2_000 },                    // held until the response has ended
+		Final:  func(_ *http.Request, o core.Outcome) int { return o.Cost }, // what the handler has told core.SetCost
+	}
+	uploads := core.Rule{
+		Name:   "uploads",
+		Key:    user,
+		Routes: []string{"POST /uploads"},
+		Limits: []core.Limit{core.AtOnce(2), core.PerHour(60)},
+	}
+	limiter := core.Must(core.New([]core.Rule{login, tokens, uploads}))
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/chat", func(_ http.ResponseWriter, r *http.Request) {
+		fmt.Println("held:", core.SetCost(r.Context(), "tokens", 58))
+	})
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/chat", nil)
+	r.Header.Set("X-Api-Key", "correct horse battery staple")
+	stdlib.New(limiter)(mux).ServeHTTP(w, r)
+	fmt.Println(w.Code, w.Header().Get("X-RateLimit-Used"))
+	// Output:
+	// held: true
+	// 200 2000
+}
+
 // The program of the package comment.
 func Example_program() {
 	mux := http.NewServeMux()

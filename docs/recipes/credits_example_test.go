@@ -1,0 +1,24 @@
+package recipes
+
+import (
+	"net/http"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// credits charges an export 25 credits of a customer, unless it failed for reasons of ours.
+func credits(customer core.KeyFunc) core.Rule {
+	return core.Rule{
+		Name:   "credits",
+		Key:    customer,
+		Routes: []string{"POST /export"},
+		Limits: []core.Limit{core.PerDay(1000)},
+		Cost:   func(*http.Request) int { return 25 },
+		Final: func(_ *http.Request, o core.Outcome) int {
+			if o.Status >= 500 {
+				return 0
+			}
+			return o.Cost
+		},
+	}
+}

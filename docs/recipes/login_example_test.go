@@ -1,0 +1,15 @@
+package recipes
+
+import "github.com/spillgate/spillgate/core"
+
+// loginByAddress counts failed logins only. Once five of them use up the first limit, the address is refused for an hour.
+func loginByAddress(ip core.KeyFunc) core.Rule {
+	return core.Rule{
+		Name:      "login",
+		Key:       ip,
+		Routes:    []string{"POST /login"},
+		Limits:    core.MustParseLimits("5/10m;ban=1h, 20/d"),
+		Final:     core.Failures,
+		OnFailure: core.FailClosed,
+	}
+}
