@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"net/http"
 	"slices"
 )
 
@@ -14,6 +15,12 @@ type carried struct {
 	router  Router    // nil if no adapter is involved
 	receipt receipt   // of what Guard decides
 	added   *Decision // by NewContext, in place of receipt
+}
+
+// guarded is a request that Guard passes on and its context: one allocation takes less time than two.
+type guarded struct {
+	request http.Request
+	context carried
 }
 
 // carriedBy returns what ctx carries, or nil.

@@ -12,13 +12,13 @@ const Never time.Duration = -1
 type Result struct {
 	Rule        string
 	Limit       Limit
-	Allowed     bool          // whether this limit, by itself, admits the cost; it says so even if another limit denied the request
+	Allowed     bool // whether this limit, by itself, admits the cost; it says so even if another limit denied the request
+	DryRun      bool
 	Remaining   int           // after the decision; never negative; unchanged by a denied request
 	RetryAfter  time.Duration // denied: waiting this long makes the same cost fit; Never if it cannot; 0 if allowed
 	RefillAfter time.Duration // until at least Remaining+1 is available; 0 when nothing is missing
 	ResetAfter  time.Duration // until the whole capacity is available; 0 when nothing is missing
-	DryRun      bool
-	At          time.Time // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
+	At          time.Time     // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
 }
 
 // A Decision says whether a request is admitted, and why. One that is kept beyond the request keeps the request that an

@@ -36,9 +36,11 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 	if own := before.find(l); own != nil {
 		return Guard{outer: r, inner: r, own: own}, nil
 	}
-	own := &carried{Context: ctx, before: before, router: router}
-	own.receipt.limiter = l
-	g := Guard{outer: r, inner: passOn(r, own), own: own}
+	both := new(guarded)
+	own := &both.context
+	own.Context, own.before, own.router, own.receipt.limiter = ctx, before, router, l
+	both.request = *passOn(r, own)
+	g := Guard{outer: r, inner: &both.request, own: own}
 	err := l.check(g.inner, g.inner, &own.receipt)
 	if err == nil {
 		own.receipt.made = true

@@ -71,12 +71,31 @@ func (m *MemoryStore) Stats() MemoryStats {
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
 	if len(claims) == 1 && len(claims[0].Limits) == 1 {
-		var room [1]memory.Ask
-		return m.take(claims, room[:0], dst)
+		return m.takeOne(claims, dst)
 	}
 	var room [8]memory.Ask
 	return m.take(claims, room[:0], dst)
 }
+
+// takeOne is Take for one claim with one limit.
+func (m *MemoryStore) takeOne(claims []Claim, dst []Result) ([]Result, error) {
+	c := &claims[0]
+	if l := compile(&c.Limits[0]); l.err == nil && c.isTake() {
+		m.once.Do(m.init)
+		pair := m.store.Pair(ruleName(c.Rule), c.Key)
+		if a, ok := m.store.TakeOne(pair, &l.Limit, cost(c), c.Peek); ok {
+			n := len(dst)
+			dst = slices.Grow(dst, 1)[:n+1]
+			dst[n].answer(c, &c.Limits[0], a.Retry, &a.Usage, m.store.Time(a.Now))
+			return dst, nil
+		}
+	}
+	var room [1]memory.Ask
+	return m.take(claims, room[:0], dst)
+}
+
+// isTake reports whether c is valid, if its limits are, and charges rather than holds.
+func (c *Claim) isTake() bool { return !c.Hold && c.Cost >= 0 && c.Final >= 0 && c.Ban >= 0 }
 
 func (m *MemoryStore) take(claims []Claim, asks []memory.Ask, dst []Result) ([]Result, error) {
 	asks, err := m.asks(claims, asks)
@@ -89,7 +108,7 @@ func (m *MemoryStore) take(claims []Claim, asks []memory.Ask, dst []Result) ([]R
 	i := 0
 	for c := range claims {
 		for l := range claims[c].Limits {
-			dst[n+i].answer(&claims[c], &claims[c].Limits[l], &asks[i], at)
+			dst[n+i].answer(&claims[c], &claims[c].Limits[l], asks[i].Retry, &asks[i].Usage, at)
 			i++
 		}
 	}
@@ -119,18 +138,18 @@ func (m *MemoryStore) asks(claims []Claim, dst []memory.Ask) ([]memory.Ask, erro
 	return dst, nil
 }
 
-// answer sets r to what a says of the limit l of c.
-func (r *Result) answer(c *Claim, l *Limit, a *memory.Ask, at time.Time) {
+// answer sets r to what the store says of the limit l of c.
+func (r *Result) answer(c *Claim, l *Limit, retry int64, u *algorithm.Usage, at time.Time) {
 	r.Rule = ruleName(c.Rule)
 	r.Limit = *l
-	r.Allowed = a.Retry == 0
-	r.Remaining = int(a.Usage.Remaining)
+	r.Allowed = retry == 0
+	r.Remaining = int(u.Remaining)
 	r.RetryAfter = Never
-	if a.Retry != memory.Never {
-		r.RetryAfter = micros(a.Retry)
+	if retry != memory.Never {
+		r.RetryAfter = micros(retry)
 	}
-	r.RefillAfter = micros(a.Usage.Refill)
-	r.ResetAfter = micros(a.Usage.Reset)
+	r.RefillAfter = micros(u.Refill)
+	r.ResetAfter = micros(u.Reset)
 	r.DryRun = c.DryRun
 	r.At = at
 }

@@ -14,15 +14,14 @@ type receipt struct {
 	limiter *Limiter // nil if several limiters made the decision: see extra.joined
 	extra   *extra   // nil in the most frequent case
 
-	rule    *Rule       // of the only claim, which has one limit; nil in other cases
-	key     string      // of that claim; empty if it was not charged
-	cost    uint8       // of that claim
-	settled atomic.Bool // that claim
-	result  [1]Result   // of that claim
-
-	made    bool // Guard has decided
+	rule    *Rule  // of the only claim, which has one limit; nil in other cases
+	key     string // of that claim; empty if it was not charged
+	cost    uint8  // of that claim
+	made    bool   // Guard has decided
 	allowed bool
 	peek    bool
+	settled atomic.Bool // that claim
+	result  [1]Result   // of that claim
 }
 
 // extra is what receipts other than the most frequent ones have.

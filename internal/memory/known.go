@@ -60,10 +60,7 @@ func (s *Store) takeKnown(asks []Ask) (now int64, ok bool) {
 // findKnown sets the record of ask i and reports whether takeKnown may decide it: no pair that holds something or is banned.
 func (s *Store) findKnown(asks []Ask, i int) bool {
 	a := &asks[i]
-	sh := s.shard(a.Pair)
-	first := sh.first(a.Pair.id)
-	a.record = sh.pick(first, a.Pair.id, a.Limit.Kind)
-	if a.record == nil || !a.record.isPlain(a.Limit) || sh.records[first].isPairState() {
+	if a.record = s.shard(a.Pair).plain(a.Pair, a.Limit); a.record == nil {
 		return false
 	}
 	for j := range i {

@@ -80,6 +80,9 @@ func (s *Store) Settle(asks []Ask) {
 	d.settle(s)
 }
 
+// Time returns the wall time of an instant.
+func (s *Store) Time(now int64) time.Time { return s.clock.time(now) }
+
 // Instant returns the instant of a time that Take has returned.
 func (s *Store) Instant(t time.Time) int64 { return s.clock.instant(t) }
 

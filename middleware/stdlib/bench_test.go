@@ -20,9 +20,9 @@ var fates = []struct {
 	final func(*http.Request, core.Outcome) int
 	most  float64 // allocations that the limiter adds, headers and key included
 }{
-	{"allowed", core.PerSecond(1_000_000_000), nil, 5},
-	{"denied", core.PerHour(1), nil, 6},
-	{"held", core.PerSecond(1_000_000_000), core.Failures, 9},
+	{"allowed", core.PerSecond(1_000_000_000), nil, 4},
+	{"denied", core.PerHour(1), nil, 5},
+	{"held", core.PerSecond(1_000_000_000), core.Failures, 8},
 }
 
 // discard is a ResponseWriter that keeps nothing, with the methods of that of HTTP/1.
