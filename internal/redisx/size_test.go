@@ -16,19 +16,23 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// sizes are the rows of the table in docs/redis.md: limits, and how many requests of each pair, a second apart.
+// sizes are the rows of the table in docs/redis.md: limits, and how many requests of each pair, a second apart. Those that
+// hold are under way.
 var sizes = []struct {
 	row, limits string
 	requests    int
+	hold        bool
 }{
-	{"one token bucket", "1000/h", 1},
-	{"one fixed window", "1000/h;fixed-window", 1},
-	{"two token buckets", "1000/h, 10000/d", 1},
-	{"three token buckets", "1000/h, 10000/d, 100000/168h", 1},
-	{"one sliding window of 10 sub-buckets, all in use", "1000/10s;sliding-window", 10},
-	{"one sliding window of 3,600 sub-buckets, all in use", "10000/h;sliding-window;buckets=3600", 3600},
-	{"one sliding log of 10 requests", "1000/h;sliding-log", 10},
-	{"one sliding log of 1,000 requests", "1000/h;sliding-log", 1000},
+	{"one token bucket", "1000/h", 1, false},
+	{"one fixed window", "1000/h;fixed-window", 1, false},
+	{"two token buckets", "1000/h, 10000/d", 1, false},
+	{"three token buckets", "1000/h, 10000/d, 100000/168h", 1, false},
+	{"one sliding window of 10 sub-buckets, all in use", "1000/10s;sliding-window", 10, false},
+	{"one sliding window of 3,600 sub-buckets, all in use", "10000/h;sliding-window;buckets=3600", 3600, false},
+	{"one sliding log of 10 requests", "1000/h;sliding-log", 10, false},
+	{"one sliding log of 1,000 requests", "1000/h;sliding-log", 1000, false},
+	{"one request held, as of a rule with Final", "1000/h", 1, true},
+	{"100 requests held, a second apart", "1000/h", 100, true},
 }
 
 // tableRow matches a row of the table.
@@ -45,7 +49,7 @@ func TestSizesInTheDocsAreThoseOfAServer(t *testing.T) {
 	}
 	client := redistest.Start(t).Client(t)
 	for _, row := range sizes {
-		got := memoryPerPair(t, client, core.MustParseLimits(row.limits), row.requests)
+		got := memoryPerPair(t, client, core.Claim{Limits: core.MustParseLimits(row.limits), Hold: row.hold}, row.requests)
 		if want := documented[row.row]; got < want*85/100 || got > want*115/100 {
 			t.Errorf("%s: %d bytes, and the docs say %d", row.row, got, want)
 		}
@@ -57,17 +61,18 @@ func TestSizesInTheDocsAreThoseOfAServer(t *testing.T) {
 }
 
 // memoryPerPair returns how much memory a server uses for each of some pairs, its table of keys included.
-func memoryPerPair(t *testing.T, client *redis.Client, limits []core.Limit, requests int) int {
+func memoryPerPair(t *testing.T, client *redis.Client, claim core.Claim, requests int) int {
 	t.Helper()
 	flush(t, client)
 	s := redisx.New(client, options)
-	take(t, s, claimOf("warm", limits...))
+	take(t, s, claimOf("warm", claim.Limits...))
 	pairs := 12_000 / max(1, requests/4)
 	before := usedMemory(t, client)
 	for range requests {
 		claims := make([]core.Claim, pairs)
 		for i := range claims {
-			claims[i] = core.Claim{Rule: "login", Key: fmt.Sprintf("ip:203.0.%d.%d", 100+i/156, 100+i%156), Limits: limits}
+			claim.Rule, claim.Key = "login", fmt.Sprintf("ip:203.0.%d.%d", 100+i/156, 100+i%156)
+			claims[i] = claim
 		}
 		for len(claims) > 0 {
 			n := min(len(claims), 500)
