@@ -70,6 +70,12 @@ var claimRows = []row{
 		s.expect(words("no 5", "yes 5"), peek(claim("a", "5/d", 6)), claim("b", "5/d", 1))
 		s.expect(words("yes 5"), peek(claim("b", "5/d", 1)))
 	}},
+	{"a peek names no rate", func(s *suite) {
+		s.take(claim("key", "7200/h", 7200))
+		s.expect(words("no 0"), peek(claim("key", "1/h", 1)))
+		s.advance(second)
+		s.expect(words("yes 0"), claim("key", "7200/h", 2))
+	}},
 	{"a dry run is charged while it fits, and never denies", func(s *suite) {
 		for _, limit := range allAlgorithms {
 			dry, other := dryRun(claim(limit, limit, 3)), claim("other "+limit, limit, 1)

@@ -1,31 +1,6 @@
 package storetest
 
-import (
-	"os"
-	"time"
-)
-
-// upcoming has Run check rows that not all stores of this module keep yet.
-var upcoming = os.Getenv("SPILLGATE_STORETEST") == "upcoming"
-
-var upcomingRows = []row{
-	{"a refund of what was charged before a reset takes nothing from what was charged since", func(s *suite) {
-		for _, limit := range allAlgorithms {
-			c := claim(limit, limit, 3)
-			charged := s.charge(c)
-			s.reset(c.Rule, c.Key)
-			s.take(claim(limit, limit, 4))
-			s.settle(charged...)
-			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
-		}
-	}},
-	{"a peek names no rate", func(s *suite) {
-		s.take(claim("key", "7200/h", 7200))
-		s.expect(words("no 0"), peek(claim("key", "1/h", 1)))
-		s.advance(second)
-		s.expect(words("yes 0"), claim("key", "7200/h", 2))
-	}},
-}
+import "time"
 
 var refundRows = []row{
 	{"a refund at once restores what was charged", func(s *suite) {
@@ -69,6 +44,17 @@ var refundRows = []row{
 		charged := s.charge(c, c)
 		s.settle(charged...)
 		s.expect(words("yes 5"), peek(c))
+	}},
+	{"a refund of what was charged before a reset takes nothing from what was charged since", func(s *suite) {
+		for _, limit := range allAlgorithms {
+			c := claim(limit, limit, 3)
+			charged := s.charge(c)
+			s.wait(ms) // a store may take what was charged at the instant of the reset for charged after it
+			s.reset(c.Rule, c.Key)
+			s.take(claim(limit, limit, 4))
+			s.settle(charged...)
+			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
+		}
 	}},
 	{"a refund of a key never seen, or forgotten, leaves no more than all", func(s *suite) {
 		c := claim("key", together, 3)

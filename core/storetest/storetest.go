@@ -41,10 +41,7 @@ type row struct {
 // its time: rows allow for a machine that stalls for some tenths of a second. They run one after the other.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	groups := [][]row{timelineRows(), claimRows, refundRows, keyRows, resultRows, concurrencyRows, contextRows}
-	if upcoming {
-		groups = append(groups, upcomingRows, holdRows, banRows)
-	}
+	groups := [][]row{timelineRows(), claimRows, refundRows, holdRows, banRows, keyRows, resultRows, concurrencyRows, contextRows}
 	for _, group := range groups {
 		for _, r := range group {
 			t.Run(r.name, func(t *testing.T) {

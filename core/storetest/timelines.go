@@ -33,11 +33,7 @@ type step struct {
 }
 
 func timelineRows() (rows []row) {
-	groups := [][]timeline{algorithmTimelines, costTimelines, tierTimelines}
-	if upcoming {
-		groups = append(groups, rateTimelines)
-	}
-	for _, group := range groups {
+	for _, group := range [][]timeline{algorithmTimelines, costTimelines, tierTimelines, rateTimelines} {
 		for _, tl := range group {
 			rows = append(rows, row{tl.name, tl.run})
 		}
