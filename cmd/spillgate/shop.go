@@ -22,7 +22,7 @@ func newShop(opts ...core.Option) (http.Handler, *core.Limiter, error) {
 	}
 	limiter, err := core.New([]core.Rule{
 		{Name: "shop", Key: keyfunc.First(keyfunc.APIKey("X-Api-Key"), ip), Limits: core.MustParseLimits("5/s"), Tier: tierOf, Routes: []string{"GET /shop/"}},
-		{Name: "login", Key: ip, Limits: core.MustParseLimits("5/m"), Routes: []string{"POST /shop/login"}, OnFailure: core.FailClosed},
+		{Name: "login", Key: ip, Limits: core.MustParseLimits("5/10m;ban=1h"), Routes: []string{"POST /shop/login"}, Final: core.Failures, OnFailure: core.FailClosed},
 		{Name: "stricter (trial)", Key: ip, Limits: core.MustParseLimits("60/m"), DryRun: true},
 	}, opts...)
 	if err != nil {
@@ -30,9 +30,21 @@ func newShop(opts ...core.Option) (http.Handler, *core.Limiter, error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /shop/items", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("POST /shop/login", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	mux.HandleFunc("POST /shop/login", logIn)
 	return stdlib.New(limiter)(mux), limiter, nil
 }
+
+// logIn answers 204 to the right password and 401 to any other. Only the latter count.
+func logIn(w http.ResponseWriter, r *http.Request) {
+	if _, password, _ := r.BasicAuth(); password != rightPassword {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// rightPassword is that of every user of the shop.
+const rightPassword = "right"
 
 // tierOf returns the limits of the plan that the customer of r has.
 func tierOf(r *http.Request) []core.Limit {

@@ -28,6 +28,11 @@ func newCallers() []*caller {
 	customer := func(key string) func(int) http.Header {
 		return func(int) http.Header { return http.Header{"X-Forwarded-For": {"198.51.100.7"}, "X-Api-Key": {key}} }
 	}
+	user := func(ip string) func(int) http.Header {
+		r := http.Request{Header: http.Header{"X-Forwarded-For": {ip}}}
+		r.SetBasicAuth("ann", rightPassword)
+		return func(int) http.Header { return r.Header.Clone() }
+	}
 	forged := func(n int) http.Header {
 		return http.Header{"X-Forwarded-For": {fmt.Sprintf("192.0.2.%d, 203.0.113.77", n%250)}}
 	}
@@ -38,6 +43,7 @@ func newCallers() []*caller {
 		{name: "a customer who pays for 20/s, 15/s", perSecond: 15, method: "GET", path: "items", header: customer(proKey)},
 		{name: "a customer who does not, 15/s", perSecond: 15, method: "GET", path: "items", header: customer(freeKey)},
 		{name: "guesses passwords, 2/s", perSecond: 2, method: "POST", path: "login", header: from("203.0.113.99")},
+		{name: "knows the password, 2/s", perSecond: 2, method: "POST", path: "login", header: user("198.51.100.30")},
 	}
 }
 
