@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 func TestBatchIsSentWhenItsQueueAllows(t *testing.T) {
@@ -96,12 +97,11 @@ func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
 	if err != nil || results[0].Remaining != 5 {
 		t.Errorf("%+v, %v, want all 5 to remain", results, err)
 	}
-	if len(q.waiting) > 0 {
-		t.Errorf("%d batches without jobs wait", len(q.waiting))
-	}
-	if n, m := len(s.batcher.queues), len(s.batcher.running); n+m > 0 {
-		t.Errorf("%d queues and %d calls are left", n, m)
-	}
+	redistest.Wait(t, "the batch without jobs, the queue and the call to be removed", func() bool { // the caller is woken first
+		s.batcher.mu.Lock()
+		defer s.batcher.mu.Unlock()
+		return len(q.waiting)+len(s.batcher.queues)+len(s.batcher.running) == 0
+	})
 }
 
 // A caller that gives up on a batch that hangs lets waiting batches go, even if no other caller comes.

@@ -10,10 +10,6 @@ import (
 
 func TestMiniredisAgreesWithTheModelOnRareCases(t *testing.T) {
 	for name, turns := range oracle.Rare {
-		if name == "ticks need not divide a period" || name == "a tier may have as many limits, and others" ||
-			name == "what was used of another tier is cut at the largest whole number" {
-			continue // until the scripts drain a bucket at the slower of two rates
-		}
 		t.Run(name, func(t *testing.T) {
 			s, server := frozen(t)
 			now := start

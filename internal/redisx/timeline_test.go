@@ -58,9 +58,24 @@ func drawLimits(t *rapid.T) (limits []core.Limit) {
 	return limits
 }
 
+// otherTier draws limits that share some states with limits, at other rates.
+func otherTier(t *rapid.T, limits []core.Limit) []core.Limit {
+	if rapid.IntRange(0, 3).Draw(t, "unrelated") == 0 {
+		return drawLimits(t)
+	}
+	var tier []core.Limit
+	for _, l := range limits {
+		tier = append(tier, drawLimit(t, l.Period, l.Algorithm))
+	}
+	return tier
+}
+
 // drawTimeline draws steps whose claims come from a few sets of limits and a few keys, so that they meet.
 func drawTimeline(t *rapid.T) []step {
-	tiers := [][]core.Limit{drawLimits(t)} // one, until the scripts drain a bucket at the slower of two rates
+	tiers := [][]core.Limit{drawLimits(t)}
+	for range rapid.IntRange(0, 2).Draw(t, "more tiers") {
+		tiers = append(tiers, otherTier(t, tiers[0]))
+	}
 	steps := make([]step, rapid.IntRange(1, 25).Draw(t, "steps"))
 	for i := range steps {
 		s := step{verb: "take", line: rapid.IntRange(0, i).Draw(t, "line")}
