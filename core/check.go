@@ -59,7 +59,7 @@ func (l *Limiter) claims(c *receipt, set *ruleset, r *http.Request, dst []Claim)
 			}
 		}
 		n := len(dst)
-		dst = append(dst, Claim{Rule: rule.Name, Peek: c.peek})
+		dst = append(dst, Claim{Rule: rule.Name, Peek: c.stage == peeking})
 		err := rule.ask(&dst[n], r)
 		if err := cmp.Or(c.routeError(), err); err != nil {
 			return dst, err

@@ -57,7 +57,7 @@ func tightest(results []Result) int {
 
 // madeBy reports whether d is what l alone decided, and not just a peek.
 func (d *Decision) madeBy(l *Limiter) bool {
-	return d.receipt != nil && d.receipt.limiter == l && !d.receipt.peek
+	return d.receipt != nil && d.receipt.limiter == l && d.receipt.stage != peeking
 }
 
 // has reports whether a result of d is of rule.

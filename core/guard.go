@@ -38,12 +38,13 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 	}
 	both := new(guarded)
 	own := &both.context
-	own.Context, own.before, own.router, own.receipt.limiter = ctx, before, router, l
+	own.Context, own.router = ctx, router
+	own.receipt.limiter, own.receipt.nested = l, before != nil
 	both.request = *passOn(r, own)
 	g := Guard{outer: r, inner: &both.request, own: own}
 	err := l.check(g.inner, g.inner, &own.receipt)
 	if err == nil {
-		own.receipt.made = true
+		own.receipt.stage = decided
 		own.receipt.keepHeld(ctx)
 	}
 	return g, err
@@ -64,7 +65,7 @@ func (g *Guard) Request() *http.Request { return g.inner }
 // Decision returns what FromContext says of Request: the decision of this limiter, joined with those of the limiters
 // further out. Headers show it. It is zero after an error.
 func (g *Guard) Decision() (d Decision) {
-	if g.own.before == nil {
+	if !g.own.receipt.nested {
 		d, _ = g.own.own()
 		return d
 	}
@@ -73,7 +74,7 @@ func (g *Guard) Decision() (d Decision) {
 }
 
 // Admitted reports whether this limiter admits the request, whatever those further out say.
-func (g *Guard) Admitted() bool { return g.own.receipt.made && g.own.receipt.allowed }
+func (g *Guard) Admitted() bool { return g.own.receipt.stage == decided && g.own.receipt.allowed }
 
 // Watches reports whether a rule with Final applied and admitted the request, so that the adapter has to watch the
 // response and call Settle. All other requests get the ResponseWriter that came in.
@@ -116,7 +117,7 @@ func (g *Guard) restore() {
 	}
 	ctx := g.outer.Context()
 	if replaced {
-		ctx = &restored{now, g.own.before}
+		ctx = &restored{now, g.own.before()}
 	}
 	*g.outer = *g.inner.WithContext(ctx)
 }

@@ -46,7 +46,7 @@ var observations = sync.Pool{New: func() any { return new(Observation) }}
 
 // observe tells the observers of a request and logs why it was not decided. Took is how long the store took.
 func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, claims []Claim, took time.Duration, err error) {
-	if c.peek || len(claims) == 0 && err == nil || allPeek(claims) {
+	if c.stage == peeking || len(claims) == 0 && err == nil || allPeek(claims) {
 		return
 	}
 	if err != nil && r != nil {

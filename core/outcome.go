@@ -36,7 +36,7 @@ func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 	if cost < 0 {
 		return false
 	}
-	for c := carriedBy(ctx); c != nil; c = c.before {
+	for c := carriedBy(ctx); c != nil; c = c.before() {
 		d, _ := c.own()
 		for _, r := range d.receipts() {
 			ok = r.setCost(ruleName(rule), cost) || ok

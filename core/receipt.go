@@ -17,12 +17,21 @@ type receipt struct {
 	rule    *Rule  // of the only claim, which has one limit; nil in other cases
 	key     string // of that claim; empty if it was not charged
 	cost    uint8  // of that claim
-	made    bool   // Guard has decided
+	stage   stage  // of the decision
 	allowed bool
-	peek    bool
+	nested  bool        // the context that carries it extends one that carries another
 	settled atomic.Bool // that claim
 	result  [1]Result   // of that claim
 }
+
+// A stage is how far the decision of a receipt is, as far as others need to know.
+type stage uint8
+
+const (
+	deciding stage = iota // or decided by Check or Take
+	decided               // by Guard
+	peeking               // and not deciding at all
+)
 
 // extra is what receipts other than the most frequent ones have.
 type extra struct {
@@ -30,6 +39,7 @@ type extra struct {
 	results  []Result
 	degraded error      // why the fallback decided; nil if the store did
 	joined   []*receipt // those of several limiters; then all else is empty
+	added    *Decision  // by NewContext; then all else is empty
 	route    error      // a callback asked for the route, which is not known
 
 	mu       sync.Mutex // of what follows

@@ -21,7 +21,7 @@ type Router interface {
 func RoutePattern(r *http.Request) string {
 	pattern, err := Route(r)
 	if err != nil {
-		if c := carriedBy(r.Context()); c != nil && c.receipt.limiter != nil && !c.receipt.made {
+		if c := carriedBy(r.Context()); c != nil && c.receipt.limiter != nil && c.receipt.stage != decided {
 			c.receipt.more().route = err
 		}
 	}
@@ -32,7 +32,7 @@ func RoutePattern(r *http.Request) string {
 // and says where to mount the limiter.
 func Route(r *http.Request) (string, error) {
 	var hint error
-	for c := carriedBy(r.Context()); c != nil; c = c.before {
+	for c := carriedBy(r.Context()); c != nil; c = c.before() {
 		if c.router == nil {
 			continue
 		}
@@ -67,8 +67,11 @@ func (l *Limiter) hasCallbacks() bool {
 // checkAlone decides about a request that no adapter passes on. If a callback may ask for a route that is not known, it
 // gets a copy of the request, in whose context RoutePattern leaves the error.
 func (l *Limiter) checkAlone(r *http.Request, peek bool) (Decision, error) {
-	own := &carried{Context: r.Context(), before: carriedBy(r.Context())}
-	own.receipt.limiter, own.receipt.peek = l, peek
+	own := &carried{Context: r.Context()}
+	own.receipt.limiter, own.receipt.nested = l, carriedBy(r.Context()) != nil
+	if peek {
+		own.receipt.stage = peeking
+	}
 	g := Guard{outer: r, inner: r, own: own}
 	if r.Pattern == "" && l.hasCallbacks() {
 		g.inner = passOn(r, own)
