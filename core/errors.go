@@ -50,7 +50,7 @@ type errorList []error
 func allOf(errs ...error) error {
 	var all errorList
 	for _, err := range errs {
-		switch err := err.(type) {
+		switch err := err.(type) { //nolint:errorlint // the outermost error counts
 		case nil:
 		case errorList:
 			all = append(all, err...)
@@ -85,7 +85,7 @@ func (l errorList) each(f func(error) error) error {
 
 // within returns err, or each of several errors, with the place where it happened. It returns nil if err is nil.
 func within(place string, err error) error {
-	switch err := err.(type) {
+	switch err := err.(type) { //nolint:errorlint // the outermost error counts
 	case nil:
 		return nil
 	case errorList:
@@ -105,7 +105,7 @@ func (p *prefixed) Unwrap() error { return p.error }
 
 // prefix returns err, or each of several errors, as an exported function returns it. It returns nil if err is nil.
 func prefix(err error) error {
-	switch err := err.(type) {
+	switch err := err.(type) { //nolint:errorlint // the outermost error counts
 	case nil:
 		return nil
 	case errorList:

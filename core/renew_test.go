@@ -19,7 +19,7 @@ func TestHoldsOfLongRequestsAreRenewed(t *testing.T) {
 			time.Sleep(20*time.Second - 1)
 			s.want(t)
 			for i := range 3 {
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				if n := len(s.finals()); n != i+1 {
 					t.Fatalf("renewed %d times after %v", n, time.Since(begun))

@@ -108,6 +108,6 @@ func (b *logbook) warnings(ctx context.Context, due func(*stream) bool) {
 	}
 	b.mu.Unlock()
 	for _, p := range all {
-		b.writeWarning(ctx, p.about, p.err, p.stream.pending-1)
+		b.writeWarning(ctx, p.about, p.err, p.pending-1)
 	}
 }

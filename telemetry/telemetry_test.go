@@ -191,7 +191,8 @@ func TestLimitsWithOneLabelAreOne(t *testing.T) {
 	if a.String() != b.String() {
 		t.Skip("the limits have different labels")
 	}
-	if r.limit(&a) != r.limit(&b) || r.limit(&a) != r.limit(&a) {
+	first, again := r.limit(&a), r.limit(&a)
+	if first != again || first != r.limit(&b) {
 		t.Error("got two counts for one label")
 	}
 	if got := len(r.results()); got != len(resultNames) {

@@ -119,7 +119,7 @@ type openLog struct {
 func (o *replayFlags) open(stdin io.Reader, names []string) (logs openLogs, size int64, err error) {
 	known := true
 	for _, name := range names {
-		var in io.Reader = stdin
+		in := stdin
 		l := &openLog{}
 		if name != "-" {
 			f, err := os.Open(name)
@@ -170,7 +170,7 @@ func (logs openLogs) knows(need string, atStart bool) bool {
 	header, isHeader := strings.CutPrefix(need, "header ")
 	for _, l := range logs {
 		switch {
-		case isHeader && !l.Knows(header), need == replay.Durations && !(l.Timed && atStart):
+		case isHeader && !l.Knows(header), need == replay.Durations && (!l.Timed || !atStart):
 			return false
 		case need == "user" && l.Format == "alb", need == "user" && l.Format == "cloudfront":
 			return false

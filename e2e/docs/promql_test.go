@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/spillgate/spillgate/telemetry"
@@ -50,7 +49,7 @@ func check(t *testing.T, known map[string]bool, s *parser.VectorSelector) {
 		t.Errorf("no metric is named %s", s.Name)
 	}
 	for _, m := range s.LabelMatchers {
-		if m.Name != labels.MetricName && !known[name+" "+m.Name+" "+m.Value] {
+		if m.Name != "__name__" && !known[name+" "+m.Name+" "+m.Value] {
 			t.Errorf("%s has no %s", s.Name, m)
 		}
 	}

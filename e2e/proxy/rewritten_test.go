@@ -20,7 +20,7 @@ func TestRewrittenAddressIsRefused(t *testing.T) {
 		for _, f := range apps.Frameworks {
 			t.Run(name+"/"+f.Name, func(t *testing.T) {
 				app := f.Build(apps.Limited(core.Must(core.New([]core.Rule{core.PerMinute(5).By(key)})), wire.OK))
-				s := wire.Serve(t, middleware.RealIP(app), false)
+				s := wire.Serve(t, middleware.RealIP(app), false) //nolint:staticcheck // that it can be forged is the point
 				for i := range 10 {
 					for _, header := range []string{"X-Real-IP", "True-Client-IP", "X-Forwarded-For"} {
 						s.Get("/", fmt.Sprintf("%s: 203.0.113.%d", header, i)).WantStatus(t, http.StatusInternalServerError)
@@ -37,7 +37,7 @@ func TestRewrittenIPCountsByTheSetAddress(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		t.Run(f.Name, func(t *testing.T) {
 			app := f.Build(apps.Limited(core.Must(core.New([]core.Rule{core.PerHour(1).By(keyfunc.RewrittenIP)})), wire.OK))
-			s := wire.Serve(t, middleware.RealIP(app), false)
+			s := wire.Serve(t, middleware.RealIP(app), false) //nolint:staticcheck // that it can be forged is the point
 			s.Get("/", "X-Real-IP: 203.0.113.1").WantStatus(t, http.StatusOK)
 			s.Get("/", "X-Real-IP: 203.0.113.1").WantStatus(t, http.StatusTooManyRequests)
 			s.Get("/", "X-Real-IP: 203.0.113.2").WantStatus(t, http.StatusOK)

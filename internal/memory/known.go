@@ -50,11 +50,15 @@ func (s *Store) takeKnown(asks []Ask) (now int64, ok bool) {
 		}
 	}
 	s.unlock(held)
+	reportKnown(asks, now)
+	return now, true
+}
+
+func reportKnown(asks []Ask, now int64) {
 	for i := range asks {
 		l := asks[i].Limit
 		asks[i].Usage = asks[i].bucket.Report(l, l.Rate, now)
 	}
-	return now, true
 }
 
 // findKnown sets the record of ask i and reports whether takeKnown may decide it: no pair that holds something or is banned.

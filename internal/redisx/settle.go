@@ -88,7 +88,7 @@ func (l *layout) newSettle(claims []core.Claim) *request {
 
 // settleJob does j, key by key if its slot is migrating.
 func (s *Store) settleJob(ctx context.Context, j *job) {
-	if s.do(ctx, j, true); len(j.keys) == 1 || !hasCode(j.err, "TRYAGAIN") && !hasCode(j.err, "CROSSSLOT") {
+	if j.err = s.do(ctx, j, true); len(j.keys) == 1 || !hasCode(j.err, "TRYAGAIN") && !hasCode(j.err, "CROSSSLOT") {
 		return
 	}
 	var jobs []job
