@@ -49,11 +49,15 @@ func serveAll(addr string) error {
 	return err
 }
 
-// everyFramework serves the same rules by each framework. What follows the dash in a request's host names the framework.
+// everyFramework serves the same rules by each framework. What follows the dash in a request's host names the framework,
+// or how failing logins are limited.
 func everyFramework(store core.Store) http.Handler {
 	built := map[string]http.Handler{}
 	for _, f := range apps.Frameworks {
 		built[f.Name] = f.Build(apps.Limited(newLimiter(store), wire.OK))
+	}
+	for host, a := range logins {
+		built[strings.TrimPrefix(host, "login-")] = failing(store, a)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, name, _ := strings.Cut(r.Host, "-")

@@ -1,0 +1,65 @@
+package shared
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// logins limits failing requests by host, whose name ends in that of an algorithm.
+var logins = map[string]core.Algorithm{"login-bucket": core.TokenBucket, "login-log": core.SlidingLog}
+
+// failing returns an application in which every request fails, five in 15 minutes.
+func failing(store core.Store, a core.Algorithm) http.Handler {
+	rule := core.Every(5, 15*time.Minute).Using(a).By(keyOf)
+	rule.Name, rule.OnFailure, rule.Final = "login "+a.String(), core.FailClosed, core.Failures
+	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(wire.Patience)))
+	return apps.Frameworks[0].Build(apps.Limited(l, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+}
+
+// TestFailuresOfThreeProcesses has 1,000 logins fail in parallel: exactly five get as far as that.
+func TestFailuresOfThreeProcesses(t *testing.T) {
+	server := redistest.Start(t)
+	transport := &http.Transport{MaxConnsPerHost: 50}
+	t.Cleanup(transport.CloseIdleConnections)
+	client := &http.Client{Transport: transport, Timeout: wire.Patience}
+	addrs := [3]string{startChild(t, server.Addr), startChild(t, server.Addr), startChild(t, server.Addr)}
+	for host := range logins {
+		t.Run(strings.TrimPrefix(host, "login-"), func(t *testing.T) {
+			var all sync.WaitGroup
+			var failed, denied atomic.Int32
+			for i := range 1000 {
+				all.Go(func() {
+					r := wire.Request(t, http.MethodGet, "http://"+addrs[i%3], nil)
+					r.Host = host
+					resp, err := client.Do(r)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp.Body.Close()
+					switch resp.StatusCode {
+					case http.StatusUnauthorized:
+						failed.Add(1)
+					case http.StatusTooManyRequests:
+						denied.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			if failed.Load() != 5 || denied.Load() != 995 {
+				t.Errorf("%d failed and %d were denied, want 5 and 995", failed.Load(), denied.Load())
+			}
+		})
+	}
+}
