@@ -171,7 +171,7 @@ var rateTimelines = []timeline{
 		{cost: 7200, ok: true, remaining: 0},
 		{limit: "1/h", cost: 1, retry: anyWait},
 		{advance: second, cost: 1, retry: 499_862 * time.Microsecond},
-		{advance: second, cost: 2, ok: true, remaining: 0},
+		{advance: 1100 * ms, cost: 2, ok: true, remaining: 0},
 	}},
 }
 
