@@ -19,14 +19,10 @@ demo: ## serve five limited routers and a live page, and send traffic (ARGS="--o
 
 test: ## run every test with -race and -shuffle; installs or starts what they need
 	@.ci/require redis-server nginx npm $(if $(wildcard e2e/dashboard),'chromium|google-chrome')
-	@for m in $(MODULES); do \
-		echo "== test: module $$m"; \
-		p=; [ $$m = e2e ] && p="-p 4"; : "its packages wait for servers most of the time"; \
-		(cd $$m && go test -race -shuffle=on -timeout 12m $$p ./...); \
-	done
+	@.ci/each test $(MODULES) -- $(CURDIR)/.ci/gotest
 
 lint: bin/golangci-lint-$(GOLANGCI) ## formatting, vet, import rules, tidy modules
-	@for m in $(MODULES); do echo "== lint: module $$m"; (cd $$m && go mod tidy -diff && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...); done
+	@.ci/each lint $(MODULES) -- sh -c 'go mod tidy -diff && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...'
 
 bench: ## compare with other libraries side by side, in one run
 	cd bench && go run . 
