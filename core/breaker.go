@@ -30,8 +30,8 @@ type Health struct {
 	Err   error     // the last failure of the store, if any
 	Calls int       // calls of the store under way
 
-	// Keys and Shared are those of MemoryStats, if the store has a method Stats() MemoryStats, else 0.
-	Keys, Shared int
+	// Keys, Shared and Held are those of MemoryStats, if the store has a method Stats() MemoryStats, else 0.
+	Keys, Shared, Held int
 }
 
 // A breaker withholds calls from a store that fails or is slow, so that requests do not queue up for it. It bounds how many

@@ -110,6 +110,14 @@ func (l *Limiter) decide(ctx context.Context, rules *ruleset, c *receipt, claims
 	return took, err
 }
 
+// Store returns the store of l: the one given by WithStore or, without that, the MemoryStore that New has made.
+func (l *Limiter) Store() Store {
+	if _, err := l.current(); err != nil {
+		return nil
+	}
+	return l.store.store
+}
+
 // StoreHealth describes the store of l. A MemoryStore never fails.
 func (l *Limiter) StoreHealth() Health {
 	if _, err := l.current(); err != nil {
@@ -118,7 +126,7 @@ func (l *Limiter) StoreHealth() Health {
 	h := l.store.breaker.health(time.Now())
 	if s, ok := l.store.store.(interface{ Stats() MemoryStats }); ok {
 		stats := s.Stats()
-		h.Keys, h.Shared = stats.Keys, stats.Shared
+		h.Keys, h.Shared, h.Held = stats.Keys, stats.Shared, stats.Held
 	}
 	return h
 }

@@ -59,13 +59,14 @@ func (m *MemoryStore) Validate() error {
 type MemoryStats struct {
 	Keys   int // pairs of rule and key that have state of their own
 	Shared int // states that pairs share because there was no room for their own
+	Held   int // claims that hold their cost and are neither settled nor expired
 }
 
 // Stats returns what m holds now. A pair that has used nothing may be among its keys.
 func (m *MemoryStore) Stats() MemoryStats {
 	m.once.Do(m.init)
-	keys, shared := m.store.Stats()
-	return MemoryStats{Keys: keys, Shared: shared}
+	keys, shared, held := m.store.Stats()
+	return MemoryStats{Keys: keys, Shared: shared, Held: held}
 }
 
 // Take implements Store. Its error wraps ErrInvalid.

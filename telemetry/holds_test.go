@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -91,4 +92,32 @@ func TestKeysOfMemoryStores(t *testing.T) {
 	if got := tel.Snapshot().Keys; got != (Keys{Own: 2}) {
 		t.Errorf("got %+v, want 2 of their own", got)
 	}
+}
+
+// A store of two limiters counts once, and a store that does not say what it holds makes the observed claims count.
+func TestHeldIsWhatTheStoresSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel := New(Options{})
+		store := core.WithStore(new(core.MemoryStore))
+		rules := func(name string) []core.Rule {
+			return []core.Rule{{Name: name, Key: byHeader, Limits: core.MustParseLimits("9 at once")}}
+		}
+		one, other := limited(t, tel, rules("one"), store), limited(t, tel, rules("other"), store)
+		for l, rule := range map[*core.Limiter]string{one: "one", other: "other"} {
+			if _, err := l.Take(t.Context(), core.Claim{Rule: rule, Key: "user:ann", Hold: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := tel.Snapshot(); s.Held != 2 || s.Keys.Own != 2 {
+			t.Errorf("got %d held and %+v, want 2 and 2", s.Held, s.Keys)
+		}
+		time.Sleep(67 * time.Second) // those who held them have died
+		if got := tel.Snapshot().Held; got != 0 {
+			t.Errorf("got %d held after all have expired", got)
+		}
+		limited(t, tel, rules("third"), core.WithStore(struct{ core.Store }{new(core.MemoryStore)}))
+		if got := tel.Snapshot().Held; got != 2 {
+			t.Errorf("got %d, want the 2 that were observed", got)
+		}
+	})
 }

@@ -10,7 +10,7 @@ type Snapshot struct {
 	Requests []Requests // every outcome, also those that did not happen
 	Results  []Results  // by rule and limit: every result, also those that did not happen
 	Settled  []Settled  // every way, also those that did not happen
-	Held     int        // claims of requests under way that are held in this process
+	Held     int        // claims that are held now; see Keys
 	Keys     Keys
 	Store    Store
 	File     File
@@ -39,8 +39,9 @@ type Settled struct {
 	Count  uint64
 }
 
-// Keys is what the in-memory stores of the attached limiters hold: pairs of rule and key that have state of their own, and
-// states that pairs share for lack of room. A store of several limiters counts once for each.
+// Keys is what the stores of the attached limiters say that they have, as a MemoryStore does: pairs of rule and key with state
+// of their own, and states that pairs share for lack of room. Held claims are those of the stores as well, if all of them say
+// how many they hold; else they are the observed ones, of requests of this process that are under way.
 type Keys struct{ Own, Shared int }
 
 // A Store is the calls of stores, and what the attached limiters say of their stores.
@@ -77,8 +78,8 @@ func (t *Telemetry) Snapshot() Snapshot {
 	for i, name := range settlementNames {
 		s.Settled = append(s.Settled, Settled{name, t.holds.settled[i].Load()})
 	}
-	s.Held = int(max(0, t.holds.held.Load()))
-	s.Store, s.Keys = t.stores()
+	s.Store = t.calls()
+	s.Keys, s.Held = t.kept()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.File = t.file
@@ -98,27 +99,6 @@ func (r *rule) results() (all []Results) {
 		}
 	}
 	return all
-}
-
-// stores returns the calls of the stores, and what they and the attached limiters say.
-func (t *Telemetry) stores() (s Store, keys Keys) {
-	s = Store{Duration: time.Duration(t.store.total.Load()), Failures: t.store.failures.Load()}
-	for i := range t.store.buckets {
-		s.Calls = append(s.Calls, t.store.buckets[i].Load())
-	}
-	for _, l := range t.Limiters() {
-		h := l.StoreHealth()
-		keys.Own += h.Keys
-		keys.Shared += h.Shared
-		s.Open = s.Open || h.Open
-		if h.Since.After(s.Since) {
-			s.Since = h.Since
-		}
-		if h.Err != nil {
-			s.Err = h.Err
-		}
-	}
-	return s, keys
 }
 
 // FileLoaded counts a load of a rules file. The hash is that of the rules in force if err is nil.

@@ -2,6 +2,8 @@ package telemetry
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -45,4 +47,52 @@ func (s *storeCalls) count(o *core.Observation) {
 // failedCall reports whether the store call of o failed or was late.
 func failedCall(o *core.Observation) bool {
 	return errors.Is(o.Err, core.ErrUnavailable) || o.Outcome == nil && o.Degraded != nil
+}
+
+// calls returns the calls of the stores, and what the attached limiters say of them.
+func (t *Telemetry) calls() (s Store) {
+	s = Store{Duration: time.Duration(t.store.total.Load()), Failures: t.store.failures.Load()}
+	for i := range t.store.buckets {
+		s.Calls = append(s.Calls, t.store.buckets[i].Load())
+	}
+	for _, l := range t.Limiters() {
+		h := l.StoreHealth()
+		s.Open = s.Open || h.Open
+		if h.Since.After(s.Since) {
+			s.Since = h.Since
+		}
+		if h.Err != nil {
+			s.Err = h.Err
+		}
+	}
+	return s
+}
+
+// kept returns what the stores of the attached limiters keep. A store of several limiters counts once.
+func (t *Telemetry) kept() (keys Keys, held int) {
+	all := true
+	stores := t.stores()
+	for _, s := range stores {
+		k, ok := s.(interface{ Stats() core.MemoryStats })
+		if all = all && ok; !ok {
+			continue
+		}
+		stats := k.Stats()
+		keys.Own, keys.Shared, held = keys.Own+stats.Keys, keys.Shared+stats.Shared, held+stats.Held
+	}
+	if !all || len(stores) == 0 {
+		held = int(max(0, t.holds.held.Load()))
+	}
+	return keys, held
+}
+
+// stores returns the stores of the attached limiters, each once.
+func (t *Telemetry) stores() (all []core.Store) {
+	for _, l := range t.Limiters() {
+		s := l.Store()
+		if !reflect.ValueOf(s).Comparable() || !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
 }

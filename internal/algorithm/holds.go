@@ -53,6 +53,16 @@ func (h *Holds) Sum() (cost, count int64) {
 	return cost, count
 }
 
+// CountAt returns how many requests hold something at now. It drops nothing.
+func (h *Holds) CountAt(now int64) (count int64) {
+	for _, c := range h.cells {
+		if c.start+HoldExpiry > now {
+			count += c.count
+		}
+	}
+	return count
+}
+
 // Release takes the hold of a request that was made at an instant, and returns what of its cost was there. It reports false
 // if the hold has expired. A hold that is later than all takes from the latest: the clock went back since.
 func (h *Holds) Release(at, cost int64) (released int64, ok bool) {

@@ -11,6 +11,9 @@ func TestAHoldCountsFor60To66Seconds(t *testing.T) {
 		if h.Advance(end - 1); h.Ends() != end {
 			t.Errorf("made %dµs into a sub-bucket: ends at %d, want %d", into, h.Ends(), end)
 		}
+		if before, at := h.CountAt(end-1), h.CountAt(end); before != 1 || at != 0 {
+			t.Errorf("made %dµs into a sub-bucket: counts as %d before the end and as %d at it", into, before, at)
+		}
 		if cost, count := h.Sum(); cost != 5 || count != 1 {
 			t.Errorf("made %dµs into a sub-bucket: %d held by %d requests before the end", into, cost, count)
 		}

@@ -73,6 +73,14 @@ func (s *shard) forget(id uint64) bool {
 	return had && !s.has(id)
 }
 
+// held returns how many holds there are at an instant.
+func (s *shard) held(at int64) (held int) {
+	for h := range s.holds.all {
+		held += int(h.CountAt(at))
+	}
+	return held
+}
+
 // sweep looks at the next n records and removes those that were idle at an instant, unless their pair is in keep. It returns
 // how many pairs that leaves without a record.
 func (s *shard) sweep(at int64, n int, keep []Ask) (pairs int64) {

@@ -29,6 +29,15 @@ func (s *slab[T]) add(v T) uint32 {
 	return s.used
 }
 
+// all yields all cells that were ever handed out: a dropped one is zero.
+func (s *slab[T]) all(yield func(*T) bool) {
+	for i := uint32(1); i <= s.used; i++ {
+		if !yield(s.at(i)) {
+			return
+		}
+	}
+}
+
 // drop zeroes a cell and takes it back.
 func (s *slab[T]) drop(i uint32) {
 	var zero T

@@ -97,15 +97,16 @@ func (s *Store) Reset(p Pair) {
 	}
 }
 
-// Stats returns how many pairs have records of their own, and how many records are shared.
-func (s *Store) Stats() (keys, shared int) {
+// Stats returns how many pairs have records of their own, how many records are shared, and how many holds there are.
+func (s *Store) Stats() (keys, shared, held int) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.Lock()
 		shared += sh.shared
+		held += sh.held(s.clock.read())
 		sh.Unlock()
 	}
-	return int(s.pairs.Load()), shared
+	return int(s.pairs.Load()), shared, held
 }
 
 func (s *Store) shard(p Pair) *shard { return &s.shards[p.id>>(64-shardBits)] }

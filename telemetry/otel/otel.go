@@ -90,7 +90,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 	}
 	i := instruments{
 		settled:  counter("spillgate.settled", "{request}", "Requests that held something and were settled."),
-		held:     gauge("spillgate.held", "{claim}", "Claims of requests under way that are held in this process."),
+		held:     gauge("spillgate.held", "{claim}", "Claims that are held now."),
 		keys:     gauge("spillgate.keys", "{key}", "Keys in memory, with state of their own, and states that keys share."),
 		open:     gauge("spillgate.store.open", "", "1 while calls are withheld from the store, else 0."),
 		requests: counter("spillgate.requests", "{request}", "Requests that a rule applied to."),

@@ -34,7 +34,7 @@ var (
 	settled = prometheus.NewDesc("spillgate_settled_total",
 		"Requests that held something and were settled.", []string{"spillgate_result"}, nil)
 	held = prometheus.NewDesc("spillgate_held",
-		"Claims of requests under way that are held in this process.", nil, nil)
+		"Claims that are held now.", nil, nil)
 	keys = prometheus.NewDesc("spillgate_keys",
 		"Keys in memory, with state of their own, and states that keys share.", []string{"spillgate_state"}, nil)
 	storeDuration = prometheus.NewDesc("spillgate_store_duration_seconds",

@@ -54,7 +54,7 @@ func TestCollectedCounts(t *testing.T) {
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="near",spillgate_rule="api"} 1
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="denied",spillgate_rule="api"} 1
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="would_deny",spillgate_rule="api"} 0
-		# HELP spillgate_held Claims of requests under way that are held in this process.
+		# HELP spillgate_held Claims that are held now.
 		# TYPE spillgate_held gauge
 		spillgate_held 0
 		# HELP spillgate_keys Keys in memory, with state of their own, and states that keys share.
