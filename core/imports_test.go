@@ -34,7 +34,7 @@ var importRules = []struct {
 	{"telemetry/otel", []string{module + "core", module + "telemetry", openTelemetry}},
 	{"telemetry/prometheus", []string{module + "core", module + "telemetry", prometheus}},
 	{"telemetry", []string{module + "core"}},
-	{"dashboard", []string{module + "core", module + "telemetry"}},
+	{"dashboard", []string{module + "internal/charts", module + "core", module + "telemetry"}},
 	{"rulefile", []string{module + "core", module + "keyfunc", module + "internal/nearest", goYAML}},
 	{"middleware/internal/adaptertest", []string{module + "core", module + "headers", module + "keyfunc", module + "middleware/internal/"}},
 	{"middleware/internal", []string{module + "core", module + "headers", module + "middleware/internal/", httpsnoop}},

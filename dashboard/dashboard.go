@@ -16,13 +16,15 @@
 package dashboard
 
 import (
-	"embed"
+	_ "embed"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/charts"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -52,22 +54,26 @@ func New(t *telemetry.Telemetry, opts ...Option) http.Handler {
 	return h
 }
 
-// static holds the files of the page: all that a browser loads.
-//
-//go:embed static
-var static embed.FS
+//go:embed static/index.html
+var index string
+
+//go:embed static/app.js
+var app string
 
 // contentSecurityPolicy allows the page nothing but its own files.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// types are the media types of the files.
-var types = map[string]string{
-	"index.html": "text/html; charset=utf-8",
-	"style.css":  "text/css; charset=utf-8",
-	"app.js":     "text/javascript; charset=utf-8",
-	"chart.js":   "text/javascript; charset=utf-8",
-	"icon.svg":   "image/svg+xml",
+// A file is a part of the page.
+type file struct{ mediaType, content string }
+
+// files are all that a browser loads.
+var files = map[string]file{
+	"":          {"text/html; charset=utf-8", index},
+	"app.js":    {"text/javascript; charset=utf-8", app},
+	"chart.js":  {"text/javascript; charset=utf-8", charts.Script},
+	"style.css": {"text/css; charset=utf-8", charts.Style},
+	"icon.svg":  {"image/svg+xml", charts.Icon},
 }
 
 // ServeHTTP serves a file or an action by the last element of the path, so that any prefix works.
@@ -76,10 +82,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	switch name := lastElement(r); name {
-	case "":
-		serveFile(w, r, "index.html")
-	case "style.css", "app.js", "chart.js", "icon.svg":
-		serveFile(w, r, name)
+	case "", "app.js", "chart.js", "style.css", "icon.svg":
+		if allow(w, r, http.MethodGet, http.MethodHead) {
+			files[name].serve(w)
+		}
 	case "events":
 		if allow(w, r, http.MethodGet) {
 			h.events(w, r)
@@ -106,18 +112,10 @@ func lastElement(r *http.Request) string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-func serveFile(w http.ResponseWriter, r *http.Request, name string) {
-	if !allow(w, r, http.MethodGet, http.MethodHead) {
-		return
-	}
-	content, err := static.ReadFile("static/" + name)
-	if err != nil {
-		http.Error(w, "no such file", http.StatusNotFound)
-		return
-	}
-	w.Header().Set("Content-Type", types[name])
+func (f file) serve(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", f.mediaType)
 	w.Header().Set("Cache-Control", "no-cache")
-	_, _ = w.Write(content) // net/http drops it for HEAD
+	_, _ = io.WriteString(w, f.content) // net/http drops it for HEAD
 }
 
 // allow reports whether the method of r is one of methods. If not, it answers 405.

@@ -29,7 +29,7 @@ type report struct {
 	History  [3][]int          `json:"history"` // allowed, denied, would deny; per second
 	Top      []key             `json:"top"`
 	Store    store             `json:"store"`
-	File     *file             `json:"file,omitempty"`
+	File     *rulesFile        `json:"file,omitempty"`
 	Reset    bool              `json:"reset"` // whether the client may reset keys
 }
 
@@ -65,7 +65,7 @@ type store struct {
 	Bounds   []float64 `json:"bounds"`  // of the durations, in seconds
 }
 
-type file struct {
+type rulesFile struct {
 	Path     string `json:"path"`
 	Hash     string `json:"hash"`
 	Loaded   int64  `json:"loaded,omitempty"`
@@ -185,11 +185,11 @@ func storeOf(s telemetry.Store) store {
 	return out
 }
 
-func fileOf(f telemetry.File) *file {
+func fileOf(f telemetry.File) *rulesFile {
 	if f.Path == "" {
 		return nil
 	}
-	out := file{Path: f.Path, Hash: f.Hash, Failures: f.Failures}
+	out := rulesFile{Path: f.Path, Hash: f.Hash, Failures: f.Failures}
 	if !f.Loaded.IsZero() {
 		out.Loaded = f.Loaded.UnixMilli()
 	}

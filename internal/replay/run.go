@@ -31,14 +31,15 @@ type Report struct {
 
 // A RuleReport says what a rule did.
 type RuleReport struct {
-	Name    string         `json:"name"`
-	Limits  []string       `json:"limits"`
-	DryRun  bool           `json:"dry_run,omitempty"`
-	Asked   int            `json:"asked"`
-	Refused int            `json:"refused"` // by this rule itself
-	Keys    int            `json:"keys"`
-	KeysHit int            `json:"keys_hit"`
-	Hit     []ClientReport `json:"hit"` // most
+	Name      string         `json:"name"`
+	Limits    []string       `json:"limits"`
+	DryRun    bool           `json:"dry_run,omitempty"`
+	Asked     int            `json:"asked"`
+	Refused   int            `json:"refused"` // by this rule itself
+	Keys      int            `json:"keys"`
+	KeysHit   int            `json:"keys_hit"`
+	HitShares []int          `json:"hit_shares"` // clients by the share of their requests that was refused: up to 1, 5, 10, 25, 50, 75, 100 percent
+	Hit       []ClientReport `json:"hit"`        // most
 }
 
 // A ClientReport says how hard a client was hit.
@@ -182,7 +183,7 @@ func (r *runner) finish() *Report {
 }
 
 func (t *tally) report() RuleReport {
-	r := RuleReport{Name: t.rule.Name, DryRun: t.rule.DryRun, Asked: t.asked, Refused: t.refused, Keys: len(t.clients), KeysHit: len(t.names), Hit: []ClientReport{}}
+	r := RuleReport{Name: t.rule.Name, DryRun: t.rule.DryRun, Asked: t.asked, Refused: t.refused, Keys: len(t.clients), KeysHit: len(t.names), HitShares: t.hitShares(), Hit: []ClientReport{}}
 	for _, l := range t.rule.Limits {
 		r.Limits = append(r.Limits, l.String())
 	}
