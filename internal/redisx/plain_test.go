@@ -53,6 +53,26 @@ func TestPlainRequestsAreDecidedLikeOthers(t *testing.T) {
 	}
 }
 
+// A level is replied where other replies have a code: no level may be read as one of those.
+func TestPlainDenialsOfAnyLevelAreReadAsLevels(t *testing.T) {
+	s, server := frozen(t)
+	now := uint64(start.UnixMicro())
+	peek := claimOf("x", core.PerMinute(10))
+	peek.Peek = true
+	limits := core.MustParseLimits("10/m, 5/h")
+	for level := range uint64(8) {
+		server.FlushAll()
+		for _, key := range []string{"k", "o"} {
+			server.HSet("spillgate:2:{"+key+"}:rule", fieldOf(limits[0]), words(now/1000+100_000, level, now, now, 10, 0))
+			server.HSet("spillgate:2:{"+key+"}:rule", fieldOf(limits[1]), words(now/1000+100_000, 5*3_600_000_000, now, now, 5, 0))
+		}
+		plain, other := take(t, s, claimOf("k", limits...)), take(t, s, claimOf("o", limits...), peek)
+		if !slices.Equal(plain, other[:2]) {
+			t.Errorf("level %d:\n    got %+v\nin company %+v", level, plain, other)
+		}
+	}
+}
+
 func TestPlainRequestsRepairLikeOthers(t *testing.T) {
 	s, server := frozen(t)
 	peek := claimOf("x", core.PerMinute(10))

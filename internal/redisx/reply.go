@@ -20,8 +20,8 @@ type usage struct {
 const (
 	inFull = -1 // four numbers of each limit follow
 	failed = -2
-	denied = -3 // less the level: of a denied plain request
-	held   = -4 // as inFull, and requests in flight were in the way
+	held   = -3 // as inFull, and requests in flight were in the way
+	denied = -4 // less the level: of a denied plain request; the lowest, so that no other is meant by a level
 )
 
 var errScript = errors.New("the script failed; the log of the Redis server says why")

@@ -124,10 +124,10 @@ local function decideClaims(asks, now, dryRun)
   return admitted, any, held
 end
 
--- report replies -1, or -4 if holds deny a claim, and then four numbers of each ask: retry, remaining, refill and reset.
+-- report replies -1, or -3 if holds deny a claim, and then four numbers of each ask: retry, remaining, refill and reset.
 local function report(asks, now, denied)
   filled = filled + 1
-  reply[filled] = denied and -4 or -1
+  reply[filled] = denied and -3 or -1
   for i = 1, #asks do
     local ask = asks[i]
     advance(ask, now)

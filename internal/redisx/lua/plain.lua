@@ -5,7 +5,7 @@
 --
 -- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs, holds nor
 -- bans.
-local maxPlain = maxExact - 3 -- of a level: -3 less that is exact too
+local maxPlain = maxExact - 4 -- of a level: -4 less that is exact too
 local levels, busys, expiries = {}, {}, {} -- of the buckets of the request being decided, by limit
 
 local function isPlain(plan)
@@ -74,7 +74,7 @@ local function chargeBucket(i, l, key, now)
 end
 
 -- decidePlain decides the request whose keys begin at KEYS[first], and reports whether it could. Of each limit it replies the
--- level or, if the request is denied, -3 less the level.
+-- level or, if the request is denied, -4 less the level.
 local function decidePlain(plan, first, now)
   local denied, known, i = false, true, 1
   while i <= #plan do
@@ -88,7 +88,7 @@ local function decidePlain(plan, first, now)
   end
   for n = 1, #plan do
     if denied then
-      reply[filled + n] = -3 - levels[n]
+      reply[filled + n] = -4 - levels[n]
     else
       reply[filled + n] = chargeBucket(n, plan[n], KEYS[first + plan[n].place - 1], now)
     end

@@ -5,8 +5,8 @@
 -- ARGV: the shift of the clock, then plans, each with the number of requests that have it and an empty text.
 -- Returns the instant, how many states were repaired, and for each request
 --
---   the level of each limit, or -3 less the level if the request is denied, if its plan is plain,
---   or -1, or -4 if requests under way are what denies it, and four numbers for each limit: retry, remaining, refill, reset,
+--   the level of each limit, or -4 less the level if the request is denied, if its plan is plain,
+--   or -1, or -3 if requests under way are what denies it, and four numbers for each limit: retry, remaining, refill, reset,
 --   or -2 if it could not be decided, because of an error that the server's log has.
 local now, first = clock(), 1
 local decideRequest
