@@ -32,6 +32,9 @@ type Health struct {
 
 	// Keys, Shared and Held are those of MemoryStats, if the store has a method Stats() MemoryStats, else 0.
 	Keys, Shared, Held int
+
+	// Leases is what the store has leased, if it has a method LeaseStats() LeaseStats.
+	Leases LeaseStats
 }
 
 // A breaker withholds calls from a store that fails or is slow, so that requests do not queue up for it. It bounds how many

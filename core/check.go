@@ -84,7 +84,7 @@ func withClaimOf(rule *Rule, claims []Claim) []Claim {
 
 // ask sets c to the claim of rule on r, as its callbacks say. A claim that costs 0 is none.
 func (rule *Rule) ask(c *Claim, r *http.Request) error {
-	c.Limits, c.Cost, c.DryRun = rule.Limits, 1, rule.DryRun
+	c.Limits, c.Cost, c.DryRun, c.Lease = rule.Limits, 1, rule.DryRun, rule.Lease
 	if rule.Cost != nil {
 		if c.Cost = rule.Cost(r); c.Cost < 0 {
 			return invalid("cost must not be negative, got %d", c.Cost)

@@ -33,6 +33,8 @@ func (c *Claim) validate() error {
 		err = invalid("final cost must not be negative, got %d", c.Final)
 	case c.Ban < 0:
 		err = invalid("ban must not be negative, got %v", c.Ban)
+	case validateLease(c.Lease) != nil:
+		err = validateLease(c.Lease)
 	case len(c.Limits) == 0 && c.Ban == 0:
 		err = invalid("the claim has no limits")
 	}
@@ -52,6 +54,9 @@ func (s *ruleset) complete(c *receipt, claims []Claim) error {
 			claim.DryRun = claim.DryRun || rule.DryRun
 			if len(claim.Limits) == 0 {
 				claim.Limits = rule.Limits
+			}
+			if claim.Lease == 0 {
+				claim.Lease = rule.Lease
 			}
 		}
 		claim.Final, claim.Renew, claim.Ban, claim.At = 0, false, 0, time.Time{} // these are for Settle
@@ -79,6 +84,9 @@ func (c *Claim) validateTake() error {
 		return invalid("cost must not be negative, got %d", c.Cost)
 	}
 	if err := validateLimits(c.Limits); err != nil {
+		return err
+	}
+	if err := validateLease(c.Lease); err != nil {
 		return err
 	}
 	if hasInFlight(c.Limits) && !c.Hold && !c.Peek {

@@ -128,5 +128,8 @@ func (l *Limiter) StoreHealth() Health {
 		stats := s.Stats()
 		h.Keys, h.Shared, h.Held = stats.Keys, stats.Shared, stats.Held
 	}
+	if s, ok := l.store.store.(interface{ LeaseStats() LeaseStats }); ok {
+		h.Leases = s.LeaseStats()
+	}
 	return h
 }

@@ -62,7 +62,8 @@ func (c *receipt) expect(rule *Rule, claims []Claim) {
 		return
 	}
 	claim := &claims[0]
-	if &claim.Limits[0] == &rule.Limits[0] && claim.DryRun == rule.DryRun && claim.Cost <= math.MaxUint8 && !claim.Hold {
+	if &claim.Limits[0] == &rule.Limits[0] && claim.DryRun == rule.DryRun && claim.Lease == rule.Lease &&
+		claim.Cost <= math.MaxUint8 && !claim.Hold {
 		c.rule = rule
 	}
 }
@@ -169,6 +170,7 @@ func instantOf(results []Result) time.Time {
 func (c *receipt) claim() Claim {
 	return Claim{
 		Rule: c.rule.Name, Key: c.key, Limits: c.rule.Limits, Cost: int(c.cost), DryRun: c.rule.DryRun, At: c.result[0].At,
+		Lease: c.rule.Lease,
 	}
 }
 

@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // A KeyFunc says whose request r is, as a string that starts with the kind of identity: "ip:203.0.113.9", "user:42".
@@ -64,6 +65,14 @@ type Rule struct {
 
 	// OnFailure says what happens while the store is down. If zero, the limits are enforced from this process's memory.
 	OnFailure FailureMode
+
+	// Lease is how long requests that were charged ahead may be used, 1ms to 10s, for limits where throughput matters. A store
+	// that can lease then decides most requests of a busy key in memory. If zero, the store is asked for each decision.
+	//
+	// What is charged never exceeds the limits; requests charged ahead may be served up to Lease later. A rule with a lease
+	// needs token buckets without a ban or fixed windows, and no Final. Where a tier has other limits, the store is asked. A
+	// MemoryStore and the fallback ignore it.
+	Lease time.Duration
 }
 
 func ruleName(name string) string {
@@ -95,7 +104,7 @@ func (r *Rule) validate() error {
 	if r.OnFailure > FailClosed {
 		err = allOf(err, invalid("there is no failure mode %d", r.OnFailure))
 	}
-	return err
+	return allOf(err, r.checkLease())
 }
 
 func printableASCII(s string) bool {

@@ -55,6 +55,11 @@ func Compile(l Limit) (Limit, bool) {
 	return l, true
 }
 
+// Leasable reports whether requests of l may be charged ahead and given back exactly.
+func (l *Limit) Leasable() bool {
+	return l.Algorithm == FixedWindow || l.Algorithm == TokenBucket && l.Ban == 0
+}
+
 func (l Limit) withUnit() (Limit, bool) {
 	for i, unit := range Units {
 		l.Unit, l.Code = unit, uint64(i)

@@ -1,0 +1,40 @@
+package core
+
+import "time"
+
+// The bounds of a lease.
+const (
+	minLease = time.Millisecond
+	maxLease = 10 * time.Second
+)
+
+// LeaseStats describes the leases of a store in this process.
+type LeaseStats struct {
+	Keys      int    // keys that are leased now
+	Decisions uint64 // requests that were decided from a lease
+	Returned  uint64 // requests charged ahead that were given back unused
+}
+
+func validateLease(d time.Duration) error {
+	if d == 0 || minLease <= d && d <= maxLease {
+		return nil
+	}
+	return invalid("lease must be 0 or between %v and %v, got %v", minLease, maxLease, d)
+}
+
+// checkLease checks the lease of r, whose limits may be invalid.
+func (r *Rule) checkLease() error {
+	if r.Lease == 0 {
+		return nil
+	}
+	err := validateLease(r.Lease)
+	if r.Final != nil {
+		err = allOf(err, invalid("lease must be 0 for a rule with Final, which holds its cost, got %v", r.Lease))
+	}
+	for i := range r.Limits {
+		if l := &r.Limits[i]; !compile(l).Leasable() {
+			err = allOf(err, invalid("lease %v needs token buckets without a ban or fixed windows, got limit %d, %v", r.Lease, i+1, *l))
+		}
+	}
+	return err
+}
