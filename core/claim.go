@@ -60,7 +60,7 @@ func (s *ruleset) complete(c *receipt, claims []Claim) error {
 			}
 		}
 		claim.Final, claim.Renew, claim.Ban, claim.At = 0, false, 0, time.Time{} // these are for Settle
-		if err := claim.validateTake(); err != nil {
+		if err := claim.validateTake(s); err != nil {
 			return within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
 		}
 		if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.Final != nil {
@@ -71,13 +71,13 @@ func (s *ruleset) complete(c *receipt, claims []Claim) error {
 	return nil
 }
 
-// validateTake checks a claim of Limiter.Take.
-func (c *Claim) validateTake() error {
+// validateTake checks a claim of Limiter.Take by the rules s.
+func (c *Claim) validateTake(s *ruleset) error {
 	switch {
 	case !printableASCII(c.Rule):
 		return invalid("name must be printable ASCII")
 	case len(c.Limits) == 0:
-		return invalid("there is no rule of this name, and the claim has no limits")
+		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(c.Rule))
 	case c.Key == "":
 		return ErrNoKey
 	case c.Cost < 0:

@@ -107,7 +107,7 @@ func ExampleNew_mistakes() {
 	// Output:
 	// spillgate: rule "login": limit 1: period must be at least 1ms, got 0s
 	// spillgate: rule "api": limit 1: rate must be between 0 and 1000000000, got -1
-	// spillgate: rule "api": key func is missing
+	// spillgate: rule "api": key func is missing; want one such as keyfunc.RemoteIP
 }
 
 func ExampleParseLimits() {

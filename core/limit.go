@@ -124,7 +124,7 @@ func (l Limit) validate() error {
 	}
 	err := allOf(l.checkRate(), l.checkPeriod(), l.checkBurst(), l.checkBuckets())
 	if l.Algorithm >= algorithms {
-		return allOf(err, invalid("there is no algorithm %d", uint8(l.Algorithm)))
+		return allOf(err, invalid("there is no algorithm %d; want TokenBucket, FixedWindow, SlidingWindow, SlidingLog or InFlight", uint8(l.Algorithm)))
 	}
 	if err != nil {
 		return err
@@ -133,9 +133,9 @@ func (l Limit) validate() error {
 		return err
 	}
 	if _, fits := l.compile(); !fits && l.Ban > 0 {
-		return invalid("capacity %d over period %v and a ban of %v would overflow", l.Capacity(), l.Period, l.Ban)
+		return invalid("capacity %d over period %v and a ban of %v would overflow; want one of them smaller", l.Capacity(), l.Period, l.Ban)
 	} else if !fits {
-		return invalid("capacity %d over period %v would overflow", l.Capacity(), l.Period)
+		return invalid("capacity %d over period %v would overflow; want one of them smaller", l.Capacity(), l.Period)
 	}
 	return nil
 }
@@ -195,9 +195,17 @@ func validateLimits(limits []Limit) (err error) {
 		}
 		for j, other := range limits[:i] {
 			if other.Algorithm == l.Algorithm && other.Period == l.Period {
-				err = allOf(err, invalid("limits %d and %d are both a %v of %v", j+1, i+1, l.Algorithm, l.Period))
+				err = allOf(err, sameState(j, i, l))
 			}
 		}
 	}
 	return err
+}
+
+// sameState says that limits i and j, of which l is one, would share their state.
+func sameState(i, j int, l *Limit) error {
+	if l.Algorithm == InFlight {
+		return invalid("limits %d and %d are both of requests in flight; a rule has one", i+1, j+1)
+	}
+	return invalid("limits %d and %d are both a %v of %v; want another period or algorithm for one of them", i+1, j+1, l.Algorithm, l.Period)
 }

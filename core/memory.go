@@ -50,7 +50,7 @@ func (m *MemoryStore) init() {
 // Validate returns an error that wraps ErrInvalid if m cannot work as it is set up. New calls it.
 func (m *MemoryStore) Validate() error {
 	if m.MaxKeys < 0 {
-		return prefix(invalid("MaxKeys must not be negative, got %d", m.MaxKeys))
+		return prefix(invalid("MemoryStore: MaxKeys must not be negative, got %d", m.MaxKeys))
 	}
 	return nil
 }

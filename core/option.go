@@ -24,9 +24,9 @@ type config struct {
 
 // apply applies opts and returns all mistakes in them.
 func (c *config) apply(opts []Option) (errs []error) {
-	for _, opt := range opts {
+	for i, opt := range opts {
 		if opt == nil {
-			opt = func(*config) error { return invalid("option is nil") }
+			opt = func(*config) error { return invalid("option %d of %d: option is nil; leave it out", i+1, len(opts)) }
 		}
 		errs = append(errs, opt(c))
 	}
@@ -47,9 +47,9 @@ func WithStore(s Store) Option {
 	return func(c *config) error {
 		switch {
 		case isNil(s):
-			return invalid("store is nil")
+			return invalid("WithStore: store is nil; want one such as redisstore.New, or leave the option out")
 		case c.store != nil:
-			return invalid("a second store is given; a limiter has one")
+			return invalid("WithStore: a second store is given; a limiter has one")
 		}
 		c.store = s
 		return nil
@@ -61,7 +61,7 @@ func WithStore(s Store) Option {
 func WithSkip(skip func(*http.Request) bool) Option {
 	return func(c *config) error {
 		if skip == nil {
-			return invalid("skip is nil")
+			return invalid("WithSkip: skip is nil; want a func, or leave the option out")
 		}
 		c.skips = append(c.skips, skip)
 		return nil
@@ -84,7 +84,7 @@ func isNil(s Store) bool {
 func WithObserver(o Observer) Option {
 	return func(c *config) error {
 		if o == nil {
-			return invalid("observer is nil")
+			return invalid("WithObserver: observer is nil; want a func, or leave the option out")
 		}
 		c.observers = append(c.observers, o)
 		return nil
@@ -96,7 +96,7 @@ func WithObserver(o Observer) Option {
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) error {
 		if logger == nil {
-			return invalid("logger is nil")
+			return invalid("WithLogger: logger is nil; want one, or leave the option out for slog.Default")
 		}
 		c.logger = logger
 		return nil
@@ -108,7 +108,7 @@ func WithLogger(logger *slog.Logger) Option {
 func WithTimeout(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {
-			return invalid("timeout must be positive, got %v", d)
+			return invalid("WithTimeout: timeout must be positive, got %v", d)
 		}
 		c.timeout = d
 		return nil
@@ -122,9 +122,9 @@ func WithFallback(s Store) Option {
 	return func(c *config) error {
 		switch {
 		case isNil(s):
-			return invalid("fallback is nil")
+			return invalid("WithFallback: fallback is nil; want a store, or leave the option out for a MemoryStore")
 		case c.fallback != nil:
-			return invalid("a second fallback is given; a limiter has one")
+			return invalid("WithFallback: a second fallback is given; a limiter has one")
 		}
 		c.fallback = s
 		return nil

@@ -2,14 +2,11 @@ package core
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/spillgate/spillgate/internal/nearest"
 )
 
 const day = 24 * time.Hour
@@ -81,7 +78,7 @@ func parseLimit(word string) (l Limit, err error) {
 	head, options, hasOptions := strings.Cut(word, ";")
 	rate, period, ok := strings.Cut(head, "/")
 	if !ok {
-		return l, invalid("limit %q: want RATE/PERIOD, such as 100/m", word)
+		return l, limitMistake(word)
 	}
 	var errs []error
 	if l.Rate, ok = parseCount(rate); !ok {
@@ -106,7 +103,7 @@ func (l *Limit) parseOptions(options string) (errs []error) {
 		option = strings.TrimSpace(option)
 		what, ok := l.parseOption(option)
 		if !ok || seen[what] {
-			errs = append(errs, optionMistake(option))
+			errs = append(errs, optionMistake(option, ok))
 		}
 		seen[what] = true
 	}
@@ -138,21 +135,6 @@ func (l *Limit) parseOption(option string) (what string, ok bool) {
 	return name, true
 }
 
-func optionMistake(option string) error {
-	name, value, ok := strings.Cut(option, "=")
-	meant := nearest.Word(name, append([]string{"burst", "buckets", "ban"}, algorithmNames[:InFlight]...))
-	switch {
-	case meant == "" || meant == option || ok && meant == name:
-		meant = ""
-	case ok:
-		meant = "; did you mean " + meant + "=" + value + "?"
-	default:
-		meant = "; did you mean " + meant + "?"
-	}
-	return invalid("option %q: want an algorithm (%s), burst=N, buckets=N or ban=PERIOD, each once at most%s",
-		option, strings.Join(algorithmNames[:InFlight], ", "), meant)
-}
-
 // parseCount reads digits only: no sign, no separators.
 func parseCount(s string) (int, bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, strconv.IntSize-1)
@@ -182,12 +164,4 @@ func unitOf(name string) (time.Duration, bool) {
 	}
 	size, ok := unitNames[name]
 	return size, ok
-}
-
-func periodMistake(period string) error {
-	meant := nearest.Word(strings.TrimLeft(period, "0123456789 "), slices.Sorted(maps.Keys(unitNames)))
-	if meant != "" {
-		meant = "; did you mean " + meant + "?"
-	}
-	return invalid("period %q is not a duration, such as s, 15m, 500ms or day%s", period, meant)
 }

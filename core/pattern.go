@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -98,7 +97,10 @@ func (c *patternChecker) parse(text string) (pattern, error) {
 	if i := strings.IndexAny(text, " \t"); i >= 0 {
 		method, rest = text[:i], strings.TrimLeft(text[i:], " \t")
 	}
-	host, path, _ := strings.Cut(rest, "/")
+	host, path, hasPath := strings.Cut(rest, "/")
+	if err := misspelt(text, method, host, path, hasPath); err != nil {
+		return pattern{}, err
+	}
 	p := newPattern(method, cleanHost(host), path)
 	mux, same := &c.mux, p.String()
 	if c.known[same] {
@@ -108,18 +110,7 @@ func (c *patternChecker) parse(text string) (pattern, error) {
 		return pattern{}, within(fmt.Sprintf("route %q", text), err)
 	}
 	c.known[same] = true
-	switch upper := strings.ToUpper(method); {
-	case upper != method && slices.Contains(methods, upper):
-		return pattern{}, invalid("route %q can never match: its method is not in upper case", text)
-	case !isClean("/" + path):
-		return pattern{}, invalid("route %q can never match: its path is not clean", text)
-	}
 	return p, nil
-}
-
-var methods = []string{
-	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-	http.MethodConnect, http.MethodOptions, http.MethodTrace,
 }
 
 // newPattern takes path apart, which lacks its first slash.

@@ -125,12 +125,12 @@ func TestRouteMistakes(t *testing.T) {
 		rules []core.Rule
 		want  string
 	}{
-		{"empty", []core.Rule{routed("")}, `rule "default": route "": http: invalid pattern`},
-		{"no slash", []core.Rule{routed("POST login")}, `rule "POST login": route "POST login": parsing "POST login": at offset 5: host/path missing /`},
+		{"empty", []core.Rule{routed("")}, `rule "default": route "" is empty`},
+		{"no slash", []core.Rule{routed("POST login")}, `rule "POST login": route "POST login" has no path; did you mean "POST /login"?`},
 		{"a bad wildcard", []core.Rule{routed("/a/{x-y}")}, `bad wildcard name "x-y"`},
 		{"a wildcard twice", []core.Rule{routed("/{x}/{x}")}, `duplicate wildcard name "x"`},
 		{"bad, and like a good one", []core.Rule{routed("/a/{x}"), routed("/a/{y-}")}, `bad wildcard name "y-"`},
-		{"a bad method", []core.Rule{routed("PO/ST /a")}, `invalid method`},
+		{"a bad method", []core.Rule{routed("PO/ST /a")}, `route "PO/ST /a" has no method of HTTP; did you mean "POST /a"?`},
 		{"a method in lower case", []core.Rule{routed("post /a")}, `route "post /a" can never match: its method is not in upper case`},
 		{"an empty segment", []core.Rule{routed("/a//b")}, `route "/a//b" can never match: its path is not clean`},
 		{"nothing but slashes", []core.Rule{routed("//")}, `route "//" can never match: its path is not clean`},

@@ -96,13 +96,13 @@ func (r *Rule) validate() error {
 		err = allOf(invalid("name must be printable ASCII"), err)
 	}
 	if r.Key == nil {
-		err = allOf(err, invalid("key func is missing"))
+		err = allOf(err, invalid("key func is missing; want one such as keyfunc.RemoteIP"))
 	}
 	if len(r.Limits) == 0 {
-		err = allOf(err, invalid("a rule needs at least one limit"))
+		err = allOf(err, invalid("a rule needs at least one limit, such as core.PerMinute(100)"))
 	}
 	if r.OnFailure > FailClosed {
-		err = allOf(err, invalid("there is no failure mode %d", r.OnFailure))
+		err = allOf(err, invalid("there is no failure mode %d; want FailLocal, FailOpen or FailClosed", r.OnFailure))
 	}
 	return allOf(err, r.checkLease())
 }

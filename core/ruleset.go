@@ -1,8 +1,10 @@
 package core
 
 import (
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // A ruleset is what New or SetRules made of a list of rules. It never changes.
@@ -18,13 +20,13 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 	s := &ruleset{rules: cloneRules(rules), byName: make(map[string]*Rule, len(rules))}
 	var errs []error
 	if len(rules) == 0 {
-		errs = append(errs, invalid("a limiter needs at least one rule"))
+		errs = append(errs, invalid("a limiter needs at least one rule, such as core.PerMinute(100).By(keyfunc.RemoteIP)"))
 	}
 	for i := range s.rules {
 		r := &s.rules[i]
 		r.Name = ruleName(r.Name)
 		if s.byName[r.Name] != nil {
-			errs = append(errs, within(r.place(), invalid("name is not unique")))
+			errs = append(errs, within(r.place(), invalid("name is not unique; give each rule a Name of its own")))
 		}
 		errs = append(errs, within(r.place(), r.validate()))
 		s.byName[r.Name] = r
@@ -89,4 +91,19 @@ func (l *Limiter) SetRules(rules []Rule) error {
 	}
 	l.rules.Store(s)
 	return nil
+}
+
+// noRule says that no rule of s has a name.
+func (s *ruleset) noRule(name string) error {
+	return invalid("there is no rule %q%s", name, s.meant(name))
+}
+
+// meant says which rule may be meant by a name that no rule has.
+func (s *ruleset) meant(name string) string {
+	const most = 8
+	known := slices.Sorted(maps.Keys(s.byName))
+	if hint := didYouMean("", name, known, ""); hint != "" || len(known) > most {
+		return hint
+	}
+	return "; there is " + strings.Join(known, ", ")
 }

@@ -35,7 +35,7 @@ func (l *Limiter) validateSettle(d *Decision, rule string, cost int) error {
 	case cost < 0:
 		return invalid("cost must not be negative, got %d", cost)
 	case rule != "" && rules.byName[rule] == nil && !d.has(rule):
-		return invalid("there is no rule %q", rule)
+		return rules.noRule(rule)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (l *Limiter) named(verb, rule, key string) (string, error) {
 	case err != nil:
 		return "", err
 	case rules.byName[rule] == nil:
-		return "", invalid("%s: there is no rule %q", verb, rule)
+		return "", within(verb, rules.noRule(rule))
 	case key == "":
 		return "", within(fmt.Sprintf("%s of rule %q", verb, rule), ErrNoKey)
 	}

@@ -36,7 +36,7 @@ type Option func(*handler)
 // from other origins are rejected by http.CrossOriginProtection. WithReset panics if authorize is nil.
 func WithReset(authorize func(*http.Request) bool) Option {
 	if authorize == nil {
-		panic(fmt.Errorf("%w: WithReset needs a func, got nil", core.ErrInvalid))
+		panic(fmt.Errorf("spillgate: %w: dashboard.WithReset needs a func that says which senders may reset, got nil", core.ErrInvalid))
 	}
 	return func(h *handler) { h.authorize = authorize }
 }
@@ -45,7 +45,7 @@ func WithReset(authorize func(*http.Request) bool) Option {
 // WithReset. New panics if t is nil.
 func New(t *telemetry.Telemetry, opts ...Option) http.Handler {
 	if t == nil {
-		panic(fmt.Errorf("%w: dashboard.New needs a Telemetry, got nil", core.ErrInvalid))
+		panic(fmt.Errorf("spillgate: %w: dashboard.New needs a Telemetry, such as telemetry.New returns, got nil", core.ErrInvalid))
 	}
 	h := &handler{telemetry: t, authorize: func(*http.Request) bool { return false }, stops: make(map[*http.Server]chan struct{})}
 	for _, o := range opts {

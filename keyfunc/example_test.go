@@ -40,7 +40,7 @@ func ExampleNewClientIP() {
 	})
 	fmt.Println(err)
 	// Output:
-	// spillgate: invalid: ClientIP.Trusted[0] must not contain all IPv4 addresses, got 0.0.0.0/0
+	// spillgate: invalid: ClientIP.Trusted[0] must not contain all IPv4 addresses, got 0.0.0.0/0; want the networks of your proxies
 	// spillgate: invalid: ClientIP.IPv6Bits must be 0 or between 32 and 128, got 16
 }
 

@@ -111,10 +111,10 @@ var badFiles = []struct {
 		`6:14: limit "5/m;sliding-lgo": option "sliding-lgo": want an algorithm (token-bucket, fixed-window, sliding-window, sliding-log), burst=N, buckets=N or ban=PERIOD, each once at most; did you mean sliding-log?`,
 	}},
 	{"limits that share their state", "rules:\n  - key: ip\n    limits: 10/s, 20/1000ms\n", []string{
-		`3:13: limits "10/s, 20/1000ms": limits 1 and 2 are both a token-bucket of 1s`,
+		`3:13: limits "10/s, 20/1000ms": limits 1 and 2 are both a token-bucket of 1s; want another period or algorithm for one of them`,
 	}},
 	{"limits are a number", "rules:\n  - key: ip\n    limits: 10\n", []string{
-		`3:13: limit "10": want RATE/PERIOD, such as 100/m`,
+		`3:13: limit "10": want RATE/PERIOD, such as 100/m, or RATE at once`,
 	}},
 	{"limits are a table", "rules:\n  - key: ip\n    limits: {rate: 10}\n  - name: b\n    key: ip\n    limits: [1/s, [2/m], {}]\n", []string{
 		`3:13: limits: want a text or a list of texts, got a table`,
@@ -126,9 +126,9 @@ var badFiles = []struct {
 		`5:9: limit "20000/m;sliding-log": rate of a sliding-log must be at most 10000, got 20000`,
 	}},
 	{"bad patterns", "rules:\n  - key: ip\n    limits: 1/s\n    match:\n      - POST login\n      - /a//b\n      - post /x\n      - \"/{x\"\n", []string{
-		`5:9: parsing "POST login": at offset 5: host/path missing /`,
-		`6:9: route "/a//b" can never match: its path is not clean`,
-		`7:9: route "post /x" can never match: its method is not in upper case`,
+		`5:9: route "POST login" has no path; did you mean "POST /login"?`,
+		`6:9: route "/a//b" can never match: its path is not clean; did you mean "/a/b"?`,
+		`7:9: route "post /x" can never match: its method is not in upper case; did you mean "POST /x"?`,
 		`8:9: parsing "/{x": at offset 1: bad wildcard segment (must end with '}')`,
 	}},
 	{"patterns that cross", "rules:\n  - {name: a, key: ip, limits: 1/s, match: \"/a/{x}\"}\n  - {name: b, key: ip, limits: 1/s, match: [/c, \"/{y}/b\"]}\n", []string{
@@ -154,7 +154,7 @@ var badFiles = []struct {
 		`2:37: tiers: func is missing: the function that tells the tier of a request`,
 		`3:37: tiers: there are no tiers`,
 		`4:51: unknown tier "plna"; did you mean plan?`,
-		`4:62: limit "x": want RATE/PERIOD, such as 100/m`,
+		`4:62: limit "x": want RATE/PERIOD, such as 100/m, or RATE at once`,
 		`4:65: pro is here twice, first in line 4`,
 		`5:44: tiers: want a table with func and the limits of each tier, got an empty one`,
 	}},
@@ -181,7 +181,7 @@ var badFiles = []struct {
 	{"proxies", "proxies:\n  trusted: [10.0.0.0/8, 10.0.0.0/33, ten, 0.0.0.0/0]\n  hops: none\n  heeder: X\nrules: [{key: ip, limits: 1/s}]\n", []string{
 		`2:25: "10.0.0.0/33" is not a network such as 10.0.0.0/8, nor an address`,
 		`2:38: "ten" is not a network such as 10.0.0.0/8, nor an address`,
-		`2:43: ClientIP.Trusted[0] must not contain all IPv4 addresses, got 0.0.0.0/0`,
+		`2:43: ClientIP.Trusted[0] must not contain all IPv4 addresses, got 0.0.0.0/0; want the networks of your proxies`,
 		`3:9: hops: want a whole number of at least 1, got "none"`,
 		`4:3: unknown field "heeder" of proxies; did you mean header?`,
 	}},
@@ -198,7 +198,7 @@ var badFiles = []struct {
 		`2:11: tags such as !!str are not understood`,
 	}},
 	{"a mistake that an alias repeats", "rules:\n  - &a {name: a, key: ip, limits: often}\n  - {<<: *a, name: b}\n", []string{
-		`2:35: limit "often": want RATE/PERIOD, such as 100/m`,
+		`2:35: limit "often": want RATE/PERIOD, such as 100/m, or RATE at once`,
 	}},
 	{"unknown finals", "rules:\n  - {name: a, key: ip, limits: 1/s, final: failure}\n  - {name: b, key: ip, limits: 1/s, final: user}\n", []string{
 		`2:44: unknown final "failure"; did you mean failures?`,

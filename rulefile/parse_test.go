@@ -167,7 +167,7 @@ func TestMistakesShowTheLineAndACaret(t *testing.T) {
 	want := `spillgate.yaml:4:5: unknown field "limit" of a rule; did you mean limits?
     4 |     limit: 5/m # é
       |     ^
-spillgate.yaml:5:18: limit "often": want RATE/PERIOD, such as 100/m
+spillgate.yaml:5:18: limit "often": want RATE/PERIOD, such as 100/m, or RATE at once
     5 |     limits: 1/s, often
       |                  ^`
 	if err == nil || err.Error() != want {

@@ -15,12 +15,12 @@ func WithPrefix(prefix string) Option {
 	return func(c *config) {
 		for i := range len(prefix) {
 			if b := prefix[i]; b <= ' ' || b > '~' || strings.IndexByte(`{}\`, b) >= 0 {
-				c.invalid("prefix %q must be printable ASCII without spaces, braces or backslashes", prefix)
+				c.invalid("WithPrefix: prefix %q must be printable ASCII without spaces, braces or backslashes", prefix)
 				return
 			}
 		}
 		if prefix == "" {
-			c.invalid("prefix is empty")
+			c.invalid("WithPrefix: prefix is empty; want the name of your service, or leave the option out")
 		}
 		c.Prefix = prefix
 	}
@@ -32,7 +32,7 @@ func WithPrefix(prefix string) Option {
 func WithKeySecret(secret []byte) Option {
 	return func(c *config) {
 		if len(secret) < minSecret {
-			c.invalid("secret must have at least %d bytes, got %d", minSecret, len(secret))
+			c.invalid("WithKeySecret: secret must have at least %d bytes, got %d", minSecret, len(secret))
 		}
 		c.Secret = append(make([]byte, 0, len(secret)), secret...)
 	}
@@ -48,7 +48,7 @@ func WithKeySecret(secret []byte) Option {
 func WithDenyCache(n int) Option {
 	return func(c *config) {
 		if n < 1 {
-			c.invalid("deny cache must have room for at least 1, got %d", n)
+			c.invalid("WithDenyCache: deny cache must have room for at least 1, got %d", n)
 		}
 		c.DenyCache = n
 	}

@@ -31,11 +31,11 @@ var _ core.LocalTaker = (*Store)(nil)
 func New(client redis.UniversalClient, opts ...Option) *Store {
 	c := config{Options: redisx.Options{Prefix: defaultPrefix}}
 	if isNil(client) {
-		c.invalid("client is nil")
+		c.invalid("client is nil; want one such as redis.NewClient returns")
 	}
 	for _, opt := range opts {
 		if opt == nil {
-			c.invalid("option is nil")
+			c.invalid("option is nil; leave it out")
 			continue
 		}
 		opt(&c)

@@ -38,19 +38,19 @@ func TestMistakesSurfaceInEveryCall(t *testing.T) {
 	defer client.Close()
 	var noClient *redis.Client
 	for want, s := range map[string]*redisstore.Store{
-		"client is nil":                     redisstore.New(nil),
-		"redisstore: client is nil":         redisstore.New(noClient),
-		"option is nil":                     redisstore.New(client, nil),
-		"prefix is empty":                   redisstore.New(client, redisstore.WithPrefix("")),
-		`prefix "a{b" must be printable`:    redisstore.New(client, redisstore.WithPrefix("a{b")),
-		`prefix "a}b" must be printable`:    redisstore.New(client, redisstore.WithPrefix("a}b")),
-		`prefix "a\nb" must be printable`:   redisstore.New(client, redisstore.WithPrefix("a\nb")),
-		`prefix "a b" must be printable`:    redisstore.New(client, redisstore.WithPrefix("a b")),
-		`prefix "a\x7f" must be printable`:  redisstore.New(client, redisstore.WithPrefix("a\x7f")),
-		"at least 16 bytes, got 15":         redisstore.New(client, redisstore.WithKeySecret(make([]byte, 15))),
-		"room for at least 1, got 0":        redisstore.New(client, redisstore.WithDenyCache(0)),
-		"room for at least 1, got -1":       redisstore.New(client, redisstore.WithDenyCache(-1)),
-		"prefix is empty\nspillgate: inval": redisstore.New(client, redisstore.WithPrefix(""), redisstore.WithDenyCache(0)),
+		"client is nil":                          redisstore.New(nil),
+		"redisstore: client is nil":              redisstore.New(noClient),
+		"option is nil":                          redisstore.New(client, nil),
+		"prefix is empty":                        redisstore.New(client, redisstore.WithPrefix("")),
+		`prefix "a{b" must be printable`:         redisstore.New(client, redisstore.WithPrefix("a{b")),
+		`prefix "a}b" must be printable`:         redisstore.New(client, redisstore.WithPrefix("a}b")),
+		`prefix "a\nb" must be printable`:        redisstore.New(client, redisstore.WithPrefix("a\nb")),
+		`prefix "a b" must be printable`:         redisstore.New(client, redisstore.WithPrefix("a b")),
+		`prefix "a\x7f" must be printable`:       redisstore.New(client, redisstore.WithPrefix("a\x7f")),
+		"at least 16 bytes, got 15":              redisstore.New(client, redisstore.WithKeySecret(make([]byte, 15))),
+		"room for at least 1, got 0":             redisstore.New(client, redisstore.WithDenyCache(0)),
+		"room for at least 1, got -1":            redisstore.New(client, redisstore.WithDenyCache(-1)),
+		"leave the option out\nspillgate: inval": redisstore.New(client, redisstore.WithPrefix(""), redisstore.WithDenyCache(0)),
 	} {
 		ctx := context.Background()
 		claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerMinute(1)}}}

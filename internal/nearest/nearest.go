@@ -4,7 +4,7 @@ package nearest
 import "strings"
 
 // Word returns the one of known that word is most likely a misspelling of, or "" if it is like none of them. Case does not
-// count. A word that is the beginning of a known one is like it; else a third of its letters may be wrong, and at least one.
+// count. A word that is the beginning of a known one is like it; else a third of its letters may be wrong, and at least one, but not all.
 func Word(word string, known []string) string {
 	const longest = 64 // no known word comes near it
 	word = strings.ToLower(strings.TrimSpace(word))
@@ -17,7 +17,7 @@ func Word(word string, known []string) string {
 		if len(word) > 2 && strings.HasPrefix(strings.ToLower(k), word) {
 			d = min(d, 1)
 		}
-		if d < bestDistance {
+		if d < bestDistance && d < len(k) {
 			best, bestDistance = k, d
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // New returns a middleware that charges each request to l before it passes it on. It panics if l is nil.
 func New(l *core.Limiter, opts ...Option) echo.MiddlewareFunc {
 	if l == nil {
-		panic("spillgate: the limiter is nil")
+		panic("spillgate: the limiter is nil; want one that core.New returned")
 	}
 	var o options
 	for _, opt := range opts {

@@ -20,7 +20,7 @@ type Options struct {
 // New returns a middleware that limits handlers by l. Router returns the Router for requests to next.
 func New(l *core.Limiter, o Options, router func(next http.Handler) core.Router) func(http.Handler) http.Handler {
 	if l == nil {
-		panic("spillgate: the limiter is nil")
+		panic("spillgate: the limiter is nil; want one that core.New returned")
 	}
 	if o.Headers == nil {
 		o.Headers = headers.GitHub

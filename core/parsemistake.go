@@ -1,0 +1,88 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spillgate/spillgate/internal/nearest"
+)
+
+// didYouMean suggests the one of known that word is nearly like, with what surrounds it. It returns "" if there is none.
+func didYouMean(before, word string, known []string, after string) string {
+	meant := nearest.Word(word, known)
+	if meant == "" || meant == word {
+		return ""
+	}
+	return "; did you mean " + before + meant + after + "?"
+}
+
+// perUnit are short forms of rates that ParseLimits does not read.
+var perUnit = map[string]string{"rps": "s", "qps": "s", "rpm": "m", "rph": "h"}
+
+// limitMistake says what is wrong with a limit that has no slash.
+func limitMistake(word string) error {
+	head, options, hasOptions := strings.Cut(word, ";")
+	rate := strings.TrimRight(head[:len(head)-len(strings.TrimLeft(head, "0123456789"))], " ")
+	rest := strings.TrimSpace(head[len(rate):])
+	hint := ""
+	switch unit, per := strings.CutPrefix(rest, "per "); {
+	case rest == strings.TrimSpace(atOnce) && hasOptions:
+		hint = "; a limit of requests in flight has no options, got " + options
+	case per && rate != "":
+		hint = "; did you mean " + rate + "/" + strings.TrimSpace(unit) + "?"
+	case rate != "" && perUnit[rest] != "":
+		hint = "; did you mean " + rate + "/" + perUnit[rest] + "?"
+	case rate != "":
+		hint = didYouMean(rate+" ", rest, []string{strings.TrimSpace(atOnce)}, "")
+	}
+	return invalid("limit %q: want RATE/PERIOD, such as 100/m, or RATE at once%s", word, hint)
+}
+
+// otherAlgorithmNames are names under which the algorithms are known elsewhere.
+var otherAlgorithmNames = map[string]Algorithm{
+	"gcra": TokenBucket, "leaky": TokenBucket, "leaky-bucket": TokenBucket, "window": FixedWindow, "log": SlidingLog, "counter": FixedWindow,
+}
+
+// optionMistake says what is wrong with an option: one of a limit that has it already, if twice.
+func optionMistake(option string, twice bool) error {
+	const want = "option %q: want an algorithm (%s), burst=N, buckets=N or ban=PERIOD, each once at most%s"
+	names := strings.Join(algorithmNames[:InFlight], ", ")
+	name, value, ok := strings.Cut(option, "=")
+	name = strings.TrimSpace(name)
+	after := ""
+	if ok {
+		after = "=" + value
+	}
+	hint := didYouMean("", name, append([]string{"burst", "buckets", "ban"}, algorithmNames[:InFlight]...), after)
+	a, other := otherAlgorithmNames[strings.ToLower(name)]
+	switch {
+	case twice:
+		hint = "; this is the second of its kind"
+	case other:
+		hint = "; did you mean " + a.String() + "?"
+	case name == "burst" || name == "buckets":
+		hint = "; " + name + " wants a whole number of at least 1"
+	case name == "ban":
+		hint = "; ban wants a period, such as 1h"
+	case strings.Contains(option, "/"):
+		hint = "; limits are separated by commas"
+	}
+	return invalid(want, option, names, hint)
+}
+
+// periodMistake says what is wrong with a period.
+func periodMistake(period string) error {
+	unit := strings.TrimLeft(period, "0123456789 ")
+	hint := didYouMean("", unit, append(slices.Sorted(maps.Keys(unitNames)), "ms", "s", "m", "h", "d"), "")
+	switch strings.ToLower(unit) {
+	case "mo", "mon", "month", "months":
+		hint = "; months differ in length: want days, such as 30d"
+	case "y", "yr", "year", "years":
+		hint = "; years differ in length: want days, such as 365d"
+	}
+	if strings.Contains(unit, "/") {
+		hint = "; limits are separated by commas"
+	}
+	return invalid("period %q is not a duration, such as s, 15m, 500ms or day%s", period, hint)
+}

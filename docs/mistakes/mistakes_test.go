@@ -1,0 +1,85 @@
+// Package mistakes checks that an error of a wrong configuration says what is wrong, where, and what would be right.
+package mistakes
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+// A mistake is a wrong configuration and what its error must say.
+type mistake struct {
+	why   string
+	make  func() error
+	where string // the rule, option, field, word or line
+	what  string // what is wrong, or the wrong value
+	right string // what would be right
+}
+
+func TestEveryMistakeSaysWhatWhereAndWhatIsRight(t *testing.T) {
+	all := slices.Concat(ofLimits, ofRules, ofRoutes, ofOptions, ofWords, ofKeys, ofFiles, ofCalls)
+	seen := make(map[string]bool)
+	for _, m := range all {
+		t.Run(m.why, func(t *testing.T) {
+			err := m.make()
+			if err == nil || !errors.Is(err, core.ErrInvalid) && !errors.Is(err, core.ErrNoKey) {
+				t.Fatalf("got %v, want an error that wraps ErrInvalid", err)
+			}
+			for _, want := range []string{m.where, m.what, m.right} {
+				if want == "" || !strings.Contains(err.Error(), want) {
+					t.Errorf("got %q, want it to say %q", err, want)
+				}
+			}
+			if seen[err.Error()] {
+				t.Errorf("another configuration has the same error: %v", err)
+			}
+			seen[err.Error()] = true
+		})
+	}
+	if len(all) < 60 {
+		t.Errorf("got %d wrong configurations, want at least 60", len(all))
+	}
+}
+
+// newRule returns the error of a limiter with a rule named login that change has made wrong, behind a good one.
+func newRule(change func(*core.Rule)) error {
+	login := core.PerMinute(5).By(keyfunc.RemoteIP)
+	login.Name = "login"
+	change(&login)
+	_, err := core.New([]core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP), login})
+	return err
+}
+
+// newLimit returns a maker of the error of a rule whose second limit is l.
+func newLimit(l core.Limit) func() error {
+	return func() error {
+		return newRule(func(r *core.Rule) { r.Limits = []core.Limit{core.PerSecond(1), l} })
+	}
+}
+
+// options returns a maker of the error of a limiter with opts.
+func options(opts ...core.Option) func() error {
+	return func() error {
+		_, err := core.New([]core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)}, opts...)
+		return err
+	}
+}
+
+// panicOf returns a maker of what f panics with.
+func panicOf(f func()) func() error {
+	return func() (err error) {
+		defer func() {
+			v := recover()
+			if err, _ = v.(error); err == nil {
+				err = fmt.Errorf("%v%w", v, core.ErrInvalid)
+			}
+		}()
+		f()
+		return nil
+	}
+}

@@ -1,0 +1,44 @@
+package mistakes
+
+import (
+	"net/http"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+func redisWith(opts ...redisstore.Option) func() error {
+	return options(core.WithStore(redisstore.New(redis.NewClient(&redis.Options{}), opts...)))
+}
+
+var ofOptions = []mistake{
+	{"a nil option", options(core.WithTimeout(1), nil), "option 2 of 2", "is nil", "leave it out"},
+	{"a nil store", options(core.WithStore(nil)), "WithStore", "store is nil", "leave the option out"},
+	{"two stores", options(core.WithStore(new(core.MemoryStore)), core.WithStore(new(core.MemoryStore))), "WithStore", "a second store", "a limiter has one"},
+	{"a nil skip", options(core.WithSkip(nil)), "WithSkip", "skip is nil", "want a func"},
+	{"a nil observer", options(core.WithObserver(nil)), "WithObserver", "observer is nil", "want a func"},
+	{"a nil logger", options(core.WithLogger(nil)), "WithLogger", "logger is nil", "leave the option out for slog.Default"},
+	{"no timeout", options(core.WithTimeout(0)), "WithTimeout", "got 0s", "must be positive"},
+	{"a nil fallback", options(core.WithFallback(nil)), "WithFallback", "fallback is nil", "leave the option out for a MemoryStore"},
+	{"two fallbacks", options(core.WithFallback(new(core.MemoryStore)), core.WithFallback(new(core.MemoryStore))), "WithFallback", "a second fallback", "a limiter has one"},
+	{"less than no keys", options(core.WithStore(&core.MemoryStore{MaxKeys: -1})), "MemoryStore: MaxKeys", "got -1", "must not be negative"},
+
+	{"no client", options(core.WithStore(redisstore.New(nil))), "redisstore", "client is nil", "want one such as redis.NewClient returns"},
+	{"a nil option of Redis", redisWith(nil), "redisstore", "option is nil", "leave it out"},
+	{"no prefix", redisWith(redisstore.WithPrefix("")), "redisstore: WithPrefix", "prefix is empty", "want the name of your service"},
+	{"a prefix with a brace", redisWith(redisstore.WithPrefix("a{b")), "redisstore: WithPrefix", `"a{b"`, "must be printable ASCII without spaces, braces or backslashes"},
+	{"a short secret", redisWith(redisstore.WithKeySecret([]byte("x"))), "redisstore: WithKeySecret", "got 1", "at least 16 bytes"},
+	{"no room", redisWith(redisstore.WithDenyCache(0)), "redisstore: WithDenyCache", "got 0", "at least 1"},
+
+	{"no limiter", panicOf(func() { stdlib.New(nil) }), "spillgate", "the limiter is nil", "want one that core.New returned"},
+	{"no telemetry", panicOf(func() { dashboard.New(nil) }), "dashboard.New", "got nil", "such as telemetry.New returns"},
+	{"no authorization", panicOf(func() { dashboard.WithReset(nil) }), "dashboard.WithReset", "got nil", "a func that says which senders may reset"},
+	{"a limiter that New did not make", func() error {
+		_, err := new(core.Limiter).Check(new(http.Request))
+		return err
+	}, "limiter", "was not made", "by New"},
+}
