@@ -73,7 +73,7 @@ func TestOnlyRulesWithFinalAreWatched(t *testing.T) {
 	s.want(t)
 }
 
-func TestAnAdapterThatDoesNotWatchFailsClosed(t *testing.T) {
+func TestHoldIsChargedIfTheAdapterDoesNotWatch(t *testing.T) {
 	s := new(settler)
 	serve(t, withStore(s, []core.Rule{final("login", 5, core.Failures)}), func(*http.Request, *core.Guard) {})
 	s.want(t, "login 1→1")

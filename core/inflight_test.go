@@ -48,7 +48,7 @@ func TestAtOnce(t *testing.T) {
 	})
 }
 
-func TestADeniedRequestInFlightIsChargedNothing(t *testing.T) {
+func TestRequestDeniedByAtOnceChargesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := inMemory("100/m;fixed-window, 1 at once", nil)
 		a, _ := l.Guard(context.Background(), get("/"), nil)

@@ -7,8 +7,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// TestAllThatDecidedGiveBack joins three decisions, two of which were joined before.
-func TestAllThatDecidedGiveBack(t *testing.T) {
+// TestRefundGoesToEveryLimiterThatDecided joins three decisions, two of which were joined before.
+func TestRefundGoesToEveryLimiterThatDecided(t *testing.T) {
 	var limiters []*core.Limiter
 	for range 3 {
 		limiters = append(limiters, core.Must(core.New([]core.Rule{perHour("r", 5)})))
@@ -31,8 +31,8 @@ func TestAllThatDecidedGiveBack(t *testing.T) {
 	}
 }
 
-// TestAJoinedDecisionIsNobodysOwn carries what two limiters made to a context that knows of neither, or of one.
-func TestAJoinedDecisionIsNobodysOwn(t *testing.T) {
+// TestJoinedDecisionIsCarriedByNoLimiter carries what two limiters made to a context that knows of neither, or of one.
+func TestJoinedDecisionIsCarriedByNoLimiter(t *testing.T) {
 	outer, inner := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
 	first, _, _ := guard(outer, get("/"))
 	both, _, _ := guard(inner, first)

@@ -115,7 +115,7 @@ func TestObserversOfTake(t *testing.T) {
 	}
 }
 
-func TestObserversAreToldNothingWhereNoRuleApplies(t *testing.T) {
+func TestObserversAreNotCalledWhereNoRuleApplies(t *testing.T) {
 	seen := new(recorder)
 	no := allow10(func(r *core.Rule) { r.Match = func(*http.Request) bool { return false } })
 	l := core.Must(core.New([]core.Rule{no}, core.WithObserver(seen.observe)))

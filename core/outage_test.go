@@ -101,7 +101,7 @@ func herd(t *testing.T, l *core.Limiter) time.Duration {
 	return time.Duration(longest.Load())
 }
 
-func TestHerdOnDeadStore(t *testing.T) {
+func TestManyCallersOfAFailedStore(t *testing.T) {
 	tests := []struct {
 		why   string
 		fault func(context.Context) error
@@ -133,7 +133,7 @@ func TestHerdOnDeadStore(t *testing.T) {
 	}
 }
 
-func TestHerdOnStoreThatComesBack(t *testing.T) {
+func TestManyCallersOfAStoreThatRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &faulty{fault: refuse}
 		l := withStore(s, []core.Rule{perHour("r", 100)})

@@ -62,7 +62,7 @@ func TestParallelFailuresRunAsManyHandlersAsTheLimit(t *testing.T) {
 	}
 }
 
-func TestAFewFailuresLeaveTheRest(t *testing.T) {
+func TestFailuresBelowTheLimitLeaveTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := inMemory("5/15m;sliding-log", core.Failures)
 		for range 4 {

@@ -17,7 +17,7 @@ func (t *recorder) observe(_ context.Context, o *core.Observation) {
 	t.seen = append(t.seen, seen)
 }
 
-func TestPeek(t *testing.T) {
+func TestPeekChargesNothing(t *testing.T) {
 	seen := new(recorder)
 	l := core.Must(core.New([]core.Rule{core.PerHour(2).By(keyK)}, core.WithObserver(seen.observe)))
 	for range 5 {

@@ -32,7 +32,7 @@ var mixedRates = rapid.Custom(func(t *rapid.T) timeline {
 	return tl
 })
 
-func TestABucketDrainsAtTheSlowerOfTwoRatesAsInTheModel(t *testing.T) {
+func TestBucketDrainsAtTheSlowerOfTwoRatesAsInTheModel(t *testing.T) {
 	for range 10 {
 		rapid.Check(t, func(r *rapid.T) {
 			tl := mixedRates.Draw(r, "timeline")

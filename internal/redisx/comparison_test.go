@@ -3,8 +3,10 @@ package redisx_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/redisx"
@@ -15,30 +17,34 @@ type comparison struct {
 	store   *redisx.Store
 	advance func(time.Duration)
 	model   oracle.Model
-	takes   map[int]taken
-	last    []core.Result
+	takes   map[int][]core.Claim // by line: what the take there charged or held, as a Settle takes it
+	last    []core.Result        // of the last take
 }
 
-// taken is what a take charged and when.
-type taken struct {
-	at     time.Time
-	claims []core.Claim
+// compare compares s, on a server without state, with the model. It sets the clock of server to start.
+func compare(s *redisx.Store, server *miniredis.Miniredis) *comparison {
+	server.FlushAll()
+	now := start
+	server.SetTime(now)
+	return &comparison{store: s, takes: make(map[int][]core.Claim), advance: func(d time.Duration) {
+		now = now.Add(d)
+		server.SetTime(now)
+	}}
 }
 
 // play returns how store and model differ over a timeline, or nil.
 func (c *comparison) play(steps []step) error {
-	c.takes = make(map[int]taken)
 	for i, s := range steps {
 		c.advance(c.wait(s))
 		var err error
-		switch t := c.takes[s.line]; s.verb {
+		switch charged := c.takes[s.line]; s.verb {
 		case "reset":
 			err = c.reset(s.claims)
 		case "refund":
 			delete(c.takes, s.line)
-			err = c.refund(t)
+			err = c.settle(charged)
 		default:
-			err = c.take(i, s)
+			err = c.take(i, s.claims)
 		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w\n%v", i, err, steps)
@@ -55,16 +61,16 @@ func (c *comparison) wait(s step) time.Duration {
 	return s.wait
 }
 
-func (c *comparison) take(line int, s step) error {
-	got, err := c.store.Take(context.Background(), s.claims, nil)
+// take decides claims by store and model. The store says when.
+func (c *comparison) take(line int, claims []core.Claim) error {
+	got, err := c.store.Take(context.Background(), claims, nil)
 	if err != nil {
 		return err
 	}
-	at := got[0].At
-	c.takes[line], c.last = taken{at, oracle.Charged(s.claims, got)}, got
-	for i, want := range c.model.Take(at.UnixMicro(), s.claims) {
+	c.takes[line], c.last = oracle.Charged(claims, got), got
+	for i, want := range c.model.Take(got[0].At.UnixMicro(), claims) {
 		if got[i] != want {
-			return fmt.Errorf("result %d:\n got %+v\nwant %+v", i, got[i], want)
+			return fmt.Errorf("take %+v, result %d:\n got %+v\nwant %+v", claims, i, got[i], want)
 		}
 	}
 	return nil
@@ -80,7 +86,29 @@ func (c *comparison) reset(claims []core.Claim) error {
 	return c.store.Reset(context.Background(), claims)
 }
 
-// now returns the clock of the server, which a peek at another key tells.
+// settle settles claims in store and model at the same instant. A refund is a settlement at a cost of 0.
+func (c *comparison) settle(claims []core.Claim) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	now, err := c.now()
+	if err != nil {
+		return err
+	}
+	want := slices.Clone(claims)
+	c.model.Settle(now, want)
+	if err := c.store.Settle(context.Background(), claims); err != nil {
+		return err
+	}
+	for i := range claims {
+		if !claims[i].At.Equal(want[i].At) {
+			return fmt.Errorf("settle %+v: claim %d is held since %v, want %v", claims, i, claims[i].At, want[i].At)
+		}
+	}
+	return nil
+}
+
+// now returns the clock of the server, by a peek at another key. If time passes until the next call, nothing can be compared.
 func (c *comparison) now() (int64, error) {
 	other := core.Claim{Rule: "clock", Key: "k", Limits: []core.Limit{core.PerDay(1)}, Peek: true}
 	results, err := c.store.Take(context.Background(), []core.Claim{other}, nil)
@@ -88,17 +116,4 @@ func (c *comparison) now() (int64, error) {
 		return 0, err
 	}
 	return results[0].At.UnixMicro(), nil
-}
-
-// refund gives back what a take charged. If time passes between the peek at the clock and the refund, nothing can be compared.
-func (c *comparison) refund(t taken) error {
-	if len(t.claims) == 0 {
-		return nil
-	}
-	now, err := c.now()
-	if err != nil {
-		return err
-	}
-	c.model.Refund(now, t.at.UnixMicro(), t.claims)
-	return c.store.Settle(context.Background(), t.claims)
 }

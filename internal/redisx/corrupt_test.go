@@ -15,10 +15,10 @@ import (
 
 const pairKey = "spillgate:2:{k}:rule"
 
-// corruptions spoil what is stored of a limit of 5 per minute.
+// corruptions are values that replace the stored state of a limit of 5 per minute.
 var corruptions = []struct {
 	name  string
-	of    string // the limits that it is about, by letter; empty: all
+	of    string // the algorithms that it applies to, by letter; empty: all
 	value string
 }{
 	{"garbage", "", "garbage"},
@@ -71,7 +71,7 @@ func TestCorruptStateDeniesForOnePeriodAtMost(t *testing.T) {
 				s := redisx.New(client, options)
 				take(t, s, claimOf("k", l))
 				client.HSet(ctx, pairKey, fieldOf(l), c.value)
-				heals(t, s, l)
+				checkRepair(t, s, l)
 				allExpire(t, client)
 			})
 		}
@@ -91,15 +91,15 @@ func TestKeyOfAnotherTypeDeniesForOnePeriodAtMost(t *testing.T) {
 				if err := spoil(); err != nil {
 					t.Fatal(err)
 				}
-				heals(t, redisx.New(client, options), l)
+				checkRepair(t, redisx.New(client, options), l)
 				allExpire(t, client)
 			})
 		}
 	}
 }
 
-// heals fails the test unless l is used up now, is repaired once, and recovers.
-func heals(t *testing.T, s *redisx.Store, l core.Limit) {
+// checkRepair fails the test unless l is used up now, is repaired once, and recovers.
+func checkRepair(t *testing.T, s *redisx.Store, l core.Limit) {
 	t.Helper()
 	first := take(t, s, claimOf("k", l))[0]
 	if first.Allowed || first.Remaining != 0 || first.RetryAfter > l.Period+l.Width() {
@@ -124,7 +124,7 @@ func heals(t *testing.T, s *redisx.Store, l core.Limit) {
 	}
 }
 
-func TestStatesOfTheFutureDenyForOnePeriodAtMost(t *testing.T) {
+func TestStateFromTheFutureDeniesForOnePeriodAtMost(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	for _, l := range everyAlgorithm(5, time.Minute) {
 		t.Run(l.Algorithm.String(), func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestStatesOfTheFutureDenyForOnePeriodAtMost(t *testing.T) {
 			}
 			s.Shift(r.RetryAfter)
 			if r = take(t, s, c)[0]; !r.Allowed {
-				t.Errorf("after the wait that was promised: %+v", r)
+				t.Errorf("after its RetryAfter: %+v", r)
 			}
 			s.Shift(2 * l.Period)
 			if r = take(t, s, c)[0]; r.Remaining != 4 {
@@ -153,7 +153,7 @@ func TestStatesOfTheFutureDenyForOnePeriodAtMost(t *testing.T) {
 	}
 }
 
-func TestOneCorruptStateSpoilsNoOther(t *testing.T) {
+func TestCorruptStateLeavesOthersAsTheyAre(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	ctx := context.Background()
 	s := redisx.New(client, options)
@@ -174,7 +174,7 @@ func TestOneCorruptStateSpoilsNoOther(t *testing.T) {
 	}
 }
 
-func TestAllLimitsOfABrokenPairAreUsedUp(t *testing.T) {
+func TestCorruptPairHasAllLimitsUsedUp(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
 	c := claimOf("k", core.MustParseLimits("5/m;sliding-log, 5/h;sliding-log")...)
@@ -186,7 +186,7 @@ func TestAllLimitsOfABrokenPairAreUsedUp(t *testing.T) {
 	allExpire(t, client)
 }
 
-func TestARuleOfRateZeroHasNothingToRepair(t *testing.T) {
+func TestCorruptStateOfRateZeroIsRepairedOnce(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
 	for _, l := range everyAlgorithm(0, time.Minute) {
@@ -205,7 +205,7 @@ func TestARuleOfRateZeroHasNothingToRepair(t *testing.T) {
 	}
 }
 
-func TestARefundRepairsAsWell(t *testing.T) {
+func TestRefundRepairsCorruptState(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
 	client.Set(context.Background(), pairKey, "x", 0)

@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A denial that was decided before a reset, and is answered after it, is not remembered.
+// A denial may be decided before a reset, and its reply read after it.
 func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	s := New(nil, Options{DenyCache: 10})
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
@@ -52,7 +52,7 @@ func TestDenyCacheKeepsNoLongKeys(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-func TestDenyCacheDropsWhatHasEnded(t *testing.T) {
+func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(nil, Options{DenyCache: 100})
 		add := func(key string) {

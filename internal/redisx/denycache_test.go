@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// denying returns a store with a deny cache, another without, and a client that counts.
+// denying returns a store with a deny cache, another without one, and a client to count calls with.
 func denying(t *testing.T, size int) (cached, plain *redisx.Store, client *redis.Client) {
 	client = redistest.Start(t).Client(t)
 	o := options
@@ -20,7 +20,7 @@ func denying(t *testing.T, size int) (cached, plain *redisx.Store, client *redis
 	return redisx.New(client, o), redisx.New(client, options), client
 }
 
-func TestADenialIsNotAskedForAgain(t *testing.T) {
+func TestRememberedDenialIsAnsweredWithoutTheServer(t *testing.T) {
 	s, plain, client := denying(t, 10)
 	c, other := claimOf("k", core.PerHour(2), core.PerDay(50)), claimOf("other", core.PerHour(9))
 	c.Cost = 2
@@ -43,7 +43,7 @@ func TestADenialIsNotAskedForAgain(t *testing.T) {
 			r.RefillAfter, r.ResetAfter = r.RefillAfter+passed, r.ResetAfter+passed
 			r.At = first[i].At
 			if r != first[i] {
-				t.Errorf("result %d: %+v, want %+v less what passed", i, r, first[i])
+				t.Errorf("result %d: %+v, want %+v less the time that passed", i, r, first[i])
 			}
 		}
 		other.Peek = true
@@ -53,12 +53,12 @@ func TestADenialIsNotAskedForAgain(t *testing.T) {
 			t.Errorf("decided %v ago", d)
 		}
 	}
-	if after := calls(t, client, "evalsha"); after != before+20 { // those of plain
-		t.Errorf("%d calls for 20 denials that were known", after-before-20)
+	if after := calls(t, client, "evalsha"); after != before+20 { // 20 of plain
+		t.Errorf("%d calls for 20 remembered denials", after-before-20)
 	}
 }
 
-func TestWhatIsNotTheSameRequestIsAsked(t *testing.T) {
+func TestOtherRequestsAskTheServer(t *testing.T) {
 	s, _, _ := denying(t, 10)
 	c := claimOf("k", core.PerHour(5))
 	c.Cost = 3
@@ -102,18 +102,18 @@ func TestPeeksAndDryRunsAreNotRemembered(t *testing.T) {
 	}
 }
 
-func TestADenialEndsWithTheFirstWait(t *testing.T) {
+func TestRememberedDenialEndsAfterItsRetryAfter(t *testing.T) {
 	s, _, _ := denying(t, 10)
 	c := claimOf("k", core.Every(1, 100*time.Millisecond))
 	take(t, s, c)
 	r := take(t, s, c)[0]
 	time.Sleep(r.RetryAfter)
 	if r := take(t, s, c)[0]; !r.Allowed {
-		t.Errorf("denied after the wait that was promised: %+v", r)
+		t.Errorf("denied after its RetryAfter: %+v", r)
 	}
 }
 
-func TestADenialLastsASecondAtMost(t *testing.T) {
+func TestDenialIsRememberedForASecondAtMost(t *testing.T) {
 	s, plain, _ := denying(t, 10)
 	c := claimOf("k", core.PerHour(1))
 	take(t, s, c)
@@ -122,8 +122,8 @@ func TestADenialLastsASecondAtMost(t *testing.T) {
 		t.Fatal(err)
 	}
 	reset := time.Now()
-	var denied time.Duration // after which the last request began that was denied
-	redistest.Wait(t, "the reset to be noticed", func() bool {
+	var denied time.Duration // from the reset to the beginning of the last request that was denied
+	redistest.Wait(t, "the reset to take effect", func() bool {
 		asked := time.Since(reset)
 		if allowed(take(t, s, c)) {
 			return true
@@ -132,11 +132,11 @@ func TestADenialLastsASecondAtMost(t *testing.T) {
 		return false
 	})
 	if denied > time.Second {
-		t.Errorf("a reset elsewhere went unnoticed for %v, want 1s", denied)
+		t.Errorf("a reset by another process took effect after %v, want 1s at most", denied)
 	}
 }
 
-func TestResetAndRefundCountAtOnce(t *testing.T) {
+func TestResetAndRefundEndARememberedDenial(t *testing.T) {
 	s, _, _ := denying(t, 10)
 	ctx := context.Background()
 	for _, l := range everyAlgorithm(1, time.Hour) {
@@ -160,7 +160,7 @@ func TestResetAndRefundCountAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheDenyCacheIsBounded(t *testing.T) {
+func TestDenyCacheIsBounded(t *testing.T) {
 	s, _, client := denying(t, 3)
 	claims := make([]core.Claim, 10)
 	for i := range claims {
@@ -173,7 +173,7 @@ func TestTheDenyCacheIsBounded(t *testing.T) {
 		take(t, s, c)
 	}
 	if asked := calls(t, client, "evalsha") - before; asked < 7 {
-		t.Errorf("%d of 10 denials were asked for again, want 7 at least: the cache holds 3", asked)
+		t.Errorf("%d of 10 denials asked the server, want 7 at least: the cache keeps 3", asked)
 	}
 }
 

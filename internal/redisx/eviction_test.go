@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-func TestAnyPolicyButNoevictionIsWarnedAboutOnce(t *testing.T) {
+func TestEvictionPolicyIsWarnedAboutOnce(t *testing.T) {
 	for policy, want := range map[string]int{"allkeys-lru": 1, "volatile-ttl": 1, "volatile-lru": 1, "noeviction": 0} {
 		t.Run(policy, func(t *testing.T) {
 			var log lockedBuffer

@@ -17,17 +17,17 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// hammers tells the test binary to be a process that hammers the Redis Cluster or server at this address.
-const hammers = "SPILLGATE_TEST_HAMMERS"
+// loadAddr names the variable that turns the test binary into a load generator for the Redis Cluster or server at an address.
+const loadAddr = "SPILLGATE_TEST_LOAD"
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silence{})
-	if addr := os.Getenv(hammers); addr != "" {
+	if addr := os.Getenv(loadAddr); addr != "" {
 		client := redis.NewUniversalClient(&redis.UniversalOptions{
 			Addrs: strings.Split(addr, ","), IsClusterMode: strings.Contains(addr, ","),
 		})
 		failures := 0
-		admitted := hammer(redisx.New(client, options), func() bool { return true }, func(err error) {
+		admitted := load(redisx.New(client, options), func() bool { return true }, func(err error) {
 			failures++
 			fmt.Println(err)
 		})
@@ -37,20 +37,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// silence drops what go-redis logs of faults that tests make.
+// silence drops the log of go-redis, which is about the faults that tests inject.
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// capacity is what is admitted of each limit in exactLimits while the tests run.
+// capacity is the number of requests that each of exactLimits admits while the tests run.
 const capacity = 300
 
 // exactLimits admit capacity requests and then none for a long time.
 func exactLimits() []core.Limit { return everyAlgorithm(capacity, 1000*24*time.Hour) }
 
-// hammer takes from all limits until each has denied some and it is enough, with several callers, and returns how many
-// requests each of the limits admitted. Some requests are of one identity, some of two at once.
-func hammer(s *redisx.Store, enough func() bool, failed func(error)) (admitted [4]int64) {
+// load takes from all limits with several callers, until each limit has denied some requests and enough reports true. It returns
+// how many requests each limit admitted. Some requests are of one identity, some of two at once.
+func load(s *redisx.Store, enough func() bool, failed func(error)) (admitted [4]int64) {
 	var wg sync.WaitGroup
 	for i, l := range exactLimits() {
 		for caller := range 4 {
@@ -59,7 +59,7 @@ func hammer(s *redisx.Store, enough func() bool, failed func(error)) (admitted [
 					key := fmt.Sprintf("limit:%d", i)
 					claims := []core.Claim{claimOf(key, l)}
 					if caller%2 == 0 {
-						claims = append(claims, claimOf("twin "+key, l))
+						claims = append(claims, claimOf("second "+key, l))
 					}
 					results, err := s.Take(context.Background(), claims, nil)
 					switch {
@@ -79,8 +79,8 @@ func hammer(s *redisx.Store, enough func() bool, failed func(error)) (admitted [
 	return admitted
 }
 
-// hammerFromProcesses hammers the servers at addrs from eight processes and returns how many requests each limit admitted.
-func hammerFromProcesses(t *testing.T, addrs ...string) (total [4]int64) {
+// loadFromProcesses runs load in eight processes and returns how many requests each limit admitted.
+func loadFromProcesses(t *testing.T, addrs ...string) (total [4]int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -88,7 +88,7 @@ func hammerFromProcesses(t *testing.T, addrs ...string) (total [4]int64) {
 	for range 8 {
 		processes.Go(func() {
 			p := exec.CommandContext(ctx, os.Args[0])
-			p.Env = append(os.Environ(), hammers+"="+strings.Join(addrs, ","))
+			p.Env = append(os.Environ(), loadAddr+"="+strings.Join(addrs, ","))
 			out, err := p.Output()
 			var n [4]int64
 			if err == nil {
@@ -106,14 +106,14 @@ func hammerFromProcesses(t *testing.T, addrs ...string) (total [4]int64) {
 	return total
 }
 
-func TestEightProcessesAdmitExactlyTheLimit(t *testing.T) {
-	admitted := hammerFromProcesses(t, redistest.Start(t).Addr)
+func TestProcessesAdmitExactlyTheLimit(t *testing.T) {
+	admitted := loadFromProcesses(t, redistest.Start(t).Addr)
 	if want := [4]int64{capacity, capacity, capacity, capacity}; admitted != want {
 		t.Errorf("admitted %v, want %v", admitted, want)
 	}
 }
 
-func TestScriptFlushIsInvisible(t *testing.T) {
+func TestScriptFlushFailsNoRequest(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	var flushed atomic.Int32
 	enough := func() bool { return flushed.Load() >= 100 }
@@ -124,14 +124,14 @@ func TestScriptFlushIsInvisible(t *testing.T) {
 			flushed.Add(1)
 		}
 	})
-	admitted := hammer(redisx.New(client, options), enough, func(err error) { t.Error(err) })
+	admitted := load(redisx.New(client, options), enough, func(err error) { t.Error(err) })
 	flushes.Wait()
 	if want := [4]int64{capacity, capacity, capacity, capacity}; admitted != want {
 		t.Errorf("admitted %v, want %v", admitted, want)
 	}
 }
 
-func TestEightProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {
+func TestProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	s := redisx.New(cluster.Client(t), options)
 	var addrs []string
@@ -148,13 +148,13 @@ func TestEightProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {
 			cluster.Move(t, int(slot), (1+moved/4)%3)
 		}
 	})
-	admitted := hammerFromProcesses(t, addrs...)
+	admitted := loadFromProcesses(t, addrs...)
 	done.Store(true)
 	moves.Wait()
 	if moved < 4 {
 		t.Errorf("only %d slots moved meanwhile", moved)
 	}
-	// Requests of two identities may be denied for what is about to be given back, so some of the capacity may be left.
+	// A request of two identities may be denied by a charge that is about to be given back, so some of the capacity may be left.
 	for i, l := range exactLimits() {
 		for allowed(take(t, s, claimOf(fmt.Sprintf("limit:%d", i), l))) {
 			admitted[i]++

@@ -22,7 +22,7 @@ func clientOf(t *testing.T, addr string) *redis.Client {
 	return c
 }
 
-func TestALostReplyIsNotAskedForAgain(t *testing.T) {
+func TestLostReplyIsNotRetried(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
 	s := redisx.New(clientOf(t, proxy.Addr), options)
@@ -31,7 +31,7 @@ func TestALostReplyIsNotAskedForAgain(t *testing.T) {
 	proxy.Fault.Store(redistest.CutReplies)
 	for range 5 {
 		if _, err := s.Take(context.Background(), []core.Claim{c}, nil); err == nil || errors.Is(err, core.ErrInvalid) {
-			t.Errorf("a lost reply gives %v, want a fault of the store", err)
+			t.Errorf("a lost reply gives %v, want an error of the server", err)
 		}
 	}
 	proxy.Fault.Store(redistest.NoFault)
@@ -46,8 +46,8 @@ func TestALostReplyIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
-// go-redis heeds no deadline with its default options; it would wait for a minute.
-func TestADeadlineHoldsWithDefaultOptions(t *testing.T) {
+// go-redis ignores the deadline of a context by default: it would wait for its ReadTimeout, a minute.
+func TestDeadlineHoldsWithDefaultOptions(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
@@ -76,7 +76,7 @@ func TestADeadlineHoldsWithDefaultOptions(t *testing.T) {
 	}
 }
 
-func TestCallsThatNobodyWaitsForAreBounded(t *testing.T) {
+func TestAbandonedCallsAreBounded(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	s := redisx.New(clientOf(t, proxy.Addr), options)
 	c := []core.Claim{claimOf("k", core.PerHour(1000))}
@@ -97,7 +97,7 @@ func TestCallsThatNobodyWaitsForAreBounded(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheServerAreFaultsOfTheStore(t *testing.T) {
+func TestErrorOfTheServerIsNotErrInvalid(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	ctx := context.Background()

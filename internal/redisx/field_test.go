@@ -11,12 +11,7 @@ import (
 func TestMiniredisAgreesWithTheModelOnRareCases(t *testing.T) {
 	for name, turns := range oracle.Rare {
 		t.Run(name, func(t *testing.T) {
-			s, server := frozen(t)
-			now := start
-			c := comparison{store: s, advance: func(d time.Duration) {
-				now = now.Add(d)
-				server.SetTime(now)
-			}}
+			c := compare(frozen(t))
 			var steps []step
 			for _, turn := range turns {
 				next := step{wait: turn.After, verb: "take", claims: turn.Claims, line: turn.Line}
@@ -32,8 +27,8 @@ func TestMiniredisAgreesWithTheModelOnRareCases(t *testing.T) {
 	}
 }
 
-// What claims of one request add to one sub-bucket is one entry, though what came before has ceased to count by then.
-func TestASubBucketIsOneEntry(t *testing.T) {
+// The claims of one request in one sub-bucket make one entry, also when the entries before it have expired.
+func TestClaimsOfOneRequestShareASubBucket(t *testing.T) {
 	s, server := frozen(t)
 	c := claimOf("k", core.MustParseLimits("9/m;sliding-window")...)
 	take(t, s, c)
@@ -47,9 +42,9 @@ func TestASubBucketIsOneEntry(t *testing.T) {
 	}
 }
 
-// The widest sub-bucket is half a period, rounded up. A stamp as late as its end is none of the future, even where a limit
-// has more sub-buckets now.
-func TestTheWidestSubBucketIsNoneOfTheFuture(t *testing.T) {
+// The widest sub-bucket is half a period, rounded up. A stored instant as late as its end is not taken for one of the future, even
+// if the limit has more sub-buckets now.
+func TestEndOfTheWidestSubBucketIsNotInTheFuture(t *testing.T) {
 	const period, widest = 7_000_001, 3_500_001 // microseconds
 	two := core.Every(9, period*time.Microsecond).Using(core.SlidingWindow)
 	ten := two
@@ -69,8 +64,8 @@ func TestTheWidestSubBucketIsNoneOfTheFuture(t *testing.T) {
 	}
 }
 
-// A request counts for a period and no longer, so one that was admitted a period ago goes with the next.
-func TestALogForgetsWhatEndsNow(t *testing.T) {
+// An entry counts for exactly one period, so the next request after a period removes it.
+func TestLogDropsEntriesThatEndNow(t *testing.T) {
 	s, server := frozen(t)
 	c := claimOf("k", core.PerMinute(5).Using(core.SlidingLog))
 	take(t, s, c)
@@ -86,43 +81,10 @@ func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
 	two := claimOf("k", core.Every(3, time.Millisecond).WithBurst(4))
 	two.Cost = 2
 	for _, back := range []time.Duration{1, 666, 667, 1000} {
-		s, server := frozen(t)
-		now := start
-		c := comparison{store: s, advance: func(d time.Duration) {
-			now = now.Add(d)
-			server.SetTime(now)
-		}}
+		c := compare(frozen(t))
 		steps := []step{{verb: "take", claims: []core.Claim{two}}, {wait: -back * time.Microsecond, verb: "take", claims: []core.Claim{two}}}
 		if err := c.play(steps); err != nil {
 			t.Errorf("back by %dµs: %v", back, err)
-		}
-	}
-}
-
-func TestAStringLastsAsLongAsAllThatItHolds(t *testing.T) {
-	s, server := frozen(t)
-	take(t, s, claimOf("k", core.PerHour(5)))
-	take(t, s, claimOf("k", core.PerSecond(5)))
-	if got, want := server.TTL(pairKey), 12*time.Minute+time.Second; got != want {
-		t.Errorf("expires in %v, want %v", got, want)
-	}
-}
-
-// A string says when it expires for as long as it does not get another expiry: for a second after its states end.
-func TestAStringKeepsWhatItSaysOfItsExpiry(t *testing.T) {
-	for _, limits := range []string{"100/m", "100/m, 6000/h"} {
-		s, server := frozen(t)
-		c := claimOf("k", core.MustParseLimits(limits)...)
-		take(t, s, c)
-		before := stored(server, "k", c.Limits[0])[:word]
-		take(t, s, c)
-		if stored(server, "k", c.Limits[0])[:word] != before {
-			t.Errorf("%s: another expiry within a second", limits)
-		}
-		server.SetTime(start.Add(2 * time.Second))
-		take(t, s, c)
-		if got := stored(server, "k", c.Limits[0])[:word]; got == before {
-			t.Errorf("%s: no other expiry after two seconds", limits)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// long matches what announces a reply of more than 999 values or bytes.
+// long matches the header of a reply of more than 999 values or bytes.
 var long = regexp.MustCompile(`[^:+-][+-]?\d{4}`)
 
 // FuzzReply checks that whatever a server answers to a script is an error that decides nothing, or a result per limit.
@@ -38,13 +38,13 @@ func FuzzReply(f *testing.F) {
 		if long.Match(reply) {
 			t.Skip("go-redis makes room for as much as a server announces")
 		}
-		makesSense(t, reply, plain)
-		makesSense(t, reply, mixed)
+		checkReply(t, reply, plain)
+		checkReply(t, reply, mixed)
 	})
 }
 
-// makesSense fails the test if the reply to claims leads to what cannot be.
-func makesSense(t *testing.T, reply []byte, claims []core.Claim) {
+// checkReply fails the test if the reply to claims leads to an impossible result.
+func checkReply(t *testing.T, reply []byte, claims []core.Claim) {
 	client := redis.NewClient(&redis.Options{
 		Dialer: dialFake(reply), Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: 1,
 		ReadTimeout: time.Second, WriteTimeout: time.Second,
@@ -117,8 +117,7 @@ func readCommand(r *bufio.Reader) (name string, err error) {
 	return name, nil
 }
 
-// FuzzStored checks that the scripts make sense of whatever other software has stored: results that can be, waits that
-// end, keys that expire.
+// FuzzStored checks that any value that other software has stored leads to possible results, waits that end and keys that expire.
 func FuzzStored(f *testing.F) {
 	entry := words(1_800_000_006_000_000, 3)
 	for _, value := range []string{
@@ -150,15 +149,15 @@ func FuzzStored(f *testing.F) {
 			server.HSet(pairKey, fieldOf(l), value, fieldOf(l)+":7", block)
 		}
 		results := take(t, s, c)
-		for waits := 0; !allowed(results); waits++ { // a log may turn out to be spoilt only when its entries no longer count
+		for waits := 0; !allowed(results); waits++ { // a log may be found corrupt only when its entries expire
 			if waits == 2 {
 				t.Fatalf("after two waits: %+v", results)
 			}
-			now = now.Add(canBe(t, results))
+			now = now.Add(checkResults(t, results))
 			server.SetTime(now)
 			results = take(t, s, c)
 		}
-		canBe(t, results)
+		checkResults(t, results)
 		for _, key := range server.Keys() {
 			if server.TTL(key) <= 0 {
 				t.Errorf("%s has no expiry", key)
@@ -167,8 +166,8 @@ func FuzzStored(f *testing.F) {
 	})
 }
 
-// canBe fails the test if results of cost 1 cannot be, and returns the longest wait.
-func canBe(t *testing.T, results []core.Result) (wait time.Duration) {
+// checkResults fails the test if results of cost 1 are impossible, and returns the longest wait.
+func checkResults(t *testing.T, results []core.Result) (wait time.Duration) {
 	for _, r := range results {
 		full := r.Remaining == r.Limit.Capacity()
 		if r.Remaining < 0 || r.Remaining > r.Limit.Capacity() || r.Allowed != (r.RetryAfter == 0) || r.RetryAfter < 0 ||

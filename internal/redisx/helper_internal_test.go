@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// jobOf returns the only part of a request.
+// jobOf returns the only job of a request.
 func (s *Store) jobOf(t interface{ Fatal(...any) }, claims ...core.Claim) *job {
 	r, err := s.layout.newTake(claims)
 	if err != nil {
@@ -18,7 +18,7 @@ func (s *Store) jobOf(t interface{ Fatal(...any) }, claims ...core.Claim) *job {
 	return &s.split(r, anyKeys)[0]
 }
 
-// frozenStore returns a store on a server whose clock stands.
+// frozenStore returns a store on a server whose clock is stopped.
 func frozenStore(t *testing.T) *Store {
 	server := miniredis.RunT(t)
 	server.SetTime(time.Unix(1_800_000_000, 0))

@@ -2,15 +2,18 @@ package redisx_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// forEach runs f for each server that keys may be on.
+// forEach runs f for each master of client.
 func forEach(t *testing.T, client redis.UniversalClient, f func(context.Context, *redis.Client) error) {
 	t.Helper()
 	ctx := context.Background()
@@ -30,7 +33,7 @@ func flush(t *testing.T, client redis.UniversalClient) {
 	forEach(t, client, func(ctx context.Context, c *redis.Client) error { return c.FlushAll(ctx).Err() })
 }
 
-// allExpire fails the test if a key would live for ever.
+// allExpire fails the test if a key has no expiry.
 func allExpire(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
 	forEach(t, client, func(ctx context.Context, c *redis.Client) error {
@@ -60,4 +63,51 @@ func settledAt(at time.Time, claims ...core.Claim) []core.Claim {
 		claims[i].At = at
 	}
 	return claims
+}
+
+// everyAlgorithm returns one limit of each algorithm that charges.
+func everyAlgorithm(rate int, period time.Duration) (limits []core.Limit) {
+	for a := core.TokenBucket; a <= core.SlidingLog; a++ {
+		limits = append(limits, core.Every(rate, period).Using(a))
+	}
+	return limits
+}
+
+func claimOf(key string, limits ...core.Limit) core.Claim {
+	return core.Claim{Rule: "rule", Key: key, Limits: limits}
+}
+
+// take decides claims as a core.Limiter does: by the deny cache, else by the server.
+func take(t *testing.T, s *redisx.Store, claims ...core.Claim) []core.Result {
+	t.Helper()
+	if results, ok := s.TakeLocal(claims, nil); ok {
+		return results
+	}
+	results, err := s.Take(context.Background(), claims, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+func allowed(results []core.Result) bool {
+	for _, r := range results {
+		if !r.Allowed {
+			return false
+		}
+	}
+	return true
+}
+
+// calls returns how often a server ran a command.
+func calls(t *testing.T, c *redis.Client, command string) int {
+	t.Helper()
+	var n int
+	_, stats, ok := strings.Cut(c.Info(context.Background(), "commandstats").Val(), "cmdstat_"+command+":calls=")
+	if ok {
+		if _, err := fmt.Sscan(strings.SplitN(stats, ",", 2)[0], &n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
 }

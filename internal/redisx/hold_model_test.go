@@ -1,16 +1,10 @@
 package redisx_test
 
 import (
-	"context"
-	"fmt"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/oracle"
-	"github.com/spillgate/spillgate/internal/redisx"
 	"pgregory.net/rapid"
 )
 
@@ -20,77 +14,43 @@ var heldLimits = []string{
 	"7/m", "20/s, 100/m;ban=10m",
 }
 
-// Holds, settlements at other costs, renewals, expiries, bans and resets, at random.
+// TestHoldsAgreeWithTheModel mixes takes, holds, settlements at other costs, renewals, expiries, bans and resets.
 func TestHoldsAgreeWithTheModel(t *testing.T) {
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
+	store, server := frozen(t)
 	rapid.Check(t, func(t *rapid.T) {
-		server.FlushAll()
-		now := time.Unix(1_800_000_000, 0)
-		server.SetTime(now)
-		c := comparison{store: redisx.New(client, options)}
-		var takes [][]core.Claim
+		c := compare(store, server)
 		for i := range rapid.IntRange(1, 25).Draw(t, "steps") {
 			wait := rapid.SampledFrom([]time.Duration{0, 0, time.Second, 12 * time.Second, 59_999_999 * time.Microsecond, 66 * time.Second, 10 * time.Minute}).Draw(t, "wait")
-			now = now.Add(wait + time.Duration(rapid.IntRange(1, 3).Draw(t, "µs"))*time.Microsecond)
-			server.SetTime(now)
-			if err := playHold(t, &c, &takes, now.UnixMicro()); err != nil {
+			c.advance(wait + time.Duration(rapid.IntRange(1, 3).Draw(t, "µs"))*time.Microsecond)
+			if err := playHold(t, c, i); err != nil {
 				t.Fatalf("step %d: %v", i, err)
 			}
 		}
 	})
 }
 
-func playHold(t *rapid.T, c *comparison, takes *[][]core.Claim, now int64) error {
-	ctx := context.Background()
-	verb := rapid.SampledFrom([]string{"take", "take", "take", "take", "settle", "settle", "renew", "ban", "reset"}).Draw(t, "verb")
+func playHold(t *rapid.T, c *comparison, line int) error {
 	claims := drawHeld(t)
-	switch verb {
+	switch verb := rapid.SampledFrom([]string{"take", "take", "take", "take", "settle", "settle", "renew", "ban", "reset"}).Draw(t, "verb"); verb {
 	case "take":
-		got, err := c.store.Take(ctx, claims, nil)
-		if err != nil {
-			return err
-		}
-		*takes = append(*takes, oracle.Charged(claims, got))
-		for i, want := range c.model.Take(now, claims) {
-			want.At = got[i].At
-			if got[i] != want {
-				return fmt.Errorf("take %+v, result %d:\n got %+v\nwant %+v", claims, i, got[i], want)
-			}
-		}
-		return nil
+		return c.take(line, claims)
 	case "reset":
-		c.model.Reset(now, claims)
-		return c.store.Reset(ctx, claims)
+		return c.reset(claims)
 	case "ban":
 		claims[0].Ban, claims[0].Limits = time.Minute, nil
-		c.model.Settle(now, claims[:1])
-		return c.store.Settle(ctx, claims[:1])
-	}
-	if len(*takes) == 0 {
-		return nil
-	}
-	n := rapid.IntRange(0, len(*takes)-1).Draw(t, "line")
-	settled := (*takes)[n]
-	for i := range settled {
-		settled[i].Renew = verb == "renew" && settled[i].Hold
-		settled[i].Final = rapid.SampledFrom([]int{0, 0, 1, 2, 5, 20}).Draw(t, "final")
-	}
-	if verb == "settle" {
-		(*takes)[n] = nil
-	}
-	byModel := append([]core.Claim{}, settled...)
-	c.model.Settle(now, byModel)
-	if err := c.store.Settle(ctx, settled); err != nil {
-		return err
-	}
-	for i := range settled {
-		if !settled[i].At.Equal(byModel[i].At) {
-			return fmt.Errorf("%s: claim %d is held since %v, want %v", verb, i, settled[i].At, byModel[i].At)
+		return c.settle(claims[:1])
+	default:
+		of := rapid.IntRange(0, line).Draw(t, "line")
+		held := c.takes[of]
+		for i := range held {
+			held[i].Renew = verb == "renew" && held[i].Hold
+			held[i].Final = rapid.SampledFrom([]int{0, 0, 1, 2, 5, 20}).Draw(t, "final")
 		}
+		if verb == "settle" {
+			delete(c.takes, of)
+		}
+		return c.settle(held)
 	}
-	return nil
 }
 
 func drawHeld(t *rapid.T) (claims []core.Claim) {

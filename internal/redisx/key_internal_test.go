@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// decode returns what key was made of, or false if it was hashed.
+// decode returns the rule and the identity of key, or false if they were hashed.
 func decode(l layout, key string) (rule, identity string, ok bool) {
 	identity, rule, _ = strings.Cut(strings.TrimPrefix(key, l.start), "}:")
 	if identity != "" && (identity[0] == '#' || identity[0] == '*') {
@@ -31,7 +31,7 @@ func unescape(s string) string {
 	return string(b)
 }
 
-// clusterTag returns what Redis takes for the hash tag of key.
+// clusterTag returns the part of key that Redis hashes to a slot.
 func clusterTag(key string) string {
 	_, rest, _ := strings.Cut(key, "{")
 	tag, _, ok := strings.Cut(rest, "}")
@@ -107,7 +107,7 @@ func TestSecretHidesIdentities(t *testing.T) {
 	}
 }
 
-func TestSlots(t *testing.T) {
+func TestSlotsAreThoseOfRedis(t *testing.T) {
 	if got := slotOf("123456789"); got != 0x31C3 {
 		t.Errorf("CRC-16 of the check string is %#x, want 0x31C3", got)
 	}

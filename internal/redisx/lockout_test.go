@@ -12,8 +12,8 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// An address that has used its limit up asks for the login of somebody else, whose key is in another slot, from 64
-// connections. Its requests are refused; those of the other must not be refused for them.
+// An address that has used its limit up sends logins for another user, whose key is in another slot, from 64 connections. Its
+// requests are refused, and must not lead to a refusal of that user's own.
 func TestRefusedClientKeepsNoOtherIdentityCharged(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	for _, size := range []int{0, 100} {

@@ -4,8 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
@@ -13,30 +11,22 @@ import (
 )
 
 func TestMiniredisAgreesWithTheModel(t *testing.T) {
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
+	store, server := frozen(t)
 	rapid.Check(t, func(t *rapid.T) {
-		server.FlushAll()
-		now := time.Unix(1_800_000_000, 0)
-		server.SetTime(now)
-		c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
-			now = now.Add(d)
-			server.SetTime(now)
-		}}
+		c := compare(store, server)
 		if err := c.play(drawTimeline(t)); err != nil {
 			t.Fatal(err)
 		}
 	})
 }
 
-// A real server's clock runs on between calls, so refunds are left out: their instant is not known.
+// A real server's clock advances between calls, so refunds are left out: their instant is not known.
 func TestRedisAgreesWithTheModel(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	rapid.Check(t, func(r *rapid.T) {
 		flush(t, client)
 		store := redisx.New(client, options)
-		c := comparison{store: store, advance: store.Shift}
+		c := comparison{store: store, advance: store.Shift, takes: make(map[int][]core.Claim)}
 		var steps []step
 		for _, s := range drawTimeline(r) {
 			if s.verb == "refund" {
@@ -51,22 +41,19 @@ func TestRedisAgreesWithTheModel(t *testing.T) {
 	})
 }
 
-// A clock that goes back is compared for the algorithms that remember a number: a sliding one that denies does not write
-// down what has ceased to count by then. Nor are there refunds: a state that says nothing any more is not kept at all.
+// When the clock goes back, the store agrees with the model only for the algorithms that keep a counter: a sliding one does not
+// store, when it denies, which entries have expired. Refunds are left out, because the store drops an expired state.
 func TestMiniredisAgreesWithTheModelWhenTheClockGoesBack(t *testing.T) {
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
+	store, server := frozen(t)
 	rapid.Check(t, func(t *rapid.T) {
-		server.FlushAll()
-		now := time.Unix(1_800_000_000, 0)
-		c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
+		c := compare(store, server)
+		forward := c.advance
+		c.advance = func(d time.Duration) {
 			if rapid.IntRange(0, 2).Draw(t, "back") == 0 {
 				d = -d
 			}
-			now = now.Add(d)
-			server.SetTime(now)
-		}}
+			forward(d)
+		}
 		a := core.Algorithm(rapid.IntRange(0, 1).Draw(t, "algorithm"))
 		period := rapid.SampledFrom(periods[:6]).Draw(t, "period")
 		tiers := []core.Limit{drawLimit(t, period, a), drawLimit(t, period, a)}
@@ -94,16 +81,9 @@ func TestSlidingLimitsOfManyBlocksAgreeWithTheModel(t *testing.T) {
 }
 
 func slidingLimitsAgreeWithTheModel(t *testing.T) {
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
+	store, server := frozen(t)
 	rapid.Check(t, func(t *rapid.T) {
-		server.FlushAll()
-		now := time.Unix(1_800_000_000, 0)
-		c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
-			now = now.Add(d)
-			server.SetTime(now)
-		}}
+		c := compare(store, server)
 		a := rapid.SampledFrom([]core.Algorithm{core.SlidingWindow, core.SlidingLog}).Draw(t, "algorithm")
 		limits := []core.Limit{core.Every(97, 3*time.Second).Using(a), core.Every(40, time.Second).Using(a)}
 		steps := make([]step, rapid.IntRange(20, 80).Draw(t, "steps"))
@@ -131,20 +111,13 @@ func slidingLimitsAgreeWithTheModel(t *testing.T) {
 // Refunds of a bucket depend on what was charged since and on how long it has not been empty; ticks of a millisecond and a
 // second make some of that coarse, and a clock that goes back adds to it.
 func TestRefundsOfBucketsAgreeWithTheModel(t *testing.T) {
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
+	store, server := frozen(t)
 	tiers := [][]core.Limit{
 		core.MustParseLimits("5/s"), core.MustParseLimits("1/s;burst=3"), core.MustParseLimits("97/3s;burst=40"), core.MustParseLimits("10/3h"),
 		core.MustParseLimits("1000000/d"), {core.Every(999_983, 3650*24*time.Hour-time.Millisecond)},
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		server.FlushAll()
-		now := time.Unix(1_800_000_000, 0)
-		c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
-			now = now.Add(d)
-			server.SetTime(now)
-		}}
+		c := compare(store, server)
 		limits := rapid.SampledFrom(tiers).Draw(t, "limits")
 		l := limits[0]
 		perRequest := l.Period.Microseconds() / int64(l.Rate)
@@ -181,14 +154,7 @@ func TestSubBucketsOfTheFutureAgreeWithTheModel(t *testing.T) {
 }
 
 func subBucketsOfTheFutureAgreeWithTheModel(t *testing.T) {
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
-	now := time.Unix(1_800_000_000, 0)
-	c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
-		now = now.Add(d)
-		server.SetTime(now)
-	}}
+	c := compare(frozen(t))
 	one := core.Claim{Key: "k", Limits: core.MustParseLimits("9/m;sliding-window")}
 	most, all := one, one
 	most.Cost, most.Peek, all.Cost, all.Peek = 7, true, 9, true
@@ -205,19 +171,12 @@ func subBucketsOfTheFutureAgreeWithTheModel(t *testing.T) {
 	}
 }
 
-func TestPeriodsThatTicksDoNotDivide(t *testing.T) {
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
+func TestPeriodsThatTicksDoNotDivideAgreeWithTheModel(t *testing.T) {
+	store, server := frozen(t)
 	for _, period := range []time.Duration{24*time.Hour + time.Microsecond, 3650*24*time.Hour - 999*time.Microsecond} {
 		for _, burst := range []int{7, 1_000_000} {
 			l := core.Every(999_983, period).WithBurst(burst)
-			now := time.Unix(1_800_000_000, 0)
-			c := comparison{store: redisx.New(client, options), advance: func(d time.Duration) {
-				now = now.Add(d)
-				server.SetTime(now)
-			}}
-			server.FlushAll()
+			c := compare(store, server)
 			var steps []step
 			for _, wait := range []time.Duration{0, 0, time.Microsecond, period / 999_983, period / 2, period, period/2 + time.Millisecond} {
 				full := core.Claim{Key: "k", Limits: []core.Limit{l}, Cost: burst}

@@ -3,11 +3,12 @@ package redisx
 import (
 	"context"
 	"fmt"
-	"github.com/spillgate/spillgate/internal/algorithm"
 	"math/big"
 	"math/rand/v2"
 	"strconv"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"

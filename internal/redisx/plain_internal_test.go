@@ -8,8 +8,8 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// See lua/plain.lua.
-func TestWhichPlansArePlain(t *testing.T) {
+// TestPlainPlans checks which plans lua/plain.lua decides, and that the load of a batch counts them so.
+func TestPlainPlans(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := New(client, Options{Prefix: "p"})
 	for _, row := range []struct {

@@ -13,12 +13,12 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// What a plain request finds may be of other limits, from later, or spoilt. Whatever it is, it must lead to what it leads
-// to if the same is asked in company of a peek, which is not plain.
+// A plain request may find state of other limits, state from the future, or corrupt state. It must be decided as the same request
+// in company of a peek is, which is not plain.
 func TestPlainRequestsAreDecidedLikeOthers(t *testing.T) {
 	const minute = 60_000_000
 	now := uint64(start.UnixMicro())
-	values := []uint64{ // what tells one case from another: levels, instants and bounds
+	values := []uint64{ // levels, instants and bounds at which a decision changes
 		0, 1, 10*minute/60 - 1, 10 * minute / 60, 10*minute/60 + 1, 70_000_000 - 1, 70_000_000, 550_000_000, 550_000_001, 600_000_000,
 		now - 1<<32, now - 1<<32 + 1, now - 1<<32 + 2, now - 1, now, now + 1, 1 << 53, 1<<53 + 2, math.MaxUint64,
 	}
@@ -43,7 +43,7 @@ func TestPlainRequestsAreDecidedLikeOthers(t *testing.T) {
 					}
 					for _, limit := range l {
 						a, b := stored(server, "k", limit), stored(server, "o", limit)
-						if a[word:] != b[word:] { // the first says only when it expires
+						if a[word:] != b[word:] { // but for the first word, the expiry
 							t.Errorf("%s of %d: stored\n           %x\nin company %x", limits, bad, a, b)
 						}
 					}
@@ -108,7 +108,7 @@ func stored(server *miniredis.Miniredis, key string, l core.Limit) string {
 }
 
 // A script passes no more than some 8,000 keys to a command.
-func TestARequestMayHaveManyKeys(t *testing.T) {
+func TestRequestMayHaveManyKeys(t *testing.T) {
 	s := redisx.New(redistest.Start(t).Client(t), options)
 	claims := make([]core.Claim, 8001)
 	for i := range claims {

@@ -2,13 +2,14 @@ package redisx
 
 import (
 	"errors"
-	"github.com/spillgate/spillgate/internal/algorithm"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
 
 	"github.com/spillgate/spillgate/core"
 )
 
-func TestRepliesThatCannotBe(t *testing.T) {
+func TestImpossibleRepliesAreErrors(t *testing.T) {
 	s := frozenStore(t)
 	for _, row := range []struct {
 		reply []int64
@@ -40,7 +41,7 @@ func TestRepliesThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestOnlyPlainBucketsAreAnsweredByALevel(t *testing.T) {
+func TestLevelIsAnErrorForOtherLimits(t *testing.T) {
 	s := frozenStore(t)
 	for _, l := range []core.Limit{core.PerMinute(5).Using(core.FixedWindow), core.PerDay(1_000_000), core.PerMinute(0)} {
 		p := s.jobOf(t, core.Claim{Key: "k", Limits: []core.Limit{l}})

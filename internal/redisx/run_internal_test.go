@@ -7,12 +7,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/redistest"
 	"pgregory.net/rapid"
 )
 
@@ -45,7 +43,7 @@ func TestBatchDecidesLikeOneRequestAfterTheOther(t *testing.T) {
 	})
 }
 
-// anyClaims returns the claims of a request. Few keys and limits make many requests meet.
+// anyClaims draws the claims of a request from few keys and limits, so that many requests share state.
 func anyClaims(t *rapid.T, round int) (claims []core.Claim) {
 	for range rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "claims") {
 		claims = append(claims, core.Claim{
@@ -59,67 +57,7 @@ func anyClaims(t *rapid.T, round int) (claims []core.Claim) {
 	return claims
 }
 
-// maxEntries is that of lua/block.lua.
-const maxEntries = 64
-
-func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	ctx := context.Background()
-	s := New(client, Options{Prefix: "p"})
-	of := func(limits string) *job {
-		return s.jobOf(t, core.Claim{Key: limits, Limits: core.MustParseLimits(limits)})
-	}
-	for range maxEntries + 1 {
-		if err := s.run(ctx, &takeScript, []*job{of("100/m;sliding-log")}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// Only the log needs HGET: its first entries are a field of their own.
-	if err := client.Do(ctx, "acl", "setuser", "default", "-hget").Err(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })
-	bad := of("100/m;sliding-log")
-	jobs := []*job{of("5/m"), of("5/m, 9/h;fixed-window"), bad, of("5/60000001us"), of("5/60000001us;fixed-window")}
-	if err := s.run(ctx, &takeScript, jobs); err != nil { // sorts jobs by plan
-		t.Fatal(err)
-	}
-	if n := slices.Index(jobs, bad); n == 0 || n == len(jobs)-1 {
-		t.Errorf("the bad one is job %d of %d, with none before or after it", n, len(jobs))
-	}
-	for _, p := range jobs {
-		switch err := p.read(); {
-		case p == bad && err == nil:
-			t.Errorf("a request that the server refuses gets %+v", p.usages)
-		case p != bad && (err != nil || p.usages[0].Remaining != 4):
-			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
-		}
-	}
-	if err := s.run(ctx, &takeScript, []*job{bad}); err == nil || !strings.Contains(err.Error(), "can't run this command") {
-		t.Errorf("alone, it gets %v, want what the server says", err)
-	}
-}
-
-func TestBatchOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
-	client := redistest.StartCluster(t).Client(t)
-	s := New(struct{ *redis.ClusterClient }{client}, Options{Prefix: "p"})
-	b := &batch{queue: &queue{id: queueID{script: &takeScript}}, ctx: context.Background(), done: make(chan struct{})}
-	for i := range 8 {
-		b.jobs = append(b.jobs, s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
-	}
-	s.batcher.running <- struct{}{}
-	s.runBatch(b)
-	for _, p := range b.jobs {
-		if err := errors.Join(p.err, p.read()); err != nil || p.usages[0].Remaining != 4 {
-			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
-		}
-	}
-	if how := routing(s.routing.Load()); how != bySlot {
-		t.Errorf("after CROSSSLOT the routing is %d, want by slot", how)
-	}
-}
-
-// In one run, a request that is not plain, a plain one and another that is not find each what the one before has charged.
+// A plain request between two that are not sees the charge of the first, and the last sees both.
 func TestRequestsOfABatchSeeWhatOthersHaveWritten(t *testing.T) {
 	s := frozenStore(t)
 	one := core.Claim{Key: "k", Limits: core.MustParseLimits("9/m")}
@@ -136,7 +74,7 @@ func TestRequestsOfABatchSeeWhatOthersHaveWritten(t *testing.T) {
 	}
 }
 
-// A key that is new gets an expiry, whatever the one before in the same run has.
+// A new key gets an expiry, also if the key before it in the batch needs none.
 func TestAllKeysOfABatchExpire(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
@@ -194,38 +132,6 @@ func TestBatchDecidesEachKeyByItself(t *testing.T) {
 	}
 }
 
-// The caller of the first job may hang up, or have less time than the others.
-func TestBatchDoesNotEndWithItsFirstJob(t *testing.T) {
-	s := frozenStore(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	p := s.jobOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
-	s.batcher.running <- struct{}{}
-	s.runBatch(&batch{queue: &queue{id: queueID{script: &takeScript}}, ctx: ctx, jobs: []*job{p}, done: make(chan struct{})})
-	if err := errors.Join(p.err, p.read()); err != nil {
-		t.Error(err)
-	}
-}
-
-// A client that heeds deadlines ends a call when no caller waits for it.
-func TestACallEndsAtTheLastDeadline(t *testing.T) {
-	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
-	t.Cleanup(func() { client.Close() })
-	s := New(client, Options{Prefix: "p"})
-	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
-	if _, err := s.Take(context.Background(), claims, nil); err != nil {
-		t.Fatal(err)
-	}
-	proxy.Fault.Store(redistest.SwallowReplies)
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := s.Take(ctx, claims, nil); err == nil {
-		t.Error("a swallowed reply arrived")
-	}
-	redistest.Wait(t, "the call to end", func() bool { return len(s.batcher.running) == 0 })
-}
-
 func TestDeniedRequestDeniesNoOtherOfItsBatch(t *testing.T) {
 	for _, limits := range []string{"1/m", "1/m, 7/h"} {
 		s := frozenStore(t)
@@ -249,5 +155,26 @@ func TestDeniedRequestDeniesNoOtherOfItsBatch(t *testing.T) {
 		if want := []bool{true, false, true, false, true}; !slices.Equal(admitted, want) {
 			t.Errorf("%s: admitted %v, want %v", limits, admitted, want)
 		}
+	}
+}
+
+// A request that is not plain because of one key may charge another one, whose new state later requests must see.
+func TestRequestsOfABatchSeeKeysThatOthersChanged(t *testing.T) {
+	s := frozenStore(t)
+	of := func(limits string, keys ...string) *job {
+		var claims []core.Claim
+		for _, key := range keys {
+			claims = append(claims, core.Claim{Key: key, Limits: core.MustParseLimits(limits)})
+		}
+		return s.jobOf(t, claims...)
+	}
+	last := of("100/m", "a", "new")
+	for _, jobs := range [][]*job{{of("100/m", "a")}, {of("7/d", "other")}, {of("100/m", "a", "other"), last}} {
+		if err := s.run(context.Background(), &takeScript, jobs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := last.read(); err != nil || last.usages[0].Remaining != 97 || last.usages[1].Remaining != 99 {
+		t.Errorf("%+v, %v, want 97 and 99 remaining", last.usages, err)
 	}
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-func TestARingDecidesEachIdentityOnItsShard(t *testing.T) {
+func TestRingDecidesEachIdentityOnItsShard(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr}})
 	t.Cleanup(func() { ring.Close() })
 	s := redisx.New(ring, options)
 	decidesApart(t, s)
 }
 
-func TestAClusterDecidesEachSlotOnItsNode(t *testing.T) {
+func TestClusterDecidesEachSlotOnItsNode(t *testing.T) {
 	client := redistest.StartCluster(t).Client(t)
 	decidesApart(t, redisx.New(client, options))
 	flush(t, client)

@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// What is given back when another job denies is reported by the same script, and others may have used it by then.
-func TestGiveBackReportsWhatItLeaves(t *testing.T) {
+// The script that gives a charge back also reports the state after it, which may include later requests of others.
+func TestGiveBackReportsTheStateAfterIt(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { client.Close() })

@@ -16,8 +16,8 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// sizes are the rows of the table in docs/redis.md: limits, how many requests of each pair, and how far apart. Those that hold
-// are under way.
+// sizes are the rows of the table in docs/redis.md: limits, the number of requests of each pair, and the time between them. A row
+// that holds does not settle.
 var sizes = []struct {
 	row, limits string
 	requests    int

@@ -14,14 +14,15 @@ type step struct {
 	verb   string        // take, refund, reset
 	claims []core.Claim
 	line   int // of the take to refund
-	refill int // if positive, wait exactly as long as this result of the last take says, in place of wait
+	refill int // if positive, wait for RefillAfter of this result of the last take instead
 }
 
 func (s step) String() string {
 	return fmt.Sprintf("+%v (refill of %d) %s %+v (line %d)\n", s.wait, s.refill, s.verb, s.claims, s.line)
 }
 
-// periods of one and the same unit make limits share instants; long and odd ones count in ticks of ms and s.
+// periods include multiples of each other, whose limits change at the same instants, and long and odd ones, which count in ticks of
+// ms and s.
 var periods = []time.Duration{
 	time.Millisecond, 3 * time.Millisecond, time.Second, 7*time.Second + time.Microsecond, time.Minute, 24 * time.Hour,
 	365 * 24 * time.Hour, 3650 * 24 * time.Hour,
@@ -47,11 +48,11 @@ func drawLimit(t *rapid.T, period time.Duration, a core.Algorithm) core.Limit {
 func drawLimits(t *rapid.T) (limits []core.Limit) {
 	for range rapid.IntRange(1, 3).Draw(t, "limits") {
 		l := drawLimit(t, rapid.SampledFrom(periods).Draw(t, "period"), core.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")))
-		twin := false
+		known := false
 		for _, other := range limits {
-			twin = twin || other.Period == l.Period && other.Algorithm == l.Algorithm
+			known = known || other.Period == l.Period && other.Algorithm == l.Algorithm
 		}
-		if !twin {
+		if !known {
 			limits = append(limits, l)
 		}
 	}
@@ -70,7 +71,7 @@ func otherTier(t *rapid.T, limits []core.Limit) []core.Limit {
 	return tier
 }
 
-// drawTimeline draws steps whose claims come from a few sets of limits and a few keys, so that they meet.
+// drawTimeline draws steps whose claims come from a few sets of limits and a few keys, so that they share state.
 func drawTimeline(t *rapid.T) []step {
 	tiers := [][]core.Limit{drawLimits(t)}
 	for range rapid.IntRange(0, 2).Draw(t, "more tiers") {
@@ -94,7 +95,7 @@ func drawTimeline(t *rapid.T) []step {
 	return steps
 }
 
-// drawWait draws a wait near what the limits make of time: parts and multiples of their periods.
+// drawWait draws a wait at which limits change: a fraction or a multiple of a period.
 func drawWait(t *rapid.T, tiers [][]core.Limit) time.Duration {
 	l := rapid.SampledFrom(rapid.SampledFrom(tiers).Draw(t, "tier")).Draw(t, "limit")
 	switch rapid.IntRange(0, 4).Draw(t, "wait") {

@@ -24,7 +24,7 @@ func serverTime(t *testing.T, c *redis.Client) (spent time.Duration, calls int) 
 	return time.Duration(micros) * time.Microsecond, calls
 }
 
-// fill charges a sliding log n times, each time an instant later than before.
+// fill charges a sliding log n times, at n instants.
 func fill(t *testing.T, s *redisx.Store, c core.Claim, n int) (charged []core.Claim) {
 	t.Helper()
 	for range n {
@@ -38,9 +38,8 @@ func fill(t *testing.T, s *redisx.Store, c core.Claim, n int) (charged []core.Cl
 	return charged
 }
 
-// The work of a script is what it asks of the server: a refund of the oldest entry asks for no more than one of the newest,
-// whatever lies between.
-func TestWorkOfARefundDoesNotGrowWithTheLog(t *testing.T) {
+// A refund of the oldest entry runs no more commands than one of the newest, however many are between them.
+func TestRefundCostsTheSameInALongLog(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	ctx := context.Background()
 	s := redisx.New(client, options)
@@ -83,8 +82,8 @@ func commands(t *testing.T, c *redis.Client) (n int) {
 	return n
 }
 
-// A decision moves few bytes, however many sub-buckets or entries are in use.
-func TestADecisionMovesFewBytes(t *testing.T) {
+// A decision reads and writes few bytes, however many sub-buckets or entries are in use.
+func TestDecisionMovesFewBytes(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	for _, limit := range []string{"1000000/h;sliding-window;buckets=3600", "4000/h;sliding-log"} {
 		flush(t, client)
@@ -141,7 +140,7 @@ func TestLongSlidingLimitsForgetBlockByBlock(t *testing.T) {
 	}
 }
 
-func TestALostBlockCountsUntilItsNewestEntryEnds(t *testing.T) {
+func TestLostBlockCountsUntilItsNewestEntryEnds(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
 	c := claimOf("k", core.MustParseLimits("100/h;sliding-log")...)

@@ -1,0 +1,117 @@
+package core_test
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A known is a router that finds the same pattern for every request.
+type known string
+
+// An unknown is a router that cannot find the pattern of any request.
+type unknown struct{ error }
+
+func (p known) RoutePattern(*http.Request) (string, error) { return string(p), nil }
+
+func (u unknown) RoutePattern(*http.Request) (string, error) { return "", u }
+
+// TestUnknownRouteIsAnError asks for the route in each callback where no one can know it.
+func TestUnknownRouteIsAnError(t *testing.T) {
+	hint := errors.New("mount it elsewhere")
+	pattern := core.RoutePattern
+	rule := func(change func(*core.Rule)) []core.Rule {
+		r := perHour("login", 5)
+		change(&r)
+		return []core.Rule{perHour("first", 5), r}
+	}
+	for why, row := range map[string]struct {
+		rules []core.Rule
+		opts  []core.Option
+		place string
+	}{
+		"Match": {rules: rule(func(r *core.Rule) { r.Match = func(r *http.Request) bool { return pattern(r) == "/login" } })},
+		"Cost":  {rules: rule(func(r *core.Rule) { r.Cost = func(r *http.Request) int { return len(pattern(r)) } })},
+		"Tier": {rules: rule(func(r *core.Rule) {
+			r.Tier = func(r *http.Request) []core.Limit { pattern(r); return []core.Limit{{}} }
+		})},
+		"skip": {rules: rule(func(*core.Rule) {}), opts: []core.Option{core.WithSkip(func(r *http.Request) bool { return pattern(r) == "" })}, place: "skip"},
+		"Key, in an adapter": {rules: rule(func(r *core.Rule) {
+			r.Key = func(r *http.Request) (string, error) { return "route:" + pattern(r), nil }
+		})},
+	} {
+		l := core.Must(core.New(row.rules, append(row.opts, core.WithLogger(slog.New(slog.DiscardHandler)))...))
+		place := cmp.Or(row.place, `rule "login"`)
+		g, err := l.Guard(t.Context(), get("/login"), unknown{hint})
+		if g.Admitted() {
+			t.Errorf("%s: admitted", why)
+		}
+		wantError(t, err, core.ErrInvalid, place)
+		wantError(t, err, core.ErrInvalid, hint.Error())
+		if _, err := l.Guard(t.Context(), get("/login"), known("/login")); err != nil {
+			wantError(t, err, core.ErrInvalid, "tier") // the limit that Tier returns
+		}
+		if why == "Key, in an adapter" {
+			continue
+		}
+		_, err = l.Check(get("/login"))
+		wantError(t, err, core.ErrInvalid, "not known here")
+		_, err = l.Peek(get("/login"))
+		wantError(t, err, core.ErrInvalid, "not known here")
+		if d, err := l.Peek(get("/login")); err == nil || d.Allowed {
+			t.Errorf("%s: got %+v, %v", why, d, err)
+		}
+	}
+}
+
+// TestHandlerMayAskForUnknownRoute asks after the decision, also in the answer to an error.
+func TestHandlerMayAskForUnknownRoute(t *testing.T) {
+	l := unlimited()
+	g, err := l.Guard(t.Context(), get("/"), unknown{io.EOF})
+	if pattern := core.RoutePattern(g.Request()); err != nil || pattern != "" || !g.Admitted() {
+		t.Errorf("got %q, %v", pattern, err)
+	}
+	if _, err := core.Route(g.Request()); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("Route returns the error %v, want ErrInvalid", err)
+	}
+	if d, ok := core.FromContext(g.Request().Context()); !ok || len(d.Results) != 1 {
+		t.Errorf("the question changed the decision to %+v", d)
+	}
+}
+
+func TestRoutePattern(t *testing.T) {
+	var found []string
+	byRoute := func(r *http.Request) (string, error) {
+		found = append(found, core.RoutePattern(r))
+		return "k", nil
+	}
+	l := core.Must(core.New([]core.Rule{core.PerHour(9).By(byRoute)}))
+	other := core.Must(core.New([]core.Rule{core.PerHour(9).By(byRoute)}))
+	ask := func(l *core.Limiter, r *http.Request, router core.Router) *http.Request {
+		g, err := l.Guard(r.Context(), r, router)
+		if err != nil {
+			t.Error(err)
+		}
+		return g.Request()
+	}
+	plain := get("/users/7")
+	plain.Pattern = "GET /users/{id}"
+	nested := ask(l, plain, known("/outer/*")) // 1: the adapter's
+	ask(other, nested, known("/outer/inner"))  // 2: the innermost adapter's
+	ask(other, nested, known(""))              // 3: it knows that there is none
+	ask(other, nested, unknown{io.EOF})        // 4: that of the adapter around it
+	ask(other, nested, nil)                    // 5: likewise
+	ask(l, plain, nil)                         // 6: that of ServeMux
+	ask(l, plain, unknown{io.EOF})             // 7: likewise
+	ask(l, get("/"), known(""))                // 8: none
+	want := []string{"/outer/*", "/outer/inner", "", "/outer/*", "/outer/*", "GET /users/{id}", "GET /users/{id}", ""}
+	if !slices.Equal(found, want) {
+		t.Errorf("got %q, want %q", found, want)
+	}
+}

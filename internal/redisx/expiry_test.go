@@ -1,0 +1,147 @@
+package redisx_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+func TestKeysExpireWhenTheirLimitsHaveRecovered(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s := redisx.New(client, options)
+	ctx := context.Background()
+	for _, row := range []struct {
+		why, limits string
+		cost        int
+		min, max    time.Duration
+	}{
+		{"a bucket until it is empty", "10/m", 5, 30 * time.Second, 30 * time.Second},
+		{"a window until its end", "10/d;fixed-window", 1, 0, 24 * time.Hour},
+		{"a sub-bucket until one period after its end", "10/m;sliding-window", 1, time.Minute, 66 * time.Second},
+		{"an instant for a period", "10/m;sliding-log", 1, time.Minute, time.Minute},
+		{"the longest of all", "10/s, 1000/d", 1, 86400 * time.Millisecond, 86400 * time.Millisecond},
+		{"the longest of two logs", "10/m;sliding-log, 10/h;sliding-log", 1, time.Hour, time.Hour},
+		{"as long as Redis can", "1/3650d;burst=28", 28, 280 * 365 * 24 * time.Hour, 285 * 365 * 24 * time.Hour},
+	} {
+		flush(t, client)
+		c := claimOf("k", core.MustParseLimits(row.limits)...)
+		c.Cost = row.cost
+		if !allowed(take(t, s, c)) {
+			t.Fatalf("%s was denied", row.limits)
+		}
+		for _, key := range client.Keys(ctx, "*").Val() {
+			ms := client.Do(ctx, "pttl", key).Val().(int64)
+			if ms < 0 || ms < row.min.Milliseconds()-2000 || ms > row.max.Milliseconds()+1002 {
+				t.Errorf("%s: %s expires in %dms, want %v to %v", row.why, key, ms, row.min, row.max)
+			}
+		}
+	}
+}
+
+// A key outlives its states by a second: see slack in lua/pair.lua.
+func TestStoredExpiriesAreExact(t *testing.T) {
+	for _, row := range []struct {
+		limit string
+		cost  int
+		want  time.Duration
+	}{
+		{"10/m", 5, 30 * time.Second},
+		{"7/1000001us", 7, 1001 * time.Millisecond},
+		{"3/3001us", 1, 2 * time.Millisecond}, // a third of a microsecond after the first
+		{"3/3001us, 100/1ms", 1, 2 * time.Millisecond},
+		{"1/1000001us;fixed-window", 1, 0}, // until the window ends
+		{"10/m;fixed-window", 1, time.Minute},
+		{"10/m;sliding-window", 1, 66 * time.Second},
+		{"10/7000001us;sliding-log", 1, 7001 * time.Millisecond},
+		{"10/m;sliding-log", 10, time.Minute},
+	} {
+		s, server := frozen(t)
+		c := claimOf("k", core.MustParseLimits(row.limit)...)
+		c.Cost = row.cost
+		r := take(t, s, c)[0]
+		if row.want == 0 {
+			row.want = r.ResetAfter.Truncate(time.Millisecond) + time.Millisecond
+		}
+		row.want += time.Second
+		key := server.Keys()[0]
+		got := server.TTL(key)
+		if got != row.want {
+			t.Errorf("%s: expires in %v, want %v", row.limit, got, row.want)
+		}
+		latest := ""
+		for _, l := range c.Limits {
+			latest = max(latest, stored(server, "k", l)[:word])
+		}
+		if latest != words(uint64(start.Add(got).UnixMilli())) {
+			t.Errorf("%s: the stored expiry is %x", row.limit, latest)
+		}
+	}
+}
+
+// In ticks of a second, the last fraction of a second is not yet counted as drained, but the expiry includes it.
+func TestBucketExpiresWhenItIsEmpty(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.Every(999_983, 3650*24*time.Hour))
+	take(t, s, c)
+	server.SetTime(start.Add(1500 * time.Millisecond))
+	r := take(t, s, c)[0]
+	if got, want := server.TTL(pairKey), r.ResetAfter; got < want || got > want+1002*time.Millisecond {
+		t.Errorf("expires in %v, is empty in %v", got, want)
+	}
+}
+
+func TestKeyExpiresAfterItsLongestLimit(t *testing.T) {
+	s, server := frozen(t)
+	take(t, s, claimOf("k", core.PerHour(5)))
+	take(t, s, claimOf("k", core.PerSecond(5)))
+	if got, want := server.TTL(pairKey), 12*time.Minute+time.Second; got != want {
+		t.Errorf("expires in %v, want %v", got, want)
+	}
+}
+
+// The expiry is stored beside the state, and both change at most once a second.
+func TestStoredExpiryChangesWithTheExpiryOfTheKey(t *testing.T) {
+	for _, limits := range []string{"100/m", "100/m, 6000/h"} {
+		s, server := frozen(t)
+		c := claimOf("k", core.MustParseLimits(limits)...)
+		take(t, s, c)
+		before := stored(server, "k", c.Limits[0])[:word]
+		take(t, s, c)
+		if stored(server, "k", c.Limits[0])[:word] != before {
+			t.Errorf("%s: another expiry within a second", limits)
+		}
+		server.SetTime(start.Add(2 * time.Second))
+		take(t, s, c)
+		if got := stored(server, "k", c.Limits[0])[:word]; got == before {
+			t.Errorf("%s: no other expiry after two seconds", limits)
+		}
+	}
+}
+
+// TestExpiryIsSetAtMostOnceASecond removes the expiry of a key to see when it is set again.
+func TestExpiryIsSetAtMostOnceASecond(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s := redisx.New(client, options)
+	ctx := context.Background()
+	for _, limits := range []string{"100000/h", "100000/h, 5000/s"} {
+		t.Run(limits, func(t *testing.T) {
+			flush(t, client)
+			c := claimOf("k", core.MustParseLimits(limits)...)
+			take(t, s, c)
+			client.Persist(ctx, pairKey)
+			take(t, s, c)
+			if ttl := client.PTTL(ctx, pairKey).Val(); ttl >= 0 {
+				t.Errorf("expires in %v, want no expiry set", ttl)
+			}
+			s.Shift(2 * time.Second)
+			take(t, s, c)
+			if ttl := client.PTTL(ctx, pairKey).Val(); ttl < 500*time.Millisecond || ttl > 1100*time.Millisecond {
+				t.Errorf("expires in %v, want the time that a request takes to drain, and a second", ttl)
+			}
+		})
+	}
+}
