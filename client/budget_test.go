@@ -57,8 +57,8 @@ func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	}
 }
 
-// TestAPromiseIsNotShortened checks that a response that names an earlier instant does not open what another has closed.
-func TestAPromiseIsNotShortened(t *testing.T) {
+// TestRetryAfterIsNotShortenedByLaterResponses checks that a response that names an earlier instant does not open what another has closed.
+func TestRetryAfterIsNotShortenedByLaterResponses(t *testing.T) {
 	b := &budget{}
 	b.close(at(0), 20*time.Second, 429, 1)
 	until := b.until

@@ -28,8 +28,8 @@ func TestWhichAccountIsForgotten(t *testing.T) {
 	}
 }
 
-// TestAForgottenBudgetLetsGo checks that calls which wait for a budget that was forgotten go when it is answered.
-func TestAForgottenBudgetLetsGo(t *testing.T) {
+// TestForgottenBudgetReleasesItsQueue checks that calls which wait for a budget that was forgotten go when it is answered.
+func TestForgottenBudgetReleasesItsQueue(t *testing.T) {
 	b := &budget{counted: true, inFlight: 1}
 	b.low.add(1, 0, 1)
 	a := &account{}

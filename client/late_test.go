@@ -74,9 +74,9 @@ func TestTooLongIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// TestTheRefusalItself checks that a refusal is returned as it came, body intact, if the wait for a second try is too long: at once, or
+// TestRefusalIsReturnedWithItsBody checks that a refusal is returned as it came, body intact, if the wait for a second try is too long: at once, or
 // when others have made it longer.
-func TestTheRefusalItself(t *testing.T) {
+func TestRefusalIsReturnedWithItsBody(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		waits []string // Retry-After of each refusal
@@ -109,8 +109,8 @@ func TestTheRefusalItself(t *testing.T) {
 	}
 }
 
-// TestTheRefusalWhileOthersExtend checks that a refusal that was set aside to wait is still intact if the wait turns out too long.
-func TestTheRefusalWhileOthersExtend(t *testing.T) {
+// TestRefusalIsReturnedWhileOthersExtendTheWait checks that a refusal that was set aside to wait is still intact if the wait turns out too long.
+func TestRefusalIsReturnedWhileOthersExtendTheWait(t *testing.T) {
 	for _, size := range []int{0, 10, 64 << 10, 200_000} {
 		synctest.Test(t, func(t *testing.T) { refuseAndExtend(t, strings.Repeat("x", size)) })
 	}

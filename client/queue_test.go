@@ -105,9 +105,9 @@ func TestOneRequestOfARouteGoesAhead(t *testing.T) {
 	}
 }
 
-// TestAnOverdueRequestHoldsNobody checks that requests without a response do not keep others waiting for ever: neither the first of a
+// TestOverdueRequestDelaysNoOther checks that requests without a response do not keep others waiting for ever: neither the first of a
 // key, nor those that may use up what remains.
-func TestAnOverdueRequestHoldsNobody(t *testing.T) {
+func TestOverdueRequestDelaysNoOther(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := serve(func(w http.ResponseWriter, r *http.Request) {

@@ -154,8 +154,8 @@ func TestA503HoldsTheKey(t *testing.T) {
 	}
 }
 
-// TestAPromiseThatIsPast checks that refusals without a promise in the future are followed by pauses that grow.
-func TestAPromiseThatIsPast(t *testing.T) {
+// TestRetryAfterInThePast checks that refusals without a promise in the future are followed by pauses that grow.
+func TestRetryAfterInThePast(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		status int

@@ -71,8 +71,8 @@ func TestWhatAResponseMeans(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsNoNews checks that a 502 of something in between does not make a route one without limits.
-func TestAnErrorIsNoNews(t *testing.T) {
+// TestNetworkErrorChangesNoLimit checks that a 502 of something in between does not make a route one without limits.
+func TestNetworkErrorChangesNoLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
 			switch {
@@ -117,8 +117,8 @@ func TestPaceWithoutALimit(t *testing.T) {
 	})
 }
 
-// TestAnErrorKeepsTheLimit checks that a 502 without fields does not make a budget one without a limit.
-func TestAnErrorKeepsTheLimit(t *testing.T) {
+// TestErrorResponseKeepsTheLimit checks that a 502 without fields does not make a budget one without a limit.
+func TestErrorResponseKeepsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := after(t, 5, response{200, gitHub("9", "0", "5", "")}, response{502, nil})
 		if sent[0] > 0 || sent[1] != time.Millisecond {

@@ -162,7 +162,7 @@ func TestShutdownWaits(t *testing.T) {
 	}
 	answered := make(chan error, 1)
 	go func() {
-		client := http.Client{Timeout: patience}
+		client := http.Client{Timeout: testTimeout}
 		_, err := client.Get(base)
 		answered <- err
 	}()

@@ -19,10 +19,10 @@ import (
 // asCommand makes the test binary be the command, for tests that send signals.
 const asCommand = "SPILLGATE_TEST_AS_COMMAND"
 
-const patience = time.Minute
+const testTimeout = time.Minute
 
 func TestMain(m *testing.M) {
-	pingTimeout, storeTimeout = patience, patience
+	pingTimeout, storeTimeout = testTimeout, testTimeout
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
@@ -41,15 +41,15 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// execute runs the command line in this process, within patience.
+// execute runs the command line in this process, within testTimeout.
 func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	var out, errs lockedBuffer
 	code = run(ctx, args, &out, &errs)
 	if ctx.Err() != nil {
-		t.Fatalf("%q was not done within %v", args, patience)
+		t.Fatalf("%q was not done within %v", args, testTimeout)
 	}
 	return code, out.b.String(), errs.b.String()
 }
@@ -139,7 +139,7 @@ type process struct {
 
 func start(t *testing.T, stderr io.Writer, args ...string) process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
@@ -178,7 +178,7 @@ func (p process) base(t *testing.T) (base string) {
 // get returns what url answers, without its body.
 func get(t *testing.T, url string) *http.Response {
 	t.Helper()
-	client := http.Client{Timeout: patience}
+	client := http.Client{Timeout: testTimeout}
 	resp, err := client.Get(url)
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 		if err := p.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
-		if p.Wait(); p.ProcessState.ExitCode() != want || time.Since(begin) > patience/2 {
+		if p.Wait(); p.ProcessState.ExitCode() != want || time.Since(begin) > testTimeout/2 {
 			t.Errorf("%q: %v after %v, want exit code %d", args, p.ProcessState, time.Since(begin), want)
 		}
 		if said := stderr.b.String(); strings.HasPrefix(said, "spillgate: interrupted before every router had answered\n") != (want == 1) {

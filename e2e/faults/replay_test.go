@@ -29,7 +29,7 @@ func executions(t testing.TB, c *redis.Client) (sum int) {
 }
 
 // A third of all decisions suffers a fault, which is too few for the breaker.
-func TestADecisionIsChargedAtMostOnce(t *testing.T) {
+func TestDecisionIsChargedAtMostOnce(t *testing.T) {
 	tests := []struct {
 		name     string
 		fault    redistest.Fault

@@ -23,7 +23,7 @@ var failing = []struct {
 	{"200 for a client that has gone", func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-r.Context().Done(): // the client has hung up
-		case <-time.After(wire.Patience):
+		case <-time.After(wire.Timeout):
 		}
 		wire.OK(w, r)
 	}, true},
@@ -59,7 +59,7 @@ func TestHangUpWithFinal(t *testing.T) {
 						var e events
 						rule := core.Every(limit, 24*time.Hour).By(wire.Anyone)
 						rule.Final = core.Failures
-						l := core.Must(core.New([]core.Rule{rule}, core.WithStore(open(t)), core.WithTimeout(wire.Patience), core.WithObserver(e.observe)))
+						l := core.Must(core.New([]core.Rule{rule}, core.WithStore(open(t)), core.WithTimeout(wire.Timeout), core.WithObserver(e.observe)))
 						app := f.Build(apps.Limited(l, func(w http.ResponseWriter, r *http.Request) {
 							e.served.Add(1)
 							h.handle(w, r)

@@ -50,7 +50,7 @@ func TestHangUp(t *testing.T) {
 			for _, way := range ways {
 				t.Run(name+"/"+f.Name+"/"+way.name, func(t *testing.T) {
 					var e events
-					l := wire.PerHour(limit, core.WithStore(open(t)), core.WithTimeout(wire.Patience), core.WithObserver(e.observe))
+					l := wire.PerHour(limit, core.WithStore(open(t)), core.WithTimeout(wire.Timeout), core.WithObserver(e.observe))
 					s := wire.Serve(t, f.Build(apps.Limited(l, e.serve)), way.http2)
 					way.run(t, s)
 					askOn(t, s)
@@ -141,13 +141,13 @@ func resetPipelines(t *testing.T, s *wire.Server) {
 }
 
 func sendAndReset(t *testing.T, addr, text string, i int) {
-	conn, err := net.DialTimeout("tcp", addr, wire.Patience)
+	conn, err := net.DialTimeout("tcp", addr, wire.Timeout)
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(wire.Patience))
+	_ = conn.SetDeadline(time.Now().Add(wire.Timeout))
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Error(err)
 	}

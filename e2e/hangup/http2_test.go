@@ -27,7 +27,7 @@ func resetStreams(t *testing.T, s *wire.Server) {
 			return
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(wire.Patience))
+		_ = conn.SetDeadline(time.Now().Add(wire.Timeout))
 		if p := conn.ConnectionState().NegotiatedProtocol; p != "h2" {
 			t.Errorf("the server speaks %q", p)
 			return

@@ -55,14 +55,14 @@ func (o outcome) String() string {
 
 // A plan says what callers do at random, at the same time. Each history has keys of its own.
 type plan struct {
-	limits   []core.Limit // of each claim, differing in algorithm or period
-	keys     int
-	callers  int
-	calls    int // by each
-	refunds  bool
-	resets   bool
-	pause    time.Duration // at most, between the calls of a caller
-	patience time.Duration // if not 0, a call is given up after that
+	limits  []core.Limit // of each claim, differing in algorithm or period
+	keys    int
+	callers int
+	calls   int // by each
+	refunds bool
+	resets  bool
+	pause   time.Duration // at most, between the calls of a caller
+	timeout time.Duration // if not 0, a call is given up after that
 }
 
 // A caller plays its part of a plan.
@@ -132,9 +132,9 @@ func (c *caller) claim() core.Claim {
 // call makes a call and takes down what came of it. One that failed has no end, since it may take effect at any time.
 func (c *caller) call(o *op) {
 	ctx := context.Background()
-	if c.patience > 0 {
+	if c.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.patience)
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 	}
 	var out outcome
@@ -150,7 +150,7 @@ func (c *caller) call(o *op) {
 	}
 	to := time.Since(c.begun).Nanoseconds()
 	if err != nil {
-		if c.patience == 0 {
+		if c.timeout == 0 {
 			c.Errorf("%v: %v", o, err)
 		}
 		out, to = outcome{lost: true}, math.MaxInt64

@@ -84,7 +84,7 @@ func (p plan) wantExplained(t *testing.T, store core.Store, spec spec) {
 		t.Fatalf("history %d: %v; see %s\n%s", n, result, visualize(spec(p, name, history), info), text)
 	}
 	t.Log(n, "histories,", unknown, "calls of unknown outcome")
-	if p.patience > 0 && unknown == 0 {
+	if p.timeout > 0 && unknown == 0 {
 		t.Error("no call was ever lost")
 	}
 }
@@ -140,7 +140,7 @@ func TestRedisWithFaults(t *testing.T) {
 			stop := alternate(&proxy.Fault, some)
 			defer stop()
 			p := untimed["all limits are given back"]
-			p.callers, p.calls, p.patience = 3, 6, 20*time.Millisecond
+			p.callers, p.calls, p.timeout = 3, 6, 20*time.Millisecond
 			p.wantExplained(t, store, plan.counting)
 		})
 	}

@@ -86,7 +86,7 @@ func TestTimeoutHandler(t *testing.T) {
 	each(t, func(t *testing.T, f apps.Framework, http2 bool) {
 		app := f.Build(apps.Limited(wire.PerHour(3), h))
 		s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			limit := wire.Patience
+			limit := wire.Timeout
 			if r.Header.Get("Slow") != "" {
 				limit = 20 * time.Millisecond
 			}

@@ -56,7 +56,7 @@ func TestEarlyHints(t *testing.T) {
 func TestExpectContinue(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
 	eachOf(t, 1, h, func(t *testing.T, s *wire.Server) {
-		s.Client().Transport.(*http.Transport).ExpectContinueTimeout = wire.Patience
+		s.Client().Transport.(*http.Transport).ExpectContinueTimeout = wire.Timeout
 		for _, row := range []struct {
 			status int
 			asked  int32
@@ -82,7 +82,7 @@ func TestDeniedUpload(t *testing.T) {
 		if err != nil || line != "HTTP/1.1 429 Too Many Requests\r\n" {
 			t.Errorf("%s: first line %q, %v", f.Name, line, err)
 		}
-		if took := time.Since(start); took > wire.Patience/2 {
+		if took := time.Since(start); took > wire.Timeout/2 {
 			t.Errorf("%s: the answer took %v", f.Name, took)
 		}
 	}

@@ -68,7 +68,7 @@ func TestWebSocket(t *testing.T) {
 		}
 	}
 	eachOf(t, 1, h, func(t *testing.T, s *wire.Server) {
-		ctx, cancel := context.WithTimeout(t.Context(), wire.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), wire.Timeout)
 		defer cancel()
 		options := &websocket.DialOptions{HTTPClient: s.Client()}
 		conn, resp, err := websocket.Dial(ctx, s.URL, options)
@@ -140,7 +140,7 @@ func TestWriteDeadline(t *testing.T) {
 		if err := c.Flush(); err != nil {
 			t.Error(err)
 		}
-		if err := c.SetReadDeadline(time.Now().Add(wire.Patience)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(wire.Timeout)); err != nil {
 			t.Error(err)
 		}
 		if err := c.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {

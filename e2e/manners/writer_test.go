@@ -97,7 +97,7 @@ func open(t *testing.T, s *wire.Server, text string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(wire.Patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(wire.Timeout)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {

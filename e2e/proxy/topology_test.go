@@ -102,7 +102,7 @@ func connect(t *testing.T, addr, from string) *http.Client {
 	}
 	transport := &http.Transport{DialContext: dial}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: wire.Patience}
+	return &http.Client{Transport: transport, Timeout: wire.Timeout}
 }
 
 // needIPv6 skips the test if the machine has no ::1. If it has, nothing skips.

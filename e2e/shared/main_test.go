@@ -73,7 +73,7 @@ func newLimiter(store core.Store) *core.Limiter {
 	rule := core.PerHour(capacity).Using(core.SlidingLog).By(keyOf)
 	rule.Name = "shared"
 	rule.OnFailure = core.FailClosed
-	return core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(wire.Patience)))
+	return core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(wire.Timeout)))
 }
 
 // keyOf takes the whole host, so that each framework of each test has a limit of its own.
@@ -95,10 +95,10 @@ func startChild(t *testing.T, redisAddr string) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	tooLate := time.AfterFunc(wire.Patience, func() { _ = cmd.Process.Kill() })
+	tooLate := time.AfterFunc(wire.Timeout, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() {
 		in.Close()
-		tooLate.Reset(wire.Patience)
+		tooLate.Reset(wire.Timeout)
 		_ = cmd.Wait()
 		tooLate.Stop()
 	})

@@ -21,7 +21,7 @@ var logins = map[string]core.Algorithm{"login-bucket": core.TokenBucket, "login-
 func failing(store core.Store, a core.Algorithm) http.Handler {
 	rule := core.Every(5, 15*time.Minute).Using(a).By(keyOf)
 	rule.Name, rule.OnFailure, rule.Final = "login "+a.String(), core.FailClosed, core.Failures
-	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(wire.Patience)))
+	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(wire.Timeout)))
 	return apps.Frameworks[0].Build(apps.Limited(l, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 	}))
@@ -32,7 +32,7 @@ func TestFailuresOfThreeProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	transport := &http.Transport{MaxConnsPerHost: 50}
 	t.Cleanup(transport.CloseIdleConnections)
-	client := &http.Client{Transport: transport, Timeout: wire.Patience}
+	client := &http.Client{Transport: transport, Timeout: wire.Timeout}
 	addrs := [3]string{startChild(t, server.Addr), startChild(t, server.Addr), startChild(t, server.Addr)}
 	for host := range logins {
 		t.Run(strings.TrimPrefix(host, "login-"), func(t *testing.T) {

@@ -27,7 +27,7 @@ func startTwo(t *testing.T) (server *redistest.Server, both [2]process) {
 	for i := range both {
 		transport := &http.Transport{}
 		t.Cleanup(transport.CloseIdleConnections)
-		both[i] = process{t, startChild(t, server.Addr), &http.Client{Transport: transport, Timeout: wire.Patience}}
+		both[i] = process{t, startChild(t, server.Addr), &http.Client{Transport: transport, Timeout: wire.Timeout}}
 	}
 	return server, both
 }

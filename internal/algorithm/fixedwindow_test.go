@@ -2,7 +2,7 @@ package algorithm
 
 import "testing"
 
-func TestAWindowWhoseClockIsSetKeepsItsCount(t *testing.T) {
+func TestWindowKeepsItsCountWhenTheClockIsSet(t *testing.T) {
 	l, _ := Compile(Limit{Algorithm: FixedWindow, Rate: 5, Capacity: 5, Micros: 60})
 	w := Window{}.Advance(&l, 1000, 0).Charge(3) // 960 to 1020
 	for _, row := range []struct {
@@ -24,7 +24,7 @@ func TestAWindowWhoseClockIsSetKeepsItsCount(t *testing.T) {
 	}
 }
 
-func TestAWindowGivesBackOnlyItsOwn(t *testing.T) {
+func TestWindowRefundsOnlyItsOwnCharges(t *testing.T) {
 	l, _ := Compile(Limit{Algorithm: FixedWindow, Rate: 5, Capacity: 5, Micros: 60})
 	w := Window{Used: 3, Start: 960}
 	for at, want := range map[int64]int64{959: 3, 960: 1, 1019: 1, 1020: 3} {

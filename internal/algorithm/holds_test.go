@@ -2,7 +2,7 @@ package algorithm
 
 import "testing"
 
-func TestAHoldCountsFor60To66Seconds(t *testing.T) {
+func TestHoldCountsFor60To66Seconds(t *testing.T) {
 	const base = 6_000_000 * 1000
 	for _, into := range []int64{0, 1, 3_000_000, 5_999_999} {
 		var h Holds
@@ -79,7 +79,7 @@ func TestHeldCostsAreCutAtTheLargestWholeNumber(t *testing.T) {
 	}
 }
 
-func TestAClonedHoldIsOneOfItsOwn(t *testing.T) {
+func TestCloneOfHoldsIsIndependent(t *testing.T) {
 	var h Holds
 	h.Add(0, 5, 1)
 	c := h.Clone()
@@ -109,7 +109,7 @@ func TestUsageWhileSomethingIsHeldOrBanned(t *testing.T) {
 }
 
 // 5 per 10 minutes and a ban of an hour.
-func TestABanIsFollowedByOneRequest(t *testing.T) {
+func TestBanIsFollowedByOneRequest(t *testing.T) {
 	const hour = 3_600_000_000
 	l, ok := Compile(Limit{Rate: 5, Capacity: 5, Micros: 600_000_000, Ban: hour})
 	if !ok {
@@ -135,7 +135,7 @@ func TestABanIsFollowedByOneRequest(t *testing.T) {
 }
 
 // In ticks of a millisecond, of which a part has passed, the ban must not be shorter.
-func TestABanInCoarseTicksIsNoShorter(t *testing.T) {
+func TestBanInCoarseTicksIsNoShorter(t *testing.T) {
 	l, ok := Compile(Limit{Rate: 1000, Capacity: 1_000_000, Micros: 86_400_000_000, Ban: 200_000_000})
 	if !ok || l.Unit == 1 {
 		t.Fatalf("%+v, want coarse ticks", l)

@@ -61,7 +61,7 @@ func (g slowLog) refund(stamp, cost int64) {
 	}
 }
 
-func TestALogCountsLikeAList(t *testing.T) {
+func TestLogCountsLikeAList(t *testing.T) {
 	for _, width := range []int64{0, 1, 7, 100} {
 		for _, pace := range []int64{1, 5, 40, 300} {
 			l := logLimit(1000, 1000, width)
@@ -116,7 +116,7 @@ func TestRefundedEntriesDoNotPileUp(t *testing.T) {
 	}
 }
 
-func TestAClockThatGoesBackLeavesOneEntryOfAnInstant(t *testing.T) {
+func TestClockThatGoesBackLeavesOneEntryOfAnInstant(t *testing.T) {
 	l := logLimit(9, 1_000_000, 0)
 	const now = 1_000_000
 	var g Log
@@ -131,7 +131,7 @@ func TestAClockThatGoesBackLeavesOneEntryOfAnInstant(t *testing.T) {
 	}
 }
 
-func TestAnEmptyLogKeepsNoEntry(t *testing.T) {
+func TestEmptyLogKeepsNoEntry(t *testing.T) {
 	l := logLimit(9, 1_000_000, 0)
 	var g Log
 	g.Charge(l, 100, 3)
@@ -149,7 +149,7 @@ func TestAnEmptyLogKeepsNoEntry(t *testing.T) {
 	}
 }
 
-func TestACloneIsALogOfItsOwn(t *testing.T) {
+func TestCloneOfALogIsIndependent(t *testing.T) {
 	l := logLimit(9, 1_000_000, 0)
 	var g Log
 	g.Charge(l, 100, 3)
@@ -162,7 +162,7 @@ func TestACloneIsALogOfItsOwn(t *testing.T) {
 }
 
 // A decision is made while others wait for the shard, so what it costs must not grow with what is in the log.
-func TestALongLogIsDecidedAsFastAsAShortOne(t *testing.T) {
+func TestLongLogIsDecidedAsFastAsAShortOne(t *testing.T) {
 	l := logLimit(10_000, 3_600_000_000, 0)
 	fastest := func(entries int64) time.Duration {
 		var g Log

@@ -35,7 +35,7 @@ func TestTicksAreTheFinestThatFit(t *testing.T) {
 }
 
 // 3 per millisecond drain 3 units of 1000 per request each microsecond. A burst of 4 is 4000 units, of which 2000 are used.
-func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
+func TestClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
 	const then = 1_000_000
 	l := bucketLimit(t, 3, 1000, 4)
 	b := RatedBucket{Unit: 1}.Advance(l, then)
@@ -56,7 +56,7 @@ func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
 	}
 }
 
-func TestTheLongestWaitThatIsNotCut(t *testing.T) {
+func TestLongestWaitThatIsNotCut(t *testing.T) {
 	const longest = MaxExact / 1000 // in ms
 	l := &Limit{Unit: 1000}
 	for level, want := range map[int64]int64{longest: longest * 1000, longest + 1: MaxExact, longest + 2: MaxExact} {
@@ -70,7 +70,7 @@ func TestTheLongestWaitThatIsNotCut(t *testing.T) {
 }
 
 // 10^10 microseconds at 10^9 per second are more units than an int64 holds.
-func TestARefundAfterHoursGivesNothingBack(t *testing.T) {
+func TestRefundAfterHoursGivesNothingBack(t *testing.T) {
 	const then, hours = 1_000_000, 10_000_000_000
 	l := bucketLimit(t, 1_000_000_000, 1_000_000, 1_000_000_000)
 	b := RatedBucket{Bucket: Bucket{Level: 5 * l.Period, At: then + hours, Busy: then + 1}, Unit: l.Unit, Rate: l.Rate}
@@ -79,7 +79,7 @@ func TestARefundAfterHoursGivesNothingBack(t *testing.T) {
 	}
 }
 
-func TestARefundGivesTheLastUnitBack(t *testing.T) {
+func TestRefundGivesTheLastUnitBack(t *testing.T) {
 	l := bucketLimit(t, 3, 1000, 3)
 	for elapsed, back := range map[int64]int64{332: 4, 333: 1, 334: 0} { // of 1000 units, of which 3 drain each microsecond
 		b := RatedBucket{Bucket: Bucket{Level: 2000, At: 1001, Busy: 1001}, Unit: 1, Rate: 3}
@@ -89,7 +89,7 @@ func TestARefundGivesTheLastUnitBack(t *testing.T) {
 	}
 }
 
-func TestARefundOfABucketThatWasAskedAtTwoRates(t *testing.T) {
+func TestRefundOfABucketAskedAtTwoRates(t *testing.T) {
 	l := bucketLimit(t, 3, 1000, 30)
 	for _, row := range []struct {
 		why           string
@@ -110,7 +110,7 @@ func TestARefundOfABucketThatWasAskedAtTwoRates(t *testing.T) {
 	}
 }
 
-func TestALevelIsConvertedToTheTicksOfTheLimit(t *testing.T) {
+func TestLevelIsConvertedToTheTicksOfTheLimit(t *testing.T) {
 	l := bucketLimit(t, 10, 86_400_000_000, 10)
 	if b := (RatedBucket{Bucket: Bucket{Level: 86_400_000}, Unit: 1000}).in(l); b.Level != l.Period || b.Unit != 1 {
 		t.Errorf("%+v, want one request in ticks of 1µs", b)
@@ -129,7 +129,7 @@ func TestRatesFitElevenBits(t *testing.T) {
 	}
 }
 
-func TestABucketIsForgottenWhenItEnds(t *testing.T) {
+func TestBucketIsDroppedWhenItIsEmpty(t *testing.T) {
 	for range 10_000 {
 		b := RatedBucket{Bucket: Bucket{Level: 1 + rand.Int64N(1<<30), At: 1000}, Unit: Units[rand.IntN(3)], Rate: 1 + rand.Int64N(1000)}
 		if rand.IntN(2) == 0 {
@@ -141,7 +141,7 @@ func TestABucketIsForgottenWhenItEnds(t *testing.T) {
 	}
 }
 
-func TestADebtIsExact(t *testing.T) {
+func TestLevelAboveFullIsExact(t *testing.T) {
 	l := bucketLimit(t, 100, 60_000_000, 100)
 	b := Bucket{}.Charge(l, 0, 100).Charge(l, 0, 563)
 	if u := b.Report(l, l.Rate, 0); u.Remaining != 0 || u.Refill != 338_400_000 || u.Reset != 397_800_000 {

@@ -44,7 +44,7 @@ func TestCountersEqualWhatIsStored(t *testing.T) {
 	})
 }
 
-func TestAPairTakesAlongWhatItShared(t *testing.T) {
+func TestPairCopiesTheSharedStateToItsOwn(t *testing.T) {
 	for _, a := range algorithms {
 		l := limitOf(t, a, 5, time.Minute)
 		synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestPairsThatShareAreChargedTheirSum(t *testing.T) {
 	}
 }
 
-func TestASharedBucketDrainsAtTheSlowestRate(t *testing.T) {
+func TestSharedBucketDrainsAtTheSlowestRate(t *testing.T) {
 	strict, lax := limitOf(t, algorithm.TokenBucket, 10, time.Hour), limitOf(t, algorithm.TokenBucket, 10_000_000, time.Hour)
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1, nil)
@@ -111,7 +111,7 @@ func TestASharedBucketDrainsAtTheSlowestRate(t *testing.T) {
 	})
 }
 
-func TestAPairKeepsABoundedNumberOfRecords(t *testing.T) {
+func TestPairKeepsABoundedNumberOfRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(100, nil)
 		for i := range 300 {

@@ -27,7 +27,7 @@ func TestInstantsFollowTheMonotonicClock(t *testing.T) {
 }
 
 // A bubble has no monotonic clock, so this one uses that of the machine.
-func TestAnInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
+func TestInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
 	for _, d := range []time.Duration{time.Hour, -time.Hour, 2 * time.Millisecond} {
 		var c clock
 		c.begin(nil)
@@ -53,7 +53,7 @@ func TestAnInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
 	}
 }
 
-func TestTheWallClockIsReadAgain(t *testing.T) {
+func TestWallClockIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock
 		c.begin(nil)
@@ -70,7 +70,7 @@ func TestTheWallClockIsReadAgain(t *testing.T) {
 	})
 }
 
-func TestATimeWithoutMonotonicReading(t *testing.T) {
+func TestTimeWithoutMonotonicReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock
 		c.begin(nil)
@@ -98,7 +98,7 @@ func TestNoInstantIsThatOfOneBeforeAReset(t *testing.T) {
 }
 
 // A clock that is replaced may tell any time.
-func TestAReplacedClockMayGoBack(t *testing.T) {
+func TestReplacedClockMayGoBack(t *testing.T) {
 	now := time.UnixMicro(5_000_000)
 	var c clock
 	c.begin(func() time.Time { return now })
@@ -115,7 +115,7 @@ func setOffset(s *Store, d time.Duration) {
 	s.clock.wall.Store(&wall{at: now, time: time.Now(), offset: d.Microseconds()})
 }
 
-func TestAWallClockThatIsSet(t *testing.T) {
+func TestWallClockThatIsSet(t *testing.T) {
 	for _, step := range []time.Duration{time.Second, 25 * time.Second, 90 * time.Second, 1000 * time.Hour, -25 * time.Second, -1000 * time.Hour} {
 		for _, a := range algorithms {
 			synctest.Test(t, func(t *testing.T) {

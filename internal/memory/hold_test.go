@@ -31,7 +31,7 @@ func end(s *Store, key string, at, final int64, limits ...*algorithm.Limit) {
 	s.Settle(asks)
 }
 
-func TestAHoldExpiresUnlessItIsRenewed(t *testing.T) {
+func TestHoldExpiresUnlessItIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(100, nil)
 		l := atOnce(1)
@@ -82,7 +82,7 @@ func TestOverlappingRequestsThatCostNothingAreNeverDenied(t *testing.T) {
 }
 
 // A pair in a full store must not be laxer for what it holds, nor for a ban.
-func TestAFullStoreSharesHoldsAndBans(t *testing.T) {
+func TestFullStoreSharesHoldsAndBans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := atOnce(2)
 		s := New(1, nil)
@@ -121,7 +121,7 @@ func TestAFullStoreSharesHoldsAndBans(t *testing.T) {
 }
 
 // The fast path knows neither holds nor bans.
-func TestAKnownPairThatHoldsOrIsBanned(t *testing.T) {
+func TestKnownPairThatHoldsOrIsBanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(100, nil)
 		l := limitOf(t, algorithm.TokenBucket, 5, time.Hour)
@@ -146,7 +146,7 @@ func TestAKnownPairThatHoldsOrIsBanned(t *testing.T) {
 	})
 }
 
-func TestAResetKeepsWhatIsHeld(t *testing.T) {
+func TestResetKeepsHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(100, nil)
 		l := limitOf(t, algorithm.SlidingLog, 5, time.Hour)

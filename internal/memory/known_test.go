@@ -110,7 +110,7 @@ func tryAll(s *Store, asks []Ask, sh *shard) bool {
 }
 
 // The clock is read before the lock is had: meanwhile others may have decided.
-func TestADecisionIsNotEarlierThanTheLastOfItsKey(t *testing.T) {
+func TestDecisionIsNotEarlierThanTheLastOfItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limitOf(t, algorithm.TokenBucket, 1_000_000, time.Second)
 		s := New(100, nil)

@@ -93,7 +93,7 @@ func TestSweepLearnsWhenTheNextRecordIsIdle(t *testing.T) {
 	}
 }
 
-func TestAFullStoreWithoutIdleRecordsSweepsNothing(t *testing.T) {
+func TestFullStoreWithoutIdleRecordsSweepsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour := limitOf(t, algorithm.TokenBucket, 1, time.Hour)
 		s := New(1000, nil)
@@ -119,7 +119,7 @@ func TestAFullStoreWithoutIdleRecordsSweepsNothing(t *testing.T) {
 }
 
 // The last idle pair of a full store is found, wherever it is.
-func TestAFullStoreFindsTheOnlyIdlePair(t *testing.T) {
+func TestFullStoreFindsTheOnlyIdlePair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hour, second := limitOf(t, algorithm.TokenBucket, 1, time.Hour), limitOf(t, algorithm.TokenBucket, 1, time.Second)
 		for round := range 20 {
@@ -137,7 +137,7 @@ func TestAFullStoreFindsTheOnlyIdlePair(t *testing.T) {
 	})
 }
 
-func TestAStoreWithRoomDropsIdleKeysAfterAWhile(t *testing.T) {
+func TestStoreWithRoomDropsIdleKeysAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1_000_000, nil)
 		l := limitOf(t, algorithm.TokenBucket, 1000, time.Second)
@@ -151,7 +151,7 @@ func TestAStoreWithRoomDropsIdleKeysAfterAWhile(t *testing.T) {
 	})
 }
 
-func TestAStoreWithRoomKeepsKeysThatComeAgain(t *testing.T) {
+func TestStoreWithRoomKeepsKeysInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1_000_000, nil)
 		l := limitOf(t, algorithm.TokenBucket, 1000, time.Second)

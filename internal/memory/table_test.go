@@ -37,7 +37,7 @@ func (t *table) check(tt *testing.T, want map[[2]uint64]bool) {
 	}
 }
 
-func TestATableFindsWhatItHolds(t *testing.T) {
+func TestTableFindsItsRecords(t *testing.T) {
 	var tab table
 	want := make(map[[2]uint64]bool)
 	keys := ids(300)
@@ -60,7 +60,7 @@ func TestATableFindsWhatItHolds(t *testing.T) {
 }
 
 // The smallest id has the last home, and all of a pair have the same.
-func TestATableTakesAnyNumberOfRecordsAtItsEnd(t *testing.T) {
+func TestTableWrapsRoundAtItsEnd(t *testing.T) {
 	for _, n := range []uint64{tail - 1, tail, tail + 1, 10 * tail, 1000} {
 		var tab table
 		want := make(map[[2]uint64]bool)
@@ -72,7 +72,7 @@ func TestATableTakesAnyNumberOfRecordsAtItsEnd(t *testing.T) {
 	}
 }
 
-func TestARecordTakesAtMost48Bytes(t *testing.T) {
+func TestRecordTakesAtMost48Bytes(t *testing.T) {
 	const size = 40
 	var tab table
 	for n, id := range ids(20_000) {

@@ -16,7 +16,7 @@ func TestOneDeniedClaimLeavesAllUncharged(t *testing.T) {
 	expect(t, m.Take(start, []core.Claim{claim("5/m", 2), other}), "yes 3", "yes 9", "no 0")
 }
 
-func TestTheSamePairTwiceIsDecidedForTheSum(t *testing.T) {
+func TestSamePairTwiceIsDecidedForTheSum(t *testing.T) {
 	var m oracle.Model
 	expect(t, m.Take(start, []core.Claim{claim("5/m", 3), claim("5/m", 3)}), "no 5", "no 5")
 	expect(t, m.Take(start, []core.Claim{claim("5/m", 3), claim("5/m", 2)}), "yes 0", "yes 0")
@@ -62,7 +62,7 @@ func TestRefundOfAChargeBeforeAReset(t *testing.T) {
 	}
 }
 
-func TestAPeekNamesNoRate(t *testing.T) {
+func TestPeekNamesNoRate(t *testing.T) {
 	var m oracle.Model
 	peek := claim("1/h;burst=20", 1)
 	peek.Peek = true
@@ -72,7 +72,7 @@ func TestAPeekNamesNoRate(t *testing.T) {
 	expect(t, m.Take(start+2*second, []core.Claim{claim("3600/h;burst=20", 2)}), "yes 0")
 }
 
-func TestADeniedRequestAndADryRunNameTheirRate(t *testing.T) {
+func TestDeniedRequestAndDryRunNameTheirRate(t *testing.T) {
 	dry := claim("1/h;burst=20", 1)
 	dry.DryRun = true
 	for _, c := range []core.Claim{claim("1/h;burst=20", 1), claim("1/h;burst=20", 30), dry} {
@@ -84,7 +84,7 @@ func TestADeniedRequestAndADryRunNameTheirRate(t *testing.T) {
 	}
 }
 
-func TestRefundOfABucketThatWasAskedAtTwoRates(t *testing.T) {
+func TestRefundOfABucketAskedAtTwoRates(t *testing.T) {
 	for why, c := range map[string]struct{ first, second, left int }{
 		"one at least, while the bucket held as much ever since": {8, 1, 12},
 		"all if nothing was charged since":                       {8, 0, 20},

@@ -76,8 +76,8 @@ func TestLogDropsEntriesThatEndNow(t *testing.T) {
 	}
 }
 
-// See TestAClockThatGoesBackFillsABucketUpToFull in package core.
-func TestAClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
+// See TestClockThatGoesBackFillsABucketUpToFull in package core.
+func TestClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
 	two := claimOf("k", core.Every(3, time.Millisecond).WithBurst(4))
 	two.Cost = 2
 	for _, back := range []time.Duration{1, 666, 667, 1000} {

@@ -114,7 +114,7 @@ func TestTestsThatFailWithoutAMutantAreAnError(t *testing.T) {
 	}
 }
 
-func TestAMutantThatHangsIsStopped(t *testing.T) {
+func TestMutantThatHangsIsStopped(t *testing.T) {
 	j := tiny(t, "")
 	text := strings.Replace(module["tiny.go"], "n = 10", "for n = 10; n < 10; {\n\t\t}", 1)
 	if err := os.WriteFile(filepath.Join(j.root, "tiny.go"), []byte(text), 0o644); err != nil {
@@ -127,7 +127,7 @@ func TestAMutantThatHangsIsStopped(t *testing.T) {
 	}
 }
 
-func TestAKilledMutantIsNotTriedAgain(t *testing.T) {
+func TestKilledMutantIsNotTriedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "killed")
 	run := func(tests string) string {
 		j := tiny(t, "")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// patience bounds how long a proxy may take to start.
-const patience = 10 * time.Second
+// startTimeout bounds how long a proxy may take to start.
+const startTimeout = 10 * time.Second
 
 // A Proxy is what one nginx does.
 type Proxy struct {
@@ -52,16 +52,16 @@ http {
 			proxy_pass http://UPSTREAM;
 			proxy_http_version 1.1;
 			proxy_set_header Host $http_host;
-			SAYS
+			HEADERS
 			BIND
 		}
 	}
 }
 `
 
-// says tells the upstream of the client by three headers at once, in the ways of the nginx documentation. A client on a
+// setHeaders sends the address of the client upstream in three headers at once, as the nginx documentation shows. A client on a
 // Unix socket is "unix:" to nginx.
-const says = `
+const setHeaders = `
 			proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
 			proxy_set_header Forwarded $forwarded;
 			proxy_set_header X-Real-IP $remote_addr;
@@ -127,21 +127,21 @@ func start(t testing.TB, path string, p Proxy) (addr string, ok bool) {
 
 // config returns the text of the configuration.
 func (p *Proxy) config(prefix, addr string) string {
-	bind, tells := "", says
+	bind, fields := "", setHeaders
 	if p.Bind != "" {
 		bind = "proxy_bind " + p.Bind + ";"
 	}
 	if p.Mute {
-		tells = ""
+		fields = ""
 	}
 	return strings.NewReplacer(
-		"PREFIX", prefix, "LISTEN", addr, "UPSTREAM", p.Upstream, "BIND", bind, "SAYS", tells,
+		"PREFIX", prefix, "LISTEN", addr, "UPSTREAM", p.Upstream, "BIND", bind, "HEADERS", fields,
 	).Replace(config)
 }
 
 // answers waits until something listens on addr. It reports false if the process ended first, or takes too long.
 func answers(addr string, ended <-chan struct{}) bool {
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(startTimeout); time.Now().Before(end); {
 		conn, err := Dial(addr)
 		if err == nil {
 			_ = conn.Close()

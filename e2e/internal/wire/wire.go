@@ -13,8 +13,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Patience bounds every wait of a test.
-const Patience = 20 * time.Second
+// Timeout bounds every wait of a test.
+const Timeout = 20 * time.Second
 
 // Protocols are the versions of HTTP that handlers are served by, for use as names of tests.
 var Protocols = []struct {
@@ -38,7 +38,7 @@ func Serve(t testing.TB, h http.Handler, http2 bool) *Server {
 	} else {
 		s.Start()
 	}
-	s.Client().Timeout = Patience
+	s.Client().Timeout = Timeout
 	t.Cleanup(s.Close)
 	return s
 }
