@@ -18,10 +18,10 @@ import (
 
 // replayFlags are what is typed after replay.
 type replayFlags struct {
-	rules, format, at string
-	fields            map[string]string
-	skip              []int
-	json              bool
+	rules, format, at, html string
+	fields                  map[string]string
+	skip                    []int
+	json                    bool
 }
 
 func newReplay() *cobra.Command {
@@ -55,6 +55,7 @@ func (o *replayFlags) set() *pflag.FlagSet {
 	flags.StringVar(&o.at, "at", "end", "decide requests at their `start|end`; start needs durations in the log")
 	flags.StringToStringVar(&o.fields, "field", nil, "in JSON and CSV, which `part=name` is where: time, started, client, user, method, path, request, host, status, duration, header:NAME")
 	flags.IntSliceVar(&o.skip, "skip-status", nil, "leave out requests that were answered with this `status`, such as 429")
+	flags.StringVar(&o.html, "html", "", "also write the report to this `file`, as a page that opens from disk")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON")
 	return flags
 }
@@ -65,6 +66,11 @@ func (o *replayFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	if o.at != "start" && o.at != "end" {
 		return misuse("--at is %q, want start or end", o.at)
+	}
+	if o.html != "" {
+		if err := writable(o.html); err != nil {
+			return err
+		}
 	}
 	src, err := rulefile.Read(o.rules)
 	if err != nil {
@@ -86,6 +92,10 @@ func (o *replayFlags) run(cmd *cobra.Command, args []string) error {
 	bar.clear()
 	if rep == nil {
 		return err
+	}
+	if o.html != "" {
+		p := page{Report: rep, Logs: logs.reports(), Rules: o.rules, AtStart: o.at == "start", Skipped: o.skip}
+		err = errors.Join(err, p.write(o.html))
 	}
 	if o.json {
 		err = errors.Join(err, printJSON(cmd.OutOrStdout(), struct {

@@ -116,3 +116,31 @@ func TestGrouped(t *testing.T) {
 		}
 	}
 }
+
+func TestReplayWritesAPage(t *testing.T) {
+	dir := t.TempDir()
+	rules, log, page := fileWith(t, replayRules), filepath.Join(dir, "access.log"), filepath.Join(dir, "report.html")
+	if err := os.WriteFile(log, []byte(accessLog()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr := execute(t, "replay", "--rules", rules, "--html", page, log); code != 0 || stderr != "" || !strings.Contains(stdout, "Refused: 2") {
+		t.Errorf("exit code %d, stderr %q, stdout\n%s", code, stderr, stdout)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<h1>Replay of access.log</h1>", "2025-10-10 13:55:00 to 2025-10-10 13:55:07 UTC", "<b>2</b>", "25.0% of requests", "function user", "ip:203.0.113.0"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	for _, must := range []string{"http:", "https:", "src=", "@import", "url("} {
+		if rest := strings.ReplaceAll(string(text), "http://www.w3.org/2000/svg", ""); strings.Contains(rest, must) {
+			t.Errorf("the page may load something: it has %q", must)
+		}
+	}
+	if code, _, stderr := execute(t, "replay", "--rules", rules, "--html", filepath.Join(dir, "none", "report.html"), log); code != 2 || !strings.Contains(stderr, "--html") {
+		t.Errorf("a page in a directory that is not there: exit code %d, %q", code, stderr)
+	}
+}

@@ -46,6 +46,18 @@ type view struct {
 
 var views = []view{{"light", 1200}, {"dark", 1200}, {"light", 400}, {"dark", 400}}
 
+// apply makes p what v sees.
+func (v view) apply(p *page) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.scheme}},
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.do(chromedp.EmulateViewport(v.width, 900))
+}
+
 // show makes p a page that is seen by v, with something in each section.
 func (v view) show(t *testing.T) *page {
 	s := newScene(t, telemetry.Options{})
@@ -54,13 +66,7 @@ func (v view) show(t *testing.T) *page {
 	s.ask(5, "bob")
 	s.ask(2, "")
 	p := open(t, s.serve(t, dashboard.WithReset(anybody)))
-	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.scheme}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.do(chromedp.EmulateViewport(v.width, 900))
+	v.apply(p)
 	eval[bool](p, `(document.querySelectorAll("details").forEach(d => d.open = true), document.querySelector("#top button").click(), true)`)
 	p.wait(`document.getElementById("state").innerText.includes("left")`)
 	return p
@@ -69,42 +75,50 @@ func (v view) show(t *testing.T) *page {
 func TestAxeFindsNothing(t *testing.T) {
 	axe := installAxe(t)
 	for _, v := range views {
-		t.Run(fmt.Sprint(v.scheme, v.width), func(t *testing.T) {
-			p := v.show(t)
-			if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](axe+";true")); err != nil {
-				t.Fatal(err)
-			}
-			text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`axe.run().then(r => JSON.stringify(r.violations.map(
-				v => ({id: v.id, impact: v.impact, nodes: v.nodes.map(n => n.html.slice(0, 200) + " " + n.failureSummary)}))))`, chromedp.EvalAwaitPromise))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var violations []struct {
-				ID, Impact string
-				Nodes      []string
-			}
-			if err := json.Unmarshal([]byte(text), &violations); err != nil {
-				t.Fatal(err)
-			}
-			for _, found := range violations {
-				t.Errorf("%s (%s): %q", found.ID, found.Impact, found.Nodes)
-			}
-		})
+		t.Run(fmt.Sprint(v.scheme, v.width), func(t *testing.T) { v.show(t).check(axe) })
+	}
+}
+
+// check fails the test for each violation that axe finds in p.
+func (p *page) check(axe string) {
+	p.t.Helper()
+	if _, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](axe+";true")); err != nil {
+		p.t.Fatal(err)
+	}
+	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string](`axe.run().then(r => JSON.stringify(r.violations.map(
+		v => ({id: v.id, impact: v.impact, nodes: v.nodes.map(n => n.html.slice(0, 200) + " " + n.failureSummary)}))))`, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var violations []struct {
+		ID, Impact string
+		Nodes      []string
+	}
+	if err := json.Unmarshal([]byte(text), &violations); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, found := range violations {
+		p.t.Errorf("%s (%s): %q", found.ID, found.Impact, found.Nodes)
 	}
 }
 
 // On a narrow screen only tables scroll, each by itself.
 func TestPageFitsItsWidth(t *testing.T) {
 	for _, v := range views {
-		p := v.show(t)
-		if got := eval[int64](p, "document.documentElement.scrollWidth"); got > v.width {
-			t.Errorf("%s: the page is %d pixels wide, the screen %d", v.scheme, got, v.width)
-		}
-		if dir := os.Getenv("SCREENSHOTS"); dir != "" {
-			shot, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
-			if err != nil || os.WriteFile(filepath.Join(dir, fmt.Sprint(v.scheme, v.width, ".png")), shot, 0o644) != nil {
-				t.Error("no screenshot:", err)
-			}
+		v.show(t).fits(v, "page")
+	}
+}
+
+// fits fails the test if p is wider than v. With SCREENSHOTS set to a directory, it keeps an image there.
+func (p *page) fits(v view, name string) {
+	p.t.Helper()
+	if got := eval[int64](p, "document.documentElement.scrollWidth"); got > v.width {
+		p.t.Errorf("%s: the page is %d pixels wide, the screen %d", v.scheme, got, v.width)
+	}
+	if dir := os.Getenv("SCREENSHOTS"); dir != "" {
+		shot, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+		if err != nil || os.WriteFile(filepath.Join(dir, fmt.Sprint(name, v.scheme, v.width, ".png")), shot, 0o644) != nil {
+			p.t.Error("no screenshot:", err)
 		}
 	}
 }

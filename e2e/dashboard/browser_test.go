@@ -3,11 +3,13 @@ package dashboard
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,10 +23,19 @@ import (
 // limit bounds every wait of a test. A page has to show changes within 2 s, on a machine that has time for it.
 const limit = 20 * time.Second
 
-var browser context.Context // of all tests; nil if there is no Chromium
+var (
+	browser context.Context // of all tests; nil if there is no Chromium
+	scratch string          // a directory that is removed at the end
+)
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
+	os.Exit(func() (code int) {
+		var err error
+		if scratch, err = os.MkdirTemp("", "spillgate"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(scratch)
 		path, err := exec.LookPath("chromium")
 		if err != nil {
 			path, err = exec.LookPath("google-chrome")
@@ -45,11 +56,22 @@ func TestMain(m *testing.M) {
 
 // A page is a tab of the browser. It fails its test for each error in the console, which has violations of the policy too.
 type page struct {
-	t   *testing.T
-	ctx context.Context
+	t     *testing.T
+	ctx   context.Context
+	quiet atomic.Bool // errors in the console are expected
 }
 
+// open returns a tab with a live page.
 func open(t *testing.T, url string) *page {
+	t.Helper()
+	p := newPage(t)
+	p.do(chromedp.Navigate(url))
+	p.wait(`document.getElementById("connection").textContent === "live"`)
+	return p
+}
+
+// newPage returns an empty tab.
+func newPage(t *testing.T) *page {
 	t.Helper()
 	if browser == nil {
 		if os.Getenv("CI") == "true" {
@@ -59,17 +81,15 @@ func open(t *testing.T, url string) *page {
 	}
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
-	p := &page{t, ctx}
+	p := &page{t: t, ctx: ctx}
 	p.do(chromedp.EmulateViewport(1200, 1000))
 	go func() {
 		for m, err := range chromedp.Console(ctx) {
-			if err == nil && (m.Type == chromedp.ConsoleError || m.IsException()) && !strings.Contains(m.Text, "net::ERR") {
+			if err == nil && (m.Type == chromedp.ConsoleError || m.IsException()) && !strings.Contains(m.Text, "net::ERR") && !p.quiet.Load() {
 				t.Errorf("console: %v", m)
 			}
 		}
 	}()
-	p.do(chromedp.Navigate(url))
-	p.wait(`document.getElementById("connection").textContent === "live"`)
 	return p
 }
 

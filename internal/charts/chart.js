@@ -18,22 +18,23 @@ function ceiling(n) {
 	return [1, 2, 4, 5, 10].map(f => f * power).find(c => c >= n);
 }
 
-// frame empties box and returns an SVG of its size with a grid for values from 0 to top, and the place of a value.
-function frame(box, label, top, left, bottom) {
+// frame empties box and returns an SVG of its size with a grid for values from 0 to top, and the place of a value. Only whole
+// numbers are at the grid if all values are whole.
+function frame(box, label, top, left, bottom, whole = false) {
 	const width = Math.max(box.clientWidth, 200), height = box.clientHeight;
 	const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
 	const y = v => 8 + (height - 8 - bottom) * (1 - v / top);
 	for (const f of [0, .25, .5, .75, 1]) {
 		root.append(svg("line", { class: "grid", x1: left, x2: width, y1: y(top * f), y2: y(top * f) }));
-		if (f % .5 === 0) root.append(svg("text", { x: left - 6, y: y(top * f) + 4, "text-anchor": "end" }, compact.format(top * f)));
+		if (f % .5 === 0 && !(whole && top * f % 1)) root.append(svg("text", { x: left - 6, y: y(top * f) + 4, "text-anchor": "end" }, compact.format(top * f)));
 	}
 	box.replaceChildren(root);
 	return { root, width, height, y };
 }
 
 // areaChart draws points {time, allowed, denied, would} as stacked areas with a line. It calls pointed with the point under
-// the pointer, or with nothing.
-function areaChart(box, points, label, pointed) {
+// the pointer, or with nothing. The text of a time is that of when.
+function areaChart(box, points, label, pointed, when = clock) {
 	const left = 44, bottom = 22;
 	const top = ceiling(Math.max(...points.map(p => Math.max(p.allowed + p.denied, p.would)), 0));
 	const { root, width, height, y } = frame(box, label, top, left, bottom);
@@ -50,7 +51,7 @@ function areaChart(box, points, label, pointed) {
 		const i = Math.round((points.length - 1) * n / labels);
 		if (i >= 0) root.append(svg("text", {
 			x: x(i), y: height - 4, "text-anchor": n === 0 ? "start" : n === labels ? "end" : "middle",
-		}, clock(points[i].time)));
+		}, when(points[i].time)));
 	}
 	const pointer = svg("line", { class: "pointer", y1: 8, y2: height - bottom, visibility: "hidden" });
 	root.append(pointer);
@@ -67,7 +68,7 @@ function areaChart(box, points, label, pointed) {
 // columnChart draws columns {name, count}.
 function columnChart(box, columns, label) {
 	const left = 44, bottom = 22;
-	const { root, width, height, y } = frame(box, label, ceiling(Math.max(...columns.map(c => c.count), 0)), left, bottom);
+	const { root, width, height, y } = frame(box, label, ceiling(Math.max(...columns.map(c => c.count), 0)), left, bottom, true);
 	const step = (width - left) / columns.length;
 	columns.forEach((c, i) => {
 		root.append(svg("rect", { class: "column", x: left + i * step + 2, width: Math.max(step - 4, 1), y: y(c.count), height: y(0) - y(c.count) }));
