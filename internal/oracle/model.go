@@ -1,5 +1,6 @@
 // Package oracle decides claims by the definitions of the four algorithms, in exact rational numbers. It is slow and has
-// no clock, no lock and no memory bound: tests compare the stores with it, field by field.
+// no clock, no lock and no memory bound: tests compare the stores with it, field by field. RunLeases has several processes lease a
+// key from it, with crashes and lost calls, and checks what they do.
 //
 // Waits are not computed but searched: each is the least number of microseconds after which its condition holds.
 package oracle

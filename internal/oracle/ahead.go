@@ -1,0 +1,46 @@
+package oracle
+
+import (
+	"math/big"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// Ahead charges requests ahead at now: as many as a process wants, but at most half of what remains. It returns how many.
+func (m *Model) Ahead(now int64, c core.Claim, want int64) int64 {
+	for _, a := range m.evaluate(now, c) {
+		want = min(want, atLeastZero(a.free(now))/2)
+	}
+	if want > 0 {
+		m.charge(now, c, want)
+	}
+	return want
+}
+
+// Admit does what Take does for one claim, without results.
+func (m *Model) Admit(now int64, c core.Claim) bool {
+	for _, a := range m.evaluate(now, c) {
+		if a.free(now).Cmp(a.asked) < 0 || a.ban(now) > 0 {
+			return false
+		}
+	}
+	m.charge(now, c, int64(max(c.Cost, 1)))
+	return true
+}
+
+// evaluate returns the limits of one claim as they are at now.
+func (m *Model) evaluate(now int64, c core.Claim) []*ask {
+	asks := m.asks([]core.Claim{c})
+	for _, a := range asks {
+		a.pair.holds.advance(now)
+		a.state.rewind(a.limit, now)
+		a.state.name(a.limit, now)
+	}
+	return asks
+}
+
+// free returns what is neither charged nor held.
+func (a *ask) free(now int64) *big.Rat {
+	free := new(big.Rat).Sub(a.capacity(), a.used(now))
+	return free.Sub(free, a.held())
+}

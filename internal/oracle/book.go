@@ -1,0 +1,199 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A book holds what the store of a fleet has charged and what the fleet has admitted, and the violations of what leases state.
+type book struct {
+	charges  []*charge // as the store made them, the oldest first
+	admitted []*request
+	ticks    int64
+	found    map[string]error     // violations that were seen while they happened, the first of each kind
+	lost     map[core.Limit]int64 // the most that refunds may have left charged, in units
+}
+
+// A charge is n requests that the store has charged at an instant for a process.
+type charge struct {
+	process  *process
+	at, n    int64
+	used     int64 // of n: by requests that were not denied
+	transit  int64 // of n: in a call that gives it back
+	back     int64 // of n: given back
+	heard    int64 // the tick since which its process has known what of it is unused, or 0
+	direct   bool  // for a request, not ahead
+	stranded bool  // a crash or a lost call leaves the rest of it charged
+}
+
+// A share is a part of a charge.
+type share struct {
+	of *charge
+	n  int64
+}
+
+func portions(shares []share) (all []Portion) {
+	for _, s := range shares {
+		all = append(all, Portion{s.of.at, s.n})
+	}
+	return all
+}
+
+// fail takes note of a violation.
+func (b *book) fail(format string, args ...any) {
+	if b.found[format] == nil {
+		b.found[format] = fmt.Errorf(format, args...)
+	}
+}
+
+func (b *book) charge(p *process, q Portion) *charge {
+	c := &charge{process: p, at: q.At, n: q.Count, stranded: p.dead}
+	b.charges = append(b.charges, c)
+	return c
+}
+
+// find returns whence a process has portions, as far as that can be told, and counts them as used or in transit.
+func (b *book) find(p *process, some []Portion, count func(*charge) *int64) (shares []share) {
+	for _, q := range some {
+		for _, exact := range []bool{true, false} {
+			for _, c := range b.charges {
+				if c.process != p || c.direct || exact && c.at != q.At {
+					continue
+				}
+				if n := min(q.Count, c.n-c.used-c.transit-c.back); n > 0 {
+					shares = append(shares, share{c, n})
+					*count(c) += n
+					q.Count -= n
+				}
+			}
+		}
+		if q.Count > 0 {
+			b.fail("a process had %d requests that were not charged for it", q.Count)
+		}
+	}
+	return shares
+}
+
+func (c *charge) asUsed() *int64      { return &c.used }
+func (c *charge) asInTransit() *int64 { return &c.transit }
+
+// unuse counts shares as not used after all.
+func (b *book) unuse(shares []share) {
+	for _, s := range shares {
+		s.of.used -= s.n
+		s.of.heard = b.tick()
+	}
+}
+
+// tick returns a larger number each time, so that what happens at one instant has an order.
+func (b *book) tick() int64 {
+	b.ticks++
+	return b.ticks
+}
+
+// giveBacks has a process give back portions.
+func (p *process) giveBacks(some []Portion) (backs []giveBack) {
+	for _, q := range some {
+		b := giveBack{q, p.fleet.book.find(p, []Portion{q}, (*charge).asInTransit)}
+		p.fleet.Returned += q.Count
+		backs = append(backs, b)
+	}
+	return backs
+}
+
+// begin counts a giveBack as in transit.
+func (g *giveBack) begin() {
+	for _, s := range g.of {
+		s.of.transit += s.n
+	}
+}
+
+// giveBack has the store give back a portion. What it leaves charged of it must not be more than it can know of.
+func (f *fleet) giveBack(g giveBack) {
+	before := make([]int64, len(f.limits))
+	for i, l := range f.limits {
+		before[i] = f.excess(l)
+	}
+	claim := f.claim(int(g.Count))
+	f.store.Refund(f.now, g.At, []core.Claim{claim})
+	for _, s := range g.of {
+		s.of.transit -= s.n
+		s.of.back += s.n
+	}
+	for i, l := range f.limits {
+		may, after := f.mayLose(l, g), f.excess(l)
+		if after < 0 {
+			f.book.fail("limit %v: a process gave back %d units more than still counted", l, -after)
+		}
+		if after > max(before[i], 0)+may {
+			f.book.fail("limit %v: %d units of a portion of %d stay charged, want at most %d", l, after-before[i], g.Count, may)
+		}
+		f.book.lost[l] += may
+	}
+}
+
+// mayLose returns how many units a refund may leave charged, since they may have drained.
+func (f *fleet) mayLose(l core.Limit, g giveBack) int64 {
+	if l.Algorithm == core.FixedWindow {
+		if len(g.of) > 0 && windowOf(l, g.At) == windowOf(l, g.of[0].of.at) {
+			return 0
+		}
+		return g.Count
+	}
+	all := f.book.charges
+	if len(all) == 0 || !slices.ContainsFunc(all, func(c *charge) bool { return c.n > 0 && c.at > g.At }) {
+		return 0
+	}
+	return min(g.Count*unit(l), int64(l.Rate)*(f.now-g.At))
+}
+
+// excess returns by how much the store's count of l is above what a store would count that was never charged what was given back.
+func (f *fleet) excess(l core.Limit) int64 {
+	return f.counted(l) - f.book.level(l, f.now, func(c *charge) int64 { return c.n - c.back })
+}
+
+// counted returns what the store has charged of l and what has not drained, in units.
+func (f *fleet) counted(l core.Limit) int64 {
+	id := stateID{pair{"leased", "k"}, l.Algorithm, l.Period}
+	return floor(times(f.store.state(id).used(l, true, f.now, f.now), unit(l)))
+}
+
+// unit returns how many units of l a request is: so many that time drains whole ones.
+func unit(l core.Limit) int64 {
+	if l.Algorithm == core.FixedWindow {
+		return 1
+	}
+	return l.Period.Microseconds()
+}
+
+// level returns how many units of l count at now, by the definition, if each charge is as large as it is counted for.
+func (b *book) level(l core.Limit, now int64, count func(*charge) int64) (level int64) {
+	last := int64(0)
+	for _, c := range b.charges {
+		switch n := count(c); {
+		case n == 0 || c.at > now:
+		case l.Algorithm == core.FixedWindow:
+			if windowOf(l, c.at) == windowOf(l, now) {
+				level += n
+			}
+		default:
+			level = max(0, level-int64(l.Rate)*(c.at-last)) + n*unit(l)
+			last = c.at
+		}
+	}
+	if l.Algorithm == core.FixedWindow {
+		return level
+	}
+	return max(0, level-int64(l.Rate)*(now-last))
+}
+
+// strand marks what a process leaves charged that has crashed.
+func (b *book) strand(p *process) {
+	for _, c := range b.charges {
+		c.stranded = c.stranded || c.process == p
+	}
+}
+
+func (b *book) admit(r *request) { b.admitted = append(b.admitted, r) }

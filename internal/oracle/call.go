@@ -1,0 +1,121 @@
+package oracle
+
+import "github.com/spillgate/spillgate/core"
+
+// A call is one round trip of a process.
+type call struct {
+	process *process
+	sent    int64
+	back    []giveBack
+	request *request // to be decided, or nil
+	want    int64
+	granted Portion
+	allowed bool
+	grant   *charge
+}
+
+// send sends a call to the store.
+func (p *process) send(c *call) {
+	f := p.fleet
+	c.process, c.sent = p, f.now
+	if f.loseCalls > 0 {
+		f.loseCalls--
+		f.Lost++
+		c.strand()
+		f.after(f.deadline, c.fail)
+		return
+	}
+	f.at(max(f.now+f.delay, f.stalled), c.run)
+}
+
+// run has the store decide a call.
+func (c *call) run() {
+	f := c.process.fleet
+	if f.now < f.stalled {
+		f.at(f.stalled, c.run)
+		return
+	}
+	for _, b := range c.back {
+		f.giveBack(b)
+	}
+	claim := f.claim(1)
+	if r := c.request; r != nil {
+		claim.Cost = int(r.cost)
+		c.allowed = f.take(r, claim)
+	}
+	if c.want > 0 {
+		c.granted = Portion{f.now, f.store.Ahead(f.now, f.claim(1), c.want)}
+		c.grant = f.book.charge(c.process, c.granted)
+	}
+	arrives := f.now + f.delay
+	if f.loseReply > 0 || arrives > c.sent+f.deadline {
+		f.loseReply = max(0, f.loseReply-1)
+		f.Lost++
+		c.strand()
+		f.at(max(f.now, c.sent+f.deadline), c.fail)
+		return
+	}
+	decided := f.now
+	f.at(arrives, func() { c.arrive(decided) })
+}
+
+// take has the store decide a request that no lease decides.
+func (f *fleet) take(r *request, claim core.Claim) bool {
+	if !f.store.Admit(f.now, claim) {
+		f.book.checkDenial(f, r)
+		return false
+	}
+	c := f.book.charge(r.process, Portion{f.now, r.cost})
+	c.used, c.direct = r.cost, true
+	r.taken, r.at, r.known = []share{{c, r.cost}}, f.now, f.now
+	f.book.admit(r)
+	return true
+}
+
+// arrive has the process read the reply to a call.
+func (c *call) arrive(decided int64) {
+	p := c.process
+	if p.dead {
+		return
+	}
+	p.heard, p.heardAt = decided, p.clock()
+	if r := c.request; r != nil {
+		if r.done = true; !c.allowed {
+			p.fleet.Denied++
+		}
+	}
+	if c.want > 0 {
+		c.grant.heard = p.fleet.book.tick()
+		sent := p.offset + (c.sent-p.begun)*p.rate/1000
+		p.holder.Granted(p.clock(), sent, c.granted)
+		p.wake()
+	}
+}
+
+// fail tells the process that a call got no reply.
+func (c *call) fail() {
+	p := c.process
+	if p.dead {
+		return
+	}
+	if c.request != nil {
+		c.request.done = true
+		p.fleet.Failed++
+	}
+	if c.want > 0 {
+		p.holder.Failed(p.clock())
+		p.wake()
+	}
+}
+
+// strand marks what a lost call or reply leaves charged.
+func (c *call) strand() {
+	if c.grant != nil {
+		c.grant.stranded = true
+	}
+	for _, b := range c.back {
+		for _, s := range b.of {
+			s.of.stranded = true
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package oracle
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A fleet is processes that lease one key from one store, over a network that delays and loses calls. Instants are
+// those of the clock of the store, in microseconds since the Unix epoch, unless said otherwise.
+type fleet struct {
+	events
+	open      func(length int64) Holder
+	limits    []core.Limit
+	length    int64 // of a lease, on the clock of a process
+	deadline  int64 // of a call, on the clock of the store
+	store     Model
+	stalled   int64 // no call is decided before
+	delay     int64 // of a call, and of its reply
+	loseCalls int   // so many of the next calls are lost,
+	loseReply int   // and replies
+	processes []*process
+	book      book
+	Summary
+}
+
+// A Summary says what happened in a schedule.
+type Summary struct {
+	Leased, Asked, Denied, Failed int // requests that a lease decided; that the store was asked for; that were denied; that failed
+	Returned                      int64
+	Crashes, Lost, Refunds        int
+}
+
+// A process has a clock of its own. After a crash another one begins in its place, with nothing held.
+type process struct {
+	fleet   *fleet
+	holder  Holder
+	rate    int64 // how far its clock goes in 1000 microseconds
+	offset  int64
+	begun   int64
+	dead    bool
+	waiting []*request // for the grant in flight
+	heard   int64      // the instant of the store in the last reply,
+	heardAt int64      // and when it came, on the clock of the process
+}
+
+// A request is one of a process. Most ask for the leased key alone.
+type request struct {
+	process *process
+	cost    int64
+	other   bool // it also asks for a key that is not leased, and of which one request remains every other time
+	denied  bool // by that key
+	taken   []share
+	sent    int64 // the tick at which the store was asked
+	at      int64 // the instant of its decision
+	known   int64 // the same as its process knows it
+	done    bool
+	// refunded says that it was given back later.
+	refunded bool
+}
+
+// A giveBack is a portion that a process gives back, and what was charged for it.
+type giveBack struct {
+	Portion
+	of []share
+}
+
+func (p *process) clock() int64 { return p.offset + (p.fleet.now-p.begun)*p.rate/1000 }
+
+// restart replaces process i, or adds it.
+func (f *fleet) restart(i int, rate, offset int64) {
+	p := &process{fleet: f, holder: f.open(f.length), rate: rate, offset: offset, begun: f.now}
+	if i == len(f.processes) {
+		f.processes = append(f.processes, p)
+	} else {
+		f.processes[i].dead = true
+		f.book.strand(f.processes[i])
+		f.Crashes++
+		f.processes[i] = p
+	}
+	p.sweep()
+}
+
+// sweep gives back twice in a lease what has ended.
+func (p *process) sweep() {
+	p.fleet.after(p.fleet.length/2, func() {
+		if p.dead {
+			return
+		}
+		if back := p.holder.Ended(p.clock()); len(back) > 0 {
+			p.send(&call{back: p.giveBacks(back)})
+		}
+		p.sweep()
+	})
+}
+
+// decide decides a request by what the process holds, or asks the store.
+func (p *process) decide(r *request, waited bool) {
+	a := p.holder.Ask(p.clock(), r.cost, waited)
+	switch {
+	case len(a.Taken) > 0:
+		r.taken = p.fleet.book.find(p, a.Taken, (*charge).asUsed)
+		r.at, r.known = p.fleet.now, p.heard+p.clock()-p.heardAt
+		p.askOther(r)
+	case a.Wait:
+		p.waiting = append(p.waiting, r)
+		p.fleet.after(p.fleet.deadline, func() { p.tooLate(r) })
+	default:
+		r.sent = p.fleet.book.tick()
+		p.fleet.Asked++
+		p.send(&call{back: p.giveBacks(a.Back), request: r})
+	}
+	if a.Want > 0 {
+		p.send(&call{want: a.Want})
+	}
+}
+
+// tooLate ends a request that still waits for a grant at its deadline.
+func (p *process) tooLate(r *request) {
+	for i, w := range p.waiting {
+		if w == r {
+			p.waiting = append(p.waiting[:i:i], p.waiting[i+1:]...)
+			r.done = true
+			p.fleet.Failed++
+			return
+		}
+	}
+}
+
+// askOther asks the store for the key that is not leased, if the request has one, and puts the leased part back if that is
+// denied.
+func (p *process) askOther(r *request) {
+	f := p.fleet
+	if !r.other {
+		p.admit(r)
+		return
+	}
+	f.after(2*f.delay, func() {
+		switch {
+		case p.dead:
+		case r.denied:
+			r.done = true
+			f.Denied++
+			f.book.unuse(r.taken)
+			p.holder.PutBack(p.clock(), portions(r.taken))
+		default:
+			p.admit(r)
+		}
+	})
+}
+
+// admit admits a request that a lease has decided.
+func (p *process) admit(r *request) {
+	r.done = true
+	p.fleet.Leased++
+	p.fleet.book.admit(r)
+}
+
+// wake has the requests decided that waited for a grant.
+func (p *process) wake() {
+	waiting := p.waiting
+	p.waiting = nil
+	for _, r := range waiting {
+		p.decide(r, true)
+	}
+}
+
+func (f *fleet) claim(cost int) core.Claim {
+	return core.Claim{Rule: "leased", Key: "k", Limits: f.limits, Cost: cost}
+}
+
+// check returns all violations of what leases state.
+func (f *fleet) check() error {
+	for _, l := range f.limits {
+		f.book.check(f, l)
+	}
+	f.book.checkCharges()
+	var all []error
+	for _, kind := range slices.Sorted(maps.Keys(f.book.found)) {
+		all = append(all, f.book.found[kind])
+	}
+	return errors.Join(all...)
+}
+
+// Add adds what happened in another schedule.
+func (s *Summary) Add(t Summary) {
+	s.Leased, s.Asked, s.Denied, s.Failed = s.Leased+t.Leased, s.Asked+t.Asked, s.Denied+t.Denied, s.Failed+t.Failed
+	s.Returned, s.Crashes, s.Lost, s.Refunds = s.Returned+t.Returned, s.Crashes+t.Crashes, s.Lost+t.Lost, s.Refunds+t.Refunds
+}

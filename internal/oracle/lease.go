@@ -1,0 +1,192 @@
+package oracle
+
+import "slices"
+
+// A Portion is a number of requests that the store charged ahead at one instant of its clock.
+type Portion struct{ At, Count int64 }
+
+// An Answer is what a Holder says to a request.
+type Answer struct {
+	Taken []Portion // what decides the request; if none, it is not decided
+	Wait  bool      // the request waits for the grant in flight and then asks again
+	Back  []Portion // to be given back in the call that decides the request
+	Want  int64     // how many requests to ask the store for ahead; 0: none
+}
+
+// A Holder is what one process holds of one key. Instants are those of the monotonic clock of its process, in microseconds,
+// except in Portion.
+type Holder interface {
+	// Ask decides a request. One that has waited does not wait again.
+	Ask(now, cost int64, waited bool) Answer
+	// PutBack takes back what a request has taken that was denied elsewhere.
+	PutBack(now int64, taken []Portion)
+	// Granted adds what a call that was sent at an instant has charged ahead.
+	Granted(now, sent int64, p Portion)
+	// Failed says that the call for a grant has failed, or that nobody knows.
+	Failed(now int64)
+	// Refund returns what to give back for a request decided from this Holder, at the instant of the store's clock that the
+	// process took it for.
+	Refund(now, at, cost int64) []Portion
+	// Ended returns what is to be given back since its lease has ended.
+	Ended(now int64) []Portion
+}
+
+// A Lease is the Holder that others are compared with.
+type Lease struct {
+	length  int64     // how long a portion may be used
+	live    []portion // oldest first, at most two
+	back    []Portion // to be given back
+	granted int64     // the last time
+	asking  bool      // a grant is in flight
+	rests   int64     // no grant is asked for before
+	asked   bool
+	last    int64    // when the key was last asked for
+	span    int64    // the number of the current span of one length
+	used    [2]int64 // in the current span and the one before
+}
+
+type portion struct {
+	Portion
+	ends int64
+}
+
+// NewLease returns a Lease of which nothing was asked.
+func NewLease(length int64) *Lease { return &Lease{length: length} }
+
+// Ask implements Holder.
+func (l *Lease) Ask(now, cost int64, waited bool) Answer {
+	again := l.asked && now-l.last < l.length
+	l.asked, l.last = true, now
+	l.expire(now)
+	if !waited {
+		l.use(now, cost)
+	}
+	switch {
+	case l.left() >= cost:
+		taken := l.take(cost)
+		if l.left() <= l.granted/4 {
+			return Answer{Taken: taken, Want: l.want(now, cost)}
+		}
+		return Answer{Taken: taken}
+	case l.asking && !waited:
+		return Answer{Wait: true}
+	}
+	back := l.empty()
+	if again {
+		return Answer{Back: back, Want: l.want(now, cost)}
+	}
+	return Answer{Back: back}
+}
+
+// expire moves what is left of portions that have ended to what is to be given back.
+func (l *Lease) expire(now int64) {
+	for len(l.live) > 0 && now >= l.live[0].ends {
+		l.drop()
+	}
+}
+
+// drop moves what is left of the oldest portion to what is to be given back.
+func (l *Lease) drop() {
+	if p := l.live[0]; p.Count > 0 {
+		l.back = append(l.back, p.Portion)
+	}
+	l.live = l.live[1:]
+}
+
+// use counts cost in the span of now.
+func (l *Lease) use(now, cost int64) {
+	switch span := now / l.length; span - l.span {
+	case 0:
+	case 1:
+		l.span, l.used = span, [2]int64{0, l.used[0]}
+	default:
+		l.span, l.used = span, [2]int64{}
+	}
+	l.used[0] += cost
+}
+
+func (l *Lease) left() (left int64) {
+	for _, p := range l.live {
+		left += p.Count
+	}
+	return left
+}
+
+// take takes cost, the oldest first.
+func (l *Lease) take(cost int64) (taken []Portion) {
+	for i := range l.live {
+		p := &l.live[i]
+		if n := min(cost, p.Count); n > 0 {
+			p.Count -= n
+			cost -= n
+			taken = append(taken, Portion{p.At, n})
+		}
+	}
+	return taken
+}
+
+// want begins a grant, unless there was one lately.
+func (l *Lease) want(now, cost int64) int64 {
+	if l.asking || now < l.rests {
+		return 0
+	}
+	l.asking = true
+	return max(cost, l.used[0], l.used[1])
+}
+
+// empty returns all that is held and all that is to be given back.
+func (l *Lease) empty() []Portion {
+	for len(l.live) > 0 {
+		l.drop()
+	}
+	return l.takeBack()
+}
+
+func (l *Lease) takeBack() []Portion {
+	back := l.back
+	l.back = nil
+	return back
+}
+
+// PutBack implements Holder.
+func (l *Lease) PutBack(now int64, taken []Portion) {
+	l.expire(now)
+	for _, p := range taken {
+		i := slices.IndexFunc(l.live, func(q portion) bool { return q.At == p.At })
+		if i < 0 {
+			l.back = append(l.back, p)
+			continue
+		}
+		l.live[i].Count += p.Count
+	}
+}
+
+// Granted implements Holder.
+func (l *Lease) Granted(now, sent int64, p Portion) {
+	l.asking, l.granted = false, p.Count
+	if p.Count == 0 {
+		l.rests = now + l.length
+		return
+	}
+	l.expire(now)
+	l.live = append(l.live, portion{p, sent + l.length})
+	if len(l.live) > 2 {
+		l.drop()
+	}
+	l.expire(now)
+}
+
+// Failed implements Holder.
+func (l *Lease) Failed(now int64) {
+	l.asking, l.rests = false, now+l.length
+}
+
+// Refund gives back as if the request had been charged one length earlier: no portion that it can have used was charged
+// before, so it never gives back more than still counts.
+func (l *Lease) Refund(_, at, cost int64) []Portion { return []Portion{{at - l.length, cost}} }
+
+// Ended implements Holder.
+func (l *Lease) Ended(now int64) []Portion {
+	l.expire(now)
+	return l.takeBack()
+}

@@ -1,0 +1,130 @@
+package oracle
+
+import "github.com/spillgate/spillgate/core"
+
+// leasedLimits are the limits that schedules lease.
+var leasedLimits = []string{
+	"100/s", "20/h", "1000/s;burst=50", "5/s", "50/s;fixed-window", "200/m", "100/s, 200/10s;fixed-window", "30/s;burst=300, 400/h",
+	"1000000/h;burst=40", "7/2s;fixed-window",
+}
+
+// rates are those of the clocks of processes, in thousandths.
+var rates = []int64{1000, 999, 1001, 900, 1100}
+
+// costs are those of requests.
+var costs = []int64{1, 1, 1, 1, 2, 3, 7, 20}
+
+// A schedule is a string of bytes that says what happens. After its end all bytes are 0.
+type schedule struct {
+	bytes []byte
+	next  int
+}
+
+func (s *schedule) done() bool { return s.next >= len(s.bytes) }
+
+// pick returns a number below n.
+func (s *schedule) pick(n int) int {
+	if s.done() {
+		return 0
+	}
+	b := s.bytes[s.next]
+	s.next++
+	return int(b) % n
+}
+
+func (s *schedule) of(some []int64) int64 { return some[s.pick(len(some))] }
+
+// RunLeases has several processes lease a key, each through a Holder that open makes, and returns an error if what they do
+// is not what leases state. The same text of bytes has the same things happen.
+func RunLeases(text []byte, open func(length int64) Holder) (Summary, error) {
+	s := schedule{bytes: text}
+	f := &fleet{open: open}
+	f.now = begin(1_700_000_000*second, 600*second)
+	f.book.lost, f.book.found = make(map[core.Limit]int64), make(map[string]error)
+	f.limits = core.MustParseLimits(leasedLimits[s.pick(len(leasedLimits))])
+	f.length = s.of([]int64{1_000, 10_000, 100_000, 1_000_000, 10_000_000})
+	f.delay = s.of([]int64{0, 100, 1_000, 10_000})
+	f.deadline = s.of([]int64{50_000, 2_000_000})
+	for i := range 1 + s.pick(4) {
+		f.restart(i, s.of(rates), f.wrong(&s))
+	}
+	for !s.done() {
+		f.step(&s)
+	}
+	f.stalled = 0
+	f.loseCalls, f.loseReply = 0, 0
+	f.advance(2*f.deadline + 6*f.longest())
+	return f.Summary, f.check()
+}
+
+// step has the next thing of a schedule happen.
+func (f *fleet) step(s *schedule) {
+	what := s.pick(20)
+	i := s.pick(len(f.processes))
+	p := f.processes[i]
+	switch what {
+	case 0, 1, 2, 3, 4:
+		p.ask(s.of(costs), false)
+	case 5, 6, 7:
+		n, gap := 1+s.pick(40), s.of([]int64{0, f.length / 100, f.length / 10})
+		for range n {
+			p.ask(1, false)
+			f.advance(gap)
+		}
+	case 8, 9:
+		for range 1 + s.pick(8) {
+			p.ask(s.of(costs), true)
+		}
+	case 10, 11:
+		f.advance(f.length * int64(s.pick(64)) / 32)
+	case 12, 13:
+		f.advance(int64(s.pick(256)) * int64(s.pick(256)))
+	case 14:
+		f.advance(f.delay)
+	case 15:
+		f.restart(i, s.of(rates), f.wrong(s))
+	case 16:
+		f.stalled = f.now + f.length*int64(s.pick(64))/32
+	case 17:
+		f.loseCalls, f.loseReply = s.pick(2), s.pick(2)
+	case 18:
+		f.delay = s.of([]int64{0, 100, 1_000, 10_000})
+	case 19:
+		f.refund(s.pick(16))
+	}
+}
+
+// wrong returns what a clock shows that is up to a second fast or slow.
+func (f *fleet) wrong(s *schedule) int64 { return f.now + int64(s.pick(256)-128)*7_777 }
+
+// ask begins a request.
+func (p *process) ask(cost int64, other bool) {
+	r := &request{process: p, cost: cost, other: other, denied: other && p.fleet.Asked%2 == 0}
+	p.decide(r, false)
+}
+
+// refund gives back what an admitted request has used: the last one, or one of those before.
+func (f *fleet) refund(ago int) {
+	i := len(f.book.admitted) - 1 - ago
+	if i < 0 {
+		return
+	}
+	r := f.book.admitted[i]
+	if r.refunded || r.process.dead || !r.done {
+		return
+	}
+	r.refunded = true
+	f.Refunds++
+	f.book.unuse(r.taken)
+	back := []giveBack{{Portion{r.at, r.cost}, r.taken}}
+	if !r.taken[0].of.direct {
+		back = nil
+		for _, q := range r.process.holder.Refund(r.process.clock(), r.known, r.cost) {
+			back = append(back, giveBack{q, r.taken})
+		}
+	}
+	for i := range back {
+		back[i].begin()
+		r.process.send(&call{back: back[i : i+1]})
+	}
+}
