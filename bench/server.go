@@ -59,7 +59,7 @@ func startServer(ctx context.Context) (*server, error) {
 	return s, nil
 }
 
-// freeAddr returns a loopback address that nobody listens at.
+// freeAddr returns a loopback address that is not in use.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
-// slow admits everybody, a microsecond later.
+// slow admits every request after a microsecond.
 func slow(string) bool {
 	time.Sleep(time.Microsecond)
 	return true

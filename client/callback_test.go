@@ -35,7 +35,7 @@ func TestOnWait(t *testing.T) {
 	})
 }
 
-// TestOnWaitPanics checks that a panic of a callback leaves nobody waiting.
+// TestOnWaitPanics checks that a panic of a callback leaves no call waiting.
 func TestOnWaitPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := usedUp(5 * time.Second)

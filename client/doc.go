@@ -19,7 +19,7 @@
 //
 // A 429, and a 403 that has Retry-After or Remaining 0, is sent again whatever its method, because it was not served. A 503
 // that has Retry-After is sent again if its method is idempotent. Both need a request without a body or with GetBody,
-// which http.NewRequest sets for the usual readers. Nothing else is sent again: errors of the network are the caller's.
+// which http.NewRequest sets for a bytes.Buffer, a bytes.Reader and a strings.Reader. Nothing else is sent again: errors of the network are the caller's.
 //
 // # Whose limit it is
 //

@@ -14,7 +14,7 @@ func TestCheckCost(t *testing.T) {
 		left    int
 		why     string
 	}{
-		{1, true, 9, "the usual cost"},
+		{1, true, 9, "the default cost"},
 		{10, true, 0, "the whole capacity"},
 		{11, false, 10, "more than can ever be admitted"},
 		{1 << 62, false, 10, "an absurd cost overflows nothing"},

@@ -35,7 +35,7 @@ func TestGuardChargesOnce(t *testing.T) {
 		t.Errorf("checked after: got %+v, %v; want the first decision", third, err)
 	}
 	if len(seen.seen) != 1 {
-		t.Errorf("observers were told %d times, want once", len(seen.seen))
+		t.Errorf("observers were called %d times, want once", len(seen.seen))
 	}
 }
 

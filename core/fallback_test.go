@@ -47,7 +47,7 @@ func TestPeekWhileDown(t *testing.T) {
 		t.Errorf("got %+v; want a charge in spite of the peek", d)
 	}
 	if len(seen.seen) != 1 {
-		t.Errorf("observers were told %d times, want once", len(seen.seen))
+		t.Errorf("observers were called %d times, want once", len(seen.seen))
 	}
 }
 

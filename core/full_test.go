@@ -43,7 +43,7 @@ func TestFloodGivesNoKeyASecondAllowance(t *testing.T) {
 				m := &core.MemoryStore{MaxKeys: 500}
 				admitted := make([]int, 3000)
 				for round := range 12 {
-					// What has drained by the next round makes room: some of the flood get states of their own.
+					// Keys that have drained by the next round make room: some keys of the flood get states of their own.
 					for i := range 300 * (1 - round%2) {
 						admits(m, one(fmt.Sprint("brief", round, i), core.PerMinute(1)))
 					}

@@ -64,7 +64,7 @@ func (l *Limiter) Check(r *http.Request) (Decision, error) {
 	return l.checkAlone(r, false)
 }
 
-// Peek returns what Check would say of r, but charges nothing and tells no observer.
+// Peek returns what Check would say of r, but charges nothing and calls no observer.
 func (l *Limiter) Peek(r *http.Request) (Decision, error) {
 	return l.checkAlone(r, true)
 }

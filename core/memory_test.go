@@ -37,8 +37,8 @@ func admits(m *core.MemoryStore, claims []core.Claim) bool {
 	return len(results) > 0
 }
 
-// rush calls f from 300 goroutines, ten times from each, and returns how often it reported true.
-func rush(f func() bool) int {
+// countTrue calls f from 300 goroutines, ten times from each, and returns how often it reported true.
+func countTrue(f func() bool) int {
 	var count atomic.Int64
 	var wg sync.WaitGroup
 	for range 300 {
@@ -59,14 +59,14 @@ func TestConcurrentTakesAdmitExactlyTheLimit(t *testing.T) {
 		t.Run(l.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var m core.MemoryStore
-				if n := rush(func() bool { return admits(&m, one("key", l)) }); n != 100 {
+				if n := countTrue(func() bool { return admits(&m, one("key", l)) }); n != 100 {
 					t.Errorf("%d admitted on one key, want 100", n)
 				}
 				var keys []core.Claim
 				for i := range 8 {
 					keys = append(keys, one("shuffled"+strconv.Itoa(i), l)...)
 				}
-				n := rush(func() bool {
+				n := countTrue(func() bool {
 					some := append([]core.Claim(nil), keys...)
 					rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 					return admits(&m, some[:5+rand.IntN(4)])

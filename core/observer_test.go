@@ -45,7 +45,7 @@ func TestObserversSeeRequestsThatAreNotDecided(t *testing.T) {
 			r := get("/")
 			core.Must(core.New(tt.rules, opts...)).Check(r)
 			if len(seen.seen) != 1 {
-				t.Fatalf("observers were told %d times, want once", len(seen.seen))
+				t.Fatalf("observers were called %d times, want once", len(seen.seen))
 			}
 			o := seen.seen[0]
 			if !errors.Is(o.Err, tt.kind) || o.Allowed || o.Results != nil || o.Degraded != nil || o.Request != r || o.Store != 0 {
@@ -90,7 +90,7 @@ func TestObserversOfTake(t *testing.T) {
 	steps := []struct {
 		why    string
 		claims []core.Claim
-		told   bool
+		called bool
 		kind   error
 	}{
 		{"a charge", []core.Claim{{Rule: "a", Key: "k"}}, true, nil},
@@ -102,11 +102,11 @@ func TestObserversOfTake(t *testing.T) {
 	for _, step := range steps {
 		seen.seen = nil
 		_, _ = l.Take(t.Context(), step.claims...)
-		if (len(seen.seen) == 1) != step.told {
-			t.Errorf("%s: observers were told %d times", step.why, len(seen.seen))
+		if (len(seen.seen) == 1) != step.called {
+			t.Errorf("%s: observers were called %d times", step.why, len(seen.seen))
 			continue
 		}
-		if step.told {
+		if step.called {
 			if o := seen.seen[0]; o.Request != nil || !errors.Is(o.Err, step.kind) || (o.Err == nil) != (step.kind == nil) {
 				t.Errorf("%s: got %+v, want no request and Err %v", step.why, o, step.kind)
 			}
@@ -171,7 +171,7 @@ func TestPanickingObserverTakesNoRequestDown(t *testing.T) {
 		}
 	}
 	if len(seen.seen) != 3 {
-		t.Errorf("the other observer was told %d times, want 3", len(seen.seen))
+		t.Errorf("the other observer was called %d times, want 3", len(seen.seen))
 	}
 	wantLines(t, log.String(), `msg="spillgate: observer panicked" panic=ouch stack=`)
 }

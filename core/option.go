@@ -80,7 +80,7 @@ func isNil(s Store) bool {
 	}
 }
 
-// WithObserver tells o of each request that a rule applies to. It may be given more than once.
+// WithObserver calls o for each request that a rule applies to. Several observers are called in their order.
 func WithObserver(o Observer) Option {
 	return func(c *config) error {
 		if o == nil {

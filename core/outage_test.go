@@ -122,7 +122,7 @@ func TestManyCallersOfAFailedStore(t *testing.T) {
 				if got := s.calls.Load(); got > tt.calls {
 					t.Errorf("got %d calls for 15,000 requests, want at most %d", got, tt.calls)
 				}
-				l.Check(get("/")) // a probe, if the herd ended after a pause
+				l.Check(get("/")) // a probe, if the last requests came after a pause
 				synctest.Wait()
 				if h := l.StoreHealth(); !h.Open || h.Calls != 0 {
 					t.Errorf("got %+v, want open, and no call under way", h)

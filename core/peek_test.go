@@ -31,7 +31,7 @@ func TestPeekChargesNothing(t *testing.T) {
 		t.Errorf("got %+v, %v; want what Check would say: denied", d, err)
 	}
 	if len(seen.seen) != 2 {
-		t.Errorf("observers were told %d times, want only of the 2 checks", len(seen.seen))
+		t.Errorf("observers were called %d times, want only of the 2 checks", len(seen.seen))
 	}
 }
 

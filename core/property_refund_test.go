@@ -15,7 +15,7 @@ import (
 // began elsewhere, has it up to a tick later.
 func TestRefundIsNoLaxerThanNeverCharged(t *testing.T) {
 	property(t, func(l core.Limit) func(visit) error {
-		d := newDesk(l)
+		d := newFixture(l)
 		all := make([]admitted, 1)
 		return func(v visit) error {
 			d.sleep(v.wait)
@@ -40,7 +40,7 @@ func TestRefundIsNoLaxerThanNeverCharged(t *testing.T) {
 }
 
 // without returns what would remain before two ticks from now are over, if what was refunded had never been charged.
-func (d *desk) without(all []admitted) int {
+func (d *fixture) without(all []admitted) int {
 	var m oracle.Model
 	for _, a := range all {
 		if a.cost > 0 && !a.refunded {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A visit is one request of a single key of a single limit, after a wait.
+// A visit is a request of one key with one limit, after a wait.
 type visit struct {
 	wait wait
 	cost int
@@ -51,33 +51,33 @@ func property(t *testing.T, begin func(core.Limit) func(visit) error) {
 	}
 }
 
-// A desk is a store with one limit, for a few keys.
-type desk struct {
+// A fixture is a store with one limit, for a few keys.
+type fixture struct {
 	store core.MemoryStore
 	limit core.Limit
 	begun time.Time
 	last  []core.Result
 }
 
-func newDesk(l core.Limit) *desk { return &desk{limit: l, begun: time.Now()} }
+func newFixture(l core.Limit) *fixture { return &fixture{limit: l, begun: time.Now()} }
 
-func (d *desk) sleep(w wait) {
+func (d *fixture) sleep(w wait) {
 	if w := w.length(d.last); w < longest-time.Since(d.begun) {
 		time.Sleep(w)
 	}
 }
 
-func (d *desk) claims(key string, cost int) []core.Claim {
+func (d *fixture) claims(key string, cost int) []core.Claim {
 	return []core.Claim{{Key: key, Limits: []core.Limit{d.limit}, Cost: cost}}
 }
 
 // take is without an error, since the claims are valid.
-func (d *desk) take(key string, cost int) core.Result {
+func (d *fixture) take(key string, cost int) core.Result {
 	d.last, _ = d.store.Take(context.Background(), d.claims(key, cost), nil)
 	return d.last[0]
 }
 
-func (d *desk) peek(key string, cost int) core.Result {
+func (d *fixture) peek(key string, cost int) core.Result {
 	claims := d.claims(key, cost)
 	claims[0].Peek = true
 	results, _ := d.store.Take(context.Background(), claims, nil)
@@ -93,7 +93,7 @@ type admitted struct {
 
 func TestNoSpanAdmitsMoreThanItsBound(t *testing.T) {
 	property(t, func(l core.Limit) func(visit) error {
-		d := newDesk(l)
+		d := newFixture(l)
 		var all []admitted
 		return func(v visit) error {
 			d.sleep(v.wait)
@@ -129,7 +129,7 @@ func within(l core.Limit, a, b, sum int64) bool {
 
 func TestWaitsAreExact(t *testing.T) {
 	property(t, func(l core.Limit) func(visit) error {
-		d := newDesk(l)
+		d := newFixture(l)
 		return func(v visit) error {
 			d.sleep(v.wait)
 			r := d.take("k", v.cost)
@@ -151,16 +151,16 @@ func TestWaitsAreExact(t *testing.T) {
 
 func TestRefusedAndPeekedRequestsChangeNothing(t *testing.T) {
 	property(t, func(l core.Limit) func(visit) error {
-		d := newDesk(l)
+		d := newFixture(l)
 		return func(v visit) error {
 			d.sleep(v.wait)
-			d.peek("pestered", v.cost)
-			if d.take("pestered", d.peek("pestered", 1).Remaining+1).Allowed {
+			d.peek("refused", v.cost)
+			if d.take("refused", d.peek("refused", 1).Remaining+1).Allowed {
 				return fmt.Errorf("more than what remains was admitted")
 			}
-			pestered := d.take("pestered", v.cost)
-			if calm := d.take("calm", v.cost); pestered != calm {
-				return fmt.Errorf("\npestered %+v\n    calm %+v", pestered, calm)
+			refused := d.take("refused", v.cost)
+			if other := d.take("not refused", v.cost); refused != other {
+				return fmt.Errorf("\n    refused %+v\nnot refused %+v", refused, other)
 			}
 			return nil
 		}
@@ -169,7 +169,7 @@ func TestRefusedAndPeekedRequestsChangeNothing(t *testing.T) {
 
 func TestCostEqualsThatManyRequests(t *testing.T) {
 	property(t, func(l core.Limit) func(visit) error {
-		d := newDesk(l)
+		d := newFixture(l)
 		return func(v visit) error {
 			d.sleep(v.wait)
 			once := d.take("once", min(v.cost, 50))

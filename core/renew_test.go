@@ -84,7 +84,7 @@ func TestJobsHoldRenewAndSettle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour) // nobody renews it by itself
+		time.Sleep(time.Hour) // nothing renews it by itself
 		s.want(t)
 		if err := l.Renew(t.Context(), d); err != nil || !s.settled[0].At.Equal(time.Now()) {
 			t.Fatalf("%v; renewed %+v", err, s.settled)

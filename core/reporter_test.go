@@ -29,7 +29,7 @@ func TestUndecidedRequestsAreLogged(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := keepJournal(t)
 				l := core.Must(core.New([]core.Rule{tt.rule}))
-				l.Peek(get("/")) // tells nobody
+				l.Peek(get("/")) // calls no observer
 				for range 100 {
 					l.Check(get("/"))
 				}

@@ -8,7 +8,7 @@ import (
 
 // A KeyFunc says whose request r is, as a string that starts with the kind of identity: "ip:203.0.113.9", "user:42".
 // Its error wraps ErrNoKey when the request has no such key. It must be safe for concurrent use.
-// Package keyfunc has the usual ones.
+// Package keyfunc has common ones.
 type KeyFunc func(r *http.Request) (string, error)
 
 // A Rule says: requests that match, grouped by a key, may not exceed these limits.

@@ -7,7 +7,7 @@ import "context"
 // The context that a Limiter passes ends at its deadline and never before: a client that hangs up does not end it. Calls
 // that begin at nearly the same time share its Done channel, so waiting for it takes no timer for each call.
 //
-// Who implements a Store must do five things. Be safe for concurrent use. Return when ctx is done, even if what the
+// An implementation of Store must do five things. Be safe for concurrent use. Return when ctx is done, even if what the
 // store waits for does not: a Limiter has no other way to go on, and storetest checks it. Do not keep claims, dst or what
 // they point to after returning. Answer claims that Claim.Validate rejects with an error that wraps ErrInvalid; any other
 // error counts as a failure of the store, and the failure modes of the rules decide. Decide all claims of a Take as one,

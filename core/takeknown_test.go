@@ -88,7 +88,7 @@ func TestManyAtOnceOnAFewKnownKeys(t *testing.T) {
 		for i := range 4 {
 			keys = append(keys, one("key"+strconv.Itoa(i), core.PerDay(100), core.PerHour(1000))...)
 		}
-		n := rush(func() bool {
+		n := countTrue(func() bool {
 			some := append([]core.Claim(nil), keys...)
 			rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 			return admits(&m, some[:2+rand.IntN(3)])

@@ -11,7 +11,7 @@
 // http.StripPrefix, in any router that takes an http.Handler for all paths below a prefix. The path without its slash
 // redirects to the one with it.
 //
-// The handler starts no goroutine. While somebody looks at the page, one request is open and gets an event per second;
+// The handler starts no goroutine. While the page is open in a browser, one request is open and gets an event per second;
 // it ends when the server is shut down.
 package dashboard
 

@@ -36,7 +36,7 @@ func TestManners(t *testing.T) {
 	}
 }
 
-// TestOneInstant checks the promise that ties Reset and Retry-After together: whoever waits for either is in time.
+// TestOneInstant checks the promise that ties Reset and Retry-After together: a client that waits for either is in time.
 func TestOneInstant(t *testing.T) {
 	for _, nanos := range []int64{0, 1, 400_000_000, 999_999_999} {
 		for _, wait := range []time.Duration{1, time.Millisecond, 600 * time.Millisecond, time.Second, time.Second + 1, longest} {

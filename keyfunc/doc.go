@@ -44,7 +44,7 @@
 //	RewrittenIP          nothing, if only trusted code sets RemoteAddr
 //	User                 nothing, if the id was verified before the limiter asks
 //	APIKey, Bearer       make up secrets, until something in front has verified them
-//	BasicUser            the same, and send the name of somebody else
+//	BasicUser            the same, and send the name of another user
 //	Cookie               drop it, make up values, or ask for one new session after the other
 //	Header               anything: User-Agent, Accept-Language and X-Tenant are whatever the client says
 //	Method, Pattern      not an identity: they say what is requested, not by which client
@@ -59,7 +59,7 @@
 // key verified: mount the limiter behind authentication and key on User, with an outer limiter by address in front of
 // it, because verifying costs something too.
 //
-// First(APIKey("X-Api-Key"), ip) gives customers one key wherever they are and everybody else one per address. If the
+// First(APIKey("X-Api-Key"), ip) gives customers one key wherever they are and all other clients one per address. If the
 // secret is not verified in front of the limiter, it needs the rule by ip beside it like any forgeable key.
 //
 // # Login pages

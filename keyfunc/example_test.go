@@ -44,7 +44,7 @@ func ExampleNewClientIP() {
 	// spillgate: invalid: ClientIP.IPv6Bits must be 0 or between 32 and 128, got 16
 }
 
-// Customers have one key wherever they are, everybody else has one per address.
+// Customers have one key wherever they are, all other clients have one per address.
 func ExampleFirst() {
 	key := keyfunc.First(keyfunc.APIKey("X-Api-Key"), keyfunc.RemoteIP)
 	r := httptest.NewRequest("GET", "/", nil)

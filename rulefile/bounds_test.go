@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// Files that would exhaust the stack, the memory or the patience of a reader without bounds.
+// Files that would exhaust the stack or the memory of a parser without bounds, or keep it busy for minutes.
 func TestFilesAreBounded(t *testing.T) {
 	bomb := "x-0: &a0 [1/s, 1/m]\n"
 	for i := range 30 {

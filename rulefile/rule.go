@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A detail is what a file says of a rule, for those who read it.
+// A detail is the text of one field of a rule, as Explain shows it.
 type detail struct {
 	node    *node
 	fields  map[string]field

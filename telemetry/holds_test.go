@@ -111,7 +111,7 @@ func TestHeldIsWhatTheStoresSay(t *testing.T) {
 		if s := tel.Snapshot(); s.Held != 2 || s.Keys.Own != 2 {
 			t.Errorf("got %d held and %+v, want 2 and 2", s.Held, s.Keys)
 		}
-		time.Sleep(67 * time.Second) // those who held them have died
+		time.Sleep(67 * time.Second) // as after a crash of the process that held them
 		if got := tel.Snapshot().Held; got != 0 {
 			t.Errorf("got %d held after all have expired", got)
 		}

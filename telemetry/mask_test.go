@@ -43,7 +43,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Hashes of one key are equal in a process, and different in another, so nobody can look keys up in a table.
+// Hashes of one key are equal in a process, and different in another, so that keys cannot be looked up in a table.
 func TestMaskIsKeyedPerProcess(t *testing.T) {
 	a, b := newMasker(false), newMasker(false)
 	first, again := a.text("user:42"), a.text("user:42")

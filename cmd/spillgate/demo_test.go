@@ -68,7 +68,7 @@ func TestKeys(t *testing.T) {
 	for _, tt := range []struct {
 		flags, want string // want is how the key begins; empty if there is none
 	}{
-		{"", "ip:127.0.0.1"}, // nobody's X-Forwarded-For is believed
+		{"", "ip:127.0.0.1"}, // X-Forwarded-For is ignored
 		{"--trust 127.0.0.0/8 --trust 10.0.0.0/8", "ip:203.0.113.9"},
 		{"--trust 10.0.0.0/8 --trust 127.0.0.0/8", "ip:203.0.113.9"},
 		{"--trust 10.0.0.0/8", "ip:127.0.0.1"},

@@ -13,7 +13,7 @@ import (
 // longestLoop is the most requests that a command to try sends.
 const longestLoop = 1000
 
-// A report tells the person at the terminal what the demo does and sees.
+// A report writes to the terminal what the demo does and sees.
 type report struct {
 	w    io.Writer
 	plan plan

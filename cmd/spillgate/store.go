@@ -52,7 +52,7 @@ func withoutURL(err error) error {
 }
 
 // warnDegraded returns an observer that says on stderr when Redis stops answering, and when it answers again. Requests that
-// failed for a reason of their own tell nothing about Redis.
+// failed for a reason of their own say nothing about Redis.
 func warnDegraded(stderr io.Writer) core.Observer {
 	var degraded atomic.Bool
 	return func(_ context.Context, o *core.Observation) {

@@ -38,7 +38,7 @@ func installAxe(t *testing.T) string {
 	return string(source)
 }
 
-// A view is how somebody looks at the page.
+// A view is a colour scheme and a width of the browser.
 type view struct {
 	scheme string
 	width  int64

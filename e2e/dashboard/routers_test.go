@@ -81,7 +81,7 @@ func TestRouters(t *testing.T) {
 	}
 }
 
-// A stream is open only while somebody looks.
+// A stream is open only while the page is.
 func TestStreamEndsWithThePage(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	page := dashboard.New(s.telemetry)

@@ -8,7 +8,7 @@ import (
 )
 
 // A Redis with 200 callers is killed and comes back, with all it knew. Nobody waits for longer than the deadline, and
-// nobody gets more than the store and this process have to give.
+// no key gets more than the limits of the store and of this process together.
 func TestKilledUnder200Callers(t *testing.T) {
 	const capacity = 1000
 	for mode := range modes {

@@ -23,7 +23,7 @@ type failover struct {
 	slow    time.Duration // or after the replica has taken over, if the machine is too busy for it to do so soon
 }
 
-// run has callers take of keys while the master dies. What it had not told its replica is lost with it: a capacity at
+// run has callers take from keys while the master dies. Charges that it had not sent to its replica are lost: a capacity at
 // most. FailLocal adds one of this process.
 func (f *failover) run(t *testing.T, log *journal) {
 	const capacity = 50

@@ -39,9 +39,9 @@ type guard struct {
 	rule    string
 	calls   *calls
 	longest atomic.Int64
-	took    func(time.Duration) // is told of each decision, if not nil
+	took    func(time.Duration) // called for each decision, if not nil
 
-	seen, degraded atomic.Int64 // decisions that the observer was told of
+	seen, degraded atomic.Int64 // decisions that the observer has seen
 }
 
 func newGuard(t testing.TB, store core.Store, mode string, limit core.Limit, opts ...core.Option) *guard {

@@ -1,4 +1,4 @@
-// Package hangup sends requests and hangs up at once: nobody gets more out of that than a limit gives.
+// Package hangup sends requests and hangs up at once: a client that does so is not admitted more often than its limit allows.
 package hangup
 
 import (
@@ -39,7 +39,7 @@ var ways = []struct {
 }
 
 // TestHangUp checks that the handler runs at most as often as the limit admits, and that what is left afterwards is no more
-// than what was not used: a request that nobody waits for is charged before its handler runs, or its handler does not run.
+// than what was not used: a request whose client has gone is charged before its handler runs, or its handler does not run.
 func TestHangUp(t *testing.T) {
 	server := redistest.Start(t)
 	for name, open := range map[string]func(t *testing.T) core.Store{

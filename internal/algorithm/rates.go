@@ -5,8 +5,8 @@ import "math/bits"
 // A RatedBucket is a Bucket and the rates that it was asked at.
 //
 // Each request that is no peek names the rate of its limit. Between two requests a bucket drains at the slower of their rates,
-// and it is forgotten once it would be empty at the slowest one, so that nobody refills a strict limit by asking for a lax
-// one.
+// and it is forgotten once it would be empty at the slowest one, so that asking for a lax limit does not refill a
+// strict one.
 type RatedBucket struct {
 	Bucket
 	Unit    int64 // that Level counts in, in microseconds

@@ -72,7 +72,7 @@ func (t *table) insert(id, kind uint64) *record {
 	if kind>>4 == 0 { // a state of the pair comes before those of its limits
 		i = t.first(id)
 	}
-	if end == len(t.records)-1 { // more than usual belong to the last homes
+	if end == len(t.records)-1 { // many records belong to the last homes
 		t.records = slices.Concat(t.records, make([]record, tail))
 	}
 	copy(t.records[i+1:end+1], t.records[i:end])

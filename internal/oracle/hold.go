@@ -12,7 +12,7 @@ const (
 	second     = 1_000_000
 	holdWidth  = 6 * second  // of a sub-bucket, in microseconds
 	holdExpiry = 66 * second // from the start of a sub-bucket on
-	hint       = 1 * second  // how long to wait where nobody knows
+	hint       = 1 * second  // the wait where holds are in the way, whose end is unknown
 )
 
 // held is what the requests of one sub-bucket hold together.

@@ -161,7 +161,7 @@ func (c *Cluster) BeginMigration(t testing.TB, slot, from, to int) {
 }
 
 // EndMigration gives a slot, which no other master has keys of, to a master. It waits until all masters know of the same
-// epoch: one that did not know the latest would lose the next slot it is given to who had it before, and nobody would own it.
+// epoch: one that did not know the latest would lose the next slot it takes over to the node that had it before, and no node would own it.
 func (c *Cluster) EndMigration(t testing.TB, slot, to int) {
 	ctx := context.Background()
 	must(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())

@@ -102,7 +102,7 @@ func (c *conn) reply(text []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var f Fault
-	if text[0] != '>' && len(c.owed) > 0 { // else nobody has asked for it
+	if text[0] != '>' && len(c.owed) > 0 { // else it is no reply to a command
 		f, c.owed = c.owed[0], c.owed[1:]
 	}
 	if f.Lose == Replies {

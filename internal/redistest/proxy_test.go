@@ -45,7 +45,7 @@ func TestProxyFaults(t *testing.T) {
 		{"a swallowed command leaves the client waiting", redistest.SwallowCommands, timeout, 0, true},
 		{"so does a swallowed reply, after execution", redistest.SwallowReplies, timeout, 1, true},
 		{"a black hole swallows what is no script, too", redistest.BlackHole, timeout, 0, false},
-		{"a delay is within the patience of the client", redistest.Fault{Delay: 50 * time.Millisecond}, is(nil), 1, true},
+		{"a delay is within the timeout of the client", redistest.Fault{Delay: 50 * time.Millisecond}, is(nil), 1, true},
 		{"or not", redistest.Fault{Delay: 300 * time.Millisecond}, timeout, 1, true},
 		{
 			"the proxy answers in place of the server", redistest.Fault{Answer: "LOADING Redis is loading"},

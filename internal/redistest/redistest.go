@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// patience bounds how long a test waits for a server to do something.
-const patience = 2 * time.Minute
+// waitTimeout bounds each wait of a test for a server.
+const waitTimeout = 2 * time.Minute
 
 // A Server is a redis-server of a test.
 type Server struct {
@@ -51,7 +51,7 @@ func binary(t testing.TB) string {
 	return ""
 }
 
-// FreeAddr returns an address on which nobody listened just now. Neither does anybody on the port 10,000 above, which the
+// FreeAddr returns an address whose port is not in use. Nor is the port 10,000 above, which the
 // nodes of a cluster use among themselves.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
@@ -125,10 +125,10 @@ func (s *Server) Port() int {
 // Wait waits until done reports true. It fails the test after two minutes.
 func Wait(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(waitTimeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if done() {
 			return
 		}
 	}
-	t.Fatalf("waited %v for %s", patience, what)
+	t.Fatalf("waited %v for %s", waitTimeout, what)
 }

@@ -28,7 +28,7 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	}
 	claims[0].Limits[0].Rate = 6
 	if find() != nil {
-		t.Error("what is remembered changed with the limits of the caller")
+		t.Error("a remembered denial changed with the limits of the caller")
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/spillgate/spillgate/internal/accesslog"
 )
 
-// Requests are logged when they end. One that took longer than patience is decided when it is read; and when more than
+// Requests are logged when they end. One that took longer than maxDuration is decided when it is read; and when more than
 // maxWaiting wait for their turn, so is the first of them.
 const (
-	patience   = time.Minute
-	maxWaiting = 500_000
+	maxDuration = time.Minute
+	maxWaiting  = 500_000
 )
 
 // byStart yields the entries of a merge in the order of their starts.
@@ -25,7 +25,7 @@ type byStart struct {
 }
 
 func (b *byStart) next() (*accesslog.Entry, error) {
-	for !b.done && (len(b.queue) == 0 || len(b.queue) < maxWaiting && b.end.Sub(b.queue[0].start) < patience) {
+	for !b.done && (len(b.queue) == 0 || len(b.queue) < maxWaiting && b.end.Sub(b.queue[0].start) < maxDuration) {
 		e, err := b.merge.next()
 		if err != nil {
 			return nil, err

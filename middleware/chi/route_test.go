@@ -137,7 +137,7 @@ func TestPatternInMountedRouterBehindRewrite(t *testing.T) {
 	}
 }
 
-// TestPatternOutsideOpaqueHandler checks that a rule which asks for a route that nobody knows admits nothing.
+// TestPatternOutsideOpaqueHandler checks that a rule which asks for an unknown route admits nothing.
 func TestPatternOutsideOpaqueHandler(t *testing.T) {
 	login := core.PerHour(1).By(func(*http.Request) (string, error) { return "const:all", nil })
 	login.Match = func(r *http.Request) bool { return core.RoutePattern(r) == "/login" }

@@ -13,8 +13,8 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// fates are what can become of a request.
-var fates = []struct {
+// outcomes are a limit for each way in which a request can end.
+var outcomes = []struct {
 	name  string
 	limit core.Limit
 	final func(*http.Request, core.Outcome) int
@@ -59,7 +59,7 @@ func serving(l core.Limit, final func(*http.Request, core.Outcome) int) func() {
 }
 
 func TestAllocations(t *testing.T) {
-	for _, f := range fates {
+	for _, f := range outcomes {
 		if got := testing.AllocsPerRun(1000, serving(f.limit, f.final)); got > f.most {
 			t.Errorf("%s: %v allocations, want at most %v", f.name, got, f.most)
 		}
@@ -67,7 +67,7 @@ func TestAllocations(t *testing.T) {
 }
 
 func BenchmarkServe(b *testing.B) {
-	for _, f := range fates {
+	for _, f := range outcomes {
 		b.Run(f.name, func(b *testing.B) {
 			serve := serving(f.limit, f.final)
 			b.ReportAllocs()

@@ -234,9 +234,3 @@ func TestExpand(t *testing.T) {
 		t.Error("no error for a pattern that matches nothing")
 	}
 }
-
-func TestEachPatternMatchesAFileOfTheModule(t *testing.T) {
-	if _, err := expand("../..", patterns); err != nil {
-		t.Error(err)
-	}
-}

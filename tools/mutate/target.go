@@ -56,13 +56,13 @@ func choose(all []target, files string) []target {
 }
 
 const (
-	coreFirst = "Model|Contract|Rare|Table|Divisor|Books"
-	coreSlow  = "Herd|Flapping|Probe|Breaker|Allocates|Links|NeverLate"
+	coreFirst = "Model|Contract|Rare|Exact"
+	coreSlow  = "ManyCallers|Flapping|Probe|Breaker|Allocates|Links|NeverLate"
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
 
 	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt|Plain|Stored"
-	redisSlow  = "Cluster|Failover|EightProcesses|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|ADenial|Warned|ScriptFlush|" +
-		"SameRequest|Remembered|AtOnce|FirstWait|ErrorsOfTheServer|LostReply|NobodyWaits|Allkeys|SeveralSlots|FlightThatHangs|ManyKeys"
+	redisSlow  = "Cluster|Failover|Processes|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|Remembered|Warned|ScriptFlush|" +
+		"OtherRequests|AtOnce|ErrorOfTheServer|LostReply|Abandoned|SeveralSlots|CallThatHangs|ManyKeys"
 )
 
 // patterns are the targets of this module.

@@ -94,7 +94,7 @@ func binary(t testing.TB) string {
 	return ""
 }
 
-// start reports false if nginx ended, as it does when somebody else was faster to take the port.
+// start reports false if nginx ended, as it does when another process has taken the port meanwhile.
 func start(t testing.TB, path string, p Proxy) (addr string, ok bool) {
 	prefix := t.TempDir()
 	addr = free(t, p.Listen)
@@ -164,7 +164,7 @@ func Dial(addr string) (net.Conn, error) {
 	return net.Dial("tcp", addr)
 }
 
-// free returns host with a port that nobody listens on just now.
+// free returns host with a port that is not in use now.
 func free(t testing.TB, host string) string {
 	if strings.HasPrefix(host, "unix:") {
 		return host

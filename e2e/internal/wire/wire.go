@@ -116,5 +116,5 @@ func PerHour(n int, opts ...core.Option) *core.Limiter {
 	return core.Must(core.New([]core.Rule{core.PerHour(n).Using(core.SlidingLog).By(Anyone)}, opts...))
 }
 
-// Anyone is a key func: one key for everybody.
+// Anyone is a key func with one key for all clients.
 func Anyone(*http.Request) (string, error) { return "const:all", nil }

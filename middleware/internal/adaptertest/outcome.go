@@ -189,7 +189,7 @@ func testWatchedWriter(t *testing.T, a Adapter) {
 		for _, guards := range [][]Guard{nil, {{Limiter: l}}} {
 			s := serveHandler(t, a.Build(App{Guards: guards, Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, r *http.Request) {
 				c := http.NewResponseController(w)
-				seen = append(seen, fmt.Sprint(optional(w), " ", optional(innermost(w)), c.SetWriteDeadline(time.Now().Add(patience)), c.EnableFullDuplex(), c.Flush()))
+				seen = append(seen, fmt.Sprint(optional(w), " ", optional(innermost(w)), c.SetWriteDeadline(time.Now().Add(timeout)), c.EnableFullDuplex(), c.Flush()))
 				n, err := io.Copy(w, bytes.NewReader(make([]byte, 1<<16)))
 				if n != 1<<16 || err != nil {
 					t.Errorf("copied %d bytes, %v", n, err)
@@ -205,7 +205,7 @@ func testWatchedWriter(t *testing.T, a Adapter) {
 	}
 }
 
-// testUnwatchedWriter checks that requests whose outcome nobody wants get the very writer that came in.
+// testUnwatchedWriter checks that a request whose outcome no rule needs gets the very writer that came in.
 func testUnwatchedWriter(t *testing.T, a Adapter) {
 	inFlight := newLimiter(new(core.MemoryStore), core.Rule{Key: anyone, Limits: []core.Limit{core.AtOnce(2)}})
 	other, _, ends := holding()

@@ -70,7 +70,7 @@ func rulesOf(results []core.Result) (rules []core.Rule) {
 
 // newLimiter returns a limiter that waits for its store even on a busy machine.
 func newLimiter(s core.Store, rules ...core.Rule) *core.Limiter {
-	return core.Must(core.New(rules, core.WithStore(s), core.WithTimeout(patience), core.WithLogger(slog.New(slog.DiscardHandler))))
+	return core.Must(core.New(rules, core.WithStore(s), core.WithTimeout(timeout), core.WithLogger(slog.New(slog.DiscardHandler))))
 }
 
 // counting returns a limiter of n per hour, in memory, so that nothing comes back during a test.

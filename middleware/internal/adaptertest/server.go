@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// patience bounds every wait of the suite.
-const patience = 20 * time.Second
+// timeout bounds every wait of the suite.
+const timeout = 20 * time.Second
 
 // A server serves an App on loopback.
 type server struct {
@@ -32,7 +32,7 @@ func serveHandler(t testing.TB, h http.Handler, http2 bool) *server {
 	} else {
 		s.Start()
 	}
-	s.Client().Timeout = patience
+	s.Client().Timeout = timeout
 	t.Cleanup(s.Close)
 	return s
 }

@@ -46,7 +46,7 @@ func testResponseWriter(t *testing.T, a Adapter) {
 		_, hijacker := w.(http.Hijacker)
 		_, readerFrom := w.(io.ReaderFrom)
 		_, inner := innermost(w).(io.ReaderFrom)
-		deadline := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(patience))
+		deadline := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
 		_, _ = fmt.Fprintf(w, "%T %T %v %v %v %v %v", w, innermost(w), flusher, hijacker, readerFrom, inner, deadline)
 	}
 	for _, http2 := range []bool{false, true} {
@@ -121,7 +121,7 @@ func upgrade(t *testing.T, address string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(timeout))
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	answer := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(answer, nil)
@@ -169,7 +169,7 @@ func testEarlyHints(t *testing.T, a Adapter) {
 func testExpectContinue(t *testing.T, a Adapter) {
 	h := func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
 	s := a.serve(t, App{Guards: []Guard{{Limiter: counting(1)}}, Routes: []Route{{Pattern: "/", Handler: h}}})
-	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = patience
+	s.Client().Transport.(*http.Transport).ExpectContinueTimeout = timeout
 	for _, row := range []struct {
 		why    string
 		status int

@@ -19,7 +19,7 @@ type Answer struct {
 	Written  bool  // the response has begun
 	Status   int   // 0 means 200
 	Bytes    int64 // of the body; less than 0 means 0
-	Err      error // of the handler, if nobody has answered it
+	Err      error // of the handler, unless it was answered
 }
 
 // Of returns how r ended. A panic before the response has begun gets status 500, because a middleware further out may make

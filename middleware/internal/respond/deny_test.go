@@ -62,7 +62,7 @@ func TestDenyWritesWhatMarshallingWould(t *testing.T) {
 	}
 }
 
-// TestDenialsShareNothing has whoever wraps the handler change the fields of one response, and looks at the next.
+// TestDenialsShareNothing changes the fields of one response, as a middleware around may, and looks at the next.
 func TestDenialsShareNothing(t *testing.T) {
 	d, r := denied(core.PerHour(1), time.Second, "a"), httptest.NewRequest(http.MethodGet, "/", nil)
 	for range 2 {

@@ -64,7 +64,7 @@ func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass serves an admitted request. If nobody asks how it ends, the handler gets w itself.
+// pass serves an admitted request. If no rule needs its outcome, the handler gets w itself.
 func (h *limited) pass(w http.ResponseWriter, g *core.Guard) {
 	if g.Watches() {
 		watchNext(h.next, w, g)
