@@ -93,7 +93,7 @@ func TestArchitectureNamesFilesThatExist(t *testing.T) {
 // TestProgramsOfPackageComments checks that the first programs in godoc are those of examples, which the compiler has
 // checked.
 func TestProgramsOfPackageComments(t *testing.T) {
-	examples := exampleSource(t)
+	examples := compiledSource(t)
 	for _, file := range []string{"doc.go", "core/doc.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -1,51 +1,72 @@
-// Package spillgate_test checks that the snippets of README.md and docs/ are Examples.
+// Package spillgate_test checks that the snippets of README.md and docs/ compile as they stand.
 package spillgate_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// TestSnippetsCompile looks for each Go snippet in the bodies of the examples, which the compiler has checked.
-func TestSnippetsCompile(t *testing.T) {
-	examples := exampleSource(t)
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+// pages returns README.md and the pages of docs/.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all := []string{"README.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/moving/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, found, err)
+		}
+		all = append(all, found...)
 	}
+	return all
+}
+
+// TestSnippetsCompile looks for each Go snippet in the files that the compiler has checked, and checks that it needs nothing
+// else of its file: it begins with its imports, or is a program, and declares all that it uses.
+func TestSnippetsCompile(t *testing.T) {
+	compiled := compiledSource(t)
 	snippets := 0
-	for _, page := range append(pages, "README.md") {
+	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, block := range goBlock.FindAllStringSubmatch(string(text), -1) {
 			snippets++
-			if !strings.Contains(examples, squeeze(block[1])) {
-				t.Errorf("%s: no example has this snippet:\n%s", page, block[1])
+			if !strings.Contains(compiled, squeeze(block[1])) {
+				t.Errorf("%s: no example or program has this snippet:\n%s", page, block[1])
+			}
+			if lacking := lacks(t, block[1]); len(lacking) > 0 && page != "README.md" {
+				t.Errorf("%s: this snippet does not stand alone, see %q:\n%s", page, lacking, block[1])
 			}
 		}
 	}
-	if snippets < 10 {
-		t.Errorf("found %d snippets, want at least the 10 of README.md", snippets)
+	if snippets < 30 {
+		t.Errorf("found %d snippets, want at least 30", snippets)
 	}
 }
 
-// exampleSource returns the text of all example files, squeezed.
-func exampleSource(t *testing.T) string {
+// compiledSource returns the text of all example files, and of the programs in docs/, squeezed.
+func compiledSource(t *testing.T) string {
 	var all strings.Builder
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "example_test.go") {
+		program := strings.HasPrefix(path, "docs/") && strings.HasSuffix(path, "main.go")
+		if err != nil || !program && !strings.HasSuffix(path, "example_test.go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		all.WriteString(squeeze(string(text)))
+		all.WriteString(squeeze(string(text)) + " ")
 		return err
 	})
 	if err != nil {
@@ -56,3 +77,49 @@ func exampleSource(t *testing.T) string {
 
 // squeeze makes text comparable whatever its indentation.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// lacks returns what a snippet uses but does not declare or import, and what it imports but does not use.
+func lacks(t *testing.T, snippet string) (lacking []string) {
+	t.Helper()
+	if !strings.HasPrefix(snippet, "package ") {
+		snippet = "package snippet\n" + snippet
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), "snippet.go", snippet, 0)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	unresolved := make(map[string]bool)
+	for _, id := range file.Unresolved { //nolint:staticcheck // go/types would need the sources of all imports
+		if types.Universe.Lookup(id.Name) == nil {
+			unresolved[id.Name] = true
+		}
+	}
+	for _, spec := range file.Imports {
+		used := false
+		for _, name := range namesOf(spec) {
+			used = used || unresolved[name]
+			delete(unresolved, name)
+		}
+		if !used {
+			lacking = append(lacking, spec.Path.Value)
+		}
+	}
+	for name := range unresolved {
+		lacking = append(lacking, name)
+	}
+	return lacking
+}
+
+// namesOf returns the names that an import may have in a file.
+func namesOf(spec *ast.ImportSpec) []string {
+	if spec.Name != nil {
+		return []string{spec.Name.Name}
+	}
+	p, _ := strconv.Unquote(spec.Path.Value)
+	last := path.Base(p)
+	if strings.Trim(last, "v0123456789") == "" {
+		last = path.Base(path.Dir(p))
+	}
+	short := strings.TrimSuffix(strings.TrimPrefix(last, "go-"), "v5")
+	return []string{last, short, short + "limit"}
+}

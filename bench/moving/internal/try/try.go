@@ -1,0 +1,31 @@
+// Package try sends requests to a handler, for the tests of docs/moving.
+package try
+
+import (
+	"net/http"
+	"net/http/httptest"
+)
+
+// OK answers 200.
+var OK = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+// Get sends a request from an address, "203.0.113.9:1234", or another RemoteAddr.
+func Get(h http.Handler, from, path string, fields ...string) *httptest.ResponseRecorder {
+	r, w := httptest.NewRequest(http.MethodGet, path, nil), httptest.NewRecorder()
+	r.RemoteAddr = from
+	for i := 0; i+1 < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// Admitted returns how many of n requests are answered 200.
+func Admitted(h http.Handler, n int, from, path string, fields ...string) (admitted int) {
+	for range n {
+		if Get(h, from, path, fields...).Code == http.StatusOK {
+			admitted++
+		}
+	}
+	return admitted
+}

@@ -1,0 +1,29 @@
+package redisrate
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+// jobs limits each project. Key is for requests that a middleware limits by the same rule; a job names its key.
+var jobs = core.Rule{Name: "jobs", Key: keyfunc.Header("X-Project"), Limits: []core.Limit{core.PerSecond(10)}}
+
+// newLimiter is called once: a limiter, unlike that of redis_rate, knows when Redis is down.
+func newLimiter(client *redis.Client) (*core.Limiter, error) {
+	return core.New([]core.Rule{jobs}, core.WithStore(redisstore.New(client, redisstore.WithPrefix("shop"))))
+}
+
+// after charges a job to a project. It returns how long to wait if the job is refused.
+func after(ctx context.Context, limiter *core.Limiter, project string) (time.Duration, error) {
+	d, err := limiter.Take(ctx, core.Claim{Rule: "jobs", Key: "project:" + project})
+	if err != nil || d.Allowed {
+		return 0, err
+	}
+	return d.RetryAfter(), nil
+}
