@@ -29,5 +29,9 @@ func sections() []section {
 		title: "Inside",
 		about: "Parts of Spillgate that a program does not call itself: `MemoryStore.Take` and what a store keeps.",
 		rows:  append(append(storeRows(), heapRows()...), growthRows()...),
+	}, {
+		title: "Access logs",
+		about: "What `spillgate replay` does with yesterday's requests, by processor time.",
+		rows:  replayRows(),
 	}}
 }

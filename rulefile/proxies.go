@@ -1,13 +1,11 @@
 package rulefile
 
 import (
-	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -49,21 +47,6 @@ func (r *reader) proxies(f field) {
 	}
 	if r.ip = key; r.offline {
 		r.ip = offlineIP(c.IPv6Bits)
-	}
-}
-
-// offlineIP returns a key func of RemoteAddr, which is an address without a port or a host name.
-func offlineIP(ipv6Bits int) core.KeyFunc {
-	peer := keyfunc.ClientIP{IPv6Bits: ipv6Bits}
-	return func(r *http.Request) (string, error) {
-		addr, err := netip.ParseAddr(r.RemoteAddr)
-		if err != nil {
-			return "ip:" + strings.ToLower(r.RemoteAddr), nil
-		}
-		if addr = addr.Unmap(); addr.Is4() {
-			return "ip:" + addr.String(), nil
-		}
-		return peer.Key(&http.Request{RemoteAddr: netip.AddrPortFrom(addr, 1).String()})
 	}
 }
 

@@ -219,3 +219,13 @@ func BenchmarkParse(b *testing.B) {
 		})
 	}
 }
+
+func TestBareEntriesHaveNoHeader(t *testing.T) {
+	for _, tt := range logs {
+		_, got := lastOf(t, strings.NewReader(tt.lines), Options{Bare: true, Format: tt.format, Fields: map[string]string{"header:X-A": "status"}})
+		want := tt.want
+		if want.Header = nil; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v\nwant %+v", tt.format, got, want)
+		}
+	}
+}

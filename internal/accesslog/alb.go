@@ -9,13 +9,13 @@ import (
 
 // alb reads logs of AWS Application Load Balancers.
 // See https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-access-logs.html.
-type alb struct{}
+type alb struct{ bare bool }
 
 func (*alb) Knows(header string) bool { return header == "User-Agent" }
 
 // The fields that are read: TYPE TIME ELB CLIENT:PORT TARGET REQUEST_TIME TARGET_TIME RESPONSE_TIME STATUS TARGET_STATUS RECEIVED
 // SENT "REQUEST" "USER AGENT".
-func (*alb) Parse(line string, e *Entry) error {
+func (a *alb) Parse(line string, e *Entry) error {
 	*e = Entry{Duration: -1, Header: e.Header}
 	var f [12]string
 	rest := line
@@ -45,7 +45,7 @@ func (*alb) Parse(line string, e *Entry) error {
 	if !ok {
 		return fmt.Errorf("want \"REQUEST\"")
 	}
-	if agent, _, ok := quoted(strings.TrimPrefix(strings.TrimLeft(rest, " "), "\"")); ok {
+	if agent, _, ok := quoted(strings.TrimPrefix(strings.TrimLeft(rest, " "), "\"")); ok && !a.bare {
 		e.setHeader("User-Agent", agent)
 	}
 	return e.setRequest(strings.TrimRight(request, " -"))

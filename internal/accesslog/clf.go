@@ -12,6 +12,7 @@ import (
 type clf struct {
 	common  bool
 	traefik bool
+	bare    bool
 	clock   clock
 }
 
@@ -34,9 +35,6 @@ func (c *clf) Parse(line string, e *Entry) error {
 	}
 	var err error
 	if e.At, err = c.clock.read(text); err != nil {
-		return err
-	}
-	if _, _, err := inRange(e.At, true); err != nil {
 		return err
 	}
 	request, rest, ok := quoted(rest)
@@ -91,8 +89,10 @@ func (c *clf) setMore(e *Entry, rest string) error {
 	if !ok {
 		return fmt.Errorf("the user agent has no end")
 	}
-	e.setHeader("Referer", referer)
-	e.setHeader("User-Agent", agent)
+	if !c.bare {
+		e.setHeader("Referer", referer)
+		e.setHeader("User-Agent", agent)
+	}
 	if c.traefik {
 		last := rest[strings.LastIndexByte(rest, ' ')+1:]
 		ms, isTime := strings.CutSuffix(last, "ms")
@@ -123,16 +123,18 @@ func (e *Entry) setHeader(name, value string) {
 
 // quoted returns s up to a quote that no backslash escapes, without the escapes of quotes, and what follows.
 func quoted(s string) (text, rest string, ok bool) {
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case '"':
-			text = s[:i]
+	for end := 0; end < len(s); end++ {
+		i := strings.IndexByte(s[end:], '"')
+		if i < 0 {
+			break
+		}
+		end += i
+		if before := strings.TrimRight(s[:end], `\`); (end-len(before))%2 == 0 {
+			text = s[:end]
 			if strings.Contains(text, `\`) {
 				text = unescape(text)
 			}
-			return text, s[i+1:], true
+			return text, s[end+1:], true
 		}
 	}
 	return "", s, false

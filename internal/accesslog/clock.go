@@ -20,8 +20,10 @@ func (c *clock) read(text string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("%.40q is not a time such as 10/Oct/2000:13:55:36 -0700", text)
 	}
-	c.text, c.at = strings.Clone(text), at.UTC()
-	return c.at, nil
+	if at, _, err = inRange(at.UTC(), true); err == nil {
+		c.text, c.at = strings.Clone(text), at
+	}
+	return at, err
 }
 
 // anyTime reads a time in one of the notations that logs use, also seconds and milliseconds since the epoch.

@@ -10,6 +10,7 @@ import (
 // cloudFront reads standard logs of CloudFront, whose first lines name the fields.
 // See https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logs-reference.html.
 type cloudFront struct {
+	bare   bool
 	index  map[string]int
 	values []string
 }
@@ -23,7 +24,7 @@ func (c *cloudFront) Parse(line string, e *Entry) error {
 	if fields, ok := strings.CutPrefix(line, "#Fields:"); ok {
 		c.index = make(map[string]int)
 		for i, name := range strings.Fields(fields) {
-			c.index[name] = i
+			c.index[strings.Clone(name)] = i
 		}
 		return errSkip
 	}
@@ -54,7 +55,9 @@ func (c *cloudFront) Parse(line string, e *Entry) error {
 		e.Duration = d
 	}
 	e.Host = c.get("x-host-header")
-	c.setHeaders(e)
+	if !c.bare {
+		c.setHeaders(e)
+	}
 	target := c.get("cs-uri-stem")
 	if q := c.get("cs-uri-query"); q != "" {
 		target += "?" + q

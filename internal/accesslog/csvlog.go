@@ -9,12 +9,12 @@ import (
 
 // csvLog reads comma-separated values (RFC 4180); the first line names the columns.
 type csvLog struct {
-	names map[string]string // as in Options.Fields
+	options Options
 	named
 	columns []string
 }
 
-func (c *csvLog) Knows(header string) bool { return newNamed(nil, c.names).headers[header] != "" }
+func (c *csvLog) Knows(header string) bool { return newNamed(nil, c.options).headers[header] != "" }
 
 func (c *csvLog) Parse(line string, e *Entry) error {
 	r := csv.NewReader(strings.NewReader(line))
@@ -26,7 +26,7 @@ func (c *csvLog) Parse(line string, e *Entry) error {
 		if len(values) < 3 {
 			return fmt.Errorf("want a line that names the columns, got %.40q", line)
 		}
-		c.columns, c.named = slices.Clone(values), newNamed(nil, c.names)
+		c.columns, c.named = slices.Clone(values), newNamed(nil, c.options)
 		return errSkip
 	}
 	if len(values) != len(c.columns) {

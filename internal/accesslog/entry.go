@@ -46,6 +46,7 @@ type Parser interface {
 type Options struct {
 	Format string            // one of Formats; empty: what the first lines look like
 	Fields map[string]string // of JSON and CSV: client, method, .. and header:NAME to the name in the log; a dot goes deeper
+	Bare   bool              // entries get no Header, which takes time
 }
 
 // Formats are the names of formats.
@@ -55,19 +56,19 @@ var Formats = []string{"combined", "common", "traefik", "caddy", "traefik-json",
 func NewParser(o Options) (Parser, error) {
 	switch o.Format {
 	case "combined", "common", "traefik":
-		return &clf{traefik: o.Format == "traefik", common: o.Format == "common"}, nil
+		return &clf{traefik: o.Format == "traefik", common: o.Format == "common", bare: o.Bare}, nil
 	case "caddy":
-		return newJSON(caddyFields, o.Fields), nil
+		return newJSON(caddyFields, o), nil
 	case "traefik-json":
-		return newJSON(traefikFields, o.Fields), nil
+		return newJSON(traefikFields, o), nil
 	case "json":
-		return newJSON(nil, o.Fields), nil
+		return newJSON(nil, o), nil
 	case "alb":
-		return &alb{}, nil
+		return &alb{bare: o.Bare}, nil
 	case "cloudfront":
-		return &cloudFront{}, nil
+		return &cloudFront{bare: o.Bare}, nil
 	case "csv":
-		return &csvLog{names: o.Fields}, nil
+		return &csvLog{options: o}, nil
 	}
 	return nil, fmt.Errorf("unknown format %q; want %s", o.Format, strings.Join(Formats, ", "))
 }

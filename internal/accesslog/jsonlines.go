@@ -11,8 +11,8 @@ import (
 // jsonLines reads a JSON object per line.
 type jsonLines struct{ named }
 
-func newJSON(preset, given map[string]string) *jsonLines {
-	return &jsonLines{newNamed(preset, given)}
+func newJSON(preset map[string]string, o Options) *jsonLines {
+	return &jsonLines{newNamed(preset, o)}
 }
 
 func (j *jsonLines) Knows(header string) bool {
@@ -36,7 +36,7 @@ func (j *jsonLines) Parse(line string, e *Entry) error {
 		}
 		return gjson.Get(line, field).String()
 	})
-	if field := j.fields["headers"]; field != "" {
+	if field := j.fields["headers"]; field != "" && !j.bare {
 		e.Header = make(http.Header)
 		gjson.Get(line, field).ForEach(func(name, values gjson.Result) bool {
 			for _, v := range values.Array() {

@@ -43,14 +43,15 @@ type named struct {
 	entries int
 	fields  map[string]string // part of an entry to field; parts that are not in it are looked for by their usual names
 	headers map[string]string // header to field
+	bare    bool
 }
 
-func newNamed(preset, given map[string]string) named {
-	n := named{fields: maps.Clone(preset), headers: make(map[string]string)}
+func newNamed(preset map[string]string, o Options) named {
+	n := named{fields: maps.Clone(preset), headers: make(map[string]string), bare: o.Bare}
 	if n.fields == nil {
 		n.fields = make(map[string]string)
 	}
-	for part, field := range given {
+	for part, field := range o.Fields {
 		if header, ok := strings.CutPrefix(part, "header:"); ok {
 			n.headers[http.CanonicalHeaderKey(header)] = field
 			continue
@@ -98,8 +99,10 @@ func (n *named) set(e *Entry, get func(string) string) error {
 		e.User = user
 	}
 	e.Host, _ = n.value("host", get)
-	for header, field := range n.headers {
-		e.setHeader(header, get(field))
+	if !n.bare {
+		for header, field := range n.headers {
+			e.setHeader(header, get(field))
+		}
 	}
 	method, _ := n.value("method", get)
 	path, _ := n.value("path", get)

@@ -7,13 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/klauspost/compress/zstd"
 )
-
-// maxLine is how long a line may be.
-const maxLine = 1 << 20
 
 // A Reader reads the entries of a log.
 type Reader struct {
@@ -26,7 +22,7 @@ type Reader struct {
 	Bad     []BadLine // the first that could not be read
 	BadSum  int
 
-	lines  *bufio.Reader
+	lines  lines
 	parser Parser
 }
 
@@ -44,8 +40,8 @@ func NewReader(name string, r io.Reader, o Options) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	reader := &Reader{Name: name, lines: bufio.NewReaderSize(plain, 256<<10)}
-	first := reader.firstLines()
+	reader := &Reader{Name: name, lines: lines{in: plain}}
+	first := reader.lines.first()
 	if o.Format == "" {
 		if o.Format, err = Detect(first, o.Fields); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -83,31 +79,28 @@ func decompress(r *bufio.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// firstLines returns up to 20 lines without reading them.
-func (r *Reader) firstLines() (lines []string) {
-	head, _ := r.lines.Peek(64 << 10)
-	for line := range strings.Lines(string(head)) {
-		if text, ok := strings.CutSuffix(line, "\n"); len(lines) < 20 && (ok || len(head) < 64<<10) && text != "" {
-			lines = append(lines, strings.TrimSuffix(text, "\r"))
-		}
-	}
-	return lines
-}
-
 // Knows reports whether entries have this field of the request's header.
 func (r *Reader) Knows(header string) bool { return r.parser.Knows(header) }
 
-// Next sets e to the next entry, or returns io.EOF. Lines that cannot be read are counted and named in Bad.
+// Next sets e to the next entry, or returns io.EOF. The texts of an entry stay valid, but each keeps a block of the log in
+// memory; its Header is valid until the next call. Lines that cannot be read are counted and named in Bad.
 func (r *Reader) Next(e *Entry) error {
 	for {
-		line, err := r.line()
-		if err != nil {
+		line, err := r.lines.next()
+		switch {
+		case errors.Is(err, io.EOF):
 			return err
+		case err != nil && !errors.Is(err, errTooLong):
+			return fmt.Errorf("%s: after line %d: %w", r.Name, r.Lines, err)
 		}
-		if line == "" {
+		r.Lines++
+		if line == "" && err == nil {
 			continue
 		}
-		switch err := r.parser.Parse(line, e); {
+		if err == nil {
+			err = r.parser.Parse(line, e)
+		}
+		switch {
 		case err == nil:
 			r.Entries++
 			return nil
@@ -125,41 +118,3 @@ func (r *Reader) bad(err error) {
 		r.Bad = append(r.Bad, BadLine{r.Lines, err.Error()})
 	}
 }
-
-// line returns the next line that is not too long.
-func (r *Reader) line() (string, error) {
-	for {
-		line, err := r.lines.ReadSlice('\n')
-		if len(line) == 0 && err != nil {
-			if !errors.Is(err, io.EOF) {
-				err = fmt.Errorf("%s: after line %d: %w", r.Name, r.Lines, err)
-			}
-			return "", err
-		}
-		r.Lines++
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return trimEnd(string(line)), nil
-		}
-		long, whole := r.longLine(bytes.Clone(line))
-		if whole {
-			return trimEnd(long), nil
-		}
-		r.bad(fmt.Errorf("the line is longer than %d bytes", maxLine))
-	}
-}
-
-// longLine reads the rest of a line. It is not whole if it is too long.
-func (r *Reader) longLine(line []byte) (string, bool) {
-	whole := true
-	for {
-		more, err := r.lines.ReadSlice('\n')
-		if whole = whole && len(line)+len(more) <= maxLine; whole {
-			line = append(line, more...)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return string(line), whole
-		}
-	}
-}
-
-func trimEnd(line string) string { return strings.TrimRight(line, "\r\n") }

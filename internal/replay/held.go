@@ -7,11 +7,37 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/accesslog"
 )
+
+// maxKeys is how many keys the store of a replay holds.
+const maxKeys = 50_000_000
 
 // renewal is how often a limiter renews what a long request holds.
 const renewal = 20 * time.Second
+
+// A clocked is a limiter on a clock of its own, and the requests that hold something of it.
+type clocked struct {
+	limiter *core.Limiter // nil if there are no rules
+	now     time.Time
+	ends    endQueue
+	errs    int
+	lastErr error
+}
+
+func (k *clocked) open(rules []core.Rule) (err error) {
+	if len(rules) > 0 {
+		store := &core.MemoryStore{MaxKeys: maxKeys, Now: func() time.Time { return k.now }}
+		k.limiter, err = core.New(rules, core.WithStore(store))
+	}
+	return err
+}
+
+func (k *clocked) fail(err error) {
+	if err != nil {
+		k.errs++
+		k.lastErr = err
+	}
+}
 
 // A held is a request that is under way and holds something, which is renewed or settled at an instant.
 type held struct {
@@ -27,53 +53,48 @@ type cost struct {
 }
 
 // hold keeps what an admitted request holds until its end: at once, if the request is decided at its end.
-func (p *player) hold(d core.Decision, e *accesslog.Entry) {
-	h := held{end: endOf(e), decision: d}
-	for i := range d.Results {
-		t := p.byName[d.Results[i].Rule]
-		again := slices.ContainsFunc(h.costs, func(c cost) bool { return c.rule == t.rule.Name })
-		if again || t.rule.Final == nil && !hasInFlight(t.rule.Limits) {
+func (k *clocked) hold(d core.Decision, asks []ask, end time.Time, status int) {
+	h := held{end: end, decision: d}
+	for _, a := range asks {
+		if !a.rule.holds {
 			continue
 		}
-		c := cost{t.rule.Name, 1}
-		if t.rule.Cost != nil {
-			c.n = t.rule.Cost(p.request)
-		}
-		if t.rule.Final != nil {
-			c.n = t.rule.Final(p.request, core.Outcome{Cost: c.n, Status: e.Status})
+		c := cost{a.rule.rule.Name, a.cost}
+		if final := a.rule.rule.Final; final != nil {
+			c.n = final(nil, core.Outcome{Cost: a.cost, Status: status})
 		}
 		h.costs = append(h.costs, c)
 	}
 	switch {
 	case len(h.costs) == 0:
-	case h.end.After(p.now):
-		h.at = earlier(h.end, p.now.Add(renewal))
-		heap.Push(&p.ends, h)
+	case h.end.After(k.now):
+		h.at = earlier(h.end, k.now.Add(renewal))
+		heap.Push(&k.ends, h)
 	default:
-		p.settle(h)
+		k.settle(h)
 	}
 }
 
-func (p *player) settle(h held) {
+func (k *clocked) settle(h held) {
 	for _, c := range h.costs {
-		p.fail(p.limiter.Settle(context.Background(), h.decision, c.rule, c.n))
+		k.fail(k.limiter.Settle(context.Background(), h.decision, c.rule, c.n))
 	}
 }
 
 // advance lets time pass, and requests end meanwhile. Time does not go back.
-func (p *player) advance(at time.Time) {
-	for len(p.ends) > 0 && !p.ends[0].at.After(at) {
-		h := heap.Pop(&p.ends).(held)
-		p.now = later(p.now, h.at)
+func (k *clocked) advance(at time.Time) {
+	for len(k.ends) > 0 && !k.ends[0].at.After(at) {
+		h := heap.Pop(&k.ends).(held)
+		k.now = later(k.now, h.at)
 		if !h.at.Before(h.end) {
-			p.settle(h)
+			k.settle(h)
 			continue
 		}
-		p.fail(p.limiter.Renew(context.Background(), h.decision))
+		k.fail(k.limiter.Renew(context.Background(), h.decision))
 		h.at = earlier(h.end, h.at.Add(renewal))
-		heap.Push(&p.ends, h)
+		heap.Push(&k.ends, h)
 	}
-	p.now = later(p.now, at)
+	k.now = later(k.now, at)
 }
 
 func earlier(a, b time.Time) time.Time {

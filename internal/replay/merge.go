@@ -14,8 +14,7 @@ type Source interface {
 	Next(*accesslog.Entry) error
 }
 
-// merge yields the entries of several sources in the order of their ends. Entries of one instant keep their order, sources
-// that of the arguments.
+// merge yields the entries of several sources in the order of their ends.
 type merge struct {
 	heads []head
 	last  int // the source whose head was yielded, or -1

@@ -1,10 +1,9 @@
 package replay
 
 import (
-	"context"
 	"hash/maphash"
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,9 +11,6 @@ import (
 	"github.com/spillgate/spillgate/internal/accesslog"
 	"github.com/spillgate/spillgate/rulefile"
 )
-
-// maxKeys is how many keys the store of a replay holds.
-const maxKeys = 50_000_000
 
 // Options say how to replay.
 type Options struct {
@@ -26,24 +22,27 @@ type Options struct {
 
 // A player decides entries with a limiter.
 type player struct {
-	limiter *core.Limiter
-	now     time.Time
-	request *http.Request
-	url     url.URL
+	clocked
+	requests *Requests
+	seed     maphash.Seed
+	rules    []*tally
+	asks     []ask // of the entry that is being decided
+	refused  bool  // by any rule
+}
 
-	seed    maphash.Seed
-	rules   []*tally
-	byName  map[string]*tally
-	plain   bool // count nothing but refused
-	refused bool // by any rule, for the entry that is being decided
-	ends    endQueue
-	errs    int
-	lastErr error
+// An ask is what a rule asks for an entry.
+type ask struct {
+	rule    *tally
+	key     string
+	cost    int
+	refused bool // by a limit of the rule itself
 }
 
 // A tally is what a rule did.
 type tally struct {
 	rule    core.Rule
+	holds   bool // until a request ends
+	slow    bool // a second more or less does not matter
 	asked   int
 	refused int
 	clients map[uint64]clientTally
@@ -57,8 +56,7 @@ const Durations = "durations, with --at start"
 
 // newPlayer returns a player with the rules of a file that can be decided, and why the others cannot, by name.
 func newPlayer(f *rulefile.File, knows func(need string) bool) (*player, map[string]string, error) {
-	p := &player{seed: maphash.MakeSeed(), byName: make(map[string]*tally)}
-	p.request = &http.Request{URL: &p.url, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	p := &player{requests: NewRequests(f), seed: maphash.MakeSeed()}
 	left := make(map[string]string)
 	var rules []core.Rule
 	for i, rule := range f.Rules {
@@ -66,99 +64,72 @@ func newPlayer(f *rulefile.File, knows func(need string) bool) (*player, map[str
 		if hasInFlight(rule.Limits) {
 			needs = append(needs, Durations)
 		}
-		if lacks := lacking(needs, knows); lacks != "" {
+		if lacks := Lacking(needs, knows); lacks != "" {
 			left[rule.Name] = lacks
 			continue
 		}
-		p.byName[rule.Name] = &tally{rule: rule, clients: make(map[uint64]clientTally), names: make(map[uint64]string)}
-		p.rules = append(p.rules, p.byName[rule.Name])
-		rules = append(rules, rule)
+		t := &tally{rule: rule, clients: make(map[uint64]clientTally), names: make(map[uint64]string)}
+		t.holds, t.slow = rule.Final != nil || hasInFlight(rule.Limits), isSlow(rule.Limits)
+		p.rules = append(p.rules, t)
+		rules = append(rules, p.noting(t))
 	}
-	if len(rules) == 0 {
-		return p, left, nil
-	}
-	store := &core.MemoryStore{MaxKeys: maxKeys, Now: func() time.Time { return p.now }}
-	l, err := core.New(rules, core.WithStore(store), core.WithObserver(p.observe))
-	p.limiter = l
+	err := p.open(rules)
 	return p, left, err
 }
 
-func lacking(needs []string, knows func(string) bool) string {
-	var lacks []string
-	for _, need := range needs {
-		if !knows(need) {
-			lacks = append(lacks, need)
+// noting returns the rule of a tally that notes what it asks for.
+func (p *player) noting(t *tally) core.Rule {
+	rule, cost := t.rule, 1
+	if of := rule.Cost; of != nil {
+		rule.Cost = func(r *http.Request) int {
+			cost = of(r)
+			return cost
 		}
 	}
+	of := rule.Key
+	rule.Key = func(r *http.Request) (string, error) {
+		key, err := of(r)
+		p.asks = append(p.asks, ask{t, key, cost, false})
+		return key, err
+	}
+	return rule
+}
+
+// Lacking returns those of some needs that logs do not have, or "".
+func Lacking(needs []string, knows func(string) bool) string {
+	lacks := slices.DeleteFunc(slices.Clone(needs), knows)
 	return strings.Join(lacks, ", ")
 }
 
 // decide decides an entry at an instant. Time does not go back.
 func (p *player) decide(e *accesslog.Entry, at time.Time) {
 	p.advance(at)
-	p.refused = false
-	p.set(e)
+	p.refused, p.asks = false, p.asks[:0]
+	p.requests.Set(e)
 	if p.limiter == nil {
 		return
 	}
-	d, err := p.limiter.Check(p.request)
+	d, err := p.limiter.Check(&p.requests.Request)
 	if err != nil {
 		p.fail(err)
+		p.asks = p.asks[:0]
 		return
 	}
+	p.count(d.Results)
 	if d.Allowed {
-		p.hold(d, e)
+		p.hold(d, p.asks, endOf(e), e.Status)
 	}
 }
 
-func (p *player) fail(err error) {
-	if err != nil {
-		p.errs++
-		p.lastErr = err
-	}
-}
-
-// set makes the request that the server had received.
-func (p *player) set(e *accesslog.Entry) {
-	r := p.request
-	r.Method, r.Host, r.RemoteAddr, r.Header = e.Method, e.Host, e.Client, e.Header
-	if r.Header == nil {
-		r.Header = http.Header{}
-	}
-	target, query, _ := strings.Cut(e.Target, "?")
-	if strings.HasPrefix(target, "/") && !strings.ContainsAny(target, "%\\") {
-		p.url = url.URL{Path: target, RawQuery: query}
-	} else if u, err := url.ParseRequestURI(e.Target); err == nil {
-		p.url = *u
-		if u.Host != "" {
-			r.Host = u.Host
-		}
-	} else {
-		p.url = url.URL{Path: target, RawQuery: query}
-	}
-	if e.User != "" {
-		r.Header.Del("Authorization")
-		r.SetBasicAuth(e.User, "")
-	}
-}
-
-// observe counts what each rule did. A request is refused by a rule if one of its own limits refuses it.
-func (p *player) observe(_ context.Context, o *core.Observation) {
-	if o.Outcome != nil || o.Err != nil {
-		return
-	}
-	results := o.Results
-	for _, c := range o.Claims {
-		refused := false
-		for range min(len(c.Limits), len(results)) {
-			refused = refused || !results[0].Allowed
-			results = results[1:]
-		}
-		t := p.byName[c.Rule]
-		p.refused = p.refused || refused && !t.rule.DryRun
-		if !p.plain {
-			t.count(maphash.String(p.seed, c.Key), c.Key, refused)
-		}
+// count counts what each rule did. A request is refused by a rule if one of its own limits refuses it.
+func (p *player) count(results []core.Result) {
+	for i := range p.asks {
+		a := &p.asks[i]
+		n := len(a.rule.rule.Limits)
+		a.refused = slices.ContainsFunc(results[:n], func(r core.Result) bool { return !r.Allowed })
+		results = results[n:]
+		p.refused = p.refused || a.refused && !a.rule.rule.DryRun
+		a.rule.count(maphash.String(p.seed, a.key), a.key, a.refused)
 	}
 }
 

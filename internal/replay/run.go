@@ -64,21 +64,15 @@ func Run(ctx context.Context, f *rulefile.File, sources []Source, o Options) (*R
 	if err != nil {
 		return nil, err
 	}
-	spread, _, err := newPlayer(f, o.Knows)
+	spread, err := newSpreader(p)
 	if err != nil {
 		return nil, err
 	}
-	spread.plain = true
-	m, err := newMerge(sources)
-	if err != nil {
-		return nil, err
+	r := &runner{Options: o, player: p, spread: spread, report: &Report{LeftOut: left}, routes: make(map[string]int)}
+	next, err := Order(sources, o.AtStart)
+	if err == nil {
+		err = r.run(ctx, next)
 	}
-	r := &runner{Options: o, player: p, spread: newSpreader(spread), report: &Report{LeftOut: left}, routes: make(map[string]int)}
-	next := m.next
-	if o.AtStart {
-		next = (&byStart{merge: m}).next
-	}
-	err = r.run(ctx, next)
 	return r.finish(), err
 }
 
@@ -95,6 +89,7 @@ func (r *runner) run(ctx context.Context, next func() (*accesslog.Entry, error))
 	for read := 1; ; read++ {
 		e, err := next()
 		if e == nil || err != nil {
+			r.report.Incomplete = ctx.Err() != nil
 			return err
 		}
 		r.decide(e)
@@ -115,10 +110,7 @@ func (r *runner) decide(e *accesslog.Entry) {
 		r.report.Skipped++
 		return
 	}
-	at := endOf(e)
-	if r.AtStart {
-		at = startOf(e)
-	}
+	at := InstantOf(e, r.AtStart)
 	if r.report.Requests == 0 {
 		r.report.From, r.report.To = at, at
 	}
@@ -127,7 +119,7 @@ func (r *runner) decide(e *accesslog.Entry) {
 	}
 	r.report.Requests++
 	r.player.decide(e, at)
-	r.spread.add(e, at)
+	r.spread.add(e, at, r.player.asks)
 	r.report.Timeline.add(r.player.now, at, r.player.refused)
 	if r.player.refused {
 		r.report.Refused++
@@ -137,7 +129,7 @@ func (r *runner) decide(e *accesslog.Entry) {
 
 // countRoute counts a refused request. Beyond 10,000 routes, others are one.
 func (r *runner) countRoute(e *accesslog.Entry) {
-	route := e.Method + " " + withoutNumbers(r.player.url.Path)
+	route := e.Method + " " + withoutNumbers(r.player.requests.URL.Path)
 	if _, known := r.routes[route]; !known && len(r.routes) >= 10_000 {
 		route = "others"
 	}

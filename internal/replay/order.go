@@ -8,6 +8,27 @@ import (
 	"github.com/spillgate/spillgate/internal/accesslog"
 )
 
+// Order returns a function that yields the entries of sources in the order of their ends or, atStart, of their starts, and nil
+// after the last. An entry is valid until the next call. Entries of one instant keep their order, sources that of the arguments.
+func Order(sources []Source, atStart bool) (next func() (*accesslog.Entry, error), err error) {
+	m, err := newMerge(sources)
+	if err != nil {
+		return nil, err
+	}
+	if atStart {
+		return (&byStart{merge: m}).next, nil
+	}
+	return m.next, nil
+}
+
+// InstantOf returns when a request is decided.
+func InstantOf(e *accesslog.Entry, atStart bool) time.Time {
+	if atStart {
+		return startOf(e)
+	}
+	return endOf(e)
+}
+
 // Requests are logged when they end. One that took longer than maxDuration is decided when it is read; and when more than
 // maxWaiting wait for their turn, so is the first of them.
 const (

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/spillgate/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/replay"
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+// logFlags say how to read access logs.
+type logFlags struct {
+	format, at string
+	fields     map[string]string
+	skip       []int
+	json       bool
+}
+
+func (o *logFlags) set(command string) *pflag.FlagSet {
+	flags := pflag.NewFlagSet(command, pflag.ContinueOnError)
+	flags.StringVar(&o.format, "format", "", "`format` of the logs; by default what their first lines look like")
+	flags.StringVar(&o.at, "at", "end", "decide requests at their `start|end`; start needs durations in the log")
+	flags.StringToStringVar(&o.fields, "field", nil, "in JSON and CSV, which `part=name` is where: time, started, client, user, method, path, request, host, status, duration, header:NAME")
+	flags.IntSliceVar(&o.skip, "skip-status", nil, "leave out requests that were answered with this `status`, such as 429")
+	flags.BoolVar(&o.json, "json", false, "print the report as JSON")
+	return flags
+}
+
+func (o *logFlags) check() error {
+	if o.at != "start" && o.at != "end" {
+		return misuse("--at is %q, want start or end", o.at)
+	}
+	return nil
+}
+
+func wantLogs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return misuse("%s wants at least one LOG; - is standard input", cmd.Name())
+	}
+	return nil
+}
+
+// options returns how to replay logs.
+func (o *logFlags) options(logs openLogs, bar *progress) replay.Options {
+	skipped := make(map[int]bool)
+	for _, status := range o.skip {
+		skipped[status] = true
+	}
+	atStart := o.at == "start"
+	return replay.Options{
+		AtStart: atStart, SkipStatus: skipped, Knows: func(need string) bool { return logs.knows(need, atStart) }, Progress: bar.show,
+	}
+}
+
+// openLogs are logs that are being read.
+type openLogs []*openLog
+
+type openLog struct {
+	*accesslog.Reader
+	file io.Closer
+	read *countingReader
+	size int64 // -1 if it is not known
+}
+
+// open opens logs for the rules of a file.
+func (o *logFlags) open(cmd *cobra.Command, names []string, f *rulefile.File) (logs openLogs, err error) {
+	options := accesslog.Options{Format: o.format, Fields: o.fields, Bare: !replay.NeedsHeader(f)}
+	for _, name := range names {
+		l := &openLog{size: -1, read: &countingReader{}}
+		logs = append(logs, l)
+		if name == "-" {
+			l.read.r = until(cmd.Context(), cmd.InOrStdin())
+		} else if err = l.open(name); err != nil {
+			return logs, misuse("%v", err)
+		}
+		if l.Reader, err = accesslog.NewReader(name, l.read, options); err != nil {
+			return logs, err
+		}
+	}
+	return logs, nil
+}
+
+func (l *openLog) open(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		l.size = info.Size()
+	}
+	l.read.r, l.file = f, f
+	return nil
+}
+
+func (logs openLogs) close() {
+	for _, l := range logs {
+		if l.file != nil {
+			_ = l.file.Close()
+		}
+	}
+}
+
+func (logs openLogs) sources() []replay.Source {
+	sources := make([]replay.Source, len(logs))
+	for i, l := range logs {
+		sources[i] = l.Reader
+	}
+	return sources
+}
+
+// knows reports whether all logs have what a rule needs.
+func (logs openLogs) knows(need string, atStart bool) bool {
+	header, isHeader := strings.CutPrefix(need, "header ")
+	for _, l := range logs {
+		switch {
+		case isHeader && !l.Knows(header), need == replay.Durations && (!l.Timed || !atStart):
+			return false
+		case need == "user" && l.Format == "alb", need == "user" && l.Format == "cloudfront":
+			return false
+		case need == "host" && (l.Format == "common" || l.Format == "combined" || l.Format == "traefik"):
+			return false
+		}
+	}
+	return isHeader || need == "user" || need == "host" || need == replay.Durations
+}
+
+// logReport says what was read of a log.
+type logReport struct {
+	Name     string              `json:"name"`
+	Format   string              `json:"format"`
+	Lines    int                 `json:"lines"`
+	Entries  int                 `json:"entries"`
+	Others   int                 `json:"not_requests"`
+	BadLines int                 `json:"bad_lines"`
+	Bad      []accesslog.BadLine `json:"bad,omitempty"` // the first
+}
+
+func (logs openLogs) reports() []logReport {
+	reports := make([]logReport, len(logs))
+	for i, l := range logs {
+		reports[i] = logReport{l.Name, l.Format, l.Lines, l.Entries, l.Others, l.BadSum, l.Bad}
+	}
+	return reports
+}
+
+// countingReader counts what is read.
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// until returns a reader of r that ends when ctx does, although a read of r may not.
+func until(ctx context.Context, r io.Reader) io.Reader {
+	pipe, w := io.Pipe()
+	go func() {
+		_, err := io.CopyBuffer(w, struct{ io.Reader }{r}, make([]byte, 256<<10))
+		_ = w.CloseWithError(err) // nil is EOF
+	}()
+	context.AfterFunc(ctx, func() { _ = w.Close() })
+	return pipe
+}
