@@ -125,6 +125,9 @@ func (m *MemoryStore) asks(claims []Claim, dst []memory.Ask) ([]memory.Ask, erro
 			return nil, err
 		}
 		pair := m.store.Pair(ruleName(c.Rule), c.Key)
+		if len(c.Limits) == 0 { // a ban needs none
+			dst = append(dst, memory.Ask{Pair: pair, Limit: memory.NoLimit, Claim: i, Peek: c.Peek})
+		}
 		n := len(dst)
 		dst = slices.Grow(dst, len(c.Limits))[:n+len(c.Limits)]
 		for j := range c.Limits {
@@ -157,40 +160,26 @@ func (r *Result) answer(c *Claim, l *Limit, retry int64, u *algorithm.Usage, at 
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// Settle implements Store. Its error wraps ErrInvalid.
+// Settle implements Store: it settles all claims at one instant, and nobody sees some of them settled and others not. Its error
+// wraps ErrInvalid.
 func (m *MemoryStore) Settle(_ context.Context, claims []Claim) error {
-	m.once.Do(m.init)
-	for i := range claims {
-		if err := claims[i].Validate(); err != nil {
-			return err
-		}
+	var room [8]memory.Ask
+	asks, err := m.asks(claims, room[:0])
+	if err != nil || len(asks) == 0 {
+		return err
 	}
-	for i := range claims {
-		if c := &claims[i]; !c.Peek {
-			m.settle(c)
+	for i := range asks {
+		a, c := &asks[i], &claims[asks[i].Claim]
+		a.Renew, a.Ban = c.Renew, c.Ban.Microseconds()
+		a.At, a.Final = m.store.Instant(c.At), min(int64(c.Final), algorithm.MaxExact)
+	}
+	m.store.Settle(asks)
+	for i := range asks {
+		if a := &asks[i]; a.Renewed {
+			claims[a.Claim].At = m.store.Time(a.At)
 		}
 	}
 	return nil
-}
-
-// settle settles a claim that is valid.
-func (m *MemoryStore) settle(c *Claim) {
-	pair, at := m.store.Pair(ruleName(c.Rule), c.Key), m.store.Instant(c.At)
-	switch {
-	case c.Ban > 0:
-		m.store.Ban(pair, c.Ban.Microseconds())
-	case c.Renew:
-		if now, ok := m.store.Renew(pair, at, cost(c)); ok {
-			c.At = now
-		}
-	default:
-		var room [8]memory.Ask
-		asks, _ := m.asks([]Claim{*c}, room[:0])
-		for i := range asks {
-			asks[i].At, asks[i].Final = at, min(int64(c.Final), algorithm.MaxExact)
-		}
-		m.store.Settle(asks)
-	}
 }
 
 // cost returns what c asks for.

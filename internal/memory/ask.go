@@ -14,11 +14,14 @@ type Ask struct {
 	Peek   bool             // decide for Cost, charge nothing
 	DryRun bool             // never deny; charge if the claim fits and the request is admitted
 
-	Hold bool // Take: hold instead of charging. Settle: it was held
+	Hold    bool // Take: hold instead of charging. Settle: it was held
+	Renew   bool // Settle: keep what was held
+	Renewed bool // answer of Settle: it is kept, and At is when it is held from
 
 	Claimed int64 // the cost of the claim, which is held or was charged
-	At      int64 // Settle: the instant of the Take
+	At      int64 // Settle: the instant of the Take, or of the last renewal
 	Final   int64 // Settle: what it costs after all
+	Ban     int64 // Settle: microseconds for which nothing of the pair fits; the first ask of a claim says so
 
 	Retry int64 // answer of Take: 0 if the limit admits Cost; else microseconds until it does, or Never
 	Usage algorithm.Usage
@@ -34,6 +37,9 @@ type Ask struct {
 	log    *algorithm.Log
 	pair   pairState
 }
+
+// NoLimit is the limit of an ask for a ban alone.
+var NoLimit = &algorithm.Limit{Kind: algorithm.BanKind}
 
 // noLog is that of a pair without one. Nothing is ever charged to it.
 var noLog algorithm.Log

@@ -31,6 +31,17 @@ func end(s *Store, key string, at, final int64, limits ...*algorithm.Limit) {
 	s.Settle(asks)
 }
 
+// renew keeps a hold, and reports whether that was there.
+func renew(s *Store, key string, at int64) (int64, bool) {
+	asks := []Ask{{Pair: s.Pair("rule", key), Limit: atOnce(1), Claimed: 1, Renew: true, At: at}}
+	s.Settle(asks)
+	return asks[0].At, asks[0].Renewed
+}
+
+func ban(s *Store, key string, d time.Duration) {
+	s.Settle([]Ask{{Pair: s.Pair("rule", key), Limit: NoLimit, Ban: d.Microseconds()}})
+}
+
 func TestHoldExpiresUnlessItIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(100, nil)
@@ -45,17 +56,17 @@ func TestHoldExpiresUnlessItIsRenewed(t *testing.T) {
 				t.Errorf("after %v: Retry is %d where the holder has crashed", passed, asks[0].Retry)
 			}
 			time.Sleep(20 * time.Second)
-			now, ok := s.Renew(s.Pair("rule", "stream"), at, 1)
-			if !ok || !now.Equal(time.Now()) {
+			now, ok := renew(s, "stream", at)
+			if !ok || !s.Time(now).Equal(time.Now()) {
 				t.Fatalf("after %v: renewed at %v, %t", passed, now, ok)
 			}
-			at = s.Instant(now)
+			at = now
 		}
 		end(s, "stream", at, 1, l)
 		if asks, _ := hold(s, "stream", l); asks[0].Retry != 0 {
 			t.Errorf("denied after the stream has ended: %+v", asks[0])
 		}
-		if _, ok := s.Renew(s.Pair("rule", "unknown"), at, 1); ok {
+		if _, ok := renew(s, "unknown", at); ok {
 			t.Error("a hold was renewed that is not there")
 		}
 		audit(t, s)
@@ -104,7 +115,7 @@ func TestFullStoreSharesHoldsAndBans(t *testing.T) {
 			t.Error("what a pair holds on its own is in the way of one that shares")
 		}
 		audit(t, s)
-		s.Ban(s.Pair("rule", y), time.Hour.Microseconds())
+		ban(s, y, time.Hour)
 		if a := take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1); a.Retry != time.Hour.Microseconds() {
 			t.Errorf("a banned pair that shares: %+v", a.Retry)
 		}
@@ -128,7 +139,7 @@ func TestKnownPairThatHoldsOrIsBanned(t *testing.T) {
 		take(s, "holds", l, 1)
 		take(s, "banned", l, 1)
 		_, at := hold(s, "holds", l)
-		s.Ban(s.Pair("rule", "banned"), 1_000_000)
+		ban(s, "banned", time.Second)
 		if a := take(s, "holds", l, 4); a.Retry == 0 {
 			t.Errorf("what is held does not count: %+v", a.Usage)
 		}
@@ -152,7 +163,7 @@ func TestResetKeepsHolds(t *testing.T) {
 		l := limitOf(t, algorithm.SlidingLog, 5, time.Hour)
 		take(s, "key", l, 2)
 		hold(s, "key", l)
-		s.Ban(s.Pair("rule", "key"), 1_000_000)
+		ban(s, "key", time.Second)
 		s.Reset(s.Pair("rule", "key"))
 		if a := take(s, "key", l, 1); a.Retry != 0 || a.Usage.Remaining != 3 {
 			t.Errorf("%+v, want 1 charged and 1 held of 5", a.Usage)
@@ -180,4 +191,37 @@ func TestHoldsOfManyPairsInOneRequest(t *testing.T) {
 		}
 		audit(t, s)
 	})
+}
+
+// Else another request would see one claim of a request settled and the other not.
+func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
+	var s *Store
+	var pairs []Pair
+	readings := 0
+	now := func() time.Time {
+		for _, p := range pairs {
+			if sh := s.shard(p); sh.TryLock() {
+				sh.Unlock()
+				t.Error("the clock is read while a pair is not locked")
+			}
+		}
+		readings++
+		return time.Unix(1_000_000+int64(readings), 0)
+	}
+	s = New(100, now)
+	l := atOnce(1)
+	asks := []Ask{
+		{Pair: s.Pair("rule", "a"), Limit: l, Claim: 0, Cost: 1, Claimed: 1, Hold: true},
+		{Pair: s.Pair("rule", "b"), Limit: l, Claim: 1, Cost: 1, Claimed: 1, Hold: true},
+	}
+	at := s.Instant(s.Take(asks))
+	for i := range asks {
+		asks[i].Renew, asks[i].At = true, at
+		pairs = append(pairs, asks[i].Pair)
+	}
+	readings, asks = 0, append(asks, Ask{Pair: asks[1].Pair, Limit: NoLimit, Claim: 2, Ban: 1})
+	s.Settle(asks)
+	if readings != 1 || !asks[0].Renewed || asks[0].At != asks[1].At {
+		t.Errorf("renewed at %d and %d, by %d readings of the clock", asks[0].At, asks[1].At, readings)
+	}
 }

@@ -1,10 +1,6 @@
 package memory
 
-import (
-	"time"
-
-	"github.com/spillgate/spillgate/internal/algorithm"
-)
+import "github.com/spillgate/spillgate/internal/algorithm"
 
 // A pairState is what a pair remembers whatever its limits are, as it is while a request is decided.
 type pairState struct {
@@ -75,31 +71,20 @@ func (p *pairState) release(s *shard, now, at, cost int64) (released int64, ok b
 	return released, ok
 }
 
-// Renew makes the hold of a request one of now, and returns the wall time of that. It reports false if the hold has expired.
-func (s *Store) Renew(p Pair, at, cost int64) (t time.Time, ok bool) {
-	sh := s.shard(p)
-	sh.Lock()
-	defer sh.Unlock()
-	now := s.clock.read()
-	var state pairState
-	state.find(sh, p)
-	released, ok := state.release(sh, now, at, cost)
+// renew makes what a claim held at an earlier instant a hold of now, unless it has expired.
+func (a *Ask) renew(now int64) {
+	released, ok := a.pair.release(a.shard, now, a.At, a.Claimed)
 	if ok {
-		state.hold(sh, now, released)
+		a.pair.hold(a.shard, now, released)
+		a.At, a.Renewed = now, true
 	}
-	return s.clock.time(now), ok
 }
 
-// Ban has nothing of a pair fit for so many microseconds. A longer ban stays. In a full store others may share the ban.
-func (s *Store) Ban(p Pair, micros int64) {
-	asks := []Ask{{Pair: p, Limit: &algorithm.Limit{Kind: algorithm.BanKind}}}
-	held := s.lock(asks)
-	defer s.unlock(held)
-	d := s.newDecision(asks, held)
-	a := &asks[0]
+// ban has nothing of a pair fit for a while. A longer ban stays. In a full store others may share the ban.
+func (d *decision) ban(s *Store, a *Ask) {
 	d.placeOne(s, a, algorithm.BanKind)
-	a.pair.find(a.shard, p)
+	a.pair.find(a.shard, a.Pair)
 	r := a.pair.ban
-	r.level, r.at = 1, max(r.at, min(d.now+micros, algorithm.MaxExact))
+	r.level, r.at = 1, max(r.at, min(d.now+a.Ban, algorithm.MaxExact))
 	a.shard.endsAt(r.at)
 }

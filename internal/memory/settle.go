@@ -2,7 +2,7 @@ package memory
 
 import "github.com/spillgate/spillgate/internal/algorithm"
 
-// settle replaces what claims were charged, or held, by Final.
+// settle replaces what claims were charged, or held, by Final, keeps holds, or bans.
 func (d *decision) settle(s *Store) {
 	for i := 0; i < len(d.asks); {
 		_, end := d.fits(i)
@@ -19,6 +19,10 @@ func (d *decision) settleClaim(s *Store) {
 	}
 	switch first := &d.asks[0]; {
 	case first.Peek:
+	case first.Ban > 0:
+		d.ban(s, first)
+	case first.Renew:
+		first.renew(d.now)
 	case first.Hold:
 		first.pair.release(first.shard, d.now, first.At, first.Claimed)
 		if first.DryRun && first.Final > first.Claimed && !d.admits(first.Final) {

@@ -72,7 +72,7 @@ func (s *Store) takeAny(asks []Ask) int64 {
 	return d.now
 }
 
-// Settle replaces what Take charged at the instant At by Final.
+// Settle replaces what Take charged or held at the instant At by Final, keeps holds, or bans, all at one instant.
 func (s *Store) Settle(asks []Ask) {
 	held := s.lock(asks)
 	defer s.unlock(held)

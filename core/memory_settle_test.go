@@ -1,0 +1,37 @@
+package core_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// Settling claim by claim would let another request see one of them settled and the other not.
+func TestMemoryStoreSettlesAllClaimsAtOneInstant(t *testing.T) {
+	readings := 0
+	store := &core.MemoryStore{Now: func() time.Time {
+		readings++
+		return time.Unix(1_000_000+int64(readings), 0)
+	}}
+	claims := []core.Claim{
+		{Key: "a", Limits: []core.Limit{core.AtOnce(1)}, Hold: true},
+		{Key: "b", Limits: []core.Limit{core.AtOnce(1)}, Hold: true},
+		{Key: "c", Limits: []core.Limit{core.PerHour(5)}},
+	}
+	results, err := store.Take(t.Context(), claims, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range claims {
+		claims[i].At, claims[i].Renew = results[i].At, claims[i].Hold
+	}
+	readings = 100
+	claims = append(claims, core.Claim{Key: "d", Ban: time.Hour})
+	if err := store.Settle(t.Context(), claims); err != nil {
+		t.Fatal(err)
+	}
+	if at := time.Unix(1_000_101, 0); readings != 101 || claims[0].At.After(at) || !claims[0].At.Equal(claims[1].At) {
+		t.Errorf("renewed at %v and %v, by %d readings of the clock", claims[0].At, claims[1].At, readings-100)
+	}
+}
