@@ -89,23 +89,26 @@ func lacks(t *testing.T, snippet string) (lacking []string) {
 		return []string{err.Error()}
 	}
 	unresolved := make(map[string]bool)
-	for _, id := range file.Unresolved { //nolint:staticcheck // go/types would need the sources of all imports
+	for _, id := range file.Unresolved {
 		if types.Universe.Lookup(id.Name) == nil {
 			unresolved[id.Name] = true
 		}
 	}
+	imported := make(map[string]bool)
 	for _, spec := range file.Imports {
 		used := false
 		for _, name := range namesOf(spec) {
 			used = used || unresolved[name]
-			delete(unresolved, name)
+			imported[name] = true
 		}
 		if !used {
 			lacking = append(lacking, spec.Path.Value)
 		}
 	}
 	for name := range unresolved {
-		lacking = append(lacking, name)
+		if !imported[name] {
+			lacking = append(lacking, name)
+		}
 	}
 	return lacking
 }

@@ -26,6 +26,9 @@ var _ core.LocalTaker = (*Store)(nil)
 // options as with others; a client that wraps a *redis.ClusterClient is recognized when the cluster first objects to
 // keys of several slots.
 //
+// Services that share one Redis need a prefix each: see WithPrefix. Without it, rules of one name share their limits, and the
+// services refuse each other's clients.
+//
 // If client or an option makes no sense, all methods of the store return an error that says so and wraps core.ErrInvalid;
 // so does core.New, by way of Validate.
 func New(client redis.UniversalClient, opts ...Option) *Store {
