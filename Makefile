@@ -15,7 +15,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## serve five limited routers and a live page, and send traffic (ARGS="--once" to stop after a check)
-	go run ./cmd/spillgate demo $(ARGS)
+	go run ./cmd/spillgate demo --rules cmd/spillgate/spillgate.yaml $(ARGS)
 
 test: ## run every test with -race and -shuffle; installs or starts what they need
 	@.ci/require redis-server nginx npm $(if $(wildcard e2e/dashboard),'chromium|google-chrome')

@@ -37,7 +37,7 @@ type rule struct {
 	Name      string   `json:"name"`
 	Routes    []string `json:"routes,omitempty"`
 	DryRun    bool     `json:"dryRun,omitempty"`
-	OnFailure string   `json:"onFailure"`
+	OnFailure string   `json:"onFailure,omitempty"` // "" of a rule that no limiter has: it was removed, or only claims name it
 	Limits    []limit  `json:"limits"`
 	Recent    [3]int   `json:"recent"` // allowed, denied, would deny in the last 10 seconds that are over
 }
@@ -46,6 +46,7 @@ type rule struct {
 type limit struct {
 	Limit   string            `json:"limit"`
 	Results map[string]uint64 `json:"results"`
+	Other   bool              `json:"other,omitempty"` // not one of Rule.Limits: of a tier, or of the rule before it was changed
 }
 
 type key struct {
@@ -98,7 +99,7 @@ func (h *handler) report(r *http.Request, name string, seconds int) report {
 	return e
 }
 
-// rules returns the rules of all limiters, and those that only claims have named, in the order of the limiters.
+// rules returns the rules of all limiters, in their order, and then those that were counted and that no limiter has.
 func (h *handler) rules(s telemetry.Snapshot) []rule {
 	results := make(map[string][]limit)
 	var names []string
@@ -108,7 +109,7 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 			names = append(names, r.Rule)
 		}
 		if n := len(limits); n == 0 || limits[n-1].Limit != r.Limit {
-			limits = append(limits, limit{r.Limit, make(map[string]uint64)})
+			limits = append(limits, limit{Limit: r.Limit, Results: make(map[string]uint64)})
 		}
 		limits[len(limits)-1].Results[r.Result] = r.Count
 		results[r.Rule] = limits
@@ -118,7 +119,7 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 	add := func(c core.Rule) {
 		if !seen[c.Name] {
 			seen[c.Name] = true
-			all = append(all, rule{c.Name, c.Routes, c.DryRun, failureModes[c.OnFailure], results[c.Name], h.recent(c.Name)})
+			all = append(all, rule{c.Name, c.Routes, c.DryRun, failureModes[c.OnFailure], arrange(c.Limits, results[c.Name]), h.recent(c.Name)})
 		}
 	}
 	for _, l := range h.telemetry.Limiters() {
@@ -127,7 +128,29 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 		}
 	}
 	for _, name := range names {
-		add(core.Rule{Name: name})
+		if !seen[name] {
+			all = append(all, rule{Name: name, Limits: results[name], Recent: h.recent(name)})
+		}
+	}
+	return all
+}
+
+// arrange returns the limits of a rule, in its order, with what was counted of them, and then all others that were counted.
+func arrange(own []core.Limit, counted []limit) (all []limit) {
+	for _, l := range own {
+		wanted := l.String()
+		i := slices.IndexFunc(counted, func(c limit) bool { return c.Limit == wanted })
+		if i < 0 {
+			all = append(all, limit{Limit: wanted, Results: map[string]uint64{}})
+			continue
+		}
+		all = append(all, counted[i])
+	}
+	for _, c := range counted {
+		if !slices.ContainsFunc(all, func(l limit) bool { return l.Limit == c.Limit }) {
+			c.Other = len(own) > 0
+			all = append(all, c)
+		}
 	}
 	return all
 }

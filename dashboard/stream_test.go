@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/core"
 )
 
 func TestEventHasWhatWasDriven(t *testing.T) {
@@ -82,5 +84,30 @@ func TestViewersAreBounded(t *testing.T) {
 	}
 	if statuses[200] != 100 || statuses[503] != 1 {
 		t.Errorf("got %v", statuses)
+	}
+}
+
+// The page shows the limits that are in force before anybody was measured by them, and then what was counted of others.
+func TestLimitsInForceComeFirst(t *testing.T) {
+	s := newScene(t, false)
+	s.ask("ann")
+	changed := s.limiter.Rules()
+	changed[0].Limits = []core.Limit{core.PerDay(7)}
+	if err := s.limiter.SetRules(changed); err != nil {
+		t.Fatal(err)
+	}
+	limits := s.event(t, "")["rules"].([]any)[0].(map[string]any)["limits"].([]any)
+	if len(limits) != 2 {
+		t.Fatalf("got %v", limits)
+	}
+	if err := s.limiter.SetRules(changed[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if removed := s.event(t, "")["rules"].([]any)[1].(map[string]any); removed["name"] != "trial" || removed["onFailure"] != nil {
+		t.Errorf("got %v of a rule that was removed", removed)
+	}
+	now, before := limits[0].(map[string]any), limits[1].(map[string]any)
+	if now["limit"] != "7/1d" || now["other"] != nil || before["limit"] != "3/1d" || before["other"] != true || before["results"].(map[string]any)["allowed"] != 1.0 {
+		t.Errorf("got %v", limits)
 	}
 }

@@ -30,6 +30,7 @@ func newDemo() *cobra.Command {
 			"keeps serving until interrupted. Meanwhile clients of several kinds send requests, and a page shows them live.",
 		Example: "  spillgate demo\n" +
 			"  spillgate demo --once --limits '3/1s, 20/1m;sliding-log' --headers both\n" +
+			"  spillgate demo --rules cmd/spillgate/spillgate.yaml\n" +
 			"  spillgate demo --key apikey:X-Api-Key --redis redis://127.0.0.1:6379",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,6 +54,7 @@ func demoFlags(o *options) *pflag.FlagSet {
 	flags.StringVar(&o.headers, "headers", "github", "rate limit headers: `github|ietf|both`")
 	flags.StringSliceVar(&o.trust, "trust", nil, "`CIDR` of proxies whose X-Forwarded-For is believed; repeatable")
 	flags.StringVar(&o.redis, "redis", "", "`URL` of the Redis that keeps the state, such as redis://127.0.0.1:6379")
+	flags.StringVar(&o.rules, "rules", "", "`file` with the rules of the shop; what is changed in it while the demo runs is in force at once")
 	flags.BoolVar(&o.quiet, "quiet", false, "send no traffic after the first requests")
 	flags.BoolVar(&o.once, "once", false, "exit after the requests; with an error if an answer was wrong")
 	return flags
@@ -66,15 +68,18 @@ func demo(ctx context.Context, p plan, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer closeStore()
-	handler, err := newHandler(p, core.WithStore(store), core.WithTimeout(storeTimeout), core.WithObserver(warnDegraded(stderr)))
+	served, err := newApp(p, core.WithStore(store), core.WithTimeout(storeTimeout), core.WithObserver(warnDegraded(stderr)))
 	if err != nil {
 		return err
 	}
-	base, shutdown, err := listen(p.addr, handler)
+	base, shutdown, err := listen(p.addr, served)
 	if err != nil {
 		return err
 	}
 	defer shutdown()
+	if p.rules != "" && !p.once {
+		defer served.watch(ctx, p.rules, stderr)()
+	}
 
 	out := &report{w: stdout, plan: p, base: base}
 	out.introduce()

@@ -108,7 +108,7 @@ func TestGreetings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := newHandler(p)
+	h, err := newApp(p)
 	if err != nil {
 		t.Fatal(err)
 	}

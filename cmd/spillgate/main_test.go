@@ -62,7 +62,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	code, stdout, _ := execute(t, "demo", "--help")
-	for _, flag := range []string{"--addr", "--limits", "--key", "--headers", "--trust", "--redis", "--once"} {
+	for _, flag := range []string{"--addr", "--limits", "--key", "--headers", "--trust", "--redis", "--rules", "--once"} {
 		if code != 0 || !strings.Contains(stdout, flag+" ") {
 			t.Errorf("demo --help: exit code %d, and no word of %s", code, flag)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/rulefile"
 )
 
 // options are the flags of the demo as they were typed.
@@ -21,6 +22,7 @@ type options struct {
 	headers string
 	trust   []string
 	redis   string
+	rules   string
 	once    bool
 	quiet   bool
 }
@@ -32,6 +34,8 @@ type plan struct {
 	key    identity
 	write  headers.Writer
 	redis  string // URL of the server that keeps the state; empty for memory
+	rules  string // file that shop was read from; empty if it is built in
+	shop   *rulefile.File
 	once   bool
 	quiet  bool
 }
@@ -45,7 +49,7 @@ type identity struct {
 
 // plan reads all flags. Its error is a usageError for the first that makes no sense.
 func (o options) plan() (p plan, err error) {
-	p = plan{addr: o.addr, redis: o.redis, once: o.once, quiet: o.quiet}
+	p = plan{addr: o.addr, redis: o.redis, rules: o.rules, once: o.once, quiet: o.quiet}
 	if _, err := net.ResolveTCPAddr("tcp", o.addr); err != nil {
 		return p, misuse("--addr: %q is not an address to listen on, such as 127.0.0.1:8080: %v", o.addr, err)
 	}
@@ -53,6 +57,9 @@ func (o options) plan() (p plan, err error) {
 		return p, misuse("--limits: %s", oneLine(err))
 	}
 	if p.key, err = o.identity(); err != nil {
+		return p, err
+	}
+	if p.shop, err = o.shop(); err != nil {
 		return p, err
 	}
 	switch o.headers {
@@ -66,6 +73,17 @@ func (o options) plan() (p plan, err error) {
 		return p, misuse("--headers: %q is not github, ietf or both", o.headers)
 	}
 	return p, nil
+}
+
+// shop reads the file of --rules or, without it, the one that is built in.
+func (o options) shop() (*rulefile.File, error) {
+	if o.rules == "" {
+		return rulefile.Parse(shopRules, shopFuncs)
+	}
+	if _, err := rulefile.Read(o.rules); err != nil {
+		return nil, misuse("--rules: %s", oneLine(err))
+	}
+	return rulefile.Load(o.rules, shopFuncs)
 }
 
 // identity reads --key and --trust.

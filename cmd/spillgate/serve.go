@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
@@ -21,6 +22,7 @@ import (
 	echov5limit "github.com/spillgate/spillgate/middleware/echov5"
 	ginlimit "github.com/spillgate/spillgate/middleware/gin"
 	"github.com/spillgate/spillgate/middleware/stdlib"
+	"github.com/spillgate/spillgate/rulefile"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -36,18 +38,27 @@ var routers = []struct {
 	{"echov5", mountEchoV5},
 }
 
-// newHandler serves all routers, the shop, and the page about them at "/". Each router has a rule of its own name, so that
-// none uses up the limits of another.
-func newHandler(p plan, opts ...core.Option) (http.Handler, error) {
+// An app serves all routers, the shop, and the page about them at "/".
+type app struct {
+	http.Handler
+	shop   *core.Limiter
+	counts *telemetry.Telemetry
+}
+
+// newApp returns the app that p asks for. Each router has a rule of its own name, so that none uses up the limits of another.
+func newApp(p plan, opts ...core.Option) (*app, error) {
 	counts := telemetry.New(telemetry.Options{Unmask: true}) // the demo's clients are made up
 	opts = append(opts, core.WithObserver(counts.Observe))
 	mux := http.NewServeMux()
 	mux.Handle("/", dashboard.New(counts, dashboard.WithReset(onThisMachine)))
-	shop, limiter, err := newShop(opts...)
+	shop, shopLimiter, err := newShop(p.shop.Rules, opts...)
 	if err != nil {
 		return nil, err
 	}
-	counts.Attach(limiter)
+	counts.Attach(shopLimiter)
+	if p.rules == "" {
+		counts.FileLoaded("built in", p.shop.Hash, nil)
+	}
 	mux.Handle(shopPath, shop)
 	for _, r := range routers {
 		limiter, err := core.New([]core.Rule{{Name: r.name, Key: p.key.of, Limits: p.limits}}, opts...)
@@ -57,7 +68,21 @@ func newHandler(p plan, opts ...core.Option) (http.Handler, error) {
 		counts.Attach(limiter)
 		mux.Handle("/"+r.name+"/", r.mount(limiter, p.write))
 	}
-	return mux, nil
+	return &app{mux, shopLimiter, counts}, nil
+}
+
+// watch keeps the rules of the shop as a file has them, until stop is called or ctx is done.
+func (a *app) watch(ctx context.Context, path string, stderr io.Writer) (stop func()) {
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		o := rulefile.Options{Log: log, Report: a.counts.FileLoaded}
+		if err := rulefile.Watch(ctx, path, a.shop, shopFuncs, o); err != nil {
+			log.Error("rules are not watched", "err", err)
+		}
+	})
+	return func() { cancel(); watching.Wait() }
 }
 
 // onThisMachine reports whether r comes from this machine.

@@ -1,30 +1,29 @@
 package main
 
 import (
+	_ "embed"
 	"net/http"
-	"net/netip"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
+	"github.com/spillgate/spillgate/rulefile"
 )
 
 // shopPath is below which the shop is served.
 const shopPath = "/shop/"
 
+// shopRules are those of the shop, unless another file is named.
+//
+//go:embed spillgate.yaml
+var shopRules []byte
+
+// shopFuncs are what a file of rules for the shop may name.
+var shopFuncs = rulefile.Funcs{Tiers: map[string]func(*http.Request) string{"plan": planOf}}
+
 // newShop returns an application with several rules, to which the demo sends traffic as if through a proxy on this
 // machine.
-func newShop(opts ...core.Option) (http.Handler, *core.Limiter, error) {
-	proxy := keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}}
-	ip, err := keyfunc.NewClientIP(proxy)
-	if err != nil {
-		return nil, nil, err
-	}
-	limiter, err := core.New([]core.Rule{
-		{Name: "shop", Key: keyfunc.First(keyfunc.APIKey("X-Api-Key"), ip), Limits: core.MustParseLimits("5/s"), Tier: tierOf, Routes: []string{"GET /shop/"}},
-		{Name: "login", Key: ip, Limits: core.MustParseLimits("5/10m;ban=1h"), Routes: []string{"POST /shop/login"}, Final: core.Failures, OnFailure: core.FailClosed},
-		{Name: "stricter (trial)", Key: ip, Limits: core.MustParseLimits("60/m"), DryRun: true},
-	}, opts...)
+func newShop(rules []core.Rule, opts ...core.Option) (http.Handler, *core.Limiter, error) {
+	limiter, err := core.New(rules, opts...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,12 +45,12 @@ func logIn(w http.ResponseWriter, r *http.Request) {
 // rightPassword is that of every user of the shop.
 const rightPassword = "right"
 
-// tierOf returns the limits of the plan that the customer of r has.
-func tierOf(r *http.Request) []core.Limit {
+// planOf returns the plan that the customer of r has, or "".
+func planOf(r *http.Request) string {
 	if r.Header.Get("X-Api-Key") == proKey {
-		return []core.Limit{core.PerSecond(20)}
+		return "pro"
 	}
-	return nil
+	return ""
 }
 
 // The API keys of customers with and without a paid plan.

@@ -14,7 +14,7 @@ func TestTraffic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := newHandler(p)
+	h, err := newApp(p)
 	if err != nil {
 		t.Fatal(err)
 	}

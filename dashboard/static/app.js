@@ -128,10 +128,10 @@ function showRules(rules) {
 			head.scope = "row";
 			head.replaceChildren(make("span", rule.name, first ? "" : "hidden"));
 			if (first && rule.dryRun) head.append(" ", make("span", "dry run", "tag"));
-			if (first) head.append(make("span", (rule.routes ? rule.routes.join(", ") : "all requests") + `; without the store: ${rule.onFailure}`, "sub"));
+			if (first) head.append(make("span", rule.onFailure ? (rule.routes ? rule.routes.join(", ") : "all requests") + `; without the store: ${rule.onFailure}` : "in no limiter now", "sub"));
 		}
 		const n = limit.results, rate = i => first ? numbers.format(rule.recent[i] / 10) : "";
-		cell(row, 1, limit.limit, "text");
+		cell(row, 1, limit.limit + (limit.other ? " (tier, or before a change)" : ""), "text");
 		cell(row, 2, first ? numbers.format((rule.recent[0] + rule.recent[2]) / 10) : "");
 		cell(row, 3, rate(1), rule.recent[1] ? "hot" : "");
 		cell(row, 4, compact.format((n.allowed || 0) + (n.near || 0)));

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+// A shown is what the page is told of the rules.
+type shown struct {
+	File struct {
+		Path, Hash, Error string
+		Failures          int
+	}
+	Rules []struct {
+		Name   string
+		Limits []struct{ Limit string }
+	}
+}
+
+// shopLimit returns the first limit of the rule shop.
+func (s *shown) shopLimit() string {
+	for _, r := range s.Rules {
+		if r.Name == "shop" && len(r.Limits) > 0 {
+			return r.Limits[0].Limit
+		}
+	}
+	return ""
+}
+
+// readPage returns the first event of the page.
+func readPage(t *testing.T, base string) (s shown) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, http.MethodGet, base+"/events", nil)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	line, err := bufio.NewReader(resp.Body).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// startDemo starts the demo and returns the URL that it serves at. It ends with the test.
+func startDemo(t *testing.T, args ...string) (base string) {
+	t.Helper()
+	stdout, w := io.Pipe()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, append([]string{"demo", "--quiet", "--addr", "127.0.0.1:0", "--limits", "1/1s"}, args...), w, t.Output())
+		w.Close()
+	}()
+	t.Cleanup(func() {
+		stop()
+		if code := <-ended; code != 0 {
+			t.Errorf("the demo ends with %d", code)
+		}
+	})
+	lines := bufio.NewScanner(stdout)
+	lines.Scan()
+	_, rest, _ := strings.Cut(lines.Text(), "http://")
+	address, _, _ := strings.Cut(rest, ". ")
+	go func() { _, _ = io.Copy(io.Discard, stdout) }()
+	return "http://" + address
+}
+
+// wait calls until every 50 ms until it reports true, and returns how long that took.
+func wait(t *testing.T, what string, until func() bool) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	for !until() {
+		if time.Since(begun) > testTimeout {
+			t.Fatalf("still not: %s", what)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return time.Since(begun)
+}
+
+// Whoever edits the rules of the demo sees the page and the decisions change.
+func TestEditedRulesOfTheDemo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spillgate.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(string(shopRules))
+	base := startDemo(t, "--rules", path)
+	limit := func() string {
+		resp, err := http.Get(base + "/shop/items")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.Header.Get("X-RateLimit-Limit")
+	}
+	wait(t, "the page shows the file", func() bool { return readPage(t, base).File.Hash != "" })
+	before := readPage(t, base)
+	if got := limit(); got != "5" || before.shopLimit() != "5/1s" || before.File.Path != path {
+		t.Errorf("got the limit %s, and the page shows %+v", got, before)
+	}
+
+	write(strings.Replace(string(shopRules), "limits: 5/s", "limits: 7/s", 1))
+	took := wait(t, "the limit is 7", func() bool { return limit() == "7" })
+	wait(t, "the page shows another hash and limit", func() bool {
+		now := readPage(t, base)
+		return now.File.Hash != before.File.Hash && now.shopLimit() == "7/1s"
+	})
+	t.Logf("in force after %v", took)
+
+	write("rules: [{nmae: shop}]")
+	wait(t, "the page shows the mistake", func() bool { return strings.Contains(readPage(t, base).File.Error, "nmae") })
+	if now := readPage(t, base); limit() != "7" || now.File.Failures != 1 {
+		t.Errorf("a bad file has changed something: %+v", now)
+	}
+}
+
+func TestRulesOfTheDemo(t *testing.T) {
+	if f, err := rulefile.Parse(shopRules, shopFuncs); err != nil || len(f.Rules) != 3 {
+		t.Errorf("built in: %v", err)
+	}
+	if code, _, stderr := execute(t, "demo", "--rules", filepath.Join(t.TempDir(), "none.yaml")); code != 2 || !strings.Contains(stderr, "--rules") {
+		t.Errorf("no such file: exit code %d, %q", code, stderr)
+	}
+	if code, _, stderr := execute(t, "demo", "--rules", fileWith(t, "rules: [{nmae: shop}]")); code != 1 || !strings.Contains(stderr, ":1:10:") {
+		t.Errorf("a mistake: exit code %d, %q", code, stderr)
+	}
+}
