@@ -109,6 +109,34 @@ func TestDecisionMovesFewBytes(t *testing.T) {
 	}
 }
 
+// A batch has a bounded load, at so much for each limit, whatever it has stored. So that a batch takes the server a millisecond and
+// not the whole deadline of its callers, which opens their breakers again and again, a decision must not cost much more than its
+// load says. Both limits are measured by turns on the same server, and the best turn of each counts.
+func TestLongWindowsCostTheServerNoMoreThanTheirLoad(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s := redisx.New(client, options)
+	long, short := claimOf("long", core.MustParseLimits("1000000/h;sliding-window;buckets=3600")...), claimOf("short", core.PerHour(1_000_000))
+	for range 3600 {
+		take(t, s, long)
+		s.Shift(time.Second)
+	}
+	perDecision := func(c core.Claim) time.Duration {
+		client.ConfigResetStat(context.Background())
+		for range 100 {
+			take(t, s, c)
+		}
+		spent, n := serverTime(t, client)
+		return spent / time.Duration(n)
+	}
+	ofLong, ofShort := time.Hour, time.Hour
+	for range 10 {
+		ofLong, ofShort = min(ofLong, perDecision(long)), min(ofShort, perDecision(short))
+	}
+	if ofLong > 8*ofShort {
+		t.Errorf("a decision takes the server %v, that of a bucket %v; want 4 times as long, as its load says, or a little more", ofLong, ofShort)
+	}
+}
+
 func TestLongSlidingLimitsForgetBlockByBlock(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	for _, limit := range []string{"1000/h;sliding-window;buckets=3600", "1000/h;sliding-log"} {
