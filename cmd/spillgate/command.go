@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spillgate/spillgate/internal/nearest"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
@@ -47,6 +48,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "spillgate",
 		Short:             "Rate limits for Go HTTP servers, tried out from the command line",
+		Example:           "  spillgate demo   # then open http://127.0.0.1:8080/",
 		Version:           version(),
 		Args:              noArguments,
 		SilenceErrors:     true,
@@ -73,8 +75,20 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	case cmd.HasParent():
 		return misuse("%s takes no arguments, got %q", cmd.Name(), args[0])
 	default:
-		return misuse("there is no command %q; see spillgate --help", args[0])
+		return misuse("there is no command %q; %s", args[0], meant(cmd, args[0]))
 	}
+}
+
+// meant suggests the command of root that name is nearly like, or where the commands are listed.
+func meant(root *cobra.Command, name string) string {
+	var known []string
+	for _, c := range root.Commands() {
+		known = append(known, c.Name())
+	}
+	if word := nearest.Word(name, known); word != "" {
+		return "did you mean " + word + "?"
+	}
+	return "see spillgate --help"
 }
 
 // wantArguments returns a check for exactly these arguments.
