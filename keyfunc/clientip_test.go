@@ -1,38 +1,14 @@
 package keyfunc
 
 import (
-	"encoding/json"
-	"net/netip"
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/internal/ipcases"
 )
 
 func TestClientIPCases(t *testing.T) {
-	data, err := os.ReadFile("testdata/client-ip.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []struct {
-		Name   string
-		Config struct {
-			Trusted  []netip.Prefix
-			Unix     bool
-			Hops     int
-			Header   string
-			IPv6Bits int `json:"ipv6_bits"`
-		}
-		RemoteAddr string `json:"remote_addr"`
-		Headers    [][2]string
-		Want       string
-	}
-	if err := json.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
-	if len(cases) < 36 {
-		t.Fatalf("got %d cases", len(cases))
-	}
-	for _, c := range cases {
+	for _, c := range ipcases.All(t) {
 		t.Run(c.Name, func(t *testing.T) {
 			r := request(c.RemoteAddr)
 			for _, h := range c.Headers {

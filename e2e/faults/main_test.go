@@ -3,19 +3,13 @@
 package faults
 
 import (
-	"context"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/internal/redistest"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
+	redistest.DropLog()
 	goleak.VerifyTestMain(m)
 }
-
-// silence drops what go-redis logs of faults that tests make.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}

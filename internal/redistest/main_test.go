@@ -1,19 +1,13 @@
 package redistest_test
 
 import (
-	"context"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/internal/redistest"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
+	redistest.DropLog()
 	goleak.VerifyTestMain(m)
 }
-
-// silence drops what go-redis logs of faults that tests make.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}

@@ -132,3 +132,10 @@ func Wait(t testing.TB, what string, done func() bool) {
 	}
 	t.Fatalf("waited %v for %s", waitTimeout, what)
 }
+
+// DropLog drops the log of go-redis, which is about the faults that tests inject.
+func DropLog() { redis.SetLogger(noLog{}) }
+
+type noLog struct{}
+
+func (noLog) Printf(context.Context, string, ...any) {}

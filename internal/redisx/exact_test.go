@@ -21,7 +21,7 @@ import (
 const loadAddr = "SPILLGATE_TEST_LOAD"
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(silence{})
+	redistest.DropLog()
 	if addr := os.Getenv(loadAddr); addr != "" {
 		client := redis.NewUniversalClient(&redis.UniversalOptions{
 			Addrs: strings.Split(addr, ","), IsClusterMode: strings.Contains(addr, ","),
@@ -36,11 +36,6 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
-
-// silence drops the log of go-redis, which is about the faults that tests inject.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // capacity is the number of requests that each of exactLimits admits while the tests run.
 const capacity = 300

@@ -1,0 +1,58 @@
+// Package ipcases has the cases of keyfunc.ClientIP, which the tests of keyfunc, of the adapters and of e2e run.
+package ipcases
+
+import (
+	_ "embed"
+	"encoding/json"
+	"net/netip"
+	"testing"
+)
+
+//go:embed client-ip.json
+var text []byte
+
+// A Case is a request and the key that a configuration must find in it. Want may be "error", which is answered 400, or
+// "invalid", which is answered 500.
+type Case struct {
+	Name       string
+	Config     Config
+	RemoteAddr string      `json:"remote_addr"`
+	Headers    [][2]string // names and values
+	Want       string
+}
+
+// A Config has the fields of keyfunc.ClientIP.
+type Config struct {
+	Trusted  []netip.Prefix
+	Unix     bool
+	Hops     int
+	Header   string
+	IPv6Bits int `json:"ipv6_bits"`
+}
+
+// All returns all cases.
+func All(t testing.TB) (all []Case) {
+	if err := json.Unmarshal(text, &all); err != nil || len(all) < 36 {
+		t.Fatalf("%d cases, %v", len(all), err)
+	}
+	return all
+}
+
+// Fields returns the header fields of c as "Name: value".
+func (c *Case) Fields() (fields []string) {
+	for _, h := range c.Headers {
+		fields = append(fields, h[0]+": "+h[1])
+	}
+	return fields
+}
+
+// Status returns the status that a server must answer with.
+func (c *Case) Status() int {
+	switch c.Want {
+	case "error":
+		return 400
+	case "invalid":
+		return 500
+	}
+	return 200
+}
