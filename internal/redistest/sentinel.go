@@ -15,10 +15,11 @@ import (
 // A Sentinel is a master with a replica and three sentinels that watch them.
 type Sentinel struct {
 	Master, Replica *Server
-	addrs           []string
+	Addrs           []string // of the sentinels
 }
 
-const masterName = "spillgate"
+// MasterName is what the sentinels call the master.
+const MasterName = "spillgate"
 
 // StartSentinel starts the servers and waits until the sentinels know all of them. They take a master for dead after
 // half a second.
@@ -31,12 +32,12 @@ func StartSentinel(t testing.TB) *Sentinel {
 		return strings.Contains(replica.Info(context.Background(), "replication").Val(), "master_link_status:up")
 	})
 	for range 3 {
-		s.addrs = append(s.addrs, s.startSentinel(t))
+		s.Addrs = append(s.Addrs, s.startSentinel(t))
 	}
-	for _, addr := range s.addrs {
+	for _, addr := range s.Addrs {
 		c := redis.NewSentinelClient(&redis.Options{Addr: addr})
 		Wait(t, "the sentinels to know each other", func() bool {
-			m := c.Master(context.Background(), masterName).Val()
+			m := c.Master(context.Background(), MasterName).Val()
 			return m["num-other-sentinels"] == "2" && m["num-slaves"] == "1"
 		})
 		c.Close()
@@ -49,7 +50,7 @@ func (s *Sentinel) startSentinel(t testing.TB) string {
 	conf := filepath.Join(t.TempDir(), "sentinel.conf")
 	text := fmt.Sprintf("bind 127.0.0.1\nport %s\nsentinel monitor %[2]s 127.0.0.1 %[3]d 2\n"+
 		"sentinel down-after-milliseconds %[2]s 500\nsentinel failover-timeout %[2]s 1000\nlogfile sentinel.log\ndir %[4]s\n",
-		addr[strings.LastIndex(addr, ":")+1:], masterName, s.Master.Port(), filepath.Dir(conf))
+		addr[strings.LastIndex(addr, ":")+1:], MasterName, s.Master.Port(), filepath.Dir(conf))
 	must(t, os.WriteFile(conf, []byte(text), 0o600))
 	cmd := exec.Command(binary(t), conf, "--sentinel")
 	must(t, cmd.Start())
@@ -62,7 +63,7 @@ func (s *Sentinel) startSentinel(t testing.TB) string {
 
 // Client returns a client that follows the master, closed when the test ends.
 func (s *Sentinel) Client(t testing.TB) *redis.Client {
-	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: masterName, SentinelAddrs: s.addrs})
+	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs})
 	t.Cleanup(func() { c.Close() })
 	return c
 }

@@ -1,0 +1,154 @@
+package shared
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// leaseFor returns how long processes lease: the time that the environment variable SPILLGATE_LEASE_FOR says, such as 60s.
+func leaseFor(t *testing.T, usual time.Duration) time.Duration {
+	text := os.Getenv("SPILLGATE_LEASE_FOR")
+	if text == "" {
+		return usual
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// fight has n processes ask for twice the limit, kills one now and then and starts another, and returns the crew, and since
+// and until when all of them asked. While they do, it calls meanwhile, if that is not nil.
+func fight(t *testing.T, l leaser, n int, d time.Duration, meanwhile func()) (c *crew, since, until time.Time) {
+	c = &crew{t: t, leaser: l}
+	members := make([]*member, n)
+	for i := range members {
+		members[i] = c.start()
+	}
+	t.Cleanup(func() {
+		for _, m := range members {
+			m.kill()
+		}
+	})
+	since = time.Now()
+	r := rand.New(rand.NewPCG(18, uint64(n)))
+	for end := since.Add(d); time.Now().Before(end); {
+		time.Sleep(time.Duration(200+r.IntN(1200)) * time.Millisecond)
+		i := r.IntN(n)
+		members[i].kill()
+		members[i] = c.start()
+		if meanwhile != nil && time.Since(since) > d/3 {
+			meanwhile()
+			end, meanwhile = time.Now().Add(d/2), nil
+		}
+	}
+	until = time.Now()
+	for _, m := range members {
+		m.stop()
+	}
+	return c, since, until
+}
+
+// grid is how exactly the beginnings of spans are looked at.
+const grid = 10_000 // microseconds
+
+// checkBound fails the test if in some span of time t the crew has admitted more than capacity + rate·(t + lease), and
+// what may be admitted besides.
+func (c *crew) checkBound(besides int) {
+	c.t.Helper()
+	limit, lease := core.MustParseLimits(c.leaser.Limit)[0], c.leaser.Lease.Microseconds()
+	slices.SortFunc(c.turns, func(a, b turn) int { return int(a.ended - b.ended) })
+	first := c.turns[0].begun
+	for _, t := range c.turns {
+		first = min(first, t.begun)
+	}
+	for start := first / grid * grid; start < c.turns[len(c.turns)-1].ended; start += grid {
+		sum := 0
+		for _, t := range c.turns {
+			if t.begun < start {
+				continue
+			}
+			sum += t.admitted
+			span := float64(t.ended-start+lease) / float64(limit.Period.Microseconds())
+			if most := float64(limit.Capacity()+besides) + float64(limit.Rate)*span; float64(sum) > most {
+				c.t.Errorf("%d were admitted in %v, want at most %.0f", sum, time.Duration(t.ended-start)*time.Microsecond, most)
+				return
+			}
+		}
+	}
+}
+
+// served returns what share of the limit was admitted between two instants, and what was asked, in limits.
+func (c *crew) served(since, until time.Time) (served, asked float64) {
+	limit := core.MustParseLimits(c.leaser.Limit)[0]
+	for _, t := range c.turns {
+		if t.begun >= since.UnixMicro() && t.ended <= until.UnixMicro() {
+			served += float64(t.admitted)
+			asked += float64(t.asked)
+		}
+	}
+	all := float64(limit.Rate) * until.Sub(since).Seconds() / limit.Period.Seconds()
+	return served / all, asked / all
+}
+
+// checkServed fails the test if less than 0.95 of the limit was admitted, though enough was asked for.
+func (c *crew) checkServed(since, until time.Time) {
+	c.t.Helper()
+	served, asked := c.served(since, until)
+	c.t.Logf("served %.3f of the limit, asked for %.2f of it", served, asked)
+	if asked > 1.6 && served < 0.95 {
+		c.t.Errorf("served %.3f of the limit, want 0.95", served)
+	}
+}
+
+// TestLeasesOfCrashingProcesses has eight processes at one key for 15 s.
+func TestLeasesOfCrashingProcesses(t *testing.T) {
+	t.Parallel()
+	l := leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "1000/s;burst=500", Lease: 100 * time.Millisecond, Demand: 250}
+	c, since, until := fight(t, l, 8, leaseFor(t, 15*time.Second), nil)
+	c.checkBound(0)
+	c.checkServed(since, until)
+}
+
+func TestLeasesOnACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	l := leaser{Limit: "500/s;burst=200", Lease: 100 * time.Millisecond, Demand: 333}
+	for _, n := range cluster.Nodes {
+		l.Addrs = append(l.Addrs, n.Addr)
+	}
+	c, since, until := fight(t, l, 3, 6*time.Second, nil)
+	c.checkBound(0)
+	c.checkServed(since, until)
+}
+
+// TestLeasesThroughAFailover kills the master: what it had not told its replica is admitted once more, a capacity at most.
+func TestLeasesThroughAFailover(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t)
+	l := leaser{Addrs: s.Addrs, Master: redistest.MasterName, Limit: "500/s;burst=200", Lease: 100 * time.Millisecond, Demand: 333}
+	var again time.Time
+	c, _, until := fight(t, l, 3, 9*time.Second, func() {
+		s.Master.Kill()
+		replica := s.Replica.Client(t)
+		redistest.Wait(t, "the replica to take over", func() bool {
+			return strings.Contains(replica.Info(context.Background(), "replication").Val(), "role:master")
+		})
+		again = time.Now()
+	})
+	c.checkBound(200)
+	served, asked := c.served(again.Add(time.Second), until)
+	t.Logf("after the failover: served %.3f of the limit, asked for %.2f of it", served, asked)
+	if served == 0 {
+		t.Error("nothing was admitted after the failover")
+	}
+}
