@@ -18,7 +18,7 @@ func TestQuick(t *testing.T) {
 	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
 		t.Errorf("a number is none:\n%s", out.String())
 	}
-	for _, name := range []string{"Limiter.Take, one hot key", "heap", "growth", "net/http, refused", "echo, refused", "telemetry, denied", "Redis, 1024 callers", "deny cache"} {
+	for _, name := range []string{"Limiter.Take, one hot key", "heap", "growth", "net/http, refused", "echo, refused", "telemetry, denied", "Redis, 1024 callers", "deny cache", "a lease, one key", "keys by Zipf"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("there is no row about %s", name)
 		}

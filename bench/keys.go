@@ -13,11 +13,14 @@ type mix func(r *rand.Rand) int
 func uniform(n int) mix { return func(r *rand.Rand) int { return r.IntN(n) } }
 
 // zipf draws from n keys with probabilities that fall as the inverse of the rank, nearly: s = 1.01.
-func zipf(n int) mix {
+func zipf(n int) mix { return zipfOf(1.01, n) }
+
+// zipfOf draws from n keys with probabilities that fall as the rank to the power of -s.
+func zipfOf(s float64, n int) mix {
 	var z *rand.Zipf
 	return func(r *rand.Rand) int {
 		if z == nil {
-			z = rand.NewZipf(r, 1.01, 1, uint64(n-1))
+			z = rand.NewZipf(r, s, 1, uint64(n-1))
 		}
 		return int(z.Uint64())
 	}

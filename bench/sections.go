@@ -22,6 +22,10 @@ func sections() []section {
 		about: "The same function with a store in Redis.",
 		rows:  redisRows(),
 	}, {
+		title: "Deciding from leases",
+		about: "A limiter charges requests ahead in Redis and decides them in memory, beside one that asks Redis for each decision.",
+		rows:  leaseRows(),
+	}, {
 		title: "Around a decision",
 		about: "Parts that a program may add, beside the same work without them.",
 		rows:  aroundRows(),

@@ -1,10 +1,13 @@
 package peers
 
 import (
+	"time"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/keyfunc"
 )
 
 // SpillgateRedis is Limiter.Take on top of a redisstore, with its deadline and its breaker.
@@ -25,4 +28,14 @@ func SpillgateDenyCache(l Limit, client redis.UniversalClient) *Store {
 // SpillgateRedisMany takes all of limits for two identities in one decision.
 func SpillgateRedisMany(limits []Limit, client redis.UniversalClient) *Store {
 	return LimitingSix("spillgate", redisstore.New(client), limits)
+}
+
+// SpillgateLeasing is Limiter.Take on top of a redisstore, by a rule that leases its keys for so long.
+func SpillgateLeasing(l Limit, lease time.Duration, client redis.UniversalClient) *Store {
+	rule := core.Rule{Name: "default", Key: keyfunc.RemoteIP, Limits: []core.Limit{l.core()}, Lease: lease}
+	limiter := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(time.Second)))
+	return shared("spillgate", func(key string) bool {
+		d, err := limiter.Take(background, core.Claim{Rule: "default", Key: key})
+		return d.Allowed && d.Degraded == nil && err == nil
+	})
 }

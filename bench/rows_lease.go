@@ -1,0 +1,67 @@
+package main
+
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/bench/peers"
+)
+
+// farAway is a limit that callers who lease do not come near.
+var farAway = peers.Limit{Rate: 20_000_000, Period: time.Second}
+
+// length is how long the rows lease.
+const length = 100 * time.Millisecond
+
+// unleased is the entry that asks Redis for each decision.
+const unleased = "spillgate, no lease"
+
+func leaseRows() []*row {
+	one := func() mix { return uniform(1) }
+	byZipf := func() mix { return zipfOf(1.1, 10_000) }
+	once := func() mix { return uniform(10_000_000) }
+	against := func(factor float64, more ...bound) []bound {
+		return append(more, atLeast(spillgate, unleased, factor))
+	}
+	return []*row{
+		{
+			name: "a lease, one key", unit: perSecond, bounds: against(8, tailBelow(unleased)),
+			task: "64 callers ask for one key far from its limit. Spillgate leases it for 100 ms.",
+			open: func(e *env, f *setup) error { return openLeased(e, f, manyCallers, one, throughput) },
+		}, {
+			name: "a lease, one key, one caller", unit: latency, bounds: []bound{valueBelow(3), tailBelow(unleased)},
+			task: "The time from call to answer when nobody else calls.",
+			open: func(e *env, f *setup) error { return openLeased(e, f, 1, one, typical) },
+		}, {
+			name: "leases, 10,000 keys by Zipf", unit: perSecond, bounds: against(2),
+			task: "64 callers draw from 10,000 keys, with s = 1.1.",
+			open: func(e *env, f *setup) error { return openLeased(e, f, manyCallers, byZipf, throughput) },
+		}, {
+			name: "leases, keys asked for once", unit: perSecond, bounds: against(0.95),
+			task: "64 callers draw from 10,000,000 keys: hardly any is asked for twice in a lease.",
+			open: func(e *env, f *setup) error { return openLeased(e, f, manyCallers, once, throughput) },
+		},
+	}
+}
+
+// openLeased opens a limiter that leases, and beside it the same without leases, the same in memory and the peers.
+func openLeased(e *env, f *setup, callers int, draw func() mix, read reading) error {
+	for _, s := range []struct {
+		name string
+		role role
+		open inRedis
+	}{
+		{spillgate, ours, func(l peers.Limit, c redis.UniversalClient) *peers.Store { return peers.SpillgateLeasing(l, length, c) }},
+		{unleased, note, peers.SpillgateRedis},
+		{"spillgate in memory", note, func(l peers.Limit, _ redis.UniversalClient) *peers.Store { return peers.SpillgateLimiter(l) }},
+		{"redis_rate", peer, peers.RedisRate},
+	} {
+		client, err := e.client(f)
+		if err != nil {
+			return err
+		}
+		f.add(s.name, s.role, e.load(s.open(farAway, client), callers, draw(), admitted, read))
+	}
+	return nil
+}
