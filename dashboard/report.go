@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -28,25 +27,25 @@ type report struct {
 	From     int64             `json:"from"`    // the first second of History, in seconds
 	History  [3][]int          `json:"history"` // allowed, denied, would deny; per second
 	Top      []key             `json:"top"`
+	Held     int               `json:"held"`
+	Settled  map[string]uint64 `json:"settled"` // by result
+	Keys     keys              `json:"keys"`
+	Leases   leases            `json:"leases"`
 	Store    store             `json:"store"`
 	File     *rulesFile        `json:"file,omitempty"`
 	Reset    bool              `json:"reset"` // whether the client may reset keys
 }
 
-type rule struct {
-	Name      string   `json:"name"`
-	Routes    []string `json:"routes,omitempty"`
-	DryRun    bool     `json:"dryRun,omitempty"`
-	OnFailure string   `json:"onFailure,omitempty"` // "" of a rule that no limiter has: it was removed, or only claims name it
-	Limits    []limit  `json:"limits"`
-	Recent    [3]int   `json:"recent"` // allowed, denied, would deny in the last 10 seconds that are over
+// keys and leases are those of the stores, as telemetry.Keys and telemetry.Leases have them.
+type keys struct {
+	Own    int `json:"own"`
+	Shared int `json:"shared"`
 }
 
-// A limit is how often each result occurred.
-type limit struct {
-	Limit   string            `json:"limit"`
-	Results map[string]uint64 `json:"results"`
-	Other   bool              `json:"other,omitempty"` // not one of Rule.Limits: of a tier, or of the rule before it was changed
+type leases struct {
+	Keys      int    `json:"keys"`
+	Decisions uint64 `json:"decisions"`
+	Returned  uint64 `json:"returned"`
 }
 
 type key struct {
@@ -79,13 +78,16 @@ func (h *handler) report(r *http.Request, name string, seconds int) report {
 	s := h.telemetry.Snapshot()
 	e := report{
 		Now: time.Now().UnixMilli(), Start: s.Start.UnixMilli(), Requests: make(map[string]uint64),
-		Rules: h.rules(s), Rule: name, Store: storeOf(s.Store), File: fileOf(s.File), Reset: h.authorize(r),
+		Rules: h.rules(s), Rule: name, Held: s.Held, Settled: make(map[string]uint64), Keys: keys(s.Keys), Leases: leases(s.Leases), Store: storeOf(s.Store), File: fileOf(s.File), Reset: h.authorize(r),
 	}
 	for _, q := range s.Requests {
 		e.Requests[q.Outcome] += q.Count
 		if q.Degraded {
 			e.Degraded += q.Count
 		}
+	}
+	for _, q := range s.Settled {
+		e.Settled[q.Result] = q.Count
 	}
 	shown := []string{name}
 	if name == "" {
@@ -98,64 +100,6 @@ func (h *handler) report(r *http.Request, name string, seconds int) report {
 	e.Top = h.top(shown)
 	return e
 }
-
-// rules returns the rules of all limiters, in their order, and then those that were counted and that no limiter has.
-func (h *handler) rules(s telemetry.Snapshot) []rule {
-	results := make(map[string][]limit)
-	var names []string
-	for _, r := range s.Results {
-		limits, known := results[r.Rule]
-		if !known {
-			names = append(names, r.Rule)
-		}
-		if n := len(limits); n == 0 || limits[n-1].Limit != r.Limit {
-			limits = append(limits, limit{Limit: r.Limit, Results: make(map[string]uint64)})
-		}
-		limits[len(limits)-1].Results[r.Result] = r.Count
-		results[r.Rule] = limits
-	}
-	var all []rule
-	seen := make(map[string]bool)
-	add := func(c core.Rule) {
-		if !seen[c.Name] {
-			seen[c.Name] = true
-			all = append(all, rule{c.Name, c.Routes, c.DryRun, failureModes[c.OnFailure], arrange(c.Limits, results[c.Name]), h.recent(c.Name)})
-		}
-	}
-	for _, l := range h.telemetry.Limiters() {
-		for _, c := range l.Rules() {
-			add(c)
-		}
-	}
-	for _, name := range names {
-		if !seen[name] {
-			all = append(all, rule{Name: name, Limits: results[name], Recent: h.recent(name)})
-		}
-	}
-	return all
-}
-
-// arrange returns the limits of a rule, in its order, with what was counted of them, and then all others that were counted.
-func arrange(own []core.Limit, counted []limit) (all []limit) {
-	for _, l := range own {
-		wanted := l.String()
-		i := slices.IndexFunc(counted, func(c limit) bool { return c.Limit == wanted })
-		if i < 0 {
-			all = append(all, limit{Limit: wanted, Results: map[string]uint64{}})
-			continue
-		}
-		all = append(all, counted[i])
-	}
-	for _, c := range counted {
-		if !slices.ContainsFunc(all, func(l limit) bool { return l.Limit == c.Limit }) {
-			c.Other = len(own) > 0
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-var failureModes = map[core.FailureMode]string{core.FailLocal: "local", core.FailOpen: "open", core.FailClosed: "closed"}
 
 // recent returns the counts of the last 10 seconds that are over.
 func (h *handler) recent(name string) (sum [3]int) {
@@ -184,14 +128,14 @@ func (h *handler) history(start time.Time, name string, seconds int) (from int64
 }
 
 // top returns the keys that rules denied most.
-func (h *handler) top(names []string) (keys []key) {
+func (h *handler) top(names []string) (all []key) {
 	for _, name := range names[:min(len(names), topRules)] {
 		for _, row := range h.telemetry.Top(name, topKeys) {
-			keys = append(keys, key{name, row.Key, row.ID, row.Count})
+			all = append(all, key{name, row.Key, row.ID, row.Count})
 		}
 	}
-	slices.SortStableFunc(keys, func(a, b key) int { return cmp.Compare(b.Count, a.Count) })
-	return keys[:min(len(keys), topKeys)]
+	slices.SortStableFunc(all, func(a, b key) int { return cmp.Compare(b.Count, a.Count) })
+	return all[:min(len(all), topKeys)]
 }
 
 func storeOf(s telemetry.Store) store {

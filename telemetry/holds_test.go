@@ -121,3 +121,24 @@ func TestHeldIsWhatTheStoresSay(t *testing.T) {
 		}
 	})
 }
+
+// A leasing is a store that leases.
+type leasing struct {
+	core.Store
+	stats core.LeaseStats
+}
+
+func (l *leasing) LeaseStats() core.LeaseStats { return l.stats }
+
+func TestLeases(t *testing.T) {
+	tel := New(Options{})
+	rules := []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}}}
+	shared := &leasing{new(core.MemoryStore), core.LeaseStats{Keys: 1, Decisions: 20, Returned: 300}}
+	other := &leasing{new(core.MemoryStore), core.LeaseStats{Keys: 4, Decisions: 50, Returned: 600}}
+	for _, s := range []core.Store{shared, shared, other, new(core.MemoryStore)} {
+		limited(t, tel, rules, core.WithStore(s))
+	}
+	if got, want := tel.Snapshot().Leases, (Leases{Keys: 5, Decisions: 70, Returned: 900}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

@@ -12,6 +12,7 @@ type Snapshot struct {
 	Settled  []Settled  // every way, also those that did not happen
 	Held     int        // claims that are held now; see Keys
 	Keys     Keys
+	Leases   Leases
 	Store    Store
 	File     File
 }
@@ -43,6 +44,13 @@ type Settled struct {
 // of their own, and states that pairs share for lack of room. Held claims are those of the stores as well, if all of them say
 // how many they hold; else they are the observed ones, of requests of this process that are under way.
 type Keys struct{ Own, Shared int }
+
+// Leases is what the stores of the attached limiters have leased to this process; see core.Rule.Lease.
+type Leases struct {
+	Keys      int    // that are leased now
+	Decisions uint64 // requests that were decided from a lease
+	Returned  uint64 // requests that were charged ahead, and given back unused
+}
 
 // A Store is the calls of stores, and what the attached limiters say of their stores.
 type Store struct {
@@ -79,7 +87,7 @@ func (t *Telemetry) Snapshot() Snapshot {
 		s.Settled = append(s.Settled, Settled{name, t.holds.settled[i].Load()})
 	}
 	s.Store = t.calls()
-	s.Keys, s.Held = t.kept()
+	s.Keys, s.Leases, s.Held = t.kept()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.File = t.file

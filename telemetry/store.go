@@ -69,21 +69,30 @@ func (t *Telemetry) calls() (s Store) {
 }
 
 // kept returns what the stores of the attached limiters keep. A store of several limiters counts once.
-func (t *Telemetry) kept() (keys Keys, held int) {
-	all := true
+func (t *Telemetry) kept() (keys Keys, leases Leases, held int) {
+	inMemory := true
 	stores := t.stores()
 	for _, s := range stores {
-		k, ok := s.(interface{ Stats() core.MemoryStats })
-		if all = all && ok; !ok {
-			continue
+		if m, ok := s.(interface{ Stats() core.MemoryStats }); ok {
+			stats := m.Stats()
+			keys.Own, keys.Shared, held = keys.Own+stats.Keys, keys.Shared+stats.Shared, held+stats.Held
+		} else {
+			inMemory = false
 		}
-		stats := k.Stats()
-		keys.Own, keys.Shared, held = keys.Own+stats.Keys, keys.Shared+stats.Shared, held+stats.Held
+		if r, ok := s.(interface{ LeaseStats() core.LeaseStats }); ok {
+			leases.add(r.LeaseStats())
+		}
 	}
-	if !all || len(stores) == 0 {
+	if !inMemory || len(stores) == 0 {
 		held = int(max(0, t.holds.held.Load()))
 	}
-	return keys, held
+	return keys, leases, held
+}
+
+func (l *Leases) add(s core.LeaseStats) {
+	l.Keys += s.Keys
+	l.Decisions += s.Decisions
+	l.Returned += s.Returned
 }
 
 // stores returns the stores of the attached limiters, each once.

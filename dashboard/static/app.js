@@ -63,6 +63,7 @@ function badge(e, text, kind) {
 }
 
 function receive(event) {
+	const before = last;
 	last = event;
 	event.history[0].forEach((allowed, i) => counts.set(event.from + i, [allowed, event.history[1][i], event.history[2][i]]));
 	for (const second of counts.keys()) if (second <= event.now / 1000 - hour) counts.delete(second);
@@ -70,10 +71,11 @@ function receive(event) {
 	showStatus(event);
 	showChoices(event.rules);
 	showNow(event);
+	showKept(event, before);
 	showRules(event.rules);
 	showTop(event);
 	showTraffic();
-	showStore(event.store);
+	showStore(event);
 }
 
 function showStatus({ store, start, now, file, degraded }) {
@@ -116,6 +118,18 @@ function showNow({ rules, requests, degraded, now }) {
 	const reasons = Object.keys(why).filter(k => requests[k]);
 	set($("undecided"), compact.format(reasons.reduce((n, k) => n + requests[k], 0)));
 	set($("undecided-why"), [...reasons.map(k => `${why[k]}: ${compact.format(requests[k])}`), degraded ? `decided without the store: ${compact.format(degraded)}` : ""].filter(Boolean).join(", "));
+}
+
+// showKept shows what stores hold and lease, if any did. Before is the event before, or undefined.
+function showKept({ held, settled, leases, now }, before) {
+	const ended = settled.free + settled.charged + settled.failed;
+	$("held-tile").hidden = !held && !ended;
+	set($("held"), compact.format(held));
+	set($("settled"), `ended: ${compact.format(settled.charged)} charged, ${compact.format(settled.free)} free` + (settled.failed ? `, ${compact.format(settled.failed)} failed` : ""));
+	$("leases-tile").hidden = !leases.keys && !leases.decisions;
+	const passed = before && now > before.now ? (now - before.now) / 1000 : 0;
+	if (passed) set($("leased"), numbers.format(Math.max(0, leases.decisions - before.leases.decisions) / passed));
+	set($("leases"), `${compact.format(leases.keys)} keys leased; ${compact.format(leases.decisions)} since start, ${compact.format(leases.returned)} given back`);
 }
 
 function showRules(rules) {
@@ -188,7 +202,7 @@ function showTraffic() {
 	});
 }
 
-function showStore(store) {
+function showStore({ store, keys }) {
 	const calls = store.calls.reduce((a, b) => a + b, 0);
 	const name = i => i < store.bounds.length ? short(store.bounds[i] * 1000) : "more";
 	let text = "No call was measured: the store is in this process, or was not asked.";
@@ -197,7 +211,10 @@ function showStore(store) {
 		const at = store.calls.findIndex(n => (sum += n) >= calls * .99);
 		text = `${compact.format(calls)} calls, ${short(1000 * store.seconds / calls)} on average, 99% ${at < store.bounds.length ? "within " + name(at) : "slower than " + name(at - 1)}; ${numbers.format(store.failures)} failed or were late.`;
 	}
+	if (keys.own) text += ` ${compact.format(keys.own)} keys in memory.`;
+	if (keys.shared) text += ` ${compact.format(keys.shared)} states are shared for lack of room: raise MaxKeys.`;
 	set($("store-text"), text);
+	for (const id of ["latency", "latency-details"]) $(id).hidden = !calls;
 	const columns = store.calls.map((count, i) => ({ name: i < store.bounds.length ? "≤ " + name(i) : "more", count }));
 	columnChart($("latency"), columns, "Store calls by duration. " + text);
 	rows($("latency-table"), columns, (row, c) => { cell(row, 0, c.name); cell(row, 1, numbers.format(c.count)); });
@@ -253,5 +270,5 @@ $("ban").onclick = () => act("ban", found);
 $("rule").onchange = connect;
 document.querySelectorAll("[name=period]").forEach(e => e.onchange = showTraffic);
 document.onvisibilitychange = () => document.hidden ? disconnect() : connect();
-new ResizeObserver(() => { if (last) { showTraffic(); showStore(last.store); } }).observe($("traffic"));
+new ResizeObserver(() => { if (last) { showTraffic(); showStore(last); } }).observe($("traffic"));
 connect();

@@ -2,11 +2,13 @@ package dashboard
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
 	"github.com/spillgate/spillgate/telemetry"
 )
@@ -14,11 +16,16 @@ import (
 func TestPageShowsWhatIsDriven(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	p := open(t, s.serve(t))
+	p.countEvents(`document.getElementById("top").innerText.includes("5")`)
 	s.ask(8, "ann")
 	s.ask(2, "bob")
 	s.ask(1, "")
-	took := p.wait(`document.getElementById("top").innerText.includes("5")`)
+	took := p.wait(`shownAt > 0`)
 	t.Logf("the page showed it after %v", took)
+	if events := eval[int](p, "shownAt"); events > 2 { // one per second, and the first may have been under way
+		t.Errorf("the page showed it with event %d, want the second at the latest", events)
+	}
+	p.wait("gaps.some(seconds => seconds < 1.5)") // a busy machine sends some of them late
 	for id, wants := range map[string][]string{
 		"rules":         {"api", "3/1d", "trial", "dry run", "1/1d", "GET /trial/{id}"},
 		"undecided":     {"1"},
@@ -47,6 +54,57 @@ func TestPageShowsWhatIsDriven(t *testing.T) {
 	if !eval[bool](p, `document.querySelector("#traffic svg .area-denied").getBBox().height > 10`) {
 		t.Error("the chart does not show the denials")
 	}
+}
+
+// countEvents has p count events from now on: shownAt is the number of the first after which shown is true, and gaps are the
+// seconds between events, by the clock of the server.
+func (p *page) countEvents(shown string) {
+	p.t.Helper()
+	eval[bool](p, `(() => {
+		window.events = 0; window.shownAt = 0; window.gaps = [];
+		const original = receive;
+		let before = last.now;
+		receive = event => {
+			original(event);
+			events++;
+			gaps.push((event.now - before) / 1000);
+			before = event.now;
+			if (!shownAt && (`+shown+`)) shownAt = events;
+		};
+		return true;
+	})()`)
+}
+
+// A store is one in memory that says that it leases.
+type store struct {
+	core.MemoryStore
+	decisions atomic.Uint64
+}
+
+func (s *store) LeaseStats() core.LeaseStats {
+	return core.LeaseStats{Keys: 3, Decisions: s.decisions.Load(), Returned: 5}
+}
+
+func TestHeldAndLeased(t *testing.T) {
+	store := new(store)
+	s := newScene(t, telemetry.Options{}, core.WithStore(store))
+	p := open(t, s.serve(t))
+	if !eval[bool](p, `document.getElementById("held-tile").hidden`) {
+		t.Error("the page speaks of holds, and nothing was ever held")
+	}
+	d, err := s.limiter.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.wait(`!document.getElementById("held-tile").hidden && document.getElementById("held").textContent === "1"`)
+	if err := s.limiter.Settle(t.Context(), d, "", 1); err != nil {
+		t.Fatal(err)
+	}
+	p.wait(`document.getElementById("held").textContent === "0" && document.getElementById("settled").textContent.includes("1 charged, 0 free")`)
+	store.decisions.Store(2000)
+	p.wait(`!document.getElementById("leases-tile").hidden && document.getElementById("leases").textContent.includes("3 keys leased; 2K since start, 5 given back")`)
+	store.decisions.Store(2_000_000)
+	p.wait(`document.getElementById("leased").textContent !== "0"`)
 }
 
 // A page that is opened later has the past.

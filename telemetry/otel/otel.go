@@ -9,6 +9,9 @@
 //	spillgate.settled {spillgate.result}
 //	spillgate.held
 //	spillgate.keys {spillgate.state}
+//	spillgate.lease.keys
+//	spillgate.lease.decisions
+//	spillgate.lease.returned
 //	spillgate.store.duration
 //	spillgate.store.failures
 //	spillgate.store.open
@@ -72,40 +75,60 @@ func registerDuration(t *telemetry.Telemetry, m metric.Meter) error {
 
 // instruments are read from a snapshot.
 type instruments struct {
-	requests, results, settled, failures, loads metric.Int64ObservableCounter
-	held, keys, open                            metric.Int64ObservableGauge
+	requests, results, settled, decisions, returned, failures, loads metric.Int64ObservableCounter
+	held, keys, leased                                               metric.Int64ObservableUpDownCounter
+	open                                                             metric.Int64ObservableGauge
 }
 
 func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
-	var errs []error
-	counter := func(name, unit, description string) metric.Int64ObservableCounter {
-		c, err := m.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
-		errs = append(errs, err)
-		return c
-	}
-	gauge := func(name, unit, description string) metric.Int64ObservableGauge {
-		g, err := m.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
-		errs = append(errs, err)
-		return g
-	}
+	maker := instrumentMaker{meter: m}
+	counter, number := maker.counter, maker.number
 	i := instruments{
-		settled:  counter("spillgate.settled", "{request}", "Requests that held something and were settled."),
-		held:     gauge("spillgate.held", "{claim}", "Claims that are held now."),
-		keys:     gauge("spillgate.keys", "{key}", "Keys in memory, with state of their own, and states that keys share."),
-		open:     gauge("spillgate.store.open", "", "1 while calls are withheld from the store, else 0."),
-		requests: counter("spillgate.requests", "{request}", "Requests that a rule applied to."),
-		results:  counter("spillgate.results", "{result}", "Results of each limit, by its own answer."),
-		failures: counter("spillgate.store.failures", "{call}", "Calls of the store that failed or were late."),
-		loads:    counter("spillgate.rulefile.loads", "{load}", "Loads of the rules file."),
+		requests:  counter("spillgate.requests", "{request}", "Requests that a rule applied to."),
+		results:   counter("spillgate.results", "{result}", "Results of each limit, by its own answer."),
+		settled:   counter("spillgate.settled", "{request}", "Requests that held something and were settled."),
+		held:      number("spillgate.held", "{claim}", "Claims that are held now."),
+		keys:      number("spillgate.keys", "{key}", "Keys in memory, with state of their own, and states that keys share."),
+		leased:    number("spillgate.lease.keys", "{key}", "Keys that are leased to this process."),
+		decisions: counter("spillgate.lease.decisions", "{request}", "Requests that were decided from a lease."),
+		returned:  counter("spillgate.lease.returned", "{request}", "Requests that were charged ahead, and given back unused."),
+		failures:  counter("spillgate.store.failures", "{call}", "Calls of the store that failed or were late."),
+		open:      maker.gauge("spillgate.store.open", "", "1 while calls are withheld from the store, else 0."),
+		loads:     counter("spillgate.rulefile.loads", "{load}", "Loads of the rules file."),
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(maker.errs...); err != nil {
 		return err
 	}
 	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		i.observe(o, t.Snapshot())
 		return nil
-	}, i.requests, i.results, i.settled, i.failures, i.loads, i.held, i.keys, i.open)
+	}, i.requests, i.results, i.settled, i.decisions, i.returned, i.failures, i.loads, i.held, i.keys, i.leased, i.open)
 	return err
+}
+
+// An instrumentMaker creates instruments and collects what fails.
+type instrumentMaker struct {
+	meter metric.Meter
+	errs  []error
+}
+
+func (m *instrumentMaker) counter(name, unit, description string) metric.Int64ObservableCounter {
+	c, err := m.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+	m.errs = append(m.errs, err)
+	return c
+}
+
+// number returns an instrument of a number that rises and falls, and that can be added up over processes.
+func (m *instrumentMaker) number(name, unit, description string) metric.Int64ObservableUpDownCounter {
+	c, err := m.meter.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+	m.errs = append(m.errs, err)
+	return c
+}
+
+func (m *instrumentMaker) gauge(name, unit, description string) metric.Int64ObservableGauge {
+	g, err := m.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(description))
+	m.errs = append(m.errs, err)
+	return g
 }
 
 // observe reports the counts of s.
@@ -124,6 +147,9 @@ func (i *instruments) observe(o metric.Observer, s telemetry.Snapshot) {
 	o.ObserveInt64(i.held, int64(s.Held))
 	o.ObserveInt64(i.keys, int64(s.Keys.Own), metric.WithAttributes(stateKey.String("own")))
 	o.ObserveInt64(i.keys, int64(s.Keys.Shared), metric.WithAttributes(stateKey.String("shared")))
+	o.ObserveInt64(i.leased, int64(s.Leases.Keys))
+	o.ObserveInt64(i.decisions, int64(s.Leases.Decisions))
+	o.ObserveInt64(i.returned, int64(s.Leases.Returned))
 	o.ObserveInt64(i.failures, int64(s.Store.Failures))
 	o.ObserveInt64(i.loads, int64(s.File.Loads), metric.WithAttributes(resultKey.String("ok")))
 	o.ObserveInt64(i.loads, int64(s.File.Failures), metric.WithAttributes(resultKey.String("failed")))

@@ -27,8 +27,15 @@ func user(r *http.Request) (string, error) {
 }
 
 // limited returns a limiter of two per hour and user, observed by tel.
+// A store in memory that says that it leases.
+type store struct{ core.MemoryStore }
+
+func (*store) LeaseStats() core.LeaseStats {
+	return core.LeaseStats{Keys: 4, Decisions: 50, Returned: 6}
+}
+
 func limited(tel *telemetry.Telemetry) *core.Limiter {
-	l := core.Must(core.New([]core.Rule{{Name: "api", Key: user, Limits: []core.Limit{core.PerHour(2)}}}, core.WithObserver(tel.Observe)))
+	l := core.Must(core.New([]core.Rule{{Name: "api", Key: user, Limits: []core.Limit{core.PerHour(2)}}}, core.WithObserver(tel.Observe), core.WithStore(new(store))))
 	tel.Attach(l)
 	return l
 }
@@ -81,19 +88,27 @@ func TestRegisteredInstruments(t *testing.T) {
 		ask(t.Context(), l, u)
 	}
 	tel.FileLoaded("spillgate.yaml", "abc", nil)
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true}); err != nil {
+		t.Fatal(err)
+	}
 	tel.Observe(t.Context(), &core.Observation{Store: 3 * time.Millisecond, Err: core.ErrUnavailable})
 	got, histograms := collect(t, reader)
 	want := map[string]int64{
-		"spillgate.requests spillgate.degraded=false,spillgate.outcome=allowed":              2,
-		"spillgate.requests spillgate.degraded=false,spillgate.outcome=denied":               1,
-		"spillgate.requests spillgate.degraded=false,spillgate.outcome=no_key":               1,
-		"spillgate.requests spillgate.degraded=false,spillgate.outcome=unavailable":          1,
-		"spillgate.results spillgate.limit=2/1h,spillgate.result=allowed,spillgate.rule=api": 1,
-		"spillgate.results spillgate.limit=2/1h,spillgate.result=near,spillgate.rule=api":    1,
-		"spillgate.results spillgate.limit=2/1h,spillgate.result=denied,spillgate.rule=api":  1,
-		"spillgate.rulefile.loads spillgate.result=ok":                                       1,
-		"spillgate.keys spillgate.state=own":                                                 1,
-		"spillgate.store.failures ":                                                          1,
+		"spillgate.requests spillgate.degraded=false,spillgate.outcome=allowed":                   3,
+		"spillgate.requests spillgate.degraded=false,spillgate.outcome=denied":                    1,
+		"spillgate.requests spillgate.degraded=false,spillgate.outcome=no_key":                    1,
+		"spillgate.requests spillgate.degraded=false,spillgate.outcome=unavailable":               1,
+		"spillgate.results spillgate.limit=2/1h,spillgate.result=allowed,spillgate.rule=api":      1,
+		"spillgate.results spillgate.limit=2/1h,spillgate.result=near,spillgate.rule=api":         1,
+		"spillgate.results spillgate.limit=2/1h,spillgate.result=denied,spillgate.rule=api":       1,
+		"spillgate.results spillgate.limit=2 at once,spillgate.result=allowed,spillgate.rule=job": 1,
+		"spillgate.rulefile.loads spillgate.result=ok":                                            1,
+		"spillgate.keys spillgate.state=own":                                                      2,
+		"spillgate.held ":                                                                         1,
+		"spillgate.lease.keys ":                                                                   4,
+		"spillgate.lease.decisions ":                                                              50,
+		"spillgate.lease.returned ":                                                               6,
+		"spillgate.store.failures ":                                                               1,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v\nwant %v", got, want)

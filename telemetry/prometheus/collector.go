@@ -9,6 +9,9 @@
 //	spillgate_settled_total{spillgate_result}
 //	spillgate_held
 //	spillgate_keys{spillgate_state}
+//	spillgate_lease_keys
+//	spillgate_lease_decisions_total
+//	spillgate_lease_returned_total
 //	spillgate_store_duration_seconds
 //	spillgate_store_failures_total
 //	spillgate_store_open
@@ -37,6 +40,12 @@ var (
 		"Claims that are held now.", nil, nil)
 	keys = prometheus.NewDesc("spillgate_keys",
 		"Keys in memory, with state of their own, and states that keys share.", []string{"spillgate_state"}, nil)
+	leaseKeys = prometheus.NewDesc("spillgate_lease_keys",
+		"Keys that are leased to this process.", nil, nil)
+	leaseDecisions = prometheus.NewDesc("spillgate_lease_decisions_total",
+		"Requests that were decided from a lease.", nil, nil)
+	leaseReturned = prometheus.NewDesc("spillgate_lease_returned_total",
+		"Requests that were charged ahead, and given back unused.", nil, nil)
 	storeDuration = prometheus.NewDesc("spillgate_store_duration_seconds",
 		"How long calls of the store took.", nil, nil)
 	storeFailures = prometheus.NewDesc("spillgate_store_failures_total",
@@ -55,7 +64,9 @@ func NewCollector(t *telemetry.Telemetry) prometheus.Collector { return collecto
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{requests, results, settled, held, keys, storeDuration, storeFailures, storeOpen, loads} {
+	for _, d := range []*prometheus.Desc{
+		requests, results, settled, held, keys, leaseKeys, leaseDecisions, leaseReturned, storeDuration, storeFailures, storeOpen, loads,
+	} {
 		ch <- d
 	}
 }
@@ -81,6 +92,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(held, s.Held)
 	gauge(keys, s.Keys.Own, "own")
 	gauge(keys, s.Keys.Shared, "shared")
+	gauge(leaseKeys, s.Leases.Keys)
+	counter(leaseDecisions, s.Leases.Decisions)
+	counter(leaseReturned, s.Leases.Returned)
 	ch <- histogram(s.Store)
 	counter(storeFailures, s.Store.Failures)
 	open := 0

@@ -3,6 +3,7 @@ package promtelemetry_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -135,4 +136,55 @@ func TestStoreDuration(t *testing.T) {
 		return
 	}
 	t.Error("the histogram is missing")
+}
+
+// A leasing is a store in memory that says that it leases.
+type leasing struct{ core.MemoryStore }
+
+func (*leasing) LeaseStats() core.LeaseStats { return core.LeaseStats{Keys: 4, Decisions: 50, Returned: 6} }
+
+func TestWhatStoresKeep(t *testing.T) {
+	tel := telemetry.New(telemetry.Options{})
+	l := core.Must(core.New([]core.Rule{core.AtOnce(2).By(user)}, core.WithStore(new(leasing)), core.WithObserver(tel.Observe)))
+	tel.Attach(l)
+	if _, err := l.Take(t.Context(), core.Claim{Key: "user:ann", Hold: true}); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+		# HELP spillgate_held Claims that are held now.
+		# TYPE spillgate_held gauge
+		spillgate_held 1
+		# HELP spillgate_lease_decisions_total Requests that were decided from a lease.
+		# TYPE spillgate_lease_decisions_total counter
+		spillgate_lease_decisions_total 50
+		# HELP spillgate_lease_keys Keys that are leased to this process.
+		# TYPE spillgate_lease_keys gauge
+		spillgate_lease_keys 4
+		# HELP spillgate_lease_returned_total Requests that were charged ahead, and given back unused.
+		# TYPE spillgate_lease_returned_total counter
+		spillgate_lease_returned_total 6
+		`
+	names := []string{"spillgate_held", "spillgate_lease_keys", "spillgate_lease_decisions_total", "spillgate_lease_returned_total"}
+	if err := testutil.CollectAndCompare(promtelemetry.NewCollector(tel), strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+// Clients choose a million keys and 10,000 paths: neither adds a series.
+func TestSeriesDoNotDependOnClients(t *testing.T) {
+	tel := driven(t)
+	limit := core.PerHour(2)
+	o := &core.Observation{Claims: []core.Claim{{Rule: "api", Limits: []core.Limit{limit}}}}
+	o.Results = []core.Result{{Rule: "api", Limit: limit}}
+	o.Request = httptest.NewRequest(http.MethodGet, "/", nil)
+	before := testutil.CollectAndCount(promtelemetry.NewCollector(tel))
+	for i := range 1_000_000 {
+		o.Claims[0].Key = "user:" + strconv.Itoa(i)
+		o.Request.URL.Path = "/" + strconv.Itoa(i%10_000)
+		o.Allowed, o.Results[0].Allowed = i%10 > 0, i%10 > 0
+		tel.Observe(t.Context(), o)
+	}
+	if after := testutil.CollectAndCount(promtelemetry.NewCollector(tel)); after != before || before == 0 {
+		t.Errorf("got %d series after, %d before", after, before)
+	}
 }

@@ -1,0 +1,82 @@
+package dashboard
+
+import (
+	"slices"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+type rule struct {
+	Name      string   `json:"name"`
+	Routes    []string `json:"routes,omitempty"`
+	DryRun    bool     `json:"dryRun,omitempty"`
+	OnFailure string   `json:"onFailure,omitempty"` // "" of a rule that no limiter has: it was removed, or only claims name it
+	Limits    []limit  `json:"limits"`
+	Recent    [3]int   `json:"recent"` // allowed, denied, would deny in the last 10 seconds that are over
+}
+
+// A limit is how often each result occurred.
+type limit struct {
+	Limit   string            `json:"limit"`
+	Results map[string]uint64 `json:"results"`
+	Other   bool              `json:"other,omitempty"` // not one of Rule.Limits: of a tier, or of the rule before it was changed
+}
+
+// rules returns the rules of all limiters, in their order, and then those that were counted and that no limiter has.
+func (h *handler) rules(s telemetry.Snapshot) []rule {
+	results := make(map[string][]limit)
+	var names []string
+	for _, r := range s.Results {
+		limits, known := results[r.Rule]
+		if !known {
+			names = append(names, r.Rule)
+		}
+		if n := len(limits); n == 0 || limits[n-1].Limit != r.Limit {
+			limits = append(limits, limit{Limit: r.Limit, Results: make(map[string]uint64)})
+		}
+		limits[len(limits)-1].Results[r.Result] = r.Count
+		results[r.Rule] = limits
+	}
+	var all []rule
+	seen := make(map[string]bool)
+	add := func(c core.Rule) {
+		if !seen[c.Name] {
+			seen[c.Name] = true
+			all = append(all, rule{c.Name, c.Routes, c.DryRun, failureModes[c.OnFailure], arrange(c.Limits, results[c.Name]), h.recent(c.Name)})
+		}
+	}
+	for _, l := range h.telemetry.Limiters() {
+		for _, c := range l.Rules() {
+			add(c)
+		}
+	}
+	for _, name := range names {
+		if !seen[name] {
+			all = append(all, rule{Name: name, Limits: results[name], Recent: h.recent(name)})
+		}
+	}
+	return all
+}
+
+// arrange returns the limits of a rule, in its order, with what was counted of them, and then all others that were counted.
+func arrange(own []core.Limit, counted []limit) (all []limit) {
+	for _, l := range own {
+		wanted := l.String()
+		i := slices.IndexFunc(counted, func(c limit) bool { return c.Limit == wanted })
+		if i < 0 {
+			all = append(all, limit{Limit: wanted, Results: map[string]uint64{}})
+			continue
+		}
+		all = append(all, counted[i])
+	}
+	for _, c := range counted {
+		if !slices.ContainsFunc(all, func(l limit) bool { return l.Limit == c.Limit }) {
+			c.Other = len(own) > 0
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+var failureModes = map[core.FailureMode]string{core.FailLocal: "local", core.FailOpen: "open", core.FailClosed: "closed"}
