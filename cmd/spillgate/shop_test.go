@@ -128,8 +128,8 @@ func TestEditedRulesOfTheDemo(t *testing.T) {
 	})
 	t.Logf("in force after %v", took)
 
-	write("rules: [{nmae: shop}]")
-	wait(t, "the page shows the mistake", func() bool { return strings.Contains(readPage(t, base).File.Error, "nmae") })
+	write("rules: [{naem: shop}]")
+	wait(t, "the page shows the mistake", func() bool { return strings.Contains(readPage(t, base).File.Error, "naem") })
 	if now := readPage(t, base); limit() != "7" || now.File.Failures != 1 {
 		t.Errorf("a bad file has changed something: %+v", now)
 	}
@@ -142,7 +142,7 @@ func TestRulesOfTheDemo(t *testing.T) {
 	if code, _, stderr := execute(t, "demo", "--rules", filepath.Join(t.TempDir(), "none.yaml")); code != 2 || !strings.Contains(stderr, "--rules") {
 		t.Errorf("no such file: exit code %d, %q", code, stderr)
 	}
-	if code, _, stderr := execute(t, "demo", "--rules", fileWith(t, "rules: [{nmae: shop}]")); code != 1 || !strings.Contains(stderr, ":1:10:") {
+	if code, _, stderr := execute(t, "demo", "--rules", fileWith(t, "rules: [{naem: shop}]")); code != 1 || !strings.Contains(stderr, ":1:10:") {
 		t.Errorf("a mistake: exit code %d, %q", code, stderr)
 	}
 }

@@ -141,7 +141,9 @@ func TestStoreDuration(t *testing.T) {
 // A leasing is a store in memory that says that it leases.
 type leasing struct{ core.MemoryStore }
 
-func (*leasing) LeaseStats() core.LeaseStats { return core.LeaseStats{Keys: 4, Decisions: 50, Returned: 6} }
+func (*leasing) LeaseStats() core.LeaseStats {
+	return core.LeaseStats{Keys: 4, Decisions: 50, Returned: 6}
+}
 
 func TestWhatStoresKeep(t *testing.T) {
 	tel := telemetry.New(telemetry.Options{})
