@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/spillgate/spillgate/rulefile"
 )
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
@@ -125,4 +127,73 @@ func namesOf(spec *ast.ImportSpec) []string {
 	}
 	short := strings.TrimSuffix(strings.TrimPrefix(last, "go-"), "v5")
 	return []string{last, short, short + "limit"}
+}
+
+var (
+	yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+	link      = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading   = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestRulesInPagesHaveNoMistakes checks each rules file that a page shows.
+func TestRulesInPagesHaveNoMistakes(t *testing.T) {
+	files := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range yamlBlock.FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(block[1], "rules:\n") || strings.Contains(block[1], "alert:") {
+				continue // of Prometheus
+			}
+			files++
+			if _, err := rulefile.Check(page, []byte(block[1])); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if files == 0 {
+		t.Error("no page shows rules")
+	}
+}
+
+// TestLinksLeadSomewhere checks the links of each page to files of the repository and to headings.
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, page := range append(pages(t), "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			file, anchor, _ := strings.Cut(m[1], "#")
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), file)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if anchor != "" && !anchors(t, target)[anchor] {
+				t.Errorf("%s: %s has no heading #%s", page, target, anchor)
+			}
+		}
+	}
+}
+
+// anchors returns the anchors that GitHub gives to the headings of a page.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for _, m := range heading.FindAllStringSubmatch(string(text), -1) {
+		found[strings.ReplaceAll(notAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return found
 }

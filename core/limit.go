@@ -66,19 +66,21 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
 
-// Every returns a token bucket of n requests per period.
+// Every returns a token bucket of n requests per period. It begins full and refills all the time: up to n are admitted at once,
+// and up to 2n-1 in the first period. WithBurst changes how many at once; Using chooses another algorithm.
 func Every(n int, period time.Duration) Limit { return Limit{Rate: n, Period: period} }
 
-// PerSecond returns a token bucket of n requests per second.
+// PerSecond returns a token bucket of n requests per second. See Every.
 func PerSecond(n int) Limit { return Every(n, time.Second) }
 
-// PerMinute returns a token bucket of n requests per minute.
+// PerMinute returns a token bucket of n requests per minute. See Every.
 func PerMinute(n int) Limit { return Every(n, time.Minute) }
 
-// PerHour returns a token bucket of n requests per hour.
+// PerHour returns a token bucket of n requests per hour. See Every.
 func PerHour(n int) Limit { return Every(n, time.Hour) }
 
-// PerDay returns a token bucket of n requests per 24 hours.
+// PerDay returns a token bucket of n requests per 24 hours. PerDay(1000) admits up to 1,999 on the first day of a key: it begins
+// full and refills all day. PerDay(1000).Using(FixedWindow) admits 1,000 from midnight to midnight, UTC, as plans promise.
 func PerDay(n int) Limit { return Every(n, 24*time.Hour) }
 
 // WithBurst returns l with another burst. Only a TokenBucket has one.

@@ -9,7 +9,8 @@ const minSecret = 16
 // An Option changes how a Store works.
 type Option func(*config)
 
-// WithPrefix lets all keys begin with prefix; the default is "spillgate". Stores with different prefixes share nothing.
+// WithPrefix lets all keys begin with prefix; the default is "spillgate". Stores with different prefixes share nothing; two services
+// that share one Redis need a prefix each, or rules of one name share their limits.
 // It is printable ASCII without spaces, braces or backslashes.
 func WithPrefix(prefix string) Option {
 	return func(c *config) {

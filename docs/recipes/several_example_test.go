@@ -1,0 +1,23 @@
+package recipes
+
+import (
+	"net/http"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// several limits each user by the second, the minute and the hour, and each address by the minute.
+func several(user, ip core.KeyFunc) (*core.Limiter, error) {
+	api := core.Rule{
+		Name:   "api",
+		Key:    user,
+		Limits: []core.Limit{core.PerSecond(10), core.PerMinute(120), core.PerHour(1000)},
+		Cost: func(r *http.Request) int {
+			if r.URL.Path == "/export" {
+				return 10
+			}
+			return 1
+		},
+	}
+	return core.New([]core.Rule{api, {Name: "address", Key: ip, Limits: []core.Limit{core.PerMinute(600)}}})
+}
