@@ -7,8 +7,8 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// A Redis with 200 callers is killed and comes back, with all it knew. Nobody waits for longer than the deadline, and
-// no key gets more than the limits of the store and of this process together.
+// A Redis with 200 callers is killed and comes back with its state. No caller waits for longer than the deadline, and no
+// key gets more than the limits of the store and of this process together.
 func TestKilledUnder200Callers(t *testing.T) {
 	const capacity = 1000
 	for mode := range modes {
@@ -22,8 +22,7 @@ func TestKilledUnder200Callers(t *testing.T) {
 			wait := g.callers(200, 100*time.Millisecond, "k", done)
 			redistest.Wait(t, "the callers to get going", func() bool { return g.seen.Load() > 400 })
 			s.server.Kill()
-			time.Sleep(time.Second)
-			during := g.degraded.Load()
+			redistest.Wait(t, "500 degraded decisions", func() bool { return g.degraded.Load() >= 500 })
 			s.server.Restart(t)
 			g.comesBack("k")
 			time.Sleep(300 * time.Millisecond)
@@ -34,9 +33,6 @@ func TestKilledUnder200Callers(t *testing.T) {
 				t.Errorf("99.9%% of %d decisions took up to %v, want %v; timers were up to %v late", len(took.times), took.most(1), most, late)
 			}
 			t.Logf("99.9%% of %d decisions took up to %v; timers were up to %v late", len(took.times), took.most(1), late)
-			if during < 500 {
-				t.Errorf("%d decisions were degraded: the callers were not many", during)
-			}
 			bound := map[string]int{"local": 2 * capacity, "open": capacity + int(g.degraded.Load()), "closed": capacity}[mode]
 			if admitted > bound || admitted == 0 {
 				t.Errorf("%d requests were admitted, want some and at most %d", admitted, bound)

@@ -105,8 +105,12 @@ func TestPeeksAndDryRunsAreNotRemembered(t *testing.T) {
 func TestRememberedDenialEndsAfterItsRetryAfter(t *testing.T) {
 	s, _, _ := denying(t, 10)
 	c := claimOf("k", core.Every(1, 100*time.Millisecond))
-	take(t, s, c)
-	r := take(t, s, c)[0]
+	var r core.Result
+	redistest.Wait(t, "a denial", func() bool { // which takes two requests within 100ms
+		take(t, s, c)
+		r = take(t, s, c)[0]
+		return !r.Allowed
+	})
 	time.Sleep(r.RetryAfter)
 	if r := take(t, s, c)[0]; !r.Allowed {
 		t.Errorf("denied after its RetryAfter: %+v", r)

@@ -30,12 +30,13 @@ func TestKeysExpireWhenTheirLimitsHaveRecovered(t *testing.T) {
 		flush(t, client)
 		c := claimOf("k", core.MustParseLimits(row.limits)...)
 		c.Cost = row.cost
+		begun := time.Now()
 		if !allowed(take(t, s, c)) {
 			t.Fatalf("%s was denied", row.limits)
 		}
 		for _, key := range client.Keys(ctx, "*").Val() {
 			ms := client.Do(ctx, "pttl", key).Val().(int64)
-			if ms < 0 || ms < row.min.Milliseconds()-2000 || ms > row.max.Milliseconds()+1002 {
+			if ms < 0 || ms < (row.min-time.Since(begun)).Milliseconds() || ms > row.max.Milliseconds()+1002 {
 				t.Errorf("%s: %s expires in %dms, want %v to %v", row.why, key, ms, row.min, row.max)
 			}
 		}
@@ -139,8 +140,8 @@ func TestExpiryIsSetAtMostOnceASecond(t *testing.T) {
 			}
 			s.Shift(2 * time.Second)
 			take(t, s, c)
-			if ttl := client.PTTL(ctx, pairKey).Val(); ttl < 500*time.Millisecond || ttl > 1100*time.Millisecond {
-				t.Errorf("expires in %v, want the time that a request takes to drain, and a second", ttl)
+			if ttl := client.PTTL(ctx, pairKey).Val(); ttl == -1 || ttl > 1100*time.Millisecond { // the key may have expired meanwhile
+				t.Errorf("expires in %v, want at most the time that a request takes to drain, and a second", ttl)
 			}
 		})
 	}
