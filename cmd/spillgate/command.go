@@ -57,7 +57,7 @@ func newRoot() *cobra.Command {
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err.Error()} })
-	root.AddCommand(newDemo(), newCheck(), newExplain(), newSchema(), newReplay())
+	root.AddCommand(newDemo(), newCheck(), newExplain(), newSchema(), newReplay(), newSuggest())
 	return root
 }
 

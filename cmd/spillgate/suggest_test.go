@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/suggest"
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+// clientsLog returns lines of a log of 100 clients, the later ones of which send more at once, twice in a day.
+func clientsLog() string {
+	var b strings.Builder
+	start := time.Date(2025, 10, 10, 0, 0, 0, 0, time.UTC)
+	for hour := range 24 {
+		for c := range 100 {
+			for i := range 1 + c/10 {
+				if c%12 == hour%12 {
+					at := start.Add(time.Duration(hour)*time.Hour + time.Duration(i)*time.Second)
+					fmt.Fprintf(&b, "203.0.113.%d - - [%s] \"GET /%d HTTP/1.1\" 200 9 \"-\" \"curl\"\n", c, at.Format("02/Jan/2006:15:04:05 -0700"), i%2)
+				}
+			}
+		}
+	}
+	return b.String()
+}
+
+func TestSuggestPrintsARulesFile(t *testing.T) {
+	log := fileWith(t, clientsLog())
+	for _, args := range [][]string{nil, {"--key", "first(header(User-Agent), ip)", "--match", "GET /0", "--match", "/1", "--name", "it's"}, {"--keep", "80"}} {
+		code, stdout, stderr := execute(t, append([]string{"suggest", log}, args...)...)
+		if code != 0 || stderr != "" || strings.Contains(stdout, "\x1b") {
+			t.Fatalf("exit code %d, stderr %q\n%s", code, stderr, stdout)
+		}
+		file := fileWith(t, stdout)
+		if code, stdout, stderr := execute(t, "check", file); code != 0 {
+			t.Errorf("check does not take it: %s%s", stdout, stderr)
+		}
+		code, replayed, _ := execute(t, "replay", "--rules", file, "--json", log)
+		var rep struct {
+			Rules []struct {
+				Keys int
+				Hit  int `json:"keys_hit"`
+			}
+		}
+		if err := json.Unmarshal([]byte(replayed), &rep); err != nil || code != 0 || rep.Rules[0].Hit*5 > rep.Rules[0].Keys || args == nil && rep.Rules[0].Hit > 0 {
+			t.Errorf("%v: a replay of the rule: %v, exit code %d\n%s\n%s", args, err, code, replayed, stdout)
+		}
+	}
+}
+
+func TestSuggestReport(t *testing.T) {
+	log := fileWith(t, clientsLog()+"nonsense\n")
+	code, stdout, stderr := execute(t, "suggest", "--keep", "80", log)
+	for _, want := range []string{
+		"# " + log + ": 1,101 lines of combined, 1 could not be read:\n#   line 1101: want HOST",
+		"# From 2025-10-10 00:00:00 to 2025-10-10 23:00:", "1,100 requests of 100 clients.\n",
+		"RATE \\ BURST", " 10*", "2/h;burst=9 hits 10 of 100 clients (10.0%).\n", "At most 13 may be hit, so that of many clients like these 80% are not",
+		"Learned from the first half of the log alone, it is 2/h;burst=9: in the second half that hits 10 of 100 clients (10.0%),", "at most 20% were promised.\n", "#   ip:203.0.113.90  needs a burst of 10, sent 20 requests\n",
+		"requests\nrules:\n  - name: suggested\n    key: ip\n    limits: 2/h;burst=9\n",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the report does not say %q", want)
+		}
+	}
+	if code != 0 || stderr != "" {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+	if t.Failed() {
+		t.Log(stdout)
+	}
+	code, stdout, _ = execute(t, "suggest", "--json", log)
+	var rep struct {
+		suggest.Report
+		Rule string
+		Logs []logReport
+	}
+	if err := json.Unmarshal([]byte(stdout), &rep); err != nil || code != 0 || rep.Clients != 100 || rep.TooFew != 2995 || len(rep.Rates) != 22 || rep.Logs[0].BadLines != 1 {
+		t.Errorf("--json: %v, exit code %d\n%s", err, code, stdout)
+	}
+	if _, err := rulefile.Check("f", []byte(rep.Rule)); err != nil || rep.Chosen.Hit != 0 {
+		t.Errorf("the rule is %q: %v", rep.Rule, err)
+	}
+}
+
+func TestSuggestMistakes(t *testing.T) {
+	log := fileWith(t, clientsLog())
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, 2, "suggest wants at least one LOG"},
+		{[]string{log + "x"}, 2, "no such file"},
+		{[]string{"--keep", "0", log}, 2, "--keep is 0, want a share above 0, at most 100"},
+		{[]string{"--keep", "NaN", log}, 2, "--keep is NaN"},
+		{[]string{"--within", "-1s", log}, 2, "--within is -1s"},
+		{[]string{"--at", "noon", log}, 2, `--at is "noon"`},
+		{[]string{"--key", "user", log}, 2, `unknown key "user"`},
+		{[]string{"--match", "POST login", log}, 2, "--key, --match or --name: "},
+		{[]string{"--name", "a\nb: c", log}, 2, "--key, --match or --name: \"a\\nb: c\" has more than one line"},
+		{[]string{"--key", "apikey(X-Key)", log}, 1, "the logs lack what the rule needs: header X-Key"},
+		{[]string{"--match", "/nowhere", log}, 1, "nothing to suggest: no request of the logs counts"},
+		{[]string{"--format", "common", fileWith(t, "")}, 1, "nothing to suggest"},
+		{[]string{fileWith(t, "")}, 1, "the first lines are in none of the formats"},
+	} {
+		code, stdout, stderr := execute(t, append([]string{"suggest"}, tt.args...)...)
+		if code != tt.code || strings.Contains(stdout, "rules:") || !strings.Contains(stderr, tt.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("suggest %q: exit code %d, stdout %q, stderr %q; want %d, %q", tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+}
+
+func TestSuggestOnATerminal(t *testing.T) {
+	code, stdout, _ := execute(t, "suggest", "--keep", "80", "--json", fileWith(t, clientsLog()))
+	var rep suggest.Report
+	if err := json.Unmarshal([]byte(stdout), &rep); err != nil || code != 0 {
+		t.Fatal(err, code)
+	}
+	for _, width := range []int{1, 20, 40, 80, 300} {
+		text := tableText(&rep, screen{terminal: true, width: width})
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "  ") && len(line) > max(width, 30) {
+				t.Errorf("on %d columns, a line has %d: %s", width, len(line), line)
+			}
+		}
+		if strings.Count(text, "*") != 2 || strings.Contains(text, "\x1b") {
+			t.Errorf("on %d columns, want one cell with a star:\n%s", width, text)
+		}
+	}
+	if text := tableText(&rep, screen{terminal: true, color: true, width: 80}); strings.Count(text, "\x1b[") != 2 {
+		t.Errorf("want the suggested cell in color:\n%q", text)
+	}
+}
+
+func TestOnlyTerminalsHaveColors(t *testing.T) {
+	f, err := os.Create(t.TempDir() + "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if s := screenOf(f); s.terminal || s.color {
+		t.Errorf("a file: got %+v", s)
+	}
+}

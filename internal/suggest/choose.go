@@ -1,0 +1,125 @@
+package suggest
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// roundUp returns the next number up that people would write: two digits.
+func roundUp(n int) int {
+	unit := 1
+	for n > 99*unit {
+		unit *= 10
+	}
+	n = (n + unit - 1) / unit
+	for _, step := range []struct{ from, by int }{{50, 10}, {20, 5}, {10, 2}} {
+		if n >= step.from {
+			n = (n + step.by - 1) / step.by * step.by
+			break
+		}
+	}
+	return n * unit
+}
+
+// refill returns how long an empty bucket takes to be full again.
+func refill(l core.Limit, burst int) time.Duration {
+	return time.Duration(burst) * l.Period / time.Duration(l.Rate)
+}
+
+// suits reports whether a log of this span says something about a limit: a client could use it up several times. A slower rate
+// would count what a client sends over the span, which grows with it.
+func suits(l core.Limit, burst int, span time.Duration) bool {
+	const times = 4
+	return burst <= maxBurst && refill(l, burst) <= max(span/times, time.Minute)
+}
+
+// choose returns the index of the rate to suggest: of those that suit, the one that admits least within a time.
+func choose(all []Rate, within time.Duration) int {
+	best, suitable := -1, slices.ContainsFunc(all, func(r Rate) bool { return r.Suitable })
+	for i, r := range all {
+		switch {
+		case r.Suitable != suitable:
+		case best < 0, cost(r, within, suitable) < cost(all[best], within, suitable):
+			best = i
+		}
+	}
+	return best
+}
+
+// cost is what a limit admits within a time or, if no rate suits, how long it takes to refill.
+func cost(r Rate, within time.Duration, suitable bool) float64 {
+	if !suitable {
+		return refill(r.limit, r.Burst).Seconds()
+	}
+	return float64(r.Burst) + float64(r.limit.Rate)*within.Seconds()/r.limit.Period.Seconds()
+}
+
+// choice returns a limit and the clients that it hits most.
+func (l *learner) choice(r *Rate, burst int) *Choice {
+	const shown = 20
+	ch := &Choice{Limit: limitText(r.limit, burst), Rate: r.Rate, Burst: burst, Hit: r.HitBy(burst), Most: []Client{}}
+	q, spread := newQueue(r.limit), newPeaks(1)[0]
+	for i := range l.clients {
+		c := &l.clients[i]
+		for at := range c.instants {
+			q.add(at)
+		}
+		if n := q.burst(); n > burst {
+			ch.Most = append(ch.Most, Client{c.key, c.requests, n})
+		}
+		q.reset()
+		for at := range c.spread {
+			q.add(at)
+		}
+		spread.add(q.burst())
+		q.reset()
+	}
+	slices.SortFunc(ch.Most, func(a, b Client) int { return cmp.Or(b.Burst-a.Burst, cmp.Compare(a.Key, b.Key)) })
+	ch.Most = ch.Most[:min(len(ch.Most), shown)]
+	if l.whole {
+		ch.Spread = min(burst, roundUp(spread.least(l.report.MayHit)))
+	}
+	return ch
+}
+
+// spread yields when the requests of c were, if those of one second are spread evenly over it.
+func (c *client) spread(yield func(int64) bool) {
+	second, n := c.first, int64(0)
+	flush := func() bool {
+		for i := range n {
+			if !yield(second + i*1_000_000/n) {
+				return false
+			}
+		}
+		return true
+	}
+	for at := range c.instants {
+		if at != second {
+			if !flush() {
+				return
+			}
+			second, n = at, 0
+		}
+		n++
+	}
+	flush()
+}
+
+// Bursts returns bursts for the columns of a table: those that the rates need, and some around the suggested one.
+func Bursts(rep *Report) (bursts []int) {
+	for _, r := range rep.Rates {
+		if r.Suitable {
+			bursts = append(bursts, r.Burst)
+		}
+	}
+	if c := rep.Chosen; c != nil {
+		for _, quarters := range []int{1, 2, 3, 4, 6, 8} {
+			bursts = append(bursts, roundUp((c.Burst*quarters+3)/4))
+		}
+	}
+	slices.Sort(bursts)
+	return slices.Compact(bursts)
+}

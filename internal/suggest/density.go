@@ -1,0 +1,45 @@
+package suggest
+
+// columns is how many columns a density has at most.
+const columns = 4096
+
+// A density counts requests in columns of equal width, which doubles when there are too many.
+type density struct {
+	from, width int64 // microseconds
+	counts      []int
+}
+
+func (d *density) add(at int64) {
+	if d.width == 0 {
+		d.width = 1000
+	}
+	for (at-d.from)/d.width >= columns {
+		for i := range d.counts {
+			n := d.counts[i]
+			d.counts[i] = 0
+			d.counts[i/2] += n
+		}
+		d.counts = d.counts[:(len(d.counts)+1)/2]
+		d.width *= 2
+	}
+	i := int((at - d.from) / d.width)
+	for len(d.counts) <= i {
+		d.counts = append(d.counts, 0)
+	}
+	d.counts[i]++
+}
+
+// half returns the instant between two columns that best halves n requests.
+func (d *density) half(n int) int64 {
+	before, best, at := 0, n, d.from
+	for i, count := range d.counts {
+		if off := max(n-2*before, 2*before-n); off < best {
+			best, at = off, d.from+int64(i)*d.width
+		}
+		before += count
+	}
+	return at
+}
+
+// cut returns where the second half of the log begins.
+func (l *learner) cut() int64 { return l.density.half(l.report.Requests) }

@@ -1,0 +1,203 @@
+package suggest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/spillgate/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/replay"
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+// entries is a Source.
+type entries []accesslog.Entry
+
+func (s *entries) Next(e *accesslog.Entry) error {
+	if len(*s) == 0 {
+		return io.EOF
+	}
+	*e, *s = (*s)[0], (*s)[1:]
+	return nil
+}
+
+var noon = time.Date(2025, 10, 10, 12, 0, 0, 0, time.UTC)
+
+func sent(after time.Duration, client, path string) accesslog.Entry {
+	return accesslog.Entry{At: noon.Add(after), Client: client, Method: "GET", Target: path, Status: 200, Duration: -1}
+}
+
+func rules(t rapid.TB, src string) *rulefile.File {
+	t.Helper()
+	f, err := rulefile.Offline("f", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+const perIP = "rules: [{key: ip, limits: 1/s}]"
+
+func run(t rapid.TB, src string, keep float64, log entries) *Report {
+	t.Helper()
+	rep, err := Run(context.Background(), rules(t, src), []replay.Source{&log}, Options{Keep: keep, Within: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep
+}
+
+func (r *Report) at(t *testing.T, rate string) *Rate {
+	t.Helper()
+	i := slices.IndexFunc(r.Rates, func(r Rate) bool { return r.Rate == rate })
+	if i < 0 {
+		t.Fatalf("there is no rate %s", rate)
+	}
+	return &r.Rates[i]
+}
+
+// Client a sends 10 at once, and 10 a second later; b sends one a second, ten times; c sends one.
+func handMade() (log entries) {
+	for i := range 10 {
+		if i < 2 {
+			for range 10 {
+				log = append(log, sent(time.Duration(i)*time.Second, "a", "/"))
+			}
+		}
+		log = append(log, sent(time.Duration(i)*time.Second, "b", "/"))
+	}
+	return append(log, sent(10*time.Second, "c", "/"))
+}
+
+func TestBurstsOfASmallLog(t *testing.T) {
+	rep := run(t, perIP, 100, handMade())
+	if rep.Requests != 31 || rep.Clients != 3 || !rep.From.Equal(noon) || !rep.To.Equal(noon.Add(10*time.Second)) || rep.MayHit != 0 || rep.TooFew != 0 {
+		t.Errorf("got %+v", rep)
+	}
+	tests := []struct {
+		rate string
+		hit  []int // by bursts of 1, 9, 10, 17, 18, 19, 20
+	}{
+		{"1000/s", []int{1, 1, 0, 0, 0, 0, 0}},
+		{"10/s", []int{1, 1, 0, 0, 0, 0, 0}}, // empty again after a second
+		{"5/s", []int{1, 1, 1, 0, 0, 0, 0}},  // 10 - 5 + 10 = 15
+		{"2/s", []int{1, 1, 1, 1, 0, 0, 0}},  // 18
+		{"1/s", []int{1, 1, 1, 1, 1, 0, 0}},  // 19; b needs 1
+		{"30/m", []int{2, 1, 1, 1, 1, 1, 0}}, // 19.5; b needs 10 - 4.5 = 5.5
+		{"1/h", []int{2, 2, 1, 1, 1, 1, 0}},  // less than 20; b less than 10
+	}
+	for _, tt := range tests {
+		var got []int
+		for _, burst := range []int{1, 9, 10, 17, 18, 19, 20} {
+			got = append(got, rep.at(t, tt.rate).HitBy(burst))
+		}
+		if !slices.Equal(got, tt.hit) {
+			t.Errorf("%s: got %v clients hit, want %v", tt.rate, got, tt.hit)
+		}
+	}
+}
+
+func TestSuggestedLimitAdmitsLeast(t *testing.T) {
+	rep := run(t, perIP, 100, handMade())
+	// The log is short: rates that refill within a minute suit. 10/s needs 10 and admits 610 in a minute, 1/s needs 19, rounded
+	// up to 20, and admits 80, 30/m needs 20 and admits 50, and 20/m needs 20 and refills within a minute as well.
+	if c := rep.Chosen; c == nil || c.Limit != "20/m" || c.Burst != 20 || c.Hit != 0 || len(c.Most) != 0 {
+		t.Errorf("got %+v, want 20/m, whose burst is 20 anyway", c)
+	}
+	if rep.at(t, "10/m").Suitable || !rep.at(t, "20/m").Suitable {
+		t.Error("a rate suits if the burst of 20 refills within a minute")
+	}
+	log := handMade()
+	rep, err := Run(t.Context(), rules(t, perIP), []replay.Source{&log}, Options{Keep: 100, Within: time.Second})
+	if err != nil || rep.Chosen.Limit != "2/s;burst=18" {
+		t.Errorf("got %v, %v; want 2/s with a burst of 18, which admits 20 in a second, as 10/s with a burst of 10 does", rep.Chosen, err)
+	}
+}
+
+func TestRuleSaysWhichRequestsCount(t *testing.T) {
+	log := handMade()
+	for i := range log {
+		if i%2 == 0 {
+			log[i].Target = "/login"
+		}
+		if log[i].Client == "c" {
+			log[i].Status = 429
+		}
+	}
+	src := "rules: [{key: 'first(header(X-A), ip)', match: GET /login, limits: 1/s}]"
+	all := len(log)
+	rep, err := Run(t.Context(), rules(t, src), []replay.Source{&log}, Options{Options: replay.Options{SkipStatus: map[int]bool{429: true}}, Keep: 100})
+	if err != nil || rep.Skipped != 1 || rep.Requests+rep.Others+rep.Skipped != all || rep.Others != 15 || rep.Clients != 2 {
+		t.Errorf("got %+v, %v", rep, err)
+	}
+	rep = run(t, "rules: [{key: header(X-A), limits: 1/s}]", 99, handMade())
+	if rep.Keyless != 31 || rep.Requests != 0 || rep.Chosen != nil || rep.Error == "" {
+		t.Errorf("without keys: got %+v", rep)
+	}
+}
+
+func TestOneRequestAndOneInstant(t *testing.T) {
+	for _, n := range []int{1, 500} {
+		var log entries
+		for range n {
+			log = append(log, sent(0, "a", "/"))
+		}
+		rep := run(t, perIP, 99.9, log)
+		if rep.Chosen == nil || rep.Chosen.Burst != n || rep.Chosen.Hit != 0 || rep.Checked != nil || rep.TooFew != 2995 {
+			t.Errorf("%d requests at once: got %+v, %+v", n, rep, rep.Chosen)
+		}
+	}
+	if rep := run(t, perIP, 99.9, nil); rep.Chosen != nil || rep.Requests != 0 {
+		t.Errorf("an empty log: got %+v", rep)
+	}
+}
+
+func TestWholeSecondsGiveARangeOfBursts(t *testing.T) {
+	log := handMade()
+	for i := range log {
+		log[i].Seconds = true
+	}
+	log = slices.DeleteFunc(log, func(e accesslog.Entry) bool { return e.Client == "c" })
+	rep, err := Run(t.Context(), rules(t, perIP), []replay.Source{&log}, Options{Keep: 100, Within: time.Millisecond})
+	if err != nil || rep.Chosen.Limit != "10/s" || rep.Chosen.Spread != 1 {
+		t.Errorf("got %+v, %v; want 10/s, or a burst of 1 if requests are spread", rep.Chosen, err)
+	}
+}
+
+func TestInterruptedRunTellsWhatItKnows(t *testing.T) {
+	log := make(entries, 40_000)
+	for i := range log {
+		log[i] = sent(time.Duration(i), "x", "/")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	rep, err := Run(ctx, rules(t, perIP), []replay.Source{&log}, Options{Keep: 99, Options: replay.Options{Progress: func(int) { cancel() }}})
+	if err != nil || !rep.Incomplete || rep.Requests == 0 || rep.Requests == 40_000 || rep.Chosen == nil {
+		t.Errorf("got %v, %+v", err, rep)
+	}
+}
+
+// The counts are those of a replay with each limit.
+func TestReplayHitsTheSameClients(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		unit := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Minute}).Draw(t, "unit")
+		at := time.Duration(0)
+		log := make(entries, rapid.IntRange(1, 60).Draw(t, "requests"))
+		for i := range log {
+			at += unit * time.Duration(rapid.IntRange(-1, 30).Draw(t, "pause")) // logs go back now and then
+			log[i] = sent(at, rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client"), "/")
+		}
+		rep := run(t, perIP, 100, slices.Clone(log))
+		r := rapid.SampledFrom(rep.Rates).Draw(t, "rate")
+		burst := rapid.IntRange(1, 40).Draw(t, "burst")
+		src := fmt.Sprintf("rules: [{key: ip, limits: %s}]", limitText(r.limit, burst))
+		again, err := replay.Run(context.Background(), rules(t, src), []replay.Source{&log}, replay.Options{Knows: func(string) bool { return false }})
+		if err != nil || again.Rules[0].KeysHit != r.HitBy(burst) {
+			t.Fatalf("%s: a replay hits %d clients, the table says %d; %v", src, again.Rules[0].KeysHit, r.HitBy(burst), err)
+		}
+	})
+}
