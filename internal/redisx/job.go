@@ -9,8 +9,9 @@ type job struct {
 	keys    []string
 	asks    []int  // places in request.asks, ascending
 	plan    string // what is asked of the keys: see lua/limit.lua
-	numbers string // of the settlements: see lua/settle.lua
+	numbers string // of the settlements or the leases: see lua/settle.lua and lua/lease.lua
 	claims  []int  // those that it settles
+	leases  []int  // places in request.leases
 	quiet   bool   // the script says only when claims are held from now on
 
 	at     int64   // the server's clock
@@ -49,6 +50,7 @@ func (j *job) prepare(peek func(ask int) bool) {
 	}
 	j.plan = string(b)
 	j.addNumbers()
+	j.addLeases()
 }
 
 // What an ask costs a server: a token bucket alone, and any other. See maxLoad.

@@ -55,7 +55,7 @@ func (j *job) lengthOf(reply []int64) int {
 	case j.quiet:
 		n = len(j.claims)
 	case reply[0] == inFull || reply[0] == held:
-		n = 1 + 4*n
+		n = 1 + 4*n + len(j.leases)
 	}
 	return min(n, len(reply))
 }
@@ -74,7 +74,9 @@ func (j *job) read() error {
 		return nil
 	case len(reply) > 0 && (reply[0] == inFull || reply[0] == held):
 		j.held = reply[0] == held
-		reply, each = reply[1:], 4
+		if reply, each = reply[1:], 4; len(j.leases) > 0 && !j.readLeases(&reply) {
+			return fmt.Errorf("the script replied %d to %d limits and %d leases", j.reply, len(j.asks), len(j.leases))
+		}
 	}
 	if len(reply) != each*len(j.asks) {
 		return fmt.Errorf("the script replied %d to %d limits", j.reply, len(j.asks))

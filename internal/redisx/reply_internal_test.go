@@ -52,3 +52,30 @@ func TestLevelIsAnErrorForOtherLimits(t *testing.T) {
 		}
 	}
 }
+
+func TestRepliesToLeasesThatCannotBe(t *testing.T) {
+	s := frozenStore(t)
+	for _, row := range []struct {
+		reply []int64
+		good  bool
+	}{
+		{[]int64{1, 0, inFull, 0, 5, 0, 5, 9}, true},
+		{[]int64{1, 0, held, 0, 5, 0, 5, 0}, true},
+		{[]int64{1, 0, inFull, 0, 5, 0, 5, 10}, false}, // more than was wanted
+		{[]int64{1, 0, inFull, 0, 5, 0, 5, -1}, false},
+		{[]int64{1, 0, inFull, 0, 5, 0, 5}, false},
+		{[]int64{1, 0, inFull}, false},
+		{[]int64{1, 0, 5}, false},
+		{[]int64{1, 0, inFull, 0, 5, 0, 5, 9, 9}, false},
+		{[]int64{1, 0, failed}, false},
+	} {
+		j := s.leasedJob(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")}, 9, backs{})
+		err := s.deliver(row.reply, []*job{j})
+		if err == nil {
+			err = j.read()
+		}
+		if (err == nil) != row.good {
+			t.Errorf("%d: %v, want it to be good: %v", row.reply, err, row.good)
+		}
+	}
+}

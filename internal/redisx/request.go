@@ -14,6 +14,7 @@ type request struct {
 	keys        []string
 	asks        []ask
 	settlements []settlement // of a Settle, by claim
+	leases      []leased     // claims of a Take
 	jobs        []job
 	usages      []usage // backs those of the jobs
 }
@@ -21,9 +22,9 @@ type request struct {
 // An ask is one limit of one claim: see lua/limit.lua.
 type ask struct {
 	algorithm.Limit
-	claim, key         int
-	peek, dryRun, hold bool
-	cost, asked        int64
+	claim, key                 int
+	peek, dryRun, hold, leased bool
+	cost, asked                int64
 }
 
 // requests are those that are no longer used. A request is most of what a decision would allocate.
@@ -33,7 +34,7 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 func (r *request) release() {
 	clear(r.keys)
 	clear(r.jobs)
-	r.keys, r.asks, r.settlements = r.keys[:0], r.asks[:0], r.settlements[:0]
+	r.keys, r.asks, r.settlements, r.leases = r.keys[:0], r.asks[:0], r.settlements[:0], r.leases[:0]
 	requests.Put(r)
 }
 
@@ -114,8 +115,8 @@ func (a *ask) share() int64 {
 
 // appendWords appends what a script reads as a, with the place of its key among those of its job.
 func (a *ask) appendWords(b []byte, begins bool, place int) []byte {
-	head := uint64(place+1) << 4
-	for i, flag := range [...]bool{begins, a.peek, a.dryRun, a.hold} {
+	head := uint64(place+1) << 5
+	for i, flag := range [...]bool{begins, a.peek, a.dryRun, a.hold, a.leased} {
 		if flag {
 			head |= 1 << i
 		}

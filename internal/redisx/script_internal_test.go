@@ -19,7 +19,7 @@ var (
 // scriptFiles are all Lua files, in the order in which scripts have them.
 var scriptFiles = []string{
 	"number", "word", "reply", "limit", "expiry", "plain", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold",
-	"pair", "decide", "take", "settle", "reset",
+	"pair", "decide", "refund", "lease", "take", "settle", "reset",
 }
 
 // TestEachLuaFileSaysWhatItUses checks the first lines of each file: "Uses a, b (file), ...".

@@ -141,13 +141,9 @@ local function report(asks, now, denied)
   end
 end
 
--- decideRequest decides the request whose keys begin at KEYS[first]: none of it is committed unless all limits but those of dry
--- runs admit their cost.
-local function decideRequest(plan, first, now)
-  local asks, pairsOf = newAsks(plan, first, now)
-  for i = 1, #asks do
-    open(asks[i], now)
-  end
+-- decideAsks decides a request: none of it is committed unless all limits but those of dry runs admit their cost. It reports
+-- whether the request is admitted, and whether holds deny a claim.
+local function decideAsks(asks, now)
   local admitted, _, held = decideClaims(asks, now, false)
   if admitted then
     commitClaims(asks, now, false)
@@ -156,8 +152,28 @@ local function decideRequest(plan, first, now)
   if admitted and dryRuns then
     commitClaims(asks, now, true)
   end
-  for place = 1, plan.keys do
+  return admitted, held or dryHeld
+end
+
+-- openRequest returns the asks of the request whose keys begin at KEYS[first], and its pairs.
+local function openRequest(plan, first, now)
+  local asks, pairsOf = newAsks(plan, first, now)
+  for i = 1, #asks do
+    open(asks[i], now)
+  end
+  return asks, pairsOf
+end
+
+local function savePairs(pairsOf, now)
+  for place = 1, #pairsOf do
     savePair(pairsOf[place], now)
   end
-  report(asks, now, held or dryHeld)
+end
+
+-- decideRequest decides the request whose keys begin at KEYS[first].
+local function decideRequest(plan, first, now)
+  local asks, pairsOf = openRequest(plan, first, now)
+  local _, held = decideAsks(asks, now)
+  savePairs(pairsOf, now)
+  report(asks, now, held)
 end

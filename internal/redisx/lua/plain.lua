@@ -3,14 +3,14 @@
 -- Uses ceilDiv, floorDiv, maxExact (number), pack, unpackWords, word (word), call, filled, reply (reply), maxBusy
 -- (limit), expiryWith (expiry).
 --
--- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs, holds nor
--- bans.
+-- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs, holds, leases
+-- nor bans.
 local maxPlain = maxExact - 4 -- of a level: -4 less that is exact too
 local levels, busys, expiries = {}, {}, {} -- of the buckets of the request being decided, by limit
 
 local function isPlain(plan)
   for _, l in ipairs(plan) do
-    if l.letter ~= 'b' or l.unit ~= 1 or l.peek or l.dryRun or l.hold or l.ban > 0 or l.cost ~= l.asked or l.cost > l.capacity then
+    if l.letter ~= 'b' or l.unit ~= 1 or l.peek or l.dryRun or l.hold or l.leased or l.ban > 0 or l.cost ~= l.asked or l.cost > l.capacity then
       return false
     end
     l.charge = l.cost * l.micros

@@ -1,7 +1,7 @@
 -- Settles requests: replaces what they were charged, or held, by what they cost after all, renews holds, bans.
--- Uses max, min (number), unpackWords, word (word), clock, filled, logError, repaired, reply (reply), newPlan (limit),
--- addHold, releaseHold (hold), keepState, resetAt, savePair, stateOf (pair), advance, charge, decide, newAsks, open,
--- report, rewind, waitFor (decide).
+-- Uses max (number), unpackWords, word (word), clock, filled, logError, repaired, reply (reply), newPlan (limit), addHold,
+-- releaseHold (hold), savePair (pair), advance, charge, decide, newAsks, open, report, rewind, waitFor (decide), refundAll
+-- (refund).
 --
 -- KEYS: those of each request, one request after the other.
 -- ARGV: the shift of the clock, then plans, each with the number of requests that have it and five words for each of their claims:
@@ -34,19 +34,6 @@ local function chargeAll(asks, claim, cost)
   end
 end
 
--- refundAll gives back cost of a claim. What was charged before a reset is forgotten.
-local function refundAll(asks, claim, cost)
-  if claim.at < resetAt(claim.pair) then
-    return
-  end
-  for i = claim.first, claim.last do
-    local ask, l = asks[i], asks[i].limit
-    if l.letter ~= 'f' and l.capacity > 0 then
-      keepState(claim.pair, l, ask.algorithm.refund(stateOf(claim.pair, l, now), l, now, claim.at, min(cost, l.capacity)))
-    end
-  end
-end
-
 -- settleHeld replaces what a claim held.
 local function settleHeld(asks, claim)
   local final = claim.final
@@ -63,7 +50,7 @@ end
 local function settleCharged(asks, claim)
   local more = claim.final - claim.cost
   if more < 0 then
-    refundAll(asks, claim, -more)
+    refundAll(asks, claim, claim.at, -more, now)
   elseif more > 0 and not (claim.dryRun and not fits(asks, claim, more)) then
     chargeAll(asks, claim, more)
   end

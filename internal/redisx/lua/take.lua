@@ -1,21 +1,26 @@
 -- Decides requests, one after the other, each all or nothing by itself.
--- Uses clock, filled, logError, repaired, reply (reply), newPlan (limit), decidePlain, isPlain (plain).
+-- Uses word (word), clock, filled, logError, repaired, reply (reply), newPlan (limit), decidePlain, isPlain (plain).
 --
 -- KEYS: those of each request, one request after the other.
--- ARGV: the shift of the clock, then plans, each with the number of requests that have it and an empty text.
+-- ARGV: the shift of the clock, then plans, each with the number of requests that have it and a text with five words for each
+-- of their leased claims: see lease.lua.
 -- Returns the instant, how many states were repaired, and for each request
 --
 --   the level of each limit, or -4 less the level if the request is denied, if its plan is plain,
 --   or -1, or -3 if requests under way are what denies it, and four numbers for each limit: retry, remaining, refill, reset,
+--   then, if it has leased claims, how many requests were charged ahead for each of those,
 --   or -2 if it could not be decided, because of an error that the server's log has.
 local now, first = clock(), 1
-local decideRequest
+local decideRequest, decideLeased
 
--- tryRequest decides a request of any limits. If it fails, that does not spoil the others.
-local function tryRequest(plan)
-  decideRequest = decideRequest or newDecideRequest()
+-- tryRequest decides a request of any limits, whose leases begin at a byte of numbers. If it fails, that does not spoil the
+-- others.
+local function tryRequest(plan, numbers, start)
+  if not decideRequest then
+    decideRequest, decideLeased = newDecideRequest()
+  end
   local before = filled
-  local ok, err = pcall(decideRequest, plan, first, now)
+  local ok, err = pcall(plan.leases > 0 and decideLeased or decideRequest, plan, first, now, numbers, start)
   if not ok and #KEYS == plan.keys then
     error(err, 0)
   elseif not ok then
@@ -27,12 +32,13 @@ end
 
 for i = 2, #ARGV, 3 do
   local plan = newPlan(ARGV[i])
-  local plain = isPlain(plan)
+  local plain, start = isPlain(plan), 1
   for _ = 1, tonumber(ARGV[i + 1]) do
     if not (plain and decidePlain(plan, first, now)) then
-      tryRequest(plan)
+      tryRequest(plan, ARGV[i + 2], start)
     end
     first = first + plan.keys
+    start = start + 5 * word * plan.leases
   end
 end
 reply[2] = repaired

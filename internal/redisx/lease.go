@@ -1,0 +1,169 @@
+package redisx
+
+import "math"
+
+// A lease is what a process may use of one key without asking the store: requests that were charged ahead. It is state and
+// nothing else: its methods take the instant, in nanoseconds of a clock of this process, and length, the Lease of the rule.
+//
+// Each grant of the store is a portion, of which there are two at most: the one that requests use, and the one that was asked
+// for when little was left. A portion ends one Lease after it was asked for, because it was charged after that.
+type lease struct {
+	at     [2]int64  // when the store charged each portion, in microseconds; the older one comes first
+	ends   [2]int64  // 0 for no portion
+	left   [2]uint32 // of each portion
+	used   [2]uint32 // requests decided in the current span of one Lease, and in the one before
+	span   uint32    // the current one
+	pause  uint8     // in how many spans the next grant may be asked for
+	last   uint32    // what the last grant was
+	unused *backs    // what is to be given back; nil for nothing
+}
+
+// A taken request is what it was taken from.
+type taken struct {
+	at [2]int64
+	n  [2]uint32
+}
+
+// pauseSpans is a pause of at least one Lease.
+const pauseSpans = 2
+
+// roll begins the span of now.
+func (l *lease) roll(now, length int64) {
+	span := uint32(now / length)
+	passed := span - l.span
+	switch passed {
+	case 0:
+		return
+	case 1:
+		l.used = [2]uint32{0, l.used[0]}
+	default:
+		l.used = [2]uint32{}
+	}
+	l.pause -= uint8(min(uint32(l.pause), passed))
+	l.span = span
+}
+
+// advance makes l what it is at now: a portion that has ended is to be given back.
+func (l *lease) advance(now, length int64) {
+	l.roll(now, length)
+	for l.ends[0] > 0 && l.ends[0] <= now {
+		l.shift()
+	}
+}
+
+// shift ends the older portion.
+func (l *lease) shift() {
+	l.giveBack(l.at[0], int64(l.left[0]))
+	l.at = [2]int64{l.at[1]}
+	l.ends = [2]int64{l.ends[1]}
+	l.left = [2]uint32{l.left[1]}
+}
+
+// giveBack notes that n requests charged at an instant are to be given back.
+func (l *lease) giveBack(at, n int64) {
+	if n == 0 {
+		return
+	}
+	if l.unused == nil {
+		l.unused = new(backs)
+	}
+	l.unused.add(at, n)
+}
+
+// available returns how many requests are left.
+func (l *lease) available() int64 { return int64(l.left[0]) + int64(l.left[1]) }
+
+// take takes cost out of an advanced l, the older portion first, and reports whether that had enough.
+func (l *lease) take(cost int64) (t taken, ok bool) {
+	if cost > l.available() {
+		return taken{}, false
+	}
+	first := min(l.left[0], uint32(cost))
+	t = taken{l.at, [2]uint32{first, uint32(cost) - first}}
+	l.left[0], l.left[1] = l.left[0]-t.n[0], l.left[1]-t.n[1]
+	l.use(cost)
+	return t, true
+}
+
+// use counts a request that was decided.
+func (l *lease) use(cost int64) { l.used[0] = uint32(min(int64(l.used[0])+cost, math.MaxInt32)) }
+
+// putBack undoes a take. What was taken from a portion that has ended since is to be given back.
+func (l *lease) putBack(t taken) {
+	for i, n := range t.n {
+		if n > 0 && !l.restore(t.at[i], n) {
+			l.giveBack(t.at[i], int64(n))
+		}
+		l.used[0] -= min(l.used[0], n)
+	}
+}
+
+// restore adds n to the portion that was charged at an instant, and reports whether there is one.
+func (l *lease) restore(at int64, n uint32) bool {
+	for i := range l.at {
+		if l.ends[i] > 0 && l.at[i] == at {
+			l.left[i] += n
+			return true
+		}
+	}
+	return false
+}
+
+// isLow reports whether so little is left of the last grant that the next one should be asked for.
+func (l *lease) isLow() bool { return l.available() <= int64(l.last/4) }
+
+// want returns how much to ask for: what was used in the last Lease, and at least what waits for it.
+func (l *lease) want(waiting int64) int64 {
+	return min(max(int64(l.used[0]), int64(l.used[1]), waiting, 1), math.MaxInt32)
+}
+
+// credit adds a portion of n requests that the store has charged at an instant, to an advanced l. One that has ended is to be
+// given back, and so is what is left of the oldest of three. After a grant of nothing there is a pause.
+func (l *lease) credit(now, at, ends, n int64) {
+	l.last = uint32(n)
+	switch {
+	case n == 0:
+		l.pause = pauseSpans
+	case ends <= now:
+		l.giveBack(at, n)
+	default:
+		if l.ends[1] > 0 {
+			l.shift()
+		}
+		i := 0
+		if l.ends[0] > 0 {
+			i = 1
+		}
+		l.at[i], l.ends[i], l.left[i] = at, ends, uint32(n)
+	}
+}
+
+// end ends all portions.
+func (l *lease) end() {
+	for l.ends[0] > 0 {
+		l.shift()
+	}
+}
+
+// takeUnused returns what is to be given back, and forgets it.
+func (l *lease) takeUnused() (b backs) {
+	if l.unused != nil {
+		b, l.unused = *l.unused, nil
+	}
+	return b
+}
+
+// isIdle reports whether an advanced l is as if it had never been.
+func (l *lease) isIdle() bool {
+	return l.ends[0] == 0 && l.unused == nil && l.used == [2]uint32{} && l.pause == 0
+}
+
+// instant returns the clock of the store at now, in microseconds: as it was last heard, and the time since. There must be a
+// portion.
+func (l *lease) instant(now, length int64) int64 {
+	i := 0
+	if l.ends[1] > 0 {
+		i = 1
+	}
+	return l.at[i] + (now-(l.ends[i]-length))/1000
+}
