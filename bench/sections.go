@@ -20,7 +20,7 @@ func sections() []section {
 	}, {
 		title: "Deciding in Redis",
 		about: "The same function with a store in Redis.",
-		rows:  redisRows(),
+		rows:  append(redisRows(), serverRows()...),
 	}, {
 		title: "Deciding from leases",
 		about: "A limiter charges requests ahead in Redis and decides them in memory, beside one that asks Redis for each decision.",
