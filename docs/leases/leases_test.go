@@ -1,0 +1,47 @@
+// Package leases has the snippets of docs/redis.md and docs/scale.md about leases.
+package leases
+
+import (
+	"context"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+func TestTenantsHaveLimits(t *testing.T) {
+	l, err := tenantLimiter(redistest.Start(t).Client(t), keyfunc.Const("all"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tenant, cost := range map[string]int{"a": 50_000, "b": 50_001} {
+		d, err := l.Take(context.Background(), core.Claim{Rule: "tenant", Key: "user:" + tenant, Cost: cost})
+		if err != nil || d.Allowed != (cost == 50_000) {
+			t.Errorf("tenant %s: %+v, %v", tenant, d, err)
+		}
+	}
+}
+
+func TestRulesStayTheSame(t *testing.T) {
+	rules := []core.Rule{core.PerHour(1).By(keyfunc.Const("all"))}
+	one, err := alone(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := redistest.Start(t)
+	two, err := together(rules, server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	three, err := together(rules, server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range []*core.Limiter{one, two, three} {
+		d, err := l.Take(context.Background(), core.Claim{Key: "const:all"})
+		if err != nil || d.Degraded != nil || d.Allowed != (i < 2) {
+			t.Errorf("limiter %d: %+v, %v", i+1, d, err)
+		}
+	}
+}
