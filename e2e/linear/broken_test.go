@@ -102,17 +102,20 @@ func TestBrokenStoresHaveNoExplanation(t *testing.T) {
 	one.refunds, all.refunds = false, false
 	short := timed["sliding log"]
 	short.pause = time.Millisecond
+	ahead := timed["token bucket"]
+	ahead.pause, ahead.ahead = time.Millisecond, true
 	for name, row := range map[string]struct {
 		store core.Store
 		plan  plan
 		spec  spec
 	}{
-		"looks, then charges":        {lookThenCharge{new(core.MemoryStore)}, one, plan.counting},
-		"charges one after another":  {oneByOne{new(core.MemoryStore)}, all, plan.counting},
-		"shows what was":             {&stale{Store: new(core.MemoryStore), seen: make(map[string][]core.Result)}, one, plan.counting},
-		"charges twice":              {twice{new(core.MemoryStore)}, one, plan.counting},
-		"says another instant":       {early{new(core.MemoryStore)}, short, plan.timed},
-		"looks, then charges, timed": {lookThenCharge{new(core.MemoryStore)}, short, plan.timed},
+		"looks, then charges":           {lookThenCharge{new(core.MemoryStore)}, one, plan.counting},
+		"charges one after another":     {oneByOne{new(core.MemoryStore)}, all, plan.counting},
+		"shows what was":                {&stale{Store: new(core.MemoryStore), seen: make(map[string][]core.Result)}, one, plan.counting},
+		"charges twice":                 {twice{new(core.MemoryStore)}, one, plan.counting},
+		"says another instant":          {early{new(core.MemoryStore)}, short, plan.timed},
+		"looks, then charges, timed":    {lookThenCharge{new(core.MemoryStore)}, short, plan.timed},
+		"looks, then charges, a bucket": {lookThenCharge{new(core.MemoryStore)}, ahead, plan.timed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for n := range 200 {

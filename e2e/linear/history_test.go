@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ type op struct {
 func (o *op) String() string {
 	text := o.verb
 	for _, c := range o.claims {
-		text += fmt.Sprintf(" %s:%d", c.Key[strings.LastIndex(c.Key, ":")+1:], max(c.Cost, 1))
+		text += fmt.Sprintf(" %d:%d", keyNumber(c), max(c.Cost, 1))
 		if c.Peek {
 			text += "?"
 		}
@@ -35,6 +34,9 @@ func (o *op) String() string {
 	}
 	return text
 }
+
+// keyNumber returns the number of a key among those of its history.
+func keyNumber(c core.Claim) int { return int(c.Key[len(c.Key)-1] - '0') }
 
 // An outcome is what the caller learned.
 type outcome struct {
@@ -50,6 +52,9 @@ func (o outcome) String() string {
 	for _, r := range o.results {
 		text += fmt.Sprintf(" %v %d", r.Allowed, r.Remaining)
 	}
+	if len(o.results) > 0 {
+		text += fmt.Sprintf(" at %dµs", o.at().UnixMicro()%1_000_000)
+	}
 	return text
 }
 
@@ -61,6 +66,7 @@ type plan struct {
 	calls   int // by each
 	refunds bool
 	resets  bool
+	ahead   bool          // the clock may be read before a take waits for its turn
 	pause   time.Duration // at most, between the calls of a caller
 	timeout time.Duration // if not 0, a call is given up after that
 }

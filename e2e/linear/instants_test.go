@@ -14,13 +14,16 @@ import (
 // what the model decides at that instant, and decisions take effect in the order of their instants: only equal ones, and
 // where refunds and resets belong, is left to search for. A reset happens right after the decision before it. Only calls whose
 // outcome is known can be explained, and no refund of a token bucket, which depends on its own instant.
+//
+// A memory store reads the clock for a token bucket before it waits for the lock. If a state was charged meanwhile, the decision
+// gets the instant of that charge. If another decision found the state meanwhile and left it as it was, nothing tells that it was
+// made with a later instant. So where plan.ahead says so, only the instants of charges of a key are in order.
 
 // An instants is the state of a store as the calls that made it so.
 type instants struct {
 	text   string // of the events
 	events []event
-	takes  int           // among them
-	next   int64         // the first instant at which a decision may follow
+	next   [8]int64      // by key: the first instant at which a decision may follow
 	model  *oracle.Model // nil: made from the events when it is needed
 }
 
@@ -32,17 +35,18 @@ type event struct {
 
 // timed returns the specification of a history of p.
 func (p plan) timed(_ string, history []porcupine.Operation) porcupine.Model {
-	earlier := earlierTakes(history)
+	earlier := p.earlierTakes(history)
 	return porcupine.Model{
 		Init: func() any { return new(instants) },
 		Step: func(state, input, output any) (bool, any) {
 			before, o, out := state.(*instants), input.(*op), output.(outcome)
+			next := before.nextOf(o.claims)
 			switch {
 			case o.verb == "reset":
-				return true, before.and(event{o, before.next + 1}, 0)
+				return true, before.and(event{o, next + 1}, o.claims)
 			case o.verb != "take":
-				return true, before.and(event{o, before.next}, 0)
-			case before.takes < earlier[o] || out.at().UnixMicro() < before.next:
+				return true, before.and(event{o, next}, nil)
+			case !before.hasAll(earlier[o]) || out.at().UnixMicro() < next:
 				return false, nil
 			}
 			e := event{o, out.at().UnixMicro()}
@@ -50,13 +54,33 @@ func (p plan) timed(_ string, history []porcupine.Operation) porcupine.Model {
 			if !slices.Equal(e.happenTo(m), inMicroseconds(out.results)) {
 				return false, nil
 			}
-			after := before.and(e, 1)
+			after := before.and(e, p.ordered(o, out))
 			after.model = m
 			return true, after
 		},
 		Equal:             func(a, b any) bool { return a.(*instants).text == b.(*instants).text },
 		DescribeOperation: func(input, output any) string { return fmt.Sprint(input, " ->", output) },
 	}
+}
+
+// ordered returns claims of the keys for which no decision with an earlier instant may follow a take.
+func (p plan) ordered(o *op, out outcome) []core.Claim {
+	if p.ahead {
+		return oracle.Charged(o.claims, out.results)
+	}
+	var all []core.Claim
+	for k := range p.keys {
+		all = append(all, core.Claim{Key: fmt.Sprintf(":%d", k)})
+	}
+	return all
+}
+
+// nextOf returns the first instant at which claims may be decided.
+func (s *instants) nextOf(claims []core.Claim) (next int64) {
+	for _, c := range claims {
+		next = max(next, s.next[keyNumber(c)])
+	}
+	return next
 }
 
 // inMicroseconds returns results whose instants have no monotonic reading, as those of the model.
@@ -68,28 +92,49 @@ func inMicroseconds(results []core.Result) []core.Result {
 	return all
 }
 
-// earlierTakes returns how many takes of a history were decided before each.
-func earlierTakes(history []porcupine.Operation) map[*op]int {
-	earlier := make(map[*op]int)
+// earlierTakes returns which takes of a history have to come before each, by their instants.
+func (p plan) earlierTakes(history []porcupine.Operation) map[*op][]*op {
+	earlier := make(map[*op][]*op)
 	for _, a := range history {
 		for _, b := range history {
-			if b.Input.(*op).verb == "take" && before(b, a) {
-				earlier[a.Input.(*op)]++
+			x, y := a.Output.(outcome), b.Output.(outcome)
+			if len(x.results) == 0 || len(y.results) == 0 || !y.at().Before(x.at()) {
+				continue
+			}
+			if o := b.Input.(*op); sameKey(p.ordered(o, y), a.Input.(*op).claims) {
+				earlier[a.Input.(*op)] = append(earlier[a.Input.(*op)], o)
 			}
 		}
 	}
 	return earlier
 }
 
-// before reports whether a was decided before b.
-func before(a, b porcupine.Operation) bool {
-	x, y := a.Output.(outcome), b.Output.(outcome)
-	return len(x.results) > 0 && len(y.results) > 0 && x.at().Before(y.at())
+// sameKey reports whether a key is in both.
+func sameKey(a, b []core.Claim) bool {
+	for _, x := range a {
+		if slices.ContainsFunc(b, func(y core.Claim) bool { return keyNumber(x) == keyNumber(y) }) {
+			return true
+		}
+	}
+	return false
 }
 
-// and returns s with an event, which is one of so many takes.
-func (s *instants) and(e event, takes int) *instants {
-	after := &instants{events: append(slices.Clip(s.events), e), takes: s.takes + takes, next: e.at}
+// hasAll reports whether all of these have happened.
+func (s *instants) hasAll(some []*op) bool {
+	for _, o := range some {
+		if !slices.ContainsFunc(s.events, func(e event) bool { return e.op == o }) {
+			return false
+		}
+	}
+	return true
+}
+
+// and returns s with an event. No earlier decision of the keys of these claims may follow it.
+func (s *instants) and(e event, ordered []core.Claim) *instants {
+	after := &instants{events: append(slices.Clip(s.events), e), next: s.next}
+	for _, c := range ordered {
+		after.next[keyNumber(c)] = max(s.next[keyNumber(c)], e.at)
+	}
 	after.text = fmt.Sprintf("%s %p", s.text, e.op)
 	return after
 }
