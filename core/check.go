@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -29,61 +28,75 @@ func (l *Limiter) check(r, asked *http.Request, c *receipt) error {
 // claims appends a claim to dst for every rule that applies to r; a request to skip makes none. If a callback fails, the
 // last claim is that of its rule. A callback that panics is an error: it must neither admit the request nor take the
 // server down.
-func (l *Limiter) claims(c *receipt, set *ruleset, r *http.Request, dst []Claim) (claims []Claim, err error) {
-	var rule *Rule // nil: skip
+func (l *Limiter) claims(c *receipt, rules *ruleset, r *http.Request, dst []Claim) (claims []Claim, err error) {
+	claims, returned := dst, false
 	defer func() {
-		if v := recover(); v != nil {
-			claims, err = withClaimOf(rule, dst), &callbackPanic{v, debug.Stack()}
+		if !returned {
+			if v := recover(); v != nil {
+				err = &callbackPanic{v, debug.Stack()}
+			}
 		}
 		if err != nil {
-			err = within(rule.place(), err)
+			err = within(placeOf(claims), err)
 		}
 	}()
-	for _, skip := range l.skips {
-		skipped := skip(r)
-		if err := c.routeError(); err != nil || skipped {
-			return dst, err
-		}
+	skipped, err := l.skip(c, r)
+	if skipped || err != nil {
+		returned = true
+		return claims, err
 	}
-	var last *Rule
+	var last *activeRule
 	var room [8]int
-	for _, i := range set.rulesOf(r, room[:0]) {
-		rule = &set.rules[i]
-		if rule.Match != nil {
-			matches := rule.Match(r)
-			if err := c.routeError(); err != nil {
-				return withClaimOf(rule, dst), err
-			}
-			if !matches {
-				continue
-			}
+	for _, i := range rules.rulesOf(r, room[:0]) {
+		rule, n, applies := &rules.rules[i], len(claims), false
+		claims = append(claims, Claim{Rule: rule.Name, Peek: c.stage == peeking})
+		if applies, err = rule.ask(&claims[n], c, r); err != nil {
+			break
 		}
-		n := len(dst)
-		dst = append(dst, Claim{Rule: rule.Name, Peek: c.stage == peeking})
-		err := rule.ask(&dst[n], r)
-		if err := cmp.Or(c.routeError(), err); err != nil {
-			return dst, err
+		if applies {
+			last = rule
+		} else {
+			claims = claims[:n]
 		}
-		if dst[n].Cost == 0 {
-			dst = dst[:n]
-			continue
-		}
-		last = rule
 	}
-	c.expect(last, dst)
-	return dst, nil
+	c.expect(last, claims)
+	returned = true
+	return claims, err
 }
 
-// withClaimOf appends a claim of rule to claims, unless the last one is.
-func withClaimOf(rule *Rule, claims []Claim) []Claim {
-	if rule == nil || len(claims) > 0 && claims[len(claims)-1].Rule == rule.Name {
-		return claims
+// placeOf says which callback an error is about: one of the rule of the last claim or, if there is none, a skip.
+func placeOf(claims []Claim) string {
+	if len(claims) == 0 {
+		return "skip"
 	}
-	return append(claims, Claim{Rule: rule.Name})
+	return fmt.Sprintf("rule %q", claims[len(claims)-1].Rule)
 }
 
-// ask sets c to the claim of rule on r, as its callbacks say. A claim that costs 0 is none.
-func (rule *Rule) ask(c *Claim, r *http.Request) error {
+// skip reports whether r is a request to skip.
+func (l *Limiter) skip(c *receipt, r *http.Request) (skipped bool, err error) {
+	for i := 0; i < len(l.skips) && !skipped && err == nil; i++ {
+		skipped = l.skips[i](r)
+		err = c.routeError()
+	}
+	return skipped, err
+}
+
+// ask sets what claim, that of rule on r, asks for. It reports false if rule makes none.
+func (rule *activeRule) ask(claim *Claim, c *receipt, r *http.Request) (applies bool, err error) {
+	if rule.Match != nil {
+		if matches := rule.Match(r); c.routeError() != nil || !matches {
+			return false, c.routeError()
+		}
+	}
+	err = rule.fill(claim, r)
+	if unknown := c.routeError(); unknown != nil {
+		err = unknown
+	}
+	return claim.Cost != 0, err
+}
+
+// fill sets what c asks for on r, as the callbacks of rule say. A claim that costs 0 is none.
+func (rule *activeRule) fill(c *Claim, r *http.Request) error {
 	c.Limits, c.Cost, c.DryRun, c.Lease = rule.Limits, 1, rule.DryRun, rule.Lease
 	if rule.Cost != nil {
 		if c.Cost = rule.Cost(r); c.Cost < 0 {

@@ -46,11 +46,11 @@ func (c *Claim) validate() error {
 
 // complete fills in what the rules of claims say, and checks claims. It prepares c for them.
 func (s *ruleset) complete(c *receipt, claims []Claim) error {
-	var rule *Rule
+	var rule *activeRule
 	for i := range claims {
 		claim := &claims[i]
 		claim.Rule = ruleName(claim.Rule)
-		if rule = s.byName[claim.Rule]; rule != nil {
+		if rule = s.named(claim.Rule); rule != nil {
 			claim.DryRun = claim.DryRun || rule.DryRun
 			if len(claim.Limits) == 0 {
 				claim.Limits = rule.Limits
@@ -60,7 +60,7 @@ func (s *ruleset) complete(c *receipt, claims []Claim) error {
 			}
 		}
 		claim.Final, claim.Renew, claim.Ban, claim.At = 0, false, 0, time.Time{} // these are for Settle
-		if err := claim.validateTake(s); err != nil {
+		if err := claim.validateTake(s, rule); err != nil {
 			return within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
 		}
 		if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.Final != nil {
@@ -71,26 +71,31 @@ func (s *ruleset) complete(c *receipt, claims []Claim) error {
 	return nil
 }
 
-// validateTake checks a claim of Limiter.Take by the rules s.
-func (c *Claim) validateTake(s *ruleset) error {
+// validateTake checks a claim of Limiter.Take by the rules s. Rule is that of its name, or nil: New has checked its limits.
+func (c *Claim) validateTake(s *ruleset, rule *activeRule) error {
+	if rule == nil || len(c.Limits) == 0 || &c.Limits[0] != &rule.Limits[0] {
+		if err := c.validateOwnLimits(s); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Key == "":
+		return ErrNoKey
+	case c.Cost < 0:
+		return invalid("cost must not be negative, got %d", c.Cost)
+	case !c.Hold && !c.Peek && hasInFlight(c.Limits):
+		return invalid("a claim with a limit of requests in flight needs Hold or Peek")
+	}
+	return validateLease(c.Lease)
+}
+
+// validateOwnLimits checks the name and the limits of a claim whose limits are not those of a rule.
+func (c *Claim) validateOwnLimits(s *ruleset) error {
 	switch {
 	case !printableASCII(c.Rule):
 		return invalid("name must be printable ASCII")
 	case len(c.Limits) == 0:
 		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(c.Rule))
-	case c.Key == "":
-		return ErrNoKey
-	case c.Cost < 0:
-		return invalid("cost must not be negative, got %d", c.Cost)
 	}
-	if err := validateLimits(c.Limits); err != nil {
-		return err
-	}
-	if err := validateLease(c.Lease); err != nil {
-		return err
-	}
-	if hasInFlight(c.Limits) && !c.Hold && !c.Peek {
-		return invalid("a claim with a limit of requests in flight needs Hold or Peek")
-	}
-	return nil
+	return validateLimits(c.Limits)
 }

@@ -24,10 +24,8 @@ func compile(l *Limit) *compiled {
 	if c := p.Load(); c != nil && c.is(l) {
 		return c
 	}
-	c := &compiled{limit: *l, err: l.validate()}
-	if c.err == nil {
-		c.Limit, _ = l.compile()
-	}
+	c := &compiled{limit: *l}
+	c.Limit, c.err = l.compile()
 	p.Store(c)
 	return c
 }
@@ -38,8 +36,11 @@ func (c *compiled) is(l *Limit) bool {
 		c.limit.Algorithm == l.Algorithm && c.limit.Buckets == l.Buckets && c.limit.Ban == l.Ban
 }
 
-// compile reports false if a token bucket counts further than whole numbers go.
-func (l Limit) compile() (algorithm.Limit, bool) {
+// compile returns an error that says what is wrong with l.
+func (l Limit) compile() (algorithm.Limit, error) {
+	if err := l.validate(); err != nil {
+		return algorithm.Limit{}, err
+	}
 	c := algorithm.Limit{
 		Algorithm: algorithm.Algorithm(l.Algorithm), Rate: int64(l.Rate), Capacity: int64(l.Capacity()),
 		Micros: l.Period.Microseconds(), Ban: l.Ban.Microseconds(),
@@ -47,5 +48,12 @@ func (l Limit) compile() (algorithm.Limit, bool) {
 	if l.Algorithm == SlidingWindow {
 		c.Width = l.Width().Microseconds()
 	}
-	return algorithm.Compile(c)
+	c, fits := algorithm.Compile(c)
+	switch {
+	case fits:
+		return c, nil
+	case l.Ban > 0:
+		return c, invalid("capacity %d over period %v and a ban of %v would overflow; want one of them smaller", l.Capacity(), l.Period, l.Ban)
+	}
+	return c, invalid("capacity %d over period %v would overflow; want one of them smaller", l.Capacity(), l.Period)
 }

@@ -44,15 +44,17 @@ func (c *carried) before() *carried {
 	return carriedBy(c.Context)
 }
 
-// own returns the decision that c itself carries, if it is made.
-func (c *carried) own() (d Decision, ok bool) {
+// own sets d to the decision that c itself carries, and reports false if that is not made.
+func (c *carried) own(d *Decision) bool {
 	if e := c.receipt.extra; e != nil && e.added != nil {
-		return *e.added, true
+		*d = *e.added
+		return true
 	}
-	if ok = c.receipt.stage == decided; ok {
-		c.receipt.view(&d)
+	made := c.receipt.stage == decided
+	if made {
+		c.receipt.view(d)
 	}
-	return d, ok
+	return made
 }
 
 // decision returns what is known so far: all decisions that c and those before it carry, joined.
@@ -60,7 +62,8 @@ func (c *carried) decision() (Decision, bool) {
 	if c == nil {
 		return Decision{}, false
 	}
-	own, ok := c.own()
+	var own Decision
+	ok := c.own(&own)
 	further := c.before()
 	if further == nil {
 		return own, ok
@@ -78,7 +81,8 @@ func (c *carried) decision() (Decision, bool) {
 // find returns the one of c and those further out that carries what l decided, or nil. A peek is no decision.
 func (c *carried) find(l *Limiter) *carried {
 	for ; c != nil; c = c.before() {
-		if d, ok := c.own(); ok && d.madeBy(l) {
+		var d Decision
+		if c.own(&d) && d.madeBy(l) {
 			return c
 		}
 	}

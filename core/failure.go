@@ -49,7 +49,7 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, rules *ruleset, c *rec
 
 // modeOf returns the failure mode of a rule. Claims of Take may have a name that is that of no rule.
 func (s *ruleset) modeOf(rule string) FailureMode {
-	if r := s.byName[rule]; r != nil {
+	if r := s.named(rule); r != nil {
 		return r.OnFailure
 	}
 	return FailLocal

@@ -66,7 +66,7 @@ func (g *Guard) Request() *http.Request { return g.inner }
 // further out. Headers show it. It is zero after an error.
 func (g *Guard) Decision() (d Decision) {
 	if !g.own.receipt.nested {
-		d, _ = g.own.own()
+		g.own.own(&d)
 		return d
 	}
 	d, _ = carriedBy(g.inner.Context()).decision()

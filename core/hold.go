@@ -11,7 +11,7 @@ import (
 const renewEvery = 20 * time.Second
 
 // hold makes c, a claim of rule with limits that are valid, one that is held, if it has to be.
-func (c *Claim) hold(rule *Rule) {
+func (c *Claim) hold(rule *activeRule) {
 	final := rule.Final != nil
 	if final {
 		c.Cost = clamp(c.Cost, c.Limits)
@@ -173,7 +173,7 @@ func (e *extra) holds() bool {
 
 // final returns the Final of a rule, or nil.
 func (e *extra) final(rule string) func(*http.Request, Outcome) int {
-	if r := e.rules.byName[rule]; r != nil {
+	if r := e.rules.named(rule); r != nil {
 		return r.Final
 	}
 	return nil

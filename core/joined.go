@@ -13,7 +13,7 @@ func (d Decision) SameName(i int) int {
 		if end += len(c.results()); i < end {
 			return n
 		}
-		if set := c.limiter.rules.Load(); set.byName[d.Results[i].Rule] != nil {
+		if set := c.limiter.rules.Load(); set.named(d.Results[i].Rule) != nil {
 			n++
 		}
 	}

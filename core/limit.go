@@ -118,8 +118,9 @@ func (l Limit) Width() time.Duration {
 // Validate returns an error that wraps ErrInvalid and names each wrong field and its value if l cannot be enforced.
 // Limits in the rules of New are validated there, and those that a tier returns at each request; a Store calls it for
 // claims that did not pass through a Limiter.
-func (l Limit) Validate() error { return prefix(l.validate()) }
+func (l Limit) Validate() error { return prefix(compile(&l).err) }
 
+// validate checks the fields of l, but not whether they fit together into whole numbers.
 func (l Limit) validate() error {
 	if l.Algorithm == InFlight {
 		return l.checkInFlight()
@@ -131,15 +132,7 @@ func (l Limit) validate() error {
 	if err != nil {
 		return err
 	}
-	if err := l.checkBan(); err != nil {
-		return err
-	}
-	if _, fits := l.compile(); !fits && l.Ban > 0 {
-		return invalid("capacity %d over period %v and a ban of %v would overflow; want one of them smaller", l.Capacity(), l.Period, l.Ban)
-	} else if !fits {
-		return invalid("capacity %d over period %v would overflow; want one of them smaller", l.Capacity(), l.Period)
-	}
-	return nil
+	return l.checkBan()
 }
 
 func (l Limit) checkRate() error {

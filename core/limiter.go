@@ -58,27 +58,28 @@ func Must(l *Limiter, err error) *Limiter {
 // rule fails closed, ErrInvalid if a cost, a tier or a key is at fault, or it is what a callback of a rule came up with.
 func (l *Limiter) Check(r *http.Request) (Decision, error) {
 	if own := carriedBy(r.Context()).find(l); own != nil {
-		d, _ := own.own()
+		var d Decision
+		own.own(&d)
 		return d, nil
 	}
-	return l.checkAlone(r, false)
+	return l.checkAlone(r, deciding)
 }
 
 // Peek returns what Check would say of r, but charges nothing and calls no observer.
 func (l *Limiter) Peek(r *http.Request) (Decision, error) {
-	return l.checkAlone(r, true)
+	return l.checkAlone(r, peeking)
 }
 
 // Take charges claims without a request, for jobs, logins or tokens. Claims of a rule of l may leave out their limits
 // and fail like that rule; claims of other names need limits and fail like the zero FailureMode.
 // Its errors are those of Check.
-func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
+func (l *Limiter) Take(ctx context.Context, claims ...Claim) (d Decision, err error) {
 	rules, err := l.current()
 	if err == nil && len(claims) == 0 {
 		err = invalid("Take needs at least one claim")
 	}
 	if err != nil {
-		return Decision{}, prefix(err)
+		return d, prefix(err)
 	}
 	ctx = orBackground(ctx)
 	c := &receipt{limiter: l}
@@ -90,7 +91,10 @@ func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 	}
 	err = prefix(err)
 	l.observe(ctx, nil, c, asked, took, err)
-	return c.outcome(err)
+	if err == nil {
+		c.view(&d)
+	}
+	return d, err
 }
 
 // decide has claims decided: by the store, within the deadline and unless the breaker withholds the call; if that fails,
@@ -98,6 +102,10 @@ func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 func (l *Limiter) decide(ctx context.Context, rules *ruleset, c *receipt, claims []Claim) (took time.Duration, err error) {
 	if len(claims) == 0 {
 		c.allowed = true
+		return 0, nil
+	}
+	if c.rule != nil && l.store.memory != nil && l.store.memory.takeOne(&claims[0], c.rule.only, &c.result[0]) {
+		c.recordOne(&claims[0])
 		return 0, nil
 	}
 	results, took, err := l.store.take(ctx, claims, c.room(claims))

@@ -71,32 +71,39 @@ func (m *MemoryStore) Stats() MemoryStats {
 
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
-	if len(claims) == 1 && len(claims[0].Limits) == 1 {
-		return m.takeOne(claims, dst)
+	if len(claims) != 1 || len(claims[0].Limits) != 1 {
+		var room [8]memory.Ask
+		return m.take(claims, room[:0], dst)
 	}
-	var room [8]memory.Ask
-	return m.take(claims, room[:0], dst)
-}
-
-// takeOne is Take for one claim with one limit.
-func (m *MemoryStore) takeOne(claims []Claim, dst []Result) ([]Result, error) {
-	c := &claims[0]
-	if l := compile(&c.Limits[0]); l.err == nil && c.isTake() {
-		m.once.Do(m.init)
-		pair := m.store.Pair(ruleName(c.Rule), c.Key)
-		if a, ok := m.store.TakeOne(pair, &l.Limit, cost(c), c.Peek); ok {
-			n := len(dst)
-			dst = slices.Grow(dst, 1)[:n+1]
-			dst[n].answer(c, &c.Limits[0], a.Retry, &a.Usage, m.store.Time(a.Now))
-			return dst, nil
-		}
+	n := len(dst)
+	dst = slices.Grow(dst, 1)
+	if l := compile(&claims[0].Limits[0]); l.err == nil && claims[0].isTake() && m.takeOne(&claims[0], l, &dst[:n+1][n]) {
+		return dst[:n+1], nil
 	}
 	var room [1]memory.Ask
 	return m.take(claims, room[:0], dst)
 }
 
+// takeOne is Take for a valid claim that holds nothing and has one limit, l. It reports false if it cannot decide that.
+func (m *MemoryStore) takeOne(c *Claim, l *compiled, r *Result) bool {
+	if l.limit.Algorithm != TokenBucket {
+		return false
+	}
+	m.once.Do(m.init)
+	a, ok := m.store.TakeOne(m.pair(c), &l.Limit, cost(c), c.Peek)
+	if ok {
+		r.answer(c, &l.limit, a.Retry, &a.Usage, m.store.Time(a.Now))
+	}
+	return ok
+}
+
+// pair returns the pair of c in the store, which init has made.
+func (m *MemoryStore) pair(c *Claim) memory.Pair { return m.store.Pair(ruleName(c.Rule), c.Key) }
+
 // isTake reports whether c is valid, if its limits are, and charges rather than holds.
-func (c *Claim) isTake() bool { return !c.Hold && c.Cost >= 0 && c.Final >= 0 && c.Ban >= 0 }
+func (c *Claim) isTake() bool {
+	return !c.Hold && c.Cost >= 0 && c.Final >= 0 && c.Ban >= 0 && validateLease(c.Lease) == nil
+}
 
 func (m *MemoryStore) take(claims []Claim, asks []memory.Ask, dst []Result) ([]Result, error) {
 	asks, err := m.asks(claims, asks)
@@ -121,20 +128,20 @@ func (m *MemoryStore) asks(claims []Claim, dst []memory.Ask) ([]memory.Ask, erro
 	m.once.Do(m.init)
 	for i := range claims {
 		c := &claims[i]
-		if err := c.Validate(); err != nil {
-			return nil, err
+		if err := c.validate(); err != nil {
+			return nil, prefix(err)
 		}
-		pair := m.store.Pair(ruleName(c.Rule), c.Key)
+		p := m.pair(c)
 		if len(c.Limits) == 0 { // a ban needs none
-			dst = append(dst, memory.Ask{Pair: pair, Limit: memory.NoLimit, Claim: i, Peek: c.Peek})
+			dst = append(dst, memory.Ask{Pair: p, Limit: memory.NoLimit, Claim: i, Peek: c.Peek})
 		}
 		n := len(dst)
 		dst = slices.Grow(dst, len(c.Limits))[:n+len(c.Limits)]
-		for j := range c.Limits {
-			a := &dst[n+j]
-			a.Pair, a.Limit, a.Claim = pair, &compile(&c.Limits[j]).Limit, i
+		for l := range c.Limits {
+			a := &dst[n+l]
+			a.Pair, a.Limit, a.Claim = p, &compile(&c.Limits[l]).Limit, i
 			a.Claimed, a.Peek, a.DryRun, a.Hold = cost(c), c.Peek, c.DryRun, c.Hold
-			if a.Cost = a.Claimed; c.Limits[j].Algorithm == InFlight {
+			if a.Cost = a.Claimed; c.Limits[l].Algorithm == InFlight {
 				a.Cost = 1
 			}
 		}
@@ -190,7 +197,7 @@ func cost(c *Claim) int64 { return min(int64(max(c.Cost, 1)), algorithm.MaxExact
 func (m *MemoryStore) Reset(_ context.Context, claims []Claim) error {
 	m.once.Do(m.init)
 	for i := range claims {
-		m.store.Reset(m.store.Pair(ruleName(claims[i].Rule), claims[i].Key))
+		m.store.Reset(m.pair(&claims[i]))
 	}
 	return nil
 }

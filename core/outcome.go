@@ -37,7 +37,8 @@ func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 		return false
 	}
 	for c := carriedBy(ctx); c != nil; c = c.before() {
-		d, _ := c.own()
+		var d Decision
+		c.own(&d)
 		for _, r := range d.receipts() {
 			ok = r.setCost(ruleName(rule), cost) || ok
 		}

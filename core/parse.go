@@ -72,7 +72,7 @@ func parseLimit(word string) (l Limit, err error) {
 	if rate, ok := strings.CutSuffix(word, atOnce); ok {
 		if l.Rate, ok = parseCount(rate); ok {
 			l.Algorithm = InFlight
-			return l, within(fmt.Sprintf("limit %q", word), l.validate())
+			return l, within(fmt.Sprintf("limit %q", word), compile(&l).err)
 		}
 	}
 	head, options, hasOptions := strings.Cut(word, ";")
@@ -91,7 +91,7 @@ func parseLimit(word string) (l Limit, err error) {
 		errs = append(errs, l.parseOptions(options)...)
 	}
 	if allOf(errs...) == nil {
-		errs = append(errs, l.validate())
+		errs = append(errs, compile(&l).err)
 	}
 	return l, within(fmt.Sprintf("limit %q", word), allOf(errs...))
 }

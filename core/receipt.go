@@ -14,10 +14,10 @@ type receipt struct {
 	limiter *Limiter // nil if several limiters made the decision: see extra.joined
 	extra   *extra   // nil in the most frequent case
 
-	rule    *Rule  // of the only claim, which has one limit; nil in other cases
-	key     string // of that claim; empty if it was not charged
-	cost    uint8  // of that claim
-	stage   stage  // of the decision
+	rule    *activeRule // of the only claim, which has one limit; nil in other cases
+	key     string      // of that claim; empty if it was not charged
+	cost    uint8       // of that claim
+	stage   stage       // of the decision
 	allowed bool
 	nested  bool        // the context that carries it extends one that carries another
 	settled atomic.Bool // that claim
@@ -57,8 +57,8 @@ type charged struct {
 }
 
 // expect prepares c for claims, the last of which is of rule.
-func (c *receipt) expect(rule *Rule, claims []Claim) {
-	if rule == nil || len(claims) != 1 || len(rule.Limits) != 1 {
+func (c *receipt) expect(rule *activeRule, claims []Claim) {
+	if rule == nil || len(claims) != 1 || rule.only == nil {
 		return
 	}
 	claim := &claims[0]
@@ -87,23 +87,28 @@ func (c *receipt) more() *extra {
 
 // record records what a store decided about claims, which rules have made.
 func (c *receipt) record(rules *ruleset, claims []Claim, results []Result) {
+	if c.rule != nil {
+		c.result[0] = results[0]
+		c.recordOne(&claims[0])
+		return
+	}
 	c.allowed = true
 	for i := range results {
 		c.allowed = c.allowed && (results[i].Allowed || results[i].DryRun)
 	}
-	if c.rule == nil {
-		e := c.more()
-		e.rules, e.results = rules, results
-		if c.allowed {
-			e.charged = chargedOf(claims, results, e.room[:0])
-		}
-		return
+	e := c.more()
+	e.rules, e.results = rules, results
+	if c.allowed {
+		e.charged = chargedOf(claims, results, e.room[:0])
 	}
-	if &results[0] != &c.result[0] {
-		c.result[0] = results[0]
-	}
-	if c.allowed && results[0].Allowed && !claims[0].Peek {
-		c.key, c.cost = claims[0].Key, uint8(claims[0].Cost)
+}
+
+// recordOne records c.result, which a store has answered to the only claim.
+func (c *receipt) recordOne(claim *Claim) {
+	r := &c.result[0]
+	c.allowed = r.Allowed || r.DryRun
+	if r.Allowed && !claim.Peek {
+		c.key, c.cost = claim.Key, uint8(claim.Cost)
 	}
 }
 
@@ -145,7 +150,12 @@ func (c *receipt) outcome(err error) (d Decision, _ error) {
 
 // view sets d, which is zero, to the decision.
 func (c *receipt) view(d *Decision) {
-	d.Allowed, d.receipt, d.Results = c.allowed, c, c.results()
+	d.Allowed, d.receipt = c.allowed, c
+	if c.extra == nil && c.rule != nil {
+		d.Results, d.At = c.result[:], c.result[0].At
+		return
+	}
+	d.Results = c.results()
 	if c.extra != nil {
 		d.Degraded = c.extra.degraded
 	}

@@ -66,16 +66,14 @@ func (l *Limiter) hasCallbacks() bool {
 
 // checkAlone decides about a request that no adapter passes on. If a callback may ask for a route that is not known, it
 // gets a copy of the request, in whose context RoutePattern leaves the error.
-func (l *Limiter) checkAlone(r *http.Request, peek bool) (Decision, error) {
+func (l *Limiter) checkAlone(r *http.Request, s stage) (Decision, error) {
+	if r.Pattern != "" || !l.hasCallbacks() {
+		c := &receipt{limiter: l, stage: s}
+		return c.outcome(l.check(r, r, c))
+	}
 	own := &carried{Context: r.Context()}
-	own.receipt.limiter, own.receipt.nested = l, carriedBy(r.Context()) != nil
-	if peek {
-		own.receipt.stage = peeking
-	}
-	g := Guard{outer: r, inner: r, own: own}
-	if r.Pattern == "" && l.hasCallbacks() {
-		g.inner = passOn(r, own)
-		defer g.restore()
-	}
+	own.receipt.limiter, own.receipt.stage, own.receipt.nested = l, s, carriedBy(r.Context()) != nil
+	g := Guard{outer: r, inner: passOn(r, own), own: own}
+	defer g.restore()
 	return own.receipt.outcome(l.check(r, g.inner, &own.receipt))
 }

@@ -75,18 +75,15 @@ type Rule struct {
 	Lease time.Duration
 }
 
-func ruleName(name string) string {
-	if name == "" {
+func ruleName(rule string) string {
+	if rule == "" {
 		return "default"
 	}
-	return name
+	return rule
 }
 
-// place says which rule an error is about. If r is nil, it is about skipping.
+// place says which rule an error is about.
 func (r *Rule) place() string {
-	if r == nil {
-		return "skip"
-	}
 	return fmt.Sprintf("rule %q", r.Name)
 }
 

@@ -9,22 +9,33 @@ import (
 
 // A ruleset is what New or SetRules made of a list of rules. It never changes.
 type ruleset struct {
-	rules     []Rule
-	byName    map[string]*Rule
+	rules     []activeRule
+	byName    map[string]*activeRule
 	routes    *routes // nil if no rule has Routes
 	callbacks bool    // whether a rule has a callback other than its key func
 }
 
+// An activeRule is a Rule of a ruleset.
+type activeRule struct {
+	Rule
+	only *compiled // its limit; nil if it has several
+}
+
 // newRuleset copies rules. Its errors are all mistakes in them.
 func newRuleset(rules []Rule) (*ruleset, []error) {
-	s := &ruleset{rules: cloneRules(rules), byName: make(map[string]*Rule, len(rules))}
+	rules = cloneRules(rules)
+	s := &ruleset{rules: make([]activeRule, len(rules)), byName: make(map[string]*activeRule, len(rules))}
 	var errs []error
 	if len(rules) == 0 {
 		errs = append(errs, invalid("a limiter needs at least one rule, such as core.PerMinute(100).By(keyfunc.RemoteIP)"))
 	}
 	for i := range s.rules {
+		rules[i].Name = ruleName(rules[i].Name)
 		r := &s.rules[i]
-		r.Name = ruleName(r.Name)
+		r.Rule = rules[i]
+		if len(r.Limits) == 1 {
+			r.only = compile(&r.Limits[0])
+		}
 		if s.byName[r.Name] != nil {
 			errs = append(errs, within(r.place(), invalid("name is not unique; give each rule a Name of its own")))
 		}
@@ -33,7 +44,7 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 		s.callbacks = s.callbacks || r.Match != nil || r.Cost != nil || r.Tier != nil
 	}
 	var mistakes []error
-	s.routes, mistakes = newRoutes(s.rules)
+	s.routes, mistakes = newRoutes(rules)
 	return s, append(errs, mistakes...)
 }
 
@@ -45,6 +56,22 @@ func cloneRules(rules []Rule) []Rule {
 		rules[i].Routes = slices.Clone(rules[i].Routes)
 	}
 	return rules
+}
+
+// fewRules is up to how many rules a look-up by name compares names one by one: that avoids hashing the name.
+const fewRules = 4
+
+// named returns the rule of a name, or nil.
+func (s *ruleset) named(name string) *activeRule {
+	if len(s.rules) > fewRules {
+		return s.byName[name]
+	}
+	for i := range s.rules {
+		if s.rules[i].Name == name {
+			return &s.rules[i]
+		}
+	}
+	return nil
 }
 
 // rulesOf appends to dst the indexes of the rules whose Routes name r, in the order of the rules.
@@ -75,7 +102,11 @@ func (l *Limiter) Rules() []Rule {
 	if err != nil {
 		return nil
 	}
-	return cloneRules(s.rules)
+	rules := make([]Rule, len(s.rules))
+	for i := range s.rules {
+		rules[i] = s.rules[i].Rule
+	}
+	return cloneRules(rules)
 }
 
 // SetRules replaces all rules of l at once, while requests are being decided. If its error, which joins all mistakes in

@@ -34,7 +34,7 @@ func (l *Limiter) validateSettle(d *Decision, rule string, cost int) error {
 		return err
 	case cost < 0:
 		return invalid("cost must not be negative, got %d", cost)
-	case rule != "" && rules.byName[rule] == nil && !d.has(rule):
+	case rule != "" && rules.named(rule) == nil && !d.has(rule):
 		return rules.noRule(rule)
 	}
 	return nil
@@ -112,7 +112,7 @@ func (l *Limiter) named(verb, rule, key string) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case rules.byName[rule] == nil:
+	case rules.named(rule) == nil:
 		return "", within(verb, rules.noRule(rule))
 	case key == "":
 		return "", within(fmt.Sprintf("%s of rule %q", verb, rule), ErrNoKey)

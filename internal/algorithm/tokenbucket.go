@@ -24,11 +24,12 @@ func (b Bucket) Drain(l *Limit, rate, now int64) Bucket {
 	if hi, drained := bits.Mul64(uint64(ticks), uint64(rate)); hi > 0 || drained > uint64(b.Level) {
 		return Bucket{At: now, Busy: b.Busy}
 	}
-	level := b.Level - ticks*rate
-	if level <= rate && level*l.Unit <= rate*rest {
+	b.Level -= ticks * rate
+	if b.Level <= rate && b.Level*l.Unit <= rate*rest {
 		return Bucket{At: now, Busy: b.Busy}
 	}
-	return Bucket{Level: level, At: now - rest, Busy: b.Busy}
+	b.At = now - rest
+	return b
 }
 
 // Admits reports whether b has room for cost.
