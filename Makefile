@@ -19,6 +19,7 @@ demo: ## serve five limited routers and a live page, and send traffic (ARGS="--o
 
 test: ## run every test with -race and -shuffle; installs or starts what they need
 	@.ci/require redis-server nginx npm $(if $(wildcard e2e/dashboard),'chromium|google-chrome')
+	@.ci/fetch-logs e2e/logs/testdata/debian
 	@.ci/each test $(MODULES) -- $(CURDIR)/.ci/gotest
 
 lint: bin/golangci-lint-$(GOLANGCI) ## formatting, vet, import rules, tidy modules

@@ -1,8 +1,9 @@
 // Package accesslog reads lines of access logs: common and combined (nginx, Apache), Traefik, Caddy, AWS ALB, CloudFront, JSON
 // lines and CSV.
 //
-// Text formats are parsed here, because the packages for them that were looked at use regular expressions (satyrius/gonx) or
-// make a map or a struct of strings per line (Songmu/axslogparser). JSON is read by tidwall/gjson.
+// Text formats are parsed here. The packages for them that were looked at use regular expressions (satyrius/gonx), make a map or
+// a struct of strings per line (Songmu/axslogparser, nxparse, ngxlog), are under the GPL (xojoc/logparse), or know one server only.
+// JSON is read by tidwall/gjson, CSV by encoding/csv.
 package accesslog
 
 import (
