@@ -28,6 +28,36 @@ func TestWhenARouteIsSeen(t *testing.T) {
 	}
 }
 
+// TestFurtherRoutesWaitAfterARefusedTry checks after which responses to a request that was sent although the assumed budget was
+// closed the next requests of unknown routes wait for that budget.
+func TestFurtherRoutesWaitAfterARefusedTry(t *testing.T) {
+	assumed, other := budgetName{name: "assumed"}, budgetName{name: "other"}
+	for _, row := range []struct {
+		why  string
+		rep  report
+		want bool
+	}{
+		{"refused by the assumed budget", report{status: 429, refused: true, n: 1, states: [maxStates]state{{name: assumed}}}, true},
+		{"refused by none that is named", report{status: 429, refused: true}, true},
+		{"refused by another budget", report{status: 429, refused: true, n: 1, states: [maxStates]state{{name: other}}}, false},
+		{"refused by both", report{status: 429, refused: true, n: 2, states: [maxStates]state{{name: assumed}, {name: other}}}, false},
+		{"served, with the assumed budget", report{status: 200, n: 1, states: [maxStates]state{{name: assumed}}}, false},
+		{"served, without a budget", report{status: 200}, false},
+		{"failed", report{}, false},
+	} {
+		for _, before := range []bool{false, true} {
+			a := &account{strict: before}
+			a.last = []*budget{a.find(assumed)}
+			c := &call{sent: 1, account: a, route: &route{}, budgets: []*budget{&a.hold}}
+			a.trying = c
+			a.settle(c, &row.rep, at(0), &Transport{clock: 2})
+			if a.strict != row.want || a.trying != nil {
+				t.Errorf("%s: strict %v, trying %v; want %v, and none", row.why, a.strict, a.trying, row.want)
+			}
+		}
+	}
+}
+
 // TestWhichStateABudgetGets checks that states are not mixed up when a response names more than an account has room for.
 func TestWhichStateABudgetGets(t *testing.T) {
 	a := &account{}

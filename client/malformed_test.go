@@ -18,6 +18,17 @@ func TestMalformedFieldsAreIgnored(t *testing.T) {
 	}
 }
 
+// TestLimitsWithoutARemainingNumberAreIgnored checks limits whose r is no number, or negative. Others of the field are read.
+func TestLimitsWithoutARemainingNumberAreIgnored(t *testing.T) {
+	for _, r := range []string{"x", "-5", "99999999999999999999", `"5"x`} {
+		var rep report
+		rep.read(&http.Response{StatusCode: 200, Header: http.Header{"Ratelimit": {`"a";r=` + r + `;t=5, "b";r=3`}}}, at(0))
+		if rep.n > 1 || rep.n == 1 && rep.states[0].left != 3 {
+			t.Errorf("r=%s: %+v", r, rep.states[:rep.n])
+		}
+	}
+}
+
 // TestManyLimits checks that of more limits than are read the first ones are.
 func TestManyLimits(t *testing.T) {
 	var rep report

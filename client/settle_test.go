@@ -117,12 +117,14 @@ func TestPaceWithoutALimit(t *testing.T) {
 	})
 }
 
-// TestErrorResponseKeepsTheLimit checks that a 502 without fields does not make a budget one without a limit.
+// TestErrorResponseKeepsTheLimit checks that a 5xx without fields does not make a budget one without a limit.
 func TestErrorResponseKeepsTheLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sent := after(t, 5, response{200, gitHub("9", "0", "5", "")}, response{502, nil})
-		if sent[0] > 0 || sent[1] != time.Millisecond {
-			t.Errorf("sent at %v, want one ahead of the others", sent)
-		}
-	})
+	for _, status := range []int{500, 502} {
+		synctest.Test(t, func(t *testing.T) {
+			sent := after(t, 5, response{200, gitHub("9", "0", "5", "")}, response{status, nil})
+			if sent[0] > 0 || sent[1] != time.Millisecond {
+				t.Errorf("after %d sent at %v, want one ahead of the others", status, sent)
+			}
+		})
+	}
 }

@@ -1,0 +1,44 @@
+package client
+
+import (
+	"net/http"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestResponseIsLaterThanRequestsSentBeforeIt has two requests in flight while a window turns. The response to the one that was
+// sent first is of the new window. The other, sent just before that arrives, is answered from the old one: it must not be taken
+// for a window whose Reset moves back.
+func TestResponseIsLaterThanRequestsSentBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tr Transport
+		begun := time.Now()
+		send := func() *call {
+			r, err := http.NewRequest(http.MethodGet, "http://api.example/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &call{req: r, key: tr.keyOf(r)}
+			if err := tr.wait(c); err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		answer := func(c *call, at, reset time.Duration, left string) {
+			tr.settle(c, &http.Response{StatusCode: 200, Header: http.Header{
+				"Date": {begun.Add(at).UTC().Format(http.TimeFormat)}, "X-Ratelimit-Limit": {"100"}, "X-Ratelimit-Remaining": {left},
+				"X-Ratelimit-Reset": {strconv.FormatInt(begun.Add(reset).Unix(), 10)},
+			}})
+		}
+		answer(send(), 0, time.Minute, "90")
+		first, second := send(), send()
+		answer(first, time.Minute, 2*time.Minute, "99")
+		answer(second, 58*time.Second, time.Minute, "88")
+		b := first.account.budgets[0]
+		if want := begun.Add(2 * time.Minute).Unix(); b.kind == moving || b.reset != want {
+			t.Errorf("kind %v, reset %d; want a window that is renewed at %d", b.kind, b.reset, want)
+		}
+	})
+}
