@@ -76,8 +76,9 @@ type rulesFile struct {
 // report returns the state now, with the last seconds of the history of a rule, or of all.
 func (h *handler) report(r *http.Request, name string, seconds int) report {
 	s := h.telemetry.Snapshot()
+	now, age := time.Now(), time.Since(s.Start)
 	e := report{
-		Now: time.Now().UnixMilli(), Start: s.Start.UnixMilli(), Requests: make(map[string]uint64),
+		Now: now.UnixMilli(), Start: now.Add(-age).UnixMilli(), Requests: make(map[string]uint64),
 		Rules: h.rules(s), Rule: name, Held: s.Held, Settled: make(map[string]uint64), Keys: keys(s.Keys), Leases: leases(s.Leases), Store: storeOf(s.Store), File: fileOf(s.File), Reset: h.authorize(r),
 	}
 	for _, q := range s.Requests {
@@ -96,7 +97,7 @@ func (h *handler) report(r *http.Request, name string, seconds int) report {
 			shown = append(shown, r.Name)
 		}
 	}
-	e.From, e.History = h.history(s.Start, name, seconds)
+	e.From, e.History = h.history(age, name, seconds)
 	e.Top = h.top(shown)
 	return e
 }
@@ -113,11 +114,11 @@ func (h *handler) recent(name string) (sum [3]int) {
 }
 
 // history returns the last seconds of a rule, or of all requests, and the first of them.
-func (h *handler) history(start time.Time, name string, seconds int) (from int64, sums [3][]int) {
-	now := time.Now().Unix()
-	from = max(now-int64(seconds)+1, start.Unix())
+func (h *handler) history(age time.Duration, name string, seconds int) (from int64, sums [3][]int) {
+	seconds = max(1, min(seconds, int(age/time.Second)+2)) // not by the wall clock, which may have been set
+	from = time.Now().Unix() - int64(seconds) + 1
 	for i := range sums {
-		sums[i] = make([]int, now-from+1)
+		sums[i] = make([]int, seconds)
 	}
 	for _, s := range h.telemetry.Recent(name, seconds) {
 		if i := s.Time.Unix() - from; i >= 0 && i < int64(len(sums[0])) {

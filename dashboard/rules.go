@@ -38,7 +38,7 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 		limits[len(limits)-1].Results[r.Result] = r.Count
 		results[r.Rule] = limits
 	}
-	var all []rule
+	all := []rule{} // a list in JSON, also if it is empty
 	seen := make(map[string]bool)
 	add := func(c core.Rule) {
 		if !seen[c.Name] {

@@ -83,14 +83,19 @@ function showStatus({ store, start, now, file, degraded }) {
 	badge($("health"), failed ? "store: unavailable" : "store: ok", failed ? "bad" : "good");
 	set($("uptime"), "counting for " + duration(now - start));
 	$("file").hidden = !file;
-	let alert = failed ? `The store is unavailable since ${clock(store.since / 1000)}: each rule decides as its failure mode says. ${store.error || ""}` : "";
+	let alert = failed ? `The store is unavailable since ${moment(store.since, now)}: each rule decides as its failure mode says. ${store.error || ""}` : "";
 	if (file) {
-		set($("file"), `rules: ${file.path} ${file.hash.slice(0, 12)}` + (file.loaded ? `, loaded ${clock(file.loaded / 1000)}` : ""));
+		set($("file"), `rules: ${file.path} ${file.hash.slice(0, 12)}` + (file.loaded ? `, loaded ${moment(file.loaded, now)}` : ""));
 		if (file.error) alert += ` The rules file could not be loaded, the rules before it stay in force: ${file.error}`;
 	}
 	$("alert").hidden = !alert;
 	set($("alert"), alert.trim());
 	document.title = (failed ? "(!) " : "") + "Rate limits";
+}
+
+// moment returns a time of day, with its date if that may not be the date of now.
+function moment(ms, now) {
+	return (now - ms < 43200000 ? "" : new Date(ms).toLocaleDateString() + " ") + clock(ms / 1000);
 }
 
 function showChoices(rules) {
@@ -137,7 +142,8 @@ function showRules(rules) {
 	rows($("rules"), list, (row, { rule, limit, first }) => {
 		if (!row.cells.length) row.append(make("th"));
 		const head = row.cells[0], text = first ? [rule.name, rule.dryRun, rule.onFailure, ...(rule.routes || [])].join("\n") : "";
-		if (head.title !== text) {
+		if (head.dataset.text !== text + rule.name) {
+			head.dataset.text = text + rule.name;
 			head.title = text;
 			head.scope = "row";
 			head.replaceChildren(make("span", rule.name, first ? "" : "hidden"));
@@ -271,4 +277,4 @@ $("rule").onchange = connect;
 document.querySelectorAll("[name=period]").forEach(e => e.onchange = showTraffic);
 document.onvisibilitychange = () => document.hidden ? disconnect() : connect();
 new ResizeObserver(() => { if (last) { showTraffic(); showStore(last); } }).observe($("traffic"));
-connect();
+if (!document.hidden) connect(); // a browser opens few connections to one server, and a tab in the background needs none

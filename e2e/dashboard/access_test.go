@@ -98,7 +98,7 @@ func (p *page) check(axe string) {
 		p.t.Fatal(err)
 	}
 	for _, found := range violations {
-		p.t.Errorf("%s (%s): %q", found.ID, found.Impact, found.Nodes)
+		p.t.Errorf("%s (%s): %q", found.ID, found.Impact, found.Nodes[:min(3, len(found.Nodes))])
 	}
 }
 

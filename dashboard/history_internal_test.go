@@ -1,0 +1,19 @@
+package dashboard
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// The history is as long as the page has been counting, whatever the clock says.
+func TestHistoryIsAsLongAsItsAge(t *testing.T) {
+	h := &handler{telemetry: telemetry.New(telemetry.Options{})}
+	for age, want := range map[time.Duration]int{-time.Hour: 1, 0: 2, 5 * time.Second: 7, 3 * time.Hour: historySeconds} {
+		from, sums := h.history(age, "", historySeconds)
+		if last := from + int64(len(sums[0])) - 1; len(sums[0]) != want || len(sums[2]) != want || time.Now().Unix()-last > 60 {
+			t.Errorf("after %v: got %d seconds from %d, want %d", age, len(sums[0]), from, want)
+		}
+	}
+}
