@@ -137,16 +137,23 @@ func (f *fleet) giveBack(g giveBack) {
 // mayLose returns how many units a refund may leave charged, since they may have drained.
 func (f *fleet) mayLose(l core.Limit, g giveBack) int64 {
 	if l.Algorithm == core.FixedWindow {
-		if len(g.of) > 0 && windowOf(l, g.At) == windowOf(l, g.of[0].of.at) {
-			return 0
-		}
-		return g.Count
+		return g.outside(l)
 	}
 	all := f.book.charges
 	if len(all) == 0 || !slices.ContainsFunc(all, func(c *charge) bool { return c.n > 0 && c.at > g.At }) {
 		return 0
 	}
 	return min(g.Count*unit(l), int64(l.Rate)*(f.now-g.At))
+}
+
+// outside returns how much of g was charged in other windows than the one it is given back to.
+func (g *giveBack) outside(l core.Limit) (n int64) {
+	for _, s := range g.of {
+		if windowOf(l, s.of.at) != windowOf(l, g.At) {
+			n += s.n
+		}
+	}
+	return n
 }
 
 // excess returns by how much the store's count of l is above what a store would count that was never charged what was given back.

@@ -1,0 +1,141 @@
+package redisx
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/oracle"
+)
+
+// A leaseHolder is a lease as the schedules of package oracle use it: it decides when to ask for a grant.
+type leaseHolder struct {
+	lease
+	length  int64 // nanoseconds
+	asked   bool
+	last    int64
+	waiting bool // for a grant
+}
+
+func newLeaseHolder(length int64) oracle.Holder { return &leaseHolder{length: length * 1000} }
+
+func (h *leaseHolder) Ask(now, cost int64, waited bool) oracle.Answer {
+	now *= 1000
+	again := h.asked && now-h.last < h.length
+	h.asked, h.last = true, now
+	h.advance(now, h.length)
+	if t, ok := h.take(cost); ok {
+		a := oracle.Answer{Taken: portionsOf(t)}
+		if h.isLow() {
+			a.Want = h.grant(cost)
+		}
+		return a
+	}
+	if h.waiting && !waited {
+		return oracle.Answer{Wait: true}
+	}
+	h.use(cost)
+	h.end()
+	a := oracle.Answer{Back: portionsIn(h.takeUnused())}
+	if again {
+		a.Want = h.grant(cost)
+	}
+	return a
+}
+
+// grant returns how much to ask for, or 0 if that has to wait.
+func (h *leaseHolder) grant(cost int64) int64 {
+	if h.waiting || h.pause > 0 {
+		return 0
+	}
+	h.waiting = true
+	return h.want(cost)
+}
+
+func (h *leaseHolder) PutBack(now int64, taken []oracle.Portion) {
+	h.advance(now*1000, h.length)
+	h.putBack(takenOf(taken))
+}
+
+func (h *leaseHolder) Granted(now, sent int64, p oracle.Portion) {
+	h.waiting = false
+	h.advance(now*1000, h.length)
+	h.credit(now*1000, p.At, sent*1000+h.length, p.Count)
+}
+
+func (h *leaseHolder) Failed(int64) { h.waiting, h.pause = false, pauseSpans }
+
+func (h *leaseHolder) Refund(_, at, cost int64) []oracle.Portion {
+	return []oracle.Portion{{At: at - h.length/1000, Count: cost}}
+}
+
+func (h *leaseHolder) Ended(now int64) []oracle.Portion {
+	h.advance(now*1000, h.length)
+	return portionsIn(h.takeUnused())
+}
+
+func portionsOf(t taken) (all []oracle.Portion) {
+	for i, n := range t.n {
+		if n > 0 {
+			all = append(all, oracle.Portion{At: t.at[i], Count: int64(n)})
+		}
+	}
+	return all
+}
+
+func takenOf(some []oracle.Portion) (t taken) {
+	for i, p := range some {
+		t.at[i], t.n[i] = p.At, uint32(p.Count)
+	}
+	return t
+}
+
+func portionsIn(b backs) (all []oracle.Portion) {
+	for _, p := range b {
+		if p.n > 0 {
+			all = append(all, oracle.Portion{At: p.at, Count: p.n})
+		}
+	}
+	return all
+}
+
+// leaseSchedule returns the schedule of a seed.
+func leaseSchedule(seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 81))
+	text := make([]byte, 8+r.IntN(400))
+	for i := range text {
+		text[i] = byte(r.Uint32())
+	}
+	return text
+}
+
+// TestLeaseKeepsItsBounds has processes with leases of this package lease from the model, for about a second.
+func TestLeaseKeepsItsBounds(t *testing.T) {
+	var all oracle.Summary
+	begun, n := time.Now(), uint64(0)
+	for ; n < 30 || n < 1000 && time.Since(begun) < time.Second; n++ {
+		s, err := oracle.RunLeases(leaseSchedule(n), newLeaseHolder)
+		if err != nil {
+			t.Fatalf("seed %d: %v", n, err)
+		}
+		all.Add(s)
+	}
+	if all.Leased < 10 || all.Denied < 10 || all.Returned < 10 || all.Crashes == 0 || all.Lost == 0 {
+		t.Errorf("%d schedules have shown little: %+v", n, all)
+	}
+}
+
+// FuzzLease looks for a schedule in which a lease does what it must not.
+func FuzzLease(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(leaseSchedule(seed))
+	}
+	f.Fuzz(func(t *testing.T, schedule []byte) {
+		if len(schedule) > 300 {
+			t.Skip("what takes more steps takes long and shows no more")
+		}
+		if _, err := oracle.RunLeases(schedule, newLeaseHolder); err != nil {
+			t.Error(err)
+		}
+	})
+}
