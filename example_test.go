@@ -19,7 +19,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// The rules of README.md, all in one limiter.
+// Many rules, all in one limiter.
 func Example() {
 	ip, err := keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	if err != nil {

@@ -49,7 +49,7 @@ func TestSnippetsCompile(t *testing.T) {
 			if !strings.Contains(compiled, squeeze(block[1])) {
 				t.Errorf("%s: no example or program has this snippet:\n%s", page, block[1])
 			}
-			if lacking := lacks(t, block[1]); len(lacking) > 0 && page != "README.md" {
+			if lacking := lacks(t, block[1]); len(lacking) > 0 {
 				t.Errorf("%s: this snippet does not stand alone, see %q:\n%s", page, lacking, block[1])
 			}
 		}
@@ -59,11 +59,11 @@ func TestSnippetsCompile(t *testing.T) {
 	}
 }
 
-// compiledSource returns the text of all example files, and of the programs in docs/, squeezed.
+// compiledSource returns the text of all example files, and of the programs in e2e/docs/start, squeezed.
 func compiledSource(t *testing.T) string {
 	var all strings.Builder
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		program := strings.HasPrefix(path, "docs/") && strings.HasSuffix(path, "main.go")
+		program := strings.HasPrefix(path, "e2e/docs/start/") && strings.HasSuffix(path, "main.go")
 		if err != nil || !program && !strings.HasSuffix(path, "example_test.go") {
 			return err
 		}
@@ -196,4 +196,13 @@ func anchors(t *testing.T, page string) map[string]bool {
 		found[strings.ReplaceAll(notAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
 	}
 	return found
+}
+
+// TestPictureIsSmall checks the picture of the live page in README.md.
+func TestPictureIsSmall(t *testing.T) {
+	const most = 150 << 10
+	text, err := os.ReadFile("docs/page.png")
+	if err != nil || len(text) > most || !strings.HasPrefix(string(text), "\x89PNG") {
+		t.Errorf("docs/page.png has %d bytes, want a PNG of at most %d: %v", len(text), most, err)
+	}
 }

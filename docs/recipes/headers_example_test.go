@@ -1,0 +1,19 @@
+package recipes
+
+import (
+	"net/http"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+// answers sends the fields of GitHub and those of the IETF draft, and a text of its own to refused requests.
+func answers(limiter *core.Limiter) func(http.Handler) http.Handler {
+	return stdlib.New(limiter,
+		stdlib.WithHeaders(headers.Join(headers.GitHub, headers.IETF)),
+		stdlib.WithDenyHandler(func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+			http.Error(w, "Too many requests. Retry-After says when to come back.", http.StatusTooManyRequests)
+		}),
+	)
+}
