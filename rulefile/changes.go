@@ -52,6 +52,9 @@ func ruleChanges(a, b *core.Rule) (parts []string) {
 	add("", limitsText(a.Limits), limitsText(b.Limits))
 	add("match", routesText(a.Routes), routesText(b.Routes))
 	add("dry run", fmt.Sprint(a.DryRun), fmt.Sprint(b.DryRun))
+	if a.Lease != b.Lease {
+		add("lease", a.Lease.String(), b.Lease.String())
+	}
 	if a.OnFailure != b.OnFailure {
 		add("on failure", failureText(a.OnFailure), failureText(b.OnFailure))
 	}

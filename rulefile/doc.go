@@ -27,6 +27,7 @@
 //	    tiers: {func: plan, pro: 100/s, free: 1/s}
 //	    cost: exportCost
 //	    dry_run: true
+//	    lease: 100ms
 //
 // The fields of a rule are those of [core.Rule]:
 //
@@ -41,6 +42,7 @@
 //   - final: failures (only failed requests count) or a name of Funcs.Finals.
 //   - dry_run: true or false.
 //   - on_failure: local, open or closed.
+//   - lease: a time from 1ms to 10s, such as 100ms.
 //
 // Names under funcs are those that the program supplies: a name that Funcs lacks is a mistake, so a misspelling is found when
 // the file is loaded. Anchors, aliases and merge keys work; top-level fields whose names begin with "x-" are ignored.

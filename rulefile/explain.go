@@ -21,6 +21,7 @@ type Explanation struct {
 	Final     string   `json:"final,omitempty"`
 	DryRun    bool     `json:"dry_run,omitempty"`
 	OnFailure string   `json:"on_failure"`
+	Lease     string   `json:"lease,omitempty"`
 }
 
 // Explain says of each rule, in order, whether it applies to a request.
@@ -38,6 +39,9 @@ func (f *File) Explain(r *http.Request) ([]Explanation, error) {
 		}
 		if d.tiers.fn != "" {
 			e.Tiers = d.tiers.String()
+		}
+		if rule.Lease > 0 {
+			e.Lease = rule.Lease.String()
 		}
 		e.routes(rule.Routes, matched[i])
 		e.headers(d.headers, r)

@@ -65,6 +65,7 @@ func (k *keyReader) key(depth int) core.KeyFunc {
 	name, offset := k.word()
 	end := k.offset
 	k.offset = offset // where mistakes are
+	call := end < len(k.at.text) && k.at.text[end] == '('
 	switch {
 	case depth > 8:
 		k.fail("this key is nested too deep")
@@ -72,25 +73,13 @@ func (k *keyReader) key(depth int) core.KeyFunc {
 	case name == "":
 		k.fail("a key is missing here, such as ip")
 		return nil
-	}
-	call := end < len(k.at.text) && k.at.text[end] == '('
-	takesArguments := slices.Contains([]string{"apikey", "header", "cookie", "const", "first", "join"}, name)
-	builtin := slices.Contains(keyNames, name)
-	switch {
-	case builtin && call && !takesArguments:
-		k.fail("key %s takes no arguments", name)
-		return nil
-	case builtin && !call && takesArguments:
-		k.fail("key %s wants an argument: %s(..)", name, name)
-		return nil
-	case !builtin:
-		key, ok := find(k.reader, k.at.within(offset), name, "key", k.funcs.Keys, assumedKey, keyNames)
-		k.wrong = k.wrong || !ok
-		if ok && call {
-			k.fail("key %s is a function of the program and takes no arguments", name)
-		}
+	case !slices.Contains(keyNames, name):
+		key := k.ofProgram(name, call)
 		k.offset = end
 		return key
+	case call != takesArguments(name):
+		k.failCall(name, call)
+		return nil
 	}
 	k.offset = end
 	if call {
@@ -102,6 +91,28 @@ func (k *keyReader) key(depth int) core.KeyFunc {
 	return map[string]core.KeyFunc{
 		"ip": k.ip, "bearer": keyfunc.Bearer, "basic": keyfunc.BasicUser, "method": keyfunc.Method, "pattern": keyfunc.Pattern,
 	}[name]
+}
+
+func takesArguments(name string) bool {
+	return slices.Contains([]string{"apikey", "header", "cookie", "const", "first", "join"}, name)
+}
+
+func (k *keyReader) failCall(name string, call bool) {
+	if call {
+		k.fail("key %s takes no arguments", name)
+		return
+	}
+	k.fail("key %s wants an argument: %s(..)", name, name)
+}
+
+// ofProgram returns a key func of the program.
+func (k *keyReader) ofProgram(name string, call bool) core.KeyFunc {
+	key, ok := find(k.reader, k.at.within(k.offset), name, "key", k.funcs.Keys, assumedKey, keyNames)
+	k.wrong = k.wrong || !ok
+	if ok && call {
+		k.fail("key %s is a function of the program and takes no arguments", name)
+	}
+	return key
 }
 
 // call reads the arguments of a key func and makes it.

@@ -49,6 +49,7 @@ rules:
     cost: 3
     final: failures
   - {name: tokens, key: ip, limits: 1/s, final: tokens}
+  - {name: tenant, key: ip, limits: 50000/s, lease: 100ms}
 `
 
 func mustParse(t *testing.T, src string) *rulefile.File {
@@ -62,7 +63,7 @@ func mustParse(t *testing.T, src string) *rulefile.File {
 
 func TestParseReadsAllFields(t *testing.T) {
 	f := mustParse(t, whole)
-	if len(f.Rules) != 4 || len(f.Hash) != 64 {
+	if len(f.Rules) != 5 || f.Rules[4].Lease != 100*time.Millisecond || f.Rules[0].Lease != 0 || len(f.Hash) != 64 {
 		t.Fatalf("got %+v", f)
 	}
 	login, api, rest := f.Rules[0], f.Rules[1], f.Rules[2]
@@ -77,7 +78,7 @@ func TestParseReadsAllFields(t *testing.T) {
 	if rest.Name != "default" || rest.Match != nil || rest.Routes != nil || rest.Cost(nil) != 3 || rest.OnFailure != core.FailLocal {
 		t.Errorf("the rule without a name: got %+v", rest)
 	}
-	for i, want := range []int{-1, -1, 0, 9} {
+	for i, want := range []int{-1, -1, 0, 9, -1} {
 		final := f.Rules[i].Final
 		if (final == nil) != (want < 0) || final != nil && final(nil, core.Outcome{Cost: 1, Status: 200, Bytes: 9}) != want {
 			t.Errorf("rule %d: final is not as the file says", i)

@@ -193,26 +193,3 @@ func (r *reader) final(f field, name string) (final func(*http.Request, core.Out
 	}
 	return final
 }
-
-var (
-	bools    = []string{"false", "true"}
-	failures = []string{"local", "open", "closed"} // in the order of core.FailureMode
-)
-
-func (r *reader) modes(fields map[string]field, rule *core.Rule) {
-	rule.DryRun = r.oneOf(fields["dry_run"], bools) == 1
-	rule.OnFailure = core.FailureMode(r.oneOf(fields["on_failure"], failures))
-}
-
-// oneOf returns the index of the word that a field has, or 0 if the field is not there or has another.
-func (r *reader) oneOf(f field, words []string) int {
-	if f.key == nil {
-		return 0
-	}
-	text := r.text(f)
-	if i := slices.Index(words, text); i >= 0 || text == "" {
-		return max(i, 0)
-	}
-	r.add(f.value.spot, "%s: unknown word %q%s", f.key.text, text, didYouMean(text, words))
-	return 0
-}

@@ -56,6 +56,7 @@ var goodFiles = []string{
 	"proxies: {hops: 2}\nrules: [{key: ip, limits: [1/s, 2/m]}]",
 	"proxies: {unix: true, ipv6_bits: 56}\nrules: [{name: 5, key: ip, limits: 1/s, cost: 5, match: /, headers: {A: 1}}]",
 	"funcs: plan\nrules: [{key: bearer, limits: 1/1h30m, tiers: {func: plan, a: 1/s}, dry_run: false, on_failure: local}]",
+	"rules: [{key: ip, limits: 1/s, lease: 100ms}, {name: b, key: ip, limits: 1/s, lease: 1.5s}, {name: c, key: ip, limits: 1/s, lease: 1s500ms}]",
 	"rules: [{key: 'join(ip, pattern)', limits: ' 1 / m ;burst=2, 3/hour'}]",
 }
 
@@ -71,7 +72,7 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 
 // What a schema cannot know.
 var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|match|tier|cost|final) |supplies no function|not a key function|` +
-	`key \w+|after a key|after the key|after the argument|a key is missing|not a duration|option "|both a |period must|rate of|^\d+:\d+: (parsing|route|pattern) |` +
+	`key \w+|after a key|after the key|after the argument|a key is missing|not a duration|lease must|lease 1s|option "|both a |period must|rate of|^\d+:\d+: (parsing|route|pattern) |` +
 	`not a network|all IPv4|name of a header other|not YAML|second document|Schema|no anchor|tags such`)
 
 // TestSchemaRefusesBadFiles holds the schema against the parser: it refuses a file unless it cannot know its mistakes.

@@ -53,6 +53,9 @@ func (r *reader) places() (places []place) {
 		if f, ok := d.fields["name"]; ok {
 			places = append(places, place{rule + "name ", rule, f.value.spot})
 		}
+		if f, ok := d.fields["lease"]; ok {
+			places = append(places, place{rule + "lease ", rule, f.value.spot})
+		}
 		places = append(places, place{rule, rule, at})
 	}
 	return places

@@ -3,7 +3,6 @@ package rulefile_test
 import (
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,33 +131,10 @@ func TestWatchLogsWhatChanges(t *testing.T) {
 		if !strings.Contains(w.log.String(), want) {
 			t.Errorf("the log does not say %s:\n%s", want, &w.log)
 		}
-		w.write(w.path, "rules:\n  - {name: n, key: ip, limits: 1/s, tiers: {func: plan, pro: 2/s}}\n")
+		w.write(w.path, "rules:\n  - {name: n, key: ip, limits: 1/s, tiers: {func: plan, pro: 2/s}, lease: 100ms}\n")
 		w.wait(3 * time.Second)
-		if want := "n: tiers none → plan: pro 2/1s; api: removed"; !strings.Contains(w.log.String(), want) {
+		if want := "n: lease 0s → 100ms, tiers none → plan: pro 2/1s; api: removed"; !strings.Contains(w.log.String(), want) {
 			t.Errorf("the log does not say %s:\n%s", want, &w.log)
-		}
-	})
-}
-
-func TestWatchKeepsWhatWasUsed(t *testing.T) {
-	watch(t, func(w *watched) {
-		r := httptest.NewRequest("GET", "/", nil)
-		for range 10 {
-			if d, err := w.limiter.Check(r); err != nil || !d.Allowed {
-				t.Fatalf("got %+v, %v", d, err)
-			}
-		}
-		w.write(w.path, rate(100))
-		for range 60 {
-			time.Sleep(50 * time.Millisecond)
-			if d, err := w.limiter.Check(r); err != nil || len(d.Results) != 1 {
-				t.Fatalf("a request was not decided: %+v, %v", d, err)
-			} else if d.Allowed {
-				w.do(w.limiter.Refund(t.Context(), d))
-			}
-		}
-		if d, err := w.limiter.Peek(r); err != nil || d.Results[0].Remaining != 90 {
-			t.Errorf("got %+v, %v; want 90 of 100 left", d, err)
 		}
 	})
 }
