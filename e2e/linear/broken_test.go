@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -97,6 +98,55 @@ func (s early) Take(ctx context.Context, claims []core.Claim, dst []core.Result)
 	return results, err
 }
 
+// releasesFirst gives back what was held, and charges the final cost afterwards.
+type releasesFirst struct{ core.Store }
+
+func (s releasesFirst) Settle(ctx context.Context, claims []core.Claim) error {
+	first, then := slices.Clone(claims), slices.Clone(claims)
+	for i := range claims {
+		if claims[i].Hold {
+			first[i].Final, then[i].At = 0, time.Time{}
+		}
+	}
+	if err := s.Store.Settle(ctx, first); err != nil {
+		return err
+	}
+	runtime.Gosched()
+	return s.Store.Settle(ctx, then)
+}
+
+// holdsAnew renews by letting go of what was held.
+type holdsAnew struct{ core.Store }
+
+func (s holdsAnew) Settle(ctx context.Context, claims []core.Claim) error {
+	if !claims[0].Renew {
+		return s.Store.Settle(ctx, claims)
+	}
+	first, then := slices.Clone(claims), slices.Clone(claims)
+	for i := range claims {
+		first[i].Renew, first[i].Final, then[i].Renew = false, 0, false
+	}
+	if err := s.Store.Settle(ctx, first); err != nil {
+		return err
+	}
+	runtime.Gosched()
+	_, err := s.Take(ctx, then, nil)
+	return err
+}
+
+// settlesOneByOne settles claim by claim.
+type settlesOneByOne struct{ core.Store }
+
+func (s settlesOneByOne) Settle(ctx context.Context, claims []core.Claim) error {
+	for i := range claims {
+		if err := s.Store.Settle(ctx, claims[i:i+1]); err != nil {
+			return err
+		}
+		runtime.Gosched()
+	}
+	return nil
+}
+
 func TestBrokenStoresHaveNoExplanation(t *testing.T) {
 	one, all := untimed["token bucket"], untimed["all limits or none"]
 	one.refunds, all.refunds = false, false
@@ -113,6 +163,10 @@ func TestBrokenStoresHaveNoExplanation(t *testing.T) {
 		"charges one after another":     {oneByOne{new(core.MemoryStore)}, all, plan.counting},
 		"shows what was":                {&stale{Store: new(core.MemoryStore), seen: make(map[string][]core.Result)}, one, plan.counting},
 		"charges twice":                 {twice{new(core.MemoryStore)}, one, plan.counting},
+		"looks, then holds":             {lookThenCharge{new(core.MemoryStore)}, untimed["in flight"], plan.counting},
+		"releases, then charges":        {releasesFirst{new(core.MemoryStore)}, untimed["held in a bucket"], plan.counting},
+		"renews by holding anew":        {holdsAnew{new(core.MemoryStore)}, untimed["in flight"], plan.counting},
+		"settles one after another":     {settlesOneByOne{new(core.MemoryStore)}, untimed["held and given back"], plan.counting},
 		"says another instant":          {early{new(core.MemoryStore)}, short, plan.timed},
 		"looks, then charges, timed":    {lookThenCharge{new(core.MemoryStore)}, short, plan.timed},
 		"looks, then charges, a bucket": {lookThenCharge{new(core.MemoryStore)}, ahead, plan.timed},

@@ -3,6 +3,7 @@ package linear
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/spillgate/spillgate/core"
@@ -14,12 +15,24 @@ import (
 // unknown outcome can be explained as well: they happened or they did not.
 //
 // Two things are beyond this model, because the instants make a difference. A refund of what was charged before a reset
-// is one. The other are refunds of a token bucket: each leaves what may have drained of the charge meanwhile, so that after
+// is one. The others are refunds of a token bucket: each leaves what may have drained of the charge meanwhile, so that after
 // a few of them it counts a little more than what is used.
 const anInstant = 1_800_000_000_000_000
 
-// counts is how much is used of each limit of each key.
-type counts [8]int8
+// counts is how much is used of each limit of each key, and what each key holds.
+type counts struct {
+	used  [8]int8
+	pairs [2]pairCount
+}
+
+// A pairCount is what a key has, whatever its limits are.
+type pairCount struct {
+	held, holds int8 // the cost, and by how many claims
+	banned      bool
+}
+
+// What is used may exceed a limit by the final costs of what was held, but not this one.
+const mostUsed = 20
 
 // A counting is the specification of a plan in terms of counts.
 type counting struct {
@@ -62,6 +75,9 @@ func (p plan) counting(name string, _ []porcupine.Operation) porcupine.Model {
 	return m.ToModel()
 }
 
+// hint is how long to wait for requests that hold something.
+const hint = time.Second
+
 // alike reports whether results are the same but for what elapsed time makes of them.
 func alike(got, want []core.Result) bool {
 	if len(got) != len(want) {
@@ -70,7 +86,8 @@ func alike(got, want []core.Result) bool {
 	for i, g := range got {
 		w := want[i]
 		if g.Rule != w.Rule || g.Limit != w.Limit || g.Allowed != w.Allowed || g.Remaining != w.Remaining || g.DryRun != w.DryRun ||
-			(g.RetryAfter == core.Never) != (w.RetryAfter == core.Never) || (g.RetryAfter > 0) != (w.RetryAfter > 0) {
+			(g.RetryAfter == core.Never) != (w.RetryAfter == core.Never) || (g.RetryAfter > 0) != (w.RetryAfter > 0) ||
+			(g.RetryAfter == hint) != (w.RetryAfter == hint) {
 			return false
 		}
 	}
@@ -88,8 +105,8 @@ func (s *counting) play(from counts, o *op) countsResult {
 	switch o.verb {
 	case "take":
 		r.results = m.Take(anInstant, o.claims)
-	case "refund":
-		m.Refund(anInstant, anInstant, o.claims)
+	case "settle":
+		m.Settle(anInstant, madeNow(o.claims))
 	case "reset":
 		m.Reset(anInstant, o.claims)
 	}
@@ -98,36 +115,61 @@ func (s *counting) play(from counts, o *op) countsResult {
 	return r
 }
 
-// each calls f for each limit of each key in o, with its place in counts.
-func (s *counting) each(o *op, f func(i int, c core.Claim)) {
-	for k := range s.keys {
-		key := fmt.Sprintf("%s:%d", s.name, k)
-		if !slices.ContainsFunc(o.claims, func(c core.Claim) bool { return c.Key == key }) {
-			continue
-		}
-		for n, l := range s.limits {
-			f(k*len(s.limits)+n, core.Claim{Rule: "rule", Key: key, Limits: []core.Limit{l}})
-		}
+// madeNow returns claims that were taken at the one instant.
+func madeNow(claims []core.Claim) []core.Claim {
+	claims = slices.Clone(claims)
+	for i := range claims {
+		claims[i].At = time.UnixMicro(anInstant)
 	}
+	return claims
+}
+
+// keysOf returns the numbers of the keys in o, and their names.
+func (s *counting) keysOf(o *op) map[int]string {
+	keys := make(map[int]string)
+	for _, c := range o.claims {
+		keys[keyNumber(c)] = c.Key
+	}
+	return keys
 }
 
 // modelOf returns a model of the keys in o.
 func (s *counting) modelOf(c counts, o *op) *oracle.Model {
 	var m oracle.Model
-	s.each(o, func(i int, claim core.Claim) {
-		if claim.Cost = int(c[i]); c[i] > 0 {
-			m.Take(anInstant, []core.Claim{claim})
+	for k, key := range s.keysOf(o) {
+		for n, l := range s.limits {
+			used := int(c.used[k*len(s.limits)+n])
+			m.Settle(anInstant, []core.Claim{{Rule: "rule", Key: key, Limits: []core.Limit{l}, Hold: true, Final: used}})
 		}
-	})
+		pair := c.pairs[k]
+		for i := range pair.holds {
+			hold := core.Claim{Rule: "rule", Key: key, Limits: []core.Limit{core.AtOnce(mostUsed)}, Hold: true, Cost: 1}
+			if i == 0 {
+				hold.Cost = int(pair.held - pair.holds + 1)
+			}
+			m.Take(anInstant, []core.Claim{hold})
+		}
+		if pair.banned {
+			m.Settle(anInstant, []core.Claim{{Rule: "rule", Key: key, Ban: aBan}})
+		}
+	}
 	return &m
 }
 
-// countsOf returns c with what a model says of the keys in o.
+// countsOf returns c with what a model says of the keys in o. It sees what is used once nothing is held nor banned any more.
 func (s *counting) countsOf(m *oracle.Model, o *op, c counts) counts {
-	s.each(o, func(i int, claim core.Claim) {
-		claim.Peek = true
-		r := m.Take(anInstant, []core.Claim{claim})[0]
-		c[i] = int8(r.Limit.Capacity() - r.Remaining)
-	})
+	for k, key := range s.keysOf(o) {
+		held, holds, banned := m.Held(anInstant, "rule", key)
+		c.pairs[k] = pairCount{int8(held), int8(holds), banned}
+		for n, l := range s.limits {
+			if l.Algorithm == core.InFlight {
+				continue
+			}
+			l.Rate = mostUsed
+			claim := core.Claim{Rule: "rule", Key: key, Limits: []core.Limit{l}, Peek: true}
+			r := m.Take(anInstant+2*aBan.Microseconds(), []core.Claim{claim})[0]
+			c.used[k*len(s.limits)+n] = int8(mostUsed - r.Remaining)
+		}
+	}
 	return c
 }

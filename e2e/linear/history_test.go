@@ -2,7 +2,6 @@ package linear
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -14,50 +13,6 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// An op is one call of a store.
-type op struct {
-	verb   string       // take, refund, reset
-	claims []core.Claim // of a refund: with the instant of the take that it gives back
-}
-
-// String returns o without the name of its history: two with the same text do the same.
-func (o *op) String() string {
-	text := o.verb
-	for _, c := range o.claims {
-		text += fmt.Sprintf(" %d:%d", keyNumber(c), max(c.Cost, 1))
-		if c.Peek {
-			text += "?"
-		}
-		if c.DryRun {
-			text += "~"
-		}
-	}
-	return text
-}
-
-// keyNumber returns the number of a key among those of its history.
-func keyNumber(c core.Claim) int { return int(c.Key[len(c.Key)-1] - '0') }
-
-// An outcome is what the caller learned.
-type outcome struct {
-	results []core.Result
-	lost    bool // nothing: the call may have taken effect, or may still do so
-}
-
-func (o outcome) String() string {
-	if o.lost {
-		return "lost"
-	}
-	text := ""
-	for _, r := range o.results {
-		text += fmt.Sprintf(" %v %d", r.Allowed, r.Remaining)
-	}
-	if len(o.results) > 0 {
-		text += fmt.Sprintf(" at %dµs", o.at().UnixMicro()%1_000_000)
-	}
-	return text
-}
-
 // A plan says what callers do at random, at the same time. Each history has keys of its own.
 type plan struct {
 	limits  []core.Limit // of each claim, differing in algorithm or period
@@ -66,6 +21,8 @@ type plan struct {
 	calls   int // by each
 	refunds bool
 	resets  bool
+	holds   bool // claims may hold their cost, and are settled or renewed
+	bans    bool
 	ahead   bool          // the clock may be read before a take waits for its turn
 	pause   time.Duration // at most, between the calls of a caller
 	timeout time.Duration // if not 0, a call is given up after that
@@ -79,7 +36,7 @@ type caller struct {
 	name    string // of the history
 	begun   time.Time
 	random  *rand.Rand
-	takes   []*op // those that it may refund, as the refunds
+	takes   [][]core.Claim // those that it may settle
 	history []porcupine.Operation
 }
 
@@ -112,29 +69,6 @@ func (p plan) record(t testing.TB, store core.Store, name string, seed uint64) (
 	return history
 }
 
-// next draws the next call.
-func (c *caller) next() *op {
-	switch n := c.random.IntN(10); {
-	case n == 0 && c.resets:
-		return &op{verb: "reset", claims: []core.Claim{c.claim()}}
-	case n < 3 && c.refunds && len(c.takes) > 0:
-		i := c.random.IntN(len(c.takes))
-		refund := c.takes[i]
-		c.takes = append(c.takes[:i], c.takes[i+1:]...)
-		return refund
-	case n < 6:
-		return &op{verb: "take", claims: []core.Claim{c.claim(), c.claim()}}
-	}
-	return &op{verb: "take", claims: []core.Claim{c.claim()}}
-}
-
-func (c *caller) claim() core.Claim {
-	return core.Claim{
-		Rule: "rule", Key: fmt.Sprintf("%s:%d", c.name, c.random.IntN(c.keys)), Limits: c.limits, Cost: c.random.IntN(3),
-		Peek: c.random.IntN(6) == 0, DryRun: c.random.IntN(8) == 0,
-	}
-}
-
 // call makes a call and takes down what came of it. One that failed has no end, since it may take effect at any time.
 func (c *caller) call(o *op) {
 	ctx := context.Background()
@@ -149,7 +83,7 @@ func (c *caller) call(o *op) {
 	switch o.verb {
 	case "take":
 		out.results, err = c.store.Take(ctx, o.claims, nil)
-	case "refund":
+	case "settle":
 		err = c.store.Settle(ctx, o.claims)
 	case "reset":
 		err = c.store.Reset(ctx, o.claims)
@@ -161,41 +95,12 @@ func (c *caller) call(o *op) {
 		}
 		out, to = outcome{lost: true}, math.MaxInt64
 	}
-	if o.verb == "take" && err == nil && allowed(out.results) {
-		c.takes = append(c.takes, &op{verb: "refund", claims: settled(o.claims, out.results)})
+	switch {
+	case err != nil:
+	case o.verb == "take" && allowed(out.results):
+		c.takes = append(c.takes, settled(o.claims, out.results))
+	case o.verb == "settle" && o.claims[0].Renew:
+		c.takes = append(c.takes, slices.Clone(o.claims))
 	}
 	c.history = append(c.history, porcupine.Operation{Input: o, Call: from, Output: out, Return: to})
-}
-
-// at returns when o was decided.
-func (o *outcome) at() time.Time { return o.results[0].At }
-
-// settled returns claims, decided with these results, as Settle gives them back.
-func settled(claims []core.Claim, results []core.Result) []core.Claim {
-	claims = slices.Clone(claims)
-	for i := range claims {
-		claims[i].At = results[0].At
-		results = results[len(claims[i].Limits):]
-	}
-	return claims
-}
-
-// allowed reports whether all results are allowed, so that all claims but peeks were charged.
-func allowed(results []core.Result) bool {
-	for _, r := range results {
-		if !r.Allowed {
-			return false
-		}
-	}
-	return true
-}
-
-// lost returns how many calls of a history have no known outcome.
-func lost(history []porcupine.Operation) (n int) {
-	for _, o := range history {
-		if o.Output.(outcome).lost {
-			n++
-		}
-	}
-	return n
 }

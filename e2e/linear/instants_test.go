@@ -157,8 +157,8 @@ func (e event) happenTo(m *oracle.Model) []core.Result {
 	switch e.verb {
 	case "take":
 		return m.Take(e.at, e.claims)
-	case "refund":
-		m.Refund(e.at, e.claims[0].At.UnixMicro(), e.claims)
+	case "settle":
+		m.Settle(e.at, slices.Clone(e.claims))
 	case "reset":
 		m.Reset(e.at, e.claims)
 	}

@@ -42,6 +42,15 @@ var untimed = map[string]plan{
 		limits: []core.Limit{long(3, core.TokenBucket), long(4, core.FixedWindow), long(3, core.SlidingWindow)},
 		keys:   2, callers: 4, calls: 8, resets: true,
 	},
+	"held in a bucket": {limits: []core.Limit{long(5, core.TokenBucket)}, keys: 2, callers: 4, calls: 10, holds: true},
+	"held and given back": {
+		limits: []core.Limit{long(5, core.FixedWindow), long(4, core.SlidingWindow), long(7, core.SlidingLog)},
+		keys:   2, callers: 4, calls: 8, holds: true, refunds: true,
+	},
+	"in flight": {limits: []core.Limit{core.AtOnce(2), long(5, core.FixedWindow)}, keys: 2, callers: 4, calls: 10, holds: true},
+	"held, banned and forgotten": {
+		limits: []core.Limit{core.AtOnce(3), long(4, core.SlidingLog)}, keys: 2, callers: 4, calls: 10, holds: true, bans: true, resets: true,
+	},
 	"a log that is forgotten": {limits: []core.Limit{long(3, core.SlidingLog)}, keys: 2, callers: 4, calls: 10, resets: true},
 }
 
@@ -110,6 +119,16 @@ func TestRedis(t *testing.T) {
 	everyPlan(t, redisstore.New(redistest.Start(t).Client(t)), false)
 }
 
+// TestCluster plays what is held with one key, since keys of different slots are decided separately.
+func TestCluster(t *testing.T) {
+	store := redisstore.New(redistest.StartCluster(t).Client(t))
+	for name, p := range untimed {
+		if p.keys = 1; p.holds {
+			t.Run(name, func(t *testing.T) { p.wantExplained(t, store, plan.counting) })
+		}
+	}
+}
+
 // everyPlan plays all plans with a store, which may read the clock for a token bucket ahead of its turn.
 func everyPlan(t *testing.T, store core.Store, ahead bool) {
 	for name, p := range untimed {
@@ -141,9 +160,11 @@ func TestRedisWithFaults(t *testing.T) {
 			store := redisstore.New(client)
 			stop := alternate(&proxy.Fault, some)
 			defer stop()
-			p := untimed["all limits are given back"]
-			p.callers, p.calls, p.timeout = 3, 6, 20*time.Millisecond
-			p.wantExplained(t, store, plan.counting)
+			for _, name := range []string{"all limits are given back", "held and given back"} {
+				p := untimed[name]
+				p.callers, p.calls, p.timeout = 3, 6, 20*time.Millisecond
+				t.Run(name, func(t *testing.T) { p.wantExplained(t, store, plan.counting) })
+			}
 		})
 	}
 }
