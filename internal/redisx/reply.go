@@ -78,7 +78,7 @@ func (j *job) read() error {
 			return fmt.Errorf("the script replied %d to %d limits and %d leases", j.reply, len(j.asks), len(j.leases))
 		}
 	}
-	if len(reply) != each*len(j.asks) {
+	if len(reply) != each*len(j.asks) || each == 1 && len(j.leases) > 0 {
 		return fmt.Errorf("the script replied %d to %d limits", j.reply, len(j.asks))
 	}
 	for n, i := range j.asks {
