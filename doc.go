@@ -30,7 +30,7 @@
 //     [github.com/spillgate/spillgate/middleware/chi], [github.com/spillgate/spillgate/middleware/gin],
 //     [github.com/spillgate/spillgate/middleware/echo] (v4) and [github.com/spillgate/spillgate/middleware/echov5] have
 //     the same names.
-//   - [github.com/spillgate/spillgate/headers]: what a client is told about its limits.
+//   - [github.com/spillgate/spillgate/headers]: the fields that describe a client's limits to it.
 //   - [github.com/spillgate/spillgate/core/redisstore]: limits that processes share through Redis.
 //   - [github.com/spillgate/spillgate/rulefile]: rules from a YAML file that is watched.
 //   - [github.com/spillgate/spillgate/telemetry]: counts, denied keys and a log, for Prometheus and OpenTelemetry.

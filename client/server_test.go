@@ -29,7 +29,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body != nil {
 		defer r.Body.Close()
 	}
-	if err := s.travel(r); err != nil {
+	if err := s.delay(r); err != nil {
 		return nil, err
 	}
 	in := r.Clone(r.Context())
@@ -45,7 +45,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.statuses = append(s.statuses, w.Code)
 	s.mu.Unlock()
-	if err := s.travel(r); err != nil {
+	if err := s.delay(r); err != nil {
 		return nil, err
 	}
 	resp := w.Result()
@@ -53,7 +53,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func (s *server) travel(r *http.Request) error {
+func (s *server) delay(r *http.Request) error {
 	if s.latency == nil {
 		return r.Context().Err()
 	}

@@ -22,7 +22,7 @@ type Result struct {
 }
 
 // A Decision says whether a request is admitted, and why. One that is kept beyond the request keeps the request that an
-// adapter passed on in memory: those who collect decisions should copy what they need.
+// adapter passed on in memory: copy what is needed of a decision to collect it.
 type Decision struct {
 	Allowed  bool
 	At       time.Time // the store's clock when it decided; zero if no rule applied

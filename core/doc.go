@@ -52,7 +52,7 @@
 //  3. The store decides all claims together, in one call. If one that is not a dry run is denied, none is charged, so
 //     that being refused never prolongs the wait.
 //  4. The store returns a [Result] per limit of each claim: what remains, and how long to wait for more.
-//  5. The results make a [Decision]. Observers are told of it, and adapters put it into the context of the request,
+//  5. The results make a [Decision]. Observers are called with it, and adapters put it into the context of the request,
 //     where [FromContext] finds it.
 //
 // [Limiter.Take] starts at step 3, for what is not an HTTP request. [Limiter.Peek] decides without charging.

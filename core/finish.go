@@ -59,7 +59,7 @@ func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcom
 	return cost, nil
 }
 
-// A settlement is what observers are told of held claims that are settled.
+// A settlement describes held claims that are settled to observers.
 type settlement struct {
 	request *http.Request
 	outcome Outcome

@@ -16,8 +16,8 @@ const defaultMaxKeys = 1_000_000
 // It must not be copied after first use.
 //
 // Time passes by the monotonic clock. The wall clock says when a FixedWindow turns, and what Result.At is. When it is set, or
-// the machine was suspended, windows turn by the new time from then on: that admits nothing anew, and denies nobody for longer
-// than one window.
+// the machine was suspended, windows turn by the new time from then on: that admits nothing anew, and denies no request for
+// longer than one window.
 //
 // A key is known by a 64-bit hash with a seed of the store: among a million keys, two share their state with a probability of
 // one in 37 million.

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// An Observer is told of each request that a rule applied to, after the decision: also of one that was denied, and of one
-// that was not decided. It is told once more of a request of which something was held, when that has been settled. Peeks
-// are not observed. The request waits for it, so it must not block, and it must be safe for concurrent use. If it panics,
+// An Observer is called for each request that a rule applied to, after the decision: also for one that was denied, and for one
+// that was not decided. It is called once more for a request that held something, when that has been settled. Peeks are not
+// observed. The request waits for it, so it must not block, and it must be safe for concurrent use. If it panics,
 // the panic is logged and the decision stands.
 type Observer func(ctx context.Context, o *Observation)
 
-// An Observation is what an Observer is told of one request. It and its Claims are valid during the call only.
+// An Observation describes one request to an Observer. It and its Claims are valid during the call only.
 type Observation struct {
 	// Decision is the zero value if nothing was decided.
 	Decision
@@ -44,7 +44,7 @@ type Observation struct {
 
 var observations = sync.Pool{New: func() any { return new(Observation) }}
 
-// observe tells the observers of a request and logs why it was not decided. Took is how long the store took.
+// observe calls the observers for a request and logs why it was not decided. Took is how long the store took.
 func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, claims []Claim, took time.Duration, err error) {
 	if c.stage == peeking || len(claims) == 0 && err == nil || allPeek(claims) {
 		return
@@ -63,7 +63,7 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, clai
 	l.notifyAll(ctx, o, claims)
 }
 
-// observeSettled tells the observers that claims, which c held, were settled.
+// observeSettled calls the observers for claims that c held and that were settled.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, claims []Claim, took time.Duration, s settlement) {
 	if len(l.observers) == 0 {
 		return

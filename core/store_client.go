@@ -106,7 +106,7 @@ func (k *storeClient) reset(ctx context.Context, claims []Claim) error {
 var errNoReturn = errors.New("the store did not return")
 
 // call runs f with a context that ends at the deadline, unless the breaker withholds it. It returns how long f took. A
-// panic of f becomes an error. The breaker is told the outcome even if f ends its goroutine: a probe whose outcome is
+// panic of f becomes an error. The breaker learns the outcome even if f ends its goroutine: a probe whose outcome is
 // unknown would keep it open for ever.
 func (k *storeClient) call(ctx context.Context, f func(context.Context) error) (took time.Duration, err error) {
 	begun := time.Now()

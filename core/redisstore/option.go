@@ -27,9 +27,9 @@ func WithPrefix(prefix string) Option {
 	}
 }
 
-// WithKeySecret stores, in place of identities, their HMAC-SHA-256 with secret, cut to 128 bits. Whoever reads the keys
+// WithKeySecret stores, in place of identities, their HMAC-SHA-256 with secret, cut to 128 bits. A reader of the keys
 // learns neither addresses nor names. All processes that share a limit need the same secret, of at least 16 bytes; with
-// another one everybody starts anew. It is copied.
+// another one all keys start anew. It is copied.
 func WithKeySecret(secret []byte) Option {
 	return func(c *config) {
 		if len(secret) < minSecret {
@@ -40,7 +40,7 @@ func WithKeySecret(secret []byte) Option {
 }
 
 // WithDenyCache remembers up to n denied requests in this process and answers them without asking Redis again, so that
-// who keeps calling costs no round trips. It only ever denies. A request is remembered with its costs and limits, until
+// a client that keeps calling costs no round trips. It only ever denies. A request is remembered with its costs and limits, until
 // the first of its waits is over, but for no longer than 1s: that is how long a Reset or a Refund by another process may
 // go unnoticed. Those of this store count at once. Peeks and dry runs are not remembered.
 //

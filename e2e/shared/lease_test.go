@@ -131,7 +131,7 @@ func TestLeasesOnACluster(t *testing.T) {
 	c.checkServed(since, until)
 }
 
-// TestLeasesThroughAFailover kills the master: what it had not told its replica is admitted once more, a capacity at most.
+// TestLeasesThroughAFailover kills the master: charges that it had not sent to its replica are admitted once more, a capacity at most.
 func TestLeasesThroughAFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)

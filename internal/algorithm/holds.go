@@ -14,7 +14,7 @@ const (
 	// HoldExpiry is how long a hold counts at most, in microseconds; it is a sub-bucket less at least.
 	HoldExpiry = 66_000_000
 
-	// HoldHint is the wait, in microseconds, of a request that only holds are in the way of: nobody knows when they end.
+	// HoldHint is the wait, in microseconds, of a request that only holds are in the way of: their end is unknown.
 	HoldHint = 1_000_000
 )
 
