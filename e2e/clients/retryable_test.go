@@ -45,7 +45,7 @@ func TestRetryable(t *testing.T) {
 	})
 }
 
-// failing is a store that is never there.
+// failing is a store whose calls all fail.
 type failing struct{}
 
 func (failing) Take(context.Context, []core.Claim, []core.Result) ([]core.Result, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// What go-redis or the deadline say of a server that does not answer, and of connections that end.
+// The texts of errors, of go-redis or of the deadline, for a server that does not answer and for connections that end.
 const (
 	late = "deadline exceeded|i/o timeout|pool timeout"
 	cut  = "EOF|reset|broken pipe|closed"

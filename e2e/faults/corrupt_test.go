@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// What another program leaves in a key is taken for a limit just used up: denied now, as good as new after a period.
+// A value that another program has written to a key counts as a limit just used up: denied now, and recovered after a period.
 func TestKeysThatOthersWroteTo(t *testing.T) {
 	const period = time.Second
 	const future = "\xff\xff\xff\xff\xff\xff\x1f\x00" // when the state ends
@@ -48,7 +48,7 @@ func TestKeysThatOthersWroteTo(t *testing.T) {
 // recovers checks what becomes of a key that is spoiled.
 func recovers(t *testing.T, s *scene, limit core.Limit, key string, spoil func()) {
 	store := redisstore.New(s.client)
-	g := newGuard(t, store, "closed", limit, patiently)
+	g := newGuard(t, store, "closed", limit, longDeadline)
 	g.take(key)
 	spoil()
 	begun := time.Now()
@@ -84,7 +84,7 @@ func TestClockOfAProcessIsWrong(t *testing.T) {
 	} {
 		t.Run(limit.Algorithm.String(), func(t *testing.T) {
 			server := redistest.Start(t)
-			here := newGuard(t, redisstore.New(server.Client(t)), "closed", limit, patiently)
+			here := newGuard(t, redisstore.New(server.Client(t)), "closed", limit, longDeadline)
 			for range 3 {
 				here.take("k")
 			}

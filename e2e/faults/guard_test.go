@@ -28,8 +28,8 @@ var modes = map[string]core.FailureMode{"local": core.FailLocal, "open": core.Fa
 // slowly returns a limit that admits n, and none more while a test runs.
 func slowly(n int) core.Limit { return core.Every(n, 3650*24*time.Hour) }
 
-// patiently is for tests in which nothing fails, on machines that are slow.
-var patiently = core.WithTimeout(5 * time.Second)
+// longDeadline is for tests in which nothing fails, on machines that are slow.
+var longDeadline = core.WithTimeout(5 * time.Second)
 
 // A guard is a limiter with one rule, named after its failure mode, and what an operator sees of it.
 type guard struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// 500 callers do not come down on a server that is dead or has just come back. The proxy has a connection for each
+// 500 callers do not all call a server that is dead or has just restarted. The proxy has a connection for each
 // attempt of the client, also while the server is dead.
 func TestHerd(t *testing.T) {
 	for mode := range modes {
@@ -46,8 +46,8 @@ func TestHerd(t *testing.T) {
 	}
 }
 
-// A server that comes and goes every 100ms hands out what it and this process have to give, and no fresh allowance each
-// time.
+// While a server goes down and comes back every 100ms, no more is admitted than by the limit of the server and the limit of this
+// process, each once.
 func TestFlapping(t *testing.T) {
 	const capacity, perSecond, lasts = 50, 10, 3 * time.Second
 	for mode := range modes {

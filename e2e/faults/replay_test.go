@@ -83,7 +83,7 @@ func TestDecisionIsChargedAtMostOnce(t *testing.T) {
 func TestScriptsThatAreFlushed(t *testing.T) {
 	s := newScene(t)
 	limit := slowly(1_000_000)
-	g := newGuard(s, s.store, "closed", limit, patiently)
+	g := newGuard(s, s.store, "closed", limit, longDeadline)
 	done := make(chan struct{})
 	admitted := g.callers(4, 0, "k", done)
 	for range 100 {

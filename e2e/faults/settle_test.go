@@ -13,7 +13,7 @@ func TestCutBetweenTakeAndSettle(t *testing.T) {
 	s := newScene(t)
 	rule := slowly(10).By(func(*http.Request) (string, error) { return "k", nil })
 	rule.Name, rule.OnFailure, rule.Final = "local", core.FailLocal, func(_ *http.Request, o core.Outcome) int { return o.Cost }
-	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s.store), patiently))
+	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s.store), longDeadline))
 	ctx := context.Background()
 	claim := core.Claim{Rule: "local", Key: "k", Cost: 2, Hold: true}
 	held, err := l.Take(ctx, claim)

@@ -1,5 +1,5 @@
--- Decides requests of token buckets alone, which most are, without tables for each: a busy server then decides several
--- times as many. What is done is what tokenbucket.lua and decide.lua do.
+-- Decides requests of token buckets alone, which most are, without a table for each. The results are those of
+-- tokenbucket.lua and decide.lua.
 -- Uses ceilDiv, floorDiv, maxExact (number), pack, unpackWords, word (word), call, filled, reply (reply), maxBusy
 -- (limit), expiryWith (expiry).
 --
