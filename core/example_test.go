@@ -164,22 +164,24 @@ func ExampleRule_tier() {
 	// 1000/1d 998
 }
 
-// Tokens of a language model are known only after the answer: take what it may cost, then give back the rest.
+// Tokens of a language model are known only after the answer: hold what it may cost, then say what it has cost.
 func ExampleLimiter_Take() {
 	ctx := context.Background()
 	limiter := core.Must(core.New([]core.Rule{{Name: "tokens", Key: byUser, Limits: []core.Limit{core.PerDay(1000)}}}))
 
-	reserved, err := limiter.Take(ctx, core.Claim{Rule: "tokens", Key: "user:ann", Cost: 400})
-	if err != nil || !reserved.Allowed {
+	held, err := limiter.Take(ctx, core.Claim{Rule: "tokens", Key: "user:ann", Cost: 400, Hold: true})
+	if err != nil || !held.Allowed {
 		return
 	}
-	used := 150
-	if err := limiter.Refund(ctx, reserved); err != nil {
+	fmt.Println(held.Results[0].Remaining)
+	if err := limiter.Settle(ctx, held, "tokens", 150); err != nil {
 		return
 	}
-	d, _ := limiter.Take(ctx, core.Claim{Rule: "tokens", Key: "user:ann", Cost: used})
+	d, _ := limiter.Take(ctx, core.Claim{Rule: "tokens", Key: "user:ann", Peek: true})
 	fmt.Println(d.Results[0].Remaining)
-	// Output: 850
+	// Output:
+	// 600
+	// 850
 }
 
 func ExampleFromContext() {

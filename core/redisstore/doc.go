@@ -2,6 +2,10 @@
 // exactly. It decides as core.MemoryStore does, in a script, by the clock of the server: one round trip for all limits
 // of all claims of a request.
 //
+//	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
+//	store := redisstore.New(client, redisstore.WithPrefix("shop")) // a prefix for each service
+//	limiter, err := core.New(rules, core.WithStore(store))
+//
 // # Which Redis
 //
 // Redis 7.0 and newer, and Valkey: a single server, one behind Sentinel, or a Redis Cluster. The scripts need not be

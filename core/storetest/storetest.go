@@ -1,4 +1,8 @@
 // Package storetest states the contract of a core.Store as tests that any store can run.
+//
+//	func TestMyStore(t *testing.T) {
+//		storetest.Run(t, storetest.Harness{New: func(*testing.T) core.Store { return new(MyStore) }})
+//	}
 package storetest
 
 import (

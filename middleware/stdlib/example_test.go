@@ -63,3 +63,19 @@ func ExampleWithErrorHandler() {
 	fmt.Print(w.Code, " ", w.Body)
 	// Output: 401 Send your key in X-Api-Key.
 }
+
+// An error handler that logs and answers as usual.
+func ExampleWriteError() {
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(100).By(keyfunc.APIKey("X-Api-Key"))}))
+	limit := stdlib.New(limiter, stdlib.WithErrorHandler(func(w http.ResponseWriter, r *http.Request, err error) {
+		fmt.Println(err)
+		stdlib.WriteError(w, r, err)
+	}))
+
+	w := httptest.NewRecorder()
+	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	fmt.Println(w.Code)
+	// Output:
+	// spillgate: rule "default": API key in header X-Api-Key: no key
+	// 400
+}

@@ -1,0 +1,33 @@
+package client_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/spillgate/spillgate/client"
+)
+
+// A wait that is longer than MaxWait is an error at once; nothing is sent.
+func ExampleLimitedError() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+	c := &http.Client{Transport: &client.Transport{MaxWait: time.Second}}
+	for range 2 {
+		resp, err := c.Get(server.URL)
+		if limited, ok := errors.AsType[*client.LimitedError](err); ok {
+			fmt.Println("wait for", time.Until(limited.Until).Round(time.Hour))
+			continue
+		}
+		fmt.Println(resp.StatusCode)
+		_ = resp.Body.Close()
+	}
+	// Output:
+	// 429
+	// wait for 1h0m0s
+}

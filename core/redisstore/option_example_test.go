@@ -1,0 +1,48 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+)
+
+// keysOf returns the keys in Redis after a login of ann, with a store of these options.
+func keysOf(opts ...redisstore.Option) []string {
+	s := server()
+	defer s.Close()
+	client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer client.Close()
+	claim := core.Claim{Rule: "login", Key: "user:ann", Limits: []core.Limit{core.PerMinute(5)}}
+	if _, err := redisstore.New(client, opts...).Take(context.Background(), []core.Claim{claim}, nil); err != nil {
+		log.Fatal(err)
+	}
+	return s.Keys()
+}
+
+// Two services on one Redis that each have a rule named login.
+func ExampleWithPrefix() {
+	fmt.Println(keysOf(redisstore.WithPrefix("shop")))
+	fmt.Println(keysOf(redisstore.WithPrefix("blog")))
+	// Output:
+	// [shop:2:{user:ann}:login]
+	// [blog:2:{user:ann}:login]
+}
+
+// Nobody who reads the keys learns names or addresses.
+func ExampleWithKeySecret() {
+	fmt.Println(keysOf(redisstore.WithKeySecret([]byte("0123456789abcdef0123456789abcdef"))))
+	// Output: [spillgate:2:{*81bb82e188a5fe52e056341d25d57214}:login]
+}
+
+// A client that goes on after a refusal is refused by this process, without asking Redis.
+func ExampleWithDenyCache() {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
+	store := redisstore.New(client, redisstore.WithDenyCache(10_000))
+	fmt.Println(store.Validate())
+	// Output: <nil>
+}

@@ -1,0 +1,86 @@
+package spillgate_test
+
+import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// withoutExample are exported funcs and methods that do what their first sentence says, that implement an interface whose
+// other side has the example, or that are for authors of adapters and stores, for whom package comments have code.
+var withoutExample = map[string][]string{
+	"core": {
+		"Algorithm.String", "Limit.Capacity", "Limit.Width", "Claim.Validate", "Must", "Limiter.Store", "Decision.SameName",
+		"Guard.Admitted", "Guard.Decision", "Guard.End", "Guard.Request", "Guard.Settle", "Guard.Watches", "Limiter.Guard", "NewContext", "Route",
+		"MemoryStore.Reset", "MemoryStore.Settle", "MemoryStore.Stats", "MemoryStore.Take", "MemoryStore.Validate",
+	},
+	"keyfunc":         {"ClientIP.Key"},
+	"headers":         {"AppendViolated"},
+	"client":          {"LimitedError.Error", "Transport.CloseIdleConnections", "Transport.RoundTrip"},
+	"telemetry":       {"Telemetry.Attach", "Telemetry.FindKey", "Telemetry.Flush", "Telemetry.Limiters", "Telemetry.Observe"},
+	"rulefile":        {"Read", "File.Needs", "Mistake.Error", "Mistake.Unwrap", "Mistakes.Error", "Mistakes.Unwrap"},
+	"core/redisstore": {"Store.Reset", "Store.Settle", "Store.Take", "Store.TakeLocal", "Store.Validate", "Store.Repaired"},
+}
+
+// publicPackages are those that programs import.
+var publicPackages = []string{
+	"core", "core/redisstore", "core/storetest", "keyfunc", "headers", "client", "telemetry", "telemetry/otel", "telemetry/prometheus",
+	"dashboard", "rulefile", "middleware/stdlib", "middleware/chi", "middleware/gin", "middleware/echo", "middleware/echov5",
+}
+
+// TestExportedFuncsHaveExamples looks for an example of each option, func and method. That of the package is one of its New.
+func TestExportedFuncsHaveExamples(t *testing.T) {
+	for _, dir := range publicPackages {
+		pkg := documented(t, dir)
+		has := func(name string, examples []*doc.Example) {
+			lacks := len(examples) == 0 && (name != "New" || len(pkg.Examples) == 0)
+			if except := slices.Contains(withoutExample[dir], name); lacks && !except {
+				t.Errorf("%s.%s has no example", dir, name)
+			} else if !lacks && except {
+				t.Errorf("%s.%s has an example: remove it from the list", dir, name)
+			}
+		}
+		for _, f := range pkg.Funcs {
+			has(f.Name, f.Examples)
+		}
+		for _, typ := range pkg.Types {
+			for _, f := range typ.Funcs {
+				has(f.Name, f.Examples)
+			}
+			for _, f := range typ.Methods {
+				has(typ.Name+"."+f.Name, f.Examples)
+			}
+		}
+		if first, _, _ := strings.Cut(pkg.Doc, "\n\n# "); !strings.Contains(first, "\n\t") {
+			t.Errorf("the package comment of %s has no code before its first heading", dir)
+		}
+	}
+}
+
+// documented returns the documentation of a package.
+func documented(t *testing.T, dir string) *doc.Package {
+	t.Helper()
+	paths, err := filepath.Glob(dir + "/*.go")
+	if err != nil || len(paths) == 0 {
+		t.Fatal(dir, paths, err)
+	}
+	set := token.NewFileSet()
+	var files []*ast.File
+	for _, path := range paths {
+		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	pkg, err := doc.NewFromFiles(set, files, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkg
+}
