@@ -3,6 +3,7 @@ package telemetry
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,9 @@ func TestSettledRequests(t *testing.T) {
 		if got := tel.Snapshot().Held; got != 0 {
 			t.Errorf("settled: got %d held, want 0", got)
 		}
+	}
+	if got := tel.Snapshot().Store; got.Duration != 0 || slices.Max(got.Calls) != 0 {
+		t.Errorf("got %+v: the store is in this process, so there is no call to be measured", got)
 	}
 	failed := &core.Observation{Claims: []core.Claim{{Rule: "r", Key: "user:ann", Hold: true}}, Outcome: &core.Outcome{}, Err: broken}
 	tel.Observe(t.Context(), failed)

@@ -151,7 +151,7 @@ function showRules(rules) {
 			if (first) head.append(make("span", rule.onFailure ? (rule.routes ? rule.routes.join(", ") : "all requests") + `; without the store: ${rule.onFailure}` : "in no limiter now", "sub"));
 		}
 		const n = limit.results, rate = i => first ? numbers.format(rule.recent[i] / 10) : "";
-		cell(row, 1, limit.limit + (limit.other ? " (tier, or before a change)" : ""), "text");
+		cell(row, 1, limit.limit + (limit.other ? " *" : ""), "text");
 		cell(row, 2, first ? numbers.format((rule.recent[0] + rule.recent[2]) / 10) : "");
 		cell(row, 3, rate(1), rule.recent[1] ? "hot" : "");
 		cell(row, 4, compact.format((n.allowed || 0) + (n.near || 0)));

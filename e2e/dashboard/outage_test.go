@@ -39,6 +39,7 @@ func TestStoreIsKilledAndBack(t *testing.T) {
 	if title := eval[string](p, "document.title"); !strings.HasPrefix(title, "(!)") {
 		t.Errorf("got the title %q", title)
 	}
+	p.fits(view{"light", 1200}, "outage-")
 	redis.Restart(t)
 	p.wait(`document.getElementById("health").textContent === "store: ok" && document.getElementById("alert").hidden`)
 }
