@@ -29,9 +29,11 @@ func aroundRows() []*row {
 		bounds: []bound{adds(held, spillgate, 2000), addsAllocs(held, spillgate, 4)},
 	}, {
 		name: "rules with routes", unit: perDecision,
-		task:   "Limiter.Check of a request that is of one route, with a rule for each route.",
-		open:   openRoutes,
-		bounds: []bound{adds("1,000 rules with routes", "one rule for all routes", 400)},
+		task: "Limiter.Check of a request that is of one route, with a rule for each route.",
+		open: openRoutes,
+		bounds: []bound{
+			adds("1,000 rules with routes", "one rule for all routes", 400), adds("1,000 rules of a file", "one rule for all routes", 400),
+		},
 	}, {
 		name: "rulefile, a file of 1,000 rules", unit: unit{value: "ns/file", extra: "allocs"},
 		task: "rulefile.Parse of a file in which each rule has a route, a key and two limits.",

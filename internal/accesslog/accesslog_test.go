@@ -176,31 +176,6 @@ func TestNoFormatFits(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
-	for i, format := range Formats {
-		for _, tt := range logs {
-			if tt.format == format {
-				f.Add(i, tt.lines)
-			}
-		}
-	}
-	f.Fuzz(func(t *testing.T, format int, text string) {
-		p, err := NewParser(Options{Format: Formats[uint(format)%uint(len(Formats))]})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var e Entry
-		for line := range strings.SplitSeq(text, "\n") {
-			if err := p.Parse(line, &e); err != nil {
-				continue
-			}
-			if e.Client == "" || !isMethod(e.Method) || e.Target == "" || e.Status < 0 || e.Status > 999 || e.Duration < -1 || e.At.Year() < 1990 || e.At.Year() > 2200 {
-				t.Fatalf("%q: got %+v", line, e)
-			}
-		}
-	})
-}
-
 func BenchmarkParse(b *testing.B) {
 	for _, tt := range logs {
 		b.Run(tt.format, func(b *testing.B) {
