@@ -60,7 +60,7 @@ func TestSuggestReport(t *testing.T) {
 		"# " + log + ": 1,101 lines of combined, 1 could not be read:\n#   line 1101: want HOST",
 		"# From 2025-10-10 00:00:00 to 2025-10-10 23:00:", "1,100 requests of 100 clients.\n",
 		"RATE \\ BURST", " 10*", "2/h;burst=9 hits 10 of 100 clients (10.0%).\n", "At most 13 may be hit, so that of many clients like these 80% are not",
-		"Learned from the first half of the log alone, it is 2/h;burst=9: in the second half that hits 10 of 100 clients (10.0%),", "at most 20% were promised.\n", "#   ip:203.0.113.90  needs a burst of 10, sent 20 requests\n",
+		"Learned from the first half of the log alone, it is 2/h;burst=9: in the second half that hits 10 of 100 clients (10.0%),", "at most 20% were promised.\n", "# At 2/h these need most:\n#   a burst of 10  ip:203.0.113.90 with 20 requests\n",
 		"requests\nrules:\n  - name: suggested\n    key: ip\n    limits: 2/h;burst=9\n",
 	} {
 		if !strings.Contains(stdout, want) {

@@ -163,12 +163,9 @@ func spreadText(rep *suggest.Report) string {
 }
 
 func mostText(rep *suggest.Report) string {
-	if len(rep.Chosen.Most) == 0 {
-		return ""
-	}
-	text := "\nHit most:\n"
+	text := fmt.Sprintf("\nAt %s these need most:\n", rep.Chosen.Rate)
 	for _, c := range rep.Chosen.Most[:min(hitShown, len(rep.Chosen.Most))] {
-		text += fmt.Sprintf("  %s  needs a burst of %s, sent %s\n", printableText(c.Key), grouped(c.Burst), number(c.Requests, "request"))
+		text += fmt.Sprintf("  a burst of %s  %s with %s\n", grouped(c.Burst), printableText(c.Key), number(c.Requests, "request"))
 	}
 	return text
 }

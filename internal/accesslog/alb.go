@@ -33,7 +33,7 @@ func (a *alb) Parse(line string, e *Entry) error {
 		return err
 	}
 	host, _, err := net.SplitHostPort(f[3])
-	if err != nil {
+	if err != nil || host == "" {
 		return fmt.Errorf("%.60q is not an address with a port", f[3])
 	}
 	e.Client = host

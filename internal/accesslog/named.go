@@ -87,7 +87,7 @@ func (n *named) set(e *Entry, get func(string) string) error {
 	if e.Client, _ = n.value("client", get); e.Client == "" {
 		return fmt.Errorf("there is no client; say --field client=NAME")
 	}
-	if host, _, err := net.SplitHostPort(e.Client); err == nil {
+	if host, _, err := net.SplitHostPort(e.Client); err == nil && host != "" {
 		e.Client = host
 	}
 	if status, _ := n.value("status", get); status != "" {

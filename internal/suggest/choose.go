@@ -57,18 +57,17 @@ func cost(r Rate, within time.Duration, suitable bool) float64 {
 	return float64(r.Burst) + float64(r.limit.Rate)*within.Seconds()/r.limit.Period.Seconds()
 }
 
-// choice returns a limit and the clients that it hits most.
+// choice returns a limit and the clients that need most.
 func (l *learner) choice(r *Rate, burst int) *Choice {
-	const shown = 20
-	ch := &Choice{Limit: limitText(r.limit, burst), Rate: r.Rate, Burst: burst, Hit: r.HitBy(burst), Most: []Client{}}
+	ch := &Choice{Limit: limitText(r.limit, burst), Rate: r.Rate, Burst: burst, Hit: r.HitBy(burst)}
 	q, spread := newQueue(r.limit), newPeaks(1)[0]
 	for i := range l.clients {
 		c := &l.clients[i]
 		for at := range c.instants {
 			q.add(at)
 		}
-		if n := q.burst(); n > burst {
-			ch.Most = append(ch.Most, Client{c.key, c.requests, n})
+		if ch.Most = append(ch.Most, Client{c.key, c.requests, q.burst()}); len(ch.Most) == 100*shown {
+			ch.Most = most(ch.Most)
 		}
 		q.reset()
 		for at := range c.spread {
@@ -77,12 +76,22 @@ func (l *learner) choice(r *Rate, burst int) *Choice {
 		spread.add(q.burst())
 		q.reset()
 	}
-	slices.SortFunc(ch.Most, func(a, b Client) int { return cmp.Or(b.Burst-a.Burst, cmp.Compare(a.Key, b.Key)) })
-	ch.Most = ch.Most[:min(len(ch.Most), shown)]
+	ch.Most = most(ch.Most)
 	if l.whole {
 		ch.Spread = min(burst, roundUp(spread.least(l.report.MayHit)))
 	}
 	return ch
+}
+
+// shown is how many clients a choice has at most.
+const shown = 20
+
+// most returns the clients that need most, in order.
+func most(clients []Client) []Client {
+	slices.SortFunc(clients, func(a, b Client) int {
+		return cmp.Or(b.Burst-a.Burst, b.Requests-a.Requests, cmp.Compare(a.Key, b.Key))
+	})
+	return clients[:min(len(clients), shown)]
 }
 
 // spread yields when the requests of c were, if those of one second are spread evenly over it.

@@ -62,11 +62,11 @@ type Choice struct {
 	Rate   string   `json:"rate"`
 	Burst  int      `json:"burst"`
 	Hit    int      `json:"clients_hit"`
-	Most   []Client `json:"hit"`                       // most
+	Most   []Client `json:"most"`                      // the clients that need the largest bursts
 	Spread int      `json:"burst_if_spread,omitempty"` // the burst, if requests of a second are spread over it; 0 if the log has fractions of seconds
 }
 
-// A Client is one that a limit hits.
+// A Client is hit by a limit if it needs a larger burst.
 type Client struct {
 	Key      string `json:"key"`
 	Requests int    `json:"requests"`
