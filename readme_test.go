@@ -59,11 +59,11 @@ func TestSnippetsCompile(t *testing.T) {
 	}
 }
 
-// compiledSource returns the text of all example files, and of the programs in e2e/docs/start, squeezed.
+// compiledSource returns the text of all example files, and of the programs in e2e/docs, squeezed.
 func compiledSource(t *testing.T) string {
 	var all strings.Builder
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		program := strings.HasPrefix(path, "e2e/docs/start/") && strings.HasSuffix(path, "main.go")
+		program := strings.HasPrefix(path, "e2e/docs/") && strings.HasSuffix(path, "main.go")
 		if err != nil || !program && !strings.HasSuffix(path, "example_test.go") {
 			return err
 		}
