@@ -18,7 +18,9 @@ import (
 func TestPrograms(t *testing.T) {
 	for _, router := range []string{"nethttp", "chi", "gin", "echo", "echov5"} {
 		t.Run(router, func(t *testing.T) {
-			url := "http://" + start(t, router) + "/"
+			addr := freeAddr(t)
+			start(t, router, t.TempDir(), addr, "127.0.0.1:8080", addr)
+			url := "http://" + addr + "/"
 			for n := range 110 {
 				resp, err := http.Get(url)
 				if err != nil {
@@ -40,11 +42,11 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// start builds a program with a free port in place of 8080, runs it and waits until it listens. It returns its address.
-func start(t *testing.T, router string) string {
+// start builds a program with other texts in place of some, such as its addresses, runs it in dir and waits until it
+// listens on addr.
+func start(t *testing.T, name, dir, addr string, replace ...string) {
 	t.Helper()
-	dir := t.TempDir()
-	source, err := filepath.Abs(filepath.Join(router, "main.go"))
+	source, err := filepath.Abs(filepath.Join(name, "main.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,31 +54,41 @@ func start(t *testing.T, router string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := freeAddr(t)
-	write(t, filepath.Join(dir, "main.go"), strings.Replace(string(text), "127.0.0.1:8080", addr, 1))
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: filepath.Join(dir, "main.go")}})
+	build := t.TempDir()
+	write(t, filepath.Join(build, "main.go"), strings.NewReplacer(replace...).Replace(string(text)))
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: filepath.Join(build, "main.go")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "overlay.json"), string(overlay))
-	program := filepath.Join(dir, "program")
-	if out, err := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", program, "./"+router).CombinedOutput(); err != nil {
+	write(t, filepath.Join(build, "overlay.json"), string(overlay))
+	program := filepath.Join(build, "program")
+	if out, err := exec.Command("go", "build", "-overlay", filepath.Join(build, "overlay.json"), "-o", program, "./"+name).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	process := exec.CommandContext(ctx, program)
+	process.Dir = dir
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cancel(); _ = process.Wait() })
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if c, err := net.Dial("tcp", addr); err == nil {
+	eventually(t, "the program listens", func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
 			_ = c.Close()
-			return addr
+		}
+		return err == nil
+	})
+}
+
+// eventually waits for a minute at most.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
-	t.Fatal("the program does not listen on " + addr)
-	return ""
 }
 
 func write(t *testing.T, path, text string) {

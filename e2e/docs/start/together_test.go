@@ -1,0 +1,73 @@
+package start
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// The program with Redis, a login, tiers, the page and a rules file that changes.
+func TestTogether(t *testing.T) {
+	rules, err := os.ReadFile("together/spillgate.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, server, app, page := t.TempDir(), redistest.Start(t), freeAddr(t), freeAddr(t)
+	write(t, filepath.Join(dir, "spillgate.yaml"), string(rules))
+	start(t, "together", dir, app, "127.0.0.1:8080", app, "127.0.0.1:9090", page, "127.0.0.1:6379", server.Addr)
+
+	for range 20 {
+		if got := login(t, app, "right"); got != http.StatusOK {
+			t.Fatalf("right password: got %d", got)
+		}
+	}
+	wrong := 0
+	for login(t, app, "wrong") == http.StatusUnauthorized && wrong < 20 {
+		wrong++ // on a busy machine Redis may be late, and a failure is not counted
+	}
+	if got := login(t, app, "right"); wrong < 5 || got != http.StatusTooManyRequests {
+		t.Errorf("after %d wrong passwords: got %d, want 429 after 5", wrong, got)
+	}
+	limit := func(key string) string {
+		r, _ := http.NewRequest(http.MethodGet, "http://"+app+"/api/hello", nil)
+		r.Header.Set("X-Api-Key", key)
+		return send(t, r).Header.Get("X-RateLimit-Limit")
+	}
+	if free, pro := limit("some key"), limit("the key of a pro"); free != "1000" || pro != "100000" {
+		t.Errorf("limits %s and %s, want 1000 and 100000", free, pro)
+	}
+	r, _ := http.NewRequest(http.MethodGet, "http://"+page+"/limits/", nil)
+	if got := send(t, r).StatusCode; got != 200 {
+		t.Errorf("the page: got %d", got)
+	}
+	write(t, filepath.Join(dir, "spillgate.yaml"), strings.Replace(string(rules), "limits: 1000/d", "limits: 2000/d", 1))
+	eventually(t, "the new rules are in force", func() bool { return limit("some key") == "2000" })
+}
+
+func login(t *testing.T, addr, password string) int {
+	t.Helper()
+	code := http.StatusServiceUnavailable
+	eventually(t, "Redis decides within 50ms", func() bool {
+		r, _ := http.NewRequest(http.MethodPost, "http://"+addr+"/login", nil)
+		r.SetBasicAuth("ann", password)
+		code = send(t, r).StatusCode
+		return code != http.StatusServiceUnavailable
+	})
+	return code
+}
+
+func send(t *testing.T, r *http.Request) *http.Response {
+	t.Helper()
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	return resp
+}
