@@ -2,10 +2,13 @@ package faults
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
 // A Redis that is cut off while a request runs can release nothing. The final cost is charged to the fallback, which decides next.
@@ -36,5 +39,46 @@ func TestCutBetweenTakeAndSettle(t *testing.T) {
 	}
 	if n := used(t, s.direct, "local", "k", slowly(10)); n != 2 {
 		t.Errorf("%d of 10 count in Redis, want the 2 that are held until they expire", n)
+	}
+}
+
+// The client of a request during which Redis is cut off notices nothing of it. What the handler says that the request costs is
+// charged to the fallback, and observers hear why not to Redis.
+func TestCutDuringRequest(t *testing.T) {
+	for _, f := range apps.Frameworks {
+		t.Run(f.Name, func(t *testing.T) {
+			s := newScene(t)
+			rule := slowly(10).By(wire.Anyone)
+			rule.Name, rule.Final = "local", func(_ *http.Request, o core.Outcome) int { return o.Cost }
+			rule.Cost = func(*http.Request) int { return 2 }
+			ends := make(chan core.Observation, 1)
+			l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s.store), longDeadline,
+				core.WithObserver(func(_ context.Context, o *core.Observation) {
+					if o.Outcome != nil {
+						ends <- core.Observation{Err: o.Err, Final: o.Final}
+					}
+				})))
+			server := wire.Serve(t, f.Build(apps.Limited(l, func(w http.ResponseWriter, r *http.Request) {
+				s.proxy.Refuse()
+				core.SetCost(r.Context(), "local", 7)
+				_, _ = io.WriteString(w, "served")
+			})), false)
+			reply := server.Get("/")
+			reply.WantStatus(t, http.StatusOK)
+			if left := reply.Header.Get("X-RateLimit-Remaining"); left != "8" || reply.Body != "served" {
+				t.Errorf("Remaining is %s of %q, want 8 as Redis said", left, reply.Body)
+			}
+			if end := <-ends; end.Err == nil || end.Final != 7 {
+				t.Errorf("observers heard of a final cost of %d and the error %v", end.Final, end.Err)
+			}
+			d, err := l.Take(t.Context(), core.Claim{Rule: "local", Key: "const:all", Peek: true})
+			if err != nil || d.Degraded == nil || d.Results[0].Remaining != 3 {
+				t.Errorf("got %v and the error %v, want a decision of the fallback in which 7 of 10 are charged", d, err)
+			}
+			if n := used(t, s.direct, "local", "const:all", slowly(10)); n != 2 {
+				t.Errorf("%d of 10 count in Redis, want the 2 that are held until they expire", n)
+			}
+			s.proxy.Accept(s)
+		})
 	}
 }

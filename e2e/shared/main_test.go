@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveAll serves every framework, each under its name as host, until its standard input ends. It prints its address.
+// serveAll serves what everyHost returns until its standard input ends. It prints its address.
 func serveAll(addr string) error {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
@@ -50,21 +50,24 @@ func serveAll(addr string) error {
 	if err != nil {
 		return err
 	}
-	go func() { _ = http.Serve(l, everyFramework(redisstore.New(client))) }()
+	go func() { _ = http.Serve(l, everyHost(redisstore.New(client), client)) }()
 	fmt.Println(l.Addr())
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
 
-// everyFramework serves the same rules by each framework. What follows the dash in a request's host names the framework,
-// or how failing logins are limited.
-func everyFramework(store core.Store) http.Handler {
+// everyHost serves the same rules by each framework. What follows the dash in a request's host names the framework,
+// how failing logins are limited, or how many requests may run at once.
+func everyHost(store core.Store, client *redis.Client) http.Handler {
 	built := map[string]http.Handler{}
 	for _, f := range apps.Frameworks {
 		built[f.Name] = f.Build(apps.Limited(newLimiter(store), wire.OK))
 	}
 	for host, a := range logins {
 		built[strings.TrimPrefix(host, "login-")] = failing(store, a)
+	}
+	for name, n := range places {
+		built[name] = occupied(store, client, n)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, name, _ := strings.Cut(r.Host, "-")
@@ -88,6 +91,12 @@ func keyOf(r *http.Request) (string, error) { return "host:" + r.Host, nil }
 
 // startChild starts another process and returns its address. The process ends with the test.
 func startChild(t *testing.T, redisAddr string) string {
+	addr, _ := startProcess(t, redisAddr)
+	return addr
+}
+
+// startProcess is startChild for a process that is to be killed.
+func startProcess(t *testing.T, redisAddr string) (addr string, p *os.Process) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childOf+"="+redisAddr)
 	cmd.Stderr = os.Stderr
@@ -114,5 +123,5 @@ func startChild(t *testing.T, redisAddr string) string {
 		t.Fatal(err)
 	}
 	tooLate.Stop()
-	return strings.TrimSpace(line)
+	return strings.TrimSpace(line), cmd.Process
 }
