@@ -133,6 +133,10 @@ func TestOverdueTrial(t *testing.T) {
 	if p := b.check(third, at(21)); !p.wait {
 		t.Error("a third goes while the second is the trial")
 	}
+	b.leave(second, at(22))
+	if p := b.check(third, at(22)); p.wait {
+		t.Errorf("%+v, want the third to go once the second is answered", p)
+	}
 }
 
 // TestRefusalsInFlightTogether checks that refusals of requests that were sent together are one: they do not make the pause grow.
