@@ -83,7 +83,7 @@ func (p *page) data() any {
 	}
 	return map[string]any{
 		"from": t.From.Unix(), "offset": offset, "width": t.Width.Seconds(), "days": p.long(),
-		"asked": orEmpty(t.Asked), "refused": orEmpty(t.Refused), "rules": shares, "shares": replay.Shares,
+		"asked": orEmpty(t.Asked), "refused": orEmpty(t.Refused), "would": orEmpty(t.Would), "rules": shares, "shares": replay.Shares,
 	}
 }
 
@@ -165,8 +165,8 @@ func (p *page) Shares() []int { return replay.Shares }
 
 // A column is one of the time line.
 type column struct {
-	From           string
-	Asked, Refused int
+	From                  string
+	Asked, Refused, Would int
 }
 
 func (p *page) Columns() (all []column) {
@@ -176,7 +176,7 @@ func (p *page) Columns() (all []column) {
 		layout = time.DateTime
 	}
 	for i := range t.Asked {
-		all = append(all, column{t.From.Add(time.Duration(i) * t.Width).Format(layout), t.Asked[i], t.Refused[i]})
+		all = append(all, column{t.From.Add(time.Duration(i) * t.Width).Format(layout), t.Asked[i], t.Refused[i], t.Would[i]})
 	}
 	return all
 }

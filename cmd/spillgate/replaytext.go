@@ -33,6 +33,9 @@ func replayText(rep *replay.Report, logs []logReport) string {
 		fmt.Fprintf(&b, "; %s were left out for their status", grouped(rep.Skipped))
 	}
 	fmt.Fprintf(&b, ".\nRefused: %s (%s)%s.\n", grouped(rep.Refused), percent(rep.Refused, rep.Requests), rangeText(rep))
+	if rep.Would > 0 {
+		fmt.Fprintf(&b, "Dry runs would refuse %s more (%s).\n", grouped(rep.Would), percent(rep.Would, rep.Requests))
+	}
 	if rep.Incomplete {
 		b.WriteString("The replay was interrupted; this is what is known so far.\n")
 	}

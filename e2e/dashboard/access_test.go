@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -16,27 +17,31 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// installAxe installs axe-core, as its lock file says, and returns its source.
+// installAxe installs axe-core once, as its lock file says, and returns its source.
 func installAxe(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "axe"))); err != nil {
-		t.Fatal(err)
+	source, err := axeSource()
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("%v, and CI is set", err)
 	}
-	cmd := exec.CommandContext(t.Context(), "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%v, and CI is set: %s", err, out)
-		}
+	if err != nil {
 		t.Skipf("SKIPPED: axe-core cannot be installed: %v", err)
 	}
-	source, err := os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", "axe.min.js"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(source)
+	return source
 }
+
+var axeSource = sync.OnceValues(func() (string, error) {
+	if err := os.CopyFS(scratch, os.DirFS(filepath.Join("testdata", "axe"))); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error")
+	cmd.Dir = scratch
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	source, err := os.ReadFile(filepath.Join(scratch, "node_modules", "axe-core", "axe.min.js"))
+	return string(source), err
+})
 
 // A view is a colour scheme and a width of the browser.
 type view struct {

@@ -98,7 +98,7 @@ func TestReportOfAReplay(t *testing.T) {
 	}
 	text := eval[string](p, "document.body.innerText")
 	for _, want := range []string{
-		"Replay of access.log", "Hit by login", "ip:203.0.113.9", "Hit by <b>bold</b>", "<script>window.hit=1</script>", "dry run", "POST /login", "plan: function user", "whole seconds",
+		"Replay of access.log", "Hit by login", "ip:203.0.113.9", "Hit by <b>bold</b>", "<script>window.hit=1</script>", "dry run", "Dry runs would refuse", "POST /login", "plan: function user", "whole seconds",
 		"2025-10-10 11:00:00 to 2025-10-10 11:59:", "could not be read",
 	} {
 		if !strings.Contains(text, want) {

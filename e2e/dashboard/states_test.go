@@ -84,11 +84,11 @@ func TestPageStates(t *testing.T) {
 	}
 }
 
-// Thirty tabs may be open: those in the background leave the few connections that a browser opens to the others.
+// More tabs may be open than a browser has connections to a server: those in the background leave them to the others.
 func TestManyTabs(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	url := s.serve(t)
-	for range 30 {
+	for range 10 {
 		p := open(t, url)
 		eval[bool](p, `(Object.defineProperty(document, "hidden", {value: true}), document.dispatchEvent(new Event("visibilitychange")))`)
 	}

@@ -28,6 +28,7 @@ type player struct {
 	rules    []*tally
 	asks     []ask // of the entry that is being decided
 	refused  bool  // by any rule
+	would    bool  // refused by a dry run
 }
 
 // An ask is what a rule asks for an entry.
@@ -104,7 +105,7 @@ func Lacking(needs []string, knows func(string) bool) string {
 // decide decides an entry at an instant. Time does not go back.
 func (p *player) decide(e *accesslog.Entry, at time.Time) {
 	p.advance(at)
-	p.refused, p.asks = false, p.asks[:0]
+	p.refused, p.would, p.asks = false, false, p.asks[:0]
 	p.requests.Set(e)
 	if p.limiter == nil {
 		return
@@ -128,7 +129,11 @@ func (p *player) count(results []core.Result) {
 		n := len(a.rule.rule.Limits)
 		a.refused = slices.ContainsFunc(results[:n], func(r core.Result) bool { return !r.Allowed })
 		results = results[n:]
-		p.refused = p.refused || a.refused && !a.rule.rule.DryRun
+		if a.rule.rule.DryRun {
+			p.would = p.would || a.refused
+		} else {
+			p.refused = p.refused || a.refused
+		}
 		a.rule.count(maphash.String(p.seed, a.key), a.key, a.refused)
 	}
 }

@@ -78,7 +78,7 @@ func TestRuleCountsWhatItRefusesItself(t *testing.T) {
 	if got := fmt.Sprint(rep.Routes); got != "[{GET /c/{} 2} {GET /a 1}]" {
 		t.Errorf("got routes %s", got)
 	}
-	if got := fmt.Sprint(rep.Timeline.Asked, rep.Timeline.Refused); got != "[7] [3]" {
+	if got := fmt.Sprint(rep.Timeline.Asked, rep.Timeline.Refused, rep.Timeline.Would, rep.Would); got != "[7] [3] [3] 3" {
 		t.Errorf("got %s", got)
 	}
 }

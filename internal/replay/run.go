@@ -19,6 +19,7 @@ type Report struct {
 	Requests   int               `json:"requests"`
 	Skipped    int               `json:"skipped,omitempty"` // by their status
 	Refused    int               `json:"refused"`
+	Would      int               `json:"would_refuse"`               // what dry runs would refuse besides
 	AtLeast    *int              `json:"refused_at_least,omitempty"` // if the times of the log are whole seconds
 	Failed     int               `json:"failed,omitempty"`           // could not be decided
 	Error      string            `json:"error,omitempty"`            // why the last of them could not
@@ -120,7 +121,10 @@ func (r *runner) decide(e *accesslog.Entry) {
 	r.report.Requests++
 	r.player.decide(e, at)
 	r.spread.add(e, at, r.player.asks)
-	r.report.Timeline.add(r.player.now, at, r.player.refused)
+	r.report.Timeline.add(r.player.now, at, r.player.refused, r.player.would)
+	if r.player.would && !r.player.refused {
+		r.report.Would++
+	}
 	if r.player.refused {
 		r.report.Refused++
 		r.countRoute(e)

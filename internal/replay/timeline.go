@@ -11,10 +11,11 @@ type Timeline struct {
 	Width   time.Duration `json:"width_ns"`
 	Asked   []int         `json:"asked"`
 	Refused []int         `json:"refused"`
+	Would   []int         `json:"would_refuse"` // by a dry run, and by no rule that is none
 }
 
 // add counts a request at an instant that is not before the first.
-func (t *Timeline) add(now, at time.Time, refused bool) {
+func (t *Timeline) add(now, at time.Time, refused, would bool) {
 	if now.After(at) {
 		at = now
 	}
@@ -24,14 +25,17 @@ func (t *Timeline) add(now, at time.Time, refused bool) {
 	i := int(at.Sub(t.From) / t.Width)
 	for ; i >= maxColumns; i = int(at.Sub(t.From) / t.Width) {
 		t.Width *= 2
-		t.Asked, t.Refused = halve(t.Asked), halve(t.Refused)
+		t.Asked, t.Refused, t.Would = halve(t.Asked), halve(t.Refused), halve(t.Would)
 	}
 	for len(t.Asked) <= i {
-		t.Asked, t.Refused = append(t.Asked, 0), append(t.Refused, 0)
+		t.Asked, t.Refused, t.Would = append(t.Asked, 0), append(t.Refused, 0), append(t.Would, 0)
 	}
 	t.Asked[i]++
-	if refused {
+	switch {
+	case refused:
 		t.Refused[i]++
+	case would:
+		t.Would[i]++
 	}
 }
 

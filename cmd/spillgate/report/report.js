@@ -10,12 +10,12 @@ function when(seconds) {
 }
 
 function draw() {
-	const points = data.asked.map((n, i) => ({ time: data.from + i * data.width, allowed: n - data.refused[i], denied: data.refused[i], would: 0 }));
+	const points = data.asked.map((n, i) => ({ time: data.from + i * data.width, allowed: n - data.refused[i], denied: data.refused[i], would: data.would[i] }));
 	if (points.length === 1) points.push({ ...points[0], time: data.from + data.width });
 	const most = f => numbers.format(Math.max(0, ...points.map(f)));
 	const time = document.getElementById("time");
 	if (time) areaChart(time, points, `Requests over time: at most ${most(p => p.allowed)} admitted and ${most(p => p.denied)} refused in one point`, p => {
-		document.getElementById("pointed").textContent = p ? `from ${when(p.time)}: ${numbers.format(p.allowed)} admitted, ${numbers.format(p.denied)} refused` : "";
+		document.getElementById("pointed").textContent = p ? `from ${when(p.time)}: ${numbers.format(p.allowed)} admitted, ${numbers.format(p.denied)} refused` + (p.would ? `, ${numbers.format(p.would)} by dry runs` : "") : "";
 	}, when);
 	for (const box of document.querySelectorAll("[data-rule]")) {
 		const shares = data.rules[box.dataset.rule];
