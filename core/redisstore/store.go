@@ -80,7 +80,16 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	return s.redis.Take(ctx, claims, dst)
 }
 
-// TakeLocal implements core.LocalTaker: a store with a deny cache repeats what Redis has refused lately.
+// LeaseStats describes what s has leased in this process: see core.Rule.Lease.
+func (s *Store) LeaseStats() core.LeaseStats {
+	if s.err != nil {
+		return core.LeaseStats{}
+	}
+	return s.redis.LeaseStats()
+}
+
+// TakeLocal implements core.LocalTaker: a store takes what it has charged ahead, and with a deny cache it repeats what Redis has
+// refused lately.
 func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	if s.err != nil {
 		return dst, false

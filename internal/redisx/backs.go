@@ -16,6 +16,9 @@ type back struct {
 
 // add adds n requests. Of three instants the two earliest become one: that gives back less, if anything.
 func (b *backs) add(at, n int64) {
+	if n == 0 {
+		return
+	}
 	for i := range b {
 		if b[i].n == 0 || b[i].at == at {
 			b[i] = back{at, b[i].n + n}
@@ -30,9 +33,7 @@ func (b *backs) add(at, n int64) {
 // addAll adds all of other.
 func (b *backs) addAll(other backs) {
 	for _, o := range other {
-		if o.n > 0 {
-			b.add(o.at, o.n)
-		}
+		b.add(o.at, o.n)
 	}
 }
 

@@ -57,16 +57,17 @@ func (b *batcher) init() {
 // do has j done and returns its error, or that of ctx if that ends before. If stay, and j has been sent, it waits all the
 // same, to know what was charged.
 func (s *Store) do(ctx context.Context, j *job, stay bool) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	if j.unsent = false; ctx.Err() != nil {
+		j.unsent = true
+		return ctx.Err()
 	}
 	b := s.enqueue(ctx, j)
 	select {
 	case <-b.done:
 	case <-ctx.Done():
-		withdrawn := s.withdraw(b, j)
+		j.unsent = s.withdraw(b, j)
 		s.noteError(ctx.Err())
-		if withdrawn || !stay {
+		if j.unsent || !stay {
 			return ctx.Err()
 		}
 		<-b.done
@@ -183,7 +184,7 @@ func (b *batch) overdue(now time.Time) bool { return !b.deadline.IsZero() && now
 
 func (b *batch) fail(err error) {
 	for _, j := range b.jobs {
-		j.err = err
+		j.err, j.unsent = err, true
 	}
 }
 

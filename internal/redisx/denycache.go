@@ -60,10 +60,13 @@ func (s *Store) remember(claims []core.Claim, results []core.Result, sent time.T
 	for i := range d.results {
 		d.results[i].Rule = strings.Clone(d.results[i].Rule)
 	}
+	d.lasts = d.firstChange()
 	for _, c := range claims {
 		d.asked = append(d.asked, asked{cost: c.Cost, hold: c.Hold, limits: slices.Clone(c.Limits)})
+		if c.Lease > 0 { // other processes may give back what they hold
+			d.lasts = min(d.lasts, c.Lease)
+		}
 	}
-	d.lasts = d.firstChange()
 	s.denials.add(d, d.keys[i], resets)
 }
 

@@ -17,3 +17,37 @@ func SetBlockSize(t *testing.T, entries string) {
 		*s = newScript(source)
 	}
 }
+
+// LeasesEnded reports whether nothing is leased, asked for or to be given back.
+func (s *Store) LeasesEnded() bool {
+	t := s.leases.Load()
+	if t == nil {
+		return true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.keys.Load() == 0 && len(t.unused) == 0 && !t.armed && len(s.batcher.running) == 0
+}
+
+// GrantsInFlight returns how many grants are in flight.
+func (s *Store) GrantsInFlight() (n int) {
+	t := s.leases.Load()
+	for i := range t.shardsOrNone() {
+		shard := &t.shards[i]
+		shard.mu.Lock()
+		for _, e := range shard.entries {
+			if e.grant != nil {
+				n++
+			}
+		}
+		shard.mu.Unlock()
+	}
+	return n
+}
+
+func (t *leaseTable) shardsOrNone() []leaseShard {
+	if t == nil {
+		return nil
+	}
+	return t.shards[:]
+}

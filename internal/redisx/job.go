@@ -19,6 +19,7 @@ type job struct {
 	usages []usage // by ask
 	moved  []int64 // by claim settled: when it is held from now on, or 0
 	held   bool    // requests in flight were in the way
+	unsent bool    // the server has not seen it, and is not going to
 	err    error
 }
 

@@ -32,10 +32,14 @@ func newLayout(prefix string, secret []byte) layout {
 // key returns the key of a pair.
 func (l *layout) key(rule, identity string) string {
 	var buf [256]byte
-	b := append(buf[:0], l.start...)
+	return string(l.appendKey(buf[:0], rule, identity))
+}
+
+func (l *layout) appendKey(b []byte, rule, identity string) []byte {
+	b = append(b, l.start...)
 	b = l.appendIdentity(b, identity)
 	b = append(b, '}', ':')
-	return string(appendPlain(b, ruleName(rule), ':'))
+	return appendPlain(b, ruleName(rule), ':')
 }
 
 func ruleName(name string) string {

@@ -12,16 +12,25 @@ type lease struct {
 	ends   [2]int64  // 0 for no portion
 	left   [2]uint32 // of each portion
 	used   [2]uint32 // requests decided in the current span of one Lease, and in the one before
-	span   uint32    // the current one
-	pause  uint8     // in how many spans the next grant may be asked for
-	last   uint32    // what the last grant was
 	unused *backs    // what is to be given back; nil for nothing
+	span   uint32    // the current one
+	pause  uint32    // in how many spans the next grant may be asked for
+	last   uint32    // what the last grant was
+	stored uint32    // what the first limit had left in the store after that
 }
 
 // A taken request is what it was taken from.
 type taken struct {
 	at [2]int64
 	n  [2]uint32
+}
+
+// mark is when the older of the portions was charged that t was taken from.
+func (t *taken) mark() int64 {
+	if t.n[0] > 0 {
+		return t.at[0]
+	}
+	return t.at[1]
 }
 
 // pauseSpans is a pause of at least one Lease.
@@ -39,7 +48,7 @@ func (l *lease) roll(now, length int64) {
 	default:
 		l.used = [2]uint32{}
 	}
-	l.pause -= uint8(min(uint32(l.pause), passed))
+	l.pause -= min(l.pause, passed)
 	l.span = span
 }
 
@@ -112,9 +121,9 @@ func (l *lease) restore(at int64, n uint32) bool {
 // isLow reports whether so little is left of the last grant that the next one should be asked for.
 func (l *lease) isLow() bool { return l.available() <= int64(l.last/4) }
 
-// want returns how much to ask for: what was used in the last Lease, and at least what waits for it.
-func (l *lease) want(waiting int64) int64 {
-	return min(max(int64(l.used[0]), int64(l.used[1]), waiting, 1), math.MaxInt32)
+// want returns how much to ask for: what was used in the last Lease, and at least as much as one request costs.
+func (l *lease) want(cost int64) int64 {
+	return min(max(int64(l.used[0]), int64(l.used[1]), cost), math.MaxInt32)
 }
 
 // credit adds a portion of n requests that the store has charged at an instant, to an advanced l. One that has ended is to be

@@ -101,8 +101,8 @@ func runLease(t *testing.T, steps []leaseStep) {
 		if l.unused != nil {
 			b = *l.unused
 		}
-		if l.left != s.left || b != s.back || l.want(0) != s.want {
-			t.Errorf("step %d: left %v, to give back %v, wants %d; want %v, %v, %d", i+1, l.left, b, l.want(0), s.left, s.back, s.want)
+		if l.left != s.left || b != s.back || l.want(1) != s.want {
+			t.Errorf("step %d: left %v, to give back %v, wants %d; want %v, %v, %d", i+1, l.left, b, l.want(1), s.left, s.back, s.want)
 		}
 	}
 }
@@ -121,16 +121,16 @@ func TestALeaseIsLowWhenAQuarterIsLeft(t *testing.T) {
 	}
 }
 
-func TestWhatIsWantedIsAtLeastWhatWaits(t *testing.T) {
+func TestWhatIsWantedIsAtLeastTheCostOfARequest(t *testing.T) {
 	var l lease
 	l.use(5)
-	for waiting, want := range map[int64]int64{0: 5, 5: 5, 6: 6, 1 << 40: 1<<31 - 1} {
-		if got := l.want(waiting); got != want {
-			t.Errorf("%d wait: %d, want %d", waiting, got, want)
+	for cost, want := range map[int64]int64{1: 5, 5: 5, 6: 6, 1 << 40: 1<<31 - 1} {
+		if got := l.want(cost); got != want {
+			t.Errorf("a cost of %d: %d, want %d", cost, got, want)
 		}
 	}
 	l.use(1 << 52)
-	if got := l.want(0); got != 1<<31-1 {
+	if got := l.want(1); got != 1<<31-1 {
 		t.Errorf("got %d, want the largest grant", got)
 	}
 }

@@ -56,6 +56,8 @@ func (j *job) lengthOf(reply []int64) int {
 		n = len(j.claims)
 	case reply[0] == inFull || reply[0] == held:
 		n = 1 + 4*n + len(j.leases)
+	default:
+		n += len(j.leases)
 	}
 	return min(n, len(reply))
 }
@@ -74,9 +76,10 @@ func (j *job) read() error {
 		return nil
 	case len(reply) > 0 && (reply[0] == inFull || reply[0] == held):
 		j.held = reply[0] == held
-		if reply, each = reply[1:], 4; len(j.leases) > 0 && !j.readLeases(&reply) {
-			return fmt.Errorf("the script replied %d to %d limits and %d leases", j.reply, len(j.asks), len(j.leases))
-		}
+		reply, each = reply[1:], 4
+	}
+	if len(j.leases) > 0 && !j.readLeases(&reply) {
+		return fmt.Errorf("the script replied %d to %d leases", j.reply, len(j.leases))
 	}
 	if len(reply) != each*len(j.asks) || each == 1 && len(j.leases) > 0 {
 		return fmt.Errorf("the script replied %d to %d limits", j.reply, len(j.asks))

@@ -61,6 +61,9 @@ func TestRepliesToLeasesThatCannotBe(t *testing.T) {
 	}{
 		{[]int64{1, 0, inFull, 0, 5, 0, 5, 9}, true},
 		{[]int64{1, 0, held, 0, 5, 0, 5, 0}, true},
+		{[]int64{1, 0, 5, 9}, true}, // of a plain one
+		{[]int64{1, 0, denied - 5, 0}, true},
+		{[]int64{1, 0, 5, 10}, false},
 		{[]int64{1, 0, inFull, 0, 5, 0, 5, 10}, false}, // more than was wanted
 		{[]int64{1, 0, inFull, 0, 5, 0, 5, -1}, false},
 		{[]int64{1, 0, inFull, 0, 5, 0, 5}, false},

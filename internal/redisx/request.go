@@ -48,14 +48,14 @@ func (l *layout) newTake(claims []core.Claim) (*request, error) {
 	r := requests.Get().(*request)
 	r.script = &takeScript
 	for i := range claims {
-		r.addClaim(l, &claims[i], i)
+		r.addClaim(l.key(claims[i].Rule, claims[i].Key), &claims[i], i)
 	}
 	r.addUpCosts()
 	return r, nil
 }
 
-func (r *request) addClaim(l *layout, c *core.Claim, i int) {
-	key := r.keyIndex(l.key(c.Rule, c.Key))
+func (r *request) addClaim(stored string, c *core.Claim, i int) {
+	key := r.keyIndex(stored)
 	cost := min(int64(max(c.Cost, 1)), algorithm.MaxExact)
 	if len(c.Limits) == 0 { // a ban
 		r.asks = append(r.asks, ask{claim: i, key: key})

@@ -20,7 +20,7 @@ var (
 	common  = read("number", "word", "reply", "limit", "expiry")
 	general = read("tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide", "refund")
 
-	takeScript   = newScript(common + read("plain") + onDemand("newDecideRequest", general+read("lease"), "decideRequest, decideLeased") + read("take"))
+	takeScript   = newScript(common + read("plain", "plainlease") + onDemand("newDecideRequest", general+read("lease"), "decideRequest, decideLeased") + read("take"))
 	settleScript = newScript(common + general + read("settle"))
 	resetScript  = newScript(read("number", "word", "reply", "reset"))
 )

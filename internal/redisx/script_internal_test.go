@@ -18,7 +18,7 @@ var (
 
 // scriptFiles are all Lua files, in the order in which scripts have them.
 var scriptFiles = []string{
-	"number", "word", "reply", "limit", "expiry", "plain", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold",
+	"number", "word", "reply", "limit", "expiry", "plain", "plainlease", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold",
 	"pair", "decide", "refund", "lease", "take", "settle", "reset",
 }
 

@@ -34,27 +34,35 @@ func (s *Store) Settle(ctx context.Context, claims []core.Claim) error {
 			return err
 		}
 	}
-	r := s.layout.newSettle(claims)
+	own := claims
+	if t := s.leases.Load(); t != nil {
+		own = s.settleLocal(t, claims)
+		s.endLeases(claims, isBan)
+		defer s.endLeases(claims, isBan)
+	}
+	r := s.layout.newSettle(own)
 	if len(r.asks) == 0 {
 		return nil
 	}
 	defer s.forget(claims)
+	jobs, err := s.settle(ctx, r)
+	if err == nil {
+		renewed(claims, jobs)
+	}
+	return err
+}
+
+// settle does what r, the request of a Settle, asks.
+func (s *Store) settle(ctx context.Context, r *request) ([]job, error) {
 	jobs := s.split(r, routing(s.routing.Load()))
 	if len(jobs) == 1 && len(jobs[0].keys) == 1 {
-		err := s.do(ctx, &jobs[0], false)
-		if err == nil {
-			renewed(claims, jobs)
-		}
-		return err
+		return jobs, s.do(ctx, &jobs[0], false)
 	}
 	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) {
 		each(jobs, func(j *job) { s.settleJob(ctx, j) })
 		return struct{}{}, firstError(jobs)
 	})
-	if err == nil {
-		renewed(claims, jobs)
-	}
-	return err
+	return jobs, err
 }
 
 // renewed sets At of the claims whose holds were renewed.
@@ -77,13 +85,18 @@ func (l *layout) newSettle(claims []core.Claim) *request {
 		if claims[i].Peek || !st.changes() {
 			continue
 		}
-		first := len(r.asks)
-		r.addClaim(l, &claims[i], i)
-		for n := first; n < len(r.asks); n++ {
-			r.asks[n].cost, r.asks[n].asked, r.asks[n].hold = 0, 0, false
-		}
+		r.addSettled(l.key(claims[i].Rule, claims[i].Key), &claims[i], i)
 	}
 	return r
+}
+
+// addSettled adds a claim whose settlement r has.
+func (r *request) addSettled(stored string, c *core.Claim, i int) {
+	first := len(r.asks)
+	r.addClaim(stored, c, i)
+	for n := first; n < len(r.asks); n++ {
+		r.asks[n].cost, r.asks[n].asked, r.asks[n].hold = 0, 0, false
+	}
 }
 
 // settleJob does j, key by key if its slot is migrating.

@@ -39,6 +39,7 @@ type Store struct {
 	denials *denyCache // nil for none
 	denied  deniedPairs
 	batcher batcher
+	leases  atomic.Pointer[leaseTable] // nil until a claim has a Lease
 
 	offset   atomic.Int64  // microseconds that tests add to the server's clock
 	repaired atomic.Uint64 // states that made no sense
@@ -72,22 +73,47 @@ func (s *Store) shift() string { return strconv.FormatInt(s.offset.Load(), 10) }
 
 // Take implements core.Store. It always asks the server.
 func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	if t := s.leasesFor(claims); t != nil {
+		return s.takeLeased(ctx, t, claims, dst)
+	}
+	resets, sent := s.resets(claims), time.Now()
+	a, err := s.ask(ctx, claims, dst, nil)
+	if err == nil && a.lasts {
+		s.remember(claims, a.results[len(dst):], sent, resets)
+	}
+	return a.results, err
+}
+
+// An answer is what the server says of a Take.
+type answer struct {
+	results []core.Result
+	lasts   bool // a denial may be repeated
+}
+
+// ask has the server decide claims, and give back what was charged ahead for some of them; nil is nothing. It clears what the
+// server may have given back.
+func (s *Store) ask(ctx context.Context, claims []core.Claim, dst []core.Result, unused []backs) (answer, error) {
 	r, err := s.layout.newTake(claims)
 	if err != nil || len(r.asks) == 0 {
-		return dst, err
+		return answer{results: dst}, err
 	}
-	reset, sent := s.resets(claims), time.Now()
+	for i := range unused {
+		if unused[i].sum() > 0 {
+			r.lease(i, 0, unused[i])
+		}
+	}
+	sent := time.Now()
 	jobs, err := s.decide(ctx, r)
+	if len(r.leases) > 0 && (err == nil || len(jobs) > 1 || !jobs[0].unsent) {
+		clear(unused)
+	}
 	if err != nil {
-		return dst, err
+		return answer{results: dst}, err
 	}
 	s.first.Do(func() { go s.warnOfEviction() })
-	results := r.appendResults(dst, claims, jobs)
-	if s.denials != nil && s.lasts(r, jobs, sent) {
-		s.remember(claims, results[len(dst):], sent, reset)
-	}
+	a := answer{r.appendResults(dst, claims, jobs), s.denials != nil && s.lasts(r, jobs, sent)}
 	r.release()
-	return results, nil
+	return a, nil
 }
 
 // lasts reports whether a denial of jobs may be repeated. One for what is held, or may be about to be given back, may not.
@@ -100,8 +126,13 @@ func (s *Store) lasts(r *request, jobs []job, sent time.Time) bool {
 	return known && !heldBack(jobs)
 }
 
-// TakeLocal implements core.LocalTaker: it repeats a denial that the store remembers.
+// TakeLocal implements core.LocalTaker: it takes what was charged ahead, or repeats a denial that the store remembers.
 func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
+	if t := s.leases.Load(); t != nil && t.keys.Load() > 0 {
+		if results, ok := s.takeLeases(t, claims, dst); ok {
+			return results, true
+		}
+	}
 	if s.denials == nil {
 		return dst, false
 	}
@@ -120,6 +151,9 @@ func (s *Store) Reset(ctx context.Context, claims []core.Claim) error {
 		return nil
 	}
 	defer s.forget(claims)
+	isAny := func(*core.Claim) bool { return true }
+	s.endLeases(claims, isAny)
+	defer s.endLeases(claims, isAny)
 	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) {
 		errs := make([]error, len(keys))
 		each(upTo(len(keys)), func(i *int) { errs[*i] = s.resetKey(ctx, keys[*i]) })

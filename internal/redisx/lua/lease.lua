@@ -1,13 +1,12 @@
 -- Charges requests ahead for a process that leases a pair, and gives back those that it has not used.
--- Uses floorDiv, max, min (number), unpackWords, word (word), filled, reply (reply), advance, charge, decideAsks, heldFor,
--- openRequest, report, savePairs (decide), refundAll (refund).
+-- Uses floorDiv, max, min (number), unpackWords, word (word), filled, reply (reply), leaseWords (plainlease), advance, charge,
+-- decideAsks, heldFor, openRequest, report, savePairs (decide), refundAll (refund).
 --
 -- A leased claim has five words:
 --
 --   want      how many requests to charge ahead
 --   at, back  how many requests to give back, and when they were charged, in microseconds since 1970
 --   at, back  likewise
-local leaseWords = 5
 
 -- leasesOf returns the leased claims of asks, whose numbers begin at a byte of a text.
 local function leasesOf(asks, numbers, start)

@@ -3,14 +3,14 @@
 -- Uses ceilDiv, floorDiv, maxExact (number), pack, unpackWords, word (word), call, filled, reply (reply), maxBusy
 -- (limit), expiryWith (expiry).
 --
--- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs, holds, leases
--- nor bans.
+-- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs, holds nor
+-- bans.
 local maxPlain = maxExact - 4 -- of a level: -4 less that is exact too
-local levels, busys, expiries = {}, {}, {} -- of the buckets of the request being decided, by limit
+local levels, instants, busys, expiries = {}, {}, {}, {} -- of the buckets of the request being decided, by limit
 
 local function isPlain(plan)
   for _, l in ipairs(plan) do
-    if l.letter ~= 'b' or l.unit ~= 1 or l.peek or l.dryRun or l.hold or l.leased or l.ban > 0 or l.cost ~= l.asked or l.cost > l.capacity then
+    if l.letter ~= 'b' or l.unit ~= 1 or l.peek or l.dryRun or l.hold or l.ban > 0 or l.cost ~= l.asked or l.cost > l.capacity or l.rate == 0 then
       return false
     end
     l.charge = l.cost * l.micros
@@ -19,11 +19,11 @@ local function isPlain(plan)
   return true
 end
 
--- openBucket sets levels, busys and expiries of the bucket with a value, and reports whether it is as plain requests leave it: in
+-- openBucket sets levels, instants, busys and expiries of the bucket with a value, and reports whether it is as plain requests leave it: in
 -- ticks of 1 µs, of no other rate, and not from later than now.
 local function openBucket(i, l, value, now)
   if not value then
-    levels[i], busys[i], expiries[i] = 0, 0, 0
+    levels[i], instants[i], busys[i], expiries[i] = 0, 0, 0, 0
     return true
   elseif #value ~= 6 * word then
     return false
@@ -33,7 +33,7 @@ local function openBucket(i, l, value, now)
     return false
   end
   level = level - (now - at) * rate
-  levels[i], busys[i], expiries[i] = level > 0 and level or 0, busy, expires
+  levels[i], instants[i], busys[i], expiries[i] = level > 0 and level or 0, at, busy, expires
   return true
 end
 
@@ -55,15 +55,34 @@ local function openPair(plan, i, first, now)
   return true, i
 end
 
--- chargeBucket charges and stores a bucket that is open, and returns its level.
-local function chargeBucket(i, l, key, now)
+-- openPairs opens the buckets of the request whose keys begin at KEYS[first], and reports whether it could.
+local function openPairs(plan, first, now)
+  local known, i = true, 1
+  while known and i <= #plan do
+    known, i = openPair(plan, i, first, now)
+  end
+  return known
+end
+
+-- isDenied reports whether a bucket that is open has too little room.
+local function isDenied(plan)
+  for n = 1, #plan do
+    if levels[n] > plan[n].target then
+      return true
+    end
+  end
+  return false
+end
+
+-- chargeBucket adds charge to a bucket that is open, stores it and returns its level.
+local function chargeBucket(i, l, key, now, charge)
   local level, busy, known = levels[i], busys[i], expiries[i]
   if level < l.micros then
     busy = now
   elseif busy < now - maxBusy then
     busy = now - maxBusy
   end
-  level = level + l.charge
+  level = level + charge
   local ends, milliseconds = now + ceilDiv(level, l.rate), floorDiv(now, 1000)
   local expires = expiryWith(key, known, ceilDiv(ends, 1000), milliseconds)
   call('HSET', key, l.name, pack('<I8I8I8I8I8I8', expires, level, now, busy, l.rate, 0))
@@ -76,21 +95,15 @@ end
 -- decidePlain decides the request whose keys begin at KEYS[first], and reports whether it could. Of each limit it replies the
 -- level or, if the request is denied, -4 less the level.
 local function decidePlain(plan, first, now)
-  local denied, known, i = false, true, 1
-  while i <= #plan do
-    known, i = openPair(plan, i, first, now)
-    if not known then
-      return false
-    end
+  if not openPairs(plan, first, now) then
+    return false
   end
-  for n = 1, #plan do
-    denied = denied or levels[n] > plan[n].target
-  end
+  local denied = isDenied(plan)
   for n = 1, #plan do
     if denied then
       reply[filled + n] = -4 - levels[n]
     else
-      reply[filled + n] = chargeBucket(n, plan[n], KEYS[first + plan[n].place - 1], now)
+      reply[filled + n] = chargeBucket(n, plan[n], KEYS[first + plan[n].place - 1], now, plan[n].charge)
     end
   end
   filled = filled + #plan

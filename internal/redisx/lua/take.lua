@@ -1,5 +1,6 @@
 -- Decides requests, one after the other, each all or nothing by itself.
--- Uses word (word), clock, filled, logError, repaired, reply (reply), newPlan (limit), decidePlain, isPlain (plain).
+-- Uses word (word), clock, filled, logError, repaired, reply (reply), newPlan (limit), decidePlain, isPlain
+-- (plain), decidePlainLeased, leaseWords (plainlease).
 --
 -- KEYS: those of each request, one request after the other.
 -- ARGV: the shift of the clock, then plans, each with the number of requests that have it and a text with five words for each
@@ -8,7 +9,7 @@
 --
 --   the level of each limit, or -4 less the level if the request is denied, if its plan is plain,
 --   or -1, or -3 if requests under way are what denies it, and four numbers for each limit: retry, remaining, refill, reset,
---   then, if it has leased claims, how many requests were charged ahead for each of those,
+--   and then, if it has leased claims, how many requests were charged ahead for each of those;
 --   or -2 if it could not be decided, because of an error that the server's log has.
 local now, first = clock(), 1
 local decideRequest, decideLeased
@@ -30,15 +31,23 @@ local function tryRequest(plan, numbers, start)
   end
 end
 
+-- tryPlain decides a plain request, and reports whether it could.
+local function tryPlain(plan, numbers, start)
+  if plan.leases > 0 then
+    return decidePlainLeased(plan, first, now, numbers, start)
+  end
+  return decidePlain(plan, first, now)
+end
+
 for i = 2, #ARGV, 3 do
   local plan = newPlan(ARGV[i])
   local plain, start = isPlain(plan), 1
   for _ = 1, tonumber(ARGV[i + 1]) do
-    if not (plain and decidePlain(plan, first, now)) then
+    if not (plain and tryPlain(plan, ARGV[i + 2], start)) then
       tryRequest(plan, ARGV[i + 2], start)
     end
     first = first + plan.keys
-    start = start + 5 * word * plan.leases
+    start = start + leaseWords * word * plan.leases
   end
 end
 reply[2] = repaired

@@ -1,0 +1,64 @@
+package redisx
+
+import (
+	"math"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// heard notes what the limits of e said after a grant.
+func (e *leaseEntry) heard(usages []usage, now int64) {
+	if len(usages) > 1 && e.others == nil {
+		others := make([]after, len(usages)-1)
+		e.others = &others
+	}
+	for i := range usages {
+		u := &usages[i]
+		a := after{uint32(min(u.Remaining, math.MaxUint32)), later(now, u.Refill), later(now, u.Reset)}
+		if i == 0 {
+			e.stored, e.refill, e.reset = a.stored, a.refill, a.reset
+		} else {
+			(*e.others)[i-1] = a
+		}
+	}
+}
+
+// later returns the instant that is a wait in microseconds after now, or one in a hundred years.
+func later(now, wait int64) int64 { return now + 1000*min(wait, math.MaxInt64/3000) }
+
+// after returns what a limit of e said after the last grant.
+func (e *leaseEntry) after(limit int) after {
+	if limit == 0 {
+		return after{e.stored, e.refill, e.reset}
+	}
+	return (*e.others)[limit-1]
+}
+
+// appendResults appends the results of c, which e has admitted. There is a portion. mark is when the portion was charged that
+// the request was taken from.
+func (e *leaseEntry) appendResults(dst []core.Result, c *core.Claim, now, mark int64) []core.Result {
+	at := time.UnixMicro(e.instant(now, e.terms.length)).Add(markOf(mark))
+	left := e.available()
+	for i, l := range c.Limits {
+		a := e.after(i)
+		r := core.Result{Rule: ruleName(c.Rule), Limit: l, Allowed: true, At: at, Remaining: int(min(int64(a.stored)+left, int64(l.Capacity())))}
+		if r.Remaining < l.Capacity() {
+			r.RefillAfter, r.ResetAfter = until(a.refill, now), until(a.reset, now)
+		}
+		dst = append(dst, r)
+	}
+	return dst
+}
+
+// until returns how long after now an instant is, in whole microseconds and at least one.
+func until(at, now int64) time.Duration {
+	return max(time.Microsecond, (time.Duration(at-now) + time.Microsecond - 1).Truncate(time.Microsecond))
+}
+
+// markOf returns the nanoseconds that an instant has which was computed from a lease: those of a server are whole
+// microseconds. They say from which portion a request was taken, by when that was charged.
+func markOf(at int64) time.Duration { return 1 + time.Duration(at%999) }
+
+// markIn returns the mark of an instant, or 0 if it is one of a server.
+func markIn(at time.Time) time.Duration { return time.Duration(at.Nanosecond() % 1000) }

@@ -1,0 +1,157 @@
+package redisx
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+// A leaseTable has the leases of a store. A key has an entry only once it is asked for again within a Lease, and until it has
+// not been for two of them.
+type leaseTable struct {
+	store  *Store
+	seed   maphash.Seed
+	begun  time.Time // instants are nanoseconds since then
+	asked  askedPairs
+	shards [64]leaseShard
+
+	keys     atomic.Int64
+	returned atomic.Uint64
+	timeout  atomic.Int64 // nanoseconds that the last Take had: a grant has as much
+
+	mu     sync.Mutex // of what follows
+	known  []*terms
+	unused []unused      // of leases that are no more
+	timer  *time.Timer   // of the next sweep; nil before the first
+	armed  bool          // it is running
+	every  time.Duration // the shortest Lease of late
+}
+
+// A leaseShard has the entries whose keys have some hashes. A key whose hash is that of another is not leased.
+type leaseShard struct {
+	mu        sync.Mutex
+	entries   map[uint64]*leaseEntry
+	decisions uint64 // made from its leases
+	_         [40]byte
+}
+
+// A leaseEntry is the lease of one key. Thousands of keys have one, so it is small.
+type leaseEntry struct {
+	key   string
+	terms *terms // nil once the entry is out of the table
+	lease
+	refill, reset int64    // when the first limit has one more, and all, as far as the store has said
+	others        *[]after // what the other limits said; nil if there are none
+	grant         *grant   // in flight; nil for none
+}
+
+// after is what a limit said after a grant.
+type after struct {
+	stored        uint32 // requests left in the store
+	refill, reset int64
+}
+
+// terms are what a lease was granted for.
+type terms struct {
+	limits []core.Limit
+	length int64 // Lease in nanoseconds
+}
+
+// fit reports whether t are those of a claim.
+func (t *terms) fit(c *core.Claim) bool {
+	return t.length == int64(c.Lease) && slices.Equal(t.limits, c.Limits)
+}
+
+// maxKnown bounds how many terms entries share: a tier may return ever new limits.
+const maxKnown = 64
+
+// termsOf returns the terms of a claim. Entries share them.
+func (t *leaseTable) termsOf(c *core.Claim) *terms {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, known := range t.known {
+		if known.fit(c) {
+			return known
+		}
+	}
+	own := &terms{slices.Clone(c.Limits), int64(c.Lease)}
+	if len(t.known) < maxKnown {
+		t.known = append(t.known, own)
+	}
+	return own
+}
+
+func newLeaseTable(s *Store) *leaseTable {
+	t := &leaseTable{store: s, seed: maphash.MakeSeed(), begun: time.Now()}
+	for i := range t.shards {
+		t.shards[i].entries = make(map[uint64]*leaseEntry)
+	}
+	return t
+}
+
+// now returns the current instant, which is never 0.
+func (t *leaseTable) now() int64 { return int64(time.Since(t.begun)) + 1 }
+
+func (t *leaseTable) shard(hash uint64) *leaseShard { return &t.shards[hash%uint64(len(t.shards))] }
+
+// find returns the entry of a key, or nil. The caller has locked s.
+func (s *leaseShard) find(hash uint64, key []byte) *leaseEntry {
+	if e := s.entries[hash]; e != nil && e.key == string(key) {
+		return e
+	}
+	return nil
+}
+
+// add adds an entry for a key, unless there is one with its hash. The caller has locked s.
+func (t *leaseTable) add(s *leaseShard, hash uint64, key []byte, c *core.Claim, now int64) *leaseEntry {
+	if s.entries[hash] != nil {
+		return nil
+	}
+	e := &leaseEntry{key: string(key), terms: t.termsOf(c)}
+	e.advance(now, e.terms.length)
+	s.entries[hash] = e
+	t.keys.Add(1)
+	t.arm(c.Lease)
+	return e
+}
+
+// remove removes an entry, whose portions have ended. The caller has locked s.
+func (t *leaseTable) remove(s *leaseShard, hash uint64, e *leaseEntry) {
+	delete(s.entries, hash)
+	e.terms = nil
+	t.keys.Add(-1)
+}
+
+// stats returns what is leased.
+func (t *leaseTable) stats() core.LeaseStats {
+	all := core.LeaseStats{Keys: int(t.keys.Load()), Returned: t.returned.Load()}
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		all.Decisions += s.decisions
+		s.mu.Unlock()
+	}
+	return all
+}
+
+// leasable reports whether requests of c may be decided from a lease.
+func leasable(c *core.Claim) bool {
+	if c.Lease <= 0 || c.DryRun || c.Hold || c.Cost < 0 || len(c.Limits) == 0 {
+		return false
+	}
+	for i := range c.Limits {
+		l := algorithm.Limit{Algorithm: algorithm.Algorithm(c.Limits[i].Algorithm), Ban: int64(c.Limits[i].Ban)}
+		if !l.Leasable() {
+			return false
+		}
+	}
+	return true
+}
+
+// costOf returns what c costs.
+func costOf(c *core.Claim) int64 { return int64(max(c.Cost, 1)) }

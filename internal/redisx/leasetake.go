@@ -1,0 +1,148 @@
+package redisx
+
+import (
+	"context"
+	"hash/maphash"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A leasePart is what one claim of a Take got from a lease.
+type leasePart struct {
+	hash  uint64
+	entry *leaseEntry // nil: the store has to be asked
+	terms *terms      // of entry
+	taken taken
+	grant *grant // in flight, if entry is nil
+	ended bool   // what was left has been taken out, into backs
+	backs backs
+}
+
+// leasesFor returns the leases if they may concern claims, or nil.
+func (s *Store) leasesFor(claims []core.Claim) *leaseTable {
+	t := s.leases.Load()
+	if t != nil && t.keys.Load() > 0 {
+		return t
+	}
+	for i := range claims {
+		if claims[i].Lease > 0 {
+			if t == nil {
+				s.leases.CompareAndSwap(nil, newLeaseTable(s))
+			}
+			return s.leases.Load()
+		}
+	}
+	return nil
+}
+
+// LeaseStats describes the leases of s.
+func (s *Store) LeaseStats() core.LeaseStats {
+	if t := s.leases.Load(); t != nil {
+		return t.stats()
+	}
+	return core.LeaseStats{}
+}
+
+// takeLeases decides claims from leases if those have enough for all.
+func (s *Store) takeLeases(t *leaseTable, claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
+	start := len(dst)
+	var room [4]leasePart
+	parts := room[:0]
+	for i := range claims {
+		p, results, ok := leasePart{}, dst, false
+		if !sharesPair(claims, i) {
+			p, results, ok = s.takeLease(t, &claims[i], false, dst)
+		}
+		if !ok {
+			t.putBack(parts)
+			return dst[:start], false
+		}
+		parts, dst = append(parts, p), results
+	}
+	return dst, true
+}
+
+// sharesPair reports whether another of claims is of the pair of the one at i.
+func sharesPair(claims []core.Claim, i int) bool {
+	for j := range claims {
+		if j != i && claims[j].Key == claims[i].Key && ruleName(claims[j].Rule) == ruleName(claims[i].Rule) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeLease takes c out of the lease of its key and appends its results, if that has enough. It asks for the next grant if
+// that leaves little. If the lease has too little, and end is true, it ends.
+func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Result) (p leasePart, _ []core.Result, ok bool) {
+	if c.Lease <= 0 || c.DryRun || c.Hold || c.Cost < 0 {
+		return p, dst, false
+	}
+	var buf [256]byte
+	key := s.layout.appendKey(buf[:0], c.Rule, c.Key)
+	p.hash = maphash.Bytes(t.seed, key)
+	shard := t.shard(p.hash)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	e := shard.find(p.hash, key)
+	if e == nil || !e.terms.fit(c) {
+		return p, dst, false
+	}
+	now := t.now()
+	e.advance(now, e.terms.length)
+	if costOf(c) > e.available() {
+		if p.grant, p.ended = e.grant, end; end {
+			e.end()
+			p.backs = e.takeUnused()
+		}
+		return p, dst, false
+	}
+	p.entry, p.terms = e, e.terms
+	if !c.Peek {
+		p.taken, _ = e.take(costOf(c))
+		shard.decisions++
+		s.fetchIfLow(t, p.hash, e, costOf(c))
+	}
+	return p, e.appendResults(dst, c, now, p.taken.mark()), true
+}
+
+// takeLeaseOrEnd is takeLease, but if a grant is in flight that may be enough it waits for it, once. If the lease then has too
+// little it ends.
+func (s *Store) takeLeaseOrEnd(ctx context.Context, t *leaseTable, c *core.Claim, dst []core.Result) (leasePart, []core.Result, bool) {
+	p, results, ok := s.takeLease(t, c, false, dst)
+	if ok {
+		return p, results, ok
+	}
+	if p.grant != nil {
+		p.grant.wait(ctx)
+	}
+	return s.takeLease(t, c, true, dst)
+}
+
+// putBack puts back what parts have taken.
+func (t *leaseTable) putBack(parts []leasePart) {
+	for i := range parts {
+		if p := &parts[i]; p.entry != nil {
+			t.putBackPart(p)
+		}
+	}
+}
+
+func (t *leaseTable) putBackPart(p *leasePart) {
+	s := t.shard(p.hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.taken == (taken{}) { // a peek
+		return
+	}
+	s.decisions--
+	if p.entry.terms == p.terms {
+		p.entry.putBack(p.taken)
+		return
+	}
+	var b backs
+	for i, n := range p.taken.n {
+		b.add(p.taken.at[i], int64(n))
+	}
+	t.giveBack(p.entry.key, p.terms, b)
+}

@@ -1,0 +1,101 @@
+-- Decides plain requests with leased claims, as lease.lua decides any. The grants of busy keys are such requests.
+-- Uses floorDiv, max, min (number), unpackWords, word (word), call, filled, reply (reply), chargeBucket, instants, isDenied,
+-- levels, busys, openPairs (plain).
+local leaseWords = 5 -- of a leased claim: see lease.lua
+
+-- refundBucket gives a bucket that is open what a charge of cost at an instant certainly still counts for.
+local function refundBucket(i, l, at, cost, now)
+  local charged = min(cost, l.capacity) * l.micros
+  local sure = charged
+  if at < instants[i] then
+    sure = max(0, charged - max(0, now - at) * l.rate)
+    if at >= busys[i] then
+      sure = max(sure, min(charged, l.micros))
+    end
+    if sure > 0 then
+      busys[i] = instants[i]
+    end
+  end
+  levels[i] = max(0, levels[i] - sure)
+end
+
+-- wasReset reports whether the pair of a key was reset after an instant.
+local function wasReset(key, at)
+  local value = call('HGET', key, 'reset')
+  return value and #value == 2 * word and unpackWords('<I8', value, word + 1) > at
+end
+
+-- aheadOf returns how much to charge ahead for the claim with limits i to last: what it wants, at most half of what remains.
+local function aheadOf(plan, i, last, want)
+  local ahead = want
+  for n = i, last do
+    local l = plan[n]
+    ahead = min(ahead, floorDiv(floorDiv(max(0, l.target - levels[n]), l.micros), 2))
+  end
+  return ahead
+end
+
+-- openLeases gives back what the leased claims of a request do not use, and returns those with what they want. It reports
+-- whether any gave back some.
+local function openLeases(plan, first, now, numbers, start)
+  local claims, returned = {}, false
+  for i, l in ipairs(plan) do
+    if l.leased and l.begins then
+      local want, at1, back1, at2, back2 = unpackWords('<I8I8I8I8I8', numbers, start + leaseWords * word * #claims)
+      claims[#claims + 1] = {first = i, want = want, backs = {{at1, back1}, {at2, back2}}}
+    end
+    if l.leased then
+      claims[#claims].last = i
+    end
+  end
+  for _, claim in ipairs(claims) do
+    for _, back in ipairs(claim.backs) do
+      if back[2] > 0 and not wasReset(KEYS[first + plan[claim.first].place - 1], back[1]) then
+        returned = true
+        for n = claim.first, claim.last do
+          refundBucket(n, plan[n], back[1], back[2], now)
+        end
+      end
+    end
+  end
+  return claims, returned
+end
+
+-- replyDenied replies what a denied request leaves.
+local function replyDenied(plan, claims)
+  for n = 1, #plan do
+    reply[filled + n] = -4 - levels[n]
+  end
+  for i = 1, #claims do
+    reply[filled + #plan + i] = 0
+  end
+  filled = filled + #plan + #claims
+end
+
+-- decidePlainLeased decides the request whose keys begin at KEYS[first], and reports whether it could. It replies what decidePlain
+-- does, and then what was charged ahead for each leased claim. A denial of a request that gives back is left to others.
+local function decidePlainLeased(plan, first, now, numbers, start)
+  if not openPairs(plan, first, now) then
+    return false
+  end
+  local claims, returned = openLeases(plan, first, now, numbers, start)
+  if isDenied(plan) then
+    if not returned then
+      replyDenied(plan, claims)
+    end
+    return not returned
+  end
+  local charges = {}
+  for i, claim in ipairs(claims) do
+    local ahead = aheadOf(plan, claim.first, claim.last, claim.want)
+    reply[filled + #plan + i] = ahead
+    for n = claim.first, claim.last do
+      charges[n] = ahead * plan[n].micros
+    end
+  end
+  for n, l in ipairs(plan) do
+    reply[filled + n] = chargeBucket(n, l, KEYS[first + l.place - 1], now, l.charge + (charges[n] or 0))
+  end
+  filled = filled + #plan + #claims
+  return true
+end
