@@ -81,7 +81,7 @@ func (j *job) read() error {
 	if len(j.leases) > 0 && !j.readLeases(&reply) {
 		return fmt.Errorf("the script replied %d to %d leases", j.reply, len(j.leases))
 	}
-	if len(reply) != each*len(j.asks) || each == 1 && len(j.leases) > 0 {
+	if len(reply) != each*len(j.asks) {
 		return fmt.Errorf("the script replied %d to %d limits", j.reply, len(j.asks))
 	}
 	for n, i := range j.asks {

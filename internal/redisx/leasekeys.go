@@ -1,0 +1,141 @@
+package redisx
+
+import (
+	"context"
+	"hash/maphash"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// each calls f with the entry of each claim of the rest, which is locked; nil if it has none.
+func (k *leasedTake) each(f func(i int, hash uint64, key []byte, s *leaseShard, e *leaseEntry)) {
+	var buf [256]byte
+	for i := range k.rest {
+		key := k.store.layout.appendKey(buf[:0], k.rest[i].Rule, k.rest[i].Key)
+		hash := maphash.Bytes(k.table.seed, key)
+		s := k.table.shard(hash)
+		s.mu.Lock()
+		f(i, hash, key, s, s.find(hash, key))
+		s.mu.Unlock()
+	}
+}
+
+// changeTerms gives back what was granted for other limits than the rest is about to ask for. That comes first: a bucket that was
+// asked at another rate takes nothing back.
+func (k *leasedTake) changeTerms(ctx context.Context) {
+	var old []unused
+	for range 2 {
+		var grants []*grant
+		k.each(func(i int, _ uint64, _ []byte, _ *leaseShard, e *leaseEntry) {
+			c := &k.rest[i]
+			switch {
+			case e == nil || e.terms.fit(c):
+			case e.grant != nil && !e.terms.charge(c):
+				grants = append(grants, e.grant)
+			case leasable(c):
+				old = append(old, k.table.change(e, c))
+			case !e.terms.charge(c):
+				old = append(old, unused{e.key, e.terms, e.finish(k.table.now())})
+			}
+		})
+		waitForAll(ctx, grants)
+		if len(grants) == 0 {
+			break
+		}
+	}
+	k.table.settle(ctx, old)
+}
+
+// change makes the terms of e those of c, and returns what is to be given back by the old ones. Its caller has locked the shard.
+func (t *leaseTable) change(e *leaseEntry, c *core.Claim) unused {
+	old := unused{e.key, e.terms, e.finish(t.now())}
+	e.terms, e.others, e.pause = t.termsOf(c), nil, pauseSpans
+	return old
+}
+
+// finish ends all portions of e, and returns what is to be given back.
+func (e *leaseEntry) finish(now int64) backs {
+	e.advance(now, e.terms.length)
+	e.end()
+	return e.takeUnused()
+}
+
+// collect ends the leases of the rest that have not been, and has the call give back what is left of them.
+func (k *leasedTake) collect(again bool) {
+	now := k.table.now()
+	k.each(func(i int, _ uint64, _ []byte, _ *leaseShard, e *leaseEntry) {
+		if e != nil && e.terms.charge(&k.rest[i]) && (again || !k.parts[k.places[i]].ended) {
+			k.backs[i].addAll(e.finish(now))
+		}
+	})
+}
+
+// unused returns how many requests the call gives back.
+func (k *leasedTake) unused() (n uint64) {
+	for i := range k.backs {
+		n += uint64(k.backs[i].sum())
+	}
+	return n
+}
+
+// keep has another call give back what was not sent.
+func (k *leasedTake) keep() {
+	for i := range k.backs {
+		if c := &k.rest[i]; k.backs[i].sum() > 0 {
+			k.table.giveBack(k.store.layout.key(c.Rule, c.Key), k.table.termsOf(c), k.backs[i])
+		}
+	}
+}
+
+// holdsDenied reports whether this process holds some of a pair of the rest that denied. It waits for a grant in flight.
+func (k *leasedTake) holdsDenied(ctx context.Context, results []core.Result) (holds bool) {
+	var grants []*grant
+	now := k.table.now()
+	k.each(func(i int, _ uint64, _ []byte, _ *leaseShard, e *leaseEntry) {
+		of := results[:len(k.rest[i].Limits)]
+		results = results[len(of):]
+		if e == nil || isAdmitted(of) {
+			return
+		}
+		e.advance(now, e.terms.length)
+		holds = holds || e.available() > 0 || e.unused != nil
+		if e.grant != nil {
+			grants = append(grants, e.grant)
+		}
+	})
+	waitForAll(ctx, grants)
+	return (holds || len(grants) > 0) && ctx.Err() == nil
+}
+
+// count counts the admitted claims of the rest, and asks for grants for those that are worth it.
+func (k *leasedTake) count(results []core.Result) {
+	now := k.table.now()
+	k.each(func(i int, hash uint64, key []byte, s *leaseShard, e *leaseEntry) {
+		c := &k.rest[i]
+		of := results[:len(c.Limits)]
+		results = results[len(of):]
+		if c.Peek || !leasable(c) || sharesPair(k.rest, i) {
+			return
+		}
+		if e == nil && k.table.asked.ask(hash, now, int64(c.Lease)) {
+			e = k.table.add(s, hash, key, c, now)
+		}
+		if e == nil || !e.terms.fit(c) {
+			return
+		}
+		e.advance(now, e.terms.length)
+		e.use(costOf(c))
+		if least(of) > 1 {
+			k.store.fetchIfLow(k.table, hash, e, costOf(c))
+		}
+	})
+}
+
+// least returns the least of what remains.
+func least(results []core.Result) int {
+	n := results[0].Remaining
+	for i := range results {
+		n = min(n, results[i].Remaining)
+	}
+	return n
+}
