@@ -37,6 +37,23 @@ func TestAddProductIsCutAtTheLargestWholeNumber(t *testing.T) {
 	}
 }
 
+func TestFitsUpToTheLargestWholeNumber(t *testing.T) {
+	for _, row := range []struct {
+		sum, a, b int64
+		want      bool
+	}{
+		{0, 0, 0, true}, {MaxExact, 0, 5, true}, {0, 1, MaxExact, true}, {MaxExact - 6, 2, 3, true},
+		{MaxExact - 5, 2, 3, false}, {1, 1, MaxExact, false}, {0, 1, MaxExact + 1, false},
+		{0, 1 << 32, 1 << 32, false}, // the product needs more than 64 bits, and its low ones are 0
+		{0, 1 << 40, 1 << 40, false},
+		{1, 1 << 31, 1 << 32, false}, // added up, they overflow
+	} {
+		if got := fits(row.sum, row.a, row.b); got != row.want {
+			t.Errorf("%d + %d·%d fits: %t, want %t", row.sum, row.a, row.b, got, row.want)
+		}
+	}
+}
+
 func TestExceedsComparesProducts(t *testing.T) {
 	for range 10_000 {
 		var n [4]int64
