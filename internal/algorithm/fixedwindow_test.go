@@ -33,3 +33,26 @@ func TestWindowRefundsOnlyItsOwnCharges(t *testing.T) {
 		}
 	}
 }
+
+func TestWindowAdmitsUpToItsRateUntilItEnds(t *testing.T) {
+	l, _ := Compile(Limit{Algorithm: FixedWindow, Rate: 5, Capacity: 5, Micros: 60})
+	w := Window{}.Advance(&l, 1000, 0) // 960 to 1020
+	for _, row := range []struct {
+		used, cost, wait int64
+		want             Usage
+	}{
+		{0, 5, 0, Usage{Remaining: 5}},
+		{3, 2, 0, Usage{Remaining: 2, Refill: 20, Reset: 20}},
+		{3, 3, 20, Usage{Remaining: 2, Refill: 20, Reset: 20}},
+		{5, 1, 20, Usage{Refill: 20, Reset: 20}},
+		{7, 1, 20, Usage{Refill: 20, Reset: 20}}, // more than fits was charged
+	} {
+		used := w.Charge(row.used)
+		if got := used.Wait(&l, 1000, row.cost); got != row.wait {
+			t.Errorf("%d used: a cost of %d waits for %d, want %d", row.used, row.cost, got, row.wait)
+		}
+		if got := used.Report(&l, 1000); got != row.want {
+			t.Errorf("%d used: %+v, want %+v", row.used, got, row.want)
+		}
+	}
+}

@@ -23,6 +23,21 @@ func TestHoldCountsFor60To66Seconds(t *testing.T) {
 	}
 }
 
+func TestHoldsOfOneSubBucketExpireTogetherAndNoOthers(t *testing.T) {
+	var h Holds
+	for _, at := range []int64{0, 5_999_999, 6_000_000, 11_999_999, 24_000_000} {
+		h.Add(at, 1, 1)
+	}
+	for _, row := range []struct{ now, held, subBuckets int64 }{
+		{24_000_000, 5, 3}, {65_999_999, 5, 3}, {66_000_000, 3, 2}, {72_000_000, 1, 1}, {90_000_000, 0, 0},
+	} {
+		h.Advance(row.now)
+		if _, held := h.Sum(); held != row.held || len(h.cells) != int(row.subBuckets) {
+			t.Errorf("after %dµs: %+v, want %d held in %d sub-buckets", row.now, h, row.held, row.subBuckets)
+		}
+	}
+}
+
 func TestHoldsAreReleasedFromTheirSubBucket(t *testing.T) {
 	const a, b = 6_000_000, 18_000_000
 	for why, row := range map[string]struct {
