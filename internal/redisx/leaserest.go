@@ -26,26 +26,58 @@ func (s *Store) takeLeased(ctx context.Context, t *leaseTable, claims []core.Cla
 			return dst, err
 		}
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		t.timeout.Store(int64(time.Until(deadline)))
-	}
 	sent, resets := time.Now(), s.resets(claims)
+	if deadline, ok := ctx.Deadline(); ok && int64(deadline.Sub(sent)) > t.timeout.Load() {
+		t.timeout.Store(int64(deadline.Sub(sent)))
+	}
+	a, err := s.takeColdOrLeased(ctx, t, claims, dst)
+	if err == nil && a.lasts {
+		s.remember(claims, a.results[len(dst):], sent, resets)
+	}
+	return a.results, err
+}
+
+// takeColdOrLeased takes the shortest way for one claim whose key has no lease, as most keys have none.
+func (s *Store) takeColdOrLeased(ctx context.Context, t *leaseTable, claims []core.Claim, dst []core.Result) (answer, error) {
+	if len(claims) > 1 {
+		return s.takeParts(ctx, t, claims, dst)
+	}
+	p, results, ok := s.takeLease(t, &claims[0], false, dst)
+	if ok {
+		return answer{results: results}, nil
+	}
+	if !p.cold {
+		return s.takeParts(ctx, t, claims, dst)
+	}
+	a, err := s.ask(ctx, claims, dst, nil)
+	if err != nil {
+		return a, err
+	}
+	results = a.results[len(dst):]
+	c, k := &claims[0], leasedTake{store: s, table: t, claims: claims, rest: claims}
+	switch admitted := isAdmitted(results); {
+	case admitted && leasable(c) && !c.Peek && t.asked.ask(p.hash, t.now(), int64(c.Lease)):
+		k.count(results)
+	case !admitted && k.holdsDenied(ctx, results):
+		return s.takeParts(ctx, t, claims, dst)
+	}
+	return a, nil
+}
+
+// takeParts decides claims in part from leases and in part by the store.
+func (s *Store) takeParts(ctx context.Context, t *leaseTable, claims []core.Claim, dst []core.Result) (answer, error) {
 	k := &leasedTake{store: s, table: t, claims: claims, parts: make([]leasePart, len(claims))}
 	k.takeLocal(ctx)
 	if len(k.rest) == 0 {
-		return append(dst, k.local...), nil
+		return answer{results: append(dst, k.local...)}, nil
 	}
 	a, err := k.takeRest(ctx)
 	if err != nil {
 		t.putBack(k.parts)
-		return dst, err
+		return answer{results: dst}, err
 	}
-	start := len(dst)
-	dst = k.merge(dst, a.results)
-	if a.lasts {
-		s.remember(claims, dst[start:], sent, resets)
-	}
-	return dst, nil
+	a.results = k.merge(dst, a.results)
+	return a, nil
 }
 
 // takeLocal takes what it can from leases.

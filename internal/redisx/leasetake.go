@@ -3,6 +3,7 @@ package redisx
 import (
 	"context"
 	"hash/maphash"
+	"runtime"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -13,7 +14,8 @@ type leasePart struct {
 	entry *leaseEntry // nil: the store has to be asked
 	terms *terms      // of entry
 	taken taken
-	grant *grant // in flight, if entry is nil
+	grant *grant // in flight
+	cold  bool   // the key has no lease, and hash is that of its key
 	ended bool   // what was left has been taken out, into backs
 	backs backs
 }
@@ -50,12 +52,15 @@ func (s *Store) takeLeases(t *leaseTable, claims []core.Claim, dst []core.Result
 	parts := room[:0]
 	for i := range claims {
 		p, results, ok := leasePart{}, dst, false
-		if !sharesPair(claims, i) {
+		if claims[i].Lease > 0 && !sharesPair(claims, i) {
 			p, results, ok = s.takeLease(t, &claims[i], false, dst)
 		}
 		if !ok {
 			t.putBack(parts)
 			return dst[:start], false
+		}
+		if p.grant != nil {
+			runtime.Gosched() // or callers that never wait might keep the grant from a CPU until it is late
 		}
 		parts, dst = append(parts, p), results
 	}
@@ -75,9 +80,6 @@ func sharesPair(claims []core.Claim, i int) bool {
 // takeLease takes c out of the lease of its key and appends its results, if that has enough. It asks for the next grant if
 // that leaves little. If the lease has too little, and end is true, it ends.
 func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Result) (p leasePart, _ []core.Result, ok bool) {
-	if c.Lease <= 0 || c.DryRun || c.Hold || c.Cost < 0 {
-		return p, dst, false
-	}
 	var buf [256]byte
 	key := s.layout.appendKey(buf[:0], c.Rule, c.Key)
 	p.hash = maphash.Bytes(t.seed, key)
@@ -85,7 +87,8 @@ func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Res
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	e := shard.find(p.hash, key)
-	if e == nil || !e.terms.fit(c) {
+	p.cold = e == nil
+	if e == nil || c.DryRun || c.Hold || c.Cost < 0 || !e.terms.fit(c) {
 		return p, dst, false
 	}
 	now := t.now()
@@ -103,6 +106,7 @@ func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Res
 		shard.decisions++
 		s.fetchIfLow(t, p.hash, e, costOf(c))
 	}
+	p.grant = e.grant
 	return p, e.appendResults(dst, c, now, p.taken.mark()), true
 }
 
@@ -110,7 +114,7 @@ func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Res
 // little it ends.
 func (s *Store) takeLeaseOrEnd(ctx context.Context, t *leaseTable, c *core.Claim, dst []core.Result) (leasePart, []core.Result, bool) {
 	p, results, ok := s.takeLease(t, c, false, dst)
-	if ok {
+	if ok || p.cold {
 		return p, results, ok
 	}
 	if p.grant != nil {
