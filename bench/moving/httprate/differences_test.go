@@ -47,7 +47,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// Counts of the window before are weighed as if they were spread evenly over it: more than the limit fit into a minute.
+// Counts of the window before are weighed as if they had come evenly: more than the limit fit into a minute.
 func TestAnEstimateAdmitsMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, now := before(try.OK), after(try.OK)
