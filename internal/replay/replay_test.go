@@ -124,3 +124,16 @@ func TestInterruptedReplayReports(t *testing.T) {
 		t.Errorf("got %v, %d of %d requests", err, rep.Refused, rep.Requests)
 	}
 }
+
+// A request that several dry runs would refuse counts once, and one that another rule refuses does not count.
+func TestDryRunsCountWhatTheyWouldRefuse(t *testing.T) {
+	rep := run(t, `rules:
+  - {name: first, key: ip, limits: 1/h, dry_run: true}
+  - {name: second, key: ip, limits: 2/h, dry_run: true}
+  - {name: third, key: ip, limits: 9/h, dry_run: true}
+  - {name: all, key: ip, limits: 3/h}
+`, Options{}, entries{sent(0, "a", "/"), sent(1, "a", "/"), sent(2, "a", "/"), sent(3, "a", "/"), sent(4, "b", "/")})
+	if rep.Would != 2 || rep.Refused != 1 {
+		t.Errorf("dry runs would refuse %d, and %d are refused; want 2 and 1", rep.Would, rep.Refused)
+	}
+}
