@@ -30,10 +30,10 @@ func refill(l core.Limit, burst int) time.Duration {
 }
 
 // suits reports whether a log of this span says something about a limit: a client could use it up several times. A slower rate
-// would count what a client sends over the span, which grows with it.
+// would count what a client sends over the span, which grows with it. A second is long enough for any log.
 func suits(l core.Limit, burst int, span time.Duration) bool {
 	const times = 4
-	return burst <= maxBurst && refill(l, burst) <= max(span/times, time.Minute)
+	return burst <= maxBurst && refill(l, burst) <= max(span/times, time.Second)
 }
 
 // choose returns the index of the rate to suggest: of those that suit, the one that admits least within a time.

@@ -103,19 +103,22 @@ func TestBurstsOfASmallLog(t *testing.T) {
 }
 
 func TestSuggestedLimitAdmitsLeast(t *testing.T) {
+	// The log is of 10s, so rates suit that refill within 2.5s: 10/s, which needs 10 and admits 610 in a minute, and faster ones.
 	rep := run(t, perIP, 100, handMade())
-	// The log is short: rates that refill within a minute suit. 10/s needs 10 and admits 610 in a minute, 1/s needs 19, rounded
-	// up to 20, and admits 80, 30/m needs 20 and admits 50, and 20/m needs 20 and refills within a minute as well.
-	if c := rep.Chosen; c == nil || c.Limit != "20/m" || c.Burst != 20 || c.Hit != 0 || fmt.Sprint(c.Most) != "[{ip:a 20 20} {ip:b 10 7} {ip:c 1 1}]" {
-		t.Errorf("got %+v, want 20/m, whose burst is 20 anyway", c)
+	if c := rep.Chosen; c == nil || c.Limit != "10/s" || c.Burst != 10 || c.Hit != 0 || fmt.Sprint(c.Most) != "[{ip:a 20 10} {ip:b 10 1} {ip:c 1 1}]" {
+		t.Errorf("got %+v, want 10/s, whose burst is 10 anyway", c)
 	}
-	if rep.at(t, "10/m").Suitable || !rep.at(t, "20/m").Suitable {
-		t.Error("a rate suits if the burst of 20 refills within a minute")
+	if rep.at(t, "5/s").Suitable || !rep.at(t, "10/s").Suitable || !rep.at(t, "1000/s").Suitable {
+		t.Error("5/s needs 15, rounded up to 16, which refills within 3.2s")
 	}
-	log := handMade()
-	rep, err := Run(t.Context(), rules(t, perIP), []replay.Source{&log}, Options{Keep: 100, Within: time.Second})
-	if err != nil || rep.Chosen.Limit != "2/s;burst=18" {
-		t.Errorf("got %v, %v; want 2/s with a burst of 18, which admits 20 in a second, as 10/s with a burst of 10 does", rep.Chosen, err)
+	// In a log of two minutes 1/s suits, which needs 19, rounded up to 20, and admits 80 in a minute, and 2/s, which needs 18 and
+	// admits 20 in a second.
+	for within, want := range map[time.Duration]string{time.Minute: "1/s;burst=20", time.Second: "2/s;burst=18", time.Millisecond: "10/s"} {
+		log := append(handMade(), sent(2*time.Minute, "d", "/"))
+		rep, err := Run(t.Context(), rules(t, perIP), []replay.Source{&log}, Options{Keep: 100, Within: within})
+		if err != nil || rep.Chosen.Limit != want {
+			t.Errorf("within %v: got %+v, %v; want %s", within, rep.Chosen, err, want)
+		}
 	}
 }
 
