@@ -8,20 +8,21 @@ import (
 )
 
 // check decides about r. Callbacks get asked, which is r or a copy of it. Claims stay on the stack, as long as there are
-// few.
+// few, or are made in the Observation.
 func (l *Limiter) check(r, asked *http.Request, c *receipt) error {
 	rules, err := l.current()
 	if err != nil {
 		return prefix(err)
 	}
 	var room [2]Claim
-	claims, err := l.claims(c, rules, asked, room[:0])
+	o := l.observation()
+	claims, err := l.claims(c, rules, asked, o.room(room[:0]))
 	var took time.Duration
 	if err == nil {
 		took, err = l.decide(r.Context(), rules, c, claims)
 	}
 	err = prefix(err)
-	l.observe(r.Context(), r, c, claims, took, err)
+	l.observe(r.Context(), r, o, c, claims, took, err)
 	return err
 }
 

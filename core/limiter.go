@@ -84,13 +84,14 @@ func (l *Limiter) Take(ctx context.Context, claims ...Claim) (d Decision, err er
 	ctx = orBackground(ctx)
 	c := &receipt{limiter: l}
 	var room [2]Claim
-	asked := append(room[:0], claims...)
+	o := l.observation()
+	asked := append(o.room(room[:0]), claims...)
 	var took time.Duration
 	if err = rules.complete(c, asked); err == nil {
 		took, err = l.decide(ctx, rules, c, asked)
 	}
 	err = prefix(err)
-	l.observe(ctx, nil, c, asked, took, err)
+	l.observe(ctx, nil, o, c, asked, took, err)
 	if err == nil {
 		c.view(&d)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -44,59 +45,90 @@ type Observation struct {
 
 var observations = sync.Pool{New: func() any { return new(Observation) }}
 
-// observe calls the observers for a request and logs why it was not decided. Took is how long the store took.
-func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, claims []Claim, took time.Duration, err error) {
-	if c.stage == peeking || len(claims) == 0 && err == nil || allPeek(claims) {
-		return
+// observation returns an Observation from the pool, or nil if there are no observers.
+func (l *Limiter) observation() *Observation {
+	if len(l.observers) == 0 {
+		return nil
 	}
-	if err != nil && r != nil {
+	return observations.Get().(*Observation)
+}
+
+// room returns where to make the claims of a decision: in o or, if that is nil, in other.
+func (o *Observation) room(other []Claim) []Claim {
+	if o == nil {
+		return other
+	}
+	return o.Claims[:0]
+}
+
+// see sets the claims of o to those that were made in its room. If that was too small, it makes a larger one.
+func (o *Observation) see(claims []Claim) {
+	if len(claims) > cap(o.Claims) {
+		o.Claims = slices.Clone(claims)
+	}
+	o.Claims = o.Claims[:len(claims)]
+}
+
+// observe calls the observers for a request and logs why it was not decided. Took is how long the store took. It gives o,
+// which is nil if there are no observers, back to the pool.
+func (l *Limiter) observe(ctx context.Context, r *http.Request, o *Observation, c *receipt, claims []Claim, took time.Duration, err error) {
+	unseen := c.stage == peeking || len(claims) == 0 && err == nil || allPeek(claims)
+	if err != nil && r != nil && !unseen {
 		l.reporter.failed(ctx, notDecided, claims, err)
 	}
-	if len(l.observers) == 0 {
+	if o == nil {
 		return
 	}
-	o := observations.Get().(*Observation)
+	if unseen {
+		observations.Put(o)
+		return
+	}
+	o.see(claims)
 	if err == nil {
 		c.view(&o.Decision)
 	}
 	o.Request, o.Err, o.Store = r, err, took
-	l.notifyAll(ctx, o, claims)
+	l.notifyAll(ctx, o)
 }
 
 // observeSettled calls the observers for claims that c held and that were settled.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, claims []Claim, took time.Duration, s settlement) {
-	if len(l.observers) == 0 {
+	o := l.observation()
+	if o == nil {
 		return
 	}
-	o := observations.Get().(*Observation)
 	c.view(&o.Decision)
 	outcome := s.outcome
 	o.Request, o.Err, o.Store, o.Outcome = s.request, prefix(s.err), took, &outcome
+	o.Claims = append(o.Claims[:0], claims...)
 	for i := range claims {
 		o.Final += claims[i].Final
 	}
-	l.notifyAll(ctx, o, claims)
+	l.notifyAll(ctx, o)
 }
 
-// notifyAll passes o, which is from the pool, to the observers, with a copy of claims. Then it gives o back, without what
-// would keep the request in memory.
-func (l *Limiter) notifyAll(ctx context.Context, o *Observation, claims []Claim) {
-	o.Claims = append(o.Claims[:0], claims...)
+// notifyAll passes o, which is from the pool, to the observers. Then it gives o back, without what would keep the request in
+// memory.
+func (l *Limiter) notifyAll(ctx context.Context, o *Observation) {
 	for _, observer := range l.observers {
 		l.notify(ctx, observer, o)
 	}
-	o.Decision, o.Request, o.Err, o.Outcome, o.Final = Decision{}, nil, nil, nil, 0
+	*o = Observation{Claims: o.Claims}
 	observations.Put(o)
 }
 
 // notify calls observer. A panic must not fail a request that was charged.
 func (l *Limiter) notify(ctx context.Context, observer Observer, o *Observation) {
+	returned := false
 	defer func() {
-		if v := recover(); v != nil {
-			l.reporter.panicked(ctx, v, debug.Stack())
+		if !returned {
+			if v := recover(); v != nil {
+				l.reporter.panicked(ctx, v, debug.Stack())
+			}
 		}
 	}()
 	observer(ctx, o)
+	returned = true
 }
 
 // allPeek reports whether there are claims and none of them charges.
