@@ -84,10 +84,8 @@ func (l *Limiter) skip(c *receipt, r *http.Request) (skipped bool, err error) {
 
 // ask sets what claim, that of rule on r, asks for. It reports false if rule makes none.
 func (rule *activeRule) ask(claim *Claim, c *receipt, r *http.Request) (applies bool, err error) {
-	if rule.Match != nil {
-		if matches := rule.Match(r); c.routeError() != nil || !matches {
-			return false, c.routeError()
-		}
+	if rule.Match != nil && !rule.Match(r) {
+		return false, c.routeError()
 	}
 	err = rule.fill(claim, r)
 	if unknown := c.routeError(); unknown != nil {

@@ -113,3 +113,18 @@ func TestZeroLimiterRefuses(t *testing.T) {
 		t.Error("a zero limiter has rules")
 	}
 }
+
+// TestTakeFindsEachOfManyRules names each of more rules than are compared one by one.
+func TestTakeFindsEachOfManyRules(t *testing.T) {
+	var rules []core.Rule
+	for i := range 9 {
+		rules = append(rules, perHour(string(rune('a'+i)), i+1))
+	}
+	l := core.Must(core.New(rules))
+	for i, r := range rules {
+		d, err := l.Take(t.Context(), core.Claim{Rule: r.Name, Key: "k"})
+		if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != i {
+			t.Errorf("rule %s: got %+v, %v; want %d remaining", r.Name, d, err, i)
+		}
+	}
+}

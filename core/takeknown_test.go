@@ -64,6 +64,9 @@ func TestClaimsOfKnownKeysAreValidated(t *testing.T) {
 		"the only limit, at a negative cost": func(c *core.Claim) {
 			c.Limits, c.Cost = []core.Limit{hour}, -1
 		},
+		"the only limit, with a lease that is too short": func(c *core.Claim) {
+			c.Limits, c.Lease = []core.Limit{hour}, 1
+		},
 	} {
 		t.Run(why, func(t *testing.T) {
 			var m core.MemoryStore
