@@ -56,7 +56,7 @@ func (s *Store) remember(claims []core.Claim, results []core.Result, sent time.T
 	if i < 0 {
 		return
 	}
-	d := &denial{keys: s.pairKeys(claims), sent: sent, received: time.Now(), results: slices.Clone(results)}
+	d := &denial{keys: s.layout.pairKeys(claims), sent: sent, received: time.Now(), results: slices.Clone(results)}
 	for i := range d.results {
 		d.results[i].Rule = strings.Clone(d.results[i].Rule)
 	}

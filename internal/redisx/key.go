@@ -4,6 +4,8 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+
+	"github.com/spillgate/spillgate/core"
 )
 
 // maxPlain is how long an identity may be to be stored as it is, in bytes.
@@ -92,4 +94,13 @@ func (l *layout) tagOf(key string) string {
 		}
 	}
 	return key
+}
+
+// pairKeys returns the keys of the pairs of claims.
+func (l *layout) pairKeys(claims []core.Claim) []string {
+	keys := make([]string, len(claims))
+	for i := range claims {
+		keys[i] = l.key(claims[i].Rule, claims[i].Key)
+	}
+	return keys
 }

@@ -3,7 +3,6 @@ package redisx
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -81,16 +80,6 @@ func allAdmitted(jobs []job) bool {
 		}
 	}
 	return true
-}
-
-// each runs f for all of some at once and waits.
-func each[T any](some []T, f func(*T)) {
-	var wg sync.WaitGroup
-	for i := range some[1:] {
-		wg.Go(func() { f(&some[1+i]) })
-	}
-	f(&some[0])
-	wg.Wait()
 }
 
 // undo gives back what a job was charged on its own but not as a part of the whole.

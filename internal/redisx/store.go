@@ -137,7 +137,7 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 		return dst, false
 	}
 	now := time.Now()
-	d := s.denials.find(s.pairKeys(claims), claims, now)
+	d := s.denials.find(s.layout.pairKeys(claims), claims, now)
 	if d == nil {
 		return dst, false
 	}
@@ -146,7 +146,7 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 
 // Reset implements core.Store.
 func (s *Store) Reset(ctx context.Context, claims []core.Claim) error {
-	keys := s.pairKeys(claims)
+	keys := s.layout.pairKeys(claims)
 	if len(keys) == 0 {
 		return nil
 	}
@@ -170,13 +170,4 @@ func (s *Store) resetKey(ctx context.Context, key string) error {
 	_, err := c.run(ctx, s.client)
 	s.noteError(err)
 	return err
-}
-
-// pairKeys returns the keys of the pairs of claims.
-func (s *Store) pairKeys(claims []core.Claim) []string {
-	keys := make([]string, len(claims))
-	for i := range claims {
-		keys[i] = s.layout.key(claims[i].Rule, claims[i].Key)
-	}
-	return keys
 }

@@ -3,6 +3,7 @@ package redisx
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -44,4 +45,14 @@ func within[T any](ctx context.Context, s *Store, f func(context.Context) (T, er
 // panicked returns the error for a panic of the client with value v.
 func panicked(v any) error {
 	return fmt.Errorf("%w: the Redis client panicked: %v", core.ErrInvalid, v)
+}
+
+// each runs f for all of some at once and waits.
+func each[T any](some []T, f func(*T)) {
+	var wg sync.WaitGroup
+	for i := range some[1:] {
+		wg.Go(func() { f(&some[1+i]) })
+	}
+	f(&some[0])
+	wg.Wait()
 }
