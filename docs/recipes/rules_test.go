@@ -49,20 +49,27 @@ func TestPlansRenewAtMidnight(t *testing.T) {
 		rule := plans(keyfunc.RemoteIP, func(r *http.Request) string { return r.Header.Get("X-Plan") })
 		h, _ := limited(ok, rule)
 		bucket, _ := limited(ok, core.PerDay(1000).By(keyfunc.RemoteIP))
-		day := [2]int{}
+		day := [2]int{admitted(h, 1100, someone, "/"), admitted(bucket, 1100, someone, "/")}
 		for range 24 {
-			day[0] += admitted(h, 1500, someone, "/")
-			day[1] += admitted(bucket, 1500, someone, "/")
+			day[0] += admitted(h, 50, someone, "/")
+			day[1] += admitted(bucket, 50, someone, "/")
 			time.Sleep(time.Hour - 4*time.Second)
 		}
 		time.Sleep(24*4*time.Second - time.Millisecond)
-		day[1] += admitted(bucket, 1500, someone, "/")
+		day[1] += admitted(bucket, 50, someone, "/")
 		want(t, "of the plan on one day", day[0], 1000)
 		want(t, "of a token bucket on its first day", day[1], 1999)
 		want(t, "just before midnight", admitted(h, 1, someone, "/"), 0)
 		time.Sleep(time.Millisecond)
-		want(t, "after midnight", admitted(h, 1500, someone, "/"), 1000)
-		want(t, "upgraded", admitted(h, 99_500, someone, "/", "X-Plan", "pro"), 99_000)
+		want(t, "after midnight", admitted(h, 1100, someone, "/"), 1000)
+		upgraded := httptest.NewRequest(http.MethodGet, "/", nil)
+		upgraded.RemoteAddr = someone + ":41000"
+		upgraded.Header.Set("X-Plan", "pro")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, upgraded)
+		if got := w.Header().Get("X-RateLimit-Remaining"); w.Code != http.StatusOK || got != "98999" {
+			t.Errorf("upgraded: %d, %s remain, want 98999", w.Code, got)
+		}
 	})
 }
 
