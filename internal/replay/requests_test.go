@@ -41,3 +41,32 @@ func TestManyRoutesAreBounded(t *testing.T) {
 		t.Errorf("got %d routes, %d others", len(r.routes), r.routes["others"])
 	}
 }
+
+func TestNothingStaysFromTheRequestBefore(t *testing.T) {
+	q := NewRequests(rules(t, "rules: [{key: bearer, limits: 1/s}]"))
+	if !q.Users {
+		t.Error("a credential may be that of the user")
+	}
+	q.Set(&accesslog.Entry{Target: "http://example.com/a?b", User: "ann", Client: "x", Method: "GET"})
+	if user, _, _ := q.Request.BasicAuth(); user != "ann" || q.Request.Host != "example.com" {
+		t.Errorf("got %+v", q.Request)
+	}
+	q.Set(&accesslog.Entry{Target: "/"})
+	if len(q.Request.Header) > 0 || q.Request.Host != "" || q.URL.RawQuery != "" || q.Request.RemoteAddr != "" {
+		t.Errorf("got %+v", q.Request)
+	}
+	if q := NewRequests(rules(t, "rules: [{key: ip, limits: 1/s}]")); q.Users {
+		t.Error("no rule asks for a user")
+	}
+}
+
+func TestFailedRequestsAreNotCounted(t *testing.T) {
+	p, _, err := newPlayer(rules(t, "rules: [{name: a, key: ip, limits: 1/s}, {name: b, key: header(X-A), limits: 1/s}]"), func(string) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := sent(0, "x", "/")
+	if p.decide(&e, e.At); p.errs != 1 || len(p.asks) != 0 || p.rules[0].asked != 0 {
+		t.Errorf("got %d errors, asks %v, %d counted", p.errs, p.asks, p.rules[0].asked)
+	}
+}
