@@ -27,8 +27,11 @@ func (o *outcome) table() string {
 }
 
 func label(r result) string {
-	if r.role == baseline {
+	switch r.role {
+	case baseline:
 		return "baseline: " + r.name
+	case windowed:
+		return "windows: " + r.name
 	}
 	return r.name
 }

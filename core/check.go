@@ -49,7 +49,8 @@ func (l *Limiter) claims(c *receipt, rules *ruleset, r *http.Request, dst []Clai
 	var last *activeRule
 	var room [8]int
 	for _, i := range rules.rulesOf(r, room[:0]) {
-		rule, n, applies := &rules.rules[i], len(claims), false
+		var applies bool
+		rule, n := &rules.rules[i], len(claims)
 		claims = append(claims, Claim{Rule: rule.Name, Peek: c.stage == peeking})
 		if applies, err = rule.ask(&claims[n], c, r); err != nil {
 			break
