@@ -165,3 +165,18 @@ func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
 		t.Errorf("renewed at %d and %d, by %d readings of the clock", asks[0].At, asks[1].At, readings)
 	}
 }
+
+// A record that is idle since long ago would be dropped at once, and the next request of the client would add it anew.
+func TestRecordIsIdleFromTheLastReleaseOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := atOnce(1)
+		_, at := hold(s, "key", l)
+		time.Sleep(time.Second)
+		end(s, "key", at, 0, l)
+		p := s.Pair("rule", "key")
+		if r := s.shard(p).find(p.id, algorithm.HoldKind); r.ends() != at+1_000_000 || s.ends[p.id>>(64-shardBits)].Load() > r.ends() {
+			t.Errorf("it is idle from %d on, want %d", r.ends(), at+1_000_000)
+		}
+	})
+}

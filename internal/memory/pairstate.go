@@ -40,7 +40,7 @@ func (p *pairState) load(s *shard, now int64) {
 	if p.holds != nil && p.holds.hasHolds() {
 		h := s.holds.at(p.holds.extra)
 		h.Advance(now)
-		p.holds.setHolds(h)
+		p.holds.setHolds(h, now)
 		p.cost, p.count = h.Sum()
 	}
 }
@@ -53,7 +53,7 @@ func (p *pairState) hold(s *shard, now, cost int64) {
 	h := s.holds.at(p.holds.extra)
 	h.Advance(now)
 	h.Add(now, cost, 1)
-	p.holds.setHolds(h)
+	p.holds.setHolds(h, now)
 	s.endsAt(p.holds.at)
 }
 
@@ -66,7 +66,7 @@ func (p *pairState) release(s *shard, now, at, cost int64) (released int64, ok b
 	h := s.holds.at(p.holds.extra)
 	h.Advance(now)
 	released, ok = h.Release(at, cost)
-	p.holds.setHolds(h)
+	p.holds.setHolds(h, now)
 	s.endsAt(p.holds.at)
 	return released, ok
 }

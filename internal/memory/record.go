@@ -67,10 +67,12 @@ func (r *record) setWindow(w algorithm.Window) { r.level, r.at = w.Used, w.Start
 // setLog notes what g, the log of r, says of itself.
 func (r *record) setLog(g *algorithm.Log) { r.level, r.at = g.Used(), g.Last() }
 
-// setHolds notes what h, the holds of r, say of themselves.
-func (r *record) setHolds(h *algorithm.Holds) {
+// setHolds notes what h, the holds of r, say of themselves at now. If there are none, r is idle from now on.
+func (r *record) setHolds(h *algorithm.Holds, now int64) {
 	_, r.level = h.Sum()
-	r.at = h.Ends()
+	if r.at = h.Ends(); r.at == 0 {
+		r.at = now
+	}
 }
 
 // ends returns an instant from which on r equals the state of a pair never seen. If that has passed, it may be an earlier one.
