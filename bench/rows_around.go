@@ -67,9 +67,9 @@ func openTelemetry(e *env, f *setup, l peers.Limit, want decision) error {
 
 func openHeld(e *env, f *setup) error {
 	return openHTTP(e, f, []served{
-		{spillgate, ours, behind(peers.SpillgateHTTP)},
-		{held, ours, behind(peers.HeldHTTP)},
-		{"spillgate, requests at once", ours, behind(peers.AtOnceHTTP)},
+		{spillgate, ours, asServed(behind(peers.SpillgateHTTP))},
+		{held, ours, asServed(behind(peers.HeldHTTP))},
+		{"spillgate, requests at once", ours, asServed(behind(peers.AtOnceHTTP))},
 	}, large, admitted)
 }
 

@@ -52,6 +52,10 @@ func redisRows() []*row {
 			task:   "Six limits in one decision by 64 callers, beside one limit in one decision. The peers make six calls.",
 			bounds: []bound{atLeast(spillgate, "spillgate, one limit", 0.4)},
 		}, {
+			name: "Redis, held requests", unit: perSecond, open: openRedisHeld,
+			task:   "64 callers hold the cost of a request and settle it at its end, beside callers that charge it at once.",
+			bounds: []bound{atLeast("spillgate, held and settled", spillgate, 0.45)},
+		}, {
 			name: "Redis, a denied key with the deny cache", unit: perSecond, open: openDenyCache,
 			task:   "64 callers ask for one key that is denied.",
 			bounds: []bound{atLeast(spillgate, "spillgate, no deny cache", 30)},
@@ -96,6 +100,18 @@ func (e *env) client(f *setup) (*redis.Client, error) {
 		err = c.FlushAll(context.Background()).Err()
 	}
 	return c, err
+}
+
+func openRedisHeld(e *env, f *setup) error {
+	for _, open := range []inRedis{peers.SpillgateRedis, peers.HeldRedis} {
+		client, err := e.client(f)
+		if err != nil {
+			return err
+		}
+		store := open(plenty, client)
+		f.add(store.Name, ours, e.load(store, manyCallers, uniform(redisKeys), admitted, throughput))
+	}
+	return nil
 }
 
 // manyCallers is how many callers the rows have that do not vary it.

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spillgate/spillgate/bench/peers"
+)
+
+// A serverWriter has the methods of the ResponseWriter of net/http for HTTP/1: middleware that looks at the response treats
+// that otherwise than one of which it knows nothing.
+type serverWriter struct{ *discard }
+
+func (w *serverWriter) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
+
+func (w *serverWriter) ReadFrom(r io.Reader) (int64, error) { return io.Copy(w.discard, r) }
+
+func (*serverWriter) Flush()                           {}
+func (*serverWriter) FlushError() error                { return nil }
+func (*serverWriter) CloseNotify() <-chan bool         { return nil }
+func (*serverWriter) SetReadDeadline(time.Time) error  { return nil }
+func (*serverWriter) SetWriteDeadline(time.Time) error { return nil }
+func (*serverWriter) EnableFullDuplex() error          { return nil }
+
+func (*serverWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, http.ErrNotSupported
+}
+
+// asServed has a router get the ResponseWriter that a server passes on.
+func asServed(open func(peers.Limit) peers.Router) func(peers.Limit) peers.Router {
+	return func(l peers.Limit) peers.Router {
+		router := open(l)
+		return func(done func()) http.Handler {
+			h, w := router(done), new(serverWriter)
+			return http.HandlerFunc(func(d http.ResponseWriter, r *http.Request) {
+				w.discard = d.(*discard)
+				h.ServeHTTP(w, r)
+			})
+		}
+	}
+}
