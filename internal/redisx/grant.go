@@ -45,7 +45,7 @@ func (s *Store) fetchIfLow(t *leaseTable, hash uint64, e *leaseEntry, cost int64
 	if timeout <= 0 {
 		timeout = grantTimeout
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), min(timeout, time.Duration(e.terms.length)))
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	g := &grant{ctx, make(chan struct{})}
 	e.grant = g
 	f := fetch{s, t, hash, e, e.key, e.terms, e.want(cost), e.takeUnused()}

@@ -11,12 +11,12 @@ type lease struct {
 	at     [2]int64  // when the store charged each portion, in microseconds; the older one comes first
 	ends   [2]int64  // 0 for no portion
 	left   [2]uint32 // of each portion
+	size   [2]uint32 // of each portion, as granted
 	used   [2]uint32 // requests decided in the current span of one Lease, and in the one before
 	unused *backs    // what is to be given back; nil for nothing
-	span   uint32    // the current one
-	pause  uint32    // in how many spans the next grant may be asked for
-	last   uint32    // what the last grant was
-	stored uint32    // what the first limit had left in the store after that
+	span   uint16    // the current one
+	pause  uint16    // in how many spans the next grant may be asked for
+	stored uint32    // what the first limit had left in the store after the last grant
 }
 
 // A taken request is what it was taken from.
@@ -38,7 +38,7 @@ const pauseSpans = 2
 
 // roll begins the span of now.
 func (l *lease) roll(now, length int64) {
-	span := uint32(now / length)
+	span := uint16(now / length)
 	passed := span - l.span
 	switch passed {
 	case 0:
@@ -65,7 +65,7 @@ func (l *lease) shift() {
 	l.giveBack(l.at[0], int64(l.left[0]))
 	l.at = [2]int64{l.at[1]}
 	l.ends = [2]int64{l.ends[1]}
-	l.left = [2]uint32{l.left[1]}
+	l.left, l.size = [2]uint32{l.left[1]}, [2]uint32{l.size[1]}
 }
 
 // giveBack notes that n requests charged at an instant are to be given back.
@@ -118,8 +118,29 @@ func (l *lease) restore(at int64, n uint32) bool {
 	return false
 }
 
-// isLow reports whether so little is left of the last grant that the next one should be asked for.
-func (l *lease) isLow() bool { return l.available() <= int64(l.last/4) }
+// isLow reports whether so little is left, against the last grant, that the next one should be asked for.
+func (l *lease) isLow() bool { return l.available() <= int64(l.size[l.newest()]/4) }
+
+// newest returns the place of the newer portion.
+func (l *lease) newest() int {
+	if l.ends[1] > 0 {
+		return 1
+	}
+	return 0
+}
+
+// refund puts back n requests of the portion that was charged at an instant, if it lives, and returns how many that has: it has never more than
+// it was granted.
+func (l *lease) refund(isOf func(at int64) bool, n int64) int64 {
+	for i := range l.at {
+		if l.ends[i] > 0 && isOf(l.at[i]) {
+			n = min(n, int64(l.size[i]-l.left[i]))
+			l.left[i] += uint32(n)
+			return n
+		}
+	}
+	return 0
+}
 
 // want returns how much to ask for: what was used in the last Lease, and at least as much as one request costs.
 func (l *lease) want(cost int64) int64 {
@@ -127,14 +148,14 @@ func (l *lease) want(cost int64) int64 {
 }
 
 // credit adds a portion of n requests that the store has charged at an instant, to an advanced l. One that has ended is to be
-// given back, and so is what is left of the oldest of three. After a grant of nothing there is a pause.
+// given back, and so is what is left of the oldest of three. After a grant that was of nothing or late there is a pause.
 func (l *lease) credit(now, at, ends, n int64) {
-	l.last = uint32(n)
 	switch {
 	case n == 0:
 		l.pause = pauseSpans
 	case ends <= now:
 		l.giveBack(at, n)
+		l.pause = pauseSpans
 	default:
 		if l.ends[1] > 0 {
 			l.shift()
@@ -143,7 +164,7 @@ func (l *lease) credit(now, at, ends, n int64) {
 		if l.ends[0] > 0 {
 			i = 1
 		}
-		l.at[i], l.ends[i], l.left[i] = at, ends, uint32(n)
+		l.at[i], l.ends[i], l.left[i], l.size[i] = at, ends, uint32(n), uint32(n)
 	}
 }
 
@@ -170,9 +191,6 @@ func (l *lease) isIdle() bool {
 // instant returns the clock of the store at now, in microseconds: as it was last heard, and the time since. There must be a
 // portion.
 func (l *lease) instant(now, length int64) int64 {
-	i := 0
-	if l.ends[1] > 0 {
-		i = 1
-	}
+	i := l.newest()
 	return l.at[i] + (now-(l.ends[i]-length))/1000
 }

@@ -135,18 +135,40 @@ func TestWhatIsWantedIsAtLeastTheCostOfARequest(t *testing.T) {
 	}
 }
 
-// After a grant of nothing no other is asked for during at least one Lease, and at most two.
-func TestAGrantOfNothingIsFollowedByAPause(t *testing.T) {
+// After a grant of nothing, or a late one, no other is asked for during at least one Lease, and at most two.
+func TestAGrantOfNoUseIsFollowedByAPause(t *testing.T) {
 	for _, begun := range []time.Duration{0, 50 * ms, 99 * ms} {
-		var l lease
-		l.advance(int64(begun), leaseLength)
-		l.credit(int64(begun), 1, int64(begun)+leaseLength, 0)
-		for at := begun; at < begun+300*ms; at += ms {
-			l.advance(int64(at), leaseLength)
-			if paused := l.pause > 0; at-begun < 100*ms && !paused || at-begun > 200*ms && paused {
-				t.Errorf("begun at %v: at %v: %v", begun, at, paused)
-			}
+		for n, ends := range []int64{int64(begun) + leaseLength, int64(begun)} { // a late one is as good as none
+			checkPause(t, begun, int64(n), ends)
 		}
+	}
+}
+
+func checkPause(t *testing.T, begun time.Duration, n, ends int64) {
+	var l lease
+	l.advance(int64(begun), leaseLength)
+	l.credit(int64(begun), 1, ends, n)
+	for at := begun; at < begun+300*ms; at += ms {
+		l.advance(int64(at), leaseLength)
+		if paused := l.pause > 0; at-begun < 100*ms && !paused || at-begun > 200*ms && paused {
+			t.Errorf("begun at %v: at %v: %v", begun, at, paused)
+		}
+	}
+}
+
+func TestARefundGoesToItsPortionAndNoFurtherThanItsGrant(t *testing.T) {
+	var l lease
+	l.credit(0, 100, leaseLength, 8)
+	l.credit(1, 200, leaseLength+1, 4)
+	l.take(10)
+	is := func(at int64) func(int64) bool { return func(a int64) bool { return a == at } }
+	for _, row := range []struct{ at, n, want int64 }{{100, 3, 3}, {200, 9, 2}, {200, 1, 0}, {100, 9, 5}, {300, 1, 0}} {
+		if got := l.refund(is(row.at), row.n); got != row.want {
+			t.Errorf("%d of the portion of %d: %d, want %d", row.n, row.at, got, row.want)
+		}
+	}
+	if l.left != [2]uint32{8, 4} {
+		t.Errorf("left %v", l.left)
 	}
 }
 

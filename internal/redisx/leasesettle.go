@@ -41,14 +41,7 @@ func (s *Store) restore(t *leaseTable, c *core.Claim, n int64) int64 {
 		return 0
 	}
 	e.advance(t.now(), e.terms.length)
-	for i, at := range e.at {
-		if e.ends[i] > 0 && markOf(at) == markIn(c.At) && at <= c.At.UnixMicro() {
-			n = max(0, min(n, int64(e.last)-e.available()))
-			e.left[i] += uint32(n)
-			return n
-		}
-	}
-	return 0
+	return e.refund(func(at int64) bool { return markOf(at) == markIn(c.At) && at <= c.At.UnixMicro() }, n)
 }
 
 func isBan(c *core.Claim) bool { return c.Ban > 0 }
