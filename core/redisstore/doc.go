@@ -30,6 +30,14 @@
 // An identity of more than 128 bytes is stored as # and 128 bits of its SHA-256. With WithKeySecret all identities are
 // stored as * and a keyed hash.
 //
+// # Leases
+//
+// A rule with a Lease has requests of busy keys charged ahead: at most half of what remains in Redis, for as many requests as
+// this process used in the last Lease. They are decided in memory, within microseconds, and what is not used is given back when
+// the lease ends. What Redis has charged never exceeds the limit. A key that is not asked for again within a Lease costs what it
+// costs without. While Redis is down a lease may be used up. Store.LeaseStats counts; docs/redis.md says when to lease, and what
+// is admitted at most.
+//
 // # Redis Cluster
 //
 // All keys of one identity share a slot, so a request with claims of one identity is one script on one node, and exact.

@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"context"
 	"runtime"
 	"strconv"
 	"strings"
@@ -80,4 +81,22 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 			t.Errorf("%d denials are kept after they have ended", n)
 		}
 	})
+}
+
+// Another process may give back what it holds: that is known after a Lease.
+func TestADenialIsRememberedForALeaseAtMost(t *testing.T) {
+	client := frozenStore(t).client
+	for lease, want := range map[time.Duration]time.Duration{0: maxDenial, 50 * time.Millisecond: 50 * time.Millisecond, 5 * time.Second: maxDenial} {
+		s := New(client, Options{Prefix: lease.String(), DenyCache: 10})
+		claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("1/d"), Lease: lease}}
+		for range 2 {
+			if _, err := s.Take(context.Background(), claims, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := s.denials.slot(s.layout.key("", "k")).denial.Load()
+		if d == nil || d.lasts != want {
+			t.Errorf("lease %v: %+v, want a denial that lasts %v", lease, d, want)
+		}
+	}
 }

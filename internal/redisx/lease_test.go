@@ -35,7 +35,7 @@ func (l *leasing) leased(claims []core.Claim) []core.Claim {
 }
 
 func (l *leasing) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
-	for l.Store.GrantsInFlight() > 0 { // one that is late is about to be given back
+	for l.GrantsInFlight() > 0 { // one that is late is about to be given back
 		time.Sleep(50 * time.Microsecond)
 	}
 	results, ok := l.Store.TakeLocal(l.leased(claims), dst)

@@ -6,7 +6,14 @@
 // results (reply.go). If a request has several jobs and one denies, separate.go takes back what the others charged.
 //
 // What an algorithm computes stands in the file of lua/ that bears its name: the refund of a fixed window in
-// lua/fixedwindow.lua, called by lua/settle.lua. lua/plain.lua is a faster lua/decide.lua for token buckets.
+// lua/fixedwindow.lua, called by lua/refund.lua. lua/plain.lua is a faster lua/decide.lua for token buckets, and
+// lua/plainlease.lua a faster lua/lease.lua.
+//
+// A key that is asked for again within the Lease of its rule gets an entry in a table (leasetable.go, askedpairs.go). Its lease
+// (lease.go: a state machine, without clock or lock) has the requests that were charged ahead. TakeLocal decides from it
+// (leasetake.go, leasereply.go), and asks for the next grant when little is left (grant.go). What a lease does not decide the
+// store does (leaserest.go), in a call that gives back what this process holds of the same keys (leasekeys.go, backs.go,
+// leased.go). A timer gives back what nobody has used (giveback.go). A refund goes back into its lease (leasesettle.go).
 //
 // Beside that way: key.go (names of keys), denycache.go (denials that this process repeats), denied.go (pairs to peek at first
 // on a Cluster), command.go, wait.go and server.go (calls of the client that end in time).

@@ -1,0 +1,70 @@
+package redisx
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+)
+
+// A plain leased request leads to what it leads to if the same is asked in company of a peek, which is not plain.
+func TestPlainLeasesAreDecidedLikeOthers(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { client.Close() })
+	plain, other := New(client, Options{Prefix: "p"}), New(client, Options{Prefix: "o"})
+	peek := core.Claim{Key: "x", Limits: core.MustParseLimits("10/m"), Peek: true}
+	rng := rand.New(rand.NewPCG(1, 2))
+	now := time.Unix(1_800_000_000, 0)
+	var charged []int64
+	for i := range 1500 {
+		if rng.IntN(3) > 0 {
+			now = now.Add(time.Duration(rng.IntN(800)) * time.Millisecond)
+		}
+		server.SetTime(now)
+		c := core.Claim{Key: []string{"a", "b"}[rng.IntN(2)], Limits: core.MustParseLimits([]string{"50/m", "50/m, 70/h"}[i/750]), Cost: 1 + rng.IntN(3)*rng.IntN(20)}
+		var b backs
+		for n := range b {
+			if len(charged) > 0 && rng.IntN(2) == 0 {
+				b[n] = back{charged[max(0, len(charged)-1-rng.IntN(6))] - int64(rng.IntN(2)*rng.IntN(3)), int64(1 + rng.IntN(8))}
+			}
+		}
+		want, free := int64(rng.IntN(2)*rng.IntN(30)), rng.IntN(2) == 0
+		if rng.IntN(40) == 0 {
+			for _, s := range []*Store{plain, other} {
+				if err := s.Reset(context.Background(), []core.Claim{c}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		one, two := leasedPair(t, plain, want, b, free, c), leasedPair(t, other, want, b, free, c, peek)
+		for n := range c.Limits {
+			if one.usages[n] != two.usages[n] {
+				t.Fatalf("step %d, limit %d: %+v, in company %+v", i, n, one.usages[n], two.usages[n])
+			}
+		}
+		if one.request.leases[0].granted != two.request.leases[0].granted || one.at != two.at {
+			t.Fatalf("step %d: granted %d, in company %d", i, one.request.leases[0].granted, two.request.leases[0].granted)
+		}
+		charged = append(charged, one.at)
+	}
+}
+
+// leasedPair decides claims, of which the first is leased and perhaps free.
+func leasedPair(t *testing.T, s *Store, want int64, b backs, free bool, claims ...core.Claim) *job {
+	r, err := s.layout.newTake(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if free {
+		r.free(0)
+	}
+	r.lease(0, want, b)
+	j := &s.split(r, anyKeys)[0]
+	s.mustRun(t, j)
+	return j
+}
