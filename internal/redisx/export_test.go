@@ -36,7 +36,7 @@ func (s *Store) GrantsInFlight() (n int) {
 		shard := &t.shards[i]
 		shard.mu.Lock()
 		for _, e := range shard.entries {
-			if e.grant != nil {
+			if e.grantInFlight() != nil {
 				n++
 			}
 		}

@@ -82,10 +82,10 @@ func (s *leaseShard) sweep(t *leaseTable, all []unused, shortest *time.Duration)
 	now := t.now()
 	for hash, e := range s.entries {
 		e.advance(now, e.terms.length)
-		if e.unused != nil && e.used[0] == 0 { // else the next grant is likely to give it back
+		if e.hasUnused() && e.used[0] == 0 { // else the next grant is likely to give it back
 			all = append(all, unused{e.key, e.terms, e.takeUnused()})
 		}
-		if e.isIdle() && e.grant == nil {
+		if e.isIdle() && e.grantInFlight() == nil {
 			t.remove(s, hash, e)
 			continue
 		}

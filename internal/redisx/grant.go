@@ -38,7 +38,7 @@ func waitForAll(ctx context.Context, grants []*grant) {
 // fetchIfLow asks for a grant for e if little is left, unless one is in flight or the last one was of nothing. cost is that of the request that
 // found little. The caller has locked the shard of e, and advanced e.
 func (s *Store) fetchIfLow(t *leaseTable, hash uint64, e *leaseEntry, cost int64) {
-	if e.grant != nil || e.pause > 0 || !e.isLow() {
+	if e.grantInFlight() != nil || e.pause > 0 || !e.isLow() {
 		return
 	}
 	timeout := time.Duration(t.timeout.Load())
@@ -47,7 +47,7 @@ func (s *Store) fetchIfLow(t *leaseTable, hash uint64, e *leaseEntry, cost int64
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	g := &grant{ctx, make(chan struct{})}
-	e.grant = g
+	e.more().grant = g
 	f := fetch{s, t, hash, e, e.key, e.terms, e.want(cost), e.takeUnused()}
 	go func() {
 		defer cancel()
@@ -80,7 +80,8 @@ func (f *fetch) run(ctx context.Context) {
 	s, e := f.table.shard(f.hash), f.entry
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.grant = nil
+	e.rest.grant = nil
+	e.drop()
 	switch {
 	case err != nil:
 		if j.unsent {

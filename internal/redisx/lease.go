@@ -8,15 +8,48 @@ import "math"
 // Each grant of the store is a portion, of which there are two at most: the one that requests use, and the one that was asked
 // for when little was left. A portion ends one Lease after it was asked for, because it was charged after that.
 type lease struct {
-	at     [2]int64  // when the store charged each portion, in microseconds; the older one comes first
-	ends   [2]int64  // 0 for no portion
-	left   [2]uint32 // of each portion
-	size   [2]uint32 // of each portion, as granted
-	used   [2]uint32 // requests decided in the current span of one Lease, and in the one before
-	unused *backs    // what is to be given back; nil for nothing
-	span   uint16    // the current one
-	pause  uint16    // in how many spans the next grant may be asked for
-	stored uint32    // what the first limit had left in the store after the last grant
+	at     [2]int64   // when the store charged each portion, in microseconds; the older one comes first
+	ends   [2]int64   // 0 for no portion
+	left   [2]uint32  // of each portion
+	size   [2]uint32  // of each portion, as granted
+	used   [2]uint32  // requests decided in the current span of one Lease, and in the one before
+	rest   *leaseRest // nil for nothing
+	span   uint16     // the current one
+	pause  uint16     // in how many spans the next grant may be asked for
+	stored uint32     // what the first limit had left in the store after the last grant
+}
+
+// A leaseRest is what few leases have at a time: keeping it apart makes the others small.
+type leaseRest struct {
+	unused backs   // what is to be given back
+	others []after // what the limits but the first said after the last grant; nil if there are none
+	grant  *grant  // in flight; nil for none
+}
+
+// more returns the rest of l, to write to.
+func (l *lease) more() *leaseRest {
+	if l.rest == nil {
+		l.rest = new(leaseRest)
+	}
+	return l.rest
+}
+
+// drop forgets the rest of l if that says nothing.
+func (l *lease) drop() {
+	if r := l.rest; r != nil && r.unused == (backs{}) && r.others == nil && r.grant == nil {
+		l.rest = nil
+	}
+}
+
+// hasUnused reports whether l has requests to give back.
+func (l *lease) hasUnused() bool { return l.rest != nil && l.rest.unused != (backs{}) }
+
+// grantInFlight returns the grant in flight, or nil.
+func (l *lease) grantInFlight() *grant {
+	if l.rest == nil {
+		return nil
+	}
+	return l.rest.grant
 }
 
 // A taken request is what it was taken from.
@@ -73,10 +106,7 @@ func (l *lease) giveBack(at, n int64) {
 	if n == 0 {
 		return
 	}
-	if l.unused == nil {
-		l.unused = new(backs)
-	}
-	l.unused.add(at, n)
+	l.more().unused.add(at, n)
 }
 
 // available returns how many requests are left.
@@ -177,15 +207,16 @@ func (l *lease) end() {
 
 // takeUnused returns what is to be given back, and forgets it.
 func (l *lease) takeUnused() (b backs) {
-	if l.unused != nil {
-		b, l.unused = *l.unused, nil
+	if l.rest != nil {
+		b, l.rest.unused = l.rest.unused, backs{}
+		l.drop()
 	}
 	return b
 }
 
 // isIdle reports whether an advanced l is as if it had never been.
 func (l *lease) isIdle() bool {
-	return l.ends[0] == 0 && l.unused == nil && l.used == [2]uint32{} && l.pause == 0
+	return l.ends[0] == 0 && !l.hasUnused() && l.used == [2]uint32{} && l.pause == 0
 }
 
 // instant returns the clock of the store at now, in microseconds: as it was last heard, and the time since. There must be a

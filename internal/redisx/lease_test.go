@@ -38,7 +38,7 @@ func (l *leasing) Take(ctx context.Context, claims []core.Claim, dst []core.Resu
 	for l.GrantsInFlight() > 0 { // one that is late is about to be given back
 		time.Sleep(50 * time.Microsecond)
 	}
-	results, ok := l.Store.TakeLocal(l.leased(claims), dst)
+	results, ok := l.TakeLocal(l.leased(claims), dst)
 	var err error
 	if !ok {
 		results, err = l.Store.Take(ctx, l.leased(claims), dst)

@@ -30,8 +30,8 @@ func (k *leasedTake) changeTerms(ctx context.Context) {
 			c := &k.rest[i]
 			switch {
 			case e == nil || e.terms.fit(c):
-			case e.grant != nil && !e.terms.charge(c):
-				grants = append(grants, e.grant)
+			case e.grantInFlight() != nil && !e.terms.charge(c):
+				grants = append(grants, e.grantInFlight())
 			case leasable(c):
 				old = append(old, k.table.change(e, c))
 			case !e.terms.charge(c):
@@ -49,7 +49,11 @@ func (k *leasedTake) changeTerms(ctx context.Context) {
 // change makes the terms of e those of c, and returns what is to be given back by the old ones. Its caller has locked the shard.
 func (t *leaseTable) change(e *leaseEntry, c *core.Claim) unused {
 	old := unused{e.key, e.terms, e.finish(t.now())}
-	e.terms, e.others, e.pause = t.termsOf(c), nil, pauseSpans
+	e.terms, e.pause = t.termsOf(c), pauseSpans
+	if e.rest != nil {
+		e.rest.others = nil
+		e.drop()
+	}
 	return old
 }
 
@@ -98,9 +102,9 @@ func (k *leasedTake) holdsDenied(ctx context.Context, results []core.Result) (ho
 			return
 		}
 		e.advance(now, e.terms.length)
-		holds = holds || e.available() > 0 || e.unused != nil
-		if e.grant != nil {
-			grants = append(grants, e.grant)
+		holds = holds || e.available() > 0 || e.hasUnused()
+		if g := e.grantInFlight(); g != nil {
+			grants = append(grants, g)
 		}
 	})
 	waitForAll(ctx, grants)

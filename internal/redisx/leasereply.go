@@ -9,9 +9,8 @@ import (
 
 // heard notes what the limits of e said after a grant.
 func (e *leaseEntry) heard(usages []usage, now int64) {
-	if len(usages) > 1 && e.others == nil {
-		others := make([]after, len(usages)-1)
-		e.others = &others
+	if len(usages) > 1 && e.more().others == nil {
+		e.rest.others = make([]after, len(usages)-1)
 	}
 	for i := range usages {
 		u := &usages[i]
@@ -19,7 +18,7 @@ func (e *leaseEntry) heard(usages []usage, now int64) {
 		if i == 0 {
 			e.stored, e.refill, e.reset = a.stored, a.refill, a.reset
 		} else {
-			(*e.others)[i-1] = a
+			e.rest.others[i-1] = a
 		}
 	}
 }
@@ -32,7 +31,7 @@ func (e *leaseEntry) after(limit int) after {
 	if limit == 0 {
 		return after{e.stored, e.refill, e.reset}
 	}
-	return (*e.others)[limit-1]
+	return e.rest.others[limit-1]
 }
 
 // appendResults appends the results of c, which e has admitted. There is a portion. mark is when the portion was charged that

@@ -45,9 +45,7 @@ type leaseEntry struct {
 	key   string
 	terms *terms // nil once the entry is out of the table
 	lease
-	refill, reset int64    // when the first limit has one more, and all, as far as the store has said
-	others        *[]after // what the other limits said; nil if there are none
-	grant         *grant   // in flight; nil for none
+	refill, reset int64 // when the first limit has one more, and all, as far as the store has said
 }
 
 // after is what a limit said after a grant.

@@ -94,7 +94,7 @@ func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Res
 	now := t.now()
 	e.advance(now, e.terms.length)
 	if costOf(c) > e.available() {
-		if p.grant, p.ended = e.grant, end; end {
+		if p.grant, p.ended = e.grantInFlight(), end; end {
 			e.end()
 			p.backs = e.takeUnused()
 		}
@@ -106,7 +106,7 @@ func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Res
 		shard.decisions++
 		s.fetchIfLow(t, p.hash, e, costOf(c))
 	}
-	p.grant = e.grant
+	p.grant = e.grantInFlight()
 	return p, e.appendResults(dst, c, now, p.taken.mark()), true
 }
 

@@ -1,0 +1,85 @@
+package redisstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+// leasing returns a limiter that leases the keys of its one rule.
+func leasing(t *testing.T, limits string, lease time.Duration) *core.Limiter {
+	rule := core.Rule{Name: "leased", Key: keyfunc.Const("all"), Limits: core.MustParseLimits(limits), Lease: lease}
+	s := redisstore.New(redistest.Start(t).Client(t))
+	return core.Must(core.New([]core.Rule{rule}, core.WithStore(s), core.WithTimeout(10*time.Second)))
+}
+
+func takeLeased(t *testing.T, l *core.Limiter, cost int) core.Result {
+	t.Helper()
+	d, err := l.Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Cost: cost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Results[0]
+}
+
+// TestRemainingOfALeasedKey asks one request after the other: whatever decides them, one less remains each time. Only while
+// requests are being charged ahead the store says that these are missing.
+func TestRemainingOfALeasedKey(t *testing.T) {
+	t.Parallel()
+	for _, lease := range []time.Duration{time.Millisecond, 30 * time.Millisecond, time.Second} {
+		l, used, exact := leasing(t, "3000/1000h", lease), 0, 0
+		for begun := time.Now(); used < 3000 && time.Since(begun) < 20*time.Second; used++ {
+			r := takeLeased(t, l, 1)
+			want := 3000 - used - 1
+			if r.Remaining > want+1 || r.Remaining < want-used-1 || !r.Allowed {
+				t.Fatalf("lease %v, request %d: %d remain, want %d: %+v", lease, used+1, r.Remaining, want, r)
+			}
+			if r.Remaining >= want {
+				exact++
+			}
+			if r.ResetAfter < r.RefillAfter || r.RefillAfter <= 0 || r.RefillAfter > 1201*time.Second {
+				t.Fatalf("lease %v: %+v", lease, r)
+			}
+			if age := time.Since(r.At); age < -time.Second || age > 10*time.Second {
+				t.Fatalf("lease %v: decided %v ago, by the clock of the server", lease, age)
+			}
+		}
+		if decisions := l.StoreHealth().Leases.Decisions; lease > time.Millisecond && decisions == 0 {
+			t.Errorf("lease %v: no decision came from it", lease)
+		}
+		if lease > time.Millisecond && exact < used/2 {
+			t.Errorf("lease %v: what remains was exact %d times of %d", lease, exact, used)
+		}
+	}
+}
+
+// TestRetryAfterOfALeasedKey waits as long as a denial says: then the same cost fits.
+func TestRetryAfterOfALeasedKey(t *testing.T) {
+	t.Parallel()
+	for _, limits := range []string{"100/s", "20/200ms;fixed-window", "200/s;burst=10, 150/500ms;fixed-window"} {
+		l, denied := leasing(t, limits, 20*time.Millisecond), 0
+		for i := 0; denied < 12 && i < 100_000; i++ {
+			cost := 1 + i%3
+			d, err := l.Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Cost: cost})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Allowed {
+				continue
+			}
+			denied++
+			time.Sleep(d.RetryAfter())
+			if again := takeLeased(t, l, cost); !again.Allowed {
+				t.Errorf("%s: cost %d is denied after waiting %v: %+v", limits, cost, d.RetryAfter(), again)
+			}
+		}
+		if denied < 12 {
+			t.Errorf("%s: denied %d times", limits, denied)
+		}
+	}
+}
