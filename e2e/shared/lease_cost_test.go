@@ -1,0 +1,107 @@
+package shared
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+var scriptCalls = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
+
+// calls returns how many scripts a server has run.
+func calls(t *testing.T, c *redis.Client) (n int) {
+	t.Helper()
+	text, err := c.Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range scriptCalls.FindAllStringSubmatch(text, -1) {
+		some, _ := strconv.Atoi(m[1])
+		n += some
+	}
+	return n
+}
+
+// TestCallsOfALease asks for one key far from its limit all the time: a process makes at most 30 calls per second.
+func TestCallsOfALease(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := (&leaser{Addrs: []string{server.Addr}, Limit: "20000000/s", Lease: 100 * time.Millisecond, Timeout: longTimeout}).limiter()
+	admin := server.Client(t)
+	for _, perTurn := range []int{1, 100} {
+		lease(t, l)
+		before, begun, asked := calls(t, admin), time.Now(), 0
+		for time.Since(begun) < 2*time.Second {
+			for range perTurn {
+				take(t, l)
+			}
+			asked += perTurn
+			time.Sleep(time.Millisecond)
+		}
+		made, most := calls(t, admin)-before, int(30*time.Since(begun).Seconds())
+		t.Logf("%d calls for %d requests, at most %d", made, asked, most)
+		if made > most {
+			t.Errorf("%d calls for %d requests in %v, want at most %d", made, asked, time.Since(begun), most)
+		}
+	}
+}
+
+// TestHeapOfLeasedKeys leases many keys: each takes at most 200 bytes of the heap, and they vanish once they are not asked for.
+func TestHeapOfLeasedKeys(t *testing.T) {
+	const keys = 5_000
+	all := &leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "1000/s", Lease: 3 * time.Second, Timeout: longTimeout}
+	warm, l := all.limiter(), all.limiter()
+	askAll(t, warm, keys) // so that connections and pools are not counted
+	askAll(t, l, 1)
+	before := live()
+	redistest.Wait(t, "the keys to be leased", func() bool {
+		askAll(t, l, keys)
+		return l.StoreHealth().Leases.Keys > keys*9/10
+	})
+	after, leased := live(), l.StoreHealth().Leases.Keys
+	each := (float64(after) - float64(before)) / float64(leased)
+	t.Logf("%d keys are leased, %.0f bytes each", leased, each)
+	if each > 200 {
+		t.Errorf("the heap grew by %.0f bytes for each of %d leased keys, want at most 200", each, leased)
+	}
+	redistest.Wait(t, "the leases to end", func() bool { return l.StoreHealth().Leases.Keys == 0 })
+	runtime.KeepAlive(warm)
+}
+
+// askAll asks for many keys twice, with many callers.
+func askAll(t *testing.T, l *core.Limiter, keys int) {
+	var all sync.WaitGroup
+	for first := range 64 {
+		all.Go(func() {
+			for i := first; i < keys; i += 64 {
+				for range 2 {
+					c := core.Claim{Rule: "leased", Key: fmt.Sprintf("user:%d", i)}
+					if _, err := l.Take(context.Background(), c); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// live returns the bytes of the heap that are in use.
+func live() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
