@@ -8,7 +8,6 @@ type role int
 const (
 	ours     role = iota // Spillgate
 	peer                 // another library: the fastest is what ratios refer to
-	windowed             // another library that counts in windows where the row is about a token bucket: for information
 	baseline             // a part of the work of every limiter: a lower bound of its time
 	note                 // for information
 )

@@ -11,21 +11,16 @@ import (
 var large = peers.Limit{Rate: 1_000_000_000, Period: 100 * 24 * time.Hour}
 
 // takers lists the contestants of the rows about deciding in memory.
-func takers() []contestant { return append([]contestant{{ours, peers.SpillgateLimiter}}, others()...) }
-
-// others lists the other libraries. Ratios refer to those that do what a row is about, deciding by a token bucket.
-func others() (list []contestant) {
+func takers() []contestant {
+	list := []contestant{{ours, peers.SpillgateLimiter}}
 	for _, open := range peers.InMemory {
 		list = append(list, contestant{peer, open})
-	}
-	for _, open := range peers.InWindows {
-		list = append(list, contestant{windowed, open})
 	}
 	return list
 }
 
 func takeRows() []*row {
-	const task = "One claim of a token bucket of ten digits. The libraries that count in windows have less to do: no ratio refers to them."
+	const task = "One claim of a token bucket of ten digits."
 	hot, many := workloads[0], workloads[1]
 	return []*row{{
 		name: "Limiter.Take, one hot key", unit: perDecision, task: task,

@@ -106,7 +106,7 @@ func evaluate(r *row, entries []entry, samples [][]sample) *outcome {
 }
 
 // group puts Spillgate first, then its notes, peers and baselines.
-func group(r role) int { return [...]int{ours: 0, note: 1, peer: 2, windowed: 3, baseline: 4}[r] }
+func group(r role) int { return [...]int{ours: 0, note: 1, peer: 2, baseline: 3}[r] }
 
 func medians(s []sample) sample {
 	return sample{

@@ -27,11 +27,8 @@ func (o *outcome) table() string {
 }
 
 func label(r result) string {
-	switch r.role {
-	case baseline:
+	if r.role == baseline {
 		return "baseline: " + r.name
-	case windowed:
-		return "windows: " + r.name
 	}
 	return r.name
 }

@@ -71,16 +71,16 @@ func (e *env) sixLimits(f *setup, limits []peers.Limit, own *peers.Store) error 
 	own.Keys(keys)
 	f.onClose(own.Stop)
 	f.add(own.Name, ours, e.decisions(overKeys(own.Worker(), order), admitted))
-	for _, c := range others() {
+	for _, open := range peers.InMemory {
 		var takes []peers.Take
 		name := ""
 		for i := range 2 * len(limits) {
-			s := c.open(limits[i%len(limits)])
+			s := open(limits[i%len(limits)])
 			f.onClose(s.Stop)
 			takes = append(takes, s.Worker())
 			name = s.Name + ", six decisions"
 		}
-		f.add(name, c.role, e.decisions(overKeys(all(takes), order), admitted))
+		f.add(name, peer, e.decisions(overKeys(all(takes), order), admitted))
 	}
 	return nil
 }

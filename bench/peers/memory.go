@@ -15,14 +15,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// InMemory lists the peers that keep state in this process, in token buckets that refill all the time.
-var InMemory = []func(Limit) *Store{Throttled, Echo, XTime}
+// InMemory lists the peers that keep state in this process.
+var InMemory = []func(Limit) *Store{Sethvargo, HTTPRate, Ulule, Throttled, Echo, XTime}
 
-// InWindows lists those that count in windows: what was used comes back at once when a window ends, so that a decision inside
-// one only subtracts.
-var InWindows = []func(Limit) *Store{Sethvargo, HTTPRate, Ulule}
-
-// Sethvargo is github.com/sethvargo/go-limiter. What it calls a token bucket gets all its tokens at the end of an interval.
+// Sethvargo is github.com/sethvargo/go-limiter.
 func Sethvargo(l Limit) *Store {
 	s := newSethvargo(l)
 	store := shared("sethvargo", func(key string) bool {
