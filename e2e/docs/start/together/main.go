@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -62,18 +63,31 @@ func run(ctx context.Context) error {
 	admin.Handle("/limits/", dashboard.New(counts)) // has no authentication: serve it where only you can reach it
 	page := &http.Server{Addr: "127.0.0.1:9090", Handler: admin}
 	app := &http.Server{Addr: "127.0.0.1:8080", Handler: stdlib.New(limiter)(handler())}
+	return serve(ctx, app, page)
+}
+
+// serve returns when ctx is done and the requests in flight have been answered, for which it waits 10 seconds at most.
+func serve(ctx context.Context, app, page *http.Server) error {
+	stopped := make(chan struct{})
 	context.AfterFunc(ctx, func() {
-		_ = app.Shutdown(context.Background())
-		_ = page.Shutdown(context.Background())
+		defer close(stopped)
+		end, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = app.Shutdown(end)
+		_ = page.Shutdown(end)
 	})
 	go func() { log.Print(page.ListenAndServe()) }()
-	return app.ListenAndServe()
+	if err := app.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	<-stopped // ListenAndServe returns when Shutdown begins
+	return nil
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx); !errors.Is(err, http.ErrServerClosed) {
+	if err := run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
