@@ -17,5 +17,7 @@ func main() {
 	e := echo.New()
 	e.Use(echolimit.New(limiter))
 	e.GET("/", func(c *echo.Context) error { return c.String(http.StatusOK, "hello\n") })
-	log.Fatal(e.Start("127.0.0.1:8080"))
+	if err := e.Start("127.0.0.1:8080"); err != nil { // nil after SIGINT or SIGTERM
+		log.Fatal(err)
+	}
 }
