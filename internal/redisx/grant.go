@@ -80,7 +80,7 @@ func (f *fetch) run(ctx context.Context) {
 	s, e := f.table.shard(f.hash), f.entry
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.rest.grant = nil
+	e.rare.grant = nil
 	e.drop()
 	switch {
 	case err != nil:

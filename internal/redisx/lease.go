@@ -13,43 +13,10 @@ type lease struct {
 	left   [2]uint32  // of each portion
 	size   [2]uint32  // of each portion, as granted
 	used   [2]uint32  // requests decided in the current span of one Lease, and in the one before
-	rest   *leaseRest // nil for nothing
+	rare   *leaseRare // nil for nothing
 	span   uint16     // the current one
 	pause  uint16     // in how many spans the next grant may be asked for
 	stored uint32     // what the first limit had left in the store after the last grant
-}
-
-// A leaseRest is what few leases have at a time: keeping it apart makes the others small.
-type leaseRest struct {
-	unused backs   // what is to be given back
-	others []after // what the limits but the first said after the last grant; nil if there are none
-	grant  *grant  // in flight; nil for none
-}
-
-// more returns the rest of l, to write to.
-func (l *lease) more() *leaseRest {
-	if l.rest == nil {
-		l.rest = new(leaseRest)
-	}
-	return l.rest
-}
-
-// drop forgets the rest of l if that says nothing.
-func (l *lease) drop() {
-	if r := l.rest; r != nil && r.unused == (backs{}) && r.others == nil && r.grant == nil {
-		l.rest = nil
-	}
-}
-
-// hasUnused reports whether l has requests to give back.
-func (l *lease) hasUnused() bool { return l.rest != nil && l.rest.unused != (backs{}) }
-
-// grantInFlight returns the grant in flight, or nil.
-func (l *lease) grantInFlight() *grant {
-	if l.rest == nil {
-		return nil
-	}
-	return l.rest.grant
 }
 
 // A taken request is what it was taken from.
@@ -207,8 +174,8 @@ func (l *lease) end() {
 
 // takeUnused returns what is to be given back, and forgets it.
 func (l *lease) takeUnused() (b backs) {
-	if l.rest != nil {
-		b, l.rest.unused = l.rest.unused, backs{}
+	if l.rare != nil {
+		b, l.rare.unused = l.rare.unused, backs{}
 		l.drop()
 	}
 	return b

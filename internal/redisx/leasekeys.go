@@ -50,8 +50,8 @@ func (k *leasedTake) changeTerms(ctx context.Context) {
 func (t *leaseTable) change(e *leaseEntry, c *core.Claim) unused {
 	old := unused{e.key, e.terms, e.finish(t.now())}
 	e.terms, e.pause = t.termsOf(c), pauseSpans
-	if e.rest != nil {
-		e.rest.others = nil
+	if e.rare != nil {
+		e.rare.others = nil
 		e.drop()
 	}
 	return old

@@ -10,7 +10,7 @@ import (
 // heard notes what the limits of e said after a grant.
 func (e *leaseEntry) heard(usages []usage, now int64) {
 	if len(usages) > 1 && e.more().others == nil {
-		e.rest.others = make([]after, len(usages)-1)
+		e.rare.others = make([]after, len(usages)-1)
 	}
 	for i := range usages {
 		u := &usages[i]
@@ -18,7 +18,7 @@ func (e *leaseEntry) heard(usages []usage, now int64) {
 		if i == 0 {
 			e.stored, e.refill, e.reset = a.stored, a.refill, a.reset
 		} else {
-			e.rest.others[i-1] = a
+			e.rare.others[i-1] = a
 		}
 	}
 }
@@ -31,7 +31,7 @@ func (e *leaseEntry) after(limit int) after {
 	if limit == 0 {
 		return after{e.stored, e.refill, e.reset}
 	}
-	return e.rest.others[limit-1]
+	return e.rare.others[limit-1]
 }
 
 // appendResults appends the results of c, which e has admitted. There is a portion. mark is when the portion was charged that
