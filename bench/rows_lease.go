@@ -61,7 +61,17 @@ func openLeased(e *env, f *setup, callers int, draw func() mix, read reading) er
 		if err != nil {
 			return err
 		}
-		f.add(s.name, s.role, e.load(s.open(farAway, client), callers, draw(), admitted, read))
+		f.add(s.name, s.role, second(e.load(s.open(farAway, client), callers, draw(), admitted, read)))
 	}
 	return nil
+}
+
+// second returns a measure that measures twice and takes the second: leases have ended while the other entries had their turns.
+func second(measure func() (sample, error)) func() (sample, error) {
+	return func() (sample, error) {
+		if s, err := measure(); err != nil {
+			return s, err
+		}
+		return measure()
+	}
 }
