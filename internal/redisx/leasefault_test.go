@@ -101,3 +101,19 @@ func TestAFailedGrantIsFollowedByAPause(t *testing.T) {
 		t.Errorf("%d calls for 20 requests", n)
 	}
 }
+
+// A key whose limits have changed is leased again after a pause.
+func TestAKeyIsLeasedAnewForOtherLimits(t *testing.T) {
+	s := redisx.New(redistest.Start(t).Client(t), options)
+	for _, limits := range []string{"100000/d", "200000/d"} {
+		c := claimOf("k", core.MustParseLimits(limits)...)
+		c.Lease = 200 * time.Millisecond
+		redistest.Wait(t, "a lease for "+limits, func() bool {
+			_, ok := isLocal(s, c)
+			if !ok {
+				take(t, s, c)
+			}
+			return ok
+		})
+	}
+}
