@@ -71,7 +71,7 @@ var badValues = []badFile{
 	{"tiers", "rules:\n  - {name: a, key: ip, limits: 1/s, tiers: {pro: 1/s}}\n  - {name: b, key: ip, limits: 1/s, tiers: {func: plan}}\n  - {name: c, key: ip, limits: 1/s, tiers: {func: plna, pro: x, pro: 2/s}}\n  - {name: d, key: ip, limits: 1/s, tiers: plan}\n", []string{
 		`2:37: tiers: func is missing: the function that tells the tier of a request`,
 		`3:37: tiers: there are no tiers`,
-		`4:51: unknown tier "plna"; did you mean plan?`,
+		`4:51: unknown tier function "plna"; did you mean plan?`,
 		`4:62: limit "x": want RATE/PERIOD, such as 100/m, or RATE at once`,
 		`4:65: pro is here twice, first in line 4`,
 		`5:44: tiers: want a table with func and the limits of each tier, got an empty one`,

@@ -106,7 +106,7 @@ func (r *reader) tiers(f field, rule *core.Rule, d *detail) {
 	if d.tiers.fn = r.text(fn); d.tiers.fn == "" {
 		return
 	}
-	if tierOf, ok := find(r, fn.value.spot, d.tiers.fn, "tier", r.funcs.Tiers, assumedTier, nil); ok {
+	if tierOf, ok := find(r, fn.value.spot, d.tiers.fn, "tier function", r.funcs.Tiers, assumedTier, nil); ok {
 		limits := d.tiers.limits
 		rule.Tier = func(req *http.Request) []core.Limit { return limits[tierOf(req)] }
 	}

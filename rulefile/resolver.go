@@ -75,7 +75,7 @@ func find[F any](r *reader, at spot, name, what string, funcs map[string]F, assu
 	}
 	if declared {
 		if slices.Contains(r.funcs.all(), name) {
-			r.add(at, "%s is not a %s function of the program", name, what)
+			r.add(at, "%s is not a %s function of the program", name, strings.TrimSuffix(what, " function"))
 		} // else the mistake is where it is declared
 		return f, false
 	}
