@@ -54,7 +54,7 @@ func (j *job) prepare(peek func(ask int) bool) {
 	j.addLeases()
 }
 
-// What an ask costs a server: a token bucket alone, and any other. See maxLoad.
+// What an ask costs a server: one of a plain request, and any other. See maxLoad.
 const (
 	plainLoad = 1
 	otherLoad = 4
@@ -64,7 +64,8 @@ const (
 func (j *job) load() (n int) {
 	for _, i := range j.asks {
 		a := &j.request.asks[i]
-		if a.Algorithm == algorithm.TokenBucket && a.Unit == 1 && a.Micros > 0 && a.Ban == 0 && !a.peek && !a.dryRun && !a.hold {
+		bucket := a.Algorithm == algorithm.TokenBucket && a.Unit == 1 && a.Micros > 0 && a.Ban == 0
+		if (bucket || a.Algorithm == algorithm.InFlight && a.hold) && !a.peek && !a.dryRun {
 			n += plainLoad
 		} else {
 			n += otherLoad

@@ -27,16 +27,20 @@ func TestPlainPlans(t *testing.T) {
 		{"nor both", "10/m, 10/m;sliding-window", core.Claim{}, false},
 		{"nor a peek", "10/m", core.Claim{Peek: true}, false},
 		{"nor a dry run", "10/m", core.Claim{DryRun: true}, false},
-		{"nor a hold", "10/m", core.Claim{Hold: true}, false},
+		{"a hold", "10/m", core.Claim{Hold: true}, true},
+		{"a hold of several limits", "10/s, 3 at once, 100/m", core.Claim{Hold: true, Cost: 2}, true},
+		{"more than is ever admitted at once is not", "0 at once", core.Claim{Hold: true}, false},
+		{"nor a hold with another algorithm", "10/m;fixed-window, 2 at once", core.Claim{Hold: true}, false},
+		{"nor one that peeks", "2 at once", core.Claim{Peek: true}, false},
 	} {
 		row.claim.Limits = core.MustParseLimits(row.limits)
 		j := s.jobOf(t, row.claim)
-		source := common + read("plain") + "return isPlain(newPlan(ARGV[1])) and 1 or 0"
+		source := common + plain + "return isPlain(newPlan(ARGV[1])) and 1 or 0"
 		n, err := client.Eval(context.Background(), source, nil, j.plan).Int()
 		if err != nil || (n == 1) != row.plain {
 			t.Errorf("%s: %d, %v", row.why, n, err)
 		}
-		if load := j.load(); (load == len(j.asks)*plainLoad) != row.plain && row.claim.Cost < 11 && row.limits != "0/m" {
+		if load := j.load(); (load == len(j.asks)*plainLoad) != row.plain && row.claim.Cost < 11 && row.limits != "0/m" && row.limits != "0 at once" {
 			t.Errorf("%s: a load of %d", row.why, load)
 		}
 	}

@@ -18,10 +18,11 @@ type script struct {
 
 var (
 	common  = read("number", "word", "reply", "limit", "expiry")
+	plain   = read("plainhold", "plain")
 	general = read("tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide", "refund")
 
-	takeScript   = newScript(common + read("plain", "plainlease") + onDemand("newDecideRequest", general+read("lease"), "decideRequest, decideLeased") + read("take"))
-	settleScript = newScript(common + general + read("settle"))
+	takeScript   = newScript(common + plain + read("plainlease", "decidehold") + onDemand("newDecideRequest", general+read("lease"), "decideRequest, decideLeased") + read("take"))
+	settleScript = newScript(common + plain + read("plainsettle") + onDemand("newSettleRequest", general+read("settleany"), "settleRequest") + read("settle"))
 	resetScript  = newScript(read("number", "word", "reply", "reset"))
 )
 

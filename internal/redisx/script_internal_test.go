@@ -18,8 +18,8 @@ var (
 
 // scriptFiles are all Lua files, in the order in which scripts have them.
 var scriptFiles = []string{
-	"number", "word", "reply", "limit", "expiry", "plain", "plainlease", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold",
-	"pair", "decide", "refund", "lease", "take", "settle", "reset",
+	"number", "word", "reply", "limit", "expiry", "plainhold", "plain", "plainlease", "decidehold", "plainsettle", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold",
+	"pair", "decide", "refund", "lease", "settleany", "take", "settle", "reset",
 }
 
 // TestEachLuaFileSaysWhatItUses checks the first lines of each file: "Uses a, b (file), ...".

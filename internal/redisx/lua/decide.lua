@@ -1,5 +1,5 @@
 -- Decides a request of any limits: reads its pairs, decides, charges or holds, stores.
--- Uses max (number), filled, reply (reply), addHold, hint (hold), algorithms, keepState, readPair, savePair, stateOf
+-- Uses max (number), filled, reply (reply), hint (plainhold), addHold (hold), algorithms, keepState, readPair, savePair, stateOf
 -- (pair).
 --
 -- An ask is one limit of one claim, with the pair that it asks and the state of that as it is now.

@@ -1,12 +1,8 @@
 -- What a pair holds for requests under way, and its ban.
--- Uses floorTo, max, maxExact, min (number), pack, sub, unpackWords, word (word), expiryOf (expiry), firstFrom (block).
+-- Uses floorTo, max, maxExact, min (number), pack, sub, unpackWords, word (word), expiryOf (expiry), holdLife, holdSize,
+-- holdWidth (plainhold), firstFrom (block).
 --
--- The field hold has three words, the expiry of its key, the cost and the number of all holds, and then sub-buckets of 6 s, oldest
--- first: start, cost and number of the holds made in it. A sub-bucket ends 66 s after its start. The field ban has two words: the
--- expiry of its key and until when nothing fits.
-local holdWidth, holdLife = 6000000, 66000000
-local holdSize = 3 * word
-local hint = 1000000 -- the wait that is told where only holds are in the way
+-- The field hold is that of plainhold.lua. The field ban has two words: the expiry of its key and until when nothing fits.
 
 local function lastHold(h)
   return unpackWords('<I8I8I8', h.text, #h.text - holdSize + 1)

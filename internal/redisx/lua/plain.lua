@@ -1,22 +1,29 @@
 -- Decides requests of token buckets alone, which most are, without a table for each. The results are those of
 -- tokenbucket.lua and decide.lua.
--- Uses ceilDiv, floorDiv, maxExact (number), pack, unpackWords, word (word), call, filled, reply (reply), maxBusy
--- (limit), expiryWith (expiry).
+-- Uses ceilDiv, floorDiv, max, maxExact (number), pack, unpackWords, word (word), call, filled, reply (reply), maxBusy
+-- (limit), expiryWith (expiry), openHolds, openUntil (plainhold).
 --
--- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs, holds nor
--- bans.
+-- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs nor
+-- bans. If it holds, all its claims do, each of a pair of its own, and they may have limits in flight too.
 local maxPlain = maxExact - 4 -- of a level: -4 less that is exact too
 local levels, instants, busys, expiries = {}, {}, {}, {} -- of the buckets of the request being decided, by limit
 
+-- isPlainLimit reports whether a plain plan may have a limit.
+local function isPlainLimit(l)
+  return not l.peek and not l.dryRun and (l.letter == 'f' or l.letter == 'b' and l.unit == 1 and l.ban == 0 and l.rate > 0)
+end
+
 local function isPlain(plan)
+  plan.held = plan[1].hold
   for _, l in ipairs(plan) do
-    if l.letter ~= 'b' or l.unit ~= 1 or l.peek or l.dryRun or l.hold or l.ban > 0 or l.cost ~= l.asked or l.cost > l.capacity or l.rate == 0 then
+    local own = l.letter == 'b' and l.asked == l.cost or l.letter == 'f' and l.hold
+    if not isPlainLimit(l) or not own or l.hold ~= plan.held or l.asked > l.capacity then
       return false
     end
     l.charge = l.cost * l.micros
     l.target = l.capacity * l.micros - l.charge
   end
-  return true
+  return not plan.held or plan.claims == plan.keys and plan.leases == 0
 end
 
 -- openBucket sets levels, instants, busys and expiries of the bucket with a value, and reports whether it is as plain requests leave it: in
@@ -37,21 +44,33 @@ local function openBucket(i, l, value, now)
   return true
 end
 
--- openPair opens the buckets of a key, those from limit i on, and reports whether all are as plain requests leave them, and
--- nothing is held or banned. It returns the limit after them.
+-- openPair opens the buckets of a key, those from limit i on, and reports whether all are as plain requests leave them,
+-- nothing is banned, and something is held only if the plan holds. It returns the limit after them.
 local function openPair(plan, i, first, now)
   local place = plan[i].place
   local names = plan.names[place]
   local values = redis.pcall('HMGET', KEYS[first + place - 1], unpack(names))
-  if values.err or values[#names - 1] or values[#names] then
+  if values.err or values[#names] or not plan.held and values[#names - 1] then
     return false
   end
-  for n = #names - 2, 1, -1 do -- the last limit is named first
-    if not openBucket(i, plan[i], values[n], now) then
-      return false
+  if plan.held and not openHolds(place, values[#names - 1], now) then
+    return false
+  end
+  local n = #names - 2 -- the last limit is named first
+  repeat
+    local l = plan[i]
+    if l.letter == 'b' then
+      if not openBucket(i, l, values[n], now) then
+        return false
+      end
+      n = n - 1
+      if plan.held then
+        openUntil[place] = max(openUntil[place], expiries[i])
+        expiries[i] = openUntil[place]
+      end
     end
     i = i + 1
-  end
+  until i > #plan or plan[i].place ~= place
   return true, i
 end
 

@@ -1,13 +1,13 @@
 -- Decides requests, one after the other, each all or nothing by itself.
 -- Uses word (word), clock, filled, logError, repaired, reply (reply), newPlan (limit), decidePlain, isPlain
--- (plain), decidePlainLeased, leaseWords (plainlease).
+-- (plain), decidePlainLeased, leaseWords (plainlease), decideHeld (decidehold).
 --
 -- KEYS: those of each request, one request after the other.
 -- ARGV: the shift of the clock, then plans, each with the number of requests that have it and a text with five words for each
 -- of their leased claims: see lease.lua.
 -- Returns the instant, how many states were repaired, and for each request
 --
---   the level of each limit, or -4 less the level if the request is denied, if its plan is plain,
+--   the level of each limit, or -4 less the level if the request is denied, if its plan is plain and does not hold,
 --   or -1, or -3 if requests under way are what denies it, and four numbers for each limit: retry, remaining, refill, reset,
 --   and then, if it has leased claims, how many requests were charged ahead for each of those;
 --   or -2 if it could not be decided, because of an error that the server's log has.
@@ -33,7 +33,9 @@ end
 
 -- tryPlain decides a plain request, and reports whether it could.
 local function tryPlain(plan, numbers, start)
-  if plan.leases > 0 then
+  if plan.held then
+    return decideHeld(plan, first, now)
+  elseif plan.leases > 0 then
     return decidePlainLeased(plan, first, now, numbers, start)
   end
   return decidePlain(plan, first, now)
