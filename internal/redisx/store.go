@@ -7,7 +7,8 @@
 //
 // What an algorithm computes stands in the file of lua/ that bears its name: the refund of a fixed window in
 // lua/fixedwindow.lua, called by lua/refund.lua. lua/plain.lua is a faster lua/decide.lua for token buckets, and
-// lua/plainlease.lua a faster lua/lease.lua.
+// lua/plainlease.lua a faster lua/lease.lua; for holds, lua/decidehold.lua is a faster lua/decide.lua, and lua/plainsettle.lua a
+// faster lua/settleany.lua.
 //
 // A key that is asked for again within the Lease of its rule gets an entry in a table (leasetable.go, askedpairs.go). Its lease
 // (lease.go: a state machine, without clock or lock) has the requests that were charged ahead. TakeLocal decides from it
