@@ -51,8 +51,10 @@ func (t *leaseTable) arm(d time.Duration) {
 }
 
 // sweep gives back what is left of leases that have ended, and drops those that are idle. The timer runs as long as there are
-// leases.
+// leases. Sweeps do not overlap, even if the server takes longer than a lease.
 func (t *leaseTable) sweep() {
+	t.sweeping.Lock()
+	defer t.sweeping.Unlock()
 	begun := time.Now()
 	t.mu.Lock()
 	t.armed = false

@@ -34,7 +34,12 @@ func (l *leasing) leased(claims []core.Claim) []core.Claim {
 	return claims
 }
 
-func (l *leasing) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+func (l *leasing) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, err error) {
+	l.BetweenSweeps(func() { results, err = l.take(ctx, claims, dst) })
+	return results, err
+}
+
+func (l *leasing) take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	for l.GrantsInFlight() > 0 { // one that is late is about to be given back
 		time.Sleep(50 * time.Microsecond)
 	}

@@ -24,6 +24,8 @@ type leaseTable struct {
 	returned atomic.Uint64
 	timeout  atomic.Int64 // nanoseconds that the last Take had: a grant has as much
 
+	sweeping sync.Mutex // held by a sweep
+
 	mu     sync.Mutex // of what follows
 	known  []*terms
 	unused []unused      // of leases that are no more
