@@ -118,3 +118,16 @@ func TestRequestMayHaveManyKeys(t *testing.T) {
 		t.Errorf("denied, or not charged: %+v", r[8000])
 	}
 }
+
+// The limits of a pair may be those of two claims, with a claim of another pair between them.
+func TestPlainClaimsOfOnePairNeedNotBeNeighbours(t *testing.T) {
+	s, _ := frozen(t)
+	claims := []core.Claim{claimOf("k", core.PerMinute(10)), claimOf("j", core.PerMinute(10)), claimOf("k", core.PerHour(10))}
+	claims[2].Cost = 3
+	for i := range 3 {
+		r := take(t, s, claims...)
+		if r[0].Remaining != 9-i || r[1].Remaining != 9-i || r[2].Remaining != 7-3*i {
+			t.Fatalf("request %d: %+v", i, r)
+		}
+	}
+}

@@ -4,7 +4,8 @@
 -- (limit), expiryWith (expiry), openHolds, openUntil (plainhold).
 --
 -- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs nor
--- bans. If it holds, all its claims do, each of a pair of its own, and they may have limits in flight too.
+-- bans, and the limits of each pair next to each other. If it holds, all its claims do, each of a pair of its own, and they may
+-- have limits in flight too.
 local maxPlain = maxExact - 4 -- of a level: -4 less that is exact too
 local levels, instants, busys, expiries = {}, {}, {}, {} -- of the buckets of the request being decided, by limit
 
@@ -14,12 +15,14 @@ local function isPlainLimit(l)
 end
 
 local function isPlain(plan)
+  local place = 1
   plan.held = plan[1].hold
   for _, l in ipairs(plan) do
     local own = l.letter == 'b' and l.asked == l.cost or l.letter == 'f' and l.hold
-    if not isPlainLimit(l) or not own or l.hold ~= plan.held or l.asked > l.capacity then
+    if not isPlainLimit(l) or not own or l.hold ~= plan.held or l.asked > l.capacity or l.place < place then
       return false
     end
+    place = l.place
     l.charge = l.cost * l.micros
     l.target = l.capacity * l.micros - l.charge
   end
