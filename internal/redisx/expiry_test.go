@@ -146,3 +146,18 @@ func TestExpiryIsSetAtMostOnceASecond(t *testing.T) {
 		})
 	}
 }
+
+// A hold ends 66 s after the start of its sub-bucket, and not a microsecond before.
+func TestHoldEndsAfterItsSubBucket(t *testing.T) {
+	store, server := frozen(t)
+	c := core.Claim{Rule: "rule", Key: "k", Limits: []core.Limit{{Algorithm: core.InFlight, Rate: 1}}, Hold: true}
+	take(t, store, c)
+	server.SetTime(start.Add(66*time.Second - time.Microsecond))
+	if allowed(take(t, store, c)) {
+		t.Error("admitted while the place was held")
+	}
+	server.SetTime(start.Add(66 * time.Second))
+	if !allowed(take(t, store, c)) {
+		t.Error("denied after the hold had ended")
+	}
+}
