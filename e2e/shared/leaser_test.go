@@ -44,10 +44,14 @@ type turn struct {
 
 // limiter returns a limiter of the key that l asks for.
 func (l *leaser) limiter() *core.Limiter {
+	return l.limiterOver(redis.NewUniversalClient(&redis.UniversalOptions{Addrs: l.Addrs, MasterName: l.Master}))
+}
+
+// limiterOver is limiter over a client.
+func (l *leaser) limiterOver(client redis.UniversalClient) *core.Limiter {
 	rule := core.Rule{
 		Name: "leased", Key: keyfunc.Const("all"), Limits: core.MustParseLimits(l.Limit), Lease: l.Lease, OnFailure: core.FailClosed,
 	}
-	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: l.Addrs, MasterName: l.Master})
 	return core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)),
 		core.WithTimeout(cmp.Or(l.Timeout, 50*time.Millisecond))))
 }
