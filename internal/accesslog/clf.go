@@ -55,7 +55,7 @@ func (c *clf) Parse(line string, e *Entry) error {
 func (e *Entry) setClient(s string) error {
 	host, rest, ok1 := strings.Cut(s, " ")
 	ident, user, ok2 := strings.Cut(rest, " ")
-	if !ok1 || !ok2 || host == "" {
+	if !ok1 || !ok2 || host == "" || ident == "" {
 		return fmt.Errorf("want HOST IDENT USER, got %.60q", s)
 	}
 	if next, u, ok := strings.Cut(user, " "); ok && ident != "-" && next == "-" {
