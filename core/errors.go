@@ -43,6 +43,9 @@ func (p *callbackPanic) Error() string { return fmt.Sprintf("a callback panicked
 
 func (p *callbackPanic) Unwrap() error { return ErrInvalid }
 
+// Stack returns the stack of the goroutine that panicked.
+func (p *callbackPanic) Stack() []byte { return p.stack }
+
 // An errorList is several errors, each of which stands on a line of its own.
 type errorList []error
 

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -36,9 +35,6 @@ func (c *receipt) finish(r *http.Request, o Outcome) {
 			err = allOf(err, within(fmt.Sprintf("final of rule %q", claim.Rule), mistake))
 		}
 	}
-	if err != nil {
-		c.limiter.reporter.failed(ctx, finalFailed, claims, prefix(err))
-	}
 	o.Cost = cost
 	_ = c.settleHeld(ctx, claims, settlement{r, o, err}) // observers hear of a failure
 }
@@ -63,7 +59,7 @@ func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcom
 type settlement struct {
 	request *http.Request
 	outcome Outcome
-	err     error
+	err     error // what failed of a Final
 }
 
 // settleHeld settles claims, which c holds, and tells the observers. If the store fails, the claims of FailLocal rules are
@@ -73,12 +69,11 @@ func (c *receipt) settleHeld(ctx context.Context, claims []Claim, s settlement) 
 	took, err := c.store().settle(ctx, claims)
 	if err != nil {
 		err = unavailable(err)
-		s.err = errors.Join(s.err, err)
 		if c.store() == l.store {
 			l.chargeFallback(ctx, c.extra.rules, claims)
 		}
 	}
-	l.observeSettled(ctx, c, claims, took, s)
+	l.observeSettled(ctx, c, claims, took, s, err)
 	return err
 }
 

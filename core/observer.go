@@ -29,8 +29,12 @@ type Observation struct {
 	Request *http.Request
 
 	// Err says why nothing was decided. It wraps ErrNoKey, ErrBadKey, ErrInvalid or ErrUnavailable, or is the error of a
-	// key func. After a settlement, it says why that failed, or that a Final did.
+	// key func. After a settlement, it says why that failed, or that a Final did. If a callback panicked, it wraps an
+	// error with a method Stack() []byte.
 	Err error
+
+	// Logged is set by an observer that logs Err. The limiter then does not.
+	Logged bool
 
 	// Store is how long the store took. It is 0 if the store was not asked, or is a MemoryStore: measuring that would take
 	// longer than the decision.
@@ -73,48 +77,56 @@ func (o *Observation) see(claims []Claim) {
 // which is nil if there are no observers, back to the pool.
 func (l *Limiter) observe(ctx context.Context, r *http.Request, o *Observation, c *receipt, claims []Claim, took time.Duration, err error) {
 	unseen := c.stage == peeking || len(claims) == 0 && err == nil || allPeek(claims)
-	if err != nil && r != nil && !unseen {
+	if o != nil && !unseen {
+		o.see(claims)
+		if err == nil {
+			c.view(&o.Decision)
+		}
+		o.Request, o.Err, o.Store = r, err, took
+		l.notifyAll(ctx, o)
+	}
+	if err != nil && r != nil && !unseen && !o.logged() {
 		l.reporter.failed(ctx, notDecided, claims, err)
 	}
-	if o == nil {
-		return
-	}
-	if unseen {
-		observations.Put(o)
-		return
-	}
-	o.see(claims)
-	if err == nil {
-		c.view(&o.Decision)
-	}
-	o.Request, o.Err, o.Store = r, err, took
-	l.notifyAll(ctx, o)
+	o.release()
 }
 
-// observeSettled calls the observers for claims that c held and that were settled.
-func (l *Limiter) observeSettled(ctx context.Context, c *receipt, claims []Claim, took time.Duration, s settlement) {
+// observeSettled calls the observers for claims that c held and that were settled, and logs that a Final failed. Err says
+// why the store failed.
+func (l *Limiter) observeSettled(ctx context.Context, c *receipt, claims []Claim, took time.Duration, s settlement, err error) {
 	o := l.observation()
-	if o == nil {
-		return
+	if o != nil {
+		c.view(&o.Decision)
+		outcome := s.outcome
+		o.Request, o.Err, o.Store, o.Outcome = s.request, prefix(allOf(s.err, err)), took, &outcome
+		o.Claims = append(o.Claims[:0], claims...)
+		for i := range claims {
+			o.Final += claims[i].Final
+		}
+		l.notifyAll(ctx, o)
 	}
-	c.view(&o.Decision)
-	outcome := s.outcome
-	o.Request, o.Err, o.Store, o.Outcome = s.request, prefix(s.err), took, &outcome
-	o.Claims = append(o.Claims[:0], claims...)
-	for i := range claims {
-		o.Final += claims[i].Final
+	if s.err != nil && !o.logged() {
+		l.reporter.failed(ctx, finalFailed, claims, prefix(s.err))
 	}
-	l.notifyAll(ctx, o)
+	o.release()
 }
 
-// notifyAll passes o, which is from the pool, to the observers. Then it gives o back, without what would keep the request in
-// memory.
+// logged reports whether an observer has logged the error of o, which may be nil.
+func (o *Observation) logged() bool { return o != nil && o.Logged }
+
+// release gives o, which may be nil, back to the pool, without what would keep the request in memory.
+func (o *Observation) release() {
+	if o != nil {
+		*o = Observation{Claims: o.Claims}
+		observations.Put(o)
+	}
+}
+
+// notifyAll passes o to the observers.
 func (l *Limiter) notifyAll(ctx context.Context, o *Observation) {
 	for _, observer := range l.observers {
 		l.notify(ctx, observer, o)
 	}
-	*o = Observation{Claims: o.Claims}
-	observations.Put(o)
 }
 
 // notify calls observer. A panic must not fail a request that was charged.

@@ -92,7 +92,8 @@ func WithObserver(o Observer) Option {
 }
 
 // WithLogger sets where a limiter logs that the store became unavailable or is back, that requests were not decided for a
-// fault of their own or of a callback, and that an observer panicked. The default is what slog.Default returns then.
+// fault of their own or of a callback, unless an observer has logged that, and that an observer panicked. The default is
+// what slog.Default returns then.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) error {
 		if logger == nil {

@@ -1,9 +1,11 @@
 package core_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,5 +84,34 @@ func TestWithLogger(t *testing.T) {
 	wantLines(t, log.String(), "request not decided", "the store is unavailable")
 	if other.String() != "" {
 		t.Errorf("the default logger got %q", other.String())
+	}
+}
+
+func TestWhatAnObserverLogsIsNotLoggedAgain(t *testing.T) {
+	log := keepJournal(t)
+	logs := func(_ context.Context, o *core.Observation) { o.Logged = o.Claims[0].Rule == "logged" }
+	ouch := func(*http.Request, core.Outcome) int { panic("ouch") }
+	final := func(name string) core.Rule {
+		return core.Rule{Name: name, Key: keyK, Limits: []core.Limit{core.PerHour(10)}, Final: ouch}
+	}
+	for _, name := range []string{"logged", "other"} {
+		failed := failing(core.ErrNoKey)
+		failed.Name = name
+		core.Must(core.New([]core.Rule{failed}, core.WithObserver(logs))).Check(get("/"))
+		l := withStore(new(settler), []core.Rule{final(name)}, core.WithObserver(logs))
+		serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{}) })
+	}
+	wantLines(t, log.String(), "request not decided\" rule=other", "held is charged\" rule=other")
+}
+
+func TestStackOfACallbackThatPanicked(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) { r.Cost = func(*http.Request) int { panic("ouch") } })}))
+	_, err := l.Check(get("/"))
+	p, ok := errors.AsType[interface {
+		error
+		Stack() []byte
+	}](err)
+	if !ok || !strings.Contains(string(p.Stack()), "TestStackOfACallbackThatPanicked") {
+		t.Errorf("got %v, want an error with the stack of the callback", err)
 	}
 }

@@ -105,20 +105,18 @@ func (w *watcher) load(src []byte) error {
 	return nil
 }
 
-// refuse says why the rules in force stay.
+// refuse says why the rules in force stay: in one line or, if the file has mistakes, in one for each.
 func (w *watcher) refuse(err error) {
+	const message = "spillgate: rules not loaded; those in force stay"
 	if mistakes, ok := errors.AsType[Mistakes](err); ok {
 		for _, m := range mistakes {
 			w.Log.Error("spillgate: mistake in rules", "at", fmt.Sprintf("%s:%d:%d", m.File, m.Line, m.Column), "text", m.Text)
 		}
+		w.Log.Error(message, "file", w.path, "mistakes", len(mistakes))
+	} else {
+		w.Log.Error(message, "file", w.path, "err", err)
 	}
-	w.Log.Error("spillgate: rules not loaded; those in force stay", "file", w.path, "err", firstLine(err))
 	w.report(err)
-}
-
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
 }
 
 func (w *watcher) report(err error) {

@@ -100,9 +100,9 @@ func TestBadFileChangesNothing(t *testing.T) {
 		w.write(w.path, rate(20)+"    limit: 5\n  - nmae: x\n")
 		w.wait(10 * time.Second)
 		w.wantRate(10, "with mistakes in the file")
-		for _, want := range []string{"spillgate.yaml:5:5", `unknown field \"limit\"`, "spillgate.yaml:6:5", "those in force stay"} {
-			if strings.Count(w.log.String(), want) == 0 {
-				t.Errorf("the log does not say %s:\n%s", want, &w.log)
+		for _, want := range []string{"spillgate.yaml:5:5", `unknown field \"limit\"`, `spillgate.yaml:6:5 text="unknown field \"nmae\"`, "those in force stay", "mistakes=4"} {
+			if n := strings.Count(w.log.String(), want); n != 1 {
+				t.Errorf("the log says %s %d times, want once:\n%s", want, n, &w.log)
 			}
 		}
 		if n := strings.Count(w.log.String(), "rules not loaded"); n != 1 {

@@ -25,7 +25,8 @@
 //
 // With Options.Log, the first denial of a rule and key is logged at level Info, and then one line in 10 seconds whose
 // attribute suppressed is the number of denials since the last one that have no line. A request that was decided without
-// the store, one that was not decided, and a settlement that failed are logged in the same way at level Warn. No more
-// than 10 lines are written in one second. Denials beyond that are summed up per rule. No denial is lost: the number of
-// lines and their suppressed attributes add up to the number of denials, once Flush has written the rest.
+// the store, one that was not decided, and a settlement that failed are logged in the same way at level Warn, mistakes of
+// the application at level Error; the limiter then does not log them. No more than 10 lines are written in one second.
+// Denials beyond that are summed up per rule. No denial is lost: the number of lines and their suppressed attributes add
+// up to the number of denials, once Flush has written the rest.
 package telemetry

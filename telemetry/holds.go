@@ -57,6 +57,6 @@ func (t *Telemetry) warnSettlement(ctx context.Context, o *core.Observation) {
 		t.tick(ctx, second)
 	}
 	if t.log != nil {
-		t.log.warn(ctx, second, settlementFailed, ruleOf(o), o.Err)
+		t.log.failed(ctx, second, settlementFailed, o)
 	}
 }

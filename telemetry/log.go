@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -37,6 +38,14 @@ func warningOf(outcome int) warning {
 		return noDecision
 	}
 	return ruleInvalid
+}
+
+// level is Warn or, for what is always a mistake of the application, Error.
+func (w warning) level() slog.Level {
+	if w == ruleInvalid {
+		return slog.LevelError
+	}
+	return slog.LevelWarn
 }
 
 // A logbook writes at most linesPerSecond lines in a second.
@@ -107,6 +116,14 @@ func (b *logbook) write(ctx context.Context, d denial) {
 	b.log.LogAttrs(ctx, slog.LevelInfo, denialMessage, attrs...)
 }
 
+// failed logs the error of o, so that the limiter need not.
+func (b *logbook) failed(ctx context.Context, second int64, w warning, o *core.Observation) {
+	if b.log.Enabled(ctx, w.level()) {
+		o.Logged = true
+		b.warn(ctx, second, w, ruleOf(o), o.Err)
+	}
+}
+
 // warn logs an error, or counts it if a line about the subject was written lately.
 func (b *logbook) warn(ctx context.Context, second int64, w warning, rule string, err error) {
 	b.mu.Lock()
@@ -140,8 +157,17 @@ func (b *logbook) quietSince(line time.Duration, second int64) bool {
 }
 
 func (b *logbook) writeWarning(ctx context.Context, about subject, err error, suppressed uint64) {
-	b.log.LogAttrs(ctx, slog.LevelWarn, string(about.warning),
-		slog.String("rule", about.rule), slog.Any("error", err), slog.Uint64("suppressed", suppressed))
+	attrs := []slog.Attr{slog.String("rule", about.rule), slog.Any("error", err), slog.Uint64("suppressed", suppressed)}
+	if p, ok := errors.AsType[panicked](err); ok {
+		attrs = append(attrs, slog.String("stack", string(p.Stack())))
+	}
+	b.log.LogAttrs(ctx, about.warning.level(), string(about.warning), attrs...)
+}
+
+// panicked is the error of a callback that panicked.
+type panicked interface {
+	error
+	Stack() []byte
 }
 
 // deny counts a denial of key in the top of r, and logs it if a line is due.

@@ -128,7 +128,11 @@ func TestFailuresAreWarnings(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 			ask(l, user)
-			if len(b.lines) != 2 || b.lines[0]["level"] != slog.LevelWarn || b.lines[0]["rule"] != "r" || b.lines[0]["error"] == nil {
+			level := slog.LevelWarn
+			if want == ruleInvalid {
+				level = slog.LevelError
+			}
+			if len(b.lines) != 2 || b.lines[0]["level"] != level || b.lines[0]["rule"] != "r" || b.lines[0]["error"] == nil {
 				t.Errorf("got %v", b.lines)
 			}
 			tel.Flush()

@@ -159,7 +159,7 @@ func (t *Telemetry) undecided(ctx context.Context, o *core.Observation) {
 		t.tick(ctx, second)
 	}
 	if t.log != nil {
-		t.log.warn(ctx, second, warningOf(outcome), ruleOf(o), o.Err)
+		t.log.failed(ctx, second, warningOf(outcome), o)
 	}
 }
 

@@ -1,0 +1,54 @@
+package telemetry
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A logger that the limiter shares gets one line about each failure.
+func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
+	ouch := func(*http.Request) int { panic("ouch") }
+	fails := func(*http.Request, core.Outcome) int { panic("ouch") }
+	for why, c := range map[string]struct {
+		user  string
+		rule  core.Rule
+		want  warning
+		stack bool
+	}{
+		"no key":             {"", core.Rule{}, keyMissing, false},
+		"a bad key":          {"bad", core.Rule{}, keyBad, false},
+		"a key func fails":   {"broken", core.Rule{}, ruleInvalid, false},
+		"a cost panics":      {"ann", core.Rule{Cost: ouch}, ruleInvalid, true},
+		"a final cost fails": {"ann", core.Rule{Final: fails}, settlementFailed, true},
+	} {
+		b := new(book)
+		tel := New(Options{Log: newLogger(b)})
+		c.rule.Name, c.rule.Key, c.rule.Limits = "r", byHeader, []core.Limit{core.PerDay(9)}
+		l := limited(t, tel, []core.Rule{c.rule}, core.WithLogger(newLogger(b)))
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("User", c.user)
+		if g, err := l.Guard(t.Context(), r, nil); err == nil {
+			g.Settle(core.Outcome{})
+			g.End()
+		}
+		if len(b.lines) != 1 || b.lines[0]["message"] != string(c.want) || (b.lines[0]["stack"] != nil) != c.stack {
+			t.Errorf("%s: got %v, want one line %q", why, b.lines, c.want)
+		}
+	}
+}
+
+// What telemetry is not permitted to log is logged by the limiter.
+func TestLimiterLogsWhatTelemetryDoesNot(t *testing.T) {
+	for _, log := range []*slog.Logger{nil, slog.New(slog.DiscardHandler)} {
+		b := new(book)
+		l := limited(t, New(Options{Log: log}), []core.Rule{core.PerDay(9).By(byHeader)}, core.WithLogger(newLogger(b)))
+		ask(l, "broken")
+		if len(b.lines) != 1 {
+			t.Errorf("got %v, want a line of the limiter", b.lines)
+		}
+	}
+}
