@@ -9,7 +9,7 @@
 //
 // The page has no authentication of its own: mount it behind yours. It works under any path, with or without
 // http.StripPrefix, in any router that takes an http.Handler for all paths below a prefix. The path without its slash
-// redirects to the one with it.
+// redirects to the one with it; unknown paths below are answered 404 once the page was opened.
 //
 // The handler starts no goroutine. While the page is open in a browser, one request is open and gets an event per second;
 // it ends when the server is shut down.
@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/spillgate/spillgate/core"
@@ -81,10 +80,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", contentSecurityPolicy)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	switch name := lastElement(r); name {
+	dir, name := split(r)
+	switch name {
 	case "", "app.js", "chart.js", "style.css", "icon.svg":
 		if allow(w, r, http.MethodGet, http.MethodHead) {
 			files[name].serve(w)
+			if name == "" {
+				h.places.add(dir)
+			}
 		}
 	case "events":
 		if allow(w, r, http.MethodGet) {
@@ -95,21 +98,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.act(w, r, name)
 		}
 	default:
-		if allow(w, r, http.MethodGet, http.MethodHead) {
+		if !h.places.mayBe(r, dir+"/"+name) {
+			http.NotFound(w, r)
+		} else if allow(w, r, http.MethodGet, http.MethodHead) {
 			w.Header().Set("Location", "./"+name+"/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		}
 	}
-}
-
-// lastElement returns what follows the last slash of the path that the client has requested, escaped. A router or
-// http.StripPrefix may have changed r.URL.
-func lastElement(r *http.Request) string {
-	path := r.URL.EscapedPath()
-	if u, err := url.ParseRequestURI(r.RequestURI); err == nil {
-		path = u.EscapedPath()
-	}
-	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
 func (f file) serve(w http.ResponseWriter) {

@@ -138,31 +138,6 @@ func TestFilesAreSmall(t *testing.T) {
 	}
 }
 
-func TestPathWithoutSlashRedirects(t *testing.T) {
-	page := dashboard.New(telemetry.New(telemetry.Options{}))
-	mux := http.NewServeMux()
-	mux.Handle("/whole", page)
-	mux.Handle("/stripped", http.StripPrefix("/stripped", page))
-	mux.Handle("/stripped/", http.StripPrefix("/stripped/", page))
-	for path, want := range map[string]string{"/whole": "./whole/", "/stripped": "./stripped/", "/stripped/": ""} {
-		r := httptest.NewRequest("GET", path, nil)
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, r)
-		if got := w.Header().Get("Location"); got != want || (w.Code == 307) != (want != "") {
-			t.Errorf("%s: got %d, %q, want %q", path, w.Code, got, want)
-		}
-	}
-	for _, target := range []string{"//evil.example", "/%2f%2fevil.example", "/\\evil.example", "/a:b"} {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.RequestURI = target
-		w := httptest.NewRecorder()
-		page.ServeHTTP(w, r)
-		if got := w.Header().Get("Location"); got != "" && !strings.HasPrefix(got, "./") {
-			t.Errorf("%s: redirects to %q", target, got)
-		}
-	}
-}
-
 func TestMethods(t *testing.T) {
 	s := newScene(t, false)
 	for _, c := range [][2]string{{"POST", "/"}, {"DELETE", "/app.js"}, {"POST", "/events"}, {"GET", "/lookup"}, {"GET", "/reset"}, {"GET", "/ban"}, {"POST", "/none"}} {

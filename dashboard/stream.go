@@ -22,6 +22,7 @@ type handler struct {
 	authorize func(*http.Request) bool
 	origin    http.CrossOriginProtection
 	viewers   atomic.Int64
+	places    places
 
 	mu    sync.Mutex
 	stops map[*http.Server]chan struct{} // closed when the server is shut down

@@ -60,7 +60,7 @@ var routers = map[string]func(page http.Handler) http.Handler{
 	},
 }
 
-// In every router the prefix without its slash leads to the page, and the page works below it.
+// In every router the prefix without its slash leads to the page, the page works below it, and other paths are not found.
 func TestRouters(t *testing.T) {
 	for name, mount := range routers {
 		t.Run(name, func(t *testing.T) {
@@ -70,6 +70,13 @@ func TestRouters(t *testing.T) {
 			p := open(t, server.URL+prefix)
 			if got := eval[string](p, "location.pathname"); got != prefix+"/" {
 				t.Errorf("the page is at %s", got)
+			}
+			resp, err := http.Get(server.URL + prefix + "/none")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.Body.Close(); resp.StatusCode != http.StatusNotFound {
+				t.Errorf("an unknown path: got %d, want 404", resp.StatusCode)
 			}
 			s.ask(4, "ann")
 			p.wait(`document.getElementById("top").innerText.includes("api")`)
