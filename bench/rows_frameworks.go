@@ -8,8 +8,11 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
-// echoOwn is the name of the limiters that come with echo.
-const echoOwn = "echo's own, no headers"
+// The names of the limiters that come with echo. That of echo v5 writes the limit, what remains and Retry-After.
+const (
+	echoOwn  = "echo's own, no headers"
+	echo5Own = "echo's own, 3 headers"
+)
 
 func frameworkRows() []*row {
 	added := row{
@@ -23,7 +26,7 @@ func frameworkRows() []*row {
 		frameworkRow("echo, admitted", echoLimiters(), large, admitted),
 		frameworkRow("echo, refused", echoLimiters(), used, denied, atMost(spillgate, echoOwn, 1)),
 		frameworkRow("echo v5, admitted", echo5Limiters(), large, admitted),
-		frameworkRow("echo v5, refused", echo5Limiters(), used, denied, atMost(spillgate, echoOwn, 1)),
+		frameworkRow("echo v5, refused", echo5Limiters(), used, denied, atMost(spillgate, echo5Own, 1)),
 		&added,
 	}
 }
@@ -54,7 +57,7 @@ func echoLimiters() []served {
 func echo5Limiters() []served {
 	return []served{
 		{spillgate, ours, inEcho5(peers.SpillgateEcho5)},
-		{echoOwn, peer, inEcho5(peers.Echo5Own)},
+		{echo5Own, peer, inEcho5(peers.Echo5Own)},
 		{"ulule, wrapped", peer, inEcho5(peers.UluleEcho5)},
 	}
 }
