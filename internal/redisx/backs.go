@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// backs are requests that were charged ahead and are to be given back. A call has room for two instants. The zero value is
-// none.
+// backs are requests that were charged ahead and are to be given back, by the instant of their charge. A call has room for two
+// instants. The zero value is empty.
 type backs [2]back
 
 // A back is n requests that were charged at an instant of the store, in microseconds.
@@ -14,7 +14,8 @@ type back struct {
 	at, n int64
 }
 
-// add adds n requests. Of three instants the two earliest become one: that gives back less, if anything.
+// add adds n requests charged at an instant. Of three instants the two earliest are merged into the earliest, which never gives
+// back more.
 func (b *backs) add(at, n int64) {
 	if n == 0 {
 		return

@@ -16,10 +16,10 @@ type unused struct {
 	backs backs
 }
 
-// maxUnused is how many keys a call gives back for: many keys may end at once, and others wait for the server too.
+// maxUnused bounds for how many keys one call gives back: thousands of leases may end at once.
 const maxUnused = 64
 
-// charge reports whether what t was granted for is what c charges: then a call for c can give it back.
+// charge reports whether t and c charge the same limits: then a call for c can give back what was granted on t.
 func (t *terms) charge(c *core.Claim) bool {
 	return (&terms{t.limits, int64(c.Lease)}).fit(c)
 }
@@ -77,7 +77,8 @@ func (t *leaseTable) sweep() {
 	}
 }
 
-// sweep appends what is to be given back of s, and sets shortest to the shortest Lease of an entry that stays.
+// sweep ends what has ended in s and removes idle entries. It appends what is to be given back, and lowers shortest to the shortest
+// Lease of an entry that stays.
 func (s *leaseShard) sweep(t *leaseTable, all []unused, shortest *time.Duration) []unused {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -47,7 +47,7 @@ func (s *Store) fetchIfLow(t *leaseTable, hash uint64, e *leaseEntry, cost int64
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	g := &grant{ctx, make(chan struct{})}
-	e.more().grant = g
+	e.ensureRare().grant = g
 	f := fetch{s, t, hash, e, e.key, e.terms, e.want(cost), e.takeUnused()}
 	go func() {
 		defer cancel()
@@ -81,7 +81,7 @@ func (f *fetch) run(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.rare.grant = nil
-	e.drop()
+	e.dropRare()
 	switch {
 	case err != nil:
 		if j.unsent {
@@ -95,7 +95,7 @@ func (f *fetch) run(ctx context.Context) {
 		now := f.table.now()
 		e.advance(now, f.terms.length)
 		e.credit(now, j.at, sent+f.terms.length, r.leases[0].granted)
-		e.heard(j.usages, now)
+		e.setUsages(j.usages, now)
 		f.table.returned.Add(uint64(f.backs.sum()))
 	}
 }

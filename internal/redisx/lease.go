@@ -2,11 +2,11 @@ package redisx
 
 import "math"
 
-// A lease is what a process may use of one key without asking the store: requests that were charged ahead. It is state and
-// nothing else: its methods take the instant, in nanoseconds of a clock of this process, and length, the Lease of the rule.
+// A lease holds the requests of one key that were charged ahead, which this process may admit without asking the store. It has no
+// clock and no lock: its methods take the instant, in nanoseconds of a clock of this process, and length, the Lease of the rule.
 //
-// Each grant of the store is a portion, of which there are two at most: the one that requests use, and the one that was asked
-// for when little was left. A portion ends one Lease after it was asked for, because it was charged after that.
+// Each grant of the store becomes a portion. There are at most two: the one that requests use, and the one that was asked for
+// when little was left. A portion ends one Lease after it was asked for, which is before it was charged.
 type lease struct {
 	at     [2]int64   // when the store charged each portion, in microseconds; the older one comes first
 	ends   [2]int64   // 0 for no portion
@@ -14,18 +14,18 @@ type lease struct {
 	size   [2]uint32  // of each portion, as granted
 	used   [2]uint32  // requests decided in the current span of one Lease, and in the one before
 	rare   *leaseRare // nil for nothing
-	span   uint16     // the current one
+	span   uint16     // the number of the current span
 	pause  uint16     // in how many spans the next grant may be asked for
 	stored uint32     // what the first limit had left in the store after the last grant
 }
 
-// A taken request is what it was taken from.
+// taken records from which portions a request was taken.
 type taken struct {
-	at [2]int64
-	n  [2]uint32
+	at [2]int64  // when each portion was charged
+	n  [2]uint32 // how many requests came from it
 }
 
-// mark is when the older of the portions was charged that t was taken from.
+// mark returns when the store charged the older of the portions that t was taken from.
 func (t *taken) mark() int64 {
 	if t.n[0] > 0 {
 		return t.at[0]
@@ -33,10 +33,10 @@ func (t *taken) mark() int64 {
 	return t.at[1]
 }
 
-// pauseSpans is a pause of at least one Lease.
+// pauseSpans is the length of a pause between grants, in spans: at least one Lease.
 const pauseSpans = 2
 
-// roll begins the span of now.
+// roll moves l on to the span that now lies in.
 func (l *lease) roll(now, length int64) {
 	span := uint16(now / length)
 	passed := span - l.span
@@ -52,7 +52,7 @@ func (l *lease) roll(now, length int64) {
 	l.span = span
 }
 
-// advance makes l what it is at now: a portion that has ended is to be given back.
+// advance brings l up to now: it ends the portions whose time is over.
 func (l *lease) advance(now, length int64) {
 	l.roll(now, length)
 	for l.ends[0] > 0 && l.ends[0] <= now {
@@ -60,7 +60,7 @@ func (l *lease) advance(now, length int64) {
 	}
 }
 
-// shift ends the older portion.
+// shift ends the older portion: what is left of it is to be given back.
 func (l *lease) shift() {
 	l.giveBack(l.at[0], int64(l.left[0]))
 	l.at = [2]int64{l.at[1]}
@@ -73,7 +73,7 @@ func (l *lease) giveBack(at, n int64) {
 	if n == 0 {
 		return
 	}
-	l.more().unused.add(at, n)
+	l.ensureRare().unused.add(at, n)
 }
 
 // available returns how many requests are left.
@@ -126,8 +126,8 @@ func (l *lease) newest() int {
 	return 0
 }
 
-// refund puts back n requests of the portion that was charged at an instant, if it lives, and returns how many that has: it has never more than
-// it was granted.
+// refund puts up to n requests back into the portion for whose instant isOf reports true, and returns how many. A portion never
+// has more than it was granted.
 func (l *lease) refund(isOf func(at int64) bool, n int64) int64 {
 	for i := range l.at {
 		if l.ends[i] > 0 && isOf(l.at[i]) {
@@ -176,7 +176,7 @@ func (l *lease) end() {
 func (l *lease) takeUnused() (b backs) {
 	if l.rare != nil {
 		b, l.rare.unused = l.rare.unused, backs{}
-		l.drop()
+		l.dropRare()
 	}
 	return b
 }
@@ -186,8 +186,8 @@ func (l *lease) isIdle() bool {
 	return l.ends[0] == 0 && !l.hasUnused() && l.used == [2]uint32{} && l.pause == 0
 }
 
-// instant returns the clock of the store at now, in microseconds: as it was last heard, and the time since. There must be a
-// portion.
+// instant returns what the clock of the store shows at now, in microseconds: the instant of the last reply, and the time since.
+// There must be a portion.
 func (l *lease) instant(now, length int64) int64 {
 	i := l.newest()
 	return l.at[i] + (now-(l.ends[i]-length))/1000

@@ -46,8 +46,8 @@ func (l *leased) appendNumbers(b []byte) []byte {
 	return b
 }
 
-// readLeases takes what was charged ahead from the end of a reply, and reports whether that can be. What was to be given
-// back has been, and is not given back again if the job is sent once more.
+// readLeases cuts the grants from the end of a reply, and reports whether they are valid. It clears backs: they have been given
+// back, and must not be again if the job is sent once more.
 func (j *job) readLeases(reply *[]int64) bool {
 	n := len(*reply) - len(j.leases)
 	if n < 0 {
@@ -64,7 +64,7 @@ func (j *job) readLeases(reply *[]int64) bool {
 	return true
 }
 
-// lease makes a claim of r a leased one. Claims are made so in their order.
+// lease makes a claim of r a leased one. It must be called in the order of the claims.
 func (r *request) lease(claim int, want int64, b backs) {
 	r.leases = append(r.leases, leased{claim: claim, want: want, backs: b})
 	for i := range r.asks {
@@ -74,7 +74,7 @@ func (r *request) lease(claim int, want int64, b backs) {
 	}
 }
 
-// free makes a claim of r one that asks for nothing.
+// free sets the cost of a claim of r to 0.
 func (r *request) free(claim int) {
 	for i := range r.asks {
 		if r.asks[i].claim == claim {

@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// each calls f with the entry of each claim of the rest, which is locked; nil if it has none.
+// each calls f for each claim of the rest, with its shard locked. The entry is nil if the key has none.
 func (k *leasedTake) each(f func(i int, hash uint64, key []byte, s *leaseShard, e *leaseEntry)) {
 	var buf [256]byte
 	for i := range k.rest {
@@ -20,8 +20,8 @@ func (k *leasedTake) each(f func(i int, hash uint64, key []byte, s *leaseShard, 
 	}
 }
 
-// changeTerms gives back what was granted for other limits than the rest is about to ask for. That comes first: a bucket that was
-// asked at another rate takes nothing back.
+// changeTerms gives back what was granted for other limits than those of the rest. That comes before the call for the rest: a
+// bucket that was asked at another rate takes nothing back.
 func (k *leasedTake) changeTerms(ctx context.Context) {
 	var old []unused
 	for range 2 {
@@ -46,13 +46,13 @@ func (k *leasedTake) changeTerms(ctx context.Context) {
 	k.table.settle(ctx, old)
 }
 
-// change makes the terms of e those of c, and returns what is to be given back by the old ones. Its caller has locked the shard.
+// change gives e the terms of c, and returns what is to be given back on the old terms. The caller has locked the shard.
 func (t *leaseTable) change(e *leaseEntry, c *core.Claim) unused {
 	old := unused{e.key, e.terms, e.finish(t.now())}
 	e.terms, e.pause = t.termsOf(c), pauseSpans
 	if e.rare != nil {
 		e.rare.others = nil
-		e.drop()
+		e.dropRare()
 	}
 	return old
 }
@@ -64,17 +64,18 @@ func (e *leaseEntry) finish(now int64) backs {
 	return e.takeUnused()
 }
 
-// collect ends the leases of the rest that have not been, and has the call give back what is left of them.
+// collect ends the leases of the rest and adds what is left of them to what the call gives back. Those that takeLocal has ended
+// are skipped, unless the call is made again.
 func (k *leasedTake) collect(again bool) {
 	now := k.table.now()
 	k.each(func(i int, _ uint64, _ []byte, _ *leaseShard, e *leaseEntry) {
-		if e != nil && e.terms.charge(&k.rest[i]) && (again || !k.parts[k.places[i]].ended) {
+		if e != nil && e.terms.charge(&k.rest[i]) && (again || !k.takes[k.places[i]].ended) {
 			k.backs[i].addAll(e.finish(now))
 		}
 	})
 }
 
-// unused returns how many requests the call gives back.
+// unused returns how many requests the call for the rest gives back.
 func (k *leasedTake) unused() (n uint64) {
 	for i := range k.backs {
 		n += uint64(k.backs[i].sum())
@@ -82,7 +83,7 @@ func (k *leasedTake) unused() (n uint64) {
 	return n
 }
 
-// keep has another call give back what was not sent.
+// keep has a later call give back what the call that failed did not.
 func (k *leasedTake) keep() {
 	for i := range k.backs {
 		if c := &k.rest[i]; k.backs[i].sum() > 0 {
@@ -91,7 +92,7 @@ func (k *leasedTake) keep() {
 	}
 }
 
-// holdsDenied reports whether this process holds some of a pair of the rest that denied. It waits for a grant in flight.
+// holdsDenied reports whether this process still holds requests of a pair that was denied. It waits for grants in flight.
 func (k *leasedTake) holdsDenied(ctx context.Context, results []core.Result) (holds bool) {
 	var grants []*grant
 	now := k.table.now()
@@ -111,7 +112,7 @@ func (k *leasedTake) holdsDenied(ctx context.Context, results []core.Result) (ho
 	return (holds || len(grants) > 0) && ctx.Err() == nil
 }
 
-// count counts the admitted claims of the rest, and asks for grants for those that are worth it.
+// count counts the admitted claims of the rest as used, and asks for grants for keys that are asked for repeatedly.
 func (k *leasedTake) count(results []core.Result) {
 	now := k.table.now()
 	k.each(func(i int, hash uint64, key []byte, s *leaseShard, e *leaseEntry) {

@@ -1,22 +1,22 @@
 package redisx
 
-// A leaseRare is what few leases have at a time: keeping it apart makes the others small.
+// leaseRare is the state that few leases need at a time. Most leases have none, which keeps them small.
 type leaseRare struct {
 	unused backs   // what is to be given back
 	others []after // what the limits but the first said after the last grant; nil if there are none
 	grant  *grant  // in flight; nil for none
 }
 
-// more returns the rare state of l, to write to.
-func (l *lease) more() *leaseRare {
+// ensureRare returns the rare state of l, allocated if there is none.
+func (l *lease) ensureRare() *leaseRare {
 	if l.rare == nil {
 		l.rare = new(leaseRare)
 	}
 	return l.rare
 }
 
-// drop forgets the rare state of l if that says nothing.
-func (l *lease) drop() {
+// dropRare frees the rare state of l if it is empty.
+func (l *lease) dropRare() {
 	if r := l.rare; r != nil && r.unused == (backs{}) && r.others == nil && r.grant == nil {
 		l.rare = nil
 	}

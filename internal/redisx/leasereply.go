@@ -7,9 +7,9 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// heard notes what the limits of e said after a grant.
-func (e *leaseEntry) heard(usages []usage, now int64) {
-	if len(usages) > 1 && e.more().others == nil {
+// setUsages stores what the store reported for the limits of e after a grant.
+func (e *leaseEntry) setUsages(usages []usage, now int64) {
+	if len(usages) > 1 && e.ensureRare().others == nil {
 		e.rare.others = make([]after, len(usages)-1)
 	}
 	for i := range usages {
@@ -23,10 +23,10 @@ func (e *leaseEntry) heard(usages []usage, now int64) {
 	}
 }
 
-// later returns the instant that is a wait in microseconds after now, or one in a hundred years.
+// later returns the instant that is wait microseconds after now. A wait beyond a hundred years is cut, so that the sum fits.
 func later(now, wait int64) int64 { return now + 1000*min(wait, math.MaxInt64/3000) }
 
-// after returns what a limit of e said after the last grant.
+// after returns what the store reported for a limit of e after the last grant.
 func (e *leaseEntry) after(limit int) after {
 	if limit == 0 {
 		return after{e.stored, e.refill, e.reset}
@@ -34,8 +34,8 @@ func (e *leaseEntry) after(limit int) after {
 	return e.rare.others[limit-1]
 }
 
-// appendResults appends the results of c, which e has admitted. There is a portion. mark is when the portion was charged that
-// the request was taken from.
+// appendResults appends the results of c, which e has admitted. There must be a portion. mark is the instant at which the portion
+// was charged that the request was taken from.
 func (e *leaseEntry) appendResults(dst []core.Result, c *core.Claim, now, mark int64) []core.Result {
 	at := time.UnixMicro(e.instant(now, e.terms.length)).Add(markOf(mark))
 	left := e.available()
@@ -55,8 +55,8 @@ func until(at, now int64) time.Duration {
 	return max(time.Microsecond, (time.Duration(at-now) + time.Microsecond - 1).Truncate(time.Microsecond))
 }
 
-// markOf returns the nanoseconds that an instant has which was computed from a lease: those of a server are whole
-// microseconds. They say from which portion a request was taken, by when that was charged.
+// markOf returns the nanoseconds, 1 to 999, that are added to the instant of a request decided from a lease. They mark the portion,
+// by the instant at which it was charged. Instants of a server are whole microseconds.
 func markOf(at int64) time.Duration { return 1 + time.Duration(at%999) }
 
 // markIn returns the mark of an instant, or 0 if it is one of a server.

@@ -7,17 +7,17 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A leasedTake is a Take of which leases decide a part, and the store the rest. The leases come first: what was taken from them is
-// put back if the store denies or fails.
+// A leasedTake is a Take of which leases decide some claims and the store the rest. The leases come first: what was taken from
+// them is put back if the store denies or fails.
 type leasedTake struct {
 	store  *Store
 	table  *leaseTable
 	claims []core.Claim
-	parts  []leasePart   // by claim
-	local  []core.Result // what leases say, in the order of claims
+	takes  []localTake   // by claim
+	local  []core.Result // of the claims that leases decide, in order
 	rest   []core.Claim  // claims that the store decides
-	places []int         // of those among claims
-	backs  []backs       // what the call for the rest gives back, by claim of it
+	places []int         // of the rest among claims
+	backs  []backs       // what the call for the rest gives back, by claim of the rest
 }
 
 func (s *Store) takeLeased(ctx context.Context, t *leaseTable, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -37,7 +37,8 @@ func (s *Store) takeLeased(ctx context.Context, t *leaseTable, claims []core.Cla
 	return a.results, err
 }
 
-// takeColdOrLeased takes the shortest way for one claim whose key has no lease, as most keys have none.
+// takeColdOrLeased decides claims from leases and the store. A single claim whose key has no lease, the common case, goes to the
+// store without a leasedTake on the heap.
 func (s *Store) takeColdOrLeased(ctx context.Context, t *leaseTable, claims []core.Claim, dst []core.Result) (answer, error) {
 	if len(claims) > 1 {
 		return s.takeParts(ctx, t, claims, dst)
@@ -64,16 +65,16 @@ func (s *Store) takeColdOrLeased(ctx context.Context, t *leaseTable, claims []co
 	return a, nil
 }
 
-// takeParts decides claims in part from leases and in part by the store.
+// takeParts decides what it can from leases, and the rest by the store.
 func (s *Store) takeParts(ctx context.Context, t *leaseTable, claims []core.Claim, dst []core.Result) (answer, error) {
-	k := &leasedTake{store: s, table: t, claims: claims, parts: make([]leasePart, len(claims))}
+	k := &leasedTake{store: s, table: t, claims: claims, takes: make([]localTake, len(claims))}
 	k.takeLocal(ctx)
 	if len(k.rest) == 0 {
 		return answer{results: append(dst, k.local...)}, nil
 	}
 	a, err := k.takeRest(ctx)
 	if err != nil {
-		t.putBack(k.parts)
+		t.putBack(k.takes)
 		return answer{results: dst}, err
 	}
 	a.results = k.merge(dst, a.results)
@@ -85,16 +86,16 @@ func (k *leasedTake) takeLocal(ctx context.Context) {
 	for i := range k.claims {
 		ok := false
 		if !sharesPair(k.claims, i) {
-			k.parts[i], k.local, ok = k.store.takeLeaseOrEnd(ctx, k.table, &k.claims[i], k.local)
+			k.takes[i], k.local, ok = k.store.takeLeaseOrEnd(ctx, k.table, &k.claims[i], k.local)
 		}
 		if !ok {
-			k.rest, k.places, k.backs = append(k.rest, k.claims[i]), append(k.places, i), append(k.backs, k.parts[i].backs)
+			k.rest, k.places, k.backs = append(k.rest, k.claims[i]), append(k.places, i), append(k.backs, k.takes[i].backs)
 		}
 	}
 }
 
-// takeRest has the store decide the rest. What this process holds of its pairs is given back in the same call, so that it does
-// not stand in its own way: if a grant has come in meanwhile, a denial is asked for again.
+// takeRest has the store decide the rest. What this process holds of its pairs is given back in the same call, so that it cannot be
+// the reason for a denial. If a grant has come in meanwhile, a denied request is sent once more.
 func (k *leasedTake) takeRest(ctx context.Context) (answer, error) {
 	for again := false; ; again = true {
 		k.changeTerms(ctx)
@@ -125,15 +126,15 @@ func isAdmitted(results []core.Result) bool {
 	return true
 }
 
-// merge appends the results of all claims in order. If the store denied, what leases have admitted is available again.
+// merge appends the results of all claims in order. If the store denied, it puts back what was taken from leases.
 func (k *leasedTake) merge(dst, rest []core.Result) []core.Result {
 	denied, local := !isAdmitted(rest), k.local
 	if denied {
-		k.table.putBack(k.parts)
+		k.table.putBack(k.takes)
 	}
 	for i := range k.claims {
 		c, from := &k.claims[i], &rest
-		if k.parts[i].entry != nil {
+		if k.takes[i].entry != nil {
 			from = &local
 		}
 		for range c.Limits {

@@ -7,9 +7,9 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// settleLocal returns claims as the store is to settle them. What was taken from a lease and is given back goes back into the
-// portion that it was taken from. If that has ended it is given back to the store, as charged one Lease before it was used: it
-// was not charged earlier, and to give back by an earlier instant is to give back less.
+// settleLocal refunds what it can into leases, and returns the claims that are left for the store to settle. A request goes back
+// into the portion that it was taken from. If that has ended, the store refunds it as charged one Lease before it was used: no
+// portion is charged earlier, and a refund for an earlier instant returns less, never more.
 func (s *Store) settleLocal(t *leaseTable, claims []core.Claim) []core.Claim {
 	own := claims
 	for i := range claims {
@@ -28,7 +28,7 @@ func (s *Store) settleLocal(t *leaseTable, claims []core.Claim) []core.Claim {
 	return own
 }
 
-// restore puts back n requests of c, and returns how many it has: never more than the last grant had.
+// restore puts up to n requests of c back into the portion that they were taken from, and returns how many.
 func (s *Store) restore(t *leaseTable, c *core.Claim, n int64) int64 {
 	var buf [256]byte
 	key := s.layout.appendKey(buf[:0], c.Rule, c.Key)
@@ -46,7 +46,7 @@ func (s *Store) restore(t *leaseTable, c *core.Claim, n int64) int64 {
 
 func isBan(c *core.Claim) bool { return c.Ban > 0 }
 
-// endLeases ends the leases of the pairs of claims for which is reports true.
+// endLeases ends the leases of the claims for which is reports true.
 func (s *Store) endLeases(claims []core.Claim, is func(*core.Claim) bool) {
 	t := s.leases.Load()
 	if t == nil {
@@ -61,8 +61,8 @@ func (s *Store) endLeases(claims []core.Claim, is func(*core.Claim) bool) {
 	}
 }
 
-// endLease ends the lease of a key, which leaves the table. What is left of it is given back. If the pair was reset, the store
-// does not take it.
+// endLease ends the lease of a key, removes it from the table and gives back what is left. If the pair was reset, the store ignores
+// that refund.
 func (t *leaseTable) endLease(hash uint64, key []byte) {
 	s := t.shard(hash)
 	s.mu.Lock()

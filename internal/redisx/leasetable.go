@@ -11,8 +11,8 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A leaseTable has the leases of a store. A key has an entry only once it is asked for again within a Lease, and until it has
-// not been for two of them.
+// A leaseTable holds the leases of a store by key. A key gets an entry when it is asked for a second time within one Lease, and
+// loses it after about two Leases without a request.
 type leaseTable struct {
 	store  *Store
 	seed   maphash.Seed
@@ -22,19 +22,19 @@ type leaseTable struct {
 
 	keys     atomic.Int64
 	returned atomic.Uint64
-	timeout  atomic.Int64 // nanoseconds that the last Take had: a grant has as much
+	timeout  atomic.Int64 // the longest that a Take had until its deadline, in nanoseconds; a grant gets as much
 
 	sweeping sync.Mutex // held by a sweep
 
 	mu     sync.Mutex // of what follows
 	known  []*terms
-	unused []unused      // of leases that are no more
+	unused []unused      // of leases whose entry is gone
 	timer  *time.Timer   // of the next sweep; nil before the first
-	armed  bool          // it is running
-	every  time.Duration // the shortest Lease of late
+	armed  bool          // timer is running
+	every  time.Duration // what timer was set to
 }
 
-// A leaseShard has the entries whose keys have some hashes. A key whose hash is that of another is not leased.
+// A leaseShard holds the entries of some hashes, with a lock of its own. Of two keys with the same hash one is leased.
 type leaseShard struct {
 	mu        sync.Mutex
 	entries   map[uint64]*leaseEntry
@@ -42,15 +42,15 @@ type leaseShard struct {
 	_         [40]byte
 }
 
-// A leaseEntry is the lease of one key. Thousands of keys have one, so it is small.
+// A leaseEntry is the lease of one key.
 type leaseEntry struct {
 	key   string
 	terms *terms // nil once the entry is out of the table
 	lease
-	refill, reset int64 // when the first limit has one more, and all, as far as the store has said
+	refill, reset int64 // when the first limit has one more, and all, by the last reply of the store
 }
 
-// after is what a limit said after a grant.
+// after is what the store reported for a limit after a grant.
 type after struct {
 	stored        uint32 // requests left in the store
 	refill, reset int64
@@ -62,12 +62,12 @@ type terms struct {
 	length int64 // Lease in nanoseconds
 }
 
-// fit reports whether t are those of a claim.
+// fit reports whether t equals the terms of a claim.
 func (t *terms) fit(c *core.Claim) bool {
 	return t.length == int64(c.Lease) && slices.Equal(t.limits, c.Limits)
 }
 
-// maxKnown bounds how many terms entries share: a tier may return ever new limits.
+// maxKnown bounds how many terms are kept for entries to share: a tier may return new limits with every request.
 const maxKnown = 64
 
 // termsOf returns the terms of a claim. Entries share them.
@@ -127,7 +127,7 @@ func (t *leaseTable) remove(s *leaseShard, hash uint64, e *leaseEntry) {
 	t.keys.Add(-1)
 }
 
-// stats returns what is leased.
+// stats returns the counts over all shards.
 func (t *leaseTable) stats() core.LeaseStats {
 	all := core.LeaseStats{Keys: int(t.keys.Load()), Returned: t.returned.Load()}
 	for i := range t.shards {

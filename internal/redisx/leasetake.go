@@ -8,19 +8,19 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A leasePart is what one claim of a Take got from a lease.
-type leasePart struct {
+// A localTake is what one claim of a Take took from the lease of its key.
+type localTake struct {
 	hash  uint64
 	entry *leaseEntry // nil: the store has to be asked
 	terms *terms      // of entry
 	taken taken
 	grant *grant // in flight
-	cold  bool   // the key has no lease, and hash is that of its key
-	ended bool   // what was left has been taken out, into backs
+	cold  bool   // the key has no lease
+	ended bool   // the lease was ended; backs is what was left of it
 	backs backs
 }
 
-// leasesFor returns the leases if they may concern claims, or nil.
+// leasesFor returns the leases of s, or nil if none can concern claims.
 func (s *Store) leasesFor(claims []core.Claim) *leaseTable {
 	t := s.leases.Load()
 	if t != nil && t.keys.Load() > 0 {
@@ -48,21 +48,21 @@ func (s *Store) LeaseStats() core.LeaseStats {
 // takeLeases decides claims from leases if those have enough for all.
 func (s *Store) takeLeases(t *leaseTable, claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	start := len(dst)
-	var room [4]leasePart
-	parts := room[:0]
+	var room [4]localTake
+	takes := room[:0]
 	for i := range claims {
-		p, results, ok := leasePart{}, dst, false
+		p, results, ok := localTake{}, dst, false
 		if claims[i].Lease > 0 && !sharesPair(claims, i) {
 			p, results, ok = s.takeLease(t, &claims[i], false, dst)
 		}
 		if !ok {
-			t.putBack(parts)
+			t.putBack(takes)
 			return dst[:start], false
 		}
 		if p.grant != nil {
 			runtime.Gosched() // or callers that never wait might keep the grant from a CPU until it is late
 		}
-		parts, dst = append(parts, p), results
+		takes, dst = append(takes, p), results
 	}
 	return dst, true
 }
@@ -77,9 +77,9 @@ func sharesPair(claims []core.Claim, i int) bool {
 	return false
 }
 
-// takeLease takes c out of the lease of its key and appends its results, if that has enough. It asks for the next grant if
-// that leaves little. If the lease has too little, and end is true, it ends.
-func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Result) (p leasePart, _ []core.Result, ok bool) {
+// takeLease takes c out of the lease of its key and appends its results, if the lease has enough. It asks for the next grant if
+// little is left. A lease that has too little is ended if end is true.
+func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Result) (p localTake, _ []core.Result, ok bool) {
 	var buf [256]byte
 	key := s.layout.appendKey(buf[:0], c.Rule, c.Key)
 	p.hash = maphash.Bytes(t.seed, key)
@@ -110,9 +110,9 @@ func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Res
 	return p, e.appendResults(dst, c, now, p.taken.mark()), true
 }
 
-// takeLeaseOrEnd is takeLease, but if a grant is in flight that may be enough it waits for it, once. If the lease then has too
-// little it ends.
-func (s *Store) takeLeaseOrEnd(ctx context.Context, t *leaseTable, c *core.Claim, dst []core.Result) (leasePart, []core.Result, bool) {
+// takeLeaseOrEnd does what takeLease does. If the lease has too little, it waits once for a grant in flight; if the lease then
+// still has too little, it ends it.
+func (s *Store) takeLeaseOrEnd(ctx context.Context, t *leaseTable, c *core.Claim, dst []core.Result) (localTake, []core.Result, bool) {
 	p, results, ok := s.takeLease(t, c, false, dst)
 	if ok || p.cold {
 		return p, results, ok
@@ -123,16 +123,17 @@ func (s *Store) takeLeaseOrEnd(ctx context.Context, t *leaseTable, c *core.Claim
 	return s.takeLease(t, c, true, dst)
 }
 
-// putBack puts back what parts have taken.
-func (t *leaseTable) putBack(parts []leasePart) {
-	for i := range parts {
-		if p := &parts[i]; p.entry != nil {
-			t.putBackPart(p)
+// putBack undoes takes.
+func (t *leaseTable) putBack(takes []localTake) {
+	for i := range takes {
+		if p := &takes[i]; p.entry != nil {
+			t.undo(p)
 		}
 	}
 }
 
-func (t *leaseTable) putBackPart(p *leasePart) {
+// undo puts back what one claim has taken.
+func (t *leaseTable) undo(p *localTake) {
 	s := t.shard(p.hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()

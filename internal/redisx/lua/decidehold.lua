@@ -1,9 +1,9 @@
--- Decides plain requests that hold, as decide.lua does any.
+-- Decides plain requests that hold. The results equal those of decide.lua.
 -- Uses ceilDiv, floorDiv, max (number), filled, reply (reply), addPlainHold, heldCosts, heldCounts, hint, storeHolds
 -- (plainhold), levels, openPairs (plain).
 local retries = {} -- of the request being decided, by limit
 
--- waitHeld returns how long a limit that is open has to wait, and whether only what is held is in the way.
+-- waitHeld returns how long the cost has to wait for an open limit, and whether only holds are in the way.
 local function waitHeld(i, l)
   local held = false
   if l.letter == 'f' then
@@ -32,7 +32,7 @@ local function replyHeld(i, l)
   filled = filled + 4
 end
 
--- decideHeld decides the request whose keys begin at KEYS[first], and reports whether it could.
+-- decideHeld decides the request whose keys begin at KEYS[first], unless its state is not plain, and reports whether it did.
 local function decideHeld(plan, first, now)
   if not openPairs(plan, first, now) then
     return false

@@ -64,10 +64,10 @@ local function releaseHold(h, at, cost)
   if start ~= wanted then
     return 0, 0
   end
-  local given = min(cost, held)
-  setHold(h, i, start, held - given, count - 1)
-  h.cost, h.count = max(0, h.cost - (count == 1 and held or given)), max(0, h.count - 1)
-  return given, 1
+  local released = min(cost, held)
+  setHold(h, i, start, held - released, count - 1)
+  h.cost, h.count = max(0, h.cost - (count == 1 and held or released)), max(0, h.count - 1)
+  return released, 1
 end
 
 local function holdsEnd(h)

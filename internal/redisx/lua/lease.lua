@@ -23,7 +23,7 @@ local function leasesOf(asks, numbers, start)
   return claims
 end
 
--- giveBack gives back what a claim was charged ahead and has not used.
+-- giveBack refunds what a claim was charged ahead and has not used.
 local function giveBack(asks, claim, now)
   for _, back in ipairs(claim.backs) do
     if back.cost > 0 then

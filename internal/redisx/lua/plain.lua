@@ -1,5 +1,5 @@
--- Decides requests of token buckets alone, which most are, without a table for each. The results are those of
--- tokenbucket.lua and decide.lua.
+-- Decides requests that have only token buckets, without a table for each bucket. The results equal those of tokenbucket.lua and
+-- decide.lua.
 -- Uses ceilDiv, floorDiv, max, maxExact (number), pack, unpackWords, word (word), call, filled, reply (reply), maxBusy
 -- (limit), expiryWith (expiry), openHolds, openUntil (plainhold).
 --
@@ -29,8 +29,8 @@ local function isPlain(plan)
   return not plan.held or plan.claims == plan.keys and plan.leases == 0
 end
 
--- openBucket sets levels, instants, busys and expiries of the bucket with a value, and reports whether it is as plain requests leave it: in
--- ticks of 1 µs, of no other rate, and not from later than now.
+-- openBucket sets levels, instants, busys and expiries of the bucket stored as value, and reports whether plain requests can have
+-- left it: in ticks of 1 µs, of no other rate, and not from later than now.
 local function openBucket(i, l, value, now)
   if not value then
     levels[i], instants[i], busys[i], expiries[i] = 0, 0, 0, 0
@@ -47,8 +47,8 @@ local function openBucket(i, l, value, now)
   return true
 end
 
--- openPair opens the buckets of a key, those from limit i on, and reports whether all are as plain requests leave them,
--- nothing is banned, and something is held only if the plan holds. It returns the limit after them.
+-- openPair opens the buckets of a key, whose limits begin at i. It reports whether plain requests can have left them all, nothing
+-- is banned, and something is held only if the plan holds, and returns the place of the limit after them.
 local function openPair(plan, i, first, now)
   local place = plan[i].place
   local names = plan.names[place]
@@ -77,7 +77,7 @@ local function openPair(plan, i, first, now)
   return true, i
 end
 
--- openPairs opens the buckets of the request whose keys begin at KEYS[first], and reports whether it could.
+-- openPairs opens the buckets of the request whose keys begin at KEYS[first], and reports whether openPair did for all of them.
 local function openPairs(plan, first, now)
   local known, i = true, 1
   while known and i <= #plan do
@@ -114,8 +114,8 @@ local function chargeBucket(i, l, key, now, charge)
   return level
 end
 
--- decidePlain decides the request whose keys begin at KEYS[first], and reports whether it could. Of each limit it replies the
--- level or, if the request is denied, -4 less the level.
+-- decidePlain decides the request whose keys begin at KEYS[first], unless its state is not plain, and reports whether it did. For
+-- each limit it replies the level or, if the request is denied, -4 less the level.
 local function decidePlain(plan, first, now)
   if not openPairs(plan, first, now) then
     return false

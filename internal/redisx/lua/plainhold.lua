@@ -1,4 +1,4 @@
--- What a pair holds for requests under way, without a table for each pair. The results are those of hold.lua.
+-- Keeps what a pair holds for requests in flight, without a table for each pair. The results equal those of hold.lua.
 -- Uses ceilDiv, floorDiv, floorTo, max, maxExact, min (number), pack, sub, unpackWords, word (word), call (reply),
 -- expiryWith (expiry).
 --
@@ -6,12 +6,12 @@
 -- first: start, cost and number of the holds made in it. A sub-bucket ends 66 s after its start.
 local holdWidth, holdLife = 6000000, 66000000
 local holdSize = 3 * word
-local hint = 1000000 -- the wait that is told where only holds are in the way
+local hint = 1000000 -- the wait that is reported where only holds are in the way
 local heldTexts, heldCosts, heldCounts = {}, {}, {} -- of the pairs of the request being decided, by place
-local openUntil = {} -- until when they are certain to be kept
+local openUntil = {} -- the expiries of these pairs as far as known, in milliseconds
 
--- openHolds sets heldTexts, to the sub-buckets, heldCosts, heldCounts and openUntil of a pair, and reports whether they make
--- sense, and nothing has ended or is from later.
+-- openHolds reads the field hold of a pair into heldTexts (its sub-buckets), heldCosts, heldCounts and openUntil. It reports whether
+-- the field is valid, no sub-bucket has ended and none begins after now.
 local function openHolds(place, value, now)
   if not value then
     heldTexts[place], heldCosts[place], heldCounts[place], openUntil[place] = '', 0, 0, 0
@@ -45,7 +45,7 @@ local function storeHolds(place, key, now)
   end
 end
 
--- addPlainHold holds cost of a pair from now on.
+-- addPlainHold adds a hold of cost to a pair.
 local function addPlainHold(place, now, cost)
   local text, start, total, count = heldTexts[place], floorTo(now, holdWidth), cost, 1
   if text ~= '' then
@@ -58,8 +58,8 @@ local function addPlainHold(place, now, cost)
   heldCosts[place], heldCounts[place] = min(heldCosts[place] + cost, maxExact), heldCounts[place] + 1
 end
 
--- releasePlainHold ends a hold of cost made at an instant, and reports whether it is in the oldest sub-bucket of the pair or
--- in the newest.
+-- releasePlainHold ends a hold of cost made at an instant if it is in the oldest or in the newest sub-bucket of the pair, and
+-- reports whether it is.
 local function releasePlainHold(place, at, cost)
   local text = heldTexts[place]
   if at == 0 or text == '' then
@@ -74,10 +74,10 @@ local function releasePlainHold(place, at, cost)
       return false
     end
   end
-  local given = min(cost, held)
-  local record = count > 1 and pack('<I8I8I8', start, held - given, count - 1) or ''
+  local released = min(cost, held)
+  local record = count > 1 and pack('<I8I8I8', start, held - released, count - 1) or ''
   heldTexts[place] = sub(text, 1, i) .. record .. sub(text, i + holdSize + 1)
-  heldCosts[place] = max(0, heldCosts[place] - (count == 1 and held or given))
+  heldCosts[place] = max(0, heldCosts[place] - (count == 1 and held or released))
   heldCounts[place] = max(0, heldCounts[place] - 1)
   return true
 end

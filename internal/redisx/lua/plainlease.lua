@@ -1,9 +1,9 @@
--- Decides plain requests with leased claims, as lease.lua decides any. The grants of busy keys are such requests.
+-- Decides plain requests with leased claims, as most grants are. The results equal those of lease.lua.
 -- Uses floorDiv, max, min (number), unpackWords, word (word), call, filled, reply (reply), chargeBucket, instants, isDenied,
 -- levels, busys, openPairs (plain).
 local leaseWords = 5 -- of a leased claim: see lease.lua
 
--- refundBucket gives a bucket that is open what a charge of cost at an instant certainly still counts for.
+-- refundBucket subtracts from the level of an open bucket what a charge of cost made at an instant is certain to still count for.
 local function refundBucket(i, l, at, cost, now)
   local charged = min(cost, l.capacity) * l.micros
   local sure = charged
@@ -35,8 +35,8 @@ local function aheadOf(plan, i, last, want)
   return ahead
 end
 
--- openLeases gives back what the leased claims of a request do not use, and returns those with what they want. It reports
--- whether any gave back some.
+-- openLeases refunds what the leased claims of a request give back. It returns these claims with what they want, and whether
+-- anything was refunded.
 local function openLeases(plan, first, now, numbers, start)
   local claims, returned = {}, false
   for i, l in ipairs(plan) do
@@ -61,7 +61,7 @@ local function openLeases(plan, first, now, numbers, start)
   return claims, returned
 end
 
--- replyDenied replies what a denied request leaves.
+-- replyDenied replies the levels of a denied request, and that nothing was charged ahead.
 local function replyDenied(plan, claims)
   for n = 1, #plan do
     reply[filled + n] = -4 - levels[n]
@@ -72,8 +72,9 @@ local function replyDenied(plan, claims)
   filled = filled + #plan + #claims
 end
 
--- decidePlainLeased decides the request whose keys begin at KEYS[first], and reports whether it could. It replies what decidePlain
--- does, and then what was charged ahead for each leased claim. A denial of a request that gives back is left to others.
+-- decidePlainLeased decides the request whose keys begin at KEYS[first], unless its state is not plain, and reports whether it did.
+-- It replies what decidePlain does, and then what was charged ahead for each leased claim. A denied request that gives back is
+-- left to decideLeased, which stores what it gave back.
 local function decidePlainLeased(plan, first, now, numbers, start)
   if not openPairs(plan, first, now) then
     return false

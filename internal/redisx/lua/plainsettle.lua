@@ -1,10 +1,11 @@
--- Settles held requests of token buckets and limits in flight without a table for each, as settleany.lua settles any.
+-- Settles held requests of token buckets and limits in flight, without a table for each limit. The results equal those of
+-- settleany.lua.
 -- Uses word, unpackWords (word), filled, reply (reply), chargeBucket, isPlainLimit, levels, maxPlain, openPairs (plain),
 -- releasePlainHold, storeHolds (plainhold).
 local settleWords = 5 -- of a claim: see settle.lua
 local finals = {} -- of the request being settled, by place
 
--- isPlainSettle reports whether a plan is that of requests to be settled here, if what they held is to be replaced.
+-- isPlainSettle reports whether requests of a plan can be settled here, provided that they held.
 local function isPlainSettle(plan)
   for _, l in ipairs(plan) do
     if not isPlainLimit(l) or l.asked > 0 then
@@ -15,7 +16,7 @@ local function isPlainSettle(plan)
   return plan.claims == plan.keys
 end
 
--- releaseAll ends what the claims of a request that is open held, and reports whether it could.
+-- releaseAll ends the holds of an open request and sets finals, and reports whether all its claims are plain.
 local function releaseAll(plan, numbers, start)
   for i = 1, #plan do
     local l = plan[i]
@@ -34,8 +35,8 @@ local function releaseAll(plan, numbers, start)
   return true
 end
 
--- settlePlain settles the request whose keys begin at KEYS[first], and reports whether it could. Buckets are stored before
--- holds: a key that has been removed cannot be written in a slot that is migrating.
+-- settlePlain settles the request whose keys begin at KEYS[first], unless its state is not plain, and reports whether it did.
+-- Buckets are stored before holds: a key that has been removed cannot be written in a slot that is migrating.
 local function settlePlain(plan, first, now, numbers, start)
   if not openPairs(plan, first, now) or not releaseAll(plan, numbers, start) then
     return false

@@ -147,12 +147,12 @@ function sliding.refund(q, l, _, at, cost)
   if stamp ~= wanted then
     return q
   end
-  local given = min(count, cost)
-  text = withCount(text, i, stamp, count - given)
-  q.used = q.used - given
+  local refunded = min(count, cost)
+  text = withCount(text, i, stamp, count - refunded)
+  q.used = q.used - refunded
   if place < blocks(q) then
     local _, _, sum = blockAt(q.list, place)
-    setBlock(q, place, text, sum - given)
+    setBlock(q, place, text, sum - refunded)
   else
     q.newest = text
     takeLastBlock(q)
