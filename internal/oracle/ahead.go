@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Ahead charges requests ahead at now: as many as a process wants, but at most half of what remains. It returns how many.
+// Ahead charges requests ahead at now and returns how many: want, but at most half of what remains.
 func (m *Model) Ahead(now int64, c core.Claim, want int64) int64 {
 	for _, a := range m.evaluate(now, c) {
 		want = min(want, atLeastZero(a.free(now))/2)

@@ -6,12 +6,12 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// checkDenial fails if the store has refused a request though there is room beside what other processes hold. What its own
-// process knows of never stands in its way.
-func (b *book) checkDenial(f *fleet, r *request) {
+// checkDenial fails if the store has refused a request though there is room beside what other processes hold. Charges of its own
+// process count only with what was used, once that process knows of them.
+func (b *ledger) checkDenial(f *fleet, r *request) {
 	for _, l := range f.limits {
 		level := b.level(l, f.now, func(c *charge) int64 {
-			if c.process == r.process && !c.stranded && c.heard > 0 && c.heard <= r.sent {
+			if c.process == r.process && !c.stranded && c.known > 0 && c.known <= r.sent {
 				return c.used + c.transit
 			}
 			return c.n - c.back
@@ -20,11 +20,11 @@ func (b *book) checkDenial(f *fleet, r *request) {
 			return
 		}
 	}
-	b.fail("a request of cost %d was refused though there is room, and other processes do not hold it", r.cost)
+	b.fail("a request of cost %d was refused though there is room that no other process holds", r.cost)
 }
 
 // check checks what a fleet that has come to rest has admitted of l and what it was charged.
-func (b *book) check(f *fleet, l core.Limit) {
+func (b *ledger) check(f *fleet, l core.Limit) {
 	slices.SortStableFunc(b.admitted, func(x, y *request) int { return int(x.at - y.at) })
 	over, overCharged := b.bucketOver, b.bucketOverCharged
 	if l.Algorithm == core.FixedWindow {
@@ -48,7 +48,7 @@ func (b *book) check(f *fleet, l core.Limit) {
 }
 
 // checkCharges checks that a fleet that has come to rest has used or given back what it was charged, and not more.
-func (b *book) checkCharges() {
+func (b *ledger) checkCharges() {
 	for _, c := range b.charges {
 		if c.used+c.back > c.n {
 			b.fail("%d requests were used and %d given back of %d", c.used, c.back, c.n)
@@ -69,7 +69,7 @@ func (f *fleet) longest() int64 {
 }
 
 // bucketOver returns by how much the admitted requests exceed, in some span of time t, capacity + rate·(t + lease).
-func (b *book) bucketOver(l core.Limit, lease int64) (over int64) {
+func (b *ledger) bucketOver(l core.Limit, lease int64) (over int64) {
 	most := int64(l.Capacity())*unit(l) + int64(l.Rate)*lease
 	level, last := int64(0), int64(0)
 	for _, r := range b.admitted {
@@ -84,7 +84,7 @@ func (b *book) bucketOver(l core.Limit, lease int64) (over int64) {
 
 // bucketOverCharged returns by how much the charges that were used or stranded exceed capacity + rate·t in some span of
 // time t.
-func (b *book) bucketOverCharged(l core.Limit) (over int64) {
+func (b *ledger) bucketOverCharged(l core.Limit) (over int64) {
 	level, last := int64(0), int64(0)
 	for _, c := range b.charges {
 		level = max(0, level-int64(l.Rate)*(c.at-last)) + net(c)*unit(l)
@@ -99,7 +99,7 @@ func net(c *charge) int64 { return max(c.n-c.back, c.used) }
 
 // windowOver returns by how much the admitted requests of some span exceed Rate for each window that [start - lease, end]
 // touches.
-func (b *book) windowOver(l core.Limit, lease int64) (over int64) {
+func (b *ledger) windowOver(l core.Limit, lease int64) (over int64) {
 	for i, first := range b.admitted {
 		sum := int64(0)
 		for _, r := range b.admitted[i:] {
@@ -115,7 +115,7 @@ func (b *book) windowOver(l core.Limit, lease int64) (over int64) {
 }
 
 // windowOverCharged returns by how much the charges of some window exceed Rate.
-func (b *book) windowOverCharged(l core.Limit) (over int64) {
+func (b *ledger) windowOverCharged(l core.Limit) (over int64) {
 	count, window := int64(0), int64(0)
 	for _, c := range b.charges {
 		if start := windowOf(l, c.at); start != window {

@@ -28,7 +28,7 @@ func (p *process) send(c *call) {
 	f.at(max(f.now+f.delay, f.stalled), c.run)
 }
 
-// run has the store decide a call.
+// run executes a call at the store, which may be stalled, and sends the reply.
 func (c *call) run() {
 	f := c.process.fleet
 	if f.now < f.stalled {
@@ -45,7 +45,7 @@ func (c *call) run() {
 	}
 	if c.want > 0 {
 		c.granted = Portion{f.now, f.store.Ahead(f.now, f.claim(1), c.want)}
-		c.grant = f.book.charge(c.process, c.granted)
+		c.grant = f.ledger.charge(c.process, c.granted)
 	}
 	arrives := f.now + f.delay
 	if f.loseReply > 0 || arrives > c.sent+f.deadline {
@@ -59,20 +59,20 @@ func (c *call) run() {
 	f.at(arrives, func() { c.arrive(decided) })
 }
 
-// take has the store decide a request that no lease decides.
+// take has the store decide a request that was not decided from a lease.
 func (f *fleet) take(r *request, claim core.Claim) bool {
 	if !f.store.Admit(f.now, claim) {
-		f.book.checkDenial(f, r)
+		f.ledger.checkDenial(f, r)
 		return false
 	}
-	c := f.book.charge(r.process, Portion{f.now, r.cost})
+	c := f.ledger.charge(r.process, Portion{f.now, r.cost})
 	c.used, c.direct = r.cost, true
 	r.taken, r.at, r.known = []share{{c, r.cost}}, f.now, f.now
-	f.book.admit(r)
+	f.ledger.admit(r)
 	return true
 }
 
-// arrive has the process read the reply to a call.
+// arrive hands the reply to the process. decided is the instant of the store in it.
 func (c *call) arrive(decided int64) {
 	p := c.process
 	if p.dead {
@@ -85,14 +85,14 @@ func (c *call) arrive(decided int64) {
 		}
 	}
 	if c.want > 0 {
-		c.grant.heard = p.fleet.book.tick()
+		c.grant.known = p.fleet.ledger.tick()
 		sent := p.offset + (c.sent-p.begun)*p.rate/1000
 		p.holder.Granted(p.clock(), sent, c.granted)
 		p.wake()
 	}
 }
 
-// fail tells the process that a call got no reply.
+// fail ends a call without a reply, at its deadline.
 func (c *call) fail() {
 	p := c.process
 	if p.dead {
@@ -108,7 +108,7 @@ func (c *call) fail() {
 	}
 }
 
-// strand marks what a lost call or reply leaves charged.
+// strand marks the charges of a lost call: they may stay charged.
 func (c *call) strand() {
 	if c.grant != nil {
 		c.grant.stranded = true

@@ -20,7 +20,7 @@ func decide(asks []*ask, now int64, dry bool) bool {
 	return all
 }
 
-// decide returns how long to wait until the cost fits, or Never.
+// decide returns the wait until the cost fits, or Never.
 func (a *ask) decide(now int64) time.Duration {
 	free := new(big.Rat).Sub(a.capacity(), a.asked)
 	if free.Sign() < 0 {
@@ -36,7 +36,7 @@ func (a *ask) decide(now int64) time.Duration {
 // used returns what is charged at now.
 func (a *ask) used(now int64) *big.Rat { return a.state.used(a.limit, a.peek, now, now) }
 
-// held returns what requests hold that have not ended.
+// held returns what requests in flight hold.
 func (a *ask) held() *big.Rat {
 	if a.limit.Algorithm == core.InFlight {
 		return whole(a.pair.holds.sum().count)

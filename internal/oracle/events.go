@@ -2,7 +2,7 @@ package oracle
 
 import "container/heap"
 
-// events are what is to happen, in the order of time and, at one instant, as it was added.
+// events runs functions in the order of their instants and, at one instant, in the order in which they were added.
 type events struct {
 	now   int64
 	added int
@@ -22,7 +22,7 @@ func (e *events) at(at int64, do func()) {
 
 func (e *events) after(d int64, do func()) { e.at(e.now+d, do) }
 
-// advance lets time pass.
+// advance moves now on by d and runs the events until then.
 func (e *events) advance(d int64) {
 	end := e.now + d
 	for len(e.queue) > 0 && e.queue[0].at <= end {

@@ -8,8 +8,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A fleet is processes that lease one key from one store, over a network that delays and loses calls. Instants are
-// those of the clock of the store, in microseconds since the Unix epoch, unless said otherwise.
+// A fleet simulates processes that lease one key from one store, over a network that delays and loses calls. Instants are those of
+// the clock of the store, in microseconds since the Unix epoch, unless said otherwise.
 type fleet struct {
 	events
 	open      func(length int64) Holder
@@ -17,16 +17,16 @@ type fleet struct {
 	length    int64 // of a lease, on the clock of a process
 	deadline  int64 // of a call, on the clock of the store
 	store     Model
-	stalled   int64 // no call is decided before
+	stalled   int64 // the store decides nothing before
 	delay     int64 // of a call, and of its reply
-	loseCalls int   // so many of the next calls are lost,
-	loseReply int   // and replies
+	loseCalls int   // how many of the next calls are lost
+	loseReply int   // how many of the next replies are lost
 	processes []*process
-	book      book
+	ledger    ledger
 	Summary
 }
 
-// A Summary says what happened in a schedule.
+// A Summary counts what happened in a schedule.
 type Summary struct {
 	Leased, Asked, Denied, Failed int // requests that a lease decided; that the store was asked for; that were denied; that failed
 	Returned                      int64
@@ -42,26 +42,26 @@ type process struct {
 	begun   int64
 	dead    bool
 	waiting []*request // for the grant in flight
-	heard   int64      // the instant of the store in the last reply,
-	heardAt int64      // and when it came, on the clock of the process
+	heard   int64      // the instant of the store in the last reply
+	heardAt int64      // when that reply came, on the clock of the process
 }
 
-// A request is one of a process. Most ask for the leased key alone.
+// A request is made by a process. Most claim the leased key alone.
 type request struct {
 	process *process
 	cost    int64
-	other   bool // it also asks for a key that is not leased, and of which one request remains every other time
-	denied  bool // by that key
+	other   bool // it also claims a key that is not leased
+	denied  bool // the claim for that key will be denied
 	taken   []share
 	sent    int64 // the tick at which the store was asked
 	at      int64 // the instant of its decision
-	known   int64 // the same as its process knows it
+	known   int64 // the instant of its decision, as its process knows it
 	done    bool
-	// refunded says that it was given back later.
+	// refunded is set once the request has been given back.
 	refunded bool
 }
 
-// A giveBack is a portion that a process gives back, and what was charged for it.
+// A giveBack is a portion that a process gives back, and the charges that it comes from.
 type giveBack struct {
 	Portion
 	of []share
@@ -76,14 +76,14 @@ func (f *fleet) restart(i int, rate, offset int64) {
 		f.processes = append(f.processes, p)
 	} else {
 		f.processes[i].dead = true
-		f.book.strand(f.processes[i])
+		f.ledger.strand(f.processes[i])
 		f.Crashes++
 		f.processes[i] = p
 	}
 	p.sweep()
 }
 
-// sweep gives back twice in a lease what has ended.
+// sweep gives back what has ended, twice in each lease.
 func (p *process) sweep() {
 	p.fleet.after(p.fleet.length/2, func() {
 		if p.dead {
@@ -96,19 +96,19 @@ func (p *process) sweep() {
 	})
 }
 
-// decide decides a request by what the process holds, or asks the store.
+// decide decides a request from what the process holds, or sends it to the store.
 func (p *process) decide(r *request, waited bool) {
 	a := p.holder.Ask(p.clock(), r.cost, waited)
 	switch {
 	case len(a.Taken) > 0:
-		r.taken = p.fleet.book.find(p, a.Taken, (*charge).asUsed)
+		r.taken = p.fleet.ledger.find(p, a.Taken, (*charge).asUsed)
 		r.at, r.known = p.fleet.now, p.heard+p.clock()-p.heardAt
 		p.askOther(r)
 	case a.Wait:
 		p.waiting = append(p.waiting, r)
 		p.fleet.after(p.fleet.deadline, func() { p.tooLate(r) })
 	default:
-		r.sent = p.fleet.book.tick()
+		r.sent = p.fleet.ledger.tick()
 		p.fleet.Asked++
 		p.send(&call{back: p.giveBacks(a.Back), request: r})
 	}
@@ -129,8 +129,8 @@ func (p *process) tooLate(r *request) {
 	}
 }
 
-// askOther asks the store for the key that is not leased, if the request has one, and puts the leased part back if that is
-// denied.
+// askOther asks the store for the other key of a request, if it has one. If that is denied, it puts back what was taken from the
+// lease.
 func (p *process) askOther(r *request) {
 	f := p.fleet
 	if !r.other {
@@ -143,7 +143,7 @@ func (p *process) askOther(r *request) {
 		case r.denied:
 			r.done = true
 			f.Denied++
-			f.book.unuse(r.taken)
+			f.ledger.unuse(r.taken)
 			p.holder.PutBack(p.clock(), portions(r.taken))
 		default:
 			p.admit(r)
@@ -155,10 +155,10 @@ func (p *process) askOther(r *request) {
 func (p *process) admit(r *request) {
 	r.done = true
 	p.fleet.Leased++
-	p.fleet.book.admit(r)
+	p.fleet.ledger.admit(r)
 }
 
-// wake has the requests decided that waited for a grant.
+// wake decides the requests that waited for a grant.
 func (p *process) wake() {
 	waiting := p.waiting
 	p.waiting = nil
@@ -171,20 +171,20 @@ func (f *fleet) claim(cost int) core.Claim {
 	return core.Claim{Rule: "leased", Key: "k", Limits: f.limits, Cost: cost}
 }
 
-// check returns all violations of what leases state.
+// check returns all violations of the contract of leases.
 func (f *fleet) check() error {
 	for _, l := range f.limits {
-		f.book.check(f, l)
+		f.ledger.check(f, l)
 	}
-	f.book.checkCharges()
+	f.ledger.checkCharges()
 	var all []error
-	for _, kind := range slices.Sorted(maps.Keys(f.book.found)) {
-		all = append(all, f.book.found[kind])
+	for _, kind := range slices.Sorted(maps.Keys(f.ledger.found)) {
+		all = append(all, f.ledger.found[kind])
 	}
 	return errors.Join(all...)
 }
 
-// Add adds what happened in another schedule.
+// Add adds the counts of another schedule.
 func (s *Summary) Add(t Summary) {
 	s.Leased, s.Asked, s.Denied, s.Failed = s.Leased+t.Leased, s.Asked+t.Asked, s.Denied+t.Denied, s.Failed+t.Failed
 	s.Returned, s.Crashes, s.Lost, s.Refunds = s.Returned+t.Returned, s.Crashes+t.Crashes, s.Lost+t.Lost, s.Refunds+t.Refunds

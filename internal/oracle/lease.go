@@ -5,7 +5,7 @@ import "slices"
 // A Portion is a number of requests that the store charged ahead at one instant of its clock.
 type Portion struct{ At, Count int64 }
 
-// An Answer is what a Holder says to a request.
+// An Answer says how a Holder decides a request.
 type Answer struct {
 	Taken []Portion // what decides the request; if none, it is not decided
 	Wait  bool      // the request waits for the grant in flight and then asks again
@@ -18,11 +18,11 @@ type Answer struct {
 type Holder interface {
 	// Ask decides a request. One that has waited does not wait again.
 	Ask(now, cost int64, waited bool) Answer
-	// PutBack takes back what a request has taken that was denied elsewhere.
+	// PutBack returns what a request has taken to the Holder, since another claim of the request was denied.
 	PutBack(now int64, taken []Portion)
-	// Granted adds what a call that was sent at an instant has charged ahead.
+	// Granted adds what a call has charged ahead that was sent at an instant.
 	Granted(now, sent int64, p Portion)
-	// Failed says that the call for a grant has failed, or that nobody knows.
+	// Failed ends the call for a grant without one: it failed, or its outcome is unknown.
 	Failed(now int64)
 	// Refund returns what to give back for a request decided from this Holder, at the instant of the store's clock that the
 	// process took it for.
@@ -31,18 +31,18 @@ type Holder interface {
 	Ended(now int64) []Portion
 }
 
-// A Lease is the Holder that others are compared with.
+// A Lease is the reference Holder.
 type Lease struct {
 	length  int64     // how long a portion may be used
 	live    []portion // oldest first, at most two
 	back    []Portion // to be given back
-	granted int64     // the last time
+	granted int64     // by the last grant
 	asking  bool      // a grant is in flight
-	rests   int64     // no grant is asked for before
-	asked   bool
-	last    int64    // when the key was last asked for
-	span    int64    // the number of the current span of one length
-	used    [2]int64 // in the current span and the one before
+	resumes int64     // no grant is asked for before
+	asked   bool      // at least once
+	last    int64     // when the key was last asked for
+	span    int64     // the number of the current span of one length
+	used    [2]int64  // in the current span and the one before
 }
 
 type portion struct {
@@ -50,7 +50,7 @@ type portion struct {
 	ends int64
 }
 
-// NewLease returns a Lease of which nothing was asked.
+// NewLease returns a Lease with no portions.
 func NewLease(length int64) *Lease { return &Lease{length: length} }
 
 // Ask implements Holder.
@@ -112,7 +112,7 @@ func (l *Lease) left() (left int64) {
 	return left
 }
 
-// take takes cost, the oldest first.
+// take takes cost out of the portions, the oldest first.
 func (l *Lease) take(cost int64) (taken []Portion) {
 	for i := range l.live {
 		p := &l.live[i]
@@ -125,9 +125,9 @@ func (l *Lease) take(cost int64) (taken []Portion) {
 	return taken
 }
 
-// want begins a grant, unless there was one lately.
+// want begins a grant and returns how much to ask for, or 0 while one is in flight or in a pause.
 func (l *Lease) want(now, cost int64) int64 {
-	if l.asking || now < l.rests {
+	if l.asking || now < l.resumes {
 		return 0
 	}
 	l.asking = true
@@ -165,7 +165,7 @@ func (l *Lease) PutBack(now int64, taken []Portion) {
 func (l *Lease) Granted(now, sent int64, p Portion) {
 	l.asking, l.granted = false, p.Count
 	if p.Count == 0 {
-		l.rests = now + l.length
+		l.resumes = now + l.length
 		return
 	}
 	l.expire(now)
@@ -178,7 +178,7 @@ func (l *Lease) Granted(now, sent int64, p Portion) {
 
 // Failed implements Holder.
 func (l *Lease) Failed(now int64) {
-	l.asking, l.rests = false, now+l.length
+	l.asking, l.resumes = false, now+l.length
 }
 
 // Refund gives back as if the request had been charged one length earlier: no portion that it can have used was charged

@@ -39,10 +39,10 @@ type stateID struct {
 
 // A state is what a key has used of a limit, in requests.
 type state interface {
-	// rewind takes note that the clock went back before what the state remembers, if it did. It does so even for a claim
-	// that is not charged: else denials would last until the clock is back where it was.
+	// rewind adjusts the state if the clock went back before the instants that it remembers. It does so even for a claim that is
+	// not charged: otherwise denials would last until the clock is back where it was.
 	rewind(l core.Limit, now int64)
-	// name takes note at now of a Take that is no peek, whether or not it will be charged.
+	// name records the rate of a Take that is no peek, whether or not it will be charged.
 	name(l core.Limit, now int64)
 	// used returns what counts at then, if nothing is charged from now until then.
 	used(l core.Limit, peek bool, now, then int64) *big.Rat

@@ -14,7 +14,7 @@ type Turn struct {
 	Line   int
 }
 
-// Rare are timelines of one key that random ones seldom come by. The tests of each store compare it with a Model.
+// Rare are timelines of one key that random ones seldom contain. The tests of each store compare the store with a Model on them.
 var Rare = map[string][]Turn{
 	"a bucket that has held one request ever since gives it back": {
 		take("10/m", 2), after(6*time.Second, take("10/m", 1)), after(6*time.Second, refund(0)), take("10/m", 8),

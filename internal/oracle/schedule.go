@@ -1,6 +1,10 @@
 package oracle
 
-import "github.com/spillgate/spillgate/core"
+import (
+	"math/rand/v2"
+
+	"github.com/spillgate/spillgate/core"
+)
 
 // leasedLimits are the limits that schedules lease.
 var leasedLimits = []string{
@@ -8,16 +12,26 @@ var leasedLimits = []string{
 	"1000000/h;burst=40", "7/2s;fixed-window",
 }
 
-// rates are those of the clocks of processes, in thousandths.
+// rates are how fast the clocks of processes run, in thousandths.
 var rates = []int64{1000, 999, 1001, 900, 1100}
 
-// costs are those of requests.
+// costs are the costs of requests.
 var costs = []int64{1, 1, 1, 1, 2, 3, 7, 20}
 
-// A schedule is a string of bytes that says what happens. After its end all bytes are 0.
+// A schedule is a string of bytes that determines a run. After its end all bytes are 0.
 type schedule struct {
 	bytes []byte
 	next  int
+}
+
+// RandomSchedule returns the schedule of a seed. Different streams have different schedules.
+func RandomSchedule(stream, seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, stream))
+	text := make([]byte, 8+r.IntN(400))
+	for i := range text {
+		text[i] = byte(r.Uint32())
+	}
+	return text
 }
 
 func (s *schedule) done() bool { return s.next >= len(s.bytes) }
@@ -34,19 +48,19 @@ func (s *schedule) pick(n int) int {
 
 func (s *schedule) of(some []int64) int64 { return some[s.pick(len(some))] }
 
-// RunLeases has several processes lease a key, each through a Holder that open makes, and returns an error if what they do
-// is not what leases state. The same text of bytes has the same things happen.
+// RunLeases simulates several processes that lease a key, each through a Holder that open makes, and returns an error if they
+// break the contract of leases. The same text causes the same run.
 func RunLeases(text []byte, open func(length int64) Holder) (Summary, error) {
 	s := schedule{bytes: text}
 	f := &fleet{open: open}
 	f.now = begin(1_700_000_000*second, 600*second)
-	f.book.lost, f.book.found = make(map[core.Limit]int64), make(map[string]error)
+	f.ledger.lost, f.ledger.found = make(map[core.Limit]int64), make(map[string]error)
 	f.limits = core.MustParseLimits(leasedLimits[s.pick(len(leasedLimits))])
 	f.length = s.of([]int64{1_000, 10_000, 100_000, 1_000_000, 10_000_000})
 	f.delay = s.of([]int64{0, 100, 1_000, 10_000})
 	f.deadline = s.of([]int64{50_000, 2_000_000})
 	for i := range 1 + s.pick(4) {
-		f.restart(i, s.of(rates), f.wrong(&s))
+		f.restart(i, s.of(rates), f.skewed(&s))
 	}
 	for !s.done() {
 		f.step(&s)
@@ -57,12 +71,12 @@ func RunLeases(text []byte, open func(length int64) Holder) (Summary, error) {
 	return f.Summary, f.check()
 }
 
-// step has the next thing of a schedule happen.
+// step runs the next action of a schedule.
 func (f *fleet) step(s *schedule) {
-	what := s.pick(20)
+	action := s.pick(20)
 	i := s.pick(len(f.processes))
 	p := f.processes[i]
-	switch what {
+	switch action {
 	case 0, 1, 2, 3, 4:
 		p.ask(s.of(costs), false)
 	case 5, 6, 7:
@@ -82,7 +96,7 @@ func (f *fleet) step(s *schedule) {
 	case 14:
 		f.advance(f.delay)
 	case 15:
-		f.restart(i, s.of(rates), f.wrong(s))
+		f.restart(i, s.of(rates), f.skewed(s))
 	case 16:
 		f.stalled = f.now + f.length*int64(s.pick(64))/32
 	case 17:
@@ -94,8 +108,8 @@ func (f *fleet) step(s *schedule) {
 	}
 }
 
-// wrong returns what a clock shows that is up to a second fast or slow.
-func (f *fleet) wrong(s *schedule) int64 { return f.now + int64(s.pick(256)-128)*7_777 }
+// skewed returns the reading of a clock that is up to a second fast or slow.
+func (f *fleet) skewed(s *schedule) int64 { return f.now + int64(s.pick(256)-128)*7_777 }
 
 // ask begins a request.
 func (p *process) ask(cost int64, other bool) {
@@ -105,17 +119,17 @@ func (p *process) ask(cost int64, other bool) {
 
 // refund gives back what an admitted request has used: the last one, or one of those before.
 func (f *fleet) refund(ago int) {
-	i := len(f.book.admitted) - 1 - ago
+	i := len(f.ledger.admitted) - 1 - ago
 	if i < 0 {
 		return
 	}
-	r := f.book.admitted[i]
+	r := f.ledger.admitted[i]
 	if r.refunded || r.process.dead || !r.done {
 		return
 	}
 	r.refunded = true
 	f.Refunds++
-	f.book.unuse(r.taken)
+	f.ledger.unuse(r.taken)
 	back := []giveBack{{Portion{r.at, r.cost}, r.taken}}
 	if !r.taken[0].of.direct {
 		back = nil

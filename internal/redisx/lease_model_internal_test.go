@@ -1,9 +1,7 @@
 package redisx
 
 import (
-	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/spillgate/spillgate/internal/oracle"
 )
@@ -99,43 +97,10 @@ func portionsIn(b backs) (all []oracle.Portion) {
 	return all
 }
 
-// leaseSchedule returns the schedule of a seed.
-func leaseSchedule(seed uint64) []byte {
-	r := rand.New(rand.NewPCG(seed, 81))
-	text := make([]byte, 8+r.IntN(400))
-	for i := range text {
-		text[i] = byte(r.Uint32())
-	}
-	return text
-}
+// stream is that of the schedules of this package.
+const stream = 81
 
-// TestLeaseKeepsItsBounds has processes with leases of this package lease from the model, for about a second.
-func TestLeaseKeepsItsBounds(t *testing.T) {
-	var all oracle.Summary
-	begun, n := time.Now(), uint64(0)
-	for ; n < 30 || n < 1000 && time.Since(begun) < time.Second; n++ {
-		s, err := oracle.RunLeases(leaseSchedule(n), newLeaseHolder)
-		if err != nil {
-			t.Fatalf("seed %d: %v", n, err)
-		}
-		all.Add(s)
-	}
-	if all.Leased < 10 || all.Denied < 10 || all.Returned < 10 || all.Crashes == 0 || all.Lost == 0 {
-		t.Errorf("%d schedules have shown little: %+v", n, all)
-	}
-}
+// TestLeaseKeepsItsBounds simulates processes that lease from the model with the leases of this package.
+func TestLeaseKeepsItsBounds(t *testing.T) { oracle.CheckLeases(t, stream, newLeaseHolder) }
 
-// FuzzLease looks for a schedule in which a lease does what it must not.
-func FuzzLease(f *testing.F) {
-	for seed := range uint64(8) {
-		f.Add(leaseSchedule(seed))
-	}
-	f.Fuzz(func(t *testing.T, schedule []byte) {
-		if len(schedule) > 300 {
-			t.Skip("what takes more steps takes long and shows no more")
-		}
-		if _, err := oracle.RunLeases(schedule, newLeaseHolder); err != nil {
-			t.Error(err)
-		}
-	})
-}
+func FuzzLease(f *testing.F) { oracle.FuzzLeases(f, stream, newLeaseHolder) }

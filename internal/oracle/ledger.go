@@ -7,12 +7,12 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A book holds what the store of a fleet has charged and what the fleet has admitted, and the violations of what leases state.
-type book struct {
+// A ledger records what the store of a fleet has charged, what the fleet has admitted, and where leases broke their contract.
+type ledger struct {
 	charges  []*charge // as the store made them, the oldest first
 	admitted []*request
 	ticks    int64
-	found    map[string]error     // violations that were seen while they happened, the first of each kind
+	found    map[string]error     // violations seen during the run, the first of each kind
 	lost     map[core.Limit]int64 // the most that refunds may have left charged, in units
 }
 
@@ -23,12 +23,12 @@ type charge struct {
 	used     int64 // of n: by requests that were not denied
 	transit  int64 // of n: in a call that gives it back
 	back     int64 // of n: given back
-	heard    int64 // the tick since which its process has known what of it is unused, or 0
+	known    int64 // the tick since which its process knows how much of it is unused, or 0
 	direct   bool  // for a request, not ahead
 	stranded bool  // a crash or a lost call leaves the rest of it charged
 }
 
-// A share is a part of a charge.
+// A share is n requests out of a charge.
 type share struct {
 	of *charge
 	n  int64
@@ -41,21 +41,22 @@ func portions(shares []share) (all []Portion) {
 	return all
 }
 
-// fail takes note of a violation.
-func (b *book) fail(format string, args ...any) {
+// fail records a violation.
+func (b *ledger) fail(format string, args ...any) {
 	if b.found[format] == nil {
 		b.found[format] = fmt.Errorf(format, args...)
 	}
 }
 
-func (b *book) charge(p *process, q Portion) *charge {
+func (b *ledger) charge(p *process, q Portion) *charge {
 	c := &charge{process: p, at: q.At, n: q.Count, stranded: p.dead}
 	b.charges = append(b.charges, c)
 	return c
 }
 
-// find returns whence a process has portions, as far as that can be told, and counts them as used or in transit.
-func (b *book) find(p *process, some []Portion, count func(*charge) *int64) (shares []share) {
+// find returns the charges that the portions of a process come from, and adds them to used or transit, as count says. Where charges
+// of that instant do not suffice, it takes others of the process.
+func (b *ledger) find(p *process, some []Portion, count func(*charge) *int64) (shares []share) {
 	for _, q := range some {
 		for _, exact := range []bool{true, false} {
 			for _, c := range b.charges {
@@ -80,23 +81,23 @@ func (c *charge) asUsed() *int64      { return &c.used }
 func (c *charge) asInTransit() *int64 { return &c.transit }
 
 // unuse counts shares as not used after all.
-func (b *book) unuse(shares []share) {
+func (b *ledger) unuse(shares []share) {
 	for _, s := range shares {
 		s.of.used -= s.n
-		s.of.heard = b.tick()
+		s.of.known = b.tick()
 	}
 }
 
 // tick returns a larger number each time, so that what happens at one instant has an order.
-func (b *book) tick() int64 {
+func (b *ledger) tick() int64 {
 	b.ticks++
 	return b.ticks
 }
 
-// giveBacks has a process give back portions.
+// giveBacks returns portions of a process as what a call is to give back.
 func (p *process) giveBacks(some []Portion) (backs []giveBack) {
 	for _, q := range some {
-		b := giveBack{q, p.fleet.book.find(p, []Portion{q}, (*charge).asInTransit)}
+		b := giveBack{q, p.fleet.ledger.find(p, []Portion{q}, (*charge).asInTransit)}
 		p.fleet.Returned += q.Count
 		backs = append(backs, b)
 	}
@@ -110,7 +111,7 @@ func (g *giveBack) begin() {
 	}
 }
 
-// giveBack has the store give back a portion. What it leaves charged of it must not be more than it can know of.
+// giveBack has the store refund a portion, and checks that no more of it stays charged than may have drained.
 func (f *fleet) giveBack(g giveBack) {
 	before := make([]int64, len(f.limits))
 	for i, l := range f.limits {
@@ -125,12 +126,12 @@ func (f *fleet) giveBack(g giveBack) {
 	for i, l := range f.limits {
 		may, after := f.mayLose(l, g), f.excess(l)
 		if after < 0 {
-			f.book.fail("limit %v: a process gave back %d units more than still counted", l, -after)
+			f.ledger.fail("limit %v: a process gave back %d units more than still counted", l, -after)
 		}
 		if after > max(before[i], 0)+may {
-			f.book.fail("limit %v: %d units of a portion of %d stay charged, want at most %d", l, after-before[i], g.Count, may)
+			f.ledger.fail("limit %v: %d units of a portion of %d stay charged, want at most %d", l, after-before[i], g.Count, may)
 		}
-		f.book.lost[l] += may
+		f.ledger.lost[l] += may
 	}
 }
 
@@ -139,7 +140,7 @@ func (f *fleet) mayLose(l core.Limit, g giveBack) int64 {
 	if l.Algorithm == core.FixedWindow {
 		return g.outside(l)
 	}
-	all := f.book.charges
+	all := f.ledger.charges
 	if len(all) == 0 || !slices.ContainsFunc(all, func(c *charge) bool { return c.n > 0 && c.at > g.At }) {
 		return 0
 	}
@@ -156,18 +157,18 @@ func (g *giveBack) outside(l core.Limit) (n int64) {
 	return n
 }
 
-// excess returns by how much the store's count of l is above what a store would count that was never charged what was given back.
+// excess returns by how much the store's count of l exceeds that of a store in which what was given back was never charged.
 func (f *fleet) excess(l core.Limit) int64 {
-	return f.counted(l) - f.book.level(l, f.now, func(c *charge) int64 { return c.n - c.back })
+	return f.counted(l) - f.ledger.level(l, f.now, func(c *charge) int64 { return c.n - c.back })
 }
 
-// counted returns what the store has charged of l and what has not drained, in units.
+// counted returns what the store counts for l, in units.
 func (f *fleet) counted(l core.Limit) int64 {
 	id := stateID{pair{"leased", "k"}, l.Algorithm, l.Period}
 	return floor(times(f.store.state(id).used(l, true, f.now, f.now), unit(l)))
 }
 
-// unit returns how many units of l a request is: so many that time drains whole ones.
+// unit returns how many units of l one request counts: so many that whole units drain in each microsecond.
 func unit(l core.Limit) int64 {
 	if l.Algorithm == core.FixedWindow {
 		return 1
@@ -175,8 +176,8 @@ func unit(l core.Limit) int64 {
 	return l.Period.Microseconds()
 }
 
-// level returns how many units of l count at now, by the definition, if each charge is as large as it is counted for.
-func (b *book) level(l core.Limit, now int64, count func(*charge) int64) (level int64) {
+// level returns how many units of l count at now, by the definition of its algorithm, if count returns the size of each charge.
+func (b *ledger) level(l core.Limit, now int64, count func(*charge) int64) (level int64) {
 	last := int64(0)
 	for _, c := range b.charges {
 		switch n := count(c); {
@@ -196,11 +197,11 @@ func (b *book) level(l core.Limit, now int64, count func(*charge) int64) (level 
 	return max(0, level-int64(l.Rate)*(now-last))
 }
 
-// strand marks what a process leaves charged that has crashed.
-func (b *book) strand(p *process) {
+// strand marks the charges of a process that has crashed: what it has not used stays charged.
+func (b *ledger) strand(p *process) {
 	for _, c := range b.charges {
 		c.stranded = c.stranded || c.process == p
 	}
 }
 
-func (b *book) admit(r *request) { b.admitted = append(b.admitted, r) }
+func (b *ledger) admit(r *request) { b.admitted = append(b.admitted, r) }
