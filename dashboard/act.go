@@ -23,7 +23,7 @@ type state struct {
 	Error  string       `json:"error,omitempty"`
 }
 
-// limitState is how much of a limit a key has left. Times are in milliseconds.
+// A limitState is the state of one limit of a key. Times are in milliseconds.
 type limitState struct {
 	Limit      string `json:"limit"`
 	Remaining  int    `json:"remaining"`

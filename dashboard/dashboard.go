@@ -63,7 +63,7 @@ var app string
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// A file is a part of the page.
+// A file is a file of the page, as a browser gets it.
 type file struct{ mediaType, content string }
 
 // files are all that a browser loads.

@@ -16,7 +16,7 @@ const (
 	topRules       = 50 // whose keys are compared, if the page shows all rules
 )
 
-// A report is an event. Its times are in Unix milliseconds.
+// A report is the content of an event. Its times are in Unix milliseconds.
 type report struct {
 	Now      int64             `json:"now"`
 	Start    int64             `json:"start"`
@@ -36,7 +36,7 @@ type report struct {
 	Reset    bool              `json:"reset"` // whether the client may reset keys
 }
 
-// keys and leases are those of the stores, as telemetry.Keys and telemetry.Leases have them.
+// keys and leases have the fields of telemetry.Keys and telemetry.Leases.
 type keys struct {
 	Own    int `json:"own"`
 	Shared int `json:"shared"`

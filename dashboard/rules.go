@@ -59,7 +59,7 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 	return all
 }
 
-// arrange returns the limits of a rule, in its order, with what was counted of them, and then all others that were counted.
+// arrange returns the limits of a rule in its order, with their counts, and then all others that were counted.
 func arrange(own []core.Limit, counted []limit) (all []limit) {
 	for _, l := range own {
 		wanted := l.String()

@@ -44,7 +44,7 @@ func (h *history) turn(second int64, totals [3]uint64) {
 	h.second, h.totals = second, totals
 }
 
-// current returns the current second, given the totals so far.
+// current returns the current second, from the totals so far.
 func (h *history) current(totals [3]uint64) bucket {
 	b := bucket{second: uint32(h.second)}
 	for i := range totals {
@@ -53,7 +53,7 @@ func (h *history) current(totals [3]uint64) bucket {
 	return b
 }
 
-// at returns a second, given the totals so far.
+// at returns a second, from the totals so far.
 func (h *history) at(second int64, totals [3]uint64) bucket {
 	if h.second == second {
 		return h.current(totals)
@@ -86,9 +86,9 @@ func (t *Telemetry) totals() [3]uint64 {
 	}
 }
 
-// History returns the seconds of the last hour, since the start at most, that a rule has decided requests in or not. The
-// rule "" is all requests, each counted once whatever the number of rules. The last second is not over yet. It returns
-// nil if no request was observed that the rule applied to.
+// History returns each second of the last hour, or since the start if that is later, with the decisions of a rule. The rule ""
+// is all requests, each counted once whatever the number of rules. The last second is not over yet. It returns nil if no
+// request was observed that the rule applied to.
 func (t *Telemetry) History(rule string) []Second { return t.Recent(rule, historySeconds) }
 
 // Recent returns the last n seconds of History.
@@ -107,7 +107,7 @@ func (t *Telemetry) Recent(rule string, n int) []Second {
 	return t.seconds(&r.history, r.totals(), n)
 }
 
-// seconds returns the last n seconds of h, given the totals so far.
+// seconds returns the last n seconds of h, from the totals so far.
 func (t *Telemetry) seconds(h *history, totals [3]uint64, n int) (seconds []Second) {
 	now, last := time.Now().Truncate(time.Second), t.clock.now()
 	for second := max(1, last-int64(min(n, historySeconds))+1); second <= last; second++ {

@@ -22,7 +22,7 @@ func settledCounts(s Snapshot) map[string]uint64 {
 
 // A request that holds something is counted once as a request, and once as settled.
 func TestSettledRequests(t *testing.T) {
-	b := new(book)
+	b := new(logRecorder)
 	tel := New(Options{Log: newLogger(b)})
 	broken := errors.New("final failed")
 	final := func(r *http.Request, o core.Outcome) int { return o.Status / 500 }

@@ -61,7 +61,7 @@ type logbook struct {
 	streams map[subject]*stream
 }
 
-// A subject is what the lines of a stream are about.
+// A subject is the topic of a stream.
 type subject struct {
 	warning warning
 	rule    string
@@ -151,7 +151,7 @@ func (b *logbook) due(s *stream, second int64) bool {
 	return s.pending > 0 && b.quietSince(s.line, second) && b.allowLocked(second, 1)
 }
 
-// quietSince reports whether a line about something may be written again, if line is when the last one was.
+// quietSince reports whether another line about a subject may be written, if the last one was written at line.
 func (b *logbook) quietSince(line time.Duration, second int64) bool {
 	return line == 0 || b.clock.passed(line, quiet, second)
 }

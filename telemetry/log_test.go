@@ -14,8 +14,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A book is a slog.Handler that keeps lines.
-type book struct {
+// A logRecorder is a slog.Handler that keeps lines.
+type logRecorder struct {
 	mu    sync.Mutex
 	lines []line
 }
@@ -23,10 +23,10 @@ type book struct {
 // A line is a log line: its attributes, and "level", "message" and "time" besides.
 type line map[string]any
 
-func (b *book) Enabled(context.Context, slog.Level) bool { return true }
-func (b *book) WithAttrs([]slog.Attr) slog.Handler       { return b }
-func (b *book) WithGroup(string) slog.Handler            { return b }
-func (b *book) Handle(_ context.Context, r slog.Record) error {
+func (b *logRecorder) Enabled(context.Context, slog.Level) bool { return true }
+func (b *logRecorder) WithAttrs([]slog.Attr) slog.Handler       { return b }
+func (b *logRecorder) WithGroup(string) slog.Handler            { return b }
+func (b *logRecorder) Handle(_ context.Context, r slog.Record) error {
 	l := line{"level": r.Level, "message": r.Message, "time": time.Now()}
 	r.Attrs(func(a slog.Attr) bool { l[a.Key] = a.Value.Any(); return true })
 	b.mu.Lock()
@@ -35,10 +35,10 @@ func (b *book) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func newLogger(b *book) *slog.Logger { return slog.New(b) }
+func newLogger(b *logRecorder) *slog.Logger { return slog.New(b) }
 
 // sum returns how many events the lines of a message account for, and checks that no second has more than ten lines.
-func (b *book) sum(t *testing.T, message string) (n uint64) {
+func (b *logRecorder) sum(t *testing.T, message string) (n uint64) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +58,7 @@ func (b *book) sum(t *testing.T, message string) (n uint64) {
 }
 
 // texts returns the lines as "message rule key suppressed".
-func (b *book) texts() (all []string) {
+func (b *logRecorder) texts() (all []string) {
 	for _, l := range b.lines {
 		all = append(all, fmt.Sprint(l["message"], " ", l["rule"], " ", l["key"], " ", l["suppressed"]))
 	}
@@ -66,9 +66,9 @@ func (b *book) texts() (all []string) {
 }
 
 // logged runs f with a limiter of one request per day and user, and a log.
-func logged(t *testing.T, f func(l *core.Limiter, tel *Telemetry, b *book)) {
+func logged(t *testing.T, f func(l *core.Limiter, tel *Telemetry, b *logRecorder)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := new(book)
+		b := new(logRecorder)
 		tel := New(Options{Log: slog.New(b), Unmask: true})
 		quiet := core.WithLogger(slog.New(slog.DiscardHandler))
 		l := limited(t, tel, []core.Rule{{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(1)}}}, quiet)
@@ -76,7 +76,7 @@ func logged(t *testing.T, f func(l *core.Limiter, tel *Telemetry, b *book)) {
 	})
 }
 
-func wantLines(t *testing.T, b *book, want ...string) {
+func wantLines(t *testing.T, b *logRecorder, want ...string) {
 	t.Helper()
 	if got := b.texts(); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q, want %q", got, want)
@@ -84,7 +84,7 @@ func wantLines(t *testing.T, b *book, want ...string) {
 }
 
 func TestDenialsOfAKeyAreLoggedOnceInTenSeconds(t *testing.T) {
-	logged(t, func(l *core.Limiter, tel *Telemetry, b *book) {
+	logged(t, func(l *core.Limiter, tel *Telemetry, b *logRecorder) {
 		for range 251 { // 25 seconds, the first request is allowed
 			ask(l, "ann")
 			time.Sleep(100 * time.Millisecond)
@@ -107,7 +107,7 @@ func TestDenialsOfAKeyAreLoggedOnceInTenSeconds(t *testing.T) {
 
 // The rest about one key is written by the next observation of any other.
 func TestNextObservationWritesTheTail(t *testing.T) {
-	logged(t, func(l *core.Limiter, _ *Telemetry, b *book) {
+	logged(t, func(l *core.Limiter, _ *Telemetry, b *logRecorder) {
 		for range 6 {
 			ask(l, "ann")
 		}
@@ -122,7 +122,7 @@ func TestNextObservationWritesTheTail(t *testing.T) {
 
 func TestFailuresAreWarnings(t *testing.T) {
 	for user, want := range map[string]warning{"": keyMissing, "bad": keyBad, "invalid": ruleInvalid, "broken": ruleInvalid} {
-		logged(t, func(l *core.Limiter, tel *Telemetry, b *book) {
+		logged(t, func(l *core.Limiter, tel *Telemetry, b *logRecorder) {
 			for range 120 {
 				ask(l, user)
 				time.Sleep(100 * time.Millisecond)
@@ -145,7 +145,7 @@ func TestFailuresAreWarnings(t *testing.T) {
 
 func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
 	for mode, want := range map[core.FailureMode]warning{core.FailLocal: storeFailed, core.FailOpen: storeFailed, core.FailClosed: noDecision} {
-		b := new(book)
+		b := new(logRecorder)
 		tel := New(Options{Log: slog.New(b)})
 		rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(100)}, OnFailure: mode}
 		l := limited(t, tel, []core.Rule{rule}, core.WithStore(failing{new(core.MemoryStore)}), core.WithLogger(slog.New(slog.DiscardHandler)))
@@ -169,7 +169,7 @@ func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
 
 // A key that is not logged for lack of room is logged later, and keys are masked unless that is off.
 func TestKeysAreMaskedInTheLog(t *testing.T) {
-	b := new(book)
+	b := new(logRecorder)
 	tel := New(Options{Log: slog.New(b)})
 	deny(tel, "r", "user:ann")
 	tel.undecided(t.Context(), &core.Observation{Err: errors.New("x")})

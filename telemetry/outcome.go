@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// The outcomes of a request. Decisions exist in two forms: by the store, and degraded.
+// The outcomes of a request. A decision is either made by the store or degraded.
 const (
 	allowed = iota
 	allowedDegraded
@@ -57,7 +57,7 @@ func failureOf(err error) int {
 	return invalid
 }
 
-// The results of one limit, by its own answer.
+// The results of one limit, by its own answer, whatever the other limits say.
 const (
 	resultAllowed = iota
 	resultNear    // allowed, with less than a fifth of the capacity remaining

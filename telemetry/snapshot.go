@@ -40,9 +40,9 @@ type Settled struct {
 	Count  uint64
 }
 
-// Keys is what the stores of the attached limiters say that they have, as a MemoryStore does: pairs of rule and key with state
-// of their own, and states that pairs share for lack of room. Held claims are those of the stores as well, if all of them say
-// how many they hold; else they are the observed ones, of requests of this process that are under way.
+// Keys counts pairs of rule and key with state of their own, and states that pairs share for lack of room, in the stores of the
+// attached limiters that report them, as a MemoryStore does. Snapshot.Held comes from the stores too, if all of them report it;
+// otherwise it counts the requests in flight of this process.
 type Keys struct{ Own, Shared int }
 
 // Leases is what the stores of the attached limiters have leased to this process; see core.Rule.Lease.
@@ -52,7 +52,7 @@ type Leases struct {
 	Returned  uint64 // requests that were charged ahead, and given back unused
 }
 
-// A Store is the calls of stores, and what the attached limiters say of their stores.
+// A Store counts the calls of stores, and has the health of those of the attached limiters.
 type Store struct {
 	Calls    []uint64 // by duration, as in Buckets, and one bucket without a bound
 	Duration time.Duration

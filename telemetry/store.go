@@ -49,7 +49,7 @@ func failedCall(o *core.Observation) bool {
 	return errors.Is(o.Err, core.ErrUnavailable) || o.Outcome == nil && o.Degraded != nil
 }
 
-// calls returns the calls of the stores, and what the attached limiters say of them.
+// calls returns the calls of the stores and their health.
 func (t *Telemetry) calls() (s Store) {
 	s = Store{Duration: time.Duration(t.store.total.Load()), Failures: t.store.failures.Load()}
 	for i := range t.store.buckets {
@@ -68,7 +68,8 @@ func (t *Telemetry) calls() (s Store) {
 	return s
 }
 
-// kept returns what the stores of the attached limiters keep. A store of several limiters counts once.
+// kept returns how many keys, leases and held claims the stores of the attached limiters have. A store of several limiters
+// counts once.
 func (t *Telemetry) kept() (keys Keys, leases Leases, held int) {
 	inMemory := true
 	stores := t.stores()

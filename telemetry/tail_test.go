@@ -14,7 +14,7 @@ func TestFloodIsSummedUp(t *testing.T) {
 	for _, users := range []int{1, 20, 150_000} {
 		t.Run(fmt.Sprint(users, " users"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := new(book)
+				b := new(logRecorder)
 				tel := New(Options{Log: slog.New(b)})
 				const seconds, perSecond = 3, 50_000
 				for i := range seconds * perSecond {
@@ -39,7 +39,7 @@ func TestFloodIsSummedUp(t *testing.T) {
 // Lines that do not fit into a second are not lost, whatever the number of rules.
 func TestManyRulesAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := new(book)
+		b := new(logRecorder)
 		tel := New(Options{Log: slog.New(b)})
 		for i := range 5000 {
 			deny(tel, fmt.Sprint("rule", i%200), fmt.Sprint("user:", i%1000))
@@ -53,7 +53,7 @@ func TestManyRulesAreSummedUp(t *testing.T) {
 
 func TestConcurrentDenialsAreAccountedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // else a busy machine writes lines later than they are permitted
-		b := new(book)
+		b := new(logRecorder)
 		tel := New(Options{Log: slog.New(b), Top: 8})
 		var wg sync.WaitGroup
 		for g := range 8 {
@@ -78,7 +78,7 @@ func TestConcurrentDenialsAreAccountedFor(t *testing.T) {
 // A key that loses its place among those denied most takes no denial along.
 func TestDenialsOfForgottenKeysAreAccountedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := new(book)
+		b := new(logRecorder)
 		tel := New(Options{Log: slog.New(b), Top: 1})
 		for range 5 {
 			deny(tel, "r", "user:a")
@@ -94,7 +94,7 @@ func TestDenialsOfForgottenKeysAreAccountedFor(t *testing.T) {
 // More keys are due than lines fit into a second.
 func TestDueLinesThatDoNotFitAreAccountedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := new(book)
+		b := new(logRecorder)
 		tel := New(Options{Log: slog.New(b)})
 		for i := range 27 {
 			deny(tel, "r", fmt.Sprint("user:", i))

@@ -156,8 +156,8 @@ func checkText(rep *suggest.Report) string {
 }
 
 func spreadText(rep *suggest.Report) string {
-	if c := rep.Chosen; c.Spread > 0 && c.Spread < c.Burst {
-		return fmt.Sprintf("The log has whole seconds only: the burst that clients need is between %s, if requests are spread over each second, and %s.\n", grouped(c.Spread), grouped(c.Burst))
+	if c := rep.Chosen; c.EvenBurst > 0 && c.EvenBurst < c.Burst {
+		return fmt.Sprintf("The log has whole seconds only: the burst that clients need is between %s, if requests are spread over each second, and %s.\n", grouped(c.EvenBurst), grouped(c.Burst))
 	}
 	return ""
 }

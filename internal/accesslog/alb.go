@@ -52,9 +52,9 @@ func (a *alb) Parse(line string, e *Entry) error {
 }
 
 // sumOf adds durations in seconds. It returns -1 if one of them is -1: the connection was closed.
-func sumOf(parts []string) (sum time.Duration) {
-	for _, part := range parts {
-		d, ok := seconds(part)
+func sumOf(texts []string) (sum time.Duration) {
+	for _, text := range texts {
+		d, ok := seconds(text)
 		if !ok {
 			return -1
 		}

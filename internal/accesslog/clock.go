@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A clock reads times such as 10/Oct/2000:13:55:36 -0700. Lines of a log share most of them, so it remembers the last.
+// A clock parses times such as 10/Oct/2000:13:55:36 -0700. It caches the last one, which many lines of a log share.
 type clock struct {
 	text string
 	at   time.Time
@@ -46,7 +46,7 @@ func anyTime(s string) (at time.Time, wholeSeconds bool, err error) {
 	return time.Time{}, false, fmt.Errorf("%.40q is not a time", s)
 }
 
-// inRange refuses times that cannot be right, so that arithmetic with them does not overflow.
+// inRange rejects times outside the years 1990 to 2200, so that arithmetic with them does not overflow.
 func inRange(at time.Time, wholeSeconds bool) (time.Time, bool, error) {
 	if y := at.Year(); y < 1990 || y > 2200 {
 		return time.Time{}, false, fmt.Errorf("the year %d cannot be right", y)

@@ -21,22 +21,8 @@ func (*cloudFront) Knows(header string) bool {
 
 func (c *cloudFront) Parse(line string, e *Entry) error {
 	*e = Entry{Duration: -1, Header: e.Header}
-	if fields, ok := strings.CutPrefix(line, "#Fields:"); ok {
-		c.index = make(map[string]int)
-		for i, name := range strings.Fields(fields) {
-			c.index[strings.Clone(name)] = i
-		}
-		return errSkip
-	}
-	if strings.HasPrefix(line, "#") {
-		return errSkip
-	}
-	if c.index == nil {
-		return fmt.Errorf("there is no line #Fields: before")
-	}
-	c.values = c.values[:0]
-	for value := range strings.SplitSeq(line, "\t") {
-		c.values = append(c.values, value)
+	if err := c.split(line); err != nil {
+		return err
 	}
 	at, err := time.Parse("2006-01-02 15:04:05", c.get("date")+" "+c.get("time"))
 	if err != nil {
@@ -63,6 +49,28 @@ func (c *cloudFront) Parse(line string, e *Entry) error {
 		target += "?" + q
 	}
 	return e.setRequest(c.get("cs-method") + " " + target + " HTTP/1.1")
+}
+
+// split sets the values of a line. For a comment it returns errSkip, and for the one that names the fields it sets index.
+func (c *cloudFront) split(line string) error {
+	if fields, ok := strings.CutPrefix(line, "#Fields:"); ok {
+		c.index = make(map[string]int)
+		for i, name := range strings.Fields(fields) {
+			c.index[strings.Clone(name)] = i
+		}
+		return errSkip
+	}
+	if strings.HasPrefix(line, "#") {
+		return errSkip
+	}
+	if c.index == nil {
+		return fmt.Errorf("there is no line #Fields: before")
+	}
+	c.values = c.values[:0]
+	for value := range strings.SplitSeq(line, "\t") {
+		c.values = append(c.values, value)
+	}
+	return nil
 }
 
 // setHeaders reads the fields of the request's header that a log has.

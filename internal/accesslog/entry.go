@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// An Entry is a request in a log. Its texts are parts of the line.
+// An Entry is a request in a log. Its strings share the memory of the line.
 type Entry struct {
 	At       time.Time // when the request ended, unless Started
 	Started  bool      // At is when the request began
@@ -43,7 +43,7 @@ type Parser interface {
 	Knows(header string) bool
 }
 
-// Options say what a log has where, if that is not clear from itself.
+// Options say how a log is laid out, where its lines do not show that.
 type Options struct {
 	Format string            // one of Formats; empty: what the first lines look like
 	Fields map[string]string // of JSON and CSV: client, method, .. and header:NAME to the name in the log; a dot goes deeper
@@ -74,7 +74,7 @@ func NewParser(o Options) (Parser, error) {
 	return nil, fmt.Errorf("unknown format %q; want %s", o.Format, strings.Join(Formats, ", "))
 }
 
-// Detect returns the format that the first lines of a log are in. If fields are named, it is one that has names.
+// Detect returns the format that reads most of the first lines of a log. With fields, only formats with field names are tried.
 func Detect(lines []string, fields map[string]string) (string, error) {
 	best, most := "", 0
 	formats := []string{"cloudfront", "alb", "traefik", "combined", "common", "caddy", "traefik-json", "json", "csv"}
@@ -139,7 +139,7 @@ func number(s string) (int, bool) {
 	return n, s != ""
 }
 
-// status reads a status code; "-" and "000" mean that there was no answer.
+// setStatus reads a status code; "-" and "000" mean that there was no answer.
 func (e *Entry) setStatus(s string) error {
 	n, ok := number(s)
 	if s == "-" {

@@ -13,8 +13,7 @@ const (
 
 var errTooLong = fmt.Errorf("the line is longer than %d bytes", maxLine)
 
-// lines cuts what it reads into lines. A block becomes one string, of which its lines are parts: a string per line takes more
-// time.
+// lines reads lines. The lines of a block are substrings of one string, which avoids an allocation per line.
 type lines struct {
 	in     io.Reader
 	buffer []byte
@@ -22,7 +21,7 @@ type lines struct {
 	err    error  // after text
 }
 
-// first returns up to 20 lines without reading them.
+// first returns up to 20 lines, which next returns again.
 func (l *lines) first() (first []string) {
 	l.fill()
 	for line := range strings.Lines(l.text) {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// What a log with named fields may call the parts of an entry, the likeliest first. Durations are in the unit that the name
-// says, else in seconds.
-var usualFields = map[string][]string{
+// knownFields are common names of the fields of a log, by property of an entry, the likeliest first. Durations are in the unit
+// that the name ends in, else in seconds.
+var knownFields = map[string][]string{
 	"time":     {"time", "ts", "timestamp", "@timestamp", "time_iso8601", "msec", "time_local", "date", "datetime"},
 	"started":  {"start", "started", "start_time"},
 	"client":   {"client", "client_ip", "remote_addr", "remote_ip", "ip", "clientip", "c_ip", "remote", "host_ip"},
@@ -35,13 +35,13 @@ var traefikFields = map[string]string{
 	"status": "DownstreamStatus", "duration_ns": "Duration",
 }
 
-// settled is after how many entries the fields of a log are known.
-const settled = 100
+// maxProbed is the number of entries after which knownFields are no longer looked for.
+const maxProbed = 100
 
-// A named entry is set from values by the names of their fields.
+// named sets entries from values that have field names.
 type named struct {
 	entries int
-	fields  map[string]string // part of an entry to field; parts that are not in it are looked for by their usual names
+	fields  map[string]string // property of an entry to field; for others, knownFields are tried
 	headers map[string]string // header to field
 	bare    bool
 }
@@ -51,27 +51,27 @@ func newNamed(preset map[string]string, o Options) named {
 	if n.fields == nil {
 		n.fields = make(map[string]string)
 	}
-	for part, field := range o.Fields {
-		if header, ok := strings.CutPrefix(part, "header:"); ok {
+	for property, field := range o.Fields {
+		if header, ok := strings.CutPrefix(property, "header:"); ok {
 			n.headers[http.CanonicalHeaderKey(header)] = field
 			continue
 		}
-		n.fields[part] = field
+		n.fields[property] = field
 	}
 	return n
 }
 
-// value returns a part of an entry and the name of its field.
-func (n *named) value(part string, get func(string) string) (value, field string) {
-	if field, ok := n.fields[part]; ok {
+// value returns a property of an entry and the name of its field.
+func (n *named) value(property string, get func(string) string) (value, field string) {
+	if field, ok := n.fields[property]; ok {
 		return get(field), field
 	}
-	if n.entries > settled {
+	if n.entries > maxProbed {
 		return "", ""
 	}
-	for _, field := range usualFields[part] {
+	for _, field := range knownFields[property] {
 		if value := get(field); value != "" {
-			n.fields[part] = field
+			n.fields[property] = field
 			return value, field
 		}
 	}

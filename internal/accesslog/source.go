@@ -32,6 +32,7 @@ type BadLine struct {
 	Why  string `json:"why"`
 }
 
+// keptBad is how many bad lines a Reader keeps.
 const keptBad = 10_000
 
 // NewReader returns a reader of a log, which may be compressed by gzip or zstd.
@@ -67,7 +68,7 @@ func timed(lines []string, o Options) bool {
 	return false
 }
 
-// decompress returns the contents of r by its first bytes.
+// decompress returns the contents of r, decompressed if its first bytes are those of gzip or zstd.
 func decompress(r *bufio.Reader) (io.Reader, error) {
 	magic, _ := r.Peek(4)
 	switch {

@@ -1,14 +1,14 @@
-// Package charts has the charts in SVG and the looks of the live page and of the report of a replay.
+// Package charts has the SVG charts and the style sheet that the live page and the report of a replay share.
 package charts
 
 import _ "embed"
 
-// Script draws charts in the elements that it is given. It needs nothing else and loads nothing.
+// Script has the functions that draw charts. It needs nothing else and loads nothing.
 //
 //go:embed chart.js
 var Script string
 
-// Style is for light and dark screens, wide and narrow ones.
+// Style is the style sheet, for light and dark screens, wide and narrow ones.
 //
 //go:embed style.css
 var Style string

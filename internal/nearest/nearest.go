@@ -1,4 +1,4 @@
-// Package nearest suggests the word that somebody meant.
+// Package nearest suggests the known word that a misspelled one was meant to be.
 package nearest
 
 import "strings"

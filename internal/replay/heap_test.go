@@ -33,11 +33,11 @@ func TestClientsTakeLittleMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := newSpreader(p)
+	s, err := newEvenPlayer(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = &runner{player: p, spread: s, report: &Report{}, routes: make(map[string]int)}
+	r = &runner{player: p, even: s, report: &Report{}, routes: make(map[string]int)}
 	next, err := Order([]Source{source}, false)
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ const maxKeys = 50_000_000
 // renewal is how often a limiter renews what a long request holds.
 const renewal = 20 * time.Second
 
-// A clocked is a limiter on a clock of its own, and the requests that hold something of it.
-type clocked struct {
+// A clockedLimiter is a limiter with a clock that the replay sets, and the requests in flight that hold something of it.
+type clockedLimiter struct {
 	limiter *core.Limiter // nil if there are no rules
 	now     time.Time
 	ends    endQueue
@@ -24,7 +24,7 @@ type clocked struct {
 	lastErr error
 }
 
-func (k *clocked) open(rules []core.Rule) (err error) {
+func (k *clockedLimiter) open(rules []core.Rule) (err error) {
 	if len(rules) > 0 {
 		store := &core.MemoryStore{MaxKeys: maxKeys, Now: func() time.Time { return k.now }}
 		k.limiter, err = core.New(rules, core.WithStore(store))
@@ -32,29 +32,31 @@ func (k *clocked) open(rules []core.Rule) (err error) {
 	return err
 }
 
-func (k *clocked) fail(err error) {
+func (k *clockedLimiter) fail(err error) {
 	if err != nil {
 		k.errs++
 		k.lastErr = err
 	}
 }
 
-// A held is a request that is under way and holds something, which is renewed or settled at an instant.
-type held struct {
-	at, end  time.Time
+// A heldRequest is a request in flight that holds something.
+type heldRequest struct {
+	at       time.Time // of the next renewal or of the settlement
+	end      time.Time
 	decision core.Decision
 	costs    []cost
 }
 
-// A cost is what a request costs a rule after all.
+// A cost is the final cost of a request for one rule.
 type cost struct {
 	rule string
 	n    int
 }
 
-// hold keeps what an admitted request holds until its end: at once, if the request is decided at its end.
-func (k *clocked) hold(d core.Decision, asks []ask, end time.Time, status int) {
-	h := held{end: end, decision: d}
+// hold schedules the settlement of what an admitted request holds for its end. A request that is decided at its end is settled at
+// once.
+func (k *clockedLimiter) hold(d core.Decision, asks []ask, end time.Time, status int) {
+	h := heldRequest{end: end, decision: d}
 	for _, a := range asks {
 		if !a.rule.holds {
 			continue
@@ -75,16 +77,16 @@ func (k *clocked) hold(d core.Decision, asks []ask, end time.Time, status int) {
 	}
 }
 
-func (k *clocked) settle(h held) {
+func (k *clockedLimiter) settle(h heldRequest) {
 	for _, c := range h.costs {
 		k.fail(k.limiter.Settle(context.Background(), h.decision, c.rule, c.n))
 	}
 }
 
-// advance lets time pass, and requests end meanwhile. Time does not go back.
-func (k *clocked) advance(at time.Time) {
+// advance moves the clock on to an instant, and renews and settles what is due until then. The clock does not go back.
+func (k *clockedLimiter) advance(at time.Time) {
 	for len(k.ends) > 0 && !k.ends[0].at.After(at) {
-		h := heap.Pop(&k.ends).(held)
+		h := heap.Pop(&k.ends).(heldRequest)
 		k.now = later(k.now, h.at)
 		if !h.at.Before(h.end) {
 			k.settle(h)
@@ -116,16 +118,16 @@ func hasInFlight(limits []core.Limit) bool {
 }
 
 // endQueue is a heap of held requests.
-type endQueue []held
+type endQueue []heldRequest
 
 func (q endQueue) Len() int           { return len(q) }
 func (q endQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
 func (q endQueue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
-func (q *endQueue) Push(x any)        { *q = append(*q, x.(held)) }
+func (q *endQueue) Push(x any)        { *q = append(*q, x.(heldRequest)) }
 func (q *endQueue) Pop() any {
 	old := *q
 	last := old[len(old)-1]
-	old[len(old)-1] = held{}
+	old[len(old)-1] = heldRequest{}
 	*q = old[:len(old)-1]
 	return last
 }

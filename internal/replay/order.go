@@ -29,8 +29,8 @@ func InstantOf(e *accesslog.Entry, atStart bool) time.Time {
 	return endOf(e)
 }
 
-// Requests are logged when they end. One that took longer than maxDuration is decided when it is read; and when more than
-// maxWaiting wait for their turn, so is the first of them.
+// Requests are logged when they end, so those that began earlier may follow. A request waits for them while it is no older than
+// maxDuration and at most maxWaiting others wait.
 const (
 	maxDuration = time.Minute
 	maxWaiting  = 500_000

@@ -16,13 +16,13 @@ import (
 type Options struct {
 	AtStart    bool              // decide requests when they began, where the log says how long they took
 	SkipStatus map[int]bool      // requests with such an answer are not decided
-	Knows      func(string) bool // reports whether the logs have what rulefile.File.Needs calls so
-	Progress   func(entries int) // called now and then
+	Knows      func(string) bool // reports whether the logs have a need, by its name in rulefile.File.Needs
+	Progress   func(entries int) // called after every 16384 entries, with their number so far
 }
 
 // A player decides entries with a limiter.
 type player struct {
-	clocked
+	clockedLimiter
 	requests *Requests
 	seed     maphash.Seed
 	rules    []*tally
@@ -31,7 +31,7 @@ type player struct {
 	would    bool  // refused by a dry run
 }
 
-// An ask is what a rule asks for an entry.
+// An ask is the claim of one rule for an entry.
 type ask struct {
 	rule    *tally
 	key     string
@@ -39,11 +39,11 @@ type ask struct {
 	refused bool // by a limit of the rule itself
 }
 
-// A tally is what a rule did.
+// A tally counts the decisions of a rule.
 type tally struct {
 	rule    core.Rule
-	holds   bool // until a request ends
-	slow    bool // a second more or less does not matter
+	holds   bool // charges are held until a request ends
+	slow    bool // see isSlow
 	asked   int
 	refused int
 	clients map[uint64]clientTally
@@ -55,10 +55,11 @@ type clientTally struct{ asked, refused uint32 }
 // Durations is what rules with limits of requests in flight need besides what rulefile.File.Needs says.
 const Durations = "durations, with --at start"
 
-// newPlayer returns a player with the rules of a file that can be decided, and why the others cannot, by name.
-func newPlayer(f *rulefile.File, knows func(need string) bool) (*player, map[string]string, error) {
-	p := &player{requests: NewRequests(f), seed: maphash.MakeSeed()}
-	left := make(map[string]string)
+// newPlayer returns a player with the rules of a file that can be decided. For each of the others, lacking says what the logs do not
+// have.
+func newPlayer(f *rulefile.File, knows func(need string) bool) (p *player, lacking map[string]string, err error) {
+	p = &player{requests: NewRequests(f), seed: maphash.MakeSeed()}
+	lacking = make(map[string]string)
 	var rules []core.Rule
 	for i, rule := range f.Rules {
 		needs := f.Needs(i)
@@ -66,20 +67,19 @@ func newPlayer(f *rulefile.File, knows func(need string) bool) (*player, map[str
 			needs = append(needs, Durations)
 		}
 		if lacks := Lacking(needs, knows); lacks != "" {
-			left[rule.Name] = lacks
+			lacking[rule.Name] = lacks
 			continue
 		}
 		t := &tally{rule: rule, clients: make(map[uint64]clientTally), names: make(map[uint64]string)}
 		t.holds, t.slow = rule.Final != nil || hasInFlight(rule.Limits), isSlow(rule.Limits)
 		p.rules = append(p.rules, t)
-		rules = append(rules, p.noting(t))
+		rules = append(rules, p.recording(t))
 	}
-	err := p.open(rules)
-	return p, left, err
+	return p, lacking, p.open(rules)
 }
 
-// noting returns the rule of a tally that notes what it asks for.
-func (p *player) noting(t *tally) core.Rule {
+// recording returns the rule of a tally, with funcs that record each claim in p.asks.
+func (p *player) recording(t *tally) core.Rule {
 	rule, cost := t.rule, 1
 	if of := rule.Cost; of != nil {
 		rule.Cost = func(r *http.Request) int {
@@ -96,13 +96,13 @@ func (p *player) noting(t *tally) core.Rule {
 	return rule
 }
 
-// Lacking returns those of some needs that logs do not have, or "".
+// Lacking returns the needs that logs do not have, separated by commas, or "".
 func Lacking(needs []string, knows func(string) bool) string {
 	lacks := slices.DeleteFunc(slices.Clone(needs), knows)
 	return strings.Join(lacks, ", ")
 }
 
-// decide decides an entry at an instant. Time does not go back.
+// decide decides an entry at an instant. The clock does not go back.
 func (p *player) decide(e *accesslog.Entry, at time.Time) {
 	p.advance(at)
 	p.refused, p.would, p.asks = false, false, p.asks[:0]
@@ -122,7 +122,7 @@ func (p *player) decide(e *accesslog.Entry, at time.Time) {
 	}
 }
 
-// count counts what each rule did. A request is refused by a rule if one of its own limits refuses it.
+// count counts the decision of each rule. A rule refuses a request if one of its own limits does.
 func (p *player) count(results []core.Result) {
 	for i := range p.asks {
 		a := &p.asks[i]

@@ -9,15 +9,15 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// Requests makes requests of entries, as the server has received them. They are one and the same request.
+// Requests turns entries into requests as the server received them. There is one request, which Set overwrites.
 type Requests struct {
 	Request http.Request
 	URL     url.URL
-	Users   bool // entries have users that somebody asks for
+	Users   bool // a rule needs the user
 	none    http.Header
 }
 
-// NewRequests returns what makes the requests that a file needs.
+// NewRequests returns Requests with what the rules of a file need.
 func NewRequests(f *rulefile.File) *Requests {
 	q := &Requests{none: http.Header{}}
 	q.Request = http.Request{URL: &q.URL, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
@@ -29,7 +29,7 @@ func NewRequests(f *rulefile.File) *Requests {
 	return q
 }
 
-// NeedsHeader reports whether a file needs more of requests than Entry.Header says.
+// NeedsHeader reports whether a rule of a file needs a header field.
 func NeedsHeader(f *rulefile.File) bool {
 	for i := range f.Rules {
 		for _, need := range f.Needs(i) {
@@ -41,7 +41,7 @@ func NeedsHeader(f *rulefile.File) bool {
 	return false
 }
 
-// Set makes the request of an entry.
+// Set sets the request to that of an entry.
 func (q *Requests) Set(e *accesslog.Entry) {
 	r := &q.Request
 	r.Method, r.Host, r.RemoteAddr, r.Header = e.Method, e.Host, e.Client, e.Header

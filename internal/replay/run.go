@@ -12,25 +12,25 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// A Report says what rules would have done to the requests of logs.
+// A Report says how rules would have decided the requests of logs.
 type Report struct {
 	From       time.Time         `json:"from"`
 	To         time.Time         `json:"to"`
 	Requests   int               `json:"requests"`
-	Skipped    int               `json:"skipped,omitempty"` // by their status
+	Skipped    int               `json:"skipped,omitempty"` // not decided, because of their status
 	Refused    int               `json:"refused"`
-	Would      int               `json:"would_refuse"`               // what dry runs would refuse besides
-	AtLeast    *int              `json:"refused_at_least,omitempty"` // if the times of the log are whole seconds
+	Would      int               `json:"would_refuse"`               // admitted, but a dry run would refuse them
+	AtLeast    *int              `json:"refused_at_least,omitempty"` // see evenPlayer; nil if the log has fractions of seconds
 	Failed     int               `json:"failed,omitempty"`           // could not be decided
 	Error      string            `json:"error,omitempty"`            // why the last of them could not
 	Incomplete bool              `json:"incomplete,omitempty"`       // the replay was interrupted
 	Rules      []RuleReport      `json:"rules"`
 	LeftOut    map[string]string `json:"left_out,omitempty"` // rules that need what the log lacks
-	Routes     []RouteReport     `json:"routes"`             // refused most
+	Routes     []RouteReport     `json:"routes"`             // those that were refused most
 	Timeline   Timeline          `json:"timeline"`
 }
 
-// A RuleReport says what a rule did.
+// A RuleReport counts the decisions of a rule.
 type RuleReport struct {
 	Name      string         `json:"name"`
 	Limits    []string       `json:"limits"`
@@ -40,36 +40,36 @@ type RuleReport struct {
 	Keys      int            `json:"keys"`
 	KeysHit   int            `json:"keys_hit"`
 	HitShares []int          `json:"hit_shares"` // clients by the share of their requests that was refused: up to 1, 5, 10, 25, 50, 75, 100 percent
-	Hit       []ClientReport `json:"hit"`        // most
+	Hit       []ClientReport `json:"hit"`        // the clients that were refused most
 }
 
-// A ClientReport says how hard a client was hit.
+// A ClientReport counts the requests of a client.
 type ClientReport struct {
 	Key     string `json:"key"`
 	Asked   int    `json:"asked"`
 	Refused int    `json:"refused"`
 }
 
-// A RouteReport counts the requests of a method and a path, in which numbers stand for each other.
+// A RouteReport counts the refused requests of a method and a path, whose segments with numbers are {}.
 type RouteReport struct {
 	Route   string `json:"route"`
 	Refused int    `json:"refused"`
 }
 
-// shown is how many clients and routes a report has.
+// shown is how many clients and routes a report has at most.
 const shown = 20
 
 // Run decides the entries of logs with the rules of a file. If ctx ends, it returns the report of what was decided until then.
 func Run(ctx context.Context, f *rulefile.File, sources []Source, o Options) (*Report, error) {
-	p, left, err := newPlayer(f, o.Knows)
+	p, lacking, err := newPlayer(f, o.Knows)
 	if err != nil {
 		return nil, err
 	}
-	spread, err := newSpreader(p)
+	even, err := newEvenPlayer(p)
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{Options: o, player: p, spread: spread, report: &Report{LeftOut: left}, routes: make(map[string]int)}
+	r := &runner{Options: o, player: p, even: even, report: &Report{LeftOut: lacking}, routes: make(map[string]int)}
 	next, err := Order(sources, o.AtStart)
 	if err == nil {
 		err = r.run(ctx, next)
@@ -80,7 +80,7 @@ func Run(ctx context.Context, f *rulefile.File, sources []Source, o Options) (*R
 type runner struct {
 	Options
 	player *player
-	spread *spreader
+	even   *evenPlayer
 	report *Report
 	routes map[string]int
 }
@@ -120,7 +120,7 @@ func (r *runner) decide(e *accesslog.Entry) {
 	}
 	r.report.Requests++
 	r.player.decide(e, at)
-	r.spread.add(e, at, r.player.asks)
+	r.even.add(e, at, r.player.asks)
 	r.report.Timeline.add(r.player.now, at, r.player.refused, r.player.would)
 	if r.player.would && !r.player.refused {
 		r.report.Would++
@@ -131,7 +131,7 @@ func (r *runner) decide(e *accesslog.Entry) {
 	}
 }
 
-// countRoute counts a refused request. Beyond 10,000 routes, others are one.
+// countRoute counts a refused request by its route. Beyond 10,000 routes, new ones count as "others".
 func (r *runner) countRoute(e *accesslog.Entry) {
 	route := e.Method + " " + withoutNumbers(r.player.requests.URL.Path)
 	if _, known := r.routes[route]; !known && len(r.routes) >= 10_000 {
@@ -156,7 +156,7 @@ func withoutNumbers(path string) string {
 
 func (r *runner) finish() *Report {
 	rep := r.report
-	if atLeast, ok := r.spread.finish(); ok {
+	if atLeast, ok := r.even.finish(); ok {
 		atLeast = min(atLeast, rep.Refused)
 		rep.AtLeast = &atLeast
 	}

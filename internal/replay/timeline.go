@@ -11,10 +11,10 @@ type Timeline struct {
 	Width   time.Duration `json:"width_ns"`
 	Asked   []int         `json:"asked"`
 	Refused []int         `json:"refused"`
-	Would   []int         `json:"would_refuse"` // by a dry run, and by no rule that is none
+	Would   []int         `json:"would_refuse"` // admitted, but a dry run would refuse them
 }
 
-// add counts a request at an instant that is not before the first.
+// add counts a request of an instant, or of now if that is later. Neither is before the first.
 func (t *Timeline) add(now, at time.Time, refused, would bool) {
 	if now.After(at) {
 		at = now

@@ -13,7 +13,7 @@ type Check struct {
 	Promised float64 `json:"promised_percent"` // at most
 }
 
-// tolerated is how many times as many clients as promised a limit may hit in the second half.
+// tolerated is the factor by which a limit may hit more clients of the second half than promised.
 const tolerated = 1.5
 
 // Holds reports whether the second half is as promised.

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// roundUp returns the next number up that people would write: two digits.
+// roundUp rounds n up to a number of at most two digits and zeros, which is easy to read in a configuration.
 func roundUp(n int) int {
 	unit := 1
 	for n > 99*unit {
@@ -29,8 +29,8 @@ func refill(l core.Limit, burst int) time.Duration {
 	return time.Duration(burst) * l.Period / time.Duration(l.Rate)
 }
 
-// suits reports whether a log of this span says something about a limit: a client could use it up several times. A slower rate
-// would count what a client sends over the span, which grows with it. A second is long enough for any log.
+// suits reports whether a log of this span is long enough to judge a limit: a client could use it up several times. At a slower rate
+// the burst that a client needs would only measure the span. A refill within a second suits any log.
 func suits(l core.Limit, burst int, span time.Duration) bool {
 	const times = 4
 	return burst <= maxBurst && refill(l, burst) <= max(span/times, time.Second)
@@ -57,10 +57,10 @@ func cost(r Rate, within time.Duration, suitable bool) float64 {
 	return float64(r.Burst) + float64(r.limit.Rate)*within.Seconds()/r.limit.Period.Seconds()
 }
 
-// choice returns a limit and the clients that need most.
+// choice returns the limit of a rate and a burst, with the clients that need the largest bursts.
 func (l *learner) choice(r *Rate, burst int) *Choice {
 	ch := &Choice{Limit: limitText(r.limit, burst), Rate: r.Rate, Burst: burst, Hit: r.HitBy(burst)}
-	q, spread := newQueue(r.limit), newPeaks(1)[0]
+	q, even := newQueue(r.limit), newPeaks(1)[0]
 	for i := range l.clients {
 		c := &l.clients[i]
 		for at := range c.instants {
@@ -70,15 +70,15 @@ func (l *learner) choice(r *Rate, burst int) *Choice {
 			ch.Most = most(ch.Most)
 		}
 		q.reset()
-		for at := range c.spread {
+		for at := range c.evenInstants {
 			q.add(at)
 		}
-		spread.add(q.burst())
+		even.add(q.burst())
 		q.reset()
 	}
 	ch.Most = most(ch.Most)
 	if l.whole {
-		ch.Spread = min(burst, roundUp(spread.least(l.report.MayHit)))
+		ch.EvenBurst = min(burst, roundUp(even.least(l.report.MayHit)))
 	}
 	return ch
 }
@@ -86,7 +86,7 @@ func (l *learner) choice(r *Rate, burst int) *Choice {
 // shown is how many clients a choice has at most.
 const shown = 20
 
-// most returns the clients that need most, in order.
+// most returns the clients that need the largest bursts, in order.
 func most(clients []Client) []Client {
 	slices.SortFunc(clients, func(a, b Client) int {
 		return cmp.Or(b.Burst-a.Burst, b.Requests-a.Requests, cmp.Compare(a.Key, b.Key))
@@ -94,8 +94,8 @@ func most(clients []Client) []Client {
 	return clients[:min(len(clients), shown)]
 }
 
-// spread yields when the requests of c were, if those of one second are spread evenly over it.
-func (c *client) spread(yield func(int64) bool) {
+// evenInstants yields the instants of the requests of c, with those of one second distributed evenly over it.
+func (c *client) evenInstants(yield func(int64) bool) {
 	second, n := c.first, int64(0)
 	flush := func() bool {
 		for i := range n {

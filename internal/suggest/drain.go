@@ -12,10 +12,10 @@ import (
 // maxBurst is the largest burst that is counted.
 const maxBurst = 1_000_000
 
-// rates are the rates that clients are tried at, slowest first. Their numbers are few, for people.
-var rates = ladder()
+// rates are the rates at which clients are tried, slowest first.
+var rates = roundRates()
 
-func ladder() (rates []core.Limit) {
+func roundRates() (rates []core.Limit) {
 	for _, n := range []int{1, 2, 5, 10, 20, 30} {
 		rates = append(rates, core.PerHour(n))
 	}
@@ -39,7 +39,7 @@ func limitText(l core.Limit, burst int) string {
 	return strings.TrimSuffix(fmt.Sprintf("%s;burst=%d", rateText(l), burst), fmt.Sprintf(";burst=%d", l.Rate))
 }
 
-// A queue is what a client has in a bucket that refuses nothing, and the most that it had.
+// A queue is the bucket of a client, which refuses nothing, and its highest level so far.
 type queue struct {
 	limit  algorithm.Limit
 	bucket algorithm.Bucket
@@ -69,7 +69,7 @@ func (q *queue) burst() int { return int(algorithm.CeilDiv(q.most, q.limit.Perio
 
 func (q *queue) reset() { q.bucket, q.most = algorithm.Bucket{}, 0 }
 
-// drain returns the bursts that clients need at each rate: over the whole log, until an instant, and from then on.
+// drain returns the bursts that clients need at each rate: over the whole log, before the instant cut, and from then on.
 func (l *learner) drain(cut int64) (whole, first, second []*peaks) {
 	whole, first, second = newPeaks(len(rates)), newPeaks(len(rates)), newPeaks(len(rates))
 	queues, late := newQueues(), newQueues()
@@ -101,7 +101,7 @@ func (l *learner) drain(cut int64) (whole, first, second []*peaks) {
 	return whole, first, second
 }
 
-// addAll counts a client that has sent something.
+// addAll counts a client at each rate, unless it has sent nothing.
 func addAll(all []*peaks, queues []queue) {
 	for i := range queues {
 		if queues[i].most > 0 {

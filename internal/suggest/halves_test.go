@@ -30,10 +30,10 @@ func TestHalvesAreDrainedApart(t *testing.T) {
 	l := learner{index: make(map[string]int)}
 	for _, at := range []int64{0, 0, 0, 10, 10} {
 		l.key = "a"
-		l.note(at)
+		l.record(at)
 	}
 	l.key = "b"
-	l.note(10)
+	l.record(10)
 	whole, first, second := l.drain(10)
 	for i, want := range []struct {
 		p    *peaks
@@ -76,7 +76,7 @@ func TestSuggestedBurstSuitsTheFirstHalfAsWell(t *testing.T) {
 func TestFractionsOfSecondsEndTheRange(t *testing.T) {
 	log := entries{sent(0, "a", "/"), sent(time.Second, "a", "/")}
 	log[1].Seconds = true
-	if rep := run(t, perIP, 100, log); rep.Chosen.Spread != 0 {
+	if rep := run(t, perIP, 100, log); rep.Chosen.EvenBurst != 0 {
 		t.Errorf("got %+v", rep.Chosen)
 	}
 }

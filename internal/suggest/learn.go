@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// A learner notes the requests of each client.
+// A learner records the requests of each client.
 type learner struct {
 	options  Options
 	requests *replay.Requests
@@ -25,12 +25,13 @@ type learner struct {
 	report  Report
 	index   map[string]int
 	clients []client
-	density density
-	now     int64 // does not go back
-	whole   bool  // all times are whole seconds
+
+	histogram histogram
+	now       int64 // does not go back
+	whole     bool  // all times are whole seconds
 }
 
-// A client has sent requests.
+// A client is a key with the instants of its requests.
 type client struct {
 	key      string
 	first    int64
@@ -44,7 +45,7 @@ func newLearner(f *rulefile.File, o Options) (*learner, error) {
 	l := &learner{options: o, requests: replay.NewRequests(f), index: make(map[string]int), whole: true}
 	rule := f.Rules[0]
 	key := rule.Key
-	rule.Cost = func(r *http.Request) int { // what is free is not decided: the learner only wants to know whether the rule applies
+	rule.Cost = func(r *http.Request) int { // a cost of 0 makes no claim: the learner only needs to know whether the rule applies
 		l.applies = true
 		l.key, l.keyErr = key(r)
 		return 0
@@ -95,23 +96,23 @@ func (l *learner) add(e *accesslog.Entry) error {
 		l.report.Keyless++
 		l.report.Error = l.keyErr.Error()
 	default:
-		l.note(replay.InstantOf(e, l.options.AtStart).UnixMicro())
+		l.record(replay.InstantOf(e, l.options.AtStart).UnixMicro())
 		l.whole = l.whole && e.Seconds
 	}
 	return nil
 }
 
-// note notes a request of l.key.
-func (l *learner) note(at int64) {
+// record records a request of l.key.
+func (l *learner) record(at int64) {
 	rep := &l.report
 	if rep.Requests == 0 {
 		l.now, rep.From = at, time.UnixMicro(at).UTC()
-		l.density.from = at
+		l.histogram.from = at
 	}
 	l.now = max(l.now, at)
 	rep.To = time.UnixMicro(l.now).UTC()
 	rep.Requests++
-	l.density.add(l.now)
+	l.histogram.add(l.now)
 	i, known := l.index[l.key]
 	if !known {
 		i = len(l.clients)
@@ -126,7 +127,7 @@ func (l *learner) note(at int64) {
 	c.requests++
 }
 
-// instants yields when the requests of c were.
+// instants yields the instants of the requests of c.
 func (c *client) instants(yield func(int64) bool) {
 	at, rest := c.first, c.events
 	for yield(at) && len(rest) > 0 {

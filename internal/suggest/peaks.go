@@ -9,7 +9,7 @@ import (
 type peaks struct {
 	clients int
 	counts  map[int]int
-	sorted  []int // bursts, largest first; made when asked for
+	sorted  []int // the bursts, largest first, as of the last call of largestFirst
 }
 
 func newPeaks(n int) []*peaks {

@@ -23,14 +23,14 @@ type Report struct {
 	Requests   int       `json:"requests"` // that the rule applies to
 	Clients    int       `json:"clients"`
 	Others     int       `json:"other_requests,omitempty"` // that the rule does not apply to
-	Skipped    int       `json:"skipped,omitempty"`        // by their status
+	Skipped    int       `json:"skipped,omitempty"`        // ignored, because of their status
 	Keyless    int       `json:"without_key,omitempty"`
 	Error      string    `json:"error,omitempty"` // why the last of them has none
 	Incomplete bool      `json:"incomplete,omitempty"`
 
 	Keep    float64 `json:"keep_percent"`
-	MayHit  int     `json:"may_hit"`         // so many clients of the log, so that the share holds for others like them
-	TooFew  int     `json:"needs,omitempty"` // clients that it takes to say so of the share
+	MayHit  int     `json:"may_hit"`         // how many clients of the log a limit may hit, so that the share holds for others like them
+	TooFew  int     `json:"needs,omitempty"` // if the log has too few clients for that: how many it takes
 	Rates   []Rate  `json:"rates"`
 	Chosen  *Choice `json:"suggested"` // nil if there are no clients
 	Checked *Check  `json:"check"`     // nil if the log has no second half
@@ -56,14 +56,14 @@ func (r *Rate) HitBy(burst int) int {
 	return r.peaks.above(burst)
 }
 
-// A Choice is a limit.
+// A Choice is the suggested limit.
 type Choice struct {
-	Limit  string   `json:"limit"`
-	Rate   string   `json:"rate"`
-	Burst  int      `json:"burst"`
-	Hit    int      `json:"clients_hit"`
-	Most   []Client `json:"most"`                      // the clients that need the largest bursts
-	Spread int      `json:"burst_if_spread,omitempty"` // the burst, if requests of a second are spread over it; 0 if the log has fractions of seconds
+	Limit     string   `json:"limit"`
+	Rate      string   `json:"rate"`
+	Burst     int      `json:"burst"`
+	Hit       int      `json:"clients_hit"`
+	Most      []Client `json:"most"`                      // the clients that need the largest bursts
+	EvenBurst int      `json:"burst_if_spread,omitempty"` // the burst, if requests of a second came evenly over it; 0 if the log has fractions of seconds
 }
 
 // A Client is hit by a limit if it needs a larger burst.
@@ -91,7 +91,7 @@ func Run(ctx context.Context, f *rulefile.File, sources []replay.Source, o Optio
 	return rep, err
 }
 
-// conclude finds the limits for what was learned.
+// conclude computes the report from what was learned.
 func (l *learner) conclude() {
 	rep := &l.report
 	rep.Clients = len(l.clients)

@@ -167,12 +167,12 @@ func TestWholeSecondsGiveARangeOfBursts(t *testing.T) {
 	}
 	log = slices.DeleteFunc(log, func(e accesslog.Entry) bool { return e.Client == "c" })
 	rep, err := Run(t.Context(), rules(t, perIP), []replay.Source{&log}, Options{Keep: 100, Within: time.Millisecond})
-	if err != nil || rep.Chosen.Limit != "10/s" || rep.Chosen.Spread != 1 {
+	if err != nil || rep.Chosen.Limit != "10/s" || rep.Chosen.EvenBurst != 1 {
 		t.Errorf("got %+v, %v; want 10/s, or a burst of 1 if requests are spread", rep.Chosen, err)
 	}
 }
 
-func TestInterruptedRunTellsWhatItKnows(t *testing.T) {
+func TestInterruptedRunReportsWhatItKnows(t *testing.T) {
 	log := make(entries, 40_000)
 	for i := range log {
 		log[i] = sent(time.Duration(i), "x", "/")

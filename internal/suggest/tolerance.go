@@ -2,13 +2,14 @@ package suggest
 
 import "math"
 
-// doubt is how likely it is that the share of clients to come is missed, if they are like those of the log.
+// doubt is the probability that the promised share is missed for further clients, if they are like those of the log.
 const doubt = 0.05
 
-// mayHit returns how many of n clients a limit may hit, so that it leaves a share of all clients like them untouched, in percent.
-// If n is too few to say so even if it hits none, it returns how many it takes as well.
+// mayHit returns how many of n clients a limit may hit, so that it leaves keep percent of all clients like them untouched. If n is
+// too small for that even with no hit, needed is how many clients it takes.
 //
-// If a larger share than promised were hit, so few hits in n would be as unlikely as doubt.
+// It is the largest number of hits of which as many or fewer have at most the probability doubt if the share of clients hit is
+// larger than promised.
 func mayHit(n int, keep float64) (hits, needed int) {
 	p := 1 - keep/100
 	if p <= 0 {

@@ -37,9 +37,9 @@ func TestRoundedNumbers(t *testing.T) {
 	}
 }
 
-func TestDensityFindsTheMiddle(t *testing.T) {
+func TestHistogramFindsTheMiddle(t *testing.T) {
 	for _, step := range []int64{1, 1000, 77_777, 3_600_000_000} {
-		d := density{from: 5}
+		d := histogram{from: 5}
 		const n = 10_000
 		for i := range int64(n) {
 			d.add(5 + i*step)

@@ -106,7 +106,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 	return err
 }
 
-// An instrumentMaker creates instruments and collects what fails.
+// An instrumentMaker creates instruments and collects the errors.
 type instrumentMaker struct {
 	meter metric.Meter
 	errs  []error

@@ -26,14 +26,14 @@ func user(r *http.Request) (string, error) {
 	return "", core.ErrNoKey
 }
 
-// limited returns a limiter of two per hour and user, observed by tel.
-// A store in memory that says that it leases.
+// A store is a MemoryStore that reports leases.
 type store struct{ core.MemoryStore }
 
 func (*store) LeaseStats() core.LeaseStats {
 	return core.LeaseStats{Keys: 4, Decisions: 50, Returned: 6}
 }
 
+// limited returns a limiter of two per hour and user, observed by tel.
 func limited(tel *telemetry.Telemetry) *core.Limiter {
 	l := core.Must(core.New([]core.Rule{{Name: "api", Key: user, Limits: []core.Limit{core.PerHour(2)}}}, core.WithObserver(tel.Observe), core.WithStore(new(store))))
 	tel.Attach(l)

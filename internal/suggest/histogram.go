@@ -1,15 +1,15 @@
 package suggest
 
-// columns is how many columns a density has at most.
+// columns is how many columns a histogram has at most.
 const columns = 4096
 
-// A density counts requests in columns of equal width, which doubles when there are too many.
-type density struct {
+// A histogram counts requests by time in columns of equal width, which doubles when there are too many.
+type histogram struct {
 	from, width int64 // microseconds
 	counts      []int
 }
 
-func (d *density) add(at int64) {
+func (d *histogram) add(at int64) {
 	if d.width == 0 {
 		d.width = 1000
 	}
@@ -30,7 +30,7 @@ func (d *density) add(at int64) {
 }
 
 // half returns the instant between two columns that best halves n requests.
-func (d *density) half(n int) int64 {
+func (d *histogram) half(n int) int64 {
 	before, best, at := 0, n, d.from
 	for i, count := range d.counts {
 		if off := max(n-2*before, 2*before-n); off < best {
@@ -41,5 +41,5 @@ func (d *density) half(n int) int64 {
 	return at
 }
 
-// cut returns where the second half of the log begins.
-func (l *learner) cut() int64 { return l.density.half(l.report.Requests) }
+// cut returns the instant at which the second half of the log begins.
+func (l *learner) cut() int64 { return l.histogram.half(l.report.Requests) }

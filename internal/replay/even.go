@@ -9,11 +9,11 @@ import (
 	"github.com/spillgate/spillgate/internal/accesslog"
 )
 
-// A spreader decides what a player decides once more, but spreads the requests of one second evenly over it. Logs often tell
-// whole seconds only; then the truth lies between all requests of a second at once, which refuses most, and this. For rules to
-// which a second does not matter it believes the player, which keeps the states of their clients already.
-type spreader struct {
-	clocked
+// An evenPlayer decides the requests of a player a second time, with those of one second distributed evenly over it. Many logs have
+// whole seconds only. The player then has all requests of a second at once and refuses the most; the evenPlayer gives the least.
+// For slow rules it takes the decisions of the player, which has the states of their clients already.
+type evenPlayer struct {
+	clockedLimiter
 	whole   bool // all times so far are whole seconds
 	batch   *batch
 	batches chan *batch
@@ -23,31 +23,32 @@ type spreader struct {
 	refused int
 }
 
-// A batch is what the requests of one second ask for.
+// A batch has the requests of one second and their claims.
 type batch struct {
 	second   time.Time
-	requests []spreadRequest
+	requests []batchedRequest
 	asks     []ask
 }
 
-type spreadRequest struct {
-	asks    int           // up to here those of the batch are this one's
+type batchedRequest struct {
+	asks    int           // where its asks end among those of the batch
 	left    time.Duration // until it ends
 	status  int
 	refused bool
 }
 
-// isSlow reports whether limits admit at most one request in ten seconds on and on.
+// isSlow reports whether the rate of all limits is at most one request in ten seconds: then the fraction of a second at which a
+// request came makes no difference worth counting.
 func isSlow(limits []core.Limit) bool {
 	return !slices.ContainsFunc(limits, func(l core.Limit) bool {
 		return l.Algorithm == core.InFlight || l.Period/10/time.Second < time.Duration(l.Rate)
 	})
 }
 
-// newSpreader returns a spreader for the rules of a player.
-func newSpreader(p *player) (*spreader, error) {
+// newEvenPlayer returns an evenPlayer for the rules of a player, and starts its goroutine, which finish ends.
+func newEvenPlayer(p *player) (*evenPlayer, error) {
 	const ahead = 64
-	s := &spreader{
+	s := &evenPlayer{
 		whole: true, batch: &batch{}, batches: make(chan *batch, ahead), free: make(chan *batch, ahead), done: make(chan struct{}),
 	}
 	rules := make([]core.Rule, len(p.rules))
@@ -70,17 +71,17 @@ func newSpreader(p *player) (*spreader, error) {
 	return s, nil
 }
 
-// add notes what an entry asks for and hands on what the second before asked for.
-func (s *spreader) add(e *accesslog.Entry, at time.Time, asks []ask) {
+// add adds the claims of an entry to the batch of its second. The first entry of a second dispatches the batch before.
+func (s *evenPlayer) add(e *accesslog.Entry, at time.Time, asks []ask) {
 	if s.whole = s.whole && e.Seconds; !s.whole {
 		return
 	}
 	if !at.Equal(s.batch.second) {
-		s.handOn()
+		s.dispatch()
 	}
 	b := s.batch
 	b.second = at
-	r := spreadRequest{left: endOf(e).Sub(at), status: e.Status}
+	r := batchedRequest{left: endOf(e).Sub(at), status: e.Status}
 	for _, a := range asks {
 		if !a.rule.slow {
 			b.asks = append(b.asks, a)
@@ -92,7 +93,8 @@ func (s *spreader) add(e *accesslog.Entry, at time.Time, asks []ask) {
 	b.requests = append(b.requests, r)
 }
 
-func (s *spreader) handOn() {
+// dispatch hands the batch to the goroutine that decides it, and begins another.
+func (s *evenPlayer) dispatch() {
 	if len(s.batch.requests) == 0 {
 		return
 	}
@@ -105,7 +107,7 @@ func (s *spreader) handOn() {
 	}
 }
 
-func (s *spreader) decide(b *batch) {
+func (s *evenPlayer) decide(b *batch) {
 	from := 0
 	for i, r := range b.requests {
 		s.advance(b.second.Add(time.Second * time.Duration(i) / time.Duration(len(b.requests))))
@@ -118,8 +120,8 @@ func (s *spreader) decide(b *batch) {
 	}
 }
 
-// take decides a request.
-func (s *spreader) take(asks []ask, r spreadRequest) {
+// take decides one request.
+func (s *evenPlayer) take(asks []ask, r batchedRequest) {
 	s.claims = s.claims[:0]
 	for _, a := range asks {
 		s.claims = append(s.claims, core.Claim{Rule: a.rule.rule.Name, Key: a.key, Cost: a.cost, Hold: a.rule.holds})
@@ -135,10 +137,10 @@ func (s *spreader) take(asks []ask, r spreadRequest) {
 	}
 }
 
-// finish returns how many requests were refused, and whether that is worth saying.
-func (s *spreader) finish() (refused int, ok bool) {
+// finish decides what is left and returns how many requests were refused. It reports false if the log has fractions of seconds.
+func (s *evenPlayer) finish() (refused int, ok bool) {
 	if s.whole {
-		s.handOn()
+		s.dispatch()
 	}
 	close(s.batches)
 	<-s.done
