@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What one Transport remembers is bounded: beyond these numbers the least recently used is forgotten, of accounts and
-// routes among a few.
+// These bound the memory of a Transport. Beyond them the least recently used is forgotten; of accounts and routes, the least
+// recently used of a sample.
 const (
 	maxAccounts = 1024 // of a Transport
 	maxRoutes   = 512  // of an account
@@ -24,8 +24,8 @@ type account struct {
 	last    []*budget // the budgets of the last response that named any
 	used    uint64    // when it was last used, on the clock of the Transport
 
-	trying *call // the one call that is in flight with call.trying
-	strict bool  // such a call was refused by the assumed budget: the next ones wait
+	trying *call // the call in flight whose trying is set, or nil
+	strict bool  // such a call was refused by the assumed budget, so further ones wait
 }
 
 type accountKey struct {
@@ -47,7 +47,7 @@ func (t *Transport) keyOf(r *http.Request) accountKey {
 	return key
 }
 
-// arrive registers c.
+// arrive sets the account, the route and the ticket of c.
 func (t *Transport) arrive(c *call) {
 	a := t.accounts[c.key]
 	if a == nil {
@@ -87,7 +87,8 @@ func (t *Transport) leastUsed() (key accountKey) {
 
 func (a *account) idle() bool { return a.hold.inFlight == 0 } // all requests count in it
 
-// find returns the budget of that name. It returns nil if it is new and all others are in use.
+// find returns the budget of a name. A new one replaces the least recently used if there are too many; find returns nil if all of
+// those are in use.
 func (a *account) find(name budgetName) *budget {
 	for _, b := range a.budgets {
 		if b.name == name {

@@ -2,8 +2,8 @@ package client
 
 import "time"
 
-// admit sends c on its way if all budgets that it needs let it. Otherwise it returns the one that it must wait for longest, and
-// why.
+// admit counts c as sent if all budgets that it needs let it, and then returns nil. Otherwise it returns the budget that c must wait
+// for longest, and why.
 func (a *account) admit(c *call, now time.Time, clock uint64) (longest *budget, why pause) {
 	a.need(c, now)
 	for _, b := range c.budgets {
@@ -42,7 +42,7 @@ func (a *account) need(c *call, now time.Time) {
 	c.budgets = list
 }
 
-// dispatch lets the calls that wait for b go, as far as it can.
+// dispatch admits the calls that wait for b, in order, until one has to wait longer.
 func (a *account) dispatch(b *budget, t *Transport, now time.Time) {
 	for c := b.head; c != nil; c = b.head {
 		t.clock++
@@ -64,7 +64,7 @@ func (a *account) dispatch(b *budget, t *Transport, now time.Time) {
 	}
 }
 
-// dispatchAll is for events that may concern any budget of a.
+// dispatchAll dispatches the calls that wait for any budget of a or of c.
 func (a *account) dispatchAll(c *call, t *Transport, now time.Time) {
 	a.dispatch(&a.hold, t, now)
 	a.dispatch(&c.route.first, t, now)

@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// maxKept bounds what is read of the body of a refusal, so that its connection can be used again.
+	// maxKept bounds how much of the body of a refusal is read, so that its connection can be used again.
 	maxKept = 64 << 10
 
 	// keepTime bounds how long reading it may take.
 	keepTime = time.Second
 )
 
-// keep reads the body of resp ahead, up to maxKept bytes, and puts what it has read back. So the connection is free if
-// that is all, and resp can still be returned intact. A body that takes longer than keepTime is cut off.
+// keep buffers the body of resp, up to maxKept bytes, and sets one that reads the same. A body that ends within them frees the
+// connection, and resp can still be returned intact. A body that takes longer than keepTime is cut off.
 func keep(resp *http.Response) {
 	body := resp.Body
 	slow := time.AfterFunc(keepTime, func() { body.Close() })
@@ -31,7 +31,7 @@ func keep(resp *http.Response) {
 	resp.Body = kept{io.MultiReader(&start, body), body}
 }
 
-// kept is a body whose start was read.
+// kept is a body whose start is buffered.
 type kept struct {
 	io.Reader
 	io.Closer

@@ -10,11 +10,11 @@ const (
 	// overdue is how long a request may be in flight without news of its budget, before others no longer wait for it.
 	overdue = 10 * time.Second
 
-	// longestPromise is how long a response can close a budget, until one request tries.
+	// longestPromise bounds how long a response can close a budget. After that one request is sent as a trial.
 	longestPromise = time.Hour
 
-	// shortPause is kept where nothing remains and the server does not say for how long, or names an instant that is past.
-	// It grows with each refusal that follows, to longPause.
+	// shortPause is the pause where nothing remains and the server does not say for how long, or names an instant that is past.
+	// It doubles with each refusal that follows, up to longPause.
 	shortPause = time.Second
 	longPause  = time.Minute
 )
@@ -22,7 +22,7 @@ const (
 // A budget is what is known of one limit of the server. The zero value is open and not counted.
 type budget struct {
 	name   budgetName
-	status int // of the last response that told of it
+	status int // of the last response that named it
 
 	// What remains, if counted.
 	counted   bool
@@ -43,10 +43,10 @@ type budget struct {
 	queue
 }
 
-// budgetName tells the budgets of an account apart.
+// A budgetName identifies a budget of an account.
 type budgetName struct {
 	family family
-	line   int8 // of several lines of the same field
+	line   int8 // the index of the field line, where a field has one number per line
 	name   string
 }
 
@@ -64,9 +64,9 @@ type pause struct {
 	known time.Time // the instant that was announced; zero if none was
 }
 
-// checkInTurn says whether c can be sent now, as far as b is concerned. Calls that arrived earlier go first.
+// checkInTurn returns whether and why c has to wait for b. Calls that arrived earlier go first.
 func (b *budget) checkInTurn(c *call, now time.Time) pause {
-	if b.head == nil && !b.trying && b.free() > b.limit/5 { // mostly: not closed, and not to be spread
+	if b.head == nil && !b.trying && b.free() > b.limit/5 { // the common case: neither closed nor paced
 		return pause{}
 	}
 	p := b.check(c, now)
@@ -76,7 +76,7 @@ func (b *budget) checkInTurn(c *call, now time.Time) pause {
 	return p
 }
 
-// check says the same as if c were the first.
+// check returns whether and why c has to wait for b, regardless of the queue.
 func (b *budget) check(c *call, now time.Time) pause {
 	if now.Before(b.until) {
 		if start := b.opens(c); now.Before(start) {
@@ -85,14 +85,14 @@ func (b *budget) check(c *call, now time.Time) pause {
 	}
 	switch {
 	case b.trying && b.out >= max(b.width, 1), !b.trying && b.free() <= 0 && b.inFlight > 0:
-		return b.news(now)
+		return b.awaitResponse(now)
 	case b.trying:
 		return pause{}
 	}
 	return b.pace(c, now)
 }
 
-// opens returns when b is open for c: without the jitter, if that would be too late for c.
+// opens returns when b opens for c. The jitter is left out if it would make c too late.
 func (b *budget) opens(c *call) time.Time {
 	if c.limit.Before(b.until) {
 		return b.promise
@@ -100,8 +100,8 @@ func (b *budget) opens(c *call) time.Time {
 	return b.until
 }
 
-// free returns how many more requests can be sent so that none is refused, if nobody else uses the limit: what remained
-// after the last one that was answered, without those in flight.
+// free returns how many more requests can be sent without a refusal, if no other client uses the limit: what remained after the
+// last request that was answered, less those in flight.
 func (b *budget) free() int64 {
 	if !b.counted {
 		return math.MaxInt64
@@ -109,8 +109,8 @@ func (b *budget) free() int64 {
 	return b.low.least() - b.inFlight
 }
 
-// news waits for a response, but not for requests that are overdue: those the server has counted long ago.
-func (b *budget) news(now time.Time) pause {
+// awaitResponse returns a pause until a response arrives, at most until the requests in flight are overdue.
+func (b *budget) awaitResponse(now time.Time) pause {
 	if next := b.heard.Add(overdue); now.Before(next) {
 		return pause{wait: true, until: next}
 	}
@@ -125,12 +125,14 @@ func (b *budget) enter(c *call, now time.Time) {
 	case b.free() <= 0: // those in flight are overdue
 		b.inFlight, b.forgotten = 0, c.sent-1
 	}
-	b.spread(c, now)
+	if b.isPacedWindow(c, now) {
+		b.last = now
+	}
 	b.inFlight++
 	b.heard = now
 }
 
-// leave ends what enter has begun.
+// leave ends the count of c, which is no longer in flight.
 func (b *budget) leave(c *call, now time.Time) {
 	if c.sent > b.forgotten {
 		b.inFlight--

@@ -30,7 +30,7 @@ func TestNobodyOvertakes(t *testing.T) {
 	}
 }
 
-// TestOverdueRequestsAreNotCountedTwice checks that requests which were given up count no more when they are answered after all.
+// TestOverdueRequestsAreNotCountedTwice checks that requests that are overdue do not count again when they are answered after all.
 func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	b := &budget{counted: true}
 	b.low.add(2, 0, 1)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A call is one request on its way through a Transport, with all its waits and sendings.
+// A call is one request to a Transport, with all its waits and sendings.
 type call struct {
 	req     *http.Request
 	key     accountKey
@@ -18,10 +18,10 @@ type call struct {
 	waited  time.Duration
 	noPace  bool
 
-	// budgets are those that it needs or, while it is in flight, that it counts in.
+	// budgets are those that it needs or, while it is in flight, those that count it.
 	budgets []*budget
 	array   [2 + maxStates]*budget
-	trying  bool // it is sent to find out the budgets of its route, although the assumed ones are closed
+	trying  bool // it is sent to learn the budgets of its route, although the assumed ones are closed
 
 	refused bool           // the last response was a refusal, and the request can be sent again
 	refusal *http.Response // that response; nil before the first
@@ -31,7 +31,7 @@ type call struct {
 	place // in a queue
 }
 
-// next returns the request to send, and is done with the refusal before.
+// next returns the request to send, and discards the refusal before.
 func (c *call) next() *http.Request {
 	if c.refusal == nil {
 		return c.req

@@ -13,24 +13,24 @@ import (
 // TestOnWait checks that OnWait is called once for a request that begins to wait, with the time until the announced instant.
 func TestOnWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var told []time.Duration
+		var announced []time.Duration
 		var of []*http.Request
 		s := &server{handler: &script{responses: []response{
 			{429, []string{"Retry-After", "10"}}, {429, []string{"Retry-After", "20"}}, {200, nil},
 		}}}
-		tr := &client.Transport{Base: s, OnWait: func(r *http.Request, d time.Duration) { told, of = append(told, d), append(of, r) }}
+		tr := &client.Transport{Base: s, OnWait: func(r *http.Request, d time.Duration) { announced, of = append(announced, d), append(of, r) }}
 		r := request(t, "http://api.example/")
 		resp, err := tr.RoundTrip(r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if len(told) != 1 || told[0] != 10*time.Second || of[0] != r {
-			t.Errorf("told %v, want once 10s", told)
+		if len(announced) != 1 || announced[0] != 10*time.Second || of[0] != r {
+			t.Errorf("announced %v, want once 10s", announced)
 		}
 		get(t, &http.Client{Transport: tr}, "/")
-		if len(told) != 1 {
-			t.Errorf("told %v of a request that need not wait", told)
+		if len(announced) != 1 {
+			t.Errorf("announced %v of a request that need not wait", announced)
 		}
 	})
 }
@@ -86,7 +86,7 @@ func TestOnWaitIsNotCalledWithoutAnInstant(t *testing.T) {
 		c := serve(func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(time.Second)
 			write(w, 200)
-		}).over(&client.Transport{OnWait: func(_ *http.Request, d time.Duration) { t.Errorf("told %v", d) }})
+		}).over(&client.Transport{OnWait: func(_ *http.Request, d time.Duration) { t.Errorf("announced %v", d) }})
 		var all sync.WaitGroup
 		all.Go(func() { get(t, c, "/") })
 		synctest.Wait()

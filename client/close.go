@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// close lets nothing pass for wait and a jitter, and then begins a trial. It never shortens.
+// close closes b for wait and a jitter, and then begins a trial. It never shortens a wait.
 func (b *budget) close(now time.Time, wait time.Duration, status int, clock uint64) {
 	wait = min(wait, longestPromise)
 	if promise := now.Add(wait); promise.After(b.promise) {
@@ -15,18 +15,18 @@ func (b *budget) close(now time.Time, wait time.Duration, status int, clock uint
 	b.begin(clock)
 	for c := b.head; c != nil; c = c.behind {
 		if b.promise.After(c.limit) {
-			c.wakeUp() // it need not wait any longer
+			c.wakeUp() // its wait would take too long, so it fails now
 		}
 	}
 }
 
-// refuse closes b after a refusal of c. Wait is what the server announced, 0 or less if nothing or an instant that is
-// past. Requests that were in flight together are one refusal.
+// refuse closes b after a refusal of c. wait is what the server announced; it is 0 or less for nothing or an instant that is past.
+// Refusals of requests that were in flight together count as one.
 func (b *budget) refuse(c *call, now time.Time, wait time.Duration, status int, clock uint64) {
 	if c.sent > b.closedAt {
 		b.refusals++
 	}
-	doublings := b.refusals - 2 // a promise that was kept to, and broken
+	doublings := b.refusals - 2 // the second refusal in a row: the server did not admit what it had announced
 	if wait <= 0 {
 		doublings = max(b.refusals-1, 0)
 	}
@@ -36,7 +36,7 @@ func (b *budget) refuse(c *call, now time.Time, wait time.Duration, status int, 
 	b.close(now, wait, status, clock)
 }
 
-// open tells the trial that c was not refused, if c was sent after b had been closed.
+// open counts c as answered in the trial, if c was sent after b had been closed.
 func (b *budget) open(c *call) {
 	if c.sent > b.closedAt {
 		b.refusals = 0
@@ -44,7 +44,7 @@ func (b *budget) open(c *call) {
 	}
 }
 
-// jitter is random, so that many clients do not come back at the same instant.
+// jitter returns a random delay, so that many clients do not come back at the same instant.
 func jitter(wait time.Duration) time.Duration {
 	most := min(wait/10, 5*time.Second)
 	if most <= 0 {

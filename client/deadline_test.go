@@ -44,7 +44,7 @@ func TestMaxWaitBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// TestDeadlineBehindOneThatWaits checks that a request for which a wait has become too long is told at once, although another that has more
+// TestDeadlineBehindOneThatWaits checks that a request whose wait has become too long fails at once, although another that has more
 // time waits before it.
 func TestDeadlineBehindOneThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

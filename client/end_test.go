@@ -65,7 +65,7 @@ func TestWaitingForOthers(t *testing.T) {
 	})
 }
 
-// TestErrorHasNoSecret checks that no part of a request is in the error.
+// TestErrorHasNoSecret checks that nothing of a request is in the error.
 func TestErrorHasNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &client.Transport{Base: usedUp(time.Hour)}

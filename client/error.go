@@ -13,7 +13,7 @@ type LimitedError struct {
 	Policy string    // the resource or policy that is used up; empty if it has no name
 }
 
-// Error contains no part of the request.
+// Error returns a text that contains nothing of the request.
 func (e *LimitedError) Error() string {
 	if e.Status == 0 {
 		return "spillgate: not sent: waiting for the responses to other requests takes too long"

@@ -24,7 +24,7 @@ func ExampleTransport() {
 	defer resp.Body.Close()
 }
 
-// A credential in a field of its own is a part of the key.
+// Key includes a credential that is in a field of its own.
 func ExampleTransport_key() {
 	_ = &client.Transport{Key: func(r *http.Request) string {
 		return r.URL.Host + " " + r.Header.Get("X-Api-Key")

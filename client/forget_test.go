@@ -42,7 +42,7 @@ func TestForgottenBudgetReleasesItsQueue(t *testing.T) {
 	}
 }
 
-// TestTurns checks that calls in a queue are numbered, and that those whose turn in a spread window comes too late are woken.
+// TestTurns checks that calls in a queue are numbered, and that those whose turn in a paced window comes too late are woken.
 func TestTurns(t *testing.T) {
 	b := &budget{counted: true, limit: 100, window: window{kind: fixed, renewed: at(1100)}, heard: at(1000)}
 	b.low.add(9, 0, 1)
@@ -58,7 +58,7 @@ func TestTurns(t *testing.T) {
 	}
 	a.dispatch(b, &Transport{clock: 9}, at(1000)) // one of 9 in 100s: each 11s
 	for i, c := range calls[1:] {
-		if c.turn != int64(i+1) || (len(c.wake) > 0) != (i == 0 || b.share(c.turn, b.low.least()).After(at(1025))) {
+		if c.turn != int64(i+1) || (len(c.wake) > 0) != (i == 0 || b.pacedAt(c.turn, b.low.least()).After(at(1025))) {
 			t.Errorf("call %d of the queue has turn %d, woken %d times", i+1, c.turn, len(c.wake))
 		}
 	}

@@ -14,19 +14,19 @@ const (
 	leastEpoch = 500_000_000
 	mostEpoch  = 100 * leastEpoch
 
-	// maxSeconds bounds what is computed with: 30 years.
+	// maxSeconds bounds the waits that are computed: 30 years.
 	maxSeconds = 1_000_000_000
 )
 
-// A serverClock turns what a response says of time into waits. Instants are corrected by Date, so that a wrong clock at either end
-// does not matter. Date has no fractions, so a wait may be up to a second longer than need be, and never shorter.
+// A serverClock converts the instants in a response into waits. It corrects them by Date, so that a wrong clock at either end does not
+// matter. Date has no fractions, so a wait may be up to a second too long, and never too short.
 type serverClock struct {
 	header http.Header
 	now    time.Time // by the local clock
 	date   time.Time // by that of the server; zero before it is needed
 }
 
-// server returns the time of the server when it sent the response, or the local time if the server does not say it.
+// server returns the time of the server when it sent the response, or the local time if the response has no Date.
 func (c *serverClock) server() time.Time {
 	if c.date.IsZero() {
 		c.date = c.now
@@ -39,7 +39,7 @@ func (c *serverClock) server() time.Time {
 	return c.date
 }
 
-// lastDate is what was parsed last: many responses have the same Date.
+// lastDate caches the Date that was parsed last, which many responses share.
 var lastDate atomic.Pointer[parsedDate]
 
 type parsedDate struct {
@@ -58,14 +58,14 @@ func parseDate(text string) (time.Time, bool) {
 	return date, err == nil
 }
 
-// in returns the wait for an instant in so many seconds, and that instant by the clock of the server.
+// in returns the wait until an instant some seconds from now, and that instant by the clock of the server.
 func (c *serverClock) in(seconds int64) (wait time.Duration, reset int64, ok bool) {
 	seconds = min(seconds, maxSeconds)
 	return time.Duration(seconds) * time.Second, c.server().Unix() + seconds, true
 }
 
-// until returns the same for an instant that is written as a number of seconds, an epoch (in seconds, milliseconds or less) or
-// a date.
+// until does what in does for an instant that is written as a number of seconds, an epoch (in seconds, milliseconds or less) or a
+// date.
 func (c *serverClock) until(text string) (wait time.Duration, reset int64, ok bool) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -84,7 +84,7 @@ func (c *serverClock) until(text string) (wait time.Duration, reset int64, ok bo
 	return c.at(t)
 }
 
-// number returns the same for a number. One that is too large for any epoch is a number of seconds, which is as good as never.
+// number does what in does for a number of seconds or an epoch. One that is too large for an epoch is cut to maxSeconds.
 func (c *serverClock) number(f float64) (wait time.Duration, reset int64, ok bool) {
 	if f < leastEpoch {
 		return c.in(int64(math.Ceil(max(f, -maxSeconds))))
@@ -99,7 +99,7 @@ func (c *serverClock) number(f float64) (wait time.Duration, reset int64, ok boo
 	return c.at(time.Unix(int64(math.Ceil(epoch)), 0))
 }
 
-// at returns the same for an instant by the clock of the server.
+// at does what in does for an instant by the clock of the server.
 func (c *serverClock) at(t time.Time) (wait time.Duration, reset int64, ok bool) {
 	const most = maxSeconds * time.Second
 	return min(max(t.Sub(c.server()), -most), most), t.Unix(), true

@@ -31,9 +31,9 @@ func usedUp(d time.Duration) *server {
 	})
 }
 
-// TestTooLongIsToldAtOnce checks that nothing is sent and no time passes, if the wait is longer than MaxWait or than the
-// context has.
-func TestTooLongIsToldAtOnce(t *testing.T) {
+// TestTooLongAWaitFailsAtOnce checks that nothing is sent and no time passes if the wait is longer than MaxWait, or than the time
+// until the deadline.
+func TestTooLongAWaitFailsAtOnce(t *testing.T) {
 	for _, row := range []struct {
 		name     string
 		maxWait  time.Duration
@@ -141,7 +141,7 @@ func refuseAndExtend(t *testing.T, text string) {
 		synctest.Wait() // behind the one that is refused
 		_, err := c.Get("http://api.example/")
 		if limitedBy(t, err); time.Since(start2000) != 5*time.Second {
-			t.Errorf("the one behind is told after %v, want when the 503 came", time.Since(start2000))
+			t.Errorf("the one behind fails after %v, want when the 503 came", time.Since(start2000))
 		}
 	})
 	resp, err := c.Get("http://api.example/")
@@ -181,7 +181,7 @@ func TestMaxWaitInTheQueue(t *testing.T) {
 	})
 }
 
-// TestCloseIdleConnections checks that Base is told, if it wants to be.
+// TestCloseIdleConnections checks that the method of Base is called, if it has one.
 func TestCloseIdleConnections(t *testing.T) {
 	base := &closer{}
 	(&http.Client{Transport: &client.Transport{Base: base}}).CloseIdleConnections()

@@ -77,7 +77,7 @@ func TestLiars(t *testing.T) {
 	}
 }
 
-// lieOnce returns a server that always tells the same lie.
+// lieOnce returns a server that always sends the same wrong fields.
 func lieOnce(random *rand.Rand) func(http.ResponseWriter) {
 	seed := random.Uint64()
 	return func(w http.ResponseWriter) { lie(w, rand.New(rand.NewPCG(seed, 2))) }

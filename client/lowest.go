@@ -1,10 +1,10 @@
 package client
 
-// lowest finds what remained after the last request that was answered. Responses may arrive in another order than the server
-// has decided in, and each may be the last but those that were received before another's request was sent. The least of
-// them is safe: for a window because Remaining only falls, for a token bucket because waiting only adds to it.
+// lowest finds what remained after the last request that the server has answered. Responses may arrive in another order than the
+// server decided in, so any response may be the last, except those that were received before another request was sent. The least
+// of the candidates is safe: for a window because Remaining only falls, for a token bucket because waiting only adds to it.
 type lowest struct {
-	entries []remaining // rising in left and in received: a sliding window minimum
+	entries []remaining // a sliding window minimum: ascending in left and in received
 }
 
 type remaining struct {

@@ -30,7 +30,7 @@ func spend(t *testing.T, s *server, tr *client.Transport, n int) []time.Duration
 	return s.requests(start)
 }
 
-// TestPaceOfAWindow checks that the last fifth of a window, and no more, is spread over what is left of it.
+// TestPaceOfAWindow checks that the last fifth of a window, and no more, is sent evenly over the rest of it.
 func TestPaceOfAWindow(t *testing.T) {
 	for _, w := range writers {
 		t.Run(w.name, func(t *testing.T) {
@@ -62,8 +62,7 @@ func TestNoPace(t *testing.T) {
 	})
 }
 
-// TestNoPaceForABucket checks that nothing is spread where Reset moves, and that after Remaining 0 one request at a time
-// finds the pace.
+// TestNoPaceForABucket checks that nothing is paced where Reset moves, and that after Remaining 0 one request is sent at a time.
 func TestNoPaceForABucket(t *testing.T) {
 	for _, w := range writers {
 		t.Run(w.name, func(t *testing.T) {
@@ -90,13 +89,13 @@ func TestReorderedBucketIsNoWindow(t *testing.T) {
 			write(w, 200, gitHub("100", strconv.Itoa(left), epoch(start2000.Add(57*time.Second)), "")...)
 		})
 		if sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 3); sent[2] > 0 {
-			t.Errorf("sent at %v: two requests do not tell a window from a bucket", sent)
+			t.Errorf("sent at %v: two requests do not distinguish a window from a bucket", sent)
 		}
 	})
 }
 
-// TestLateTurnIsTold checks that a call that is too far behind in a paced window fails at once.
-func TestLateTurnIsTold(t *testing.T) {
+// TestLateTurnFailsAtOnce checks that a call that is too far behind in a paced window fails at once.
+func TestLateTurnFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := limited(core.PerHour(100).Using(core.FixedWindow), headers.GitHub) // one in 3m at the end
 		c := s.over(&client.Transport{MaxWait: 10 * time.Minute})
@@ -108,7 +107,7 @@ func TestLateTurnIsTold(t *testing.T) {
 				if err != nil {
 					failed.Add(1)
 					if e := limitedBy(t, err); e.Status != 200 || e.Policy != "default" {
-						t.Errorf("%+v, want what the last 200 has told", e)
+						t.Errorf("%+v, want what the last 200 announced", e)
 					}
 					return
 				}

@@ -66,7 +66,7 @@ func (m *member) set(key, text string) {
 	}
 }
 
-// parseNumber reads an Integer, or a Decimal rounded down; a quota is never negative.
+// parseNumber reads an Integer or a Decimal, rounded down, that is not negative.
 func parseNumber(s string) number {
 	whole, _, _ := strings.Cut(s, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)

@@ -5,24 +5,24 @@ import "time"
 // A queue holds the calls that wait for one budget, in the order of their arrival.
 type queue struct{ head, tail *call }
 
-// A place is that of a call in a queue.
+// A place is the place of a call in a queue.
 type place struct {
-	in            *budget // nil if it does not wait
-	before        *call
-	behind        *call
-	turn          int64     // 1 is the first
-	until         time.Time // when the first of a queue looks again; zero: when it is woken
-	limit         time.Time // when its wait must end
-	admitted      bool
-	wake          chan struct{}
-	toldOfWaiting bool
+	in        *budget // nil if it does not wait
+	before    *call
+	behind    *call
+	turn      int64     // 1 is the first
+	until     time.Time // when the first of a queue looks again; zero: when it is woken
+	limit     time.Time // when its wait must end
+	admitted  bool
+	wake      chan struct{}
+	announced bool // OnWait was called
 }
 
 // wakeUp makes c look at its place again.
 func (c *call) wakeUp() {
 	select {
 	case c.wake <- struct{}{}:
-	default: // it is awake, or will be
+	default: // a wake-up is pending
 	}
 }
 
@@ -74,7 +74,7 @@ func (c *call) wakeAt(until time.Time) {
 
 // number counts the calls that wait, and wakes those whose turn comes too late.
 func (b *budget) number(c *call, now time.Time) {
-	if !b.spreads(c, now) {
+	if !b.isPacedWindow(c, now) {
 		return
 	}
 	turn := int64(1)

@@ -69,7 +69,7 @@ func TestOneRequestGoesAhead(t *testing.T) {
 		close(hold)
 		synctest.Wait()
 		if n := len(s.requests(start2000)); n != 21 {
-			t.Errorf("%d requests after the first response, want 21: it has told of no limits", n)
+			t.Errorf("%d requests after the first response, want 21: it has named no limits", n)
 		}
 	})
 }

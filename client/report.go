@@ -9,7 +9,7 @@ import (
 // maxStates bounds how many limits of one response are read.
 const maxStates = 8
 
-// A report is what one response says of limits.
+// A report holds what one response says about limits.
 type report struct {
 	status      int           // 0 if there was no response
 	refused     bool          // the request was not served, because of a limit
@@ -20,7 +20,7 @@ type report struct {
 	n           int
 }
 
-// A state is what a response says of one limit.
+// A state holds what a response says about one limit.
 type state struct {
 	name      budgetName
 	limit     int64 // 0 if not said
@@ -28,7 +28,7 @@ type state struct {
 	hasReset  bool
 	wait      time.Duration // from now to Reset; 0 or less if the instant is past
 	reset     int64         // Reset by the clock of the server, in seconds
-	each      time.Duration // what one request takes to come back, by the policy
+	each      time.Duration // how long one request takes to be available again, by the policy
 	otherUnit bool          // it does not count requests
 }
 
@@ -79,7 +79,7 @@ func (rep *report) resendable(r *http.Request) bool {
 	return false
 }
 
-// readRetryAfter takes the longest, if there are several.
+// readRetryAfter reads Retry-After, the longest if there are several.
 func (rep *report) readRetryAfter(clock *serverClock) {
 	for _, text := range clock.header["Retry-After"] {
 		if wait, _, ok := clock.until(text); ok && (!rep.hasRetry || wait > rep.retry) {

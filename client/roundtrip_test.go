@@ -80,8 +80,8 @@ func differs(s *state, r *core.Result, at time.Time) string {
 	}
 	if s.name.family == rateLimit {
 		left, each := int64(r.Remaining), (second(r.Limit.Period)+s.limit-1)/s.limit
-		wait, told := second(r.RefillAfter), r.RefillAfter > 0 && (r.Allowed || second(r.RefillAfter) <= second(r.RetryAfter))
-		if s.left != left || s.each != time.Duration(each)*time.Second || s.hasReset != told || told && s.wait != time.Duration(wait)*time.Second {
+		wait, announced := second(r.RefillAfter), r.RefillAfter > 0 && (r.Allowed || second(r.RefillAfter) <= second(r.RetryAfter))
+		if s.left != left || s.each != time.Duration(each)*time.Second || s.hasReset != announced || announced && s.wait != time.Duration(wait)*time.Second {
 			return "IETF"
 		}
 		return ""

@@ -32,7 +32,7 @@ func (a *account) routeOf(r *http.Request, clock uint64) *route {
 	return rt
 }
 
-// forgetRoute forgets the least recently used of some routes. Its calls go on.
+// forgetRoute forgets the least recently used of a sample of routes. Its calls go on.
 func (a *account) forgetRoute() {
 	var key routeKey
 	var least *route

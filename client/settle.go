@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// settle ends the sending of c, learns what rep says and lets others go. An empty rep stands for an error.
+// settle ends the sending of c, learns from rep and dispatches the calls that wait. An empty rep stands for an error.
 func (a *account) settle(c *call, rep *report, now time.Time, t *Transport) {
 	for _, b := range c.budgets {
 		b.leave(c, now)
@@ -60,14 +60,14 @@ func (a *account) answer(c *call, rep *report, named []*budget, now time.Time, c
 		b.observe(c, &rep.states[i], now, rep, clock)
 	}
 	if named == nil && !failed {
-		for _, b := range c.budgets[1:] { // the server does not speak of limits any more
+		for _, b := range c.budgets[1:] { // the server no longer names limits
 			b.counted = false
 			b.open(c)
 		}
 	}
 }
 
-// observe learns what a response says of b. A refusal closes it later.
+// observe updates b from its state in a response. After a refusal, refuse closes b.
 func (b *budget) observe(c *call, s *state, now time.Time, rep *report, clock uint64) {
 	b.status = rep.status
 	if b.limit = max(b.limit, s.left); s.limit > 0 {

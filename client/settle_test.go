@@ -101,7 +101,7 @@ func TestNetworkErrorChangesNoLimit(t *testing.T) {
 	})
 }
 
-// TestPaceWithoutALimit checks that a window whose limit is not told is spread by the most that was seen to remain.
+// TestPaceWithoutALimit checks that a window without a limit field is paced by the most that was seen to remain.
 func TestPaceWithoutALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left atomic.Int64
@@ -112,7 +112,7 @@ func TestPaceWithoutALimit(t *testing.T) {
 		})
 		sent := spend(t, s, &client.Transport{MaxWait: time.Hour}, 100)
 		if sent[79] > 0 || sent[99] < 45*time.Second {
-			t.Errorf("request 80 is sent at %v and 100 at %v, want the last 20 spread over the minute", sent[79], sent[99])
+			t.Errorf("request 80 is sent at %v and 100 at %v, want the last 20 evenly over the minute", sent[79], sent[99])
 		}
 	})
 }

@@ -2,7 +2,7 @@ package client
 
 import "time"
 
-// readStructured reads RateLimit, and what RateLimit-Policy says of the limits in it.
+// readStructured reads RateLimit, and RateLimit-Policy for the limits in it.
 func (rep *report) readStructured(clock *serverClock) {
 	first := rep.n
 	for _, line := range clock.header["Ratelimit"] {
@@ -55,7 +55,7 @@ func (rep *report) addStructured(name budgetName, limit, left, reset number, clo
 	rep.add(s)
 }
 
-// readPolicy adds what the policy of the same name says.
+// readPolicy adds limit, each and unit from the policy of the same name.
 func (s *state) readPolicy(m *member) {
 	if s.name.line < 0 || s.name.name != m.name {
 		return

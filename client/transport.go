@@ -25,11 +25,11 @@ type Transport struct {
 	// with the time until then. It may be called concurrently.
 	OnWait func(*http.Request, time.Duration)
 
-	// NoPace makes requests go as fast as they can while anything remains. Otherwise the last fifth of a window is spread
-	// over the rest of the window. Token buckets are never paced.
+	// NoPace sends requests as fast as possible while anything remains. Otherwise the last fifth of a window is paced: its
+	// requests are sent evenly over the rest of the window. Token buckets are never paced.
 	NoPace bool
 
-	mu       sync.Mutex // guards all that follows, and all that is reached from it
+	mu       sync.Mutex // guards the fields below, with all that they refer to
 	accounts map[accountKey]*account
 	clock    uint64 // counts arrivals, sendings and responses: it orders them
 }
@@ -70,7 +70,7 @@ func (t *Transport) send(c *call) (resp *http.Response, err error) {
 	return resp, err
 }
 
-// settle ends the sending of c: resp, which may be nil, is read and other calls are let go.
+// settle ends the sending of c: it learns from resp, which may be nil, and dispatches the calls that wait.
 func (t *Transport) settle(c *call, resp *http.Response) {
 	now := time.Now()
 	var rep report
@@ -84,7 +84,7 @@ func (t *Transport) settle(c *call, resp *http.Response) {
 	c.refused = rep.resendable(c.req) && c.renew()
 }
 
-// CloseIdleConnections does so in Base, for http.Client.CloseIdleConnections. There is no need to call it.
+// CloseIdleConnections calls the method of that name of Base, if it has one. http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()

@@ -3,9 +3,8 @@ package client
 // maxWidth is how many requests may be in flight at the end of a trial.
 const maxWidth = 256
 
-// A trial finds out what a budget admits that has been closed, or of which nothing is known: one request at a time, until a
-// response says what remains. Where responses do not say it, as many as width may be in flight. It grows by one each time
-// that so many were answered.
+// A trial probes a budget that was closed, or that is unknown: it sends one request at a time, until a response says what remains.
+// Where responses do not say that, up to width requests may be in flight. width grows by one each time that so many were answered.
 type trial struct {
 	trying bool
 	width  int64  // 0: the first answer ends the trial
@@ -14,7 +13,7 @@ type trial struct {
 	from   uint64 // on the clock of the Transport
 }
 
-// begin begins a trial anew. Requests in flight are not part of it.
+// begin restarts t. Requests in flight do not count.
 func (t *trial) begin(clock uint64) { *t = trial{trying: true, from: clock} }
 
 func (t *trial) enter(c *call) {
@@ -34,7 +33,7 @@ func (t *trial) leave(c *call) {
 	}
 }
 
-// answered takes note of a request that was not refused.
+// answered counts a request that was not refused.
 func (t *trial) answered() {
 	if t.gained++; t.gained >= t.width {
 		t.gained = 0

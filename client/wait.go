@@ -42,7 +42,7 @@ func (t *Transport) limit(c *call, now time.Time) time.Time {
 	return limit
 }
 
-// sleep waits in the queue that c is in. If it does not return normally, c is not left there.
+// sleep waits until c is admitted or its wait ends. It removes c from its queue if it fails or panics.
 func (t *Transport) sleep(c *call) (err error) {
 	returned := false
 	defer func() {
@@ -59,7 +59,7 @@ func (t *Transport) sleep(c *call) (err error) {
 			returned = true
 			return err
 		}
-		t.tell(c, known)
+		t.announce(c, known)
 		if c.refusal != nil && !c.kept {
 			keep(c.refusal)
 			c.kept = true
@@ -75,8 +75,8 @@ func (t *Transport) sleep(c *call) (err error) {
 	}
 }
 
-// look reports whether c may be sent. If not, it says when to look again and which instant was announced, or that it takes
-// too long.
+// look reports whether c may be sent. If not, it returns when to look again and the instant that was announced, or an error if
+// the wait would take too long.
 func (t *Transport) look(c *call) (done bool, until, known time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,21 +101,21 @@ func (t *Transport) look(c *call) (done bool, until, known time.Time, err error)
 	return false, until, known, nil
 }
 
-// expires reports whether the context of the request is about to end: then that is why the wait ends.
+// expires reports whether the context of the request is about to end: then the wait ends with its error.
 func (c *call) expires(now time.Time) bool {
 	deadline, ok := c.req.Context().Deadline()
 	return ok && !now.Before(deadline.Add(-1))
 }
 
-// tell calls OnWait, once for a request.
-func (t *Transport) tell(c *call, known time.Time) {
-	if t.OnWait != nil && !c.toldOfWaiting && !known.IsZero() {
-		c.toldOfWaiting = true
+// announce calls OnWait, once for a request.
+func (t *Transport) announce(c *call, known time.Time) {
+	if t.OnWait != nil && !c.announced && !known.IsZero() {
+		c.announced = true
 		t.OnWait(c.req, time.Until(known))
 	}
 }
 
-// quit ends a call that is not sent: it takes c out of the queue, and lets others go.
+// quit ends a call that is not sent: it removes c from its queue and dispatches the calls behind it.
 func (t *Transport) quit(c *call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,10 +142,10 @@ func (b *budget) expect(c *call, now time.Time) time.Time {
 	if now.Before(b.promise) {
 		return b.promise
 	}
-	if !b.spreads(c, now) {
+	if !b.isPacedWindow(c, now) {
 		return time.Time{}
 	}
-	return b.share(c.turn, b.low.least()) // those in flight may have been counted already: at the earliest
+	return b.pacedAt(c.turn, b.low.least()) // the earliest: those in flight may have been counted already
 }
 
 // late returns the error for a call that waits for b.

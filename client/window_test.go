@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A told is what a response says of a window: sent and received are on the clock of the Transport, at and reset in seconds.
-type told struct {
+// A sighting is a response with the state of a window: sent and received are on the clock of the Transport, at and reset in seconds.
+type sighting struct {
 	sent, received uint64
 	at             int
 	left, reset    int64
 }
 
 // learned returns a window after these responses, each of a limit of 100.
-func learned(responses ...told) *window {
+func learned(responses ...sighting) *window {
 	w := &window{}
 	for _, r := range responses {
 		s := state{left: r.left, hasReset: true, reset: r.reset, wait: time.Duration(r.reset-int64(r.at)) * time.Second}
@@ -27,18 +27,18 @@ func TestKindOfAWindow(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		want kind
-		seen []told
+		seen []sighting
 	}{
-		{"one response says nothing", unknown, []told{{1, 2, 1000, 99, 1060}}},
-		{"Reset stays while Remaining falls", fixed, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}}},
-		{"the second was sent before the first response", fixed, []told{{1, 3, 1000, 99, 1060}, {2, 4, 1001, 98, 1060}}},
-		{"it stays within rounding", fixed, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1061}}},
-		{"it moves", moving, []told{{1, 2, 1000, 90, 1006}, {3, 4, 1000, 80, 1012}}},
-		{"it moves back, by a request that was sent later", moving, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1000, 98, 1050}}},
-		{"a bucket has not moved far enough yet to tell", unknown, []told{{1, 2, 1000, 6, 1057}, {3, 4, 1000, 5, 1057}, {5, 6, 1000, 4, 1058}}},
-		{"a late response of the window before", fixed, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}, {6, 7, 1061, 99, 1120}, {5, 8, 1058, 90, 1060}}},
-		{"the next window begins within the last second", fixed, []told{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}, {5, 6, 1059, 99, 1120}}},
-		{"what has moved once is moving", moving, []told{{1, 2, 1000, 90, 1006}, {3, 4, 1000, 80, 1012}, {5, 6, 1100, 99, 1160}, {7, 8, 1100, 90, 1160}}},
+		{"one response says nothing", unknown, []sighting{{1, 2, 1000, 99, 1060}}},
+		{"Reset stays while Remaining falls", fixed, []sighting{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}}},
+		{"the second was sent before the first response", fixed, []sighting{{1, 3, 1000, 99, 1060}, {2, 4, 1001, 98, 1060}}},
+		{"it stays within rounding", fixed, []sighting{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1061}}},
+		{"it moves", moving, []sighting{{1, 2, 1000, 90, 1006}, {3, 4, 1000, 80, 1012}}},
+		{"it moves back, by a request that was sent later", moving, []sighting{{1, 2, 1000, 99, 1060}, {3, 4, 1000, 98, 1050}}},
+		{"a bucket has not moved far enough yet", unknown, []sighting{{1, 2, 1000, 6, 1057}, {3, 4, 1000, 5, 1057}, {5, 6, 1000, 4, 1058}}},
+		{"a late response of the window before", fixed, []sighting{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}, {6, 7, 1061, 99, 1120}, {5, 8, 1058, 90, 1060}}},
+		{"the next window begins within the last second", fixed, []sighting{{1, 2, 1000, 99, 1060}, {3, 4, 1001, 98, 1060}, {5, 6, 1059, 99, 1120}}},
+		{"what has moved once is moving", moving, []sighting{{1, 2, 1000, 90, 1006}, {3, 4, 1000, 80, 1012}, {5, 6, 1100, 99, 1160}, {7, 8, 1100, 90, 1160}}},
 	} {
 		if w := learned(row.seen...); w.kind != row.want {
 			t.Errorf("%s: kind %d, want %d", row.name, w.kind, row.want)
@@ -46,11 +46,11 @@ func TestKindOfAWindow(t *testing.T) {
 	}
 }
 
-// TestWhatIsSpread checks which windows are not spread.
-func TestWhatIsSpread(t *testing.T) {
-	year := told{3, 4, 1000, 15, 1000 + 365*86400}
-	if w := learned(told{1, 2, 1000, 16, year.reset}, year); w.renewed.After(at(1000).Add(time.Hour)) {
-		t.Errorf("spread until %v: more than an hour", w.renewed)
+// TestWhichWindowsArePaced checks which windows are not paced.
+func TestWhichWindowsArePaced(t *testing.T) {
+	year := sighting{3, 4, 1000, 15, 1000 + 365*86400}
+	if w := learned(sighting{1, 2, 1000, 16, year.reset}, year); w.renewed.After(at(1000).Add(time.Hour)) {
+		t.Errorf("paced until %v: more than an hour", w.renewed)
 	}
 	for _, row := range []struct {
 		name string

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// changes says how the rules of a file differ from those in force, rule by rule.
+// changes returns how the rules of a file differ from those in force, one text per rule.
 func (w *watcher) changes(file *File) (texts []string) {
 	before := make(map[string]int)
 	rules := w.limiter.Rules()
@@ -23,12 +23,12 @@ func (w *watcher) changes(file *File) (texts []string) {
 			texts = append(texts, fmt.Sprintf("%s: new, %s", now.Name, limitsText(now.Limits)))
 			continue
 		}
-		parts := ruleChanges(&rules[j], now)
+		differences := ruleChanges(&rules[j], now)
 		if w.inForce != nil && j < len(w.inForce.details) && w.inForce.Rules[j].Name == now.Name {
-			parts = append(parts, detailChanges(&w.inForce.details[j], &file.details[i])...)
+			differences = append(differences, detailChanges(&w.inForce.details[j], &file.details[i])...)
 		}
-		if len(parts) > 0 {
-			texts = append(texts, now.Name+": "+strings.Join(parts, ", "))
+		if len(differences) > 0 {
+			texts = append(texts, now.Name+": "+strings.Join(differences, ", "))
 		}
 	}
 	for i := range rules {
@@ -42,11 +42,11 @@ func (w *watcher) changes(file *File) (texts []string) {
 	return texts
 }
 
-// ruleChanges says how the data of two rules differ.
-func ruleChanges(a, b *core.Rule) (parts []string) {
+// ruleChanges returns how the data of two rules differ.
+func ruleChanges(a, b *core.Rule) (differences []string) {
 	add := func(what, from, to string) {
 		if from != to {
-			parts = append(parts, strings.TrimSpace(what+" "+from)+" → "+to)
+			differences = append(differences, strings.TrimSpace(what+" "+from)+" → "+to)
 		}
 	}
 	add("", limitsText(a.Limits), limitsText(b.Limits))
@@ -58,20 +58,20 @@ func ruleChanges(a, b *core.Rule) (parts []string) {
 	if a.OnFailure != b.OnFailure {
 		add("on failure", failureText(a.OnFailure), failureText(b.OnFailure))
 	}
-	return parts
+	return differences
 }
 
-// detailChanges says how what files say of a rule differs, apart from its data.
-func detailChanges(a, b *detail) (parts []string) {
+// detailChanges returns how the texts of two files for a rule differ, where its data do not show it.
+func detailChanges(a, b *detail) (differences []string) {
 	for _, t := range []struct{ what, from, to string }{
 		{"key", a.key, b.key}, {"cost", orNone(a.cost), orNone(b.cost)}, {"final", orNone(a.final), orNone(b.final)}, {"tiers", a.tiers.String(), b.tiers.String()},
 		{"headers", headersText(a.headers), headersText(b.headers)}, {"functions", listText(a.matches), listText(b.matches)},
 	} {
 		if t.from != t.to {
-			parts = append(parts, t.what+" "+t.from+" → "+t.to)
+			differences = append(differences, t.what+" "+t.from+" → "+t.to)
 		}
 	}
-	return parts
+	return differences
 }
 
 func limitsText(limits []core.Limit) string {

@@ -37,7 +37,7 @@
 //   - key: ip, bearer, basic, method, pattern, apikey(HEADER), header(HEADER), cookie(NAME), const(TEXT), first(KEY, ..),
 //     join(KEY, ..) or a name of Funcs.Keys.
 //   - limits: as [core.ParseLimits] reads them.
-//   - tiers: func is a name of Funcs.Tiers, which tells the tier of a request; all others are limits of tiers.
+//   - tiers: func is a name of Funcs.Tiers, which returns the tier of a request; all others are limits of tiers.
 //   - cost: a number or a name of Funcs.Costs.
 //   - final: failures (only failed requests count) or a name of Funcs.Finals.
 //   - dry_run: true or false.

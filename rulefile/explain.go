@@ -24,7 +24,7 @@ type Explanation struct {
 	Lease     string   `json:"lease,omitempty"`
 }
 
-// Explain says of each rule, in order, whether it applies to a request.
+// Explain returns for each rule, in order, whether it applies to a request and why.
 func (f *File) Explain(r *http.Request) ([]Explanation, error) {
 	matched, err := f.matchedRoutes(r)
 	if err != nil {

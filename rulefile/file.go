@@ -23,7 +23,7 @@ type Funcs struct {
 	Matches map[string]func(*http.Request) bool
 }
 
-// A File is what was read.
+// A File has the rules of a file.
 type File struct {
 	Rules []core.Rule
 	Hash  string // of the contents: SHA-256, in hexadecimal digits
@@ -36,20 +36,20 @@ func Parse(src []byte, f Funcs) (*File, error) {
 	return parse("spillgate.yaml", src, resolver{funcs: f})
 }
 
-// Check is Parse without a program: a name that the file declares under funcs stands for a function of any kind.
-// Its rules are not for use. The mistakes have places in a file of this name.
+// Check does what Parse does without the program: a name that the file declares under funcs stands for a function of any kind. The
+// rules are not for use. The mistakes have places in a file of this name.
 func Check(name string, src []byte) (*File, error) {
 	return parse(name, src, resolver{assume: true})
 }
 
-// Offline is Check for tools that decide requests of the past. Its rules are for use where Needs says so. The key ip is that of
-// RemoteAddr, which is an address without a port, or a host name, in place of what proxies says.
+// Offline does what Check does, for tools that decide requests of the past. A rule is for use if the tool has what Needs returns for
+// it. The key ip is that of RemoteAddr, an address without a port or a host name, whatever proxies says.
 func Offline(name string, src []byte) (*File, error) {
 	return parse(name, src, resolver{assume: true, offline: true})
 }
 
-// Needs returns what a rule has to know of a request, besides its method, its path and its client: "header X-Plan", "host", "user",
-// "route pattern" or "function plan", each once.
+// Needs returns what a rule reads of a request besides its method, its path and its client: "header X-Plan", "host", "user", "route
+// pattern" or "function plan", each once.
 func (f *File) Needs(rule int) []string {
 	needs := slices.Clone(f.details[rule].needs)
 	for _, route := range f.Rules[rule].Routes {

@@ -40,7 +40,7 @@ func (k *keyReader) skipSpace() {
 	k.offset += len(k.rest()) - len(strings.TrimLeft(k.rest(), " \t\n"))
 }
 
-// fail notes the first mistake of a key; those after it would follow from it.
+// fail records the first mistake of a key. Further ones would only follow from it.
 func (k *keyReader) fail(format string, args ...any) {
 	if !k.wrong {
 		k.add(k.at.within(k.offset), format, args...)

@@ -25,7 +25,7 @@ func (r *reader) limits(f field) (limits []core.Limit) {
 	ok := true
 	var words []string
 	for _, n := range r.texts(f) {
-		for offset, word := range parts(n.text) {
+		for offset, word := range items(n.text) {
 			words = append(words, word)
 			one, err := core.ParseLimits(word)
 			if err != nil {
@@ -38,28 +38,28 @@ func (r *reader) limits(f field) (limits []core.Limit) {
 	if !ok || len(limits) == 0 {
 		return nil
 	}
-	if _, err := core.ParseLimits(strings.Join(words, ", ")); err != nil { // each of them is good
+	if _, err := core.ParseLimits(strings.Join(words, ", ")); err != nil { // each is valid, but not all together
 		r.addError(f.value.spot, err)
 		return nil
 	}
 	return limits
 }
 
-// parts yields the parts of a text between commas, without white space around them, and where they begin.
-func parts(text string) func(func(int, string) bool) {
+// items yields the items of a text that is separated by commas, without white space around them, and their offsets.
+func items(text string) func(func(int, string) bool) {
 	return func(yield func(int, string) bool) {
 		start := 0
-		for part := range strings.SplitSeq(text, ",") {
-			word := strings.TrimLeft(part, " \t\n")
-			if !yield(start+len(part)-len(word), strings.TrimRight(word, " \t\n")) {
+		for item := range strings.SplitSeq(text, ",") {
+			word := strings.TrimLeft(item, " \t\n")
+			if !yield(start+len(item)-len(word), strings.TrimRight(word, " \t\n")) {
 				return
 			}
-			start += len(part) + 1
+			start += len(item) + 1
 		}
 	}
 }
 
-// addError notes each line of an error of core as a mistake.
+// addError adds each line of an error of core as a mistake.
 func (r *reader) addError(at spot, err error) {
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		line = strings.TrimPrefix(strings.TrimPrefix(line, "spillgate: "), "invalid: ")

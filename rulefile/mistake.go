@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A Mistake is one thing that is wrong with a file.
+// A Mistake is one error in a file.
 type Mistake struct {
 	File         string
 	Line, Column int // of the character where it is, from 1
@@ -31,7 +31,7 @@ func (m *Mistake) Error() string {
 		number, printable(line[from:min(len(line), from+longest)]), strings.Repeat(" ", len(number)-2)+"| "+strings.Repeat(" ", at-from))
 }
 
-// printable replaces what would move the cursor of a terminal.
+// printable replaces the characters that would move the cursor of a terminal.
 func printable(line []rune) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 {
@@ -44,7 +44,7 @@ func printable(line []rune) string {
 // Unwrap returns core.ErrInvalid.
 func (m *Mistake) Unwrap() error { return core.ErrInvalid }
 
-// Mistakes are all that is wrong with a file, in the order of its lines.
+// Mistakes are all errors in a file, in the order of its lines.
 type Mistakes []*Mistake
 
 // Error returns the texts of all mistakes.
@@ -65,7 +65,7 @@ func (m Mistakes) Unwrap() []error {
 	return errs
 }
 
-// A log of mistakes, while a file is read.
+// mistakes collects the mistakes of a file while it is read.
 type mistakes struct {
 	file  string
 	lines []string
@@ -77,7 +77,7 @@ func newMistakes(file, src string) *mistakes {
 	return &mistakes{file: file, lines: strings.Split(src, "\n"), seen: make(map[Mistake]bool)}
 }
 
-// add notes a mistake. One that an alias repeats is noted once.
+// add adds a mistake. One that an alias repeats is added once.
 func (m *mistakes) add(at spot, format string, args ...any) {
 	one := Mistake{File: m.file, Line: at.line, Column: at.column, Text: fmt.Sprintf(format, args...)}
 	if at.line >= 1 && at.line <= len(m.lines) {

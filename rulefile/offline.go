@@ -41,7 +41,7 @@ func keyOf(client string, peer keyfunc.ClientIP) (string, error) {
 	return peer.Key(&http.Request{RemoteAddr: netip.AddrPortFrom(addr, 1).String()})
 }
 
-// knownKeys remember the keys of some clients: few clients send most requests, and parsing an address takes time.
+// knownKeys caches the keys of some clients, so that the address of a busy client is not parsed for each request.
 type knownKeys struct {
 	sync.Mutex
 	seed maphash.Seed
@@ -50,7 +50,7 @@ type knownKeys struct {
 
 type knownKey struct{ client, key string }
 
-// of returns where the key of a client is, if it is known.
+// of returns the slot of a client. Clients with the same hash share one.
 func (k *knownKeys) of(client string) *knownKey {
 	return &k.keys[maphash.String(k.seed, client)%uint64(len(k.keys))]
 }

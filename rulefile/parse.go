@@ -18,7 +18,7 @@ var (
 type reader struct {
 	*mistakes
 	resolver
-	ip    core.KeyFunc // what the key ip means
+	ip    core.KeyFunc // the key func of ip
 	rules []core.Rule
 	about []detail
 	names map[string]spot
@@ -42,9 +42,9 @@ func (r *reader) file(root *node) {
 	}
 	r.declare(fields["funcs"])
 	r.proxies(fields["proxies"])
-	list, given := fields["rules"]
+	list, ok := fields["rules"]
 	switch {
-	case !given:
+	case !ok:
 		r.add(root.spot, "there are no rules")
 		return
 	case list.value.kind == broken:
@@ -62,8 +62,8 @@ func (r *reader) file(root *node) {
 	r.checkRules()
 }
 
-// fields returns the fields of a table by name, or nil if n is none. Unknown and repeated fields are mistakes. A misspelled
-// one is read as what it seems to be, so that mistakes in its value are found as well.
+// fields returns the fields of a table by name, or nil if n is no table. Unknown and repeated fields are mistakes. A misspelled
+// field is read as the nearest known one, so that mistakes in its value are found as well.
 func (r *reader) fields(n *node, what string, known []string) map[string]field {
 	if n.kind == broken {
 		return nil
@@ -89,7 +89,7 @@ func (r *reader) fields(n *node, what string, known []string) map[string]field {
 	}
 	for _, f := range misspelled {
 		meant := nearest.Word(f.key.text, known)
-		if _, given := fields[meant]; !given && meant != "" {
+		if _, set := fields[meant]; !set && meant != "" {
 			fields[meant] = f
 		}
 	}
@@ -121,11 +121,11 @@ func (r *reader) text(f field) string {
 	return f.value.text
 }
 
-// unexpected notes that a node of a field is not what is wanted.
+// unexpected adds the mistake that a node of a field has another kind than wanted.
 func (r *reader) unexpected(f field, n *node, want string) {
 	at, got := n.spot, string(n.kind)
 	switch n.kind {
-	case broken: // noted before
+	case broken: // added before
 		return
 	case noValue:
 		at = f.key.spot

@@ -53,7 +53,7 @@ func ExampleLoad() {
 	// Output: true
 }
 
-// Check is for tools and tests that have not the functions of the program: names under funcs are taken for them.
+// Check is for tools and tests without the functions of the program: names under funcs stand for them.
 func ExampleCheck() {
 	file, err := rulefile.Check("spillgate.yaml", []byte(rules))
 	fmt.Println(len(file.Rules), err)

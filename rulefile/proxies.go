@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// proxies sets what the key ip means.
+// proxies sets the key func of ip.
 func (r *reader) proxies(f field) {
 	r.ip = keyfunc.RemoteIP
 	if r.offline {
@@ -50,7 +50,7 @@ func (r *reader) proxies(f field) {
 	}
 }
 
-// placeOf returns where the field of proxies is that an error of package keyfunc names.
+// placeOf returns the place of the field of proxies that an error of package keyfunc names.
 func placeOf(err error, f field, fields map[string]field) spot {
 	for text, name := range map[string]string{"ClientIP.Header": "header", "ClientIP.Hops": "hops", "ClientIP.IPv6Bits": "ipv6_bits"} {
 		if strings.Contains(err.Error(), text) && fields[name].value != nil {

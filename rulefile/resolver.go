@@ -63,7 +63,7 @@ func isName(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == "" && s != ""
 }
 
-// find returns the function of that name, or of is zero after a mistake at a spot.
+// find returns the function of a name. It reports false after a mistake, which it adds at a spot.
 func find[F any](r *reader, at spot, name, what string, funcs map[string]F, assumed F, known []string) (f F, ok bool) {
 	_, declared := r.declared[name]
 	r.needs = append(r.needs, "function "+name)

@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A detail is the text of one field of a rule, as Explain shows it.
+// A detail has the texts of a rule, as Explain shows them.
 type detail struct {
 	node    *node
 	fields  map[string]field

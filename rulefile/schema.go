@@ -5,6 +5,6 @@ import _ "embed"
 //go:embed schema.json
 var schema []byte
 
-// Schema returns a JSON Schema (draft 2020-12) of the files that Parse reads, for editors. It knows the fields and the
-// notation of their values, but not whether patterns cross, names exist or periods make sense.
+// Schema returns a JSON Schema (draft 2020-12) of the files that Parse reads, for editors. It describes the fields and the
+// notation of their values. It cannot find patterns that conflict, names that do not exist or periods out of range.
 func Schema() []byte { return append([]byte(nil), schema...) }

@@ -7,7 +7,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// checkRules has core.New check what only it knows, above all routes against each other, and places what it reports.
+// checkRules checks all rules together with core.New, such as routes against each other, and adds what it reports at the place of
+// the rule or route.
 func (r *reader) checkRules() {
 	if len(r.rules) == 0 {
 		return
@@ -30,13 +31,13 @@ func (r *reader) checkRules() {
 	}
 }
 
-// A place is where a mistake is whose text begins with a prefix. What says where it is, is cut off.
+// A place is the spot of mistakes whose text begins with a prefix. cut is removed from the text.
 type place struct {
 	prefix, cut string
 	at          spot
 }
 
-// places returns those of routes before those of rules.
+// places returns the places of routes and then those of rules.
 func (r *reader) places() (places []place) {
 	for i, d := range r.about {
 		rule := fmt.Sprintf("rule %q: ", r.rules[i].Name)

@@ -31,7 +31,7 @@ const (
 	aList   kind = "a list"
 	aTable  kind = "a table"
 	noValue kind = "nothing"
-	broken  kind = "something else" // noted as a mistake
+	broken  kind = "something else" // added as a mistake
 )
 
 func spotOf(n ast.Node) spot {
@@ -49,7 +49,7 @@ func spotOf(n ast.Node) spot {
 	return spot{1, 1}
 }
 
-// A tree turns what the YAML parser returns into nodes. Aliases are replaced by what they stand for.
+// A tree converts the output of the YAML parser into nodes. Aliases are replaced by their values.
 type tree struct {
 	*mistakes
 	anchors map[string]*node
@@ -122,7 +122,7 @@ func verbatim(t *token.Token) int {
 	}
 }
 
-// within returns the spot of a part of the text of n that begins at an offset.
+// within returns the spot of an offset in the text of n.
 func (n *node) within(offset int) spot {
 	if n.verbatim == 0 {
 		return n.spot
@@ -130,7 +130,7 @@ func (n *node) within(offset int) spot {
 	return spot{n.line, n.verbatim + utf8.RuneCountInString(n.text[:offset])}
 }
 
-// count notes that the nodes of n are read once more.
+// count adds the nodes of n to the nodes that were read, which are bounded.
 func (t *tree) count(n *node) {
 	if t.nodes += n.size; t.nodes > maxNodes && !t.full {
 		t.full = true
@@ -138,7 +138,7 @@ func (t *tree) count(n *node) {
 	}
 }
 
-// table sets at to a table. A key that is there overrules the same key of what is merged.
+// table sets at to a table. A key of its own takes precedence over the same key of a merged table.
 func (t *tree) table(at *node, values []*ast.MappingValueNode) {
 	at.kind = aTable
 	var merged []*node

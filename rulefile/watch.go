@@ -17,22 +17,22 @@ type Options struct {
 	Interval time.Duration // between looks at the file; 0 means 1s
 	Log      *slog.Logger  // nil means slog.Default()
 
-	// Report, if not nil, is told of each load: the path, the hash of the contents in force and, if the file was not
-	// taken, the error. It must not block.
+	// Report, if not nil, is called for each load with the path, the hash of the contents in force and, if the load failed, the
+	// error. It must not block.
 	Report func(path, hash string, err error)
 }
 
-// Watch keeps the rules of a limiter as the file has them, until ctx is done; then it returns nil. It loads the file when it
+// Watch keeps the rules of a limiter equal to those of the file, until ctx is done; then it returns nil. It loads the file when it
 // starts and whenever the contents change, as Load does, and replaces all rules at once with SetRules.
 //
-// Watch believes contents that it has read twice alike, an interval apart (at its start, a tenth of one), so it does not see
-// half of what is being written. It needs no notifications: a file that is replaced by renaming, reached through a symbolic link
-// that changes, as in Kubernetes, truncated and written, or deleted and created again is in force after two intervals.
+// Watch loads contents that it has read twice in a row, an interval apart (at its start, a tenth of one), so it does not load half of
+// what is being written. It needs no notifications: a file that is replaced by renaming, read through a symbolic link that
+// changes, as in Kubernetes, truncated and written, or deleted and created again is in force after two intervals.
 //
 // A file that is missing or has mistakes changes nothing: the rules in force stay, and the mistakes are logged once. What
 // changes is logged as well: "api: 10/1s → 20/1s".
 //
-// Its error is about its arguments.
+// It returns an error only for invalid arguments.
 func Watch(ctx context.Context, path string, l *core.Limiter, f Funcs, o Options) error {
 	if l == nil || o.Interval < 0 {
 		return fmt.Errorf("%w: Watch needs a limiter and an interval that is not negative, got %v", core.ErrInvalid, o.Interval)
@@ -65,11 +65,11 @@ type watcher struct {
 	funcs   Funcs
 
 	seen    string // hash of the contents at the last look, or the text of the error
-	judged  string // what seen was when it was last loaded, or refused
+	judged  string // seen at the last load, whether it succeeded or not
 	inForce *File  // nil before the first load
 }
 
-// look reads the file. It loads contents that were there at the look before and were not judged yet.
+// look reads the file. It loads contents that equal those of the look before and were not loaded yet.
 func (w *watcher) look() {
 	src, err := Read(w.path)
 	now := hashOf(src)
@@ -105,7 +105,7 @@ func (w *watcher) load(src []byte) error {
 	return nil
 }
 
-// refuse says why the rules in force stay: in one line or, if the file has mistakes, in one for each.
+// refuse logs and reports why a load failed, in one line or, if the file has mistakes, in one for each. The rules in force stay.
 func (w *watcher) refuse(err error) {
 	const message = "spillgate: rules not loaded; those in force stay"
 	if mistakes, ok := errors.AsType[Mistakes](err); ok {

@@ -77,8 +77,8 @@ func TestWatchFollowsLinksAsInKubernetes(t *testing.T) {
 	})
 }
 
-// A writer that pauses leaves files that are YAML, but not what was meant.
-func TestWatchDoesNotBelieveHalfAFile(t *testing.T) {
+// The first half of a file may be valid YAML.
+func TestWatchDoesNotLoadHalfAFile(t *testing.T) {
 	watch(t, func(w *watched) {
 		whole := rate(2) + "  - name: rest\n    key: const(all)\n    limits: 5/s\n"
 		for n := range len(whole) {
