@@ -25,7 +25,7 @@ func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 		"a cost panics":      {"ann", core.Rule{Cost: ouch}, ruleInvalid, true},
 		"a final cost fails": {"ann", core.Rule{Final: fails}, settlementFailed, true},
 	} {
-		b := new(book)
+		b := new(logRecorder)
 		tel := New(Options{Log: newLogger(b)})
 		c.rule.Name, c.rule.Key, c.rule.Limits = "r", byHeader, []core.Limit{core.PerDay(9)}
 		l := limited(t, tel, []core.Rule{c.rule}, core.WithLogger(newLogger(b)))
@@ -44,7 +44,7 @@ func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 // What telemetry is not permitted to log is logged by the limiter.
 func TestLimiterLogsWhatTelemetryDoesNot(t *testing.T) {
 	for _, log := range []*slog.Logger{nil, slog.New(slog.DiscardHandler)} {
-		b := new(book)
+		b := new(logRecorder)
 		l := limited(t, New(Options{Log: log}), []core.Rule{core.PerDay(9).By(byHeader)}, core.WithLogger(newLogger(b)))
 		ask(l, "broken")
 		if len(b.lines) != 1 {
