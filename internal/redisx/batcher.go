@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Jobs that arrive while others are in flight wait in a queue and are sent together: one run of a script for many jobs takes
+// Jobs that arrive while others are in flight wait in a queue and are sent together: one run of the script for many jobs takes
 // the server and this process much less time than a run for each. A job that finds its queue idle is sent at once.
 const (
-	maxInFlight = 3                    // batches of a queue: one at the server, one waiting there, one on its way
+	maxInFlight = 2                    // batches of a queue: one at the server, one on its way
 	maxLoad     = 256                  // of a batch: the server needs about a millisecond for it
 	slow        = 2 * time.Millisecond // a batch in flight for longer does not hold up the next
 
@@ -19,26 +19,21 @@ const (
 	maxRunning = 4096
 )
 
-// A batcher has a queue for each script and route with jobs.
+// A batcher has a queue for each route with jobs.
 type batcher struct {
 	running chan struct{}
 	mu      sync.Mutex
-	queues  map[queueID]*queue
+	queues  map[string]*queue
 }
 
-type queueID struct {
-	script *script
-	route  string
-}
-
-// A queue holds the batches of jobs that may share a run of a script.
+// A queue holds the batches of jobs that may share a run of the script.
 type queue struct {
-	id       queueID
+	route    string
 	waiting  []*batch
 	inFlight []*batch // without those that no caller waits for
 }
 
-// A batch is one run of a script.
+// A batch is one run of the script.
 type batch struct {
 	ctx      context.Context // that of the first job
 	queue    *queue
@@ -51,7 +46,7 @@ type batch struct {
 
 func (b *batcher) init() {
 	b.running = make(chan struct{}, maxRunning)
-	b.queues = make(map[queueID]*queue)
+	b.queues = make(map[string]*queue)
 }
 
 // do has j done and returns its error, or that of ctx if that ends before. If stay, and j has been sent, it waits all the
@@ -82,11 +77,10 @@ func (s *Store) do(ctx context.Context, j *job, stay bool) error {
 func (s *Store) enqueue(ctx context.Context, j *job) *batch {
 	s.batcher.mu.Lock()
 	defer s.batcher.mu.Unlock()
-	id := queueID{j.request.script, j.route}
-	q := s.batcher.queues[id]
+	q := s.batcher.queues[j.route]
 	if q == nil {
-		q = &queue{id: id}
-		s.batcher.queues[id] = q
+		q = &queue{route: j.route}
+		s.batcher.queues[j.route] = q
 	}
 	b := q.next(j)
 	b.add(ctx, j)
@@ -146,8 +140,8 @@ func (s *Store) dispatch(q *queue) {
 			s.send(b, now)
 		}
 	}
-	if len(q.inFlight) == 0 && s.batcher.queues[q.id] == q {
-		delete(s.batcher.queues, q.id)
+	if len(q.inFlight) == 0 && s.batcher.queues[q.route] == q {
+		delete(s.batcher.queues, q.route)
 	}
 }
 
@@ -165,8 +159,8 @@ func (s *Store) send(b *batch, now time.Time) {
 	}
 }
 
-// allows reports whether b may be sent. If others are in flight it waits until it is as large as the first of them. A batch
-// that is overdue, because its server hangs, holds up no other.
+// allows reports whether b may be sent. If another is in flight it waits until it is as large as that. A batch that is
+// overdue, because its server hangs, holds up no other.
 func (q *queue) allows(b *batch, now time.Time) bool {
 	q.inFlight = slices.DeleteFunc(q.inFlight, func(b *batch) bool { return b.overdue(now) })
 	switch len(q.inFlight) {

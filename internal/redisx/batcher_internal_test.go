@@ -31,11 +31,10 @@ func TestBatchIsSentWhenItsQueueAllows(t *testing.T) {
 		{"as large as the one in flight", []*batch{inFlight(8, 0, 0)}, 8, true},
 		{"smaller", []*batch{inFlight(8, 0, 0)}, 7, false},
 		{"smaller, but that one is late", []*batch{inFlight(8, slow+1, 0)}, 7, true},
-		{"as large as the first of two", []*batch{inFlight(8, 0, 0), inFlight(9, 0, 0)}, 8, true},
-		{"smaller than the first of two", []*batch{inFlight(8, 0, 0), inFlight(7, 0, 0)}, 7, false},
-		{"three are in flight", []*batch{inFlight(1, time.Hour, 0), inFlight(1, time.Hour, 0), inFlight(1, time.Hour, 0)}, 100, false},
-		{"one of three is overdue", []*batch{inFlight(1, 0, -1), inFlight(1, 0, time.Second), inFlight(1, 0, time.Second)}, 1, true},
-		{"one of three is due now", []*batch{inFlight(1, 0, 0), inFlight(1, time.Hour, time.Nanosecond), inFlight(1, time.Hour, 0)}, 1, false},
+		{"two are in flight", []*batch{inFlight(1, time.Hour, 0), inFlight(1, time.Hour, 0)}, 100, false},
+		{"one of two is overdue", []*batch{inFlight(9, 0, -1), inFlight(8, 0, time.Second)}, 8, true},
+		{"one of two is overdue, and smaller", []*batch{inFlight(7, 0, -1), inFlight(8, 0, time.Second)}, 7, false},
+		{"one of two is due now", []*batch{inFlight(1, time.Hour, time.Nanosecond), inFlight(1, time.Hour, 0)}, 1, false},
 	} {
 		q := queue{inFlight: row.inFlight}
 		if got := q.allows(&batch{load: row.load}, now); got != row.want {
@@ -47,11 +46,11 @@ func TestBatchIsSentWhenItsQueueAllows(t *testing.T) {
 // busy returns a store and a queue with batches in flight that never finish.
 func busy(t *testing.T) (*Store, *queue) {
 	s := frozenStore(t)
-	q := &queue{id: queueID{script: &takeScript}}
+	q := new(queue)
 	for range maxInFlight {
 		q.inFlight = append(q.inFlight, &batch{queue: q})
 	}
-	s.batcher.queues[q.id] = q
+	s.batcher.queues[q.route] = q
 	return s, q
 }
 

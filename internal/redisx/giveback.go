@@ -99,7 +99,7 @@ func (s *leaseShard) sweep(t *leaseTable, all []unused, shortest *time.Duration)
 
 // settle gives back what is left of some leases. If the store fails, what was charged stays until it drains.
 func (t *leaseTable) settle(ctx context.Context, some []unused) {
-	r := &request{script: &settleScript}
+	r := new(request)
 	n := uint64(0)
 	for _, u := range some {
 		for _, b := range u.backs {

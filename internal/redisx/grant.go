@@ -70,7 +70,7 @@ type fetch struct {
 
 func (f *fetch) run(ctx context.Context) {
 	sent := f.table.now()
-	r := &request{script: &takeScript}
+	r := new(request)
 	r.addClaim(f.key, &core.Claim{Limits: f.terms.limits}, 0)
 	r.free(0)
 	r.lease(0, f.want, f.backs)

@@ -9,13 +9,13 @@ type job struct {
 	keys    []string
 	asks    []int  // places in request.asks, ascending
 	plan    string // what is asked of the keys: see lua/limit.lua
-	numbers string // of the settlements or the leases: see lua/settle.lua and lua/lease.lua
+	numbers string // of the settlements or the leases: see lua/jobs.lua and lua/lease.lua
 	claims  []int  // those that it settles
 	leases  []int  // places in request.leases
 	quiet   bool   // the script says only when claims are held from now on
 
 	at     int64   // the server's clock
-	reply  []int64 // see lua/take.lua
+	reply  []int64 // see lua/jobs.lua
 	usages []usage // by ask
 	moved  []int64 // by claim settled: when it is held from now on, or 0
 	held   bool    // requests in flight were in the way

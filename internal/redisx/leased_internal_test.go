@@ -31,7 +31,7 @@ func (s *Store) ahead(t *testing.T, c core.Claim, n int64) (at, granted int64) {
 
 func (s *Store) mustRun(t *testing.T, jobs ...*job) {
 	t.Helper()
-	if err := s.run(context.Background(), &takeScript, jobs); err != nil {
+	if err := s.run(context.Background(), jobs); err != nil {
 		t.Fatal(err)
 	}
 	for _, j := range jobs {

@@ -35,7 +35,7 @@ func TestPlainPlans(t *testing.T) {
 	} {
 		row.claim.Limits = core.MustParseLimits(row.limits)
 		j := s.jobOf(t, row.claim)
-		source := common + plain + "return isPlain(newPlan(ARGV[1])) and 1 or 0"
+		source := plain + "return isPlain(newPlan(ARGV[1])) and 1 or 0"
 		n, err := client.Eval(context.Background(), source, nil, j.plan).Int()
 		if err != nil || (n == 1) != row.plain {
 			t.Errorf("%s: %d, %v", row.why, n, err)
@@ -46,7 +46,7 @@ func TestPlainPlans(t *testing.T) {
 	}
 	both := core.Claim{Limits: core.MustParseLimits("10/m")}
 	j := s.jobOf(t, both, both)
-	if n, err := client.Eval(context.Background(), common+read("plain")+"return isPlain(newPlan(ARGV[1])) and 1 or 0", nil, j.plan).Int(); n != 0 || err != nil {
+	if n, err := client.Eval(context.Background(), plain+"return isPlain(newPlan(ARGV[1])) and 1 or 0", nil, j.plan).Int(); n != 0 || err != nil {
 		t.Errorf("two claims of one state: %d, %v, want them not to be plain", n, err)
 	}
 }

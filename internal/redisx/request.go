@@ -8,9 +8,8 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A request is a Take or a Settle in the terms of the scripts. It keeps no reference to the claims.
+// A request is a Take or a Settle in the terms of lua/jobs.lua. It keeps no reference to the claims.
 type request struct {
-	script      *script
 	keys        []string
 	asks        []ask
 	settlements []settlement // of a Settle, by claim
@@ -46,7 +45,6 @@ func (l *layout) newTake(claims []core.Claim) (*request, error) {
 		}
 	}
 	r := requests.Get().(*request)
-	r.script = &takeScript
 	for i := range claims {
 		r.addClaim(l.key(claims[i].Rule, claims[i].Key), &claims[i], i)
 	}

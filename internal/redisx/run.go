@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -15,18 +16,18 @@ func (s *Store) runBatch(b *batch) {
 		defer cancel()
 		ctx = limited
 	}
-	err := s.run(ctx, b.queue.id.script, b.jobs)
+	err := s.run(ctx, b.jobs)
 	if len(b.jobs) == 1 || !hasCode(err, "TRYAGAIN") && !hasCode(err, "CROSSSLOT") {
 		return
 	}
 	if hasCode(err, "CROSSSLOT") { // a client that wraps one of a Redis Cluster
 		s.routing.CompareAndSwap(uint32(anyKeys), uint32(bySlot))
 	}
-	each(b.jobs, func(j **job) { _ = s.run(ctx, b.queue.id.script, []*job{*j}) })
+	each(b.jobs, func(j **job) { _ = s.run(ctx, []*job{*j}) })
 }
 
-// run has one run of a script do jobs. It sets the reply of each, or the error of all.
-func (s *Store) run(ctx context.Context, script *script, jobs []*job) (err error) {
+// run has one run of the script do jobs. It sets the reply of each, or the error of all.
+func (s *Store) run(ctx context.Context, jobs []*job) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicked(v)
@@ -36,32 +37,40 @@ func (s *Store) run(ctx context.Context, script *script, jobs []*job) (err error
 		}
 		s.noteError(err)
 	}()
-	reply, err := callOf(script, s.shift(), jobs).run(ctx, s.client)
+	reply, err := callOf(s.shift(), jobs).run(ctx, s.client)
 	if err != nil {
 		return err
 	}
 	return s.deliver(reply, jobs)
 }
 
-// callOf returns the call of a script that does jobs. Those of one plan are next to each other.
-func callOf(script *script, shift string, jobs []*job) *call {
-	byPlan := func(a, b *job) int { return strings.Compare(a.plan, b.plan) }
+// callOf returns the call that has the script do jobs. Those of one plan are next to each other.
+func callOf(shift string, jobs []*job) *call {
+	byPlan := func(a, b *job) int { return cmp.Or(cmp.Compare(a.sign(), b.sign()), strings.Compare(a.plan, b.plan)) }
 	if !slices.IsSortedFunc(jobs, byPlan) { // mostly there is one
 		slices.SortStableFunc(jobs, byPlan)
 	}
-	c := newCall(script, len(jobs)+4)
+	c := newCall(&jobScript, len(jobs)+4)
 	for _, j := range jobs {
 		c.addKeys(j.keys)
 	}
 	c.add(shift)
 	for i := 0; i < len(jobs); {
 		first, numbers := i, jobs[i].numbers
-		for i++; i < len(jobs) && jobs[i].plan == jobs[first].plan; i++ {
+		for i++; i < len(jobs) && byPlan(jobs[i], jobs[first]) == 0; i++ {
 			numbers += jobs[i].numbers
 		}
 		c.add(jobs[first].plan)
-		c.add(i - first)
+		c.add(jobs[first].sign() * (i - first))
 		c.add(numbers)
 	}
 	return c
+}
+
+// sign returns -1 if j is to be settled, else 1.
+func (j *job) sign() int {
+	if len(j.request.settlements) > 0 {
+		return -1
+	}
+	return 1
 }

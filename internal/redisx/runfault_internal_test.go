@@ -25,7 +25,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 		return s.jobOf(t, core.Claim{Key: limits, Limits: core.MustParseLimits(limits)})
 	}
 	for range maxEntries + 1 {
-		if err := s.run(ctx, &takeScript, []*job{of("100/m;sliding-log")}); err != nil {
+		if err := s.run(ctx, []*job{of("100/m;sliding-log")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,7 +36,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })
 	bad := of("100/m;sliding-log")
 	jobs := []*job{of("5/m"), of("5/m, 9/h;fixed-window"), bad, of("5/60000001us"), of("5/60000001us;fixed-window")}
-	if err := s.run(ctx, &takeScript, jobs); err != nil { // sorts jobs by plan
+	if err := s.run(ctx, jobs); err != nil { // sorts jobs by plan
 		t.Fatal(err)
 	}
 	if n := slices.Index(jobs, bad); n == 0 || n == len(jobs)-1 {
@@ -50,7 +50,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 		}
 	}
-	if err := s.run(ctx, &takeScript, []*job{bad}); err == nil || !strings.Contains(err.Error(), "can't run this command") {
+	if err := s.run(ctx, []*job{bad}); err == nil || !strings.Contains(err.Error(), "can't run this command") {
 		t.Errorf("alone, it gets %v, want what the server says", err)
 	}
 }
@@ -58,7 +58,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 func TestBatchOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
 	client := redistest.StartCluster(t).Client(t)
 	s := New(struct{ *redis.ClusterClient }{client}, Options{Prefix: "p"})
-	b := &batch{queue: &queue{id: queueID{script: &takeScript}}, ctx: context.Background(), done: make(chan struct{})}
+	b := &batch{queue: new(queue), ctx: context.Background(), done: make(chan struct{})}
 	for i := range 8 {
 		b.jobs = append(b.jobs, s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
 	}
@@ -81,7 +81,7 @@ func TestBatchOutlivesTheContextOfItsFirstJob(t *testing.T) {
 	cancel()
 	p := s.jobOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
 	s.batcher.running <- struct{}{}
-	s.runBatch(&batch{queue: &queue{id: queueID{script: &takeScript}}, ctx: ctx, jobs: []*job{p}, done: make(chan struct{})})
+	s.runBatch(&batch{queue: new(queue), ctx: ctx, jobs: []*job{p}, done: make(chan struct{})})
 	if err := errors.Join(p.err, p.read()); err != nil {
 		t.Error(err)
 	}

@@ -17,13 +17,11 @@ type script struct {
 }
 
 var (
-	common  = read("number", "word", "reply", "limit", "expiry")
-	plain   = read("plainhold", "plain")
-	general = read("tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide", "refund")
+	plain   = read("number", "word", "reply", "limit", "expiry", "plainhold", "plain", "plainlease", "decidehold", "plainsettle")
+	general = read("tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide", "refund", "lease", "settleany")
 
-	takeScript   = newScript(common + plain + read("plainlease", "decidehold") + onDemand("newDecideRequest", general+read("lease"), "decideRequest, decideLeased") + read("take"))
-	settleScript = newScript(common + plain + read("plainsettle") + onDemand("newSettleRequest", general+read("settleany"), "settleRequest") + read("settle"))
-	resetScript  = newScript(read("number", "word", "reply", "reset"))
+	jobScript   = newScript(plain + onDemand("newGeneral", general, "decideRequest, decideLeased, settleRequest") + read("jobs"))
+	resetScript = newScript(read("number", "word", "reply", "reset"))
 )
 
 // onDemand returns the source of a function of this name, which returns what source defines as result. A script defines its

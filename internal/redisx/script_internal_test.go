@@ -19,14 +19,14 @@ var (
 // scriptFiles are all Lua files, in the order in which scripts have them.
 var scriptFiles = []string{
 	"number", "word", "reply", "limit", "expiry", "plainhold", "plain", "plainlease", "decidehold", "plainsettle", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold",
-	"pair", "decide", "refund", "lease", "settleany", "take", "settle", "reset",
+	"pair", "decide", "refund", "lease", "settleany", "jobs", "reset",
 }
 
 // TestEachLuaFileSaysWhatItUses checks the first lines of each file: "Uses a, b (file), ...".
 func TestEachLuaFileSaysWhatItUses(t *testing.T) {
 	definedIn := make(map[string]string)
 	for _, file := range scriptFiles {
-		if file == "take" || file == "settle" || file == "reset" {
+		if file == "jobs" || file == "reset" {
 			continue
 		}
 		for _, m := range topLocal.FindAllStringSubmatch(read(file), -1) {

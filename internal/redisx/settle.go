@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A settlement is what Settle does with a claim: see lua/settle.lua.
+// A settlement is what Settle does with a claim: see lua/jobs.lua.
 type settlement struct {
 	at, cost, final, ban int64
 	hold, renew          bool
@@ -78,7 +78,7 @@ func renewed(claims []core.Claim, jobs []job) {
 
 // newSettle returns the request of a Settle. Its plan says nothing of costs, so that most requests have the same.
 func (l *layout) newSettle(claims []core.Claim) *request {
-	r := &request{script: &settleScript}
+	r := new(request)
 	for i := range claims {
 		st := newSettlement(&claims[i])
 		r.settlements = append(r.settlements, st)
@@ -125,7 +125,7 @@ func (s *Store) settleJob(ctx context.Context, j *job) {
 
 // giveBack gives back what the claims of a job for which charged reports true were charged, and returns what that leaves.
 func (s *Store) giveBack(ctx context.Context, j *job, charged func(claim int) bool) *job {
-	r := &request{script: &settleScript, keys: j.request.keys, asks: j.request.asks}
+	r := &request{keys: j.request.keys, asks: j.request.asks}
 	last := r.asks[len(r.asks)-1].claim
 	r.settlements = make([]settlement, last+1)
 	for _, i := range j.asks {
@@ -139,7 +139,7 @@ func (s *Store) giveBack(ctx context.Context, j *job, charged func(claim int) bo
 	return back
 }
 
-// addNumbers sets claims and numbers of the job of a Settle: see lua/settle.lua.
+// addNumbers sets claims and numbers of the job of a Settle: see lua/jobs.lua.
 func (j *job) addNumbers() {
 	r := j.request
 	if len(r.settlements) == 0 {

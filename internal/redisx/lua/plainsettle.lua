@@ -2,7 +2,7 @@
 -- settleany.lua.
 -- Uses word, unpackWords (word), filled, reply (reply), chargeBucket, isPlainLimit, levels, maxPlain, openPairs (plain),
 -- releasePlainHold, storeHolds (plainhold).
-local settleWords = 5 -- of a claim: see settle.lua
+local settleWords = 5 -- of a claim: see jobs.lua
 local finals = {} -- of the request being settled, by place
 
 -- isPlainSettle reports whether requests of a plan can be settled here, provided that they held.

@@ -1,4 +1,4 @@
--- Settles a request of any limits: see settle.lua.
+-- Settles a request of any limits: see jobs.lua.
 -- Uses max (number), unpackWords, word (word), filled, reply (reply), settleWords (plainsettle), addHold, releaseHold (hold),
 -- savePair (pair), advance, charge, decide, newAsks, open, report, rewind, waitFor (decide), refundAll (refund).
 

@@ -1,0 +1,71 @@
+-- Runs requests, one after the other: decides those of a Take, each all or nothing by itself, and settles others.
+-- Uses word (word), clock, filled, logError, repaired, reply (reply), newPlan (limit), decidePlain, isPlain
+-- (plain), decidePlainLeased, leaseWords (plainlease), decideHeld (decidehold), isPlainSettle, settlePlain, settleWords
+-- (plainsettle).
+--
+-- KEYS: those of each request, one request after the other.
+-- ARGV: the shift of the clock, then plans, each with the number of requests that have it, less than 0 if they are to be settled,
+-- and a text with five words for each of their leased claims, see lease.lua, or of all their claims, if they are to be settled:
+--
+--   at      when it was charged, held or last renewed, in microseconds since 1970; 0 if it is not known
+--   cost    what it was charged or held
+--   final   what it costs after all
+--   ban     microseconds for which nothing is to fit; else 0
+--   flags   1 if cost was held + 2 to keep the hold
+--
+-- Returns the instant, how many states were repaired, and for each request of a Take
+--
+--   the level of each limit, or -4 less the level if the request is denied, if its plan is plain and does not hold,
+--   or -1, or -3 if requests under way are what denies it, and four numbers for each limit: retry, remaining, refill, reset,
+--   and then, if it has leased claims, how many requests were charged ahead for each of those;
+--   or -2 if it could not be decided, because of an error that the server's log has.
+--
+-- For one to be settled that asks for something it returns the same as for one that is not plain, else for each claim when it is
+-- held from now on, or 0; or -2.
+local now, first = clock(), 1
+local decideRequest, decideLeased, settleRequest
+
+-- try decides or settles a request of any limits, whose numbers begin at a byte of a text. If it fails, that does not spoil the
+-- others.
+local function try(plan, settles, numbers, start)
+  if not decideRequest then
+    decideRequest, decideLeased, settleRequest = newGeneral()
+  end
+  local before = filled
+  local run = settles and settleRequest or plan.leases > 0 and decideLeased or decideRequest
+  local ok, err = pcall(run, plan, first, now, numbers, start)
+  if not ok and #KEYS == plan.keys then
+    error(err, 0)
+  elseif not ok then
+    logError(err)
+    filled = before + 1
+    reply[filled] = -2
+  end
+end
+
+-- tryPlain decides or settles a plain request, and reports whether it could.
+local function tryPlain(plan, settles, numbers, start)
+  if settles then
+    return settlePlain(plan, first, now, numbers, start)
+  elseif plan.held then
+    return decideHeld(plan, first, now)
+  elseif plan.leases > 0 then
+    return decidePlainLeased(plan, first, now, numbers, start)
+  end
+  return decidePlain(plan, first, now)
+end
+
+for i = 2, #ARGV, 3 do
+  local plan, count, start = newPlan(ARGV[i]), tonumber(ARGV[i + 1]), 1
+  local settles = count < 0
+  local plain = (settles and isPlainSettle or isPlain)(plan)
+  local size = settles and settleWords * plan.claims or leaseWords * plan.leases
+  for _ = 1, math.abs(count) do
+    if not (plain and tryPlain(plan, settles, ARGV[i + 2], start)) then
+      try(plan, settles, ARGV[i + 2], start)
+    end
+    first, start = first + plan.keys, start + size * word
+  end
+end
+reply[2] = repaired
+return reply
