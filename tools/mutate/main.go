@@ -29,7 +29,6 @@ type job struct {
 	accepted accepted
 	match    *regexp.Regexp // of descriptions
 	list     bool           // print the mutants and run nothing
-	args     []string       // of the tests
 	workers  int
 	timeout  time.Duration // of a build, and of a run of tests
 	progress *progress
@@ -48,7 +47,7 @@ func main() {
 
 // mutate runs the command line.
 func mutate() (err error) {
-	j := job{args: []string{"-test.failfast", "-rapid.shrinktime=0s", "-rapid.nofailfile"}}
+	var j job
 	files := flag.String("files", "", "the files to mutate, separated by commas; all targets if empty")
 	match := flag.String("run", "", "only mutants whose description matches this regular expression")
 	resume := flag.String("resume", "", "a file that keeps the mutants that were killed")

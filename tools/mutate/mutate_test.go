@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func tiny(t *testing.T, accepts string) *job {
 		t.Fatal(err)
 	}
 	return &job{
-		root: dir, targets: []target{{file: "tiny.go", pkg: ".", first: "TestClip$", skip: "none"}}, accepted: a, match: regexp.MustCompile(""), workers: 1, timeout: time.Minute,
+		root: dir, targets: []target{{"tiny.go", []suite{{pkg: ".", first: "TestClip$", skip: "none"}}}}, accepted: a, match: regexp.MustCompile(""), workers: 1, timeout: time.Minute,
 		progress: new(progress),
 	}
 }
@@ -97,7 +98,7 @@ func TestRun(t *testing.T) {
 
 func TestSkippedTestsKillNothing(t *testing.T) {
 	j := tiny(t, "")
-	j.targets[0].first, j.targets[0].skip, j.match = "", "TestClip", regexp.MustCompile("drop n")
+	j.targets[0].suites[0].first, j.targets[0].suites[0].skip, j.match = "", "TestClip", regexp.MustCompile("drop n")
 	if err := j.run(new(strings.Builder)); err == nil || !strings.Contains(err.Error(), "survived") {
 		t.Errorf("error %v", err)
 	}
@@ -131,7 +132,7 @@ func TestKilledMutantIsNotTriedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "killed")
 	run := func(tests string) string {
 		j := tiny(t, "")
-		j.targets[0].first, j.targets[0].skip = "", tests
+		j.targets[0].suites[0].first, j.targets[0].suites[0].skip = "", tests
 		var err error
 		if j.progress, err = openProgress(path); err != nil {
 			t.Fatal(err)
@@ -225,9 +226,10 @@ func TestExpand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := expand(dir, []target{{file: "b.go", pkg: "first"}, {file: "*.go", pkg: "second"}})
-	want := []target{{file: "b.go", pkg: "first"}, {file: "a.go", pkg: "second"}}
-	if err != nil || !slices.Equal(got, want) {
+	first, second := []suite{{pkg: "first"}}, []suite{{pkg: "second"}}
+	got, err := expand(dir, []target{{"b.go", first}, {"*.go", second}})
+	want := []target{{"b.go", first}, {"a.go", second}}
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	if _, err := expand(dir, []target{{file: "d.go"}}); err == nil {

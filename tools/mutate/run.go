@@ -70,49 +70,58 @@ func (j *job) runOriginal() error {
 	w := worker{job: j, dir: dir}
 	j.built, j.took = make(map[string][]byte), make(map[string]time.Duration)
 	for _, t := range j.targets {
-		if j.built[t.pkg] == nil {
-			text, err := os.ReadFile(filepath.Join(dir, t.file))
-			if err != nil {
+		for _, s := range t.suites {
+			if err := w.buildOriginal(t, s.pkg); err != nil {
 				return err
 			}
-			if ok, err := w.build(mutant{target: t, text: string(text)}); err != nil || !ok {
-				return errors.Join(fmt.Errorf("%s does not compile", t.pkg), err)
-			}
-			if j.built[t.pkg], err = os.ReadFile(w.binary()); err != nil {
+			if err := w.time(s); err != nil {
 				return err
 			}
-		}
-		if err := w.time(t); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-// time measures the processor time of the tests of a target without an edit.
-func (w *worker) time(t target) error {
-	for _, tests := range t.stages() {
-		if w.took[t.pkg+tests] > 0 {
+// buildOriginal builds the tests of a package of a target without an edit, unless they were built before.
+func (w *worker) buildOriginal(t target, pkg string) error {
+	if w.built[pkg] != nil {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(w.dir, t.file))
+	if err != nil {
+		return err
+	}
+	if ok, err := w.build(mutant{target: t, text: string(text)}, pkg); err != nil || !ok {
+		return errors.Join(fmt.Errorf("%s does not compile", pkg), err)
+	}
+	w.built[pkg], err = os.ReadFile(w.binary())
+	return err
+}
+
+// time measures the processor time of the tests of a suite without an edit.
+func (w *worker) time(s suite) error {
+	for _, tests := range s.stages() {
+		if w.took[s.pkg+tests] > 0 {
 			continue
 		}
-		if err := os.WriteFile(w.binary(), w.built[t.pkg], 0o755); err != nil {
+		if err := os.WriteFile(w.binary(), w.built[s.pkg], 0o755); err != nil {
 			return err
 		}
-		out, used, err := w.runTests(t, tests, w.timeout)
+		out, used, err := w.runTests(s, tests, w.timeout)
 		if err != nil {
-			return fmt.Errorf("the tests of %s fail without an edit: %w\n%s", t.file, err, out)
+			return fmt.Errorf("the tests of %s fail without an edit: %w\n%s", s.pkg, err, out)
 		}
-		w.took[t.pkg+tests] = used
+		w.took[s.pkg+tests] = used
 	}
 	return nil
 }
 
 // limit returns the processor time that tests of a mutant may use: a multiple of the time for the original. For a single
 // test it is that of the first stage.
-func (j *job) limit(t target, tests string) time.Duration {
-	took, ok := j.took[t.pkg+tests]
+func (j *job) limit(s suite, tests string) time.Duration {
+	took, ok := j.took[s.pkg+tests]
 	if !ok {
-		took = j.took[t.pkg+t.stages()[0]]
+		took = j.took[s.pkg+s.stages()[0]]
 	}
 	return 3*took + 2*time.Second
 }

@@ -9,18 +9,36 @@ import (
 
 // A target is a file and the tests that should fail when it is changed.
 type target struct {
-	file  string // or, before expand, a pattern of filepath.Match
+	file   string // or, before expand, a pattern of filepath.Match
+	suites []suite
+}
+
+// A suite is a part of the tests of a package.
+type suite struct {
 	pkg   string
 	first string // fast tests that kill most mutants; they run before the others
 	skip  string // tests that do not depend on the file, or take too long
+	rapid bool   // the package links rapid, which has flags of its own
 }
 
-// stages returns the flags of the test runs of t, in order.
-func (t target) stages() (flags []string) {
-	if t.first != "" {
-		flags = append(flags, "-test.run="+t.first)
+// flags returns those of each run of s.
+func (s suite) flags() []string {
+	flags := []string{"-test.failfast"}
+	if s.rapid {
+		flags = append(flags, "-rapid.shrinktime=0s", "-rapid.nofailfile")
 	}
-	return append(flags, "-test.skip="+t.skip)
+	return flags
+}
+
+// stages returns the flags of the test runs of s, in order.
+func (s suite) stages() (flags []string) {
+	if s.first != "" {
+		flags = append(flags, "-test.run="+s.first)
+	}
+	if s.skip != "" {
+		return append(flags, "-test.skip="+s.skip)
+	}
+	return append(flags, "-test.run=.")
 }
 
 // expand returns a target for each file that a pattern matches, apart from tests; a file belongs to the first pattern that
@@ -56,9 +74,10 @@ func choose(all []target, files string) []target {
 }
 
 const (
-	coreFirst = "Model|Contract|Rare|Exact"
+	coreFirst = "KeepsTheContract|OnRareCases|Waits|BanFollows|CostEquals|IdleKeys|Share"
 	coreSlow  = "ManyCallers|Flapping|Probe|Breaker|Allocates|Links|NeverLate"
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
+	timed     = "AsFast"                 // what depends on the load of the machine
 
 	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt|Plain|Stored"
 	redisSlow  = "Cluster|Failover|Processes|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|Remembered|Warned|ScriptFlush|" +
@@ -67,10 +86,10 @@ const (
 
 // patterns are the targets of this module.
 var patterns = []target{
-	{"internal/algorithm/*.go", "core", coreFirst, inHeap},
-	{"internal/memory/*.go", "core", coreFirst, coreSlow},
-	{"internal/redisx/key.go", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/reply.go", "internal/redisx", redisFirst, redisSlow},
-	{"internal/redisx/lua/number.lua", "internal/redisx", "Lua", redisSlow},
-	{"internal/redisx/lua/*.lua", "internal/redisx", redisFirst, redisSlow},
+	{"internal/algorithm/*.go", []suite{{pkg: "internal/algorithm", skip: timed}, {"core", coreFirst, inHeap, true}}},
+	{"internal/memory/*.go", []suite{{pkg: "internal/memory"}, {"core", coreFirst, coreSlow, true}}},
+	{"internal/redisx/key.go", []suite{{"internal/redisx", redisFirst, redisSlow, true}}},
+	{"internal/redisx/reply.go", []suite{{"internal/redisx", redisFirst, redisSlow, true}}},
+	{"internal/redisx/lua/number.lua", []suite{{"internal/redisx", "Lua", redisSlow, true}}},
+	{"internal/redisx/lua/*.lua", []suite{{"internal/redisx", redisFirst, redisSlow, true}}},
 }

@@ -19,21 +19,23 @@ func TestEachFilterMatchesATest(t *testing.T) {
 	tests := make(map[string]string) // names of a package, one a line
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	for _, p := range patterns {
-		if tests[p.pkg] == "" {
-			files, _ := filepath.Glob(filepath.Join("../..", p.pkg, "*_test.go"))
-			for _, file := range files {
-				text, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, match := range function.FindAllStringSubmatch(string(text), -1) {
-					tests[p.pkg] += match[1] + "\n"
+		for _, s := range p.suites {
+			if tests[s.pkg] == "" {
+				files, _ := filepath.Glob(filepath.Join("../..", s.pkg, "*_test.go"))
+				for _, file := range files {
+					text, err := os.ReadFile(file)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, match := range function.FindAllStringSubmatch(string(text), -1) {
+						tests[s.pkg] += match[1] + "\n"
+					}
 				}
 			}
-		}
-		for _, filter := range strings.Split(p.first+"|"+p.skip, "|") {
-			if !regexp.MustCompile("(?m)" + filter).MatchString(tests[p.pkg]) {
-				t.Errorf("%s: no test of %s has a name with %q", p.file, p.pkg, filter)
+			for _, filter := range strings.Split(s.first+"|"+s.skip, "|") {
+				if !regexp.MustCompile("(?m)" + filter).MatchString(tests[s.pkg]) {
+					t.Errorf("%s: no test of %s has a name with %q", p.file, s.pkg, filter)
+				}
 			}
 		}
 	}

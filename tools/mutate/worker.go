@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -24,16 +23,25 @@ func (w *worker) binary() string { return filepath.Join(w.dir, "mutant.test") }
 // try returns the result of m: "killed", "timeout" if the tests use too much processor time, "survived", or "invalid" if m does not
 // compile.
 func (w *worker) try(m mutant) (result string, err error) {
-	if built, err := w.build(m); err != nil || !built {
+	for _, s := range m.suites {
+		if result, err = w.trySuite(m, s); result != "survived" {
+			break
+		}
+	}
+	return result, err
+}
+
+func (w *worker) trySuite(m mutant, s suite) (result string, err error) {
+	if built, err := w.build(m, s.pkg); err != nil || !built {
 		return "invalid", err
 	}
-	for _, tests := range append(w.recent.tests(m.pkg), m.stages()...) {
-		switch out, _, err := w.runTests(m.target, tests, w.limit(m.target, tests)); {
+	for _, tests := range append(w.recent.tests(s.pkg), s.stages()...) {
+		switch out, _, err := w.runTests(s, tests, w.limit(s, tests)); {
 		case errors.Is(err, errTimeout):
 			return "timeout", nil
 		case err != nil:
 			if name := failure.FindSubmatch(out); name != nil {
-				w.recent.note(m.pkg, string(name[1]))
+				w.recent.note(s.pkg, string(name[1]))
 			}
 			return "killed", nil
 		}
@@ -43,15 +51,15 @@ func (w *worker) try(m mutant) (result string, err error) {
 
 var failure = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
-// build makes the test binary of m and reports whether m compiles.
-func (w *worker) build(m mutant) (ok bool, err error) {
+// build makes the test binary of a package with m and reports whether m compiles.
+func (w *worker) build(m mutant, pkg string) (ok bool, err error) {
 	path := filepath.Join(w.dir, m.file)
 	before, err := os.ReadFile(path)
 	if err != nil {
 		return false, err
 	}
-	if strings.HasSuffix(m.file, ".lua") && w.built[m.pkg] != nil {
-		patched, err := patch(w.built[m.pkg], string(before), m.text)
+	if strings.HasSuffix(m.file, ".lua") && w.built[pkg] != nil {
+		patched, err := patch(w.built[pkg], string(before), m.text)
 		if err != nil {
 			return false, err
 		}
@@ -61,13 +69,13 @@ func (w *worker) build(m mutant) (ok bool, err error) {
 	if err := os.WriteFile(path, []byte(m.text), 0o644); err != nil {
 		return false, err
 	}
-	_, _, err = w.do(w.dir, w.timeout, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", w.binary(), "./"+m.pkg)
+	_, _, err = w.do(w.dir, w.timeout, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", w.binary(), "./"+pkg)
 	return err == nil, nil
 }
 
 // runTests runs some tests of the binary, and returns their output and processor time.
-func (w *worker) runTests(t target, tests string, use time.Duration) (out []byte, used time.Duration, err error) {
-	return w.do(filepath.Join(w.dir, t.pkg), use, w.binary(), append(slices.Clip(w.args), tests)...)
+func (w *worker) runTests(s suite, tests string, use time.Duration) (out []byte, used time.Duration, err error) {
+	return w.do(filepath.Join(w.dir, s.pkg), use, w.binary(), append(s.flags(), tests)...)
 }
 
 // errTimeout is the error of a command that used too much time.
