@@ -143,6 +143,10 @@ func TestBanIsFollowedByOneRequest(t *testing.T) {
 	if c := b.Charge(&l, 0, 1); c.Level != b.Level+l.Period {
 		t.Errorf("a charge during the ban: level %d, want %d", c.Level, b.Level+l.Period)
 	}
+	half := b.Drain(&l, l.Rate, hour/2)
+	if c := half.Charge(&l, hour/2, 1); c.Level != half.Level+l.Period {
+		t.Errorf("a charge in the middle of the ban: level %d, want %d", c.Level, half.Level+l.Period)
+	}
 	again := b.Drain(&l, l.Rate, hour).Charge(&l, hour, 1)
 	if again.Drain(&l, l.Rate, 2*hour-1).Admits(&l, 1) || !again.Drain(&l, l.Rate, 2*hour).Admits(&l, 1) {
 		t.Error("the request after the ban does not begin another one")
@@ -158,5 +162,15 @@ func TestBanInCoarseTicksIsNoShorter(t *testing.T) {
 	b := Bucket{At: 1000}.Charge(&l, 1999, 1_000_000)
 	if wait := b.Wait(&l, l.Rate, 1999, 1); wait < l.Ban || wait > l.Ban+1000 {
 		t.Errorf("wait of %dµs, want %d", wait, l.Ban)
+	}
+}
+
+// Both stores find what a pair holds by the kind.
+func TestLimitInFlightHasTheKindOfHolds(t *testing.T) {
+	if l, _ := Compile(Limit{Algorithm: InFlight, Rate: 2, Capacity: 2}); l.Kind != HoldKind {
+		t.Errorf("kind %d, want %d", l.Kind, HoldKind)
+	}
+	if l, _ := Compile(Limit{Algorithm: FixedWindow, Rate: 2, Capacity: 2, Micros: 1}); l.Kind == HoldKind {
+		t.Error("a window has the kind of holds")
 	}
 }

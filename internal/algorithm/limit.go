@@ -20,7 +20,7 @@ const minBuckets = 2
 type Limit struct {
 	Algorithm Algorithm
 	Rate      int64
-	Capacity  int64
+	Capacity  int64 // 0 if Rate is
 	Micros    int64 // the period
 	Width     int64 // SlidingWindow: of a sub-bucket, in microseconds
 	Ban       int64 // TokenBucket: microseconds of refusal that follow a charge which uses the limit up; 0 for none

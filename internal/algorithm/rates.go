@@ -131,17 +131,11 @@ func coarse(rate int64) int64 {
 // PackRate returns a coarse rate below 2^32 in 11 bits, which are 0 for 0: the position of its highest bit and the six bits
 // below.
 func PackRate(rate int64) uint64 {
-	if rate == 0 {
-		return 0
-	}
 	n := bits.Len64(uint64(rate))
 	return uint64(n)<<6 | uint64(rate)<<7>>n&(1<<6-1)
 }
 
 // UnpackRate returns what PackRate packed.
 func UnpackRate(packed uint64) int64 {
-	if packed == 0 {
-		return 0
-	}
 	return int64((1<<6 | packed&(1<<6-1)) << (packed >> 6) >> 7)
 }

@@ -89,7 +89,7 @@ func (b Bucket) Charge(l *Limit, now, cost int64) Bucket {
 func (b Bucket) Report(l *Limit, rate, now int64) Usage {
 	b = b.within(l, rate, now)
 	u := Usage{Remaining: max(0, l.Full-b.Level) / l.Period}
-	if u.Remaining < l.Capacity && l.Rate > 0 {
+	if u.Remaining < l.Capacity {
 		u.Refill = b.until(l, rate, now, (l.Capacity-u.Remaining-1)*l.Period)
 		u.Reset = b.until(l, rate, now, 0)
 	}

@@ -64,6 +64,10 @@ func TestLongestWaitThatIsNotCut(t *testing.T) {
 			t.Errorf("%d ticks: wait of %dµs, want %d", level, got, want)
 		}
 	}
+	seconds := &Limit{Unit: 1_000_000}
+	if got := (Bucket{Level: MaxExact}).until(seconds, 1, 0, 0); got != MaxExact {
+		t.Errorf("a wait of more microseconds than a word holds is %dµs, want %d", got, int64(MaxExact))
+	}
 	if got := (Bucket{Level: longest + 1}).until(l, 1, 10, 0); got != (longest+1)*1000-10 {
 		t.Errorf("wait of %dµs, want %d: 10µs of the last tick have passed", got, (longest+1)*1000-10)
 	}
@@ -118,6 +122,9 @@ func TestLevelIsConvertedToTheTicksOfTheLimit(t *testing.T) {
 }
 
 func TestRatesFitElevenBits(t *testing.T) {
+	if p := PackRate(0); p != 0 || UnpackRate(0) != 0 {
+		t.Errorf("no rate is packed as %d, and 0 unpacked as %d", p, UnpackRate(0))
+	}
 	for n := int64(0); n < 1<<31; n += 1 + n/1000 + rand.Int64N(2) {
 		c := coarse(n)
 		if c > n || n-c > n/64 || n < 128 && c != n {
@@ -130,6 +137,9 @@ func TestRatesFitElevenBits(t *testing.T) {
 }
 
 func TestBucketIsDroppedWhenItIsEmpty(t *testing.T) {
+	if b := (RatedBucket{Bucket: Bucket{At: 1000}}); b.Ends() != 1000 {
+		t.Errorf("a bucket that was never charged ends at %d, want 1000", b.Ends())
+	}
 	for range 10_000 {
 		b := RatedBucket{Bucket: Bucket{Level: 1 + rand.Int64N(1<<30), At: 1000}, Unit: Units[rand.IntN(3)], Rate: 1 + rand.Int64N(1000)}
 		if rand.IntN(2) == 0 {
@@ -149,5 +159,62 @@ func TestLevelAboveFullIsExact(t *testing.T) {
 	}
 	if b = b.Charge(l, 0, MaxExact); b.Level != MaxExact {
 		t.Errorf("level %d, want the largest whole number", b.Level)
+	}
+}
+
+// One request per period and a capacity of one: during a ban the level is at most the rate times the ban.
+func TestBannedBucketNeedsCoarserTicksOnlyIfItsLevelDoesNotFit(t *testing.T) {
+	for ban, unit := range map[int64]int64{MaxExact: 1, MaxExact + 1: 1000} {
+		if l, ok := Compile(Limit{Rate: 1, Capacity: 1, Micros: 1000, Ban: ban}); !ok || l.Unit != unit {
+			t.Errorf("ban of %dµs: ticks of %dµs, %t, want %d", ban, l.Unit, ok, unit)
+		}
+	}
+}
+
+// 2^44 microseconds at 2^20 per second are 2^64 units, of which a machine word keeps 0.
+func TestBucketIsEmptyAfterMonths(t *testing.T) {
+	l := bucketLimit(t, 1<<20, 1_000_000, 1<<20)
+	full := Bucket{Level: l.Full}
+	for _, now := range []int64{1 << 44, 1<<44 + 1, 3 << 44} {
+		if b := full.Drain(l, l.Rate, now); b.Level != 0 || b.At != now {
+			t.Errorf("after %dµs: %+v, want an empty bucket", now, b)
+		}
+	}
+}
+
+// 10 units drain each millisecond, of which a part has passed since At. The bucket has 5, as it may if it was advanced at a
+// slower rate, and is empty after half a millisecond.
+func TestLevelThatDrainsWithinATickIsWaitedForExactly(t *testing.T) {
+	l := &Limit{Rate: 10, Capacity: 3, Unit: 1000, Period: 100, Full: 300}
+	for now, want := range map[int64]int64{400: 100, 499: 1, 500: 0, 600: 0} {
+		b := Bucket{Level: 5}
+		u := b.Report(l, l.Rate, now)
+		if got := b.Wait(l, l.Rate, now, 3); got != want || u.Reset != want || (u.Remaining == 3) != (want == 0) {
+			t.Errorf("after %dµs: wait of %dµs and %+v, want %dµs", now, got, u, want)
+		}
+	}
+}
+
+func TestBucketWithoutABanIsChargedNoMore(t *testing.T) {
+	l := bucketLimit(t, 1000, 86_400_000_000, 1_000_000)
+	if l.Unit == 1 {
+		t.Fatalf("%+v, want coarse ticks", l)
+	}
+	b := Bucket{Level: l.Full - 2*l.Period + 1, At: 1000} // one request and a part are free
+	if got := b.Charge(l, 1999, 1).Level; got != b.Level+l.Period {
+		t.Errorf("level %d, want %d", got, b.Level+l.Period)
+	}
+}
+
+func TestPeekLeavesARateThatIsNoLongerNeeded(t *testing.T) {
+	l, none := bucketLimit(t, 10, 1000, 10), bucketLimit(t, 0, 1000, 0)
+	b := RatedBucket{Bucket: Bucket{Level: 1000, At: 0}, Unit: 1, Rate: 5, Slowest: 1}
+	for now, want := range map[int64]int64{199: 5, 200: 10, 999: 10, 1000: 10} { // empty after 200µs, forgotten after 1000µs
+		if got := b.AdvanceUnnamed(l, now); got.Rate != want {
+			t.Errorf("after %dµs: %+v, want rate %d", now, got, want)
+		}
+	}
+	if got := b.AdvanceUnnamed(none, 100); got != b {
+		t.Errorf("%+v after a peek at rate 0, want %+v", got, b)
 	}
 }
