@@ -18,24 +18,11 @@ const (
 	tripRow      = 20 // one after another: a busy process need not wait until they are half of a window
 	firstPause   = 100 * time.Millisecond
 	longestPause = 500 * time.Millisecond
-	rampEnd      = 32 // calls under way at once after which there is no need to withhold any
+	steadyAfter  = 5 * time.Second // of a store that is back: then the next outage begins with firstPause again
+	rampEnd      = 32              // calls under way at once after which there is no need to withhold any
 )
 
 var errTooMany = errors.New("too many calls of the store are under way")
-
-// Health describes the store of a Limiter.
-type Health struct {
-	Open  bool      // calls are withheld now: decisions are made by the failure modes of the rules
-	Since time.Time // when the last outage began or, if not Open, ended; zero if there was none
-	Err   error     // the last failure of the store, if any
-	Calls int       // calls of the store under way
-
-	// Keys, Shared and Held are those of MemoryStats, if the store has a method Stats() MemoryStats, else 0.
-	Keys, Shared, Held int
-
-	// Leases is what the store has leased, if it has a method LeaseStats() LeaseStats.
-	Leases LeaseStats
-}
 
 // A breaker withholds calls from a store that fails or is slow, so that requests do not queue up for it. It bounds how many
 // calls may be under way at once: not at all while it is closed; to none for a jittered pause after it has tripped; then
@@ -129,7 +116,7 @@ func (b *breaker) succeed(now time.Time) {
 		b.since = now
 	}
 	if b.allowed++; b.allowed == rampEnd {
-		b.tripped, b.pause = false, 0
+		b.tripped = false
 		b.window.ended, b.window.failed = 0, 0
 	}
 }
@@ -145,8 +132,11 @@ func (b *breaker) fail(now time.Time, err error) {
 	}
 }
 
-// trip begins a pause, twice as long as the last one if the breaker has not closed in between.
+// trip begins a pause, twice as long as the last one unless the store was well for a while.
 func (b *breaker) trip(now time.Time) {
+	if !b.tripped && now.Sub(b.since) >= steadyAfter {
+		b.pause = 0
+	}
 	if !b.tripped || b.allowed > 1 {
 		b.since = now
 	}
@@ -205,15 +195,4 @@ func (t *transition) write(log *slog.Logger) {
 	} else {
 		log.InfoContext(t.ctx, "spillgate: the store is back")
 	}
-}
-
-// health returns the state at now.
-func (b *breaker) health(now time.Time) Health {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	h := Health{Open: b.withholds(now), Since: b.since, Err: b.err, Calls: b.calls}
-	if b.down() && !h.Open {
-		h.Since = b.resume // the next call is let through
-	}
-	return h
 }

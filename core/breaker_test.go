@@ -162,16 +162,6 @@ func TestBreakerFailureInTheRampStartsOver(t *testing.T) {
 	if b.call(nil) || b.pause != 2*firstPause {
 		t.Errorf("got allowed %d and pause %v after a failure in the ramp, want a longer pause", b.allowed, b.pause)
 	}
-	b.now = b.resume
-	for b.tripped {
-		if !b.call(nil) {
-			t.Fatal("withheld in the ramp")
-		}
-	}
-	b.trips()
-	if b.pause != firstPause {
-		t.Errorf("got a pause of %v, want the first one again after the store was well", b.pause)
-	}
 }
 
 func TestBreakerStragglers(t *testing.T) {

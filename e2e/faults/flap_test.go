@@ -1,0 +1,72 @@
+package faults
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// slownesses are how long the answers of a Redis take that is at its limits, i steps after it came there, with so many
+// calls under way.
+var slownesses = map[string]func(i, calls int) time.Duration{
+	"at the edge of the deadline": func(i, _ int) time.Duration { return deadline + time.Duration(i%9-4)*time.Millisecond },
+	"in turns":                    func(i, _ int) time.Duration { return deadline * time.Duration(i/20%2) },
+	"with all calls only": func(_, calls int) time.Duration {
+		if calls <= 32 {
+			return time.Millisecond
+		}
+		return deadline
+	},
+}
+
+// A Redis that answers in time and then does not, over and over, is not called and dropped many times a second: from the
+// fourth outage on, each lasts for a quarter of a second at least. The log tells of the first one.
+func TestBreakerDoesNotFlap(t *testing.T) {
+	const lasts, step = 5 * time.Second, 5 * time.Millisecond
+	for name, slowness := range slownesses {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			g := newGuard(s, s.store, "local", slowly(1_000_000))
+			g.comesBack("k")
+			done := make(chan struct{})
+			wait := g.callers(64, 2*time.Millisecond, "k", done)
+			var watching sync.WaitGroup
+			outages := 0
+			watching.Go(func() { outages = g.outages(done) })
+			begun := time.Now()
+			for i := 0; time.Since(begun) < lasts; i++ {
+				s.proxy.Fault.Store(redistest.Fault{Delay: slowness(i, g.StoreHealth().Calls)})
+				time.Sleep(step)
+			}
+			s.proxy.Fault.Store(redistest.NoFault)
+			close(done)
+			wait()
+			watching.Wait()
+			took := time.Since(begun)
+			if most := 4 + int(took/(250*time.Millisecond)); outages == 0 || outages > most {
+				t.Errorf("%d outages in %v, want one to %d", outages, took, most)
+			}
+			g.comesBack("k")
+			s.log.wantTurns(t, 1+int(time.Since(begun)/(10*time.Second)))
+		})
+	}
+}
+
+// outages returns how often the store of g went out of service until the channel is closed. Health tells two instants of an
+// outage: when it began, and the first success after that.
+func (g *guard) outages(until <-chan struct{}) int {
+	var last time.Time
+	for instants := 0; ; {
+		select {
+		case <-until:
+			return (instants + 1) / 2
+		case <-time.After(time.Millisecond):
+		}
+		if h := g.StoreHealth(); h.Open && h.Since != last {
+			last = h.Since
+			instants++
+		}
+	}
+}
