@@ -5,7 +5,6 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
-	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
 // New returns a middleware that charges each request to l before it passes it on. It panics if l is nil.
@@ -28,7 +27,7 @@ func (o *options) setDefaults() {
 		o.headers = headers.GitHub
 	}
 	if o.deny == nil {
-		o.deny = func(c echo.Context, d core.Decision) error { return asError(c, respond.Denial(d), nil) }
+		o.deny = func(c echo.Context, d core.Decision) error { return denial(c, &d) }
 	}
 	if o.fail == nil {
 		o.fail = WriteError
@@ -63,4 +62,4 @@ func (o *options) limit(c echo.Context, l *core.Limiter, next echo.HandlerFunc) 
 
 // WriteError answers a request that could not be decided, as the middleware does without WithErrorHandler: the error that it
 // returns is for the HTTPErrorHandler. An error handler that only logs returns it: a nil error leaves an empty 200.
-func WriteError(c echo.Context, err error) error { return asError(c, respond.Failure(err), err) }
+func WriteError(c echo.Context, err error) error { return failure(c, err) }

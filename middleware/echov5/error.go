@@ -3,32 +3,43 @@ package echolimit
 import (
 	"github.com/labstack/echo/v5"
 
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
-// A problemError is the error of a request that must not pass. The default HTTPErrorHandler finds it first, by its method
-// StatusCode, and has it marshal itself; one of the application finds the *echo.HTTPError in it.
+// A problemError is the error of a request that must not pass, and all that it consists of. The default HTTPErrorHandler finds
+// it first, by its method StatusCode, and has it marshal itself; one of the application finds the *echo.HTTPError in it.
 type problemError struct {
-	respond.Page
-	http error
+	http echo.HTTPError
+	page respond.Page
+	err  error // &http, or an *echo.HTTPError that wraps the cause
 }
 
-// asError returns p as an error for the HTTPErrorHandler.
-func asError(c *echo.Context, p respond.Problem, cause error) error {
-	h := c.Response().Header()
-	p.Announce(h)
-	err := error(echo.NewHTTPError(p.Status, p.Title))
-	if cause != nil {
-		err = echo.NewHTTPError(p.Status, p.Title).Wrap(cause)
-	}
-	return &problemError{Page: respond.Page{Problem: p, Header: h}, http: err}
+// denial returns the error for a request that d denies.
+func denial(c *echo.Context, d *core.Decision) error {
+	e := new(problemError)
+	e.page.Deny(c.Response().Header(), d)
+	e.http = echo.HTTPError{Code: e.page.Status, Message: e.page.Summary().(string)}
+	e.err = &e.http
+	return e
+}
+
+// failure returns the error for a request that could not be decided because of err.
+func failure(c *echo.Context, err error) error {
+	e := new(problemError)
+	e.page.Fail(c.Response().Header(), err)
+	e.err = echo.HTTPError{Code: e.page.Status, Message: e.page.Summary().(string)}.Wrap(err)
+	return e
 }
 
 // Error implements error.
-func (e *problemError) Error() string { return e.http.Error() }
+func (e *problemError) Error() string { return e.err.Error() }
 
 // StatusCode implements echo.HTTPStatusCoder.
-func (e *problemError) StatusCode() int { return e.Status }
+func (e *problemError) StatusCode() int { return e.page.Status }
+
+// MarshalJSON implements json.Marshaler.
+func (e *problemError) MarshalJSON() ([]byte, error) { return e.page.JSON() }
 
 // Unwrap returns an *echo.HTTPError.
-func (e *problemError) Unwrap() error { return e.http }
+func (e *problemError) Unwrap() error { return e.err }

@@ -14,6 +14,8 @@ import (
 // them. So a denial is written without marshalling the parts that are always the same.
 type denial struct {
 	problem    Problem
+	title      []byte // problem.Title
+	summary    any    // problem.Title: a conversion would allocate
 	head, tail []byte
 }
 
@@ -28,34 +30,28 @@ func newDenial(status int, detail string) *denial {
 	example := p
 	example.Violated = []string{"?"}
 	head, tail, _ := bytes.Cut(example.body(), []byte(`"?"`))
-	return &denial{problem: p, head: head, tail: tail}
+	return &denial{problem: p, title: []byte(p.Title), summary: p.Title, head: head, tail: tail}
 }
 
-// denialOf returns the kind of d.
+// denialOf returns the kind of d, which the tightest result decides: one that can never fit comes before all others.
 func denialOf(d *core.Decision) *denial {
-	t, ok := d.Tightest()
-	switch {
-	case !ok || t.RetryAfter != core.Never:
-		return tooMany
-	case t.Limit.Capacity() > 0:
-		return tooLarge
+	for i := range d.Results {
+		t := &d.Results[i]
+		switch {
+		case t.DryRun || t.Allowed || t.RetryAfter != core.Never:
+		case t.Limit.Capacity() > 0:
+			return tooLarge
+		default:
+			return closed
+		}
 	}
-	return closed
-}
-
-// Denial returns the answer to a request that d denies.
-func Denial(d core.Decision) Problem {
-	kind := denialOf(&d)
-	p := kind.problem
-	p.Violated, p.kind = headers.Violated(d), kind
-	return p
+	return tooMany
 }
 
 // bodies are buffers. An io.Writer must not keep what it is given.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
-// Deny renders Denial(d) as the response to r, as Problem.Write would. The values of its header fields are not
-// shared with other responses.
+// Deny answers r, which d denies, as Problem.Write would. The values of its header fields are not shared with other responses.
 func Deny(w http.ResponseWriter, r *http.Request, d *core.Decision) {
 	kind := denialOf(d)
 	values := &[2]string{noStore, ContentType}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
 )
 
 // denied returns a decision that limits of these rules deny, for some seconds or for ever.
@@ -19,6 +20,13 @@ func denied(l core.Limit, retry time.Duration, rules ...string) core.Decision {
 		d.Results = append(d.Results, core.Result{Rule: rule, Limit: l, RetryAfter: retry})
 	}
 	return d
+}
+
+// problemOf returns the answer to a request that d denies, to be marshalled as a whole.
+func problemOf(d *core.Decision) Problem {
+	p := denialOf(d).problem
+	p.Violated = headers.Violated(*d)
+	return p
 }
 
 // word returns a name of n characters, half of them such as JSON escapes.
@@ -52,7 +60,7 @@ func TestDenyWritesWhatMarshallingWould(t *testing.T) {
 				r := httptest.NewRequest(method, "/", nil)
 				got, want := httptest.NewRecorder(), httptest.NewRecorder()
 				Deny(got, r, &d)
-				Denial(d).Write(want, r)
+				problemOf(&d).Write(want, r)
 				if got.Code != want.Code || got.Body.String() != want.Body.String() || !reflect.DeepEqual(got.Header(), want.Header()) {
 					t.Errorf("%s, %s of %q:\ngot  %d %v %s\nwant %d %v %s", why, method, name,
 						got.Code, got.Header(), got.Body, want.Code, want.Header(), want.Body)
@@ -85,7 +93,7 @@ func TestDenialsAtOnce(t *testing.T) {
 	for _, name := range []string{"a", "a rule with a longer name", `"`, "<&>"} {
 		wg.Go(func() {
 			d, r := denied(core.PerHour(1), time.Second, name), httptest.NewRequest(http.MethodGet, "/", nil)
-			want := string(Denial(d).body())
+			want := string(problemOf(&d).body())
 			for range 500 {
 				w := httptest.NewRecorder()
 				if Deny(w, r, &d); w.Body.String() != want {

@@ -3,52 +3,80 @@ package respond
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
 )
 
-// A Page is a Problem for frameworks that ask their errors to marshal themselves. Marshalling sets the content type in
-// Header. So a response that renders something else does not get it.
+// A Page is a problem for frameworks whose error handlers marshal a value. Marshalling it sets the content type, so that a
+// response which renders something else does not get that. Nothing of it is shared with other responses.
 type Page struct {
-	Problem
-	Header http.Header
+	Type     string    `json:"type"`
+	Title    announced `json:"title"`
+	Status   int       `json:"status"`
+	Detail   string    `json:"detail"`
+	Violated []string  `json:"violated-policies,omitempty"`
+	Message  string    `json:"message"`
+
+	kind   *denial   // of a denied request; nil for others
+	name   [1]string // of Violated, for one policy
+	values [2]string // of header fields
 }
 
-// MarshalJSON implements json.Marshaler.
-func (p Page) MarshalJSON() ([]byte, error) {
-	p.Header.Set("Content-Type", ContentType)
+// An announced text sets the content type when it is marshalled. It is a text, because encoding/json checks JSON that a
+// value marshals itself.
+type announced struct {
+	text   []byte
+	header http.Header
+	value  []string // of the content type
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (a announced) MarshalText() ([]byte, error) {
+	a.header["Content-Type"] = a.value
+	return a.text, nil
+}
+
+// Deny makes p, which is zero, the answer to a request that d denies. H is the header of the response; see Problem.Announce.
+func (p *Page) Deny(h http.Header, d *core.Decision) {
+	p.kind = denialOf(d)
+	p.set(h, &p.kind.problem, p.kind.title)
+	p.Violated = headers.AppendViolated(p.name[:0], *d)
+}
+
+// Fail makes p, which is zero, the answer to a request that could not be decided.
+func (p *Page) Fail(h http.Header, err error) {
+	failure := Failure(err)
+	failure.Announce(h)
+	p.set(h, &failure, []byte(failure.Title))
+}
+
+func (p *Page) set(h http.Header, from *Problem, title []byte) {
+	p.values = [2]string{noStore, ContentType}
+	h["Cache-Control"] = p.values[0:1:1]
+	p.Title = announced{text: title, header: h, value: p.values[1:2:2]}
+	p.Type, p.Status, p.Detail, p.Message = from.Type, from.Status, from.Detail, from.Message
+}
+
+// Summary returns the title, a string, for an error of the framework.
+func (p *Page) Summary() any {
 	if p.kind != nil {
-		return p.kind.append(make([]byte, 0, 512), p.Violated), nil
+		return p.kind.summary
 	}
-	return json.Marshal(p.Problem)
+	return string(p.Title.text)
 }
 
-// Fields is a Problem for frameworks that marshal any struct. It does what a Page does, but encoding/json does not have to
-// check the JSON of a whole Page.
-type Fields struct {
-	Type     string   `json:"type"`
-	Title    string   `json:"title"`
-	Status   status   `json:"status"`
-	Detail   string   `json:"detail"`
-	Violated []string `json:"violated-policies,omitempty"`
-	Message  string   `json:"message"`
+// JSON returns p marshalled. Of a denial it marshals only the names of the policies.
+func (p *Page) JSON() ([]byte, error) {
+	if p.kind == nil {
+		return json.Marshal(p)
+	}
+	_, _ = p.Title.MarshalText()
+	return p.kind.append(make([]byte, 0, jsonRoom), p.Violated), nil
 }
 
-// Fields returns p as Fields. Marshalling it sets the content type in h.
-func (p *Problem) Fields(h http.Header) *Fields {
-	return &Fields{p.Type, p.Title, status{p.Status, h}, p.Detail, p.Violated, p.Message}
-}
+// jsonRoom is room for the JSON of a denial by one policy with a short name.
+const jsonRoom = 288
 
 // String names the problem in logs.
-func (f *Fields) String() string { return describe(f.Message, f.Violated) }
-
-// status is a number that sets the content type when it is marshalled.
-type status struct {
-	code   int
-	header http.Header
-}
-
-// MarshalJSON implements json.Marshaler.
-func (s status) MarshalJSON() ([]byte, error) {
-	s.header.Set("Content-Type", ContentType)
-	return strconv.AppendInt(nil, int64(s.code), 10), nil
-}
+func (p *Page) String() string { return describe(p.Message, p.Violated) }

@@ -32,7 +32,6 @@ type Problem struct {
 	Message  string   `json:"message"` // for clients written for GitHub
 
 	retryAfter string
-	kind       *denial // of a denied request; nil for others
 }
 
 // Failure returns the answer to a request that could not be decided.
