@@ -40,7 +40,7 @@ func TestFlags(t *testing.T) {
 		t.Errorf("want one row, got\n%s", out.String())
 	}
 	if files, _ := filepath.Glob("*"); len(files) != 0 {
-		t.Errorf("a part of the rows must not replace the results, but it wrote %v", files)
+		t.Errorf("a run of some rows must not replace the results, but it wrote %v", files)
 	}
 }
 

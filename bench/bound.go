@@ -11,7 +11,7 @@ type check struct {
 	holds      bool
 }
 
-// spillgate is the name of our entry in most rows.
+// spillgate is the name of the entry of Spillgate in most rows.
 const spillgate = "spillgate"
 
 // toBest requires that Spillgate takes at most factor times what the fastest peer takes.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processor returns a clock that runs while this process does, once for each core that it has.
+// processor returns a clock of the processor time of this process, over all cores.
 func processor() clock {
 	return func() time.Duration {
 		var u syscall.Rusage

@@ -15,7 +15,7 @@ import (
 // five is a limit that does not refill while a test runs.
 var five = peers.Limit{Rate: 5, Period: 10 * time.Hour}
 
-// limits fails t unless take admits five for each key and no more: a contestant that limits nothing is no measure.
+// limits fails t unless take admits five for each key and no more: comparing with a contestant that limits nothing is pointless.
 func limits(t *testing.T, take peers.Take) {
 	t.Helper()
 	for _, key := range []string{"ann", "bob"} {

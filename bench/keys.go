@@ -6,16 +6,16 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
-// A mix says in which order keys come.
+// A mix draws the index of the next key.
 type mix func(r *rand.Rand) int
 
-// uniform draws from n keys alike.
+// uniform draws from n keys with equal probability.
 func uniform(n int) mix { return func(r *rand.Rand) int { return r.IntN(n) } }
 
-// zipf draws from n keys with probabilities that fall as the inverse of the rank, nearly: s = 1.01.
+// zipf draws from n keys with a Zipf distribution of exponent 1.01.
 func zipf(n int) mix { return zipfOf(1.01, n) }
 
-// zipfOf draws from n keys with probabilities that fall as the rank to the power of -s.
+// zipfOf draws from n keys with a Zipf distribution of exponent s.
 func zipfOf(s float64, n int) mix {
 	var z *rand.Zipf
 	return func(r *rand.Rand) int {

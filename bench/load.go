@@ -13,7 +13,7 @@ import (
 // loadSlices is how many slices of a loop one slice under load takes, because latencies need more time to show.
 const loadSlices = 10
 
-// A caller makes one decision after another and notes how long each takes.
+// A caller makes one decision after another and records how long each takes.
 type caller struct {
 	take  peers.Take
 	keys  []string

@@ -27,7 +27,7 @@ func overKeys(take peers.Take, keys []string) loop {
 	}
 }
 
-// parallel returns a loop that gives each of loops its share, all at once.
+// parallel returns a loop that divides its decisions among loops, which run concurrently.
 func parallel(loops []loop) loop {
 	return func(n int) (admitted int) {
 		counts := make([]int, len(loops))

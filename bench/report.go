@@ -17,7 +17,7 @@ const method = `# Results
 number is the median of their turns, and the column beside it is its ratio to the fastest other library. All get the same
 keys in the same order, the same limit and, over HTTP, the same requests and a ResponseWriter that keeps only the header
 map, which is cleared for each request. A contestant that decides anything but what the row is about ends the run.
-Allocations are per decision. A baseline does only a part of the work: no limiter that does that part can take less time.
+Allocations are per decision. A baseline does only some of the work of a limiter: no limiter that does that work can take less time.
 
 `
 
@@ -64,7 +64,7 @@ func (e *env) circumstances() string {
 var compared = regexp.MustCompile(
 	`go-limiter|httprate|ulule|throttled|redis_rate|go-redis/v9|labstack/echo|gin-gonic/gin|x/time`)
 
-// versions lists the modules that take part, as they are built into this program.
+// versions lists the compared modules, as they are built into this program.
 func versions() []string {
 	list := []string{runtime.Version()}
 	info, ok := debug.ReadBuildInfo()

@@ -8,7 +8,7 @@ type role int
 const (
 	ours     role = iota // Spillgate
 	peer                 // another library: the fastest is what ratios refer to
-	baseline             // a part of the work of every limiter: a lower bound of its time
+	baseline             // some of the work that every limiter does: a lower bound of its time
 	note                 // for information
 )
 
@@ -38,12 +38,12 @@ var (
 	footprint   = unit{value: "bytes/key", extra: "GC cycle, CPU ms"}
 )
 
-// A gcMode says when the garbage collector runs within a row. Where contestants keep many keys, a collection during a
-// slice would make those that allocate pay for the keys of all.
+// A gcMode determines when the garbage collector runs within a row. Where contestants keep many keys, a collection during a slice
+// would charge the contestants that allocate with the keys of all.
 type gcMode int
 
 const (
-	gcRuns          gcMode = iota // whenever Go lets it
+	gcRuns          gcMode = iota // as in any program
 	gcRests                       // not at all: for rows that hardly allocate
 	gcBetweenSlices               // before each slice, so that the next one reuses the memory
 )

@@ -7,7 +7,7 @@ import (
 // held is the name of a contestant that settles after the response.
 const held = "spillgate, held until the response has ended"
 
-// aroundRows measure parts that a program may add, beside the same work without them.
+// aroundRows measure optional features of a program, beside the same work without them.
 func aroundRows() []*row {
 	const observed = "Limiter.Take, without an observer and with package telemetry as one."
 	return []*row{{

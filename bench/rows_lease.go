@@ -8,10 +8,10 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
-// farAway is a limit that callers who lease do not come near.
+// farAway is a limit that callers with leases do not come near.
 var farAway = peers.Limit{Rate: 20_000_000, Period: time.Second}
 
-// length is how long the rows lease.
+// length is Rule.Lease in these rows.
 const length = 100 * time.Millisecond
 
 // unleased is the entry that asks Redis for each decision.
@@ -66,7 +66,8 @@ func openLeased(e *env, f *setup, callers int, draw func() mix, read reading) er
 	return nil
 }
 
-// second returns a measure that measures twice and takes the second: leases have ended while the other entries had their turns.
+// second returns a measure that measures twice and returns the second result: the leases of this entry have ended during the slices
+// of the others.
 func second(measure func() (sample, error)) func() (sample, error) {
 	return func() (sample, error) {
 		if s, err := measure(); err != nil {

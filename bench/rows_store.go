@@ -19,7 +19,7 @@ func stores() []contestant {
 	return append(list, contestant{baseline, peers.Clock}, contestant{baseline, peers.Map})
 }
 
-// storeRows compare MemoryStore.Take, called as a Limiter calls it, with the same functions of others as takeRows.
+// storeRows compare MemoryStore.Take, called as a Limiter calls it, with the functions of other libraries that takeRows uses.
 func storeRows() (rows []*row) {
 	most := map[string]float64{"one hot key": 0.92, "100,000 keys": 0.52, "1,000,000 keys by Zipf": 0.7}
 	for _, w := range workloads {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// An env says how much to measure.
+// An env is the environment of a run: how much to measure, by which clock, on which server.
 type env struct {
 	rounds int
 	quick  bool          // just enough to see that everything works
@@ -55,8 +55,8 @@ func (e *env) close() {
 	}
 }
 
-// run measures the entries of r in turns, so that whatever else the machine does falls on all alike: each round takes a
-// slice of every entry, and begins with another one.
+// run measures the entries of r in turns, so that other load on the machine affects all of them alike: each round takes a slice of
+// every entry, and begins with another one.
 func (e *env) run(r *row) (*outcome, error) {
 	began := time.Now()
 	f := new(setup)

@@ -27,11 +27,11 @@ func sections() []section {
 		rows:  leaseRows(),
 	}, {
 		title: "Around a decision",
-		about: "Parts that a program may add, beside the same work without them.",
+		about: "What a program may add, beside the same work without it.",
 		rows:  aroundRows(),
 	}, {
 		title: "Inside",
-		about: "Parts of Spillgate that a program does not call itself: `MemoryStore.Take` and what a store keeps.",
+		about: "What a program does not call itself: `MemoryStore.Take` and what a store keeps.",
 		rows:  append(append(storeRows(), heapRows()...), growthRows()...),
 	}, {
 		title: "Access logs",

@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
-// A serverWriter has the methods of the ResponseWriter of net/http for HTTP/1: middleware that looks at the response treats
-// that otherwise than one of which it knows nothing.
+// A serverWriter has the methods of the ResponseWriter of net/http for HTTP/1, since middleware that wraps a ResponseWriter treats
+// one with fewer methods differently.
 type serverWriter struct{ *discard }
 
 func (w *serverWriter) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
@@ -29,7 +29,7 @@ func (*serverWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, http.ErrNotSupported
 }
 
-// asServed has a router get the ResponseWriter that a server passes on.
+// asServed passes a ResponseWriter to a router that has the methods of that of a server.
 func asServed(open func(peers.Limit) peers.Router) func(peers.Limit) peers.Router {
 	return func(l peers.Limit) peers.Router {
 		router := open(l)

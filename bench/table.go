@@ -8,7 +8,7 @@ import (
 // line is one of a table: its columns keep their places in a terminal.
 const line = "| %-34s | %11s | %11s | %16s |\n"
 
-// table renders o in Markdown, which is as readable in a terminal.
+// table renders o in Markdown.
 func (o *outcome) table() string {
 	var b strings.Builder
 	u := o.row.unit
@@ -40,7 +40,7 @@ func (v check) mark() string {
 	return "**no**"
 }
 
-// number prints three digits that matter, or all those before the point.
+// number prints three significant digits, or all those before the decimal point.
 func number(f float64) string {
 	switch {
 	case f == 0:

@@ -31,7 +31,7 @@ func observed(name string, l Limit, o core.Observer) *Store {
 	})
 }
 
-// Routed is Limiter.Check of a request that n rules look at, one of which has its route.
+// Routed is Limiter.Check with n rules, one of which has the route of the request.
 func Routed(l Limit, n int) func() bool {
 	rules := make([]core.Rule, n)
 	for i := range rules {

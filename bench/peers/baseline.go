@@ -15,7 +15,7 @@ func Clock(Limit) *Store {
 
 const mapShards = 64
 
-// A mapShard is a part of a map that has a lock of its own.
+// A mapShard is a shard of a map, with a lock of its own.
 type mapShard struct {
 	sync.Mutex
 	m map[string]*atomic.Int64

@@ -26,7 +26,7 @@ type Middleware struct {
 // OverHTTP lists the peers that have a middleware for net/http.
 var OverHTTP = []func(Limit) Middleware{SethvargoHTTP, HTTPRateHTTP, UluleHTTP, ThrottledHTTP}
 
-// SpillgateHTTP is the stdlib adapter as it comes.
+// SpillgateHTTP is the stdlib adapter with its default options.
 func SpillgateHTTP(l Limit) Middleware { return Middleware{"spillgate", stdlib.New(newLimiter(l))} }
 
 func newLimiter(l Limit) *core.Limiter {

@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// check reports every router that did not answer as limits demand, in one joined error. With shared state, other
-// processes may use up some of what a router admits.
+// check returns an error for each router that did not answer as the limits demand, joined. With shared state, other processes may
+// use up some of what a router admits.
 func check(visits []visit, limits []core.Limit, shared bool) error {
 	var errs []error
 	for _, v := range visits {
@@ -72,7 +72,7 @@ func admissible(limits []core.Limit, span time.Duration) (least, most int) {
 	return least, most
 }
 
-// within is the most that l admits within span, as the documentation of its algorithm has it.
+// within returns the most that l admits within span, by the documentation of its algorithm.
 func within(l core.Limit, span time.Duration) int {
 	periods := float64(span) / float64(l.Period)
 	switch l.Algorithm {

@@ -61,7 +61,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// A usageError says what is wrong with the command line.
+// A usageError is a mistake in the command line.
 type usageError struct{ text string }
 
 func (e usageError) Error() string { return e.text }
@@ -79,7 +79,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	}
 }
 
-// meant suggests the command of root that name is nearly like, or where the commands are listed.
+// meant returns a hint: the command of root that name is a misspelling of, or where the commands are listed.
 func meant(root *cobra.Command, name string) string {
 	var known []string
 	for _, c := range root.Commands() {
@@ -101,13 +101,13 @@ func wantArguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// oneLine is the text of err without line breaks and without the prefixes that the line it goes into has of its own.
+// oneLine returns the text of err without line breaks and without the prefixes that complain adds.
 func oneLine(err error) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "spillgate: "), "invalid: ")
 	return strings.ReplaceAll(text, "\n", "; ")
 }
 
-// version is that of the module the command was built from.
+// version returns the version of the module that the command was built from.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

@@ -45,12 +45,12 @@ func newDemo() *cobra.Command {
 	return cmd
 }
 
-// demoFlags sets o to what is typed.
+// demoFlags returns the flags of the demo, which set o.
 func demoFlags(o *options) *pflag.FlagSet {
 	flags := pflag.NewFlagSet("demo", pflag.ContinueOnError)
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "`address` to listen on; port 0 picks a free one")
 	flags.StringVar(&o.limits, "limits", "5/10s", "`limits` of each client at each router, such as '10/s, 100/m;burst=20'")
-	flags.StringVar(&o.key, "key", "ip", "what tells clients apart: `ip|header:NAME|apikey:NAME`")
+	flags.StringVar(&o.key, "key", "ip", "what identifies a client: `ip|header:NAME|apikey:NAME`")
 	flags.StringVar(&o.headers, "headers", "github", "rate limit headers: `github|ietf|both`")
 	flags.StringSliceVar(&o.trust, "trust", nil, "`CIDR` of proxies whose X-Forwarded-For is believed; repeatable")
 	flags.StringVar(&o.redis, "redis", "", "`URL` of the Redis that keeps the state, such as redis://127.0.0.1:6379")
@@ -60,8 +60,8 @@ func demoFlags(o *options) *pflag.FlagSet {
 	return flags
 }
 
-// demo serves the routers, sends the requests and reports on them. With p.once its error says which router answered
-// wrongly; else it serves until ctx is done, and returns nil.
+// demo serves the routers, sends the requests and reports on them. With p.once it returns an error if a router answered wrongly;
+// otherwise it serves until ctx is done, and returns nil.
 func demo(ctx context.Context, p plan, stdout, stderr io.Writer) error {
 	store, closeStore, err := openStore(ctx, p.redis)
 	if err != nil {
@@ -101,7 +101,7 @@ func demo(ctx context.Context, p plan, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// serveTraffic sends traffic to the shop and shows what came of it until ctx is done.
+// serveTraffic sends traffic to the shop and shows the answers until ctx is done.
 func serveTraffic(ctx context.Context, base string, stdout io.Writer) {
 	callers := newCallers()
 	var wg sync.WaitGroup
@@ -110,7 +110,7 @@ func serveTraffic(ctx context.Context, base string, stdout io.Writer) {
 	wg.Wait()
 }
 
-// interrupted is how the demo ends when it is interrupted while it sends requests.
+// interrupted returns the error of a demo that is interrupted while it sends requests.
 func interrupted(once bool) error {
 	if once {
 		return errors.New("interrupted before every router had answered")
@@ -139,7 +139,7 @@ func listen(addr string, h http.Handler) (base string, shutdown func(), err erro
 	}, nil
 }
 
-// reachable is addr, or loopback where it stands for all addresses.
+// reachable returns addr, or loopback if addr stands for all addresses.
 func reachable(addr *net.TCPAddr) string {
 	host := addr.IP.String()
 	if addr.IP.IsUnspecified() {
@@ -148,7 +148,7 @@ func reachable(addr *net.TCPAddr) string {
 	return net.JoinHostPort(host, fmt.Sprint(addr.Port))
 }
 
-// inWords names limits as they are typed.
+// inWords returns limits in the notation of the flag --limits.
 func inWords(limits []core.Limit) string {
 	words := make([]string, len(limits))
 	for i, l := range limits {

@@ -19,8 +19,7 @@ const (
 	maxBody      = 4 << 10
 )
 
-// A visit is what one router answered to requests sent until it refused one, and to one more after the wait that it
-// announced.
+// A visit records the answers of one router: to requests until it refused one, and to one more after the announced wait.
 type visit struct {
 	router  string
 	path    string
@@ -30,7 +29,7 @@ type visit struct {
 	err     error         // why the visit was cut short
 }
 
-// A reply is what one request was answered.
+// A reply is the answer to one request.
 type reply struct {
 	status int
 	header http.Header
@@ -38,7 +37,7 @@ type reply struct {
 	at     time.Time
 }
 
-// last is the reply that ended the sending. There must be one.
+// last returns the reply that ended the sending. There must be one.
 func (v visit) last() reply { return v.replies[len(v.replies)-1] }
 
 // admitted counts the replies before the refusal.
@@ -49,7 +48,7 @@ func (v visit) admitted() int {
 	return len(v.replies) - 1
 }
 
-// wait is what r's Retry-After announces; 0 if it has none or a wrong one.
+// wait returns the Retry-After of r, or 0 if it has none or a wrong one.
 func (r reply) wait() time.Duration {
 	seconds, err := strconv.ParseUint(r.header.Get("Retry-After"), 10, 31)
 	if err != nil || len(r.header.Values("Retry-After")) != 1 {

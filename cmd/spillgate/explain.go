@@ -93,7 +93,7 @@ func explain(w io.Writer, r *http.Request, all []rulefile.Explanation) error {
 	return err
 }
 
-// details returns what there is to know of a rule that applies.
+// details returns the fields of a rule that applies, a line each.
 func details(e rulefile.Explanation) string {
 	title := e.Rule + " applies"
 	if e.Applies == "depends" {

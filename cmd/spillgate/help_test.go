@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each command has an example, and each example is a command line that the command takes.
+// Each command has an example, which it accepts as a command line.
 func TestExamplesOfHelp(t *testing.T) {
 	root := newRoot()
 	for _, c := range append(root.Commands(), root) {
@@ -25,7 +25,7 @@ func TestExamplesOfHelp(t *testing.T) {
 	}
 }
 
-// checkExample has a fresh command read the arguments of a line of a shell.
+// checkExample parses the arguments of a shell line with a fresh command.
 func checkExample(t *testing.T, line string) {
 	t.Helper()
 	_, args, _ := strings.Cut(line, "spillgate ")

@@ -130,7 +130,7 @@ func (logs openLogs) knows(need string, atStart bool) bool {
 	return isHeader || need == "user" || need == "host" || need == replay.Durations
 }
 
-// logReport says what was read of a log.
+// logReport counts the lines of a log.
 type logReport struct {
 	Name     string              `json:"name"`
 	Format   string              `json:"format"`
@@ -161,7 +161,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// until returns a reader of r that ends when ctx does, although a read of r may not.
+// until returns a reader of r that ends with ctx, even while a read of r blocks.
 func until(ctx context.Context, r io.Reader) io.Reader {
 	pipe, w := io.Pipe()
 	go func() {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// asCommand makes the test binary be the command, for tests that send signals.
+// asCommand is the environment variable that makes the test binary run as the command, for tests that send signals.
 const asCommand = "SPILLGATE_TEST_AS_COMMAND"
 
 const testTimeout = time.Minute
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lockedBuffer may be written to by requests that are served at the same time.
+// A lockedBuffer is a buffer for concurrent writes.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -166,7 +166,7 @@ func (p process) await(t *testing.T, prefix string) string {
 	return ""
 }
 
-// base is the URL that the demo says it serves at.
+// base returns the URL that the demo prints.
 func (p process) base(t *testing.T) (base string) {
 	t.Helper()
 	if _, err := fmt.Sscanf(p.await(t, "Five routers"), "Five routers at %s", &base); err != nil {
@@ -175,7 +175,7 @@ func (p process) base(t *testing.T) (base string) {
 	return strings.TrimSuffix(base, ".")
 }
 
-// get returns what url answers, without its body.
+// get returns the response of url, without its body.
 func get(t *testing.T, url string) *http.Response {
 	t.Helper()
 	client := http.Client{Timeout: testTimeout}

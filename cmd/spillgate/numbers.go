@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// numbers are what the rate limit headers of a reply say, as a table shows them.
+// numbers are the values of the rate limit headers of a reply, as a table shows them.
 type numbers struct{ limit, remaining, reset string }
 
 // readNumbers reads the headers of r in GitHub's form or, if it has none, in that of the IETF draft. It reports whether

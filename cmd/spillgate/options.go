@@ -27,7 +27,7 @@ type options struct {
 	quiet   bool
 }
 
-// A plan is what the flags of the demo ask for.
+// A plan is the configuration of the demo that its flags describe.
 type plan struct {
 	addr   string
 	limits []core.Limit
@@ -40,14 +40,14 @@ type plan struct {
 	quiet  bool
 }
 
-// An identity is a key func and what a client sends to be told apart by it.
+// An identity is a key func, with the header that a client sends for it.
 type identity struct {
 	of     core.KeyFunc
 	about  string      // completes "so many requests per .."
 	header http.Header // of the requests that the demo sends
 }
 
-// plan reads all flags. Its error is a usageError for the first that makes no sense.
+// plan reads all flags. It returns a usageError for the first that is wrong.
 func (o options) plan() (p plan, err error) {
 	p = plan{addr: o.addr, redis: o.redis, rules: o.rules, once: o.once, quiet: o.quiet}
 	if _, err := net.ResolveTCPAddr("tcp", o.addr); err != nil {
@@ -128,7 +128,7 @@ func (o options) clientAddress() (identity, error) {
 	return identity{key, about, http.Header{"X-Forwarded-For": {"203.0.113.9"}}}, nil
 }
 
-// notSent are the headers that an http.Client does not send as it is told.
+// notSent are the headers that an http.Client does not send as they are set.
 var notSent = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer"}
 
 // headerName reports whether s is a header name that a shell, too, reads as one word.

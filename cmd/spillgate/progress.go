@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A progress shows on a terminal how far a replay is.
+// A progress shows the progress of a replay on a terminal.
 type progress struct {
 	w     io.Writer // nil if it is no terminal
 	logs  openLogs

@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// replayFlags are what is typed after replay.
+// replayFlags are the flags of the command replay.
 type replayFlags struct {
 	logFlags
 	rules, html string

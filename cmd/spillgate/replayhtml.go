@@ -33,7 +33,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"join": func(s []string) string { return strings.Join(s, ", ") },
 }).Parse(pageText))
 
-// A page is a report as HTML. It has all that it needs in it, and its policy allows nothing else.
+// A page is a report as HTML. It is self-contained, and its policy allows nothing else.
 type page struct {
 	Report  *replay.Report
 	Logs    []logReport
@@ -73,7 +73,7 @@ func writable(path string) error {
 	return f.Close()
 }
 
-// data is what the script draws.
+// data returns the data that the script draws.
 func (p *page) data() any {
 	t := p.Report.Timeline
 	_, offset := t.From.Zone()
@@ -103,7 +103,7 @@ func sourceHash(s string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Names are those of the logs.
+// Names returns the names of the logs.
 func (p *page) Names() string {
 	const most = 3
 	var names []string
@@ -117,7 +117,7 @@ func (p *page) Names() string {
 	return text
 }
 
-// Span says from when to when the requests are.
+// Span returns the times of the first and the last request.
 func (p *page) Span() string {
 	if p.Report.Requests == 0 {
 		return ""
@@ -125,10 +125,10 @@ func (p *page) Span() string {
 	return p.Report.From.Format(time.DateTime) + " to " + p.Report.To.Format(time.DateTime+" MST")
 }
 
-// Zone is that of the times of the report.
+// Zone returns the time zone of the report.
 func (p *page) Zone() string { return p.Report.From.Format("MST") }
 
-// Range says how far the number of refused requests may be off.
+// Range returns a text about how far the number of refused requests may be off, or "".
 func (p *page) Range() string {
 	if p.Report.AtLeast == nil || *p.Report.AtLeast == p.Report.Refused {
 		return ""
@@ -136,7 +136,7 @@ func (p *page) Range() string {
 	return fmt.Sprintf("; between %s and %s, since the log has whole seconds only", grouped(*p.Report.AtLeast), grouped(p.Report.Refused))
 }
 
-// KeysHit is the rule that hits most keys.
+// KeysHit returns the rule that hits most keys.
 func (p *page) KeysHit() (most replay.RuleReport) {
 	for _, r := range p.Report.Rules {
 		if r.KeysHit > most.KeysHit {
@@ -160,10 +160,10 @@ func (p *page) BadLines() (n int) {
 	return n
 }
 
-// Shares are the bounds of the columns of RuleReport.HitShares.
+// Shares returns the bounds of the columns of RuleReport.HitShares.
 func (p *page) Shares() []int { return replay.Shares }
 
-// A column is one of the time line.
+// A column is a column of the time line.
 type column struct {
 	From                  string
 	Asked, Refused, Would int
@@ -181,7 +181,7 @@ func (p *page) Columns() (all []column) {
 	return all
 }
 
-// Doubts are what the replay does not know.
+// Doubts returns what the replay cannot know, a sentence each.
 func (p *page) Doubts() []string {
 	doubts := []string{"Clients react to refusals: they wait, retry or give up. The log shows what they did without these rules."}
 	if len(p.Skipped) > 0 {

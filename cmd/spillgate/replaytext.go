@@ -64,7 +64,7 @@ func logText(l logReport) string {
 	return text + "\n"
 }
 
-// rangeText says how far the number of refused requests may be off.
+// rangeText returns how far the number of refused requests may be off.
 func rangeText(rep *replay.Report) string {
 	if rep.AtLeast == nil || *rep.AtLeast == rep.Refused {
 		return ""
@@ -172,7 +172,7 @@ func grouped(n int) string {
 	return s
 }
 
-// printableText replaces what would move the cursor: logs contain what clients send.
+// printableText replaces the characters that would move the cursor: logs contain what clients send.
 func printableText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {

@@ -13,14 +13,14 @@ import (
 // longestLoop is the most requests that a command to try sends.
 const longestLoop = 1000
 
-// A report writes to the terminal what the demo does and sees.
+// A report writes the results of the demo to the terminal.
 type report struct {
 	w    io.Writer
 	plan plan
 	base string
 }
 
-// printf writes to the terminal. One that is gone stops nothing.
+// printf writes to the terminal. It ignores errors, so that a closed terminal does not stop the demo.
 func (r *report) printf(format string, args ...any) { _, _ = fmt.Fprintf(r.w, format, args...) }
 
 func (r *report) introduce() {
@@ -32,7 +32,7 @@ func (r *report) introduce() {
 	r.printf("Each is now sent requests until it refuses one, and one more after the wait that it announces.\n\n")
 }
 
-// answers shows what the routers answered, and what is wrong with it.
+// answers shows the answers of the routers, and their mistakes.
 func (r *report) answers(visits []visit, wrong error) {
 	r.table(visits)
 	for _, v := range visits {
@@ -66,7 +66,7 @@ func (r *report) table(visits []visit) {
 	r.printf("\n")
 }
 
-// row is the line of v in the table: the number of requests that were admitted, and the reply after them.
+// row returns the line of v in the table: the number of requests that were admitted, and the reply after them.
 func (v visit) row() string {
 	if len(v.replies) == 0 {
 		return row(v.router, "0", "no reply", "-", "-", "-", "-", "-")
@@ -83,7 +83,7 @@ func (v visit) row() string {
 		orDash(last.header.Get("Retry-After")), later)
 }
 
-// row is a line of a table in the making.
+// row returns a line of a table, for a tabwriter.
 func row(cells ...string) string { return strings.Join(cells, "\t") + "\n" }
 
 // refusal shows all of the last reply of v.
@@ -126,7 +126,7 @@ func (r *report) invite() {
 	r.printf("\nServing until interrupted (Ctrl-C). Open %s/ to watch.\n\n", r.base)
 }
 
-// headerFlags are the curl flags that send what the demo sends.
+// headerFlags returns the curl flags for the headers that the demo sends.
 func (r *report) headerFlags() string {
 	var flags strings.Builder
 	for name, values := range r.plan.key.header {

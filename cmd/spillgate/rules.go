@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// errReported ends the command with exit code 1 after it has said itself what is wrong.
+// errReported ends the command with exit code 1 after it has printed the error itself.
 var errReported = errors.New("reported")
 
 func newCheck() *cobra.Command {
@@ -68,7 +68,7 @@ func readRules(path string) (*rulefile.File, error) {
 	return rulefile.Check(path, src)
 }
 
-// verdict is what check prints as JSON.
+// A verdict is the JSON output of check.
 type verdict struct {
 	Rules    int       `json:"rules"`
 	Mistakes []mistake `json:"mistakes"`

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// A screen is what output is written to.
+// A screen describes what output is written to.
 type screen struct {
 	terminal bool
 	color    bool // on a terminal, unless NO_COLOR is set: see https://no-color.org

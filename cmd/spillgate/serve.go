@@ -45,7 +45,7 @@ type app struct {
 	counts *telemetry.Telemetry
 }
 
-// newApp returns the app that p asks for. Each router has a rule of its own name, so that none uses up the limits of another.
+// newApp returns the app of a plan. Each router has a rule of its own, so that none uses up the limits of another.
 func newApp(p plan, opts ...core.Option) (*app, error) {
 	counts := telemetry.New(telemetry.Options{Unmask: true}) // the demo's clients are made up
 	opts = append(opts, core.WithObserver(counts.Observe))
@@ -138,7 +138,7 @@ func mountEchoV5(l *core.Limiter, w headers.Writer) http.Handler {
 	return e
 }
 
-// greeting is what the handlers answer: it shows that they know the decision that admitted their request.
+// greeting returns the answer of the handlers, with the decision that admitted the request.
 func greeting(ctx context.Context, framework string) string {
 	d, _ := core.FromContext(ctx)
 	tightest, ok := d.Tightest()

@@ -12,12 +12,12 @@ import (
 // shopPath is below which the shop is served.
 const shopPath = "/shop/"
 
-// shopRules are those of the shop, unless another file is named.
+// shopRules are the rules of the shop, unless another file is named.
 //
 //go:embed spillgate.yaml
 var shopRules []byte
 
-// shopFuncs are what a file of rules for the shop may name.
+// shopFuncs are the functions that a rules file for the shop may name.
 var shopFuncs = rulefile.Funcs{Tiers: map[string]func(*http.Request) string{"plan": planOf}}
 
 // newShop returns an application with several rules, to which the demo sends traffic as if through a proxy on this
@@ -33,7 +33,7 @@ func newShop(rules []core.Rule, opts ...core.Option) (http.Handler, *core.Limite
 	return stdlib.New(limiter)(mux), limiter, nil
 }
 
-// logIn answers 204 to the right password and 401 to any other. Only the latter count.
+// logIn answers 204 to the right password and 401 to any other. Only a 401 counts against the limit.
 func logIn(w http.ResponseWriter, r *http.Request) {
 	if _, password, _ := r.BasicAuth(); password != rightPassword {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -42,7 +42,7 @@ func logIn(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// rightPassword is that of every user of the shop.
+// rightPassword is the password of every user of the shop.
 const rightPassword = "right"
 
 // planOf returns the plan that the customer of r has, or "".

@@ -15,7 +15,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// A shown is what the page is told of the rules.
+// A shown is what an event of the page says about the rules.
 type shown struct {
 	File struct {
 		Path, Hash, Error string
@@ -95,7 +95,7 @@ func wait(t *testing.T, what string, until func() bool) time.Duration {
 	return time.Since(begun)
 }
 
-// Whoever edits the rules of the demo sees the page and the decisions change.
+// An edit of the rules of the demo changes the page and the decisions.
 func TestEditedRulesOfTheDemo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spillgate.yaml")
 	write := func(text string) {

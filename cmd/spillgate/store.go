@@ -32,7 +32,7 @@ func openStore(ctx context.Context, redisURL string) (core.Store, func(), error)
 	if err != nil {
 		return nil, nil, misuse("--redis: want a URL such as redis://127.0.0.1:6379: %v", withoutURL(err))
 	}
-	logging.Disable() // what matters of it is reported by warnDegraded
+	logging.Disable() // warnDegraded reports failures of Redis
 	client := redis.NewClient(opts)
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
@@ -43,7 +43,7 @@ func openStore(ctx context.Context, redisURL string) (core.Store, func(), error)
 	return redisstore.New(client, redisstore.WithPrefix("spillgate-demo")), func() { _ = client.Close() }, nil
 }
 
-// withoutURL takes the URL, which may have a password in it, out of the error of parsing it.
+// withoutURL removes the URL, which may contain a password, from the error of parsing it.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -51,8 +51,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// warnDegraded returns an observer that says on stderr when Redis stops answering, and when it answers again. Requests that
-// failed for a reason of their own say nothing about Redis.
+// warnDegraded returns an observer that writes a line to stderr when Redis stops answering, and one when it answers again. Requests
+// that failed for another reason are ignored.
 func warnDegraded(stderr io.Writer) core.Observer {
 	var degraded atomic.Bool
 	return func(_ context.Context, o *core.Observation) {

@@ -72,7 +72,7 @@ func TestWarnDegraded(t *testing.T) {
 		want string
 	}{
 		{"all is well", core.Observation{}, ""},
-		{"a request without a key tells nothing of Redis", core.Observation{Err: core.ErrNoKey}, ""},
+		{"a request without a key says nothing about Redis", core.Observation{Err: core.ErrNoKey}, ""},
 		{"Redis is gone", down, "spillgate: Redis does not answer, the limits are kept in memory meanwhile: store unavailable: connection refused\n"},
 		{"it was said already", down, ""},
 		{"a request at fault does not bring it back", core.Observation{Err: errors.New("panic")}, ""},

@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// suggestFlags are what is typed after suggest.
+// suggestFlags are the flags of the command suggest.
 type suggestFlags struct {
 	logFlags
 	key, name string
@@ -67,7 +67,7 @@ func (o *suggestFlags) rule(limits string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// yamlText returns s as a plain text of YAML, if it is one whatever the reader.
+// yamlText returns s as a plain scalar of YAML if every reader takes it for a string, and quoted otherwise.
 func yamlText(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_/()=;., "
 	if strings.Trim(s, plain) != "" || s != strings.TrimSpace(s) || strings.ContainsAny(s[:min(1, len(s))], "-,. 0123456789") && !strings.Contains(s, "/") {

@@ -36,12 +36,12 @@ func countsText(rep *suggest.Report) string {
 	} else {
 		fmt.Fprintf(&b, "From %s to %s, %s of %s", rep.From.Format(time.DateTime), rep.To.Format(time.DateTime+" MST"), number(rep.Requests, "request"), number(rep.Clients, "client"))
 	}
-	for _, part := range []struct {
+	for _, row := range []struct {
 		n    int
 		what string
 	}{{rep.Others, "do not match"}, {rep.Skipped, "were left out for their status"}, {rep.Keyless, "have no key"}} {
-		if part.n > 0 {
-			fmt.Fprintf(&b, "; %s %s", grouped(part.n), part.what)
+		if row.n > 0 {
+			fmt.Fprintf(&b, "; %s %s", grouped(row.n), row.what)
 		}
 	}
 	b.WriteString(".\n")
@@ -101,7 +101,7 @@ func trimLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// shownRates returns the rates that suit: up to the first beyond which a faster one needs no smaller burst.
+// shownRates returns the suitable rates, up to the first beyond which a faster one needs no smaller burst.
 func shownRates(rep *suggest.Report) (rows []suggest.Rate) {
 	for i, r := range rep.Rates {
 		chosen := r.Rate == rep.Chosen.Rate
@@ -113,7 +113,7 @@ func shownRates(rep *suggest.Report) (rows []suggest.Rate) {
 	return rows
 }
 
-// thin returns at most n numbers of a list, evenly chosen, and this one.
+// thin returns at most n numbers of a list at even distances, one of which is with.
 func thin(list []int, n, with int) (some []int) {
 	if len(list) <= n {
 		return list

@@ -20,7 +20,7 @@ type caller struct {
 	served, refused, failed atomic.Uint64
 }
 
-// newCallers returns the clients, whose names say what to expect.
+// newCallers returns the clients, named after their behaviour.
 func newCallers() []*caller {
 	from := func(ip string) func(int) http.Header {
 		return func(int) http.Header { return http.Header{"X-Forwarded-For": {ip}} }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The traffic shows the differences: which clients are served and which are refused.
+// The counts show which clients are served and which are refused.
 func TestTraffic(t *testing.T) {
 	p, err := options{addr: "127.0.0.1:0", limits: "2/1h", key: "ip", headers: "github"}.plan()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 const origin = "https://shop.example"
 
-// cors is what a CORS middleware around the limiter does: it answers preflights and tells which fields scripts may read.
+// cors does the work of a CORS middleware around the limiter: it answers preflights and names the fields that scripts may read.
 func cors(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("Access-Control-Allow-Origin", origin)
 	w.Header().Set("Access-Control-Expose-Headers", strings.Join(headers.Expose, ", "))
@@ -83,7 +83,7 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// TestUnfreedPreflight checks that WithSkip is what lets preflights pass: without it they are requests like others.
+// TestUnfreedPreflight checks that preflights pass because of WithSkip: without it they are charged like other requests.
 func TestUnfreedPreflight(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		b := browser{wire.Serve(t, f.Build(apps.Limited(wire.PerHour(1), func(w http.ResponseWriter, r *http.Request) { cors(w, r) })), false)}

@@ -15,8 +15,8 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// period is how long a request takes to come back. Tests that wait for it run at once, and are through with what comes
-// before much sooner.
+// period is the time in which one request refills. Tests that wait for it run in parallel, and finish what comes before it much
+// sooner.
 const period = 4 * time.Second
 
 // twoAtOnce admits two at once and one more after a period.
@@ -43,8 +43,8 @@ func call(t *testing.T, c *github.Client) (*github.Response, error) {
 	return c.BareDo(r)
 }
 
-// TestGitHub checks what go-github makes of our answers. It keeps the rate of every response: once Remaining is 0 it asks
-// no more until Reset, which must be neither too early, for then it would be denied, nor later than need be.
+// TestGitHub checks that go-github obeys our answers. It stores the rate of every response: once Remaining is 0 it sends nothing
+// until Reset, which must be neither too early, since it would be denied, nor too late.
 func TestGitHub(t *testing.T) {
 	atOnce(t, func(t *testing.T, s *wire.Server, served <-chan bool) {
 		careful, other := gitHubClient(t, s), gitHubClient(t, s)

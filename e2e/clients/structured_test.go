@@ -96,8 +96,8 @@ func checkState(t *testing.T, got []policy, remaining int64, retryAfter string) 
 		if p.name != strange()[0].Name {
 			continue
 		}
-		wait, told := p.params["t"]
-		if p.params["r"] != remaining || !told || wait < 1 || wait > 20 {
+		wait, hasWait := p.params["t"]
+		if p.params["r"] != remaining || !hasWait || wait < 1 || wait > 20 {
 			t.Errorf("state %v, want r=%d and t of at most the 20s that one request takes", p, remaining)
 		}
 		if retryAfter != "" && retryAfter != strconv.FormatInt(wait, 10) {

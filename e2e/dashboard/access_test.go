@@ -51,7 +51,7 @@ type view struct {
 
 var views = []view{{"light", 1200}, {"dark", 1200}, {"light", 400}, {"dark", 400}}
 
-// apply makes p what v sees.
+// apply sets the colour scheme and the width of p.
 func (v view) apply(p *page) {
 	p.t.Helper()
 	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
@@ -63,7 +63,7 @@ func (v view) apply(p *page) {
 	p.do(chromedp.EmulateViewport(v.width, 900))
 }
 
-// show makes p a page that is seen by v, with something in each section.
+// show opens a page in v, with something in each section.
 func (v view) show(t *testing.T) *page {
 	s := newScene(t, telemetry.Options{})
 	s.telemetry.FileLoaded("/etc/spillgate/spillgate.yaml", "0123456789abcdef", nil)

@@ -75,7 +75,7 @@ func (p *page) countEvents(shown string) {
 	})()`)
 }
 
-// A store is one in memory that says that it leases.
+// A store is a MemoryStore that reports leases.
 type store struct {
 	core.MemoryStore
 	decisions atomic.Uint64
@@ -107,7 +107,7 @@ func TestHeldAndLeased(t *testing.T) {
 	p.wait(`document.getElementById("leased").textContent !== "0"`)
 }
 
-// A page that is opened later has the past.
+// A page that is opened later shows the counts from before.
 func TestPageOpensWithHistory(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	s.ask(10, "ann")

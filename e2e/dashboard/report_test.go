@@ -73,7 +73,7 @@ func writeReport(t *testing.T, log string, flags ...string) string {
 	return "file://" + filepath.Join(dir, "report.html")
 }
 
-// openReport opens a report as v sees it, with all tables unfolded.
+// openReport opens a report in v, with all tables unfolded.
 func openReport(t *testing.T, url string, v view) *page {
 	t.Helper()
 	p := newPage(t)

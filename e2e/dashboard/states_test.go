@@ -14,7 +14,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// states are what the page may have to show, with what it says then.
+// states are the states that the page may have to show, with the text that it shows then.
 var states = []struct {
 	name string
 	make func(t *testing.T) *scene
@@ -61,7 +61,7 @@ func crowded(t *testing.T) *scene {
 	return s
 }
 
-// Whatever there is to show, the page says it, fits its width, and axe finds nothing.
+// In each state the page shows its text and fits its width, and axe finds nothing.
 func TestPageStates(t *testing.T) {
 	axe := installAxe(t)
 	for _, state := range states {
@@ -84,7 +84,7 @@ func TestPageStates(t *testing.T) {
 	}
 }
 
-// More tabs may be open than a browser has connections to a server: those in the background leave them to the others.
+// A browser may have more tabs than connections to a server: tabs in the background close theirs.
 func TestManyTabs(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	url := s.serve(t)

@@ -1,4 +1,4 @@
-// Package docs checks what the documentation says to other programs.
+// Package docs checks the snippets of the documentation that are for other programs.
 package docs
 
 import (

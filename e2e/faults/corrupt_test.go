@@ -45,7 +45,7 @@ func TestKeysThatOthersWroteTo(t *testing.T) {
 	}
 }
 
-// recovers checks what becomes of a key that is spoiled.
+// recovers checks that a spoiled key is denied now and has recovered after a period.
 func recovers(t *testing.T, s *scene, limit core.Limit, key string, spoil func()) {
 	store := redisstore.New(s.client)
 	g := newGuard(t, store, "closed", limit, longDeadline)

@@ -58,12 +58,12 @@ func newGuard(t testing.TB, store core.Store, mode string, limit core.Limit, opt
 	return g
 }
 
-// take takes one of key. An error is a failure of the test, unless it is one that the failure mode calls for.
+// take charges key one request. An error fails the test, unless the failure mode calls for it.
 func (g *guard) take(key string) core.Decision {
 	g.t.Helper()
 	begun := time.Now()
 	d, err := g.Take(context.Background(), core.Claim{Rule: g.rule, Key: key})
-	g.note(time.Since(begun))
+	g.record(time.Since(begun))
 	switch {
 	case err != nil && (g.rule != "closed" || !errors.Is(err, core.ErrUnavailable) || d.Allowed):
 		g.t.Errorf("%s: got %v and the error %v", g.rule, d, err)
@@ -75,8 +75,8 @@ func (g *guard) take(key string) core.Decision {
 	return d
 }
 
-// note takes note of how long a decision took.
-func (g *guard) note(took time.Duration) {
+// record records how long a decision took.
+func (g *guard) record(took time.Duration) {
 	if g.took != nil {
 		g.took(took)
 	}
@@ -124,9 +124,8 @@ func (g *guard) wantWithin(deadline time.Duration) {
 	}
 }
 
-// callers has n callers take one of key after another, a pause apart and not in step, until the channel is closed. How late
-// they wake up tells g.machine how busy they keep the machine. It returns a function that waits for them and returns how
-// many requests were admitted.
+// callers starts n callers that charge key again and again, with a pause in between, until the channel is closed. g.machine records
+// how late they wake up. callers returns a function that waits for them and returns how many requests were admitted.
 func (g *guard) callers(n int, pause time.Duration, key string, until <-chan struct{}) (admitted func() int) {
 	var wg sync.WaitGroup
 	var count atomic.Int64
@@ -152,7 +151,7 @@ func (g *guard) callers(n int, pause time.Duration, key string, until <-chan str
 	}
 }
 
-// calls is a store that knows how many decisions were asked of it.
+// calls is a store that counts the calls of Take.
 type calls struct {
 	core.Store
 	takes atomic.Int64
@@ -181,7 +180,7 @@ func charge(t testing.TB, store core.Store, rule, key string, limit core.Limit) 
 	}
 }
 
-// says reports whether err says one of words, which are separated by |.
+// says reports whether the text of err contains one of words, which are separated by |.
 func says(err error, words string) bool {
 	for word := range strings.SplitSeq(words, "|") {
 		if err != nil && strings.Contains(err.Error(), word) {

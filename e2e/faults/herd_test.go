@@ -9,8 +9,8 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// 500 callers do not all call a server that is dead or has just restarted. The proxy has a connection for each
-// attempt of the client, also while the server is dead.
+// 500 callers do not all call a server that is down or has just restarted. The proxy counts a connection for each attempt of the
+// client, also while the server is down.
 func TestHerd(t *testing.T) {
 	for mode := range modes {
 		t.Run(mode, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A stopwatch keeps how long things took.
+// A stopwatch records durations.
 type stopwatch struct {
 	mu    sync.Mutex
 	times []time.Duration
@@ -19,7 +19,7 @@ func (s *stopwatch) add(d time.Duration) {
 	s.mu.Unlock()
 }
 
-// most returns what all but so many in a thousand stayed within.
+// most returns the duration that all but so many in a thousand stayed within.
 func (s *stopwatch) most(but int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,8 +30,8 @@ func (s *stopwatch) most(but int) time.Duration {
 	return s.times[(len(s.times)-1)*(1000-but)/1000]
 }
 
-// A machine knows by how much it makes everything late: a few milliseconds if the tests have it for themselves. A decision
-// at its deadline needs a goroutine and a timer, so it may be late twice.
+// A machine records by how much timers fire late: a few milliseconds on an idle machine. A decision at its deadline needs a goroutine
+// and a timer, so it may be late twice.
 type machine struct{ stopwatch }
 
 // watchMachine watches timers while t runs.

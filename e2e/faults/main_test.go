@@ -1,5 +1,5 @@
-// Package faults makes real faults happen to a real Redis, and checks that limiters keep enforcing. The clients are those
-// of go-redis with the default options.
+// Package faults injects faults into a real Redis and checks that limiters keep enforcing. The clients are those of go-redis with
+// the default options.
 package faults
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// A fault is one that puts a server out of service.
+// A fault puts a server out of service.
 type fault struct {
 	name       string
 	args       []string // of the server
@@ -19,7 +19,7 @@ type fault struct {
 	forgets    bool   // the server has no state afterwards
 }
 
-// run checks what the three failure modes make of f, what an operator sees of it, and that all is well afterwards.
+// run checks the three failure modes during f, what an operator sees of it, and that all recover afterwards.
 func (f *fault) run(t *testing.T) {
 	s := newScene(t, f.args...)
 	limit := slowly(10)

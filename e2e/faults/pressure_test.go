@@ -26,7 +26,7 @@ func during(d time.Duration, enough func() bool, g *guard, callers int, pause ti
 	return goroutines, wait()
 }
 
-// 500 callers wait for a server that takes all and says nothing: for one deadline, and not again.
+// 500 callers wait for a server that accepts everything and answers nothing: for one deadline, and not again.
 func TestBlackHoleHoldsNobody(t *testing.T) {
 	for mode := range modes {
 		t.Run(mode, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 				t.Errorf("%d calls are under way, want few", n)
 			}
 			s.proxy.Fault.Store(redistest.NoFault)
-			s.proxy.Cut() // else what is under way ends when the client gives up, after 3s
+			s.proxy.Cut() // otherwise calls in flight end with the timeout of the client, after 3s
 			g.comesBack("k")
 			g.wantBounded()
 			s.log.wantTurns(t, 2)

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// commands returns a fault that commands to the server begin and end.
+// commands returns a fault that a command to the server begins and another one ends.
 func commands(says, begin, end string) fault {
 	do := func(text string) func(*scene) {
 		return func(s *scene) {

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A scene is where a fault happens: a server, a proxy in front of it, and a client of the proxy.
+// A scene is a server, a proxy in front of it, and a client of the proxy.
 type scene struct {
 	testing.TB
 	server *redistest.Server
@@ -52,7 +52,7 @@ func (s *scene) connect(o *redis.Options) *redis.Client {
 	return c
 }
 
-// do has the server do something.
+// do executes a command on the server.
 func (s *scene) do(args ...any) {
 	s.Helper()
 	if err := s.admin.Do(context.Background(), args...).Err(); err != nil {
@@ -83,13 +83,13 @@ func wantNoLeaks(t testing.TB) {
 	})
 }
 
-// A journal is what was logged.
+// A journal is a slog.Handler that records what was logged.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-// keepJournal keeps what is logged while t runs.
+// keepJournal records what the default logger logs while t runs.
 func keepJournal(t testing.TB) *journal {
 	j, before := new(journal), slog.Default()
 	slog.SetDefault(slog.New(j))
@@ -119,7 +119,7 @@ const (
 	isBack = "INFO spillgate: the store is back"
 )
 
-// count returns how many lines say something.
+// count returns how many lines contain a text.
 func (j *journal) count(what string) (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -131,8 +131,8 @@ func (j *journal) count(what string) (n int) {
 	return n
 }
 
-// wantTurns fails the test unless one limiter has logged that its store is down and that it is back, in turns. A machine
-// that stands still for a while may add some.
+// wantTurns fails the test unless one limiter has logged that its store is down and that it is back, alternately and at most so
+// often. A machine that stalls may add some.
 func (j *journal) wantTurns(t testing.TB, most int) {
 	t.Helper()
 	j.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// A Redis that is cut off while a request runs can release nothing. The final cost is charged to the fallback, which decides next.
+// A Redis that is cut off while a request runs cannot release the hold. The final cost is charged to the fallback, which decides next.
 func TestCutBetweenTakeAndSettle(t *testing.T) {
 	s := newScene(t)
 	rule := slowly(10).By(func(*http.Request) (string, error) { return "k", nil })
@@ -42,8 +42,8 @@ func TestCutBetweenTakeAndSettle(t *testing.T) {
 	}
 }
 
-// The client of a request during which Redis is cut off notices nothing of it. What the handler says that the request costs is
-// charged to the fallback, and observers hear why not to Redis.
+// The client of a request during which Redis is cut off notices nothing. The final cost that the handler sets is charged to the
+// fallback, and observers get the error of Redis.
 func TestCutDuringRequest(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		t.Run(f.Name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// failing are handlers that answer a wrong password, each in another way.
+// failing are handlers that answer a wrong password in different ways.
 var failing = []struct {
 	name   string
 	handle http.HandlerFunc
@@ -30,7 +30,7 @@ var failing = []struct {
 	{"panic", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false},
 }
 
-// resets are the ways to hang up that wait for no answer.
+// resets are the ways to hang up without waiting for an answer.
 var resets = []struct {
 	name             string
 	http2, pipelined bool
@@ -41,8 +41,8 @@ var resets = []struct {
 	{"HTTP/2 RST_STREAM", true, false, resetStreams},
 }
 
-// TestHangUpWithFinal checks that hanging up wins no attempt against a rule that counts failures alone: what was held while
-// the handler ran is charged in the end.
+// TestHangUpWithFinal checks that hanging up gains no attempt against a rule that counts failures alone: what was held while the
+// handler ran is charged in the end.
 func TestHangUpWithFinal(t *testing.T) {
 	server := redistest.Start(t)
 	for name, open := range map[string]func(t *testing.T) core.Store{

@@ -38,8 +38,8 @@ var ways = []struct {
 	{"HTTP/2 cancel", true, cancelRequests},
 }
 
-// TestHangUp checks that the handler runs at most as often as the limit admits, and that what is left afterwards is no more
-// than what was not used: a request whose client has gone is charged before its handler runs, or its handler does not run.
+// TestHangUp checks that the handler runs at most as often as the limit admits, and that no more remains afterwards than was unused:
+// a request whose client has gone is charged before its handler runs, or its handler does not run.
 func TestHangUp(t *testing.T) {
 	server := redistest.Start(t)
 	for name, open := range map[string]func(t *testing.T) core.Store{
@@ -62,7 +62,7 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// emptied returns a store on a Redis that knows nothing. The client has the default options of go-redis.
+// emptied returns a store on an empty Redis. The client has the default options of go-redis.
 func emptied(t *testing.T, client *redis.Client) core.Store {
 	if err := client.FlushAll(context.Background()).Err(); err != nil {
 		t.Fatal(err)
@@ -92,8 +92,8 @@ func (e *events) observe(_ context.Context, o *core.Observation) {
 	}
 }
 
-// check checks that the limit held, and that clients who hung up were not taken for a store that is down: that would give
-// them another limit, in memory. The store has so much time that a busy machine is not taken for that either.
+// check checks that the limit held, and that clients that hung up were not taken for a store that is down: they would get another
+// limit, in memory. The timeout of the store is so long that a busy machine is not taken for that either.
 func (e *events) check(t *testing.T, l *core.Limiter) {
 	if n := e.served.Load(); n > limit {
 		t.Errorf("the handler ran %d times; the limit is %d", n, limit)
@@ -124,7 +124,7 @@ func eachRequest(n int, f func(i int)) {
 	all.Wait()
 }
 
-// pause gives the server a little time, another one for each request, so that it is at another point when the client goes.
+// pause waits for a time that differs by request, so that the server is at different stages when the client hangs up.
 func pause(i int) { time.Sleep(time.Duration(i%5) * 200 * time.Microsecond) }
 
 const get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -15,7 +15,7 @@ import (
 
 // The stores here are broken in ways that a test with one caller cannot see, apart from the last two.
 
-// lookThenCharge decides by a look and charges afterwards.
+// lookThenCharge decides by a peek and charges afterwards.
 type lookThenCharge struct{ core.Store }
 
 func (s lookThenCharge) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -53,7 +53,7 @@ func (s oneByOne) Take(ctx context.Context, claims []core.Claim, dst []core.Resu
 	return results, nil
 }
 
-// stale shows a reader what was true a call ago.
+// stale returns the results of the call before to peeks.
 type stale struct {
 	core.Store
 	mu   sync.Mutex
@@ -73,7 +73,7 @@ func (s *stale) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	return results, err
 }
 
-// twice repeats a call now and then, as a client does that has lost a reply.
+// twice repeats some calls, as a client does that has lost a reply.
 type twice struct{ core.Store }
 
 func (s twice) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -85,7 +85,7 @@ func (s twice) Take(ctx context.Context, claims []core.Claim, dst []core.Result)
 	return s.Store.Take(ctx, claims, dst)
 }
 
-// early says an instant at which it did not decide.
+// early reports an instant at which it did not decide.
 type early struct{ core.Store }
 
 func (s early) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -115,7 +115,7 @@ func (s releasesFirst) Settle(ctx context.Context, claims []core.Claim) error {
 	return s.Store.Settle(ctx, then)
 }
 
-// holdsAnew renews by letting go of what was held.
+// holdsAnew renews a hold by releasing it and holding again.
 type holdsAnew struct{ core.Store }
 
 func (s holdsAnew) Settle(ctx context.Context, claims []core.Claim) error {

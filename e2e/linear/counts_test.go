@@ -34,13 +34,13 @@ type pairCount struct {
 // What is used may exceed a limit by the final costs of what was held, but not this one.
 const mostUsed = 20
 
-// A counting is the specification of a plan in terms of counts.
+// A counting is the specification of a plan whose state is counts.
 type counting struct {
 	plan
 	name string
 }
 
-// known remembers what the model said, for all histories: it takes its time.
+// known caches the results of the model, which is slow, for all histories.
 var known = make(map[countsStep]countsResult)
 
 type countsStep struct {
@@ -78,7 +78,7 @@ func (p plan) counting(name string, _ []porcupine.Operation) porcupine.Model {
 // hint is how long to wait for requests that hold something.
 const hint = time.Second
 
-// alike reports whether results are the same but for what elapsed time makes of them.
+// alike reports whether results are equal apart from what depends on elapsed time.
 func alike(got, want []core.Result) bool {
 	if len(got) != len(want) {
 		return false
@@ -156,7 +156,7 @@ func (s *counting) modelOf(c counts, o *op) *oracle.Model {
 	return &m
 }
 
-// countsOf returns c with what a model says of the keys in o. It sees what is used once nothing is held nor banned any more.
+// countsOf returns c with the counts of a model for the keys in o. It reads what is used once nothing is held or banned any more.
 func (s *counting) countsOf(m *oracle.Model, o *op, c counts) counts {
 	for k, key := range s.keysOf(o) {
 		held, holds, banned := m.Held(anInstant, "rule", key)

@@ -45,7 +45,7 @@ func (c *caller) claim() core.Claim {
 	return claim
 }
 
-// settle draws a take that has not been settled, and what it costs after all. It may be renewed instead.
+// settle draws a take that has not been settled, and its final cost. It may be renewed instead.
 func (c *caller) settle() *op {
 	i := c.random.IntN(len(c.takes))
 	claims := c.takes[i]

@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A plan says what callers do at random, at the same time. Each history has keys of its own.
+// A plan describes concurrent random calls. Each history has keys of its own.
 type plan struct {
 	limits  []core.Limit // of each claim, differing in algorithm or period
 	keys    int
@@ -25,10 +25,10 @@ type plan struct {
 	bans    bool
 	ahead   bool          // the clock may be read before a take waits for its turn
 	pause   time.Duration // at most, between the calls of a caller
-	timeout time.Duration // if not 0, a call is given up after that
+	timeout time.Duration // of a call; 0: none
 }
 
-// A caller plays its part of a plan.
+// A caller makes the calls of one goroutine of a plan.
 type caller struct {
 	plan
 	testing.TB
@@ -69,7 +69,7 @@ func (p plan) record(t testing.TB, store core.Store, name string, seed uint64) (
 	return history
 }
 
-// call makes a call and takes down what came of it. One that failed has no end, since it may take effect at any time.
+// call makes a call and records its outcome. One that failed has no end, since it may take effect at any time.
 func (c *caller) call(o *op) {
 	ctx := context.Background()
 	if c.timeout > 0 {

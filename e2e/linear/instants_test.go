@@ -10,16 +10,16 @@ import (
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
-// A decision says the instant at which it was made. So where periods are short, each decision has to be, field by field,
-// what the model decides at that instant, and decisions take effect in the order of their instants: only equal ones, and
-// where refunds and resets belong, is left to search for. A reset happens right after the decision before it. Only calls whose
+// A decision carries the instant at which it was made. So where periods are short, each decision must equal, field by field, that of
+// the model at that instant, and decisions take effect in the order of their instants. The search is left with the order of equal
+// instants, and with the places of refunds and resets. A reset happens right after the decision before it. Only calls whose
 // outcome is known can be explained, and no refund of a token bucket, which depends on its own instant.
 //
 // A memory store reads the clock for a token bucket before it waits for the lock. If a state was charged meanwhile, the decision
-// gets the instant of that charge. If another decision found the state meanwhile and left it as it was, nothing tells that it was
-// made with a later instant. So where plan.ahead says so, only the instants of charges of a key are in order.
+// gets the instant of that charge. If another decision has read the state meanwhile and left it as it was, nothing shows that it was
+// made at a later instant. So with plan.ahead, only the instants of charges of a key are in order.
 
-// An instants is the state of a store as the calls that made it so.
+// An instants is the state of a store, as the sequence of calls that led to it.
 type instants struct {
 	text   string // of the events
 	events []event
@@ -139,7 +139,7 @@ func (s *instants) and(e event, ordered []core.Claim) *instants {
 	return after
 }
 
-// takeModel returns a model to which all of s has happened. It is the caller's to change, and the next caller gets another.
+// takeModel returns a model on which all events of s were played. The caller may change it; the next caller gets another one.
 func (s *instants) takeModel() *oracle.Model {
 	m := s.model
 	if s.model = nil; m != nil {

@@ -21,7 +21,7 @@ const (
 	tooLong   = 20 * time.Second       // to search for an explanation
 )
 
-// long are limits for which time plays no role.
+// long returns a limit whose period is so long that elapsed time makes no difference.
 func long(rate int, a core.Algorithm) core.Limit { return core.Every(rate, aLongTime).Using(a) }
 
 // untimed are plans for the model that counts.
@@ -141,7 +141,7 @@ func everyPlan(t *testing.T, store core.Store, ahead bool) {
 	}
 }
 
-// faults are what happens to some of the calls. What is cut after the server has executed it was charged, once.
+// faults are the faults of some of the calls. A call that is cut after the server has executed it was charged once.
 var faults = map[string][]redistest.Fault{
 	"replies are cut":      {redistest.NoFault, redistest.CutReplies},
 	"replies are reset":    {redistest.NoFault, redistest.ResetReplies},
@@ -169,7 +169,7 @@ func TestRedisWithFaults(t *testing.T) {
 	}
 }
 
-// alternate makes some faults that of s, one after the other, until stop is called.
+// alternate sets the fault of s to some faults in turn, until stop is called.
 func alternate(s *redistest.Switch, some []redistest.Fault) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -1,6 +1,6 @@
-// Package linear checks that the stores are linearizable: whatever several callers saw at once can be explained by their
-// calls taking effect one after the other, each at some moment between its begin and its end. The explanation is
-// searched for by porcupine (https://github.com/anishathalye/porcupine); what one call does is up to internal/oracle.
+// Package linear checks that the stores are linearizable: the results of concurrent callers can be explained by calls that take
+// effect one after the other, each at some instant between its begin and its end. Porcupine
+// (https://github.com/anishathalye/porcupine) searches for the explanation; internal/oracle defines what one call does.
 package linear
 
 import (

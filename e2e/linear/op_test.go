@@ -47,7 +47,7 @@ func keyNumber(c core.Claim) int { return int(c.Key[len(c.Key)-1] - '0') }
 // An outcome is what the caller learned.
 type outcome struct {
 	results []core.Result
-	lost    bool // nothing: the call may have taken effect, or may still do so
+	lost    bool // there was no reply: the call may have taken effect, or may still do so
 }
 
 func (o outcome) String() string {

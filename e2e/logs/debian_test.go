@@ -54,7 +54,7 @@ func TestLogsOfDebianAreReadOrNamed(t *testing.T) {
 	}
 }
 
-// readOrNamed reads a log and fails the test unless every line is a request, about no request, named as bad or of no text.
+// readOrNamed reads a log and fails the test unless every line is a request, about no request, reported as bad, or empty.
 func readOrNamed(t *testing.T, path, format string, text []byte, want int) {
 	t.Helper()
 	r, err := accesslog.NewReader(path, strings.NewReader(string(text)), accesslog.Options{Format: format})

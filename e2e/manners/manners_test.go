@@ -1,4 +1,4 @@
-// Package manners checks that what handlers can do without a limiter they can do with one.
+// Package manners checks that handlers can do with a limiter whatever they can do without one.
 package manners
 
 import (

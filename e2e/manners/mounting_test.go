@@ -31,7 +31,7 @@ func TestMountedTwice(t *testing.T) {
 	}
 }
 
-// A list remembers keys in the order they were asked for.
+// A list records keys in the order in which they were asked for.
 type list struct {
 	mu   sync.Mutex
 	keys []string

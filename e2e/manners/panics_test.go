@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// TestPanicInHandler checks that a request whose handler panics was charged, and that nothing else suffers.
+// TestPanicInHandler checks that a request whose handler panics was charged, and that other requests are not affected.
 func TestPanicInHandler(t *testing.T) {
 	for why, value := range map[string]any{"a bug": "oops", "an abort": http.ErrAbortHandler} {
 		t.Run(why, func(t *testing.T) {
@@ -39,7 +39,7 @@ func (f *fuse) trip() {
 
 func (f *fuse) request(*http.Request) bool { f.trip(); return true }
 
-// A callback is one that an application gives, with f in it.
+// A callback is a callback of an application that calls f.
 type callback struct {
 	name    string
 	rule    func(f *fuse, r *core.Rule)
@@ -65,8 +65,8 @@ var callbacks = []callback{
 	{name: "headers", charged: 1, guard: func(f *fuse, g *apps.Guard) { g.Headers = func(http.Header, core.Decision) { f.trip() } }},
 }
 
-// TestPanicInCallback checks that a callback which panics once harms that request alone: it is not served, no lock stays
-// held, and afterwards exactly what is left passes.
+// TestPanicInCallback checks that a callback which panics once affects that request alone: it is not served, no lock stays held, and
+// afterwards exactly what remains is admitted.
 func TestPanicInCallback(t *testing.T) {
 	for _, c := range callbacks {
 		t.Run(c.name, func(t *testing.T) {

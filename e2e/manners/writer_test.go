@@ -47,7 +47,7 @@ func wantReaderFrom(t *testing.T, framework string, w http.ResponseWriter) {
 	}
 }
 
-// TestSameWriter checks that the handler gets the very writer that it gets without the limiter.
+// TestSameWriter checks that the handler gets the same writer as without the limiter.
 func TestSameWriter(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprintf(w, "%T %T", w, innermost(w)) }
 	each(t, func(t *testing.T, f apps.Framework, http2 bool) {

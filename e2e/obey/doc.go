@@ -1,2 +1,2 @@
-// Package obey drives limited servers with clients that obey: those of other people over client.Transport, on real sockets.
+// Package obey drives limited servers with common HTTP clients over client.Transport, on real sockets.
 package obey

@@ -14,7 +14,7 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// The addresses of those involved. All of 127.0.0.0/8 is loopback on Linux, so each can have its own.
+// The addresses of clients and proxies. All of 127.0.0.0/8 is loopback on Linux, so each can have its own.
 const (
 	client = "127.0.0.9"
 	edge   = "127.0.0.2" // the address that the outer nginx connects from
@@ -105,7 +105,7 @@ func connect(t *testing.T, addr, from string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: wire.Timeout}
 }
 
-// needIPv6 skips the test if the machine has no ::1. If it has, nothing skips.
+// needIPv6 skips the test if the machine has no ::1.
 func needIPv6(t *testing.T) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// places are how many requests of a host may run at once, by what its name ends in.
+// places are how many requests of a host may run at once, by the suffix of its name.
 var places = map[string]int{"twenty": 20, "one": 1}
 
 const (
@@ -24,8 +24,8 @@ const (
 	holdAtMost  = 66 * time.Second
 )
 
-// occupied returns an application of which n requests may run at once, over all processes. The header Running says how many do, as
-// a counter in Redis sees it. With the path /stay a request runs until the client hangs up.
+// occupied returns an application of which n requests may run at once, over all processes. The header Running is the number that do,
+// by a counter in Redis. With the path /stay a request runs until the client hangs up.
 func occupied(store core.Store, client *redis.Client, n int) http.Handler {
 	rule := core.AtOnce(n).By(keyOf)
 	rule.Name, rule.OnFailure = "places "+strconv.Itoa(n), core.FailClosed
@@ -112,8 +112,7 @@ func TestInFlightOfThreeProcesses(t *testing.T) {
 	}
 }
 
-// TestPlacesOfKilledProcess kills a process in which 20 requests run. Nobody gets their places for 60 s, and all are free
-// after 66 s.
+// TestPlacesOfKilledProcess kills a process in which 20 requests run. Their places stay taken for 60 s, and all are free after 66 s.
 func TestPlacesOfKilledProcess(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -152,7 +151,7 @@ func TestPlacesOfKilledProcess(t *testing.T) {
 	}
 }
 
-// TestStreamKeepsItsPlace checks that a stream has its place for longer than a hold lasts, and gives it back at its end.
+// TestStreamKeepsItsPlace checks that a stream keeps its place for longer than a hold lasts, and releases it at its end.
 func TestStreamKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -80,7 +80,7 @@ func TestHeapOfLeasedKeys(t *testing.T) {
 	runtime.KeepAlive(client)
 }
 
-// connected returns a client that has opened all the connections that it is going to open.
+// connected returns a client that has opened all connections of its pool.
 func connected(t *testing.T, addr string, n int) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: n, MinIdleConns: n})

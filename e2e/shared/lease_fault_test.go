@@ -36,7 +36,7 @@ func remaining(t *testing.T, l *core.Limiter) core.Result {
 	return d.Results[0]
 }
 
-// lease has l ask until it decides from a lease.
+// lease charges the one key until l decides from a lease.
 func lease(t *testing.T, l *core.Limiter) {
 	t.Helper()
 	before := l.StoreHealth().Leases.Decisions

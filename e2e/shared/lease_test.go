@@ -13,11 +13,11 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// leaseFor returns how long processes lease: the time that the environment variable SPILLGATE_LEASE_FOR says, such as 60s.
-func leaseFor(t *testing.T, usual time.Duration) time.Duration {
+// leaseFor returns how long processes lease: the environment variable SPILLGATE_LEASE_FOR, such as 60s, or byDefault.
+func leaseFor(t *testing.T, byDefault time.Duration) time.Duration {
 	text := os.Getenv("SPILLGATE_LEASE_FOR")
 	if text == "" {
-		return usual
+		return byDefault
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
@@ -58,7 +58,7 @@ func fight(t *testing.T, l leaser, n int, d time.Duration, meanwhile func()) (c 
 	return c, since, until
 }
 
-// grid is how exactly the beginnings of spans are looked at.
+// grid is the resolution at which spans begin.
 const grid = 10_000 // microseconds
 
 // checkBound fails the test if in some span of time t the crew has admitted more than capacity + rate·(t + lease), and

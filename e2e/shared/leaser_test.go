@@ -36,7 +36,7 @@ type leaser struct {
 	Timeout time.Duration // of a call; 0 is that of limiters
 }
 
-// A turn is what a leaser has asked between two instants, in microseconds since the Unix epoch.
+// A turn counts the requests of a leaser between two instants, in microseconds since the Unix epoch.
 type turn struct {
 	begun, ended            int64
 	asked, admitted, failed int
@@ -47,7 +47,7 @@ func (l *leaser) limiter() *core.Limiter {
 	return l.limiterOver(redis.NewUniversalClient(&redis.UniversalOptions{Addrs: l.Addrs, MasterName: l.Master}))
 }
 
-// limiterOver is limiter over a client.
+// limiterOver returns the limiter of l over a client.
 func (l *leaser) limiterOver(client redis.UniversalClient) *core.Limiter {
 	rule := core.Rule{
 		Name: "leased", Key: keyfunc.Const("all"), Limits: core.MustParseLimits(l.Limit), Lease: l.Lease, OnFailure: core.FailClosed,
@@ -56,7 +56,7 @@ func (l *leaser) limiterOver(client redis.UniversalClient) *core.Limiter {
 		core.WithTimeout(cmp.Or(l.Timeout, 50*time.Millisecond))))
 }
 
-// silence drops what go-redis logs of servers that die.
+// silence drops the log of go-redis about servers that are killed.
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
@@ -105,7 +105,7 @@ func (t *turn) ask(l *core.Limiter) {
 	}
 }
 
-// runLeaser makes this process the leaser that its environment says.
+// runLeaser runs this process as the leaser that text, the value of leaserOf, describes.
 func runLeaser(text string) error {
 	var l leaser
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
@@ -114,7 +114,7 @@ func runLeaser(text string) error {
 	return l.run()
 }
 
-// A crew is leasers and what all of them have written.
+// A crew is a set of leasers and the turns that all of them have written.
 type crew struct {
 	t      *testing.T
 	leaser leaser

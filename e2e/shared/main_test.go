@@ -56,8 +56,8 @@ func serveAll(addr string) error {
 	return err
 }
 
-// everyHost serves the same rules by each framework. What follows the dash in a request's host names the framework,
-// how failing logins are limited, or how many requests may run at once.
+// everyHost serves the same rules by each framework. The suffix of a request's host, after a dash, names the framework, the limit of
+// failing logins, or how many requests may run at once.
 func everyHost(store core.Store, client *redis.Client) http.Handler {
 	built := map[string]http.Handler{}
 	for _, f := range apps.Frameworks {
@@ -78,7 +78,7 @@ func everyHost(store core.Store, client *redis.Client) http.Handler {
 // capacity is how many requests pass.
 const capacity = 40
 
-// newLimiter returns what every process limits by: so many requests per hour and host, counted exactly.
+// newLimiter returns the limiter of every process: capacity requests per hour and host, counted exactly.
 func newLimiter(store core.Store) *core.Limiter {
 	rule := core.PerHour(capacity).Using(core.SlidingLog).By(keyOf)
 	rule.Name = "shared"
@@ -86,7 +86,7 @@ func newLimiter(store core.Store) *core.Limiter {
 	return core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(wire.Timeout)))
 }
 
-// keyOf takes the whole host, so that each framework of each test has a limit of its own.
+// keyOf returns the whole host as the key, so that each framework of each test has a limit of its own.
 func keyOf(r *http.Request) (string, error) { return "host:" + r.Host, nil }
 
 // startChild starts another process and returns its address. The process ends with the test.
@@ -95,7 +95,7 @@ func startChild(t *testing.T, redisAddr string) string {
 	return addr
 }
 
-// startProcess is startChild for a process that is to be killed.
+// startProcess does what startChild does, and returns the process as well, to be killed.
 func startProcess(t *testing.T, redisAddr string) (addr string, p *os.Process) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childOf+"="+redisAddr)

@@ -27,7 +27,7 @@ func failing(store core.Store, a core.Algorithm) http.Handler {
 	}))
 }
 
-// TestFailuresOfThreeProcesses has 1,000 logins fail in parallel: exactly five get as far as that.
+// TestFailuresOfThreeProcesses sends 1,000 failing logins in parallel: the handler runs for exactly five.
 func TestFailuresOfThreeProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	transport := &http.Transport{MaxConnsPerHost: 50}

@@ -40,7 +40,7 @@ func (p process) get(host string) wire.Reply {
 	return wire.Send(p.t, p.http, r)
 }
 
-// TestProcessesShareLimit asks two processes in turn: each knows what the other has admitted, and their headers agree.
+// TestProcessesShareLimit sends requests to two processes in turn: each counts what the other has admitted, and their headers agree.
 func TestProcessesShareLimit(t *testing.T) {
 	_, both := startTwo(t)
 	for _, f := range apps.Frameworks {
@@ -64,7 +64,7 @@ func TestProcessesShareLimit(t *testing.T) {
 	}
 }
 
-// TestProcessesAtOnce asks two processes at once, with many connections: exactly as many pass as the limit says.
+// TestProcessesAtOnce sends requests to two processes at once, over many connections: exactly as many pass as the limit admits.
 func TestProcessesAtOnce(t *testing.T) {
 	_, both := startTwo(t)
 	for _, f := range apps.Frameworks {
@@ -106,7 +106,7 @@ func TestResetReachesAll(t *testing.T) {
 	server, both := startTwo(t)
 	ctx := context.Background()
 	client := server.Client(t)
-	l := newLimiter(redisstore.New(client)) // a third process, as it were
+	l := newLimiter(redisstore.New(client)) // stands for a third process
 	for _, f := range apps.Frameworks {
 		host := "reset-" + f.Name
 		for i := range capacity {

@@ -153,7 +153,7 @@ func (c *Cluster) Move(t testing.TB, slot, to int) {
 	c.EndMigration(t, slot, to)
 }
 
-// BeginMigration makes a slot one that migrates: new keys are in the second master from now on.
+// BeginMigration begins to migrate a slot from one master to another, which gets the new keys from now on.
 func (c *Cluster) BeginMigration(t testing.TB, slot, from, to int) {
 	ctx := context.Background()
 	must(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "importing", c.ids[from]).Err())

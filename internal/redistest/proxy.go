@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A Proxy stands between clients and a server, understands what they say to each other, and makes faults happen to it.
-// It is safe for concurrent use.
+// A Proxy forwards the commands and replies between clients and a server, and injects faults. It is safe for concurrent use.
 type Proxy struct {
 	Addr  string
 	Fault Switch
@@ -88,7 +87,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// serve passes on what the two sides of a connection say until either ends.
+// serve forwards the data of both sides of a connection until either ends.
 func (p *Proxy) serve(l net.Listener, client net.Conn) {
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {

@@ -15,7 +15,7 @@ type conn struct {
 	once           sync.Once
 
 	mu   sync.Mutex
-	owed []Fault // those of the commands that the client awaits replies to, in order
+	owed []Fault // the faults of the commands whose replies the client awaits, in order
 }
 
 func (c *conn) close(end End) {
@@ -29,7 +29,7 @@ func (c *conn) close(end End) {
 	})
 }
 
-// commands passes on what the client says.
+// commands forwards the commands of the client.
 func (c *conn) commands() {
 	defer c.close(EOF)
 	for r := bufio.NewReader(c.client); ; {
@@ -47,7 +47,7 @@ func (c *conn) commands() {
 	}
 }
 
-// command deals with a command and reports whether the connection goes on.
+// command handles a command and reports whether the connection stays open.
 func (c *conn) command(text []byte, f Fault) bool {
 	if f.Delay > 0 {
 		select {
@@ -70,7 +70,7 @@ func (c *conn) command(text []byte, f Fault) bool {
 	return true
 }
 
-// owe takes note that a reply is due, and gives it if it is the proxy's to give and the next.
+// owe adds a reply to those that are due, and writes it if it is the next one and the proxy has to answer.
 func (c *conn) owe(f Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (c *conn) owe(f Fault) {
 	c.answer()
 }
 
-// answer gives the replies that are the proxy's to give, up to the first that is the server's.
+// answer writes the replies that the proxy has to give, up to the first that the server has to.
 func (c *conn) answer() {
 	for len(c.owed) > 0 && c.owed[0].Answer != "" {
 		_, _ = c.client.Write([]byte("-" + c.owed[0].Answer + "\r\n")) // if the client has gone, reading from it ends c
@@ -86,7 +86,7 @@ func (c *conn) answer() {
 	}
 }
 
-// replies passes on what the server says.
+// replies forwards the replies of the server.
 func (c *conn) replies() {
 	defer c.close(EOF)
 	for r := bufio.NewReader(c.server); ; {
@@ -97,7 +97,7 @@ func (c *conn) replies() {
 	}
 }
 
-// reply deals with what the server said, and reports whether the connection goes on.
+// reply handles a reply of the server, and reports whether the connection stays open.
 func (c *conn) reply(text []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

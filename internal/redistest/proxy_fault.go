@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// A Fault is what a proxy does to commands. It concerns runs of scripts only, unless it says otherwise. The zero Fault
-// does nothing.
+// A Fault changes how a proxy forwards commands: runs of scripts only, unless Every is set. The zero Fault changes nothing.
 type Fault struct {
 	Every  bool          // concerns every command, those by which a client introduces itself included
 	Delay  time.Duration // how long a command stays with the proxy
 	Answer string        // an error that answers the command in place of the server, such as "LOADING .."
-	Lose   Loss          // what gets lost
+	Lose   Loss          // the command, its reply or nothing
 	End    End           // how the connection ends when something got lost
 }
 
-// A Loss is what a proxy loses.
+// A Loss says whether a proxy drops a command, its reply or neither.
 type Loss uint8
 
 // A server executes a command whose reply gets lost, but not a command that gets lost itself.

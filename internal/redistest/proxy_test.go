@@ -17,7 +17,7 @@ import (
 // script adds 1 to a key, so that the server shows how often it ran.
 const script = "return redis.call('INCR', KEYS[1])"
 
-// dial returns a client that tries once, for 200ms, and says what happened.
+// dial returns a client that tries once, for 200ms, and returns the error.
 func dial(t *testing.T, addr string) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: 200 * time.Millisecond, DialerRetries: 1})
 	t.Cleanup(func() { c.Close() })

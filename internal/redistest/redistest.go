@@ -71,7 +71,7 @@ func FreeAddr(t testing.TB) string {
 	return ""
 }
 
-// Restart starts s, which must not be running, where it was before. What it had saved is there again.
+// Restart starts s, which must not be running, at the same address and with the data that it had saved.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(s.Addr)

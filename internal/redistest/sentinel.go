@@ -18,7 +18,7 @@ type Sentinel struct {
 	Addrs           []string // of the sentinels
 }
 
-// MasterName is what the sentinels call the master.
+// MasterName is the name of the master in the sentinels.
 const MasterName = "spillgate"
 
 // StartSentinel starts the servers and waits until the sentinels know all of them. They take a master for dead after

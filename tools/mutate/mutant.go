@@ -18,7 +18,7 @@ type mutant struct {
 // String describes m without a line number, so that the description stays the same while the file changes elsewhere.
 func (m mutant) String() string { return fmt.Sprintf("%s: %s: %s", m.file, m.where, m.edit) }
 
-// An edit replaces a part of a file.
+// An edit replaces some bytes of a file.
 type edit struct {
 	from, to int // in bytes
 	instead  string

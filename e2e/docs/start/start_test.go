@@ -42,8 +42,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// start builds a program with other texts in place of some, such as its addresses, runs it in dir and waits until it
-// listens on addr.
+// start builds a program with some texts replaced, such as its addresses, runs it in dir and waits until it listens on addr.
 func start(t *testing.T, name, dir, addr string, replace ...string) {
 	t.Helper()
 	source, err := filepath.Abs(filepath.Join(name, "main.go"))

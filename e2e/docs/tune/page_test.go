@@ -27,7 +27,7 @@ type walk struct {
 	yaml   int
 }
 
-// Each command of the page does what the page says, in order.
+// Each command of the page works as the page says, in order.
 func TestTunePage(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/tune.md")
 	if err != nil {
@@ -116,7 +116,7 @@ func (w *walk) program(block string) {
 	}
 }
 
-// serve builds the program with free ports and runs it until the end of the test: it would refuse, and refuses nothing.
+// serve builds the program with free ports and runs it until the end of the test. Its rules are dry runs.
 func (w *walk) serve() {
 	w.t.Helper()
 	source, err := filepath.Abs("main.go")

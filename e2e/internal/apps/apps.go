@@ -15,7 +15,7 @@ type App struct {
 	Routes []Route
 }
 
-// A Guard is one mounting of the middleware. Nil fields are options that are not given.
+// A Guard is one mounting of the middleware. Nil fields are options that are not set.
 type Guard struct {
 	Limiter *core.Limiter
 	Headers headers.Writer
@@ -79,7 +79,7 @@ func One(g Guard, h http.HandlerFunc) App {
 // Limited is One with a limiter and no options.
 func Limited(l *core.Limiter, h http.HandlerFunc) App { return One(Guard{Limiter: l}, h) }
 
-// methods are what every route answers, for frameworks that must be told.
+// methods are the methods of every route, for frameworks that need a list.
 var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
 }

@@ -52,7 +52,7 @@ type Reply struct {
 	Body string
 }
 
-// Get sends a GET request with header fields given as "Name: value".
+// Get sends a GET request with header fields, each "Name: value".
 func (s *Server) Get(path string, fields ...string) Reply {
 	s.t.Helper()
 	return s.Do(http.MethodGet, path, fields...)
@@ -85,7 +85,7 @@ func Send(t testing.TB, client *http.Client, r *http.Request) Reply {
 	return Reply{resp, string(body)}
 }
 
-// Request returns a request with header fields given as "Name: value". A name may come up several times.
+// Request returns a request with header fields, each "Name: value". A name may occur several times.
 func Request(t testing.TB, method, url string, body io.Reader, fields ...string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequest(method, url, body)

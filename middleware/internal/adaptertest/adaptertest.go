@@ -1,4 +1,6 @@
-// Package adaptertest states what clients and handlers see of an adapter, as tests that every adapter runs unchanged.
+// Package adaptertest holds the HTTP contract of adapters, as tests that every adapter runs unchanged:
+//
+//	adaptertest.Run(t, adaptertest.Adapter{Build: build})
 package adaptertest
 
 import (
@@ -10,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// A Guard is one mounting of the middleware. Nil fields are options that are not given.
+// A Guard is one mounting of the middleware. Nil fields are options that are not set.
 type Guard struct {
 	Limiter *core.Limiter
 	Headers headers.Writer
@@ -35,11 +37,11 @@ type App struct {
 	Routes []Route
 }
 
-// An Adapter says how to build an App with one adapter, mounted in one of the ways it can be.
+// An Adapter builds an App with one adapter, mounted in one of the ways that it supports.
 type Adapter struct {
 	Build func(App) http.Handler
 
-	// RoutedOnly says that requests which match no route do not pass the guards.
+	// RoutedOnly is true if requests that match no route do not pass the guards.
 	RoutedOnly bool
 }
 

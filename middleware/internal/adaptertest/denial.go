@@ -70,7 +70,7 @@ func testDenial(t *testing.T, a Adapter) {
 	}
 }
 
-// problem checks that r is a problem of this status, which tells no secret, and returns its members.
+// problem checks that r is a problem of this status that reveals no secret, and returns its members.
 func (r reply) problem(t testing.TB, status int) map[string]any {
 	t.Helper()
 	r.wantStatus(t, status)
@@ -88,12 +88,12 @@ func (r reply) problem(t testing.TB, status int) map[string]any {
 		t.Error("there is no detail")
 	}
 	if all := fmt.Sprint(r.Header, r.body); strings.Contains(all, secret) || strings.Contains(all, "spillgate") {
-		t.Errorf("the answer tells what is inside: %s", all)
+		t.Errorf("the answer reveals internals: %s", all)
 	}
 	return members
 }
 
-// wantNoBody checks an answer to HEAD: a content type would speak of a body that is not there.
+// wantNoBody checks an answer to HEAD, which has no body and so no content type.
 func (r reply) wantNoBody(t testing.TB, status int) {
 	t.Helper()
 	r.wantStatus(t, status)
@@ -105,12 +105,12 @@ func (r reply) wantNoBody(t testing.TB, status int) {
 	}
 }
 
-// testDenyHandler checks that an application's own page is its own, and that the decision is known by then.
+// testDenyHandler checks that a deny handler writes the whole response, and that the decision is in its context.
 func testDenyHandler(t *testing.T, a Adapter) {
 	deny := func(w http.ResponseWriter, r *http.Request, d core.Decision) {
 		inContext, _ := core.FromContext(r.Context())
 		if !reflect.DeepEqual(inContext, d) || d.Allowed {
-			t.Errorf("given %+v, context %+v; want the denial", d, inContext)
+			t.Errorf("argument %+v, context %+v; want the denial", d, inContext)
 		}
 		tightest, _ := d.Tightest()
 		w.WriteHeader(http.StatusTeapot)

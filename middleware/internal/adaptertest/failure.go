@@ -111,7 +111,7 @@ func wantSameAnswer(t *testing.T, one, other reply) {
 	}
 }
 
-// testErrorHandler checks that it gets each error, and that the answer is its own.
+// testErrorHandler checks that an error handler gets each error, and writes the whole response.
 func testErrorHandler(t *testing.T, a Adapter) {
 	for _, row := range failures {
 		t.Run(row.why, func(t *testing.T) {

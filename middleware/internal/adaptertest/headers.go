@@ -34,7 +34,7 @@ func and(fields []string, more ...string) []string {
 	return append(fields[:len(fields):len(fields)], more...)
 }
 
-// testHeaders checks what the default writer says on the wire, by HTTP/1.1 and HTTP/2, to GET and HEAD.
+// testHeaders checks the fields of the default writer on the wire, by HTTP/1.1 and HTTP/2, to GET and HEAD.
 func testHeaders(t *testing.T, a Adapter) {
 	for _, row := range []struct {
 		why     string

@@ -63,7 +63,7 @@ func testMountedTwice(t *testing.T, a Adapter) {
 	}
 }
 
-// testContext checks what a handler finds: the decision, with which it can give back what the request was charged.
+// testContext checks that a handler finds the decision in the context, and can refund the request with it.
 func testContext(t *testing.T, a Adapter) {
 	l := counting(1)
 	var before, after core.Decision

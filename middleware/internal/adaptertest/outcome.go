@@ -17,7 +17,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A settler is a store that admits all and remembers what it has to settle.
+// A settler is a store that admits every request and records the claims that it is to settle.
 type settler struct {
 	script
 	settled []core.Claim
@@ -31,7 +31,7 @@ func (s *settler) Settle(_ context.Context, claims []core.Claim) error {
 	return nil
 }
 
-// outcomes remembers how requests have ended.
+// outcomes records how requests have ended.
 type outcomes struct {
 	mu   sync.Mutex
 	seen []core.Outcome
@@ -45,15 +45,14 @@ func (o *outcomes) final(_ *http.Request, outcome core.Outcome) int {
 	return outcome.Cost
 }
 
-// holding returns a limiter that holds the cost of each request, and where the outcomes are.
+// holding returns a limiter that holds the cost of each request, with its store and the outcomes that its rule sees.
 func holding() (*core.Limiter, *settler, *outcomes) {
 	ends := new(outcomes)
 	store := &settler{script: script{at: noon, results: []core.Result{half}}}
 	return newLimiter(store, core.Rule{Name: "api", Key: anyone, Limits: []core.Limit{perMinute}, Final: ends.final}), store, ends
 }
 
-// testOutcome checks what Rule.Final finds about each way in which a request can end. The limiter is mounted twice, which
-// counts once.
+// testOutcome checks the outcome that Rule.Final gets for each way in which a request can end.
 func testOutcome(t *testing.T, a Adapter) {
 	big := strings.Repeat("x", 100_000)
 	for _, row := range []struct {
@@ -102,7 +101,7 @@ func testOutcome(t *testing.T, a Adapter) {
 	}
 }
 
-// outcomeOf returns how a request ends that ask sends to a handler, of a limiter that is mounted three times.
+// outcomeOf returns the outcome of the request that ask sends to a handler. The limiter is mounted three times, which counts once.
 func (a Adapter) outcomeOf(t *testing.T, handle http.HandlerFunc, http2 bool, ask func(*server)) core.Outcome {
 	l, store, ends := holding()
 	g := Guard{Limiter: l}
@@ -152,7 +151,7 @@ func testClientGone(t *testing.T, a Adapter) {
 	}
 }
 
-// testSetCost checks that a handler can say what a request costs after all, while it is under way.
+// testSetCost checks that a handler can set the final cost of its request while it runs, and not later.
 func testSetCost(t *testing.T, a Adapter) {
 	var during, other, negative bool
 	var ctx context.Context
@@ -180,8 +179,8 @@ func optional(w http.ResponseWriter) string {
 	return fmt.Sprint(closeNotifier, flusher, flushError, hijacker, pusher, readerFrom, stringWriter, deadlines, duplex)
 }
 
-// testWatchedWriter checks that a handler whose outcome is wanted finds the optional interfaces that it finds without the
-// middleware, and that the server sends what it writes. Other requests get the very writer.
+// testWatchedWriter checks that a handler whose outcome a rule needs finds the optional interfaces that it finds without the
+// middleware, and that the server sends what it writes.
 func testWatchedWriter(t *testing.T, a Adapter) {
 	l, _, _ := holding()
 	for _, http2 := range []bool{false, true} {
@@ -205,7 +204,7 @@ func testWatchedWriter(t *testing.T, a Adapter) {
 	}
 }
 
-// testUnwatchedWriter checks that a request whose outcome no rule needs gets the very writer that came in.
+// testUnwatchedWriter checks that a request whose outcome no rule needs gets the same writer as without the middleware.
 func testUnwatchedWriter(t *testing.T, a Adapter) {
 	inFlight := newLimiter(new(core.MemoryStore), core.Rule{Key: anyone, Limits: []core.Limit{core.AtOnce(2)}})
 	other, _, ends := holding()

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A script is a store that says what it is told to, and remembers the keys that it was asked for.
+// A script is a store that returns fixed results, and records the keys that it was asked for.
 type script struct {
 	at      time.Time
 	results []core.Result
@@ -78,10 +78,10 @@ func counting(n int) *core.Limiter {
 	return newLimiter(new(core.MemoryStore), core.PerHour(n).Using(core.SlidingLog).By(anyone))
 }
 
-// anyone is a key func. Its key must not be told to clients.
+// anyone is a key func whose key must not be in any response.
 func anyone(*http.Request) (string, error) { return "user:" + secret, nil }
 
-// secret is part of keys and of the texts of errors.
+// secret is contained in keys and in the texts of errors.
 const secret = "hunter2"
 
 func allowed(rule string, l core.Limit, remaining int, refill, reset time.Duration) core.Result {

@@ -45,14 +45,14 @@ type reply struct {
 
 func (s *server) get(path string) reply { return s.do(http.MethodGet, path) }
 
-// request sends a request given as "GET /path".
+// request sends a request, whose line is "GET /path".
 func (s *server) request(line string) reply {
 	s.t.Helper()
 	method, path, _ := strings.Cut(line, " ")
 	return s.do(method, path)
 }
 
-// do sends a request with header fields given as "Name: value".
+// do sends a request with header fields, each "Name: value".
 func (s *server) do(method, path string, fields ...string) reply {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.URL+path, nil)
@@ -87,7 +87,7 @@ func (r reply) wantStatus(t testing.TB, status int) {
 	}
 }
 
-// limiting returns the fields of r that tell of limits, sorted, as "Name: value".
+// limiting returns the rate limit fields of r, sorted, as "Name: value".
 func (r reply) limiting() []string {
 	var fields []string
 	for name, values := range r.Header {
@@ -101,7 +101,7 @@ func (r reply) limiting() []string {
 	return fields
 }
 
-// wantLimiting checks that r has exactly these fields that tell of limits, each with one value.
+// wantLimiting checks that r has exactly these rate limit fields, each with one value.
 func (r reply) wantLimiting(t testing.TB, want ...string) {
 	t.Helper()
 	slices.Sort(want)

@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A view is what can be seen of one request, inside the handler and around the application.
+// A view describes a request as the handler sees it, and as a middleware around the application sees it afterwards.
 type view struct {
 	inside, around string
 	files          int // of its multipart form that the server has not removed
@@ -32,8 +32,7 @@ func lookAt(r *http.Request) string {
 
 type contextKey struct{}
 
-// observed serves app and notes in v what is left of the request after that. It recovers from panics, as many a middleware
-// does.
+// observed serves app and records the request after that in v. It recovers from panics, as many a middleware does.
 func observed(app http.Handler, v *view) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -46,9 +45,9 @@ func observed(app http.Handler, v *view) http.Handler {
 	})
 }
 
-// testTransparency serves each request without a limiter and with two nested ones. All that a handler does to the request is
-// seen around the application in the same way, and the server removes the files of multipart forms. (Where a router copies
-// the request, as chi does, it loses some of that without a limiter too.)
+// testTransparency serves each request without a limiter and with two nested ones. A middleware around the application sees the
+// same changes to the request, and the server removes the files of multipart forms. (A router that copies the request, as chi
+// does, loses some of that without a limiter too.)
 func testTransparency(t *testing.T, a Adapter) {
 	for why, handle := range map[string]func(r *http.Request){
 		"nothing":             func(*http.Request) {},
@@ -114,8 +113,8 @@ func form(t *testing.T) (io.Reader, string) {
 	return &body, w.FormDataContentType()
 }
 
-// testTrailers sends a trailer that the request has not declared, which net/http adds to the request that the server made.
-// It gets to the handler with a limiter if it does without.
+// testTrailers sends a trailer that the request has not declared, which net/http adds to the request of the server. It reaches the
+// handler with a limiter if it does without.
 func testTrailers(t *testing.T, a Adapter) {
 	without, with := a.trailer(t, nil), a.trailer(t, []Guard{{Limiter: counting(9)}})
 	if without.inside != "" && with.inside != without.inside || with.around != without.around {

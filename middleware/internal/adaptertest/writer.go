@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// guardedAndNot returns servers of the same handler, without a guard and with one. The outcome of its requests is wanted or
-// not.
+// guardedAndNot returns servers of the same handler: without a guard, with one, and with one whose rule needs the outcome.
 func guardedAndNot(t *testing.T, a Adapter, h http.HandlerFunc, http2 bool) map[string]*server {
 	free := App{Routes: []Route{{Pattern: "/", Handler: h}}}
 	guarded := App{Guards: []Guard{{Limiter: counting(100)}}, Routes: free.Routes}

@@ -20,7 +20,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// planOf says which tier a request belongs to: in earnest, by the account of its API key.
+// planOf returns the tier of a request. A real program looks up the account of its API key.
 func planOf(r *http.Request) string {
 	if r.Header.Get("X-Api-Key") == "the key of a pro" {
 		return "pro"
