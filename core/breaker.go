@@ -12,27 +12,27 @@ import (
 
 // The constants of the breaker. A store that is down costs each process one call per pause.
 const (
-	maxCalls     = 4096 // calls of a store under way at once; further ones fail at once
+	maxCalls     = 4096 // calls of a store in flight; further ones fail at once
 	tripWindow   = time.Second
 	tripFailures = 5  // in a window, and at least half of its calls
 	tripRow      = 20 // one after another: a busy process need not wait until they are half of a window
 	firstPause   = 100 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 	steadyAfter  = 5 * time.Second // of a store that is back: then the next outage begins with firstPause again
-	rampEnd      = 32              // calls under way at once after which there is no need to withhold any
+	rampEnd      = 32              // calls in flight after which there is no need to withhold any
 )
 
 var errTooMany = errors.New("too many calls of the store are under way")
 
 // A breaker withholds calls from a store that fails or is slow, so that requests do not queue up for it. It bounds how many
-// calls may be under way at once: not at all while it is closed; to none for a jittered pause after it has tripped; then
+// calls may be in flight: not at all while it is closed; to none for a jittered pause after it has tripped; then
 // to one, as a probe, and to one more after each success, which doubles the bound from one round of calls to the next.
 // See M. Nygard, Release It!, ch. 5, and RFC 5681, section 3.1, for such a slow start.
 type breaker struct {
 	log *reporter
 
 	mu     sync.Mutex
-	calls  int   // under way
+	calls  int   // in flight
 	err    error // the last failure
 	window struct {
 		begun         time.Time
@@ -41,7 +41,7 @@ type breaker struct {
 	row int // failures since the last success
 
 	tripped bool          // and not closed since
-	allowed int           // while tripped: how many calls may be under way at once; 0 during a pause
+	allowed int           // while tripped: how many calls may be in flight; 0 during a pause
 	pause   time.Duration // the last one
 	resume  time.Time     // its end
 	since   time.Time     // when the breaker tripped, or the first success after that

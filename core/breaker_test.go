@@ -187,7 +187,7 @@ func TestBreakerStragglers(t *testing.T) {
 	}
 	b.record(t.Context(), b.now, nil)
 	if got := b.health(b.now).Calls; got != 0 {
-		t.Errorf("got %d calls under way, want 0", got)
+		t.Errorf("got %d calls in flight, want 0", got)
 	}
 }
 

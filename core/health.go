@@ -7,7 +7,7 @@ type Health struct {
 	Open  bool      // calls are withheld now: decisions are made by the failure modes of the rules
 	Since time.Time // when the last outage began or, if not Open, ended; zero if there was none
 	Err   error     // the last failure of the store, if any
-	Calls int       // calls of the store under way
+	Calls int       // calls of the store in flight
 
 	// Keys, Shared and Held are those of MemoryStats, if the store has a method Stats() MemoryStats, else 0.
 	Keys, Shared, Held int

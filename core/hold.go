@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// renewEvery is after how long the hold of a request under way is renewed. It expires 60 to 66 seconds after it was made
+// renewEvery is the interval at which the hold of a request in flight is renewed. A hold expires 60 to 66 seconds after it was made
 // or last renewed.
 const renewEvery = 20 * time.Second
 
@@ -28,8 +28,8 @@ func hasInFlight(limits []Limit) bool {
 	return false
 }
 
-// clamp returns cost or, if that is less, the smallest capacity of limits: what a rule with Final holds is an estimate,
-// which must not make a request impossible.
+// clamp returns cost or, if that is less, the smallest capacity of limits. The cost of a rule with Final is an estimate, which must
+// not make a request impossible.
 func clamp(cost int, limits []Limit) int {
 	for i := range limits {
 		if capacity := limits[i].Capacity(); limits[i].Algorithm != InFlight {
@@ -40,7 +40,7 @@ func clamp(cost int, limits []Limit) int {
 }
 
 // takeHeld appends the held claims that are not settled yet to claims, with what SetCost set for each in Final, or -1.
-// They count as settled from now on. It waits for a renewal under way.
+// They count as settled from now on. It waits for a renewal in progress.
 func (e *extra) takeHeld(claims []Claim) []Claim {
 	e.lockIdle()
 	defer e.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *receipt) setCost(rule string, cost int) (ok bool) {
 	return ok
 }
 
-// lockIdle locks e.mu when no renewal is under way. It does not wait for one with e.mu locked.
+// lockIdle locks e.mu when no renewal is in progress. It does not wait for one with e.mu locked.
 func (e *extra) lockIdle() {
 	e.mu.Lock()
 	for e.renewing != nil {

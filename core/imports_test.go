@@ -158,7 +158,7 @@ func allows(rule, imported string) bool {
 	return below(imported, rule)
 }
 
-// What a user of net/http links is this module and the standard library.
+// A program with net/http links this module and the standard library.
 func TestStdlibLinksNoOtherModule(t *testing.T) {
 	found := importsOf(t, "..")
 	for _, start := range []string{"core", "keyfunc", "headers", "client", "telemetry", "dashboard", "middleware/stdlib"} {

@@ -30,7 +30,7 @@ func Failures(_ *http.Request, o Outcome) int {
 }
 
 // SetCost says what a request costs, for the Final of a rule: Outcome.Cost. Handlers call it with the context of the
-// request. It reports whether a request of that rule, which has a Final, is under way in ctx. It does nothing and
+// request. It reports whether a request of that rule, which has a Final, is in flight in ctx. It does nothing and
 // reports false after the end of the request, and for a negative cost. It is safe for concurrent use.
 func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 	if cost < 0 {

@@ -46,7 +46,7 @@ type extra struct {
 	charged  []charged
 	room     [1]charged    // of charged, for one claim
 	timer    *time.Timer   // renews what is held; nil if the caller of Take does
-	renewing chan struct{} // closed at the end of the renewal under way; nil if there is none
+	renewing chan struct{} // closed at the end of the renewal in progress; nil if there is none
 }
 
 // A charged claim is one that a store has charged or holds. It has the instant at which the store did.
@@ -185,7 +185,7 @@ func (c *receipt) claim() Claim {
 }
 
 // unsettled returns the claims of a rule, or all if it is empty, that were charged and not settled yet. They count as
-// settled from now on. It waits for a renewal under way.
+// settled from now on. It waits for a renewal in progress.
 func (c *receipt) unsettled(rule string) (claims []Claim) {
 	switch {
 	case c.extra != nil:

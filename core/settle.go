@@ -69,7 +69,7 @@ func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 }
 
 // Renew holds what d holds for another minute, unless it has been settled or has expired. A hold expires 60 to 66 seconds
-// after it was made or last renewed. Adapters renew what requests under way hold. The error wraps ErrUnavailable if the
+// after it was made or last renewed. Adapters renew what requests in flight hold. The error wraps ErrUnavailable if the
 // store is down; then Renew may be tried again.
 func (l *Limiter) Renew(ctx context.Context, d Decision) error {
 	if _, err := l.current(); err != nil {

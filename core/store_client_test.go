@@ -118,7 +118,7 @@ func TestFailuresOfTheStore(t *testing.T) {
 			}
 			h := l.StoreHealth()
 			if h.Calls != 0 {
-				t.Errorf("a store that %s leaves %d calls under way", why, h.Calls)
+				t.Errorf("a store that %s leaves %d calls in flight", why, h.Calls)
 			}
 			if failed := !errors.Is(row.want, core.ErrInvalid); (h.Err != nil) != failed {
 				t.Errorf("a store that %s has failed: %v", why, h.Err)

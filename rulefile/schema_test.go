@@ -70,7 +70,7 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 	}
 }
 
-// What a schema cannot know.
+// onlyParse matches the mistakes that only the parser finds.
 var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|match|tier|cost|final) |supplies no function|not a key function|` +
 	`key \w+|after a key|after the key|after the argument|a key is missing|not a duration|lease must|lease 1s|option "|both a |period must|rate of|^\d+:\d+: (parsing|route|pattern) |` +
 	`not a network|all IPv4|name of a header other|not YAML|second document|Schema|no anchor|tags such`)

@@ -74,7 +74,7 @@ func TestSettlementOfADegradedDecisionIsNoFailure(t *testing.T) {
 	}
 }
 
-// What is denied, or a dry run that does not fit, holds nothing.
+// A denied request, or a dry run that does not fit, holds nothing.
 func TestDeniedClaimsAreNotHeld(t *testing.T) {
 	tel := New(Options{})
 	limit := core.PerHour(1)

@@ -41,7 +41,7 @@ func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 	}
 }
 
-// What telemetry is not permitted to log is logged by the limiter.
+// The limiter logs the failures that telemetry does not log.
 func TestLimiterLogsWhatTelemetryDoesNot(t *testing.T) {
 	for _, log := range []*slog.Logger{nil, slog.New(slog.DiscardHandler)} {
 		b := new(logRecorder)

@@ -33,7 +33,7 @@ func ExampleWithPrefix() {
 	// [blog:2:{user:ann}:login]
 }
 
-// Nobody who reads the keys learns names or addresses.
+// The keys in Redis do not reveal names or addresses.
 func ExampleWithKeySecret() {
 	fmt.Println(keysOf(redisstore.WithKeySecret([]byte("0123456789abcdef0123456789abcdef"))))
 	// Output: [spillgate:2:{*81bb82e188a5fe52e056341d25d57214}:login]

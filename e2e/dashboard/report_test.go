@@ -110,7 +110,7 @@ func TestReportOfAReplay(t *testing.T) {
 	}
 }
 
-// Whatever got into the page from a log, the policy would not let it run.
+// The policy blocks scripts that a log has brought into the page.
 func TestReportPolicy(t *testing.T) {
 	url := writeReport(t, accessLog())
 	p := newPage(t)

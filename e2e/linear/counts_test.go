@@ -31,7 +31,7 @@ type pairCount struct {
 	banned      bool
 }
 
-// What is used may exceed a limit by the final costs of what was held, but not this one.
+// Usage may exceed a limit by the final costs of what was held, but not this bound.
 const mostUsed = 20
 
 // A counting is the specification of a plan whose state is counts.

@@ -89,7 +89,8 @@ func connected(t *testing.T, addr string, n int) *redis.Client {
 	return client
 }
 
-// runAtOnce runs so many goroutines at once: what the runtime keeps of them for others is not counted as that of a key.
+// runAtOnce runs so many goroutines at once, so that the memory that the runtime keeps for goroutines is allocated before keys are
+// measured.
 func runAtOnce(n int) {
 	var all sync.WaitGroup
 	end := make(chan struct{})

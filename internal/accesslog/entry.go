@@ -1,6 +1,12 @@
 // Package accesslog reads lines of access logs: common and combined (nginx, Apache), Traefik, Caddy, AWS ALB, CloudFront, JSON
 // lines and CSV.
 //
+//	log, err := accesslog.NewReader("access.log", file, accesslog.Options{})
+//	var e accesslog.Entry
+//	for err == nil {
+//		err = log.Next(&e) // io.EOF after the last
+//	}
+//
 // Text formats are parsed here. The packages for them that were looked at use regular expressions (satyrius/gonx), make a map or
 // a struct of strings per line (Songmu/axslogparser, nxparse, ngxlog), are under the GPL (xojoc/logparse), or know one server only.
 // JSON is read by tidwall/gjson, CSV by encoding/csv.

@@ -83,8 +83,8 @@ type Usage struct {
 	Reset     int64 // until it is the capacity
 }
 
-// Less returns u while cost is held and the pair is banned for a time, which is over if it is not positive. Nobody knows when
-// what is held comes back.
+// Less returns u while held is held and the pair is banned for a time, which is over if it is not positive. When a hold ends is
+// unknown.
 func (u Usage) Less(held, ban int64) Usage {
 	least := max(0, ban)
 	if held > 0 {

@@ -71,9 +71,9 @@ func (b RatedBucket) Rewind(l *Limit, now int64) RatedBucket {
 	return b
 }
 
-// Refund returns b, advanced or not, without what a charge of cost at an earlier instant still counts for. All of it does
-// if nothing was charged since. Otherwise some may have drained while it was alone in the bucket: what surely counts is
-// what cannot have drained since, if only the rate of l was named, and one request if the bucket has held as much ever since.
+// Refund returns b, advanced or not, without what a charge of cost at an earlier instant still counts for. All of it counts if
+// nothing was charged since. Otherwise some of it may have drained while it was alone in the bucket. Refund then takes back what
+// cannot have drained, if only the rate of l was named, and at least one request if the bucket has held as much ever since.
 func (b RatedBucket) Refund(l *Limit, now, at, cost int64) RatedBucket {
 	b = b.in(l)
 	sure := cost * l.Period

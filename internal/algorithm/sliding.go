@@ -23,8 +23,8 @@ func (l *Limit) latest(now int64) int64 {
 	return now + CeilDiv(l.Micros, minBuckets)
 }
 
-// A Log is the state of a SlidingWindow or a SlidingLog: what was admitted and still counts, by stamp. Its methods take
-// time that grows with the logarithm of the number of stamps.
+// A Log is the state of a SlidingWindow or a SlidingLog: the admitted costs that still count, by stamp. Its methods take time that
+// grows with the logarithm of the number of stamps.
 type Log struct{ entries ring }
 
 // Used returns how much the log counts.

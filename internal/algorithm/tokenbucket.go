@@ -37,7 +37,7 @@ func (b Bucket) Admits(l *Limit, cost int64) bool {
 	return cost <= l.Capacity && b.Level <= (l.Capacity-cost)*l.Period
 }
 
-// within returns b without a level that drains at rate within the tick under way: b may have been advanced at a slower one.
+// within returns b without a level that drains at rate within the current tick: b may have been advanced at a slower rate.
 func (b Bucket) within(l *Limit, rate, now int64) Bucket {
 	if b.Level <= rate {
 		return b.Drain(l, rate, now)

@@ -1,4 +1,8 @@
 // Package ipcases has the cases of keyfunc.ClientIP, which the tests of keyfunc, of the adapters and of e2e run.
+//
+//	for _, c := range ipcases.All(t) {
+//		key, err := keyfunc.ClientIP(c.Config).Key(request(c)) // want c.Want
+//	}
 package ipcases
 
 import (

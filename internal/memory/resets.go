@@ -1,7 +1,7 @@
 package memory
 
-// resets remembers when pairs were reset: what a pair was charged before is not given back any more, since others may have
-// been charged in its place.
+// resets remembers when pairs were reset. Charges from before are not given back any more, since other requests may have been
+// charged in their place.
 type resets struct {
 	begun  map[uint64]int64 // by pair: the first instant after its reset
 	forgot int64            // the latest instant that is no longer in begun

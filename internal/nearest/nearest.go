@@ -1,4 +1,6 @@
 // Package nearest suggests the known word that a misspelled one was meant to be.
+//
+//	nearest.Word("limts", []string{"limits", "match"}) // "limits"
 package nearest
 
 import "strings"

@@ -1,6 +1,10 @@
-// Package oracle decides claims by the definitions of the four algorithms, in exact rational numbers. It is slow and has
-// no clock, no lock and no memory bound: tests compare the stores with it, field by field. RunLeases has several processes lease a
-// key from it, with crashes and lost calls, and checks what they do.
+// Package oracle decides claims by the definitions of the four algorithms, in exact rational numbers.
+//
+//	var m oracle.Model
+//	want := m.Take(now, claims) // what a store must report at now
+//
+// It is slow and has no clock, no lock and no memory bound: tests compare the stores with it, field by field. RunLeases simulates
+// several processes that lease a key from it, with crashes and lost calls, and checks them.
 //
 // Waits are not computed but searched: each is the least number of microseconds after which its condition holds.
 package oracle

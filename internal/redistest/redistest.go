@@ -1,5 +1,8 @@
 // Package redistest starts Redis servers for tests: on free ports of the loopback address, in temporary directories.
-// Each is stopped by its process when the test ends.
+//
+//	client := redistest.Start(t).Client(t)
+//
+// Each server is stopped when its test ends.
 package redistest
 
 import (

@@ -54,7 +54,7 @@ func (j *job) prepare(peek func(ask int) bool) {
 	j.addLeases()
 }
 
-// What an ask costs a server: one of a plain request, and any other. See maxLoad.
+// The load of an ask on a server, of a plain request and of any other. See maxLoad.
 const (
 	plainLoad = 1
 	otherLoad = 4

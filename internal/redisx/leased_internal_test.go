@@ -122,7 +122,7 @@ func TestNothingIsGrantedBesideABanOrAHold(t *testing.T) {
 	})
 }
 
-// What a process gives back in its call does not stand in the way of the request of that call.
+// A process is never denied because of what it gives back in the same call.
 func TestWhatIsGivenBackCountsForTheRequestThatGivesItBack(t *testing.T) {
 	servers(t, func(t *testing.T, s *Store) {
 		for _, limits := range []string{"100/d", "100/d;fixed-window", "100/d, 100/d;fixed-window"} {

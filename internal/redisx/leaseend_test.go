@@ -105,7 +105,7 @@ func TestARefundAfterTheEndOfALeaseGoesToTheStore(t *testing.T) {
 	}
 }
 
-// What is not used is given back when a lease ends: then the store has seen the requests that were served and no other.
+// Unused requests are given back when a lease ends: the store then counts exactly the requests that were served.
 func TestWhatIsNotUsedIsGivenBackInTheEnd(t *testing.T) {
 	for _, limits := range []string{"100000/d", "100000/d;fixed-window", "90000/d, 100000/d;fixed-window"} {
 		t.Run(limits, func(t *testing.T) {

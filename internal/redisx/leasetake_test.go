@@ -43,7 +43,7 @@ func warm(t *testing.T, s *redisx.Store, c core.Claim) int {
 // isLocal reports whether c is decided without a call.
 func isLocal(s *redisx.Store, c ...core.Claim) ([]core.Result, bool) { return s.TakeLocal(c, nil) }
 
-// Whatever is leased, what remains is the capacity less the requests of this process, and so the last one is exact.
+// Remaining is the capacity less the requests of this process, however many are leased, so the last request is exact.
 func TestWhatRemainsCountsWhatIsLeased(t *testing.T) {
 	for _, limits := range []string{"300/d", "300/d;fixed-window", "300/d, 400/h;fixed-window, 5000/365d"} {
 		t.Run(limits, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestABusyKeyTakesFewCalls(t *testing.T) {
 	}
 }
 
-// All or nothing: what a lease has given is put back if the store denies the rest, and if it fails.
+// All or nothing: requests taken from a lease are put back if the store denies the rest, or fails.
 func TestALeaseTakesBackWhatTheRestDenies(t *testing.T) {
 	s, server := frozen(t)
 	a, b := leased(claimOf("a", core.PerDay(100))), claimOf("b", core.PerDay(1))
@@ -153,7 +153,7 @@ func TestAPeekTakesNothingFromALease(t *testing.T) {
 	}
 }
 
-// What this process holds is given back in the call of a claim that cannot be leased.
+// The call for a claim that cannot be leased gives back the lease of its key.
 func TestWhatIsHeldDoesNotStandInTheWayOfOtherClaims(t *testing.T) {
 	for name, change := range map[string]func(*core.Claim){
 		"a dry run":    func(c *core.Claim) { c.DryRun = true },

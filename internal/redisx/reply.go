@@ -16,7 +16,7 @@ type usage struct {
 	retry int64 // 0 if it admits what is asked, -1 if it never does
 }
 
-// What jobs.lua replies in front of, or in place of, what the limits of a request say.
+// The codes that jobs.lua replies for a request, before the numbers of its limits or in place of them.
 const (
 	inFull = -1 // four numbers of each limit follow
 	failed = -2

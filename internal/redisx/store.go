@@ -1,12 +1,15 @@
 // Package redisx keeps the state of limits in Redis, for package redisstore.
 //
+//	s := redisx.New(client, redisx.Options{Prefix: "shop"})
+//	results, err := s.Take(ctx, []core.Claim{{Rule: "api", Key: "user:42", Limits: limits}}, nil)
+//
 // A Take or a Settle of core becomes a request (request.go). It is split into jobs (routing.go, job.go): one for a single server,
 // one for each slot of a Cluster. Jobs of concurrent callers wait for each other and are sent as one batch (batcher.go has its
 // size, run.go sends it), which one run of a script does (script.go joins the files of lua/). What the script replies becomes
 // results (reply.go). If a request has several jobs and one denies, separate.go takes back what the others charged.
 //
-// What an algorithm computes stands in the file of lua/ that bears its name: the refund of a fixed window in
-// lua/fixedwindow.lua, called by lua/refund.lua. lua/plain.lua is a faster lua/decide.lua for token buckets, and
+// Each algorithm is in the file of lua/ that has its name: the refund of a fixed window is in lua/fixedwindow.lua, called by
+// lua/refund.lua. lua/plain.lua is a faster lua/decide.lua for token buckets, and
 // lua/plainlease.lua a faster lua/lease.lua; for holds, lua/decidehold.lua is a faster lua/decide.lua, and lua/plainsettle.lua a
 // faster lua/settleany.lua.
 //

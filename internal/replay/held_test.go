@@ -26,7 +26,7 @@ func TestStatusSettlesFailures(t *testing.T) {
 	}
 }
 
-// Decided at their starts, failures count from their ends on, and what is under way is held until then.
+// Of requests decided at their starts, failures count from their ends on, and are held until then.
 func TestWhatIsUnderWayIsHeld(t *testing.T) {
 	request := func(path string, start, took time.Duration, status int) accesslog.Entry {
 		e := sent(start, "x", path)

@@ -1,4 +1,9 @@
 // Package replay decides the requests of access logs with a limiter on the clock of the log.
+//
+//	report, err := replay.Run(ctx, file, []replay.Source{log}, replay.Options{Knows: log.Knows})
+//
+// Reading order: run.go (the report), order.go and merge.go (entries in order), player.go (an entry is decided), requests.go (entry to
+// request), held.go (what requests hold until they end), even.go (the same with whole seconds), timeline.go, hardness.go.
 package replay
 
 import (

@@ -1,5 +1,8 @@
 // Package suggest finds the limits that would leave most clients of an access log untouched.
 //
+//	report, err := suggest.Run(ctx, file, sources, suggest.Options{Keep: 99.9, Within: time.Minute})
+//	fmt.Println(report.Chosen.Limit) // 5/s;burst=20
+//
 // A client is untouched by a token bucket exactly if a queue that its requests fill, and that drains at the rate, never holds more
 // than the burst: until its first refusal, all its requests are admitted. So one pass over the requests of a client, with a queue
 // for each rate, says which burst it needs at each rate, and counting clients by that says how many any limit hits. The queues are

@@ -41,7 +41,7 @@ local function advance(ask, now)
   end
 end
 
--- heldFor returns how much requests under way hold of the limit of an ask.
+-- heldFor returns how much requests in flight hold of the limit of an ask.
 local function heldFor(ask)
   local holds = ask.pair.holds
   return ask.limit.letter == 'f' and holds.count or holds.cost

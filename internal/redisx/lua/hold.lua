@@ -1,4 +1,4 @@
--- What a pair holds for requests under way, and its ban.
+-- Keeps what a pair holds for requests in flight, and its ban.
 -- Uses floorTo, max, maxExact, min (number), pack, sub, unpackWords, word (word), expiryOf (expiry), holdLife, holdSize,
 -- holdWidth (plainhold), firstFrom (block).
 --

@@ -16,7 +16,7 @@
 -- Returns the instant, how many states were repaired, and for each request of a Take
 --
 --   the level of each limit, or -4 less the level if the request is denied, if its plan is plain and does not hold,
---   or -1, or -3 if requests under way are what denies it, and four numbers for each limit: retry, remaining, refill, reset,
+--   or -1, or -3 if requests in flight are what denies it, and four numbers for each limit: retry, remaining, refill, reset,
 --   and then, if it has leased claims, how many requests were charged ahead for each of those;
 --   or -2 if it could not be decided, because of an error that the server's log has.
 --

@@ -10,7 +10,7 @@
 --   w       fixed window     expires, used, start
 --   s       sliding window   expires, used, number of blocks, list of blocks, entries: see sliding.lua and block.lua
 --   l       sliding log      likewise
---   hold    what requests under way hold: see hold.lua
+--   hold    what requests in flight hold: see hold.lua
 --   ban     until when nothing fits: see hold.lua
 --   reset   when the pair was last reset: see reset.lua
 local algorithms = {b = tokenBucket, w = fixedWindow, s = sliding, l = sliding, f = inFlight}

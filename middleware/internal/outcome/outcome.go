@@ -1,4 +1,4 @@
-// Package outcome says how requests ended, in the same way for all adapters.
+// Package outcome describes how requests ended, in the same way for all adapters.
 package outcome
 
 import (

@@ -1,4 +1,6 @@
-// Package route writes the route patterns of all frameworks in one way: that of net/http, without method.
+// Package route converts the route patterns of all frameworks to those of net/http, without the method.
+//
+//	route.Braces("/users/:id") // "/users/{id}"
 package route
 
 import "strings"
