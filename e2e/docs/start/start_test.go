@@ -43,7 +43,8 @@ func TestPrograms(t *testing.T) {
 }
 
 // start builds a program with some texts replaced, such as its addresses, runs it in dir and waits until it listens on addr.
-func start(t *testing.T, name, dir, addr string, replace ...string) {
+// It is killed when the test ends.
+func start(t *testing.T, name, dir, addr string, replace ...string) *exec.Cmd {
 	t.Helper()
 	source, err := filepath.Abs(filepath.Join(name, "main.go"))
 	if err != nil {
@@ -78,6 +79,7 @@ func start(t *testing.T, name, dir, addr string, replace ...string) {
 		}
 		return err == nil
 	})
+	return process
 }
 
 // eventually waits for a minute at most.

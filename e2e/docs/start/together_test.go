@@ -3,11 +3,16 @@ package start
 import (
 	"io"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -70,4 +75,35 @@ func send(t *testing.T, r *http.Request) *http.Response {
 	_, _ = io.Copy(io.Discard, resp.Body)
 	_ = resp.Body.Close()
 	return resp
+}
+
+// A login that is under way when the program is told to end is answered, and settled: it was no failure.
+func TestSlowRequestWhileTheProgramEnds(t *testing.T) {
+	rules, err := os.ReadFile("together/spillgate.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, server, app, page := t.TempDir(), redistest.Start(t), freeAddr(t), freeAddr(t)
+	write(t, filepath.Join(dir, "spillgate.yaml"), string(rules))
+	const asked, begin = `if _, password, _ := r.BasicAuth()`, `w.WriteHeader(http.StatusEarlyHints); time.Sleep(time.Second); `
+	const store, longer = "core.WithStore(store)", "core.WithStore(store), core.WithTimeout(time.Minute)"
+	program := start(t, "together", dir, app, "127.0.0.1:8080", app, "127.0.0.1:9090", page, "127.0.0.1:6379", server.Addr,
+		asked, begin+asked, store, longer)
+
+	r, _ := http.NewRequest(http.MethodPost, "http://"+app+"/login", nil)
+	r.SetBasicAuth("ann", "right")
+	r = r.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(int, textproto.MIMEHeader) error { return program.Process.Signal(syscall.SIGTERM) },
+	}))
+	if got := send(t, r).StatusCode; got != http.StatusOK {
+		t.Errorf("got %d, want 200", got)
+	}
+	if err := program.Wait(); err != nil {
+		t.Errorf("the program ended with %v", err)
+	}
+	claim := core.Claim{Rule: "login", Key: "ip:127.0.0.1", Limits: core.MustParseLimits("5/10m;ban=1h"), Peek: true}
+	results, err := redisstore.New(server.Client(t), redisstore.WithPrefix("shop")).Take(t.Context(), []core.Claim{claim}, nil)
+	if err != nil || results[0].Remaining != 5 {
+		t.Errorf("got %+v, %v, want all 5 left", results, err)
+	}
 }
