@@ -52,8 +52,8 @@ func (r *ring) search(n int64) int {
 		n -= r.total
 	}
 	p := 0
-	for step := len(r.cells); step > 0; step /= 2 {
-		if next := p + step; next <= len(r.cells) && r.cells[next-1].sum < n {
+	for step := len(r.cells) / 2; step > 0; step /= 2 {
+		if next := p + step; r.cells[next-1].sum < n {
 			n -= r.cells[next-1].sum
 			p = next
 		}

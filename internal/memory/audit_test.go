@@ -29,7 +29,7 @@ func TestCountersEqualWhatIsStored(t *testing.T) {
 			switch rand.IntN(8) {
 			case 0, 1:
 				for i := range asks {
-					asks[i].At, asks[i].Final = s.Instant(at), rand.Int64N(5)
+					asks[i].At, asks[i].Claimed, asks[i].Final = s.Instant(at), asks[i].Cost, rand.Int64N(5)
 				}
 				s.Settle(asks)
 			case 2:

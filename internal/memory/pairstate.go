@@ -11,14 +11,14 @@ type pairState struct {
 	banned int64   // until this instant
 }
 
-// find sets the records: those of the pair or, if it has no record of its own at all, those which it shares.
+// find sets the records: those of the pair or, if it has no record of its own at all, those which it shares. The shard has a
+// record.
 func (p *pairState) find(s *shard, pair Pair) {
-	*p = pairState{}
 	id := pair.id
-	if !s.has(id) && s.shared > 0 {
+	if !s.has(id) {
 		id = pair.shared
 	}
-	for i := s.first(id); i < len(s.records) && s.records[i].id == id && s.records[i].isPairState(); i++ {
+	for i := s.first(id); s.records[i].id == id && s.records[i].isPairState(); i++ {
 		p.note(&s.records[i])
 	}
 }
@@ -40,18 +40,16 @@ func (p *pairState) load(s *shard, now int64) {
 	if p.holds != nil && p.holds.hasHolds() {
 		h := s.holds.at(p.holds.extra)
 		h.Advance(now)
-		p.holds.setHolds(h, now)
 		p.cost, p.count = h.Sum()
 	}
 }
 
-// hold adds the hold of one request.
+// hold adds the hold of one request. What is held must be advanced.
 func (p *pairState) hold(s *shard, now, cost int64) {
 	if p.holds.extra == 0 {
 		p.holds.extra = s.holds.add(algorithm.Holds{})
 	}
 	h := s.holds.at(p.holds.extra)
-	h.Advance(now)
 	h.Add(now, cost, 1)
 	p.holds.setHolds(h, now)
 	s.endsAt(p.holds.at)

@@ -1,0 +1,108 @@
+package algorithm
+
+import "testing"
+
+// A tier may have other sub-buckets. The latest stamp that they can have given is left alone, a later one is not.
+func TestStampOfAWiderSubBucketIsKept(t *testing.T) {
+	const now = 1_000_000
+	for width, want := range map[int64]int64{500: now + 500, 501: now + 100} {
+		var g Log
+		g.add(now+width, 1)
+		g.Advance(logLimit(9, 1000, 100), now)
+		if g.Last() != want {
+			t.Errorf("stamp %d becomes %d, want %d", now+width, g.Last(), int64(want))
+		}
+	}
+}
+
+func TestLogEndsBeforeTheUnixEpoch(t *testing.T) {
+	l := logLimit(9, 1000, 100)
+	var g Log
+	g.Charge(l, -5000, 1)
+	if g.Advance(l, -2000); g.Used() != 0 || g.Last() != 0 {
+		t.Errorf("%d used until %d of a log that has ended", g.Used(), g.Last())
+	}
+}
+
+func TestLogIsCutAtTheLargestWholeNumber(t *testing.T) {
+	l := logLimit(9, 1000, 0)
+	var g Log
+	g.Charge(l, 0, 5)
+	for now := range int64(2) {
+		if g.Charge(l, now, MaxExact); g.Used() != MaxExact {
+			t.Errorf("%d used, want %d", g.Used(), int64(MaxExact))
+		}
+	}
+}
+
+// A log of n entries, of which one ends each microsecond from 100,000 on.
+func logOf(n int64) (*Limit, Log) {
+	l := logLimit(100_000, 100_000, 0)
+	var g Log
+	for now := range n {
+		g.Charge(l, now, 1)
+	}
+	return l, g
+}
+
+func TestLogShrinksWithItsEntries(t *testing.T) {
+	l, g := logOf(1024)
+	for g.Used() > 0 {
+		g.Advance(l, 100_000+1024-g.Used())
+		if n := len(g.entries.cells); n > few && n > 4*g.entries.count {
+			t.Fatalf("%d cells for %d entries", n, g.entries.count)
+		}
+	}
+}
+
+// Building the tree anew for each entry that ends would take time in proportion to the others.
+func TestEntryThatEndsMovesNoOthers(t *testing.T) {
+	l, g := logOf(1000)
+	now := int64(100_000)
+	if n := testing.AllocsPerRun(100, func() { g.Advance(l, now); now++ }); n > 0 || g.Used() != 1000-101 {
+		t.Errorf("%v allocations for each entry, %d left", n, g.Used())
+	}
+}
+
+func TestShortLogKeepsItsCells(t *testing.T) {
+	l, g := logOf(few)
+	now := int64(1_000_000)
+	if n := testing.AllocsPerRun(100, func() {
+		g.Charge(l, now, 1)
+		now += 1_000_000
+		g.Advance(l, now)
+	}); n > 0 || g.Used() != 0 {
+		t.Errorf("%v allocations for each request, %d used", n, g.Used())
+	}
+}
+
+func TestLogGivesItsCellsBackWhenAllIsRefunded(t *testing.T) {
+	for _, first := range []int64{0, 999} {
+		l, g := logOf(1000)
+		for i := range int64(1000) {
+			g.Refund(l, max(first-i, i-first), 1)
+			if n := g.entries.count; n > few && int64(n) > 2*g.Used() {
+				t.Fatalf("%d entries for %d used", n, g.Used())
+			}
+		}
+		if g.Used() != 0 || g.entries.count != 0 || len(g.entries.cells) > few {
+			t.Errorf("%d used, %d entries, %d cells", g.Used(), g.entries.count, len(g.entries.cells))
+		}
+	}
+}
+
+func TestRefundMovesNoOtherEntries(t *testing.T) {
+	l, g := logOf(1000)
+	at := int64(0)
+	if n := testing.AllocsPerRun(100, func() { g.Refund(l, at, 1); at++ }); n > 0 || g.Used() != 1000-101 {
+		t.Errorf("%v allocations for each refund, %d used", n, g.Used())
+	}
+}
+
+func TestRingHasTheLeastPowerOfTwoOfCells(t *testing.T) {
+	for n, want := range map[int]int{1: few, few: few, few + 1: 2 * few, 256: 256, 257: 512} {
+		if got := size(n); got != want {
+			t.Errorf("%d cells for %d entries, want %d", got, n, want)
+		}
+	}
+}

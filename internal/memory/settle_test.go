@@ -1,0 +1,46 @@
+package memory
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Records move while others are added.
+func TestClaimIsSettledAfterOthersThatAddRecords(t *testing.T) {
+	for _, a := range algorithms {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(10_000, nil)
+			l := limitOf(t, a, 5, time.Hour)
+			at := s.Instant(s.Take([]Ask{{Pair: s.Pair("rule", "key"), Limit: l, Cost: 3}}))
+			var asks []Ask
+			for i := range 3000 {
+				asks = append(asks, Ask{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: NoLimit, Claim: i, Ban: 1_000_000})
+			}
+			s.Settle(append(asks, Ask{Pair: s.Pair("rule", "key"), Limit: l, Claim: 3000, Cost: 3, Claimed: 3, At: at}))
+			if a := take(s, "key", l, 5); a.Retry != 0 {
+				t.Errorf("%d: what was given back still counts: %+v", l.Algorithm, a.Usage)
+			}
+			audit(t, s)
+		})
+	}
+}
+
+// The first instant after a reset is no earlier than a charge that follows at once.
+func TestChargeRightAfterAResetIsGivenBack(t *testing.T) {
+	for _, a := range algorithms {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(100, nil)
+			l := limitOf(t, a, 5, time.Hour)
+			take(s, "key", l, 5)
+			s.Reset(s.Pair("rule", "key"))
+			asks := []Ask{{Pair: s.Pair("rule", "key"), Limit: l, Cost: 5, Claimed: 5}}
+			asks[0].At = s.Instant(s.Take(asks))
+			s.Settle(asks)
+			if a := take(s, "key", l, 5); a.Retry != 0 {
+				t.Errorf("%d: what was given back still counts: %+v", l.Algorithm, a.Usage)
+			}
+		})
+	}
+}
