@@ -106,3 +106,19 @@ func TestFullStoreFindsAnIdlePairInTheShardOfTheNewOne(t *testing.T) {
 		audit(t, s)
 	})
 }
+
+func TestWhatChargesNothingAddsNoRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := limitOf(t, algorithm.TokenBucket, 5, time.Hour)
+		if asks := []Ask{{Pair: s.Pair("rule", "peeker"), Limit: l, Cost: 1, Peek: true}}; s.Take(asks).IsZero() || asks[0].Retry != 0 {
+			t.Errorf("%+v, want a peek to be admitted", asks[0])
+		}
+		end(s, "expired", 0, 1, atOnce(1))
+		end(s, "free", 0, 0, l)
+		take(s, "key", limitOf(t, algorithm.TokenBucket, 0, time.Hour), 1)
+		if keys, shared, held := s.Stats(); keys+shared+held > 0 {
+			t.Errorf("%d keys, %d shared, %d held", keys, shared, held)
+		}
+	})
+}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
 // Records move while others are added.
@@ -42,5 +44,19 @@ func TestChargeRightAfterAResetIsGivenBack(t *testing.T) {
 				t.Errorf("%d: what was given back still counts: %+v", l.Algorithm, a.Usage)
 			}
 		})
+	}
+}
+
+// Else denials would last until the clock is back where it was.
+func TestDryRunThatDoesNotFitSettlesTheClockAsWell(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	s := New(100, func() time.Time { return now })
+	l := limitOf(t, algorithm.TokenBucket, 10, time.Minute)
+	at := s.Instant(s.Take([]Ask{{Pair: s.Pair("rule", "key"), Limit: l, Cost: 5}}))
+	now = now.Add(-time.Minute)
+	s.Settle([]Ask{{Pair: s.Pair("rule", "key"), Limit: l, Cost: 1, Claimed: 1, Final: 9, At: at, DryRun: true}})
+	now = now.Add(30 * time.Second)
+	if a := take(s, "key", l, 5); a.Retry != 0 {
+		t.Errorf("denied for %dµs half a minute after the clock went back", a.Retry)
 	}
 }
