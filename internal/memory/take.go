@@ -54,7 +54,6 @@ func (d *decision) loadAll() {
 // reload loads a state again that another ask may have changed.
 func (d *decision) reload(a *Ask) {
 	if d.overlap {
-		a.find()
 		a.load(d.now, d.offset)
 	}
 }
