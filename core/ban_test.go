@@ -16,8 +16,12 @@ func TestBan(t *testing.T) {
 	if err := l.Ban(t.Context(), "login", "k", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	s.want(t, "ban login 1h0m0s")
-	fallback.want(t, "ban login 1h0m0s")
+	const longest = 10 * 365 * 24 * time.Hour
+	if err := l.Ban(t.Context(), "login", "k", longest); err != nil {
+		t.Fatal(err)
+	}
+	s.want(t, "ban login 1h0m0s", "ban login 87600h0m0s")
+	fallback.want(t, "ban login 1h0m0s", "ban login 87600h0m0s")
 	for _, row := range []struct {
 		rule, key string
 		d         time.Duration
@@ -29,6 +33,7 @@ func TestBan(t *testing.T) {
 		{"login", "k", 0, core.ErrInvalid, "spillgate: ban: duration must be between 0 and"},
 		{"login", "k", -1, core.ErrInvalid, "got -1ns"},
 		{"login", "k", 11 * 365 * 24 * time.Hour, core.ErrInvalid, "got 96360h0m0s"},
+		{"login", "k", longest + 1, core.ErrInvalid, "got 87600h0m0.000000001s"},
 	} {
 		wantError(t, l.Ban(t.Context(), row.rule, row.key, row.d), row.kind, row.want)
 	}
@@ -37,7 +42,7 @@ func TestBan(t *testing.T) {
 	if !errors.Is(err, core.ErrUnavailable) || !strings.HasPrefix(err.Error(), "spillgate: store unavailable: ") {
 		t.Errorf("got %v", err)
 	}
-	fallback.want(t, "ban login 1h0m0s", "ban login 1h0m0s")
+	fallback.want(t, "ban login 1h0m0s", "ban login 87600h0m0s", "ban login 1h0m0s")
 }
 
 func TestBanFollowsTheLastFailure(t *testing.T) {

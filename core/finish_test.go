@@ -65,11 +65,23 @@ func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
 }
 
 func TestFreeRequestIsNotChargedInTheFallback(t *testing.T) {
-	s, fallback := &settler{err: errRefused}, new(settler)
+	s, fallback := &settler{err: errRefused}, new(faulty)
 	l := withStore(s, []core.Rule{final("login", 5, core.Failures)}, core.WithFallback(fallback))
 	serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{Status: 200}) })
 	s.want(t, "login 1→0")
-	fallback.want(t)
+	if n := fallback.calls.Load(); n != 0 {
+		t.Errorf("%d calls of the fallback", n)
+	}
+}
+
+func TestRuleWithoutFinalSettlesWithoutAnError(t *testing.T) {
+	s, seen := new(settler), new(recorder)
+	l := withStore(s, []core.Rule{{Name: "uploads", Key: keyK, Limits: []core.Limit{core.AtOnce(2)}}}, core.WithObserver(seen.observe))
+	serve(t, l, func(*http.Request, *core.Guard) {})
+	s.want(t, "uploads 1→1")
+	if o := seen.seen[1]; o.Err != nil || o.Final != 1 {
+		t.Errorf("got %+v, %v", o, o.Err)
+	}
 }
 
 func TestFallbackThatFailsIsAskedOnce(t *testing.T) {

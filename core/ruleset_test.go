@@ -103,6 +103,9 @@ func TestZeroLimiterRefuses(t *testing.T) {
 		"Take":          func() error { _, err := zero.Take(t.Context(), claim); return err },
 		"Guard":         func() error { _, _, err := guard(&zero, get("/")); return err },
 		"Reset":         func() error { return zero.Reset(t.Context(), "r", "k") },
+		"Settle":        func() error { return zero.Settle(t.Context(), core.Decision{}, "", 0) },
+		"Renew":         func() error { return zero.Renew(t.Context(), core.Decision{}) },
+		"Ban":           func() error { return zero.Ban(t.Context(), "r", "k", 1) },
 		"SetRules":      func() error { return zero.SetRules([]core.Rule{named("a")}) },
 		"a nil limiter": func() error { return (*core.Limiter)(nil).SetRules(nil) },
 	}

@@ -104,6 +104,13 @@ func TestNilContexts(t *testing.T) {
 	if err := errors.Join(l.Refund(none, d), l.Reset(none, "r", "k")); err != nil {
 		t.Error(err)
 	}
+	type key struct{}
+	remote := &faulty{fault: func(ctx context.Context) error { _ = ctx.Value(key{}); return nil }}
+	l = withStore(remote, []core.Rule{perHour("r", 10)})
+	d, err = l.Take(none, core.Claim{Rule: "r", Key: "k", Hold: true})
+	if err = errors.Join(err, l.Renew(none, d), l.Ban(none, "r", "k", 1), l.Reset(none, "r", "k"), l.Refund(none, d)); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestRefund(t *testing.T) {
