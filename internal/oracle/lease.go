@@ -42,7 +42,8 @@ type Lease struct {
 	asked   bool      // at least once
 	last    int64     // when the key was last asked for
 	span    int64     // the number of the current span of one length
-	used    [2]int64  // in the current span and the one before
+	used    [2]int64  // in the current span and the last one before that was seen
+	late    bool      // the last grant came after its end
 }
 
 type portion struct {
@@ -61,22 +62,35 @@ func (l *Lease) Ask(now, cost int64, waited bool) Answer {
 	if !waited {
 		l.use(now, cost)
 	}
-	switch {
-	case l.left() >= cost:
+	if l.left() >= cost {
 		taken := l.take(cost)
-		if l.left() <= l.granted/4 {
+		if l.isLow(now) {
 			return Answer{Taken: taken, Want: l.want(now, cost)}
 		}
 		return Answer{Taken: taken}
-	case l.asking && !waited:
-		return Answer{Wait: true}
 	}
-	back := l.empty()
-	if again {
-		return Answer{Back: back, Want: l.want(now, cost)}
+	var a Answer
+	if l.isBusy() && l.isLow(now) && !waited {
+		a.Want = l.want(now, cost)
 	}
-	return Answer{Back: back}
+	if a.Wait = l.asking && !l.late && !waited; a.Wait {
+		return a
+	}
+	if a.Back = l.empty(); again {
+		a.Want += l.want(now, cost)
+	}
+	return a
 }
+
+// isLow reports whether the next grant should be asked for.
+func (l *Lease) isLow(now int64) bool {
+	if l.left() <= l.granted/4 {
+		return true
+	}
+	return l.isBusy() && l.live[len(l.live)-1].ends-now <= l.length/4
+}
+
+func (l *Lease) isBusy() bool { return max(l.used[0], l.used[1]) >= 4 }
 
 // expire moves what is left of portions that have ended to what is to be given back.
 func (l *Lease) expire(now int64) {
@@ -95,12 +109,8 @@ func (l *Lease) drop() {
 
 // use counts cost in the span of now.
 func (l *Lease) use(now, cost int64) {
-	switch span := now / l.length; span - l.span {
-	case 0:
-	case 1:
+	if span := now / l.length; span != l.span {
 		l.span, l.used = span, [2]int64{0, l.used[0]}
-	default:
-		l.span, l.used = span, [2]int64{}
 	}
 	l.used[0] += cost
 }
@@ -125,13 +135,18 @@ func (l *Lease) take(cost int64) (taken []Portion) {
 	return taken
 }
 
-// want begins a grant and returns how much to ask for, or 0 while one is in flight or in a pause.
+// want begins a grant and returns how much to ask for, or 0 while one is in flight or in a pause. While more is used than before
+// it asks for what a whole length will use at that pace, fourfold at most.
 func (l *Lease) want(now, cost int64) int64 {
 	if l.asking || now < l.resumes {
 		return 0
 	}
 	l.asking = true
-	return max(cost, l.used[0], l.used[1])
+	want := l.used[1]
+	if l.used[0] > want {
+		want = min(4*l.used[0], l.used[0]*l.length/(now%l.length+1))
+	}
+	return max(cost, want)
 }
 
 // empty returns all that is held and all that is to be given back.
@@ -161,11 +176,14 @@ func (l *Lease) PutBack(now int64, taken []Portion) {
 	}
 }
 
-// Granted implements Holder.
+// Granted implements Holder. One grant may be late because its process had no CPU; after two in succession there is a pause.
 func (l *Lease) Granted(now, sent int64, p Portion) {
-	l.asking, l.granted = false, p.Count
-	if p.Count == 0 {
+	late := now >= sent+l.length
+	if p.Count == 0 || late && l.late {
 		l.resumes = now + l.length
+	}
+	l.asking, l.granted, l.late = false, p.Count, late
+	if p.Count == 0 {
 		return
 	}
 	l.expire(now)

@@ -124,7 +124,7 @@ func (f *fleet) refund(ago int) {
 		return
 	}
 	r := f.ledger.admitted[i]
-	if r.refunded || r.process.dead || !r.done {
+	if r.refunded || r.process.dead || !r.done || len(r.taken) == 0 { // a mistaken Holder takes what was never charged
 		return
 	}
 	r.refunded = true

@@ -37,8 +37,8 @@ func waitForAll(ctx context.Context, grants []*grant) {
 
 // fetchIfLow asks for a grant for e if little is left, unless one is in flight or the last one was of nothing. cost is that of the request that
 // found little. The caller has locked the shard of e, and advanced e.
-func (s *Store) fetchIfLow(t *leaseTable, hash uint64, e *leaseEntry, cost int64) {
-	if e.grantInFlight() != nil || e.pause > 0 || !e.isLow() {
+func (s *Store) fetchIfLow(t *leaseTable, hash uint64, e *leaseEntry, now, cost int64) {
+	if e.grantInFlight() != nil || e.pause > 0 || !e.isLow(now, e.terms.length) {
 		return
 	}
 	timeout := time.Duration(t.timeout.Load())
@@ -48,11 +48,11 @@ func (s *Store) fetchIfLow(t *leaseTable, hash uint64, e *leaseEntry, cost int64
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	g := &grant{ctx, make(chan struct{})}
 	e.ensureRare().grant = g
-	f := fetch{s, t, hash, e, e.key, e.terms, e.want(cost), e.takeUnused()}
+	f := fetch{s, t, hash, e, e.key, e.terms, e.want(now, e.terms.length, cost), e.takeUnused(), timeout}
 	go func() {
 		defer cancel()
 		defer close(g.done)
-		f.run(ctx)
+		f.run()
 	}()
 }
 
@@ -66,9 +66,14 @@ type fetch struct {
 	terms *terms
 	want  int64
 	backs backs // given back in the same call
+
+	timeout time.Duration
 }
 
-func (f *fetch) run(ctx context.Context) {
+// run has the whole timeout, however long its goroutine has waited for a CPU: else that would count as a failure of the store.
+func (f *fetch) run() {
+	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
+	defer cancel()
 	sent := f.table.now()
 	r := new(request)
 	r.addClaim(f.key, &core.Claim{Limits: f.terms.limits}, 0)

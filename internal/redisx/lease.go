@@ -12,10 +12,11 @@ type lease struct {
 	ends   [2]int64   // 0 for no portion
 	left   [2]uint32  // of each portion
 	size   [2]uint32  // of each portion, as granted
-	used   [2]uint32  // requests decided in the current span of one Lease, and in the one before
+	used   [2]uint32  // requests decided in the current span of one Lease, and in the last one seen before
 	rare   *leaseRare // nil for nothing
 	span   uint16     // the number of the current span
-	pause  uint16     // in how many spans the next grant may be asked for
+	pause  uint8      // in how many spans the next grant may be asked for
+	late   bool       // the last grant came after its end
 	stored uint32     // what the first limit had left in the store after the last grant
 }
 
@@ -36,19 +37,18 @@ func (t *taken) mark() int64 {
 // pauseSpans is the length of a pause between grants, in spans: at least one Lease.
 const pauseSpans = 2
 
-// roll moves l on to the span that now lies in.
+// maxGrowth is how many times more than was used a grant may be.
+const maxGrowth = 4
+
+// roll moves l on to the span that now lies in. What was used in the last one that was seen still says how much a Lease takes: a
+// process may have had no CPU since.
 func (l *lease) roll(now, length int64) {
 	span := uint16(now / length)
-	passed := span - l.span
-	switch passed {
-	case 0:
+	if span == l.span {
 		return
-	case 1:
-		l.used = [2]uint32{0, l.used[0]}
-	default:
-		l.used = [2]uint32{}
 	}
-	l.pause -= min(l.pause, passed)
+	l.used = [2]uint32{0, l.used[0]}
+	l.pause -= uint8(min(uint16(l.pause), span-l.span))
 	l.span = span
 }
 
@@ -115,8 +115,15 @@ func (l *lease) restore(at int64, n uint32) bool {
 	return false
 }
 
-// isLow reports whether so little is left, against the last grant, that the next one should be asked for.
-func (l *lease) isLow() bool { return l.available() <= int64(l.size[l.newest()]/4) }
+// isLow reports whether the next grant should be asked for: at most a quarter of the last one is left, or it ends within a
+// quarter of a Lease and is busy.
+func (l *lease) isLow(now, length int64) bool {
+	last := l.newest()
+	return l.available() <= int64(l.size[last]/4) || l.ends[last]-now <= length/4 && l.isBusy()
+}
+
+// isBusy reports whether another request is likely within a quarter of a Lease.
+func (l *lease) isBusy() bool { return max(l.used[0], l.used[1]) >= 4 }
 
 // newest returns the place of the newer portion.
 func (l *lease) newest() int {
@@ -139,30 +146,40 @@ func (l *lease) refund(isOf func(at int64) bool, n int64) int64 {
 	return 0
 }
 
-// want returns how much to ask for: what was used in the last Lease, and at least as much as one request costs.
-func (l *lease) want(cost int64) int64 {
-	return min(max(int64(l.used[0]), int64(l.used[1]), cost), math.MaxInt32)
+// want returns how much to ask for: what was used in the last Lease or, if more is used than then, what this Lease will use at
+// its pace, but at most maxGrowth times what it has; and at least as much as one request costs.
+func (l *lease) want(now, length, cost int64) int64 {
+	used, before := int64(l.used[0]), int64(l.used[1])
+	if used > before {
+		growth := min(float64(length)/float64(now%length+1), maxGrowth)
+		before = int64(float64(used) * growth)
+	}
+	return min(max(before, cost), math.MaxInt32)
 }
 
 // credit adds a portion of n requests that the store has charged at an instant, to an advanced l. One that has ended is to be
-// given back, and so is what is left of the oldest of three. After a grant that was of nothing or late there is a pause.
+// given back, and so is what is left of the oldest of three. There is a pause after a grant of nothing, and after two in
+// succession that were late: one may be late because this process had no CPU.
 func (l *lease) credit(now, at, ends, n int64) {
-	switch {
-	case n == 0:
+	late := ends <= now
+	if n == 0 || late && l.late {
 		l.pause = pauseSpans
-	case ends <= now:
-		l.giveBack(at, n)
-		l.pause = pauseSpans
-	default:
-		if l.ends[1] > 0 {
-			l.shift()
-		}
-		i := 0
-		if l.ends[0] > 0 {
-			i = 1
-		}
-		l.at[i], l.ends[i], l.left[i], l.size[i] = at, ends, uint32(n), uint32(n)
 	}
+	l.late = late
+	switch {
+	case late:
+		l.giveBack(at, n)
+		return
+	case n == 0:
+		return
+	case l.ends[1] > 0:
+		l.shift()
+	}
+	i := 0
+	if l.ends[0] > 0 {
+		i = 1
+	}
+	l.at[i], l.ends[i], l.left[i], l.size[i] = at, ends, uint32(n), uint32(n)
 }
 
 // end ends all portions.

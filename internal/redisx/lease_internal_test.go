@@ -68,7 +68,13 @@ func TestLeaseTimelines(t *testing.T) {
 			{at: 99 * ms, do: "credit", n: 100, sent: 99 * ms, left: [2]uint32{50, 100}, want: 50},
 			{at: 150 * ms, do: "take", n: 5, ok: true, left: [2]uint32{95, 0}, back: backs{{serverAt(0), 50}}, want: 50},
 			{at: 200 * ms, do: "credit", n: 0, back: backs{{serverAt(0), 50}, {serverAt(99 * ms), 95}}, want: 5},
-			{at: 400 * ms, do: "credit", n: 0, back: backs{{serverAt(0), 50}, {serverAt(99 * ms), 95}}, want: 1},
+			{at: 300 * ms, do: "credit", n: 0, back: backs{{serverAt(0), 50}, {serverAt(99 * ms), 95}}, want: 1},
+		},
+		"what was used is remembered while nobody looks": {
+			{at: 0, do: "credit", n: 100, left: [2]uint32{100, 0}, want: 1},
+			{at: 99 * ms, do: "take", n: 60, ok: true, left: [2]uint32{40, 0}, want: 60},
+			{at: 750 * ms, do: "take", n: 1, back: backs{{serverAt(0), 40}}, want: 60},
+			{at: 850 * ms, do: "take", n: 1, back: backs{{serverAt(0), 40}}, want: 1},
 		},
 		"nothing is put back that was not taken": {
 			{at: 0, do: "put back", want: 1},
@@ -101,53 +107,108 @@ func runLease(t *testing.T, steps []leaseStep) {
 		if l.rare != nil {
 			b = l.rare.unused
 		}
-		if l.left != s.left || b != s.back || l.want(1) != s.want {
-			t.Errorf("step %d: left %v, to give back %v, wants %d; want %v, %v, %d", i+1, l.left, b, l.want(1), s.left, s.back, s.want)
+		if l.left != s.left || b != s.back || wanted(&l) != s.want {
+			t.Errorf("step %d: left %v, to give back %v, wants %d; want %v, %v, %d", i+1, l.left, b, wanted(&l), s.left, s.back, s.want)
+		}
+	}
+}
+
+// wanted returns what l wants if a span ends without further requests.
+func wanted(l *lease) int64 { return l.want(leaseLength-1, leaseLength, 1) }
+
+func TestWhatIsWantedGrowsWithThePaceFourfoldAtMost(t *testing.T) {
+	for _, row := range []struct {
+		at   time.Duration
+		used [2]uint32
+		want int64
+	}{
+		{0, [2]uint32{10, 0}, 40}, {10 * ms, [2]uint32{10, 0}, 40}, {25*ms - 1, [2]uint32{10, 0}, 40}, {50*ms - 1, [2]uint32{10, 0}, 20},
+		{80*ms - 1, [2]uint32{40, 10}, 50}, {100*ms - 1, [2]uint32{10, 9}, 10}, {110 * ms, [2]uint32{10, 9}, 40},
+		{10 * ms, [2]uint32{10, 10}, 10}, {10 * ms, [2]uint32{10, 50}, 50}, {10 * ms, [2]uint32{}, 1},
+	} {
+		l := lease{used: row.used}
+		if got := l.want(int64(row.at), leaseLength, 1); got != row.want {
+			t.Errorf("at %v after %v: %d, want %d", row.at, row.used, got, row.want)
 		}
 	}
 }
 
 func TestALeaseIsLowWhenAQuarterIsLeft(t *testing.T) {
 	var l lease
-	if !l.isLow() {
+	if !l.isLow(0, leaseLength) {
 		t.Error("an empty one is not low")
 	}
 	l.credit(0, 1, leaseLength, 8)
 	for i := range 8 {
-		if low := l.isLow(); low != (l.available() <= 2) {
+		if low := l.isLow(0, leaseLength); low != (l.available() <= 2) {
 			t.Errorf("after %d of 8: %v", i, low)
 		}
 		l.take(1)
 	}
 }
 
+// A busy lease is low in the last quarter of its time, too, or its end would find it without the next grant.
+func TestABusyLeaseIsLowBeforeItEnds(t *testing.T) {
+	for used, busy := range map[int64]bool{0: false, 3: false, 4: true, 50: true} {
+		var l lease
+		l.credit(0, 1, leaseLength, 100)
+		l.use(used)
+		for at, late := range map[time.Duration]bool{0: false, 75*ms - 1: false, 75 * ms: true, 99 * ms: true} {
+			if low := l.isLow(int64(at), leaseLength); low != (busy && late) {
+				t.Errorf("%d used, at %v: %v", used, at, low)
+			}
+		}
+		l.credit(int64(80*ms), 1, int64(180*ms), 100)
+		if l.isLow(int64(99*ms), leaseLength) {
+			t.Error("low although there is a newer portion")
+		}
+	}
+}
+
 func TestWhatIsWantedIsAtLeastTheCostOfARequest(t *testing.T) {
 	var l lease
-	l.use(5)
+	l.used[1] = 5
 	for cost, want := range map[int64]int64{1: 5, 5: 5, 6: 6, 1 << 40: 1<<31 - 1} {
-		if got := l.want(cost); got != want {
+		if got := l.want(0, leaseLength, cost); got != want {
 			t.Errorf("a cost of %d: %d, want %d", cost, got, want)
 		}
 	}
 	l.use(1 << 52)
-	if got := l.want(1); got != 1<<31-1 {
+	if got := l.want(0, leaseLength, 1); got != 1<<31-1 {
 		t.Errorf("got %d, want the largest grant", got)
 	}
 }
 
-// After a grant of nothing, or a late one, no other is asked for during at least one Lease, and at most two.
+// After a grant of nothing, or two late ones in succession, no other is asked for during at least one Lease, and at most two.
 func TestAGrantOfNoUseIsFollowedByAPause(t *testing.T) {
 	for _, begun := range []time.Duration{0, 50 * ms, 99 * ms} {
-		for n, ends := range []int64{int64(begun) + leaseLength, int64(begun)} { // a late one is as good as none
-			checkPause(t, begun, int64(n), ends)
+		now := int64(begun)
+		for name, credit := range map[string]func(*lease){
+			"of nothing": func(l *lease) { l.credit(now, 1, now+leaseLength, 0) },
+			"late twice": func(l *lease) {
+				l.credit(now, 1, now, 1)
+				if l.pause > 0 || !l.late {
+					t.Error("one that is late is followed by a pause")
+				}
+				l.credit(now, 1, now-1, 1)
+			},
+		} {
+			t.Run(name, func(t *testing.T) { checkPause(t, begun, credit) })
 		}
+	}
+	var l lease
+	l.credit(5, 1, 5, 1)
+	l.credit(6, 1, 7, 1)
+	l.credit(8, 1, 8, 1)
+	if l.pause > 0 {
+		t.Error("late ones with one in time between them are followed by a pause")
 	}
 }
 
-func checkPause(t *testing.T, begun time.Duration, n, ends int64) {
+func checkPause(t *testing.T, begun time.Duration, credit func(*lease)) {
 	var l lease
 	l.advance(int64(begun), leaseLength)
-	l.credit(int64(begun), 1, ends, n)
+	credit(&l)
 	for at := begun; at < begun+300*ms; at += ms {
 		l.advance(int64(at), leaseLength)
 		if paused := l.pause > 0; at-begun < 100*ms && !paused || at-begun > 200*ms && paused {

@@ -24,30 +24,32 @@ func (h *leaseHolder) Ask(now, cost int64, waited bool) oracle.Answer {
 	h.advance(now, h.length)
 	if t, ok := h.take(cost); ok {
 		a := oracle.Answer{Taken: portionsOf(t)}
-		if h.isLow() {
-			a.Want = h.grant(cost)
-		}
+		a.Want = h.grant(now, cost)
 		return a
 	}
-	if h.waiting && !waited {
-		return oracle.Answer{Wait: true}
+	var a oracle.Answer
+	if h.isBusy() && !waited {
+		a.Want = h.grant(now, cost)
+	}
+	if a.Wait = h.waiting && !h.late && !waited; a.Wait {
+		return a
 	}
 	h.use(cost)
 	h.end()
-	a := oracle.Answer{Back: portionsIn(h.takeUnused())}
+	a.Back = portionsIn(h.takeUnused())
 	if again {
-		a.Want = h.grant(cost)
+		a.Want += h.grant(now, cost)
 	}
 	return a
 }
 
-// grant returns how much to ask for, or 0 if that has to wait.
-func (h *leaseHolder) grant(cost int64) int64 {
-	if h.waiting || h.pause > 0 {
+// grant returns how much to ask for, or 0 if there is enough or that has to wait.
+func (h *leaseHolder) grant(now, cost int64) int64 {
+	if h.waiting || h.pause > 0 || !h.isLow(now, h.length) {
 		return 0
 	}
 	h.waiting = true
-	return h.want(cost)
+	return h.want(now, h.length, cost)
 }
 
 func (h *leaseHolder) PutBack(now int64, taken []oracle.Portion) {
@@ -81,9 +83,14 @@ func portionsOf(t taken) (all []oracle.Portion) {
 	return all
 }
 
+// takenOf returns some portions, which are of two instants at most.
 func takenOf(some []oracle.Portion) (t taken) {
-	for i, p := range some {
-		t.at[i], t.n[i] = p.At, uint32(p.Count)
+	for _, p := range some {
+		i := 0
+		if t.n[0] > 0 && t.at[0] != p.At {
+			i = 1
+		}
+		t.at[i], t.n[i] = p.At, t.n[i]+uint32(p.Count)
 	}
 	return t
 }

@@ -131,7 +131,7 @@ func (k *leasedTake) count(results []core.Result) {
 		e.advance(now, e.terms.length)
 		e.use(costOf(c))
 		if least(of) > 1 {
-			k.store.fetchIfLow(k.table, hash, e, costOf(c))
+			k.store.fetchIfLow(k.table, hash, e, now, costOf(c))
 		}
 	})
 }

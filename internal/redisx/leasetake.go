@@ -94,20 +94,32 @@ func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Res
 	now := t.now()
 	e.advance(now, e.terms.length)
 	if costOf(c) > e.available() {
-		if p.grant, p.ended = e.grantInFlight(), end; end {
-			e.end()
-			p.backs = e.takeUnused()
-		}
+		s.missed(t, &p, e, c, now, end)
 		return p, dst, false
 	}
 	p.entry, p.terms = e, e.terms
 	if !c.Peek {
 		p.taken, _ = e.take(costOf(c))
 		shard.decisions++
-		s.fetchIfLow(t, p.hash, e, costOf(c))
+		s.fetchIfLow(t, p.hash, e, now, costOf(c))
 	}
 	p.grant = e.grantInFlight()
 	return p, e.appendResults(dst, c, now, p.taken.mark()), true
+}
+
+// missed has p wait for the grant that c needs, if it may, and ends e if end is true. Grants are not waited for while they come late.
+func (s *Store) missed(t *leaseTable, p *localTake, e *leaseEntry, c *core.Claim, now int64, end bool) {
+	if p.ended = end; end {
+		e.end()
+		p.backs = e.takeUnused()
+		return
+	}
+	if e.isBusy() && !c.Peek {
+		s.fetchIfLow(t, p.hash, e, now, costOf(c))
+	}
+	if !e.late {
+		p.grant = e.grantInFlight()
+	}
 }
 
 // takeLeaseOrEnd does what takeLease does. If the lease has too little, it waits once for a grant in flight; if the lease then

@@ -1,0 +1,74 @@
+package redisx
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// busyEntry returns a claim of a store with an entry that is busy, and of which nothing is left.
+func busyEntry(t *testing.T) (*Store, *leaseEntry, core.Claim) {
+	s := frozenStore(t)
+	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100000/d"), Lease: 10 * time.Second}
+	for i := 0; i < 100 && s.LeaseStats().Decisions < 8; i++ {
+		s.takeOne(t, c)
+	}
+	e := s.entryOf(t)
+	e.left = [2]uint32{}
+	return s, e, c
+}
+
+// entryOf returns the only entry, of which no grant is in flight.
+func (s *Store) entryOf(t *testing.T) *leaseEntry {
+	t.Helper()
+	for s.GrantsInFlight() > 0 {
+		time.Sleep(50 * time.Microsecond)
+	}
+	for i := range s.leases.Load().shards {
+		for _, e := range s.leases.Load().shards[i].entries {
+			return e
+		}
+	}
+	t.Fatal("nothing is leased")
+	return nil
+}
+
+func (s *Store) takeOne(t *testing.T, c core.Claim) {
+	t.Helper()
+	if _, ok := s.TakeLocal([]core.Claim{c}, nil); ok {
+		return
+	}
+	if _, err := s.Take(context.Background(), []core.Claim{c}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A request that finds nothing left of a busy lease asks for the next grant and is decided from it, so that others do not ask the store.
+func TestARequestOfABusyKeyWaitsForAGrant(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*leaseEntry, *core.Claim)
+		waits  bool
+	}{
+		"busy":            {func(*leaseEntry, *core.Claim) {}, true},
+		"large":           {func(_ *leaseEntry, c *core.Claim) { c.Cost = 500 }, true},
+		"not busy":        {func(e *leaseEntry, _ *core.Claim) { e.used = [2]uint32{3, 3} }, false},
+		"a peek":          {func(_ *leaseEntry, c *core.Claim) { c.Peek = true }, false},
+		"grants are late": {func(e *leaseEntry, _ *core.Claim) { e.late = true }, false},
+		"during a pause":  {func(e *leaseEntry, _ *core.Claim) { e.pause = pauseSpans }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, e, c := busyEntry(t)
+			row.change(e, &c)
+			before := s.LeaseStats().Decisions
+			p, _, ok := s.takeLease(s.leases.Load(), &c, false, nil)
+			if waits := p.grant != nil; ok || waits != row.waits {
+				t.Errorf("decided: %v, waits for a grant: %v", ok, waits)
+			}
+			if s.takeOne(t, c); row.waits && s.LeaseStats().Decisions != before+1 {
+				t.Error("not decided from a grant")
+			}
+		})
+	}
+}
