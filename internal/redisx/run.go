@@ -56,13 +56,14 @@ func callOf(shift string, jobs []*job) *call {
 	}
 	c.add(shift)
 	for i := 0; i < len(jobs); {
-		first, numbers := i, jobs[i].numbers
-		for i++; i < len(jobs) && byPlan(jobs[i], jobs[first]) == 0; i++ {
-			numbers += jobs[i].numbers
+		first := i
+		var numbers strings.Builder
+		for ; i < len(jobs) && byPlan(jobs[i], jobs[first]) == 0; i++ {
+			numbers.WriteString(jobs[i].numbers)
 		}
 		c.add(jobs[first].plan)
 		c.add(jobs[first].sign() * (i - first))
-		c.add(numbers)
+		c.add(numbers.String())
 	}
 	return c
 }

@@ -48,6 +48,7 @@ func (s *Store) Settle(ctx context.Context, claims []core.Claim) error {
 	jobs, err := s.settle(ctx, r)
 	if err == nil {
 		renewed(claims, jobs)
+		r.release()
 	}
 	return err
 }
@@ -78,7 +79,7 @@ func renewed(claims []core.Claim, jobs []job) {
 
 // newSettle returns the request of a Settle. Its plan says nothing of costs, so that most requests have the same.
 func (l *layout) newSettle(claims []core.Claim) *request {
-	r := new(request)
+	r := requests.Get().(*request)
 	for i := range claims {
 		st := newSettlement(&claims[i])
 		r.settlements = append(r.settlements, st)
@@ -145,9 +146,10 @@ func (j *job) addNumbers() {
 	if len(r.settlements) == 0 {
 		return
 	}
-	j.claims = j.claims[:0]
+	var buf [5 * 8 * 4]byte
+	b := buf[:0]
+	j.claims = make([]int, 0, len(j.asks))
 	j.quiet = r.asks[j.asks[0]].asked == 0
-	var b []byte
 	for _, i := range j.asks {
 		claim := r.asks[i].claim
 		if n := len(j.claims); n > 0 && j.claims[n-1] == claim {

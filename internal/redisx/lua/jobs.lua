@@ -43,28 +43,28 @@ local function try(plan, settles, numbers, start)
   end
 end
 
--- tryPlain decides or settles a plain request, and reports whether it could.
-local function tryPlain(plan, settles, numbers, start)
+-- plainOf returns the function that decides or settles requests of a plan that are plain, or nil for another plan.
+local function plainOf(plan, settles)
   if settles then
-    return settlePlain(plan, first, now, numbers, start)
+    return isPlainSettle(plan) and settlePlain
+  elseif not isPlain(plan) then
+    return nil
   elseif plan.held then
-    return decideHeld(plan, first, now)
-  elseif plan.leases > 0 then
-    return decidePlainLeased(plan, first, now, numbers, start)
+    return decideHeld
   end
-  return decidePlain(plan, first, now)
+  return plan.leases > 0 and decidePlainLeased or decidePlain
 end
 
 for i = 2, #ARGV, 3 do
-  local plan, count, start = newPlan(ARGV[i]), tonumber(ARGV[i + 1]), 1
+  local plan, count, start, numbers = newPlan(ARGV[i]), tonumber(ARGV[i + 1]), 1, ARGV[i + 2]
   local settles = count < 0
-  local plain = (settles and isPlainSettle or isPlain)(plan)
-  local size = settles and settleWords * plan.claims or leaseWords * plan.leases
+  local size = word * (settles and settleWords * plan.claims or leaseWords * plan.leases)
+  local tryPlain = plainOf(plan, settles)
   for _ = 1, math.abs(count) do
-    if not (plain and tryPlain(plan, settles, ARGV[i + 2], start)) then
-      try(plan, settles, ARGV[i + 2], start)
+    if not (tryPlain and tryPlain(plan, first, now, numbers, start)) then
+      try(plan, settles, numbers, start)
     end
-    first, start = first + plan.keys, start + size * word
+    first, start = first + plan.keys, start + size
   end
 end
 reply[2] = repaired

@@ -1,12 +1,13 @@
 -- Decides requests that have only token buckets, without a table for each bucket. The results equal those of tokenbucket.lua and
 -- decide.lua.
--- Uses ceilDiv, floorDiv, max, maxExact (number), pack, unpackWords, word (word), call, filled, reply (reply), maxBusy
--- (limit), expiryWith (expiry), openHolds, openUntil (plainhold).
+-- Uses ceilDiv, floorDiv, max, maxExact (number), pack, unpackWords, word (word), call, filled, reply, tryCall (reply),
+-- maxBusy (limit), expiryWith (expiry), openHolds, openUntil (plainhold).
 --
 -- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs nor
 -- bans, and the limits of each pair next to each other. If it holds, all its claims do, each of a pair of its own, and they may
 -- have limits in flight too.
 local maxPlain = maxExact - 4 -- of a level: -4 less that is exact too
+local bucketSize = 6 * word
 local levels, instants, busys, expiries = {}, {}, {}, {} -- of the buckets of the request being decided, by limit
 
 -- isPlainLimit reports whether a plain plan may have a limit.
@@ -29,17 +30,17 @@ local function isPlain(plan)
   return not plan.held or plan.claims == plan.keys and plan.leases == 0
 end
 
--- openBucket sets levels, instants, busys and expiries of the bucket stored as value, and reports whether plain requests can have
--- left it: in ticks of 1 µs, of no other rate, and not from later than now.
-local function openBucket(i, l, value, now)
+-- openBucket sets levels, instants, busys and expiries of the bucket with a value, and reports whether it is as plain requests leave
+-- it: in ticks of 1 µs, of no other rate, and not from later than now.
+local function openBucket(i, rate, value, now)
   if not value then
     levels[i], instants[i], busys[i], expiries[i] = 0, 0, 0, 0
     return true
-  elseif #value ~= 6 * word then
+  elseif #value ~= bucketSize then
     return false
   end
-  local expires, level, at, busy, rate, slowest = unpackWords('<I8I8I8I8I8I8', value)
-  if rate ~= l.rate or slowest ~= 0 or at > now or busy > at or level > maxPlain or expires > (now + 2 * maxExact) / 1000 then
+  local expires, level, at, busy, before, slowest = unpackWords('<I8I8I8I8I8I8', value)
+  if before ~= rate or slowest ~= 0 or at > now or busy > at or level > maxPlain or expires > (now + 2 * maxExact) / 1000 then
     return false
   end
   level = level - (now - at) * rate
@@ -47,43 +48,32 @@ local function openBucket(i, l, value, now)
   return true
 end
 
--- openPair opens the buckets of a key, whose limits begin at i. It reports whether plain requests can have left them all, nothing
--- is banned, and something is held only if the plan holds, and returns the place of the limit after them.
-local function openPair(plan, i, first, now)
-  local place = plan[i].place
-  local names = plan.names[place]
-  local values = redis.pcall('HMGET', KEYS[first + place - 1], unpack(names))
-  if values.err or values[#names] or not plan.held and values[#names - 1] then
-    return false
-  end
-  if plan.held and not openHolds(place, values[#names - 1], now) then
-    return false
-  end
-  local n = #names - 2 -- the last limit is named first
-  repeat
+-- openPairs opens the buckets of the request whose keys begin at KEYS[first], and reports whether all are as plain requests
+-- leave them, nothing is banned, and something is held only if the plan holds.
+local function openPairs(plan, first, now)
+  local held, place, values, n = plan.held, 0, nil, 0
+  for i = 1, #plan do
     local l = plan[i]
-    if l.letter == 'b' then
-      if not openBucket(i, l, values[n], now) then
+    if l.place ~= place then
+      local names = plan.names[l.place]
+      place, n = l.place, #names - 2
+      values = tryCall('HMGET', KEYS[first + place - 1], unpack(names))
+      if values.err or values[n + 2] or values[n + 1] and not held or held and not openHolds(place, values[n + 1], now) then
+        return false
+      end
+    end
+    if l.letter == 'b' then -- the last one is named first
+      if not openBucket(i, l.rate, values[n], now) then
         return false
       end
       n = n - 1
-      if plan.held then
+      if held then
         openUntil[place] = max(openUntil[place], expiries[i])
         expiries[i] = openUntil[place]
       end
     end
-    i = i + 1
-  until i > #plan or plan[i].place ~= place
-  return true, i
-end
-
--- openPairs opens the buckets of the request whose keys begin at KEYS[first], and reports whether openPair did for all of them.
-local function openPairs(plan, first, now)
-  local known, i = true, 1
-  while known and i <= #plan do
-    known, i = openPair(plan, i, first, now)
   end
-  return known
+  return true
 end
 
 -- isDenied reports whether a bucket that is open has too little room.
@@ -105,11 +95,14 @@ local function chargeBucket(i, l, key, now, charge)
     busy = now - maxBusy
   end
   level = level + charge
-  local ends, milliseconds = now + ceilDiv(level, l.rate), floorDiv(now, 1000)
-  local expires = expiryWith(key, known, ceilDiv(ends, 1000), milliseconds)
+  local rest = level % l.rate
+  local ends, expires = now + (level - rest) / l.rate + (rest > 0 and 1 or 0), known
+  if ends > known * 1000 then
+    expires = expiryWith(key, known, ceilDiv(ends, 1000), floorDiv(now, 1000))
+  end
   call('HSET', key, l.name, pack('<I8I8I8I8I8I8', expires, level, now, busy, l.rate, 0))
   if expires > known then
-    call('PEXPIRE', key, expires - milliseconds)
+    call('PEXPIRE', key, expires - floorDiv(now, 1000))
   end
   return level
 end
@@ -120,14 +113,17 @@ local function decidePlain(plan, first, now)
   if not openPairs(plan, first, now) then
     return false
   end
-  local denied = isDenied(plan)
-  for n = 1, #plan do
+  local size, denied = #plan, false
+  for n = 1, size do
+    denied = denied or levels[n] > plan[n].target
+  end
+  for n = 1, size do
     if denied then
       reply[filled + n] = -4 - levels[n]
     else
       reply[filled + n] = chargeBucket(n, plan[n], KEYS[first + plan[n].place - 1], now, plan[n].charge)
     end
   end
-  filled = filled + #plan
+  filled = filled + size
   return true
 end

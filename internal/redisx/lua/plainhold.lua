@@ -7,77 +7,90 @@
 local holdWidth, holdLife = 6000000, 66000000
 local holdSize = 3 * word
 local hint = 1000000 -- the wait that is reported where only holds are in the way
-local heldTexts, heldCosts, heldCounts = {}, {}, {} -- of the pairs of the request being decided, by place
-local openUntil = {} -- the expiries of these pairs as far as known, in milliseconds
+local heldCosts, heldCounts = {}, {} -- of the pairs of the request being decided, by place
+local olderHolds = {} -- their sub-buckets but the newest
+local newestStarts, newestCosts, newestCounts = {}, {}, {} -- their newest ones; 0 for none
+local openUntil = {} -- until when they are certain to be kept
 
--- openHolds reads the field hold of a pair into heldTexts (its sub-buckets), heldCosts, heldCounts and openUntil. It reports whether
--- the field is valid, no sub-bucket has ended and none begins after now.
+-- openHolds sets the tables above to what the field of a pair says, and reports whether that makes sense, and nothing has ended
+-- or is from later.
 local function openHolds(place, value, now)
   if not value then
-    heldTexts[place], heldCosts[place], heldCounts[place], openUntil[place] = '', 0, 0, 0
+    heldCosts[place], heldCounts[place], openUntil[place], olderHolds[place] = 0, 0, 0, ''
+    newestStarts[place], newestCosts[place], newestCounts[place] = 0, 0, 0
     return true
   elseif #value < 2 * holdSize or #value % holdSize ~= 0 then
     return false
   end
-  local expires, cost, count, oldest = unpackWords('<I8I8I8I8', value)
-  local newest = unpackWords('<I8', value, #value - holdSize + 1)
-  if expires > (now + 2 * maxExact) / 1000 or max(cost, count) > maxExact or newest <= oldest and #value > 2 * holdSize then
+  local expires, cost, count, oldest, lastCost, lastCount = unpackWords('<I8I8I8I8I8I8', value)
+  local newest, older = oldest, ''
+  if #value > 2 * holdSize then
+    newest, lastCost, lastCount = unpackWords('<I8I8I8', value, #value - holdSize + 1)
+    older = sub(value, holdSize + 1, -holdSize - 1)
+  end
+  if expires > (now + 2 * maxExact) / 1000 or max(cost, count) > maxExact or newest <= oldest and older ~= '' then
     return false
   elseif oldest + holdLife <= now or newest > floorTo(now, holdWidth) then
     return false
   end
-  heldTexts[place], heldCosts[place], heldCounts[place], openUntil[place] = sub(value, holdSize + 1), cost, count, expires
+  heldCosts[place], heldCounts[place], openUntil[place], olderHolds[place] = cost, count, expires, older
+  newestStarts[place], newestCosts[place], newestCounts[place] = newest, lastCost, lastCount
   return true
 end
 
 -- storeHolds stores what a pair holds.
 local function storeHolds(place, key, now)
-  local text, milliseconds = heldTexts[place], floorDiv(now, 1000)
-  if text == '' then
+  local older, start, count = olderHolds[place], newestStarts[place], newestCounts[place]
+  if count == 0 and older == '' then
     call('HDEL', key, 'hold')
     return
+  elseif count == 0 then
+    start = unpackWords('<I8', older, #older - holdSize + 1)
   end
-  local known, ends = openUntil[place], unpackWords('<I8', text, #text - holdSize + 1) + holdLife
-  local expires = expiryWith(key, known, ceilDiv(ends, 1000), milliseconds)
-  call('HSET', key, 'hold', pack('<I8I8I8', expires, heldCosts[place], heldCounts[place]) .. text)
+  local known, milliseconds = openUntil[place], floorDiv(now, 1000)
+  local expires = expiryWith(key, known, ceilDiv(start + holdLife, 1000), milliseconds)
+  local newest = count > 0 and pack('<I8I8I8', start, newestCosts[place], count) or ''
+  call('HSET', key, 'hold', pack('<I8I8I8', expires, heldCosts[place], heldCounts[place]) .. older .. newest)
   if expires > known then
     call('PEXPIRE', key, expires - milliseconds)
   end
 end
 
--- addPlainHold adds a hold of cost to a pair.
+-- addPlainHold holds cost of a pair from now on.
 local function addPlainHold(place, now, cost)
-  local text, start, total, count = heldTexts[place], floorTo(now, holdWidth), cost, 1
-  if text ~= '' then
-    local last, lastCost, lastCount = unpackWords('<I8I8I8', text, #text - holdSize + 1)
-    if last == start then
-      text, total, count = sub(text, 1, #text - holdSize), total + lastCost, count + lastCount
+  local start, newest = floorTo(now, holdWidth), newestStarts[place]
+  if newest ~= start then
+    if newest > 0 then
+      olderHolds[place] = olderHolds[place] .. pack('<I8I8I8', newest, newestCosts[place], newestCounts[place])
     end
+    newestStarts[place], newestCosts[place], newestCounts[place] = start, 0, 0
   end
-  heldTexts[place] = text .. pack('<I8I8I8', start, total, count)
+  newestCosts[place], newestCounts[place] = newestCosts[place] + cost, newestCounts[place] + 1
   heldCosts[place], heldCounts[place] = min(heldCosts[place] + cost, maxExact), heldCounts[place] + 1
 end
 
--- releasePlainHold ends a hold of cost made at an instant if it is in the oldest or in the newest sub-bucket of the pair, and
--- reports whether it is.
+-- releasePlainHold ends a hold of cost made at an instant, and reports whether it is in the oldest sub-bucket of the pair or
+-- in the newest.
 local function releasePlainHold(place, at, cost)
-  local text = heldTexts[place]
-  if at == 0 or text == '' then
+  local wanted, older, held, count = floorTo(at, holdWidth), olderHolds[place], newestCosts[place], newestCounts[place]
+  local given = min(cost, held)
+  if at == 0 or newestStarts[place] == 0 then
     return false
-  end
-  local wanted, i = floorTo(at, holdWidth), #text - holdSize
-  local start, held, count = unpackWords('<I8I8I8', text, i + 1)
-  if wanted < start then
-    i = 0
-    start, held, count = unpackWords('<I8I8I8', text)
-    if wanted ~= start then
+  elseif wanted >= newestStarts[place] then
+    newestCosts[place], newestCounts[place] = held - given, max(0, count - 1)
+  else
+    local start
+    if older == '' then
       return false
     end
+    start, held, count = unpackWords('<I8I8I8', older)
+    given = min(cost, held)
+    if start ~= wanted then
+      return false
+    end
+    olderHolds[place] = (count > 1 and pack('<I8I8I8', start, held - given, count - 1) or '') .. sub(older, holdSize + 1)
   end
-  local released = min(cost, held)
-  local record = count > 1 and pack('<I8I8I8', start, held - released, count - 1) or ''
-  heldTexts[place] = sub(text, 1, i) .. record .. sub(text, i + holdSize + 1)
-  heldCosts[place] = max(0, heldCosts[place] - (count == 1 and held or released))
+  heldCosts[place] = max(0, heldCosts[place] - (count == 1 and held or given))
   heldCounts[place] = max(0, heldCounts[place] - 1)
   return true
 end

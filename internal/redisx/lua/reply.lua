@@ -2,7 +2,7 @@
 -- Uses nothing.
 --
 -- A reply is the server's clock, how many states made no sense and were replaced, and then what each request gets.
-local call = redis.call
+local call, tryCall = redis.call, redis.pcall
 local reply, filled, repaired = {0, 0}, 2, 0
 
 -- logError logs why a request could not be decided.
