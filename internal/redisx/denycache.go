@@ -117,12 +117,16 @@ func (d *denial) appendTo(dst []core.Result, now time.Time) []core.Result {
 	return dst
 }
 
-// isOf reports whether d denied the same claims. keys are those of their pairs.
-func (d *denial) isOf(keys []string, claims []core.Claim) bool {
-	if !slices.Equal(d.keys, keys) {
+// isOf reports whether d denied the same claims. l makes the keys of their pairs.
+func (d *denial) isOf(l *layout, claims []core.Claim) bool {
+	if len(d.keys) != len(claims) {
 		return false
 	}
+	var buf [256]byte
 	for i := range claims {
+		if string(l.appendKey(buf[:0], claims[i].Rule, claims[i].Key)) != d.keys[i] {
+			return false
+		}
 		a, c := &d.asked[i], &claims[i]
 		if c.Peek || c.DryRun || a.cost != c.Cost || a.hold != c.Hold || !slices.Equal(a.limits, c.Limits) {
 			return false
@@ -135,10 +139,13 @@ func (c *denyCache) slot(key string) *denySlot {
 	return &c.slots[maphash.String(c.seed, key)%uint64(len(c.slots))]
 }
 
-// find returns the denial of claims, if it still is one, or nil. keys are those of their pairs.
-func (c *denyCache) find(keys []string, claims []core.Claim, now time.Time) *denial {
-	for _, key := range keys {
-		if d := c.slot(key).denial.Load(); d != nil && now.Sub(d.sent) < d.lasts && d.isOf(keys, claims) {
+// find returns the denial of claims, if it still is one, or nil. It makes the keys of their pairs with l, and keeps none.
+func (c *denyCache) find(l *layout, claims []core.Claim, now time.Time) *denial {
+	var buf [256]byte
+	for i := range claims {
+		key := l.appendKey(buf[:0], claims[i].Rule, claims[i].Key)
+		d := c.slots[maphash.Bytes(c.seed, key)%uint64(len(c.slots))].denial.Load()
+		if d != nil && now.Sub(d.sent) < d.lasts && d.isOf(l, claims) {
 			return d
 		}
 	}

@@ -18,7 +18,7 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
 	now := time.Now()
 	results := []core.Result{{RetryAfter: time.Hour}}
-	find := func() *denial { return s.denials.find(s.layout.pairKeys(claims), claims, now) }
+	find := func() *denial { return s.denials.find(&s.layout, claims, now) }
 	resets := s.resets(claims)
 	s.forget(claims)
 	if s.remember(claims, results, now, resets); find() != nil {

@@ -148,7 +148,7 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 		return dst, false
 	}
 	now := time.Now()
-	d := s.denials.find(s.layout.pairKeys(claims), claims, now)
+	d := s.denials.find(&s.layout, claims, now)
 	if d == nil {
 		return dst, false
 	}
