@@ -71,42 +71,11 @@ func (m *MemoryStore) Stats() MemoryStats {
 
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
-	if len(claims) != 1 || len(claims[0].Limits) != 1 {
-		var room [8]memory.Ask
-		return m.take(claims, room[:0], dst)
+	if results, ok := m.takeKnown(claims, dst); ok {
+		return results, nil
 	}
-	n := len(dst)
-	dst = slices.Grow(dst, 1)
-	if l := compile(&claims[0].Limits[0]); l.err == nil && claims[0].isTake() && m.takeOne(&claims[0], l, &dst[:n+1][n]) {
-		return dst[:n+1], nil
-	}
-	var room [1]memory.Ask
-	return m.take(claims, room[:0], dst)
-}
-
-// takeOne is Take for a valid claim that holds nothing and has one limit, l. It reports false if it cannot decide that.
-func (m *MemoryStore) takeOne(c *Claim, l *compiled, r *Result) bool {
-	if l.limit.Algorithm != TokenBucket {
-		return false
-	}
-	m.once.Do(m.init)
-	a, ok := m.store.TakeOne(m.pair(c), &l.Limit, cost(c), c.Peek)
-	if ok {
-		r.answer(c, &l.limit, a.Retry, &a.Usage, m.store.Time(a.Now))
-	}
-	return ok
-}
-
-// pair returns the pair of c in the store, which init has made.
-func (m *MemoryStore) pair(c *Claim) memory.Pair { return m.store.Pair(ruleName(c.Rule), c.Key) }
-
-// isTake reports whether c is valid, if its limits are, and charges rather than holds.
-func (c *Claim) isTake() bool {
-	return !c.Hold && c.Cost >= 0 && c.Final >= 0 && c.Ban >= 0 && validateLease(c.Lease) == nil
-}
-
-func (m *MemoryStore) take(claims []Claim, asks []memory.Ask, dst []Result) ([]Result, error) {
-	asks, err := m.asks(claims, asks)
+	var room [8]memory.Ask
+	asks, err := m.asks(claims, room[:0])
 	if err != nil {
 		return dst, err
 	}
@@ -116,12 +85,15 @@ func (m *MemoryStore) take(claims []Claim, asks []memory.Ask, dst []Result) ([]R
 	i := 0
 	for c := range claims {
 		for l := range claims[c].Limits {
-			dst[n+i].answer(&claims[c], &claims[c].Limits[l], asks[i].Retry, &asks[i].Usage, at)
+			dst[n+i].answer(&claims[c], &claims[c].Limits[l], asks[i].Retry, asks[i].Usage, at)
 			i++
 		}
 	}
 	return dst, nil
 }
+
+// pair returns the pair of c in the store, which init has made.
+func (m *MemoryStore) pair(c *Claim) memory.Pair { return m.store.Pair(ruleName(c.Rule), c.Key) }
 
 // asks appends what claims ask for. It returns an error if a claim is invalid.
 func (m *MemoryStore) asks(claims []Claim, dst []memory.Ask) ([]memory.Ask, error) {
@@ -150,7 +122,7 @@ func (m *MemoryStore) asks(claims []Claim, dst []memory.Ask) ([]memory.Ask, erro
 }
 
 // answer sets r to what the store says of the limit l of c.
-func (r *Result) answer(c *Claim, l *Limit, retry int64, u *algorithm.Usage, at time.Time) {
+func (r *Result) answer(c *Claim, l *Limit, retry int64, u algorithm.Usage, at time.Time) {
 	r.Rule = ruleName(c.Rule)
 	r.Limit = *l
 	r.Allowed = retry == 0

@@ -86,12 +86,21 @@ func (b Bucket) Charge(l *Limit, now, cost int64) Bucket {
 }
 
 // Report says what b leaves, if it drains at rate.
-func (b Bucket) Report(l *Limit, rate, now int64) Usage {
-	b = b.within(l, rate, now)
-	u := Usage{Remaining: max(0, l.Full-b.Level) / l.Period}
-	if u.Remaining < l.Capacity {
-		u.Refill = b.until(l, rate, now, (l.Capacity-u.Remaining-1)*l.Period)
-		u.Reset = b.until(l, rate, now, 0)
+func (b Bucket) Report(l *Limit, rate, now int64) (u Usage) {
+	if l.Unit != 1 {
+		b = b.within(l, rate, now)
+	}
+	free := l.Full - b.Level // less than 0 in a bucket that a charge has overfilled
+	rest := free
+	if free > 0 {
+		u.Remaining, rest = free/l.Period, free%l.Period
+	}
+	switch {
+	case u.Remaining == l.Capacity:
+	case l.Unit == 1: // until comes to the same
+		u.Refill, u.Reset = CeilDiv(l.Period-rest, rate), CeilDiv(b.Level, rate)
+	default:
+		u.Refill, u.Reset = b.until(l, rate, now, b.Level-(l.Period-rest)), b.until(l, rate, now, 0)
 	}
 	return u
 }

@@ -25,7 +25,7 @@ func TestCountersEqualWhatIsStored(t *testing.T) {
 					asks = append(asks, Ask{Pair: pair, Limit: limits[i], Claim: claim, Cost: 1 + rand.Int64N(3), DryRun: claim == 2})
 				}
 			}
-			at := s.Take(asks)
+			at := decide(s, asks)
 			switch rand.IntN(8) {
 			case 0, 1:
 				for i := range asks {
@@ -80,7 +80,7 @@ func TestPairsThatShareAreChargedTheirSum(t *testing.T) {
 			x, y := sharing(s)
 			both := func(cost int64) []Ask {
 				asks := []Ask{{Pair: s.Pair("rule", x), Limit: l, Cost: cost}, {Pair: s.Pair("rule", y), Limit: l, Claim: 1, Cost: cost}}
-				s.Take(asks)
+				decide(s, asks)
 				return asks
 			}
 			if asks := both(3); asks[0].Retry == 0 || asks[1].Retry == 0 {

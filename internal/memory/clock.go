@@ -12,20 +12,24 @@ const recheck = 100_000
 // store was made, so that states drain by time that has passed, and they never go back. The wall clock is read now and then: if
 // it was set, or the machine was suspended, it is ahead of the instants by another offset from then on.
 type clock struct {
-	now      func() time.Time // nil: the clock of the machine
-	start    time.Time        // in whole microseconds
-	epoch    int64            // start, as an instant
-	earliest atomic.Int64     // no later reading is before this instant
-	checked  atomic.Int64     // when the wall clock was read last
-	wall     atomic.Pointer[wall]
+	now      func() time.Time     // nil: the clock of the machine
+	start    time.Time            // in whole microseconds
+	epoch    int64                // start, as an instant
+	earliest atomic.Int64         // no later reading is before this instant
+	checked  atomic.Int64         // when the wall clock was read last
+	wall     atomic.Pointer[wall] // nil until the wall clock is set
 }
 
-// A wall is what the wall clock says of an instant.
+// A wall is what the wall clock says of an instant since it was set.
 type wall struct {
 	at     int64
 	time   time.Time // with a monotonic reading
 	offset int64     // how far the wall clock is ahead of instants, in microseconds
+	first  int64     // no later instant has a time from before the clock was first set
 }
+
+// maxDelay is how many microseconds after it was read the time of an instant is asked for, at most.
+const maxDelay = 10_000_000
 
 // begin sets c going.
 func (c *clock) begin(now func() time.Time) {
@@ -34,7 +38,6 @@ func (c *clock) begin(now func() time.Time) {
 	c.start = c.start.Add(-time.Duration(c.start.Nanosecond() % 1000))
 	c.epoch = c.start.UnixMicro()
 	c.checked.Store(c.epoch)
-	c.wall.Store(&wall{at: c.epoch, time: c.start})
 }
 
 // read returns the instant that is now.
@@ -55,11 +58,15 @@ func (c *clock) check(now int64, t time.Time) {
 	c.checked.Store(now)
 	passed := now - c.epoch
 	offset := t.UnixMicro() - c.epoch - t.Sub(c.start).Microseconds()
-	if before := c.wall.Load(); (offset-before.offset) > 1000 || (before.offset-offset) > 1000 {
-		// t is moved so that its monotonic reading is that of now.
-		t = t.Add(time.Duration(passed)*time.Microsecond - t.Sub(c.start))
-		c.wall.Store(&wall{at: now, time: t, offset: offset})
+	if before := c.offset(); offset-before <= 1000 && before-offset <= 1000 {
+		return
 	}
+	// t is moved so that its monotonic reading is that of now.
+	w := &wall{at: now, time: t.Add(time.Duration(passed)*time.Microsecond - t.Sub(c.start)), offset: offset, first: now + maxDelay}
+	if before := c.wall.Load(); before != nil {
+		w.first = before.first
+	}
+	c.wall.Store(w)
 }
 
 // readAfter returns an instant that no earlier reading has, and that no later one is before unless the clock was replaced.
@@ -77,25 +84,33 @@ func (c *clock) readAfter() int64 {
 }
 
 // offset returns how far the wall clock is ahead of instants.
-func (c *clock) offset() int64 { return c.wall.Load().offset }
-
-// time returns what the wall clock says at an instant. instant finds that again, whatever happens to the wall clock.
-func (c *clock) time(at int64) time.Time {
-	if c.now != nil {
-		return time.UnixMicro(at)
+func (c *clock) offset() int64 {
+	if w := c.wall.Load(); w != nil {
+		return w.offset
 	}
-	w := c.wall.Load()
-	return w.time.Add(time.Duration(at-w.at) * time.Microsecond)
+	return 0
 }
 
-// instant returns the instant for which time has returned t. Without its monotonic reading t may be off by what the wall clock
-// was set since.
+// time returns what the wall clock says at an instant. instant finds that again, whatever happens to the wall clock. Only once
+// that was set does a time need a monotonic reading for it: to add one takes longer.
+func (c *clock) time(at int64) time.Time {
+	if w := c.wall.Load(); w != nil {
+		return w.time.Add(time.Duration(at-w.at) * time.Microsecond)
+	}
+	return time.UnixMicro(at)
+}
+
+// instant returns the instant for which time has returned t. A time that has lost its monotonic reading since may be off by what
+// the wall clock was set.
 func (c *clock) instant(t time.Time) int64 {
+	w, micros := c.wall.Load(), t.UnixMicro()
 	switch {
 	case c.now != nil:
-		return t.UnixMicro()
-	case t == t.Round(0): //nolint:staticcheck // Equal ignores the monotonic reading, which is what is asked for
-		return t.UnixMicro() - c.offset()
+		return micros
+	case t != t.Round(0): // not Equal, which ignores the monotonic reading
+		return c.epoch + t.Sub(c.start).Microseconds()
+	case w != nil && micros >= w.first:
+		return micros - w.offset
 	}
-	return c.epoch + t.Sub(c.start).Microseconds()
+	return micros
 }

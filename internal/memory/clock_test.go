@@ -32,15 +32,17 @@ func TestInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
 		var c clock
 		c.begin(nil)
 		c.epoch -= d.Microseconds() // as if the wall clock had been set by d since
-		c.wall.Store(&wall{at: c.epoch, time: c.start})
 		now := c.read()
-		before := c.time(now)
+		before, soon := c.time(now), c.time(now+maxDelay/2)
 		c.check(c.read(), time.Now())
 		if off := c.offset() - d.Microseconds(); off < -1000 || off > 1000 {
 			t.Errorf("set by %v: the wall clock is ahead by %dµs", d, c.offset())
 		}
 		if got := c.instant(before); got != now {
 			t.Errorf("set by %v: an instant from before is off by %dµs", d, got-now)
+		}
+		if got := c.instant(soon); got != now+maxDelay/2 {
+			t.Errorf("set by %v: an instant whose time was asked for meanwhile is off by %dµs", d, got-now-maxDelay/2)
 		}
 		now = c.read()
 		at := c.time(now)
@@ -81,6 +83,19 @@ func TestTimeWithoutMonotonicReading(t *testing.T) {
 		c.wall.Store(&wall{at: now, time: time.Now(), offset: 5e6})
 		if got := c.instant(time.UnixMicro(now + 5e6)); got != now {
 			t.Errorf("after the wall clock was set: the instant is off by %d", got-now)
+		}
+	})
+}
+
+func TestTimeWithoutMonotonicReadingAfterTheWallClockWasSetTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		c.begin(nil)
+		c.epoch -= 3_600_000_000
+		c.wall.Store(&wall{at: c.epoch, time: c.start, offset: 5e6, first: 1})
+		c.check(c.read(), time.Now())
+		if got := c.instant(time.UnixMicro(c.epoch)); got != c.epoch-3_600_000_000 {
+			t.Errorf("the instant is off by %d", got-c.epoch+3_600_000_000)
 		}
 	})
 }

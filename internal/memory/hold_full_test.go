@@ -57,7 +57,7 @@ func TestHoldsOfManyPairsInOneRequest(t *testing.T) {
 			for i := range 200 {
 				asks = append(asks, Ask{Pair: s.Pair("rule", string(rune(i))), Limit: l, Claim: i, Cost: 1, Claimed: 1, Hold: true})
 			}
-			s.Take(asks)
+			decide(s, asks)
 			for i := range asks {
 				if (asks[i].Retry == 0) != (round < 2) {
 					t.Fatalf("round %d, pair %d: retry %d", round, i, asks[i].Retry)

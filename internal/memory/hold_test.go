@@ -19,7 +19,7 @@ func hold(s *Store, key string, limits ...*algorithm.Limit) ([]Ask, int64) {
 	for _, l := range limits {
 		asks = append(asks, Ask{Pair: s.Pair("rule", key), Limit: l, Cost: 1, Claimed: 1, Hold: true})
 	}
-	return asks, s.Instant(s.Take(asks))
+	return asks, s.Instant(decide(s, asks))
 }
 
 // end settles what was held at an instant.
@@ -154,7 +154,7 @@ func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
 		{Pair: s.Pair("rule", "a"), Limit: l, Claim: 0, Cost: 1, Claimed: 1, Hold: true},
 		{Pair: s.Pair("rule", "b"), Limit: l, Claim: 1, Cost: 1, Claimed: 1, Hold: true},
 	}
-	at := s.Instant(s.Take(asks))
+	at := s.Instant(decide(s, asks))
 	for i := range asks {
 		asks[i].Renew, asks[i].At = true, at
 		pairs = append(pairs, asks[i].Pair)

@@ -2,75 +2,94 @@ package memory
 
 import "github.com/spillgate/spillgate/internal/algorithm"
 
-// takeKnown is the fast path of Take. It decides token buckets whose pairs have records of their own, which nearly all have,
-// without looking for room, sums and other rates. It reports false if asks are not of that kind: then nothing has happened.
+// A Known asks for a token bucket of a pair that has a record of it, as nearly all have. It is an Ask that has no room for
+// other algorithms, for holds and for dry runs.
+type Known struct {
+	Pair  Pair
+	Limit *algorithm.Limit // of a token bucket
+	Cost  int64
+	Peek  bool
+
+	Retry int64 // as in Ask
+
+	record *record
+	bucket algorithm.Bucket
+}
+
+// TakeKnown is Take for token buckets whose pairs have records of their own. It does not look for room, sums and other rates.
+// It reports false if it cannot decide all: then nothing has happened.
 //
 // It reads the clock before it waits for the locks, so that others need not wait for that. If they have charged a state
 // since, the decision has the instant of that charge.
-func (s *Store) takeKnown(asks []Ask) (now int64, ok bool) {
-	for i := range asks {
-		if asks[i].Limit.Algorithm != algorithm.TokenBucket || asks[i].Hold || asks[i].DryRun && len(asks) > 1 {
-			return 0, false
-		}
+func (s *Store) TakeKnown(all []Known) (now int64, ok bool) {
+	var held uint64
+	for i := range all {
+		held |= all[i].Pair.shardBit()
 	}
 	now = s.clock.read()
-	held := s.lock(asks)
-	for i := range asks {
-		if !s.findKnown(asks, i) {
-			s.unlock(held)
-			return 0, false
-		}
-		if at := asks[i].record.at; at > now {
-			if s.clock.now != nil { // it went back
-				s.unlock(held)
-				return 0, false
-			}
-			now = at
-		}
-	}
-	admitted := true
-	for i := range asks {
-		a, l := &asks[i], asks[i].Limit
-		b := a.record.bucket().Drain(l, l.Rate, now)
-		a.Retry = 0
-		if !b.Admits(l, a.Cost) {
-			a.Retry = Never
-			if a.Cost <= l.Capacity {
-				a.Retry = b.Wait(l, l.Rate, now, a.Cost)
-			}
-			admitted = false
-		}
-		a.bucket.Bucket = b
-	}
-	for i := range asks {
-		if a := &asks[i]; admitted && !a.Peek {
-			b := a.bucket.Charge(a.Limit, now, a.Cost)
-			a.record.setBucket(b)
-			a.bucket.Bucket = b
-		}
+	s.lock(held)
+	if now, ok = s.findKnown(all, now); ok {
+		decideKnown(all, now)
 	}
 	s.unlock(held)
-	reportKnown(asks, now)
+	return now, ok
+}
+
+// Usage returns what the bucket leaves after TakeKnown has decided it at now.
+func (k *Known) Usage(now int64) algorithm.Usage { return k.bucket.Report(k.Limit, k.Limit.Rate, now) }
+
+// findKnown sets all records and returns the instant of the decision. It reports false if one is missing, is not plain or is that
+// of two.
+func (s *Store) findKnown(all []Known, now int64) (int64, bool) {
+	var sh *shard
+	first := 0
+	for i := range all {
+		k := &all[i]
+		if i == 0 || k.Pair.id != all[i-1].Pair.id {
+			sh = s.shard(k.Pair)
+			first = sh.first(k.Pair.id)
+		}
+		k.record = sh.plain(first, k.Pair, k.Limit)
+		if k.record == nil || s.wentBack(k.record, now) {
+			return 0, false
+		}
+		for j := range i {
+			if all[j].record == k.record {
+				return 0, false
+			}
+		}
+		now = max(now, k.record.at)
+	}
 	return now, true
 }
 
-func reportKnown(asks []Ask, now int64) {
-	for i := range asks {
-		l := asks[i].Limit
-		asks[i].Usage = asks[i].bucket.Report(l, l.Rate, now)
+// decideKnown sets Retry and, if all admit their cost, charges it.
+func decideKnown(all []Known, now int64) {
+	admitted := true
+	for i := range all {
+		k := &all[i]
+		k.bucket = k.record.bucket().Drain(k.Limit, k.Limit.Rate, now)
+		k.Retry = wait(k.bucket, k.Limit, now, k.Cost)
+		admitted = admitted && k.Retry == 0
+	}
+	for i := range all {
+		if k := &all[i]; admitted && !k.Peek {
+			k.bucket = k.bucket.Charge(k.Limit, now, k.Cost)
+			k.record.setBucket(k.bucket)
+		}
 	}
 }
 
-// findKnown sets the record of ask i and reports whether takeKnown may decide it: no pair that holds something or is banned.
-func (s *Store) findKnown(asks []Ask, i int) bool {
-	a := &asks[i]
-	if a.record = s.shard(a.Pair).plain(a.Pair, a.Limit); a.record == nil {
-		return false
+// wait returns how long after now b, which is drained, admits cost, or Never.
+func wait(b algorithm.Bucket, l *algorithm.Limit, now, cost int64) int64 {
+	switch {
+	case b.Admits(l, cost):
+		return 0
+	case cost > l.Capacity:
+		return Never
 	}
-	for j := range i {
-		if asks[j].record == a.record {
-			return false
-		}
-	}
-	return true
+	return b.Wait(l, l.Rate, now, cost)
 }
+
+// wentBack reports whether the clock, which was replaced, is before a state.
+func (s *Store) wentBack(r *record, now int64) bool { return r.at > now && s.clock.now != nil }

@@ -9,28 +9,30 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// The general path decides what takeKnown refuses, so only this test tells whether it takes what it is for.
+// Take decides what TakeKnown and TakeOne refuse, so only this test tells whether they take what they are for.
 func TestWhatTakeKnownDecides(t *testing.T) {
 	bucket := func(i int) *algorithm.Limit {
 		return limitOf(t, algorithm.TokenBucket, 9, time.Duration(i+1)*time.Second)
 	}
 	for why, row := range map[string]struct {
 		pairs, limits int
-		change        func(asks []Ask)
+		change        func(s *Store, all []Known)
 		takes         bool
 	}{
 		"one limit":                        {1, 1, nil, true},
 		"many limits of many pairs":        {5, 9, nil, true},
-		"a peek":                           {1, 2, func(asks []Ask) { asks[1].Peek = true }, true},
-		"a dry run alone":                  {1, 1, func(asks []Ask) { asks[0].DryRun = true }, true},
-		"not a dry run with others":        {1, 2, func(asks []Ask) { asks[0].DryRun = true }, false},
-		"not another algorithm":            {1, 2, func(asks []Ask) { asks[1].Limit = limitOf(t, algorithm.FixedWindow, 9, time.Second) }, false},
-		"not the same state twice":         {1, 2, func(asks []Ask) { asks[1] = asks[0] }, false},
-		"not a state that is not there":    {1, 2, func(asks []Ask) { asks[1].Limit = bucket(70) }, false},
-		"not a bucket with another rate":   {1, 1, func(asks []Ask) { asks[0].Limit = limitOf(t, algorithm.TokenBucket, 8, time.Second) }, false},
-		"not a bucket with coarser ticks":  {1, 1, func(asks []Ask) { asks[0].Limit = &algorithm.Limit{Rate: 9, Kind: bucket(0).Kind, Code: 1} }, false},
-		"not a bucket asked at two rates":  {1, 1, func(asks []Ask) { asks[0].record.kind |= 65 << slowestAt }, false},
-		"none of several if one is missed": {3, 1, func(asks []Ask) { asks[2].Pair.id++ }, false},
+		"a peek":                           {1, 1, func(_ *Store, all []Known) { all[0].Peek = true }, true},
+		"a peek among others":              {1, 2, func(_ *Store, all []Known) { all[1].Peek = true }, true},
+		"not the same state twice":         {1, 2, func(_ *Store, all []Known) { all[1] = all[0] }, false},
+		"not one state in two claims":      {2, 1, func(_ *Store, all []Known) { all[1] = all[0] }, false},
+		"not a state that is not there":    {1, 2, func(_ *Store, all []Known) { all[1].Limit = bucket(70) }, false},
+		"not the only state if not there":  {1, 1, func(_ *Store, all []Known) { all[0].Limit = bucket(70) }, false},
+		"not a bucket with another rate":   {1, 1, func(_ *Store, all []Known) { all[0].Limit = limitOf(t, algorithm.TokenBucket, 8, time.Second) }, false},
+		"not a bucket with coarser ticks":  {1, 1, func(_ *Store, all []Known) { all[0].Limit = &algorithm.Limit{Rate: 9, Kind: bucket(0).Kind, Code: 1} }, false},
+		"not a bucket asked at two rates":  {1, 1, func(s *Store, all []Known) { recordOf(s, &all[0]).kind |= 65 << slowestAt }, false},
+		"not what a pair that holds has":   {1, 2, func(s *Store, all []Known) { s.shard(all[0].Pair).add(all[0].Pair, algorithm.HoldKind) }, false},
+		"not what a banned pair has":       {1, 1, func(s *Store, all []Known) { s.shard(all[0].Pair).add(all[0].Pair, algorithm.BanKind) }, false},
+		"none of several if one is missed": {3, 1, func(_ *Store, all []Known) { all[2].Pair.id++ }, false},
 	} {
 		s := New(100, nil)
 		var asks []Ask
@@ -39,30 +41,41 @@ func TestWhatTakeKnownDecides(t *testing.T) {
 				asks = append(asks, Ask{Pair: s.Pair("rule", strconv.Itoa(p)), Limit: bucket(i), Claim: p, Cost: 1})
 			}
 		}
-		if _, ok := s.takeKnown(asks); ok {
+		known, _ := knownOf(asks)
+		if decided(s, known) {
 			t.Errorf("%s: decided though nothing is known", why)
 		}
 		s.Take(asks)
-		for i := range asks {
-			asks[i].find()
-		}
 		if row.change != nil {
-			row.change(asks)
+			row.change(s, known)
 		}
-		_, ok := s.takeKnown(asks)
+		ok := decided(s, known)
 		if ok != row.takes {
 			t.Errorf("%s: decided: %t", why, ok)
 		}
 		for i := range asks {
-			if left := int64(7); ok && !asks[i].Peek && asks[i].Usage.Remaining != left {
-				t.Errorf("%s: %d remain, want %d", why, asks[i].Usage.Remaining, left)
+			left := int64(8)
+			if ok && !known[i].Peek {
+				left = 7
 			}
-		}
-		if held := s.lock(asks); held == 0 { // deadlocks if takeKnown has left a lock
-			t.Errorf("%s: nothing to lock", why)
+			if a := take(s, strconv.Itoa(asks[i].Claim), asks[i].Limit, 1); row.takes && a.Usage.Remaining != left-1 {
+				t.Errorf("%s: %d remain, want %d", why, a.Usage.Remaining, left-1)
+			}
 		}
 	}
 }
+
+// decided decides all by TakeOne or TakeKnown, and reports whether these could.
+func decided(s *Store, all []Known) (ok bool) {
+	if k := &all[0]; len(all) == 1 {
+		_, _, _, ok = s.TakeOne(k.Pair, k.Limit, k.Cost, k.Peek)
+		return ok
+	}
+	_, ok = s.TakeKnown(all)
+	return ok
+}
+
+func recordOf(s *Store, k *Known) *record { return s.shard(k.Pair).find(k.Pair.id, k.Limit.Kind) }
 
 func TestAllShardsAreLockedAtOnce(t *testing.T) {
 	s := New(100, nil)
@@ -72,12 +85,13 @@ func TestAllShardsAreLockedAtOnce(t *testing.T) {
 		asks = append(asks, Ask{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1})
 	}
 	s.Take(asks)
+	known, _ := knownOf(asks)
 	for i := range asks {
 		sh := s.shard(asks[i].Pair)
 		sh.Lock()
 		synctestDone := make(chan bool)
 		go func() {
-			s.takeKnown(asks)
+			s.TakeKnown(known)
 			close(synctestDone)
 		}()
 		for !tryAll(s, asks, sh) { // until the decision holds or waits for all it can get
@@ -111,16 +125,23 @@ func tryAll(s *Store, asks []Ask, sh *shard) bool {
 
 // The clock is read before the lock is had: meanwhile others may have decided.
 func TestDecisionIsNotEarlierThanTheLastOfItsKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limitOf(t, algorithm.TokenBucket, 1_000_000, time.Second)
-		s := New(100, nil)
-		asks := []Ask{{Pair: s.Pair("rule", "key"), Limit: l, Cost: 1000}}
-		first := s.Take(asks)
-		asks[0].find()
-		asks[0].record.at += 100
-		at := s.Take(asks)
-		if at.Sub(first) != 100*time.Microsecond || asks[0].Usage.Remaining != 1_000_000-2000 {
-			t.Errorf("decided %v later, %+v; want 100µs and 2000 used", at.Sub(first), asks[0].Usage)
-		}
-	})
+	for keys := 1; keys <= 3; keys++ {
+		synctest.Test(t, func(t *testing.T) {
+			l := limitOf(t, algorithm.TokenBucket, 1_000_000, time.Second)
+			s := New(100, nil)
+			var asks []Ask
+			for i := range keys {
+				asks = append(asks, Ask{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1000})
+			}
+			first := decide(s, asks)
+			for i := range asks {
+				asks[i].find()
+				asks[i].record.at += int64(100 * (keys - i))
+			}
+			passed := time.Duration(100*keys) * time.Microsecond
+			if at := decide(s, asks); at.Sub(first) != passed || asks[0].Usage.Remaining != 1_000_000-2000 {
+				t.Errorf("%d keys: decided %v later, %+v; want %v and 2000 used", keys, at.Sub(first), asks[0].Usage, passed)
+			}
+		})
+	}
 }

@@ -57,24 +57,18 @@ func isShared(id uint64) bool { return id<<12>>24 == 0 }
 // Take decides asks together: if one that is not a dry run is denied, none is charged. It answers each ask and returns
 // the wall time of the decision.
 func (s *Store) Take(asks []Ask) time.Time {
-	now, ok := s.takeKnown(asks)
-	if !ok {
-		now = s.takeAny(asks)
-	}
-	return s.clock.time(now)
-}
-
-func (s *Store) takeAny(asks []Ask) int64 {
-	held := s.lock(asks)
+	held := shardsOf(asks)
+	s.lock(held)
 	defer s.unlock(held)
 	d := s.newDecision(asks, held)
 	d.take(s)
-	return d.now
+	return s.clock.time(d.now)
 }
 
 // Settle replaces what Take charged or held at the instant At by Final, keeps holds, or bans, all at one instant.
 func (s *Store) Settle(asks []Ask) {
-	held := s.lock(asks)
+	held := shardsOf(asks)
+	s.lock(held)
 	defer s.unlock(held)
 	d := s.newDecision(asks, held)
 	d.settle(s)
@@ -111,15 +105,22 @@ func (s *Store) Stats() (keys, shared, held int) {
 
 func (s *Store) shard(p Pair) *shard { return &s.shards[p.id>>(64-shardBits)] }
 
-// lock locks the shards of asks, in ascending order, and returns which.
-func (s *Store) lock(asks []Ask) (held uint64) {
+// shardBit returns the set of the one shard of p.
+func (p Pair) shardBit() uint64 { return 1 << (p.id >> (64 - shardBits)) }
+
+// shardsOf returns the set of the shards of asks.
+func shardsOf(asks []Ask) (set uint64) {
 	for i := range asks {
-		held |= 1 << (asks[i].Pair.id >> (64 - shardBits))
+		set |= asks[i].Pair.shardBit()
 	}
-	for rest := held; rest != 0; rest &= rest - 1 {
-		s.shards[bits.TrailingZeros64(rest)].Lock()
+	return set
+}
+
+// lock locks a set of shards, in ascending order.
+func (s *Store) lock(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		s.shards[bits.TrailingZeros64(set)].Lock()
 	}
-	return held
 }
 
 func (s *Store) unlock(held uint64) {

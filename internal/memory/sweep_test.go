@@ -156,10 +156,9 @@ func TestStoreWithRoomKeepsKeysInUse(t *testing.T) {
 		s := New(1_000_000, nil)
 		l := limitOf(t, algorithm.TokenBucket, 1000, time.Second)
 		known := func(key int) bool {
-			asks := []Ask{{Pair: s.Pair("rule", fmt.Sprint(key)), Limit: l, Cost: 1}}
-			_, ok := s.takeKnown(asks)
+			_, _, _, ok := s.TakeOne(s.Pair("rule", fmt.Sprint(key)), l, 1, false)
 			if !ok {
-				s.Take(asks)
+				take(s, fmt.Sprint(key), l, 1)
 			}
 			return ok
 		}
