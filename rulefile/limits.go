@@ -83,12 +83,8 @@ func (r *reader) tiers(f field, rule *core.Rule, d *detail) {
 	var fn field
 	seen := make(map[string]spot)
 	for _, t := range f.value.table {
-		name := t.key.text
-		first, again := seen[name]
-		seen[name] = t.key.spot
-		switch {
-		case again:
-			r.add(t.key.spot, "%s is here twice, first in line %d", name, first.line)
+		switch name := t.key.text; {
+		case r.isRepeated(seen, name, t.key.spot):
 		case name == "func":
 			fn = t
 		default:

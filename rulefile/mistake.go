@@ -89,6 +89,16 @@ func (m *mistakes) add(at spot, format string, args ...any) {
 	}
 }
 
+// isRepeated reports whether seen has a name, which is a mistake at a spot. It sets the spot of the name.
+func (m *mistakes) isRepeated(seen map[string]spot, name string, at spot) bool {
+	first, again := seen[name]
+	seen[name] = at
+	if again {
+		m.add(at, "%s is here twice, first in line %d", name, first.line)
+	}
+	return again
+}
+
 // err returns what was found, or nil.
 func (m *mistakes) err() error {
 	if len(m.found) == 0 {

@@ -37,11 +37,8 @@ func (r *reader) declare(f field) {
 	}
 	supplied := r.funcs.all()
 	for _, n := range r.texts(f) {
-		first, again := r.declared[n.text]
-		r.declared[n.text] = n.spot
 		switch _, isSupplied := slices.BinarySearch(supplied, n.text); {
-		case again:
-			r.add(n.spot, "%s is here twice, first in line %d", n.text, first.line)
+		case r.isRepeated(r.declared, n.text, n.spot):
 		case !isName(n.text):
 			r.add(n.spot, "%q is not a name: want letters, digits, _, - and .", n.text)
 		case n.text == "failures", slices.Contains(keyNames, n.text):

@@ -117,11 +117,8 @@ func (r *reader) headers(f field, d *detail) (tests []func(*http.Request) bool) 
 	seen := make(map[string]spot)
 	for _, h := range f.value.table {
 		name := http.CanonicalHeaderKey(h.key.text)
-		first, again := seen[name]
-		seen[name] = h.key.spot
 		switch {
-		case again:
-			r.add(h.key.spot, "%s is here twice, first in line %d", name, first.line)
+		case r.isRepeated(seen, name, h.key.spot):
 		case name == "Host":
 			r.add(h.key.spot, "headers: Host is not one of them; put it in front of a pattern of match: example.com/login")
 		case !isToken(name):

@@ -45,6 +45,15 @@ func (o *replayFlags) set() *pflag.FlagSet {
 	return flags
 }
 
+// file reads the rules file.
+func (o *replayFlags) file() (*rulefile.File, error) {
+	src, err := rulefile.Read(o.rules)
+	if err != nil {
+		return nil, misuse("%s", oneLine(err))
+	}
+	return rulefile.Offline(o.rules, src)
+}
+
 func (o *replayFlags) run(cmd *cobra.Command, args []string) error {
 	if o.rules == "" {
 		return misuse("replay wants --rules FILE")
@@ -57,11 +66,7 @@ func (o *replayFlags) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	src, err := rulefile.Read(o.rules)
-	if err != nil {
-		return misuse("%s", oneLine(err))
-	}
-	file, err := rulefile.Offline(o.rules, src)
+	file, err := o.file()
 	if err != nil {
 		return err
 	}
@@ -76,17 +81,21 @@ func (o *replayFlags) run(cmd *cobra.Command, args []string) error {
 	if rep == nil {
 		return err
 	}
+	return errors.Join(err, o.print(cmd.OutOrStdout(), rep, logs.reports()))
+}
+
+// print writes the page, if one is wanted, and prints the report.
+func (o *replayFlags) print(w io.Writer, rep *replay.Report, logs []logReport) (err error) {
 	if o.html != "" {
-		p := page{Report: rep, Logs: logs.reports(), Rules: o.rules, AtStart: o.at == "start", Skipped: o.skip}
-		err = errors.Join(err, p.write(o.html))
+		p := page{Report: rep, Logs: logs, Rules: o.rules, AtStart: o.at == "start", Skipped: o.skip}
+		err = p.write(o.html)
 	}
 	if o.json {
-		err = errors.Join(err, printJSON(cmd.OutOrStdout(), struct {
+		return errors.Join(err, printJSON(w, struct {
 			*replay.Report
 			Logs []logReport `json:"logs"`
-		}{rep, logs.reports()}))
-		return err
+		}{rep, logs}))
 	}
-	_, printErr := io.WriteString(cmd.OutOrStdout(), replayText(rep, logs.reports()))
+	_, printErr := io.WriteString(w, replayText(rep, logs))
 	return errors.Join(err, printErr)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
 )
 
 // The stores here are broken in ways that a test with one caller cannot see, apart from the last two.
@@ -24,7 +25,7 @@ func (s lookThenCharge) Take(ctx context.Context, claims []core.Claim, dst []cor
 		looks[i] = c
 		looks[i].Peek = true
 	}
-	if results, err := s.Store.Take(ctx, looks, dst); err != nil || !allowed(results) {
+	if results, err := s.Store.Take(ctx, looks, dst); err != nil || !oracle.Allowed(results) {
 		return results, err
 	}
 	runtime.Gosched()
@@ -46,8 +47,8 @@ func (s oneByOne) Take(ctx context.Context, claims []core.Claim, dst []core.Resu
 			return results, err
 		}
 		runtime.Gosched()
-		if !allowed(results[before:]) && i > 0 {
-			return results, s.Settle(ctx, settled(claims[:i], results[len(dst):]))
+		if !oracle.Allowed(results[before:]) && i > 0 {
+			return results, s.Settle(ctx, oracle.Settled(claims[:i], results[len(dst):]))
 		}
 	}
 	return results, nil

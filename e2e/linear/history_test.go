@@ -11,6 +11,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
 )
 
 // A plan describes concurrent random calls. Each history has keys of its own.
@@ -97,8 +98,8 @@ func (c *caller) call(o *op) {
 	}
 	switch {
 	case err != nil:
-	case o.verb == "take" && allowed(out.results):
-		c.takes = append(c.takes, settled(o.claims, out.results))
+	case o.verb == "take" && oracle.Allowed(out.results):
+		c.takes = append(c.takes, oracle.Settled(o.claims, out.results))
 	case o.verb == "settle" && o.claims[0].Renew:
 		c.takes = append(c.takes, slices.Clone(o.claims))
 	}

@@ -2,7 +2,6 @@ package linear
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -66,26 +65,6 @@ func (o outcome) String() string {
 
 // at returns when o was decided.
 func (o *outcome) at() time.Time { return o.results[0].At }
-
-// settled returns claims, decided with these results, as Settle gives them back.
-func settled(claims []core.Claim, results []core.Result) []core.Claim {
-	claims = slices.Clone(claims)
-	for i := range claims {
-		claims[i].At = results[0].At
-		results = results[len(claims[i].Limits):]
-	}
-	return claims
-}
-
-// allowed reports whether all results are allowed, so that all claims but peeks were charged.
-func allowed(results []core.Result) bool {
-	for _, r := range results {
-		if !r.Allowed {
-			return false
-		}
-	}
-	return true
-}
 
 // lost returns how many calls of a history have no known outcome.
 func lost(history []porcupine.Operation) (n int) {

@@ -1,6 +1,25 @@
 package oracle
 
-import "github.com/spillgate/spillgate/core"
+import (
+	"slices"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// Settled returns claims, decided with these results, as a Settle that gives them back.
+func Settled(claims []core.Claim, results []core.Result) []core.Claim {
+	claims = slices.Clone(claims)
+	for i := range claims {
+		claims[i].At = results[0].At
+		results = results[len(claims[i].Limits):]
+	}
+	return claims
+}
+
+// Allowed reports whether all results are allowed, so that all claims but peeks were charged.
+func Allowed(results []core.Result) bool {
+	return !slices.ContainsFunc(results, func(r core.Result) bool { return !r.Allowed })
+}
 
 // Charged returns the claims that a take with these results has charged, as a Settle that gives everything back.
 func Charged(claims []core.Claim, results []core.Result) (some []core.Claim) {

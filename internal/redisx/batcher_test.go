@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
@@ -65,13 +64,8 @@ func TestRequestsOfABatchAreDecidedInOrder(t *testing.T) {
 // TestCallThatHangsDelaysNoLaterRequest checks that requests do not queue behind calls that hang for a minute and whose callers
 // have given up.
 func TestCallThatHangsDelaysNoLaterRequest(t *testing.T) {
-	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
-	t.Cleanup(func() { client.Close() })
-	s := redisx.New(client, options)
-	c := []core.Claim{claimOf("k", core.PerHour(1000))}
-	take(t, s, c...)
-	proxy.Fault.Store(redistest.SwallowReplies)
+	s, proxy, one := silentServer(t)
+	c := []core.Claim{one}
 	var callers sync.WaitGroup
 	for range 20 {
 		callers.Go(func() {

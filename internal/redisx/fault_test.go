@@ -48,13 +48,8 @@ func TestLostReplyIsNotRetried(t *testing.T) {
 
 // go-redis ignores the deadline of a context by default: it would wait for its ReadTimeout, a minute.
 func TestDeadlineHoldsWithDefaultOptions(t *testing.T) {
-	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
-	t.Cleanup(func() { client.Close() })
-	s := redisx.New(client, options)
-	c := []core.Claim{claimOf("k", core.PerHour(1000))}
-	take(t, s, c...)
-	proxy.Fault.Store(redistest.SwallowReplies)
+	s, _, one := silentServer(t)
+	c := []core.Claim{one}
 	for name, f := range map[string]func(context.Context) error{
 		"take":   func(ctx context.Context) error { _, err := s.Take(ctx, c, nil); return err },
 		"refund": func(ctx context.Context) error { return s.Settle(ctx, settledAt(time.Now(), c...)) },

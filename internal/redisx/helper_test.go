@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
@@ -46,15 +48,7 @@ func allExpire(t *testing.T, client redis.UniversalClient) {
 	})
 }
 
-// settled returns claims, decided with these results, as Settle gives them back.
-func settled(claims []core.Claim, results []core.Result) []core.Claim {
-	claims = slices.Clone(claims)
-	for i := range claims {
-		claims[i].At = results[0].At
-		results = results[len(claims[i].Limits):]
-	}
-	return claims
-}
+var settled, allowed = oracle.Settled, oracle.Allowed
 
 // settledAt returns claims, charged at an instant, as Settle gives them back.
 func settledAt(at time.Time, claims ...core.Claim) []core.Claim {
@@ -90,13 +84,16 @@ func take(t *testing.T, s *redisx.Store, claims ...core.Claim) []core.Result {
 	return results
 }
 
-func allowed(results []core.Result) bool {
-	for _, r := range results {
-		if !r.Allowed {
-			return false
-		}
-	}
-	return true
+// silentServer returns a store that has taken a claim, and whose server executes further calls without a reply.
+func silentServer(t *testing.T) (*redisx.Store, *redistest.Proxy, core.Claim) {
+	t.Helper()
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
+	t.Cleanup(func() { client.Close() })
+	s, c := redisx.New(client, options), claimOf("k", core.PerHour(1000))
+	take(t, s, c)
+	proxy.Fault.Store(redistest.SwallowReplies)
+	return s, proxy, c
 }
 
 // calls returns how often a server ran a command.

@@ -42,7 +42,7 @@ func TestClientsTakeLittleMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.run(t.Context(), next); err != nil {
+	if _, err := r.Each(t.Context(), next, r.decide); err != nil {
 		t.Fatal(err)
 	}
 	s.finish()

@@ -3,41 +3,19 @@ package replay
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/accesslog/logtest"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// entries is a Source.
-type entries []accesslog.Entry
+type entries = logtest.Entries
 
-func (s *entries) Next(e *accesslog.Entry) error {
-	if len(*s) == 0 {
-		return io.EOF
-	}
-	*e, *s = (*s)[0], (*s)[1:]
-	return nil
-}
+var noon, sent = logtest.Noon, logtest.Sent
 
-var noon = time.Date(2025, 10, 10, 12, 0, 0, 0, time.UTC)
-
-// sent is a request that was answered 200 after a time.
-func sent(after time.Duration, client, path string) accesslog.Entry {
-	return accesslog.Entry{At: noon.Add(after), Client: client, Method: "GET", Target: path, Status: 200, Duration: -1}
-}
-
-func rules(t *testing.T, src string) *rulefile.File {
-	t.Helper()
-	f, err := rulefile.Offline("f", []byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
+func rules(t *testing.T, src string) *rulefile.File { return logtest.Rules(t, src) }
 
 func run(t *testing.T, src string, o Options, logs ...entries) *Report {
 	t.Helper()

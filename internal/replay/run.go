@@ -72,7 +72,7 @@ func Run(ctx context.Context, f *rulefile.File, sources []Source, o Options) (*R
 	r := &runner{Options: o, player: p, even: even, report: &Report{LeftOut: lacking}, routes: make(map[string]int)}
 	next, err := Order(sources, o.AtStart)
 	if err == nil {
-		err = r.run(ctx, next)
+		r.report.Incomplete, err = r.Each(ctx, next, r.decide)
 	}
 	return r.finish(), err
 }
@@ -85,31 +85,34 @@ type runner struct {
 	routes map[string]int
 }
 
-func (r *runner) run(ctx context.Context, next func() (*accesslog.Entry, error)) error {
+// Each calls f with each entry that next returns, until one of them returns an error or ctx ends: then it reports incomplete. It
+// calls o.Progress.
+func (o *Options) Each(ctx context.Context, next func() (*accesslog.Entry, error), f func(*accesslog.Entry) error) (incomplete bool, err error) {
 	const often = 1 << 14
 	for read := 1; ; read++ {
 		e, err := next()
 		if e == nil || err != nil {
-			r.report.Incomplete = ctx.Err() != nil
-			return err
+			return ctx.Err() != nil, err
 		}
-		r.decide(e)
-		if read%often == 0 {
-			if r.Progress != nil {
-				r.Progress(read)
-			}
-			if ctx.Err() != nil {
-				r.report.Incomplete = true
-				return nil
-			}
+		if err := f(e); err != nil {
+			return false, err
+		}
+		if read%often != 0 {
+			continue
+		}
+		if o.Progress != nil {
+			o.Progress(read)
+		}
+		if ctx.Err() != nil {
+			return true, nil
 		}
 	}
 }
 
-func (r *runner) decide(e *accesslog.Entry) {
+func (r *runner) decide(e *accesslog.Entry) error {
 	if r.SkipStatus[e.Status] {
 		r.report.Skipped++
-		return
+		return nil
 	}
 	at := InstantOf(e, r.AtStart)
 	if r.report.Requests == 0 {
@@ -129,6 +132,7 @@ func (r *runner) decide(e *accesslog.Entry) {
 		r.report.Refused++
 		r.countRoute(e)
 	}
+	return nil
 }
 
 // countRoute counts a refused request by its route. Beyond 10,000 routes, new ones count as "others".

@@ -1,7 +1,6 @@
 package suggest
 
 import (
-	"context"
 	"encoding/binary"
 	"net/http"
 	"strings"
@@ -53,30 +52,6 @@ func newLearner(f *rulefile.File, o Options) (*learner, error) {
 	var err error
 	l.limiter, err = core.New([]core.Rule{rule})
 	return l, err
-}
-
-func (l *learner) learn(ctx context.Context, next func() (*accesslog.Entry, error)) error {
-	const often = 1 << 14
-	for read := 1; ; read++ {
-		e, err := next()
-		if e == nil || err != nil {
-			l.report.Incomplete = ctx.Err() != nil
-			return err
-		}
-		if err := l.add(e); err != nil {
-			return err
-		}
-		if read%often != 0 {
-			continue
-		}
-		if l.options.Progress != nil {
-			l.options.Progress(read)
-		}
-		if ctx.Err() != nil {
-			l.report.Incomplete = true
-			return nil
-		}
-	}
 }
 
 func (l *learner) add(e *accesslog.Entry) error {

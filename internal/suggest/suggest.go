@@ -82,7 +82,7 @@ func Run(ctx context.Context, f *rulefile.File, sources []replay.Source, o Optio
 	}
 	next, err := replay.Order(sources, o.AtStart)
 	if err == nil {
-		err = l.learn(ctx, next)
+		l.report.Incomplete, err = o.Each(ctx, next, l.add)
 	}
 	rep := &l.report
 	if rep.Keep = o.Keep; rep.Requests > 0 {

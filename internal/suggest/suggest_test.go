@@ -3,7 +3,6 @@ package suggest
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"testing"
 	"time"
@@ -11,35 +10,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spillgate/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/accesslog/logtest"
 	"github.com/spillgate/spillgate/internal/replay"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// entries is a Source.
-type entries []accesslog.Entry
+type entries = logtest.Entries
 
-func (s *entries) Next(e *accesslog.Entry) error {
-	if len(*s) == 0 {
-		return io.EOF
-	}
-	*e, *s = (*s)[0], (*s)[1:]
-	return nil
-}
+var noon, sent = logtest.Noon, logtest.Sent
 
-var noon = time.Date(2025, 10, 10, 12, 0, 0, 0, time.UTC)
-
-func sent(after time.Duration, client, path string) accesslog.Entry {
-	return accesslog.Entry{At: noon.Add(after), Client: client, Method: "GET", Target: path, Status: 200, Duration: -1}
-}
-
-func rules(t rapid.TB, src string) *rulefile.File {
-	t.Helper()
-	f, err := rulefile.Offline("f", []byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
+func rules(t rapid.TB, src string) *rulefile.File { return logtest.Rules(t, src) }
 
 const perIP = "rules: [{key: ip, limits: 1/s}]"
 

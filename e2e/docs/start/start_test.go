@@ -11,14 +11,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 // Each program admits 100 requests of a client and refuses the next.
 func TestPrograms(t *testing.T) {
 	for _, router := range []string{"nethttp", "chi", "gin", "echo", "echov5"} {
 		t.Run(router, func(t *testing.T) {
-			addr := freeAddr(t)
+			addr := redistest.FreeAddr(t)
 			start(t, router, t.TempDir(), addr, "127.0.0.1:8080", addr)
 			url := "http://" + addr + "/"
 			for n := range 110 {
@@ -72,7 +73,7 @@ func start(t *testing.T, name, dir, addr string, replace ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cancel(); _ = process.Wait() })
-	eventually(t, "the program listens", func() bool {
+	redistest.Wait(t, "the program listens", func() bool {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			_ = c.Close()
@@ -82,29 +83,9 @@ func start(t *testing.T, name, dir, addr string, replace ...string) *exec.Cmd {
 	return process
 }
 
-// eventually waits for a minute at most.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
-		}
-	}
-}
-
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

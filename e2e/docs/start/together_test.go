@@ -22,7 +22,7 @@ func TestTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, server, app, page := t.TempDir(), redistest.Start(t), freeAddr(t), freeAddr(t)
+	dir, server, app, page := t.TempDir(), redistest.Start(t), redistest.FreeAddr(t), redistest.FreeAddr(t)
 	write(t, filepath.Join(dir, "spillgate.yaml"), string(rules))
 	start(t, "together", dir, app, "127.0.0.1:8080", app, "127.0.0.1:9090", page, "127.0.0.1:6379", server.Addr)
 
@@ -51,13 +51,13 @@ func TestTogether(t *testing.T) {
 		t.Errorf("the page: got %d", got)
 	}
 	write(t, filepath.Join(dir, "spillgate.yaml"), strings.Replace(string(rules), "limits: 1000/d", "limits: 2000/d", 1))
-	eventually(t, "the new rules are in force", func() bool { return limit("some key") == "2000" })
+	redistest.Wait(t, "the new rules are in force", func() bool { return limit("some key") == "2000" })
 }
 
 func login(t *testing.T, addr, password string) int {
 	t.Helper()
 	code := http.StatusServiceUnavailable
-	eventually(t, "Redis decides within 50ms", func() bool {
+	redistest.Wait(t, "Redis decides within 50ms", func() bool {
 		r, _ := http.NewRequest(http.MethodPost, "http://"+addr+"/login", nil)
 		r.SetBasicAuth("ann", password)
 		code = send(t, r).StatusCode

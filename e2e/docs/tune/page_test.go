@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,7 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 // A walk follows docs/tune.md in a directory with the access log.
@@ -33,7 +33,7 @@ func TestTunePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &walk{t: t, dir: t.TempDir(), addr: freeAddr(t), page: freeAddr(t)}
+	w := &walk{t: t, dir: t.TempDir(), addr: redistest.FreeAddr(t), page: redistest.FreeAddr(t)}
 	w.ports = strings.NewReplacer("127.0.0.1:8080", w.addr, "127.0.0.1:8081", w.page)
 	w.write("access.log", accessLog())
 	w.run("go", "build", "-C", "../../..", "-o", filepath.Join(w.dir, "spillgate"), "./cmd/spillgate")
@@ -103,7 +103,7 @@ func (w *walk) rules(block string) {
 	}
 	w.write("spillgate.yaml", block)
 	if w.yaml == 3 {
-		w.eventually("the rule to be enforced", func() bool { return w.login() == http.StatusTooManyRequests })
+		redistest.Wait(w.t, "the rule to be enforced", func() bool { return w.login() == http.StatusTooManyRequests })
 	}
 }
 
@@ -149,13 +149,13 @@ func (w *walk) serve() {
 		}
 	})
 	w.output = ""
-	w.eventually("the server to listen", func() bool { return w.login() != 0 })
+	redistest.Wait(w.t, "the server to listen", func() bool { return w.login() != 0 })
 	for range 20 {
 		if status := w.login(); status != http.StatusUnauthorized {
 			w.t.Fatalf("a dry run answered %d", status)
 		}
 	}
-	w.eventually("the page to count what would be refused", func() bool { return strings.Contains(w.data(), `"would_deny"`) })
+	redistest.Wait(w.t, "the page to count what would be refused", func() bool { return strings.Contains(w.data(), `"would_deny"`) })
 }
 
 // data returns what the page shows.
@@ -181,24 +181,4 @@ func (w *walk) login() int {
 	}
 	defer resp.Body.Close()
 	return resp.StatusCode
-}
-
-func (w *walk) eventually(what string, is func() bool) {
-	w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if is() {
-			return
-		}
-	}
-	w.t.Fatalf("waited a minute for %s", what)
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
