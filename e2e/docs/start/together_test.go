@@ -83,7 +83,7 @@ func TestSlowRequestWhileTheProgramEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, server, app, page := t.TempDir(), redistest.Start(t), freeAddr(t), freeAddr(t)
+	dir, server, app, page := t.TempDir(), redistest.Start(t), redistest.FreeAddr(t), redistest.FreeAddr(t)
 	write(t, filepath.Join(dir, "spillgate.yaml"), string(rules))
 	const asked, begin = `if _, password, _ := r.BasicAuth()`, `w.WriteHeader(http.StatusEarlyHints); time.Sleep(time.Second); `
 	const store, longer = "core.WithStore(store)", "core.WithStore(store), core.WithTimeout(time.Minute)"
