@@ -76,6 +76,25 @@ func TestRenewalIsTriedAgain(t *testing.T) {
 	})
 }
 
+func TestRenewWhileTheStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(settler)
+		l := withStore(s, []core.Rule{final("r", 50, core.Failures)})
+		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		time.Sleep(time.Second)
+		s.err = errRefused
+		wantError(t, l.Renew(t.Context(), d), core.ErrUnavailable, "connection refused")
+		s.err = nil
+		if err := l.Settle(t.Context(), d, "", 0); err != nil || !s.settled[1].At.Equal(begun) {
+			t.Errorf("%v; settled at %v, want the instant of the hold, %v", err, s.settled[1].At, begun)
+		}
+	})
+}
+
 func TestJobsHoldRenewAndSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, seen := new(settler), new(recorder)
@@ -114,5 +133,23 @@ func TestSettlementOfACostOfZeroIsOneOfOne(t *testing.T) {
 	}
 	if err != nil || len(seen.seen) != 2 || seen.seen[1].Outcome.Cost != 1 {
 		t.Errorf("%v; observers saw %+v, want that 1 was held", err, seen.seen)
+	}
+}
+
+func TestRenewOfWhatHoldsNothingCallsNoStore(t *testing.T) {
+	s := new(faulty)
+	l := withStore(s, []core.Rule{perHour("plain", 50), perHour("other", 50), final("r", 50, core.Failures)})
+	one, err := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"})
+	two, twoErr := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"}, core.Claim{Rule: "other", Key: "k"})
+	held, heldErr := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
+	if err := errors.Join(err, twoErr, heldErr, l.Settle(t.Context(), held, "", 0)); err != nil {
+		t.Fatal(err)
+	}
+	before := s.calls.Load()
+	if err := errors.Join(l.Renew(t.Context(), one), l.Renew(t.Context(), two), l.Renew(t.Context(), held)); err != nil {
+		t.Error(err)
+	}
+	if n := s.calls.Load() - before; n != 0 {
+		t.Errorf("%d calls of the store", n)
 	}
 }
