@@ -95,6 +95,19 @@ func TestLimiterMountedTwiceSettlesOnce(t *testing.T) {
 	s.want(t, "login 1→0")
 }
 
+// A middleware between both mounts gives the request another context.
+func TestEndOfTheInnerMountLeavesTheDecision(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
+	serve(t, l, func(r *http.Request, _ *core.Guard) {
+		r = r.WithContext(context.WithValue(r.Context(), word{}, 1))
+		inner, err := l.Guard(r.Context(), r, nil)
+		inner.End()
+		if d, ok := core.FromContext(r.Context()); err != nil || !ok || len(d.Results) != 1 {
+			t.Errorf("%v; the request carries %+v, %v", err, d, ok)
+		}
+	})
+}
+
 func TestHeldCostIsAtMostTheSmallestCapacity(t *testing.T) {
 	for _, tt := range []struct {
 		why    string

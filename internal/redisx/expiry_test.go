@@ -161,3 +161,21 @@ func TestHoldEndsAfterItsSubBucket(t *testing.T) {
 		t.Error("denied after the hold had ended")
 	}
 }
+
+// Tiers that a pair no longer has leave fields. Each of these ends 200 ms after the one before.
+func TestFieldsThatHaveEndedAreDroppedIfThereAreMany(t *testing.T) {
+	for many, kept := range map[int]int{16: 16 + 1, 17: 17 - 9 + 1} {
+		s, server := frozen(t)
+		for i := range many {
+			take(t, s, claimOf("k", core.Every(5, time.Duration(i+1)*time.Second)))
+		}
+		server.SetTime(start.Add(3 * time.Second)) // when the tenth field ends
+		take(t, s, claimOf("k", core.PerHour(5)))
+		if fields := must(server.HKeys(pairKey))(t); len(fields) != kept {
+			t.Errorf("%d of %d fields and a new one are left, want %d: %v", len(fields), many, kept, fields)
+		}
+		if got := take(t, s, claimOf("k", core.Every(5, 17*time.Second)))[0].Remaining; got != 3 && many == 17 {
+			t.Errorf("%d of 5 remain of a limit that has not ended, want 3", got)
+		}
+	}
+}
