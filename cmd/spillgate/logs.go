@@ -27,6 +27,7 @@ func (o *logFlags) set(command string) *pflag.FlagSet {
 	flags.StringVar(&o.format, "format", "", "`format` of the logs; by default what their first lines look like")
 	flags.StringVar(&o.at, "at", "end", "decide requests at their `start|end`; start needs durations in the log")
 	flags.StringToStringVar(&o.fields, "field", nil, "in JSON and CSV, which `part=name` is where: time, started, client, user, method, path, request, host, status, duration, header:NAME")
+	flags.Lookup("field").DefValue = "" // else the help says that it is []
 	flags.IntSliceVar(&o.skip, "skip-status", nil, "leave out requests that were answered with this `status`, such as 429")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON")
 	return flags

@@ -67,6 +67,11 @@ func TestHelp(t *testing.T) {
 			t.Errorf("demo --help: exit code %d, and no word of %s", code, flag)
 		}
 	}
+	for _, command := range []string{"replay", "suggest"} {
+		if _, stdout, _ := execute(t, command, "--help"); strings.Contains(stdout, "(default [])") {
+			t.Errorf("%s --help names a default that is nothing:\n%s", command, stdout)
+		}
+	}
 	if code, stdout, _ := execute(t, "--version"); code != 0 || !strings.HasPrefix(stdout, "spillgate version ") {
 		t.Errorf("--version: exit code %d, %q", code, stdout)
 	}
