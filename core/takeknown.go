@@ -27,9 +27,11 @@ func (m *MemoryStore) takeKnown(claims []Claim, dst []Result) (results []Result,
 	at := m.store.Time(now)
 	dst = slices.Grow(dst, len(all))[:n+len(all)]
 	i := 0
-	for c := range claims {
-		for l := range claims[c].Limits {
-			dst[n+i].answer(&claims[c], &claims[c].Limits[l], all[i].Retry, all[i].Usage(now), at)
+	for j := range claims {
+		c := &claims[j]
+		for l := range c.Limits {
+			k := &all[i]
+			dst[n+i].answer(c, &c.Limits[l], k.Retry, k.Usage(now), at)
 			i++
 		}
 	}
@@ -44,16 +46,16 @@ func (m *MemoryStore) known(claims []Claim, dst []memory.Known) (all []memory.Kn
 		if !c.isTake() || len(c.Limits) == 0 || c.DryRun && len(claims) > 1 {
 			return nil, false
 		}
-		p := m.pair(c)
+		p, cost, limits := m.pair(c), cost(c), c.Limits
 		n := len(dst)
-		dst = slices.Grow(dst, len(c.Limits))[:n+len(c.Limits)]
-		for j := range c.Limits {
-			l := compile(&c.Limits[j])
+		dst = slices.Grow(dst, len(limits))[:n+len(limits)]
+		for j := range limits {
+			l := compile(&limits[j])
 			if l.err != nil || l.limit.Algorithm != TokenBucket {
 				return nil, false
 			}
 			k := &dst[n+j]
-			k.Pair, k.Limit, k.Cost, k.Peek = p, &l.Limit, cost(c), c.Peek
+			k.Pair, k.Limit, k.Cost, k.Peek = p, &l.Limit, cost, c.Peek
 		}
 	}
 	return dst, true

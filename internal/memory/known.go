@@ -40,27 +40,26 @@ func (k *Known) Usage(now int64) algorithm.Usage { return k.bucket.Report(k.Limi
 
 // findKnown sets all records and returns the instant of the decision. It reports false if one is missing, is not plain or is that
 // of two.
-func (s *Store) findKnown(all []Known, now int64) (int64, bool) {
-	var sh *shard
-	first := 0
+func (s *Store) findKnown(all []Known, read int64) (now int64, ok bool) {
+	now = read
+	var records []record
 	for i := range all {
 		k := &all[i]
 		if i == 0 || k.Pair.id != all[i-1].Pair.id {
-			sh = s.shard(k.Pair)
-			first = sh.first(k.Pair.id)
+			records = s.shard(k.Pair).limitsOf(k.Pair.id)
 		}
-		k.record = sh.plain(first, k.Pair, k.Limit)
-		if k.record == nil || s.wentBack(k.record, now) {
+		k.record = plain(records, k.Pair.id, k.Limit)
+		if k.record == nil {
 			return 0, false
 		}
-		for j := range i {
+		for j := range all[:i] {
 			if all[j].record == k.record {
 				return 0, false
 			}
 		}
 		now = max(now, k.record.at)
 	}
-	return now, true
+	return now, now == read || s.clock.now == nil // else the clock, which was replaced, went back
 }
 
 // decideKnown sets Retry and, if all admit their cost, charges it.
@@ -69,27 +68,26 @@ func decideKnown(all []Known, now int64) {
 	for i := range all {
 		k := &all[i]
 		k.bucket = k.record.bucket().Drain(k.Limit, k.Limit.Rate, now)
-		k.Retry = wait(k.bucket, k.Limit, now, k.Cost)
-		admitted = admitted && k.Retry == 0
+		if k.Retry = 0; !k.bucket.Admits(k.Limit, k.Cost) {
+			k.Retry = wait(k.bucket, k.Limit, now, k.Cost)
+			admitted = false
+		}
+	}
+	if !admitted {
+		return
 	}
 	for i := range all {
-		if k := &all[i]; admitted && !k.Peek {
+		if k := &all[i]; !k.Peek {
 			k.bucket = k.bucket.Charge(k.Limit, now, k.Cost)
 			k.record.setBucket(k.bucket)
 		}
 	}
 }
 
-// wait returns how long after now b, which is drained, admits cost, or Never.
+// wait returns how long after now b, which does not admit cost at now, admits it, or Never.
 func wait(b algorithm.Bucket, l *algorithm.Limit, now, cost int64) int64 {
-	switch {
-	case b.Admits(l, cost):
-		return 0
-	case cost > l.Capacity:
+	if cost > l.Capacity {
 		return Never
 	}
 	return b.Wait(l, l.Rate, now, cost)
 }
-
-// wentBack reports whether the clock, which was replaced, is before a state.
-func (s *Store) wentBack(r *record, now int64) bool { return r.at > now && s.clock.now != nil }

@@ -8,14 +8,17 @@ func (s *Store) TakeOne(p Pair, l *algorithm.Limit, cost int64, peek bool) (now,
 	now = s.clock.read()
 	sh := s.shard(p)
 	sh.Lock()
-	r := sh.plain(sh.first(p.id), p, l)
-	if r == nil || s.wentBack(r, now) {
+	r := plain(sh.limitsOf(p.id), p.id, l)
+	if r == nil || r.at > now && s.clock.now != nil { // the clock went back
 		sh.Unlock()
 		return 0, 0, u, false
 	}
 	now = max(now, r.at)
 	b := r.bucket().Drain(l, l.Rate, now)
-	if retry = wait(b, l, now, cost); retry == 0 && !peek {
+	switch admits := b.Admits(l, cost); {
+	case !admits:
+		retry = wait(b, l, now, cost)
+	case !peek:
 		b = b.Charge(l, now, cost)
 		r.setBucket(b)
 	}
@@ -23,11 +26,20 @@ func (s *Store) TakeOne(p Pair, l *algorithm.Limit, cost int64, peek bool) (now,
 	return now, retry, b.Report(l, l.Rate, now), true
 }
 
-// plain returns the record of a pair for l, or nil unless it isPlain and the pair holds nothing and is not banned.
-func (s *shard) plain(first int, p Pair, l *algorithm.Limit) *record {
-	for i := first; i < len(s.records) && s.records[i].id == p.id; i++ {
-		switch r := &s.records[i]; {
-		case r.isPairState(): // these come first
+// limitsOf returns the records of a pair and those behind them, or none if the pair holds something or is banned.
+func (s *shard) limitsOf(id uint64) []record {
+	first := s.first(id)
+	if first == len(s.records) || s.records[first].isPairState() { // the states of a pair come before those of its limits
+		return nil
+	}
+	return s.records[first:]
+}
+
+// plain returns the record of a pair for l, or nil unless it isPlain. Records begin with those of the pair.
+func plain(records []record, id uint64, l *algorithm.Limit) *record {
+	for i := range records {
+		switch r := &records[i]; {
+		case r.id != id:
 			return nil
 		case r.isPlain(l):
 			return r
