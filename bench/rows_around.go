@@ -7,8 +7,8 @@ import (
 // held is the name of a contestant that settles after the response.
 const held = "spillgate, held until the response has ended"
 
-// aroundRows measure optional features of a program, beside the same work without them.
-func aroundRows() []*row {
+// telemetryRows measure package telemetry as the observer of a limiter.
+func telemetryRows() []*row {
 	const observed = "Limiter.Take, without an observer and with package telemetry as one."
 	return []*row{{
 		name: "telemetry, allowed", unit: perDecision, task: observed,
@@ -22,7 +22,12 @@ func aroundRows() []*row {
 		bounds: []bound{
 			adds("spillgate, telemetry", spillgate, 250), addsAllocs("spillgate, telemetry", "spillgate, an observer that does nothing", 0),
 		},
-	}, {
+	}}
+}
+
+// aroundRows measure optional features of a program, beside the same work without them.
+func aroundRows() []*row {
+	return append(telemetryRows(), []*row{{
 		name: "net/http, held", unit: perDecision,
 		task:   "The middleware with a rule that counts failed requests only: it holds the cost and settles it after the response.",
 		open:   openHeld,
@@ -47,7 +52,7 @@ func aroundRows() []*row {
 		task:   "A request to a server that announces a limit which is far away, and answers from memory.",
 		open:   openClient,
 		bounds: []bound{adds("client.Transport", "without", 1000), addsAllocs("client.Transport", "without", 2)},
-	}}
+	}}...)
 }
 
 func openTelemetry(e *env, f *setup, l peers.Limit, want decision) error {

@@ -2,7 +2,7 @@ package client
 
 import "net/http"
 
-// The names of the fields, in canonical form, by family.
+// fieldNames are the names of the fields, in canonical form, by family.
 var fieldNames = [...]struct{ limit, remaining, reset, resource string }{
 	xRateLimit:      {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Resource"},
 	rateLimitFields: {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", ""},

@@ -65,7 +65,7 @@ func (d *Decision) has(rule string) bool {
 	return slices.ContainsFunc(d.Results, func(r Result) bool { return r.Rule == rule })
 }
 
-// charges returns those of all limiters that made d.
+// receipts returns the receipts of all limiters that made d.
 func (d *Decision) receipts() []*receipt {
 	switch {
 	case d.receipt == nil:

@@ -37,23 +37,26 @@ func (g *recordingStore) Settle(_ context.Context, claims []core.Claim) error {
 // Reset implements core.Store.
 func (*recordingStore) Reset(context.Context, []core.Claim) error { return nil }
 
+// refundNamesTheClaimsThatWereChargedCases are the cases of TestRefundNamesTheClaimsThatWereCharged.
+var refundNamesTheClaimsThatWereChargedCases = map[string][]core.Claim{
+	"the limit of a rule":       {{Rule: "r", Key: "k"}},
+	"a cost":                    {{Rule: "r", Key: "k", Cost: 255}},
+	"a cost above a byte":       {{Rule: "r", Key: "k", Cost: 256}},
+	"a dry run by the rule":     {{Rule: "trial", Key: "k"}},
+	"a dry run by the claim":    {{Rule: "r", Key: "k", DryRun: true}},
+	"two limits":                {{Rule: "day", Key: "k"}},
+	"limits of its own":         {{Rule: "r", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
+	"no rule":                   {{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
+	"two claims":                {{Rule: "r", Key: "k"}, {Rule: "r", Key: "other", Cost: 3}},
+	"three, of which one peeks": {{Rule: "r", Key: "k"}, {Rule: "day", Key: "k", Peek: true}, {Rule: "trial", Key: "k"}},
+}
+
 // A decision keeps little of its claims; Settle must name all of what was charged.
 func TestRefundNamesTheClaimsThatWereCharged(t *testing.T) {
 	day, trial := perHour("day", 9), perHour("trial", 9)
 	day.Limits = append(day.Limits, core.PerDay(99))
 	trial.DryRun = true
-	for why, claims := range map[string][]core.Claim{
-		"the limit of a rule":       {{Rule: "r", Key: "k"}},
-		"a cost":                    {{Rule: "r", Key: "k", Cost: 255}},
-		"a cost above a byte":       {{Rule: "r", Key: "k", Cost: 256}},
-		"a dry run by the rule":     {{Rule: "trial", Key: "k"}},
-		"a dry run by the claim":    {{Rule: "r", Key: "k", DryRun: true}},
-		"two limits":                {{Rule: "day", Key: "k"}},
-		"limits of its own":         {{Rule: "r", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
-		"no rule":                   {{Rule: "jobs", Key: "k", Limits: []core.Limit{core.PerHour(7)}}},
-		"two claims":                {{Rule: "r", Key: "k"}, {Rule: "r", Key: "other", Cost: 3}},
-		"three, of which one peeks": {{Rule: "r", Key: "k"}, {Rule: "day", Key: "k", Peek: true}, {Rule: "trial", Key: "k"}},
-	} {
+	for why, claims := range refundNamesTheClaimsThatWereChargedCases {
 		t.Run(why, func(t *testing.T) {
 			g := &recordingStore{at: time.Unix(1767268800, 0)}
 			l := core.Must(core.New([]core.Rule{perHour("r", 9), day, trial}, core.WithStore(g)))

@@ -47,7 +47,7 @@ type page struct {
 	Icon                 template.URL
 }
 
-// writePage writes p to a file.
+// write writes p to a file.
 func (p *page) write(path string) error {
 	p.Made = time.Now().Format("2006-01-02 15:04:05 -07:00")
 	p.Charts, p.Script, p.Style = template.JS(charts.Script), template.JS(pageScript), template.CSS(charts.Style+pageStyle) //nolint:gosec // our own

@@ -13,6 +13,15 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
+// pageShowsWhatIsDrivenCases are the cases of TestPageShowsWhatIsDriven.
+var pageShowsWhatIsDrivenCases = map[string][]string{
+	"rules":         {"api", "3/1d", "trial", "dry run", "1/1d", "GET /trial/{id}"},
+	"undecided":     {"1"},
+	"undecided-why": {"no key: 1"},
+	"health":        {"store: ok"},
+	"top":           {"user:", "api", "5"},
+}
+
 func TestPageShowsWhatIsDriven(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	p := open(t, s.serve(t))
@@ -26,13 +35,7 @@ func TestPageShowsWhatIsDriven(t *testing.T) {
 		t.Errorf("the page showed it with event %d, want the second at the latest", events)
 	}
 	p.wait("gaps.some(seconds => seconds < 1.5)") // a busy machine sends some of them late
-	for id, wants := range map[string][]string{
-		"rules":         {"api", "3/1d", "trial", "dry run", "1/1d", "GET /trial/{id}"},
-		"undecided":     {"1"},
-		"undecided-why": {"no key: 1"},
-		"health":        {"store: ok"},
-		"top":           {"user:", "api", "5"},
-	} {
+	for id, wants := range pageShowsWhatIsDrivenCases {
 		for _, want := range wants {
 			if got := p.text(id); !strings.Contains(got, want) {
 				t.Errorf("%s: got %q, want %q in it", id, got, want)

@@ -23,16 +23,16 @@ type failover struct {
 	slow    time.Duration // or after the replica has taken over, if the machine is too busy for it to do so soon
 }
 
-// run has callers take from keys while the master dies. Charges that it had not sent to its replica are lost: a capacity at
-// most. FailLocal adds one of this process.
+// failoverCapacity is the capacity of the limits of a failover.
+const failoverCapacity = 50
+
+// run kills the master while callers charge keys, and checks when Redis decides again and what was admitted.
 func (f *failover) run(t *testing.T, log *journal) {
-	const capacity = 50
-	most := map[string]int{"local": 3 * capacity, "open": 1 << 30, "closed": 2 * capacity}
 	done := make(chan struct{})
 	var guards []*guard
 	admitted := make(map[string]func() int)
 	for mode := range modes {
-		g := newGuard(t, f.store, mode, slowly(capacity))
+		g := newGuard(t, f.store, mode, slowly(failoverCapacity))
 		g.comesBack(f.keys...)
 		guards = append(guards, g)
 		for _, key := range f.keys {
@@ -56,6 +56,16 @@ func (f *failover) run(t *testing.T, log *journal) {
 	t.Logf("Redis decided again after %v, the replica had taken over after %v", time.Since(begun), taken)
 	each(guards, func(g *guard) { g.comesBack(f.keys...) })
 	close(done)
+	f.check(t, guards, admitted)
+	if down, back := log.count(isDown), log.count(isBack); down != back {
+		t.Errorf("%d times down and %d times back in the log", down, back)
+	}
+}
+
+// check checks how many requests of each key were admitted. Charges that the master had not sent to its replica are lost: one
+// capacity at most. FailLocal adds one of this process.
+func (f *failover) check(t *testing.T, guards []*guard, admitted map[string]func() int) {
+	most := map[string]int{"local": 3 * failoverCapacity, "open": 1 << 30, "closed": 2 * failoverCapacity}
 	for _, g := range guards {
 		for _, key := range f.keys {
 			if n := admitted[g.rule+" "+key](); n > most[g.rule] || n == 0 {
@@ -63,9 +73,6 @@ func (f *failover) run(t *testing.T, log *journal) {
 			}
 		}
 		g.wantBounded()
-	}
-	if down, back := log.count(isDown), log.count(isBack); down != back {
-		t.Errorf("%d times down and %d times back in the log", down, back)
 	}
 }
 

@@ -19,11 +19,6 @@ type unused struct {
 // maxUnused bounds for how many keys one call gives back: thousands of leases may end at once.
 const maxUnused = 64
 
-// charge reports whether t and c charge the same limits: then a call for c can give back what was granted on t.
-func (t *terms) charge(c *core.Claim) bool {
-	return (&terms{t.limits, int64(c.Lease)}).fit(c)
-}
-
 // giveBack has the next sweep give back b.
 func (t *leaseTable) giveBack(key string, by *terms, b backs) {
 	if b.sum() == 0 {

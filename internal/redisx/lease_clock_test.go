@@ -12,8 +12,8 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// TestLeasesWhileTheClockOfTheServerSteps has three stores lease a key while the clock of their server steps forth and back. In the
-// end it has charged what was admitted, and at most one request more for each step.
+// TestLeasesWhileTheClockOfTheServerSteps leases a key to three stores while the clock of their server steps forth and back. In the
+// end the server has charged the admitted requests, and at most one more for each step.
 func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 	for _, limit := range []string{"1000000/80000h", "1000000/1000d;fixed-window", "300/1000h"} {
 		t.Run(limit, func(t *testing.T) {
@@ -24,19 +24,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 				stores = append(stores, redisx.New(server.Client(t), options))
 			}
 			claims := []core.Claim{{Rule: "rule", Key: "k", Limits: core.MustParseLimits(limit), Cost: 1, Lease: 30 * time.Millisecond}}
-			used, steps, begun := 0, 0, time.Now()
-			for time.Since(begun) < time.Second {
-				if time.Since(begun) > time.Duration(steps)*50*time.Millisecond {
-					steps++
-					step := time.Duration(r.IntN(20_000)-10_000) * time.Millisecond
-					for _, s := range stores {
-						s.Shift(step)
-					}
-				}
-				if allowed(takeEither(t, stores[r.IntN(3)], claims)) {
-					used++
-				}
-			}
+			used, steps := useWhileTheClockSteps(t, r, stores, claims)
 			decisions := uint64(0)
 			for _, s := range stores {
 				redistest.Wait(t, "the leases to end", func() bool { return s.LeaseStats().Keys == 0 })
@@ -55,6 +43,24 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 			}
 		})
 	}
+}
+
+// useWhileTheClockSteps sends requests to stores for a second, while the clock of their server steps. It returns how many were
+// admitted, and the number of steps.
+func useWhileTheClockSteps(t *testing.T, r *rand.Rand, stores []*redisx.Store, claims []core.Claim) (used, steps int) {
+	for begun := time.Now(); time.Since(begun) < time.Second; {
+		if time.Since(begun) > time.Duration(steps)*50*time.Millisecond {
+			steps++
+			step := time.Duration(r.IntN(20_000)-10_000) * time.Millisecond
+			for _, s := range stores {
+				s.Shift(step)
+			}
+		}
+		if allowed(takeEither(t, stores[r.IntN(3)], claims)) {
+			used++
+		}
+	}
+	return used, steps
 }
 
 // takeEither decides as a limiter does: locally, or by the server.

@@ -44,8 +44,6 @@ func (s *Store) restore(t *leaseTable, c *core.Claim, n int64) int64 {
 	return e.refund(func(at int64) bool { return markOf(at) == markIn(c.At) && at <= c.At.UnixMicro() }, n)
 }
 
-func isBan(c *core.Claim) bool { return c.Ban > 0 }
-
 // endLeases ends the leases of the claims for which is reports true.
 func (s *Store) endLeases(claims []core.Claim, is func(*core.Claim) bool) {
 	t := s.leases.Load()

@@ -67,6 +67,11 @@ func (t *terms) fit(c *core.Claim) bool {
 	return t.length == int64(c.Lease) && slices.Equal(t.limits, c.Limits)
 }
 
+// charge reports whether t and c charge the same limits: then a call for c can give back what was granted on t.
+func (t *terms) charge(c *core.Claim) bool {
+	return (&terms{t.limits, int64(c.Lease)}).fit(c)
+}
+
 // maxKnown bounds how many terms are kept for entries to share: a tier may return new limits with every request.
 const maxKnown = 64
 
@@ -125,6 +130,14 @@ func (t *leaseTable) remove(s *leaseShard, hash uint64, e *leaseEntry) {
 	delete(s.entries, hash)
 	e.terms = nil
 	t.keys.Add(-1)
+}
+
+// LeaseStats describes the leases of s.
+func (s *Store) LeaseStats() core.LeaseStats {
+	if t := s.leases.Load(); t != nil {
+		return t.stats()
+	}
+	return core.LeaseStats{}
 }
 
 // stats returns the counts over all shards.

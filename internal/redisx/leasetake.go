@@ -37,14 +37,6 @@ func (s *Store) leasesFor(claims []core.Claim) *leaseTable {
 	return nil
 }
 
-// LeaseStats describes the leases of s.
-func (s *Store) LeaseStats() core.LeaseStats {
-	if t := s.leases.Load(); t != nil {
-		return t.stats()
-	}
-	return core.LeaseStats{}
-}
-
 // takeLeases decides claims from leases if those have enough for all.
 func (s *Store) takeLeases(t *leaseTable, claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	start := len(dst)

@@ -25,7 +25,7 @@ func TestClusterDecidesEachSlotOnItsNode(t *testing.T) {
 	decidesApart(t, redisx.New(struct{ *redis.ClusterClient }{client}, options))
 }
 
-// decidesApart checks requests of several identities.
+// decidesApart checks requests of several identities: none is charged if one is denied, and all are refunded together.
 func decidesApart(t *testing.T, s *redisx.Store) {
 	t.Helper()
 	limits := everyAlgorithm(5, time.Hour)
@@ -47,32 +47,38 @@ func decidesApart(t *testing.T, s *redisx.Store) {
 			}
 		}
 	}
+	dryRunsAndPeeksApart(t, s, claims)
+	claims[4], claims[5], claims[3].Cost = claimOf("e", limits...), claimOf("f", limits...), 1
+	if err := s.Settle(ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range take(t, s, claims...) {
+		if want := threeThenFour(i); r.Remaining != want {
+			t.Errorf("result %d after a refund: %+v, want %d remaining", i, r, want)
+		}
+	}
+}
+
+// threeThenFour returns what remains of a limit of six claims with four limits each: 3 for the first four claims, 4 for the others.
+func threeThenFour(result int) int {
+	if result/4 >= 4 {
+		return 4
+	}
+	return 3
+}
+
+// dryRunsAndPeeksApart checks a request whose fifth claim is a dry run that does not fit, and whose sixth is a peek.
+func dryRunsAndPeeksApart(t *testing.T, s *redisx.Store, claims []core.Claim) {
+	t.Helper()
 	claims[3].Cost, claims[4].DryRun, claims[5].Peek = 1, true, true
 	claims[4].Cost = 5
 	for i, r := range take(t, s, claims...) {
-		want := 3
-		if i/4 >= 4 { // a dry run that does not fit, and a peek
-			want = 4
-		}
-		if r.Remaining != want || r.Allowed != (i/4 != 4) {
+		if want := threeThenFour(i); r.Remaining != want || r.Allowed != (i/4 != 4) {
 			t.Errorf("result %d: %+v, want %d remaining", i, r, want)
 		}
 	}
 	claims[4].Cost, claims[3].Cost = 4, 5
 	if r := take(t, s, claims...); r[16].Remaining != 4 {
 		t.Errorf("a dry run of a denied request leaves %+v, want 4 remaining", r[16])
-	}
-	claims[4], claims[5], claims[3].Cost = claimOf("e", limits...), claimOf("f", limits...), 1
-	if err := s.Settle(ctx, first); err != nil {
-		t.Fatal(err)
-	}
-	for i, r := range take(t, s, claims...) {
-		want := 3
-		if i/4 >= 4 {
-			want = 4
-		}
-		if r.Remaining != want {
-			t.Errorf("result %d after a refund: %+v, want %d remaining", i, r, want)
-		}
 	}
 }

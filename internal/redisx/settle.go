@@ -174,3 +174,6 @@ func (s *settlement) appendNumbers(b []byte) []byte {
 	}
 	return b
 }
+
+// isBan reports whether c bans its pair.
+func isBan(c *core.Claim) bool { return c.Ban > 0 }

@@ -51,25 +51,28 @@ func TestContextOf(t *testing.T) {
 	}
 }
 
+// requestIsGivenBackCases are the cases of TestRequestIsGivenBack.
+var requestIsGivenBackCases = map[string]struct {
+	handler echo.HandlerFunc
+	same    bool
+	changed bool
+}{
+	"as it was":                {func(echo.Context) error { return nil }, true, false},
+	"as it was after an error": {func(echo.Context) error { return errors.New("oops") }, true, false},
+	"as it was after a panic":  {func(echo.Context) error { panic("oops") }, true, false},
+	"changed in place": {func(c echo.Context) error {
+		c.Request().Host = "changed"
+		return nil
+	}, true, true},
+	"replaced by the handler": {func(c echo.Context) error {
+		c.SetRequest(c.Request().WithContext(context.WithValue(c.Request().Context(), key{}, "changed")))
+		return nil
+	}, false, true},
+}
+
 // TestRequestIsGivenBack checks which request a middleware around two limiters finds in the echo.Context afterwards.
 func TestRequestIsGivenBack(t *testing.T) {
-	for why, row := range map[string]struct {
-		handler echo.HandlerFunc
-		same    bool
-		changed bool
-	}{
-		"as it was":                {func(echo.Context) error { return nil }, true, false},
-		"as it was after an error": {func(echo.Context) error { return errors.New("oops") }, true, false},
-		"as it was after a panic":  {func(echo.Context) error { panic("oops") }, true, false},
-		"changed in place": {func(c echo.Context) error {
-			c.Request().Host = "changed"
-			return nil
-		}, true, true},
-		"replaced by the handler": {func(c echo.Context) error {
-			c.SetRequest(c.Request().WithContext(context.WithValue(c.Request().Context(), key{}, "changed")))
-			return nil
-		}, false, true},
-	} {
+	for why, row := range requestIsGivenBackCases {
 		var before, after *http.Request
 		limit := func() echo.MiddlewareFunc {
 			return echolimit.New(core.Must(core.New([]core.Rule{core.PerHour(1).By(func(*http.Request) (string, error) { return "k", nil })})))

@@ -77,7 +77,7 @@ func send(t *testing.T, r *http.Request) *http.Response {
 	return resp
 }
 
-// A login that is under way when the program is told to end is answered, and settled: it was no failure.
+// A login in flight when the program is stopped is answered, and settled as no failure.
 func TestSlowRequestWhileTheProgramEnds(t *testing.T) {
 	rules, err := os.ReadFile("together/spillgate.yaml")
 	if err != nil {

@@ -28,34 +28,37 @@ type broken struct{ http.ResponseWriter }
 func (broken) Hijack() (net.Conn, *bufio.ReadWriter, error) { return nil, nil, http.ErrHijacked }
 func (broken) Write([]byte) (int, error)                    { return 1, io.ErrClosedPipe }
 
+// watchCases are the cases of TestWatch.
+var watchCases = map[string]struct {
+	method string
+	handle func(w http.ResponseWriter)
+	want   core.Outcome
+}{
+	"nothing":                 {"GET", func(http.ResponseWriter) {}, core.Outcome{Status: 200}},
+	"the first status counts": {"GET", func(w http.ResponseWriter) { w.WriteHeader(401); w.WriteHeader(200) }, core.Outcome{Status: 401}},
+	"a body begins with 200": {"GET", func(w http.ResponseWriter) { _, _ = w.Write([]byte("ok")); w.WriteHeader(401) },
+		core.Outcome{Status: 200, Bytes: 2}},
+	"so does a string": {"GET", func(w http.ResponseWriter) { _, _ = w.(io.StringWriter).WriteString("abc"); w.WriteHeader(401) },
+		core.Outcome{Status: 200, Bytes: 3}},
+	"and a body from a reader": {"GET", func(w http.ResponseWriter) {
+		_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("abcd")})
+		w.WriteHeader(401)
+	},
+		core.Outcome{Status: 200, Bytes: 4}},
+	"and a flush":               {"GET", func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(401) }, core.Outcome{Status: 200}},
+	"and a flush that may fail": {"GET", func(w http.ResponseWriter) { _ = w.(interface{ FlushError() error }).FlushError(); w.WriteHeader(401) }, core.Outcome{Status: 200}},
+	"hints come before":         {"GET", func(w http.ResponseWriter) { w.WriteHeader(103); w.WriteHeader(401) }, core.Outcome{Status: 401}},
+	"101 is final":              {"GET", func(w http.ResponseWriter) { w.WriteHeader(101); w.WriteHeader(401) }, core.Outcome{Status: 101}},
+	"an upgrade":                {"GET", func(w http.ResponseWriter) { _, _, _ = w.(http.Hijacker).Hijack() }, core.Outcome{Status: 101}},
+	"HEAD has no body":          {"HEAD", func(w http.ResponseWriter) { _, _ = w.Write([]byte("ok")) }, core.Outcome{Status: 200}},
+	"a panic":                   {"GET", func(http.ResponseWriter) { panic("oops") }, core.Outcome{Status: 500, Err: outcome.ErrPanic}},
+	"a panic after the status":  {"GET", func(w http.ResponseWriter) { w.WriteHeader(401); panic("oops") }, core.Outcome{Status: 401, Err: outcome.ErrPanic}},
+	"no such status":            {"GET", func(w http.ResponseWriter) { w.WriteHeader(7) }, core.Outcome{Status: 500, Err: outcome.ErrPanic}},
+}
+
 // TestWatch does what a handler can do to a response, in each order that matters.
 func TestWatch(t *testing.T) {
-	for why, row := range map[string]struct {
-		method string
-		handle func(w http.ResponseWriter)
-		want   core.Outcome
-	}{
-		"nothing":                 {"GET", func(http.ResponseWriter) {}, core.Outcome{Status: 200}},
-		"the first status counts": {"GET", func(w http.ResponseWriter) { w.WriteHeader(401); w.WriteHeader(200) }, core.Outcome{Status: 401}},
-		"a body begins with 200": {"GET", func(w http.ResponseWriter) { _, _ = w.Write([]byte("ok")); w.WriteHeader(401) },
-			core.Outcome{Status: 200, Bytes: 2}},
-		"so does a string": {"GET", func(w http.ResponseWriter) { _, _ = w.(io.StringWriter).WriteString("abc"); w.WriteHeader(401) },
-			core.Outcome{Status: 200, Bytes: 3}},
-		"and a body from a reader": {"GET", func(w http.ResponseWriter) {
-			_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("abcd")})
-			w.WriteHeader(401)
-		},
-			core.Outcome{Status: 200, Bytes: 4}},
-		"and a flush":               {"GET", func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(401) }, core.Outcome{Status: 200}},
-		"and a flush that may fail": {"GET", func(w http.ResponseWriter) { _ = w.(interface{ FlushError() error }).FlushError(); w.WriteHeader(401) }, core.Outcome{Status: 200}},
-		"hints come before":         {"GET", func(w http.ResponseWriter) { w.WriteHeader(103); w.WriteHeader(401) }, core.Outcome{Status: 401}},
-		"101 is final":              {"GET", func(w http.ResponseWriter) { w.WriteHeader(101); w.WriteHeader(401) }, core.Outcome{Status: 101}},
-		"an upgrade":                {"GET", func(w http.ResponseWriter) { _, _, _ = w.(http.Hijacker).Hijack() }, core.Outcome{Status: 101}},
-		"HEAD has no body":          {"HEAD", func(w http.ResponseWriter) { _, _ = w.Write([]byte("ok")) }, core.Outcome{Status: 200}},
-		"a panic":                   {"GET", func(http.ResponseWriter) { panic("oops") }, core.Outcome{Status: 500, Err: outcome.ErrPanic}},
-		"a panic after the status":  {"GET", func(w http.ResponseWriter) { w.WriteHeader(401); panic("oops") }, core.Outcome{Status: 401, Err: outcome.ErrPanic}},
-		"no such status":            {"GET", func(w http.ResponseWriter) { w.WriteHeader(7) }, core.Outcome{Status: 500, Err: outcome.ErrPanic}},
-	} {
+	for why, row := range watchCases {
 		for name, w := range map[string]http.ResponseWriter{"httpsnoop": full{httptest.NewRecorder()}, "HTTP/1": likeHTTP1{full{httptest.NewRecorder()}}} {
 			if got := outcomeOf(w, row.method, row.handle); got != row.want {
 				t.Errorf("%s, %s: got %+v, want %+v", why, name, got, row.want)
