@@ -66,7 +66,8 @@ func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 	}
 }
 
-// A slowHandler is a log handler that takes two seconds, asks for the health of the store and panics once.
+// A slowHandler is a log handler that takes longer for a warning than an outage takes, asks for the health of the store and
+// panics once.
 type slowHandler struct {
 	slog.Handler
 	limiter *core.Limiter
@@ -74,7 +75,9 @@ type slowHandler struct {
 }
 
 func (h *slowHandler) Handle(ctx context.Context, r slog.Record) error {
-	time.Sleep(2 * time.Second)
+	if time.Sleep(time.Second); r.Level == slog.LevelWarn {
+		time.Sleep(7 * time.Second)
+	}
 	h.limiter.StoreHealth()
 	if h.panics.CompareAndSwap(true, false) {
 		panic("no space left on device")

@@ -115,3 +115,13 @@ func TestRoutePattern(t *testing.T) {
 		t.Errorf("got %q, want %q", found, want)
 	}
 }
+
+func TestRoutePatternOfARequestThatNoLimiterHasSeen(t *testing.T) {
+	r := get("/")
+	if pattern := core.RoutePattern(r); pattern != "" {
+		t.Errorf("got %q", pattern)
+	}
+	if r.Pattern = "/p"; core.RoutePattern(r) != "/p" {
+		t.Errorf("got %q, want the pattern of the mux", core.RoutePattern(r))
+	}
+}

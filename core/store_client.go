@@ -46,9 +46,6 @@ func (k *storeClient) take(ctx context.Context, claims []Claim, dst []Result) (r
 		}
 		return err
 	})
-	if err != nil {
-		results = dst
-	}
 	return results, took, err
 }
 
