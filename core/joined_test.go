@@ -73,3 +73,18 @@ func TestWhatIsKnownWhileTheInnerLimiterDecides(t *testing.T) {
 		t.Errorf("got %+v, want what the outer limiter has decided", seen)
 	}
 }
+
+func TestSameNameCountsTheLimitersFurtherOut(t *testing.T) {
+	outer, inner := core.Must(core.New([]core.Rule{perHour("r", 5)})), core.Must(core.New([]core.Rule{perHour("r", 5), perHour("own", 5)}))
+	r, alone, _ := guard(outer, get("/"))
+	r, _, _ = guard(inner, r)
+	both, _ := core.FromContext(r.Context())
+	for i, want := range map[int]int{-1: 0, 0: 0, 1: 1, 2: 0, 3: 0} {
+		if got := both.SameName(i); got != want {
+			t.Errorf("result %d of two limiters: got %d, want %d", i, got, want)
+		}
+		if got := alone.SameName(i) + (core.Decision{}).SameName(i); got != 0 {
+			t.Errorf("result %d of one limiter or none: got %d", i, got)
+		}
+	}
+}

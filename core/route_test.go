@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
@@ -116,6 +117,20 @@ func TestRoutePattern(t *testing.T) {
 	}
 }
 
+// An adapter further out knows the route.
+func TestCheckInsideAnAdapterFindsItsRoute(t *testing.T) {
+	outer := core.Must(core.New([]core.Rule{perHour("outer", 5)}))
+	g, err := outer.Guard(t.Context(), get("/"), known("/p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := perHour("inner", 5)
+	rule.Match = func(r *http.Request) bool { return core.RoutePattern(r) == "/p" }
+	if d, err := core.Must(core.New([]core.Rule{rule})).Check(g.Request()); err != nil || len(d.Results) != 1 {
+		t.Errorf("got %+v, %v; want the rule to apply", d, err)
+	}
+}
+
 func TestRoutePatternOfARequestThatNoLimiterHasSeen(t *testing.T) {
 	r := get("/")
 	if pattern := core.RoutePattern(r); pattern != "" {
@@ -123,5 +138,20 @@ func TestRoutePatternOfARequestThatNoLimiterHasSeen(t *testing.T) {
 	}
 	if r.Pattern = "/p"; core.RoutePattern(r) != "/p" {
 		t.Errorf("got %q, want the pattern of the mux", core.RoutePattern(r))
+	}
+}
+
+// A callback may read the body, which can be read once.
+func TestCheckLeavesWhatACallbackHasParsed(t *testing.T) {
+	rule := perHour("login", 5)
+	rule.Match = func(r *http.Request) bool { return r.PostFormValue("user") == "ann" }
+	l := core.Must(core.New([]core.Rule{rule}))
+	for verb, ask := range map[string]func(*http.Request) (core.Decision, error){"Check": l.Check, "Peek": l.Peek} {
+		r := get("/")
+		r.Method, r.Body = http.MethodPost, io.NopCloser(strings.NewReader("user=ann"))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if d, err := ask(r); err != nil || len(d.Results) != 1 || r.PostForm.Get("user") != "ann" {
+			t.Errorf("%s: got %+v, %v; the request has the form %v", verb, d, err, r.PostForm)
+		}
 	}
 }

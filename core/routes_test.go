@@ -64,6 +64,7 @@ func TestRoutes(t *testing.T) {
 		{"/users/{id}", []string{"GET /users/7", "GET /users/7/", "GET /users/a%2Fb", "GET /users/..", "GET /users/%2F"}, []string{"GET /users", "GET /users/", "GET /users/7/posts"}},
 		{"POST /v1/{tenant}/login", []string{"POST /v1/acme/login", "POST /v1//login", "POST /v1/../login", "POST /v1/./login", "POST /v1/%2E%2E/login", "POST /v1/a%2Fb/login", "POST /x/../v1/a%2Fb/login", "POST /v1//login//"}, []string{"POST /v1/login", "POST /v1/a/b/login"}},
 		{"/v1/{tenant}/{user}/x", []string{"GET /v1/a/b/x", "GET /v1//%2F%2F/x"}, []string{"GET /v1/a/x"}},
+		{"/{x}/y", []string{"GET /a/y", "GET //y"}, []string{"GET /y", "GET /a/b/y"}},
 		{"/a%2Fb/c", []string{"GET /a%2Fb/c", "GET /a%2fb/c"}, []string{"GET /a/b/c"}},
 		{"/100%25", []string{"GET /100%25"}, []string{"GET /100%2525"}},
 		{"/%zz", nil, []string{"GET /a"}},
