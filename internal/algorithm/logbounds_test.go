@@ -10,7 +10,7 @@ func TestStampOfAWiderSubBucketIsKept(t *testing.T) {
 		g.add(now+width, 1)
 		g.Advance(logLimit(9, 1000, 100), now)
 		if g.Last() != want {
-			t.Errorf("stamp %d becomes %d, want %d", now+width, g.Last(), int64(want))
+			t.Errorf("stamp %d becomes %d, want %d", now+width, g.Last(), want)
 		}
 	}
 }
