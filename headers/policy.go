@@ -16,7 +16,10 @@ func AppendViolated(names []string, d core.Decision) []string {
 	for i := range d.Results {
 		if t := &d.Results[i]; !t.DryRun && !t.Allowed {
 			rule, suffix := policy(&d, i)
-			names = append(names, rule+suffix) // no copy if there is no suffix
+			if suffix != "" {
+				rule += suffix
+			}
+			names = append(names, rule)
 		}
 	}
 	return names
@@ -62,6 +65,9 @@ const atOnce = "-at-once"
 // endsInSuffix reports whether the name of a rule ends like the suffixes of policy: "-1m", "-1m-sliding-log",
 // "-at-once" or "~2".
 func endsInSuffix(rule string) bool {
+	if strings.IndexByte(rule, '-') < 0 && strings.IndexByte(rule, '~') < 0 {
+		return false
+	}
 	if i := strings.LastIndexByte(rule, '~'); i >= 0 && digits(rule[i+1:]) > 0 && digits(rule[i+1:]) == len(rule)-i-1 {
 		return true
 	}

@@ -22,9 +22,13 @@ func lengthOf4(s string) int {
 			}
 			i++
 		}
-		start, n := i, 0
-		for ; i < len(s) && i < start+3 && '0' <= s[i] && s[i] <= '9'; i++ {
-			n = n*10 + int(s[i]-'0')
+		start, n := i, uint(0)
+		for end := min(i+3, len(s)); i < end; i++ {
+			digit := uint(s[i]) - '0'
+			if digit > 9 {
+				break
+			}
+			n = n*10 + digit
 		}
 		if i == start || n > 255 || s[start] == '0' && i > start+1 {
 			return 0

@@ -38,7 +38,7 @@ func denialOf(d *core.Decision) *denial {
 	for i := range d.Results {
 		t := &d.Results[i]
 		switch {
-		case t.DryRun || t.Allowed || t.RetryAfter != core.Never:
+		case t.DryRun || t.RetryAfter != core.Never:
 		case t.Limit.Capacity() > 0:
 			return tooLarge
 		default:

@@ -70,6 +70,32 @@ func TestDenyWritesWhatMarshallingWould(t *testing.T) {
 	}
 }
 
+// TestDenialFollowsTheTightestResult mixes results that can never fit with others.
+func TestDenialFollowsTheTightestResult(t *testing.T) {
+	soon := core.Result{Limit: core.PerHour(1), RetryAfter: time.Second}
+	never := core.Result{Limit: core.PerHour(1), RetryAfter: core.Never}
+	nothing := core.Result{Limit: core.PerHour(0), RetryAfter: core.Never}
+	dry := never
+	dry.DryRun = true
+	for why, row := range map[string]struct {
+		results []core.Result
+		want    *denial
+	}{
+		"no result":        {nil, tooMany},
+		"a wait":           {[]core.Result{soon}, tooMany},
+		"never":            {[]core.Result{never}, tooLarge},
+		"never, rate 0":    {[]core.Result{nothing}, closed},
+		"never and a wait": {[]core.Result{soon, never}, tooLarge},
+		"the first never":  {[]core.Result{soon, nothing, never}, closed},
+		"a dry run":        {[]core.Result{dry, soon}, tooMany},
+		"also a dry run":   {[]core.Result{dry, nothing}, closed},
+	} {
+		if got := denialOf(&core.Decision{Results: row.results}); got != row.want {
+			t.Errorf("%s: %+v, want %+v", why, got.problem, row.want.problem)
+		}
+	}
+}
+
 // TestDenialsShareNothing changes the fields of one response, as a middleware around may, and looks at the next.
 func TestDenialsShareNothing(t *testing.T) {
 	d, r := denied(core.PerHour(1), time.Second, "a"), httptest.NewRequest(http.MethodGet, "/", nil)
