@@ -41,11 +41,8 @@ func TestArchitectureNamesEachFolder(t *testing.T) {
 
 // documentedFolders returns the folders of the tree. A folder that is indented lies in the one above that is not.
 func documentedFolders(t *testing.T) (folders []string) {
-	text, err := os.ReadFile("docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, tree, _ := strings.Cut(string(text), "```\n")
+	text := readText(t, "docs/architecture.md")
+	_, tree, _ := strings.Cut(text, "```\n")
 	tree, _, ok := strings.Cut(tree, "```\n")
 	if !ok {
 		t.Fatal("docs/architecture.md has no tree")
@@ -72,11 +69,8 @@ var namedFile = regexp.MustCompile("`([a-z/_]+(?:\\.go)?)`")
 
 // TestArchitectureNamesFilesThatExist checks the files on the way of a request.
 func TestArchitectureNamesFilesThatExist(t *testing.T) {
-	text, err := os.ReadFile("docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := namedFile.FindAllStringSubmatch(string(text), -1)
+	text := readText(t, "docs/architecture.md")
+	names := namedFile.FindAllStringSubmatch(text, -1)
 	for _, name := range names {
 		if _, err := os.Stat(name[1]); err != nil {
 			t.Error(err)
@@ -85,7 +79,7 @@ func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	if len(names) < 12 {
 		t.Errorf("found %d names of files, want those of each step", len(names))
 	}
-	if lines := strings.Count(string(text), "\n"); lines > 55 {
+	if lines := strings.Count(text, "\n"); lines > 55 {
 		t.Errorf("docs/architecture.md has %d lines, want one screen", lines)
 	}
 }
@@ -95,11 +89,8 @@ func TestArchitectureNamesFilesThatExist(t *testing.T) {
 func TestProgramsOfPackageComments(t *testing.T) {
 	examples := compiledSource(t)
 	for _, file := range []string{"doc.go", "core/doc.go"} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		program := programIn(string(text))
+		text := readText(t, file)
+		program := programIn(text)
 		if _, err := parser.ParseFile(token.NewFileSet(), file, program, parser.AllErrors); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}

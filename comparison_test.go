@@ -1,7 +1,6 @@
 package spillgate_test
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -27,11 +26,8 @@ var sourcedCells = []struct{ row, column, cell string }{
 // comparison returns the lines of README.md that compare libraries, and the text above them.
 func comparison(t *testing.T) (above string, table [][]string) {
 	t.Helper()
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	above, rest, ok := strings.Cut(string(readme), "\n| | Spillgate |")
+	readme := readText(t, "README.md")
+	above, rest, ok := strings.Cut(readme, "\n| | Spillgate |")
 	if !ok {
 		t.Fatal("README.md does not compare libraries")
 	}
@@ -49,12 +45,9 @@ func comparison(t *testing.T) (above string, table [][]string) {
 // The comparison is about the versions that take part in the benchmarks.
 func TestComparedVersionsAreThoseMeasured(t *testing.T) {
 	above, _ := comparison(t)
-	modules, err := os.ReadFile("bench/go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := readText(t, "bench/go.mod")
 	for name, module := range libraries {
-		version := regexp.MustCompile(regexp.QuoteMeta(module) + ` (v\d+\.\d+)`).FindStringSubmatch(string(modules))
+		version := regexp.MustCompile(regexp.QuoteMeta(module) + ` (v\d+\.\d+)`).FindStringSubmatch(modules)
 		link := regexp.MustCompile(`\[` + regexp.QuoteMeta(name) + `\]\([^)]*\)\s(v\d+\.\d+)`).FindStringSubmatch(above)
 		if version == nil || link == nil || version[1] != link[1] {
 			t.Errorf("%s: README.md names %v, bench/go.mod %v", name, link, version)

@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,17 +13,14 @@ import (
 
 // TestPageListsLogMessages looks in docs/operate.md for each message that a package logs.
 func TestPageListsLogMessages(t *testing.T) {
-	page, err := os.ReadFile("docs/operate.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readText(t, "docs/operate.md")
 	messages := 0
 	for _, dir := range []string{"core", "internal/redisx", "rulefile", "telemetry"} {
 		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 				for _, message := range messagesOf(t, path) {
 					messages++
-					if !strings.Contains(string(page), "| `"+message+"` |") {
+					if !strings.Contains(page, "| `"+message+"` |") {
 						t.Errorf("%s logs %q, which docs/operate.md does not list", path, message)
 					}
 				}
@@ -35,7 +31,7 @@ func TestPageListsLogMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if listed := strings.Count(string(page), "\n| Warn") + strings.Count(string(page), "\n| Info") + strings.Count(string(page), "\n| Error"); messages != listed {
+	if listed := strings.Count(page, "\n| Warn") + strings.Count(page, "\n| Info") + strings.Count(page, "\n| Error"); messages != listed {
 		t.Errorf("docs/operate.md lists %d messages, and %d are logged", listed, messages)
 	}
 }

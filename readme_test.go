@@ -206,3 +206,13 @@ func TestPictureIsSmall(t *testing.T) {
 		t.Errorf("docs/page.png has %d bytes, want a PNG of at most %d: %v", len(text), most, err)
 	}
 }
+
+// readText returns the contents of a file.
+func readText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,7 +1,6 @@
 package spillgate_test
 
 import (
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,22 +12,16 @@ var scaleRow = regexp.MustCompile(`(?m)^\| ([^|]+?) \| ([^|]+?) \| ([0-9.]+) \|$
 // TestScaleIsNearResults compares the rounded numbers of docs/scale.md with bench/RESULTS.md: none is off by more than a factor
 // of three.
 func TestScaleIsNearResults(t *testing.T) {
-	page, err := os.ReadFile("docs/scale.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, err := os.ReadFile("bench/RESULTS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, numbers, _ := strings.Cut(string(page), "\n## The numbers\n")
+	page := readText(t, "docs/scale.md")
+	results := readText(t, "bench/RESULTS.md")
+	_, numbers, _ := strings.Cut(page, "\n## The numbers\n")
 	numbers, _, _ = strings.Cut(numbers, "\n## ")
 	rows := scaleRow.FindAllStringSubmatch(numbers, -1)
 	if len(rows) < 6 {
 		t.Errorf("docs/scale.md quotes %d numbers, want at least 6", len(rows))
 	}
 	for _, row := range rows {
-		_, table, ok := strings.Cut(string(results), "\n### "+row[1]+"\n")
+		_, table, ok := strings.Cut(results, "\n### "+row[1]+"\n")
 		table, _, _ = strings.Cut(table, "\n### ")
 		says, _ := strconv.ParseFloat(row[3], 64)
 		measured := firstNumber(table, row[2])

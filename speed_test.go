@@ -3,7 +3,6 @@ package spillgate_test
 import (
 	"fmt"
 	"math"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,12 +16,9 @@ var (
 
 // TestSpeedIsFromResults compares the ratios in README.md with those in bench/RESULTS.md, row by row.
 func TestSpeedIsFromResults(t *testing.T) {
-	results, err := os.ReadFile("bench/RESULTS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, inside, ok := strings.Cut(string(results), "\n## Inside\n")
-	if !ok || strings.Contains(string(results), "MISSED") {
+	results := readText(t, "bench/RESULTS.md")
+	public, inside, ok := strings.Cut(results, "\n## Inside\n")
+	if !ok || strings.Contains(results, "MISSED") {
 		t.Error("bench/RESULTS.md has no section about what is inside, or speaks of bounds")
 	}
 	measured := make(map[string]float64)
@@ -32,11 +28,8 @@ func TestSpeedIsFromResults(t *testing.T) {
 			measured[name], _ = strconv.ParseFloat(m[1], 64)
 		}
 	}
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, speed, _ := strings.Cut(string(readme), "\n## Speed\n")
+	readme := readText(t, "README.md")
+	_, speed, _ := strings.Cut(readme, "\n## Speed\n")
 	speed, _, _ = strings.Cut(speed, "\n## ")
 	rows := speedRow.FindAllStringSubmatch(speed, -1)
 	if len(rows) < 8 {

@@ -62,7 +62,7 @@ type settlement struct {
 	err     error // what failed of a Final
 }
 
-// settleHeld settles claims, which c holds, and tells the observers. If the store fails, the claims of FailLocal rules are
+// settleHeld settles claims, which c holds, and calls the observers. If the store fails, the claims of FailLocal rules are
 // charged in the fallback, since their hold in the store is going to expire.
 func (c *receipt) settleHeld(ctx context.Context, claims []Claim, s settlement) error {
 	l := c.limiter

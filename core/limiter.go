@@ -119,7 +119,7 @@ func (l *Limiter) decide(ctx context.Context, rules *ruleset, c *receipt, claims
 	return took, err
 }
 
-// Store returns the store of l: the one given by WithStore or, without that, the MemoryStore that New has made.
+// Store returns the store of l: that of WithStore or, without that, the MemoryStore that New has made.
 func (l *Limiter) Store() Store {
 	if _, err := l.current(); err != nil {
 		return nil

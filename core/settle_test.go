@@ -17,7 +17,7 @@ func TestSettle(t *testing.T) {
 		settle []core.Claim // rule and cost
 		a, b   int          // what remains afterwards
 	}{
-		{"what was charged, in part", both[:1], []core.Claim{{Rule: "a", Cost: 2}}, 8, 10},
+		{"some of what was charged", both[:1], []core.Claim{{Rule: "a", Cost: 2}}, 8, 10},
 		{"what was charged, as it was", both[:1], []core.Claim{{Rule: "a", Cost: 5}}, 5, 10},
 		{"one rule of two", both, []core.Claim{{Rule: "b", Cost: 1}}, 5, 9},
 		{"each rule at a cost of its own", both, []core.Claim{{Rule: "a", Cost: 1}, {Rule: "b", Cost: 2}}, 9, 8},

@@ -87,7 +87,7 @@
 //
 //	keyfunc.ClientIP{Trusted: cloudflare, Header: "CF-Connecting-IP"}
 //
-// AWS: an Application Load Balancer appends to X-Forwarded-For unless told otherwise; Trusted are the subnets it lives
+// AWS: an Application Load Balancer appends to X-Forwarded-For unless configured otherwise; Trusted are the subnets it lives
 // in. With CloudFront in front of it, two proxies append; if the security group admits only the load balancer, and that
 // only CloudFront, counting is simpler than listing:
 //

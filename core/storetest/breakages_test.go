@@ -134,7 +134,7 @@ var brokenStores = map[string]breakage{
 		}
 		return m.Settle(context.Background(), claims)
 	}},
-	"renews by settling": {finds: "a renewal tells when the hold was renewed, and keeps it", settle: func(m *core.MemoryStore, claims []core.Claim) error {
+	"renews by settling": {finds: "a renewal returns when the hold was renewed, and keeps it", settle: func(m *core.MemoryStore, claims []core.Claim) error {
 		claims = slices.Clone(claims)
 		for i := range claims {
 			claims[i].Renew = false

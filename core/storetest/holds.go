@@ -65,7 +65,7 @@ var holdRows = []row{
 		s.end(held[0], 1)
 		s.expect(words("yes 3"), claim("key", "5/s;fixed-window", 1))
 	}},
-	{"a request that only holds are in the way of is told to wait for a second", func(s *suite) {
+	{"a request that only holds are in the way of gets a RetryAfter of a second", func(s *suite) {
 		for _, limit := range allAlgorithms {
 			s.take(hold(claim(limit, limit, 5)))
 			if r := s.take(claim(limit, limit, 1))[0]; r.Allowed || r.RetryAfter != second || r.RefillAfter != second || r.ResetAfter != second {
@@ -109,7 +109,7 @@ var holdRows = []row{
 		s.end(held[0], 0)
 		s.expect(words("yes 5", "yes 4"), peek(a), peek(b))
 	}},
-	{"a renewal tells when the hold was renewed, and keeps it", func(s *suite) {
+	{"a renewal returns when the hold was renewed, and keeps it", func(s *suite) {
 		held := s.charge(hold(claim("key", "2 at once", 1)))
 		s.wait(100 * ms)
 		renewed := held[0]

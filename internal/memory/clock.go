@@ -8,7 +8,7 @@ import (
 // recheck is after how many microseconds the wall clock is read again.
 const recheck = 100_000
 
-// A clock tells instants in microseconds since the Unix epoch. They follow the monotonic clock from the wall time at which the
+// A clock reads instants in microseconds since the Unix epoch. They follow the monotonic clock from the wall time at which the
 // store was made, so that states drain by time that has passed, and they never go back. The wall clock is read now and then: if
 // it was set, or the machine was suspended, it is ahead of the instants by another offset from then on.
 type clock struct {

@@ -48,7 +48,7 @@ func (s *shard) sweepIdle(at int64, keep []Ask) (pairs int64) {
 	return s.sweep(at, sweepIfRoom, keep)
 }
 
-// sweepNext sweeps a part of the next shard that may have idle records and is not locked. It reports false if there is
+// sweepNext sweeps some records of the next shard that may have idle records and is not locked. It reports false if there is
 // none.
 func (s *Store) sweepNext(held uint64, now int64, keep []Ask) bool {
 	for range shards {

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A shard is a part of a Store with a lock of its own.
+// A shard holds the pairs of some hashes, with a lock of its own.
 type shard struct {
 	sync.Mutex
 	table

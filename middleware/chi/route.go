@@ -42,7 +42,7 @@ func routed(c *chi.Context) bool {
 	return n > 0 && !strings.HasSuffix(c.RoutePatterns[n-1], "*")
 }
 
-// find looks a path up in the outermost router, because the context does not tell the mounted one. HEAD is looked up as GET
+// find looks a path up in the outermost router, because the context does not have the mounted one. HEAD is looked up as GET
 // where there is no route for it, because chi's middleware GetHead may come later.
 func find(routes chi.Routes, method, path string) string {
 	pattern := routes.Find(chi.NewRouteContext(), method, path)

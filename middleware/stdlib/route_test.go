@@ -82,7 +82,7 @@ func TestPatternOutsideOpaqueHandler(t *testing.T) {
 	}
 }
 
-// TestPatternBetweenMuxes checks which of two muxes tells the pattern where the middleware is between them.
+// TestPatternBetweenMuxes checks which of two muxes has the pattern where the middleware is between them.
 func TestPatternBetweenMuxes(t *testing.T) {
 	for _, row := range []struct{ why, outer, inner, want string }{
 		{"the inner one divides a subtree", "/api/", "/api/users/{id}", "/api/users/{id}"},
