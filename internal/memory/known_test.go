@@ -77,6 +77,47 @@ func decided(s *Store, all []Known) (ok bool) {
 
 func recordOf(s *Store, k *Known) *record { return s.shard(k.Pair).find(k.Pair.id, k.Limit.Kind) }
 
+// A state that is later than a clock which was replaced has to follow it.
+func TestNothingIsKnownWhenAReplacedClockWentBack(t *testing.T) {
+	for keys := 1; keys <= 3; keys++ {
+		now := time.UnixMicro(5_000_000)
+		s := New(100, func() time.Time { return now })
+		var asks []Ask
+		for i := range keys {
+			asks = append(asks, Ask{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: limitOf(t, algorithm.TokenBucket, 9, time.Second), Claim: i, Cost: 1})
+		}
+		s.Take(asks)
+		known, _ := knownOf(asks)
+		if !decided(s, known) {
+			t.Errorf("%d keys: not decided at the instant of the states", keys)
+		}
+		if now = now.Add(-1); decided(s, known) {
+			t.Errorf("%d keys: decided though the states are later than the clock", keys)
+		}
+	}
+}
+
+func TestKnownPairIsChargedOnlyWhatIsAdmitted(t *testing.T) {
+	for keys := 1; keys <= 2; keys++ {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(100, nil)
+			l := limitOf(t, algorithm.TokenBucket, 9, time.Second)
+			for _, row := range []struct{ cost, retry, left int64 }{{5, 0, 4}, {10, Never, 4}, {5, 111_112, 4}, {4, 0, 0}} {
+				var asks []Ask
+				for i := range keys {
+					asks = append(asks, Ask{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: row.cost})
+				}
+				decide(s, asks)
+				for _, a := range asks {
+					if a.Retry != row.retry || a.Usage.Remaining != row.left {
+						t.Errorf("%d keys, %+v: retry %d, %d remain", keys, row, a.Retry, a.Usage.Remaining)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestAllShardsAreLockedAtOnce(t *testing.T) {
 	s := New(100, nil)
 	l := limitOf(t, algorithm.TokenBucket, 9, time.Hour)

@@ -1,0 +1,53 @@
+package algorithm
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+func TestReportSaysWhenMoreRemains(t *testing.T) {
+	for unit, l := range map[int64]*Limit{
+		1:         bucketLimit(t, 7, 1000, 5),
+		1000:      bucketLimit(t, 77, 1<<33, 1<<20+1),
+		1_000_000: bucketLimit(t, 1_000_000, 315_360_000_000_000, 1_000_000),
+	} {
+		if l.Unit != unit {
+			t.Fatalf("a tick is %dµs, want %d", l.Unit, unit)
+		}
+		for range 1000 {
+			var b Bucket
+			now := int64(1 << 40)
+			for range 1 + rand.IntN(4) {
+				now += rand.Int64N(3 * l.Micros / l.Rate)
+				b = b.Drain(l, l.Rate, now)
+				b = b.Charge(l, now, 1+rand.Int64N(1+l.Capacity/3))
+			}
+			now += rand.Int64N(3 * l.Micros / l.Rate)
+			checkReport(t, b.Drain(l, l.Rate, now), l, now)
+		}
+	}
+}
+
+// checkReport compares what b reports with what becomes of it.
+func checkReport(t *testing.T, b Bucket, l *Limit, now int64) {
+	t.Helper()
+	u := b.Report(l, l.Rate, now)
+	at := func(wait int64) Bucket { return b.Drain(l, l.Rate, now+wait) }
+	remaining := func(wait int64) int64 { return at(wait).Report(l, l.Rate, now+wait).Remaining }
+	if free := max(0, l.Full-b.Level); u.Remaining != free/l.Period {
+		t.Errorf("tick %d: %d remain of %+v", l.Unit, u.Remaining, b)
+	}
+	if b.Level == 0 {
+		if u.Refill != 0 || u.Reset != 0 {
+			t.Errorf("tick %d: an empty bucket reports %+v", l.Unit, u)
+		}
+		return
+	}
+	overfilled := b.Level > l.Full
+	if before, after := remaining(u.Refill-1), remaining(u.Refill); before != u.Remaining || after <= u.Remaining && !overfilled {
+		t.Errorf("tick %d: %d remain, then %d and %d around %dµs later", l.Unit, u.Remaining, before, after, u.Refill)
+	}
+	if at(u.Reset-1).Level == 0 || at(u.Reset).Level != 0 {
+		t.Errorf("tick %d: %+v is not empty first after %dµs", l.Unit, b, u.Reset)
+	}
+}
