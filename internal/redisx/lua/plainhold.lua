@@ -49,8 +49,14 @@ local function storeHolds(place, key, now)
   end
   local known, milliseconds = openUntil[place], floorDiv(now, 1000)
   local expires = expiryWith(key, known, ceilDiv(start + holdLife, 1000), milliseconds)
-  local newest = count > 0 and pack('<I8I8I8', start, newestCosts[place], count) or ''
-  call('HSET', key, 'hold', pack('<I8I8I8', expires, heldCosts[place], heldCounts[place]) .. older .. newest)
+  local value
+  if older == '' then
+    value = pack('<I8I8I8I8I8I8', expires, heldCosts[place], heldCounts[place], start, newestCosts[place], count)
+  else
+    local newest = count > 0 and pack('<I8I8I8', start, newestCosts[place], count) or ''
+    value = pack('<I8I8I8', expires, heldCosts[place], heldCounts[place]) .. older .. newest
+  end
+  call('HSET', key, 'hold', value)
   if expires > known then
     call('PEXPIRE', key, expires - milliseconds)
   end
