@@ -1,5 +1,5 @@
 -- Decides plain requests that hold. The results equal those of decide.lua.
--- Uses ceilDiv, floorDiv, max (number), filled, reply (reply), addPlainHold, heldCosts, heldCounts, hint, storeHolds
+-- Uses ceilDiv, floorDiv (number), filled, reply (reply), addPlainHold, heldCosts, heldCounts, hint, storeHolds
 -- (plainhold), levels, openPairs (plain).
 local retries = {} -- of the request being decided, by limit
 
@@ -21,14 +21,14 @@ local function replyHeld(i, l)
   local remaining, refill, reset, held = l.capacity, 0, 0, heldCounts[l.place]
   if l.letter == 'b' then
     local level, full = levels[i], l.capacity * l.micros
-    remaining, held = floorDiv(max(0, full - level), l.micros), heldCosts[l.place]
+    remaining, held = level < full and floorDiv(full - level, l.micros) or 0, heldCosts[l.place]
     if remaining < l.capacity then
       refill, reset = ceilDiv(level - full + (remaining + 1) * l.micros, l.rate), ceilDiv(level, l.rate)
     end
   end
   local least = held > 0 and hint or 0
-  reply[filled + 1], reply[filled + 2] = retries[i], max(0, remaining - held)
-  reply[filled + 3], reply[filled + 4] = max(refill, least), max(reset, least)
+  reply[filled + 1], reply[filled + 2] = retries[i], remaining > held and remaining - held or 0
+  reply[filled + 3], reply[filled + 4] = refill > least and refill or least, reset > least and reset or least
   filled = filled + 4
 end
 

@@ -1,6 +1,6 @@
 -- Decides requests that have only token buckets, without a table for each bucket. The results equal those of tokenbucket.lua and
 -- decide.lua.
--- Uses ceilDiv, floorDiv, max, maxExact (number), pack, unpackWords, word (word), call, filled, reply, tryCall (reply),
+-- Uses ceilDiv, floorDiv, maxExact (number), pack, unpackWords, word (word), call, filled, reply, tryCall (reply),
 -- maxBusy (limit), expiryWith (expiry), openHolds, openUntil (plainhold).
 --
 -- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs nor
@@ -68,7 +68,9 @@ local function openPairs(plan, first, now)
       end
       n = n - 1
       if held then
-        openUntil[place] = max(openUntil[place], expiries[i])
+        if expiries[i] > openUntil[place] then
+          openUntil[place] = expiries[i]
+        end
         expiries[i] = openUntil[place]
       end
     end

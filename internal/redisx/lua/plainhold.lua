@@ -1,5 +1,5 @@
 -- Keeps what a pair holds for requests in flight, without a table for each pair. The results equal those of hold.lua.
--- Uses ceilDiv, floorDiv, floorTo, max, maxExact, min (number), pack, sub, unpackWords, word (word), call (reply),
+-- Uses ceilDiv, floorDiv, floorTo, maxExact (number), pack, sub, unpackWords, word (word), call (reply),
 -- expiryWith (expiry).
 --
 -- The field hold has three words, the expiry of its key, the cost and the number of all holds, and then sub-buckets of 6 s, oldest
@@ -28,7 +28,7 @@ local function openHolds(place, value, now)
     newest, lastCost, lastCount = unpackWords('<I8I8I8', value, #value - holdSize + 1)
     older = sub(value, holdSize + 1, -holdSize - 1)
   end
-  if expires > (now + 2 * maxExact) / 1000 or max(cost, count) > maxExact or newest <= oldest and older ~= '' then
+  if expires > (now + 2 * maxExact) / 1000 or cost > maxExact or count > maxExact or newest <= oldest and older ~= '' then
     return false
   elseif oldest + holdLife <= now or newest > floorTo(now, holdWidth) then
     return false
@@ -47,8 +47,11 @@ local function storeHolds(place, key, now)
   elseif count == 0 then
     start = unpackWords('<I8', older, #older - holdSize + 1)
   end
-  local known, milliseconds = openUntil[place], floorDiv(now, 1000)
-  local expires = expiryWith(key, known, ceilDiv(start + holdLife, 1000), milliseconds)
+  local known = openUntil[place]
+  local expires = known
+  if start + holdLife > known * 1000 then
+    expires = expiryWith(key, known, ceilDiv(start + holdLife, 1000), floorDiv(now, 1000))
+  end
   local value
   if older == '' then
     value = pack('<I8I8I8I8I8I8', expires, heldCosts[place], heldCounts[place], start, newestCosts[place], count)
@@ -58,7 +61,7 @@ local function storeHolds(place, key, now)
   end
   call('HSET', key, 'hold', value)
   if expires > known then
-    call('PEXPIRE', key, expires - milliseconds)
+    call('PEXPIRE', key, expires - floorDiv(now, 1000))
   end
 end
 
@@ -72,31 +75,28 @@ local function addPlainHold(place, now, cost)
     newestStarts[place], newestCosts[place], newestCounts[place] = start, 0, 0
   end
   newestCosts[place], newestCounts[place] = newestCosts[place] + cost, newestCounts[place] + 1
-  heldCosts[place], heldCounts[place] = min(heldCosts[place] + cost, maxExact), heldCounts[place] + 1
+  local held = heldCosts[place] + cost
+  heldCosts[place], heldCounts[place] = held < maxExact and held or maxExact, heldCounts[place] + 1
 end
 
 -- releasePlainHold ends a hold of cost made at an instant, and reports whether it is in the oldest sub-bucket of the pair or
 -- in the newest.
 local function releasePlainHold(place, at, cost)
-  local wanted, older, held, count = floorTo(at, holdWidth), olderHolds[place], newestCosts[place], newestCounts[place]
-  local given = min(cost, held)
-  if at == 0 or newestStarts[place] == 0 then
-    return false
-  elseif wanted >= newestStarts[place] then
-    newestCosts[place], newestCounts[place] = held - given, max(0, count - 1)
-  else
-    local start
-    if older == '' then
-      return false
-    end
+  local wanted, older, newest = floorTo(at, holdWidth), olderHolds[place], newestStarts[place]
+  local start, held, count = newest, newestCosts[place], newestCounts[place]
+  if wanted < newest and older ~= '' then
     start, held, count = unpackWords('<I8I8I8', older)
-    given = min(cost, held)
-    if start ~= wanted then
-      return false
-    end
-    olderHolds[place] = (count > 1 and pack('<I8I8I8', start, held - given, count - 1) or '') .. sub(older, holdSize + 1)
   end
-  heldCosts[place] = max(0, heldCosts[place] - (count == 1 and held or given))
-  heldCounts[place] = max(0, heldCounts[place] - 1)
+  if at == 0 or newest == 0 or wanted < newest and wanted ~= start then
+    return false
+  end
+  local given, left = cost < held and cost or held, count > 1 and count - 1 or 0
+  if wanted >= newest then
+    newestCosts[place], newestCounts[place] = held - given, left
+  else
+    olderHolds[place] = (left > 0 and pack('<I8I8I8', start, held - given, left) or '') .. sub(older, holdSize + 1)
+  end
+  local allCosts, all = heldCosts[place] - (count == 1 and held or given), heldCounts[place] - 1
+  heldCosts[place], heldCounts[place] = allCosts > 0 and allCosts or 0, all > 0 and all or 0
   return true
 end
