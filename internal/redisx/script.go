@@ -17,15 +17,17 @@ type script struct {
 }
 
 var (
-	plain   = read("number", "word", "reply", "limit", "expiry", "plainhold", "plain", "plainlease", "decidehold", "plainsettle")
+	plain   = read("number", "word", "reply", "limit", "expiry", "plainhold", "plain", "decidehold", "plainsettle")
 	general = read("tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide", "refund", "lease", "settleany")
 
-	jobScript   = newScript(plain + onDemand("newGeneral", general, "decideRequest, decideLeased, settleRequest") + read("jobs"))
+	jobScript = newScript(plain + onDemand("newPlainLease", read("plainlease"), "decidePlainLeased") +
+		onDemand("newGeneral", general, "decideRequest, decideLeased, settleRequest") + read("jobs"))
 	resetScript = newScript(read("number", "word", "reply", "reset"))
 )
 
 // onDemand returns the source of a function of this name, which returns what source defines as result. A script defines its
-// functions anew in each run; most runs decide plain requests, and spend less on these than on defining what decides others.
+// functions anew in each run; most runs decide plain requests without leases, and spend less on these than on defining what
+// decides others.
 func onDemand(name, source, result string) string {
 	return "local function " + name + "()\n" + source + "return " + result + "\nend\n"
 }

@@ -1,6 +1,6 @@
 -- Runs requests, one after the other: decides those of a Take, each all or nothing by itself, and settles others.
--- Uses word (word), clock, filled, logError, repaired, reply (reply), newPlan (limit), decidePlain, isPlain
--- (plain), decidePlainLeased, leaseWords (plainlease), decideHeld (decidehold), isPlainSettle, settlePlain, settleWords
+-- Uses word (word), clock, filled, logError, repaired, reply (reply), leaseWords, newPlan (limit), decidePlain, isPlain
+-- (plain), decideHeld (decidehold), isPlainSettle, settlePlain, settleWords
 -- (plainsettle).
 --
 -- KEYS: those of each request, one request after the other.
@@ -52,7 +52,7 @@ local function plainOf(plan, settles)
   elseif plan.held then
     return decideHeld
   end
-  return plan.leases > 0 and decidePlainLeased or decidePlain
+  return plan.leases > 0 and newPlainLease() or decidePlain
 end
 
 for i = 2, #ARGV, 3 do

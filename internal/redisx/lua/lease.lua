@@ -1,5 +1,5 @@
 -- Charges requests ahead for a process that leases a pair, and gives back those that it has not used.
--- Uses floorDiv, max, min (number), unpackWords, word (word), filled, reply (reply), leaseWords (plainlease), advance, charge,
+-- Uses floorDiv, max, min (number), unpackWords, word (word), filled, reply (reply), leaseWords (limit), advance, charge,
 -- decideAsks, heldFor, openRequest, report, savePairs (decide), refundAll (refund).
 --
 -- A leased claim has five words:

@@ -1,7 +1,6 @@
 -- Decides plain requests with leased claims, as most grants are. The results equal those of lease.lua.
--- Uses floorDiv, max, min (number), unpackWords, word (word), call, filled, reply (reply), chargeBucket, instants, isDenied,
--- levels, busys, openPairs (plain).
-local leaseWords = 5 -- of a leased claim: see lease.lua
+-- Uses floorDiv, max, min (number), unpackWords, word (word), call, filled, reply (reply), leaseWords (limit), chargeBucket,
+-- instants, isDenied, levels, busys, openPairs (plain).
 
 -- refundBucket subtracts from the level of an open bucket what a charge of cost made at an instant is certain to still count for.
 local function refundBucket(i, l, at, cost, now)
