@@ -90,7 +90,7 @@ func Example_afterTheResponse() {
 		Routes: []string{"POST /v1/chat"},
 		Limits: []core.Limit{core.PerMinute(100_000)},
 		Cost:   func(*http.Request) int { return 2_000 },                    // held until the response has ended
-		Final:  func(_ *http.Request, o core.Outcome) int { return o.Cost }, // what the handler has told core.SetCost
+		Final:  func(_ *http.Request, o core.Outcome) int { return o.Cost }, // the cost that the handler has set by core.SetCost
 	}
 	uploads := core.Rule{
 		Name:   "uploads",

@@ -32,7 +32,7 @@ func ExampleDecision_RetryAfter() {
 	// false 0s true
 }
 
-// What would be left, without charging.
+// Peek returns what would remain, without charging.
 func ExampleLimiter_Peek() {
 	limiter := core.Must(core.New([]core.Rule{core.PerMinute(5).By(byUser)}))
 	for range 2 {

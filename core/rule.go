@@ -69,7 +69,7 @@ type Rule struct {
 	// Lease is how long requests that were charged ahead may be used, 1ms to 10s, for limits where throughput matters. A store
 	// that can lease then decides most requests of a busy key in memory. If zero, the store is asked for each decision.
 	//
-	// What is charged never exceeds the limits; requests charged ahead may be served up to Lease later. A rule with a lease
+	// Charges never exceed the limits; requests charged ahead may be served up to Lease later. A rule with a lease
 	// needs token buckets without a ban or fixed windows, and no Final. Where a tier has other limits, the store is asked. A
 	// MemoryStore and the fallback ignore it.
 	Lease time.Duration

@@ -45,7 +45,7 @@ type found string
 
 func (p found) RoutePattern(*http.Request) (string, error) { return string(p), nil }
 
-// TestPatternWithoutRoute tells a request that matches no route from one whose route cannot be known.
+// TestPatternWithoutRoute checks that a request that matches no route differs from one whose route cannot be known.
 func TestPatternWithoutRoute(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(Pattern)}))
 	r := httptest.NewRequest("GET", "/nowhere", nil)

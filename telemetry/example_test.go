@@ -60,7 +60,7 @@ func ExampleTelemetry_Top() {
 	// Output: ip:192.0.2.0/24 3 ip:192.0.2.1 true
 }
 
-// What a rule has decided in each of the last seconds.
+// Recent returns the decisions of a rule in each of the last seconds.
 func ExampleTelemetry_Recent() {
 	_, t := observed(5)
 	allowed, denied := 0, 0

@@ -55,7 +55,7 @@
 // While a slot migrates, keys of one identity may be on two nodes; requests for several of them are decided in the same
 // way meanwhile. Each decision is charged once, wherever it is redirected to.
 //
-// After the failure of a node the client is told, at most every 500ms, to look for the new master.
+// After the failure of a node the store has the client look for the new master, at most every 500ms.
 //
 // # Ring
 //

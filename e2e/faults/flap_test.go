@@ -22,7 +22,7 @@ var slownesses = map[string]func(i, calls int) time.Duration{
 }
 
 // A Redis that answers in time and then does not, over and over, is not called and dropped many times a second: from the
-// fourth outage on, each lasts for a quarter of a second at least. The log tells of the first one.
+// fourth outage on, each lasts for a quarter of a second at least. The log has a line for the first one.
 func TestBreakerDoesNotFlap(t *testing.T) {
 	const lasts, step = 5 * time.Second, 5 * time.Millisecond
 	for name, slowness := range slownesses {

@@ -112,7 +112,7 @@ func TestNoInstantIsThatOfOneBeforeAReset(t *testing.T) {
 	})
 }
 
-// A clock that is replaced may tell any time.
+// A clock that is replaced may return any time.
 func TestReplacedClockMayGoBack(t *testing.T) {
 	now := time.UnixMicro(5_000_000)
 	var c clock

@@ -37,7 +37,7 @@ func WithDenyHandler(deny func(c *echo.Context, d core.Decision) error) Option {
 }
 
 // WithErrorHandler has fail answer requests that could not be decided: see core.Limiter.Check for the errors. Their texts
-// are not meant for clients. To log an error and answer as usual, use WriteError. The middleware returns its
+// are not meant for clients. To log an error and send the default answer, use WriteError. The middleware returns its
 // result.
 func WithErrorHandler(fail func(c *echo.Context, err error) error) Option {
 	return func(o *options) { o.fail = fail }

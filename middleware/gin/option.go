@@ -28,7 +28,7 @@ func WithDenyHandler(deny func(c *gin.Context, d core.Decision)) Option {
 }
 
 // WithErrorHandler has fail answer requests that could not be decided: see core.Limiter.Check for the errors. Their texts
-// are not meant for clients. To log an error and answer as usual, use WriteError. The chain is aborted.
+// are not meant for clients. To log an error and send the default answer, use WriteError. The chain is aborted.
 func WithErrorHandler(fail func(c *gin.Context, err error)) Option {
 	return func(o *options) { o.fail = fail }
 }

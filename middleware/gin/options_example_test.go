@@ -59,7 +59,7 @@ func ExampleWithErrorHandler() {
 	// Output: 401 Send your key in X-Api-Key.
 }
 
-// An error handler that logs and answers as usual.
+// An error handler that logs and sends the default answer.
 func ExampleWriteError() {
 	limiter := core.Must(core.New([]core.Rule{core.PerMinute(100).By(keyfunc.APIKey("X-Api-Key"))}))
 	w := answer(ginlimit.New(limiter, ginlimit.WithErrorHandler(func(c *gin.Context, err error) {

@@ -25,7 +25,7 @@ func WithDenyHandler(deny func(w http.ResponseWriter, r *http.Request, d core.De
 }
 
 // WithErrorHandler has fail answer requests that could not be decided: see core.Limiter.Check for the errors. Their texts
-// are not meant for clients. To log an error and answer as usual, call WriteError. Calling the next handler here bypasses
+// are not meant for clients. To log an error and send the default answer, call WriteError. Calling the next handler here bypasses
 // the limit.
 func WithErrorHandler(fail func(w http.ResponseWriter, r *http.Request, err error)) Option {
 	return func(o *options) { o.Fail = fail }

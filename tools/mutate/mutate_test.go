@@ -139,7 +139,7 @@ func TestKilledMutantIsNotTriedAgain(t *testing.T) {
 		}
 		defer j.progress.file.Close()
 		var out strings.Builder
-		_ = j.run(&out) // the survivors are told as well
+		_ = j.run(&out) // the survivors are printed as well
 		return out.String()
 	}
 	const counts = "map[killed:3 survived:1]"
