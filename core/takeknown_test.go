@@ -53,6 +53,8 @@ func TestClaimsOfKnownKeysAreValidated(t *testing.T) {
 	known := append(one("a", hour, day), one("b", hour, day)...)
 	for why, spoil := range map[string]func(c *core.Claim){
 		"a negative cost":               func(c *core.Claim) { c.Cost = -1 },
+		"a negative final cost":         func(c *core.Claim) { c.Final = -1 },
+		"a negative ban":                func(c *core.Claim) { c.Ban = -1 },
 		"no limits":                     func(c *core.Claim) { c.Limits = nil },
 		"a limit that is none":          func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1}} },
 		"one whose state is known":      func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1, Period: day.Period}} },
@@ -81,6 +83,27 @@ func TestClaimsOfKnownKeysAreValidated(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestCostOnAKnownKeyIsHeld(t *testing.T) {
+	for _, limits := range [][]core.Limit{{core.PerHour(5)}, {core.PerHour(5), core.PerDay(5)}} {
+		var m core.MemoryStore
+		claims := one("key", limits...)
+		admits(&m, claims)
+		claims[0].Hold, claims[0].Cost = true, 4
+		results, err := m.Take(context.Background(), claims, nil)
+		if err != nil || !results[0].Allowed || results[0].Remaining != 0 {
+			t.Fatalf("%+v, error %v; want 4 more held", results, err)
+		}
+		claims[0].At = results[0].At // and Final is 0
+		if err := m.Settle(context.Background(), claims); err != nil {
+			t.Fatal(err)
+		}
+		claims[0].Hold = false
+		if !admits(&m, claims) {
+			t.Errorf("%d limits: what was held and is settled at 0 still counts", len(limits))
+		}
 	}
 }
 
