@@ -87,7 +87,7 @@ local function releasePlainHold(place, at, cost)
   if wanted < newest and older ~= '' then
     start, held, count = unpackWords('<I8I8I8', older)
   end
-  if at == 0 or newest == 0 or wanted < newest and wanted ~= start then
+  if newest == 0 or wanted < newest and wanted ~= start then
     return false
   end
   local given, left = cost < held and cost or held, count > 1 and count - 1 or 0
