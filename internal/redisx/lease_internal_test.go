@@ -160,3 +160,52 @@ func TestTheInstantIsThatOfTheStore(t *testing.T) {
 		t.Errorf("got %d", got)
 	}
 }
+
+func TestWhatIsPutBackGoesToItsPortion(t *testing.T) {
+	var l lease
+	l.credit(0, 100, leaseLength, 8)
+	l.credit(1, 200, leaseLength+1, 4)
+	took, _ := l.take(10)
+	if l.putBack(took); l.left != [2]uint32{8, 4} {
+		t.Errorf("left %v, want 8 and 4", l.left)
+	}
+}
+
+func TestTheMarkIsThatOfTheOlderPortionThatWasTakenFrom(t *testing.T) {
+	for n, want := range map[[2]uint32]int64{{1, 0}: 100, {1, 3}: 100, {0, 3}: 200} {
+		if got := (&taken{[2]int64{100, 200}, n}).mark(); got != want {
+			t.Errorf("%v: %d, want %d", n, got, want)
+		}
+	}
+}
+
+// The state that few leases have takes no memory once it says nothing.
+func TestRareStateIsDroppedOnceItSaysNothing(t *testing.T) {
+	var l lease
+	l.giveBack(1, 1)
+	if l.takeUnused(); l.rare != nil {
+		t.Error("kept with nothing to give back")
+	}
+	for name, set := range map[string]func(*leaseRare, bool){
+		"a grant": func(r *leaseRare, some bool) {
+			if r.grant = nil; some {
+				r.grant = new(grant)
+			}
+		},
+		"other limits": func(r *leaseRare, some bool) {
+			if r.others = nil; some {
+				r.others = make([]after, 1)
+			}
+		},
+	} {
+		set(l.ensureRare(), true)
+		l.giveBack(1, 1)
+		if l.takeUnused(); l.rare == nil {
+			t.Fatalf("%s was dropped", name)
+		}
+		set(l.rare, false)
+		if l.dropRare(); l.rare != nil {
+			t.Errorf("kept after %s", name)
+		}
+	}
+}
