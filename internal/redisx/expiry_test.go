@@ -179,3 +179,19 @@ func TestFieldsThatHaveEndedAreDroppedIfThereAreMany(t *testing.T) {
 		}
 	}
 }
+
+func TestHoldKeepsAKeyThatWouldExpireBefore(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s := redisx.New(client, options)
+	c := claimOf("k", core.PerMinute(10))
+	c.Cost = 5
+	take(t, s, c) // kept for 31 s
+	c.Hold, c.Cost = true, 1
+	if !allowed(take(t, s, c)) {
+		t.Fatal("the hold was denied")
+	}
+	key := client.Keys(context.Background(), "*").Val()[0]
+	if kept := client.PTTL(context.Background(), key).Val(); kept < 55*time.Second || kept > 68*time.Second {
+		t.Errorf("the key is kept for %v, want for as long as the hold, 60 to 66 s", kept)
+	}
+}
