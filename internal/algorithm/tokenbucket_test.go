@@ -64,9 +64,8 @@ func TestLongestWaitThatIsNotCut(t *testing.T) {
 			t.Errorf("%d ticks: wait of %dµs, want %d", level, got, want)
 		}
 	}
-	seconds := &Limit{Unit: 1_000_000}
-	if got := (Bucket{Level: MaxExact}).until(seconds, 1, 0, 0); got != MaxExact {
-		t.Errorf("a wait of more microseconds than a word holds is %dµs, want %d", got, int64(MaxExact))
+	if got := (Bucket{Level: 1 << 44}).until(&Limit{Unit: 1_000_000}, 1, 0, 0); got != MaxExact { // seconds
+		t.Errorf("a wait of more microseconds than an int64 holds is %dµs, want %d", got, int64(MaxExact))
 	}
 	if got := (Bucket{Level: longest + 1}).until(l, 1, 10, 0); got != (longest+1)*1000-10 {
 		t.Errorf("wait of %dµs, want %d: 10µs of the last tick have passed", got, (longest+1)*1000-10)
