@@ -135,18 +135,13 @@ func (l *Lease) take(cost int64) (taken []Portion) {
 	return taken
 }
 
-// want begins a grant and returns how much to ask for, or 0 while one is in flight or in a pause. While more is used than before
-// it asks for what a whole length will use at that pace, fourfold at most.
+// want begins a grant and returns how much to ask for, or 0 while one is in flight or in a pause.
 func (l *Lease) want(now, cost int64) int64 {
 	if l.asking || now < l.resumes {
 		return 0
 	}
 	l.asking = true
-	want := l.used[1]
-	if l.used[0] > want {
-		want = min(4*l.used[0], l.used[0]*l.length/(now%l.length+1))
-	}
-	return max(cost, want)
+	return max(cost, l.used[0], l.used[1])
 }
 
 // empty returns all that is held and all that is to be given back.

@@ -48,7 +48,7 @@ func (s *Store) fetchIfLow(t *leaseTable, hash uint64, e *leaseEntry, now, cost 
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	g := &grant{ctx, make(chan struct{})}
 	e.ensureRare().grant = g
-	f := fetch{s, t, hash, e, e.key, e.terms, e.want(now, e.terms.length, cost), e.takeUnused(), timeout}
+	f := fetch{s, t, hash, e, e.key, e.terms, e.want(cost), e.takeUnused(), timeout}
 	go func() {
 		defer cancel()
 		defer close(g.done)

@@ -37,9 +37,6 @@ func (t *taken) mark() int64 {
 // pauseSpans is the length of a pause between grants, in spans: at least one Lease.
 const pauseSpans = 2
 
-// maxGrowth is how many times more than was used a grant may be.
-const maxGrowth = 4
-
 // roll moves l on to the span that now lies in. What was used in the last one that was seen still says how much a Lease takes: a
 // process may have had no CPU since.
 func (l *lease) roll(now, length int64) {
@@ -146,15 +143,9 @@ func (l *lease) refund(isOf func(at int64) bool, n int64) int64 {
 	return 0
 }
 
-// want returns how much to ask for: what was used in the last Lease or, if more is used than then, what this Lease will use at
-// its pace, but at most maxGrowth times what it has; and at least as much as one request costs.
-func (l *lease) want(now, length, cost int64) int64 {
-	used, before := int64(l.used[0]), int64(l.used[1])
-	if used > before {
-		growth := min(float64(length)/float64(now%length+1), maxGrowth)
-		before = int64(float64(used) * growth)
-	}
-	return min(max(before, cost), math.MaxInt32)
+// want returns how much to ask for: what was used in the last Lease, and at least as much as one request costs.
+func (l *lease) want(cost int64) int64 {
+	return min(max(int64(l.used[0]), int64(l.used[1]), cost), math.MaxInt32)
 }
 
 // credit adds a portion of n requests that the store has charged at an instant, to an advanced l. One that has ended is to be

@@ -5,26 +5,6 @@ import (
 	"time"
 )
 
-// wanted returns what l wants if a span ends without further requests.
-func wanted(l *lease) int64 { return l.want(leaseLength-1, leaseLength, 1) }
-
-func TestWhatIsWantedGrowsWithThePaceFourfoldAtMost(t *testing.T) {
-	for _, row := range []struct {
-		at   time.Duration
-		used [2]uint32
-		want int64
-	}{
-		{0, [2]uint32{10, 0}, 40}, {10 * ms, [2]uint32{10, 0}, 40}, {25*ms - 1, [2]uint32{10, 0}, 40}, {50*ms - 1, [2]uint32{10, 0}, 20},
-		{80*ms - 1, [2]uint32{40, 10}, 50}, {100*ms - 1, [2]uint32{10, 9}, 10}, {110 * ms, [2]uint32{10, 9}, 40},
-		{10 * ms, [2]uint32{10, 10}, 10}, {10 * ms, [2]uint32{10, 50}, 50}, {10 * ms, [2]uint32{}, 1},
-	} {
-		l := lease{used: row.used}
-		if got := l.want(int64(row.at), leaseLength, 1); got != row.want {
-			t.Errorf("at %v after %v: %d, want %d", row.at, row.used, got, row.want)
-		}
-	}
-}
-
 func TestALeaseIsLowWhenAQuarterIsLeft(t *testing.T) {
 	var l lease
 	if !l.isLow(0, leaseLength) {
@@ -57,16 +37,24 @@ func TestABusyLeaseIsLowBeforeItEnds(t *testing.T) {
 	}
 }
 
+func TestAGrantIsOfWhatTheLastLeaseHasUsed(t *testing.T) {
+	for used, want := range map[[2]uint32]int64{{10, 0}: 10, {0, 10}: 10, {10, 9}: 10, {9, 10}: 10, {}: 1} {
+		if l := (lease{used: used}); l.want(1) != want {
+			t.Errorf("after %v: %d, want %d", used, l.want(1), want)
+		}
+	}
+}
+
 func TestWhatIsWantedIsAtLeastTheCostOfARequest(t *testing.T) {
 	var l lease
 	l.used[1] = 5
 	for cost, want := range map[int64]int64{1: 5, 5: 5, 6: 6, 1 << 40: 1<<31 - 1} {
-		if got := l.want(0, leaseLength, cost); got != want {
+		if got := l.want(cost); got != want {
 			t.Errorf("a cost of %d: %d, want %d", cost, got, want)
 		}
 	}
 	l.use(1 << 52)
-	if got := l.want(0, leaseLength, 1); got != 1<<31-1 {
+	if got := l.want(1); got != 1<<31-1 {
 		t.Errorf("got %d, want the largest grant", got)
 	}
 }

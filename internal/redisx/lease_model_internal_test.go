@@ -49,7 +49,7 @@ func (h *leaseHolder) grant(now, cost int64) int64 {
 		return 0
 	}
 	h.waiting = true
-	return h.want(now, h.length, cost)
+	return h.want(cost)
 }
 
 func (h *leaseHolder) PutBack(now int64, taken []oracle.Portion) {
