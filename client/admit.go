@@ -64,18 +64,13 @@ func (a *account) dispatch(b *budget, t *Transport, now time.Time) {
 	}
 }
 
-// dispatchAll dispatches the calls that wait for any budget of a or of c.
+// dispatchAll dispatches the calls that wait for any budget of a or of c. Those of c begin with the hold; one may be forgotten already.
 func (a *account) dispatchAll(c *call, t *Transport, now time.Time) {
-	a.dispatch(&a.hold, t, now)
+	for _, b := range c.budgets {
+		a.dispatch(b, t, now)
+	}
 	a.dispatch(&c.route.first, t, now)
 	for _, b := range a.budgets {
-		if b.head != nil {
-			a.dispatch(b, t, now)
-		}
-	}
-	for _, b := range c.budgets { // one may be forgotten already
-		if b.head != nil {
-			a.dispatch(b, t, now)
-		}
+		a.dispatch(b, t, now)
 	}
 }

@@ -78,10 +78,8 @@ func (b *budget) checkInTurn(c *call, now time.Time) pause {
 
 // check returns whether and why c has to wait for b, regardless of the queue.
 func (b *budget) check(c *call, now time.Time) pause {
-	if now.Before(b.until) {
-		if start := b.opens(c); now.Before(start) {
-			return pause{wait: true, until: start, known: b.promise}
-		}
+	if start := b.opens(c); now.Before(start) {
+		return pause{wait: true, until: start, known: b.promise}
 	}
 	switch {
 	case b.trying && b.out >= max(b.width, 1), !b.trying && b.free() <= 0 && b.inFlight > 0:

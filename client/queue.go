@@ -11,7 +11,7 @@ type place struct {
 	before    *call
 	behind    *call
 	turn      int64     // 1 is the first
-	until     time.Time // when the first of a queue looks again; zero: when it is woken
+	until     time.Time // when the first of a queue looks again
 	limit     time.Time // when its wait must end
 	admitted  bool
 	wake      chan struct{}

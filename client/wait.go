@@ -15,19 +15,14 @@ func (t *Transport) wait(c *call) error {
 		t.arrive(c)
 	}
 	c.limit = t.limit(c, now)
-	b, p := c.account.admit(c, now, t.clock)
+	b, _ := c.account.admit(c, now, t.clock)
 	if b == nil {
 		t.mu.Unlock()
 		return nil
 	}
-	if c.wake == nil {
-		c.wake = make(chan struct{}, 1)
-	}
+	c.wake = make(chan struct{}, 1)
 	c.admitted = false
 	b.add(c)
-	if b.head == c {
-		c.until = p.until
-	}
 	t.mu.Unlock()
 	defer func() { c.waited += time.Since(now) }()
 	return t.sleep(c)
@@ -43,20 +38,19 @@ func (t *Transport) limit(c *call, now time.Time) time.Time {
 }
 
 // sleep waits until c is admitted or its wait ends. It removes c from its queue if it fails or panics.
-func (t *Transport) sleep(c *call) (err error) {
-	returned := false
+func (t *Transport) sleep(c *call) error {
+	sending := false
 	defer func() {
-		if err != nil || !returned { // or OnWait panicked
+		if !sending { // it is too late, or OnWait panicked
 			t.quit(c)
 		}
 	}()
 	ctx := c.req.Context()
 	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	for {
 		done, until, known, err := t.look(c)
 		if done || err != nil {
-			returned = true
+			sending = done
 			return err
 		}
 		t.announce(c, known)
@@ -69,8 +63,7 @@ func (t *Transport) sleep(c *call) (err error) {
 		case <-c.wake:
 		case <-timer.C:
 		case <-ctx.Done():
-			returned = true
-			return t.stop(c, context.Cause(ctx))
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -87,15 +80,15 @@ func (t *Transport) look(c *call) (done bool, until, known time.Time, err error)
 	if c.admitted {
 		return true, until, known, nil
 	}
-	known = c.in.expect(c, now)
-	switch {
-	case known.IsZero() && c.expires(now):
+	if c.expires(now) {
 		return false, now.Add(time.Second), known, nil
-	case known.After(c.limit) || !now.Before(c.limit):
+	}
+	known = c.in.expect(c, now)
+	if known.After(c.limit) || !now.Before(c.limit) {
 		return false, until, known, c.in.late(now, known)
 	}
 	until = c.limit
-	if c.in.head == c && !c.until.IsZero() && c.until.Before(until) {
+	if c.in.head == c && c.until.Before(until) {
 		until = c.until
 	}
 	return false, until, known, nil
@@ -122,19 +115,9 @@ func (t *Transport) quit(c *call) {
 	if b := c.in; b != nil {
 		b.remove(c)
 		c.account.dispatch(b, t, time.Now())
-	} else if c.admitted {
+	} else { // it was admitted just now
 		c.account.settle(c, &report{}, time.Now(), t)
 	}
-}
-
-// stop returns err, unless c was admitted at the same time: then it must be sent, or others would wait for its response.
-func (t *Transport) stop(c *call, err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if c.admitted {
-		return nil
-	}
-	return err
 }
 
 // expect returns the announced instant before which c will not be sent; zero if there is none.
