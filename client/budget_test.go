@@ -184,3 +184,18 @@ func TestRetryAfterOfSeveral(t *testing.T) {
 		t.Errorf("the only limit is closed until %v, want 30", b.promise.Unix())
 	}
 }
+
+// TestOnlyAPacedWindowAnnounces checks that an instant is expected while a window is paced, and not once it proves to be a bucket:
+// then a call that waits for a response would fail for an instant that does not matter.
+func TestOnlyAPacedWindowAnnounces(t *testing.T) {
+	b := &budget{counted: true, limit: 100, window: window{kind: fixed, last: at(10), renewed: at(110)}}
+	b.low.add(9, 0, 1)
+	c := &call{place: place{turn: 1}}
+	if known := b.expect(c, at(10)); !known.Equal(at(20)) {
+		t.Errorf("%v, want the first of ten intervals", known.Unix())
+	}
+	b.kind = moving
+	if known := b.expect(c, at(10)); !known.IsZero() {
+		t.Errorf("%v, want none for a bucket", known.Unix())
+	}
+}

@@ -66,3 +66,17 @@ func TestTurns(t *testing.T) {
 		t.Error("want the first to be woken because its time is known now, and the third because it is too late")
 	}
 }
+
+// TestBudgetWithAQueueIsNotForgotten checks that a budget for which calls wait is kept, although it is the least recently used.
+func TestBudgetWithAQueueIsNotForgotten(t *testing.T) {
+	a := &account{}
+	for i := range maxBudgets {
+		a.find(budgetName{line: int8(i)}).heard = at(i)
+	}
+	oldest, next := a.budgets[0], a.budgets[1]
+	oldest.add(&call{})
+	b := a.find(budgetName{name: "new"})
+	if a.find(oldest.name) != oldest || b == nil || a.budgets[1] == next {
+		t.Error("want the oldest kept, and the next one replaced")
+	}
+}
