@@ -59,6 +59,9 @@ var index string
 //go:embed static/app.js
 var app string
 
+//go:embed static/lookup.js
+var lookup string
+
 // contentSecurityPolicy allows the page nothing but its own files.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -70,6 +73,7 @@ type file struct{ mediaType, content string }
 var files = map[string]file{
 	"":          {"text/html; charset=utf-8", index},
 	"app.js":    {"text/javascript; charset=utf-8", app},
+	"lookup.js": {"text/javascript; charset=utf-8", lookup},
 	"chart.js":  {"text/javascript; charset=utf-8", charts.Script},
 	"style.css": {"text/css; charset=utf-8", charts.Style},
 	"icon.svg":  {"image/svg+xml", charts.Icon},
@@ -82,7 +86,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	dir, name := split(r)
 	switch name {
-	case "", "app.js", "chart.js", "style.css", "icon.svg":
+	case "", "app.js", "lookup.js", "chart.js", "style.css", "icon.svg":
 		if allow(w, r, http.MethodGet, http.MethodHead) {
 			files[name].serve(w)
 			if name == "" {

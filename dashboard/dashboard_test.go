@@ -98,7 +98,7 @@ func (s *scene) post(t *testing.T, action string, form url.Values, fields ...str
 
 func TestFiles(t *testing.T) {
 	s := newScene(t, false)
-	for path, kind := range map[string]string{"/": "text/html", "/style.css": "text/css", "/app.js": "text/javascript",
+	for path, kind := range map[string]string{"/": "text/html", "/style.css": "text/css", "/app.js": "text/javascript", "/lookup.js": "text/javascript",
 		"/chart.js": "text/javascript", "/icon.svg": "image/svg+xml", "/any/prefix/": "text/html", "/any/prefix/app.js": "text/javascript"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			r, _ := http.NewRequestWithContext(t.Context(), method, s.URL+path, nil)
@@ -121,7 +121,7 @@ func TestFiles(t *testing.T) {
 func TestFilesAreSmall(t *testing.T) {
 	s := newScene(t, false)
 	size := 0
-	for _, path := range []string{"/", "/style.css", "/app.js", "/chart.js", "/icon.svg"} {
+	for _, path := range []string{"/", "/style.css", "/app.js", "/lookup.js", "/chart.js", "/icon.svg"} {
 		resp, err := s.Client().Get(s.URL + path)
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ const hour = 3600;
 let last; // the last event
 let counts = new Map(); // second -> [allowed, denied, would be denied]
 let source, retry;
-let found; // what the last look-up was about
 
 // set changes the text of e only if it differs, so that screen readers hear changes only.
 function set(e, text) {
@@ -238,41 +237,6 @@ function duration(ms) {
 	return s < 172800 ? `${Math.floor(s / 3600)} h ${Math.floor(s % 3600 / 60)} min` : `${Math.floor(s / 86400)} days`;
 }
 
-// act looks a key up, resets or bans it, and shows what is left of its limits.
-async function act(action, about) {
-	const form = new URLSearchParams({ rule: about.rule });
-	form.set(about.id ? "id" : "key", about.id || about.key);
-	if (action === "ban") form.set("duration", $("duration").value);
-	let answer;
-	try {
-		const response = await fetch(action, { method: "POST", body: form });
-		answer = response.ok ? await response.json() : { error: `${response.status} ${await response.text()}` };
-	} catch (e) {
-		answer = { error: String(e) };
-	}
-	found = about;
-	showState(answer, about, action);
-}
-
-function showState({ limits, error }, about, action) {
-	const title = make("p", error ? "" : { reset: "Reset: ", ban: "Banned: " }[action] || "");
-	title.append(make("code", about.shown || about.key), ` of rule ${about.rule}`);
-	const all = [title];
-	if (error) all.push(make("p", error, "alert"));
-	for (const l of limits || []) {
-		const wait = l.retryAfter < 0 ? "never allows a request" : l.retryAfter ? `allows a request in ${short(l.retryAfter)}` : "allows a request now";
-		all.push(make("p", `${l.limit}: ${l.remaining} of ${l.capacity} left, ${wait}` + (l.resetAfter ? `, full in ${short(l.resetAfter)}` : "")));
-	}
-	$("state").replaceChildren(...all);
-	$("change").hidden = !(last && last.reset && limits);
-}
-
-$("lookup").onsubmit = e => {
-	e.preventDefault();
-	act("lookup", { rule: $("lookup-rule").value, key: $("lookup-key").value.trim() });
-};
-$("reset").onclick = () => act("reset", found);
-$("ban").onclick = () => act("ban", found);
 $("rule").onchange = connect;
 document.querySelectorAll("[name=period]").forEach(e => e.onchange = showTraffic);
 document.onvisibilitychange = () => document.hidden ? disconnect() : connect();
