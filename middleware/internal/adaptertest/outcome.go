@@ -52,39 +52,45 @@ func holding() (*core.Limiter, *settler, *outcomes) {
 	return newLimiter(store, core.Rule{Name: "api", Key: anyone, Limits: []core.Limit{perMinute}, Final: ends.final}), store, ends
 }
 
+var big = strings.Repeat("x", 100_000)
+
+// An ending is a way in which a request can end.
+type ending struct {
+	why    string
+	handle http.HandlerFunc
+	status []int // of the outcome; several where a framework has a say
+	bytes  int64
+	err    bool
+}
+
+var endings = []ending{
+	{"nothing written", func(http.ResponseWriter, *http.Request) {}, []int{200}, 0, false},
+	{"a body", ok, []int{200}, 2, false},
+	{"a status", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, []int{401}, 0, false},
+	{"a status and a body", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }, []int{403}, 3, false},
+	{"no body allowed", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+		_, _ = io.WriteString(w, "lost")
+	}, []int{204}, 0, false},
+	{"a flush, then a status that comes too late", func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		w.WriteHeader(http.StatusUnauthorized)
+	}, []int{200, 401}, 0, false}, // echo does not notice the flush
+	{"a body from a reader", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(big)})
+	}, []int{200}, int64(len(big)), false},
+	{"a panic", func(http.ResponseWriter, *http.Request) { panic("oops") }, []int{500}, 0, true},
+	{"a panic after the status", func(w http.ResponseWriter, r *http.Request) {
+		ok(w, r)
+		_ = http.NewResponseController(w).Flush()
+		panic("oops")
+	}, []int{200}, 2, true},
+	{"an aborted handler", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, []int{500}, 0, true},
+}
+
 // testOutcome checks the outcome that Rule.Final gets for each way in which a request can end.
 func testOutcome(t *testing.T, a Adapter) {
-	big := strings.Repeat("x", 100_000)
-	for _, row := range []struct {
-		why    string
-		handle http.HandlerFunc
-		status []int // of the outcome; several where a framework has a say
-		bytes  int64
-		err    bool
-	}{
-		{"nothing written", func(http.ResponseWriter, *http.Request) {}, []int{200}, 0, false},
-		{"a body", ok, []int{200}, 2, false},
-		{"a status", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, []int{401}, 0, false},
-		{"a status and a body", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) }, []int{403}, 3, false},
-		{"no body allowed", func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusNoContent)
-			_, _ = io.WriteString(w, "lost")
-		}, []int{204}, 0, false},
-		{"a flush, then a status that comes too late", func(w http.ResponseWriter, _ *http.Request) {
-			_ = http.NewResponseController(w).Flush()
-			w.WriteHeader(http.StatusUnauthorized)
-		}, []int{200, 401}, 0, false}, // echo does not notice the flush
-		{"a body from a reader", func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(big)})
-		}, []int{200}, int64(len(big)), false},
-		{"a panic", func(http.ResponseWriter, *http.Request) { panic("oops") }, []int{500}, 0, true},
-		{"a panic after the status", func(w http.ResponseWriter, r *http.Request) {
-			ok(w, r)
-			_ = http.NewResponseController(w).Flush()
-			panic("oops")
-		}, []int{200}, 2, true},
-		{"an aborted handler", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, []int{500}, 0, true},
-	} {
+	for _, row := range endings {
 		for _, http2 := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, HTTP/2 %v", row.why, http2), func(t *testing.T) {
 				o := a.outcomeOf(t, row.handle, http2, func(s *server) {

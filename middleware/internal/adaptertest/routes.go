@@ -42,30 +42,43 @@ func testRoutes(t *testing.T, a Adapter) {
 		t.Run(row.why, func(t *testing.T) {
 			s := a.serve(t, row.app)
 			for round, status := range []int{200, 429} {
-				for _, request := range row.passes {
-					if got := s.request(request); got.StatusCode != status {
-						t.Errorf("round %d: %s: status %d, want %d", round+1, request, got.StatusCode, status)
-					}
-				}
-				for _, request := range row.free {
-					s.request(request).wantStatus(t, 200)
-				}
+				s.wantStatuses(t, round, row.passes, status)
+				s.wantStatuses(t, round, row.free, 200)
 			}
 		})
 	}
 }
 
-// testPatterns checks the pattern that a key func finds, which must never hold what the client wrote.
-func testPatterns(t *testing.T, a Adapter) {
-	store := &script{results: []core.Result{half}}
-	guard := Guard{Limiter: newLimiter(store, core.Rule{Key: keyfunc.Pattern, Limits: []core.Limit{perMinute}})}
-	var inHandler string
-	handler := func(w http.ResponseWriter, r *http.Request) { inHandler = core.RoutePattern(r) }
+// wantStatuses checks that each of the requests is answered with status.
+func (s *server) wantStatuses(t *testing.T, round int, requests []string, status int) {
+	for _, request := range requests {
+		if got := s.request(request); got.StatusCode != status {
+			t.Errorf("round %d: %s: status %d, want %d", round+1, request, got.StatusCode, status)
+		}
+	}
+}
+
+// A patternServer counts requests by the pattern of their route.
+type patternServer struct {
+	*server
+	store     *script
+	inHandler string // the pattern that the last handler found
+}
+
+func (a Adapter) servePatterns(t *testing.T) *patternServer {
+	p := &patternServer{store: &script{results: []core.Result{half}}}
+	guard := Guard{Limiter: newLimiter(p.store, core.Rule{Key: keyfunc.Pattern, Limits: []core.Limit{perMinute}})}
 	app := App{Guards: []Guard{guard}}
 	for _, pattern := range []string{"/users", "/users/{id}", "/users/{id}/posts/{post}", "/api/v1/items/{item}"} {
-		app.Routes = append(app.Routes, Route{Pattern: pattern, Handler: handler})
+		app.Routes = append(app.Routes, Route{Pattern: pattern, Handler: func(_ http.ResponseWriter, r *http.Request) { p.inHandler = core.RoutePattern(r) }})
 	}
-	s := a.serve(t, app)
+	p.server = a.serve(t, app)
+	return p
+}
+
+// testPatterns checks the pattern that a key func finds for a request of a route.
+func testPatterns(t *testing.T, a Adapter) {
+	p := a.servePatterns(t)
 	for request, want := range map[string]string{
 		"GET /users":            "/users",
 		"GET /users/42":         "/users/{id}",
@@ -76,15 +89,21 @@ func testPatterns(t *testing.T, a Adapter) {
 		"GET /users/42/posts/7": "/users/{id}/posts/{post}",
 		"GET /api/v1/items/9":   "/api/v1/items/{item}",
 	} {
-		inHandler = ""
-		s.request(request).wantStatus(t, 200)
-		if keys := store.asked(); !slices.Equal(keys, []string{"route:" + want}) {
+		p.inHandler = ""
+		p.request(request).wantStatus(t, 200)
+		if keys := p.store.asked(); !slices.Equal(keys, []string{"route:" + want}) {
 			t.Errorf("%s: keys %q, want %q", request, keys, "route:"+want)
 		}
-		if inHandler != want {
-			t.Errorf("%s: the handler finds %q", request, inHandler)
+		if p.inHandler != want {
+			t.Errorf("%s: the handler finds %q", request, p.inHandler)
 		}
 	}
+}
+
+// testUnknownPatterns checks that requests of no route, or with unknown methods, share one key, which never holds what the
+// client wrote.
+func testUnknownPatterns(t *testing.T, a Adapter) {
+	p := a.servePatterns(t)
 	for _, row := range []struct {
 		one, other string
 		routed     bool // some routers refuse it before it gets to the guards
@@ -92,9 +111,9 @@ func testPatterns(t *testing.T, a Adapter) {
 		{"GET /nowhere", "GET /nowhere/else", a.RoutedOnly},
 		{"BREW /users/42", "STEEP /users/42", true},
 	} {
-		s.request(row.one)
-		s.request(row.other)
-		if keys := store.asked(); len(slices.Compact(keys)) > 1 || len(keys) == 0 && !row.routed {
+		p.request(row.one)
+		p.request(row.other)
+		if keys := p.store.asked(); len(slices.Compact(keys)) > 1 || len(keys) == 0 && !row.routed {
 			t.Errorf("%s and %s have the keys %q, want one", row.one, row.other, keys)
 		}
 	}

@@ -73,46 +73,58 @@ func (s *watch) wrote(n int64) {
 // hooks note what is done. Those of CaptureMetrics would miss 101, flushes and hijacked connections.
 func (s *watch) hooks() httpsnoop.Hooks {
 	return httpsnoop.Hooks{
-		WriteHeader: func(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
-			return func(status int) {
-				next(status) // panics if there is no such status
-				s.begin(status)
-			}
-		},
-		Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
-			return func(p []byte) (int, error) {
-				n, err := next(p)
-				s.wrote(int64(n))
-				return n, err
-			}
-		},
-		WriteString: func(next httpsnoop.WriteStringFunc) httpsnoop.WriteStringFunc {
-			return func(text string) (int, error) {
-				n, err := next(text)
-				s.wrote(int64(n))
-				return n, err
-			}
-		},
-		ReadFrom: func(next httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
-			return func(src io.Reader) (int64, error) {
-				n, err := next(src)
-				s.wrote(n)
-				return n, err
-			}
-		},
-		Flush: func(next httpsnoop.FlushFunc) httpsnoop.FlushFunc {
-			return func() {
-				s.begin(http.StatusOK)
-				next()
-			}
-		},
-		FlushError: func(next httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFunc {
-			return func() error {
-				s.begin(http.StatusOK)
-				return next()
-			}
-		},
-		Hijack: s.hijack,
+		WriteHeader: s.writeHeader,
+		Write:       s.write,
+		WriteString: s.writeString,
+		ReadFrom:    s.readFrom,
+		Flush:       s.flush,
+		FlushError:  s.flushError,
+		Hijack:      s.hijack,
+	}
+}
+
+func (s *watch) writeHeader(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
+	return func(status int) {
+		next(status) // panics if there is no such status
+		s.begin(status)
+	}
+}
+
+func (s *watch) write(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
+	return func(p []byte) (int, error) {
+		n, err := next(p)
+		s.wrote(int64(n))
+		return n, err
+	}
+}
+
+func (s *watch) writeString(next httpsnoop.WriteStringFunc) httpsnoop.WriteStringFunc {
+	return func(text string) (int, error) {
+		n, err := next(text)
+		s.wrote(int64(n))
+		return n, err
+	}
+}
+
+func (s *watch) readFrom(next httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
+	return func(src io.Reader) (int64, error) {
+		n, err := next(src)
+		s.wrote(n)
+		return n, err
+	}
+}
+
+func (s *watch) flush(next httpsnoop.FlushFunc) httpsnoop.FlushFunc {
+	return func() {
+		s.begin(http.StatusOK)
+		next()
+	}
+}
+
+func (s *watch) flushError(next httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFunc {
+	return func() error {
+		s.begin(http.StatusOK)
+		return next()
 	}
 }
 
