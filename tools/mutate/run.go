@@ -23,41 +23,33 @@ func (j *job) run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex
-	counts := make(map[string]int)
-	report := func(m mutant, result string, failed error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if result == "survived" {
-			failed = fmt.Errorf("survived: %v", m)
-		}
-		err = errors.Join(err, failed)
-		counts[result]++
-		fmt.Fprintf(w, "%-8s %s:%d: %s\n", result, m.file, m.line, m.edit)
-		j.progress.note(m, result)
-	}
+	return j.tryAll(all, &tally{w: w, progress: j.progress, counts: make(map[string]int)})
+}
+
+// tryAll tries the mutants whose result is not known yet, in several workers.
+func (j *job) tryAll(all []mutant, t *tally) error {
 	queue := make(chan mutant)
 	var trying sync.WaitGroup
 	for range j.workers {
-		trying.Go(func() { j.work(queue, report) })
+		trying.Go(func() { j.work(queue, t) })
 	}
 	for _, m := range all {
 		switch before := j.progress.result(m); {
 		case !j.match.MatchString(m.String()):
 		case j.list:
-			fmt.Fprintln(w, m)
+			fmt.Fprintln(t.w, m)
 		case j.accepted[m.String()] != "":
-			report(m, "accepted", nil)
+			t.add(m, "accepted", nil)
 		case before != "":
-			report(m, before, nil)
+			t.add(m, before, nil)
 		default:
 			queue <- m
 		}
 	}
 	close(queue)
 	trying.Wait()
-	fmt.Fprintln(w, counts)
-	return err
+	fmt.Fprintln(t.w, t.counts)
+	return t.err
 }
 
 // runOriginal builds and times the tests of each target without an edit. It returns an error if they fail.
@@ -126,8 +118,8 @@ func (j *job) limit(s suite, tests string) time.Duration {
 	return 3*took + 2*time.Second
 }
 
-// work tries the mutants of a queue.
-func (j *job) work(queue <-chan mutant, report func(mutant, string, error)) {
+// work tries the mutants of a queue and adds their results to t.
+func (j *job) work(queue <-chan mutant, t *tally) {
 	dir, copyErr := copyModule(j.root)
 	defer os.RemoveAll(dir)
 	w := worker{job: j, dir: dir}
@@ -136,6 +128,6 @@ func (j *job) work(queue <-chan mutant, report func(mutant, string, error)) {
 		if err == nil {
 			result, err = w.try(m)
 		}
-		report(m, result, err)
+		t.add(m, result, err)
 	}
 }
