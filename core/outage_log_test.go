@@ -37,14 +37,7 @@ func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 				s.fault = tt.fault
 				for range 3 {
 					time.Sleep(time.Second)
-					err := tt.want // if its goroutine ends
-					done := make(chan struct{})
-					go func() {
-						defer close(done)
-						_, err = l.Check(get("/"))
-					}()
-					<-done
-					if !errors.Is(err, tt.want) {
+					if err := errorOfProbe(l, tt.want); !errors.Is(err, tt.want) {
 						t.Errorf("got %v from a probe, want %v", err, tt.want)
 					}
 				}
@@ -64,6 +57,18 @@ func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// errorOfProbe returns the error of a check, or ended if the check ends its goroutine.
+func errorOfProbe(l *core.Limiter, ended error) error {
+	err := ended
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err = l.Check(get("/"))
+	}()
+	<-done
+	return err
 }
 
 // A slowHandler is a log handler that takes longer for a warning than an outage takes, asks for the health of the store and

@@ -18,19 +18,7 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 		log := keepJournal(t)
 		s := new(faulty)
 		l := withStore(s, []core.Rule{perHour("r", 1_000_000)})
-		check := func(n int) (degraded int) {
-			t.Helper()
-			for range n {
-				d, err := l.Check(get("/"))
-				if err != nil || !d.Allowed {
-					t.Fatalf("got %+v, %v", d, err)
-				}
-				if d.Degraded != nil {
-					degraded++
-				}
-			}
-			return degraded
-		}
+		check := func(n int) int { return degradedOf(t, l, n) }
 		check(10)
 		synctest.Wait()
 		if l.StoreHealth() != (core.Health{}) || log.String() != "" {
@@ -63,6 +51,21 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 		}
 		wantLines(t, log.String(), "level=WARN msg=\"spillgate: the store is unavailable", "level=INFO msg=\"spillgate: the store is back\"")
 	})
+}
+
+// degradedOf checks n requests, which must be admitted, and returns how many were decided without the store.
+func degradedOf(t *testing.T, l *core.Limiter, n int) (degraded int) {
+	t.Helper()
+	for range n {
+		d, err := l.Check(get("/"))
+		if err != nil || !d.Allowed {
+			t.Fatalf("got %+v, %v", d, err)
+		}
+		if d.Degraded != nil {
+			degraded++
+		}
+	}
+	return degraded
 }
 
 // wantLines checks that log has these lines and no other.

@@ -61,8 +61,7 @@ func TestCheckFile(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	good, bad := fileWith(t, goodRules), fileWith(t, "rules: none\n")
-	code, stdout, stderr := execute(t, "explain", good, "POST", "/login/?a=b", "-H", "X-Plan: free")
+	code, stdout, stderr := execute(t, "explain", fileWith(t, goodRules), "POST", "/login/?a=b", "-H", "X-Plan: free")
 	want := `POST /login/?a=b
 
 login applies
@@ -84,12 +83,19 @@ These do not apply:
 	if code != 0 || stdout != want || stderr != "" {
 		t.Errorf("exit code %d, stderr %q, stdout\n%s\nwant\n%s", code, stderr, stdout, want)
 	}
-	code, stdout, _ = execute(t, "explain", "--json", good, "GET", "/api/", "-H", "X-Plan: pro")
+}
+
+func TestExplainJSON(t *testing.T) {
+	code, stdout, _ := execute(t, "explain", "--json", fileWith(t, goodRules), "GET", "/api/", "-H", "X-Plan: pro")
 	var all []rulefile.Explanation
 	if err := json.Unmarshal([]byte(stdout), &all); err != nil || code != 0 || len(all) != 4 || all[1].Applies != "yes" || !all[1].DryRun ||
 		all[2].Applies != "yes" || all[2].Cost != "3" || all[1].Tiers != "plan: pro 99/1s" {
-		t.Errorf("--json: exit code %d, stdout\n%s", code, stdout)
+		t.Errorf("exit code %d, stdout\n%s", code, stdout)
 	}
+}
+
+func TestExplainMistakes(t *testing.T) {
+	good, bad := fileWith(t, goodRules), fileWith(t, "rules: none\n")
 	for _, tt := range []struct {
 		args []string
 		code int

@@ -24,18 +24,7 @@ var scriptFiles = []string{
 
 // TestEachLuaFileSaysWhatItUses checks the first lines of each file: "Uses a, b (file), ...".
 func TestEachLuaFileSaysWhatItUses(t *testing.T) {
-	definedIn := make(map[string]string)
-	for _, file := range scriptFiles {
-		if file == "jobs" || file == "reset" {
-			continue
-		}
-		for _, m := range topLocal.FindAllStringSubmatch(read(file), -1) {
-			for _, n := range name.FindAllString(m[1], -1) {
-				definedIn[n] = file
-			}
-		}
-	}
-	delete(definedIn, "_")
+	definedIn := definitions()
 	for _, file := range scriptFiles {
 		text := read(file)
 		header, _, _ := strings.Cut(strings.ReplaceAll(text, "\n-- ", " "), "\n")
@@ -48,18 +37,7 @@ func TestEachLuaFileSaysWhatItUses(t *testing.T) {
 		for _, n := range name.FindAllString(uses, -1) {
 			said[n] = true
 		}
-		code := comment.ReplaceAllString(text, "")
-		code = textLiteral.ReplaceAllString(code, "")
-		code = field.ReplaceAllString(code, "")
-		used := make(map[string]bool)
-		for _, n := range name.FindAllString(code, -1) {
-			own := regexp.MustCompile(`local [a-zA-Z_, ]*\b` + n + `\b|function[^\n]*\([^)]*\b` + n + `\b`)
-			if from := definedIn[n]; from != "" && from != file && !own.MatchString(code) {
-				all := regexp.MustCompile(`\b`+n+`\b`).FindAllString(code, -1)
-				asKeys := regexp.MustCompile(`[{,]\s*`+n+` =`).FindAllString(code, -1)
-				used[n] = len(all) > len(asKeys)
-			}
-		}
+		used := usedNames(file, definedIn)
 		for _, n := range slices.Sorted(maps.Keys(used)) {
 			if !said[n] {
 				t.Errorf("%s.lua does not say that it uses %s (%s)", file, n, definedIn[n])
@@ -71,6 +49,40 @@ func TestEachLuaFileSaysWhatItUses(t *testing.T) {
 			}
 		}
 	}
+}
+
+// definitions returns the file that defines each name at the top level.
+func definitions() map[string]string {
+	definedIn := make(map[string]string)
+	for _, file := range scriptFiles {
+		if file == "jobs" || file == "reset" {
+			continue
+		}
+		for _, m := range topLocal.FindAllStringSubmatch(read(file), -1) {
+			for _, n := range name.FindAllString(m[1], -1) {
+				definedIn[n] = file
+			}
+		}
+	}
+	delete(definedIn, "_")
+	return definedIn
+}
+
+// usedNames returns the names that a file uses and another file defines.
+func usedNames(file string, definedIn map[string]string) map[string]bool {
+	code := comment.ReplaceAllString(read(file), "")
+	code = textLiteral.ReplaceAllString(code, "")
+	code = field.ReplaceAllString(code, "")
+	used := make(map[string]bool)
+	for _, n := range name.FindAllString(code, -1) {
+		own := regexp.MustCompile(`local [a-zA-Z_, ]*\b` + n + `\b|function[^\n]*\([^)]*\b` + n + `\b`)
+		if from := definedIn[n]; from != "" && from != file && !own.MatchString(code) {
+			all := regexp.MustCompile(`\b`+n+`\b`).FindAllString(code, -1)
+			asKeys := regexp.MustCompile(`[{,]\s*`+n+` =`).FindAllString(code, -1)
+			used[n] = len(all) > len(asKeys)
+		}
+	}
+	return used
 }
 
 func TestLuaFilesAreShort(t *testing.T) {

@@ -16,27 +16,31 @@ import (
 	echolimit "github.com/spillgate/spillgate/middleware/echov5"
 )
 
+// answerAll answers every error 418.
+func answerAll(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		if err := next(c); err != nil {
+			return c.NoContent(http.StatusTeapot)
+		}
+		return nil
+	}
+}
+
+// recovering turns a panic into an error.
+func recovering(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c *echo.Context) (err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("%v", v)
+			}
+		}()
+		return next(c)
+	}
+}
+
 // TestOutcome checks what Rule.Final finds where echo has a say in the answer.
 func TestOutcome(t *testing.T) {
 	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
-	answerAll := func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error {
-			if err := next(c); err != nil {
-				return c.NoContent(http.StatusTeapot)
-			}
-			return nil
-		}
-	}
-	recovering := func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) (err error) {
-			defer func() {
-				if v := recover(); v != nil {
-					err = fmt.Errorf("%v", v)
-				}
-			}()
-			return next(c)
-		}
-	}
 	returning := func(err error) echo.HandlerFunc { return func(*echo.Context) error { return err } }
 	answer := func(c *echo.Context, err error) { echo.DefaultHTTPErrorHandler(false)(c, err) }
 	silent := func(c *echo.Context, err error) {}
