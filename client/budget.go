@@ -82,7 +82,7 @@ func (b *budget) check(c *call, now time.Time) pause {
 		return pause{wait: true, until: start, known: b.promise}
 	}
 	switch {
-	case b.trying && b.out >= max(b.width, 1), !b.trying && b.free() <= 0 && b.inFlight > 0:
+	case b.trying && b.out >= max(b.width, 1), !b.trying && b.free() <= 0:
 		return b.awaitResponse(now)
 	case b.trying:
 		return pause{}

@@ -34,7 +34,7 @@ func TestNobodyOvertakes(t *testing.T) {
 func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	b := &budget{counted: true}
 	b.low.add(2, 0, 1)
-	calls := []*call{{sent: 2}, {sent: 3}, {sent: 30}, {sent: 31}}
+	calls := []*call{{sent: 2}, {sent: 3}, {sent: 4}, {sent: 5}}
 	b.enter(calls[0], at(0))
 	b.enter(calls[1], at(0))
 	if p := b.check(calls[2], at(9)); !p.wait || !p.until.Equal(at(10)) {

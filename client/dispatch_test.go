@@ -13,6 +13,35 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
+// TestResponseDefersOverdue checks that others wait for the requests in flight until ten seconds after the last response, not after
+// the last request.
+func TestResponseDefersOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(func(w http.ResponseWriter, r *http.Request) {
+			left := "3"
+			switch r.URL.RawQuery {
+			case "hang":
+				<-r.Context().Done()
+			case "slow":
+				time.Sleep(8 * time.Second)
+				left = "2"
+			}
+			write(w, 200, gitHub("100", left, epoch(start2000.Add(time.Hour)), "")...)
+		})
+		c := s.over(&client.Transport{NoPace: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		get(t, c, "/")
+		hang(ctx, t, c, "/")
+		hang(ctx, t, c, "/")
+		get(t, c, "/?slow")
+		if get(t, c, "/"); time.Since(start2000) != 18*time.Second {
+			t.Errorf("sent after %v, want ten seconds after the response", time.Since(start2000))
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
 // hang sends a GET request that is answered only when ctx ends.
 func hang(ctx context.Context, t *testing.T, c *http.Client, path string) {
 	t.Helper()

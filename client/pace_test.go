@@ -125,3 +125,31 @@ func TestLateTurnFailsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestRetryAfterInAPacedWindow checks that the first request of the last fifth of a window is sent at once, and that after a refusal
+// the next one is sent when Retry-After says, not when the window is renewed.
+func TestRetryAfterInAPacedWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := []string{"10", "5", "4"}
+		renewed := epoch(start2000.Add(time.Minute))
+		s := serve(func(w http.ResponseWriter, _ *http.Request) {
+			switch {
+			case len(left) > 0:
+				write(w, 200, gitHub("100", left[0], renewed, "")...)
+				left = left[1:]
+			case time.Since(start2000) < 15*time.Second:
+				write(w, 429, append(gitHub("100", "0", renewed, ""), "Retry-After", "5")...)
+			default:
+				write(w, 200, gitHub("100", "50", renewed, "")...)
+			}
+		})
+		c := s.over(&client.Transport{})
+		for range 4 {
+			get(t, c, "/")
+		}
+		sent := s.requests(start2000)
+		if len(sent) != 5 || sent[2] != 0 || sent[3] != 12*time.Second || sent[4] < 17*time.Second || sent[4] > 18*time.Second {
+			t.Errorf("sent at %v, want three at once, one of five intervals later, and one 5s after its refusal", sent)
+		}
+	})
+}

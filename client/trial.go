@@ -9,7 +9,7 @@ type trial struct {
 	trying bool
 	width  int64  // 0: the first answer ends the trial
 	gained int64  // requests answered since width has grown
-	out    int64  // requests in flight that were sent after from
+	out    int64  // while trying: requests in flight that were sent after from
 	from   uint64 // on the clock of the Transport
 }
 
@@ -28,7 +28,7 @@ func (t *trial) enter(c *call) {
 }
 
 func (t *trial) leave(c *call) {
-	if t.trying && c.sent > t.from {
+	if c.sent > t.from {
 		t.out--
 	}
 }
