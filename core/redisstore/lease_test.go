@@ -46,32 +46,42 @@ var leaseCases = map[string]leaseCase{
 }
 
 // TestLeasesLoseNothing has processes lease a key while requests are denied elsewhere, refunded and peeked. In the end Redis has
-// charged what was admitted, but for what rounding adds where refunds and rates meet.
+// charged what was admitted, but for what rounding adds where refunds and rates meet. A run in which no lease lived long
+// enough to decide a request, on a busy machine, is repeated.
 func TestLeasesLoseNothing(t *testing.T) {
 	for name, c := range leaseCases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlayers(t, c)
-			var all sync.WaitGroup
-			end := time.Now().Add(700 * msec)
-			for i := range 12 {
-				all.Go(func() { p.play(t, p.limiters[i%len(p.limiters)], rand.New(rand.NewPCG(uint64(i), 18)), end) })
+			for range 10 {
+				if s := loseNothing(t, c); s.Decisions > 0 || len(c.tiers) > 1 {
+					return
+				}
 			}
-			all.Wait()
-			redistest.Wait(t, "all leases to end", func() bool { return p.stats().Keys == 0 })
-			used, charged := p.used.Load(), p.charged(t)
-			for begun := time.Now(); charged > p.most() && time.Since(begun) < 5*time.Second; charged = p.charged(t) {
-				time.Sleep(50 * msec) // the last calls give back
-			}
-			t.Logf("%d were used, %d are charged, %+v", used, charged, p.stats())
-			if charged < used-1 || charged > p.most() {
-				t.Errorf("%d were used and %d are charged", used, charged)
-			}
-			if p.stats().Decisions == 0 && len(c.tiers) == 1 {
-				t.Error("no decision came from a lease")
-			}
+			t.Error("no decision came from a lease")
 		})
 	}
+}
+
+// loseNothing plays c once and returns what was leased.
+func loseNothing(t *testing.T, c leaseCase) core.LeaseStats {
+	t.Helper()
+	p := newPlayers(t, c)
+	var all sync.WaitGroup
+	end := time.Now().Add(700 * msec)
+	for i := range 12 {
+		all.Go(func() { p.play(t, p.limiters[i%len(p.limiters)], rand.New(rand.NewPCG(uint64(i), 18)), end) })
+	}
+	all.Wait()
+	redistest.Wait(t, "all leases to end", func() bool { return p.stats().Keys == 0 })
+	used, charged := p.used.Load(), p.charged(t)
+	for begun := time.Now(); charged > p.most() && time.Since(begun) < 5*time.Second; charged = p.charged(t) {
+		time.Sleep(50 * msec) // the last calls give back
+	}
+	t.Logf("%d were used, %d are charged, %+v", used, charged, p.stats())
+	if charged < used-1 || charged > p.most() {
+		t.Errorf("%d were used and %d are charged", used, charged)
+	}
+	return p.stats()
 }
 
 // players are limiters with stores of their own, as processes have them.
