@@ -118,6 +118,21 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+func TestPageLoadsAllFiles(t *testing.T) {
+	s := newScene(t, false)
+	resp, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	page, _ := io.ReadAll(resp.Body)
+	for _, file := range []string{"style.css", "chart.js", "app.js", "lookup.js", "icon.svg"} {
+		if !strings.Contains(string(page), `="`+file+`"`) {
+			t.Errorf("the page does not load %s", file)
+		}
+	}
+}
+
 func TestFilesAreSmall(t *testing.T) {
 	s := newScene(t, false)
 	size := 0
