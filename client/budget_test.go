@@ -139,6 +139,20 @@ func TestOverdueTrial(t *testing.T) {
 	}
 }
 
+// TestHangingTrialIsNotCountedOn checks that a trial that is never answered does not delay those that follow the next one.
+func TestHangingTrialIsNotCountedOn(t *testing.T) {
+	b := &budget{}
+	b.close(at(0), time.Second, 429, 1)
+	b.width = 1
+	second := &call{sent: 3}
+	b.enter(&call{sent: 2}, at(10))
+	b.enter(second, at(20))
+	b.leave(second, at(21))
+	if p := b.check(&call{sent: 4}, at(21)); p.wait {
+		t.Errorf("%+v, want to go: the second is answered, and the first is overdue", p)
+	}
+}
+
 // TestRefusalsInFlightTogether checks that refusals of requests that were sent together are one: they do not make the pause grow.
 func TestRefusalsInFlightTogether(t *testing.T) {
 	b := &budget{}
