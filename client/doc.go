@@ -15,8 +15,7 @@
 //
 // A request may take longer, by MaxWait at most. A wait that would be longer fails at once with a *LimitedError if
 // nothing was sent yet; otherwise the refusal is the response, with its body intact. http.Client wraps the error, so look
-// for it with errors.As. With http.Client.Timeout or a context deadline the shorter of the two bounds applies. If the context
-// has ended, the error is its cause.
+// for it with errors.As. With http.Client.Timeout or a context deadline the shorter of the two bounds applies.
 //
 // A 429, and a 403 that has Retry-After or Remaining 0, is sent again whatever its method, because it was not served. A 503
 // that has Retry-After is sent again if its method is idempotent. Both need a request without a body or with GetBody,

@@ -80,10 +80,10 @@ func (t *Transport) look(c *call) (done bool, until, known time.Time, err error)
 	if c.admitted {
 		return true, until, known, nil
 	}
-	if c.expires(now) {
+	known = c.in.expect(c, now)
+	if known.IsZero() && c.expires(now) {
 		return false, now.Add(time.Second), known, nil
 	}
-	known = c.in.expect(c, now)
 	if known.After(c.limit) || !now.Before(c.limit) {
 		return false, until, known, c.in.late(now, known)
 	}

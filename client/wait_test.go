@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -112,17 +111,16 @@ func TestRefusalIsReadBeforeTheWait(t *testing.T) {
 	})
 }
 
-// TestContextThatHasEnded checks that a request whose deadline is past gets the error of its context, not one of the limit, and is
-// not announced.
-func TestContextThatHasEnded(t *testing.T) {
+// TestDeadlineThatIsPast checks that a request whose deadline is past gets the error of the limit at once, and is not announced.
+func TestDeadlineThatIsPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &client.Transport{OnWait: func(_ *http.Request, d time.Duration) { t.Errorf("announced %v", d) }}
 		get(t, usedUp(20*time.Second).over(tr), "/")
 		ctx, cancel := context.WithTimeout(t.Context(), 0)
 		defer cancel()
 		_, err := tr.RoundTrip(request(t, "http://api.example/").WithContext(ctx))
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start2000) > 0 {
-			t.Errorf("%v after %v, want the error of the context at once", err, time.Since(start2000))
+		if limitedBy(t, err); time.Since(start2000) > 0 {
+			t.Errorf("%v after %v, want it at once", err, time.Since(start2000))
 		}
 	})
 }
