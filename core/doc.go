@@ -41,7 +41,8 @@
 //	}
 //
 // A program rarely calls [Limiter.Check] itself: the adapters do, such as middleware/stdlib and middleware/chi. They write the
-// headers and the answer, a 429 or a 400, say. This package never writes a response.
+// headers and the answer, such as a 429 or a 400, whose text is in middleware/internal/respond. This package never writes a
+// response.
 //
 // # From a request to a decision
 //

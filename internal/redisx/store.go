@@ -5,7 +5,7 @@
 //
 // A Take or a Settle of core becomes a request (request.go). It is split into jobs (routing.go, job.go): one for a single server,
 // one for each slot of a Cluster. Jobs of concurrent callers wait for each other and are sent as one batch (batcher.go has its
-// size, run.go sends it), which one run of a script does (script.go joins the files of lua/). What the script replies becomes
+// size, a sum of loads that job.go gives to asks; run.go sends it), which one run of a script does (script.go joins the files of lua/). What the script replies becomes
 // results (reply.go). If a request has several jobs and one denies, separate.go takes back what the others charged.
 //
 // Each algorithm is in the file of lua/ that has its name: the refund of a fixed window is in lua/fixedwindow.lua, called by

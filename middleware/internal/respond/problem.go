@@ -1,4 +1,5 @@
-// Package respond renders the answer of all adapters to a request that must not pass: an RFC 9457 problem.
+// Package respond renders the answer of all adapters to a request that must not pass: an RFC 9457 problem. The texts of a 400, 500
+// and 503 are in problem.go, those of a 429 and 413 in deny.go.
 package respond
 
 import (
