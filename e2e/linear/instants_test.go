@@ -101,8 +101,8 @@ func (p plan) earlierTakes(history []porcupine.Operation) map[*op][]*op {
 			if len(x.results) == 0 || len(y.results) == 0 || !y.at().Before(x.at()) {
 				continue
 			}
-			if o := b.Input.(*op); sameKey(p.ordered(o, y), a.Input.(*op).claims) {
-				earlier[a.Input.(*op)] = append(earlier[a.Input.(*op)], o)
+			if o, late := b.Input.(*op), a.Input.(*op); sameKey(p.ordered(o, y), p.ordered(late, x)) {
+				earlier[late] = append(earlier[late], o)
 			}
 		}
 	}
