@@ -60,7 +60,7 @@ func Example_program() {
 }
 
 func Example() {
-	limiter := core.Must(core.New([]core.Rule{core.PerMinute(2).By(byUser)}))
+	limiter := core.Must(core.New([]core.Rule{core.PerHour(2).By(byUser)}))
 
 	for range 3 {
 		d, err := limiter.Check(requestOf("ann", "/"))
@@ -69,12 +69,12 @@ func Example() {
 			return
 		}
 		result, _ := d.Tightest()
-		fmt.Println(d.Allowed, result.Remaining, result.RetryAfter.Round(time.Second))
+		fmt.Println(d.Allowed, result.Remaining, result.RetryAfter.Round(time.Minute))
 	}
 	// Output:
 	// true 1 0s
 	// true 0 0s
-	// false 0 30s
+	// false 0 30m0s
 }
 
 func ExampleNew() {

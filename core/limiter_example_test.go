@@ -20,15 +20,15 @@ func ExampleDecision_Tightest() {
 }
 
 func ExampleDecision_RetryAfter() {
-	limiter := core.Must(core.New([]core.Rule{core.PerMinute(1).By(byUser)}))
+	limiter := core.Must(core.New([]core.Rule{core.PerHour(1).By(byUser)}))
 	for _, cost := range []int{1, 1, 2} {
 		d, _ := limiter.Take(ctx, core.Claim{Key: "user:ann", Cost: cost})
 		wait := d.RetryAfter()
-		fmt.Println(d.Allowed, wait.Round(time.Second), wait == core.Never)
+		fmt.Println(d.Allowed, wait.Round(time.Minute), wait == core.Never)
 	}
 	// Output:
 	// true 0s false
-	// false 1m0s false
+	// false 1h0m0s false
 	// false 0s true
 }
 

@@ -145,25 +145,27 @@ func TestFailuresAreWarnings(t *testing.T) {
 
 func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
 	for mode, want := range map[core.FailureMode]warning{core.FailLocal: storeFailed, core.FailOpen: storeFailed, core.FailClosed: noDecision} {
-		b := new(logRecorder)
-		tel := New(Options{Log: slog.New(b)})
-		rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(100)}, OnFailure: mode}
-		l := limited(t, tel, []core.Rule{rule}, core.WithStore(failing{new(core.MemoryStore)}), core.WithLogger(slog.New(slog.DiscardHandler)))
-		for range 20 {
-			ask(l, "ann")
-		}
-		tel.Flush()
-		if n := b.sum(t, string(want)); n != 20 {
-			t.Errorf("mode %v: the lines account for %d requests, want 20: %v", mode, n, b.texts())
-		}
-		s := tel.Snapshot()
-		if s.Store.Failures == 0 || s.Store.Failures > 20 || !s.Store.Open || s.Store.Err == nil {
-			t.Errorf("mode %v: got %+v", mode, s.Store)
-		}
-		name := map[core.FailureMode]string{core.FailLocal: "allowed degraded", core.FailOpen: "allowed degraded", core.FailClosed: "unavailable"}[mode]
-		if counted(s)[name] != 20 {
-			t.Errorf("mode %v: got %v", mode, counted(s))
-		}
+		synctest.Test(t, func(t *testing.T) { // else the pause after which the store is tried again may be over
+			b := new(logRecorder)
+			tel := New(Options{Log: slog.New(b)})
+			rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(100)}, OnFailure: mode}
+			l := limited(t, tel, []core.Rule{rule}, core.WithStore(failing{new(core.MemoryStore)}), core.WithLogger(slog.New(slog.DiscardHandler)))
+			for range 20 {
+				ask(l, "ann")
+			}
+			tel.Flush()
+			if n := b.sum(t, string(want)); n != 20 {
+				t.Errorf("mode %v: the lines account for %d requests, want 20: %v", mode, n, b.texts())
+			}
+			s := tel.Snapshot()
+			if s.Store.Failures == 0 || s.Store.Failures > 20 || !s.Store.Open || s.Store.Err == nil {
+				t.Errorf("mode %v: got %+v", mode, s.Store)
+			}
+			name := map[core.FailureMode]string{core.FailLocal: "allowed degraded", core.FailOpen: "allowed degraded", core.FailClosed: "unavailable"}[mode]
+			if counted(s)[name] != 20 {
+				t.Errorf("mode %v: got %v", mode, counted(s))
+			}
+		})
 	}
 }
 

@@ -109,10 +109,11 @@ func TestNear(t *testing.T) {
 	wantCounts(t, tel, map[string]uint64{"allowed": 10, "r 10/1h allowed": 8, "r 10/1h near": 2})
 }
 
-// A store that fails every call.
+// A store that fails every call, after a millisecond of fake time.
 type failing struct{ core.Store }
 
 func (failing) Take(context.Context, []core.Claim, []core.Result) ([]core.Result, error) {
+	time.Sleep(time.Millisecond)
 	return nil, errors.New("connection refused")
 }
 

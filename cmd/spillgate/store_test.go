@@ -17,7 +17,15 @@ import (
 func TestRedisOutOfReach(t *testing.T) {
 	ln := listenQuietly(t)
 	addr := ln.Addr().String()
-	ln.Close()
+	go func() { // a port that nobody listens on might be taken by another test
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
 	code, stdout, stderr := execute(t, "demo", "--addr", "127.0.0.1:0", "--redis", "redis://:secret@"+addr)
 	if code != 1 || stdout != "" || !strings.HasPrefix(stderr, "spillgate: cannot reach Redis at "+addr+": ") ||
 		strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {

@@ -81,7 +81,7 @@ func ExampleContextOf() {
 		id, ok := c.Get("user").(string)
 		return id, ok
 	})
-	limiter := core.Must(core.New([]core.Rule{core.PerMinute(100).By(user)}))
+	limiter := core.Must(core.New([]core.Rule{core.PerHour(100).By(user)}))
 	e := echo.New()
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

@@ -78,7 +78,7 @@ func ExampleContextOf() {
 		c, ok := ginlimit.ContextOf(r)
 		return c.GetString("user"), ok
 	})
-	limiter := core.Must(core.New([]core.Rule{core.PerMinute(100).By(user)}))
+	limiter := core.Must(core.New([]core.Rule{core.PerHour(100).By(user)}))
 	r := gin.New()
 	r.Use(func(c *gin.Context) { c.Set("user", "42") }, ginlimit.New(limiter))
 	r.GET("/", func(*gin.Context) {})

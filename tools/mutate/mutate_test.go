@@ -41,7 +41,8 @@ func TestClipAtTheBound(t *testing.T) {
 `,
 }
 
-// tiny returns a job for the module, with what is accepted.
+// tiny returns a job for the module, with what is accepted. Its first build compiles the standard library, which takes minutes on a
+// busy machine.
 func tiny(t *testing.T, accepts string) *job {
 	dir := t.TempDir()
 	for name, text := range module {
@@ -54,7 +55,7 @@ func tiny(t *testing.T, accepts string) *job {
 		t.Fatal(err)
 	}
 	return &job{
-		root: dir, targets: []target{{"tiny.go", []suite{{pkg: ".", first: "TestClip$", skip: "none"}}}}, accepted: a, match: regexp.MustCompile(""), workers: 1, timeout: time.Minute,
+		root: dir, targets: []target{{"tiny.go", []suite{{pkg: ".", first: "TestClip$", skip: "none"}}}}, accepted: a, match: regexp.MustCompile(""), workers: 1, timeout: 10 * time.Minute,
 		progress: new(progress),
 	}
 }
