@@ -25,7 +25,7 @@ type Proxy struct {
 // StartProxy starts a proxy in front of the server at addr. It ends with the test.
 func StartProxy(t testing.TB, addr string) *Proxy {
 	t.Helper()
-	p := &Proxy{Addr: "127.0.0.1:0", target: addr, conns: make(map[*conn]struct{})}
+	p := &Proxy{Addr: FreeAddr(t), target: addr, conns: make(map[*conn]struct{})}
 	p.Accept(t)
 	t.Cleanup(func() {
 		p.Refuse()
@@ -54,7 +54,7 @@ func (p *Proxy) Accept(t testing.TB) {
 	must(t, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.Addr, p.listener = l.Addr().String(), l
+	p.listener = l
 	p.running.Go(func() {
 		for {
 			client, err := l.Accept()

@@ -7,7 +7,6 @@ package redistest
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -51,26 +50,6 @@ func binary(t testing.TB) string {
 		t.Fatal("there is no redis-server in PATH, and CI is set")
 	}
 	t.Skip("SKIPPED: there is no redis-server in PATH; install it to run this test")
-	return ""
-}
-
-// FreeAddr returns an address whose port is not in use. Nor is the port 10,000 above, which the
-// nodes of a cluster use among themselves.
-func FreeAddr(t testing.TB) string {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		l.Close()
-		if bus, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port-10000)); port > 20000 && err == nil {
-			bus.Close()
-			return fmt.Sprintf("127.0.0.1:%d", port-10000)
-		}
-	}
-	t.Fatal("found no free port")
 	return ""
 }
 

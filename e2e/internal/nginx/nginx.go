@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 // startTimeout bounds how long a proxy may take to start.
@@ -164,15 +166,14 @@ func Dial(addr string) (net.Conn, error) {
 	return net.Dial("tcp", addr)
 }
 
-// free returns host with a port that is not in use now.
+// free returns host with a port that no other server of a test is given.
 func free(t testing.TB, host string) string {
 	if strings.HasPrefix(host, "unix:") {
 		return host
 	}
-	l, err := net.Listen("tcp", host+":0")
+	_, port, err := net.SplitHostPort(redistest.FreeAddr(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return host + ":" + port
 }

@@ -1,0 +1,23 @@
+package redistest
+
+import (
+	"fmt"
+	"testing"
+)
+
+// busOffset is how far above its port the other nodes of a cluster reach a node.
+const busOffset = 10_000
+
+// FreeAddr returns an address of the loopback interface for a server of this test. Until the test ends nothing else is given
+// its port: no other caller of FreeAddr, no listener that asks for any port and no connection. So a server may end and start
+// again, and connections are refused meanwhile. The same holds for the port of the cluster bus.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		if bus := reserve(t, 0); bus > 2*busOffset && reserve(t, bus-busOffset) != 0 {
+			return fmt.Sprintf("127.0.0.1:%d", bus-busOffset)
+		}
+	}
+	t.Fatal("found no free port")
+	return ""
+}

@@ -1,0 +1,37 @@
+package redistest_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// A free address refuses connections until its server listens, and again between two servers. It is given to nobody else.
+func TestFreeAddrIsReserved(t *testing.T) {
+	addr := redistest.FreeAddr(t)
+	for range 2 {
+		if _, err := net.Dial("tcp", addr); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("got %v before a server listens, want it refused", err)
+		}
+		other := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+			return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 0) })
+		}}
+		if _, err := other.Listen(context.Background(), "tcp", addr); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("got %v for a socket that must be alone, want that the address is in use", err)
+		}
+		server, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.Close()
+		server.Close()
+	}
+}

@@ -1,0 +1,23 @@
+package redistest
+
+import (
+	"syscall"
+	"testing"
+)
+
+// reserve binds a socket to a port, or to any if it is 0, until the test ends. It returns the port, or 0 if that is in use.
+// Since the socket does not listen, it keeps no server from the port that sets SO_REUSEADDR: Redis, nginx and Go do.
+func reserve(t testing.TB, port int) int {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	must(t, err)
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}) != nil {
+		return 0
+	}
+	// Set before, it would let a port be reserved twice.
+	must(t, syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1))
+	addr, err := syscall.Getsockname(fd)
+	must(t, err)
+	return addr.(*syscall.SockaddrInet4).Port
+}
