@@ -25,11 +25,13 @@ const (
 )
 
 // occupied returns an application of which n requests may run at once, over all processes. The header Running is the number that do,
-// by a counter in Redis. With the path /stay a request runs until the client hangs up.
+// by a counter in Redis. Requests run until n have run at once, and for 30ms from then on. With the path /stay a request runs until
+// the client hangs up.
 func occupied(store core.Store, client *redis.Client, n int) http.Handler {
 	rule := core.AtOnce(n).By(keyOf)
 	rule.Name, rule.OnFailure = "places "+strconv.Itoa(n), core.FailClosed
 	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(wire.Timeout)))
+	giveUp := time.Now().Add(wire.Timeout)
 	return apps.Frameworks[0].Build(apps.App{Guards: []apps.Guard{{Limiter: l}}, Routes: []apps.Route{
 		{Pattern: "/stay", Handler: func(w http.ResponseWriter, r *http.Request) {
 			_ = http.NewResponseController(w).Flush()
@@ -44,6 +46,12 @@ func occupied(store core.Store, client *redis.Client, n int) http.Handler {
 			}
 			defer client.Decr(ctx, "running:"+r.Host)
 			w.Header().Set("Running", strconv.FormatInt(running, 10))
+			if running == int64(n) {
+				client.Set(ctx, "full:"+r.Host, 1, 0)
+			}
+			for client.Exists(ctx, "full:"+r.Host).Val() == 0 && time.Now().Before(giveUp) {
+				time.Sleep(5 * time.Millisecond)
+			}
 			time.Sleep(30 * time.Millisecond)
 		}},
 	}})

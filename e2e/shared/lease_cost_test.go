@@ -34,28 +34,46 @@ func calls(t *testing.T, c *redis.Client) (n int) {
 	return n
 }
 
-// TestCallsOfALease asks for one key far from its limit all the time: a process makes at most 30 calls per second.
+// TestCallsOfALease asks for one key far from its limit all the time: a process makes at most 30 calls per second. On a busy machine
+// its lease may end while it has no CPU, and it asks more often then: such a measurement is repeated.
 func TestCallsOfALease(t *testing.T) {
 	t.Parallel()
+	const length = 100 * time.Millisecond
 	server := redistest.Start(t)
-	l := (&leaser{Addrs: []string{server.Addr}, Limit: "20000000/s", Lease: 100 * time.Millisecond, Timeout: longTimeout}).limiter()
+	l := (&leaser{Addrs: []string{server.Addr}, Limit: "20000000/s", Lease: length, Timeout: longTimeout}).limiter()
 	admin := server.Client(t)
 	for _, perTurn := range []int{1, 100} {
-		lease(t, l)
-		before, begun, asked := calls(t, admin), time.Now(), 0
-		for time.Since(begun) < 2*time.Second {
-			for range perTurn {
-				take(t, l)
+		for range 10 {
+			lease(t, l)
+			before, begun := calls(t, admin), time.Now()
+			asked, longest := askFor(t, l, 2*time.Second, perTurn)
+			made, most := calls(t, admin)-before, int(30*time.Since(begun).Seconds())
+			t.Logf("%d calls for %d requests, at most %d; the longest pause was %v", made, asked, most, longest)
+			if made <= most {
+				break
 			}
-			asked += perTurn
-			time.Sleep(time.Millisecond)
-		}
-		made, most := calls(t, admin)-before, int(30*time.Since(begun).Seconds())
-		t.Logf("%d calls for %d requests, at most %d", made, asked, most)
-		if made > most {
-			t.Errorf("%d calls for %d requests in %v, want at most %d", made, asked, time.Since(begun), most)
+			if longest < length/2 {
+				t.Fatalf("%d calls for %d requests in %v, want at most %d", made, asked, time.Since(begun), most)
+			}
 		}
 	}
+}
+
+// askFor asks for the one key for so long, some requests per turn. It returns how many that were, and the longest time from one turn
+// to the next.
+func askFor(t *testing.T, l *core.Limiter, d time.Duration, perTurn int) (asked int, longest time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	for last := begun; last.Sub(begun) < d; {
+		for range perTurn {
+			take(t, l)
+		}
+		asked += perTurn
+		time.Sleep(time.Millisecond)
+		now := time.Now()
+		last, longest = now, max(longest, now.Sub(last))
+	}
+	return asked, longest
 }
 
 // TestCallsOfALeaseWithManyCallers has 64 callers ask for one key and wait for nothing else. On a busy machine a process may have no
@@ -93,27 +111,41 @@ func TestCallsOfALeaseWithManyCallers(t *testing.T) {
 }
 
 // TestHeapOfLeasedKeys leases many keys: each takes at most 200 bytes of the heap, and they vanish once they are not asked for.
-// There are so many that the maps have just grown.
+// There are so many that the maps have just grown. A busy machine may take longer to ask for all of them than the first leases last.
 func TestHeapOfLeasedKeys(t *testing.T) {
 	const keys = 7_500
-	all := &leaser{Limit: "1000/s", Lease: 3 * time.Second, Timeout: longTimeout}
 	client := connected(t, redistest.Start(t).Addr, 4)
-	l := all.limiterOver(client)
-	runAtOnce(keys + 100) // one grant for each key, and callers
-	askAll(t, l, 1)
-	before := live()
-	redistest.Wait(t, "the keys to be leased", func() bool {
-		askAll(t, l, keys)
-		return l.StoreHealth().Leases.Keys > keys*9/10
-	})
-	after, leased := live(), l.StoreHealth().Leases.Keys
-	each := (float64(after) - float64(before)) / float64(leased)
-	t.Logf("%d keys are leased, %.0f bytes each", leased, each)
-	if each > 200 {
-		t.Errorf("the heap grew by %.0f bytes for each of %d leased keys, want at most 200", each, leased)
+	for _, length := range []time.Duration{3 * time.Second, 10 * time.Second} {
+		l := (&leaser{Limit: "1000/s", Lease: length, Timeout: longTimeout}).limiterOver(client)
+		runAtOnce(keys + 100) // one grant for each key, and callers
+		askAll(t, l, 1)
+		before := live()
+		leased := leaseAll(t, l, keys, length)
+		each := (float64(live()) - float64(before)) / float64(leased)
+		t.Logf("%d keys are leased, %.0f bytes each", leased, each)
+		redistest.Wait(t, "the leases to end", func() bool { return l.StoreHealth().Leases.Keys == 0 })
+		runtime.KeepAlive(client)
+		if leased > keys*9/10 {
+			if each > 200 {
+				t.Errorf("the heap grew by %.0f bytes for each of %d leased keys, want at most 200", each, leased)
+			}
+			return
+		}
 	}
-	redistest.Wait(t, "the leases to end", func() bool { return l.StoreHealth().Leases.Keys == 0 })
-	runtime.KeepAlive(client)
+	t.Errorf("less than 9 in 10 of %d keys were leased", keys)
+}
+
+// leaseAll asks for keys until most of them are leased at once, or until it has taken longer than a lease to ask for all. It returns
+// how many are leased.
+func leaseAll(t *testing.T, l *core.Limiter, keys int, length time.Duration) (leased int) {
+	t.Helper()
+	redistest.Wait(t, "the keys to be leased", func() bool {
+		begun := time.Now()
+		askAll(t, l, keys)
+		leased = l.StoreHealth().Leases.Keys
+		return leased > keys*9/10 || time.Since(begun) > length*9/10
+	})
+	return leased
 }
 
 // connected returns a client that has opened all connections of its pool.

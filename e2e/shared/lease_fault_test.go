@@ -110,6 +110,7 @@ func TestLeaseOfAKilledProcessDrains(t *testing.T) {
 	m := c.start()
 	time.Sleep(time.Second)
 	m.kill()
+	c.leaser.Timeout = longTimeout
 	l := c.leaser.limiter()
 	left := remaining(t, l)
 	if left.ResetAfter > 2*time.Second {
@@ -125,7 +126,7 @@ func TestLeaseOfAKilledProcessDrains(t *testing.T) {
 // back of the time before counts for nothing.
 func TestResetReachesLeases(t *testing.T) {
 	t.Parallel()
-	other := leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "1000/h", Lease: 500 * time.Millisecond, Timeout: longTimeout}
+	other := leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "1000/1000h", Lease: 500 * time.Millisecond, Timeout: longTimeout}
 	a := other.limiter()
 	other.Lease = 0
 	b := other.limiter()

@@ -28,7 +28,7 @@ func leaseFor(t *testing.T, byDefault time.Duration) time.Duration {
 
 // fight has n processes ask for twice the limit, kills one now and then and starts another, and returns the crew, and since
 // and until when all of them asked. While they do, it calls meanwhile, if that is not nil.
-func fight(t *testing.T, l leaser, n int, d time.Duration, meanwhile func()) (c *crew, since, until time.Time) {
+func fight(t *testing.T, l leaser, n int, d time.Duration, meanwhile func(*crew)) (c *crew, since, until time.Time) {
 	c = &crew{t: t, leaser: l}
 	members := make([]*member, n)
 	for i := range members {
@@ -39,6 +39,7 @@ func fight(t *testing.T, l leaser, n int, d time.Duration, meanwhile func()) (c 
 			m.kill()
 		}
 	})
+	defer c.watchStalls()()
 	since = time.Now()
 	r := rand.New(rand.NewPCG(18, uint64(n)))
 	for end := since.Add(d); time.Now().Before(end); {
@@ -47,7 +48,7 @@ func fight(t *testing.T, l leaser, n int, d time.Duration, meanwhile func()) (c 
 		members[i].kill()
 		members[i] = c.start()
 		if meanwhile != nil && time.Since(since) > d/3 {
-			meanwhile()
+			meanwhile(c)
 			end, meanwhile = time.Now().Add(d/2), nil
 		}
 	}
@@ -87,25 +88,12 @@ func (c *crew) checkBound(besides int) {
 	}
 }
 
-// served returns what share of the limit was admitted between two instants, and what was asked, in limits.
-func (c *crew) served(since, until time.Time) (served, asked float64) {
-	limit := core.MustParseLimits(c.leaser.Limit)[0]
-	for _, t := range c.turns {
-		if t.begun >= since.UnixMicro() && t.ended <= until.UnixMicro() {
-			served += float64(t.admitted)
-			asked += float64(t.asked)
-		}
-	}
-	all := float64(limit.Rate) * until.Sub(since).Seconds() / limit.Period.Seconds()
-	return served / all, asked / all
-}
-
-// checkServed fails the test if less than 0.95 of the limit was admitted, though enough was asked for.
+// checkServed fails the test if less than 0.95 of the limit was admitted, though enough was asked for, most of the time.
 func (c *crew) checkServed(since, until time.Time) {
 	c.t.Helper()
-	served, asked := c.served(since, until)
-	c.t.Logf("served %.3f of the limit, asked for %.2f of it", served, asked)
-	if asked > 1.6 && served < 0.95 {
+	served, asked, counted := c.served(since, until)
+	c.t.Logf("served %.3f of the limit, asked for %.2f of it, in %v of %v", served, asked, counted, until.Sub(since))
+	if counted > until.Sub(since)/2 && asked > 1.6 && served < 0.95 {
 		c.t.Errorf("served %.3f of the limit, want 0.95", served)
 	}
 }
@@ -132,23 +120,19 @@ func TestLeasesOnACluster(t *testing.T) {
 }
 
 // TestLeasesThroughAFailover kills the master: charges that it had not sent to its replica are admitted once more, a capacity at most.
+// Then the replica decides.
 func TestLeasesThroughAFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
 	l := leaser{Addrs: s.Addrs, Master: redistest.MasterName, Limit: "500/s;burst=200", Lease: 100 * time.Millisecond, Demand: 333}
-	var again time.Time
-	c, _, until := fight(t, l, 3, 9*time.Second, func() {
+	c, _, _ := fight(t, l, 3, 9*time.Second, func(c *crew) {
 		s.Master.Kill()
 		replica := s.Replica.Client(t)
 		redistest.Wait(t, "the replica to take over", func() bool {
 			return strings.Contains(replica.Info(context.Background(), "replication").Val(), "role:master")
 		})
-		again = time.Now()
+		again := time.Now().Add(l.Lease)
+		redistest.Wait(t, "something to be admitted after the failover", func() bool { return c.admittedSince(again) })
 	})
 	c.checkBound(200)
-	served, asked := c.served(again.Add(time.Second), until)
-	t.Logf("after the failover: served %.3f of the limit, asked for %.2f of it", served, asked)
-	if served == 0 {
-		t.Error("nothing was admitted after the failover")
-	}
 }

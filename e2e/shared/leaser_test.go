@@ -19,6 +19,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
@@ -42,6 +43,9 @@ type turn struct {
 	asked, admitted, failed int
 }
 
+// timeout is the timeout of calls that limiters have by default.
+const timeout = 50 * time.Millisecond
+
 // limiter returns a limiter of the key that l asks for.
 func (l *leaser) limiter() *core.Limiter {
 	return l.limiterOver(redis.NewUniversalClient(&redis.UniversalOptions{Addrs: l.Addrs, MasterName: l.Master}))
@@ -53,20 +57,15 @@ func (l *leaser) limiterOver(client redis.UniversalClient) *core.Limiter {
 		Name: "leased", Key: keyfunc.Const("all"), Limits: core.MustParseLimits(l.Limit), Lease: l.Lease, OnFailure: core.FailClosed,
 	}
 	return core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)),
-		core.WithTimeout(cmp.Or(l.Timeout, 50*time.Millisecond))))
+		core.WithTimeout(cmp.Or(l.Timeout, timeout))))
 }
-
-// silence drops the log of go-redis about servers that are killed.
-type silence struct{}
-
-func (silence) Printf(context.Context, string, ...any) {}
 
 // claimAll claims the one key.
 func claimAll() core.Claim { return core.Claim{Rule: "leased", Key: "const:all"} }
 
 // run asks until standard input ends, and writes each turn at once, so that the death of the process loses no more than one.
 func (l *leaser) run() error {
-	redis.SetLogger(silence{})
+	redistest.DropLog()
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	limiter, ended := l.limiter(), make(chan struct{})
 	go func() {
@@ -114,12 +113,13 @@ func runLeaser(text string) error {
 	return l.run()
 }
 
-// A crew is a set of leasers and the turns that all of them have written.
+// A crew is a set of leasers, the turns that all of them have written, and the stalls meanwhile.
 type crew struct {
 	t      *testing.T
 	leaser leaser
 	mu     sync.Mutex
 	turns  []turn
+	stalls []stall
 }
 
 // A member is one process of a crew.
@@ -186,8 +186,8 @@ func (m *member) kill() {
 // stop ends m at the end of its turn.
 func (m *member) stop() {
 	m.in.Close()
-	timeout := time.AfterFunc(wire.Timeout, func() { _ = m.cmd.Process.Kill() })
+	tooLate := time.AfterFunc(wire.Timeout, func() { _ = m.cmd.Process.Kill() })
 	<-m.read
 	_ = m.cmd.Wait()
-	timeout.Stop()
+	tooLate.Stop()
 }

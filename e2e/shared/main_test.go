@@ -19,6 +19,7 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 // childOf is the environment variable that makes the test binary another process of the application: it names the Redis.
@@ -39,6 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	redistest.DropLog()
 	os.Exit(m.Run())
 }
 
