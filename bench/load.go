@@ -24,7 +24,7 @@ type caller struct {
 
 func (c *caller) run(done *atomic.Bool, want decision) {
 	c.took = c.took[:0]
-	for !done.Load() {
+	for len(c.took) == 0 || !done.Load() { // a busy machine may begin late
 		key := c.keys[c.next%len(c.keys)]
 		c.next++
 		start := time.Now()

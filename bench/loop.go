@@ -33,7 +33,7 @@ func parallel(loops []loop) loop {
 		counts := make([]int, len(loops))
 		var wg sync.WaitGroup
 		for i, l := range loops {
-			wg.Go(func() { counts[i] = l(n / len(loops)) })
+			wg.Go(func() { counts[i] = l((n + i) / len(loops)) })
 		}
 		wg.Wait()
 		for _, c := range counts {

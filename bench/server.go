@@ -32,8 +32,19 @@ func (e *env) redis() (*server, error) {
 	return e.server, nil
 }
 
-// startServer starts a server that ends with ctx at the latest.
-func startServer(ctx context.Context) (*server, error) {
+// startServer starts a server that ends with ctx at the latest. Another process may take the port before the server has it, so
+// there are several attempts.
+func startServer(ctx context.Context) (s *server, err error) {
+	for range 3 {
+		if s, err = tryServer(ctx); err == nil {
+			break
+		}
+	}
+	return s, err
+}
+
+// tryServer starts a server at a port that was free just now.
+func tryServer(ctx context.Context) (*server, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, fmt.Errorf("the rows about Redis need it: %w", err)
@@ -69,23 +80,32 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// await returns once the server answers.
-func (s *server) await() (err error) {
+// await returns once the server answers. It is an error if the server of another process does.
+func (s *server) await() error {
 	c := s.client()
 	defer func() { _ = c.Close() }()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for ctx.Err() == nil {
-		if err = c.Ping(ctx).Err(); err == nil {
+	for {
+		text, err := c.Info(ctx, "server").Result()
+		switch {
+		case err == nil && strings.Contains(text, fmt.Sprintf("process_id:%d\r\n", s.process.Process.Pid)):
 			return nil
+		case err == nil:
+			err = errors.New("the port was taken")
+		case ctx.Err() == nil:
+			time.Sleep(10 * time.Millisecond)
+			continue
 		}
-		time.Sleep(10 * time.Millisecond)
+		return fmt.Errorf("redis-server at %s: %w", s.addr, err)
 	}
-	return fmt.Errorf("redis-server at %s: %w", s.addr, err)
 }
 
-// client returns a new client with the options that go-redis has by default.
-func (s *server) client() *redis.Client { return redis.NewClient(&redis.Options{Addr: s.addr}) }
+// client returns a new client with the options that go-redis has by default, but one that waits for the server on a busy machine.
+func (s *server) client() *redis.Client {
+	const timeout = 30 * time.Second
+	return redis.NewClient(&redis.Options{Addr: s.addr, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout})
+}
 
 // stop ends the process and waits for it.
 func (s *server) stop() {

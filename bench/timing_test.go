@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +39,17 @@ func TestDecisionsTakeTheirTime(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestParallelLoopsMakeAllDecisions(t *testing.T) {
+	for _, cores := range []int{1, 2, 3, 8} {
+		all := parallel(slices.Repeat([]loop{func(n int) int { return n }}, cores))
+		for n := range 10 {
+			if got := all(n); got != n {
+				t.Errorf("%d loops make %d decisions of %d", cores, got, n)
+			}
+		}
+	}
 }
 
 func TestLoadTakesItsTime(t *testing.T) {

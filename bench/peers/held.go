@@ -1,8 +1,6 @@
 package peers
 
 import (
-	"time"
-
 	"github.com/redis/go-redis/v9"
 
 	"github.com/spillgate/spillgate/core"
@@ -26,7 +24,7 @@ func AtOnceHTTP(Limit) Middleware {
 // HeldRedis is Limiter.Take of a claim that is held in Redis, and then Limiter.Settle, as a request that ends does.
 func HeldRedis(l Limit, client redis.UniversalClient) *Store {
 	rule := l.core().By(keyfunc.RemoteIP)
-	limiter := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(time.Second)))
+	limiter := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(storeTimeout)))
 	return shared("spillgate, held and settled", func(key string) bool {
 		d, err := limiter.Take(background, core.Claim{Rule: "default", Key: key, Hold: true})
 		if err != nil || d.Degraded != nil || !d.Allowed {

@@ -7,6 +7,9 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
+// storeTimeout is how long a decision may wait for its store: longer than a busy machine stalls, so that the fallback decides nothing.
+const storeTimeout = 30 * time.Second
+
 // core returns l as a core.Limit, a token bucket.
 func (l Limit) core() core.Limit { return core.Every(l.Rate, l.Period) }
 
@@ -47,7 +50,7 @@ func limiting(name string, s core.Store, limits []Limit, names []string, ask fun
 		rules = append(rules, core.Rule{Name: rule, Key: keyfunc.RemoteIP, Limits: cores(limits)})
 		claims = append(claims, core.Claim{Rule: rule, Limits: cores(limits)})
 	}
-	limiter := core.Must(core.New(rules, core.WithStore(s), core.WithTimeout(time.Second)))
+	limiter := core.Must(core.New(rules, core.WithStore(s), core.WithTimeout(storeTimeout)))
 	store := shared(name, func(key string) bool {
 		d, err := ask(limiter, key)
 		return d.Allowed && d.Degraded == nil && err == nil
