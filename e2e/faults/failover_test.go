@@ -15,12 +15,11 @@ import (
 
 // A failover is the death of a master.
 type failover struct {
-	store   core.Store
-	keys    []string
-	kill    func()
-	replica *redis.Client // of the one that takes over
-	within  time.Duration // after which Redis decides again,
-	slow    time.Duration // or after the replica has taken over, if the machine is too busy for it to do so soon
+	store  core.Store
+	keys   []string
+	pair   [2]*redistest.Server // the master and its replica; on a machine that stalls they may have changed places
+	within time.Duration        // after which Redis decides again,
+	slow   time.Duration        // or after the replica has taken over, if the machine is too busy for it to do so soon
 }
 
 // failoverCapacity is the capacity of the limits of a failover.
@@ -40,13 +39,8 @@ func (f *failover) run(t *testing.T, log *journal) {
 		}
 	}
 	time.Sleep(100 * time.Millisecond)
-	before := guards[0].degraded.Load()
-	f.kill()
-	begun := time.Now()
-	redistest.Wait(t, "the outage", func() bool { return guards[0].degraded.Load() > before })
-	redistest.Wait(t, "the replica to take over", func() bool {
-		return strings.Contains(f.replica.Info(context.Background(), "replication").Val(), "role:master")
-	})
+	replica, begun := f.killMaster(t, guards[0])
+	redistest.Wait(t, "the replica to take over", func() bool { return isMaster(replica) })
 	taken := time.Since(begun)
 	each(guards, func(g *guard) { g.decidesAgain(f.keys...) })
 	late := guards[0].machine.most(0)
@@ -60,6 +54,28 @@ func (f *failover) run(t *testing.T, log *journal) {
 	if down, back := log.count(isDown), log.count(isBack); down != back {
 		t.Errorf("%d times down and %d times back in the log", down, back)
 	}
+}
+
+// killMaster kills the master and waits until g notices. It returns a client of the replica, and when the master died.
+func (f *failover) killMaster(t *testing.T, g *guard) (replica *redis.Client, died time.Time) {
+	t.Helper()
+	var clients [2]*redis.Client
+	for i, s := range f.pair {
+		clients[i] = s.Client(t)
+	}
+	redistest.Wait(t, "one of two to be the master", func() bool { return isMaster(clients[0]) != isMaster(clients[1]) })
+	before, master := g.degraded.Load(), 0
+	if isMaster(clients[1]) {
+		master = 1
+	}
+	f.pair[master].Kill()
+	died = time.Now()
+	redistest.Wait(t, "the outage", func() bool { return g.degraded.Load() > before })
+	return clients[1-master], died
+}
+
+func isMaster(c *redis.Client) bool {
+	return strings.Contains(c.Info(context.Background(), "replication").Val(), "role:master")
 }
 
 // check checks how many requests of each key were admitted. Charges that the master had not sent to its replica are lost: one
@@ -86,7 +102,7 @@ func TestMasterOfAClusterDies(t *testing.T) {
 	}
 	slot := cluster.Nodes[0].Client(t).ClusterKeySlot(context.Background(), "{k0}").Val()
 	owner := cluster.Owner(t, int(slot))
-	f.kill, f.replica = cluster.Nodes[owner].Kill, cluster.Nodes[owner+3].Client(t)
+	f.pair = [2]*redistest.Server{cluster.Nodes[owner], cluster.Nodes[owner+3]}
 	f.run(t, log)
 }
 
@@ -95,7 +111,7 @@ func TestMasterBehindSentinelDies(t *testing.T) {
 	log := keepJournal(t)
 	s := redistest.StartSentinel(t)
 	f := failover{
-		store: redisstore.New(s.Client(t)), keys: []string{"k"}, kill: s.Master.Kill, replica: s.Replica.Client(t),
+		store: redisstore.New(s.Client(t)), keys: []string{"k"}, pair: [2]*redistest.Server{s.Master, s.Replica},
 		within: 4 * time.Second, slow: 3 * time.Second,
 	}
 	f.run(t, log)
