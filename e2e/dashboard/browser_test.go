@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return m.Run()
 		}
-		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(path))
+		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(path), chromedp.WSURLReadTimeout(2*time.Minute))
 		ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 		defer cancel()
 		if browser, cancel = chromedp.NewContext(ctx); chromedp.Do(browser) != nil {
