@@ -14,21 +14,29 @@ import (
 
 // A key whose limits have changed is not leased for a while: requests that ask for the old ones may be under way.
 func TestAChangeOfTermsIsFollowedByAPause(t *testing.T) {
-	s, e, c := busyEntry(t)
-	e.left[0] = 5
+	s, c := busyEntry(t)
+	s.withEntry(t, func(e *leaseEntry) { e.left[0] = 5 })
 	c.Limits = core.MustParseLimits("200000/d")
-	if s.takeOne(t, c); e.pause != pauseSpans || e.grantInFlight() != nil || e.available() > 0 {
-		t.Errorf("after a change: a pause of %d, %d left", e.pause, e.available())
+	s.takeOne(t, c)
+	if n := s.GrantsInFlight(); n > 0 {
+		t.Errorf("after a change: %d grants in flight", n)
 	}
-	if !e.terms.fit(&c) {
-		t.Error("the lease has the old limits")
-	}
+	s.withEntry(t, func(e *leaseEntry) {
+		if e.pause != pauseSpans || e.available() > 0 {
+			t.Errorf("after a change: a pause of %d, %d left", e.pause, e.available())
+		}
+		if !e.terms.fit(&c) {
+			t.Error("the lease has the old limits")
+		}
+	})
 	for range 10 {
 		s.takeOne(t, c)
 	}
-	if e = s.entryOf(t); e.available() > 0 {
-		t.Errorf("%d were granted in the pause", e.available())
-	}
+	s.withEntry(t, func(e *leaseEntry) {
+		if n := e.available(); n > 0 {
+			t.Errorf("%d were granted in the pause", n)
+		}
+	})
 }
 
 // A duringReset calls do before a client sends the script that resets.
@@ -62,7 +70,7 @@ func TestAGrantDuringAResetIsNotUsedAfterIt(t *testing.T) {
 		for range 20 {
 			s.takeOne(t, c)
 		}
-		s.entryOf(t)
+		s.withEntry(t, func(*leaseEntry) {})
 	}})
 	if err := s.Reset(context.Background(), []core.Claim{c}); err != nil {
 		t.Fatal(err)

@@ -9,30 +9,35 @@ import (
 )
 
 // busyEntry returns a claim of a store with an entry that is busy, and of which nothing is left.
-func busyEntry(t *testing.T) (*Store, *leaseEntry, core.Claim) {
+func busyEntry(t *testing.T) (*Store, core.Claim) {
 	s := frozenStore(t)
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100000/d"), Lease: 10 * time.Second}
 	for i := 0; i < 100 && s.LeaseStats().Decisions < 8; i++ {
 		s.takeOne(t, c)
 	}
-	e := s.entryOf(t)
-	e.left = [2]uint32{}
-	return s, e, c
+	s.withEntry(t, func(e *leaseEntry) { e.left = [2]uint32{} })
+	return s, c
 }
 
-// entryOf returns the only entry, of which no grant is in flight.
-func (s *Store) entryOf(t *testing.T) *leaseEntry {
+// withEntry calls f with the only entry, of which no grant is in flight, while its shard is locked: sweeps go on after a test.
+func (s *Store) withEntry(t *testing.T, f func(*leaseEntry)) {
 	t.Helper()
 	for s.GrantsInFlight() > 0 {
 		time.Sleep(50 * time.Microsecond)
 	}
-	for i := range s.leases.Load().shards {
-		for _, e := range s.leases.Load().shards[i].entries {
-			return e
+	found := false
+	for i := range s.leases.Load().shardsOrNone() {
+		shard := &s.leases.Load().shards[i]
+		shard.mu.Lock()
+		for _, e := range shard.entries {
+			found = true
+			f(e)
 		}
+		shard.mu.Unlock()
 	}
-	t.Fatal("nothing is leased")
-	return nil
+	if !found {
+		t.Fatal("nothing is leased")
+	}
 }
 
 func (s *Store) takeOne(t *testing.T, c core.Claim) {
@@ -59,8 +64,8 @@ func TestARequestOfABusyKeyWaitsForAGrant(t *testing.T) {
 		"during a pause":  {func(e *leaseEntry, _ *core.Claim) { e.pause = pauseSpans }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, e, c := busyEntry(t)
-			row.change(e, &c)
+			s, c := busyEntry(t)
+			s.withEntry(t, func(e *leaseEntry) { row.change(e, &c) })
 			before := s.LeaseStats().Decisions
 			p, _, ok := s.takeLease(s.leases.Load(), &c, false, nil)
 			if waits := p.grant != nil; ok || waits != row.waits {
