@@ -18,11 +18,11 @@ import (
 
 // A Harness makes stores to test.
 type Harness struct {
-	// New returns a store in which no key has been seen. It is called once per row and may use Cleanup of its argument.
+	// New returns a store in which no key has been seen. It is called each time a row runs and may use Cleanup of its argument.
 	New func(*testing.T) core.Store
 
 	// Advance lets the time of the store's clock pass: time.Sleep, if that is a real one, or something quicker. All calls
-	// of a run together ask for less than 40s. If it is nil, each row runs in a synctest bubble of its own, where
+	// of a run together ask for less than 40s, those of repeated rows apart. If it is nil, each row runs in a synctest bubble of its own, where
 	// time.Sleep takes no time; that suits stores which live in this process and read its clock.
 	Advance func(time.Duration)
 
@@ -42,7 +42,8 @@ type row struct {
 }
 
 // Run runs one subtest for each rule of the contract; its name says the rule. A store whose clock is a real one may take
-// its time: rows allow for a machine that stalls for some tenths of a second. They run one after the other.
+// its time: rows allow for a machine that stalls for some tenths of a second, and one that fails after a longer stall is
+// repeated. They run one after the other.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	groups := [][]row{timelineRows(), claimRows, refundRows, holdRows, banRows, keyRows, resultRows, concurrencyRows, contextRows}
@@ -50,7 +51,7 @@ func Run(t *testing.T, h Harness) {
 		for _, r := range group {
 			t.Run(r.name, func(t *testing.T) {
 				if h.Advance != nil {
-					r.run(&suite{T: t, store: h.New(t), sleep: h.Advance, apart: h.Apart, hang: h.Hang, stall: maxStall})
+					h.repeat(t, r)
 					return
 				}
 				synctest.Test(t, func(t *testing.T) {
@@ -60,9 +61,6 @@ func Run(t *testing.T, h Harness) {
 		}
 	}
 }
-
-// maxStall is for how long a machine with a real clock may stop.
-const maxStall = 500 * time.Millisecond
 
 // A suite is one row on one store.
 type suite struct {
@@ -77,12 +75,14 @@ type suite struct {
 	last   time.Time // when the last take was decided
 	passed time.Duration
 	slack  time.Duration // the latest that a take has been
+
+	attempt // of a row on a real clock
 }
 
 // advance lets time pass until it is d later, or would be if the machine were never late.
 func (s *suite) advance(d time.Duration) {
 	if rest := d - max(0, s.late()); rest > 0 {
-		s.sleep(rest)
+		s.pause(rest)
 	}
 	s.passed += d
 }
@@ -90,7 +90,7 @@ func (s *suite) advance(d time.Duration) {
 // wait lets d pass from now.
 func (s *suite) wait(d time.Duration) {
 	if d > 0 {
-		s.sleep(d)
+		s.pause(d)
 		s.passed += d
 	}
 }
@@ -112,7 +112,7 @@ func (s *suite) align(period time.Duration) {
 	now := s.take(peek(claim("clock", "1/s", 1)))[0].At
 	into := time.Duration(now.UnixMicro()%period.Microseconds()) * time.Microsecond
 	if into > 0 {
-		s.sleep(period - into)
+		s.pause(period - into)
 		into -= period
 	}
 	s.begun, s.passed, s.slack = now.Add(-into), 0, 0
@@ -135,7 +135,7 @@ func (s *suite) take(claims ...core.Claim) []core.Result {
 		}
 	}
 	if s.begun.IsZero() {
-		s.begun = s.last
+		s.begun, s.first = s.last, s.last
 	}
 	s.slack = max(s.slack, s.late())
 	s.checkAll(claims, results)
