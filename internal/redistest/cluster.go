@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,12 +55,22 @@ func (c *Cluster) meet(t testing.TB) {
 	}
 	Wait(t, "the nodes to know each other", func() bool {
 		for i := range c.Nodes {
-			if strings.Count(c.client(t, i).ClusterNodes(ctx).Val(), "connected") < len(c.Nodes) {
+			if !c.knows(c.client(t, i).ClusterNodes(ctx).Val()) {
 				return false
 			}
 		}
 		return true
 	})
+}
+
+// knows reports whether a list of nodes has all of c, by the names that they keep: one that is being met has another name.
+func (c *Cluster) knows(nodes string) bool {
+	for _, id := range c.ids {
+		if !strings.Contains(nodes, id) {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Cluster) replicate(t testing.TB) {
@@ -117,8 +128,17 @@ func (c *Cluster) Owner(t testing.TB, slot int) int {
 			}
 		}
 	}
-	t.Fatalf("no master has slot %d", slot)
+	t.Fatalf("no master has slot %d:\n%s", slot, c.views(t))
 	return 0
+}
+
+// views returns what each node says of all, for tests that fail.
+func (c *Cluster) views(t testing.TB) string {
+	var b strings.Builder
+	for i, n := range c.Nodes {
+		fmt.Fprintf(&b, "%s, epoch %s:\n%s", n.Addr, c.epoch(t, i), c.client(t, i).ClusterNodes(context.Background()).Val())
+	}
+	return b.String()
 }
 
 func has(shard redis.ClusterShard, slot int) bool {

@@ -17,10 +17,11 @@ import (
 // script adds 1 to a key, so that the server shows how often it ran.
 const script = "return redis.call('INCR', KEYS[1])"
 
-// dial returns a client that tries once, for 200ms, and returns the error.
-func dial(t *testing.T, addr string) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: 200 * time.Millisecond, DialerRetries: 1})
+// dial returns a connected client that tries once, waits for each reply until a timeout, and returns the error.
+func dial(t *testing.T, addr string, timeout time.Duration) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: timeout, DialerRetries: 1})
 	t.Cleanup(func() { c.Close() })
+	redistest.Wait(t, "a connection", func() bool { return c.Ping(context.Background()).Err() == nil })
 	return c
 }
 
@@ -36,20 +37,21 @@ func TestProxyFaults(t *testing.T) {
 		want  func(error) bool
 		runs  int // of the script by the server
 		ping  bool
+		late  bool // no reply within the timeout of the client
 	}{
-		{"a command that is cut is not executed", redistest.CutCommands, is(io.EOF), 0, true},
-		{"one whose reply is cut is", redistest.CutReplies, is(io.EOF), 1, true},
+		{"a command that is cut is not executed", redistest.CutCommands, is(io.EOF), 0, true, false},
+		{"one whose reply is cut is", redistest.CutReplies, is(io.EOF), 1, true, false},
 		{"or reset, of which go-redis may see the end only", redistest.ResetReplies, func(err error) bool {
 			return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)
-		}, 1, true},
-		{"a swallowed command leaves the client waiting", redistest.SwallowCommands, timeout, 0, true},
-		{"so does a swallowed reply, after execution", redistest.SwallowReplies, timeout, 1, true},
-		{"a black hole swallows what is no script, too", redistest.BlackHole, timeout, 0, false},
-		{"a delay is within the timeout of the client", redistest.Fault{Delay: 50 * time.Millisecond}, is(nil), 1, true},
-		{"or not", redistest.Fault{Delay: 300 * time.Millisecond}, timeout, 1, true},
+		}, 1, true, false},
+		{"a swallowed command leaves the client waiting", redistest.SwallowCommands, timeout, 0, true, true},
+		{"so does a swallowed reply, after execution", redistest.SwallowReplies, timeout, 1, true, true},
+		{"a black hole swallows what is no script, too", redistest.BlackHole, timeout, 0, false, true},
+		{"a delay is within the timeout of the client", redistest.Fault{Delay: 50 * time.Millisecond}, is(nil), 1, true, false},
+		{"or not", redistest.Fault{Delay: 2 * time.Second}, timeout, 1, true, true},
 		{
 			"the proxy answers in place of the server", redistest.Fault{Answer: "LOADING Redis is loading"},
-			func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "LOADING") }, 0, true,
+			func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "LOADING") }, 0, true, false,
 		},
 	}
 	server := redistest.Start(t)
@@ -59,18 +61,18 @@ func TestProxyFaults(t *testing.T) {
 			ctx := context.Background()
 			direct.FlushAll(ctx)
 			p := redistest.StartProxy(t, server.Addr)
-			c := dial(t, p.Addr)
-			if err := c.Ping(ctx).Err(); err != nil {
-				t.Fatal(err)
-			}
+			clients := map[bool]*redis.Client{true: dial(t, p.Addr, 200*time.Millisecond), false: dial(t, p.Addr, time.Minute)}
 			p.Fault.Store(tt.fault)
-			if err := c.Eval(ctx, script, []string{"n"}).Err(); !tt.want(err) {
+			if err := clients[tt.late].Eval(ctx, script, []string{"n"}).Err(); !tt.want(err) {
 				t.Errorf("got %v", err)
 			}
-			if err := c.Ping(ctx).Err(); (err == nil) != tt.ping {
+			if err := clients[!tt.ping].Ping(ctx).Err(); (err == nil) != tt.ping {
 				t.Errorf("got %v from a command that is no script", err)
 			}
-			time.Sleep(tt.fault.Delay) // what is late arrives
+			redistest.Wait(t, "the proxy to see the script and the server to run it", func() bool { // what is late arrives
+				n, _ := direct.Get(ctx, "n").Int()
+				return n >= tt.runs && p.Runs() >= 1
+			})
 			if n, _ := direct.Get(ctx, "n").Int(); n != tt.runs || p.Runs() != 1 {
 				t.Errorf("the server ran the script %d times and the proxy saw it %d times, want %d and 1", n, p.Runs(), tt.runs)
 			}
@@ -81,7 +83,7 @@ func TestProxyFaults(t *testing.T) {
 func TestProxyAnswersInOrder(t *testing.T) {
 	ctx := context.Background()
 	p := redistest.StartProxy(t, redistest.Start(t).Addr)
-	c := dial(t, p.Addr)
+	c := dial(t, p.Addr, time.Minute)
 	p.Fault.Store(redistest.Fault{Answer: "OOM no memory"})
 	var replies []string
 	cmds, _ := c.Pipelined(ctx, func(pipe redis.Pipeliner) error {
@@ -124,7 +126,7 @@ func TestProxyEndsConnections(t *testing.T) {
 func TestProxyRefuses(t *testing.T) {
 	ctx := context.Background()
 	p := redistest.StartProxy(t, redistest.Start(t).Addr)
-	c := dial(t, p.Addr)
+	c := dial(t, p.Addr, time.Minute)
 	for range 3 {
 		if err := c.Ping(ctx).Err(); err != nil {
 			t.Fatal(err)

@@ -72,9 +72,9 @@ func (s *Server) Restart(t testing.TB) {
 	Wait(t, "the server to answer", func() bool { return c.Ping(context.Background()).Err() == nil })
 }
 
-// Client returns a client of s, closed when the test ends.
+// Client returns a client of s, closed when the test ends. It waits for longer than a server may be stopped.
 func (s *Server) Client(t testing.TB) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: s.Addr})
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: time.Minute})
 	t.Cleanup(func() { c.Close() })
 	return c
 }
