@@ -49,8 +49,8 @@ func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 		"refund of a limiter": func(context.Context) error { return l.Refund(context.Background(), d) },
 		"reset of a limiter":  func(context.Context) error { return l.Reset(context.Background(), "r", "k") },
 	} {
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		begun := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v, want a deadline exceeded", name, err)
 		}

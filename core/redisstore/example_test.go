@@ -30,7 +30,7 @@ func Example() {
 	process := func() *core.Limiter {
 		client := redis.NewClient(&redis.Options{Addr: s.Addr()})
 		rules := []core.Rule{core.PerMinute(3).By(keyfunc.RemoteIP)}
-		return core.Must(core.New(rules, core.WithStore(redisstore.New(client)), core.WithTimeout(time.Second)))
+		return core.Must(core.New(rules, core.WithStore(redisstore.New(client)), core.WithTimeout(10*time.Second)))
 	}
 	one, other := process(), process()
 	claim := core.Claim{Key: "user:42"}

@@ -19,8 +19,8 @@ func ExampleStore_LeaseStats() {
 	store := redisstore.New(redis.NewClient(&redis.Options{Addr: s.Addr()}))
 	rule := core.PerMinute(100_000).By(keyfunc.RemoteIP)
 	rule.Lease = 10 * time.Second
-	limiter := core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(time.Second)))
-	for range 100 {
+	limiter := core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(10*time.Second)))
+	for range 1000 {
 		if _, err := limiter.Take(context.Background(), core.Claim{Key: "user:42"}); err != nil {
 			log.Fatal(err)
 		}
