@@ -26,7 +26,7 @@ func TestLostReplyIsNotRetried(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
 	s := redisx.New(clientOf(t, proxy.Addr), options)
-	c := claimOf("k", core.PerHour(1000))
+	c := claimOf("k", core.PerDay(1000))
 	take(t, s, c)
 	proxy.Fault.Store(redistest.CutReplies)
 	for range 5 {
@@ -96,7 +96,7 @@ func TestErrorOfTheServerIsNotErrInvalid(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	ctx := context.Background()
-	c := claimOf("k", core.MustParseLimits("1000/h")...)
+	c := claimOf("k", core.MustParseLimits("1000/d")...)
 	s := redisx.New(clientOf(t, server.Addr), options)
 	take(t, s, c)
 	for _, fault := range []struct {

@@ -47,10 +47,10 @@ func FuzzReply(f *testing.F) {
 func checkReply(t *testing.T, reply []byte, claims []core.Claim) {
 	client := redis.NewClient(&redis.Options{
 		Dialer: dialFake(reply), Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: 1,
-		ReadTimeout: time.Second, WriteTimeout: time.Second,
+		ReadTimeout: time.Minute, WriteTimeout: time.Minute, // the server hangs up before
 	})
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	s := redisx.New(client, options)
 	results, err := s.Take(ctx, claims, make([]core.Result, 1))

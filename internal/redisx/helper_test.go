@@ -59,6 +59,9 @@ func settledAt(at time.Time, claims ...core.Claim) []core.Claim {
 	return claims
 }
 
+// ages is a period whose windows do not turn while a test runs.
+const ages = 1000 * 24 * time.Hour
+
 // everyAlgorithm returns one limit of each algorithm that charges.
 func everyAlgorithm(rate int, period time.Duration) (limits []core.Limit) {
 	for a := core.TokenBucket; a <= core.SlidingLog; a++ {
@@ -88,9 +91,9 @@ func take(t *testing.T, s *redisx.Store, claims ...core.Claim) []core.Result {
 func silentServer(t *testing.T) (*redisx.Store, *redistest.Proxy, core.Claim) {
 	t.Helper()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute, PoolSize: 100})
 	t.Cleanup(func() { client.Close() })
-	s, c := redisx.New(client, options), claimOf("k", core.PerHour(1000))
+	s, c := redisx.New(client, options), claimOf("k", core.PerDay(1000))
 	take(t, s, c)
 	proxy.Fault.Store(redistest.SwallowReplies)
 	return s, proxy, c

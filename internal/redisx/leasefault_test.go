@@ -11,10 +11,10 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// behind returns a store behind a proxy, whose client gives up soon.
+// behind returns a store behind a proxy, whose client does not give up.
 func behind(t *testing.T) (*redisx.Store, *redistest.Proxy) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: 200 * time.Millisecond})
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	return redisx.New(client, options), proxy
 }
@@ -44,6 +44,7 @@ func TestALeaseIsUsedUpWhileTheServerIsAway(t *testing.T) {
 				t.Error("a server that is away decided")
 			}
 			proxy.Fault.Store(redistest.NoFault)
+			proxy.Cut() // ends calls that hang
 			granted(t, s)
 			// Nothing was credited of what got lost: more may be charged than was used, never less.
 			var r []core.Result

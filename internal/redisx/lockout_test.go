@@ -21,9 +21,9 @@ func TestRefusedClientKeepsNoOtherIdentityCharged(t *testing.T) {
 		o := options
 		o.DenyCache = size
 		s := redisx.New(cluster.Client(t), o)
-		attacker := core.Claim{Rule: "ip", Key: "ip:192.0.2.1", Limits: core.MustParseLimits("5/h;fixed-window")}
-		victim := core.Claim{Rule: "ip", Key: "ip:203.0.113.9", Limits: core.MustParseLimits("1000/h;fixed-window")}
-		login := core.Claim{Rule: "login", Key: "user:victim", Limits: core.MustParseLimits("40/h;fixed-window")}
+		attacker := core.Claim{Rule: "ip", Key: "ip:192.0.2.1", Limits: core.MustParseLimits("5/1000d;fixed-window")}
+		victim := core.Claim{Rule: "ip", Key: "ip:203.0.113.9", Limits: core.MustParseLimits("1000/1000d;fixed-window")}
+		login := core.Claim{Rule: "login", Key: "user:victim", Limits: core.MustParseLimits("40/1000d;fixed-window")}
 		for range 6 {
 			take(t, s, attacker)
 		}

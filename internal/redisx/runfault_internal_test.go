@@ -90,7 +90,7 @@ func TestBatchOutlivesTheContextOfItsFirstJob(t *testing.T) {
 // A client that uses the deadline of a context ends a call once no caller waits for it.
 func TestBatchEndsAtItsLastDeadline(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, ReadTimeout: time.Minute})
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, ReadTimeout: time.Hour})
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}

@@ -3,7 +3,6 @@ package redisx_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
@@ -28,7 +27,7 @@ func TestClusterDecidesEachSlotOnItsNode(t *testing.T) {
 // decidesApart checks requests of several identities: none is charged if one is denied, and all are refunded together.
 func decidesApart(t *testing.T, s *redisx.Store) {
 	t.Helper()
-	limits := everyAlgorithm(5, time.Hour)
+	limits := everyAlgorithm(5, ages)
 	var claims []core.Claim
 	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
 		claims = append(claims, claimOf(key, limits...))

@@ -93,16 +93,16 @@ func TestDenialChangesNothing(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
 	ctx := context.Background()
-	for _, l := range everyAlgorithm(3, time.Hour) {
+	for _, l := range everyAlgorithm(3, ages) {
 		take(t, s, core.Claim{Rule: "rule", Key: "denied", Limits: []core.Limit{l}, Cost: 3})
 	}
-	take(t, s, claimOf("other", everyAlgorithm(9, time.Hour)...))
+	take(t, s, claimOf("other", everyAlgorithm(9, ages)...))
 	before := client.Do(ctx, "debug", "digest").Val()
-	for _, l := range everyAlgorithm(3, time.Hour) {
-		if allowed(take(t, s, claimOf("other", everyAlgorithm(9, time.Hour)...), claimOf("denied", l), claimOf("new", l))) {
+	for _, l := range everyAlgorithm(3, ages) {
+		if allowed(take(t, s, claimOf("other", everyAlgorithm(9, ages)...), claimOf("denied", l), claimOf("new", l))) {
 			t.Errorf("%v was not denied", l)
 		}
-		peek := claimOf("other", everyAlgorithm(9, time.Hour)...)
+		peek := claimOf("other", everyAlgorithm(9, ages)...)
 		peek.Peek = true
 		take(t, s, peek)
 	}
