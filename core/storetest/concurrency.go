@@ -60,7 +60,7 @@ var concurrencyRows = []row{
 				err = s.store.Settle(context.Background(), settled(claims, results))
 			}
 			if err != nil {
-				s.T.Error(err)
+				s.Error(err)
 			}
 		})
 		s.expect(words("yes 1000", "yes 1000", "yes 1000"), peek(claims[0]))
@@ -73,7 +73,7 @@ func (s *suite) storm(claims func() []core.Claim) int {
 	s.each(func() {
 		results, err := s.store.Take(context.Background(), claims(), nil)
 		if err != nil {
-			s.T.Error(err)
+			s.Error(err)
 			return
 		}
 		if !slices.ContainsFunc(results, func(r core.Result) bool { return !r.Allowed }) {

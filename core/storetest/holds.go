@@ -98,7 +98,7 @@ var holdRows = []row{
 				err = s.store.Settle(context.Background(), settled(claims, results))
 			}
 			if err != nil {
-				s.T.Error(err)
+				s.Error(err)
 			}
 		})
 		s.expect(words("yes 1000", "yes 1000"), peek(claim("key", "1000/d, 1000 at once", 3)))

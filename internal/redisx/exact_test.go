@@ -3,7 +3,6 @@ package redisx_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -36,16 +35,6 @@ func TestMain(m *testing.M) {
 		os.Exit(min(failures, 1))
 	}
 	os.Exit(m.Run())
-}
-
-// ended returns a function that reports whether nothing more is to be read from r.
-func ended(r io.Reader) func() bool {
-	var end atomic.Bool
-	go func() {
-		_, _ = io.Copy(io.Discard, r)
-		end.Store(true)
-	}()
-	return end.Load
 }
 
 // capacity is the number of requests that each of exactLimits admits while the tests run.

@@ -3,8 +3,10 @@ package redisx_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,4 +112,14 @@ func calls(t *testing.T, c *redis.Client, command string) int {
 		}
 	}
 	return n
+}
+
+// ended returns a function that reports whether nothing more is to be read from r.
+func ended(r io.Reader) func() bool {
+	var end atomic.Bool
+	go func() {
+		_, _ = io.Copy(io.Discard, r)
+		end.Store(true)
+	}()
+	return end.Load
 }
