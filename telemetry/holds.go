@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -56,7 +57,12 @@ func (t *Telemetry) warnSettlement(ctx context.Context, o *core.Observation) {
 	if turned {
 		t.tick(ctx, second)
 	}
-	if t.log != nil {
-		t.log.failed(ctx, second, settlementFailed, o)
+	if t.log == nil {
+		return
 	}
+	w := finalFailed
+	if errors.Is(o.Err, core.ErrUnavailable) {
+		w = settlementFailed
+	}
+	t.log.failed(ctx, second, w, o)
 }

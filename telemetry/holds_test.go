@@ -49,17 +49,20 @@ func TestSettledRequests(t *testing.T) {
 	if got := tel.Snapshot().Store; got.Duration != 0 || slices.Max(got.Calls) != 0 {
 		t.Errorf("got %+v: the store is in this process, so there is no call to be measured", got)
 	}
-	failed := &core.Observation{Claims: []core.Claim{{Rule: "r", Key: "user:ann", Hold: true}}, Outcome: &core.Outcome{}, Err: broken}
-	tel.Observe(t.Context(), failed)
+	for _, err := range []error{broken, errors.Join(broken, core.ErrUnavailable)} {
+		tel.Observe(t.Context(), &core.Observation{Claims: []core.Claim{{Rule: "r", Key: "user:ann", Hold: true}}, Outcome: &core.Outcome{}, Err: err})
+	}
 	s := tel.Snapshot()
-	if got := settledCounts(s); got["free"] != 2 || got["charged"] != 1 || got["failed"] != 1 {
+	if got := settledCounts(s); got["free"] != 2 || got["charged"] != 1 || got["failed"] != 2 {
 		t.Errorf("got %v", got)
 	}
 	if got := counted(s); got["allowed"] != 4 || got["r 100/1h allowed"] != 3 {
 		t.Errorf("got %v", got)
 	}
-	if n := b.sum(t, string(settlementFailed)); n != 1 {
-		t.Errorf("the lines account for %d failed settlements, want 1", n)
+	for _, w := range []warning{settlementFailed, finalFailed} {
+		if n := b.sum(t, string(w)); n != 1 {
+			t.Errorf("the lines %q account for %d settlements, want 1", w, n)
+		}
 	}
 }
 

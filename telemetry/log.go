@@ -25,6 +25,7 @@ const (
 	keyBad           warning = "no decision: the key is ambiguous or malformed"
 	ruleInvalid      warning = "no decision: a rule or its callback failed"
 	settlementFailed warning = "settlement failed"
+	finalFailed      warning = "no final cost: a Final failed, what was held is charged"
 	denialMessage            = "denied"
 )
 
@@ -42,7 +43,7 @@ func warningOf(outcome int) warning {
 
 // level is Warn or, for what is always a mistake of the application, Error.
 func (w warning) level() slog.Level {
-	if w == ruleInvalid {
+	if w == ruleInvalid || w == finalFailed {
 		return slog.LevelError
 	}
 	return slog.LevelWarn

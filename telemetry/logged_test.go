@@ -13,17 +13,20 @@ import (
 func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 	ouch := func(*http.Request) int { panic("ouch") }
 	fails := func(*http.Request, core.Outcome) int { panic("ouch") }
+	less := func(*http.Request, core.Outcome) int { return -1 }
 	for why, c := range map[string]struct {
 		user  string
 		rule  core.Rule
 		want  warning
+		level slog.Level
 		stack bool
 	}{
-		"no key":             {"", core.Rule{}, keyMissing, false},
-		"a bad key":          {"bad", core.Rule{}, keyBad, false},
-		"a key func fails":   {"broken", core.Rule{}, ruleInvalid, false},
-		"a cost panics":      {"ann", core.Rule{Cost: ouch}, ruleInvalid, true},
-		"a final cost fails": {"ann", core.Rule{Final: fails}, settlementFailed, true},
+		"no key":               {"", core.Rule{}, keyMissing, slog.LevelWarn, false},
+		"a bad key":            {"bad", core.Rule{}, keyBad, slog.LevelWarn, false},
+		"a key func fails":     {"broken", core.Rule{}, ruleInvalid, slog.LevelError, false},
+		"a cost panics":        {"ann", core.Rule{Cost: ouch}, ruleInvalid, slog.LevelError, true},
+		"a Final panics":       {"ann", core.Rule{Final: fails}, finalFailed, slog.LevelError, true},
+		"a final cost below 0": {"ann", core.Rule{Final: less}, finalFailed, slog.LevelError, false},
 	} {
 		b := new(logRecorder)
 		tel := New(Options{Log: newLogger(b)})
@@ -35,8 +38,8 @@ func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 			g.Settle(core.Outcome{})
 			g.End()
 		}
-		if len(b.lines) != 1 || b.lines[0]["message"] != string(c.want) || (b.lines[0]["stack"] != nil) != c.stack {
-			t.Errorf("%s: got %v, want one line %q", why, b.lines, c.want)
+		if len(b.lines) != 1 || b.lines[0]["message"] != string(c.want) || b.lines[0]["level"] != c.level || (b.lines[0]["stack"] != nil) != c.stack {
+			t.Errorf("%s: got %v, want one line %q of level %v", why, b.lines, c.want, c.level)
 		}
 	}
 }
