@@ -56,13 +56,16 @@ func (c *clock) read() int64 {
 // between the readings of both clocks.
 func (c *clock) check(now int64, t time.Time) {
 	c.checked.Store(now)
-	passed := now - c.epoch
-	offset := t.UnixMicro() - c.epoch - t.Sub(c.start).Microseconds()
+	// t is moved so that its monotonic reading is that of now, and then up to a whole microsecond: else the turn of a window
+	// would be rounded up to the next second.
+	passed := time.Duration(now-c.epoch) * time.Microsecond
+	t = t.Add(passed - t.Sub(c.start))
+	t = t.Add(time.Duration(999 - (t.Nanosecond()+999)%1000))
+	offset := t.UnixMicro() - now
 	if before := c.offset(); offset-before <= 1000 && before-offset <= 1000 {
 		return
 	}
-	// t is moved so that its monotonic reading is that of now.
-	w := &wall{at: now, time: t.Add(time.Duration(passed)*time.Microsecond - t.Sub(c.start)), offset: offset, first: now + maxDelay}
+	w := &wall{at: now, time: t, offset: offset, first: now + maxDelay}
 	if before := c.wall.Load(); before != nil {
 		w.first = before.first
 	}

@@ -49,6 +49,9 @@ func TestInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
 		if got := c.instant(at); got != now {
 			t.Errorf("set by %v: an instant is off by %dµs", d, got-now)
 		}
+		if at.UnixMicro() != now+c.offset() || at.Nanosecond()%1000 != 0 {
+			t.Errorf("set by %v: %v is not %dµs after the instant %d", d, at, c.offset(), now)
+		}
 		if off := time.Since(at.Round(0)); off < -2*time.Millisecond || off > time.Minute {
 			t.Errorf("set by %v: it is %v from now by the wall clock", d, off)
 		}
