@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,10 +19,19 @@ func (s *Store) noteError(err error) {
 	if err == nil || !ok {
 		return
 	}
-	now, last := time.Now().UnixNano(), s.reloaded.Load()
-	if now-last >= int64(reloadEvery) && s.reloaded.CompareAndSwap(last, now) {
+	if s.reloads.due(time.Since(s.begun)) {
 		cluster.ReloadState(context.Background())
 	}
+}
+
+// reloads bounds how often something is done. Its instants are monotonic: after the wall clock was set back, it would otherwise
+// not be done until that has caught up.
+type reloads struct{ next atomic.Int64 }
+
+// due reports whether to do it now, an instant since some beginning.
+func (r *reloads) due(now time.Duration) bool {
+	next := r.next.Load()
+	return int64(now) >= next && r.next.CompareAndSwap(next, int64(now+reloadEvery))
 }
 
 // warnOfEviction logs a warning if the server removes keys when its memory is full.

@@ -54,13 +54,14 @@ type Store struct {
 
 	offset   atomic.Int64  // microseconds that tests add to the server's clock
 	repaired atomic.Uint64 // states that made no sense
-	reloaded atomic.Int64  // when the state of the cluster was last asked for
+	reloads  reloads       // of the state of the cluster
+	begun    time.Time
 	first    sync.Once
 }
 
 // New returns a store. Its arguments must be valid.
 func New(client redis.UniversalClient, o Options) *Store {
-	s := &Store{client: client, layout: newLayout(o.Prefix, o.Secret)}
+	s := &Store{client: client, layout: newLayout(o.Prefix, o.Secret), begun: time.Now()}
 	s.batcher.init()
 	if o.DenyCache > 0 {
 		s.denials = newDenyCache(o.DenyCache)
