@@ -18,7 +18,7 @@ import (
 const (
 	aLongTime = 3650 * 24 * time.Hour
 	thorough  = 300 * time.Millisecond // how long a row plays; a few histories at least
-	tooLong   = 20 * time.Second       // to search for an explanation
+	tooLong   = 2 * time.Minute        // to search for an explanation
 )
 
 // long returns a limit whose period is so long that elapsed time makes no difference.
@@ -73,17 +73,23 @@ func (p plan) explain(spec spec, name string, history []porcupine.Operation) (po
 	return porcupine.CheckOperationsVerbose(spec(p, name, history), history, tooLong)
 }
 
-// wantExplained plays p for a while and fails the test at the first history that has no explanation.
+// wantExplained plays p for a while and fails the test at the first history that has no explanation. A history most of whose calls
+// were lost says little, and the search takes long: on a busy machine calls get more time.
 func (p plan) wantExplained(t *testing.T, store core.Store, spec spec) {
 	t.Helper()
 	begun := time.Now()
-	n, unknown := 0, 0
-	for ; n < 3 || time.Since(begun) < thorough; n++ {
+	explained, unknown := 0, 0
+	for n := 0; explained < 3 || time.Since(begun) < thorough; n++ {
 		name := fmt.Sprintf("%s/%d", t.Name(), n)
 		history := p.record(t, store, name, uint64(n))
 		unknown += lost(history)
+		if lost(history) > len(history)*2/3 && p.timeout < time.Second {
+			p.timeout *= 2
+			continue
+		}
 		result, info := p.explain(spec, name, history)
 		if result == porcupine.Ok {
+			explained++
 			continue
 		}
 		text := ""
@@ -92,7 +98,7 @@ func (p plan) wantExplained(t *testing.T, store core.Store, spec spec) {
 		}
 		t.Fatalf("history %d: %v; see %s\n%s", n, result, visualize(spec(p, name, history), info), text)
 	}
-	t.Log(n, "histories,", unknown, "calls of unknown outcome")
+	t.Log(explained, "histories,", unknown, "calls of unknown outcome")
 	if p.timeout > 0 && unknown == 0 {
 		t.Error("no call was ever lost")
 	}
