@@ -24,5 +24,18 @@ func frozenStore(t *testing.T) *Store {
 	server.SetTime(time.Unix(1_800_000_000, 0))
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { client.Close() })
-	return New(client, Options{Prefix: "p"})
+	s := New(client, Options{Prefix: "p"})
+	t.Cleanup(s.stopSweeps)
+	return s
+}
+
+// stopSweeps has no sweep begin any more.
+func (s *Store) stopSweeps() {
+	if table := s.leases.Load(); table != nil {
+		table.mu.Lock()
+		defer table.mu.Unlock()
+		if table.timer != nil {
+			table.timer.Stop()
+		}
+	}
 }

@@ -35,7 +35,7 @@ func (k *leasedTake) changeTerms(ctx context.Context) {
 			case leasable(c):
 				old = append(old, k.table.change(e, c))
 			case !e.terms.charge(c):
-				old = append(old, unused{e.key, e.terms, e.finish(k.table.now())})
+				old = append(old, unused{e.key, e.terms, e.finish()})
 			}
 		})
 		waitForAll(ctx, grants)
@@ -48,7 +48,7 @@ func (k *leasedTake) changeTerms(ctx context.Context) {
 
 // change gives e the terms of c, and returns what is to be given back on the old terms. The caller has locked the shard.
 func (t *leaseTable) change(e *leaseEntry, c *core.Claim) unused {
-	old := unused{e.key, e.terms, e.finish(t.now())}
+	old := unused{e.key, e.terms, e.finish()}
 	e.terms, e.pause = t.termsOf(c), pauseSpans
 	if e.rare != nil {
 		e.rare.others = nil
@@ -58,8 +58,7 @@ func (t *leaseTable) change(e *leaseEntry, c *core.Claim) unused {
 }
 
 // finish ends all portions of e, and returns what is to be given back.
-func (e *leaseEntry) finish(now int64) backs {
-	e.advance(now, e.terms.length)
+func (e *leaseEntry) finish() backs {
 	e.end()
 	return e.takeUnused()
 }
@@ -67,10 +66,9 @@ func (e *leaseEntry) finish(now int64) backs {
 // collect ends the leases of the rest and adds what is left of them to what the call gives back. Those that takeLocal has ended
 // are skipped, unless the call is made again.
 func (k *leasedTake) collect(again bool) {
-	now := k.table.now()
 	k.each(func(i int, _ uint64, _ []byte, _ *leaseShard, e *leaseEntry) {
 		if e != nil && e.terms.charge(&k.rest[i]) && (again || !k.takes[k.places[i]].ended) {
-			k.backs[i].addAll(e.finish(now))
+			k.backs[i].addAll(e.finish())
 		}
 	})
 }
@@ -86,23 +84,20 @@ func (k *leasedTake) unused() (n uint64) {
 // keep has a later call give back what the call that failed did not.
 func (k *leasedTake) keep() {
 	for i := range k.backs {
-		if c := &k.rest[i]; k.backs[i].sum() > 0 {
-			k.table.giveBack(k.store.layout.key(c.Rule, c.Key), k.table.termsOf(c), k.backs[i])
-		}
+		c := &k.rest[i]
+		k.table.giveBack(k.store.layout.key(c.Rule, c.Key), k.table.termsOf(c), k.backs[i])
 	}
 }
 
 // holdsDenied reports whether this process still holds requests of a pair that was denied. It waits for grants in flight.
 func (k *leasedTake) holdsDenied(ctx context.Context, results []core.Result) (holds bool) {
 	var grants []*grant
-	now := k.table.now()
 	k.each(func(i int, _ uint64, _ []byte, _ *leaseShard, e *leaseEntry) {
 		of := results[:len(k.rest[i].Limits)]
 		results = results[len(of):]
 		if e == nil || isAdmitted(of) {
 			return
 		}
-		e.advance(now, e.terms.length)
 		holds = holds || e.available() > 0 || e.hasUnused()
 		if g := e.grantInFlight(); g != nil {
 			grants = append(grants, g)
@@ -123,7 +118,7 @@ func (k *leasedTake) count(results []core.Result) {
 			return
 		}
 		if e == nil && k.table.asked.ask(hash, now, int64(c.Lease)) {
-			e = k.table.add(s, hash, key, c, now)
+			e = k.table.add(s, hash, key, c)
 		}
 		if e == nil || !e.terms.fit(c) {
 			return

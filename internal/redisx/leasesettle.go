@@ -21,8 +21,7 @@ func (s *Store) settleLocal(t *leaseTable, claims []core.Claim) []core.Claim {
 		if &own[0] == &claims[0] {
 			own = slices.Clone(claims)
 		}
-		rest := -more - s.restore(t, c, -more)
-		own[i].Final = own[i].Final + int(-more-rest)
+		own[i].Final += int(s.restore(t, c, -more))
 		own[i].At = c.At.Add(-c.Lease)
 	}
 	return own
@@ -66,8 +65,7 @@ func (t *leaseTable) endLease(hash uint64, key []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.find(hash, key); e != nil {
-		e.end()
-		t.giveBack(e.key, e.terms, e.takeUnused())
+		t.giveBack(e.key, e.terms, e.finish())
 		t.remove(s, hash, e)
 	}
 }

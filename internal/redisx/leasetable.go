@@ -113,12 +113,11 @@ func (s *leaseShard) find(hash uint64, key []byte) *leaseEntry {
 }
 
 // add adds an entry for a key, unless there is one with its hash. The caller has locked s.
-func (t *leaseTable) add(s *leaseShard, hash uint64, key []byte, c *core.Claim, now int64) *leaseEntry {
+func (t *leaseTable) add(s *leaseShard, hash uint64, key []byte, c *core.Claim) *leaseEntry {
 	if s.entries[hash] != nil {
 		return nil
 	}
 	e := &leaseEntry{key: string(key), terms: t.termsOf(c)}
-	e.advance(now, e.terms.length)
 	s.entries[hash] = e
 	t.keys.Add(1)
 	t.arm(c.Lease)
