@@ -50,7 +50,7 @@ func (q *Requests) Set(e *accesslog.Entry) {
 		r.Header = q.none
 	}
 	target, query, _ := strings.Cut(e.Target, "?")
-	if strings.HasPrefix(target, "/") && !strings.ContainsAny(target, "%\\") {
+	if strings.HasPrefix(target, "/") && strings.IndexByte(target, '%') < 0 && strings.IndexByte(target, '\\') < 0 {
 		q.URL = url.URL{Path: target, RawQuery: query}
 	} else if u, err := url.ParseRequestURI(e.Target); err == nil {
 		q.URL = *u
