@@ -105,9 +105,14 @@ func (l *Limiter) decide(ctx context.Context, rules *ruleset, c *receipt, claims
 		c.allowed = true
 		return 0, nil
 	}
-	if c.rule != nil && l.store.memory != nil && l.store.memory.takeOne(&claims[0], c.rule.only, &c.result[0]) {
-		c.recordOne(&claims[0])
-		return 0, nil
+	if m := l.store.memory; m != nil && c.rule != nil {
+		if !m.takeOne(&claims[0], c.rule.only, &c.result[0]) {
+			_, err = m.takeAsks(claims, c.result[:0])
+		}
+		if err == nil {
+			c.recordOne(&claims[0])
+		}
+		return 0, err
 	}
 	results, took, err := l.store.take(ctx, claims, c.room(claims))
 	switch {

@@ -74,6 +74,11 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 	if results, ok := m.takeKnown(claims, dst); ok {
 		return results, nil
 	}
+	return m.takeAsks(claims, dst)
+}
+
+// takeAsks is Take without takeKnown, for claims that takeKnown or takeOne cannot decide.
+func (m *MemoryStore) takeAsks(claims []Claim, dst []Result) ([]Result, error) {
 	var room [8]memory.Ask
 	asks, err := m.asks(claims, room[:0])
 	if err != nil {

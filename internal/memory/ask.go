@@ -59,13 +59,10 @@ func (a *Ask) find() {
 			a.pair.note(r)
 		}
 	}
-	if a.own = a.record != nil; s.shared == 0 {
-		return
+	if a.own = a.record != nil; !a.own {
+		a.record = s.findShared(a.Pair, a.Limit.Kind)
 	}
-	if !a.own {
-		a.record = s.find(a.Pair.shared, a.Limit.Kind)
-	}
-	if i == first {
+	if i == first && s.shared > 0 {
 		a.pair.find(s, a.Pair)
 	}
 }

@@ -44,11 +44,11 @@ func (d *decision) placeOne(s *Store, a *Ask, kind uint64) {
 		a.added = true
 		sh.add(a.Pair, kind)
 		for _, k := range []uint64{algorithm.HoldKind, algorithm.BanKind} {
-			if first && k != kind && sh.find(a.Pair.shared, k) != nil {
+			if first && k != kind && sh.findShared(a.Pair, k) != nil {
 				sh.add(a.Pair, k)
 			}
 		}
-	case sh.find(a.Pair.shared, kind) == nil:
+	case sh.findShared(a.Pair, kind) == nil:
 		sh.insert(a.Pair.shared, kind)
 		sh.shared++
 	}
@@ -56,8 +56,8 @@ func (d *decision) placeOne(s *Store, a *Ask, kind uint64) {
 
 // add gives a pair a record of a kind. The pair takes along what it shared until now.
 func (s *shard) add(p Pair, kind uint64) {
-	shared := s.find(p.shared, kind)
-	if s.shared == 0 || shared == nil {
+	shared := s.findShared(p, kind)
+	if shared == nil {
 		s.insert(p.id, kind)
 		return
 	}

@@ -34,6 +34,14 @@ func (s *shard) endsAt(at int64) {
 	s.ends.Store(min(s.ends.Load(), at))
 }
 
+// findShared returns the record of a kind that a pair shares, or nil.
+func (s *shard) findShared(p Pair, kind uint64) *record {
+	if s.shared == 0 {
+		return nil
+	}
+	return s.find(p.shared, kind)
+}
+
 func (s *shard) begunAt(id uint64) int64 { return s.resets.begunAt(id) }
 
 // insert adds an empty record. It moves others, so a sweep begins anew if the table has grown.
