@@ -42,7 +42,7 @@ func TestWhatTakeKnownDecides(t *testing.T) {
 			}
 		}
 		known, _ := knownOf(asks)
-		if decided(s, known) {
+		if _, ok := s.TakeKnown(known); ok {
 			t.Errorf("%s: decided though nothing is known", why)
 		}
 		s.Take(asks)
@@ -73,6 +73,36 @@ func decided(s *Store, all []Known) (ok bool) {
 	}
 	_, ok = s.TakeKnown(all)
 	return ok
+}
+
+func TestWhatTakeOneAdds(t *testing.T) {
+	l := limitOf(t, algorithm.TokenBucket, 9, time.Minute)
+	for why, row := range map[string]struct {
+		cost  int64
+		peek  bool
+		begin func(s *Store, p Pair)
+		adds  bool
+	}{
+		"a pair that has no record":                {9, false, func(*Store, Pair) {}, true},
+		"none for a peek":                          {1, true, func(*Store, Pair) {}, false},
+		"none for what never fits":                 {10, false, func(*Store, Pair) {}, false},
+		"none for a pair that holds something":     {1, false, func(s *Store, p Pair) { s.shard(p).add(p, algorithm.HoldKind) }, false},
+		"none in a full store":                     {1, false, func(s *Store, _ Pair) { s.pairs.Store(s.maxKeys) }, false},
+		"none where the pair might share a record": {1, false, func(s *Store, p Pair) { s.shard(p).shared++ }, false},
+	} {
+		s := New(100, func() time.Time { return time.UnixMicro(-1) })
+		p := s.Pair("rule", "key")
+		row.begin(s, p)
+		keys, records := s.pairs.Load(), s.shard(p).count
+		_, retry, u, ok := s.TakeOne(p, l, row.cost, row.peek)
+		added := s.shard(p).count > records
+		if ok != row.adds || added != row.adds || added != (s.pairs.Load() > keys) {
+			t.Errorf("%s: decided: %t, added: %t, %d keys after %d", why, ok, added, s.pairs.Load(), keys)
+		}
+		if ok && (retry != 0 || u.Remaining != 9-row.cost) {
+			t.Errorf("%s: retry %d, %d remain", why, retry, u.Remaining)
+		}
+	}
 }
 
 func recordOf(s *Store, k *Known) *record { return s.shard(k.Pair).find(k.Pair.id, k.Limit.Kind) }
@@ -174,7 +204,7 @@ func TestDecisionIsNotEarlierThanTheLastOfItsKey(t *testing.T) {
 			for i := range keys {
 				asks = append(asks, Ask{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1000})
 			}
-			first := decide(s, asks)
+			first := s.Take(asks)
 			for i := range asks {
 				asks[i].find()
 				asks[i].record.at += int64(100 * (keys - i))

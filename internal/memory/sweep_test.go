@@ -156,11 +156,9 @@ func TestStoreWithRoomKeepsKeysInUse(t *testing.T) {
 		s := New(1_000_000, nil)
 		l := limitOf(t, algorithm.TokenBucket, 1000, time.Second)
 		known := func(key int) bool {
-			_, _, _, ok := s.TakeOne(s.Pair("rule", fmt.Sprint(key)), l, 1, false)
-			if !ok {
-				take(s, fmt.Sprint(key), l, 1)
-			}
-			return ok
+			p := s.Pair("rule", fmt.Sprint(key))
+			defer take(s, fmt.Sprint(key), l, 1)
+			return s.shard(p).has(p.id)
 		}
 		for round := range 1000 {
 			for key := range 10 {
