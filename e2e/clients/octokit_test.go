@@ -67,7 +67,7 @@ func installOctokit(t *testing.T) (dir string) {
 
 // drive runs the script and returns what it saw.
 func drive(t *testing.T, dir string, args ...string) (events []event) {
-	out, err := run(t, dir, wire.Timeout, "node", append([]string{"drive.mjs"}, args...)...)
+	out, err := run(t, dir, time.Minute, "node", append([]string{"drive.mjs"}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
