@@ -30,7 +30,7 @@ func TestBan(t *testing.T) {
 	}{
 		{"typo", "k", time.Hour, core.ErrInvalid, `spillgate: ban: there is no rule "typo"`},
 		{"login", "", time.Hour, core.ErrNoKey, `spillgate: ban of rule "login": no key`},
-		{"login", "k", 0, core.ErrInvalid, "spillgate: ban: duration must be between 0 and"},
+		{"login", "k", 0, core.ErrInvalid, "spillgate: ban: duration must be more than 0 and at most"},
 		{"login", "k", -1, core.ErrInvalid, "got -1ns"},
 		{"login", "k", 11 * 365 * 24 * time.Hour, core.ErrInvalid, "got 96360h0m0s"},
 		{"login", "k", longest + 1, core.ErrInvalid, "got 87600h0m0.000000001s"},

@@ -60,8 +60,8 @@ func (c *receipt) routeError() error {
 
 // hasCallbacks reports whether a callback other than a key func may ask for the route. Key funcs return their errors.
 func (l *Limiter) hasCallbacks() bool {
-	set := l.rules.Load()
-	return len(l.skips) > 0 || set != nil && set.callbacks
+	set, err := l.current()
+	return err == nil && (len(l.skips) > 0 || set.callbacks)
 }
 
 // checkAlone decides about a request that no adapter passes on. If a callback may ask for a route that is not known, it

@@ -94,26 +94,26 @@ func TestSetRulesUnderLoad(t *testing.T) {
 	callers.Wait()
 }
 
-func TestZeroLimiterRefuses(t *testing.T) {
-	var zero core.Limiter
+func TestLimiterThatNewDidNotMakeRefuses(t *testing.T) {
 	claim := core.Claim{Key: "k", Limits: []core.Limit{core.PerHour(1)}}
-	calls := map[string]func() error{
-		"Check":         func() error { _, err := zero.Check(get("/")); return err },
-		"Peek":          func() error { _, err := zero.Peek(get("/")); return err },
-		"Take":          func() error { _, err := zero.Take(t.Context(), claim); return err },
-		"Guard":         func() error { _, _, err := guard(&zero, get("/")); return err },
-		"Reset":         func() error { return zero.Reset(t.Context(), "r", "k") },
-		"Settle":        func() error { return zero.Settle(t.Context(), core.Decision{}, "", 0) },
-		"Renew":         func() error { return zero.Renew(t.Context(), core.Decision{}) },
-		"Ban":           func() error { return zero.Ban(t.Context(), "r", "k", 1) },
-		"SetRules":      func() error { return zero.SetRules([]core.Rule{named("a")}) },
-		"a nil limiter": func() error { return (*core.Limiter)(nil).SetRules(nil) },
+	calls := map[string]func(*core.Limiter) error{
+		"Check":    func(l *core.Limiter) error { _, err := l.Check(get("/")); return err },
+		"Peek":     func(l *core.Limiter) error { _, err := l.Peek(get("/")); return err },
+		"Take":     func(l *core.Limiter) error { _, err := l.Take(t.Context(), claim); return err },
+		"Guard":    func(l *core.Limiter) error { _, _, err := guard(l, get("/")); return err },
+		"Reset":    func(l *core.Limiter) error { return l.Reset(t.Context(), "r", "k") },
+		"Settle":   func(l *core.Limiter) error { return l.Settle(t.Context(), core.Decision{}, "", 0) },
+		"Renew":    func(l *core.Limiter) error { return l.Renew(t.Context(), core.Decision{}) },
+		"Ban":      func(l *core.Limiter) error { return l.Ban(t.Context(), "r", "k", 1) },
+		"SetRules": func(l *core.Limiter) error { return l.SetRules([]core.Rule{named("a")}) },
 	}
-	for name, call := range calls {
-		t.Run(name, func(t *testing.T) { wantError(t, call(), core.ErrInvalid, "the limiter") })
-	}
-	if zero.Rules() != nil {
-		t.Error("a zero limiter has rules")
+	for kind, l := range map[string]*core.Limiter{"zero": new(core.Limiter), "nil": nil} {
+		for name, call := range calls {
+			t.Run(kind+"/"+name, func(t *testing.T) { wantError(t, call(l), core.ErrInvalid, "the limiter") })
+		}
+		if l.Rules() != nil || l.Store() != nil || l.StoreHealth() != (core.Health{}) {
+			t.Errorf("a %s limiter has rules or a store", kind)
+		}
 	}
 }
 

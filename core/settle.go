@@ -93,7 +93,7 @@ const maxBan = maxPeriod
 func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) error {
 	rule, err := l.named("ban", rule, key)
 	if err == nil && (d <= 0 || d > maxBan) {
-		err = within("ban", invalid("duration must be between 0 and %v, got %v", maxBan, d))
+		err = within("ban", invalid("duration must be more than 0 and at most %v, got %v", maxBan, d))
 	}
 	if err != nil {
 		return prefix(err)

@@ -44,7 +44,7 @@ func WithKeySecret(secret []byte) Option {
 // the first of its waits is over, but for no longer than 1s: that is how long a Reset or a Refund by another process may
 // go unnoticed. Those of this store count at once. Peeks and dry runs are not remembered.
 //
-// The cache takes 32 bytes for each of n from the start, and about 500 more for a remembered request. Two keys may share a
+// The cache takes 24 bytes for each of n from the start, and about 450 more for a remembered request. Two keys may share a
 // place, where the latest denial is remembered.
 func WithDenyCache(n int) Option {
 	return func(c *config) {

@@ -30,6 +30,6 @@ var ofCalls = []mistake{
 	{"a claim in flight that is not held", take(core.Claim{Key: "k", Limits: []core.Limit{core.AtOnce(1)}}), "claim 1", "a limit of requests in flight", "needs Hold or Peek"},
 	{"a reset of no rule", call(func(ctx context.Context, l *core.Limiter) error { return l.Reset(ctx, "aip", "k") }), "reset", `no rule "aip"`, "did you mean api?"},
 	{"a ban of no rule", call(func(ctx context.Context, l *core.Limiter) error { return l.Ban(ctx, "search", "k", time.Hour) }), "ban", `no rule "search"`, "there is api, login"},
-	{"a ban of no time", call(func(ctx context.Context, l *core.Limiter) error { return l.Ban(ctx, "api", "k", 0) }), "ban", "got 0s", "duration must be between 0 and 87600h0m0s"},
+	{"a ban of no time", call(func(ctx context.Context, l *core.Limiter) error { return l.Ban(ctx, "api", "k", 0) }), "ban", "got 0s", "duration must be more than 0 and at most 87600h0m0s"},
 	{"rules that are swapped for none", call(func(_ context.Context, l *core.Limiter) error { return l.SetRules([]core.Rule{{Name: "api"}}) }), `rule "api": `, "key func is missing", "such as keyfunc.RemoteIP"},
 }
