@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -177,6 +178,7 @@ func TestShutdownWaits(t *testing.T) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 		if refused = err != nil; !refused {
 			conn.Close()
+			time.Sleep(time.Millisecond) // each takes a port
 		}
 	}
 	close(release)
