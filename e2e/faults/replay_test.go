@@ -87,9 +87,12 @@ func TestScriptsThatAreFlushed(t *testing.T) {
 	g := newGuard(s, s.store, "closed", limit, longDeadline)
 	done := make(chan struct{})
 	admitted := g.callers(4, 0, "k", done)
-	for range 100 {
-		s.do("script", "flush")
-	}
+	redistest.Wait(t, "20 runs to be sent again", func() bool { // on a busy machine the callers may have no turn for a while
+		for range 100 {
+			s.do("script", "flush")
+		}
+		return s.proxy.Runs()-int(g.calls.takes.Load()) >= 20
+	})
 	close(done)
 	n, sent := admitted(), int(g.calls.takes.Load())
 	if n != sent || g.degraded.Load() != 0 {
@@ -98,8 +101,8 @@ func TestScriptsThatAreFlushed(t *testing.T) {
 	if got := used(t, s.direct, "closed", "k", limit); got != n {
 		t.Errorf("Redis holds %d requests against the key, want %d", got, n)
 	}
-	if again := s.proxy.Runs() - sent; again < 20 || again > sent {
-		t.Errorf("%d of %d runs were sent again: too few to be a test, or one more than once", again, sent)
+	if again := s.proxy.Runs() - sent; again > sent {
+		t.Errorf("%d of %d runs were sent again: one more than once", again, sent)
 	}
 	s.log.wantTransitions(t, 0)
 }
