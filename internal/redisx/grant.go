@@ -85,7 +85,8 @@ func (f *fetch) run() {
 	s, e := f.table.shard(f.hash), f.entry
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.rare.grant = nil
+	answer := e.rare.answer
+	e.rare.grant, e.rare.answer = nil, nil
 	e.dropRare()
 	switch {
 	case err != nil:
@@ -101,6 +102,9 @@ func (f *fetch) run() {
 		e.advance(now, f.terms.length)
 		e.credit(now, j.at, sent+f.terms.length, r.leases[0].granted)
 		e.setUsages(j.usages, now)
+		if answer != nil {
+			e.hear(answer, now)
+		}
 		f.table.returned.Add(uint64(f.backs.sum()))
 	}
 }

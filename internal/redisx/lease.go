@@ -17,7 +17,7 @@ type lease struct {
 	span   uint16     // the number of the current span
 	pause  uint8      // in how many spans the next grant may be asked for
 	late   bool       // the last grant came after its end
-	stored uint32     // what the first limit had left in the store after the last grant
+	stored uint32     // what the first limit had left in the store after the last call
 }
 
 // taken records from which portions a request was taken.

@@ -51,7 +51,7 @@ func (t *leaseTable) change(e *leaseEntry, c *core.Claim) unused {
 	old := unused{e.key, e.terms, e.finish()}
 	e.terms, e.pause = t.termsOf(c), pauseSpans
 	if e.rare != nil {
-		e.rare.others = nil
+		e.rare.others, e.rare.answer = nil, nil
 		e.dropRare()
 	}
 	return old
@@ -125,6 +125,7 @@ func (k *leasedTake) count(results []core.Result) {
 		}
 		e.advance(now, e.terms.length)
 		e.use(costOf(c))
+		e.hear(of, now)
 		if least(of) > 1 {
 			k.store.fetchIfLow(k.table, hash, e, now, costOf(c))
 		}

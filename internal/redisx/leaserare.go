@@ -1,10 +1,13 @@
 package redisx
 
+import "github.com/spillgate/spillgate/core"
+
 // leaseRare is the state that few leases need at a time. Most leases have none, which keeps them small.
 type leaseRare struct {
-	unused backs   // what is to be given back
-	others []after // what the limits but the first said after the last grant; nil if there are none
-	grant  *grant  // in flight; nil for none
+	unused backs         // what is to be given back
+	others []after       // what the limits but the first had after the last call; nil if there are none
+	grant  *grant        // in flight; nil for none
+	answer []core.Result // the latest answer to a request while the grant is in flight; nil for none
 }
 
 // ensureRare returns the rare state of l, allocated if there is none.

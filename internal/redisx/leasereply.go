@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -9,24 +10,52 @@ import (
 
 // setUsages stores what the store reported for the limits of e after a grant.
 func (e *leaseEntry) setUsages(usages []usage, now int64) {
-	if len(usages) > 1 && e.ensureRare().others == nil {
-		e.rare.others = make([]after, len(usages)-1)
-	}
 	for i := range usages {
 		u := &usages[i]
-		a := after{uint32(min(u.Remaining, math.MaxUint32)), later(now, u.Refill), later(now, u.Reset)}
-		if i == 0 {
-			e.stored, e.refill, e.reset = a.stored, a.refill, a.reset
-		} else {
-			e.rare.others[i-1] = a
+		e.setAfter(i, len(usages), after{uint32(min(u.Remaining, math.MaxUint32)), later(now, u.Refill), later(now, u.Reset)})
+	}
+}
+
+// hear stores what the store answered to a request, unless what e says already is of a later instant. Calls overtake each other: a
+// grant that is in flight may have been decided before.
+func (e *leaseEntry) hear(results []core.Result, now int64) {
+	if e.grantInFlight() != nil {
+		if a := e.rare.answer; a == nil || isNewer(results, a[0].At.UnixMicro(), a[0].Remaining) {
+			e.rare.answer = slices.Clone(results)
 		}
 	}
+	if e.ends[0] == 0 || !isNewer(results, e.at[e.newest()], int(e.stored)) {
+		return
+	}
+	for i := range results {
+		r := &results[i]
+		e.setAfter(i, len(results), after{uint32(min(int64(r.Remaining), math.MaxUint32)), later(now, r.RefillAfter.Microseconds()), later(now, r.ResetAfter.Microseconds())})
+	}
+}
+
+// isNewer reports whether results are of a later instant than what the store said at another one. Within an instant fewer remain
+// later, or as many.
+func isNewer(results []core.Result, at int64, remaining int) bool {
+	of := results[0].At.UnixMicro()
+	return of > at || of == at && results[0].Remaining < remaining
+}
+
+// setAfter stores what the store reported for one limit of n.
+func (e *leaseEntry) setAfter(limit, n int, a after) {
+	if limit == 0 {
+		e.stored, e.refill, e.reset = a.stored, a.refill, a.reset
+		return
+	}
+	if e.ensureRare().others == nil {
+		e.rare.others = make([]after, n-1)
+	}
+	e.rare.others[limit-1] = a
 }
 
 // later returns the instant that is wait microseconds after now. A wait beyond a hundred years is cut, so that the sum fits.
 func later(now, wait int64) int64 { return now + 1000*min(wait, math.MaxInt64/3000) }
 
-// after returns what the store reported for a limit of e after the last grant.
+// after returns what the store last reported for a limit of e.
 func (e *leaseEntry) after(limit int) after {
 	if limit == 0 {
 		return after{e.stored, e.refill, e.reset}

@@ -50,7 +50,7 @@ type leaseEntry struct {
 	refill, reset int64 // when the first limit has one more, and all, by the last reply of the store
 }
 
-// after is what the store reported for a limit after a grant.
+// after is what the store reported for a limit after a grant or a request.
 type after struct {
 	stored        uint32 // requests left in the store
 	refill, reset int64

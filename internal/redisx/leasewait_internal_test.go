@@ -25,6 +25,12 @@ func (s *Store) withEntry(t *testing.T, f func(*leaseEntry)) {
 	for s.GrantsInFlight() > 0 {
 		time.Sleep(50 * time.Microsecond)
 	}
+	s.entry(t, f)
+}
+
+// entry calls f with the only entry, while its shard is locked.
+func (s *Store) entry(t *testing.T, f func(*leaseEntry)) {
+	t.Helper()
 	found := false
 	for i := range s.leases.Load().shardsOrNone() {
 		shard := &s.leases.Load().shards[i]
