@@ -22,7 +22,7 @@ func (s *Store) jobOf(t interface{ Fatal(...any) }, claims ...core.Claim) *job {
 func frozenStore(t *testing.T) *Store {
 	server := miniredis.RunT(t)
 	server.SetTime(time.Unix(1_800_000_000, 0))
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	t.Cleanup(s.stopSweeps)

@@ -52,7 +52,7 @@ func (s *Store) now(t *testing.T) int64 {
 func TestLeasedRequestsShareARunWithOthers(t *testing.T) {
 	server := miniredis.RunT(t)
 	server.SetTime(time.Unix(1_800_000_000, 0))
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	of := func(key string) core.Claim { return core.Claim{Key: key, Limits: core.MustParseLimits("100/d")} }

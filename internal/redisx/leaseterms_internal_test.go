@@ -62,7 +62,7 @@ func (h *duringReset) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func TestAGrantDuringAResetIsNotUsedAfterIt(t *testing.T) {
 	server := miniredis.RunT(t)
 	server.SetTime(time.Unix(1_800_000_000, 0))
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100000/d"), Lease: 10 * time.Second}

@@ -14,7 +14,7 @@ import (
 // A plain leased request leads to what it leads to if the same is asked in company of a peek, which is not plain.
 func TestPlainLeasesAreDecidedLikeOthers(t *testing.T) {
 	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	plain, other := New(client, Options{Prefix: "p"}), New(client, Options{Prefix: "o"})
 	peek := core.Claim{Key: "x", Limits: core.MustParseLimits("10/m"), Peek: true}

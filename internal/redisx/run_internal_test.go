@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -77,7 +78,7 @@ func TestRequestsOfABatchSeeWhatOthersHaveWritten(t *testing.T) {
 // A new key gets an expiry, also if the key before it in the batch needs none.
 func TestAllKeysOfABatchExpire(t *testing.T) {
 	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	for _, limits := range []string{"9/m", "9/m, 90/h"} {

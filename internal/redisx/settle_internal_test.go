@@ -13,7 +13,7 @@ import (
 // The script that gives a charge back also reports the state after it, which may include later requests of others.
 func TestGiveBackReportsTheStateAfterIt(t *testing.T) {
 	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
 	claim := core.Claim{Key: "k", Limits: []core.Limit{core.PerDay(2), core.PerDay(9).Using(core.SlidingLog)}, Cost: 2}

@@ -18,7 +18,7 @@ var start = time.Unix(1_800_000_000, 0)
 func frozen(t *testing.T) (*redisx.Store, *miniredis.Miniredis) {
 	server := miniredis.RunT(t)
 	server.SetTime(start)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	return redisx.New(client, options), server
 }
