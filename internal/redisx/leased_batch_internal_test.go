@@ -2,18 +2,21 @@ package redisx
 
 import (
 	"testing"
-	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 )
 
 func TestEachClaimOfARequestHasALeaseOfItsOwn(t *testing.T) {
-	s := frozenStore(t)
+	for _, limits := range []string{"100/d", "100/d;fixed-window"} {
+		checkLeasesOfARequest(t, limits)
+	}
+}
+
+func checkLeasesOfARequest(t *testing.T, limits string) {
+	s, one := frozenStore(t), core.MustParseLimits(limits)
 	claims := []core.Claim{
-		{Key: "a", Limits: core.MustParseLimits("100/d, 90/h")}, {Key: "other", Limits: core.MustParseLimits("100/d")},
-		{Key: "b", Limits: core.MustParseLimits("100/d, 80/h")}, {Key: "rest", Limits: core.MustParseLimits("100/d")},
+		{Key: "a", Limits: core.MustParseLimits(limits + ", 90/h")}, {Key: "other", Limits: one},
+		{Key: "b", Limits: core.MustParseLimits(limits + ", 80/h")}, {Key: "rest", Limits: one},
 	}
 	r, err := s.layout.newTake(claims)
 	if err != nil {
@@ -50,12 +53,13 @@ func (s *Store) now(t *testing.T) int64 {
 
 // Leased and other requests of one run are decided in turn, each with its own words.
 func TestLeasedRequestsShareARunWithOthers(t *testing.T) {
-	server := miniredis.RunT(t)
-	server.SetTime(time.Unix(1_800_000_000, 0))
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
-	t.Cleanup(func() { client.Close() })
-	s := New(client, Options{Prefix: "p"})
-	of := func(key string) core.Claim { return core.Claim{Key: key, Limits: core.MustParseLimits("100/d")} }
+	for _, limits := range []string{"100/d", "100/d;fixed-window"} {
+		checkSharedRun(t, frozenStore(t), limits)
+	}
+}
+
+func checkSharedRun(t *testing.T, s *Store, limits string) {
+	of := func(key string) core.Claim { return core.Claim{Key: key, Limits: core.MustParseLimits(limits)} }
 	jobs := []*job{
 		s.jobOf(t, of("a")), s.leasedJob(t, of("a"), 10, backs{}), s.leasedJob(t, of("b"), 20, backs{}),
 		s.jobOf(t, of("b")), s.leasedJob(t, of("a"), 30, backs{}),
@@ -93,5 +97,38 @@ func TestBacksKeepTwoInstants(t *testing.T) {
 	}
 	if b.sum() != 21 {
 		t.Errorf("a sum of %d, want 21", b.sum())
+	}
+}
+
+// A denied leased request leaves those behind it in the run their replies.
+func TestADeniedLeaseSharesARunWithOthers(t *testing.T) {
+	for _, limits := range []string{"10/d", "10/d;fixed-window", "10/d, 90/h"} {
+		s := frozenStore(t)
+		of := func(key string, cost int) core.Claim {
+			return core.Claim{Key: key, Limits: core.MustParseLimits(limits), Cost: cost}
+		}
+		s.mustRun(t, s.jobOf(t, of("a", 10)))
+		jobs := []*job{s.leasedJob(t, of("a", 1), 5, backs{}), s.leasedJob(t, of("b", 3), 2, backs{}), s.leasedJob(t, of("c", 4), 2, backs{})}
+		s.mustRun(t, append([]*job(nil), jobs...)...)
+		for i, want := range []struct{ remaining, granted int64 }{{0, 0}, {5, 2}, {4, 2}} {
+			if j := jobs[i]; j.usages[0].Remaining != want.remaining || j.request.leases[0].granted != want.granted || j.admitted() != (i > 0) {
+				t.Errorf("%s: request %d: %+v, granted %d", limits, i+1, j.usages[0], j.request.leases[0].granted)
+			}
+		}
+	}
+}
+
+// What is charged ahead is at most half of what all claims of a request have left, if two are of one pair.
+func TestAGrantIsOfWhatTheWholeRequestLeaves(t *testing.T) {
+	s := frozenStore(t)
+	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 10}
+	r, err := s.layout.newTake([]core.Claim{c, c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.lease(0, 99, backs{})
+	s.mustRun(t, &s.split(r, anyKeys)[0])
+	if r.leases[0].granted != 40 || s.remains(t, c) != 40 {
+		t.Errorf("granted %d of 80, and %d remain", r.leases[0].granted, s.remains(t, c))
 	}
 }

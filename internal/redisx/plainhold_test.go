@@ -143,6 +143,8 @@ func TestPlainHoldsReadAnyFieldLikeOthers(t *testing.T) {
 		try(words(good...)[:word*length])
 	}
 	try(words(good...) + "x")
+	try(words(good[:6]...) + "x" + words(good[6:]...))
+	try(words(good[0], 3, 3, now-width, 1, 1, now>>16, 2, 2)) // of which some bytes further on make sense
 }
 
 // A settlement may find no hold, or state that is not plain.

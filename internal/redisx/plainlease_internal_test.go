@@ -68,3 +68,24 @@ func leasedPair(t *testing.T, s *Store, want int64, b backs, free bool, claims .
 	s.mustRun(t, j)
 	return j
 }
+
+// A refund of what has drained returns nothing, and changes nothing for the next one.
+func TestARefundOfWhatHasDrainedChangesNothing(t *testing.T) {
+	for _, company := range [][]core.Claim{nil, {{Key: "x", Limits: core.MustParseLimits("10/m"), Peek: true}}} {
+		server := miniredis.RunT(t)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
+		t.Cleanup(func() { client.Close() })
+		s, c := New(client, Options{Prefix: "p"}), core.Claim{Key: "k", Limits: core.MustParseLimits("60/m")}
+		at := func(second, cost int, b backs) *job {
+			server.SetTime(time.Unix(1_800_000_000+int64(second), 0))
+			c.Cost = cost
+			return leasedPair(t, s, 0, b, cost == 0, append([]core.Claim{c}, company...)...)
+		}
+		first := at(0, 1, backs{}).at
+		busy := at(10, 5, backs{}).at
+		at(11, 5, backs{})
+		if j := at(14, 0, backs{{first, 1}, {busy, 2}}); j.usages[0].Remaining != 55 {
+			t.Errorf("%d remain, want 55", j.usages[0].Remaining)
+		}
+	}
+}

@@ -44,8 +44,6 @@ local function storeHolds(place, key, now)
   if count == 0 and older == '' then
     call('HDEL', key, 'hold')
     return
-  elseif count == 0 then
-    start = unpackWords('<I8', older, #older - holdSize + 1)
   end
   local known = openUntil[place]
   local expires = known
@@ -87,7 +85,7 @@ local function releasePlainHold(place, at, cost)
   if wanted < newest and older ~= '' then
     start, held, count = unpackWords('<I8I8I8', older)
   end
-  if newest == 0 or wanted < newest and wanted ~= start then
+  if wanted < newest and wanted ~= start then
     return false
   end
   local given, left = cost < held and cost or held, count > 1 and count - 1 or 0

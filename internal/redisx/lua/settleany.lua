@@ -1,6 +1,6 @@
 -- Settles a request of any limits: see jobs.lua.
 -- Uses max (number), unpackWords, word (word), filled, reply (reply), settleWords (plainsettle), addHold, releaseHold (hold),
--- savePair (pair), advance, charge, decide, newAsks, open, report, rewind, waitFor (decide), refundAll (refund).
+-- savePair (pair), advance, charge, decide, newAsks, report, rewind, waitFor (decide), refundAll (refund).
 
 -- fits reports whether the limits of a claim admit a cost.
 local function fits(asks, claim, cost, now)
@@ -80,7 +80,6 @@ end
 local function reportAll(asks, now)
   local held = false
   for _, ask in ipairs(asks) do
-    open(ask, now)
     held = decide(ask, now) or held
   end
   report(asks, now, held)

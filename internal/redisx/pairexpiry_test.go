@@ -1,0 +1,89 @@
+package redisx_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// kindsOf are limits of requests that lua/decidehold.lua decides, and two that lua/decide.lua does. The first two hold.
+var kindsOf = []string{"9 at once", "9 at once, 9/m;fixed-window", "9/m;fixed-window"}
+
+func kindOf(limits string) core.Claim {
+	c := claimOf("k", core.MustParseLimits(limits)...)
+	c.Hold = c.Limits[0].Algorithm == core.InFlight
+	return c
+}
+
+// A request does not shorten the time for which a key is kept for the state of another limit.
+func TestARequestLeavesOtherStateItsTime(t *testing.T) {
+	for _, limits := range kindsOf {
+		s, server := frozen(t)
+		c := kindOf(limits)
+		take(t, s, c)
+		take(t, s, claimOf("k", core.PerDay(9)))
+		want := server.TTL(pairKey)
+		if take(t, s, c); server.TTL(pairKey) != want || want < time.Hour {
+			t.Errorf("%s: kept for %v, want %v", limits, server.TTL(pairKey), want)
+		}
+	}
+}
+
+// The first word of a field says for how long its key is kept, though the clock is between two milliseconds.
+func TestAFieldSaysForHowLongItsKeyIsKept(t *testing.T) {
+	for _, limits := range kindsOf[:2] {
+		s, server := frozen(t)
+		now := start.Add(500 * time.Microsecond)
+		server.SetTime(now)
+		take(t, s, kindOf(limits))
+		says := binary.LittleEndian.Uint64([]byte(server.HGet(pairKey, "hold")))
+		if kept := now.UnixMilli() + server.TTL(pairKey).Milliseconds(); int64(says) != kept {
+			t.Errorf("%s: kept until %d, and the field says %d", limits, kept, says)
+		}
+	}
+}
+
+// The expiry of a key is not set again by a request that needs no later one.
+func TestAnExpiryThatSufficesIsNotSetAgain(t *testing.T) {
+	for _, limits := range []string{"9 at once", "9/m;fixed-window", "9/m;sliding-log"} {
+		s, server := frozen(t)
+		c := kindOf(limits)
+		take(t, s, c)
+		server.SetTTL(pairKey, 0)
+		if take(t, s, c); server.TTL(pairKey) != 0 {
+			t.Errorf("%s: set again, to %v", limits, server.TTL(pairKey))
+		}
+	}
+}
+
+func TestHoldsThatMakeNoSenseAreRepaired(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.PerMinute(9).Using(core.SlidingLog))
+	take(t, s, c)
+	server.HSet(pairKey, "hold", "garbage")
+	if r := take(t, s, c)[0]; r.Remaining != 7 || s.Repaired() != 1 {
+		t.Errorf("%+v, %d repaired, want 1", r, s.Repaired())
+	}
+	if take(t, s, c); s.Repaired() != 1 {
+		t.Errorf("%d repaired, want 1", s.Repaired())
+	}
+}
+
+// A state that cannot be read is not taken for one that was never stored.
+func TestAStateThatCannotBeReadIsAnError(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	s, c := redisx.New(client, options), claimOf("k", core.PerMinute(9).Using(core.FixedWindow))
+	take(t, s, c)
+	if err := client.Do(context.Background(), "acl", "setuser", "default", "-hmget").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Take(context.Background(), []core.Claim{c}, nil); err == nil || errors.Is(err, core.ErrInvalid) {
+		t.Errorf("decided without a state: %+v, %v", r, err)
+	}
+}

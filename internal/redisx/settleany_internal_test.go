@@ -1,0 +1,97 @@
+package redisx
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// What a job gives back because another one denied, it reports as it then is.
+func TestWhatAJobGivesBackIsReported(t *testing.T) {
+	for _, limits := range []string{"9/d", "9/d, 5 at once", "9/d;fixed-window", "9/d, 9/h;sliding-window"} {
+		for _, hold := range []bool{true, false} {
+			s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits(limits), Cost: 2, Hold: hold}
+			if !hold && len(c.Limits) > 1 {
+				c.Limits = c.Limits[:1]
+			}
+			j := s.jobOf(t, c)
+			s.mustRun(t, j)
+			before := append([]usage(nil), j.usages...)
+			back := s.giveBack(context.Background(), j, func(int) bool { return true })
+			if back.err != nil || len(back.usages) != len(before) || back.held || !back.admitted() {
+				t.Fatalf("%s, held: %v: %v, %+v", limits, hold, back.err, back.usages)
+			}
+			if got := back.usages[0].Remaining; got != 9 || before[0].Remaining != 7 {
+				t.Errorf("%s, held: %v: %d remain after %d, want 9 after 7", limits, hold, got, before[0].Remaining)
+			}
+		}
+	}
+}
+
+// It reports whether others in flight are in the way of the same request.
+func TestWhatAJobGivesBackMayBeHeldByOthers(t *testing.T) {
+	s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("9/d, 20/h"), Cost: 5, Hold: true}
+	other := c
+	other.Cost = 4
+	j := s.jobOf(t, other)
+	s.mustRun(t, j, s.jobOf(t, c))
+	more := s.jobOf(t, c)
+	s.mustRun(t, more)
+	if more.admitted() || !more.held {
+		t.Fatalf("%+v", more.usages)
+	}
+	back := s.giveBack(context.Background(), more, func(int) bool { return false })
+	if back.err != nil || !back.held || back.admitted() {
+		t.Errorf("%v, held back: %v, %+v", back.err, back.held, back.usages)
+	}
+}
+
+// A further charge is made even if it does not fit, unless it is of a dry run.
+func TestAFurtherChargeThatDoesNotFit(t *testing.T) {
+	for _, dryRun := range []bool{false, true} {
+		for _, final := range []int{6, 9} {
+			s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("7/d;fixed-window"), Cost: 4}
+			s.mustRun(t, s.jobOf(t, c))
+			c.DryRun, c.Final = dryRun, final
+			if err := s.Settle(t.Context(), []core.Claim{c}); err != nil {
+				t.Fatal(err)
+			}
+			want := int64(max(0, 7-final))
+			if dryRun && final > 7 {
+				want = 3
+			}
+			if n := s.remains(t, core.Claim{Key: "k", Limits: c.Limits}); n != want {
+				t.Errorf("dry run: %v, settled at %d: %d remain, want %d", dryRun, final, n, want)
+			}
+		}
+	}
+}
+
+// A ban ends at its last instant: a dry run that is settled then is charged what it held and more.
+func TestABanIsOverAtItsEnd(t *testing.T) {
+	for _, early := range []time.Duration{0, 1} {
+		server, now := miniredis.RunT(t), time.Unix(1_800_000_000, 0)
+		server.SetTime(now)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
+		t.Cleanup(func() { client.Close() })
+		s, c := New(client, Options{Prefix: "p"}), core.Claim{Key: "k", Limits: core.MustParseLimits("9/d;fixed-window"), Cost: 2, DryRun: true, Hold: true}
+		s.mustRun(t, s.jobOf(t, c))
+		if err := s.Settle(t.Context(), []core.Claim{{Key: "k", Ban: 30 * time.Second}}); err != nil {
+			t.Fatal(err)
+		}
+		server.SetTime(now.Add(30*time.Second - early*time.Microsecond))
+		c.At, c.Final = now, 5
+		if err := s.Settle(t.Context(), []core.Claim{c}); err != nil {
+			t.Fatal(err)
+		}
+		server.SetTime(now.Add(time.Minute))
+		if n, want := s.remains(t, core.Claim{Key: "k", Limits: c.Limits}), int64(4+3*early); n != want {
+			t.Errorf("%d µs before the end: %d remain, want %d", early, n, want)
+		}
+	}
+}
