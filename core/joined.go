@@ -5,8 +5,8 @@ import "time"
 // SameName returns how many of the limiters further out than the one that made Results[i] have a rule of the same name,
 // whether or not that rule applied. Writers of headers use it to give two limits two names.
 func (d Decision) SameName(i int) int {
-	if d.receipt == nil || d.receipt.limiter != nil || i < 0 || i >= len(d.Results) {
-		return 0 // one limiter made all of d
+	if d.receipt == nil || d.receipt.limiter != nil || i >= len(d.Results) {
+		return 0 // one limiter made all of d, or there is no such result
 	}
 	n, end := 0, 0
 	for _, c := range d.receipts() {

@@ -85,3 +85,23 @@ func TestRetryAfterOfOneLimiter(t *testing.T) {
 		}
 	}
 }
+
+// The outer limiter was charged what each of its rules costs. A dry run of it does not make anybody wait.
+func TestRetryAfterIsOfTheCostOfEachOuterRule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		five := func(*http.Request) int { return 5 }
+		outer := core.Must(core.New([]core.Rule{
+			{Name: "dry", Key: keyK, Limits: []core.Limit{core.PerHour(2)}, DryRun: true},
+			{Name: "a", Key: keyK, Limits: []core.Limit{core.PerMinute(10)}, Cost: five},
+		}))
+		inner := core.Must(core.New([]core.Rule{core.PerSecond(1).By(keyK)}))
+		var d core.Decision
+		for range 2 {
+			r, _, _ := guard(outer, get("/"))
+			_, d, _ = guard(inner, r)
+		}
+		if wait := d.RetryAfter(); d.Allowed || wait != 30*time.Second {
+			t.Errorf("allowed: %v, again in %v, want 30s", d.Allowed, wait)
+		}
+	})
+}

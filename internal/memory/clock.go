@@ -75,9 +75,6 @@ func (c *clock) check(now int64, t time.Time) {
 // readAfter returns an instant that no earlier reading has, and that no later one is before unless the clock was replaced.
 func (c *clock) readAfter() int64 {
 	after := c.read() + 1
-	if c.now != nil {
-		return after
-	}
 	for {
 		earliest := c.earliest.Load()
 		if earliest >= after || c.earliest.CompareAndSwap(earliest, after) {

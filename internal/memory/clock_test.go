@@ -161,3 +161,52 @@ func TestWallClockThatIsSet(t *testing.T) {
 		}
 	}
 }
+
+// Both clocks are not read at the same time: readings a millisecond off are no setting of the wall clock.
+func TestWhatCountsAsASettingOfTheWallClock(t *testing.T) {
+	for _, before := range []int64{0, 5_000_000} {
+		for by, set := range map[int64]bool{0: false, 1000: false, -1000: false, 1001: true, -1001: true, 1_000_000: true} {
+			synctest.Test(t, func(t *testing.T) {
+				var c clock
+				c.begin(nil)
+				if c.checked.Load() != c.epoch {
+					t.Error("the wall clock was not read at the beginning")
+				}
+				var w *wall
+				if before != 0 {
+					w = &wall{at: c.epoch, time: c.start, offset: before}
+					c.wall.Store(w)
+				}
+				c.epoch -= before + by
+				if c.check(c.read(), time.Now()); (c.wall.Load() != w) != set {
+					t.Errorf("ahead by %d, then by %d more: %+v", before, by, c.wall.Load())
+				}
+			})
+		}
+	}
+}
+
+// Times are whole microseconds, as instants are.
+func TestTimesAfterTheWallClockWasSetAreWholeMicroseconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(123 * time.Nanosecond)
+		var c clock
+		c.begin(nil)
+		c.epoch -= 3_600_000_000
+		c.check(c.read(), time.Now())
+		if at := c.time(c.read()); c.wall.Load() == nil || at.Nanosecond()%1000 != 0 || c.start.Nanosecond()%1000 != 0 {
+			t.Errorf("set: %v, began at %v, and it is %v", c.wall.Load() != nil, c.start, at)
+		}
+	})
+}
+
+func TestTheFirstTimeAfterTheWallClockWasSet(t *testing.T) {
+	var c clock
+	c.begin(nil)
+	c.wall.Store(&wall{offset: 5, first: 1000})
+	for micros, want := range map[int64]int64{999: 999, 1000: 995, 1001: 996} {
+		if got := c.instant(time.UnixMicro(micros)); got != want {
+			t.Errorf("%d is the instant %d, want %d", micros, got, want)
+		}
+	}
+}

@@ -6,7 +6,7 @@ import "github.com/spillgate/spillgate/internal/algorithm"
 type record struct {
 	id    uint64 // of the pair; 0 in an unused record
 	kind  uint64 // bucket: packed slowest rate << 53, code of the tick; all: Kind of the limit
-	level int64  // bucket: level; holds: of how many requests; ban: 1; else: used
+	level int64  // bucket: level; ban: 1; else, but for holds: used
 	at    int64  // bucket: at; window: start; log: the newest stamp; holds and ban: when they end
 	rate  uint32 // bucket: rate
 	extra uint32 // bucket: at - busy; log and holds: their number in the slab, or 0
@@ -67,9 +67,8 @@ func (r *record) setWindow(w algorithm.Window) { r.level, r.at = w.Used, w.Start
 // setLog notes what g, the log of r, says of itself.
 func (r *record) setLog(g *algorithm.Log) { r.level, r.at = g.Used(), g.Last() }
 
-// setHolds notes what h, the holds of r, say of themselves at now. If there are none, r is idle from now on.
+// setHolds notes when h, the holds of r, end. If there are none, r is idle from now on.
 func (r *record) setHolds(h *algorithm.Holds, now int64) {
-	_, r.level = h.Sum()
 	if r.at = h.Ends(); r.at == 0 {
 		r.at = now
 	}

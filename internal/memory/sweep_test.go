@@ -22,6 +22,7 @@ func TestEndOfARecord(t *testing.T) {
 		{"a bucket that was given back all", algorithm.TokenBucket, 0, now, true},
 		{"one that has drained just now", algorithm.TokenBucket, 5 * period, now - period, true},
 		{"not one that drains to the last unit", algorithm.TokenBucket, 5 * period, now - period + 1, false},
+		{"one with room to spare that has drained just now", algorithm.TokenBucket, period, now - period/5, true},
 		{"a window that was given back all", algorithm.FixedWindow, 0, now, true},
 		{"one that ends now", algorithm.FixedWindow, 1, now - period, true},
 		{"not one that ends soon", algorithm.FixedWindow, 1, now - period + 1, false},
