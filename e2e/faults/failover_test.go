@@ -95,7 +95,7 @@ func (f *failover) check(t *testing.T, guards []*guard, admitted map[string]func
 func TestMasterOfAClusterDies(t *testing.T) {
 	wantNoLeaks(t)
 	log := keepJournal(t)
-	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "1000")
+	cluster := redistest.StartCluster(t, redistest.Failover(1000)...)
 	f := failover{store: redisstore.New(cluster.Client(t)), within: 5 * time.Second, slow: 2 * time.Second}
 	for i := range 6 {
 		f.keys = append(f.keys, fmt.Sprint("k", i))

@@ -24,14 +24,14 @@ type Cluster struct {
 	clients map[int]*redis.Client
 }
 
-// StartCluster starts a cluster, each node with further arguments, and waits until all nodes agree on it. By default a
-// replica takes over once its master has been silent for 4s.
+// StartCluster starts a cluster, each node with further arguments, and waits until all nodes agree on it. A replica takes over from
+// its master only with Failover: else a master that gets no CPU for some seconds would lose its slots.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{clients: make(map[int]*redis.Client)}
 	for range 6 {
 		c.Nodes = append(c.Nodes, Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "4000",
-			"--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}, args...)...))
+			"--cluster-replica-no-failover", "yes", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0"}, args...)...))
 	}
 	c.meet(t)
 	for i := range 3 {
@@ -41,6 +41,11 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	c.replicate(t)
 	Wait(t, "the cluster to be whole", func() bool { return c.whole(t) })
 	return c
+}
+
+// Failover returns arguments of StartCluster: a replica takes over once its master has been silent for some milliseconds.
+func Failover(millis int) []string {
+	return []string{"--cluster-replica-no-failover", "no", "--cluster-node-timeout", strconv.Itoa(millis)}
 }
 
 // meet introduces the nodes to each other.
@@ -90,7 +95,7 @@ func (c *Cluster) whole(t testing.TB) bool {
 		if i >= 3 && !strings.Contains(cl.Info(ctx, "replication").Val(), "master_link_status:up") {
 			return false
 		}
-		if strings.Count(cl.ClusterNodes(ctx).Val(), "slave ") != 3 {
+		if strings.Count(cl.ClusterNodes(ctx).Val(), "slave") != 3 {
 			return false
 		}
 	}

@@ -50,7 +50,7 @@ func countTime(t *testing.T) (since func() time.Duration) {
 }
 
 func TestNewMasterIsFoundWithinTwoSeconds(t *testing.T) {
-	cluster := redistest.StartCluster(t, "--cluster-node-timeout", "2000")
+	cluster := redistest.StartCluster(t, redistest.Failover(2000)...)
 	s := redisx.New(cluster.Client(t), options)
 	c := []core.Claim{claimOf("k", core.PerDay(1000))}
 	recovers(t, s, c)
