@@ -20,6 +20,8 @@ type failover struct {
 	pair   [2]*redistest.Server // the master and its replica; on a machine that stalls they may have changed places
 	within time.Duration        // after which Redis decides again,
 	slow   time.Duration        // or after the replica has taken over, if the machine is too busy for it to do so soon
+
+	named func(master *redistest.Server) bool // reports whether clients can know of a new master
 }
 
 // failoverCapacity is the capacity of the limits of a failover.
@@ -40,7 +42,7 @@ func (f *failover) run(t *testing.T, log *journal) {
 	}
 	time.Sleep(100 * time.Millisecond)
 	replica, begun := f.killMaster(t, guards[0])
-	redistest.Wait(t, "the replica to take over", func() bool { return isMaster(replica) })
+	redistest.Wait(t, "the replica to take over", func() bool { return f.named(replica) })
 	taken := time.Since(begun)
 	each(guards, func(g *guard) { g.decidesAgain(f.keys...) })
 	late := guards[0].machine.most(0)
@@ -56,8 +58,8 @@ func (f *failover) run(t *testing.T, log *journal) {
 	}
 }
 
-// killMaster kills the master and waits until g notices. It returns a client of the replica, and when the master died.
-func (f *failover) killMaster(t *testing.T, g *guard) (replica *redis.Client, died time.Time) {
+// killMaster kills the master and waits until g notices. It returns the replica, and when the master died.
+func (f *failover) killMaster(t *testing.T, g *guard) (replica *redistest.Server, died time.Time) {
 	t.Helper()
 	var clients [2]*redis.Client
 	for i, s := range f.pair {
@@ -71,7 +73,7 @@ func (f *failover) killMaster(t *testing.T, g *guard) (replica *redis.Client, di
 	f.pair[master].Kill()
 	died = time.Now()
 	redistest.Wait(t, "the outage", func() bool { return g.degraded.Load() > before })
-	return clients[1-master], died
+	return f.pair[1-master], died
 }
 
 func isMaster(c *redis.Client) bool {
@@ -103,6 +105,8 @@ func TestMasterOfAClusterDies(t *testing.T) {
 	slot := cluster.Nodes[0].Client(t).ClusterKeySlot(context.Background(), "{k0}").Val()
 	owner := cluster.Owner(t, int(slot))
 	f.pair = [2]*redistest.Server{cluster.Nodes[owner], cluster.Nodes[owner+3]}
+	clients := map[*redistest.Server]*redis.Client{f.pair[0]: f.pair[0].Client(t), f.pair[1]: f.pair[1].Client(t)}
+	f.named = func(master *redistest.Server) bool { return isMaster(clients[master]) }
 	f.run(t, log)
 }
 
@@ -112,7 +116,7 @@ func TestMasterBehindSentinelDies(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	f := failover{
 		store: redisstore.New(s.Client(t)), keys: []string{"k"}, pair: [2]*redistest.Server{s.Master, s.Replica},
-		within: 4 * time.Second, slow: 3 * time.Second,
+		within: 4 * time.Second, slow: 3 * time.Second, named: s.Names,
 	}
 	f.run(t, log)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,4 +67,17 @@ func (s *Sentinel) Client(t testing.TB) *redis.Client {
 	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs})
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// Names reports whether all sentinels say that a server is the master.
+func (s *Sentinel) Names(master *Server) bool {
+	for _, addr := range s.Addrs {
+		c := redis.NewSentinelClient(&redis.Options{Addr: addr})
+		at, err := c.GetMasterAddrByName(context.Background(), MasterName).Result()
+		c.Close()
+		if err != nil || len(at) != 2 || at[1] != strconv.Itoa(master.Port()) {
+			return false
+		}
+	}
+	return true
 }
