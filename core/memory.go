@@ -28,7 +28,8 @@ type MemoryStore struct {
 	// other: a flood of keys makes the store stricter, never laxer.
 	//
 	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 64 more, and 16 to 32 for each sub-bucket or instant in
-	// use. What a pair holds takes some 100 bytes, and up to 450 if it was begun over a whole minute. A pair keeps the states of 32 limits, those of all its tiers together; it shares those of more.
+	// use. What a pair holds takes some 100 bytes, and up to 450 if it was begun over a whole minute. A pair keeps the states
+	// of 32 limits, those of all its tiers together; it shares those of more.
 	MaxKeys int
 
 	// Now replaces the clock, for replays: it may return any time, also an earlier one than before. Nil means the clock of

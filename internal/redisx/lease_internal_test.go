@@ -61,7 +61,7 @@ func TestWhatIsWantedIsAtLeastTheCostOfARequest(t *testing.T) {
 
 // After a grant of nothing, or two late ones in succession, no other is asked for during at least one Lease, and at most two.
 func TestAGrantOfNoUseIsFollowedByAPause(t *testing.T) {
-	for _, begun := range []time.Duration{0, 50 * ms, 99 * ms} {
+	for _, begun := range []time.Duration{0, 50 * ms, 99 * ms, 250 * ms} {
 		now := int64(begun)
 		for name, credit := range map[string]func(*lease){
 			"of nothing": func(l *lease) { l.credit(now, 1, now+leaseLength, 0) },

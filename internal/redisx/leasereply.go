@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
 // setUsages stores what the store reported for the limits of e after a grant.
 func (e *leaseEntry) setUsages(usages []usage, now int64) {
 	for i := range usages {
-		u := &usages[i]
-		e.setAfter(i, len(usages), after{uint32(min(u.Remaining, math.MaxUint32)), later(now, u.Refill), later(now, u.Reset)})
+		e.setAfter(i, len(usages), usages[i].Usage, now)
 	}
 }
 
@@ -29,7 +29,8 @@ func (e *leaseEntry) hear(results []core.Result, now int64) {
 	}
 	for i := range results {
 		r := &results[i]
-		e.setAfter(i, len(results), after{uint32(min(int64(r.Remaining), math.MaxUint32)), later(now, r.RefillAfter.Microseconds()), later(now, r.ResetAfter.Microseconds())})
+		u := algorithm.Usage{Remaining: int64(r.Remaining), Refill: r.RefillAfter.Microseconds(), Reset: r.ResetAfter.Microseconds()}
+		e.setAfter(i, len(results), u, now)
 	}
 }
 
@@ -41,7 +42,8 @@ func isNewer(results []core.Result, at int64, remaining int) bool {
 }
 
 // setAfter stores what the store reported for one limit of n.
-func (e *leaseEntry) setAfter(limit, n int, a after) {
+func (e *leaseEntry) setAfter(limit, n int, u algorithm.Usage, now int64) {
+	a := after{uint32(min(u.Remaining, math.MaxUint32)), later(now, u.Refill), later(now, u.Reset)}
 	if limit == 0 {
 		e.stored, e.refill, e.reset = a.stored, a.refill, a.reset
 		return
