@@ -128,7 +128,11 @@ func (b *budget) expect(c *call, now time.Time) time.Time {
 	if !b.isPacedWindow(c, now) {
 		return time.Time{}
 	}
-	return b.pacedAt(c.turn, b.low.least()) // the earliest: those in flight may have been counted already
+	turn := c.turn - b.inFlight // the earliest: what remains may count those in flight already
+	if turn < 1 {
+		return time.Time{}
+	}
+	return b.pacedAt(turn, b.low.least())
 }
 
 // late returns the error for a call that waits for b.
