@@ -128,11 +128,12 @@ func (b *budget) expect(c *call, now time.Time) time.Time {
 	if !b.isPacedWindow(c, now) {
 		return time.Time{}
 	}
-	turn := c.turn - b.inFlight // the earliest: what remains may count those in flight already
+	left := b.low.least() // at most: those in flight may be counted already, and then some requests are not among the last fifth
+	turn := c.turn - max(left-b.limit/5, 0)
 	if turn < 1 {
 		return time.Time{}
 	}
-	return b.pacedAt(turn, b.low.least())
+	return b.pacedAt(turn, left)
 }
 
 // late returns the error for a call that waits for b.
