@@ -84,7 +84,7 @@ func TestAFailedGrantIsFollowedByAPause(t *testing.T) {
 	s := redisx.New(client, options)
 	c := leased(claimOf("k", core.PerDay(1000)))
 	warm(t, s, c)
-	if err := client.Do(context.Background(), "acl", "setuser", "default", "-hmget").Err(); err != nil {
+	if err := client.Do(context.Background(), "acl", "setuser", "default", "-hget", "-hmget").Err(); err != nil {
 		t.Fatal(err)
 	}
 	for ok := true; ok; {

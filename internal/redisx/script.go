@@ -17,7 +17,7 @@ type script struct {
 }
 
 var (
-	plain   = read("number", "word", "reply", "limit", "expiry", "plainhold", "plain", "decidehold", "plainsettle")
+	plain   = read("number", "word", "reply", "limit", "expiry", "plainhold", "plain", "plainone", "decidehold", "plainsettle")
 	general = read("tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide", "refund", "lease", "settleany")
 
 	jobScript = newScript(plain + onDemand("newPlainLease", read("plainlease"), "decidePlainLeased") +

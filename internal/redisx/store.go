@@ -9,7 +9,7 @@
 // results (reply.go). If a request has several jobs and one denies, separate.go takes back what the others charged.
 //
 // Each algorithm is in the file of lua/ that has its name: the refund of a fixed window is in lua/fixedwindow.lua, called by
-// lua/refund.lua. lua/plain.lua is a faster lua/decide.lua for token buckets, and
+// lua/refund.lua. lua/plain.lua is a faster lua/decide.lua for token buckets, lua/plainone.lua for a pair of one, and
 // lua/plainlease.lua a faster lua/lease.lua; for holds, lua/decidehold.lua is a faster lua/decide.lua, and lua/plainsettle.lua a
 // faster lua/settleany.lua.
 //

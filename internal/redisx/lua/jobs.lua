@@ -1,6 +1,6 @@
 -- Runs requests, one after the other: decides those of a Take, each all or nothing by itself, and settles others.
 -- Uses word (word), clock, filled, logError, repaired, reply (reply), leaseWords, newPlan (limit), decidePlain, isPlain
--- (plain), decideHeld (decidehold), isPlainSettle, settlePlain, settleWords
+-- (plain), decideOne (plainone), decideHeld (decidehold), isPlainSettle, settlePlain, settleWords
 -- (plainsettle).
 --
 -- KEYS: those of each request, one request after the other.
@@ -52,7 +52,10 @@ local function plainOf(plan, settles)
   elseif plan.held then
     return decideHeld
   end
-  return plan.leases > 0 and newPlainLease() or decidePlain
+  if plan.leases > 0 then
+    return newPlainLease()
+  end
+  return #plan == 1 and decideOne or decidePlain
 end
 
 for i = 2, #ARGV, 3 do
