@@ -1,6 +1,9 @@
 package redisx
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // A lease holds the requests of one key that were charged ahead, which this process may admit without asking the store. It has no
 // clock and no lock: its methods take the instant, in nanoseconds of a clock of this process, and length, the Lease of the rule.
@@ -101,9 +104,10 @@ func (l *lease) putBack(t taken) {
 	}
 }
 
-// restore adds n to the portion that was charged at an instant, and reports whether there is one.
+// restore adds n to the portion that was charged at an instant, and reports whether there is one. Of two that were charged at the same
+// instant it takes the newer one, which the next grant does not end.
 func (l *lease) restore(at int64, n uint32) bool {
-	for i := range l.at {
+	for i := range slices.Backward(l.at[:]) {
 		if l.ends[i] > 0 && l.at[i] == at {
 			l.left[i] += n
 			return true

@@ -159,6 +159,20 @@ func TestWhatIsPutBackGoesToItsPortion(t *testing.T) {
 	}
 }
 
+// The next grant ends the older of two portions, so what was taken from the newer one must not go there.
+func TestWhatIsPutBackStaysInTheNewerOfTwoPortionsOfOneInstant(t *testing.T) {
+	var l lease
+	l.credit(0, 100, leaseLength, 1)
+	l.credit(1, 100, leaseLength+1, 4)
+	l.take(1)
+	took, _ := l.take(1)
+	l.putBack(took)
+	l.credit(2, 100, leaseLength+2, 4)
+	if l.left != [2]uint32{4, 4} || l.hasUnused() {
+		t.Errorf("left %v, %v to give back, want 4 and 4, and nothing", l.left, l.takeUnused())
+	}
+}
+
 func TestTheMarkIsThatOfTheOlderPortionThatWasTakenFrom(t *testing.T) {
 	for n, want := range map[[2]uint32]int64{{1, 0}: 100, {1, 3}: 100, {0, 3}: 200} {
 		if got := (&taken{[2]int64{100, 200}, n}).mark(); got != want {
