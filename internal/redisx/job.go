@@ -49,7 +49,7 @@ func (j *job) prepare(peek func(ask int) bool) {
 		b = a.appendWords(b, a.claim != claim, j.indexOf(j.request.keys[a.key]))
 		claim = a.claim
 	}
-	j.plan = string(b)
+	j.plan = j.request.planOf(b)
 	j.addNumbers()
 	j.addLeases()
 }

@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 
 	"github.com/spillgate/spillgate/core"
@@ -16,11 +17,13 @@ type request struct {
 	leases      []leased     // claims of a Take
 	jobs        []job
 	usages      []usage // backs those of the jobs
+	plan        string  // the last one, which the next one often equals
 }
 
 // An ask is one limit of one claim: see lua/limit.lua.
 type ask struct {
 	algorithm.Limit
+	source                     core.Limit // what Limit was compiled of
 	claim, key                 int
 	peek, dryRun, hold, leased bool
 	cost, asked                int64
@@ -59,10 +62,30 @@ func (r *request) addClaim(stored string, c *core.Claim, i int) {
 		r.asks = append(r.asks, ask{claim: i, key: key})
 	}
 	for j := range c.Limits {
-		a := ask{Limit: compile(&c.Limits[j]), claim: i, key: key, peek: c.Peek, dryRun: c.DryRun, hold: c.Hold && !c.Peek, cost: cost}
+		a := r.newAsk(&c.Limits[j])
+		a.claim, a.key, a.cost = i, key, cost
+		a.peek, a.dryRun, a.hold, a.leased = c.Peek, c.DryRun, c.Hold && !c.Peek, false
 		a.asked = a.share()
-		r.asks = append(r.asks, a)
 	}
+}
+
+// newAsk adds an ask for a limit. Its place may still have what was compiled for an earlier request, most often of the same limit.
+func (r *request) newAsk(l *core.Limit) *ask {
+	n := len(r.asks)
+	r.asks = slices.Grow(r.asks, 1)[:n+1]
+	a := &r.asks[n]
+	if a.source != *l {
+		a.Limit, a.source = compile(l), *l
+	}
+	return a
+}
+
+// planOf returns b as text.
+func (r *request) planOf(b []byte) string {
+	if string(b) != r.plan {
+		r.plan = string(b)
+	}
+	return r.plan
 }
 
 // compile returns a valid limit in the units that its algorithm counts in.

@@ -88,7 +88,7 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	if t := s.leasesFor(claims); t != nil {
 		return s.takeLeased(ctx, t, claims, dst)
 	}
-	resets, sent := s.resets(claims), time.Now()
+	resets, sent := s.resets(claims), s.sentAt()
 	a, err := s.ask(ctx, claims, dst, nil)
 	if err == nil && a.lasts {
 		s.remember(claims, a.results[len(dst):], sent, resets)
@@ -114,7 +114,7 @@ func (s *Store) ask(ctx context.Context, claims []core.Claim, dst []core.Result,
 			r.lease(i, 0, unused[i])
 		}
 	}
-	sent := time.Now()
+	sent := s.sentAt()
 	jobs, err := s.decide(ctx, r)
 	if len(r.leases) > 0 && (err == nil || len(jobs) > 1 || !jobs[0].unsent) {
 		clear(unused)
@@ -126,6 +126,14 @@ func (s *Store) ask(ctx context.Context, claims []core.Claim, dst []core.Result,
 	a := answer{r.appendResults(dst, claims, jobs), s.denials != nil && s.lasts(r, jobs, sent)}
 	r.release()
 	return a, nil
+}
+
+// sentAt returns the time, which only a store that remembers denials needs.
+func (s *Store) sentAt() (now time.Time) {
+	if s.denials != nil {
+		now = time.Now()
+	}
+	return now
 }
 
 // lasts reports whether a denial of jobs may be repeated. One for what is held, or may be about to be given back, may not.
