@@ -62,6 +62,16 @@ func TestAnExpiryThatSufficesIsNotSetAgain(t *testing.T) {
 	}
 }
 
+// A state that keeps the key for long enough does so for the other limits of the pair.
+func TestAnExpiryThatSufficesForAPairIsNotSetAgain(t *testing.T) {
+	s, server := frozen(t)
+	take(t, s, claimOf("k", core.PerHour(10_000)))
+	server.SetTTL(pairKey, 0)
+	if take(t, s, claimOf("k", core.PerHour(10_000), core.PerMinute(1000))); server.TTL(pairKey) != 0 {
+		t.Errorf("set again, to %v", server.TTL(pairKey))
+	}
+}
+
 func TestHoldsThatMakeNoSenseAreRepaired(t *testing.T) {
 	s, server := frozen(t)
 	c := claimOf("k", core.PerMinute(9).Using(core.SlidingLog))

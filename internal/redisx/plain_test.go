@@ -131,3 +131,26 @@ func TestPlainClaimsOfOnePairNeedNotBeNeighbours(t *testing.T) {
 		}
 	}
 }
+
+// The limits of each pair of a request are charged once, and stored with that pair.
+func TestPlainPairsOfOneRequestAreStoredApart(t *testing.T) {
+	s, server := frozen(t)
+	claims := []core.Claim{claimOf("k", core.PerMinute(10), core.PerHour(20)), claimOf("j", core.PerMinute(30), core.PerDay(40))}
+	for i := range 3 {
+		r := take(t, s, claims...)
+		for n, capacity := range []int{10, 20, 30, 40} {
+			if want := capacity - 1 - i; r[n].Remaining != want {
+				t.Fatalf("request %d, limit %d: %d remain, want %d", i, n, r[n].Remaining, want)
+			}
+		}
+	}
+	for _, c := range claims {
+		fields, err := server.HKeys("spillgate:2:{" + c.Key + "}:rule")
+		want := []string{fieldOf(c.Limits[0]), fieldOf(c.Limits[1])}
+		slices.Sort(fields)
+		slices.Sort(want)
+		if err != nil || !slices.Equal(fields, want) {
+			t.Errorf("%s has %v, want %v: %v", c.Key, fields, want, err)
+		}
+	}
+}

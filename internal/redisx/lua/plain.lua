@@ -9,6 +9,7 @@
 local maxPlain = maxExact - 4 -- of a level: -4 less that is exact too
 local bucketSize = 6 * word
 local levels, instants, busys, expiries = {}, {}, {}, {} -- of the buckets of the request being decided, by limit
+local fields = {'HSET'} -- the command that stores several buckets
 
 -- isPlainLimit reports whether a plain plan may have a limit.
 local function isPlainLimit(l)
@@ -88,25 +89,56 @@ local function isDenied(plan)
   return false
 end
 
--- chargeBucket adds charge to a bucket that is open, stores it and returns its level.
-local function chargeBucket(i, l, key, now, charge)
-  local level, busy, known = levels[i], busys[i], expiries[i]
+-- addCharge adds charge to a bucket that is open, and returns when it ends.
+local function addCharge(i, l, now, charge)
+  local level = levels[i]
   if level < l.micros then
-    busy = now
-  elseif busy < now - maxBusy then
-    busy = now - maxBusy
+    busys[i] = now
+  elseif busys[i] < now - maxBusy then
+    busys[i] = now - maxBusy
   end
   level = level + charge
+  levels[i] = level
   local rest = level % l.rate
-  local ends, expires = now + (level - rest) / l.rate + (rest > 0 and 1 or 0), known
+  return now + (level - rest) / l.rate + (rest > 0 and 1 or 0)
+end
+
+-- chargeBucket adds charge to a bucket that is open, stores it and returns its level.
+local function chargeBucket(i, l, key, now, charge)
+  local ends, known = addCharge(i, l, now, charge), expiries[i]
+  local expires = known
   if ends > known * 1000 then
     expires = expiryWith(key, known, ceilDiv(ends, 1000), floorDiv(now, 1000))
   end
-  call('HSET', key, l.name, pack('<I8I8I8I8I8I8', expires, level, now, busy, l.rate, 0))
+  call('HSET', key, l.name, pack('<I8I8I8I8I8I8', expires, levels[i], now, busys[i], l.rate, 0))
   if expires > known then
     call('PEXPIRE', key, expires - floorDiv(now, 1000))
   end
-  return level
+  return levels[i]
+end
+
+-- chargePair charges the buckets i to last of a request, which are those of the pair at key, and stores them in one step.
+local function chargePair(plan, i, last, key, now)
+  local known, ends = 0, 0
+  for n = i, last do
+    local l = plan[n]
+    local own = addCharge(n, l, now, l.charge)
+    ends, known = own > ends and own or ends, expiries[n] > known and expiries[n] or known
+  end
+  local expires, size = known, 2
+  if ends > known * 1000 then
+    expires = expiryWith(key, known, ceilDiv(ends, 1000), floorDiv(now, 1000))
+  end
+  fields[2] = key
+  for n = i, last do
+    local l = plan[n]
+    fields[size + 1], fields[size + 2] = l.name, pack('<I8I8I8I8I8I8', expires, levels[n], now, busys[n], l.rate, 0)
+    size = size + 2
+  end
+  call(unpack(fields, 1, size))
+  if expires > known then
+    call('PEXPIRE', key, expires - floorDiv(now, 1000))
+  end
 end
 
 -- decidePlain decides the request whose keys begin at KEYS[first], unless its state is not plain, and reports whether it did. For
@@ -115,16 +147,15 @@ local function decidePlain(plan, first, now)
   if not openPairs(plan, first, now) then
     return false
   end
-  local size, denied = #plan, false
-  for n = 1, size do
-    denied = denied or levels[n] > plan[n].target
+  local size, denied, i = #plan, isDenied(plan), 1
+  for n = 1, denied and 0 or size do
+    if n == size or plan[n + 1].place ~= plan[n].place then
+      chargePair(plan, i, n, KEYS[first + plan[n].place - 1], now)
+      i = n + 1
+    end
   end
   for n = 1, size do
-    if denied then
-      reply[filled + n] = -4 - levels[n]
-    else
-      reply[filled + n] = chargeBucket(n, plan[n], KEYS[first + plan[n].place - 1], now, plan[n].charge)
-    end
+    reply[filled + n] = denied and -4 - levels[n] or levels[n]
   end
   filled = filled + size
   return true
