@@ -44,6 +44,11 @@ func (c *Claim) validate() error {
 	return within(fmt.Sprintf("rule %q", ruleName(c.Rule)), err)
 }
 
+// isPlain reports whether c asks Limiter.Take for nothing but a charge, or a peek, that its rule describes.
+func (c *Claim) isPlain() bool {
+	return c.Key != "" && len(c.Limits) == 0 && !c.DryRun && !c.Hold && c.Lease == 0
+}
+
 // complete fills in what the rules of claims say, and checks claims. It prepares c for them.
 func (s *ruleset) complete(c *receipt, claims []Claim) error {
 	var rule *activeRule

@@ -55,6 +55,20 @@ func tightest(results []Result) int {
 	return best
 }
 
+// instantOf returns Decision.At: the instant of the tightest result. Instants differ only if servers with a clock each
+// have decided.
+func instantOf(results []Result) time.Time {
+	for i := 1; i < len(results); i++ {
+		if !results[i].At.Equal(results[0].At) {
+			return results[max(tightest(results), 0)].At
+		}
+	}
+	if len(results) == 0 {
+		return time.Time{}
+	}
+	return results[0].At
+}
+
 // madeBy reports whether d is what l alone decided, and not just a peek.
 func (d *Decision) madeBy(l *Limiter) bool {
 	return d.receipt != nil && d.receipt.limiter == l && d.receipt.stage != peeking

@@ -65,11 +65,15 @@ func (g *Guard) Request() *http.Request { return g.inner }
 // Decision returns what FromContext says of Request: the decision of this limiter, joined with those of the limiters
 // further out. Headers show it. It is zero after an error.
 func (g *Guard) Decision() (d Decision) {
-	if !g.own.receipt.nested {
+	c := &g.own.receipt
+	switch {
+	case c.nested:
+		d, _ = carriedBy(g.inner.Context()).decision()
+	case c.stage == decided && c.extra == nil && c.rule != nil:
+		return c.one()
+	default:
 		g.own.own(&d)
-		return d
 	}
-	d, _ = carriedBy(g.inner.Context()).decision()
 	return d
 }
 
@@ -100,12 +104,19 @@ func (g *Guard) End() {
 	if g.inner == g.outer {
 		return
 	}
+	if g.own.receipt.extra != nil { // else nothing is held
+		g.settleUnwatched()
+	}
+	g.restore()
+}
+
+// settleUnwatched settles what is still held.
+func (g *Guard) settleUnwatched() {
 	o := Outcome{}
 	if g.Watches() {
 		o.Err = errUnwatched
 	}
 	g.Settle(o)
-	g.restore()
 }
 
 // restore makes the request that Guard was called with what it would be without the limiter.

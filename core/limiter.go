@@ -73,16 +73,37 @@ func (l *Limiter) Peek(r *http.Request) (Decision, error) {
 // Take charges claims without a request, for jobs, logins or tokens. Claims of a rule of l may leave out their limits
 // and fail like that rule; claims of other names need limits and fail like the zero FailureMode.
 // Its errors are those of Check.
-func (l *Limiter) Take(ctx context.Context, claims ...Claim) (d Decision, err error) {
+func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 	rules, err := l.current()
 	if err == nil && len(claims) == 0 {
 		err = invalid("Take needs at least one claim")
 	}
 	if err != nil {
-		return d, prefix(err)
+		return Decision{}, prefix(err)
 	}
-	ctx = orBackground(ctx)
-	c := &receipt{limiter: l}
+	if len(claims) == 1 {
+		if c := l.takePlain(ctx, rules, &claims[0]); c != nil {
+			return c.one(), nil
+		}
+	}
+	return l.takeAll(orBackground(ctx), rules, &receipt{limiter: l}, claims)
+}
+
+// takePlain decides claim, the only one of Take. It returns nil if it cannot: then nothing has happened.
+func (l *Limiter) takePlain(ctx context.Context, rules *ruleset, claim *Claim) *receipt {
+	rule := rules.named(ruleName(claim.Rule))
+	if rule == nil || !claim.isPlain() {
+		return nil
+	}
+	c := l.takeOne(nil, rule, claim.Key, claim.Cost, claim.Peek)
+	if c != nil {
+		l.observeOne(orBackground(ctx), nil, c, claim.Key, claim.Cost, claim.Peek)
+	}
+	return c
+}
+
+// takeAll is Take for claims that takeOne cannot decide.
+func (l *Limiter) takeAll(ctx context.Context, rules *ruleset, c *receipt, claims []Claim) (d Decision, err error) {
 	var room [2]Claim
 	o := l.observation()
 	asked := append(o.room(room[:0]), claims...)
@@ -106,11 +127,8 @@ func (l *Limiter) decide(ctx context.Context, rules *ruleset, c *receipt, claims
 		return 0, nil
 	}
 	if m := l.store.memory; m != nil && c.rule != nil {
-		if !m.takeOne(&claims[0], c.rule.only, &c.result[0]) {
-			_, err = m.takeAsks(claims, c.result[:0])
-		}
-		if err == nil {
-			c.recordOne(&claims[0])
+		if _, err = m.takeAsks(claims, c.result[:0]); err == nil {
+			c.recordOne(claims[0].Key, claims[0].Cost, claims[0].Peek)
 		}
 		return 0, err
 	}

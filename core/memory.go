@@ -89,9 +89,10 @@ func (m *MemoryStore) takeAsks(claims []Claim, dst []Result) ([]Result, error) {
 	n := len(dst)
 	dst = slices.Grow(dst, len(asks))[:n+len(asks)]
 	i := 0
-	for c := range claims {
-		for l := range claims[c].Limits {
-			dst[n+i].answer(&claims[c], &claims[c].Limits[l], asks[i].Retry, asks[i].Usage, at)
+	for j := range claims {
+		c := &claims[j]
+		for l := range c.Limits {
+			dst[n+i].answer(ruleName(c.Rule), &c.Limits[l], c.DryRun, asks[i].Retry, asks[i].Usage, at)
 			i++
 		}
 	}
@@ -127,9 +128,9 @@ func (m *MemoryStore) asks(claims []Claim, dst []memory.Ask) ([]memory.Ask, erro
 	return dst, nil
 }
 
-// answer sets r to what the store says of the limit l of c.
-func (r *Result) answer(c *Claim, l *Limit, retry int64, u algorithm.Usage, at time.Time) {
-	r.Rule = ruleName(c.Rule)
+// answer sets r to what the store says of the limit l of a claim.
+func (r *Result) answer(rule string, l *Limit, dryRun bool, retry int64, u algorithm.Usage, at time.Time) {
+	r.Rule = rule
 	r.Limit = *l
 	r.Allowed = retry == 0
 	r.Remaining = int(u.Remaining)
@@ -139,7 +140,7 @@ func (r *Result) answer(c *Claim, l *Limit, retry int64, u algorithm.Usage, at t
 	}
 	r.RefillAfter = micros(u.Refill)
 	r.ResetAfter = micros(u.Reset)
-	r.DryRun = c.DryRun
+	r.DryRun = dryRun
 	r.At = at
 }
 

@@ -89,7 +89,7 @@ func (c *receipt) more() *extra {
 func (c *receipt) record(rules *ruleset, claims []Claim, results []Result) {
 	if c.rule != nil {
 		c.result[0] = results[0]
-		c.recordOne(&claims[0])
+		c.recordOne(claims[0].Key, claims[0].Cost, claims[0].Peek)
 		return
 	}
 	c.allowed = true
@@ -103,12 +103,12 @@ func (c *receipt) record(rules *ruleset, claims []Claim, results []Result) {
 	}
 }
 
-// recordOne records c.result, which a store has answered to the only claim.
-func (c *receipt) recordOne(claim *Claim) {
+// recordOne records c.result, which a store has answered to the only claim, of this key and cost.
+func (c *receipt) recordOne(key string, cost int, peek bool) {
 	r := &c.result[0]
 	c.allowed = r.Allowed || r.DryRun
-	if r.Allowed && !claim.Peek {
-		c.key, c.cost = claim.Key, uint8(claim.Cost)
+	if r.Allowed && !peek {
+		c.key, c.cost = key, uint8(cost)
 	}
 }
 
@@ -148,6 +148,11 @@ func (c *receipt) outcome(err error) (d Decision, _ error) {
 	return d, err
 }
 
+// one returns the decision of the only claim.
+func (c *receipt) one() Decision {
+	return Decision{Allowed: c.allowed, At: c.result[0].At, Results: c.result[:], receipt: c}
+}
+
 // view sets d, which is zero, to the decision.
 func (c *receipt) view(d *Decision) {
 	d.Allowed, d.receipt = c.allowed, c
@@ -160,20 +165,6 @@ func (c *receipt) view(d *Decision) {
 		d.Degraded = c.extra.degraded
 	}
 	d.At = instantOf(d.Results)
-}
-
-// instantOf returns Decision.At: the instant of the tightest result. Instants differ only if servers with a clock each
-// have decided.
-func instantOf(results []Result) time.Time {
-	for i := 1; i < len(results); i++ {
-		if !results[i].At.Equal(results[0].At) {
-			return results[max(tightest(results), 0)].At
-		}
-	}
-	if len(results) == 0 {
-		return time.Time{}
-	}
-	return results[0].At
 }
 
 // claim returns the only claim of c.

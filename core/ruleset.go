@@ -18,7 +18,8 @@ type ruleset struct {
 // An activeRule is a Rule of a ruleset.
 type activeRule struct {
 	Rule
-	only *compiled // its limit; nil if it has several
+	only   *compiled // its limit; nil if it has several
+	bucket *compiled // only, if it is a token bucket that is charged, not held
 }
 
 // newRuleset copies rules. Its errors are all mistakes in them.
@@ -35,6 +36,9 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 		r.Rule = rules[i]
 		if len(r.Limits) == 1 {
 			r.only = compile(&r.Limits[0])
+			if r.only.limit.Algorithm == TokenBucket && r.Final == nil {
+				r.bucket = r.only
+			}
 		}
 		if s.byName[r.Name] != nil {
 			errs = append(errs, within(r.place(), invalid("name is not unique; give each rule a Name of its own")))

@@ -31,7 +31,7 @@ func (m *MemoryStore) takeKnown(claims []Claim, dst []Result) (results []Result,
 		c := &claims[j]
 		for l := range c.Limits {
 			k := &all[i]
-			dst[n+i].answer(c, &c.Limits[l], k.Retry, k.Usage(now), at)
+			dst[n+i].answer(ruleName(c.Rule), &c.Limits[l], c.DryRun, k.Retry, k.Usage(now), at)
 			i++
 		}
 	}
@@ -69,7 +69,7 @@ func (m *MemoryStore) takeOne(c *Claim, l *compiled, r *Result) bool {
 	m.once.Do(m.init)
 	now, retry, u, ok := m.store.TakeOne(m.pair(c), &l.Limit, cost(c), c.Peek)
 	if ok {
-		r.answer(c, &l.limit, retry, u, m.store.Time(now))
+		r.answer(ruleName(c.Rule), &l.limit, c.DryRun, retry, u, m.store.Time(now))
 	}
 	return ok
 }

@@ -1,0 +1,111 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+)
+
+// A draft is what a rule asks for on a request. A Claim is made of it where one is needed: nearly no decision in memory
+// needs one.
+type draft struct {
+	rule *activeRule
+	key  string
+	cost int
+	tier []Limit // instead of the limits of rule; nil for those
+}
+
+// ask sets what f asks for on r, as the callbacks of its rule say. It reports false if the rule does not apply.
+func (f *draft) ask(c *receipt, r *http.Request) (applies bool, err error) {
+	if f.rule.Match != nil && !f.rule.Match(r) {
+		return false, c.routeError()
+	}
+	err = f.fill(r)
+	if unknown := c.routeError(); unknown != nil {
+		err = unknown
+	}
+	return f.cost != 0, err
+}
+
+// fill is ask for a rule that matches r. A cost of 0 makes no claim.
+func (f *draft) fill(r *http.Request) (err error) {
+	rule := f.rule
+	f.cost = 1
+	if rule.Cost != nil {
+		if f.cost = rule.Cost(r); f.cost < 0 {
+			return invalid("cost must not be negative, got %d", f.cost)
+		}
+		if f.cost == 0 {
+			return nil
+		}
+	}
+	if rule.Tier != nil {
+		if limits := rule.Tier(r); len(limits) > 0 {
+			if err := validateLimits(limits); err != nil {
+				return within("tier", err)
+			}
+			f.tier = limits
+		}
+	}
+	return f.identify(r)
+}
+
+// identify sets the key.
+func (f *draft) identify(r *http.Request) error {
+	key, err := f.rule.Key(r)
+	if err != nil {
+		return err
+	}
+	if key == "" {
+		return fmt.Errorf("%w: the key func returned an empty one", ErrNoKey)
+	}
+	f.key = key
+	return nil
+}
+
+// appendTo appends f as a claim to claims. Without a key, it failed.
+func (f *draft) appendTo(claims []Claim, peek bool) []Claim {
+	claims = append(claims, Claim{})
+	c, rule := &claims[len(claims)-1], f.rule
+	c.Rule, c.Key, c.Limits, c.Cost, c.Peek = rule.Name, f.key, rule.Limits, f.cost, peek
+	c.DryRun, c.Lease = rule.DryRun, rule.Lease
+	if f.tier != nil {
+		c.Limits = f.tier
+	}
+	if f.key != "" {
+		c.hold(rule)
+	}
+	return claims
+}
+
+// takeOne decides a request for one key of rule, if that has one token bucket in memory: nearly every decision. It returns c
+// or, if that is nil, a receipt of its own; or nil if it cannot decide: then nothing has happened.
+func (l *Limiter) takeOne(c *receipt, rule *activeRule, key string, cost int, peek bool) *receipt {
+	m, limit := l.store.memory, rule.bucket
+	if m == nil || limit == nil || uint(cost) > math.MaxUint8 {
+		return nil
+	}
+	m.once.Do(m.init)
+	now, retry, u, ok := m.store.TakeOne(m.store.Pair(rule.Name, key), &limit.Limit, int64(max(cost, 1)), peek)
+	if !ok {
+		return nil
+	}
+	at := m.store.Time(now)
+	if c == nil {
+		c = &receipt{limiter: l}
+	}
+	c.rule = rule
+	c.result[0].answer(rule.Name, &limit.limit, rule.DryRun, retry, u, at)
+	c.recordOne(key, cost, peek)
+	return c
+}
+
+// observeOne calls the observers for a request that takeOne has decided.
+func (l *Limiter) observeOne(ctx context.Context, r *http.Request, c *receipt, key string, cost int, peek bool) {
+	if o := l.observation(); o != nil {
+		f := draft{rule: c.rule, key: key, cost: cost}
+		o.Claims = f.appendTo(o.Claims[:0], peek)
+		l.observe(ctx, r, o, c, o.Claims, 0, nil)
+	}
+}
