@@ -3,8 +3,10 @@ package respond
 import (
 	"bytes"
 	"encoding/json"
+	"hash/maphash"
 	"net/http"
-	"sync"
+	"slices"
+	"sync/atomic"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
@@ -17,7 +19,34 @@ type denial struct {
 	title      []byte // problem.Title
 	summary    any    // problem.Title: a conversion would allocate
 	head, tail []byte
+	bodies     [64]atomic.Pointer[body] // those of one policy that were made lately
 }
+
+// A body is the JSON of a denial by one policy.
+type body struct {
+	policy string
+	json   []byte // has no room to append to
+}
+
+var seed = maphash.MakeSeed()
+
+// body returns the JSON of a denial that violates these policies. Responses share it, so nothing may change it: an io.Writer
+// must not change what it is given.
+func (k *denial) body(violated []string) []byte {
+	if len(violated) != 1 {
+		return k.append(make([]byte, 0, len(k.head)+len(k.tail)+nameRoom*len(violated)), violated)
+	}
+	p := &k.bodies[maphash.String(seed, violated[0])%uint64(len(k.bodies))]
+	b := p.Load()
+	if b == nil || b.policy != violated[0] {
+		b = &body{violated[0], slices.Clip(k.append(nil, violated))}
+		p.Store(b)
+	}
+	return b.json
+}
+
+// nameRoom is room for the name of a policy, which most names fit.
+const nameRoom = 24
 
 var (
 	tooMany  = newDenial(http.StatusTooManyRequests, "Too many requests in too short a time; retry later.")
@@ -48,9 +77,6 @@ func denialOf(d *core.Decision) *denial {
 	return tooMany
 }
 
-// bodies are buffers. An io.Writer must not keep what it is given.
-var bodies = sync.Pool{New: func() any { return new([]byte) }}
-
 // Deny answers r, which d denies, as Problem.Write would. The values of its header fields are not shared with other responses.
 func Deny(w http.ResponseWriter, r *http.Request, d *core.Decision) {
 	kind := denialOf(d)
@@ -64,10 +90,7 @@ func Deny(w http.ResponseWriter, r *http.Request, d *core.Decision) {
 	h["Content-Type"] = values[1:2:2]
 	w.WriteHeader(kind.problem.Status)
 	var room [4]string
-	body := bodies.Get().(*[]byte)
-	*body = kind.append((*body)[:0], headers.AppendViolated(room[:0], *d))
-	_, _ = w.Write(*body) // the client may be gone
-	bodies.Put(body)
+	_, _ = w.Write(kind.body(headers.AppendViolated(room[:0], *d))) // the client may be gone
 }
 
 // append appends the JSON of a denial that violates these policies.

@@ -113,6 +113,26 @@ func TestDenialsShareNothing(t *testing.T) {
 	}
 }
 
+// nowhere is a ResponseWriter that keeps nothing but the header.
+type nowhere struct{ header http.Header }
+
+func (n *nowhere) Header() http.Header         { return n.header }
+func (n *nowhere) WriteHeader(int)             {}
+func (n *nowhere) Write(p []byte) (int, error) { return len(p), nil }
+
+// TestDenialIsMarshalledOnce checks that a denial that was made before allocates its header values only, and that its body has no
+// room in which responses at the same time could write.
+func TestDenialIsMarshalledOnce(t *testing.T) {
+	d, r := denied(core.PerHour(1), time.Second, "once"), httptest.NewRequest(http.MethodGet, "/", nil)
+	w := &nowhere{http.Header{}}
+	if n := testing.AllocsPerRun(100, func() { Deny(w, r, &d) }); n > 1 {
+		t.Errorf("%v allocations, want that of the header values", n)
+	}
+	if b := tooMany.body([]string{"once"}); cap(b) != len(b) {
+		t.Errorf("a body of %d bytes has room for %d", len(b), cap(b))
+	}
+}
+
 // TestDenialsAtOnce looks for bodies that get mixed up.
 func TestDenialsAtOnce(t *testing.T) {
 	var wg sync.WaitGroup

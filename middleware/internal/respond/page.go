@@ -1,6 +1,7 @@
 package respond
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 
@@ -66,17 +67,14 @@ func (p *Page) Summary() any {
 	return string(p.Title.text)
 }
 
-// JSON returns p marshalled. Of a denial it marshals only the names of the policies.
+// JSON returns p marshalled. Of a denial it marshals the names of the policies at most.
 func (p *Page) JSON() ([]byte, error) {
 	if p.kind == nil {
 		return json.Marshal(p)
 	}
 	_, _ = p.Title.MarshalText()
-	return p.kind.append(make([]byte, 0, jsonRoom), p.Violated), nil
+	return bytes.Clone(p.kind.body(p.Violated)), nil
 }
-
-// jsonRoom is room for the JSON of a denial by one policy with a short name.
-const jsonRoom = 288
 
 // String names the problem in logs.
 func (p *Page) String() string { return describe(p.Message, p.Violated) }
