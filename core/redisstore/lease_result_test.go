@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -13,8 +14,12 @@ import (
 
 // leasing returns a limiter that leases the keys of its one rule.
 func leasing(t *testing.T, limits string, lease time.Duration) *core.Limiter {
+	return leasingFrom(t, redistest.Start(t), limits, lease)
+}
+
+func leasingFrom(t *testing.T, server *redistest.Server, limits string, lease time.Duration) *core.Limiter {
 	rule := core.Rule{Name: "leased", Key: keyfunc.Const("all"), Limits: core.MustParseLimits(limits), Lease: lease}
-	s := redisstore.New(redistest.Start(t).Client(t))
+	s := redisstore.New(server.Client(t))
 	return core.Must(core.New([]core.Rule{rule}, core.WithStore(s), core.WithTimeout(10*time.Second)))
 }
 
@@ -59,6 +64,42 @@ func TestRemainingOfALeasedKey(t *testing.T) {
 		}
 		if lease > time.Millisecond && exact < used/2 {
 			t.Errorf("lease %v: what remains was exact %d times of %d", lease, exact, used)
+		}
+	}
+}
+
+// TestUnusedRequestsOfSeveralProcesses has processes use one key in turn, in bursts. Then all that they have not used is there again. The
+// limit refills nothing meanwhile.
+func TestUnusedRequestsOfSeveralProcesses(t *testing.T) {
+	t.Parallel()
+	server, used := redistest.Start(t), 0
+	var all []*core.Limiter
+	for range 8 {
+		all = append(all, leasingFrom(t, server, "10000/1000h", 20*time.Millisecond))
+	}
+	for begun := time.Now(); time.Since(begun) < 200*time.Millisecond; time.Sleep(time.Millisecond) {
+		l := all[rand.IntN(len(all))]
+		for range rand.IntN(20) {
+			takeLeased(t, l, 1)
+			used++
+		}
+	}
+	remain := func() int {
+		d, err := all[0].Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Peek: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Results[0].Remaining
+	}
+	for begun := time.Now(); remain() != 10000-used && time.Since(begun) < 20*time.Second; {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if got, want := remain(), 10000-used; got != want {
+		t.Errorf("%d remain, want %d", got, want)
+	}
+	for _, l := range all {
+		if h := l.StoreHealth().Leases; h.Decisions == 0 || h.Returned == 0 {
+			t.Logf("a process did not lease: %+v", h)
 		}
 	}
 }

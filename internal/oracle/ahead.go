@@ -13,6 +13,11 @@ func (m *Model) Ahead(now int64, c core.Claim, want int64) int64 {
 	}
 	if want > 0 {
 		m.charge(now, c, want)
+		for _, a := range m.asks([]core.Claim{c}) {
+			if b, ok := a.state.(*tokenBucket); ok {
+				b.watch(now)
+			}
+		}
 	}
 	return want
 }

@@ -14,6 +14,7 @@ type ledger struct {
 	ticks    int64
 	found    map[string]error     // violations seen during the run, the first of each kind
 	lost     map[core.Limit]int64 // the most that refunds may have left charged, in units
+	inexact  bool                 // something has been given back as of another instant than that it was charged at
 }
 
 // A charge is n requests that the store has charged at an instant for a process.
@@ -140,11 +141,19 @@ func (f *fleet) mayLose(l core.Limit, g giveBack) int64 {
 	if l.Algorithm == core.FixedWindow {
 		return g.outside(l)
 	}
+	if f.ledger.inexact = f.ledger.inexact || !g.isExact(); !f.ledger.inexact {
+		return 0
+	}
 	all := f.ledger.charges
 	if len(all) == 0 || !slices.ContainsFunc(all, func(c *charge) bool { return c.n > 0 && c.at > g.At }) {
 		return 0
 	}
 	return min(g.Count*unit(l), int64(l.Rate)*(f.now-g.At))
+}
+
+// isExact reports whether g was charged ahead, and is given back as of that instant.
+func (g *giveBack) isExact() bool {
+	return !slices.ContainsFunc(g.of, func(s share) bool { return s.of.direct || s.of.at != g.At })
 }
 
 // outside returns how much of g was charged in other windows than the one it is given back to.

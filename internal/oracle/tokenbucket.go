@@ -23,6 +23,13 @@ type tokenBucket struct {
 	tick    int64 // microseconds
 	rate    int64 // the last that was named
 	slowest int64 // since the bucket was last empty, as coarse returns it; 0 if no other than rate was named
+	found   []finding
+}
+
+// A finding is the level that a charge found at an instant. A bucket knows all since something was first charged ahead.
+type finding struct {
+	at    int64
+	level *big.Rat
 }
 
 // coarse returns a rate with its seven highest bits, all others 0: a store has room for so many.
@@ -66,7 +73,7 @@ func (d drain) in(ticks, rate int64) *big.Rat {
 func (b tokenBucket) in(d drain) tokenBucket {
 	if b.tick != d.tick {
 		b.level = smaller(roundUp(b.level, d.period), new(big.Rat).SetFrac64(maxUnits, d.period))
-		b.tick = d.tick
+		b.tick, b.found = d.tick, nil
 	}
 	return b
 }
@@ -97,7 +104,7 @@ func (b *tokenBucket) rewind(l core.Limit, now int64) {
 	more := d.in(ceilDiv(b.at-now, d.tick), min(b.rate, int64(l.Rate)))
 	full := larger(b.level, whole(int64(l.Capacity())))
 	b.level = smaller(more.Add(more, b.level), full)
-	b.at, b.busy = now, min(b.busy, now)
+	b.at, b.busy, b.found = now, min(b.busy, now), nil
 }
 
 // name takes note of a request that names the rate of l, even if it is not charged.
@@ -158,14 +165,42 @@ func (b *tokenBucket) charge(l core.Limit, now, cost int64) {
 	}
 	d, last := drainOf(l), whole(int64(l.Capacity()-1))
 	before := b.level
+	switch {
+	case before.Sign() == 0: // nothing counts any more
+		b.found = nil
+	case len(b.found) > 0:
+		b.found = append(b.found, finding{now, before})
+	}
 	b.level = saturatedLevel(new(big.Rat).Add(before, whole(cost)), d)
 	if l.Ban > 0 && before.Cmp(last) <= 0 && b.level.Cmp(last) > 0 {
 		b.level = larger(b.level, saturatedLevel(d.banned(l, now-b.at), d))
 	}
 }
 
-// refund gives back all of cost if nothing was charged since. Else it gives back what cannot have drained since, if the
-// bucket knows no other rate than that of l, and at least one request if it has never held less since.
+// watch has b, which was just charged ahead, know what later charges find.
+func (b *tokenBucket) watch(now int64) {
+	if len(b.found) == 0 {
+		b.found = []finding{{now, b.level}}
+	}
+}
+
+// least returns the least that charges found after an instant, if b knows that, else 0.
+func (b *tokenBucket) least(at int64) *big.Rat {
+	if len(b.found) == 0 || at < b.found[0].at {
+		return new(big.Rat)
+	}
+	least := b.level
+	for _, f := range b.found {
+		if f.at > at {
+			least = smaller(least, f.level)
+		}
+	}
+	return least
+}
+
+// refund gives back all of cost if nothing was charged since, and else what still counts of it: that is no more than charges have
+// found since. If b does not know what those have found, that is at least what cannot have drained, if the bucket knows no other rate
+// than that of l, and at least one request if it has never held less since.
 func (b *tokenBucket) refund(l core.Limit, now, at, cost int64) {
 	if cost == 0 {
 		return
@@ -182,9 +217,20 @@ func (b *tokenBucket) refund(l core.Limit, now, at, cost int64) {
 		if at >= b.busy {
 			back = larger(back, whole(1))
 		}
+		back = larger(back, smaller(whole(cost), b.least(at)))
+		b.foundLess(at, back)
 		if back.Sign() > 0 { // so the charges since have found less
 			b.busy = b.at
 		}
 	}
 	b.level = larger(new(big.Rat).Sub(b.level, back), new(big.Rat))
+}
+
+// foundLess has all charges after an instant have found less.
+func (b *tokenBucket) foundLess(at int64, less *big.Rat) {
+	for i, f := range b.found {
+		if f.at > at {
+			b.found[i].level = larger(new(big.Rat).Sub(f.level, less), new(big.Rat))
+		}
+	}
 }

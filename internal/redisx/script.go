@@ -18,9 +18,9 @@ type script struct {
 
 var (
 	plain   = read("number", "word", "reply", "limit", "expiry", "plainhold", "plain", "plainone", "decidehold", "plainsettle")
-	general = read("tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide", "refund", "lease", "settleany")
+	general = read("lows", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide", "refund", "lease", "settleany")
 
-	jobScript = newScript(plain + onDemand("newPlainLease", read("plainlease"), "decidePlainLeased") +
+	jobScript = newScript(plain + onDemand("newPlainLease", read("lows", "plainlease"), "decidePlainLeased") +
 		onDemand("newGeneral", general, "decideRequest, decideLeased, settleRequest") + read("jobs"))
 	resetScript = newScript(read("number", "word", "reply", "reset"))
 )

@@ -42,7 +42,11 @@ local function chargeAhead(asks, claim, now)
     ahead = min(ahead, floorDiv(max(0, remaining - heldFor(ask)), 2))
   end
   for i = claim.first, ahead > 0 and claim.last or 0 do
-    charge(asks[i], ahead, now)
+    local ask = asks[i]
+    charge(ask, ahead, now)
+    if ask.algorithm.watch then
+      ask.algorithm.watch(ask.state, now)
+    end
   end
   return ahead
 end

@@ -6,7 +6,7 @@
 -- A hash has a field for the state of each limit, named after its algorithm and its period in µs, as b60000000, and fields for
 -- what the pair is besides. Fields of limits that a tier or a configuration no longer has are left alone until they have ended.
 --
---   b       token bucket     expires, level, at, busy, rate, slowest · 4 + code of the tick
+--   b       token bucket     expires, level, at, busy, rate, slowest · 4 + code of the tick, and its lows: see lows.lua
 --   w       fixed window     expires, used, start
 --   s       sliding window   expires, used, number of blocks, list of blocks, entries: see sliding.lua and block.lua
 --   l       sliding log      likewise

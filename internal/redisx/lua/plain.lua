@@ -1,6 +1,6 @@
 -- Decides requests that have only token buckets, without a table for each bucket. The results equal those of tokenbucket.lua and
 -- decide.lua.
--- Uses ceilDiv, floorDiv, maxExact (number), pack, unpackWords, word (word), call, filled, reply, tryCall (reply),
+-- Uses ceilDiv, floorDiv, maxExact (number), pack, sub, unpackWords, word (word), call, filled, reply, tryCall (reply),
 -- maxBusy (limit), expiryWith (expiry), openHolds, openUntil (plainhold).
 --
 -- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs nor
@@ -50,8 +50,9 @@ local function openBucket(i, rate, value, now)
 end
 
 -- openPairs opens the buckets of the request whose keys begin at KEYS[first], and reports whether all are as plain requests
--- leave them, nothing is banned, and something is held only if the plan holds.
-local function openPairs(plan, first, now)
+-- leave them, nothing is banned, and something is held only if the plan holds. It sets lows, if given, to what those of
+-- each bucket are as bytes: no other plan is plain if there are any.
+local function openPairs(plan, first, now, lows)
   local held, place, values, n = plan.held, 0, nil, 0
   for i = 1, #plan do
     local l = plan[i]
@@ -64,7 +65,11 @@ local function openPairs(plan, first, now)
       end
     end
     if l.letter == 'b' then -- the last one is named first
-      if not openBucket(i, l.rate, values[n], now) then
+      local value = values[n]
+      if lows then
+        lows[i], value = sub(value or '', bucketSize + 1), value and sub(value, 1, bucketSize)
+      end
+      if not openBucket(i, l.rate, value, now) then
         return false
       end
       n = n - 1
@@ -103,14 +108,15 @@ local function addCharge(i, l, now, charge)
   return now + (level - rest) / l.rate + (rest > 0 and 1 or 0)
 end
 
--- chargeBucket adds charge to a bucket that is open, stores it and returns its level.
-local function chargeBucket(i, l, key, now, charge)
+-- chargeBucket adds charge to a bucket that is open, stores it with lows, if given, and returns its level.
+local function chargeBucket(i, l, key, now, charge, lows)
   local ends, known = addCharge(i, l, now, charge), expiries[i]
   local expires = known
   if ends > known * 1000 then
     expires = expiryWith(key, known, ceilDiv(ends, 1000), floorDiv(now, 1000))
   end
-  call('HSET', key, l.name, pack('<I8I8I8I8I8I8', expires, levels[i], now, busys[i], l.rate, 0))
+  local state = pack('<I8I8I8I8I8I8', expires, levels[i], now, busys[i], l.rate, 0)
+  call('HSET', key, l.name, lows and state .. lows or state)
   if expires > known then
     call('PEXPIRE', key, expires - floorDiv(now, 1000))
   end

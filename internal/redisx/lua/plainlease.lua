@@ -1,21 +1,49 @@
 -- Decides plain requests with leased claims, as most grants are. The results equal those of lease.lua.
 -- Uses floorDiv, max, min (number), unpackWords, word (word), call, filled, reply (reply), leaseWords (limit), chargeBucket,
--- instants, isDenied, levels, busys, openPairs (plain).
+-- instants, isDenied, levels, busys, openPairs (plain), addLow, boundLows, lowOf, readLows, returnedLows, writeLows (lows).
+local lowsOf = {} -- of the buckets of the request being decided, by limit
 
 -- refundBucket subtracts from the level of an open bucket what a charge of cost made at an instant is certain to still count for.
 local function refundBucket(i, l, at, cost, now)
-  local charged = min(cost, l.capacity) * l.micros
+  local charged, lows = min(cost, l.capacity) * l.micros, lowsOf[i]
   local sure = charged
   if at < instants[i] then
     sure = max(0, charged - max(0, now - at) * l.rate)
     if at >= busys[i] then
       sure = max(sure, min(charged, l.micros))
     end
+    sure = max(sure, min(charged, lows[lowOf(lows, at)] or 0))
+    lows = returnedLows(lows, at, sure)
     if sure > 0 then
       busys[i] = instants[i]
     end
   end
   levels[i] = max(0, levels[i] - sure)
+  lowsOf[i] = boundLows(lows, levels[i])
+end
+
+-- openLeased does what openPairs does, and sets lowsOf.
+local function openLeased(plan, first, now)
+  local texts = {}
+  if not openPairs(plan, first, now, texts) then
+    return false
+  end
+  for i = 1, #plan do
+    lowsOf[i] = readLows(texts[i], 1)
+    if not lowsOf[i] then
+      return false
+    end
+  end
+  return true
+end
+
+-- chargeLeased charges bucket i with cost, and with ahead besides.
+local function chargeLeased(i, l, key, now, ahead)
+  local lows, charge = boundLows(lowsOf[i], levels[i]), l.charge + ahead * l.micros
+  if ahead > 0 then
+    lows = addLow(lows, now, levels[i] + charge)
+  end
+  return chargeBucket(i, l, key, now, charge, writeLows(lows))
 end
 
 -- wasReset reports whether the pair of a key was reset after an instant.
@@ -75,7 +103,7 @@ end
 -- It replies what decidePlain does, and then what was charged ahead for each leased claim. A denied request that gives back is
 -- left to decideLeased, which stores what it gave back.
 local function decidePlainLeased(plan, first, now, numbers, start)
-  if not openPairs(plan, first, now) then
+  if not openLeased(plan, first, now) then
     return false
   end
   local claims, returned = openLeases(plan, first, now, numbers, start)
@@ -85,16 +113,16 @@ local function decidePlainLeased(plan, first, now, numbers, start)
     end
     return not returned
   end
-  local charges = {}
+  local aheads = {}
   for i, claim in ipairs(claims) do
     local ahead = aheadOf(plan, claim.first, claim.last, claim.want)
     reply[filled + #plan + i] = ahead
     for n = claim.first, claim.last do
-      charges[n] = ahead * plan[n].micros
+      aheads[n] = ahead
     end
   end
   for n, l in ipairs(plan) do
-    reply[filled + n] = chargeBucket(n, l, KEYS[first + l.place - 1], now, l.charge + (charges[n] or 0))
+    reply[filled + n] = chargeLeased(n, l, KEYS[first + l.place - 1], now, aheads[n] or 0)
   end
   filled = filled + #plan + #claims
   return true

@@ -1,9 +1,10 @@
 -- The state of a TokenBucket: each request raises its level by one period, and it drains at a rate. Mirrors
 -- internal/algorithm.
--- Uses ceilDiv, floorDiv, max, maxExact, min, mulDivUp (number), pack, unpackWords, word (word), maxBusy (limit).
+-- Uses ceilDiv, floorDiv, max, maxExact, min, mulDivUp (number), pack, unpackWords, word (word), maxBusy (limit), addLow, boundLows,
+-- lowOf, lowsIn, noLows, readLows, returnedLows, writeLows (lows).
 --
 -- A state has six words: the expiry of its key (see pair.lua), level, at, busy, rate, and slowest · 4 + the code of its
--- tick. No function but charge changes the state that it is given.
+-- tick. After them it has its lows, if it is leased. No function but charge and watch changes the state that it is given.
 local tokenBucket = {}
 local tickOf = {[0] = 1, 1000, 1000000}
 
@@ -70,7 +71,7 @@ function tokenBucket.rewind(b, l, now)
   else
     level = level + ticks * rate
   end
-  return {level = level, at = now, busy = min(b.busy, now), tick = l.unit, rate = b.rate, slowest = b.slowest}
+  return {level = level, at = now, busy = min(b.busy, now), tick = l.unit, rate = b.rate, slowest = b.slowest, lows = noLows}
 end
 
 -- advance returns b, which is not from later, as it is at now. Between two requests it drains at the slower of their rates.
@@ -79,7 +80,7 @@ function tokenBucket.advance(b, l, now)
     return b
   end
   if isForgotten(b, now) then
-    return {level = 0, at = now, busy = b.busy, tick = l.unit, rate = l.rate, slowest = 0}
+    return {level = 0, at = now, busy = b.busy, tick = l.unit, rate = l.rate, slowest = 0, lows = noLows}
   end
   local level, at = drain(inTicks(b, l), b.at, l.unit, min(b.rate, l.rate), now)
   local rate, slowest = l.rate, b.slowest
@@ -91,7 +92,7 @@ function tokenBucket.advance(b, l, now)
   if l.peek and b.rate < rate then -- which names no rate
     rate = b.rate
   end
-  return {level = level, at = at, busy = max(b.busy, at - maxBusy), tick = l.unit, rate = rate, slowest = slowest}
+  return {level = level, at = at, busy = max(b.busy, at - maxBusy), tick = l.unit, rate = rate, slowest = slowest, lows = lowsIn(b, l)}
 end
 
 -- name returns b with the rate of l as the one named last, or nil if it is so or does not matter.
@@ -130,7 +131,7 @@ function tokenBucket.charge(b, l, now, cost)
   if before < l.period then
     b.busy = b.at
   end
-  b.busy = max(b.busy, b.at - maxBusy)
+  b.busy, b.lows = max(b.busy, b.at - maxBusy), boundLows(b.lows, before)
   if cost > floorDiv(maxExact - before, l.period) then
     b.level = maxExact
   else
@@ -142,11 +143,16 @@ function tokenBucket.charge(b, l, now, cost)
   return b
 end
 
+-- watch has b, which has just been charged ahead, know from now on how much of that still counts.
+function tokenBucket.watch(b, now)
+  b.lows = addLow(b.lows, now, b.level)
+end
+
 -- refund returns b, advanced or not, without what a charge of cost at an earlier instant certainly still counts for.
 function tokenBucket.refund(b, l, now, at, cost)
-  local sure, busy = cost * l.period, b.busy
+  local sure, busy, lows = cost * l.period, b.busy, lowsIn(b, l)
   if at < b.at then
-    local whole = min(sure, l.period)
+    local whole, low = min(sure, l.period), min(sure, lows[lowOf(lows, at)] or 0)
     local ticks = ceilDiv(max(0, now - at), l.unit)
     if b.rate ~= l.rate or b.slowest > 0 or ticks > floorDiv(sure, b.rate) then
       sure = 0
@@ -156,12 +162,15 @@ function tokenBucket.refund(b, l, now, at, cost)
     if at >= b.busy then
       sure = max(sure, whole)
     end
+    sure = max(sure, low)
+    lows = returnedLows(lows, at, sure)
     if sure > 0 then -- the charges since then found less in the bucket
       busy = b.at
     end
   end
+  local level = max(0, inTicks(b, l) - sure)
   return {
-    level = max(0, inTicks(b, l) - sure), at = b.at, busy = busy, tick = l.unit, rate = b.rate, slowest = b.slowest,
+    level = level, at = b.at, busy = busy, tick = l.unit, rate = b.rate, slowest = b.slowest, lows = boundLows(lows, level),
   }
 end
 
@@ -183,24 +192,25 @@ function tokenBucket.ends(b)
 end
 
 function tokenBucket.decode(s)
-  if #s ~= 6 * word then
+  local lows = #s >= 6 * word and readLows(s, 6 * word + 1)
+  if not lows then
     return nil
   end
   local _, level, at, busy, rate, slowest = unpackWords('<I8I8I8I8I8I8', s)
   local tick = tickOf[slowest % 4]
   if tick and rate > 0 and max(level, at, busy, rate, slowest) <= maxExact then
-    return {level = level, at = at, busy = busy, tick = tick, rate = rate, slowest = (slowest - slowest % 4) / 4}
+    return {level = level, at = at, busy = busy, tick = tick, rate = rate, slowest = (slowest - slowest % 4) / 4, lows = lows}
   end
 end
 
 function tokenBucket.encode(b, expires)
-  return pack('<I8I8I8I8I8I8', expires, b.level, b.at, b.busy, b.rate, b.slowest * 4 + codeOf(b.tick))
+  return pack('<I8I8I8I8I8I8', expires, b.level, b.at, b.busy, b.rate, b.slowest * 4 + codeOf(b.tick)) .. writeLows(b.lows)
 end
 
 function tokenBucket.empty(l)
-  return {level = 0, at = 0, busy = 0, tick = l.unit, rate = l.rate, slowest = 0}
+  return {level = 0, at = 0, busy = 0, tick = l.unit, rate = l.rate, slowest = 0, lows = noLows}
 end
 
 function tokenBucket.full(l, now)
-  return {level = l.capacity * l.period, at = now, busy = now, tick = l.unit, rate = max(l.rate, 1), slowest = 0}
+  return {level = l.capacity * l.period, at = now, busy = now, tick = l.unit, rate = max(l.rate, 1), slowest = 0, lows = noLows}
 end
