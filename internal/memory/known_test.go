@@ -12,7 +12,7 @@ import (
 // Take decides what TakeKnown and TakeOne refuse, so only this test tells whether they take what they are for.
 func TestWhatTakeKnownDecides(t *testing.T) {
 	bucket := func(i int) *algorithm.Limit {
-		return limitOf(t, algorithm.TokenBucket, 9, time.Duration(i+1)*time.Second)
+		return limitOf(t, algorithm.TokenBucket, 9, time.Duration(i+1)*time.Hour)
 	}
 	for why, row := range map[string]struct {
 		pairs, limits int
@@ -27,7 +27,7 @@ func TestWhatTakeKnownDecides(t *testing.T) {
 		"not one state in two claims":      {2, 1, func(_ *Store, all []Known) { all[1] = all[0] }, false},
 		"not a state that is not there":    {1, 2, func(_ *Store, all []Known) { all[1].Limit = bucket(70) }, false},
 		"not the only state if not there":  {1, 1, func(_ *Store, all []Known) { all[0].Limit = bucket(70) }, false},
-		"not a bucket with another rate":   {1, 1, func(_ *Store, all []Known) { all[0].Limit = limitOf(t, algorithm.TokenBucket, 8, time.Second) }, false},
+		"not a bucket with another rate":   {1, 1, func(_ *Store, all []Known) { all[0].Limit = limitOf(t, algorithm.TokenBucket, 8, time.Hour) }, false},
 		"not a bucket with coarser ticks":  {1, 1, func(_ *Store, all []Known) { all[0].Limit = &algorithm.Limit{Rate: 9, Kind: bucket(0).Kind, Code: 1} }, false},
 		"not a bucket asked at two rates":  {1, 1, func(s *Store, all []Known) { recordOf(s, &all[0]).kind |= 65 << slowestAt }, false},
 		"not what a pair that holds has":   {1, 2, func(s *Store, all []Known) { s.shard(all[0].Pair).add(all[0].Pair, algorithm.HoldKind) }, false},
