@@ -129,6 +129,9 @@ func TestFullDuplex(t *testing.T) {
 			}
 			<-sent
 		}
+		if rest, err := io.ReadAll(lines); err != nil || len(rest) > 0 { // a client that leaves before makes the last Flush fail
+			t.Errorf("after the last answer: %q, %v", rest, err)
+		}
 	})
 }
 
