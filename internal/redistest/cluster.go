@@ -185,18 +185,34 @@ func (c *Cluster) BeginMigration(t testing.TB, slot, from, to int) {
 	must(t, c.client(t, from).Do(ctx, "cluster", "setslot", slot, "migrating", c.ids[to]).Err())
 }
 
-// EndMigration gives a slot, which no other master has keys of, to a master. It waits until all masters know of the same
-// epoch: one that did not know the latest would lose the next slot it takes over to the node that had it before, and no node would own it.
+// EndMigration gives a slot, which no other master has keys of, to a master. It waits until all nodes know that and the same epoch.
+// One that did not know the latest epoch would lose the next slot it takes over to the node that had it before, and a message about
+// the owner before, still on its way after the next migration, could undo that: then no node would own the slot.
 func (c *Cluster) EndMigration(t testing.TB, slot, to int) {
 	ctx := context.Background()
 	must(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())
 	for i := range 3 {
 		must(t, c.client(t, i).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())
 	}
-	Wait(t, "the masters to know of the same epoch", func() bool {
-		epoch := c.epoch(t, 0)
-		return epoch != "" && c.epoch(t, 1) == epoch && c.epoch(t, 2) == epoch
+	Wait(t, "the nodes to agree about the slot", func() bool {
+		epoch := c.epoch(t, to)
+		for i := range c.Nodes {
+			if c.epoch(t, i) != epoch || !c.sees(t, i, slot, to) {
+				return false
+			}
+		}
+		return true
 	})
+}
+
+// sees reports whether node i knows that a master has a slot.
+func (c *Cluster) sees(t testing.TB, i, slot, owner int) bool {
+	for _, r := range c.client(t, i).ClusterSlots(context.Background()).Val() {
+		if r.Start <= slot && slot <= r.End {
+			return len(r.Nodes) > 0 && r.Nodes[0].ID == c.ids[owner]
+		}
+	}
+	return false
 }
 
 // epoch returns the latest epoch that a master knows of.
