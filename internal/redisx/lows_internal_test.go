@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"context"
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -25,6 +26,8 @@ type lending struct {
 	unused  []oracle.Portion
 	random  *rand.Rand
 	least   int // cost of a request
+	most    int // microseconds pass between requests
+	back    int // and so many less
 }
 
 func newLending(t *testing.T, seed uint64, limits string, company ...core.Claim) *lending {
@@ -32,7 +35,7 @@ func newLending(t *testing.T, seed uint64, limits string, company ...core.Claim)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	l := &lending{
-		t: t, server: server, store: New(client, Options{Prefix: "p"}), random: rand.New(rand.NewPCG(seed, 7)), company: company,
+		t: t, server: server, store: New(client, Options{Prefix: "p"}), random: rand.New(rand.NewPCG(seed, 7)), company: company, most: 30_000,
 		claim: core.Claim{Key: "k", Limits: core.MustParseLimits(limits)}, now: time.Unix(1_800_000_000, 0),
 	}
 	l.pass(0)
@@ -100,7 +103,7 @@ func (l *lending) compare() (got, want core.Result, same bool) {
 // step passes some time and makes a random call.
 func (l *lending) step(most int) {
 	if l.random.IntN(3) > 0 {
-		l.pass(time.Duration(l.random.IntN(30_000)) * time.Microsecond)
+		l.pass(time.Duration(l.random.IntN(l.most)-l.back) * time.Microsecond)
 	}
 	var b backs
 	for i := range b {
@@ -116,19 +119,38 @@ var bystander = core.Claim{Key: "x", Limits: core.MustParseLimits("10/m"), Peek:
 
 // TestLeasesAreGivenBackExactly checks that what was charged ahead and is given back leaves a bucket as if it had never been charged.
 func TestLeasesAreGivenBackExactly(t *testing.T) {
-	for _, limits := range [][]string{
-		{"300/s"}, {"3000/s;burst=50"}, {"40/s, 1000/h"}, {"90000000/30d"}, {"300/s", "70/s;burst=400"}, // two tiers
-	} {
-		for name, company := range map[string][]core.Claim{"alone": nil, "in company": {bystander}} {
-			l := newLending(t, 1, limits[0], company...)
-			for i := range 60 {
-				l.least = len(limits) - 1 // a request of cost 0 may name its rate without a trace
-				l.claim.Limits = core.MustParseLimits(limits[l.random.IntN(len(limits))])
-				l.step(8)
-				if got, want, same := l.compare(); !same || t.Failed() {
-					t.Fatalf("%s, %s, step %d:\n got %+v\nwant %+v", limits, name, i, got, want)
-				}
-			}
+	for _, limits := range []string{"300/s", "3000/s;burst=50", "40/s, 1000/h", "90000000/30d"} {
+		for _, company := range [][]core.Claim{nil, {bystander}} {
+			l := newLending(t, 1, limits, company...)
+			l.play(limits, limits)
+		}
+	}
+}
+
+// TestTwoTiersGiveBackExactly checks buckets that are asked at two rates. A request of cost 0 may name its rate without a trace.
+func TestTwoTiersGiveBackExactly(t *testing.T) {
+	l := newLending(t, 1, "300/s", bystander)
+	l.least = 1
+	l.play("300/s", "70/s;burst=400")
+}
+
+// TestLeasesWhileTheClockStepsBack checks instants that are not in the order of the charges, in ticks of 1 µs and of more.
+func TestLeasesWhileTheClockStepsBack(t *testing.T) {
+	for _, limits := range []string{"300/s", "1000000/80000h"} {
+		l := newLending(t, 1, limits)
+		l.most, l.back = 3000, 600
+		l.play(limits, limits)
+	}
+}
+
+// play makes random calls with the one limits or the other.
+func (l *lending) play(one, other string) {
+	l.t.Helper()
+	for i := range 60 {
+		l.claim.Limits = core.MustParseLimits([]string{one, other}[l.random.IntN(2)])
+		l.step(8)
+		if got, want, same := l.compare(); !same || l.t.Failed() {
+			l.t.Fatalf("%s, step %d, with %d others:\n got %+v\nwant %+v", one, i, len(l.company), got, want)
 		}
 	}
 }
@@ -152,5 +174,40 @@ func TestTooManyLeasesGiveBackLess(t *testing.T) {
 	}
 	if less == 0 || less > 50 {
 		t.Errorf("%d requests stay charged, want some, but few", less)
+	}
+}
+
+// TestStoredLowsThatMakeNoSense checks that lows that do not rise, or are too large, say nothing, and that a state of another size counts
+// as used up.
+func TestStoredLowsThatMakeNoSense(t *testing.T) {
+	for name, row := range map[string]struct {
+		lows      []uint64
+		remaining int
+	}{
+		"none":             {nil, 280},
+		"good":             {[]uint64{1, 5, 2, 20e6}, 290},
+		"the same level":   {[]uint64{1, 20e6, 2, 20e6}, 280},
+		"the same instant": {[]uint64{2, 5, 2, 20e6}, 280},
+		"no instant":       {[]uint64{0, 20e6}, 280},
+		"no level":         {[]uint64{1, 0, 2, 20e6}, 280},
+		"too large":        {[]uint64{1, 20e6, 2, 1<<53 + 2}, 280},
+		"half of a pair":   {[]uint64{1}, 0},
+		"too many":         {make([]uint64, 34), 0},
+	} {
+		for _, company := range [][]core.Claim{nil, {bystander}} {
+			l := newLending(t, 1, "300/s", company...)
+			l.call(20, 0, backs{})
+			key := l.server.Keys()[0]
+			state := []byte(l.server.HGet(key, "b1000000"))
+			for _, n := range row.lows {
+				state = binary.LittleEndian.AppendUint64(state, n)
+			}
+			l.server.HSet(key, "b1000000", string(state))
+			c := l.claim
+			leasedPair(t, l.store, 0, backs{{l.now.UnixMicro() - 100_000, 10}}, true, append([]core.Claim{c}, company...)...)
+			if got, _, _ := l.compare(); got.Remaining != row.remaining {
+				t.Errorf("%s, with %d others: %d remain, want %d", name, len(company), got.Remaining, row.remaining)
+			}
+		}
 	}
 }

@@ -9,7 +9,8 @@
 local maxLows = 16
 local noLows = {}
 
--- readLows returns the lows in a state from a byte on, or nil if they make no sense.
+-- readLows returns the lows in a state from a byte on, or nil if there cannot be so many bytes. Those that make no sense say
+-- nothing.
 local function readLows(s, first)
   local n = (#s - first + 1) / word
   if n == 0 then
@@ -21,7 +22,7 @@ local function readLows(s, first)
   lows[n + 1] = nil -- struct adds where it has stopped
   for i = 1, n do
     if lows[i] > maxExact or lows[i] <= (lows[i - 2] or 0) then
-      return nil
+      return noLows
     end
   end
   return lows
@@ -69,10 +70,11 @@ local function dropLow(lows)
   table.remove(lows, at - 1)
 end
 
--- addLow returns lows with the level after a charge ahead. Charges of one instant are as one.
+-- addLow returns lows with the level after a charge ahead. Charges of one instant are as one. So are those from when the clock
+-- has stepped back within a tick: nothing has drained between them.
 local function addLow(lows, now, level)
   local n = #lows
-  if n > 0 and lows[n - 1] == now then
+  while n > 0 and lows[n - 1] >= now do
     n = n - 2
   end
   local own = {unpack(lows, 1, n)}
