@@ -17,17 +17,22 @@ type script struct {
 }
 
 var (
-	plain   = read("number", "word", "reply", "limit", "expiry", "plainhold", "plain", "plainone", "decidehold", "plainsettle")
+	plain   = read("number", "word", "reply", "limit", "expiry", "plain", "plainone")
+	holding = read("plainhold", "decidehold", "plainsettle")
 	general = read("lows", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide", "refund", "lease", "settleany")
 
-	jobScript = newScript(plain + onDemand("newPlainLease", read("lows", "plainlease"), "decidePlainLeased") +
-		onDemand("newGeneral", general, "decideRequest, decideLeased, settleRequest") + read("jobs"))
+	// rare is in one function, because each function that a run defines costs it as much as the names that it uses.
+	rare = holding + onDemand("newPlainLease", read("lows", "plainlease"), "decidePlainLeased") +
+		onDemand("newGeneral", general, "decideRequest, decideLeased, settleRequest")
+
+	jobScript = newScript(plain + onDemand("newRare", rare, "decideHeld, isPlainSettle, settlePlain, newPlainLease, newGeneral") +
+		read("jobs"))
 	resetScript = newScript(read("number", "word", "reply", "reset"))
 )
 
 // onDemand returns the source of a function of this name, which returns what source defines as result. A script defines its
-// functions anew in each run; most runs decide plain requests without leases, and spend less on these than on defining what
-// decides others.
+// functions anew in each run; most runs decide plain requests without holds and leases, and spend less on these than on defining
+// what decides others.
 func onDemand(name, source, result string) string {
 	return "local function " + name + "()\n" + source + "return " + result + "\nend\n"
 }

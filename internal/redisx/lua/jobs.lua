@@ -1,7 +1,6 @@
 -- Runs requests, one after the other: decides those of a Take, each all or nothing by itself, and settles others.
--- Uses word (word), clock, filled, logError, repaired, reply (reply), leaseWords, newPlan (limit), decidePlain, isPlain
--- (plain), decideOne (plainone), decideHeld (decidehold), isPlainSettle, settlePlain, settleWords
--- (plainsettle).
+-- Uses word (word), clock, filled, logError, repaired, reply (reply), leaseWords, newPlan, settleWords (limit),
+-- decidePlain, isPlain (plain), decideOne (plainone).
 --
 -- KEYS: those of each request, one request after the other.
 -- ARGV: the shift of the clock, then plans, each with the number of requests that have it, less than 0 if they are to be settled,
@@ -23,11 +22,20 @@
 -- For one to be settled that asks for something it returns the same as for one that is not plain, else for each claim when it is
 -- held from now on, or 0; or -2.
 local now, first = clock(), 1
-local decideRequest, decideLeased, settleRequest
+local decidesHeld, mayBePlain, settlesPlain, newPlainLease, newGeneral -- of newRare: see script.go
+local decideRequest, decideLeased, settleRequest -- of newGeneral
+
+-- defineRare defines what most runs do not need.
+local function defineRare()
+  if not newGeneral then
+    decidesHeld, mayBePlain, settlesPlain, newPlainLease, newGeneral = newRare()
+  end
+end
 
 -- try decides or settles a request of any limits, whose numbers begin at a byte of a text. If it fails, that does not spoil the
 -- others.
 local function try(plan, settles, numbers, start)
+  defineRare()
   if not decideRequest then
     decideRequest, decideLeased, settleRequest = newGeneral()
   end
@@ -46,14 +54,13 @@ end
 -- plainOf returns the function that decides or settles requests of a plan that are plain, or nil for another plan.
 local function plainOf(plan, settles)
   if settles then
-    return isPlainSettle(plan) and settlePlain
+    defineRare()
+    return mayBePlain(plan) and settlesPlain
   elseif not isPlain(plan) then
     return nil
-  elseif plan.held then
-    return decideHeld
-  end
-  if plan.leases > 0 then
-    return newPlainLease()
+  elseif plan.held or plan.leases > 0 then
+    defineRare()
+    return plan.held and decidesHeld or newPlainLease()
   end
   return #plan == 1 and decideOne or decidePlain
 end

@@ -15,6 +15,7 @@
 --   unit      microseconds per tick of a token bucket, or per sub-bucket of a sliding window, else 0
 --   ban       microseconds that a token bucket denies for once it is used up, else 0
 local leaseWords = 5 -- of a leased claim: see lease.lua
+local settleWords = 5 -- of a claim to be settled: see jobs.lua
 local maxBusy = 4294967295 -- microseconds that busy of a token bucket may lie before at
 local letters = {[0] = 'b', 'w', 's', 'l'}
 

@@ -1,7 +1,7 @@
 -- Decides requests that have only token buckets, without a table for each bucket. The results equal those of tokenbucket.lua and
 -- decide.lua.
 -- Uses ceilDiv, floorDiv, maxExact (number), pack, sub, unpackWords, word (word), call, filled, reply, tryCall (reply),
--- maxBusy (limit), expiryWith (expiry), openHolds, openUntil (plainhold).
+-- maxBusy (limit), expiryWith (expiry).
 --
 -- A plan is plain if it has only token buckets in ticks of 1 µs, each a state of its own, and neither peeks, dry runs nor
 -- bans, and the limits of each pair next to each other. If it holds, all its claims do, each of a pair of its own, and they may
@@ -10,6 +10,8 @@ local maxPlain = maxExact - 4 -- of a level: -4 less that is exact too
 local bucketSize = 6 * word
 local levels, instants, busys, expiries = {}, {}, {}, {} -- of the buckets of the request being decided, by limit
 local fields = {'HSET'} -- the command that stores several buckets
+local openUntil = {} -- until when what the pairs of the request hold is certain to be kept, by place
+local openHolds -- is in plainhold.lua
 
 -- isPlainLimit reports whether a plain plan may have a limit.
 local function isPlainLimit(l)

@@ -1,6 +1,6 @@
 -- Keeps what a pair holds for requests in flight, without a table for each pair. The results equal those of hold.lua.
 -- Uses ceilDiv, floorDiv, floorTo, maxExact (number), pack, sub, unpackWords, word (word), call (reply),
--- expiryWith (expiry).
+-- expiryWith (expiry), openHolds, openUntil (plain).
 --
 -- The field hold has three words, the expiry of its key, the cost and the number of all holds, and then sub-buckets of 6 s, oldest
 -- first: start, cost and number of the holds made in it. A sub-bucket ends 66 s after its start.
@@ -10,11 +10,10 @@ local hint = 1000000 -- the wait that is reported where only holds are in the wa
 local heldCosts, heldCounts = {}, {} -- of the pairs of the request being decided, by place
 local olderHolds = {} -- their sub-buckets but the newest
 local newestStarts, newestCosts, newestCounts = {}, {}, {} -- their newest ones; 0 for none
-local openUntil = {} -- until when they are certain to be kept
 
--- openHolds sets the tables above to what the field of a pair says, and reports whether that makes sense, and nothing has ended
+-- openHolds sets these tables and openUntil to what the field of a pair says, and reports whether that makes sense, and nothing has ended
 -- or is from later.
-local function openHolds(place, value, now)
+function openHolds(place, value, now)
   if not value then
     heldCosts[place], heldCounts[place], openUntil[place], olderHolds[place] = 0, 0, 0, ''
     newestStarts[place], newestCosts[place], newestCounts[place] = 0, 0, 0

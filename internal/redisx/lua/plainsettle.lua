@@ -1,8 +1,7 @@
 -- Settles held requests of token buckets and limits in flight, without a table for each limit. The results equal those of
 -- settleany.lua.
--- Uses word, unpackWords (word), filled, reply (reply), chargeBucket, isPlainLimit, levels, maxPlain, openPairs (plain),
+-- Uses word, unpackWords (word), filled, reply (reply), settleWords (limit), chargeBucket, isPlainLimit, levels, maxPlain, openPairs (plain),
 -- releasePlainHold, storeHolds (plainhold).
-local settleWords = 5 -- of a claim: see jobs.lua
 local finals = {} -- of the request being settled, by place
 
 -- isPlainSettle reports whether requests of a plan can be settled here, provided that they held.

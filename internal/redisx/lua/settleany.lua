@@ -1,5 +1,5 @@
 -- Settles a request of any limits: see jobs.lua.
--- Uses max (number), unpackWords, word (word), filled, reply (reply), settleWords (plainsettle), addHold, releaseHold (hold),
+-- Uses max (number), unpackWords, word (word), filled, reply (reply), settleWords (limit), addHold, releaseHold (hold),
 -- savePair (pair), advance, charge, decide, newAsks, report, rewind, waitFor (decide), refundAll (refund).
 
 -- fits reports whether the limits of a claim admit a cost.
