@@ -17,7 +17,9 @@ func (l *Limiter) check(r, asked *http.Request, c *receipt) error {
 	if err == nil && len(drafts) == 1 && drafts[0].tier == nil {
 		f, peek := &drafts[0], c.stage == peeking
 		if l.takeOne(c, f.rule, f.key, f.cost, peek) != nil {
-			l.observeOne(r.Context(), r, c, f.key, f.cost, peek)
+			if !peek {
+				l.observeOne(r.Context(), r, c, f.key, f.cost)
+			}
 			return nil
 		}
 	}

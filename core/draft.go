@@ -66,16 +66,23 @@ func (f *draft) identify(r *http.Request) error {
 
 // appendTo appends f as a claim to claims. Without a key, it failed.
 func (f *draft) appendTo(claims []Claim, peek bool) []Claim {
-	claims = append(claims, Claim{})
-	c, rule := &claims[len(claims)-1], f.rule
-	c.Rule, c.Key, c.Limits, c.Cost, c.Peek = rule.Name, f.key, rule.Limits, f.cost, peek
-	c.DryRun, c.Lease = rule.DryRun, rule.Lease
+	claims = f.rule.appendClaim(claims, f.key, f.cost, peek)
+	c := &claims[len(claims)-1]
 	if f.tier != nil {
 		c.Limits = f.tier
 	}
 	if f.key != "" {
-		c.hold(rule)
+		c.hold(f.rule)
 	}
+	return claims
+}
+
+// appendClaim appends a claim of rule, which holds nothing, to claims.
+func (rule *activeRule) appendClaim(claims []Claim, key string, cost int, peek bool) []Claim {
+	claims = append(claims, Claim{})
+	c := &claims[len(claims)-1]
+	c.Rule, c.Key, c.Limits, c.Cost, c.Peek = rule.Name, key, rule.Limits, cost, peek
+	c.DryRun, c.Lease = rule.DryRun, rule.Lease
 	return claims
 }
 
@@ -101,11 +108,13 @@ func (l *Limiter) takeOne(c *receipt, rule *activeRule, key string, cost int, pe
 	return c
 }
 
-// observeOne calls the observers for a request that takeOne has decided.
-func (l *Limiter) observeOne(ctx context.Context, r *http.Request, c *receipt, key string, cost int, peek bool) {
+// observeOne calls the observers for a request that takeOne has decided and charged.
+func (l *Limiter) observeOne(ctx context.Context, r *http.Request, c *receipt, key string, cost int) {
 	if o := l.observation(); o != nil {
-		f := draft{rule: c.rule, key: key, cost: cost}
-		o.Claims = f.appendTo(o.Claims[:0], peek)
-		l.observe(ctx, r, o, c, o.Claims, 0, nil)
+		o.Claims = c.rule.appendClaim(o.Claims[:0], key, cost, false)
+		o.Request = r
+		c.view(&o.Decision)
+		l.notifyAll(ctx, o)
+		o.release()
 	}
 }

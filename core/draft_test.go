@@ -1,7 +1,11 @@
 package core_test
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"math"
+	"net/http"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -99,4 +103,47 @@ func (x *taker) take(t *testing.T, c core.Claim) (got taking) {
 	}
 	got.left = peek.Results[0].Remaining
 	return got
+}
+
+// TestObserversOfOneClaim has decisions without a context, and a key func that fails where it would have held.
+func TestObserversOfOneClaim(t *testing.T) {
+	var ctx context.Context
+	var request *http.Request
+	var claims []core.Claim
+	observe := func(c context.Context, o *core.Observation) {
+		ctx, request, claims = c, o.Request, append(claims, o.Claims...)
+	}
+	login := perHour("login", 5)
+	login.Final = core.Failures
+	login.Key = func(*http.Request) (string, error) { return "", core.ErrNoKey }
+	l := core.Must(core.New([]core.Rule{perHour("r", 5)}, core.WithObserver(observe)))
+	if _, err := l.Take(nil, core.Claim{Rule: "r", Key: "k"}); err != nil || ctx == nil { //nolint:staticcheck // nil is what is tested
+		t.Errorf("observed with the context %v, error %v", ctx, err)
+	}
+	r := get("/")
+	if _, err := l.Check(r); err != nil || request != r {
+		t.Errorf("observed with the request %v, error %v", request, err)
+	}
+	claims = nil
+	l = core.Must(core.New([]core.Rule{login}, core.WithObserver(observe), core.WithLogger(slog.New(slog.DiscardHandler))))
+	if _, err := l.Check(get("/")); !errors.Is(err, core.ErrNoKey) || len(claims) != 1 || claims[0].Hold || claims[0].Cost != 1 {
+		t.Errorf("got %v and claims %+v, want one of cost 1 that holds nothing", err, claims)
+	}
+}
+
+// TestOneLimitTakesOneAllocation checks that the decision of a rule with one limit is one object, whatever measures it.
+func TestOneLimitTakesOneAllocation(t *testing.T) {
+	for _, a := range []core.Algorithm{core.TokenBucket, core.FixedWindow} {
+		rule := core.PerDay(1_000_000).Using(a).By(keyK)
+		l, r := core.Must(core.New([]core.Rule{rule})), get("/")
+		for name, decide := range map[string]func(){
+			"Check": func() { l.Check(r) },
+			"Peek":  func() { l.Peek(r) },
+			"Take":  func() { l.Take(t.Context(), core.Claim{Key: "k"}) },
+		} {
+			if decide(); testing.AllocsPerRun(100, decide) > 1 {
+				t.Errorf("%s of a %v allocates more than its decision", name, a)
+			}
+		}
+	}
 }

@@ -65,15 +65,11 @@ func (g *Guard) Request() *http.Request { return g.inner }
 // Decision returns what FromContext says of Request: the decision of this limiter, joined with those of the limiters
 // further out. Headers show it. It is zero after an error.
 func (g *Guard) Decision() (d Decision) {
-	c := &g.own.receipt
-	switch {
-	case c.nested:
-		d, _ = carriedBy(g.inner.Context()).decision()
-	case c.stage == decided && c.extra == nil && c.rule != nil:
-		return c.one()
-	default:
+	if !g.own.receipt.nested {
 		g.own.own(&d)
+		return d
 	}
+	d, _ = carriedBy(g.inner.Context()).decision()
 	return d
 }
 

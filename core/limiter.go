@@ -96,8 +96,8 @@ func (l *Limiter) takePlain(ctx context.Context, rules *ruleset, claim *Claim) *
 		return nil
 	}
 	c := l.takeOne(nil, rule, claim.Key, claim.Cost, claim.Peek)
-	if c != nil {
-		l.observeOne(orBackground(ctx), nil, c, claim.Key, claim.Cost, claim.Peek)
+	if c != nil && !claim.Peek {
+		l.observeOne(orBackground(ctx), nil, c, claim.Key, claim.Cost)
 	}
 	return c
 }

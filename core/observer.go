@@ -117,7 +117,9 @@ func (o *Observation) logged() bool { return o != nil && o.Logged }
 // release gives o, which may be nil, back to the pool, without what would keep the request in memory.
 func (o *Observation) release() {
 	if o != nil {
-		*o = Observation{Claims: o.Claims}
+		claims := o.Claims
+		*o = Observation{}
+		o.Claims = claims
 		observations.Put(o)
 	}
 }
