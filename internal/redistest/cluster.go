@@ -207,12 +207,9 @@ func (c *Cluster) EndMigration(t testing.TB, slot, to int) {
 
 // sees reports whether node i knows that a master has a slot.
 func (c *Cluster) sees(t testing.TB, i, slot, owner int) bool {
-	for _, r := range c.client(t, i).ClusterSlots(context.Background()).Val() {
-		if r.Start <= slot && slot <= r.End {
-			return len(r.Nodes) > 0 && r.Nodes[0].ID == c.ids[owner]
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.client(t, i).ClusterShards(context.Background()).Val(), func(shard redis.ClusterShard) bool {
+		return has(shard, slot) && ledBy(shard, c.Nodes[owner])
+	})
 }
 
 // epoch returns the latest epoch that a master knows of.
