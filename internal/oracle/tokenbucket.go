@@ -182,6 +182,7 @@ func (b *tokenBucket) watch(now int64) {
 	if len(b.found) == 0 {
 		b.found = []finding{{now, b.level}}
 	}
+	b.found[0].at = min(b.found[0].at, now) // the clock may have stepped back within a tick
 }
 
 // least returns the least that charges found after an instant, if b knows that, else 0.

@@ -127,19 +127,38 @@ func TestLeasesAreGivenBackExactly(t *testing.T) {
 	}
 }
 
-// TestTwoTiersGiveBackExactly checks buckets that are asked at two rates. A request of cost 0 may name its rate without a trace.
+// TestTwoTiersGiveBackExactly checks buckets that are asked at two rates, or in two ticks. A request of cost 0 may name its rate
+// without a trace.
 func TestTwoTiersGiveBackExactly(t *testing.T) {
-	l := newLending(t, 1, "300/s", bystander)
-	l.least = 1
-	l.play("300/s", "70/s;burst=400")
+	for _, tiers := range [][2]string{{"300/s", "70/s;burst=400"}, {"1000000000/30d", "1000000000/30d;burst=1000"}} {
+		l := newLending(t, 1, tiers[0], bystander)
+		l.least = 1
+		l.play(tiers[0], tiers[1])
+	}
 }
 
 // TestLeasesWhileTheClockStepsBack checks instants that are not in the order of the charges, in ticks of 1 µs and of more.
 func TestLeasesWhileTheClockStepsBack(t *testing.T) {
-	for _, limits := range []string{"300/s", "1000000/80000h"} {
+	for limits, most := range map[string]int{"300/s": 3000, "1000000/80000h": 3000, "1000000000/30d": 300_000} {
 		l := newLending(t, 1, limits)
-		l.most, l.back = 3000, 600
+		l.most, l.back = most, most/3
 		l.play(limits, limits)
+	}
+}
+
+// TestClockStepsBackBeyondTwoLeases steps back within a tick of 1 s, in which nothing drains.
+func TestClockStepsBackBeyondTwoLeases(t *testing.T) {
+	l := newLending(t, 1, "1000000000/30d")
+	l.call(2000, 0, backs{})
+	for _, d := range []time.Duration{100, 50, -100} {
+		l.pass(d * time.Millisecond)
+		l.call(0, 10, backs{})
+	}
+	for l.pass(1500 * time.Millisecond); len(l.unused) > 0; l.pass(time.Millisecond) {
+		l.call(1, 0, backs{l.some()})
+		if got, want, same := l.compare(); !same {
+			t.Fatalf("got %+v\nwant %+v", got, want)
+		}
 	}
 }
 
@@ -158,8 +177,18 @@ func (l *lending) play(one, other string) {
 // TestTooManyLeasesGiveBackLess checks that a bucket of more leases than it has lows for keeps some of what is given back, and never
 // gives back more.
 func TestTooManyLeasesGiveBackLess(t *testing.T) {
-	l, less := newLending(t, 1, "100/s;burst=5000"), 0
-	for range 30 {
+	if less := lendMany(t, 16); less > 0 {
+		t.Errorf("16 leases: %d requests stay charged, want none", less)
+	}
+	if less := lendMany(t, 30); less == 0 || less > 50 {
+		t.Errorf("30 leases: %d requests stay charged, want some, but few", less)
+	}
+}
+
+// lendMany charges n times ahead, and then gives all back. It returns how many requests stay charged.
+func lendMany(t *testing.T, n int) (less int) {
+	l := newLending(t, 1, "100/s;burst=5000")
+	for range n {
 		l.pass(time.Millisecond)
 		l.call(0, 10, backs{})
 	}
@@ -172,9 +201,7 @@ func TestTooManyLeasesGiveBackLess(t *testing.T) {
 		}
 		less = max(less, want.Remaining-got.Remaining)
 	}
-	if less == 0 || less > 50 {
-		t.Errorf("%d requests stay charged, want some, but few", less)
-	}
+	return less
 }
 
 // TestStoredLowsThatMakeNoSense checks that lows that do not rise, or are too large, say nothing, and that a state of another size counts

@@ -98,7 +98,7 @@ end
 local function returnedLows(lows, at, back)
   local lower = {unpack(lows)}
   for i = max(lowOf(lows, at), 2), #lows, 2 do
-    lower[i] = max(0, lows[i] - back)
+    lower[i] = lows[i] - back
   end
   return boundLows(lower, maxExact)
 end

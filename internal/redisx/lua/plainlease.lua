@@ -13,13 +13,12 @@ local function refundBucket(i, l, at, cost, now)
       sure = max(sure, min(charged, l.micros))
     end
     sure = max(sure, min(charged, lows[lowOf(lows, at)] or 0))
-    lows = returnedLows(lows, at, sure)
+    lowsOf[i] = returnedLows(lows, at, sure)
     if sure > 0 then
       busys[i] = instants[i]
     end
   end
   levels[i] = max(0, levels[i] - sure)
-  lowsOf[i] = boundLows(lows, levels[i])
 end
 
 -- openLeased does what openPairs does, and sets lowsOf.

@@ -168,9 +168,8 @@ function tokenBucket.refund(b, l, now, at, cost)
       busy = b.at
     end
   end
-  local level = max(0, inTicks(b, l) - sure)
   return {
-    level = level, at = b.at, busy = busy, tick = l.unit, rate = b.rate, slowest = b.slowest, lows = boundLows(lows, level),
+    level = max(0, inTicks(b, l) - sure), at = b.at, busy = busy, tick = l.unit, rate = b.rate, slowest = b.slowest, lows = lows,
   }
 end
 
