@@ -49,7 +49,9 @@ func (j *job) prepare(peek func(ask int) bool) {
 		b = a.appendWords(b, a.claim != claim, j.indexOf(j.request.keys[a.key]))
 		claim = a.claim
 	}
-	j.plan = j.request.planOf(b)
+	if string(b) != j.plan { // j may begin with that of an earlier job
+		j.plan = string(b)
+	}
 	j.addNumbers()
 	j.addLeases()
 }

@@ -17,7 +17,7 @@ type request struct {
 	leases      []leased     // claims of a Take
 	jobs        []job
 	usages      []usage // backs those of the jobs
-	plan        string  // the last one, which the next one often equals
+	plan        string  // of the last job, which that of the next one often equals
 }
 
 // An ask is one limit of one claim: see lua/limit.lua.
@@ -78,14 +78,6 @@ func (r *request) newAsk(l *core.Limit) *ask {
 		a.Limit, a.source = compile(l), *l
 	}
 	return a
-}
-
-// planOf returns b as text.
-func (r *request) planOf(b []byte) string {
-	if string(b) != r.plan {
-		r.plan = string(b)
-	}
-	return r.plan
 }
 
 // compile returns a valid limit in the units that its algorithm counts in.

@@ -41,7 +41,9 @@ func (s *Store) split(r *request, how routing) []job {
 	rest := r.usages
 	for i := range r.jobs {
 		j := &r.jobs[i]
+		j.plan = r.plan
 		j.prepare(nil)
+		r.plan = j.plan
 		j.usages, rest = rest[:0:len(j.asks)], rest[len(j.asks):]
 	}
 	return r.jobs
