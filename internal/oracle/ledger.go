@@ -56,12 +56,14 @@ func (b *ledger) charge(p *process, q Portion) *charge {
 }
 
 // find returns the charges that the portions of a process come from, and adds them to used or transit, as count says. Where charges
-// of that instant do not suffice, it takes others of the process.
+// of that instant do not suffice, it takes others of the process, if possible those that it certainly knows of.
 func (b *ledger) find(p *process, some []Portion, count func(*charge) *int64) (shares []share) {
 	for _, q := range some {
-		for _, exact := range []bool{true, false} {
+		for _, fits := range []func(*charge) bool{
+			func(c *charge) bool { return c.at == q.At }, func(c *charge) bool { return !c.stranded }, func(*charge) bool { return true },
+		} {
 			for _, c := range b.charges {
-				if c.process != p || c.direct || exact && c.at != q.At {
+				if c.process != p || c.direct || !fits(c) {
 					continue
 				}
 				if n := min(q.Count, c.n-c.used-c.transit-c.back); n > 0 {
