@@ -54,6 +54,8 @@ func TestStoredExpiriesAreExact(t *testing.T) {
 		{"7/1000001us", 7, 1001 * time.Millisecond},
 		{"3/3001us", 1, 2 * time.Millisecond}, // a third of a microsecond after the first
 		{"3/3001us, 100/1ms", 1, 2 * time.Millisecond},
+		{"3/2999us", 1, time.Millisecond}, // a third of a microsecond before it
+		{"3/2999us, 100/1ms", 1, time.Millisecond},
 		{"1/1000001us;fixed-window", 1, 0}, // until the window ends
 		{"10/m;fixed-window", 1, time.Minute},
 		{"10/m;sliding-window", 1, 66 * time.Second},
