@@ -95,3 +95,18 @@ func TestABanIsOverAtItsEnd(t *testing.T) {
 		}
 	}
 }
+
+// A dry run that held less is charged all that its limit admits, if that fits.
+func TestADryRunIsSettledAtAllOfItsLimit(t *testing.T) {
+	for final, want := range map[int]int64{7: 0, 8: 5} {
+		s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("7/d;fixed-window"), Cost: 2, DryRun: true, Hold: true}
+		s.mustRun(t, s.jobOf(t, c))
+		c.At, c.Final = time.Unix(1_800_000_000, 0), final
+		if err := s.Settle(t.Context(), []core.Claim{c}); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.remains(t, core.Claim{Key: "k", Limits: c.Limits}); n != want {
+			t.Errorf("settled at %d: %d remain, want %d", final, n, want)
+		}
+	}
+}
