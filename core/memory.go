@@ -72,13 +72,30 @@ func (m *MemoryStore) Stats() MemoryStats {
 
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
-	if results, ok := m.takeKnown(claims, dst); ok {
-		return results, nil
+	if n := len(dst); len(claims) == 1 && len(claims[0].Limits) == 1 {
+		dst = slices.Grow(dst, 1)
+		if m.takeOne(&claims[0], &dst[:n+1][n]) {
+			return dst[:n+1], nil
+		}
 	}
 	return m.takeAsks(claims, dst)
 }
 
-// takeAsks is Take without takeKnown, for claims that takeKnown or takeOne cannot decide.
+// takeOne is Take for a claim that has one limit. It sets r. It reports false if it cannot decide c: then nothing has happened.
+func (m *MemoryStore) takeOne(c *Claim, r *Result) bool {
+	l := compile(&c.Limits[0])
+	if l.err != nil || l.limit.Algorithm != TokenBucket || c.Hold || !c.isRegular() {
+		return false
+	}
+	m.once.Do(m.init)
+	now, retry, u, ok := m.store.TakeOne(m.pair(c), &l.Limit, cost(c), c.Peek)
+	if ok {
+		r.answer(ruleName(c.Rule), &l.limit, c.DryRun, retry, u, m.store.Time(now))
+	}
+	return ok
+}
+
+// takeAsks is Take for claims that takeOne cannot decide.
 func (m *MemoryStore) takeAsks(claims []Claim, dst []Result) ([]Result, error) {
 	var room [8]memory.Ask
 	asks, err := m.asks(claims, room[:0])
@@ -86,46 +103,63 @@ func (m *MemoryStore) takeAsks(claims []Claim, dst []Result) ([]Result, error) {
 		return dst, err
 	}
 	at := m.store.Take(asks)
-	n := len(dst)
-	dst = slices.Grow(dst, len(asks))[:n+len(asks)]
-	i := 0
-	for j := range claims {
-		c := &claims[j]
+	dst = slices.Grow(dst, len(asks))
+	for i := range claims {
+		c := &claims[i]
 		for l := range c.Limits {
-			dst[n+i].answer(ruleName(c.Rule), &c.Limits[l], c.DryRun, asks[i].Retry, asks[i].Usage, at)
-			i++
+			dst = dst[:len(dst)+1]
+			dst[len(dst)-1].answer(ruleName(c.Rule), &c.Limits[l], c.DryRun, asks[l].Retry, asks[l].Usage, at)
 		}
+		asks = asks[len(c.Limits):]
 	}
 	return dst, nil
+}
+
+// isRegular reports whether c is certain to be valid, if its limits are.
+func (c *Claim) isRegular() bool {
+	return int64(c.Cost)|int64(c.Final)|int64(c.Ban) >= 0 && c.Lease == 0
 }
 
 // pair returns the pair of c in the store, which init has made.
 func (m *MemoryStore) pair(c *Claim) memory.Pair { return m.store.Pair(ruleName(c.Rule), c.Key) }
 
 // asks appends what claims ask for. It returns an error if a claim is invalid.
-func (m *MemoryStore) asks(claims []Claim, dst []memory.Ask) ([]memory.Ask, error) {
+func (m *MemoryStore) asks(claims []Claim, asks []memory.Ask) ([]memory.Ask, error) {
 	m.once.Do(m.init)
 	for i := range claims {
-		c := &claims[i]
-		if err := c.validate(); err != nil {
-			return nil, prefix(err)
-		}
+		c, n := &claims[i], len(asks)
 		p := m.pair(c)
 		if len(c.Limits) == 0 { // a ban needs none
-			dst = append(dst, memory.Ask{Pair: p, Limit: memory.NoLimit, Claim: i, Peek: c.Peek})
+			asks = append(asks, memory.Ask{Pair: p, Limit: memory.NoLimit, Claim: i, Peek: c.Peek})
 		}
-		n := len(dst)
-		dst = slices.Grow(dst, len(c.Limits))[:n+len(c.Limits)]
-		for l := range c.Limits {
-			a := &dst[n+l]
-			a.Pair, a.Limit, a.Claim = p, &compile(&c.Limits[l]).Limit, i
+		ok := c.isRegular() && 0 < len(c.Limits) && len(c.Limits) <= maxLimits
+		asks = slices.Grow(asks, len(c.Limits))[:n+max(len(c.Limits), 1)]
+		for j := range c.Limits {
+			l, a := compile(&c.Limits[j]), &asks[n+j]
+			a.Pair, a.Limit, a.Claim = p, &l.Limit, i
 			a.Claimed, a.Peek, a.DryRun, a.Hold = cost(c), c.Peek, c.DryRun, c.Hold
-			if a.Cost = a.Claimed; c.Limits[l].Algorithm == InFlight {
+			if a.Cost = a.Claimed; l.limit.Algorithm == InFlight {
 				a.Cost = 1
+			}
+			ok = ok && l.err == nil && !asksFor(asks[n:n+j], &l.Limit)
+		}
+		if !ok {
+			if err := c.Validate(); err != nil {
+				return nil, err
 			}
 		}
 	}
-	return dst, nil
+	return asks, nil
+}
+
+// asksFor reports whether one of asks is for the state of l.
+func asksFor(asks []memory.Ask, l *algorithm.Limit) bool {
+	for i := range asks {
+		if asks[i].Limit.Kind == l.Kind {
+			return true
+		}
+	}
+	return false
 }
 
 // answer sets r to what the store says of the limit l of a claim.

@@ -26,6 +26,8 @@ type Ask struct {
 	Retry int64 // answer of Take: 0 if the limit admits Cost; else microseconds until it does, or Never
 	Usage algorithm.Usage
 
+	plain algorithm.Bucket // the state that plain.go decides by
+
 	asked  int64 // the cost of all asks of this state that are decided as one
 	shard  *shard
 	record *record // of the pair or, if own is false, the one that it shares; nil if there is none

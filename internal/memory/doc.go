@@ -7,8 +7,8 @@
 // A claim of core is one ask for each of its limits. A pair is a rule and a key. What an algorithm computes, such as the refund
 // of a fixed window, stands in internal/algorithm: this package finds, locks and stores the state.
 //
-// Reading order: store.go (locks), ask.go and evaluate.go (one limit), take.go (all asks of a request), known.go and
-// takeone.go (faster takes for requests of token buckets alone whose states exist), settle.go (refunds, further charges, holds, bans). Below them:
-// record.go, pairstate.go, table.go and slab.go (states and where they are), place.go, room.go and shard.go (a place for a
-// new state, and what a full store drops for it), resets.go, clock.go.
+// Reading order: store.go (locks), ask.go and evaluate.go (one limit), take.go (all asks of a request), plain.go (the fast path:
+// requests of token buckets alone), settle.go (refunds, further charges, holds, bans). Below them: record.go, pairstate.go, table.go
+// and slab.go (states and where they are), place.go, room.go and shard.go (a place for a new state, and what a full store drops for
+// it), resets.go, clock.go.
 package memory

@@ -26,38 +26,16 @@ var algorithms = []algorithm.Algorithm{
 	algorithm.TokenBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingLog,
 }
 
-// decide decides asks as core does: by TakeOne or TakeKnown, if they can.
+// decide decides asks as core does: by TakeOne, if there is one and that can.
 func decide(s *Store, asks []Ask) time.Time {
-	known, ok := knownOf(asks)
-	if !ok {
-		return s.Take(asks)
-	}
-	var now int64
-	if len(known) == 1 {
-		a, k := &asks[0], &known[0]
-		if now, a.Retry, a.Usage, ok = s.TakeOne(k.Pair, k.Limit, k.Cost, k.Peek); ok {
+	if len(asks) == 1 && asks[0].Limit.Algorithm == algorithm.TokenBucket && !asks[0].Hold {
+		a := &asks[0]
+		if now, retry, u, ok := s.TakeOne(a.Pair, a.Limit, a.Cost, a.Peek); ok {
+			a.Retry, a.Usage = retry, u
 			return s.Time(now)
 		}
-		return s.Take(asks)
 	}
-	if now, ok = s.TakeKnown(known); !ok {
-		return s.Take(asks)
-	}
-	for i := range asks {
-		asks[i].Retry, asks[i].Usage = known[i].Retry, known[i].Usage(now)
-	}
-	return s.Time(now)
-}
-
-// knownOf returns asks for TakeKnown. It reports false if one is not of that kind.
-func knownOf(asks []Ask) (known []Known, ok bool) {
-	for _, a := range asks {
-		if a.Limit.Algorithm != algorithm.TokenBucket || a.Hold || a.DryRun && len(asks) > 1 {
-			return nil, false
-		}
-		known = append(known, Known{Pair: a.Pair, Limit: a.Limit, Cost: a.Cost, Peek: a.Peek})
-	}
-	return known, len(asks) > 0
+	return s.Take(asks)
 }
 
 // take asks s for cost of one key and returns the answer.

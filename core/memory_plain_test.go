@@ -52,14 +52,15 @@ func TestClaimsOfKnownKeysAreValidated(t *testing.T) {
 	hour, day := core.PerHour(5), core.PerDay(9)
 	known := append(one("a", hour, day), one("b", hour, day)...)
 	for why, spoil := range map[string]func(c *core.Claim){
-		"a negative cost":               func(c *core.Claim) { c.Cost = -1 },
-		"a negative final cost":         func(c *core.Claim) { c.Final = -1 },
-		"a negative ban":                func(c *core.Claim) { c.Ban = -1 },
-		"no limits":                     func(c *core.Claim) { c.Limits = nil },
-		"a limit that is none":          func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1}} },
-		"one whose state is known":      func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1, Period: day.Period}} },
-		"two limits that share a state": func(c *core.Claim) { c.Limits = []core.Limit{hour, core.PerHour(6)} },
-		"the only limit is none":        func(c *core.Claim) { c.Limits = []core.Limit{{Rate: -1}} },
+		"a negative cost":                   func(c *core.Claim) { c.Cost = -1 },
+		"a negative final cost":             func(c *core.Claim) { c.Final = -1 },
+		"a negative ban":                    func(c *core.Claim) { c.Ban = -1 },
+		"no limits":                         func(c *core.Claim) { c.Limits = nil },
+		"a limit that is none":              func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1}} },
+		"one whose state is known":          func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1, Period: day.Period}} },
+		"more limits than a claim may have": func(c *core.Claim) { c.Limits = several(1, 17)[0].Limits },
+		"two limits that share a state":     func(c *core.Claim) { c.Limits = []core.Limit{hour, core.PerHour(6)} },
+		"the only limit is none":            func(c *core.Claim) { c.Limits = []core.Limit{{Rate: -1}} },
 		"the only limit is none, and its state is known": func(c *core.Claim) {
 			c.Limits = []core.Limit{{Rate: -1, Period: hour.Period}}
 		},
@@ -83,6 +84,17 @@ func TestClaimsOfKnownKeysAreValidated(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestLeaseIsNoMatterInMemory(t *testing.T) {
+	var m core.MemoryStore
+	claims := several(2, 2)
+	claims[0].Lease = time.Second
+	for _, some := range [][]core.Claim{claims, claims[:1]} {
+		if results, err := m.Take(context.Background(), some, nil); err != nil || !results[1].Allowed {
+			t.Errorf("%d claims: %+v, error %v", len(some), results, err)
+		}
 	}
 }
 

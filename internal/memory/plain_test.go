@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -9,30 +10,30 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// Take decides what TakeKnown and TakeOne refuse, so only this test tells whether they take what they are for.
-func TestWhatTakeKnownDecides(t *testing.T) {
+// Take decides in another way what takePlain and TakeOne refuse, so only this test tells whether they take what they are for.
+func TestWhatIsPlain(t *testing.T) {
 	bucket := func(i int) *algorithm.Limit {
 		return limitOf(t, algorithm.TokenBucket, 9, time.Duration(i+1)*time.Hour)
 	}
 	for why, row := range map[string]struct {
 		pairs, limits int
-		change        func(s *Store, all []Known)
+		change        func(s *Store, asks []Ask)
 		takes         bool
 	}{
 		"one limit":                        {1, 1, nil, true},
 		"many limits of many pairs":        {5, 9, nil, true},
-		"a peek":                           {1, 1, func(_ *Store, all []Known) { all[0].Peek = true }, true},
-		"a peek among others":              {1, 2, func(_ *Store, all []Known) { all[1].Peek = true }, true},
-		"not the same state twice":         {1, 2, func(_ *Store, all []Known) { all[1] = all[0] }, false},
-		"not one state in two claims":      {2, 1, func(_ *Store, all []Known) { all[1] = all[0] }, false},
-		"not a state that is not there":    {1, 2, func(_ *Store, all []Known) { all[1].Limit = bucket(70) }, false},
-		"not the only state if not there":  {1, 1, func(_ *Store, all []Known) { all[0].Limit = bucket(70) }, false},
-		"not a bucket with another rate":   {1, 1, func(_ *Store, all []Known) { all[0].Limit = limitOf(t, algorithm.TokenBucket, 8, time.Hour) }, false},
-		"not a bucket with coarser ticks":  {1, 1, func(_ *Store, all []Known) { all[0].Limit = &algorithm.Limit{Rate: 9, Kind: bucket(0).Kind, Code: 1} }, false},
-		"not a bucket asked at two rates":  {1, 1, func(s *Store, all []Known) { recordOf(s, &all[0]).kind |= 65 << slowestAt }, false},
-		"not what a pair that holds has":   {1, 2, func(s *Store, all []Known) { s.shard(all[0].Pair).add(all[0].Pair, algorithm.HoldKind) }, false},
-		"not what a banned pair has":       {1, 1, func(s *Store, all []Known) { s.shard(all[0].Pair).add(all[0].Pair, algorithm.BanKind) }, false},
-		"none of several if one is missed": {3, 1, func(_ *Store, all []Known) { all[2].Pair.id++ }, false},
+		"a peek":                           {1, 1, func(_ *Store, asks []Ask) { asks[0].Peek = true }, true},
+		"a peek among others":              {1, 2, func(_ *Store, asks []Ask) { asks[1].Peek = true }, true},
+		"not the same state twice":         {1, 2, func(_ *Store, asks []Ask) { asks[1] = asks[0] }, false},
+		"not one state in two claims":      {2, 1, func(_ *Store, asks []Ask) { asks[1] = asks[0] }, false},
+		"not a state that is not there":    {1, 2, func(_ *Store, asks []Ask) { asks[1].Limit = bucket(70) }, false},
+		"not the only state if not there":  {1, 1, func(_ *Store, asks []Ask) { asks[0].Limit = bucket(70) }, false},
+		"not a bucket with another rate":   {1, 1, func(_ *Store, asks []Ask) { asks[0].Limit = limitOf(t, algorithm.TokenBucket, 8, time.Hour) }, false},
+		"not a bucket with coarser ticks":  {1, 1, func(_ *Store, asks []Ask) { asks[0].Limit = &algorithm.Limit{Rate: 9, Kind: bucket(0).Kind, Code: 1} }, false},
+		"not a bucket asked at two rates":  {1, 1, func(s *Store, asks []Ask) { recordOf(s, &asks[0]).kind |= 65 << slowestAt }, false},
+		"not what a pair that holds has":   {1, 2, func(s *Store, asks []Ask) { s.shard(asks[0].Pair).add(asks[0].Pair, algorithm.HoldKind) }, false},
+		"not what a banned pair has":       {1, 1, func(s *Store, asks []Ask) { s.shard(asks[0].Pair).add(asks[0].Pair, algorithm.BanKind) }, false},
+		"none of several if one is missed": {3, 1, func(_ *Store, asks []Ask) { asks[2].Pair.id++ }, false},
 	} {
 		s := New(100, nil)
 		var asks []Ask
@@ -41,8 +42,8 @@ func TestWhatTakeKnownDecides(t *testing.T) {
 				asks = append(asks, Ask{Pair: s.Pair("rule", strconv.Itoa(p)), Limit: bucket(i), Claim: p, Cost: 1})
 			}
 		}
-		known, _ := knownOf(asks)
-		if _, ok := s.TakeKnown(known); ok {
+		known := slices.Clone(asks)
+		if decided(s, known) {
 			t.Errorf("%s: decided though nothing is known", why)
 		}
 		s.Take(asks)
@@ -65,17 +66,17 @@ func TestWhatTakeKnownDecides(t *testing.T) {
 	}
 }
 
-// decided decides all by TakeOne or TakeKnown, and reports whether these could.
-func decided(s *Store, all []Known) (ok bool) {
-	if k := &all[0]; len(all) == 1 {
-		_, _, _, ok = s.TakeOne(k.Pair, k.Limit, k.Cost, k.Peek)
+// decided decides asks by TakeOne or takePlain, and reports whether these could.
+func decided(s *Store, asks []Ask) (ok bool) {
+	if a := &asks[0]; len(asks) == 1 {
+		_, _, _, ok = s.TakeOne(a.Pair, a.Limit, a.Cost, a.Peek)
 		return ok
 	}
-	_, ok = s.TakeKnown(all)
+	_, ok = s.takePlain(asks)
 	return ok
 }
 
-func TestWhatTakeOneAdds(t *testing.T) {
+func TestWhatTakePlainAdds(t *testing.T) {
 	l := limitOf(t, algorithm.TokenBucket, 9, time.Minute)
 	for why, row := range map[string]struct {
 		cost  int64
@@ -94,18 +95,19 @@ func TestWhatTakeOneAdds(t *testing.T) {
 		p := s.Pair("rule", "key")
 		row.begin(s, p)
 		keys, records := s.pairs.Load(), s.shard(p).count
-		_, retry, u, ok := s.TakeOne(p, l, row.cost, row.peek)
+		asks := []Ask{{Pair: p, Limit: l, Cost: row.cost, Peek: row.peek}}
+		_, ok := s.takePlain(asks)
 		added := s.shard(p).count > records
 		if ok != row.adds || added != row.adds || added != (s.pairs.Load() > keys) {
 			t.Errorf("%s: decided: %t, added: %t, %d keys after %d", why, ok, added, s.pairs.Load(), keys)
 		}
-		if ok && (retry != 0 || u.Remaining != 9-row.cost) {
-			t.Errorf("%s: retry %d, %d remain", why, retry, u.Remaining)
+		if a := &asks[0]; ok && (a.Retry != 0 || a.Usage.Remaining != 9-row.cost) {
+			t.Errorf("%s: retry %d, %d remain", why, a.Retry, a.Usage.Remaining)
 		}
 	}
 }
 
-func recordOf(s *Store, k *Known) *record { return s.shard(k.Pair).find(k.Pair.id, k.Limit.Kind) }
+func recordOf(s *Store, a *Ask) *record { return s.shard(a.Pair).find(a.Pair.id, a.Limit.Kind) }
 
 // A state that is later than a clock which was replaced has to follow it.
 func TestNothingIsKnownWhenAReplacedClockWentBack(t *testing.T) {
@@ -117,11 +119,10 @@ func TestNothingIsKnownWhenAReplacedClockWentBack(t *testing.T) {
 			asks = append(asks, Ask{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: limitOf(t, algorithm.TokenBucket, 9, time.Second), Claim: i, Cost: 1})
 		}
 		s.Take(asks)
-		known, _ := knownOf(asks)
-		if !decided(s, known) {
+		if !decided(s, asks) {
 			t.Errorf("%d keys: not decided at the instant of the states", keys)
 		}
-		if now = now.Add(-1); decided(s, known) {
+		if now = now.Add(-1); decided(s, asks) {
 			t.Errorf("%d keys: decided though the states are later than the clock", keys)
 		}
 	}
@@ -156,13 +157,12 @@ func TestAllShardsAreLockedAtOnce(t *testing.T) {
 		asks = append(asks, Ask{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1})
 	}
 	s.Take(asks)
-	known, _ := knownOf(asks)
 	for i := range asks {
 		sh := s.shard(asks[i].Pair)
 		sh.Lock()
 		synctestDone := make(chan bool)
 		go func() {
-			s.TakeKnown(known)
+			s.takePlain(asks)
 			close(synctestDone)
 		}()
 		for !tryAll(s, asks, sh) { // until the decision holds or waits for all it can get
