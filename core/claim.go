@@ -8,7 +8,7 @@ import (
 // A Claim asks a store to charge a key.
 type Claim struct {
 	Rule, Key string        // together they name what is charged; an empty Rule is "default"
-	Limits    []Limit       // all must hold; empty, in Limiter.Take: the limits of the rule of that name
+	Limits    []Limit       // all must hold; empty, in Limiter.Take: the limits of the rule; Settle: may be empty for a ban
 	Cost      int           // 0 means 1
 	Peek      bool          // decide for Cost, charge nothing
 	DryRun    bool          // never deny; charge if the claim fits and the request is admitted
@@ -20,7 +20,8 @@ type Claim struct {
 	Lease     time.Duration // Take: how long requests charged ahead may be used; 0: charge nothing ahead
 }
 
-// Validate returns an error that wraps ErrInvalid if c cannot be decided. Limiter.Take fills in what c leaves out; a
+// Validate returns an error that wraps ErrInvalid if c cannot be decided or settled. A Take of a Store needs limits, a ban does
+// not. Limiter.Take fills in what c leaves out; a
 // Store calls Validate for claims that did not pass through a Limiter. It is cheap for limits that were seen before.
 func (c *Claim) Validate() error { return prefix(c.validate()) }
 
@@ -42,6 +43,16 @@ func (c *Claim) validate() error {
 		return nil
 	}
 	return within(fmt.Sprintf("rule %q", ruleName(c.Rule)), err)
+}
+
+// needLimits returns an error if a claim of a Take has no limits.
+func needLimits(claims []Claim) error {
+	for i := range claims {
+		if len(claims[i].Limits) == 0 {
+			return (&Claim{Rule: claims[i].Rule}).Validate()
+		}
+	}
+	return nil
 }
 
 // isPlain reports whether c asks Limiter.Take for nothing but a charge, or a peek, that its rule describes.

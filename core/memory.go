@@ -99,6 +99,9 @@ func (m *MemoryStore) takeOne(c *Claim, r *Result) bool {
 func (m *MemoryStore) takeAsks(claims []Claim, dst []Result) ([]Result, error) {
 	var room [8]memory.Ask
 	asks, err := m.asks(claims, room[:0])
+	if err == nil {
+		err = needLimits(claims)
+	}
 	if err != nil {
 		return dst, err
 	}

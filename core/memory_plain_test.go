@@ -56,6 +56,7 @@ func TestClaimsOfKnownKeysAreValidated(t *testing.T) {
 		"a negative final cost":             func(c *core.Claim) { c.Final = -1 },
 		"a negative ban":                    func(c *core.Claim) { c.Ban = -1 },
 		"no limits":                         func(c *core.Claim) { c.Limits = nil },
+		"a ban alone":                       func(c *core.Claim) { c.Limits, c.Ban = nil, time.Hour },
 		"a limit that is none":              func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1}} },
 		"one whose state is known":          func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1, Period: day.Period}} },
 		"more limits than a claim may have": func(c *core.Claim) { c.Limits = several(1, 17)[0].Limits },
