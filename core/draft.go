@@ -1,9 +1,7 @@
 package core
 
 import (
-	"context"
 	"fmt"
-	"math"
 	"net/http"
 )
 
@@ -84,37 +82,4 @@ func (rule *activeRule) appendClaim(claims []Claim, key string, cost int, peek b
 	c.Rule, c.Key, c.Limits, c.Cost, c.Peek = rule.Name, key, rule.Limits, cost, peek
 	c.DryRun, c.Lease = rule.DryRun, rule.Lease
 	return claims
-}
-
-// takeOne decides a request for one key of rule, if that has one token bucket in memory: nearly every decision. It returns c
-// or, if that is nil, a receipt of its own; or nil if it cannot decide: then nothing has happened.
-func (l *Limiter) takeOne(c *receipt, rule *activeRule, key string, cost int, peek bool) *receipt {
-	m, limit := l.store.memory, rule.bucket
-	if m == nil || limit == nil || uint(cost) > math.MaxUint8 {
-		return nil
-	}
-	m.once.Do(m.init)
-	now, retry, u, ok := m.store.TakeOne(m.store.Pair(rule.Name, key), &limit.Limit, int64(max(cost, 1)), peek)
-	if !ok {
-		return nil
-	}
-	at := m.store.Time(now)
-	if c == nil {
-		c = &receipt{limiter: l}
-	}
-	c.rule = rule
-	c.result[0].answer(rule.Name, &limit.limit, rule.DryRun, retry, u, at)
-	c.recordOne(key, cost, peek)
-	return c
-}
-
-// observeOne calls the observers for a request that takeOne has decided and charged.
-func (l *Limiter) observeOne(ctx context.Context, r *http.Request, c *receipt, key string, cost int) {
-	if o := l.observation(); o != nil {
-		o.Claims = c.rule.appendClaim(o.Claims[:0], key, cost, false)
-		o.Request = r
-		c.view(&o.Decision)
-		l.notifyAll(ctx, o)
-		o.release()
-	}
 }

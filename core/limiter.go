@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -99,6 +100,28 @@ func (l *Limiter) takePlain(ctx context.Context, rules *ruleset, claim *Claim) *
 	if c != nil && !claim.Peek {
 		l.observeOne(orBackground(ctx), nil, c, claim.Key, claim.Cost)
 	}
+	return c
+}
+
+// takeOne decides a request for one key of rule, if that has one token bucket in memory: nearly every decision. It returns c
+// or, if that is nil, a receipt of its own; or nil if it cannot decide: then nothing has happened.
+func (l *Limiter) takeOne(c *receipt, rule *activeRule, key string, cost int, peek bool) *receipt {
+	m, limit := l.store.memory, rule.bucket
+	if m == nil || limit == nil || uint(cost) > math.MaxUint8 {
+		return nil
+	}
+	m.once.Do(m.init)
+	now, retry, u, ok := m.store.TakeOne(m.store.Pair(rule.Name, key), &limit.Limit, int64(max(cost, 1)), peek)
+	if !ok {
+		return nil
+	}
+	at := m.store.Time(now)
+	if c == nil {
+		c = &receipt{limiter: l}
+	}
+	c.rule = rule
+	c.result[0].answer(rule.Name, &limit.limit, rule.DryRun, retry, u, at)
+	c.recordOne(key, cost, peek)
 	return c
 }
 

@@ -91,6 +91,17 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, o *Observation, 
 	o.release()
 }
 
+// observeOne calls the observers for a request that takeOne has decided and charged.
+func (l *Limiter) observeOne(ctx context.Context, r *http.Request, c *receipt, key string, cost int) {
+	if o := l.observation(); o != nil {
+		o.Claims = c.rule.appendClaim(o.Claims[:0], key, cost, false)
+		o.Request = r
+		c.view(&o.Decision)
+		l.notifyAll(ctx, o)
+		o.release()
+	}
+}
+
 // observeSettled calls the observers for claims that c held and that were settled, and logs that a Final failed. Err says
 // why the store failed.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, claims []Claim, took time.Duration, s settlement, err error) {
