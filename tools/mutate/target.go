@@ -75,7 +75,8 @@ func choose(all []target, files string) []target {
 
 const (
 	coreFirst = "KeepsTheContract|OnRareCases|Waits|BanFollows|CostEquals|IdleKeys|Share"
-	coreSlow  = "ManyCallers|Flapping|Probe|Breaker|Allocates|Links|NeverLate"
+	coreRest  = "ManyCallers|Flapping|Probe|Breaker|Links|NeverLate"
+	coreSlow  = coreRest + "|Allocates"
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
 	timed     = "AsFast"                 // what depends on the load of the machine
 
@@ -93,6 +94,8 @@ var patterns = []target{
 	{"internal/algorithm/*.go", []suite{{pkg: "internal/algorithm", skip: timed}, {"core", coreFirst, inHeap, true}}},
 	{"internal/memory/*.go", []suite{{pkg: "internal/memory"}, {"core", coreFirst, coreSlow, true}}},
 	{"core/joined.go", []suite{{"core", "Join", coreSlow, true}}},
+	{"core/draft.go", []suite{{"core", "OneClaim|OneLimit|Tier|Cost|Allocates", coreRest, true}}},
+	{"core/takeknown.go", []suite{{"core", "OneClaim|OneLimit|Known|Allocates", coreRest, true}}},
 	{"internal/redisx/key.go", []suite{{"internal/redisx", redisFirst, redisSlow, true}}},
 	{"internal/redisx/reply.go", []suite{{"internal/redisx", redisFirst, redisSlow, true}}},
 	{"internal/redisx/lease*.go", leaseSuites},
