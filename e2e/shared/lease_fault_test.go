@@ -54,6 +54,12 @@ func TestLeaseIsUsedUpWithoutRedis(t *testing.T) {
 	server := redistest.Start(t)
 	l := (&leaser{Addrs: []string{server.Addr}, Limit: "100000/h", Lease: 10 * time.Second, Timeout: longTimeout}).limiter()
 	lease(t, l)
+	admin := server.Client(t)
+	redistest.Wait(t, "something that is left of the lease", func() bool {
+		before := calls(t, admin)
+		remaining(t, l)
+		return calls(t, admin) == before
+	})
 	pause(t, server)
 	admitted := 0
 	var err error

@@ -8,10 +8,15 @@ type askedPairs struct {
 	cells [16384]atomic.Uint64 // half of the hash of a key, then when it was asked for, in microseconds
 }
 
-// ask notes that the pair with a hash is asked for at now, in nanoseconds, and reports whether it was within length before.
-func (p *askedPairs) ask(hash uint64, now, length int64) bool {
-	const half = 1<<32 - 1
-	at := uint32(now / 1000)
-	before := p.cells[hash%uint64(len(p.cells))].Swap(hash&^half | uint64(at))
-	return before != 0 && before&^half == hash&^half && int64(at-uint32(before))*1000 < length
+const lowHalf = 1<<32 - 1
+
+// within reports whether the pair with a hash was asked for within length before now, in nanoseconds.
+func (p *askedPairs) within(hash uint64, now, length int64) bool {
+	before := p.cells[hash%uint64(len(p.cells))].Load()
+	return before != 0 && before&^lowHalf == hash&^lowHalf && int64(uint32(now/1000)-uint32(before))*1000 < length
+}
+
+// note notes that the pair with a hash is asked for at now.
+func (p *askedPairs) note(hash uint64, now int64) {
+	p.cells[hash%uint64(len(p.cells))].Store(hash&^lowHalf | uint64(uint32(now/1000)))
 }

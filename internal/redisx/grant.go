@@ -35,10 +35,17 @@ func waitForAll(ctx context.Context, grants []*grant) {
 	}
 }
 
-// fetchIfLow asks for a grant for e if little is left, unless one is in flight or the last one was of nothing. cost is that of the request that
-// found little. The caller has locked the shard of e, and advanced e.
-func (s *Store) fetchIfLow(t *leaseTable, hash uint64, e *leaseEntry, now, cost int64) {
-	if e.grantInFlight() != nil || e.pause > 0 || !e.isLow(now, e.terms.length) {
+// fetchIfLow asks for a grant for e if little is left. The caller has locked the shard of e, and advanced e.
+func (s *Store) fetchIfLow(t *leaseTable, hash uint64, e *leaseEntry, now int64) {
+	if e.isLow(now, e.terms.length) {
+		s.fetch(t, hash, e, 0)
+	}
+}
+
+// fetch asks for a grant for e, unless one is in flight or the last one was of nothing. waiting is the cost of the request that
+// waits for it. The caller has locked the shard of e, and advanced e.
+func (s *Store) fetch(t *leaseTable, hash uint64, e *leaseEntry, waiting int64) {
+	if e.grantInFlight() != nil || e.pause > 0 {
 		return
 	}
 	timeout := time.Duration(t.timeout.Load())
@@ -48,7 +55,7 @@ func (s *Store) fetchIfLow(t *leaseTable, hash uint64, e *leaseEntry, now, cost 
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	g := &grant{ctx, make(chan struct{})}
 	e.ensureRare().grant = g
-	f := fetch{s, t, hash, e, e.key, e.terms, e.want(cost), e.takeUnused(), timeout}
+	f := fetch{s, t, hash, e, e.key, e.terms, e.want(waiting), e.takeUnused(), timeout}
 	go func() {
 		defer cancel()
 		defer close(g.done)

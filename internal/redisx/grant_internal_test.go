@@ -95,10 +95,10 @@ func TestThePauseBeginsWithTheGrant(t *testing.T) {
 func TestAGrantIsDoneWhenItHasRun(t *testing.T) {
 	s, h := tapped(t)
 	c := leasedFor("k", "100/d")
-	e := s.lend(t, c, 4)
+	e := s.lend(t, c, 8)
 	goOn := make(chan struct{})
 	h.next(func() error { <-goOn; return nil })
-	c.Cost = 3
+	c.Cost = 6
 	if _, ok := s.TakeLocal([]core.Claim{c}, nil); !ok {
 		t.Fatal("not decided from the lease")
 	}
@@ -116,7 +116,7 @@ func TestAGrantIsDoneWhenItHasRun(t *testing.T) {
 	default:
 		t.Error("its end is not told")
 	}
-	if g.ctx.Err() != context.Canceled || e.available() != 4 {
+	if g.ctx.Err() != context.Canceled || e.available() != 8 {
 		t.Errorf("ended by %v, %d left", g.ctx.Err(), e.available())
 	}
 }

@@ -116,11 +116,11 @@ func (l *lease) restore(at int64, n uint32) bool {
 	return false
 }
 
-// isLow reports whether the next grant should be asked for: at most a quarter of the last one is left, or it ends within a
-// quarter of a Lease and is busy.
+// isLow reports whether the next grant should be asked for before a request needs it: l is busy, and at most a quarter of the last
+// one is left, or it ends within a quarter of a Lease.
 func (l *lease) isLow(now, length int64) bool {
 	last := l.newest()
-	return l.available() <= int64(l.size[last]/4) || l.ends[last]-now <= length/4 && l.isBusy()
+	return l.isBusy() && (l.available() <= int64(l.size[last]/4) || l.ends[last]-now <= length/4)
 }
 
 // isBusy reports whether another request is likely within a quarter of a Lease.
@@ -147,9 +147,9 @@ func (l *lease) refund(isOf func(at int64) bool, n int64) int64 {
 	return 0
 }
 
-// want returns how much to ask for: what was used in the last Lease, and at least as much as one request costs.
-func (l *lease) want(cost int64) int64 {
-	return min(max(int64(l.used[0]), int64(l.used[1]), cost), math.MaxInt32)
+// want returns how much to ask for: what was used in the last Lease, and what a request needs that waits for it.
+func (l *lease) want(waiting int64) int64 {
+	return min(int64(max(l.used[0], l.used[1], 1))+waiting, math.MaxInt32)
 }
 
 // credit adds a portion of n requests that the store has charged at an instant, to an advanced l. One that has ended is to be

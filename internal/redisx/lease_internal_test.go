@@ -5,17 +5,24 @@ import (
 	"time"
 )
 
-func TestALeaseIsLowWhenAQuarterIsLeft(t *testing.T) {
-	var l lease
-	if !l.isLow(0, leaseLength) {
-		t.Error("an empty one is not low")
-	}
-	l.credit(0, 1, leaseLength, 8)
-	for i := range 8 {
-		if low := l.isLow(0, leaseLength); low != (l.available() <= 2) {
-			t.Errorf("after %d of 8: %v", i, low)
+func TestABusyLeaseIsLowWhenAQuarterIsLeft(t *testing.T) {
+	for _, used := range []int64{0, 4} {
+		var l lease
+		l.use(used)
+		if low := l.isLow(0, leaseLength); low != (used == 4) {
+			t.Errorf("an empty one of which %d were used: %v", used, low)
 		}
-		l.take(1)
+		l.credit(0, 1, leaseLength, 3)
+		if l.take(3); l.isLow(0, leaseLength) != (used == 4) {
+			t.Errorf("low after %d, and all of 3: %v", used, used != 4)
+		}
+		l.credit(0, 1, leaseLength, 8)
+		for i := range 8 {
+			if low := l.isLow(0, leaseLength); low != (l.isBusy() && l.available() <= 2) {
+				t.Errorf("after %d of 8: %v", i, low)
+			}
+			l.take(1)
+		}
 	}
 }
 
@@ -39,16 +46,16 @@ func TestABusyLeaseIsLowBeforeItEnds(t *testing.T) {
 
 func TestAGrantIsOfWhatTheLastLeaseHasUsed(t *testing.T) {
 	for used, want := range map[[2]uint32]int64{{10, 0}: 10, {0, 10}: 10, {10, 9}: 10, {9, 10}: 10, {}: 1} {
-		if l := (lease{used: used}); l.want(1) != want {
-			t.Errorf("after %v: %d, want %d", used, l.want(1), want)
+		if l := (lease{used: used}); l.want(0) != want {
+			t.Errorf("after %v: %d, want %d", used, l.want(0), want)
 		}
 	}
 }
 
-func TestWhatIsWantedIsAtLeastTheCostOfARequest(t *testing.T) {
+func TestWhatARequestWaitsForIsWantedToo(t *testing.T) {
 	var l lease
 	l.used[1] = 5
-	for cost, want := range map[int64]int64{1: 5, 5: 5, 6: 6, 1 << 40: 1<<31 - 1} {
+	for cost, want := range map[int64]int64{0: 5, 1: 6, 5: 10, 1 << 40: 1<<31 - 1} {
 		if got := l.want(cost); got != want {
 			t.Errorf("a cost of %d: %d, want %d", cost, got, want)
 		}

@@ -110,8 +110,8 @@ func runLease(t *testing.T, steps []leaseStep) {
 		if l.rare != nil {
 			b = l.rare.unused
 		}
-		if l.left != s.left || b != s.back || l.want(1) != s.want {
-			t.Errorf("step %d: left %v, to give back %v, wants %d; want %v, %v, %d", i+1, l.left, b, l.want(1), s.left, s.back, s.want)
+		if l.left != s.left || b != s.back || l.want(0) != s.want {
+			t.Errorf("step %d: left %v, to give back %v, wants %d; want %v, %v, %d", i+1, l.left, b, l.want(0), s.left, s.back, s.want)
 		}
 	}
 }

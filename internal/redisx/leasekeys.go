@@ -117,8 +117,11 @@ func (k *leasedTake) count(results []core.Result) {
 		if c.Peek || !leasable(c) || sharesPair(k.rest, i) {
 			return
 		}
-		if e == nil && k.table.asked.ask(hash, now, int64(c.Lease)) {
-			e = k.table.add(s, hash, key, c)
+		if e == nil {
+			if k.table.asked.within(hash, now, int64(c.Lease)) {
+				e = k.table.add(s, hash, key, c)
+			}
+			k.table.asked.note(hash, now)
 		}
 		if e == nil || !e.terms.fit(c) {
 			return
@@ -126,8 +129,11 @@ func (k *leasedTake) count(results []core.Result) {
 		e.advance(now, e.terms.length)
 		e.use(costOf(c))
 		e.hear(of, now)
-		if least(of) > 1 {
-			k.store.fetchIfLow(k.table, hash, e, now, costOf(c))
+		switch {
+		case least(of) <= 1:
+			e.pause = max(e.pause, pauseSpans) // half of that is nothing
+		case e.available() == 0 || e.isLow(now, e.terms.length):
+			k.store.fetch(k.table, hash, e, 0)
 		}
 	})
 }

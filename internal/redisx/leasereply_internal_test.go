@@ -3,6 +3,7 @@ package redisx
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,12 +92,13 @@ func TestAnswersThatOvertakeAGrantCount(t *testing.T) {
 			t.Cleanup(s.stopSweeps)
 			c := core.Claim{Key: "k", Limits: core.MustParseLimits("1000000/1000d, 2000000/2000d"), Lease: 10 * time.Second}
 			s.takeOne(t, c)
-			h.late.Store(h.calls.Load() + 2) // that of the first grant
-			s.takeOne(t, c)
-			s.entry(t, func(e *leaseEntry) { e.late = true }) // so that requests do not wait for it
+			h.late.Store(h.calls.Load() + 1) // that of the first grant
+			var second sync.WaitGroup
+			second.Go(func() { s.takeOne(t, c) })
 			for h.calls.Load() < h.late.Load() {
 				time.Sleep(50 * time.Microsecond)
 			}
+			s.entry(t, func(e *leaseEntry) { e.late = true }) // so that others do not wait for it
 			const overtaking = 3
 			for range overtaking {
 				server.SetTime(now.Add(step))
@@ -104,6 +106,7 @@ func TestAnswersThatOvertakeAGrantCount(t *testing.T) {
 				s.takeOne(t, c)
 			}
 			close(h.free)
+			second.Wait()
 			s.withEntry(t, func(*leaseEntry) {})
 			r, ok := s.TakeLocal([]core.Claim{c}, nil)
 			if !ok || r[0].Remaining != 1_000_000-overtaking-3 || r[1].Remaining != 2_000_000-overtaking-3 {

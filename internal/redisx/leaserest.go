@@ -43,11 +43,13 @@ func (s *Store) takeColdOrLeased(ctx context.Context, t *leaseTable, claims []co
 	if len(claims) > 1 {
 		return s.takeParts(ctx, t, claims, dst)
 	}
-	p, results, ok := s.takeLease(t, &claims[0], false, dst)
+	c := &claims[0]
+	p, results, ok := s.takeLease(t, c, waitAlways, dst)
 	if ok {
 		return answer{results: results}, nil
 	}
-	if !p.cold {
+	counts := leasable(c) && !c.Peek
+	if !p.cold || counts && t.open(p.hash, c) {
 		return s.takeParts(ctx, t, claims, dst)
 	}
 	a, err := s.ask(ctx, claims, dst, nil)
@@ -55,12 +57,14 @@ func (s *Store) takeColdOrLeased(ctx context.Context, t *leaseTable, claims []co
 		return a, err
 	}
 	results = a.results[len(dst):]
-	c, k := &claims[0], leasedTake{store: s, table: t, claims: claims, rest: claims}
-	switch admitted := isAdmitted(results); {
-	case admitted && leasable(c) && !c.Peek && t.asked.ask(p.hash, t.now(), int64(c.Lease)):
-		k.count(results)
-	case !admitted && k.holdsDenied(ctx, results):
-		return s.takeParts(ctx, t, claims, dst)
+	switch {
+	case !isAdmitted(results):
+		k := leasedTake{store: s, table: t, rest: claims}
+		if k.holdsDenied(ctx, results) {
+			return s.takeParts(ctx, t, claims, dst)
+		}
+	case counts && least(results) > 1:
+		t.asked.note(p.hash, t.now())
 	}
 	return a, nil
 }
@@ -81,12 +85,17 @@ func (s *Store) takeParts(ctx context.Context, t *leaseTable, claims []core.Clai
 	return a, nil
 }
 
-// takeLocal takes what it can from leases.
+// takeLocal takes what it can from leases. Only a request of one claim waits for a grant that it might do without: several grants
+// are several calls.
 func (k *leasedTake) takeLocal(ctx context.Context) {
+	then := waitIfBusy
+	if len(k.claims) == 1 {
+		then = waitAlways
+	}
 	for i := range k.claims {
 		ok := false
 		if !sharesPair(k.claims, i) {
-			k.takes[i], k.local, ok = k.store.takeLeaseOrEnd(ctx, k.table, &k.claims[i], k.local)
+			k.takes[i], k.local, ok = k.store.takeLeaseOrEnd(ctx, k.table, &k.claims[i], then, k.local)
 		}
 		if !ok {
 			k.rest, k.places, k.backs = append(k.rest, k.claims[i]), append(k.places, i), append(k.backs, k.takes[i].backs)

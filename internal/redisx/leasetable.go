@@ -124,6 +124,19 @@ func (t *leaseTable) add(s *leaseShard, hash uint64, key []byte, c *core.Claim) 
 	return e
 }
 
+// open adds an entry for the key of a claim if it was asked for within a Lease, and reports whether there is one.
+func (t *leaseTable) open(hash uint64, c *core.Claim) bool {
+	if !t.asked.within(hash, t.now(), int64(c.Lease)) {
+		return false
+	}
+	var buf [256]byte
+	key := t.store.layout.appendKey(buf[:0], c.Rule, c.Key)
+	s := t.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.find(hash, key) != nil || t.add(s, hash, key, c) != nil
+}
+
 // remove removes an entry, whose portions have ended. The caller has locked s.
 func (t *leaseTable) remove(s *leaseShard, hash uint64, e *leaseEntry) {
 	delete(s.entries, hash)

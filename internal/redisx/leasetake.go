@@ -8,6 +8,15 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
+// dry says what a request does that finds too little in the lease of its key.
+type dry uint8
+
+const (
+	waitIfBusy dry = iota // for the next grant if one is in flight, or if more requests are likely
+	waitAlways            // for the next grant
+	endLease              // the store decides, and what is left goes back
+)
+
 // A localTake is what one claim of a Take took from the lease of its key.
 type localTake struct {
 	hash  uint64
@@ -45,7 +54,7 @@ func (s *Store) takeLeases(t *leaseTable, claims []core.Claim, dst []core.Result
 	for i := range claims {
 		p, results, ok := localTake{}, dst, false
 		if claims[i].Lease > 0 && !sharesPair(claims, i) {
-			p, results, ok = s.takeLease(t, &claims[i], false, dst)
+			p, results, ok = s.takeLease(t, &claims[i], waitIfBusy, dst)
 		}
 		if !ok {
 			t.putBack(takes)
@@ -70,8 +79,8 @@ func sharesPair(claims []core.Claim, i int) bool {
 }
 
 // takeLease takes c out of the lease of its key and appends its results, if the lease has enough. It asks for the next grant if
-// little is left. A lease that has too little is ended if end is true.
-func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Result) (p localTake, _ []core.Result, ok bool) {
+// little is left.
+func (s *Store) takeLease(t *leaseTable, c *core.Claim, then dry, dst []core.Result) (p localTake, _ []core.Result, ok bool) {
 	var buf [256]byte
 	key := s.layout.appendKey(buf[:0], c.Rule, c.Key)
 	p.hash = maphash.Bytes(t.seed, key)
@@ -86,45 +95,45 @@ func (s *Store) takeLease(t *leaseTable, c *core.Claim, end bool, dst []core.Res
 	now := t.now()
 	e.advance(now, e.terms.length)
 	if costOf(c) > e.available() {
-		s.missed(t, &p, e, c, now, end)
+		s.missed(t, &p, e, c, then)
 		return p, dst, false
 	}
 	p.entry, p.terms = e, e.terms
 	if !c.Peek {
 		p.taken, _ = e.take(costOf(c))
 		shard.decisions++
-		s.fetchIfLow(t, p.hash, e, now, costOf(c))
+		s.fetchIfLow(t, p.hash, e, now)
 	}
 	p.grant = e.grantInFlight()
 	return p, e.appendResults(dst, c, now, p.taken.mark()), true
 }
 
-// missed has p wait for the grant that c needs, if it may, and ends e if end is true. Grants are not waited for while they come late.
-func (s *Store) missed(t *leaseTable, p *localTake, e *leaseEntry, c *core.Claim, now int64, end bool) {
-	if p.ended = end; end {
+// missed has p wait for the grant that c needs, if it may, or ends e. Grants are not waited for while they come late.
+func (s *Store) missed(t *leaseTable, p *localTake, e *leaseEntry, c *core.Claim, then dry) {
+	if p.ended = then == endLease; p.ended {
 		e.end()
 		p.backs = e.takeUnused()
 		return
 	}
-	if e.isBusy() && !c.Peek {
-		s.fetchIfLow(t, p.hash, e, now, costOf(c))
+	if !c.Peek && (e.isBusy() || then == waitAlways && !e.late) {
+		s.fetch(t, p.hash, e, costOf(c))
 	}
 	if !e.late {
 		p.grant = e.grantInFlight()
 	}
 }
 
-// takeLeaseOrEnd does what takeLease does. If the lease has too little, it waits once for a grant in flight; if the lease then
-// still has too little, it ends it.
-func (s *Store) takeLeaseOrEnd(ctx context.Context, t *leaseTable, c *core.Claim, dst []core.Result) (localTake, []core.Result, bool) {
-	p, results, ok := s.takeLease(t, c, false, dst)
+// takeLeaseOrEnd does what takeLease does. If the lease has too little, it waits once for a grant; if the lease then still has too
+// little, it ends it.
+func (s *Store) takeLeaseOrEnd(ctx context.Context, t *leaseTable, c *core.Claim, then dry, dst []core.Result) (localTake, []core.Result, bool) {
+	p, results, ok := s.takeLease(t, c, then, dst)
 	if ok || p.cold {
 		return p, results, ok
 	}
 	if p.grant != nil {
 		p.grant.wait(ctx)
 	}
-	return s.takeLease(t, c, true, dst)
+	return s.takeLease(t, c, endLease, dst)
 }
 
 // putBack undoes takes.

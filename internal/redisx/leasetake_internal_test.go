@@ -81,7 +81,7 @@ func TestWhatWasTakenOnOldTermsGoesBackToTheStore(t *testing.T) {
 	e := s.lend(t, c, 10)
 	table, at, old := s.table(), e.at[0], e.terms
 	c.Cost = 4
-	p, _, ok := s.takeLease(table, &c, false, nil)
+	p, _, ok := s.takeLease(table, &c, waitIfBusy, nil)
 	c.Limits = core.MustParseLimits("99/d")
 	table.change(e, &c)
 	table.putBack([]localTake{p, {}})
@@ -95,17 +95,17 @@ func TestWhatWasTakenOnOldTermsGoesBackToTheStore(t *testing.T) {
 
 // A lease that has too little is ended if the store is about to be asked.
 func TestALeaseWithTooLittleIsEnded(t *testing.T) {
-	for _, end := range []bool{false, true} {
+	for _, then := range []dry{waitIfBusy, endLease} {
 		s, c := frozenStore(t), leasedFor("k", "100/d")
-		e := s.lend(t, c, 10)
+		e, end := s.lend(t, c, 10), then == endLease
 		c.Cost = 11
-		p, _, ok := s.takeLease(s.table(), &c, end, nil)
+		p, _, ok := s.takeLease(s.table(), &c, then, nil)
 		if ok || p.cold || p.ended != end || (p.backs.sum() == 10) != end || (e.available() == 0) != end || e.hasUnused() {
 			t.Errorf("end: %v: %+v, %d left", end, p, e.available())
 		}
 	}
 	s, c := frozenStore(t), leasedFor("k", "100/d")
-	if p, _, ok := s.takeLease(s.table(), &c, true, nil); ok || !p.cold {
+	if p, _, ok := s.takeLease(s.table(), &c, endLease, nil); ok || !p.cold {
 		t.Errorf("a key without a lease: %+v", p)
 	}
 }

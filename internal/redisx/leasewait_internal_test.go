@@ -73,7 +73,7 @@ func TestARequestOfABusyKeyWaitsForAGrant(t *testing.T) {
 			s, c := busyEntry(t)
 			s.withEntry(t, func(e *leaseEntry) { row.change(e, &c) })
 			before := s.LeaseStats().Decisions
-			p, _, ok := s.takeLease(s.leases.Load(), &c, false, nil)
+			p, _, ok := s.takeLease(s.leases.Load(), &c, waitIfBusy, nil)
 			if waits := p.grant != nil; ok || waits != row.waits {
 				t.Errorf("decided: %v, waits for a grant: %v", ok, waits)
 			}

@@ -22,10 +22,10 @@ var (
 	general = read("lows", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide", "refund", "lease", "settleany")
 
 	// rare is in one function, because each function that a run defines costs it as much as the names that it uses.
-	rare = holding + onDemand("newPlainLease", read("lows", "plainlease"), "decidePlainLeased") +
+	rare = holding + onDemand("newLeaseOne", read("leaseone"), "decideLeasedOne") + onDemand("newPlainLease", read("lows", "plainlease"), "decidePlainLeased") +
 		onDemand("newGeneral", general, "decideRequest, decideLeased, settleRequest")
 
-	jobScript = newScript(plain + onDemand("newRare", rare, "decideHeld, isPlainSettle, settlePlain, newPlainLease, newGeneral") +
+	jobScript = newScript(plain + onDemand("newRare", rare, "decideHeld, isPlainSettle, settlePlain, newLeaseOne, newPlainLease, newGeneral") +
 		read("jobs"))
 	resetScript = newScript(read("number", "word", "reply", "reset"))
 )

@@ -18,7 +18,7 @@ var (
 
 // scriptFiles are all Lua files, in the order in which scripts have them.
 var scriptFiles = []string{
-	"number", "word", "reply", "limit", "expiry", "plain", "plainone", "plainhold", "decidehold", "plainsettle", "lows", "plainlease", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold",
+	"number", "word", "reply", "limit", "expiry", "plain", "plainone", "plainhold", "decidehold", "plainsettle", "leaseone", "lows", "plainlease", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold",
 	"pair", "decide", "refund", "lease", "settleany", "jobs", "reset",
 }
 

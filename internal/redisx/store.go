@@ -10,8 +10,8 @@
 //
 // Each algorithm is in the file of lua/ that has its name: the refund of a fixed window is in lua/fixedwindow.lua, called by
 // lua/refund.lua. lua/plain.lua is a faster lua/decide.lua for token buckets, lua/plainone.lua for a pair of one, and
-// lua/plainlease.lua a faster lua/lease.lua; for holds, lua/decidehold.lua is a faster lua/decide.lua, and lua/plainsettle.lua a
-// faster lua/settleany.lua.
+// lua/plainlease.lua a faster lua/lease.lua, with lua/leaseone.lua for one bucket that is empty; for holds, lua/decidehold.lua is a
+// faster lua/decide.lua, and lua/plainsettle.lua a faster lua/settleany.lua.
 //
 // A key that is asked for again within the Lease of its rule gets an entry in a table (leasetable.go, askedpairs.go). Its lease
 // (lease.go: a state machine, without clock or lock) has the requests that were charged ahead. TakeLocal decides from it

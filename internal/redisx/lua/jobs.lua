@@ -22,13 +22,14 @@
 -- For one to be settled that asks for something it returns the same as for one that is not plain, else for each claim when it is
 -- held from now on, or 0; or -2.
 local now, first = clock(), 1
-local decidesHeld, mayBePlain, settlesPlain, newPlainLease, newGeneral -- of newRare: see script.go
+local decidesHeld, mayBePlain, settlesPlain, newLeaseOne, newPlainLease, newGeneral -- of newRare: see script.go
+local decideLeasedOne, decidePlainLeased -- of newLeaseOne and newPlainLease
 local decideRequest, decideLeased, settleRequest -- of newGeneral
 
 -- defineRare defines what most runs do not need.
 local function defineRare()
   if not newGeneral then
-    decidesHeld, mayBePlain, settlesPlain, newPlainLease, newGeneral = newRare()
+    decidesHeld, mayBePlain, settlesPlain, newLeaseOne, newPlainLease, newGeneral = newRare()
   end
 end
 
@@ -51,6 +52,16 @@ local function try(plan, settles, numbers, start)
   end
 end
 
+-- tryPlainLeased decides a leased request that is plain, unless its state is not, and reports whether it did.
+local function tryPlainLeased(plan, ...)
+  decideLeasedOne = decideLeasedOne or newLeaseOne()
+  if #plan == 1 and decideLeasedOne(plan, ...) then
+    return true
+  end
+  decidePlainLeased = decidePlainLeased or newPlainLease()
+  return decidePlainLeased(plan, ...)
+end
+
 -- plainOf returns the function that decides or settles requests of a plan that are plain, or nil for another plan.
 local function plainOf(plan, settles)
   if settles then
@@ -60,7 +71,7 @@ local function plainOf(plan, settles)
     return nil
   elseif plan.held or plan.leases > 0 then
     defineRare()
-    return plan.held and decidesHeld or newPlainLease()
+    return plan.held and decidesHeld or tryPlainLeased
   end
   return #plan == 1 and decideOne or decidePlain
 end
