@@ -117,12 +117,23 @@ func TestObserversOfOneClaim(t *testing.T) {
 	login.Final = core.Failures
 	login.Key = func(*http.Request) (string, error) { return "", core.ErrNoKey }
 	l := core.Must(core.New([]core.Rule{perHour("r", 5)}, core.WithObserver(observe)))
-	if _, err := l.Take(nil, core.Claim{Rule: "r", Key: "k"}); err != nil || ctx == nil { //nolint:staticcheck // nil is what is tested
-		t.Errorf("observed with the context %v, error %v", ctx, err)
+	for n := range 2 { // of a new key and of a known one
+		ctx = nil
+		if _, err := l.Take(nil, core.Claim{Rule: "r", Key: "k"}); err != nil || ctx == nil || len(claims) != n+1 { //nolint:staticcheck // nil is what is tested
+			t.Fatalf("take %d: observed with the context %v and claims %+v, error %v", n+1, ctx, claims, err)
+		}
 	}
-	r := get("/")
-	if _, err := l.Check(r); err != nil || request != r {
-		t.Errorf("observed with the request %v, error %v", request, err)
+	if !reflect.DeepEqual(claims[0], claims[1]) {
+		t.Errorf("observed %+v of a new key and %+v of a known one", claims[0], claims[1])
+	}
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Peek: true}); err != nil || len(claims) != 2 {
+		t.Errorf("a peek is observed: %+v, error %v", claims, err)
+	}
+	for n := range 2 {
+		r := get("/")
+		if _, err := l.Check(r); err != nil || request != r {
+			t.Errorf("check %d: observed with the request %v, error %v", n+1, request, err)
+		}
 	}
 	claims = nil
 	l = core.Must(core.New([]core.Rule{login}, core.WithObserver(observe), core.WithLogger(slog.New(slog.DiscardHandler))))
