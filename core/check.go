@@ -26,24 +26,21 @@ func (l *Limiter) check(r, asked *http.Request, c *receipt) error {
 	return l.checkAll(r, c, rules, drafts, err)
 }
 
-// checkAll decides what rules ask for on r, unless err says why it is not known. Claims stay on the stack, as long as
-// there are few, or are made in the Observation.
+// checkAll decides what rules ask for on r, unless err says why it is not known.
 func (l *Limiter) checkAll(r *http.Request, c *receipt, rules *ruleset, drafts []draft, err error) error {
-	var room [2]Claim
-	o := l.observation()
-	claims := o.room(room[:0])
+	o := newObservation()
 	for i := range drafts {
-		claims = drafts[i].appendTo(claims, c.stage == peeking)
+		o.Claims = drafts[i].appendTo(o.Claims, c.stage == peeking)
 	}
 	var took time.Duration
 	if err == nil {
 		if len(drafts) == 1 {
-			c.expect(drafts[0].rule, claims)
+			c.expect(drafts[0].rule, o.Claims)
 		}
-		took, err = l.decide(r.Context(), rules, c, claims)
+		took, err = l.decide(r.Context(), rules, c, o.Claims)
 	}
 	err = prefix(err)
-	l.observe(r.Context(), r, o, c, claims, took, err)
+	l.observe(r.Context(), r, o, c, took, err)
 	return err
 }
 

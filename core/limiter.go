@@ -127,15 +127,14 @@ func (l *Limiter) takeOne(c *receipt, rule *activeRule, key string, cost int, pe
 
 // takeAll is Take for claims that takeOne cannot decide.
 func (l *Limiter) takeAll(ctx context.Context, rules *ruleset, c *receipt, claims []Claim) (d Decision, err error) {
-	var room [2]Claim
-	o := l.observation()
-	asked := append(o.room(room[:0]), claims...)
+	o := newObservation()
+	o.Claims = append(o.Claims, claims...)
 	var took time.Duration
-	if err = rules.complete(c, asked); err == nil {
-		took, err = l.decide(ctx, rules, c, asked)
+	if err = rules.complete(c, o.Claims); err == nil {
+		took, err = l.decide(ctx, rules, c, o.Claims)
 	}
 	err = prefix(err)
-	l.observe(ctx, nil, o, c, asked, took, err)
+	l.observe(ctx, nil, o, c, took, err)
 	if err == nil {
 		c.view(&d)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 )
@@ -49,90 +48,68 @@ type Observation struct {
 
 var observations = sync.Pool{New: func() any { return new(Observation) }}
 
-// observation returns an Observation from the pool, or nil if there are no observers.
-func (l *Limiter) observation() *Observation {
-	if len(l.observers) == 0 {
-		return nil
-	}
-	return observations.Get().(*Observation)
+// newObservation returns an Observation from the pool, without claims. The claims of a decision are made in it: what a Store is
+// asked cannot stay on the stack.
+func newObservation() *Observation {
+	o := observations.Get().(*Observation)
+	o.Claims = o.Claims[:0]
+	return o
 }
 
-// room returns where to make the claims of a decision: in o or, if that is nil, in other.
-func (o *Observation) room(other []Claim) []Claim {
-	if o == nil {
-		return other
-	}
-	return o.Claims[:0]
-}
-
-// see sets the claims of o to those that were made in its room. If that was too small, it makes a larger one.
-func (o *Observation) see(claims []Claim) {
-	if len(claims) > cap(o.Claims) {
-		o.Claims = slices.Clone(claims)
-	}
-	o.Claims = o.Claims[:len(claims)]
-}
-
-// observe calls the observers for a request and logs why it was not decided. Took is how long the store took. It gives o,
-// which is nil if there are no observers, back to the pool.
-func (l *Limiter) observe(ctx context.Context, r *http.Request, o *Observation, c *receipt, claims []Claim, took time.Duration, err error) {
-	unseen := c.stage == peeking || len(claims) == 0 && err == nil || allPeek(claims)
-	if o != nil && !unseen {
-		o.see(claims)
+// observe calls the observers for a request, whose claims are in o, and logs why it was not decided. Took is how long the store
+// took. It gives o back to the pool.
+func (l *Limiter) observe(ctx context.Context, r *http.Request, o *Observation, c *receipt, took time.Duration, err error) {
+	unseen := c.stage == peeking || len(o.Claims) == 0 && err == nil || allPeek(o.Claims)
+	if len(l.observers) > 0 && !unseen {
 		if err == nil {
 			c.view(&o.Decision)
 		}
 		o.Request, o.Err, o.Store = r, err, took
 		l.notifyAll(ctx, o)
 	}
-	if err != nil && r != nil && !unseen && !o.logged() {
-		l.reporter.failed(ctx, notDecided, claims, err)
+	if err != nil && r != nil && !unseen && !o.Logged {
+		l.reporter.failed(ctx, notDecided, o.Claims, err)
 	}
 	o.release()
 }
 
 // observeOne calls the observers for a request that takeOne has decided and charged.
 func (l *Limiter) observeOne(ctx context.Context, r *http.Request, c *receipt, key string, cost int) {
-	if o := l.observation(); o != nil {
-		o.Claims = c.rule.appendClaim(o.Claims[:0], key, cost, false)
-		o.Request = r
-		c.view(&o.Decision)
-		l.notifyAll(ctx, o)
-		o.release()
+	if len(l.observers) == 0 {
+		return
 	}
+	o := newObservation()
+	o.Claims = c.rule.appendClaim(o.Claims, key, cost, false)
+	o.Request = r
+	c.view(&o.Decision)
+	l.notifyAll(ctx, o)
+	o.release()
 }
 
 // observeSettled calls the observers for claims that c held and that were settled, and logs that a Final failed. Err says
 // why the store failed.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, claims []Claim, took time.Duration, s settlement, err error) {
-	o := l.observation()
-	if o != nil {
+	o := newObservation()
+	if len(l.observers) > 0 {
 		c.view(&o.Decision)
 		outcome := s.outcome
 		o.Request, o.Err, o.Store, o.Outcome = s.request, prefix(allOf(s.err, err)), took, &outcome
-		o.Claims = append(o.Claims[:0], claims...)
+		o.Claims = append(o.Claims, claims...)
 		for i := range claims {
 			o.Final += claims[i].Final
 		}
 		l.notifyAll(ctx, o)
 	}
-	if s.err != nil && !o.logged() {
+	if s.err != nil && !o.Logged {
 		l.reporter.failed(ctx, finalFailed, claims, prefix(s.err))
 	}
 	o.release()
 }
 
-// logged reports whether an observer has logged the error of o, which may be nil.
-func (o *Observation) logged() bool { return o != nil && o.Logged }
-
-// release gives o, which may be nil, back to the pool, without what would keep the request in memory.
+// release gives o back to the pool, without what would keep the request in memory.
 func (o *Observation) release() {
-	if o != nil {
-		claims := o.Claims
-		*o = Observation{}
-		o.Claims = claims
-		observations.Put(o)
-	}
+	*o = Observation{Claims: o.Claims}
+	observations.Put(o)
 }
 
 // notifyAll passes o to the observers.

@@ -33,16 +33,15 @@ func (k *storeClient) take(ctx context.Context, claims []Claim, dst []Result) (r
 		results, err = k.memory.Take(ctx, claims, dst)
 		return results, 0, err
 	}
-	own := slices.Clone(claims) // what is passed to an interface cannot stay on the caller's stack
 	if k.local != nil {
-		if results, ok, err := k.takeLocal(own, dst); ok {
+		if results, ok, err := k.takeLocal(claims, dst); ok {
 			return results, 0, err
 		}
 	}
 	took, err = k.call(ctx, func(ctx context.Context) (err error) {
-		results, err = k.store.Take(ctx, own, dst)
+		results, err = k.store.Take(ctx, claims, dst)
 		if err == nil {
-			err = checkResults(own, results[len(dst):])
+			err = checkResults(claims, results[len(dst):])
 		}
 		return err
 	})
