@@ -93,6 +93,7 @@ func (q *queue) next(j *job) *batch {
 	if n := len(q.waiting); n > 0 && q.waiting[n-1].load+j.load() <= maxLoad {
 		return q.waiting[n-1]
 	}
+	q.dropOverdue()
 	b := &batch{queue: q, done: make(chan struct{})}
 	if len(q.inFlight) > 0 { // about as many will come
 		b.jobs = make([]*job, 0, len(q.inFlight[0].jobs))
@@ -119,25 +120,26 @@ func (b *batch) add(ctx context.Context, j *job) {
 func (s *Store) withdraw(b *batch, j *job) bool {
 	s.batcher.mu.Lock()
 	defer s.batcher.mu.Unlock()
-	if !slices.Contains(b.queue.waiting, b) {
-		s.dispatch(b.queue) // b may be overdue now
-		return false
+	isWaiting := slices.Contains(b.queue.waiting, b)
+	if isWaiting {
+		b.jobs = slices.DeleteFunc(b.jobs, func(other *job) bool { return other == j })
+		b.load -= j.load()
 	}
-	b.jobs = slices.DeleteFunc(b.jobs, func(other *job) bool { return other == j })
-	b.load -= j.load()
-	return true
+	b.queue.dropOverdue()
+	s.dispatch(b.queue)
+	return isWaiting
 }
 
 // dispatch sends the batches of q that may be sent. An idle queue is removed: there are as many as slots or identities.
 func (s *Store) dispatch(q *queue) {
 	for len(q.waiting) > 0 {
-		b, now := q.waiting[0], time.Now()
-		if len(b.jobs) > 0 && !q.allows(b, now) {
+		b := q.waiting[0]
+		if len(b.jobs) > 0 && !q.allows(b) {
 			return
 		}
 		q.waiting = slices.Delete(q.waiting, 0, 1)
 		if len(b.jobs) > 0 { // else all callers have given up
-			s.send(b, now)
+			s.send(b)
 		}
 	}
 	if len(q.inFlight) == 0 && s.batcher.queues[q.route] == q {
@@ -147,10 +149,10 @@ func (s *Store) dispatch(q *queue) {
 
 var errCrowded = errors.New("too many calls wait for the server")
 
-func (s *Store) send(b *batch, now time.Time) {
+func (s *Store) send(b *batch) {
 	select {
 	case s.batcher.running <- struct{}{}:
-		b.sent = now
+		b.sent = time.Now()
 		b.queue.inFlight = append(b.queue.inFlight, b)
 		go s.runBatch(b)
 	default:
@@ -159,10 +161,8 @@ func (s *Store) send(b *batch, now time.Time) {
 	}
 }
 
-// allows reports whether b may be sent. If another is in flight it waits until it is as large as that. A batch that is
-// overdue, because its server hangs, holds up no other.
-func (q *queue) allows(b *batch, now time.Time) bool {
-	q.inFlight = slices.DeleteFunc(q.inFlight, func(b *batch) bool { return b.overdue(now) })
+// allows reports whether b may be sent. If another is in flight it waits until it is as large as that.
+func (q *queue) allows(b *batch) bool {
 	switch len(q.inFlight) {
 	case 0:
 		return true
@@ -170,11 +170,15 @@ func (q *queue) allows(b *batch, now time.Time) bool {
 		return false
 	}
 	first := q.inFlight[0]
-	return b.load >= first.load || now.Sub(first.sent) > slow
+	return b.load >= first.load || time.Since(first.sent) > slow
 }
 
-// overdue reports whether no caller waits for b any more.
-func (b *batch) overdue(now time.Time) bool { return !b.deadline.IsZero() && now.After(b.deadline) }
+// dropOverdue forgets the batches in flight that no caller waits for any more, because their server hangs: they hold up no other. It
+// is called when a caller gives up and when a batch begins.
+func (q *queue) dropOverdue() {
+	now := time.Now()
+	q.inFlight = slices.DeleteFunc(q.inFlight, func(b *batch) bool { return !b.deadline.IsZero() && !now.Before(b.deadline) })
+}
 
 func (b *batch) fail(err error) {
 	for _, j := range b.jobs {

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-func TestBatchIsSentWhenItsQueueAllows(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
+func TestBatchIsSentWhenItsQueueAllows(t *testing.T) { synctest.Test(t, testQueueAllows) }
+
+func testQueueAllows(t *testing.T) {
+	now := time.Now()
 	inFlight := func(load int, age, left time.Duration) *batch {
 		b := &batch{load: load, sent: now.Add(-age)}
 		if left != 0 {
@@ -34,10 +37,11 @@ func TestBatchIsSentWhenItsQueueAllows(t *testing.T) {
 		{"two are in flight", []*batch{inFlight(1, time.Hour, 0), inFlight(1, time.Hour, 0)}, 100, false},
 		{"one of two is overdue", []*batch{inFlight(9, 0, -1), inFlight(8, 0, time.Second)}, 8, true},
 		{"one of two is overdue, and smaller", []*batch{inFlight(7, 0, -1), inFlight(8, 0, time.Second)}, 7, false},
-		{"one of two is due now", []*batch{inFlight(1, time.Hour, time.Nanosecond), inFlight(1, time.Hour, 0)}, 1, false},
+		{"one of two is due soon", []*batch{inFlight(1, time.Hour, time.Nanosecond), inFlight(1, time.Hour, 0)}, 1, false},
 	} {
 		q := queue{inFlight: row.inFlight}
-		if got := q.allows(&batch{load: row.load}, now); got != row.want {
+		q.dropOverdue()
+		if got := q.allows(&batch{load: row.load}); got != row.want {
 			t.Errorf("%s: %v, want %v", row.why, got, row.want)
 		}
 	}
@@ -83,6 +87,8 @@ func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
 	s, q := busy(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	claim := core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")}
+	other := s.jobOf(t, core.Claim{Key: "other", Limits: core.MustParseLimits("5/m, 50/h")})
+	b := s.enqueue(t.Context(), other)
 	failed := make(chan error, 1)
 	go func() {
 		_, err := s.Take(ctx, []core.Claim{claim}, nil)
@@ -91,14 +97,17 @@ func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
 	redistest.Wait(t, "the job to be enqueued", func() bool {
 		s.batcher.mu.Lock()
 		defer s.batcher.mu.Unlock()
-		return len(q.waiting) > 0
+		return len(b.jobs) > 1
 	})
 	cancel()
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want that the context was canceled", err)
 	}
-	if n := q.waiting[0].load; n != 0 {
-		t.Errorf("a batch without jobs has a load of %d", n)
+	if b.load != 2 {
+		t.Errorf("a batch has a load of %d with the two limits that are left", b.load)
+	}
+	if !s.withdraw(b, other) || len(q.waiting) > 0 {
+		t.Errorf("%d batches wait though no job does", len(q.waiting))
 	}
 	q.inFlight = nil
 	claim.Peek = true
