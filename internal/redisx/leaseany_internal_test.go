@@ -33,7 +33,7 @@ func (a *anyState) stored(key string) string {
 func (a *anyState) try(fields ...string) {
 	a.t.Helper()
 	peek := core.Claim{Key: "x", Limits: core.MustParseLimits("10/m"), Peek: true}
-	for _, want := range []int64{-1, 10} {
+	for _, want := range []int64{-1, 10, 30} { // 24 is half of what may remain
 		a.server.FlushAll()
 		for _, key := range []string{"k", "o"} {
 			a.server.HSet(a.keyOf(key), fields...)
@@ -88,4 +88,22 @@ func TestRequestsReadAnyLeasedBucketLikeOthers(t *testing.T) {
 		a.try(anyField, words(good[:6]...), "hold", words(now/1000+70_000, 3, 1, now-now%6_000_000, 3, 1))
 	}
 	a.try("ban", words(now/1000+100_000, now+30_000_000))
+}
+
+// Leased requests that run together each get what they asked for ahead.
+func TestLeasedRequestsOfARunAreAnsweredApart(t *testing.T) {
+	s := frozenStore(t)
+	one := core.Claim{Key: "a", Limits: core.MustParseLimits("50/m"), Cost: 1}
+	two := core.Claim{Key: "b", Limits: core.MustParseLimits("60/m"), Cost: 3}
+	first, second := s.leasedJob(t, one, 10, backs{}), s.leasedJob(t, two, 4, backs{})
+	s.mustRun(t, first, second)
+	for i, j := range []*job{first, second} {
+		ahead, remaining := []int64{10, 4}[i], []int64{49, 57}[i]
+		if got := j.request.leases[0].granted; got != ahead || !j.admitted() {
+			t.Errorf("request %d: %d charged ahead, want %d: %+v", i, got, ahead, j.usages)
+		}
+		if got := s.remains(t, []core.Claim{one, two}[i]); got != remaining-ahead {
+			t.Errorf("request %d: %d remain, want %d", i, got, remaining-ahead)
+		}
+	}
 }
