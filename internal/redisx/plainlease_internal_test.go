@@ -95,3 +95,21 @@ func TestARefundOfWhatHasDrainedChangesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A bucket that drains 3 requests per second has a third of a microsecond left of one after 333,333 µs.
+func TestABucketIsEmptyOnceAllHasDrained(t *testing.T) {
+	for after, reset := range map[time.Duration]int64{333_333: 1_000_001, 333_334: 1_000_000} {
+		server := miniredis.RunT(t)
+		client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
+		t.Cleanup(func() { client.Close() })
+		s, c := New(client, Options{Prefix: "p"}), core.Claim{Key: "k", Limits: core.MustParseLimits("3/s;burst=9"), Cost: 1}
+		begun := time.Unix(1_800_000_000, 0)
+		server.SetTime(begun)
+		leasedPair(t, s, 0, backs{}, false, c)
+		server.SetTime(begun.Add(after * time.Microsecond))
+		c.Cost = 3
+		if j := leasedPair(t, s, 0, backs{}, false, c); j.usages[0].Reset != reset {
+			t.Errorf("after %d µs a cost of 3 drains in %d µs, want %d", after, j.usages[0].Reset, reset)
+		}
+	}
+}
