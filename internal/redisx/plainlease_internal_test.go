@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -27,7 +28,7 @@ func TestPlainLeasesAreDecidedLikeOthers(t *testing.T) {
 			now = now.Add(time.Duration(rng.IntN(800)) * time.Millisecond)
 		}
 		server.SetTime(now)
-		c := core.Claim{Key: []string{"a", "b"}[rng.IntN(2)], Limits: core.MustParseLimits([]string{"50/m", "50/m, 70/h", "90/s"}[i/750]), Cost: 1 + rng.IntN(3)*rng.IntN(20)}
+		c := core.Claim{Key: fmt.Sprint(i/40, rng.IntN(2)), Limits: core.MustParseLimits([]string{"50/m", "50/m, 70/h", "90/s"}[i/750]), Cost: 1 + rng.IntN(3)*rng.IntN(20)}
 		var b backs
 		for n := range b {
 			if len(charged) > 0 && rng.IntN(2) == 0 {
