@@ -96,7 +96,7 @@ var patterns = []target{
 	{"core/joined.go", []suite{{"core", "Join", coreSlow, true}}},
 	{"core/draft.go", []suite{{"core", "OneClaim|OneLimit|Tier|Cost|Allocates", coreRest, true}}},
 	{"core/limiter.go", []suite{{"core", "OneClaim|OneLimit|Allocates", coreRest, true}}},
-	{"core/memory.go", []suite{{"core", "OneClaim|OneLimit|Known|Plain|Allocates", coreRest, true}}},
+	{"core/memory.go", []suite{{"core", "OneClaim|OneLimit|Known|Allocates", coreRest, true}}},
 	{"internal/redisx/key.go", []suite{{"internal/redisx", redisFirst, redisSlow, true}}},
 	{"internal/redisx/reply.go", []suite{{"internal/redisx", redisFirst, redisSlow, true}}},
 	{"internal/redisx/lease*.go", leaseSuites},
