@@ -20,9 +20,9 @@ type Claim struct {
 	Lease     time.Duration // Take: how long requests charged ahead may be used; 0: charge nothing ahead
 }
 
-// Validate returns an error that wraps ErrInvalid if c cannot be decided or settled. A Take of a Store needs limits, a ban does
-// not. Limiter.Take fills in what c leaves out; a
-// Store calls Validate for claims that did not pass through a Limiter. It is cheap for limits that were seen before.
+// Validate returns an error that wraps ErrInvalid if c cannot be decided or settled: a Settle that bans needs no limits, a Take
+// does. Limiter.Take fills in what c leaves out; a Store calls Validate for claims that did not pass through a Limiter. It is
+// cheap for limits that were seen before.
 func (c *Claim) Validate() error { return prefix(c.validate()) }
 
 func (c *Claim) validate() error {
