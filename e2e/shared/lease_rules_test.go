@@ -29,75 +29,109 @@ func costing(limits string, lease time.Duration) []core.Rule {
 	}}
 }
 
+// A ruleChange is a cycle of rules for one key. The last rule is in force in the end.
+type ruleChange struct {
+	rules func(short time.Duration) [][]core.Rule // by the length of the shortest leases
+	exact bool                                    // all that was leased and not used is given back
+}
+
+const bucket, faster, window, larger = "100000/80000h", "120000/80000h", "100000/1000d;fixed-window", "120000/1000d;fixed-window"
+
+var ruleChanges = map[string]ruleChange{
+	"a lease comes and goes": {func(short time.Duration) [][]core.Rule {
+		return [][]core.Rule{costing(bucket, short), costing(bucket, 0)}
+	}, true},
+	"it gets longer": {func(short time.Duration) [][]core.Rule {
+		return [][]core.Rule{costing(bucket, short), costing(bucket, 5*short/2), costing(bucket, 0)}
+	}, true},
+	"a window gets larger": {func(short time.Duration) [][]core.Rule {
+		return [][]core.Rule{costing(larger, short), costing(larger, 0), costing(window, 5*short/2)}
+	}, true},
+	"a bucket gets faster": {func(short time.Duration) [][]core.Rule {
+		return [][]core.Rule{costing(faster, short), costing(bucket, short), costing(bucket, 0)}
+	}, false},
+}
+
 // TestSetRulesWhileLeasesAreOut changes the rule of a busy key again and again. In the end what was served is charged, no more and
-// no less; of a token bucket whose rate changes under way, more may be.
+// no less; of a token bucket whose rate changes under way, more may be. Where leases decide little because they end too early, on a
+// busy machine, they get longer.
 func TestSetRulesWhileLeasesAreOut(t *testing.T) {
-	const bucket, faster, window, larger = "100000/80000h", "120000/80000h", "100000/1000d;fixed-window", "120000/1000d;fixed-window"
-	const short, long = 20 * time.Millisecond, 50 * time.Millisecond
-	for name, row := range map[string]struct {
-		rules [][]core.Rule
-		exact bool
-	}{
-		"a lease comes and goes": {[][]core.Rule{costing(bucket, short), costing(bucket, 0)}, true},
-		"it gets longer":         {[][]core.Rule{costing(bucket, short), costing(bucket, long), costing(bucket, 0)}, true},
-		"a window gets larger":   {[][]core.Rule{costing(larger, short), costing(larger, 0), costing(window, long)}, true},
-		"a bucket gets faster":   {[][]core.Rule{costing(faster, short), costing(bucket, short), costing(bucket, 0)}, false},
-	} {
+	for name, c := range ruleChanges {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
-			t.Cleanup(func() { client.Close() })
-			l := core.Must(core.New(row.rules[0], core.WithStore(redisstore.New(client)), core.WithTimeout(longTimeout)))
-			served := int64(0)
-			for round := 0; round < 5 && l.StoreHealth().Leases.Decisions < 100; round++ { // more than one on a busy machine
-				served += askWhileRulesChange(t, l, row.rules)
+			decisions := uint64(0)
+			for short := 20 * time.Millisecond; decisions < 100 && short < time.Second; short *= 2 {
+				decisions = c.play(t, short)
 			}
-			charged := func() int64 { return 100_000 - left(t, l) }
-			if err := l.SetRules(row.rules[len(row.rules)-1]); err != nil {
-				t.Fatal(err)
-			}
-			redistest.Wait(t, "the leases to end", func() bool {
-				return l.StoreHealth().Leases.Keys == 0 && (!row.exact || charged() <= served+1)
-			})
-			if n := charged(); n < served || row.exact && n > served+1 {
-				t.Errorf("%d are charged, and %d were served", n, served)
-			}
-			if n := l.StoreHealth().Leases.Decisions; n < 100 {
-				t.Errorf("%d decisions came from leases", n)
+			if decisions < 100 {
+				t.Errorf("%d decisions came from leases", decisions)
 			}
 		})
 	}
 }
 
-// askWhileRulesChange has several callers ask, and returns the costs of what was admitted.
-func askWhileRulesChange(t *testing.T, l *core.Limiter, rules [][]core.Rule) int64 {
+// play changes the rules while several callers ask, checks what is charged in the end, and returns how many decisions came from
+// leases.
+func (c ruleChange) play(t *testing.T, short time.Duration) uint64 {
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
+	defer client.Close()
+	rules := c.rules(short)
+	l := core.Must(core.New(rules[0], core.WithStore(redisstore.New(client)), core.WithTimeout(longTimeout)))
+	served := askWhileRulesChange(t, l, rules, 5*short/2)
+	charged := func() int64 { return 100_000 - left(t, l) }
+	if err := l.SetRules(rules[len(rules)-1]); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Wait(t, "the leases to end", func() bool {
+		return l.StoreHealth().Leases.Keys == 0 && (!c.exact || charged() <= served+1)
+	})
+	if n := charged(); n < served || c.exact && n > served+1 {
+		t.Errorf("%d are charged, and %d were served", n, served)
+	}
+	return l.StoreHealth().Leases.Decisions
+}
+
+// askWhileRulesChange has several callers ask while each rule is in force for some time, and returns the costs of what was admitted.
+// It ends before a limit is used up.
+func askWhileRulesChange(t *testing.T, l *core.Limiter, rules [][]core.Rule, each time.Duration) int64 {
 	var served atomic.Int64
+	var ended atomic.Bool
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {
-			for i := range 600 {
-				cost := (i + g) % 4
-				r := httptest.NewRequest("GET", "/", nil)
-				r.Header.Set("Cost", strconv.Itoa(cost))
-				d, err := l.Check(r)
-				if err != nil || !d.Allowed || (cost == 0) != (len(d.Results) == 0) {
-					t.Errorf("cost %d: %+v, %v", cost, d, err)
+			for i := g; !ended.Load() && served.Load() < 80_000; i++ {
+				cost := i % 4
+				if !ask(t, l, cost) {
 					return
 				}
 				served.Add(int64(cost))
-				if i%30 == 0 {
-					time.Sleep(2 * time.Millisecond) // or all would be asked within one lease
-				}
-				if g == 0 && i%25 == 0 {
-					if err := l.SetRules(rules[i/25%len(rules)]); err != nil {
-						t.Error(err)
-					}
+				if i%10 == 0 {
+					time.Sleep(2 * time.Millisecond) // or the limit would be used up by few leases
 				}
 			}
 		})
 	}
+	for i := range 24 {
+		if err := l.SetRules(rules[i%len(rules)]); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(each)
+	}
+	ended.Store(true)
 	all.Wait()
 	return served.Load()
+}
+
+// ask sends a request that costs so much and must be admitted, and reports whether it was.
+func ask(t *testing.T, l *core.Limiter, cost int) bool {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("Cost", strconv.Itoa(cost))
+	d, err := l.Check(r)
+	if err != nil || !d.Allowed || (cost == 0) != (len(d.Results) == 0) {
+		t.Errorf("cost %d: %+v, %v", cost, d, err)
+		return false
+	}
+	return true
 }
 
 // left returns how many requests remain by the first limits.
