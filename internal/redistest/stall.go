@@ -33,9 +33,10 @@ func watch() (longest func() time.Duration) {
 	stop, result := make(chan struct{}), make(chan time.Duration)
 	go func() {
 		worst := time.Duration(0)
-		for last, ended := time.Now(), false; !ended; last = time.Now() {
+		for last, ended := time.Now(), false; !ended; {
 			time.Sleep(10 * time.Millisecond)
-			worst = max(worst, time.Since(last))
+			now := time.Now()
+			worst, last = max(worst, now.Sub(last)), now
 			select {
 			case <-stop:
 				ended = true
