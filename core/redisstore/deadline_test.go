@@ -14,6 +14,20 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
+// limiterInTime returns a limiter with a timeout of 50ms, and a decision that the store made within that. The next call is made, however
+// many were late before: the breaker of each limiter is its own.
+func limiterInTime(t *testing.T, s core.Store) (l *core.Limiter, d core.Decision) {
+	t.Helper()
+	rule := core.Rule{Name: "r", Key: keyfunc.Const("all"), Limits: []core.Limit{core.PerHour(5000)}, OnFailure: core.FailClosed}
+	l = core.Must(core.New([]core.Rule{rule}, core.WithStore(s), core.WithTimeout(50*time.Millisecond)))
+	redistest.Wait(t, "a decision before the deadline", func() bool {
+		var err error
+		d, err = l.Take(context.Background(), core.Claim{Rule: "r", Key: "k"})
+		return err == nil && d.Allowed
+	})
+	return l, d
+}
+
 // A limiter relies on it: it has no goroutine of its own to go on without the store. The client itself would wait for a
 // minute.
 func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
@@ -25,14 +39,9 @@ func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 	if _, err := s.Take(context.Background(), claims, nil); err != nil {
 		t.Fatal(err)
 	}
-	rule := core.Rule{Name: "r", Key: keyfunc.Const("all"), Limits: claims[0].Limits, OnFailure: core.FailClosed}
-	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s), core.WithTimeout(50*time.Millisecond)))
-	var d core.Decision
-	redistest.Wait(t, "a decision before the deadline", func() (ok bool) {
-		var err error
-		d, err = l.Take(context.Background(), core.Claim{Rule: "r", Key: "k"})
-		return err == nil
-	})
+	taking, _ := limiterInTime(t, s)
+	refunding, decided := limiterInTime(t, s)
+	resetting, _ := limiterInTime(t, s)
 	if err := syscall.Kill(server.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -43,11 +52,11 @@ func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 		"reset":  func(ctx context.Context) error { return s.Reset(ctx, claims) },
 
 		"take of a limiter": func(context.Context) error {
-			_, err := l.Take(context.Background(), core.Claim{Rule: "r", Key: "k"})
+			_, err := taking.Take(context.Background(), core.Claim{Rule: "r", Key: "k"})
 			return err
 		},
-		"refund of a limiter": func(context.Context) error { return l.Refund(context.Background(), d) },
-		"reset of a limiter":  func(context.Context) error { return l.Reset(context.Background(), "r", "k") },
+		"refund of a limiter": func(context.Context) error { return refunding.Refund(context.Background(), decided) },
+		"reset of a limiter":  func(context.Context) error { return resetting.Reset(context.Background(), "r", "k") },
 	} {
 		begun := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
