@@ -35,3 +35,9 @@ func TestMemoryStoreSettlesAllClaimsAtOneInstant(t *testing.T) {
 		t.Errorf("renewed at %v and %v, by %d readings of the clock", claims[0].At, claims[1].At, readings-100)
 	}
 }
+
+func TestMemoryStoreSettlesNoClaims(t *testing.T) {
+	if err := new(core.MemoryStore).Settle(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}

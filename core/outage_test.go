@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,17 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 		}
 		wantLines(t, log.String(), "level=WARN msg=\"spillgate: the store is unavailable", "level=INFO msg=\"spillgate: the store is back\"")
 	})
+}
+
+// A request that no rule asks anything of needs no store.
+func TestOutageLeavesRequestsWithoutClaimsAlone(t *testing.T) {
+	s := &faulty{fault: refuse}
+	free := perHour("free", 1)
+	free.OnFailure, free.Cost = core.FailClosed, func(*http.Request) int { return 0 }
+	l := withStore(s, []core.Rule{free})
+	if got := degradedOf(t, l, 100); got != 0 || s.calls.Load() != 0 || l.StoreHealth() != (core.Health{}) {
+		t.Errorf("%d of 100 were degraded, %d calls of the store, which is %+v", got, s.calls.Load(), l.StoreHealth())
+	}
 }
 
 // degradedOf checks n requests, which must be admitted, and returns how many were decided without the store.
