@@ -18,9 +18,10 @@ type Store interface {
 	// Running out is a result; an error means that nothing was decided.
 	Take(ctx context.Context, claims []Claim, dst []Result) ([]Result, error)
 
-	// Settle replaces what claims were charged by their Final. What was charged too much is given back as far as it
-	// still counts, and never more than the key would have had if the Take had charged Final, but for less than a tick
-	// of a token bucket. A further charge is made at the instant of the Settle, even if it does not fit.
+	// Settle replaces what claims were charged or held by their Final, renews holds, or bans. What was charged too much is
+	// given back as far as it still counts, and never more than the key would have had if the Take had charged Final, but
+	// for less than a tick of a token bucket. A further charge is made at the instant of the Settle, even if it does not
+	// fit. An error that wraps ErrInvalid means that nothing was settled.
 	Settle(ctx context.Context, claims []Claim) error
 
 	// Reset forgets everything about the keys of claims. It ignores their limits.

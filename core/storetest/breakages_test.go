@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -120,6 +121,20 @@ var brokenStores = map[string]breakage{
 			claims[i].Final = 0
 		}
 		return m.Settle(context.Background(), claims)
+	}},
+	"settles one by one": {finds: "a settle of a claim at fault is ErrInvalid, and settles nothing", settle: func(m *core.MemoryStore, claims []core.Claim) error {
+		for i := range claims {
+			if err := m.Settle(context.Background(), claims[i:i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	"settles what it can": {finds: "a settle of a claim at fault is ErrInvalid, and settles nothing", settle: func(m *core.MemoryStore, claims []core.Claim) error {
+		if err := m.Settle(context.Background(), claims); !errors.Is(err, core.ErrInvalid) {
+			return err
+		}
+		return nil
 	}},
 	"holds nothing": {finds: "a hold counts like a charge, and leaves nothing when it is settled at 0", take: asking(func(_ int, c *core.Claim) { c.Peek = c.Peek || c.Hold })},
 	"charges holds": {finds: "a hold does not drain, and what it is settled at is charged then", take: asking(func(_ int, c *core.Claim) { c.Hold = false })},

@@ -1,6 +1,12 @@
 package storetest
 
-import "time"
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
 
 var refundRows = []row{
 	{"a refund at once restores what was charged", func(s *suite) {
@@ -110,6 +116,20 @@ var refundRows = []row{
 			s.settle(charged...)
 			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
 		}
+	}},
+	{"a settle of a claim at fault is ErrInvalid, and settles nothing", func(s *suite) {
+		charged := s.charge(claim("key", "5/d", 3))
+		for name, bad := range map[string]core.Claim{
+			"no limits and no ban":  {Rule: "rule", Key: "bad"},
+			"a negative final cost": {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1)}, Final: -1},
+			"a negative ban":        {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1)}, Ban: -time.Hour},
+			"no period":             {Rule: "rule", Key: "bad", Limits: []core.Limit{{Rate: 1}}},
+		} {
+			if err := s.store.Settle(context.Background(), []core.Claim{charged[0], bad}); !errors.Is(err, core.ErrInvalid) {
+				s.Errorf("%s: error %v, want one that is ErrInvalid", name, err)
+			}
+		}
+		s.expect(words("yes 2"), peek(claim("key", "5/d", 1)))
 	}},
 	{"a reset forgets all limits and tiers of a key, and nothing else", func(s *suite) {
 		mine, other, same := claim("key", together, 5), claim("other", together, 5), of("second", claim("key", together, 5))
