@@ -26,14 +26,9 @@ type noisy struct {
 func (n *noisy) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, c := range claims {
-		if c.Cost < 0 || len(c.Limits) == 0 {
+	for i := range claims {
+		if err := claims[i].Validate(); err != nil || len(claims[i].Limits) == 0 {
 			return dst, core.ErrInvalid
-		}
-		for i, l := range c.Limits {
-			if l.Validate() != nil || i > 0 && l.Period == c.Limits[0].Period && l.Algorithm == c.Limits[0].Algorithm {
-				return dst, core.ErrInvalid
-			}
 		}
 	}
 	n.now = n.now.Add(n.stall)
@@ -43,6 +38,11 @@ func (n *noisy) Take(_ context.Context, claims []core.Claim, dst []core.Result) 
 func (n *noisy) Settle(_ context.Context, claims []core.Claim) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	for i := range claims {
+		if err := claims[i].Validate(); err != nil {
+			return err
+		}
+	}
 	n.now = n.now.Add(n.stall)
 	n.model.Settle(n.now.UnixMicro(), claims)
 	return nil
