@@ -74,6 +74,7 @@ func TestTakeMistakes(t *testing.T) {
 		{"a negative cost", core.Claim{Rule: "r", Key: "k", Cost: -1}, core.ErrInvalid, `claim 2: rule "r": cost must not be negative, got -1`},
 		{"a name that does not print", core.Claim{Rule: "a\tb", Key: "k", Limits: []core.Limit{core.PerHour(1)}}, core.ErrInvalid, `claim 2: rule "a\tb": name must be printable ASCII`},
 		{"a bad limit", core.Claim{Rule: "r", Key: "k", Limits: []core.Limit{{Rate: 1}}}, core.ErrInvalid, `claim 2: rule "r": limit 1: period must be at least 1ms, got 0s`},
+		{"a limit in flight that is not held", core.Claim{Rule: "r", Key: "k", Limits: []core.Limit{core.AtOnce(1)}}, core.ErrInvalid, `claim 2: rule "r": a claim with a limit of requests in flight needs Hold or Peek`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
