@@ -48,12 +48,10 @@ func (l *Limiter) checkAll(r *http.Request, c *receipt, rules *ruleset, drafts [
 // the last draft is that of its rule. A callback that panics is an error: it must neither admit the request nor take the
 // server down.
 func (l *Limiter) drafts(c *receipt, rules *ruleset, r *http.Request, dst []draft) (drafts []draft, err error) {
-	drafts, returned := dst, false
+	drafts = dst
 	defer func() {
-		if !returned {
-			if v := recover(); v != nil {
-				err = &callbackPanic{v, debug.Stack()}
-			}
+		if v := recover(); v != nil {
+			err = &callbackPanic{v, debug.Stack()}
 		}
 		if err != nil {
 			err = within(placeOf(drafts), err)
@@ -61,7 +59,6 @@ func (l *Limiter) drafts(c *receipt, rules *ruleset, r *http.Request, dst []draf
 	}()
 	skipped, err := l.skip(c, r)
 	if skipped || err != nil {
-		returned = true
 		return drafts, err
 	}
 	var room [8]int
@@ -76,7 +73,6 @@ func (l *Limiter) drafts(c *receipt, rules *ruleset, r *http.Request, dst []draf
 			drafts = drafts[:n]
 		}
 	}
-	returned = true
 	return drafts, err
 }
 
