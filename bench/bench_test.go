@@ -18,7 +18,7 @@ func TestQuick(t *testing.T) {
 	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
 		t.Errorf("a number is none:\n%s", out.String())
 	}
-	for _, name := range []string{"Limiter.Take, one hot key", "heap", "growth", "net/http, refused", "echo, refused", "telemetry, denied", "Redis, 1024 callers", "deny cache", "a lease, one key", "keys by Zipf"} {
+	for _, name := range []string{"Limiter.Take, one hot key", "heap", "growth", "net/http, refused", "echo, refused", "telemetry, denied", "Redis, 1024 callers", "time in the script", "deny cache", "a lease, one key", "keys by Zipf"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("there is no row about %s", name)
 		}
@@ -80,9 +80,9 @@ func TestMedian(t *testing.T) {
 	} {
 		var s []sample
 		for _, v := range c.values {
-			s = append(s, sample{value: v, extra: -v})
+			s = append(s, sample{v, -v})
 		}
-		if got := medians(s); got.value != c.want || got.extra != -c.want {
+		if got := medians(s); got[0] != c.want || got[1] != -c.want {
 			t.Errorf("medians of %v: %v", c.values, got)
 		}
 	}

@@ -27,7 +27,7 @@ func toBest(factor float64) bound {
 // atMost requires that the value of entry a is at most factor times that of b.
 func atMost(a, b string, factor float64) bound {
 	return func(o *outcome) check {
-		ratio := o.get(a).value / o.get(b).value
+		ratio := o.get(a)[0] / o.get(b)[0]
 		return check{
 			bound: fmt.Sprintf("%s: at most %.2f× %s", a, factor, b),
 			got:   fmt.Sprintf("%.2f× %s", ratio, b),
@@ -39,7 +39,7 @@ func atMost(a, b string, factor float64) bound {
 // atLeast requires that the value of entry a is at least factor times that of b.
 func atLeast(a, b string, factor float64) bound {
 	return func(o *outcome) check {
-		ratio := o.get(a).value / o.get(b).value
+		ratio := o.get(a)[0] / o.get(b)[0]
 		return check{
 			bound: fmt.Sprintf("%s: at least %.2f× %s", a, factor, b),
 			got:   fmt.Sprintf("%.2f×", ratio),
@@ -52,28 +52,29 @@ func atLeast(a, b string, factor float64) bound {
 // the runtime.
 func allocs(n float64) bound {
 	return func(o *outcome) check {
-		got := o.get(spillgate).extra
+		got := o.get(spillgate)[1]
 		return check{bound: fmt.Sprintf("at most %.0f allocations", n), got: fmt.Sprintf("%.2f", got), holds: got < n+0.01}
 	}
 }
 
 // valueBelow and extraBelow require that the numbers of Spillgate are at most n.
 func valueBelow(n float64) bound {
-	return func(o *outcome) check { return below(o.row.unit.value, o.get(spillgate).value, n) }
+	return func(o *outcome) check { return below(o, 0, n) }
 }
 
 func extraBelow(n float64) bound {
-	return func(o *outcome) check { return below(o.row.unit.extra, o.get(spillgate).extra, n) }
+	return func(o *outcome) check { return below(o, 1, n) }
 }
 
-func below(unit string, got, n float64) check {
-	return check{bound: fmt.Sprintf("at most %.0f %s", n, unit), got: fmt.Sprintf("%.1f", got), holds: got <= n}
+func below(o *outcome, column int, n float64) check {
+	got := o.get(spillgate)[column]
+	return check{bound: fmt.Sprintf("at most %.0f %s", n, o.row.unit.columns[column]), got: fmt.Sprintf("%.1f", got), holds: got <= n}
 }
 
 // tailBelow requires that the p99 of Spillgate is not above that of a peer.
 func tailBelow(name string) bound {
 	return func(o *outcome) check {
-		own, other := o.get(spillgate).extra, o.get(name).extra
+		own, other := o.get(spillgate)[1], o.get(name)[1]
 		return check{
 			bound: "p99 not above that of " + name,
 			got:   fmt.Sprintf("%.0f against %.0f µs", own, other),
@@ -86,7 +87,7 @@ func tailBelow(name string) bound {
 // adapter adds to a bare handler.
 func overhead(framework string, factor float64) bound {
 	return func(o *outcome) check {
-		added := func(name string) float64 { return o.get(spillgate+", "+name).value - o.get("bare "+name).value }
+		added := func(name string) float64 { return o.get(spillgate + ", " + name)[0] - o.get("bare " + name)[0] }
 		mine, model := added(framework), added("net/http")
 		return check{
 			bound: fmt.Sprintf("%s: at most %.2f× what net/http adds", framework, factor),
@@ -99,9 +100,9 @@ func overhead(framework string, factor float64) bound {
 // adds requires that entry a takes at most n more than b.
 func adds(a, b string, n float64) bound {
 	return func(o *outcome) check {
-		more := o.get(a).value - o.get(b).value
+		more := o.get(a)[0] - o.get(b)[0]
 		return check{
-			bound: fmt.Sprintf("%s: at most %.0f more %s than %s", a, n, o.row.unit.value, b),
+			bound: fmt.Sprintf("%s: at most %.0f more %s than %s", a, n, o.row.unit.columns[0], b),
 			got:   fmt.Sprintf("%.0f more", more),
 			holds: more <= n,
 		}
@@ -111,7 +112,7 @@ func adds(a, b string, n float64) bound {
 // addsAllocs requires that entry a makes at most n allocations more than b, apart from those of the runtime.
 func addsAllocs(a, b string, n float64) bound {
 	return func(o *outcome) check {
-		more := o.get(a).extra - o.get(b).extra
+		more := o.get(a)[1] - o.get(b)[1]
 		return check{
 			bound: fmt.Sprintf("%s: at most %.0f more allocations than %s", a, n, b),
 			got:   fmt.Sprintf("%.2f more", more),

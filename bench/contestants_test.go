@@ -10,6 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/spillgate/spillgate/bench/peers"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
 )
 
 // five is a limit that does not refill while a test runs.
@@ -65,6 +67,14 @@ func TestSpillgateCountsEveryLimit(t *testing.T) {
 	limits(t, s.Worker())
 }
 
+func TestSpillgateCountsEveryRule(t *testing.T) {
+	client := testClient(t)
+	rule := func(name string, n int) core.Rule {
+		return core.Rule{Name: name, Key: keyfunc.RemoteIP, Limits: []core.Limit{core.Every(n, five.Period)}}
+	}
+	limits(t, peers.SpillgateRedisRules([]core.Rule{rule("a", 100), rule("b", five.Rate)}, client).Worker())
+}
+
 func TestRedisContestantsLimit(t *testing.T) {
 	client := testClient(t)
 	for _, r := range redisStores {
@@ -72,7 +82,7 @@ func TestRedisContestantsLimit(t *testing.T) {
 			continue
 		}
 		s := r.open(five, client)
-		t.Run(s.Name, func(t *testing.T) {
+		t.Run(r.name, func(t *testing.T) {
 			client.FlushAll(t.Context())
 			limits(t, s.Worker())
 		})

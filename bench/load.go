@@ -42,26 +42,22 @@ var errWrong = errors.New("some decisions were wrong, or none was made")
 // the slice took.
 type reading func(took []uint32, elapsed time.Duration) sample
 
-// load returns a measure of callers that all use s at the same time, each with keys in an order of its own.
+// load returns a measure of callers that all use s at the same time, each with keys in an order of its own. It warms s up.
 func (e *env) load(s *peers.Store, callers int, m mix, want decision, read reading) func() (sample, error) {
 	all := make([]*caller, callers)
 	for i := range all {
 		all[i] = &caller{take: s.Worker(), keys: sequence(m, 1024, uint64(i))}
 	}
-	warm := false
+	e.burst(all, e.slice, want)
 	return func() (sample, error) {
-		if !warm {
-			warm = true
-			e.burst(all, e.slice, want)
-		}
 		took, elapsed := e.burst(all, loadSlices*e.slice, want)
 		for _, c := range all {
 			if c.wrong > 0 {
-				return sample{}, errWrong
+				return nil, errWrong
 			}
 		}
 		if len(took) == 0 {
-			return sample{}, errWrong
+			return nil, errWrong
 		}
 		return read(took, elapsed), nil
 	}
@@ -88,12 +84,19 @@ func (e *env) burst(all []*caller, length time.Duration, want decision) (took []
 
 // throughput reads decisions per second, and the 99th percentile in microseconds.
 func throughput(took []uint32, elapsed time.Duration) sample {
-	return sample{value: float64(len(took)) / elapsed.Seconds(), extra: percentile(took, 99)}
+	return sample{float64(len(took)) / elapsed.Seconds(), percentile(took, 99)}
 }
 
 // typical reads the median and the 99th percentile, in microseconds.
 func typical(took []uint32, _ time.Duration) sample {
-	return sample{value: percentile(took, 50), extra: percentile(took, 99)}
+	return sample{percentile(took, 50), percentile(took, 99)}
+}
+
+// counted returns a reading of how many decisions there were, followed by the numbers of read.
+func counted(read reading) reading {
+	return func(took []uint32, elapsed time.Duration) sample {
+		return append(sample{float64(len(took))}, read(took, elapsed)...)
+	}
 }
 
 // percentile returns that of times in ascending order, in microseconds.

@@ -66,10 +66,10 @@ func (e *env) decisions(l loop, want decision) func() (sample, error) {
 		elapsed := e.clock() - start
 		runtime.ReadMemStats(&after)
 		if got != (map[decision]int{admitted: n, denied: 0})[want] {
-			return sample{}, fmt.Errorf("admitted %d of %d", got, n)
+			return nil, fmt.Errorf("admitted %d of %d", got, n)
 		}
 		per := float64(n)
-		return sample{value: float64(elapsed.Nanoseconds()) / per, extra: float64(after.Mallocs-before.Mallocs) / per}, nil
+		return sample{float64(elapsed.Nanoseconds()) / per, float64(after.Mallocs-before.Mallocs) / per}, nil
 	}
 }
 

@@ -19,23 +19,20 @@ type entry struct {
 	measure func() (sample, error) // one slice of time
 }
 
-// A sample is the measurement of one slice, in the unit of its row, or the medians of several.
-type sample struct {
-	value float64 // ratios compare this
-	extra float64
-}
+// A sample holds the numbers of one slice, one for each column of its row's unit, or the medians of several slices.
+type sample []float64
 
-// A unit names the two numbers of a sample.
+// A unit names the numbers of a sample.
 type unit struct {
-	value, extra string
-	more         bool // more is better
+	columns []string // ratios to the best peer compare the first
+	more    bool     // more of the first is better
 }
 
 var (
-	perDecision = unit{value: "ns/decision", extra: "allocs"}
-	perSecond   = unit{value: "decisions/s", extra: "p99 µs", more: true}
-	latency     = unit{value: "p50 µs", extra: "p99 µs"}
-	footprint   = unit{value: "bytes/key", extra: "GC cycle, CPU ms"}
+	perDecision = unit{columns: []string{"ns/decision", "allocs"}}
+	perSecond   = unit{columns: []string{"decisions/s", "p99 µs"}, more: true}
+	latency     = unit{columns: []string{"p50 µs", "p99 µs"}}
+	footprint   = unit{columns: []string{"bytes/key", "GC cycle, CPU ms"}}
 )
 
 // A gcMode determines when the garbage collector runs within a row. Where contestants keep many keys, a collection during a slice
@@ -104,7 +101,7 @@ func (o *outcome) get(name string) sample {
 // best returns the fastest peer, if there is any.
 func (o *outcome) best() (best result, ok bool) {
 	for _, r := range o.results {
-		if r.role == peer && (!ok || (r.value < best.value) != o.row.unit.more) {
+		if r.role == peer && (!ok || (r.sample[0] < best.sample[0]) != o.row.unit.more) {
 			best, ok = r, true
 		}
 	}

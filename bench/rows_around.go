@@ -40,7 +40,7 @@ func aroundRows() []*row {
 			adds("1,000 rules with routes", "one rule for all routes", 400), adds("1,000 rules of a file", "one rule for all routes", 400),
 		},
 	}, {
-		name: "rulefile, a file of 1,000 rules", unit: unit{value: "ns/file", extra: "allocs"},
+		name: "rulefile, a file of 1,000 rules", unit: unit{columns: []string{"ns/file", "allocs"}},
 		task: "rulefile.Parse of a file in which each rule has a route, a key and two limits.",
 		open: func(e *env, f *setup) error {
 			f.add(spillgate, ours, e.decisions(repeat(peers.Parse(peers.RuleFile(e.scale(1000)))), admitted))
@@ -48,7 +48,7 @@ func aroundRows() []*row {
 		},
 		bounds: []bound{valueBelow(200e6)},
 	}, {
-		name: "client, a request that need not wait", unit: unit{value: "ns/request", extra: "allocs"},
+		name: "client, a request that need not wait", unit: unit{columns: []string{"ns/request", "allocs"}},
 		task:   "A request to a server that announces a limit which is far away, and answers from memory.",
 		open:   openClient,
 		bounds: []bound{adds("client.Transport", "without", 1000), addsAllocs("client.Transport", "without", 2)},

@@ -38,8 +38,8 @@ func openGrowth(e *env, f *setup) error {
 // the map look-up grows by.
 func flat(fewest, most int, factor float64) bound {
 	return func(o *outcome) check {
-		base, end := o.get(sized(spillgate, fewest)).value, o.get(sized(spillgate, most)).value
-		misses := max(0, o.get(sized("sharded map", most)).value-o.get(sized("sharded map", fewest)).value)
+		base, end := o.get(sized(spillgate, fewest))[0], o.get(sized(spillgate, most))[0]
+		misses := max(0, o.get(sized("sharded map", most))[0]-o.get(sized("sharded map", fewest))[0])
 		ratio := (end - misses) / base
 		return check{
 			bound: fmt.Sprintf("flat within %.1f× apart from the cache misses of the map", factor),

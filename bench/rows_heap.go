@@ -25,7 +25,7 @@ func openHeap(e *env, f *setup) error {
 			f.add(s.Name, m.role, func() (sample, error) { return e.heap(m.open) })
 		}
 	}
-	f.add("no keys", baseline, func() (sample, error) { return sample{extra: collect()}, nil })
+	f.add("no keys", baseline, func() (sample, error) { return sample{0, collect()}, nil })
 	return nil
 }
 
@@ -40,9 +40,9 @@ func (e *env) heap(open func(peers.Limit) *peers.Store) (sample, error) {
 	runtime.KeepAlive(s)
 	s.Stop()
 	if after <= before {
-		return sample{}, fmt.Errorf("the heap went from %.0f to %.0f bytes", before, after)
+		return nil, fmt.Errorf("the heap went from %.0f to %.0f bytes", before, after)
 	}
-	return sample{value: (after - before) / float64(n), extra: gc}, nil
+	return sample{(after - before) / float64(n), gc}, nil
 }
 
 // live returns the bytes on the heap that are reachable. Objects with a finalizer, or of a goroutine

@@ -47,23 +47,15 @@ func leaseRows() []*row {
 
 // openLeased opens a limiter that leases, and beside it the same without leases, the same in memory and the peers.
 func openLeased(e *env, f *setup, callers int, draw func() mix, read reading) error {
-	for _, s := range []struct {
-		name string
-		role role
-		open inRedis
-	}{
+	all := []stored{
 		{spillgate, ours, func(l peers.Limit, c redis.UniversalClient) *peers.Store { return peers.SpillgateLeasing(l, length, c) }},
 		{unleased, note, peers.SpillgateRedis},
 		{"spillgate in memory", note, func(l peers.Limit, _ redis.UniversalClient) *peers.Store { return peers.SpillgateLimiter(l) }},
-		{"redis_rate", peer, peers.RedisRate},
-	} {
-		client, err := e.client(f)
-		if err != nil {
-			return err
-		}
-		f.add(s.name, s.role, second(e.load(s.open(farAway, client), callers, draw(), admitted, read)))
+		{redisRate, peer, peers.RedisRate},
 	}
-	return nil
+	return e.openStored(f, all, farAway, func(s *peers.Store, _ *redis.Client) func() (sample, error) {
+		return second(e.load(s, callers, draw(), admitted, read))
+	})
 }
 
 // second returns a measure that measures twice and returns the second result: the leases of this entry have ended during the slices

@@ -13,7 +13,7 @@ import (
 )
 
 // perLine counts lines by processor time, whatever the rest of the run counts: a replay uses two cores where it can.
-var perLine = unit{value: "lines/s per core", extra: "allocs", more: true}
+var perLine = unit{columns: []string{"lines/s per core", "allocs"}, more: true}
 
 func replayRows() []*row {
 	return []*row{{
@@ -38,16 +38,16 @@ func openReplay(e *env, f *setup) error {
 		start := cpu()
 		r, err := accesslog.NewReader("log", strings.NewReader(log), accesslog.Options{Bare: true})
 		if err != nil {
-			return sample{}, err
+			return nil, err
 		}
 		rep, err := replay.Run(context.Background(), file, []replay.Source{r}, replay.Options{Knows: func(string) bool { return false }})
 		if err != nil || rep.Requests != r.Lines || rep.Refused == 0 && !e.quick {
-			return sample{}, fmt.Errorf("decided %d of %d lines and refused %d: %w", rep.Requests, r.Lines, rep.Refused, err)
+			return nil, fmt.Errorf("decided %d of %d lines and refused %d: %w", rep.Requests, r.Lines, rep.Refused, err)
 		}
 		spent := cpu() - start
 		runtime.ReadMemStats(&after)
 		lines := float64(rep.Requests)
-		return sample{value: lines / spent.Seconds(), extra: float64(after.Mallocs-before.Mallocs) / lines}, nil
+		return sample{lines / spent.Seconds(), float64(after.Mallocs-before.Mallocs) / lines}, nil
 	})
 	return nil
 }
@@ -72,7 +72,7 @@ func accessLog(lines int) string {
 // atLeastValue requires that the value of Spillgate is at least n.
 func atLeastValue(n float64) bound {
 	return func(o *outcome) check {
-		got := o.get(spillgate).value
-		return check{bound: fmt.Sprintf("at least %.0f %s", n, o.row.unit.value), got: fmt.Sprintf("%.0f", got), holds: got >= n}
+		got := o.get(spillgate)[0]
+		return check{bound: fmt.Sprintf("at least %.0f %s", n, o.row.unit.columns[0]), got: fmt.Sprintf("%.0f", got), holds: got >= n}
 	}
 }

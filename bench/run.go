@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -108,21 +107,15 @@ func evaluate(r *row, entries []entry, samples [][]sample) *outcome {
 // group puts Spillgate first, then its notes, peers and baselines.
 func group(r role) int { return [...]int{ours: 0, note: 1, peer: 2, baseline: 3}[r] }
 
-func medians(s []sample) sample {
-	return sample{
-		value: median(s, func(s sample) float64 { return s.value }),
-		extra: median(s, func(s sample) float64 { return s.extra }),
+// medians returns the median of each column of samples, of which there is at least one.
+func medians(samples []sample) (m sample) {
+	for column := range samples[0] {
+		var v []float64
+		for _, s := range samples {
+			v = append(v, s[column])
+		}
+		slices.Sort(v)
+		m = append(m, (v[(len(v)-1)/2]+v[len(v)/2])/2)
 	}
-}
-
-func median(samples []sample, of func(sample) float64) float64 {
-	var v []float64
-	for _, s := range samples {
-		v = append(v, of(s))
-	}
-	slices.Sort(v)
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+	return m
 }

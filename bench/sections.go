@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // A section is a group of rows under one heading of RESULTS.md.
 type section struct {
 	title string
@@ -20,7 +22,7 @@ func sections() []section {
 	}, {
 		title: "Deciding in Redis",
 		about: "The same function with a store in Redis.",
-		rows:  append(redisRows(), serverRows()...),
+		rows:  slices.Concat(redisRows(), scriptRows(), serverRows()),
 	}, {
 		title: "Deciding from leases",
 		about: "A limiter charges requests ahead in Redis and decides them in memory, beside one that asks Redis for each decision.",

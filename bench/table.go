@@ -5,25 +5,35 @@ import (
 	"strings"
 )
 
-// line is one of a table: its columns keep their places in a terminal.
-const line = "| %-34s | %11s | %11s | %16s |\n"
-
 // table renders o in Markdown.
 func (o *outcome) table() string {
 	var b strings.Builder
 	u := o.row.unit
 	fmt.Fprintf(&b, "### %s\n\n%s\n\n", o.row.name, o.row.task)
 	best, hasPeer := o.best()
-	fmt.Fprintf(&b, line, "", u.value, "× best peer", u.extra)
-	b.WriteString("|---|--:|--:|--:|\n")
+	b.WriteString(line("", u.columns[0], "× best peer", u.columns[1:]))
+	b.WriteString("|---|--:|--:" + strings.Repeat("|--:", len(u.columns)-1) + "|\n")
 	for _, r := range o.results {
 		ratio := ""
 		if hasPeer {
-			ratio = fmt.Sprintf("%.2f", r.value/best.value)
+			ratio = fmt.Sprintf("%.2f", r.sample[0]/best.sample[0])
 		}
-		fmt.Fprintf(&b, line, label(r), number(r.value), ratio, number(r.extra))
+		var rest []string
+		for _, n := range r.sample[1:] {
+			rest = append(rest, number(n))
+		}
+		b.WriteString(line(label(r), number(r.sample[0]), ratio, rest))
 	}
 	return b.String()
+}
+
+// line returns a line of a table whose columns keep their places in a terminal.
+func line(label, first, ratio string, rest []string) string {
+	s := fmt.Sprintf("| %-34s | %11s | %11s |", label, first, ratio)
+	for _, cell := range rest {
+		s += fmt.Sprintf(" %16s |", cell)
+	}
+	return s + "\n"
 }
 
 func label(r result) string {

@@ -30,8 +30,8 @@ func TestDecisionsTakeTheirTime(t *testing.T) {
 			measure := e.decisions(c.loop, admitted)
 			start := time.Now()
 			for range 2 {
-				if s, err := measure(); err != nil || s.value != c.want {
-					t.Errorf("%s: got %v ns, %v, want %v", name, s.value, err, c.want)
+				if s, err := measure(); err != nil || s[0] != c.want {
+					t.Errorf("%s: got %v ns, %v, want %v", name, s[0], err, c.want)
 				}
 			}
 			if took := time.Since(start); took < 2*e.slice || took > 3*e.slice {
@@ -66,11 +66,11 @@ func TestLoadTakesItsTime(t *testing.T) {
 			}
 		}}
 		got, err := e.load(s, 1, uniform(10), admitted, throughput)()
-		if err != nil || got.value < 800 || got.value > 850 || got.extra != 3000 {
+		if err != nil || got[0] < 800 || got[0] > 850 || got[1] != 3000 {
 			t.Errorf("one caller: %v, %v, want about 833 per second and a p99 of 3000 µs", got, err)
 		}
 		got, err = e.load(s, 1, uniform(10), admitted, typical)()
-		if err != nil || got.value != 1000 || got.extra != 3000 {
+		if err != nil || got[0] != 1000 || got[1] != 3000 {
 			t.Errorf("one caller: %v, %v, want 1000 µs and a p99 of 3000 µs", got, err)
 		}
 	})
@@ -84,7 +84,7 @@ func TestRunTakesTurns(t *testing.T) {
 			order += name
 			v := values[0]
 			values = values[1:]
-			return sample{value: v}, nil
+			return sample{v}, nil
 		}
 	}
 	closed := ""
@@ -98,7 +98,7 @@ func TestRunTakesTurns(t *testing.T) {
 	if err != nil || order != "abbaab" {
 		t.Errorf("turns %s, %v, want abbaab", order, err)
 	}
-	if o.results[0].name != "b" || o.get("b").value != 20 || o.get("a").value != 3 {
+	if o.results[0].name != "b" || o.get("b")[0] != 20 || o.get("a")[0] != 3 {
 		t.Errorf("got %+v, want ours first, with medians", o.results)
 	}
 	if closed != "21" {
@@ -114,7 +114,7 @@ func TestRunStopsWhenInterrupted(t *testing.T) {
 		f.add("a", ours, func() (sample, error) {
 			slices++
 			cancel()
-			return sample{}, nil
+			return sample{0}, nil
 		})
 		return nil
 	}})

@@ -53,3 +53,8 @@ type headerOnly http.Header
 func (h headerOnly) Header() http.Header         { return http.Header(h) }
 func (h headerOnly) Write(p []byte) (int, error) { return len(p), nil }
 func (h headerOnly) WriteHeader(int)             {}
+
+// Incr is a baseline: one INCR for each decision.
+func Incr(_ Limit, client redis.UniversalClient) *Store {
+	return shared("INCR", func(key string) bool { return client.Incr(background, "baseline:"+key).Err() == nil })
+}

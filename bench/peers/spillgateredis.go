@@ -30,6 +30,24 @@ func SpillgateRedisMany(limits []Limit, client redis.UniversalClient) *Store {
 	return LimitingSix("spillgate", redisstore.New(client), limits)
 }
 
+// SpillgateRedisRules is Limiter.Take of a claim of each of rules, all with the same key, on top of a redisstore.
+func SpillgateRedisRules(rules []core.Rule, client redis.UniversalClient) *Store {
+	limiter := core.Must(core.New(rules, core.WithStore(redisstore.New(client)), core.WithTimeout(storeTimeout)))
+	return &Store{Name: "spillgate", Worker: func() Take {
+		claims := make([]core.Claim, len(rules))
+		for i, r := range rules {
+			claims[i].Rule = r.Name
+		}
+		return func(key string) bool {
+			for i := range claims {
+				claims[i].Key = key
+			}
+			d, err := limiter.Take(background, claims...)
+			return d.Allowed && d.Degraded == nil && err == nil
+		}
+	}}
+}
+
 // SpillgateLeasing is Limiter.Take on top of a redisstore, by a rule that leases its keys for so long.
 func SpillgateLeasing(l Limit, lease time.Duration, client redis.UniversalClient) *Store {
 	rule := core.Rule{Name: "default", Key: keyfunc.RemoteIP, Limits: []core.Limit{l.core()}, Lease: lease}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/bench/peers"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+// A shape is a set of rules that decide a request together.
+type shape struct {
+	name  string
+	rules []core.Rule
+	bound float64 // of the time in the script, against redis_rate
+}
+
+// shapes lists the rules whose decisions scriptRows measures. None of them denies anything while a row runs. A million per day is more
+// than a state in microseconds holds exactly, so its bucket counts in coarser ticks.
+func shapes() []shape {
+	const n = 1_000_000
+	user := func(limits ...core.Limit) core.Rule {
+		return core.Rule{Name: "user", Key: keyfunc.RemoteIP, Limits: limits}
+	}
+	ip := core.Rule{Name: "ip", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerMinute(n)}}
+	return []shape{
+		{"token bucket", []core.Rule{user(core.PerHour(n))}, 1},
+		{"fixed window", []core.Rule{user(core.PerHour(n).Using(core.FixedWindow))}, 1},
+		{"sliding window", []core.Rule{user(core.PerHour(n).Using(core.SlidingWindow))}, 1.5},
+		{"sliding log", []core.Rule{user(core.PerMinute(10_000).Using(core.SlidingLog))}, 1.5},
+		{"three buckets, two identities", []core.Rule{user(core.PerSecond(n), core.PerDay(n)), ip}, 2},
+		{"bucket and daily window", []core.Rule{user(core.PerSecond(n), core.PerDay(n).Using(core.FixedWindow))}, 1.7},
+	}
+}
+
+func scriptRows() []*row {
+	r := row{
+		name: "Redis, one decision of one caller, time in the script",
+		unit: unit{columns: []string{"µs in script", "client CPU µs", "p50 µs", "p99 µs"}},
+		task: "What one decision costs while nobody else calls: the time that the server counts for scripts and functions, and the " +
+			"processor time of the client. The peers decide one limit.",
+		open: openScript,
+	}
+	for _, s := range shapes() {
+		r.bounds = append(r.bounds, atMost(s.name, redisRate, s.bound))
+	}
+	return []*row{&r}
+}
+
+func openScript(e *env, f *setup) error {
+	all := []stored{{redisRate, peer, peers.RedisRate}, {ulule, peer, peers.UluleRedis}}
+	for _, s := range shapes() {
+		all = append(all, stored{s.name, ours, func(_ peers.Limit, c redis.UniversalClient) *peers.Store {
+			return peers.SpillgateRedisRules(s.rules, c)
+		}})
+	}
+	return e.openStored(f, all, plenty, func(s *peers.Store, c *redis.Client) func() (sample, error) {
+		return metered(e.load(s, 1, uniform(redisKeys), admitted, counted(typical)), scriptTime(c), own())
+	})
+}
