@@ -145,7 +145,7 @@ func Example_telemetry() {
 
 	d, err2 := limiter.Check(httptest.NewRequest(http.MethodGet, "/", nil))
 	page := httptest.NewRecorder()
-	admin.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/limits/", nil))
+	admin.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "http://localhost/limits/", nil))
 	fmt.Println(d.Allowed, counts.Snapshot().Requests[0].Count, page.Code, err, err2)
 	// Output: true 1 200 <nil> <nil>
 }

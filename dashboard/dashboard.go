@@ -11,6 +11,12 @@
 // http.StripPrefix, in any router that takes an http.Handler for all paths below a prefix. The path without its slash
 // redirects to the one with it; unknown paths below are answered 404 once the page was opened.
 //
+// By default the page can be opened only as localhost or under a loopback address, such as 127.0.0.1 or ::1: requests with any other
+// Host get 403. Otherwise a website could read a page that only your browser can reach, by having its own name resolve to the page's
+// address (DNS rebinding). [WithHosts] allows more hosts. The check needs the Host that the browser sent: a reverse proxy that replaces
+// it by a loopback address must serve only your own names, and a middleware must not set Request.Host from a field that a website can
+// send, such as X-Forwarded-Host.
+//
 // The handler starts no goroutine. While the page is open in a browser, one request is open and gets an event per second;
 // it ends when the server is shut down.
 package dashboard
@@ -27,12 +33,14 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// An Option changes what the page offers.
+// An Option changes what the page offers, or where it can be opened.
 type Option func(*handler)
 
 // WithReset adds buttons that reset a key, which may then use all its limits again, or ban it for some time. Each such
-// request is passed to authorize, which must report whether the sender may do so; it is called concurrently. Requests
-// from other origins are rejected by http.CrossOriginProtection. WithReset panics if authorize is nil.
+// request is passed to authorize, which must report whether the sender may do so; it is called concurrently. Let authorize
+// check a credential that the request carries, and not the address of the sender: a reverse proxy on your machine, and a website in
+// a browser on your machine, send requests from an address that you trust. http.CrossOriginProtection denies requests from other
+// origins. WithReset panics if authorize is nil.
 func WithReset(authorize func(*http.Request) bool) Option {
 	if authorize == nil {
 		panic(fmt.Errorf("spillgate: %w: dashboard.WithReset needs a func that says which senders may reset, got nil", core.ErrInvalid))
@@ -46,7 +54,7 @@ func New(t *telemetry.Telemetry, opts ...Option) http.Handler {
 	if t == nil {
 		panic(fmt.Errorf("spillgate: %w: dashboard.New needs a Telemetry, such as telemetry.New returns, got nil", core.ErrInvalid))
 	}
-	h := &handler{telemetry: t, authorize: func(*http.Request) bool { return false }, stops: make(map[*http.Server]chan struct{})}
+	h := &handler{telemetry: t, authorize: func(*http.Request) bool { return false }, hosts: make(map[string]bool), stops: make(map[*http.Server]chan struct{})}
 	for _, o := range opts {
 		o(h)
 	}
@@ -84,6 +92,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Security-Policy", contentSecurityPolicy)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Referrer-Policy", "no-referrer")
+	if !h.mayServe(r) {
+		http.Error(w, fmt.Sprintf("The page cannot be opened as %q; dashboard.WithHosts allows more hosts than localhost.", r.Host), http.StatusForbidden)
+		return
+	}
 	dir, name := split(r)
 	switch name {
 	case "", "app.js", "lookup.js", "chart.js", "style.css", "icon.svg":

@@ -12,7 +12,7 @@ import (
 )
 
 func TestPathWithoutSlashRedirects(t *testing.T) {
-	page := dashboard.New(telemetry.New(telemetry.Options{}))
+	page := dashboard.New(telemetry.New(telemetry.Options{}), ofTests)
 	mux := http.NewServeMux()
 	mux.Handle("/whole", page)
 	mux.Handle("/stripped", http.StripPrefix("/stripped", page))
@@ -38,7 +38,7 @@ func TestPathWithoutSlashRedirects(t *testing.T) {
 
 // The page was opened at one path, or at several.
 func TestUnknownPathsAreNotFound(t *testing.T) {
-	page := dashboard.New(telemetry.New(telemetry.Options{}))
+	page := dashboard.New(telemetry.New(telemetry.Options{}), ofTests)
 	mux := http.NewServeMux()
 	mux.Handle("/", page) // as routers do that leave no pattern
 	mux.Handle("/whole", page)
@@ -70,7 +70,7 @@ func TestUnknownPathsAreNotFound(t *testing.T) {
 }
 
 func TestPatternSaysWhereThePageIsMounted(t *testing.T) {
-	page := dashboard.New(telemetry.New(telemetry.Options{}))
+	page := dashboard.New(telemetry.New(telemetry.Options{}), ofTests)
 	for _, pattern := range []string{"/", "/limits", "/limits*"} { // the last is echo's
 		r := httptest.NewRequest("GET", "/limits", nil)
 		if r.Pattern = pattern; pattern == "/" {
@@ -85,7 +85,7 @@ func TestPatternSaysWhereThePageIsMounted(t *testing.T) {
 }
 
 func TestPlacesAreBounded(t *testing.T) {
-	page := dashboard.New(telemetry.New(telemetry.Options{}))
+	page := dashboard.New(telemetry.New(telemetry.Options{}), ofTests)
 	get := func(path string) int {
 		w := httptest.NewRecorder()
 		page.ServeHTTP(w, httptest.NewRequest("GET", path, nil))

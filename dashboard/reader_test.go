@@ -46,7 +46,7 @@ func (w *slowReader) FlushError() error {
 // A client that stops reading keeps its stream for 10 seconds at most. The deadline moves with each event.
 func TestSlowReaderIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		page := dashboard.New(telemetry.New(telemetry.Options{}))
+		page := dashboard.New(telemetry.New(telemetry.Options{}), ofTests)
 		begun := time.Now()
 		w := &slowReader{reads: 3}
 		page.ServeHTTP(w, httptest.NewRequest("GET", "/events", nil))

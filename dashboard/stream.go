@@ -20,6 +20,7 @@ const (
 type handler struct {
 	telemetry *telemetry.Telemetry
 	authorize func(*http.Request) bool
+	hosts     map[string]bool // under which the page may be opened, apart from loopback
 	origin    http.CrossOriginProtection
 	viewers   atomic.Int64
 	places    places

@@ -142,7 +142,7 @@ func listen(addr string, h http.Handler) (base string, shutdown func(), err erro
 // reachable returns addr, or loopback if addr stands for all addresses.
 func reachable(addr *net.TCPAddr) string {
 	host := addr.IP.String()
-	if addr.IP.IsUnspecified() {
+	if addr.IP == nil || addr.IP.IsUnspecified() {
 		host = "127.0.0.1"
 	}
 	return net.JoinHostPort(host, fmt.Sprint(addr.Port))

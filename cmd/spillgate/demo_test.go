@@ -194,6 +194,7 @@ func TestReachable(t *testing.T) {
 		"0.0.0.0:8080":     "127.0.0.1:8080",
 		"[::]:8080":        "127.0.0.1:8080",
 		"[2001:db8::1]:80": "[2001:db8::1]:80",
+		":8080":            "127.0.0.1:8080",
 	} {
 		tcp, err := net.ResolveTCPAddr("tcp", addr)
 		if err != nil {
@@ -201,6 +202,42 @@ func TestReachable(t *testing.T) {
 		}
 		if got := reachable(tcp); got != want {
 			t.Errorf("reachable(%s) = %s, want %s", addr, got, want)
+		}
+	}
+}
+
+// The page can be opened at the address that the demo prints, and changes keys only if nobody else can reach the demo.
+func TestPageOfTheDemo(t *testing.T) {
+	for _, tt := range []struct {
+		addr, host       string
+		opened, mayReset int
+	}{
+		{"127.0.0.1:8080", "127.0.0.1:8080", 200, 200},
+		{"localhost:8080", "localhost:8080", 200, 200},
+		{"127.0.0.1:8080", "evil.example", 403, 403},
+		{"192.0.2.1:8080", "192.0.2.1:8080", 200, 403},
+		{"192.0.2.1:8080", "localhost:8080", 200, 403},
+		{"[2001:db8::1]:80", "[2001:db8::1]", 200, 403},
+		{":8080", "127.0.0.1:8080", 200, 403},
+		{"0.0.0.0:8080", "192.0.2.1:8080", 403, 403},
+	} {
+		p, err := options{addr: tt.addr, limits: "2/1h", key: "ip", headers: "github"}.plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := newApp(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			method, path string
+			want         int
+		}{{"GET", "/", tt.opened}, {"POST", "/reset", tt.mayReset}} {
+			r, w := httptest.NewRequest(c.method, c.path, nil), httptest.NewRecorder()
+			r.Host, r.RemoteAddr = tt.host, "127.0.0.1:1234"
+			if h.ServeHTTP(w, r); w.Code != c.want {
+				t.Errorf("--addr %s, Host %s: %s %s: got %d, want %d", tt.addr, tt.host, c.method, c.path, w.Code, c.want)
+			}
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 
 	"github.com/gin-gonic/gin"
@@ -50,7 +50,7 @@ func newApp(p plan, opts ...core.Option) (*app, error) {
 	counts := telemetry.New(telemetry.Options{Unmask: true}) // the demo's clients are made up
 	opts = append(opts, core.WithObserver(counts.Observe))
 	mux := http.NewServeMux()
-	mux.Handle("/", dashboard.New(counts, dashboard.WithReset(onThisMachine)))
+	mux.Handle("/", dashboard.New(counts, pageOptions(p.addr)...))
 	shop, shopLimiter, err := newShop(p.shop.Rules, opts...)
 	if err != nil {
 		return nil, err
@@ -85,10 +85,19 @@ func (a *app) watch(ctx context.Context, path string, stderr io.Writer) (stop fu
 	return func() { cancel(); watching.Wait() }
 }
 
-// onThisMachine reports whether r comes from this machine.
-func onThisMachine(r *http.Request) bool {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && peer.Addr().Unmap().IsLoopback()
+// pageOptions returns the options of the page of a demo that listens on an address. The page can be opened at the address that the
+// demo prints. It can reset and ban keys if only this machine can reach the demo.
+func pageOptions(listen string) (options []dashboard.Option) {
+	addr, err := net.ResolveTCPAddr("tcp", listen)
+	if err != nil {
+		return nil
+	}
+	host, _, _ := net.SplitHostPort(reachable(addr))
+	options = append(options, dashboard.WithHosts(host))
+	if addr.IP.IsLoopback() {
+		options = append(options, dashboard.WithReset(func(*http.Request) bool { return true }))
+	}
+	return options
 }
 
 func mountStdlib(l *core.Limiter, w headers.Writer) http.Handler {

@@ -49,7 +49,7 @@ func TestTraffic(t *testing.T) {
 		t.Errorf("the paid plan makes no difference:\n%s", table)
 	}
 	if got := httptest.NewRecorder(); true {
-		h.ServeHTTP(got, httptest.NewRequest("GET", "/", nil))
+		h.ServeHTTP(got, httptest.NewRequest("GET", "http://localhost/", nil))
 		if !strings.Contains(got.Body.String(), "<title>Rate limits") {
 			t.Errorf("the page is not at /: %d", got.Code)
 		}

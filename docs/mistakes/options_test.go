@@ -36,6 +36,7 @@ var ofOptions = []mistake{
 
 	{"no limiter", panicOf(func() { stdlib.New(nil) }), "spillgate", "the limiter is nil", "want one that core.New returned"},
 	{"no telemetry", panicOf(func() { dashboard.New(nil) }), "dashboard.New", "got nil", "such as telemetry.New returns"},
+	{"a host with a port", panicOf(func() { dashboard.WithHosts("admin.example.com:8443") }), "dashboard.WithHosts", `"admin.example.com:8443"`, "without scheme and port"},
 	{"no authorization", panicOf(func() { dashboard.WithReset(nil) }), "dashboard.WithReset", "got nil", "a func that says which senders may reset"},
 	{"a limiter that New did not make", func() error {
 		_, err := new(core.Limiter).Check(new(http.Request))

@@ -43,7 +43,8 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return m.Run()
 		}
-		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(path), chromedp.WSURLReadTimeout(2*time.Minute))
+		options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(path), chromedp.WSURLReadTimeout(2*time.Minute),
+			chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"))
 		ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 		defer cancel()
 		if browser, cancel = chromedp.NewContext(ctx); chromedp.Do(browser) != nil {

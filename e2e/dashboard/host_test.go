@@ -1,0 +1,45 @@
+package dashboard
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/e2e/internal/nginx"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// The name of a website resolves to the address of the page, and the website reads the page from its own origin: by itself it gets
+// nothing. Behind nginx, which passes Host on, the page works under the name that WithHosts allows, and under no other.
+func TestPageBehindNames(t *testing.T) {
+	s := newScene(t, telemetry.Options{})
+	s.ask(5, "ann")
+	direct := s.serve(t, dashboard.WithHosts("admin.test"), dashboard.WithReset(anybody))
+	proxy := "http://" + nginx.Start(t, nginx.Proxy{Listen: "127.0.0.1", Upstream: strings.TrimSuffix(strings.TrimPrefix(direct, "http://"), "/")}) + "/"
+	for _, url := range []string{direct, proxy} {
+		evil := newPage(t)
+		evil.quiet.Store(true) // a 403 is an error in the console
+		evil.do(chromedp.Navigate(strings.Replace(url, "127.0.0.1", "evil.test", 1)))
+		if got := eval[string](evil, "document.body.innerText"); !strings.HasPrefix(got, `The page cannot be opened as "evil.test:`) {
+			t.Errorf("%s: a website got %q", url, got)
+		}
+		read := `(async () => {
+			const statuses = [];
+			for (const path of ["events", "app.js", "lookup", "reset"]) {
+				const response = await fetch(path, path === "events" || path === "app.js" ? undefined : { method: "POST", body: new URLSearchParams({ rule: "api", key: "user:ann" }) });
+				statuses.push(response.status);
+			}
+			return statuses.join(" ");
+		})()`
+		if got, err := chromedp.Run(evil.ctx, chromedp.Evaluate[string](read, chromedp.EvalAwaitPromise)); err != nil || got != "403 403 403 403" {
+			t.Errorf("%s: the script of a website got %q, %v", url, got, err)
+		}
+		for _, name := range []string{"admin.test", "localhost", "127.0.0.1"} {
+			p := open(t, strings.Replace(url, "127.0.0.1", name, 1))
+			p.do(chromedp.Click(chromedp.CSS("#top button")))
+			p.wait(`document.getElementById("state").innerText.includes("0 of 3 left")`)
+		}
+	}
+}
