@@ -1,6 +1,8 @@
 package client
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"hash/maphash"
 	"net/http"
 	"slices"
@@ -14,6 +16,7 @@ const (
 	maxAccounts = 1024 // of a Transport
 	maxRoutes   = 512  // of an account
 	maxBudgets  = 32   // of an account
+	maxName     = 128  // bytes of a name that a Transport keeps: of a host, a path segment, a resource or a policy
 )
 
 // An account is what is known of one Transport.Key.
@@ -38,13 +41,23 @@ var seed = maphash.MakeSeed()
 // keyOf hashes the credential, so that none is kept.
 func (t *Transport) keyOf(r *http.Request) accountKey {
 	if t.Key != nil {
-		return accountKey{host: t.Key(r)}
+		return accountKey{host: shortName(t.Key(r))}
 	}
-	key := accountKey{scheme: r.URL.Scheme, host: strings.ToLower(r.URL.Host)}
+	key := accountKey{scheme: shortName(r.URL.Scheme), host: shortName(strings.ToLower(r.URL.Host))}
 	if value := r.Header["Authorization"]; len(value) > 0 {
 		key.authorization = maphash.String(seed, value[0])
 	}
 	return key
+}
+
+// shortName returns the name under which a Transport keeps s. It hashes a long one: servers choose the names in their responses and,
+// by redirects, hosts and paths.
+func shortName(s string) string {
+	if len(s) <= maxName {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // arrive sets the account, the route and the ticket of c.
@@ -66,6 +79,7 @@ func (t *Transport) open(key accountKey) *account {
 		delete(t.accounts, t.leastUsed())
 	}
 	a := &account{hold: budget{trial: trial{trying: true}}, routes: make(map[routeKey]*route)}
+	key.scheme, key.host = strings.Clone(key.scheme), strings.Clone(key.host) // not the whole URL
 	t.accounts[key] = a
 	return a
 }
@@ -90,12 +104,14 @@ func (a *account) idle() bool { return a.hold.inFlight == 0 } // all requests co
 // find returns the budget of a name. A new one replaces the least recently used if there are too many; find returns nil if all of
 // those are in use.
 func (a *account) find(name budgetName) *budget {
+	name.name = shortName(name.name)
 	for _, b := range a.budgets {
 		if b.name == name {
 			return b
 		}
 	}
-	b := &budget{name: name.clone()}
+	name.name = strings.Clone(name.name) // not the whole field
+	b := &budget{name: name}
 	if len(a.budgets) < maxBudgets {
 		a.budgets = append(a.budgets, b)
 		return b

@@ -1,9 +1,12 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +49,98 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	if last := a.last[0]; last.name.name != "name4999" || a.find(last.name) != last {
 		t.Errorf("the last budget, %v, was forgotten", last.name)
+	}
+}
+
+// TestLongNamesAreNotKept checks that a Transport keeps no long name and no long text that a name is part of, whoever chose it: the server
+// in a response, or by a redirect in the URL of a request.
+func TestLongNamesAreNotKept(t *testing.T) {
+	const size = 1 << 20
+	long := func(s string) string { return s + strings.Repeat("\x01", size) }
+	header := http.Header{}
+	tr := &Transport{Base: answerWith(func(*http.Request) *http.Response {
+		return &http.Response{StatusCode: 200, Header: header, Body: http.NoBody}
+	})}
+	keyed := &Transport{Base: tr.Base, Key: func(r *http.Request) string { return long(r.URL.Host) }}
+	before := heap()
+	for i := range 3 {
+		name := fmt.Sprint(i)
+		for _, h := range []http.Header{
+			{"X-Ratelimit-Remaining": {"5"}, "X-Ratelimit-Resource": {long(name)}},
+			{"Ratelimit": {`"` + long(name) + `";r=5`}, "Ratelimit-Policy": {`"` + long(name) + `";q=9`}},
+			{"Ratelimit": {`"` + name + `";r=5;x="` + long("") + `"`}},
+			{"X-Ratelimit-Remaining": {"5"}, "X-Ratelimit-Resource": {name}, "X-Ratelimit-Reset": {"5"}, "Date": {"Sat, 01 Jan 2000 00:00:00." + strings.Repeat("0", size) + " GMT"}},
+		} {
+			header = h
+			for _, url := range []url.URL{{Scheme: "http", Host: "a"}, {Scheme: "http", Host: "a", Path: "/" + long(name)}, {Scheme: "http", Host: long(name)}, {Scheme: long(name)}} {
+				for _, tr := range []*Transport{tr, keyed} {
+					if _, err := tr.RoundTrip(&http.Request{Method: "GET", URL: &url, Header: http.Header{}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			u, err := url.Parse("http://b" + name + "/" + name + "/" + strings.Repeat("x", size)) // its host and its segment are parts of one string
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tr.RoundTrip(&http.Request{Method: "GET", URL: u, Header: http.Header{}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	header = nil
+	if kept := heap() - before; kept > size/2 {
+		t.Errorf("%d KB are kept", kept>>10)
+	}
+	runtime.KeepAlive(tr)
+	runtime.KeepAlive(keyed)
+}
+
+// heap returns the size of what is reachable.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // the first may have begun before
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// answerWith is a Base that answers with these responses.
+type answerWith func(*http.Request) *http.Response
+
+func (f answerWith) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// TestLongNamesStayApart checks that two long names are two limits, and that the text of an error is short whatever the name.
+func TestLongNamesStayApart(t *testing.T) {
+	left, name := "0", ""
+	tr := &Transport{MaxWait: -1, Base: answerWith(func(r *http.Request) *http.Response {
+		h := http.Header{"X-Ratelimit-Remaining": {left}, "X-Ratelimit-Reset": {"3600"}, "X-Ratelimit-Resource": {name}}
+		return &http.Response{StatusCode: 200, Header: h, Body: http.NoBody}
+	})}
+	send := func(path string) error {
+		_, err := tr.RoundTrip(&http.Request{Method: "GET", URL: &url.URL{Host: "a", Path: path}, Header: http.Header{}})
+		return err
+	}
+	for i, long := range []string{strings.Repeat("\xff", maxName), strings.Repeat("\U0010ffff", maxName/4), strings.Repeat("\xff", maxName+1), strings.Repeat("\xff", 5<<20)} {
+		path := fmt.Sprint("/", i)
+		left, name = "5", "a"+long
+		if err := send(path + "open"); err != nil {
+			t.Fatal(err)
+		}
+		left, name = "0", long
+		if err := send(path); err != nil {
+			t.Fatal(err)
+		}
+		limited, ok := errors.AsType[*LimitedError](send(path))
+		if !ok || limited.Status != 200 || limited.Policy != long && len(long) <= maxName {
+			t.Fatalf("%d: %+v, want an error that names the limit", i, limited)
+		}
+		if n := len(limited.Error()); n > 1024 {
+			t.Errorf("the error has %d bytes, want 1024 at most", n)
+		}
+		if left = "5"; send(path+"open") != nil {
+			t.Errorf("%d: another long name is used up as well", i)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package client
 
 import (
 	"math"
-	"strings"
 	"time"
 )
 
@@ -48,11 +47,6 @@ type budgetName struct {
 	family family
 	line   int8 // the index of the field line, where a field has one number per line
 	name   string
-}
-
-func (n budgetName) clone() budgetName {
-	n.name = strings.Clone(n.name)
-	return n
 }
 
 func (b *budget) idle() bool { return b.inFlight == 0 && b.head == nil }

@@ -29,4 +29,10 @@
 //
 // Before anything is known of a key, one request goes ahead and the others wait for its headers, for ten seconds at most. Where the
 // server has limits, the same holds for each method and first path segment.
+//
+// A response with a positive Age (RFC 9111, section 5.1) comes from a cache that made it for another client. The Transport ignores its
+// limits and its Retry-After, and returns it even if it is a 429: sending the request again would bring the same response.
+//
+// A Transport forgets the least recently used of 1,024 keys, and of 512 routes and 32 limits of a key. It keeps a hash of each name
+// that is longer than 128 bytes, also in LimitedError.Policy, so servers can neither fill its memory nor make its errors long.
 package client

@@ -10,7 +10,7 @@ import (
 type LimitedError struct {
 	Until  time.Time // when the limit admits a request again; the time of the error if the server has not said
 	Status int       // of the response that announced it; 0 if it waited for the first response
-	Policy string    // the resource or policy that is used up; empty if it has no name
+	Policy string    // the resource or policy that is used up, or a hash if its name has over 128 bytes; empty if it has no name
 }
 
 // Error returns a text that contains nothing of the request.

@@ -52,7 +52,7 @@ func parseDate(text string) (time.Time, bool) {
 		return last.date, true
 	}
 	date, err := http.ParseTime(text)
-	if err == nil {
+	if err == nil && len(text) <= maxName { // it may have any number of fractional digits
 		lastDate.Store(&parsedDate{text, date})
 	}
 	return date, err == nil

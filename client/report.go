@@ -3,6 +3,7 @@ package client
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,6 +13,7 @@ const maxStates = 8
 // A report holds what one response says about limits.
 type report struct {
 	status      int           // 0 if there was no response
+	cached      bool          // the response was made for an earlier request: it says nothing about limits
 	refused     bool          // the request was not served, because of a limit
 	unavailable bool          // 503 with Retry-After
 	hasRetry    bool          // there is a Retry-After
@@ -45,6 +47,9 @@ const (
 func (rep *report) read(resp *http.Response, now time.Time) {
 	h := resp.Header
 	rep.status = resp.StatusCode
+	if rep.cached = isCached(h); rep.cached {
+		return
+	}
 	refusing := rep.status == http.StatusTooManyRequests || rep.status == http.StatusForbidden
 	clock := serverClock{header: h, now: now}
 	if refusing || rep.status == http.StatusServiceUnavailable {
@@ -56,6 +61,18 @@ func (rep *report) read(resp *http.Response, now time.Time) {
 	rep.refused = rep.status == http.StatusTooManyRequests ||
 		rep.status == http.StatusForbidden && (rep.hasRetry || rep.usedUp())
 	rep.unavailable = rep.status == http.StatusServiceUnavailable && rep.hasRetry
+}
+
+// isCached reports whether a cache stored the response and did not ask the server again: it has a positive Age (RFC 9111, section 5.1).
+// Then it was made for any client.
+func isCached(h http.Header) bool {
+	lines := h["Age"]
+	if len(lines) == 0 {
+		return false
+	}
+	text, _, _ := strings.Cut(lines[0], ",")
+	age, ok := parseSeconds(strings.TrimSpace(text))
+	return ok && age > 0
 }
 
 // holdsKey reports whether all requests of the key must wait: the request was refused, but by no limit that is used up.

@@ -18,13 +18,13 @@ type routeKey struct{ method, segment string }
 // routeOf returns the route of r: its method and first path segment.
 func (a *account) routeOf(r *http.Request, clock uint64) *route {
 	segment, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	key := routeKey{r.Method, segment}
+	key := routeKey{r.Method, shortName(segment)}
 	rt := a.routes[key]
 	if rt == nil {
 		if len(a.routes) >= maxRoutes {
 			a.forgetRoute()
 		}
-		key.segment = strings.Clone(segment) // not the whole path
+		key.segment = strings.Clone(key.segment) // not the whole path
 		rt = &route{first: budget{trial: trial{trying: true}}}
 		a.routes[key] = rt
 	}

@@ -53,6 +53,9 @@ func (a *account) answer(c *call, rep *report, named []*budget, now time.Time, c
 	}
 	c.route.first.open(c)
 	failed := rep.status >= 500 || rep.refused
+	if rep.cached {
+		return
+	}
 	if named != nil || !failed {
 		c.route.seen = true
 	}
