@@ -92,8 +92,8 @@ func (admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result)
 	return dst, nil
 }
 
-func (admitting) Settle(context.Context, []core.Claim) error { return nil }
-func (admitting) Reset(context.Context, []core.Claim) error  { return nil }
+func (admitting) Settle(context.Context, []core.Settlement) error { return nil }
+func (admitting) Reset(context.Context, []core.Pair) error        { return nil }
 
 // TestErrorThatWasAnsweredIsNotAnsweredAgain counts the calls of the HTTPErrorHandler: echo itself makes one.
 func TestErrorThatWasAnsweredIsNotAnsweredAgain(t *testing.T) {
