@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -37,12 +38,65 @@ func recovering(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// A delayed writer behaves like Gzip: it sends the status later, and a body that is shorter.
+type delayed struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *delayed) WriteHeader(status int) { w.status = status }
+func (w *delayed) Write(p []byte) (int, error) {
+	_, err := w.ResponseWriter.Write(p[:len(p)/2])
+	return len(p), err
+}
+func (w *delayed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// delaying sends the status once the handlers inside have returned.
+func delaying(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		w := &delayed{c.Response().Writer, 0}
+		c.Response().Writer = w
+		defer func() {
+			if w.status != 0 {
+				w.ResponseWriter.WriteHeader(w.status)
+			}
+		}()
+		return next(c)
+	}
+}
+
+// keeping replaces the response with a recorder.
+func keeping(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Response().Writer = httptest.NewRecorder()
+		return next(c)
+	}
+}
+
 // TestOutcome checks what Rule.Final finds where echo has a say in the answer.
 func TestOutcome(t *testing.T) {
 	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
 	returning := func(err error) echo.HandlerFunc { return func(echo.Context) error { return err } }
 	answer := func(err error, c echo.Context) { c.Echo().DefaultHTTPErrorHandler(err, c) }
 	silent := func(err error, c echo.Context) {}
+	started, release := make(chan bool), make(chan bool)
+	defer close(release)
+	waiting := func(echo.Context) error {
+		close(started)
+		<-release // long after the response
+		return nil
+	}
+	late := func(next echo.HandlerFunc) echo.HandlerFunc { // as echo's Timeout
+		return func(c echo.Context) error {
+			w := c.Response().Writer
+			http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				c.Response().Writer = w
+				_ = next(c)
+			}), time.Nanosecond, "").ServeHTTP(w, c.Request())
+			<-started // the handler has c.Response by then
+			return nil
+		}
+	}
 	for why, row := range map[string]struct {
 		around, inside echo.MiddlewareFunc
 		onError        echo.HTTPErrorHandler
@@ -52,13 +106,25 @@ func TestOutcome(t *testing.T) {
 	}{
 		"an HTTPError":                    {pass, pass, answer, returning(echo.NewHTTPError(http.StatusForbidden)), 403, 403, false},
 		"an error of another kind":        {pass, pass, answer, returning(errors.New("oops")), 500, 500, false},
-		"an error that was answered":      {pass, pass, answer, func(c echo.Context) error { _ = c.NoContent(http.StatusUnauthorized); return errors.New("oops") }, 401, 401, false},
+		"an error that was answered":      {pass, pass, answer, func(c echo.Context) error { _ = c.NoContent(http.StatusBadRequest); return errors.New("oops") }, 400, 400, false},
+		"an error that comes too late":    {pass, pass, answer, func(c echo.Context) error { _ = c.NoContent(http.StatusOK); return errors.New("oops") }, 200, 200, true},
 		"an error that nobody answers":    {pass, pass, silent, returning(errors.New("oops")), 200, 200, true},
 		"an error turned into a response": {pass, answerAll, answer, returning(errors.New("oops")), 418, 418, false},
 		"an error seen around":            {answerAll, pass, answer, returning(echo.NewHTTPError(http.StatusForbidden)), 403, 403, false},
 		"a Recover inside":                {pass, recovering, answer, func(echo.Context) error { panic("oops") }, 500, 500, false},
 		"a Recover around":                {recovering, pass, answer, func(echo.Context) error { panic("oops") }, 500, 500, true},
-		"a status":                        {pass, pass, answer, func(c echo.Context) error { return c.String(http.StatusAccepted, "ok") }, 202, 202, false},
+		"an answer past echo": {pass, pass, answer, func(c echo.Context) error {
+			http.Error(c.Response().Writer, "no", http.StatusUnauthorized)
+			return nil
+		}, 401, 401, false},
+		"an answer past echo, and an error": {pass, pass, answer, func(c echo.Context) error {
+			http.Error(c.Response().Writer, "no", http.StatusUnauthorized)
+			return errors.New("oops")
+		}, 401, 401, false},
+		"echo's Timeout inside":            {pass, late, answer, waiting, 503, 503, false},
+		"an answer that is kept for later": {pass, keeping, answer, func(c echo.Context) error { return c.NoContent(http.StatusUnauthorized) }, 401, 200, false},
+		"an answer that is sent later":     {delaying, pass, answer, func(c echo.Context) error { return c.NoContent(http.StatusUnauthorized) }, 401, 401, false},
+		"a status":                         {pass, pass, answer, func(c echo.Context) error { return c.String(http.StatusAccepted, "ok") }, 202, 202, false},
 	} {
 		var got []core.Outcome
 		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
@@ -95,20 +161,54 @@ func (admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result)
 func (admitting) Settle(context.Context, []core.Settlement) error { return nil }
 func (admitting) Reset(context.Context, []core.Pair) error        { return nil }
 
+// TestBytes counts the bytes of a body where a middleware or the handler goes past echo's Response.
+func TestBytes(t *testing.T) {
+	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+	through := func(c echo.Context) error { return c.String(http.StatusOK, "four") }
+	past := func(c echo.Context) error { _, err := io.WriteString(c.Response().Writer, "four"); return err }
+	for why, row := range map[string]struct {
+		around, inside echo.MiddlewareFunc
+		handle         echo.HandlerFunc
+	}{
+		"through echo":          {pass, pass, through},
+		"past echo":             {pass, pass, past},
+		"through echo, delayed": {delaying, pass, through},
+		"past echo, delayed":    {delaying, pass, past},
+		"kept for later":        {pass, keeping, through},
+	} {
+		var bytes int64
+		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
+		rule.Final = func(_ *http.Request, o core.Outcome) int {
+			bytes = o.Bytes
+			return 0
+		}
+		e := echo.New()
+		e.Use(row.around, echolimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(admitting{})))), row.inside)
+		e.GET("/", row.handle)
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		if bytes != 4 {
+			t.Errorf("%s: %d bytes, want 4", why, bytes)
+		}
+	}
+}
+
 // TestErrorThatWasAnsweredIsNotAnsweredAgain counts the calls of the HTTPErrorHandler: echo itself makes one.
 func TestErrorThatWasAnsweredIsNotAnsweredAgain(t *testing.T) {
 	rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
 	rule.Final = core.Failures
-	calls := 0
-	e := echo.New()
-	e.HTTPErrorHandler = func(err error, c echo.Context) { calls++ }
-	e.Use(echolimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(admitting{})))))
-	e.GET("/", func(c echo.Context) error {
-		_ = c.NoContent(http.StatusUnauthorized)
-		return errors.New("oops")
-	})
-	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-	if calls != 1 {
-		t.Errorf("%d calls, want 1", calls)
+	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+	for why, around := range map[string]echo.MiddlewareFunc{"alone": pass, "delayed": delaying} {
+		calls := 0
+		e := echo.New()
+		e.HTTPErrorHandler = func(err error, c echo.Context) { calls++ }
+		e.Use(around, echolimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(admitting{})))))
+		e.GET("/", func(c echo.Context) error {
+			_ = c.NoContent(http.StatusUnauthorized)
+			return errors.New("oops")
+		})
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		if calls != 1 {
+			t.Errorf("%s: %d calls, want 1", why, calls)
+		}
 	}
 }

@@ -1,30 +1,49 @@
 package echolimit
 
 import (
+	"net/http"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
+	"github.com/spillgate/spillgate/middleware/internal/watch"
 )
 
-// watch serves a request whose outcome is wanted, and settles it. It has the HTTPErrorHandler answer an error at once, as
+// watched serves a request whose outcome is wanted, and settles it. It has the HTTPErrorHandler answer an error at once, as
 // echo's RequestLogger does with HandleError, because the status is not known before. Then it returns the error: the
 // default HTTPErrorHandler ignores it, since the response is committed.
-func watch(c echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
-	a := outcome.Answer{}
+func watched(c echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
+	// The writer below echo's Response is watched, because a handler may write to that one: with http.Error, or in echo's
+	// Timeout. It stays there: a handler that Timeout has given up may still use it.
+	w, seen := watch.Writer(c.Response().Writer)
+	c.Response().Writer = w
+	var unanswered error
+	returned := false
 	defer func() {
-		r := c.Response()
-		a.Bytes, a.Written = r.Size, r.Committed
-		if a.Written {
-			a.Status = r.Status
-		} else {
+		a := answer(c, seen, g)
+		if a.Returned, a.Err = returned, unanswered; !a.Written {
 			a.Err = err
 		}
 		g.Settle(outcome.Of(g.Request(), a))
 	}()
-	if err = next(c); err != nil && !c.Response().Committed {
+	err = next(c)
+	switch a := answer(c, seen, g); {
+	case err == nil:
+	case !a.Written:
 		c.Error(err)
+	case a.Status < http.StatusBadRequest:
+		unanswered = err // too late: the client has another status
 	}
-	a.Returned = true
+	returned = true
 	return err
+}
+
+// answer returns the response as far as it has been written.
+func answer(c echo.Context, seen *watch.Watch, g *core.Guard) outcome.Answer {
+	a := seen.Answer(g.Request())
+	if r := c.Response(); !a.Written && r.Committed { // a middleware in between keeps it for later
+		a.Written, a.Status, a.Bytes = true, r.Status, r.Size
+	}
+	return a
 }

@@ -6,8 +6,9 @@
 //
 // A request that is admitted is passed on with the decision in the context of c.Request(): see core.FromContext. The
 // c.Response() is passed on untouched. Before the next handler runs, the response has the headers that WithHeaders
-// chooses. If a rule with Final applies, an error of the handler is answered by the HTTPErrorHandler before the limiter
-// returns it, because the rule has to know the status.
+// chooses. A rule with Final has to know the status. For its requests the limiter watches the writer below echo's Response
+// and, if a middleware has replaced c.Response(), the replacement, and it calls the HTTPErrorHandler for an error of the
+// handler before it returns the error.
 //
 // A request that is denied ends in an *echo.HTTPError, found by errors.As, with status 429, or 413 if it costs more than
 // is ever admitted at once. A request without a key ends in one with 400, one that cannot be decided in 503 if a rule

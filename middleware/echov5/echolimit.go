@@ -55,7 +55,7 @@ func (o *options) limit(c *echo.Context, l *core.Limiter, next echo.HandlerFunc)
 		}
 	}()
 	if g.Watches() {
-		return watch(c, &g, next)
+		return watched(c, &g, next)
 	}
 	return next(c)
 }

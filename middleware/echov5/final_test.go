@@ -38,12 +38,72 @@ func recovering(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// A delayed writer behaves like Gzip: it sends the status later, and a body that is shorter.
+type delayed struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *delayed) WriteHeader(status int) { w.status = status }
+func (w *delayed) Write(p []byte) (int, error) {
+	_, err := w.ResponseWriter.Write(p[:len(p)/2])
+	return len(p), err
+}
+func (w *delayed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// delaying sends the status once the handlers inside have returned.
+func delaying(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		w := &delayed{c.Response(), 0}
+		c.SetResponse(w)
+		defer func() {
+			if w.status != 0 {
+				w.ResponseWriter.WriteHeader(w.status)
+			}
+		}()
+		return next(c)
+	}
+}
+
+// keeping replaces the response with a recorder.
+func keeping(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		c.SetResponse(echo.NewResponse(httptest.NewRecorder(), c.Logger()))
+		return next(c)
+	}
+}
+
+// below returns the writer that echo's Response writes to.
+func below(c *echo.Context) http.ResponseWriter {
+	r, _ := echo.UnwrapResponse(c.Response())
+	return r.ResponseWriter
+}
+
 // TestOutcome checks what Rule.Final finds where echo has a say in the answer.
 func TestOutcome(t *testing.T) {
 	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
 	returning := func(err error) echo.HandlerFunc { return func(*echo.Context) error { return err } }
 	answer := func(c *echo.Context, err error) { echo.DefaultHTTPErrorHandler(false)(c, err) }
 	silent := func(c *echo.Context, err error) {}
+	type hidden struct{ http.ResponseWriter }
+	keepingHidden := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			c.SetResponse(hidden{httptest.NewRecorder()})
+			return next(c)
+		}
+	}
+	hiding := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			c.SetResponse(hidden{c.Response()})
+			return next(c)
+		}
+	}
+	replacing := func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			defer c.Response().WriteHeader(http.StatusAccepted)
+			return keeping(next)(c)
+		}
+	}
 	for why, row := range map[string]struct {
 		around, inside echo.MiddlewareFunc
 		onError        echo.HTTPErrorHandler
@@ -53,13 +113,33 @@ func TestOutcome(t *testing.T) {
 	}{
 		"an HTTPError":                    {pass, pass, answer, returning(echo.NewHTTPError(http.StatusForbidden, "no")), 403, 403, false},
 		"an error of another kind":        {pass, pass, answer, returning(errors.New("oops")), 500, 500, false},
-		"an error that was answered":      {pass, pass, answer, func(c *echo.Context) error { _ = c.NoContent(http.StatusUnauthorized); return errors.New("oops") }, 401, 401, false},
+		"an error that was answered":      {pass, pass, answer, func(c *echo.Context) error { _ = c.NoContent(http.StatusBadRequest); return errors.New("oops") }, 400, 400, false},
+		"an error that comes too late":    {pass, pass, answer, func(c *echo.Context) error { _ = c.NoContent(http.StatusOK); return errors.New("oops") }, 200, 200, true},
 		"an error that nobody answers":    {pass, pass, silent, returning(errors.New("oops")), 200, 200, true},
 		"an error turned into a response": {pass, answerAll, answer, returning(errors.New("oops")), 418, 418, false},
 		"an error seen around":            {answerAll, pass, answer, returning(echo.NewHTTPError(http.StatusForbidden, "no")), 403, 403, false},
 		"a Recover inside":                {pass, recovering, answer, func(*echo.Context) error { panic("oops") }, 500, 500, false},
 		"a Recover around":                {recovering, pass, answer, func(*echo.Context) error { panic("oops") }, 500, 500, true},
-		"a status":                        {pass, pass, answer, func(c *echo.Context) error { return c.String(http.StatusAccepted, "ok") }, 202, 202, false},
+		"an answer past echo": {pass, pass, answer, func(c *echo.Context) error {
+			http.Error(below(c), "no", http.StatusUnauthorized)
+			return nil
+		}, 401, 401, false},
+		"an answer past echo, and an error": {pass, pass, answer, func(c *echo.Context) error {
+			http.Error(below(c), "no", http.StatusUnauthorized)
+			return errors.New("oops")
+		}, 401, 401, false},
+		"an answer past echo and a delay": {delaying, pass, answer, func(c *echo.Context) error {
+			http.Error(below(c), "no", http.StatusUnauthorized)
+			return c.NoContent(http.StatusOK)
+		}, 401, 401, false},
+		"an answer that is kept for later":         {pass, keeping, answer, func(c *echo.Context) error { return c.NoContent(http.StatusUnauthorized) }, 401, 200, false},
+		"an answer in place of another":            {pass, replacing, answer, func(c *echo.Context) error { return c.NoContent(http.StatusUnauthorized) }, 202, 202, false},
+		"an answer that is kept and hidden":        {pass, keepingHidden, answer, func(c *echo.Context) error { return c.NoContent(http.StatusUnauthorized) }, 200, 200, true},
+		"an answer that is sent later":             {delaying, pass, answer, func(c *echo.Context) error { return c.NoContent(http.StatusUnauthorized) }, 401, 401, false},
+		"an answer through a hidden writer":        {hiding, pass, answer, func(c *echo.Context) error { return c.NoContent(http.StatusUnauthorized) }, 401, 401, false},
+		"an answer through a writer hidden inside": {pass, hiding, answer, func(c *echo.Context) error { return c.NoContent(http.StatusUnauthorized) }, 401, 401, false},
+		"no answer through a hidden writer":        {hiding, pass, answer, returning(nil), 200, 200, false},
+		"a status":                                 {pass, pass, answer, func(c *echo.Context) error { return c.String(http.StatusAccepted, "ok") }, 202, 202, false},
 	} {
 		var got []core.Outcome
 		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
@@ -96,20 +176,90 @@ func (admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result)
 func (admitting) Settle(context.Context, []core.Settlement) error { return nil }
 func (admitting) Reset(context.Context, []core.Pair) error        { return nil }
 
+// TestResponseIsGivenBack checks which response the handler, and then a middleware around the limiter, finds in the
+// echo.Context.
+func TestResponseIsGivenBack(t *testing.T) {
+	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+	for why, row := range map[string]struct {
+		around, inside  echo.MiddlewareFunc
+		unwrapped, same bool
+	}{
+		"as it was":               {pass, pass, true, true},
+		"as a middleware made it": {delaying, pass, false, true},
+		"replaced":                {delaying, keeping, true, false},
+	} {
+		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
+		rule.Final = core.Failures
+		e := echo.New()
+		var before, after http.ResponseWriter
+		e.Use(row.around, func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c *echo.Context) error {
+				before = c.Response()
+				defer func() { after = c.Response() }()
+				return next(c)
+			}
+		}, echolimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(admitting{})))), row.inside)
+		e.GET("/", func(c *echo.Context) error {
+			if _, ok := c.Response().(*echo.Response); ok != row.unwrapped {
+				t.Errorf("%s: the handler finds a %T", why, c.Response())
+			}
+			return nil
+		})
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		if (before == after) != row.same {
+			t.Errorf("%s: same response %v, want %v", why, before == after, row.same)
+		}
+	}
+}
+
+// TestBytes counts the bytes of a body where a middleware or the handler goes past echo's Response.
+func TestBytes(t *testing.T) {
+	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+	through := func(c *echo.Context) error { return c.String(http.StatusOK, "four") }
+	past := func(c *echo.Context) error { _, err := io.WriteString(below(c), "four"); return err }
+	for why, row := range map[string]struct {
+		around, inside echo.MiddlewareFunc
+		handle         echo.HandlerFunc
+	}{
+		"through echo":          {pass, pass, through},
+		"past echo":             {pass, pass, past},
+		"through echo, delayed": {delaying, pass, through},
+		"past echo, delayed":    {delaying, pass, past},
+		"kept for later":        {pass, keeping, through},
+	} {
+		var bytes int64
+		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
+		rule.Final = func(_ *http.Request, o core.Outcome) int {
+			bytes = o.Bytes
+			return 0
+		}
+		e := echo.New()
+		e.Use(row.around, echolimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(admitting{})))), row.inside)
+		e.GET("/", row.handle)
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		if bytes != 4 {
+			t.Errorf("%s: %d bytes, want 4", why, bytes)
+		}
+	}
+}
+
 // TestErrorThatWasAnsweredIsNotAnsweredAgain counts the calls of the HTTPErrorHandler: echo itself makes one.
 func TestErrorThatWasAnsweredIsNotAnsweredAgain(t *testing.T) {
 	rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
 	rule.Final = core.Failures
-	calls := 0
-	e := echo.New()
-	e.HTTPErrorHandler = func(c *echo.Context, err error) { calls++ }
-	e.Use(echolimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(admitting{})))))
-	e.GET("/", func(c *echo.Context) error {
-		_ = c.NoContent(http.StatusUnauthorized)
-		return errors.New("oops")
-	})
-	e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-	if calls != 1 {
-		t.Errorf("%d calls, want 1", calls)
+	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
+	for why, around := range map[string]echo.MiddlewareFunc{"alone": pass, "delayed": delaying} {
+		calls := 0
+		e := echo.New()
+		e.HTTPErrorHandler = func(c *echo.Context, err error) { calls++ }
+		e.Use(around, echolimit.New(core.Must(core.New([]core.Rule{rule}, core.WithStore(admitting{})))))
+		e.GET("/", func(c *echo.Context) error {
+			_ = c.NoContent(http.StatusUnauthorized)
+			return errors.New("oops")
+		})
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		if calls != 1 {
+			t.Errorf("%s: %d calls, want 1", why, calls)
+		}
 	}
 }

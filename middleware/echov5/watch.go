@@ -1,36 +1,83 @@
 package echolimit
 
 import (
+	"cmp"
+	"net/http"
+
 	"github.com/labstack/echo/v5"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
+	"github.com/spillgate/spillgate/middleware/internal/watch"
 )
 
-// watch serves a request whose outcome is wanted, and settles it. It has the HTTPErrorHandler answer an error at once, as
+// watched serves a request whose outcome is wanted, and settles it. It has the HTTPErrorHandler answer an error at once, as
 // echo's RequestLogger does with HandleError, because the status is not known before. Then it returns the error: the
 // default HTTPErrorHandler ignores it, since the response is committed.
-func watch(c *echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
-	a := outcome.Answer{}
+func watched(c *echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
+	outer, seen := c.Response(), watchResponse(c)
+	var unanswered error
+	returned := false
 	defer func() {
-		switch r, unwrap := echo.UnwrapResponse(c.Response()); {
-		case unwrap != nil:
-			a.Err = unwrap // a middleware has replaced the response and hides its status
-		case r.Committed:
-			a.Bytes, a.Written, a.Status = r.Size, true, r.Status
-		default:
-			a.Err = err
+		a := seen.answer(c, g.Request())
+		if a.Returned = returned; a.Written {
+			a.Err = unanswered
+		} else {
+			a.Err = cmp.Or(a.Err, err)
 		}
 		g.Settle(outcome.Of(g.Request(), a))
+		if c.Response() == seen.top { // no handler has replaced it
+			c.SetResponse(outer)
+		}
 	}()
-	if err = next(c); err != nil && !committed(c) {
+	err = next(c)
+	switch a := seen.answer(c, g.Request()); {
+	case err == nil:
+	case !a.Written:
 		c.Echo().HTTPErrorHandler(c, err)
+	case a.Status < http.StatusBadRequest:
+		unanswered = err // too late: the client has another status
 	}
-	a.Returned = true
+	returned = true
 	return err
 }
 
-func committed(c *echo.Context) bool {
-	r, _ := echo.UnwrapResponse(c.Response())
-	return r != nil && r.Committed
+// watches watch a response in two places, which are one if no middleware has replaced echo's Response. A middleware such as
+// Gzip may keep what is written above it until the limiter has returned, and a handler may write below it, past echo's
+// Response.
+type watches struct {
+	top          http.ResponseWriter
+	above, below *watch.Watch
+}
+
+func watchResponse(c *echo.Context) watches {
+	s := watches{top: c.Response()}
+	r, _ := echo.UnwrapResponse(s.top)
+	if r != nil {
+		r.ResponseWriter, s.below = watch.Writer(r.ResponseWriter)
+	}
+	if s.top != http.ResponseWriter(r) {
+		s.top, s.above = watch.Writer(s.top)
+		c.SetResponse(s.top)
+	}
+	s.above, s.below = cmp.Or(s.above, s.below), cmp.Or(s.below, s.above)
+	return s
+}
+
+// answer returns the response as far as it has been written. The client gets the status that is written below.
+func (s *watches) answer(c *echo.Context, r *http.Request) outcome.Answer {
+	a := s.above.Answer(r)
+	if b := s.below.Answer(r); b.Written {
+		a.Written, a.Status, a.Bytes = true, b.Status, max(a.Bytes, b.Bytes)
+	}
+	if a.Written || c.Response() == s.top {
+		return a
+	}
+	switch r, hidden := echo.UnwrapResponse(c.Response()); { // a middleware in between keeps the response for later
+	case hidden != nil:
+		a.Err = hidden
+	case r.Committed:
+		a.Written, a.Status, a.Bytes = true, r.Status, r.Size
+	}
+	return a
 }

@@ -75,7 +75,23 @@ var endings = []ending{
 	{"a flush, then a status that comes too late", func(w http.ResponseWriter, _ *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		w.WriteHeader(http.StatusUnauthorized)
-	}, []int{200, 401}, 0, false}, // echo does not notice the flush
+	}, []int{200}, 0, false},
+	{"a response of http.TimeoutHandler", func(w http.ResponseWriter, r *http.Request) {
+		waits := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		http.TimeoutHandler(http.HandlerFunc(waits), time.Nanosecond, "late").ServeHTTP(w, r)
+	}, []int{503}, 4, false},
+	{"an upgrade", func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 { // has none
+			w.WriteHeader(http.StatusSwitchingProtocols)
+			return
+		}
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_ = conn.Close()
+	}, []int{101, 200}, 0, false}, // gin reports 200
 	{"a body from a reader", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(big)})
 	}, []int{200}, int64(len(big)), false},

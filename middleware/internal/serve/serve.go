@@ -6,7 +6,9 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/middleware/internal/outcome"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
+	"github.com/spillgate/spillgate/middleware/internal/watch"
 )
 
 // Options say how a response shows the decision and how a request that must not pass is answered. Nil fields mean the
@@ -66,9 +68,17 @@ func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // pass serves an admitted request. If no rule needs its outcome, the handler gets w itself.
 func (h *limited) pass(w http.ResponseWriter, g *core.Guard) {
-	if g.Watches() {
-		watchNext(h.next, w, g)
+	if !g.Watches() {
+		h.next.ServeHTTP(w, g.Request())
 		return
 	}
+	w, seen := watch.Writer(w)
+	returned := false
+	defer func() {
+		a := seen.Answer(g.Request())
+		a.Returned = returned
+		g.Settle(outcome.Of(g.Request(), a))
+	}()
 	h.next.ServeHTTP(w, g.Request())
+	returned = true
 }

@@ -1,4 +1,5 @@
-package serve
+// Package watch notes the status and the length of a response, in the same way for net/http, chi and echo.
+package watch
 
 import (
 	"bufio"
@@ -9,28 +10,19 @@ import (
 
 	"github.com/felixge/httpsnoop"
 
-	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
 )
 
-// A watch notes the status and the length of a response. A handler may go on writing after it has returned.
-type watch struct {
+// A Watch notes the status and the length of a response. A handler may go on writing after it has returned.
+type Watch struct {
 	status atomic.Int64 // of the first final WriteHeader; 0 before the response has begun
 	bytes  atomic.Int64
 }
 
-// watchNext serves a request whose outcome is wanted. The handler gets a ResponseWriter with the same optional interfaces.
-func watchNext(next http.Handler, w http.ResponseWriter, g *core.Guard) {
-	w, seen := watched(w)
-	returned := false
-	defer func() { g.Settle(seen.outcome(g.Request(), returned)) }()
-	next.ServeHTTP(w, g.Request())
-	returned = true
-}
-
-// watched returns w as it is to be passed on, and what it notes. The ResponseWriters of net/http are wrapped by types of our
-// own, because httpsnoop allocates for each of their methods.
-func watched(w http.ResponseWriter) (http.ResponseWriter, *watch) {
+// Writer returns a ResponseWriter with the same optional interfaces that writes to w, and the Watch that notes what is
+// written. The ResponseWriters of net/http are wrapped by types of our own, because httpsnoop allocates for each of their
+// methods.
+func Writer(w http.ResponseWriter) (http.ResponseWriter, *Watch) {
 	_, push := w.(http.Pusher)
 	_, hijack := w.(http.Hijacker)
 	_, readFrom := w.(io.ReaderFrom)
@@ -38,40 +30,42 @@ func watched(w http.ResponseWriter) (http.ResponseWriter, *watch) {
 		switch {
 		case hijack && readFrom && !push:
 			one := &http1{watching{common: c}}
-			return one, &one.watch
+			return one, &one.Watch
 		case push && !hijack && !readFrom:
 			two := &http2{watching{common: c}}
-			return two, &two.watch
+			return two, &two.Watch
 		}
 	}
-	seen := new(watch)
+	seen := new(Watch)
 	return httpsnoop.Wrap(w, seen.hooks()), seen
 }
 
-func (s *watch) outcome(r *http.Request, returned bool) core.Outcome {
-	a := outcome.Answer{Returned: returned, Status: int(s.status.Load()), Written: s.status.Load() != 0}
+// Answer returns the response to r as far as it has been written.
+func (s *Watch) Answer(r *http.Request) outcome.Answer {
+	status := int(s.status.Load())
+	a := outcome.Answer{Status: status, Written: status != 0}
 	if r.Method != http.MethodHead {
 		a.Bytes = s.bytes.Load()
 	}
-	return outcome.Of(r, a)
+	return a
 }
 
 // begin notes the status that the response begins with, unless it has begun. Informational responses come before it; 101 is
 // final.
-func (s *watch) begin(status int) {
+func (s *Watch) begin(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		s.status.CompareAndSwap(0, int64(status))
 	}
 }
 
 // wrote notes a write of n bytes.
-func (s *watch) wrote(n int64) {
+func (s *Watch) wrote(n int64) {
 	s.begin(http.StatusOK)
 	s.bytes.Add(n)
 }
 
 // hooks note what is done. Those of CaptureMetrics would miss 101, flushes and hijacked connections.
-func (s *watch) hooks() httpsnoop.Hooks {
+func (s *Watch) hooks() httpsnoop.Hooks {
 	return httpsnoop.Hooks{
 		WriteHeader: s.writeHeader,
 		Write:       s.write,
@@ -83,14 +77,14 @@ func (s *watch) hooks() httpsnoop.Hooks {
 	}
 }
 
-func (s *watch) writeHeader(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
+func (s *Watch) writeHeader(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
 	return func(status int) {
 		next(status) // panics if there is no such status
 		s.begin(status)
 	}
 }
 
-func (s *watch) write(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
+func (s *Watch) write(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
 	return func(p []byte) (int, error) {
 		n, err := next(p)
 		s.wrote(int64(n))
@@ -98,7 +92,7 @@ func (s *watch) write(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
 	}
 }
 
-func (s *watch) writeString(next httpsnoop.WriteStringFunc) httpsnoop.WriteStringFunc {
+func (s *Watch) writeString(next httpsnoop.WriteStringFunc) httpsnoop.WriteStringFunc {
 	return func(text string) (int, error) {
 		n, err := next(text)
 		s.wrote(int64(n))
@@ -106,7 +100,7 @@ func (s *watch) writeString(next httpsnoop.WriteStringFunc) httpsnoop.WriteStrin
 	}
 }
 
-func (s *watch) readFrom(next httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
+func (s *Watch) readFrom(next httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
 	return func(src io.Reader) (int64, error) {
 		n, err := next(src)
 		s.wrote(n)
@@ -114,14 +108,14 @@ func (s *watch) readFrom(next httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
 	}
 }
 
-func (s *watch) flush(next httpsnoop.FlushFunc) httpsnoop.FlushFunc {
+func (s *Watch) flush(next httpsnoop.FlushFunc) httpsnoop.FlushFunc {
 	return func() {
 		s.begin(http.StatusOK)
 		next()
 	}
 }
 
-func (s *watch) flushError(next httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFunc {
+func (s *Watch) flushError(next httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFunc {
 	return func() error {
 		s.begin(http.StatusOK)
 		return next()
@@ -129,7 +123,7 @@ func (s *watch) flushError(next httpsnoop.FlushErrorFunc) httpsnoop.FlushErrorFu
 }
 
 // hijack takes a connection that was hijacked for an upgrade.
-func (s *watch) hijack(next httpsnoop.HijackFunc) httpsnoop.HijackFunc {
+func (s *Watch) hijack(next httpsnoop.HijackFunc) httpsnoop.HijackFunc {
 	return func() (net.Conn, *bufio.ReadWriter, error) {
 		conn, buffer, err := next()
 		if err == nil {

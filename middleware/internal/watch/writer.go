@@ -1,4 +1,4 @@
-package serve
+package watch
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ type common interface {
 // watching is a ResponseWriter that notes what is written to it.
 type watching struct {
 	common
-	watch
+	Watch
 }
 
 // Unwrap returns the ResponseWriter that came in, for http.ResponseController.

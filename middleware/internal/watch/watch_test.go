@@ -1,4 +1,4 @@
-package serve
+package watch
 
 import (
 	"bufio"
@@ -85,21 +85,24 @@ func (likeHTTP1) EnableFullDuplex() error          { return nil }
 
 // outcomeOf returns the outcome of a request to a handler that answers with w.
 func outcomeOf(w http.ResponseWriter, method string, handle func(http.ResponseWriter)) core.Outcome {
-	w, seen := watched(w)
+	w, seen := Writer(w)
 	returned := false
 	func() {
 		defer func() { _ = recover() }()
 		handle(w)
 		returned = true
 	}()
-	return seen.outcome(httptest.NewRequest(method, "/", nil), returned)
+	r := httptest.NewRequest(method, "/", nil)
+	a := seen.Answer(r)
+	a.Returned = returned
+	return outcome.Of(r, a)
 }
 
-// TestWatchedAllocatesOnce bounds what a watched response costs with the ResponseWriters of net/http.
-func TestWatchedAllocatesOnce(t *testing.T) {
+// TestWriterAllocatesOnce bounds what a watched response costs with the ResponseWriters of net/http.
+func TestWriterAllocatesOnce(t *testing.T) {
 	w := likeHTTP1{full{httptest.NewRecorder()}}
 	var kept http.ResponseWriter
-	if n := testing.AllocsPerRun(100, func() { kept, _ = watched(w) }); n > 2 { // w becomes an interface as well
+	if n := testing.AllocsPerRun(100, func() { kept, _ = Writer(w) }); n > 2 { // w becomes an interface as well
 		t.Errorf("%v allocations for %T", n, kept)
 	}
 }
