@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A bound is one requirement on a row.
 type bound func(o *outcome) check
@@ -30,6 +33,19 @@ func atMost(a, b string, factor float64) bound {
 		ratio := o.get(a)[0] / o.get(b)[0]
 		return check{
 			bound: fmt.Sprintf("%s: at most %.2f× %s", a, factor, b),
+			got:   fmt.Sprintf("%.2f× %s", ratio, b),
+			holds: ratio <= factor,
+		}
+	}
+}
+
+// atMostIn requires that the number of entry a in a column is at most factor times that of b.
+func atMostIn(column, a, b string, factor float64) bound {
+	return func(o *outcome) check {
+		i := slices.Index(o.row.unit.columns, column)
+		ratio := o.get(a)[i] / o.get(b)[i]
+		return check{
+			bound: fmt.Sprintf("%s: at most %.2f× %s in %s", a, factor, b, column),
 			got:   fmt.Sprintf("%.2f× %s", ratio, b),
 			holds: ratio <= factor,
 		}

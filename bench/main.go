@@ -25,6 +25,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if ran, err := asTask(os.Args[1:], os.Stdin, os.Stdout); ran {
+		if err != nil {
+			os.Exit(1) // the process that started this one reports it
+		}
+		return
+	}
 	if err := bench(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

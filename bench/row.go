@@ -26,6 +26,7 @@ type sample []float64
 type unit struct {
 	columns []string // ratios to the best peer compare the first
 	more    bool     // more of the first is better
+	ratios  bool     // tables have a ratio for each column
 }
 
 var (

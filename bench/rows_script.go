@@ -10,26 +10,27 @@ import (
 
 // A shape is a set of rules that decide a request together.
 type shape struct {
-	name  string
-	rules []core.Rule
-	bound float64 // of the time in the script, against redis_rate
+	name   string
+	rules  []core.Rule
+	bound  float64 // of the time in the script, against redis_rate
+	served bool    // behind a server as well
 }
 
-// shapes lists the rules whose decisions scriptRows measures. None of them denies anything while a row runs. A million per day is more
+// shapes lists the rules that scriptRows and socketRows decide by. None of them denies anything while a row runs. A million per day is more
 // than a state in microseconds holds exactly, so its bucket counts in coarser ticks.
 func shapes() []shape {
 	const n = 1_000_000
 	user := func(limits ...core.Limit) core.Rule {
-		return core.Rule{Name: "user", Key: keyfunc.RemoteIP, Limits: limits}
+		return core.Rule{Name: "user", Key: keyfunc.Header("X-User"), Limits: limits}
 	}
-	ip := core.Rule{Name: "ip", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerMinute(n)}}
+	team := core.Rule{Name: "team", Key: keyfunc.Header("X-Team"), Limits: []core.Limit{core.PerMinute(n)}}
 	return []shape{
-		{"token bucket", []core.Rule{user(core.PerHour(n))}, 1},
-		{"fixed window", []core.Rule{user(core.PerHour(n).Using(core.FixedWindow))}, 1},
-		{"sliding window", []core.Rule{user(core.PerHour(n).Using(core.SlidingWindow))}, 1.5},
-		{"sliding log", []core.Rule{user(core.PerMinute(10_000).Using(core.SlidingLog))}, 1.5},
-		{"three buckets, two identities", []core.Rule{user(core.PerSecond(n), core.PerDay(n)), ip}, 2},
-		{"bucket and daily window", []core.Rule{user(core.PerSecond(n), core.PerDay(n).Using(core.FixedWindow))}, 1.7},
+		{"token bucket", []core.Rule{user(core.PerHour(n))}, 1, true},
+		{"fixed window", []core.Rule{user(core.PerHour(n).Using(core.FixedWindow))}, 1, true},
+		{"sliding window", []core.Rule{user(core.PerHour(n).Using(core.SlidingWindow))}, 1.5, false},
+		{"sliding log", []core.Rule{user(core.PerMinute(10_000).Using(core.SlidingLog))}, 1.5, false},
+		{"three buckets, two identities", []core.Rule{user(core.PerSecond(n), core.PerDay(n)), team}, 2, true},
+		{"bucket and daily window", []core.Rule{user(core.PerSecond(n), core.PerDay(n).Using(core.FixedWindow))}, 1.7, false},
 	}
 }
 

@@ -20,6 +20,10 @@ func sections() []section {
 		about: "The middleware of each library, within the router it is made for.",
 		rows:  append(httpRows(), frameworkRows()...),
 	}, {
+		title: "Serving HTTP over Redis",
+		about: "What users run: a server, the clients and Redis, each a process of its own, over TCP on one machine.",
+		rows:  socketRows(),
+	}, {
 		title: "Deciding in Redis",
 		about: "The same function with a store in Redis.",
 		rows:  slices.Concat(redisRows(), scriptRows(), serverRows()),

@@ -19,8 +19,12 @@ func (o *outcome) table() string {
 			ratio = fmt.Sprintf("%.2f", r.sample[0]/best.sample[0])
 		}
 		var rest []string
-		for _, n := range r.sample[1:] {
-			rest = append(rest, number(n))
+		for i, n := range r.sample[1:] {
+			cell := number(n)
+			if hasPeer && u.ratios {
+				cell += fmt.Sprintf(" (%.2f×)", n/best.sample[i+1])
+			}
+			rest = append(rest, cell)
 		}
 		b.WriteString(line(label(r), number(r.sample[0]), ratio, rest))
 	}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+)
+
+// A task is what another process of this program does. It receives its argument as JSON and returns what the process says first and a
+// function that answers each further line of its input.
+type task func(argument []byte) (first any, answer func(line []byte) (any, error), err error)
+
+// tasks are what this program does if its arguments are the word task, the name of one of them and its argument.
+var tasks = map[string]task{"serve": serveTask, "load": loadTask}
+
+// asTask runs the task that args name, if they name one, until in ends.
+func asTask(args []string, in io.Reader, out io.Writer) (ran bool, err error) {
+	if len(args) != 3 || args[0] != "task" {
+		return false, nil
+	}
+	reply := json.NewEncoder(out)
+	respond := func(value any, failed error) error {
+		if failed != nil {
+			return reply.Encode(response{Error: failed.Error()})
+		}
+		text, err := json.Marshal(value)
+		return errors.Join(err, reply.Encode(response{Value: text}))
+	}
+	first, answer, err := tasks[args[1]]([]byte(args[2]))
+	if err = errors.Join(err, respond(first, err)); err != nil {
+		return true, err
+	}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		if err := respond(answer(lines.Bytes())); err != nil {
+			return true, err
+		}
+	}
+	return true, lines.Err()
+}
+
+// A response is a line of the output of a task.
+type response struct {
+	Value json.RawMessage `json:",omitempty"`
+	Error string          `json:",omitempty"`
+}
+
+// A process is a task in a process of its own.
+type process struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	out     *json.Decoder
+}
+
+// start runs a task of a program, which is this one or another version of it, and sets first, unless it is nil, to what it says first. The process ends
+// with ctx at the latest.
+func start(ctx context.Context, program, task string, argument, first any) (*process, error) {
+	text, err := json.Marshal(argument)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{command: exec.CommandContext(ctx, program, "task", task, string(text))}
+	p.command.Stderr = os.Stderr
+	in, err := p.command.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p.in, p.out = in, json.NewDecoder(out)
+	if err := p.command.Start(); err != nil {
+		return nil, err
+	}
+	if err := p.receive(first); err != nil {
+		p.stop()
+		return nil, fmt.Errorf("process %s: %w", task, err)
+	}
+	return p, nil
+}
+
+// call sends a line and sets answer to what the process answers.
+func (p *process) call(line, answer any) error {
+	if err := json.NewEncoder(p.in).Encode(line); err != nil {
+		return err
+	}
+	return p.receive(answer)
+}
+
+func (p *process) receive(value any) error {
+	var r response
+	if err := p.out.Decode(&r); err != nil {
+		return err
+	}
+	if r.Error != "" {
+		return errors.New(r.Error)
+	}
+	if value == nil {
+		return nil
+	}
+	return json.Unmarshal(r.Value, value)
+}
+
+// stop ends the process and waits for it.
+func (p *process) stop() {
+	_ = p.in.Close()
+	_ = p.command.Process.Kill()
+	_ = p.command.Wait()
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	vegeta "github.com/tsenart/vegeta/v12/lib"
+
+	"github.com/spillgate/spillgate/bench/peers"
+)
+
+// socketKeys is how many users the requests of socketRows come from. Ten users make a team.
+const socketKeys = 5000
+
+// socketBounds are what socketRows require of a number of connections, against ulule.
+var socketBounds = []struct {
+	connections     int
+	requests, redis float64
+}{{8, 1, 1}, {32, 1.1, 1}, {128, 1.3, 0.7}}
+
+// redisCPU is the column of socketRows with the processor time of the Redis server.
+const redisCPU = "Redis CPU µs"
+
+// socketRows measure what users run: a server, its clients and Redis are processes of their own, connected by TCP.
+func socketRows() (rows []*row) {
+	for _, s := range shapes() {
+		if !s.served {
+			continue
+		}
+		for _, b := range socketBounds {
+			r := &row{
+				name: fmt.Sprintf("net/http over Redis, %s, %d connections", s.name, b.connections),
+				unit: unit{columns: []string{"requests/s", "p50 µs", "p99 µs", redisCPU, "server CPU µs"}, more: true, ratios: true},
+				task: fmt.Sprintf("Requests of %d users to a server in a process of its own, from vegeta in another, with Redis in a third. "+
+					"The processor times are per request.", socketKeys),
+				open: func(e *env, f *setup) error { return openSockets(e, f, s.name, b.connections) },
+			}
+			if len(s.rules) == 1 {
+				r.bounds = []bound{atLeast(spillgate, ulule, b.requests), atMostIn(redisCPU, spillgate, ulule, b.redis)}
+			} else {
+				r.task += " The peers have a middleware for each of the three limits."
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+func openSockets(e *env, f *setup, shape string, connections int) error {
+	client, err := e.client(f)
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	load, err := start(e.ctx, program, "load", nil, nil)
+	if err != nil {
+		return err
+	}
+	f.onClose(load.stop)
+	for _, m := range peers.OverRedis {
+		var addr string
+		server, err := start(e.ctx, program, "serve", serving{Peer: m.Name, Shape: shape, Redis: client.Options().Addr}, &addr)
+		if err != nil {
+			return err
+		}
+		f.onClose(server.stop)
+		attack := func(length time.Duration) func() (sample, error) {
+			return func() (s sample, err error) {
+				return s, load.call(attack{URL: "http://" + addr, Connections: connections, Length: length}, &s)
+			}
+		}
+		if _, err := attack(e.slice)(); err != nil { // the first requests open the connections
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+		role := peer
+		if m.Name == spillgate {
+			role = ours
+		}
+		measure := metered(attack(loadSlices*e.slice), serverTime(client), func() (µs float64, err error) {
+			return µs, server.call(nil, &µs)
+		})
+		f.add(m.Name, role, func() (sample, error) {
+			s, err := measure()
+			if err != nil {
+				return nil, err
+			}
+			return slices.Concat(s[2:], s[:2]), nil
+		})
+	}
+	return nil
+}
+
+// serving is the argument of serveTask.
+type serving struct{ Peer, Shape, Redis string }
+
+// serveTask serves HTTP at an address, which it says first, behind the middleware of a peer. To each line it answers the
+// processor time that the process has taken, in microseconds.
+func serveTask(argument []byte) (first any, answer func([]byte) (any, error), err error) {
+	var arg serving
+	if err := json.Unmarshal(argument, &arg); err != nil {
+		return nil, nil, err
+	}
+	m := slices.IndexFunc(peers.OverRedis, func(m peers.RedisMiddleware) bool { return m.Name == arg.Peer })
+	all := shapes()
+	s := slices.IndexFunc(all, func(s shape) bool { return s.name == arg.Shape })
+	if m < 0 || s < 0 {
+		return nil, nil, fmt.Errorf("there is no %+v", arg)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	wrap := peers.OverRedis[m].Wrap(all[s].rules, (&server{addr: arg.Redis}).client())
+	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	go func() { panic((&http.Server{Handler: wrap(ok)}).Serve(l)) }()
+	cpu := own()
+	return l.Addr().String(), func([]byte) (any, error) { return cpu() }, nil
+}
+
+// An attack is a line of the input of loadTask.
+type attack struct {
+	URL         string
+	Connections int
+	Length      time.Duration
+}
+
+// loadTask sends requests over a number of connections, each as soon as the one before it is answered. To each line it answers how many
+// requests it sent, how many per second, and the median and the 99th percentile of their latencies in microseconds. Any status but
+// 200 is an error.
+func loadTask([]byte) (first any, answer func([]byte) (any, error), err error) {
+	users := newUsers()
+	clients := make(map[string]*http.Client)
+	return nil, func(line []byte) (any, error) {
+		var a attack
+		if err := json.Unmarshal(line, &a); err != nil {
+			return nil, err
+		}
+		if clients[a.URL] == nil {
+			clients[a.URL] = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: a.Connections, MaxConnsPerHost: a.Connections}}
+		}
+		var next atomic.Uint64
+		target := func(t *vegeta.Target) error {
+			t.Method, t.URL, t.Header = http.MethodGet, a.URL, users[next.Add(1)%uint64(len(users))]
+			return nil
+		}
+		n := uint64(a.Connections)
+		var took []uint32
+		began := time.Now()
+		for len(took) == 0 { // a busy machine may begin late
+			attacker := vegeta.NewAttacker(vegeta.Workers(n), vegeta.MaxWorkers(n), vegeta.Client(clients[a.URL]))
+			var failed error
+			for r := range attacker.Attack(target, vegeta.Rate{}, a.Length, "") {
+				if r.Code != http.StatusOK {
+					failed = fmt.Errorf("status %d: %s", r.Code, r.Error)
+					attacker.Stop()
+				}
+				took = append(took, uint32(min(r.Latency, 4*time.Second)))
+			}
+			if failed != nil {
+				return nil, failed
+			}
+		}
+		elapsed, count := time.Since(began), float64(len(took))
+		slices.Sort(took)
+		return sample{count, count / elapsed.Seconds(), percentile(took, 50), percentile(took, 99)}, nil
+	}, nil
+}
+
+// newUsers returns the headers of requests in the order in which they are sent.
+func newUsers() []http.Header {
+	users := make([]http.Header, 4*socketKeys)
+	random := rand.New(rand.NewPCG(1, 1))
+	for i := range users {
+		user := random.IntN(socketKeys)
+		users[i] = http.Header{"X-User": {peers.Key(user)}, "X-Team": {peers.Key(user / 10)}}
+	}
+	return users
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/bench/peers"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+// The test binary takes the part of the program in rows that start it again.
+func TestMain(m *testing.M) {
+	if ran, err := asTask(os.Args[1:], os.Stdin, os.Stdout); ran {
+		if err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestRedisMiddlewaresCountEveryLimit(t *testing.T) {
+	client := testClient(t)
+	user, team := keyfunc.Header("X-User"), keyfunc.Header("X-Team")
+	loose, tight := core.PerDay(100), core.Every(five.Rate, five.Period)
+	for name, rules := range map[string][]core.Rule{
+		"one limit":  {{Name: "user", Key: user, Limits: []core.Limit{tight}}},
+		"the second": {{Name: "user", Key: user, Limits: []core.Limit{loose, tight}}, {Name: "team", Key: team, Limits: []core.Limit{loose}}},
+		"the team's": {{Name: "user", Key: user, Limits: []core.Limit{loose, core.PerHour(100)}}, {Name: "team", Key: team, Limits: []core.Limit{tight}}},
+	} {
+		for _, m := range peers.OverRedis {
+			client.FlushAll(t.Context())
+			h := m.Wrap(rules, client)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			for _, who := range []string{"ann", "bob"} {
+				admitted := 0
+				for range 3 * five.Rate {
+					r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
+					r.Header = http.Header{"X-User": {who}, "X-Team": {"of " + who}}
+					h.ServeHTTP(w, r)
+					if w.Code == http.StatusOK {
+						admitted++
+					}
+				}
+				if admitted != five.Rate {
+					t.Errorf("%s, %s: %s was admitted %d times, want %d", name, m.Name, who, admitted, five.Rate)
+				}
+			}
+		}
+	}
+}
+
+func TestLoadUsesItsConnections(t *testing.T) {
+	var mu sync.Mutex
+	conns, users := make(map[string]bool), make(map[string]bool)
+	status := http.StatusOK
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		conns[r.RemoteAddr], users[r.Header.Get("X-User")] = true, true
+		if len(conns) > 3 && status == http.StatusOK {
+			status = http.StatusTeapot
+		}
+		w.WriteHeader(status)
+	}))
+	defer s.Close()
+	_, load, err := loadTask(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _ := json.Marshal(attack{URL: s.URL, Connections: 3, Length: 100 * time.Millisecond})
+	for range 2 {
+		answer, err := load(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := answer.(sample); n[0] < 1 || n[1] <= 0 || n[2] <= 0 || n[3] < n[2] {
+			t.Errorf("got %v: requests, per second, p50, p99", n)
+		}
+	}
+	if len(conns) > 3 || len(users) < 2 {
+		t.Errorf("%d connections of %d users, want at most 3 of several", len(conns), len(users))
+	}
+	status = http.StatusTooManyRequests
+	if _, err := load(line); err == nil || !strings.Contains(err.Error(), "429") {
+		t.Errorf("a denied request: %v", err)
+	}
+}
+
+func TestTasksReportErrors(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.WithoutCancel(t.Context())
+	if _, err := start(ctx, program, "serve", serving{Peer: "nobody"}, nil); err == nil || !strings.Contains(err.Error(), "nobody") {
+		t.Errorf("a server of no library: %v", err)
+	}
+	load, err := start(ctx, program, "load", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer load.stop()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	if err := load.call(attack{URL: "http://" + l.Addr().String(), Connections: 1, Length: time.Millisecond}, nil); err == nil {
+		t.Error("requests to a server that is not there: no error")
+	}
+}
