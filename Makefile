@@ -5,7 +5,9 @@ SHELL := /bin/bash
 
 GOLANGCI := v2.15.0
 FUZZTIME ?= 30s
-MODULES := . $(patsubst %/go.mod,%,$(wildcard */go.mod tools/*/go.mod))
+MODULES := . $(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod))
+# Each module is tested with its own requirements, which are lower bounds. go.work, for editors, would raise them to the highest of all.
+export GOWORK = off
 GREMLINS := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 GREMLINS_ON ?= $(wildcard headers keyfunc client rulefile)
 
@@ -15,11 +17,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## serve five limited routers and a live page, and send traffic (ARGS="--once" to stop after a check)
-	go run ./cmd/spillgate demo --rules cmd/spillgate/spillgate.yaml $(ARGS)
+	cd cmd/spillgate && go run . demo --rules spillgate.yaml $(ARGS)
 
 test: ## run every test with -race and -shuffle; installs or starts what they need
 	@.ci/require redis-server nginx npm $(if $(wildcard e2e/dashboard),'chromium|google-chrome')
-	@.ci/fetch-logs e2e/logs/testdata/debian
+	@.ci/fetch-logs cmd/spillgate/internal/accesslog/testdata/debian
 	@.ci/each test $(MODULES) -- $(CURDIR)/.ci/gotest
 
 lint: bin/golangci-lint-$(GOLANGCI) ## formatting, vet, import rules, tidy modules
@@ -29,11 +31,11 @@ bench: ## compare with other libraries side by side, in one run
 	cd bench && go run . 
 
 fuzz: ## give each fuzz target FUZZTIME (30s)
-	@for pkg in $$(go list ./...); do \
+	@for module in $(MODULES); do (cd $$module && for pkg in $$(go list ./...); do \
 		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 			echo "== fuzz: $$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
 		done; \
-	done
+	done); done
 
 mutate: ## change one thing after another in Go and Lua, and see that a test fails; takes an hour or more (ARGS="-files internal/algorithm/sliding.go")
 	cd tools/mutate && go run . $(ARGS)
@@ -42,7 +44,7 @@ gremlins: ## the same by gremlins, for packages that only their own tests cover 
 	@for pkg in $(GREMLINS_ON); do echo "== gremlins: $$pkg"; go run $(GREMLINS) unleash ./$$pkg --timeout-coefficient 10; done
 
 vuln: ## look up known vulnerabilities; needs the network
-	go run golang.org/x/vuln/cmd/govulncheck@latest ./...
+	@.ci/each vuln $(MODULES) -- go run golang.org/x/vuln/cmd/govulncheck@latest ./...
 
 bin/golangci-lint-$(GOLANGCI):
 	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)

@@ -1,33 +1,117 @@
 package spillgate_test
 
 import (
-	"os"
+	"encoding/json"
+	"maps"
+	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestReplaceDirectivesStayInTests checks that a program which imports the module gets what its tests had: replace directives
-// count only in the main module.
-func TestReplaceDirectivesStayInTests(t *testing.T) {
-	inner, err := filepath.Glob("*/go.mod")
-	if err != nil {
-		t.Fatal(err)
+const modulePath = "github.com/spillgate/spillgate"
+
+// requirements are what the released modules require besides each other: the lowest versions that work, each with the API
+// that needs it. A program that imports a module gets at least these versions, so a higher one raises what the program had.
+var requirements = map[string]map[string]string{
+	".": {
+		"github.com/felixge/httpsnoop v1.1.0":  "Wrap keeps every optional interface of a ResponseWriter",
+		"github.com/go-chi/chi/v5 v5.5.0":      "Routes.Find",
+		"github.com/goccy/go-yaml v1.19.2":     "parser.AllowDuplicateMapKey, MapKeyNode.IsMergeKey",
+		"github.com/redis/go-redis/v9 v9.23.0": "NoRetry: a command is sent once",
+	},
+	"middleware/gin":       {"github.com/gin-gonic/gin v1.9.0": "IRoutes.Match, in tests"},
+	"middleware/echo":      {"github.com/labstack/echo/v4 v4.10.2": "a request that no route matches has no path"},
+	"middleware/echov5":    {"github.com/labstack/echo/v5 v5.0.0": "the first version 5"},
+	"telemetry/otel":       {"go.opentelemetry.io/otel v1.20.0": "metric.WithExplicitBucketBoundaries", "go.opentelemetry.io/otel/metric v1.20.0": "as above", "go.opentelemetry.io/otel/trace v1.20.0": "as above"},
+	"telemetry/prometheus": {"github.com/prometheus/client_golang v1.11.1": "older versions have CVE-2022-21698"},
+}
+
+// onlyTests are requirements that no package of a released module links, only tests.
+var onlyTests = []string{
+	"github.com/alicebob/miniredis/v2", "github.com/santhosh-tekuri/jsonschema/v6", "go.uber.org/goleak", "pgregory.net/rapid",
+	"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric",
+}
+
+// A goMod is what `go mod edit -json` prints.
+type goMod struct {
+	Module  struct{ Path string }
+	Require []struct {
+		Path, Version string
+		Indirect      bool
 	}
-	tools, err := filepath.Glob("tools/*/go.mod")
-	if err != nil || len(inner) < 2 || len(tools) == 0 {
-		t.Fatal(inner, tools, err)
-	}
-	for _, path := range append(append(inner, tools...), "go.mod") {
-		text, err := os.ReadFile(path)
+	Replace []struct{ Old, New struct{ Path string } }
+}
+
+// modules returns the go.mod file of each module, by directory.
+func modules(t *testing.T) map[string]goMod {
+	t.Helper()
+	all := make(map[string]goMod)
+	for _, pattern := range []string{"go.mod", "*/go.mod", "*/*/go.mod"} {
+		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(string(text)) {
-			_, to, replaces := strings.Cut(line, "=>")
-			if replaces && (path == "go.mod" || strings.Trim(to, " ./\n") != "") {
-				t.Errorf("%s: %s", path, line)
+		for _, file := range files {
+			out, err := exec.Command("go", "mod", "edit", "-json", file).Output()
+			if err != nil {
+				t.Fatal(file, err)
 			}
+			var m goMod
+			if err := json.Unmarshal(out, &m); err != nil {
+				t.Fatal(file, err)
+			}
+			all[filepath.Dir(file)] = m
+		}
+	}
+	return all
+}
+
+// TestModules checks that each module has the path of its directory, that those of this repository require one version of each
+// other, and that a replace directive leads to a module of this repository: it has no effect for programs that import it.
+func TestModules(t *testing.T) {
+	versions := make(map[string]bool)
+	for dir, m := range modules(t) {
+		if want := path.Join(modulePath, dir); m.Module.Path != want {
+			t.Errorf("%s: the module is %s, want %s", dir, m.Module.Path, want)
+		}
+		replaced := make(map[string]bool)
+		for _, r := range m.Replace {
+			below, own := strings.CutPrefix(r.Old.Path, modulePath)
+			if !own || dir == "." || path.Join(dir, r.New.Path) != path.Join(".", below) {
+				t.Errorf("%s: replaces %s by %s", dir, r.Old.Path, r.New.Path)
+			}
+			replaced[r.Old.Path] = true
+		}
+		for _, r := range m.Require {
+			if !strings.HasPrefix(r.Path, modulePath) {
+				continue
+			}
+			if versions[r.Version] = true; !replaced[r.Path] {
+				t.Errorf("%s: requires %s without replacing it by that of the repository", dir, r.Path)
+			}
+		}
+	}
+	if len(versions) != 1 {
+		t.Errorf("the modules require the versions %v of each other, want one", slices.Collect(maps.Keys(versions)))
+	}
+}
+
+// TestRequirements compares the direct requirements of the released libraries with the table.
+func TestRequirements(t *testing.T) {
+	all := modules(t)
+	for dir, want := range requirements {
+		var got []string
+		for _, r := range all[dir].Require {
+			if !r.Indirect && !strings.HasPrefix(r.Path, modulePath) && !slices.Contains(onlyTests, r.Path) {
+				got = append(got, r.Path+" "+r.Version)
+			}
+		}
+		slices.Sort(got)
+		if list := slices.Sorted(maps.Keys(want)); !slices.Equal(got, list) {
+			t.Errorf("%s requires %q, want %q", dir, got, list)
 		}
 	}
 }

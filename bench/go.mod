@@ -2,7 +2,14 @@ module github.com/spillgate/spillgate/bench
 
 go 1.26.0
 
-replace github.com/spillgate/spillgate => ../
+replace (
+	github.com/spillgate/spillgate => ../
+	github.com/spillgate/spillgate/middleware/echo => ../middleware/echo
+	github.com/spillgate/spillgate/middleware/echov5 => ../middleware/echov5
+	github.com/spillgate/spillgate/middleware/gin => ../middleware/gin
+	github.com/spillgate/spillgate/telemetry/otel => ../telemetry/otel
+	github.com/spillgate/spillgate/telemetry/prometheus => ../telemetry/prometheus
+)
 
 require (
 	github.com/didip/tollbooth/v8 v8.0.1
@@ -14,7 +21,10 @@ require (
 	github.com/labstack/echo/v5 v5.3.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/sethvargo/go-limiter v0.7.1
-	github.com/spillgate/spillgate v0.0.0-00010101000000-000000000000
+	github.com/spillgate/spillgate v0.1.0
+	github.com/spillgate/spillgate/middleware/echo v0.1.0
+	github.com/spillgate/spillgate/middleware/echov5 v0.1.0
+	github.com/spillgate/spillgate/middleware/gin v0.1.0
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/tsenart/vegeta/v12 v12.13.0
 	github.com/ulule/limiter/v3 v3.11.2
@@ -40,7 +50,6 @@ require (
 	github.com/influxdata/tdigest v0.0.1 // indirect
 	github.com/josharian/intern v1.0.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
-	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/klauspost/cpuid/v2 v2.4.0 // indirect
 	github.com/labstack/gommon v0.5.0 // indirect
 	github.com/leodido/go-urn v1.4.0 // indirect
@@ -54,9 +63,6 @@ require (
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
 	github.com/rs/dnscache v0.0.0-20230804202142-fc85eb664529 // indirect
-	github.com/tidwall/gjson v1.20.0 // indirect
-	github.com/tidwall/match v1.1.1 // indirect
-	github.com/tidwall/pretty v1.2.0 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect

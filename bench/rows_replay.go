@@ -1,19 +1,17 @@
 package main
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
-
-	"github.com/spillgate/spillgate/internal/accesslog"
-	"github.com/spillgate/spillgate/internal/replay"
-	"github.com/spillgate/spillgate/rulefile"
 )
 
 // perLine counts lines by processor time, whatever the rest of the run counts: a replay uses two cores where it can.
-var perLine = unit{columns: []string{"lines/s per core", "allocs"}, more: true}
+var perLine = unit{columns: []string{"lines/s per core"}, more: true}
 
 func replayRows() []*row {
 	return []*row{{
@@ -24,30 +22,39 @@ func replayRows() []*row {
 	}}
 }
 
+// openReplay measures the command as its users run it. Starting the process is part of the processor time.
 func openReplay(e *env, f *setup) error {
-	const rules = "rules: [{name: login, key: ip, limits: '5/10m, 200/d', match: POST /login}, {name: all, key: ip, limits: 10/s}]"
-	file, err := rulefile.Offline("f", []byte(rules))
+	dir, err := os.MkdirTemp("", "replay")
 	if err != nil {
 		return err
 	}
-	log := accessLog(e.scale(400_000))
-	cpu := processor()
+	f.onClose(func() { os.RemoveAll(dir) })
+	command, rules, log := filepath.Join(dir, "spillgate"), filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "access.log")
+	build := exec.CommandContext(e.ctx, "go", "build", "-o", command, ".")
+	build.Dir = filepath.Join("..", "cmd", "spillgate")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	const text = "rules: [{name: login, key: ip, limits: '5/10m, 200/d', match: POST /login}, {name: all, key: ip, limits: 10/s}]"
+	if err := os.WriteFile(rules, []byte(text), 0o600); err != nil {
+		return err
+	}
+	lines := e.scale(400_000)
+	if err := os.WriteFile(log, []byte(accessLog(lines)), 0o600); err != nil {
+		return err
+	}
 	f.add(spillgate, ours, func() (sample, error) {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		start := cpu()
-		r, err := accesslog.NewReader("log", strings.NewReader(log), accesslog.Options{Bare: true})
+		replay := exec.CommandContext(e.ctx, command, "replay", "--json", "--rules", rules, log)
+		out, err := replay.Output()
 		if err != nil {
-			return nil, err
+			return sample{}, err
 		}
-		rep, err := replay.Run(context.Background(), file, []replay.Source{r}, replay.Options{Knows: func(string) bool { return false }})
-		if err != nil || rep.Requests != r.Lines || rep.Refused == 0 && !e.quick {
-			return nil, fmt.Errorf("decided %d of %d lines and refused %d: %w", rep.Requests, r.Lines, rep.Refused, err)
+		var report struct{ Requests int }
+		if err := json.Unmarshal(out, &report); err != nil || report.Requests != lines {
+			return sample{}, fmt.Errorf("decided %d of %d lines: %w", report.Requests, lines, err)
 		}
-		spent := cpu() - start
-		runtime.ReadMemStats(&after)
-		lines := float64(rep.Requests)
-		return sample{lines / spent.Seconds(), float64(after.Mallocs-before.Mallocs) / lines}, nil
+		spent := replay.ProcessState.UserTime() + replay.ProcessState.SystemTime()
+		return sample{float64(lines) / spent.Seconds()}, nil
 	})
 	return nil
 }

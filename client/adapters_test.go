@@ -8,22 +8,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
-	"github.com/labstack/echo/v4"
-	echov5 "github.com/labstack/echo/v5"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/keyfunc"
 	chilimit "github.com/spillgate/spillgate/middleware/chi"
-	echolimit "github.com/spillgate/spillgate/middleware/echo"
-	echov5limit "github.com/spillgate/spillgate/middleware/echov5"
-	ginlimit "github.com/spillgate/spillgate/middleware/gin"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// adapters build a server with each of our adapters.
+// adapters build a server with the adapters of this module. Package obey in e2e runs a Transport against all of them.
 var adapters = []struct {
 	name  string
 	build func(*core.Limiter, headers.Writer) http.Handler
@@ -36,25 +30,6 @@ var adapters = []struct {
 		r.Use(chilimit.New(l, chilimit.WithHeaders(w)))
 		r.Get("/users/{id}", ok)
 		return r
-	}},
-	{"gin", func(l *core.Limiter, w headers.Writer) http.Handler {
-		gin.SetMode(gin.ReleaseMode)
-		r := gin.New()
-		r.Use(ginlimit.New(l, ginlimit.WithHeaders(w)))
-		r.GET("/users/:id", func(c *gin.Context) { c.String(200, "ok") })
-		return r
-	}},
-	{"echo", func(l *core.Limiter, w headers.Writer) http.Handler {
-		e := echo.New()
-		e.Use(echolimit.New(l, echolimit.WithHeaders(w)))
-		e.GET("/users/:id", func(c echo.Context) error { return c.String(200, "ok") })
-		return e
-	}},
-	{"echov5", func(l *core.Limiter, w headers.Writer) http.Handler {
-		e := echov5.New()
-		e.Use(echov5limit.New(l, echov5limit.WithHeaders(w)))
-		e.GET("/users/:id", func(c *echov5.Context) error { return c.String(200, "ok") })
-		return e
 	}},
 }
 

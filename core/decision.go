@@ -1,13 +1,12 @@
 package core
 
 import (
-	"math"
 	"slices"
 	"time"
 )
 
-// Never is the RetryAfter of a cost that can never be admitted. It is the longest Duration, so it is more than any other wait.
-const Never time.Duration = math.MaxInt64
+// Never is the RetryAfter of a cost that can never be admitted.
+const Never time.Duration = -1
 
 // A Result is what one limit says of one claim.
 type Result struct {
@@ -70,9 +69,9 @@ func instantOf(results []Result) time.Time {
 	return results[0].At
 }
 
-// madeBy reports whether l made d, alone or with others.
+// madeBy reports whether d is what l alone decided, and not just a peek.
 func (d *Decision) madeBy(l *Limiter) bool {
-	return slices.ContainsFunc(d.receipts(), func(c *receipt) bool { return c.limiter == l })
+	return d.receipt != nil && d.receipt.limiter == l && d.receipt.stage != peeking
 }
 
 // has reports whether a result of d is of rule.
@@ -97,7 +96,7 @@ func tighter(a, b *Result) bool {
 	case a.Allowed != b.Allowed:
 		return b.Allowed
 	case !a.Allowed:
-		return a.RetryAfter > b.RetryAfter
+		return b.RetryAfter != Never && (a.RetryAfter == Never || a.RetryAfter > b.RetryAfter)
 	default:
 		return int64(a.Remaining)*int64(b.Limit.Capacity()) < int64(b.Remaining)*int64(a.Limit.Capacity())
 	}

@@ -1,34 +1,23 @@
 package core
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // SameName returns how many of the limiters further out than the one that made Results[i] have a rule of the same name,
 // whether or not that rule applied. Writers of headers use it to give two limits two names.
 func (d Decision) SameName(i int) int {
-	if i < 0 || i >= len(d.Results) {
-		return 0
+	if d.receipt == nil || d.receipt.limiter != nil || i >= len(d.Results) {
+		return 0 // one limiter made all of d, or there is no such result
 	}
-	receipts, end := d.receipts(), 0
-	at := slices.IndexFunc(receipts, func(c *receipt) bool {
-		end += len(c.results())
-		return i < end
-	})
-	if at < 0 {
-		return 0 // made without a limiter
-	}
-	var further []*Limiter
-	for _, c := range receipts[:at+1] {
-		if c.limiter == receipts[at].limiter {
-			break // what it decided first names its rules
+	n, end := 0, 0
+	for _, c := range d.receipts() {
+		if end += len(c.results()); i < end {
+			return n
 		}
-		if c.limiter.rules.Load().named(d.Results[i].Rule) != nil && !slices.Contains(further, c.limiter) {
-			further = append(further, c.limiter)
+		if set := c.limiter.rules.Load(); set.named(d.Results[i].Rule) != nil {
+			n++
 		}
 	}
-	return len(further)
+	return 0 // some results were made without a limiter
 }
 
 // RetryAfter returns the time to wait, from At, until all limiters that made d admit the same request: 0 if d is allowed,
@@ -40,7 +29,11 @@ func (d Decision) RetryAfter() time.Duration {
 	}
 	wait := time.Duration(0)
 	for i := range d.Results {
-		if r := &d.Results[i]; !r.DryRun && !r.Allowed {
+		switch r := &d.Results[i]; {
+		case r.DryRun || r.Allowed:
+		case r.RetryAfter == Never:
+			return Never
+		default:
 			wait = max(wait, r.RetryAfter)
 		}
 	}

@@ -59,8 +59,7 @@ func TestClaimLeaseMistakes(t *testing.T) {
 // A leaser is a store that keeps the claims of its last Take and its last Settle, and has leases.
 type leaser struct {
 	core.MemoryStore
-	taken   []core.Claim
-	settled []core.Settlement
+	taken, settled []core.Claim
 }
 
 func (s *leaser) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -72,9 +71,9 @@ func (s *leaser) Take(ctx context.Context, claims []core.Claim, dst []core.Resul
 	return results, err
 }
 
-func (s *leaser) Settle(ctx context.Context, settlements []core.Settlement) error {
-	s.settled = append(s.settled[:0], settlements...)
-	return s.MemoryStore.Settle(ctx, settlements)
+func (s *leaser) Settle(ctx context.Context, claims []core.Claim) error {
+	s.settled = append(s.settled[:0], claims...)
+	return s.MemoryStore.Settle(ctx, claims)
 }
 
 func (s *leaser) LeaseStats() core.LeaseStats {

@@ -21,8 +21,9 @@ func TestRefundIsNoLaxerThanNeverCharged(t *testing.T) {
 			d.sleep(v.wait)
 			if a := &all[v.refund]; a.cost > 0 && !a.refunded {
 				a.refunded = true
-				refund := oracle.Settlement(d.claims("k", a.cost)[0], time.UnixMicro(a.at))
-				d.store.Settle(context.Background(), []core.Settlement{refund})
+				claims := d.claims("k", a.cost)
+				claims[0].At = time.UnixMicro(a.at)
+				d.store.Settle(context.Background(), claims)
 			}
 			r := d.take("k", v.cost)
 			now := admitted{at: time.Now().UnixMicro()}

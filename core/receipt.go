@@ -2,7 +2,6 @@ package core
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,7 +38,6 @@ type extra struct {
 	rules    *ruleset // in force when the claims were made
 	results  []Result
 	degraded error      // why the fallback decided; nil if the store did
-	open     []string   // rules that admitted the request without a result, because they fail open
 	joined   []*receipt // those of several limiters; then all else is empty
 	added    *Decision  // by NewContext; then all else is empty
 	route    error      // a callback asked for the route, which is not known
@@ -51,9 +49,9 @@ type extra struct {
 	renewing chan struct{} // closed at the end of the renewal in progress; nil if there is none
 }
 
-// A charged claim is one that a store has charged or holds, as the Settlement that it needs.
+// A charged claim is one that a store has charged or holds. It has the instant at which the store did.
 type charged struct {
-	Settlement
+	Claim
 	settled bool
 	setCost int // by SetCost; -1 for nothing
 }
@@ -124,7 +122,8 @@ func chargedOf(claims []Claim, results []Result, dst []charged) []charged {
 			results = results[1:]
 		}
 		if fits {
-			dst = append(dst, charged{Settlement: claim.settlement(at), setCost: -1})
+			dst = append(dst, charged{Claim: *claim, setCost: -1})
+			dst[len(dst)-1].At = at
 		}
 	}
 	return dst
@@ -141,19 +140,13 @@ func (c *receipt) results() []Result {
 	return nil
 }
 
-// decides reports whether c has decided about a rule. It has not if the rule asked for nothing.
-func (c *receipt) decides(rule string) bool {
-	return slices.ContainsFunc(c.results(), func(r Result) bool { return r.Rule == rule }) ||
-		c.extra != nil && slices.Contains(c.extra.open, rule)
+// outcome returns the decision or, if there is none, the error.
+func (c *receipt) outcome(err error) (d Decision, _ error) {
+	if err == nil {
+		c.view(&d)
+	}
+	return d, err
 }
-
-// isEmpty reports whether no rule asked for anything.
-func (c *receipt) isEmpty() bool {
-	return len(c.results()) == 0 && (c.extra == nil || c.extra.degraded == nil)
-}
-
-// denies reports whether c has decided that the request is denied.
-func (c *receipt) denies() bool { return !c.allowed }
 
 // one returns the decision of the only claim.
 func (c *receipt) one() Decision {
@@ -174,39 +167,39 @@ func (c *receipt) view(d *Decision) {
 	d.At = instantOf(d.Results)
 }
 
-// settlement returns that of the only claim of c.
-func (c *receipt) settlement() Settlement {
-	return Settlement{
+// claim returns the only claim of c.
+func (c *receipt) claim() Claim {
+	return Claim{
 		Rule: c.rule.Name, Key: c.key, Limits: c.rule.Limits, Cost: int(c.cost), DryRun: c.rule.DryRun, At: c.result[0].At,
 		Lease: c.rule.Lease,
 	}
 }
 
-// unsettled returns settlements of the claims of a rule, or of all if it is empty, that were charged and not settled yet. They
-// count as settled from now on. It waits for a renewal in progress.
-func (c *receipt) unsettled(rule string) []Settlement {
+// unsettled returns the claims of a rule, or all if it is empty, that were charged and not settled yet. They count as
+// settled from now on. It waits for a renewal in progress.
+func (c *receipt) unsettled(rule string) (claims []Claim) {
 	switch {
 	case c.extra != nil:
 		return c.extra.unsettled(rule)
 	case c.key != "" && (rule == "" || rule == c.rule.Name) && c.settled.CompareAndSwap(false, true):
-		return []Settlement{c.settlement()}
+		return []Claim{c.claim()}
 	}
 	return nil
 }
 
-func (e *extra) unsettled(rule string) (some []Settlement) {
+func (e *extra) unsettled(rule string) (claims []Claim) {
 	e.lockIdle()
 	defer e.mu.Unlock()
 	for i := range e.charged {
 		if one := &e.charged[i]; (rule == "" || rule == one.Rule) && !one.settled {
 			one.settled = true
-			some = append(some, one.Settlement)
+			claims = append(claims, one.Claim)
 		}
 	}
 	if e.timer != nil && !e.holds() {
 		e.timer.Stop()
 	}
-	return some
+	return claims
 }
 
 // store returns the store that decided.

@@ -67,7 +67,7 @@ func TestSettleMistakes(t *testing.T) {
 type clocks struct {
 	core.MemoryStore
 	at      map[string]time.Time
-	settled []core.Settlement
+	settled []core.Claim
 }
 
 func (c *clocks) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -82,8 +82,8 @@ func (c *clocks) Take(ctx context.Context, claims []core.Claim, dst []core.Resul
 	return results, err
 }
 
-func (c *clocks) Settle(_ context.Context, settlements []core.Settlement) error {
-	c.settled = append(c.settled, settlements...)
+func (c *clocks) Settle(_ context.Context, claims []core.Claim) error {
+	c.settled = append(c.settled, claims...)
 	return nil
 }
 

@@ -76,25 +76,24 @@ func countLimits(claims []Claim) (n int) {
 	return n
 }
 
-// settle settles what settlements say; the store sets At of those that it renews. It returns how long the store took, or 0 if that
-// is a MemoryStore.
-func (k *storeClient) settle(ctx context.Context, settlements []Settlement) (took time.Duration, err error) {
+// settle settles claims, whose At the store may set. It returns how long the store took, or 0 if that is a MemoryStore.
+func (k *storeClient) settle(ctx context.Context, claims []Claim) (took time.Duration, err error) {
 	if k.memory != nil {
-		return 0, k.memory.Settle(ctx, settlements)
+		return 0, k.memory.Settle(ctx, claims)
 	}
-	own := slices.Clone(settlements)
+	own := slices.Clone(claims)
 	took, err = k.call(ctx, func(ctx context.Context) error { return k.store.Settle(ctx, own) })
 	if err == nil {
-		copy(settlements, own)
+		copy(claims, own)
 	}
 	return took, err
 }
 
-func (k *storeClient) reset(ctx context.Context, pairs []Pair) error {
+func (k *storeClient) reset(ctx context.Context, claims []Claim) error {
 	if k.memory != nil {
-		return k.memory.Reset(ctx, pairs)
+		return k.memory.Reset(ctx, claims)
 	}
-	_, err := k.call(ctx, func(ctx context.Context) error { return k.store.Reset(ctx, pairs) })
+	_, err := k.call(ctx, func(ctx context.Context) error { return k.store.Reset(ctx, claims) })
 	return err
 }
 

@@ -2,7 +2,14 @@ module github.com/spillgate/spillgate/e2e
 
 go 1.26.0
 
-replace github.com/spillgate/spillgate => ../
+replace (
+	github.com/spillgate/spillgate => ../
+	github.com/spillgate/spillgate/middleware/echo => ../middleware/echo
+	github.com/spillgate/spillgate/middleware/echov5 => ../middleware/echov5
+	github.com/spillgate/spillgate/middleware/gin => ../middleware/gin
+	github.com/spillgate/spillgate/telemetry/otel => ../telemetry/otel
+	github.com/spillgate/spillgate/telemetry/prometheus => ../telemetry/prometheus
+)
 
 require (
 	github.com/anishathalye/porcupine v1.3.1
@@ -16,14 +23,22 @@ require (
 	github.com/google/go-github/v89 v89.0.0
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/labstack/echo/v4 v4.16.0
-	github.com/labstack/echo/v5 v5.3.1
+	github.com/labstack/echo/v5 v5.4.4
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/prometheus v0.308.0
 	github.com/redis/go-redis/v9 v9.23.0
-	github.com/spillgate/spillgate v0.0.0-00010101000000-000000000000
+	github.com/spillgate/spillgate v0.1.0
+	github.com/spillgate/spillgate/middleware/echo v0.1.0
+	github.com/spillgate/spillgate/middleware/echov5 v0.1.0
+	github.com/spillgate/spillgate/middleware/gin v0.1.0
+	github.com/spillgate/spillgate/telemetry/otel v0.1.0
+	github.com/spillgate/spillgate/telemetry/prometheus v0.1.0
+	go.opentelemetry.io/otel/sdk v1.47.0
+	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.59.0
 	golang.org/x/oauth2 v0.37.0
+	pgregory.net/rapid v1.3.0
 )
 
 require (
@@ -38,12 +53,15 @@ require (
 	github.com/gabriel-vasile/mimetype v1.4.12 // indirect
 	github.com/gin-contrib/sse v1.1.0 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	github.com/go-logr/logr v1.4.4 // indirect
+	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-playground/locales v0.14.1 // indirect
 	github.com/go-playground/universal-translator v0.18.1 // indirect
 	github.com/go-playground/validator/v10 v10.30.1 // indirect
 	github.com/goccy/go-json v0.10.5 // indirect
 	github.com/goccy/go-yaml v1.19.2 // indirect
 	github.com/google/go-querystring v1.2.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
 	github.com/grafana/regexp v0.0.0-20250905093917-f7b3be9d1853 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
@@ -62,14 +80,16 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
-	github.com/tidwall/gjson v1.20.0 // indirect
-	github.com/tidwall/match v1.1.1 // indirect
-	github.com/tidwall/pretty v1.2.0 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/valyala/fasttemplate v1.2.2 // indirect
 	go.mongodb.org/mongo-driver/v2 v2.5.0 // indirect
+	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
+	go.opentelemetry.io/otel v1.47.0 // indirect
+	go.opentelemetry.io/otel/log v1.47.0 // indirect
+	go.opentelemetry.io/otel/metric v1.47.0 // indirect
+	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/arch v0.22.0 // indirect
 	golang.org/x/crypto v0.57.0 // indirect

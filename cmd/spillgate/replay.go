@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spillgate/spillgate/internal/accesslog"
-	"github.com/spillgate/spillgate/internal/replay"
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/replay"
 	"github.com/spillgate/spillgate/rulefile"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/replay"
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/replay"
 )
 
 // accessLog returns lines of a combined log: 8 requests for /login, a second apart, 6 of one client and 2 of another.

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/replay"
 	"github.com/spillgate/spillgate/internal/charts"
-	"github.com/spillgate/spillgate/internal/replay"
 )
 
 var (

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/replay"
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/replay"
 )
 
 // How many clients and routes, and lines that could not be read, are printed. JSON has more.

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/spillgate/spillgate/internal/accesslog"
-	"github.com/spillgate/spillgate/internal/replay"
-	"github.com/spillgate/spillgate/internal/suggest"
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/replay"
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/suggest"
 	"github.com/spillgate/spillgate/rulefile"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/suggest"
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/suggest"
 	"github.com/spillgate/spillgate/rulefile"
 )
 

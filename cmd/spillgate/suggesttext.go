@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spillgate/spillgate/internal/suggest"
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/suggest"
 )
 
 // suggestText returns the report for people and the rule. Unless it is for a terminal, all but the rule is comments.

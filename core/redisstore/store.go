@@ -98,19 +98,19 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 }
 
 // Settle implements core.Store.
-func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error {
+func (s *Store) Settle(ctx context.Context, claims []core.Claim) error {
 	if s.err != nil {
 		return s.err
 	}
-	return s.redis.Settle(ctx, settlements)
+	return s.redis.Settle(ctx, claims)
 }
 
 // Reset implements core.Store.
-func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
+func (s *Store) Reset(ctx context.Context, claims []core.Claim) error {
 	if s.err != nil {
 		return s.err
 	}
-	return s.redis.Reset(ctx, pairs)
+	return s.redis.Reset(ctx, claims)
 }
 
 // config is what options change.

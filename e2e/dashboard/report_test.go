@@ -43,8 +43,8 @@ func accessLog() string {
 // buildCommand builds the command once and returns its path.
 var buildCommand = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "spillgate")
-	build := exec.Command("go", "build", "-o", path, "./cmd/spillgate")
-	build.Dir = filepath.Join("..", "..")
+	build := exec.Command("go", "build", "-o", path, ".")
+	build.Dir = filepath.Join("..", "..", "cmd", "spillgate")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}

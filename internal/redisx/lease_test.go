@@ -63,13 +63,10 @@ func (l *leasing) take(ctx context.Context, claims []core.Claim, dst []core.Resu
 	return results, err
 }
 
-func (l *leasing) Settle(ctx context.Context, settlements []core.Settlement) error {
-	leased := slices.Clone(settlements)
-	for i := range leased {
-		leased[i].Lease = l.lease
-	}
+func (l *leasing) Settle(ctx context.Context, claims []core.Claim) error {
+	leased := l.leased(claims)
 	l.mu.Lock()
-	for i, c := range settlements {
+	for i, c := range claims {
 		if at, ok := l.computed[c.Rule+" "+c.Key]; ok && c.At.Equal(l.now.Truncate(time.Microsecond)) {
 			leased[i].At = at
 		}
@@ -78,7 +75,7 @@ func (l *leasing) Settle(ctx context.Context, settlements []core.Settlement) err
 	err := l.Store.Settle(ctx, leased)
 	for i, c := range leased {
 		if c.Renew {
-			settlements[i].At = c.At
+			claims[i].At = c.At
 		}
 	}
 	return err

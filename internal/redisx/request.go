@@ -43,7 +43,11 @@ func (r *request) release() {
 // newTake returns the request of a Take, or an error that wraps core.ErrInvalid.
 func (l *layout) newTake(claims []core.Claim) (*request, error) {
 	for i := range claims {
-		if err := claims[i].Validate(); err != nil {
+		c := &claims[i]
+		if len(c.Limits) == 0 {
+			c = &core.Claim{Rule: c.Rule} // a ban, which only a Settle makes
+		}
+		if err := c.Validate(); err != nil {
 			return nil, err
 		}
 	}

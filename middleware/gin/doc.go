@@ -11,9 +11,8 @@
 // than is ever admitted at once. A request without a key gets 400, one that cannot be decided 503 if a rule fails closed,
 // and 500 otherwise. No answer contains the key or the text of an error. To see the error, use WithErrorHandler.
 //
-// Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges each
-// rule once. If a handler routes the request again, the limiter charges the rules of the new route. The route pattern,
-// which keyfunc.Pattern uses, is that of c.FullPath with parameters as net/http writes them: "/users/{id}". Key funcs
-// do not use c.ClientIP, which has its own rules about which headers to trust. They find the gin.Context with
-// ContextOf.
+// Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges a
+// request once. The route pattern, which keyfunc.Pattern uses, is that of c.FullPath with parameters as net/http writes
+// them: "/users/{id}". Key funcs do not use c.ClientIP, which has its own rules about which headers to trust. They
+// find the gin.Context with ContextOf.
 package ginlimit

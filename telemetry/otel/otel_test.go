@@ -155,7 +155,7 @@ func spanOf(t *testing.T, users []string, opts ...oteltelemetry.Option) string {
 	}
 	var all []string
 	for _, a := range recorder.Ended()[len(users)-1].Attributes() {
-		all = append(all, fmt.Sprintf("{%s %s}", a.Key, a.Value.String()))
+		all = append(all, fmt.Sprintf("{%s %s}", a.Key, fmt.Sprint(a.Value.AsInterface())))
 	}
 	return fmt.Sprint(all)
 }

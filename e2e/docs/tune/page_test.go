@@ -36,7 +36,7 @@ func TestTunePage(t *testing.T) {
 	w := &walk{t: t, dir: t.TempDir(), addr: redistest.FreeAddr(t), page: redistest.FreeAddr(t)}
 	w.ports = strings.NewReplacer("127.0.0.1:8080", w.addr, "127.0.0.1:8081", w.page)
 	w.write("access.log", accessLog())
-	w.run("go", "build", "-C", "../../..", "-o", filepath.Join(w.dir, "spillgate"), "./cmd/spillgate")
+	w.run("go", "build", "-C", "../../../cmd/spillgate", "-o", filepath.Join(w.dir, "spillgate"), ".")
 	for _, block := range regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		switch block[1] {
 		case "sh":

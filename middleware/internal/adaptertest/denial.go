@@ -74,8 +74,8 @@ func testDenial(t *testing.T, a Adapter) {
 func (r reply) problem(t testing.TB, status int) map[string]any {
 	t.Helper()
 	r.wantStatus(t, status)
-	if got := r.Header["Content-Type"]; len(got) != 1 || got[0] != "application/problem+json" {
-		t.Errorf("Content-Type = %q", got)
+	if got := r.Header["Content-Type"]; len(got) != 1 || got[0] != r.problemType {
+		t.Errorf("Content-Type = %q, want %s", got, r.problemType)
 	}
 	if got := r.Header["Cache-Control"]; len(got) != 1 || got[0] != "no-store" {
 		t.Errorf("Cache-Control = %q", got)

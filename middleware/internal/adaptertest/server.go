@@ -17,15 +17,20 @@ const timeout = 20 * time.Second
 // A server serves an App on loopback.
 type server struct {
 	*httptest.Server
-	t testing.TB
+	t           testing.TB
+	problemType string // the content type of default pages
 }
 
 func (a Adapter) serve(t testing.TB, app App) *server {
-	return serveHandler(t, a.Build(app), false)
+	s := serveHandler(t, a.Build(app), false)
+	if a.ProblemType != "" {
+		s.problemType = a.ProblemType
+	}
+	return s
 }
 
 func serveHandler(t testing.TB, h http.Handler, http2 bool) *server {
-	s := &server{httptest.NewUnstartedServer(h), t}
+	s := &server{httptest.NewUnstartedServer(h), t, "application/problem+json"}
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	if s.EnableHTTP2 = http2; http2 {
 		s.StartTLS()
@@ -40,7 +45,8 @@ func serveHandler(t testing.TB, h http.Handler, http2 bool) *server {
 // A reply is a response that has been read to its end.
 type reply struct {
 	*http.Response
-	body string
+	body        string
+	problemType string // the content type that a problem has
 }
 
 func (s *server) get(path string) reply { return s.do(http.MethodGet, path) }
@@ -77,7 +83,7 @@ func (s *server) send(r *http.Request) reply {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return reply{resp, string(body)}
+	return reply{resp, string(body), s.problemType}
 }
 
 func (r reply) wantStatus(t testing.TB, status int) {

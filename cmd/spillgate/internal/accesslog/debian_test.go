@@ -1,0 +1,89 @@
+package accesslog_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+)
+
+// requests are how many requests the logs have at least that are access logs in a format that is known. The others are error logs,
+// mail logs and the like, or access logs in formats of their own.
+var requests = map[string]int{"example.log": 3260, "apache-badbots": 3, "nginx-bad-request": 3, "nginx-botsearch": 8, "php-url-fopen": 1, "traefik-auth": 6}
+
+// debian returns the paths of the logs, which .ci/fetch-logs unpacks.
+func debian(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/debian/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) > 0 {
+		return paths
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("Debian's logs are not there: .ci/fetch-logs cmd/spillgate/internal/accesslog/testdata/debian unpacks them")
+	}
+	t.Skip("Debian's logs are not there: .ci/fetch-logs cmd/spillgate/internal/accesslog/testdata/debian unpacks them")
+	return nil
+}
+
+func TestLogsOfDebianAreReadOrNamed(t *testing.T) {
+	found := 0
+	for _, path := range debian(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := requests[filepath.Base(path)]; want > 0 {
+			found++
+			readOrNamed(t, path, "", text, want)
+			continue
+		}
+		for _, format := range accesslog.Formats {
+			readOrNamed(t, path, format, text, 0)
+		}
+	}
+	if found != len(requests) {
+		t.Errorf("found %d of the %d access logs", found, len(requests))
+	}
+}
+
+// readOrNamed reads a log and fails the test unless every line is a request, about no request, reported as bad, or empty.
+func readOrNamed(t *testing.T, path, format string, text []byte, want int) {
+	t.Helper()
+	r, err := accesslog.NewReader(path, strings.NewReader(string(text)), accesslog.Options{Format: format})
+	if err != nil {
+		t.Errorf("%s: %v", path, err)
+		return
+	}
+	var e accesslog.Entry
+	for err == nil {
+		err = r.Next(&e)
+	}
+	if !errors.Is(err, io.EOF) || r.Entries < want || r.BadSum != len(r.Bad) {
+		t.Errorf("%s: got %v, %d requests, want %d; %d bad lines, %d named", path, err, r.Entries, want, r.BadSum, len(r.Bad))
+	}
+	lines, blank := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), 0
+	for _, line := range lines {
+		if strings.TrimRight(line, "\r") == "" || format == "cloudfront" && strings.HasPrefix(line, "#") {
+			blank++
+		}
+	}
+	header := 0
+	if format == "csv" && r.BadSum+blank < len(lines) { // the line that names the columns
+		header = 1
+	}
+	if got := r.Entries + r.Others + r.BadSum + blank + header; got != len(lines) || r.Lines != len(lines) {
+		t.Errorf("%s as %s: %d of %d lines are requests, %d about no request, %d bad, %d blank", path, r.Format, r.Entries, len(lines), r.Others, r.BadSum, blank)
+	}
+	for _, bad := range r.Bad {
+		if bad.Line < 1 || bad.Line > len(lines) || bad.Why == "" || lines[bad.Line-1] == "" {
+			t.Errorf("%s: bad line %+v", path, bad)
+		}
+	}
+}

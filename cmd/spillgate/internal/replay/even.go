@@ -1,0 +1,148 @@
+package replay
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/core"
+)
+
+// An evenPlayer decides the requests of a player a second time, with those of one second distributed evenly over it. Many logs have
+// whole seconds only. The player then has all requests of a second at once and refuses the most; the evenPlayer gives the least.
+// For slow rules it takes the decisions of the player, which has the states of their clients already.
+type evenPlayer struct {
+	clockedLimiter
+	whole   bool // all times so far are whole seconds
+	batch   *batch
+	batches chan *batch
+	free    chan *batch
+	done    chan struct{}
+	claims  []core.Claim
+	refused int
+}
+
+// A batch has the requests of one second and their claims.
+type batch struct {
+	second   time.Time
+	requests []batchedRequest
+	asks     []ask
+}
+
+type batchedRequest struct {
+	asks    int           // where its asks end among those of the batch
+	left    time.Duration // until it ends
+	status  int
+	refused bool
+}
+
+// isSlow reports whether the rate of all limits is at most one request in ten seconds: then the fraction of a second at which a
+// request came makes no difference worth counting.
+func isSlow(limits []core.Limit) bool {
+	return !slices.ContainsFunc(limits, func(l core.Limit) bool {
+		return l.Algorithm == core.InFlight || l.Period/10/time.Second < time.Duration(l.Rate)
+	})
+}
+
+// newEvenPlayer returns an evenPlayer for the rules of a player, and starts its goroutine, which finish ends.
+func newEvenPlayer(p *player) (*evenPlayer, error) {
+	const ahead = 64
+	s := &evenPlayer{
+		whole: true, batch: &batch{}, batches: make(chan *batch, ahead), free: make(chan *batch, ahead), done: make(chan struct{}),
+	}
+	rules := make([]core.Rule, len(p.rules))
+	for i, t := range p.rules {
+		rules[i] = t.rule
+	}
+	if err := s.open(rules); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(s.done)
+		for b := range s.batches {
+			s.decide(b)
+			select {
+			case s.free <- b:
+			default:
+			}
+		}
+	}()
+	return s, nil
+}
+
+// add adds the claims of an entry to the batch of its second. The first entry of a second dispatches the batch before.
+func (s *evenPlayer) add(e *accesslog.Entry, at time.Time, asks []ask) {
+	if s.whole = s.whole && e.Seconds; !s.whole {
+		return
+	}
+	if !at.Equal(s.batch.second) {
+		s.dispatch()
+	}
+	b := s.batch
+	b.second = at
+	r := batchedRequest{left: endOf(e).Sub(at), status: e.Status}
+	for _, a := range asks {
+		if !a.rule.slow {
+			b.asks = append(b.asks, a)
+		} else if a.refused && !a.rule.rule.DryRun {
+			r.refused = true
+		}
+	}
+	r.asks = len(b.asks)
+	b.requests = append(b.requests, r)
+}
+
+// dispatch hands the batch to the goroutine that decides it, and begins another.
+func (s *evenPlayer) dispatch() {
+	if len(s.batch.requests) == 0 {
+		return
+	}
+	s.batches <- s.batch
+	select {
+	case s.batch = <-s.free:
+		s.batch.requests, s.batch.asks = s.batch.requests[:0], s.batch.asks[:0]
+	default:
+		s.batch = &batch{}
+	}
+}
+
+func (s *evenPlayer) decide(b *batch) {
+	from := 0
+	for i, r := range b.requests {
+		s.advance(b.second.Add(time.Second * time.Duration(i) / time.Duration(len(b.requests))))
+		if r.refused {
+			s.refused++
+		} else if from < r.asks {
+			s.take(b.asks[from:r.asks], r)
+		}
+		from = r.asks
+	}
+}
+
+// take decides one request.
+func (s *evenPlayer) take(asks []ask, r batchedRequest) {
+	s.claims = s.claims[:0]
+	for _, a := range asks {
+		s.claims = append(s.claims, core.Claim{Rule: a.rule.rule.Name, Key: a.key, Cost: a.cost, Hold: a.rule.holds})
+	}
+	d, err := s.limiter.Take(context.Background(), s.claims...)
+	switch {
+	case err != nil:
+		s.fail(err)
+	case d.Allowed:
+		s.hold(d, asks, s.now.Add(r.left), r.status)
+	default:
+		s.refused++
+	}
+}
+
+// finish decides what is left and returns how many requests were refused. It reports false if the log has fractions of seconds.
+func (s *evenPlayer) finish() (refused int, ok bool) {
+	if s.whole {
+		s.dispatch()
+	}
+	close(s.batches)
+	<-s.done
+	return s.refused, s.whole
+}

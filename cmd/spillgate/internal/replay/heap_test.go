@@ -1,0 +1,62 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+)
+
+// manyClients is a Source of two requests of each of n clients, at whole seconds.
+type manyClients struct{ n, next int }
+
+func (s *manyClients) Next(e *accesslog.Entry) error {
+	if s.next == 2*s.n {
+		return io.EOF
+	}
+	*e = sent(time.Duration(s.next/1000)*time.Second, fmt.Sprintf("2001:db8:%x:%x::1", s.next%s.n>>16, s.next%s.n&0xffff), "/")
+	e.Seconds = true
+	s.next++
+	return nil
+}
+
+func TestClientsTakeLittleMemory(t *testing.T) {
+	const clients, perClient, most = 40_000, 3, 100
+	f := rules(t, "rules: [{name: a, key: ip, limits: 5/d}, {name: b, key: ip, limits: 6/d}, {name: c, key: ip, limits: 10/s}]")
+	source := &manyClients{n: clients}
+	before := liveHeap()
+	var r *runner
+	p, _, err := newPlayer(f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newEvenPlayer(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = &runner{player: p, even: s, report: &Report{}, routes: make(map[string]int)}
+	next, err := Order([]Source{source}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Each(t.Context(), next, r.decide); err != nil {
+		t.Fatal(err)
+	}
+	s.finish()
+	per := float64(liveHeap()-before) / clients / perClient
+	if runtime.KeepAlive(r); per > most || p.rules[0].asked != 2*clients {
+		t.Errorf("a client takes %.0f bytes per rule, want at most %d", per, most)
+	}
+	t.Logf("%.1f bytes per client and rule", per)
+}
+
+func liveHeap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

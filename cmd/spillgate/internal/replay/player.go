@@ -1,0 +1,152 @@
+package replay
+
+import (
+	"hash/maphash"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+// Options say how to replay.
+type Options struct {
+	AtStart    bool              // decide requests when they began, where the log says how long they took
+	SkipStatus map[int]bool      // requests with such an answer are not decided
+	Knows      func(string) bool // reports whether the logs have a need, by its name in rulefile.File.Needs
+	Progress   func(entries int) // called after every 16384 entries, with their number so far
+}
+
+// A player decides entries with a limiter.
+type player struct {
+	clockedLimiter
+	requests *Requests
+	seed     maphash.Seed
+	rules    []*tally
+	asks     []ask // of the entry that is being decided
+	refused  bool  // by any rule
+	would    bool  // refused by a dry run
+}
+
+// An ask is the claim of one rule for an entry.
+type ask struct {
+	rule    *tally
+	key     string
+	cost    int
+	refused bool // by a limit of the rule itself
+}
+
+// A tally counts the decisions of a rule.
+type tally struct {
+	rule    core.Rule
+	holds   bool // charges are held until a request ends
+	slow    bool // see isSlow
+	asked   int
+	refused int
+	clients map[uint64]clientTally
+	names   map[uint64]string // of those that were refused
+}
+
+type clientTally struct{ asked, refused uint32 }
+
+// Durations is what rules with limits of requests in flight need besides what rulefile.File.Needs says.
+const Durations = "durations, with --at start"
+
+// newPlayer returns a player with the rules of a file that can be decided. For each of the others, lacking says what the logs do not
+// have.
+func newPlayer(f *rulefile.File, knows func(need string) bool) (p *player, lacking map[string]string, err error) {
+	p = &player{requests: NewRequests(f), seed: maphash.MakeSeed()}
+	lacking = make(map[string]string)
+	var rules []core.Rule
+	for i, rule := range f.Rules {
+		needs := f.Needs(i)
+		if hasInFlight(rule.Limits) {
+			needs = append(needs, Durations)
+		}
+		if lacks := Lacking(needs, knows); lacks != "" {
+			lacking[rule.Name] = lacks
+			continue
+		}
+		t := &tally{rule: rule, clients: make(map[uint64]clientTally), names: make(map[uint64]string)}
+		t.holds, t.slow = rule.Final != nil || hasInFlight(rule.Limits), isSlow(rule.Limits)
+		p.rules = append(p.rules, t)
+		rules = append(rules, p.recording(t))
+	}
+	return p, lacking, p.open(rules)
+}
+
+// recording returns the rule of a tally, with funcs that record each claim in p.asks.
+func (p *player) recording(t *tally) core.Rule {
+	rule, cost := t.rule, 1
+	if of := rule.Cost; of != nil {
+		rule.Cost = func(r *http.Request) int {
+			cost = of(r)
+			return cost
+		}
+	}
+	of := rule.Key
+	rule.Key = func(r *http.Request) (string, error) {
+		key, err := of(r)
+		p.asks = append(p.asks, ask{t, key, cost, false})
+		return key, err
+	}
+	return rule
+}
+
+// Lacking returns the needs that logs do not have, separated by commas, or "".
+func Lacking(needs []string, knows func(string) bool) string {
+	lacks := slices.DeleteFunc(slices.Clone(needs), knows)
+	return strings.Join(lacks, ", ")
+}
+
+// decide decides an entry at an instant. The clock does not go back.
+func (p *player) decide(e *accesslog.Entry, at time.Time) {
+	p.advance(at)
+	p.refused, p.would, p.asks = false, false, p.asks[:0]
+	p.requests.Set(e)
+	if p.limiter == nil {
+		return
+	}
+	d, err := p.limiter.Check(&p.requests.Request)
+	if err != nil {
+		p.fail(err)
+		p.asks = p.asks[:0]
+		return
+	}
+	p.count(d.Results)
+	if d.Allowed {
+		p.hold(d, p.asks, endOf(e), e.Status)
+	}
+}
+
+// count counts the decision of each rule. A rule refuses a request if one of its own limits does.
+func (p *player) count(results []core.Result) {
+	for i := range p.asks {
+		a := &p.asks[i]
+		n := len(a.rule.rule.Limits)
+		a.refused = slices.ContainsFunc(results[:n], func(r core.Result) bool { return !r.Allowed })
+		results = results[n:]
+		if a.rule.rule.DryRun {
+			p.would = p.would || a.refused
+		} else {
+			p.refused = p.refused || a.refused
+		}
+		a.rule.count(maphash.String(p.seed, a.key), a.key, a.refused)
+	}
+}
+
+func (t *tally) count(hash uint64, key string, refused bool) {
+	c := t.clients[hash]
+	t.asked++
+	c.asked++
+	if refused {
+		t.refused++
+		if c.refused++; c.refused == 1 {
+			t.names[hash] = strings.Clone(key)
+		}
+	}
+	t.clients[hash] = c
+}

@@ -1,0 +1,67 @@
+package replay
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+// Requests turns entries into requests as the server received them. There is one request, which Set overwrites.
+type Requests struct {
+	Request http.Request
+	URL     url.URL
+	Users   bool // a rule needs the user
+	none    http.Header
+}
+
+// NewRequests returns Requests with what the rules of a file need.
+func NewRequests(f *rulefile.File) *Requests {
+	q := &Requests{none: http.Header{}}
+	q.Request = http.Request{URL: &q.URL, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	for i := range f.Rules {
+		for _, need := range f.Needs(i) {
+			q.Users = q.Users || need == "user" || need == "header Authorization"
+		}
+	}
+	return q
+}
+
+// NeedsHeader reports whether a rule of a file needs a header field.
+func NeedsHeader(f *rulefile.File) bool {
+	for i := range f.Rules {
+		for _, need := range f.Needs(i) {
+			if strings.HasPrefix(need, "header ") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Set sets the request to that of an entry.
+func (q *Requests) Set(e *accesslog.Entry) {
+	r := &q.Request
+	r.Method, r.Host, r.RemoteAddr, r.Header = e.Method, e.Host, e.Client, e.Header
+	if r.Header == nil {
+		clear(q.none)
+		r.Header = q.none
+	}
+	target, query, _ := strings.Cut(e.Target, "?")
+	if strings.HasPrefix(target, "/") && strings.IndexByte(target, '%') < 0 && strings.IndexByte(target, '\\') < 0 {
+		q.URL = url.URL{Path: target, RawQuery: query}
+	} else if u, err := url.ParseRequestURI(e.Target); err == nil {
+		q.URL = *u
+		if u.Host != "" {
+			r.Host = u.Host
+		}
+	} else {
+		q.URL = url.URL{Path: target, RawQuery: query}
+	}
+	if e.User != "" && q.Users {
+		r.Header.Del("Authorization")
+		r.SetBasicAuth(e.User, "")
+	}
+}

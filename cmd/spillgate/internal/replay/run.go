@@ -1,0 +1,199 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+// A Report says how rules would have decided the requests of logs.
+type Report struct {
+	From       time.Time         `json:"from"`
+	To         time.Time         `json:"to"`
+	Requests   int               `json:"requests"`
+	Skipped    int               `json:"skipped,omitempty"` // not decided, because of their status
+	Refused    int               `json:"refused"`
+	Would      int               `json:"would_refuse"`               // admitted, but a dry run would refuse them
+	AtLeast    *int              `json:"refused_at_least,omitempty"` // see evenPlayer; nil if the log has fractions of seconds
+	Failed     int               `json:"failed,omitempty"`           // could not be decided
+	Error      string            `json:"error,omitempty"`            // why the last of them could not
+	Incomplete bool              `json:"incomplete,omitempty"`       // the replay was interrupted
+	Rules      []RuleReport      `json:"rules"`
+	LeftOut    map[string]string `json:"left_out,omitempty"` // rules that need what the log lacks
+	Routes     []RouteReport     `json:"routes"`             // those that were refused most
+	Timeline   Timeline          `json:"timeline"`
+}
+
+// A RuleReport counts the decisions of a rule.
+type RuleReport struct {
+	Name      string         `json:"name"`
+	Limits    []string       `json:"limits"`
+	DryRun    bool           `json:"dry_run,omitempty"`
+	Asked     int            `json:"asked"`
+	Refused   int            `json:"refused"` // by this rule itself
+	Keys      int            `json:"keys"`
+	KeysHit   int            `json:"keys_hit"`
+	HitShares []int          `json:"hit_shares"` // clients by the share of their requests that was refused: up to 1, 5, 10, 25, 50, 75, 100 percent
+	Hit       []ClientReport `json:"hit"`        // the clients that were refused most
+}
+
+// A ClientReport counts the requests of a client.
+type ClientReport struct {
+	Key     string `json:"key"`
+	Asked   int    `json:"asked"`
+	Refused int    `json:"refused"`
+}
+
+// A RouteReport counts the refused requests of a method and a path, whose segments with numbers are {}.
+type RouteReport struct {
+	Route   string `json:"route"`
+	Refused int    `json:"refused"`
+}
+
+// shown is how many clients and routes a report has at most.
+const shown = 20
+
+// Run decides the entries of logs with the rules of a file. If ctx ends, it returns the report of what was decided until then.
+func Run(ctx context.Context, f *rulefile.File, sources []Source, o Options) (*Report, error) {
+	p, lacking, err := newPlayer(f, o.Knows)
+	if err != nil {
+		return nil, err
+	}
+	even, err := newEvenPlayer(p)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{Options: o, player: p, even: even, report: &Report{LeftOut: lacking}, routes: make(map[string]int)}
+	next, err := Order(sources, o.AtStart)
+	if err == nil {
+		r.report.Incomplete, err = r.Each(ctx, next, r.decide)
+	}
+	return r.finish(), err
+}
+
+type runner struct {
+	Options
+	player *player
+	even   *evenPlayer
+	report *Report
+	routes map[string]int
+}
+
+// Each calls f with each entry that next returns, until one of them returns an error or ctx ends: then it reports incomplete. It
+// calls o.Progress.
+func (o *Options) Each(ctx context.Context, next func() (*accesslog.Entry, error), f func(*accesslog.Entry) error) (incomplete bool, err error) {
+	const often = 1 << 14
+	for read := 1; ; read++ {
+		e, err := next()
+		if e == nil || err != nil {
+			return ctx.Err() != nil, err
+		}
+		if err := f(e); err != nil {
+			return false, err
+		}
+		if read%often != 0 {
+			continue
+		}
+		if o.Progress != nil {
+			o.Progress(read)
+		}
+		if ctx.Err() != nil {
+			return true, nil
+		}
+	}
+}
+
+func (r *runner) decide(e *accesslog.Entry) error {
+	if r.SkipStatus[e.Status] {
+		r.report.Skipped++
+		return nil
+	}
+	at := InstantOf(e, r.AtStart)
+	if r.report.Requests == 0 {
+		r.report.From, r.report.To = at, at
+	}
+	if at.After(r.report.To) {
+		r.report.To = at
+	}
+	r.report.Requests++
+	r.player.decide(e, at)
+	r.even.add(e, at, r.player.asks)
+	r.report.Timeline.add(r.player.now, at, r.player.refused, r.player.would)
+	if r.player.would && !r.player.refused {
+		r.report.Would++
+	}
+	if r.player.refused {
+		r.report.Refused++
+		r.countRoute(e)
+	}
+	return nil
+}
+
+// countRoute counts a refused request by its route. Beyond 10,000 routes, new ones count as "others".
+func (r *runner) countRoute(e *accesslog.Entry) {
+	route := e.Method + " " + withoutNumbers(r.player.requests.URL.Path)
+	if _, known := r.routes[route]; !known && len(r.routes) >= 10_000 {
+		route = "others"
+	}
+	r.routes[route]++
+}
+
+// withoutNumbers replaces segments that begin with a digit or are long by {}.
+func withoutNumbers(path string) string {
+	if !strings.ContainsAny(path, "0123456789") && len(path) < 40 {
+		return strings.Clone(path)
+	}
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if s != "" && (s[0] >= '0' && s[0] <= '9' || len(s) > 40) {
+			segments[i] = "{}"
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+func (r *runner) finish() *Report {
+	rep := r.report
+	if atLeast, ok := r.even.finish(); ok {
+		atLeast = min(atLeast, rep.Refused)
+		rep.AtLeast = &atLeast
+	}
+	if rep.Failed = r.player.errs; rep.Failed > 0 {
+		rep.Error = r.player.lastErr.Error()
+	}
+	rep.Rules = []RuleReport{}
+	for _, t := range r.player.rules {
+		rep.Rules = append(rep.Rules, t.report())
+	}
+	rep.Routes = []RouteReport{}
+	for route, n := range r.routes {
+		rep.Routes = append(rep.Routes, RouteReport{route, n})
+	}
+	slices.SortFunc(rep.Routes, func(a, b RouteReport) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Route, b.Route))
+	})
+	rep.Routes = rep.Routes[:min(len(rep.Routes), shown)]
+	return rep
+}
+
+func (t *tally) report() RuleReport {
+	r := RuleReport{Name: t.rule.Name, DryRun: t.rule.DryRun, Asked: t.asked, Refused: t.refused, Keys: len(t.clients), KeysHit: len(t.names), HitShares: t.hitShares(), Hit: []ClientReport{}}
+	for _, l := range t.rule.Limits {
+		r.Limits = append(r.Limits, l.String())
+	}
+	for hash := range maps.Keys(t.names) {
+		c := t.clients[hash]
+		r.Hit = append(r.Hit, ClientReport{t.names[hash], int(c.asked), int(c.refused)})
+	}
+	slices.SortFunc(r.Hit, func(a, b ClientReport) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Key, b.Key))
+	})
+	r.Hit = r.Hit[:min(len(r.Hit), shown)]
+	return r
+}

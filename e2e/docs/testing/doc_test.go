@@ -1,0 +1,2 @@
+// Package testing has the tests that docs/testing.md shows.
+package testing

@@ -1,0 +1,15 @@
+// Package newest makes the adapters and exporters part of this module, whose requirements are the newest versions of everything.
+// Their own modules require the oldest versions that work, so .ci/gotest runs their tests twice: there and here.
+package newest
+
+import (
+	_ "go.opentelemetry.io/otel/sdk/metric" // for the tests of telemetry/otel
+	_ "go.opentelemetry.io/otel/sdk/trace"
+
+	_ "github.com/spillgate/spillgate/middleware/chi"
+	_ "github.com/spillgate/spillgate/middleware/echo"
+	_ "github.com/spillgate/spillgate/middleware/echov5"
+	_ "github.com/spillgate/spillgate/middleware/gin"
+	_ "github.com/spillgate/spillgate/telemetry/otel"
+	_ "github.com/spillgate/spillgate/telemetry/prometheus"
+)
