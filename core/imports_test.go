@@ -35,6 +35,7 @@ var importRules = []struct {
 	{"dashboard", []string{module + "internal/charts", module + "core", module + "telemetry"}},
 	{"rulefile", []string{module + "core", module + "keyfunc", module + "internal/nearest", goYAML}},
 	{"middleware/internal/adaptertest", []string{module + "core", module + "headers", module + "keyfunc", module + "internal/ipcases", module + "middleware/internal/"}},
+	{"middleware/internal/seen", []string{module + "core", module + "keyfunc"}},
 	{"middleware/internal", []string{module + "core", module + "headers", module + "middleware/internal/", httpsnoop}},
 	{"middleware/stdlib", adapter(httpsnoop)},
 	{"middleware/chi", adapter("github.com/go-chi/chi/v5", module+"middleware/stdlib", httpsnoop)},

@@ -12,6 +12,7 @@
 //
 //	RemoteIP     ip:203.0.113.9   ip:2001:db8:1:2::/64   ip:fe80::1%eth0   ip:unix
 //	RewrittenIP  the same
+//	Address      the same, without ip:unix
 //	ClientIP     the same, and ip:unresolved:10.0.0.1
 //	User         user:42
 //	APIKey       key:<hash>
@@ -42,6 +43,7 @@
 //
 //	RemoteIP, ClientIP   nothing, except by connecting from other addresses
 //	RewrittenIP          nothing, if only trusted code sets RemoteAddr
+//	Address              whatever the func that you pass believes
 //	User                 nothing, if the id was verified before the limiter asks
 //	APIKey, Bearer       make up secrets, until something in front has verified them
 //	BasicUser            the same, and send the name of another user
@@ -99,10 +101,12 @@
 // Hops cannot detect a wrong count: with one too many, the client writes the element that is read. A
 // single-value header is safe only if the proxy overwrites it on every request.
 //
-// Frameworks have functions of their own (gin's ClientIP, echo's RealIP, chi's RealIP). They trust by other rules, so
-// nothing here asks them. chi's RealIP even writes what it finds to r.RemoteAddr: RemoteIP and ClientIP fail with
-// core.ErrInvalid behind it, since a client could choose its key. Mount the limiter outside, or remove the middleware.
-// RewrittenIP is for servers where only trusted code sets RemoteAddr.
+// Frameworks have functions of their own (gin's ClientIP, echo's and chi's RealIP), which trust by other rules, so RemoteIP
+// and ClientIP do not ask them. If you have configured gin's trusted proxies or echo's IPExtractor, ginlimit.ClientIP and
+// echolimit.RealIP use that configuration, and fail if the framework trusts everybody. Address takes the address from any
+// other func. chi's RealIP writes what it finds to r.RemoteAddr: RemoteIP and ClientIP fail with core.ErrInvalid behind
+// it, since a client could choose its key. Mount the limiter outside, or remove the middleware. RewrittenIP is for servers
+// where only trusted code sets RemoteAddr.
 //
 // # Before going live
 //

@@ -125,3 +125,12 @@ func ExampleHeader() {
 	// true <nil>
 	// false <nil>
 }
+
+// The edge has verified the address and sends it in a header of its own.
+func ExampleAddress() {
+	key := keyfunc.Address(func(r *http.Request) string { return r.Header.Get("X-Edge-Client") })
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("X-Edge-Client", "2001:db8:1:2:3:4:5:6")
+	fmt.Println(key(r))
+	// Output: ip:2001:db8:1:2::/64 <nil>
+}

@@ -45,6 +45,31 @@ func RewrittenIP(r *http.Request) (string, error) {
 	return a.key("ip:", prefixBits), nil
 }
 
+// Address is the address that get finds, in the form of RemoteIP: "ip:203.0.113.9", "ip:2001:db8:1:2::/64" for all of an
+// IPv6 /64. Use it if something that you trust already knows the address of the client, such as a framework that you have
+// configured for your proxies. get returns the address with or without a port, or "" if it knows none.
+//
+// The key fails with ErrNoKey if get returns "", and with ErrInvalid if get returns anything else that is not an address.
+// Address panics if get is nil.
+//
+// It is unsafe if get believes a header that clients can send. ginlimit.ClientIP and echolimit.RealIP check that.
+func Address(get func(*http.Request) string) core.KeyFunc {
+	if get == nil {
+		panic("spillgate: keyfunc.Address: the func is nil")
+	}
+	return func(r *http.Request) (string, error) {
+		text := get(r)
+		a, ok := parseHost(text)
+		switch {
+		case text == "":
+			return "", fmt.Errorf("the address of the client is not known: %w", core.ErrNoKey)
+		case !ok:
+			return "", invalid("the address of the client must be an IP address, got %.64q", text)
+		}
+		return a.key("ip:", prefixBits), nil
+	}
+}
+
 // peer returns the address at the other end of the connection, as net/http sets it.
 func peer(r *http.Request) (address, error) {
 	a, err := rewrittenPeer(r)

@@ -18,6 +18,6 @@
 // Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges a
 // request once. The route pattern, which keyfunc.Pattern uses, is that of c.Path with parameters as net/http writes them,
 // "/users/{id}", also in middleware that runs before the router. There, mount the limiter behind middleware that changes
-// the path. Key funcs do not use c.RealIP, which has its own rules about which headers to trust. They find the
-// echo.Context with ContextOf.
+// the path. The key funcs of package keyfunc do not use c.RealIP. If e.IPExtractor knows your proxies, use RealIP as a key
+// func. Key funcs of your own find the echo.Context with ContextOf.
 package echolimit

@@ -13,6 +13,6 @@
 //
 // Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges a
 // request once. The route pattern, which keyfunc.Pattern uses, is that of c.FullPath with parameters as net/http writes
-// them: "/users/{id}". Key funcs do not use c.ClientIP, which has its own rules about which headers to trust. They
-// find the gin.Context with ContextOf.
+// them: "/users/{id}". The key funcs of package keyfunc do not use c.ClientIP. If the engine knows your proxies, use ClientIP
+// as a key func. Key funcs of your own find the gin.Context with ContextOf.
 package ginlimit

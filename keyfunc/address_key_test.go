@@ -1,0 +1,51 @@
+package keyfunc_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+func TestAddress(t *testing.T) {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	for found, want := range map[string]string{
+		"203.0.113.9":                  "ip:203.0.113.9",
+		"203.0.113.9:4000":             "ip:203.0.113.9",
+		"::ffff:203.0.113.9":           "ip:203.0.113.9",
+		"2001:db8:1:2:3:4:5:6":         "ip:2001:db8:1:2::/64",
+		"[2001:DB8:1:2:3:4:5:6]:4000":  "ip:2001:db8:1:2::/64",
+		"64:ff9b::203.0.113.9":         "ip:203.0.113.9",
+		"fe80::1%eth0":                 "ip:fe80::1%eth0",
+		"":                             "no key",
+		"unknown":                      "invalid",
+		"203.0.113.9, 198.51.100.7":    "invalid",
+		"203.0.113.256":                "invalid",
+		strings.Repeat("9", 1_000_000): "invalid",
+	} {
+		key, err := keyfunc.Address(func(got *http.Request) string {
+			if got != r {
+				t.Error("another request")
+			}
+			return found
+		})(r)
+		switch {
+		case want == "no key" && errors.Is(err, core.ErrNoKey), want == "invalid" && errors.Is(err, core.ErrInvalid):
+			if key != "" || len(err.Error()) > 200 {
+				t.Errorf("%.50q: %q, %v", found, key, err)
+			}
+		case key != want || err != nil:
+			t.Errorf("%.50q: got %q, %v, want %s", found, key, err, want)
+		}
+	}
+	defer func() {
+		if v := recover(); v == nil || !strings.Contains(v.(string), "keyfunc.Address") {
+			t.Errorf("Address(nil) panicked with %v", v)
+		}
+	}()
+	keyfunc.Address(nil)
+}
