@@ -57,6 +57,21 @@ func ExampleJoin() {
 	// Output: 60 "api";r=60;t=1
 }
 
+func ExampleRetryAfter() {
+	h := http.Header{}
+	headers.RetryAfter(h, example)
+	fmt.Println(len(h), "fields if the request is admitted")
+
+	d := example
+	d.Allowed = false
+	d.Results = []core.Result{{Rule: "api", Limit: core.PerMinute(100), RetryAfter: 12 * time.Second}}
+	headers.RetryAfter(h, d)
+	fmt.Println(h)
+	// Output:
+	// 0 fields if the request is admitted
+	// map[Retry-After:[12]]
+}
+
 func ExampleNone() {
 	h := http.Header{}
 	headers.None(h, example)

@@ -24,6 +24,7 @@ var writers = []struct {
 	{"Custom zero", headers.Custom{}.Write},
 	{"Custom delta", headers.Custom{Prefix: "x-app-ratelimit", Reset: headers.DeltaSeconds}.Write},
 	{"Custom RFC3339", headers.Custom{Prefix: "App", Reset: headers.RFC3339}.Write},
+	{"RetryAfter", headers.RetryAfter},
 	{"None", headers.None},
 }
 

@@ -2,6 +2,7 @@ package headers
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -11,6 +12,13 @@ type Writer func(h http.Header, d core.Decision)
 
 // None sets nothing, not even Retry-After.
 func None(http.Header, core.Decision) {}
+
+// RetryAfter sets Retry-After, as GitHub does, and nothing else. Nothing in it tells a client how many requests remain.
+func RetryAfter(h http.Header, d core.Decision) {
+	if s, ok := show(&d); ok && s.retry > 0 {
+		h["Retry-After"] = []string{strconv.FormatInt(s.retry, 10)}
+	}
+}
 
 // Join returns a writer that calls each of ws in order. Nil writers are left out.
 func Join(ws ...Writer) Writer {
