@@ -32,7 +32,8 @@ func newSuggest() *cobra.Command {
 		Short: "Say which limit would leave most clients of access logs untouched",
 		Long: "suggest reads access logs as replay does and finds the burst that clients need at each rate. It prints how many clients each\n" +
 			"limit would hit, what a limit learned from the first half of the logs does to the second, and a rule that leaves the share\n" +
-			"--keep of clients untouched. In a pipe or a file, everything but the rule is a comment, so that the output is a rules file.\n" +
+			"--keep of clients untouched; if the logs have too few clients to tell, it denies only the few that need far more than all\n" +
+			"others. In a pipe or a file, everything but the rule is a comment, so that the output is a rules file.\n" +
 			"Formats: " + strings.Join(accesslog.Formats, ", ") + ". Ctrl-C prints what is known so far.",
 		Example: "  spillgate suggest /var/log/nginx/access.log*\n" +
 			"  spillgate suggest --match 'POST /login' --name login --keep 99 access.log > spillgate.yaml\n" +

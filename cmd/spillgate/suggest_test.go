@@ -87,6 +87,60 @@ func TestSuggestReport(t *testing.T) {
 	}
 }
 
+// scannedLog returns lines of a log of 181 clients. 180 load pages of up to nine files all day, and a scanner sends 15% of all requests
+// within minutes.
+func scannedLog() string {
+	var lines []string
+	add := func(second int, client string) {
+		at := time.Date(2025, 10, 10, 0, 0, second, 0, time.UTC)
+		lines = append(lines, fmt.Sprintf("%s - - [%s] \"GET / HTTP/1.1\" 200 9 \"-\" \"curl\"\n", client, at.Format("02/Jan/2006:15:04:05 -0700")))
+	}
+	for second := range 86_400 {
+		if c := second % 180; second/180*7%180 == c || second/180*13%180 == c {
+			for range 1 + (c+second)%9 {
+				add(second, fmt.Sprintf("203.0.113.%d", c))
+			}
+		}
+		if second >= 60_000 && second < 60_209 {
+			for range 4 {
+				add(second, "198.51.100.66")
+			}
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// Of 181 clients, 0.1% is less than one: the limit denies the scanner, which sends 15% of all requests, and nobody else.
+func TestSuggestLeavesOutAScanner(t *testing.T) {
+	text := scannedLog()
+	if all, scanner := strings.Count(text, "\n"), strings.Count(text, "198.51.100.66"); float64(scanner)/float64(all) < 0.149 || float64(scanner)/float64(all) > 0.151 {
+		t.Fatalf("the scanner sends %d of %d requests", scanner, all)
+	}
+	log := fileWith(t, text)
+	code, stdout, stderr := execute(t, "suggest", log)
+	for _, want := range []string{
+		" hits 1 of 181 clients (0.6%).\n# --keep 99.9 was not used: 0.1% of 181 clients is less than one client, and it takes 2,995 clients to tell what 99.9% of them need.\n",
+		"# Instead, the limit is in a gap: at ", ", 1 client needs a burst of ", " or more, and no other client more than ", "# Learned from the first half", "ip:198.51.100.66 with 836 requests\n",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("the report does not say %q", want)
+		}
+	}
+	if code != 0 || stderr != "" || strings.Contains(stdout, "promised") || t.Failed() {
+		t.Errorf("exit code %d, stderr %q\n%s", code, stderr, stdout)
+	}
+	code, replayed, _ := execute(t, "replay", "--rules", fileWith(t, stdout), "--json", log)
+	var rep struct {
+		Rules []struct {
+			Keys int
+			Hit  int `json:"keys_hit"`
+		}
+	}
+	if err := json.Unmarshal([]byte(replayed), &rep); err != nil || code != 0 || rep.Rules[0].Keys != 181 || rep.Rules[0].Hit != 1 || !strings.Contains(replayed, "198.51.100.66") {
+		t.Errorf("a replay of the rule: %v, exit code %d\n%s", err, code, replayed)
+	}
+}
+
 func TestSuggestMistakes(t *testing.T) {
 	log := fileWith(t, clientsLog())
 	for _, tt := range []struct {

@@ -132,23 +132,48 @@ func thin(list []int, n, with int) (some []int) {
 func choiceText(rep *suggest.Report) string {
 	c := rep.Chosen
 	text := fmt.Sprintf("%s hits %s of %s (%s).\n", c.Limit, grouped(c.Hit), number(rep.Clients, "client"), percent(c.Hit, rep.Clients))
-	share := strconv.FormatFloat(rep.Keep, 'f', -1, 64) + "%"
+	share := strconv.FormatFloat(rep.Keep, 'f', -1, 64)
 	switch {
 	case rep.TooFew > 0:
-		text += fmt.Sprintf("That is no promise: it takes %s to tell what %s of them need.\n", number(rep.TooFew, "client"), share)
+		text += fmt.Sprintf("--keep %s was not used: ", share)
+		if rest := 100 - rep.Keep; float64(rep.Clients)*rest < 100 {
+			text += fmt.Sprintf("%s%% of %s is less than one client, and ", restText(rest), number(rep.Clients, "client"))
+		}
+		text += fmt.Sprintf("it takes %s to tell what %s%% of them need.\n", number(rep.TooFew, "client"), share)
+		text += gapText(c)
 	case rep.Keep < 100:
-		text += fmt.Sprintf("At most %s may be hit, so that of many clients like these %s are not, which is 95%% certain.\n", grouped(rep.MayHit), share)
+		text += fmt.Sprintf("At most %s may be hit, so that of many clients like these %s%% are not, which is 95%% certain.\n", grouped(rep.MayHit), share)
 	}
 	return text
 }
+
+func gapText(c *suggest.Choice) string {
+	g := c.Gap
+	if g == nil {
+		return "Instead, the limit hits nobody, because no small group of clients needs more than twice the burst of all others.\n"
+	}
+	need := " need"
+	if g.Clients == 1 {
+		need = " needs"
+	}
+	return fmt.Sprintf("Instead, the limit is in a gap: at %s, %s a burst of %s or more, and no other client more than %s.\n",
+		c.Rate, number(g.Clients, "client")+need, grouped(g.Above), grouped(g.Below))
+}
+
+// restText returns what a percentage leaves of 100, without the noise of floating point.
+func restText(rest float64) string { return strconv.FormatFloat(rest, 'g', 3, 64) }
 
 func checkText(rep *suggest.Report) string {
 	c := rep.Checked
 	if c == nil {
 		return "The log is too short to check the limit on its second half.\n"
 	}
-	text := fmt.Sprintf("Learned from the first half of the log alone, it is %s: in the second half that hits %s of %s (%s), at most %s%% were promised.\n",
-		c.Limit, grouped(c.Hit), number(c.Clients, "client"), percent(c.Hit, c.Clients), strconv.FormatFloat(c.Promised, 'g', 3, 64))
+	text := fmt.Sprintf("Learned from the first half of the log alone, it is %s: in the second half that hits %s of %s (%s)",
+		c.Limit, grouped(c.Hit), number(c.Clients, "client"), percent(c.Hit, c.Clients))
+	if rep.TooFew == 0 {
+		text += fmt.Sprintf(", at most %s%% were promised", restText(c.Promised))
+	}
+	text += ".\n"
 	if !c.Holds() {
 		text += "The second half is not like the first: take a longer log or a larger burst.\n"
 	}
@@ -157,7 +182,7 @@ func checkText(rep *suggest.Report) string {
 
 func spreadText(rep *suggest.Report) string {
 	if c := rep.Chosen; c.EvenBurst > 0 && c.EvenBurst < c.Burst {
-		return fmt.Sprintf("The log has whole seconds only: the burst that clients need is between %s, if requests are spread over each second, and %s.\n", grouped(c.EvenBurst), grouped(c.Burst))
+		return fmt.Sprintf("The log has whole seconds only: if the requests of a second come spread over it, a burst of %s does instead of %s.\n", grouped(c.EvenBurst), grouped(c.Burst))
 	}
 	return ""
 }

@@ -36,17 +36,32 @@ func suits(l core.Limit, burst int, span time.Duration) bool {
 	return burst <= maxBurst && refill(l, burst) <= max(span/times, time.Second)
 }
 
-// choose returns the index of the rate to suggest: of those that suit, the one that admits least within a time.
+// choose returns the index of the rate to suggest: of those that suit, the one that admits least within a time. If clients stand out,
+// it leaves out the rates at which they exceed the others by less than half as much as at another rate: there they may need less than
+// somebody else.
 func choose(all []Rate, within time.Duration) int {
-	best, suitable := -1, slices.ContainsFunc(all, func(r Rate) bool { return r.Suitable })
+	best, suitable, excess := -1, slices.ContainsFunc(all, func(r Rate) bool { return r.Suitable }), 0
+	for _, r := range all {
+		if r.Suitable == suitable {
+			excess = max(excess, r.excess())
+		}
+	}
 	for i, r := range all {
 		switch {
-		case r.Suitable != suitable:
+		case r.Suitable != suitable, 2*r.excess() < excess:
 		case best < 0, cost(r, within, suitable) < cost(all[best], within, suitable):
 			best = i
 		}
 	}
 	return best
+}
+
+// excess returns by how much the clients beyond the gap exceed the others.
+func (r *Rate) excess() int {
+	if r.gap.Clients == 0 {
+		return 0
+	}
+	return r.peaks.excess(r.gap.Below)
 }
 
 // cost is what a limit admits within a time or, if no rate suits, how long it takes to refill.
@@ -60,6 +75,9 @@ func cost(r Rate, within time.Duration, suitable bool) float64 {
 // choice returns the limit of a rate and a burst, with the clients that need the largest bursts.
 func (l *learner) choice(r *Rate, burst int) *Choice {
 	ch := &Choice{Limit: limitText(r.limit, burst), Rate: r.Rate, Burst: burst, Hit: r.HitBy(burst)}
+	if r.gap.Clients > 0 {
+		ch.Gap = &r.gap
+	}
 	q, even := newQueue(r.limit), newPeaks(1)[0]
 	for i := range l.clients {
 		c := &l.clients[i]
@@ -78,7 +96,8 @@ func (l *learner) choice(r *Rate, burst int) *Choice {
 	}
 	ch.Most = most(ch.Most)
 	if l.whole {
-		ch.EvenBurst = min(burst, roundUp(even.least(l.report.MayHit)))
+		ch.EvenBurst, _ = l.report.learn(even)
+		ch.EvenBurst = min(burst, ch.EvenBurst)
 	}
 	return ch
 }

@@ -12,6 +12,10 @@
 // clients by their burst are few numbers. What is promised of clients to come follows from the binomial distribution alone, as a
 // tolerance limit (Wilks, "Determination of Sample Sizes for Setting Tolerance Limits", 1941), whatever the traffic is like.
 //
+// A log of too few clients for that says nothing about the share: at 99.9%, any client of it may be one of those to keep, even a
+// scanner. Then the limit lies in a gap of the distribution of bursts instead: it hits the few clients, at most 5%, that need more than
+// twice what any other client needs. Without such a gap it hits nobody.
+//
 // Reading order: suggest.go (the report), learn.go (requests to clients), drain.go (clients to the bursts they need), peaks.go
-// (counts of them), tolerance.go, choose.go (a limit), check.go (the second half of the log).
+// (counts of them, gaps), tolerance.go, choose.go (a limit), check.go (the second half of the log).
 package suggest

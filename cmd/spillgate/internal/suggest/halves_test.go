@@ -46,11 +46,12 @@ func TestHalvesAreDrainedApart(t *testing.T) {
 }
 
 func TestCheckLearnsFromTheFirstHalf(t *testing.T) {
-	c := check(100, core.PerSecond(1), peaksOf(1, 7), peaksOf(1, 1, 7, 8))
+	r := Rate{limit: core.PerSecond(1)}
+	c := (&Report{Keep: 100}).check(&r, peaksOf(1, 7), peaksOf(1, 1, 7, 8))
 	if c.Burst != 7 || c.Limit != "1/s;burst=7" || c.Learned != 2 || c.Clients != 4 || c.Hit != 1 || c.Percent != 25 || c.Promised != 0 || c.Holds() {
 		t.Errorf("got %+v", c)
 	}
-	if c := check(85, core.PerSecond(1), peaksOf(1, 7), peaksOf(1, 1, 1, 7, 8)); c.Hit != 1 || !c.Holds() {
+	if c := (&Report{Keep: 85}).check(&r, peaksOf(1, 7), peaksOf(1, 1, 1, 7, 8)); c.Hit != 1 || !c.Holds() {
 		t.Errorf("20%% are hit, 15%% promised: got %+v", c)
 	}
 }

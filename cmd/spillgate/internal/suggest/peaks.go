@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -51,4 +52,48 @@ func (p *peaks) least(n int) int {
 		}
 	}
 	return 1
+}
+
+// A Gap sets the clients that need the largest bursts apart from all others.
+type Gap struct {
+	Clients int `json:"clients"` // beyond the gap; 0 if there is no gap
+	Above   int `json:"above"`   // the least burst that one of them needs
+	Below   int `json:"below"`   // the largest burst that any other client needs
+}
+
+const (
+	maxBeyond = 20 // at most one client in so many is beyond a gap
+	minRatio  = 2  // a gap is where clients need more than so many times what others need
+)
+
+// gap returns the gap with the largest ratio of the bursts above and below. Ratios and not differences show which clients stand out:
+// of 10000, 3000, 2900, 20 and 19, the first three do.
+func (p *peaks) gap() (g Gap) {
+	widest, beyond := float64(minRatio), 0
+	for i, below := range p.largestFirst() {
+		if i > 0 {
+			above := p.sorted[i-1]
+			if beyond += p.counts[above]; beyond*maxBeyond > p.clients {
+				break
+			}
+			if ratio := float64(above) / float64(below); ratio > widest {
+				widest, g = ratio, Gap{beyond, above, below}
+			}
+		}
+	}
+	return g
+}
+
+// burst returns a burst in the gap: twice what others need, because so few clients do not show all that their like will need, but at
+// most the middle of the gap, as a ratio.
+func (g Gap) burst() int {
+	return min(2*g.Below, int(math.Sqrt(float64(g.Above)*float64(g.Below))))
+}
+
+// excess returns by how much the bursts that clients need exceed a burst, all together.
+func (p *peaks) excess(burst int) (sum int) {
+	for _, b := range p.largestFirst() {
+		sum += max(0, b-burst) * p.counts[b]
+	}
+	return sum
 }

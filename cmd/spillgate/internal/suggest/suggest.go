@@ -30,7 +30,7 @@ type Report struct {
 
 	Keep    float64 `json:"keep_percent"`
 	MayHit  int     `json:"may_hit"`         // how many clients of the log a limit may hit, so that the share holds for others like them
-	TooFew  int     `json:"needs,omitempty"` // if the log has too few clients for that: how many it takes
+	TooFew  int     `json:"needs,omitempty"` // if the log has too few clients for that: how many it takes; then gaps say whom limits hit
 	Rates   []Rate  `json:"rates"`
 	Chosen  *Choice `json:"suggested"` // nil if there are no clients
 	Checked *Check  `json:"check"`     // nil if the log has no second half
@@ -39,13 +39,14 @@ type Report struct {
 // A Rate is a rate with the bursts that clients need.
 type Rate struct {
 	Rate     string      `json:"rate"`
-	Burst    int         `json:"burst"` // the least, rounded up, that hits at most MayHit clients
+	Burst    int         `json:"burst"` // the least, rounded up, that hits at most MayHit clients; or one in the gap
 	Hit      int         `json:"clients_hit"`
 	HitAt    map[int]int `json:"clients_hit_by_burst"`
 	Suitable bool        `json:"suitable"` // the log is long enough for this rate
 
 	limit core.Limit
 	peaks *peaks
+	gap   Gap
 }
 
 // HitBy returns how many clients a burst at this rate hits.
@@ -62,6 +63,7 @@ type Choice struct {
 	Rate      string   `json:"rate"`
 	Burst     int      `json:"burst"`
 	Hit       int      `json:"clients_hit"`
+	Gap       *Gap     `json:"gap,omitempty"`             // that the limit lies in; nil if the share decided, or if there is no gap
 	Most      []Client `json:"most"`                      // the clients that need the largest bursts
 	EvenBurst int      `json:"burst_if_spread,omitempty"` // the burst, if requests of a second came evenly over it; 0 if the log has fractions of seconds
 }
@@ -100,15 +102,17 @@ func (l *learner) conclude() {
 	span := rep.To.Sub(rep.From)
 	for i, limit := range rates {
 		r := Rate{Rate: rateText(limit), limit: limit, peaks: whole[i]}
-		r.Burst = roundUp(r.peaks.least(rep.MayHit))
+		r.Burst, r.gap = rep.learn(r.peaks)
 		r.Hit, r.Suitable = r.HitBy(r.Burst), suits(limit, r.Burst, span)
 		rep.Rates = append(rep.Rates, r)
 	}
 	i := choose(rep.Rates, l.options.Within)
 	burst := rep.Rates[i].Burst
 	if first[i].clients > 0 && second[i].clients > 0 {
-		rep.Checked = check(rep.Keep, rates[i], first[i], second[i])
-		burst = max(burst, rep.Checked.Burst)
+		rep.Checked = rep.check(&rep.Rates[i], first[i], second[i])
+		if rep.TooFew == 0 {
+			burst = max(burst, rep.Checked.Burst)
+		}
 	}
 	rep.Chosen = l.choice(&rep.Rates[i], burst)
 	for i := range rep.Rates {
@@ -117,4 +121,16 @@ func (l *learner) conclude() {
 			rep.Rates[i].HitAt[b] = rep.Rates[i].HitBy(b)
 		}
 	}
+}
+
+// learn returns the burst to suggest for clients, rounded up: the least that hits no more of them than the share permits. If the log
+// has too few clients to tell, it is a burst in their gap, or one that hits nobody.
+func (rep *Report) learn(p *peaks) (burst int, g Gap) {
+	if rep.TooFew > 0 {
+		if g = p.gap(); g.Clients > 0 {
+			return roundUp(g.burst()), g
+		}
+	}
+	may, _ := mayHit(p.clients, rep.Keep)
+	return roundUp(p.least(may)), g
 }

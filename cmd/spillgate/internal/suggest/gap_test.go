@@ -1,0 +1,176 @@
+package suggest
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+)
+
+// scanned returns a log of a day: 180 visitors load pages of up to twelve files, and a scanner sends 15% of all requests, one every
+// pause.
+func scanned(seed uint64, pause time.Duration) (log entries) {
+	random := rand.New(rand.NewPCG(seed, 2))
+	for c := range 180 {
+		for range 1 + random.IntN(4) {
+			at := time.Duration(random.Int64N(int64(23 * time.Hour)))
+			for range 1 + random.IntN(10) {
+				for file := range 1 + random.IntN(12) {
+					log = append(log, sent(at+time.Duration(file)*30*time.Millisecond, fmt.Sprintf("visitor%d", c), "/"))
+				}
+				at += time.Duration(2+random.IntN(60)) * time.Second
+			}
+		}
+	}
+	n := len(log) * 15 / 85
+	begin := time.Duration(random.Int64N(int64(max(1, 23*time.Hour-time.Duration(n)*pause))))
+	for i := range n {
+		log = append(log, sent(begin+time.Duration(i)*pause, "scanner", "/"))
+	}
+	return sorted(log)
+}
+
+func sorted(log entries) entries {
+	slices.SortStableFunc(log, func(a, b accesslog.Entry) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
+	return log
+}
+
+// Of 181 clients no share of 99.9% can be estimated. The limit denies the scanner, whether it hurries or not, and nobody else.
+func TestGapLeavesOutAScanner(t *testing.T) {
+	for _, pause := range []time.Duration{0, 10 * time.Millisecond, 200 * time.Millisecond, time.Second, 25 * time.Second} {
+		for seed := range uint64(2) {
+			rep := run(t, perIP, 99.9, scanned(seed, pause))
+			c := rep.Chosen
+			if rep.Clients != 181 || rep.TooFew != 2995 || c.Hit != 1 || c.Gap == nil || c.Gap.Clients != 1 || c.Most[0].Key != "ip:scanner" || c.Most[0].Burst != c.Gap.Above {
+				t.Errorf("seed %d, a request every %v: got %+v; want only the scanner to be hit", seed, pause, c)
+				continue
+			}
+			if below := c.Most[1].Burst; below != c.Gap.Below || c.Burst < below || c.Burst >= c.Gap.Above {
+				t.Errorf("seed %d, a request every %v: got %+v; want a burst in the gap", seed, pause, c)
+			}
+			if check := rep.Checked; check != nil && (!check.Holds() || check.Hit > 1) {
+				t.Errorf("seed %d, a request every %v: got %+v; want the second half to be like the first", seed, pause, check)
+			}
+			t.Logf("every %v: %s, gap %+v", pause, c.Limit, *c.Gap)
+		}
+	}
+}
+
+// Without a gap, the limit hits nobody. With --keep 100 it hits nobody either, whatever the gap.
+func TestNoGapHitsNobody(t *testing.T) {
+	log := scanned(1, time.Second)
+	if rep := run(t, perIP, 100, slices.Clone(log)); rep.Chosen.Hit != 0 || rep.Chosen.Gap != nil {
+		t.Errorf("all clients are to be kept: got %+v", rep.Chosen)
+	}
+	visitors := slices.DeleteFunc(log, func(e accesslog.Entry) bool { return e.Client == "scanner" })
+	if rep := run(t, perIP, 99.9, visitors); rep.Chosen.Hit != 0 || rep.Chosen.Gap != nil || rep.TooFew != 2995 {
+		t.Errorf("nobody stands out: got %+v", rep.Chosen)
+	}
+}
+
+// Enough clients for the share need no gap.
+func TestShareGoesBeforeTheGap(t *testing.T) {
+	var log entries
+	for c := range 59 {
+		for range 1 + c/58*99 {
+			log = append(log, sent(time.Duration(c)*time.Minute, fmt.Sprint(c), "/"))
+		}
+	}
+	if rep := run(t, perIP, 95, slices.Clone(log)); rep.TooFew != 0 || rep.Chosen.Gap != nil || rep.Chosen.Hit != 0 {
+		t.Errorf("59 clients: got %+v", rep.Chosen)
+	}
+	if rep := run(t, perIP, 95, log[1:]); rep.TooFew != 59 || rep.Chosen.Gap == nil || rep.Chosen.Hit != 1 {
+		t.Errorf("58 clients: got %+v", rep.Chosen)
+	}
+}
+
+// The gap is where the need for a burst drops to less than half, and most steeply, above which are at most 5% of the clients.
+func TestGaps(t *testing.T) {
+	for _, tt := range []struct {
+		bursts string // those of the clients that need most
+		others int    // how many more need 5
+		want   Gap
+	}{
+		{"100", 19, Gap{1, 100, 5}},
+		{"100", 18, Gap{}}, // a twentieth of 19 clients is none
+		{"11", 19, Gap{1, 11, 5}},
+		{"10", 19, Gap{}},
+		{"", 40, Gap{}},
+		{"100 90", 38, Gap{2, 90, 5}},
+		{"100 90", 37, Gap{}},           // two are too many of 39, and 100 is near 90
+		{"100 20", 38, Gap{1, 100, 20}}, // 5 times, and then 4 times
+		{"100 25", 38, Gap{2, 25, 5}},
+		{"100 21", 37, Gap{1, 100, 21}},
+		{"25 25", 38, Gap{2, 25, 5}},
+		{"25 25", 37, Gap{}},
+		{"100 100 40 13", 76, Gap{3, 40, 13}}, // 2.5 times, 3.1 and 2.6
+		{"100 100 40 13", 55, Gap{2, 100, 40}},
+	} {
+		p := peaksOf()
+		for b := range strings.FieldsSeq(tt.bursts) {
+			var burst int
+			fmt.Sscan(b, &burst)
+			p.add(burst)
+		}
+		for range tt.others {
+			p.add(5)
+		}
+		if got := p.gap(); got != tt.want {
+			t.Errorf("%s and %d times 5: got %+v, want %+v", tt.bursts, tt.others, got, tt.want)
+		}
+	}
+}
+
+// A limit leaves room beyond what the others need, as long as it still hits those beyond the gap.
+func TestLimitInAGap(t *testing.T) {
+	for g, want := range map[Gap]int{{1, 1000, 5}: 10, {1, 20, 5}: 10, {1, 19, 5}: 9, {1, 11, 5}: 7, {1, 3, 1}: 1} {
+		if got := g.burst(); got != want {
+			t.Errorf("%+v: got %d, want %d", g, got, want)
+		}
+	}
+	if got := peaksOf(2, 3, 5, 7, 7).excess(3); got != 10 {
+		t.Errorf("got %d, want 2 and twice 4", got)
+	}
+}
+
+// In the first half alone no client stands out. What it suggests then is no reason to leave the gap of the whole log.
+func TestFirstHalfDoesNotMoveTheGap(t *testing.T) {
+	var log entries
+	for half, scanner := range []int{39, 50} {
+		for c := range 40 {
+			n := 20
+			if c == 0 {
+				n = scanner
+			}
+			for range n {
+				log = append(log, sent(time.Duration(half*40+c)*time.Hour, fmt.Sprint(c), "/"))
+			}
+		}
+	}
+	rep := run(t, perIP, 99.9, log)
+	if c := rep.Chosen; rep.Checked.Burst != 40 || c.Burst != 35 || *c.Gap != (Gap{1, 50, 20}) {
+		t.Errorf("got %+v, and %+v from the first half; want 35, and 40", c, rep.Checked)
+	}
+}
+
+// The second half should have no more clients that are hit than there are beyond the gap.
+func TestCheckOfAGap(t *testing.T) {
+	rep, r := Report{Keep: 99.9, Clients: 40, TooFew: 2995}, Rate{gap: Gap{Clients: 1}}
+	first, second := peaksOf(100), peaksOf(100)
+	for range 19 {
+		first.add(5)
+		second.add(6)
+	}
+	if c := rep.check(&r, first, second); c.Burst != 10 || c.Hit != 1 || c.Promised != 5 || !c.Holds() {
+		t.Errorf("got %+v", c)
+	}
+	second.add(11)
+	if c := rep.check(&r, first, second); c.Hit != 2 || c.Holds() {
+		t.Errorf("got %+v", c)
+	}
+}
