@@ -3,17 +3,49 @@ package core
 import (
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 )
 
-// check decides about r. Callbacks get asked, which is r or a copy of it.
-func (l *Limiter) check(r, asked *http.Request, c *receipt) error {
+// Check charges r for every rule that applies to it and says whether it is admitted. It writes no response.
+//
+// Each rule of l charges a request once. If the context of r carries decisions of l, their rules are not charged again, and Check
+// returns these decisions, joined with its own about the rules that did not apply before and do now. So where a server routes a
+// request again, which keeps its context, the rules of the new route are decided. A denied request stays denied, and is charged
+// nothing more. To charge the parts of a batch for all rules, give them a context that does not extend the context of the batch.
+//
+// An error means that r must not be served: it wraps ErrNoKey if r has no key, ErrUnavailable if the store is down and a
+// rule fails closed, ErrInvalid if a cost, a tier or a key is at fault, or it is what a callback of a rule came up with.
+func (l *Limiter) Check(r *http.Request) (Decision, error) { return l.checkAlone(r, deciding) }
+
+// Peek returns what Check would say of r, but charges nothing and calls no observer.
+func (l *Limiter) Peek(r *http.Request) (Decision, error) { return l.checkAlone(r, peeking) }
+
+// checkAlone decides about a request that no adapter passes on.
+func (l *Limiter) checkAlone(r *http.Request, s stage) (Decision, error) {
+	g := l.newGuard(r.Context(), r, nil)
+	g.own.receipt.stage = s
+	defer g.restore()
+	if err := l.check(r, &g); err != nil {
+		return Decision{}, err
+	}
+	return g.own.ofLimiter(), nil
+}
+
+// check decides the rules that apply to the request of g, except those that l has decided for it before. Observers get r.
+func (l *Limiter) check(r *http.Request, g *Guard) error {
 	rules, err := l.current()
 	if err != nil {
 		return prefix(err)
 	}
+	c := &g.own.receipt
+	var earlier [2]*receipt
+	before := g.own.before().receiptsOf(l, earlier[:0])
+	if slices.ContainsFunc(before, (*receipt).denies) {
+		return nil
+	}
 	var room [2]draft
-	drafts, err := l.drafts(c, rules, asked, room[:0])
+	drafts, err := l.drafts(c, rules, g.inner, before, room[:0])
 	if err == nil && len(drafts) == 1 && drafts[0].tier == nil {
 		f, peek := &drafts[0], c.stage == peeking
 		if l.takeOne(c, f.rule, f.key, f.cost, peek) != nil {
@@ -44,10 +76,10 @@ func (l *Limiter) checkAll(r *http.Request, c *receipt, rules *ruleset, drafts [
 	return err
 }
 
-// drafts appends to dst what every rule that applies to r asks for; a request to skip asks for nothing. If a callback fails,
-// the last draft is that of its rule. A callback that panics is an error: it must neither admit the request nor take the
-// server down.
-func (l *Limiter) drafts(c *receipt, rules *ruleset, r *http.Request, dst []draft) (drafts []draft, err error) {
+// drafts appends to dst what every rule that applies to r asks for, except the rules that were decided before; a request to
+// skip asks for nothing. If a callback fails, the last draft is that of its rule. A callback that panics is an error: it must
+// neither admit the request nor take the server down.
+func (l *Limiter) drafts(c *receipt, rules *ruleset, r *http.Request, before []*receipt, dst []draft) (drafts []draft, err error) {
 	drafts = dst
 	defer func() {
 		if v := recover(); v != nil {
@@ -63,9 +95,13 @@ func (l *Limiter) drafts(c *receipt, rules *ruleset, r *http.Request, dst []draf
 	}
 	var room [8]int
 	for _, i := range rules.rulesOf(r, room[:0]) {
+		rule := &rules.rules[i]
+		if slices.ContainsFunc(before, func(c *receipt) bool { return c.decides(rule.Name) }) {
+			continue
+		}
 		var applies bool
 		n := len(drafts)
-		drafts = append(drafts, draft{rule: &rules.rules[i]})
+		drafts = append(drafts, draft{rule: rule})
 		if applies, err = drafts[n].ask(c, r); err != nil {
 			break
 		}

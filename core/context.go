@@ -72,31 +72,64 @@ func (c *carried) decision() (Decision, bool) {
 	switch {
 	case !known:
 		return own, ok
-	case !ok:
+	case !ok, c.receipt.isEmpty() && before.madeBy(c.receipt.limiter):
 		return before, true
 	}
 	return join(before, own), true
 }
 
-// find returns the one of c and those further out that carries what l decided, or nil. A peek is no decision.
-func (c *carried) find(l *Limiter) *carried {
-	for ; c != nil; c = c.before() {
-		var d Decision
-		if c.own(&d) && d.madeBy(l) {
-			return c
+// receiptsOf appends to dst what l has decided for the request that carries c, the outermost first. A peek is no decision.
+func (c *carried) receiptsOf(l *Limiter, dst []*receipt) []*receipt {
+	if c == nil {
+		return dst
+	}
+	dst = c.before().receiptsOf(l, dst)
+	var d Decision
+	if c.own(&d) {
+		for _, one := range d.receipts() {
+			if one.limiter == l && one.stage != peeking {
+				dst = append(dst, one)
+			}
 		}
 	}
-	return nil
+	return dst
 }
 
-// NewContext returns a context that carries d. If ctx carries the decision of another limiter, the results of both are
-// joined: the request is allowed if both allow it, and At is the instant of the tighter of the two. If ctx carries the
-// decision of the same limiter, it stays as it is.
+// ofLimiter returns the decision of c, which is made, joined with those that its limiter made for the request before.
+func (c *carried) ofLimiter() (d Decision) {
+	receipts := c.before().receiptsOf(c.receipt.limiter, nil)
+	if len(receipts) == 0 || !c.receipt.isEmpty() {
+		receipts = append(receipts, &c.receipt)
+	}
+	return decisionOf(receipts)
+}
+
+// decisionOf returns what receipts decide together.
+func decisionOf(receipts []*receipt) (d Decision) {
+	for i, c := range receipts {
+		var one Decision
+		if c.view(&one); i == 0 {
+			d = one
+		} else {
+			d = join(d, one)
+		}
+	}
+	return d
+}
+
+// NewContext returns a context that carries d. If ctx carries decisions, the results of all are joined: the request is allowed
+// if all allow it, and At is the instant of the tightest. What ctx carries already is not added again.
 func NewContext(ctx context.Context, d Decision) context.Context {
 	before := carriedBy(ctx)
-	if made := d.receipts(); len(made) == 1 {
-		if before.find(made[0].limiter) != nil {
+	if made := d.receipts(); before != nil && len(made) > 0 {
+		known, _ := before.decision()
+		added := slices.DeleteFunc(slices.Clone(made), func(c *receipt) bool { return slices.Contains(known.receipts(), c) })
+		switch len(added) {
+		case 0:
 			return ctx
+		case len(made):
+		default:
+			d = decisionOf(added)
 		}
 	}
 	c := &carried{Context: ctx}

@@ -27,8 +27,8 @@ func TestGuardChargesOnce(t *testing.T) {
 		t.Fatalf("got %+v, %v", first, err)
 	}
 	again, err := l.Guard(r.Context(), r, nil)
-	if d := again.Decision(); err != nil || !again.Admitted() || again.Request() != r || d.Results[0].Remaining != 4 {
-		t.Errorf("guarded twice: got %+v, %v; want the first decision and the same request", d, err)
+	if d := again.Decision(); err != nil || !again.Admitted() || !reflect.DeepEqual(d, first) {
+		t.Errorf("guarded twice: got %+v, %v; want the first decision", d, err)
 	}
 	third, err := l.Check(r)
 	if err != nil || third.Results[0].Remaining != 4 || third.At != first.At {
@@ -36,20 +36,6 @@ func TestGuardChargesOnce(t *testing.T) {
 	}
 	if len(seen.seen) != 1 {
 		t.Errorf("observers were called %d times, want once", len(seen.seen))
-	}
-}
-
-func TestCheckOfCarriedDecisionWithoutClaims(t *testing.T) {
-	applies := false
-	l := core.Must(core.New([]core.Rule{{Name: "a", Key: keyK, Limits: []core.Limit{core.PerHour(5)},
-		Match: func(*http.Request) bool { return applies }}}))
-	r, _, err := guard(l, get("/"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	applies = true // such as a rule that matches once the route is known
-	if d, err := l.Check(r); err != nil || len(d.Results) != 0 {
-		t.Errorf("got %+v, %v; want the decision that the request carries, uncharged", d, err)
 	}
 }
 

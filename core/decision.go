@@ -69,9 +69,9 @@ func instantOf(results []Result) time.Time {
 	return results[0].At
 }
 
-// madeBy reports whether d is what l alone decided, and not just a peek.
+// madeBy reports whether l made d, alone or with others.
 func (d *Decision) madeBy(l *Limiter) bool {
-	return d.receipt != nil && d.receipt.limiter == l && d.receipt.stage != peeking
+	return slices.ContainsFunc(d.receipts(), func(c *receipt) bool { return c.limiter == l })
 }
 
 // has reports whether a result of d is of rule.

@@ -48,8 +48,9 @@
 //
 // [Limiter.Check] takes a request through these steps:
 //
-//  1. If the request is one to skip, or carries a decision of the limiter already, nothing is charged.
-//  2. Every rule that applies and whose cost is not 0 becomes a [Claim]: rule, key, limits and cost.
+//  1. If the request is one to skip, nothing is charged.
+//  2. Every rule that applies and whose cost is not 0 becomes a [Claim]: rule, key, limits and cost. Rules that the limiter has
+//     decided for the request before, further out in the chain of handlers, are left out.
 //  3. The store decides all claims together, in one call. If one that is not a dry run is denied, none is charged, so
 //     that being refused never prolongs the wait.
 //  4. The store returns a [Result] per limit of each claim: what remains, and how long to wait for more.

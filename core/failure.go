@@ -26,15 +26,18 @@ const (
 // decide.
 func (l *Limiter) decideWithoutStore(ctx context.Context, rules *ruleset, c *receipt, claims []Claim, cause error) error {
 	var local []Claim
+	e := &extra{degraded: prefix(cause)}
 	for _, claim := range claims {
 		switch mode := rules.modeOf(claim.Rule); {
 		case mode == FailClosed && !claim.DryRun:
 			return cause
 		case mode == FailLocal:
 			local = append(local, claim)
+		default:
+			e.open = append(e.open, claim.Rule)
 		}
 	}
-	c.rule, c.extra = nil, &extra{degraded: prefix(cause)}
+	c.rule, c.extra = nil, e
 	if len(local) == 0 {
 		c.allowed = true
 		return nil

@@ -21,8 +21,8 @@ import (
 //		next.ServeHTTP(w, g.Request())
 //	}
 type Guard struct {
-	outer, inner *http.Request // equal if the request carried the limiter's decision already
-	own          *carried      // what the limiter decided
+	outer, inner *http.Request
+	own          *carried // what the limiter decided, or nothing if it had decided all rules before
 }
 
 // Guard is Check for adapters. The next handler gets
@@ -32,22 +32,22 @@ type Guard struct {
 // The errors are those of Check. With or without an error, the adapter calls Guard.End when the request has been
 // answered.
 func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Guard, error) {
-	before := carriedBy(ctx)
-	if own := before.find(l); own != nil {
-		return Guard{outer: r, inner: r, own: own}, nil
+	g := l.newGuard(ctx, r, router)
+	err := l.check(g.inner, &g)
+	if err == nil {
+		g.own.receipt.stage = decided
+		g.own.receipt.keepHeld(ctx)
 	}
+	return g, err
+}
+
+func (l *Limiter) newGuard(ctx context.Context, r *http.Request, router Router) Guard {
 	both := new(guarded)
 	own := &both.context
 	own.Context, own.router = ctx, router
-	own.receipt.limiter, own.receipt.nested = l, before != nil
+	own.receipt.limiter, own.receipt.nested = l, carriedBy(ctx) != nil
 	both.request = *passOn(r, own)
-	g := Guard{outer: r, inner: &both.request, own: own}
-	err := l.check(g.inner, g.inner, &own.receipt)
-	if err == nil {
-		own.receipt.stage = decided
-		own.receipt.keepHeld(ctx)
-	}
-	return g, err
+	return Guard{outer: r, inner: &both.request, own: own}
 }
 
 // passOn returns a copy of r with ctx. A chunked HTTP/1 body writes its trailers to the request that the server made,
@@ -64,12 +64,8 @@ func (g *Guard) Request() *http.Request { return g.inner }
 
 // Decision returns what FromContext says of Request: the decision of this limiter, joined with those of the limiters
 // further out. Headers show it. It is zero after an error.
-func (g *Guard) Decision() (d Decision) {
-	if !g.own.receipt.nested {
-		g.own.own(&d)
-		return d
-	}
-	d, _ = carriedBy(g.inner.Context()).decision()
+func (g *Guard) Decision() Decision {
+	d, _ := g.own.decision()
 	return d
 }
 
@@ -78,15 +74,11 @@ func (g *Guard) Admitted() bool { return g.own.receipt.stage == decided && g.own
 
 // Watches reports whether a rule with Final applied and admitted the request, so that the adapter has to watch the
 // response and call Settle. All other requests get the ResponseWriter that came in.
-func (g *Guard) Watches() bool { return g.inner != g.outer && g.own.receipt.watches() }
+func (g *Guard) Watches() bool { return g.own.receipt.watches() }
 
-// Settle settles what the limiter holds for the request, which has ended with o; the Cost of o is not used. A limiter that
-// is mounted twice settles once. Adapters that watch the response call it when the handler has returned, or has panicked.
-func (g *Guard) Settle(o Outcome) {
-	if g.inner != g.outer {
-		g.own.receipt.finish(g.inner, o)
-	}
-}
+// Settle settles what this Guard holds for the request, which has ended with o; the Cost of o is not used. Adapters that watch
+// the response call it when the handler has returned, or has panicked.
+func (g *Guard) Settle(o Outcome) { g.own.receipt.finish(g.inner, o) }
 
 // errUnwatched is the Outcome.Err of a request whose adapter should have called Settle but has not. Without it, such a
 // request would pass for one that went well.
@@ -97,9 +89,6 @@ var errUnwatched = errors.New("the response was not watched")
 // found or the files of a multipart form, which the server removes. If nothing has changed, it writes nothing. Adapters
 // defer End, since a handler may panic.
 func (g *Guard) End() {
-	if g.inner == g.outer {
-		return
-	}
 	if g.own.receipt.extra != nil { // else nothing is held
 		g.settleUnwatched()
 	}

@@ -1,23 +1,34 @@
 package core
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // SameName returns how many of the limiters further out than the one that made Results[i] have a rule of the same name,
 // whether or not that rule applied. Writers of headers use it to give two limits two names.
 func (d Decision) SameName(i int) int {
-	if d.receipt == nil || d.receipt.limiter != nil || i >= len(d.Results) {
-		return 0 // one limiter made all of d, or there is no such result
+	if i < 0 || i >= len(d.Results) {
+		return 0
 	}
-	n, end := 0, 0
-	for _, c := range d.receipts() {
-		if end += len(c.results()); i < end {
-			return n
+	receipts, end := d.receipts(), 0
+	at := slices.IndexFunc(receipts, func(c *receipt) bool {
+		end += len(c.results())
+		return i < end
+	})
+	if at < 0 {
+		return 0 // made without a limiter
+	}
+	var further []*Limiter
+	for _, c := range receipts[:at+1] {
+		if c.limiter == receipts[at].limiter {
+			break // what it decided first names its rules
 		}
-		if set := c.limiter.rules.Load(); set.named(d.Results[i].Rule) != nil {
-			n++
+		if c.limiter.rules.Load().named(d.Results[i].Rule) != nil && !slices.Contains(further, c.limiter) {
+			further = append(further, c.limiter)
 		}
 	}
-	return 0 // some results were made without a limiter
+	return len(further)
 }
 
 // RetryAfter returns the time to wait, from At, until all limiters that made d admit the same request: 0 if d is allowed,

@@ -52,25 +52,6 @@ func Must(l *Limiter, err error) *Limiter {
 	return l
 }
 
-// Check charges r for every rule that applies to it and says whether it is admitted. It writes no response. A request
-// whose context already carries a decision of l gets that one and is not charged again.
-//
-// An error means that r must not be served: it wraps ErrNoKey if r has no key, ErrUnavailable if the store is down and a
-// rule fails closed, ErrInvalid if a cost, a tier or a key is at fault, or it is what a callback of a rule came up with.
-func (l *Limiter) Check(r *http.Request) (Decision, error) {
-	if own := carriedBy(r.Context()).find(l); own != nil {
-		var d Decision
-		own.own(&d)
-		return d, nil
-	}
-	return l.checkAlone(r, deciding)
-}
-
-// Peek returns what Check would say of r, but charges nothing and calls no observer.
-func (l *Limiter) Peek(r *http.Request) (Decision, error) {
-	return l.checkAlone(r, peeking)
-}
-
 // Take charges claims without a request, for jobs, logins or tokens. Claims of a rule of l may leave out their limits
 // and fail like that rule; claims of other names need limits and fail like the zero FailureMode.
 // Its errors are those of Check.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,7 @@ type extra struct {
 	rules    *ruleset // in force when the claims were made
 	results  []Result
 	degraded error      // why the fallback decided; nil if the store did
+	open     []string   // rules that admitted the request without a result, because they fail open
 	joined   []*receipt // those of several limiters; then all else is empty
 	added    *Decision  // by NewContext; then all else is empty
 	route    error      // a callback asked for the route, which is not known
@@ -140,13 +142,19 @@ func (c *receipt) results() []Result {
 	return nil
 }
 
-// outcome returns the decision or, if there is none, the error.
-func (c *receipt) outcome(err error) (d Decision, _ error) {
-	if err == nil {
-		c.view(&d)
-	}
-	return d, err
+// decides reports whether c has decided about a rule. It has not if the rule asked for nothing.
+func (c *receipt) decides(rule string) bool {
+	return slices.ContainsFunc(c.results(), func(r Result) bool { return r.Rule == rule }) ||
+		c.extra != nil && slices.Contains(c.extra.open, rule)
 }
+
+// isEmpty reports whether no rule asked for anything.
+func (c *receipt) isEmpty() bool {
+	return len(c.results()) == 0 && (c.extra == nil || c.extra.degraded == nil)
+}
+
+// denies reports whether c has decided that the request is denied.
+func (c *receipt) denies() bool { return !c.allowed }
 
 // one returns the decision of the only claim.
 func (c *receipt) one() Decision {

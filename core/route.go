@@ -57,23 +57,3 @@ func (c *receipt) routeError() error {
 	}
 	return c.extra.route
 }
-
-// hasCallbacks reports whether a callback other than a key func may ask for the route. Key funcs return their errors.
-func (l *Limiter) hasCallbacks() bool {
-	set, err := l.current()
-	return err == nil && (len(l.skips) > 0 || set.callbacks)
-}
-
-// checkAlone decides about a request that no adapter passes on. If a callback may ask for a route that is not known, it
-// gets a copy of the request, in whose context RoutePattern leaves the error.
-func (l *Limiter) checkAlone(r *http.Request, s stage) (Decision, error) {
-	if r.Pattern != "" || !l.hasCallbacks() {
-		c := &receipt{limiter: l, stage: s}
-		return c.outcome(l.check(r, r, c))
-	}
-	own := &carried{Context: r.Context()}
-	own.receipt.limiter, own.receipt.stage, own.receipt.nested = l, s, carriedBy(r.Context()) != nil
-	g := Guard{outer: r, inner: passOn(r, own), own: own}
-	defer g.restore()
-	return own.receipt.outcome(l.check(r, g.inner, &own.receipt))
-}

@@ -9,10 +9,9 @@ import (
 
 // A ruleset is what New or SetRules made of a list of rules. It never changes.
 type ruleset struct {
-	rules     []activeRule
-	byName    map[string]*activeRule
-	routes    *routes // nil if no rule has Routes
-	callbacks bool    // whether a rule has a callback other than its key func
+	rules  []activeRule
+	byName map[string]*activeRule
+	routes *routes // nil if no rule has Routes
 }
 
 // An activeRule is a Rule of a ruleset.
@@ -45,7 +44,6 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 		}
 		errs = append(errs, within(r.place(), r.validate()))
 		s.byName[r.Name] = r
-		s.callbacks = s.callbacks || r.Match != nil || r.Cost != nil || r.Tier != nil
 	}
 	var mistakes []error
 	s.routes, mistakes = newRoutes(rules)

@@ -15,9 +15,10 @@
 // them as they see any other. The default HTTPErrorHandler renders them as an RFC 9457 problem in JSON, which contains
 // neither the key nor the text of an error.
 //
-// Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges a
-// request once. The route pattern, which keyfunc.Pattern uses, is that of c.Path with parameters as net/http writes them,
-// "/users/{id}", also in middleware that runs before the router. There, mount the limiter behind middleware that changes
-// the path. The key funcs of package keyfunc do not use c.RealIP. If e.IPExtractor knows your proxies, use RealIP as a key
-// func. Key funcs of your own find the echo.Context with ContextOf.
+// Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges each
+// rule once. If a handler routes the request again, the limiter charges the rules of the new route. The route pattern,
+// which keyfunc.Pattern uses, is that of c.Path with parameters as net/http writes them, "/users/{id}", also in
+// middleware that runs before the router. There, mount the limiter behind middleware that changes the path. The key
+// funcs of package keyfunc do not use c.RealIP. If e.IPExtractor knows your proxies, use RealIP as a key func. Key
+// funcs of your own find the echo.Context with ContextOf.
 package echolimit

@@ -112,6 +112,40 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+// TestHandleContext routes a request again as gin does, in the same gin.Context, once or for each part of a batch.
+func TestHandleContext(t *testing.T) {
+	for why, row := range map[string]struct{ parts, logins int }{"a redirect": {1, 3}, "a batch": {4, 5}} {
+		rule := func(name string, n int, routes ...string) core.Rule {
+			key := func(r *http.Request) (string, error) {
+				c, ok := ginlimit.ContextOf(r)
+				if route := "/" + name; !ok || name == "login" && (c.FullPath() != route || core.RoutePattern(r) != route) {
+					t.Errorf("%s: %s is asked for a key of %q, route %q", why, name, c.FullPath(), core.RoutePattern(r))
+				}
+				return "const:all", nil
+			}
+			return core.Rule{Name: name, Key: key, Limits: []core.Limit{core.PerHour(n)}, Routes: routes}
+		}
+		l := core.Must(core.New([]core.Rule{rule("api", 100), rule("login", 5, "/login")}))
+		logins := 0
+		r := gin.New()
+		r.Use(ginlimit.New(l))
+		r.POST("/start", func(c *gin.Context) {
+			for range row.parts {
+				c.Request.URL.Path = "/login"
+				r.HandleContext(c)
+			}
+		})
+		r.POST("/login", func(*gin.Context) { logins++ })
+		for range 3 {
+			r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/start", nil))
+		}
+		d, err := l.Take(t.Context(), core.Claim{Rule: "api", Key: "const:all", Peek: true})
+		if err != nil || logins != row.logins || d.Results[0].Remaining != 97 {
+			t.Errorf("%s: %d logins ran, want %d; %+v left, %v", why, logins, row.logins, d.Results, err)
+		}
+	}
+}
+
 func TestNilLimiter(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -11,8 +11,9 @@
 // at once. A request without a key gets 400, one that cannot be decided 503 if a rule fails closed, and 500 otherwise.
 // No answer contains the key or the text of an error. To see the error, use WithErrorHandler.
 //
-// Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges a
-// request once.
+// Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges each
+// rule once. If a handler routes the request again, such as http.StripPrefix around another mount, the limiter charges the rules of
+// the new path.
 //
 // The route pattern is known directly around an http.ServeMux and inside one. Elsewhere, a rule that asks for it, such as
 // one with keyfunc.Pattern, fails each request with status 500, and the error says where to mount the limiter.

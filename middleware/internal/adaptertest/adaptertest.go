@@ -41,6 +41,9 @@ type App struct {
 type Adapter struct {
 	Build func(App) http.Handler
 
+	// Again returns the handler for requests that a handler of app has rewritten. Nil means app itself.
+	Again func(app http.Handler) http.Handler
+
 	// RoutedOnly is true if requests that match no route do not pass the guards.
 	RoutedOnly bool
 
@@ -64,6 +67,9 @@ func Run(t *testing.T, a Adapter) {
 		{"error handler", testErrorHandler},
 		{"two limiters", testTwoLimiters},
 		{"mounted twice", testMountedTwice},
+		{"routed again", testRerouted},
+		{"batch", testBatch},
+		{"routed again and held", testReroutedHolds},
 		{"context", testContext},
 		{"routes", testRoutes},
 		{"patterns", testPatterns},
