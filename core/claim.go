@@ -8,52 +8,82 @@ import (
 // A Claim asks a store to charge a key.
 type Claim struct {
 	Rule, Key string        // together they name what is charged; an empty Rule is "default"
-	Limits    []Limit       // all must hold; empty, in Limiter.Take: the limits of the rule; Settle: may be empty for a ban
+	Limits    []Limit       // all must hold; if empty, Limiter.Take uses the limits of the rule
 	Cost      int           // 0 means 1
 	Peek      bool          // decide for Cost, charge nothing
 	DryRun    bool          // never deny; charge if the claim fits and the request is admitted
-	Hold      bool          // Take: hold Cost until Settle. Settle: Cost was held, not charged
-	Final     int           // Settle: the cost after all
-	Renew     bool          // Settle: keep the hold; sets At
-	Ban       time.Duration // Settle: nothing fits for so long
-	At        time.Time     // Settle: Result.At of the Take, or At of the last renewal
-	Lease     time.Duration // Take: how long requests charged ahead may be used; 0: charge nothing ahead
+	Hold      bool          // hold Cost until it is settled, instead of charging it
+	Lease     time.Duration // how long requests charged ahead may be used; 0: charge nothing ahead
 }
 
-// Validate returns an error that wraps ErrInvalid if c cannot be decided or settled: a Settle that bans needs no limits, a Take
-// does. Limiter.Take fills in what c leaves out; a Store calls Validate for claims that did not pass through a Limiter. It is
-// cheap for limits that were seen before.
-func (c *Claim) Validate() error { return prefix(c.validate()) }
-
-func (c *Claim) validate() error {
+// Validate returns an error that wraps ErrInvalid if c cannot be decided. Limiter.Take fills in what c leaves out; a Store calls
+// Validate for claims that did not pass through a Limiter. It is cheap for limits that were seen before.
+func (c *Claim) Validate() error {
 	err := validateLimits(c.Limits)
 	switch {
 	case c.Cost < 0:
 		err = invalid("cost must not be negative, got %d", c.Cost)
-	case c.Final < 0:
-		err = invalid("final cost must not be negative, got %d", c.Final)
-	case c.Ban < 0:
-		err = invalid("ban must not be negative, got %v", c.Ban)
 	case validateLease(c.Lease) != nil:
 		err = validateLease(c.Lease)
-	case len(c.Limits) == 0 && c.Ban == 0:
+	case len(c.Limits) == 0:
 		err = invalid("the claim has no limits")
 	}
+	return prefix(inRule(c.Rule, err))
+}
+
+// inRule says of which rule err is. It returns nil if err is nil.
+func inRule(rule string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return within(fmt.Sprintf("rule %q", ruleName(c.Rule)), err)
+	return within(fmt.Sprintf("rule %q", ruleName(rule)), err)
 }
 
-// needLimits returns an error if a claim of a Take has no limits.
-func needLimits(claims []Claim) error {
-	for i := range claims {
-		if len(claims[i].Limits) == 0 {
-			return (&Claim{Rule: claims[i].Rule}).Validate()
-		}
-	}
-	return nil
+// settlement returns a Settlement of c, which a Take charged or held at an instant.
+func (c *Claim) settlement(at time.Time) Settlement {
+	return Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold, Lease: c.Lease}
 }
+
+// A Settlement changes what a Take has charged or held, or bans a key.
+type Settlement struct {
+	Rule, Key string
+	Limits    []Limit       // the Claim's limits; may be empty for a ban
+	At        time.Time     // the Take's Result.At, or At after the last renewal
+	Cost      int           // what the Take charged or held; 0 means 1
+	DryRun    bool          // the Claim's DryRun: charge more than Cost only if that fits
+	Held      bool          // the cost was held, not charged
+	Lease     time.Duration // the Claim's Lease
+	Final     int           // the final cost
+	Renew     bool          // keep the hold; sets At
+	Ban       time.Duration // deny everything for this rule and key for this long
+}
+
+// Validate returns an error that wraps ErrInvalid if s cannot be settled. A Store calls it for settlements that did not pass through a
+// Limiter. It is cheap for limits that were seen before.
+func (s *Settlement) Validate() error {
+	err := validateLimits(s.Limits)
+	switch {
+	case s.Cost < 0:
+		err = invalid("cost must not be negative, got %d", s.Cost)
+	case s.Final < 0:
+		err = invalid("final cost must not be negative, got %d", s.Final)
+	case s.Ban < 0:
+		err = invalid("ban must not be negative, got %v", s.Ban)
+	case validateLease(s.Lease) != nil:
+		err = validateLease(s.Lease)
+	case len(s.Limits) == 0 && s.Ban == 0:
+		err = invalid("the settlement has no limits")
+	}
+	return prefix(inRule(s.Rule, err))
+}
+
+// claim returns what s settles, for observers.
+func (s *Settlement) claim() Claim {
+	return Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease}
+}
+
+// A Pair is a rule and a key: together they name what is charged. An empty Rule is "default".
+type Pair struct{ Rule, Key string }
 
 // isPlain reports whether c asks Limiter.Take for nothing but a charge, or a peek, that its rule describes.
 func (c *Claim) isPlain() bool {
@@ -75,7 +105,6 @@ func (s *ruleset) complete(c *receipt, claims []Claim) error {
 				claim.Lease = rule.Lease
 			}
 		}
-		claim.Final, claim.Renew, claim.Ban, claim.At = 0, false, 0, time.Time{} // these are for Settle
 		if err := claim.validateTake(s, rule); err != nil {
 			return within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
 		}

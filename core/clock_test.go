@@ -89,8 +89,7 @@ func (r *replay) take(now int64, claims []core.Claim) core.Result {
 // refund gives back at now what a take at an earlier call charged.
 func (r *replay) refund(now, at int64, claims []core.Claim) {
 	r.now = now
-	claims[0].At = time.UnixMicro(at)
-	r.store.Settle(context.Background(), claims)
+	r.store.Settle(context.Background(), []core.Settlement{oracle.Settlement(claims[0], time.UnixMicro(at))})
 }
 
 // compareOnAnyClock plays ts and returns an error at the first line where the store and the model differ. The clock starts

@@ -1,12 +1,13 @@
 package core
 
 import (
+	"math"
 	"slices"
 	"time"
 )
 
-// Never is the RetryAfter of a cost that can never be admitted.
-const Never time.Duration = -1
+// Never is the RetryAfter of a cost that can never be admitted. It is the longest Duration, so it is more than any other wait.
+const Never time.Duration = math.MaxInt64
 
 // A Result is what one limit says of one claim.
 type Result struct {
@@ -96,7 +97,7 @@ func tighter(a, b *Result) bool {
 	case a.Allowed != b.Allowed:
 		return b.Allowed
 	case !a.Allowed:
-		return b.RetryAfter != Never && (a.RetryAfter == Never || a.RetryAfter > b.RetryAfter)
+		return a.RetryAfter > b.RetryAfter
 	default:
 		return int64(a.Remaining)*int64(b.Limit.Capacity()) < int64(b.Remaining)*int64(a.Limit.Capacity())
 	}

@@ -33,7 +33,6 @@ func variations() map[string]core.Claim {
 		"a held peek":        {Hold: true, Peek: true},
 		"a lease":            {Lease: time.Second},
 		"a lease, too short": {Lease: 1},
-		"what is for Settle": {Final: 3, Ban: time.Hour, Renew: true},
 	} {
 		c.Key, c.Cost = "k", 2
 		all[name] = c

@@ -36,18 +36,18 @@ func (s *faulty) Take(ctx context.Context, claims []core.Claim, dst []core.Resul
 	return s.memory.Take(ctx, claims, dst)
 }
 
-func (s *faulty) Settle(ctx context.Context, claims []core.Claim) error {
+func (s *faulty) Settle(ctx context.Context, settlements []core.Settlement) error {
 	if err := s.call(ctx); err != nil {
 		return err
 	}
-	return s.memory.Settle(ctx, claims)
+	return s.memory.Settle(ctx, settlements)
 }
 
-func (s *faulty) Reset(ctx context.Context, claims []core.Claim) error {
+func (s *faulty) Reset(ctx context.Context, pairs []core.Pair) error {
 	if err := s.call(ctx); err != nil {
 		return err
 	}
-	return s.memory.Reset(ctx, claims)
+	return s.memory.Reset(ctx, pairs)
 }
 
 // refuse fails at once.

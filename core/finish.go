@@ -14,29 +14,28 @@ func (c *receipt) finish(r *http.Request, o Outcome) {
 	if c.extra == nil {
 		return
 	}
-	var room [2]Claim
-	claims := c.extra.takeHeld(room[:0])
-	if len(claims) == 0 {
+	var room [2]Settlement
+	held := c.extra.takeHeld(room[:0])
+	if len(held) == 0 {
 		return
 	}
 	ctx := r.Context()
 	var cost int
 	var err error
-	for i := range claims {
-		claim := &claims[i]
-		held, set := claim.Cost, claim.Final
-		o.Cost = held
-		if set >= 0 {
-			o.Cost = set
+	for i := range held {
+		s := &held[i]
+		o.Cost = s.Cost
+		if s.Final >= 0 {
+			o.Cost = s.Final
 		}
 		cost += o.Cost
-		final, mistake := finalCost(c.extra.final(claim.Rule), r, o, held)
-		if claim.Final = final; mistake != nil {
-			err = allOf(err, within(fmt.Sprintf("final of rule %q", claim.Rule), mistake))
+		final, mistake := finalCost(c.extra.final(s.Rule), r, o, s.Cost)
+		if s.Final = final; mistake != nil {
+			err = allOf(err, within(fmt.Sprintf("final of rule %q", s.Rule), mistake))
 		}
 	}
 	o.Cost = cost
-	_ = c.settleHeld(ctx, claims, settlement{r, o, err}) // observers hear of a failure
+	_ = c.settleHeld(ctx, held, ending{r, o, err}) // observers hear of a failure
 }
 
 // finalCost asks final, which may be nil. If it panics or says less than 0, the cost is what was held.
@@ -55,35 +54,35 @@ func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcom
 	return cost, nil
 }
 
-// A settlement describes held claims that are settled to observers.
-type settlement struct {
+// An ending describes to observers how a request that held something has ended.
+type ending struct {
 	request *http.Request
 	outcome Outcome
 	err     error // what failed of a Final
 }
 
-// settleHeld settles claims, which c holds, and calls the observers. If the store fails, the claims of FailLocal rules are
-// charged in the fallback, since their hold in the store is going to expire.
-func (c *receipt) settleHeld(ctx context.Context, claims []Claim, s settlement) error {
+// settleHeld settles what c holds and calls the observers. If the store fails, what FailLocal rules held is charged in the
+// fallback, since their hold in the store is going to expire.
+func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) error {
 	l := c.limiter
-	took, err := c.store().settle(ctx, claims)
+	took, err := c.store().settle(ctx, held)
 	if err != nil {
 		err = unavailable(err)
 		if c.store() == l.store {
-			l.chargeFallback(ctx, c.extra.rules, claims)
+			l.chargeFallback(ctx, c.extra.rules, held)
 		}
 	}
-	l.observeSettled(ctx, c, claims, took, s, err)
+	l.observeSettled(ctx, c, held, took, e, err)
 	return err
 }
 
-// chargeFallback charges the Final of the claims of FailLocal rules in the fallback. It holds nothing of them.
-func (l *Limiter) chargeFallback(ctx context.Context, rules *ruleset, claims []Claim) {
-	var local []Claim
-	for _, claim := range claims {
-		if rules.modeOf(claim.Rule) == FailLocal && claim.Final > 0 {
-			claim.At = time.Time{}
-			local = append(local, claim)
+// chargeFallback charges the Final of what FailLocal rules held in the fallback, which holds nothing of it.
+func (l *Limiter) chargeFallback(ctx context.Context, rules *ruleset, held []Settlement) {
+	var local []Settlement
+	for _, s := range held {
+		if rules.modeOf(s.Rule) == FailLocal && s.Final > 0 {
+			s.At = time.Time{}
+			local = append(local, s)
 		}
 	}
 	if len(local) > 0 {

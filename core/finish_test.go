@@ -27,8 +27,8 @@ func TestObserversOfSettlements(t *testing.T) {
 		t.Errorf("got %+v with outcome %+v", o, o.Outcome)
 	}
 	wantError(t, o.Err, core.ErrInvalid, `spillgate: final of rule "b": cost must not be negative, got -4`)
-	if len(o.Claims) != 2 || o.Claims[0].Final != 3 || o.Claims[1].Final != 5 || !o.Claims[0].Hold {
-		t.Errorf("got claims %+v, want what was held, with its final cost", o.Claims)
+	if len(o.Claims) != 2 || o.Claims[0].Cost != 1 || o.Claims[1].Cost != 5 || !o.Claims[0].Hold {
+		t.Errorf("got claims %+v, want what was held", o.Claims)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
 		s.want(t, "login 2→2")
 		fallback.want(t, want...)
 		for _, c := range fallback.settled {
-			if !c.At.IsZero() || !c.Hold {
+			if !c.At.IsZero() || !c.Held {
 				t.Errorf("the fallback is to release nothing: %+v", c)
 			}
 		}

@@ -39,22 +39,22 @@ func clamp(cost int, limits []Limit) int {
 	return cost
 }
 
-// takeHeld appends the held claims that are not settled yet to claims, with what SetCost set for each in Final, or -1.
-// They count as settled from now on. It waits for a renewal in progress.
-func (e *extra) takeHeld(claims []Claim) []Claim {
+// takeHeld appends the settlements of the held claims that are not settled yet to dst, with what SetCost set for each in Final,
+// or -1. They count as settled from now on. It waits for a renewal in progress.
+func (e *extra) takeHeld(dst []Settlement) []Settlement {
 	e.lockIdle()
 	defer e.mu.Unlock()
 	for i := range e.charged {
-		if one := &e.charged[i]; one.Hold && !one.settled {
+		if one := &e.charged[i]; one.Held && !one.settled {
 			one.settled = true
 			one.Final = one.setCost
-			claims = append(claims, one.Claim)
+			dst = append(dst, one.Settlement)
 		}
 	}
 	if e.timer != nil {
 		e.timer.Stop()
 	}
-	return claims
+	return dst
 }
 
 // watches reports whether a claim that is held and not settled is of a rule with Final.
@@ -65,7 +65,7 @@ func (c *receipt) watches() bool {
 	c.extra.mu.Lock()
 	defer c.extra.mu.Unlock()
 	for i := range c.extra.charged {
-		if one := &c.extra.charged[i]; one.Hold && !one.settled && c.extra.final(one.Rule) != nil {
+		if one := &c.extra.charged[i]; one.Held && !one.settled && c.extra.final(one.Rule) != nil {
 			return true
 		}
 	}
@@ -80,7 +80,7 @@ func (c *receipt) setCost(rule string, cost int) (ok bool) {
 	c.extra.mu.Lock()
 	defer c.extra.mu.Unlock()
 	for i := range c.extra.charged {
-		if one := &c.extra.charged[i]; one.Rule == rule && one.Hold && !one.settled && c.extra.final(rule) != nil {
+		if one := &c.extra.charged[i]; one.Rule == rule && one.Held && !one.settled && c.extra.final(rule) != nil {
 			one.setCost, ok = cost, true
 		}
 	}
@@ -126,15 +126,15 @@ func (c *receipt) renew(ctx context.Context) error {
 		return nil
 	}
 	e.lockIdle()
-	claims, places := e.held()
-	if len(claims) == 0 {
+	renewals, places := e.held()
+	if len(renewals) == 0 {
 		e.mu.Unlock()
 		return nil
 	}
 	e.renewing = make(chan struct{})
 	e.mu.Unlock()
 
-	_, err := c.store().settle(ctx, claims)
+	_, err := c.store().settle(ctx, renewals)
 
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,27 +144,26 @@ func (c *receipt) renew(ctx context.Context) error {
 		return unavailable(err)
 	}
 	for i, place := range places {
-		e.charged[place].At = claims[i].At
+		e.charged[place].At = renewals[i].At
 	}
 	return nil
 }
 
-// held returns the claims that are held and not settled, to be renewed, and their places in e.charged. The caller has
-// locked e.mu.
-func (e *extra) held() (claims []Claim, places []int) {
+// held returns renewals of the claims that are held and not settled, and their places in e.charged. The caller has locked e.mu.
+func (e *extra) held() (renewals []Settlement, places []int) {
 	for i := range e.charged {
-		if one := &e.charged[i]; one.Hold && !one.settled {
-			claims, places = append(claims, one.Claim), append(places, i)
-			claims[len(claims)-1].Renew = true
+		if one := &e.charged[i]; one.Held && !one.settled {
+			renewals, places = append(renewals, one.Settlement), append(places, i)
+			renewals[len(renewals)-1].Renew = true
 		}
 	}
-	return claims, places
+	return renewals, places
 }
 
 // holds reports whether a claim is held and not settled. The caller has locked e.mu.
 func (e *extra) holds() bool {
 	for i := range e.charged {
-		if e.charged[i].Hold && !e.charged[i].settled {
+		if e.charged[i].Held && !e.charged[i].settled {
 			return true
 		}
 	}

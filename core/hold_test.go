@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-func (*settler) Reset(context.Context, []core.Claim) error { return nil }
+func (*settler) Reset(context.Context, []core.Pair) error { return nil }
 
 func TestFinalIsChargedWhenTheRequestEnds(t *testing.T) {
 	boom := errors.New("boom")

@@ -40,11 +40,7 @@ func (d Decision) RetryAfter() time.Duration {
 	}
 	wait := time.Duration(0)
 	for i := range d.Results {
-		switch r := &d.Results[i]; {
-		case r.DryRun || r.Allowed:
-		case r.RetryAfter == Never:
-			return Never
-		default:
+		if r := &d.Results[i]; !r.DryRun && !r.Allowed {
 			wait = max(wait, r.RetryAfter)
 		}
 	}

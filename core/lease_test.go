@@ -59,7 +59,8 @@ func TestClaimLeaseMistakes(t *testing.T) {
 // A leaser is a store that keeps the claims of its last Take and its last Settle, and has leases.
 type leaser struct {
 	core.MemoryStore
-	taken, settled []core.Claim
+	taken   []core.Claim
+	settled []core.Settlement
 }
 
 func (s *leaser) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -71,9 +72,9 @@ func (s *leaser) Take(ctx context.Context, claims []core.Claim, dst []core.Resul
 	return results, err
 }
 
-func (s *leaser) Settle(ctx context.Context, claims []core.Claim) error {
-	s.settled = append(s.settled[:0], claims...)
-	return s.MemoryStore.Settle(ctx, claims)
+func (s *leaser) Settle(ctx context.Context, settlements []core.Settlement) error {
+	s.settled = append(s.settled[:0], settlements...)
+	return s.MemoryStore.Settle(ctx, settlements)
 }
 
 func (s *leaser) LeaseStats() core.LeaseStats {

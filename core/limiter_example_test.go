@@ -24,12 +24,12 @@ func ExampleDecision_RetryAfter() {
 	for _, cost := range []int{1, 1, 2} {
 		d, _ := limiter.Take(ctx, core.Claim{Key: "user:ann", Cost: cost})
 		wait := d.RetryAfter()
-		fmt.Println(d.Allowed, wait.Round(time.Minute), wait == core.Never)
+		fmt.Println(d.Allowed, wait == core.Never, wait.Round(time.Minute))
 	}
 	// Output:
-	// true 0s false
-	// false 1h0m0s false
-	// false 0s true
+	// true false 0s
+	// false false 1h0m0s
+	// false true 2562047h47m0s
 }
 
 // Peek returns what would remain, without charging.

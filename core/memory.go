@@ -88,7 +88,7 @@ func (m *MemoryStore) takeOne(c *Claim, r *Result) bool {
 		return false
 	}
 	m.once.Do(m.init)
-	now, retry, u, ok := m.store.TakeOne(m.pair(c), &l.Limit, cost(c), c.Peek)
+	now, retry, u, ok := m.store.TakeOne(m.pair(c.Rule, c.Key), &l.Limit, exactCost(c.Cost), c.Peek)
 	if ok {
 		r.answer(ruleName(c.Rule), &l.limit, c.DryRun, retry, u, m.store.Time(now))
 	}
@@ -99,9 +99,6 @@ func (m *MemoryStore) takeOne(c *Claim, r *Result) bool {
 func (m *MemoryStore) takeAsks(claims []Claim, dst []Result) ([]Result, error) {
 	var room [8]memory.Ask
 	asks, err := m.asks(claims, room[:0])
-	if err == nil {
-		err = needLimits(claims)
-	}
 	if err != nil {
 		return dst, err
 	}
@@ -120,39 +117,45 @@ func (m *MemoryStore) takeAsks(claims []Claim, dst []Result) ([]Result, error) {
 
 // isRegular reports whether c is certain to be valid, if its limits are.
 func (c *Claim) isRegular() bool {
-	return int64(c.Cost)|int64(c.Final)|int64(c.Ban) >= 0 && c.Lease == 0
+	return c.Cost >= 0 && c.Lease == 0
 }
 
-// pair returns the pair of c in the store, which init has made.
-func (m *MemoryStore) pair(c *Claim) memory.Pair { return m.store.Pair(ruleName(c.Rule), c.Key) }
+// pair returns the pair of rule and key in the store, which init has made.
+func (m *MemoryStore) pair(rule, key string) memory.Pair { return m.store.Pair(ruleName(rule), key) }
 
 // asks appends what claims ask for. It returns an error if a claim is invalid.
 func (m *MemoryStore) asks(claims []Claim, asks []memory.Ask) ([]memory.Ask, error) {
 	m.once.Do(m.init)
 	for i := range claims {
 		c, n := &claims[i], len(asks)
-		p := m.pair(c)
-		if len(c.Limits) == 0 { // a ban needs none
-			asks = append(asks, memory.Ask{Pair: p, Limit: memory.NoLimit, Claim: i, Peek: c.Peek})
-		}
-		ok := c.isRegular() && 0 < len(c.Limits) && len(c.Limits) <= maxLimits
-		asks = slices.Grow(asks, len(c.Limits))[:n+max(len(c.Limits), 1)]
-		for j := range c.Limits {
-			l, a := compile(&c.Limits[j]), &asks[n+j]
-			a.Pair, a.Limit, a.Claim = p, &l.Limit, i
-			a.Claimed, a.Peek, a.DryRun, a.Hold = cost(c), c.Peek, c.DryRun, c.Hold
-			if a.Cost = a.Claimed; l.limit.Algorithm == InFlight {
-				a.Cost = 1
-			}
-			ok = ok && l.err == nil && !asksFor(asks[n:n+j], &l.Limit)
-		}
-		if !ok {
+		var ok bool
+		asks, ok = m.appendAsks(asks, m.pair(c.Rule, c.Key), c.Limits, i, exactCost(c.Cost))
+		if !ok || !c.isRegular() {
 			if err := c.Validate(); err != nil {
 				return nil, err
 			}
 		}
+		for j := n; j < len(asks); j++ {
+			asks[j].Peek, asks[j].DryRun, asks[j].Hold = c.Peek, c.DryRun, c.Hold
+		}
 	}
 	return asks, nil
+}
+
+// appendAsks appends an ask for each of limits, of claim i. It reports false if the limits may be invalid.
+func (m *MemoryStore) appendAsks(asks []memory.Ask, p memory.Pair, limits []Limit, i int, cost int64) (_ []memory.Ask, ok bool) {
+	n := len(asks)
+	ok = 0 < len(limits) && len(limits) <= maxLimits
+	asks = slices.Grow(asks, len(limits))[:n+len(limits)]
+	for j := range limits {
+		l, a := compile(&limits[j]), &asks[n+j]
+		a.Pair, a.Limit, a.Claim, a.Claimed, a.Cost = p, &l.Limit, i, cost, cost
+		if l.limit.Algorithm == InFlight {
+			a.Cost = 1
+		}
+		ok = ok && l.err == nil && !asksFor(asks[n:n+j], &l.Limit)
+	}
+	return asks, ok
 }
 
 // asksFor reports whether one of asks is for the state of l.
@@ -183,37 +186,45 @@ func (r *Result) answer(rule string, l *Limit, dryRun bool, retry int64, u algor
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// Settle implements Store: it settles all claims at one instant, and nobody sees some of them settled and others not. Its error
-// wraps ErrInvalid.
-func (m *MemoryStore) Settle(_ context.Context, claims []Claim) error {
+// Settle implements Store: it settles all settlements at one instant, and nobody sees some of them settled and others not. Its
+// error wraps ErrInvalid.
+func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error {
+	m.once.Do(m.init)
 	var room [8]memory.Ask
-	asks, err := m.asks(claims, room[:0])
-	if err != nil {
-		return err
-	}
-	for i := range asks {
-		a, c := &asks[i], &claims[asks[i].Claim]
-		a.Renew, a.Ban = c.Renew, c.Ban.Microseconds()
-		a.At, a.Final = m.store.Instant(c.At), min(int64(c.Final), algorithm.MaxExact)
+	asks := room[:0]
+	for i := range settlements {
+		s, n := &settlements[i], len(asks)
+		if err := s.Validate(); err != nil {
+			return err
+		}
+		p := m.pair(s.Rule, s.Key)
+		if asks, _ = m.appendAsks(asks, p, s.Limits, i, exactCost(s.Cost)); len(s.Limits) == 0 { // a ban needs none
+			asks = append(asks, memory.Ask{Pair: p, Limit: memory.NoLimit, Claim: i})
+		}
+		for j := n; j < len(asks); j++ {
+			a := &asks[j]
+			a.DryRun, a.Hold, a.Renew, a.Ban = s.DryRun, s.Held, s.Renew, s.Ban.Microseconds()
+			a.At, a.Final = m.store.Instant(s.At), min(int64(s.Final), algorithm.MaxExact)
+		}
 	}
 	m.store.Settle(asks)
 	for i := range asks {
 		if a := &asks[i]; a.Renewed {
-			claims[a.Claim].At = m.store.Time(a.At)
+			settlements[a.Claim].At = m.store.Time(a.At)
 		}
 	}
 	return nil
 }
 
-// cost returns what c asks for.
-func cost(c *Claim) int64 { return min(int64(max(c.Cost, 1)), algorithm.MaxExact) }
+// exactCost returns the cost of a Claim, where 0 means 1, in the numbers that a store counts in.
+func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxExact) }
 
 // Reset implements Store. A pair that shares its state with others, because the store is full, stays as it is: to forget
 // it would admit the others anew.
-func (m *MemoryStore) Reset(_ context.Context, claims []Claim) error {
+func (m *MemoryStore) Reset(_ context.Context, pairs []Pair) error {
 	m.once.Do(m.init)
-	for i := range claims {
-		m.store.Reset(m.pair(&claims[i]))
+	for _, p := range pairs {
+		m.store.Reset(m.pair(p.Rule, p.Key))
 	}
 	return nil
 }

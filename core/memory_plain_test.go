@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
 )
 
 // several returns claims of cost 1, each of another key, each with token buckets of 3 in a day, 4 in two days, and so on.
@@ -53,10 +54,7 @@ func TestClaimsOfKnownKeysAreValidated(t *testing.T) {
 	known := append(one("a", hour, day), one("b", hour, day)...)
 	for why, spoil := range map[string]func(c *core.Claim){
 		"a negative cost":                   func(c *core.Claim) { c.Cost = -1 },
-		"a negative final cost":             func(c *core.Claim) { c.Final = -1 },
-		"a negative ban":                    func(c *core.Claim) { c.Ban = -1 },
 		"no limits":                         func(c *core.Claim) { c.Limits = nil },
-		"a ban alone":                       func(c *core.Claim) { c.Limits, c.Ban = nil, time.Hour },
 		"a limit that is none":              func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1}} },
 		"one whose state is known":          func(c *core.Claim) { c.Limits = []core.Limit{hour, {Rate: -1, Period: day.Period}} },
 		"more limits than a claim may have": func(c *core.Claim) { c.Limits = several(1, 17)[0].Limits },
@@ -109,8 +107,7 @@ func TestCostOnAKnownKeyIsHeld(t *testing.T) {
 		if err != nil || !results[0].Allowed || results[0].Remaining != 0 {
 			t.Fatalf("%+v, error %v; want 4 more held", results, err)
 		}
-		claims[0].At = results[0].At // and Final is 0
-		if err := m.Settle(context.Background(), claims); err != nil {
+		if err := m.Settle(context.Background(), oracle.Settled(claims, results)); err != nil { // at 0
 			t.Fatal(err)
 		}
 		claims[0].Hold = false

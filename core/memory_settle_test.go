@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
 )
 
 // Settling claim by claim would let another request see one of them settled and the other not.
@@ -23,16 +24,15 @@ func TestMemoryStoreSettlesAllClaimsAtOneInstant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range claims {
-		claims[i].At, claims[i].Renew = results[i].At, claims[i].Hold
-	}
+	some := oracle.Settled(claims, results)
+	some[0].Renew, some[1].Renew = true, true
 	readings = 100
-	claims = append(claims, core.Claim{Key: "d", Ban: time.Hour})
-	if err := store.Settle(t.Context(), claims); err != nil {
+	some = append(some, core.Settlement{Key: "d", Ban: time.Hour})
+	if err := store.Settle(t.Context(), some); err != nil {
 		t.Fatal(err)
 	}
-	if at := time.Unix(1_000_101, 0); readings != 101 || claims[0].At.After(at) || !claims[0].At.Equal(claims[1].At) {
-		t.Errorf("renewed at %v and %v, by %d readings of the clock", claims[0].At, claims[1].At, readings-100)
+	if at := time.Unix(1_000_101, 0); readings != 101 || some[0].At.After(at) || !some[0].At.Equal(some[1].At) {
+		t.Errorf("renewed at %v and %v, by %d readings of the clock", some[0].At, some[1].At, readings-100)
 	}
 }
 

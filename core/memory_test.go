@@ -93,7 +93,7 @@ func TestResetForgetsAndMakesRoom(t *testing.T) {
 				if admits(m, one(key, algorithms...)) {
 					t.Fatalf("key %d: 101 admitted", i)
 				}
-				if err := m.Reset(context.Background(), one(key)); err != nil {
+				if err := m.Reset(context.Background(), []core.Pair{{Rule: "rule", Key: key}}); err != nil {
 					t.Fatal(err)
 				}
 			}

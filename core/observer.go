@@ -20,8 +20,7 @@ type Observation struct {
 	Decision
 
 	// Claims says whose request it was and what was asked for. If the key, the cost or the tier of a rule failed, the
-	// claim of that rule is the last one and has no key. After a settlement, Claims are those that were held, with their
-	// Final.
+	// claim of that rule is the last one and has no key. After a settlement, Claims are those that were held.
 	Claims []Claim
 
 	// Request is the request as key funcs see it. It is nil for Take.
@@ -86,22 +85,21 @@ func (l *Limiter) observeOne(ctx context.Context, r *http.Request, c *receipt, k
 	o.release()
 }
 
-// observeSettled calls the observers for claims that c held and that were settled, and logs that a Final failed. Err says
-// why the store failed.
-func (l *Limiter) observeSettled(ctx context.Context, c *receipt, claims []Claim, took time.Duration, s settlement, err error) {
+// observeSettled calls the observers for what c held and was settled, and logs that a Final failed. Err says why the store failed.
+func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlement, took time.Duration, e ending, err error) {
 	o := newObservation()
+	for i := range held {
+		o.Claims = append(o.Claims, held[i].claim())
+		o.Final += held[i].Final
+	}
 	if len(l.observers) > 0 {
 		c.view(&o.Decision)
-		outcome := s.outcome
-		o.Request, o.Err, o.Store, o.Outcome = s.request, prefix(allOf(s.err, err)), took, &outcome
-		o.Claims = append(o.Claims, claims...)
-		for i := range claims {
-			o.Final += claims[i].Final
-		}
+		outcome := e.outcome
+		o.Request, o.Err, o.Store, o.Outcome = e.request, prefix(allOf(e.err, err)), took, &outcome
 		l.notifyAll(ctx, o)
 	}
-	if s.err != nil && !o.Logged {
-		l.reporter.failed(ctx, finalFailed, claims, prefix(s.err))
+	if e.err != nil && !o.Logged {
+		l.reporter.failed(ctx, finalFailed, o.Claims, prefix(e.err))
 	}
 	o.release()
 }

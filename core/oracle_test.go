@@ -66,8 +66,8 @@ type comparison struct {
 
 // taken is what a take charged and when.
 type taken struct {
-	at     time.Time
-	claims []core.Claim // as Settle gives them back
+	at          time.Time
+	settlements []core.Settlement // that give it back
 }
 
 // compare plays a timeline and returns an error at the first line where store and model differ.
@@ -88,22 +88,23 @@ func (c *comparison) play(line int, call call) error {
 	ctx, now := context.Background(), time.Now()
 	switch call.verb {
 	case "reset":
-		c.model.Reset(now.UnixMicro()+1, call.claims)
+		c.model.Reset(now.UnixMicro()+1, []core.Pair{call.pair})
 		defer time.Sleep(time.Microsecond)
-		return c.store.Reset(ctx, call.claims)
+		return c.store.Reset(ctx, []core.Pair{call.pair})
 	case "ban":
-		c.model.Settle(now.UnixMicro(), call.claims)
-		return c.store.Settle(ctx, call.claims)
+		ban := []core.Settlement{{Rule: call.pair.Rule, Key: call.pair.Key, Ban: call.ban}}
+		c.model.Settle(now.UnixMicro(), ban)
+		return c.store.Settle(ctx, ban)
 	case "renew":
-		return c.renew(c.takes[call.line].claims)
+		return c.renew(c.takes[call.line].settlements)
 	case "refund", "settle":
 		taken := c.takes[call.line]
 		delete(c.takes, call.line)
-		for i := range taken.claims {
-			taken.claims[i].Final = call.finals[min(i, len(call.finals)-1)]
+		for i := range taken.settlements {
+			taken.settlements[i].Final = call.finals[min(i, len(call.finals)-1)]
 		}
-		c.model.Settle(now.UnixMicro(), taken.claims)
-		return c.store.Settle(ctx, taken.claims)
+		c.model.Settle(now.UnixMicro(), taken.settlements)
+		return c.store.Settle(ctx, taken.settlements)
 	}
 	got, err := c.store.Take(ctx, call.claims, nil)
 	if err != nil {
@@ -114,12 +115,12 @@ func (c *comparison) play(line int, call call) error {
 	return differ(got, c.model.Take(now.UnixMicro(), call.claims))
 }
 
-// renew renews what claims hold, and remembers the instants.
-func (c *comparison) renew(claims []core.Claim) error {
-	var renewed []core.Claim
-	for _, claim := range claims {
-		if claim.Renew = true; claim.Hold {
-			renewed = append(renewed, claim)
+// renew renews what settlements hold, and remembers the instants.
+func (c *comparison) renew(settlements []core.Settlement) error {
+	var renewed []core.Settlement
+	for _, s := range settlements {
+		if s.Renew = true; s.Held {
+			renewed = append(renewed, s)
 		}
 	}
 	byModel := slices.Clone(renewed)
@@ -129,13 +130,13 @@ func (c *comparison) renew(claims []core.Claim) error {
 	}
 	for i := range renewed {
 		if got, want := renewed[i].At.UnixMicro(), byModel[i].At.UnixMicro(); got != want {
-			return fmt.Errorf("claim %d is held since %d, want %d", i, got, want)
+			return fmt.Errorf("settlement %d is held since %d, want %d", i, got, want)
 		}
 	}
 	i := 0
-	for j := range claims {
-		if claims[j].Hold {
-			claims[j].At = renewed[i].At
+	for j := range settlements {
+		if settlements[j].Held {
+			settlements[j].At = renewed[i].At
 			i++
 		}
 	}

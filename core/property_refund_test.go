@@ -21,9 +21,8 @@ func TestRefundIsNoLaxerThanNeverCharged(t *testing.T) {
 			d.sleep(v.wait)
 			if a := &all[v.refund]; a.cost > 0 && !a.refunded {
 				a.refunded = true
-				claims := d.claims("k", a.cost)
-				claims[0].At = time.UnixMicro(a.at)
-				d.store.Settle(context.Background(), claims)
+				refund := oracle.Settlement(d.claims("k", a.cost)[0], time.UnixMicro(a.at))
+				d.store.Settle(context.Background(), []core.Settlement{refund})
 			}
 			r := d.take("k", v.cost)
 			now := admitted{at: time.Now().UnixMicro()}

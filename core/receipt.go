@@ -51,9 +51,9 @@ type extra struct {
 	renewing chan struct{} // closed at the end of the renewal in progress; nil if there is none
 }
 
-// A charged claim is one that a store has charged or holds. It has the instant at which the store did.
+// A charged claim is one that a store has charged or holds, as the Settlement that it needs.
 type charged struct {
-	Claim
+	Settlement
 	settled bool
 	setCost int // by SetCost; -1 for nothing
 }
@@ -124,8 +124,7 @@ func chargedOf(claims []Claim, results []Result, dst []charged) []charged {
 			results = results[1:]
 		}
 		if fits {
-			dst = append(dst, charged{Claim: *claim, setCost: -1})
-			dst[len(dst)-1].At = at
+			dst = append(dst, charged{Settlement: claim.settlement(at), setCost: -1})
 		}
 	}
 	return dst
@@ -175,39 +174,39 @@ func (c *receipt) view(d *Decision) {
 	d.At = instantOf(d.Results)
 }
 
-// claim returns the only claim of c.
-func (c *receipt) claim() Claim {
-	return Claim{
+// settlement returns that of the only claim of c.
+func (c *receipt) settlement() Settlement {
+	return Settlement{
 		Rule: c.rule.Name, Key: c.key, Limits: c.rule.Limits, Cost: int(c.cost), DryRun: c.rule.DryRun, At: c.result[0].At,
 		Lease: c.rule.Lease,
 	}
 }
 
-// unsettled returns the claims of a rule, or all if it is empty, that were charged and not settled yet. They count as
-// settled from now on. It waits for a renewal in progress.
-func (c *receipt) unsettled(rule string) (claims []Claim) {
+// unsettled returns settlements of the claims of a rule, or of all if it is empty, that were charged and not settled yet. They
+// count as settled from now on. It waits for a renewal in progress.
+func (c *receipt) unsettled(rule string) []Settlement {
 	switch {
 	case c.extra != nil:
 		return c.extra.unsettled(rule)
 	case c.key != "" && (rule == "" || rule == c.rule.Name) && c.settled.CompareAndSwap(false, true):
-		return []Claim{c.claim()}
+		return []Settlement{c.settlement()}
 	}
 	return nil
 }
 
-func (e *extra) unsettled(rule string) (claims []Claim) {
+func (e *extra) unsettled(rule string) (some []Settlement) {
 	e.lockIdle()
 	defer e.mu.Unlock()
 	for i := range e.charged {
 		if one := &e.charged[i]; (rule == "" || rule == one.Rule) && !one.settled {
 			one.settled = true
-			claims = append(claims, one.Claim)
+			some = append(some, one.Settlement)
 		}
 	}
 	if e.timer != nil && !e.holds() {
 		e.timer.Stop()
 	}
-	return claims
+	return some
 }
 
 // store returns the store that decided.

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
 )
 
 // A recordingStore admits everything, in results that it allocates itself, and records the claims.
 type recordingStore struct {
-	at             time.Time
-	taken, settled []core.Claim
+	at      time.Time
+	taken   []core.Claim
+	settled []core.Settlement
 }
 
 // Take implements core.Store. It does not append to dst.
@@ -29,13 +31,13 @@ func (g *recordingStore) Take(_ context.Context, claims []core.Claim, _ []core.R
 }
 
 // Settle implements core.Store.
-func (g *recordingStore) Settle(_ context.Context, claims []core.Claim) error {
-	g.settled = append(g.settled, claims...)
+func (g *recordingStore) Settle(_ context.Context, settlements []core.Settlement) error {
+	g.settled = append(g.settled, settlements...)
 	return nil
 }
 
 // Reset implements core.Store.
-func (*recordingStore) Reset(context.Context, []core.Claim) error { return nil }
+func (*recordingStore) Reset(context.Context, []core.Pair) error { return nil }
 
 // refundNamesTheClaimsThatWereChargedCases are the cases of TestRefundNamesTheClaimsThatWereCharged.
 var refundNamesTheClaimsThatWereChargedCases = map[string][]core.Claim{
@@ -64,7 +66,7 @@ func TestRefundNamesTheClaimsThatWereCharged(t *testing.T) {
 			if err != nil || !d.Allowed || !d.At.Equal(g.at) {
 				t.Fatalf("got %+v, %v", d, err)
 			}
-			want, results := []core.Claim(nil), d.Results
+			want, results := []core.Settlement(nil), d.Results
 			for _, c := range g.taken {
 				for _, limit := range c.Limits {
 					if r := results[0]; r.Rule != c.Rule || r.Limit != limit || r.DryRun != c.DryRun {
@@ -73,8 +75,7 @@ func TestRefundNamesTheClaimsThatWereCharged(t *testing.T) {
 					results = results[1:]
 				}
 				if !c.Peek {
-					c.At = g.at
-					want = append(want, c)
+					want = append(want, oracle.Settlement(c, g.at))
 				}
 			}
 			if err := l.Refund(t.Context(), d); err != nil || len(results) > 0 || !reflect.DeepEqual(g.settled, want) {

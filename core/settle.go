@@ -46,15 +46,15 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error { return l.Settl
 
 // settle settles the claims of a rule, or all if it is empty, at a cost.
 func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
-	var charged, held []Claim
+	var charged, held []Settlement
 	heldCost := 0
-	for _, claim := range c.unsettled(rule) {
-		claim.Final = cost
-		if claim.Hold {
-			held = append(held, claim)
-			heldCost += max(claim.Cost, 1)
+	for _, s := range c.unsettled(rule) {
+		s.Final = cost
+		if s.Held {
+			held = append(held, s)
+			heldCost += max(s.Cost, 1)
 		} else {
-			charged = append(charged, claim)
+			charged = append(charged, s)
 		}
 	}
 	var errs [2]error
@@ -63,7 +63,7 @@ func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 		errs[0] = unavailable(err)
 	}
 	if len(held) > 0 {
-		errs[1] = c.settleHeld(ctx, held, settlement{outcome: Outcome{Cost: heldCost}})
+		errs[1] = c.settleHeld(ctx, held, ending{outcome: Outcome{Cost: heldCost}})
 	}
 	return errors.Join(errs[:]...)
 }
@@ -99,9 +99,9 @@ func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) er
 		return prefix(err)
 	}
 	ctx = orBackground(ctx)
-	claim := Claim{Rule: rule, Key: key, Ban: d}
-	_, err = l.store.settle(ctx, []Claim{claim})
-	_, local := l.fallback.settle(ctx, []Claim{claim})
+	ban := []Settlement{{Rule: rule, Key: key, Ban: d}}
+	_, err = l.store.settle(ctx, ban)
+	_, local := l.fallback.settle(ctx, ban)
 	return prefix(unavailable(errors.Join(err, local)))
 }
 
@@ -122,15 +122,15 @@ func (l *Limiter) named(verb, rule, key string) (string, error) {
 
 // Reset forgets a key of a rule of l: all its limits, those of its tiers included. It resets the store and the fallback,
 // which may know what was charged while the store was down. The error wraps ErrInvalid if l has no such rule, ErrNoKey if
-// the key is empty, or ErrUnavailable if either store is down. Use Store.Reset for claims whose name is that of no rule.
+// the key is empty, or ErrUnavailable if either store is down. Use Store.Reset for pairs whose rule is not one of l.
 func (l *Limiter) Reset(ctx context.Context, rule, key string) error {
 	rule, err := l.named("reset", rule, key)
 	if err != nil {
 		return prefix(err)
 	}
 	ctx = orBackground(ctx)
-	claims := []Claim{{Rule: rule, Key: key}}
-	err = errors.Join(l.store.reset(ctx, claims), l.fallback.reset(ctx, claims))
+	pairs := []Pair{{rule, key}}
+	err = errors.Join(l.store.reset(ctx, pairs), l.fallback.reset(ctx, pairs))
 	return prefix(unavailable(err))
 }
 

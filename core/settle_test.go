@@ -67,7 +67,7 @@ func TestSettleMistakes(t *testing.T) {
 type clocks struct {
 	core.MemoryStore
 	at      map[string]time.Time
-	settled []core.Claim
+	settled []core.Settlement
 }
 
 func (c *clocks) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -82,8 +82,8 @@ func (c *clocks) Take(ctx context.Context, claims []core.Claim, dst []core.Resul
 	return results, err
 }
 
-func (c *clocks) Settle(_ context.Context, claims []core.Claim) error {
-	c.settled = append(c.settled, claims...)
+func (c *clocks) Settle(_ context.Context, settlements []core.Settlement) error {
+	c.settled = append(c.settled, settlements...)
 	return nil
 }
 

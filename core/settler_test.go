@@ -16,7 +16,7 @@ import (
 type settler struct {
 	mu      sync.Mutex
 	taken   []core.Claim
-	settled []core.Claim
+	settled []core.Settlement
 	err     error // of Settle
 	takes   time.Duration
 }
@@ -33,16 +33,16 @@ func (s *settler) Take(_ context.Context, claims []core.Claim, dst []core.Result
 	return dst, nil
 }
 
-func (s *settler) Settle(_ context.Context, claims []core.Claim) error {
+func (s *settler) Settle(_ context.Context, settlements []core.Settlement) error {
 	time.Sleep(s.takes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range claims {
-		if claims[i].Renew {
-			claims[i].At = time.Now()
+	for i := range settlements {
+		if settlements[i].Renew {
+			settlements[i].At = time.Now()
 		}
 	}
-	s.settled = append(s.settled, claims...)
+	s.settled = append(s.settled, settlements...)
 	return s.err
 }
 
@@ -56,7 +56,7 @@ func (s *settler) finals() (text []string) {
 			text = append(text, "renew "+c.Rule)
 		case c.Ban > 0:
 			text = append(text, fmt.Sprintf("ban %s %v", c.Rule, c.Ban))
-		case c.Hold:
+		case c.Held:
 			text = append(text, fmt.Sprintf("%s %d→%d", c.Rule, c.Cost, c.Final))
 		default:
 			text = append(text, fmt.Sprintf("charged %s %d→%d", c.Rule, c.Cost, c.Final))

@@ -9,8 +9,8 @@ import "context"
 //
 // An implementation of Store must do five things. Be safe for concurrent use. Return when ctx is done, even if what the
 // store waits for does not: a Limiter has no other way to go on, and storetest checks it. Do not keep claims, dst or what
-// they point to after returning. Answer claims that Claim.Validate rejects with an error that wraps ErrInvalid; any other
-// error counts as a failure of the store, and the failure modes of the rules decide. Decide all claims of a Take as one,
+// they point to after returning. Answer claims and settlements that Validate rejects with an error that wraps ErrInvalid; any
+// other error counts as a failure of the store, and the failure modes of the rules decide. Decide all claims of a Take as one,
 // by one clock for each claim, and report the instant of that clock as Result.At.
 type Store interface {
 	// Take decides all claims of one request together: if one that is not a dry run is denied, none is charged.
@@ -18,14 +18,14 @@ type Store interface {
 	// Running out is a result; an error means that nothing was decided.
 	Take(ctx context.Context, claims []Claim, dst []Result) ([]Result, error)
 
-	// Settle replaces what claims were charged or held by their Final, renews holds, or bans. What was charged too much is
-	// given back as far as it still counts, and never more than the key would have had if the Take had charged Final, but
-	// for less than a tick of a token bucket. A further charge is made at the instant of the Settle, even if it does not
-	// fit. An error that wraps ErrInvalid means that nothing was settled.
-	Settle(ctx context.Context, claims []Claim) error
+	// Settle replaces what was charged or held with Final, renews holds, or bans. What was charged too much is given back as
+	// far as it still counts, and never more than the key would have had if the Take had charged Final, but for less than a
+	// tick of a token bucket. A further charge is made at the instant of the Settle, even if it does not fit. An error that
+	// wraps ErrInvalid means that nothing was settled.
+	Settle(ctx context.Context, settlements []Settlement) error
 
-	// Reset forgets everything about the keys of claims. It ignores their limits.
-	Reset(ctx context.Context, claims []Claim) error
+	// Reset forgets what was charged to the pairs, and lifts their bans. It keeps what is held.
+	Reset(ctx context.Context, pairs []Pair) error
 }
 
 // A LocalTaker is a Store that can decide some claims without asking a server, from what it has in this process, such as

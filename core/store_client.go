@@ -76,24 +76,25 @@ func countLimits(claims []Claim) (n int) {
 	return n
 }
 
-// settle settles claims, whose At the store may set. It returns how long the store took, or 0 if that is a MemoryStore.
-func (k *storeClient) settle(ctx context.Context, claims []Claim) (took time.Duration, err error) {
+// settle settles what settlements say; the store sets At of those that it renews. It returns how long the store took, or 0 if that
+// is a MemoryStore.
+func (k *storeClient) settle(ctx context.Context, settlements []Settlement) (took time.Duration, err error) {
 	if k.memory != nil {
-		return 0, k.memory.Settle(ctx, claims)
+		return 0, k.memory.Settle(ctx, settlements)
 	}
-	own := slices.Clone(claims)
+	own := slices.Clone(settlements)
 	took, err = k.call(ctx, func(ctx context.Context) error { return k.store.Settle(ctx, own) })
 	if err == nil {
-		copy(claims, own)
+		copy(settlements, own)
 	}
 	return took, err
 }
 
-func (k *storeClient) reset(ctx context.Context, claims []Claim) error {
+func (k *storeClient) reset(ctx context.Context, pairs []Pair) error {
 	if k.memory != nil {
-		return k.memory.Reset(ctx, claims)
+		return k.memory.Reset(ctx, pairs)
 	}
-	_, err := k.call(ctx, func(ctx context.Context) error { return k.store.Reset(ctx, claims) })
+	_, err := k.call(ctx, func(ctx context.Context) error { return k.store.Reset(ctx, pairs) })
 	return err
 }
 

@@ -17,6 +17,8 @@ type call struct {
 	wait   wait
 	verb   string // take, settle, refund, renew, ban or reset
 	claims []core.Claim
+	pair   core.Pair     // of a ban or a reset
+	ban    time.Duration // of the pair
 	line   int
 	finals []int // of the claims of that line; the last is that of all further ones
 }
@@ -49,7 +51,10 @@ func (tl timeline) String() string {
 	var b strings.Builder
 	for i, c := range tl {
 		fmt.Fprintf(&b, "%3d: +%v %s", i, c.wait, c.verb)
-		if len(c.claims) == 0 {
+		switch {
+		case c.pair.Key != "":
+			fmt.Fprintf(&b, " %v for %v", c.pair, c.ban)
+		case len(c.claims) == 0:
 			fmt.Fprintf(&b, " of line %d at %v", c.line, c.finals)
 		}
 		for _, claim := range c.claims {
@@ -70,9 +75,6 @@ func describe(c core.Claim) string {
 	}
 	if c.Hold {
 		flags += " hold"
-	}
-	if c.Ban > 0 {
-		flags += " ban " + c.Ban.String()
 	}
 	return fmt.Sprintf("{%s/%s %v cost %d%s}", c.Rule, c.Key, c.Limits, c.Cost, flags)
 }
@@ -102,9 +104,9 @@ func (c cast) call(t *rapid.T, line int) call {
 	call.wait = waits(max(c.families[0][0].Period, time.Minute)).Draw(t, "wait")
 	switch {
 	case call.verb == "ban":
-		call.claims = []core.Claim{{Rule: pick(t, c.rules), Key: pick(t, c.keys), Ban: waits(time.Minute).Draw(t, "ban").plain + time.Microsecond}}
+		call.pair, call.ban = c.pair(t), waits(time.Minute).Draw(t, "ban").plain+time.Microsecond
 	case call.verb == "reset":
-		call.claims = []core.Claim{{Rule: pick(t, c.rules), Key: pick(t, c.keys)}}
+		call.pair = c.pair(t)
 	case call.verb != "take" && line > 0:
 		call.line, call.finals = rapid.IntRange(max(0, line-5), line-1).Draw(t, "line"), []int{0}
 		if call.verb == "settle" {
@@ -115,6 +117,10 @@ func (c cast) call(t *rapid.T, line int) call {
 		call.claims = rapid.SliceOfN(rapid.Custom(c.claim), 1, 3).Draw(t, "claims")
 	}
 	return call
+}
+
+func (c cast) pair(t *rapid.T) core.Pair {
+	return core.Pair{Rule: pick(t, c.rules), Key: pick(t, c.keys)}
 }
 
 func (c cast) claim(t *rapid.T) core.Claim {

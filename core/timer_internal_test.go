@@ -12,7 +12,7 @@ import (
 // slowStore admits everything, and takes a while to settle.
 type slowStore struct{ MemoryStore }
 
-func (*slowStore) Settle(context.Context, []Claim) error {
+func (*slowStore) Settle(context.Context, []Settlement) error {
 	time.Sleep(10 * time.Millisecond)
 	return nil
 }

@@ -47,9 +47,11 @@ func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 	}
 	defer func() { _ = syscall.Kill(server.PID(), syscall.SIGCONT) }()
 	for name, call := range map[string]func(context.Context) error{
-		"take":   func(ctx context.Context) error { _, err := s.Take(ctx, claims, nil); return err },
-		"refund": func(ctx context.Context) error { return s.Settle(ctx, claims) },
-		"reset":  func(ctx context.Context) error { return s.Reset(ctx, claims) },
+		"take": func(ctx context.Context) error { _, err := s.Take(ctx, claims, nil); return err },
+		"refund": func(ctx context.Context) error {
+			return s.Settle(ctx, []core.Settlement{{Key: "k", Limits: claims[0].Limits}})
+		},
+		"reset": func(ctx context.Context) error { return s.Reset(ctx, []core.Pair{{Key: "k"}}) },
 
 		"take of a limiter": func(context.Context) error {
 			_, err := taking.Take(context.Background(), core.Claim{Rule: "r", Key: "k"})

@@ -98,19 +98,19 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 }
 
 // Settle implements core.Store.
-func (s *Store) Settle(ctx context.Context, claims []core.Claim) error {
+func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error {
 	if s.err != nil {
 		return s.err
 	}
-	return s.redis.Settle(ctx, claims)
+	return s.redis.Settle(ctx, settlements)
 }
 
 // Reset implements core.Store.
-func (s *Store) Reset(ctx context.Context, claims []core.Claim) error {
+func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 	if s.err != nil {
 		return s.err
 	}
-	return s.redis.Reset(ctx, claims)
+	return s.redis.Reset(ctx, pairs)
 }
 
 // config is what options change.

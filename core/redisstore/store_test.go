@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/core/storetest"
+	"github.com/spillgate/spillgate/internal/oracle"
 )
 
 func TestContract(t *testing.T) {
@@ -60,7 +61,7 @@ func TestMistakesSurfaceInEveryCall(t *testing.T) {
 		}
 		_, inNew := core.New([]core.Rule{core.PerMinute(1).By(nil)}, core.WithStore(s))
 		for name, err := range map[string]error{
-			"Validate": s.Validate(), "Take": take, "Settle": s.Settle(ctx, claims), "Reset": s.Reset(ctx, claims), "core.New": inNew,
+			"Validate": s.Validate(), "Take": take, "Settle": s.Settle(ctx, nil), "Reset": s.Reset(ctx, nil), "core.New": inNew,
 		} {
 			if !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: error %q, want %q", name, err, want)
@@ -83,7 +84,7 @@ func TestClaimsAtFaultAreErrInvalid(t *testing.T) {
 		if _, err := s.Take(context.Background(), []core.Claim{c}, nil); !errors.Is(err, core.ErrInvalid) {
 			t.Errorf("take %+v: %v", c, err)
 		}
-		if err := s.Settle(context.Background(), []core.Claim{c}); !errors.Is(err, core.ErrInvalid) {
+		if err := s.Settle(context.Background(), []core.Settlement{oracle.Settlement(c, time.Time{})}); !errors.Is(err, core.ErrInvalid) {
 			t.Errorf("refund %+v: %v", c, err)
 		}
 	}

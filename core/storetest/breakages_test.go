@@ -101,37 +101,37 @@ var brokenStores = map[string]breakage{
 	"halves waits":           {finds: "a token bucket keeps what its waits promise", take: telling(func(r *core.Result) { r.RetryAfter -= r.RetryAfter / 2 })},
 	"says when it is empty":  {finds: "10 of 10 used, upgraded to 100, leaves 90 in a token bucket", take: telling(func(r *core.Result) { r.Remaining = 0 })},
 	"has refills for resets": {finds: "a burst is back when its reset says so", take: telling(func(r *core.Result) { r.ResetAfter = r.RefillAfter })},
-	"refunds nothing":        {finds: "a refund at once restores what was charged", settle: func(*core.MemoryStore, []core.Claim) error { return nil }},
-	"refunds the first claim": {finds: "a refund concerns all limits of all claims, but no peeks and no other keys", settle: func(m *core.MemoryStore, claims []core.Claim) error {
-		return m.Settle(context.Background(), claims[:1])
+	"refunds nothing":        {finds: "a refund at once restores what was charged", settle: func(*core.MemoryStore, []core.Settlement) error { return nil }},
+	"refunds the first claim": {finds: "a refund concerns all limits of all claims, and no other keys", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+		return m.Settle(context.Background(), settlements[:1])
 	}},
-	"refunds as of now": {finds: "a refund after its window gives back nothing of the next", settle: func(m *core.MemoryStore, claims []core.Claim) error {
-		claims = slices.Clone(claims)
-		for i := range claims {
-			claims[i].At = time.Now()
+	"refunds as of now": {finds: "a refund after its window gives back nothing of the next", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+		settlements = slices.Clone(settlements)
+		for i := range settlements {
+			settlements[i].At = time.Now()
 		}
-		return m.Settle(context.Background(), claims)
+		return m.Settle(context.Background(), settlements)
 	}},
-	"resets on refund": {finds: "a refund leaves what others were charged", settle: func(m *core.MemoryStore, claims []core.Claim) error {
-		return m.Reset(context.Background(), claims)
+	"resets on refund": {finds: "a refund leaves what others were charged", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+		return m.Reset(context.Background(), []core.Pair{{Rule: settlements[0].Rule, Key: settlements[0].Key}})
 	}},
-	"settles for nothing": {finds: "settling for less gives back the difference", settle: func(m *core.MemoryStore, claims []core.Claim) error {
-		claims = slices.Clone(claims)
-		for i := range claims {
-			claims[i].Final = 0
+	"settles for nothing": {finds: "settling for less gives back the difference", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+		settlements = slices.Clone(settlements)
+		for i := range settlements {
+			settlements[i].Final = 0
 		}
-		return m.Settle(context.Background(), claims)
+		return m.Settle(context.Background(), settlements)
 	}},
-	"settles one by one": {finds: "a settle of a claim at fault is ErrInvalid, and settles nothing", settle: func(m *core.MemoryStore, claims []core.Claim) error {
-		for i := range claims {
-			if err := m.Settle(context.Background(), claims[i:i+1]); err != nil {
+	"settles one by one": {finds: "a settlement at fault is ErrInvalid, and settles nothing", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+		for i := range settlements {
+			if err := m.Settle(context.Background(), settlements[i:i+1]); err != nil {
 				return err
 			}
 		}
 		return nil
 	}},
-	"settles what it can": {finds: "a settle of a claim at fault is ErrInvalid, and settles nothing", settle: func(m *core.MemoryStore, claims []core.Claim) error {
-		if err := m.Settle(context.Background(), claims); !errors.Is(err, core.ErrInvalid) {
+	"settles what it can": {finds: "a settlement at fault is ErrInvalid, and settles nothing", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+		if err := m.Settle(context.Background(), settlements); !errors.Is(err, core.ErrInvalid) {
 			return err
 		}
 		return nil
@@ -143,18 +143,18 @@ var brokenStores = map[string]breakage{
 			c.Cost = 1
 		}
 	})},
-	"does not ban": {finds: "a ban lasts as long as it says, whatever the limits are", settle: func(m *core.MemoryStore, claims []core.Claim) error {
-		if claims[0].Ban > 0 {
+	"does not ban": {finds: "a ban lasts as long as it says, whatever the limits are", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+		if settlements[0].Ban > 0 {
 			return nil
 		}
-		return m.Settle(context.Background(), claims)
+		return m.Settle(context.Background(), settlements)
 	}},
-	"renews by settling": {finds: "a renewal returns when the hold was renewed, and keeps it", settle: func(m *core.MemoryStore, claims []core.Claim) error {
-		claims = slices.Clone(claims)
-		for i := range claims {
-			claims[i].Renew = false
+	"renews by settling": {finds: "a renewal returns when the hold was renewed, and keeps it", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+		settlements = slices.Clone(settlements)
+		for i := range settlements {
+			settlements[i].Renew = false
 		}
-		return m.Settle(context.Background(), claims)
+		return m.Settle(context.Background(), settlements)
 	}},
 	"names no rates": {finds: "a denied request names its rate", take: func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 		look := slices.Clone(claims)
@@ -170,14 +170,14 @@ var brokenStores = map[string]breakage{
 		return m.Take(context.Background(), claims, dst)
 	}},
 	"takes its time": {finds: "each call returns when its context is done", take: slow},
-	"takes its time to reset": {finds: "each call returns when its context is done", reset: func(m *core.MemoryStore, claims []core.Claim) error {
+	"takes its time to reset": {finds: "each call returns when its context is done", reset: func(m *core.MemoryStore, pairs []core.Pair) error {
 		time.Sleep(time.Second)
-		return m.Reset(context.Background(), claims)
+		return m.Reset(context.Background(), pairs)
 	}},
-	"resets nothing": {finds: "a reset forgets all limits and tiers of a key, and nothing else", reset: func(*core.MemoryStore, []core.Claim) error { return nil }},
-	"resets all rules": {finds: "a reset forgets all limits and tiers of a key, and nothing else", reset: func(m *core.MemoryStore, claims []core.Claim) error {
+	"resets nothing": {finds: "a reset forgets all limits and tiers of a key, and nothing else", reset: func(*core.MemoryStore, []core.Pair) error { return nil }},
+	"resets all rules": {finds: "a reset forgets all limits and tiers of a key, and nothing else", reset: func(m *core.MemoryStore, pairs []core.Pair) error {
 		for _, rule := range []string{"rule", "second"} {
-			m.Reset(context.Background(), []core.Claim{{Rule: rule, Key: claims[0].Key}})
+			m.Reset(context.Background(), []core.Pair{{Rule: rule, Key: pairs[0].Key}})
 		}
 		return nil
 	}},

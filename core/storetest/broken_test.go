@@ -39,8 +39,8 @@ func TestSuiteFindsBrokenStores(t *testing.T) {
 type breakage struct {
 	finds  string // the row that must fail
 	take   func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error)
-	settle func(m *core.MemoryStore, claims []core.Claim) error
-	reset  func(m *core.MemoryStore, claims []core.Claim) error
+	settle func(m *core.MemoryStore, settlements []core.Settlement) error
+	reset  func(m *core.MemoryStore, pairs []core.Pair) error
 }
 
 type broken struct {
@@ -55,16 +55,16 @@ func (b *broken) Take(ctx context.Context, claims []core.Claim, dst []core.Resul
 	return b.take(&b.sound, claims, dst)
 }
 
-func (b *broken) Settle(ctx context.Context, claims []core.Claim) error {
+func (b *broken) Settle(ctx context.Context, settlements []core.Settlement) error {
 	if b.settle == nil {
-		return b.sound.Settle(ctx, claims)
+		return b.sound.Settle(ctx, settlements)
 	}
-	return b.settle(&b.sound, claims)
+	return b.settle(&b.sound, settlements)
 }
 
-func (b *broken) Reset(ctx context.Context, claims []core.Claim) error {
+func (b *broken) Reset(ctx context.Context, pairs []core.Pair) error {
 	if b.reset == nil {
-		return b.sound.Reset(ctx, claims)
+		return b.sound.Reset(ctx, pairs)
 	}
-	return b.reset(&b.sound, claims)
+	return b.reset(&b.sound, pairs)
 }

@@ -118,7 +118,6 @@ var claimRows = []row{
 		good := claim("key", "5/d", 1)
 		for name, bad := range map[string]core.Claim{
 			"no limits":            {Rule: "rule", Key: "bad"},
-			"a ban alone":          {Rule: "rule", Key: "bad", Ban: time.Hour},
 			"a negative cost":      claim("bad", "5/d", -1),
 			"no period":            {Rule: "rule", Key: "bad", Limits: []core.Limit{{Rate: 1}}},
 			"a negative rate":      {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(-1)}},

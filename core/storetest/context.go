@@ -28,11 +28,11 @@ var contextRows = []row{
 func (s *suite) wantReturns() {
 	s.repeatable = false
 	c := []core.Claim{claim("key", "5/d", 1)}
-	c[0].At = s.last
+	settlements := []core.Settlement{{Rule: "rule", Key: "key", Limits: c[0].Limits, At: s.last, Cost: 1}}
 	for name, call := range map[string]func(context.Context){
 		"Take":   func(ctx context.Context) { _, _ = s.store.Take(ctx, c, nil) },
-		"Settle": func(ctx context.Context) { _ = s.store.Settle(ctx, c) },
-		"Reset":  func(ctx context.Context) { _ = s.store.Reset(ctx, c) },
+		"Settle": func(ctx context.Context) { _ = s.store.Settle(ctx, settlements) },
+		"Reset":  func(ctx context.Context) { _ = s.store.Reset(ctx, []core.Pair{{Rule: "rule", Key: "key"}}) },
 	} {
 		for _, timeout := range []time.Duration{0, 50 * ms} {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)

@@ -13,11 +13,11 @@ func hold(c core.Claim) core.Claim {
 	return c
 }
 
-// end settles c at its final cost.
-func (s *suite) end(c core.Claim, final int) {
+// end settles what was held at its final cost.
+func (s *suite) end(held core.Settlement, final int) {
 	s.Helper()
-	c.Final = final
-	s.settle(c)
+	held.Final = final
+	s.settle(held)
 }
 
 var holdRows = []row{
@@ -46,7 +46,7 @@ var holdRows = []row{
 		s.expect(words("yes 4", "yes 4", "yes 4", "yes 4"), peek(claim("key", together, 1)))
 	}},
 	{"a final cost is charged even if it does not fit", func(s *suite) {
-		var held []core.Claim
+		var held []core.Settlement
 		for range 5 {
 			held = append(held, s.charge(hold(claim("key", "100/m", 1)))...)
 		}
@@ -114,14 +114,14 @@ var holdRows = []row{
 		s.wait(100 * ms)
 		renewed := held[0]
 		renewed.Renew = true
-		claims := []core.Claim{renewed}
-		s.settle(claims...)
-		if passed := claims[0].At.Sub(held[0].At); passed < 100*ms {
+		renewals := []core.Settlement{renewed}
+		s.settle(renewals...)
+		if passed := renewals[0].At.Sub(held[0].At); passed < 100*ms {
 			s.Errorf("renewed %v after the hold", passed)
 		}
 		s.expect(words("yes 1"), peek(claim("key", "2 at once", 1)))
-		claims[0].Renew = false
-		s.end(claims[0], 0)
+		renewals[0].Renew = false
+		s.end(renewals[0], 0)
 		s.expect(words("yes 2"), peek(claim("key", "2 at once", 1)))
 	}},
 	{"a denied hold holds nothing, nor does a peek", func(s *suite) {
@@ -160,8 +160,8 @@ var holdRows = []row{
 
 var banRows = []row{
 	{"a ban lasts as long as it says, whatever the limits are", func(s *suite) {
-		s.settle(core.Claim{Rule: "rule", Key: "key", Ban: second})
-		s.settle(core.Claim{Rule: "rule", Key: "key", Ban: 100 * ms})
+		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: second})
+		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: 100 * ms})
 		for _, r := range s.take(claim("key", together+", 3 at once", 1)) {
 			if r.Allowed || r.Remaining != 0 || r.RetryAfter > second || r.RetryAfter < 500*ms || r.ResetAfter < r.RetryAfter {
 				s.Errorf("%+v, want a wait of 1s", r)
@@ -173,7 +173,7 @@ var banRows = []row{
 	}},
 	{"a reset lifts a ban, and leaves what is held", func(s *suite) {
 		held := s.charge(hold(claim("key", "5/d", 2)))
-		s.settle(core.Claim{Rule: "rule", Key: "key", Ban: time.Hour})
+		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: time.Hour})
 		s.reset("rule", "key")
 		s.expect(words("yes 2"), claim("key", "5/d", 1))
 		s.end(held[0], 0)

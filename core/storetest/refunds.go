@@ -24,10 +24,10 @@ var refundRows = []row{
 		s.settle(charged...)
 		s.expect(words("yes 20"), peek(c))
 	}},
-	{"a refund concerns all limits of all claims, but no peeks and no other keys", func(s *suite) {
+	{"a refund concerns all limits of all claims, and no other keys", func(s *suite) {
 		a, b, other := claim("a", together, 2), of("other", claim("b", together, 3)), claim("c", "5/d", 1)
 		charged := s.charge(a, b, other)
-		s.settle(charged[0], charged[1], peek(charged[2]))
+		s.settle(charged[0], charged[1])
 		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 5", "yes 4"), peek(a), peek(b), peek(other))
 	}},
 	{"a refund leaves what others were charged", func(s *suite) {
@@ -66,8 +66,8 @@ var refundRows = []row{
 		c := claim("key", together, 3)
 		charged := s.charge(c)
 		s.reset("rule", "key")
-		unknown := claim("unknown", together, 3)
-		unknown.At = charged[0].At
+		unknown := charged[0]
+		unknown.Key = "unknown"
 		s.settle(charged[0], unknown)
 		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5"), peek(c))
 		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5"), peek(claim("unknown", together, 1)))
@@ -117,15 +117,16 @@ var refundRows = []row{
 			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
 		}
 	}},
-	{"a settle of a claim at fault is ErrInvalid, and settles nothing", func(s *suite) {
+	{"a settlement at fault is ErrInvalid, and settles nothing", func(s *suite) {
 		charged := s.charge(claim("key", "5/d", 3))
-		for name, bad := range map[string]core.Claim{
+		for name, bad := range map[string]core.Settlement{
 			"no limits and no ban":  {Rule: "rule", Key: "bad"},
+			"a negative cost":       {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1)}, Cost: -1},
 			"a negative final cost": {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1)}, Final: -1},
 			"a negative ban":        {Rule: "rule", Key: "bad", Limits: []core.Limit{core.PerDay(1)}, Ban: -time.Hour},
 			"no period":             {Rule: "rule", Key: "bad", Limits: []core.Limit{{Rate: 1}}},
 		} {
-			if err := s.store.Settle(context.Background(), []core.Claim{charged[0], bad}); !errors.Is(err, core.ErrInvalid) {
+			if err := s.store.Settle(context.Background(), []core.Settlement{charged[0], bad}); !errors.Is(err, core.ErrInvalid) {
 				s.Errorf("%s: error %v, want one that is ErrInvalid", name, err)
 			}
 		}

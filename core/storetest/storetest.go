@@ -8,7 +8,6 @@ package storetest
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,20 +141,22 @@ func (s *suite) take(claims ...core.Claim) []core.Result {
 	return results
 }
 
-// charge takes claims and returns them as Settle needs them.
-func (s *suite) charge(claims ...core.Claim) []core.Claim {
+// charge takes claims and returns the settlements that give them back.
+func (s *suite) charge(claims ...core.Claim) []core.Settlement {
 	s.Helper()
 	return settled(claims, s.take(claims...))
 }
 
-// settled returns claims with the instants at which results decided them.
-func settled(claims []core.Claim, results []core.Result) []core.Claim {
-	claims = slices.Clone(claims)
-	for i := range claims {
-		claims[i].At = results[0].At
-		results = results[len(claims[i].Limits):]
+// settled returns the settlements that give back claims, decided with these results.
+func settled(claims []core.Claim, results []core.Result) []core.Settlement {
+	settlements := make([]core.Settlement, len(claims))
+	for i, c := range claims {
+		settlements[i] = core.Settlement{
+			Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: results[0].At, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold,
+		}
+		results = results[len(c.Limits):]
 	}
-	return claims
+	return settlements
 }
 
 // expect takes claims and compares results with words such as "yes 3" or "no 0": whether allowed, and what remains.
@@ -172,17 +173,16 @@ func (s *suite) expect(want []string, claims ...core.Claim) {
 	}
 }
 
-// settle settles claims that charge returned.
-func (s *suite) settle(claims ...core.Claim) {
+func (s *suite) settle(settlements ...core.Settlement) {
 	s.Helper()
-	if err := s.store.Settle(context.Background(), claims); err != nil {
-		s.Fatalf("settle %v: %v", claims, err)
+	if err := s.store.Settle(context.Background(), settlements); err != nil {
+		s.Fatalf("settle %v: %v", settlements, err)
 	}
 }
 
 func (s *suite) reset(rule, key string) {
 	s.Helper()
-	if err := s.store.Reset(context.Background(), []core.Claim{{Rule: rule, Key: key}}); err != nil {
+	if err := s.store.Reset(context.Background(), []core.Pair{{Rule: rule, Key: key}}); err != nil {
 		s.Fatalf("reset %q of %q: %v", key, rule, err)
 	}
 }

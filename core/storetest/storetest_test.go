@@ -27,32 +27,32 @@ func (n *noisy) Take(_ context.Context, claims []core.Claim, dst []core.Result) 
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i := range claims {
-		if err := claims[i].Validate(); err != nil || len(claims[i].Limits) == 0 {
-			return dst, core.ErrInvalid
+		if err := claims[i].Validate(); err != nil {
+			return dst, err
 		}
 	}
 	n.now = n.now.Add(n.stall)
 	return append(dst, n.model.Take(n.now.UnixMicro(), claims)...), nil
 }
 
-func (n *noisy) Settle(_ context.Context, claims []core.Claim) error {
+func (n *noisy) Settle(_ context.Context, settlements []core.Settlement) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i := range claims {
-		if err := claims[i].Validate(); err != nil {
+	for i := range settlements {
+		if err := settlements[i].Validate(); err != nil {
 			return err
 		}
 	}
 	n.now = n.now.Add(n.stall)
-	n.model.Settle(n.now.UnixMicro(), claims)
+	n.model.Settle(n.now.UnixMicro(), settlements)
 	return nil
 }
 
-func (n *noisy) Reset(_ context.Context, claims []core.Claim) error {
+func (n *noisy) Reset(_ context.Context, pairs []core.Pair) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.now = n.now.Add(time.Microsecond) // else what is charged next would have the same instant
-	n.model.Reset(n.now.UnixMicro(), claims)
+	n.model.Reset(n.now.UnixMicro(), pairs)
 	return nil
 }
 

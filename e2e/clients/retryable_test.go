@@ -51,8 +51,8 @@ type failing struct{}
 func (failing) Take(context.Context, []core.Claim, []core.Result) ([]core.Result, error) {
 	return nil, errors.New("connection refused")
 }
-func (failing) Settle(context.Context, []core.Claim) error { return nil }
-func (failing) Reset(context.Context, []core.Claim) error  { return nil }
+func (failing) Settle(context.Context, []core.Settlement) error { return nil }
+func (failing) Reset(context.Context, []core.Pair) error        { return nil }
 
 // down returns a limiter that can decide nothing.
 func down() *core.Limiter {

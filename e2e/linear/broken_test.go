@@ -102,10 +102,10 @@ func (s early) Take(ctx context.Context, claims []core.Claim, dst []core.Result)
 // releasesFirst gives back what was held, and charges the final cost afterwards.
 type releasesFirst struct{ core.Store }
 
-func (s releasesFirst) Settle(ctx context.Context, claims []core.Claim) error {
-	first, then := slices.Clone(claims), slices.Clone(claims)
-	for i := range claims {
-		if claims[i].Hold {
+func (s releasesFirst) Settle(ctx context.Context, settlements []core.Settlement) error {
+	first, then := slices.Clone(settlements), slices.Clone(settlements)
+	for i := range settlements {
+		if settlements[i].Held {
 			first[i].Final, then[i].At = 0, time.Time{}
 		}
 	}
@@ -119,13 +119,15 @@ func (s releasesFirst) Settle(ctx context.Context, claims []core.Claim) error {
 // holdsAnew renews a hold by releasing it and holding again.
 type holdsAnew struct{ core.Store }
 
-func (s holdsAnew) Settle(ctx context.Context, claims []core.Claim) error {
-	if !claims[0].Renew {
-		return s.Store.Settle(ctx, claims)
+func (s holdsAnew) Settle(ctx context.Context, settlements []core.Settlement) error {
+	if !settlements[0].Renew {
+		return s.Store.Settle(ctx, settlements)
 	}
-	first, then := slices.Clone(claims), slices.Clone(claims)
-	for i := range claims {
-		first[i].Renew, first[i].Final, then[i].Renew = false, 0, false
+	first := slices.Clone(settlements)
+	var then []core.Claim
+	for i, st := range settlements {
+		first[i].Renew, first[i].Final = false, 0
+		then = append(then, core.Claim{Rule: st.Rule, Key: st.Key, Limits: st.Limits, Cost: st.Cost, DryRun: st.DryRun, Hold: true})
 	}
 	if err := s.Store.Settle(ctx, first); err != nil {
 		return err
@@ -138,9 +140,9 @@ func (s holdsAnew) Settle(ctx context.Context, claims []core.Claim) error {
 // settlesOneByOne settles claim by claim.
 type settlesOneByOne struct{ core.Store }
 
-func (s settlesOneByOne) Settle(ctx context.Context, claims []core.Claim) error {
-	for i := range claims {
-		if err := s.Store.Settle(ctx, claims[i:i+1]); err != nil {
+func (s settlesOneByOne) Settle(ctx context.Context, settlements []core.Settlement) error {
+	for i := range settlements {
+		if err := s.Store.Settle(ctx, settlements[i:i+1]); err != nil {
 			return err
 		}
 		runtime.Gosched()

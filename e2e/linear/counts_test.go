@@ -106,29 +106,29 @@ func (s *counting) play(from counts, o *op) countsResult {
 	case "take":
 		r.results = m.Take(anInstant, o.claims)
 	case "settle":
-		m.Settle(anInstant, madeNow(o.claims))
+		m.Settle(anInstant, madeNow(o.settlements))
 	case "reset":
-		m.Reset(anInstant, o.claims)
+		m.Reset(anInstant, []core.Pair{o.pair})
 	}
 	r.to = s.countsOf(m, o, from)
 	known[step] = r
 	return r
 }
 
-// madeNow returns claims that were taken at the one instant.
-func madeNow(claims []core.Claim) []core.Claim {
-	claims = slices.Clone(claims)
-	for i := range claims {
-		claims[i].At = time.UnixMicro(anInstant)
+// madeNow returns settlements of what was taken at the one instant.
+func madeNow(settlements []core.Settlement) []core.Settlement {
+	settlements = slices.Clone(settlements)
+	for i := range settlements {
+		settlements[i].At = time.UnixMicro(anInstant)
 	}
-	return claims
+	return settlements
 }
 
 // keysOf returns the numbers of the keys in o, and their names.
 func (s *counting) keysOf(o *op) map[int]string {
 	keys := make(map[int]string)
-	for _, c := range o.claims {
-		keys[keyNumber(c)] = c.Key
+	for _, key := range o.keys() {
+		keys[keyNumber(key)] = key
 	}
 	return keys
 }
@@ -139,7 +139,7 @@ func (s *counting) modelOf(c counts, o *op) *oracle.Model {
 	for k, key := range s.keysOf(o) {
 		for n, l := range s.limits {
 			used := int(c.used[k*len(s.limits)+n])
-			m.Settle(anInstant, []core.Claim{{Rule: "rule", Key: key, Limits: []core.Limit{l}, Hold: true, Final: used}})
+			m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, Limits: []core.Limit{l}, Held: true, Final: used}})
 		}
 		pair := c.pairs[k]
 		for i := range pair.holds {
@@ -150,7 +150,7 @@ func (s *counting) modelOf(c counts, o *op) *oracle.Model {
 			m.Take(anInstant, []core.Claim{hold})
 		}
 		if pair.banned {
-			m.Settle(anInstant, []core.Claim{{Rule: "rule", Key: key, Ban: aBan}})
+			m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, Ban: aBan}})
 		}
 	}
 	return &m

@@ -19,9 +19,9 @@ func (c *caller) next() *op {
 	}
 	switch n := c.random.IntN(10); {
 	case n == 0 && c.resets:
-		return &op{verb: "reset", claims: []core.Claim{c.claim()}}
+		return &op{verb: "reset", pair: core.Pair{Rule: "rule", Key: c.key()}}
 	case n == 0 && c.bans || n == 1 && c.bans:
-		return &op{verb: "settle", claims: []core.Claim{{Rule: "rule", Key: c.key(), Ban: aBan}}}
+		return &op{verb: "settle", settlements: []core.Settlement{{Rule: "rule", Key: c.key(), Ban: aBan}}}
 	case n <= ends && (c.refunds || c.holds) && len(c.takes) > 0:
 		return c.settle()
 	case n < 6:
@@ -48,32 +48,32 @@ func (c *caller) claim() core.Claim {
 // settle draws a take that has not been settled, and its final cost. It may be renewed instead.
 func (c *caller) settle() *op {
 	i := c.random.IntN(len(c.takes))
-	claims := c.takes[i]
+	take := c.takes[i]
 	c.takes = slices.Delete(c.takes, i, i+1)
-	if renewed := c.renewed(claims); len(renewed) > 0 {
-		return &op{verb: "settle", claims: renewed}
+	if renewed := c.renewed(take); len(renewed) > 0 {
+		return &op{verb: "settle", settlements: renewed}
 	}
-	for i := range claims {
-		claim := &claims[i]
-		switch claim.Renew = false; {
-		case claim.Hold:
-			claim.Final = c.random.IntN(max(claim.Cost, 1) + 2)
+	for i := range take {
+		s := &take[i]
+		switch s.Renew = false; {
+		case s.Held:
+			s.Final = c.random.IntN(max(s.Cost, 1) + 2)
 		case !c.refunds:
-			claim.Final = max(claim.Cost, 1)
+			s.Final = max(s.Cost, 1)
 		}
 	}
-	return &op{verb: "settle", claims: claims}
+	return &op{verb: "settle", settlements: take}
 }
 
-// renewed returns those of claims that hold something, to be renewed, or none.
-func (c *caller) renewed(claims []core.Claim) (some []core.Claim) {
+// renewed returns renewals of what a take held, or none.
+func (c *caller) renewed(take []core.Settlement) (some []core.Settlement) {
 	if c.random.IntN(4) > 0 {
 		return nil
 	}
-	for _, claim := range claims {
-		if claim.Hold {
-			claim.Renew = true
-			some = append(some, claim)
+	for _, s := range take {
+		if s.Held {
+			s.Renew = true
+			some = append(some, s)
 		}
 	}
 	return some

@@ -37,7 +37,7 @@ type caller struct {
 	name    string // of the history
 	begun   time.Time
 	random  *rand.Rand
-	takes   [][]core.Claim // those that it may settle
+	takes   [][]core.Settlement // what gives back each take that it may settle
 	history []porcupine.Operation
 }
 
@@ -85,9 +85,9 @@ func (c *caller) call(o *op) {
 	case "take":
 		out.results, err = c.store.Take(ctx, o.claims, nil)
 	case "settle":
-		err = c.store.Settle(ctx, o.claims)
+		err = c.store.Settle(ctx, o.settlements)
 	case "reset":
-		err = c.store.Reset(ctx, o.claims)
+		err = c.store.Reset(ctx, []core.Pair{o.pair})
 	}
 	to := time.Since(c.begun).Nanoseconds()
 	if err != nil {
@@ -99,9 +99,11 @@ func (c *caller) call(o *op) {
 	switch {
 	case err != nil:
 	case o.verb == "take" && oracle.Allowed(out.results):
-		c.takes = append(c.takes, oracle.Settled(o.claims, out.results))
-	case o.verb == "settle" && o.claims[0].Renew:
-		c.takes = append(c.takes, slices.Clone(o.claims))
+		if take := oracle.Settled(o.claims, out.results); len(take) > 0 {
+			c.takes = append(c.takes, take)
+		}
+	case o.verb == "settle" && o.settlements[0].Renew:
+		c.takes = append(c.takes, slices.Clone(o.settlements))
 	}
 	c.history = append(c.history, porcupine.Operation{Input: o, Call: from, Output: out, Return: to})
 }

@@ -40,10 +40,10 @@ func (p plan) timed(_ string, history []porcupine.Operation) porcupine.Model {
 		Init: func() any { return new(instants) },
 		Step: func(state, input, output any) (bool, any) {
 			before, o, out := state.(*instants), input.(*op), output.(outcome)
-			next := before.nextOf(o.claims)
+			next := before.nextOf(o.keys())
 			switch {
 			case o.verb == "reset":
-				return true, before.and(event{o, next + 1}, o.claims)
+				return true, before.and(event{o, next + 1}, o.keys())
 			case o.verb != "take":
 				return true, before.and(event{o, next}, nil)
 			case !before.hasAll(earlier[o]) || out.at().UnixMicro() < next:
@@ -63,22 +63,24 @@ func (p plan) timed(_ string, history []porcupine.Operation) porcupine.Model {
 	}
 }
 
-// ordered returns claims of the keys for which no decision with an earlier instant may follow a take.
-func (p plan) ordered(o *op, out outcome) []core.Claim {
+// ordered returns the keys for which no decision with an earlier instant may follow a take.
+func (p plan) ordered(o *op, out outcome) (keys []string) {
 	if p.ahead {
-		return oracle.Charged(o.claims, out.results)
+		for _, s := range oracle.Charged(o.claims, out.results) {
+			keys = append(keys, s.Key)
+		}
+		return keys
 	}
-	var all []core.Claim
 	for k := range p.keys {
-		all = append(all, core.Claim{Key: fmt.Sprintf(":%d", k)})
+		keys = append(keys, fmt.Sprintf(":%d", k))
 	}
-	return all
+	return keys
 }
 
-// nextOf returns the first instant at which claims may be decided.
-func (s *instants) nextOf(claims []core.Claim) (next int64) {
-	for _, c := range claims {
-		next = max(next, s.next[keyNumber(c)])
+// nextOf returns the first instant at which calls about keys may take effect.
+func (s *instants) nextOf(keys []string) (next int64) {
+	for _, key := range keys {
+		next = max(next, s.next[keyNumber(key)])
 	}
 	return next
 }
@@ -110,9 +112,9 @@ func (p plan) earlierTakes(history []porcupine.Operation) map[*op][]*op {
 }
 
 // sameKey reports whether a key is in both.
-func sameKey(a, b []core.Claim) bool {
+func sameKey(a, b []string) bool {
 	for _, x := range a {
-		if slices.ContainsFunc(b, func(y core.Claim) bool { return keyNumber(x) == keyNumber(y) }) {
+		if slices.ContainsFunc(b, func(y string) bool { return keyNumber(x) == keyNumber(y) }) {
 			return true
 		}
 	}
@@ -129,11 +131,11 @@ func (s *instants) hasAll(some []*op) bool {
 	return true
 }
 
-// and returns s with an event. No earlier decision of the keys of these claims may follow it.
-func (s *instants) and(e event, ordered []core.Claim) *instants {
+// and returns s with an event. No earlier decision of these keys may follow it.
+func (s *instants) and(e event, ordered []string) *instants {
 	after := &instants{events: append(slices.Clip(s.events), e), next: s.next}
-	for _, c := range ordered {
-		after.next[keyNumber(c)] = max(s.next[keyNumber(c)], e.at)
+	for _, key := range ordered {
+		after.next[keyNumber(key)] = max(s.next[keyNumber(key)], e.at)
 	}
 	after.text = fmt.Sprintf("%s %p", s.text, e.op)
 	return after
@@ -158,9 +160,9 @@ func (e event) happenTo(m *oracle.Model) []core.Result {
 	case "take":
 		return m.Take(e.at, e.claims)
 	case "settle":
-		m.Settle(e.at, slices.Clone(e.claims))
+		m.Settle(e.at, slices.Clone(e.settlements))
 	case "reset":
-		m.Reset(e.at, e.claims)
+		m.Reset(e.at, []core.Pair{e.pair})
 	}
 	return nil
 }

@@ -10,38 +10,61 @@ import (
 
 // An op is one call of a store.
 type op struct {
-	verb   string       // take, settle, reset
-	claims []core.Claim // of a settle: with the instant of the take, or of the last renewal
+	verb        string // take, settle, reset
+	claims      []core.Claim
+	settlements []core.Settlement
+	pair        core.Pair
+}
+
+// keys returns the keys that o is about.
+func (o *op) keys() (keys []string) {
+	for _, c := range o.claims {
+		keys = append(keys, c.Key)
+	}
+	for _, s := range o.settlements {
+		keys = append(keys, s.Key)
+	}
+	if o.pair.Key != "" {
+		keys = append(keys, o.pair.Key)
+	}
+	return keys
 }
 
 // String returns o without the name of its history: two with the same text do the same.
 func (o *op) String() string {
 	text := o.verb
 	for _, c := range o.claims {
-		text += fmt.Sprintf(" %d:%d", keyNumber(c), max(c.Cost, 1))
+		text += fmt.Sprintf(" %d:%d", keyNumber(c.Key), max(c.Cost, 1)) + marks(c.Hold, c.Peek, c.DryRun)
+	}
+	for _, s := range o.settlements {
+		text += fmt.Sprintf(" %d:%d", keyNumber(s.Key), max(s.Cost, 1))
 		switch {
-		case o.verb != "settle":
-		case c.Ban > 0:
+		case s.Ban > 0:
 			text += "!"
-		case c.Renew:
+		case s.Renew:
 			text += "+"
 		default:
-			text += fmt.Sprintf("=%d", c.Final)
+			text += fmt.Sprintf("=%d", s.Final)
 		}
-		for _, f := range []struct {
-			set  bool
-			mark string
-		}{{c.Hold, "h"}, {c.Peek, "?"}, {c.DryRun, "~"}} {
-			if f.set {
-				text += f.mark
-			}
+		text += marks(s.Held, false, s.DryRun)
+	}
+	if o.pair.Key != "" {
+		text += fmt.Sprintf(" %d", keyNumber(o.pair.Key))
+	}
+	return text
+}
+
+func marks(held, peek, dryRun bool) (text string) {
+	for i, set := range []bool{held, peek, dryRun} {
+		if set {
+			text += "h?~"[i : i+1]
 		}
 	}
 	return text
 }
 
 // keyNumber returns the number of a key among those of its history.
-func keyNumber(c core.Claim) int { return int(c.Key[len(c.Key)-1] - '0') }
+func keyNumber(key string) int { return int(key[len(key)-1] - '0') }
 
 // An outcome is what the caller learned.
 type outcome struct {

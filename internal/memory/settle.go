@@ -18,7 +18,6 @@ func (d *decision) settleClaim(s *Store) {
 		d.asks[i].find() // an earlier claim may have added records
 	}
 	switch first := &d.asks[0]; {
-	case first.Peek:
 	case first.Ban > 0:
 		d.ban(s, first)
 	case first.Renew:

@@ -12,7 +12,7 @@ func (m *Model) Ahead(now int64, c core.Claim, want int64) int64 {
 		want = min(want, atLeastZero(a.free(now))/2)
 	}
 	if want > 0 {
-		m.charge(now, c, want)
+		chargeAll(m.asks([]core.Claim{c}), now, want)
 		for _, a := range m.asks([]core.Claim{c}) {
 			if b, ok := a.state.(*tokenBucket); ok {
 				b.watch(now)
@@ -29,7 +29,7 @@ func (m *Model) Admit(now int64, c core.Claim) bool {
 			return false
 		}
 	}
-	m.charge(now, c, int64(max(c.Cost, 1)))
+	chargeAll(m.asks([]core.Claim{c}), now, int64(max(c.Cost, 1)))
 	return true
 }
 

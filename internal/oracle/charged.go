@@ -2,18 +2,25 @@ package oracle
 
 import (
 	"slices"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
 
-// Settled returns claims, decided with these results, as a Settle that gives them back.
-func Settled(claims []core.Claim, results []core.Result) []core.Claim {
-	claims = slices.Clone(claims)
-	for i := range claims {
-		claims[i].At = results[0].At
-		results = results[len(claims[i].Limits):]
+// Settlement returns the Settlement that gives back what c was charged, or held, at an instant.
+func Settlement(c core.Claim, at time.Time) core.Settlement {
+	return core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold, Lease: c.Lease}
+}
+
+// Settled returns the settlements that give back what claims, decided with these results, were charged. It leaves out peeks.
+func Settled(claims []core.Claim, results []core.Result) (some []core.Settlement) {
+	for _, c := range claims {
+		if !c.Peek {
+			some = append(some, Settlement(c, results[0].At))
+		}
+		results = results[len(c.Limits):]
 	}
-	return claims
+	return some
 }
 
 // Allowed reports whether all results are allowed, so that all claims but peeks were charged.
@@ -21,24 +28,18 @@ func Allowed(results []core.Result) bool {
 	return !slices.ContainsFunc(results, func(r core.Result) bool { return !r.Allowed })
 }
 
-// Charged returns the claims that a take with these results has charged, as a Settle that gives everything back.
-func Charged(claims []core.Claim, results []core.Result) (some []core.Claim) {
+// Charged returns the settlements that give back what a take with these results has charged.
+func Charged(claims []core.Claim, results []core.Result) (some []core.Settlement) {
 	for _, r := range results {
 		if !r.Allowed && !r.DryRun {
 			return nil
 		}
 	}
 	for _, c := range claims {
-		fits := !c.Peek
-		if len(c.Limits) > 0 {
-			c.At = results[0].At
-		}
-		for range c.Limits {
-			fits = fits && results[0].Allowed
-			results = results[1:]
-		}
-		if fits {
-			some = append(some, c)
+		own := results[:len(c.Limits)]
+		results = results[len(own):]
+		if !c.Peek && Allowed(own) {
+			some = append(some, Settlement(c, own[0].At))
 		}
 	}
 	return some

@@ -78,7 +78,7 @@ func (a *ask) wait(now int64, target *big.Rat) time.Duration {
 }
 
 func (a *ask) result(now int64) core.Result {
-	r := core.Result{Rule: a.id.rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, DryRun: a.dry, At: time.UnixMicro(now)}
+	r := core.Result{Rule: a.id.Rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, DryRun: a.dry, At: time.UnixMicro(now)}
 	free := new(big.Rat).Sub(a.capacity(), a.used(now))
 	if left := atLeastZero(free); left < int64(a.limit.Capacity()) {
 		r.RefillAfter = a.wait(now, whole(int64(a.limit.Capacity())-left-1))

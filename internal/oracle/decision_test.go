@@ -36,7 +36,7 @@ func TestDryRunNeverDenies(t *testing.T) {
 	dry.DryRun = true
 	expect(t, m.Take(start, []core.Claim{dry, claim("5/m", 1)}), "dry yes 1", "yes 1")
 	expect(t, m.Take(start, []core.Claim{dry, claim("5/m", 1)}), "dry no 0", "yes 0")
-	m.Reset(start, []core.Claim{{Rule: "r", Key: "k"}})
+	m.Reset(start, []core.Pair{{Rule: "r", Key: "k"}})
 	expect(t, m.Take(start, []core.Claim{dry, dry}), "dry no 5", "dry no 5")
 	expect(t, m.Take(start, []core.Claim{dry, claim("5/m", 6)}), "dry yes 5", "no 5")
 }
@@ -46,7 +46,7 @@ func TestResetForgetsAllTiersOfOneKey(t *testing.T) {
 	other := claim("5/m", 1)
 	other.Key = "other"
 	m.Take(start, []core.Claim{claim("5/m", 5), claim("5/h;fixed-window", 2), other})
-	m.Reset(start, []core.Claim{{Rule: "r", Key: "k"}})
+	m.Reset(start, []core.Pair{{Rule: "r", Key: "k"}})
 	expect(t, m.Take(start, []core.Claim{claim("5/m", 1), claim("5/h;fixed-window", 1), other}), "yes 4", "yes 4", "yes 3")
 }
 
@@ -55,7 +55,7 @@ func TestRefundOfAChargeBeforeAReset(t *testing.T) {
 		var m oracle.Model
 		c := []core.Claim{claim("10/m"+algorithm, 4)}
 		m.Take(start, c)
-		m.Reset(start+1, c)
+		m.Reset(start+1, []core.Pair{{Rule: "r", Key: "k"}})
 		m.Take(start+1, []core.Claim{claim("10/m"+algorithm, 5)})
 		m.Refund(start+1, start, c)
 		expect(t, m.Take(start+1, []core.Claim{claim("10/m"+algorithm, 1)}), "yes 4")

@@ -68,7 +68,7 @@ func (h holds) release(at, cost int64) (held, bool) {
 
 // Held returns what a pair of rule and key holds, as cost and as requests, and whether it is banned at now.
 func (m *Model) Held(now int64, rule, key string) (cost, count int64, banned bool) {
-	p := m.pair(pair{rule, key})
+	p := m.pair(core.Pair{Rule: rule, Key: key})
 	p.holds.advance(now)
 	sum := p.holds.sum()
 	return sum.cost, sum.count, p.banned > now

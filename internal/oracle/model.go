@@ -23,10 +23,8 @@ const maxWait = 1 << 53
 // be valid. It is not safe for concurrent use.
 type Model struct {
 	states map[stateID]state
-	pairs  map[pair]*pairState
+	pairs  map[core.Pair]*pairState
 }
-
-type pair struct{ rule, key string }
 
 // A pairState is what a pair remembers whatever its limits are.
 type pairState struct {
@@ -36,7 +34,7 @@ type pairState struct {
 }
 
 type stateID struct {
-	pair
+	core.Pair
 	algorithm core.Algorithm
 	period    time.Duration
 }
@@ -98,38 +96,39 @@ func (m *Model) Take(now int64, claims []core.Claim) []core.Result {
 // Refund gives back at now what a Take of claims at an earlier instant charged.
 func (m *Model) Refund(now, at int64, claims []core.Claim) {
 	for _, c := range claims {
-		c.At, c.Final = time.UnixMicro(at), 0
-		m.Settle(now, []core.Claim{c})
+		if !c.Peek {
+			m.Settle(now, []core.Settlement{Settlement(c, time.UnixMicro(at))})
+		}
 	}
 }
 
-// Reset forgets the keys of claims at now, but not what they hold.
-func (m *Model) Reset(now int64, claims []core.Claim) {
-	for _, c := range claims {
-		p := pair{ruleName(c), c.Key}
+// Reset forgets pairs at now, but not what they hold.
+func (m *Model) Reset(now int64, pairs []core.Pair) {
+	for _, p := range pairs {
+		p = named(p.Rule, p.Key)
 		ps := m.pair(p)
 		ps.begins, ps.banned = now, 0
 		for id := range m.states {
-			if id.pair == p {
+			if id.Pair == p {
 				delete(m.states, id)
 			}
 		}
 	}
 }
 
-func ruleName(c core.Claim) string {
-	if c.Rule == "" {
-		return "default"
+func named(rule, key string) core.Pair {
+	if rule == "" {
+		rule = "default"
 	}
-	return c.Rule
+	return core.Pair{Rule: rule, Key: key}
 }
 
 func (m *Model) asks(claims []core.Claim) (asks []*ask) {
 	for i, c := range claims {
 		for j, l := range c.Limits {
-			id := stateID{pair{ruleName(c), c.Key}, l.Algorithm, l.Period}
+			id := stateID{named(c.Rule, c.Key), l.Algorithm, l.Period}
 			a := &ask{
-				id: id, pair: m.pair(id.pair), state: m.state(id), limit: l, claim: i, first: j == 0, cost: int64(max(c.Cost, 1)),
+				id: id, pair: m.pair(id.Pair), state: m.state(id), limit: l, claim: i, first: j == 0, cost: int64(max(c.Cost, 1)),
 				peek: c.Peek, dry: c.DryRun, hold: c.Hold && !c.Peek,
 			}
 			if l.Algorithm == core.InFlight {
@@ -144,9 +143,9 @@ func (m *Model) asks(claims []core.Claim) (asks []*ask) {
 	return asks
 }
 
-func (m *Model) pair(p pair) *pairState {
+func (m *Model) pair(p core.Pair) *pairState {
 	if m.pairs == nil {
-		m.pairs = make(map[pair]*pairState)
+		m.pairs = make(map[core.Pair]*pairState)
 	}
 	if m.pairs[p] == nil {
 		m.pairs[p] = &pairState{holds: holds{}}

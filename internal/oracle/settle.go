@@ -7,53 +7,57 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Settle replaces at now what claims were charged, or held, by their Final, renews holds, or bans. It sets At of a claim whose
-// hold it has renewed.
-func (m *Model) Settle(now int64, claims []core.Claim) {
-	for i := range claims {
-		c := &claims[i]
-		p := m.pair(pair{ruleName(*c), c.Key})
+// Settle replaces at now what was charged or held with Final, renews holds, or bans. It sets At of a settlement whose hold it
+// has renewed.
+func (m *Model) Settle(now int64, settlements []core.Settlement) {
+	for i := range settlements {
+		s := &settlements[i]
+		p := m.pair(named(s.Rule, s.Key))
 		p.holds.advance(now)
-		switch cost := saturated(0, int64(max(c.Cost, 1))); {
-		case c.Peek:
-		case c.Ban > 0:
-			p.banned = max(p.banned, now+c.Ban.Microseconds())
-		case c.Renew:
-			if some, ok := p.holds.release(c.At.UnixMicro(), cost); ok {
+		switch cost := saturated(0, int64(max(s.Cost, 1))); {
+		case s.Ban > 0:
+			p.banned = max(p.banned, now+s.Ban.Microseconds())
+		case s.Renew:
+			if some, ok := p.holds.release(s.At.UnixMicro(), cost); ok {
 				p.holds.add(now, some)
-				c.At = time.UnixMicro(now)
+				s.At = time.UnixMicro(now)
 			}
-		case c.Hold:
-			p.holds.release(c.At.UnixMicro(), cost)
-			final := saturated(0, int64(c.Final))
-			if c.DryRun && final > cost && !m.fits(now, *c, final) {
+		case s.Held:
+			p.holds.release(s.At.UnixMicro(), cost)
+			final := saturated(0, int64(s.Final))
+			if s.DryRun && final > cost && !m.fits(now, s, final) {
 				final = cost
 			}
-			m.charge(now, *c, final)
+			chargeAll(m.asksOf(s), now, final)
 		default:
-			m.adjust(now, *c, saturated(0, int64(c.Final))-cost)
+			m.adjust(now, s, saturated(0, int64(s.Final))-cost)
 		}
 	}
 }
 
+// asksOf returns an ask for each limit of s.
+func (m *Model) asksOf(s *core.Settlement) []*ask {
+	return m.asks([]core.Claim{{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun}})
+}
+
 // adjust charges more than a Take has charged, or gives back as far as it still counts.
-func (m *Model) adjust(now int64, c core.Claim, more int64) {
+func (m *Model) adjust(now int64, s *core.Settlement, more int64) {
 	if more > 0 {
-		if !c.DryRun || m.fits(now, c, more) {
-			m.charge(now, c, more)
+		if !s.DryRun || m.fits(now, s, more) {
+			chargeAll(m.asksOf(s), now, more)
 		}
 		return
 	}
-	for _, a := range m.asks([]core.Claim{c}) {
-		if at := c.At.UnixMicro(); at >= a.pair.begins {
+	for _, a := range m.asksOf(s) {
+		if at := s.At.UnixMicro(); at >= a.pair.begins {
 			a.state.refund(a.limit, now, at, min(-more, int64(a.limit.Capacity())))
 		}
 	}
 }
 
-// charge charges cost to all limits of c, whether it fits or not.
-func (m *Model) charge(now int64, c core.Claim, cost int64) {
-	for _, a := range m.asks([]core.Claim{c}) {
+// chargeAll charges cost to all limits, whether it fits or not.
+func chargeAll(asks []*ask, now, cost int64) {
+	for _, a := range asks {
 		if cost > 0 && a.limit.Rate > 0 {
 			a.state.rewind(a.limit, now)
 			a.state.charge(a.limit, now, cost)
@@ -61,9 +65,9 @@ func (m *Model) charge(now int64, c core.Claim, cost int64) {
 	}
 }
 
-// fits reports whether all limits of c have room for cost.
-func (m *Model) fits(now int64, c core.Claim, cost int64) bool {
-	for _, a := range m.asks([]core.Claim{c}) {
+// fits reports whether all limits of s have room for cost.
+func (m *Model) fits(now int64, s *core.Settlement, cost int64) bool {
+	for _, a := range m.asksOf(s) {
 		a.state.rewind(a.limit, now)
 		if a.asked = whole(cost); a.limit.Algorithm != core.InFlight && a.decide(now) != 0 {
 			return false

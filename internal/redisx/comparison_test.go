@@ -17,8 +17,8 @@ type comparison struct {
 	store   *redisx.Store
 	advance func(time.Duration)
 	model   oracle.Model
-	takes   map[int][]core.Claim // by line: what the take there charged or held, as a Settle takes it
-	last    []core.Result        // of the last take
+	takes   map[int][]core.Settlement // by line: what gives back what the take there charged or held
+	last    []core.Result             // of the last take
 }
 
 // compare compares s, on a server without state, with the model. It sets the clock of server to start.
@@ -26,7 +26,7 @@ func compare(s *redisx.Store, server *miniredis.Miniredis) *comparison {
 	server.FlushAll()
 	now := start
 	server.SetTime(now)
-	return &comparison{store: s, takes: make(map[int][]core.Claim), advance: func(d time.Duration) {
+	return &comparison{store: s, takes: make(map[int][]core.Settlement), advance: func(d time.Duration) {
 		now = now.Add(d)
 		server.SetTime(now)
 	}}
@@ -82,27 +82,27 @@ func (c *comparison) reset(claims []core.Claim) error {
 	if err != nil {
 		return err
 	}
-	c.model.Reset(now, claims)
-	return c.store.Reset(context.Background(), claims)
+	c.model.Reset(now, pairsOf(claims...))
+	return c.store.Reset(context.Background(), pairsOf(claims...))
 }
 
-// settle settles claims in store and model at the same instant. A refund is a settlement at a cost of 0.
-func (c *comparison) settle(claims []core.Claim) error {
-	if len(claims) == 0 {
+// settle settles the same in store and model at the same instant. A refund is a settlement at a cost of 0.
+func (c *comparison) settle(some []core.Settlement) error {
+	if len(some) == 0 {
 		return nil
 	}
 	now, err := c.now()
 	if err != nil {
 		return err
 	}
-	want := slices.Clone(claims)
+	want := slices.Clone(some)
 	c.model.Settle(now, want)
-	if err := c.store.Settle(context.Background(), claims); err != nil {
+	if err := c.store.Settle(context.Background(), some); err != nil {
 		return err
 	}
-	for i := range claims {
-		if !claims[i].At.Equal(want[i].At) {
-			return fmt.Errorf("settle %+v: claim %d is held since %v, want %v", claims, i, claims[i].At, want[i].At)
+	for i := range some {
+		if !some[i].At.Equal(want[i].At) {
+			return fmt.Errorf("settle %+v: settlement %d is held since %v, want %v", some, i, some[i].At, want[i].At)
 		}
 	}
 	return nil

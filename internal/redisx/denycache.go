@@ -189,14 +189,14 @@ func (c *denyCache) sweep(now time.Time) {
 	}
 }
 
-// forget drops what is known of the pairs of claims.
-func (s *Store) forget(claims []core.Claim) {
+// forget drops what is known of pairs.
+func (s *Store) forget(pairs []core.Pair) {
 	c := s.denials
 	if c == nil {
 		return
 	}
-	for i := range claims {
-		slot := c.slot(s.layout.key(claims[i].Rule, claims[i].Key))
+	for _, p := range pairs {
+		slot := c.slot(s.layout.key(p.Rule, p.Key))
 		slot.mu.Lock()
 		slot.resets.Add(1)
 		slot.denial.Store(nil)

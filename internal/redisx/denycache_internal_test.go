@@ -20,7 +20,7 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	results := []core.Result{{RetryAfter: time.Hour}}
 	find := func() *denial { return s.denials.find(&s.layout, claims, now) }
 	resets := s.resets(claims)
-	s.forget(claims)
+	s.forget([]core.Pair{{Key: "k"}})
 	if s.remember(claims, results, now, resets); find() != nil {
 		t.Error("a denial from before the reset is remembered")
 	}

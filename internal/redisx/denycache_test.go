@@ -91,7 +91,7 @@ func TestOtherRequestsAskTheServer(t *testing.T) {
 		if !allowed(take(t, s, changed)) {
 			t.Error(name)
 		}
-		if err := s.Reset(context.Background(), []core.Claim{c}); err != nil {
+		if err := s.Reset(context.Background(), pairsOf(c)); err != nil {
 			t.Fatal(err)
 		}
 		take(t, s, c)
@@ -136,7 +136,7 @@ func TestDenialIsRememberedForASecondAtMost(t *testing.T) {
 	c := claimOf("k", core.PerHour(1))
 	take(t, s, c)
 	take(t, s, c)
-	if err := plain.Reset(context.Background(), []core.Claim{c}); err != nil {
+	if err := plain.Reset(context.Background(), pairsOf(c)); err != nil {
 		t.Fatal(err)
 	}
 	reset := time.Now()
@@ -169,7 +169,7 @@ func TestResetAndRefundEndARememberedDenial(t *testing.T) {
 		if !allowed(take(t, s, c...)) || allowed(take(t, s, c...)) {
 			t.Errorf("%v: a refund did not count", l)
 		}
-		if err := s.Reset(ctx, c); err != nil {
+		if err := s.Reset(ctx, pairsOf(c...)); err != nil {
 			t.Fatal(err)
 		}
 		if !allowed(take(t, s, c...)) {

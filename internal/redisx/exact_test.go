@@ -202,7 +202,7 @@ func TestNewKeysInASlotThatMigrates(t *testing.T) {
 			t.Errorf("after a refund: %+v", r)
 		}
 	}
-	if err := s.Reset(ctx, both); err != nil {
+	if err := s.Reset(ctx, pairsOf(both...)); err != nil {
 		t.Fatal(err)
 	}
 	if r := take(t, s, both...); !allowed(r) || r[0].Remaining != 4 {

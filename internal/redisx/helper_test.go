@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -52,13 +51,19 @@ func allExpire(t *testing.T, client redis.UniversalClient) {
 
 var settled, allowed = oracle.Settled, oracle.Allowed
 
-// settledAt returns claims, charged at an instant, as Settle gives them back.
-func settledAt(at time.Time, claims ...core.Claim) []core.Claim {
-	claims = slices.Clone(claims)
-	for i := range claims {
-		claims[i].At = at
+// settledAt returns the settlements that give back claims, charged at an instant.
+func settledAt(at time.Time, claims ...core.Claim) (some []core.Settlement) {
+	for _, c := range claims {
+		some = append(some, oracle.Settlement(c, at))
 	}
-	return claims
+	return some
+}
+
+func pairsOf(claims ...core.Claim) (pairs []core.Pair) {
+	for _, c := range claims {
+		pairs = append(pairs, core.Pair{Rule: c.Rule, Key: c.Key})
+	}
+	return pairs
 }
 
 // ages is a period whose windows do not turn while a test runs.

@@ -37,13 +37,12 @@ func playHold(t *rapid.T, c *comparison, line int) error {
 	case "reset":
 		return c.reset(claims)
 	case "ban":
-		claims[0].Ban, claims[0].Limits = time.Minute, nil
-		return c.settle(claims[:1])
+		return c.settle([]core.Settlement{{Rule: claims[0].Rule, Key: claims[0].Key, Ban: time.Minute}})
 	default:
 		of := rapid.IntRange(0, line).Draw(t, "line")
 		held := c.takes[of]
 		for i := range held {
-			held[i].Renew = verb == "renew" && held[i].Hold
+			held[i].Renew = verb == "renew" && held[i].Held
 			held[i].Final = rapid.SampledFrom([]int{0, 0, 1, 2, 5, 20}).Draw(t, "final")
 		}
 		if verb == "settle" {

@@ -63,10 +63,13 @@ func (l *leasing) take(ctx context.Context, claims []core.Claim, dst []core.Resu
 	return results, err
 }
 
-func (l *leasing) Settle(ctx context.Context, claims []core.Claim) error {
-	leased := l.leased(claims)
+func (l *leasing) Settle(ctx context.Context, settlements []core.Settlement) error {
+	leased := slices.Clone(settlements)
+	for i := range leased {
+		leased[i].Lease = l.lease
+	}
 	l.mu.Lock()
-	for i, c := range claims {
+	for i, c := range settlements {
 		if at, ok := l.computed[c.Rule+" "+c.Key]; ok && c.At.Equal(l.now.Truncate(time.Microsecond)) {
 			leased[i].At = at
 		}
@@ -75,7 +78,7 @@ func (l *leasing) Settle(ctx context.Context, claims []core.Claim) error {
 	err := l.Store.Settle(ctx, leased)
 	for i, c := range leased {
 		if c.Renew {
-			claims[i].At = c.At
+			settlements[i].At = c.At
 		}
 	}
 	return err

@@ -112,8 +112,8 @@ func TestNothingIsGrantedBesideABanOrAHold(t *testing.T) {
 		if _, granted := s.ahead(t, held, 30); granted != 5 {
 			t.Errorf("granted %d of 10 that are not held, want 5", granted)
 		}
-		banned := core.Claim{Key: "banned", Limits: held.Limits, Ban: time.Hour}
-		if err := s.Settle(context.Background(), []core.Claim{banned}); err != nil {
+		banned := core.Claim{Key: "banned", Limits: held.Limits}
+		if err := s.Settle(context.Background(), []core.Settlement{{Key: "banned", Ban: time.Hour}}); err != nil {
 			t.Fatal(err)
 		}
 		if _, granted := s.ahead(t, banned, 30); granted != 0 {
@@ -152,7 +152,7 @@ func TestWhatWasChargedBeforeAResetIsNotGivenBack(t *testing.T) {
 		c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d")}
 		at, _ := s.ahead(t, c, 50)
 		s.Shift(time.Millisecond)
-		if err := s.Reset(context.Background(), []core.Claim{c}); err != nil {
+		if err := s.Reset(context.Background(), []core.Pair{{Key: c.Key}}); err != nil {
 			t.Fatal(err)
 		}
 		s.Shift(time.Millisecond)

@@ -19,7 +19,7 @@ func TestAResetEndsALease(t *testing.T) {
 	c := leased(claimOf("k", core.PerDay(100)))
 	warm(t, s, c)
 	server.SetTime(start.Add(time.Second))
-	if err := s.Reset(context.Background(), []core.Claim{c}); err != nil {
+	if err := s.Reset(context.Background(), pairsOf(c)); err != nil {
 		t.Fatal(err)
 	}
 	if r, ok := isLocal(s, c); ok {
@@ -34,8 +34,7 @@ func TestABanEndsALease(t *testing.T) {
 	s, _ := frozen(t)
 	c := leased(claimOf("k", core.PerDay(100)))
 	warm(t, s, c)
-	ban := core.Claim{Rule: c.Rule, Key: c.Key, Ban: time.Hour}
-	if err := s.Settle(context.Background(), []core.Claim{ban}); err != nil {
+	if err := s.Settle(context.Background(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Ban: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	if r := take(t, s, c)[0]; r.Allowed || r.RetryAfter != time.Hour {

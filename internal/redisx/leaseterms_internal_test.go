@@ -72,7 +72,7 @@ func TestAGrantDuringAResetIsNotUsedAfterIt(t *testing.T) {
 		}
 		s.withEntry(t, func(*leaseEntry) {})
 	}})
-	if err := s.Reset(context.Background(), []core.Claim{c}); err != nil {
+	if err := s.Reset(context.Background(), []core.Pair{{Rule: c.Rule, Key: c.Key}}); err != nil {
 		t.Fatal(err)
 	}
 	if s.LeaseStats().Decisions == 0 {

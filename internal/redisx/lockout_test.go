@@ -79,7 +79,7 @@ func TestPeekThatAdmitsIsFollowedByACharge(t *testing.T) {
 	for range 3 {
 		take(t, s, a, b)
 	}
-	if err := s.Reset(context.Background(), []core.Claim{a}); err != nil {
+	if err := s.Reset(context.Background(), pairsOf(a)); err != nil {
 		t.Fatal(err)
 	}
 	if r := take(t, s, a, b); !allowed(r) || r[0].Remaining != 1 || r[1].Remaining != 6 {

@@ -26,7 +26,7 @@ func TestRedisAgreesWithTheModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		flush(t, client)
 		store := redisx.New(client, options)
-		c := comparison{store: store, advance: store.Shift, takes: make(map[int][]core.Claim)}
+		c := comparison{store: store, advance: store.Shift, takes: make(map[int][]core.Settlement)}
 		var steps []step
 		for _, s := range drawTimeline(r) {
 			if s.verb == "refund" {

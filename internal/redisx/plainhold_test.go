@@ -10,6 +10,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/redisx"
 	"pgregory.net/rapid"
 )
@@ -19,7 +20,7 @@ import (
 type heldPair struct {
 	store  *redisx.Store
 	server *miniredis.Miniredis
-	held   []core.Claim // claims of k that were admitted and not settled yet
+	held   []core.Settlement // of claims of k that were admitted and not settled yet
 }
 
 // take decides c for both keys, and reports how the results differ.
@@ -36,25 +37,25 @@ func (p *heldPair) take(t rapid.TB, c core.Claim) {
 		t.Fatalf("take of %+v:\n    got %+v\nin company %+v", c, alone, other)
 	}
 	if c.Hold && allowed(alone) {
-		c.At = alone[0].At
-		p.held = append(p.held, c)
+		p.held = append(p.held, oracle.Settlement(c, alone[0].At))
 	}
 	p.compare(t)
 }
 
 // settle settles c for both keys, in company with a claim that was charged.
-func (p *heldPair) settle(t rapid.TB, c core.Claim) {
+func (p *heldPair) settle(t rapid.TB, st core.Settlement) {
 	t.Helper()
-	company := claimOf("x", core.PerHour(10).Using(core.FixedWindow))
-	company.Cost, company.Final = 1, 2
-	alone, other := []core.Claim{keyed(c, "k")}, []core.Claim{keyed(c, "o"), company}
-	for _, claims := range [][]core.Claim{alone, other} {
-		if err := p.store.Settle(context.Background(), claims); err != nil {
+	company := core.Settlement{Rule: "rule", Key: "x", Limits: []core.Limit{core.PerHour(10).Using(core.FixedWindow)}, Cost: 1, Final: 2}
+	st.Rule, st.Key = "rule", "k"
+	alone, other := []core.Settlement{st}, []core.Settlement{st, company}
+	other[0].Key = "o"
+	for _, some := range [][]core.Settlement{alone, other} {
+		if err := p.store.Settle(context.Background(), some); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if !alone[0].At.Equal(other[0].At) {
-		t.Fatalf("settle of %+v: held since %v, in company %v", c, alone[0].At, other[0].At)
+		t.Fatalf("settle of %+v: held since %v, in company %v", st, alone[0].At, other[0].At)
 	}
 	p.compare(t)
 }
@@ -125,11 +126,13 @@ func TestPlainHoldsReadAnyFieldLikeOthers(t *testing.T) {
 		p, c := heldPair{store: store, server: server}, core.Claim{Limits: core.MustParseLimits("6 at once, 6/m"), Hold: true, Cost: 1}
 		p.take(t, c)
 		for _, at := range []time.Duration{0, -width * time.Microsecond, -2 * width * time.Microsecond, -1, width * time.Microsecond} {
-			c.At, c.Final = start.Add(at), 1
-			p.settle(t, c)
+			st := oracle.Settlement(c, start.Add(at))
+			st.Final = 1
+			p.settle(t, st)
 		}
-		c.At = time.Time{}
-		p.settle(t, c)
+		st := oracle.Settlement(c, time.Time{})
+		st.Final = 1
+		p.settle(t, st)
 	}
 	values := []uint64{0, 1, 2, 6, 7, now - life - 1, now - life, now - life + 1, now - width - 1, now - width + 1, now - 1, now, now + 1, now + width, 1 << 53, 1<<53 + 2, math.MaxUint64 >> 1}
 	for i := range good {
@@ -159,20 +162,22 @@ func TestPlainSettlementsDoWhatOthersDo(t *testing.T) {
 		for final := range 4 {
 			server.FlushAll()
 			p := heldPair{store: store, server: server}
-			c := core.Claim{Limits: limits, Hold: true, Cost: 1, Final: final}
+			c := core.Claim{Limits: limits, Hold: true, Cost: 1}
+			st := oracle.Settlement(c, time.Time{})
+			st.Final = final
 			for _, key := range []string{"k", "o"} {
 				server.HSet("spillgate:2:{"+key+"}:rule", fieldOf(limits[0]), words(bucket...))
 			}
-			p.settle(t, c)
-			c.At = start
-			p.settle(t, c)
+			p.settle(t, st)
+			st.At = start
+			p.settle(t, st)
 			p.take(t, c)
-			p.settle(t, c)
-			if err := store.Settle(context.Background(), []core.Claim{{Rule: "rule", Key: "k", Ban: time.Minute}, {Rule: "rule", Key: "o", Ban: time.Minute}}); err != nil {
+			p.settle(t, st)
+			if err := store.Settle(context.Background(), []core.Settlement{{Rule: "rule", Key: "k", Ban: time.Minute}, {Rule: "rule", Key: "o", Ban: time.Minute}}); err != nil {
 				t.Fatal(err)
 			}
 			p.take(t, c)
-			p.settle(t, c)
+			p.settle(t, st)
 		}
 	}
 }
@@ -181,7 +186,7 @@ func TestPlainSettlementsDoWhatOthersDo(t *testing.T) {
 func TestHoldsOfASubBucketAreOneRecord(t *testing.T) {
 	for _, limits := range []string{"100/m", "100/m;fixed-window"} {
 		store, server := frozen(t)
-		c := core.Claim{Rule: "rule", Key: "k", Limits: core.MustParseLimits(limits), Hold: true, Cost: 1, At: start}
+		c := core.Claim{Rule: "rule", Key: "k", Limits: core.MustParseLimits(limits), Hold: true, Cost: 1}
 		for range 50 {
 			take(t, store, c)
 		}
@@ -192,7 +197,7 @@ func TestHoldsOfASubBucketAreOneRecord(t *testing.T) {
 			if !slices.Contains(must(server.HKeys(pairKey))(t), "hold") {
 				t.Fatalf("%s: the field hold is gone too early", limits)
 			}
-			if err := store.Settle(context.Background(), []core.Claim{c}); err != nil {
+			if err := store.Settle(context.Background(), settledAt(start, c)); err != nil {
 				t.Fatal(err)
 			}
 		}

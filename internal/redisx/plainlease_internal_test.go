@@ -38,7 +38,7 @@ func TestPlainLeasesAreDecidedLikeOthers(t *testing.T) {
 		want, free := int64(rng.IntN(2)*rng.IntN(30)), rng.IntN(2) == 0
 		if rng.IntN(40) == 0 {
 			for _, s := range []*Store{plain, other} {
-				if err := s.Reset(context.Background(), []core.Claim{c}); err != nil {
+				if err := s.Reset(context.Background(), []core.Pair{{Rule: c.Rule, Key: c.Key}}); err != nil {
 					t.Fatal(err)
 				}
 			}

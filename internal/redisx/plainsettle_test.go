@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
 )
 
 // Of these, lua/plainsettle.lua settles the first two alone.
@@ -18,8 +19,9 @@ func TestHeldRequestsOfEachKindAreSettled(t *testing.T) {
 				c := claimOf("k", core.MustParseLimits(limits)...)
 				c.Hold, c.DryRun, c.Cost = true, dryRun, 2
 				before := take(t, store, c)
-				c.At, c.Final = before[0].At, final
-				if err := store.Settle(context.Background(), []core.Claim{c}); err != nil {
+				st := oracle.Settlement(c, before[0].At)
+				st.Final = final
+				if err := store.Settle(context.Background(), []core.Settlement{st}); err != nil {
 					t.Fatal(err)
 				}
 				c.Peek, c.Hold = true, false
@@ -37,10 +39,9 @@ func TestTwoClaimsOfAPairAreSettledAtTheirOwnCosts(t *testing.T) {
 	c := claimOf("k", core.MustParseLimits("9/m, 5 at once")...)
 	c.Hold = true
 	results := take(t, store, c, c)
-	one, two := c, c
-	one.At, one.Cost, one.Final = results[0].At, 1, 3
-	two.At, two.Cost, two.Final = results[2].At, 1, 1
-	if err := store.Settle(context.Background(), []core.Claim{one, two}); err != nil {
+	some := settled([]core.Claim{c, c}, results)
+	some[0].Final, some[1].Final = 3, 1
+	if err := store.Settle(context.Background(), some); err != nil {
 		t.Fatal(err)
 	}
 	c.Peek, c.Hold = true, false
@@ -55,8 +56,9 @@ func TestClaimsOfTwoPairsAreSettledAtTheirOwnCosts(t *testing.T) {
 	one, two := claimOf("k", core.PerMinute(9)), claimOf("o", core.PerMinute(9))
 	one.Hold, two.Hold, two.Cost = true, true, 2
 	results := take(t, store, one, two)
-	one.At, one.Cost, one.Final, two.At, two.Final = results[0].At, 1, 4, results[1].At, 1
-	if err := store.Settle(context.Background(), []core.Claim{one, two}); err != nil {
+	some := settled([]core.Claim{one, two}, results)
+	some[0].Final, some[1].Final = 4, 1
+	if err := store.Settle(context.Background(), some); err != nil {
 		t.Fatal(err)
 	}
 	one.Peek, one.Hold, two.Peek, two.Hold = true, false, true, false

@@ -43,11 +43,7 @@ func (r *request) release() {
 // newTake returns the request of a Take, or an error that wraps core.ErrInvalid.
 func (l *layout) newTake(claims []core.Claim) (*request, error) {
 	for i := range claims {
-		c := &claims[i]
-		if len(c.Limits) == 0 {
-			c = &core.Claim{Rule: c.Rule} // a ban, which only a Settle makes
-		}
-		if err := c.Validate(); err != nil {
+		if err := claims[i].Validate(); err != nil {
 			return nil, err
 		}
 	}

@@ -9,45 +9,58 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A settlement is what Settle does with a claim: see lua/jobs.lua.
+// A settlement is a core.Settlement in the terms of lua/jobs.lua.
 type settlement struct {
 	at, cost, final, ban int64
 	hold, renew          bool
 }
 
-func newSettlement(c *core.Claim) settlement {
-	s := settlement{cost: min(int64(max(c.Cost, 1)), algorithm.MaxExact), final: min(int64(c.Final), algorithm.MaxExact), hold: c.Hold, renew: c.Renew}
-	if !c.At.IsZero() {
-		s.at = min(max(c.At.UnixMicro(), 0), algorithm.MaxExact)
+func newSettlement(of *core.Settlement) settlement {
+	s := settlement{
+		cost: min(int64(max(of.Cost, 1)), algorithm.MaxExact), final: min(int64(of.Final), algorithm.MaxExact), hold: of.Held, renew: of.Renew,
 	}
-	s.ban = min(c.Ban.Microseconds(), algorithm.MaxExact)
+	if !of.At.IsZero() {
+		s.at = min(max(of.At.UnixMicro(), 0), algorithm.MaxExact)
+	}
+	s.ban = min(of.Ban.Microseconds(), algorithm.MaxExact)
 	return s
+}
+
+// claimOf returns the claim that s settles.
+func claimOf(s *core.Settlement) *core.Claim {
+	return &core.Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease}
 }
 
 // changes reports whether the settlement changes anything.
 func (s *settlement) changes() bool { return s.hold || s.ban > 0 || s.final != s.cost }
 
 // Settle implements core.Store.
-func (s *Store) Settle(ctx context.Context, claims []core.Claim) error {
-	for i := range claims {
-		if err := claims[i].Validate(); err != nil {
+func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error {
+	var pairs, banned []core.Pair
+	for i := range settlements {
+		st := &settlements[i]
+		if err := st.Validate(); err != nil {
 			return err
 		}
+		pairs = append(pairs, core.Pair{Rule: st.Rule, Key: st.Key})
+		if st.Ban > 0 {
+			banned = append(banned, pairs[i])
+		}
 	}
-	own := claims
+	own := settlements
 	if t := s.leases.Load(); t != nil {
-		own = s.settleLocal(t, claims)
-		s.endLeases(claims, isBan)
-		defer s.endLeases(claims, isBan)
+		own = s.settleLocal(t, settlements)
+		s.endLeases(banned)
+		defer s.endLeases(banned)
 	}
 	r := s.layout.newSettle(own)
 	if len(r.asks) == 0 {
 		return nil
 	}
-	defer s.forget(claims)
+	defer s.forget(pairs)
 	jobs, err := s.settle(ctx, r)
 	if err == nil {
-		renewed(claims, jobs)
+		renewed(settlements, jobs)
 		r.release()
 	}
 	return err
@@ -66,27 +79,27 @@ func (s *Store) settle(ctx context.Context, r *request) ([]job, error) {
 	return jobs, err
 }
 
-// renewed sets At of the claims whose holds were renewed.
-func renewed(claims []core.Claim, jobs []job) {
+// renewed sets At of the settlements whose holds were renewed.
+func renewed(settlements []core.Settlement, jobs []job) {
 	for i := range jobs {
 		for n, at := range jobs[i].moved {
 			if at > 0 {
-				claims[jobs[i].claims[n]].At = time.UnixMicro(at)
+				settlements[jobs[i].claims[n]].At = time.UnixMicro(at)
 			}
 		}
 	}
 }
 
 // newSettle returns the request of a Settle. Its plan says nothing of costs, so that most requests have the same.
-func (l *layout) newSettle(claims []core.Claim) *request {
+func (l *layout) newSettle(settlements []core.Settlement) *request {
 	r := requests.Get().(*request)
-	for i := range claims {
-		st := newSettlement(&claims[i])
+	for i := range settlements {
+		s := &settlements[i]
+		st := newSettlement(s)
 		r.settlements = append(r.settlements, st)
-		if claims[i].Peek || !st.changes() {
-			continue
+		if st.changes() {
+			r.addSettled(l.key(s.Rule, s.Key), claimOf(s), i)
 		}
-		r.addSettled(l.key(claims[i].Rule, claims[i].Key), &claims[i], i)
 	}
 	return r
 }
@@ -174,6 +187,3 @@ func (s *settlement) appendNumbers(b []byte) []byte {
 	}
 	return b
 }
-
-// isBan reports whether c bans its pair.
-func isBan(c *core.Claim) bool { return c.Ban > 0 }

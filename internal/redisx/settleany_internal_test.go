@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
 )
 
 // What a job gives back because another one denied, it reports as it then is.
@@ -57,8 +58,7 @@ func TestAFurtherChargeThatDoesNotFit(t *testing.T) {
 		for _, final := range []int{6, 9} {
 			s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("7/d;fixed-window"), Cost: 4}
 			s.mustRun(t, s.jobOf(t, c))
-			c.DryRun, c.Final = dryRun, final
-			if err := s.Settle(t.Context(), []core.Claim{c}); err != nil {
+			if err := s.Settle(t.Context(), []core.Settlement{{Key: "k", Limits: c.Limits, Cost: 4, DryRun: dryRun, Final: final}}); err != nil {
 				t.Fatal(err)
 			}
 			want := int64(max(0, 7-final))
@@ -81,12 +81,13 @@ func TestABanIsOverAtItsEnd(t *testing.T) {
 		t.Cleanup(func() { client.Close() })
 		s, c := New(client, Options{Prefix: "p"}), core.Claim{Key: "k", Limits: core.MustParseLimits("9/d;fixed-window"), Cost: 2, DryRun: true, Hold: true}
 		s.mustRun(t, s.jobOf(t, c))
-		if err := s.Settle(t.Context(), []core.Claim{{Key: "k", Ban: 30 * time.Second}}); err != nil {
+		if err := s.Settle(t.Context(), []core.Settlement{{Key: "k", Ban: 30 * time.Second}}); err != nil {
 			t.Fatal(err)
 		}
 		server.SetTime(now.Add(30*time.Second - early*time.Microsecond))
-		c.At, c.Final = now, 5
-		if err := s.Settle(t.Context(), []core.Claim{c}); err != nil {
+		st := oracle.Settlement(c, now)
+		st.Final = 5
+		if err := s.Settle(t.Context(), []core.Settlement{st}); err != nil {
 			t.Fatal(err)
 		}
 		server.SetTime(now.Add(time.Minute))
@@ -101,8 +102,9 @@ func TestADryRunIsSettledAtAllOfItsLimit(t *testing.T) {
 	for final, want := range map[int]int64{7: 0, 8: 5} {
 		s, c := frozenStore(t), core.Claim{Key: "k", Limits: core.MustParseLimits("7/d;fixed-window"), Cost: 2, DryRun: true, Hold: true}
 		s.mustRun(t, s.jobOf(t, c))
-		c.At, c.Final = time.Unix(1_800_000_000, 0), final
-		if err := s.Settle(t.Context(), []core.Claim{c}); err != nil {
+		st := oracle.Settlement(c, time.Unix(1_800_000_000, 0))
+		st.Final = final
+		if err := s.Settle(t.Context(), []core.Settlement{st}); err != nil {
 			t.Fatal(err)
 		}
 		if n := s.remains(t, core.Claim{Key: "k", Limits: c.Limits}); n != want {

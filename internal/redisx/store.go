@@ -165,15 +165,17 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 }
 
 // Reset implements core.Store.
-func (s *Store) Reset(ctx context.Context, claims []core.Claim) error {
-	keys := s.layout.pairKeys(claims)
-	if len(keys) == 0 {
+func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
+	if len(pairs) == 0 {
 		return nil
 	}
-	defer s.forget(claims)
-	isAny := func(*core.Claim) bool { return true }
-	s.endLeases(claims, isAny)
-	defer s.endLeases(claims, isAny)
+	keys := make([]string, len(pairs))
+	for i, p := range pairs {
+		keys[i] = s.layout.key(p.Rule, p.Key)
+	}
+	defer s.forget(pairs)
+	s.endLeases(pairs)
+	defer s.endLeases(pairs)
 	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) {
 		errs := make([]error, len(keys))
 		each(upTo(len(keys)), func(i *int) { errs[*i] = s.resetKey(ctx, keys[*i]) })

@@ -25,7 +25,7 @@ func serverTime(t *testing.T, c *redis.Client) (spent time.Duration, calls int) 
 }
 
 // fill charges a sliding log n times, at n instants.
-func fill(t *testing.T, s *redisx.Store, c core.Claim, n int) (charged []core.Claim) {
+func fill(t *testing.T, s *redisx.Store, c core.Claim, n int) (charged []core.Settlement) {
 	t.Helper()
 	for range n {
 		r, err := s.Take(context.Background(), []core.Claim{c}, nil)

@@ -158,8 +158,8 @@ func (admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result)
 	return dst, nil
 }
 
-func (admitting) Settle(context.Context, []core.Claim) error { return nil }
-func (admitting) Reset(context.Context, []core.Claim) error  { return nil }
+func (admitting) Settle(context.Context, []core.Settlement) error { return nil }
+func (admitting) Reset(context.Context, []core.Pair) error        { return nil }
 
 // TestBytes counts the bytes of a body where a middleware or the handler goes past echo's Response.
 func TestBytes(t *testing.T) {

@@ -173,8 +173,8 @@ func (admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result)
 	return dst, nil
 }
 
-func (admitting) Settle(context.Context, []core.Claim) error { return nil }
-func (admitting) Reset(context.Context, []core.Claim) error  { return nil }
+func (admitting) Settle(context.Context, []core.Settlement) error { return nil }
+func (admitting) Reset(context.Context, []core.Pair) error        { return nil }
 
 // TestResponseIsGivenBack checks which response the handler, and then a middleware around the limiter, finds in the
 // echo.Context.

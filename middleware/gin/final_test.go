@@ -74,5 +74,5 @@ func (admitting) Take(_ context.Context, claims []core.Claim, dst []core.Result)
 	return dst, nil
 }
 
-func (admitting) Settle(context.Context, []core.Claim) error { return nil }
-func (admitting) Reset(context.Context, []core.Claim) error  { return nil }
+func (admitting) Settle(context.Context, []core.Settlement) error { return nil }
+func (admitting) Reset(context.Context, []core.Pair) error        { return nil }

@@ -17,17 +17,17 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A settler is a store that admits every request and records the claims that it is to settle.
+// A settler is a store that admits every request and records what it is to settle.
 type settler struct {
 	script
-	settled []core.Claim
+	settled []core.Settlement
 }
 
 // Settle implements core.Store.
-func (s *settler) Settle(_ context.Context, claims []core.Claim) error {
+func (s *settler) Settle(_ context.Context, settlements []core.Settlement) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.settled = append(s.settled, claims...)
+	s.settled = append(s.settled, settlements...)
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (a Adapter) outcomeOf(t *testing.T, handle http.HandlerFunc, http2 bool, as
 	if len(ends.seen) != 1 || len(store.settled) != 1 {
 		t.Fatalf("the outcomes are %+v, settled was %+v; want one of each", ends.seen, store.settled)
 	}
-	if c := store.settled[0]; !c.Hold || c.Final != ends.seen[0].Cost || c.At.IsZero() {
+	if c := store.settled[0]; !c.Held || c.Final != ends.seen[0].Cost || c.At.IsZero() {
 		t.Errorf("settled was %+v", c)
 	}
 	return ends.seen[0]

@@ -39,10 +39,10 @@ func (s *script) Take(_ context.Context, claims []core.Claim, dst []core.Result)
 }
 
 // Settle implements core.Store.
-func (s *script) Settle(context.Context, []core.Claim) error { return s.err }
+func (s *script) Settle(context.Context, []core.Settlement) error { return s.err }
 
 // Reset implements core.Store.
-func (s *script) Reset(context.Context, []core.Claim) error { return s.err }
+func (s *script) Reset(context.Context, []core.Pair) error { return s.err }
 
 // asked returns the keys since the last call.
 func (s *script) asked() []string {
