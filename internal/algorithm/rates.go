@@ -4,8 +4,8 @@ import "math/bits"
 
 // A RatedBucket is a Bucket and the rates that it was asked at.
 //
-// Each request that is no peek names the rate of its limit. Between two requests a bucket drains at the slower of their rates,
-// and it is forgotten once it would be empty at the slowest one, so that asking for a lax limit does not refill a
+// Each request names the rate of its limit, but a peek only a faster one. Between two requests a bucket drains at the slower of
+// their rates, and it is forgotten once it would be empty at the slowest one, so that asking for a lax limit does not refill a
 // strict one.
 type RatedBucket struct {
 	Bucket

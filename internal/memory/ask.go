@@ -77,13 +77,18 @@ func (a *Ask) rewind(now int64) {
 	}
 }
 
-// name has a bucket remember the rate of the request, whatever becomes of that.
+// name has a bucket remember the rate of the request, whatever becomes of that. A peek must not slow a bucket down, but names a
+// faster rate, so that the wait that it reports is the wait of a charge.
 func (a *Ask) name(now int64) {
-	if a.Limit.Algorithm != algorithm.TokenBucket || a.record == nil || a.Peek {
+	if a.Limit.Algorithm != algorithm.TokenBucket || a.record == nil {
 		return
 	}
-	if b := a.record.ratedBucket(); b.Remembers(a.Limit, now) {
+	switch b := a.record.ratedBucket(); {
+	case !b.Remembers(a.Limit, now):
+	case !a.Peek:
 		a.record.setRatedBucket(a.advance(b, now), a.Limit)
+	case a.own && a.Limit.Rate > b.Rate:
+		a.record.setRatedBucket(b.Advance(a.Limit, now), a.Limit)
 	}
 }
 
@@ -113,7 +118,7 @@ func (a *Ask) load(now, offset int64) {
 	}
 }
 
-// advance returns a bucket as it is at now. A peek names no rate, and a shared bucket drains at the slowest one since it was
+// advance returns a bucket as it is at now. A peek names no slower rate, and a shared bucket drains at the slowest one since it was
 // last empty.
 func (a *Ask) advance(b algorithm.RatedBucket, now int64) algorithm.RatedBucket {
 	if a.Peek || !a.own {

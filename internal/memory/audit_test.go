@@ -103,7 +103,9 @@ func TestSharedBucketDrainsAtTheSlowestRate(t *testing.T) {
 		take(s, x, strict, 10)
 		for range 5 {
 			take(s, y, lax, 1)
+			s.Take([]Ask{{Pair: s.Pair("rule", y), Limit: lax, Cost: 1, Claimed: 1, Peek: true}})
 			time.Sleep(time.Second)
+			s.Take([]Ask{{Pair: s.Pair("rule", y), Limit: lax, Cost: 1, Claimed: 1, Peek: true}})
 		}
 		if a := take(s, x, strict, 1); a.Retry == 0 {
 			t.Errorf("a request is admitted after 10 of 10 an hour: %+v", a)

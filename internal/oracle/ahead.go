@@ -39,7 +39,7 @@ func (m *Model) evaluate(now int64, c core.Claim) []*ask {
 	for _, a := range asks {
 		a.pair.holds.advance(now)
 		a.state.rewind(a.limit, now)
-		a.state.name(a.limit, now)
+		a.state.name(a.limit, false, now)
 	}
 	return asks
 }

@@ -15,7 +15,7 @@ func (w *fixedWindow) rewind(l core.Limit, now int64) {
 	w.start = min(w.start, windowOf(l, now))
 }
 
-func (w *fixedWindow) name(core.Limit, int64) {}
+func (w *fixedWindow) name(core.Limit, bool, int64) {}
 
 func (w *fixedWindow) used(l core.Limit, _ bool, _, then int64) *big.Rat {
 	if windowOf(l, then) > w.start {

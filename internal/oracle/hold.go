@@ -78,7 +78,7 @@ func (m *Model) Held(now int64, rule, key string) (cost, count int64, banned boo
 type inFlight struct{}
 
 func (inFlight) rewind(core.Limit, int64)                     {}
-func (inFlight) name(core.Limit, int64)                       {}
+func (inFlight) name(core.Limit, bool, int64)                 {}
 func (inFlight) charge(core.Limit, int64, int64)              {}
 func (inFlight) refund(core.Limit, int64, int64, int64)       {}
 func (inFlight) used(core.Limit, bool, int64, int64) *big.Rat { return new(big.Rat) }

@@ -44,8 +44,8 @@ type state interface {
 	// rewind adjusts the state if the clock went back before the instants that it remembers. It does so even for a claim that is
 	// not charged: otherwise denials would last until the clock is back where it was.
 	rewind(l core.Limit, now int64)
-	// name records the rate of a Take that is no peek, whether or not it will be charged.
-	name(l core.Limit, now int64)
+	// name records the rate of a Take, whether or not it will be charged.
+	name(l core.Limit, peek bool, now int64)
 	// used returns what counts at then, if nothing is charged from now until then.
 	used(l core.Limit, peek bool, now, then int64) *big.Rat
 	charge(l core.Limit, now, cost int64)
@@ -74,9 +74,7 @@ func (m *Model) Take(now int64, claims []core.Claim) []core.Result {
 	for _, a := range asks {
 		a.pair.holds.advance(now)
 		a.state.rewind(a.limit, now)
-		if !a.peek {
-			a.state.name(a.limit, now)
-		}
+		a.state.name(a.limit, a.peek, now)
 	}
 	admitted := decide(asks, now, false)
 	if admitted {

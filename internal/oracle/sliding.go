@@ -79,7 +79,7 @@ func (w slidingWindow) rewind(l core.Limit, now int64) {
 	w.drop(l, now)
 }
 
-func (w slidingWindow) name(core.Limit, int64) {}
+func (w slidingWindow) name(core.Limit, bool, int64) {}
 
 func (w slidingWindow) used(l core.Limit, _ bool, now, then int64) *big.Rat {
 	return w.counts.used(l, w.stamp(l, now), then)
@@ -101,7 +101,7 @@ func (s slidingLog) rewind(l core.Limit, now int64) {
 	s.drop(l, now)
 }
 
-func (s slidingLog) name(core.Limit, int64) {}
+func (s slidingLog) name(core.Limit, bool, int64) {}
 
 func (s slidingLog) used(l core.Limit, _ bool, now, then int64) *big.Rat {
 	return s.counts.used(l, now, then)

@@ -14,7 +14,7 @@ const (
 
 // A tokenBucket held level requests at the instant at. Whatever drains, drains in whole ticks from there.
 //
-// Each Take that is no peek names the rate of its limit. Between two names a bucket drains at the slower of both. It is
+// Each Take names the rate of its limit, but a peek only a faster one. Between two names a bucket drains at the slower of both. It is
 // forgotten once it has been empty at the slowest rate that was named since it was last empty, and no earlier.
 type tokenBucket struct {
 	level   *big.Rat
@@ -107,9 +107,9 @@ func (b *tokenBucket) rewind(l core.Limit, now int64) {
 	b.at, b.busy, b.found = now, min(b.busy, now), nil
 }
 
-// name takes note of a request that names the rate of l, even if it is not charged.
-func (b *tokenBucket) name(l core.Limit, now int64) {
-	if rate := int64(l.Rate); rate > 0 && rate != b.rate && !b.isForgotten(l, now) {
+// name takes note of a request that names the rate of l, even if it is not charged. A peek names no slower rate.
+func (b *tokenBucket) name(l core.Limit, peek bool, now int64) {
+	if rate := int64(l.Rate); rate > 0 && rate != b.rate && !(peek && rate < b.rate) && !b.isForgotten(l, now) {
 		*b = b.advanced(l, now)
 	}
 }
@@ -148,7 +148,7 @@ func (b tokenBucket) drained(l core.Limit, rate, now int64) tokenBucket {
 	return b
 }
 
-// used has a peek drain b at the slower of the rates, since the peek names none.
+// used has a peek drain b at the slower of the rates, since the peek names no slower one.
 func (b *tokenBucket) used(l core.Limit, peek bool, now, then int64) *big.Rat {
 	rate := int64(l.Rate)
 	if peek && !b.isForgotten(l, now) {

@@ -23,11 +23,11 @@ local function rewind(ask, now)
   end
 end
 
--- open prepares the state of an ask. A bucket remembers the rate that is asked for, even if nothing is charged.
+-- open prepares the state of an ask. A bucket remembers the rate that it is asked at, even if nothing is charged.
 local function open(ask, now)
   local l, algorithm, pair = ask.limit, ask.algorithm, ask.pair
   rewind(ask, now)
-  local named = algorithm.name and not l.peek and algorithm.name(pair.states[l.name], l, now)
+  local named = algorithm.name and algorithm.name(pair.states[l.name], l, now)
   if named then
     keepState(pair, l, named)
   end

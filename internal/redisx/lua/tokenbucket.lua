@@ -89,16 +89,18 @@ function tokenBucket.advance(b, l, now)
   elseif rate ~= b.rate then
     slowest = coarse(min(slowestRate(b), rate))
   end
-  if l.peek and b.rate < rate then -- which names no rate
+  if l.peek and b.rate < rate then -- another claim has named a slower rate since
     rate = b.rate
   end
   return {level = level, at = at, busy = max(b.busy, at - maxBusy), tick = l.unit, rate = rate, slowest = slowest, lows = lowsIn(b, l)}
 end
 
--- name returns b with the rate of l as the one named last, or nil if it is so or does not matter.
+-- name returns b with the rate of l as the one named last, or nil if it is so or does not matter. A peek names no slower rate.
 function tokenBucket.name(b, l, now)
-  if l.rate > 0 and l.rate ~= b.rate and not isForgotten(b, now) then
-    return tokenBucket.advance(b, l, now)
+  if l.rate > 0 and (l.rate > b.rate or l.rate < b.rate and not l.peek) and not isForgotten(b, now) then
+    local named = tokenBucket.advance(b, l, now)
+    named.rate = l.rate
+    return named
   end
 end
 
