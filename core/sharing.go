@@ -22,17 +22,8 @@ type registry struct {
 }
 
 // add registers l, which uses given stores, unless one of its rules has other limits than that of another limiter. A limiter
-// that was dropped but not collected yet does not count; it may take a second collection to find it dropped.
-func (g *registry) add(l *Limiter, given ...Store) []error {
-	errs := g.tryAdd(l, given)
-	for i := 0; len(errs) > 0 && i < 3; i++ {
-		runtime.GC()
-		errs = g.tryAdd(l, given)
-	}
-	return errs
-}
-
-func (g *registry) tryAdd(l *Limiter, given []Store) (errs []error) {
+// that was dropped counts until the garbage collector has found it dropped.
+func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range given {
@@ -52,12 +43,17 @@ func (g *registry) tryAdd(l *Limiter, given []Store) (errs []error) {
 	return nil
 }
 
-// key returns the hash of s, if values of its type can be compared.
+// key returns the hash of s, if a comparison tells s from other stores: values whose type has no size are always equal, and
+// pointers to them may be.
 func (g *registry) key(s Store) (uint64, bool) {
 	if s == nil || !reflect.ValueOf(s).Comparable() {
 		return 0, false
 	}
-	return maphash.Comparable(g.seed, s), true
+	t := reflect.TypeOf(s)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return maphash.Comparable(g.seed, s), t.Size() > 0
 }
 
 // forget removes limiters that were collected.
