@@ -3,6 +3,8 @@ package rulefile_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,6 +48,202 @@ func deep(n int) string {
 		fmt.Fprintf(&b, "%sa:\n", strings.Repeat(" ", i))
 	}
 	return b.String()
+}
+
+// repeated returns a file of about n bytes: unit again and again, with its number in place of %d, between begin and end.
+func repeated(n int, begin, unit, end string) string {
+	var b strings.Builder
+	b.WriteString(begin)
+	for i := 0; b.Len()+len(unit)+len(end)+4 < n; i++ {
+		b.WriteString(strings.Replace(unit, "%d", strconv.Itoa(i), 1))
+	}
+	return b.String() + end
+}
+
+// worstFiles made the scanner, the parser or the reader work for a time that grows with the square of the size. want is what the file
+// is rejected for, or part of the last mistake; empty if the file is good.
+var worstFiles = []struct {
+	why  string
+	src  func() string
+	want string
+}{
+	{"rules in one line", func() string {
+		return repeated(150_000, "rules: [", "{name: a%d, key: ip, limits: 1/s}, ", "]")
+	}, ""},
+	{"rules in JSON", func() string {
+		return repeated(150_000, `{"rules": [`, `{"name": "a%d", "key": "ip", "limits": "1/s"}, `, "]}")
+	}, ""},
+	{"rules in lines", func() string {
+		return repeated(300_000, "rules:\n", "  - name: a%d\n    key: ip\n    limits: 1/s\n", "")
+	}, ""},
+	{"mistakes in one line", func() string { return repeated(150_000, "rules: [", "{name: a%d, kye: ip, limits: 1}, ", "]") }, "more mistakes"},
+	{"the same mistake in one line", func() string { return repeated(100_000, "rules: [", "{},", "]") }, "more mistakes"},
+	{"rules that core rejects", func() string {
+		return repeated(200_000, "rules: [", "{name: a%d, key: ip, limits: 1/s, lease: 9m}, ", "]")
+	}, "more mistakes"},
+	{"patterns that core rejects", func() string {
+		return repeated(100_000, "rules: [{key: ip, limits: 1/s, match: [", "/a%d//b,", "/a]}]")
+	}, "more mistakes"},
+	{"patterns to compare", func() string {
+		return repeated(200_000, "rules:\n- key: ip\n  limits: 1/s\n  match:\n", "  - /a%d/\n", "")
+	}, "there are too many patterns"},
+	{"methods to compare", func() string {
+		return repeated(200_000, "rules:\n- key: ip\n  limits: 1/s\n  match:\n", "  - M%d /\n", "")
+	}, "there are too many patterns"},
+	{"unknown fields", func() string { return repeated(100_000, "rules: [{", "f%d: 1,", "}]") }, "more mistakes"},
+	{"unknown functions", func() string {
+		return repeated(10_000, "funcs: [", "f%d,", "]\n") + repeated(200_000, "rules:\n", "- {key: g%d, limits: 1/s, cost: h}\n", "")
+	}, "more mistakes"},
+	{"too many functions", func() string { return repeated(200_000, "funcs: [", "f%d,", "]\nrules: 1\n") }, "more mistakes"},
+	{"limits", func() string { return repeated(1<<20, `rules: [{key: ip, limits: "`, "1/s,", `1/s"}]`) }, "this text has 1048"},
+	{"limits in a list", func() string { return repeated(100_000, "rules: [{key: ip, limits: [", "a,", "1/s]}]") }, "more than 32 limits"},
+	{"a key func with many arguments", func() string { return repeated(1<<20, `rules: [{limits: 1/s, key: "first(`, "user,", `ip)"}]`) }, "this text has 1048"},
+	{"many key funcs with many arguments", func() string {
+		return "x-a: &a first(" + strings.Repeat("user,", 1600) + "ip)\n" + repeated(200_000, "rules:\n", "- {name: a%d, key: *a, limits: 1/s}\n", "")
+	}, "aliases make the file too large"},
+	{"a long text for many limits", func() string {
+		return "x-a: &a " + strings.Repeat("1/s,", 10_000) + "\n" + repeated(100_000, "rules:\n", "- {key: ip, limits: *a}\n", "")
+	}, "this text has 40000 bytes"},
+	{"merged tables", func() string {
+		return repeated(50_000, "x-a: &a {", "k%d: 1,", "}\n") + repeated(50_000, "x-b: {<<: [", "*a,", "*a]}\n")
+	}, "aliases make the file too large"},
+	{"missing values in braces", func() string { return repeated(50_000, "rules: {", "a,", "a}") }, "this is too large"},
+	{"missing values behind colons", func() string { return repeated(100_000, "rules: {", "a: ,", "a: }") }, "this is too large"},
+	{"missing values of a list", func() string { return repeated(50_000, "rules:\n", "-\n", "") }, "this is too large"},
+	{"missing values of a table", func() string { return repeated(100_000, "", "a%d:\n", "") }, "this is too large"},
+	{"a table of many lines", func() string { return repeated(100_000, "", "a%d: 1\n", "") }, "this is too large"},
+	{"a table of many lines in brackets", func() string { return repeated(100_000, "x: [\n", "a: 1\n", "]") }, "this is too large"},
+	{"explicit keys", func() string { return repeated(100_000, "", "? a\n", "") }, "this is too large"},
+	{"keys behind anchors", func() string {
+		var b strings.Builder
+		for i := range 5000 {
+			b.WriteString("&" + strings.Repeat("a", 1+i%100) + " x: 1\n")
+		}
+		return b.String()
+	}, "this is too large"},
+	{"a long key", func() string { return strings.Repeat("k", 1<<19) + ": [" + strings.Repeat("a,", 20_000) + "]" }, "this is too large"},
+	{"long keys in each other", func() string {
+		var b strings.Builder
+		for i := range 100 {
+			b.WriteString(strings.Repeat(" ", i) + strings.Repeat("k", 2000) + ":\n")
+		}
+		return b.String() + strings.Repeat(" ", 100) + "[" + strings.Repeat("a,", 20_000) + "]\n"
+	}, "this is too large"},
+	{"anchors in lines", func() string { return repeated(50_000, "a:\n", " &a\n", "") }, "nested too deep"},
+	{"tags in lines", func() string { return repeated(50_000, "a:\n", " !a\n", "") }, "nested too deep"},
+	{"documents", func() string { return repeated(100_000, "", "---\na\n", "") }, "there is a second document"},
+	{"ends of documents", func() string { return repeated(100_000, "", "a\n...\n", "") }, "there is a second document"},
+	{"brackets", func() string { return strings.Repeat("[", 1<<20) }, "too many words"},
+	{"reserved characters", func() string { return "rules: " + strings.Repeat("@", 100_000) }, "reserved character"},
+	{"closing brackets", func() string { return strings.Repeat("]", 100_000) }, "this is not YAML"},
+	{"quotes", func() string { return strings.Repeat(`"`, 100_000) }, "this is not YAML"},
+	{"tabs in quotes", func() string { return `rules: "` + strings.Repeat("a\t", 1<<18) + `"` }, "too many tabs"},
+	{"tabs in lines in quotes", func() string { return `rules: "` + strings.Repeat(strings.Repeat("\t", 5000)+"a\n", 100) + `"` }, "too many tabs"},
+	{"<", func() string { return "rules: " + strings.Repeat("<", 1<<19) }, "too many tabs, blank lines or <"},
+	{"blank lines", func() string {
+		return "rules: |\n" + strings.Repeat(" a\n", 1<<17) + strings.Repeat(" \n", 1<<17) + "b: 1\n"
+	}, "too many tabs, blank lines"},
+	{"blank lines behind CRLF", func() string {
+		return "rules: |\r\n" + strings.Repeat(" a\r\n", 1<<16) + strings.Repeat("\r\n", 1<<16) + "b: 1\r\n"
+	}, "too many tabs, blank lines"},
+	{"blank lines behind CR", func() string {
+		return "rules: |\r" + strings.Repeat(" a\r", 1<<16) + strings.Repeat("\r", 1<<16) + "b: 1\r"
+	}, "too many tabs, blank lines"},
+	{"an indentation of many digits", func() string {
+		return "rules: |" + strings.Repeat("0", 1<<19) + "1\n" + strings.Repeat(" a", 1<<17) + "\n"
+	}, "number is too long"},
+	{"a signed indentation of many digits", func() string {
+		return "rules: >-" + strings.Repeat("0", 1<<19) + "1\n" + strings.Repeat(" a", 1<<17) + "\n"
+	}, "number is too long"},
+}
+
+// TestReadingIsLinear checks that files of up to 1 MB are read or rejected with the memory that reading is allowed, and with a short
+// text. It measures no time: before, these files took from seconds to hours.
+func TestReadingIsLinear(t *testing.T) {
+	for _, tt := range worstFiles {
+		t.Run(tt.why, func(t *testing.T) {
+			src := []byte(tt.src())
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := rulefile.Parse(src, program)
+			text := fmt.Sprint(err)
+			runtime.ReadMemStats(&after)
+			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 200 {
+				t.Errorf("%d MB are allocated, want 200 at most", used)
+			}
+			if len(text) > 200_000 {
+				t.Errorf("the error has %d bytes", len(text))
+			}
+			if (err == nil) != (tt.want == "") || !strings.Contains(text, tt.want) {
+				t.Errorf("got %.200s .. %.200s, want %q", text, text[max(0, len(text)-400):], tt.want)
+			}
+		})
+	}
+}
+
+// TestBoundsLeaveRoom checks that files with much of what is bounded are read.
+func TestBoundsLeaveRoom(t *testing.T) {
+	for why, src := range map[string]string{
+		"blank lines":           "x-a: |\n  text\n\n" + strings.Repeat("\n", 200) + strings.Repeat("# a > b\n\n\n", 10_000) + "rules: [{key: ip, limits: 1/s}]\n",
+		"tabs":                  "rules: [{key: ip, limits: 1/s}]" + strings.Repeat("\t", 200) + "# comment\n" + strings.Repeat("# comment\t\t\n", 10_000),
+		"a number":              "x-a: |\n  >00000000000000000000\nrules: [{key: ip, limits: 1/s}]\n",
+		"missing values":        "x-a: [" + strings.Repeat("{a, b: }, ", 500) + "]\nx-b:\n" + strings.Repeat("  -\n", 500) + "rules: [{key: ip, limits: 1/s}]\n",
+		"a table of many lines": repeated(30_000, "x-a:\n", "  a%d: 1\n", "rules: [{key: ip, limits: 1/s}]\n"),
+		"lists in each other":   "x-a: " + strings.Repeat("[", 300) + strings.Repeat("]", 300) + "\nrules: [{key: ip, limits: 1/s}]\n",
+		"functions":             repeated(5_000, "x-a: [", "f%d, ", "]\nrules: [{key: ip, limits: 1/s}]\n"),
+		"patterns":              repeated(200_000, "rules:\n- key: ip\n  limits: 1/s\n  match:\n", "  - POST /v1/{tenant}/login%d\n", ""),
+	} {
+		if _, err := rulefile.Parse([]byte(src), program); err != nil {
+			t.Errorf("%s: %.300s", why, err)
+		}
+	}
+}
+
+// TestFirstMistakesAreReported checks that the first 100 mistakes are reported, in order, and how many more there are.
+func TestFirstMistakesAreReported(t *testing.T) {
+	for n, want := range map[int]string{99: "", 100: "", 101: "there is 1 more mistake", 102: "there are 2 more mistakes", 5000: "there are 4900 more mistakes"} {
+		var b strings.Builder
+		b.WriteString("rules:\n")
+		for i := range n - 1 {
+			fmt.Fprintf(&b, "- {name: a%d, key: ip, limits: 1/s, lease: 9m}\n", i) // is found last
+		}
+		b.WriteString("- {name: z, key: ip, limits: bad}\n")
+		_, err := rulefile.Parse([]byte(b.String()), program)
+		mistakes, ok := errors.AsType[rulefile.Mistakes](err)
+		if !ok || len(mistakes) != min(n, 101) {
+			t.Fatalf("%d mistakes are reported as %d", n, len(mistakes))
+		}
+		for i, m := range mistakes[:min(n, 100)] {
+			if m.Line != i+2 || strings.Contains(m.Text, "more mistake") {
+				t.Errorf("of %d, mistake %d is %d:%d: %s", n, i+1, m.Line, m.Column, m.Text)
+			}
+		}
+		if last := mistakes[len(mistakes)-1]; want != "" && (last.Text != want || last.Line != 102) {
+			t.Errorf("the last is %d: %s, want 102: %s", last.Line, last.Text, want)
+		}
+	}
+}
+
+// TestSourceOfAMistake checks the line and the caret where the line is long.
+func TestSourceOfAMistake(t *testing.T) {
+	for _, column := range []int{1, 139, 140, 141, 142, 500, 999, 1000, 1001, 5000} {
+		m := rulefile.Mistake{File: "f", Line: 1, Column: column, Text: "t", Source: strings.Repeat("é\xff", 499) + "\tz"}
+		lines := strings.Split(m.Error(), "\n")
+		source, caret := []rune(lines[1]), []rune(lines[2])
+		if len(lines) != 3 || len(source) > 8+160 || len(caret) < 9 {
+			t.Fatalf("column %d:\n%s", column, m.Error())
+		}
+		at, line := len(caret)-1, []rune(strings.ReplaceAll(m.Source, "\t", " "))
+		if column > len(line) {
+			if at != len(source) {
+				t.Errorf("column %d: the caret is not behind the line:\n%s", column, m.Error())
+			}
+			continue
+		}
+		if source[at] != line[column-1] {
+			t.Errorf("column %d: the caret is below %q, want %q", column, source[at], line[column-1])
+		}
+	}
 }
 
 func FuzzParse(f *testing.F) {

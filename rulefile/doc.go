@@ -34,7 +34,7 @@
 //   - name: default is "default".
 //   - match: patterns of http.ServeMux (Rule.Routes), or names of Funcs.Matches, which narrow further. Default: every request.
 //   - headers: header fields and the values that they must have. Clients can send any value, so use fields that a gateway sets.
-//   - key: ip, bearer, basic, method, pattern, apikey(HEADER), header(HEADER), cookie(NAME), const(TEXT), first(KEY, ..),
+//   - key: ip, bearer, basic (spellings of a name as one, see keyfunc.BasicUser), method, pattern, apikey(HEADER), header(HEADER), cookie(NAME), const(TEXT), first(KEY, ..),
 //     join(KEY, ..) or a name of Funcs.Keys.
 //   - limits: as [core.ParseLimits] reads them.
 //   - tiers: func is a name of Funcs.Tiers, which returns the tier of a request; all others are limits of tiers.
@@ -48,4 +48,8 @@
 // the file is loaded. Anchors, aliases and merge keys work; top-level fields whose names begin with "x-" are ignored.
 // The command spillgate checks a file without the program (check), says which rules apply to a request (explain) and prints a
 // JSON Schema for editors (schema).
+//
+// A file is a regular file of at most 1 MiB; anything else, such as a named pipe, is an error. A file that would take long to read is
+// rejected, such as one with more than 200,000 words or 20,000 patterns.
+// An error has the first 100 mistakes and says how many more there are.
 package rulefile

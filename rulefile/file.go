@@ -79,9 +79,17 @@ func Load(path string, f Funcs) (*File, error) {
 	return file, nil
 }
 
-// Read returns the contents of a file of at most 1 MiB, the largest that Parse takes.
+// Read returns the contents of a regular file, or its first 1 MiB and one byte: Parse takes no more than 1 MiB. It does not open
+// anything else, such as a named pipe, which could make it wait.
 func Read(path string) ([]byte, error) {
-	f, err := os.Open(filepath.Clean(path))
+	path = filepath.Clean(path)
+	switch info, err := os.Stat(path); {
+	case err != nil:
+		return nil, fmt.Errorf("spillgate: rules: %w", err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("spillgate: rules: %w: %s is not a regular file", core.ErrInvalid, path)
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("spillgate: rules: %w", err)
 	}

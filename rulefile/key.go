@@ -19,6 +19,7 @@ type keyReader struct {
 	at     *node
 	offset int
 	wrong  bool
+	names  int // read so far
 }
 
 // parseKey returns the key func that a text names, or nil after a mistake.
@@ -64,11 +65,15 @@ func (k *keyReader) word() (word string, offset int) {
 func (k *keyReader) key(depth int) core.KeyFunc {
 	name, offset := k.word()
 	end := k.offset
+	k.names++
 	k.offset = offset // where mistakes are
 	call := end < len(k.at.text) && k.at.text[end] == '('
 	switch {
 	case depth > 8:
 		k.fail("this key is nested too deep")
+		return nil
+	case k.names > 100:
+		k.fail("this key has more than 100 parts")
 		return nil
 	case name == "":
 		k.fail("a key is missing here, such as ip")

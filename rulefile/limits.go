@@ -26,7 +26,10 @@ func (r *reader) limits(f field) (limits []core.Limit) {
 	var words []string
 	for _, n := range r.texts(f) {
 		for offset, word := range items(n.text) {
-			words = append(words, word)
+			if words = append(words, word); len(words) > 2*maxLimits {
+				r.add(n.within(offset), "%s: there are more than %d limits", f.key.text, 2*maxLimits)
+				return nil
+			}
 			one, err := core.ParseLimits(word)
 			if err != nil {
 				ok = false
@@ -44,6 +47,9 @@ func (r *reader) limits(f field) (limits []core.Limit) {
 	}
 	return limits
 }
+
+// maxLimits is how many limits core takes. Of somewhat more, each is read, so that the mistakes in them are found.
+const maxLimits = 16
 
 // items yields the items of a text that is separated by commas, without white space around them, and their offsets.
 func items(text string) func(func(int, string) bool) {

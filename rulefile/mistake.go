@@ -3,8 +3,10 @@ package rulefile
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -20,21 +22,29 @@ type Mistake struct {
 // Error returns "spillgate.yaml:4:5: text", the line and a caret below the column.
 func (m *Mistake) Error() string {
 	const longest = 160
-	line := []rune(strings.ReplaceAll(m.Source, "\t", " "))
-	at := min(max(m.Column-1, 0), len(line))
+	at := min(max(m.Column-1, 0), utf8.RuneCountInString(m.Source))
 	from := 0
 	if at > longest-20 {
 		from = at - 20
 	}
+	line := m.Source
+	for range from {
+		_, size := utf8.DecodeRuneInString(line)
+		line = line[size:]
+	}
+	shown := []rune(line[:min(len(line), utf8.UTFMax*longest)])
 	number := fmt.Sprintf("%5d | ", m.Line)
 	return fmt.Sprintf("%s:%d:%d: %s\n%s%s\n%s^", m.File, m.Line, m.Column, m.Text,
-		number, printable(line[from:min(len(line), from+longest)]), strings.Repeat(" ", len(number)-2)+"| "+strings.Repeat(" ", at-from))
+		number, printable(shown[:min(len(shown), longest)]), strings.Repeat(" ", len(number)-2)+"| "+strings.Repeat(" ", at-from))
 }
 
 // printable replaces the characters that would move the cursor of a terminal.
 func printable(line []rune) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 {
+		switch {
+		case r == '\t':
+			return ' '
+		case r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0:
 			return '?'
 		}
 		return r
@@ -44,7 +54,7 @@ func printable(line []rune) string {
 // Unwrap returns core.ErrInvalid.
 func (m *Mistake) Unwrap() error { return core.ErrInvalid }
 
-// Mistakes are all errors in a file, in the order of its lines.
+// Mistakes are the errors in a file, in the order of its lines. Behind the first 100, the last one says how many more there are.
 type Mistakes []*Mistake
 
 // Error returns the texts of all mistakes.
@@ -65,28 +75,55 @@ func (m Mistakes) Unwrap() []error {
 	return errs
 }
 
+// maxMistakes is how many mistakes are reported one by one.
+const maxMistakes = 100
+
 // mistakes collects the mistakes of a file while it is read.
 type mistakes struct {
 	file  string
 	lines []string
-	found Mistakes
-	seen  map[Mistake]bool
+	found Mistakes // those in the first places so far: more than maxMistakes, and less than three times as many
+	seen  map[mistakeID]bool
 }
 
+// A mistakeID identifies the place and the text of a mistake.
+type mistakeID struct {
+	spot
+	text uint64
+}
+
+var mistakeSeed = maphash.MakeSeed()
+
 func newMistakes(file, src string) *mistakes {
-	return &mistakes{file: file, lines: strings.Split(src, "\n"), seen: make(map[Mistake]bool)}
+	return &mistakes{file: file, lines: strings.Split(src, "\n"), seen: make(map[mistakeID]bool)}
 }
 
 // add adds a mistake. One that an alias repeats is added once.
 func (m *mistakes) add(at spot, format string, args ...any) {
-	one := Mistake{File: m.file, Line: at.line, Column: at.column, Text: fmt.Sprintf(format, args...)}
+	text := fmt.Sprintf(format, args...)
+	id := mistakeID{at, maphash.String(mistakeSeed, text)}
+	if m.seen[id] {
+		return
+	}
+	m.seen[id] = true
+	const most = 1000
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + ".."
+	}
+	one := &Mistake{File: m.file, Line: at.line, Column: at.column, Text: text}
 	if at.line >= 1 && at.line <= len(m.lines) {
 		one.Source = strings.TrimSuffix(m.lines[at.line-1], "\r")
 	}
-	if !m.seen[one] {
-		m.seen[one] = true
-		m.found = append(m.found, &one)
+	if m.found = append(m.found, one); len(m.found) >= 3*maxMistakes {
+		m.sort()
+		m.found = m.found[:maxMistakes+1]
 	}
+}
+
+func (m *mistakes) sort() {
+	slices.SortStableFunc(m.found, func(a, b *Mistake) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 }
 
 // isRepeated reports whether seen has a name, which is a mistake at a spot. It sets the spot of the name.
@@ -104,8 +141,13 @@ func (m *mistakes) err() error {
 	if len(m.found) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(m.found, func(a, b *Mistake) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	m.sort()
+	if more := len(m.seen) - maxMistakes; more > 0 {
+		last := m.found[maxMistakes]
+		if last.Text = "there is 1 more mistake"; more > 1 {
+			last.Text = fmt.Sprintf("there are %d more mistakes", more)
+		}
+		m.found = m.found[:maxMistakes+1]
+	}
 	return m.found
 }

@@ -41,6 +41,6 @@ func (r *reader) oneOf(f field, words []string) int {
 	if i := slices.Index(words, text); i >= 0 || text == "" {
 		return max(i, 0)
 	}
-	r.add(f.value.spot, "%s: unknown word %q%s", f.key.text, text, didYouMean(text, words))
+	r.add(f.value.spot, "%s: unknown word %q%s", f.key.text, text, r.didYouMean(text, words))
 	return 0
 }

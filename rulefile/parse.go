@@ -22,10 +22,11 @@ type reader struct {
 	rules []core.Rule
 	about []detail
 	names map[string]spot
+	paths comparisons
 }
 
 func parse(name string, src []byte, with resolver) (*File, error) {
-	r := &reader{mistakes: newMistakes(name, string(src)), resolver: with, names: make(map[string]spot)}
+	r := &reader{mistakes: newMistakes(name, string(src)), resolver: with, names: make(map[string]spot), paths: comparisons{same: make(map[string]int)}}
 	if root := parseTree(string(src), r.mistakes); root != nil {
 		r.file(root)
 	}
@@ -81,13 +82,16 @@ func (r *reader) fields(n *node, what string, known []string) map[string]field {
 		case again:
 			r.add(f.key.spot, "%s is here twice, first in line %d", name, before.key.line)
 		case !isKnown && !strings.HasPrefix(name, "x-"):
-			r.add(f.key.spot, "unknown field %q of %s%s", name, what, didYouMean(name, known))
+			r.add(f.key.spot, "unknown field %q of %s%s", name, what, r.didYouMean(name, known))
 			misspelled = append(misspelled, f)
 		default:
 			fields[name] = f
 		}
 	}
 	for _, f := range misspelled {
+		if !r.suggests() {
+			break
+		}
 		meant := nearest.Word(f.key.text, known)
 		if _, set := fields[meant]; !set && meant != "" {
 			fields[meant] = f
@@ -96,9 +100,20 @@ func (r *reader) fields(n *node, what string, known []string) map[string]field {
 	return fields
 }
 
-func didYouMean(word string, known []string) string {
+// suggests reports whether mistakes suggest what was meant: those that are found first do.
+func (m *mistakes) suggests() bool { return len(m.seen) <= 2*maxMistakes }
+
+// didYouMean returns the end of a mistake about a word that is not known.
+func (m *mistakes) didYouMean(word string, known []string) string {
+	if !m.suggests() {
+		return ""
+	}
 	if meant := nearest.Word(word, known); meant != "" {
 		return "; did you mean " + meant + "?"
+	}
+	const most = 30
+	if len(known) > most {
+		return "; want " + strings.Join(known[:most], ", ") + ", .."
 	}
 	return "; want " + strings.Join(known, ", ")
 }
@@ -118,7 +133,19 @@ func (r *reader) text(f field) string {
 		r.unexpected(f, f.value, "a text")
 		return ""
 	}
+	if r.isTooLong(f, f.value) {
+		return ""
+	}
 	return f.value.text
+}
+
+// isTooLong reports whether n has a text that is too long, which is a mistake.
+func (r *reader) isTooLong(f field, n *node) bool {
+	if len(n.text) <= maxText {
+		return false
+	}
+	r.add(n.spot, "%s: this text has %d bytes, want at most %d", f.key.text, len(n.text), maxText)
+	return true
 }
 
 // unexpected adds the mistake that a node of a field has another kind than wanted.
@@ -138,6 +165,9 @@ func (r *reader) unexpected(f field, n *node, want string) {
 // texts returns the texts of a field that is a text or a list of texts.
 func (r *reader) texts(f field) (texts []*node) {
 	if f.value.kind == aText && f.value.text != "" {
+		if r.isTooLong(f, f.value) {
+			return nil
+		}
 		return []*node{f.value}
 	}
 	if f.value.kind != aList || len(f.value.list) == 0 {
@@ -147,6 +177,9 @@ func (r *reader) texts(f field) (texts []*node) {
 	for _, n := range f.value.list {
 		if n.kind != aText || n.text == "" {
 			r.unexpected(f, n, "a text")
+			continue
+		}
+		if r.isTooLong(f, n) {
 			continue
 		}
 		texts = append(texts, n)

@@ -36,7 +36,11 @@ func (r *reader) declare(f field) {
 		return
 	}
 	supplied := r.funcs.all()
-	for _, n := range r.texts(f) {
+	for i, n := range r.texts(f) {
+		if i == maxFuncs {
+			r.add(n.spot, "there are more than %d names", maxFuncs)
+			break
+		}
 		switch _, isSupplied := slices.BinarySearch(supplied, n.text); {
 		case r.isRepeated(r.declared, n.text, n.spot):
 		case !isName(n.text):
@@ -44,16 +48,16 @@ func (r *reader) declare(f field) {
 		case n.text == "failures", slices.Contains(keyNames, n.text):
 			r.add(n.spot, "%s is built in; give the function another name", n.text)
 		case !r.assume && !isSupplied:
-			r.add(n.spot, "the program supplies no function %s%s", n.text, supplies(n.text, supplied))
+			r.add(n.spot, "the program supplies no function %s%s", n.text, r.supplies(n.text, supplied))
 		}
 	}
 }
 
-func supplies(name string, supplied []string) string {
+func (r *reader) supplies(name string, supplied []string) string {
 	if len(supplied) == 0 {
 		return ": it supplies none"
 	}
-	return didYouMean(name, supplied)
+	return r.didYouMean(name, supplied)
 }
 
 func isName(s string) bool {
@@ -76,12 +80,16 @@ func find[F any](r *reader, at spot, name, what string, funcs map[string]F, assu
 		} // else the mistake is where it is declared
 		return f, false
 	}
+	if !r.suggests() {
+		r.add(at, "unknown %s %q", what, name)
+		return f, false
+	}
 	known = slices.Concat(known, slices.Sorted(maps.Keys(funcs)), slices.Sorted(maps.Keys(r.declared)))
 	if len(known) == 0 {
 		r.add(at, "unknown %s %q; functions of the program are named under funcs", what, name)
 		return f, false
 	}
-	r.add(at, "unknown %s %q%s", what, name, didYouMean(name, slices.Compact(known)))
+	r.add(at, "unknown %s %q%s", what, name, r.didYouMean(name, slices.Compact(known)))
 	return f, false
 }
 

@@ -97,6 +97,10 @@ func (r *reader) key(n *node, fields map[string]field, rule *core.Rule, d *detai
 func (r *reader) match(f field, d *detail) (routes []string, tests []func(*http.Request) bool) {
 	for _, n := range r.texts(f) {
 		if strings.Contains(n.text, "/") || strings.ContainsAny(n.text, " \t") {
+			if !r.paths.add(n.text) {
+				r.add(n.spot, "there are too many patterns, with wildcards or a slash at the end, or for one path")
+				break
+			}
 			routes = append(routes, n.text)
 			continue
 		}

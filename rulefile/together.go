@@ -1,7 +1,7 @@
 package rulefile
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spillgate/spillgate/core"
@@ -17,47 +17,49 @@ func (r *reader) checkRules() {
 	if err == nil {
 		return
 	}
-	places := r.places()
+	rules, routes := r.places()
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		at := spot{1, 1}
 		text := strings.TrimPrefix(strings.TrimPrefix(line, "spillgate: "), "invalid: ")
-		for _, p := range places {
-			if strings.HasPrefix(text, p.prefix) {
-				at, text = p.at, strings.TrimPrefix(text, p.cut)
-				break
+		name, _ := strconv.QuotedPrefix(strings.TrimPrefix(text, "rule "))
+		d, ok := rules[name]
+		if !ok {
+			r.add(spot{1, 1}, "%s", text)
+			continue
+		}
+		at := d.node.spot
+		text = strings.TrimPrefix(text, "rule "+name+": ")
+		about, _, _ := strings.Cut(text, " ")
+		switch about {
+		case "name", "lease":
+			if f, ok := d.fields[about]; ok {
+				at = f.value.spot
+			}
+		case "route":
+			route, _ := strconv.QuotedPrefix(strings.TrimPrefix(text, "route "))
+			if n, ok := routes[name+route]; ok {
+				at, text = n.spot, strings.TrimPrefix(text, "route "+route+": ")
 			}
 		}
 		r.add(at, "%s", text)
 	}
 }
 
-// A place is the spot of mistakes whose text begins with a prefix. cut is removed from the text.
-type place struct {
-	prefix, cut string
-	at          spot
-}
-
-// places returns the places of routes and then those of rules.
-func (r *reader) places() (places []place) {
+// places returns the details of rules by their quoted names, and the nodes of routes by the quoted names of the rules and their own
+// quoted texts.
+func (r *reader) places() (rules map[string]detail, routes map[string]*node) {
+	rules, routes = make(map[string]detail), make(map[string]*node)
 	for i, d := range r.about {
-		rule := fmt.Sprintf("rule %q: ", r.rules[i].Name)
-		if f, ok := d.fields["match"]; ok {
-			for _, n := range append(f.value.list, f.value) {
-				route := rule + fmt.Sprintf("route %q", n.text)
-				places = append(places, place{route + ": ", route + ": ", n.spot}, place{route, rule, n.spot})
+		name := strconv.Quote(r.rules[i].Name)
+		rules[name] = d
+		f, ok := d.fields["match"]
+		if !ok {
+			continue
+		}
+		for _, n := range append(f.value.list, f.value) {
+			if id := name + strconv.Quote(n.text); routes[id] == nil {
+				routes[id] = n
 			}
 		}
 	}
-	for i, d := range r.about {
-		rule := fmt.Sprintf("rule %q: ", r.rules[i].Name)
-		at := d.node.spot
-		if f, ok := d.fields["name"]; ok {
-			places = append(places, place{rule + "name ", rule, f.value.spot})
-		}
-		if f, ok := d.fields["lease"]; ok {
-			places = append(places, place{rule + "lease ", rule, f.value.spot})
-		}
-		places = append(places, place{rule, rule, at})
-	}
-	return places
+	return rules, routes
 }

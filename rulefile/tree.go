@@ -17,6 +17,8 @@ type node struct {
 	kind     kind
 	text     string
 	verbatim int // column from which text stands in the file as it is, or 0
+	bytes    int // of text that within has counted
+	runes    int // in these bytes
 	list     []*node
 	table    []field
 	size     int // nodes in it
@@ -89,7 +91,9 @@ func (t *tree) node(n ast.Node) *node {
 		at.kind = broken
 		t.add(at.spot, "a %v is not understood here", n.Type())
 	}
-	t.count(at)
+	more := len(at.text) / 16
+	at.size += more
+	t.count(at.spot, 1+more)
 	return at
 }
 
@@ -101,7 +105,7 @@ func (t *tree) alias(at *node, n *ast.AliasNode) *node {
 		at.kind = broken
 		return at
 	}
-	t.count(value)
+	t.count(at.spot, value.size)
 	if t.full {
 		at.kind = broken
 		return at
@@ -127,14 +131,19 @@ func (n *node) within(offset int) spot {
 	if n.verbatim == 0 {
 		return n.spot
 	}
-	return spot{n.line, n.verbatim + utf8.RuneCountInString(n.text[:offset])}
+	if offset < n.bytes {
+		n.bytes, n.runes = 0, 0
+	}
+	n.runes += utf8.RuneCountInString(n.text[n.bytes:offset])
+	n.bytes = offset
+	return spot{n.line, n.verbatim + n.runes}
 }
 
-// count adds the nodes of n to the nodes that were read, which are bounded.
-func (t *tree) count(n *node) {
-	if t.nodes += n.size; t.nodes > maxNodes && !t.full {
+// count adds n to the nodes that were read, which are bounded.
+func (t *tree) count(at spot, n int) {
+	if t.nodes += n; t.nodes > maxNodes && !t.full {
 		t.full = true
-		t.add(n.spot, "aliases make the file too large")
+		t.add(at, "aliases make the file too large")
 	}
 }
 
@@ -153,22 +162,34 @@ func (t *tree) table(at *node, values []*ast.MappingValueNode) {
 			continue
 		}
 		key := t.node(v.Key)
+		if len(key.text) > maxText {
+			t.add(key.spot, "this key has %d bytes, want at most %d", len(key.text), maxText)
+			continue
+		}
 		at.table = append(at.table, field{key, value})
 		at.size += key.size + value.size
 	}
+	known := make(map[string]bool, len(at.table))
+	for _, f := range at.table {
+		known[f.key.text] = true
+	}
 	for _, m := range merged {
-		t.merge(at, m)
+		t.merge(at, m, known)
 	}
 }
 
-func (t *tree) merge(at, from *node) {
+// merge adds the fields of from whose keys are not known.
+func (t *tree) merge(at, from *node, known map[string]bool) {
+	if t.count(from.spot, from.size); t.full {
+		return
+	}
 	if from.kind == aList {
 		for _, item := range from.list {
 			if item.kind != aTable {
 				t.add(item.spot, "<< wants a table or a list of tables, got %s", item.kind)
 				continue
 			}
-			t.merge(at, item)
+			t.merge(at, item, known)
 		}
 		return
 	}
@@ -176,14 +197,13 @@ func (t *tree) merge(at, from *node) {
 		t.add(from.spot, "<< wants a table or a list of tables, got %s", from.kind)
 		return
 	}
-	known := make(map[string]bool, len(at.table))
-	for _, f := range at.table {
-		known[f.key.text] = true
-	}
 	for _, f := range from.table {
 		if !known[f.key.text] {
 			at.table = append(at.table, f)
 			at.size += f.key.size + f.value.size
 		}
+	}
+	for _, f := range from.table {
+		known[f.key.text] = true
 	}
 }

@@ -1,0 +1,269 @@
+package rulefile
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml/scanner"
+	"github.com/goccy/go-yaml/token"
+)
+
+// The bounds of a file. The YAML scanner and parser need quadratic time or memory for some contents. So the reader computes first what
+// they would need, and rejects a file that needs too much.
+const (
+	maxBytes   = 1 << 20
+	maxTokens  = 200_000
+	maxDepth   = 500        // of tables and lists in each other
+	maxColumn  = 500        // where a line begins
+	maxNodes   = 400_000    // after aliases were replaced; a long text counts as several
+	maxText    = 8192       // bytes of a text that a rule uses, or of a key
+	maxScan    = 20_000_000 // characters that the scanner reads again or copies
+	maxParse   = 40_000_000 // bytes that the parser copies
+	maxRoutes  = 20_000
+	maxCompare = 60_000_000 // pairs of patterns that are compared
+	maxFuncs   = 1000
+)
+
+// scan returns the tokens of src up to the first invalid one, or nil after a mistake.
+func scan(src string, m *mistakes) (list token.Tokens) {
+	if at, why := scannable(src); why != "" {
+		m.add(at, "%s", why)
+		return nil
+	}
+	var s scanner.Scanner
+	s.Init(src)
+	tokens, _ := s.Scan() // an error is a token as well
+	list.Add(tokens...)
+	return list
+}
+
+// scannable returns where and why the scanner would need too much time or memory for src, or "".
+func scannable(src string) (at spot, why string) {
+	words, work := 0, 0
+	line, start := 1, 0 // the line, and where it begins
+	tabs, blank := 0, 0 // tabs in the line, and blank lines before it
+	isBlank := true
+	block := -1 // the last | or >, where a text of several lines may begin
+	run := 0    // characters < in a row, or digits behind a | or >
+	for i := range len(src) {
+		c := src[i]
+		switch {
+		case c == '<': // it counts those behind it
+			run++
+			work += run
+		case '0' <= c && c <= '9' && block >= 0 && (run > 0 || block == i-1 || block == i-2 && (src[i-1] == '+' || src[i-1] == '-')):
+			if run++; run > 20 { // each character of the text reads these digits
+				return spot{line, utf8.RuneCountInString(src[min(start, i):i]) + 1}, "this number is too long"
+			}
+		default:
+			run = 0
+		}
+		switch {
+		case c == '\n' && i > 0 && src[i-1] == '\r':
+			start = i + 1
+		case c == '\n', c == '\r':
+			work += tabs * (i - start) // in double quotes, a tab looks for the end of the line
+			if blank++; !isBlank {
+				blank = 0
+			}
+			if block >= 0 && blank > 2 {
+				work += i - block // the text is copied for each blank line at its end
+			}
+			line, start, tabs, isBlank = line+1, i+1, 0, true
+			words++
+		case c == '\t':
+			tabs++
+		case c != ' ':
+			isBlank = false
+		}
+		switch c {
+		case '|', '>':
+			block = i
+			words++
+		case '[', ']', '{', '}', ',', ':', '\'', '"', '&', '*', '!', '@', '%', '?', '`':
+			words++
+		case '-':
+			if i+1 == len(src) || src[i+1] <= ' ' {
+				words++
+			}
+		}
+		switch {
+		case words > maxTokens*3/2:
+			return spot{1, 1}, "the file has too many words"
+		case work+tabs*max(i-start, 0) > maxScan:
+			return spot{line, utf8.RuneCountInString(src[min(start, i):i]) + 1}, "there are too many tabs, blank lines or < in a row"
+		}
+	}
+	return spot{}, ""
+}
+
+// A level is a table or list that is not finished while tokens are read.
+type level struct {
+	bracket token.Type // 0 if it has none
+	column  int        // without a bracket: where its keys or dashes are
+	list    bool
+	keys    int  // of a table without brackets
+	length  int  // of the key, or index, in the path of a node
+	text    bool // in brackets: there is something behind the last comma
+	colon   bool // and a colon behind that
+}
+
+// parsable reports whether tokens can be parsed in bounded time, memory and depth. It follows their nesting and adds what the parser
+// copies: the path of each node, the keys of a table for each key before, and the rest of the file for each value that is missing.
+func parsable(tokens token.Tokens, m *mistakes) bool {
+	if len(tokens) > maxTokens {
+		m.add(spot{1, 1}, "the file has too many words")
+		return false
+	}
+	var levels []level
+	var before *token.Token // the token before, or nil
+	entry := 0              // column where the last key or value began
+	work, path, prefixes, documents := 0, 0, 0, 0
+	push := func(l level) { levels, path = append(levels, l), path+l.length }
+	pop := func() { levels, path = levels[:len(levels)-1], path-levels[len(levels)-1].length }
+	// inner ends the tables without brackets that begin behind a column, and the lists that begin there or behind it.
+	inner := func(column int) {
+		for len(levels) > 0 {
+			if top := &levels[len(levels)-1]; top.bracket != 0 || top.column < column || top.column == column && !top.list {
+				return
+			}
+			pop()
+		}
+	}
+	key := func(column, length int) {
+		inner(column)
+		if len(levels) == 0 || levels[len(levels)-1].bracket != 0 || levels[len(levels)-1].column != column {
+			push(level{column: column})
+		}
+		top := &levels[len(levels)-1]
+		path += length - top.length
+		top.length = length
+		top.keys++
+		work += 8 * top.keys
+	}
+	for _, t := range tokens {
+		at := spot{t.Position.Line, t.Position.Column}
+		isFirst := before == nil || before.Position.Line != at.line
+		if isFirst && at.column > maxColumn {
+			m.add(at, "this line is indented too far")
+			return false
+		}
+		if before != nil && missing(before, t, isFirst, entry) {
+			work += len(tokens)
+		}
+		if isFirst || begins(before.Type) {
+			entry = at.column
+		}
+		if t.Type != token.AnchorType && t.Type != token.TagType && (before == nil || before.Type != token.AnchorType) {
+			prefixes = 0
+		}
+		switch t.Type {
+		case token.CommentType:
+			continue
+		case token.AnchorType, token.TagType:
+			prefixes++
+		case token.DocumentHeaderType, token.DocumentEndType:
+			if documents++; documents > 10 {
+				m.add(at, "there is a second document; a file has one")
+				return false
+			}
+			levels, path = nil, 0
+		case token.SequenceStartType, token.MappingStartType:
+			push(level{bracket: t.Type, length: 8})
+		case token.SequenceEndType, token.MappingEndType, token.CollectEntryType:
+			for len(levels) > 0 && levels[len(levels)-1].bracket == 0 {
+				pop()
+			}
+			if len(levels) == 0 {
+				break
+			}
+			top := &levels[len(levels)-1]
+			if top.text && !top.colon && top.bracket == token.MappingStartType {
+				work += len(tokens)
+			}
+			path -= top.length - 8
+			top.length, top.text, top.colon = 8, false, false
+			if t.Type != token.CollectEntryType {
+				pop()
+			}
+		case token.SequenceEntryType:
+			inner(at.column)
+			push(level{column: at.column, list: true, length: 8})
+		case token.MappingKeyType:
+			key(at.column, 0)
+		case token.MappingValueType:
+			length := 0
+			if before != nil {
+				length = len(before.Value) + 4
+			}
+			if len(levels) > 0 && levels[len(levels)-1].bracket == token.MappingStartType {
+				top := &levels[len(levels)-1]
+				path += length - top.length
+				top.length, top.colon = length, true
+			} else {
+				key(entry, length)
+			}
+		default:
+			if len(levels) > 0 {
+				levels[len(levels)-1].text = true
+			}
+		}
+		switch work += 2 * path; {
+		case len(levels) > maxDepth || prefixes > maxDepth:
+			m.add(at, "this is nested too deep")
+			return false
+		case work > maxParse:
+			m.add(at, "this is too large: there are too many keys, too long keys or too many values that are missing")
+			return false
+		}
+		before = t
+	}
+	return true
+}
+
+// begins reports whether a key or a value can begin behind a token of this type.
+func begins(t token.Type) bool {
+	switch t {
+	case token.SequenceStartType, token.MappingStartType, token.CollectEntryType, token.SequenceEntryType, token.MappingKeyType, token.MappingValueType:
+		return true
+	}
+	return false
+}
+
+// missing reports whether the parser inserts a value between two tokens. entry is where the key or value before began.
+func missing(before, t *token.Token, isFirst bool, entry int) bool {
+	switch before.Type {
+	case token.MappingValueType:
+		switch t.Type {
+		case token.CollectEntryType, token.MappingEndType, token.SequenceEndType:
+			return true
+		}
+		return isFirst && t.Position.Column <= entry
+	case token.SequenceEntryType:
+		return isFirst && t.Position.Column <= before.Position.Column
+	}
+	return false
+}
+
+// comparisons bounds how often core compares patterns with each other. It compares each pattern with those that match many paths, and
+// these with all.
+type comparisons struct {
+	same              map[string]int // patterns by path, whatever the method
+	all, general, sum int
+}
+
+// add reports whether there is time for one more pattern.
+func (c *comparisons) add(pattern string) bool {
+	if c.sum > maxCompare || c.all == maxRoutes {
+		return false
+	}
+	path := pattern[strings.LastIndexAny(pattern, " \t")+1:]
+	c.sum += c.general + c.same[path]
+	if strings.HasSuffix(path, "/") || strings.Contains(path, "{") {
+		c.general++
+		c.sum += c.all
+	}
+	c.same[path]++
+	c.all++
+	return true
+}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package rulefile_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/rulefile"
+)
+
+// TestOnlyRegularFilesAreRead checks that a named pipe, a socket, a device and a directory are errors at once, also behind a link.
+func TestOnlyRegularFilesAreRead(t *testing.T) {
+	dir := t.TempDir()
+	pipe, socket, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket"), filepath.Join(dir, "link")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(pipe, link)); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for _, path := range []string{pipe, link, socket, "/dev/zero", dir} {
+		failed := make(chan error, 1)
+		go func() {
+			_, err := rulefile.Load(path, program)
+			failed <- err
+		}()
+		select {
+		case err := <-failed:
+			if !errors.Is(err, core.ErrInvalid) || !strings.HasSuffix(err.Error(), path+" is not a regular file") {
+				t.Errorf("%s: got %v", path, err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: Load waits", path)
+		}
+	}
+}
+
+// TestWatchDoesNotWaitForAPipe checks that the rules stay while a named pipe is in place of the file, and change after it.
+func TestWatchDoesNotWaitForAPipe(t *testing.T) {
+	watch(t, func(w *watched) {
+		w.do(os.Remove(w.path))
+		w.do(syscall.Mkfifo(w.path, 0o600))
+		w.wait(5 * time.Second)
+		w.wantRate(10, "with a pipe in place of the file")
+		if n := strings.Count(w.log.String(), "is not a regular file"); n != 1 {
+			t.Errorf("logged %d times, want once:\n%s", n, &w.log)
+		}
+		w.do(os.Remove(w.path))
+		w.write(w.path, rate(20))
+		w.wait(3 * time.Second)
+		w.wantRate(20, "with a file again")
+	})
+}
