@@ -3,6 +3,8 @@ package keyfunc
 import (
 	"net/http"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 var (
@@ -30,6 +32,17 @@ func Bearer(r *http.Request) (string, error) {
 // BasicUser is the user name of HTTP Basic authentication (RFC 7617): "basic:ann". The password is not verified, so
 // until your handler does, clients choose this key.
 //
+// Applications often accept several spellings of a name, and each would have an allowance of its own. So BasicUser removes
+// whitespace around the name and characters that cannot be seen, such as a zero-width space, and writes it in lower case:
+// names that strings.EqualFold takes for equal have one key. It does not fold other forms of letters: full-width ones,
+// accents that are characters of their own, or letters of another alphabet that look the same. If your application accepts
+// those, or tells Ann from ann, count the name that it has verified or, as spelt, the name that the client sent:
+//
+//	keyfunc.User(func(r *http.Request) (string, bool) {
+//		name, _, ok := r.BasicAuth()
+//		return name, ok
+//	})
+//
 // A request without Authorization, or with another scheme in it, fails with ErrNoKey. It fails with ErrBadKey if there
 // are several Authorization lines, if the credentials do not decode, or if the name is empty or has control characters.
 func BasicUser(r *http.Request) (string, error) {
@@ -37,10 +50,45 @@ func BasicUser(r *http.Request) (string, error) {
 		return "", err
 	}
 	name, _, ok := r.BasicAuth()
-	if !ok || name == "" || strings.ContainsFunc(name, control) {
+	if !ok || strings.ContainsFunc(name, control) {
+		return "", basicErrors.malformed
+	}
+	if name = foldName(name); name == "" {
 		return "", basicErrors.malformed
 	}
 	return "basic:" + name, nil
+}
+
+// foldName returns the same text for names that differ in case, in whitespace around them and in invisible characters. Bytes that
+// are not UTF-8 stay as they are, because two names in another encoding must not become one.
+func foldName(name string) string {
+	var folded strings.Builder
+	for rest := name; rest != ""; {
+		c, size := utf8.DecodeRuneInString(rest)
+		switch {
+		case c == utf8.RuneError && size == 1:
+			folded.WriteString(rest[:1])
+		case !invisible(c):
+			folded.WriteRune(foldCase(c))
+		}
+		rest = rest[size:]
+	}
+	return strings.TrimSpace(folded.String())
+}
+
+// foldCase returns the lower case of the least of the characters that differ from c in case only.
+func foldCase(c rune) rune {
+	least := c
+	for other := unicode.SimpleFold(c); other != c; other = unicode.SimpleFold(other) {
+		least = min(least, other)
+	}
+	return unicode.ToLower(least)
+}
+
+// invisible reports whether c is a control character or one that is not displayed: Default_Ignorable_Code_Point of
+// https://www.unicode.org/reports/tr44/ and the other format characters.
+func invisible(c rune) bool {
+	return unicode.In(c, unicode.Cc, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // credentials returns what follows scheme, a lower-case name, in the Authorization header. A value that a lenient

@@ -94,3 +94,56 @@ func TestAuthorization(t *testing.T) {
 	checkKey(t, Bearer, request(""), "error")
 	checkKey(t, BasicUser, request(""), "error")
 }
+
+// TestBasicUserFoldsSpellings checks that the spellings of one name have one key, and that different names have different ones.
+func TestBasicUserFoldsSpellings(t *testing.T) {
+	for want, spellings := range map[string][]string{
+		"basic:ann": {
+			"ann", "ANN", "aNn", " ann", "ann ", "\u00a0ann\u3000", " \u2003 Ann", "a\u200bnn", "\ufeffann", "ann\u00ad", "a\u200dn\u2060n", "ann\u202e",
+			"an\ufe0fn", "an\U000e0101n", "ann\u3164", "ann\u034f", "ann\u0085", "\u200b ann \u200b", "a\U000e0041nn", "ann\u061c",
+		},
+		"basic:kiss":       {"kiss", "KISS", "\u212aiss", "ki\u017f\u017f"},
+		"basic:σοφοσ":      {"σοφος", "ΣΟΦΟΣ", "σοφοσ"},
+		"basic:größe":      {"größe", "GRÖßE", "GRÖ\u1e9eE"},
+		"basic:a b":        {"a b", "A B"},
+		"basic:a  b":       {"a  b"},
+		"basic:\xe4nn":     {"\xe4nn", "\xe4NN", " \xe4nn"},
+		"basic:\xf6nn":     {"\xf6nn"},
+		"basic:\ufffdnn":   {"\ufffdnn"},
+		"basic:ann1":       {"ann1"},
+		"basic:\uff41nn":   {"\uff41nn", "\uff21nn"}, // full width
+		"basic:a\u0308nn":  {"a\u0308nn"},
+		"basic:änn":        {"änn", "Änn"},
+		"basic:\u0430nn":   {"\u0430nn", "\u0410nn"}, // Cyrillic
+		"basic:ann@x.test": {"Ann@X.test"},
+	} {
+		for _, name := range spellings {
+			r := request("203.0.113.9:1", auth, basic(name, "pw"))
+			checkKey(t, BasicUser, r, want)
+		}
+		r := request("203.0.113.9:1", auth, basic(strings.TrimPrefix(want, "basic:"), "pw"))
+		checkKey(t, BasicUser, r, want)
+	}
+	for _, name := range []string{" ", "\u200b", " \u00a0\ufeff", "\u3164"} {
+		checkKey(t, BasicUser, request("203.0.113.9:1", auth, basic(name, "pw")), "bad")
+	}
+}
+
+// TestSpellingsShareAnAllowance checks that a limit of guesses for a name holds, however the name is spelt.
+func TestSpellingsShareAnAllowance(t *testing.T) {
+	limiter := core.Must(core.New([]core.Rule{core.PerHour(5).By(BasicUser)}))
+	allowed := 0
+	for i := range 40 {
+		name := strings.Repeat(" ", i%5) + []string{"ann", "Ann", "ANN", "a\u200bnn", "anN"}[i/5%5] + strings.Repeat("\u00ad", i/8)
+		d, err := limiter.Check(request("203.0.113.9:1", auth, basic(name, "pw")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Allowed {
+			allowed++
+		}
+	}
+	if allowed != 5 {
+		t.Errorf("%d of 40 guesses are allowed, want 5", allowed)
+	}
+}

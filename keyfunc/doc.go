@@ -17,7 +17,7 @@
 //	User         user:42
 //	APIKey       key:<hash>
 //	Bearer       bearer:<hash>
-//	BasicUser    basic:ann
+//	BasicUser    basic:ann, also for Ann
 //	Cookie       cookie:sid:<hash>
 //	Header       header:x-tenant:acme
 //	Method       method:GET
