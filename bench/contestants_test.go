@@ -34,23 +34,17 @@ func limits(t *testing.T, take peers.Take) {
 }
 
 func TestMemoryContestantsLimit(t *testing.T) {
-	for _, m := range append(stores(), takers()[0]) {
+	for _, m := range takers() {
 		s := m.open(five)
 		defer s.Stop()
-		if m.role == baseline {
-			continue
-		}
 		t.Run(s.Name, func(t *testing.T) { limits(t, s.Worker()) })
 	}
 }
 
 func TestMemoryContestantsShareState(t *testing.T) {
-	for _, m := range append(stores(), takers()[0]) {
+	for _, m := range takers() {
 		s := m.open(five)
 		defer s.Stop()
-		if m.role == baseline {
-			continue
-		}
 		one, other := s.Worker(), s.Worker()
 		for range five.Rate {
 			one("ann")
@@ -93,10 +87,13 @@ func TestRedisContestantsLimit(t *testing.T) {
 
 func TestSixCallsLimit(t *testing.T) {
 	client := testClient(t)
-	for _, open := range peers.InRedis {
+	for _, r := range redisStores {
+		if r.role != peer {
+			continue
+		}
 		client.FlushAll(t.Context())
-		s := sixCalls(open, []peers.Limit{{Rate: 100, Period: 3 * time.Hour}, five, {Rate: 100, Period: time.Hour}}, client)
-		t.Run(s.Name, func(t *testing.T) { limits(t, s.Worker()) })
+		s := sixCalls(r.open, []peers.Limit{{Rate: 100, Period: 3 * time.Hour}, five, {Rate: 100, Period: time.Hour}}, client)
+		t.Run(r.name, func(t *testing.T) { limits(t, s.Worker()) })
 	}
 }
 

@@ -12,11 +12,8 @@ type mix func(r *rand.Rand) int
 // uniform draws from n keys with equal probability.
 func uniform(n int) mix { return func(r *rand.Rand) int { return r.IntN(n) } }
 
-// zipf draws from n keys with a Zipf distribution of exponent 1.01.
-func zipf(n int) mix { return zipfOf(1.01, n) }
-
-// zipfOf draws from n keys with a Zipf distribution of exponent s.
-func zipfOf(s float64, n int) mix {
+// zipf draws from n keys with a Zipf distribution of exponent s.
+func zipf(s float64, n int) mix {
 	var z *rand.Zipf
 	return func(r *rand.Rand) int {
 		if z == nil {

@@ -6,6 +6,21 @@
 //	go run . -rows 'hot key' -rounds 15 # the rows whose name matches, more often
 //	go run . -busy -rows net/http       # by processor time, where other programs keep the machine busy
 //	go run . -rows 'Take, one hot key' -cpuprofile hot.prof && go tool pprof -top -focus Limiter hot.prof
+//	go run . -against v0.1.0            # in turns with an earlier commit
+//
+// # An earlier commit
+//
+// With -against, the bench builds itself a second time, with the library at a commit, and the two programs take turns. It compares
+// the entries of Spillgate in the rows that have a bound for this, or in those that -rows matches. Both programs have the present
+// sources of the bench. Where the commit lacks what they call, move that into a file with the build constraint "!before" and write
+// one with the constraint "before" beside it.
+//
+// # Shortcuts
+//
+// A shortcut in the library needs a row that shows what it gains for the users of the feature: an entry with the shortcut, an entry
+// without it, and a bound of at least 1.25 times the entry without it. "Redis, a denied key with the deny cache" is such a row. Where
+// users cannot switch the shortcut off, give the internal package an option for it and use that option in package peers. To try
+// what a shortcut gains before that, delete it and run -against HEAD.
 package main
 
 import (
@@ -25,7 +40,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if ran, err := asTask(os.Args[1:], os.Stdin, os.Stdout); ran {
+	if ran, err := asTask(ctx, os.Args[1:], os.Stdin, os.Stdout); ran {
 		if err != nil {
 			os.Exit(1) // the process that started this one reports it
 		}
@@ -58,6 +73,9 @@ func bench(ctx context.Context, args []string, out, progress io.Writer) error {
 	if f.busy {
 		e.clock, e.busy = processor(), true
 	}
+	if f.against != "" {
+		return e.against(f.against, f.rows, out)
+	}
 	chapters, err := e.all(f.rows, out)
 	if err != nil {
 		return err
@@ -78,6 +96,7 @@ type flags struct {
 	quick   bool
 	busy    bool
 	dir     string
+	against string
 	profile string
 }
 
@@ -85,10 +104,11 @@ func parse(args []string, progress io.Writer) (f flags, err error) {
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)
 	set.SetOutput(progress)
 	rows := set.String("rows", "", "run only the rows whose name matches this regular `expression`")
-	set.IntVar(&f.rounds, "rounds", 7, "how often each contestant of a row has its turn")
+	set.IntVar(&f.rounds, "rounds", 9, "how often each contestant of a row has its turn")
 	set.BoolVar(&f.quick, "quick", false, "measure next to nothing: just see that everything works")
 	set.BoolVar(&f.busy, "busy", false, "count processor time, for a machine that does other things; not for rows in parallel or in Redis")
 	set.StringVar(&f.dir, "o", ".", "write RESULTS.md and BOUNDS.md to this `directory`, if all rows run; empty: nowhere")
+	set.StringVar(&f.against, "against", "", "run the rows in turns with the library at an earlier `commit`, and write no files; without -rows, those with a bound for that")
 	set.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to this `file`")
 	if err := set.Parse(args); err != nil {
 		return f, err

@@ -9,17 +9,22 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"time"
 )
 
-// A task is what another process of this program does. It receives its argument as JSON and returns what the process says first and a
-// function that answers each further line of its input.
-type task func(argument []byte) (first any, answer func(line []byte) (any, error), err error)
+// A session is what a process of this program does for another one: it says first, answers each line of its input, and closes when
+// that ends.
+type session struct {
+	first  any
+	answer func(line []byte) (any, error)
+	close  func() // may be nil
+}
 
-// tasks are what this program does if its arguments are the word task, the name of one of them and its argument.
-var tasks = map[string]task{"serve": serveTask, "load": loadTask}
+// tasks open the sessions of processes whose arguments are the word task, the name of one of them and its argument in JSON.
+var tasks = map[string]func(ctx context.Context, argument []byte) (session, error){"serve": serve, "load": load, "row": measureRow}
 
 // asTask runs the task that args name, if they name one, until in ends.
-func asTask(args []string, in io.Reader, out io.Writer) (ran bool, err error) {
+func asTask(ctx context.Context, args []string, in io.Reader, out io.Writer) (ran bool, err error) {
 	if len(args) != 3 || args[0] != "task" {
 		return false, nil
 	}
@@ -31,13 +36,16 @@ func asTask(args []string, in io.Reader, out io.Writer) (ran bool, err error) {
 		text, err := json.Marshal(value)
 		return errors.Join(err, reply.Encode(response{Value: text}))
 	}
-	first, answer, err := tasks[args[1]]([]byte(args[2]))
-	if err = errors.Join(err, respond(first, err)); err != nil {
+	s, err := tasks[args[1]](ctx, []byte(args[2]))
+	if s.close != nil {
+		defer s.close()
+	}
+	if err = errors.Join(err, respond(s.first, err)); err != nil {
 		return true, err
 	}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
-		if err := respond(answer(lines.Bytes())); err != nil {
+		if err := respond(s.answer(lines.Bytes())); err != nil {
 			return true, err
 		}
 	}
@@ -66,6 +74,8 @@ func start(ctx context.Context, program, task string, argument, first any) (*pro
 	}
 	p := &process{command: exec.CommandContext(ctx, program, "task", task, string(text))}
 	p.command.Stderr = os.Stderr
+	p.command.Cancel = func() error { return p.in.Close() }
+	p.command.WaitDelay = 10 * time.Second
 	in, err := p.command.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -107,9 +117,8 @@ func (p *process) receive(value any) error {
 	return json.Unmarshal(r.Value, value)
 }
 
-// stop ends the process and waits for it.
+// stop ends the process and waits until it has ended those that it started.
 func (p *process) stop() {
 	_ = p.in.Close()
-	_ = p.command.Process.Kill()
 	_ = p.command.Wait()
 }

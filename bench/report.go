@@ -28,6 +28,13 @@ a row above its bound needs a reason. ` + "`go run . -rows NAME`" + ` prints the
 
 `
 
+const sinceIntro = `
+## Against an earlier commit
+
+What a row must not lose to an earlier commit. ` + "`go run . -against COMMIT`" + ` measures it.
+
+`
+
 // results renders RESULTS.md.
 func results(e *env, chapters []chapter) string {
 	var b strings.Builder
@@ -43,7 +50,7 @@ func results(e *env, chapters []chapter) string {
 
 // bounds renders BOUNDS.md.
 func bounds(e *env, chapters []chapter) string {
-	return boundsIntro + e.circumstances() + "\n" + boundsTable(chapters)
+	return boundsIntro + e.circumstances() + "\n" + boundsTable(chapters) + sinceIntro + sinceTable(chapters)
 }
 
 // circumstances lists when, where and with what the run was made.

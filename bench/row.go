@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"runtime"
+	"slices"
+)
 
 // A role is the purpose of an entry in its row.
 type role int
@@ -56,16 +59,26 @@ type row struct {
 	// open prepares the entries and adds them to f.
 	open   func(e *env, f *setup) error
 	bounds []bound
+	since  since
 }
 
 // A setup holds the entries of a row and the functions to call after it.
 type setup struct {
 	entries []entry
+	gc      gcMode
 	closers []func()
 }
 
 func (f *setup) add(name string, r role, measure func() (sample, error)) {
 	f.entries = append(f.entries, entry{name: name, role: r, measure: measure})
+}
+
+// measure measures a slice of the n-th entry.
+func (f *setup) measure(n int) (sample, error) {
+	if f.gc == gcBetweenSlices {
+		runtime.GC()
+	}
+	return f.entries[n].measure()
 }
 
 func (f *setup) onClose(c func()) { f.closers = append(f.closers, c) }

@@ -14,7 +14,7 @@ func telemetryRows() []*row {
 		name: "telemetry, allowed", unit: perDecision, task: observed,
 		open: func(e *env, f *setup) error { return openTelemetry(e, f, large, admitted) },
 		bounds: []bound{
-			adds("spillgate, telemetry", spillgate, 60), addsAllocs("spillgate, telemetry", "spillgate, an observer that does nothing", 0),
+			addsAllocs("spillgate, telemetry", "spillgate, an observer that does nothing", 0),
 		},
 	}, {
 		name: "telemetry, denied", unit: perDecision, task: observed,

@@ -24,20 +24,20 @@ func frameworkRows() []*row {
 		frameworkRow("gin, admitted", ginLimiters(), large, admitted),
 		frameworkRow("gin, refused", ginLimiters(), used, denied),
 		frameworkRow("echo, admitted", echoLimiters(), large, admitted),
-		frameworkRow("echo, refused", echoLimiters(), used, denied, atMost(spillgate, echoOwn, 1)),
+		frameworkRow("echo, refused", echoLimiters(), used, denied),
 		frameworkRow("echo v5, admitted", echo5Limiters(), large, admitted),
-		frameworkRow("echo v5, refused", echo5Limiters(), used, denied, atMost(spillgate, echo5Own, 1)),
+		frameworkRow("echo v5, refused", echo5Limiters(), used, denied),
 		&added,
 	}
 }
 
-func frameworkRow(name string, all []served, l peers.Limit, want decision, bounds ...bound) *row {
+func frameworkRow(name string, all []served, l peers.Limit, want decision) *row {
 	tasks := map[decision]string{
 		admitted: "As over net/http, in the framework's own router.",
 		denied:   "The answer is problem+json from Spillgate; echo's own answers in JSON, ulule in a line of text.",
 	}
 	return &row{
-		name: name, unit: perDecision, task: tasks[want], bounds: bounds,
+		name: name, unit: perDecision, task: tasks[want], since: since{spillgate, 1.08},
 		open: func(e *env, f *setup) error { return openHTTP(e, f, all, l, want) },
 	}
 }

@@ -24,12 +24,12 @@ func httpRows() []*row {
 		open: func(e *env, f *setup) error {
 			return openHTTP(e, f, append(netHTTP(), netHTTPBaselines()...), large, admitted)
 		},
-		bounds: []bound{toBest(0.8), allocs(5)},
+		bounds: []bound{toBest(1), allocs(5)}, since: since{spillgate, 1.08},
 	}, {
 		name: "net/http, refused", unit: perDecision,
-		task:   "Each of 200 addresses has used up its 1,000. The answer is problem+json from Spillgate, a line of text from the others.",
-		open:   func(e *env, f *setup) error { return openHTTP(e, f, netHTTP(), used, denied) },
-		bounds: []bound{toBest(0.7)},
+		task:  "Each of 200 addresses has used up its 1,000. The answer is problem+json from Spillgate, a line of text from the others.",
+		open:  func(e *env, f *setup) error { return openHTTP(e, f, netHTTP(), used, denied) },
+		since: since{spillgate, 1.08},
 	}}
 }
 

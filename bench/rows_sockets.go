@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -62,11 +63,11 @@ func openSockets(e *env, f *setup, shape string, connections int) error {
 	if err != nil {
 		return err
 	}
-	load, err := start(e.ctx, program, "load", nil, nil)
+	clients, err := start(e.ctx, program, "load", nil, nil)
 	if err != nil {
 		return err
 	}
-	f.onClose(load.stop)
+	f.onClose(clients.stop)
 	for _, m := range peers.OverRedis {
 		var addr string
 		server, err := start(e.ctx, program, "serve", serving{Peer: m.Name, Shape: shape, Redis: client.Options().Addr}, &addr)
@@ -76,7 +77,8 @@ func openSockets(e *env, f *setup, shape string, connections int) error {
 		f.onClose(server.stop)
 		attack := func(length time.Duration) func() (sample, error) {
 			return func() (s sample, err error) {
-				return s, load.call(attack{URL: "http://" + addr, Connections: connections, Length: length}, &s)
+				err = clients.call(attack{URL: "http://" + addr, Connections: connections, Length: length}, &s)
+				return s, err
 			}
 		}
 		if _, err := attack(e.slice)(); err != nil { // the first requests open the connections
@@ -87,7 +89,8 @@ func openSockets(e *env, f *setup, shape string, connections int) error {
 			role = ours
 		}
 		measure := metered(attack(loadSlices*e.slice), serverTime(client), func() (µs float64, err error) {
-			return µs, server.call(nil, &µs)
+			err = server.call(nil, &µs)
+			return µs, err
 		})
 		f.add(m.Name, role, func() (sample, error) {
 			s, err := measure()
@@ -100,47 +103,47 @@ func openSockets(e *env, f *setup, shape string, connections int) error {
 	return nil
 }
 
-// serving is the argument of serveTask.
+// serving is the argument of serve.
 type serving struct{ Peer, Shape, Redis string }
 
-// serveTask serves HTTP at an address, which it says first, behind the middleware of a peer. To each line it answers the
-// processor time that the process has taken, in microseconds.
-func serveTask(argument []byte) (first any, answer func([]byte) (any, error), err error) {
+// serve serves HTTP at an address, which it says first, behind the middleware of a peer. To each line it answers the processor time
+// that the process has taken, in microseconds.
+func serve(_ context.Context, argument []byte) (session, error) {
 	var arg serving
 	if err := json.Unmarshal(argument, &arg); err != nil {
-		return nil, nil, err
+		return session{}, err
 	}
 	m := slices.IndexFunc(peers.OverRedis, func(m peers.RedisMiddleware) bool { return m.Name == arg.Peer })
 	all := shapes()
 	s := slices.IndexFunc(all, func(s shape) bool { return s.name == arg.Shape })
 	if m < 0 || s < 0 {
-		return nil, nil, fmt.Errorf("there is no %+v", arg)
+		return session{}, fmt.Errorf("there is no %+v", arg)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, nil, err
+		return session{}, err
 	}
 	wrap := peers.OverRedis[m].Wrap(all[s].rules, (&server{addr: arg.Redis}).client())
 	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	go func() { panic((&http.Server{Handler: wrap(ok)}).Serve(l)) }()
 	cpu := own()
-	return l.Addr().String(), func([]byte) (any, error) { return cpu() }, nil
+	return session{first: l.Addr().String(), answer: func([]byte) (any, error) { return cpu() }}, nil
 }
 
-// An attack is a line of the input of loadTask.
+// An attack is a line of the input of load.
 type attack struct {
 	URL         string
 	Connections int
 	Length      time.Duration
 }
 
-// loadTask sends requests over a number of connections, each as soon as the one before it is answered. To each line it answers how many
+// load sends requests over a number of connections, each as soon as the one before it is answered. To each line it answers how many
 // requests it sent, how many per second, and the median and the 99th percentile of their latencies in microseconds. Any status but
 // 200 is an error.
-func loadTask([]byte) (first any, answer func([]byte) (any, error), err error) {
+func load(context.Context, []byte) (session, error) {
 	users := newUsers()
 	clients := make(map[string]*http.Client)
-	return nil, func(line []byte) (any, error) {
+	return session{answer: func(line []byte) (any, error) {
 		var a attack
 		if err := json.Unmarshal(line, &a); err != nil {
 			return nil, err
@@ -173,7 +176,7 @@ func loadTask([]byte) (first any, answer func([]byte) (any, error), err error) {
 		elapsed, count := time.Since(began), float64(len(took))
 		slices.Sort(took)
 		return sample{count, count / elapsed.Seconds(), percentile(took, 50), percentile(took, 99)}, nil
-	}, nil
+	}}, nil
 }
 
 // newUsers returns the headers of requests in the order in which they are sent.

@@ -19,7 +19,7 @@ import (
 
 // The test binary takes the part of the program in rows that start it again.
 func TestMain(m *testing.M) {
-	if ran, err := asTask(os.Args[1:], os.Stdin, os.Stdout); ran {
+	if ran, err := asTask(context.Background(), os.Args[1:], os.Stdin, os.Stdout); ran {
 		if err != nil {
 			os.Exit(1)
 		}
@@ -72,13 +72,13 @@ func TestLoadUsesItsConnections(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer s.Close()
-	_, load, err := loadTask(nil)
+	clients, err := load(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	line, _ := json.Marshal(attack{URL: s.URL, Connections: 3, Length: 100 * time.Millisecond})
 	for range 2 {
-		answer, err := load(line)
+		answer, err := clients.answer(line)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestLoadUsesItsConnections(t *testing.T) {
 		t.Errorf("%d connections of %d users, want at most 3 of several", len(conns), len(users))
 	}
 	status = http.StatusTooManyRequests
-	if _, err := load(line); err == nil || !strings.Contains(err.Error(), "429") {
+	if _, err := clients.answer(line); err == nil || !strings.Contains(err.Error(), "429") {
 		t.Errorf("a denied request: %v", err)
 	}
 }
@@ -104,17 +104,17 @@ func TestTasksReportErrors(t *testing.T) {
 	if _, err := start(ctx, program, "serve", serving{Peer: "nobody"}, nil); err == nil || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("a server of no library: %v", err)
 	}
-	load, err := start(ctx, program, "load", nil, nil)
+	clients, err := start(ctx, program, "load", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer load.stop()
+	defer clients.stop()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = l.Close()
-	if err := load.call(attack{URL: "http://" + l.Addr().String(), Connections: 1, Length: time.Millisecond}, nil); err == nil {
+	if err := clients.call(attack{URL: "http://" + l.Addr().String(), Connections: 1, Length: time.Millisecond}, nil); err == nil {
 		t.Error("requests to a server that is not there: no error")
 	}
 }

@@ -54,20 +54,31 @@ func (e *env) close() {
 	}
 }
 
+// open prepares the entries of r.
+func (e *env) open(r *row) (*setup, error) {
+	f := &setup{gc: r.gc}
+	f.onClose(runtime.GC)
+	if r.gc != gcRuns {
+		percent := debug.SetGCPercent(-1)
+		f.onClose(func() { debug.SetGCPercent(percent) })
+	}
+	if err := r.open(e, f); err != nil {
+		f.close()
+		return nil, fmt.Errorf("row %q: %w", r.name, err)
+	}
+	runtime.GC()
+	return f, nil
+}
+
 // run measures the entries of r in turns, so that other load on the machine affects all of them alike: each round takes a slice of
 // every entry, and begins with another one.
 func (e *env) run(r *row) (*outcome, error) {
 	began := time.Now()
-	f := new(setup)
-	defer runtime.GC()
+	f, err := e.open(r)
+	if err != nil {
+		return nil, err
+	}
 	defer f.close()
-	if r.gc != gcRuns {
-		defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	}
-	if err := r.open(e, f); err != nil {
-		return nil, fmt.Errorf("row %q: %w", r.name, err)
-	}
-	runtime.GC()
 	rounds := e.rounds
 	if r.maxRounds > 0 {
 		rounds = min(rounds, r.maxRounds)
@@ -76,10 +87,7 @@ func (e *env) run(r *row) (*outcome, error) {
 	for round := range rounds {
 		for i := range f.entries {
 			n := (i + round) % len(f.entries)
-			if r.gc == gcBetweenSlices {
-				runtime.GC()
-			}
-			s, err := f.entries[n].measure()
+			s, err := f.measure(n)
 			err = errors.Join(err, e.ctx.Err())
 			if err != nil {
 				return nil, fmt.Errorf("row %q: %s: %w", r.name, f.entries[n].name, err)

@@ -9,6 +9,16 @@ type section struct {
 	rows  []*row
 }
 
+// find returns the row of a name.
+func find(name string) (*row, bool) {
+	for _, s := range sections() {
+		if i := slices.IndexFunc(s.rows, func(r *row) bool { return r.name == name }); i >= 0 {
+			return s.rows[i], true
+		}
+	}
+	return nil, false
+}
+
 // sections returns every row, in the order in which they run.
 func sections() []section {
 	return []section{{
@@ -25,8 +35,9 @@ func sections() []section {
 		rows:  socketRows(),
 	}, {
 		title: "Deciding in Redis",
-		about: "The same function with a store in Redis.",
-		rows:  slices.Concat(redisRows(), scriptRows(), serverRows()),
+		about: "The same function with a store in Redis. The callers are loops that ask again at once, so many of them make larger batches than " +
+			"most servers do; the section above has servers.",
+		rows: slices.Concat(redisRows(), scriptRows(), serverRows()),
 	}, {
 		title: "Deciding from leases",
 		about: "A limiter charges requests ahead in Redis and decides them in memory, beside one that asks Redis for each decision.",
@@ -37,8 +48,8 @@ func sections() []section {
 		rows:  aroundRows(),
 	}, {
 		title: "Inside",
-		about: "What a program does not call itself: `MemoryStore.Take` and what a store keeps.",
-		rows:  append(append(storeRows(), heapRows()...), growthRows()...),
+		about: "What a store keeps.",
+		rows:  heapRows(),
 	}, {
 		title: "Access logs",
 		about: "What `spillgate replay` does with yesterday's requests, by processor time.",

@@ -69,6 +69,25 @@ func number(f float64) string {
 	return fmt.Sprintf("%.0f", f)
 }
 
+// sinceTable lists the bounds of every row against an earlier commit.
+func sinceTable(chapters []chapter) string {
+	var b strings.Builder
+	b.WriteString("| row | bound |\n|---|---|\n")
+	for _, c := range chapters {
+		for _, o := range c.outcomes {
+			s, limit := o.row.since, "at most"
+			if s.entry == "" {
+				continue
+			}
+			if o.row.unit.more {
+				limit = "at least"
+			}
+			fmt.Fprintf(&b, "| %s | %s: %s %.2f× the %s |\n", o.row.name, s.entry, limit, s.factor, o.row.unit.columns[0])
+		}
+	}
+	return b.String()
+}
+
 // boundsTable lists every bound of every row.
 func boundsTable(chapters []chapter) string {
 	var b strings.Builder

@@ -22,7 +22,6 @@ type workload struct {
 var workloads = []workload{
 	{"one hot key", 1, uniform},
 	{"100,000 keys", 100_000, uniform},
-	{"1,000,000 keys by Zipf", 1_000_000, zipf},
 }
 
 // sequenceLength is how many keys a loop goes through before it starts over.

@@ -11,9 +11,6 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
-// InRedis lists the peers that keep state in Redis.
-var InRedis = []func(Limit, redis.UniversalClient) *Store{RedisRate, UluleRedis, HTTPRateRedis}
-
 // RedisRate is github.com/go-redis/redis_rate: a token bucket.
 func RedisRate(l Limit, client redis.UniversalClient) *Store {
 	limiter := redis_rate.NewLimiter(client)

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A since bounds an entry of a row by the same entry of an earlier commit, which the flag -against names: the value is at most factor
+// times the earlier one, or at least, where more is better.
+type since struct {
+	entry  string
+	factor float64
+}
+
+// before is what the entry of that name is called that belongs to the earlier commit.
+func before(name string) string { return name + " before" }
+
+// against runs rows of this program and of the one at a commit in turns: those whose name matches, or those with a bound that says
+// since. It prints the numbers of both for each entry of ours.
+func (e *env) against(commit string, match *regexp.Regexp, out io.Writer) error {
+	now, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "spillgate-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	then, err := build(e.ctx, commit, dir)
+	if err != nil {
+		return err
+	}
+	var c chapter
+	for _, s := range sections() {
+		for _, r := range s.rows {
+			if !match.MatchString(r.name) || match.String() == "" && r.since.entry == "" {
+				continue
+			}
+			o, err := e.run(twice(r, now, then))
+			if err != nil {
+				return err
+			}
+			c.outcomes = append(c.outcomes, o)
+			if _, err := io.WriteString(out, turns(o)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = io.WriteString(out, boundsTable([]chapter{c}))
+	return err
+}
+
+// build builds this program with the library at a commit, in dir: the sources of the bench are the present ones, with the build tag
+// before, by which a file can adapt them.
+func build(ctx context.Context, commit, dir string) (program string, err error) {
+	if err := sources(ctx, commit, dir); err != nil {
+		return "", err
+	}
+	program = filepath.Join(dir, "program")
+	_, err = gotool(ctx, filepath.Join(dir, "bench"), "build", "-mod=mod", "-tags=before", "-o", program, ".")
+	return program, err
+}
+
+// gotool runs a go command in a directory and returns what it prints.
+func gotool(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	var stderr bytes.Buffer
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Dir, command.Env, command.Stderr = dir, append(os.Environ(), "GOWORK=off"), &stderr
+	out, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w\n%s", args[0], err, stderr.String())
+	}
+	return out, nil
+}
+
+// sources copies to dir the files of a commit, but the present ones of the bench.
+func sources(ctx context.Context, commit, dir string) error {
+	archive, err := exec.CommandContext(ctx, "git", "-C", "..", "archive", "--format=zip", commit).Output()
+	if err != nil {
+		return fmt.Errorf("git archive %s: %w", commit, err)
+	}
+	files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		return err
+	}
+	bench := filepath.Join(dir, "bench")
+	return errors.Join(os.CopyFS(dir, files), os.RemoveAll(bench), os.CopyFS(bench, os.DirFS(".")), dropMissing(ctx, bench))
+}
+
+// dropMissing removes from the go.mod in dir the modules whose replacements do not exist: what is a module now was a package of
+// another one at an earlier commit.
+func dropMissing(ctx context.Context, dir string) error {
+	text, err := gotool(ctx, dir, "mod", "edit", "-json")
+	if err != nil {
+		return err
+	}
+	var mod struct {
+		Replace []struct{ Old, New struct{ Path string } }
+	}
+	if err := json.Unmarshal(text, &mod); err != nil {
+		return err
+	}
+	edit := []string{"mod", "edit"}
+	for _, r := range mod.Replace {
+		if _, err := os.Stat(filepath.Join(dir, r.New.Path, "go.mod")); err != nil {
+			edit = append(edit, "-dropreplace="+r.Old.Path, "-droprequire="+r.Old.Path)
+		}
+	}
+	if len(edit) > 2 {
+		_, err = gotool(ctx, dir, edit...)
+	}
+	return err
+}
+
+// twice returns a row of the entries of ours in r, each measured by two programs.
+func twice(r *row, now, then string) *row {
+	both := &row{name: r.name, task: r.task, unit: r.unit, maxRounds: r.maxRounds}
+	both.open = func(e *env, f *setup) error {
+		for turn, program := range []string{now, then} {
+			var entries []string
+			p, err := start(e.ctx, program, "row", measuring{Row: r.name, Quick: e.quick, Busy: e.busy}, &entries)
+			if err != nil {
+				return err
+			}
+			f.onClose(p.stop)
+			for i, name := range entries {
+				role := ours
+				if turn == 1 {
+					name, role = before(name), note
+				}
+				f.add(name, role, func() (s sample, err error) {
+					err = p.call(i, &s)
+					return s, err
+				})
+			}
+		}
+		return nil
+	}
+	if s := r.since; s.entry != "" {
+		limit := atMost
+		if r.unit.more {
+			limit = atLeast
+		}
+		both.bounds = []bound{limit(s.entry, before(s.entry), s.factor)}
+	}
+	return both
+}
+
+// turns renders the outcome of a row that two programs ran.
+func turns(o *outcome) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### %s\n\n| | | now | before | ratio |\n|---|---|--:|--:|--:|\n", o.row.name)
+	for _, r := range o.results {
+		if r.role != ours {
+			continue
+		}
+		earlier := o.get(before(r.name))
+		for i, column := range o.row.unit.columns {
+			ratio := ""
+			if earlier[i] > 0 {
+				ratio = fmt.Sprintf("%.2f", r.sample[i]/earlier[i])
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", r.name, column, number(r.sample[i]), number(earlier[i]), ratio)
+		}
+	}
+	return b.String() + "\n"
+}
+
+// measuring is the argument of measureRow.
+type measuring struct {
+	Row         string
+	Quick, Busy bool
+}
+
+// measureRow opens a row and says the names of the entries of ours first. To each line, the place of an entry among these, it answers
+// a sample.
+func measureRow(ctx context.Context, argument []byte) (session, error) {
+	var arg measuring
+	if err := json.Unmarshal(argument, &arg); err != nil {
+		return session{}, err
+	}
+	e := newEnv(ctx, 1, arg.Quick, io.Discard)
+	if arg.Busy {
+		e.clock, e.busy = processor(), true
+	}
+	r, ok := find(arg.Row)
+	if !ok {
+		return session{close: e.close}, fmt.Errorf("no row is called %q", arg.Row)
+	}
+	f, err := e.open(r)
+	if err != nil {
+		return session{close: e.close}, err
+	}
+	f.entries = slices.DeleteFunc(f.entries, func(e entry) bool { return e.role != ours })
+	names := []string{}
+	for _, e := range f.entries {
+		names = append(names, e.name)
+	}
+	return session{
+		first: names,
+		answer: func(line []byte) (any, error) {
+			var n int
+			if err := json.Unmarshal(line, &n); err != nil {
+				return nil, err
+			}
+			return f.measure(n)
+		},
+		close: func() {
+			f.close()
+			e.close()
+		},
+	}, nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Both programs are this one here, so the test is about the turns, not about the numbers.
+func TestTwiceMeasuresBothPrograms(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEnv(t.Context(), 1, true, io.Discard)
+	for _, name := range []string{"Redis, 64 callers", "Redis, processor time of the server"} {
+		r, ok := find(name)
+		if !ok {
+			t.Fatalf("no row is called %q", name)
+		}
+		o, err := e.run(twice(r, program, program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(o.results) != 2 || o.results[0].name != spillgate || o.results[1].name != before(spillgate) || len(o.checks) != 1 {
+			t.Errorf("%s: got %+v and bounds %+v, want the entry of ours twice and one bound", name, o.results, o.checks)
+		}
+		if want := map[bool]string{true: "at least 0.95×", false: "at most 1.05×"}[r.unit.more]; !strings.Contains(o.checks[0].bound, want) {
+			t.Errorf("%s: the bound is %q, want %s", name, o.checks[0].bound, want)
+		}
+		if text := turns(o); strings.Count(text, "| spillgate |") != len(r.unit.columns) {
+			t.Errorf("want a line for each of %v, got\n%s", r.unit.columns, text)
+		}
+	}
+	if _, err := e.run(twice(&row{name: "nothing"}, program, program)); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
+		t.Errorf("a row that does not exist: %v", err)
+	}
+}
+
+func TestTurnsHaveRatios(t *testing.T) {
+	o := &outcome{row: &row{name: "a row", unit: perDecision}, results: []result{
+		{spillgate, ours, sample{30, 2}}, {before(spillgate), note, sample{20, 0}},
+	}}
+	for _, line := range []string{"### a row\n", "| spillgate | ns/decision | 30.0 | 20.0 | 1.50 |\n", "| spillgate | allocs | 2.00 | 0 |  |\n"} {
+		if text := turns(o); !strings.Contains(text, line) {
+			t.Errorf("%q is missing in\n%s", line, text)
+		}
+	}
+}
+
+func TestModulesThatAreMissingAreDropped(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("there/go.mod", "module x/there\n")
+	write("bench/go.mod", "module x/bench\n\ngo 1.26.0\n\nrequire (\n\tx/there v0.0.0\n\tx/gone v0.0.0\n)\n\nreplace (\n\tx/there => ../there\n\tx/gone => ../gone\n)\n")
+	if err := dropMissing(t.Context(), filepath.Join(root, "bench")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "bench", "go.mod"))
+	if err != nil || strings.Count(string(text), "x/there") != 2 || strings.Contains(string(text), "x/gone") {
+		t.Errorf("got %v\n%s", err, text)
+	}
+}
+
+func TestSourcesAreOfACommitButForTheBench(t *testing.T) {
+	if err := exec.Command("git", "-C", "..", "rev-parse", "HEAD").Run(); err != nil {
+		t.Skip("not in a repository")
+	}
+	dir := t.TempDir()
+	if err := sources(t.Context(), "HEAD", dir); err != nil {
+		t.Fatal(err)
+	}
+	now, err := os.ReadFile("against.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"go.mod", "core/limit.go"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if copied, err := os.ReadFile(filepath.Join(dir, "bench", "against.go")); err != nil || string(copied) != string(now) {
+		t.Errorf("the copy of the bench differs, %v", err)
+	}
+	if err := sources(t.Context(), "no-such-commit", t.TempDir()); err == nil {
+		t.Error("a commit that does not exist: no error")
+	}
+}
