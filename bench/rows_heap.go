@@ -9,6 +9,9 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
+// ample is a limit that remembers a key while the rows about the heap run.
+var ample = peers.Limit{Rate: 100_000_000, Period: time.Minute}
+
 func heapRows() []*row {
 	return []*row{{
 		name: "heap, 1,000,000 keys", unit: footprint, gc: gcRests, maxRounds: 2, open: openHeap,
@@ -18,12 +21,10 @@ func heapRows() []*row {
 }
 
 func openHeap(e *env, f *setup) error {
-	for _, m := range stores() {
-		if m.role != baseline {
-			s := m.open(ample)
-			s.Stop()
-			f.add(s.Name, m.role, func() (sample, error) { return e.heap(m.open) })
-		}
+	for _, m := range takers() {
+		s := m.open(ample)
+		s.Stop()
+		f.add(s.Name, m.role, func() (sample, error) { return e.heap(m.open) })
 	}
 	f.add("no keys", baseline, func() (sample, error) { return sample{0, collect()}, nil })
 	return nil

@@ -13,14 +13,6 @@ const storeTimeout = 30 * time.Second
 // core returns l as a core.Limit, a token bucket.
 func (l Limit) core() core.Limit { return core.Every(l.Rate, l.Period) }
 
-// Spillgate is a MemoryStore, called as its limiter calls it: with claims and results that are used again.
-func Spillgate(l Limit) *Store { return SpillgateOf(l, 0) }
-
-// SpillgateOf is Spillgate with room for a number of keys; 0 is its default, a million.
-func SpillgateOf(l Limit, maxKeys int) *Store {
-	return Claiming("spillgate", &core.MemoryStore{MaxKeys: maxKeys}, []string{"default"}, []core.Limit{l.core()})
-}
-
 // SpillgateLimiter is Limiter.Take on top of a MemoryStore.
 func SpillgateLimiter(l Limit) *Store { return Limiting("spillgate", new(core.MemoryStore), l) }
 
@@ -45,17 +37,23 @@ func LimitingSix(name string, s core.Store, limits []Limit) *Store {
 
 func limiting(name string, s core.Store, limits []Limit, names []string, ask func(*core.Limiter, string) (core.Decision, error)) *Store {
 	var rules []core.Rule
-	var claims []core.Claim
+	var half []core.Claim
 	for _, rule := range names {
 		rules = append(rules, core.Rule{Name: rule, Key: keyfunc.RemoteIP, Limits: cores(limits)})
-		claims = append(claims, core.Claim{Rule: rule, Limits: cores(limits)})
+		half = append(half, core.Claim{Rule: rule, Cost: smallest(limits) / 2})
 	}
 	limiter := core.Must(core.New(rules, core.WithStore(s), core.WithTimeout(storeTimeout)))
 	store := shared(name, func(key string) bool {
 		d, err := ask(limiter, key)
 		return d.Allowed && d.Degraded == nil && err == nil
 	})
-	store.Fill = filler(s, claims)
+	// A key whose bucket has drained is no different from one never seen, and is dropped when others come.
+	store.Fill = func(key string) {
+		for i := range half {
+			half[i].Key = key
+		}
+		_, _ = limiter.Take(background, half...)
+	}
 	return store
 }
 
@@ -67,53 +65,11 @@ func cores(limits []Limit) (all []core.Limit) {
 	return all
 }
 
-// Claiming takes from s, in one decision, the key under each of rules, with all of limits.
-func Claiming(name string, s core.Store, rules []string, limits []core.Limit) *Store {
-	claims := make([]core.Claim, len(rules))
-	for i, rule := range rules {
-		claims[i] = core.Claim{Rule: rule, Limits: limits}
-	}
-	worker := func() Take {
-		claims := append([]core.Claim(nil), claims...)
-		dst := make([]core.Result, 0, len(rules)*len(limits))
-		return func(key string) bool {
-			for i := range claims {
-				claims[i].Key = key
-			}
-			results, err := s.Take(background, claims, dst[:0])
-			return err == nil && allowed(results)
-		}
-	}
-	return &Store{Name: name, Worker: worker, Fill: filler(s, claims)}
-}
-
-func allowed(results []core.Result) bool {
-	for i := range results {
-		if !results[i].Allowed {
-			return false
-		}
-	}
-	return true
-}
-
-// filler returns a Fill that uses up half of each key's capacity: a key whose bucket has drained is no different from
-// one never seen, and is dropped when others come.
-func filler(s core.Store, claims []core.Claim) func(string) {
-	claims = append([]core.Claim(nil), claims...)
-	var dst []core.Result
-	return func(key string) {
-		for i := range claims {
-			claims[i].Key = key
-			claims[i].Cost = smallest(claims[i].Limits) / 2
-		}
-		dst, _ = s.Take(background, claims, dst[:0])
-	}
-}
-
-func smallest(limits []core.Limit) int {
-	capacity := limits[0].Capacity()
+// smallest returns the lowest rate of limits.
+func smallest(limits []Limit) int {
+	n := limits[0].Rate
 	for _, l := range limits {
-		capacity = min(capacity, l.Capacity())
+		n = min(n, l.Rate)
 	}
-	return capacity
+	return n
 }

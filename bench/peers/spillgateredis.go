@@ -15,11 +15,6 @@ func SpillgateRedis(l Limit, client redis.UniversalClient) *Store {
 	return Limiting("spillgate", redisstore.New(client), l)
 }
 
-// SpillgateRedisStore is a redisstore, called as a Limiter calls it.
-func SpillgateRedisStore(l Limit, client redis.UniversalClient) *Store {
-	return Claiming("spillgate, store alone", redisstore.New(client), []string{"default"}, []core.Limit{l.core()})
-}
-
 // SpillgateDenyCache is Limiter.Take on top of a redisstore that remembers which keys are denied.
 func SpillgateDenyCache(l Limit, client redis.UniversalClient) *Store {
 	return Limiting("spillgate", redisstore.New(client, redisstore.WithDenyCache(10_000)), l)
