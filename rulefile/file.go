@@ -83,10 +83,7 @@ func Load(path string, f Funcs) (*File, error) {
 // anything else, such as a named pipe, which could make it wait.
 func Read(path string) ([]byte, error) {
 	path = filepath.Clean(path)
-	switch info, err := os.Stat(path); {
-	case err != nil:
-		return nil, fmt.Errorf("spillgate: rules: %w", err)
-	case !info.Mode().IsRegular():
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("spillgate: rules: %w: %s is not a regular file", core.ErrInvalid, path)
 	}
 	f, err := os.Open(path)
