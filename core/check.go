@@ -16,36 +16,39 @@ import (
 //
 // An error means that r must not be served: it wraps ErrNoKey if r has no key, ErrUnavailable if the store is down and a
 // rule fails closed, ErrInvalid if a cost, a tier or a key is at fault, or it is what a callback of a rule came up with.
-func (l *Limiter) Check(r *http.Request) (Decision, error) { return l.checkAlone(r, deciding) }
+func (l *Limiter) Check(r *http.Request) (Decision, error) { return l.checkOrPeek(r, deciding) }
 
 // Peek returns what Check would say of r, but charges nothing and calls no observer.
-func (l *Limiter) Peek(r *http.Request) (Decision, error) { return l.checkAlone(r, peeking) }
+func (l *Limiter) Peek(r *http.Request) (Decision, error) { return l.checkOrPeek(r, peeking) }
 
-// checkAlone decides about a request that no adapter passes on.
-func (l *Limiter) checkAlone(r *http.Request, s stage) (Decision, error) {
-	g := l.newGuard(r.Context(), r, nil)
-	g.own.receipt.stage = s
-	defer g.restore()
-	if err := l.check(r, &g); err != nil {
+// checkOrPeek decides about a request that no adapter passes on. Callbacks get a copy of it, in whose context RoutePattern leaves
+// an error.
+func (l *Limiter) checkOrPeek(r *http.Request, s stage) (Decision, error) {
+	own := new(guarded)
+	own.copyOf(r, r.Context(), l, nil)
+	own.receipt.stage = s
+	defer own.restore(r)
+	if err := l.check(r, own); err != nil {
 		return Decision{}, err
 	}
-	return g.own.ofLimiter(), nil
+	return own.ofLimiter(), nil
 }
 
-// check decides the rules that apply to the request of g, except those that l has decided for it before. Observers get r.
-func (l *Limiter) check(r *http.Request, g *Guard) error {
+// check decides the rules that apply to a request, except those that l has decided for it before. Callbacks get the copy in own,
+// observers get r.
+func (l *Limiter) check(r *http.Request, own *guarded) error {
 	rules, err := l.current()
 	if err != nil {
 		return prefix(err)
 	}
-	c := &g.own.receipt
+	c := &own.receipt
 	var earlier [2]*receipt
-	before := g.own.before().receiptsOf(l, earlier[:0])
+	before := own.before().receiptsOf(l, earlier[:0])
 	if slices.ContainsFunc(before, (*receipt).denies) {
 		return nil
 	}
 	var room [2]draft
-	drafts, err := l.drafts(c, rules, g.inner, before, room[:0])
+	drafts, err := l.drafts(c, rules, &own.request, before, room[:0])
 	if err == nil && len(drafts) == 1 && drafts[0].tier == nil {
 		f, peek := &drafts[0], c.stage == peeking
 		if l.takeOne(c, f.rule, f.key, f.cost, peek) != nil {

@@ -2,7 +2,9 @@ package core
 
 import (
 	"context"
+	"io"
 	"net/http"
+	"reflect"
 	"slices"
 )
 
@@ -15,11 +17,70 @@ type carried struct {
 	receipt receipt // of what Guard decides
 }
 
-// guarded is a request that Guard passes on and its context: one allocation takes less time than two. It is
-// 512 bytes long: above that, the runtime takes longer for each.
+// guarded is a copy of a request, which callbacks and handlers get, and its context: one allocation takes less time than two. It
+// is 512 bytes long: above that, the runtime takes longer for each.
 type guarded struct {
 	request http.Request
-	context carried
+	carried
+}
+
+// copyOf sets g to a copy of r for l to decide about. Its context extends ctx. A chunked HTTP/1 body writes its trailers to the
+// request that the server made, which r may be: it adds them to a map that is there already, so the copy gets them through a map
+// that both share.
+func (g *guarded) copyOf(r *http.Request, ctx context.Context, l *Limiter, router Router) {
+	g.Context, g.router = ctx, router
+	g.receipt.limiter, g.receipt.nested = l, carriedBy(ctx) != nil
+	if r.Trailer == nil && r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		r.Trailer = make(http.Header)
+	}
+	g.request = *r.WithContext(&g.carried)
+}
+
+// restore makes r, which g is a copy of, what it would be without the limiter: it takes over what has been changed in the copy. If
+// nothing has changed, it writes nothing, because others may be reading r.
+func (g *guarded) restore(r *http.Request) {
+	now, ctx := g.request.Context(), r.Context()
+	replaced := now != context.Context(&g.carried) // the handler called *r = *r.WithContext(now)
+	if !replaced && sameFields(r, &g.request) {
+		return
+	}
+	if replaced {
+		ctx = &restored{now, g.before()}
+	}
+	*r = *g.request.WithContext(ctx)
+}
+
+// sameFields reports whether two copies of a request still have the same fields. It leaves out what only the requests of clients
+// have, and path values: a router that sets these sets Pattern.
+func sameFields(a, b *http.Request) bool {
+	return a.Pattern == b.Pattern && a.URL == b.URL && a.Method == b.Method && a.Host == b.Host && a.RemoteAddr == b.RemoteAddr &&
+		a.RequestURI == b.RequestURI && a.Proto == b.Proto && a.ContentLength == b.ContentLength && a.Close == b.Close &&
+		a.MultipartForm == b.MultipartForm && a.TLS == b.TLS && sameBody(a.Body, b.Body) &&
+		sameMap(a.Header, b.Header) && sameMap(a.Trailer, b.Trailer) && sameMap(a.Form, b.Form) && sameMap(a.PostForm, b.PostForm)
+}
+
+// sameBody reports whether a and b are the same body, or of one type that cannot be compared.
+func sameBody(a, b io.ReadCloser) (same bool) {
+	defer func() { same = recover() != nil || same }()
+	return a == b
+}
+
+func sameMap[M ~map[string][]string](a, b M) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+}
+
+// restored is the context that a handler has put in place of ours, without the decision of the limiter.
+type restored struct {
+	context.Context
+	before *carried
+}
+
+// Value implements context.Context.
+func (c *restored) Value(key any) any {
+	if key == (contextKey{}) {
+		return c.before
+	}
+	return c.Context.Value(key)
 }
 
 // carriedBy returns what ctx carries, or nil.

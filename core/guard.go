@@ -21,8 +21,8 @@ import (
 //		next.ServeHTTP(w, g.Request())
 //	}
 type Guard struct {
-	outer, inner *http.Request
-	own          *carried // what the limiter decided, or nothing if it had decided all rules before
+	request *http.Request // that Guard was called with
+	own     *guarded      // the copy to pass on, which carries what the limiter has decided
 }
 
 // Guard is Check for adapters. The next handler gets
@@ -32,8 +32,9 @@ type Guard struct {
 // The errors are those of Check. With or without an error, the adapter calls Guard.End when the request has been
 // answered.
 func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Guard, error) {
-	g := l.newGuard(ctx, r, router)
-	err := l.check(g.inner, &g)
+	g := Guard{r, new(guarded)}
+	g.own.copyOf(r, ctx, l, router)
+	err := l.check(&g.own.request, g.own)
 	if err == nil {
 		g.own.receipt.stage = decided
 		g.own.receipt.keepHeld(ctx)
@@ -41,26 +42,8 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 	return g, err
 }
 
-func (l *Limiter) newGuard(ctx context.Context, r *http.Request, router Router) Guard {
-	both := new(guarded)
-	own := &both.context
-	own.Context, own.router = ctx, router
-	own.receipt.limiter, own.receipt.nested = l, carriedBy(ctx) != nil
-	both.request = *passOn(r, own)
-	return Guard{outer: r, inner: &both.request, own: own}
-}
-
-// passOn returns a copy of r with ctx. A chunked HTTP/1 body writes its trailers to the request that the server made,
-// which r may be: it adds them to a map that is there already, so the copy gets them through a map that both share.
-func passOn(r *http.Request, ctx context.Context) *http.Request {
-	if r.Trailer == nil && r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		r.Trailer = make(http.Header)
-	}
-	return r.WithContext(ctx)
-}
-
 // Request returns the request to pass on. Its context carries the decision for FromContext.
-func (g *Guard) Request() *http.Request { return g.inner }
+func (g *Guard) Request() *http.Request { return &g.own.request }
 
 // Decision returns what FromContext says of Request: the decision of this limiter, joined with those of the limiters
 // further out. Headers show it. It is zero after an error.
@@ -78,7 +61,7 @@ func (g *Guard) Watches() bool { return g.own.receipt.watches() }
 
 // Settle settles what this Guard holds for the request, which has ended with o; the Cost of o is not used. Adapters that watch
 // the response call it when the handler has returned, or has panicked.
-func (g *Guard) Settle(o Outcome) { g.own.receipt.finish(g.inner, o) }
+func (g *Guard) Settle(o Outcome) { g.own.receipt.finish(&g.own.request, o) }
 
 // errUnwatched is the Outcome.Err of a request whose adapter should have called Settle but has not. Without it, such a
 // request would pass for one that went well.
@@ -92,7 +75,7 @@ func (g *Guard) End() {
 	if g.own.receipt.extra != nil { // else nothing is held
 		g.settleUnwatched()
 	}
-	g.restore()
+	g.own.restore(g.request)
 }
 
 // settleUnwatched settles what is still held.
@@ -102,32 +85,4 @@ func (g *Guard) settleUnwatched() {
 		o.Err = errUnwatched
 	}
 	g.Settle(o)
-}
-
-// restore makes the request that Guard was called with what it would be without the limiter.
-func (g *Guard) restore() {
-	now := g.inner.Context()
-	replaced := now != context.Context(g.own) // the handler called *r = *r.WithContext(now)
-	if !replaced && sameRequest(g.outer, g.inner) {
-		return
-	}
-	ctx := g.outer.Context()
-	if replaced {
-		ctx = &restored{now, g.own.before()}
-	}
-	*g.outer = *g.inner.WithContext(ctx)
-}
-
-// restored is the context that a handler has put in place of ours, without the decision of the limiter.
-type restored struct {
-	context.Context
-	before *carried
-}
-
-// Value implements context.Context.
-func (c *restored) Value(key any) any {
-	if key == (contextKey{}) {
-		return c.before
-	}
-	return c.Context.Value(key)
 }

@@ -42,7 +42,8 @@ func (c *config) apply(opts []Option) (errs []error) {
 // New reports what that returns. It may be given once.
 //
 // Limiters that share a store share the state of rules of the same name, so New reports a rule that has other limits than
-// the rule of that name of a limiter that is in use with this store. To change limits, use SetRules.
+// the rule of that name of a limiter that is in use with this store, or that has not been garbage collected since. To change
+// limits, use SetRules.
 func WithStore(s Store) Option {
 	return func(c *config) error {
 		switch {

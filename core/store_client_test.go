@@ -187,6 +187,7 @@ func TestLocalDecisionsAreChecked(t *testing.T) {
 	s.local = func(string) bool { return true }
 	rule := mode("r", core.FailClosed, 5)
 	rule.Limits = append(rule.Limits, core.PerDay(9))
+	rule.Name = "both"
 	_, err = withStore(s, []core.Rule{rule}).Check(get("/"))
 	wantError(t, err, core.ErrUnavailable, "the store returned 1 results for 2 limits")
 }
