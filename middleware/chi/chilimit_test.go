@@ -40,6 +40,7 @@ func routes(r chi.Router, app adaptertest.App) {
 func use(app adaptertest.App) http.Handler {
 	r := chi.NewRouter()
 	r.Use(all(app.Guards)...)
+	r.Use(app.Cleaned)
 	routes(r, app)
 	return r
 }
@@ -51,7 +52,7 @@ func group(app adaptertest.App) http.Handler {
 		r.Use(all(app.Guards)...)
 		routes(r, app)
 	})
-	return r
+	return app.Cleaned(r)
 }
 
 // mounted guards a router that is mounted in another.
@@ -67,6 +68,7 @@ func over(app adaptertest.App) http.Handler {
 	routes(inner, app)
 	r := chi.NewRouter()
 	r.Use(all(app.Guards)...)
+	r.Use(app.Cleaned)
 	r.Mount("/", inner)
 	return r
 }
@@ -75,7 +77,7 @@ func over(app adaptertest.App) http.Handler {
 func around(app adaptertest.App) http.Handler {
 	r := chi.NewRouter()
 	routes(r, app)
-	var h http.Handler = r
+	h := app.Cleaned(r)
 	for i := len(app.Guards) - 1; i >= 0; i-- {
 		h = guard(app.Guards[i])(h)
 	}

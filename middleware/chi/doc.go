@@ -5,6 +5,10 @@
 //	r.Use(chilimit.New(limiter))
 //
 // The documentation of package stdlib applies. The route pattern is known wherever the limiter is mounted: by Use, With,
-// Group or Route, in a router that is mounted in another, or around a router. Mount it behind middleware that changes the
-// path, such as StripSlashes and CleanPath.
+// Group or Route, in a router that is mounted in another, or around a router.
+//
+// Mount it behind middleware that changes the path or the method. If CleanPath or StripSlashes comes after the limiter, the
+// limiter looks up the path as they will leave it: "/login/" counts as "/login", whatever serves it. A path such as "//login"
+// that matches two routes, one as it is and one cleaned, has no pattern: a rule that asks for it fails the request with
+// status 500. The limiter cannot foresee other rewrites, such as URLFormat and PathRewrite.
 package chilimit

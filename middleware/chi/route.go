@@ -1,13 +1,16 @@
 package chilimit
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
 var errUnknown = errors.New("mount the limiter by Use, With or Group of a chi router, or directly around one; " +
@@ -29,9 +32,9 @@ func (n router) RoutePattern(r *http.Request) (string, error) {
 	case c != nil && routed(c):
 		return c.RoutePattern(), nil
 	case c != nil && c.Routes != nil:
-		return find(c.Routes, methodOf(c, r), pathOf(c, r)), nil
+		return find(c.Routes, methodOf(c, r), urlOf(c, r))
 	case n.around != nil:
-		return find(n.around, r.Method, pathOf(nil, r)), nil
+		return find(n.around, r.Method, r.URL)
 	}
 	return "", errUnknown
 }
@@ -42,17 +45,20 @@ func routed(c *chi.Context) bool {
 	return n > 0 && !strings.HasSuffix(c.RoutePatterns[n-1], "*")
 }
 
-// find looks a path up in the outermost router, because the context does not have the mounted one. HEAD is looked up as GET
+// find looks a URL up in the outermost router, because the context does not have the mounted one. HEAD is looked up as GET
 // where there is no route for it, because chi's middleware GetHead may come later.
-func find(routes chi.Routes, method, path string) string {
-	pattern := routes.Find(chi.NewRouteContext(), method, path)
-	if pattern == "" && method == http.MethodHead {
-		pattern = routes.Find(chi.NewRouteContext(), http.MethodGet, path)
-	}
-	if pattern == "/" {
-		return pattern
-	}
-	return strings.TrimSuffix(strings.TrimSuffix(pattern, "//"), "/")
+func find(routes chi.Routes, method string, u *url.URL) (string, error) {
+	return route.Find(u, func(u *url.URL) string {
+		path := cmp.Or(u.RawPath, u.Path, "/")
+		pattern := routes.Find(chi.NewRouteContext(), method, path)
+		if pattern == "" && method == http.MethodHead {
+			pattern = routes.Find(chi.NewRouteContext(), http.MethodGet, path)
+		}
+		if pattern == "/" {
+			return pattern
+		}
+		return strings.TrimSuffix(strings.TrimSuffix(pattern, "//"), "/")
+	})
 }
 
 func methodOf(c *chi.Context, r *http.Request) string {
@@ -62,20 +68,13 @@ func methodOf(c *chi.Context, r *http.Request) string {
 	return r.Method
 }
 
-// pathOf returns the path to look up in the outermost router. A path that a middleware has set, such as StripSlashes, has
+// urlOf returns what to look up in the outermost router. A path that a middleware has set, such as StripSlashes, has
 // precedence over that of the request.
-func pathOf(c *chi.Context, r *http.Request) string {
-	switch {
-	case c != nil && len(c.RoutePatterns) > 0:
-		return mountedPath(c) + c.RoutePath
-	case c != nil && c.RoutePath != "":
-		return c.RoutePath
-	case r.URL.RawPath != "":
-		return r.URL.RawPath
-	case r.URL.Path != "":
-		return r.URL.Path
+func urlOf(c *chi.Context, r *http.Request) *url.URL {
+	if len(c.RoutePatterns) == 0 && c.RoutePath == "" {
+		return r.URL
 	}
-	return "/"
+	return &url.URL{Path: mountedPath(c) + c.RoutePath}
 }
 
 // mountedPath returns the part of the path that the patterns of the routers further out have matched: their parameters

@@ -168,3 +168,68 @@ func TestPatternBehindOpaque(t *testing.T) {
 		t.Errorf("found %q", found)
 	}
 }
+
+// TestCleanedBehindLimiter checks that a login is not served beyond the limit of its route if chi's own middleware cleans the
+// path behind the limiter, also beside a route that matches the path as it is.
+func TestCleanedBehindLimiter(t *testing.T) {
+	var paths []string
+	for _, login := range []string{"/api/login", "/api/log%69n"} {
+		for _, p := range []string{"", "/", "//", "/.", "/x/.."} {
+			paths = append(paths, login+p, "/"+login+p, "/x/.."+login+p, strings.Replace(login, "/login", "//login", 1)+p)
+		}
+	}
+	type uses = []func(http.Handler) http.Handler
+	for why, inside := range map[string]uses{
+		"CleanPath": {middleware.CleanPath}, "StripSlashes": {middleware.StripSlashes}, "both": {middleware.CleanPath, middleware.StripSlashes},
+		"the other way round": {middleware.StripSlashes, middleware.CleanPath}, "RedirectSlashes": {middleware.RedirectSlashes},
+	} {
+		for _, catchAll := range []bool{false, true} {
+			for place, build := range map[string]func(limit func(http.Handler) http.Handler, routes func(chi.Router)) http.Handler{
+				"above": func(limit func(http.Handler) http.Handler, routes func(chi.Router)) http.Handler {
+					r := chi.NewRouter()
+					r.Use(limit)
+					r.Use(inside...)
+					r.Route("/api", routes)
+					if catchAll {
+						r.HandleFunc("/*", func(http.ResponseWriter, *http.Request) {})
+					}
+					return r
+				},
+				"mounted": func(limit func(http.Handler) http.Handler, routes func(chi.Router)) http.Handler {
+					r := chi.NewRouter()
+					r.Route("/api", func(r chi.Router) {
+						r.Use(limit)
+						r.Use(inside...)
+						routes(r)
+					})
+					return r
+				},
+				"above a mounted": func(limit func(http.Handler) http.Handler, routes func(chi.Router)) http.Handler {
+					r := chi.NewRouter()
+					r.Use(limit)
+					r.Route("/api", func(r chi.Router) {
+						r.Use(inside...)
+						routes(r)
+					})
+					return r
+				},
+			} {
+				logins := 0
+				login := core.PerHour(1).By(func(*http.Request) (string, error) { return "const:all", nil })
+				login.Match = func(r *http.Request) bool { return core.RoutePattern(r) == "/api/login" }
+				h := build(chilimit.New(core.Must(core.New([]core.Rule{login}, core.WithLogger(slog.New(slog.DiscardHandler))))), func(r chi.Router) {
+					r.Post("/login", func(http.ResponseWriter, *http.Request) { logins++ })
+					if catchAll {
+						r.HandleFunc("/*", func(http.ResponseWriter, *http.Request) {})
+					}
+				})
+				for _, p := range paths {
+					h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, p, nil))
+				}
+				if logins != 1 {
+					t.Errorf("%s, catch all %v, %s: %d logins, want 1", why, catchAll, place, logins)
+				}
+			}
+		}
+	}
+}

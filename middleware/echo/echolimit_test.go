@@ -60,6 +60,7 @@ func routes(e adder, app adaptertest.App) {
 // use guards an instance by Use.
 func use(app adaptertest.App) http.Handler {
 	e := echo.New()
+	e.Pre(echo.WrapMiddleware(app.Cleaned))
 	e.Use(all(app.Guards)...)
 	routes(e, app)
 	return e
@@ -69,6 +70,7 @@ func use(app adaptertest.App) http.Handler {
 func pre(app adaptertest.App) http.Handler {
 	e := echo.New()
 	e.Pre(all(app.Guards)...)
+	e.Pre(echo.WrapMiddleware(app.Cleaned))
 	routes(e, app)
 	return e
 }
@@ -76,6 +78,7 @@ func pre(app adaptertest.App) http.Handler {
 // group guards the routes of a group.
 func group(app adaptertest.App) http.Handler {
 	e := echo.New()
+	e.Pre(echo.WrapMiddleware(app.Cleaned))
 	routes(e.Group("", all(app.Guards)...), app)
 	return e
 }

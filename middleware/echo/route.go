@@ -1,18 +1,24 @@
 package echolimit
 
 import (
+	"cmp"
 	"net/http"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
 // find looks up a request that the router has not seen yet, or does not know.
-func find(e *echo.Echo, r *http.Request) string {
+func find(e *echo.Echo, r *http.Request) (string, error) {
 	router := e.Router()
 	if host, ok := e.Routers()[r.Host]; ok {
 		router = host
 	}
-	c := e.NewContext(r, nil)
-	router.Find(r.Method, echo.GetPath(r), c)
-	return c.Path()
+	return route.Find(r.URL, func(u *url.URL) string {
+		c := e.NewContext(r, nil)
+		router.Find(r.Method, cmp.Or(u.RawPath, u.Path), c)
+		return c.Path()
+	})
 }

@@ -41,8 +41,9 @@ func (c *requestContext) Value(key any) any {
 
 // RoutePattern implements core.Router.
 func (c *requestContext) RoutePattern(r *http.Request) (string, error) {
-	if c.path == "" {
-		return route.Braces(find(c.server, r)), nil
+	if c.path != "" {
+		return route.Braces(c.path), nil
 	}
-	return route.Braces(c.path), nil
+	pattern, err := find(c.server, r)
+	return route.Braces(pattern), err
 }

@@ -17,9 +17,14 @@
 // neither the key nor the text of an error.
 //
 // Limiters nest: each decides by itself, and the headers show the tighter. The same limiter mounted twice charges each
-// rule once. If a handler routes the request again, the limiter charges the rules of the new route. The route pattern,
-// which keyfunc.Pattern uses, is that of c.Path with parameters as net/http writes them, "/users/{id}", also in
-// middleware that runs before the router. There, mount the limiter behind middleware that changes the path. The key
-// funcs of package keyfunc do not use c.RealIP. If e.IPExtractor knows your proxies, use RealIP as a key func. Key
+// rule once. If a handler routes the request again, the limiter charges the rules of the new route.
+//
+// The route pattern, which keyfunc.Pattern uses, is that of c.Path with parameters as net/http writes them, "/users/{id}",
+// also in middleware that runs before the router. There, mount the limiter behind middleware that changes the path or the
+// method. If RemoveTrailingSlash or AddTrailingSlash comes after the limiter, the limiter looks up the path as they will
+// leave it: "/login/" counts as "/login", whatever serves it. A path such as "//login" that matches two routes, one as it
+// is and one cleaned, has no pattern: a rule that asks for it fails the request with status 500.
+//
+// The key funcs of package keyfunc do not use c.RealIP. If e.IPExtractor knows your proxies, use RealIP as a key func. Key
 // funcs of your own find the echo.Context with ContextOf.
 package echolimit

@@ -2,14 +2,21 @@ package echolimit
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/labstack/echo/v5"
+
+	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
 // find looks up a request that the router has not seen yet, or does not know. The router notes in the request what it
-// finds, hence the copy.
-func find(e *echo.Echo, r *http.Request) string {
-	c := e.NewContext(r.WithContext(r.Context()), nil)
-	e.Router().Route(c)
-	return c.Path()
+// finds, hence the copies.
+func find(e *echo.Echo, r *http.Request) (string, error) {
+	return route.Find(r.URL, func(u *url.URL) string {
+		r := r.WithContext(r.Context())
+		r.URL = u
+		c := e.NewContext(r, nil)
+		e.Router().Route(c)
+		return c.Path()
+	})
 }

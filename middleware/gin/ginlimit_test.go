@@ -51,14 +51,14 @@ func use(app adaptertest.App) http.Handler {
 	r := gin.New()
 	r.Use(all(app.Guards)...)
 	routes(r, app)
-	return r
+	return app.Cleaned(r)
 }
 
 // group guards the routes of a group.
 func group(app adaptertest.App) http.Handler {
 	r := gin.New()
 	routes(r.Group("/", all(app.Guards)...), app)
-	return r
+	return app.Cleaned(r)
 }
 
 func TestContract(t *testing.T) {

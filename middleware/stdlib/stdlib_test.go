@@ -34,7 +34,7 @@ func around(app adaptertest.App) http.Handler {
 			mux.Handle(method+" "+exact(r.Pattern), wrap(r.Handler, r.Guards))
 		}
 	}
-	return wrap(mux, app.Guards)
+	return wrap(app.Cleaned(mux), app.Guards)
 }
 
 // inside guards the handlers in the mux.
@@ -43,7 +43,7 @@ func inside(app adaptertest.App) http.Handler {
 	for _, r := range app.Routes {
 		mux.Handle(exact(r.Pattern), wrap(wrap(r.Handler, r.Guards), app.Guards))
 	}
-	return mux
+	return app.Cleaned(mux)
 }
 
 // nested guards a mux that holds a mux.
@@ -54,7 +54,7 @@ func nested(app adaptertest.App) http.Handler {
 	}
 	outer := http.NewServeMux()
 	outer.Handle("/", inner)
-	return wrap(outer, app.Guards)
+	return wrap(app.Cleaned(outer), app.Guards)
 }
 
 // between guards a mux in a mux.
@@ -65,7 +65,7 @@ func between(app adaptertest.App) http.Handler {
 	}
 	outer := http.NewServeMux()
 	outer.Handle("/", wrap(inner, app.Guards))
-	return outer
+	return app.Cleaned(outer)
 }
 
 // exact keeps "/" from standing for all paths.

@@ -35,6 +35,10 @@ var Methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.Me
 type App struct {
 	Guards []Guard // of all routes, the first outermost
 	Routes []Route
+
+	// Clean is a middleware that changes the path, or nil. It runs in front of the router, and behind the guards if these
+	// do, too.
+	Clean func(http.Handler) http.Handler
 }
 
 // An Adapter builds an App with one adapter, mounted in one of the ways that it supports.
@@ -74,6 +78,7 @@ func Run(t *testing.T, a Adapter) {
 		{"routes", testRoutes},
 		{"patterns", testPatterns},
 		{"unknown patterns", testUnknownPatterns},
+		{"odd paths", testOddPaths},
 		{"preflight", testPreflight},
 		{"client IP", testClientIP},
 		{"response writer", testResponseWriter},
@@ -93,6 +98,14 @@ func Run(t *testing.T, a Adapter) {
 	} {
 		t.Run(group.name, func(t *testing.T) { group.run(t, a) })
 	}
+}
+
+// Cleaned returns h in app.Clean, if there is one.
+func (app App) Cleaned(h http.Handler) http.Handler {
+	if app.Clean == nil {
+		return h
+	}
+	return app.Clean(h)
 }
 
 // Colons returns the pattern of a Route as gin and echo write it: "/users/:id".

@@ -1,8 +1,13 @@
 package adaptertest
 
 import (
+	"cmp"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
@@ -115,6 +120,69 @@ func testUnknownPatterns(t *testing.T, a Adapter) {
 		p.request(row.other)
 		if keys := p.store.asked(); len(slices.Compact(keys)) > 1 || len(keys) == 0 && !row.routed {
 			t.Errorf("%s and %s have the keys %q, want one", row.one, row.other, keys)
+		}
+	}
+}
+
+// cleaners change the path of a request as middleware of routers does.
+var cleaners = map[string]func(*url.URL){
+	"none":         func(*url.URL) {},
+	"strip":        func(u *url.URL) { u.Path = cmp.Or(strings.TrimSuffix(u.Path, "/"), "/") },
+	"clean":        func(u *url.URL) { u.Path = path.Clean(u.Path) },
+	"decode":       func(u *url.URL) { u.RawPath = "" },
+	"decode first": func(u *url.URL) { u.Path, u.RawPath = path.Clean(u.Path), "" },
+}
+
+// oddPaths are paths that a middleware may turn into "/login".
+var oddPaths = []string{
+	"/login", "/login/", "//login", "/login//", "//login/", "/x/../login", "/x/y/../../login", "/./login", "/x/..//login/.", "/../login",
+	"/log%69n", "/log%69n/", "//log%69n", "/%6Cogin//", "/x%2F..%2Flogin", "/x/%2e%2e/login", "/x/..%2Flogin", "%2Flogin", "/%2Flogin", "/login%2F",
+	"/login;x", "/login/;x", "/login%3B", "/login?x", "/login/?x#y", "/login/.", "/login/x/..",
+}
+
+// testOddPaths checks that a login is not served beyond the limit of its route, however its path is written and whoever
+// cleans it.
+func testOddPaths(t *testing.T, a Adapter) {
+	limit := []core.Limit{core.PerHour(1).Using(core.SlidingLog)}
+	isLogin := func(r *http.Request) bool { return core.RoutePattern(r) == "/login" }
+	for why, rule := range map[string]core.Rule{
+		"Match":   {Key: anyone, Limits: limit, Match: isLogin},
+		"Pattern": {Key: keyfunc.Pattern, Limits: limit},
+	} {
+		for name, change := range cleaners {
+			clean := func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					change(r.URL)
+					next.ServeHTTP(w, r)
+				})
+			}
+			for _, inside := range []bool{true, false} {
+				logins := 0
+				app := App{Guards: []Guard{{Limiter: newLimiter(new(core.MemoryStore), rule)}}, Routes: []Route{
+					{Pattern: "/login", Handler: func(http.ResponseWriter, *http.Request) { logins++ }},
+					{Pattern: "/{a}/{b}", Handler: ok}, {Pattern: "/{a}/{b}/{c}", Handler: ok},
+				}}
+				if app.Clean = clean; name == "none" {
+					app.Clean = nil
+				}
+				h := a.Build(app)
+				if !inside {
+					app.Clean = nil
+					h = clean(a.Build(app))
+				}
+				for range 2 {
+					for _, p := range oddPaths {
+						r := httptest.NewRequest(http.MethodPost, "http://localhost/", nil)
+						if u, err := url.ParseRequestURI(p); err == nil {
+							r.URL = u
+							h.ServeHTTP(httptest.NewRecorder(), r)
+						}
+					}
+				}
+				if logins > 1 || logins == 0 && name == "none" {
+					t.Errorf("%s, cleaned by %s, inside %v: %d logins, want 1", why, name, inside, logins)
+				}
+			}
 		}
 	}
 }

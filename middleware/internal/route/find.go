@@ -1,0 +1,52 @@
+package route
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"path"
+	"strings"
+)
+
+// Find returns the pattern of the route that is going to serve u, for a limiter in front of the router. Lookup returns the
+// pattern that the router finds for a URL, or "".
+//
+// A middleware behind the limiter may still clean the path, unescape it, or strip or add a slash at its end. So if the path
+// has empty segments, dots, a slash at its end or escapes, Find looks up its readings, and a path that nothing cleans counts
+// like the clean one. If the readings lead to two routes, Find cannot know which one will serve u, and returns an error. An
+// escaped slash is no reason to look further: clients send it in parameters.
+func Find(u *url.URL, lookup func(*url.URL) string) (pattern string, err error) {
+	if isClean(u.Path) && (u.RawPath == "" || hasEscapedSlash(u.RawPath)) {
+		if pattern = lookup(u); pattern != "" {
+			return pattern, nil
+		}
+	}
+	for _, p := range [...]string{u.Path, u.RawPath} {
+		if p == "" {
+			continue
+		}
+		for _, reading := range [...]string{cmp.Or(strings.TrimRight(p, "/"), "/"), path.Clean("/" + p)} {
+			switch found := lookup(&url.URL{Path: reading}); found {
+			case "", pattern:
+			default:
+				if pattern != "" {
+					return "", fmt.Errorf("mount the limiter behind the middleware that cleans the path: "+
+						"the path matches route %q or, if it is read in another way, %q", pattern, found)
+				}
+				pattern = found
+			}
+		}
+	}
+	if pattern == "" {
+		pattern = lookup(u)
+	}
+	if pattern == "" {
+		pattern = lookup(&url.URL{Path: u.Path + "/"})
+	}
+	return pattern, nil
+}
+
+func hasEscapedSlash(p string) bool { return strings.Contains(p, "%2F") || strings.Contains(p, "%2f") }
+
+// isClean reports whether p has neither empty segments, "." or ".." nor a slash at its end.
+func isClean(p string) bool { return path.Clean(p) == p }
