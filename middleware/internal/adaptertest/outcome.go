@@ -77,7 +77,7 @@ var endings = []ending{
 		w.WriteHeader(http.StatusUnauthorized)
 	}, []int{200}, 0, false},
 	{"a response of http.TimeoutHandler", func(w http.ResponseWriter, r *http.Request) {
-		waits := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		waits := func(http.ResponseWriter, *http.Request) { <-r.Context().Done() } // until the response has ended
 		http.TimeoutHandler(http.HandlerFunc(waits), time.Nanosecond, "late").ServeHTTP(w, r)
 	}, []int{503}, 4, false},
 	{"an upgrade", func(w http.ResponseWriter, r *http.Request) {
