@@ -128,15 +128,28 @@ func (h *handler) history(age time.Duration, name string, seconds int) (from int
 	return from, sums
 }
 
-// top returns the keys that rules denied most.
+// top returns the keys that rules denied most. Keys that are shown alike are next to each other, because they are masked or because
+// several rules denied one key: together they are one of topKeys, so that they do not crowd out others.
 func (h *handler) top(names []string) (all []key) {
+	denials := make(map[string]uint64) // by the text of the key
 	for _, name := range names[:min(len(names), topRules)] {
 		for _, row := range h.telemetry.Top(name, topKeys) {
 			all = append(all, key{name, row.Key, row.ID, row.Count})
+			denials[row.Key] += row.Count
 		}
 	}
-	slices.SortStableFunc(all, func(a, b key) int { return cmp.Compare(b.Count, a.Count) })
-	return all[:min(len(all), topKeys)]
+	slices.SortStableFunc(all, func(a, b key) int {
+		return cmp.Or(cmp.Compare(denials[b.Key], denials[a.Key]), cmp.Compare(a.Key, b.Key), cmp.Compare(b.Count, a.Count))
+	})
+	shown := 0
+	for i := range all {
+		if i == 0 || all[i].Key != all[i-1].Key {
+			if shown++; shown > topKeys {
+				return all[:i]
+			}
+		}
+	}
+	return all
 }
 
 func storeOf(s telemetry.Store) store {

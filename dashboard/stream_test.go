@@ -2,12 +2,17 @@ package dashboard_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/telemetry"
 )
 
 func TestEventHasWhatWasDriven(t *testing.T) {
@@ -39,7 +44,7 @@ func TestEventHasWhatWasDriven(t *testing.T) {
 	if e["file"].(map[string]any)["hash"] != "abcdef" || e["reset"] != false {
 		t.Errorf("got file %v, reset %v", e["file"], e["reset"])
 	}
-	if one := s.event(t, "?rule=trial")["history"].([]any); sum(one[0]) != 2 || sum(one[2]) != 4 {
+	if one := s.event(t, "?rule=trial")["history"].([]any); sum(one[0]) != 2 || sum(one[1]) != 0 || sum(one[2]) != 2 { // the rule api denied two of four
 		t.Errorf("rule trial: got history %v", one)
 	}
 	if none := s.event(t, "?rule=none"); none["top"] != nil && len(none["top"].([]any)) != 0 {
@@ -109,5 +114,40 @@ func TestLimitsInForceComeFirst(t *testing.T) {
 	now, before := limits[0].(map[string]any), limits[1].(map[string]any)
 	if now["limit"] != "7/1d" || now["other"] != nil || before["limit"] != "3/1d" || before["other"] != true || before["results"].(map[string]any)["allowed"] != 1.0 {
 		t.Errorf("got %v", limits)
+	}
+}
+
+// Keys that are shown alike are next to each other, and many of them do not crowd out a key that is denied less.
+func TestKeysThatLookAlikeDoNotCrowdOutOthers(t *testing.T) {
+	tel := telemetry.New(telemetry.Options{})
+	l := core.Must(core.New([]core.Rule{
+		{Name: "a", Key: byUser, Limits: []core.Limit{core.PerDay(1)}}, {Name: "b", Key: byUser, Limits: []core.Limit{core.PerDay(1)}},
+	}, core.WithObserver(tel.Observe)))
+	tel.Attach(l)
+	take := func(n int, rule, key string) {
+		for range n + 1 {
+			_, _ = l.Take(t.Context(), core.Claim{Rule: rule, Key: key})
+		}
+	}
+	for i := range 19 {
+		take(6, "a", fmt.Sprintf("ip:203.0.113.%d", i))
+		take(7, "b", fmt.Sprintf("ip:10.0.%d.1", i))
+	}
+	take(6, "a", "ip:198.51.100.1")
+	take(100, "b", "ip:203.0.113.0")
+	s := httptest.NewServer(dashboard.New(tel))
+	t.Cleanup(s.Close)
+	var shown []string
+	counts := make(map[string]float64)
+	for _, k := range (&scene{s, l}).event(t, "")["top"].([]any) {
+		row := k.(map[string]any)
+		text := row["key"].(string)
+		if len(shown) == 0 || shown[len(shown)-1] != text {
+			shown = append(shown, text)
+		}
+		counts[text] += row["count"].(float64)
+	}
+	if len(shown) != 20 || shown[0] != "ip:203.0.113.0/24" || counts[shown[0]] != 100+19*6 || shown[1] != "ip:10.0.0.0/24" || slices.Contains(shown, "ip:198.51.100.0/24") {
+		t.Errorf("got %q with %v, want 20 groups and the largest first", shown, counts)
 	}
 }

@@ -8,12 +8,12 @@ import (
 // historySeconds is how long the history of a rule is.
 const historySeconds = 3600
 
-// A Second is what a rule decided in one second.
+// A Second counts the requests of one second that a rule applied to, apart from those that only other rules denied.
 type Second struct {
 	Time      time.Time
-	Allowed   int
-	Denied    int
-	WouldDeny int // of a dry run: the requests were allowed
+	Allowed   int // allowed by all rules, and this one is no dry run that would have denied them
+	Denied    int // denied by this rule
+	WouldDeny int // allowed by all rules, and this one is a dry run that would have denied them
 }
 
 // A history is a ring of seconds. The count of a second is written when the next one begins, as the difference of two
@@ -86,7 +86,7 @@ func (t *Telemetry) totals() [3]uint64 {
 	}
 }
 
-// History returns each second of the last hour, or since the start if that is later, with the decisions of a rule. The rule ""
+// History returns each second of the last hour, or since the start if that is later, with the requests of a rule. The rule ""
 // is all requests, each counted once whatever the number of rules. The last second is not over yet. It returns nil if no
 // request was observed that the rule applied to.
 func (t *Telemetry) History(rule string) []Second { return t.Recent(rule, historySeconds) }

@@ -21,7 +21,8 @@ type rule struct {
 	limits atomic.Pointer[[]limit] // replaced as a whole under mu
 	second atomic.Int64            // the current second of the history
 
-	// Requests since the start, each counted once whatever the number of limits.
+	// Requests since the start, each counted once whatever the number of limits. Requests that only other rules denied are not
+	// counted, so that no rule shows more allowed requests than there were.
 	allowed, denied, wouldDeny atomic.Uint64
 
 	mu      sync.Mutex
@@ -50,9 +51,9 @@ func newRule(name string, size int) *rule {
 	return r
 }
 
-// count counts the results of one claim. It returns the first result that denied the request, or nil, and whether a dry
-// run would have denied it.
-func (r *rule) count(all []core.Result) (refused *core.Result, would bool) {
+// count counts the results of one claim of a request that was allowed or denied. It returns the first result that denied the
+// request, or nil, and whether a dry run would have denied it.
+func (r *rule) count(all []core.Result, allowed bool) (refused *core.Result, would bool) {
 	for i := range all {
 		result := &all[i]
 		kind := resultAllowed
@@ -74,6 +75,7 @@ func (r *rule) count(all []core.Result) (refused *core.Result, would bool) {
 	switch {
 	case refused != nil:
 		r.denied.Add(1)
+	case !allowed:
 	case would:
 		r.wouldDeny.Add(1)
 	default:

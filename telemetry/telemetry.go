@@ -127,7 +127,7 @@ func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
 			continue // a rule that fails open has no results
 		}
 		if !c.Peek {
-			would = t.count(ctx, second, c, results[:len(c.Limits)]) || would
+			would = t.count(ctx, second, c, results[:len(c.Limits)], o.Allowed) || would
 			t.holds.begin(o, c, results[:len(c.Limits)])
 		}
 		results = results[len(c.Limits):]
@@ -137,13 +137,13 @@ func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
 	}
 }
 
-// count counts the results of one claim. It reports whether a dry run would have denied it.
-func (t *Telemetry) count(ctx context.Context, second int64, c *core.Claim, results []core.Result) (would bool) {
+// count counts the results of one claim of a request that was allowed or denied. It reports whether a dry run would have denied it.
+func (t *Telemetry) count(ctx context.Context, second int64, c *core.Claim, results []core.Result, allowed bool) (would bool) {
 	r := t.rule(c.Rule)
 	if r.second.Load() != second {
 		r.turn(second)
 	}
-	refused, would := r.count(results)
+	refused, would := r.count(results, allowed)
 	if refused != nil {
 		r.deny(ctx, t.log, second, c.Key, refused)
 	}

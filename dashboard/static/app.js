@@ -26,9 +26,13 @@ function rows(table, list, fill) {
 	list.forEach((item, i) => fill(body.rows[i] || body.insertRow(), item));
 }
 
-// cell sets the text of cell i of a row, and its class.
+// cell sets the text of cell i of a row, and its class. On a narrow screen its label is the head of its column.
 function cell(row, i, text, kind = "") {
-	while (row.cells.length <= i) row.append(document.createElement("td"));
+	while (row.cells.length <= i) {
+		const e = make("td"), n = row.cells.length;
+		e.dataset.label = row.closest("table").tHead.rows[0].cells[n].textContent;
+		row.append(e);
+	}
 	set(row.cells[i], text);
 	if (row.cells[i].className !== kind) row.cells[i].className = kind;
 	return row.cells[i];
@@ -81,6 +85,9 @@ function showStatus({ store, start, now, file, degraded }) {
 	const failed = store.open;
 	badge($("health"), failed ? "store: unavailable" : "store: ok", failed ? "bad" : "good");
 	set($("uptime"), "counting for " + duration(now - start));
+	const zone = zoneOf(now);
+	set($("zone"), "times in " + zone);
+	set($("until"), `Until (${zone})`);
 	$("file").hidden = !file;
 	let alert = failed ? `The store is unavailable since ${moment(store.since, now)}: each rule decides as its failure mode says. ${store.error || ""}` : "";
 	if (file) {
@@ -90,6 +97,12 @@ function showStatus({ store, start, now, file, degraded }) {
 	$("alert").hidden = !alert;
 	set($("alert"), alert.trim());
 	document.title = (failed ? "(!) " : "") + "Rate limits";
+}
+
+// zoneOf returns the time zone of an instant, as "UTC+02:00".
+function zoneOf(ms) {
+	const minutes = -new Date(ms).getTimezoneOffset(), two = n => String(Math.trunc(n)).padStart(2, "0"), size = Math.abs(minutes);
+	return "UTC" + (minutes ? `${minutes < 0 ? "\u2212" : "+"}${two(size / 60)}:${two(size % 60)}` : "");
 }
 
 // moment returns a time of day, with its date if that may not be the date of now.
@@ -160,25 +173,43 @@ function showRules(rules) {
 	});
 }
 
+const unfolded = new Set(); // the texts of the keys whose rows are all shown
+
+// showTop shows one row for all keys that are shown alike, which unfolds into theirs.
 function showTop({ top }) {
 	$("top").hidden = !top || !top.length;
 	$("top-none").hidden = !$("top").hidden;
-	rows($("top"), top || [], (row, k) => {
-		const head = cell(row, 0, row.cells[0] ? row.cells[0].textContent : "", "text");
-		if (head.dataset.id !== k.id) {
-			head.dataset.id = k.id;
-			head.replaceChildren(make("span", k.key), " ", make("span", "#" + k.id.slice(0, 4), "id"));
+	const groups = new Map();
+	for (const k of top || []) groups.set(k.key, [...(groups.get(k.key) || []), k]);
+	const list = [...groups.values()].flatMap(g => g.length === 1 ? g : [{ group: g }, ...(unfolded.has(g[0].key) ? g : [])]);
+	rows($("top"), list, (row, k) => {
+		const { key, rule, id, count, keys } = k.group ? summary(k.group) : k;
+		const mark = keys > 1 ? keys + " keys" : "#" + id.slice(0, 4), member = !k.group && groups.get(key).length > 1;
+		const head = cell(row, 0, row.cells[0] ? row.cells[0].textContent : "", member ? "text member" : "text");
+		if (head.dataset.id !== key + mark) {
+			head.dataset.id = key + mark;
+			head.replaceChildren(make("span", key), " ", make("span", mark, "id"));
 		}
-		cell(row, 1, k.rule, "text");
-		cell(row, 2, numbers.format(k.count));
+		cell(row, 1, rule, "text");
+		cell(row, 2, numbers.format(count));
 		const c = cell(row, 3, row.cells[3] ? row.cells[3].textContent : "");
-		if (!c.firstElementChild) {
-			c.replaceChildren(make("button", "Look up"));
-			c.firstChild.onclick = () => act("lookup", row.about);
-		}
-		row.about = { rule: k.rule, id: k.id, shown: `${k.key} #${k.id.slice(0, 4)}` };
-		c.firstElementChild.setAttribute("aria-label", `Look up ${k.key} #${k.id.slice(0, 4)} of rule ${k.rule}`);
+		if (!c.firstElementChild) c.replaceChildren(make("button"));
+		const button = c.firstElementChild, open = unfolded.has(key);
+		set(button, !k.group ? "Look up" : open ? "Hide" : "Show");
+		button.setAttribute("aria-label", button.textContent + (k.group ? ` each: ${key} ${mark}, ${rule}` : ` ${key} ${mark} of rule ${rule}`));
+		if (k.group) button.setAttribute("aria-expanded", open);
+		else button.removeAttribute("aria-expanded");
+		button.onclick = () => k.group ? (open ? unfolded.delete(key) : unfolded.add(key), showTop(last)) : act("lookup", { rule, id, shown: `${key} ${mark}` });
 	});
+}
+
+// summary returns the row of keys that are shown alike.
+function summary(group) {
+	const rules = new Set(group.map(k => k.rule)).size;
+	return {
+		...group[0], rule: rules > 1 ? rules + " rules" : group[0].rule,
+		keys: new Set(group.map(k => k.id)).size, count: group.reduce((n, k) => n + k.count, 0),
+	};
 }
 
 // series returns the last seconds as points of step seconds each, all of them over.

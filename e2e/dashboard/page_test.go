@@ -127,7 +127,7 @@ func TestChosenRule(t *testing.T) {
 	s.ask(5, "ann")
 	p.wait(`document.getElementById("now-denied").textContent === "0.2"`)
 	eval[bool](p, `(() => { const e = document.getElementById("rule"); e.value = "trial"; e.dispatchEvent(new Event("change")); return true })()`)
-	p.wait(`document.getElementById("now-would").textContent === "0.4" && document.getElementById("now-denied").textContent === "0"`)
+	p.wait(`document.getElementById("now-would").textContent === "0.2" && document.getElementById("now-allowed").textContent === "0.3" && document.getElementById("now-denied").textContent === "0"`)
 	p.wait(`document.getElementById("top").hidden`)
 }
 

@@ -1,0 +1,104 @@
+package dashboard
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// A rule does not show more allowed requests than there were: those that only another rule denied are not its own.
+func TestDryRunShowsWhatWasAllowed(t *testing.T) {
+	s := newScene(t, telemetry.Options{})
+	p := open(t, s.serve(t))
+	s.ask(8, "ann")
+	p.wait(`document.getElementById("now-allowed").textContent === "0.3" && document.getElementById("now-denied").textContent === "0.5"`)
+	rates := eval[[]string](p, `[...document.querySelectorAll("#rules tbody tr")].map(r => [...r.cells].slice(2, 4).map(c => c.innerText).join(" "))`)
+	if len(rates) != 2 || rates[0] != "0.3 0.5" || rates[1] != "0.3 0" {
+		t.Errorf("got %q allowed and denied per second, want 0.3 0.5 of api and 0.3 0 of its dry run", rates)
+	}
+}
+
+// Nine addresses of a network, and one address at nine rules, take a row each until they are unfolded.
+func TestKeysThatLookAlikeShareARow(t *testing.T) {
+	s := &scene{telemetry: telemetry.New(telemetry.Options{})}
+	var rules []core.Rule
+	for i := range 9 {
+		rules = append(rules, core.Rule{Name: fmt.Sprint("rule", i), Key: byUser, Limits: []core.Limit{core.PerDay(1)}})
+	}
+	s.limiter = core.Must(core.New(rules, core.WithObserver(s.telemetry.Observe)))
+	s.telemetry.Attach(s.limiter)
+	take := func(n int, rule, key string) {
+		for range n {
+			_, _ = s.limiter.Take(t.Context(), core.Claim{Rule: rule, Key: key})
+		}
+	}
+	for i := range 9 {
+		take(31+i, "rule0", fmt.Sprintf("ip:203.0.113.%d", i))
+		take(5, fmt.Sprint("rule", i), "ip:198.51.100.7")
+	}
+	take(11, "rule1", "ip:192.0.2.1")
+	p := open(t, s.serve(t))
+	rows := func() []string {
+		return eval[[]string](p, `[...document.querySelectorAll("#top tbody tr")].map(r => [...r.cells].map(c => c.innerText.replace(/#\w+/, "#")).join(" | "))`)
+	}
+	folded := []string{"ip:203.0.113.0/24 9 keys | rule0 | 306 | Show", "ip:198.51.100.0/24 # | 9 rules | 36 | Show", "ip:192.0.2.0/24 # | rule1 | 10 | Look up"}
+	if got := rows(); fmt.Sprint(got) != fmt.Sprint(folded) {
+		t.Fatalf("got %q, want %q", got, folded)
+	}
+	p.do(chromedp.Click(chromedp.CSS("#top button")))
+	got := rows()
+	if len(got) != 12 || got[1] != "ip:203.0.113.0/24 # | rule0 | 38 | Look up" || got[9] != "ip:203.0.113.0/24 # | rule0 | 30 | Look up" || got[10] != folded[1] {
+		t.Fatalf("got %q, want all nine addresses", got)
+	}
+	p.check(installAxe(t))
+	p.do(chromedp.Click(chromedp.CSS("#top tr:nth-child(2) button")))
+	p.wait(`/^ip:203.0.113.0\/24 #\w+ of rule rule0\n+1\/1d: 0 of 1 left/.test(document.getElementById("state").innerText)`)
+	take(1, "rule1", "ip:192.0.2.1") // the next event keeps it unfolded
+	p.wait(`[...document.querySelectorAll("#top td")].some(c => c.innerText === "11") && document.querySelectorAll("#top tbody tr").length === 12`)
+	p.do(chromedp.Click(chromedp.CSS("#top button[aria-expanded=true]")))
+	if got := rows(); len(got) != 3 {
+		t.Errorf("got %q, want it folded again", got)
+	}
+}
+
+// Times are of the browser's time zone, and the page says which.
+func TestTimeZone(t *testing.T) {
+	s := newScene(t, telemetry.Options{})
+	s.ask(5, "ann")
+	url := s.serve(t)
+	for zone, want := range map[string]string{"Asia/Kolkata": `UTC\+05:30`, "America/St_Johns": "UTC−0[23]:30", "UTC": "UTC", "Asia/Tokyo": `UTC\+09:00`} {
+		p := newPage(t)
+		if _, err := chromedp.Call(p.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: zone}); err != nil {
+			t.Fatal(err)
+		}
+		p.do(chromedp.Navigate(url))
+		p.wait(`/^times in ` + want + `$/.test(document.getElementById("zone").textContent) && /^Until \(` + want + `\)$/.test(document.getElementById("until").textContent)`)
+	}
+}
+
+// On a narrow screen no table hides a column beyond its edge, and each number says what it counts.
+func TestNarrowTablesShowAllColumns(t *testing.T) {
+	for _, width := range []int64{320, 400, 700, 800} {
+		p := view{"light", width}.show(t)
+		if got := eval[[]string](p, `[...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.getAttribute("aria-label") + " " + e.scrollWidth + " > " + e.clientWidth)`); len(got) > 0 {
+			t.Errorf("at %d pixels: %q", width, got)
+		}
+		heads := eval[string](p, `[...document.querySelectorAll("#rules tbody tr:first-child td:not(.text)")].map(c => getComputedStyle(c, "::before").content).join(" ")`)
+		if want := `"Allowed/s" "Denied/s" "Allowed" "Near the limit" "Denied" "Would be denied"`; width < 760 && heads != want {
+			t.Errorf("at %d pixels, the numbers are %s, want %s", width, heads, want)
+		}
+		p.fits(view{"light", width}, "narrow-")
+	}
+	url := crowded(t).serve(t)
+	p := open(t, url)
+	view{"dark", 400}.apply(p)
+	p.wait(`document.querySelectorAll("#rules tbody tr").length > 100`)
+	if over := eval[int](p, `document.getElementById("rules").scrollWidth - document.getElementById("rules").parentElement.clientWidth`); over > 0 {
+		t.Errorf("with long names, the rules are %d pixels too wide", over)
+	}
+}
