@@ -118,7 +118,7 @@ func parsable(tokens token.Tokens, m *mistakes) bool {
 	var levels []level
 	var before *token.Token // the token before, or nil
 	entry := 0              // column where the last key or value began
-	work, path, prefixes, documents := 0, 0, 0, 0
+	work, path, prefixes, tags, documents := 0, 0, 0, 0, 0
 	push := func(l level) { levels, path = append(levels, l), path+l.length }
 	pop := func() { levels, path = levels[:len(levels)-1], path-levels[len(levels)-1].length }
 	// inner ends the tables without brackets that begin behind a column, and the lists that begin there or behind it.
@@ -160,7 +160,10 @@ func parsable(tokens token.Tokens, m *mistakes) bool {
 		switch t.Type {
 		case token.CommentType:
 			continue
-		case token.AnchorType, token.TagType:
+		case token.TagType:
+			prefixes++
+			tags++
+		case token.AnchorType:
 			prefixes++
 		case token.DocumentHeaderType, token.DocumentEndType:
 			if documents++; documents > 10 {
@@ -211,6 +214,9 @@ func parsable(tokens token.Tokens, m *mistakes) bool {
 		switch work += 2 * path; {
 		case len(levels) > maxDepth || prefixes > maxDepth:
 			m.add(at, "this is nested too deep")
+			return false
+		case tags > maxDepth: // the parser nests what follows in a tag without a value
+			m.add(at, "tags such as %s are not understood", t.Value)
 			return false
 		case work > maxParse:
 			m.add(at, "this is too large: there are too many keys, too long keys or too many values that are missing")

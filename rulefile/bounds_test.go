@@ -131,6 +131,7 @@ var worstFiles = []struct {
 	}, "this is too large"},
 	{"anchors in lines", func() string { return repeated(50_000, "a:\n", " &a\n", "") }, "nested too deep"},
 	{"tags in lines", func() string { return repeated(50_000, "a:\n", " !a\n", "") }, "nested too deep"},
+	{"tags of items", func() string { return repeated(100_000, "x:\n", "  - !a\n", "") }, "tags such as !a are not understood"},
 	{"documents", func() string { return repeated(100_000, "", "---\na\n", "") }, "there is a second document"},
 	{"ends of documents", func() string { return repeated(100_000, "", "a\n...\n", "") }, "there is a second document"},
 	{"brackets", func() string { return strings.Repeat("[", 1<<20) }, "too many words"},
