@@ -82,7 +82,7 @@ func TestRedisContestantsLimit(t *testing.T) {
 		})
 	}
 	client.FlushAll(t.Context())
-	t.Run("deny cache", func(t *testing.T) { limits(t, peers.SpillgateDenyCache(five, client).Worker()) })
+	t.Run("no deny cache", func(t *testing.T) { limits(t, peers.SpillgateNoDenyCache(five, client).Worker()) })
 }
 
 func TestSixCallsLimit(t *testing.T) {

@@ -156,8 +156,8 @@ func sixCalls(open inRedis, limits []peers.Limit, client redis.UniversalClient) 
 
 func openDenyCache(e *env, f *setup) error {
 	all := []stored{
-		{spillgate, ours, peers.SpillgateDenyCache},
-		{"spillgate, no deny cache", note, peers.SpillgateRedis},
+		{spillgate, ours, peers.SpillgateRedis},
+		{"spillgate, no deny cache", note, peers.SpillgateNoDenyCache},
 		{redisRate, peer, peers.RedisRate},
 		{ulule, peer, peers.UluleRedis},
 	}

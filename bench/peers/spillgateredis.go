@@ -15,9 +15,9 @@ func SpillgateRedis(l Limit, client redis.UniversalClient) *Store {
 	return Limiting("spillgate", redisstore.New(client), l)
 }
 
-// SpillgateDenyCache is Limiter.Take on top of a redisstore that remembers which keys are denied.
-func SpillgateDenyCache(l Limit, client redis.UniversalClient) *Store {
-	return Limiting("spillgate", redisstore.New(client, redisstore.WithDenyCache(10_000)), l)
+// SpillgateNoDenyCache is Limiter.Take on top of a redisstore that asks Redis again for keys that are denied.
+func SpillgateNoDenyCache(l Limit, client redis.UniversalClient) *Store {
+	return Limiting("spillgate", redisstore.New(client, redisstore.WithDenyCache(0)), l)
 }
 
 // SpillgateRedisMany takes all of limits for two identities in one decision.

@@ -39,17 +39,21 @@ func WithKeySecret(secret []byte) Option {
 	}
 }
 
-// WithDenyCache remembers up to n denied requests in this process and answers them without asking Redis again, so that
-// a client that keeps calling costs no round trips. It only ever denies. A request is remembered with its costs and limits, until
-// the first of its waits is over, but for no longer than 1s: that is how long a Reset or a Refund by another process may
-// go unnoticed. Those of this store count at once. Peeks and dry runs are not remembered.
+// defaultDenyCache is how many denials a Store without WithDenyCache remembers.
+const defaultDenyCache = 4096
+
+// WithDenyCache sets how many denied requests the store remembers in this process; the default is 4,096, and 0 turns the cache
+// off. The store denies a remembered request again without asking Redis, so a client that keeps calling costs no round trips. The
+// cache never admits a request. It remembers a denial together with the costs and limits of the request, until the first of its
+// waits is over, but for at most 1s: a Reset or a Refund by another process may go unnoticed for that long. A Reset or a Refund of
+// this store takes effect at once. The cache does not remember peeks, dry runs, and denials caused by requests in flight.
 //
-// The cache takes 24 bytes for each of n from the start, and about 450 more for a remembered request. Two keys may share a
-// place, where the latest denial is remembered.
+// The cache takes 24 bytes for each of n from the start, and about 450 more for each denial that it remembers. Two keys may share
+// a slot, which holds the latest denial.
 func WithDenyCache(n int) Option {
 	return func(c *config) {
-		if n < 1 {
-			c.invalid("WithDenyCache: deny cache must have room for at least 1, got %d", n)
+		if n < 0 {
+			c.invalid("WithDenyCache: size must not be negative, got %d; 0 turns the cache off", n)
 		}
 		c.DenyCache = n
 	}

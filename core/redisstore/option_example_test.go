@@ -39,10 +39,10 @@ func ExampleWithKeySecret() {
 	// Output: [spillgate:2:{*81bb82e188a5fe52e056341d25d57214}:login]
 }
 
-// A client that goes on after a refusal is refused by this process, without asking Redis.
+// A process that decides for many clients remembers more denials.
 func ExampleWithDenyCache() {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
-	store := redisstore.New(client, redisstore.WithDenyCache(10_000))
+	store := redisstore.New(client, redisstore.WithDenyCache(50_000))
 	fmt.Println(store.Validate())
 	// Output: <nil>
 }

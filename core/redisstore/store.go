@@ -32,7 +32,7 @@ var _ core.LocalTaker = (*Store)(nil)
 // If client or an option makes no sense, all methods of the store return an error that says so and wraps core.ErrInvalid;
 // so does core.New, by way of Validate.
 func New(client redis.UniversalClient, opts ...Option) *Store {
-	c := config{Options: redisx.Options{Prefix: defaultPrefix}}
+	c := config{Options: redisx.Options{Prefix: defaultPrefix, DenyCache: defaultDenyCache}}
 	if isNil(client) {
 		c.invalid("client is nil; want one such as redis.NewClient returns")
 	}
@@ -88,8 +88,7 @@ func (s *Store) LeaseStats() core.LeaseStats {
 	return s.redis.LeaseStats()
 }
 
-// TakeLocal implements core.LocalTaker: a store takes what it has charged ahead, and with a deny cache it repeats what Redis has
-// refused lately.
+// TakeLocal implements core.LocalTaker: a store takes what it has charged ahead, and repeats recent denials from its deny cache.
 func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	if s.err != nil {
 		return dst, false

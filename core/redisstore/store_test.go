@@ -49,9 +49,8 @@ func TestMistakesSurfaceInEveryCall(t *testing.T) {
 		`prefix "a b" must be printable`:         redisstore.New(client, redisstore.WithPrefix("a b")),
 		`prefix "a\x7f" must be printable`:       redisstore.New(client, redisstore.WithPrefix("a\x7f")),
 		"at least 16 bytes, got 15":              redisstore.New(client, redisstore.WithKeySecret(make([]byte, 15))),
-		"room for at least 1, got 0":             redisstore.New(client, redisstore.WithDenyCache(0)),
-		"room for at least 1, got -1":            redisstore.New(client, redisstore.WithDenyCache(-1)),
-		"leave the option out\nspillgate: inval": redisstore.New(client, redisstore.WithPrefix(""), redisstore.WithDenyCache(0)),
+		"must not be negative, got -1":           redisstore.New(client, redisstore.WithDenyCache(-1)),
+		"leave the option out\nspillgate: inval": redisstore.New(client, redisstore.WithPrefix(""), redisstore.WithDenyCache(-1)),
 	} {
 		ctx := context.Background()
 		claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerMinute(1)}}}
@@ -86,6 +85,32 @@ func TestClaimsAtFaultAreErrInvalid(t *testing.T) {
 		}
 		if err := s.Settle(context.Background(), []core.Settlement{oracle.Settlement(c, time.Time{})}); !errors.Is(err, core.ErrInvalid) {
 			t.Errorf("refund %+v: %v", c, err)
+		}
+	}
+}
+
+// A client that goes on after a denial costs Redis nothing, unless the cache is turned off.
+func TestDenialsAreRememberedByDefault(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer client.Close()
+	for name, row := range map[string]struct {
+		opts []redisstore.Option
+		want bool
+	}{
+		"by default":     {nil, true},
+		"size 1":         {[]redisstore.Option{redisstore.WithDenyCache(1)}, true},
+		"off, by size 0": {[]redisstore.Option{redisstore.WithDenyCache(0)}, false},
+	} {
+		s := redisstore.New(client, append(row.opts, redisstore.WithPrefix(strings.ReplaceAll(name, " ", "-")))...)
+		claims := []core.Claim{{Rule: "r", Key: "k", Limits: []core.Limit{core.PerHour(1)}}}
+		for i := range 2 {
+			if results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Allowed != (i == 0) {
+				t.Fatalf("%s: take %d: %+v, %v", name, i, results, err)
+			}
+		}
+		results, ok := s.TakeLocal(claims, nil)
+		if ok != row.want || ok && results[0].Allowed {
+			t.Errorf("%s: TakeLocal gives %+v, %v, want a denial: %v", name, results, ok, row.want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ var ofOptions = []mistake{
 	{"no prefix", redisWith(redisstore.WithPrefix("")), "redisstore: WithPrefix", "prefix is empty", "want the name of your service"},
 	{"a prefix with a brace", redisWith(redisstore.WithPrefix("a{b")), "redisstore: WithPrefix", `"a{b"`, "must be printable ASCII without spaces, braces or backslashes"},
 	{"a short secret", redisWith(redisstore.WithKeySecret([]byte("x"))), "redisstore: WithKeySecret", "got 1", "at least 16 bytes"},
-	{"no room", redisWith(redisstore.WithDenyCache(0)), "redisstore: WithDenyCache", "got 0", "at least 1"},
+	{"less than nothing", redisWith(redisstore.WithDenyCache(-1)), "redisstore: WithDenyCache", "got -1", "0 turns the cache off"},
 
 	{"no limiter", panicOf(func() { stdlib.New(nil) }), "spillgate", "the limiter is nil", "want one that core.New returned"},
 	{"no telemetry", panicOf(func() { dashboard.New(nil) }), "dashboard.New", "got nil", "such as telemetry.New returns"},

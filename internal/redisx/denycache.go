@@ -135,8 +135,8 @@ func (d *denial) isOf(l *layout, claims []core.Claim) bool {
 	return true
 }
 
-func (c *denyCache) slot(key string) *denySlot {
-	return &c.slots[maphash.String(c.seed, key)%uint64(len(c.slots))]
+func (c *denyCache) slot(key []byte) *denySlot {
+	return &c.slots[maphash.Bytes(c.seed, key)%uint64(len(c.slots))]
 }
 
 // find returns the denial of claims, if it still is one, or nil. It makes the keys of their pairs with l, and keeps none.
@@ -144,7 +144,7 @@ func (c *denyCache) find(l *layout, claims []core.Claim, now time.Time) *denial 
 	var buf [256]byte
 	for i := range claims {
 		key := l.appendKey(buf[:0], claims[i].Rule, claims[i].Key)
-		d := c.slots[maphash.Bytes(c.seed, key)%uint64(len(c.slots))].denial.Load()
+		d := c.slot(key).denial.Load()
 		if d != nil && now.Sub(d.sent) < d.lasts && d.isOf(l, claims) {
 			return d
 		}
@@ -157,8 +157,9 @@ func (s *Store) resets(claims []core.Claim) (sum uint64) {
 	if s.denials == nil {
 		return 0
 	}
+	var buf [256]byte
 	for i := range claims {
-		sum += s.denials.slot(s.layout.key(claims[i].Rule, claims[i].Key)).resets.Load()
+		sum += s.denials.slot(s.layout.appendKey(buf[:0], claims[i].Rule, claims[i].Key)).resets.Load()
 	}
 	return sum
 }
@@ -166,11 +167,11 @@ func (s *Store) resets(claims []core.Claim) (sum uint64) {
 // add remembers d, which the pair with key denied, unless a pair was forgotten since resets. It also drops some of what has
 // ended, so that a cache that remembers little takes little.
 func (c *denyCache) add(d *denial, key string, resets uint64) {
-	s := c.slot(key)
+	s := c.slot([]byte(key))
 	s.mu.Lock()
 	sum := uint64(0)
 	for _, key := range d.keys {
-		sum += c.slot(key).resets.Load()
+		sum += c.slot([]byte(key)).resets.Load()
 	}
 	if sum == resets {
 		s.denial.Store(d)
@@ -195,8 +196,9 @@ func (s *Store) forget(pairs []core.Pair) {
 	if c == nil {
 		return
 	}
+	var buf [256]byte
 	for _, p := range pairs {
-		slot := c.slot(s.layout.key(p.Rule, p.Key))
+		slot := c.slot(s.layout.appendKey(buf[:0], p.Rule, p.Key))
 		slot.mu.Lock()
 		slot.resets.Add(1)
 		slot.denial.Store(nil)

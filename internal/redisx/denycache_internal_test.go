@@ -96,7 +96,7 @@ func TestADenialIsRememberedForALeaseAtMost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d := s.denials.slot(s.layout.key("", "k")).denial.Load()
+		d := s.denials.slot([]byte(s.layout.key("", "k"))).denial.Load()
 		if d == nil || d.lasts != want {
 			t.Errorf("lease %v: %+v, want a denial that lasts %v", lease, d, want)
 		}
