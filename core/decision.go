@@ -28,7 +28,7 @@ type Decision struct {
 	Allowed  bool
 	At       time.Time // the store's clock when it decided; zero if no rule applied
 	Results  []Result  // one per claim and limit, in rule order
-	Degraded error     // the store failure that was tolerated, if any
+	Degraded error     // why the store did not decide: a failure that was tolerated, or an overload; nil if it did
 
 	receipt *receipt // nil if no limiter made the decision
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/spillgate/spillgate/internal/breaker"
 )
 
 // A FailureMode says what a rule does while the store is down. Only faults of the store lead to it; a missing key, a bad
-// cost or a client that hung up never do.
+// cost or a client that hung up never do. If too many calls of a healthy store are in flight, all rules do what FailLocal does.
 type FailureMode uint8
 
 const (
@@ -17,22 +19,27 @@ const (
 	// FailOpen admits.
 	FailOpen
 
-	// FailClosed refuses: the decision is an error that wraps ErrUnavailable.
+	// FailClosed denies: the decision is an error that wraps ErrUnavailable.
 	FailClosed
 )
 
-// decideWithoutStore decides claims by the failure modes of their rules: an enforced FailClosed claim refuses all, the
-// FailLocal claims are decided together by the fallback, and all others give no results. Cause is why the store did not
-// decide.
+// decideWithoutStore decides claims that the store did not decide because of cause. If the store has failed, the failure modes of
+// their rules say how: an enforced FailClosed claim denies all, the fallback decides the FailLocal claims together, and all others
+// give no results. If too many calls are in flight, the fallback decides all claims, whatever their modes: otherwise a client
+// that floods the store would open the FailOpen rules to itself and close the FailClosed rules to everybody.
 func (l *Limiter) decideWithoutStore(ctx context.Context, rules *ruleset, c *receipt, claims []Claim, cause error) error {
 	var local []Claim
 	e := &extra{degraded: prefix(cause)}
+	overloaded := errors.Is(cause, breaker.ErrTooMany)
+	if overloaded {
+		l.overloaded(ctx, cause)
+	}
 	for _, claim := range claims {
 		switch mode := rules.modeOf(claim.Rule); {
+		case overloaded, mode == FailLocal:
+			local = append(local, claim)
 		case mode == FailClosed && !claim.DryRun:
 			return cause
-		case mode == FailLocal:
-			local = append(local, claim)
 		default:
 			e.open = append(e.open, claim.Rule)
 		}

@@ -9,6 +9,12 @@ type Health struct {
 	Err   error     // the last failure of the store, if any
 	Calls int       // calls of the store in flight
 
+	// Overloads is how many requests the limits in this process have decided, whatever the failure modes of their rules,
+	// because too many calls of the store were in flight: an overload by a flood of requests, not a failure of the store.
+	// OverloadedAt is when the last of them came; zero if there was none.
+	Overloads    uint64
+	OverloadedAt time.Time
+
 	// Keys, Shared and Held are those of MemoryStats, if the store has a method Stats() MemoryStats, else 0.
 	Keys, Shared, Held int
 
@@ -16,13 +22,20 @@ type Health struct {
 	Leases LeaseStats
 }
 
-// health returns the state at now.
-func (b *breaker) health(now time.Time) Health {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	h := Health{Open: b.withholds(now), Since: b.since, Err: b.err, Calls: b.calls}
-	if b.down() && !h.Open {
-		h.Since = b.resume // the next call is let through
+// StoreHealth describes the store of l. A MemoryStore never fails.
+func (l *Limiter) StoreHealth() Health {
+	if _, err := l.current(); err != nil {
+		return Health{}
+	}
+	b := l.store.breaker.State(time.Now())
+	h := Health{Open: b.Withholds, Since: b.Since, Err: b.Err, Calls: b.Calls}
+	h.Overloads, h.OverloadedAt = l.store.overload.state()
+	if s, ok := l.store.store.(interface{ Stats() MemoryStats }); ok {
+		stats := s.Stats()
+		h.Keys, h.Shared, h.Held = stats.Keys, stats.Shared, stats.Held
+	}
+	if s, ok := l.store.store.(interface{ LeaseStats() LeaseStats }); ok {
+		h.Leases = s.LeaseStats()
 	}
 	return h
 }

@@ -22,10 +22,11 @@ var importRules = []struct {
 }{
 	{"core/redisstore", []string{module + "core", module + "internal/redisx", goRedis}},
 	{"core/storetest", []string{module + "core", module + "internal/"}},
-	{"core", []string{module + "internal/algorithm", module + "internal/memory", module + "internal/nearest"}},
+	{"core", []string{module + "internal/algorithm", module + "internal/breaker", module + "internal/memory", module + "internal/nearest"}},
 	{"internal/algorithm", nil},
+	{"internal/breaker", nil},
 	{"internal/memory", []string{module + "internal/algorithm"}},
-	{"internal/redisx", []string{module + "core", module + "internal/algorithm", goRedis}},
+	{"internal/redisx", []string{module + "core", module + "internal/algorithm", module + "internal/breaker", goRedis}},
 	{"keyfunc", []string{module + "core"}},
 	{"headers", []string{module + "core"}},
 	{"client", nil},

@@ -152,19 +152,3 @@ func (l *Limiter) Store() Store {
 	}
 	return l.store.store
 }
-
-// StoreHealth describes the store of l. A MemoryStore never fails.
-func (l *Limiter) StoreHealth() Health {
-	if _, err := l.current(); err != nil {
-		return Health{}
-	}
-	h := l.store.breaker.health(time.Now())
-	if s, ok := l.store.store.(interface{ Stats() MemoryStats }); ok {
-		stats := s.Stats()
-		h.Keys, h.Shared, h.Held = stats.Keys, stats.Shared, stats.Held
-	}
-	if s, ok := l.store.store.(interface{ LeaseStats() LeaseStats }); ok {
-		h.Leases = s.LeaseStats()
-	}
-	return h
-}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/breaker"
 )
 
 // A storeClient calls a store for a Limiter: within a deadline and through a breaker, or directly if the store is a
@@ -17,13 +19,17 @@ type storeClient struct {
 	local    LocalTaker   // store, if it is one
 	timeout  time.Duration
 	deadline atomic.Pointer[deadline]
-	breaker  breaker
+	breaker  breaker.Breaker
+	outages  outageLog
+	overload overload
 }
 
 func newStoreClient(s Store, timeout time.Duration, log *reporter) *storeClient {
 	m, _ := s.(*MemoryStore)
 	local, _ := s.(LocalTaker)
-	return &storeClient{store: s, memory: m, local: local, timeout: timeout, breaker: breaker{log: log}}
+	k := &storeClient{store: s, memory: m, local: local, timeout: timeout}
+	k.outages.log, k.outages.breaker = log, &k.breaker
+	return k
 }
 
 // take has the store decide claims. It does not keep them. It returns how long the store took, or 0 if that is a
@@ -38,7 +44,7 @@ func (k *storeClient) take(ctx context.Context, claims []Claim, dst []Result) (r
 			return results, 0, err
 		}
 	}
-	took, err = k.call(ctx, func(ctx context.Context) (err error) {
+	took, err = k.call(ctx, k.breaker.Enter, func(ctx context.Context) (err error) {
 		results, err = k.store.Take(ctx, claims, dst)
 		if err == nil {
 			err = checkResults(claims, results[len(dst):])
@@ -77,13 +83,14 @@ func countLimits(claims []Claim) (n int) {
 }
 
 // settle settles what settlements say; the store sets At of those that it renews. It returns how long the store took, or 0 if that
-// is a MemoryStore.
+// is a MemoryStore. As long as the store answers, the call is made however many others are in flight: without it, a failed login
+// would stay free until its hold ends. The admitted requests bound the settlements.
 func (k *storeClient) settle(ctx context.Context, settlements []Settlement) (took time.Duration, err error) {
 	if k.memory != nil {
 		return 0, k.memory.Settle(ctx, settlements)
 	}
 	own := slices.Clone(settlements)
-	took, err = k.call(ctx, func(ctx context.Context) error { return k.store.Settle(ctx, own) })
+	took, err = k.call(ctx, k.breaker.EnterOwed, func(ctx context.Context) error { return k.store.Settle(ctx, own) })
 	if err == nil {
 		copy(settlements, own)
 	}
@@ -94,18 +101,19 @@ func (k *storeClient) reset(ctx context.Context, pairs []Pair) error {
 	if k.memory != nil {
 		return k.memory.Reset(ctx, pairs)
 	}
-	_, err := k.call(ctx, func(ctx context.Context) error { return k.store.Reset(ctx, pairs) })
+	_, err := k.call(ctx, k.breaker.EnterOwed, func(ctx context.Context) error { return k.store.Reset(ctx, pairs) })
 	return err
 }
 
 var errNoReturn = errors.New("the store did not return")
 
-// call runs f with a context that ends at the deadline, unless the breaker withholds it. It returns how long f took. A
-// panic of f becomes an error. The breaker learns the outcome even if f ends its goroutine: a probe whose outcome is
-// unknown would keep it open for ever.
-func (k *storeClient) call(ctx context.Context, f func(context.Context) error) (took time.Duration, err error) {
+// call runs f with a context that ends at the deadline, unless enter, a method of the breaker, denies the call. It returns how
+// long f took. A panic of f becomes an error. The breaker learns the outcome even if f ends its goroutine: a probe whose outcome
+// is unknown would keep it open for ever.
+func (k *storeClient) call(ctx context.Context, enter func(time.Time) (breaker.Call, error), f func(context.Context) error) (took time.Duration, err error) {
 	begun := time.Now()
-	if err := k.breaker.enter(begun); err != nil {
+	call, err := enter(begun)
+	if err != nil {
 		return 0, err
 	}
 	err = errNoReturn
@@ -115,10 +123,25 @@ func (k *storeClient) call(ctx context.Context, f func(context.Context) error) (
 		}
 		ended := time.Now()
 		took = ended.Sub(begun)
-		k.breaker.record(ctx, ended, err)
+		k.record(ctx, ended, call, err)
 	}()
 	err = f(k.within(begun, ctx))
 	return 0, err
+}
+
+// record tells the breaker how a call ended, and logs if that begins or ends an outage. Neither claims at fault nor a store with
+// too many calls in flight say anything about its health.
+func (k *storeClient) record(ctx context.Context, now time.Time, call breaker.Call, err error) {
+	var down bool
+	switch {
+	case err == nil:
+		down = call.Succeed(now)
+	case errors.Is(err, ErrInvalid), errors.Is(err, breaker.ErrTooMany):
+		down = call.Dismiss()
+	default:
+		down = call.Fail(now, err)
+	}
+	k.outages.note(ctx, now, down)
 }
 
 // A deadline is the end of calls that began within a short time of each other. They share one context and its timer.

@@ -184,7 +184,7 @@ func TestLocalDecisionsAreChecked(t *testing.T) {
 	l := withStore(s, []core.Rule{mode("r", core.FailOpen, 5)})
 	_, err := l.Check(get("/"))
 	wantError(t, err, core.ErrInvalid, "the store panicked: ouch")
-	s.local = func(string) bool { return true }
+	s = &remembering{new(faulty), func(string) bool { return true }}
 	rule := mode("r", core.FailClosed, 5)
 	rule.Limits = append(rule.Limits, core.PerDay(9))
 	rule.Name = "both"

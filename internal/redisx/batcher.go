@@ -2,10 +2,12 @@ package redisx
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/breaker"
 )
 
 // Jobs that arrive while others are in flight wait in a queue and are sent together: one run of the script for many jobs takes
@@ -31,6 +33,7 @@ type queue struct {
 	route    string
 	waiting  []*batch
 	inFlight []*batch // without those that no caller waits for
+	answered uint64   // batches that the server did in time
 }
 
 // A batch is one run of the script.
@@ -42,6 +45,8 @@ type batch struct {
 	deadline time.Time // the latest of all jobs; zero if one has none
 	sent     time.Time
 	done     chan struct{}
+	trip     breaker.Trip // that the breaker of a caller counts once, if it fails
+	answered uint64       // queue.answered when b began
 }
 
 func (b *batcher) init() {
@@ -49,29 +54,45 @@ func (b *batcher) init() {
 	b.queues = make(map[string]*queue)
 }
 
-// do has j done and returns its error, or that of ctx if that ends before. If stay, and j has been sent, it waits all the
-// same, to know what was charged.
+// do runs j and returns its error, or ctx's error if ctx ends first. If stay is set and j has been sent, do waits for j nevertheless,
+// to know what was charged.
 func (s *Store) do(ctx context.Context, j *job, stay bool) error {
 	if j.unsent = false; ctx.Err() != nil {
 		j.unsent = true
-		return ctx.Err()
+		return crowded(ctx.Err())
 	}
 	b := s.enqueue(ctx, j)
 	select {
 	case <-b.done:
 	case <-ctx.Done():
 		j.unsent = s.withdraw(b, j)
-		s.noteError(ctx.Err())
 		if j.unsent || !stay {
-			return ctx.Err()
+			return s.late(b, ctx.Err())
 		}
 		<-b.done
 	}
-	if j.err == nil {
-		j.err = j.read()
+	if j.err != nil {
+		return b.trip.Fail(j.err)
 	}
+	j.err = j.read()
 	return j.err
 }
+
+// late returns err, which ended a call with a job in b, as an error that says whether the server is at fault. It is not if it has
+// done other batches while b was waiting.
+func (s *Store) late(b *batch, err error) error {
+	s.batcher.mu.Lock()
+	isCrowded := b == nil || b.sent.IsZero() && b.queue.answered != b.answered
+	s.batcher.mu.Unlock()
+	if isCrowded {
+		return crowded(err)
+	}
+	s.noteError(err)
+	return b.trip.Fail(err)
+}
+
+// crowded returns an error for a call that ended with err before this process could send it.
+func crowded(err error) error { return fmt.Errorf("%w: %w", breaker.ErrTooMany, err) }
 
 // enqueue puts j into a batch, which is sent as soon as its queue allows.
 func (s *Store) enqueue(ctx context.Context, j *job) *batch {
@@ -84,6 +105,7 @@ func (s *Store) enqueue(ctx context.Context, j *job) *batch {
 	}
 	b := q.next(j)
 	b.add(ctx, j)
+	j.request.batch.Store(b)
 	s.dispatch(q)
 	return b
 }
@@ -94,7 +116,7 @@ func (q *queue) next(j *job) *batch {
 		return q.waiting[n-1]
 	}
 	q.dropOverdue()
-	b := &batch{queue: q, done: make(chan struct{})}
+	b := &batch{queue: q, done: make(chan struct{}), answered: q.answered}
 	if len(q.inFlight) > 0 { // about as many will come
 		b.jobs = make([]*job, 0, len(q.inFlight[0].jobs))
 	}
@@ -147,8 +169,6 @@ func (s *Store) dispatch(q *queue) {
 	}
 }
 
-var errCrowded = errors.New("too many calls wait for the server")
-
 func (s *Store) send(b *batch) {
 	select {
 	case s.batcher.running <- struct{}{}:
@@ -156,7 +176,7 @@ func (s *Store) send(b *batch) {
 		b.queue.inFlight = append(b.queue.inFlight, b)
 		go s.runBatch(b)
 	default:
-		b.fail(errCrowded)
+		b.fail(breaker.ErrTooMany)
 		close(b.done)
 	}
 }
@@ -188,10 +208,14 @@ func (b *batch) fail(err error) {
 
 // finish wakes the callers of a batch and sends what has waited for it.
 func (s *Store) finish(b *batch) {
+	inTime := b.jobs[0].err == nil && (b.deadline.IsZero() || time.Now().Before(b.deadline))
 	close(b.done)
 	<-s.batcher.running
 	s.batcher.mu.Lock()
 	defer s.batcher.mu.Unlock()
 	b.queue.inFlight = slices.DeleteFunc(b.queue.inFlight, func(other *batch) bool { return other == b })
+	if inTime {
+		b.queue.answered++
+	}
 	s.dispatch(b.queue)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -145,8 +146,8 @@ func TestTooManyCallsFailAtOnce(t *testing.T) {
 	for range maxRunning {
 		s.batcher.running <- struct{}{}
 	}
-	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, errCrowded) || errors.Is(err, core.ErrInvalid) {
-		t.Errorf("%v, want %v", err, errCrowded)
+	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, breaker.ErrTooMany) || errors.Is(err, core.ErrInvalid) {
+		t.Errorf("%v, want %v", err, breaker.ErrTooMany)
 	}
 	if n := len(s.batcher.queues); n > 0 {
 		t.Errorf("%d queues are left", n)
@@ -165,8 +166,8 @@ func TestTakeWithAContextThatHasEndedIsNotDecided(t *testing.T) {
 	cancel()
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
 	for range 20 {
-		if _, err := s.Take(ctx, claims, nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("%v, want %v", err, context.Canceled)
+		if _, err := s.Take(ctx, claims, nil); !errors.Is(err, context.Canceled) || !errors.Is(err, breaker.ErrTooMany) {
+			t.Errorf("%v, want %v, which is no failure of the server", err, context.Canceled)
 		}
 	}
 	if results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Remaining != 4 {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
@@ -16,8 +17,9 @@ type request struct {
 	settlements []settlement // of a Settle, by claim
 	leases      []leased     // claims of a Take
 	jobs        []job
-	usages      []usage // backs those of the jobs
-	plan        string  // of the last job, which that of the next one often equals
+	usages      []usage               // backs those of the jobs
+	plan        string                // of the last job, which that of the next one often equals
+	batch       atomic.Pointer[batch] // of the last job, for callers that give up
 }
 
 // An ask is one limit of one claim: see lua/limit.lua.
@@ -37,6 +39,7 @@ func (r *request) release() {
 	clear(r.keys)
 	clear(r.jobs)
 	r.keys, r.asks, r.settlements, r.leases = r.keys[:0], r.asks[:0], r.settlements[:0], r.leases[:0]
+	r.batch.Store(nil)
 	requests.Put(r)
 }
 

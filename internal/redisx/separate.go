@@ -31,7 +31,8 @@ func (s *Store) decide(ctx context.Context, r *request) (jobs []job, err error) 
 
 // decideWithin is decideSeparately for a caller that waits no longer than ctx.
 func (s *Store) decideWithin(ctx context.Context, jobs []job) error {
-	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.decideSeparately(ctx, jobs) })
+	late := func(err error) error { return s.late(jobs[0].request.batch.Load(), err) }
+	_, err := within(ctx, s, late, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.decideSeparately(ctx, jobs) })
 	return err
 }
 

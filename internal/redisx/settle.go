@@ -72,7 +72,8 @@ func (s *Store) settle(ctx context.Context, r *request) ([]job, error) {
 	if len(jobs) == 1 && len(jobs[0].keys) == 1 {
 		return jobs, s.do(ctx, &jobs[0], false)
 	}
-	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) {
+	late := func(err error) error { return s.late(r.batch.Load(), err) }
+	_, err := within(ctx, s, late, func(ctx context.Context) (struct{}, error) {
 		each(jobs, func(j *job) { s.settleJob(ctx, j) })
 		return struct{}{}, firstError(jobs)
 	})

@@ -176,7 +176,11 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 	defer s.forget(pairs)
 	s.endLeases(pairs)
 	defer s.endLeases(pairs)
-	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) {
+	late := func(err error) error {
+		s.noteError(err)
+		return err
+	}
+	_, err := within(ctx, s, late, func(ctx context.Context) (struct{}, error) {
 		errs := make([]error, len(keys))
 		each(upTo(len(keys)), func(i *int) { errs[*i] = s.resetKey(ctx, keys[*i]) })
 		return struct{}{}, errors.Join(errs...)

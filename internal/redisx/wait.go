@@ -8,9 +8,9 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// within runs f and returns what it returns, or the error of ctx as soon as that is done. A client with the default
+// within runs f and returns what it returns, or the error of ctx as soon as that is done, by way of late. A client with the default
 // options does not watch ctx, so f may go on for as long as the timeouts of the client say; at most maxRunning calls do.
-func within[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
+func within[T any](ctx context.Context, s *Store, late func(error) error, f func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -19,7 +19,7 @@ func within[T any](ctx context.Context, s *Store, f func(context.Context) (T, er
 	select {
 	case s.batcher.running <- struct{}{}:
 	case <-ctx.Done():
-		return none, ctx.Err()
+		return none, crowded(ctx.Err())
 	}
 	done := make(chan result, 1)
 	go func() {
@@ -37,8 +37,7 @@ func within[T any](ctx context.Context, s *Store, f func(context.Context) (T, er
 	case r := <-done:
 		return r.value, r.err
 	case <-ctx.Done():
-		s.noteError(ctx.Err())
-		return none, ctx.Err()
+		return none, late(ctx.Err())
 	}
 }
 

@@ -1,0 +1,108 @@
+package core
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/breaker"
+)
+
+// An outageLog logs when a store becomes unavailable and when it is back, in order. A store that comes and goes is logged once
+// per reportInterval.
+type outageLog struct {
+	log     *reporter
+	breaker *breaker.Breaker
+	down    atomic.Bool // what the log says; written with mu locked
+
+	mu      sync.Mutex
+	next    time.Time    // when the log may say again that the store is unavailable
+	turns   []outageTurn // to be logged
+	writing bool         // a goroutine is logging them
+}
+
+// An outageTurn is the beginning or the end of an outage.
+type outageTurn struct {
+	ctx  context.Context
+	down bool
+	err  error
+}
+
+// note logs that the store is down, or no longer, unless the log says so already. Down is the state of the breaker after a call.
+func (o *outageLog) note(ctx context.Context, now time.Time, down bool) {
+	if down == o.down.Load() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	down, err := o.breaker.Down() // another call may have changed it, and logged that
+	if down == o.down.Load() || down && now.Before(o.next) {
+		return
+	}
+	o.down.Store(down)
+	if down {
+		o.next = now.Add(reportInterval)
+	}
+	o.turns = append(o.turns, outageTurn{context.WithoutCancel(ctx), down, err})
+	o.write()
+}
+
+// write logs o.turns, unless another goroutine is doing so. It unlocks o.mu meanwhile, because a handler may take long, or ask
+// for the health of the store.
+func (o *outageLog) write() {
+	if o.writing {
+		return
+	}
+	o.writing = true
+	defer func() { o.writing = false }()
+	for len(o.turns) > 0 {
+		t := o.turns[0]
+		o.turns = o.turns[1:]
+		func() {
+			o.mu.Unlock()
+			defer o.mu.Lock()
+			t.write(o.log.log())
+		}()
+	}
+}
+
+func (t *outageTurn) write(log *slog.Logger) {
+	if t.down {
+		log.WarnContext(t.ctx, "spillgate: the store is unavailable, failure modes decide", "err", t.err)
+	} else {
+		log.InfoContext(t.ctx, "spillgate: the store is back")
+	}
+}
+
+// An overload counts the requests that local limits have decided because too many calls of a healthy store were in flight.
+type overload struct {
+	mu       sync.Mutex
+	requests uint64
+	last     time.Time
+}
+
+// add counts a request, and reports whether it begins an overload: the last one came more than reportInterval before.
+func (o *overload) add(now time.Time) (begins bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	begins = o.requests == 0 || now.Sub(o.last) >= reportInterval
+	o.requests++
+	o.last = now
+	return begins
+}
+
+// state returns how many requests were counted, and when the last one came.
+func (o *overload) state() (requests uint64, last time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.requests, o.last
+}
+
+// overloaded counts a request that local limits decide because of err, and logs the first one of an overload.
+func (l *Limiter) overloaded(ctx context.Context, err error) {
+	if l.store.overload.add(time.Now()) {
+		l.reporter.log().WarnContext(ctx, "spillgate: too many requests for the store at once, local limits decide the excess", "err", err)
+	}
+}

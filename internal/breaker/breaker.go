@@ -1,0 +1,260 @@
+// Package breaker withholds calls from a store that fails or is slow, so that requests do not queue up for it.
+//
+//	call, err := b.Enter(time.Now())
+//	if err != nil {
+//		return err // the call must not be made
+//	}
+//	err = ask()
+//	if err != nil {
+//		call.Fail(time.Now(), err)
+//	} else {
+//		call.Succeed(time.Now())
+//	}
+//
+// A Breaker counts failed round trips, not failed calls: a store that decides for many callers in one round trip marks their
+// errors with the Trip that they shared.
+package breaker
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// MaxCalls bounds the calls in flight; Enter denies further ones at once.
+const MaxCalls = 4096
+
+const (
+	tripWindow   = time.Second
+	tripFailures = 5  // failed round trips in a window, if at least half of its calls have failed
+	tripRow      = 20 // failed round trips without a success in between
+	firstPause   = 100 * time.Millisecond
+	longestPause = 500 * time.Millisecond
+	steadyAfter  = 5 * time.Second // once a store has been back for so long, its next outage begins with firstPause again
+	rampEnd      = 32              // calls in flight from which on the ramp has ended
+)
+
+// ErrTooMany is the error of a call that was not made because too many others are in flight. It says nothing about the health of
+// the store.
+var ErrTooMany = errors.New("too many calls of the store are in flight")
+
+// A Breaker bounds how many calls may be in flight. While it is closed, the bound is MaxCalls. After it has tripped, the bound is
+// 0 for a jittered pause, then 1, for a probe, and each success raises it by 1, so that it doubles from one round of calls
+// to the next. See M. Nygard, Release It!, ch. 5, and RFC 5681, section 3.1, for such a slow start. A store that is down costs
+// each process one call per pause.
+//
+// The zero value is closed. A Breaker is safe for concurrent use.
+type Breaker struct {
+	mu     sync.Mutex
+	calls  int   // in flight, without those that are owed
+	owed   int   // in flight, by EnterOwed
+	err    error // the last failure
+	window struct {
+		begun         time.Time
+		ended, failed int // calls
+		trips         int // failed round trips
+	}
+	row int // failed round trips since the last success
+
+	tripped bool          // and not closed since
+	allowed int           // while tripped: how many calls may be in flight; 0 during a pause
+	pause   time.Duration // the length of the last pause
+	resume  time.Time     // the end of the last pause
+	since   time.Time     // when the breaker tripped, or the first success after that
+}
+
+// A Call is one call that a Breaker has let through. Exactly one of its methods must be called when the call has ended. Each
+// reports whether the store is down then: see Breaker.Down.
+type Call struct {
+	breaker *Breaker
+	owed    bool
+}
+
+// Enter asks to make a call. Its error is ErrTooMany, or wraps the last failure of the store if the breaker withholds the call.
+func (b *Breaker) Enter(now time.Time) (Call, error) { return b.enter(now, false) }
+
+// EnterOwed is Enter for a call that completes an earlier one, such as a settlement. Only a store that is down is spared such
+// calls: neither MaxCalls nor the ramp after an outage withholds them, and they do not count against either.
+func (b *Breaker) EnterOwed(now time.Time) (Call, error) { return b.enter(now, true) }
+
+func (b *Breaker) enter(now time.Time, owed bool) (Call, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.withholds(now, owed) {
+		return Call{}, fmt.Errorf("withheld since %s: %w", b.since.UTC().Format(time.RFC3339), b.err)
+	}
+	if b.tripped && b.allowed == 0 {
+		b.allowed = 1
+	}
+	switch {
+	case owed:
+		b.owed++
+	case b.calls == MaxCalls:
+		return Call{}, ErrTooMany
+	default:
+		b.calls++
+	}
+	return Call{b, owed}, nil
+}
+
+// withholds reports whether a call at now would be withheld.
+func (b *Breaker) withholds(now time.Time, owed bool) bool {
+	switch inFlight := b.calls + b.owed; {
+	case !b.tripped:
+		return false
+	case b.allowed == 0:
+		return now.Before(b.resume) || inFlight > 0
+	case b.allowed == 1:
+		return inFlight > 0
+	default:
+		return !owed && b.calls >= b.allowed
+	}
+}
+
+// end counts c as ended.
+func (c Call) end() *Breaker {
+	if c.owed {
+		c.breaker.owed--
+	} else {
+		c.breaker.calls--
+	}
+	return c.breaker
+}
+
+// Dismiss ends a call that says nothing about the store, such as one with invalid claims.
+func (c Call) Dismiss() (down bool) {
+	c.breaker.mu.Lock()
+	defer c.breaker.mu.Unlock()
+	return c.end().down()
+}
+
+// Succeed ends a call that the store has answered. It allows one more call at once, and closes the breaker at the end of the
+// ramp.
+func (c Call) Succeed(now time.Time) (down bool) {
+	c.breaker.mu.Lock()
+	defer c.breaker.mu.Unlock()
+	b := c.end()
+	b.turnWindow(now)
+	b.window.ended++
+	b.row = 0
+	if !b.tripped || b.allowed == 0 { // a call from before a pause does not end it
+		return b.down()
+	}
+	if b.allowed == 1 {
+		b.since = now
+	}
+	if b.allowed++; b.allowed == rampEnd {
+		b.tripped = false
+		b.window.ended, b.window.failed, b.window.trips = 0, 0, 0
+	}
+	return false
+}
+
+// Fail ends a call that failed with err.
+func (c Call) Fail(now time.Time, err error) (down bool) {
+	c.breaker.mu.Lock()
+	defer c.breaker.mu.Unlock()
+	b := c.end()
+	b.turnWindow(now)
+	b.window.ended++
+	b.window.failed++
+	b.err = err
+	shared, ok := errors.AsType[*tripError](err)
+	counted := ok && !shared.trip.countFor(b)
+	if !counted {
+		b.window.trips++
+		b.row++
+	}
+	switch {
+	case b.tripped && (b.allowed == 0 || counted): // a call from before the pause
+	case b.tripped, b.row >= tripRow, b.window.trips >= tripFailures && 2*b.window.failed >= b.window.ended:
+		b.trip(now)
+	}
+	return b.down()
+}
+
+func (b *Breaker) turnWindow(now time.Time) {
+	if w := &b.window; now.Sub(w.begun) >= tripWindow {
+		w.begun, w.ended, w.failed, w.trips = now, 0, 0, 0
+	}
+}
+
+// trip begins a pause, twice as long as the last one unless the store was well for a while.
+func (b *Breaker) trip(now time.Time) {
+	if !b.tripped && now.Sub(b.since) >= steadyAfter {
+		b.pause = 0
+	}
+	if !b.tripped || b.allowed > 1 {
+		b.since = now
+	}
+	b.tripped, b.allowed = true, 0
+	b.pause = min(max(2*b.pause, firstPause), longestPause)
+	b.resume = now.Add(b.pause/2 + rand.N(b.pause/2))
+	b.window.ended, b.window.failed, b.window.trips, b.row = 0, 0, 0, 0
+}
+
+// down reports whether the last answer of the store was a failure that tripped the breaker.
+func (b *Breaker) down() bool { return b.tripped && b.allowed <= 1 }
+
+// Down reports whether the store is down: the breaker has tripped, and no call has succeeded since. It returns the last failure.
+func (b *Breaker) Down() (down bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.down(), b.err
+}
+
+// A State describes a Breaker.
+type State struct {
+	Withholds bool      // Enter would withhold a call now
+	Since     time.Time // when the last outage began or, if Withholds is false, ended; zero if there was none
+	Err       error     // the last failure, if any
+	Calls     int       // in flight
+}
+
+// State returns the state of b at now.
+func (b *Breaker) State(now time.Time) State {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := State{Withholds: b.withholds(now, false), Since: b.since, Err: b.err, Calls: b.calls + b.owed}
+	if b.down() && !s.Withholds {
+		s.Since = b.resume // the next call is let through
+	}
+	return s
+}
+
+// A Trip is one round trip in which a store answers several calls. If it fails, all their errors come from Fail, and each Breaker
+// counts one failure. The zero value is a new round trip.
+type Trip struct {
+	mu      sync.Mutex
+	counted []*Breaker // several limiters may use one store
+}
+
+// Fail returns err as the failure of t, unless err is the failure of a Trip already. The text and the errors that err wraps stay
+// the same.
+func (t *Trip) Fail(err error) error {
+	if _, ok := errors.AsType[*tripError](err); ok {
+		return err
+	}
+	return &tripError{err, t}
+}
+
+// countFor reports whether b has not counted the failure of t yet. From now on it has.
+func (t *Trip) countFor(b *Breaker) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slices.Contains(t.counted, b) {
+		return false
+	}
+	t.counted = append(t.counted, b)
+	return true
+}
+
+type tripError struct {
+	error
+	trip *Trip
+}
+
+func (e *tripError) Unwrap() error { return e.error }

@@ -1,0 +1,475 @@
+package breaker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"testing"
+	"time"
+)
+
+var errDown = errors.New("down")
+
+// breakerAt is a breaker with a clock of its own.
+type breakerAt struct {
+	Breaker
+	t   *testing.T
+	now time.Time
+}
+
+func newBreakerAt(t *testing.T) *breakerAt {
+	return &breakerAt{t: t, now: time.Unix(1_800_000_000, 0)}
+}
+
+// enter makes a call that must be let through.
+func (b *breakerAt) enter(why string) Call {
+	b.t.Helper()
+	c, err := b.Enter(b.now)
+	if err != nil {
+		b.t.Fatalf("%s: %v", why, err)
+	}
+	return c
+}
+
+// call makes a call that ends in err at once, and reports whether it was let through.
+func (b *breakerAt) call(err error) bool {
+	c, withheld := b.Enter(b.now)
+	switch {
+	case withheld != nil:
+		return false
+	case err != nil:
+		c.Fail(b.now, err)
+	default:
+		c.Succeed(b.now)
+	}
+	return true
+}
+
+func (b *breakerAt) wantWithholds(want bool, why string) {
+	b.t.Helper()
+	if got := b.State(b.now).Withholds; got != want {
+		b.t.Fatalf("%s: withholds calls %v, want %v", why, got, want)
+	}
+}
+
+// trips makes b trip.
+func (b *breakerAt) trips() {
+	b.t.Helper()
+	for range tripFailures {
+		b.call(errDown)
+	}
+	b.wantWithholds(true, "after failures")
+}
+
+// recovers makes b close, once its pause is over.
+func (b *breakerAt) recovers() {
+	b.t.Helper()
+	for b.now = b.resume; b.tripped; {
+		if !b.call(nil) {
+			b.t.Fatal("withheld in the ramp")
+		}
+	}
+}
+
+func TestTrips(t *testing.T) {
+	ok, down := error(nil), errDown
+	tests := []struct {
+		why   string
+		calls []error
+		every time.Duration
+		want  bool
+	}{
+		{"five failures", []error{down, down, down, down, down}, 0, true},
+		{"four may be chance", []error{down, down, down, down}, 0, false},
+		{"at least half of the calls", []error{ok, ok, ok, ok, ok, down, down, down, down, down}, 0, true},
+		{"less than half", []error{ok, ok, ok, ok, ok, ok, down, down, down, down, down}, 0, false},
+		{"four of five seconds apart", []error{down, down, down, down, down}, 250 * time.Millisecond, false},
+		{"five within a second", []error{down, down, down, down, down}, 249 * time.Millisecond, true},
+		{"twenty in a row, however many were well before", slices.Concat(make([]error, 100), slices.Repeat([]error{down}, 20)), 0, true},
+		{"nineteen in a row", slices.Concat(make([]error, 100), slices.Repeat([]error{down}, 19)), 0, false},
+		{"not in a row", slices.Concat(make([]error, 100), slices.Repeat([]error{down}, 19), []error{ok, down}), 0, false},
+		{"a row may take longer than a window", slices.Concat(make([]error, 100), slices.Repeat([]error{down}, 20)), 260 * time.Millisecond, true},
+		{"an error value is not a round trip", slices.Repeat([]error{io.EOF}, tripFailures), 0, true},
+		{"one round trip of 256 callers", trips(1, 256), 0, false},
+		{"four round trips of 256 callers", trips(4, 256), 0, false},
+		{"five round trips of 256 callers", trips(5, 256), 0, true},
+		{"five round trips whose callers wake up by turns", byTurns(trips(5, 256), 5), 0, true},
+		{"half of 1,280 callers", slices.Concat(make([]error, 640), trips(5, 128)), 0, true},
+		{"less than half of the callers", slices.Concat(make([]error, 641), trips(5, 128)), 0, false},
+		{"nineteen round trips in a row", slices.Concat(make([]error, 2000), trips(19, 100)), 0, false},
+		{"twenty round trips in a row", slices.Concat(make([]error, 2000), trips(20, 50)), 0, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			b := newBreakerAt(t)
+			var calls []Call
+			for i := range tt.calls { // the calls of a batch are in flight together
+				if tt.every == 0 && len(tt.calls) < MaxCalls {
+					calls = append(calls, b.enter(fmt.Sprint("call ", i)))
+				}
+			}
+			for i, err := range tt.calls {
+				switch {
+				case len(calls) == 0:
+					if !b.call(err) {
+						t.Fatalf("call %d was withheld", i)
+					}
+				case err == nil:
+					calls[i].Succeed(b.now)
+				default:
+					calls[i].Fail(b.now, err)
+				}
+				b.now = b.now.Add(tt.every)
+			}
+			if b.tripped != tt.want {
+				t.Errorf("got tripped %v, want %v", b.tripped, tt.want)
+			}
+		})
+	}
+}
+
+// trips returns the errors of n round trips, each of so many callers.
+func trips(n, callers int) (errs []error) {
+	for range n {
+		var trip Trip
+		for range callers {
+			errs = append(errs, fmt.Errorf("a caller: %w", trip.Fail(errDown)))
+		}
+	}
+	return errs
+}
+
+// byTurns returns errs, which are those of n round trips, with the round trips taking turns.
+func byTurns(errs []error, n int) (turns []error) {
+	each := len(errs) / n
+	for i := range each {
+		for trip := range n {
+			turns = append(turns, errs[trip*each+i])
+		}
+	}
+	return turns
+}
+
+func TestTripKeepsTheError(t *testing.T) {
+	var first, second Trip
+	err := second.Fail(first.Fail(io.EOF))
+	if !errors.Is(err, io.EOF) || err.Error() != "EOF" {
+		t.Errorf("got %v, want EOF", err)
+	}
+	b := newBreakerAt(t)
+	b.call(err)
+	if b.call(second.Fail(errDown)); b.window.trips != 2 || b.row != 2 {
+		t.Errorf("got %d failed round trips and %d in a row, want 2: an error stays that of its round trip", b.window.trips, b.row)
+	}
+}
+
+func TestEachBreakerCountsATrip(t *testing.T) {
+	var trip Trip
+	for range 2 {
+		b := newBreakerAt(t)
+		b.call(trip.Fail(errDown))
+		if b.call(trip.Fail(errDown)); b.window.trips != 1 || b.window.failed != 2 {
+			t.Errorf("got %d round trips of %d calls, want 1 of 2", b.window.trips, b.window.failed)
+		}
+	}
+}
+
+func TestDismissedCallsSayNothing(t *testing.T) {
+	b := newBreakerAt(t)
+	for range tripRow - 1 {
+		b.row++
+		b.enter("").Dismiss()
+	}
+	if b.window.ended != 0 || b.row != tripRow-1 || b.State(b.now) != (State{}) {
+		t.Errorf("got %+v after dismissed calls", b.State(b.now))
+	}
+}
+
+func TestProbesOnceThenRamps(t *testing.T) {
+	b := newBreakerAt(t)
+	b.trips()
+	if _, err := b.Enter(b.now); !errors.Is(err, errDown) {
+		t.Fatalf("got %v during the pause, want the reason", err)
+	}
+	b.now = b.now.Add(firstPause)
+	for allowed := 1; allowed < rampEnd; allowed++ {
+		var calls []Call
+		for i := range allowed {
+			calls = append(calls, b.enter(fmt.Sprintf("call %d of %d", i+1, allowed)))
+		}
+		if _, err := b.Enter(b.now); err == nil {
+			t.Fatalf("more than %d calls at once were let through", allowed)
+		}
+		calls[0].Succeed(b.now)
+		for _, c := range calls[1:] { // a fault of the claims says nothing, not even that the store is well
+			c.Dismiss()
+		}
+	}
+	if b.tripped {
+		t.Fatal("the breaker is not closed after the ramp")
+	}
+	if s := b.State(b.now); s.Calls != 0 || !s.Since.Equal(b.now) || !errors.Is(s.Err, errDown) {
+		t.Errorf("got %+v, want closed now, and the last failure", s)
+	}
+}
+
+func TestPauses(t *testing.T) {
+	b := newBreakerAt(t)
+	b.trips()
+	for longest := firstPause; ; longest = min(2*longest, longestPause) {
+		pause := b.resume.Sub(b.now)
+		if pause < longest/2 || pause >= longest {
+			t.Fatalf("got a pause of %v, want one from %v to %v", pause, longest/2, longest)
+		}
+		b.now = b.resume.Add(-1)
+		if b.call(nil) {
+			t.Fatal("a call was let through before the pause was over")
+		}
+		if b.now = b.resume; !b.call(errDown) {
+			t.Fatal("no probe was let through after the pause")
+		}
+		b.wantWithholds(true, "after a failed probe")
+		if b.call(nil) {
+			t.Fatal("a second probe was let through")
+		}
+		if b.pause == longestPause && longest == longestPause {
+			return
+		}
+	}
+}
+
+func TestPauseIsJittered(t *testing.T) {
+	pauses := make(map[time.Duration]bool)
+	for range 50 {
+		b := newBreakerAt(t)
+		b.trips()
+		pauses[b.resume.Sub(b.now)] = true
+	}
+	if len(pauses) < 10 {
+		t.Errorf("50 pauses have %d lengths: processes would probe in step", len(pauses))
+	}
+}
+
+func TestFailureInTheRampStartsOver(t *testing.T) {
+	b := newBreakerAt(t)
+	b.trips()
+	b.now = b.resume
+	for range 3 {
+		if !b.call(nil) {
+			t.Fatal("withheld in the ramp")
+		}
+	}
+	b.call(errDown)
+	if b.call(nil) || b.pause != 2*firstPause {
+		t.Errorf("got allowed %d and pause %v after a failure in the ramp, want a longer pause", b.allowed, b.pause)
+	}
+}
+
+func TestStragglers(t *testing.T) {
+	b := newBreakerAt(t)
+	const late = 2 + tripFailures
+	var calls []Call
+	for range late {
+		calls = append(calls, b.enter("before the pause"))
+	}
+	b.trips()
+	resume := b.resume
+	for _, c := range calls[:tripFailures] {
+		c.Fail(b.now, errDown)
+	}
+	calls[tripFailures].Succeed(b.now)
+	if b.resume != resume || b.pause != firstPause || b.call(nil) {
+		t.Errorf("calls from before the pause changed it: %+v", b.State(b.now))
+	}
+	b.now = resume
+	if b.call(nil) {
+		t.Error("a probe was let through while somebody still waits for a call")
+	}
+	calls[late-1].Succeed(b.now)
+	if got := b.State(b.now).Calls; got != 0 {
+		t.Errorf("got %d calls in flight, want 0", got)
+	}
+}
+
+func TestPausesInSpiteOfLateSuccesses(t *testing.T) {
+	b := newBreakerAt(t)
+	calls := []Call{b.enter("first"), b.enter("second")}
+	b.trips()
+	for _, c := range calls {
+		c.Succeed(b.now)
+		b.wantWithholds(true, "after a call from before the pause went well")
+	}
+	b.now = b.resume.Add(-1)
+	b.wantWithholds(true, "before the pause is over")
+	if b.now = b.resume; !b.call(nil) {
+		t.Error("no probe was let through after the pause")
+	}
+}
+
+// A store that fails whenever it gets all calls has ever longer pauses, until it was well for a while.
+func TestDoesNotFlap(t *testing.T) {
+	b := newBreakerAt(t)
+	for i, want := range []time.Duration{firstPause, 2 * firstPause, 4 * firstPause, longestPause, longestPause, firstPause, longestPause} {
+		switch i {
+		case 5:
+			b.now = b.since.Add(steadyAfter)
+		case 6:
+			b.pause = longestPause
+			b.now = b.since.Add(steadyAfter - 1)
+		}
+		b.trips()
+		if b.pause != want {
+			t.Errorf("outage %d: got a pause of %v, want %v", i+1, b.pause, want)
+		}
+		b.recovers()
+	}
+}
+
+func TestKeepsItsPauseDuringALongOutage(t *testing.T) {
+	b := newBreakerAt(t)
+	b.trips()
+	for begun := b.now; b.now.Sub(begun) < 3*steadyAfter; {
+		b.now = b.resume
+		b.call(errDown)
+	}
+	if b.pause != longestPause {
+		t.Errorf("got a pause of %v, want the longest", b.pause)
+	}
+}
+
+func TestBoundsCallsInFlight(t *testing.T) {
+	b := newBreakerAt(t)
+	var owed, calls []Call
+	for range MaxCalls + 1 {
+		c, err := b.EnterOwed(b.now)
+		if err != nil {
+			t.Fatalf("a settlement: %v", err)
+		}
+		owed = append(owed, c)
+	}
+	for range MaxCalls {
+		calls = append(calls, b.enter("settlements do not count"))
+	}
+	if _, err := b.Enter(b.now); !errors.Is(err, ErrTooMany) {
+		t.Errorf("got %v, want %v", err, ErrTooMany)
+	}
+	c, err := b.EnterOwed(b.now)
+	if err != nil {
+		t.Errorf("a settlement at the bound: %v", err)
+	}
+	if got := b.State(b.now).Calls; got != 2*MaxCalls+2 {
+		t.Errorf("got %d calls in flight, want all", got)
+	}
+	for _, c := range append(owed, c) {
+		c.Succeed(b.now)
+	}
+	if _, err := b.Enter(b.now); !errors.Is(err, ErrTooMany) {
+		t.Errorf("got %v after settlements had ended, want %v", err, ErrTooMany)
+	}
+	calls[0].Succeed(b.now)
+	if !b.call(nil) {
+		t.Error("a call was denied after another had ended")
+	}
+}
+
+// A store that is down gets one call at a time, a settlement or not. One that answers gets every settlement.
+func TestOwedCallsAreWithheldOnlyWhileDown(t *testing.T) {
+	for _, probeIsOwed := range []bool{true, false} {
+		b := newBreakerAt(t)
+		b.trips()
+		if _, err := b.EnterOwed(b.now); !errors.Is(err, errDown) {
+			t.Fatalf("got %v during the pause, want the reason", err)
+		}
+		b.now = b.resume
+		probe, err := b.enterKind(probeIsOwed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, owed := range []bool{true, false} {
+			if _, err := b.enterKind(owed); err == nil {
+				t.Errorf("owed %v: a second call at the same time as a probe, owed %v", owed, probeIsOwed)
+			}
+		}
+		probe.Succeed(b.now)
+		var owed []Call
+		for range 10 {
+			c, err := b.EnterOwed(b.now)
+			if err != nil {
+				t.Fatalf("a settlement in the ramp: %v", err)
+			}
+			owed = append(owed, c)
+		}
+		calls := []Call{b.enter("settlements do not count in the ramp"), b.enter("the second of two")}
+		if _, err := b.Enter(b.now); err == nil {
+			t.Error("a third call was let through")
+		}
+		calls[0].Succeed(b.now)
+		owed[0].Fail(b.now, errDown)
+		b.now = b.resume
+		b.wantWithholds(true, "in the pause after a settlement failed in the ramp, with calls in flight")
+		for _, c := range append(owed[1:], calls[1]) {
+			b.wantWithholds(true, "with calls in flight")
+			c.Succeed(b.now)
+		}
+		b.wantWithholds(false, "after the last one")
+	}
+}
+
+func (b *breakerAt) enterKind(owed bool) (Call, error) {
+	if owed {
+		return b.EnterOwed(b.now)
+	}
+	return b.Enter(b.now)
+}
+
+// A caller of a round trip that the breaker has counted may be slow to say so. The store may be back by then.
+func TestLateCallerOfACountedTrip(t *testing.T) {
+	b := newBreakerAt(t)
+	var trip Trip
+	late := b.enter("late")
+	b.call(trip.Fail(errDown))
+	b.trips()
+	b.now = b.resume
+	b.allowed = 2 // as after a probe
+	if late.Fail(b.now, trip.Fail(errDown)); b.down() {
+		t.Error("a failure that was counted before began another pause")
+	}
+}
+
+func TestState(t *testing.T) {
+	b := newBreakerAt(t)
+	begun := b.now
+	b.trips()
+	want := func(withholds bool, since time.Time, why string) {
+		t.Helper()
+		if s := b.State(b.now); s.Withholds != withholds || !s.Since.Equal(since) {
+			t.Fatalf("%s: got %+v, want %v since %v", why, s, withholds, since)
+		}
+		down, err := b.Down()
+		if down != b.down() || !errors.Is(err, errDown) {
+			t.Fatalf("%s: down %v: %v", why, down, err)
+		}
+	}
+	b.now = b.resume.Add(-1)
+	want(true, begun, "at the end of the pause")
+	b.now = b.resume.Add(time.Hour)
+	want(false, b.resume, "after the pause, without traffic")
+	probe := b.enter("probe")
+	want(true, begun, "while one call probes the store, others are withheld")
+	probe.Fail(b.now, errDown)
+	want(true, begun, "the probe has failed: the outage goes on")
+	b.now = b.resume
+	back := b.now
+	b.call(nil)
+	want(false, back, "after the first success")
+	first := b.enter("first")
+	want(false, back, "one call in flight, a second is let through")
+	second := b.enter("second")
+	want(true, back, "a third would be withheld")
+	first.Succeed(b.now)
+	want(false, back, "three may be in flight")
+	b.now = b.now.Add(time.Second)
+	second.Fail(b.now, errDown)
+	want(true, b.now, "another outage")
+}
