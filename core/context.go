@@ -51,12 +51,35 @@ func (g *guarded) restore(r *http.Request) {
 }
 
 // sameFields reports whether two copies of a request still have the same fields. It leaves out what only the requests of clients
-// have, and path values: a router that sets these sets Pattern.
+// have.
 func sameFields(a, b *http.Request) bool {
 	return a.Pattern == b.Pattern && a.URL == b.URL && a.Method == b.Method && a.Host == b.Host && a.RemoteAddr == b.RemoteAddr &&
 		a.RequestURI == b.RequestURI && a.Proto == b.Proto && a.ContentLength == b.ContentLength && a.Close == b.Close &&
 		a.MultipartForm == b.MultipartForm && a.TLS == b.TLS && sameBody(a.Body, b.Body) &&
-		sameMap(a.Header, b.Header) && sameMap(a.Trailer, b.Trailer) && sameMap(a.Form, b.Form) && sameMap(a.PostForm, b.PostForm)
+		sameMap(a.Header, b.Header) && sameMap(a.Trailer, b.Trailer) && sameMap(a.Form, b.Form) && sameMap(a.PostForm, b.PostForm) &&
+		samePathValues(a, b)
+}
+
+// pathValues are the fields in which a request keeps the values of PathValue, in Go 1.26 a pattern, a slice and a map.
+var pathValues = func() (fields []int) {
+	t := reflect.TypeFor[http.Request]()
+	for i := range t.NumField() {
+		f, holds := t.Field(i), []reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map}
+		if !f.IsExported() && slices.Contains(holds, f.Type.Kind()) {
+			fields = append(fields, i)
+		}
+	}
+	return fields
+}()
+
+func samePathValues(a, b *http.Request) bool {
+	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	for _, i := range pathValues {
+		if x.Field(i).Pointer() != y.Field(i).Pointer() {
+			return false
+		}
+	}
+	return true
 }
 
 // sameBody reports whether a and b are the same body, or of one type that cannot be compared.

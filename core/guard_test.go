@@ -44,6 +44,7 @@ func TestEndTakesOverEachChange(t *testing.T) {
 	}{
 		"a route of ServeMux": {func(r *http.Request) { mux.ServeHTTP(httptest.NewRecorder(), r) },
 			func(r *http.Request) bool { return r.Pattern == "/users/{id}" && r.PathValue("id") == "7" }},
+		"a path value alone": {func(r *http.Request) { r.SetPathValue("id", "8") }, func(r *http.Request) bool { return r.PathValue("id") == "8" }},
 		"a parsed form": {func(r *http.Request) { _ = r.ParseForm() },
 			func(r *http.Request) bool { return r.Form.Get("a") == "1" && r.PostForm != nil }},
 		"a body":              {func(r *http.Request) { r.Body = http.NoBody }, func(r *http.Request) bool { return r.Body == http.NoBody }},
