@@ -26,10 +26,10 @@ type since struct {
 // before is what the entry of that name is called that belongs to the earlier commit.
 func before(name string) string { return name + " before" }
 
-// against runs rows of this program and of the one at a commit in turns: those whose name matches, or those with a bound that says
-// since. It prints the numbers of both for each entry of ours.
+// against runs rows with this program and with the one that has the library at a commit, in turns: the rows whose name matches or, if
+// every name does, those with a bound for it. It prints the numbers of both for each entry of ours.
 func (e *env) against(commit string, match *regexp.Regexp, out io.Writer) error {
-	now, err := os.Executable()
+	now, err := thisProgram()
 	if err != nil {
 		return err
 	}
@@ -58,19 +58,22 @@ func (e *env) against(commit string, match *regexp.Regexp, out io.Writer) error 
 			}
 		}
 	}
+	if len(c.outcomes) == 0 {
+		return fmt.Errorf("no row matches %q", match)
+	}
 	_, err = io.WriteString(out, boundsTable([]chapter{c}))
 	return err
 }
 
 // build builds this program with the library at a commit, in dir: the sources of the bench are the present ones, with the build tag
 // before, by which a file can adapt them.
-func build(ctx context.Context, commit, dir string) (program string, err error) {
+func build(ctx context.Context, commit, dir string) (program, error) {
 	if err := sources(ctx, commit, dir); err != nil {
-		return "", err
+		return program{}, err
 	}
-	program = filepath.Join(dir, "program")
-	_, err = gotool(ctx, filepath.Join(dir, "bench"), "build", "-mod=mod", "-tags=before", "-o", program, ".")
-	return program, err
+	p := program{path: filepath.Join(dir, "before"), dir: filepath.Join(dir, "bench")}
+	_, err := gotool(ctx, p.dir, "build", "-mod=mod", "-tags=before", "-o", p.path, ".")
+	return p, err
 }
 
 // gotool runs a go command in a directory and returns what it prints.
@@ -125,10 +128,10 @@ func dropMissing(ctx context.Context, dir string) error {
 }
 
 // twice returns a row of the entries of ours in r, each measured by two programs.
-func twice(r *row, now, then string) *row {
+func twice(r *row, now, then program) *row {
 	both := &row{name: r.name, task: r.task, unit: r.unit, maxRounds: r.maxRounds}
 	both.open = func(e *env, f *setup) error {
-		for turn, program := range []string{now, then} {
+		for turn, program := range []program{now, then} {
 			var entries []string
 			p, err := start(e.ctx, program, "row", measuring{Row: r.name, Quick: e.quick, Busy: e.busy}, &entries)
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // Both programs are this one here, so the test is about the turns, not about the numbers.
 func TestTwiceMeasuresBothPrograms(t *testing.T) {
-	program, err := os.Executable()
+	program, err := thisProgram()
 	if err != nil {
 		t.Fatal(err)
 	}

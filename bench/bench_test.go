@@ -119,6 +119,8 @@ func TestBounds(t *testing.T) {
 		{"second number too high", fewer, extraBelow(1), false},
 		{"gin adds 60, net/http 50", fewer, overhead("gin", 1.2), true},
 		{"which is more than a tenth above", fewer, overhead("gin", 1.1), false},
+		{"as much as another entry in a column", fewer, atMostIn("allocs", spillgate, "fast", 1), true},
+		{"more than another entry in a column", fewer, atMostIn("allocs", "slow", "fast", 4.4), false},
 		{"three times as many", more, atLeast(spillgate, "fast", 3), true},
 		{"not four times", more, atLeast(spillgate, "fast", 4), false},
 		{"50 less than another", fewer, adds(spillgate, "fast", -50), true},
@@ -131,6 +133,22 @@ func TestBounds(t *testing.T) {
 		if v := c.bound(c.of); v.holds != c.holds {
 			t.Errorf("%s: %+v", c.name, v)
 		}
+	}
+}
+
+// Where several numbers of a row matter, a table compares each with that of the best peer.
+func TestTablesHaveRatios(t *testing.T) {
+	o := &outcome{row: &row{unit: unit{columns: []string{"requests/s", "p50 µs"}, more: true}}, results: []result{
+		{spillgate, ours, sample{300, 30}}, {"slow", peer, sample{100, 10}}, {"fast", peer, sample{200, 20}},
+	}}
+	want := line(spillgate, "300", "1.50", []string{"30.0"})
+	if text := o.table(); !strings.Contains(text, want) {
+		t.Errorf("%q is missing in\n%s", want, text)
+	}
+	o.row.unit.ratios = true
+	want = line(spillgate, "300", "1.50", []string{"30.0 (1.50×)"})
+	if text := o.table(); !strings.Contains(text, want) {
+		t.Errorf("%q is missing in\n%s", want, text)
 	}
 }
 

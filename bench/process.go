@@ -65,15 +65,24 @@ type process struct {
 	out     *json.Decoder
 }
 
-// start runs a task of a program, which is this one or another version of it, and sets first, unless it is nil, to what it says first. The process ends
-// with ctx at the latest.
-func start(ctx context.Context, program, task string, argument, first any) (*process, error) {
+// A program is this one or another version of it, and the directory of its sources.
+type program struct{ path, dir string }
+
+// thisProgram returns this program, which runs in the directory of its sources.
+func thisProgram() (program, error) {
+	path, err := os.Executable()
+	return program{path: path}, err
+}
+
+// start runs a task of a program and sets first, unless it is nil, to what the process says first. The process ends with ctx at the
+// latest.
+func start(ctx context.Context, of program, task string, argument, first any) (*process, error) {
 	text, err := json.Marshal(argument)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{command: exec.CommandContext(ctx, program, "task", task, string(text))}
-	p.command.Stderr = os.Stderr
+	p := &process{command: exec.CommandContext(ctx, of.path, "task", task, string(text))}
+	p.command.Dir, p.command.Stderr = of.dir, os.Stderr
 	p.command.Cancel = func() error { return p.in.Close() }
 	p.command.WaitDelay = 10 * time.Second
 	in, err := p.command.StdinPipe()

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -59,7 +58,7 @@ func openSockets(e *env, f *setup, shape string, connections int) error {
 	if err != nil {
 		return err
 	}
-	program, err := os.Executable()
+	program, err := thisProgram()
 	if err != nil {
 		return err
 	}

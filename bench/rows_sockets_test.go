@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,36 @@ func TestRedisMiddlewaresCountEveryLimit(t *testing.T) {
 	}
 }
 
+// A contestant that served without Redis would look fast.
+func TestRedisMiddlewaresFailWithoutRedis(t *testing.T) {
+	s, err := startServer(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	client := s.client()
+	defer client.Close()
+	served := 0
+	for _, m := range peers.OverRedis {
+		h := m.Wrap(shapes()[0].rules, client)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header = http.Header{"X-User": {"ann"}}
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if served != 1 {
+			t.Errorf("%s: served %d requests, want one", m.Name, served)
+		}
+		_ = client.Close()
+		func() {
+			defer func() { _ = recover() }() // ulule panics
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		if served != 1 {
+			t.Errorf("%s: served without Redis", m.Name)
+		}
+		client, served = s.client(), 0
+	}
+}
+
 func TestLoadUsesItsConnections(t *testing.T) {
 	var mu sync.Mutex
 	conns, users := make(map[string]bool), make(map[string]bool)
@@ -96,13 +127,18 @@ func TestLoadUsesItsConnections(t *testing.T) {
 }
 
 func TestTasksReportErrors(t *testing.T) {
-	program, err := os.Executable()
+	program, err := thisProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := context.WithoutCancel(t.Context())
 	if _, err := start(ctx, program, "serve", serving{Peer: "nobody"}, nil); err == nil || !strings.Contains(err.Error(), "nobody") {
 		t.Errorf("a server of no library: %v", err)
+	}
+	elsewhere := program
+	elsewhere.dir = filepath.Join(t.TempDir(), "gone")
+	if _, err := start(ctx, elsewhere, "load", nil, nil); err == nil {
+		t.Error("a program in a directory that does not exist: no error")
 	}
 	clients, err := start(ctx, program, "load", nil, nil)
 	if err != nil {
