@@ -3,6 +3,9 @@ package core
 import "time"
 
 // AtOnce returns a limit of n requests in flight: at most n are held at the same time, whatever their cost. See Claim.Hold.
+//
+// A request is in flight until the handler that the limiter wraps returns. http.TimeoutHandler returns at its timeout, while
+// the handler in it goes on: mount the limiter inside, http.TimeoutHandler(limit(h), ..), or more than n handlers run.
 func AtOnce(n int) Limit { return Limit{Rate: n, Algorithm: InFlight} }
 
 // checkInFlight says what is wrong with a limit of requests in flight.

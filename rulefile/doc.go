@@ -33,6 +33,7 @@
 //
 //   - name: default is "default".
 //   - match: patterns of http.ServeMux (Rule.Routes), or names of Funcs.Matches, which narrow further. Default: every request.
+//     For a route of echo that ends in a parameter, such as /items/:id, write /items/{id...}: the parameter matches slashes too.
 //   - headers: header fields and the values that they must have. Clients can send any value, so use fields that a gateway sets.
 //   - key: ip, bearer, basic (spellings of a name as one, see keyfunc.BasicUser), method, pattern, apikey(HEADER), header(HEADER), cookie(NAME), const(TEXT), first(KEY, ..),
 //     join(KEY, ..) or a name of Funcs.Keys.

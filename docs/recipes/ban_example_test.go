@@ -13,15 +13,19 @@ func site(ip core.KeyFunc) core.Rule {
 	return core.Rule{Name: "site", Key: ip, Limits: core.MustParseLimits("1000/10m;ban=1h")}
 }
 
-// trap serves a path that no honest client asks for. It refuses the address for a day.
+// trap serves a path that no honest client sends a POST to, such as the login page of a product that you do not run. It denies
+// the address for a day. Somebody else's page can make its readers send requests, with an <img> or a form, so trap bans for
+// neither a GET nor a request that a browser sends from another origin.
 func trap(limiter *core.Limiter, ip core.KeyFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		key, err := ip(r)
-		if err == nil {
-			err = limiter.Ban(r.Context(), "site", key, 24*time.Hour)
-		}
-		if err != nil {
-			log.Print(err)
+		if r.Method == http.MethodPost && new(http.CrossOriginProtection).Check(r) == nil {
+			key, err := ip(r)
+			if err == nil {
+				err = limiter.Ban(r.Context(), "site", key, 24*time.Hour)
+			}
+			if err != nil {
+				log.Print(err)
+			}
 		}
 		http.NotFound(w, r)
 	}

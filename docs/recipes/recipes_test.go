@@ -179,6 +179,17 @@ func TestBans(t *testing.T) {
 		if got := post(h, "203.0.113.9", "/", ""); got.Code != 429 || got.Header().Get("Retry-After") != "3600" {
 			t.Errorf("%d, Retry-After %q", got.Code, got.Header().Get("Retry-After"))
 		}
+		for _, r := range []*http.Request{
+			httptest.NewRequest(http.MethodGet, "/wp-login.php", nil), // an <img> of another page
+			httptest.NewRequest(http.MethodPost, "/wp-login.php", nil),
+		} {
+			r.RemoteAddr = "203.0.113.66:1234"
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			want(t, "the trap for a reader of another page", w.Code, 404)
+			want(t, "the reader", post(h, "203.0.113.66", "/", "").Code, 200)
+		}
 		want(t, "the trap", post(h, "203.0.113.66", "/wp-login.php", "").Code, 404)
 		if got := post(h, "203.0.113.66", "/", ""); got.Code != 429 || got.Header().Get("Retry-After") != "86400" {
 			t.Errorf("%d, Retry-After %q", got.Code, got.Header().Get("Retry-After"))
@@ -219,4 +230,15 @@ func TestCreditsAreGivenBack(t *testing.T) {
 		}
 		want(t, "credits left after a job", remaining(), 925)
 	})
+}
+
+func TestPublicPagesHaveNoHeadersForACacheToStore(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{core.PerMinute(1).By(keyfunc.RemoteIP)}))
+	h := public(l, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	got := post(h, "203.0.113.9", "/", "")
+	want(t, "a page", got.Code, 200)
+	if len(got.Header()) != 0 {
+		t.Errorf("the page has the headers %v", got.Header())
+	}
+	want(t, "one too many", post(h, "203.0.113.9", "/", "").Code, 429)
 }

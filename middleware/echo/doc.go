@@ -24,6 +24,9 @@
 // leave it: "/login/" counts as "/login", whatever serves it. A path such as "//login" that matches two routes, one as it
 // is and one cleaned, has no pattern: a rule that asks for it fails the request with status 500.
 //
+// The last parameter of a route of echo matches slashes too: "/items/:id" also serves "/items/3/x" and "/items/3/../". To limit
+// such a route by Rule.Routes, write "/items/{id...}" or "/items/" instead of "/items/{id}".
+//
 // The key funcs of package keyfunc do not use c.RealIP. If e.IPExtractor knows your proxies, use RealIP as a key func. Key
 // funcs of your own find the echo.Context with ContextOf.
 package echolimit

@@ -43,3 +43,22 @@ func TestPatterns(t *testing.T) {
 		}
 	}
 }
+
+// TestLastParameterMatchesSlashes checks the pattern for Rule.Routes that the documentation names.
+func TestLastParameterMatchesSlashes(t *testing.T) {
+	served := 0
+	e := echo.New()
+	item := core.PerHour(1).By(func(*http.Request) (string, error) { return "const:all", nil })
+	item.Routes = []string{"GET /items/{id...}"}
+	e.Use(echolimit.New(core.Must(core.New([]core.Rule{item}))))
+	e.GET("/items/:id", func(*echo.Context) error {
+		served++
+		return nil
+	})
+	for _, path := range []string{"/items/3", "/items/3/", "/items/3/x", "/items/3/../", "/items/3%2Fx", "/items/../items/3", "/items//3", "/items/", "/items/%2e%2e/3"} {
+		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+	}
+	if served != 1 {
+		t.Errorf("the handler ran %d times, want 1", served)
+	}
+}
