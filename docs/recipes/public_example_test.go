@@ -1,0 +1,14 @@
+package recipes
+
+import (
+	"net/http"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+// public limits pages that a cache may store, and says nothing of the limits in their headers.
+func public(limiter *core.Limiter, pages http.Handler) http.Handler {
+	return stdlib.New(limiter, stdlib.WithHeaders(headers.None))(pages)
+}
