@@ -1,0 +1,339 @@
+// Package modules imports Spillgate as a user does: from a module proxy, into a module with older versions of everything.
+package modules
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+)
+
+const (
+	own     = "github.com/spillgate/spillgate"
+	version = "v0.1.0" // what the modules require of each other
+)
+
+// released are the modules that get a tag, by directory.
+var released = []string{
+	"", "middleware/gin", "middleware/echo", "middleware/echov5", "telemetry/otel", "telemetry/prometheus", "cmd/spillgate",
+}
+
+// proxy makes a module proxy of the released modules as they are in this checkout, and returns its GOPROXY value. All other
+// modules come from the proxy of the environment.
+var proxy = sync.OnceValues(func() (string, error) {
+	root, err := os.MkdirTemp("", "proxy")
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range released {
+		source := filepath.Join("..", "..", dir)
+		m := module.Version{Path: strings.TrimSuffix(own+"/"+dir, "/"), Version: version}
+		at := filepath.Join(root, filepath.FromSlash(m.Path), "@v")
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return "", err
+		}
+		goMod, err := os.ReadFile(filepath.Join(source, "go.mod"))
+		if err != nil {
+			return "", err
+		}
+		for name, text := range map[string]string{
+			"list": version, version + ".mod": string(goMod), version + ".info": `{"Version":"` + version + `"}`,
+		} {
+			if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o644); err != nil {
+				return "", err
+			}
+		}
+		w, err := os.Create(filepath.Join(at, version+".zip"))
+		if err != nil {
+			return "", err
+		}
+		if err := zip.CreateFromDir(w, m, source); err != nil {
+			return "", err
+		}
+		if err := w.Close(); err != nil {
+			return "", err
+		}
+	}
+	rest, err := exec.Command("go", "env", "GOPROXY").Output()
+	return "file://" + filepath.ToSlash(root) + "," + strings.TrimSpace(string(rest)), err
+})
+
+// scratch is removed after the tests.
+var scratch string
+
+func TestMain(m *testing.M) {
+	code := func() int {
+		var err error
+		if scratch, err = os.MkdirTemp("", "modules"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(scratch)
+		defer func() { // the module cache is read-only
+			clean := exec.Command("go", "clean", "-modcache")
+			clean.Env = append(os.Environ(), "GOMODCACHE="+filepath.Join(scratch, "cache"))
+			_ = clean.Run()
+		}()
+		return m.Run()
+	}()
+	os.Exit(code)
+}
+
+// A program is a module of a user.
+type program struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+func newProgram(t *testing.T) *program {
+	t.Helper()
+	goProxy, err := proxy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{t: t, dir: t.TempDir()}
+	p.env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY="+goProxy, "GONOSUMDB="+own, "GONOSUMCHECK=1",
+		"GOMODCACHE="+filepath.Join(scratch, "cache"))
+	p.run("go", "mod", "init", "example.com/program")
+	return p
+}
+
+// run runs a command in the directory of p and returns what it prints.
+func (p *program) run(words ...string) string {
+	p.t.Helper()
+	cmd := exec.CommandContext(p.t.Context(), words[0], words[1:]...)
+	cmd.Dir, cmd.Env = p.dir, p.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, out)
+	}
+	return string(out)
+}
+
+// build builds the program. The paths of the module cache, which differ between runs, do not count for the build cache.
+func (p *program) build() {
+	p.t.Helper()
+	p.run("go", "build", "-trimpath", "-o", os.DevNull, ".")
+}
+
+// write makes the program consist of imports and a main that uses nothing of them, or of a whole file.
+func (p *program) write(source string, imports ...string) {
+	p.t.Helper()
+	if source == "" {
+		source = "package main\n\nimport (\n"
+		for _, path := range imports {
+			source += "\t_ \"" + path + "\"\n"
+		}
+		source += ")\n\nfunc main() {}\n"
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "main.go"), []byte(source), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// required returns the versions that the go.mod of p requires, and which of them directly.
+func (p *program) required() (all map[string]string, direct []string) {
+	p.t.Helper()
+	var m struct {
+		Require []struct {
+			Path, Version string
+			Indirect      bool
+		}
+	}
+	if err := json.Unmarshal([]byte(p.run("go", "mod", "edit", "-json")), &m); err != nil {
+		p.t.Fatal(err)
+	}
+	all = make(map[string]string)
+	for _, r := range m.Require {
+		if all[r.Path] = r.Version; !r.Indirect {
+			direct = append(direct, r.Path)
+		}
+	}
+	slices.Sort(direct)
+	return all, direct
+}
+
+// A move is a program before and after it uses Spillgate.
+type move struct {
+	name     string
+	requires []string // path@version
+	before   []string // imports
+	after    []string // imports instead of what is no longer used
+	gone     []string // imports that are no longer used
+}
+
+var core = []string{own + "/core", own + "/keyfunc"}
+
+var moves = []move{
+	{
+		"gin 1.9.1 from x/time/rate", []string{"github.com/gin-gonic/gin@v1.9.1", "golang.org/x/time@v0.3.0"},
+		[]string{"github.com/gin-gonic/gin", "golang.org/x/time/rate"}, []string{own + "/middleware/gin"}, []string{"golang.org/x/time/rate"},
+	},
+	{
+		"echo 4.10.2", []string{"github.com/labstack/echo/v4@v4.10.2"},
+		[]string{"github.com/labstack/echo/v4", "github.com/labstack/echo/v4/middleware"}, []string{own + "/middleware/echo"}, nil,
+	},
+	{"echo 5.0.0", []string{"github.com/labstack/echo/v5@v5.0.0"}, []string{"github.com/labstack/echo/v5"}, []string{own + "/middleware/echov5"}, nil},
+	{"chi 5.0.12", []string{"github.com/go-chi/chi/v5@v5.0.12"}, []string{"github.com/go-chi/chi/v5"}, []string{own + "/middleware/chi"}, nil},
+	{
+		"go-redis 9.7.0", []string{"github.com/redis/go-redis/v9@v9.7.0"},
+		[]string{"github.com/redis/go-redis/v9"}, []string{own + "/middleware/stdlib", own + "/core/redisstore"}, nil,
+	},
+	{
+		"OpenTelemetry 1.20 beside gin",
+		[]string{
+			"github.com/gin-gonic/gin@v1.9.1", "go.opentelemetry.io/otel@v1.20.0", "go.opentelemetry.io/otel/sdk@v1.20.0", "go.opentelemetry.io/otel/sdk/metric@v1.20.0",
+		},
+		[]string{"github.com/gin-gonic/gin", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/sdk/trace"},
+		[]string{own + "/middleware/gin", own + "/telemetry/otel"}, nil,
+	},
+	{
+		"otel/log 0.4 beside gin", []string{"github.com/gin-gonic/gin@v1.9.1", "go.opentelemetry.io/otel/log@v0.4.0"},
+		[]string{"github.com/gin-gonic/gin", "go.opentelemetry.io/otel/log"}, []string{own + "/middleware/gin"}, nil,
+	},
+	{
+		"client_golang 1.11.1", []string{"github.com/prometheus/client_golang@v1.11.1"},
+		[]string{"github.com/prometheus/client_golang/prometheus/promhttp"}, []string{own + "/middleware/stdlib", own + "/telemetry/prometheus"}, nil,
+	},
+	{"go-yaml 1.17.1", []string{"github.com/goccy/go-yaml@v1.17.1"}, []string{"github.com/goccy/go-yaml"}, []string{own + "/middleware/stdlib", own + "/rulefile"}, nil},
+}
+
+// TestImportsRaiseNothing moves programs to Spillgate: no version of another module changes, and nothing but Spillgate is
+// required directly.
+func TestImportsRaiseNothing(t *testing.T) {
+	for _, m := range moves {
+		t.Run(m.name, func(t *testing.T) {
+			p := newProgram(t)
+			for _, r := range m.requires {
+				p.run("go", "mod", "edit", "-require="+r)
+			}
+			p.write("", m.before...)
+			p.run("go", "mod", "tidy")
+			p.build()
+			before, _ := p.required()
+
+			after := append(slices.Concat(m.before, m.after), core...)
+			p.write("", slices.DeleteFunc(after, func(path string) bool { return slices.Contains(m.gone, path) })...)
+			get := []string{"go", "get"}
+			for _, path := range slices.Concat(m.after, core) {
+				get = append(get, path+"@"+version)
+			}
+			p.run(get...)
+			p.run("go", "mod", "tidy")
+			p.build()
+			now, _ := p.required()
+			for path, v := range now {
+				if was, ok := before[path]; ok && was != v {
+					t.Errorf("%s was %s and is %s", path, was, v)
+				}
+			}
+			added := maps.Clone(now)
+			maps.DeleteFunc(added, func(path, _ string) bool {
+				_, had := before[path]
+				return had || strings.HasPrefix(path, own)
+			})
+			t.Logf("also required, indirectly: %v", added)
+		})
+	}
+}
+
+// TestNetHTTPRequiresLittle imports core and the adapter of net/http.
+func TestNetHTTPRequiresLittle(t *testing.T) {
+	p := newProgram(t)
+	p.write("", append([]string{own + "/middleware/stdlib"}, core...)...)
+	p.run("go", "get", own+"@"+version)
+	p.run("go", "mod", "tidy")
+	p.build()
+	all, direct := p.required()
+	if paths := slices.Sorted(maps.Keys(all)); !slices.Equal(paths, []string{"github.com/felixge/httpsnoop", own}) || !slices.Equal(direct, []string{own}) {
+		t.Errorf("requires %v, %v of them directly", paths, direct)
+	}
+	sums, err := os.ReadFile(filepath.Join(p.dir, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(sums), "\n"); n > 20 {
+		t.Errorf("go.sum has %d lines, want at most 20:\n%s", n, sums)
+	}
+}
+
+// TestChiDownloadsLittle looks at what a program with chi downloads into an empty module cache.
+func TestChiDownloadsLittle(t *testing.T) {
+	p := newProgram(t)
+	cache := filepath.Join(scratch, t.Name())
+	p.env = append(p.env, "GOMODCACHE="+cache)
+	defer p.run("go", "clean", "-modcache")
+	p.write("", append([]string{own + "/middleware/chi", "github.com/go-chi/chi/v5"}, core...)...)
+	p.run("go", "mod", "edit", "-require="+own+"@"+version) // go get would look for shorter module paths
+	p.build()
+	var got []string
+	for _, pattern := range []string{"*/*/*@*", "*/*/*/*@*"} {
+		found, err := filepath.Glob(filepath.Join(cache, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range found {
+			path, _ := filepath.Rel(cache, dir)
+			path, _, _ = strings.Cut(filepath.ToSlash(path), "@")
+			if !strings.HasPrefix(path, "cache/") {
+				got = append(got, path)
+			}
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"github.com/felixge/httpsnoop", "github.com/go-chi/chi/v5", own}; !slices.Equal(got, want) {
+		t.Errorf("downloaded %v, want %v", got, want)
+	}
+}
+
+// TestBinaryIsSmall compares a server with chi to the same server with httprate.
+func TestBinaryIsSmall(t *testing.T) {
+	const server = `package main
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+%s)
+
+func main() {
+	r := chi.NewRouter()
+	r.Use(%s)
+	r.Get("/", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("hello")) })
+	http.ListenAndServe("127.0.0.1:0", r)
+	time.Sleep(0)
+}
+`
+	size := func(imports, middleware string, modules ...string) int64 {
+		p := newProgram(t)
+		p.write(fmt.Sprintf(server, imports, middleware))
+		for _, m := range modules {
+			p.run("go", "get", m)
+		}
+		p.run("go", "mod", "tidy")
+		p.run("go", "build", "-trimpath", "-ldflags=-s -w", "-o", "server", ".")
+		info, err := os.Stat(filepath.Join(p.dir, "server"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	ours := size("\n\t\""+own+"/core\"\n\t\""+own+"/keyfunc\"\n\tchilimit \""+own+"/middleware/chi\"\n",
+		"chilimit.New(core.Must(core.New([]core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)})))", own+"@"+version)
+	theirs := size("\t\"github.com/go-chi/httprate\"\n", "httprate.LimitByIP(100, time.Minute)", "github.com/go-chi/httprate@v0.15.0")
+	if ours*100 > theirs*105 {
+		t.Errorf("the server has %d bytes, with httprate %d", ours, theirs)
+	}
+	t.Logf("%.3f of the size with httprate", float64(ours)/float64(theirs))
+}
