@@ -18,7 +18,7 @@ const modulePath = "github.com/spillgate/spillgate"
 var requirements = map[string]map[string]string{
 	".": {
 		"github.com/felixge/httpsnoop v1.1.0":  "Wrap keeps every optional interface of a ResponseWriter",
-		"github.com/go-chi/chi/v5 v5.5.0":      "Routes.Find",
+		"github.com/go-chi/chi/v5 v5.0.8":      "RoutePattern without a trailing slash",
 		"github.com/goccy/go-yaml v1.19.2":     "parser.AllowDuplicateMapKey, MapKeyNode.IsMergeKey",
 		"github.com/redis/go-redis/v9 v9.23.0": "NoRetry: a command is sent once",
 	},

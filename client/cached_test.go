@@ -69,8 +69,8 @@ func TestCachedResponsesHideNoLimit(t *testing.T) {
 			all.Go(func() { get(t, c, []string{"/a", "/b"}[i%2]) })
 		}
 		all.Wait()
-		if denied > 0 {
-			t.Errorf("%d requests were denied, want none", denied)
+		if denied > 1 { // one request may try whether an unknown route has the limit of the key
+			t.Errorf("%d requests were denied, want at most one", denied)
 		}
 	})
 }

@@ -50,14 +50,16 @@ func routed(c *chi.Context) bool {
 func find(routes chi.Routes, method string, u *url.URL) (string, error) {
 	return route.Find(u, func(u *url.URL) string {
 		path := cmp.Or(u.RawPath, u.Path, "/")
-		pattern := routes.Find(chi.NewRouteContext(), method, path)
-		if pattern == "" && method == http.MethodHead {
-			pattern = routes.Find(chi.NewRouteContext(), http.MethodGet, path)
+		c := chi.NewRouteContext()
+		found := routes.Match(c, method, path)
+		if !found && method == http.MethodHead {
+			c = chi.NewRouteContext()
+			found = routes.Match(c, http.MethodGet, path)
 		}
-		if pattern == "/" {
-			return pattern
+		if !found {
+			return ""
 		}
-		return strings.TrimSuffix(strings.TrimSuffix(pattern, "//"), "/")
+		return c.RoutePattern()
 	})
 }
 
