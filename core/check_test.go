@@ -77,7 +77,7 @@ func TestCheckFaultsOfTheRequest(t *testing.T) {
 		{"no key", func(r *core.Rule) {
 			r.Key = func(*http.Request) (string, error) { return "", fmt.Errorf("header x: %w", core.ErrNoKey) }
 		}, core.ErrNoKey, `rule "r": header x: no key`},
-		{"an empty key is none", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "", nil } }, core.ErrNoKey, "returned an empty one"},
+		{"an empty key is none", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "", nil } }, core.ErrNoKey, "the key func returned an empty key: no key"},
 		{"an error beside a key counts", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { return "k", boom } }, boom, `spillgate: rule "r": boom`},
 		{"a key func panics", func(r *core.Rule) { r.Key = func(*http.Request) (string, error) { panics(); return "", nil } }, core.ErrInvalid, `rule "r": a callback panicked: ouch`},
 		{"match panics", func(r *core.Rule) { r.Match = func(*http.Request) bool { panics(); return false } }, core.ErrInvalid, `rule "r": a callback panicked: ouch`},

@@ -56,7 +56,7 @@ func (f *draft) identify(r *http.Request) error {
 		return err
 	}
 	if key == "" {
-		return fmt.Errorf("%w: the key func returned an empty one", ErrNoKey)
+		return fmt.Errorf("the key func returned an empty key: %w", ErrNoKey)
 	}
 	f.key = key
 	return nil

@@ -83,3 +83,15 @@ func TestFirstPassesOverNothingButErrNoKey(t *testing.T) {
 		}
 	}
 }
+
+// A key func that returns an empty key is reported with one text, whether a rule has it alone or combined.
+func TestEmptyKeyHasOneText(t *testing.T) {
+	empty := func(*http.Request) (string, error) { return "", nil }
+	for why, key := range map[string]core.KeyFunc{"alone": empty, "First": First(empty), "Join": Join(empty, empty), "Hash": Hash([]byte("0123456789abcdef"), empty)} {
+		l := core.Must(core.New([]core.Rule{core.PerDay(1).By(key)}))
+		_, err := l.Check(&http.Request{})
+		if want := `spillgate: rule "default": the key func returned an empty key: no key`; !errors.Is(err, core.ErrNoKey) || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", why, err, want)
+		}
+	}
+}
