@@ -244,5 +244,13 @@ func join(a, b Decision) Decision {
 	if u, ok := a.Tightest(); a.At.IsZero() || enforced && (!ok || tighter(&t, &u)) {
 		d.At = b.At
 	}
+	if !d.Allowed { // RetryAfter counts from the instant of the limit that makes the client wait longest
+		last := d.At.Add(b.RetryAfter())
+		for at, wait := range repeats(a.receipts()) {
+			if fits := at.Add(wait); wait > 0 && !fits.Before(last) { // without a wait, the clock of another store says nothing
+				last, d.At = fits, at
+			}
+		}
+	}
 	return d
 }

@@ -34,8 +34,10 @@ type Decision struct {
 }
 
 // Tightest returns the enforced result that constrains most, the one that headers show: a denied one before an allowed
-// one, Never before the longest RetryAfter, else the one with the least share of its capacity remaining. Ties go to the
-// first. A limit of requests in flight counts only if it denies. It reports false if there is no such result.
+// one, Never before the longest RetryAfter, else the one with the least share of its capacity remaining. Of equal shares,
+// the one that takes longer to recover is tighter: until one more request fits if nothing remains, until the whole
+// capacity is available otherwise. Ties go to the first. A limit of requests in flight counts only if it denies. It
+// reports false if there is no such result.
 func (d Decision) Tightest() (Result, bool) {
 	if i := tightest(d.Results); i >= 0 {
 		return d.Results[i], true
@@ -98,7 +100,15 @@ func tighter(a, b *Result) bool {
 		return b.Allowed
 	case !a.Allowed:
 		return a.RetryAfter > b.RetryAfter
-	default:
-		return int64(a.Remaining)*int64(b.Limit.Capacity()) < int64(b.Remaining)*int64(a.Limit.Capacity())
 	}
+	left, other := int64(a.Remaining)*int64(b.Limit.Capacity()), int64(b.Remaining)*int64(a.Limit.Capacity())
+	return left < other || left == other && a.recoverAfter() > b.recoverAfter()
+}
+
+// recoverAfter returns the time until one more request fits if nothing remains, else until the whole capacity is available.
+func (r *Result) recoverAfter() time.Duration {
+	if r.Remaining == 0 {
+		return r.RefillAfter
+	}
+	return r.ResetAfter
 }

@@ -15,6 +15,10 @@ func TestTightest(t *testing.T) {
 	denied := func(rule string, retry time.Duration) core.Result {
 		return core.Result{Rule: rule, RetryAfter: retry, Limit: core.PerHour(10)}
 	}
+	recovers := func(r core.Result, refill, reset time.Duration) core.Result {
+		r.RefillAfter, r.ResetAfter = refill, reset
+		return r
+	}
 	dry := func(r core.Result) core.Result {
 		r.DryRun = true
 		return r
@@ -28,6 +32,9 @@ func TestTightest(t *testing.T) {
 		{"a dry run enforces nothing", []core.Result{dry(denied("a", core.Never))}, ""},
 		{"the least share remaining, not the least number", []core.Result{left("a", 5, 10), left("b", 90, 1000), left("c", 3, 4)}, "b"},
 		{"ties go to the first", []core.Result{left("a", 5, 10), left("b", 50, 100)}, "a"},
+		{"of equal shares, the longer recovery", []core.Result{recovers(left("a", 5, 10), 9, 1), recovers(left("b", 50, 100), 2, 3), recovers(left("c", 1, 2), 1, 2)}, "b"},
+		{"of two that are used up, the one without a request for longer", []core.Result{recovers(left("a", 0, 10), 2, 9), recovers(left("b", 0, 100), 3, 4), recovers(left("c", 0, 2), 1, 99)}, "b"},
+		{"the share before the recovery", []core.Result{recovers(left("a", 6, 10), 9, 9), recovers(left("b", 5, 10), 1, 1)}, "b"},
 		{"a denied one before an allowed one", []core.Result{left("a", 0, 10), denied("b", 1)}, "b"},
 		{"in either order", []core.Result{denied("b", 1), left("a", 0, 10)}, "b"},
 		{"the longest wait", []core.Result{denied("a", 1), denied("b", 3), denied("c", 2)}, "b"},

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"iter"
 	"slices"
 	"time"
 )
@@ -44,21 +45,26 @@ func (d Decision) RetryAfter() time.Duration {
 			wait = max(wait, r.RetryAfter)
 		}
 	}
-	for _, c := range d.receipts() {
-		wait = max(wait, c.repeatAfter())
+	for _, repeat := range repeats(d.receipts()) {
+		wait = max(wait, repeat)
 	}
 	return wait
 }
 
-// repeatAfter returns how long it takes until what c was charged fits once more. It is 0 if c was charged nothing.
-func (c *receipt) repeatAfter() (wait time.Duration) {
-	results := c.results()
-	for i := range results {
-		if r := &results[i]; c.allowed && !r.DryRun {
-			wait = max(wait, r.availableAfter(c.costOf(r.Rule)))
+// repeats yields, for each limit that receipts have charged, the instant of its result and how long it takes from then until the
+// same cost fits once more.
+func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
+	return func(yield func(time.Time, time.Duration) bool) {
+		for _, c := range receipts {
+			results := c.results()
+			for i := range results {
+				r := &results[i]
+				if c.allowed && !r.DryRun && !yield(r.At, r.availableAfter(c.costOf(r.Rule))) {
+					return
+				}
+			}
 		}
 	}
-	return wait
 }
 
 // costOf returns what the claim of a rule was charged, or 0.

@@ -105,3 +105,73 @@ func TestRetryAfterIsOfTheCostOfEachOuterRule(t *testing.T) {
 		}
 	})
 }
+
+// TestRetryInstantOfNestedLimiters has the inner limiter deny the request that uses the outer limit up, some time after the outer one
+// decided. At plus RetryAfter is the instant at which both admit the request again, and no later if the outer one makes it wait.
+func TestRetryInstantOfNestedLimiters(t *testing.T) {
+	window := func(n int, period time.Duration) core.Limit { return core.Every(n, period).Using(core.FixedWindow) }
+	for why, tt := range map[string]struct {
+		outer, inner core.Limit
+		between      time.Duration // the decisions
+		outerAt      bool          // At is the instant of the outer decision
+	}{
+		"the outer window ends later":              {window(2, 5*time.Minute), window(1, time.Minute), 37 * time.Microsecond, true},
+		"the inner window ends later":              {window(2, time.Minute), window(1, 5*time.Minute), 37 * time.Microsecond, false},
+		"the outer bucket refills later":           {core.PerHour(1).WithBurst(2), core.PerMinute(1), 37 * time.Microsecond, true},
+		"windows that end together":                {window(2, time.Minute), window(1, time.Minute), 37 * time.Microsecond, true},
+		"the outer wait is longer, but ends first": {core.Every(1, 4*time.Second).WithBurst(2), core.Every(1, 3500*time.Millisecond), time.Second, false},
+		"the outer limit has room":                 {window(9, 5*time.Minute), window(1, time.Minute), 37 * time.Microsecond, false},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				outer := core.Must(core.New([]core.Rule{{Key: keyK, Limits: []core.Limit{tt.outer}}}))
+				inner := core.Must(core.New([]core.Rule{{Key: keyK, Limits: []core.Limit{tt.inner}}}))
+				var d core.Decision
+				var outerAt, innerAt time.Time
+				for range 2 {
+					outerAt = time.Now()
+					r, _, _ := guard(outer, get("/"))
+					time.Sleep(tt.between)
+					innerAt = time.Now()
+					_, d, _ = guard(inner, r)
+				}
+				want := innerAt
+				if tt.outerAt {
+					want = outerAt
+				}
+				if d.Allowed || !d.At.Equal(want) {
+					t.Fatalf("allowed: %v, decided at %v, want %v (outer %v, inner %v)", d.Allowed, d.At, want, outerAt, innerAt)
+				}
+				both := func() bool {
+					o, _ := outer.Peek(get("/"))
+					i, _ := inner.Peek(get("/"))
+					return o.Allowed && i.Allowed
+				}
+				time.Sleep(time.Until(d.At.Add(d.RetryAfter())) - time.Microsecond)
+				if both() != (why == "the outer wait is longer, but ends first") {
+					t.Errorf("both admit the request before %v", d.At.Add(d.RetryAfter()))
+				}
+				if time.Sleep(time.Microsecond); !both() {
+					t.Errorf("at %v, they do not admit the request", time.Now())
+				}
+			})
+		})
+	}
+}
+
+// TestInstantIsNotOfAClockThatIsAhead has an outer limit with room, in a store whose clock is ahead.
+func TestInstantIsNotOfAClockThatIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ahead := &core.MemoryStore{Now: func() time.Time { return time.Now().Add(time.Minute) }}
+		outer := core.Must(core.New([]core.Rule{core.PerHour(9).By(keyK)}, core.WithStore(ahead)))
+		inner := core.Must(core.New([]core.Rule{core.PerSecond(1).By(keyK)}))
+		var d core.Decision
+		for range 2 {
+			r, _, _ := guard(outer, get("/"))
+			_, d, _ = guard(inner, r)
+		}
+		if d.Allowed || !d.At.Equal(time.Now()) || d.RetryAfter() != time.Second {
+			t.Errorf("got %+v, again after %v; want the instant of the inner decision and a second", d, d.RetryAfter())
+		}
+	})
+}
