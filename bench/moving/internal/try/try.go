@@ -4,6 +4,8 @@ package try
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"testing"
 )
 
 // OK answers 200.
@@ -28,4 +30,14 @@ func Admitted(h http.Handler, n int, from, path string, fields ...string) (admit
 		}
 	}
 	return admitted
+}
+
+// Wire returns the bytes of the response to a request: the status line, the header fields in order, and the body.
+func Wire(t testing.TB, h http.Handler, from, path string, fields ...string) string {
+	t.Helper()
+	wire, err := httputil.DumpResponse(Get(h, from, path, fields...).Result(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(wire)
 }
