@@ -48,7 +48,7 @@ func (c *Claim) settlement(at time.Time) Settlement {
 type Settlement struct {
 	Rule, Key string
 	Limits    []Limit       // the Claim's limits; may be empty for a ban
-	At        time.Time     // the Take's Result.At, or At after the last renewal
+	At        time.Time     // the Take's Result.At, or At after the last renewal; zero if another store decided the Take
 	Cost      int           // what the Take charged or held; 0 means 1
 	DryRun    bool          // the Claim's DryRun: charge more than Cost only if that fits
 	Held      bool          // the cost was held, not charged

@@ -62,7 +62,7 @@ type ending struct {
 }
 
 // settleHeld settles what c holds and calls the observers. If the store fails, what FailLocal rules held is charged in the
-// fallback, since their hold in the store is going to expire.
+// fallback as well: in the store it is charged when their hold ends.
 func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) error {
 	l := c.limiter
 	took, err := c.store().settle(ctx, held)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// renewEvery is the interval at which the hold of a request in flight is renewed. A hold expires 60 to 66 seconds after it was made
+// renewEvery is the interval at which the hold of a request in flight is renewed. A hold ends 60 to 66 seconds after it was made
 // or last renewed.
 const renewEvery = 20 * time.Second
 
@@ -110,7 +110,7 @@ func (c *receipt) keepHeld(ctx context.Context) {
 		return
 	}
 	e.timer = time.AfterFunc(renewEvery, func() {
-		_ = c.renew(ctx) // the breaker logs a store that is down; there is another try before the hold expires
+		_ = c.renew(ctx) // the breaker logs a store that is down; there is another try before the hold ends
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.holds() {

@@ -60,7 +60,7 @@ func (m *MemoryStore) Validate() error {
 type MemoryStats struct {
 	Keys   int // pairs of rule and key that have state of their own
 	Shared int // states that pairs share because there was no room for their own
-	Held   int // claims that hold their cost and are neither settled nor expired
+	Held   int // claims that hold their cost and are neither settled nor ended
 }
 
 // Stats returns what m holds now. A pair that has used nothing may be among its keys.
@@ -204,7 +204,10 @@ func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error 
 		for j := n; j < len(asks); j++ {
 			a := &asks[j]
 			a.DryRun, a.Hold, a.Renew, a.Ban = s.DryRun, s.Held, s.Renew, s.Ban.Microseconds()
-			a.At, a.Final = m.store.Instant(s.At), min(int64(s.Final), algorithm.MaxExact)
+			a.At, a.Final = memory.NoInstant, min(int64(s.Final), algorithm.MaxExact)
+			if !s.At.IsZero() {
+				a.At = m.store.Instant(s.At)
+			}
 		}
 	}
 	m.store.Settle(asks)

@@ -9,8 +9,9 @@ import (
 
 // Settle replaces what d was charged by l for a rule by what it costs after all; an empty rule is all rules of d. If it
 // costs less, the difference is available again as far as it still counts; if it costs more, the difference is charged
-// now, even if it does not fit. What was held rather than charged is released, and the cost charged now. Each rule of a
-// decision is settled once; a rule that was charged nothing is not settled.
+// now, even if it does not fit. What was held rather than charged is released, and the cost charged now; if the hold has ended
+// meanwhile, and so was charged, Settle corrects that charge. Each rule of a decision is settled once; a rule that was charged
+// nothing is not settled.
 // The error wraps ErrInvalid if the cost is negative or neither d nor l knows the rule, or ErrUnavailable if the store is
 // down; what was charged stays then.
 func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int) error {
@@ -68,7 +69,7 @@ func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 	return errors.Join(errs[:]...)
 }
 
-// Renew holds what d holds for another minute, unless it has been settled or has expired. A hold expires 60 to 66 seconds
+// Renew holds what d holds for another minute, unless it has been settled or has ended. A hold ends 60 to 66 seconds
 // after it was made or last renewed. Adapters renew what requests in flight hold. The error wraps ErrUnavailable if the
 // store is down; then Renew may be tried again.
 func (l *Limiter) Renew(ctx context.Context, d Decision) error {

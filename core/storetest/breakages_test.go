@@ -84,6 +84,11 @@ func forgetful(m *core.MemoryStore, claims []core.Claim, _ []core.Result) ([]cor
 	return m.Take(context.Background(), claims, nil)
 }
 
+// forget has m give up a hold before it ends.
+func forget(m *core.MemoryStore, held core.Settlement) {
+	time.AfterFunc(time.Minute-time.Millisecond, func() { _ = m.Settle(context.Background(), []core.Settlement{held}) })
+}
+
 var brokenStores = map[string]breakage{
 	"charges peeks":          {finds: "a peek decides for its cost and charges nothing", take: asking(func(_ int, c *core.Claim) { c.Peek = false })},
 	"enforces dry runs":      {finds: "a dry run is charged while it fits, and never denies", take: asking(func(_ int, c *core.Claim) { c.DryRun = false })},
@@ -137,6 +142,17 @@ var brokenStores = map[string]breakage{
 		return nil
 	}},
 	"holds nothing": {finds: "a hold counts like a charge, and leaves nothing when it is settled at 0", take: asking(func(_ int, c *core.Claim) { c.Peek = c.Peek || c.Hold })},
+	"forgets holds": {finds: "a hold that nobody settles is charged when it ends", take: func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+		results, err := m.Take(context.Background(), claims, dst)
+		if err == nil {
+			for i, c := range claims {
+				if c.Hold && results[len(dst)].Allowed {
+					forget(m, core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: results[len(dst)].At, Cost: claims[i].Cost, Held: true})
+				}
+			}
+		}
+		return results, err
+	}},
 	"charges holds": {finds: "a hold does not drain, and what it is settled at is charged then", take: asking(func(_ int, c *core.Claim) { c.Hold = false })},
 	"holds one of a claim": {finds: "a hold counts like a charge, and leaves nothing when it is settled at 0", take: asking(func(_ int, c *core.Claim) {
 		if c.Hold {

@@ -8,12 +8,26 @@ type Window struct {
 }
 
 // Advance returns w as it is at now. Windows turn by a clock that is ahead of now by offset. When that clock is set, or when
-// now went back, the count stays and stands in the window that now lies in.
+// now went back, the count stays. It stands in the window that now lies in. But a window that begins after now, and at most one
+// period after it, stays as it is: a clock that steps back across the turn of a window must not admit the rate once more.
 func (w Window) Advance(l *Limit, now, offset int64) Window {
 	if w.Start+l.Micros <= now {
 		w.Used = 0
 	}
-	w.Start = FloorTo(now+offset, l.Micros) - offset
+	if start := FloorTo(now+offset, l.Micros) - offset; w.Used == 0 || w.Start <= now || w.Start > now+l.Micros {
+		w.Start = start
+	}
+	return w
+}
+
+// End returns w with what ended holds are charged, each at its end. If no held claim has named its limit, a window that counts
+// nothing then is not charged.
+func (w Window) End(l *Limit, held bool, offset int64, ended []Ending) Window {
+	for _, e := range ended {
+		if then := w.Advance(l, e.At, offset); held || then.Used > 0 {
+			w = then.Charge(e.Cost)
+		}
+	}
 	return w
 }
 

@@ -2,8 +2,9 @@ package algorithm
 
 import "slices"
 
-// Holds are what the requests of a pair hold that have not ended. A hold stands in the sub-bucket in which it was made and
-// counts until HoldExpiry after the start of that, so releasing one needs no name of the request.
+// Holds are what the requests of a pair hold that have not been settled. A hold stands in the sub-bucket in which it was made and
+// lasts until HoldExpiry after the start of that, so releasing one needs no name of the request. Then its cost is charged: see
+// Ending.
 type Holds struct{ cells []holdCell } // oldest first
 
 type holdCell struct{ start, cost, count int64 }
@@ -11,20 +12,33 @@ type holdCell struct{ start, cost, count int64 }
 const (
 	holdWidth = 6_000_000 // of a sub-bucket, in microseconds
 
-	// HoldExpiry is how long a hold counts at most, in microseconds; it is a sub-bucket less at least.
+	// HoldExpiry is how long a hold lasts at most, in microseconds; it is a sub-bucket less at least.
 	HoldExpiry = 66_000_000
 
 	// HoldHint is the wait, in microseconds, of a request that only holds are in the way of: their end is unknown.
 	HoldHint = 1_000_000
 )
 
-// Advance drops what has expired at now. After the clock went back, later holds count as made now.
-func (h *Holds) Advance(now int64) {
-	expired := 0
-	for expired < len(h.cells) && h.cells[expired].start+HoldExpiry <= now {
-		expired++
+// An Ending is what the holds of one sub-bucket, which nobody has settled, are charged when they end.
+type Ending struct{ At, Cost int64 }
+
+// Ended returns what has ended at now, in order. It drops nothing.
+func (h *Holds) Ended(now int64) (ended []Ending) {
+	for _, c := range h.cells {
+		if c.start+HoldExpiry <= now {
+			ended = append(ended, Ending{c.start + HoldExpiry, c.cost})
+		}
 	}
-	h.cells = slices.Delete(h.cells, 0, expired)
+	return ended
+}
+
+// Drop drops what has ended at now.
+func (h *Holds) Drop(now int64) {
+	h.cells = slices.DeleteFunc(h.cells, func(c holdCell) bool { return c.start+HoldExpiry <= now })
+}
+
+// Rewind has later holds count as made now: the clock went back since.
+func (h *Holds) Rewind(now int64) {
 	var cost, count int64
 	for n := len(h.cells); n > 0 && h.cells[n-1].start > FloorTo(now, holdWidth); n-- {
 		cost, count = min(cost+h.cells[n-1].cost, MaxExact), count+h.cells[n-1].count
@@ -35,7 +49,7 @@ func (h *Holds) Advance(now int64) {
 	}
 }
 
-// Add holds cost for some requests at now. h must be advanced.
+// Add holds cost for some requests at now, before which Rewind was called.
 func (h *Holds) Add(now, cost, count int64) {
 	start := FloorTo(now, holdWidth)
 	if n := len(h.cells); n == 0 || h.cells[n-1].start != start {
@@ -45,26 +59,18 @@ func (h *Holds) Add(now, cost, count int64) {
 	c.cost, c.count = min(c.cost+cost, MaxExact), c.count+count
 }
 
-// Sum returns what is held: the cost of all requests and how many they are.
-func (h *Holds) Sum() (cost, count int64) {
+// Sum returns what is held at now: the cost of all requests and how many they are.
+func (h *Holds) Sum(now int64) (cost, count int64) {
 	for _, c := range h.cells {
-		cost, count = min(cost+c.cost, MaxExact), count+c.count
+		if c.start+HoldExpiry > now {
+			cost, count = min(cost+c.cost, MaxExact), count+c.count
+		}
 	}
 	return cost, count
 }
 
-// CountAt returns how many requests hold something at now. It drops nothing.
-func (h *Holds) CountAt(now int64) (count int64) {
-	for _, c := range h.cells {
-		if c.start+HoldExpiry > now {
-			count += c.count
-		}
-	}
-	return count
-}
-
 // Release takes the hold of a request that was made at an instant, and returns what of its cost was there. It reports false
-// if the hold has expired. A hold that is later than all takes from the latest: the clock went back since.
+// if the hold has ended. A hold that is later than all takes from the latest: the clock went back since.
 func (h *Holds) Release(at, cost int64) (released int64, ok bool) {
 	n := len(h.cells)
 	if n == 0 {
@@ -84,7 +90,10 @@ func (h *Holds) Release(at, cost int64) (released int64, ok bool) {
 	return released, true
 }
 
-// Ends returns the instant at which all holds have expired, or 0 if there are none.
+// EndOf returns the end of a hold that was made at an instant.
+func EndOf(at int64) int64 { return FloorTo(at, holdWidth) + HoldExpiry }
+
+// Ends returns the instant at which all holds have ended, or 0 if there are none.
 func (h *Holds) Ends() int64 {
 	if len(h.cells) == 0 {
 		return 0

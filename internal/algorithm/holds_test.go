@@ -8,16 +8,19 @@ func TestHoldCountsFor60To66Seconds(t *testing.T) {
 		var h Holds
 		h.Add(base+into, 5, 1)
 		end := int64(base + 66_000_000)
-		if h.Advance(end - 1); h.Ends() != end {
+		if h.Drop(end - 1); h.Ends() != end {
 			t.Errorf("made %dµs into a sub-bucket: ends at %d, want %d", into, h.Ends(), end)
 		}
-		if before, at := h.CountAt(end-1), h.CountAt(end); before != 1 || at != 0 {
-			t.Errorf("made %dµs into a sub-bucket: counts as %d before the end and as %d at it", into, before, at)
+		if cost, count := h.Sum(end); cost != 0 || count != 0 || len(h.Ended(end-1)) > 0 {
+			t.Errorf("made %dµs into a sub-bucket: %d held by %d requests at the end, %v ended before", into, cost, count, h.Ended(end-1))
 		}
-		if cost, count := h.Sum(); cost != 5 || count != 1 {
+		if ended := h.Ended(end); len(ended) != 1 || ended[0] != (Ending{end, 5}) || EndOf(base+into) != end {
+			t.Errorf("made %dµs into a sub-bucket: %v has ended, want 5 at %d", into, ended, end)
+		}
+		if cost, count := h.Sum(end - 1); cost != 5 || count != 1 {
 			t.Errorf("made %dµs into a sub-bucket: %d held by %d requests before the end", into, cost, count)
 		}
-		if h.Advance(end); len(h.cells) != 0 || h.Ends() != 0 {
+		if h.Drop(end); len(h.cells) != 0 || h.Ends() != 0 {
 			t.Errorf("made %dµs into a sub-bucket: %+v is held at the end", into, h)
 		}
 	}
@@ -31,8 +34,8 @@ func TestHoldsOfOneSubBucketExpireTogetherAndNoOthers(t *testing.T) {
 	for _, row := range []struct{ now, held, subBuckets int64 }{
 		{24_000_000, 5, 3}, {65_999_999, 5, 3}, {66_000_000, 3, 2}, {72_000_000, 1, 1}, {90_000_000, 0, 0},
 	} {
-		h.Advance(row.now)
-		if _, held := h.Sum(); held != row.held || len(h.cells) != int(row.subBuckets) {
+		h.Drop(row.now)
+		if _, held := h.Sum(row.now); held != row.held || len(h.cells) != int(row.subBuckets) {
 			t.Errorf("after %dµs: %+v, want %d held in %d sub-buckets", row.now, h, row.held, row.subBuckets)
 		}
 	}
@@ -75,7 +78,7 @@ func TestHoldsOfAClockThatWentBackAreMadeNow(t *testing.T) {
 	for _, at := range []int64{60_000_000, 66_000_000, 72_000_000} {
 		h.Add(at, 2, 1)
 	}
-	h.Advance(65_000_000)
+	h.Rewind(65_000_000)
 	if len(h.cells) != 1 || h.cells[0] != (holdCell{60_000_000, 6, 3}) {
 		t.Errorf("%+v, want all three in the sub-bucket of 60s", h)
 	}
@@ -89,7 +92,7 @@ func TestHeldCostsAreCutAtTheLargestWholeNumber(t *testing.T) {
 	h.Add(0, MaxExact, 1)
 	h.Add(0, MaxExact, 1)
 	h.Add(6_000_000, 5, 1)
-	if cost, count := h.Sum(); cost != MaxExact || count != 3 {
+	if cost, count := h.Sum(0); cost != MaxExact || count != 3 {
 		t.Errorf("%d held by %d", cost, count)
 	}
 }
@@ -99,7 +102,7 @@ func TestCloneOfHoldsIsIndependent(t *testing.T) {
 	h.Add(0, 5, 1)
 	c := h.Clone()
 	c.Add(1, 5, 1)
-	if cost, _ := h.Sum(); cost != 5 {
+	if cost, _ := h.Sum(0); cost != 5 {
 		t.Errorf("%d held, want 5", cost)
 	}
 }

@@ -13,9 +13,6 @@ const (
 	InFlight
 )
 
-// minBuckets is how many sub-buckets a SlidingWindow has at least.
-const minBuckets = 2
-
 // A Limit is a limit in the units that its algorithm counts in. Compile fills in what the first lines do not say.
 type Limit struct {
 	Algorithm Algorithm

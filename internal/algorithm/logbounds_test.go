@@ -2,15 +2,29 @@ package algorithm
 
 import "testing"
 
-// A tier may have other sub-buckets. The latest stamp that they can have given is left alone, a later one is not.
+// A tier may have other sub-buckets. A stamp of a wider one counts as long as it said, and its wait says so.
 func TestStampOfAWiderSubBucketIsKept(t *testing.T) {
 	const now = 1_000_000
-	for width, want := range map[int64]int64{500: now + 500, 501: now + 100} {
+	wide, narrow := logLimit(9, 1000, 500), logLimit(9, 1000, 100)
+	var g Log
+	g.Charge(wide, now+10, 9)
+	if g.Advance(narrow, now+20); g.Last() != now+500 || g.Wait(narrow, now+20, 1) != 1480 {
+		t.Errorf("stamp %d, and a wait of %d; want %d and 1480", g.Last(), g.Wait(narrow, now+20, 1), now+500)
+	}
+	if g.Charge(narrow, now+20, 1); g.Last() != now+100 || g.entries.count != 1 {
+		t.Errorf("stamp %d in %d entries after a charge with narrower sub-buckets, want all made now", g.Last(), g.entries.count)
+	}
+}
+
+// After the clock went back, nothing counts for longer than if it was made now.
+func TestStampsOfAClockThatWentBackAreMadeNow(t *testing.T) {
+	const now = 1_000_000
+	for _, row := range []struct{ width, back, stamp int64 }{{100, 10, 100}, {100, 11, 99}, {100, 1000, -890}, {500, 10, 500}, {500, 11, 499}, {0, 1, 9}} {
+		l := logLimit(9, 1000, row.width)
 		var g Log
-		g.add(now+width, 1)
-		g.Advance(logLimit(9, 1000, 100), now)
-		if g.Last() != want {
-			t.Errorf("stamp %d becomes %d, want %d", now+width, g.Last(), want)
+		g.Charge(l, now+10, 9)
+		if g.Advance(l, now+10-row.back); g.Last() != now+row.stamp {
+			t.Errorf("width %d, back by %d: stamp %d, want %d", row.width, row.back, g.Last(), now+row.stamp)
 		}
 	}
 }

@@ -25,14 +25,51 @@ func (b RatedBucket) Advance(l *Limit, now int64) RatedBucket {
 	if b.IsForgotten(now) {
 		return RatedBucket{Bucket: Bucket{At: now, Busy: b.Busy}, Unit: l.Unit, Rate: l.Rate}
 	}
-	before, slowest := b.Rate, b.slowestRate()
 	b = b.in(l)
-	b.Bucket, b.Rate = b.Drain(l, min(before, l.Rate), now), l.Rate
-	switch {
+	b.Bucket = b.Drain(l, min(b.Rate, l.Rate), now)
+	return b.named(l.Rate)
+}
+
+// named returns b after a request has named a rate.
+func (b RatedBucket) named(rate int64) RatedBucket {
+	switch before, slowest := b.Rate, b.slowestRate(); {
 	case b.Level == 0:
 		b.Slowest = 0
-	case before != l.Rate:
-		b.Slowest = coarse(min(slowest, l.Rate))
+	case before != rate:
+		b.Slowest = coarse(min(slowest, rate))
+	}
+	b.Rate = rate
+	return b
+}
+
+// End returns b with what ended holds are charged, each at its end. l is the limit of the request at now, or one of the rate and the
+// ticks of b if the request names none. If the rate of l is the slower one, b drains at it meanwhile, unless it is forgotten at now
+// all the same, or the request is a peek. Held says that the rate of b is one that a held claim has named: if it is not, a bucket that is forgotten when
+// a hold ends is not charged for it.
+func (b RatedBucket) End(l *Limit, peek, held bool, now int64, ended []Ending) RatedBucket {
+	after := b.ended(l, b.Rate, held, ended)
+	if !peek && l.Rate < b.Rate && !after.IsForgotten(now) {
+		return b.ended(l, l.Rate, held, ended)
+	}
+	return after
+}
+
+// ended is End for a bucket that drains at rate. A bucket that is later than the end of a hold, because the clock went back, is
+// charged as it is.
+func (b RatedBucket) ended(l *Limit, rate int64, held bool, ended []Ending) RatedBucket {
+	for _, e := range ended {
+		switch {
+		case !b.IsForgotten(e.At):
+			if b = b.in(l); e.At > b.At {
+				b.Bucket = b.Drain(l, rate, e.At)
+			}
+			b = b.named(rate)
+		case held:
+			b = RatedBucket{Bucket: Bucket{At: max(b.At, e.At), Busy: b.Busy}, Unit: l.Unit, Rate: rate}
+		default:
+			continue
+		}
+		b.Bucket = b.Charge(l, max(b.At, e.At), e.Cost)
 	}
 	return b
 }
@@ -96,9 +133,10 @@ func (b RatedBucket) Refund(l *Limit, now, at, cost int64) RatedBucket {
 	return b
 }
 
-// Remembers reports whether b says something at now that depends on its rates, and these are not that of l alone.
-func (b *RatedBucket) Remembers(l *Limit, now int64) bool {
-	return l.Rate > 0 && b.Rate != l.Rate && !b.IsForgotten(now)
+// Remembers reports whether b, of a pair that holds something or not, says something at now that depends on its rates, and these are
+// not that of l alone.
+func (b *RatedBucket) Remembers(l *Limit, holds bool, now int64) bool {
+	return l.Rate > 0 && b.Rate != l.Rate && (holds || !b.IsForgotten(now))
 }
 
 // IsForgotten reports whether b is empty at now even at the slowest rate that it has to drain at. It then equals a bucket

@@ -5,27 +5,24 @@ import "sort"
 // SlidingWindow and SlidingLog differ in one thing: the stamp they put on an admitted request. Both count it until one
 // period after its stamp.
 
-// Stamp returns what a sliding limit remembers of a request at now: a SlidingLog the instant itself, a SlidingWindow the end
-// of its sub-bucket.
-func (l *Limit) Stamp(now int64) int64 {
-	if l.Width == 0 {
+// stamp returns what a sliding limit remembers of a request at now: a SlidingLog, whose width is 0, the instant itself, a
+// SlidingWindow the end of its sub-bucket.
+func stamp(width, now int64) int64 {
+	if width == 0 {
 		return now
 	}
-	return FloorTo(now, l.Width) + l.Width
-}
-
-// latest returns the latest stamp that a request up to now can have got, whatever the number of sub-buckets: the fewest
-// are two.
-func (l *Limit) latest(now int64) int64 {
-	if l.Width == 0 {
-		return now
-	}
-	return now + CeilDiv(l.Micros, minBuckets)
+	return FloorTo(now, width) + width
 }
 
 // A Log is the state of a SlidingWindow or a SlidingLog: the admitted costs that still count, by stamp. Its methods take time that
 // grows with the logarithm of the number of stamps.
-type Log struct{ entries ring }
+type Log struct {
+	entries ring
+	width   int64 // of the widest sub-bucket that a stamp may be of
+}
+
+// Width returns the width of the widest sub-bucket that the log knows of; 0 in a SlidingLog.
+func (g *Log) Width() int64 { return g.width }
 
 // Used returns how much the log counts.
 func (g *Log) Used() int64 { return g.entries.total }
@@ -38,8 +35,8 @@ func (g *Log) Last() int64 {
 	return g.entries.stamp(g.entries.count - 1)
 }
 
-// Advance drops what no longer counts at now. After the clock went back, what has a later stamp than is possible counts as
-// if made now.
+// Advance drops what no longer counts at now. A stamp that is later than now by more than the widest sub-bucket shows that the clock
+// went back: it becomes the latest one that a request now can get.
 func (g *Log) Advance(l *Limit, now int64) {
 	e := &g.entries
 	if e.count == 0 {
@@ -48,10 +45,28 @@ func (g *Log) Advance(l *Limit, now int64) {
 	if e.stamp(0)+l.Micros <= now {
 		e.dropOldest(sort.Search(e.count, func(i int) bool { return e.stamp(i)+l.Micros > now }))
 	}
-	if g.Last() > l.latest(now) {
-		g.lower(l.Stamp(now))
+	g.lower(now + g.width)
+}
+
+// Keep notes the width of the sub-buckets of l, by which requests at now or holds that end are stamped.
+func (g *Log) Keep(l *Limit, now int64) {
+	if g.Advance(l, now); g.entries.count == 0 || l.Width > g.width {
+		g.width = l.Width
 	}
 }
+
+// End charges what ended holds are charged, each at its end. If no held claim has named its limit, a log that counts nothing then is
+// not charged.
+func (g *Log) End(l *Limit, held bool, ended []Ending) {
+	for _, e := range ended {
+		if g.Advance(l, e.At); held || g.Used() > 0 {
+			g.Charge(l, e.At, e.Cost)
+		}
+	}
+}
+
+// Forget drops all entries.
+func (g *Log) Forget() { g.entries.clear() }
 
 // lower makes stamps that are later than limit that one.
 func (g *Log) lower(limit int64) {
@@ -76,28 +91,25 @@ func (g *Log) add(stamp, cost int64) {
 // Wait returns how long after now the log admits cost, which is at most the rate.
 func (g *Log) Wait(l *Limit, now, cost int64) int64 { return g.until(l, now, l.Rate-cost) }
 
-// until returns how long after now the log takes to shrink to target. What stands in a sub-bucket that was wider than it
-// would be now counts as if made now.
+// until returns how long after now the log takes to shrink to target.
 func (g *Log) until(l *Limit, now, target int64) int64 {
 	if g.Used() <= target {
 		return 0
 	}
-	stamp := g.entries.stamp(g.entries.search(g.Used() - target))
-	return min(stamp, l.Stamp(now)) + l.Micros - now
+	return g.entries.stamp(g.entries.search(g.Used()-target)) + l.Micros - now
 }
 
-// Charge counts cost, whether it fits or not.
+// Charge counts cost, whether it fits or not. What stands in a wider sub-bucket than that of l counts as if made now from then on.
 func (g *Log) Charge(l *Limit, now, cost int64) {
-	stamp := l.Stamp(now)
-	if g.Last() > stamp {
-		g.lower(stamp)
-	}
-	g.add(stamp, min(cost, MaxExact-g.Used()))
+	g.Keep(l, now)
+	last := stamp(l.Width, now)
+	g.lower(last)
+	g.add(last, min(cost, MaxExact-g.Used()))
 }
 
 // Refund takes back a charge of cost at an earlier instant, if it still counts.
 func (g *Log) Refund(l *Limit, at, cost int64) {
-	e, stamp := &g.entries, l.Stamp(at)
+	e, stamp := &g.entries, stamp(l.Width, at)
 	i := sort.Search(e.count, func(i int) bool { return e.stamp(i) >= stamp })
 	if i < e.count && e.stamp(i) == stamp {
 		n := e.at(i)

@@ -1,6 +1,10 @@
 package memory
 
-import "github.com/spillgate/spillgate/internal/algorithm"
+import (
+	"math"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
 
 // Never is the Retry of a cost that can never be admitted.
 const Never = -1
@@ -19,7 +23,7 @@ type Ask struct {
 	Renewed bool // answer of Settle: it is kept, and At is when it is held from
 
 	Claimed int64 // the cost of the claim, which is held or was charged
-	At      int64 // Settle: the instant of the Take, or of the last renewal
+	At      int64 // Settle: the instant of the Take, or of the last renewal, or NoInstant
 	Final   int64 // Settle: what it costs after all
 	Ban     int64 // Settle: microseconds for which nothing of the pair fits; the first ask of a claim says so
 
@@ -39,6 +43,9 @@ type Ask struct {
 	log    *algorithm.Log
 	pair   pairState
 }
+
+// NoInstant is the At of an ask of Settle whose Take another store has decided.
+const NoInstant = math.MinInt64
 
 // NoLimit is the limit of an ask for a ban alone.
 var NoLimit = &algorithm.Limit{Kind: algorithm.BanKind}
@@ -84,7 +91,7 @@ func (a *Ask) name(now int64) {
 		return
 	}
 	switch b := a.record.ratedBucket(); {
-	case !b.Remembers(a.Limit, now):
+	case !b.Remembers(a.Limit, a.pair.count > 0, now):
 	case !a.Peek:
 		a.record.setRatedBucket(a.advance(b, now), a.Limit)
 	case a.own && a.Limit.Rate > b.Rate:
@@ -139,16 +146,21 @@ func (a *Ask) charge(now, cost int64) {
 		a.window = a.window.Charge(cost)
 		a.record.setWindow(a.window)
 	default:
-		if a.record.extra == 0 {
-			a.record.extra = a.shard.logs.add(algorithm.Log{})
-		}
-		a.log = a.shard.logs.at(a.record.extra)
+		a.addLog()
 		a.log.Charge(a.Limit, now, cost)
 		a.record.setLog(a.log)
 	}
 	if a.added {
 		a.shard.endsAt(a.record.ends())
 	}
+}
+
+// addLog adds a log to the record of a, if it has none.
+func (a *Ask) addLog() {
+	if a.record.extra == 0 {
+		a.record.extra = a.shard.logs.add(algorithm.Log{})
+	}
+	a.log = a.shard.logs.at(a.record.extra)
 }
 
 // refund takes cost, which was charged at an earlier instant, from the state as far as it still counts.

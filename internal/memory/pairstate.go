@@ -39,12 +39,12 @@ func (p *pairState) load(s *shard, now int64) {
 	}
 	if p.holds != nil && p.holds.hasHolds() {
 		h := s.holds.at(p.holds.extra)
-		h.Advance(now)
-		p.cost, p.count = h.Sum()
+		h.Rewind(now)
+		p.cost, p.count = h.Sum(now)
 	}
 }
 
-// hold adds the hold of one request. What is held must be advanced.
+// hold adds the hold of one request.
 func (p *pairState) hold(s *shard, now, cost int64) {
 	if p.holds.extra == 0 {
 		p.holds.extra = s.holds.add(algorithm.Holds{})
@@ -55,25 +55,29 @@ func (p *pairState) hold(s *shard, now, cost int64) {
 	s.endsAt(p.holds.at)
 }
 
-// release takes the hold of a request that was made at an earlier instant, and returns what of its cost was there. It reports
-// false if the hold has expired.
-func (p *pairState) release(s *shard, now, at, cost int64) (released int64, ok bool) {
-	if p.holds == nil || !p.holds.hasHolds() {
+// release takes the hold that a settles. It reports whether a is late, and the instant at which the hold has ended and was charged.
+func (a *Ask) release(now int64) (ended int64, late bool) {
+	if a.At == NoInstant {
 		return 0, false
 	}
-	h := s.holds.at(p.holds.extra)
-	h.Advance(now)
-	released, ok = h.Release(at, cost)
-	p.holds.setHolds(h, now)
-	s.endsAt(p.holds.at)
-	return released, ok
+	if p := &a.pair; p.holds != nil && p.holds.hasHolds() {
+		if _, ok := a.shard.holds.at(p.holds.extra).Release(a.At, a.Claimed); ok {
+			a.shard.held(p.holds, now)
+			return 0, false
+		}
+	}
+	ended = algorithm.EndOf(a.At)
+	return ended, ended <= now
 }
 
-// renew makes what a claim held at an earlier instant a hold of now, unless it has expired.
+// renew makes what a claim held at an earlier instant a hold of now, unless it has ended.
 func (a *Ask) renew(now int64) {
-	released, ok := a.pair.release(a.shard, now, a.At, a.Claimed)
-	if ok {
-		a.pair.hold(a.shard, now, released)
+	p := &a.pair
+	if p.holds == nil || !p.holds.hasHolds() {
+		return
+	}
+	if released, ok := a.shard.holds.at(p.holds.extra).Release(a.At, a.Claimed); ok {
+		p.hold(a.shard, now, released)
 		a.At, a.Renewed = now, true
 	}
 }

@@ -8,8 +8,15 @@ func (d *decision) place(s *Store) (again bool) {
 	placed := false
 	for i := range d.asks {
 		a := &d.asks[i]
-		if kind, needed := a.needs(); needed {
-			d.placeOne(s, a, kind)
+		if a.Peek {
+			continue
+		}
+		if a.Hold && (a.pair.holds == nil || a.pair.holds.id != a.Pair.id) {
+			d.placeOne(s, a, algorithm.HoldKind)
+			placed = true
+		}
+		if !a.own && a.Limit.Algorithm != algorithm.InFlight {
+			d.placeOne(s, a, a.Limit.Kind)
 			placed = true
 		}
 	}
@@ -21,17 +28,6 @@ func (d *decision) place(s *Store) (again bool) {
 	}
 	d.loadAll()
 	return len(d.asks) > 1 && d.sumUp()
-}
-
-// needs returns the kind of a record that a needs and that its pair may not have.
-func (a *Ask) needs() (kind uint64, needed bool) {
-	switch {
-	case a.Peek:
-		return 0, false
-	case a.Hold:
-		return algorithm.HoldKind, a.pair.holds == nil || a.pair.holds.id != a.Pair.id
-	}
-	return a.Limit.Kind, !a.own && a.Limit.Algorithm != algorithm.InFlight
 }
 
 // placeOne gives the pair of a a record of a kind, or has it share one.

@@ -38,13 +38,31 @@ func TestPairTakesItsHoldsAlongToARecordOfItsOwn(t *testing.T) {
 	})
 }
 
+// The pair gets records of its own while it holds something, but the state of the limit that the hold is of stays shared.
+func TestEndOfAHoldIsChargedToStatesThatAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, x, _ := full(t)
+		l := limitOf(t, algorithm.FixedWindow, 9, 24*time.Hour)
+		hold(s, x, l)
+		time.Sleep(2 * time.Second)
+		if a := take(s, x, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1); !a.own {
+			t.Fatal("the pair has no record of its own")
+		}
+		time.Sleep(66 * time.Second)
+		if a := take(s, x, l, 1); a.Usage.Remaining > 7 {
+			t.Errorf("%d of 9 remain after a hold has ended and one more was charged", a.Usage.Remaining)
+		}
+		audit(t, s)
+	})
+}
+
 func TestPairTakesItsBanAlongToARecordOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, x, _ := full(t)
 		l := limitOf(t, algorithm.TokenBucket, 9, time.Hour)
 		ban(s, x, time.Minute)
 		time.Sleep(2 * time.Second)
-		end(s, x, 0, 1, l) // a charge that is made whatever is in the way
+		end(s, x, NoInstant, 1, l) // a charge that is made whatever is in the way
 		if a := take(s, x, l, 1); !a.own || a.Retry != 58_000_000 {
 			t.Errorf("a banned pair that has a record of its own now waits for %dµs", a.Retry)
 		}

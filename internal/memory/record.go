@@ -6,9 +6,9 @@ import "github.com/spillgate/spillgate/internal/algorithm"
 type record struct {
 	id    uint64 // of the pair; 0 in an unused record
 	kind  uint64 // bucket: packed slowest rate << 53, code of the tick; all: Kind of the limit
-	level int64  // bucket: level; ban: 1; else, but for holds: used
+	level int64  // bucket: level; ban: 1; holds: the longest ban that their end may begin, in microseconds; else used
 	at    int64  // bucket: at; window: start; log: the newest stamp; holds and ban: when they end
-	rate  uint32 // bucket: rate
+	rate  uint32 // bucket: rate; limits: heldBit
 	extra uint32 // bucket: at - busy; log and holds: their number in the slab, or 0
 }
 
@@ -16,7 +16,13 @@ const (
 	tickBits  = 3
 	slowestAt = 53
 	kindBits  = 1<<slowestAt - 1 - tickBits
+
+	// heldBit marks the states of limits that a held claim has named since the pair last held nothing: they are charged when its holds
+	// end, even if they are empty.
+	heldBit = 1 << 31
 )
+
+func (r *record) isHeld() bool { return r.rate&heldBit != 0 }
 
 // is reports whether r is the state of a limit of this kind.
 func (r *record) is(kind uint64) bool { return r.kind&kindBits == kind }
@@ -48,7 +54,7 @@ func (r *record) setBucket(b algorithm.Bucket) {
 
 func (r *record) ratedBucket() algorithm.RatedBucket {
 	return algorithm.RatedBucket{
-		Bucket: r.bucket(), Unit: algorithm.Units[r.kind&tickBits], Rate: int64(r.rate),
+		Bucket: r.bucket(), Unit: algorithm.Units[r.kind&tickBits], Rate: int64(r.rate &^ heldBit),
 		Slowest: algorithm.UnpackRate(r.kind >> slowestAt),
 	}
 }
@@ -56,7 +62,7 @@ func (r *record) ratedBucket() algorithm.RatedBucket {
 // setRatedBucket stores b, which counts in ticks of l.
 func (r *record) setRatedBucket(b algorithm.RatedBucket, l *algorithm.Limit) {
 	r.kind = l.Kind | l.Code | algorithm.PackRate(b.Slowest)<<slowestAt
-	r.rate = uint32(b.Rate)
+	r.rate = uint32(b.Rate) | r.rate&heldBit
 	r.setBucket(b.Bucket)
 }
 

@@ -23,20 +23,31 @@ func (d *decision) settleClaim(s *Store) {
 	case first.Renew:
 		first.renew(d.now)
 	case first.Hold:
-		first.pair.release(first.shard, d.now, first.At, first.Claimed)
+		if ended, late := first.release(d.now); late {
+			d.adjust(s, ended)
+			return
+		}
 		if first.DryRun && first.Final > first.Claimed && !d.admits(first.Final) {
 			first.Final = first.Claimed
 		}
 		d.chargeAll(s, first.Final)
-	case first.Final > first.Claimed:
-		if more := first.Final - first.Claimed; !first.DryRun || d.admits(more) {
+	default:
+		d.adjust(s, first.At)
+	}
+}
+
+// adjust makes what was charged at an instant the final cost.
+func (d *decision) adjust(s *Store, at int64) {
+	first := &d.asks[0]
+	if more := first.Final - first.Claimed; more > 0 {
+		if !first.DryRun || d.admits(more) {
 			d.chargeAll(s, more)
 		}
-	default:
-		for i := range d.asks {
-			if a := &d.asks[i]; a.At >= a.shard.begunAt(a.Pair.id) {
-				a.refund(d.now, a.At, a.Claimed-a.Final)
-			}
+		return
+	}
+	for i := range d.asks {
+		if a := &d.asks[i]; at >= a.shard.begunAt(a.Pair.id) {
+			a.refund(d.now, at, a.Claimed-a.Final)
 		}
 	}
 }

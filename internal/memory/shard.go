@@ -68,23 +68,33 @@ func (s *shard) removeAt(i int) {
 	}
 }
 
-// forget removes all records of a pair but its holds. It reports whether that leaves the pair without a record.
-func (s *shard) forget(id uint64) bool {
+// forget forgets at now what was charged to a pair, and lifts its ban. Its holds stay, and so do the states that they are to be
+// charged to, empty. It reports whether that leaves the pair without a record.
+func (s *shard) forget(id uint64, now int64) bool {
 	had := s.has(id)
+	if r := s.find(id, algorithm.HoldKind); r != nil && r.hasHolds() {
+		s.holds.at(r.extra).Drop(now)
+		s.held(r, now)
+	}
 	for i := s.first(id); had && s.records[i].id == id; {
-		if s.records[i].is(algorithm.HoldKind) {
+		switch r := &s.records[i]; {
+		case r.hasHolds() && s.holds.at(r.extra).Ends() > 0:
 			i++
-		} else {
+		case r.isHeld():
+			s.empty(r)
+			i++
+		default:
 			s.removeAt(i)
 		}
 	}
 	return had && !s.has(id)
 }
 
-// held returns how many holds there are at an instant.
-func (s *shard) held(at int64) (held int) {
+// heldAt returns how many requests hold something at an instant.
+func (s *shard) heldAt(at int64) (held int) {
 	for h := range s.holds.all {
-		held += int(h.CountAt(at))
+		_, count := h.Sum(at)
+		held += int(count)
 	}
 	return held
 }
@@ -106,7 +116,7 @@ func (s *shard) sweep(at int64, n int, keep []Ask) (pairs int64) {
 			continue
 		}
 		n--
-		if ends := r.ends(); ends > at || keeps(keep, r.id) {
+		if ends := s.idleFrom(r); ends > at || keeps(keep, r.id) {
 			s.seen = min(s.seen, ends)
 			s.hand++
 			continue

@@ -29,6 +29,9 @@ func (s *slab[T]) add(v T) uint32 {
 	return s.used
 }
 
+// isEmpty reports whether no cell is in use.
+func (s *slab[T]) isEmpty() bool { return int(s.used) == len(s.unused) }
+
 // all yields all cells that were ever handed out: a dropped one is zero.
 func (s *slab[T]) all(yield func(*T) bool) {
 	for i := uint32(1); i <= s.used; i++ {

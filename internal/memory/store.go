@@ -88,8 +88,9 @@ func (s *Store) Reset(p Pair) {
 	sh := s.shard(p)
 	sh.Lock()
 	defer sh.Unlock()
-	sh.resets.begin(p.id, s.clock.readAfter())
-	if sh.forget(p.id) {
+	now := s.clock.readAfter()
+	sh.resets.begin(p.id, now)
+	if sh.forget(p.id, now) {
 		s.pairs.Add(-1)
 	}
 }
@@ -100,7 +101,7 @@ func (s *Store) Stats() (keys, shared, held int) {
 		sh := &s.shards[i]
 		sh.Lock()
 		shared += sh.shared
-		held += sh.held(s.clock.read())
+		held += sh.heldAt(s.clock.read())
 		sh.Unlock()
 	}
 	return int(s.pairs.Load()), shared, held

@@ -18,7 +18,9 @@ func (s *Store) newDecision(asks []Ask, held uint64) decision {
 		asks[i].shard = s.shard(asks[i].Pair)
 		asks[i].find()
 	}
-	return decision{held: held, asks: asks, now: s.clock.read(), offset: s.clock.offset()}
+	d := decision{held: held, asks: asks, now: s.clock.read(), offset: s.clock.offset()}
+	d.endHolds()
+	return d
 }
 
 // take decides all asks, charges none unless every enforced one admits its cost, and then charges the dry runs that fit as
@@ -110,7 +112,11 @@ func (d *decision) commit(dryRun bool) {
 			d.loadHolds()
 		}
 		for ; i < end; i++ {
-			if a := &d.asks[i]; fits && !a.Hold {
+			switch a := &d.asks[i]; {
+			case !fits:
+			case a.Hold:
+				a.keep(d.now)
+			default:
 				d.reload(a)
 				a.charge(d.now, a.Cost)
 			}

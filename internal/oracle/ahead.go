@@ -36,10 +36,10 @@ func (m *Model) Admit(now int64, c core.Claim) bool {
 // evaluate returns the limits of one claim as they are at now.
 func (m *Model) evaluate(now int64, c core.Claim) []*ask {
 	asks := m.asks([]core.Claim{c})
+	m.end(now, asks, nil)
 	for _, a := range asks {
-		a.pair.holds.advance(now)
 		a.state.rewind(a.limit, now)
-		a.state.name(a.limit, false, now)
+		a.state.name(a.limit, false, now, len(a.pair.holds) > 0)
 	}
 	return asks
 }

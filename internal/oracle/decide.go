@@ -63,6 +63,10 @@ func commit(asks []*ask, claims []core.Claim, now int64, dry bool) {
 			a.state.charge(a.limit, now, a.cost)
 		case a.first:
 			a.pair.holds.add(now, held{saturated(0, int64(max(claims[a.claim].Cost, 1))), 1})
+			fallthrough
+		default:
+			a.pair.held[a.id] = true
+			a.state.keep(a.limit, now)
 		}
 	}
 }

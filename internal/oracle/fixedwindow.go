@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math/big"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -11,14 +12,28 @@ type fixedWindow struct {
 	count, start int64
 }
 
+// rewind keeps a window that begins up to one period later: its requests were admitted before the clock went back.
 func (w *fixedWindow) rewind(l core.Limit, now int64) {
-	w.start = min(w.start, windowOf(l, now))
+	if w.start > now+l.Period.Microseconds() {
+		w.start = windowOf(l, now)
+	}
 }
 
-func (w *fixedWindow) name(core.Limit, bool, int64) {}
+func (w *fixedWindow) name(core.Limit, bool, int64, bool) {}
+func (w *fixedWindow) keep(core.Limit, int64)             {}
+func (w *fixedWindow) forget()                            { w.count = 0 }
+
+func (w *fixedWindow) end(_ *core.Limit, _ bool, period time.Duration, held bool, _ int64, ended []ending) {
+	l := core.Limit{Period: period}
+	for _, e := range ended {
+		if held || w.used(l, false, e.at, e.at).Sign() > 0 {
+			w.charge(l, e.at, e.cost)
+		}
+	}
+}
 
 func (w *fixedWindow) used(l core.Limit, _ bool, _, then int64) *big.Rat {
-	if windowOf(l, then) > w.start {
+	if then >= w.start+l.Period.Microseconds() {
 		return new(big.Rat)
 	}
 	return whole(w.count)
@@ -35,10 +50,10 @@ func (w *fixedWindow) refund(l core.Limit, _, at, cost int64) {
 	}
 }
 
-// begin makes w the window of now.
+// begin makes w the window of now, unless it is a later one that counts.
 func (w *fixedWindow) begin(l core.Limit, now int64) {
 	w.rewind(l, now)
-	if start := windowOf(l, now); start > w.start {
+	if start := windowOf(l, now); start > w.start || w.count == 0 {
 		*w = fixedWindow{start: start}
 	}
 }

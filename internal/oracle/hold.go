@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -21,18 +22,73 @@ type held struct{ cost, count int64 }
 // holds are what a pair holds, by the start of the sub-bucket in which the hold was made.
 type holds map[int64]held
 
-// advance drops what has expired at now. After the clock went back, later holds count as made now.
-func (h holds) advance(now int64) {
-	latest := begin(now, holdWidth)
+// An ending is what is charged for the holds of one sub-bucket when they end.
+type ending struct{ at, cost int64 }
+
+// rewind has later holds count as made now: the clock went back since.
+func (h holds) rewind(now int64) {
 	for start, some := range h {
-		if now >= start+holdExpiry {
-			delete(h, start)
-		}
-		if start > latest {
+		if start > begin(now, holdWidth) {
 			delete(h, start)
 			h.add(now, some)
 		}
 	}
+}
+
+// ended returns what has ended at now, in order.
+func (h holds) ended(now int64) (ended []ending) {
+	for _, start := range slices.Sorted(maps.Keys(h)) {
+		if e := start + holdExpiry; e <= now {
+			ended = append(ended, ending{e, h[start].cost})
+		}
+	}
+	return ended
+}
+
+// drop drops what has ended at now.
+func (h holds) drop(now int64) {
+	maps.DeleteFunc(h, func(start int64, _ held) bool { return start+holdExpiry <= now })
+}
+
+// tidy forgets which states are kept for holds, once there are none.
+func (p *pairState) tidy() {
+	if len(p.holds) == 0 {
+		clear(p.held)
+	}
+}
+
+// end charges what some pairs, and the pairs of asks, held in sub-buckets that have ended at now.
+func (m *Model) end(now int64, asks []*ask, pairs []core.Pair) {
+	for _, a := range asks {
+		pairs = append(pairs, a.id.Pair)
+	}
+	for _, p := range pairs {
+		ps := m.pair(p)
+		ps.holds.rewind(now)
+		ended := ps.holds.ended(now)
+		for id, s := range m.states {
+			if id.Pair == p {
+				l, peek := limitFor(asks, id)
+				s.end(l, peek, id.period, ps.held[id], now, ended)
+			}
+		}
+		ps.holds.drop(now)
+		ps.tidy()
+	}
+}
+
+// limitFor returns the first limit for a state that asks name, and whether a peek does; nil if there is none, or if it admits nothing.
+func limitFor(asks []*ask, id stateID) (l *core.Limit, peek bool) {
+	for _, a := range asks {
+		switch {
+		case a.id != id:
+		case a.limit.Rate == 0:
+			return nil, false
+		default:
+			return &a.limit, a.peek
+		}
+	}
+	return nil, false
 }
 
 func (h holds) add(now int64, some held) {
@@ -69,16 +125,22 @@ func (h holds) release(at, cost int64) (held, bool) {
 // Held returns what a pair of rule and key holds, as cost and as requests, and whether it is banned at now.
 func (m *Model) Held(now int64, rule, key string) (cost, count int64, banned bool) {
 	p := m.pair(core.Pair{Rule: rule, Key: key})
-	p.holds.advance(now)
-	sum := p.holds.sum()
+	live := maps.Clone(p.holds)
+	live.rewind(now)
+	live.drop(now)
+	sum := live.sum()
 	return sum.cost, sum.count, p.banned > now
 }
 
 // inFlight is the state of a limit that counts holds: nothing is ever charged to it.
 type inFlight struct{}
 
-func (inFlight) rewind(core.Limit, int64)                     {}
-func (inFlight) name(core.Limit, bool, int64)                 {}
+func (inFlight) rewind(core.Limit, int64)           {}
+func (inFlight) name(core.Limit, bool, int64, bool) {}
+func (inFlight) keep(core.Limit, int64)             {}
+func (inFlight) forget()                            {}
+func (inFlight) end(*core.Limit, bool, time.Duration, bool, int64, []ending) {
+}
 func (inFlight) charge(core.Limit, int64, int64)              {}
 func (inFlight) refund(core.Limit, int64, int64, int64)       {}
 func (inFlight) used(core.Limit, bool, int64, int64) *big.Rat { return new(big.Rat) }

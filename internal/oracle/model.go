@@ -29,8 +29,9 @@ type Model struct {
 // A pairState is what a pair remembers whatever its limits are.
 type pairState struct {
 	holds  holds
-	banned int64 // until this instant
-	begins int64 // after the last reset: what was charged before is not given back
+	held   map[stateID]bool // states of limits that held claims have named since the pair last held nothing
+	banned int64            // until this instant
+	begins int64            // after the last reset: what was charged before is not given back
 }
 
 type stateID struct {
@@ -44,8 +45,17 @@ type state interface {
 	// rewind adjusts the state if the clock went back before the instants that it remembers. It does so even for a claim that is
 	// not charged: otherwise denials would last until the clock is back where it was.
 	rewind(l core.Limit, now int64)
-	// name records the rate of a Take, whether or not it will be charged.
-	name(l core.Limit, peek bool, now int64)
+	// name records the rate of a Take, whether or not it will be charged. If the pair holds something, it does so even for a bucket
+	// that is forgotten.
+	name(l core.Limit, peek bool, now int64, holds bool)
+	// keep notes what l says of how the state is charged when a hold ends that was made at now.
+	keep(l core.Limit, now int64)
+	// end charges what ended holds become, each at its end. A state that no held claim has named is only charged if it counts
+	// something at that instant. l is the limit that the call names, in a peek or not; if it is nil, the state is charged by what it
+	// knows itself.
+	end(l *core.Limit, peek bool, period time.Duration, held bool, now int64, ended []ending)
+	// forget forgets what was charged, but not what keep noted.
+	forget()
 	// used returns what counts at then, if nothing is charged from now until then.
 	used(l core.Limit, peek bool, now, then int64) *big.Rat
 	charge(l core.Limit, now, cost int64)
@@ -71,10 +81,10 @@ type ask struct {
 // Take decides claims at now and returns a result per claim and limit.
 func (m *Model) Take(now int64, claims []core.Claim) []core.Result {
 	asks := m.asks(claims)
+	m.end(now, asks, nil)
 	for _, a := range asks {
-		a.pair.holds.advance(now)
 		a.state.rewind(a.limit, now)
-		a.state.name(a.limit, a.peek, now)
+		a.state.name(a.limit, a.peek, now, len(a.pair.holds) > 0)
 	}
 	admitted := decide(asks, now, false)
 	if admitted {
@@ -106,8 +116,14 @@ func (m *Model) Reset(now int64, pairs []core.Pair) {
 		p = named(p.Rule, p.Key)
 		ps := m.pair(p)
 		ps.begins, ps.banned = now, 0
-		for id := range m.states {
-			if id.Pair == p {
+		ps.holds.drop(now)
+		ps.tidy()
+		for id, s := range m.states {
+			switch {
+			case id.Pair != p:
+			case ps.held[id]:
+				s.forget()
+			default:
 				delete(m.states, id)
 			}
 		}
@@ -146,7 +162,7 @@ func (m *Model) pair(p core.Pair) *pairState {
 		m.pairs = make(map[core.Pair]*pairState)
 	}
 	if m.pairs[p] == nil {
-		m.pairs[p] = &pairState{holds: holds{}}
+		m.pairs[p] = &pairState{holds: holds{}, held: make(map[stateID]bool)}
 	}
 	return m.pairs[p]
 }
@@ -173,7 +189,7 @@ func (m *Model) state(id stateID) state {
 		case core.FixedWindow:
 			m.states[id] = new(fixedWindow)
 		case core.SlidingWindow:
-			m.states[id] = slidingWindow{counts{}}
+			m.states[id] = &slidingWindow{counts: counts{}}
 		case core.SlidingLog:
 			m.states[id] = slidingLog{counts{}}
 		case core.InFlight:

@@ -10,10 +10,16 @@ import (
 // Settle replaces at now what was charged or held with Final, renews holds, or bans. It sets At of a settlement whose hold it
 // has renewed.
 func (m *Model) Settle(now int64, settlements []core.Settlement) {
+	var asks []*ask
+	var pairs []core.Pair
+	for i := range settlements {
+		s := &settlements[i]
+		asks, pairs = append(asks, m.asksOf(s)...), append(pairs, named(s.Rule, s.Key))
+	}
+	m.end(now, asks, pairs)
 	for i := range settlements {
 		s := &settlements[i]
 		p := m.pair(named(s.Rule, s.Key))
-		p.holds.advance(now)
 		switch cost := saturated(0, int64(max(s.Cost, 1))); {
 		case s.Ban > 0:
 			p.banned = max(p.banned, now+s.Ban.Microseconds())
@@ -23,8 +29,15 @@ func (m *Model) Settle(now int64, settlements []core.Settlement) {
 				s.At = time.UnixMicro(now)
 			}
 		case s.Held:
-			p.holds.release(s.At.UnixMicro(), cost)
 			final := saturated(0, int64(s.Final))
+			_, ok := p.holds.release(s.At.UnixMicro(), cost)
+			p.tidy()
+			if ended := begin(s.At.UnixMicro(), holdWidth) + holdExpiry; !ok && !s.At.IsZero() && ended <= now {
+				late := *s // the hold was charged when it ended
+				late.At = time.UnixMicro(ended)
+				m.adjust(now, &late, final-cost)
+				continue
+			}
 			if s.DryRun && final > cost && !m.fits(now, s, final) {
 				final = cost
 			}

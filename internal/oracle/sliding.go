@@ -2,32 +2,33 @@ package oracle
 
 import (
 	"math/big"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
 
-// counts says how much was charged with each stamp. A stamp counts until one period after it, and one that is later than
-// latest, the stamp of a request now, as if it were that.
+// counts says how much was charged with each stamp. A stamp counts until one period after it.
 type counts map[int64]int64
 
-func (c counts) used(l core.Limit, latest, then int64) *big.Rat {
+func (c counts) used(period time.Duration, then int64) *big.Rat {
 	var sum int64
 	for stamp, count := range c {
-		if then < min(stamp, latest)+l.Period.Microseconds() {
+		if then < stamp+period.Microseconds() {
 			sum += count
 		}
 	}
 	return whole(sum)
 }
 
-func (c counts) charge(l core.Limit, now, latest, cost int64) {
-	c.drop(l, now)
-	c.lower(latest, latest)
+// charge counts cost with a stamp. Later stamps become that one: what has them was charged before now.
+func (c counts) charge(period time.Duration, now, stamp, cost int64) {
+	c.drop(period, now)
+	c.lower(stamp)
 	free := int64(maxUnits)
 	for _, count := range c {
 		free -= count
 	}
-	c[latest] += min(cost, free)
+	c[stamp] += min(cost, free)
 }
 
 func (c counts) refund(stamp, cost int64) {
@@ -37,76 +38,114 @@ func (c counts) refund(stamp, cost int64) {
 }
 
 // drop forgets what no longer counts at now.
-func (c counts) drop(l core.Limit, now int64) {
+func (c counts) drop(period time.Duration, now int64) {
 	for s := range c {
-		if now >= s+l.Period.Microseconds() {
+		if now >= s+period.Microseconds() {
 			delete(c, s)
 		}
 	}
 }
 
-// lower makes stamps that are later than limit another one, and reports whether there were any.
-func (c counts) lower(limit, stamp int64) (some bool) {
+// lower makes stamps that are later than limit that one.
+func (c counts) lower(limit int64) {
 	for s, count := range c {
 		if s > limit {
 			delete(c, s)
-			c[stamp] += count
-			some = true
+			c[limit] += count
 		}
 	}
-	return some
 }
 
-// A slidingWindow stamps a request with the end of its sub-bucket. Its stamps may be later than that of a request now
-// because the sub-buckets were wider before.
-type slidingWindow struct{ counts }
+// A slidingWindow stamps a request with the end of its sub-bucket. width is that of the widest sub-bucket that a stamp in it may be
+// of: a stamp that is later than now by more than that shows that the clock went back.
+type slidingWindow struct {
+	counts
+	width int64
+}
 
-func (w slidingWindow) stamp(l core.Limit, now int64) int64 {
+func widthOf(l core.Limit) int64 {
 	buckets := int64(l.Buckets)
 	if buckets == 0 {
 		buckets = 10
 	}
-	width := ceilDiv(l.Period.Microseconds(), buckets)
-	return begin(now, width) + width
+	return ceilDiv(l.Period.Microseconds(), buckets)
 }
 
-// rewind looks for stamps that not even the widest sub-bucket, half a period, explains. What has ceased to count does not
-// count again when the clock goes back.
-func (w slidingWindow) rewind(l core.Limit, now int64) {
-	if stamp := w.stamp(l, now); w.lower(now+ceilDiv(l.Period.Microseconds(), 2), stamp) {
-		w.lower(stamp, stamp)
+// endOf returns the end of the sub-bucket of a width that an instant lies in.
+func endOf(width, now int64) int64 { return begin(now, width) + width }
+
+// rewind has what the clock has left behind count as made now. What has ceased to count does not count again when the clock goes
+// back.
+func (w *slidingWindow) rewind(l core.Limit, now int64) {
+	if len(w.counts) > 0 {
+		w.lower(now + w.width)
 	}
-	w.drop(l, now)
+	w.drop(l.Period, now)
 }
 
-func (w slidingWindow) name(core.Limit, bool, int64) {}
+func (w *slidingWindow) name(core.Limit, bool, int64, bool) {}
 
-func (w slidingWindow) used(l core.Limit, _ bool, now, then int64) *big.Rat {
-	return w.counts.used(l, w.stamp(l, now), then)
+func (w *slidingWindow) keep(l core.Limit, now int64) {
+	w.drop(l.Period, now)
+	if width := widthOf(l); len(w.counts) == 0 || width > w.width {
+		w.width = width
+	}
 }
 
-func (w slidingWindow) charge(l core.Limit, now, cost int64) {
-	w.counts.charge(l, now, w.stamp(l, now), cost)
+func (w *slidingWindow) forget() { clear(w.counts) }
+
+func (w *slidingWindow) end(l *core.Limit, _ bool, period time.Duration, held bool, _ int64, ended []ending) {
+	for _, e := range ended {
+		if !held && w.counts.used(period, e.at).Sign() == 0 {
+			continue
+		}
+		w.rewind(core.Limit{Period: period}, e.at)
+		width := w.width
+		if l != nil {
+			w.keep(*l, e.at)
+			width = widthOf(*l)
+		}
+		w.counts.charge(period, e.at, endOf(width, e.at), e.cost)
+	}
 }
 
-func (w slidingWindow) refund(l core.Limit, _, at, cost int64) {
-	w.counts.refund(w.stamp(l, at), cost)
+func (w *slidingWindow) used(l core.Limit, _ bool, _, then int64) *big.Rat {
+	return w.counts.used(l.Period, then)
+}
+
+func (w *slidingWindow) charge(l core.Limit, now, cost int64) {
+	w.keep(l, now)
+	w.counts.charge(l.Period, now, endOf(widthOf(l), now), cost)
+}
+
+func (w *slidingWindow) refund(l core.Limit, _, at, cost int64) {
+	w.counts.refund(endOf(widthOf(l), at), cost)
 }
 
 // A slidingLog stamps a request with its instant.
 type slidingLog struct{ counts }
 
 func (s slidingLog) rewind(l core.Limit, now int64) {
-	s.lower(now, now)
-	s.drop(l, now)
+	s.lower(now)
+	s.drop(l.Period, now)
 }
 
-func (s slidingLog) name(core.Limit, bool, int64) {}
+func (s slidingLog) name(core.Limit, bool, int64, bool) {}
+func (s slidingLog) keep(core.Limit, int64)             {}
+func (s slidingLog) forget()                            { clear(s.counts) }
 
-func (s slidingLog) used(l core.Limit, _ bool, now, then int64) *big.Rat {
-	return s.counts.used(l, now, then)
+func (s slidingLog) end(_ *core.Limit, _ bool, period time.Duration, held bool, _ int64, ended []ending) {
+	for _, e := range ended {
+		if held || s.counts.used(period, e.at).Sign() > 0 {
+			s.counts.charge(period, e.at, e.at, e.cost)
+		}
+	}
 }
 
-func (s slidingLog) charge(l core.Limit, now, cost int64) { s.counts.charge(l, now, now, cost) }
+func (s slidingLog) used(l core.Limit, _ bool, _, then int64) *big.Rat {
+	return s.counts.used(l.Period, then)
+}
+
+func (s slidingLog) charge(l core.Limit, now, cost int64) { s.counts.charge(l.Period, now, now, cost) }
 
 func (s slidingLog) refund(_ core.Limit, _, at, cost int64) { s.counts.refund(at, cost) }

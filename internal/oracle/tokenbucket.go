@@ -3,6 +3,7 @@ package oracle
 import (
 	"math/big"
 	"math/bits"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -78,12 +79,17 @@ func (b tokenBucket) in(d drain) tokenBucket {
 	return b
 }
 
+// own returns how b drains by itself, if period is the period of its limits.
+func (b *tokenBucket) own(period time.Duration) drain {
+	return drain{tick: b.tick, period: ceilDiv(period.Microseconds(), b.tick)}
+}
+
 // isForgotten reports whether b is empty at now even at the slowest rate that it has to drain at.
-func (b *tokenBucket) isForgotten(l core.Limit, now int64) bool {
+func (b *tokenBucket) isForgotten(period time.Duration, now int64) bool {
 	if b.level.Sign() == 0 {
 		return true
 	}
-	d := drain{tick: b.tick, period: ceilDiv(l.Period.Microseconds(), b.tick)}
+	d := b.own(period)
 	return times(b.level, d.tick).Cmp(d.in(now-b.at, b.slowestRate())) <= 0
 }
 
@@ -107,35 +113,79 @@ func (b *tokenBucket) rewind(l core.Limit, now int64) {
 	b.at, b.busy, b.found = now, min(b.busy, now), nil
 }
 
-// name takes note of a request that names the rate of l, even if it is not charged. A peek names no slower rate.
-func (b *tokenBucket) name(l core.Limit, peek bool, now int64) {
-	if rate := int64(l.Rate); rate > 0 && rate != b.rate && !(peek && rate < b.rate) && !b.isForgotten(l, now) {
+// name takes note of a request that names the rate of l, even if it is not charged.
+func (b *tokenBucket) name(l core.Limit, peek bool, now int64, holds bool) {
+	if rate := int64(l.Rate); rate > 0 && rate != b.rate && !(peek && rate < b.rate) && (holds || !b.isForgotten(l.Period, now)) {
 		*b = b.advanced(l, now)
 	}
 }
 
-// advanced returns b as it is at now after a request has named the rate of l.
-func (b tokenBucket) advanced(l core.Limit, now int64) tokenBucket {
-	rate := int64(l.Rate)
-	if b.isForgotten(l, now) {
-		return tokenBucket{level: new(big.Rat), at: now, busy: b.busy, tick: drainOf(l).tick, rate: rate}
+func (b *tokenBucket) keep(l core.Limit, now int64) { b.name(l, false, now, true) }
+
+func (b *tokenBucket) forget() {
+	*b = tokenBucket{level: new(big.Rat), at: b.at, tick: b.tick, rate: b.rate}
+}
+
+// end drains b at its own rate, or at the rate of l if that is slower, b is not forgotten at now all the same, and l is not the limit of
+// a peek.
+func (b *tokenBucket) end(l *core.Limit, peek bool, period time.Duration, held bool, now int64, ended []ending) {
+	after := b.ended(l, period, b.rate, held, ended)
+	if l != nil && !peek && int64(l.Rate) < b.rate && !after.isForgotten(period, now) {
+		after = b.ended(l, period, int64(l.Rate), held, ended)
 	}
-	before, slowest := b.rate, b.slowestRate()
-	b = b.drained(l, min(before, rate), now)
-	b.rate = rate
-	switch {
+	*b = after
+}
+
+// ended returns b with what ended holds become. It drains at rate meanwhile. A bucket that is later than the end of a hold, because
+// the clock went back, is charged as it is.
+func (b tokenBucket) ended(l *core.Limit, period time.Duration, rate int64, held bool, ended []ending) tokenBucket {
+	d := b.own(period)
+	if l != nil {
+		d = drainOf(*l)
+	}
+	for _, e := range ended {
+		switch {
+		case !b.isForgotten(period, e.at):
+			if b = b.in(d); e.at > b.at {
+				b = b.drained(d, rate, e.at)
+			}
+			b = b.named(rate)
+		case held:
+			b = tokenBucket{level: new(big.Rat), at: max(b.at, e.at), busy: b.busy, tick: d.tick, rate: rate}
+		default:
+			continue
+		}
+		b.busy = max(b.busy, b.at-maxBusy)
+		b.add(l, d, max(b.at, e.at), e.cost)
+	}
+	return b
+}
+
+// named returns b after a request has named a rate.
+func (b tokenBucket) named(rate int64) tokenBucket {
+	switch before, slowest := b.rate, b.slowestRate(); {
 	case b.level.Sign() == 0:
 		b.slowest = 0
 	case rate != before:
 		b.slowest = coarse(min(slowest, rate))
 	}
+	b.rate = rate
+	return b
+}
+
+// advanced returns b as it is at now after a request has named the rate of l.
+func (b tokenBucket) advanced(l core.Limit, now int64) tokenBucket {
+	rate := int64(l.Rate)
+	if b.isForgotten(l.Period, now) {
+		return tokenBucket{level: new(big.Rat), at: now, busy: b.busy, tick: drainOf(l).tick, rate: rate}
+	}
+	b = b.drained(drainOf(l), min(b.rate, rate), now).named(rate)
 	b.busy = max(b.busy, b.at-maxBusy)
 	return b
 }
 
-// drained returns b as it is at now, in ticks of l, if it drains at rate.
-func (b tokenBucket) drained(l core.Limit, rate, now int64) tokenBucket {
-	d := drainOf(l)
+// drained returns b as it is at now, in ticks of d, if it drains at rate.
+func (b tokenBucket) drained(d drain, rate, now int64) tokenBucket {
 	b = b.in(d)
 	elapsed := now - b.at
 	if times(b.level, d.tick).Cmp(d.in(elapsed, rate)) <= 0 {
@@ -151,19 +201,23 @@ func (b tokenBucket) drained(l core.Limit, rate, now int64) tokenBucket {
 // used has a peek drain b at the slower of the rates, since the peek names no slower one.
 func (b *tokenBucket) used(l core.Limit, peek bool, now, then int64) *big.Rat {
 	rate := int64(l.Rate)
-	if peek && !b.isForgotten(l, now) {
+	if peek && !b.isForgotten(l.Period, now) {
 		rate = min(rate, b.rate)
 	}
-	return b.advanced(l, now).drained(l, rate, then).level
+	return b.advanced(l, now).drained(drainOf(l), rate, then).level
 }
 
-// charge bans if it leaves less than one request free, where one was free before.
 func (b *tokenBucket) charge(l core.Limit, now, cost int64) {
 	*b = b.advanced(l, now)
+	b.add(&l, drainOf(l), now, cost)
+}
+
+// add adds cost to b, which is advanced to now. If l is not nil and that leaves less than one request free, where one was free before,
+// its ban begins.
+func (b *tokenBucket) add(l *core.Limit, d drain, now, cost int64) {
 	if b.level.Cmp(whole(1)) < 0 {
 		b.busy = b.at
 	}
-	d, last := drainOf(l), whole(int64(l.Capacity()-1))
 	before := b.level
 	switch {
 	case before.Sign() == 0: // nothing counts any more
@@ -172,8 +226,11 @@ func (b *tokenBucket) charge(l core.Limit, now, cost int64) {
 		b.found = append(b.found, finding{now, before})
 	}
 	b.level = saturatedLevel(new(big.Rat).Add(before, whole(cost)), d)
-	if l.Ban > 0 && before.Cmp(last) <= 0 && b.level.Cmp(last) > 0 {
-		b.level = larger(b.level, saturatedLevel(d.banned(l, now-b.at), d))
+	if l == nil || l.Ban == 0 {
+		return
+	}
+	if last := whole(int64(l.Capacity() - 1)); before.Cmp(last) <= 0 && b.level.Cmp(last) > 0 {
+		b.level = larger(b.level, saturatedLevel(d.banned(*l, now-b.at), d))
 	}
 }
 

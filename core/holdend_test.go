@@ -1,0 +1,192 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"pgregory.net/rapid"
+)
+
+// A process that is killed settles nothing. Others keep asking.
+func TestHoldsOfAKilledProcessAreChargedWithin66Seconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := core.Rule{Name: "r", Key: keyK, Limits: core.MustParseLimits("20 at once, 100/d, 100/d;fixed-window, 100/d;sliding-log")}
+		l := core.Must(core.New([]core.Rule{rule}))
+		for range 20 {
+			if d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true}); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+		}
+		for range 66 {
+			if d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true}); err != nil || d.Allowed {
+				t.Fatalf("%+v, %v, want all places taken", d, err)
+			}
+			time.Sleep(time.Second)
+		}
+		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Peek: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, left := range []int{20, 80, 80, 80} {
+			if d.Results[i].Remaining != left {
+				t.Errorf("%v: %d remain, want %d", d.Results[i].Limit, d.Results[i].Remaining, left)
+			}
+		}
+	})
+}
+
+// A loser is a store that loses every Settle.
+type loser struct{ core.MemoryStore }
+
+func (s *loser) Settle(context.Context, []core.Settlement) error { return errors.New("lost") }
+
+func TestAStoreThatLosesEverySettleBansAMinuteLateAtMost(t *testing.T) {
+	for _, onFailure := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
+		synctest.Test(t, func(t *testing.T) {
+			rule := core.Rule{Name: "login", Key: keyK, Limits: core.MustParseLimits("5/10m;ban=1h"), Final: core.Failures, OnFailure: onFailure}
+			l := core.Must(core.New([]core.Rule{rule}, core.WithStore(new(loser))))
+			ran := 0
+			for begun := time.Now(); time.Since(begun) < 24*time.Minute; time.Sleep(18 * time.Second) {
+				g, err := l.Guard(context.Background(), get("/"), nil)
+				if err == nil && g.Admitted() {
+					ran++
+					g.Settle(core.Outcome{Status: 401})
+				}
+				g.End()
+			}
+			// A login settled in time would be the fifth after 72 seconds, and the next after an hour.
+			if ran != 5 {
+				t.Errorf("failure mode %d: %d failed logins ran, want 5", onFailure, ran)
+			}
+			d, err := l.Take(t.Context(), core.Claim{Rule: "login", Key: "k", Peek: true})
+			if err != nil || d.RetryAfter() < 37*time.Minute || d.RetryAfter() > 39*time.Minute {
+				t.Errorf("failure mode %d: %+v, %v, want the ban to last for 37 to 39 minutes more", onFailure, d, err)
+			}
+		})
+	}
+}
+
+// heldLimits are limits for holds: with bans, in flight, and tiers that share a state at other rates and widths.
+var heldLimits = []string{
+	"5/m", "7/m", "5/10s;ban=1m", "9/10s", "1000000/d;ban=3h", "9/m;fixed-window", "5/m;sliding-window, 3 at once", "9/m;sliding-window;buckets=2",
+	"9/m;sliding-log, 5/m", "2 at once", "20/s, 100/m;ban=10m", "1/h;burst=9", "3600/h;burst=9", "0/m",
+}
+
+// TestEndsOfHoldsAgreeWithTheModel waits until holds end, most of the time.
+func TestEndsOfHoldsAgreeWithTheModel(t *testing.T) {
+	for range 10 {
+		rapid.Check(t, func(r *rapid.T) {
+			tl := make(timeline, rapid.IntRange(2, 25).Draw(r, "calls"))
+			for i := range tl {
+				tl[i] = drawHeld(r, i)
+			}
+			inBubble(t, r, func() error { return compare(tl) })
+		})
+	}
+}
+
+func drawHeld(t *rapid.T, line int) call {
+	c := call{verb: pick(t, []string{"take", "take", "take", "take", "settle", "settle", "renew", "ban", "reset"})}
+	seconds := pick(t, []float64{0, 0, 1, 5.999999, 12, 59.999999, 60, 66, 72, 600, 90000})
+	c.wait.plain = time.Duration(seconds*1e6+float64(rapid.IntRange(0, 2).Draw(t, "µs"))) * time.Microsecond
+	c.pair = core.Pair{Rule: "rule", Key: pick(t, []string{"a", "a", "b"})}
+	switch {
+	case c.verb == "ban":
+		c.ban = pick(t, []time.Duration{time.Second, time.Minute})
+		return c
+	case c.verb == "reset":
+		return c
+	case c.verb != "take" && line > 0:
+		c.pair = core.Pair{}
+		c.line, c.finals = rapid.IntRange(max(0, line-5), line-1).Draw(t, "line"), []int{pick(t, []int{0, 0, 1, 2, 5, 20})}
+		return c
+	}
+	c.verb, c.pair = "take", core.Pair{}
+	for range pick(t, []int{1, 1, 1, 2}) {
+		claim := core.Claim{Rule: "rule", Key: pick(t, []string{"a", "a", "b"}), Cost: pick(t, []int{1, 1, 2, 5, 9, 30})}
+		claim.Limits = core.MustParseLimits(pick(t, heldLimits))
+		claim.Hold = rapid.IntRange(0, 3).Draw(t, "hold") > 0
+		claim.Peek, claim.DryRun = rapid.IntRange(0, 7).Draw(t, "peek") == 0, rapid.IntRange(0, 7).Draw(t, "dry") == 0
+		c.claims = append(c.claims, claim)
+	}
+	return c
+}
+
+// Other keys come and go all the time, so that the store sweeps while a hold waits for its end and drains.
+func TestNoSweepLosesWhatAHoldIsCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := core.MemoryStore{MaxKeys: 40}
+		held := one("held", core.MustParseLimits("9/d, 9/d;fixed-window, 9/d;sliding-window, 9/d;sliding-log, 9/s;ban=48h, 9 at once")...)
+		held[0].Hold, held[0].Cost = true, 9
+		if !admits(&m, held) {
+			t.Fatal("not held")
+		}
+		for i := range 200_000 {
+			admits(&m, one(fmt.Sprint(i), core.PerSecond(10)))
+			time.Sleep(100 * time.Millisecond)
+		}
+		held[0].Hold, held[0].Peek, held[0].Cost = false, true, 1
+		results, err := m.Take(context.Background(), held, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, left := range []int{2, 0, 0, 0, 0, 9} {
+			if results[i].Remaining != left {
+				t.Errorf("%v: %d remain, want %d", results[i].Limit, results[i].Remaining, left)
+			}
+		}
+	})
+}
+
+// What ended holds are charged is forgotten like any charge: the store has room again.
+func TestAPairWithoutHoldsIsForgottenInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m core.MemoryStore
+		for i := range 100 {
+			held := one(fmt.Sprint("held", i), core.MustParseLimits("9/m, 9/m;sliding-log")...)
+			held[0].Hold = true
+			admits(&m, held)
+		}
+		time.Sleep(time.Hour)
+		for i := range 10_000 {
+			admits(&m, one(fmt.Sprint(i), core.PerSecond(10)))
+			time.Sleep(20 * time.Millisecond)
+		}
+		if stats := m.Stats(); stats.Held != 0 || stats.Keys > 2000 {
+			t.Errorf("%+v, want only keys of the last seconds", stats)
+		}
+	})
+}
+
+// A handler that outlives its hold, because nobody renews it, settles late.
+func TestALateSettleOfALimiterGivesBackWhatTheEndCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{perHour("r", 9)}))
+		d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Cost: 5, Hold: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if err := l.Settle(t.Context(), d, "r", 1); err != nil {
+			t.Fatal(err)
+		}
+		r := httpGetPeek(t, l)
+		if r.Remaining != 8 {
+			t.Errorf("%+v, want 8 of 9 remaining", r)
+		}
+	})
+}
+
+func httpGetPeek(t *testing.T, l *core.Limiter) core.Result {
+	t.Helper()
+	d, err := l.Peek(get("/"))
+	if err != nil || len(d.Results) != 1 {
+		t.Fatal(d, err)
+	}
+	return d.Results[0]
+}
