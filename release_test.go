@@ -19,7 +19,7 @@ var requirements = map[string]map[string]string{
 	".": {
 		"github.com/felixge/httpsnoop v1.1.0":  "Wrap keeps every optional interface of a ResponseWriter",
 		"github.com/go-chi/chi/v5 v5.0.8":      "RoutePattern without a trailing slash",
-		"github.com/goccy/go-yaml v1.19.2":     "parser.AllowDuplicateMapKey, MapKeyNode.IsMergeKey",
+		"github.com/goccy/go-yaml v1.17.1":     "parser.AllowDuplicateMapKey, MapKeyNode.IsMergeKey",
 		"github.com/redis/go-redis/v9 v9.23.0": "NoRetry: a command is sent once",
 	},
 	"middleware/gin":       {"github.com/gin-gonic/gin v1.9.0": "IRoutes.Match, in tests"},
@@ -31,7 +31,7 @@ var requirements = map[string]map[string]string{
 
 // onlyTests are requirements that no package of a released module links, only tests.
 var onlyTests = []string{
-	"github.com/alicebob/miniredis/v2", "github.com/santhosh-tekuri/jsonschema/v6", "go.uber.org/goleak", "pgregory.net/rapid",
+	"github.com/alicebob/miniredis/v2", "go.uber.org/goleak", "pgregory.net/rapid",
 	"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric",
 }
 

@@ -250,7 +250,7 @@ func TestSourceOfAMistake(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(whole)
 	for _, tt := range badFiles {
-		f.Add(tt.src)
+		f.Add(tt.Text)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
 		file, err := rulefile.Parse([]byte(src), program)

@@ -11,46 +11,16 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/rulecases"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
 // program are the functions of a program that uses files.
 var program = rulefile.Funcs{
-	Keys:    map[string]core.KeyFunc{"user": func(r *http.Request) (string, error) { return "user:" + r.Header.Get("U"), nil }},
-	Tiers:   map[string]func(*http.Request) string{"plan": func(r *http.Request) string { return r.Header.Get("Plan") }},
-	Costs:   map[string]func(*http.Request) int{"exportCost": func(*http.Request) int { return 7 }},
-	Finals:  map[string]func(*http.Request, core.Outcome) int{"tokens": func(_ *http.Request, o core.Outcome) int { return int(o.Bytes) }},
-	Matches: map[string]func(*http.Request) bool{"internal": func(r *http.Request) bool { return r.Header.Get("Internal") != "" }},
+	Keys: rulecases.Keys, Tiers: rulecases.Tiers, Costs: rulecases.Costs, Finals: rulecases.Finals, Matches: rulecases.Matches,
 }
 
-const whole = `# all fields
-proxies: {trusted: [10.0.0.0/8, 192.0.2.1], header: X-Forwarded-For}
-funcs: [user, plan, exportCost, internal, tokens]
-x-defaults: &defaults
-  key: user
-  on_failure: closed
-rules:
-  - name: login
-    match: ["POST /login", "POST /v1/{tenant}/login"]
-    headers: {x-plan: pro, X-Kind: [a, b]}
-    key: ip
-    limits: 5/10m, 20/d
-    on_failure: closed
-  - name: api
-    <<: *defaults
-    match: [/api/, internal]
-    limits: [10/s, "120/m;burst=200"]
-    tiers: {func: plan, pro: "100/s", free: 1/s}
-    cost: exportCost
-    dry_run: true
-    on_failure: open
-  - key: first(apikey(X-Api-Key), join( ip , cookie(sid) ), user)
-    limits: 1/s
-    cost: 3
-    final: failures
-  - {name: tokens, key: ip, limits: 1/s, final: tokens}
-  - {name: tenant, key: ip, limits: 50000/s, lease: 100ms}
-`
+const whole = rulecases.Whole
 
 func mustParse(t *testing.T, src string) *rulefile.File {
 	t.Helper()

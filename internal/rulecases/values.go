@@ -1,7 +1,7 @@
-package rulefile_test
+package rulecases
 
 // badValues have mistakes in the values of fields.
-var badValues = []badFile{
+var badValues = []BadFile{
 	{"unknown keys", "rules:\n  - {name: a, key: usr, limits: 1/s}\n  - {name: b, key: \"first(apikey(X-Key), pi)\", limits: 1/s}\n  - {name: c, key: colour, limits: 1/s}\n", []string{
 		`2:20: unknown key "usr"; did you mean user?`,
 		`3:42: unknown key "pi"; did you mean ip?`,

@@ -1,4 +1,5 @@
-package rulefile_test
+// Package schema holds the JSON schema of rules files against the parser, with a library that knows JSON Schema.
+package schema
 
 import (
 	"bytes"
@@ -13,8 +14,14 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/spillgate/spillgate/internal/rulecases"
 	"github.com/spillgate/spillgate/rulefile"
 )
+
+// program are the functions of a program that uses files.
+var program = rulefile.Funcs{
+	Keys: rulecases.Keys, Tiers: rulecases.Tiers, Costs: rulecases.Costs, Finals: rulecases.Finals, Matches: rulecases.Matches,
+}
 
 // compiledSchema is what Schema returns, compiled by a library that knows JSON Schema.
 func compiledSchema(t *testing.T) *jsonschema.Schema {
@@ -50,7 +57,8 @@ func valid(t *testing.T, s *jsonschema.Schema, src string) (error, bool) {
 
 // goodFiles are files without mistakes.
 var goodFiles = []string{
-	whole, rate(5), string(thousandRules()),
+	rulecases.Whole,
+	"rules:\n  - name: api\n    key: const(all)\n    limits: 5/h\n",
 	"rules: [{key: ip, limits: 1/s}]",
 	"rules: [{key: ip, limits: '5/10m;ban=1h, 20/d', final: failures}, {name: b, key: ip, limits: [2 at once, 60/h]}]",
 	"proxies: {hops: 2}\nrules: [{key: ip, limits: [1/s, 2/m]}]",
@@ -63,7 +71,9 @@ var goodFiles = []string{
 func TestSchemaTakesGoodFiles(t *testing.T) {
 	s := compiledSchema(t)
 	for _, src := range goodFiles {
-		mustParse(t, src)
+		if _, err := rulefile.Parse([]byte(src), program); err != nil {
+			t.Fatal(err)
+		}
 		if err, ok := valid(t, s, src); !ok || err != nil {
 			t.Errorf("%.200s\n%v", src, err)
 		}
@@ -79,9 +89,9 @@ var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|m
 func TestSchemaRefusesBadFiles(t *testing.T) {
 	s := compiledSchema(t)
 	refused := 0
-	for _, tt := range badFiles {
-		known := slices.ContainsFunc(tt.want, func(m string) bool { return !onlyParse.MatchString(m) })
-		err, ok := valid(t, s, tt.src)
+	for _, tt := range rulecases.Bad() {
+		known := slices.ContainsFunc(tt.Mistakes, func(m string) bool { return !onlyParse.MatchString(m) })
+		err, ok := valid(t, s, tt.Text)
 		if !ok {
 			continue
 		}
@@ -89,7 +99,7 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 			refused++
 		}
 		if known && err == nil {
-			t.Errorf("%s: the schema takes\n%s", tt.why, tt.src)
+			t.Errorf("%s: the schema takes\n%s", tt.Why, tt.Text)
 		}
 	}
 	if refused < 20 {

@@ -1,7 +1,7 @@
-package rulefile_test
+package rulecases
 
 // badTables have mistakes in their YAML and in which fields are there.
-var badTables = []badFile{
+var badTables = []BadFile{
 	{"not YAML", "rules: [", []string{
 		`1:8: this is not YAML: sequence end token ']' not found`,
 	}},
