@@ -46,7 +46,9 @@ type batch struct {
 	sent     time.Time
 	done     chan struct{}
 	trip     breaker.Trip // that the breaker of a caller counts once, if it fails
-	answered uint64       // queue.answered when b began
+	begun    time.Time
+	behind   bool   // others were waiting when b began
+	answered uint64 // queue.answered when b began
 }
 
 func (b *batcher) init() {
@@ -78,20 +80,24 @@ func (s *Store) do(ctx context.Context, j *job, stay bool) error {
 	return j.err
 }
 
-// late returns err, which ended a call with a job in b, as an error that says whether the server is at fault. It is not if it has
-// done other batches while b was waiting.
+// late returns err, which ended a call with a job in b, as an error that says whether the server is at fault.
 func (s *Store) late(b *batch, err error) error {
-	s.batcher.mu.Lock()
-	isCrowded := b == nil || b.sent.IsZero() && b.queue.answered != b.answered
-	s.batcher.mu.Unlock()
-	if isCrowded {
+	if b == nil || s.isCrowded(b) {
 		return crowded(err)
 	}
 	s.noteError(err)
 	return b.trip.Fail(err)
 }
 
-// crowded returns an error for a call that ended with err before this process could send it.
+// isCrowded reports whether b is late because the queue is long: it began behind others, of which the server has done some since, and
+// it has waited for longer than it has been in flight.
+func (s *Store) isCrowded(b *batch) bool {
+	s.batcher.mu.Lock()
+	defer s.batcher.mu.Unlock()
+	return b.behind && b.queue.answered != b.answered && (b.sent.IsZero() || b.sent.Sub(b.begun) > time.Since(b.sent))
+}
+
+// crowded returns an error for a call that ended with err because too many others were before it.
 func crowded(err error) error { return fmt.Errorf("%w: %w", breaker.ErrTooMany, err) }
 
 // enqueue puts j into a batch, which is sent as soon as its queue allows.
@@ -116,7 +122,7 @@ func (q *queue) next(j *job) *batch {
 		return q.waiting[n-1]
 	}
 	q.dropOverdue()
-	b := &batch{queue: q, done: make(chan struct{}), answered: q.answered}
+	b := &batch{queue: q, done: make(chan struct{}), begun: time.Now(), behind: len(q.waiting) > 0, answered: q.answered}
 	if len(q.inFlight) > 0 { // about as many will come
 		b.jobs = make([]*job, 0, len(q.inFlight[0].jobs))
 	}

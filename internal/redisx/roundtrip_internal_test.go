@@ -148,8 +148,10 @@ func TestDeadlineOfAWaitingJob(t *testing.T) {
 		})
 		if answered {
 			s.batcher.mu.Lock()
-			queues[0].answered++
-			queues[1].answered++
+			for _, q := range queues {
+				q.waiting[0].behind = true
+				q.answered++
+			}
 			s.batcher.mu.Unlock()
 		}
 		cancel()
@@ -165,6 +167,35 @@ func waitingJobs(q *queue) (n int) {
 		n += len(b.jobs)
 	}
 	return n
+}
+
+func TestIsCrowded(t *testing.T) { synctest.Test(t, testIsCrowded) }
+
+func testIsCrowded(t *testing.T) {
+	at := func(ago time.Duration) time.Time { return time.Now().Add(-ago * time.Millisecond) }
+	for why, row := range map[string]struct {
+		begun, sent time.Time
+		answered    uint64 // batches since begun
+		want        bool
+	}{
+		"not sent, the server does others":      {at(50), time.Time{}, 1, true},
+		"not sent, the server does nothing":     {at(50), time.Time{}, 0, false},
+		"sent late, the server does others":     {at(50), at(24), 1, true},
+		"sent late, the server does nothing":    {at(50), at(24), 0, false},
+		"in flight for as long as it waited":    {at(50), at(25), 1, false},
+		"sent at once, while others were done":  {at(50), at(50), 9, false},
+		"sent at once, the server does nothing": {at(50), at(50), 0, false},
+	} {
+		q := &queue{answered: 7 + row.answered}
+		b := &batch{queue: q, answered: 7, begun: row.begun, sent: row.sent}
+		if new(Store).isCrowded(b) {
+			t.Errorf("%s: a batch that began behind no other is crowded", why)
+		}
+		b.behind = true
+		if got := new(Store).isCrowded(b); got != row.want {
+			t.Errorf("%s: %v, want %v", why, got, row.want)
+		}
+	}
 }
 
 func routeOf(s *Store, identity string) string {

@@ -26,6 +26,7 @@ package redisx
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -161,6 +162,7 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 	if d == nil {
 		return dst, false
 	}
+	runtime.Gosched() // or callers that never wait might keep others, who wait for the server, from a CPU until their deadlines
 	return d.appendTo(dst, now), true
 }
 
