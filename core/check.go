@@ -97,7 +97,7 @@ func (l *Limiter) drafts(c *receipt, rules *ruleset, r *http.Request, before []*
 		return drafts, err
 	}
 	var room [8]int
-	for _, i := range rules.rulesOf(r, room[:0]) {
+	for _, i := range rules.routes.Match(r, room[:0]) {
 		rule := &rules.rules[i]
 		if slices.ContainsFunc(before, func(c *receipt) bool { return c.decides(rule.Name) }) {
 			continue

@@ -188,19 +188,6 @@ func (c *carried) ofLimiter() (d Decision) {
 	return decisionOf(receipts)
 }
 
-// decisionOf returns what receipts decide together.
-func decisionOf(receipts []*receipt) (d Decision) {
-	for i, c := range receipts {
-		var one Decision
-		if c.view(&one); i == 0 {
-			d = one
-		} else {
-			d = join(d, one)
-		}
-	}
-	return d
-}
-
 // NewContext returns a context that carries d. If ctx carries decisions, the results of all are joined: the request is allowed
 // if all allow it, and At is the instant of the tightest. What ctx carries already is not added again.
 func NewContext(ctx context.Context, d Decision) context.Context {
@@ -224,33 +211,4 @@ func NewContext(ctx context.Context, d Decision) context.Context {
 // FromContext returns the decision that ctx carries: that of the limiter, or of all limiters, that guard the request.
 func FromContext(ctx context.Context) (Decision, bool) {
 	return carriedBy(ctx).decision()
-}
-
-// join returns the decision that two limiters make together, a before b.
-func join(a, b Decision) Decision {
-	d := Decision{Allowed: a.Allowed && b.Allowed, At: a.At, Degraded: a.Degraded}
-	d.Results = append(append(d.Results, a.Results...), b.Results...)
-	switch made := slices.Concat(a.receipts(), b.receipts()); len(made) {
-	case 0:
-	case 1:
-		d.receipt = made[0]
-	default:
-		d.receipt = &receipt{extra: &extra{joined: made}}
-	}
-	if d.Degraded == nil {
-		d.Degraded = b.Degraded
-	}
-	t, enforced := b.Tightest()
-	if u, ok := a.Tightest(); a.At.IsZero() || enforced && (!ok || tighter(&t, &u)) {
-		d.At = b.At
-	}
-	if !d.Allowed { // RetryAfter counts from the instant of the limit that makes the client wait longest
-		last := d.At.Add(b.RetryAfter())
-		for at, wait := range repeats(a.receipts()) {
-			if fits := at.Add(wait); wait > 0 && !fits.Before(last) { // without a wait, the clock of another store says nothing
-				last, d.At = fits, at
-			}
-		}
-	}
-	return d
 }

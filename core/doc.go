@@ -73,8 +73,8 @@
 //
 // # Reading the code
 //
-// A request passes through check.go (what rules ask for; routes.go finds the rules), limiter.go (claims to decision, by the
-// store behind store_client.go, or by failure.go), and receipt.go (what was charged or held). Adapters enter by
+// A request passes through check.go (what rules ask for; internal/routes finds the rules by their Routes), limiter.go (claims to
+// decision, by the store behind store_client.go, or by failure.go), and receipt.go (what was charged or held). Adapters enter by
 // guard.go and, when the response has ended, leave by finish.go. What each [Algorithm] computes, the refund of a [FixedWindow] for
 // example, stands in internal/algorithm for a [MemoryStore], and in internal/redisx/lua for Redis. docs/architecture.md has the
 // tree.

@@ -22,11 +22,12 @@ var importRules = []struct {
 }{
 	{"core/redisstore", []string{module + "core", module + "internal/redisx", goRedis}},
 	{"core/storetest", []string{module + "core", module + "internal/"}},
-	{"core", []string{module + "internal/algorithm", module + "internal/breaker", module + "internal/memory", module + "internal/nearest"}},
+	{"core", []string{module + "internal/algorithm", module + "internal/breaker", module + "internal/memory", module + "internal/nearest", module + "internal/routes"}},
 	{"internal/algorithm", nil},
 	{"internal/breaker", nil},
 	{"internal/memory", []string{module + "internal/algorithm"}},
 	{"internal/redisx", []string{module + "core", module + "internal/algorithm", module + "internal/breaker", goRedis}},
+	{"internal/routes", []string{module + "internal/nearest"}},
 	{"keyfunc", []string{module + "core"}},
 	{"headers", []string{module + "core"}},
 	{"client", nil},

@@ -2,16 +2,17 @@ package core
 
 import (
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/spillgate/spillgate/internal/routes"
 )
 
 // A ruleset is what New or SetRules made of a list of rules. It never changes.
 type ruleset struct {
 	rules  []activeRule
 	byName map[string]*activeRule
-	routes *routes // nil if no rule has Routes
+	routes *routes.Index // finds the rules by their Routes
 }
 
 // An activeRule is a Rule of a ruleset.
@@ -45,9 +46,16 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 		errs = append(errs, within(r.place(), r.validate()))
 		s.byName[r.Name] = r
 	}
-	var mistakes []error
-	s.routes, mistakes = newRoutes(rules)
-	return s, append(errs, mistakes...)
+	patterns := make([][]string, len(rules))
+	for i := range rules {
+		patterns[i] = rules[i].Routes
+	}
+	index, mistakes := routes.New(patterns)
+	for _, m := range mistakes {
+		errs = append(errs, within(rules[m.Set].place(), invalid("%s", m.Text)))
+	}
+	s.routes = index
+	return s, errs
 }
 
 // cloneRules copies rules and what they point to.
@@ -74,17 +82,6 @@ func (s *ruleset) named(name string) *activeRule {
 		}
 	}
 	return nil
-}
-
-// rulesOf appends to dst the indexes of the rules whose Routes name r, in the order of the rules.
-func (s *ruleset) rulesOf(r *http.Request, dst []int) []int {
-	if s.routes != nil {
-		return s.routes.find(r, dst)
-	}
-	for i := range s.rules {
-		dst = append(dst, i)
-	}
-	return dst
 }
 
 // current returns the rules in force. A Limiter that New did not make has none.

@@ -93,7 +93,7 @@ var leaseSuites = []suite{{"internal/redisx", leaseFirst, redisSlow, true}}
 var patterns = []target{
 	{"internal/algorithm/*.go", []suite{{pkg: "internal/algorithm", skip: timed}, {"core", coreFirst, inHeap, true}}},
 	{"internal/memory/*.go", []suite{{pkg: "internal/memory"}, {"core", coreFirst, coreSlow, true}}},
-	{"core/joined.go", []suite{{"core", "Join", coreSlow, true}}},
+	{"core/decision.go", []suite{{"core", "Join|Decision|RetryAfter", coreSlow, true}}},
 	{"core/draft.go", []suite{{"core", "OneClaim|OneLimit|Tier|Cost|Allocates", coreRest, true}}},
 	{"core/limiter.go", []suite{{"core", "OneClaim|OneLimit|Allocates", coreRest, true}}},
 	{"core/memory.go", []suite{{"core", "OneClaim|OneLimit|Known|Allocates", coreRest, true}}},

@@ -1,0 +1,224 @@
+package routes
+
+import (
+	"fmt"
+	"net/http"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spillgate/spillgate/internal/nearest"
+)
+
+// A Mistake says what is wrong with a pattern of a set.
+type Mistake struct {
+	Set  int
+	Text string
+}
+
+// New returns an Index of sets of patterns. Its mistakes are all that is wrong with them.
+func New(sets [][]string) (*Index, []Mistake) {
+	x := new(Index)
+	checked := patternChecker{known: make(map[string]bool)}
+	var mistakes []Mistake
+	for i, patterns := range sets {
+		if len(patterns) == 0 {
+			x.everywhere = append(x.everywhere, i)
+		}
+		for _, text := range patterns {
+			p, mistake := checked.parse(text)
+			if mistake != "" {
+				mistakes = append(mistakes, Mistake{i, mistake})
+				continue
+			}
+			x.add(p, i)
+		}
+	}
+	return x, mistakes
+}
+
+// A pattern is one of http.ServeMux.
+type pattern struct {
+	method, host string
+	segments     []patternSegment
+	multi        bool // it ends in a slash or in {rest...}
+}
+
+type patternSegment struct {
+	name string // unescaped; empty if wild
+	wild bool
+}
+
+// String returns the same text for patterns that match the same requests.
+func (p pattern) String() string {
+	return fmt.Sprintf("%q %q %#v %v", p.method, p.host, p.segments, p.multi)
+}
+
+func (x *Index) add(p pattern, set int) {
+	tree := x.root(p.host)
+	for _, s := range p.segments {
+		tree = tree.child(s)
+	}
+	t := route{p.method, set}
+	if p.multi {
+		tree.below = append(tree.below, t)
+	} else {
+		tree.exact = append(tree.exact, t)
+	}
+}
+
+// root returns the tree of the patterns of a host, or of those without one, which it makes if there is none.
+func (x *Index) root(host string) *segment {
+	if host == "" {
+		if x.anyHost == nil {
+			x.anyHost = new(segment)
+		}
+		return x.anyHost
+	}
+	if x.hosts == nil {
+		x.hosts = make(map[string]*segment)
+	}
+	if x.hosts[host] == nil {
+		x.hosts[host] = new(segment)
+	}
+	return x.hosts[host]
+}
+
+// child returns the child of s for a segment of a pattern, which it makes if there is none.
+func (s *segment) child(of patternSegment) *segment {
+	if of.wild {
+		if s.wild == nil {
+			s.wild = new(segment)
+		}
+		return s.wild
+	}
+	if s.literal == nil {
+		s.literal = make(map[string]*segment)
+	}
+	if s.literal[of.name] == nil {
+		s.literal[of.name] = new(segment)
+	}
+	return s.literal[of.name]
+}
+
+// A patternChecker has http.ServeMux check patterns one by one and against each other.
+type patternChecker struct {
+	mux   http.ServeMux
+	known map[string]bool // patterns that mux has
+}
+
+// parse returns the pattern that text is, or says what is wrong with it.
+func (c *patternChecker) parse(text string) (p pattern, mistake string) {
+	method, rest := "", text
+	if i := strings.IndexAny(text, " \t"); i >= 0 {
+		method, rest = text[:i], strings.TrimLeft(text[i:], " \t")
+	}
+	host, path, hasPath := strings.Cut(rest, "/")
+	if mistake := misspelt(text, method, host, path, hasPath); mistake != "" {
+		return pattern{}, mistake
+	}
+	p = newPattern(method, cleanHost(host), path)
+	mux, same := &c.mux, p.String()
+	if c.known[same] {
+		mux = new(http.ServeMux) // does not take patterns that match the same requests
+	}
+	if mistake := register(mux, strings.Replace(text, host, p.host, 1)); mistake != "" {
+		return pattern{}, fmt.Sprintf("route %q: %s", text, mistake)
+	}
+	c.known[same] = true
+	return p, ""
+}
+
+// newPattern takes path apart, which lacks its first slash.
+func newPattern(method, host, path string) pattern {
+	p := pattern{method: method, host: host, multi: path == ""}
+	for path != "" && !p.multi {
+		var name string
+		name, path, p.multi = strings.Cut(path, "/")
+		p.multi = p.multi && path == ""
+		switch {
+		case name == "{$}":
+		case strings.HasPrefix(name, "{") && strings.HasSuffix(name, "...}"):
+			p.multi = true
+		case strings.HasPrefix(name, "{"):
+			p.segments = append(p.segments, patternSegment{wild: true})
+		default:
+			p.segments = append(p.segments, patternSegment{name: unescape(name)})
+		}
+	}
+	return p
+}
+
+// register adds a pattern to mux, or returns what mux says against it.
+func register(mux *http.ServeMux, text string) (mistake string) {
+	defer func() {
+		if v := recover(); v != nil {
+			said := strings.ReplaceAll(fmt.Sprint(v), "\n", " ")
+			mistake = registeredAt.ReplaceAllString(said, "")
+		}
+	}()
+	mux.Handle(text, http.NotFoundHandler())
+	return ""
+}
+
+var registeredAt = regexp.MustCompile(` \(registered at .*?:\d+\)`)
+
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+	http.MethodConnect, http.MethodOptions, http.MethodTrace,
+}
+
+// misspelt says why a pattern is not one of http.ServeMux, or is one that no request of a client can match, and what
+// may be meant. It returns "" if the pattern is one.
+func misspelt(text, method, host, rest string, hasPath bool) string {
+	upper := strings.ToUpper(method)
+	switch {
+	case text == "":
+		return fmt.Sprintf("route %q is empty; want a pattern such as %q or %q", text, "POST /login", "/api/")
+	case strings.Contains(method, "/") && !hasPath:
+		return fmt.Sprintf("route %q has a space in its path; did you mean %q?", text, strings.Join(strings.Fields(text), "%20"))
+	case method != "" && !hasPath:
+		return fmt.Sprintf("route %q has no path; did you mean %q?", text, method+" /"+host)
+	case !hasPath:
+		return fmt.Sprintf("route %q has no path; did you mean %q?", text, "/"+host)
+	case upper != method && slices.Contains(methods, upper):
+		return fmt.Sprintf("route %q can never match: its method is not in upper case; did you mean %q?", text, upper+text[len(method):])
+	case strings.HasSuffix(host, ":") && strings.HasPrefix(rest, "/"):
+		return fmt.Sprintf("route %q can never match: it has a scheme; did you mean %q?", text, strings.Replace(text, host+"//", "", 1))
+	case !isClean("/" + rest):
+		return fmt.Sprintf("route %q can never match: its path is not clean; did you mean %q?", text, strings.TrimSuffix(text, "/"+rest)+cleaned("/"+rest))
+	}
+	if meant := nearest.Word(method, methods); meant != "" && meant != method {
+		return fmt.Sprintf("route %q has no method of HTTP; did you mean %q?", text, meant+text[len(method):])
+	}
+	return otherSyntax(text, rest)
+}
+
+// cleaned returns p without what makes it unclean.
+func cleaned(p string) string {
+	clean := path.Clean(p)
+	if strings.HasSuffix(p, "/") && clean != "/" {
+		clean += "/"
+	}
+	return clean
+}
+
+// otherSyntax says that a pattern has the wildcards of other routers, which http.ServeMux takes literally, if it has.
+func otherSyntax(text, rest string) string {
+	segments := strings.Split(rest, "/")
+	wild := false
+	for i, s := range segments {
+		switch {
+		case len(s) > 1 && s[0] == ':':
+			segments[i], wild = "{"+s[1:]+"}", true
+		case len(s) > 0 && s[0] == '*' && i == len(segments)-1:
+			segments[i], wild = "", true
+		}
+	}
+	if !wild {
+		return ""
+	}
+	meant := strings.TrimSuffix(text, rest) + strings.Join(segments, "/")
+	return fmt.Sprintf("route %q has a wildcard of another router; did you mean %q? A literal : is %%3A, a literal * is %%2A", text, meant)
+}
