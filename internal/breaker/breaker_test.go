@@ -404,6 +404,11 @@ func TestOwedCallsAreWithheldOnlyWhileDown(t *testing.T) {
 		if _, err := b.Enter(b.now); err == nil {
 			t.Error("a third call was let through")
 		}
+		c, err := b.EnterOwed(b.now)
+		if err != nil {
+			t.Fatalf("a settlement while the ramp is full: %v", err)
+		}
+		owed = append(owed, c)
 		calls[0].Succeed(b.now)
 		owed[0].Fail(b.now, errDown)
 		b.now = b.resume
