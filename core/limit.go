@@ -34,7 +34,7 @@ type Algorithm uint8
 
 const (
 	// TokenBucket admits at most Capacity + Rate·t/Period in any span t. It is also known as the leaky bucket as a
-	// meter and, in ATM Forum TM 4.0, as the Generic Cell Rate Algorithm (GCRA). It remembers three numbers.
+	// meter and, in ATM Forum TM 4.0, as the Generic Cell Rate Algorithm (GCRA). It remembers five numbers.
 	TokenBucket Algorithm = iota
 
 	// FixedWindow admits at most Rate per window; windows are multiples of Period since the Unix epoch. A client that

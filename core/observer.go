@@ -119,16 +119,12 @@ func (l *Limiter) notifyAll(ctx context.Context, o *Observation) {
 
 // notify calls observer. A panic must not fail a request that was charged.
 func (l *Limiter) notify(ctx context.Context, observer Observer, o *Observation) {
-	returned := false
 	defer func() {
-		if !returned {
-			if v := recover(); v != nil {
-				l.reporter.panicked(ctx, v, debug.Stack())
-			}
+		if v := recover(); v != nil {
+			l.reporter.panicked(ctx, v, debug.Stack())
 		}
 	}()
 	observer(ctx, o)
-	returned = true
 }
 
 // allPeek reports whether there are claims and none of them charges.
