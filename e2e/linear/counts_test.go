@@ -156,11 +156,15 @@ func (s *counting) modelOf(c counts, o *op) *oracle.Model {
 	return &m
 }
 
-// countsOf returns c with the counts of a model for the keys in o. It reads what is used once nothing is held or banned any more.
+// countsOf returns c with the counts of a model for the keys in o. It releases what is held, which would be charged in the end, and reads
+// what is used once nothing is banned any more.
 func (s *counting) countsOf(m *oracle.Model, o *op, c counts) counts {
 	for k, key := range s.keysOf(o) {
 		held, holds, banned := m.Held(anInstant, "rule", key)
 		c.pairs[k] = pairCount{int8(held), int8(holds), banned}
+		for range holds {
+			m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, At: time.UnixMicro(anInstant), Cost: int(held), Held: true}})
+		}
 		for n, l := range s.limits {
 			if l.Algorithm == core.InFlight {
 				continue
