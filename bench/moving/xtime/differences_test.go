@@ -1,0 +1,140 @@
+// Package xtime checks what docs/moving/x-time-rate.md says.
+package xtime
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/spillgate/spillgate/bench/moving/internal/try"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+const client = "203.0.113.9:4000"
+
+// A minute of requests at uneven times: both admit the same ones.
+func TestSameBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, now := before(try.OK), same(try.OK)
+		denied := 0
+		for i := range 200 {
+			time.Sleep(time.Duration(i*37%600) * time.Millisecond)
+			want, got := try.Wire(t, old, client, "/"), try.Wire(t, now, client, "/")
+			if got != want {
+				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
+			}
+			if strings.HasPrefix(got, "HTTP/1.1 429 ") {
+				denied++
+			}
+		}
+		if denied < 20 || denied > 180 {
+			t.Errorf("%d of 200 denied, want some of both", denied)
+		}
+		if want, got := try.Wire(t, old, "nobody", "/"), try.Wire(t, now, "nobody", "/"); got != want {
+			t.Errorf("no address:\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+func TestAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := after(try.OK)
+		if got := try.Admitted(now, 10, client, "/"); got != 4 {
+			t.Errorf("admitted %d of 10, want 4", got)
+		}
+		if w := try.Get(now, client, "/"); w.Code != 429 || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
+	})
+}
+
+func limited(limit core.Limit) http.Handler {
+	return stdlib.New(core.Must(core.New([]core.Rule{limit.By(keyfunc.RemoteIP)})))(try.OK)
+}
+
+// allowed returns how many of n events at once a limiter allows.
+func allowed(l *rate.Limiter, n int) (count int) {
+	for range n {
+		if l.Allow() {
+			count++
+		}
+	}
+	return count
+}
+
+func TestZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, test := range map[string]struct {
+			limiter *rate.Limiter
+			want    int
+		}{
+			"NewLimiter(0, 4)":        {rate.NewLimiter(0, 4), 4}, // and never again
+			"NewLimiter(2, 0)":        {rate.NewLimiter(2, 0), 0},
+			"NewLimiter(rate.Inf, 0)": {rate.NewLimiter(rate.Inf, 0), 100},
+			"Every(0)":                {rate.NewLimiter(rate.Every(0), 4), 100},
+		} {
+			if got := allowed(test.limiter, 100); got != test.want {
+				t.Errorf("%s: %d of 100, want %d", name, got, test.want)
+			}
+			time.Sleep(24 * time.Hour)
+			if got := allowed(test.limiter, 100); name == "NewLimiter(0, 4)" && got != 0 {
+				t.Errorf("%s: %d a day later, want 0", name, got)
+			}
+		}
+		for name, test := range map[string]struct {
+			limit core.Limit
+			want  int
+		}{
+			"PerSecond(0).WithBurst(4)": {core.PerSecond(0).WithBurst(4), 0},
+			"PerSecond(2).WithBurst(0)": {core.PerSecond(2).WithBurst(0), 2},
+		} {
+			if got := try.Admitted(limited(test.limit), 100, client, "/"); got != test.want {
+				t.Errorf("%s: %d of 100, want %d", name, got, test.want)
+			}
+		}
+		if _, err := core.New([]core.Rule{core.Every(4, 0).By(keyfunc.RemoteIP)}); err == nil {
+			t.Error("core.Every(4, 0): no error")
+		}
+	})
+}
+
+func TestFractions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := rate.NewLimiter(rate.Limit(10.0/3), 10)
+		every := rate.NewLimiter(rate.Every(300*time.Millisecond), 10)
+		now, each := limited(core.Every(10, 3*time.Second)), limited(core.Every(1, 300*time.Millisecond).WithBurst(10))
+		for range 2 { // full, and after three seconds full again
+			for name, got := range map[string]int{
+				"rate.Limit(10.0 / 3)": allowed(old, 20), "rate.Every": allowed(every, 20),
+				"core.Every(10, 3s)": try.Admitted(now, 20, client, "/"), "core.Every(1, 300ms)": try.Admitted(each, 20, client, "/"),
+			} {
+				if got != 10 {
+					t.Errorf("%s: %d of 20, want 10", name, got)
+				}
+			}
+			time.Sleep(3 * time.Second)
+		}
+	})
+}
+
+// A client has as many IPv6 addresses as it likes, and a map has no bound.
+func TestAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, now := before(try.OK), after(try.OK)
+		was, is := 0, 0
+		for i := range 100 {
+			from := "[2001:db8::" + string(rune('0'+i/10)) + string(rune('0'+i%10)) + "]:4000"
+			was += try.Admitted(old, 1, from, "/")
+			is += try.Admitted(now, 1, from, "/")
+		}
+		if was != 100 || is != 4 {
+			t.Errorf("admitted %d before, want 100; %d after, want 4", was, is)
+		}
+	})
+}
