@@ -1,0 +1,157 @@
+// Package golimiter checks what docs/moving/go-limiter.md says.
+package golimiter
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sethvargo/go-limiter"
+	"github.com/sethvargo/go-limiter/httplimit"
+	"github.com/sethvargo/go-limiter/memorystore"
+
+	"github.com/spillgate/spillgate/bench/moving/internal/try"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+const client = "203.0.113.9:4000"
+
+// storeOf returns a store of go-limiter. It has a goroutine and reads the clock of the machine, so no test here is in a bubble.
+func storeOf(t *testing.T, c memorystore.Config) limiter.Store {
+	store, err := memorystore.New(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close(t.Context()) })
+	return store
+}
+
+// hourly limits each address to n requests per hour, which is longer than any test takes.
+func hourly(t *testing.T, n uint64, key httplimit.KeyFunc) http.Handler {
+	m, err := httplimit.NewMiddleware(storeOf(t, memorystore.Config{Tokens: n, Interval: time.Hour}), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Handle(try.OK)
+}
+
+func TestBothAdmitTheSameNumber(t *testing.T) {
+	old, err := before(try.OK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := try.Admitted(old, 15, client, "/"); got != 15 {
+		t.Errorf("before: admitted %d of 15, want 15", got)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		now, err := after(try.OK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // minutes
+			if got := try.Admitted(now, 20, client, "/"); got != 15 {
+				t.Errorf("after: admitted %d of 20, want 15", got)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// instant is a date in the form that go-limiter writes.
+var instant = regexp.MustCompile(`: \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d UTC\r`)
+
+// The windows of both end at other instants. All else is equal.
+func TestSameBytes(t *testing.T) {
+	old := hourly(t, 15, httplimit.IPKeyFunc())
+	wire := func(h http.Handler, from string) string {
+		text := try.Wire(t, h, from, "/")
+		return instant.ReplaceAllString(text, ": an instant\r")
+	}
+	var want []string
+	for range 17 {
+		want = append(want, wire(old, client))
+	}
+	want = append(want, wire(old, "nobody"))
+	if last := want[16]; !strings.HasPrefix(last, "HTTP/1.1 429 ") || strings.Count(last, "an instant") != 2 {
+		t.Fatalf("got\n%s\nwant 429 and two instants", last)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		now, err := same(try.OK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		for i := range want[:17] {
+			if got := wire(now, client); got != want[i] {
+				t.Errorf("request %d:\n%s\nwant\n%s", i, got, want[i])
+			}
+		}
+		if got := wire(now, "nobody"); got != want[17] {
+			t.Errorf("no address:\n%s\nwant\n%s", got, want[17])
+		}
+		if got := try.Get(now, client, "/").Header().Get("Retry-After"); got != "Sat, 01 Jan 2000 00:01:00 UTC" {
+			t.Errorf("Retry-After: %s, want the end of the minute", got)
+		}
+	})
+}
+
+func limited(limit core.Limit) http.Handler {
+	return stdlib.New(core.Must(core.New([]core.Rule{limit.By(keyfunc.RemoteIP)})))(try.OK)
+}
+
+func TestZero(t *testing.T) {
+	store := storeOf(t, memorystore.Config{Interval: time.Hour})
+	if tokens, _, _, ok, err := store.Take(t.Context(), "k"); tokens != 1 || !ok || err != nil {
+		t.Errorf("Tokens: 0: got %d, %v, %v, want 1", tokens, ok, err)
+	}
+	_ = store.Set(t.Context(), "k", 0, time.Hour)
+	if _, _, _, ok, _ := store.Take(t.Context(), "k"); ok {
+		t.Error("Set(0): allowed")
+	}
+	if got := try.Admitted(limited(core.PerHour(0)), 5, client, "/"); got != 0 {
+		t.Errorf("core.PerHour(0): admitted %d, want none", got)
+	}
+	if _, err := core.New([]core.Rule{core.Every(5, 0).By(keyfunc.RemoteIP)}); err == nil {
+		t.Error("core.Every(5, 0): no error")
+	}
+}
+
+func TestFractions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := limited(core.Every(10, 3*time.Second).Using(core.FixedWindow))
+		for range 2 {
+			if got := try.Admitted(now, 20, client, "/"); got != 10 {
+				t.Errorf("admitted %d of 20, want 10", got)
+			}
+			time.Sleep(3 * time.Second)
+		}
+	})
+}
+
+// A header is the key, whatever a client writes into it.
+func TestForgedAddress(t *testing.T) {
+	old := hourly(t, 1, httplimit.IPKeyFunc("X-Forwarded-For"))
+	for _, forged := range []string{"192.0.2.1", "192.0.2.2", "anything"} {
+		if code := try.Get(old, client, "/", "X-Forwarded-For", forged).Code; code != 200 {
+			t.Errorf("before: %s: %d, want 200", forged, code)
+		}
+	}
+	old = hourly(t, 1, httplimit.IPKeyFunc())
+	if got := try.Admitted(old, 1, "[2001:db8::1]:4000", "/") + try.Admitted(old, 1, "[2001:db8::2]:4000", "/"); got != 2 {
+		t.Errorf("before: admitted %d of two addresses of a network, want 2", got)
+	}
+}
+
+// After its Close, a store of go-limiter decides nothing.
+func TestClose(t *testing.T) {
+	store := storeOf(t, memorystore.Config{Tokens: 5})
+	_ = store.Close(t.Context())
+	if _, _, _, ok, err := store.Take(t.Context(), "k"); ok || err == nil {
+		t.Errorf("after Close: %v, %v", ok, err)
+	}
+}
