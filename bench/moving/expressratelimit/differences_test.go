@@ -1,0 +1,163 @@
+// Package expressratelimit checks what docs/moving/express-rate-limit.md says. What it says about express-rate-limit was
+// recorded from version 8.7.4 with Express 5.3, on a server with { windowMs: 15 * 60 * 1000, limit: 2 }.
+package expressratelimit
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/bench/moving/internal/try"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+const client = "203.0.113.9:4000"
+
+// recorded are the fields that express-rate-limit sent, in alphabetical order, for two admitted requests and a denied one. The
+// recorded window ended at 1795421020.
+var recorded = map[string]struct {
+	fields headers.Writer
+	want   [3]string
+}{
+	"legacyHeaders": {legacy, [3]string{
+		"X-RateLimit-Limit: 2\nX-RateLimit-Remaining: 1\nX-RateLimit-Reset: 1795421020\n",
+		"X-RateLimit-Limit: 2\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1795421020\n",
+		"Retry-After: 900\nX-RateLimit-Limit: 2\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1795421020\n",
+	}},
+	"draft-6": {draft6, [3]string{
+		"RateLimit-Limit: 2\nRateLimit-Policy: 2;w=900\nRateLimit-Remaining: 1\nRateLimit-Reset: 900\n",
+		"RateLimit-Limit: 2\nRateLimit-Policy: 2;w=900\nRateLimit-Remaining: 0\nRateLimit-Reset: 900\n",
+		"RateLimit-Limit: 2\nRateLimit-Policy: 2;w=900\nRateLimit-Remaining: 0\nRateLimit-Reset: 900\nRetry-After: 900\n",
+	}},
+	"draft-7": {draft7, [3]string{
+		"RateLimit: limit=2, remaining=1, reset=900\nRateLimit-Policy: 2;w=900\n",
+		"RateLimit: limit=2, remaining=0, reset=900\nRateLimit-Policy: 2;w=900\n",
+		"RateLimit: limit=2, remaining=0, reset=900\nRateLimit-Policy: 2;w=900\nRetry-After: 900\n",
+	}},
+}
+
+const (
+	admitted = "HTTP/1.1 200 OK\nConnection: close\nContent-Type: text/html; charset=utf-8\n"
+	denied   = "HTTP/1.1 429 Too Many Requests\nConnection: close\nContent-Type: text/html; charset=utf-8\n"
+)
+
+// The windows of Spillgate turn by the clock. In this test one begins with the first request, as each does in Express. The
+// bytes are equal then, but for the letter case of field names.
+func TestSameBytes(t *testing.T) {
+	for name, test := range recorded {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limit := core.Every(2, 15*time.Minute).Using(core.FixedWindow)
+				ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.Header().Set("Content-Type", "text/html; charset=utf-8")
+					_, _ = io.WriteString(w, "ok")
+				})
+				h := same(core.Must(core.New([]core.Rule{limit.By(keyfunc.RemoteIP)})), test.fields, ok)
+				for i, fields := range test.want {
+					want := admitted + fields + "\nok"
+					if i == 2 {
+						want = denied + fields + "\nToo many requests, please try again later."
+					}
+					want = strings.NewReplacer("1795421020", "946685700", "RateLimit", "Ratelimit", "\n", "\r\n").Replace(want)
+					if got := try.Wire(t, h, client, "/"); got != want {
+						t.Errorf("request %d: got\n%s\nwant\n%s", i, got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestItAdmitsTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := after(try.OK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if got := try.Admitted(h, 150, "10.0.0.7:4000", "/", "X-Forwarded-For", "192.0.2.1, 198.51.100.7"); got != 100 {
+				t.Errorf("admitted %d of 150, want 100", got)
+			}
+			time.Sleep(15 * time.Minute)
+		}
+	})
+}
+
+// The settings of trust proxy: express-rate-limit counted the requests of the peer 127.0.0.1 with this X-Forwarded-For by these keys.
+func TestTrustProxy(t *testing.T) {
+	for name, test := range map[string]struct {
+		key       core.KeyFunc
+		forwarded string
+		want      string
+	}{
+		"false":             {keyfunc.RemoteIP, "192.0.2.1, 198.51.100.7", "ip:127.0.0.1"},
+		"1":                 {keyfunc.ClientIP{Hops: 1, IPv6Bits: 56}.Key, "192.0.2.1, 198.51.100.7", "ip:198.51.100.7"},
+		"2":                 {keyfunc.ClientIP{Hops: 2, IPv6Bits: 56}.Key, "192.0.2.1, 198.51.100.7", "ip:192.0.2.1"},
+		"1, IPv6":           {keyfunc.ClientIP{Hops: 1, IPv6Bits: 56}.Key, "2001:db8:1:2ff::1", "ip:2001:db8:1:200::/56"},
+		"1, but no address": {keyfunc.ClientIP{Hops: 1}.Key, "192.0.2.1, garbage", "ip:unresolved:127.0.0.1"},
+		"1, but no field":   {keyfunc.ClientIP{Hops: 1}.Key, "", "ip:unresolved:127.0.0.1"},
+	} {
+		r := &http.Request{RemoteAddr: "127.0.0.1:4000", Header: http.Header{}}
+		if test.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", test.forwarded)
+		}
+		if got, err := test.key(r); got != test.want || err != nil {
+			t.Errorf("trust proxy %s: %s, %v, want %s", name, got, err, test.want)
+		}
+	}
+}
+
+// Of four requests with limit: 1, express-rate-limit answered these.
+func TestSkippedResults(t *testing.T) {
+	successes := func(_ *http.Request, o core.Outcome) int {
+		if o.Err != nil || o.Status >= 400 {
+			return 0
+		}
+		return o.Cost
+	}
+	for name, test := range map[string]struct {
+		final  func(*http.Request, core.Outcome) int
+		status int
+		want   [4]int
+	}{
+		"skipSuccessfulRequests, 200": {core.Failures, 200, [4]int{200, 200, 200, 200}},
+		"skipSuccessfulRequests, 401": {core.Failures, 401, [4]int{401, 429, 429, 429}},
+		"skipFailedRequests, 401":     {successes, 401, [4]int{401, 401, 401, 401}},
+		"skipFailedRequests, 200":     {successes, 200, [4]int{200, 429, 429, 429}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rule := core.PerMinute(1).Using(core.FixedWindow).By(keyfunc.RemoteIP)
+			rule.Final = test.final
+			next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(test.status) })
+			h := stdlib.New(core.Must(core.New([]core.Rule{rule})))(next)
+			for i, want := range test.want {
+				if got := try.Get(h, client, "/").Code; got != want {
+					t.Errorf("%s: request %d: %d, want %d", name, i, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestZeroAndFractions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			limit core.Limit
+			want  int
+		}{
+			{core.PerMinute(0).Using(core.FixedWindow), 0},
+			{core.Every(10, 3*time.Second).Using(core.FixedWindow), 10},
+		} {
+			h := stdlib.New(core.Must(core.New([]core.Rule{test.limit.By(keyfunc.RemoteIP)})))(try.OK)
+			if got := try.Admitted(h, 20, client, "/"); got != test.want {
+				t.Errorf("%v: admitted %d of 20, want %d", test.limit, got, test.want)
+			}
+		}
+	})
+}
