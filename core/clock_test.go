@@ -119,29 +119,3 @@ func compareOnAnyClock(ts ticks) error {
 	}
 	return nil
 }
-
-// A failover does that: the clock steps back by a second across the turn of a window.
-func TestAClockThatStepsBackAcrossATurnAdmitsNoMore(t *testing.T) {
-	turn := time.Unix(1_800_000_000, 0)
-	for _, limit := range []string{"5/m", "5/m;fixed-window", "5/m;sliding-window;buckets=2", "5/m;sliding-window;buckets=60", "5/m;sliding-log"} {
-		now := turn.Add(500 * time.Millisecond)
-		m := core.MemoryStore{Now: func() time.Time { return now }}
-		claims := one("key", core.MustParseLimits(limit)...)
-		claims[0].Cost = 5
-		if !admits(&m, claims) {
-			t.Fatalf("%s: 5 of 5 are denied", limit)
-		}
-		claims[0].Cost = 1
-		for _, step := range []time.Duration{-time.Second, 600 * time.Millisecond, time.Second} {
-			if now = now.Add(step); admits(&m, claims) {
-				t.Errorf("%s: admitted at %v after the turn", limit, now.Sub(turn))
-			}
-		}
-		if now = now.Add(-time.Hour); admits(&m, claims) {
-			t.Errorf("%s: admitted after the clock stepped back by an hour", limit)
-		}
-		if now = now.Add(91 * time.Second); !admits(&m, claims) { // the widest sub-bucket is 30s wide
-			t.Errorf("%s: denied for more than one window after the clock stepped back", limit)
-		}
-	}
-}

@@ -11,14 +11,6 @@ var resultRows = []row{
 	{"a fixed window keeps what its waits promise", func(s *suite) { s.keepPromises("4/s;fixed-window") }},
 	{"a sliding window keeps what its waits promise", func(s *suite) { s.keepPromises("4/s;sliding-window;buckets=5") }},
 	{"a sliding log keeps what its waits promise", func(s *suite) { s.keepPromises("4/s;sliding-log") }},
-	{"a sliding window keeps what its waits promise when its buckets are raised", func(s *suite) {
-		s.align(second)
-		s.take(claim("key", "4/s;sliding-window;buckets=2", 4))
-		s.advance(100 * ms)
-		r := s.take(claim("key", "4/s;sliding-window;buckets=10", 1))[0]
-		s.wait(r.RetryAfter)
-		s.expect(words("yes 3"), claim("key", "4/s;sliding-window;buckets=10", 1))
-	}},
 	{"a burst is back when its reset says so", func(s *suite) {
 		c := claim("key", "10/s;burst=12", 12)
 		r := s.take(c)[0]

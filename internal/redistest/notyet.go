@@ -1,7 +1,7 @@
 package redistest
 
 // NotYet names the rows of storetest that the script does not fulfil yet: it forgets holds that nobody settles, instead of charging
-// them when they end, and its waits are too short for stamps of wider sub-buckets.
+// them when they end.
 var NotYet = []string{
 	"a hold that nobody settles is charged when it ends",
 	"a hold that ends is charged at its end, even if it does not fit",
@@ -10,7 +10,6 @@ var NotYet = []string{
 	"what a hold is charged drains at the slower of two rates from then on",
 	"a settlement after the end of a hold adjusts what was charged",
 	"a renewal after the end of a hold reports that the hold is gone",
-	"a sliding window keeps what its waits promise when its buckets are raised",
 	"a reset forgets holds that have ended, and keeps others with what they are to be charged to",
 }
 

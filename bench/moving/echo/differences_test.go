@@ -2,7 +2,9 @@
 package echo
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,9 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+	echolimit "github.com/spillgate/spillgate/middleware/echo"
 )
 
 const client = "203.0.113.9:4000"
@@ -81,6 +86,70 @@ func TestASlowLimitIsForgotten(t *testing.T) {
 		try.Get(h, "198.51.100.1:4000", "/") // any request may clean up
 		if got := try.Admitted(h, 10, client, "/"); got != 5 {
 			t.Errorf("admitted %d after three minutes, want all 5 again", got)
+		}
+	})
+}
+
+// Some minutes of requests at uneven times: both admit the same ones, and respond alike.
+func TestSameBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old, now := app(before), app(same)
+		denied := 0
+		for i := range 200 {
+			time.Sleep(time.Duration(i*1237%7000) * time.Millisecond)
+			want, got := try.Wire(t, old, client, "/"), try.Wire(t, now, client, "/")
+			if got != want {
+				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
+			}
+			if strings.HasPrefix(got, "HTTP/1.1 429 ") {
+				denied++
+			}
+		}
+		if denied < 20 || denied > 180 {
+			t.Errorf("%d of 200 denied, want some of both", denied)
+		}
+		failing := app(func(e *echo.Echo) {
+			e.Use(middleware.RateLimiterWithConfig(middleware.RateLimiterConfig{
+				Store:               middleware.NewRateLimiterMemoryStore(1),
+				IdentifierExtractor: func(echo.Context) (string, error) { return "", errors.New("no address") },
+			}))
+		})
+		if want, got := try.Wire(t, failing, client, "/"), try.Wire(t, now, "nobody", "/"); got != want {
+			t.Errorf("no address:\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+func own(config middleware.RateLimiterMemoryStoreConfig) http.Handler {
+	return app(func(e *echo.Echo) {
+		e.IPExtractor = echo.ExtractIPDirect()
+		e.Use(middleware.RateLimiter(middleware.NewRateLimiterMemoryStoreWithConfig(config)))
+	})
+}
+
+func limited(limit core.Limit) http.Handler {
+	return app(func(e *echo.Echo) { e.Use(echolimit.New(core.Must(core.New([]core.Rule{limit.By(keyfunc.RemoteIP)})))) })
+}
+
+func TestZeroAndFractions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, test := range map[string]struct {
+			h    http.Handler
+			want int
+		}{
+			"Rate: 0":                    {own(middleware.RateLimiterMemoryStoreConfig{}), 1},
+			"Rate: 0.5":                  {own(middleware.RateLimiterMemoryStoreConfig{Rate: 0.5}), 1},
+			"Rate: 10.0 / 3":             {own(middleware.RateLimiterMemoryStoreConfig{Rate: 10.0 / 3}), 4},
+			"Rate: 10.0 / 3, Burst: 10":  {own(middleware.RateLimiterMemoryStoreConfig{Rate: 10.0 / 3, Burst: 10}), 10},
+			"PerSecond(0)":               {limited(core.PerSecond(0)), 0},
+			"PerSecond(2).WithBurst(0)":  {limited(core.PerSecond(2).WithBurst(0)), 2},
+			"Every(10, 3s)":              {limited(core.Every(10, 3*time.Second)), 10},
+			"Every(1, 2s)":               {limited(core.Every(1, 2*time.Second)), 1},
+			"Every(10, 3s).WithBurst(4)": {limited(core.Every(10, 3*time.Second).WithBurst(4)), 4},
+		} {
+			if got := try.Admitted(test.h, 20, client, "/"); got != test.want {
+				t.Errorf("%s: admitted %d of 20, want %d", name, got, test.want)
+			}
 		}
 	})
 }

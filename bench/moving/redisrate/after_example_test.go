@@ -14,12 +14,12 @@ import (
 // jobs limits each project. Key is for requests that a middleware limits by the same rule; a job names its key.
 var jobs = core.Rule{Name: "jobs", Key: keyfunc.Header("X-Project"), Limits: []core.Limit{core.PerSecond(10)}}
 
-// newLimiter is called once: a limiter, unlike that of redis_rate, knows when Redis is down.
+// newLimiter is called once: unlike a limiter of redis_rate, this one knows when Redis is down.
 func newLimiter(client *redis.Client) (*core.Limiter, error) {
 	return core.New([]core.Rule{jobs}, core.WithStore(redisstore.New(client, redisstore.WithPrefix("shop"))))
 }
 
-// after charges a job to a project. It returns how long to wait if the job is refused.
+// after charges a job to a project. It returns how long to wait if the job is denied.
 func after(ctx context.Context, limiter *core.Limiter, project string) (time.Duration, error) {
 	d, err := limiter.Take(ctx, core.Claim{Rule: "jobs", Key: "project:" + project})
 	if err != nil || d.Allowed {

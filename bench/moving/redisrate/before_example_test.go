@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// before charges a job to a project, which may start 10 per second. It returns how long to wait if the job is refused.
+// before charges a job to a project, which may start 10 per second. It returns how long to wait if the job is denied.
 func before(ctx context.Context, client *redis.Client, project string) (time.Duration, error) {
 	limiter := redis_rate.NewLimiter(client)
 	res, err := limiter.Allow(ctx, "project:"+project, redis_rate.PerSecond(10))

@@ -3,13 +3,19 @@ package tollbooth
 
 import (
 	"net/http"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/didip/tollbooth/v8"
 	"github.com/didip/tollbooth/v8/limiter"
 
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
 const client = "203.0.113.9:4000"
@@ -67,6 +73,61 @@ func TestNoAddress(t *testing.T) {
 		}
 		if got := try.Admitted(after(routes()), 50, "nobody", "/users/1"); got != 0 {
 			t.Errorf("after: admitted %d of 50 without an address, want none", got)
+		}
+	})
+}
+
+// Some seconds of requests at uneven times: both admit the same ones, and respond alike.
+func TestSameBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := http.NewServeMux()
+		mux.Handle("/users/1", try.OK)
+		old, now := before(mux), same(mux)
+		denied := 0
+		for i := range 200 {
+			time.Sleep(time.Duration(i*37%250) * time.Millisecond)
+			want := try.Wire(t, old, client, "/users/1", "X-Forwarded-For", "192.0.2.1")
+			got := try.Wire(t, now, client, "/users/1", "X-Forwarded-For", "192.0.2.1")
+			if got != want {
+				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
+			}
+			if strings.HasPrefix(got, "HTTP/1.1 429 ") {
+				denied++
+			}
+		}
+		if denied < 20 || denied > 180 {
+			t.Errorf("%d of 200 denied, want some of both", denied)
+		}
+	})
+}
+
+func limited(limit core.Limit) http.Handler {
+	return stdlib.New(core.Must(core.New([]core.Rule{limit.By(keyfunc.RemoteIP)})))(try.OK)
+}
+
+func TestZeroAndFractions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		thirds := tollbooth.NewLimiter(10.0/3, nil)
+		full := tollbooth.NewLimiter(10.0/3, nil)
+		full.SetBurst(10)
+		for name, test := range map[string]struct {
+			h    http.Handler
+			want int
+		}{
+			"NewLimiter(10.0 / 3)":           {tollbooth.HTTPMiddleware(thirds)(try.OK), 3},
+			"NewLimiter(10.0 / 3), SetBurst": {tollbooth.HTTPMiddleware(full)(try.OK), 10},
+			"PerSecond(0)":                   {limited(core.PerSecond(0)), 0},
+			"Every(10, 3s)":                  {limited(core.Every(10, 3*time.Second)), 10},
+			"Every(10, 3s).WithBurst(3)":     {limited(core.Every(10, 3*time.Second).WithBurst(3)), 3},
+		} {
+			if got := try.Admitted(test.h, 20, client, "/"); got != test.want {
+				t.Errorf("%s: admitted %d of 20, want %d", name, got, test.want)
+			}
+		}
+		if runtime.GOARCH == "amd64" { // tollbooth converts an infinite number of seconds to a Duration
+			if got := try.Admitted(tollbooth.HTTPMiddleware(tollbooth.NewLimiter(0, nil))(try.OK), 20, client, "/"); got != 20 {
+				t.Errorf("NewLimiter(0): admitted %d of 20, want all", got)
+			}
 		}
 	})
 }

@@ -3,13 +3,22 @@ package ulule
 
 import (
 	"net/http"
+	"regexp"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/ulule/limiter/v3"
+	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
+	"github.com/ulule/limiter/v3/drivers/store/memory"
 
 	"github.com/spillgate/spillgate/bench/moving/internal/try"
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
+	stdlimit "github.com/spillgate/spillgate/middleware/stdlib"
 )
 
 func handlers(t *testing.T) (*redistest.Server, map[string]http.Handler) {
@@ -74,5 +83,65 @@ func TestRedisIsDown(t *testing.T) {
 	}
 	if _, err := after(none, try.OK); err != nil {
 		t.Errorf("after: %v", err)
+	}
+}
+
+// instant is when a window ends, in seconds since 1970.
+var instant = regexp.MustCompile(`: \d{10}\r`)
+
+// The windows of both end at other instants. All else is equal.
+func TestSameBytes(t *testing.T) {
+	server := redistest.Start(t)
+	old, err := before(server.Client(t), try.OK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := same(server.Client(t), try.OK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire := func(h http.Handler) string {
+		return instant.ReplaceAllString(try.Wire(t, h, "203.0.113.9:4000", "/"), ": an instant\r")
+	}
+	if d := time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)); d < time.Minute {
+		t.Skip("the hour turns within a minute, and with it the windows")
+	}
+	for i := range 1010 {
+		want, got := wire(old), wire(now)
+		if got != want || strings.Count(got, "an instant") != 1 || strings.HasPrefix(got, "HTTP/1.1 429 ") != (i >= 1000) {
+			t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
+		}
+	}
+}
+
+func TestZeroAndFractions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.NewStoreWithOptions(limiter.StoreOptions{Prefix: "p", CleanUpInterval: 0})
+		own := func(r limiter.Rate) http.Handler { return stdlib.NewMiddleware(limiter.New(store, r)).Handler(try.OK) }
+		limited := func(l core.Limit) http.Handler {
+			return stdlimit.New(core.Must(core.New([]core.Rule{l.By(keyfunc.RemoteIP)})))(try.OK)
+		}
+		none, err := limiter.NewRateFromFormatted("0-H")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, test := range []struct {
+			h    http.Handler
+			want int
+		}{
+			{own(none), 0},
+			{own(limiter.Rate{Limit: 10, Period: 3 * time.Second}), 10},
+			{limited(core.PerHour(0)), 0},
+			{limited(core.Every(10, 3*time.Second).Using(core.FixedWindow)), 10},
+			{limited(core.MustParseLimits("10/3s;fixed-window")[0]), 10},
+		} {
+			from := "203.0.113." + string(rune('1'+i)) + ":4000"
+			if got := try.Admitted(test.h, 20, from, "/"); got != test.want {
+				t.Errorf("%d: admitted %d of 20, want %d", i, got, test.want)
+			}
+		}
+	})
+	if _, err := limiter.NewRateFromFormatted("10-3S"); err == nil {
+		t.Error("10-3S: no error")
 	}
 }
