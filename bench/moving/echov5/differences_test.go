@@ -1,0 +1,58 @@
+// Package echov5 checks what docs/moving/echo.md says about echo v5.
+package echov5
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/labstack/echo/v5"
+	"github.com/labstack/echo/v5/middleware"
+
+	"github.com/spillgate/spillgate/bench/moving/internal/try"
+)
+
+const client = "203.0.113.9:4000"
+
+func app(limit func(*echo.Echo)) *echo.Echo {
+	e := echo.New()
+	limit(e)
+	e.GET("/", func(c *echo.Context) error { return c.NoContent(http.StatusOK) })
+	return e
+}
+
+// Some minutes of requests at uneven times: both admit the same ones, and respond alike.
+func TestSameBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
+			Rate: 10.0 / 60, Burst: 10, ExpiresIn: time.Minute,
+		})
+		old, now := app(func(e *echo.Echo) { e.Use(middleware.RateLimiter(store)) }), app(same)
+		denied := 0
+		for i := range 200 {
+			time.Sleep(time.Duration(i*1237%7000) * time.Millisecond)
+			want, got := try.Wire(t, old, client, "/"), try.Wire(t, now, client, "/")
+			if got != want {
+				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
+			}
+			if strings.HasPrefix(got, "HTTP/1.1 429 ") {
+				denied++
+			}
+		}
+		if denied < 20 || denied > 180 {
+			t.Errorf("%d of 200 denied, want some of both", denied)
+		}
+		failing := app(func(e *echo.Echo) {
+			e.Use(middleware.RateLimiterWithConfig(middleware.RateLimiterConfig{
+				Store:               store,
+				IdentifierExtractor: func(*echo.Context) (string, error) { return "", errors.New("no address") },
+			}))
+		})
+		if want, got := try.Wire(t, failing, client, "/"), try.Wire(t, now, "nobody", "/"); got != want {
+			t.Errorf("no address:\n%s\nwant\n%s", got, want)
+		}
+	})
+}
