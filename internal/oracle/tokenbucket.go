@@ -115,7 +115,7 @@ func (b *tokenBucket) rewind(l core.Limit, now int64) {
 
 // name takes note of a request that names the rate of l, even if it is not charged.
 func (b *tokenBucket) name(l core.Limit, peek bool, now int64, holds bool) {
-	if rate := int64(l.Rate); rate > 0 && rate != b.rate && !(peek && rate < b.rate) && (holds || !b.isForgotten(l.Period, now)) {
+	if rate := int64(l.Rate); rate > 0 && rate != b.rate && (!peek || rate > b.rate) && (holds || !b.isForgotten(l.Period, now)) {
 		*b = b.advanced(l, now)
 	}
 }

@@ -112,7 +112,7 @@ func TestZero(t *testing.T) {
 				t.Error("throttled.PerMin(0) did not panic")
 			}
 		}()
-		throttled.PerMin(0)
+		_ = throttled.PerMin(0)
 	})
 }
 
