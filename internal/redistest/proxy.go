@@ -37,7 +37,7 @@ func StartProxy(t testing.TB, addr string) *Proxy {
 // Dials returns how many connections clients have opened so far.
 func (p *Proxy) Dials() int { return int(p.dials.Load()) }
 
-// Runs returns how many runs of scripts clients have asked for so far: EVALSHA and EVAL.
+// Runs returns how many runs of scripts clients have asked for so far: FCALL, EVALSHA and EVAL.
 func (p *Proxy) Runs() int { return int(p.runs.Load()) }
 
 // Conns returns how many connections of clients are open.

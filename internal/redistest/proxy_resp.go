@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // readValue reads one value of RESP2 or RESP3 and returns it as it was on the wire.
@@ -51,5 +52,12 @@ func readValues(r *bufio.Reader, text []byte, n int) ([]byte, error) {
 // isScript reports whether a command runs a script.
 func isScript(command []byte) bool {
 	words := bytes.SplitN(command, []byte("\r\n"), 4)
-	return len(words) == 4 && (bytes.EqualFold(words[2], []byte("evalsha")) || bytes.EqualFold(words[2], []byte("eval")))
+	if len(words) < 4 {
+		return false
+	}
+	switch strings.ToLower(string(words[2])) {
+	case "fcall", "evalsha", "eval":
+		return true
+	}
+	return false
 }

@@ -24,7 +24,7 @@ func TestRequestsOfABatchAreDecidedInOrder(t *testing.T) {
 		"all kinds":    {claimOf("d", everyAlgorithm(rate, 365*24*time.Hour)...)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := calls(t, client, "evalsha")
+			before := calls(t, client, "fcall")
 			var mu sync.Mutex
 			var remaining []int
 			var callers sync.WaitGroup
@@ -54,7 +54,7 @@ func TestRequestsOfABatchAreDecidedInOrder(t *testing.T) {
 			if len(remaining) != rate {
 				t.Errorf("%d admitted, want %d", len(remaining), rate)
 			}
-			if n := calls(t, client, "evalsha") - before; n > rate/64*2*64/2 {
+			if n := calls(t, client, "fcall") - before; n > rate/64*2*64/2 {
 				t.Errorf("%d calls for %d requests", n, rate/64*2*64)
 			}
 		})

@@ -21,16 +21,12 @@ type onceText struct{ *redis.StringCmd }
 // NoRetry reports true.
 func (onceText) NoRetry() bool { return true }
 
-// A call is one run of a script: EVALSHA, its digest, the number of keys, the keys and the arguments.
-type call struct {
-	script *script
-	words  []any
-}
+// A call is one run of the script: the command, the name of a function or the digest of a script, the number of keys, the keys and the
+// arguments.
+type call struct{ words []any }
 
 // newCall returns a call that is likely to have so many keys and arguments.
-func newCall(s *script, words int) *call {
-	return &call{script: s, words: append(make([]any, 0, 3+words), "evalsha", s.sha, 0)}
-}
+func newCall(words int) *call { return &call{words: append(make([]any, 0, 3+words), "", "", 0)} }
 
 // addKeys adds keys. No argument may be added before.
 func (c *call) addKeys(keys []string) {
@@ -42,21 +38,74 @@ func (c *call) addKeys(keys []string) {
 
 func (c *call) add(arg any) { c.words = append(c.words, arg) }
 
-// run has client run c and returns the reply. A server that does not know the script has not run it: that error alone
-// leads to another attempt, with the source.
-func (c *call) run(ctx context.Context, client redis.UniversalClient) ([]int64, error) {
-	cmd := once{redis.NewIntSliceCmd(ctx, c.words...)}
+// send sends c as a command that runs what is named, and returns the reply.
+func (c *call) send(ctx context.Context, client redis.UniversalClient, command, name string) ([]int64, error) {
+	words := slices.Clone(c.words) // a client may still read those of an earlier attempt
+	words[0], words[1] = command, name
+	cmd := once{redis.NewIntSliceCmd(ctx, words...)}
 	_ = client.Process(ctx, cmd) // the command keeps the error
-	reply, err := cmd.Result()
-	if hasCode(err, "NOSCRIPT") {
-		words := slices.Clone(c.words)
-		words[0], words[1] = "eval", c.script.source
-		cmd = once{redis.NewIntSliceCmd(ctx, words...)}
-		_ = client.Process(ctx, cmd)
-		reply, err = cmd.Result()
+	return cmd.Result()
+}
+
+// call has the server run c and returns the reply. A server that does not have the function or the script has not run it: that error
+// alone leads to another attempt.
+func (s *Store) call(ctx context.Context, c *call) ([]int64, error) {
+	script := theScript
+	if s.noFunctions.Load() {
+		return c.sendScript(ctx, s.client, script)
+	}
+	reply, err := c.send(ctx, s.client, "fcall", script.function)
+	never := isUnavailable(err)
+	if isNotFound(err) {
+		never = isUnavailable(s.loadLibrary(ctx, script))
+		if !never {
+			reply, err = c.send(ctx, s.client, "fcall", script.function)
+		}
+	}
+	if !never && !isNotFound(err) {
+		return reply, err
+	}
+	reply, err = c.sendScript(ctx, s.client, script)
+	if err == nil && never {
+		s.noFunctions.Store(true)
 	}
 	return reply, err
 }
+
+// sendScript sends c by the digest of the script, and with its source to a server that does not know that.
+func (c *call) sendScript(ctx context.Context, client redis.UniversalClient, script *script) ([]int64, error) {
+	reply, err := c.send(ctx, client, "evalsha", script.sha)
+	if hasCode(err, "NOSCRIPT") {
+		reply, err = c.send(ctx, client, "eval", script.source)
+	}
+	return reply, err
+}
+
+// loadLibrary loads the library on all servers that may be asked, since the client does not say which one did not have it.
+func (s *Store) loadLibrary(ctx context.Context, script *script) (err error) {
+	load := func(ctx context.Context, client *redis.Client) error {
+		cmd := onceText{redis.NewStringCmd(ctx, "function", "load", script.library)}
+		if err := client.Process(ctx, cmd); err != nil && !strings.Contains(err.Error(), "already exists") {
+			return err
+		}
+		return nil
+	}
+	switch client := s.client.(type) {
+	case *redis.ClusterClient:
+		return client.ForEachMaster(ctx, load)
+	case *redis.Ring:
+		return client.ForEachShard(ctx, load)
+	case *redis.Client:
+		return load(ctx, client)
+	}
+	return s.client.Process(ctx, onceText{redis.NewStringCmd(ctx, "function", "load", script.library)})
+}
+
+// isNotFound reports whether err says that a server does not have the library.
+func isNotFound(err error) bool { return hasCode(err, "ERR Function not found") }
+
+// isUnavailable reports whether err says that a server has no functions, or that its user may not use them.
+func isUnavailable(err error) bool { return hasCode(err, "ERR unknown") || hasCode(err, "NOPERM") }
 
 // hasCode reports whether err is a server's reply that begins with code.
 func hasCode(err error, code string) bool {

@@ -13,41 +13,43 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-const pairKey = "spillgate:2:{k}:rule"
+const pairKey = "spillgate:3:{k}:rule"
 
-// corruptions are values that replace the stored state of a limit of 5 per minute.
+// corruptions are values that replace the stored states of a pair with a limit of 5 per minute.
 var corruptions = []struct {
 	name  string
 	of    string // the algorithms that it applies to, by letter; empty: all
-	value string
+	value func(kind uint64) string
 }{
-	{"garbage", "", "garbage"},
-	{"nothing", "", ""},
-	{"1e300", "", "1e300"},
-	{"too short for an expiry", "", "1234567"},
-	{"an expiry and no state", "", words(ends)},
-	{"a state cut off", "", words(ends, 0, 0, 0, 0, 0)[:17]},
-	{"a state with something after it", "", words(ends, 0, 0, 5, 5, 0) + "x"},
-	{"no numbers", "", strings.Repeat("\xff", 48)},
-	{"an expiry that never comes", "b", words(1<<53, 0, 0, 0, 5, 0)},
-	{"an expiry that never comes", "w", words(1<<53, 0, 0)},
-	{"an expiry that never comes", "sl", words(1<<53, 0, 0)},
-	{"too large a level", "b", words(ends, math.MaxUint64, 0, 0, 5, 0)},
-	{"no exact level", "b", words(ends, 1<<53+2, 0, 0, 5, 0)},
-	{"an instant too large", "b", words(ends, 0, 1<<53+2, 0, 5, 0)},
-	{"a busy instant too large", "b", words(ends, 0, 0, 1<<53+2, 5, 0)},
-	{"no rate", "b", words(ends, 0, 0, 0, 0, 0)},
-	{"a rate too large", "b", words(ends, 0, 0, 0, 1<<53+2, 0)},
-	{"an impossible tick", "b", words(ends, 0, 0, 0, 5, 3)},
-	{"too large a count", "w", words(ends, math.MaxUint64, 0)},
-	{"a start too large", "w", words(ends, 0, 1<<53+2)},
-	{"too large a sum", "sl", words(ends, 1<<53+2, 0)},
-	{"blocks that are not there", "sl", words(ends, 1, 1<<40)},
-	{"half an entry", "sl", words(ends, 1, 0, 1_800_000_000_000_000)},
+	{"garbage", "", func(uint64) string { return "garbage" }},
+	{"nothing", "", func(uint64) string { return "" }},
+	{"1e300", "", func(uint64) string { return "1e300" }},
+	{"no numbers", "", func(uint64) string { return strings.Repeat("\xff", 56) }},
+	{"another layout", "", func(kind uint64) string { return words(ends-1, kind, 0, 0, 0, 5, 0) }},
+	{"an expiry that never comes", "", func(uint64) string { return words(1<<60 + 3) }},
+	{"half a word", "", func(kind uint64) string { return words(ends, kind, 1, 1)[:27] }},
+	{"a record cut off", "", func(kind uint64) string { return words(ends, kind, 1) }},
+	{"a record of no limit", "", func(uint64) string { return words(ends, 12, 1) }},
+	{"a record of no algorithm", "", func(kind uint64) string { return words(ends, kind|2, 1, 1) }},
+	{"something after the records", "", func(uint64) string { return words(ends, 4, 0, 4) }},
+	{"more is held than there is room for", "", func(uint64) string { return words(ends, 0, 1<<40, 0) }},
+	{"nothing is held", "", func(uint64) string { return words(ends, 0, 0) }},
+	{"too large a level", "b", func(kind uint64) string { return words(ends, kind, math.MaxUint64, 0, 0, 5, 0) }},
+	{"no exact level", "b", func(kind uint64) string { return words(ends, kind, 1<<53+2, 0, 0, 5, 0) }},
+	{"no rate", "b", func(kind uint64) string { return words(ends, kind, 0, 0, 0, 0, 0) }},
+	{"a rate too large", "b", func(kind uint64) string { return words(ends, kind, 0, 0, 0, 1<<53+2, 0) }},
+	{"an impossible tick", "b", func(kind uint64) string { return words(ends, kind, 0, 0, 0, 5, 3) }},
+	{"a slowest rate too large", "b", func(kind uint64) string { return words(ends, kind, 9, 0, 0, 5, 1<<54) }},
+	{"too large a count", "w", func(kind uint64) string { return words(ends, kind, math.MaxUint64, 0) }},
+	{"too large a sum", "sl", func(kind uint64) string { return words(ends, kind, 1<<53+2, 0, 1, 1, 1, 1, 0, 1) }},
+	{"more than all in one entry", "sl", func(kind uint64) string { return words(ends, kind, 2, 0, 1, 1, 3, 1, 0, 1) }},
+	{"an oldest entry after the newest", "sl", func(kind uint64) string { return words(ends, kind, 2, 0, 2, 1, 1, 1, 0, 1) }},
+	{"too many blocks", "sl", func(kind uint64) string { return words(ends, kind, 1, 0, 1, 1, 1, 1, 1<<60, 1) }},
+	{"blocks that end before they begin", "sl", func(kind uint64) string { return words(ends, kind, 1, 0, 1, 1, 1, 1, 0, 2) }},
 }
 
-// ends is when the states of corruptions end, in milliseconds.
-const ends = 1_800_000_000_000
+// ends is the first word of the states of corruptions: until when they are kept, and the layout.
+const ends = 1_800_000_000_000*16 + 3
 
 // words returns numbers as a server stores them.
 func words(numbers ...uint64) string {
@@ -63,14 +65,14 @@ func TestCorruptStateDeniesForOnePeriodAtMost(t *testing.T) {
 	ctx := context.Background()
 	for _, l := range everyAlgorithm(5, time.Minute) {
 		for _, c := range corruptions {
-			if c.of != "" && !strings.Contains(c.of, fieldOf(l)[:1]) {
+			if c.of != "" && !strings.Contains(c.of, string("bwsl"[l.Algorithm])) {
 				continue
 			}
 			t.Run(l.Algorithm.String()+"/"+c.name, func(t *testing.T) {
 				flush(t, client)
 				s := redisx.New(client, options)
 				take(t, s, claimOf("k", l))
-				client.HSet(ctx, pairKey, fieldOf(l), c.value)
+				client.HSet(ctx, pairKey, "s", c.value(kindOf(l)))
 				checkRepair(t, s, l)
 				allExpire(t, client)
 			})
@@ -157,20 +159,17 @@ func TestCorruptStateLeavesOthersAsTheyAre(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	ctx := context.Background()
 	s := redisx.New(client, options)
-	good, bad := core.MustParseLimits("5/m, 5/m;sliding-log"), core.MustParseLimits("5/h, 5/h;sliding-log")
-	take(t, s, claimOf("k", good...))
-	take(t, s, claimOf("k", bad...))
-	for _, l := range bad {
-		client.HSet(ctx, pairKey, fieldOf(l), "x")
+	limits := core.MustParseLimits("5/m, 5/h")
+	take(t, s, claimOf("k", limits...))
+	state := parseWords(client.HGet(ctx, pairKey, "s").Val())
+	at, _ := recordOf(state, kindOf(limits[1]))
+	state[at+1] = math.MaxUint64 // its level
+	client.HSet(ctx, pairKey, "s", words(state...))
+	if r := take(t, s, claimOf("k", limits...)); r[0].Remaining != 4 || r[1].Remaining != 0 {
+		t.Errorf("%+v, want 4 left by the good state and none by the bad one", r)
 	}
-	if r := take(t, s, claimOf("k", bad...)); r[0].Remaining+r[1].Remaining != 0 {
-		t.Errorf("bad states leave %+v", r)
-	}
-	if r := take(t, s, claimOf("k", good...)); r[0].Remaining != 3 || r[1].Remaining != 3 {
-		t.Errorf("good states leave %+v, want 3 and 3", r)
-	}
-	if s.Repaired() != 2 {
-		t.Errorf("%d states repaired, want 2", s.Repaired())
+	if s.Repaired() != 1 {
+		t.Errorf("%d states repaired, want 1", s.Repaired())
 	}
 }
 

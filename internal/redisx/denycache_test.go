@@ -36,7 +36,7 @@ func answersLocally(t *testing.T, key string) bool {
 	take(t, s, c, other)
 	asked := time.Now()
 	first := take(t, s, c, other)
-	before := calls(t, client, "evalsha")
+	before := calls(t, client, "fcall")
 	for range 20 {
 		again, ok := s.TakeLocal([]core.Claim{c, other}, make([]core.Result, 1))
 		if !ok && time.Since(asked) >= time.Second {
@@ -66,7 +66,7 @@ func answersLocally(t *testing.T, key string) bool {
 			t.Errorf("decided %v ago", d)
 		}
 	}
-	if after := calls(t, client, "evalsha"); after != before+20 { // 20 of plain
+	if after := calls(t, client, "fcall"); after != before+20 { // 20 of plain
 		t.Errorf("%d calls for 20 remembered denials", after-before-20)
 	}
 	return true
@@ -106,11 +106,11 @@ func TestPeeksAndDryRunsAreNotRemembered(t *testing.T) {
 	for _, change := range []func(*core.Claim){func(c *core.Claim) { c.Peek = true }, func(c *core.Claim) { c.DryRun = true }} {
 		changed := c
 		change(&changed)
-		before := calls(t, client, "evalsha") + calls(t, client, "eval")
+		before := calls(t, client, "fcall") + calls(t, client, "eval")
 		for range 3 {
 			take(t, s, changed)
 		}
-		if after := calls(t, client, "evalsha") + calls(t, client, "eval"); after < before+3 {
+		if after := calls(t, client, "fcall") + calls(t, client, "eval"); after < before+3 {
 			t.Errorf("%d calls for 3 of %+v", after-before, changed)
 		}
 	}
@@ -186,11 +186,11 @@ func TestDenyCacheIsBounded(t *testing.T) {
 		claims[i].Cost = 2
 		take(t, s, claims[i])
 	}
-	before := calls(t, client, "evalsha")
+	before := calls(t, client, "fcall")
 	for _, c := range claims {
 		take(t, s, c)
 	}
-	if asked := calls(t, client, "evalsha") - before; asked < 7 {
+	if asked := calls(t, client, "fcall") - before; asked < 7 {
 		t.Errorf("%d of 10 denials asked the server, want 7 at least: the cache keeps 3", asked)
 	}
 }

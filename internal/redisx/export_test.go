@@ -7,13 +7,14 @@ import (
 
 // SetBlockSize has scripts keep blocks of so many entries until the test ends.
 func SetBlockSize(t *testing.T, entries string) {
-	original := jobScript
-	t.Cleanup(func() { jobScript = original })
-	source := strings.Replace(original.source, "local maxEntries = 64", "local maxEntries = "+entries, 1)
-	if source == original.source {
+	original := theScript
+	t.Cleanup(func() { theScript = original })
+	source := read(luaFiles...)
+	changed := strings.Replace(source, "local maxEntries = 64", "local maxEntries = "+entries, 1)
+	if source == changed {
 		t.Fatal("the script does not say how large blocks are")
 	}
-	jobScript = newScript(source)
+	theScript = newScript(changed)
 }
 
 // LeasesEnded reports whether nothing is leased, asked for or to be given back.

@@ -106,7 +106,7 @@ func TestErrorOfTheServerIsNotErrInvalid(t *testing.T) {
 	}{
 		{"OOM", []any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
 		{"READONLY", []any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
-		{"NOPERM", []any{"acl", "setuser", "default", "-evalsha", "-eval"}, []any{"acl", "setuser", "default", "+@all"}},
+		{"NOPERM", []any{"acl", "setuser", "default", "-fcall", "-evalsha", "-eval"}, []any{"acl", "setuser", "default", "+@all"}},
 		{"", []any{"acl", "setuser", "default", "-hget", "-hmget"}, []any{"acl", "setuser", "default", "+@all"}},
 		{"", []any{"acl", "setuser", "default", "-hset"}, []any{"acl", "setuser", "default", "+@all"}},
 	} {

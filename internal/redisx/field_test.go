@@ -36,9 +36,13 @@ func TestClaimsOfOneRequestShareASubBucket(t *testing.T) {
 	take(t, s, c)
 	server.SetTime(start.Add(70 * time.Second))
 	take(t, s, c, c)
-	want := words(uint64(start.Add(36*time.Second).UnixMicro()), 1, uint64(start.Add(72*time.Second).UnixMicro()), 2)
-	if value := stored(server, "k", c.Limits[0]); value[3*word:] != want {
-		t.Errorf("%x, want it to end in %x", value, want)
+	state := stored(server.HGet(pairKey, "s"), c.Limits[0])
+	if oldest, newest, count := state[2], state[3], state[4]; oldest != uint64(start.Add(36*time.Second).UnixMicro()) ||
+		newest != uint64(start.Add(72*time.Second).UnixMicro()) || count != 2 {
+		t.Errorf("%v, want an oldest entry of 36 s and a newest of 72 s with 2 requests", state)
+	}
+	if older := server.HGet(pairKey, fieldOf(c.Limits[0])); older != words(uint64(start.Add(36*time.Second).UnixMicro()), 1) {
+		t.Errorf("%x, want the entry of 36 s", older)
 	}
 }
 
@@ -71,8 +75,9 @@ func TestLogDropsEntriesThatEndNow(t *testing.T) {
 	take(t, s, c)
 	server.SetTime(start.Add(time.Minute))
 	take(t, s, c)
-	if value := stored(server, "k", c.Limits[0]); len(value) != 5*word {
-		t.Errorf("the log is %x, want one entry", value)
+	state := stored(server.HGet(pairKey, "s"), c.Limits[0])
+	if older := server.HGet(pairKey, fieldOf(c.Limits[0])); state[0] != 1 || state[2] != state[3] || older != "" {
+		t.Errorf("the log is %v and %x, want one entry", state, older)
 	}
 }
 

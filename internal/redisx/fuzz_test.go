@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -82,7 +81,7 @@ func dialFake(reply []byte) func(context.Context, string, string) (net.Conn, err
 				switch {
 				case err != nil:
 					return
-				case strings.HasPrefix(command, "eval"):
+				case command == "fcall":
 					_, _ = server.Write(reply)
 					return
 				}

@@ -2,8 +2,10 @@ package redisx_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -127,4 +129,66 @@ func ended(r io.Reader) func() bool {
 		end.Store(true)
 	}()
 	return end.Load
+}
+
+const word = 8 // bytes
+
+// kindOf returns the first word of the record of a limit: see lua/pair.lua.
+func kindOf(l core.Limit) uint64 { return uint64(l.Period.Microseconds())*16 + uint64(l.Algorithm)*4 }
+
+// fieldOf returns the name of the field with the entries of a sliding limit.
+func fieldOf(l core.Limit) string { return strconv.FormatUint(kindOf(l), 10) }
+
+// recordSizes has the words of the records whose size is always the same, by what their kind modulo 16 is.
+var recordSizes = map[uint64]int{0: 6, 4: 3, 8: 9, 12: 9}
+
+// recordOf returns the place of a record in the words of a pair, and its size, or -1 if there is none of that kind.
+func recordOf(state []uint64, kind uint64) (at, size int) {
+	for at = 1; at < len(state); at += size {
+		switch of := state[at]; {
+		case of >= 16 && of%16 == 1:
+			size = 2 + 2*int(state[at+1])
+		case of >= 16:
+			size = recordSizes[of%16]
+		case of == 0:
+			size = 2 + 3*int(state[at+1])
+		default:
+			size = 2
+		}
+		if state[at] == kind {
+			return at, size
+		}
+	}
+	return -1, 0
+}
+
+// parseWords returns the words of a text.
+func parseWords(text string) (state []uint64) {
+	for ; len(text) >= word; text = text[word:] {
+		state = append(state, binary.LittleEndian.Uint64([]byte(text)))
+	}
+	return state
+}
+
+// stored returns the words of the record of a limit of a pair, without its kind, or none.
+func stored(value string, l core.Limit) []uint64 {
+	state := parseWords(value)
+	at, size := recordOf(state, kindOf(l))
+	if at < 0 {
+		return nil
+	}
+	return state[at+1 : at+size]
+}
+
+// keptUntil returns what the words of a pair say of the expiry of its key.
+func keptUntil(value string) time.Time { return time.UnixMilli(int64(parseWords(value)[0] / 16)) }
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
 }

@@ -8,14 +8,14 @@ type job struct {
 	route   string // jobs with the same route may share a run: see routing
 	keys    []string
 	asks    []int  // places in request.asks, ascending
-	plan    string // what is asked of the keys: see lua/limit.lua
-	numbers string // of the settlements or the leases: see lua/jobs.lua and lua/lease.lua
+	plan    string // what is asked of the keys: see lua/plan.lua
+	numbers string // of the settlements or the leases: see lua/settle.lua and lua/take.lua
 	claims  []int  // those that it settles
 	leases  []int  // places in request.leases
 	quiet   bool   // the script says only when claims are held from now on
 
 	at     int64   // the server's clock
-	reply  []int64 // see lua/jobs.lua
+	reply  []int64 // see lua/run.lua
 	usages []usage // by ask
 	moved  []int64 // by claim settled: when it is held from now on, or 0
 	held   bool    // requests in flight were in the way
@@ -42,7 +42,7 @@ func (j *job) indexOf(key string) int {
 // prepare sets the plan and the numbers of j. Asks for which peek reports true charge nothing.
 func (j *job) prepare(peek func(ask int) bool) {
 	var buf [512]byte
-	b, claim := buf[:0], -1
+	b, claim := append(buf[:0], j.op()), -1
 	for _, i := range j.asks {
 		a := j.request.asks[i]
 		a.peek = a.peek || peek != nil && peek(i)

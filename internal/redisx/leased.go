@@ -2,7 +2,7 @@ package redisx
 
 import "encoding/binary"
 
-// A leased claim of a Take charges requests ahead, or gives back some that were: see lua/lease.lua.
+// A leased claim of a Take charges requests ahead, or gives back some that were: see lua/take.lua.
 type leased struct {
 	claim   int
 	want    int64

@@ -57,7 +57,7 @@ func TestARefundGoesBackIntoTheLease(t *testing.T) {
 		r, ok = isLocal(s, c)
 	}
 	granted(t, s)
-	before := calls(t, client, "evalsha")
+	before := calls(t, client, "fcall")
 	back := settled([]core.Claim{c}, r)
 	back[0].Final = 1
 	if err := s.Settle(context.Background(), back); err != nil {
@@ -68,12 +68,12 @@ func TestARefundGoesBackIntoTheLease(t *testing.T) {
 	if r, ok := isLocal(s, peek); !ok || r[0].Remaining != 1000-used-1 {
 		t.Errorf("after a refund of 1 of 2: %+v, %v, want %d remaining", r, ok, 1000-used-1)
 	}
-	if n := calls(t, client, "evalsha"); n != before {
+	if n := calls(t, client, "fcall"); n != before {
 		t.Errorf("%d calls for a refund", n-before)
 	}
 	back[0].Final, back[0].Cost = 5, 1
-	if err := s.Settle(context.Background(), back); err != nil || calls(t, client, "evalsha") != before+1 {
-		t.Errorf("a further charge: %v, and %d calls", err, calls(t, client, "evalsha")-before)
+	if err := s.Settle(context.Background(), back); err != nil || calls(t, client, "fcall") != before+1 {
+		t.Errorf("a further charge: %v, and %d calls", err, calls(t, client, "fcall")-before)
 	}
 	other := redisx.New(client, options)
 	if r := take(t, other, claimOf("k", core.PerDay(1000)))[0]; r.Remaining > 1000-used-1-4-1 {

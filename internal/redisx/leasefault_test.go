@@ -91,14 +91,14 @@ func TestAFailedGrantIsFollowedByAPause(t *testing.T) {
 		_, ok = isLocal(s, c)
 	}
 	granted(t, s)
-	before := calls(t, client, "evalsha")
+	before := calls(t, client, "fcall")
 	for range 20 {
 		if _, err := s.Take(context.Background(), []core.Claim{c}, nil); err == nil {
 			t.Fatal("decided without a state")
 		}
 	}
 	granted(t, s)
-	if n := calls(t, client, "evalsha") - before; n > 20 {
+	if n := calls(t, client, "fcall") - before; n > 20 {
 		t.Errorf("%d calls for 20 requests", n)
 	}
 }

@@ -2,9 +2,12 @@ package redisx
 
 import (
 	"context"
+	"encoding/binary"
 	"math/rand"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -45,26 +48,36 @@ func (s *slowServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// answer answers a call of the script: see lua/jobs.lua.
+// answer answers a call of the script: see lua/run.lua.
 func (s *slowServer) answer(words []any) []int64 {
 	reply := []int64{time.Now().UnixMicro(), 0}
-	plans := words[3+words[2].(int)+1:]
-	for ; len(plans) > 0; plans = plans[3:] {
-		n, numbers := plans[1].(int), plans[2].(string)
-		switch {
-		case n < 0:
+	keys, args := words[2].(int), words[3+words[2].(int):]
+	for len(args) > 0 {
+		plan, numbers, places := args[0].(string), "", 1
+		for i, head := range strings.Fields(plan)[1:] {
+			if n, _ := strconv.Atoi(head); i%8 == 0 {
+				places = max(places, n/32)
+			}
+		}
+		if args = args[1:]; plan[0] == 's' || strings.HasPrefix(plan, "t 49 ") { // its first limit is leased
+			numbers, args = args[0].(string), args[1:]
+		}
+		n := keys / places
+		if len(args) > 0 {
+			n, args = args[0].(int), args[1:]
+		}
+		if keys -= n * places; numbers != "" {
 			n = len(numbers) / (5 * 8)
+		}
+		switch {
+		case plan[0] == 's':
 			s.settled, reply = s.settled+n, append(reply, make([]int64, n)...)
 		case numbers == "":
-			s.asked, reply = s.asked+n, append(reply, make([]int64, n)...)
+			s.asked, reply = s.asked+n, append(reply, slices.Repeat([]int64{0, 0, 1000, 0, 0}, n)...)
 		default:
 			s.grants += n
-			for size := len(numbers) / n; len(numbers) > 0; numbers = numbers[size:] {
-				want := int64(0)
-				for i := 7; i >= 0; i-- {
-					want = want<<8 | int64(numbers[i])
-				}
-				reply = append(reply, 0, want)
+			for ; len(numbers) > 0; numbers = numbers[5*8:] {
+				reply = append(reply, 0, 0, 1000, 0, 0, int64(binary.LittleEndian.Uint64([]byte(numbers))))
 			}
 		}
 		time.Sleep(time.Duration(n) * s.perJob)

@@ -70,7 +70,7 @@ func (h *lateReply) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 func (h *lateReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if slices.Contains(cmd.Args(), any(jobScript.sha)) && h.calls.Add(1) == h.late.Load() {
+		if slices.Contains(cmd.Args(), any(theScript.sha)) && h.calls.Add(1) == h.late.Load() {
 			<-h.free
 		}
 		return err

@@ -83,7 +83,7 @@ func TestACallForAKeyThatIsAskedOnceIsTheOnlyOne(t *testing.T) {
 		take(t, s, leased(claimOf(fmt.Sprint(i), core.PerDay(100))))
 	}
 	granted(t, s)
-	if n, keys := calls(t, client, "evalsha"), s.LeaseStats().Keys; n > 51 || keys != 0 {
+	if n, keys := calls(t, client, "fcall"), s.LeaseStats().Keys; n > 51 || keys != 0 {
 		t.Errorf("%d calls for 50 keys, %d of them leased", n, keys)
 	}
 }
@@ -96,7 +96,7 @@ func TestABusyKeyTakesFewCalls(t *testing.T) {
 		take(t, s, c)
 	}
 	granted(t, s)
-	if n := calls(t, client, "evalsha"); n > 200 {
+	if n := calls(t, client, "fcall"); n > 200 {
 		t.Errorf("%d calls for 10,000 requests", n)
 	}
 }

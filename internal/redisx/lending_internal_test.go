@@ -146,3 +146,20 @@ func lendMany(t *testing.T, n int) (less int) {
 	}
 	return less
 }
+
+// leasedPair decides claims, of which the first is leased, unless want is negative, and perhaps free.
+func leasedPair(t *testing.T, s *Store, want int64, b backs, free bool, claims ...core.Claim) *job {
+	r, err := s.layout.newTake(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if free {
+		r.free(0)
+	}
+	if want >= 0 {
+		r.lease(0, want, b)
+	}
+	j := &s.split(r, anyKeys)[0]
+	s.mustRun(t, j)
+	return j
+}

@@ -68,28 +68,31 @@ func TestTooManyLeasesGiveBackLess(t *testing.T) {
 // as used up.
 func TestStoredLowsThatMakeNoSense(t *testing.T) {
 	for name, row := range map[string]struct {
-		lows      []uint64
+		words     []uint64 // of the record, behind its kind
 		remaining int
 	}{
 		"none":             {nil, 280},
-		"good":             {[]uint64{1, 5, 2, 20e6}, 290},
-		"the same level":   {[]uint64{1, 20e6, 2, 20e6}, 280},
-		"the same instant": {[]uint64{2, 5, 2, 20e6}, 280},
-		"no instant":       {[]uint64{0, 20e6}, 280},
-		"no level":         {[]uint64{1, 0, 2, 20e6}, 280},
-		"too large":        {[]uint64{1, 20e6, 2, 1<<53 + 2}, 280},
-		"half of a pair":   {[]uint64{1}, 0},
-		"too many":         {make([]uint64, 34), 0},
+		"good":             {[]uint64{2, 1, 5, 2, 20e6}, 290},
+		"the same level":   {[]uint64{2, 1, 20e6, 2, 20e6}, 280},
+		"the same instant": {[]uint64{2, 2, 5, 2, 20e6}, 280},
+		"no instant":       {[]uint64{1, 0, 20e6}, 280},
+		"no level":         {[]uint64{2, 1, 0, 2, 20e6}, 280},
+		"too large":        {[]uint64{2, 1, 20e6, 2, 1<<53 + 2}, 280},
+		"half of a pair":   {[]uint64{1, 1}, 0},
+		"too many":         {append([]uint64{17}, make([]uint64, 34)...), 0},
 	} {
 		for _, company := range [][]core.Claim{nil, {bystander}} {
 			l := newLending(t, 1, "300/s", company...)
 			l.call(20, 0, backs{})
 			key := l.server.Keys()[0]
-			state := []byte(l.server.HGet(key, "b1000000"))
-			for _, n := range row.lows {
+			state := []byte(l.server.HGet(key, "s"))
+			if row.words != nil {
+				state = binary.LittleEndian.AppendUint64(state, 1_000_000*16+1)
+			}
+			for _, n := range row.words {
 				state = binary.LittleEndian.AppendUint64(state, n)
 			}
-			l.server.HSet(key, "b1000000", string(state))
+			l.server.HSet(key, "s", string(state))
 			c := l.claim
 			leasedPair(t, l.store, 0, backs{{l.now.UnixMicro() - 100_000, 10}}, true, append([]core.Claim{c}, company...)...)
 			if got, _, _ := l.compare(); got.Remaining != row.remaining {

@@ -2,7 +2,6 @@ package redisx_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"testing"
 	"time"
@@ -12,10 +11,10 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// kindsOf are limits of requests that lua/decidehold.lua decides, and two that lua/decide.lua does. The first two hold.
-var kindsOf = []string{"9 at once", "9 at once, 9/m;fixed-window", "9/m;fixed-window"}
+// heldAndNot are limits of requests of which the first two hold.
+var heldAndNot = []string{"9 at once", "9 at once, 9/m;fixed-window", "9/m;fixed-window"}
 
-func kindOf(limits string) core.Claim {
+func limitsAs(limits string) core.Claim {
 	c := claimOf("k", core.MustParseLimits(limits)...)
 	c.Hold = c.Limits[0].Algorithm == core.InFlight
 	return c
@@ -23,30 +22,28 @@ func kindOf(limits string) core.Claim {
 
 // A request does not shorten the time for which a key is kept for the state of another limit.
 func TestARequestLeavesOtherStateItsTime(t *testing.T) {
-	for _, limits := range kindsOf {
+	for _, limits := range heldAndNot {
 		s, server := frozen(t)
-		c := kindOf(limits)
+		c := limitsAs(limits)
 		take(t, s, c)
 		take(t, s, claimOf("k", core.PerDay(9)))
 		want := server.TTL(pairKey)
-		if take(t, s, c); server.TTL(pairKey) != want || want < time.Hour {
-			t.Errorf("%s: kept for %v, want %v", limits, server.TTL(pairKey), want)
+		if take(t, s, c); server.TTL(pairKey) < want || want < time.Hour {
+			t.Errorf("%s: kept for %v, want %v at least", limits, server.TTL(pairKey), want)
 		}
 	}
 }
 
-// The first word of a field says for how long its key is kept, though the clock is between two milliseconds.
-func TestAFieldSaysForHowLongItsKeyIsKept(t *testing.T) {
-	for limits, field := range map[string]string{
-		"9 at once": "hold", "9 at once, 9/m;fixed-window": "hold", "9/m": "b60000000", "9/m, 9/h": "b60000000",
-	} {
+// The first word of a pair says for how long its key is kept, though the clock is between two milliseconds.
+func TestAPairSaysForHowLongItsKeyIsKept(t *testing.T) {
+	for _, limits := range []string{"9 at once", "9 at once, 9/m;fixed-window", "9/m", "9/m, 9/h"} {
 		s, server := frozen(t)
 		now := start.Add(500 * time.Microsecond)
 		server.SetTime(now)
-		take(t, s, kindOf(limits))
-		says := binary.LittleEndian.Uint64([]byte(server.HGet(pairKey, field)))
-		if kept := now.UnixMilli() + server.TTL(pairKey).Milliseconds(); int64(says) != kept {
-			t.Errorf("%s: kept until %d, and the field says %d", limits, kept, says)
+		take(t, s, limitsAs(limits))
+		says := keptUntil(server.HGet(pairKey, "s"))
+		if kept := now.UnixMilli() + server.TTL(pairKey).Milliseconds(); says.UnixMilli() != kept {
+			t.Errorf("%s: kept until %d, and the pair says %d", limits, kept, says.UnixMilli())
 		}
 	}
 }
@@ -55,7 +52,7 @@ func TestAFieldSaysForHowLongItsKeyIsKept(t *testing.T) {
 func TestAnExpiryThatSufficesIsNotSetAgain(t *testing.T) {
 	for _, limits := range []string{"9 at once", "9/m;fixed-window", "9/m;sliding-log"} {
 		s, server := frozen(t)
-		c := kindOf(limits)
+		c := limitsAs(limits)
 		take(t, s, c)
 		server.SetTTL(pairKey, 0)
 		if take(t, s, c); server.TTL(pairKey) != 0 {
@@ -74,25 +71,12 @@ func TestAnExpiryThatSufficesForAPairIsNotSetAgain(t *testing.T) {
 	}
 }
 
-func TestHoldsThatMakeNoSenseAreRepaired(t *testing.T) {
-	s, server := frozen(t)
-	c := claimOf("k", core.PerMinute(9).Using(core.SlidingLog))
-	take(t, s, c)
-	server.HSet(pairKey, "hold", "garbage")
-	if r := take(t, s, c)[0]; r.Remaining != 7 || s.Repaired() != 1 {
-		t.Errorf("%+v, %d repaired, want 1", r, s.Repaired())
-	}
-	if take(t, s, c); s.Repaired() != 1 {
-		t.Errorf("%d repaired, want 1", s.Repaired())
-	}
-}
-
 // A state that cannot be read is not taken for one that was never stored.
 func TestAStateThatCannotBeReadIsAnError(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s, c := redisx.New(client, options), claimOf("k", core.PerMinute(9).Using(core.FixedWindow))
 	take(t, s, c)
-	if err := client.Do(context.Background(), "acl", "setuser", "default", "-hmget").Err(); err != nil {
+	if err := client.Do(context.Background(), "acl", "setuser", "default", "-hget").Err(); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := s.Take(context.Background(), []core.Claim{c}, nil); err == nil || errors.Is(err, core.ErrInvalid) {

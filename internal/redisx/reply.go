@@ -16,12 +16,10 @@ type usage struct {
 	retry int64 // 0 if it admits what is asked, -1 if it never does
 }
 
-// The codes that jobs.lua replies for a request, before the numbers of its limits or in place of them.
+// The codes that a request is answered with, before the numbers of its limits: see lua/run.lua.
 const (
-	inFull = -1 // four numbers of each limit follow
+	held   = 1 // requests in flight were in the way
 	failed = -2
-	held   = -3 // as inFull, and requests in flight were in the way
-	denied = -4 // less the level: of a denied plain request; the lowest, so that no other is meant by a level
 )
 
 var errScript = errors.New("the script failed; the log of the Redis server says why")
@@ -46,25 +44,21 @@ func (s *Store) deliver(reply []int64, jobs []*job) error {
 
 // lengthOf returns how many numbers of a reply, which may be cut off, are about j.
 func (j *job) lengthOf(reply []int64) int {
-	n := len(j.asks)
+	n := 1 + 4*len(j.asks) + len(j.leases)
 	switch {
 	case len(reply) == 0:
 		return 0
 	case reply[0] == failed:
-		return 1
+		n = 1
 	case j.quiet:
 		n = len(j.claims)
-	case reply[0] == inFull || reply[0] == held:
-		n = 1 + 4*n + len(j.leases)
-	default:
-		n += len(j.leases)
 	}
 	return min(n, len(reply))
 }
 
 // read sets the usages of j to what the script replied.
 func (j *job) read() error {
-	reply, each := j.reply, 1
+	reply := j.reply
 	switch {
 	case len(reply) > 0 && reply[0] == failed:
 		return errScript
@@ -74,50 +68,22 @@ func (j *job) read() error {
 			return fmt.Errorf("the script replied %d to %d claims", reply, len(j.claims))
 		}
 		return nil
-	case len(reply) > 0 && (reply[0] == inFull || reply[0] == held):
-		j.held = reply[0] == held
-		reply, each = reply[1:], 4
+	case len(reply) != 1+4*len(j.asks)+len(j.leases) || reply[0] < 0 || reply[0] > held:
+		return fmt.Errorf("the script replied %d to %d limits and %d leases", reply, len(j.asks), len(j.leases))
 	}
-	if len(j.leases) > 0 && !j.readLeases(&reply) {
+	j.held, reply = reply[0] == held, reply[1:]
+	if !j.readLeases(&reply) {
 		return fmt.Errorf("the script replied %d to %d leases", j.reply, len(j.leases))
 	}
-	if len(reply) != each*len(j.asks) {
-		return fmt.Errorf("the script replied %d to %d limits", j.reply, len(j.asks))
-	}
-	for n, i := range j.asks {
-		u, ok := j.request.asks[i].usage(reply[each*n : each*(n+1)])
-		if !ok {
+	for n := range j.asks {
+		r := reply[4*n : 4*n+4]
+		u := usage{algorithm.Usage{Remaining: r[1], Refill: r[2], Reset: r[3]}, r[0]}
+		if u.retry < -1 || !exact(u.Remaining) || !exact(u.Refill) || !exact(u.Reset) {
 			return fmt.Errorf("the script replied %d, which cannot be", j.reply)
 		}
 		j.usages = append(j.usages, u)
 	}
 	return nil
-}
-
-// usage returns what a script says of a, and false if that cannot be.
-func (a *ask) usage(reply []int64) (usage, bool) {
-	if len(reply) == 1 {
-		return a.plainUsage(reply[0])
-	}
-	u := usage{algorithm.Usage{Remaining: reply[1], Refill: reply[2], Reset: reply[3]}, reply[0]}
-	return u, u.retry >= -1 && exact(u.Remaining) && exact(u.Refill) && exact(u.Reset)
-}
-
-// plainUsage returns what a level says of a bucket in ticks of 1 µs, likewise.
-func (a *ask) plainUsage(level int64) (usage, bool) {
-	isDenied := level < 0
-	if isDenied {
-		level = denied - level
-	}
-	if a.Algorithm != algorithm.TokenBucket || a.Unit != 1 || a.Rate == 0 || !exact(level) {
-		return usage{}, false
-	}
-	b := algorithm.Bucket{Level: level}
-	u := usage{Usage: b.Report(&a.Limit, a.Rate, 0)}
-	if isDenied {
-		u.retry = b.Wait(&a.Limit, a.Rate, 0, a.asked)
-	}
-	return u, true
 }
 
 // exact reports whether n is a number that the scripts count in.

@@ -1,8 +1,8 @@
 package redisx
 
 import (
-	"encoding/binary"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A request is a Take or a Settle in the terms of lua/jobs.lua. It keeps no reference to the claims.
+// A request is a Take or a Settle in the terms of lua/take.lua or lua/settle.lua. It keeps no reference to the claims.
 type request struct {
 	keys        []string
 	asks        []ask
@@ -22,7 +22,7 @@ type request struct {
 	batch       atomic.Pointer[batch] // of the last job, for callers that give up
 }
 
-// An ask is one limit of one claim: see lua/limit.lua.
+// An ask is one limit of one claim: see lua/plan.lua.
 type ask struct {
 	algorithm.Limit
 	source                     core.Limit // what Limit was compiled of
@@ -131,15 +131,14 @@ func (a *ask) share() int64 {
 
 // appendWords appends what a script reads as a, with the place of its key among those of its job.
 func (a *ask) appendWords(b []byte, begins bool, place int) []byte {
-	head := uint64(place+1) << 5
+	head := int64(place+1) << 5
 	for i, flag := range [...]bool{begins, a.peek, a.dryRun, a.hold, a.leased} {
 		if flag {
 			head |= 1 << i
 		}
 	}
-	b = binary.LittleEndian.AppendUint64(b, head)
-	for _, n := range [...]int64{int64(a.Kind), a.cost, a.asked, a.Rate, a.Capacity, a.Unit + a.Width, a.Ban} {
-		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	for _, n := range [...]int64{head, int64(a.Kind), a.cost, a.asked, a.Rate, a.Capacity, a.Unit + a.Width, a.Ban} {
+		b = strconv.AppendInt(append(b, ' '), n, 10)
 	}
 	return b
 }

@@ -1,9 +1,9 @@
 package redisx
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -47,7 +47,7 @@ func (s *Store) run(ctx context.Context, jobs []*job) (err error) {
 		}
 		s.noteError(err)
 	}()
-	reply, err := callOf(s.shift(), jobs).run(ctx, s.client)
+	reply, err := s.call(ctx, callOf(s.offset.Load(), jobs))
 	if err != nil {
 		return err
 	}
@@ -55,33 +55,44 @@ func (s *Store) run(ctx context.Context, jobs []*job) (err error) {
 }
 
 // callOf returns the call that has the script do jobs. Those of one plan are next to each other.
-func callOf(shift string, jobs []*job) *call {
-	byPlan := func(a, b *job) int { return cmp.Or(cmp.Compare(a.sign(), b.sign()), strings.Compare(a.plan, b.plan)) }
+func callOf(shift int64, jobs []*job) *call {
+	byPlan := func(a, b *job) int { return strings.Compare(a.plan, b.plan) }
 	if !slices.IsSortedFunc(jobs, byPlan) { // mostly there is one
 		slices.SortStableFunc(jobs, byPlan)
 	}
-	c := newCall(&jobScript, len(jobs)+4)
+	c := newCall(len(jobs) + 4)
 	for _, j := range jobs {
 		c.addKeys(j.keys)
 	}
-	c.add(shift)
 	for i := 0; i < len(jobs); {
 		first := i
 		var numbers strings.Builder
-		for ; i < len(jobs) && byPlan(jobs[i], jobs[first]) == 0; i++ {
+		for ; i < len(jobs) && jobs[i].plan == jobs[first].plan; i++ {
 			numbers.WriteString(jobs[i].numbers)
 		}
-		c.add(jobs[first].plan)
-		c.add(jobs[first].sign() * (i - first))
-		c.add(numbers.String())
+		c.add(shifted(jobs[first].plan, shift))
+		if numbers.Len() > 0 {
+			c.add(numbers.String())
+		}
+		if i < len(jobs) {
+			c.add(i - first)
+		}
 	}
 	return c
 }
 
-// sign returns -1 if j is to be settled, else 1.
-func (j *job) sign() int {
-	if len(j.request.settlements) > 0 {
-		return -1
+// shifted returns a plan with the microseconds that tests add to the clock.
+func shifted(plan string, shift int64) string {
+	if shift == 0 {
+		return plan
 	}
-	return 1
+	return plan[:1] + strconv.FormatInt(shift, 10) + plan[1:]
+}
+
+// op returns the letter that the plan of j begins with: see lua/plan.lua.
+func (j *job) op() byte {
+	if len(j.request.settlements) > 0 {
+		return 's'
+	}
+	return 't'
 }

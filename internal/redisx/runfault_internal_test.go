@@ -14,9 +14,6 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// maxEntries is that of lua/block.lua.
-const maxEntries = 64
-
 func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	ctx := context.Background()
@@ -24,13 +21,16 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	of := func(limits string) *job {
 		return s.jobOf(t, core.Claim{Key: limits, Limits: core.MustParseLimits(limits)})
 	}
-	for range maxEntries + 1 {
-		if err := s.run(ctx, []*job{of("100/m;sliding-log")}); err != nil {
-			t.Fatal(err)
+	for _, limits := range []string{"100/m;sliding-log", "5/m", "5/m, 9/h;fixed-window", "5/60000001us", "5/60000001us;fixed-window"} {
+		for range 2 {
+			if err := s.run(ctx, []*job{of(limits)}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	// Only the log needs HGET: its first entries are a field of their own.
-	if err := client.Do(ctx, "acl", "setuser", "default", "-hget").Err(); err != nil {
+	// Only the log needs HDEL now: all its entries have ended.
+	s.Shift(2 * time.Hour)
+	if err := client.Do(ctx, "acl", "setuser", "default", "-hdel").Err(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })

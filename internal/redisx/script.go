@@ -10,31 +10,34 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// A script is sent by its SHA-1 digest. Only a server that does not know it gets its source.
-type script struct {
-	source string
-	sha    string
+// luaFiles are the files of lua/, each after those that it uses.
+var luaFiles = []string{
+	"number", "word", "state", "lows", "tokenbucket", "fixedwindow", "sliding", "inflight", "hold", "pair", "plan", "decide", "take",
+	"settle", "run",
 }
 
-var (
-	plain   = read("number", "word", "reply", "limit", "expiry", "plain", "plainone")
-	holding = read("plainhold", "decidehold", "plainsettle")
-	general = read("lows", "tokenbucket", "fixedwindow", "block", "sliding", "inflight", "hold", "pair", "decide", "refund", "lease", "settleany")
+// A script is what decides in Redis. A server gets it once, in one of two ways: as a library of one function, or as a script.
+//
+// A library defines what the files of lua/ define when its function is called for the first time, because that needs the library
+// struct, which a server does not offer while it loads a library. A script defines all of it in each run.
+type script struct {
+	function string // its name has a digest, so that two versions of this program can use one server
+	library  string // for FUNCTION LOAD, with the same name
 
-	// rare is in one function, because each function that a run defines costs it as much as the names that it uses.
-	rare = holding + onDemand("newLeaseOne", read("leaseone"), "decideLeasedOne") + onDemand("newPlainLease", read("lows", "plainlease"), "decidePlainLeased") +
-		onDemand("newGeneral", general, "decideRequest, decideLeased, settleRequest")
+	source string // for EVAL
+	sha    string // its SHA-1 digest, for EVALSHA
+}
 
-	jobScript = newScript(plain + onDemand("newRare", rare, "decideHeld, isPlainSettle, settlePlain, newLeaseOne, newPlainLease, newGeneral") +
-		read("jobs"))
-	resetScript = newScript(read("number", "word", "reply", "reset"))
-)
+var theScript = newScript(read(luaFiles...))
 
-// onDemand returns the source of a function of this name, which returns what source defines as result. A script defines its
-// functions anew in each run; most runs decide plain requests without holds and leases, and spend less on these than on defining
-// what decides others.
-func onDemand(name, source, result string) string {
-	return "local function " + name + "()\n" + source + "return " + result + "\nend\n"
+func newScript(files string) *script {
+	s := &script{source: files + "return run(KEYS, ARGV)\n"}
+	digest := sha1.Sum([]byte(s.source))
+	s.sha = hex.EncodeToString(digest[:])
+	s.function = "spillgate_" + s.sha[:12]
+	s.library = "#!lua name=" + s.function + "\nlocal function define()\n" + files + "return run\nend\nlocal run\nredis.register_function('" + s.function +
+		"', function(keys, args)\n  run = run or define()\n  return run(keys, args)\nend)\n"
+	return s
 }
 
 // read returns some of the files, joined.
@@ -48,9 +51,4 @@ func read(names ...string) string {
 		b.Write(text)
 	}
 	return b.String()
-}
-
-func newScript(source string) script {
-	digest := sha1.Sum([]byte(source))
-	return script{source: source, sha: hex.EncodeToString(digest[:])}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A settlement is a core.Settlement in the terms of lua/jobs.lua.
+// A settlement is a core.Settlement in the terms of lua/settle.lua.
 type settlement struct {
 	at, cost, final, ban int64
 	hold, renew          bool
@@ -154,7 +154,7 @@ func (s *Store) giveBack(ctx context.Context, j *job, charged func(claim int) bo
 	return back
 }
 
-// addNumbers sets claims and numbers of the job of a Settle: see lua/jobs.lua.
+// addNumbers sets claims and numbers of the job of a Settle: see lua/settle.lua.
 func (j *job) addNumbers() {
 	r := j.request
 	if len(r.settlements) == 0 {

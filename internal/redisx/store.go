@@ -8,10 +8,9 @@
 // size, a sum of loads that job.go gives to asks; run.go sends it), which one run of a script does (script.go joins the files of lua/). What the script replies becomes
 // results (reply.go). If a request has several jobs and one denies, separate.go takes back what the others charged.
 //
-// Each algorithm is in the file of lua/ that has its name: the refund of a fixed window is in lua/fixedwindow.lua, called by
-// lua/refund.lua. lua/plain.lua is a faster lua/decide.lua for token buckets, lua/plainone.lua for a pair of one, and
-// lua/plainlease.lua a faster lua/lease.lua, with lua/leaseone.lua for one bucket that is empty; for holds, lua/decidehold.lua is a
-// faster lua/decide.lua, and lua/plainsettle.lua a faster lua/settleany.lua.
+// The script (script.go) is a library of one function, and a script for servers without functions (command.go). Its files in lua/ read
+// from run.lua down: plan.lua says what a request asks, take.lua, settle.lua and decide.lua decide, pair.lua has the layout of what is
+// stored, and each algorithm is in the file that has its name: the refund of a fixed window is in lua/fixedwindow.lua.
 //
 // A key that is asked for again within the Lease of its rule gets an entry in a table (leasetable.go, askedpairs.go). Its lease
 // (lease.go: a state machine, without clock or lock) has the requests that were charged ahead. TakeLocal decides from it
@@ -27,7 +26,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +50,8 @@ type Store struct {
 	denied  deniedPairs
 	batcher batcher
 	leases  atomic.Pointer[leaseTable] // nil until a claim has a Lease
+
+	noFunctions atomic.Bool // the server has none, or the user may not load them
 
 	offset   atomic.Int64  // microseconds that tests add to the server's clock
 	repaired atomic.Uint64 // states that made no sense
@@ -81,8 +81,6 @@ func (s *Store) Repaired() uint64 { return s.repaired.Load() }
 
 // Shift adds d to the server's clock, for tests.
 func (s *Store) Shift(d time.Duration) { s.offset.Add(d.Microseconds()) }
-
-func (s *Store) shift() string { return strconv.FormatInt(s.offset.Load(), 10) }
 
 // Take implements core.Store. It always asks the server.
 func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -192,10 +190,10 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 
 // resetKey resets one pair: a slot that is migrating refuses a script with several keys.
 func (s *Store) resetKey(ctx context.Context, key string) error {
-	c := newCall(&resetScript, 2)
+	c := newCall(4)
 	c.addKeys([]string{key})
-	c.add(s.shift())
-	_, err := c.run(ctx, s.client)
+	c.add(shifted("r", s.offset.Load()))
+	_, err := s.call(ctx, c)
 	s.noteError(err)
 	return err
 }

@@ -16,7 +16,7 @@ import (
 // serverTime returns how long the server has spent on scripts since its statistics were reset, and their number.
 func serverTime(t *testing.T, c *redis.Client) (spent time.Duration, calls int) {
 	t.Helper()
-	_, stats, ok := strings.Cut(c.Info(context.Background(), "commandstats").Val(), "cmdstat_evalsha:")
+	_, stats, ok := strings.Cut(c.Info(context.Background(), "commandstats").Val(), "cmdstat_fcall:")
 	var micros int
 	if _, err := fmt.Sscanf(stats, "calls=%d,usec=%d,", &calls, &micros); !ok || err != nil {
 		t.Fatal(stats, err)
@@ -160,12 +160,19 @@ func TestLongSlidingLimitsForgetBlockByBlock(t *testing.T) {
 		if r.Remaining < 500 || r.Remaining > 560 {
 			t.Errorf("%s: %d remain, want half and a little", limit, r.Remaining)
 		}
+		for range 3 { // each removes some of the blocks that have ended
+			take(t, s, c)
+		}
 		if n := client.HLen(context.Background(), pairKey).Val(); n > 10 {
 			t.Errorf("%s: %d fields are kept, want half of 16", limit, n)
 		}
 		s.Shift(2 * time.Hour)
 		if r := take(t, s, c)[0]; r.Remaining != 999 {
 			t.Errorf("%s: %d remain in the end, want 999", limit, r.Remaining)
+		}
+		for range 3 {
+			s.Shift(2 * time.Hour)
+			take(t, s, c)
 		}
 		if n := client.HLen(context.Background(), pairKey).Val(); n != 1 {
 			t.Errorf("%s: %d fields are kept in the end, want 1", limit, n)
@@ -183,8 +190,12 @@ func TestLostBlockCountsUntilItsNewestEntryEnds(t *testing.T) {
 	if r.Allowed || r.RetryAfter > time.Hour {
 		t.Errorf("%+v, want a denial for an hour at most", r)
 	}
-	s.Shift(r.RetryAfter)
-	if r := take(t, s, c)[0]; r.Remaining < 63 {
+	s.Shift(r.RetryAfter) // the first wait is by the oldest entry, which turns out to be lost
+	if r = take(t, s, c)[0]; !r.Allowed {
+		s.Shift(r.RetryAfter)
+		r = take(t, s, c)[0]
+	}
+	if r.Remaining < 63 {
 		t.Errorf("%d remain, want those of the block but one at least", r.Remaining)
 	}
 }

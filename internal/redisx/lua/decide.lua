@@ -1,179 +1,177 @@
--- Decides a request of any limits: reads its pairs, decides, charges or holds, stores.
--- Uses max (number), filled, reply (reply), hint (plainhold), addHold (hold), algorithms, keepState, readPair, savePair, stateOf
--- (pair).
+-- Decides a request: all or nothing.
 --
--- An ask is one limit of one claim, with the pair that it asks and the state of that as it is now.
-local function newAsks(plan, first, now)
-  local asks, pairsOf = {}, {}
-  for place = 1, plan.keys do
-    pairsOf[place] = readPair(KEYS[first + place - 1], plan.names[place], now)
+-- What it replies begins with 0, or 1 if requests in flight are in the way of a limit. Then come four numbers for each limit: the wait, which
+-- is 0 if the limit admits what is asked and -1 if it never does, what remains, and the waits for one more and for all.
+local waits = {} -- of each limit
+local copies = {} -- of the records of limits that must not change
+local reply, filled = {}, 0
+
+-- copyRecord returns a copy of the record of limit i, without its lows, for a limit that must not change it.
+local function copyRecord(i, w, o)
+  local copy = (bucketSize + 1) * i
+  for k = 0, bucketSize - 1 do
+    copies[copy + k] = w[o + k]
   end
-  for i, l in ipairs(plan) do
-    asks[i] = {limit = l, algorithm = algorithms[l.letter], pair = pairsOf[l.place], retry = 0, stored = false, state = false}
-  end
-  return asks, pairsOf
+  copies[copy + bucketSize] = 0
+  return copies, copy
 end
 
--- rewind stores the state of an ask anew if the clock went back, even if nothing is charged: else the same time would be denied
--- again.
-local function rewind(ask, now)
-  local rewound = ask.algorithm.rewind(stateOf(ask.pair, ask.limit, now), ask.limit, now)
-  if rewound then
-    keepState(ask.pair, ask.limit, rewound)
+-- withHolds returns how long a limit takes to admit a cost in view of what the pair holds and its ban, if it takes wait without, and
+-- whether only what is held is in the way.
+local function withHolds(w, o, l, cost, wait, now)
+  local place, held = l.place, nil
+  held = l.kind == 0 and heldCount[place] or heldCost[place]
+  local isHeld = wait == 0 and held > 0 and (cost + held > l.capacity or l.wait(w, o, l, now, cost + held) > 0)
+  if isHeld then
+    wait = hint
+  end
+  local ban = bannedUntil[place] - now
+  if ban > wait and wait >= 0 then
+    wait = ban
+  end
+  return wait, isHeld
+end
+
+-- nameRates has buckets remember the rates that they are asked at, even if nothing is charged.
+local function nameRates(plan, now)
+  for i = 1, #plan do
+    local l = plan[i]
+    local name = l.peek and l.copied and tokenBucket.peek or l.load
+    dirty[l.place] = name(words[l.place], homes[i], l, now) or dirty[l.place]
   end
 end
 
--- open prepares the state of an ask. A bucket remembers the rate that it is asked at, even if nothing is charged.
-local function open(ask, now)
-  local l, algorithm, pair = ask.limit, ask.algorithm, ask.pair
-  rewind(ask, now)
-  local named = algorithm.name and algorithm.name(pair.states[l.name], l, now)
-  if named then
-    keepState(pair, l, named)
+-- evaluate sets the waits of the dry runs or of the others. It reports whether all admit what they are asked, and whether holds are in the
+-- way of one.
+local function evaluate(plan, now, dryRun)
+  local admitted, anyHeld = true, false
+  for i = 1, #plan do
+    local l = plan[i]
+    if l.dryRun == dryRun then
+      local w, o, wait, isHeld = words[l.place], homes[i], -1, false
+      if l.copied then
+        w, o = copyRecord(i, w, o)
+      end
+      if l.load(w, o, l, now) and not l.copied then
+        dirty[l.place] = true
+      end
+      if l.asked <= l.capacity then
+        wait = l.wait(w, o, l, now, l.asked)
+        if anyRare then
+          wait, isHeld = withHolds(w, o, l, l.asked, wait, now)
+        end
+      end
+      waits[i] = wait
+      if wait ~= 0 then
+        admitted, anyHeld = false, anyHeld or isHeld
+      end
+    end
+  end
+  return admitted, anyHeld
+end
+
+-- charge charges cost to the limits of a claim, even if it does not fit.
+local function charge(plan, claim, cost, now)
+  local w = words[claim.place]
+  dirty[claim.place] = true
+  for i = claim.first, claim.last do
+    local l = plan[i]
+    if l.rate > 0 then
+      if plan.shared then
+        l.load(w, homes[i], l, now)
+      end
+      l.charge(w, homes[i], l, now, cost)
+    end
   end
 end
 
--- advance sets the state of an ask as it is at now, if another ask may have changed it.
-local function advance(ask, now)
-  local stored = ask.pair.states[ask.limit.name]
-  if stored ~= ask.stored then
-    ask.stored, ask.state = stored, ask.algorithm.advance(stored, ask.limit, now)
-  end
-end
-
--- heldFor returns how much requests in flight hold of the limit of an ask.
-local function heldFor(ask)
-  local holds = ask.pair.holds
-  return ask.limit.letter == 'f' and holds.count or holds.cost
-end
-
--- waitFor returns how long an ask has to wait for a cost, and whether only what is held is in the way.
-local function waitFor(ask, cost, now)
-  local l, held = ask.limit, heldFor(ask)
-  local wait = ask.algorithm.wait(ask.state, l, now, cost)
-  if wait > 0 or held == 0 then
-    return wait, false
-  elseif cost + held > l.capacity or ask.algorithm.wait(ask.state, l, now, cost + held) > 0 then
-    return hint, true
-  end
-  return 0, false
-end
-
--- decide sets retry of an ask: 0 if the limit admits what is asked, -1 if it never does. It reports whether holds deny it.
-local function decide(ask, now)
-  local l = ask.limit
-  advance(ask, now)
-  if l.asked > l.capacity then
-    ask.retry = -1
-    return false
-  end
-  local wait, held = waitFor(ask, l.asked, now)
-  ask.retry = max(wait, ask.pair.ban - now)
-  return held
-end
-
--- charge adds cost to the state of an ask, even if it does not fit.
-local function charge(ask, cost, now)
-  if ask.limit.letter == 'f' then
+-- refund gives back cost of a claim, which was charged at an instant. What was charged before a reset is forgotten. No limit of the
+-- claim may have been loaded.
+local function refund(plan, claim, at, cost, now)
+  local place = claim.place
+  if anyRare and resetAt[place] > 0 and at < words[place][resetAt[place] + 1] then
     return
   end
-  advance(ask, now)
-  ask.state = ask.algorithm.charge(ask.state, ask.limit, now, cost)
-  ask.stored = ask.state
-  keepState(ask.pair, ask.limit, ask.state)
-end
-
--- commit charges what a claim asks, or holds it.
-local function commit(ask, now)
-  local l = ask.limit
-  if not l.hold then
-    charge(ask, l.cost, now)
-  elseif l.begins then
-    addHold(ask.pair.holds, now, l.cost, 1)
+  for i = claim.first, claim.last do
+    local l = plan[i]
+    if l.capacity > 0 then
+      l.algorithm.refund(words[place], homes[i], l, now, at, min(cost, l.capacity))
+    end
   end
+  dirty[place] = true
 end
 
--- commitClaims commits the dry runs of a request, or the others. A claim is committed if all its limits admit its cost.
-local function commitClaims(asks, now, dryRun)
-  local i = 1
-  while i <= #asks do
-    local fits, claim = true, i
-    repeat
-      fits = fits and asks[i].retry == 0
-      i = i + 1
-    until i > #asks or asks[i].limit.begins
-    for j = claim, i - 1 do
-      local l = asks[j].limit
-      if fits and l.dryRun == dryRun and not l.peek then
-        commit(asks[j], now)
+-- fitsAll reports whether all limits of a claim admit its cost.
+local function fitsAll(claim)
+  for i = claim.first, claim.last do
+    if waits[i] ~= 0 then
+      return false
+    end
+  end
+  return true
+end
+
+-- commit charges the claims of the dry runs or of the others, or holds their cost. Dry runs are committed if all their limits admit them,
+-- the others if none of them all is denied.
+local function commit(plan, now, dryRun)
+  for n = 1, #plan.claims do
+    local claim = plan.claims[n]
+    if claim.dryRun == dryRun and not claim.peek and (not dryRun or fitsAll(claim)) then
+      if claim.hold then
+        addHold(claim.place, now, claim.cost, 1)
+      else
+        charge(plan, claim, claim.cost, now)
       end
     end
   end
 end
 
--- decideClaims decides the dry runs of a request, or the others. It reports whether all were admitted, whether there were any, and
--- whether holds deny one.
-local function decideClaims(asks, now, dryRun)
-  local admitted, any, held = true, false, false
-  for i = 1, #asks do
-    if asks[i].limit.dryRun == dryRun then
-      held = decide(asks[i], now) or held
-      admitted, any = admitted and asks[i].retry == 0, true
-    end
-  end
-  return admitted, any, held
-end
-
--- report replies -1, or -3 if holds deny a claim, and then four numbers of each ask: retry, remaining, refill and reset.
-local function report(asks, now, denied)
+-- report replies four numbers for each limit.
+local function report(plan, now, held)
   filled = filled + 1
-  reply[filled] = denied and -3 or -1
-  for i = 1, #asks do
-    local ask = asks[i]
-    advance(ask, now)
-    local remaining, refill, reset = ask.algorithm.report(ask.state, ask.limit, now)
-    local held, ban = heldFor(ask), ask.pair.ban - now
-    local least = max(held > 0 and hint or 0, ban)
-    reply[filled + 1] = ask.retry
-    reply[filled + 2] = ban > 0 and 0 or max(0, remaining - held)
-    reply[filled + 3], reply[filled + 4] = max(refill, least), max(reset, least)
+  reply[filled] = held and 1 or 0
+  for i = 1, #plan do
+    local l = plan[i]
+    local w, o = words[l.place], homes[i]
+    if l.copied then
+      w, o = copyRecord(i, w, o)
+    end
+    if plan.shared or l.copied then
+      l.load(w, o, l, now)
+    end
+    local remaining, refill, reset = l.report(w, o, l, now)
+    if anyRare then
+      local held, ban = l.kind == 0 and heldCount[l.place] or heldCost[l.place], bannedUntil[l.place] - now
+      if held > 0 or ban > 0 then
+        local least = max(held > 0 and hint or 0, ban)
+        remaining, refill, reset = ban > 0 and 0 or max(0, remaining - held), max(refill, least), max(reset, least)
+      end
+    end
+    reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = waits[i], remaining, refill, reset
     filled = filled + 4
   end
 end
 
--- decideAsks decides a request: none of it is committed unless all limits but those of dry runs admit their cost. It reports
--- whether the request is admitted, and whether holds deny a claim.
-local function decideAsks(asks, now)
-  local admitted, _, held = decideClaims(asks, now, false)
-  if admitted then
-    commitClaims(asks, now, false)
+-- openRequest reads the pairs of the request whose keys begin at keyList[first].
+local function openRequest(plan, keyList, first, now)
+  if anyRare then -- of an earlier request
+    clearRare(1, current.keys)
+    anyRare = false
   end
-  local _, dryRuns, dryHeld = decideClaims(asks, now, true)
-  if admitted and dryRuns then
-    commitClaims(asks, now, true)
-  end
-  return admitted, held or dryHeld
-end
-
--- openRequest returns the asks of the request whose keys begin at KEYS[first], and its pairs.
-local function openRequest(plan, first, now)
-  local asks, pairsOf = newAsks(plan, first, now)
-  for i = 1, #asks do
-    open(asks[i], now)
-  end
-  return asks, pairsOf
-end
-
-local function savePairs(pairsOf, now)
-  for place = 1, #pairsOf do
-    savePair(pairsOf[place], now)
+  current = plan
+  for place = 1, plan.keys do
+    if not others[place] then
+      clearRare(place, place)
+    end
+    readPair(plan, place, keyList[first + place - 1], now)
   end
 end
 
--- decideRequest decides the request whose keys begin at KEYS[first].
-local function decideRequest(plan, first, now)
-  local asks, pairsOf = openRequest(plan, first, now)
-  local _, held = decideAsks(asks, now)
-  savePairs(pairsOf, now)
-  report(asks, now, held)
+-- saveRequest stores what has changed.
+local function saveRequest(plan, now)
+  for place = 1, plan.keys do
+    if dirty[place] then
+      savePair(plan, place, now)
+    end
+  end
 end

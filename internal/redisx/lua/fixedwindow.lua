@@ -1,81 +1,70 @@
 -- The state of a FixedWindow: a count that starts at 0 in each window. Mirrors internal/algorithm.
--- Uses floorTo, max, maxExact, min (number), pack, unpackWords, word (word).
 --
--- A state has three words: the expiry of its key (see pair.lua), used and start.
-local fixedWindow = {}
+-- The words of its record: used (+1), start (+2).
+local fixedWindow = {size = 3}
 
--- rewind returns w after the clock went back to now, or nil if it did not: the count stands in the current window.
-function fixedWindow.rewind(w, l, now)
-  local start = floorTo(now, l.micros)
-  if start < w.start then
-    return {used = w.used, start = start}
+-- load brings the window to now, and reports whether it must be stored even if nothing is charged. After the clock went back, a
+-- start of at most one period ahead is kept, and one further ahead becomes the current window.
+function fixedWindow.load(w, o, l, now)
+  local start, current = w[o + 2], now - now % l.micros
+  if w[o + 1] > maxExact then
+    return repair(w, o, l, now)
+  elseif current > start then
+    w[o + 1], w[o + 2] = 0, current
+  elseif start > now + l.micros then
+    w[o + 2] = current
+    return true
   end
+  return false
 end
 
--- advance returns w as it is at now.
-function fixedWindow.advance(w, l, now)
-  local start = floorTo(now, l.micros)
-  if start > w.start then
-    return {used = 0, start = start}
-  end
-  return w
-end
-
--- ends returns when w no longer matters.
-function fixedWindow.ends(w, l)
-  return w.start + l.micros
-end
-
--- wait returns how long after now an advanced w admits cost, which is at most the rate.
-function fixedWindow.wait(w, l, now, cost)
-  if w.used <= l.rate - cost then
+-- wait returns how long after now the window admits cost, which is at most the rate.
+function fixedWindow.wait(w, o, l, now, cost)
+  if w[o + 1] <= l.rate - cost then
     return 0
   end
-  return w.start + l.micros - now
+  return w[o + 2] + l.micros - now
 end
 
--- charge adds cost to an advanced w.
-function fixedWindow.charge(w, _, _, cost)
-  w.used = min(w.used + cost, maxExact)
-  return w
+-- charge adds cost, even if it does not fit.
+function fixedWindow.charge(w, o, _, _, cost)
+  w[o + 1] = min(w[o + 1] + cost, maxExact)
 end
 
--- refund returns w, advanced or not, without a charge of cost at an earlier instant, if that was in this window.
-function fixedWindow.refund(w, l, _, at, cost)
-  if floorTo(at, l.micros) == w.start then
-    return {used = max(0, w.used - cost), start = w.start}
+-- refund takes back a charge of cost at an earlier instant, if that was in this window.
+function fixedWindow.refund(w, o, l, _, at, cost)
+  if at - at % l.micros == w[o + 2] then
+    w[o + 1] = max(0, w[o + 1] - cost)
   end
-  return w
 end
 
--- report returns what an advanced w leaves: remaining, refill, reset.
-function fixedWindow.report(w, l, now)
-  local remaining = max(0, l.rate - w.used)
+-- report returns what the window leaves: remaining, refill, reset.
+function fixedWindow.report(w, o, l, now)
+  local remaining = max(0, l.rate - w[o + 1])
   if remaining == l.rate then
     return remaining, 0, 0
   end
-  local left = w.start + l.micros - now
+  local left = w[o + 2] + l.micros - now
   return remaining, left, left
 end
 
-function fixedWindow.decode(s)
-  if #s ~= 3 * word then
-    return nil
-  end
-  local _, used, start = unpackWords('<I8I8I8', s)
-  if max(used, start) <= maxExact then
-    return {used = used, start = start}
-  end
+-- ends returns the instant at which the window no longer matters. If cost more is charged at an instant, that is instead the end of
+-- the window of that instant.
+function fixedWindow.ends(w, o, l, at)
+  return (at and at - at % l.micros or w[o + 2]) + l.micros
 end
 
-function fixedWindow.encode(w, expires)
-  return pack('<I8I8I8', expires, w.used, w.start)
+-- empty writes an empty record.
+function fixedWindow.empty(w, o, l)
+  w[o], w[o + 1], w[o + 2] = l.kind, 0, 0
 end
 
-function fixedWindow.empty()
-  return {used = 0, start = 0}
+-- fill makes the record one of a limit that is just used up.
+function fixedWindow.fill(w, o, l, now)
+  w[o + 1], w[o + 2] = l.rate, now - now % l.micros
 end
 
-function fixedWindow.full(l, now)
-  return {used = l.rate, start = floorTo(now, l.micros)}
+-- limitOf returns the limit of a record that no request names.
+function fixedWindow.limitOf(w, o)
+  return {micros = floorDiv(w[o], 16), rate = 0}
 end

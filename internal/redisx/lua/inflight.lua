@@ -1,23 +1,23 @@
--- An InFlight limit, which keeps no state of its own: it counts what its pair holds.
--- Uses nothing.
-local inFlight = {}
+-- An InFlight limit, which has no record of its own: it counts what its pair holds.
+local inFlight = {size = 0}
 
-function inFlight.rewind()
-  return nil
-end
-
-function inFlight.advance(state)
-  return state
+function inFlight.load()
+  return false
 end
 
 function inFlight.wait()
   return 0
 end
 
-function inFlight.report(_, l)
+function inFlight.charge()
+end
+
+inFlight.refund = inFlight.charge
+
+function inFlight.report(_, _, l)
   return l.capacity, 0, 0
 end
 
-function inFlight.empty()
-  return inFlight
+function inFlight.ends()
+  return 0
 end

@@ -1,48 +1,52 @@
 -- The lows of a token bucket whose requests are charged ahead, so that what is given back of those is exact.
--- Uses max, maxExact, min (number), pack, unpackWords, word (word).
 --
 -- A charge counts until the bucket would once have been empty without it. So what is given back of it later lowers the level by
 -- as much, but by no more than the least level since then. Lows are a list since, least, since, least, ...: from an instant on,
 -- each charge has found at least so much in the bucket. Both rise. What was charged at an instant has the last low that does
--- not begin later.
--- No function here changes the lows that it is given.
+-- not begin later. They are a record directly behind the one of the bucket, whose kind is one more: how many there are, and the list.
+-- No function here but setLows changes the list that it is given.
 local maxLows = 16
 local noLows = {}
 
--- readLows returns the lows in a state from a byte on, or nil if there cannot be so many bytes. Those that make no sense say
--- nothing.
-local function readLows(s, first)
-  local n = (#s - first + 1) / word
-  if n == 0 then
+local bucketSize = 6
+
+-- hasLows reports whether the bucket at o has lows.
+local function hasLows(w, o)
+  return w[o + bucketSize] == w[o] + 1
+end
+
+-- lowsOf returns the lows of the bucket at o. Those that make no sense say nothing.
+local function lowsOf(w, o)
+  if not hasLows(w, o) then
     return noLows
-  elseif n % 2 ~= 0 or n > 2 * maxLows then
-    return nil
   end
-  local lows = {unpackWords('<' .. string.rep('I8', n), s, first)}
-  lows[n + 1] = nil -- struct adds where it has stopped
-  for i = 1, n do
-    if lows[i] > maxExact or lows[i] <= (lows[i - 2] or 0) then
+  local lows, first = {}, o + bucketSize + 1
+  for i = 1, 2 * w[first] do
+    lows[i] = w[first + i]
+    if lows[i] <= (lows[i - 2] or 0) or lows[i] > maxExact then
       return noLows
     end
   end
   return lows
 end
 
--- lowsIn returns the lows of a bucket, if they are in the ticks of l.
-local function lowsIn(b, l)
-  return b.tick == l.unit and b.lows or noLows
-end
-
--- writeLows returns lows as bytes.
-local function writeLows(lows)
-  return #lows == 0 and '' or pack('<' .. string.rep('I8', #lows), unpack(lows))
+-- setLows replaces the lows of the bucket at o.
+local function setLows(w, o, lows)
+  local at = o + bucketSize
+  local before, after = hasLows(w, o) and 2 + 2 * w[at + 1] or 0, #lows > 0 and 2 + #lows or 0
+  if before ~= after then
+    resize(w, at, after - before)
+  end
+  if after > 0 then
+    w[at], w[at + 1] = w[o] + 1, #lows / 2
+    for i = 1, #lows do
+      w[at + 1 + i] = lows[i]
+    end
+  end
 end
 
 -- boundLows returns lows that are no higher than level, without those that say no more than the one before.
 local function boundLows(lows, level)
-  if #lows == 0 then
-    return lows
-  end
   local bounds, kept, last = {}, {}, 0
   for i = #lows, 2, -2 do
     level = min(level, lows[i])
@@ -58,7 +62,7 @@ local function boundLows(lows, level)
   return kept
 end
 
--- dropLow removes from own lows the one that costs least: then the one before holds for what was charged since.
+-- dropLow removes from lows the one that costs least: then the one before holds for what was charged since.
 local function dropLow(lows)
   local at, least = 2, lows[2]
   for i = 4, #lows, 2 do

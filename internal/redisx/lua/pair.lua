@@ -1,127 +1,267 @@
--- The pair of a rule and a key is one hash.
--- Uses ceilDiv, floorDiv, max (number), pack, unpackWords, word (word), call, repaired (reply), expiryOf, expiryWith
--- (expiry), tokenBucket (tokenbucket), fixedWindow (fixedwindow), sliding (sliding), inFlight (inflight), holdsEnd,
--- readBan, readHolds (hold).
+-- The pair of a rule and a key, as it is stored.
 --
--- A hash has a field for the state of each limit, named after its algorithm and its period in µs, as b60000000, and fields for
--- what the pair is besides. Fields of limits that a tier or a configuration no longer has are left alone until they have ended.
+-- A pair is a hash. Its field s has all states but the entries of sliding limits, as words. The first word is 16 times the
+-- milliseconds since 1970 until which the key is certain to be kept, plus the number of this layout. Records follow. The first word
+-- of a record is its kind, by which it is found:
 --
---   b       token bucket     expires, level, at, busy, rate, slowest · 4 + code of the tick, and its lows: see lows.lua
---   w       fixed window     expires, used, start
---   s       sliding window   expires, used, number of blocks, list of blocks, entries: see sliding.lua and block.lua
---   l       sliding log      likewise
---   hold    what requests in flight hold: see hold.lua
---   ban     until when nothing fits: see hold.lua
---   reset   when the pair was last reset: see reset.lua
-local algorithms = {b = tokenBucket, w = fixedWindow, s = sliding, l = sliding, f = inFlight}
+--   period in µs · 16        token bucket: see tokenbucket.lua
+--   period in µs · 16 + 1    the lows of the token bucket before it: see lows.lua
+--   period in µs · 16 + 4    fixed window: see fixedwindow.lua
+--   period in µs · 16 + 8    sliding window: see sliding.lua, which has further fields
+--   period in µs · 16 + 12   sliding log, likewise
+--   0                        what is held: see hold.lua
+--   4                        a ban: until when nothing fits
+--   8                        the last reset: when that was
+--
+-- A change of what is stored changes layout, and the version in key.go.
+local layout = 3 -- below 16
+local banKind, resetKind = 4, 8
+local slack = 1000 -- milliseconds that a key is kept for longer, so that not every request has to prolong that
+local maxWords = 2000
+local algorithms = {[0] = tokenBucket, [4] = fixedWindow, [8] = sliding, [12] = sliding} -- by kind % 16
 
--- readPair returns the pair at key, with the states of these fields, of which the last two are hold and ban. A key of another
--- type is removed, and all its limits count as used up.
-local function readPair(key, names, now)
-  local pair = {key = key, names = names, values = {}, states = {}, dirty = {}, expires = 0, ban = 0}
-  local values = redis.pcall('HMGET', key, unpack(names))
-  if not values.err then
-    pair.values = values
-  elseif string.find(values.err, 'WRONGTYPE', 1, true) then
-    call('DEL', key)
-    pair.broken = true
-  else
-    error(values.err, 0)
+-- sizeOf returns the number of words of the record at o, or nil if there is no such record.
+local function sizeOf(w, o)
+  local kind = w[o]
+  local algorithm = algorithms[kind % 16]
+  if kind >= 16 and algorithm then
+    return algorithm.size
+  elseif kind >= 16 then
+    return kind % 16 == 1 and w[o + 1] <= maxLows and 2 + 2 * w[o + 1]
+  elseif kind == holdKind then
+    return w[o + 1] > 0 and w[o + 1] < maxWords and 2 + 3 * w[o + 1]
   end
-  local ok
-  pair.holds, ok = readHolds(pair.values[#names - 1], now)
-  pair.ban = readBan(pair.values[#names])
-  repaired = repaired + (ok and 0 or 1)
-  return pair
+  return (kind == banKind or kind == resetKind) and 2
 end
 
--- keepState makes state the one that is stored.
-local function keepState(pair, l, state)
-  pair.states[l.name], pair.dirty[l.name] = state, l
+-- findRecords finds the records of the pair at place, and reports whether they make sense.
+local function findRecords(plan, place)
+  local w, size, kinds, o = words[place], sizes[place], plan.kinds[place], 2
+  while o < size do
+    local kind = w[o]
+    local i = kinds[-kind]
+    if i then
+      homes[i] = o
+      o = o + plan[i].algorithm.size
+    else
+      anyRare = true
+      if kind == holdKind then
+        holdAt[place] = o
+      elseif kind == banKind then
+        banAt[place] = o
+      elseif kind == resetKind then
+        resetAt[place] = o
+      elseif kind % 16 ~= 1 then
+        others[place] = others[place] + 1
+      end
+      local length = sizeOf(w, o)
+      if not length then
+        return false
+      end
+      o = o + length
+    end
+  end
+  return o == size + 1
 end
 
--- valueOf returns the field of l.
-local function valueOf(pair, l)
-  for i, name in ipairs(pair.names) do
-    if name == l.name then
-      return pair.values[i]
+-- eachOther calls f with the place and the limit of each record of a limit that the plan does not have. If f returns true the record
+-- is removed.
+local function eachOther(plan, place, f)
+  local w, o = words[place], 2
+  while o <= sizes[place] do
+    local kind, length = w[o], sizeOf(w, o)
+    local algorithm = algorithms[kind % 16]
+    if kind >= 16 and algorithm and not plan.kinds[place][-kind] then
+      local l = algorithm.limitOf(w, o)
+      l.algorithm = algorithm
+      if f(w, o, l) then
+        resize(w, o, -length)
+        others[place], length = others[place] - 1, 0
+      end
+    end
+    o = o + length
+  end
+end
+
+-- dropEnded removes what limits that the plan does not have left, and has ended. If there is little room, it also removes the one that ends
+-- first.
+local function dropEnded(plan, place, now)
+  local first, least = nil, 2 * maxExact
+  local function drop(w, o, l)
+    local ends = l.algorithm.ends(w, o, l)
+    if ends < least then
+      first, least = w[o], ends
+    end
+    local drops = ends <= now or w[o] == first and sizes[place] > maxWords / 2
+    if drops and l.algorithm == sliding then
+      forgetTexts(w, o, l)
+    elseif drops then
+      setLows(w, o, noLows)
+    end
+    return drops
+  end
+  eachOther(plan, place, drop)
+end
+
+-- endHolds charges what ended before now to all limits of the pair at place, each cell at the instant of its end.
+local function endHolds(plan, place, now)
+  local w = words[place]
+  while holdAt[place] > 0 and w[holdAt[place] + 2] + holdLife <= now do
+    local cell = holdAt[place] + 2
+    local ended, cost = w[cell] + holdLife, w[cell + 1]
+    removeCell(place, cell)
+    for _, i in pairs(plan.kinds[place]) do
+      local l = plan[i]
+      if homes[i] > 0 and cost > 0 and l.rate > 0 then
+        l.load(w, homes[i], l, ended)
+        l.charge(w, homes[i], l, ended, cost)
+      end
+    end
+    if others[place] > 0 and cost > 0 then
+      eachOther(plan, place, function(_, o, l)
+        l.algorithm.load(w, o, l, ended)
+        l.algorithm.charge(w, o, l, ended, cost)
+        lasts[place] = max(lasts[place], l.algorithm.ends(w, o, l))
+      end)
     end
   end
 end
 
--- stateOf returns the state of l. One that makes no sense becomes that of a limit just used up, which neither admits anew
--- nor denies for ever.
-local function stateOf(pair, l, now)
-  local state = pair.states[l.name]
-  if state then
-    return state
+-- parse sets the words of the pair at place to those of a value, and reports whether they make sense.
+local function parse(plan, place, value, now)
+  local size = #value / word
+  if size < 1 or size > maxWords or size % 1 > 0 then
+    return false
   end
-  local algorithm, value = algorithms[l.letter], valueOf(pair, l)
-  if not value and not pair.broken or algorithm == inFlight then
-    state = algorithm.empty(l, pair)
-    pair.states[l.name] = state
-    return state
-  end
-  local expires = value and expiryOf(value, now)
-  state = expires and algorithm.decode(value, l, pair)
-  if state then
-    pair.expires = max(pair.expires, expires)
-    pair.states[l.name] = state
-    return state
-  end
-  repaired = repaired + 1
-  state = algorithm.full(l, now, pair)
-  keepState(pair, l, state)
-  return state
+  local w = {unpackWords(formats[size], value)}
+  words[place], sizes[place] = w, size
+  return w[1] % 16 == layout and w[1] <= (now + 2 * maxExact) / 1000 * 16 and findRecords(plan, place)
 end
 
--- resetAt returns when a pair was last reset.
-local function resetAt(pair)
-  local value = call('HGET', pair.key, 'reset')
-  if not value or #value ~= 2 * word then
-    return 0
+-- addLimit adds an empty record for limit i of the plan to its pair.
+local function addLimit(plan, place, i, l, now)
+  if others[place] > 0 and holdAt[place] == 0 then
+    dropEnded(plan, place, now)
   end
-  return (unpackWords('<I8', value, word + 1))
+  local w, o = words[place], sizes[place] + 1
+  homes[i], sizes[place] = o, o + l.algorithm.size - 1
+  l.algorithm.empty(w, o, l, stored[place])
+  return w, o
 end
 
--- storeFields stores what has changed of a pair, to be kept until expires.
-local function storeFields(pair, expires)
-  for name, l in pairs(pair.dirty) do
-    call('HSET', pair.key, name, algorithms[l.letter].encode(pair.states[name], expires))
+-- resetBroken makes all limits of a pair just used up, of which nothing that is stored makes sense: that neither admits anew nor denies for
+-- ever.
+local function resetBroken(plan, place, now)
+  holdAt[place], banAt[place], resetAt[place], others[place] = 0, 0, 0, 0
+  words[place], sizes[place] = {layout}, 1
+  for _, i in ipairs(plan.pairs[place]) do
+    homes[i] = 0
   end
-  if pair.banned then
-    call('HSET', pair.key, 'ban', pack('<I8I8', expires, pair.ban))
-  end
-  local h = pair.holds
-  if h.changed and h.text ~= '' then
-    call('HSET', pair.key, 'hold', pack('<I8I8I8', expires, h.cost, h.count) .. h.text)
-  elseif h.changed then -- at last: a key that has been removed cannot be written in a slot that is migrating
-    call('HDEL', pair.key, 'hold')
+  for _, i in pairs(plan.kinds[place]) do
+    local l = plan[i]
+    local w, o = addLimit(plan, place, i, l, now)
+    dirty[place] = repair(w, o, l, now)
   end
 end
 
--- endOf returns when all that has changed of a pair has ended, or 0 if nothing has changed.
-local function endOf(pair)
-  local last = 0
-  for name, l in pairs(pair.dirty) do
-    last = max(last, algorithms[l.letter].ends(pair.states[name], l))
+-- readPair reads the pair at key. Limits of the plan that it does not have get an empty record.
+local function readPair(plan, place, key, now)
+  local limits, value = plan.pairs[place], tryCall('HGET', key, 's')
+  keys[place], dirty[place], stored[place] = key, false, value
+  for n = 1, #limits do
+    homes[limits[n]] = 0
   end
-  if pair.holds.changed then
-    last = max(last, 1, holdsEnd(pair.holds))
+  if not value then
+    words[place], sizes[place] = {layout}, 1
+  elseif value.err then
+    if not string.find(value.err, 'WRONGTYPE', 1, true) then
+      error(value.err, 0)
+    end
+    call('DEL', key)
+    resetBroken(plan, place, now)
+  elseif not parse(plan, place, value, now) then
+    resetBroken(plan, place, now)
   end
-  return pair.banned and max(last, pair.ban) or last
+  if anyRare then
+    if banAt[place] > 0 then
+      bannedUntil[place] = words[place][banAt[place] + 1]
+    end
+    if holdAt[place] > 0 then
+      endHolds(plan, place, now)
+      rewindHolds(place, now)
+      sumHolds(place)
+    end
+  end
+  for n = 1, #limits do
+    local i = limits[n]
+    if homes[i] == 0 then
+      local l = plan[i]
+      if l.same then
+        homes[i] = homes[l.same]
+      elseif l.kind > 0 then
+        addLimit(plan, place, i, l, now)
+      end
+    end
+  end
 end
 
--- savePair stores what has changed of a pair.
-local function savePair(pair, now)
-  local last = ceilDiv(endOf(pair), 1000)
-  if last == 0 then
+-- endOf returns when all that the pair at place has, and its plan says, has ended. What is held will be charged at its end.
+local function endOf(plan, place)
+  local w, last, limits, ended, held = words[place], 0, plan.pairs[place], nil, nil
+  if anyRare then
+    last = lasts[place]
+    if holdAt[place] > 0 then
+      ended, held = w[lastCell(w, holdAt[place])] + holdLife, heldCost[place]
+      last = max(last, ended)
+      eachOther(plan, place, function(_, o, l) last = max(last, l.algorithm.ends(w, o, l, ended, held)) end)
+    end
+  end
+  for n = 1, #limits do
+    local i = limits[n]
+    local l = plan[i]
+    local ends = l.ends(w, homes[i], l, ended, held)
+    if ends > last then
+      last = ends
+    end
+  end
+  return last
+end
+
+-- saveTexts returns the command that stores the texts of sliding limits that have changed, without the words, or nil if none has.
+local function saveTexts(place)
+  local w, o, command = words[place], 2, nil
+  while o <= sizes[place] do
+    if w[o] >= 16 and algorithms[w[o] % 16] == sliding then
+      command = sliding.save(w, o, keys[place], command)
+    end
+    o = o + sizeOf(w, o)
+  end
+  return command
+end
+
+-- savePair stores what has changed of the pair at place.
+local function savePair(plan, place, now)
+  local w, key, size = words[place], keys[place], sizes[place]
+  if size == 1 then -- nothing is left
+    if stored[place] then
+      call('DEL', key)
+    end
     return
   end
-  local milliseconds = floorDiv(now, 1000)
-  local expires = expiryWith(pair.key, pair.expires, last, milliseconds)
-  storeFields(pair, expires)
-  if expires > pair.expires then
-    call('PEXPIRE', pair.key, expires - milliseconds)
+  local last, prolong = min(endOf(plan, place), now + maxExact), nil
+  if last * 0.016 > w[1] or w[1] * 62.5 < now then
+    prolong = math.ceil(max(last, now) / 1000) + slack
+    w[1] = prolong * 16 + layout
+  end
+  local command = (plan.sliding or anyRare and others[place] > 0) and saveTexts(place)
+  local value = pack(formats[size], unpack(w, 1, size))
+  if command then
+    command[4] = value
+    call(unpack(command))
+  else
+    call('HSET', key, 's', value)
+  end
+  if prolong then
+    call('PEXPIRE', key, format('%d', prolong - floorDiv(now, 1000)))
   end
 end

@@ -1,34 +1,134 @@
--- The state of a SlidingWindow or a SlidingLog: how much was admitted with which stamp, oldest first. A SlidingLog
--- stamps a request with its instant, a SlidingWindow with the end of its sub-bucket; both count it until one period
--- later. Mirrors internal/algorithm.
--- Uses ceilDiv, floorTo, max, maxExact, min (number), pack, sub, unpackWords, word (word), appendEntry, blockAt,
--- blockSize, blocks, entries, entryAt, entrySize, firstFrom, readBlock, removeBlock, setBlock, storeBlocks,
--- takeLastBlock, withCount (block).
+-- The state of a SlidingWindow or a SlidingLog: how much was admitted with which stamp. A SlidingLog stamps a request with its
+-- instant, a SlidingWindow with the end of its sub-bucket; both count it until one period later. Mirrors internal/algorithm.
 --
--- A state has three words, the expiry of its key (see pair.lua), used and the number of full blocks, then the list of those
--- blocks, and then the newest entries: see block.lua. A decision works on the texts and reads only the entries it needs. No
--- change is kept unless the state is stored.
-local sliding = {}
+-- The words of its record: used (+1), the width of the widest sub-bucket that a stamp may be of (+2), the stamp of the oldest entry (+3), the stamp (+4) and the count
+-- (+5) of the newest, the number of the oldest block (+6), the number of blocks (+7), and the number of the oldest block that may
+-- still be stored (+8).
+--
+-- An entry is two words, a stamp and a count. The newest one is in the record; most decisions need no other. The others are texts in
+-- further fields of the pair, which are read when they are needed:
+--
+--   <kind>           a list with an entry for each block: the stamp of its newest entry and the sum of its counts; then the open
+--                    entries, which are newer
+--   <kind>:<number>  the entries of a block, maxEntries or fewer
+--
+-- No change is kept unless the pair is saved. Places in a text count from 0.
+local sliding = {size = 9}
+local entrySize = 2 * word
+local maxEntries = 64 -- of a block
+local maxDropped = 4 -- blocks whose fields one request removes
 
--- stamp returns the stamp of a request at now.
-local function stamp(l, now)
+-- stampOf returns the stamp of a request at now.
+local function stampOf(l, now)
   if l.unit == 0 then
     return now
   end
-  return floorTo(now, l.unit) + l.unit
+  return now - now % l.unit + l.unit
 end
 
--- lastStamp returns the stamp of the newest entry of q, or 0 if there is none.
-local function lastStamp(q)
-  if q.newest == '' then
-    return 0
+local function countEntries(text)
+  return #text / entrySize
+end
+
+-- entryAt returns the stamp and the count of an entry.
+local function entryAt(text, i)
+  return unpackWords('<I8I8', text, entrySize * i + 1)
+end
+
+-- withEntry returns text with another entry at i, or with none there if count is 0.
+local function withEntry(text, i, stamp, count)
+  local entry = count > 0 and pack('<I8I8', stamp, count) or ''
+  return sub(text, 1, entrySize * i) .. entry .. sub(text, entrySize * (i + 1) + 1)
+end
+
+-- firstFrom returns the place of the first entry of a text whose stamp is at least stamp, or the number of entries if none is.
+local function firstFrom(text, stamp)
+  local low, high = 0, countEntries(text)
+  while low < high do
+    local middle = floorDiv(low + high, 2)
+    if entryAt(text, middle) < stamp then
+      low = middle + 1
+    else
+      high = middle
+    end
   end
-  return (entryAt(q.newest, entries(q.newest) - 1))
+  return low
 end
 
--- dropFirst removes the entries of a text that no longer count at now, and returns the rest and the sum of their counts.
+-- textsOf returns the texts of the record at o, and reads them if no one has. If they are lost, the newest entry counts for them.
+local function textsOf(w, o, l)
+  local q = w[-w[o]]
+  if q then
+    return q
+  end
+  local place, size = placeOf(w), entrySize * w[o + 7]
+  local value = call('HGET', keys[place], l.name) or ''
+  if #value < size or #value % entrySize > 0 then
+    value = ''
+  end
+  q = {list = sub(value, 1, size), open = sub(value, size + 1), blocks = {}, changed = {}, name = l.name}
+  w[-w[o]] = q
+  if value == '' and w[o + 5] < w[o + 1] then
+    repaired, dirty[place] = repaired + 1, true
+    w[o + 3], w[o + 5], w[o + 7] = w[o + 4], w[o + 1], 0
+  end
+  return q
+end
+
+-- fieldOf returns the name of the field of a block.
+local function fieldOf(name, number)
+  return name .. ':' .. format('%d', number)
+end
+
+-- readBlock returns the entries of block i. Those of a block that has been lost count as one.
+local function readBlock(w, o, l, q, i)
+  local number = w[o + 6] + i
+  local text = q.blocks[number]
+  if not text then
+    text = call('HGET', keys[placeOf(w)], fieldOf(l.name, number)) or ''
+    if text == '' or #text % entrySize > 0 then
+      text = sub(q.list, entrySize * i + 1, entrySize * (i + 1))
+    end
+    q.blocks[number] = text
+  end
+  return text
+end
+
+-- setBlock replaces the entries of block i. If there are none left, the block stays in the list and counts 0.
+local function setBlock(w, o, q, i, text, sum)
+  local stamp = entryAt(q.list, i)
+  if text ~= '' then
+    stamp = entryAt(text, countEntries(text) - 1)
+  end
+  q.list = sub(q.list, 1, entrySize * i) .. pack('<I8I8', stamp, sum) .. sub(q.list, entrySize * (i + 1) + 1)
+  local number = w[o + 6] + i
+  q.blocks[number], q.changed[number], q.dirty = text, true, true
+end
+
+-- setOldest sets the stamp of the oldest entry.
+local function setOldest(w, o, l, q)
+  while w[o + 7] > 0 do
+    local _, sum = entryAt(q.list, 0)
+    if sum > 0 then
+      w[o + 3] = entryAt(readBlock(w, o, l, q, 0), 0)
+      return
+    end
+    q.list, q.dirty = sub(q.list, entrySize + 1), true
+    w[o + 6], w[o + 7] = w[o + 6] + 1, w[o + 7] - 1
+  end
+  w[o + 3] = q.open ~= '' and entryAt(q.open, 0) or w[o + 4]
+end
+
+-- clear forgets all entries.
+local function clear(w, o, l)
+  w[o + 6], w[o + 7] = w[o + 6] + w[o + 7], 0
+  w[o + 1], w[o + 3], w[o + 4], w[o + 5] = 0, 0, 0, 0
+  w[-w[o]] = {list = '', open = '', blocks = {}, changed = {}, name = l.name, dirty = true}
+end
+
+-- dropFirst returns a text without the entries that no longer count at now, and the sum of their counts.
 local function dropFirst(text, l, now)
-  local i, n, sum = 0, entries(text), 0
+  local i, n, sum = 0, countEntries(text), 0
   while i < n do
     local stamp, count = entryAt(text, i)
     if stamp + l.micros > now then
@@ -36,172 +136,269 @@ local function dropFirst(text, l, now)
     end
     i, sum = i + 1, sum + count
   end
-  return sub(text, entrySize * i + 1), sum
+  return i > 0 and sub(text, entrySize * i + 1) or text, sum
 end
 
--- advance drops from q what no longer counts at now.
-function sliding.advance(q, l, now)
-  while q.list ~= '' do
-    local stamp, number, sum = blockAt(q.list, 0)
+-- drop forgets what no longer counts at now, which is at least one entry.
+local function drop(w, o, l, now)
+  if w[o + 4] + l.micros <= now then
+    return clear(w, o, l)
+  end
+  local q, ended, dropped = textsOf(w, o, l), 0, 0
+  while ended < w[o + 7] do
+    local stamp, sum = entryAt(q.list, ended)
     if stamp + l.micros > now then
-      local text, dead = dropFirst(readBlock(q, 0), l, now)
-      if dead > 0 then
-        setBlock(q, 0, text, sum - dead)
-        q.used = max(0, q.used - dead)
-      end
-      return q
-    end
-    removeBlock(q, 0)
-    q.used = max(0, q.used - sum)
-  end
-  local dead
-  q.newest, dead = dropFirst(q.newest, l, now)
-  q.used = q.newest == '' and 0 or max(0, q.used - dead)
-  return q
-end
-
--- popNewest removes the newest entry of q and returns its count.
-local function popNewest(q)
-  local at = #q.newest - entrySize
-  local _, count = entryAt(q.newest, at / entrySize)
-  q.newest = sub(q.newest, 1, at)
-  takeLastBlock(q)
-  return count
-end
-
--- lower makes stamps of q that are later than limit that one; the newest is.
-local function lower(q, limit)
-  local merged = 0
-  while q.newest ~= '' and lastStamp(q) >= limit do
-    merged = merged + popNewest(q)
-  end
-  appendEntry(q, limit, merged)
-  return q
-end
-
--- rewind returns q after the clock went back to now, or nil if it did not. No sub-bucket is wider than half a period.
-function sliding.rewind(q, l, now)
-  local latest = l.unit == 0 and now or now + ceilDiv(l.micros, 2)
-  if lastStamp(q) > latest then
-    return lower(q, stamp(l, now))
-  end
-end
-
--- drainTo returns how long after now an advanced q takes to shrink to target. An entry of a wider sub-bucket than that of l
--- counts as if made now.
-local function drainTo(q, l, now, target)
-  local over = q.used - target
-  if over <= 0 then
-    return 0
-  end
-  local text = q.newest
-  for i = 0, blocks(q) - 1 do
-    local _, _, sum = blockAt(q.list, i)
-    if sum >= over then
-      text = readBlock(q, i)
       break
     end
-    over = over - sum
+    ended, dropped = ended + 1, dropped + sum
   end
-  local latest, i = 0, 0
-  while over > 0 and i < entries(text) do
-    local stamp, count = entryAt(text, i)
-    latest, over, i = max(latest, stamp), over - count, i + 1
-  end
-  return max(1, min(latest, stamp(l, now)) + l.micros - now)
-end
-
--- wait returns how long after now an advanced q admits cost, which is at most the rate.
-function sliding.wait(q, l, now, cost)
-  return drainTo(q, l, now, l.rate - cost)
-end
-
--- charge adds cost to an advanced q.
-function sliding.charge(q, l, now, cost)
-  local newest = stamp(l, now)
-  if lastStamp(q) > newest then
-    lower(q, newest)
-  end
-  q.used = min(q.used + cost, maxExact)
-  if lastStamp(q) == newest then
-    local last = entries(q.newest) - 1
-    local _, count = entryAt(q.newest, last)
-    q.newest = withCount(q.newest, last, newest, count + cost)
+  q.list = sub(q.list, entrySize * ended + 1)
+  w[o + 6], w[o + 7] = w[o + 6] + ended, w[o + 7] - ended
+  local sum
+  if w[o + 7] > 0 then
+    local _, all = entryAt(q.list, 0)
+    local text = readBlock(w, o, l, q, 0)
+    text, sum = dropFirst(text, l, now)
+    if sum > 0 then
+      setBlock(w, o, q, 0, text, max(0, all - sum))
+    end
   else
-    appendEntry(q, newest, cost)
+    q.open, sum = dropFirst(q.open, l, now)
   end
-  return q
+  q.dirty = true
+  w[o + 1] = max(w[o + 5], w[o + 1] - dropped - sum)
+  setOldest(w, o, l, q)
 end
 
--- refund removes from q, advanced or not, a charge of cost at an earlier instant, if that still counts. The work does not
--- depend on how much was charged since.
-function sliding.refund(q, l, _, at, cost)
-  local wanted = stamp(l, at)
-  local place = firstFrom(q.list, blockSize, wanted)
-  local text = place < blocks(q) and readBlock(q, place) or q.newest
-  local i = firstFrom(text, entrySize, wanted)
-  if i == entries(text) then
-    return q
-  end
-  local stamp, count = entryAt(text, i)
-  if stamp ~= wanted then
-    return q
-  end
-  local refunded = min(count, cost)
-  text = withCount(text, i, stamp, count - refunded)
-  q.used = q.used - refunded
-  if place < blocks(q) then
-    local _, _, sum = blockAt(q.list, place)
-    setBlock(q, place, text, sum - refunded)
+-- push adds an entry that is newer than all others.
+local function push(w, o, l, stamp, count)
+  if w[o + 5] == 0 then
+    w[o + 3] = stamp
   else
-    q.newest = text
-    takeLastBlock(q)
+    local q = textsOf(w, o, l)
+    if countEntries(q.open) >= maxEntries then
+      local sum = 0
+      for i = 0, maxEntries - 1 do
+        local _, n = entryAt(q.open, i)
+        sum = sum + n
+      end
+      q.list = q.list .. pack('<I8I8', entryAt(q.open, maxEntries - 1), sum)
+      w[o + 7] = w[o + 7] + 1
+      setBlock(w, o, q, w[o + 7] - 1, q.open, sum)
+      q.open = ''
+    end
+    q.open, q.dirty = q.open .. pack('<I8I8', w[o + 4], w[o + 5]), true
   end
-  return q
+  w[o + 4], w[o + 5] = stamp, count
 end
 
--- report returns what an advanced q leaves: remaining, refill, reset.
-function sliding.report(q, l, now)
-  local remaining = max(0, l.rate - q.used)
+-- pop removes the newest entry.
+local function pop(w, o, l)
+  local q = textsOf(w, o, l)
+  while q.open == '' and w[o + 7] > 0 do
+    q.open = readBlock(w, o, l, q, w[o + 7] - 1)
+    w[o + 7] = w[o + 7] - 1
+    q.list = sub(q.list, 1, entrySize * w[o + 7])
+  end
+  q.dirty = true
+  if q.open == '' then
+    w[o + 3], w[o + 4], w[o + 5] = 0, 0, 0
+  else
+    local last = countEntries(q.open) - 1
+    w[o + 4], w[o + 5] = entryAt(q.open, last)
+    q.open = sub(q.open, 1, entrySize * last)
+  end
+end
+
+-- lower makes stamps that are later than limit that one; the newest is.
+local function lower(w, o, l, limit)
+  local merged = 0
+  while w[o + 5] > 0 and w[o + 4] >= limit do
+    merged = merged + w[o + 5]
+    pop(w, o, l)
+  end
+  push(w, o, l, limit, merged)
+end
+
+-- load brings the state to now, and reports whether it must be stored even if nothing is charged: because a stamp that is later than
+-- now by more than the widest sub-bucket shows that the clock went back. It becomes the latest one that a request now can get.
+function sliding.load(w, o, l, now)
+  if w[o + 5] == 0 then
+    return false
+  elseif w[o + 1] > maxExact or w[o + 5] > w[o + 1] or w[o + 3] > w[o + 4] or w[o + 2] > maxExact or w[o + 7] > maxExact or
+    w[o + 8] > w[o + 6] then
+    return repair(w, o, l, now)
+  end
+  if w[o + 3] + l.micros <= now then
+    drop(w, o, l, now)
+  end
+  if w[o + 4] > now + w[o + 2] then
+    lower(w, o, l, now + w[o + 2])
+    return true
+  end
+  return false
+end
+
+-- drainTo returns how long after now the count takes to shrink to target.
+local function drainTo(w, o, l, now, target)
+  local over, stamp = w[o + 1] - target, w[o + 4]
+  if over <= 0 then
+    return 0
+  elseif over == 1 then -- each entry counts 1 at least
+    stamp = w[o + 3]
+  elseif over <= w[o + 1] - w[o + 5] then
+    local q = textsOf(w, o, l)
+    local text, i = q.open, 0
+    for block = 0, w[o + 7] - 1 do
+      local _, sum = entryAt(q.list, block)
+      if sum >= over then
+        text = readBlock(w, o, l, q, block)
+        break
+      end
+      over = over - sum
+    end
+    while over > 0 and i < countEntries(text) do
+      local count
+      stamp, count = entryAt(text, i)
+      over, i = over - count, i + 1
+    end
+  end
+  return max(1, stamp + l.micros - now)
+end
+
+-- wait returns how long after now the limit admits cost, which is at most the rate.
+function sliding.wait(w, o, l, now, cost)
+  if w[o + 1] <= l.rate - cost then
+    return 0
+  end
+  return drainTo(w, o, l, now, l.rate - cost)
+end
+
+-- charge adds cost, even if it does not fit. What stands in a wider sub-bucket than that of l counts as if made now from then on.
+function sliding.charge(w, o, l, now, cost)
+  local stamp = stampOf(l, now)
+  if w[o + 5] == 0 or l.unit > w[o + 2] then
+    w[o + 2] = l.unit
+  end
+  if w[o + 4] > stamp then
+    lower(w, o, l, stamp)
+  end
+  cost = min(cost, maxExact - w[o + 1])
+  if w[o + 4] == stamp then
+    w[o + 5] = w[o + 5] + cost
+  elseif cost > 0 then
+    push(w, o, l, stamp, cost)
+  end
+  w[o + 1] = w[o + 1] + cost
+end
+
+-- refund takes back a charge of cost at an earlier instant, if it still counts. The work does not depend on how much was charged
+-- since.
+function sliding.refund(w, o, l, _, at, cost)
+  local stamp = stampOf(l, at)
+  if w[o + 5] == 0 or stamp < w[o + 3] or stamp > w[o + 4] then
+    return
+  end
+  local refunded
+  if stamp == w[o + 4] then
+    refunded = min(cost, w[o + 5])
+    if refunded == w[o + 5] then
+      pop(w, o, l)
+    else
+      w[o + 5] = w[o + 5] - refunded
+    end
+  else
+    local q = textsOf(w, o, l)
+    local block = firstFrom(q.list, stamp)
+    local text = block < w[o + 7] and readBlock(w, o, l, q, block) or q.open
+    local i = firstFrom(text, stamp)
+    local found, count = nil, 0
+    if i < countEntries(text) then
+      found, count = entryAt(text, i)
+    end
+    if found ~= stamp then
+      return
+    end
+    refunded = min(cost, count)
+    text, q.dirty = withEntry(text, i, stamp, count - refunded), true
+    if block < w[o + 7] then
+      local _, sum = entryAt(q.list, block)
+      setBlock(w, o, q, block, text, sum - refunded)
+    else
+      q.open = text
+    end
+    if refunded == count and stamp == w[o + 3] then
+      setOldest(w, o, l, q)
+    end
+  end
+  w[o + 1] = max(0, w[o + 1] - refunded)
+end
+
+-- report returns what the limit leaves: remaining, refill, reset.
+function sliding.report(w, o, l, now)
+  local remaining = max(0, l.rate - w[o + 1])
   if remaining == l.rate then
     return remaining, 0, 0
   end
-  local refill = drainTo(q, l, now, l.rate - remaining - 1)
-  return remaining, refill, max(refill, min(lastStamp(q), stamp(l, now)) + l.micros - now)
+  local refill = drainTo(w, o, l, now, l.rate - remaining - 1)
+  return remaining, refill, max(refill, w[o + 4] + l.micros - now)
 end
 
--- ends returns when q no longer matters.
-function sliding.ends(q, l)
-  return lastStamp(q) + l.micros
+-- ends returns the instant at which the state no longer matters, also if more is charged at an instant.
+function sliding.ends(w, o, l, at)
+  return (at and stampOf(l, at) or w[o + 4]) + l.micros
 end
 
-function sliding.decode(s, l, pair)
-  if #s < 3 * word then
-    return nil
-  end
-  local _, used, n = unpackWords('<I8I8I8', s)
-  local first = 3 * word + n * blockSize
-  if used <= maxExact and n <= maxExact and #s >= first and (#s - first) % entrySize == 0 then
-    return {
-      used = used, list = sub(s, 3 * word + 1, first), newest = sub(s, first + 1), pair = pair, name = l.name, texts = {}, changed = {},
-    }
+function sliding.empty(w, o, l, stale)
+  w[o], w[o + 1], w[o + 2], w[o + 3], w[o + 4], w[o + 5], w[o + 6], w[o + 7], w[o + 8] = l.kind, 0, l.unit, 0, 0, 0, 1, 0, 1
+  if stale then -- fields of an earlier record may be left
+    clear(w, o, l)
   end
 end
 
-function sliding.encode(q, expires)
-  storeBlocks(q, expires)
-  return pack('<I8I8I8', expires, q.used, blocks(q)) .. q.list .. q.newest
-end
-
-function sliding.empty(l, pair)
-  return {used = 0, list = '', newest = '', pair = pair, name = l.name, texts = {}, changed = {}}
-end
-
-function sliding.full(l, now, pair)
-  local q = sliding.empty(l, pair)
+function sliding.fill(w, o, l, now)
+  sliding.empty(w, o, l, true)
   if l.rate > 0 then
-    appendEntry(q, stamp(l, now), l.rate)
-    q.used = l.rate
+    sliding.charge(w, o, l, now, l.rate)
   end
-  return q
+end
+
+function sliding.limitOf(w, o)
+  return {name = format('%d', w[o]), micros = floorDiv(w[o], 16), unit = w[o + 2], rate = 0}
+end
+
+-- save adds the texts of the record at o that have changed to the command that stores the pair at key, and returns that. It also removes
+-- some of the blocks whose entries have all ended.
+function sliding.save(w, o, key, command)
+  local q = w[-w[o]]
+  for _ = 1, min(maxDropped, w[o + 6] - w[o + 8]) do
+    call('HDEL', key, fieldOf(format('%d', w[o]), w[o + 8]))
+    w[o + 8] = w[o + 8] + 1
+  end
+  if not q or not q.dirty then
+    return command
+  end
+  if q.list == '' and q.open == '' then
+    call('HDEL', key, q.name)
+  else
+    command = command or {'HSET', key, 's', ''}
+    table.insert(command, q.name)
+    table.insert(command, q.list .. q.open)
+  end
+  for number in pairs(q.changed) do
+    if number >= w[o + 6] and number < w[o + 6] + w[o + 7] then
+      table.insert(command, fieldOf(q.name, number))
+      table.insert(command, q.blocks[number])
+    end
+  end
+  return command
+end
+
+-- forgetTexts removes the fields of the record at o.
+local function forgetTexts(w, o, l)
+  local key = keys[placeOf(w)]
+  call('HDEL', key, l.name)
+  for number = w[o + 8], w[o + 6] + w[o + 7] - 1 do
+    call('HDEL', key, fieldOf(l.name, number))
+  end
 end

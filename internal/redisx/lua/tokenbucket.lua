@@ -1,20 +1,12 @@
 -- The state of a TokenBucket: each request raises its level by one period, and it drains at a rate. Mirrors
 -- internal/algorithm.
--- Uses ceilDiv, floorDiv, max, maxExact, min, mulDivUp (number), pack, unpackWords, word (word), maxBusy (limit), addLow, boundLows,
--- lowOf, lowsIn, noLows, readLows, returnedLows, writeLows (lows).
 --
--- A state has six words: the expiry of its key (see pair.lua), level, at, busy, rate, and slowest · 4 + the code of its
--- tick. After them it has its lows, if it is leased. No function but charge and watch changes the state that it is given.
-local tokenBucket = {}
-local tickOf = {[0] = 1, 1000, 1000000}
-
--- codeOf returns the place of a tick in tickOf. It is no table, since miniredis allocates one of a million numbers for that.
-local function codeOf(tick)
-  if tick == 1 then
-    return 0
-  end
-  return tick == 1000 and 1 or 2
-end
+-- The words of its record: level (+1), at (+2), busy (+3), rate (+4), and rest (+5), which is the slowest rate named since the
+-- bucket was last empty, times 4, plus the code of its tick. A bucket of one rate has a slowest rate of 0. Its lows are a further
+-- record: see lows.lua.
+local tokenBucket = {size = bucketSize}
+local tickOf = {[0] = 1, 1000, 1000000, 1}
+local maxBusy = 4294967295 -- microseconds that busy may lie before at
 
 -- coarse returns a rate with its seven highest bits, all others 0.
 local function coarse(rate)
@@ -25,193 +17,246 @@ local function coarse(rate)
   return rate - rate % step
 end
 
--- drain returns level and at of a bucket as they are at now, if it drains at rate. Time that does not fill a tick is
--- counted later, unless it empties the bucket.
-local function drain(level, at, tick, rate, now)
+-- slowestRate returns the slowest rate at which the bucket has to drain.
+local function slowestRate(w, o)
+  local rest = w[o + 5]
+  return rest < 4 and w[o + 4] or floorDiv(rest, 4)
+end
+
+-- drained returns level and at as they are at now, if the bucket drains at rate. Time that does not fill a tick is counted later,
+-- unless it empties the bucket.
+local function drained(level, at, tick, rate, now)
   local rest = (now - at) % tick
-  local ticks = (now - at - rest) / tick
-  if ticks > floorDiv(level, rate) then
-    return 0, now
-  end
-  level = level - ticks * rate
-  if level <= rate and level * tick <= rate * rest then
+  level = level - (now - at - rest) / tick * rate
+  if level < 0 or level <= rate and level * tick <= rate * rest then
     return 0, now
   end
   return level, now - rest
 end
 
--- inTicks returns the level counted in the ticks of l: the requests used stay the same, rounded up.
-local function inTicks(b, l)
-  if b.tick == l.unit or b.level == 0 then
-    return b.level
+-- toTicks counts the level in the ticks of l: the requests used stay the same, rounded up. What the lows say is lost.
+local function toTicks(w, o, l)
+  local code = w[o + 5] % 4
+  if code ~= l.code then
+    w[o + 1] = w[o + 1] > 0 and mulDivUp(w[o + 1], l.period, ceilDiv(l.micros, tickOf[code])) or 0
+    w[o + 5] = w[o + 5] - code + l.code
+    setLows(w, o, noLows)
   end
-  return mulDivUp(b.level, l.period, ceilDiv(l.micros, b.tick))
 end
 
-local function slowestRate(b)
-  return b.slowest > 0 and b.slowest or b.rate
+-- rewind has the bucket follow a clock that went back to now. What would have drained until then is still to drain, but the clock
+-- never fills a bucket above its capacity.
+local function rewind(w, o, l, now)
+  toTicks(w, o, l)
+  local level, rate = w[o + 1], min(w[o + 4], l.rate)
+  local full = max(level, l.full)
+  local ticks = ceilDiv(w[o + 2] - now, l.unit)
+  w[o + 1] = ticks > floorDiv(full - level, rate) and full or level + ticks * rate
+  w[o + 2], w[o + 3] = now, min(w[o + 3], now)
+  setLows(w, o, noLows)
 end
 
--- isForgotten reports whether b is empty even if it drain at the slowest rate named since it was last empty.
-local function isForgotten(b, now)
-  return b.level == 0 or drain(b.level, b.at, b.tick, slowestRate(b), now) == 0
-end
-
--- rewind returns b after the clock went back to now, or nil if it did not. What would have drain until b.at is still to
--- drain, but the clock never fills a bucket above its capacity.
-function tokenBucket.rewind(b, l, now)
-  if b.at <= now or l.rate == 0 then
-    return nil
+-- name prepares a bucket that another rate was named for, or whose ticks are others. Between two requests it drains at the slower of
+-- their rates, unless it is empty even at the slowest one. It returns the rate at which the bucket drains until now, and whether the
+-- new rate must be stored.
+local function name(w, o, l, now)
+  local before, slowest = w[o + 4], slowestRate(w, o)
+  if w[o + 1] == 0 or drained(w[o + 1], w[o + 2], tickOf[w[o + 5] % 4], slowest, now) == 0 then
+    w[o + 1], w[o + 4], w[o + 5] = 0, l.rate, l.code
+    return l.rate, false
   end
-  local level, rate = inTicks(b, l), min(b.rate, l.rate)
-  local full = max(level, l.capacity * l.period)
-  local ticks = ceilDiv(b.at - now, l.unit)
-  if ticks > floorDiv(full - level, rate) then
-    level = full
+  toTicks(w, o, l)
+  w[o + 4] = l.rate
+  if l.rate ~= before then
+    w[o + 5] = 4 * coarse(min(slowest, l.rate)) + l.code
+    if l.peek and before < l.rate then -- another claim has named a slower rate since
+      w[o + 4] = before
+    end
+  end
+  return min(before, l.rate), l.rate ~= before
+end
+
+-- isBroken reports whether the record makes no sense.
+local function isBroken(w, o)
+  return w[o + 1] > maxExact or w[o + 4] == 0 or w[o + 4] > maxExact or w[o + 5] > maxExact or w[o + 5] % 4 == 3
+end
+
+-- load brings the bucket to now, and reports whether it must be stored even if nothing is charged: because the clock went back,
+-- the request names another rate, or what is stored makes no sense.
+function tokenBucket.load(w, o, l, now)
+  local rate, store = l.rate, false
+  if rate == 0 then -- nothing drains, nothing is admitted
+    return false
+  elseif w[o + 1] > maxExact then
+    return repair(w, o, l, now)
+  end
+  if w[o + 4] ~= rate or w[o + 5] ~= l.code or w[o + 2] > now then
+    if isBroken(w, o) then
+      return repair(w, o, l, now)
+    elseif w[o + 2] > now then
+      rewind(w, o, l, now)
+      store = true
+    end
+    local named
+    rate, named = name(w, o, l, now)
+    store = store or named
+  end
+  local unit = l.unit
+  local passed = now - w[o + 2]
+  local rest = passed % unit
+  local level = w[o + 1] - (passed - rest) / unit * rate -- as in drained
+  if level < 0 or level <= rate and level * unit <= rate * rest then
+    w[o + 1], w[o + 2], w[o + 5] = 0, now, l.code
   else
-    level = level + ticks * rate
+    w[o + 1], w[o + 2] = level, now - rest
   end
-  return {level = level, at = now, busy = min(b.busy, now), tick = l.unit, rate = b.rate, slowest = b.slowest, lows = noLows}
+  return store
 end
 
--- advance returns b, which is not from later, as it is at now. Between two requests it drains at the slower of their rates.
-function tokenBucket.advance(b, l, now)
-  if l.rate == 0 then -- nothing drains, nothing is admitted
-    return b
+-- peek prepares the bucket for a peek, which does not load it, and reports whether it must be stored. A peek names no slower rate.
+function tokenBucket.peek(w, o, l, now)
+  if l.rate == 0 then
+    return false
+  elseif isBroken(w, o) then
+    return repair(w, o, l, now)
   end
-  if isForgotten(b, now) then
-    return {level = 0, at = now, busy = b.busy, tick = l.unit, rate = l.rate, slowest = 0, lows = noLows}
+  local rewound = w[o + 2] > now
+  if rewound then
+    rewind(w, o, l, now)
   end
-  local level, at = drain(inTicks(b, l), b.at, l.unit, min(b.rate, l.rate), now)
-  local rate, slowest = l.rate, b.slowest
-  if level == 0 then
-    slowest = 0
-  elseif rate ~= b.rate then
-    slowest = coarse(min(slowestRate(b), rate))
-  end
-  if l.peek and b.rate < rate then -- another claim has named a slower rate since
-    rate = b.rate
-  end
-  return {level = level, at = at, busy = max(b.busy, at - maxBusy), tick = l.unit, rate = rate, slowest = slowest, lows = lowsIn(b, l)}
+  return l.rate > w[o + 4] and tokenBucket.load(w, o, l.naming, now) or rewound
 end
 
--- name returns b with the rate of l as the one named last, or nil if it is so or does not matter. A peek names no slower rate.
-function tokenBucket.name(b, l, now)
-  if l.rate > 0 and (l.rate > b.rate or l.rate < b.rate and not l.peek) and not isForgotten(b, now) then
-    local named = tokenBucket.advance(b, l, now)
-    named.rate = l.rate
-    return named
-  end
-end
-
--- drainTo returns how long after now an advanced b takes to drain to target at rate.
-local function drainTo(b, rate, now, target)
-  if b.level <= target then
+-- drainTo returns how long after now the bucket, which is at now, takes to drain to target at its rate.
+local function drainTo(w, o, tick, now, target)
+  local level, rate = w[o + 1], w[o + 4]
+  if level <= target then
     return 0
   end
-  local ticks = ceilDiv(b.level - target, rate)
-  if ticks > floorDiv(maxExact, b.tick) then
+  local ticks = ceilDiv(level - target, rate)
+  if tick == 1 then
+    return ticks
+  elseif ticks > floorDiv(maxExact, tick) then
     return maxExact
   end
-  local wait = ticks * b.tick
-  local last = b.level - (ticks - 1) * rate
+  local wait = ticks * tick
+  local last = level - (ticks - 1) * rate
   if last <= rate then -- empties within this tick
-    wait = wait + (ceilDiv(last * b.tick, rate) - b.tick) -- in this order, or else wait may exceed maxExact
+    wait = wait + (ceilDiv(last * tick, rate) - tick) -- in this order, or else wait may exceed maxExact
   end
-  return max(0, wait - (now - b.at)) -- a faster rate than before may have emptied b
+  return max(0, wait - (now - w[o + 2])) -- a faster rate than before may have emptied it
 end
 
--- wait returns how long after now an advanced b admits cost, which is at most the capacity.
-function tokenBucket.wait(b, l, now, cost)
-  return drainTo(b, b.rate, now, (l.capacity - cost) * l.period)
+-- wait returns how long after now the bucket admits cost, which is at most the capacity.
+function tokenBucket.wait(w, o, l, now, cost)
+  local target = l.full - cost * l.period
+  if w[o + 1] <= target then
+    return 0
+  end
+  return drainTo(w, o, l.unit, now, target)
 end
 
--- charge adds cost to an advanced b. If that leaves less than one request free where one was, a ban raises the level, so that
--- the next request fits when the ban ends.
-function tokenBucket.charge(b, l, now, cost)
-  local lastFree, before = (l.capacity - 1) * l.period, b.level
+-- charge adds cost, even if it does not fit. If that leaves less than one request free where one was, a ban raises the level, so
+-- that the next request fits when the ban ends.
+function tokenBucket.charge(w, o, l, now, cost)
+  local before, at = w[o + 1], w[o + 2]
   if before < l.period then
-    b.busy = b.at
+    w[o + 3] = at
+  elseif w[o + 3] < at - maxBusy then
+    w[o + 3] = at - maxBusy
   end
-  b.busy, b.lows = max(b.busy, b.at - maxBusy), boundLows(b.lows, before)
-  if cost > floorDiv(maxExact - before, l.period) then
-    b.level = maxExact
-  else
-    b.level = before + cost * l.period
+  if hasLows(w, o) then
+    setLows(w, o, boundLows(lowsOf(w, o), before))
   end
-  if l.ban > 0 and before <= lastFree and b.level > lastFree then
-    b.level = max(b.level, min(lastFree + l.rate * ceilDiv(l.ban + now - b.at, l.unit), maxExact))
+  local level = before + cost * l.period
+  if level > maxExact then
+    level = maxExact
   end
-  return b
+  if l.ban > 0 then
+    local lastFree = l.full - l.period
+    if before <= lastFree and level > lastFree then
+      level = max(level, min(lastFree + l.rate * ceilDiv(l.ban + now - at, l.unit), maxExact))
+    end
+  end
+  w[o + 1] = level
 end
 
--- watch has b, which has just been charged ahead, know from now on how much of that still counts.
-function tokenBucket.watch(b, now)
-  b.lows = addLow(b.lows, now, b.level)
-end
-
--- refund returns b, advanced or not, without what a charge of cost at an earlier instant certainly still counts for.
-function tokenBucket.refund(b, l, now, at, cost)
-  local sure, busy, lows = cost * l.period, b.busy, lowsIn(b, l)
-  if at < b.at then
-    local whole, low = min(sure, l.period), min(sure, lows[lowOf(lows, at)] or 0)
-    local ticks = ceilDiv(max(0, now - at), l.unit)
-    if b.rate ~= l.rate or b.slowest > 0 or ticks > floorDiv(sure, b.rate) then
+-- refund takes back what a charge of cost at an earlier instant certainly still counts for. The bucket must not have been loaded.
+function tokenBucket.refund(w, o, l, now, at, cost)
+  if l.rate == 0 then
+    return
+  elseif isBroken(w, o) then
+    repair(w, o, l, now)
+  elseif w[o + 2] > now then
+    rewind(w, o, l, now)
+  end
+  toTicks(w, o, l)
+  local sure, last = cost * l.period, w[o + 2]
+  if at < last then
+    local lows, whole, ticks = lowsOf(w, o), min(sure, l.period), ceilDiv(max(0, now - at), l.unit)
+    local low = min(sure, lows[lowOf(lows, at)] or 0)
+    if w[o + 4] ~= l.rate or w[o + 5] >= 4 or ticks > floorDiv(sure, l.rate) then
       sure = 0
     else
-      sure = sure - ticks * b.rate
+      sure = sure - ticks * l.rate
     end
-    if at >= b.busy then
-      sure = max(sure, whole)
-    end
-    sure = max(sure, low)
-    lows = returnedLows(lows, at, sure)
+    sure = max(sure, low, at >= w[o + 3] and whole or 0)
+    setLows(w, o, returnedLows(lows, at, sure))
     if sure > 0 then -- the charges since then found less in the bucket
-      busy = b.at
+      w[o + 3] = last
     end
   end
-  return {
-    level = max(0, inTicks(b, l) - sure), at = b.at, busy = busy, tick = l.unit, rate = b.rate, slowest = b.slowest, lows = lows,
-  }
+  w[o + 1] = max(0, w[o + 1] - sure)
 end
 
--- report returns what an advanced b leaves: remaining, refill, reset.
-function tokenBucket.report(b, l, now)
-  local remaining = floorDiv(max(0, l.capacity * l.period - b.level), l.period)
-  if b.level <= b.rate and b.level * b.tick <= b.rate * (now - b.at) then -- a faster rate than before has emptied b
+-- watch has the bucket, which has just been charged ahead, know from now on how much of that still counts.
+function tokenBucket.watch(w, o, now)
+  setLows(w, o, addLow(lowsOf(w, o), now, w[o + 1]))
+end
+
+-- report returns what the bucket leaves: remaining, refill, reset.
+function tokenBucket.report(w, o, l, now)
+  local level, rate, period = w[o + 1], w[o + 4], l.period
+  local free = l.full - level
+  local rest = free % period
+  local remaining = free > 0 and (free - rest) / period or 0
+  if l.unit > 1 and level <= rate and level * l.unit <= rate * (now - w[o + 2]) then -- a faster rate than before has emptied it
     remaining = l.capacity
   end
-  if remaining == l.capacity or b.rate == 0 then
+  if remaining == l.capacity or rate == 0 then
     return remaining, 0, 0
   end
-  return remaining, drainTo(b, b.rate, now, (l.capacity - remaining - 1) * l.period), drainTo(b, b.rate, now, 0)
+  return remaining, drainTo(w, o, l.unit, now, l.full - (remaining + 1) * period), drainTo(w, o, l.unit, now, 0)
 end
 
--- ends returns when b no longer matters.
-function tokenBucket.ends(b)
-  return b.at + max(0, drainTo(b, slowestRate(b), b.at, 0))
-end
-
-function tokenBucket.decode(s)
-  local lows = #s >= 6 * word and readLows(s, 6 * word + 1)
-  if not lows then
-    return nil
+-- ends returns when the bucket no longer matters, not rounded. If cost is charged at an instant, it is what
+-- that changes it to.
+function tokenBucket.ends(w, o, l, at, cost)
+  local rest = w[o + 5]
+  if rest == 0 and not at then
+    return w[o + 2] + w[o + 1] / w[o + 4]
   end
-  local _, level, at, busy, rate, slowest = unpackWords('<I8I8I8I8I8I8', s)
-  local tick = tickOf[slowest % 4]
-  if tick and rate > 0 and max(level, at, busy, rate, slowest) <= maxExact then
-    return {level = level, at = at, busy = busy, tick = tick, rate = rate, slowest = (slowest - slowest % 4) / 4, lows = lows}
+  local level, rate, tick = w[o + 1], slowestRate(w, o), tickOf[rest % 4]
+  if at then
+    level = max(0, level - (at - w[o + 2]) / tick * rate) + cost * l.period
   end
+  return (at or w[o + 2]) + level / rate * tick
 end
 
-function tokenBucket.encode(b, expires)
-  return pack('<I8I8I8I8I8I8', expires, b.level, b.at, b.busy, b.rate, b.slowest * 4 + codeOf(b.tick)) .. writeLows(b.lows)
+-- empty writes an empty record.
+function tokenBucket.empty(w, o, l)
+  w[o], w[o + 1], w[o + 2], w[o + 3], w[o + 4], w[o + 5] = l.kind, 0, 0, 0, max(l.rate, 1), l.code
 end
 
-function tokenBucket.empty(l)
-  return {level = 0, at = 0, busy = 0, tick = l.unit, rate = l.rate, slowest = 0, lows = noLows}
+-- fill makes the record one of a limit that is just used up.
+function tokenBucket.fill(w, o, l, now)
+  w[o + 1], w[o + 2], w[o + 3], w[o + 4], w[o + 5] = l.full, now, now, max(l.rate, 1), l.code
 end
 
-function tokenBucket.full(l, now)
-  return {level = l.capacity * l.period, at = now, busy = now, tick = l.unit, rate = max(l.rate, 1), slowest = 0, lows = noLows}
+-- limitOf returns the limit of a record that no request names: it drains as the last request said, and admits anything.
+function tokenBucket.limitOf(w, o)
+  local code, rate, micros = w[o + 5] % 4, max(w[o + 4], 1), floorDiv(w[o], 16)
+  return {
+    rate = rate, code = code, unit = tickOf[code], micros = micros, period = ceilDiv(micros, tickOf[code]), full = maxExact, ban = 0,
+  }
 end

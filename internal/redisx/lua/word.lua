@@ -1,21 +1,20 @@
--- States and plans as bytes.
--- Uses floor (number).
+-- States and numbers as bytes.
 --
 -- A word is a whole number of 8 bytes, little-endian. Redis packs words with its library struct. miniredis, which
--- applications use in tests, has no such library. A format is '<' and an 'I8' for each word.
+-- applications use in tests, has no such library.
 local word = 8
 
 local function wordsWithoutStruct()
   return {
     pack = function(_, ...)
-      local text = ''
+      local text = {}
       for _, n in ipairs({...}) do
         for _ = 1, word do
-          text = text .. string.char(n % 256)
+          text[#text + 1] = string.char(n % 256)
           n = floor(n / 256)
         end
       end
-      return text
+      return table.concat(text)
     end,
     unpack = function(form, s, first)
       local numbers = {}
@@ -31,6 +30,12 @@ local function wordsWithoutStruct()
   }
 end
 
-local library = rawget(_G, 'struct') or wordsWithoutStruct()
-local pack, unpackWords = library.pack, library.unpack
-local sub, format = string.sub, string.format
+local struct = rawget(_G, 'struct') or wordsWithoutStruct()
+local pack, unpackWords = struct.pack, struct.unpack
+local byte, char, format, sub = string.byte, string.char, string.format, string.sub
+
+-- formats[n] is the format of n words: '<' and an 'I8' for each.
+local formats = setmetatable({}, {__index = function(all, n)
+  all[n] = '<' .. string.rep('I8', n)
+  return all[n]
+end})

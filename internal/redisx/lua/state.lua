@@ -1,0 +1,76 @@
+-- The states of the request that is being decided, in tables that all requests use, by the place of a pair among those of the
+-- request, or by the number of a limit in its plan. So a request needs no table but one for the words of each pair.
+--
+-- A record is known by a table of words and the place of its first word there.
+local words, sizes = {}, {} -- the words of each pair, and their number: see pair.lua
+local keys, stored = {}, {} -- the key of each pair, and whether anything is stored there
+local dirty = {} -- whether a pair must be stored
+local homes = {} -- the place of the record of each limit
+local current = nil -- the plan
+local repaired = 0 -- states that made no sense
+local call, tryCall = redis.call, redis.pcall
+
+-- What few pairs have. If anyRare is false, no pair of the request has any of it, and the numbers here are 0.
+local anyRare = false
+local holdAt, banAt, resetAt = {}, {}, {} -- the places of these records
+local heldCost, heldCount, bannedUntil = {}, {}, {}
+local others = {} -- the number of records of limits that the plan does not have
+local lasts = {} -- when something ends that no limit of the plan says
+
+-- clearRare forgets what some pairs of a request had.
+local function clearRare(first, last)
+  for place = first, last do
+    holdAt[place], banAt[place], resetAt[place], heldCost[place], heldCount[place] = 0, 0, 0, 0, 0
+    bannedUntil[place], others[place], lasts[place] = 0, 0, 0
+  end
+end
+
+-- placeOf returns the place of the pair with these words.
+local function placeOf(w)
+  for place = 1, current.keys do
+    if words[place] == w then
+      return place
+    end
+  end
+end
+
+-- resize inserts words before the one at from or, if by is negative, removes as many there, and moves the records behind.
+local function resize(w, from, by)
+  local place = placeOf(w)
+  local size = sizes[place]
+  if by > 0 then
+    for i = size, from, -1 do
+      w[i + by] = w[i]
+    end
+  else
+    for i = from - by, size - by do -- also clears what is behind
+      w[i + by] = i <= size and w[i] or nil
+    end
+  end
+  sizes[place] = size + by
+  for _, i in ipairs(current.pairs[place]) do
+    if homes[i] >= from then
+      homes[i] = homes[i] + by
+    end
+  end
+  for _, at in ipairs({holdAt, banAt, resetAt}) do
+    if at[place] >= from then
+      at[place] = at[place] + by
+    end
+  end
+end
+
+-- addRecord adds a record of two words to a pair, and returns its place.
+local function addRecord(place, kind, number)
+  local w, o = words[place], sizes[place] + 1
+  w[o], w[o + 1], sizes[place], anyRare = kind, number, o + 1, true
+  return o
+end
+
+-- repair makes the record at o, which makes no sense, one of a limit that is just used up: that neither admits anew nor denies for
+-- ever. It returns true, because this must be stored.
+local function repair(w, o, l, now)
+  repaired = repaired + 1
+  l.algorithm.fill(w, o, l, now)
+  return true
+end

@@ -1,0 +1,74 @@
+-- Decides a Take.
+--
+-- Its leased claims charge requests ahead for a process, and give back those that it has not used. Each has five words:
+--
+--   want      how many requests to charge ahead
+--   at, back  how many requests to give back, and when they were charged, in microseconds since 1970
+--   at, back  likewise
+--
+-- After what decide.lua replies come the numbers of requests charged ahead.
+
+-- giveBack refunds what the leased claims were charged ahead and have not used.
+local function giveBack(plan, now, numbers, start)
+  for n = 1, #plan.leases do
+    local _, at1, back1, at2, back2 = unpackWords('<I8I8I8I8I8', numbers, start + leaseWords * word * (n - 1))
+    if back1 > 0 then
+      refund(plan, plan.leases[n], at1, back1, now)
+    end
+    if back2 > 0 then
+      refund(plan, plan.leases[n], at2, back2, now)
+    end
+  end
+end
+
+-- chargeAhead charges what the leased claims want, at most half of what remains, and returns that.
+local function chargeAhead(plan, now, numbers, start, admitted)
+  local grants = {}
+  for n, claim in ipairs(plan.leases) do
+    local ahead = admitted and unpackWords('<I8', numbers, start + leaseWords * word * (n - 1)) or 0
+    for i = claim.first, claim.last do
+      local l = plan[i]
+      local remaining = l.report(words[l.place], homes[i], l, now)
+      ahead = min(ahead, floorDiv(max(0, remaining - (anyRare and heldCost[l.place] or 0)), 2))
+    end
+    if ahead > 0 then
+      charge(plan, claim, ahead, now)
+      for i = claim.first, claim.last do
+        if plan[i].algorithm == tokenBucket then
+          tokenBucket.watch(words[claim.place], homes[i], now)
+        end
+      end
+    end
+    grants[n] = ahead
+  end
+  return grants
+end
+
+-- take decides a request, and charges requests ahead for its leased claims.
+local function take(plan, keyList, first, now, numbers, start)
+  openRequest(plan, keyList, first, now)
+  if #plan.leases > 0 then
+    giveBack(plan, now, numbers, start)
+  end
+  if plan.shared or plan.peeks then -- each names its rate before one is evaluated
+    nameRates(plan, now)
+  end
+  local admitted, held = evaluate(plan, now, false)
+  if admitted then
+    commit(plan, now, false)
+  end
+  if plan.dryRuns then
+    local _, dryHeld = evaluate(plan, now, true)
+    if admitted then
+      commit(plan, now, true)
+    end
+    held = held or dryHeld
+  end
+  local grants = #plan.leases > 0 and chargeAhead(plan, now, numbers, start, admitted)
+  saveRequest(plan, now)
+  report(plan, now, held)
+  for n = 1, grants and #grants or 0 do
+    filled = filled + 1
+    reply[filled] = grants[n]
+  end
+end
