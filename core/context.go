@@ -181,7 +181,8 @@ func (c *carried) receiptsOf(l *Limiter, dst []*receipt) []*receipt {
 
 // ofLimiter returns the decision of c, which is made, joined with those that its limiter made for the request before.
 func (c *carried) ofLimiter() (d Decision) {
-	receipts := c.before().receiptsOf(c.receipt.limiter, nil)
+	var room [2]*receipt
+	receipts := c.before().receiptsOf(c.receipt.limiter, room[:0])
 	if len(receipts) == 0 || !c.receipt.isEmpty() {
 		receipts = append(receipts, &c.receipt)
 	}

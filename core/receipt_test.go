@@ -109,13 +109,18 @@ func TestAllocations(t *testing.T) {
 func TestAllocationsOfAHeldRequest(t *testing.T) {
 	allocations := func(f func(*http.Request, core.Outcome) int) float64 {
 		l, r := inMemory("1000000000/s", f), get("/")
-		return testing.AllocsPerRun(1000, func() {
+		decide := func() {
 			g, _ := l.Guard(t.Context(), r, nil)
 			if g.Watches() {
 				g.Settle(core.Outcome{Status: 200})
 			}
 			g.End()
-		})
+		}
+		least := testing.AllocsPerRun(1, decide)
+		for range 100 { // the race detector drops objects from pools at random
+			least = min(least, testing.AllocsPerRun(1, decide))
+		}
+		return least
 	}
 	if plain, held := allocations(nil), allocations(core.Failures); held > plain+3 {
 		t.Errorf("%v allocations, want at most 3 more than %v", held, plain)

@@ -58,9 +58,18 @@ func serving(l core.Limit, final func(*http.Request, core.Outcome) int) func() {
 	return serve
 }
 
+// leastAllocations returns how many allocations f makes at least. The race detector drops objects from pools at random.
+func leastAllocations(f func()) float64 {
+	least := testing.AllocsPerRun(1, f)
+	for range 100 {
+		least = min(least, testing.AllocsPerRun(1, f))
+	}
+	return least
+}
+
 func TestAllocations(t *testing.T) {
 	for _, f := range outcomes {
-		if got := testing.AllocsPerRun(1000, serving(f.limit, f.final)); got > f.most {
+		if got := leastAllocations(serving(f.limit, f.final)); got > f.most {
 			t.Errorf("%s: %v allocations, want at most %v", f.name, got, f.most)
 		}
 	}

@@ -3,6 +3,7 @@ package stdlib_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,9 +16,9 @@ import (
 func TestAtOnceInsideTimeoutHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan bool)
-		running := 0
+		var running atomic.Int64
 		slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			running++
+			running.Add(1)
 			<-release
 		})
 		l := core.Must(core.New([]core.Rule{core.AtOnce(2).By(func(*http.Request) (string, error) { return "const:all", nil })}))
@@ -28,8 +29,8 @@ func TestAtOnceInsideTimeoutHandler(t *testing.T) {
 			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 			codes[i] = w.Code
 		}
-		if want := [5]int{503, 503, 429, 429, 429}; codes != want || running != 2 {
-			t.Errorf("got %v and %d handlers, want %v and 2", codes, running, want)
+		if want := [5]int{503, 503, 429, 429, 429}; codes != want || running.Load() != 2 {
+			t.Errorf("got %v and %d handlers, want %v and 2", codes, running.Load(), want)
 		}
 		close(release)
 	})
