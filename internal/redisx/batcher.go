@@ -33,7 +33,9 @@ type queue struct {
 	route    string
 	waiting  []*batch
 	inFlight []*batch // without those that no caller waits for
-	answered uint64   // batches that the server did in time
+
+	took time.Duration // by the server for a batch, on average over the last ones that it did in time; 0 if it did none
+	last time.Time     // when it did the last of them
 }
 
 // A batch is one run of the script.
@@ -47,8 +49,6 @@ type batch struct {
 	done     chan struct{}
 	trip     breaker.Trip // that the breaker of a caller counts once, if it fails
 	begun    time.Time
-	behind   bool   // others were waiting when b began
-	answered uint64 // queue.answered when b began
 }
 
 func (b *batcher) init() {
@@ -89,12 +89,17 @@ func (s *Store) late(b *batch, err error) error {
 	return b.trip.Fail(err)
 }
 
-// isCrowded reports whether b is late because the queue is long: it began behind others, of which the server has done some since, and
-// it has waited for longer than it has been in flight.
+// isCrowded reports whether b is late because its queue is long, although the server does one batch after the other as fast as before:
+// it did one just now, and b has waited for longer than the server takes. A server that hangs or has become slow is at fault.
 func (s *Store) isCrowded(b *batch) bool {
 	s.batcher.mu.Lock()
 	defer s.batcher.mu.Unlock()
-	return b.behind && b.queue.answered != b.answered && (b.sent.IsZero() || b.sent.Sub(b.begun) > time.Since(b.sent))
+	q, now := b.queue, time.Now()
+	waited := now
+	if !b.sent.IsZero() {
+		waited = b.sent
+	}
+	return q.took > 0 && now.Sub(q.last) <= 2*q.took && now.Sub(waited) <= 2*q.took && waited.Sub(b.begun) > q.took
 }
 
 // crowded returns an error for a call that ended with err because too many others were before it.
@@ -122,7 +127,7 @@ func (q *queue) next(j *job) *batch {
 		return q.waiting[n-1]
 	}
 	q.dropOverdue()
-	b := &batch{queue: q, done: make(chan struct{}), begun: time.Now(), behind: len(q.waiting) > 0, answered: q.answered}
+	b := &batch{queue: q, done: make(chan struct{}), begun: time.Now()}
 	if len(q.inFlight) > 0 { // about as many will come
 		b.jobs = make([]*job, 0, len(q.inFlight[0].jobs))
 	}
@@ -199,6 +204,14 @@ func (q *queue) allows(b *batch) bool {
 	return b.load >= first.load || time.Since(first.sent) > slow
 }
 
+// done notes that the server did a batch in time.
+func (q *queue) done(took time.Duration, now time.Time) {
+	if q.took == 0 {
+		q.took = took
+	}
+	q.took, q.last = (3*q.took+took)/4, now
+}
+
 // dropOverdue forgets the batches in flight that no caller waits for any more, because their server hangs: they hold up no other. It
 // is called when a caller gives up and when a batch begins.
 func (q *queue) dropOverdue() {
@@ -220,8 +233,8 @@ func (s *Store) finish(b *batch) {
 	s.batcher.mu.Lock()
 	defer s.batcher.mu.Unlock()
 	b.queue.inFlight = slices.DeleteFunc(b.queue.inFlight, func(other *batch) bool { return other == b })
-	if inTime {
-		b.queue.answered++
+	if now := time.Now(); inTime {
+		b.queue.done(now.Sub(b.sent), now)
 	}
 	s.dispatch(b.queue)
 }

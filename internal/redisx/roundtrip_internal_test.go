@@ -149,8 +149,8 @@ func TestDeadlineOfAWaitingJob(t *testing.T) {
 		if answered {
 			s.batcher.mu.Lock()
 			for _, q := range queues {
-				q.waiting[0].behind = true
-				q.answered++
+				q.waiting[0].begun = time.Now().Add(-2 * time.Hour)
+				q.took, q.last = time.Hour, time.Now()
 			}
 			s.batcher.mu.Unlock()
 		}
@@ -175,23 +175,21 @@ func testIsCrowded(t *testing.T) {
 	at := func(ago time.Duration) time.Time { return time.Now().Add(-ago * time.Millisecond) }
 	for why, row := range map[string]struct {
 		begun, sent time.Time
-		answered    uint64 // batches since begun
+		last        time.Time // when the server did a batch
+		took        time.Duration
 		want        bool
 	}{
-		"not sent, the server does others":      {at(50), time.Time{}, 1, true},
-		"not sent, the server does nothing":     {at(50), time.Time{}, 0, false},
-		"sent late, the server does others":     {at(50), at(24), 1, true},
-		"sent late, the server does nothing":    {at(50), at(24), 0, false},
-		"in flight for as long as it waited":    {at(50), at(25), 1, false},
-		"sent at once, while others were done":  {at(50), at(50), 9, false},
-		"sent at once, the server does nothing": {at(50), at(50), 0, false},
+		"not sent, the server does others":           {at(50), time.Time{}, at(19), 20, true},
+		"not sent, the server has stopped":           {at(50), time.Time{}, at(41), 20, false},
+		"not sent, the server has done nothing":      {at(50), time.Time{}, time.Time{}, 0, false},
+		"not sent, for no longer than a batch takes": {at(50), time.Time{}, at(1), 50, false},
+		"sent late, the server does others":          {at(50), at(24), at(19), 20, true},
+		"sent late, the server has stopped":          {at(50), at(24), at(41), 20, false},
+		"sent late, and in flight for long":          {at(70), at(41), at(1), 20, false},
+		"sent at once, while others were done":       {at(50), at(50), at(1), 20, false},
 	} {
-		q := &queue{answered: 7 + row.answered}
-		b := &batch{queue: q, answered: 7, begun: row.begun, sent: row.sent}
-		if new(Store).isCrowded(b) {
-			t.Errorf("%s: a batch that began behind no other is crowded", why)
-		}
-		b.behind = true
+		q := &queue{took: row.took * time.Millisecond, last: row.last}
+		b := &batch{queue: q, begun: row.begun, sent: row.sent}
 		if got := new(Store).isCrowded(b); got != row.want {
 			t.Errorf("%s: %v, want %v", why, got, row.want)
 		}
@@ -206,21 +204,21 @@ func TestOnlyBatchesDoneInTimeAreAnswered(t *testing.T) {
 	for why, row := range map[string]struct {
 		err      error
 		deadline time.Time
-		want     uint64
+		want     bool
 	}{
-		"no deadline":   {nil, time.Time{}, 1},
-		"in time":       {nil, time.Now().Add(time.Hour), 1},
-		"late":          {nil, time.Now().Add(-time.Hour), 0},
-		"failed":        {io.EOF, time.Time{}, 0},
-		"failed, late":  {io.EOF, time.Now().Add(-time.Hour), 0},
-		"failed, early": {io.EOF, time.Now().Add(time.Hour), 0},
+		"no deadline":   {nil, time.Time{}, true},
+		"in time":       {nil, time.Now().Add(time.Hour), true},
+		"late":          {nil, time.Now().Add(-time.Hour), false},
+		"failed":        {io.EOF, time.Time{}, false},
+		"failed, late":  {io.EOF, time.Now().Add(-time.Hour), false},
+		"failed, early": {io.EOF, time.Now().Add(time.Hour), false},
 	} {
 		s := frozenStore(t)
 		q := new(queue)
 		s.batcher.running <- struct{}{}
-		s.finish(&batch{queue: q, jobs: []*job{{err: row.err}}, deadline: row.deadline, done: make(chan struct{})})
-		if q.answered != row.want {
-			t.Errorf("%s: answered %d, want %d", why, q.answered, row.want)
+		s.finish(&batch{queue: q, jobs: []*job{{err: row.err}}, deadline: row.deadline, done: make(chan struct{}), sent: time.Now().Add(-time.Second)})
+		if got := q.took >= time.Second && !q.last.IsZero(); got != row.want {
+			t.Errorf("%s: took %v, last %v, want a batch done in time: %v", why, q.took, q.last, row.want)
 		}
 	}
 }
