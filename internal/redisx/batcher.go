@@ -2,7 +2,6 @@ package redisx
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -33,9 +32,6 @@ type queue struct {
 	route    string
 	waiting  []*batch
 	inFlight []*batch // without those that no caller waits for
-
-	took time.Duration // by the server for a batch, on average over the last ones that it did in time; 0 if it did none
-	last time.Time     // when it did the last of them
 }
 
 // A batch is one run of the script.
@@ -48,7 +44,6 @@ type batch struct {
 	sent     time.Time
 	done     chan struct{}
 	trip     breaker.Trip // that the breaker of a caller counts once, if it fails
-	begun    time.Time
 }
 
 func (b *batcher) init() {
@@ -61,7 +56,7 @@ func (b *batcher) init() {
 func (s *Store) do(ctx context.Context, j *job, stay bool) error {
 	if j.unsent = false; ctx.Err() != nil {
 		j.unsent = true
-		return crowded(ctx.Err())
+		return ctx.Err()
 	}
 	b := s.enqueue(ctx, j)
 	select {
@@ -80,30 +75,14 @@ func (s *Store) do(ctx context.Context, j *job, stay bool) error {
 	return j.err
 }
 
-// late returns err, which ended a call with a job in b, as an error that says whether the server is at fault.
+// late returns err, which ended a call with a job in b, as an error that the breaker counts once for all callers of b.
 func (s *Store) late(b *batch, err error) error {
-	if b == nil || s.isCrowded(b) {
-		return crowded(err)
-	}
 	s.noteError(err)
+	if b == nil {
+		return err
+	}
 	return b.trip.Fail(err)
 }
-
-// isCrowded reports whether b is late because its queue is long, although the server does one batch after the other as fast as before:
-// it did one just now, and b has waited for longer than the server takes. A server that hangs or has become slow is at fault.
-func (s *Store) isCrowded(b *batch) bool {
-	s.batcher.mu.Lock()
-	defer s.batcher.mu.Unlock()
-	q, now := b.queue, time.Now()
-	waited := now
-	if !b.sent.IsZero() {
-		waited = b.sent
-	}
-	return q.took > 0 && now.Sub(q.last) <= 2*q.took && now.Sub(waited) <= 2*q.took && waited.Sub(b.begun) > q.took
-}
-
-// crowded returns an error for a call that ended with err because too many others were before it.
-func crowded(err error) error { return fmt.Errorf("%w: %w", breaker.ErrTooMany, err) }
 
 // enqueue puts j into a batch, which is sent as soon as its queue allows.
 func (s *Store) enqueue(ctx context.Context, j *job) *batch {
@@ -127,7 +106,7 @@ func (q *queue) next(j *job) *batch {
 		return q.waiting[n-1]
 	}
 	q.dropOverdue()
-	b := &batch{queue: q, done: make(chan struct{}), begun: time.Now()}
+	b := &batch{queue: q, done: make(chan struct{})}
 	if len(q.inFlight) > 0 { // about as many will come
 		b.jobs = make([]*job, 0, len(q.inFlight[0].jobs))
 	}
@@ -204,14 +183,6 @@ func (q *queue) allows(b *batch) bool {
 	return b.load >= first.load || time.Since(first.sent) > slow
 }
 
-// done notes that the server did a batch in time.
-func (q *queue) done(took time.Duration, now time.Time) {
-	if q.took == 0 {
-		q.took = took
-	}
-	q.took, q.last = (3*q.took+took)/4, now
-}
-
 // dropOverdue forgets the batches in flight that no caller waits for any more, because their server hangs: they hold up no other. It
 // is called when a caller gives up and when a batch begins.
 func (q *queue) dropOverdue() {
@@ -227,14 +198,10 @@ func (b *batch) fail(err error) {
 
 // finish wakes the callers of a batch and sends what has waited for it.
 func (s *Store) finish(b *batch) {
-	inTime := b.jobs[0].err == nil && (b.deadline.IsZero() || time.Now().Before(b.deadline))
 	close(b.done)
 	<-s.batcher.running
 	s.batcher.mu.Lock()
 	defer s.batcher.mu.Unlock()
 	b.queue.inFlight = slices.DeleteFunc(b.queue.inFlight, func(other *batch) bool { return other == b })
-	if now := time.Now(); inTime {
-		b.queue.done(now.Sub(b.sent), now)
-	}
 	s.dispatch(b.queue)
 }

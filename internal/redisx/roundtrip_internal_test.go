@@ -116,49 +116,39 @@ func (row sharedFailure) test(t *testing.T) {
 	}
 }
 
-// A job that leaves the queue at its deadline says nothing about a server that has done other jobs meanwhile.
+// Jobs that leave the queue at their deadline count as one failure for each batch.
 func TestDeadlineOfAWaitingJob(t *testing.T) {
-	for _, answered := range []bool{true, false} {
-		s, q := busy(t)
-		s.routing.Store(uint32(bySlot))
-		var b breaker.Breaker
-		ctx, cancel := context.WithCancel(context.Background())
-		limits := core.MustParseLimits("5/m")
-		queues := []*queue{{route: routeOf(s, "k"), inFlight: q.inFlight}, {route: routeOf(s, "other"), inFlight: q.inFlight}}
-		for _, q := range queues {
-			s.batcher.queues[q.route] = q
-		}
-		var callers sync.WaitGroup
-		for i := range 100 {
-			callers.Go(func() {
-				claims := []core.Claim{{Key: "k", Limits: limits}, {Key: "other", Limits: limits}}[:1+i%2]
-				_, err := s.Take(ctx, claims, nil)
-				if !errors.Is(err, context.Canceled) || errors.Is(err, breaker.ErrTooMany) != answered {
-					t.Errorf("answered %v: %v", answered, err)
-				}
-				if call, withheld := b.Enter(time.Now()); withheld == nil {
-					call.Fail(time.Now(), err)
-				}
-			})
-		}
-		redistest.Wait(t, "the jobs to be enqueued", func() bool {
-			s.batcher.mu.Lock()
-			defer s.batcher.mu.Unlock()
-			return waitingJobs(queues[0]) == 100 && waitingJobs(queues[1]) == 50
-		})
-		if answered {
-			s.batcher.mu.Lock()
-			for _, q := range queues {
-				q.waiting[0].begun = time.Now().Add(-2 * time.Hour)
-				q.took, q.last = time.Hour, time.Now()
+	s, q := busy(t)
+	s.routing.Store(uint32(bySlot))
+	var b breaker.Breaker
+	ctx, cancel := context.WithCancel(context.Background())
+	limits := core.MustParseLimits("5/m")
+	queues := []*queue{{route: routeOf(s, "k"), inFlight: q.inFlight}, {route: routeOf(s, "other"), inFlight: q.inFlight}}
+	for _, q := range queues {
+		s.batcher.queues[q.route] = q
+	}
+	var callers sync.WaitGroup
+	for i := range 100 {
+		callers.Go(func() {
+			claims := []core.Claim{{Key: "k", Limits: limits}, {Key: "other", Limits: limits}}[:1+i%2]
+			_, err := s.Take(ctx, claims, nil)
+			if !errors.Is(err, context.Canceled) || errors.Is(err, breaker.ErrTooMany) {
+				t.Error(err)
 			}
-			s.batcher.mu.Unlock()
-		}
-		cancel()
-		callers.Wait()
-		if down, err := b.Down(); down && !answered {
-			t.Errorf("two batches of 100 callers opened the breaker: %v", err)
-		}
+			if call, withheld := b.Enter(time.Now()); withheld == nil {
+				call.Fail(time.Now(), err)
+			}
+		})
+	}
+	redistest.Wait(t, "the jobs to be enqueued", func() bool {
+		s.batcher.mu.Lock()
+		defer s.batcher.mu.Unlock()
+		return waitingJobs(queues[0]) == 100 && waitingJobs(queues[1]) == 50
+	})
+	cancel()
+	callers.Wait()
+	if down, err := b.Down(); down {
+		t.Errorf("two batches of 100 callers opened the breaker: %v", err)
 	}
 }
 
@@ -169,56 +159,6 @@ func waitingJobs(q *queue) (n int) {
 	return n
 }
 
-func TestIsCrowded(t *testing.T) { synctest.Test(t, testIsCrowded) }
-
-func testIsCrowded(t *testing.T) {
-	at := func(ago time.Duration) time.Time { return time.Now().Add(-ago * time.Millisecond) }
-	for why, row := range map[string]struct {
-		begun, sent time.Time
-		last        time.Time // when the server did a batch
-		took        time.Duration
-		want        bool
-	}{
-		"not sent, the server does others":           {at(50), time.Time{}, at(19), 20, true},
-		"not sent, the server has stopped":           {at(50), time.Time{}, at(41), 20, false},
-		"not sent, the server has done nothing":      {at(50), time.Time{}, time.Time{}, 0, false},
-		"not sent, for no longer than a batch takes": {at(50), time.Time{}, at(1), 50, false},
-		"sent late, the server does others":          {at(50), at(24), at(19), 20, true},
-		"sent late, the server has stopped":          {at(50), at(24), at(41), 20, false},
-		"sent late, and in flight for long":          {at(70), at(41), at(1), 20, false},
-		"sent at once, while others were done":       {at(50), at(50), at(1), 20, false},
-	} {
-		q := &queue{took: row.took * time.Millisecond, last: row.last}
-		b := &batch{queue: q, begun: row.begun, sent: row.sent}
-		if got := new(Store).isCrowded(b); got != row.want {
-			t.Errorf("%s: %v, want %v", why, got, row.want)
-		}
-	}
-}
-
 func routeOf(s *Store, identity string) string {
 	return bySlot.nameOf(s.layout.key("", identity), &s.layout)
-}
-
-func TestOnlyBatchesDoneInTimeAreAnswered(t *testing.T) {
-	for why, row := range map[string]struct {
-		err      error
-		deadline time.Time
-		want     bool
-	}{
-		"no deadline":   {nil, time.Time{}, true},
-		"in time":       {nil, time.Now().Add(time.Hour), true},
-		"late":          {nil, time.Now().Add(-time.Hour), false},
-		"failed":        {io.EOF, time.Time{}, false},
-		"failed, late":  {io.EOF, time.Now().Add(-time.Hour), false},
-		"failed, early": {io.EOF, time.Now().Add(time.Hour), false},
-	} {
-		s := frozenStore(t)
-		q := new(queue)
-		s.batcher.running <- struct{}{}
-		s.finish(&batch{queue: q, jobs: []*job{{err: row.err}}, deadline: row.deadline, done: make(chan struct{}), sent: time.Now().Add(-time.Second)})
-		if got := q.took >= time.Second && !q.last.IsZero(); got != row.want {
-			t.Errorf("%s: took %v, last %v, want a batch done in time: %v", why, q.took, q.last, row.want)
-		}
-	}
 }

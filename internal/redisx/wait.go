@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
 )
 
 // within runs f and returns what it returns, or the error of ctx as soon as that is done, by way of late. A client with the default
@@ -19,7 +20,7 @@ func within[T any](ctx context.Context, s *Store, late func(error) error, f func
 	select {
 	case s.batcher.running <- struct{}{}:
 	case <-ctx.Done():
-		return none, crowded(ctx.Err())
+		return none, breaker.ErrTooMany
 	}
 	done := make(chan result, 1)
 	go func() {
