@@ -110,12 +110,12 @@ func TestStoredExpiryChangesWithTheExpiryOfTheKey(t *testing.T) {
 		take(t, s, c)
 		before := keptUntil(server.HGet(pairKey, "s"))
 		take(t, s, c)
-		if keptUntil(server.HGet(pairKey, "s")) != before {
+		if !keptUntil(server.HGet(pairKey, "s")).Equal(before) {
 			t.Errorf("%s: another expiry within a second", limits)
 		}
 		server.SetTime(start.Add(2 * time.Second))
 		take(t, s, c)
-		if keptUntil(server.HGet(pairKey, "s")) == before {
+		if keptUntil(server.HGet(pairKey, "s")).Equal(before) {
 			t.Errorf("%s: no other expiry after two seconds", limits)
 		}
 	}

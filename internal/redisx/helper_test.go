@@ -182,13 +182,3 @@ func stored(value string, l core.Limit) []uint64 {
 
 // keptUntil returns what the words of a pair say of the expiry of its key.
 func keptUntil(value string) time.Time { return time.UnixMilli(int64(parseWords(value)[0] / 16)) }
-
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}

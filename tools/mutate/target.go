@@ -81,9 +81,9 @@ const (
 	timed     = "AsFast"                 // what depends on the load of the machine
 
 	leaseFirst = "ALease|Leased|Grant|Timelines|Refund|Portion|GivenBack|GivesBack|Remains|Stand|Terms|Peek|Rare|Sweep|Cold|Denial|Claims"
-	redisFirst = "Functions|Model|FuzzKey|TestKeys|Expir|Corrupt|Plain|Stored|Exactly|StepsBack|GiveBackLess"
+	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt|Stored|Exactly|StepsBack|GiveBackLess"
 	redisSlow  = "Cluster|Failover|Processes|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|Remembered|Warned|ScriptFlush|" +
-		"OtherRequests|AtOnce|ErrorOfTheServer|LostReply|Abandoned|SeveralSlots|CallThatHangs|ManyKeys"
+		"OtherRequests|AtOnce|ErrorOfTheServer|LostReply|Abandoned|SeveralSlots|CallThatHangs"
 )
 
 // leaseSuites are the tests of leases.
