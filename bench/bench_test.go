@@ -136,7 +136,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Where several numbers of a row matter, a table compares each with that of the best peer.
+// Where several numbers of a row matter, a table compares each with the best peer's number.
 func TestTablesHaveRatios(t *testing.T) {
 	o := &outcome{row: &row{unit: unit{columns: []string{"requests/s", "p50 µs"}, more: true}}, results: []result{
 		{spillgate, ours, sample{300, 30}}, {"slow", peer, sample{100, 10}}, {"fast", peer, sample{200, 20}},

@@ -27,7 +27,7 @@ func toBest(factor float64) bound {
 	}
 }
 
-// atMost requires that the value of entry a is at most factor times that of b.
+// atMost requires that the value of entry a is at most factor times b's number.
 func atMost(a, b string, factor float64) bound {
 	return func(o *outcome) check {
 		ratio := o.get(a)[0] / o.get(b)[0]
@@ -39,7 +39,7 @@ func atMost(a, b string, factor float64) bound {
 	}
 }
 
-// atMostIn requires that the number of entry a in a column is at most factor times that of b.
+// atMostIn requires that the number of entry a in a column is at most factor times b's number.
 func atMostIn(column, a, b string, factor float64) bound {
 	return func(o *outcome) check {
 		i := slices.Index(o.row.unit.columns, column)
