@@ -78,19 +78,19 @@ func Example() {
 func Example_afterTheResponse() {
 	ip, user := keyfunc.RemoteIP, keyfunc.APIKey("X-Api-Key")
 	login := core.Rule{
-		Name:   "login",
-		Key:    ip,
-		Routes: []string{"POST /login"},
-		Limits: core.MustParseLimits("5/10m;ban=1h"),
-		Final:  core.Failures, // a right password is free
+		Name:      "login",
+		Key:       ip,
+		Routes:    []string{"POST /login"},
+		Limits:    core.MustParseLimits("5/10m;ban=1h"),
+		CostAfter: core.Failures, // a right password is free
 	}
 	tokens := core.Rule{
-		Name:   "tokens",
-		Key:    user,
-		Routes: []string{"POST /v1/chat"},
-		Limits: []core.Limit{core.PerMinute(100_000)},
-		Cost:   func(*http.Request) int { return 2_000 },                    // held until the response has ended
-		Final:  func(_ *http.Request, o core.Outcome) int { return o.Cost }, // the cost that the handler has set by core.SetCost
+		Name:      "tokens",
+		Key:       user,
+		Routes:    []string{"POST /v1/chat"},
+		Limits:    []core.Limit{core.PerMinute(100_000)},
+		Cost:      func(*http.Request) int { return 2_000 },                    // held until the response has ended
+		CostAfter: func(_ *http.Request, o core.Outcome) int { return o.Cost }, // the cost that the handler has set by core.SetCost
 	}
 	uploads := core.Rule{
 		Name:   "uploads",

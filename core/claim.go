@@ -108,7 +108,7 @@ func (s *ruleset) complete(c *receipt, claims []Claim) error {
 		if err := claim.validateTake(s, rule); err != nil {
 			return within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
 		}
-		if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.Final != nil {
+		if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.CostAfter != nil {
 			claim.Cost = clamp(max(claim.Cost, 1), claim.Limits)
 		}
 	}

@@ -61,7 +61,7 @@
 // [Limiter.Settle] replaces what a decision was charged by what it costs after all, [Limiter.Refund] gives it back,
 // [Limiter.Reset] forgets a key and [Limiter.Ban] denies all its requests for a time.
 //
-// A rule with [Rule.Final] charges a request when its response has ended. Until then its cost is held.
+// A rule with [Rule.CostAfter] charges a request when its response has ended. Until then its cost is held.
 //
 // # Words
 //

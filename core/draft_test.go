@@ -18,7 +18,7 @@ import (
 func plainRules() []core.Rule {
 	trial := dry(perHour("trial", 5))
 	login := perHour("login", 5)
-	login.Final = core.Failures
+	login.CostAfter = core.Failures
 	return []core.Rule{perHour("r", 5), trial, login, perHour("many", 1000), perHour("none", 0)}
 }
 
@@ -113,7 +113,7 @@ func TestObserversOfOneClaim(t *testing.T) {
 		ctx, request, claims = c, o.Request, append(claims, o.Claims...)
 	}
 	login := perHour("login", 5)
-	login.Final = core.Failures
+	login.CostAfter = core.Failures
 	login.Key = func(*http.Request) (string, error) { return "", core.ErrNoKey }
 	l := core.Must(core.New([]core.Rule{perHour("r", 5)}, core.WithObserver(observe)))
 	for n := range 2 { // of a new key and of a known one

@@ -213,7 +213,7 @@ func TestFaultsOfClaimsAreNoFailureOfTheStore(t *testing.T) {
 	if err := l.Reset(t.Context(), "open", "k"); !errors.Is(err, core.ErrInvalid) || errors.Is(err, core.ErrUnavailable) {
 		t.Errorf("got %v from Reset, want ErrInvalid alone", err)
 	}
-	if h := l.StoreHealth(); h.Open || h.Err != nil || s.calls.Load() != 21 {
+	if h := l.StoreHealth(); h.Down || h.Err != nil || s.calls.Load() != 21 {
 		t.Errorf("got %+v after %d calls, want a store that is well", h, s.calls.Load())
 	}
 }

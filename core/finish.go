@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// finish settles what c holds for r, which has ended with o: each claim at what the Final of its rule says or, without
+// finish settles what c holds for r, which has ended with o: each claim at what the CostAfter of its rule says or, without
 // one, at what was held. It does nothing if c holds nothing any more.
 func (c *receipt) finish(r *http.Request, o Outcome) {
 	if c.extra == nil {
@@ -31,7 +31,7 @@ func (c *receipt) finish(r *http.Request, o Outcome) {
 		cost += o.Cost
 		final, mistake := finalCost(c.extra.final(s.Rule), r, o, s.Cost)
 		if s.Final = final; mistake != nil {
-			err = allOf(err, within(fmt.Sprintf("final of rule %q", s.Rule), mistake))
+			err = allOf(err, within(fmt.Sprintf("cost after rule %q", s.Rule), mistake))
 		}
 	}
 	o.Cost = cost
@@ -58,7 +58,7 @@ func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcom
 type ending struct {
 	request *http.Request
 	outcome Outcome
-	err     error // what failed of a Final
+	err     error // what failed of a CostAfter
 }
 
 // settleHeld settles what c holds and calls the observers. If the store fails, what FailLocal rules held is charged in the
@@ -76,7 +76,7 @@ func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) e
 	return err
 }
 
-// chargeFallback charges the Final of what FailLocal rules held in the fallback, which holds nothing of it.
+// chargeFallback charges the CostAfter of what FailLocal rules held in the fallback, which holds nothing of it.
 func (l *Limiter) chargeFallback(ctx context.Context, rules *ruleset, held []Settlement) {
 	var local []Settlement
 	for _, s := range held {

@@ -23,10 +23,10 @@ func TestObserversOfSettlements(t *testing.T) {
 		t.Fatalf("observers saw %+v, want the decision, then the settlement", seen.seen)
 	}
 	o := seen.seen[1]
-	if *o.Outcome != (core.Outcome{Cost: 6, Status: 201, Bytes: 10}) || o.Final != 8 || o.Request != request || !o.Allowed || len(o.Results) != 3 {
+	if *o.Outcome != (core.Outcome{Cost: 6, Status: 201, Bytes: 10}) || o.Charged != 8 || o.Request != request || !o.Allowed || len(o.Results) != 3 {
 		t.Errorf("got %+v with outcome %+v", o, o.Outcome)
 	}
-	wantError(t, o.Err, core.ErrInvalid, `spillgate: final of rule "b": cost must not be negative, got -4`)
+	wantError(t, o.Err, core.ErrInvalid, `spillgate: cost after rule "b": cost must not be negative, got -4`)
 	if len(o.Claims) != 2 || o.Claims[0].Cost != 1 || o.Claims[1].Cost != 5 || !o.Claims[0].Hold {
 		t.Errorf("got claims %+v, want what was held", o.Claims)
 	}
@@ -38,7 +38,7 @@ func TestFailingFinalIsLogged(t *testing.T) {
 	for range 3 {
 		serve(t, l, func(_ *http.Request, g *core.Guard) { g.Settle(core.Outcome{}) })
 	}
-	wantLines(t, log.String(), `rule=login err="spillgate: final of rule \"login\": a callback panicked: ouch" stack=`)
+	wantLines(t, log.String(), `rule=login err="spillgate: cost after rule \"login\": a callback panicked: ouch" stack=`)
 }
 
 // When the store is cut off between Take and Settle, the fallback is charged for rules that fail local.
@@ -58,7 +58,7 @@ func TestStoreCutBetweenTakeAndSettle(t *testing.T) {
 				t.Errorf("the fallback is to release nothing: %+v", c)
 			}
 		}
-		if o := seen.seen[1]; !errors.Is(o.Err, core.ErrUnavailable) || o.Final != 2 {
+		if o := seen.seen[1]; !errors.Is(o.Err, core.ErrUnavailable) || o.Charged != 2 {
 			t.Errorf("mode %v: observers saw %+v, want the failure", m, o)
 		}
 	}
@@ -79,7 +79,7 @@ func TestRuleWithoutFinalSettlesWithoutAnError(t *testing.T) {
 	l := withStore(s, []core.Rule{{Name: "uploads", Key: keyK, Limits: []core.Limit{core.AtOnce(2)}}}, core.WithObserver(seen.observe))
 	serve(t, l, func(*http.Request, *core.Guard) {})
 	s.want(t, "uploads 1→1")
-	if o := seen.seen[1]; o.Err != nil || o.Final != 1 {
+	if o := seen.seen[1]; o.Err != nil || o.Charged != 1 {
 		t.Errorf("got %+v, %v", o, o.Err)
 	}
 }

@@ -55,7 +55,7 @@ func (g *Guard) Decision() Decision {
 // Admitted reports whether this limiter admits the request, whatever those further out say.
 func (g *Guard) Admitted() bool { return g.own.receipt.stage == decided && g.own.receipt.allowed }
 
-// Watches reports whether a rule with Final applied and admitted the request, so that the adapter has to watch the
+// Watches reports whether a rule with CostAfter applied and admitted the request, so that the adapter has to watch the
 // response and call Settle. All other requests get the ResponseWriter that came in.
 func (g *Guard) Watches() bool { return g.own.receipt.watches() }
 

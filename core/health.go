@@ -4,8 +4,8 @@ import "time"
 
 // Health describes the store of a Limiter.
 type Health struct {
-	Open  bool      // calls are withheld now: decisions are made by the failure modes of the rules
-	Since time.Time // when the last outage began or, if not Open, ended; zero if there was none
+	Down  bool      // calls are withheld now: decisions are made by the failure modes of the rules
+	Since time.Time // when the last outage began or, if not Down, ended; zero if there was none
 	Err   error     // the last failure of the store, if any
 	Calls int       // calls of the store in flight
 
@@ -28,7 +28,7 @@ func (l *Limiter) StoreHealth() Health {
 		return Health{}
 	}
 	b := l.store.breaker.State(time.Now())
-	h := Health{Open: b.Withholds, Since: b.Since, Err: b.Err, Calls: b.Calls}
+	h := Health{Down: b.Withholds, Since: b.Since, Err: b.Err, Calls: b.Calls}
 	h.Overloads, h.OverloadedAt = l.store.overload.state()
 	if s, ok := l.store.store.(interface{ Stats() MemoryStats }); ok {
 		stats := s.Stats()

@@ -12,7 +12,7 @@ const renewEvery = 20 * time.Second
 
 // hold makes c, a claim of rule with limits that are valid, one that is held, if it has to be.
 func (c *Claim) hold(rule *activeRule) {
-	final := rule.Final != nil
+	final := rule.CostAfter != nil
 	if final {
 		c.Cost = clamp(c.Cost, c.Limits)
 	}
@@ -28,7 +28,7 @@ func hasInFlight(limits []Limit) bool {
 	return false
 }
 
-// clamp returns cost or, if that is less, the smallest capacity of limits. The cost of a rule with Final is an estimate, which must
+// clamp returns cost or, if that is less, the smallest capacity of limits. The cost of a rule with CostAfter is an estimate, which must
 // not make a request impossible.
 func clamp(cost int, limits []Limit) int {
 	for i := range limits {
@@ -57,7 +57,7 @@ func (e *extra) takeHeld(dst []Settlement) []Settlement {
 	return dst
 }
 
-// watches reports whether a claim that is held and not settled is of a rule with Final.
+// watches reports whether a claim that is held and not settled is of a rule with CostAfter.
 func (c *receipt) watches() bool {
 	if c.extra == nil {
 		return false
@@ -72,7 +72,7 @@ func (c *receipt) watches() bool {
 	return false
 }
 
-// setCost notes what a request costs for a rule with Final, and reports whether its claim is held and not settled.
+// setCost notes what a request costs for a rule with CostAfter, and reports whether its claim is held and not settled.
 func (c *receipt) setCost(rule string, cost int) (ok bool) {
 	if c.extra == nil {
 		return false
@@ -170,10 +170,10 @@ func (e *extra) holds() bool {
 	return false
 }
 
-// final returns the Final of a rule, or nil.
+// final returns the CostAfter of a rule, or nil.
 func (e *extra) final(rule string) func(*http.Request, Outcome) int {
 	if r := e.rules.named(rule); r != nil {
-		return r.Final
+		return r.CostAfter
 	}
 	return nil
 }

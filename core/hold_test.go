@@ -56,7 +56,7 @@ func TestFinalSeesTheRequestThatWasPassedOn(t *testing.T) {
 	serve(t, l, func(r *http.Request, g *core.Guard) {
 		g.Settle(core.Outcome{})
 		if seen != r {
-			t.Error("Final got another request than the handler")
+			t.Error("CostAfter got another request than the handler")
 		}
 	})
 }
@@ -119,10 +119,10 @@ func TestHeldCostIsAtMostTheSmallestCapacity(t *testing.T) {
 		{"an estimate above the capacity", []core.Limit{core.PerHour(100)}, costOf, 100},
 		{"above the smaller of two", []core.Limit{core.PerHour(300), core.PerMinute(40)}, costOf, 40},
 		{"nothing is admitted", []core.Limit{core.PerHour(0)}, costOf, 1},
-		{"without Final it is no estimate", []core.Limit{core.PerHour(100)}, nil, 500},
+		{"without CostAfter it is no estimate", []core.Limit{core.PerHour(100)}, nil, 500},
 	} {
 		s := new(settler)
-		rule := core.Rule{Name: "r", Key: keyK, Limits: tt.limits, Cost: cost(500), Final: tt.final}
+		rule := core.Rule{Name: "r", Key: keyK, Limits: tt.limits, Cost: cost(500), CostAfter: tt.final}
 		l := withStore(s, []core.Rule{rule})
 		for name, take := range map[string]func(){
 			"Check": func() { l.Check(get("/")) },
@@ -151,7 +151,7 @@ func TestDeniedRequestsHoldNothing(t *testing.T) {
 		g.Settle(core.Outcome{Status: 429})
 	})
 	if asked {
-		t.Error("Final was asked about a denied request")
+		t.Error("CostAfter was asked about a denied request")
 	}
 }
 

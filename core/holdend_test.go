@@ -48,7 +48,7 @@ func (s *loser) Settle(context.Context, []core.Settlement) error { return errors
 func TestAStoreThatLosesEverySettleBansAMinuteLateAtMost(t *testing.T) {
 	for _, onFailure := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
 		synctest.Test(t, func(t *testing.T) {
-			rule := core.Rule{Name: "login", Key: keyK, Limits: core.MustParseLimits("5/10m;ban=1h"), Final: core.Failures, OnFailure: onFailure}
+			rule := core.Rule{Name: "login", Key: keyK, Limits: core.MustParseLimits("5/10m;ban=1h"), CostAfter: core.Failures, OnFailure: onFailure}
 			l := core.Must(core.New([]core.Rule{rule}, core.WithStore(new(loser))))
 			ran := 0
 			for begun := time.Now(); time.Since(begun) < 24*time.Minute; time.Sleep(18 * time.Second) {

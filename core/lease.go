@@ -36,8 +36,8 @@ func (r *Rule) checkLease() error {
 		return nil
 	}
 	err := validateLease(r.Lease)
-	if r.Final != nil {
-		err = allOf(err, invalid("lease must be 0 for a rule with Final, which holds its cost, got %v", r.Lease))
+	if r.CostAfter != nil {
+		err = allOf(err, invalid("lease must be 0 for a rule with CostAfter, which holds its cost, got %v", r.Lease))
 	}
 	for i := range r.Limits {
 		if l := &r.Limits[i]; !compile(l).Leasable() {

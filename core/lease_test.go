@@ -24,7 +24,7 @@ func TestLeaseMistakes(t *testing.T) {
 		{"negative", "5/m", -ms, nil, `rule "r": lease must be 0 or between 1ms and 10s, got -1ms`},
 		{"too short", "5/m", ms - 1, nil, `rule "r": lease must be 0 or between 1ms and 10s, got 999.999µs`},
 		{"too long", "5/m", 10*time.Second + 1, nil, `rule "r": lease must be 0 or between 1ms and 10s, got 10.000000001s`},
-		{"with Final", "5/m", ms, core.Failures, `rule "r": lease must be 0 for a rule with Final, which holds its cost, got 1ms`},
+		{"with CostAfter", "5/m", ms, core.Failures, `rule "r": lease must be 0 for a rule with CostAfter, which holds its cost, got 1ms`},
 		{"a sliding window", "5/m, 7/h;sliding-window", ms, nil, `lease 1ms needs token buckets without a ban or fixed windows, got limit 2, 7/1h;sliding-window`},
 		{"a sliding log", "5/m;sliding-log", ms, nil, `got limit 1, 5/1m;sliding-log`},
 		{"requests in flight", "5 at once", ms, nil, `got limit 1, 5 at once`},
@@ -32,7 +32,7 @@ func TestLeaseMistakes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {
-			r := core.Rule{Name: "r", Key: constKey, Limits: core.MustParseLimits(tt.limits), Lease: tt.lease, Final: tt.final}
+			r := core.Rule{Name: "r", Key: constKey, Limits: core.MustParseLimits(tt.limits), Lease: tt.lease, CostAfter: tt.final}
 			err := newErr(r)
 			set := core.Must(core.New([]core.Rule{named("a")})).SetRules([]core.Rule{r})
 			if tt.want == "" && (err != nil || set != nil) {

@@ -123,13 +123,13 @@ func ExampleLimiter_StoreHealth() {
 	limiter := core.Must(core.New([]core.Rule{core.PerMinute(10).By(byUser)}))
 	_, _ = limiter.Check(requestOf("ann", "/"))
 	health := limiter.StoreHealth()
-	fmt.Println(health.Open, health.Err, health.Keys)
+	fmt.Println(health.Down, health.Err, health.Keys)
 	// Output: false <nil> 1
 }
 
 // Only failed logins count.
 func ExampleFailures() {
-	rule := core.Rule{Name: "login", Key: byUser, Limits: []core.Limit{core.PerHour(3)}, Final: core.Failures}
+	rule := core.Rule{Name: "login", Key: byUser, Limits: []core.Limit{core.PerHour(3)}, CostAfter: core.Failures}
 	limiter := core.Must(core.New([]core.Rule{rule}))
 	status := http.StatusNoContent
 	login := stdlib.New(limiter)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
@@ -147,8 +147,8 @@ func ExampleFailures() {
 func ExampleSetCost() {
 	limiter := core.Must(core.New([]core.Rule{{
 		Name: "tokens", Key: byUser, Limits: []core.Limit{core.PerHour(1000)},
-		Cost:  func(*http.Request) int { return 200 }, // held until the response has ended
-		Final: func(_ *http.Request, o core.Outcome) int { return o.Cost },
+		Cost:      func(*http.Request) int { return 200 }, // held until the response has ended
+		CostAfter: func(_ *http.Request, o core.Outcome) int { return o.Cost },
 	}}))
 	chat := stdlib.New(limiter)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		core.SetCost(r.Context(), "tokens", 58)

@@ -27,7 +27,7 @@ type Observation struct {
 	Request *http.Request
 
 	// Err says why nothing was decided. It wraps ErrNoKey, ErrBadKey, ErrInvalid or ErrUnavailable, or is the error of a
-	// key func. After a settlement, it says why that failed, or that a Final did. If a callback panicked, it wraps an
+	// key func. After a settlement, it says why that failed, or that a CostAfter did. If a callback panicked, it wraps an
 	// error with a method Stack() []byte.
 	Err error
 
@@ -41,8 +41,8 @@ type Observation struct {
 	// Outcome is how the request ended. It is nil in the observation of a decision.
 	Outcome *Outcome
 
-	// Final is what the request was settled at: the sum over Claims.
-	Final int
+	// Charged is what the request was settled at: the sum over Claims.
+	Charged int
 }
 
 var observations = sync.Pool{New: func() any { return new(Observation) }}
@@ -85,12 +85,12 @@ func (l *Limiter) observeOne(ctx context.Context, r *http.Request, c *receipt, k
 	o.release()
 }
 
-// observeSettled calls the observers for what c held and was settled, and logs that a Final failed. Err says why the store failed.
+// observeSettled calls the observers for what c held and was settled, and logs that a CostAfter failed. Err says why the store failed.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlement, took time.Duration, e ending, err error) {
 	o := newObservation()
 	for i := range held {
 		o.Claims = append(o.Claims, held[i].claim())
-		o.Final += held[i].Final
+		o.Charged += held[i].Final
 	}
 	if len(l.observers) > 0 {
 		c.view(&o.Decision)

@@ -51,7 +51,7 @@ func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 						t.Fatalf("got %v, %v after the store came back", d, err)
 					}
 				}
-				if h := l.StoreHealth(); h.Open || h.Calls > 0 {
+				if h := l.StoreHealth(); h.Down || h.Calls > 0 {
 					t.Errorf("got %+v after the store came back", h)
 				}
 			})

@@ -31,7 +31,7 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 		if got := check(100); got != 100 || s.calls.Load() != 15 {
 			t.Errorf("got %d degraded decisions and %d calls, want 100 and 5 more than 10", got, s.calls.Load())
 		}
-		if h := l.StoreHealth(); !h.Open || !h.Since.Equal(began) || !errors.Is(h.Err, errRefused) {
+		if h := l.StoreHealth(); !h.Down || !h.Since.Equal(began) || !errors.Is(h.Err, errRefused) {
 			t.Errorf("got %+v, want open since %v", h, began)
 		}
 		for range 10 { // each time one probe
@@ -47,7 +47,7 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 			t.Errorf("got %d degraded decisions after the store came back", got)
 		}
 		synctest.Wait()
-		if h := l.StoreHealth(); h.Open || h.Calls != 0 || !h.Since.Equal(time.Now()) {
+		if h := l.StoreHealth(); h.Down || h.Calls != 0 || !h.Since.Equal(time.Now()) {
 			t.Errorf("got %+v, want closed since now", h)
 		}
 		wantLines(t, log.String(), "level=WARN msg=\"spillgate: the store is unavailable", "level=INFO msg=\"spillgate: the store is back\"")
@@ -139,7 +139,7 @@ func TestManyCallersOfAFailedStore(t *testing.T) {
 				}
 				l.Check(get("/")) // a probe, if the last requests came after a pause
 				synctest.Wait()
-				if h := l.StoreHealth(); !h.Open || h.Calls != 0 {
+				if h := l.StoreHealth(); !h.Down || h.Calls != 0 {
 					t.Errorf("got %+v, want open, and no call under way", h)
 				}
 				wantLines(t, log.String(), "level=WARN")
@@ -167,7 +167,7 @@ func TestManyCallersOfAStoreThatRecovers(t *testing.T) {
 			return nil
 		}
 		herd(t, l)
-		if h := l.StoreHealth(); h.Open || s.calls.Load() < 12_000 {
+		if h := l.StoreHealth(); h.Down || s.calls.Load() < 12_000 {
 			t.Errorf("got %+v and %d calls, want a store that is well again and used", h, s.calls.Load())
 		}
 	})

@@ -20,7 +20,7 @@ type Outcome struct {
 	Err error
 }
 
-// Failures is for Rule.Final: only failed requests count. It returns o.Cost if o.Err is not nil or if o.Status is 400 or
+// Failures is for Rule.CostAfter: only failed requests count. It returns o.Cost if o.Err is not nil or if o.Status is 400 or
 // above, else 0.
 func Failures(_ *http.Request, o Outcome) int {
 	if o.Err != nil || o.Status >= 400 {
@@ -29,8 +29,8 @@ func Failures(_ *http.Request, o Outcome) int {
 	return 0
 }
 
-// SetCost says what a request costs, for the Final of a rule: Outcome.Cost. Handlers call it with the context of the
-// request. It reports whether a request of that rule, which has a Final, is in flight in ctx. It does nothing and
+// SetCost says what a request costs, for the CostAfter of a rule: Outcome.Cost. Handlers call it with the context of the
+// request. It reports whether a request of that rule, which has a CostAfter, is in flight in ctx. It does nothing and
 // reports false after the end of the request, and for a negative cost. It is safe for concurrent use.
 func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 	if cost < 0 {

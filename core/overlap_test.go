@@ -44,7 +44,7 @@ func parallel(l *core.Limiter, n int, takes time.Duration, status int) int {
 
 // inMemory returns a limiter with one rule.
 func inMemory(limits string, f func(*http.Request, core.Outcome) int) *core.Limiter {
-	return core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: core.MustParseLimits(limits), Final: f}}))
+	return core.Must(core.New([]core.Rule{{Name: "r", Key: keyK, Limits: core.MustParseLimits(limits), CostAfter: f}}))
 }
 
 func TestParallelFailuresRunAsManyHandlersAsTheLimit(t *testing.T) {
@@ -109,7 +109,7 @@ func TestFinalCostsAreCarriedAsDebt(t *testing.T) {
 				finals <- n
 			}
 			rule := core.Rule{Name: "tokens", Key: keyK, Limits: []core.Limit{core.PerMinute(100)}, Cost: cost(tt.estimate),
-				Final: func(*http.Request, core.Outcome) int { return <-finals }}
+				CostAfter: func(*http.Request, core.Outcome) int { return <-finals }}
 			l := core.Must(core.New([]core.Rule{rule}))
 			if ran := parallel(l, 5, time.Second, 200); ran != tt.ran {
 				t.Errorf("estimate %d: %d ran, want %d", tt.estimate, ran, tt.ran)
@@ -125,7 +125,7 @@ func TestFinalCostsAreCarriedAsDebt(t *testing.T) {
 func TestStoreCutBetweenTakeAndSettleChargesTheFallbackAndTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(faulty)
-		l := withStore(s, []core.Rule{{Name: "r", Key: keyK, Limits: core.MustParseLimits("2/h;sliding-log"), Final: core.Failures}})
+		l := withStore(s, []core.Rule{{Name: "r", Key: keyK, Limits: core.MustParseLimits("2/h;sliding-log"), CostAfter: core.Failures}})
 		g, err := l.Guard(context.Background(), get("/"), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -70,7 +70,7 @@ func TestOverloadIsDecidedByLocalLimits(t *testing.T) {
 				if want := uint64(3 * (20_000 - bound)); h.Overloads != want || h.OverloadedAt.Before(begun.Add(2*time.Second)) {
 					t.Errorf("got %+v, want %d requests, the last of them at the last flood", h, want)
 				}
-				if h.Open || h.Err != nil || h.Calls != 0 || !h.Since.IsZero() {
+				if h.Down || h.Err != nil || h.Calls != 0 || !h.Since.IsZero() {
 					t.Errorf("got %+v: an overload is no outage", h)
 				}
 				wantLines(t, log.String(), "level=WARN msg=\"spillgate: too many requests for the store at once")

@@ -118,7 +118,7 @@ func TestJobsHoldRenewAndSettle(t *testing.T) {
 		if !s.settled[1].At.Equal(time.Now()) {
 			t.Errorf("settled at %v, want the instant of the renewal", s.settled[1].At)
 		}
-		if len(seen.seen) != 2 || seen.seen[1].Outcome == nil || seen.seen[1].Outcome.Cost != 7 || seen.seen[1].Final != 9 || seen.seen[1].Request != nil {
+		if len(seen.seen) != 2 || seen.seen[1].Outcome == nil || seen.seen[1].Outcome.Cost != 7 || seen.seen[1].Charged != 9 || seen.seen[1].Request != nil {
 			t.Errorf("observers saw %+v, want the decision and the settlement of what was held", seen.seen)
 		}
 	})

@@ -92,7 +92,7 @@ func TestWhatAnObserverLogsIsNotLoggedAgain(t *testing.T) {
 	logs := func(_ context.Context, o *core.Observation) { o.Logged = o.Claims[0].Rule == "logged" }
 	ouch := func(*http.Request, core.Outcome) int { panic("ouch") }
 	final := func(name string) core.Rule {
-		return core.Rule{Name: name, Key: keyK, Limits: []core.Limit{core.PerHour(10)}, Final: ouch}
+		return core.Rule{Name: name, Key: keyK, Limits: []core.Limit{core.PerHour(10)}, CostAfter: ouch}
 	}
 	for _, name := range []string{"logged", "other"} {
 		failed := failing(core.ErrNoKey)

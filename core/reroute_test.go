@@ -190,7 +190,7 @@ func TestRoutedAgainSettlesEachHoldOnce(t *testing.T) {
 		}
 		api, login := perHour("api", 100), perHour("login", 5)
 		login.Routes = []string{"/login"}
-		api.Final, login.Final = final("api"), final("login")
+		api.CostAfter, login.CostAfter = final("api"), final("login")
 		api.Limits = append(api.Limits, core.AtOnce(1))
 		l := core.Must(core.New([]core.Rule{api, login}))
 		outer, _ := l.Guard(t.Context(), get("/start"), nil)

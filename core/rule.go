@@ -55,13 +55,13 @@ type Rule struct {
 	// DryRun makes the rule evaluate, charge and report, but never deny.
 	DryRun bool
 
-	// Final returns what a request costs once its response has ended, 0 for nothing. Until then its cost is held: it
-	// counts like a charged one. If Final is nil, a request costs what it was charged. A Final that panics or returns a
+	// CostAfter returns what a request costs once its response has ended, 0 for nothing. Until then its cost is held: it
+	// counts like a charged one. If CostAfter is nil, a request costs what it was charged. A CostAfter that panics or returns a
 	// negative number charges what was held, and observers hear of it.
 	//
-	// Final needs an adapter that watches responses, as those of this module do. What Limiter.Check has held is settled
+	// CostAfter needs an adapter that watches responses, as those of this module do. What Limiter.Check has held is settled
 	// by Limiter.Settle.
-	Final func(*http.Request, Outcome) int
+	CostAfter func(*http.Request, Outcome) int
 
 	// OnFailure says what happens while the store is down. If zero, the limits are enforced from this process's memory.
 	OnFailure FailureMode
@@ -70,7 +70,7 @@ type Rule struct {
 	// that can lease then decides most requests of a busy key in memory. If zero, the store is asked for each decision.
 	//
 	// Charges never exceed the limits; requests charged ahead may be served up to Lease later. A rule with a lease
-	// needs token buckets without a ban or fixed windows, and no Final. Where a tier has other limits, the store is asked. A
+	// needs token buckets without a ban or fixed windows, and no CostAfter. Where a tier has other limits, the store is asked. A
 	// MemoryStore and the fallback ignore it.
 	Lease time.Duration
 }

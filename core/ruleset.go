@@ -36,7 +36,7 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 		r.Rule = rules[i]
 		if len(r.Limits) == 1 {
 			r.only = compile(&r.Limits[0])
-			if r.only.limit.Algorithm == TokenBucket && r.Final == nil {
+			if r.only.limit.Algorithm == TokenBucket && r.CostAfter == nil {
 				r.bucket = r.only
 			}
 		}

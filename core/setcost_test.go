@@ -28,7 +28,7 @@ func TestSetCost(t *testing.T) {
 			{"a rule under way", "tokens", 58, true},
 			{"the last word counts", "tokens", 175, true},
 			{"a negative cost", "tokens", -1, false},
-			{"a rule without Final", "plain", 5, false},
+			{"a rule without CostAfter", "plain", 5, false},
 			{"a rule that there is not", "typo", 5, false},
 			{"nothing at all", "other", 0, true},
 		} {
@@ -53,7 +53,7 @@ func TestSetCostOfARequestThatHoldsNothing(t *testing.T) {
 	l := withStore(new(settler), []core.Rule{perHour("plain", 5)})
 	serve(t, l, func(r *http.Request, _ *core.Guard) {
 		if core.SetCost(r.Context(), "plain", 3) {
-			t.Error("SetCost did something for a rule without Final")
+			t.Error("SetCost did something for a rule without CostAfter")
 		}
 	})
 }

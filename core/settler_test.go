@@ -72,14 +72,14 @@ func (s *settler) want(t *testing.T, want ...string) {
 	}
 }
 
-// final returns a rule whose Final is f.
+// final returns a rule whose CostAfter is f.
 func final(name string, n int, f func(*http.Request, core.Outcome) int) core.Rule {
 	r := perHour(name, n)
-	r.Final = f
+	r.CostAfter = f
 	return r
 }
 
-// costOf is a Final that says Outcome.Cost.
+// costOf is a CostAfter that says Outcome.Cost.
 func costOf(_ *http.Request, o core.Outcome) int { return o.Cost }
 
 // serve has l guard a request, which handle serves, and returns what End was called after.

@@ -161,11 +161,11 @@ func TestLocalDecisionsSayNothingAboutTheStore(t *testing.T) {
 			}
 			take("other")
 		}
-		if h := l.StoreHealth(); h.Open {
+		if h := l.StoreHealth(); h.Down {
 			t.Fatalf("got %+v after 4 failures", h)
 		}
 		take("other")
-		if h := l.StoreHealth(); !h.Open || s.calls.Load() != 5 {
+		if h := l.StoreHealth(); !h.Down || s.calls.Load() != 5 {
 			t.Errorf("got %+v after 5 failures of %d calls; local decisions must not count as successes", h, s.calls.Load())
 		}
 		if d := take("known"); d.Allowed || d.Degraded != nil {

@@ -32,7 +32,7 @@ func TestNoTimerIsLeftBehind(t *testing.T) {
 		t.Run(why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rule := PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
-				rule.Name, rule.Final = "r", Failures
+				rule.Name, rule.CostAfter = "r", Failures
 				l := Must(New([]Rule{rule}, WithStore(new(slowStore))))
 				g, err := l.Guard(context.Background(), httptest.NewRequest(http.MethodGet, "/", nil), nil)
 				if err != nil {

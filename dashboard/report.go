@@ -56,7 +56,7 @@ type key struct {
 }
 
 type store struct {
-	Open     bool      `json:"open"`
+	Down     bool      `json:"down"`
 	Since    int64     `json:"since,omitempty"`
 	Error    string    `json:"error,omitempty"`
 	Failures uint64    `json:"failures"`
@@ -153,7 +153,7 @@ func (h *handler) top(names []string) (all []key) {
 }
 
 func storeOf(s telemetry.Store) store {
-	out := store{Open: s.Open, Failures: s.Failures, Seconds: s.Duration.Seconds(), Calls: s.Calls}
+	out := store{Down: s.Down, Failures: s.Failures, Seconds: s.Duration.Seconds(), Calls: s.Calls}
 	if !s.Since.IsZero() {
 		out.Since = s.Since.UnixMilli()
 	}

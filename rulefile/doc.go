@@ -17,7 +17,7 @@
 //	    match: ["POST /login", "POST /v1/{tenant}/login"]
 //	    key: ip
 //	    limits: 5/10m;ban=1h, 20/d
-//	    final: failures
+//	    cost_after: failures
 //	    on_failure: closed
 //	  - name: api
 //	    match: /api/
@@ -40,7 +40,7 @@
 //   - limits: as [core.ParseLimits] reads them.
 //   - tiers: func is a name of Funcs.Tiers, which returns the tier of a request; all others are limits of tiers.
 //   - cost: a number or a name of Funcs.Costs.
-//   - final: failures (only failed requests count) or a name of Funcs.Finals.
+//   - cost_after: failures (only failed requests count) or a name of Funcs.Finals.
 //   - dry_run: true or false.
 //   - on_failure: local, open or closed.
 //   - lease: a time from 1ms to 10s, such as 100ms.

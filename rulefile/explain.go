@@ -18,7 +18,7 @@ type Explanation struct {
 	Limits    string   `json:"limits"`
 	Tiers     string   `json:"tiers,omitempty"`
 	Cost      string   `json:"cost,omitempty"`
-	Final     string   `json:"final,omitempty"`
+	CostAfter string   `json:"cost_after,omitempty"`
 	DryRun    bool     `json:"dry_run,omitempty"`
 	OnFailure string   `json:"on_failure"`
 	Lease     string   `json:"lease,omitempty"`
@@ -34,7 +34,7 @@ func (f *File) Explain(r *http.Request) ([]Explanation, error) {
 	for i := range f.Rules {
 		rule, d := &f.Rules[i], &f.details[i]
 		e := Explanation{
-			Rule: rule.Name, Applies: "yes", Key: d.key, Limits: limitsText(rule.Limits), Cost: d.cost, Final: d.final, DryRun: rule.DryRun,
+			Rule: rule.Name, Applies: "yes", Key: d.key, Limits: limitsText(rule.Limits), Cost: d.cost, CostAfter: d.costAfter, DryRun: rule.DryRun,
 			OnFailure: failureText(rule.OnFailure),
 		}
 		if d.tiers.fn != "" {

@@ -19,10 +19,10 @@ func TestExplain(t *testing.T) {
 		Rule: "api", Key: "user", Limits: "10/1s, 120/1m;burst=200", Tiers: "plan: pro 100/1s, free 1/1s", Cost: "exportCost", DryRun: true, OnFailure: "open",
 	}
 	rest := rulefile.Explanation{
-		Rule: "default", Applies: "yes", Key: "first(apikey(X-Api-Key), join( ip , cookie(sid) ), user)", Limits: "1/1s", Cost: "3", Final: "failures", OnFailure: "local",
+		Rule: "default", Applies: "yes", Key: "first(apikey(X-Api-Key), join( ip , cookie(sid) ), user)", Limits: "1/1s", Cost: "3", CostAfter: "failures", OnFailure: "local",
 		Why: []string{"it has no patterns, so it applies to every path"},
 	}
-	tokens := rulefile.Explanation{Rule: "tokens", Applies: "yes", Key: "ip", Limits: "1/1s", Final: "tokens", OnFailure: "local", Why: rest.Why}
+	tokens := rulefile.Explanation{Rule: "tokens", Applies: "yes", Key: "ip", Limits: "1/1s", CostAfter: "tokens", OnFailure: "local", Why: rest.Why}
 	tenant := rulefile.Explanation{Rule: "tenant", Applies: "yes", Key: "ip", Limits: "50000/1s", OnFailure: "local", Lease: "100ms", Why: rest.Why}
 	with := func(e rulefile.Explanation, applies string, why ...string) rulefile.Explanation {
 		e.Applies, e.Why = applies, why

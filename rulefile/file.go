@@ -16,11 +16,11 @@ import (
 
 // Funcs are the functions of a program that a file may name.
 type Funcs struct {
-	Keys    map[string]core.KeyFunc
-	Tiers   map[string]func(*http.Request) string // the name of a tier; one that the rule does not have means its limits
-	Costs   map[string]func(*http.Request) int
-	Finals  map[string]func(*http.Request, core.Outcome) int
-	Matches map[string]func(*http.Request) bool
+	Keys       map[string]core.KeyFunc
+	Tiers      map[string]func(*http.Request) string // the name of a tier; one that the rule does not have means its limits
+	Costs      map[string]func(*http.Request) int
+	CostsAfter map[string]func(*http.Request, core.Outcome) int
+	Matches    map[string]func(*http.Request) bool
 }
 
 // A File has the rules of a file.

@@ -32,9 +32,9 @@ func TestOfflineKeysAreThoseOfClients(t *testing.T) {
 func TestNeeds(t *testing.T) {
 	f, err := rulefile.Offline("f", []byte(`funcs: [user, plan, price, internal, tokens]
 rules:
-  - {name: a, key: ip, limits: 1/s, match: [POST /a, /b/], cost: 2, final: failures}
+  - {name: a, key: ip, limits: 1/s, match: [POST /a, /b/], cost: 2, cost_after: failures}
   - {name: b, key: "first(apikey(x-key), cookie(sid), bearer, join(basic, pattern, method, const(x)))", limits: 1/s}
-  - {name: c, key: user, limits: 1/s, match: [internal, GET example.com/a, example.org/b], headers: {x-plan: pro}, tiers: {func: plan, pro: 1/s}, cost: price, final: tokens}
+  - {name: c, key: user, limits: 1/s, match: [internal, GET example.com/a, example.org/b], headers: {x-plan: pro}, tiers: {func: plan, pro: 1/s}, cost: price, cost_after: tokens}
 `))
 	if err != nil {
 		t.Fatal(err)

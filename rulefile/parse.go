@@ -11,7 +11,7 @@ import (
 var (
 	fileFields  = []string{"proxies", "funcs", "rules"}
 	proxyFields = []string{"trusted", "header", "hops", "unix", "ipv6_bits"}
-	ruleFields  = []string{"name", "match", "headers", "key", "limits", "tiers", "cost", "final", "dry_run", "on_failure", "lease"}
+	ruleFields  = []string{"name", "match", "headers", "key", "limits", "tiers", "cost", "cost_after", "dry_run", "on_failure", "lease"}
 )
 
 // A reader turns the tree of a file into rules.

@@ -15,7 +15,7 @@ import (
 const rules = `
 funcs: [user]
 rules:
-  - {name: login, match: POST /login, key: ip, limits: 5/10m;ban=1h, final: failures}
+  - {name: login, match: POST /login, key: ip, limits: 5/10m;ban=1h, cost_after: failures}
   - {name: api, match: /api/, key: user, limits: "10/s, 120/m"}
 `
 

@@ -17,7 +17,7 @@ import (
 
 // program are the functions of a program that uses files.
 var program = rulefile.Funcs{
-	Keys: rulecases.Keys, Tiers: rulecases.Tiers, Costs: rulecases.Costs, Finals: rulecases.Finals, Matches: rulecases.Matches,
+	Keys: rulecases.Keys, Tiers: rulecases.Tiers, Costs: rulecases.Costs, CostsAfter: rulecases.CostsAfter, Matches: rulecases.Matches,
 }
 
 const whole = rulecases.Whole
@@ -49,7 +49,7 @@ func TestParseReadsAllFields(t *testing.T) {
 		t.Errorf("the rule without a name: got %+v", rest)
 	}
 	for i, want := range []int{-1, -1, 0, 9, -1} {
-		final := f.Rules[i].Final
+		final := f.Rules[i].CostAfter
 		if (final == nil) != (want < 0) || final != nil && final(nil, core.Outcome{Cost: 1, Status: 200, Bytes: 9}) != want {
 			t.Errorf("rule %d: final is not as the file says", i)
 		}

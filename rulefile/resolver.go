@@ -23,7 +23,7 @@ func (f Funcs) all() []string {
 	names := slices.Collect(maps.Keys(f.Keys))
 	names = slices.AppendSeq(names, maps.Keys(f.Tiers))
 	names = slices.AppendSeq(names, maps.Keys(f.Costs))
-	names = slices.AppendSeq(names, maps.Keys(f.Finals))
+	names = slices.AppendSeq(names, maps.Keys(f.CostsAfter))
 	names = slices.AppendSeq(names, maps.Keys(f.Matches))
 	slices.Sort(names)
 	return slices.Compact(names)

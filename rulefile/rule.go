@@ -11,15 +11,15 @@ import (
 
 // A detail has the texts of a rule, as Explain shows them.
 type detail struct {
-	node    *node
-	fields  map[string]field
-	key     string
-	headers []header
-	matches []string // names of functions
-	tiers   tiers
-	cost    string
-	final   string
-	needs   []string
+	node      *node
+	fields    map[string]field
+	key       string
+	headers   []header
+	matches   []string // names of functions
+	tiers     tiers
+	cost      string
+	costAfter string
+	needs     []string
 }
 
 type header struct {
@@ -50,9 +50,9 @@ func (r *reader) rule(n *node) {
 	}
 	rule.Match = all(tests)
 	r.cost(fields, &rule, &d)
-	if f, ok := fields["final"]; ok {
-		d.final = r.text(f)
-		rule.Final = r.final(f, d.final)
+	if f, ok := fields["cost_after"]; ok {
+		d.costAfter = r.text(f)
+		rule.CostAfter = r.costAfter(f, d.costAfter)
 	}
 	r.modes(fields, &rule)
 	d.needs = r.needs
@@ -184,13 +184,13 @@ func (r *reader) cost(fields map[string]field, rule *core.Rule, d *detail) {
 	}
 }
 
-func (r *reader) final(f field, name string) (final func(*http.Request, core.Outcome) int) {
+func (r *reader) costAfter(f field, name string) (cost func(*http.Request, core.Outcome) int) {
 	switch name {
 	case "":
 	case "failures":
 		return core.Failures
 	default:
-		final, _ = find(r, f.value.spot, name, "final", r.funcs.Finals, assumedFinal, []string{"failures"})
+		cost, _ = find(r, f.value.spot, name, "cost_after", r.funcs.CostsAfter, assumedFinal, []string{"failures"})
 	}
-	return final
+	return cost
 }

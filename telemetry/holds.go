@@ -45,7 +45,7 @@ func (t *Telemetry) settled(ctx context.Context, o *core.Observation) {
 	case o.Err != nil:
 		t.holds.settled[settledFailed].Add(1)
 		t.warnSettlement(ctx, o)
-	case o.Final == 0:
+	case o.Charged == 0:
 		t.holds.settled[settledFree].Add(1)
 	default:
 		t.holds.settled[settledCharged].Add(1)

@@ -26,7 +26,7 @@ func TestSettledRequests(t *testing.T) {
 	tel := New(Options{Log: newLogger(b)})
 	broken := errors.New("final failed")
 	final := func(r *http.Request, o core.Outcome) int { return o.Status / 500 }
-	rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}, Final: final}
+	rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerHour(100)}, CostAfter: final}
 	l := limited(t, tel, []core.Rule{rule})
 	if _, err := l.Take(t.Context(), core.Claim{Rule: "charged", Key: "user:ann", Limits: []core.Limit{core.PerHour(100)}}); err != nil || tel.Snapshot().Held != 0 {
 		t.Errorf("a charge counts as held, or failed: %v", err)

@@ -25,7 +25,7 @@ const (
 	keyBad           warning = "no decision: the key is ambiguous or malformed"
 	ruleInvalid      warning = "no decision: a rule or its callback failed"
 	settlementFailed warning = "settlement failed"
-	finalFailed      warning = "no final cost: a Final failed, what was held is charged"
+	finalFailed      warning = "no final cost: a CostAfter failed, what was held is charged"
 	denialMessage            = "denied"
 )
 

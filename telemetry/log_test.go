@@ -158,7 +158,7 @@ func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
 				t.Errorf("mode %v: the lines account for %d requests, want 20: %v", mode, n, b.texts())
 			}
 			s := tel.Snapshot()
-			if s.Store.Failures == 0 || s.Store.Failures > 20 || !s.Store.Open || s.Store.Err == nil {
+			if s.Store.Failures == 0 || s.Store.Failures > 20 || !s.Store.Down || s.Store.Err == nil {
 				t.Errorf("mode %v: got %+v", mode, s.Store)
 			}
 			name := map[core.FailureMode]string{core.FailLocal: "allowed degraded", core.FailOpen: "allowed degraded", core.FailClosed: "unavailable"}[mode]

@@ -25,8 +25,8 @@ func TestLimiterDoesNotLogWhatTelemetryLogs(t *testing.T) {
 		"a bad key":            {"bad", core.Rule{}, keyBad, slog.LevelWarn, false},
 		"a key func fails":     {"broken", core.Rule{}, ruleInvalid, slog.LevelError, false},
 		"a cost panics":        {"ann", core.Rule{Cost: ouch}, ruleInvalid, slog.LevelError, true},
-		"a Final panics":       {"ann", core.Rule{Final: fails}, finalFailed, slog.LevelError, true},
-		"a final cost below 0": {"ann", core.Rule{Final: less}, finalFailed, slog.LevelError, false},
+		"a CostAfter panics":   {"ann", core.Rule{CostAfter: fails}, finalFailed, slog.LevelError, true},
+		"a final cost below 0": {"ann", core.Rule{CostAfter: less}, finalFailed, slog.LevelError, false},
 	} {
 		b := new(logRecorder)
 		tel := New(Options{Log: newLogger(b)})

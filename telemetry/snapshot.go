@@ -58,8 +58,8 @@ type Store struct {
 	Duration time.Duration
 	Failures uint64 // calls that failed or were late
 
-	Open  bool      // calls to a store are withheld
-	Since time.Time // of the last change of Open
+	Down  bool      // calls to a store are withheld
+	Since time.Time // of the last change of Down
 	Err   error     // the last failure of a store, if any
 }
 

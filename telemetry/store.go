@@ -57,7 +57,7 @@ func (t *Telemetry) calls() (s Store) {
 	}
 	for _, l := range t.Limiters() {
 		h := l.StoreHealth()
-		s.Open = s.Open || h.Open
+		s.Down = s.Down || h.Down
 		if h.Since.After(s.Since) {
 			s.Since = h.Since
 		}

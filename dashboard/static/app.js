@@ -82,7 +82,7 @@ function receive(event) {
 }
 
 function showStatus({ store, start, now, file, degraded }) {
-	const failed = store.open;
+	const failed = store.down;
 	badge($("health"), failed ? "store: unavailable" : "store: ok", failed ? "bad" : "good");
 	set($("uptime"), "counting for " + duration(now - start));
 	const zone = zoneOf(now);

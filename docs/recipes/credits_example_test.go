@@ -14,7 +14,7 @@ func credits(customer core.KeyFunc) core.Rule {
 		Routes: []string{"POST /export"},
 		Limits: []core.Limit{core.PerDay(1000)},
 		Cost:   func(*http.Request) int { return 25 },
-		Final: func(_ *http.Request, o core.Outcome) int {
+		CostAfter: func(_ *http.Request, o core.Outcome) int {
 			if o.Status >= 500 {
 				return 0
 			}

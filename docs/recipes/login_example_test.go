@@ -9,7 +9,7 @@ func loginByAddress(ip core.KeyFunc) core.Rule {
 		Key:       ip,
 		Routes:    []string{"POST /login"},
 		Limits:    core.MustParseLimits("5/10m;ban=1h, 20/d"),
-		Final:     core.Failures,
+		CostAfter: core.Failures,
 		OnFailure: core.FailClosed,
 	}
 }

@@ -16,7 +16,7 @@ func loginByName(secret []byte) core.Rule {
 		Key:       keyfunc.Hash(secret, loginName),
 		Routes:    []string{"POST /login"},
 		Limits:    core.MustParseLimits("20/h"),
-		Final:     core.Failures,
+		CostAfter: core.Failures,
 		OnFailure: core.FailClosed,
 	}
 }

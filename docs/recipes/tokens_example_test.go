@@ -9,12 +9,12 @@ import (
 // tokens admits 100,000 tokens a minute of each user.
 func tokens(user core.KeyFunc) core.Rule {
 	return core.Rule{
-		Name:   "tokens",
-		Key:    user,
-		Routes: []string{"POST /v1/chat"},
-		Limits: []core.Limit{core.PerMinute(100_000)},
-		Cost:   func(*http.Request) int { return 2_000 }, // an estimate, held until the answer is complete
-		Final:  func(_ *http.Request, o core.Outcome) int { return o.Cost },
+		Name:      "tokens",
+		Key:       user,
+		Routes:    []string{"POST /v1/chat"},
+		Limits:    []core.Limit{core.PerMinute(100_000)},
+		Cost:      func(*http.Request) int { return 2_000 }, // an estimate, held until the answer is complete
+		CostAfter: func(_ *http.Request, o core.Outcome) int { return o.Cost },
 	}
 }
 

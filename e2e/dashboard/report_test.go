@@ -14,7 +14,7 @@ import (
 
 const reportRules = `funcs: [user]
 rules:
-  - {name: login, match: POST /login, key: ip, limits: "5/10m;ban=1h", final: failures}
+  - {name: login, match: POST /login, key: ip, limits: "5/10m;ban=1h", cost_after: failures}
   - {name: "<b>bold</b>", key: header(User-Agent), limits: 30/m}
   - {name: trial, key: ip, limits: 6/m, dry_run: true}
   - {name: plan, key: user, limits: 1/s}

@@ -64,7 +64,7 @@ func (g *guard) outages(until <-chan struct{}) int {
 			return (instants + 1) / 2
 		case <-time.After(time.Millisecond):
 		}
-		if h := g.StoreHealth(); h.Open && h.Since != last {
+		if h := g.StoreHealth(); h.Down && h.Since != last {
 			last = h.Since
 			instants++
 		}

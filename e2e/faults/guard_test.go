@@ -105,7 +105,7 @@ func (g *guard) comesBack(keys ...string) {
 		for range 10 {
 			g.decidesAgain(keys...)
 		}
-		return !g.StoreHealth().Open
+		return !g.StoreHealth().Down
 	})
 }
 

@@ -20,7 +20,7 @@ func TestHerd(t *testing.T) {
 			wait := g.callers(500, 400*time.Millisecond, "k", done)
 			time.Sleep(300 * time.Millisecond)
 			s.server.Kill()
-			redistest.Wait(t, "the breaker to open", func() bool { return g.StoreHealth().Open })
+			redistest.Wait(t, "the breaker to open", func() bool { return g.StoreHealth().Down })
 			time.Sleep(300 * time.Millisecond)
 			dials, calls, asked, begun := s.proxy.Dials(), g.calls.takes.Load(), g.seen.Load(), time.Now()
 			time.Sleep(time.Second)

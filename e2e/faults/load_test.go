@@ -46,7 +46,7 @@ func TestOneConnectionIsCutUnderLoad(t *testing.T) {
 	if n := degraded.Load(); n > 256 {
 		t.Errorf("%d decisions were made without the store, want one of each caller at most", n)
 	}
-	if h := g.StoreHealth(); h.Open || !h.Since.IsZero() || s.log.count(isDown) > 0 {
+	if h := g.StoreHealth(); h.Down || !h.Since.IsZero() || s.log.count(isDown) > 0 {
 		t.Errorf("one connection that was cut opened the breaker: %+v", h)
 	}
 }
@@ -78,7 +78,7 @@ func TestFloodOfADeniedClient(t *testing.T) {
 			}
 			callers.Wait()
 			h := g.StoreHealth()
-			if admitted.Load() > limit || failed.Load() > 0 || h.Open || h.Err != nil {
+			if admitted.Load() > limit || failed.Load() > 0 || h.Down || h.Err != nil {
 				t.Errorf("%d of %d requests were admitted and %d not decided, want %d at most, and none: %+v",
 					admitted.Load(), requests, failed.Load(), limit, h)
 			}

@@ -86,6 +86,6 @@ func (f *fault) suffer(g *guard) {
 	redistest.Wait(g.t, "the breaker to open, with "+f.says, func() bool {
 		_, _ = g.Take(context.Background(), core.Claim{Rule: g.rule, Key: "another"})
 		h := g.StoreHealth()
-		return h.Open && !h.Since.IsZero() && says(h.Err, f.says)
+		return h.Down && !h.Since.IsZero() && says(h.Err, f.says)
 	})
 }

@@ -52,7 +52,7 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 			}
 			redistest.Wait(t, "the breaker to withhold calls", func() bool { // not while it waits for a probe
 				g.take("k")
-				return g.StoreHealth().Open
+				return g.StoreHealth().Down
 			})
 			if n := g.StoreHealth().Calls; n > 20 {
 				t.Errorf("%d calls are under way, want few", n)

@@ -15,7 +15,7 @@ import (
 func TestCutBetweenTakeAndSettle(t *testing.T) {
 	s := newScene(t)
 	rule := slowly(10).By(func(*http.Request) (string, error) { return "k", nil })
-	rule.Name, rule.OnFailure, rule.Final = "local", core.FailLocal, func(_ *http.Request, o core.Outcome) int { return o.Cost }
+	rule.Name, rule.OnFailure, rule.CostAfter = "local", core.FailLocal, func(_ *http.Request, o core.Outcome) int { return o.Cost }
 	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s.store), longDeadline))
 	ctx := context.Background()
 	claim := core.Claim{Rule: "local", Key: "k", Cost: 2, Hold: true}
@@ -49,13 +49,13 @@ func TestCutDuringRequest(t *testing.T) {
 		t.Run(f.Name, func(t *testing.T) {
 			s := newScene(t)
 			rule := slowly(10).By(wire.Anyone)
-			rule.Name, rule.Final = "local", func(_ *http.Request, o core.Outcome) int { return o.Cost }
+			rule.Name, rule.CostAfter = "local", func(_ *http.Request, o core.Outcome) int { return o.Cost }
 			rule.Cost = func(*http.Request) int { return 2 }
 			ends := make(chan core.Observation, 1)
 			l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s.store), longDeadline,
 				core.WithObserver(func(_ context.Context, o *core.Observation) {
 					if o.Outcome != nil {
-						ends <- core.Observation{Err: o.Err, Final: o.Final}
+						ends <- core.Observation{Err: o.Err, Charged: o.Charged}
 					}
 				})))
 			server := wire.Serve(t, f.Build(apps.Limited(l, func(w http.ResponseWriter, r *http.Request) {
@@ -68,8 +68,8 @@ func TestCutDuringRequest(t *testing.T) {
 			if left := reply.Header.Get("X-RateLimit-Remaining"); left != "8" || reply.Body != "served" {
 				t.Errorf("Remaining is %s of %q, want 8 as Redis said", left, reply.Body)
 			}
-			if end := <-ends; end.Err == nil || end.Final != 7 {
-				t.Errorf("observers heard of a final cost of %d and the error %v", end.Final, end.Err)
+			if end := <-ends; end.Err == nil || end.Charged != 7 {
+				t.Errorf("observers heard of a final cost of %d and the error %v", end.Charged, end.Err)
 			}
 			d, err := l.Take(t.Context(), core.Claim{Rule: "local", Key: "const:all", Peek: true})
 			if err != nil || d.Degraded == nil || d.Results[0].Remaining != 3 {

@@ -58,7 +58,7 @@ func TestHangUpWithFinal(t *testing.T) {
 					t.Run(name+"/"+f.Name+"/"+way.name+"/"+h.name, func(t *testing.T) {
 						var e events
 						rule := core.Every(limit, 24*time.Hour).By(wire.Anyone)
-						rule.Final = core.Failures
+						rule.CostAfter = core.Failures
 						l := core.Must(core.New([]core.Rule{rule}, core.WithStore(open(t)), core.WithTimeout(wire.Timeout), core.WithObserver(e.observe)))
 						app := f.Build(apps.Limited(l, func(w http.ResponseWriter, r *http.Request) {
 							e.served.Add(1)

@@ -101,7 +101,7 @@ func (e *events) check(t *testing.T, l *core.Limiter) {
 	if n := e.degraded.Load(); n > 0 {
 		t.Errorf("%d decisions were made without the store", n)
 	}
-	if h := l.StoreHealth(); h.Open {
+	if h := l.StoreHealth(); h.Down {
 		t.Errorf("the breaker is open: %+v", h)
 	}
 }

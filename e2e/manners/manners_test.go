@@ -36,7 +36,7 @@ func limiters(n int) map[string]*core.Limiter {
 // atTheEnd returns a limiter of n per hour that charges a request when its response has ended.
 func atTheEnd(n int) *core.Limiter {
 	rule := core.PerHour(n).Using(core.SlidingLog).By(wire.Anyone)
-	rule.Final = func(_ *http.Request, o core.Outcome) int { return o.Cost }
+	rule.CostAfter = func(_ *http.Request, o core.Outcome) int { return o.Cost }
 	return core.Must(core.New([]core.Rule{rule}))
 }
 

@@ -20,7 +20,7 @@ import (
 
 // program are the functions of a program that uses files.
 var program = rulefile.Funcs{
-	Keys: rulecases.Keys, Tiers: rulecases.Tiers, Costs: rulecases.Costs, Finals: rulecases.Finals, Matches: rulecases.Matches,
+	Keys: rulecases.Keys, Tiers: rulecases.Tiers, Costs: rulecases.Costs, CostsAfter: rulecases.CostsAfter, Matches: rulecases.Matches,
 }
 
 // compiledSchema is what Schema returns, compiled by a library that knows JSON Schema.
@@ -60,7 +60,7 @@ var goodFiles = []string{
 	rulecases.Whole,
 	"rules:\n  - name: api\n    key: const(all)\n    limits: 5/h\n",
 	"rules: [{key: ip, limits: 1/s}]",
-	"rules: [{key: ip, limits: '5/10m;ban=1h, 20/d', final: failures}, {name: b, key: ip, limits: [2 at once, 60/h]}]",
+	"rules: [{key: ip, limits: '5/10m;ban=1h, 20/d', cost_after: failures}, {name: b, key: ip, limits: [2 at once, 60/h]}]",
 	"proxies: {hops: 2}\nrules: [{key: ip, limits: [1/s, 2/m]}]",
 	"proxies: {unix: true, ipv6_bits: 56}\nrules: [{name: 5, key: ip, limits: 1/s, cost: 5, match: /, headers: {A: 1}}]",
 	"funcs: plan\nrules: [{key: bearer, limits: 1/1h30m, tiers: {func: plan, a: 1/s}, dry_run: false, on_failure: local}]",
@@ -81,7 +81,7 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 }
 
 // onlyParse matches the mistakes that only the parser finds.
-var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|match|tier|cost|final) |supplies no function|not a key function|` +
+var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|match|tier|cost|cost_after) |supplies no function|not a key function|` +
 	`key \w+|after a key|after the key|after the argument|a key is missing|not a duration|lease must|lease 1s|option "|both a |period must|rate of|^\d+:\d+: (parsing|route|pattern) |` +
 	`not a network|all IPv4|name of a header other|not YAML|second document|Schema|no anchor|tags such`)
 

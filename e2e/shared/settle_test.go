@@ -20,7 +20,7 @@ var logins = map[string]core.Algorithm{"login-bucket": core.TokenBucket, "login-
 // failing returns an application in which every request fails, five in 15 minutes.
 func failing(store core.Store, a core.Algorithm) http.Handler {
 	rule := core.Every(5, 15*time.Minute).Using(a).By(keyOf)
-	rule.Name, rule.OnFailure, rule.Final = "login "+a.String(), core.FailClosed, core.Failures
+	rule.Name, rule.OnFailure, rule.CostAfter = "login "+a.String(), core.FailClosed, core.Failures
 	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(wire.Timeout)))
 	return apps.Frameworks[0].Build(apps.Limited(l, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)

@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Settle replaces at now what was charged or held with Final, renews holds, or bans. It sets At of a settlement whose hold it
+// Settle replaces at now what was charged or held with CostAfter, renews holds, or bans. It sets At of a settlement whose hold it
 // has renewed.
 func (m *Model) Settle(now int64, settlements []core.Settlement) {
 	var asks []*ask

@@ -101,7 +101,7 @@ func (row sharedFailure) test(t *testing.T) {
 			c.open() // those that waited for them
 		}
 		callers.Wait()
-		open := l.StoreHealth().Open
+		open := l.StoreHealth().Down
 		c.open()
 		others.Wait()
 		if open {

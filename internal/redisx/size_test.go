@@ -32,7 +32,7 @@ var sizes = []struct {
 	{"one sliding window of 3,600 sub-buckets, all in use", "10000/h;sliding-window;buckets=3600", 3600, time.Second, false},
 	{"one sliding log of 10 requests", "1000/h;sliding-log", 10, time.Second, false},
 	{"one sliding log of 1,000 requests", "1000/h;sliding-log", 1000, time.Second, false},
-	{"one request held, as of a rule with Final", "1000/h", 1, time.Second, true},
+	{"one request held, as of a rule with CostAfter", "1000/h", 1, time.Second, true},
 }
 
 // tableRow matches a row of the table.

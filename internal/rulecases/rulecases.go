@@ -11,11 +11,11 @@ import (
 
 // These are the functions of a program that uses the files: the fields of rulefile.Funcs.
 var (
-	Keys    = map[string]core.KeyFunc{"user": func(r *http.Request) (string, error) { return "user:" + r.Header.Get("U"), nil }}
-	Tiers   = map[string]func(*http.Request) string{"plan": func(r *http.Request) string { return r.Header.Get("Plan") }}
-	Costs   = map[string]func(*http.Request) int{"exportCost": func(*http.Request) int { return 7 }}
-	Finals  = map[string]func(*http.Request, core.Outcome) int{"tokens": func(_ *http.Request, o core.Outcome) int { return int(o.Bytes) }}
-	Matches = map[string]func(*http.Request) bool{"internal": func(r *http.Request) bool { return r.Header.Get("Internal") != "" }}
+	Keys       = map[string]core.KeyFunc{"user": func(r *http.Request) (string, error) { return "user:" + r.Header.Get("U"), nil }}
+	Tiers      = map[string]func(*http.Request) string{"plan": func(r *http.Request) string { return r.Header.Get("Plan") }}
+	Costs      = map[string]func(*http.Request) int{"exportCost": func(*http.Request) int { return 7 }}
+	CostsAfter = map[string]func(*http.Request, core.Outcome) int{"tokens": func(_ *http.Request, o core.Outcome) int { return int(o.Bytes) }}
+	Matches    = map[string]func(*http.Request) bool{"internal": func(r *http.Request) bool { return r.Header.Get("Internal") != "" }}
 )
 
 // Whole is a file with all fields.
@@ -43,8 +43,8 @@ rules:
   - key: first(apikey(X-Api-Key), join( ip , cookie(sid) ), user)
     limits: 1/s
     cost: 3
-    final: failures
-  - {name: tokens, key: ip, limits: 1/s, final: tokens}
+    cost_after: failures
+  - {name: tokens, key: ip, limits: 1/s, cost_after: tokens}
   - {name: tenant, key: ip, limits: 50000/s, lease: 100ms}
 `
 

@@ -87,18 +87,18 @@ var badValues = []BadFile{
 		`4:14: dry_run: unknown word "yes"; want false, true`,
 		`5:17: on_failure: unknown word "close"; did you mean closed?`,
 	}},
-	{"unknown finals", "rules:\n  - {name: a, key: ip, limits: 1/s, final: failure}\n  - {name: b, key: ip, limits: 1/s, final: user}\n", []string{
-		`2:44: unknown final "failure"; did you mean failures?`,
-		`3:44: unknown final "user"; want failures, tokens`,
+	{"unknown costs afterwards", "rules:\n  - {name: a, key: ip, limits: 1/s, cost_after: failure}\n  - {name: b, key: ip, limits: 1/s, cost_after: user}\n", []string{
+		`2:49: unknown cost_after "failure"; did you mean failures?`,
+		`3:49: unknown cost_after "user"; want failures, tokens`,
 	}},
 	{"leases", "rules:\n  - {name: a, key: ip, limits: 1/s, lease: 100}\n  - {name: b, key: ip, limits: 1/s, lease: 0s}\n  - {name: c, key: ip, limits: 1/s, lease: soon}\n", []string{
 		`2:44: lease: want a time such as 100ms, got "100"`,
 		`3:44: lease: want a time such as 100ms, got "0s"`,
 		`4:44: lease: want a time such as 100ms, got "soon"`,
 	}},
-	{"leases that cannot be", "rules:\n  - {name: a, key: ip, limits: 1/s, lease: 1m}\n  - {name: b, key: ip, limits: 1/s;sliding-log, lease: 1s, final: failures}\n", []string{
+	{"leases that cannot be", "rules:\n  - {name: a, key: ip, limits: 1/s, lease: 1m}\n  - {name: b, key: ip, limits: 1/s;sliding-log, lease: 1s, cost_after: failures}\n", []string{
 		`2:44: lease must be 0 or between 1ms and 10s, got 1m0s`,
-		`3:56: lease must be 0 for a rule with Final, which holds its cost, got 1s`,
+		`3:56: lease must be 0 for a rule with CostAfter, which holds its cost, got 1s`,
 		`3:56: lease 1s needs token buckets without a ban or fixed windows, got limit 1, 1/1s;sliding-log`,
 	}},
 }

@@ -6,7 +6,7 @@
 //
 // A request that is admitted is passed on with the decision in the context of c.Request(): see core.FromContext. The
 // c.Response() is passed on untouched. Before the next handler runs, the response has the headers that WithHeaders
-// chooses. A rule with Final has to know the status, so for its requests the limiter watches the writer below
+// chooses. A rule with CostAfter has to know the status, so for its requests the limiter watches the writer below
 // c.Response() and calls the HTTPErrorHandler for an error of the handler before it returns the error.
 //
 // A request that is denied ends in an *echo.HTTPError, found by errors.As, with status 429, or 413 if it costs more than

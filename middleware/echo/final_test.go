@@ -73,7 +73,7 @@ func keeping(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// TestOutcome checks what Rule.Final finds where echo has a say in the answer.
+// TestOutcome checks what Rule.CostAfter finds where echo has a say in the answer.
 func TestOutcome(t *testing.T) {
 	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
 	returning := func(err error) echo.HandlerFunc { return func(echo.Context) error { return err } }
@@ -128,7 +128,7 @@ func TestOutcome(t *testing.T) {
 	} {
 		var got []core.Outcome
 		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
-		rule.Final = func(_ *http.Request, o core.Outcome) int {
+		rule.CostAfter = func(_ *http.Request, o core.Outcome) int {
 			got = append(got, o)
 			return 0
 		}
@@ -178,7 +178,7 @@ func TestBytes(t *testing.T) {
 	} {
 		var bytes int64
 		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
-		rule.Final = func(_ *http.Request, o core.Outcome) int {
+		rule.CostAfter = func(_ *http.Request, o core.Outcome) int {
 			bytes = o.Bytes
 			return 0
 		}
@@ -195,7 +195,7 @@ func TestBytes(t *testing.T) {
 // TestErrorThatWasAnsweredIsNotAnsweredAgain counts the calls of the HTTPErrorHandler: echo itself makes one.
 func TestErrorThatWasAnsweredIsNotAnsweredAgain(t *testing.T) {
 	rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
-	rule.Final = core.Failures
+	rule.CostAfter = core.Failures
 	pass := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
 	for why, around := range map[string]echo.MiddlewareFunc{"alone": pass, "delayed": delaying} {
 		calls := 0

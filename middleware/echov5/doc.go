@@ -6,7 +6,7 @@
 //
 // A request that is admitted is passed on with the decision in the context of c.Request(): see core.FromContext. The
 // c.Response() is passed on untouched. Before the next handler runs, the response has the headers that WithHeaders
-// chooses. A rule with Final has to know the status. For its requests the limiter watches the writer below echo's Response
+// chooses. A rule with CostAfter has to know the status. For its requests the limiter watches the writer below echo's Response
 // and, if a middleware has replaced c.Response(), the replacement, and it calls the HTTPErrorHandler for an error of the
 // handler before it returns the error.
 //

@@ -13,7 +13,7 @@ import (
 	ginlimit "github.com/spillgate/spillgate/middleware/gin"
 )
 
-// TestOutcome checks what Rule.Final finds where gin has a say in the answer.
+// TestOutcome checks what Rule.CostAfter finds where gin has a say in the answer.
 func TestOutcome(t *testing.T) {
 	oops := errors.New("oops")
 	recovery := gin.RecoveryWithWriter(discard{})
@@ -40,7 +40,7 @@ func TestOutcome(t *testing.T) {
 	} {
 		var got []core.Outcome
 		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
-		rule.Final = func(_ *http.Request, o core.Outcome) int {
+		rule.CostAfter = func(_ *http.Request, o core.Outcome) int {
 			got = append(got, o)
 			return 0
 		}

@@ -44,7 +44,7 @@ func (discard) EnableFullDuplex() error                      { return nil }
 // serving returns what serves a request by IP, the first of which a limit of 1 has admitted.
 func serving(l core.Limit, final func(*http.Request, core.Outcome) int) func() {
 	rule := l.By(keyfunc.RemoteIP)
-	rule.Final = final
+	rule.CostAfter = final
 	limiter := core.Must(core.New([]core.Rule{rule}))
 	h := stdlib.New(limiter)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	r, _ := http.NewRequest(http.MethodGet, "/", nil)

@@ -4,7 +4,7 @@
 //	http.ListenAndServe(addr, stdlib.New(limiter)(mux))
 //
 // A request that is admitted is passed on with the decision in its context: see core.FromContext. The ResponseWriter is
-// passed on untouched, unless a rule with Final applies: then it is wrapped, with the same optional interfaces. Before the
+// passed on untouched, unless a rule with CostAfter applies: then it is wrapped, with the same optional interfaces. Before the
 // next handler runs, the response has the headers that WithHeaders chooses.
 //
 // A request that is denied gets status 429 and an RFC 9457 problem in JSON; 413 if it costs more than is ever admitted

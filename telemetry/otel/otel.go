@@ -14,7 +14,7 @@
 //	spillgate.lease.returned
 //	spillgate.store.duration
 //	spillgate.store.failures
-//	spillgate.store.open
+//	spillgate.store.up
 //	spillgate.rulefile.loads {spillgate.result}
 //
 // Package telemetry explains the values of the attributes. Counts are read when OpenTelemetry collects them. Only the
@@ -77,7 +77,7 @@ func registerDuration(t *telemetry.Telemetry, m metric.Meter) error {
 type instruments struct {
 	requests, results, settled, decisions, returned, failures, loads metric.Int64ObservableCounter
 	held, keys, leased                                               metric.Int64ObservableUpDownCounter
-	open                                                             metric.Int64ObservableGauge
+	up                                                               metric.Int64ObservableGauge
 }
 
 func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
@@ -93,7 +93,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 		decisions: counter("spillgate.lease.decisions", "{request}", "Requests that were decided from a lease."),
 		returned:  counter("spillgate.lease.returned", "{request}", "Requests that were charged ahead, and given back unused."),
 		failures:  counter("spillgate.store.failures", "{call}", "Calls of the store that failed or were late."),
-		open:      maker.gauge("spillgate.store.open", "", "1 while calls are withheld from the store, else 0."),
+		up:        maker.gauge("spillgate.store.up", "", "1 while the store is used, 0 while calls are withheld from it."),
 		loads:     counter("spillgate.rulefile.loads", "{load}", "Loads of the rules file."),
 	}
 	if err := errors.Join(maker.errs...); err != nil {
@@ -102,7 +102,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		i.observe(o, t.Snapshot())
 		return nil
-	}, i.requests, i.results, i.settled, i.decisions, i.returned, i.failures, i.loads, i.held, i.keys, i.leased, i.open)
+	}, i.requests, i.results, i.settled, i.decisions, i.returned, i.failures, i.loads, i.held, i.keys, i.leased, i.up)
 	return err
 }
 
@@ -153,11 +153,11 @@ func (i *instruments) observe(o metric.Observer, s telemetry.Snapshot) {
 	o.ObserveInt64(i.failures, int64(s.Store.Failures))
 	o.ObserveInt64(i.loads, int64(s.File.Loads), metric.WithAttributes(resultKey.String("ok")))
 	o.ObserveInt64(i.loads, int64(s.File.Failures), metric.WithAttributes(resultKey.String("failed")))
-	open := int64(0)
-	if s.Store.Open {
-		open = 1
+	up := int64(1)
+	if s.Store.Down {
+		up = 0
 	}
-	o.ObserveInt64(i.open, open)
+	o.ObserveInt64(i.up, up)
 }
 
 const (

@@ -109,6 +109,7 @@ func TestRegisteredInstruments(t *testing.T) {
 		"spillgate.lease.decisions ":                                                              50,
 		"spillgate.lease.returned ":                                                               6,
 		"spillgate.store.failures ":                                                               1,
+		"spillgate.store.up ":                                                                     1,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v\nwant %v", got, want)

@@ -14,7 +14,7 @@
 //	spillgate_lease_returned_total
 //	spillgate_store_duration_seconds
 //	spillgate_store_failures_total
-//	spillgate_store_open
+//	spillgate_store_up
 //	spillgate_rulefile_loads_total{spillgate_result}
 //
 // Package telemetry explains the values of the labels. Counts are read when Prometheus scrapes: nothing here is called
@@ -50,8 +50,8 @@ var (
 		"How long calls of the store took.", nil, nil)
 	storeFailures = prometheus.NewDesc("spillgate_store_failures_total",
 		"Calls of the store that failed or were late.", nil, nil)
-	storeOpen = prometheus.NewDesc("spillgate_store_open",
-		"1 while calls are withheld from the store, else 0.", nil, nil)
+	storeUp = prometheus.NewDesc("spillgate_store_up",
+		"1 while the store is used, 0 while calls are withheld from it.", nil, nil)
 	loads = prometheus.NewDesc("spillgate_rulefile_loads_total",
 		"Loads of the rules file.", []string{"spillgate_result"}, nil)
 )
@@ -65,7 +65,7 @@ func NewCollector(t *telemetry.Telemetry) prometheus.Collector { return collecto
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		requests, results, settled, held, keys, leaseKeys, leaseDecisions, leaseReturned, storeDuration, storeFailures, storeOpen, loads,
+		requests, results, settled, held, keys, leaseKeys, leaseDecisions, leaseReturned, storeDuration, storeFailures, storeUp, loads,
 	} {
 		ch <- d
 	}
@@ -97,11 +97,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	counter(leaseReturned, s.Leases.Returned)
 	ch <- histogram(s.Store)
 	counter(storeFailures, s.Store.Failures)
-	open := 0
-	if s.Store.Open {
-		open = 1
+	up := 1
+	if s.Store.Down {
+		up = 0
 	}
-	gauge(storeOpen, open)
+	gauge(storeUp, up)
 	counter(loads, s.File.Loads, "ok")
 	counter(loads, s.File.Failures, "failed")
 }

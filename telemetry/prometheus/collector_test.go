@@ -70,13 +70,13 @@ func TestCollectedCounts(t *testing.T) {
 		# HELP spillgate_store_failures_total Calls of the store that failed or were late.
 		# TYPE spillgate_store_failures_total counter
 		spillgate_store_failures_total 0
-		# HELP spillgate_store_open 1 while calls are withheld from the store, else 0.
-		# TYPE spillgate_store_open gauge
-		spillgate_store_open 0
+		# HELP spillgate_store_up 1 while the store is used, 0 while calls are withheld from it.
+		# TYPE spillgate_store_up gauge
+		spillgate_store_up 1
 	`
 	c := promtelemetry.NewCollector(driven(t))
 	err := testutil.CollectAndCompare(c, strings.NewReader(want),
-		"spillgate_requests_total", "spillgate_results_total", "spillgate_held", "spillgate_keys", "spillgate_settled_total", "spillgate_store_failures_total", "spillgate_store_open")
+		"spillgate_requests_total", "spillgate_results_total", "spillgate_held", "spillgate_keys", "spillgate_settled_total", "spillgate_store_failures_total", "spillgate_store_up")
 	if err != nil {
 		t.Error(err)
 	}

@@ -133,7 +133,7 @@ func TestSkippedResults(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			rule := core.PerMinute(1).Using(core.FixedWindow).By(keyfunc.RemoteIP)
-			rule.Final = test.final
+			rule.CostAfter = test.final
 			next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(test.status) })
 			h := stdlib.New(core.Must(core.New([]core.Rule{rule})))(next)
 			for i, want := range test.want {

@@ -23,7 +23,7 @@ func testAtOnce(t *testing.T, a Adapter) {
 }
 
 func (a Adapter) oneAtOnce(t *testing.T, end func(http.ResponseWriter), final func(*http.Request, core.Outcome) int) {
-	l := newLimiter(new(core.MemoryStore), core.Rule{Name: "up", Key: anyone, Limits: []core.Limit{core.AtOnce(1)}, Final: final})
+	l := newLimiter(new(core.MemoryStore), core.Rule{Name: "up", Key: anyone, Limits: []core.Limit{core.AtOnce(1)}, CostAfter: final})
 	started, release := make(chan bool), make(chan bool)
 	first := true
 	app := a.Build(App{Guards: []Guard{{Limiter: l}, {Limiter: l}}, Routes: []Route{{Pattern: "/", Handler: func(w http.ResponseWriter, r *http.Request) {

@@ -37,7 +37,7 @@ type outcomes struct {
 	seen []core.Outcome
 }
 
-// final is a Rule.Final.
+// final is a Rule.CostAfter.
 func (o *outcomes) final(_ *http.Request, outcome core.Outcome) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -49,7 +49,7 @@ func (o *outcomes) final(_ *http.Request, outcome core.Outcome) int {
 func holding() (*core.Limiter, *settler, *outcomes) {
 	ends := new(outcomes)
 	store := &settler{script: script{at: noon, results: []core.Result{half}}}
-	return newLimiter(store, core.Rule{Name: "api", Key: anyone, Limits: []core.Limit{perMinute}, Final: ends.final}), store, ends
+	return newLimiter(store, core.Rule{Name: "api", Key: anyone, Limits: []core.Limit{perMinute}, CostAfter: ends.final}), store, ends
 }
 
 var big = strings.Repeat("x", 100_000)
@@ -104,7 +104,7 @@ var endings = []ending{
 	{"an aborted handler", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, []int{500}, 0, true},
 }
 
-// testOutcome checks the outcome that Rule.Final gets for each way in which a request can end.
+// testOutcome checks the outcome that Rule.CostAfter gets for each way in which a request can end.
 func testOutcome(t *testing.T, a Adapter) {
 	for _, row := range endings {
 		for _, http2 := range []bool{false, true} {
@@ -231,7 +231,7 @@ func testWatchedWriter(t *testing.T, a Adapter) {
 func testUnwatchedWriter(t *testing.T, a Adapter) {
 	inFlight := newLimiter(new(core.MemoryStore), core.Rule{Key: anyone, Limits: []core.Limit{core.AtOnce(2)}})
 	other, _, ends := holding()
-	if err := other.SetRules([]core.Rule{{Name: "api", Key: anyone, Limits: []core.Limit{perMinute}, Final: ends.final,
+	if err := other.SetRules([]core.Rule{{Name: "api", Key: anyone, Limits: []core.Limit{perMinute}, CostAfter: ends.final,
 		Match: func(*http.Request) bool { return false }}}); err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func testReroutedHolds(t *testing.T, a Adapter) {
 	finals := map[string]int{}
 	final := func(rule *core.Rule) {
 		name := rule.Name
-		rule.Final = func(_ *http.Request, o core.Outcome) int {
+		rule.CostAfter = func(_ *http.Request, o core.Outcome) int {
 			mu.Lock()
 			defer mu.Unlock()
 			finals[name]++
@@ -143,7 +143,7 @@ func testReroutedHolds(t *testing.T, a Adapter) {
 	}
 }
 
-// wantUsed checks what has been used of the rules. Without a Final, each login that was used has run.
+// wantUsed checks what has been used of the rules. Without a CostAfter, each login that was used has run.
 func (s *rerouted) wantUsed(t *testing.T, api, login int) {
 	t.Helper()
 	for rule, want := range map[string]int{"api": api, "login": login} {

@@ -23,7 +23,7 @@ func guardedAndNot(t *testing.T, a Adapter, h http.HandlerFunc, http2 bool) map[
 	return map[string]*server{
 		"without the middleware": serveHandler(t, a.Build(free), http2),
 		"with the middleware":    serveHandler(t, a.Build(guarded), http2),
-		"with Final":             serveHandler(t, a.Build(watched), http2),
+		"with CostAfter":         serveHandler(t, a.Build(watched), http2),
 	}
 }
 
@@ -51,7 +51,7 @@ func testResponseWriter(t *testing.T, a Adapter) {
 	for _, http2 := range []bool{false, true} {
 		seen := map[string]bool{}
 		for name, s := range guardedAndNot(t, a, h, http2) {
-			if name != "with Final" {
+			if name != "with CostAfter" {
 				seen[s.get("/").body] = true
 			}
 		}

@@ -62,7 +62,7 @@ func (k *clockedLimiter) hold(d core.Decision, asks []ask, end time.Time, status
 			continue
 		}
 		c := cost{a.rule.rule.Name, a.cost}
-		if final := a.rule.rule.Final; final != nil {
+		if final := a.rule.rule.CostAfter; final != nil {
 			c.n = final(nil, core.Outcome{Cost: a.cost, Status: status})
 		}
 		h.costs = append(h.costs, c)

@@ -17,7 +17,7 @@ func TestStatusSettlesFailures(t *testing.T) {
 		}
 		log = append(log, e)
 	}
-	src := "rules: [{name: login, key: ip, limits: 5/h, final: failures}]"
+	src := "rules: [{name: login, key: ip, limits: 5/h, cost_after: failures}]"
 	if rep := run(t, src, Options{}, slices.Clone(log)); rep.Refused != 5 || rep.Failed != 0 {
 		t.Errorf("got %+v, want 10 free successes, 5 failures and 5 refusals", rep)
 	}
@@ -44,7 +44,7 @@ func TestWhatIsUnderWayIsHeld(t *testing.T) {
 		{"a failure is not", entries{request("/a", 0, 10*time.Second, 401), request("/b", 10*time.Second, time.Second, 200)}, 1},
 	}
 	for _, tt := range tests {
-		rep := run(t, "rules: [{key: ip, limits: 1/d, final: failures}]", Options{AtStart: true}, tt.log)
+		rep := run(t, "rules: [{key: ip, limits: 1/d, cost_after: failures}]", Options{AtStart: true}, tt.log)
 		if rep.Refused != tt.refused || tt.refused > 0 && rep.Routes[0].Route != "GET /b" || rep.Failed != 0 {
 			t.Errorf("%s: refused %v, want %d of /b; %s", tt.why, rep.Routes, tt.refused, rep.Error)
 		}

@@ -21,7 +21,7 @@ const lockstepRules = `proxies: {trusted: [127.0.0.0/8]}
 rules:
   - {name: all, key: ip, limits: "7/s, 40/m;sliding-window"}
   - {name: login, key: ip, limits: "3/10s;fixed-window, 9/m;sliding-log", match: [POST /login, "POST /v1/{tenant}/login"]}
-  - {name: guess, key: ip, limits: "2/5s;ban=7s", match: POST /login, final: failures}
+  - {name: guess, key: ip, limits: "2/5s;ban=7s", match: POST /login, cost_after: failures}
   - {name: agent, key: "join(ip, header(User-Agent))", limits: 1/s;burst=4, match: /api/, cost: 2}
 `
 

@@ -71,7 +71,7 @@ func newPlayer(f *rulefile.File, knows func(need string) bool) (p *player, lacki
 			continue
 		}
 		t := &tally{rule: rule, clients: make(map[uint64]clientTally), names: make(map[uint64]string)}
-		t.holds, t.slow = rule.Final != nil || hasInFlight(rule.Limits), isSlow(rule.Limits)
+		t.holds, t.slow = rule.CostAfter != nil || hasInFlight(rule.Limits), isSlow(rule.Limits)
 		p.rules = append(p.rules, t)
 		rules = append(rules, p.recording(t))
 	}
