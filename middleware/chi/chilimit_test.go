@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/spillgate/spillgate/core"
 	chilimit "github.com/spillgate/spillgate/middleware/chi"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 )
@@ -16,6 +17,12 @@ func guard(g adaptertest.Guard) func(http.Handler) http.Handler {
 		g.Fail = func(w http.ResponseWriter, r *http.Request, err error) {
 			g.Log(err)
 			chilimit.WriteError(w, r, err)
+		}
+	}
+	if g.Denied != nil {
+		g.Deny = func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+			g.Denied(w.Header(), d)
+			chilimit.WriteDenial(w, r, d)
 		}
 	}
 	return chilimit.New(g.Limiter, chilimit.WithHeaders(g.Headers), chilimit.WithDenyHandler(g.Deny), chilimit.WithErrorHandler(g.Fail))

@@ -72,3 +72,18 @@ func ExampleWriteError() {
 	// spillgate: rule "default": API key in header X-Api-Key: no key
 	// 400
 }
+
+// A deny handler that logs, adds a header field and sends the default response.
+func ExampleWriteDenial() {
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(0).By(keyfunc.RemoteIP)}))
+	w := answer(chilimit.New(limiter, chilimit.WithDenyHandler(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+		tightest, _ := d.Tightest()
+		fmt.Println("denied by", tightest.Limit)
+		w.Header().Set("Link", `</plans>; rel="help"`)
+		chilimit.WriteDenial(w, r, d)
+	})), client)
+	fmt.Println(w.Code, w.Header().Get("Link"))
+	// Output:
+	// denied by 0/1m
+	// 429 </plans>; rel="help"
+}

@@ -27,7 +27,7 @@ func (o *options) setDefaults() {
 		o.headers = headers.GitHub
 	}
 	if o.deny == nil {
-		o.deny = func(c echo.Context, d core.Decision) error { return denial(c, &d) }
+		o.deny = WriteDenial
 	}
 	if o.fail == nil {
 		o.fail = WriteError
@@ -63,3 +63,9 @@ func (o *options) limit(c echo.Context, l *core.Limiter, next echo.HandlerFunc) 
 // WriteError answers a request that could not be decided, as the middleware does without WithErrorHandler: the error that it
 // returns is for the HTTPErrorHandler. An error handler that only logs returns it: a nil error leaves an empty 200.
 func WriteError(c echo.Context, err error) error { return failure(c, err) }
+
+// WriteDenial returns the default response to a request that d denies, as an error for the HTTPErrorHandler: status 429, or 413 if
+// the request costs more than is ever admitted at once, with a problem in JSON that names the violated policies. A deny handler
+// that logs the denial or adds a header returns it: a nil error leaves an empty 200. It does not write the headers that describe d:
+// the middleware has set them.
+func WriteDenial(c echo.Context, d core.Decision) error { return denial(c, &d) }

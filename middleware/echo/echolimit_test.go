@@ -31,6 +31,12 @@ func guard(g adaptertest.Guard) echo.MiddlewareFunc {
 			return echolimit.WriteError(c, err)
 		}))
 	}
+	if g.Denied != nil {
+		opts = append(opts, echolimit.WithDenyHandler(func(c echo.Context, d core.Decision) error {
+			g.Denied(c.Response().Header(), d)
+			return echolimit.WriteDenial(c, d)
+		}))
+	}
 	return echolimit.New(g.Limiter, opts...)
 }
 

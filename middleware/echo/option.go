@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
-// An Option changes how the middleware answers. A nil argument stands for the default.
+// An Option changes how the middleware responds. A nil argument means the default.
 type Option func(*options)
 
 type options struct {
@@ -22,8 +22,9 @@ func WithHeaders(w headers.Writer) Option {
 	return func(o *options) { o.headers = w }
 }
 
-// WithDenyHandler has deny answer denied requests. The middleware returns its result. The headers are set,
-// and so is Cache-Control: no-store; d is the decision that they show, which the context of c.Request() carries as well.
+// WithDenyHandler uses deny to respond to denied requests. The middleware returns its error. The rate limit headers and Cache-Control: no-store are
+// already set. The headers show d, and the context of c.Request() carries it too. To log the denial or add a header and then send
+// the default response, return WriteDenial.
 func WithDenyHandler(deny func(c echo.Context, d core.Decision) error) Option {
 	if deny == nil {
 		return func(o *options) { o.deny = nil }
@@ -36,9 +37,8 @@ func WithDenyHandler(deny func(c echo.Context, d core.Decision) error) Option {
 	}
 }
 
-// WithErrorHandler has fail answer requests that could not be decided: see core.Limiter.Check for the errors. Their texts
-// are not meant for clients. To log an error and send the default answer, use WriteError. The middleware returns its
-// result.
+// WithErrorHandler uses fail to respond to requests that could not be decided: see core.Limiter.Check for the errors. The middleware returns its error. Do not
+// send the errors' texts to clients. To log the error and then send the default response, return WriteError.
 func WithErrorHandler(fail func(c echo.Context, err error) error) Option {
 	return func(o *options) { o.fail = fail }
 }

@@ -71,6 +71,21 @@ func ExampleWriteError() {
 	// 400
 }
 
+// A deny handler that logs, adds a header field and sends the default response.
+func ExampleWriteDenial() {
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(0).By(keyfunc.RemoteIP)}))
+	w := answer(echolimit.New(limiter, echolimit.WithDenyHandler(func(c *echo.Context, d core.Decision) error {
+		tightest, _ := d.Tightest()
+		fmt.Println("denied by", tightest.Limit)
+		c.Response().Header().Set("Link", `</plans>; rel="help"`)
+		return echolimit.WriteDenial(c, d)
+	})), client)
+	fmt.Println(w.Code, w.Header().Get("Link"))
+	// Output:
+	// denied by 0/1m
+	// 429 </plans>; rel="help"
+}
+
 // A key func that reads what an authentication in front has set.
 func ExampleContextOf() {
 	user := keyfunc.User(func(r *http.Request) (string, bool) {

@@ -85,3 +85,9 @@ func next(c *gin.Context, g *core.Guard) {
 // WriteError answers a request that could not be decided, as the middleware does without WithErrorHandler. An error handler
 // that only logs calls it: without a call, the client gets an empty 200.
 func WriteError(c *gin.Context, err error) { respond.Failure(err).Write(c.Writer, c.Request) }
+
+// WriteDenial writes the default response to a request that d denies: status 429, or 413 if the request costs more than is ever
+// admitted at once, with a problem in JSON that names the violated policies. A deny handler that logs the denial or adds a header
+// calls it last: without a call, the client gets an empty 200. It does not write the headers that describe d: the middleware has
+// set them.
+func WriteDenial(c *gin.Context, d core.Decision) { respond.Deny(c.Writer, c.Request, &d) }

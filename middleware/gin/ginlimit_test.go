@@ -29,6 +29,12 @@ func guard(g adaptertest.Guard) gin.HandlerFunc {
 			ginlimit.WriteError(c, err)
 		}))
 	}
+	if g.Denied != nil {
+		opts = append(opts, ginlimit.WithDenyHandler(func(c *gin.Context, d core.Decision) {
+			g.Denied(c.Writer.Header(), d)
+			ginlimit.WriteDenial(c, d)
+		}))
+	}
 	return ginlimit.New(g.Limiter, opts...)
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// An Option changes how the middleware answers. A nil argument stands for the default.
+// An Option changes how the middleware responds. A nil argument means the default.
 type Option func(*options)
 
 type options struct {
@@ -21,14 +21,15 @@ func WithHeaders(w headers.Writer) Option {
 	return func(o *options) { o.headers = w }
 }
 
-// WithDenyHandler has deny answer denied requests. The chain is aborted; the headers are set, and so is Cache-Control:
-// no-store; d is the decision that they show, which the context of c.Request carries as well.
+// WithDenyHandler uses deny to respond to denied requests. The chain is aborted. The rate limit headers and Cache-Control: no-store are
+// already set. The headers show d, and the context of c.Request carries it too. To log the denial or add a header and then send
+// the default response, call WriteDenial.
 func WithDenyHandler(deny func(c *gin.Context, d core.Decision)) Option {
 	return func(o *options) { o.deny = deny }
 }
 
-// WithErrorHandler has fail answer requests that could not be decided: see core.Limiter.Check for the errors. Their texts
-// are not meant for clients. To log an error and send the default answer, use WriteError. The chain is aborted.
+// WithErrorHandler uses fail to respond to requests that could not be decided: see core.Limiter.Check for the errors. The chain is aborted. Do not
+// send the errors' texts to clients. To log the error and then send the default response, call WriteError.
 func WithErrorHandler(fail func(c *gin.Context, err error)) Option {
 	return func(o *options) { o.fail = fail }
 }

@@ -72,6 +72,21 @@ func ExampleWriteError() {
 	// 400
 }
 
+// A deny handler that logs, adds a header field and sends the default response.
+func ExampleWriteDenial() {
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(0).By(keyfunc.RemoteIP)}))
+	w := answer(ginlimit.New(limiter, ginlimit.WithDenyHandler(func(c *gin.Context, d core.Decision) {
+		tightest, _ := d.Tightest()
+		fmt.Println("denied by", tightest.Limit)
+		c.Header("Link", `</plans>; rel="help"`)
+		ginlimit.WriteDenial(c, d)
+	})), client)
+	fmt.Println(w.Code, w.Header().Get("Link"))
+	// Output:
+	// denied by 0/1m
+	// 429 </plans>; rel="help"
+}
+
 // A key func that reads what an authentication in front has set.
 func ExampleContextOf() {
 	user := keyfunc.User(func(r *http.Request) (string, bool) {

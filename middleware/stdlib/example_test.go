@@ -79,3 +79,22 @@ func ExampleWriteError() {
 	// spillgate: rule "default": API key in header X-Api-Key: no key
 	// 400
 }
+
+// A deny handler that logs, adds a header field and sends the default response.
+func ExampleWriteDenial() {
+	limiter := core.Must(core.New([]core.Rule{core.PerMinute(0).By(keyfunc.RemoteIP)}))
+	limit := stdlib.New(limiter, stdlib.WithDenyHandler(func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+		tightest, _ := d.Tightest()
+		fmt.Println("denied by", tightest.Limit)
+		w.Header().Set("Link", `</plans>; rel="help"`)
+		stdlib.WriteDenial(w, r, d)
+	}))
+
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = "203.0.113.9:40000"
+	limit(http.NotFoundHandler()).ServeHTTP(w, r)
+	fmt.Println(w.Code, w.Header().Get("Link"))
+	// Output:
+	// denied by 0/1m
+	// 429 </plans>; rel="help"
+}

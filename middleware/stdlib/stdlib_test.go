@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/middleware/internal/adaptertest"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -13,6 +14,12 @@ func guard(g adaptertest.Guard) func(http.Handler) http.Handler {
 		g.Fail = func(w http.ResponseWriter, r *http.Request, err error) {
 			g.Log(err)
 			stdlib.WriteError(w, r, err)
+		}
+	}
+	if g.Denied != nil {
+		g.Deny = func(w http.ResponseWriter, r *http.Request, d core.Decision) {
+			g.Denied(w.Header(), d)
+			stdlib.WriteDenial(w, r, d)
 		}
 	}
 	return stdlib.New(g.Limiter, stdlib.WithHeaders(g.Headers), stdlib.WithDenyHandler(g.Deny), stdlib.WithErrorHandler(g.Fail))

@@ -18,7 +18,8 @@ type Guard struct {
 	Headers headers.Writer
 	Deny    func(w http.ResponseWriter, r *http.Request, d core.Decision)
 	Fail    func(w http.ResponseWriter, r *http.Request, err error)
-	Log     func(err error) // an error handler that calls Log, then WriteError; in place of Fail
+	Log     func(err error)                      // an error handler that calls Log, then WriteError; in place of Fail
+	Denied  func(h http.Header, d core.Decision) // a deny handler that calls Denied, then WriteDenial; in place of Deny
 }
 
 // A Route serves Methods at a pattern like "/users/{id}".

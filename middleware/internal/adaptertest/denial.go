@@ -56,7 +56,9 @@ func testDenial(t *testing.T, a Adapter) {
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			s := a.serve(t, single(Guard{Limiter: scripted(row.results...)}))
-			got := s.get("/").problem(t, row.status)
+			reply := s.get("/")
+			wantSameAnswer(t, reply, a.extendedDenial(t, row.results))
+			got := reply.problem(t, row.status)
 			want := map[string]any{
 				"type": problemTypes + "quota-exceeded", "title": http.StatusText(row.status), "status": float64(row.status),
 				"detail": got["detail"], "violated-policies": row.violated, "message": "API rate limit exceeded",
@@ -68,6 +70,23 @@ func testDenial(t *testing.T, a Adapter) {
 			s.do(http.MethodPost, "/").problem(t, row.status)
 		})
 	}
+}
+
+// extendedDenial returns the answer to a denied request when the deny handler adds a header field and calls WriteDenial. The field
+// is checked and removed.
+func (a Adapter) extendedDenial(t *testing.T, results []core.Result) reply {
+	const field = "X-Denied-By"
+	s := a.serve(t, single(Guard{Limiter: scripted(results...), Denied: func(h http.Header, d core.Decision) {
+		tightest, _ := d.Tightest()
+		h.Set(field, tightest.Rule)
+	}}))
+	s.do(http.MethodHead, "/")
+	got := s.get("/")
+	if got.Header.Get(field) == "" {
+		t.Errorf("the deny handler's header field is missing: %v", got.Header)
+	}
+	got.Header.Del(field)
+	return got
 }
 
 // problem checks that r is a problem of this status that reveals no secret, and returns its members.

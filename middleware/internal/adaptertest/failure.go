@@ -111,7 +111,7 @@ func wantSameAnswer(t *testing.T, one, other reply) {
 	one.Header.Del("Date")
 	other.Header.Del("Date")
 	if one.StatusCode != other.StatusCode || one.body != other.body || !reflect.DeepEqual(one.Header, other.Header) {
-		t.Errorf("status %d, header %v, body %s\nWriteError: %d, %v, %s", one.StatusCode, one.Header, one.body, other.StatusCode, other.Header, other.body)
+		t.Errorf("status %d, header %v, body %s\nwritten by a handler: %d, %v, %s", one.StatusCode, one.Header, one.body, other.StatusCode, other.Header, other.body)
 	}
 }
 

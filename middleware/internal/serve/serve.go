@@ -38,6 +38,9 @@ func New(l *core.Limiter, o Options, router func(next http.Handler) core.Router)
 // WriteError is the default answer to an error.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) { respond.Failure(err).Write(w, r) }
 
+// WriteDenial is the default answer to a denied request.
+func WriteDenial(w http.ResponseWriter, r *http.Request, d core.Decision) { respond.Deny(w, r, &d) }
+
 type limited struct {
 	limiter *core.Limiter
 	options Options
