@@ -33,6 +33,13 @@
 // A response with a positive Age (RFC 9111, section 5.1) comes from a cache that made it for another client. The Transport ignores its
 // limits and its Retry-After, and returns it even if it is a 429: sending the request again would bring the same response.
 //
+// # Several processes
+//
+// Transport.Before and Transport.OnDenied connect a Transport to a limit that several processes share: Before waits for that limit
+// before each attempt, and OnDenied tells the other processes what the server has said.
+//
+// # Bounds
+//
 // A Transport forgets the least recently used of 1,024 keys, and of 512 routes and 32 limits of a key. It keeps a hash of each name
 // that is longer than 128 bytes, also in LimitedError.Policy, so servers can neither fill its memory nor make its errors long.
 package client

@@ -84,6 +84,19 @@ func (rep *report) usedUp() bool {
 	return slices.ContainsFunc(rep.states[:rep.n], func(s state) bool { return s.left == 0 })
 }
 
+// announced returns the time for which a refusal asks: that of Retry-After or, without one, of the limit that is used up longest.
+func (rep *report) announced() (wait time.Duration) {
+	if rep.hasRetry {
+		return max(rep.retry, 0)
+	}
+	for _, s := range rep.states[:rep.n] {
+		if s.left == 0 {
+			wait = max(wait, s.wait)
+		}
+	}
+	return wait
+}
+
 // resendable reports whether r may be sent again after this response.
 func (rep *report) resendable(r *http.Request) bool {
 	if !rep.unavailable {

@@ -25,6 +25,16 @@ type Transport struct {
 	// with the time until then. It may be called concurrently.
 	OnWait func(*http.Request, time.Duration)
 
+	// Before, if not nil, is called before each attempt, when the limits of the server admit it. It may sleep: MaxWait does not
+	// bound that time, the context of the request should. If it returns an error, nothing more is sent. RoundTrip then returns
+	// the error or, if it is a *LimitedError and the request was denied before, the denial. It may be called concurrently.
+	Before func(*http.Request) error
+
+	// OnDenied, if not nil, is called for each response that holds requests back: a 429, a 403 with Retry-After or Remaining 0,
+	// and a 503 with Retry-After. It gets the time from now for which the server asked, or 0 if the server named no instant or one
+	// that is past. It is called before RoundTrip waits or returns, and may be called concurrently.
+	OnDenied func(*http.Request, time.Duration)
+
 	// NoPace sends requests as fast as possible while anything remains. Otherwise the last fifth of a window is paced: its
 	// requests are sent evenly over the rest of the window. Token buckets are never paced.
 	NoPace bool
@@ -44,6 +54,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err := t.wait(c); err != nil {
 			return c.giveUp(err)
 		}
+		if err := t.before(c); err != nil {
+			return c.giveUp(err)
+		}
 		resp, err := t.send(c)
 		if !c.refused {
 			return resp, err
@@ -53,6 +66,26 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		c.refusal = resp
 	}
+}
+
+// before calls Before. c counts as sent meanwhile, and no longer if Before fails or panics.
+func (t *Transport) before(c *call) error {
+	if t.Before == nil {
+		return nil
+	}
+	if c.refusal != nil && !c.kept {
+		keep(c.refusal)
+		c.kept = true
+	}
+	sending := false
+	defer func() {
+		if !sending {
+			t.settle(c, nil)
+		}
+	}()
+	err := t.Before(c.req)
+	sending = err == nil
+	return err
 }
 
 // send sends the request of c once, and learns from the response.
@@ -81,6 +114,9 @@ func (t *Transport) settle(c *call, resp *http.Response) {
 	t.clock++
 	c.account.settle(c, &rep, now, t)
 	t.mu.Unlock()
+	if t.OnDenied != nil && (rep.refused || rep.unavailable) {
+		t.OnDenied(c.req, rep.announced())
+	}
 	c.refused = rep.resendable(c.req) && c.renew()
 }
 

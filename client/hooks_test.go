@@ -1,0 +1,221 @@
+package client_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/client"
+)
+
+// TestBefore checks that Before is called before each attempt, after the wait that the server asked for, and delays the attempt.
+func TestBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{handler: &script{responses: []response{{429, []string{"Retry-After", "10"}}, {200, nil}}}}
+		r := request(t, "http://api.example/")
+		var called []time.Duration
+		tr := &client.Transport{Base: s, Before: func(got *http.Request) error {
+			if got != r {
+				t.Error("Before got another request")
+			}
+			called = append(called, time.Since(start2000))
+			time.Sleep(time.Second)
+			return nil
+		}}
+		resp, err := tr.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		sent := s.requests(start2000)
+		if len(called) != 2 || called[0] != 0 || called[1] < 11*time.Second || len(sent) != 2 ||
+			sent[0] != time.Second || sent[1] != called[1]+time.Second {
+			t.Errorf("called at %v, sent at %v; want each attempt a second after its call", called, sent)
+		}
+	})
+}
+
+// TestBeforeFails checks that nothing is sent if Before fails or panics, that the body is closed, and that no other request waits
+// for the one that was not sent.
+func TestBeforeFails(t *testing.T) {
+	for _, query := range []string{"error", "panic"} {
+		synctest.Test(t, func(t *testing.T) {
+			closed := errors.New("shop closed")
+			s := serve(ok)
+			tr := &client.Transport{Before: func(r *http.Request) error {
+				switch r.URL.RawQuery {
+				case "error":
+					return closed
+				case "panic":
+					panic("callback")
+				}
+				return nil
+			}}
+			c := s.over(tr)
+			body := &watched{size: 10, closed: make(chan bool)}
+			r := request(t, "http://api.example/?"+query)
+			r.Body = body
+			func() {
+				defer func() {
+					if v := recover(); (v != nil) != (query == "panic") {
+						t.Errorf("recovered %v", v)
+					}
+				}()
+				if _, err := tr.RoundTrip(r); !errors.Is(err, closed) || body.closes != 1 {
+					t.Errorf("%v, body closed %d times; want the error of Before", err, body.closes)
+				}
+			}()
+			if get(t, c, "/"); time.Since(start2000) > 0 || len(s.requests(start2000)) != 1 {
+				t.Errorf("%d requests in %v, want one at once", len(s.requests(start2000)), time.Since(start2000))
+			}
+		})
+	}
+}
+
+// TestBeforeFailsAfterADenial checks that RoundTrip returns the denial intact if Before returns a LimitedError, and any other error as
+// it is.
+func TestBeforeFailsAfterADenial(t *testing.T) {
+	closed := errors.New("shop closed")
+	for _, failure := range []error{&client.LimitedError{Until: start2000}, closed} {
+		synctest.Test(t, func(t *testing.T) {
+			s := serve(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", "5")
+				w.WriteHeader(429)
+				_, _ = io.WriteString(w, "slow down")
+			})
+			n := 0
+			tr := &client.Transport{Base: s, Before: func(*http.Request) error {
+				if n++; n > 1 {
+					return failure
+				}
+				return nil
+			}}
+			resp, err := tr.RoundTrip(request(t, "http://api.example/"))
+			if failure == closed {
+				if !errors.Is(err, closed) || resp != nil {
+					t.Errorf("%v, %v; want the error of Before", resp, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if body, err := io.ReadAll(resp.Body); resp.StatusCode != 429 || string(body) != "slow down" || err != nil {
+				t.Errorf("status %d, body %q, %v; want the denial", resp.StatusCode, body, err)
+			}
+		})
+	}
+}
+
+// TestBeforeFreesTheConnectionOfADenial checks that a denial is read to its end before Before sleeps, also if OnDenied has taken as
+// long as the server asked for.
+func TestBeforeFreesTheConnectionOfADenial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		body := &watched{size: 1000, closed: make(chan bool)}
+		n := 0
+		tr := &client.Transport{
+			Base: roundTrip(func(*http.Request) (*http.Response, error) {
+				if n > 1 {
+					return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+				}
+				return &http.Response{StatusCode: 503, Header: http.Header{"Retry-After": {"1"}}, Body: body}, nil
+			}),
+			OnDenied: func(*http.Request, time.Duration) { time.Sleep(2 * time.Second) },
+			Before: func(*http.Request) error {
+				if n++; n > 1 && (body.read != 1000 || body.closes != 1) {
+					t.Errorf("%d bytes were read, closed %d times", body.read, body.closes)
+				}
+				return nil
+			},
+		}
+		get(t, &http.Client{Transport: tr}, "/")
+		if n != 2 {
+			t.Errorf("Before was called %d times", n)
+		}
+	})
+}
+
+// TestOnDenied checks which responses OnDenied is called for, and with which time.
+func TestOnDenied(t *testing.T) {
+	date := func(d time.Duration) string { return start2000.Add(d).UTC().Format(http.TimeFormat) }
+	for _, row := range []struct {
+		name, method string
+		skew         time.Duration
+		response     response
+		want         time.Duration // -1: not called
+	}{
+		{"Retry-After", "GET", 0, response{429, []string{"Retry-After", "7"}}, 7 * time.Second},
+		{"the longest of several", "GET", 0, response{429, []string{"Retry-After", "7", "Retry-After", "9"}}, 9 * time.Second},
+		{"a date by a clock that is ahead", "GET", time.Hour, response{429, []string{"Retry-After", date(time.Hour + 7*time.Second)}}, 7 * time.Second},
+		{"a date that is past", "GET", 0, response{429, []string{"Retry-After", date(-time.Hour)}}, 0},
+		{"nothing", "GET", 0, response{429, nil}, 0},
+		{"Retry-After beside Reset", "GET", 0, response{429, append(gitHub("60", "0", "50", "core"), "Retry-After", "7")}, 7 * time.Second},
+		{"Reset", "GET", 0, response{429, gitHub("60", "0", "50", "core")}, 50 * time.Second},
+		{"the limit that is used up longest", "GET", 0, response{429, []string{"RateLimit", `"a";r=0;t=5, "b";r=0;t=8, "c";r=3;t=90`}}, 8 * time.Second},
+		{"a body that cannot be sent again", "POST", 0, response{429, []string{"Retry-After", "7"}}, 7 * time.Second},
+		{"403 with Retry-After", "GET", 0, response{403, []string{"Retry-After", "7"}}, 7 * time.Second},
+		{"403 with Remaining 0", "GET", 0, response{403, gitHub("60", "0", "50", "core")}, 50 * time.Second},
+		{"403", "GET", 0, response{403, nil}, -1},
+		{"503 with Retry-After", "POST", 0, response{503, []string{"Retry-After", "7"}}, 7 * time.Second},
+		{"503", "GET", 0, response{503, nil}, -1},
+		{"200 with Remaining 0", "GET", 0, response{200, gitHub("60", "0", "50", "core")}, -1},
+		{"from a cache", "GET", 0, response{429, []string{"Retry-After", "7", "Age", "3"}}, -1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{handler: &script{responses: []response{row.response, {200, nil}}}, skew: row.skew}
+				got, at := time.Duration(-1), time.Duration(0)
+				r, err := http.NewRequest(row.method, "http://api.example/", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if row.method == "POST" {
+					r.Body = io.NopCloser(strings.NewReader("cargo"))
+				}
+				tr := &client.Transport{Base: s, OnDenied: func(of *http.Request, d time.Duration) {
+					if of != r || got >= 0 {
+						t.Error("OnDenied was called again, or for another request")
+					}
+					got, at = d, time.Since(start2000)
+				}}
+				resp, err := tr.RoundTrip(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+				if got != row.want || at != 0 {
+					t.Errorf("OnDenied got %v after %v, want %v at once", got, at, row.want)
+				}
+			})
+		})
+	}
+}
+
+// TestOnDeniedPanics checks that a panic of OnDenied leaves no call waiting.
+func TestOnDeniedPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{handler: &script{responses: []response{{429, []string{"Retry-After", "5"}}, {200, nil}}}}
+		tr := &client.Transport{OnDenied: func(*http.Request, time.Duration) { panic("callback") }}
+		c := s.over(tr)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("OnDenied was not called")
+				}
+			}()
+			_, _ = tr.RoundTrip(request(t, "http://api.example/"))
+		}()
+		var all sync.WaitGroup
+		all.Go(func() { get(t, c, "/") })
+		all.Wait()
+		if took := time.Since(start2000); took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("the next request took %v, want 5s", took)
+		}
+	})
+}
