@@ -139,6 +139,24 @@ func (r *Result) availableAfter(cost int) time.Duration {
 	return r.ResetAfter
 }
 
+// Key returns whose request it was under a rule, as the rule's key func said, whether the request was allowed or denied. An empty
+// rule is "default". Key reports false if the rule made no claim or if no limiter made d, as in a Decision that a test writes down.
+//
+// If several limiters have a rule of this name, Key returns the key of the limiter that denied the request, else of the one furthest
+// out. If a Take had several claims of the rule, it returns one of their keys. A key can be personal data, such as an address: it
+// belongs in logs, not in responses.
+func (d Decision) Key(rule string) (key string, ok bool) {
+	rule = ruleName(rule)
+	for _, c := range d.receipts() {
+		if !ok || c.denies() {
+			if one, has := c.keyOf(rule); has {
+				key, ok = one, true
+			}
+		}
+	}
+	return key, ok
+}
+
 // SameName returns how many of the limiters further out than the one that made Results[i] have a rule of the same name,
 // whether or not that rule applied. Writers of headers use it to give two limits two names.
 func (d Decision) SameName(i int) int {

@@ -41,7 +41,7 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, rules *ruleset, c *rec
 		case mode == FailClosed && !claim.DryRun:
 			return cause
 		default:
-			e.open = append(e.open, claim.Rule)
+			e.open = append(e.open, Pair{claim.Rule, claim.Key})
 		}
 	}
 	c.rule, c.extra = nil, e

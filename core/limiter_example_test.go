@@ -32,6 +32,18 @@ func ExampleDecision_RetryAfter() {
 	// false true 2562047h47m0s
 }
 
+// A deny handler logs whose request it was.
+func ExampleDecision_Key() {
+	limiter := core.Must(core.New([]core.Rule{{Name: "login", Key: byUser, Limits: core.MustParseLimits("0/s")}}))
+	deny := stdlib.WithDenyHandler(func(w http.ResponseWriter, _ *http.Request, d core.Decision) {
+		user, _ := d.Key("login")
+		fmt.Println("denied:", user)
+		http.Error(w, "Come back later.", http.StatusTooManyRequests)
+	})
+	stdlib.New(limiter, deny)(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), requestOf("ann", "/"))
+	// Output: denied: user:ann
+}
+
 // Peek returns what would remain, without charging.
 func ExampleLimiter_Peek() {
 	limiter := core.Must(core.New([]core.Rule{core.PerMinute(5).By(byUser)}))

@@ -16,12 +16,12 @@ type receipt struct {
 	extra   *extra   // nil in the most frequent case
 
 	rule    *activeRule // of the only claim, which has one limit; nil in other cases
-	key     string      // of that claim; empty if it was not charged
-	cost    uint8       // of that claim
+	key     string      // of that claim
+	cost    uint8       // of that claim; 0 if it was not charged
 	stage   stage       // of the decision
 	allowed bool
 	nested  bool        // the context that carries it extends one that carries another
-	settled atomic.Bool // that claim
+	settled atomic.Bool // that claim, or it was not charged
 	result  [1]Result   // of that claim
 }
 
@@ -38,8 +38,9 @@ const (
 type extra struct {
 	rules    *ruleset // in force when the claims were made
 	results  []Result
+	free     []Pair     // of the claims that were not charged
 	degraded error      // why the fallback decided; nil if the store did
-	open     []string   // rules that admitted the request without a result, because they fail open
+	open     []Pair     // of the claims that admitted the request without a result, because they fail open
 	joined   []*receipt // those of several limiters; then all else is empty
 	added    *Decision  // by NewContext; then all else is empty
 	route    error      // a callback asked for the route, which is not known
@@ -100,34 +101,61 @@ func (c *receipt) record(rules *ruleset, claims []Claim, results []Result) {
 	}
 	e := c.more()
 	e.rules, e.results = rules, results
-	if c.allowed {
-		e.charged = chargedOf(claims, results, e.room[:0])
-	}
+	e.note(claims, c.allowed)
 }
 
 // recordOne records c.result, which a store has answered to the only claim, of this key and cost.
 func (c *receipt) recordOne(key string, cost int, peek bool) {
 	r := &c.result[0]
 	c.allowed = r.Allowed || r.DryRun
+	c.key = key
 	if r.Allowed && !peek {
-		c.key, c.cost = key, uint8(cost)
+		c.cost = uint8(cost)
+	} else {
+		c.settled.Store(true)
 	}
 }
 
-// chargedOf appends to dst those of claims that an admitted request was charged.
-func chargedOf(claims []Claim, results []Result, dst []charged) []charged {
+// note notes which of claims, whose results are in e, were charged: none unless they were allowed together.
+func (e *extra) note(claims []Claim, allowed bool) {
+	e.charged = e.room[:0]
+	results := e.results
 	for i := range claims {
 		claim := &claims[i]
-		fits, at := !claim.Peek, results[0].At
+		fits, at := allowed && !claim.Peek, results[0].At
 		for range claim.Limits {
 			fits = fits && results[0].Allowed
 			results = results[1:]
 		}
 		if fits {
-			dst = append(dst, charged{Settlement: claim.settlement(at), setCost: -1})
+			e.charged = append(e.charged, charged{Settlement: claim.settlement(at), setCost: -1})
+		} else {
+			e.free = append(e.free, Pair{claim.Rule, claim.Key})
 		}
 	}
-	return dst
+}
+
+// keyOf returns the key of the first claim of a rule.
+func (c *receipt) keyOf(rule string) (string, bool) {
+	if c.extra == nil {
+		if c.rule == nil || c.rule.Name != rule {
+			return "", false
+		}
+		return c.key, true
+	}
+	for i := range c.extra.charged {
+		if one := &c.extra.charged[i]; one.Rule == rule {
+			return one.Key, true
+		}
+	}
+	for _, pairs := range [][]Pair{c.extra.free, c.extra.open} {
+		for _, p := range pairs {
+			if p.Rule == rule {
+				return p.Key, true
+			}
+		}
+	}
+	return "", false
 }
 
 // results returns what the store answered.
@@ -144,7 +172,7 @@ func (c *receipt) results() []Result {
 // decides reports whether c has decided about a rule. It has not if the rule asked for nothing.
 func (c *receipt) decides(rule string) bool {
 	return slices.ContainsFunc(c.results(), func(r Result) bool { return r.Rule == rule }) ||
-		c.extra != nil && slices.Contains(c.extra.open, rule)
+		c.extra != nil && slices.ContainsFunc(c.extra.open, func(p Pair) bool { return p.Rule == rule })
 }
 
 // isEmpty reports whether no rule asked for anything.
