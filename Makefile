@@ -5,24 +5,33 @@ SHELL := /bin/bash
 
 GOLANGCI := v2.15.0
 FUZZTIME ?= 30s
+SOAKTIME ?= 3m
 MODULES := . $(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod))
 # Each module is tested with its own requirements, which are lower bounds. go.work, for editors, would raise them to the highest of all.
 export GOWORK = off
 GREMLINS := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 GREMLINS_ON ?= $(wildcard headers keyfunc client rulefile)
 
-.PHONY: help demo test lint bench fuzz mutate gremlins vuln
+# What make test needs besides Go.
+PROGRAMS = redis-server nginx npm 'chromium|google-chrome'
+
+.PHONY: help demo test test-redis lint bench fuzz mutate gremlins soak vuln
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## serve five limited routers and a live page, and send traffic (ARGS="--once" to stop after a check)
 	cd cmd/spillgate && go run . demo --rules spillgate.yaml $(ARGS)
 
 test: ## run every test with -race and -shuffle; installs or starts what they need
-	@.ci/require redis-server nginx npm $(if $(wildcard e2e/dashboard),'chromium|google-chrome')
+	@.ci/require $(PROGRAMS)
 	@.ci/fetch-logs cmd/spillgate/internal/accesslog/testdata/debian
 	@.ci/each test $(MODULES) -- $(CURDIR)/.ci/gotest
+	@.ci/require --left-out $(PROGRAMS)
+
+test-redis: ## run the tests that use Redis, with the redis-server in PATH (.ci/with-server valkey latest make test-redis)
+	go test -race ./core/redisstore ./internal/redisx ./internal/redistest
+	cd e2e && go test -race ./shared ./linear ./faults
 
 lint: bin/golangci-lint-$(GOLANGCI) ## formatting, vet, import rules, tidy modules
 	@.ci/each lint $(MODULES) -- sh -c 'go mod tidy -diff && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...'
@@ -42,6 +51,11 @@ mutate: ## change one thing after another in Go and Lua, and see that a test fai
 
 gremlins: ## the same by gremlins, for packages that only their own tests cover (GREMLINS_ON="headers keyfunc")
 	@for pkg in $(GREMLINS_ON); do echo "== gremlins: $$pkg"; go run $(GREMLINS) unleash ./$$pkg --timeout-coefficient 10; done
+
+soak: ## what a night runs: fuzzing for SOAKTIME (3m) a target, leases for minutes of real time, and all mutants
+	$(MAKE) fuzz FUZZTIME=$(SOAKTIME)
+	cd e2e && SPILLGATE_LEASE_FOR=5m go test -race -count=5 -timeout 60m ./shared ./linear
+	$(MAKE) mutate
 
 vuln: ## look up known vulnerabilities; needs the network
 	@.ci/each vuln $(MODULES) -- go run golang.org/x/vuln/cmd/govulncheck@latest ./...
