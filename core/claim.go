@@ -8,7 +8,7 @@ import (
 // A Claim asks a store to charge a key.
 type Claim struct {
 	Rule, Key string        // together they name what is charged; an empty Rule is "default"
-	Limits    []Limit       // all must hold; if empty, Limiter.Take uses the limits of the rule
+	Limits    []Limit       // all must hold; if empty, Limiter.Take uses the limits of the rule, which must not have a Tier
 	Cost      int           // 0 means 1
 	Peek      bool          // decide for Cost, charge nothing
 	DryRun    bool          // never deny; charge if the claim fits and the request is admitted
@@ -98,7 +98,7 @@ func (s *ruleset) complete(c *receipt, claims []Claim) error {
 		claim.Rule = ruleName(claim.Rule)
 		if rule = s.named(claim.Rule); rule != nil {
 			claim.DryRun = claim.DryRun || rule.DryRun
-			if len(claim.Limits) == 0 {
+			if len(claim.Limits) == 0 && rule.Tier == nil {
 				claim.Limits = rule.Limits
 			}
 			if claim.Lease == 0 {
@@ -139,6 +139,8 @@ func (c *Claim) validateOwnLimits(s *ruleset) error {
 	switch {
 	case !printableASCII(c.Rule):
 		return invalid("name must be printable ASCII")
+	case len(c.Limits) == 0 && s.named(c.Rule) != nil:
+		return invalid("the rule has a Tier, which needs a request; set Claim.Limits to the limits of this key's tier, or to the rule's Limits")
 	case len(c.Limits) == 0:
 		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(c.Rule))
 	}

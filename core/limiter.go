@@ -52,9 +52,10 @@ func Must(l *Limiter, err error) *Limiter {
 	return l
 }
 
-// Take charges claims without a request, for jobs, logins or tokens. Claims of a rule of l may leave out their limits
-// and fail like that rule; claims of other names need limits and fail like the zero FailureMode.
-// Its errors are those of Check.
+// Take charges claims without a request, for jobs, logins or tokens. A claim without Limits uses the limits of its rule. A claim
+// needs Limits if l has no rule of its name, or if that rule has a Tier: without a request, Take cannot know which tier applies. While
+// the store is down, a claim follows the FailureMode of its rule; a claim of another name follows the zero FailureMode.
+// Take returns the same errors as Check.
 func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 	rules, err := l.current()
 	if err == nil && len(claims) == 0 {
@@ -74,7 +75,7 @@ func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
 // takePlain decides claim, the only one of Take. It returns nil if it cannot: then nothing has happened.
 func (l *Limiter) takePlain(ctx context.Context, rules *ruleset, claim *Claim) *receipt {
 	rule := rules.named(ruleName(claim.Rule))
-	if rule == nil || !claim.isPlain() {
+	if rule == nil || rule.Tier != nil || !claim.isPlain() {
 		return nil
 	}
 	c := l.takeOne(nil, rule, claim.Key, claim.Cost, claim.Peek)

@@ -18,6 +18,7 @@ type reporter struct {
 
 	mu    sync.Mutex
 	lines map[failureKind]*failureLine // bounded by the names of rules
+	costs map[string]bool              // the rule names that costIgnored has logged, at most maxCosts
 }
 
 // A failureKind is what is counted and logged together.
@@ -71,6 +72,25 @@ func (p *reporter) failed(ctx context.Context, msg string, claims []Claim, err e
 func (p *reporter) panicked(ctx context.Context, v any, stack []byte) {
 	attrs := []slog.Attr{slog.Any("panic", v), slog.String("stack", string(stack))}
 	p.write(ctx, failureKind{msg: "spillgate: observer panicked"}, slog.LevelError, attrs)
+}
+
+// maxCosts bounds the rule names that costIgnored logs: handlers may take names from requests.
+const maxCosts = 100
+
+// costIgnored logs that SetCost had no effect for a rule name, once for each name.
+func (p *reporter) costIgnored(ctx context.Context, rule string, err error) {
+	p.mu.Lock()
+	due := !p.costs[rule] && len(p.costs) < maxCosts
+	if due {
+		if p.costs == nil {
+			p.costs = make(map[string]bool)
+		}
+		p.costs[rule] = true
+	}
+	p.mu.Unlock()
+	if due {
+		p.log().LogAttrs(ctx, slog.LevelWarn, "spillgate: SetCost has no effect", slog.String("rule", rule), slog.Any("err", err))
+	}
 }
 
 func (p *reporter) write(ctx context.Context, kind failureKind, level slog.Level, attrs []slog.Attr) {

@@ -48,8 +48,12 @@ type Rule struct {
 	// this rule; a negative cost is ErrInvalid.
 	Cost func(*http.Request) int
 
-	// Tier returns the limits that apply to this request in place of Limits. If it is nil or returns none, Limits
-	// apply. A bad limit from it is ErrInvalid at the request.
+	// Tier returns the limits that apply to this request in place of Limits. If Tier is nil or returns none, Limits apply. A bad
+	// limit from it is ErrInvalid for that request.
+	//
+	// A Tier that cannot find the limits, because its database is down, chooses what happens: it can return nil for Limits, the
+	// last limits that it knows, or a limit of rate 0, which denies the request; or it can panic, which fails the request with
+	// ErrInvalid (status 500). OnFailure is about the store only. Limiter.Take does not call Tier: set Claim.Limits.
 	Tier func(*http.Request) []Limit
 
 	// DryRun makes the rule evaluate, charge and report, but never deny.

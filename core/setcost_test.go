@@ -1,8 +1,12 @@
 package core_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -75,5 +79,53 @@ func TestSetCostIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 	if len(s.settled) != 1 {
 		t.Errorf("settled %v", s.finals())
+	}
+}
+
+func TestSetCostLogsAMistakeOncePerRuleName(t *testing.T) {
+	var log bytes.Buffer
+	idle := final("idle", 9, costOf)
+	idle.Match = func(*http.Request) bool { return false }
+	options := []core.Option{core.WithStore(new(settler)), core.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))}
+	outer := core.Must(core.New([]core.Rule{final("outer", 9, costOf)}, options[0]))
+	l := core.Must(core.New([]core.Rule{final("tokens", 9, costOf), idle, perHour("plain", 5)}, options...))
+	for range 3 {
+		serve(t, outer, func(r *http.Request, _ *core.Guard) {
+			g, err := l.Guard(r.Context(), r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := g.Request().Context()
+			core.SetCost(ctx, "tokens", -1)
+			for _, rule := range []string{"tokns", "plain", "tokens", "idle", "outer"} {
+				core.SetCost(ctx, rule, 3)
+			}
+			g.End()
+			core.SetCost(ctx, "tokens", 3)
+		})
+	}
+	core.SetCost(t.Context(), "tokens", 3)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("got %d lines, want one for tokns and one for plain:\n%s", len(lines), log.String())
+	}
+	for i, want := range []string{`there is no rule \"tokns\"; did you mean tokens?`, `rule \"plain\" has no CostAfter`} {
+		if !strings.Contains(lines[i], "level=WARN") || !strings.Contains(lines[i], want) {
+			t.Errorf("got %s\nwant a warning with %s", lines[i], want)
+		}
+	}
+}
+
+// Handlers may take rule names from requests, so the names that are remembered are bounded.
+func TestSetCostLogsABoundedNumberOfNames(t *testing.T) {
+	var log bytes.Buffer
+	l := core.Must(core.New([]core.Rule{perHour("plain", 5)}, core.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))))
+	serve(t, l, func(r *http.Request, _ *core.Guard) {
+		for i := range 1000 {
+			core.SetCost(r.Context(), strconv.Itoa(i), 1)
+		}
+	})
+	if n := strings.Count(log.String(), "\n"); n != 100 {
+		t.Errorf("%d lines, want 100", n)
 	}
 }

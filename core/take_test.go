@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,4 +217,29 @@ func TestReset(t *testing.T) {
 	take("default", "k", nil, 9, "no name is default")
 	wantError(t, l.Reset(t.Context(), "r", ""), core.ErrNoKey, `reset of rule "r"`)
 	wantError(t, l.Reset(t.Context(), "jobs", "k"), core.ErrInvalid, `spillgate: reset: there is no rule "jobs"`)
+}
+
+// A Tier needs a request, so Take does not guess which limits apply.
+func TestTakeOfATieredRuleNeedsLimits(t *testing.T) {
+	r := perHour("plan", 10)
+	r.Tier = func(*http.Request) []core.Limit { return nil }
+	l := core.Must(core.New([]core.Rule{r, perHour("plain", 10)}))
+	for _, c := range []core.Claim{{Rule: "plan", Key: "k"}, {Rule: "plan", Key: "k", Peek: true}, {Rule: "plan", Key: "k", Cost: 3, Hold: true}} {
+		d, err := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k"}, c)
+		wantError(t, err, core.ErrInvalid, `claim 2: rule "plan": the rule has a Tier, which needs a request; set Claim.Limits`)
+		if d.Allowed {
+			t.Errorf("%+v was allowed", c)
+		}
+		_, err = l.Take(t.Context(), c)
+		wantError(t, err, core.ErrInvalid, `claim 1: rule "plan": the rule has a Tier`)
+	}
+	for _, limits := range [][]core.Limit{{core.PerHour(100)}, r.Limits} {
+		d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "k", Limits: limits})
+		if err != nil || !d.Allowed || d.Results[0].Limit != limits[0] {
+			t.Errorf("with limits %v: got %+v, %v", limits, d, err)
+		}
+	}
+	if d, err := l.Take(t.Context(), core.Claim{Rule: "plain", Key: "k", Peek: true}); err != nil || d.Results[0].Remaining != 10 {
+		t.Errorf("a mistake in one claim charged another: %+v, %v", d, err)
+	}
 }

@@ -20,6 +20,7 @@ type state struct {
 	Rule   string       `json:"rule"`
 	Key    string       `json:"key"` // as it was sent; "" if an ID was sent
 	Limits []limitState `json:"limits"`
+	Tiered bool         `json:"tiered,omitempty"` // the rule has a Tier, so other limits may apply to the key
 	Error  string       `json:"error,omitempty"`
 }
 
@@ -77,14 +78,17 @@ func (h *handler) perform(ctx context.Context, action string, form url.Values, s
 	}
 	found := false
 	for _, l := range h.telemetry.Limiters() {
-		if !slices.ContainsFunc(l.Rules(), func(c core.Rule) bool { return c.Name == s.Rule }) {
+		rules := l.Rules()
+		i := slices.IndexFunc(rules, func(c core.Rule) bool { return c.Name == s.Rule })
+		if i < 0 {
 			continue
 		}
 		found = true
+		s.Tiered = s.Tiered || rules[i].Tier != nil
 		if err := change(ctx, l, s.Rule, key); err != nil {
 			return err
 		}
-		if err := s.peek(ctx, l, key); err != nil {
+		if err := s.peek(ctx, l, key, rules[i].Limits); err != nil {
 			return err
 		}
 	}
@@ -109,9 +113,9 @@ func changeOf(action string, form url.Values) (change func(ctx context.Context, 
 	return func(context.Context, *core.Limiter, string, string) error { return nil }, nil
 }
 
-// peek adds the limits of a key. It charges nothing.
-func (s *state) peek(ctx context.Context, l *core.Limiter, key string) error {
-	d, err := l.Take(ctx, core.Claim{Rule: s.Rule, Key: key, Peek: true})
+// peek adds what a key has left of limits. It charges nothing.
+func (s *state) peek(ctx context.Context, l *core.Limiter, key string, limits []core.Limit) error {
+	d, err := l.Take(ctx, core.Claim{Rule: s.Rule, Key: key, Limits: limits, Peek: true})
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,13 @@ package dashboard_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"testing"
 
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/dashboard"
+	"github.com/spillgate/spillgate/telemetry"
 )
 
 func TestLookupChargesNothing(t *testing.T) {
@@ -89,5 +92,23 @@ func TestBan(t *testing.T) {
 	readOnly := newScene(t, false)
 	if status, _ := readOnly.post(t, "ban", form); status != 403 {
 		t.Errorf("read-only: got %d", status)
+	}
+}
+
+// A look-up knows no request, so it shows the limits of the rule and says that a tier may have others.
+func TestLookupOfATieredRule(t *testing.T) {
+	tel := telemetry.New(telemetry.Options{})
+	l := core.Must(core.New([]core.Rule{{
+		Name: "plan", Key: byUser, Limits: []core.Limit{core.PerDay(3)},
+		Tier: func(*http.Request) []core.Limit { return []core.Limit{core.PerDay(100)} },
+	}}, core.WithObserver(tel.Observe)))
+	tel.Attach(l)
+	s := &scene{httptest.NewServer(dashboard.New(tel)), l}
+	t.Cleanup(s.Close)
+	s.ask("ann")
+	status, answer := s.post(t, "lookup", url.Values{"rule": {"plan"}, "key": {"user:ann"}})
+	limits, _ := answer["limits"].([]any)
+	if status != 200 || answer["tiered"] != true || len(limits) != 1 || limits[0].(map[string]any)["remaining"] != 2.0 {
+		t.Errorf("got %d, %v; want 2 of 3, and tiered", status, answer)
 	}
 }
