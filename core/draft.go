@@ -51,6 +51,9 @@ func (f *draft) fill(r *http.Request) (err error) {
 
 // identify sets the key.
 func (f *draft) identify(r *http.Request) error {
+	if f.rule.Key == nil {
+		return invalid("key func is missing, so only Limiter.Take can use the rule; set Key to one such as keyfunc.RemoteIP")
+	}
 	key, err := f.rule.Key(r)
 	if err != nil {
 		return err

@@ -101,13 +101,13 @@ func ExampleNew() {
 func ExampleNew_mistakes() {
 	_, err := core.New([]core.Rule{
 		{Name: "login", Key: byUser, Limits: []core.Limit{{Rate: 5}}},
-		{Name: "api", Limits: []core.Limit{core.PerMinute(-1)}},
+		{Name: "api", Key: byUser, Limits: []core.Limit{core.PerMinute(-1), core.PerDay(1)}, OnFailure: 3},
 	})
 	fmt.Println(err)
 	// Output:
 	// spillgate: rule "login": limit 1: period must be at least 1ms, got 0s
 	// spillgate: rule "api": limit 1: rate must be between 0 and 1000000000, got -1
-	// spillgate: rule "api": key func is missing; want one such as keyfunc.RemoteIP
+	// spillgate: rule "api": there is no failure mode 3; want FailLocal, FailOpen or FailClosed
 }
 
 func ExampleParseLimits() {
@@ -167,7 +167,7 @@ func ExampleRule_tier() {
 // Tokens of a language model are known only after the answer: hold what it may cost, then say what it has cost.
 func ExampleLimiter_Take() {
 	ctx := context.Background()
-	limiter := core.Must(core.New([]core.Rule{{Name: "tokens", Key: byUser, Limits: []core.Limit{core.PerDay(1000)}}}))
+	limiter := core.Must(core.New([]core.Rule{{Name: "tokens", Limits: []core.Limit{core.PerDay(1000)}}}))
 
 	held, err := limiter.Take(ctx, core.Claim{Rule: "tokens", Key: "user:ann", Cost: 400, Hold: true})
 	if err != nil || !held.Allowed {

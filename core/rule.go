@@ -18,7 +18,8 @@ type Rule struct {
 	// limiter. If empty, it is "default".
 	Name string
 
-	// Key says whose request it is. It is required.
+	// Key says whose request it is. It may be nil if only Limiter.Take uses the rule, because a Claim names its key. A request that
+	// a rule without a Key applies to fails with ErrInvalid, so keep such rules in a limiter that no adapter mounts.
 	Key KeyFunc
 
 	// Limits are the limits of each key, 1 to 16; all must hold.
@@ -95,9 +96,6 @@ func (r *Rule) validate() error {
 	err := validateLimits(r.Limits)
 	if !printableASCII(r.Name) {
 		err = allOf(invalid("name must be printable ASCII"), err)
-	}
-	if r.Key == nil {
-		err = allOf(err, invalid("key func is missing; want one such as keyfunc.RemoteIP"))
 	}
 	if len(r.Limits) == 0 {
 		err = allOf(err, invalid("a rule needs at least one limit, such as core.PerMinute(100)"))

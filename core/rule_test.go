@@ -36,7 +36,6 @@ func TestNewRuleMistakes(t *testing.T) {
 		{"DEL does not print", []core.Rule{named("a\x7f")}, `rule "a\x7f": name must be printable ASCII`},
 		{"equal names share their state", []core.Rule{named("a"), named("b"), named("a")}, `rule "a": name is not unique`},
 		{"no name is default", []core.Rule{named(""), named("default")}, `rule "default": name is not unique`},
-		{"no key func", []core.Rule{{Name: "a", Limits: ok}}, `rule "a": key func is missing`},
 		{"no limits", []core.Rule{{Name: "a", Key: constKey}}, `rule "a": a rule needs at least one limit`},
 		{"no such failure mode", []core.Rule{{Name: "a", Key: constKey, Limits: ok, OnFailure: 3}}, `rule "a": there is no failure mode 3`},
 		{
@@ -61,9 +60,7 @@ func TestNewReportsAllMistakesAtOnce(t *testing.T) {
 		`spillgate: rule "é": limit 1: rate must be between 0 and 1000000000, got -1`,
 		`spillgate: rule "é": limit 2: period must be at least 1ms, got 0s`,
 		`spillgate: rule "é": limit 2: burst must be between 0 and 1000000000, got -7`,
-		`spillgate: rule "é": key func is missing`,
 		`spillgate: rule "é": there is no failure mode 9`,
-		`spillgate: rule "b": key func is missing`,
 		`spillgate: rule "b": a rule needs at least one limit`,
 		`name is not unique`,
 		`limits 1 and 2 are both a token-bucket of 1m0s`,
@@ -73,8 +70,8 @@ func TestNewReportsAllMistakesAtOnce(t *testing.T) {
 	} {
 		wantError(t, err, core.ErrInvalid, want)
 	}
-	if got := strings.Count(err.Error(), "\n") + 1; got != 13 {
-		t.Errorf("got %d lines, want one per mistake, 13:\n%v", got, err)
+	if got := strings.Count(err.Error(), "\n") + 1; got != 11 {
+		t.Errorf("got %d lines, want one per mistake, 11:\n%v", got, err)
 	}
 }
 
@@ -137,4 +134,30 @@ func TestSecondStoreIsAMistake(t *testing.T) {
 	_, err := core.New([]core.Rule{named("a")}, core.WithStore(store), core.WithStore(store), core.WithFallback(store), core.WithFallback(store))
 	wantError(t, err, core.ErrInvalid, "a second store is given; a limiter has one")
 	wantError(t, err, core.ErrInvalid, "a second fallback is given; a limiter has one")
+}
+
+// A limiter that only takes needs no key func. With a request, such a rule must neither admit it nor put all requests together.
+func TestRuleWithoutKeyIsForTake(t *testing.T) {
+	jobs := core.Rule{Name: "jobs", Limits: []core.Limit{core.PerHour(1)}}
+	nowhere := jobs
+	nowhere.Name, nowhere.Match = "nowhere", func(*http.Request) bool { return false }
+	l := core.Must(core.New([]core.Rule{allow10(), jobs, nowhere}))
+	for _, allowed := range []bool{true, false} {
+		if d, err := l.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k"}); err != nil || d.Allowed != allowed {
+			t.Errorf("got %+v, %v, want allowed %v", d, err, allowed)
+		}
+	}
+	for name, decide := range map[string]func(*http.Request) (core.Decision, error){"Check": l.Check, "Peek": l.Peek} {
+		_, err := decide(get("/"))
+		wantError(t, err, core.ErrInvalid, `spillgate: rule "jobs": key func is missing, so only Limiter.Take can use the rule; set Key to one such as keyfunc.RemoteIP`)
+		if name == "Peek" && remaining(t, l, "r") != 10 {
+			t.Error("a request that was not decided was charged")
+		}
+	}
+	if err := l.SetRules([]core.Rule{allow10(), nowhere}); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := l.Check(get("/")); err != nil || !d.Allowed {
+		t.Errorf("a rule that does not apply: got %+v, %v", d, err)
+	}
 }

@@ -31,5 +31,5 @@ var ofCalls = []mistake{
 	{"a reset of no rule", call(func(ctx context.Context, l *core.Limiter) error { return l.Reset(ctx, "aip", "k") }), "reset", `no rule "aip"`, "did you mean api?"},
 	{"a ban of no rule", call(func(ctx context.Context, l *core.Limiter) error { return l.Ban(ctx, "search", "k", time.Hour) }), "ban", `no rule "search"`, "there is api, login"},
 	{"a ban of no time", call(func(ctx context.Context, l *core.Limiter) error { return l.Ban(ctx, "api", "k", 0) }), "ban", "got 0s", "duration must be more than 0 and at most 87600h0m0s"},
-	{"rules that are swapped for none", call(func(_ context.Context, l *core.Limiter) error { return l.SetRules([]core.Rule{{Name: "api"}}) }), `rule "api": `, "key func is missing", "such as keyfunc.RemoteIP"},
+	{"rules that are swapped for none", call(func(_ context.Context, l *core.Limiter) error { return l.SetRules([]core.Rule{{Name: "api"}}) }), `rule "api": `, "needs at least one limit", "such as core.PerMinute(100)"},
 }

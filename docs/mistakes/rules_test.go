@@ -1,6 +1,8 @@
 package mistakes
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"runtime"
 
 	"github.com/spillgate/spillgate/core"
@@ -17,7 +19,11 @@ func routed(patterns ...string) func() error {
 
 var ofRules = []mistake{
 	{"no rules", func() error { _, err := core.New(nil); return err }, "a limiter", "at least one rule", "such as core.PerMinute(100).By(keyfunc.RemoteIP)"},
-	{"no key func", ruleWith(func(r *core.Rule) { r.Key = nil }), login, "key func is missing", "want one such as keyfunc.RemoteIP"},
+	{"a request under a rule for Take", func() error {
+		l := core.Must(core.New([]core.Rule{{Name: "login", Limits: []core.Limit{core.PerMinute(5)}}}))
+		_, err := l.Check(httptest.NewRequest(http.MethodGet, "/", nil))
+		return err
+	}, login, "key func is missing", "set Key to one such as keyfunc.RemoteIP"},
 	{"no limits", ruleWith(func(r *core.Rule) { r.Limits = nil }), login, "needs at least one limit", "such as core.PerMinute(100)"},
 	{"too many limits", ruleWith(func(r *core.Rule) { r.Limits = make([]core.Limit, 17) }), login, "got 17", "at most 16 limits"},
 	{"a name twice", ruleWith(func(r *core.Rule) { r.Name = "" }), `rule "default": `, "name is not unique", "give each rule a Name of its own"},

@@ -8,11 +8,10 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
-	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// jobs limits each project. Key is for requests that a middleware limits by the same rule; a job names its key.
-var jobs = core.Rule{Name: "jobs", Key: keyfunc.Header("X-Project"), Limits: []core.Limit{core.PerSecond(10)}}
+// jobs limits each project. It has no Key, because each Take names its key.
+var jobs = core.Rule{Name: "jobs", Limits: []core.Limit{core.PerSecond(10)}}
 
 // newLimiter is called once: unlike a limiter of redis_rate, this one knows when Redis is down.
 func newLimiter(client *redis.Client) (*core.Limiter, error) {

@@ -43,6 +43,7 @@ var failures = []failure{
 	{"an ambiguous key", &script{}, core.Rule{Key: keyOf("", errBadKey)}, 400, core.ErrBadKey},
 	{"any other error of a key func", &script{}, core.Rule{Key: keyOf("", errSecret)}, 500, errSecret},
 	{"a key func that panics", &script{}, core.Rule{Key: func(*http.Request) (string, error) { panic(secret) }}, 500, core.ErrInvalid},
+	{"no key func", &script{}, core.Rule{}, 500, core.ErrInvalid},
 	{"a negative cost", &script{}, core.Rule{Key: anyone, Cost: func(*http.Request) int { return -1 }}, 500, core.ErrInvalid},
 	{"a bad tier", &script{}, core.Rule{Key: anyone, Tier: func(*http.Request) []core.Limit { return []core.Limit{{}} }}, 500, core.ErrInvalid},
 	{"claims at fault", &script{err: fmt.Errorf("%w: %s", core.ErrInvalid, secret)}, core.Rule{Key: anyone}, 500, core.ErrInvalid},
