@@ -8,32 +8,32 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// changes returns how the rules of a file differ from those in force, one text per rule.
-func (w *watcher) changes(file *File) (texts []string) {
+// changes returns how rules, the first of which are those of a file, differ from those in force, one text per rule.
+func (w *watcher) changes(file *File, rules []core.Rule) (texts []string) {
 	before := make(map[string]int)
-	rules := w.limiter.Rules()
-	for i := range rules {
-		before[rules[i].Name] = i
+	active := w.limiter.Rules()
+	for i := range active {
+		before[active[i].Name] = i
 	}
-	for i := range file.Rules {
-		now := &file.Rules[i]
+	for i := range rules {
+		now := &rules[i]
 		j, known := before[now.Name]
 		delete(before, now.Name)
 		if !known {
 			texts = append(texts, fmt.Sprintf("%s: new, %s", now.Name, limitsText(now.Limits)))
 			continue
 		}
-		differences := ruleChanges(&rules[j], now)
-		if w.inForce != nil && j < len(w.inForce.details) && w.inForce.Rules[j].Name == now.Name {
+		differences := ruleChanges(&active[j], now)
+		if w.inForce != nil && i < len(file.details) && j < len(w.inForce.details) && w.inForce.Rules[j].Name == now.Name {
 			differences = append(differences, detailChanges(&w.inForce.details[j], &file.details[i])...)
 		}
 		if len(differences) > 0 {
 			texts = append(texts, now.Name+": "+strings.Join(differences, ", "))
 		}
 	}
-	for i := range rules {
-		if _, gone := before[rules[i].Name]; gone {
-			texts = append(texts, rules[i].Name+": removed")
+	for i := range active {
+		if _, gone := before[active[i].Name]; gone {
+			texts = append(texts, active[i].Name+": removed")
 		}
 	}
 	if len(texts) == 0 {

@@ -8,6 +8,8 @@
 //	limiter := core.Must(core.New(file.Rules))
 //	go rulefile.Watch(ctx, "spillgate.yaml", limiter, funcs, rulefile.Options{})
 //
+// [Options] can name rules of the program that apply together with the rules of the file.
+//
 // A file has rules and, if the key ip means something else than the TCP peer, the proxies to trust:
 //
 //	proxies: {trusted: [10.0.0.0/8], header: X-Forwarded-For}

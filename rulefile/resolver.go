@@ -12,6 +12,7 @@ import (
 // A resolver finds functions by the names that a file uses.
 type resolver struct {
 	funcs    Funcs
+	also     []core.Rule     // of the program, which apply together with the rules of the file
 	assume   bool            // declared names stand for functions of any kind
 	offline  bool            // ip is that of a RemoteAddr without a port
 	needs    []string        // of the rule that is being read

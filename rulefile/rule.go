@@ -71,6 +71,9 @@ func (r *reader) isNew(name string, n *node, fields map[string]field) bool {
 	switch {
 	case name == "":
 		return false
+	case slices.ContainsFunc(r.also, func(rule core.Rule) bool { return rule.Name == name }):
+		r.add(at, "there is another rule named %s, in Options.Also of the program", name)
+		return false
 	case again:
 		r.add(at, "there is another rule named %s, in line %d", name, first.line)
 		return false

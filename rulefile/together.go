@@ -1,6 +1,8 @@
 package rulefile
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -8,12 +10,12 @@ import (
 )
 
 // checkRules checks all rules together with core.New, such as routes against each other, and adds what it reports at the place of
-// the rule or route.
+// the rule or route. Of two rules that conflict, core.New reports the later one, so the rules of the program come first.
 func (r *reader) checkRules() {
 	if len(r.rules) == 0 {
 		return
 	}
-	_, err := core.New(r.rules)
+	_, err := core.New(slices.Concat(r.also, r.rules))
 	if err == nil {
 		return
 	}
@@ -40,8 +42,20 @@ func (r *reader) checkRules() {
 				at, text = n.spot, strings.TrimPrefix(text, "route "+route+": ")
 			}
 		}
-		r.add(at, "%s", text)
+		r.add(at, "%s%s", text, r.conflict(text))
 	}
+}
+
+// conflict says which rule of the program has the pattern that a pattern of the file conflicts with according to text, if one has.
+func (r *reader) conflict(text string) string {
+	for _, rule := range r.also {
+		for _, route := range rule.Routes {
+			if strings.Contains(text, "conflicts with pattern "+strconv.Quote(route)) {
+				return fmt.Sprintf(" Pattern %q belongs to rule %s in Options.Also.", route, rule.Name)
+			}
+		}
+	}
+	return ""
 }
 
 // places returns the details of rules by their quoted names, and the nodes of routes by the quoted names of the rules and their own

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,11 @@ import (
 type Options struct {
 	Interval time.Duration // between looks at the file; 0 means 1s
 	Log      *slog.Logger  // nil means slog.Default()
+
+	// Also are rules of the program, which apply together with the rules of the file: each load swaps both as one set. Pass the
+	// same rules to core.New, behind those of the file. A rule of the file that has the name of one of them, or a pattern that
+	// conflicts with theirs, is a mistake in the file. SPILLGATE_DRY_RUN does not change them.
+	Also []core.Rule
 
 	// Report, if not nil, is called for each load with the path, the hash of the contents in force and, if the load failed, the
 	// error. It must not block.
@@ -32,10 +38,17 @@ type Options struct {
 // A file that is missing or has mistakes changes nothing: the rules in force stay, and the mistakes are logged once. What
 // changes is logged as well: "api: 10/1s → 20/1s".
 //
-// It returns an error only for invalid arguments.
+// It returns an error only for invalid arguments, such as rules in Options.Also that core.New would not accept.
 func Watch(ctx context.Context, path string, l *core.Limiter, f Funcs, o Options) error {
 	if l == nil || o.Interval < 0 {
 		return fmt.Errorf("%w: Watch needs a limiter and an interval that is not negative, got %v", core.ErrInvalid, o.Interval)
+	}
+	if len(o.Also) > 0 {
+		also, err := core.New(o.Also)
+		if err != nil {
+			return fmt.Errorf("spillgate: mistakes in Options.Also:\n%w", err)
+		}
+		o.Also = also.Rules()
 	}
 	if o.Interval == 0 {
 		o.Interval = time.Second
@@ -90,13 +103,14 @@ func (w *watcher) look() {
 }
 
 func (w *watcher) load(src []byte) error {
-	file, err := parse(w.path, src, resolver{funcs: w.funcs})
+	file, err := parse(w.path, src, resolver{funcs: w.funcs, also: w.Also})
 	if err != nil {
 		return err
 	}
 	file.applyDryRun(os.Getenv(dryRunVariable), w.Log)
-	changes := w.changes(file)
-	if err := w.limiter.SetRules(file.Rules); err != nil {
+	rules := slices.Concat(file.Rules, w.Also)
+	changes := w.changes(file, rules)
+	if err := w.limiter.SetRules(rules); err != nil {
 		return err
 	}
 	w.inForce = file

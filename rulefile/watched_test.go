@@ -26,8 +26,8 @@ type watched struct {
 	seen    map[int]bool // rates that were in force
 }
 
-// watch runs test with a limiter that follows a file with a rate of 10 per hour.
-func watch(t *testing.T, test func(w *watched)) {
+// watch runs test with a limiter that follows a file with a rate of 10 per hour, and has rules of the program as well.
+func watch(t *testing.T, test func(w *watched), also ...core.Rule) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,12 +37,13 @@ func watch(t *testing.T, test func(w *watched)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.limiter = core.Must(core.New(file.Rules))
+		w.limiter = core.Must(core.New(append(file.Rules, also...)))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
 			done <- rulefile.Watch(ctx, w.path, w.limiter, program, rulefile.Options{
-				Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+				Log:  slog.New(slog.NewTextHandler(&w.log, nil)),
+				Also: also,
 				Report: func(_, hash string, err error) {
 					w.reports = append(w.reports, fmt.Sprintf("%.8s %v", hash, firstLine(err)))
 				},
