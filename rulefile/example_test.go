@@ -20,5 +20,7 @@ func ExampleWatch() {
 	}
 	jobs := core.Rule{Name: "jobs", Limits: []core.Limit{core.PerHour(100)}} // for Limiter.Take; all other rules are in the file
 	limiter := core.Must(core.New(append(file.Rules, jobs)))
-	go func() { _ = rulefile.Watch(ctx, "spillgate.yaml", limiter, funcs, rulefile.Options{Also: []core.Rule{jobs}}) }()
+	go func() {
+		_ = rulefile.Watch(ctx, "spillgate.yaml", limiter, funcs, rulefile.Options{Also: []core.Rule{jobs}})
+	}()
 }

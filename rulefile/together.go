@@ -58,6 +58,18 @@ func (r *reader) conflict(text string) string {
 	return ""
 }
 
+// checked returns a copy of the rules of a program, each with its name.
+func checked(also []core.Rule) ([]core.Rule, error) {
+	if len(also) == 0 {
+		return nil, nil
+	}
+	l, err := core.New(also)
+	if err != nil {
+		return nil, fmt.Errorf("spillgate: mistakes in Options.Also:\n%w", err)
+	}
+	return l.Rules(), nil
+}
+
 // places returns the details of rules by their quoted names, and the nodes of routes by the quoted names of the rules and their own
 // quoted texts.
 func (r *reader) places() (rules map[string]detail, routes map[string]*node) {

@@ -43,12 +43,9 @@ func Watch(ctx context.Context, path string, l *core.Limiter, f Funcs, o Options
 	if l == nil || o.Interval < 0 {
 		return fmt.Errorf("%w: Watch needs a limiter and an interval that is not negative, got %v", core.ErrInvalid, o.Interval)
 	}
-	if len(o.Also) > 0 {
-		also, err := core.New(o.Also)
-		if err != nil {
-			return fmt.Errorf("spillgate: mistakes in Options.Also:\n%w", err)
-		}
-		o.Also = also.Rules()
+	var err error
+	if o.Also, err = checked(o.Also); err != nil {
+		return err
 	}
 	if o.Interval == 0 {
 		o.Interval = time.Second
