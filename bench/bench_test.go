@@ -18,7 +18,7 @@ func TestQuick(t *testing.T) {
 	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
 		t.Errorf("a number is none:\n%s", out.String())
 	}
-	for _, name := range []string{"Limiter.Take, one hot key", "heap", "net/http, refused", "echo, refused", "telemetry, denied", "Redis, 1024 callers", "time in the script", "deny cache", "a lease, one key", "keys by Zipf"} {
+	for _, name := range []string{"Limiter.Take, one hot key", "heap", "net/http, denied", "echo, denied", "telemetry, denied", "Redis, 1024 callers", "time in the script", "deny cache", "a lease, one key", "keys by Zipf"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("there is no row about %s", name)
 		}
@@ -33,7 +33,7 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := bench(t.Context(), []string{"-quick", "-rows", "net/http, refused"}, &out, io.Discard); err != nil {
+	if err := bench(t.Context(), []string{"-quick", "-rows", "net/http, denied"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Count(out.String(), "### ") != 1 {

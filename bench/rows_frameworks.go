@@ -22,11 +22,11 @@ func frameworkRows() []*row {
 	}
 	return []*row{
 		frameworkRow("gin, admitted", ginLimiters(), large, admitted),
-		frameworkRow("gin, refused", ginLimiters(), used, denied),
+		frameworkRow("gin, denied", ginLimiters(), used, denied),
 		frameworkRow("echo, admitted", echoLimiters(), large, admitted),
-		frameworkRow("echo, refused", echoLimiters(), used, denied),
+		frameworkRow("echo, denied", echoLimiters(), used, denied),
 		frameworkRow("echo v5, admitted", echo5Limiters(), large, admitted),
-		frameworkRow("echo v5, refused", echo5Limiters(), used, denied),
+		frameworkRow("echo v5, denied", echo5Limiters(), used, denied),
 		&added,
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
-// used is the limit of the rows about refusals. Every client has used it up, and gets nothing back while a row runs.
+// used is the limit of the rows about denials. Every client has used it up, and gets nothing back while a row runs.
 var used = peers.Limit{Rate: 1000, Period: 100 * 24 * time.Hour}
 
 // A served is a contestant of a row about HTTP: a router whose one route is behind a limit.
@@ -26,7 +26,7 @@ func httpRows() []*row {
 		},
 		bounds: []bound{toBest(1), allocs(5)}, since: since{spillgate, 1.08},
 	}, {
-		name: "net/http, refused", unit: perDecision,
+		name: "net/http, denied", unit: perDecision,
 		task:  "Each of 200 addresses has used up its 1,000. The answer is problem+json from Spillgate, a line of text from the others.",
 		open:  func(e *env, f *setup) error { return openHTTP(e, f, netHTTP(), used, denied) },
 		since: since{spillgate, 1.08},

@@ -21,14 +21,14 @@ const (
 
 // An account is what is known of one Transport.Key.
 type account struct {
-	hold    budget // holds all requests of the key: at first until one has been answered, later for a refusal without a name
+	hold    budget // holds all requests of the key: at first until one has been answered, later for a denial without a name
 	budgets []*budget
 	routes  map[routeKey]*route
 	last    []*budget // the budgets of the last response that named any
 	used    uint64    // when it was last used, on the clock of the Transport
 
 	trying *call // the call in flight whose trying is set, or nil
-	strict bool  // such a call was refused by the assumed budget, so further ones wait
+	strict bool  // such a call was denied by the assumed budget, so further ones wait
 }
 
 type accountKey struct {
@@ -130,7 +130,7 @@ func (a *account) find(name budgetName) *budget {
 }
 
 // mayTry reports whether a request of a route without a response may be sent although the budgets that it is assumed
-// to use are closed: one at a time, until one of them was refused.
+// to use are closed: one at a time, until one of them was denied.
 func (a *account) mayTry(now time.Time) bool {
 	return !a.strict && a.trying == nil && slices.ContainsFunc(a.last, func(b *budget) bool { return now.Before(b.until) })
 }

@@ -120,19 +120,19 @@ func send(t *testing.T, c *http.Client, line string) {
 	resp.Body.Close()
 }
 
-// TestOneLimitForManyPaths checks that a limit that all paths share is learned once: requests of new first segments are refused once
+// TestOneLimitForManyPaths checks that a limit that all paths share is learned once: requests of new first segments are denied once
 // altogether, not once each.
 func TestOneLimitForManyPaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limited := map[bool]int{}
 		open := time.Now()
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
-			refused := time.Now().Before(open)
-			if !refused {
+			denied := time.Now().Before(open)
+			if !denied {
 				open = time.Now().Add(5 * time.Second)
 			}
-			limited[refused]++
-			status := map[bool]int{true: 429, false: 200}[refused]
+			limited[denied]++
+			status := map[bool]int{true: 429, false: 200}[denied]
 			write(w, status, gitHub("60", "0", epoch(open.Add(time.Second-1)), "all")...)
 		})
 		c := s.over(&client.Transport{MaxWait: time.Hour})
@@ -140,7 +140,7 @@ func TestOneLimitForManyPaths(t *testing.T) {
 			get(t, c, fmt.Sprintf("/owner%d/repo", i))
 		}
 		if limited[true] > 1 || limited[false] != 50 {
-			t.Errorf("%d refused, %d served, want 50 served and one refused, which teaches", limited[true], limited[false])
+			t.Errorf("%d denied, %d served, want 50 served and one denied, which teaches", limited[true], limited[false])
 		}
 	})
 }

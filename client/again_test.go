@@ -25,7 +25,7 @@ func TestUnusedBodyIsClosed(t *testing.T) {
 	})
 }
 
-// TestGetBodyFails checks that the refusal is returned if the body cannot be had again.
+// TestGetBodyFails checks that the denial is returned if the body cannot be had again.
 func TestGetBodyFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, _ *http.Request) { write(w, 429, "Retry-After", "1") })
@@ -33,12 +33,12 @@ func TestGetBodyFails(t *testing.T) {
 		r.GetBody = func() (io.ReadCloser, error) { return nil, errors.New("gone") }
 		resp, err := (&client.Transport{Base: s}).RoundTrip(r)
 		if err != nil || resp.StatusCode != 429 || len(s.requests(start2000)) != 1 {
-			t.Errorf("%v, %v after %d requests, want the refusal of the first", resp, err, len(s.requests(start2000)))
+			t.Errorf("%v, %v after %d requests, want the denial of the first", resp, err, len(s.requests(start2000)))
 		}
 	})
 }
 
-// TestNilBody checks that a refusal without a body, as a Base of tests may return it, does no harm.
+// TestNilBody checks that a denial without a body, as a Base of tests may return it, does no harm.
 func TestNilBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxKept bounds how much of the body of a refusal is read, so that its connection can be used again.
+	// maxKept bounds how much of the body of a denial is read, so that its connection can be used again.
 	maxKept = 64 << 10
 
 	// keepTime bounds how long reading it may take.

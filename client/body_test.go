@@ -40,9 +40,9 @@ func (b *watched) Close() error {
 	return nil
 }
 
-// TestBodiesOfRefusals checks that the body of a swallowed response is drained up to 64 KB and closed, and that one that does not
+// TestBodiesOfDenials checks that the body of a swallowed response is drained up to 64 KB and closed, and that one that does not
 // come does not hold the request up.
-func TestBodiesOfRefusals(t *testing.T) {
+func TestBodiesOfDenials(t *testing.T) {
 	for _, row := range []struct{ size, hang, read int }{
 		{0, 0, 0}, {1000, 0, 1000}, {64 << 10, 0, 64 << 10}, {1 << 20, 0, 64 << 10}, {1000, 1, 1}, {1 << 20, 70 << 10, 64 << 10},
 	} {

@@ -13,7 +13,7 @@ const (
 	longestPromise = time.Hour
 
 	// shortPause is the pause where nothing remains and the server does not say for how long, or names an instant that is past.
-	// It doubles with each refusal that follows, up to longPause.
+	// It doubles with each denial that follows, up to longPause.
 	shortPause = time.Second
 	longPause  = time.Minute
 )
@@ -36,7 +36,7 @@ type budget struct {
 	promise  time.Time // nothing is sent before what the server announced
 	until    time.Time // promise and jitter
 	closedAt uint64    // when the last response closed it, on the clock of the Transport
-	refusals int       // in a row, of requests that were sent after it had been closed
+	denials  int       // in a row, of requests that were sent after it had been closed
 
 	trial
 	queue
@@ -92,7 +92,7 @@ func (b *budget) opens(c *call) time.Time {
 	return b.until
 }
 
-// free returns how many more requests can be sent without a refusal, if no other client uses the limit: what remained after the
+// free returns how many more requests can be sent without a denial, if no other client uses the limit: what remained after the
 // last request that was answered, less those in flight.
 func (b *budget) free() int64 {
 	if !b.counted {

@@ -153,30 +153,30 @@ func TestHangingTrialIsNotCountedOn(t *testing.T) {
 	}
 }
 
-// TestRefusalsInFlightTogether checks that refusals of requests that were sent together are one: they do not make the pause grow.
-func TestRefusalsInFlightTogether(t *testing.T) {
+// TestDenialsInFlightTogether checks that denials of requests that were sent together are one: they do not make the pause grow.
+func TestDenialsInFlightTogether(t *testing.T) {
 	b := &budget{}
 	for i := range 50 {
-		b.refuse(&call{sent: uint64(i + 1)}, at(0), 0, 429, uint64(i+100))
+		b.denied(&call{sent: uint64(i + 1)}, at(0), 0, 429, uint64(i+100))
 	}
 	if !b.promise.Equal(at(1)) {
 		t.Errorf("closed until %v, want 1s", b.promise.Unix())
 	}
 	b.open(&call{sent: 60})
-	if b.refusals != 1 || !b.trying {
+	if b.denials != 1 || !b.trying {
 		t.Error("the answer to a request from before opens the budget")
 	}
 }
 
-// TestRetryAfterOfSeveral checks which promise holds where several limits of a refusal are used up: Retry-After for that which takes
+// TestRetryAfterOfSeveral checks which promise holds where several limits of a denial are used up: Retry-After for that which takes
 // longest, and none takes longer.
 func TestRetryAfterOfSeveral(t *testing.T) {
 	a, c := &account{}, &call{sent: 5, route: &route{}}
-	rep := report{status: 429, refused: true, hasRetry: true, retry: 30 * time.Second, n: 4}
+	rep := report{status: 429, denied: true, hasRetry: true, retry: 30 * time.Second, n: 4}
 	for i, wait := range []time.Duration{time.Second, 100 * time.Second, 90 * time.Second, 0} {
 		rep.states[i] = state{name: budgetName{line: int8(i)}, wait: wait, hasReset: wait > 0}
 	}
-	a.refuse(c, &rep, a.match(c, &rep), at(0), 6)
+	a.denied(c, &rep, a.match(c, &rep), at(0), 6)
 	for i, want := range []int{1, 30, 30, 30} {
 		if b := a.budgets[i]; !b.promise.Equal(at(want)) {
 			t.Errorf("limit %d is closed until %v, want %v", i, b.promise.Unix(), want)
@@ -187,13 +187,13 @@ func TestRetryAfterOfSeveral(t *testing.T) {
 	rep.states[0] = state{wait: 20 * time.Second, hasReset: true}
 	rep.states[1] = state{name: budgetName{line: 1}, wait: time.Second, hasReset: true}
 	rep.states[2] = state{name: budgetName{line: 2}, wait: 200 * time.Second, hasReset: true, left: 5}
-	a.refuse(c, &rep, a.match(c, &rep), at(0), 6)
+	a.denied(c, &rep, a.match(c, &rep), at(0), 6)
 	if a, b := a.budgets[0], a.budgets[1]; !a.promise.Equal(at(30)) || !b.promise.Equal(at(1)) {
 		t.Errorf("closed until %v and %v, want 30, the longest that is used up, and 1", a.promise.Unix(), b.promise.Unix())
 	}
 	a = &account{}
 	rep.n, rep.states[0] = 1, state{wait: time.Second, hasReset: true}
-	a.refuse(c, &rep, a.match(c, &rep), at(0), 6)
+	a.denied(c, &rep, a.match(c, &rep), at(0), 6)
 	if b := a.budgets[0]; !b.promise.Equal(at(30)) {
 		t.Errorf("the only limit is closed until %v, want 30", b.promise.Unix())
 	}

@@ -23,24 +23,24 @@ type call struct {
 	array   [2 + maxStates]*budget
 	trying  bool // it is sent to learn the budgets of its route, although the assumed ones are closed
 
-	refused bool           // the last response was a refusal, and the request can be sent again
-	refusal *http.Response // that response; nil before the first
-	body    io.ReadCloser  // of the next sending; nil for that of req
-	kept    bool           // the body of refusal was read ahead
+	denied bool           // the last response was a denial, and the request can be sent again
+	denial *http.Response // that response; nil before the first
+	body   io.ReadCloser  // of the next sending; nil for that of req
+	kept   bool           // the body of denial was read ahead
 
 	place // in a queue
 }
 
-// next returns the request to send, and discards the refusal before.
+// next returns the request to send, and discards the denial before.
 func (c *call) next() *http.Request {
-	if c.refusal == nil {
+	if c.denial == nil {
 		return c.req
 	}
 	if !c.kept {
-		keep(c.refusal)
+		keep(c.denial)
 	}
-	c.refusal.Body.Close()
-	c.refusal, c.kept = nil, false
+	c.denial.Body.Close()
+	c.denial, c.kept = nil, false
 	if c.body == nil {
 		return c.req
 	}
@@ -67,15 +67,15 @@ func (c *call) giveUp(err error) (*http.Response, error) {
 	if c.body != nil {
 		c.body.Close()
 	}
-	if c.refusal == nil {
+	if c.denial == nil {
 		if c.req.Body != nil {
 			c.req.Body.Close() // a RoundTripper always does
 		}
 		return nil, err
 	}
 	if _, late := errors.AsType[*LimitedError](err); late {
-		return c.refusal, nil
+		return c.denial, nil
 	}
-	c.refusal.Body.Close()
+	c.denial.Body.Close()
 	return nil, err
 }

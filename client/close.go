@@ -20,15 +20,15 @@ func (b *budget) close(now time.Time, wait time.Duration, status int, clock uint
 	}
 }
 
-// refuse closes b after a refusal of c. wait is what the server announced; it is 0 or less for nothing or an instant that is past.
-// Refusals of requests that were in flight together count as one.
-func (b *budget) refuse(c *call, now time.Time, wait time.Duration, status int, clock uint64) {
+// denied closes b after a denial of c. wait is what the server announced; it is 0 or less for nothing or an instant that is past.
+// Denials of requests that were in flight together count as one.
+func (b *budget) denied(c *call, now time.Time, wait time.Duration, status int, clock uint64) {
 	if c.sent > b.closedAt {
-		b.refusals++
+		b.denials++
 	}
-	doublings := b.refusals - 2 // the second refusal in a row: the server did not admit what it had announced
+	doublings := b.denials - 2 // the second denial in a row: the server did not admit what it had announced
 	if wait <= 0 {
-		doublings = max(b.refusals-1, 0)
+		doublings = max(b.denials-1, 0)
 	}
 	if doublings >= 0 {
 		wait = max(wait, min(shortPause<<min(doublings, 10), longPause))
@@ -39,7 +39,7 @@ func (b *budget) refuse(c *call, now time.Time, wait time.Duration, status int, 
 // open counts c as answered in the trial, if c was sent after b had been closed.
 func (b *budget) open(c *call) {
 	if c.sent > b.closedAt {
-		b.refusals = 0
+		b.denials = 0
 		b.answered()
 	}
 }

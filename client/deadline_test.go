@@ -11,15 +11,15 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestDeadlineAfterARefusal checks that a refusal is returned at once if the deadline comes before the instant that it announces.
-func TestDeadlineAfterARefusal(t *testing.T) {
+// TestDeadlineAfterADenial checks that a denial is returned at once if the deadline comes before the instant that it announces.
+func TestDeadlineAfterADenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, _ *http.Request) { write(w, 429, "Retry-After", "30") })
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		resp, err := (&client.Transport{Base: s}).RoundTrip(request(t, "http://api.example/").WithContext(ctx))
 		if err != nil || resp.StatusCode != 429 || time.Since(start2000) > 0 {
-			t.Errorf("%+v, %v after %v, want the refusal at once", resp, err, time.Since(start2000))
+			t.Errorf("%+v, %v after %v, want the denial at once", resp, err, time.Since(start2000))
 		}
 	})
 }
@@ -53,7 +53,7 @@ func TestDeadlineBehindOneThatWaits(t *testing.T) {
 			case r.URL.RawQuery == "slow":
 				time.Sleep(5 * time.Second)
 				write(w, 503, "Retry-After", "600")
-			case time.Since(start2000) < 30*time.Second && r.URL.RawQuery == "refused":
+			case time.Since(start2000) < 30*time.Second && r.URL.RawQuery == "denied":
 				write(w, 429, "Retry-After", "30")
 			default:
 				write(w, 200)
@@ -63,7 +63,7 @@ func TestDeadlineBehindOneThatWaits(t *testing.T) {
 		c := s.over(tr)
 		get(t, c, "/")
 		var all sync.WaitGroup
-		for _, query := range []string{"slow", "refused"} {
+		for _, query := range []string{"slow", "denied"} {
 			all.Go(func() { get(t, c, "/?"+query) })
 			synctest.Wait()
 		}

@@ -3,7 +3,7 @@
 //	c := &http.Client{Transport: &client.Transport{MaxWait: time.Minute}}
 //
 // A Transport reads the rate limit fields of every response and holds requests back while a limit is used up, so that
-// they are not refused. A request that is refused all the same is sent again once the server admits it. It understands:
+// they are not denied. A request that is denied all the same is sent again once the server admits it. It understands:
 //
 //   - Retry-After of 429, 403 and 503, in seconds or as an HTTP date (RFC 9110, section 10.2.3);
 //   - X-RateLimit-Limit, -Remaining, -Reset and -Resource, where Reset may be an epoch, a number of seconds or a date, and
@@ -14,7 +14,7 @@
 // # What a caller sees
 //
 // A request may take longer, by MaxWait at most. A wait that would be longer fails at once with a *LimitedError if
-// nothing was sent yet; otherwise the refusal is the response, with its body intact. http.Client wraps the error, so look
+// nothing was sent yet; otherwise the denial is the response, with its body intact. http.Client wraps the error, so look
 // for it with errors.As. With http.Client.Timeout or a context deadline the shorter of the two bounds applies.
 //
 // A 429, and a 403 that has Retry-After or Remaining 0, is sent again whatever its method, because it was not served. A 503

@@ -36,9 +36,9 @@ var latencies = []struct {
 	{"slow", func() time.Duration { return rand.N(4 * time.Second) }, false},
 }
 
-// TestNoRequestIsRefused drives 200 goroutines against 100 per minute for three minutes: none is refused, and at least 95%
+// TestNoRequestIsDenied drives 200 goroutines against 100 per minute for three minutes: none is denied, and at least 95%
 // of what the limit admits is used.
-func TestNoRequestIsRefused(t *testing.T) {
+func TestNoRequestIsDenied(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		limit  core.Limit
@@ -56,7 +56,7 @@ func TestNoRequestIsRefused(t *testing.T) {
 						drive(t, s, 200, 3*time.Minute)
 						count := s.count()
 						if count[429] > 0 || l.used && 100*count[200] < 95*row.admits {
-							t.Errorf("statuses %v, want 95%% of %d admitted and none refused", count, row.admits)
+							t.Errorf("statuses %v, want 95%% of %d admitted and none denied", count, row.admits)
 						}
 					})
 				})

@@ -74,12 +74,12 @@ func TestTooLongAWaitFailsAtOnce(t *testing.T) {
 	}
 }
 
-// TestRefusalIsReturnedWithItsBody checks that a refusal is returned as it came, body intact, if the wait for a second try is too long: at once, or
+// TestDenialIsReturnedWithItsBody checks that a denial is returned as it came, body intact, if the wait for a second try is too long: at once, or
 // when others have made it longer.
-func TestRefusalIsReturnedWithItsBody(t *testing.T) {
+func TestDenialIsReturnedWithItsBody(t *testing.T) {
 	for _, row := range []struct {
 		name  string
-		waits []string // Retry-After of each refusal
+		waits []string // Retry-After of each denial
 		took  time.Duration
 	}{
 		{"at once", []string{"90"}, 0},
@@ -109,15 +109,15 @@ func TestRefusalIsReturnedWithItsBody(t *testing.T) {
 	}
 }
 
-// TestRefusalIsReturnedWhileOthersExtendTheWait checks that a refusal that was set aside to wait is still intact if the wait turns out too long.
-func TestRefusalIsReturnedWhileOthersExtendTheWait(t *testing.T) {
+// TestDenialIsReturnedWhileOthersExtendTheWait checks that a denial that was set aside to wait is still intact if the wait turns out too long.
+func TestDenialIsReturnedWhileOthersExtendTheWait(t *testing.T) {
 	for _, size := range []int{0, 10, 64 << 10, 200_000} {
-		synctest.Test(t, func(t *testing.T) { refuseAndExtend(t, strings.Repeat("x", size)) })
+		synctest.Test(t, func(t *testing.T) { denyAndExtend(t, strings.Repeat("x", size)) })
 	}
 }
 
-// refuseAndExtend refuses two requests with text and, while they wait, holds the key for too long.
-func refuseAndExtend(t *testing.T, text string) {
+// denyAndExtend denies two requests with text and, while they wait, holds the key for too long.
+func denyAndExtend(t *testing.T, text string) {
 	s := serve(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "slow" {
 			time.Sleep(5 * time.Second)
@@ -138,7 +138,7 @@ func refuseAndExtend(t *testing.T, text string) {
 	all.Go(func() { get(t, c, "/?slow") })
 	synctest.Wait()
 	all.Go(func() {
-		synctest.Wait() // behind the one that is refused
+		synctest.Wait() // behind the one that is denied
 		_, err := c.Get("http://api.example/")
 		if limitedBy(t, err); time.Since(start2000) != 5*time.Second {
 			t.Errorf("the one behind fails after %v, want when the 503 came", time.Since(start2000))

@@ -15,9 +15,9 @@ func TestWhenARouteIsSeen(t *testing.T) {
 	}{
 		{"a success without fields", report{status: 200}, true},
 		{"a failure without fields", report{status: 502}, false},
-		{"a refusal without fields", report{status: 429, refused: true}, false},
+		{"a denial without fields", report{status: 429, denied: true}, false},
 		{"a failure with fields", report{status: 502, n: 1, states: [maxStates]state{{left: 5}}}, true},
-		{"a refusal with fields", report{status: 429, refused: true, n: 1}, true},
+		{"a denial with fields", report{status: 429, denied: true, n: 1}, true},
 	} {
 		c := &call{sent: 1, account: &account{}, route: &route{}}
 		c.budgets = []*budget{&c.account.hold}
@@ -28,19 +28,19 @@ func TestWhenARouteIsSeen(t *testing.T) {
 	}
 }
 
-// TestFurtherRoutesWaitAfterARefusedTry checks after which responses to a request that was sent although the assumed budget was
+// TestFurtherRoutesWaitAfterADeniedTry checks after which responses to a request that was sent although the assumed budget was
 // closed the next requests of unknown routes wait for that budget.
-func TestFurtherRoutesWaitAfterARefusedTry(t *testing.T) {
+func TestFurtherRoutesWaitAfterADeniedTry(t *testing.T) {
 	assumed, other := budgetName{name: "assumed"}, budgetName{name: "other"}
 	for _, row := range []struct {
 		why  string
 		rep  report
 		want bool
 	}{
-		{"refused by the assumed budget", report{status: 429, refused: true, n: 1, states: [maxStates]state{{name: assumed}}}, true},
-		{"refused by none that is named", report{status: 429, refused: true}, true},
-		{"refused by another budget", report{status: 429, refused: true, n: 1, states: [maxStates]state{{name: other}}}, false},
-		{"refused by both", report{status: 429, refused: true, n: 2, states: [maxStates]state{{name: assumed}, {name: other}}}, false},
+		{"denied by the assumed budget", report{status: 429, denied: true, n: 1, states: [maxStates]state{{name: assumed}}}, true},
+		{"denied by none that is named", report{status: 429, denied: true}, true},
+		{"denied by another budget", report{status: 429, denied: true, n: 1, states: [maxStates]state{{name: other}}}, false},
+		{"denied by both", report{status: 429, denied: true, n: 2, states: [maxStates]state{{name: assumed}, {name: other}}}, false},
 		{"served, with the assumed budget", report{status: 200, n: 1, states: [maxStates]state{{name: assumed}}}, false},
 		{"served, without a budget", report{status: 200}, false},
 		{"failed", report{}, false},

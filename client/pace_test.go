@@ -159,7 +159,7 @@ func TestLateTurnBehindUncountedAnswers(t *testing.T) {
 	})
 }
 
-// TestRetryAfterInAPacedWindow checks that the first request of the last fifth of a window is sent at once, and that after a refusal
+// TestRetryAfterInAPacedWindow checks that the first request of the last fifth of a window is sent at once, and that after a denial
 // the next one is sent when Retry-After says, not when the window is renewed.
 func TestRetryAfterInAPacedWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestRetryAfterInAPacedWindow(t *testing.T) {
 		}
 		sent := s.requests(start2000)
 		if len(sent) != 5 || sent[2] != 0 || sent[3] != 12*time.Second || sent[4] < 17*time.Second || sent[4] > 18*time.Second {
-			t.Errorf("sent at %v, want three at once, one of five intervals later, and one 5s after its refusal", sent)
+			t.Errorf("sent at %v, want three at once, one of five intervals later, and one 5s after its denial", sent)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// TestManyPaths drives 200 goroutines, each with a path of its own, against a limit that all share: one refusal at most teaches that
+// TestManyPaths drives 200 goroutines, each with a path of its own, against a limit that all share: one denial at most teaches that
 // they do.
 func TestManyPaths(t *testing.T) {
 	for _, w := range writers {
@@ -40,7 +40,7 @@ func TestManyPaths(t *testing.T) {
 				}
 				all.Wait()
 				if count := s.count(); count[200] < 380 || count[429] > 1 {
-					t.Errorf("%v, want 95%% of 400 and one refusal", count)
+					t.Errorf("%v, want 95%% of 400 and one denial", count)
 				}
 			})
 		})

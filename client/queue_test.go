@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestFirstComeFirstServed checks that calls go in the order in which they have arrived, also those that were refused.
+// TestFirstComeFirstServed checks that calls go in the order in which they have arrived, also those that were denied.
 func TestFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string

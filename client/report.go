@@ -14,7 +14,7 @@ const maxStates = 8
 type report struct {
 	status      int           // 0 if there was no response
 	cached      bool          // the response was made for an earlier request: it says nothing about limits
-	refused     bool          // the request was not served, because of a limit
+	denied      bool          // the request was not served, because of a limit
 	unavailable bool          // 503 with Retry-After
 	hasRetry    bool          // there is a Retry-After
 	retry       time.Duration // from now; 0 or less if the instant is past
@@ -50,15 +50,15 @@ func (rep *report) read(resp *http.Response, now time.Time) {
 	if rep.cached = isCached(h); rep.cached {
 		return
 	}
-	refusing := rep.status == http.StatusTooManyRequests || rep.status == http.StatusForbidden
+	denying := rep.status == http.StatusTooManyRequests || rep.status == http.StatusForbidden
 	clock := serverClock{header: h, now: now}
-	if refusing || rep.status == http.StatusServiceUnavailable {
+	if denying || rep.status == http.StatusServiceUnavailable {
 		rep.readRetryAfter(&clock)
 	}
 	rep.readFields(&clock, xRateLimit)
 	rep.readFields(&clock, rateLimitFields)
 	rep.readStructured(&clock)
-	rep.refused = rep.status == http.StatusTooManyRequests ||
+	rep.denied = rep.status == http.StatusTooManyRequests ||
 		rep.status == http.StatusForbidden && (rep.hasRetry || rep.usedUp())
 	rep.unavailable = rep.status == http.StatusServiceUnavailable && rep.hasRetry
 }
@@ -75,16 +75,16 @@ func isCached(h http.Header) bool {
 	return ok && age > 0
 }
 
-// holdsKey reports whether all requests of the key must wait: the request was refused, but by no limit that is used up.
+// holdsKey reports whether all requests of the key must wait: the request was denied, but by no limit that is used up.
 func (rep *report) holdsKey() bool {
-	return rep.unavailable || rep.refused && !rep.usedUp()
+	return rep.unavailable || rep.denied && !rep.usedUp()
 }
 
 func (rep *report) usedUp() bool {
 	return slices.ContainsFunc(rep.states[:rep.n], func(s state) bool { return s.left == 0 })
 }
 
-// announced returns the time for which a refusal asks: that of Retry-After or, without one, of the limit that is used up longest.
+// announced returns the time for which a denial asks: that of Retry-After or, without one, of the limit that is used up longest.
 func (rep *report) announced() (wait time.Duration) {
 	if rep.hasRetry {
 		return max(rep.retry, 0)
@@ -100,7 +100,7 @@ func (rep *report) announced() (wait time.Duration) {
 // resendable reports whether r may be sent again after this response.
 func (rep *report) resendable(r *http.Request) bool {
 	if !rep.unavailable {
-		return rep.refused
+		return rep.denied
 	}
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:

@@ -33,14 +33,14 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write(w, next.status, next.fields...)
 }
 
-// TestWhatIsSentAgain checks which requests are sent again after which refusal, with the same body and key.
+// TestWhatIsSentAgain checks which requests are sent again after which denial, with the same body and key.
 func TestWhatIsSentAgain(t *testing.T) {
 	upTo := strings.NewReader
 	retry := []string{"Retry-After", "2"}
 	for _, row := range []struct {
 		name, method string
 		body         io.Reader
-		refusal      response
+		denial       response
 		again        bool
 	}{
 		{"GET", "GET", nil, response{429, retry}, true},
@@ -71,7 +71,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{responses: []response{row.refusal, {200, nil}}}
+				s := &script{responses: []response{row.denial, {200, nil}}}
 				c := (&server{handler: s}).over(&client.Transport{})
 				r, _ := http.NewRequest(row.method, "http://api.example/", row.body)
 				r.Header.Set("Idempotency-Key", "k1")
@@ -80,7 +80,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				resp.Body.Close()
-				want := map[bool]int{true: 200, false: row.refusal.status}[row.again]
+				want := map[bool]int{true: 200, false: row.denial.status}[row.again]
 				if resp.StatusCode != want || len(s.bodies) != 1 != row.again {
 					t.Fatalf("status %d after %d requests, want %d", resp.StatusCode, len(s.bodies), want)
 				}
@@ -154,7 +154,7 @@ func TestA503HoldsTheKey(t *testing.T) {
 	}
 }
 
-// TestRetryAfterInThePast checks that refusals without a promise in the future are followed by pauses that grow.
+// TestRetryAfterInThePast checks that denials without a promise in the future are followed by pauses that grow.
 func TestRetryAfterInThePast(t *testing.T) {
 	for _, row := range []struct {
 		name   string

@@ -65,8 +65,8 @@ func TestReadsWhatHeadersWrites(t *testing.T) {
 						t.Errorf("%s: %+v of %v", problem, s, h)
 					}
 				}
-				if r := d.Results[0]; rep.refused != !r.Allowed || rep.hasRetry != !r.Allowed || rep.retry != time.Duration(second(r.RetryAfter))*time.Second {
-					t.Errorf("refused %v, Retry-After %v of %v", rep.refused, rep.retry, h)
+				if r := d.Results[0]; rep.denied != !r.Allowed || rep.hasRetry != !r.Allowed || rep.retry != time.Duration(second(r.RetryAfter))*time.Second {
+					t.Errorf("denied %v, Retry-After %v of %v", rep.denied, rep.retry, h)
 				}
 			})
 		})

@@ -17,10 +17,10 @@ func (a *account) settle(c *call, rep *report, now time.Time, t *Transport) {
 	}
 	if a.trying == c {
 		a.trying = nil
-		a.strict = rep.refused && (named == nil || slices.Equal(named, assumed))
+		a.strict = rep.denied && (named == nil || slices.Equal(named, assumed))
 	}
-	if rep.refused || rep.unavailable {
-		a.refuse(c, rep, named, now, t.clock)
+	if rep.denied || rep.unavailable {
+		a.denied(c, rep, named, now, t.clock)
 	}
 	a.dispatchAll(c, t, now)
 }
@@ -52,7 +52,7 @@ func (a *account) answer(c *call, rep *report, named []*budget, now time.Time, c
 		a.hold.open(c)
 	}
 	c.route.first.open(c)
-	failed := rep.status >= 500 || rep.refused
+	failed := rep.status >= 500 || rep.denied
 	if rep.cached {
 		return
 	}
@@ -70,7 +70,7 @@ func (a *account) answer(c *call, rep *report, named []*budget, now time.Time, c
 	}
 }
 
-// observe updates b from its state in a response. After a refusal, refuse closes b.
+// observe updates b from its state in a response. After a denial, denied closes b.
 func (b *budget) observe(c *call, s *state, now time.Time, rep *report, clock uint64) {
 	b.status = rep.status
 	if b.limit = max(b.limit, s.left); s.limit > 0 {
@@ -82,7 +82,7 @@ func (b *budget) observe(c *call, s *state, now time.Time, rep *report, clock ui
 	switch {
 	case s.left > 0 || s.otherUnit && !s.hasReset:
 		b.open(c)
-	case rep.refused:
+	case rep.denied:
 	case s.wait > 0:
 		b.close(now, s.wait, rep.status, clock)
 	default:
@@ -90,8 +90,8 @@ func (b *budget) observe(c *call, s *state, now time.Time, rep *report, clock ui
 	}
 }
 
-// refuse closes the budgets that are used up or, if a refusal names none, all of the key.
-func (a *account) refuse(c *call, rep *report, named []*budget, now time.Time, clock uint64) {
+// denied closes the budgets that are used up or, if a denial names none, all of the key.
+func (a *account) denied(c *call, rep *report, named []*budget, now time.Time, clock uint64) {
 	longest := -1
 	for i := range named {
 		if s := &rep.states[i]; s.left == 0 && (longest < 0 || s.wait > rep.states[longest].wait) {
@@ -99,7 +99,7 @@ func (a *account) refuse(c *call, rep *report, named []*budget, now time.Time, c
 		}
 	}
 	if rep.holdsKey() {
-		a.hold.refuse(c, now, rep.retry, rep.status, clock)
+		a.hold.denied(c, now, rep.retry, rep.status, clock)
 		a.hold.width = 1
 		return
 	}
@@ -112,6 +112,6 @@ func (a *account) refuse(c *call, rep *report, named []*budget, now time.Time, c
 		if rep.hasRetry && (i == longest || wait <= 0 || wait > rep.retry) {
 			wait = rep.retry // it takes precedence
 		}
-		b.refuse(c, now, wait, rep.status, clock)
+		b.denied(c, now, wait, rep.status, clock)
 	}
 }

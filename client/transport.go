@@ -58,13 +58,13 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return c.giveUp(err)
 		}
 		resp, err := t.send(c)
-		if !c.refused {
+		if !c.denied {
 			return resp, err
 		}
 		if resp.Body == nil {
 			resp.Body = http.NoBody
 		}
-		c.refusal = resp
+		c.denial = resp
 	}
 }
 
@@ -73,8 +73,8 @@ func (t *Transport) before(c *call) error {
 	if t.Before == nil {
 		return nil
 	}
-	if c.refusal != nil && !c.kept {
-		keep(c.refusal)
+	if c.denial != nil && !c.kept {
+		keep(c.denial)
 		c.kept = true
 	}
 	sending := false
@@ -114,10 +114,10 @@ func (t *Transport) settle(c *call, resp *http.Response) {
 	t.clock++
 	c.account.settle(c, &rep, now, t)
 	t.mu.Unlock()
-	if t.OnDenied != nil && (rep.refused || rep.unavailable) {
+	if t.OnDenied != nil && (rep.denied || rep.unavailable) {
 		t.OnDenied(c.req, rep.announced())
 	}
-	c.refused = rep.resendable(c.req) && c.renew()
+	c.denied = rep.resendable(c.req) && c.renew()
 }
 
 // CloseIdleConnections calls the method of that name of Base, if it has one. http.Client.CloseIdleConnections calls it.

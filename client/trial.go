@@ -19,7 +19,7 @@ func (t *trial) begin(clock uint64) { *t = trial{trying: true, from: clock} }
 func (t *trial) enter(c *call) {
 	switch overdue := t.out >= max(t.width, 1); {
 	case overdue && t.from == 0:
-		*t = trial{} // nothing was refused yet: the others need not wait for it any longer
+		*t = trial{} // nothing was denied yet: the others need not wait for it any longer
 	case overdue:
 		t.out, t.from = 1, c.sent-1
 	default:
@@ -33,7 +33,7 @@ func (t *trial) leave(c *call) {
 	}
 }
 
-// answered counts a request that was not refused.
+// answered counts a request that was not denied.
 func (t *trial) answered() {
 	if t.gained++; t.gained >= t.width {
 		t.gained = 0

@@ -16,8 +16,8 @@ type connection struct{ watched }
 
 func (*connection) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestRefusedUpgrade checks that a request to upgrade is sent again like any other, and that the connection comes through as it is.
-func TestRefusedUpgrade(t *testing.T) {
+// TestDeniedUpgrade checks that a request to upgrade is sent again like any other, and that the connection comes through as it is.
+func TestDeniedUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &connection{}
 		n := 0
@@ -40,8 +40,8 @@ func TestRefusedUpgrade(t *testing.T) {
 	})
 }
 
-// TestCanceledAfterARefusal checks that the body of a refusal is closed if the context ends while the request waits to be sent again.
-func TestCanceledAfterARefusal(t *testing.T) {
+// TestCanceledAfterADenial checks that the body of a denial is closed if the context ends while the request waits to be sent again.
+func TestCanceledAfterADenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &watched{size: 1 << 20, closed: make(chan bool)}
 		tr := &client.Transport{Base: roundTrip(func(*http.Request) (*http.Response, error) {

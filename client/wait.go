@@ -54,8 +54,8 @@ func (t *Transport) sleep(c *call) error {
 			return err
 		}
 		t.announce(c, known)
-		if c.refusal != nil && !c.kept {
-			keep(c.refusal)
+		if c.denial != nil && !c.kept {
+			keep(c.denial)
 			c.kept = true
 		}
 		timer.Reset(time.Until(until))

@@ -54,8 +54,8 @@ func TestOnWaitPanicsAfterTheCallWasAdmitted(t *testing.T) {
 	})
 }
 
-// TestRefusedRequestKeepsItsPlace checks that a request that is refused goes before those that arrived while it was in flight.
-func TestRefusedRequestKeepsItsPlace(t *testing.T) {
+// TestDeniedRequestKeepsItsPlace checks that a request that is denied goes before those that arrived while it was in flight.
+func TestDeniedRequestKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var order []string
@@ -90,8 +90,8 @@ func TestRefusedRequestKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// TestRefusalIsReadBeforeTheWait checks that a refusal frees its connection before the wait, not after it.
-func TestRefusalIsReadBeforeTheWait(t *testing.T) {
+// TestDenialIsReadBeforeTheWait checks that a denial frees its connection before the wait, not after it.
+func TestDenialIsReadBeforeTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &watched{size: 1000, closed: make(chan bool)}
 		var n atomic.Int32

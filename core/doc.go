@@ -52,7 +52,7 @@
 //  2. Every rule that applies and whose cost is not 0 becomes a [Claim]: rule, key, limits and cost. Rules that the limiter has
 //     decided for the request before, further out in the chain of handlers, are left out.
 //  3. The store decides all claims together, in one call. If one that is not a dry run is denied, none is charged, so
-//     that being refused never prolongs the wait.
+//     that being denied never prolongs the wait.
 //  4. The store returns a [Result] per limit of each claim: what remains, and how long to wait for more.
 //  5. The results make a [Decision]. Observers are called with it, and adapters put it into the context of the request,
 //     where [FromContext] finds it.

@@ -22,19 +22,19 @@ func TestFailureModes(t *testing.T) {
 	tests := []struct {
 		why     string
 		rules   []core.Rule
-		refused bool     // ErrUnavailable
+		closed  bool     // ErrUnavailable
 		allowed bool     // else
 		results []string // rules that the fallback decided
 	}{
 		{"local decides from memory", []core.Rule{local}, false, true, []string{"local"}},
 		{"and denies from it", []core.Rule{mode("local", core.FailLocal, 0)}, false, false, []string{"local"}},
 		{"open admits whatever its limits say", []core.Rule{open}, false, true, nil},
-		{"closed refuses", []core.Rule{closed}, true, false, nil},
+		{"closed denies", []core.Rule{closed}, true, false, nil},
 		{"local claims are decided together", []core.Rule{local, mode("none", core.FailLocal, 0)}, false, false, []string{"local", "none"}},
 		{"open gives no results beside local", []core.Rule{open, local}, false, true, []string{"local"}},
-		{"one closed rule refuses all", []core.Rule{local, open, closed}, true, false, nil},
+		{"one closed rule denies all", []core.Rule{local, open, closed}, true, false, nil},
 		{"in any order", []core.Rule{closed, local, open}, true, false, nil},
-		{"a dry run never refuses", []core.Rule{dry(closed)}, false, true, nil},
+		{"a dry run never denies", []core.Rule{dry(closed)}, false, true, nil},
 		{"nor beside others", []core.Rule{local, dry(closed)}, false, true, []string{"local"}},
 		{"a dry run is evaluated locally", []core.Rule{dry(mode("local", core.FailLocal, 0))}, false, true, []string{"local"}},
 	}
@@ -43,7 +43,7 @@ func TestFailureModes(t *testing.T) {
 			seen := new(recorder)
 			l := withStore(&faulty{fault: refuse}, tt.rules, core.WithObserver(seen.observe))
 			d, err := l.Check(get("/"))
-			if tt.refused {
+			if tt.closed {
 				wantError(t, err, core.ErrUnavailable, "connection refused")
 			} else if err != nil {
 				t.Fatal(err)
@@ -59,10 +59,10 @@ func TestFailureModes(t *testing.T) {
 				t.Fatalf("observers saw %+v, want the decision once", seen.seen)
 			}
 			wantError(t, cmp.Or(seen.seen[0].Err, seen.seen[0].Degraded), core.ErrUnavailable, "connection refused")
-			if (seen.seen[0].Err != nil) != tt.refused || tt.refused && seen.seen[0].Degraded != nil {
+			if (seen.seen[0].Err != nil) != tt.closed || tt.closed && seen.seen[0].Degraded != nil {
 				t.Errorf("observers saw Err %v and Degraded %v, want Err only if nothing was decided", seen.seen[0].Err, seen.seen[0].Degraded)
 			}
-			if !tt.refused && !errors.Is(d.Degraded, errRefused) {
+			if !tt.closed && !errors.Is(d.Degraded, errRefused) {
 				t.Errorf("got Degraded %v, want the cause", d.Degraded)
 			}
 		})

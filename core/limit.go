@@ -26,7 +26,7 @@ type Limit struct {
 	Burst     int           // TokenBucket only: requests admitted at once; 0 means Rate
 	Algorithm Algorithm     // zero value: TokenBucket
 	Buckets   int           // SlidingWindow only: sub-buckets per Period, 2 to 3600; 0 means 10
-	Ban       time.Duration // TokenBucket only: a charge that uses the limit up is followed by this much refusal
+	Ban       time.Duration // TokenBucket only: a charge that uses the limit up is followed by a ban this long
 }
 
 // An Algorithm measures a rate. It bounds what is admitted in some span of time.

@@ -118,7 +118,7 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore. Any
-// other has a deadline of its own, as long as that of the store and after it; when it fails too, the request is refused.
+// other has a deadline of its own, as long as that of the store and after it; when it fails too, the request is denied.
 // It may be given once.
 func WithFallback(s Store) Option {
 	return func(c *config) error {

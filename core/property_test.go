@@ -149,18 +149,18 @@ func TestWaitsAreExact(t *testing.T) {
 	})
 }
 
-func TestRefusedAndPeekedRequestsChangeNothing(t *testing.T) {
+func TestDeniedAndPeekedRequestsChangeNothing(t *testing.T) {
 	property(t, func(l core.Limit) func(visit) error {
 		d := newFixture(l)
 		return func(v visit) error {
 			d.sleep(v.wait)
-			d.peek("refused", v.cost)
-			if d.take("refused", d.peek("refused", 1).Remaining+1).Allowed {
+			d.peek("denied", v.cost)
+			if d.take("denied", d.peek("denied", 1).Remaining+1).Allowed {
 				return fmt.Errorf("more than what remains was admitted")
 			}
-			refused := d.take("refused", v.cost)
-			if other := d.take("not refused", v.cost); refused != other {
-				return fmt.Errorf("\n    refused %+v\nnot refused %+v", refused, other)
+			denied := d.take("denied", v.cost)
+			if other := d.take("not denied", v.cost); denied != other {
+				return fmt.Errorf("\n    denied %+v\nnot denied %+v", denied, other)
 			}
 			return nil
 		}

@@ -94,7 +94,7 @@ func TestSetRulesUnderLoad(t *testing.T) {
 	callers.Wait()
 }
 
-func TestLimiterThatNewDidNotMakeRefuses(t *testing.T) {
+func TestLimiterThatNewDidNotMakeReturnsErrInvalid(t *testing.T) {
 	claim := core.Claim{Key: "k", Limits: []core.Limit{core.PerHour(1)}}
 	calls := map[string]func(*core.Limiter) error{
 		"Check":    func(l *core.Limiter) error { _, err := l.Check(get("/")); return err },

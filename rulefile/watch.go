@@ -95,7 +95,7 @@ func (w *watcher) look() {
 		err = w.load(src)
 	}
 	if err != nil {
-		w.refuse(err)
+		w.reject(err)
 	}
 }
 
@@ -116,8 +116,8 @@ func (w *watcher) load(src []byte) error {
 	return nil
 }
 
-// refuse logs and reports why a load failed, in one line or, if the file has mistakes, in one for each. The rules in force stay.
-func (w *watcher) refuse(err error) {
+// reject logs and reports why a load failed, in one line or, if the file has mistakes, in one for each. The rules in force stay.
+func (w *watcher) reject(err error) {
 	const message = "spillgate: rules not loaded; those in force stay"
 	if mistakes, ok := errors.AsType[Mistakes](err); ok {
 		for _, m := range mistakes {

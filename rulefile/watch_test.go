@@ -115,7 +115,7 @@ func TestBadFileChangesNothing(t *testing.T) {
 		w.wantRate(30, "with a good file")
 		if len(w.reports) != 4 || !strings.HasSuffix(w.reports[0], " <nil>") || !strings.Contains(w.reports[1], "unknown field") ||
 			w.reports[2] != w.reports[0] || w.reports[3][:8] == w.reports[0][:8] || w.reports[1][:8] != w.reports[0][:8] {
-			t.Errorf("got reports %q, want loaded, refused, the same hash again, another", w.reports)
+			t.Errorf("got reports %q, want loaded, rejected, the same hash again, another", w.reports)
 		}
 	})
 }

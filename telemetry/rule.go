@@ -53,7 +53,7 @@ func newRule(name string, size int) *rule {
 
 // count counts the results of one claim of a request that was allowed or denied. It returns the first result that denied the
 // request, or nil, and whether a dry run would have denied it.
-func (r *rule) count(all []core.Result, allowed bool) (refused *core.Result, would bool) {
+func (r *rule) count(all []core.Result, allowed bool) (denied *core.Result, would bool) {
 	for i := range all {
 		result := &all[i]
 		kind := resultAllowed
@@ -66,14 +66,14 @@ func (r *rule) count(all []core.Result, allowed bool) (refused *core.Result, wou
 			kind, would = resultWouldDeny, true
 		default:
 			kind = resultDenied
-			if refused == nil {
-				refused = result
+			if denied == nil {
+				denied = result
 			}
 		}
 		l.results[kind].Add(1)
 	}
 	switch {
-	case refused != nil:
+	case denied != nil:
 		r.denied.Add(1)
 	case !allowed:
 	case would:
@@ -81,7 +81,7 @@ func (r *rule) count(all []core.Result, allowed bool) (refused *core.Result, wou
 	default:
 		r.allowed.Add(1)
 	}
-	return refused, would
+	return denied, would
 }
 
 // limit returns the counts of a limit.

@@ -143,9 +143,9 @@ func (t *Telemetry) count(ctx context.Context, second int64, c *core.Claim, resu
 	if r.second.Load() != second {
 		r.turn(second)
 	}
-	refused, would := r.count(results, allowed)
-	if refused != nil {
-		r.deny(ctx, t.log, second, c.Key, refused)
+	denied, would := r.count(results, allowed)
+	if denied != nil {
+		r.deny(ctx, t.log, second, c.Key, denied)
 	}
 	return would
 }

@@ -26,13 +26,13 @@ func (v visit) check(limits []core.Limit, shared bool) error {
 	if v.err != nil {
 		return v.err
 	}
-	refusal := v.last()
+	denial := v.last()
 	least, most := admissible(limits, v.sending)
 	switch admitted := v.admitted(); {
-	case refusal.status != http.StatusTooManyRequests:
-		return fmt.Errorf("request %d was answered %s, want 200 or 429", len(v.replies), statusLine(refusal.status))
+	case denial.status != http.StatusTooManyRequests:
+		return fmt.Errorf("request %d was answered %s, want 200 or 429", len(v.replies), statusLine(denial.status))
 	case admitted < least && !shared:
-		return fmt.Errorf("it refused request %d, but %s admits %d", admitted+1, inWords(limits), least)
+		return fmt.Errorf("it denied request %d, but %s admits %d", admitted+1, inWords(limits), least)
 	case admitted > most:
 		return fmt.Errorf("it admitted %d requests in %v, but %s admits %d", admitted, v.sending, inWords(limits), most)
 	}
@@ -40,7 +40,7 @@ func (v visit) check(limits []core.Limit, shared bool) error {
 		if n, ok := readNumbers(r); !ok {
 			return fmt.Errorf("reply %d lacks rate limit headers", i+1)
 		} else if i == len(v.replies)-1 && n.remaining != "0" {
-			return fmt.Errorf("the refusal says that %s remain, want 0", n.remaining)
+			return fmt.Errorf("the denial says that %s remain, want 0", n.remaining)
 		}
 	}
 	return v.checkLater(least == 0, shared)
@@ -62,7 +62,7 @@ func (v visit) checkLater(admitsNothing, shared bool) error {
 	return nil
 }
 
-// admissible returns the fewest and the most requests that fresh limits admit before they refuse one within span.
+// admissible returns the fewest and the most requests that fresh limits admit before they deny one within span.
 func admissible(limits []core.Limit, span time.Duration) (least, most int) {
 	least, most = math.MaxInt, math.MaxInt
 	for _, l := range limits {

@@ -28,10 +28,10 @@ func replied(status int, remaining, retryAfter string) reply {
 
 func TestCheck(t *testing.T) {
 	limits := core.MustParseLimits("2/10s")
-	admitted, refused := replied(200, "1", ""), replied(429, "0", "5")
+	admitted, denied := replied(200, "1", ""), replied(429, "0", "5")
 	later := func(r reply) *reply { return &r }
 	good := func() visit {
-		return visit{router: "chi", replies: []reply{admitted, admitted, refused}, later: later(admitted)}
+		return visit{router: "chi", replies: []reply{admitted, admitted, denied}, later: later(admitted)}
 	}
 	for _, tt := range []struct {
 		why    string
@@ -43,14 +43,14 @@ func TestCheck(t *testing.T) {
 		{why: "as it should be", change: func(*visit) {}},
 		{why: "a request failed", change: func(v *visit) { v.err = errors.New("connection reset") }, want: "chi: connection reset"},
 		{why: "no key", change: func(v *visit) { v.replies = []reply{replied(400, "", "")} }, want: "request 1 was answered 400 Bad Request"},
-		{why: "refused too early", change: func(v *visit) { v.replies = v.replies[1:] }, want: "it refused request 2, but 2/10s admits 2"},
-		{why: "refused early because of other processes", change: func(v *visit) { v.replies = v.replies[2:] }, shared: true},
-		{why: "refused too late", change: func(v *visit) { v.replies = append([]reply{admitted}, v.replies...) }, want: "it admitted 3 requests"},
+		{why: "denied too early", change: func(v *visit) { v.replies = v.replies[1:] }, want: "it denied request 2, but 2/10s admits 2"},
+		{why: "denied early because of other processes", change: func(v *visit) { v.replies = v.replies[2:] }, shared: true},
+		{why: "denied too late", change: func(v *visit) { v.replies = append([]reply{admitted}, v.replies...) }, want: "it admitted 3 requests"},
 		{why: "one more because time passed", change: func(v *visit) {
 			v.replies, v.sending = append([]reply{admitted}, v.replies...), 5*time.Second
 		}},
 		{why: "no headers", change: func(v *visit) { v.replies[1] = replied(200, "", "") }, want: "reply 2 lacks rate limit headers"},
-		{why: "a refusal with something left", change: func(v *visit) { v.replies[2] = replied(429, "1", "5") }, want: "the refusal says that 1 remain"},
+		{why: "a denial with something left", change: func(v *visit) { v.replies[2] = replied(429, "1", "5") }, want: "the denial says that 1 remain"},
 		{why: "no wait announced", change: func(v *visit) { v.replies[2] = replied(429, "0", "") }, want: `Retry-After is "", want whole seconds`},
 		{why: "a wait of 0 is a hot loop", change: func(v *visit) { v.replies[2] = replied(429, "0", "0") }, want: `Retry-After is "0"`},
 		{why: "a wait in fractions", change: func(v *visit) { v.replies[2] = replied(429, "0", "4.5") }, want: `Retry-After is "4.5"`},
@@ -58,15 +58,15 @@ func TestCheck(t *testing.T) {
 			v.replies[2] = replied(429, "0", "5")
 			v.replies[2].header.Add("Retry-After", "6")
 		}, want: "Retry-After"},
-		{why: "refused after the wait", change: func(v *visit) { v.later = later(refused) }, want: "after the announced wait of 5s was answered 429"},
-		{why: "another process was quicker", change: func(v *visit) { v.later = later(refused) }, shared: true},
+		{why: "denied after the wait", change: func(v *visit) { v.later = later(denied) }, want: "after the announced wait of 5s was answered 429"},
+		{why: "another process was quicker", change: func(v *visit) { v.later = later(denied) }, shared: true},
 		{why: "broken after the wait", change: func(v *visit) { v.later = later(replied(500, "", "")) }, shared: true, want: "was answered 500"},
 		{why: "too long a wait to see the end of", change: func(v *visit) { v.later = nil }},
 		{why: "nothing is ever admitted", limits: "0/1s", change: func(v *visit) {
 			v.replies, v.later = []reply{replied(429, "0", "")}, nil
 		}},
 		{why: "nothing is ever admitted, yet a wait announced", limits: "0/1s", change: func(v *visit) {
-			v.replies, v.later = []reply{refused}, nil
+			v.replies, v.later = []reply{denied}, nil
 		}, want: `it never admits a request, but announces Retry-After "5"`},
 	} {
 		v, limits := good(), limits

@@ -26,7 +26,7 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Serve five limited routers and a live page about them, and send traffic",
 		Long: "demo serves one route each with net/http, chi, gin, echo v4 and echo v5, sends every router requests until it\n" +
-			"refuses one, and one more after the wait it announces. It shows what came back, says whether that was right, and\n" +
+			"denies one, and one more after the wait it announces. It shows what came back, says whether that was right, and\n" +
 			"keeps serving until interrupted. Meanwhile clients of several kinds send requests, and a page shows them live.",
 		Example: "  spillgate demo\n" +
 			"  spillgate demo --once --limits '3/1s, 20/1m;sliding-log' --headers both\n" +

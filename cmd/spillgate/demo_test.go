@@ -33,7 +33,7 @@ func TestOnce(t *testing.T) {
 		args    string
 		numbers string // limit, remaining and reset in the table
 		curl    string // flags of the curl lines
-		refusal string // some header of the refusal shown in full
+		denial  string // some header of the denial shown in full
 	}{
 		{"--limits 2/2s", github, "", "X-Ratelimit-Resource: stdlib"},
 		{"--limits 2/1s;sliding-log --headers ietf", `2 +0 +(in 1s|-)`, "", `Ratelimit-Policy: "stdlib";q=2;w=1`},
@@ -55,8 +55,8 @@ func TestOnce(t *testing.T) {
 					t.Errorf("no curl line for %s with %q", router, tt.curl)
 				}
 			}
-			if !strings.Contains(stdout, tt.refusal) || !strings.Contains(stdout, "All five routers answered as their limits demand.") {
-				t.Errorf("no %q, or no word that all is well", tt.refusal)
+			if !strings.Contains(stdout, tt.denial) || !strings.Contains(stdout, "All five routers answered as their limits demand.") {
+				t.Errorf("no %q, or no word that all is well", tt.denial)
 			}
 			if t.Failed() {
 				t.Log(stdout)
@@ -134,7 +134,7 @@ func TestOnceDeniesEverything(t *testing.T) {
 	t.Parallel()
 	stdout := once(t, "--limits", "0/1s")
 	if strings.Contains(stdout, "200 OK") || strings.Count(stdout, "429 Too Many Requests") != len(routers)+1 {
-		t.Errorf("want one refusal of each router, and one in full:\n%s", stdout)
+		t.Errorf("want one denial of each router, and one in full:\n%s", stdout)
 	}
 }
 
@@ -174,9 +174,9 @@ func TestShutdownWaits(t *testing.T) {
 	<-entered
 	closed := make(chan struct{})
 	go func() { shutdown(); close(closed) }()
-	for refused := false; !refused; { // new connections are, while the request in flight goes on
+	for denied := false; !denied; { // new connections are, while the request in flight goes on
 		conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
-		if refused = err != nil; !refused {
+		if denied = err != nil; !denied {
 			conn.Close()
 			time.Sleep(time.Millisecond) // each takes a port
 		}

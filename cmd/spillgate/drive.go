@@ -19,7 +19,7 @@ const (
 	maxBody      = 4 << 10
 )
 
-// A visit records the answers of one router: to requests until it refused one, and to one more after the announced wait.
+// A visit records the answers of one router: to requests until it denied one, and to one more after the announced wait.
 type visit struct {
 	router  string
 	path    string
@@ -40,7 +40,7 @@ type reply struct {
 // last returns the reply that ended the sending. There must be one.
 func (v visit) last() reply { return v.replies[len(v.replies)-1] }
 
-// admitted counts the replies before the refusal.
+// admitted counts the replies before the denial.
 func (v visit) admitted() int {
 	if v.last().status == http.StatusOK {
 		return len(v.replies)
@@ -82,15 +82,15 @@ type client struct {
 
 func (c *client) visit(ctx context.Context, v *visit) error {
 	start := time.Now()
-	for refused := false; !refused; {
+	for denied := false; !denied; {
 		r, err := c.get(ctx, v.path)
 		if err != nil {
 			return err
 		}
 		v.replies = append(v.replies, r)
 		v.sending = r.at.Sub(start)
-		refused = r.status != http.StatusOK
-		if !refused && (len(v.replies) == maxRequests || v.sending > maxSending) {
+		denied = r.status != http.StatusOK
+		if !denied && (len(v.replies) == maxRequests || v.sending > maxSending) {
 			return errors.New("its limit was not met: it is too high or refills too fast for this demo")
 		}
 	}

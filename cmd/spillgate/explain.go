@@ -100,7 +100,7 @@ func details(e rulefile.Explanation) string {
 		title = e.Rule + " applies if the program says so"
 	}
 	if e.DryRun {
-		title += ", as a dry run: it never refuses"
+		title += ", as a dry run: it never denies"
 	}
 	text := title + "\n"
 	for _, line := range [][2]string{

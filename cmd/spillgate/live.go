@@ -37,9 +37,9 @@ func showTraffic(ctx context.Context, w io.Writer, callers []*caller) {
 func trafficTable(callers []*caller) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', tabwriter.AlignRight)
-	_, _ = io.WriteString(t, "SERVED\tREFUSED\tNOT DECIDED\t  CLIENT\n")
+	_, _ = io.WriteString(t, "SERVED\tDENIED\tNOT DECIDED\t  CLIENT\n")
 	for _, c := range callers {
-		_, _ = fmt.Fprintf(t, "%d\t%d\t%d\t  %s\n", c.served.Load(), c.refused.Load(), c.failed.Load(), c.name)
+		_, _ = fmt.Fprintf(t, "%d\t%d\t%d\t  %s\n", c.served.Load(), c.denied.Load(), c.failed.Load(), c.name)
 	}
 	_ = t.Flush()
 	return b.String()

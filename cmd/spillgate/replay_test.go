@@ -46,9 +46,9 @@ func TestReplay(t *testing.T) {
 	code, stdout, stderr := execute(t, "replay", "--rules", rules, packed, plain)
 	for _, want := range []string{
 		packed + ": 8 lines of combined\n", plain + ": 9 lines of combined, 1 could not be read:\n  line 9: want HOST IDENT USER",
-		"From 2025-10-10 13:55:00 to 2025-10-10 13:59:07 UTC, 16 requests.\nRefused: 8 (50.0%).\n",
-		"RULE  ASKED  REFUSED  SHARE  KEYS  HIT LIMITS\n", "login     16        8  50.0%     2    1 4/1h\n",
-		"Hit most by login:\n  8 of 12 requests  ip:203.0.113.0\n", "Refused most:\n  8  POST /login\n", "Over time, a bar is 8s:\n", "  api: function user\n",
+		"From 2025-10-10 13:55:00 to 2025-10-10 13:59:07 UTC, 16 requests.\nDenied: 8 (50.0%).\n",
+		"RULE  ASKED  DENIED  SHARE  KEYS  HIT LIMITS\n", "login     16       8  50.0%     2    1 4/1h\n",
+		"Hit most by login:\n  8 of 12 requests  ip:203.0.113.0\n", "Denied most:\n  8  POST /login\n", "Over time, a bar is 8s:\n", "  api: function user\n",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the report does not say %q", want)
@@ -62,7 +62,7 @@ func TestReplay(t *testing.T) {
 		replay.Report
 		Logs []logReport
 	}
-	if err := json.Unmarshal([]byte(stdout), &rep); err != nil || code != 0 || rep.Requests != 4 || rep.Skipped != 4 || rep.Refused != 0 ||
+	if err := json.Unmarshal([]byte(stdout), &rep); err != nil || code != 0 || rep.Requests != 4 || rep.Skipped != 4 || rep.Denied != 0 ||
 		rep.Logs[0].BadLines != 1 || rep.Rules[0].Name != "login" || rep.LeftOut["api"] != "function user" {
 		t.Errorf("--json: %v, exit code %d\n%s", err, code, stdout)
 	}
@@ -95,7 +95,7 @@ func TestBars(t *testing.T) {
 	if got := bars([]int{0, 1, 4, 8, 0, 0}, 2); got != "▁█   up to 12" {
 		t.Errorf("got %q", got)
 	}
-	line := replay.Timeline{Width: time.Second, Asked: make([]int, 120), Refused: make([]int, 120)}
+	line := replay.Timeline{Width: time.Second, Asked: make([]int, 120), Denied: make([]int, 120)}
 	if got := timelineText(line); !strings.Contains(got, "a bar is 2s") || strings.Count(got, " ") < 120 {
 		t.Errorf("got %q", got)
 	}
@@ -123,7 +123,7 @@ func TestReplayWritesAPage(t *testing.T) {
 	if err := os.WriteFile(log, []byte(accessLog()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, stdout, stderr := execute(t, "replay", "--rules", rules, "--html", page, log); code != 0 || stderr != "" || !strings.Contains(stdout, "Refused: 2") {
+	if code, stdout, stderr := execute(t, "replay", "--rules", rules, "--html", page, log); code != 0 || stderr != "" || !strings.Contains(stdout, "Denied: 2") {
 		t.Errorf("exit code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 	}
 	text, err := os.ReadFile(page)

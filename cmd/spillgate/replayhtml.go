@@ -83,7 +83,7 @@ func (p *page) data() any {
 	}
 	return map[string]any{
 		"from": t.From.Unix(), "offset": offset, "width": t.Width.Seconds(), "days": p.long(),
-		"asked": orEmpty(t.Asked), "refused": orEmpty(t.Refused), "would": orEmpty(t.Would), "rules": shares, "shares": replay.Shares,
+		"asked": orEmpty(t.Asked), "denied": orEmpty(t.Denied), "would": orEmpty(t.Would), "rules": shares, "shares": replay.Shares,
 	}
 }
 
@@ -128,12 +128,12 @@ func (p *page) Span() string {
 // Zone returns the time zone of the report.
 func (p *page) Zone() string { return p.Report.From.Format("MST") }
 
-// Range returns a text about how far the number of refused requests may be off, or "".
+// Range returns a text about how far the number of denied requests may be off, or "".
 func (p *page) Range() string {
-	if p.Report.AtLeast == nil || *p.Report.AtLeast == p.Report.Refused {
+	if p.Report.AtLeast == nil || *p.Report.AtLeast == p.Report.Denied {
 		return ""
 	}
-	return fmt.Sprintf("; between %s and %s, since the log has whole seconds only", grouped(*p.Report.AtLeast), grouped(p.Report.Refused))
+	return fmt.Sprintf("; between %s and %s, since the log has whole seconds only", grouped(*p.Report.AtLeast), grouped(p.Report.Denied))
 }
 
 // KeysHit returns the rule that hits most keys.
@@ -165,8 +165,8 @@ func (p *page) Shares() []int { return replay.Shares }
 
 // A column is a column of the time line.
 type column struct {
-	From                  string
-	Asked, Refused, Would int
+	From                 string
+	Asked, Denied, Would int
 }
 
 func (p *page) Columns() (all []column) {
@@ -176,18 +176,18 @@ func (p *page) Columns() (all []column) {
 		layout = time.DateTime
 	}
 	for i := range t.Asked {
-		all = append(all, column{t.From.Add(time.Duration(i) * t.Width).Format(layout), t.Asked[i], t.Refused[i], t.Would[i]})
+		all = append(all, column{t.From.Add(time.Duration(i) * t.Width).Format(layout), t.Asked[i], t.Denied[i], t.Would[i]})
 	}
 	return all
 }
 
 // Doubts returns what the replay cannot know, a sentence each.
 func (p *page) Doubts() []string {
-	doubts := []string{"Clients react to refusals: they wait, retry or give up. The log shows what they did without these rules."}
+	doubts := []string{"Clients react to denials: they wait, retry or give up. The log shows what they did without these rules."}
 	if len(p.Skipped) > 0 {
 		doubts = append(doubts, fmt.Sprintf("Requests that were answered %s are left out, as --skip-status says.", strings.Trim(fmt.Sprint(p.Skipped), "[]")))
 	} else {
-		doubts = append(doubts, "Requests that were refused at the time are in the log and count like any other, unless --skip-status leaves them out.")
+		doubts = append(doubts, "Requests that were denied at the time are in the log and count like any other, unless --skip-status leaves them out.")
 	}
 	if p.AtStart {
 		doubts = append(doubts, "Each request is decided at its start, which is the time of its line less the duration there.")
@@ -196,11 +196,11 @@ func (p *page) Doubts() []string {
 	}
 	switch least := p.Report.AtLeast; {
 	case least == nil:
-	case *least == p.Report.Refused:
+	case *least == p.Report.Denied:
 		doubts = append(doubts, "The log has whole seconds only. Whether the requests of a second came at its start or were spread over it changes no sum here.")
 	default:
-		doubts = append(doubts, fmt.Sprintf("The log has whole seconds only. %s requests are refused if all of a second came at its start, %s if they were spread over it.",
-			grouped(p.Report.Refused), grouped(*least)))
+		doubts = append(doubts, fmt.Sprintf("The log has whole seconds only. %s requests are denied if all of a second came at its start, %s if they were spread over it.",
+			grouped(p.Report.Denied), grouped(*least)))
 	}
 	return append(doubts, "A key may stand for several people, such as those behind one address, and one client may have several keys.")
 }

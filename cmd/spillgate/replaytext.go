@@ -32,9 +32,9 @@ func replayText(rep *replay.Report, logs []logReport) string {
 	if rep.Skipped > 0 {
 		fmt.Fprintf(&b, "; %s were left out for their status", grouped(rep.Skipped))
 	}
-	fmt.Fprintf(&b, ".\nRefused: %s (%s)%s.\n", grouped(rep.Refused), percent(rep.Refused, rep.Requests), rangeText(rep))
+	fmt.Fprintf(&b, ".\nDenied: %s (%s)%s.\n", grouped(rep.Denied), percent(rep.Denied, rep.Requests), rangeText(rep))
 	if rep.Would > 0 {
-		fmt.Fprintf(&b, "Dry runs would refuse %s more (%s).\n", grouped(rep.Would), percent(rep.Would, rep.Requests))
+		fmt.Fprintf(&b, "Dry runs would deny %s more (%s).\n", grouped(rep.Would), percent(rep.Would, rep.Requests))
 	}
 	if rep.Incomplete {
 		b.WriteString("The replay was interrupted; this is what is known so far.\n")
@@ -43,7 +43,7 @@ func replayText(rep *replay.Report, logs []logReport) string {
 		fmt.Fprintf(&b, "%s requests could not be decided; the last: %s\n", grouped(rep.Failed), rep.Error)
 	}
 	b.WriteString(rulesText(rep) + hitText(rep) + routesText(rep) + timelineText(rep.Timeline) + leftOutText(rep.LeftOut))
-	b.WriteString("\nRefused clients would have reacted, and requests that were refused at the time are in the log as well.\n")
+	b.WriteString("\nDenied clients would have reacted, and requests that were denied at the time are in the log as well.\n")
 	return b.String()
 }
 
@@ -64,9 +64,9 @@ func logText(l logReport) string {
 	return text + "\n"
 }
 
-// rangeText returns how far the number of refused requests may be off.
+// rangeText returns how far the number of denied requests may be off.
 func rangeText(rep *replay.Report) string {
-	if rep.AtLeast == nil || *rep.AtLeast == rep.Refused {
+	if rep.AtLeast == nil || *rep.AtLeast == rep.Denied {
 		return ""
 	}
 	return fmt.Sprintf("; %s if the requests of each second were spread over it, since the log has whole seconds only", grouped(*rep.AtLeast))
@@ -75,13 +75,13 @@ func rangeText(rep *replay.Report) string {
 func rulesText(rep *replay.Report) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintf(t, "\nRULE\tASKED\tREFUSED\tSHARE\tKEYS\tHIT\t LIMITS\n")
+	_, _ = fmt.Fprintf(t, "\nRULE\tASKED\tDENIED\tSHARE\tKEYS\tHIT\t LIMITS\n")
 	for _, r := range rep.Rules {
 		limits := strings.Join(r.Limits, ", ")
 		if r.DryRun {
 			limits += " (dry run)"
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t %s\n", r.Name, grouped(r.Asked), grouped(r.Refused), percent(r.Refused, r.Asked), grouped(r.Keys), grouped(r.KeysHit), limits)
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t %s\n", r.Name, grouped(r.Asked), grouped(r.Denied), percent(r.Denied, r.Asked), grouped(r.Keys), grouped(r.KeysHit), limits)
 	}
 	_ = t.Flush()
 	return b.String()
@@ -90,12 +90,12 @@ func rulesText(rep *replay.Report) string {
 func hitText(rep *replay.Report) string {
 	var b strings.Builder
 	for _, r := range rep.Rules {
-		if r.Refused == 0 {
+		if r.Denied == 0 {
 			continue
 		}
 		fmt.Fprintf(&b, "\nHit most by %s:\n", r.Name)
 		for _, c := range r.Hit[:min(hitShown, len(r.Hit))] {
-			fmt.Fprintf(&b, "  %s of %s requests  %s\n", grouped(c.Refused), grouped(c.Asked), printableText(c.Key))
+			fmt.Fprintf(&b, "  %s of %s requests  %s\n", grouped(c.Denied), grouped(c.Asked), printableText(c.Key))
 		}
 	}
 	return b.String()
@@ -105,21 +105,21 @@ func routesText(rep *replay.Report) string {
 	if len(rep.Routes) == 0 {
 		return ""
 	}
-	text := "\nRefused most:\n"
+	text := "\nDenied most:\n"
 	for _, r := range rep.Routes[:min(hitShown, len(rep.Routes))] {
-		text += fmt.Sprintf("  %s  %s\n", grouped(r.Refused), printableText(r.Route))
+		text += fmt.Sprintf("  %s  %s\n", grouped(r.Denied), printableText(r.Route))
 	}
 	return text
 }
 
-// timelineText draws two rows of bars, one of requests and one of those that were refused.
+// timelineText draws two rows of bars, one of requests and one of those that were denied.
 func timelineText(t replay.Timeline) string {
 	columns := len(t.Asked)
 	width := (columns + 59) / 60 // columns per bar
 	if columns == 0 {
 		return ""
 	}
-	return fmt.Sprintf("\nOver time, a bar is %v:\n  requests  %s\n  refused   %s\n", t.Width*time.Duration(width), bars(t.Asked, width), bars(t.Refused, width))
+	return fmt.Sprintf("\nOver time, a bar is %v:\n  requests  %s\n  denied    %s\n", t.Width*time.Duration(width), bars(t.Asked, width), bars(t.Denied, width))
 }
 
 func bars(columns []int, width int) string {

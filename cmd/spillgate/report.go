@@ -29,7 +29,7 @@ func (r *report) introduce() {
 		kept = "in Redis"
 	}
 	r.printf("Five routers at %s. Each admits %s per %s, kept %s.\n", r.base, inWords(r.plan.limits), r.plan.key.about, kept)
-	r.printf("Each is now sent requests until it refuses one, and one more after the wait that it announces.\n\n")
+	r.printf("Each is now sent requests until it denies one, and one more after the wait that it announces.\n\n")
 }
 
 // answers shows the answers of the routers, and their mistakes.
@@ -37,7 +37,7 @@ func (r *report) answers(visits []visit, wrong error) {
 	r.table(visits)
 	for _, v := range visits {
 		if v.err == nil && v.last().status != http.StatusOK {
-			r.refusal(v)
+			r.denial(v)
 			break
 		}
 	}
@@ -86,16 +86,16 @@ func (v visit) row() string {
 // row returns a line of a table, for a tabwriter.
 func row(cells ...string) string { return strings.Join(cells, "\t") + "\n" }
 
-// refusal shows all of the last reply of v.
-func (r *report) refusal(v visit) {
-	refused := v.last()
-	r.printf("A refusal in full, that of %s:\n\n  HTTP/1.1 %s\n", v.router, statusLine(refused.status))
-	for _, name := range slices.Sorted(maps.Keys(refused.header)) {
-		for _, value := range refused.header[name] {
+// denial shows all of the last reply of v.
+func (r *report) denial(v visit) {
+	denied := v.last()
+	r.printf("A denial in full, that of %s:\n\n  HTTP/1.1 %s\n", v.router, statusLine(denied.status))
+	for _, name := range slices.Sorted(maps.Keys(denied.header)) {
+		for _, value := range denied.header[name] {
 			r.printf("  %s: %s\n", name, value)
 		}
 	}
-	r.printf("\n  %s\n\n", strings.TrimSpace(refused.body))
+	r.printf("\n  %s\n\n", strings.TrimSpace(denied.body))
 }
 
 // invite shows commands to go on with.

@@ -48,7 +48,7 @@ func TestRedisIsShared(t *testing.T) {
 	}
 	code, stdout, stderr := execute(t, args...)
 	if code != 0 || strings.Count(stdout, "   0          429 ") != len(routers) || stderr != "" {
-		t.Fatalf("second run: exit code %d, stderr %q; it must be refused what the first has used, stdout:\n%s", code, stderr, stdout)
+		t.Fatalf("second run: exit code %d, stderr %q; it must be denied what the first has used, stdout:\n%s", code, stderr, stdout)
 	}
 }
 

@@ -17,7 +17,7 @@ type caller struct {
 	path      string
 	header    func(n int) http.Header // of the n-th request
 
-	served, refused, failed atomic.Uint64
+	served, denied, failed atomic.Uint64
 }
 
 // newCallers returns the clients, named after their behaviour.
@@ -85,7 +85,7 @@ func (c *caller) request(ctx context.Context, client *http.Client, base string, 
 	_ = resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests:
-		c.refused.Add(1)
+		c.denied.Add(1)
 	case http.StatusServiceUnavailable, http.StatusInternalServerError, http.StatusBadRequest:
 		c.failed.Add(1)
 	default:

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The counts show which clients are served and which are refused.
+// The counts show which clients are served and which are denied.
 func TestTraffic(t *testing.T) {
 	p, err := options{addr: "127.0.0.1:0", limits: "2/1h", key: "ip", headers: "github"}.plan()
 	if err != nil {
@@ -36,14 +36,14 @@ func TestTraffic(t *testing.T) {
 			t.Errorf("%s: %d were not decided:\n%s", c.name, c.failed.Load(), table)
 		}
 	}
-	if abuser.refused.Load() < abuser.served.Load() {
+	if abuser.denied.Load() < abuser.served.Load() {
 		t.Errorf("the abuser is not limited:\n%s", table)
 	}
-	if guesser.served.Load() != 5 || guesser.refused.Load() != 75 || knower.served.Load() != 80 {
-		t.Errorf("want 5 wrong passwords and then refusals, and 80 right ones served:\n%s", table)
+	if guesser.served.Load() != 5 || guesser.denied.Load() != 75 || knower.served.Load() != 80 {
+		t.Errorf("want 5 wrong passwords and then denials, and 80 right ones served:\n%s", table)
 	}
-	if forger.refused.Load() == 0 || good.served.Load() == 0 {
-		t.Errorf("the forger evades, or the good client is refused:\n%s", table)
+	if forger.denied.Load() == 0 || good.served.Load() == 0 {
+		t.Errorf("the forger evades, or the good client is denied:\n%s", table)
 	}
 	if pro.served.Load() <= free.served.Load() {
 		t.Errorf("the paid plan makes no difference:\n%s", table)

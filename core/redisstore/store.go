@@ -27,7 +27,7 @@ var _ core.LocalTaker = (*Store)(nil)
 // keys of several slots.
 //
 // Services that share one Redis need a prefix each: see WithPrefix. Without it, rules of one name share their limits, and the
-// services refuse each other's clients.
+// services deny each other's clients.
 //
 // If client or an option makes no sense, all methods of the store return an error that says so and wraps core.ErrInvalid;
 // so does core.New, by way of Validate.

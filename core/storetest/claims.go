@@ -31,7 +31,7 @@ var claimRows = []row{
 		b.Cost = 1
 		s.expect(words("yes 3", "yes 3", "yes 3", "yes 3", "yes 0", "yes 3", "yes 3", "yes 3", "yes 3"), a, b, c)
 	}},
-	{"being refused does not prolong the wait", func(s *suite) {
+	{"being denied does not prolong the wait", func(s *suite) {
 		for _, limit := range allAlgorithms {
 			s.take(claim(limit, limit, 5))
 			first := s.take(claim(limit, limit, 1))[0].RetryAfter

@@ -179,9 +179,9 @@ var banRows = []row{
 		s.end(held[0], 0)
 		s.expect(words("yes 4"), peek(claim("key", "5/d", 1)))
 	}},
-	{"a charge that uses up a limit with a ban is followed by that much refusal", func(s *suite) {
+	{"a charge that uses up a limit with a ban is followed by a ban that long", func(s *suite) {
 		s.take(claim("key", "4/s;ban=1s", 4))
-		for range 3 { // refusals change nothing
+		for range 3 { // denials change nothing
 			s.take(claim("key", "4/s;ban=1s", 1))
 		}
 		r := s.take(claim("key", "4/s;ban=1s", 1))[0]

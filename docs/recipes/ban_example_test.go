@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// site refuses an address for an hour once it has used up 1,000 requests in ten minutes.
+// site denies an address for an hour once it has used up 1,000 requests in ten minutes.
 func site(ip core.KeyFunc) core.Rule {
 	return core.Rule{Name: "site", Key: ip, Limits: core.MustParseLimits("1000/10m;ban=1h")}
 }

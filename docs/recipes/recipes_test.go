@@ -54,7 +54,7 @@ func want(t *testing.T, what string, got, want int) {
 	}
 }
 
-func TestFiveWrongPasswordsAreRefusedAndRightOnesAreFree(t *testing.T) {
+func TestFiveWrongPasswordsAreDeniedAndRightOnesAreFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, _ := limited(checkPassword, loginByAddress(keyfunc.RemoteIP))
 		right := func(when string) {
@@ -93,7 +93,7 @@ func TestLoginsOfANameAreLimitedFromAllAddresses(t *testing.T) {
 	})
 }
 
-func TestLoginWithoutOneNameIsRefused(t *testing.T) {
+func TestLoginWithoutOneNameIsDenied(t *testing.T) {
 	h, _ := limited(checkPassword, loginByName([]byte("secret")))
 	for _, form := range []string{"", "name=+", "name=a&name=b", "name=%", "name=" + strings.Repeat("a", 64<<10)} {
 		want(t, form[:min(len(form), 20)], post(h, "203.0.113.9", "/login?name=ann", form).Code, 400)
@@ -112,9 +112,9 @@ func TestSignInCountsFailuresOfAName(t *testing.T) {
 			want(t, "right", try(true).Code, 204)
 			want(t, "wrong", try(false).Code, 401)
 		}
-		refused := try(true)
-		want(t, "after 20 wrong ones", refused.Code, 429)
-		if got := refused.Header().Get("Retry-After"); got != "180" {
+		denied := try(true)
+		want(t, "after 20 wrong ones", denied.Code, 429)
+		if got := denied.Header().Get("Retry-After"); got != "180" {
 			t.Errorf("Retry-After %q, want 180", got)
 		}
 	})
@@ -155,9 +155,9 @@ func TestTwoUploadsAtOnce(t *testing.T) {
 			go post(h, "203.0.113.9", "/uploads", "")
 		}
 		synctest.Wait()
-		refused := post(h, "203.0.113.9", "/uploads", "")
-		want(t, "the third", refused.Code, 429)
-		if got := refused.Header().Get("Retry-After"); got != "1" {
+		denied := post(h, "203.0.113.9", "/uploads", "")
+		want(t, "the third", denied.Code, 429)
+		if got := denied.Header().Get("Retry-After"); got != "1" {
 			t.Errorf("Retry-After %q, want 1", got)
 		}
 		close(release)

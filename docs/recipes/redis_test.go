@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// Two services with one prefix refuse each other's clients; with prefixes of their own they do not.
+// Two services with one prefix deny each other's clients; with prefixes of their own they do not.
 func TestServicesShareWhatHasOnePrefix(t *testing.T) {
 	server := redistest.Start(t)
 	rules := []core.Rule{{Name: "api", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerHour(3)}, OnFailure: core.FailClosed}}

@@ -115,7 +115,7 @@ func TestSeveralLimitsChargeTogether(t *testing.T) {
 		want(t, "in the same second", admitted(h, 200, someone, "/", "X-User", "ann"), 0)
 		d, err := l.Take(t.Context(), core.Claim{Rule: "address", Key: "ip:" + someone, Peek: true})
 		if err != nil || d.Results[0].Remaining != 599 {
-			t.Errorf("refused requests were charged to the address: %+v, %v", d, err)
+			t.Errorf("denied requests were charged to the address: %+v, %v", d, err)
 		}
 	})
 }
@@ -161,7 +161,7 @@ func TestRulesOfAFileAreLive(t *testing.T) {
 	})
 }
 
-func TestDryRunRefusesNothing(t *testing.T) {
+func TestDryRunDeniesNothing(t *testing.T) {
 	var logged bytes.Buffer
 	log.SetOutput(&logged)
 	defer log.SetOutput(os.Stderr)
@@ -170,7 +170,7 @@ func TestDryRunRefusesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "admitted", admitted(stdlib.New(l)(ok), 5, someone, "/a"), 5)
-	if got := strings.Count(logged.String(), "rule default would refuse /a\n"); got != 2 {
+	if got := strings.Count(logged.String(), "rule default would deny /a\n"); got != 2 {
 		t.Errorf("logged %q", logged.String())
 	}
 }

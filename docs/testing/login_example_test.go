@@ -20,7 +20,7 @@ func newShop() http.Handler {
 	return stdlib.New(core.Must(core.New([]core.Rule{login})))(mux)
 }
 
-func TestSixthLoginIsRefused(t *testing.T) {
+func TestSixthLoginIsDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shop := newShop() // in the bubble, so that its clock is the fake one
 		login := func(from string) *httptest.ResponseRecorder {
@@ -32,9 +32,9 @@ func TestSixthLoginIsRefused(t *testing.T) {
 		for range 5 {
 			login("203.0.113.9")
 		}
-		refused := login("203.0.113.9")
-		if refused.Code != http.StatusTooManyRequests || refused.Header().Get("Retry-After") != "900" {
-			t.Errorf("got %d, Retry-After %q", refused.Code, refused.Header().Get("Retry-After"))
+		denied := login("203.0.113.9")
+		if denied.Code != http.StatusTooManyRequests || denied.Header().Get("Retry-After") != "900" {
+			t.Errorf("got %d, Retry-After %q", denied.Code, denied.Header().Get("Retry-After"))
 		}
 		if got := login("203.0.113.10").Code; got != http.StatusUnauthorized {
 			t.Errorf("another address: got %d", got)

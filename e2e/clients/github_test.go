@@ -70,7 +70,7 @@ func TestGitHub(t *testing.T) {
 		}
 		want := github.Rate{Limit: 2, Used: 2, Resource: "api", Reset: denied.Rate.Reset}
 		if denied.Rate != want || !local.Rate.Reset.Equal(want.Reset) {
-			t.Errorf("denied with %+v, refused locally with %+v, want %+v", denied.Rate, local.Rate, want)
+			t.Errorf("denied with %+v, denied locally with %+v, want %+v", denied.Rate, local.Rate, want)
 		}
 		passAfter(t, denied.Rate.Reset.Time, careful)
 	})

@@ -88,17 +88,17 @@ func openReport(t *testing.T, url string, v view) *page {
 func TestReportOfAReplay(t *testing.T) {
 	p := openReport(t, writeReport(t, accessLog()), views[0])
 	if n := eval[int](p, `[...document.querySelectorAll(".chart")].filter(c => c.querySelector("svg rect, svg polygon")).length`); n != 4 {
-		t.Errorf("%d charts are drawn, want the time line and one of each rule that refuses", n)
+		t.Errorf("%d charts are drawn, want the time line and one of each rule that denies", n)
 	}
 	if eval[bool](p, `[...document.querySelectorAll(".chart")].some(c => !c.closest("section, .columns > div").querySelector("table"))`) {
 		t.Error("a chart has no table beside it")
 	}
 	if !eval[bool](p, `document.querySelector(".area-denied").getBBox().height > 5 && getComputedStyle(document.querySelector(".tile")).borderLeftWidth === "5px"`) {
-		t.Error("the chart does not show what was refused, or the style is not in force")
+		t.Error("the chart does not show what was denied, or the style is not in force")
 	}
 	text := eval[string](p, "document.body.innerText")
 	for _, want := range []string{
-		"Replay of access.log", "Hit by login", "ip:203.0.113.9", "Hit by <b>bold</b>", "<script>window.hit=1</script>", "dry run", "Dry runs would refuse", "POST /login", "plan: function user", "whole seconds",
+		"Replay of access.log", "Hit by login", "ip:203.0.113.9", "Hit by <b>bold</b>", "<script>window.hit=1</script>", "dry run", "Dry runs would deny", "POST /login", "plan: function user", "whole seconds",
 		"2025-10-10 11:00:00 to 2025-10-10 11:59:", "could not be read",
 	} {
 		if !strings.Contains(text, want) {

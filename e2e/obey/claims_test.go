@@ -16,8 +16,8 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// TestRefusalsAreFinal checks that retryablehttp sends nothing again after the Transport has returned a refusal or a LimitedError.
-func TestRefusalsAreFinal(t *testing.T) {
+// TestDenialsAreFinal checks that retryablehttp sends nothing again after the Transport has returned a denial or a LimitedError.
+func TestDenialsAreFinal(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int32
 	s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -30,7 +30,7 @@ func TestRefusalsAreFinal(t *testing.T) {
 	attempts := 0
 	c.RequestLogHook = func(retryablehttp.Logger, *http.Request, int) { attempts++ }
 	if got, err := status(c.Get(s.URL)); err != nil || got != http.StatusTooManyRequests || attempts != 1 {
-		t.Errorf("status %d, %v after %d attempts, want the refusal after one", got, err, attempts)
+		t.Errorf("status %d, %v after %d attempts, want the denial after one", got, err, attempts)
 	}
 	_, err := status(c.Get(s.URL))
 	var limited *client.LimitedError

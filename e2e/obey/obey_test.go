@@ -46,10 +46,10 @@ func TestAllSucceed(t *testing.T) {
 			for _, c := range clients {
 				all.Go(func() {
 					t.Run(framework.Name+", "+w.name+", "+c.name, func(t *testing.T) {
-						s, refused := limited(t, framework, w.write)
+						s, denied := limited(t, framework, w.write)
 						took := timeOf(t, c.build(t, s))
-						if n := refused.Load(); n > 0 {
-							t.Errorf("%d requests were refused", n)
+						if n := denied.Load(); n > 0 {
+							t.Errorf("%d requests were denied", n)
 						}
 						<-informed
 						if took < ideal || took > best*5/4 {
@@ -124,26 +124,26 @@ var clients = []struct {
 	}},
 }
 
-// limited serves a limited application, and counts what it refuses.
+// limited serves a limited application, and counts what it denies.
 func limited(t *testing.T, f apps.Framework, w headers.Writer) (*wire.Server, *atomic.Int32) {
 	limiter := core.Must(core.New([]core.Rule{{Name: "api", Key: wire.Anyone, Limits: []core.Limit{limit}}}))
 	app := f.Build(apps.One(apps.Guard{Limiter: limiter, Headers: w}, wire.OK))
-	refused := new(atomic.Int32)
+	denied := new(atomic.Int32)
 	s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		app.ServeHTTP(&counting{w, refused}, r)
+		app.ServeHTTP(&counting{w, denied}, r)
 	}), false)
-	return s, refused
+	return s, denied
 }
 
 // counting counts the responses that are not 200.
 type counting struct {
 	http.ResponseWriter
-	refused *atomic.Int32
+	denied *atomic.Int32
 }
 
 func (w *counting) WriteHeader(status int) {
 	if status != http.StatusOK {
-		w.refused.Add(1)
+		w.denied.Add(1)
 	}
 	w.ResponseWriter.WriteHeader(status)
 }

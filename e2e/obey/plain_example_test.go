@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// obeying returns a client that waits for a minute at most where it would be refused.
+// obeying returns a client that waits for a minute at most where it would be denied.
 func obeying() *http.Client {
 	return &http.Client{Transport: &client.Transport{
 		MaxWait: time.Minute,

@@ -35,7 +35,7 @@ var recipesCases = []struct {
 	}},
 }
 
-// TestRecipes runs the examples of docs/recipes.md against a server that refuses the first request, for a second: each sends its request,
+// TestRecipes runs the examples of docs/recipes.md against a server that denies the first request, for a second: each sends its request,
 // body included, once more, and succeeds.
 func TestRecipes(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 )
 
 // chi's RealIP copies headers of the client into RemoteAddr. No header may then choose the key.
-func TestRewrittenAddressIsRefused(t *testing.T) {
+func TestRewrittenAddressIsRejected(t *testing.T) {
 	trusting := keyfunc.ClientIP{Trusted: loopback6, Hops: 1}
 	for name, key := range map[string]core.KeyFunc{"RemoteIP": keyfunc.RemoteIP, "ClientIP": trusting.Key} {
 		for _, f := range apps.Frameworks {

@@ -85,10 +85,10 @@ var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|m
 	`key \w+|after a key|after the key|after the argument|a key is missing|not a duration|lease must|lease 1s|option "|both a |period must|rate of|^\d+:\d+: (parsing|route|pattern) |` +
 	`not a network|all IPv4|name of a header other|not YAML|second document|Schema|no anchor|tags such`)
 
-// TestSchemaRefusesBadFiles holds the schema against the parser: it refuses a file unless it cannot know its mistakes.
-func TestSchemaRefusesBadFiles(t *testing.T) {
+// TestSchemaRejectsBadFiles holds the schema against the parser: it rejects a file unless it cannot know its mistakes.
+func TestSchemaRejectsBadFiles(t *testing.T) {
 	s := compiledSchema(t)
-	refused := 0
+	rejected := 0
 	for _, tt := range rulecases.Bad() {
 		known := slices.ContainsFunc(tt.Mistakes, func(m string) bool { return !onlyParse.MatchString(m) })
 		err, ok := valid(t, s, tt.Text)
@@ -96,14 +96,14 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 			continue
 		}
 		if err != nil {
-			refused++
+			rejected++
 		}
 		if known && err == nil {
 			t.Errorf("%s: the schema takes\n%s", tt.Why, tt.Text)
 		}
 	}
-	if refused < 20 {
-		t.Errorf("the schema refused %d bad files, want at least 20", refused)
+	if rejected < 20 {
+		t.Errorf("the schema rejected %d bad files, want at least 20", rejected)
 	}
 }
 

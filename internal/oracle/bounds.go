@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// checkDenial fails if the store has refused a request though there is room beside what other processes hold. Charges of its own
+// checkDenial fails if the store has denied a request though there is room beside what other processes hold. Charges of its own
 // process count only with what was used, once that process knows of them.
 func (b *ledger) checkDenial(f *fleet, r *request) {
 	for _, l := range f.limits {
@@ -20,7 +20,7 @@ func (b *ledger) checkDenial(f *fleet, r *request) {
 			return
 		}
 	}
-	b.fail("a request of cost %d was refused though there is room that no other process holds", r.cost)
+	b.fail("a request of cost %d was denied though there is room that no other process holds", r.cost)
 }
 
 // check checks what a fleet that has come to rest has admitted of l and what it was charged.

@@ -30,7 +30,7 @@ func TestBothAdmitTheSameNumber(t *testing.T) {
 				continue
 			}
 			if n < 10 || wait > 100*time.Millisecond {
-				t.Errorf("%s: refused after %d, wait %v; want 10 or more and at most 100ms", name, n, wait)
+				t.Errorf("%s: denied after %d, wait %v; want 10 or more and at most 100ms", name, n, wait)
 			}
 			break
 		}

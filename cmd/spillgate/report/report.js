@@ -10,17 +10,17 @@ function when(seconds) {
 }
 
 function draw() {
-	const points = data.asked.map((n, i) => ({ time: data.from + i * data.width, allowed: n - data.refused[i], denied: data.refused[i], would: data.would[i] }));
+	const points = data.asked.map((n, i) => ({ time: data.from + i * data.width, allowed: n - data.denied[i], denied: data.denied[i], would: data.would[i] }));
 	if (points.length === 1) points.push({ ...points[0], time: data.from + data.width });
 	const most = f => numbers.format(Math.max(0, ...points.map(f)));
 	const time = document.getElementById("time");
-	if (time) areaChart(time, points, `Requests over time: at most ${most(p => p.allowed)} admitted and ${most(p => p.denied)} refused in one point`, p => {
-		document.getElementById("pointed").textContent = p ? `from ${when(p.time)}: ${numbers.format(p.allowed)} admitted, ${numbers.format(p.denied)} refused` + (p.would ? `, ${numbers.format(p.would)} by dry runs` : "") : "";
+	if (time) areaChart(time, points, `Requests over time: at most ${most(p => p.allowed)} admitted and ${most(p => p.denied)} denied in one point`, p => {
+		document.getElementById("pointed").textContent = p ? `from ${when(p.time)}: ${numbers.format(p.allowed)} admitted, ${numbers.format(p.denied)} denied` + (p.would ? `, ${numbers.format(p.would)} by dry runs` : "") : "";
 	}, when);
 	for (const box of document.querySelectorAll("[data-rule]")) {
 		const shares = data.rules[box.dataset.rule];
 		const columns = shares.map((count, i) => ({ name: `≤ ${data.shares[i]}%`, count }));
-		columnChart(box, columns, "Keys by refused share: " + columns.filter(c => c.count).map(c => `${c.name}: ${c.count}`).join(", "));
+		columnChart(box, columns, "Keys by denied share: " + columns.filter(c => c.count).map(c => `${c.name}: ${c.count}`).join(", "));
 	}
 }
 

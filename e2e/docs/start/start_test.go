@@ -15,7 +15,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// Each program admits 100 requests of a client and refuses the next.
+// Each program admits 100 requests of a client and denies the next.
 func TestPrograms(t *testing.T) {
 	for _, router := range []string{"nethttp", "chi", "gin", "echo", "echov5"} {
 		t.Run(router, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestPrograms(t *testing.T) {
 					t.Fatalf("request %d: got %d", n+1, resp.StatusCode)
 				}
 			}
-			t.Log("no request was refused: the machine is too busy")
+			t.Log("no request was denied: the machine is too busy")
 		})
 	}
 }

@@ -155,7 +155,7 @@ func (w *walk) serve() {
 			w.t.Fatalf("a dry run answered %d", status)
 		}
 	}
-	redistest.Wait(w.t, "the page to count what would be refused", func() bool { return strings.Contains(w.data(), `"would_deny"`) })
+	redistest.Wait(w.t, "the page to count what would be denied", func() bool { return strings.Contains(w.data(), `"would_deny"`) })
 }
 
 // data returns what the page shows.

@@ -111,7 +111,7 @@ func testUnknownPatterns(t *testing.T, a Adapter) {
 	p := a.servePatterns(t)
 	for _, row := range []struct {
 		one, other string
-		routed     bool // some routers refuse it before it gets to the guards
+		routed     bool // some routers deny it before it gets to the guards
 	}{
 		{"GET /nowhere", "GET /nowhere/else", a.RoutedOnly},
 		{"BREW /users/42", "STEEP /users/42", true},

@@ -10,7 +10,7 @@ import (
 )
 
 // An evenPlayer decides the requests of a player a second time, with those of one second distributed evenly over it. Many logs have
-// whole seconds only. The player then has all requests of a second at once and refuses the most; the evenPlayer gives the least.
+// whole seconds only. The player then has all requests of a second at once and denies the most; the evenPlayer gives the least.
 // For slow rules it takes the decisions of the player, which has the states of their clients already.
 type evenPlayer struct {
 	clockedLimiter
@@ -20,7 +20,7 @@ type evenPlayer struct {
 	free    chan *batch
 	done    chan struct{}
 	claims  []core.Claim
-	refused int
+	denied  int
 }
 
 // A batch has the requests of one second and their claims.
@@ -31,10 +31,10 @@ type batch struct {
 }
 
 type batchedRequest struct {
-	asks    int           // where its asks end among those of the batch
-	left    time.Duration // until it ends
-	status  int
-	refused bool
+	asks   int           // where its asks end among those of the batch
+	left   time.Duration // until it ends
+	status int
+	denied bool
 }
 
 // isSlow reports whether the rate of all limits is at most one request in ten seconds: then the fraction of a second at which a
@@ -85,8 +85,8 @@ func (s *evenPlayer) add(e *accesslog.Entry, at time.Time, asks []ask) {
 	for _, a := range asks {
 		if !a.rule.slow {
 			b.asks = append(b.asks, a)
-		} else if a.refused && !a.rule.rule.DryRun {
-			r.refused = true
+		} else if a.denied && !a.rule.rule.DryRun {
+			r.denied = true
 		}
 	}
 	r.asks = len(b.asks)
@@ -111,8 +111,8 @@ func (s *evenPlayer) decide(b *batch) {
 	from := 0
 	for i, r := range b.requests {
 		s.advance(b.second.Add(time.Second * time.Duration(i) / time.Duration(len(b.requests))))
-		if r.refused {
-			s.refused++
+		if r.denied {
+			s.denied++
 		} else if from < r.asks {
 			s.take(b.asks[from:r.asks], r)
 		}
@@ -133,16 +133,16 @@ func (s *evenPlayer) take(asks []ask, r batchedRequest) {
 	case d.Allowed:
 		s.hold(d, asks, s.now.Add(r.left), r.status)
 	default:
-		s.refused++
+		s.denied++
 	}
 }
 
-// finish decides what is left and returns how many requests were refused. It reports false if the log has fractions of seconds.
-func (s *evenPlayer) finish() (refused int, ok bool) {
+// finish decides what is left and returns how many requests were denied. It reports false if the log has fractions of seconds.
+func (s *evenPlayer) finish() (denied int, ok bool) {
 	if s.whole {
 		s.dispatch()
 	}
 	close(s.batches)
 	<-s.done
-	return s.refused, s.whole
+	return s.denied, s.whole
 }

@@ -13,7 +13,7 @@ func wholeSeconds(log entries) entries {
 	return log
 }
 
-func TestRangeOfRefusals(t *testing.T) {
+func TestRangeOfDenials(t *testing.T) {
 	var log, long entries
 	for i := range 10 {
 		log = append(log, sent(time.Duration(i/5)*time.Second, "x", "/"))
@@ -25,21 +25,21 @@ func TestRangeOfRefusals(t *testing.T) {
 	}
 	all := func(string) bool { return true }
 	tests := []struct {
-		why, rules     string
-		log            entries
-		o              Options
-		refused, least int
+		why, rules    string
+		log           entries
+		o             Options
+		denied, least int
 	}{
 		{"a fast limit", "{key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
 		{"a slow limit is believed", "{key: ip, limits: 1/h}", log, Options{}, 9, 9},
-		{"a slow dry run refuses nothing", "{key: ip, limits: 1/h, dry_run: true}, {name: b, key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
-		{"what a slow limit refuses is not charged to a fast one", "{key: ip, limits: 8/h}, {name: b, key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
+		{"a slow dry run denies nothing", "{key: ip, limits: 1/h, dry_run: true}, {name: b, key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
+		{"what a slow limit denies is not charged to a fast one", "{key: ip, limits: 8/h}, {name: b, key: ip, limits: 5/s;burst=1}", log, Options{}, 8, 0},
 		{"what is spread is held as long", "{key: ip, limits: 1 at once}", long, Options{AtStart: true, Knows: all}, 3, 3},
 	}
 	for _, tt := range tests {
 		rep := run(t, "rules: ["+tt.rules+"]", tt.o, wholeSeconds(append(entries(nil), tt.log...)))
-		if rep.Refused != tt.refused || rep.AtLeast == nil || *rep.AtLeast != tt.least || rep.Failed > 0 {
-			t.Errorf("%s: got %d refused, at least %v; want %d, %d", tt.why, rep.Refused, *rep.AtLeast, tt.refused, tt.least)
+		if rep.Denied != tt.denied || rep.AtLeast == nil || *rep.AtLeast != tt.least || rep.Failed > 0 {
+			t.Errorf("%s: got %d denied, at least %v; want %d, %d", tt.why, rep.Denied, *rep.AtLeast, tt.denied, tt.least)
 		}
 	}
 }

@@ -18,10 +18,10 @@ func TestStatusSettlesFailures(t *testing.T) {
 		log = append(log, e)
 	}
 	src := "rules: [{name: login, key: ip, limits: 5/h, cost_after: failures}]"
-	if rep := run(t, src, Options{}, slices.Clone(log)); rep.Refused != 5 || rep.Failed != 0 {
-		t.Errorf("got %+v, want 10 free successes, 5 failures and 5 refusals", rep)
+	if rep := run(t, src, Options{}, slices.Clone(log)); rep.Denied != 5 || rep.Failed != 0 {
+		t.Errorf("got %+v, want 10 free successes, 5 failures and 5 denials", rep)
 	}
-	if rep := run(t, src, Options{SkipStatus: map[int]bool{401: true}}, log); rep.Refused != 0 || rep.Skipped != 10 || rep.Requests != 10 {
+	if rep := run(t, src, Options{SkipStatus: map[int]bool{401: true}}, log); rep.Denied != 0 || rep.Skipped != 10 || rep.Requests != 10 {
 		t.Errorf("without those answered 401: got %+v", rep)
 	}
 }
@@ -34,9 +34,9 @@ func TestWhatIsUnderWayIsHeld(t *testing.T) {
 		return e
 	}
 	tests := []struct {
-		why     string
-		log     entries // by end
-		refused int     // of /b
+		why    string
+		log    entries // by end
+		denied int     // of /b
 	}{
 		{"one that is under way is held", entries{request("/b", 5*time.Second, time.Second, 200), request("/a", 0, 10*time.Second, 200)}, 1},
 		{"a success is free after its end", entries{request("/a", 0, 10*time.Second, 200), request("/b", 10*time.Second, time.Second, 200)}, 0},
@@ -45,8 +45,8 @@ func TestWhatIsUnderWayIsHeld(t *testing.T) {
 	}
 	for _, tt := range tests {
 		rep := run(t, "rules: [{key: ip, limits: 1/d, cost_after: failures}]", Options{AtStart: true}, tt.log)
-		if rep.Refused != tt.refused || tt.refused > 0 && rep.Routes[0].Route != "GET /b" || rep.Failed != 0 {
-			t.Errorf("%s: refused %v, want %d of /b; %s", tt.why, rep.Routes, tt.refused, rep.Error)
+		if rep.Denied != tt.denied || tt.denied > 0 && rep.Routes[0].Route != "GET /b" || rep.Failed != 0 {
+			t.Errorf("%s: denied %v, want %d of /b; %s", tt.why, rep.Routes, tt.denied, rep.Error)
 		}
 	}
 }
@@ -58,8 +58,8 @@ func TestLimitsOfRequestsInFlight(t *testing.T) {
 	log := entries{e, e, sent(7*time.Second, "x", "/")}
 	log[2].Duration = time.Second
 	all := func(string) bool { return true }
-	if rep := run(t, src, Options{AtStart: true, Knows: all}, slices.Clone(log)); rep.Refused != 1 || rep.Failed != 0 {
-		t.Errorf("got %+v, want one of two refused that overlap", rep)
+	if rep := run(t, src, Options{AtStart: true, Knows: all}, slices.Clone(log)); rep.Denied != 1 || rep.Failed != 0 {
+		t.Errorf("got %+v, want one of two denied that overlap", rep)
 	}
 	if rep := run(t, src, Options{}, log); rep.LeftOut["default"] != Durations {
 		t.Errorf("without durations: got %+v", rep)

@@ -28,9 +28,9 @@ rules:
 // A live is a server that is asked over TCP, on a clock that stands still during a request, and its log.
 type live struct {
 	*httptest.Server
-	now     atomic.Int64 // microseconds
-	log     strings.Builder
-	refused []bool
+	now    atomic.Int64 // microseconds
+	log    strings.Builder
+	denied []bool
 }
 
 func newLive(t *testing.T) *live {
@@ -66,12 +66,12 @@ func (s *live) send(t *testing.T, client, path, agent, password string) {
 	}
 	_, _ = io.Copy(io.Discard, answer.Body)
 	_ = answer.Body.Close()
-	s.refused = append(s.refused, answer.StatusCode == http.StatusTooManyRequests)
+	s.denied = append(s.denied, answer.StatusCode == http.StatusTooManyRequests)
 	fmt.Fprintf(&s.log, `{"ts":"%s","request":{"client_ip":"%s","method":"POST","uri":"%s","headers":{"User-Agent":["%s"]}},"status":%d}`+"\n",
 		time.UnixMicro(s.now.Load()).UTC().Format("2006-01-02T15:04:05.000000Z"), client, path, agent, answer.StatusCode)
 }
 
-// A replay of the log of a server refuses the requests that the server has refused.
+// A replay of the log of a server denies the requests that the server has denied.
 func TestLockstepWithALiveServer(t *testing.T) {
 	s := newLive(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -89,22 +89,22 @@ func TestLockstepWithALiveServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	differences, refused := 0, 0
+	differences, denied := 0, 0
 	var e accesslog.Entry
 	for i := 0; reader.Next(&e) == nil; i++ {
-		if p.decide(&e, e.At); p.refused != s.refused[i] {
+		if p.decide(&e, e.At); p.denied != s.denied[i] {
 			differences++
 		}
-		if s.refused[i] {
-			refused++
+		if s.denied[i] {
+			denied++
 		}
 	}
-	if differences != 0 || refused < 500 || refused > 4500 || reader.Entries != len(s.refused) || p.errs > 0 {
-		t.Errorf("%d differences in %d of %d requests, %d of which were refused; %v", differences, reader.Entries, len(s.refused), refused, p.lastErr)
+	if differences != 0 || denied < 500 || denied > 4500 || reader.Entries != len(s.denied) || p.errs > 0 {
+		t.Errorf("%d differences in %d of %d requests, %d of which were denied; %v", differences, reader.Entries, len(s.denied), denied, p.lastErr)
 	}
 	for _, rule := range p.rules {
-		if rule.refused < 50 {
-			t.Errorf("%s refused %d requests, want enough to tell", rule.rule.Name, rule.refused)
+		if rule.denied < 50 {
+			t.Errorf("%s denied %d requests, want enough to tell", rule.rule.Name, rule.denied)
 		}
 	}
 }

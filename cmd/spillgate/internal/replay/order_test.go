@@ -20,7 +20,7 @@ func TestLogsAreMergedByTime(t *testing.T) {
 		"of one instant, in the order of the lines": {{sent(1, "x", "/early"), sent(1, "x", "/late")}},
 	} {
 		if rep := run(t, one, Options{}, logs...); len(rep.Routes) != 1 || rep.Routes[0].Route != "GET /late" {
-			t.Errorf("%s: refused %v, want GET /late", first, rep.Routes)
+			t.Errorf("%s: denied %v, want GET /late", first, rep.Routes)
 		}
 	}
 }
@@ -35,10 +35,10 @@ func TestRequestsAreDecidedAtTheirStartOrEnd(t *testing.T) {
 		rep := run(t, "rules: [{key: const(x), limits: 1/h}]", Options{AtStart: at}, slices.Clone(log))
 		var got []string
 		for _, r := range rep.Routes {
-			got = append(got, fmt.Sprint(r.Route, " ", r.Refused))
+			got = append(got, fmt.Sprint(r.Route, " ", r.Denied))
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("at start %v: refused %q, want %q", at, got, want)
+			t.Errorf("at start %v: denied %q, want %q", at, got, want)
 		}
 	}
 }

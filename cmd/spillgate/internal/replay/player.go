@@ -27,16 +27,16 @@ type player struct {
 	seed     maphash.Seed
 	rules    []*tally
 	asks     []ask // of the entry that is being decided
-	refused  bool  // by any rule
-	would    bool  // refused by a dry run
+	denied   bool  // by any rule
+	would    bool  // denied by a dry run
 }
 
 // An ask is the claim of one rule for an entry.
 type ask struct {
-	rule    *tally
-	key     string
-	cost    int
-	refused bool // by a limit of the rule itself
+	rule   *tally
+	key    string
+	cost   int
+	denied bool // by a limit of the rule itself
 }
 
 // A tally counts the decisions of a rule.
@@ -45,12 +45,12 @@ type tally struct {
 	holds   bool // charges are held until a request ends
 	slow    bool // see isSlow
 	asked   int
-	refused int
+	denied  int
 	clients map[uint64]clientTally
-	names   map[uint64]string // of those that were refused
+	names   map[uint64]string // of those that were denied
 }
 
-type clientTally struct{ asked, refused uint32 }
+type clientTally struct{ asked, denied uint32 }
 
 // Durations is what rules with limits of requests in flight need besides what rulefile.File.Needs says.
 const Durations = "durations, with --at start"
@@ -105,7 +105,7 @@ func Lacking(needs []string, knows func(string) bool) string {
 // decide decides an entry at an instant. The clock does not go back.
 func (p *player) decide(e *accesslog.Entry, at time.Time) {
 	p.advance(at)
-	p.refused, p.would, p.asks = false, false, p.asks[:0]
+	p.denied, p.would, p.asks = false, false, p.asks[:0]
 	p.requests.Set(e)
 	if p.limiter == nil {
 		return
@@ -122,29 +122,29 @@ func (p *player) decide(e *accesslog.Entry, at time.Time) {
 	}
 }
 
-// count counts the decision of each rule. A rule refuses a request if one of its own limits does.
+// count counts the decision of each rule. A rule denies a request if one of its own limits does.
 func (p *player) count(results []core.Result) {
 	for i := range p.asks {
 		a := &p.asks[i]
 		n := len(a.rule.rule.Limits)
-		a.refused = slices.ContainsFunc(results[:n], func(r core.Result) bool { return !r.Allowed })
+		a.denied = slices.ContainsFunc(results[:n], func(r core.Result) bool { return !r.Allowed })
 		results = results[n:]
 		if a.rule.rule.DryRun {
-			p.would = p.would || a.refused
+			p.would = p.would || a.denied
 		} else {
-			p.refused = p.refused || a.refused
+			p.denied = p.denied || a.denied
 		}
-		a.rule.count(maphash.String(p.seed, a.key), a.key, a.refused)
+		a.rule.count(maphash.String(p.seed, a.key), a.key, a.denied)
 	}
 }
 
-func (t *tally) count(hash uint64, key string, refused bool) {
+func (t *tally) count(hash uint64, key string, denied bool) {
 	c := t.clients[hash]
 	t.asked++
 	c.asked++
-	if refused {
-		t.refused++
-		if c.refused++; c.refused == 1 {
+	if denied {
+		t.denied++
+		if c.denied++; c.denied == 1 {
 			t.names[hash] = strings.Clone(key)
 		}
 	}

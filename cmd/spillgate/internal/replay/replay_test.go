@@ -33,7 +33,7 @@ func run(t *testing.T, src string, o Options, logs ...entries) *Report {
 	return rep
 }
 
-func TestRuleCountsWhatItRefusesItself(t *testing.T) {
+func TestRuleCountsWhatItDeniesItself(t *testing.T) {
 	rep := run(t, `rules:
   - {name: all, key: ip, limits: 3/h}
   - {name: a, key: ip, limits: 1/h, match: /a}
@@ -42,13 +42,13 @@ func TestRuleCountsWhatItRefusesItself(t *testing.T) {
 		sent(0, "1.1.1.1", "/a"), sent(1, "1.1.1.1", "/a"), sent(2, "2.2.2.2", "/b/7"), sent(3, "1.1.1.1", "/c"), sent(4, "1.1.1.1", "/c"),
 		sent(5, "1.1.1.1", "/c/123"), sent(6, "1.1.1.1", "/c/124"),
 	})
-	if rep.Requests != 7 || rep.Refused != 3 || !rep.From.Equal(noon) || !rep.To.Equal(noon.Add(6)) || rep.AtLeast != nil && *rep.AtLeast != 3 {
+	if rep.Requests != 7 || rep.Denied != 3 || !rep.From.Equal(noon) || !rep.To.Equal(noon.Add(6)) || rep.AtLeast != nil && *rep.AtLeast != 3 {
 		t.Errorf("got %+v", rep)
 	}
 	want := []RuleReport{
-		{Name: "all", Limits: []string{"3/1h"}, Asked: 7, Refused: 2, Keys: 2, KeysHit: 1, HitShares: []int{4: 1, 6: 0}, Hit: []ClientReport{{"ip:1.1.1.1", 6, 2}}},
-		{Name: "a", Limits: []string{"1/1h"}, Asked: 2, Refused: 1, Keys: 1, KeysHit: 1, HitShares: []int{4: 1, 6: 0}, Hit: []ClientReport{{"ip:1.1.1.1", 2, 1}}},
-		{Name: "trial", Limits: []string{"1/1h"}, DryRun: true, Asked: 7, Refused: 6, Keys: 1, KeysHit: 1, HitShares: []int{6: 1}, Hit: []ClientReport{{"const:x", 7, 6}}},
+		{Name: "all", Limits: []string{"3/1h"}, Asked: 7, Denied: 2, Keys: 2, KeysHit: 1, HitShares: []int{4: 1, 6: 0}, Hit: []ClientReport{{"ip:1.1.1.1", 6, 2}}},
+		{Name: "a", Limits: []string{"1/1h"}, Asked: 2, Denied: 1, Keys: 1, KeysHit: 1, HitShares: []int{4: 1, 6: 0}, Hit: []ClientReport{{"ip:1.1.1.1", 2, 1}}},
+		{Name: "trial", Limits: []string{"1/1h"}, DryRun: true, Asked: 7, Denied: 6, Keys: 1, KeysHit: 1, HitShares: []int{6: 1}, Hit: []ClientReport{{"const:x", 7, 6}}},
 	}
 	if got, want := fmt.Sprintf("%+v", rep.Rules), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -56,7 +56,7 @@ func TestRuleCountsWhatItRefusesItself(t *testing.T) {
 	if got := fmt.Sprint(rep.Routes); got != "[{GET /c/{} 2} {GET /a 1}]" {
 		t.Errorf("got routes %s", got)
 	}
-	if got := fmt.Sprint(rep.Timeline.Asked, rep.Timeline.Refused, rep.Timeline.Would, rep.Would); got != "[7] [3] [3] 3" {
+	if got := fmt.Sprint(rep.Timeline.Asked, rep.Timeline.Denied, rep.Timeline.Would, rep.Would); got != "[7] [3] [3] 3" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -69,8 +69,8 @@ func TestWholeSecondsGiveARange(t *testing.T) {
 		log = append(log, e)
 	}
 	rep := run(t, "rules: [{key: ip, limits: 5/s;burst=1}]", Options{}, log)
-	if rep.Refused != 8 || rep.AtLeast == nil || *rep.AtLeast != 0 {
-		t.Errorf("got %d refused, at least %v; want 8, 0", rep.Refused, rep.AtLeast)
+	if rep.Denied != 8 || rep.AtLeast == nil || *rep.AtLeast != 0 {
+		t.Errorf("got %d denied, at least %v; want 8, 0", rep.Denied, rep.AtLeast)
 	}
 	log[9].Seconds = false
 	if rep := run(t, "rules: [{key: ip, limits: 1/s}]", Options{}, log); rep.AtLeast != nil {
@@ -83,7 +83,7 @@ func TestRulesThatNeedMoreAreLeftOut(t *testing.T) {
 	e := sent(0, "x", "/")
 	e.Header = http.Header{"X-A": {"1"}}
 	rep := run(t, src, Options{Knows: func(need string) bool { return need == "header X-A" }}, entries{e, e})
-	if len(rep.Rules) != 1 || rep.Rules[0].Refused != 1 || rep.LeftOut["a"] != "function user" || rep.LeftOut["c"] != "header Authorization, header X-B" {
+	if len(rep.Rules) != 1 || rep.Rules[0].Denied != 1 || rep.LeftOut["a"] != "function user" || rep.LeftOut["c"] != "header Authorization, header X-B" {
 		t.Errorf("got %+v", rep)
 	}
 	if rep := run(t, src, Options{}, entries{e}); len(rep.Rules) != 0 || rep.Requests != 1 {
@@ -98,20 +98,20 @@ func TestInterruptedReplayReports(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	rep, err := Run(ctx, rules(t, "rules: [{key: ip, limits: 1/h}]"), []Source{&log}, Options{Progress: func(int) { cancel() }})
-	if err != nil || !rep.Incomplete || rep.Requests == 0 || rep.Requests == 40_000 || rep.Refused != rep.Requests-1 {
-		t.Errorf("got %v, %d of %d requests", err, rep.Refused, rep.Requests)
+	if err != nil || !rep.Incomplete || rep.Requests == 0 || rep.Requests == 40_000 || rep.Denied != rep.Requests-1 {
+		t.Errorf("got %v, %d of %d requests", err, rep.Denied, rep.Requests)
 	}
 }
 
-// A request that several dry runs would refuse counts once, and one that another rule refuses does not count.
-func TestDryRunsCountWhatTheyWouldRefuse(t *testing.T) {
+// A request that several dry runs would deny counts once, and one that another rule denies does not count.
+func TestDryRunsCountWhatTheyWouldDeny(t *testing.T) {
 	rep := run(t, `rules:
   - {name: first, key: ip, limits: 1/h, dry_run: true}
   - {name: second, key: ip, limits: 2/h, dry_run: true}
   - {name: third, key: ip, limits: 9/h, dry_run: true}
   - {name: all, key: ip, limits: 3/h}
 `, Options{}, entries{sent(0, "a", "/"), sent(1, "a", "/"), sent(2, "a", "/"), sent(3, "a", "/"), sent(4, "b", "/")})
-	if rep.Would != 2 || rep.Refused != 1 {
-		t.Errorf("dry runs would refuse %d, and %d are refused; want 2 and 1", rep.Would, rep.Refused)
+	if rep.Would != 2 || rep.Denied != 1 {
+		t.Errorf("dry runs would deny %d, and %d are denied; want 2 and 1", rep.Would, rep.Denied)
 	}
 }

@@ -25,8 +25,8 @@ func TestRequestsAreWhatTheServerReceived(t *testing.T) {
 		tt.e.At, tt.e.Client, tt.e.Method, tt.e.Duration = noon, "x", "GET", -1
 		rule := strings.Replace(strings.Replace(tt.rule, "join(basic, const(x))", "'join(basic, const(x))'", 1), "/a%zz", "'/a%zz'", 1)
 		rep := run(t, "rules: ["+rule+"]", Options{Knows: func(string) bool { return true }}, entries{tt.e})
-		if rep.Refused != 1 || rep.Failed != 0 {
-			t.Errorf("%s: the rule did not refuse it: %+v", tt.why, rep)
+		if rep.Denied != 1 || rep.Failed != 0 {
+			t.Errorf("%s: the rule did not deny it: %+v", tt.why, rep)
 		}
 	}
 }

@@ -18,15 +18,15 @@ type Report struct {
 	To         time.Time         `json:"to"`
 	Requests   int               `json:"requests"`
 	Skipped    int               `json:"skipped,omitempty"` // not decided, because of their status
-	Refused    int               `json:"refused"`
-	Would      int               `json:"would_refuse"`               // admitted, but a dry run would refuse them
-	AtLeast    *int              `json:"refused_at_least,omitempty"` // see evenPlayer; nil if the log has fractions of seconds
-	Failed     int               `json:"failed,omitempty"`           // could not be decided
-	Error      string            `json:"error,omitempty"`            // why the last of them could not
-	Incomplete bool              `json:"incomplete,omitempty"`       // the replay was interrupted
+	Denied     int               `json:"denied"`
+	Would      int               `json:"would_deny"`                // admitted, but a dry run would deny them
+	AtLeast    *int              `json:"denied_at_least,omitempty"` // see evenPlayer; nil if the log has fractions of seconds
+	Failed     int               `json:"failed,omitempty"`          // could not be decided
+	Error      string            `json:"error,omitempty"`           // why the last of them could not
+	Incomplete bool              `json:"incomplete,omitempty"`      // the replay was interrupted
 	Rules      []RuleReport      `json:"rules"`
 	LeftOut    map[string]string `json:"left_out,omitempty"` // rules that need what the log lacks
-	Routes     []RouteReport     `json:"routes"`             // those that were refused most
+	Routes     []RouteReport     `json:"routes"`             // those that were denied most
 	Timeline   Timeline          `json:"timeline"`
 }
 
@@ -36,24 +36,24 @@ type RuleReport struct {
 	Limits    []string       `json:"limits"`
 	DryRun    bool           `json:"dry_run,omitempty"`
 	Asked     int            `json:"asked"`
-	Refused   int            `json:"refused"` // by this rule itself
+	Denied    int            `json:"denied"` // by this rule itself
 	Keys      int            `json:"keys"`
 	KeysHit   int            `json:"keys_hit"`
-	HitShares []int          `json:"hit_shares"` // clients by the share of their requests that was refused: up to 1, 5, 10, 25, 50, 75, 100 percent
-	Hit       []ClientReport `json:"hit"`        // the clients that were refused most
+	HitShares []int          `json:"hit_shares"` // clients by the share of their requests that was denied: up to 1, 5, 10, 25, 50, 75, 100 percent
+	Hit       []ClientReport `json:"hit"`        // the clients that were denied most
 }
 
 // A ClientReport counts the requests of a client.
 type ClientReport struct {
-	Key     string `json:"key"`
-	Asked   int    `json:"asked"`
-	Refused int    `json:"refused"`
+	Key    string `json:"key"`
+	Asked  int    `json:"asked"`
+	Denied int    `json:"denied"`
 }
 
-// A RouteReport counts the refused requests of a method and a path, whose segments with numbers are {}.
+// A RouteReport counts the denied requests of a method and a path, whose segments with numbers are {}.
 type RouteReport struct {
-	Route   string `json:"route"`
-	Refused int    `json:"refused"`
+	Route  string `json:"route"`
+	Denied int    `json:"denied"`
 }
 
 // shown is how many clients and routes a report has at most.
@@ -124,18 +124,18 @@ func (r *runner) decide(e *accesslog.Entry) error {
 	r.report.Requests++
 	r.player.decide(e, at)
 	r.even.add(e, at, r.player.asks)
-	r.report.Timeline.add(r.player.now, at, r.player.refused, r.player.would)
-	if r.player.would && !r.player.refused {
+	r.report.Timeline.add(r.player.now, at, r.player.denied, r.player.would)
+	if r.player.would && !r.player.denied {
 		r.report.Would++
 	}
-	if r.player.refused {
-		r.report.Refused++
+	if r.player.denied {
+		r.report.Denied++
 		r.countRoute(e)
 	}
 	return nil
 }
 
-// countRoute counts a refused request by its route. Beyond 10,000 routes, new ones count as "others".
+// countRoute counts a denied request by its route. Beyond 10,000 routes, new ones count as "others".
 func (r *runner) countRoute(e *accesslog.Entry) {
 	route := e.Method + " " + withoutNumbers(r.player.requests.URL.Path)
 	if _, known := r.routes[route]; !known && len(r.routes) >= 10_000 {
@@ -161,7 +161,7 @@ func withoutNumbers(path string) string {
 func (r *runner) finish() *Report {
 	rep := r.report
 	if atLeast, ok := r.even.finish(); ok {
-		atLeast = min(atLeast, rep.Refused)
+		atLeast = min(atLeast, rep.Denied)
 		rep.AtLeast = &atLeast
 	}
 	if rep.Failed = r.player.errs; rep.Failed > 0 {
@@ -176,23 +176,23 @@ func (r *runner) finish() *Report {
 		rep.Routes = append(rep.Routes, RouteReport{route, n})
 	}
 	slices.SortFunc(rep.Routes, func(a, b RouteReport) int {
-		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Route, b.Route))
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Route, b.Route))
 	})
 	rep.Routes = rep.Routes[:min(len(rep.Routes), shown)]
 	return rep
 }
 
 func (t *tally) report() RuleReport {
-	r := RuleReport{Name: t.rule.Name, DryRun: t.rule.DryRun, Asked: t.asked, Refused: t.refused, Keys: len(t.clients), KeysHit: len(t.names), HitShares: t.hitShares(), Hit: []ClientReport{}}
+	r := RuleReport{Name: t.rule.Name, DryRun: t.rule.DryRun, Asked: t.asked, Denied: t.denied, Keys: len(t.clients), KeysHit: len(t.names), HitShares: t.hitShares(), Hit: []ClientReport{}}
 	for _, l := range t.rule.Limits {
 		r.Limits = append(r.Limits, l.String())
 	}
 	for hash := range maps.Keys(t.names) {
 		c := t.clients[hash]
-		r.Hit = append(r.Hit, ClientReport{t.names[hash], int(c.asked), int(c.refused)})
+		r.Hit = append(r.Hit, ClientReport{t.names[hash], int(c.asked), int(c.denied)})
 	}
 	slices.SortFunc(r.Hit, func(a, b ClientReport) int {
-		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(a.Key, b.Key))
 	})
 	r.Hit = r.Hit[:min(len(r.Hit), shown)]
 	return r

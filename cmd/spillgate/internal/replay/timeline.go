@@ -7,15 +7,15 @@ const maxColumns = 120
 
 // A Timeline counts requests in columns of equal width.
 type Timeline struct {
-	From    time.Time     `json:"from"`
-	Width   time.Duration `json:"width_ns"`
-	Asked   []int         `json:"asked"`
-	Refused []int         `json:"refused"`
-	Would   []int         `json:"would_refuse"` // admitted, but a dry run would refuse them
+	From   time.Time     `json:"from"`
+	Width  time.Duration `json:"width_ns"`
+	Asked  []int         `json:"asked"`
+	Denied []int         `json:"denied"`
+	Would  []int         `json:"would_deny"` // admitted, but a dry run would deny them
 }
 
 // add counts a request of an instant, or of now if that is later. Neither is before the first.
-func (t *Timeline) add(now, at time.Time, refused, would bool) {
+func (t *Timeline) add(now, at time.Time, denied, would bool) {
 	if now.After(at) {
 		at = now
 	}
@@ -25,15 +25,15 @@ func (t *Timeline) add(now, at time.Time, refused, would bool) {
 	i := int(at.Sub(t.From) / t.Width)
 	for ; i >= maxColumns; i = int(at.Sub(t.From) / t.Width) {
 		t.Width *= 2
-		t.Asked, t.Refused, t.Would = halve(t.Asked), halve(t.Refused), halve(t.Would)
+		t.Asked, t.Denied, t.Would = halve(t.Asked), halve(t.Denied), halve(t.Would)
 	}
 	for len(t.Asked) <= i {
-		t.Asked, t.Refused, t.Would = append(t.Asked, 0), append(t.Refused, 0), append(t.Would, 0)
+		t.Asked, t.Denied, t.Would = append(t.Asked, 0), append(t.Denied, 0), append(t.Would, 0)
 	}
 	t.Asked[i]++
 	switch {
-	case refused:
-		t.Refused[i]++
+	case denied:
+		t.Denied[i]++
 	case would:
 		t.Would[i]++
 	}

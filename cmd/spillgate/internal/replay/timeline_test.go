@@ -15,14 +15,14 @@ func TestTimelineDoublesItsColumns(t *testing.T) {
 	if line.Width != 8*time.Second || len(line.Asked) != 63 || !line.From.Equal(noon) {
 		t.Fatalf("got %d columns of %v", len(line.Asked), line.Width)
 	}
-	asked, refused, would := 0, 0, 0
+	asked, denied, would := 0, 0, 0
 	for i := range line.Asked {
-		asked, refused, would = asked+line.Asked[i], refused+line.Refused[i], would+line.Would[i]
+		asked, denied, would = asked+line.Asked[i], denied+line.Denied[i], would+line.Would[i]
 		if i < 62 && line.Asked[i] != 8 {
 			t.Errorf("column %d has %d requests, want 8", i, line.Asked[i])
 		}
 	}
-	if asked != 501 || refused != 100 || would != 200 {
-		t.Errorf("got %d requests, %d refused, %d refused by dry runs only; want 501, 100, 200", asked, refused, would)
+	if asked != 501 || denied != 100 || would != 200 {
+		t.Errorf("got %d requests, %d denied, %d denied by dry runs only; want 501, 100, 200", asked, denied, would)
 	}
 }

@@ -4,7 +4,7 @@
 //	fmt.Println(report.Chosen.Limit) // 5/s;burst=20
 //
 // A client is untouched by a token bucket exactly if a queue that its requests fill, and that drains at the rate, never holds more
-// than the burst: until its first refusal, all its requests are admitted. So one pass over the requests of a client, with a queue
+// than the burst: until its first denial, all its requests are admitted. So one pass over the requests of a client, with a queue
 // for each rate, says which burst it needs at each rate, and counting clients by that says how many any limit hits. The queues are
 // the buckets of internal/algorithm, so a replay with a limit hits the same clients.
 //

@@ -39,7 +39,7 @@ func limitText(l core.Limit, burst int) string {
 	return strings.TrimSuffix(fmt.Sprintf("%s;burst=%d", rateText(l), burst), fmt.Sprintf(";burst=%d", l.Rate))
 }
 
-// A queue is the bucket of a client, which refuses nothing, and its highest level so far.
+// A queue is the bucket of a client, which denies nothing, and its highest level so far.
 type queue struct {
 	limit  algorithm.Limit
 	bucket algorithm.Bucket
@@ -64,7 +64,7 @@ func (q *queue) add(at int64) {
 	q.most = max(q.most, q.bucket.Level)
 }
 
-// burst returns the burst that q needs to refuse nothing.
+// burst returns the burst that q needs to deny nothing.
 func (q *queue) burst() int { return int(algorithm.CeilDiv(q.most, q.limit.Period)) }
 
 func (q *queue) reset() { q.bucket, q.most = algorithm.Bucket{}, 0 }
