@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // answer is a Base that answers with one limit of that name.
@@ -55,6 +57,7 @@ func TestMemoryIsBounded(t *testing.T) {
 // TestLongNamesAreNotKept checks that a Transport keeps no long name and no long text that a name is part of, whoever chose it: the server
 // in a response, or by a redirect in the URL of a request.
 func TestLongNamesAreNotKept(t *testing.T) {
+	testpass.Thorough(t)
 	const size = 1 << 20
 	long := func(s string) string { return s + strings.Repeat("\x01", size) }
 	header := http.Header{}

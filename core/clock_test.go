@@ -9,6 +9,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
 )
 
@@ -40,6 +41,7 @@ func (k tick) claims() []core.Claim {
 }
 
 func TestStatesAgreeWithTheModelWhenTheClockGoesBack(t *testing.T) {
+	testpass.Thorough(t)
 	for range 10 {
 		rapid.Check(t, func(t *rapid.T) {
 			limits := family(2).Draw(t, "limits")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // heap returns how many bytes are in use.
@@ -21,6 +22,7 @@ func heap() int64 {
 }
 
 func TestFloodKeepsTheHeapBounded(t *testing.T) {
+	testpass.Thorough(t)
 	before := heap()
 	m := &core.MemoryStore{MaxKeys: floodMax}
 	keys := floodMax
@@ -47,6 +49,7 @@ func flood(m *core.MemoryStore, n int) {
 }
 
 func TestHeapPerKey(t *testing.T) {
+	testpass.Thorough(t)
 	before := heap()
 	m := &core.MemoryStore{MaxKeys: manyKeys}
 	flood(m, manyKeys)
@@ -58,6 +61,7 @@ func TestHeapPerKey(t *testing.T) {
 
 // The sizes are those that the comment of MaxKeys states, and what the slabs have in reserve.
 func TestHeapPerLimit(t *testing.T) {
+	testpass.Thorough(t)
 	const keys = manyKeys / 20
 	for limits, most := range map[string]int64{
 		"1/h, 2/2h, 3/3h, 4/4h, 5/5h, 6/6h, 7/7h, 8/8h": 8 * (bytesPerKey + 4),
@@ -84,6 +88,7 @@ func TestHeapPerLimit(t *testing.T) {
 }
 
 func TestDroppedKeysFreeWhatTheyRemember(t *testing.T) {
+	testpass.Thorough(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := &core.MemoryStore{MaxKeys: 500}
 		limits := core.MustParseLimits("50/s;sliding-log, 50/2s;sliding-window;buckets=50")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
 )
 
@@ -79,6 +80,7 @@ var heldLimits = []string{
 
 // TestEndsOfHoldsAgreeWithTheModel waits until holds end, most of the time.
 func TestEndsOfHoldsAgreeWithTheModel(t *testing.T) {
+	testpass.Thorough(t)
 	for range 10 {
 		rapid.Check(t, func(r *rapid.T) {
 			tl := make(timeline, rapid.IntRange(2, 25).Draw(r, "calls"))
@@ -119,6 +121,7 @@ func drawHeld(t *rapid.T, line int) call {
 
 // Other keys come and go all the time, so that the store sweeps while a hold waits for its end and drains.
 func TestNoSweepLosesWhatAHoldIsCharged(t *testing.T) {
+	testpass.Thorough(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := core.MemoryStore{MaxKeys: 40}
 		held := one("held", core.MustParseLimits("9/d, 9/d;fixed-window, 9/d;sliding-window, 9/d;sliding-log, 9/s;ban=48h, 9 at once")...)

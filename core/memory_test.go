@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/storetest"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 func TestMemoryStoreKeepsTheContract(t *testing.T) {
@@ -80,6 +81,7 @@ func TestConcurrentTakesAdmitExactlyTheLimit(t *testing.T) {
 }
 
 func TestResetForgetsAndMakesRoom(t *testing.T) {
+	testpass.Thorough(t)
 	synctest.Test(t, func(t *testing.T) {
 		m := &core.MemoryStore{MaxKeys: 1}
 		for i := range 1000 {

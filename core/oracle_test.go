@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
 )
 
@@ -17,6 +18,7 @@ import (
 const longest = 250 * 365 * 24 * time.Hour
 
 func TestMemoryStoreAgreesWithTheModel(t *testing.T) {
+	testpass.Thorough(t)
 	for range 10 {
 		rapid.Check(t, func(r *rapid.T) {
 			tl := timelines.Draw(r, "timeline")
@@ -26,6 +28,7 @@ func TestMemoryStoreAgreesWithTheModel(t *testing.T) {
 }
 
 func TestMemoryStoreAgreesWithTheModelOnRareCases(t *testing.T) {
+	testpass.Thorough(t)
 	for name, turns := range oracle.Rare {
 		var tl timeline
 		for _, turn := range turns {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // handle has l guard a request that takes a while and ends with a status. It reports whether the handler ran.
@@ -76,6 +77,7 @@ func TestFailuresBelowTheLimitLeaveTheRest(t *testing.T) {
 
 // Twenty logins overlap at any time, for an hour: none fails, so none is denied.
 func TestOverlappingSuccessesAreFree(t *testing.T) {
+	testpass.Thorough(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := inMemory("20/15m", core.Failures)
 		var denied atomic.Int64

@@ -8,12 +8,14 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // A refund must not leave more than if the request had never come. The others come all the same. Ticks may have begun
 // with the request that was refunded, so what would be there within a tick may be there already; the model, whose ticks
 // began elsewhere, has it up to a tick later.
 func TestRefundIsNoLaxerThanNeverCharged(t *testing.T) {
+	testpass.Thorough(t)
 	property(t, func(l core.Limit) func(visit) error {
 		d := newFixture(l)
 		all := make([]admitted, 1)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
 )
 
@@ -33,6 +34,7 @@ var mixedRates = rapid.Custom(func(t *rapid.T) timeline {
 })
 
 func TestBucketDrainsAtTheSlowerOfTwoRatesAsInTheModel(t *testing.T) {
+	testpass.Thorough(t)
 	for range 10 {
 		rapid.Check(t, func(r *rapid.T) {
 			tl := mixedRates.Draw(r, "timeline")

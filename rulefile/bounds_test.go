@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"github.com/spillgate/spillgate/rulefile"
 )
 
 // Files that would exhaust the stack or the memory of a parser without bounds, or keep it busy for minutes.
 func TestFilesAreBounded(t *testing.T) {
+	testpass.Thorough(t)
 	bomb := "x-0: &a0 [1/s, 1/m]\n"
 	for i := range 30 {
 		bomb += fmt.Sprintf("x-%d: &a%d [*a%d, *a%d]\n", i+1, i+1, i, i)
@@ -161,6 +163,7 @@ var worstFiles = []struct {
 // TestReadingIsLinear checks that files of up to 1 MB are read or rejected with the memory that reading is allowed, and with a short
 // text. It measures no time: before, these files took from seconds to hours.
 func TestReadingIsLinear(t *testing.T) {
+	testpass.Thorough(t)
 	for _, tt := range worstFiles {
 		t.Run(tt.why, func(t *testing.T) {
 			src := []byte(tt.src())

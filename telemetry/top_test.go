@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 func deny(tel *Telemetry, rule, key string) {
@@ -80,6 +81,7 @@ func TestTopCountsDenialsOnly(t *testing.T) {
 
 // The keys denied most are found among many, in 256 KB.
 func TestTopOfZipf(t *testing.T) {
+	testpass.Thorough(t)
 	const denials, n, users = 2_000_000, 20, 1_000_000
 	tel := New(Options{Unmask: true})
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.05, 1, users)

@@ -9,6 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/storetest"
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 func TestMemoryStore(t *testing.T) {
@@ -57,6 +58,7 @@ func (n *noisy) Reset(_ context.Context, pairs []core.Pair) error {
 }
 
 func TestOnAnyMachine(t *testing.T) {
+	testpass.Thorough(t)
 	for name, noise := range map[string]struct{ stall, oversleep time.Duration }{
 		"quiet":    {0, 0},
 		"busy":     {150 * time.Microsecond, 20 * time.Millisecond},

@@ -33,8 +33,8 @@ type Server struct {
 	process *exec.Cmd
 }
 
-// Start starts a server with further arguments, such as "--maxclients", "3". If there is no redis-server it skips the
-// test, or fails it where CI is set.
+// Start starts a server with further arguments, such as "--maxclients", "3". It skips the test under -short. If there is no
+// redis-server it skips the test too, or fails it where CI is set.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{Addr: FreeAddr(t), dir: t.TempDir(), args: args}
@@ -46,6 +46,9 @@ func Start(t testing.TB, args ...string) *Server {
 // binary returns the path of redis-server.
 func binary(t testing.TB) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short starts no server")
+	}
 	path, err := exec.LookPath("redis-server")
 	if err == nil {
 		return path

@@ -1,0 +1,5 @@
+//go:build race
+
+package testpass
+
+const race = true
