@@ -110,7 +110,9 @@ func (l *Limiter) drafts(c *receipt, rules *ruleset, r *http.Request, before []*
 		}
 		if !applies {
 			drafts = drafts[:n]
+			continue
 		}
+		l.noteProxy(r, &drafts[n])
 	}
 	return drafts, err
 }

@@ -17,6 +17,7 @@ type Limiter struct {
 	skips     []func(*http.Request) bool
 	observers []Observer
 	reporter  *reporter
+	proxied   atomic.Bool // noteProxy has logged
 }
 
 // New returns a limiter with these rules. Its error joins all mistakes in rules and opts; each wraps ErrInvalid.

@@ -18,9 +18,9 @@ func ExampleWatch() {
 		log.Print(err) // every mistake, with its line and column
 		return
 	}
-	jobs := core.Rule{Name: "jobs", Limits: []core.Limit{core.PerHour(100)}} // for Limiter.Take; all other rules are in the file
-	limiter := core.Must(core.New(append(file.Rules, jobs)))
+	admin := core.Rule{Name: "admin", Key: keyfunc.BasicUser, Limits: []core.Limit{core.PerMinute(10)}, Routes: []string{"/admin/"}}
+	limiter := core.Must(core.New(append(file.Rules, admin))) // all other rules are in the file
 	go func() {
-		_ = rulefile.Watch(ctx, "spillgate.yaml", limiter, funcs, rulefile.Options{Also: []core.Rule{jobs}})
+		_ = rulefile.Watch(ctx, "spillgate.yaml", limiter, funcs, rulefile.Options{Also: []core.Rule{admin}})
 	}()
 }

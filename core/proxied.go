@@ -1,0 +1,85 @@
+package core
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// forwarding are the headers in which proxies name the client, in canonical form.
+var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
+
+// noteProxy logs, once per limiter, that the key of f is the address of a peer that seems to be a proxy: then all clients behind it
+// share one limit. It is the commonest mistake, and a test without the proxy does not show it.
+func (l *Limiter) noteProxy(r *http.Request, f *draft) {
+	if !mayBeProxy(f.key, r.RemoteAddr) || l.proxied.Load() {
+		return
+	}
+	header, peer, ok := proxyOf(f.key, r)
+	if !ok || !l.proxied.CompareAndSwap(false, true) {
+		return
+	}
+	from, trust := "a Unix socket", "Unix: true"
+	if peer.IsValid() {
+		from = peer.String()
+		trust = fmt.Sprintf("Trusted: []netip.Prefix{netip.MustParsePrefix(%q)}", netip.PrefixFrom(peer, peer.BitLen()))
+	}
+	if header != forwarding[0] {
+		trust += fmt.Sprintf(", Header: %q", header)
+	}
+	l.reporter.log().WarnContext(r.Context(), "spillgate: all clients behind a proxy share one limit; if the peer is your proxy, trust it",
+		slog.String("rule", f.rule.Name), slog.String("peer", from), slog.String("header", header),
+		slog.String("mend", fmt.Sprintf("ip := keyfunc.ClientIP{%s}.Key; rule.Key = ip", trust)))
+}
+
+// mayBeProxy reports whether key can be that of the peer at remote and the peer can be in a private network. It is for the hot path:
+// proxyOf looks closely.
+func mayBeProxy(key, remote string) bool {
+	key, ok := strings.CutPrefix(key, "ip:")
+	remote = strings.TrimPrefix(remote, "[")
+	switch {
+	case !ok || key == "":
+		return false
+	case key == "unix":
+		return true
+	case remote == "" || key[0] != remote[0]:
+		return false
+	case remote[0] == '1':
+		return strings.HasPrefix(remote, "10.") || strings.HasPrefix(remote, "127.") || strings.HasPrefix(remote, "172.") ||
+			strings.HasPrefix(remote, "192.168.")
+	}
+	return remote[0] == ':' || remote[0] == 'f'
+}
+
+// proxyOf returns the header in which r names a client although key is that of the peer, and the address of the peer, which is
+// private. The address is not valid for a Unix socket.
+func proxyOf(key string, r *http.Request) (header string, peer netip.Addr, ok bool) {
+	var lines []string
+	for i := 0; i < len(forwarding) && len(lines) == 0; i++ {
+		header = forwarding[i]
+		lines = r.Header[header]
+	}
+	text := strings.TrimPrefix(key, "ip:")
+	if len(lines) == 0 || text == "unix" {
+		return header, peer, len(lines) > 0
+	}
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return "", peer, false
+	}
+	peer = at.Addr().Unmap().WithZone("")
+	one, err := netip.ParsePrefix(text)
+	if err != nil {
+		a, _ := netip.ParseAddr(text)
+		one = netip.PrefixFrom(a.WithZone(""), a.BitLen())
+	}
+	if private := peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast(); !private || !one.Contains(peer) {
+		return "", peer, false
+	}
+	last := lines[len(lines)-1]
+	last = last[strings.LastIndexByte(last, ',')+1:]
+	client, err := netip.ParseAddr(strings.TrimSpace(last))
+	return header, peer, err != nil || !one.Contains(client.Unmap()) // else the client is the proxy, or a neighbor of it
+}
