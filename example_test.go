@@ -149,3 +149,40 @@ func Example_telemetry() {
 	fmt.Println(d.Allowed, counts.Snapshot().Requests[0].Count, page.Code, err, err2)
 	// Output: true 1 200 <nil> <nil>
 }
+
+// The snippets of README.md.
+func Example_readme() {
+	user := keyfunc.APIKey("X-Api-Key")
+	login := core.Rule{
+		Name: "login", Key: keyfunc.RemoteIP, Routes: []string{"POST /login"},
+		Limits: core.MustParseLimits("5/10m;ban=1h"), CostAfter: core.Failures,
+	}
+
+	tokens := core.PerMinute(100_000).By(user)
+	tokens.Name, tokens.Cost = "tokens", func(*http.Request) int { return 2_000 }
+	tokens.CostAfter = func(_ *http.Request, o core.Outcome) int { return o.Cost }
+	// in the handler: core.SetCost(r.Context(), "tokens", used)
+	tokens.Routes = []string{"POST /v1/chat"}
+
+	uploads := core.Rule{
+		Name: "uploads", Key: user, Routes: []string{"POST /uploads"},
+		Limits: core.MustParseLimits("2 at once, 60/h"),
+	}
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /login", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	mux.HandleFunc("POST /v1/chat", func(_ http.ResponseWriter, r *http.Request) { core.SetCost(r.Context(), "tokens", 58) })
+	limit := stdlib.New(core.Must(core.New([]core.Rule{login, tokens, uploads})))
+	send := func(path string) *httptest.ResponseRecorder {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, nil)
+		r.Header.Set("X-Api-Key", "correct horse battery staple")
+		limit(mux).ServeHTTP(w, r)
+		return w
+	}
+	for range 6 {
+		fmt.Print(send("/login").Code, " ")
+	}
+	send("/v1/chat")
+	fmt.Println(send("/v1/chat").Header().Get("X-RateLimit-Used"), "tokens")
+	// Output: 401 401 401 401 401 429 2058 tokens
+}

@@ -1,4 +1,4 @@
-// Package start has the programs of README.md.
+// Package start has the programs of docs/start.md.
 package start
 
 import (
