@@ -19,7 +19,7 @@ type Claim struct {
 // Validate returns an error that wraps ErrInvalid if c cannot be decided. Limiter.Take fills in what c leaves out; a Store calls
 // Validate for claims that did not pass through a Limiter. It is cheap for limits that were seen before.
 func (c *Claim) Validate() error {
-	err := validateLimits(c.Limits)
+	err := allOf(validateLimits(c.Limits), undecided(c.Limits))
 	switch {
 	case c.Cost < 0:
 		err = invalid("cost must not be negative, got %d", c.Cost)
@@ -61,7 +61,7 @@ type Settlement struct {
 // Validate returns an error that wraps ErrInvalid if s cannot be settled. A Store calls it for settlements that did not pass through a
 // Limiter. It is cheap for limits that were seen before.
 func (s *Settlement) Validate() error {
-	err := validateLimits(s.Limits)
+	err := allOf(validateLimits(s.Limits), undecided(s.Limits))
 	switch {
 	case s.Cost < 0:
 		err = invalid("cost must not be negative, got %d", s.Cost)
@@ -144,5 +144,5 @@ func (c *Claim) validateOwnLimits(s *ruleset) error {
 	case len(c.Limits) == 0:
 		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(c.Rule))
 	}
-	return validateLimits(c.Limits)
+	return allOf(validateLimits(c.Limits), undecided(c.Limits))
 }

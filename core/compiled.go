@@ -19,7 +19,7 @@ var cache [1024]atomic.Pointer[compiled]
 
 // compile returns l compiled. It may be invalid.
 func compile(l *Limit) *compiled {
-	h := uint64(l.Rate)<<32 ^ uint64(l.Period) ^ uint64(l.Burst)<<16 ^ uint64(l.Buckets)<<8 ^ uint64(l.Algorithm)
+	h := uint64(l.Rate)<<32 ^ uint64(l.Period) ^ uint64(l.Burst)<<16 ^ uint64(l.Buckets)<<8 ^ uint64(l.Algorithm) ^ l.Calendar.hash()
 	p := &cache[h*0x9e3779b97f4a7c15>>54]
 	if c := p.Load(); c != nil && c.is(l) {
 		return c
@@ -33,7 +33,8 @@ func compile(l *Limit) *compiled {
 // is reports whether c is l compiled. To compare the fields one by one takes less time than == does.
 func (c *compiled) is(l *Limit) bool {
 	return c.limit.Rate == l.Rate && c.limit.Period == l.Period && c.limit.Burst == l.Burst &&
-		c.limit.Algorithm == l.Algorithm && c.limit.Buckets == l.Buckets && c.limit.Ban == l.Ban
+		c.limit.Algorithm == l.Algorithm && c.limit.Buckets == l.Buckets && c.limit.Ban == l.Ban &&
+		c.limit.Calendar == l.Calendar
 }
 
 // compile returns an error that says what is wrong with l.

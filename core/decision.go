@@ -129,7 +129,7 @@ func (r *Result) availableAfter(cost int) time.Duration {
 		return 0
 	case missing == 1:
 		return r.RefillAfter
-	case r.Limit.Algorithm == TokenBucket && r.Limit.Rate > 0:
+	case r.Limit.Algorithm == TokenBucket && r.Limit.Calendar.Unit == 0 && r.Limit.Rate > 0:
 		rate := time.Duration(r.Limit.Rate)
 		perRequest := (r.Limit.Period + rate - 1) / rate
 		if missing-1 <= r.ResetAfter/perRequest {

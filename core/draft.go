@@ -40,7 +40,7 @@ func (f *draft) fill(r *http.Request) (err error) {
 	}
 	if rule.Tier != nil {
 		if limits := rule.Tier(r); len(limits) > 0 {
-			if err := validateLimits(limits); err != nil {
+			if err := allOf(validateLimits(limits), undecided(limits)); err != nil {
 				return within("tier", err)
 			}
 			f.tier = limits

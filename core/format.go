@@ -6,13 +6,16 @@ import (
 )
 
 // String returns l in the notation that ParseLimits reads back: "100/1m", "100/1m;burst=20", "240/1h;fixed-window",
-// "60/1m;sliding-window;buckets=6", "5/10m;ban=1h", "20 at once".
+// "60/1m;sliding-window;buckets=6", "5/10m;ban=1h", "20 at once", "10000/month;tz=Europe/Berlin;from=15", "500/week;calendar".
 func (l Limit) String() string {
 	b := strconv.AppendInt(nil, int64(l.Rate), 10)
 	if l.Algorithm == InFlight {
 		return string(append(b, atOnce...))
 	}
 	b = append(b, '/')
+	if l.Calendar.Unit != 0 && l.Period == 0 {
+		return string(l.Calendar.appendTo(b))
+	}
 	b = append(b, periodString(l.Period)...)
 	if l.Algorithm != TokenBucket {
 		b = append(b, ';')

@@ -22,9 +22,10 @@ var importRules = []struct {
 }{
 	{"core/redisstore", []string{module + "core", module + "internal/redisx", goRedis}},
 	{"core/storetest", []string{module + "core", module + "internal/"}},
-	{"core", []string{module + "internal/algorithm", module + "internal/breaker", module + "internal/memory", module + "internal/nearest", module + "internal/routes"}},
+	{"core", []string{module + "internal/algorithm", module + "internal/breaker", module + "internal/calendar", module + "internal/memory", module + "internal/nearest", module + "internal/routes"}},
 	{"internal/algorithm", nil},
 	{"internal/breaker", nil},
+	{"internal/calendar", nil},
 	{"internal/memory", []string{module + "internal/algorithm"}},
 	{"internal/redisx", []string{module + "core", module + "internal/algorithm", module + "internal/breaker", goRedis}},
 	{"internal/routes", []string{module + "internal/nearest"}},

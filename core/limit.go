@@ -27,6 +27,7 @@ type Limit struct {
 	Algorithm Algorithm     // zero value: TokenBucket
 	Buckets   int           // SlidingWindow only: sub-buckets per Period, 2 to 3600; 0 means 10
 	Ban       time.Duration // TokenBucket only: a charge that uses the limit up is followed by a ban this long
+	Calendar  Calendar      // if not zero, a FixedWindow whose windows are the calendar's: Period is 0, and Algorithm 0 or FixedWindow
 }
 
 // An Algorithm measures a rate. It bounds what is admitted in some span of time.
@@ -80,7 +81,8 @@ func PerMinute(n int) Limit { return Every(n, time.Minute) }
 func PerHour(n int) Limit { return Every(n, time.Hour) }
 
 // PerDay returns a token bucket of n requests per 24 hours. PerDay(1000) admits up to 1,999 on the first day of a key: it begins
-// full and refills all day. PerDay(1000).Using(FixedWindow) admits 1,000 from midnight to midnight, UTC, as plans promise.
+// full and refills all day. PerDay(1000).In("UTC") admits 1,000 from midnight to midnight, as plans promise, and so does In for any
+// other time zone.
 func PerDay(n int) Limit { return Every(n, 24*time.Hour) }
 
 // AtOnce returns a limit of n requests in flight: at most n are held at the same time, whatever their cost. See Claim.Hold.
@@ -98,7 +100,7 @@ func (l Limit) WithBurst(n int) Limit {
 // Using returns l measured by another algorithm.
 func (l Limit) Using(a Algorithm) Limit {
 	l.Algorithm = a
-	return l
+	return l.inOneForm()
 }
 
 // By returns a rule named "default" with this one limit for each key.
@@ -128,6 +130,9 @@ func (l Limit) Validate() error { return prefix(compile(&l).err) }
 
 // validate checks the fields of l, but not whether they fit together into whole numbers.
 func (l Limit) validate() error {
+	if l.Calendar != (Calendar{}) {
+		return l.checkCalendar()
+	}
 	if l.Algorithm == InFlight {
 		return l.checkInFlight()
 	}
@@ -222,7 +227,7 @@ func validateLimits(limits []Limit) (err error) {
 			err = allOf(err, within(fmt.Sprintf("limit %d", i+1), mistakes))
 		}
 		for j, other := range limits[:i] {
-			if other.Algorithm == l.Algorithm && other.Period == l.Period {
+			if other.sharesState(l) {
 				err = allOf(err, sameState(j, i, l))
 			}
 		}
@@ -230,10 +235,19 @@ func validateLimits(limits []Limit) (err error) {
 	return err
 }
 
+// sharesState reports whether l and other find the same state of a pair.
+func (l Limit) sharesState(other *Limit) bool {
+	a, b := l.inOneForm(), other.inOneForm()
+	return a.Algorithm == b.Algorithm && a.Period == b.Period && a.Calendar == b.Calendar
+}
+
 // sameState says that limits i and j, of which l is one, would share their state.
 func sameState(i, j int, l *Limit) error {
 	if l.Algorithm == InFlight {
 		return invalid("limits %d and %d are both of requests in flight; a rule has one", i+1, j+1)
+	}
+	if l.Calendar.Unit != 0 {
+		return invalid("limits %d and %d are both of the same calendar %v; want another unit, time zone or first day for one of them", i+1, j+1, l.Calendar.Unit)
 	}
 	return invalid("limits %d and %d are both a %v of %v; want another period or algorithm for one of them", i+1, j+1, l.Algorithm, l.Period)
 }

@@ -28,10 +28,16 @@ var unitNames = map[string]time.Duration{
 	"day": day, "days": day, "w": 7 * day, "week": 7 * day, "weeks": 7 * day,
 }
 
+// calendarNames are the units of a period that differ in length.
+var calendarNames = map[string]CalendarUnit{"month": CalendarMonth, "months": CalendarMonth, "year": CalendarYear, "years": CalendarYear}
+
 // ParseLimits reads limits separated by commas. Each is RATE/PERIOD, where PERIOD is a unit (us, ms, s, m, h, d, w or a word
 // such as sec, minute or days), a number of them or any duration that time.ParseDuration reads, followed by options that
 // start with a semicolon: the name of an algorithm, burst=N, buckets=N or ban=PERIOD. A limit of requests in flight is
 // RATE at once.
+//
+// A month and a year are windows of a calendar, and so are a day and a week with one of the options tz=ZONE, from=DAY and calendar:
+// see Limit.In and Limit.From. Without them, they are 24 hours and seven days.
 //
 //	10/s, 120/m, 240/h, 5000/d
 //	5/15m;sliding-log
@@ -41,6 +47,8 @@ var unitNames = map[string]time.Duration{
 //	3/hour, 10/day, 20/2 weeks
 //	5/10m;ban=1h
 //	20 at once
+//	10000/month;tz=Europe/Berlin;from=15
+//	500/week;calendar, 1000/day;tz=America/New_York, 100000/year
 //
 // Its error joins all mistakes; each wraps ErrInvalid and quotes the word at fault.
 func ParseLimits(s string) ([]Limit, error) {
@@ -84,13 +92,14 @@ func parseLimit(word string) (l Limit, err error) {
 	if l.Rate, ok = parseCount(rate); !ok {
 		errs = append(errs, invalid("rate %q is not a whole number", strings.TrimSpace(rate)))
 	}
-	if l.Period, ok = parsePeriod(strings.TrimSpace(period)); !ok {
+	if l.Period, l.Calendar.Unit, ok = parsePeriodOrCalendar(strings.TrimSpace(period)); !ok {
 		errs = append(errs, periodMistake(strings.TrimSpace(period)))
 	}
 	if hasOptions {
 		errs = append(errs, l.parseOptions(options)...)
 	}
 	if allOf(errs...) == nil {
+		l = l.inOneForm()
 		errs = append(errs, compile(&l).err)
 	}
 	return l, within(fmt.Sprintf("limit %q", word), allOf(errs...))
@@ -107,17 +116,33 @@ func (l *Limit) parseOptions(options string) (errs []error) {
 		}
 		seen[what] = true
 	}
+	onCalendar := seen["calendar"] || seen["tz"] || seen["from"]
+	if onCalendar {
+		*l = l.onCalendar()
+	}
+	switch {
+	case onCalendar && l.Calendar.Unit == 0:
+		errs = append(errs, invalid("only a day, a week, a month or a year is a window of a calendar, got %s", periodString(l.Period)))
+	case l.Calendar.Unit != 0 && seen["algorithm"] && l.Algorithm == TokenBucket:
+		errs = append(errs, invalid("a calendar %v is a fixed-window, got token-bucket", l.Calendar.Unit))
+	}
 	return errs
 }
 
-// parseOption sets what option says and returns which of the four kinds it is.
+// parseOption sets what option says and returns of which kind it is.
 func (l *Limit) parseOption(option string) (what string, ok bool) {
 	if a := slices.Index(algorithmNames[:InFlight], option); a >= 0 {
 		l.Algorithm = Algorithm(a)
 		return "algorithm", true
 	}
 	name, value, _ := strings.Cut(option, "=")
-	if name == "ban" {
+	switch {
+	case option == "calendar":
+		return option, true
+	case name == "tz":
+		l.Calendar.Zone = strings.TrimSpace(value)
+		return name, l.Calendar.Zone != ""
+	case name == "ban":
 		l.Ban, ok = parsePeriod(strings.TrimSpace(value))
 		return name, ok && l.Ban > 0
 	}
@@ -129,6 +154,8 @@ func (l *Limit) parseOption(option string) (what string, ok bool) {
 		l.Burst = n
 	case name == "buckets":
 		l.Buckets = n
+	case name == "from":
+		l.Calendar.From = n
 	default:
 		return "", false
 	}
@@ -139,6 +166,15 @@ func (l *Limit) parseOption(option string) (what string, ok bool) {
 func parseCount(s string) (int, bool) {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, strconv.IntSize-1)
 	return int(n), err == nil
+}
+
+// parsePeriodOrCalendar reads a period, or the unit of a calendar, which differs in length.
+func parsePeriodOrCalendar(s string) (time.Duration, CalendarUnit, bool) {
+	if unit := calendarNames[strings.TrimSpace(strings.TrimPrefix(s, "1"))]; unit != 0 {
+		return 0, unit, true
+	}
+	period, ok := parsePeriod(s)
+	return period, 0, ok
 }
 
 // parsePeriod reads "m", "15m", "15 minutes", "1h30m" or "30d".

@@ -87,7 +87,7 @@ func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
 		{"10/m;burst=-1", `option "burst=-1"`},
 		{"10/m;burst=0", `option "burst=0"`},
 		{"10/m;size=3", `option "size=3"`},
-		{"10/m;leaky", `option "leaky": want an algorithm (token-bucket, fixed-window, sliding-window, sliding-log), burst=N, buckets=N or ban=PERIOD, each once at most`},
+		{"10/m;leaky", `option "leaky": want an algorithm (token-bucket, fixed-window, sliding-window, sliding-log), burst=N, buckets=N, ban=PERIOD, tz=ZONE, from=DAY or calendar, each once at most`},
 		{"10/m;sliding-lgo", `did you mean sliding-log?`},
 		{"10/m;fixed", `did you mean fixed-window?`},
 		{"10/m;brust=3", `did you mean burst=3?`},

@@ -46,7 +46,7 @@ var otherAlgorithmNames = map[string]Algorithm{
 
 // optionMistake says what is wrong with an option: one of a limit that has it already, if twice.
 func optionMistake(option string, twice bool) error {
-	const want = "option %q: want an algorithm (%s), burst=N, buckets=N or ban=PERIOD, each once at most%s"
+	const want = "option %q: want an algorithm (%s), burst=N, buckets=N, ban=PERIOD, tz=ZONE, from=DAY or calendar, each once at most%s"
 	names := strings.Join(algorithmNames[:InFlight], ", ")
 	name, value, ok := strings.Cut(option, "=")
 	name = strings.TrimSpace(name)
@@ -54,14 +54,16 @@ func optionMistake(option string, twice bool) error {
 	if ok {
 		after = "=" + value
 	}
-	hint := didYouMean("", name, append([]string{"burst", "buckets", "ban"}, algorithmNames[:InFlight]...), after)
+	hint := didYouMean("", name, append([]string{"burst", "buckets", "ban", "tz", "from", "calendar"}, algorithmNames[:InFlight]...), after)
 	a, other := otherAlgorithmNames[strings.ToLower(name)]
 	switch {
 	case twice:
 		hint = "; this is the second of its kind"
 	case other:
 		hint = "; did you mean " + a.String() + "?"
-	case name == "burst" || name == "buckets":
+	case name == "tz":
+		hint = "; tz wants the IANA name of a time zone, such as Europe/Berlin"
+	case name == "burst" || name == "buckets" || name == "from":
 		hint = "; " + name + " wants a whole number of at least 1"
 	case name == "ban":
 		hint = "; ban wants a period, such as 1h"
@@ -74,12 +76,16 @@ func optionMistake(option string, twice bool) error {
 // periodMistake says what is wrong with a period.
 func periodMistake(period string) error {
 	unit := strings.TrimLeft(period, "0123456789 ")
-	hint := didYouMean("", unit, append(slices.Sorted(maps.Keys(unitNames)), "ms", "s", "m", "h", "d"), "")
+	hint := didYouMean("", unit, append(slices.Sorted(maps.Keys(unitNames)), "ms", "s", "m", "h", "d", "month", "year"), "")
 	switch strings.ToLower(unit) {
-	case "mo", "mon", "month", "months":
-		hint = "; months differ in length: want days, such as 30d"
-	case "y", "yr", "year", "years":
-		hint = "; years differ in length: want days, such as 365d"
+	case "mo", "mon":
+		hint = "; did you mean month?"
+	case "y", "yr":
+		hint = "; did you mean year?"
+	case "month", "months":
+		hint = "; months differ in length: want month, or days, such as 90d"
+	case "year", "years":
+		hint = "; years differ in length: want year, or days, such as 730d"
 	}
 	if strings.Contains(unit, "/") {
 		hint = "; limits are separated by commas"

@@ -93,7 +93,7 @@ func (r *Rule) place() string {
 }
 
 func (r *Rule) validate() error {
-	err := validateLimits(r.Limits)
+	err := allOf(validateLimits(r.Limits), undecided(r.Limits))
 	if !printableASCII(r.Name) {
 		err = allOf(invalid("name must be printable ASCII"), err)
 	}

@@ -63,6 +63,9 @@ func cloneRules(rules []Rule) []Rule {
 	rules = slices.Clone(rules)
 	for i := range rules {
 		rules[i].Limits = slices.Clone(rules[i].Limits)
+		for j, l := range rules[i].Limits {
+			rules[i].Limits[j] = l.inOneForm()
+		}
 		rules[i].Routes = slices.Clone(rules[i].Routes)
 	}
 	return rules

@@ -96,6 +96,7 @@ func sameLimits(a, b []Limit) bool {
 
 func sortedLimits(limits []Limit) []Limit {
 	return slices.SortedFunc(slices.Values(limits), func(a, b Limit) int {
-		return cmp.Or(cmp.Compare(a.Algorithm, b.Algorithm), cmp.Compare(a.Period, b.Period))
+		return cmp.Or(cmp.Compare(a.Algorithm, b.Algorithm), cmp.Compare(a.Period, b.Period), cmp.Compare(a.Calendar.Unit, b.Calendar.Unit),
+			cmp.Compare(a.Calendar.Zone, b.Calendar.Zone), cmp.Compare(a.Calendar.From, b.Calendar.From))
 	})
 }

@@ -1,0 +1,193 @@
+package core
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/calendar"
+)
+
+// A CalendarUnit is how long a window of a Calendar is.
+type CalendarUnit uint8
+
+// The units of a Calendar. Zero is none.
+const (
+	CalendarDay   = CalendarUnit(calendar.Day)   // from midnight to midnight
+	CalendarWeek  = CalendarUnit(calendar.Week)  // from Monday, or from the day that Calendar.From says
+	CalendarMonth = CalendarUnit(calendar.Month) // from the 1st, or from the day that Calendar.From says
+	CalendarYear  = CalendarUnit(calendar.Year)  // from January 1st
+)
+
+var calendarUnits = [...]string{CalendarDay: "day", CalendarWeek: "week", CalendarMonth: "month", CalendarYear: "year"}
+
+// String returns the name of u in the notation of ParseLimits, such as "month".
+func (u CalendarUnit) String() string {
+	if u > 0 && int(u) < len(calendarUnits) {
+		return calendarUnits[u]
+	}
+	return fmt.Sprintf("calendar unit(%d)", uint8(u))
+}
+
+// A Calendar divides time into days, weeks, months or years of a time zone. A window starts at local midnight and ends when the next
+// one starts, so a day is as long as the local day. If midnight does not exist on a date, its window starts at the first instant that
+// does. If midnight occurs twice, it starts at the first one.
+type Calendar struct {
+	Unit CalendarUnit
+	Zone string // IANA name, such as "Europe/Berlin"; "" is UTC
+	From int    // month: the day 1 to 31 on which it starts, the last day where the month is shorter; week: 1 (Monday) to 7; 0 means 1
+}
+
+// Window returns the window of c that t lies in. The window ends just before end, at which the next one starts. It returns zero times
+// if Validate rejects a Limit with c.
+func (c Calendar) Window(t time.Time) (start, end time.Time) {
+	if c.validate() != nil {
+		return start, end
+	}
+	windows, err := calendar.New(calendar.Unit(c.Unit), c.Zone, c.From)
+	if err != nil {
+		return start, end
+	}
+	return windows.Window(t)
+}
+
+// PerWeek returns a limit of n requests per calendar week: from Monday 00:00 to Monday 00:00, UTC. In and From change that.
+func PerWeek(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarWeek}} }
+
+// PerMonth returns a limit of n requests per calendar month: from the 1st 00:00 to the 1st 00:00, UTC. From gives it another day,
+// such as a customer's billing day; In gives it a time zone.
+func PerMonth(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarMonth}} }
+
+// PerYear returns a limit of n requests per calendar year, UTC. In gives it a time zone.
+func PerYear(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarYear}} }
+
+// In returns l with windows of a calendar in a time zone, an IANA name such as "America/New_York"; "UTC" is UTC. It makes PerDay
+// a calendar day, which starts at midnight. A limit of any other period has no zone: New and Validate say so.
+func (l Limit) In(zone string) Limit {
+	l = l.onCalendar()
+	l.Calendar.Zone = zone
+	return l.inOneForm()
+}
+
+// From returns l with windows that start on a day: of the month, 1 to 31, or of the week, 1 for Monday to 7. In a month that is
+// shorter, its window starts on the last day.
+func (l Limit) From(day int) Limit {
+	l = l.onCalendar()
+	l.Calendar.From = day
+	return l.inOneForm()
+}
+
+// onCalendar returns l with the calendar that its period names, if it has none.
+func (l Limit) onCalendar() Limit {
+	if l.Calendar.Unit != 0 {
+		return l
+	}
+	switch l.Period {
+	case day:
+		l.Calendar.Unit = CalendarDay
+	case 7 * day:
+		l.Calendar.Unit = CalendarWeek
+	default:
+		return l
+	}
+	l.Period = 0
+	return l
+}
+
+// inOneForm returns l as it is equal to other limits that mean the same.
+func (l Limit) inOneForm() Limit {
+	c := &l.Calendar
+	if c.Unit == 0 {
+		return l
+	}
+	if c.Zone == "UTC" {
+		c.Zone = ""
+	}
+	if c.From == 1 && c.hasFrom() {
+		c.From = 0
+	}
+	if l.Algorithm == FixedWindow {
+		l.Algorithm = TokenBucket // zero
+	}
+	return l
+}
+
+// hasFrom reports whether windows of c may start on different days.
+func (c *Calendar) hasFrom() bool { return c.Unit == CalendarWeek || c.Unit == CalendarMonth }
+
+// hash returns 0 for no calendar.
+func (c *Calendar) hash() (h uint64) {
+	if c.Unit == 0 {
+		return 0
+	}
+	for i := range len(c.Zone) {
+		h = h*31 + uint64(c.Zone[i])
+	}
+	return h<<8 ^ uint64(c.From)<<2 ^ uint64(c.Unit)
+}
+
+// validate says what is wrong with c, except for a zone that this machine does not know.
+func (c *Calendar) validate() error {
+	last := 31
+	if c.Unit == CalendarWeek {
+		last = 7
+	}
+	switch {
+	case c.Unit == 0:
+		return invalid("only a day, a week, a month or a year has a time zone or a first day; want core.PerDay, PerWeek, PerMonth or PerYear")
+	case int(c.Unit) >= len(calendarUnits):
+		return invalid("there is no calendar unit %d; want CalendarDay, CalendarWeek, CalendarMonth or CalendarYear", uint8(c.Unit))
+	case c.From != 0 && !c.hasFrom():
+		return invalid("from must be 0 for a calendar %v, which always starts on the same day, got %d", c.Unit, c.From)
+	case c.From < 0 || c.From > last:
+		return invalid("from must be between 1 and %d for a calendar %v, got %d", last, c.Unit, c.From)
+	}
+	return nil
+}
+
+// checkCalendar says what is wrong with a limit that has a Calendar.
+func (l Limit) checkCalendar() error {
+	err := allOf(l.checkRate(), l.Calendar.validate(), l.Calendar.checkZone())
+	if l.Algorithm != TokenBucket && l.Algorithm != FixedWindow {
+		err = allOf(err, invalid("the algorithm of calendar windows must be FixedWindow or zero, got %v", l.Algorithm))
+	}
+	if l.Calendar.Unit != 0 && l.Period != 0 {
+		err = allOf(err, invalid("period must be 0 for a calendar %v, got %v", l.Calendar.Unit, l.Period))
+	}
+	if l.Burst != 0 || l.Buckets != 0 || l.Ban != 0 {
+		err = allOf(err, invalid("a calendar %v has no burst, buckets or ban", l.Calendar.Unit))
+	}
+	return err
+}
+
+// undecided says that no store decides limits with a calendar.
+func undecided(limits []Limit) error {
+	for i := range limits {
+		if limits[i].Calendar.Unit != 0 {
+			return invalid("limit %d, %v: no store decides calendar windows yet", i+1, limits[i])
+		}
+	}
+	return nil
+}
+
+func (c *Calendar) checkZone() error {
+	if _, err := calendar.Zone(c.Zone); err != nil {
+		return invalid("time zone: %v", err)
+	}
+	return nil
+}
+
+// appendTo appends the period and the options of a calendar limit in the notation of ParseLimits.
+func (c *Calendar) appendTo(b []byte) []byte {
+	b = append(b, c.Unit.String()...)
+	if c.Zone != "" {
+		b = append(append(b, ";tz="...), c.Zone...)
+	}
+	if c.From != 0 {
+		b = strconv.AppendInt(append(b, ";from="...), int64(c.From), 10)
+	}
+	if c.Zone == "" && c.From == 0 && c.Unit < CalendarMonth {
+		b = append(b, ";calendar"...)
+	}
+	return b
+}

@@ -1,0 +1,177 @@
+package core_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"pgregory.net/rapid"
+)
+
+func TestCalendarMistakes(t *testing.T) {
+	month := core.PerMonth(5)
+	tests := []struct {
+		why   string
+		limit core.Limit
+		want  string
+	}{
+		{"a zone that is none", month.In("Europe/Berlni"), `time zone: this machine does not know "Europe/Berlni"`},
+		{"a zone that is none names what helps", month.In("Europe/Berlni"), "install tzdata or import time/tzdata"},
+		{"the zone of the machine", month.In("Local"), `"Local" differs between machines`},
+		{"day 32", month.From(32), "from must be between 1 and 31 for a calendar month, got 32"},
+		{"day -1", month.From(-1), "from must be between 1 and 31 for a calendar month, got -1"},
+		{"an eighth day of the week", core.PerWeek(5).From(8), "from must be between 1 and 7 for a calendar week, got 8"},
+		{"the first day of a day", core.PerDay(5).From(1), "from must be 0 for a calendar day, which always starts on the same day, got 1"},
+		{"the first day of a year", core.PerYear(5).From(2), "from must be 0 for a calendar year"},
+		{"the zone of an hour", core.PerHour(5).In("UTC"), "only a day, a week, a month or a year has a time zone"},
+		{"the first day of an hour", core.PerHour(5).From(1), "only a day, a week, a month or a year has a time zone or a first day"},
+		{"the zone of requests in flight", core.AtOnce(5).In("Europe/Berlin"), "only a day, a week, a month or a year has a time zone"},
+		{"a period", core.Limit{Rate: 1, Period: time.Hour, Calendar: core.Calendar{Unit: core.CalendarDay}}, "period must be 0 for a calendar day, got 1h0m0s"},
+		{"a burst", month.WithBurst(5), "a calendar month has no burst, buckets or ban"},
+		{"a ban", banned(month, time.Hour), "a calendar month has no burst, buckets or ban"},
+		{"buckets", core.Limit{Rate: 1, Buckets: 5, Calendar: core.Calendar{Unit: core.CalendarDay}}, "a calendar day has no burst, buckets or ban"},
+		{"another algorithm", month.Using(core.SlidingLog), "the algorithm of calendar windows must be FixedWindow or zero, got sliding-log"},
+		{"another algorithm of a day", core.PerDay(5).Using(core.SlidingWindow).In("Europe/Berlin"), "must be FixedWindow or zero, got sliding-window"},
+		{"a unit that is none", core.Limit{Rate: 1, Calendar: core.Calendar{Unit: 9}}, "there is no calendar unit 9"},
+		{"a rate", core.PerMonth(-1), "rate must be between 0 and 1000000000, got -1"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			for _, err := range []error{tt.limit.Validate(), newErr(tt.limit.By(constKey))} {
+				wantError(t, err, core.ErrInvalid, tt.want)
+			}
+		})
+	}
+}
+
+func TestCalendarReportsAllItsMistakes(t *testing.T) {
+	err := core.Limit{Rate: -3, Period: 5, Algorithm: core.SlidingLog, Burst: 2, Calendar: core.Calendar{Unit: core.CalendarMonth, Zone: "Local", From: 40}}.Validate()
+	for _, want := range []string{"rate must", "from must", "time zone", "algorithm of", "period must", "no burst"} {
+		wantError(t, err, core.ErrInvalid, want)
+	}
+}
+
+func TestEqualCalendarLimitsHaveOneForm(t *testing.T) {
+	month := core.Limit{Rate: 5, Calendar: core.Calendar{Unit: core.CalendarMonth}}
+	week := core.Limit{Rate: 5, Calendar: core.Calendar{Unit: core.CalendarWeek}}
+	tests := []struct{ got, want core.Limit }{
+		{core.PerMonth(5), month},
+		{core.PerMonth(5).In("UTC"), month},
+		{core.PerMonth(5).In(""), month},
+		{core.PerMonth(5).From(1), month},
+		{core.PerMonth(5).From(15).From(1).In("Europe/Berlin").In("UTC"), month},
+		{core.PerMonth(5).Using(core.FixedWindow), month},
+		{core.PerWeek(5), week},
+		{core.PerWeek(5).From(1), week},
+		{core.Every(5, 7*24*time.Hour).In("UTC"), week},
+		{core.PerDay(5).Using(core.FixedWindow).In("UTC"), core.Limit{Rate: 5, Calendar: core.Calendar{Unit: core.CalendarDay}}},
+		{core.PerDay(5).In("Asia/Tokyo"), core.Limit{Rate: 5, Calendar: core.Calendar{Unit: core.CalendarDay, Zone: "Asia/Tokyo"}}},
+		{core.PerYear(5), core.Limit{Rate: 5, Calendar: core.Calendar{Unit: core.CalendarYear}}},
+		{core.PerMonth(5).From(15).In("Asia/Tokyo"), core.PerMonth(5).In("Asia/Tokyo").From(15)},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("got %+v, want %+v", tt.got, tt.want)
+		}
+	}
+}
+
+func TestCalendarLimitsOfOneRule(t *testing.T) {
+	same := []core.Limit{core.PerMonth(5), {Rate: 9, Algorithm: core.FixedWindow, Calendar: core.Calendar{Unit: core.CalendarMonth, Zone: "UTC", From: 1}}}
+	wantError(t, newErr(core.Rule{Key: constKey, Limits: same}), core.ErrInvalid, "limits 1 and 2 are both of the same calendar month")
+}
+
+func TestParseCalendarLimits(t *testing.T) {
+	tests := []struct {
+		in   string
+		want core.Limit
+		text string // as String writes it
+	}{
+		{"10000/month;tz=Europe/Berlin;from=15", core.PerMonth(10000).In("Europe/Berlin").From(15), "10000/month;tz=Europe/Berlin;from=15"},
+		{"10000/month", core.PerMonth(10000), "10000/month"},
+		{"5/1 month", core.PerMonth(5), "5/month"},
+		{"5/months;calendar;fixed-window", core.PerMonth(5), "5/month"},
+		{"5/month;from=1;tz=UTC", core.PerMonth(5), "5/month"},
+		{"500/week;calendar", core.PerWeek(500), "500/week;calendar"},
+		{"500/w;from=7", core.PerWeek(500).From(7), "500/week;from=7"},
+		{"500/week;from=1", core.PerWeek(500), "500/week;calendar"},
+		{"1000/day;tz=America/New_York", core.PerDay(1000).In("America/New_York"), "1000/day;tz=America/New_York"},
+		{"1000/d; tz = UTC", core.PerDay(1000).In("UTC"), "1000/day;calendar"},
+		{"100000/year", core.PerYear(100000), "100000/year"},
+		{"1/w", core.Every(1, 7*24*time.Hour), "1/7d"},
+		{"1/d;fixed-window", core.PerDay(1).Using(core.FixedWindow), "1/1d;fixed-window"},
+	}
+	for _, tt := range tests {
+		got, err := core.ParseLimits(strings.ReplaceAll(tt.in, " = ", "="))
+		if err != nil || len(got) != 1 || got[0] != tt.want {
+			t.Errorf("%q: got %+v, %v; want %+v", tt.in, got, err, tt.want)
+		}
+		if text := tt.want.String(); text != tt.text {
+			t.Errorf("%q: String returns %q, want %q", tt.in, text, tt.text)
+		}
+	}
+}
+
+func TestParseCalendarLimitsQuotesTheWordAtFault(t *testing.T) {
+	tests := []struct{ in, want string }{
+		{"10/2 months", `period "2 months" is not a duration, such as s, 15m, 500ms or day; months differ in length`},
+		{"10/mo", "did you mean month?"},
+		{"10/yr", "did you mean year?"},
+		{"10/mnoth", "did you mean month?"},
+		{"10/h;tz=Europe/Berlin", "only a day, a week, a month or a year is a window of a calendar, got 1h"},
+		{"10/2d;calendar", "only a day, a week, a month or a year is a window of a calendar, got 2d"},
+		{"10/h;from=1", "only a day, a week, a month or a year is a window of a calendar, got 1h"},
+		{"10/day;from=1", "from must be 0 for a calendar day"},
+		{"10/month;from=32", `limit "10/month;from=32": from must be between 1 and 31`},
+		{"10/month;from=0", `option "from=0"`},
+		{"10/month;tz=", "tz wants the IANA name of a time zone, such as Europe/Berlin"},
+		{"10/month;tz=Local", `"Local" differs between machines`},
+		{"10/month;tz=Mars/Base", "this machine does not know"},
+		{"10/month;burst=5", "a calendar month has no burst, buckets or ban"},
+		{"10/month;sliding-log", "must be FixedWindow or zero, got sliding-log"},
+		{"10/month;token-bucket", "a calendar month is a fixed-window, got token-bucket"},
+		{"10/month;calender", "did you mean calendar?"},
+		{"10/month;from=2;from=3", "this is the second of its kind"},
+	}
+	for _, tt := range tests {
+		got, err := core.ParseLimits(tt.in)
+		if got != nil {
+			t.Errorf("%q: got limits %v beside an error", tt.in, got)
+		}
+		wantError(t, err, core.ErrInvalid, tt.want)
+	}
+}
+
+func TestCalendarLimitStringReadsBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := core.Limit{
+			Rate: rapid.IntRange(0, 1_000_000).Draw(t, "rate"),
+			Calendar: core.Calendar{
+				Unit: core.CalendarUnit(rapid.IntRange(1, 4).Draw(t, "unit")),
+				Zone: rapid.SampledFrom([]string{"", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+5"}).Draw(t, "zone"),
+				From: rapid.IntRange(0, 32).Draw(t, "from"),
+			},
+		}
+		if l.Calendar.From == 1 || l.Validate() != nil {
+			t.Skip("not valid, or not in the form that From returns")
+		}
+		got, err := core.ParseLimits(l.String())
+		if err != nil || len(got) != 1 || got[0] != l {
+			t.Fatalf("%+v as %q reads back as %v, %v", l, l, got, err)
+		}
+	})
+}
+
+func TestCalendarWindow(t *testing.T) {
+	at := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
+	start, end := core.Calendar{Unit: core.CalendarMonth, Zone: "Europe/Berlin", From: 15}.Window(at)
+	if got := start.Format(time.RFC3339) + " " + end.Format(time.RFC3339); got != "2026-11-15T00:00:00+01:00 2026-12-15T00:00:00+01:00" {
+		t.Errorf("got %s", got)
+	}
+	for _, c := range []core.Calendar{{}, {Unit: core.CalendarMonth, Zone: "Local"}, {Unit: core.CalendarDay, From: 3}} {
+		if start, end := c.Window(at); !start.IsZero() || !end.IsZero() {
+			t.Errorf("%+v: got a window from %v to %v", c, start, end)
+		}
+	}
+}
