@@ -11,6 +11,10 @@ import (
 
 // Jobs that arrive while others are in flight wait in a queue and are sent together: one run of the script for many jobs takes
 // the server and this process much less time than a run for each. A job that finds its queue idle is sent at once.
+//
+// Takes that would be late because more than a batch waits are turned away with breaker.ErrTooMany: that is an overload, not a failure of
+// the server. If less than a batch waits, the server itself is slow. Settlements are not turned away: without them, what was held would
+// be charged in full.
 const (
 	maxInFlight = 2                    // batches of a queue: one at the server, one on its way
 	maxLoad     = 256                  // of a batch: the server needs about a millisecond for it
@@ -31,7 +35,8 @@ type batcher struct {
 type queue struct {
 	route    string
 	waiting  []*batch
-	inFlight []*batch // without those that no caller waits for
+	inFlight []*batch      // without those that no caller waits for
+	took     time.Duration // by the server for a batch, recently; 0 if unknown
 }
 
 // A batch is one run of the script.
@@ -43,7 +48,9 @@ type batch struct {
 	deadline time.Time // the latest of all jobs; zero if one has none
 	sent     time.Time
 	done     chan struct{}
-	trip     breaker.Trip // that the breaker of a caller counts once, if it fails
+	inTime   bool          // the server did it before the deadline; set when done is closed
+	shed     chan struct{} // closed when its takes are turned away; nil if it does not wait
+	trip     breaker.Trip  // that the breaker of a caller counts once, if it fails
 }
 
 func (b *batcher) init() {
@@ -59,11 +66,22 @@ func (s *Store) do(ctx context.Context, j *job, stay bool) error {
 		return ctx.Err()
 	}
 	b := s.enqueue(ctx, j)
+	if b == nil {
+		j.unsent = true
+		return breaker.ErrTooMany
+	}
 	select {
 	case <-b.done:
+	case <-j.shed:
+		j.unsent = true
+		return breaker.ErrTooMany
 	case <-ctx.Done():
 		j.unsent = s.withdraw(b, j)
-		if j.unsent || !stay {
+		if isClosed(j.shed) {
+			j.unsent = true
+			return breaker.ErrTooMany
+		}
+		if j.unsent || !stay && !b.isAnswered() { // else only this goroutine is late, because it has waited for a CPU
 			return s.late(b, ctx.Err())
 		}
 		<-b.done
@@ -84,7 +102,19 @@ func (s *Store) late(b *batch, err error) error {
 	return b.trip.Fail(err)
 }
 
-// enqueue puts j into a batch, which is sent as soon as its queue allows.
+// isAnswered reports whether the server did b in time.
+func (b *batch) isAnswered() bool { return isClosed(b.done) && b.inTime }
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// enqueue puts j into a batch, which is sent as soon as its queue allows. It returns nil if that would be too late for j.
 func (s *Store) enqueue(ctx context.Context, j *job) *batch {
 	s.batcher.mu.Lock()
 	defer s.batcher.mu.Unlock()
@@ -94,6 +124,10 @@ func (s *Store) enqueue(ctx context.Context, j *job) *batch {
 		s.batcher.queues[j.route] = q
 	}
 	b := q.next(j)
+	deadline, _ := ctx.Deadline()
+	if last := len(q.waiting) - 1; last > 0 && !j.isOwed() && q.isLate(last, deadline, time.Now()) {
+		return nil
+	}
 	b.add(ctx, j)
 	j.request.batch.Store(b)
 	s.dispatch(q)
@@ -109,6 +143,9 @@ func (q *queue) next(j *job) *batch {
 	b := &batch{queue: q, done: make(chan struct{})}
 	if len(q.inFlight) > 0 { // about as many will come
 		b.jobs = make([]*job, 0, len(q.inFlight[0].jobs))
+	}
+	if len(q.inFlight)+len(q.waiting) > 0 {
+		b.shed = make(chan struct{})
 	}
 	q.waiting = append(q.waiting, b)
 	return b
@@ -126,6 +163,56 @@ func (b *batch) add(ctx context.Context, j *job) {
 	}
 	b.jobs = append(b.jobs, j)
 	b.load += j.load()
+	if !j.isOwed() {
+		j.shed = b.shed
+	}
+}
+
+// isLate reports whether the batch at place i of waiting will be done after a deadline, if each takes the server as long as recent ones.
+func (q *queue) isLate(i int, deadline, now time.Time) bool {
+	if q.took == 0 || deadline.IsZero() {
+		return false
+	}
+	before, start := len(q.inFlight)+i, now
+	if k := before % maxInFlight; k < len(q.inFlight) { // it follows that one
+		before -= maxInFlight
+		if ends := q.inFlight[k].sent.Add(q.took); ends.After(now) {
+			start = ends
+		}
+	}
+	return start.Add(q.took * time.Duration(1+before/maxInFlight)).After(deadline)
+}
+
+// answered notes that the server did b in time and, if the queue is long, turns away the waiting takes that have become late. Only an
+// answer does that: if the server hangs, what waits fails at its deadline.
+func (q *queue) answered(b *batch, now time.Time) {
+	took := now.Sub(b.sent)
+	q.took = max(took, (3*q.took+took)/4)
+	if len(q.waiting) < 2 {
+		return
+	}
+	waiting := q.waiting[:0]
+	for _, b := range q.waiting {
+		if q.isLate(len(waiting), b.deadline, now) {
+			b.remove(func(j *job) bool { return !j.isOwed() })
+			close(b.shed)
+			b.shed = make(chan struct{}) // of those that come from now on
+		}
+		if len(b.jobs) > 0 {
+			waiting = append(waiting, b)
+		}
+	}
+	clear(q.waiting[len(waiting):])
+	q.waiting = waiting
+}
+
+// remove removes the jobs of a waiting batch for which is reports true.
+func (b *batch) remove(is func(*job) bool) {
+	b.jobs = slices.DeleteFunc(b.jobs, is)
+	b.load = 0
+	for _, j := range b.jobs {
+		b.load += j.load()
+	}
 }
 
 // withdraw takes j out of a batch that has not been sent, and reports whether it did.
@@ -134,8 +221,7 @@ func (s *Store) withdraw(b *batch, j *job) bool {
 	defer s.batcher.mu.Unlock()
 	isWaiting := slices.Contains(b.queue.waiting, b)
 	if isWaiting {
-		b.jobs = slices.DeleteFunc(b.jobs, func(other *job) bool { return other == j })
-		b.load -= j.load()
+		b.remove(func(other *job) bool { return other == j })
 	}
 	b.queue.dropOverdue()
 	s.dispatch(b.queue)
@@ -198,10 +284,15 @@ func (b *batch) fail(err error) {
 
 // finish wakes the callers of a batch and sends what has waited for it.
 func (s *Store) finish(b *batch) {
+	now := time.Now()
+	b.inTime = b.jobs[0].err == nil && (b.deadline.IsZero() || now.Before(b.deadline))
 	close(b.done)
 	<-s.batcher.running
 	s.batcher.mu.Lock()
 	defer s.batcher.mu.Unlock()
 	b.queue.inFlight = slices.DeleteFunc(b.queue.inFlight, func(other *batch) bool { return other == b })
+	if b.inTime {
+		b.queue.answered(b, now)
+	}
 	s.dispatch(b.queue)
 }

@@ -14,12 +14,13 @@ type job struct {
 	leases  []int  // places in request.leases
 	quiet   bool   // the script says only when claims are held from now on
 
-	at     int64   // the server's clock
-	reply  []int64 // see lua/run.lua
-	usages []usage // by ask
-	moved  []int64 // by claim settled: when it is held from now on, or 0
-	held   bool    // requests in flight were in the way
-	unsent bool    // the server has not seen it, and is not going to
+	at     int64         // the server's clock
+	reply  []int64       // see lua/run.lua
+	usages []usage       // by ask
+	moved  []int64       // by claim settled: when it is held from now on, or 0
+	held   bool          // requests in flight were in the way
+	unsent bool          // the server has not seen it, and is not going to
+	shed   chan struct{} // closed when it is turned away while it waits; nil if it may not be
 	err    error
 }
 

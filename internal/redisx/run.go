@@ -91,8 +91,11 @@ func shifted(plan string, shift int64) string {
 
 // op returns the letter that the plan of j begins with: see lua/plan.lua.
 func (j *job) op() byte {
-	if len(j.request.settlements) > 0 {
+	if j.isOwed() {
 		return 's'
 	}
 	return 't'
 }
+
+// isOwed reports whether j settles what earlier jobs have charged or held.
+func (j *job) isOwed() bool { return len(j.request.settlements) > 0 }

@@ -1,0 +1,200 @@
+package redisx
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
+)
+
+// A slowClient is a server that takes 20 ms for a batch, denies all takes and makes all settlements. While it hangs it answers nothing.
+type slowClient struct {
+	*redis.Client
+	hangs          atomic.Bool
+	takes, settles atomic.Int64
+}
+
+func (c *slowClient) Process(_ context.Context, cmd redis.Cmder) error {
+	run, ok := cmd.(once)
+	if !ok {
+		return io.EOF
+	}
+	time.Sleep(20 * time.Millisecond)
+	if c.hangs.Load() {
+		time.Sleep(time.Minute)
+		cmd.SetErr(io.EOF)
+		return io.EOF
+	}
+	keys := cmd.Args()[2].(int)
+	args, reply := cmd.Args()[3+keys:], []int64{time.Now().UnixMicro(), 0}
+	for len(args) > 0 {
+		settles, n := args[0].(string)[0] == 's', keys
+		if args = args[1:]; settles {
+			args = args[1:] // its numbers
+		}
+		if len(args) > 0 {
+			n, args = args[0].(int), args[1:]
+		}
+		keys -= n
+		for range n {
+			if settles {
+				reply = append(reply, 0)
+				c.settles.Add(1)
+			} else {
+				reply = append(reply, 0, 36e6, 0, 36e6, 3600e6)
+				c.takes.Add(1)
+			}
+		}
+	}
+	run.SetVal(reply)
+	return nil
+}
+
+// slowStore returns a store on a slowClient, and a limiter with a rule that fails open. Its local limits admit 100 requests.
+func slowStore(t *testing.T) (*slowClient, *Store, *core.Limiter) {
+	c := &slowClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
+	t.Cleanup(func() { c.Close() })
+	s := New(c, Options{Prefix: "p"})
+	rule := core.MustParseLimits("100/h")[0].By(func(*http.Request) (string, error) { return "k", nil })
+	rule.OnFailure = core.FailOpen
+	return c, s, core.Must(core.New([]core.Rule{rule}, core.WithStore(s)))
+}
+
+// flood makes n requests at once and returns how many are admitted, and how many of them because the store failed.
+func flood(t *testing.T, l *core.Limiter, n int) (admitted, failed int64) {
+	var callers sync.WaitGroup
+	var admits, fails atomic.Int64
+	for range n {
+		callers.Go(func() {
+			d, err := l.Take(context.Background(), core.Claim{Key: "k"})
+			if err != nil {
+				t.Error(err)
+			}
+			if d.Allowed {
+				admits.Add(1)
+			}
+			if d.Degraded != nil && !errors.Is(d.Degraded, breaker.ErrTooMany) {
+				fails.Add(1)
+			}
+		})
+	}
+	callers.Wait()
+	return admits.Load(), fails.Load()
+}
+
+// A flood that a slow server cannot decide in time is an overload, for which the breaker stays closed. The server goes on to decide
+// what it can.
+func TestLongQueueIsAnOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, l := slowStore(t)
+		var all int64
+		for i, n := range []int{20_000, 4000, 4000, 4000, 20_000} {
+			before := c.takes.Load()
+			admitted, failed := flood(t, l, n)
+			if all += admitted; failed > 0 || all > 100 {
+				t.Fatalf("flood %d: %d requests were admitted so far, and %d failed", i, all, failed)
+			}
+			if n := c.takes.Load() - before; n < 2*maxLoad {
+				t.Errorf("flood %d: the server decided %d requests, want two batches at least", i, n)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if h := l.StoreHealth(); h.Down || h.Err != nil || h.Overloads < 40_000 {
+			t.Errorf("%+v after overloads", h)
+		}
+	})
+}
+
+// If the server hangs in the middle of a flood, the breaker opens as it does without one.
+func TestHangDuringAnOverloadIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, l := slowStore(t)
+		flood(t, l, 20_000)
+		c.hangs.Store(true)
+		begun := time.Now()
+		for !l.StoreHealth().Down {
+			if flood(t, l, 5000); time.Since(begun) > 250*time.Millisecond {
+				t.Fatalf("%+v after %v without an answer", l.StoreHealth(), time.Since(begun))
+			}
+		}
+		time.Sleep(2 * time.Minute) // until the calls in flight end
+	})
+}
+
+// A queue that is too long for takes is not too long for settlements.
+func TestSettlementsAreNotTurnedAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s, l := slowStore(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { flood(t, l, 20_000) })
+			synctest.Wait()
+			for range 300 {
+				all.Go(func() {
+					st := core.Settlement{Key: "k", Limits: core.MustParseLimits("100/h"), At: time.Now(), Cost: 2, Final: 1}
+					if err := s.Settle(ctx, []core.Settlement{st}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			time.Sleep(25 * time.Millisecond)
+		}
+		all.Wait()
+		if n := c.settles.Load(); n != 900 {
+			t.Errorf("%d settlements were made, want 900", n)
+		}
+		s.batcher.mu.Lock()
+		defer s.batcher.mu.Unlock()
+		if len(s.batcher.queues) > 0 || len(s.batcher.running) > 0 {
+			t.Errorf("%d queues and %d calls are left", len(s.batcher.queues), len(s.batcher.running))
+		}
+	})
+}
+
+func TestIsLate(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	at := func(millis int) time.Time { return now.Add(time.Duration(millis) * time.Millisecond) }
+	sent := func(millis ...int) (inFlight []*batch) {
+		for _, n := range millis {
+			inFlight = append(inFlight, &batch{sent: at(n)})
+		}
+		return inFlight
+	}
+	for _, row := range []struct {
+		why      string
+		inFlight []*batch
+		took     int // milliseconds
+		place    int
+		want     int // when the batch is done; 0 if unknown
+	}{
+		{"nothing is known", sent(0, 0), 0, 9, 0},
+		{"the next, none in flight", nil, 20, 0, 20},
+		{"the third, none in flight", nil, 20, 2, 40},
+		{"the next, one in flight", sent(-5), 20, 0, 20},
+		{"the second, one in flight", sent(-5), 20, 1, 35},
+		{"the next, two in flight", sent(-15, -5), 20, 0, 25},
+		{"the second, two in flight", sent(-15, -5), 20, 1, 35},
+		{"the third, two in flight", sent(-15, -5), 20, 2, 45},
+		{"the next, those in flight are overdue", sent(-25, -21), 20, 0, 20},
+		{"the third, those in flight are overdue", sent(-25, -21), 20, 2, 40},
+	} {
+		q := queue{inFlight: row.inFlight, took: time.Duration(row.took) * time.Millisecond}
+		if q.isLate(row.place, time.Time{}, now) {
+			t.Errorf("%s: late without a deadline", row.why)
+		}
+		if early, exact := q.isLate(row.place, at(row.want-1), now), q.isLate(row.place, at(row.want), now); exact || early != (row.want > 0) {
+			t.Errorf("%s: late for %d ms %v, for one less %v", row.why, row.want, exact, early)
+		}
+	}
+}
