@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -106,6 +107,12 @@ func isNotFound(err error) bool { return hasCode(err, "ERR Function not found") 
 
 // isUnavailable reports whether err says that a server has no functions, or that its user may not use them.
 func isUnavailable(err error) bool { return hasCode(err, "ERR unknown") || hasCode(err, "NOPERM") }
+
+// isReply reports whether err is a server's reply, which says that it did not do what it was asked.
+func isReply(err error) bool {
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
+}
 
 // hasCode reports whether err is a server's reply that begins with code.
 func hasCode(err error, code string) bool {

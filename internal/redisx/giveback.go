@@ -92,23 +92,35 @@ func (s *leaseShard) sweep(t *leaseTable, all []unused, shortest *time.Duration)
 	return all
 }
 
-// settle gives back what is left of some leases. If the store fails, what was charged stays until it drains.
+// settle gives back what is left of some leases. What the store does not do is left to the next sweep. If it may have done it, what was
+// charged stays until it drains.
 func (t *leaseTable) settle(ctx context.Context, some []unused) {
 	r := new(request)
-	n := uint64(0)
+	var sent []unused // by settlement
 	for _, u := range some {
 		for _, b := range u.backs {
 			if b.n > 0 {
+				sent = append(sent, unused{u.key, u.terms, backs{b}})
 				r.settlements = append(r.settlements, settlement{at: b.at, cost: b.n})
-				r.addSettled(u.key, &core.Claim{Limits: u.terms.limits}, len(r.settlements)-1)
-				n += uint64(b.n)
+				r.addSettled(u.key, &core.Claim{Limits: u.terms.limits}, len(sent)-1)
 			}
 		}
 	}
-	if n == 0 {
+	if len(sent) == 0 {
 		return
 	}
-	if _, err := t.store.settle(ctx, r); err == nil {
-		t.returned.Add(n)
+	jobs, err := t.store.settle(ctx, r)
+	if err != nil && ctx.Err() != nil { // jobs may be in flight
+		return
+	}
+	for i := range jobs {
+		for _, claim := range jobs[i].claims {
+			switch u := sent[claim]; {
+			case jobs[i].err == nil:
+				t.returned.Add(uint64(u.backs.sum()))
+			case jobs[i].unsent, isReply(jobs[i].err):
+				t.giveBack(u.key, u.terms, u.backs)
+			}
+		}
 	}
 }

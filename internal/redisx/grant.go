@@ -97,7 +97,7 @@ func (f *fetch) run() {
 	e.dropRare()
 	switch {
 	case err != nil:
-		if j.unsent {
+		if j.unsent || isReply(err) { // else the store may have given it back
 			f.giveBack(f.backs)
 		}
 		e.pause = pauseSpans

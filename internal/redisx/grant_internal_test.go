@@ -56,14 +56,66 @@ func TestAGrantThatIsNotSentGivesNothingBack(t *testing.T) {
 	}
 }
 
-// It is not known whether a grant that failed has given anything back: if it were given back again, the limit would be exceeded.
-func TestAGrantThatFailedIsNotMadeGood(t *testing.T) {
-	s, h := tapped(t)
-	f := fetchFor(t, s, leasedFor("k", "100/d"))
-	h.next(func() error { return errors.New("cut") })
-	f.run()
-	if f.entry.available() != 10 || f.entry.pause != pauseSpans || f.entry.hasUnused() || s.LeaseStats().Returned != 0 {
-		t.Errorf("%d left, a pause of %d, %d given back", f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
+// An errorReply is what a server answers that does not do what it is asked.
+type errorReply string
+
+func (e errorReply) Error() string { return string(e) }
+func (errorReply) RedisError()     {}
+
+// failures are the errors of calls, and whether it is known that the server has not done what it was asked. If it is not, what the call
+// should give back is lost: if it were given back again, the limit would be exceeded.
+var failures = map[error]bool{errors.New("cut"): false, errorReply("OOM"): true, errorReply("READONLY"): true, errorReply("NOPERM"): true}
+
+func TestWhatAGrantThatFailedShouldGiveBack(t *testing.T) {
+	for failure, known := range failures {
+		s, h := tapped(t)
+		f := fetchFor(t, s, leasedFor("k", "100/d"))
+		h.next(func() error { return failure })
+		f.run()
+		if f.entry.available() != 10 || f.entry.pause != pauseSpans || s.LeaseStats().Returned != 0 {
+			t.Errorf("%v: %d left, a pause of %d, %d given back", failure, f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
+		}
+		if unused := f.entry.takeUnused(); known && unused != f.backs || !known && unused.sum() > 0 {
+			t.Errorf("%v: %v to be given back", failure, unused)
+		}
+	}
+}
+
+func TestWhatATakeThatFailedShouldGiveBack(t *testing.T) {
+	for failure, known := range failures {
+		s, h := tapped(t)
+		c := leasedFor("k", "100/d")
+		e := s.lend(t, c, 10)
+		e.pause = pauseSpans // no grant is asked for
+		c.Cost = 11
+		h.next(func() error { return failure })
+		if _, err := s.Take(t.Context(), []core.Claim{c}, nil); !errors.Is(err, failure) {
+			t.Errorf("%v, want %v", err, failure)
+		}
+		if n := s.table().toReturn(); known != (n == 10) || !known && n > 0 {
+			t.Errorf("%v: %d to be given back", failure, n)
+		}
+	}
+}
+
+func TestWhatASweepThatFailedShouldGiveBack(t *testing.T) {
+	for failure, known := range failures {
+		s, h := tapped(t)
+		table := s.table()
+		for _, key := range []string{"k", "other"} {
+			c := leasedFor(key, "100/d")
+			e := s.lend(t, c, 10)
+			table.giveBack(e.key, e.terms, e.finish())
+		}
+		h.next(func() error { return failure })
+		table.sweep()
+		if n := table.toReturn(); known != (n == 20) || !known && n > 0 {
+			t.Errorf("%v: %d to be given back", failure, n)
+		}
+		table.sweep()
+		if n := s.LeaseStats().Returned; known != (n == 20) || !known && n > 0 {
+			t.Errorf("%v: %d given back", failure, n)
+		}
 	}
 }
 

@@ -131,8 +131,10 @@ func (s *Store) settleJob(ctx context.Context, j *job) {
 		jobs = append(jobs, one)
 	}
 	each(jobs, func(j *job) { j.err = s.do(ctx, j, true) })
-	j.err = firstError(jobs)
 	j.claims, j.moved = nil, nil
+	if j.err = firstError(jobs); j.err != nil {
+		return // some of its claims may be settled, so none counts as not settled
+	}
 	for i := range jobs {
 		j.claims, j.moved = append(j.claims, jobs[i].claims...), append(j.moved, jobs[i].moved...)
 	}

@@ -115,7 +115,7 @@ func (s *Store) ask(ctx context.Context, claims []core.Claim, dst []core.Result,
 	}
 	sent := s.sentAt()
 	jobs, err := s.decide(ctx, r)
-	if len(r.leases) > 0 && (err == nil || len(jobs) > 1 || !jobs[0].unsent) {
+	if len(r.leases) > 0 && (err == nil || len(jobs) > 1 || !jobs[0].unsent && !isReply(err)) {
 		clear(unused)
 	}
 	if err != nil {
