@@ -41,8 +41,10 @@ func (l *Limiter) validateSettle(d *Decision, rule string, cost int) error {
 	return nil
 }
 
-// Refund gives back exactly what d was charged by l, once: what of it still counts is available again. A denied decision
-// was charged nothing. Refund settles all rules of d at 0.
+// Refund gives back what d was charged by l and what still counts, once. It never gives back more than that. Windows and logs give
+// back all of it. A token bucket does if nothing else was charged to it since; otherwise it gives back only what cannot have drained
+// in the meantime, which may be less: how much of a charge has drained is not known once others are in the bucket. A denied
+// decision was charged nothing. Refund settles all rules of d at 0.
 func (l *Limiter) Refund(ctx context.Context, d Decision) error { return l.Settle(ctx, d, "", 0) }
 
 // settle settles the claims of a rule, or all if it is empty, at a cost.

@@ -196,3 +196,34 @@ func TestHoldKeepsAKeyThatWouldExpireBefore(t *testing.T) {
 		t.Errorf("the key is kept for %v, want for as long as the hold, 60 to 66 s, and 6 s in which what it held drains", kept)
 	}
 }
+
+// Neither a settlement nor a reset brings forward when a key expires.
+func TestAKeyIsKeptUntilItsOldExpiry(t *testing.T) {
+	for why, row := range map[string]struct {
+		hold bool
+		end  func(*redisx.Store, core.Settlement) error
+		want time.Duration
+	}{
+		"settled hold": {true, func(s *redisx.Store, st core.Settlement) error {
+			return s.Settle(context.Background(), []core.Settlement{st})
+		}, 97 * time.Second}, // the hold ends after 66s, and then is charged
+		"refund": {false, func(s *redisx.Store, st core.Settlement) error {
+			return s.Settle(context.Background(), []core.Settlement{st})
+		}, 31 * time.Second},
+		"reset": {false, func(s *redisx.Store, st core.Settlement) error {
+			return s.Reset(context.Background(), []core.Pair{{Rule: st.Rule, Key: st.Key}})
+		}, 31 * time.Second},
+	} {
+		s, server := frozen(t)
+		c := claimOf("k", core.MustParseLimits("10/m")...)
+		c.Cost, c.Hold = 5, row.hold
+		r := take(t, s, c)[0]
+		before := server.TTL(server.Keys()[0])
+		if err := row.end(s, core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: r.At, Cost: 5, Held: c.Hold}); err != nil {
+			t.Fatal(err)
+		}
+		if after := server.TTL(server.Keys()[0]); before != row.want && !row.hold || before > row.want || after != before {
+			t.Errorf("%s: expires in %v, before in %v, want %v", why, after, before, row.want)
+		}
+	}
+}
