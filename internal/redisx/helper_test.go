@@ -35,7 +35,7 @@ func forEach(t *testing.T, client redis.UniversalClient, f func(context.Context,
 
 func flush(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
-	forEach(t, client, func(ctx context.Context, c *redis.Client) error { return c.FlushAll(ctx).Err() })
+	forEach(t, client, func(ctx context.Context, c *redis.Client) error { return c.Do(ctx, "flushall", "sync").Err() })
 }
 
 // allExpire fails the test if a key has no expiry.
