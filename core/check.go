@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -42,87 +43,113 @@ func (l *Limiter) check(r *http.Request, own *guarded) error {
 		return prefix(err)
 	}
 	c := &own.receipt
+	c.rules = rules
 	var earlier [2]*receipt
 	before := own.before().receiptsOf(l, earlier[:0])
 	if slices.ContainsFunc(before, (*receipt).denies) {
 		return nil
 	}
-	var room [2]draft
-	drafts, err := l.drafts(c, rules, &own.request, before, room[:0])
-	if err == nil && len(drafts) == 1 && drafts[0].tier == nil {
-		f, peek := &drafts[0], c.stage == peeking
-		if l.takeOne(c, f.rule, f.key, f.cost, peek) != nil {
-			if !peek {
-				l.observeOne(r.Context(), r, c, f.key, f.cost)
-			}
-			return nil
-		}
-	}
-	return l.checkAll(r, c, rules, drafts, err)
-}
-
-// checkAll decides what rules ask for on r, unless err says why it is not known.
-func (l *Limiter) checkAll(r *http.Request, c *receipt, rules *ruleset, drafts []draft, err error) error {
-	o := newObservation()
-	for i := range drafts {
-		o.Claims = drafts[i].appendTo(o.Claims, c.stage == peeking)
-	}
+	var room [2]Claim
 	var took time.Duration
+	claims, err := l.claim(c, &own.request, before, room[:0])
 	if err == nil {
-		if len(drafts) == 1 {
-			c.expect(drafts[0].rule, o.Claims)
-		}
-		took, err = l.decide(r.Context(), rules, c, o.Claims)
+		took, err = l.decide(r.Context(), c, claims)
 	}
 	err = prefix(err)
-	l.observe(r.Context(), r, o, c, took, err)
+	l.observe(r.Context(), r, claims, c, took, err)
 	return err
 }
 
-// drafts appends to dst what every rule that applies to r asks for, except the rules that were decided before; a request to
-// skip asks for nothing. If a callback fails, the last draft is that of its rule. A callback that panics is an error: it must
-// neither admit the request nor take the server down.
-func (l *Limiter) drafts(c *receipt, rules *ruleset, r *http.Request, before []*receipt, dst []draft) (drafts []draft, err error) {
-	drafts = dst
+// claim appends to dst what every rule that applies to r asks for, except the rules that were decided before; a request to skip asks
+// for nothing. If a callback fails, the last claim is that of its rule. A callback that panics is an error: it must neither admit the
+// request nor take the server down.
+func (l *Limiter) claim(c *receipt, r *http.Request, before []*receipt, dst []Claim) (claims []Claim, err error) {
+	claims = dst
+	var rule *activeRule
 	defer func() {
 		if v := recover(); v != nil {
 			err = &callbackPanic{v, debug.Stack()}
 		}
 		if err != nil {
-			err = within(placeOf(drafts), err)
+			err = within(rule.errorPlace(), err)
 		}
 	}()
 	skipped, err := l.skip(c, r)
 	if skipped || err != nil {
-		return drafts, err
+		return claims, err
 	}
 	var room [8]int
-	for _, i := range rules.routes.Match(r, room[:0]) {
-		rule := &rules.rules[i]
+	for _, i := range c.rules.routes.Match(r, room[:0]) {
+		rule = &c.rules.rules[i]
 		if slices.ContainsFunc(before, func(c *receipt) bool { return c.decides(rule.Name) }) {
 			continue
 		}
-		var applies bool
-		n := len(drafts)
-		drafts = append(drafts, draft{rule: rule})
-		if applies, err = drafts[n].ask(c, r); err != nil {
-			break
+		n := len(claims)
+		claims = append(claims, rule.claim(c.stage == peeking))
+		applies, err := rule.ask(r, &claims[n])
+		if unknown := c.routeError(); unknown != nil {
+			err = unknown
+		}
+		if err != nil {
+			return claims, err
 		}
 		if !applies {
-			drafts = drafts[:n]
+			claims = claims[:n]
 			continue
 		}
-		l.noteProxy(r, &drafts[n])
+		l.noteProxy(r, &claims[n])
 	}
-	return drafts, err
+	return claims, nil
 }
 
-// placeOf says which callback an error is about: one of the last rule or, if there is none, a skip.
-func placeOf(drafts []draft) string {
-	if len(drafts) == 0 {
+// claim returns a claim of rule without a key, for a cost of 1.
+func (rule *activeRule) claim(peek bool) Claim {
+	return Claim{Rule: rule.Name, Limits: rule.Limits, set: rule.set, Cost: 1, Peek: peek, DryRun: rule.DryRun, Lease: rule.Lease}
+}
+
+// ask sets what c, a claim of rule, asks for on r, as the callbacks of rule say. It reports false if the rule does not apply.
+func (rule *activeRule) ask(r *http.Request, c *Claim) (applies bool, err error) {
+	if rule.Match != nil && !rule.Match(r) {
+		return false, nil
+	}
+	if rule.Cost != nil {
+		if c.Cost = rule.Cost(r); c.Cost < 0 {
+			return true, invalid("cost must not be negative, got %d", c.Cost)
+		}
+		if c.Cost == 0 {
+			return false, nil
+		}
+	}
+	if rule.Tier != nil {
+		if limits := rule.Tier(r); len(limits) > 0 {
+			set := limitSetOf(limits)
+			if set.err != nil {
+				return true, within("tier", set.err)
+			}
+			c.Limits, c.set = set.limits, set
+		}
+	}
+	if rule.Key == nil {
+		return true, invalid("key func is missing, so only Limiter.Take can use the rule; set Key to one such as keyfunc.RemoteIP")
+	}
+	key, err := rule.Key(r)
+	if err == nil && key == "" {
+		err = fmt.Errorf("the key func returned an empty key: %w", ErrNoKey)
+	}
+	if err != nil {
+		return true, err
+	}
+	c.Key = key
+	c.hold(rule)
+	return true, nil
+}
+
+// errorPlace says which callback an error is about: one of rule or, if that is nil, a skip.
+func (rule *activeRule) errorPlace() string {
+	if rule == nil {
 		return "skip"
 	}
-	return drafts[len(drafts)-1].rule.place()
+	return rule.place()
 }
 
 // skip reports whether r is a request to skip.

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -14,12 +15,20 @@ type Claim struct {
 	DryRun    bool          // never deny; charge if the claim fits and the request is admitted
 	Hold      bool          // hold Cost until it is settled, instead of charging it
 	Lease     time.Duration // how long requests charged ahead may be used; 0: charge nothing ahead
+
+	set *limitSet // of Limits, if a limiter has compiled them
 }
 
 // Validate returns an error that wraps ErrInvalid if c cannot be decided. Limiter.Take fills in what c leaves out; a Store calls
 // Validate for claims that did not pass through a Limiter. It is cheap for limits that were seen before.
-func (c *Claim) Validate() error {
-	err := allOf(validateLimits(c.Limits), undecided(c.Limits))
+func (c *Claim) Validate() error { return c.validate(c.compile()) }
+
+// validate is Validate for a claim whose limits are compiled.
+func (c *Claim) validate(set *limitSet) error {
+	if set.err == nil && c.Cost >= 0 && c.Lease == 0 && len(c.Limits) > 0 {
+		return nil
+	}
+	err := set.err
 	switch {
 	case c.Cost < 0:
 		err = invalid("cost must not be negative, got %d", c.Cost)
@@ -31,17 +40,20 @@ func (c *Claim) Validate() error {
 	return prefix(inRule(c.Rule, err))
 }
 
+// compile returns the limits of c compiled: by a limiter or, in a claim that did not pass through one, now.
+func (c *Claim) compile() *limitSet {
+	if c.set.isOf(c.Limits) {
+		return c.set
+	}
+	return limitSetOf(c.Limits)
+}
+
 // inRule says of which rule err is. It returns nil if err is nil.
 func inRule(rule string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return within(fmt.Sprintf("rule %q", ruleName(rule)), err)
-}
-
-// settlement returns a Settlement of c, which a Take charged or held at an instant.
-func (c *Claim) settlement(at time.Time) Settlement {
-	return Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold, Lease: c.Lease}
 }
 
 // A Settlement changes what a Take has charged or held, or bans a key.
@@ -56,12 +68,17 @@ type Settlement struct {
 	Final     int           // the final cost
 	Renew     bool          // keep the hold; sets At
 	Ban       time.Duration // deny everything for this rule and key for this long
+
+	set *limitSet // of Limits, if a limiter has compiled them
 }
 
 // Validate returns an error that wraps ErrInvalid if s cannot be settled. A Store calls it for settlements that did not pass through a
 // Limiter. It is cheap for limits that were seen before.
-func (s *Settlement) Validate() error {
-	err := allOf(validateLimits(s.Limits), undecided(s.Limits))
+func (s *Settlement) Validate() error { return s.validate(s.compile()) }
+
+// validate is Validate for a settlement whose limits are compiled.
+func (s *Settlement) validate(set *limitSet) error {
+	err := set.err
 	switch {
 	case s.Cost < 0:
 		err = invalid("cost must not be negative, got %d", s.Cost)
@@ -77,6 +94,14 @@ func (s *Settlement) Validate() error {
 	return prefix(inRule(s.Rule, err))
 }
 
+// compile returns the limits of s compiled: by a limiter or, in a settlement that did not pass through one, now.
+func (s *Settlement) compile() *limitSet {
+	if s.set.isOf(s.Limits) {
+		return s.set
+	}
+	return limitSetOf(s.Limits)
+}
+
 // claim returns what s settles, for observers.
 func (s *Settlement) claim() Claim {
 	return Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease}
@@ -85,64 +110,50 @@ func (s *Settlement) claim() Claim {
 // A Pair is a rule and a key: together they name what is charged. An empty Rule is "default".
 type Pair struct{ Rule, Key string }
 
-// isPlain reports whether c asks Limiter.Take for nothing but a charge, or a peek, that its rule describes.
-func (c *Claim) isPlain() bool {
-	return c.Key != "" && len(c.Limits) == 0 && !c.DryRun && !c.Hold && c.Lease == 0
-}
-
-// complete fills in what the rules of claims say, and checks claims. It prepares c for them.
-func (s *ruleset) complete(c *receipt, claims []Claim) error {
-	var rule *activeRule
+// complete fills in what the rules of claims say, and checks claims.
+func (s *ruleset) complete(claims []Claim) error {
 	for i := range claims {
 		claim := &claims[i]
 		claim.Rule = ruleName(claim.Rule)
-		if rule = s.named(claim.Rule); rule != nil {
-			claim.DryRun = claim.DryRun || rule.DryRun
-			if len(claim.Limits) == 0 && rule.Tier == nil {
-				claim.Limits = rule.Limits
-			}
-			if claim.Lease == 0 {
-				claim.Lease = rule.Lease
-			}
-		}
-		if err := claim.validateTake(s, rule); err != nil {
+		if err := s.completeOne(claim, s.named(claim.Rule)); err != nil {
 			return within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
 		}
-		if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.CostAfter != nil {
-			claim.Cost = clamp(max(claim.Cost, 1), claim.Limits)
-		}
 	}
-	c.expect(rule, claims)
 	return nil
 }
 
-// validateTake checks a claim of Limiter.Take by the rules s. Rule is that of its name, or nil: New has checked its limits.
-func (c *Claim) validateTake(s *ruleset, rule *activeRule) error {
-	if rule == nil || len(c.Limits) == 0 || &c.Limits[0] != &rule.Limits[0] {
-		if err := c.validateOwnLimits(s); err != nil {
-			return err
-		}
+// completeOne is complete for a claim whose rule, if there is one of its name, is rule.
+func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
+	switch {
+	case rule != nil && rule.Tier == nil && len(claim.Limits) == 0:
+		claim.Limits, claim.set = rule.Limits, rule.set
+	case !printableASCII(claim.Rule):
+		return invalid("name must be printable ASCII")
+	case len(claim.Limits) == 0 && rule != nil:
+		return invalid("the rule has a Tier, which needs a request; set Claim.Limits to the limits of this key's tier, or to the rule's Limits")
+	case len(claim.Limits) == 0:
+		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(claim.Rule))
+	default:
+		claim.set = limitSetOf(claim.Limits)
+		claim.Limits = claim.set.limits
+	}
+	if claim.set.err != nil {
+		return claim.set.err
+	}
+	if rule != nil {
+		claim.DryRun = claim.DryRun || rule.DryRun
+		claim.Lease = cmp.Or(claim.Lease, rule.Lease)
 	}
 	switch {
-	case c.Key == "":
+	case claim.Key == "":
 		return ErrNoKey
-	case c.Cost < 0:
-		return invalid("cost must not be negative, got %d", c.Cost)
-	case !c.Hold && !c.Peek && hasInFlight(c.Limits):
+	case claim.Cost < 0:
+		return invalid("cost must not be negative, got %d", claim.Cost)
+	case !claim.Hold && !claim.Peek && hasInFlight(claim.Limits):
 		return invalid("a claim with a limit of requests in flight needs Hold or Peek")
 	}
-	return validateLease(c.Lease)
-}
-
-// validateOwnLimits checks the name and the limits of a claim whose limits are not those of a rule.
-func (c *Claim) validateOwnLimits(s *ruleset) error {
-	switch {
-	case !printableASCII(c.Rule):
-		return invalid("name must be printable ASCII")
-	case len(c.Limits) == 0 && s.named(c.Rule) != nil:
-		return invalid("the rule has a Tier, which needs a request; set Claim.Limits to the limits of this key's tier, or to the rule's Limits")
-	case len(c.Limits) == 0:
-		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(c.Rule))
+	if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.CostAfter != nil {
+		claim.Cost = clamp(max(claim.Cost, 1), claim.Limits)
 	}
-	return allOf(validateLimits(c.Limits), undecided(c.Limits))
+	return validateLease(claim.Lease)
 }

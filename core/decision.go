@@ -97,9 +97,8 @@ func (d Decision) RetryAfter() time.Duration {
 func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 	return func(yield func(time.Time, time.Duration) bool) {
 		for _, c := range receipts {
-			results := c.results()
-			for i := range results {
-				r := &results[i]
+			for i := range c.results {
+				r := &c.results[i]
 				if c.allowed && !r.DryRun && !yield(r.At, r.availableAfter(c.costOf(r.Rule))) {
 					return
 				}
@@ -110,12 +109,9 @@ func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 
 // costOf returns what the claim of a rule was charged, or 0.
 func (c *receipt) costOf(rule string) int {
-	if c.extra == nil {
-		return int(c.cost)
-	}
-	for i := range c.extra.charged {
-		if one := &c.extra.charged[i]; one.Rule == rule {
-			return max(one.Cost, 1)
+	for i := range c.claims {
+		if one := &c.claims[i]; one.charged && one.rule == rule {
+			return max(one.cost, 1)
 		}
 	}
 	return 0
@@ -165,7 +161,7 @@ func (d Decision) SameName(i int) int {
 	}
 	receipts, end := d.receipts(), 0
 	at := slices.IndexFunc(receipts, func(c *receipt) bool {
-		end += len(c.results())
+		end += len(c.results)
 		return i < end
 	})
 	if at < 0 {

@@ -27,33 +27,33 @@ const (
 // their rules say how: an enforced FailClosed claim denies all, the fallback decides the FailLocal claims together, and all others
 // give no results. If too many calls are in flight, the fallback decides all claims, whatever their modes: otherwise a client
 // that floods the store would open the FailOpen rules to itself and close the FailClosed rules to everybody.
-func (l *Limiter) decideWithoutStore(ctx context.Context, rules *ruleset, c *receipt, claims []Claim, cause error) error {
+func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, claims []Claim, cause error) error {
 	var local []Claim
-	e := &extra{degraded: prefix(cause)}
+	e := c.more()
 	overloaded := errors.Is(cause, breaker.ErrTooMany)
 	if overloaded {
 		l.overloaded(ctx, cause)
 	}
 	for _, claim := range claims {
-		switch mode := rules.modeOf(claim.Rule); {
+		switch mode := c.rules.modeOf(claim.Rule); {
 		case overloaded, mode == FailLocal:
 			local = append(local, claim)
 		case mode == FailClosed && !claim.DryRun:
 			return cause
 		default:
-			e.open = append(e.open, Pair{claim.Rule, claim.Key})
+			c.claims = append(c.claims, claimed{rule: claim.Rule, key: claim.Key})
 		}
 	}
-	c.rule, c.extra = nil, e
+	e.degraded = prefix(cause)
 	if len(local) == 0 {
 		c.allowed = true
 		return nil
 	}
-	results, _, err := l.fallback.take(ctx, local, c.room(local))
+	results, _, err := l.fallback.take(ctx, local, c.roomFor(local))
 	if err != nil {
 		return fmt.Errorf("%w; fallback: %w", cause, err)
 	}
-	c.record(rules, local, results)
+	c.record(local, results)
 	return nil
 }
 

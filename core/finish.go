@@ -11,11 +11,11 @@ import (
 // finish settles what c holds for r, which has ended with o: each claim at what the CostAfter of its rule says or, without
 // one, at what was held. It does nothing if c holds nothing any more.
 func (c *receipt) finish(r *http.Request, o Outcome) {
-	if c.extra == nil {
+	if !c.hasHeld() {
 		return
 	}
 	var room [2]Settlement
-	held := c.extra.takeHeld(room[:0])
+	held := c.takeHeld(room[:0])
 	if len(held) == 0 {
 		return
 	}
@@ -29,7 +29,7 @@ func (c *receipt) finish(r *http.Request, o Outcome) {
 			o.Cost = s.Final
 		}
 		cost += o.Cost
-		final, mistake := finalCost(c.extra.final(s.Rule), r, o, s.Cost)
+		final, mistake := finalCost(c.costAfter(s.Rule), r, o, s.Cost)
 		if s.Final = final; mistake != nil {
 			err = allOf(err, within(fmt.Sprintf("cost after rule %q", s.Rule), mistake))
 		}
@@ -69,7 +69,7 @@ func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) e
 	if err != nil {
 		err = unavailable(err)
 		if c.store() == l.store {
-			l.chargeFallback(ctx, c.extra.rules, held)
+			l.chargeFallback(ctx, c.rules, held)
 		}
 	}
 	l.observeSettled(ctx, c, held, took, e, err)

@@ -72,7 +72,7 @@ var errUnwatched = errors.New("the response was not watched")
 // found or the files of a multipart form, which the server removes. If nothing has changed, it writes nothing. Adapters
 // defer End, since a handler may panic.
 func (g *Guard) End() {
-	if g.own.receipt.extra != nil { // else nothing is held
+	if g.own.receipt.hasHeld() {
 		g.settleUnwatched()
 	}
 	g.own.restore(g.request)

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -41,31 +42,43 @@ func clamp(cost int, limits []Limit) int {
 
 // takeHeld appends the settlements of the held claims that are not settled yet to dst, with what SetCost set for each in Final,
 // or -1. They count as settled from now on. It waits for a renewal in progress.
-func (e *extra) takeHeld(dst []Settlement) []Settlement {
-	e.lockIdle()
-	defer e.mu.Unlock()
-	for i := range e.charged {
-		if one := &e.charged[i]; one.Held && !one.settled {
+func (c *receipt) takeHeld(dst []Settlement) []Settlement {
+	c.lockIdle()
+	defer c.mu.Unlock()
+	for i := range c.claims {
+		if one := &c.claims[i]; one.isHeld() {
 			one.settled = true
-			one.Final = one.setCost
-			dst = append(dst, one.Settlement)
+			dst = append(dst, one.settlement(one.setCost))
 		}
 	}
-	if e.timer != nil {
-		e.timer.Stop()
+	if c.extra != nil && c.extra.timer != nil {
+		c.extra.timer.Stop()
 	}
 	return dst
 }
 
+// hasHeld reports whether c has held anything. It needs no lock: what was held stays so noted after it is settled.
+func (c *receipt) hasHeld() bool {
+	return slices.ContainsFunc(c.claims, func(one claimed) bool { return one.held })
+}
+
+// isHeld reports whether c is held and not settled.
+func (c *claimed) isHeld() bool { return c.held && !c.settled }
+
+// holds reports whether a claim is held and not settled. The caller has locked c.mu.
+func (c *receipt) holds() bool {
+	return slices.ContainsFunc(c.claims, func(one claimed) bool { return one.isHeld() })
+}
+
 // watches reports whether a claim that is held and not settled is of a rule with CostAfter.
 func (c *receipt) watches() bool {
-	if c.extra == nil {
+	if !c.hasHeld() {
 		return false
 	}
-	c.extra.mu.Lock()
-	defer c.extra.mu.Unlock()
-	for i := range c.extra.charged {
-		if one := &c.extra.charged[i]; one.Held && !one.settled && c.extra.final(one.Rule) != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.claims {
+		if one := &c.claims[i]; one.isHeld() && c.costAfter(one.rule) != nil {
 			return true
 		}
 	}
@@ -74,46 +87,48 @@ func (c *receipt) watches() bool {
 
 // setCost notes what a request costs for a rule with CostAfter, and reports whether its claim is held and not settled.
 func (c *receipt) setCost(rule string, cost int) (ok bool) {
-	if c.extra == nil {
-		return false
-	}
-	c.extra.mu.Lock()
-	defer c.extra.mu.Unlock()
-	for i := range c.extra.charged {
-		if one := &c.extra.charged[i]; one.Rule == rule && one.Held && !one.settled && c.extra.final(rule) != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.claims {
+		if one := &c.claims[i]; one.rule == rule && one.isHeld() && c.costAfter(rule) != nil {
 			one.setCost, ok = cost, true
 		}
 	}
 	return ok
 }
 
-// lockIdle locks e.mu when no renewal is in progress. It does not wait for one with e.mu locked.
-func (e *extra) lockIdle() {
-	e.mu.Lock()
-	for e.renewing != nil {
-		done := e.renewing
-		e.mu.Unlock()
+// costAfter returns the CostAfter of a rule, or nil.
+func (c *receipt) costAfter(rule string) func(*http.Request, Outcome) int {
+	if r := c.rules.named(rule); r != nil {
+		return r.CostAfter
+	}
+	return nil
+}
+
+// lockIdle locks c.mu when no renewal is in progress. It does not wait for one with c.mu locked.
+func (c *receipt) lockIdle() {
+	c.mu.Lock()
+	for c.extra != nil && c.extra.renewing != nil {
+		done := c.extra.renewing
+		c.mu.Unlock()
 		<-done
-		e.mu.Lock()
+		c.mu.Lock()
 	}
 }
 
 // keepHeld renews what c holds from time to time until it is settled. It does nothing if c holds nothing.
 func (c *receipt) keepHeld(ctx context.Context) {
-	e := c.extra
-	if e == nil {
+	if !c.hasHeld() {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.holds() {
-		return
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.more()
 	e.timer = time.AfterFunc(renewEvery, func() {
 		_ = c.renew(ctx) // the breaker logs a store that is down; there is another try before the hold ends
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.holds() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.holds() {
 			e.timer.Reset(renewEvery)
 		}
 	})
@@ -121,59 +136,39 @@ func (c *receipt) keepHeld(ctx context.Context) {
 
 // renew renews what c holds.
 func (c *receipt) renew(ctx context.Context) error {
-	e := c.extra
-	if e == nil {
-		return nil
-	}
-	e.lockIdle()
-	renewals, places := e.held()
+	c.lockIdle()
+	renewals, places := c.renewals()
 	if len(renewals) == 0 {
-		e.mu.Unlock()
+		c.mu.Unlock()
 		return nil
 	}
+	e := c.more()
 	e.renewing = make(chan struct{})
-	e.mu.Unlock()
+	c.mu.Unlock()
 
 	_, err := c.store().settle(ctx, renewals)
 
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	close(e.renewing)
 	e.renewing = nil
 	if err != nil {
 		return unavailable(err)
 	}
 	for i, place := range places {
-		e.charged[place].At = renewals[i].At
+		c.claims[place].at = renewals[i].At
 	}
 	return nil
 }
 
-// held returns renewals of the claims that are held and not settled, and their places in e.charged. The caller has locked e.mu.
-func (e *extra) held() (renewals []Settlement, places []int) {
-	for i := range e.charged {
-		if one := &e.charged[i]; one.Held && !one.settled {
-			renewals, places = append(renewals, one.Settlement), append(places, i)
-			renewals[len(renewals)-1].Renew = true
+// renewals returns renewals of the claims that are held and not settled, and their places in c.claims. The caller has locked c.mu.
+func (c *receipt) renewals() (renewals []Settlement, places []int) {
+	for i := range c.claims {
+		if one := &c.claims[i]; one.isHeld() {
+			s := one.settlement(0)
+			s.Renew = true
+			renewals, places = append(renewals, s), append(places, i)
 		}
 	}
 	return renewals, places
-}
-
-// holds reports whether a claim is held and not settled. The caller has locked e.mu.
-func (e *extra) holds() bool {
-	for i := range e.charged {
-		if e.charged[i].Held && !e.charged[i].settled {
-			return true
-		}
-	}
-	return false
-}
-
-// final returns the CostAfter of a rule, or nil.
-func (e *extra) final(rule string) func(*http.Request, Outcome) int {
-	if r := e.rules.named(rule); r != nil {
-		return r.CostAfter
-	}
-	return nil
 }

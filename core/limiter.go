@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -57,67 +56,22 @@ func Must(l *Limiter, err error) *Limiter {
 // needs Limits if l has no rule of its name, or if that rule has a Tier: without a request, Take cannot know which tier applies. While
 // the store is down, a claim follows the FailureMode of its rule; a claim of another name follows the zero FailureMode.
 // Take returns the same errors as Check.
-func (l *Limiter) Take(ctx context.Context, claims ...Claim) (Decision, error) {
+func (l *Limiter) Take(ctx context.Context, claims ...Claim) (d Decision, err error) {
 	rules, err := l.current()
 	if err == nil && len(claims) == 0 {
 		err = invalid("Take needs at least one claim")
 	}
 	if err != nil {
-		return Decision{}, prefix(err)
+		return d, prefix(err)
 	}
-	if len(claims) == 1 {
-		if c := l.takePlain(ctx, rules, &claims[0]); c != nil {
-			return c.one(), nil
-		}
-	}
-	return l.takeAll(orBackground(ctx), rules, &receipt{limiter: l}, claims)
-}
-
-// takePlain decides claim, the only one of Take. It returns nil if it cannot: then nothing has happened.
-func (l *Limiter) takePlain(ctx context.Context, rules *ruleset, claim *Claim) *receipt {
-	rule := rules.named(ruleName(claim.Rule))
-	if rule == nil || rule.Tier != nil || !claim.isPlain() {
-		return nil
-	}
-	c := l.takeOne(nil, rule, claim.Key, claim.Cost, claim.Peek)
-	if c != nil && !claim.Peek {
-		l.observeOne(orBackground(ctx), nil, c, claim.Key, claim.Cost)
-	}
-	return c
-}
-
-// takeOne decides a request for one key of rule, if that has one token bucket in memory: nearly every decision. It returns c
-// or, if that is nil, a receipt of its own; or nil if it cannot decide: then nothing has happened.
-func (l *Limiter) takeOne(c *receipt, rule *activeRule, key string, cost int, peek bool) *receipt {
-	m, limit := l.store.memory, rule.bucket
-	if m == nil || limit == nil || uint(cost) > math.MaxUint8 {
-		return nil
-	}
-	m.once.Do(m.init)
-	now, retry, u, ok := m.store.TakeOne(m.store.Pair(rule.Name, key), &limit.Limit, int64(max(cost, 1)), peek)
-	if !ok {
-		return nil
-	}
-	at := m.store.Time(now)
-	if c == nil {
-		c = &receipt{limiter: l}
-	}
-	c.rule = rule
-	c.result[0].answer(rule.Name, &limit.limit, rule.DryRun, retry, u, at)
-	c.recordOne(key, cost, peek)
-	return c
-}
-
-// takeAll is Take for claims that takeOne cannot decide.
-func (l *Limiter) takeAll(ctx context.Context, rules *ruleset, c *receipt, claims []Claim) (d Decision, err error) {
-	o := newObservation()
-	o.Claims = append(o.Claims, claims...)
-	var took time.Duration
-	if err = rules.complete(c, o.Claims); err == nil {
-		took, err = l.decide(ctx, rules, c, o.Claims)
+	ctx = orBackground(ctx)
+	var room [2]Claim
+	own, c, took := append(room[:0], claims...), &receipt{limiter: l, rules: rules}, time.Duration(0)
+	if err = rules.complete(own); err == nil {
+		took, err = l.decide(ctx, c, own)
 	}
 	err = prefix(err)
-	l.observe(ctx, nil, o, c, took, err)
+	l.observe(ctx, nil, own, c, took, err)
 	if err == nil {
 		c.view(&d)
 	}
@@ -126,23 +80,17 @@ func (l *Limiter) takeAll(ctx context.Context, rules *ruleset, c *receipt, claim
 
 // decide has claims decided: by the store, within the deadline and unless the breaker withholds the call; if that fails,
 // by the failure modes of their rules. An error of claims at fault is no failure. It returns how long the store took.
-func (l *Limiter) decide(ctx context.Context, rules *ruleset, c *receipt, claims []Claim) (took time.Duration, err error) {
+func (l *Limiter) decide(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
 	if len(claims) == 0 {
 		c.allowed = true
 		return 0, nil
 	}
-	if m := l.store.memory; m != nil && c.rule != nil {
-		if _, err = m.takeAsks(claims, c.result[:0]); err == nil {
-			c.recordOne(claims[0].Key, claims[0].Cost, claims[0].Peek)
-		}
-		return 0, err
-	}
-	results, took, err := l.store.take(ctx, claims, c.room(claims))
+	results, took, err := l.store.take(ctx, claims, c.roomFor(claims))
 	switch {
 	case err == nil:
-		c.record(rules, claims, results)
+		c.record(claims, results)
 	case !errors.Is(err, ErrInvalid):
-		err = l.decideWithoutStore(ctx, rules, c, claims, unavailable(err))
+		err = l.decideWithoutStore(ctx, c, claims, unavailable(err))
 	}
 	return took, err
 }

@@ -72,114 +72,50 @@ func (m *MemoryStore) Stats() MemoryStats {
 
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
-	if n := len(dst); len(claims) == 1 && len(claims[0].Limits) == 1 {
-		dst = slices.Grow(dst, 1)
-		if m.takeOne(&claims[0], &dst[:n+1][n]) {
-			return dst[:n+1], nil
-		}
-	}
-	return m.takeAsks(claims, dst)
-}
-
-// takeOne is Take for a claim that has one limit. It sets r. It reports false if it cannot decide c: then nothing has happened.
-func (m *MemoryStore) takeOne(c *Claim, r *Result) bool {
-	l := compile(&c.Limits[0])
-	if l.err != nil || l.limit.Algorithm != TokenBucket || c.Hold || !c.isRegular() {
-		return false
-	}
 	m.once.Do(m.init)
-	now, retry, u, ok := m.store.TakeOne(m.pair(c.Rule, c.Key), &l.Limit, exactCost(c.Cost), c.Peek)
-	if ok {
-		r.answer(ruleName(c.Rule), &l.limit, c.DryRun, retry, u, m.store.Time(now))
-	}
-	return ok
-}
-
-// takeAsks is Take for claims that takeOne cannot decide.
-func (m *MemoryStore) takeAsks(claims []Claim, dst []Result) ([]Result, error) {
-	var room [8]memory.Ask
-	asks, err := m.asks(claims, room[:0])
-	if err != nil {
-		return dst, err
-	}
-	at := m.store.Take(asks)
-	dst = slices.Grow(dst, len(asks))
+	var claimRoom [4]memory.Claim
+	asked, limits := claimRoom[:0], 0
 	for i := range claims {
 		c := &claims[i]
-		for l := range c.Limits {
-			dst = dst[:len(dst)+1]
-			dst[len(dst)-1].answer(ruleName(c.Rule), &c.Limits[l], c.DryRun, asks[l].Retry, asks[l].Usage, at)
+		set := c.compile()
+		if err := c.validate(set); err != nil {
+			return dst, err
 		}
-		asks = asks[len(c.Limits):]
+		limits += len(set.compiled)
+		asked = append(asked, memory.Claim{
+			Pair: m.pair(c.Rule, c.Key), Limits: set.compiled, Cost: exactCost(c.Cost), Peek: c.Peek, DryRun: c.DryRun, Hold: c.Hold,
+		})
+	}
+	var answerRoom [8]memory.Answer
+	answers := slices.Grow(answerRoom[:0], limits)[:limits]
+	at := m.store.Take(asked, answers)
+	dst = slices.Grow(dst, limits)
+	for i := range claims {
+		c := &claims[i]
+		for j := range c.Limits {
+			dst = dst[:len(dst)+1]
+			dst[len(dst)-1].answer(ruleName(c.Rule), &c.Limits[j], c.DryRun, answers[j], at)
+		}
+		answers = answers[len(c.Limits):]
 	}
 	return dst, nil
-}
-
-// isRegular reports whether c is certain to be valid, if its limits are.
-func (c *Claim) isRegular() bool {
-	return c.Cost >= 0 && c.Lease == 0
 }
 
 // pair returns the pair of rule and key in the store, which init has made.
 func (m *MemoryStore) pair(rule, key string) memory.Pair { return m.store.Pair(ruleName(rule), key) }
 
-// asks appends what claims ask for. It returns an error if a claim is invalid.
-func (m *MemoryStore) asks(claims []Claim, asks []memory.Ask) ([]memory.Ask, error) {
-	m.once.Do(m.init)
-	for i := range claims {
-		c, n := &claims[i], len(asks)
-		var ok bool
-		asks, ok = m.appendAsks(asks, m.pair(c.Rule, c.Key), c.Limits, i, exactCost(c.Cost))
-		if !ok || !c.isRegular() {
-			if err := c.Validate(); err != nil {
-				return nil, err
-			}
-		}
-		for j := n; j < len(asks); j++ {
-			asks[j].Peek, asks[j].DryRun, asks[j].Hold = c.Peek, c.DryRun, c.Hold
-		}
-	}
-	return asks, nil
-}
-
-// appendAsks appends an ask for each of limits, of claim i. It reports false if the limits may be invalid.
-func (m *MemoryStore) appendAsks(asks []memory.Ask, p memory.Pair, limits []Limit, i int, cost int64) (_ []memory.Ask, ok bool) {
-	n := len(asks)
-	ok = 0 < len(limits) && len(limits) <= maxLimits
-	asks = slices.Grow(asks, len(limits))[:n+len(limits)]
-	for j := range limits {
-		l, a := compile(&limits[j]), &asks[n+j]
-		a.Pair, a.Limit, a.Claim, a.Claimed, a.Cost = p, &l.Limit, i, cost, cost
-		if l.limit.Algorithm == InFlight {
-			a.Cost = 1
-		}
-		ok = ok && l.err == nil && !asksFor(asks[n:n+j], &l.Limit)
-	}
-	return asks, ok
-}
-
-// asksFor reports whether one of asks is for the state of l.
-func asksFor(asks []memory.Ask, l *algorithm.Limit) bool {
-	for i := range asks {
-		if asks[i].Limit.Kind == l.Kind {
-			return true
-		}
-	}
-	return false
-}
-
 // answer sets r to what the store says of the limit l of a claim.
-func (r *Result) answer(rule string, l *Limit, dryRun bool, retry int64, u algorithm.Usage, at time.Time) {
+func (r *Result) answer(rule string, l *Limit, dryRun bool, a memory.Answer, at time.Time) {
 	r.Rule = rule
 	r.Limit = *l
-	r.Allowed = retry == 0
-	r.Remaining = int(u.Remaining)
+	r.Allowed = a.Retry == 0
+	r.Remaining = int(a.Usage.Remaining)
 	r.RetryAfter = Never
-	if retry != memory.Never {
-		r.RetryAfter = micros(retry)
+	if a.Retry != memory.Never {
+		r.RetryAfter = micros(a.Retry)
 	}
-	r.RefillAfter = micros(u.Refill)
-	r.ResetAfter = micros(u.Reset)
+	r.RefillAfter = micros(a.Usage.Refill)
+	r.ResetAfter = micros(a.Usage.Reset)
 	r.DryRun = dryRun
 	r.At = at
 }
@@ -190,30 +126,27 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 // error wraps ErrInvalid.
 func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error {
 	m.once.Do(m.init)
-	var room [8]memory.Ask
-	asks := room[:0]
+	var room [4]memory.Settlement
+	asked := room[:0]
 	for i := range settlements {
-		s, n := &settlements[i], len(asks)
-		if err := s.Validate(); err != nil {
+		s := &settlements[i]
+		set := s.compile()
+		if err := s.validate(set); err != nil {
 			return err
 		}
-		p := m.pair(s.Rule, s.Key)
-		if asks, _ = m.appendAsks(asks, p, s.Limits, i, exactCost(s.Cost)); len(s.Limits) == 0 { // a ban needs none
-			asks = append(asks, memory.Ask{Pair: p, Limit: memory.NoLimit, Claim: i})
+		at := int64(memory.NoInstant)
+		if !s.At.IsZero() {
+			at = m.store.Instant(s.At)
 		}
-		for j := n; j < len(asks); j++ {
-			a := &asks[j]
-			a.DryRun, a.Hold, a.Renew, a.Ban = s.DryRun, s.Held, s.Renew, s.Ban.Microseconds()
-			a.At, a.Final = memory.NoInstant, min(int64(s.Final), algorithm.MaxExact)
-			if !s.At.IsZero() {
-				a.At = m.store.Instant(s.At)
-			}
-		}
+		asked = append(asked, memory.Settlement{
+			Pair: m.pair(s.Rule, s.Key), Limits: set.compiled, Claimed: exactCost(s.Cost), At: at, DryRun: s.DryRun, Held: s.Held,
+			Final: min(int64(s.Final), algorithm.MaxExact), Renew: s.Renew, Ban: s.Ban.Microseconds(),
+		})
 	}
-	m.store.Settle(asks)
-	for i := range asks {
-		if a := &asks[i]; a.Renewed {
-			settlements[a.Claim].At = m.store.Time(a.At)
+	m.store.Settle(asked)
+	for i := range asked {
+		if asked[i].Renewed {
+			settlements[i].At = m.store.Time(asked[i].At)
 		}
 	}
 	return nil

@@ -47,57 +47,45 @@ type Observation struct {
 
 var observations = sync.Pool{New: func() any { return new(Observation) }}
 
-// newObservation returns an Observation from the pool, without claims. The claims of a decision are made in it: what a Store is
-// asked cannot stay on the stack.
+// newObservation returns an Observation from the pool, without claims.
 func newObservation() *Observation {
 	o := observations.Get().(*Observation)
 	o.Claims = o.Claims[:0]
 	return o
 }
 
-// observe calls the observers for a request, whose claims are in o, and logs why it was not decided. Took is how long the store
-// took. It gives o back to the pool.
-func (l *Limiter) observe(ctx context.Context, r *http.Request, o *Observation, c *receipt, took time.Duration, err error) {
-	unseen := c.stage == peeking || len(o.Claims) == 0 && err == nil || allPeek(o.Claims)
-	if len(l.observers) > 0 && !unseen {
-		if err == nil {
-			c.view(&o.Decision)
-		}
-		o.Request, o.Err, o.Store = r, err, took
-		l.notifyAll(ctx, o)
-	}
-	if err != nil && r != nil && !unseen && !o.Logged {
-		l.reporter.failed(ctx, notDecided, o.Claims, err)
-	}
-	o.release()
-}
-
-// observeOne calls the observers for a request that takeOne has decided and charged.
-func (l *Limiter) observeOne(ctx context.Context, r *http.Request, c *receipt, key string, cost int) {
-	if len(l.observers) == 0 {
+// observe calls the observers for a request, and logs why it was not decided. Took is how long the store took.
+func (l *Limiter) observe(ctx context.Context, r *http.Request, claims []Claim, c *receipt, took time.Duration, err error) {
+	if err == nil && len(l.observers) == 0 || c.stage == peeking || len(claims) == 0 && err == nil || allPeek(claims) {
 		return
 	}
 	o := newObservation()
-	o.Claims = c.rule.appendClaim(o.Claims, key, cost, false)
-	o.Request = r
-	c.view(&o.Decision)
+	o.Claims = append(o.Claims, claims...)
+	o.Request, o.Err, o.Store = r, err, took
+	if err == nil {
+		c.view(&o.Decision)
+	}
 	l.notifyAll(ctx, o)
+	if err != nil && r != nil && !o.Logged {
+		l.reporter.failed(ctx, notDecided, claims, err)
+	}
 	o.release()
 }
 
 // observeSettled calls the observers for what c held and was settled, and logs that a CostAfter failed. Err says why the store failed.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlement, took time.Duration, e ending, err error) {
+	if e.err == nil && len(l.observers) == 0 {
+		return
+	}
 	o := newObservation()
 	for i := range held {
 		o.Claims = append(o.Claims, held[i].claim())
 		o.Charged += held[i].Final
 	}
-	if len(l.observers) > 0 {
-		c.view(&o.Decision)
-		outcome := e.outcome
-		o.Request, o.Err, o.Store, o.Outcome = e.request, prefix(allOf(e.err, err)), took, &outcome
-		l.notifyAll(ctx, o)
-	}
+	c.view(&o.Decision)
+	outcome := e.outcome
+	o.Request, o.Err, o.Store, o.Outcome = e.request, prefix(allOf(e.err, err)), took, &outcome
+	l.notifyAll(ctx, o)
 	if e.err != nil && !o.Logged {
 		l.reporter.failed(ctx, finalFailed, o.Claims, prefix(e.err))
 	}

@@ -11,13 +11,13 @@ import (
 // forwarding are the headers in which proxies name the client, in canonical form.
 var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
 
-// noteProxy logs, once per limiter, that the key of f is the address of a peer that seems to be a proxy: then all clients behind it
+// noteProxy logs, once per limiter, that the key of c is the address of a peer that seems to be a proxy: then all clients behind it
 // share one limit. It is the commonest mistake, and a test without the proxy does not show it.
-func (l *Limiter) noteProxy(r *http.Request, f *draft) {
-	if !mayBeProxy(f.key, r.RemoteAddr) || l.proxied.Load() {
+func (l *Limiter) noteProxy(r *http.Request, c *Claim) {
+	if !mayBeProxy(c.Key, r.RemoteAddr) || l.proxied.Load() {
 		return
 	}
-	header, peer, ok := proxyOf(f.key, r)
+	header, peer, ok := proxyOf(c.Key, r)
 	if !ok || !l.proxied.CompareAndSwap(false, true) {
 		return
 	}
@@ -30,7 +30,7 @@ func (l *Limiter) noteProxy(r *http.Request, f *draft) {
 		trust += fmt.Sprintf(", Header: %q", header)
 	}
 	l.reporter.log().WarnContext(r.Context(), "spillgate: all clients behind a proxy share one limit; if the peer is your proxy, trust it",
-		slog.String("rule", f.rule.Name), slog.String("peer", from), slog.String("header", header),
+		slog.String("rule", c.Rule), slog.String("peer", from), slog.String("header", header),
 		slog.String("mend", fmt.Sprintf("ip := keyfunc.ClientIP{%s}.Key; rule.Key = ip", trust)))
 }
 

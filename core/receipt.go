@@ -1,28 +1,28 @@
 package core
 
 import (
-	"math"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// A receipt is what a Limiter asked of a store for one request and what the store answered. A Decision is a view of it,
-// and Settle reads in it what was charged. The most frequent case, one claim of a rule with one limit, has fields of its
-// own, so that its decision takes one allocation.
+// A receipt is what a Limiter asked of a store for one request and what the store answered. A Decision is a view of it, and Settle
+// reads in it what was charged.
 type receipt struct {
 	limiter *Limiter // nil if several limiters made the decision: see extra.joined
-	extra   *extra   // nil in the most frequent case
-
-	rule    *activeRule // of the only claim, which has one limit; nil in other cases
-	key     string      // of that claim
-	cost    uint8       // of that claim; 0 if it was not charged
-	stage   stage       // of the decision
+	rules   *ruleset // active when the claims were made
+	results []Result // what the store answered
+	extra   *extra   // nil for most requests
+	stage   stage    // of the decision
 	allowed bool
-	nested  bool        // the context that carries it extends one that carries another
-	settled atomic.Bool // that claim, or it was not charged
-	result  [1]Result   // of that claim
+	nested  bool // the context that carries it extends one that carries another
+
+	mu     sync.Mutex // of claims, and of the renewal in extra
+	claims []claimed
+
+	room struct { // for most requests, so that their decision takes one allocation
+		results [1]Result
+		claims  [1]claimed
+	}
 }
 
 // A stage is how far the decision of a receipt is, as far as others need to know.
@@ -34,48 +34,45 @@ const (
 	peeking               // and not deciding at all
 )
 
-// extra is what receipts other than the most frequent ones have.
+// extra is what few receipts have.
 type extra struct {
-	rules    *ruleset // in force when the claims were made
-	results  []Result
-	free     []Pair     // of the claims that were not charged
 	degraded error      // why the fallback decided; nil if the store did
-	open     []Pair     // of the claims that admitted the request without a result, because they fail open
 	joined   []*receipt // those of several limiters; then all else is empty
 	added    *Decision  // by NewContext; then all else is empty
 	route    error      // a callback asked for the route, which is not known
 
-	mu       sync.Mutex // of what follows
-	charged  []charged
-	room     [1]charged    // of charged, for one claim
 	timer    *time.Timer   // renews what is held; nil if the caller of Take does
 	renewing chan struct{} // closed at the end of the renewal in progress; nil if there is none
 }
 
-// A charged claim is one that a store has charged or holds, as the Settlement that it needs.
-type charged struct {
-	Settlement
-	settled bool
-	setCost int // by SetCost; -1 for nothing
+// A claimed is what a receipt keeps of a claim.
+type claimed struct {
+	rule, key string
+
+	// What a Settlement needs. A claim that was not charged has none of it.
+	limits       *limitSet
+	at           time.Time
+	lease        time.Duration
+	cost         int
+	setCost      int // by SetCost; -1 for nothing
+	dryRun, held bool
+	charged      bool // or held
+	settled      bool
 }
 
-// expect prepares c for claims, the last of which is of rule.
-func (c *receipt) expect(rule *activeRule, claims []Claim) {
-	if rule == nil || len(claims) != 1 || rule.only == nil {
-		return
-	}
-	claim := &claims[0]
-	if &claim.Limits[0] == &rule.Limits[0] && claim.DryRun == rule.DryRun && claim.Lease == rule.Lease &&
-		claim.Cost <= math.MaxUint8 && !claim.Hold {
-		c.rule = rule
+// settlement returns the Settlement of c at a final cost.
+func (c *claimed) settlement(final int) Settlement {
+	return Settlement{
+		Rule: c.rule, Key: c.key, Limits: c.limits.limits, set: c.limits, At: c.at, Cost: c.cost, DryRun: c.dryRun, Held: c.held,
+		Lease: c.lease, Final: final,
 	}
 }
 
-// room returns where a store puts the results of claims.
-func (c *receipt) room(claims []Claim) []Result {
+// roomFor returns where a store puts the results of claims.
+func (c *receipt) roomFor(claims []Claim) []Result {
 	n := countLimits(claims)
-	if n == 1 {
-		return c.result[:0]
+	if n <= len(c.room.results) {
+		return c.room.results[:0]
 	}
 	return make([]Result, 0, n)
 }
@@ -88,158 +85,91 @@ func (c *receipt) more() *extra {
 	return c.extra
 }
 
-// record records what a store decided about claims, which rules have made.
-func (c *receipt) record(rules *ruleset, claims []Claim, results []Result) {
-	if c.rule != nil {
-		c.result[0] = results[0]
-		c.recordOne(claims[0].Key, claims[0].Cost, claims[0].Peek)
-		return
-	}
-	c.allowed = true
+// record records what a store decided about claims.
+func (c *receipt) record(claims []Claim, results []Result) {
+	c.results, c.allowed = results, true
 	for i := range results {
 		c.allowed = c.allowed && (results[i].Allowed || results[i].DryRun)
 	}
-	e := c.more()
-	e.rules, e.results = rules, results
-	e.note(claims, c.allowed)
-}
-
-// recordOne records c.result, which a store has answered to the only claim, of this key and cost.
-func (c *receipt) recordOne(key string, cost int, peek bool) {
-	r := &c.result[0]
-	c.allowed = r.Allowed || r.DryRun
-	c.key = key
-	if r.Allowed && !peek {
-		c.cost = uint8(cost)
-	} else {
-		c.settled.Store(true)
+	if c.claims == nil {
+		if c.claims = c.room.claims[:0]; len(claims) > 1 {
+			c.claims = make([]claimed, 0, len(claims))
+		}
 	}
-}
-
-// note notes which of claims, whose results are in e, were charged: none unless they were allowed together.
-func (e *extra) note(claims []Claim, allowed bool) {
-	e.charged = e.room[:0]
-	results := e.results
 	for i := range claims {
 		claim := &claims[i]
-		fits, at := allowed && !claim.Peek, results[0].At
+		c.claims = append(c.claims, claimed{rule: claim.Rule, key: claim.Key})
+		fits, at := c.allowed && !claim.Peek, results[0].At
 		for range claim.Limits {
 			fits = fits && results[0].Allowed
 			results = results[1:]
 		}
 		if fits {
-			e.charged = append(e.charged, charged{Settlement: claim.settlement(at), setCost: -1})
-		} else {
-			e.free = append(e.free, Pair{claim.Rule, claim.Key})
+			one := &c.claims[len(c.claims)-1]
+			one.limits, one.at, one.lease, one.cost, one.setCost = claim.compile(), at, claim.Lease, claim.Cost, -1
+			one.dryRun, one.held, one.charged = claim.DryRun, claim.Hold, true
 		}
 	}
 }
 
 // keyOf returns the key of the first claim of a rule.
-func (c *receipt) keyOf(rule string) (string, bool) {
-	if c.extra == nil {
-		if c.rule == nil || c.rule.Name != rule {
-			return "", false
-		}
-		return c.key, true
-	}
-	for i := range c.extra.charged {
-		if one := &c.extra.charged[i]; one.Rule == rule {
-			return one.Key, true
-		}
-	}
-	for _, pairs := range [][]Pair{c.extra.free, c.extra.open} {
-		for _, p := range pairs {
-			if p.Rule == rule {
-				return p.Key, true
-			}
+func (c *receipt) keyOf(rule string) (key string, ok bool) {
+	for i := range c.claims {
+		if c.claims[i].rule == rule {
+			return c.claims[i].key, true
 		}
 	}
 	return "", false
 }
 
-// results returns what the store answered.
-func (c *receipt) results() []Result {
-	switch {
-	case c.extra != nil:
-		return c.extra.results
-	case c.rule != nil:
-		return c.result[:]
-	}
-	return nil
-}
-
 // decides reports whether c has decided about a rule. It has not if the rule asked for nothing.
 func (c *receipt) decides(rule string) bool {
-	return slices.ContainsFunc(c.results(), func(r Result) bool { return r.Rule == rule }) ||
-		c.extra != nil && slices.ContainsFunc(c.extra.open, func(p Pair) bool { return p.Rule == rule })
+	_, ok := c.keyOf(rule)
+	return ok
 }
 
 // isEmpty reports whether no rule asked for anything.
-func (c *receipt) isEmpty() bool {
-	return len(c.results()) == 0 && (c.extra == nil || c.extra.degraded == nil)
+func (c *receipt) isEmpty() bool { return len(c.claims) == 0 }
+
+// degraded returns why the fallback decided, or nil if the store did.
+func (c *receipt) degraded() error {
+	if c.extra == nil {
+		return nil
+	}
+	return c.extra.degraded
 }
 
 // denies reports whether c has decided that the request is denied.
 func (c *receipt) denies() bool { return !c.allowed }
 
-// one returns the decision of the only claim.
-func (c *receipt) one() Decision {
-	return Decision{Allowed: c.allowed, At: c.result[0].At, Results: c.result[:], receipt: c}
-}
-
 // view sets d, which is zero, to the decision.
 func (c *receipt) view(d *Decision) {
-	d.Allowed, d.receipt = c.allowed, c
-	if c.extra == nil && c.rule != nil {
-		d.Results, d.At = c.result[:], c.result[0].At
-		return
-	}
-	d.Results = c.results()
+	d.Allowed, d.At, d.Results, d.receipt = c.allowed, instantOf(c.results), c.results, c
 	if c.extra != nil {
 		d.Degraded = c.extra.degraded
 	}
-	d.At = instantOf(d.Results)
 }
 
-// settlement returns that of the only claim of c.
-func (c *receipt) settlement() Settlement {
-	return Settlement{
-		Rule: c.rule.Name, Key: c.key, Limits: c.rule.Limits, Cost: int(c.cost), DryRun: c.rule.DryRun, At: c.result[0].At,
-		Lease: c.rule.Lease,
-	}
-}
-
-// unsettled returns settlements of the claims of a rule, or of all if it is empty, that were charged and not settled yet. They
-// count as settled from now on. It waits for a renewal in progress.
-func (c *receipt) unsettled(rule string) []Settlement {
-	switch {
-	case c.extra != nil:
-		return c.extra.unsettled(rule)
-	case c.key != "" && (rule == "" || rule == c.rule.Name) && c.settled.CompareAndSwap(false, true):
-		return []Settlement{c.settlement()}
-	}
-	return nil
-}
-
-func (e *extra) unsettled(rule string) (some []Settlement) {
-	e.lockIdle()
-	defer e.mu.Unlock()
-	for i := range e.charged {
-		if one := &e.charged[i]; (rule == "" || rule == one.Rule) && !one.settled {
+// unsettled returns settlements, at a final cost, of the claims of a rule, or of all if it is empty, that were charged and not settled
+// yet. They count as settled from now on. It waits for a renewal in progress.
+func (c *receipt) unsettled(rule string, final int) (some []Settlement) {
+	c.lockIdle()
+	defer c.mu.Unlock()
+	for i := range c.claims {
+		if one := &c.claims[i]; (rule == "" || rule == one.rule) && one.charged && !one.settled {
 			one.settled = true
-			some = append(some, one.Settlement)
+			some = append(some, one.settlement(final))
 		}
 	}
-	if e.timer != nil && !e.holds() {
-		e.timer.Stop()
+	if c.extra != nil && c.extra.timer != nil && !c.holds() {
+		c.extra.timer.Stop()
 	}
 	return some
 }
 
 // store returns the store that decided.
 func (c *receipt) store() *storeClient {
-	if c.extra != nil && c.extra.degraded != nil {
+	if c.degraded() != nil {
 		return c.limiter.fallback
 	}
 	return c.limiter.store

@@ -18,8 +18,7 @@ type ruleset struct {
 // An activeRule is a Rule of a ruleset.
 type activeRule struct {
 	Rule
-	only   *compiled // its limit; nil if it has several
-	bucket *compiled // only, if it is a token bucket that is charged, not held
+	set *limitSet // of Limits
 }
 
 // newRuleset copies rules. Its errors are all mistakes in them.
@@ -34,12 +33,7 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 		rules[i].Name = ruleName(rules[i].Name)
 		r := &s.rules[i]
 		r.Rule = rules[i]
-		if len(r.Limits) == 1 {
-			r.only = compile(&r.Limits[0])
-			if r.only.limit.Algorithm == TokenBucket && r.CostAfter == nil {
-				r.bucket = r.only
-			}
-		}
+		r.set = newLimitSet(r.Limits)
 		if s.byName[r.Name] != nil {
 			errs = append(errs, within(r.place(), invalid("name is not unique; give each rule a Name of its own")))
 		}

@@ -51,8 +51,7 @@ func (l *Limiter) Refund(ctx context.Context, d Decision) error { return l.Settl
 func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 	var charged, held []Settlement
 	heldCost := 0
-	for _, s := range c.unsettled(rule) {
-		s.Final = cost
+	for _, s := range c.unsettled(rule, cost) {
 		if s.Held {
 			held = append(held, s)
 			heldCost += max(s.Cost, 1)

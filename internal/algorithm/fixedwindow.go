@@ -62,3 +62,38 @@ func (w Window) Report(l *Limit, now int64) Usage {
 	}
 	return u
 }
+
+// fixedWindow is the row of FixedWindow.
+var fixedWindow = Row{
+	Code: 4,
+	Load: func(s *State, p *Packed, l *Limit, now, offset int64, _ bool) {
+		s.Window = p.window().Advance(l, now, offset)
+		if s.Window.Used > 0 && s.Window.Start != p.At { // the clock was set
+			p.setWindow(s.Window)
+		}
+	},
+	Wait: func(s *State, l *Limit, now, cost int64) int64 { return s.Window.Wait(l, now, cost) },
+	Charge: func(s *State, p *Packed, _ *Limit, _, cost int64) {
+		s.Window = s.Window.Charge(cost)
+		p.setWindow(s.Window)
+	},
+	Report: func(s *State, l *Limit, now int64) Usage { return s.Window.Report(l, now) },
+	Refund: func(p *Packed, _ *Log, l *Limit, _, at, cost int64) { p.setWindow(p.window().Refund(l, at, cost)) },
+	End: func(p *Packed, _ *Log, l *Limit, _ bool, _, offset int64, ended []Ending) {
+		p.setWindow(p.window().End(l, p.IsHeld(), offset, ended))
+	},
+	Ends:      periodEnds,
+	EndsAfter: func(p *Packed, _ *Log, ended []Ending) int64 { return max(periodEnds(p), lastOf(ended)+p.micros()) },
+	LimitOf: func(p *Packed, _ *Log) Limit {
+		return Limit{Algorithm: FixedWindow, Kind: p.Kind & kindBits, Micros: p.micros()}
+	},
+	Empty: func(p *Packed, _ *Log) { p.Level = 0 },
+}
+
+// periodEnds is Ends for states that count what was used, each for one period.
+func periodEnds(p *Packed) int64 {
+	if p.Level == 0 {
+		return p.At
+	}
+	return p.At + p.micros()
+}

@@ -22,6 +22,9 @@ const (
 // An Ending is what the holds of one sub-bucket, which nobody has settled, are charged when they end.
 type Ending struct{ At, Cost int64 }
 
+// lastOf returns when the last of ended ends.
+func lastOf(ended []Ending) int64 { return ended[len(ended)-1].At }
+
 // Ended returns what has ended at now, in order. It drops nothing.
 func (h *Holds) Ended(now int64) (ended []Ending) {
 	for _, c := range h.cells {

@@ -36,13 +36,13 @@ var Units = [...]int64{1, 1000, 1_000_000}
 
 // The kinds of the two states that a pair has whatever its limits are. Kinds of limits have a period.
 const (
-	HoldKind = 0 << 2
-	BanKind  = 1 << 2
+	HoldKind = 0
+	BanKind  = 4
 )
 
 // Compile returns l complete. It reports false if a full or a banned bucket of l fits MaxExact in no tick.
 func Compile(l Limit) (Limit, bool) {
-	l.Kind = uint64(l.Micros)<<4 | uint64(l.Algorithm)<<2
+	l.Kind = uint64(l.Micros)<<4 | Table[l.Algorithm].Code
 	switch l.Algorithm {
 	case TokenBucket:
 		return l.withUnit()

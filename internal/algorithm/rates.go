@@ -177,3 +177,92 @@ func PackRate(rate int64) uint64 {
 func UnpackRate(packed uint64) int64 {
 	return int64((1<<6 | packed&(1<<6-1)) << (packed >> 6) >> 7)
 }
+
+// tokenBucket is the row of TokenBucket.
+var tokenBucket = Row{
+	Load: func(s *State, p *Packed, l *Limit, now, _ int64, named bool) {
+		switch {
+		case p.isOf(l) && p.At <= now: // nearly always
+			s.Bucket.Bucket = p.plainBucket().Drain(l, l.Rate, now)
+			s.Bucket.Unit, s.Bucket.Rate, s.Bucket.Slowest = l.Unit, l.Rate, 0
+		case named:
+			s.Bucket = p.bucket().Advance(l, now)
+		default:
+			s.Bucket = p.bucket().AdvanceUnnamed(l, now)
+		}
+	},
+	Wait: func(s *State, l *Limit, now, cost int64) int64 { return s.Bucket.Wait(l, s.Bucket.Rate, now, cost) },
+	Charge: func(s *State, p *Packed, l *Limit, now, cost int64) {
+		s.Bucket.Bucket = s.Bucket.Charge(l, now, cost)
+		p.setBucket(&s.Bucket, l)
+	},
+	Report: func(s *State, l *Limit, now int64) Usage { return s.Bucket.Report(l, s.Bucket.Rate, now) },
+	Refund: func(p *Packed, _ *Log, l *Limit, now, at, cost int64) {
+		b := p.bucket().Refund(l, now, at, cost)
+		p.setBucket(&b, l)
+	},
+	Name: nameBucket,
+	Keep: func(p *Packed, _ *Log, l *Limit, now int64, own bool) {
+		b := p.bucket()
+		if b.Rate == l.Rate {
+			return
+		}
+		after := b.Advance(l, now)
+		if !own {
+			if after = b.AdvanceUnnamed(l, now); b.Rate > 0 {
+				after.Rate = min(after.Rate, b.Rate)
+			}
+		}
+		p.setBucket(&after, l)
+	},
+	End: func(p *Packed, _ *Log, l *Limit, peek bool, now, _ int64, ended []Ending) {
+		b := p.bucket()
+		if after := b.End(l, peek, p.IsHeld(), now, ended); after != b {
+			p.setBucket(&after, l)
+		}
+	},
+	Ends: func(p *Packed) int64 {
+		b := p.bucket()
+		return b.Ends()
+	},
+	EndsAfter: func(p *Packed, g *Log, ended []Ending) int64 {
+		l := bucketLimitOf(p, g)
+		b := p.bucket().End(&l, false, p.IsHeld(), 0, ended)
+		return b.Ends()
+	},
+	LimitOf: bucketLimitOf,
+	Empty: func(p *Packed, g *Log) {
+		l := bucketLimitOf(p, g)
+		p.setBucket(&RatedBucket{Bucket: Bucket{At: p.At, Busy: p.At}, Unit: l.Unit, Rate: l.Rate}, &l)
+	},
+}
+
+// nameBucket also has the bucket follow a clock that went back: otherwise denials would last until the clock is back where it was.
+func nameBucket(p *Packed, l *Limit, now int64, peek, own, holds bool) {
+	if l.Rate == 0 || l.Rate == int64(p.Rate&^heldBit) && p.At <= now {
+		return
+	}
+	b := p.bucket()
+	if b.At > now {
+		b = b.Rewind(l, now)
+		p.setBucket(&b, l)
+	}
+	switch {
+	case !b.Remembers(l, holds, now):
+		return
+	case !peek && !own:
+		b = b.AdvanceUnnamed(l, now)
+	case !peek || own && l.Rate > b.Rate: // so that the wait that a peek reports is the wait of a charge
+		b = b.Advance(l, now)
+	default:
+		return
+	}
+	p.setBucket(&b, l)
+}
+
+func bucketLimitOf(p *Packed, _ *Log) Limit {
+	b := p.bucket()
+	l := Limit{Algorithm: TokenBucket, Kind: p.Kind & kindBits &^ tickBits, Micros: p.micros(), Rate: b.Rate, Unit: b.Unit, Code: p.Kind & tickBits}
+	l.Period = CeilDiv(l.Micros, l.Unit)
+	return l
+}

@@ -135,3 +135,49 @@ func (g *Log) Clone() Log {
 	c.entries.cells = append([]cell(nil), g.entries.cells...)
 	return c
 }
+
+// slidingWindow and slidingLog are the rows of SlidingWindow and SlidingLog.
+var (
+	slidingWindow = sliding(8, SlidingWindow)
+	slidingLog    = sliding(12, SlidingLog)
+)
+
+func sliding(code uint64, a Algorithm) Row {
+	return Row{
+		Code:     code,
+		KeepsLog: true,
+		Load: func(s *State, p *Packed, l *Limit, now, _ int64, _ bool) {
+			s.Log.Advance(l, now)
+			p.setLog(s.Log)
+		},
+		Wait: func(s *State, l *Limit, now, cost int64) int64 { return s.Log.Wait(l, now, cost) },
+		Charge: func(s *State, p *Packed, l *Limit, now, cost int64) {
+			s.Log.Charge(l, now, cost)
+			p.setLog(s.Log)
+		},
+		Report: func(s *State, l *Limit, now int64) Usage { return s.Log.Report(l, now) },
+		Refund: func(p *Packed, g *Log, l *Limit, _, at, cost int64) {
+			g.Refund(l, at, cost)
+			p.setLog(g)
+		},
+		Keep: func(p *Packed, g *Log, l *Limit, now int64, _ bool) {
+			g.Keep(l, now)
+			p.setLog(g)
+		},
+		End: func(p *Packed, g *Log, l *Limit, _ bool, _, _ int64, ended []Ending) {
+			g.End(l, p.IsHeld(), ended)
+			p.setLog(g)
+		},
+		Ends: periodEnds,
+		EndsAfter: func(p *Packed, g *Log, ended []Ending) int64 {
+			return max(periodEnds(p), lastOf(ended)+g.Width()+p.micros())
+		},
+		LimitOf: func(p *Packed, g *Log) Limit {
+			return Limit{Algorithm: a, Kind: p.Kind & kindBits, Micros: p.micros(), Width: g.Width()}
+		},
+		Empty: func(p *Packed, g *Log) {
+			g.Forget()
+			p.setLog(g)
+		},
+	}
+}

@@ -18,20 +18,20 @@ func TestCountersEqualWhatIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(15, nil)
 		for round := range 2000 {
-			var asks []Ask
+			var asks []query
 			for claim := range 1 + rand.IntN(3) {
 				pair := s.Pair("rule", strconv.Itoa(rand.IntN(60)))
 				for i := rand.IntN(len(limits)); i < len(limits) && rand.IntN(4) > 0; i++ {
-					asks = append(asks, Ask{Pair: pair, Limit: limits[i], Claim: claim, Cost: 1 + rand.Int64N(3), DryRun: claim == 2})
+					asks = append(asks, query{Pair: pair, Limit: limits[i], Claim: claim, Cost: 1 + rand.Int64N(3), DryRun: claim == 2})
 				}
 			}
 			at := decide(s, asks)
 			switch rand.IntN(8) {
 			case 0, 1:
 				for i := range asks {
-					asks[i].At, asks[i].Claimed, asks[i].Final = s.Instant(at), asks[i].Cost, rand.Int64N(5)
+					asks[i].At, asks[i].Final = s.Instant(at), rand.Int64N(5)
 				}
-				s.Settle(asks)
+				settle(s, asks)
 			case 2:
 				s.Reset(s.Pair("rule", strconv.Itoa(rand.IntN(60))))
 			case 3, 4:
@@ -78,8 +78,8 @@ func TestPairsThatShareAreChargedTheirSum(t *testing.T) {
 			s := New(1, nil)
 			take(s, "live", l, 1)
 			x, y := sharing(s)
-			both := func(cost int64) []Ask {
-				asks := []Ask{{Pair: s.Pair("rule", x), Limit: l, Cost: cost}, {Pair: s.Pair("rule", y), Limit: l, Claim: 1, Cost: cost}}
+			both := func(cost int64) []query {
+				asks := []query{{Pair: s.Pair("rule", x), Limit: l, Cost: cost}, {Pair: s.Pair("rule", y), Limit: l, Claim: 1, Cost: cost}}
 				decide(s, asks)
 				return asks
 			}
@@ -103,9 +103,9 @@ func TestSharedBucketDrainsAtTheSlowestRate(t *testing.T) {
 		take(s, x, strict, 10)
 		for range 5 {
 			take(s, y, lax, 1)
-			s.Take([]Ask{{Pair: s.Pair("rule", y), Limit: lax, Cost: 1, Claimed: 1, Peek: true}})
+			decide(s, []query{{Pair: s.Pair("rule", y), Limit: lax, Cost: 1, Peek: true}})
 			time.Sleep(time.Second)
-			s.Take([]Ask{{Pair: s.Pair("rule", y), Limit: lax, Cost: 1, Claimed: 1, Peek: true}})
+			decide(s, []query{{Pair: s.Pair("rule", y), Limit: lax, Cost: 1, Peek: true}})
 		}
 		if a := take(s, x, strict, 1); a.Retry == 0 {
 			t.Errorf("a request is admitted after 10 of 10 an hour: %+v", a)

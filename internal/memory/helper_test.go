@@ -26,23 +26,79 @@ var algorithms = []algorithm.Algorithm{
 	algorithm.TokenBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingLog,
 }
 
-// decide decides asks as core does: by TakeOne, if there is one and that can.
-func decide(s *Store, asks []Ask) time.Time {
-	if len(asks) == 1 && asks[0].Limit.Algorithm == algorithm.TokenBucket && !asks[0].Hold {
-		a := &asks[0]
-		if now, retry, u, ok := s.TakeOne(a.Pair, a.Limit, a.Cost, a.Peek); ok {
-			a.Retry, a.Usage = retry, u
-			return s.Time(now)
+// A query is one limit of one claim, or of one settlement, and what the store says of it. Those of one claim follow each other and
+// have the same number.
+type query struct {
+	Pair   Pair
+	Limit  *algorithm.Limit // nil in a ban
+	Claim  int
+	Cost   int64
+	Peek   bool
+	DryRun bool
+	Hold   bool
+
+	Renew   bool
+	Renewed bool
+	At      int64
+	Final   int64
+	Ban     int64
+
+	Answer
+	own bool // the pair has a record of its own
+}
+
+// limitsOf returns the limits of the first claim of queries, and how many these are.
+func limitsOf(queries []query) (limits []algorithm.Limit, n int) {
+	for ; n < len(queries) && queries[n].Claim == queries[0].Claim; n++ {
+		if queries[n].Limit != nil {
+			limits = append(limits, *queries[n].Limit)
 		}
 	}
-	return s.Take(asks)
+	return limits, n
+}
+
+// decide has s decide queries.
+func decide(s *Store, queries []query) time.Time {
+	var claims []Claim
+	for i := 0; i < len(queries); {
+		q := &queries[i]
+		limits, n := limitsOf(queries[i:])
+		claims = append(claims, Claim{Pair: q.Pair, Limits: limits, Cost: q.Cost, Peek: q.Peek, DryRun: q.DryRun, Hold: q.Hold})
+		i += n
+	}
+	answers := make([]Answer, len(queries))
+	at := s.Take(claims, answers)
+	for i := range queries {
+		q := &queries[i]
+		q.Answer, q.own = answers[i], s.shard(q.Pair).find(q.Pair.id, q.Limit.Kind) != nil
+	}
+	return at
+}
+
+// settle has s settle queries.
+func settle(s *Store, queries []query) {
+	var settlements []Settlement
+	var firsts []*query
+	for i := 0; i < len(queries); {
+		q := &queries[i]
+		limits, n := limitsOf(queries[i:])
+		settlements = append(settlements, Settlement{
+			Pair: q.Pair, Limits: limits, Claimed: q.Cost, At: q.At, DryRun: q.DryRun, Held: q.Hold, Final: q.Final, Renew: q.Renew, Ban: q.Ban,
+		})
+		firsts = append(firsts, q)
+		i += n
+	}
+	s.Settle(settlements)
+	for i, q := range firsts {
+		q.At, q.Renewed = settlements[i].At, settlements[i].Renewed
+	}
 }
 
 // take asks s for cost of one key and returns the answer.
-func take(s *Store, key string, l *algorithm.Limit, cost int64) *Ask {
-	asks := []Ask{{Pair: s.Pair("rule", key), Limit: l, Cost: cost}}
-	decide(s, asks)
-	return &asks[0]
+func take(s *Store, key string, l *algorithm.Limit, cost int64) *query {
+	queries := []query{{Pair: s.Pair("rule", key), Limit: l, Cost: cost}}
+	decide(s, queries)
+	return &queries[0]
 }
 
 // sharing returns two keys that share records in a full store.
@@ -75,7 +131,7 @@ func audit(t *testing.T, s *Store) {
 			} else {
 				pairs[r.id] = true
 			}
-			if sh.find(r.id, r.kind&kindBits) != r {
+			if sh.find(r.id, kindOf(r)) != r {
 				t.Errorf("shard %d: record %d is not found", i, j)
 			}
 			if r.hasHolds() {
@@ -83,8 +139,8 @@ func audit(t *testing.T, s *Store) {
 			}
 			if r.hasLog() {
 				logs++
-				if g := sh.logs.at(r.extra); g.Used() != r.level || g.Last() != r.at {
-					t.Errorf("shard %d: record %d counts %d until %d, its log %d until %d", i, j, r.level, r.at, g.Used(), g.Last())
+				if g := sh.logs.at(r.Extra); g.Used() != r.Level || g.Last() != r.At {
+					t.Errorf("shard %d: record %d counts %d until %d, its log %d until %d", i, j, r.Level, r.At, g.Used(), g.Last())
 				}
 			}
 		}
@@ -101,4 +157,13 @@ func audit(t *testing.T, s *Store) {
 	if n := s.pairs.Load(); int(n) != len(pairs) || n > s.maxKeys {
 		t.Errorf("the store counts %d pairs and has %d; at most %d may be", n, len(pairs), s.maxKeys)
 	}
+}
+
+// kindOf returns the kind by which r is found.
+func kindOf(r *record) uint64 {
+	if !r.IsLimit() {
+		return r.Kind
+	}
+	l := r.Row().LimitOf(&r.Packed, &noLog)
+	return l.Kind
 }

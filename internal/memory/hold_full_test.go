@@ -53,9 +53,9 @@ func TestHoldsOfManyPairsInOneRequest(t *testing.T) {
 		s := New(1000, nil)
 		l := limitOf(t, algorithm.TokenBucket, 2, time.Hour)
 		for round := range 3 {
-			var asks []Ask
+			var asks []query
 			for i := range 200 {
-				asks = append(asks, Ask{Pair: s.Pair("rule", string(rune(i))), Limit: l, Claim: i, Cost: 1, Claimed: 1, Hold: true})
+				asks = append(asks, query{Pair: s.Pair("rule", string(rune(i))), Limit: l, Claim: i, Cost: 1, Hold: true})
 			}
 			decide(s, asks)
 			for i := range asks {

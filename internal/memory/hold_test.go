@@ -14,32 +14,32 @@ func atOnce(n int64) *algorithm.Limit {
 }
 
 // hold holds one request of a key, with these limits, and returns its asks and instant.
-func hold(s *Store, key string, limits ...*algorithm.Limit) ([]Ask, int64) {
-	var asks []Ask
+func hold(s *Store, key string, limits ...*algorithm.Limit) ([]query, int64) {
+	var asks []query
 	for _, l := range limits {
-		asks = append(asks, Ask{Pair: s.Pair("rule", key), Limit: l, Cost: 1, Claimed: 1, Hold: true})
+		asks = append(asks, query{Pair: s.Pair("rule", key), Limit: l, Cost: 1, Hold: true})
 	}
 	return asks, s.Instant(decide(s, asks))
 }
 
 // end settles what was held at an instant.
 func end(s *Store, key string, at, final int64, limits ...*algorithm.Limit) {
-	var asks []Ask
+	var asks []query
 	for _, l := range limits {
-		asks = append(asks, Ask{Pair: s.Pair("rule", key), Limit: l, Cost: 1, Claimed: 1, Hold: true, At: at, Final: final})
+		asks = append(asks, query{Pair: s.Pair("rule", key), Limit: l, Cost: 1, Hold: true, At: at, Final: final})
 	}
-	s.Settle(asks)
+	settle(s, asks)
 }
 
 // renew keeps a hold, and reports whether that was there.
 func renew(s *Store, key string, at int64) (int64, bool) {
-	asks := []Ask{{Pair: s.Pair("rule", key), Limit: atOnce(1), Claimed: 1, Renew: true, At: at}}
-	s.Settle(asks)
+	asks := []query{{Pair: s.Pair("rule", key), Limit: atOnce(1), Cost: 1, Renew: true, At: at}}
+	settle(s, asks)
 	return asks[0].At, asks[0].Renewed
 }
 
 func ban(s *Store, key string, d time.Duration) {
-	s.Settle([]Ask{{Pair: s.Pair("rule", key), Limit: NoLimit, Ban: d.Microseconds()}})
+	settle(s, []query{{Pair: s.Pair("rule", key), Ban: d.Microseconds()}})
 }
 
 func TestHoldExpiresUnlessItIsRenewed(t *testing.T) {
@@ -150,17 +150,17 @@ func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
 	}
 	s = New(100, now)
 	l := atOnce(1)
-	asks := []Ask{
-		{Pair: s.Pair("rule", "a"), Limit: l, Claim: 0, Cost: 1, Claimed: 1, Hold: true},
-		{Pair: s.Pair("rule", "b"), Limit: l, Claim: 1, Cost: 1, Claimed: 1, Hold: true},
+	asks := []query{
+		{Pair: s.Pair("rule", "a"), Limit: l, Claim: 0, Cost: 1, Hold: true},
+		{Pair: s.Pair("rule", "b"), Limit: l, Claim: 1, Cost: 1, Hold: true},
 	}
 	at := s.Instant(decide(s, asks))
 	for i := range asks {
 		asks[i].Renew, asks[i].At = true, at
 		pairs = append(pairs, asks[i].Pair)
 	}
-	readings, asks = 0, append(asks, Ask{Pair: asks[1].Pair, Limit: NoLimit, Claim: 2, Ban: 1})
-	s.Settle(asks)
+	readings, asks = 0, append(asks, query{Pair: asks[1].Pair, Claim: 2, Ban: 1})
+	settle(s, asks)
 	if readings != 1 || !asks[0].Renewed || asks[0].At != asks[1].At {
 		t.Errorf("renewed at %d and %d, by %d readings of the clock", asks[0].At, asks[1].At, readings)
 	}

@@ -5,161 +5,149 @@ import "github.com/spillgate/spillgate/internal/algorithm"
 // What is held is charged when it ends: to all states of its pair, whether or not a request has asked for the pair since. That
 // happens at the next call that is about the pair; until then sweeps keep its records.
 
-// endHolds charges what the pairs of asks held in sub-buckets that have ended at now.
-func (d *decision) endHolds() {
-	for i := range d.asks {
-		a := &d.asks[i]
-		if a.pair.holds == nil || !a.pair.holds.hasHolds() {
-			continue
-		}
-		h := a.shard.holds.at(a.pair.holds.extra)
-		h.Rewind(d.now)
-		if ended := h.Ended(d.now); len(ended) > 0 {
-			d.endAll(a, ended)
-			h.Drop(d.now)
-			a.shard.held(a.pair.holds, d.now)
-		}
+// loadPair sets what the pair of c holds now, and for how long it is banned.
+func (d *decision) loadPair(c *claim) {
+	c.heldCost, c.held, c.banned = 0, 0, 0
+	if c.ban != nil {
+		c.banned = c.ban.At - d.now
 	}
-	for i := range d.asks {
-		d.asks[i].pair.load(d.asks[i].shard, d.now)
+	if c.hold != nil && c.hold.hasHolds() {
+		h := c.shard.holds.at(c.hold.Extra)
+		h.Rewind(d.now)
+		c.heldCost, c.held = h.Sum(d.now)
 	}
 }
 
-// endAll charges what ended holds of the pair of a become to its states. If the holds are its own, that is to the states that it
+// loadPairs loads again what pairs hold, after a hold was added.
+func (d *decision) loadPairs() {
+	for i := range d.claims {
+		d.loadPair(&d.claims[i])
+	}
+}
+
+// addHold holds cost for the request of c.
+func (d *decision) addHold(c *claim, cost int64) {
+	c.add(d.now, cost)
+	d.rare = true
+	d.loadPairs()
+	for i := range c.asks {
+		a := &c.asks[i]
+		if a.record == nil { // in flight
+			continue
+		}
+		a.addLog()
+		if a.row.Keep != nil {
+			a.row.Keep(&a.record.Packed, a.state.Log, a.limit, d.now, a.own)
+		}
+		a.record.Hold()
+		c.hold.Level = max(c.hold.Level, a.limit.Ban)
+		c.shard.endsAt(a.record.ends())
+	}
+}
+
+// add adds the hold of one request to the record of its pair.
+func (c *claim) add(now, cost int64) {
+	if c.hold.Extra == 0 {
+		c.hold.Extra = c.shard.holds.add(algorithm.Holds{})
+	}
+	h := c.shard.holds.at(c.hold.Extra)
+	h.Add(now, cost, 1)
+	c.hold.setHolds(h, now)
+	c.shard.endsAt(c.hold.At)
+}
+
+// endHolds charges what the pairs held in sub-buckets that have ended by now.
+func (d *decision) endHolds() {
+	for i := range d.claims {
+		c := &d.claims[i]
+		if c.hold == nil || !c.hold.hasHolds() {
+			continue
+		}
+		h := c.shard.holds.at(c.hold.Extra)
+		h.Rewind(d.now)
+		if ended := h.Ended(d.now); len(ended) > 0 {
+			d.endAll(c, ended)
+			h.Drop(d.now)
+			c.shard.held(c.hold, d.now)
+		}
+	}
+	d.loadPairs()
+}
+
+// endAll charges what ended holds of the pair of c become to its states. If the holds are its own, that is to the states that it
 // shares as well: which of them it has used is not known.
-func (d *decision) endAll(a *Ask, ended []algorithm.Ending) {
-	s := a.shard
-	ids := [2]uint64{a.pair.holds.id, a.Pair.shared}
+func (d *decision) endAll(c *claim, ended []algorithm.Ending) {
+	s := c.shard
+	ids := [2]uint64{c.hold.id, c.pair.shared}
 	for n, id := range ids {
 		if n > 0 && (s.shared == 0 || id == ids[0]) {
 			continue
 		}
 		for i := s.first(id); i < len(s.records) && s.records[i].id == id; i++ {
-			if r := &s.records[i]; !r.isPairState() {
-				l, peek := d.limitFor(r)
-				s.end(r, l, peek, d.now, d.offset, ended)
+			if r := &s.records[i]; r.IsLimit() {
+				d.endHold(s, r, ended)
 				s.endsAt(r.ends())
 			}
 		}
 	}
 }
 
+// endHold charges what ended holds become to the state in r: by the limit that names it or, if none does, by what it knows itself.
+func (d *decision) endHold(s *shard, r *record, ended []algorithm.Ending) {
+	row, g := r.Row(), s.logOf(r.Row(), &r.Packed)
+	if row.KeepsLog && r.Extra == 0 {
+		return
+	}
+	l, peek := d.limitFor(r)
+	if l == nil || l.Rate == 0 {
+		own := row.LimitOf(&r.Packed, g)
+		l = &own
+	}
+	row.End(&r.Packed, g, l, peek, d.now, d.offset, ended)
+}
+
 // limitFor returns the first limit for a record that asks name, and whether a peek does; nil if there is none.
 func (d *decision) limitFor(r *record) (l *algorithm.Limit, peek bool) {
 	for i := range d.asks {
 		if a := &d.asks[i]; a.record == r {
-			return a.Limit, a.Peek
+			return a.limit, a.peek
 		}
 	}
 	return nil, false
 }
 
-// end charges what ended holds become to the state in r. If l is nil, the state is charged by what it knows itself.
-func (s *shard) end(r *record, l *algorithm.Limit, peek bool, now, offset int64, ended []algorithm.Ending) {
-	var own algorithm.Limit
-	if l == nil || l.Rate == 0 {
-		own = s.limitOf(r)
-		l = &own
-	}
-	switch {
-	case r.algorithm() == algorithm.TokenBucket:
-		b := r.ratedBucket()
-		if after := b.End(l, peek, r.isHeld(), now, ended); after != b {
-			r.setRatedBucket(after, l)
-		}
-	case r.algorithm() == algorithm.FixedWindow:
-		r.setWindow(r.window().End(l, r.isHeld(), offset, ended))
-	case r.extra != 0:
-		g := s.logs.at(r.extra)
-		g.End(l, r.isHeld(), ended)
-		r.setLog(g)
-	}
-}
-
-// limitOf returns a limit that says of the state in r what that knows itself: the period, and how it is charged.
-func (s *shard) limitOf(r *record) algorithm.Limit {
-	l := algorithm.Limit{Algorithm: r.algorithm(), Micros: int64(r.kind & kindBits >> 4), Kind: r.kind & kindBits}
-	switch {
-	case l.Algorithm == algorithm.TokenBucket:
-		b := r.ratedBucket()
-		l.Rate, l.Unit, l.Code = b.Rate, b.Unit, r.kind&tickBits
-		l.Period = algorithm.CeilDiv(l.Micros, l.Unit)
-	case r.hasLog():
-		l.Width = s.logs.at(r.extra).Width()
-	}
-	return l
-}
-
-// keep has the state of a, an ask of a claim that is held, say how it is charged when the hold ends.
-func (a *Ask) keep(now int64) {
-	switch a.Limit.Algorithm {
-	case algorithm.InFlight:
-		return
-	case algorithm.TokenBucket:
-		if b := a.record.ratedBucket(); b.Rate != a.Limit.Rate {
-			after := a.advance(b, now)
-			if !a.own && b.Rate > 0 {
-				after.Rate = min(after.Rate, b.Rate)
-			}
-			a.record.setRatedBucket(after, a.Limit)
-		}
-	case algorithm.FixedWindow:
-	default:
-		a.addLog()
-		a.log.Keep(a.Limit, now)
-	}
-	a.record.rate |= heldBit
-	a.pair.holds.level = max(a.pair.holds.level, a.Limit.Ban)
-	a.shard.endsAt(a.record.ends())
-}
-
 // held notes when the holds in r end. Once there are none, no state is kept for them.
 func (s *shard) held(r *record, now int64) {
-	h := s.holds.at(r.extra)
+	h := s.holds.at(r.Extra)
 	r.setHolds(h, now)
-	s.endsAt(r.at)
+	s.endsAt(r.At)
 	if h.Ends() > 0 {
 		return
 	}
-	r.level = 0
+	r.Level = 0
 	for i := s.first(r.id); i < len(s.records) && s.records[i].id == r.id; i++ {
-		if !s.records[i].isPairState() {
-			s.records[i].rate &^= heldBit
+		if s.records[i].IsLimit() {
+			s.records[i].Release()
 		}
-	}
-}
-
-// empty forgets what was charged to the state in r, but not how it is charged when a hold ends.
-func (s *shard) empty(r *record) {
-	switch {
-	case r.algorithm() == algorithm.TokenBucket:
-		l := s.limitOf(r)
-		r.setRatedBucket(algorithm.RatedBucket{Bucket: algorithm.Bucket{At: r.at, Busy: r.at}, Unit: l.Unit, Rate: l.Rate}, &l)
-	case r.hasLog():
-		g := s.logs.at(r.extra)
-		g.Forget()
-		r.setLog(g)
-	default:
-		r.level = 0
 	}
 }
 
 // idleFrom returns an instant from which on r equals the state of a pair never seen. If that has passed, it may be an earlier one. A
 // state of a pair that holds something is not idle before what it is charged when the holds end has drained.
 func (s *shard) idleFrom(r *record) int64 {
-	if s.holds.isEmpty() || r.is(algorithm.BanKind) {
+	if s.holds.isEmpty() || r.Is(algorithm.BanKind) {
 		return r.ends()
 	}
 	holds := s.find(r.id, algorithm.HoldKind)
 	switch {
-	case holds == nil || !holds.hasHolds() || s.holds.at(holds.extra).Ends() == 0:
+	case holds == nil || !holds.hasHolds() || s.holds.at(holds.Extra).Ends() == 0:
 		return r.ends()
 	case r != holds:
 		return s.idleAfter(r, holds)
 	}
 	ends := r.ends()
 	for i := s.first(r.id); i < len(s.records) && s.records[i].id == r.id; i++ {
-		if state := &s.records[i]; !state.isPairState() {
+		if state := &s.records[i]; state.IsLimit() {
 			ends = max(ends, s.idleAfter(state, holds))
 		}
 	}
@@ -168,11 +156,7 @@ func (s *shard) idleFrom(r *record) int64 {
 
 // idleAfter is idleFrom for the state of a limit, whose pair has holds.
 func (s *shard) idleAfter(r, holds *record) int64 {
-	l := s.limitOf(r)
-	if l.Algorithm != algorithm.TokenBucket {
-		return max(r.ends(), holds.at+l.Width+l.Micros)
-	}
-	b := r.ratedBucket()
-	b = b.End(&l, false, r.isHeld(), 0, s.holds.at(holds.extra).Ended(algorithm.MaxExact))
-	return max(b.Ends(), holds.at) + holds.level
+	row := r.Row()
+	ended := s.holds.at(holds.Extra).Ended(algorithm.MaxExact)
+	return max(row.EndsAfter(&r.Packed, s.logOf(row, &r.Packed), ended), holds.At) + holds.Level
 }

@@ -111,7 +111,7 @@ func TestWhatChargesNothingAddsNoRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(100, nil)
 		l := limitOf(t, algorithm.TokenBucket, 5, time.Hour)
-		if asks := []Ask{{Pair: s.Pair("rule", "peeker"), Limit: l, Cost: 1, Peek: true}}; s.Take(asks).IsZero() || asks[0].Retry != 0 {
+		if asks := []query{{Pair: s.Pair("rule", "peeker"), Limit: l, Cost: 1, Peek: true}}; decide(s, asks).IsZero() || asks[0].Retry != 0 {
 			t.Errorf("%+v, want a peek to be admitted", asks[0])
 		}
 		end(s, "expired", 0, 1, atOnce(1))

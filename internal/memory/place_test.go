@@ -77,8 +77,8 @@ func TestCopyOfASharedRecordIsDroppedWhenItIsIdle(t *testing.T) {
 		l := limitOf(t, algorithm.TokenBucket, 1, time.Minute)
 		take(s, x, l, 1)
 		time.Sleep(2 * time.Second)
-		asks := []Ask{{Pair: s.Pair("rule", x), Limit: l, Cost: 1, DryRun: true}}
-		if s.Take(asks); asks[0].Retry == 0 {
+		asks := []query{{Pair: s.Pair("rule", x), Limit: l, Cost: 1, DryRun: true}}
+		if decide(s, asks); asks[0].Retry == 0 {
 			t.Errorf("%+v, want a dry run that does not fit", asks[0])
 		}
 		time.Sleep(time.Minute)

@@ -13,18 +13,18 @@ const (
 	maxUnused   = 16 // unused records that a sweep passes for each that it looks at
 )
 
-// makeRoom reports whether the pair of a may have a record more, of a kind. In a full store it drops idle ones for that, if it finds
+// makeRoom reports whether the pair of c may have a record more, of a kind. In a full store it drops idle ones for that, if it finds
 // some in a bounded time; shards that have none cost it nothing.
-func (s *Store) makeRoom(d *decision, a *Ask, kind uint64) bool {
-	if n := a.shard.countOf(a.Pair.id); n > 0 {
+func (s *Store) makeRoom(d *decision, c *claim, kind uint64) bool {
+	if n := c.shard.countOf(c.pair.id); n > 0 {
 		return n < maxStates || kind>>4 == 0
 	}
 	for ; d.sweeps < sweepShards; d.sweeps++ {
 		if s.addPair() {
-			s.pairs.Add(-a.shard.sweepIdle(d.now-idleTTL, d.asks))
+			s.pairs.Add(-c.shard.sweepIdle(d.now-idleTTL, d.claims))
 			return true
 		}
-		if !s.sweepNext(d.held, d.now, d.asks) {
+		if !s.sweepNext(d.held, d.now, d.claims) {
 			break
 		}
 	}
@@ -41,7 +41,7 @@ func (s *Store) addPair() bool {
 }
 
 // sweepIdle drops a few idle records, if there may be any.
-func (s *shard) sweepIdle(at int64, keep []Ask) (pairs int64) {
+func (s *shard) sweepIdle(at int64, keep []claim) (pairs int64) {
 	if s.ends.Load() > at {
 		return 0
 	}
@@ -50,7 +50,7 @@ func (s *shard) sweepIdle(at int64, keep []Ask) (pairs int64) {
 
 // sweepNext sweeps some records of the next shard that may have idle records and is not locked. It reports false if there is
 // none.
-func (s *Store) sweepNext(held uint64, now int64, keep []Ask) bool {
+func (s *Store) sweepNext(held uint64, now int64, keep []claim) bool {
 	for range shards {
 		i := s.hand.Add(1) % shards
 		if s.ends[i].Load() > now {

@@ -1,88 +1,149 @@
 package memory
 
-import "github.com/spillgate/spillgate/internal/algorithm"
+import (
+	"math"
 
-// settle replaces what claims were charged, or held, by Final, keeps holds, or bans.
-func (d *decision) settle(s *Store) {
-	for i := 0; i < len(d.asks); {
-		_, end := d.fits(i)
-		claim := decision{held: d.held, asks: d.asks[i:end], now: d.now, offset: d.offset}
-		claim.settleClaim(s)
-		i = end
-	}
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+// A Settlement replaces what a claim was charged, or held, by Final, keeps its hold, or bans its pair.
+type Settlement struct {
+	Pair    Pair
+	Limits  []algorithm.Limit // of the claim
+	Claimed int64             // the cost of the claim, which is held or was charged
+	At      int64             // the instant of the Take, or of the last renewal, or NoInstant
+	DryRun  bool              // charge more than was charged only if that fits
+	Held    bool
+	Final   int64
+	Renew   bool  // keep what was held
+	Renewed bool  // set by Settle: it is kept, and held from At on
+	Ban     int64 // microseconds for which nothing of the pair fits
 }
 
-// settleClaim settles one claim, which all asks are of. A dry run is charged more than it was, or held, only if that fits.
-func (d *decision) settleClaim(s *Store) {
-	for i := range d.asks {
-		d.asks[i].find() // an earlier claim may have added records
-	}
-	switch first := &d.asks[0]; {
-	case first.Ban > 0:
-		d.ban(s, first)
-	case first.Renew:
-		first.renew(d.now)
-	case first.Hold:
-		if ended, late := first.release(d.now); late {
-			d.adjust(s, ended)
+// NoInstant is the At of a Settlement whose Take another store has decided.
+const NoInstant = math.MinInt64
+
+// settle settles c by what t says.
+func (d *decision) settle(s *Store, c *claim, t *Settlement) {
+	d.find(c) // an earlier settlement may have added records
+	switch {
+	case t.Ban > 0:
+		d.addBan(s, c, t.Ban)
+	case t.Renew:
+		d.renew(c, t)
+	case t.Held:
+		if ended, late := d.release(c, t); late {
+			d.adjust(s, c, t, ended)
 			return
 		}
-		if first.DryRun && first.Final > first.Claimed && !d.admits(first.Final) {
-			first.Final = first.Claimed
+		final := t.Final
+		if t.DryRun && final > t.Claimed && !d.admits(c, final) {
+			final = t.Claimed
 		}
-		d.chargeAll(s, first.Final)
+		d.chargeAll(s, c, final)
 	default:
-		d.adjust(s, first.At)
+		d.adjust(s, c, t, t.At)
 	}
 }
 
-// adjust makes what was charged at an instant the final cost.
-func (d *decision) adjust(s *Store, at int64) {
-	first := &d.asks[0]
-	if more := first.Final - first.Claimed; more > 0 {
-		if !first.DryRun || d.admits(more) {
-			d.chargeAll(s, more)
+// adjust makes what was charged at an instant the final cost. A dry run is charged more than it was only if that fits.
+func (d *decision) adjust(s *Store, c *claim, t *Settlement, at int64) {
+	if more := t.Final - t.Claimed; more > 0 {
+		if !t.DryRun || d.admits(c, more) {
+			d.chargeAll(s, c, more)
 		}
 		return
 	}
-	for i := range d.asks {
-		if a := &d.asks[i]; at >= a.shard.begunAt(a.Pair.id) {
-			a.refund(d.now, at, a.Claimed-a.Final)
+	for i := range c.asks {
+		if a := &c.asks[i]; a.record != nil && at >= c.shard.resets.begunAt(c.pair.id) {
+			d.refund(a, at, min(t.Claimed-t.Final, a.limit.Capacity))
 		}
 	}
 }
 
-// admits reports whether all limits have room for cost.
-func (d *decision) admits(cost int64) bool {
-	for i := range d.asks {
-		d.asks[i].rewind(d.now)
+// refund takes cost, which was charged at an earlier instant, from the state as far as it still counts.
+func (d *decision) refund(a *ask, at, cost int64) {
+	s, p := a.claim.shard, &a.record.Packed
+	if cost <= 0 || a.row.KeepsLog && p.Extra == 0 {
+		return
 	}
-	d.loadAll()
-	for i := range d.asks {
-		if a := &d.asks[i]; a.Limit.Algorithm != algorithm.InFlight {
-			a.asked = cost
-			if a.evaluate(d.now); a.Retry != 0 {
-				return false
-			}
+	a.row.Refund(p, s.logOf(a.row, p), a.limit, d.now, at, cost)
+	s.endsAt(a.record.ends())
+}
+
+// admits reports whether all limits of c have room for cost.
+func (d *decision) admits(c *claim, cost int64) bool {
+	d.loadPair(c)
+	for i := range c.asks {
+		a := &c.asks[i]
+		if a.limit.Algorithm == algorithm.InFlight {
+			continue
+		}
+		if cost > a.limit.Capacity {
+			return false
+		}
+		if a.record != nil && a.row.Name != nil {
+			a.row.Name(&a.record.Packed, a.limit, d.now, true, false, false) // follow the clock, but name no rate
+		}
+		d.load(a)
+		a.asked = cost
+		a.retry = a.row.Wait(&a.state, a.limit, d.now, cost)
+		if a.waitForPair(d.now); a.retry != 0 {
+			return false
 		}
 	}
 	return true
 }
 
-// chargeAll charges cost to all limits, whether it fits or not.
-func (d *decision) chargeAll(s *Store, cost int64) {
+// chargeAll charges cost to all limits of c, whether it fits or not.
+func (d *decision) chargeAll(s *Store, c *claim, cost int64) {
 	if cost == 0 {
 		return
 	}
-	for i := range d.asks {
-		a := &d.asks[i]
-		a.Hold, a.Peek = false, a.Limit.Rate == 0 // what admits nothing keeps nothing
+	for i := range c.asks {
+		a := &c.asks[i]
+		a.peek = a.limit.Rate == 0 // what admits nothing keeps nothing
 	}
-	d.place(s)
-	d.loadAll()
-	for i := range d.asks {
-		if a := &d.asks[i]; !a.Peek {
-			a.charge(d.now, cost)
+	d.placeClaim(s, c)
+	for i := range c.asks {
+		if a := &c.asks[i]; !a.peek {
+			d.load(a)
+			d.charge(a, cost)
 		}
 	}
+}
+
+// release takes the hold that t settles. It reports whether t is late, and the instant at which the hold has ended and was charged.
+func (d *decision) release(c *claim, t *Settlement) (ended int64, late bool) {
+	if t.At == NoInstant {
+		return 0, false
+	}
+	if c.hold != nil && c.hold.hasHolds() {
+		if _, ok := c.shard.holds.at(c.hold.Extra).Release(t.At, t.Claimed); ok {
+			c.shard.held(c.hold, d.now)
+			return 0, false
+		}
+	}
+	ended = algorithm.EndOf(t.At)
+	return ended, ended <= d.now
+}
+
+// renew makes what a claim held at an earlier instant a hold of now, unless it has ended.
+func (d *decision) renew(c *claim, t *Settlement) {
+	if c.hold == nil || !c.hold.hasHolds() {
+		return
+	}
+	if released, ok := c.shard.holds.at(c.hold.Extra).Release(t.At, t.Claimed); ok {
+		c.add(d.now, released)
+		t.At, t.Renewed = d.now, true
+	}
+}
+
+// addBan has nothing of a pair fit for so many microseconds. A longer ban stays. In a full store others may share the ban.
+func (d *decision) addBan(s *Store, c *claim, ban int64) {
+	d.placeOne(s, c, algorithm.BanKind)
+	d.find(c)
+	r := c.ban
+	r.Level, r.At = 1, max(r.At, min(d.now+ban, algorithm.MaxExact))
+	c.shard.endsAt(r.At)
 }

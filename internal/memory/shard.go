@@ -15,6 +15,7 @@ type shard struct {
 	logs   slab[algorithm.Log]
 	holds  slab[algorithm.Holds]
 	resets resets
+	room   room
 	shared int // records that pairs share
 
 	hand int           // the record that sweep looks at next
@@ -42,7 +43,13 @@ func (s *shard) findShared(p Pair, kind uint64) *record {
 	return s.find(p.shared, kind)
 }
 
-func (s *shard) begunAt(id uint64) int64 { return s.resets.begunAt(id) }
+// logOf returns the log of a state of the algorithm row: an empty one if it has none.
+func (s *shard) logOf(row *algorithm.Row, p *algorithm.Packed) *algorithm.Log {
+	if !row.KeepsLog || p.Extra == 0 {
+		return &noLog
+	}
+	return s.logs.at(p.Extra)
+}
 
 // insert adds an empty record. It moves others, so a sweep begins anew if the table has grown.
 func (s *shard) insert(id, kind uint64) *record {
@@ -58,9 +65,9 @@ func (s *shard) insert(id, kind uint64) *record {
 func (s *shard) removeAt(i int) {
 	switch r := &s.records[i]; {
 	case r.hasHolds():
-		s.holds.drop(r.extra)
+		s.holds.drop(r.Extra)
 	case r.hasLog():
-		s.logs.drop(r.extra)
+		s.logs.drop(r.Extra)
 	}
 	s.remove(i)
 	if i < s.hand { // the hand has missed a record
@@ -73,15 +80,15 @@ func (s *shard) removeAt(i int) {
 func (s *shard) forget(id uint64, now int64) bool {
 	had := s.has(id)
 	if r := s.find(id, algorithm.HoldKind); r != nil && r.hasHolds() {
-		s.holds.at(r.extra).Drop(now)
+		s.holds.at(r.Extra).Drop(now)
 		s.held(r, now)
 	}
 	for i := s.first(id); had && s.records[i].id == id; {
 		switch r := &s.records[i]; {
-		case r.hasHolds() && s.holds.at(r.extra).Ends() > 0:
+		case r.hasHolds() && s.holds.at(r.Extra).Ends() > 0:
 			i++
-		case r.isHeld():
-			s.empty(r)
+		case r.IsHeld():
+			r.Row().Empty(&r.Packed, s.logOf(r.Row(), &r.Packed))
 			i++
 		default:
 			s.removeAt(i)
@@ -101,7 +108,7 @@ func (s *shard) heldAt(at int64) (held int) {
 
 // sweep looks at the next n records and removes those that were idle at an instant, unless their pair is in keep. It returns
 // how many pairs that leaves without a record.
-func (s *shard) sweep(at int64, n int, keep []Ask) (pairs int64) {
+func (s *shard) sweep(at int64, n int, keep []claim) (pairs int64) {
 	for range min(n*(1+maxUnused), len(s.records)) {
 		if n == 0 {
 			break
@@ -139,10 +146,10 @@ func (s *shard) drop(i int) (pairs int64) {
 	return pairs
 }
 
-// keeps reports whether an ask is about the pair, or the shared records, of this id.
-func keeps(keep []Ask, id uint64) bool {
+// keeps reports whether a claim is about the pair, or the shared records, of this id.
+func keeps(keep []claim, id uint64) bool {
 	for i := range keep {
-		if keep[i].Pair.id == id || keep[i].Pair.shared == id {
+		if keep[i].pair.id == id || keep[i].pair.shared == id {
 			return true
 		}
 	}

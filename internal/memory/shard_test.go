@@ -81,17 +81,3 @@ func TestStatsCountWhatIsHeld(t *testing.T) {
 		}
 	})
 }
-
-// takePlain decides at the instant at which it is asked, not at that of the last charge.
-func TestTakePlainDecidesNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(100, nil)
-		minute, hour := limitOf(t, algorithm.TokenBucket, 60, time.Minute), limitOf(t, algorithm.TokenBucket, 60, time.Hour)
-		asks := []Ask{{Pair: s.Pair("rule", "k"), Limit: minute, Cost: 9}, {Pair: s.Pair("rule", "k"), Limit: hour, Cost: 9}}
-		s.Take(asks)
-		time.Sleep(4 * time.Second)
-		if now, ok := s.takePlain(asks); !ok || now != s.clock.read() || asks[0].Usage.Remaining != 60-9-9+4 {
-			t.Errorf("decided: %v, at %d, %+v", ok, now, asks[0].Usage)
-		}
-	})
-}

@@ -54,27 +54,50 @@ func (s *Store) Pair(rule, key string) Pair {
 // isShared reports whether id is one that pairs share.
 func isShared(id uint64) bool { return id<<12>>24 == 0 }
 
-// Take decides asks together: if one that is not a dry run is denied, none is charged. It answers each ask and returns
-// the wall time of the decision.
-func (s *Store) Take(asks []Ask) time.Time {
-	if now, ok := s.takePlain(asks); ok {
-		return s.clock.time(now)
+// Take decides claims together: if one that is not a dry run is denied, none is charged. It sets one answer for each limit of each
+// claim, in order, and returns the wall time of the decision.
+func (s *Store) Take(claims []Claim, answers []Answer) time.Time {
+	d := decision{}
+	for i := range claims {
+		d.held |= claims[i].Pair.shardBit()
 	}
-	held := shardsOf(asks)
-	s.lock(held)
-	defer s.unlock(held)
-	d := s.newDecision(asks, held)
-	d.take(s)
+	s.lock(d.held)
+	defer s.unlock(d.held)
+	d.begin(s, len(claims), len(answers))
+	for i := range claims {
+		from := &claims[i]
+		c := d.add(s, from.Pair, from.Limits)
+		c.cost, c.peek, c.dryRun, c.holds = from.Cost, from.Peek, from.DryRun, from.Hold
+		d.dryRuns = d.dryRuns || from.DryRun
+		for j := range c.asks {
+			a := &c.asks[j]
+			a.peek, a.asked = from.Peek, a.cost()
+		}
+	}
+	d.open(s)
+	d.take(s, answers)
+	d.end()
 	return s.clock.time(d.now)
 }
 
-// Settle replaces what Take charged or held at the instant At by Final, keeps holds, or bans, all at one instant.
-func (s *Store) Settle(asks []Ask) {
-	held := shardsOf(asks)
-	s.lock(held)
-	defer s.unlock(held)
-	d := s.newDecision(asks, held)
-	d.settle(s)
+// Settle settles all settlements at one instant.
+func (s *Store) Settle(settlements []Settlement) {
+	d, limits := decision{}, 0
+	for i := range settlements {
+		d.held |= settlements[i].Pair.shardBit()
+		limits += len(settlements[i].Limits)
+	}
+	s.lock(d.held)
+	defer s.unlock(d.held)
+	d.begin(s, len(settlements), limits)
+	for i := range settlements {
+		d.add(s, settlements[i].Pair, settlements[i].Limits)
+	}
+	d.open(s)
+	for i := range settlements {
+		d.settle(s, &d.claims[i], &settlements[i])
+	}
+	d.end()
 }
 
 // Time returns the wall time of an instant.
@@ -111,14 +134,6 @@ func (s *Store) shard(p Pair) *shard { return &s.shards[p.id>>(64-shardBits)] }
 
 // shardBit returns the set of the one shard of p.
 func (p Pair) shardBit() uint64 { return 1 << (p.id >> (64 - shardBits)) }
-
-// shardsOf returns the set of the shards of asks.
-func shardsOf(asks []Ask) (set uint64) {
-	for i := range asks {
-		set |= asks[i].Pair.shardBit()
-	}
-	return set
-}
 
 // lock locks a set of shards, in ascending order.
 func (s *Store) lock(set uint64) {

@@ -30,7 +30,7 @@ func TestEndOfARecord(t *testing.T) {
 		{"one whose newest entry counts no longer", algorithm.SlidingLog, 1, now - period, true},
 		{"not one whose newest entry still does", algorithm.SlidingLog, 1, now - period + 1, false},
 	} {
-		r := record{id: 1, kind: limitOf(t, row.algorithm, 5, time.Second).Kind, level: row.level, at: row.at, rate: 5}
+		r := record{id: 1, Packed: algorithm.Packed{Kind: limitOf(t, row.algorithm, 5, time.Second).Kind, Level: row.level, At: row.at, Rate: 5}}
 		if idle := r.ends() <= now; idle != row.idle {
 			t.Errorf("%s: idle %t", row.why, idle)
 		}
@@ -43,7 +43,7 @@ func newShard(n int, ends int64) *shard {
 	s.begin(new(atomic.Int64))
 	for _, id := range ids(n) {
 		r := s.insert(id, 1_000_000<<4)
-		r.level, r.at, r.rate = 1_000_000, ends-1_000_000, 1
+		r.Level, r.At, r.Rate = 1_000_000, ends-1_000_000, 1
 	}
 	return s
 }

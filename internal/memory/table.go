@@ -3,6 +3,8 @@ package memory
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
 // A table finds records by the id of their pair. It is open addressing with linear probing, in one piece of memory: a
@@ -42,7 +44,7 @@ func (t *table) find(id, kind uint64) *record { return t.pick(t.first(id), id, k
 // pick is find from where the records of the pair begin.
 func (t *table) pick(i int, id, kind uint64) *record {
 	for ; i < len(t.records) && t.records[i].id == id; i++ {
-		if r := &t.records[i]; r.is(kind) {
+		if r := &t.records[i]; r.Is(kind) {
 			return r
 		}
 	}
@@ -76,7 +78,7 @@ func (t *table) insert(id, kind uint64) *record {
 		t.records = slices.Concat(t.records, make([]record, tail))
 	}
 	copy(t.records[i+1:end+1], t.records[i:end])
-	t.records[i] = record{id: id, kind: kind}
+	t.records[i] = record{id: id, Packed: algorithm.Packed{Kind: kind}}
 	t.count++
 	return &t.records[i]
 }

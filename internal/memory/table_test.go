@@ -25,7 +25,7 @@ func (t *table) check(tt *testing.T, want map[[2]uint64]bool) {
 			continue
 		}
 		in = append(in, r)
-		if !want[[2]uint64{r.id, r.kind}] || t.find(r.id, r.kind) != &t.records[i] {
+		if !want[[2]uint64{r.id, r.Kind}] || t.find(r.id, r.Kind) != &t.records[i] {
 			tt.Fatalf("record %d, of pair %x, does not belong there", i, r.id)
 		}
 	}

@@ -94,7 +94,7 @@ var patterns = []target{
 	{"internal/algorithm/*.go", []suite{{pkg: "internal/algorithm", skip: timed}, {"core", coreFirst, inHeap, true}}},
 	{"internal/memory/*.go", []suite{{pkg: "internal/memory"}, {"core", coreFirst, coreSlow, true}}},
 	{"core/decision.go", []suite{{"core", "Join|Decision|RetryAfter", coreSlow, true}}},
-	{"core/draft.go", []suite{{"core", "OneClaim|OneLimit|Tier|Cost|Allocates", coreRest, true}}},
+	{"core/check.go", []suite{{"core", "OneClaim|OneLimit|Tier|Cost|Allocates", coreRest, true}}},
 	{"core/limiter.go", []suite{{"core", "OneClaim|OneLimit|Allocates", coreRest, true}}},
 	{"core/memory.go", []suite{{"core", "OneClaim|OneLimit|Known|Allocates", coreRest, true}}},
 	{"internal/redisx/key.go", []suite{{"internal/redisx", redisFirst, redisSlow, true}}},

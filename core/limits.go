@@ -1,0 +1,84 @@
+package core
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+// A limitSet is the limits of a rule, a tier or a claim, in the form by which stores decide. It never changes.
+type limitSet struct {
+	limits   []Limit
+	compiled []algorithm.Limit
+	err      error // what is wrong with them; then compiled is of no use
+}
+
+// newLimitSet compiles limits, which must not change afterwards.
+func newLimitSet(limits []Limit) *limitSet {
+	s := &limitSet{limits: limits, compiled: make([]algorithm.Limit, len(limits)), err: allOf(validateLimits(limits), undecided(limits))}
+	for i := range limits {
+		s.compiled[i] = compile(&limits[i]).Limit
+	}
+	return s
+}
+
+// recent has sets of limits that tiers and callers of stores used recently, by a hash. They come as slices that may change, so each
+// decision looks its limits up here by their content.
+var recent [1024]atomic.Pointer[limitSet]
+
+// limitSetOf returns limits compiled. A set of distinct limits is compiled once, as long as no other set has its place.
+func limitSetOf(limits []Limit) *limitSet {
+	h := uint64(len(limits))
+	for i := range limits {
+		l := &limits[i]
+		h = (h ^ uint64(l.Rate)<<32 ^ uint64(l.Period) ^ uint64(l.Burst)<<16 ^ uint64(l.Buckets)<<8 ^ uint64(l.Algorithm) ^ l.Calendar.hash()) * 0x9e3779b97f4a7c15
+	}
+	place := &recent[h>>54]
+	if s := place.Load(); s != nil && slices.Equal(s.limits, limits) {
+		return s
+	}
+	s := newLimitSet(slices.Clone(limits))
+	place.Store(s)
+	return s
+}
+
+// isOf reports whether s, which may be nil, was compiled from this very slice.
+func (s *limitSet) isOf(limits []Limit) bool {
+	return s != nil && len(s.limits) == len(limits) && (len(limits) == 0 || &s.limits[0] == &limits[0])
+}
+
+// A compiled limit is a Limit in the units that its algorithm counts in.
+type compiled struct {
+	algorithm.Limit
+	err error // what is wrong with it
+}
+
+// compile returns l compiled. It may be invalid.
+func compile(l *Limit) *compiled {
+	c := new(compiled)
+	c.Limit, c.err = l.compile()
+	return c
+}
+
+// compile returns an error that says what is wrong with l.
+func (l Limit) compile() (algorithm.Limit, error) {
+	if err := l.validate(); err != nil {
+		return algorithm.Limit{}, err
+	}
+	c := algorithm.Limit{
+		Algorithm: algorithm.Algorithm(l.Algorithm), Rate: int64(l.Rate), Capacity: int64(l.Capacity()),
+		Micros: l.Period.Microseconds(), Ban: l.Ban.Microseconds(),
+	}
+	if l.Algorithm == SlidingWindow {
+		c.Width = l.Width().Microseconds()
+	}
+	c, fits := algorithm.Compile(c)
+	switch {
+	case fits:
+		return c, nil
+	case l.Ban > 0:
+		return c, invalid("capacity %d over period %v and a ban of %v would overflow; want one of them smaller", l.Capacity(), l.Period, l.Ban)
+	}
+	return c, invalid("capacity %d over period %v would overflow; want one of them smaller", l.Capacity(), l.Period)
+}

@@ -1,0 +1,90 @@
+package algorithm
+
+// A State is what the functions of a Row compute with. Each algorithm uses one field.
+type State struct {
+	Bucket RatedBucket
+	Window Window
+	Log    *Log // may be empty, but is never nil
+}
+
+// A Packed is a State as a store in this process keeps it for one limit of one key: 32 bytes without a pointer. This file alone
+// knows what is in which field.
+//
+//	       Kind                              Level   At            Rate          Extra
+//	bucket Kind | tick | slowest rate << 53  level   instant       rate | held   At - Busy
+//	window Kind                              used    start         held          -
+//	log    Kind                              used    newest stamp  held          number of its Log in the store, or 0
+type Packed struct {
+	Kind  uint64
+	Level int64
+	At    int64
+	Rate  uint32
+	Extra uint32
+}
+
+const (
+	kindBits  = 1<<slowestAt - 1
+	codeBits  = 1<<4 - 1 // of a Kind: Row.Code
+	tickBits  = 3        // buckets keep their tick where other algorithms have the last bits of their code
+	slowestAt = 53
+
+	// heldBit marks states that a held claim has named since the pair last held nothing. They are charged when its holds end, even
+	// if they are empty.
+	heldBit = 1 << 31
+)
+
+// Is reports whether p is the state of a limit of this kind. Only buckets have a code of 0, and the codes up to tickBits are theirs.
+func (p *Packed) Is(kind uint64) bool {
+	other := p.Kind&kindBits ^ kind
+	return other == 0 || other <= tickBits && kind&codeBits == 0 && kind > codeBits
+}
+
+// IsLimit reports whether p is the state of a limit, and not of a pair: see HoldKind.
+func (p *Packed) IsLimit() bool { return p.Kind&kindBits > codeBits }
+
+// Row returns the algorithm of p, which IsLimit.
+func (p *Packed) Row() *Row { return rowOf[p.Kind&codeBits] }
+
+// micros returns the period of the limit of p.
+func (p *Packed) micros() int64 { return int64(p.Kind & kindBits >> 4) }
+
+// IsHeld reports whether a held claim has named the limit of p. See Hold.
+func (p *Packed) IsHeld() bool { return p.Rate&heldBit != 0 }
+
+// Hold notes that a held claim has named the limit of p.
+func (p *Packed) Hold() { p.Rate |= heldBit }
+
+// Release notes that the pair holds nothing.
+func (p *Packed) Release() { p.Rate &^= heldBit }
+
+// isOf reports whether p is a bucket in the ticks of l that knows no other rate than that of l, which is not 0.
+func (p *Packed) isOf(l *Limit) bool {
+	return p.Kind == l.Kind|l.Code && int64(p.Rate&^heldBit) == l.Rate && l.Rate > 0
+}
+
+func (p *Packed) plainBucket() Bucket {
+	return Bucket{Level: p.Level, At: p.At, Busy: p.At - int64(p.Extra)}
+}
+
+// bucket returns the state of a TokenBucket.
+func (p *Packed) bucket() RatedBucket {
+	return RatedBucket{
+		Bucket: p.plainBucket(),
+		Unit:   Units[p.Kind&tickBits], Rate: int64(p.Rate &^ heldBit), Slowest: UnpackRate(p.Kind >> slowestAt),
+	}
+}
+
+// setBucket stores b, which counts in ticks of l.
+func (p *Packed) setBucket(b *RatedBucket, l *Limit) {
+	p.Kind = l.Kind | l.Code | PackRate(b.Slowest)<<slowestAt
+	p.Rate = uint32(b.Rate) | p.Rate&heldBit
+	p.Level, p.At, p.Extra = b.Level, b.At, uint32(min(max(0, b.At-b.Busy), MaxBusy))
+}
+
+// window returns the state of a FixedWindow.
+func (p *Packed) window() Window { return Window{Used: p.Level, Start: p.At} }
+
+func (p *Packed) setWindow(w Window) { p.Level, p.At = w.Used, w.Start }
+
+// setLog notes what g, the log of p, says of itself.
+func (p *Packed) setLog(g *Log) { p.Level, p.At = g.Used(), g.Last() }
