@@ -162,7 +162,7 @@ func TestRulesInPagesHaveNoMistakes(t *testing.T) {
 
 // TestLinksLeadSomewhere checks the links of each page to files of the repository and to headings.
 func TestLinksLeadSomewhere(t *testing.T) {
-	for _, page := range append(pages(t), "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md") {
+	for _, page := range append(pages(t), "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "llms.txt") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -236,4 +236,14 @@ func readText(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestEveryPageIsListed checks that llms.txt lists each page of docs/.
+func TestEveryPageIsListed(t *testing.T) {
+	list := readText(t, "llms.txt")
+	for _, page := range pages(t) {
+		if !strings.Contains(list, "("+filepath.ToSlash(page)+")") {
+			t.Errorf("llms.txt does not list %s", page)
+		}
+	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// site denies an address for an hour once it has used up 1,000 requests in ten minutes.
+// site bans an address for an hour once it has used up 1,000 requests in ten minutes.
 func site(ip core.KeyFunc) core.Rule {
 	return core.Rule{Name: "site", Key: ip, Limits: core.MustParseLimits("1000/10m;ban=1h")}
 }
 
-// trap serves a path that no honest client sends a POST to, such as the login page of a product that you do not run. It denies
-// the address for a day. Somebody else's page can make its readers send requests, with an <img> or a form, so trap bans for
-// neither a GET nor a request that a browser sends from another origin.
+// trap serves a path to which no honest client sends a POST, such as the login page of a product that you do not run. It bans the
+// address for a day. Another website can make its visitors send requests here, with an <img> or a form, so trap ignores GET
+// requests and requests that a browser sends from another origin.
 func trap(limiter *core.Limiter, ip core.KeyFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && new(http.CrossOriginProtection).Check(r) == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// credits charges an export 25 credits of a customer, unless it failed for reasons of ours.
+// credits charges a customer 25 credits for an export, unless the export fails on our side.
 func credits(customer core.KeyFunc) core.Rule {
 	return core.Rule{
 		Name:   "credits",

@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// measured tries a rule on live traffic: it logs what the rule would deny, and denies nothing.
+// measured tries a rule on live traffic. It logs what the rule would deny, and denies nothing.
 func measured(rule core.Rule) (*core.Limiter, error) {
 	rule.DryRun = true
 	return core.New([]core.Rule{rule}, core.WithObserver(func(_ context.Context, o *core.Observation) {

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// export charges 25 credits to a key of the rule, such as "user:42", and gives them back if upstream fails.
+// export charges 25 credits to a customer, such as "user:42", and returns them if upstream fails.
 func export(ctx context.Context, limiter *core.Limiter, customer string, upstream func() error) error {
 	d, err := limiter.Take(ctx, core.Claim{Rule: "credits", Key: customer, Cost: 25})
 	if err != nil {

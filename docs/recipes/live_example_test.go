@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// live returns a limiter whose rules are in a file. Until ctx is done, each good change of the file is in force within seconds.
+// live returns a limiter with the rules of a file. Until ctx is done, each valid change to the file takes effect within seconds.
 func live(ctx context.Context, path string, funcs rulefile.Funcs, opts ...core.Option) (*core.Limiter, error) {
 	file, err := rulefile.Load(path, funcs)
 	if err != nil {

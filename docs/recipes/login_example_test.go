@@ -2,7 +2,7 @@ package recipes
 
 import "github.com/spillgate/spillgate/core"
 
-// loginByAddress counts failed logins only. Once five of them use up the first limit, the address is denied for an hour.
+// loginByAddress counts failed logins only. Five of them ban the address for an hour.
 func loginByAddress(ip core.KeyFunc) core.Rule {
 	return core.Rule{
 		Name:      "login",

@@ -21,7 +21,7 @@ func loginByName(secret []byte) core.Rule {
 	}
 }
 
-// loginName parses the form, which the handler then finds in r.PostForm.
+// loginName parses the form. The handler then finds it in r.PostForm.
 func loginName(r *http.Request) (string, error) {
 	r.Body = http.MaxBytesReader(nil, r.Body, 64<<10)
 	if err := r.ParseForm(); err != nil {

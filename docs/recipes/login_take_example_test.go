@@ -10,7 +10,7 @@ import (
 
 var perName = core.MustParseLimits("20/h")
 
-// signIn holds a failed login of the name while it checks the password, and gives it back if the password is right.
+// signIn holds one failed login for the name while it checks the password, and releases it if the password is right.
 func signIn(limiter *core.Limiter, w http.ResponseWriter, r *http.Request, name string, correct func() bool) {
 	d, err := limiter.Take(r.Context(), core.Claim{Rule: "login-name", Key: "login:" + name, Limits: perName, Hold: true})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// plans admits 1,000 requests a day of each user, and 100,000 of one with the pro plan. planOf asks your own database or token.
+// plans allows each user 1,000 requests a day, or 100,000 with the pro plan. planOf reads the plan from your token or database.
 func plans(user core.KeyFunc, planOf func(*http.Request) string) core.Rule {
 	free := []core.Limit{core.PerDay(1000).Using(core.FixedWindow)}
 	pro := []core.Limit{core.PerDay(100_000).Using(core.FixedWindow)}

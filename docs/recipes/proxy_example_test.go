@@ -7,9 +7,12 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// behindProxies limits each client behind proxies in 10.0.0.0/8, which write X-Forwarded-For.
+// behindProxies limits each client behind two nginx, which write X-Forwarded-For.
 func behindProxies() (*core.Limiter, error) {
-	ip, err := keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	ip, err := keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{
+		netip.MustParsePrefix("10.0.5.10/32"),
+		netip.MustParsePrefix("10.0.5.11/32"),
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// public limits pages that a cache may store, and says nothing of the limits in their headers.
+// public limits pages that a cache may store, without rate limit headers.
 func public(limiter *core.Limiter, pages http.Handler) http.Handler {
 	return stdlib.New(limiter, stdlib.WithHeaders(headers.None))(pages)
 }

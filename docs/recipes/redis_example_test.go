@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 )
 
-// shared returns a limiter whose state is in Redis, in keys that begin with the name of the service.
+// shared returns a limiter that keeps its state in Redis, in keys that begin with the name of the service.
 func shared(rules []core.Rule, addr, service string) (*core.Limiter, error) {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	return core.New(rules, core.WithStore(redisstore.New(client, redisstore.WithPrefix(service))))

@@ -5,7 +5,7 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// perRoute limits the search more strictly than the rest of the API, and each route of the API by itself.
+// perRoute limits each route of the API by itself, and search more strictly.
 func perRoute(ip core.KeyFunc) []core.Rule {
 	return []core.Rule{
 		{Name: "search", Key: ip, Routes: []string{"GET /api/search"}, Limits: []core.Limit{core.PerMinute(20)}},

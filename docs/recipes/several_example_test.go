@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// several limits each user by the second, the minute and the hour, and each address by the minute.
+// several limits each user per second, minute and hour, and each address per minute.
 func several(user, ip core.KeyFunc) (*core.Limiter, error) {
 	api := core.Rule{
 		Name:   "api",

@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// tokens admits 100,000 tokens a minute of each user.
+// tokens allows each user 100,000 tokens a minute.
 func tokens(user core.KeyFunc) core.Rule {
 	return core.Rule{
 		Name:      "tokens",
@@ -18,7 +18,7 @@ func tokens(user core.KeyFunc) core.Rule {
 	}
 }
 
-// chat passes on what generate yields: some text, and how many tokens have been used so far.
+// chat streams what generate yields: some text, and the number of tokens used so far.
 func chat(w http.ResponseWriter, r *http.Request, generate func(yield func(text string, used int) bool)) {
 	for text, used := range generate {
 		core.SetCost(r.Context(), "tokens", used)

@@ -2,7 +2,7 @@ package recipes
 
 import "github.com/spillgate/spillgate/core"
 
-// uploads admits two uploads of a user at the same time, and 60 an hour.
+// uploads allows each user two uploads at a time, and 60 an hour.
 func uploads(user core.KeyFunc) core.Rule {
 	return core.Rule{
 		Name:   "uploads",

@@ -11,7 +11,7 @@ import (
 
 type userKey struct{}
 
-// authenticate puts the user that a request proves to be of into its context. Requests without a session pass.
+// authenticate stores the verified user, if any, in the request's context.
 func authenticate(verify func(*http.Request) (user string, ok bool), next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, ok := verify(r); ok {
@@ -21,7 +21,7 @@ func authenticate(verify func(*http.Request) (user string, ok bool), next http.H
 	})
 }
 
-// byUser limits each user, and each address without one. The limiter stands behind authenticate, which names the user.
+// byUser limits each user, and each address where no user is signed in. The limiter runs after authenticate.
 func byUser(verify func(*http.Request) (string, bool), mux http.Handler) http.Handler {
 	user := keyfunc.User(func(r *http.Request) (string, bool) {
 		id, ok := r.Context().Value(userKey{}).(string)

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// obeying returns a client that waits for a minute at most where it would be denied.
+// obeying returns a client that waits up to a minute instead of being denied.
 func obeying() *http.Client {
 	return &http.Client{Transport: &client.Transport{
 		MaxWait: time.Minute,
