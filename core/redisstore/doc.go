@@ -23,7 +23,7 @@
 //
 // # Keys
 //
-//	spillgate:3:{ip:203.0.113.9}:login
+//	spillgate:4:{ip:203.0.113.9}:login
 //
 // is the pair of rule login and that address: a hash with a field for each limit. 2 is the version of the format. In identities and
 // rules, whatever is not printable ASCII is written %XX, as are percent signs, braces and spaces, and colons in a rule.

@@ -13,14 +13,12 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/core/storetest"
 	"github.com/spillgate/spillgate/internal/oracle"
-	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 func TestContract(t *testing.T) {
 	var s *miniredis.Miniredis
 	var now time.Time
 	storetest.Run(t, storetest.Harness{
-		Without: redistest.NotYet,
 		New: func(t *testing.T) core.Store {
 			s, now = miniredis.RunT(t), time.Now()
 			s.SetTime(now)

@@ -19,7 +19,6 @@ func TestMiniredis(t *testing.T) {
 	var server *miniredis.Miniredis
 	var now time.Time
 	storetest.Run(t, storetest.Harness{
-		Without: redistest.NotYet,
 		New: func(t *testing.T) core.Store {
 			server, now = miniredis.RunT(t), time.Now()
 			server.SetTime(now)
@@ -49,8 +48,7 @@ func runShifted(t *testing.T, client redis.UniversalClient) {
 	var store *redisx.Store
 	_, cluster := client.(*redis.ClusterClient)
 	storetest.Run(t, storetest.Harness{
-		Without: redistest.NotYet,
-		Apart:   cluster,
+		Apart: cluster,
 		New: func(t *testing.T) core.Store {
 			flush(t, client)
 			t.Cleanup(func() { allExpire(t, client) })

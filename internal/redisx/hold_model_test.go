@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/redistest"
 	"pgregory.net/rapid"
 )
 
@@ -17,9 +16,6 @@ var heldLimits = []string{
 
 // TestHoldsAgreeWithTheModel mixes takes, holds, settlements at other costs, renewals, expiries, bans and resets.
 func TestHoldsAgreeWithTheModel(t *testing.T) {
-	if !redistest.Mirrors {
-		t.Skip("the script does not follow the model yet")
-	}
 	store, server := frozen(t)
 	rapid.Check(t, func(t *rapid.T) {
 		c := compare(store, server)

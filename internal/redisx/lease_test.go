@@ -105,7 +105,6 @@ func runLeasing(t *testing.T, lease time.Duration) {
 	var store *redisx.Store
 	var now time.Time
 	storetest.Run(t, storetest.Harness{
-		Without: redistest.NotYet,
 		New: func(t *testing.T) core.Store {
 			server, now = miniredis.RunT(t), time.Now()
 			server.SetTime(now)

@@ -11,9 +11,6 @@ import (
 )
 
 func TestMiniredisAgreesWithTheModel(t *testing.T) {
-	if !redistest.Mirrors {
-		t.Skip("the script does not follow the model yet")
-	}
 	store, server := frozen(t)
 	rapid.Check(t, func(t *rapid.T) {
 		c := compare(store, server)
@@ -47,9 +44,6 @@ func TestRedisAgreesWithTheModel(t *testing.T) {
 // When the clock goes back, the store agrees with the model only for the algorithms that keep a counter: a sliding one does not
 // store, when it denies, which entries have expired. Refunds are left out, because the store drops an expired state.
 func TestMiniredisAgreesWithTheModelWhenTheClockGoesBack(t *testing.T) {
-	if !redistest.Mirrors {
-		t.Skip("the script does not follow the model yet")
-	}
 	store, server := frozen(t)
 	rapid.Check(t, func(t *rapid.T) {
 		c := compare(store, server)
@@ -151,9 +145,6 @@ func TestRefundsOfBucketsAgreeWithTheModel(t *testing.T) {
 }
 
 func TestSubBucketsOfTheFutureAgreeWithTheModel(t *testing.T) {
-	if !redistest.Mirrors {
-		t.Skip("the script does not follow the model yet")
-	}
 	for _, entries := range []string{"1", "2", "100"} {
 		t.Run("blocks of "+entries, func(t *testing.T) {
 			redisx.SetBlockSize(t, entries)

@@ -71,6 +71,36 @@ func TestAnExpiryThatSufficesForAPairIsNotSetAgain(t *testing.T) {
 	}
 }
 
+// What a hold is charged when it ends may begin a ban, even in a request of another limit of the pair.
+func TestAKeyIsKeptForTheBanThatTheEndOfAHoldMayBegin(t *testing.T) {
+	const end, ban = 66 * time.Second, time.Hour
+	s, server := frozen(t)
+	c := claimOf("k", core.MustParseLimits("2/10s;ban=1h")...)
+	c.Hold, c.Cost = true, 2
+	held := settled([]core.Claim{c}, take(t, s, c))
+	kept := func(when string) {
+		if ttl := server.TTL(pairKey); ttl < end+ban || ttl > end+ban+20*time.Second {
+			t.Errorf("%s: kept for %v, want %v and what drains", when, ttl, end+ban)
+		}
+	}
+	kept("after a hold")
+	held[0].Renew = true
+	server.SetTime(start.Add(30 * time.Second))
+	if err := s.Settle(context.Background(), held); err != nil {
+		t.Fatal(err)
+	}
+	kept("after a renewal")
+	server.SetTime(start.Add(60 * time.Second))
+	other := claimOf("k", core.PerSecond(9))
+	other.Hold = true
+	take(t, s, other)
+	kept("after a hold of another limit")
+	server.SetTime(start.Add(60*time.Second + end))
+	if r := take(t, s, claimOf("k", core.MustParseLimits("2/10s;ban=1h")...))[0]; r.Allowed || r.RetryAfter < ban-end {
+		t.Errorf("%+v, want a ban", r)
+	}
+}
+
 // A state that cannot be read is not taken for one that was never stored.
 func TestAStateThatCannotBeReadIsAnError(t *testing.T) {
 	client := redistest.Start(t).Client(t)

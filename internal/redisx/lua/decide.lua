@@ -16,6 +16,11 @@ local function copyRecord(i, w, o)
   return copies, copy
 end
 
+-- isCopied reports whether limit l is evaluated on a copy of its record, because the pair may be stored though nothing is charged.
+local function isCopied(l)
+  return l.copied or anyRare and l.algorithm == tokenBucket
+end
+
 -- withHolds returns how long a limit takes to admit a cost in view of what the pair holds and its ban, if it takes wait without, and
 -- whether only what is held is in the way.
 local function withHolds(w, o, l, cost, wait, now)
@@ -36,8 +41,9 @@ end
 local function nameRates(plan, now)
   for i = 1, #plan do
     local l = plan[i]
-    local name = l.peek and l.copied and tokenBucket.peek or l.load
-    dirty[l.place] = name(words[l.place], homes[i], l, now) or dirty[l.place]
+    if l.algorithm == tokenBucket then
+      dirty[l.place] = tokenBucket.nameRate(words[l.place], homes[i], l, now) or dirty[l.place]
+    end
   end
 end
 
@@ -49,10 +55,11 @@ local function evaluate(plan, now, dryRun)
     local l = plan[i]
     if l.dryRun == dryRun then
       local w, o, wait, isHeld = words[l.place], homes[i], -1, false
-      if l.copied then
+      local copied = isCopied(l)
+      if copied then
         w, o = copyRecord(i, w, o)
       end
-      if l.load(w, o, l, now) and not l.copied then
+      if l.load(w, o, l, now) and not copied then
         dirty[l.place] = true
       end
       if l.asked <= l.capacity then
@@ -77,7 +84,7 @@ local function charge(plan, claim, cost, now)
   for i = claim.first, claim.last do
     local l = plan[i]
     if l.rate > 0 then
-      if plan.shared then
+      if plan.shared or plan.copies or anyRare then
         l.load(w, homes[i], l, now)
       end
       l.charge(w, homes[i], l, now, cost)
@@ -119,6 +126,10 @@ local function commit(plan, now, dryRun)
     if claim.dryRun == dryRun and not claim.peek and (not dryRun or fitsAll(claim)) then
       if claim.hold then
         addHold(claim.place, now, claim.cost, 1)
+        for i = claim.first, claim.last do
+          local l = plan[i]
+          markHeld(words[l.place], homes[i], l, now)
+        end
       else
         charge(plan, claim, claim.cost, now)
       end
@@ -133,10 +144,11 @@ local function report(plan, now, held)
   for i = 1, #plan do
     local l = plan[i]
     local w, o = words[l.place], homes[i]
-    if l.copied then
+    local copied = isCopied(l)
+    if copied then
       w, o = copyRecord(i, w, o)
     end
-    if plan.shared or l.copied then
+    if plan.shared or copied then
       l.load(w, o, l, now)
     end
     local remaining, refill, reset = l.report(w, o, l, now)

@@ -9,7 +9,7 @@ function fixedWindow.load(w, o, l, now)
   local start, current = w[o + 2], now - now % l.micros
   if w[o + 1] > maxExact then
     return repair(w, o, l, now)
-  elseif current > start then
+  elseif current > start or w[o + 1] == 0 then
     w[o + 1], w[o + 2] = 0, current
   elseif start > now + l.micros then
     w[o + 2] = current
@@ -29,6 +29,22 @@ end
 -- charge adds cost, even if it does not fit.
 function fixedWindow.charge(w, o, _, _, cost)
   w[o + 1] = min(w[o + 1] + cost, maxExact)
+end
+
+-- finish charges what ended holds become, a list of instants and costs, each in the window of its instant.
+function fixedWindow.finish(w, o, l, held, _, ended)
+  for n = 1, #ended, 2 do
+    local used, start = w[o + 1], w[o + 2]
+    fixedWindow.load(w, o, l, ended[n])
+    if held or w[o + 1] > 0 then
+      fixedWindow.charge(w, o, l, ended[n], ended[n + 1])
+    else
+      w[o + 1], w[o + 2] = used, start
+    end
+  end
+end
+
+function fixedWindow.keep()
 end
 
 -- refund takes back a charge of cost at an earlier instant, if that was in this window.

@@ -1,20 +1,21 @@
 -- What a pair holds for requests in flight. Mirrors internal/algorithm.
 --
--- The words of its record: the number of its cells (+1), and for each cell, oldest first, its start, and the cost and the number of
--- the requests held in it. A cell is 6 s wide and ends 66 s after its start: what it then still holds is charged.
-local holdKind = 0
+-- The words of its record: the number of its cells (+1), the longest ban of a limit that was held (+2), and for each cell, oldest
+-- first, its start, and the cost and the number of the requests held in it. A cell is 6 s wide and ends 66 s after its start: what it
+-- then still holds is charged.
+local holdKind, holdSize, cellSize = 0, 3, 3
 local holdWidth, holdLife = 6000000, 66000000
 local hint = 1000000 -- the wait that is reported where only holds are in the way
 
 -- lastCell returns the place of the newest cell of the record at o.
 local function lastCell(w, o)
-  return o + 3 * w[o + 1] - 1
+  return o + holdSize + cellSize * (w[o + 1] - 1)
 end
 
 -- sumHolds sums up what the pair at place holds.
 local function sumHolds(place)
   local w, o, cost, count = words[place], holdAt[place], 0, 0
-  for cell = o + 2, o > 0 and lastCell(w, o) or 0, 3 do
+  for cell = o + holdSize, o > 0 and lastCell(w, o) or 0, cellSize do
     cost, count = cost + w[cell + 1], count + w[cell + 2]
   end
   heldCost[place], heldCount[place] = min(cost, maxExact), count
@@ -25,12 +26,14 @@ local function addHold(place, now, cost, count)
   local w, start = words[place], now - now % holdWidth
   if holdAt[place] == 0 then
     holdAt[place] = addRecord(place, holdKind, 0)
+    resize(w, holdAt[place] + 2, 1)
+    w[holdAt[place] + 2] = 0
   end
   local o = holdAt[place]
   local cell = lastCell(w, o)
   if w[o + 1] == 0 or w[cell] < start then
-    cell = cell + 3
-    resize(w, cell, 3)
+    cell = cell + cellSize
+    resize(w, cell, cellSize)
     w[o + 1], w[cell], w[cell + 1], w[cell + 2] = w[o + 1] + 1, start, 0, 0
   end
   w[cell + 1], w[cell + 2] = min(w[cell + 1] + cost, maxExact), w[cell + 2] + count
@@ -41,11 +44,11 @@ end
 -- removeCell removes a cell, and the record if that was its last one.
 local function removeCell(place, cell)
   local w, o = words[place], holdAt[place]
-  resize(w, cell, -3)
+  resize(w, cell, -cellSize)
   w[o + 1] = w[o + 1] - 1
   if w[o + 1] == 0 then
     holdAt[place] = 0
-    resize(w, o, -2)
+    resize(w, o, -holdSize)
   end
   dirty[place] = true
 end
@@ -58,7 +61,7 @@ local function releaseHold(place, at, cost)
     return nil
   end
   local start = min(at - at % holdWidth, w[lastCell(w, o)])
-  for cell = o + 2, lastCell(w, o), 3 do
+  for cell = o + holdSize, lastCell(w, o), cellSize do
     if w[cell] == start then
       local released = min(cost, w[cell + 1])
       w[cell + 1], w[cell + 2] = w[cell + 1] - released, w[cell + 2] - 1

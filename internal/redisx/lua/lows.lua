@@ -12,7 +12,7 @@ local bucketSize = 6
 
 -- hasLows reports whether the bucket at o has lows.
 local function hasLows(w, o)
-  return w[o + bucketSize] == w[o] + 1
+  return w[o + bucketSize] == w[o] - w[o] % 16 + 1
 end
 
 -- lowsOf returns the lows of the bucket at o. Those that make no sense say nothing.
@@ -38,7 +38,7 @@ local function setLows(w, o, lows)
     resize(w, at, after - before)
   end
   if after > 0 then
-    w[at], w[at + 1] = w[o] + 1, #lows / 2
+    w[at], w[at + 1] = w[o] - w[o] % 16 + 1, #lows / 2
     for i = 1, #lows do
       w[at + 1 + i] = lows[i]
     end

@@ -13,12 +13,18 @@
 --   4                        a ban: until when nothing fits
 --   8                        the last reset: when that was
 --
+-- The kind of a limit's record is greater by heldMark if a held claim has named the limit since the pair last held nothing. What a hold
+-- that ends is charged, such a record counts even if it was empty.
+--
 -- A change of what is stored changes layout, and the version in key.go.
-local layout = 3 -- below 16
+local layout = 4 -- below 16
 local banKind, resetKind = 4, 8
 local slack = 1000 -- milliseconds that a key is kept for longer, so that not every request has to prolong that
 local maxWords = 2000
 local algorithms = {[0] = tokenBucket, [4] = fixedWindow, [8] = sliding, [12] = sliding} -- by kind % 16
+for mod = 0, 12, 4 do
+  algorithms[mod + heldMark] = algorithms[mod]
+end
 
 -- sizeOf returns the number of words of the record at o, or nil if there is no such record.
 local function sizeOf(w, o)
@@ -29,20 +35,24 @@ local function sizeOf(w, o)
   elseif kind >= 16 then
     return kind % 16 == 1 and w[o + 1] <= maxLows and 2 + 2 * w[o + 1]
   elseif kind == holdKind then
-    return w[o + 1] > 0 and w[o + 1] < maxWords and 2 + 3 * w[o + 1]
+    return w[o + 1] > 0 and w[o + 1] < maxWords and holdSize + cellSize * w[o + 1]
   end
   return (kind == banKind or kind == resetKind) and 2
 end
 
 -- findRecords finds the records of the pair at place, and reports whether they make sense.
-local function findRecords(plan, place)
+local function findRecords(plan, place, now)
   local w, size, kinds, o = words[place], sizes[place], plan.kinds[place], 2
   while o < size do
     local kind = w[o]
     local i = kinds[-kind]
     if i then
+      local l = plan[i]
+      if l.algorithm == tokenBucket and tokenBucket.knowsMore(w, o, l, now) then
+        anyRare = true
+      end
       homes[i] = o
-      o = o + plan[i].algorithm.size
+      o = o + l.algorithm.size
     else
       anyRare = true
       if kind == holdKind then
@@ -64,17 +74,21 @@ local function findRecords(plan, place)
   return o == size + 1
 end
 
--- eachOther calls f with the place and the limit of each record of a limit that the plan does not have. If f returns true the record
--- is removed.
-local function eachOther(plan, place, f)
+-- eachLimit calls f with the place of each record of a limit, and the limit: the first of the plan that has the record, or one that says
+-- what the record itself knows, which is one of the others. If f returns true the record is removed.
+local function eachLimit(plan, place, f)
   local w, o = words[place], 2
   while o <= sizes[place] do
-    local kind, length = w[o], sizeOf(w, o)
-    local algorithm = algorithms[kind % 16]
-    if kind >= 16 and algorithm and not plan.kinds[place][-kind] then
-      local l = algorithm.limitOf(w, o)
-      l.algorithm = algorithm
-      if f(w, o, l) then
+    local kind, length = kindOf(w, o), sizeOf(w, o)
+    local algorithm = kind >= 16 and algorithms[kind % 16]
+    if algorithm then
+      local l = plan[plan.kinds[place][-kind]]
+      local isOther = not l
+      if isOther or l.rate == 0 then
+        l = algorithm.limitOf(w, o)
+        l.algorithm, l.kind, l.name = algorithm, kind, format('%d', kind)
+      end
+      if f(w, o, l, isOther) then
         resize(w, o, -length)
         others[place], length = others[place] - 1, 0
       end
@@ -87,12 +101,12 @@ end
 -- first.
 local function dropEnded(plan, place, now)
   local first, least = nil, 2 * maxExact
-  local function drop(w, o, l)
-    local ends = l.algorithm.ends(w, o, l)
+  local function drop(w, o, l, isOther)
+    local ends = isOther and l.algorithm.ends(w, o, l) or least
     if ends < least then
       first, least = w[o], ends
     end
-    local drops = ends <= now or w[o] == first and sizes[place] > maxWords / 2
+    local drops = isOther and (ends <= now or w[o] == first and sizes[place] > maxWords / 2)
     if drops and l.algorithm == sliding then
       forgetTexts(w, o, l)
     elseif drops then
@@ -100,30 +114,48 @@ local function dropEnded(plan, place, now)
     end
     return drops
   end
-  eachOther(plan, place, drop)
+  eachLimit(plan, place, drop)
 end
 
--- endHolds charges what ended before now to all limits of the pair at place, each cell at the instant of its end.
+-- forgetHeld removes all marks of a pair that holds nothing.
+local function forgetHeld(place)
+  local w, o = words[place], 2
+  while o <= sizes[place] do
+    local length = sizeOf(w, o)
+    w[o] = kindOf(w, o)
+    o = o + length
+  end
+end
+
+-- endHolds charges what was held in cells that have ended to all limits of the pair at place, each at the end of its cell. A reset
+-- forgets it.
 local function endHolds(plan, place, now)
-  local w = words[place]
-  while holdAt[place] > 0 and w[holdAt[place] + 2] + holdLife <= now do
-    local cell = holdAt[place] + 2
-    local ended, cost = w[cell] + holdLife, w[cell + 1]
+  local w, ended, n = words[place], {}, 0
+  while holdAt[place] > 0 and w[holdAt[place] + holdSize] + holdLife <= now do
+    local cell = holdAt[place] + holdSize
+    ended[n + 1], ended[n + 2], n = w[cell] + holdLife, w[cell + 1], n + 2
     removeCell(place, cell)
-    for _, i in pairs(plan.kinds[place]) do
-      local l = plan[i]
-      if homes[i] > 0 and cost > 0 and l.rate > 0 then
-        l.load(w, homes[i], l, ended)
-        l.charge(w, homes[i], l, ended, cost)
-      end
-    end
-    if others[place] > 0 and cost > 0 then
-      eachOther(plan, place, function(_, o, l)
-        l.algorithm.load(w, o, l, ended)
-        l.algorithm.charge(w, o, l, ended, cost)
+  end
+  if n > 0 and plan.op ~= 'r' then
+    eachLimit(plan, place, function(_, o, l, isOther)
+      l.algorithm.finish(w, o, l, isHeld(w, o), now, ended)
+      if isOther then
         lasts[place] = max(lasts[place], l.algorithm.ends(w, o, l))
-      end)
-    end
+      end
+    end)
+  end
+  if holdAt[place] == 0 then
+    forgetHeld(place)
+  end
+end
+
+-- markHeld has the record of limit l at o count what a hold that ends is charged, with the rate or width of l.
+local function markHeld(w, o, l, now)
+  if l.kind > 0 then
+    l.algorithm.keep(w, o, l, now)
+    w[o] = l.kind + heldMark
+    local longest = holdAt[l.place] + 2
+    w[longest] = max(w[longest], l.ban)
   end
 end
 
@@ -135,7 +167,7 @@ local function parse(plan, place, value, now)
   end
   local w = {unpackWords(formats[size], value)}
   words[place], sizes[place] = w, size
-  return w[1] % 16 == layout and w[1] <= (now + 2 * maxExact) / 1000 * 16 and findRecords(plan, place)
+  return w[1] % 16 == layout and w[1] <= (now + 2 * maxExact) / 1000 * 16 and findRecords(plan, place, now)
 end
 
 -- addLimit adds an empty record for limit i of the plan to its pair.
@@ -157,10 +189,12 @@ local function resetBroken(plan, place, now)
   for _, i in ipairs(plan.pairs[place]) do
     homes[i] = 0
   end
-  for _, i in pairs(plan.kinds[place]) do
+  for _, i in ipairs(plan.pairs[place]) do
     local l = plan[i]
-    local w, o = addLimit(plan, place, i, l, now)
-    dirty[place] = repair(w, o, l, now)
+    if l.kind > 0 and not l.same then
+      local w, o = addLimit(plan, place, i, l, now)
+      dirty[place] = repair(w, o, l, now)
+    end
   end
 end
 
@@ -187,8 +221,8 @@ local function readPair(plan, place, key, now)
       bannedUntil[place] = words[place][banAt[place] + 1]
     end
     if holdAt[place] > 0 then
-      endHolds(plan, place, now)
       rewindHolds(place, now)
+      endHolds(plan, place, now)
       sumHolds(place)
     end
   end
@@ -207,19 +241,21 @@ end
 
 -- endOf returns when all that the pair at place has, and its plan says, has ended. What is held will be charged at its end.
 local function endOf(plan, place)
-  local w, last, limits, ended, held = words[place], 0, plan.pairs[place], nil, nil
+  local w, last, limits = words[place], 0, plan.pairs[place]
   if anyRare then
     last = lasts[place]
     if holdAt[place] > 0 then
-      ended, held = w[lastCell(w, holdAt[place])] + holdLife, heldCost[place]
+      local hold, cost = holdAt[place], heldCost[place]
+      local ended = w[lastCell(w, hold)] + holdLife
       last = max(last, ended)
-      eachOther(plan, place, function(_, o, l) last = max(last, l.algorithm.ends(w, o, l, ended, held)) end)
+      eachLimit(plan, place, function(_, o, l) last = max(last, l.algorithm.ends(w, o, l, ended, cost) + w[hold + 2]) end)
+      return last
     end
   end
   for n = 1, #limits do
     local i = limits[n]
     local l = plan[i]
-    local ends = l.ends(w, homes[i], l, ended, held)
+    local ends = l.ends(w, homes[i], l)
     if ends > last then
       last = ends
     end
@@ -242,6 +278,9 @@ end
 -- savePair stores what has changed of the pair at place.
 local function savePair(plan, place, now)
   local w, key, size = words[place], keys[place], sizes[place]
+  if anyRare and holdAt[place] == 0 then
+    forgetHeld(place)
+  end
   if size == 1 then -- nothing is left
     if stored[place] then
       call('DEL', key)

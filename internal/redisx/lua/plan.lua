@@ -30,7 +30,7 @@ local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban)
     l.code = unit == 1 and 0 or unit == 1000 and 1 or 2 -- its place in tickOf
     l.period = ceilDiv(micros, unit)
     l.full = capacity * l.period
-    l.copied = l.peek -- so that a peek charges nothing
+    l.copied = l.peek or l.hold or l.dryRun -- only what is charged is stored
     if l.peek then
       l.naming = newLimit(head - 2, kind, cost, asked, rate, capacity, unit, ban)
     end
@@ -68,10 +68,10 @@ local function newPlan(text)
       l.copied = l.algorithm == tokenBucket -- each is evaluated at its own rate
       plan[l.same].copied = l.copied
     elseif l.kind > 0 then
-      kinds[-l.kind] = i
+      kinds[-l.kind], kinds[-l.kind - heldMark] = i, i
     end
     plan.dryRuns = plan.dryRuns or l.dryRun
-    plan.peeks = plan.peeks or l.copied
+    plan.copies = plan.copies or l.copied
     plan.sliding = plan.sliding or l.algorithm == sliding
   end
   plan.words = word * (op == 's' and settleWords * #plan.claims or leaseWords * #plan.leases)

@@ -11,60 +11,64 @@
 -- What it replies is, for each claim, when it is held from now on, or 0. If the plan asks for a cost, it replies what a Take would that
 -- charges nothing.
 
--- load brings the limits of a claim to now.
-local function load(plan, claim, now)
-  for i = claim.first, claim.last do
-    local l = plan[i]
-    l.load(words[claim.place], homes[i], l, now)
-  end
-end
-
--- fits reports whether the limits of a claim, which are loaded, admit a cost.
+-- fits reports whether the limits of a claim admit a cost. It names no rate.
 local function fits(plan, claim, cost, now)
   for i = claim.first, claim.last do
     local l, w, o = plan[i], words[claim.place], homes[i]
-    local wait = l.kind > 0 and (cost > l.capacity and -1 or l.wait(w, o, l, now, cost)) or 0
-    if l.kind > 0 and withHolds(w, o, l, cost, wait, now) ~= 0 then
-      return false
+    if l.algorithm == tokenBucket then
+      w, o = copyRecord(i, w, o)
+    end
+    if l.kind > 0 then
+      l.load(w, o, l, now)
+      if withHolds(w, o, l, cost, cost > l.capacity and -1 or l.wait(w, o, l, now, cost), now) ~= 0 then
+        return false
+      end
     end
   end
   return bannedUntil[claim.place] <= now
+end
+
+-- chargeNow charges cost to the limits of a claim, which need not be loaded.
+local function chargeNow(plan, claim, cost, now)
+  for i = claim.first, cost > 0 and claim.last or 0 do
+    plan[i].load(words[claim.place], homes[i], plan[i], now)
+  end
+  if cost > 0 then
+    charge(plan, claim, cost, now)
+  end
 end
 
 -- adjust charges more for a claim, or gives back what was charged at an instant.
 local function adjust(plan, claim, at, more, now)
   if more < 0 then
     refund(plan, claim, at, -more, now)
-  elseif more > 0 then
-    load(plan, claim, now)
-    if not claim.dryRun or fits(plan, claim, more, now) then
-      charge(plan, claim, more, now)
-    end
+  elseif not claim.dryRun or fits(plan, claim, more, now) then
+    chargeNow(plan, claim, more, now)
   end
 end
 
 -- settleHeld replaces what a claim held. If the hold has ended, its cost was charged at its end.
 local function settleHeld(plan, claim, at, cost, final, now)
   local ended = at - at % holdWidth + holdLife
-  if not releaseHold(claim.place, at, cost) and ended <= now then
+  if not releaseHold(claim.place, at, cost) and at > 0 and ended <= now then
     return adjust(plan, claim, ended, final - cost, now)
   end
-  load(plan, claim, now)
   if claim.dryRun and final > cost and not fits(plan, claim, final, now) then
     final = cost
   end
-  if final > 0 then
-    charge(plan, claim, final, now)
-  end
+  chargeNow(plan, claim, final, now)
 end
 
 -- renew makes what a claim held a hold of now, unless it has ended. It returns when the claim is held from now on, or 0.
 local function renew(claim, at, cost, now)
-  local held = releaseHold(claim.place, at, cost)
+  local place = claim.place
+  local longestBan = holdAt[place] > 0 and words[place][holdAt[place] + 2]
+  local held = releaseHold(place, at, cost)
   if not held then
     return 0
   end
-  addHold(claim.place, now, held, 1)
+  addHold(place, now, held, 1)
+  words[place][holdAt[place] + 2] = longestBan
   return now
 end
 
@@ -115,19 +119,30 @@ local function resetPair(plan, keyList, first, now)
   openRequest(plan, keyList, first, now)
   local key = keyList[first]
   if stored[1] then
-    local held = {}
-    local w, o = words[1], holdAt[1]
-    for i = o, o > 0 and lastCell(w, o) + 2 or o - 1 do
-      held[#held + 1] = w[i]
+    local w, kept, n = words[1], {words[1][1], resetKind, now}, 3
+    local function keep(first, last)
+      for i = first, last do
+        n, kept[n + 1] = n + 1, w[i]
+      end
     end
-    words[1] = {w[1], resetKind, now, unpack(held)}
-    sizes[1], holdAt[1], banAt[1], resetAt[1], anyRare = 3 + #held, #held > 0 and 4 or 0, 0, 2, true
+    local o = holdAt[1]
+    if o > 0 then
+      keep(o, lastCell(w, o) + cellSize - 1)
+      eachLimit(plan, 1, function(_, at, l)
+        if isHeld(w, at) then
+          l.algorithm.empty(w, at, l)
+          w[at] = w[at] + heldMark
+          keep(at, at + l.algorithm.size - 1)
+        end
+      end)
+    end
+    words[1], sizes[1], holdAt[1], banAt[1], resetAt[1], anyRare = kept, n, o > 0 and 4 or 0, 0, 2, true
     for _, field in ipairs(call('HKEYS', key)) do
       if field ~= 's' then
         call('HDEL', key, field)
       end
     end
-    others[1], lasts[1] = 0, 0
+    lasts[1] = 0
     savePair(plan, 1, now)
   end
   filled = filled + 1

@@ -57,7 +57,7 @@ end
 
 -- textsOf returns the texts of the record at o, and reads them if no one has. If they are lost, the newest entry counts for them.
 local function textsOf(w, o, l)
-  local q = w[-w[o]]
+  local q = w[-l.kind]
   if q then
     return q
   end
@@ -67,7 +67,7 @@ local function textsOf(w, o, l)
     value = ''
   end
   q = {list = sub(value, 1, size), open = sub(value, size + 1), blocks = {}, changed = {}, name = l.name}
-  w[-w[o]] = q
+  w[-l.kind] = q
   if value == '' and w[o + 5] < w[o + 1] then
     repaired, dirty[place] = repaired + 1, true
     w[o + 3], w[o + 5], w[o + 7] = w[o + 4], w[o + 1], 0
@@ -123,7 +123,7 @@ end
 local function clear(w, o, l)
   w[o + 6], w[o + 7] = w[o + 6] + w[o + 7], 0
   w[o + 1], w[o + 3], w[o + 4], w[o + 5] = 0, 0, 0, 0
-  w[-w[o]] = {list = '', open = '', blocks = {}, changed = {}, name = l.name, dirty = true}
+  w[-l.kind] = {list = '', open = '', blocks = {}, changed = {}, name = l.name, dirty = true}
 end
 
 -- dropFirst returns a text without the entries that no longer count at now, and the sum of their counts.
@@ -274,12 +274,18 @@ function sliding.wait(w, o, l, now, cost)
   return drainTo(w, o, l, now, l.rate - cost)
 end
 
--- charge adds cost, even if it does not fit. What stands in a wider sub-bucket than that of l counts as if made now from then on.
-function sliding.charge(w, o, l, now, cost)
-  local stamp = stampOf(l, now)
+-- keep has the state know the width of the sub-buckets of l, by which requests at now or holds that end are stamped.
+function sliding.keep(w, o, l, now)
+  sliding.load(w, o, l, now)
   if w[o + 5] == 0 or l.unit > w[o + 2] then
     w[o + 2] = l.unit
   end
+end
+
+-- charge adds cost, even if it does not fit. What stands in a wider sub-bucket than that of l counts as if made now from then on.
+function sliding.charge(w, o, l, now, cost)
+  local stamp = stampOf(l, now)
+  sliding.keep(w, o, l, now)
   if w[o + 4] > stamp then
     lower(w, o, l, stamp)
   end
@@ -290,6 +296,16 @@ function sliding.charge(w, o, l, now, cost)
     push(w, o, l, stamp, cost)
   end
   w[o + 1] = w[o + 1] + cost
+end
+
+-- finish charges what ended holds become, a list of instants and costs.
+function sliding.finish(w, o, l, held, _, ended)
+  for n = 1, #ended, 2 do
+    sliding.load(w, o, l, ended[n])
+    if held or w[o + 1] > 0 then
+      sliding.charge(w, o, l, ended[n], ended[n + 1])
+    end
+  end
 end
 
 -- refund takes back a charge of cost at an earlier instant, if it still counts. The work does not depend on how much was charged
@@ -364,15 +380,16 @@ function sliding.fill(w, o, l, now)
 end
 
 function sliding.limitOf(w, o)
-  return {name = format('%d', w[o]), micros = floorDiv(w[o], 16), unit = w[o + 2], rate = 0}
+  return {micros = floorDiv(w[o], 16), unit = w[o + 2], rate = 0}
 end
 
 -- save adds the texts of the record at o that have changed to the command that stores the pair at key, and returns that. It also removes
 -- some of the blocks whose entries have all ended.
 function sliding.save(w, o, key, command)
-  local q = w[-w[o]]
+  local kind = kindOf(w, o)
+  local q = w[-kind]
   for _ = 1, min(maxDropped, w[o + 6] - w[o + 8]) do
-    call('HDEL', key, fieldOf(format('%d', w[o]), w[o + 8]))
+    call('HDEL', key, fieldOf(format('%d', kind), w[o + 8]))
     w[o + 8] = w[o + 8] + 1
   end
   if not q or not q.dirty then

@@ -74,3 +74,15 @@ local function repair(w, o, l, now)
   l.algorithm.fill(w, o, l, now)
   return true
 end
+
+local heldMark = 2 -- see pair.lua
+
+-- isHeld reports whether the record at o is of a limit that a held claim has named.
+local function isHeld(w, o)
+  return w[o] % 4 == heldMark
+end
+
+-- kindOf returns the kind of the record at o without its mark.
+local function kindOf(w, o)
+  return isHeld(w, o) and w[o] - heldMark or w[o]
+end

@@ -50,7 +50,7 @@ local function take(plan, keyList, first, now, numbers, start)
   if #plan.leases > 0 then
     giveBack(plan, now, numbers, start)
   end
-  if plan.shared or plan.peeks then -- each names its rate before one is evaluated
+  if plan.shared or plan.copies or anyRare then -- each names its rate before one is evaluated
     nameRates(plan, now)
   end
   local admitted, held = evaluate(plan, now, false)

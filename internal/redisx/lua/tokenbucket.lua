@@ -56,14 +56,19 @@ local function rewind(w, o, l, now)
   setLows(w, o, noLows)
 end
 
+-- isForgotten reports whether the bucket is empty at now even at the slowest rate that it has to drain at.
+local function isForgotten(w, o, now)
+  return w[o + 1] == 0 or now > w[o + 2] and drained(w[o + 1], w[o + 2], tickOf[w[o + 5] % 4], slowestRate(w, o), now) == 0
+end
+
 -- name prepares a bucket that another rate was named for, or whose ticks are others. Between two requests it drains at the slower of
 -- their rates, unless it is empty even at the slowest one. It returns the rate at which the bucket drains until now, and whether the
 -- new rate must be stored.
 local function name(w, o, l, now)
   local before, slowest = w[o + 4], slowestRate(w, o)
-  if w[o + 1] == 0 or drained(w[o + 1], w[o + 2], tickOf[w[o + 5] % 4], slowest, now) == 0 then
+  if isForgotten(w, o, now) then
     w[o + 1], w[o + 4], w[o + 5] = 0, l.rate, l.code
-    return l.rate, false
+    return l.rate, l.rate ~= before and anyRare and heldCount[l.place] > 0
   end
   toTicks(w, o, l)
   w[o + 4] = l.rate
@@ -81,6 +86,11 @@ local function isBroken(w, o)
   return w[o + 1] > maxExact or w[o + 4] == 0 or w[o + 4] > maxExact or w[o + 5] > maxExact or w[o + 5] % 4 == 3
 end
 
+-- knowsMore reports whether the bucket was asked at other rates than that of l, in other ticks, or later than now.
+function tokenBucket.knowsMore(w, o, l, now)
+  return w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now
+end
+
 -- load brings the bucket to now, and reports whether it must be stored even if nothing is charged: because the clock went back,
 -- the request names another rate, or what is stored makes no sense.
 function tokenBucket.load(w, o, l, now)
@@ -90,7 +100,7 @@ function tokenBucket.load(w, o, l, now)
   elseif w[o + 1] > maxExact then
     return repair(w, o, l, now)
   end
-  if w[o + 4] ~= rate or w[o + 5] ~= l.code or w[o + 2] > now then
+  if tokenBucket.knowsMore(w, o, l, now) then
     if isBroken(w, o) then
       return repair(w, o, l, now)
     elseif w[o + 2] > now then
@@ -113,8 +123,9 @@ function tokenBucket.load(w, o, l, now)
   return store
 end
 
--- peek prepares the bucket for a peek, which does not load it, and reports whether it must be stored. A peek names no slower rate.
-function tokenBucket.peek(w, o, l, now)
+-- nameRate has the bucket remember the rate of l before any limit of the request is evaluated, and reports whether it must be stored. A
+-- peek names no slower rate. A rate that the bucket knows does not drain it: another limit of the request may name a slower one.
+function tokenBucket.nameRate(w, o, l, now)
   if l.rate == 0 then
     return false
   elseif isBroken(w, o) then
@@ -124,7 +135,8 @@ function tokenBucket.peek(w, o, l, now)
   if rewound then
     rewind(w, o, l, now)
   end
-  return l.rate > w[o + 4] and tokenBucket.load(w, o, l.naming, now) or rewound
+  local before = w[o + 4]
+  return (l.rate > before or l.rate < before and not l.peek) and tokenBucket.load(w, o, l.naming or l, now) or rewound
 end
 
 -- drainTo returns how long after now the bucket, which is at now, takes to drain to target at its rate.
@@ -179,6 +191,53 @@ function tokenBucket.charge(w, o, l, now, cost)
     end
   end
   w[o + 1] = level
+end
+
+-- finishAt charges what ended holds become, each at its end, to a bucket that drains at rate meanwhile. A bucket that stands after the
+-- end of a hold, because the clock went back, is charged as it stands.
+local function finishAt(w, o, l, rate, held, ended)
+  for n = 1, #ended, 2 do
+    local at, counts = ended[n], held
+    if not isForgotten(w, o, at) then
+      counts = true
+      toTicks(w, o, l)
+      if at > w[o + 2] then
+        w[o + 1], w[o + 2] = drained(w[o + 1], w[o + 2], l.unit, rate, at)
+      end
+      if w[o + 1] == 0 then
+        w[o + 5] = l.code
+      elseif w[o + 4] ~= rate then
+        w[o + 5] = 4 * coarse(min(slowestRate(w, o), rate)) + l.code
+      end
+      w[o + 4] = rate
+    elseif held then
+      w[o + 1], w[o + 2], w[o + 4], w[o + 5] = 0, max(w[o + 2], at), rate, l.code
+    end
+    if counts then
+      tokenBucket.charge(w, o, l, max(w[o + 2], at), ended[n + 1])
+    end
+  end
+end
+
+-- finish charges what ended holds become, a list of instants and costs. If the request names a slower rate, and is no peek, the bucket
+-- drains at that one meanwhile, unless it is forgotten at now all the same.
+function tokenBucket.finish(w, o, l, held, now, ended)
+  if isBroken(w, o) then -- load repairs it
+    return
+  end
+  local before = {unpack(w, o + 1, o + 5)}
+  finishAt(w, o, l, before[4], held, ended)
+  if not l.peek and l.rate < before[4] and not isForgotten(w, o, now) then
+    w[o + 1], w[o + 2], w[o + 3], w[o + 4], w[o + 5] = unpack(before)
+    finishAt(w, o, l, l.rate, held, ended)
+  end
+end
+
+-- keep has the bucket remember the rate of l, by which a hold that ends is charged.
+function tokenBucket.keep(w, o, l, now)
+  if w[o + 4] ~= l.rate then
+    tokenBucket.load(w, o, l, now)
+  end
 end
 
 -- refund takes back what a charge of cost at an earlier instant certainly still counts for. The bucket must not have been loaded.
