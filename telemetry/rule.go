@@ -129,6 +129,9 @@ func (r *rule) turn(second int64) {
 	r.second.Store(second)
 }
 
+// ruleOutcomes are the names of what totals returns.
+var ruleOutcomes = [3]string{"allowed", "denied", "would_deny"}
+
 // totals returns how many requests were allowed, denied, and would have been denied.
 func (r *rule) totals() [3]uint64 {
 	return [3]uint64{r.allowed.Load(), r.denied.Load(), r.wouldDeny.Load()}

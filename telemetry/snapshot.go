@@ -7,10 +7,11 @@ import (
 // A Snapshot is all counts since the start.
 type Snapshot struct {
 	Start    time.Time
-	Requests []Requests // every outcome, also those that did not happen
-	Results  []Results  // by rule and limit: every result, also those that did not happen
-	Settled  []Settled  // every way, also those that did not happen
-	Held     int        // claims that are held now; see Keys
+	Requests []Requests     // every outcome, also those that did not happen
+	Results  []Results      // by rule and limit: every result, also those that did not happen
+	Rules    []RuleRequests // by rule: every outcome, also those that did not happen
+	Settled  []Settled      // every way, also those that did not happen
+	Held     int            // claims that are held now; see Keys
 	Keys     Keys
 	Leases   Leases
 	Store    Store
@@ -32,6 +33,14 @@ type Results struct {
 	Limit  string // such as "100/1m"; "other" beyond 50 for one rule
 	Result string
 	Count  uint64
+}
+
+// RuleRequests is how many requests had an outcome under a rule: allowed, denied or would_deny. A request counts once, however many
+// limits the rule has. A request that only other rules denied is not counted.
+type RuleRequests struct {
+	Rule    string
+	Outcome string
+	Count   uint64
 }
 
 // Settled is how many requests that held something were settled in one way: free, charged, or failed.
@@ -82,6 +91,9 @@ func (t *Telemetry) Snapshot() Snapshot {
 	}
 	for _, r := range t.sorted() {
 		s.Results = append(s.Results, r.results()...)
+		for i, n := range r.totals() {
+			s.Rules = append(s.Rules, RuleRequests{r.name, ruleOutcomes[i], n})
+		}
 	}
 	for i, name := range settlementNames {
 		s.Settled = append(s.Settled, Settled{name, t.holds.settled[i].Load()})

@@ -6,6 +6,7 @@
 //
 //	spillgate.requests {spillgate.outcome, spillgate.degraded}
 //	spillgate.results {spillgate.rule, spillgate.limit, spillgate.result}
+//	spillgate.rule.requests {spillgate.rule, spillgate.outcome}
 //	spillgate.settled {spillgate.result}
 //	spillgate.held
 //	spillgate.keys {spillgate.state}
@@ -75,9 +76,9 @@ func registerDuration(t *telemetry.Telemetry, m metric.Meter) error {
 
 // instruments are read from a snapshot.
 type instruments struct {
-	requests, results, settled, decisions, returned, failures, loads metric.Int64ObservableCounter
-	held, keys, leased                                               metric.Int64ObservableUpDownCounter
-	up                                                               metric.Int64ObservableGauge
+	requests, results, rules, settled, decisions, returned, failures, loads metric.Int64ObservableCounter
+	held, keys, leased                                                      metric.Int64ObservableUpDownCounter
+	up                                                                      metric.Int64ObservableGauge
 }
 
 func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
@@ -86,6 +87,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 	i := instruments{
 		requests:  counter("spillgate.requests", "{request}", "Requests that a rule applied to."),
 		results:   counter("spillgate.results", "{result}", "Results of each limit, by its own answer."),
+		rules:     counter("spillgate.rule.requests", "{request}", "Requests that a rule decided, each counted once."),
 		settled:   counter("spillgate.settled", "{request}", "Requests that held something and were settled."),
 		held:      number("spillgate.held", "{claim}", "Claims that are held now."),
 		keys:      number("spillgate.keys", "{key}", "Keys in memory, with state of their own, and states that keys share."),
@@ -102,7 +104,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		i.observe(o, t.Snapshot())
 		return nil
-	}, i.requests, i.results, i.settled, i.decisions, i.returned, i.failures, i.loads, i.held, i.keys, i.leased, i.up)
+	}, i.requests, i.results, i.rules, i.settled, i.decisions, i.returned, i.failures, i.loads, i.held, i.keys, i.leased, i.up)
 	return err
 }
 
@@ -140,6 +142,9 @@ func (i *instruments) observe(o metric.Observer, s telemetry.Snapshot) {
 	for _, r := range s.Results {
 		o.ObserveInt64(i.results, int64(r.Count), metric.WithAttributes(
 			ruleKey.String(r.Rule), attribute.String("spillgate.limit", r.Limit), resultKey.String(r.Result)))
+	}
+	for _, r := range s.Rules {
+		o.ObserveInt64(i.rules, int64(r.Count), metric.WithAttributes(ruleKey.String(r.Rule), outcomeKey.String(r.Outcome)))
 	}
 	for _, q := range s.Settled {
 		o.ObserveInt64(i.settled, int64(q.Count), metric.WithAttributes(resultKey.String(q.Result)))

@@ -6,6 +6,7 @@
 //
 //	spillgate_requests_total{spillgate_outcome, spillgate_degraded}
 //	spillgate_results_total{spillgate_rule, spillgate_limit, spillgate_result}
+//	spillgate_rule_requests_total{spillgate_rule, spillgate_outcome}
 //	spillgate_settled_total{spillgate_result}
 //	spillgate_held
 //	spillgate_keys{spillgate_state}
@@ -34,6 +35,8 @@ var (
 		"Requests that a rule applied to.", []string{"spillgate_outcome", "spillgate_degraded"}, nil)
 	results = prometheus.NewDesc("spillgate_results_total",
 		"Results of each limit, by its own answer.", []string{"spillgate_rule", "spillgate_limit", "spillgate_result"}, nil)
+	rules = prometheus.NewDesc("spillgate_rule_requests_total",
+		"Requests that a rule decided, each counted once.", []string{"spillgate_rule", "spillgate_outcome"}, nil)
 	settled = prometheus.NewDesc("spillgate_settled_total",
 		"Requests that held something and were settled.", []string{"spillgate_result"}, nil)
 	held = prometheus.NewDesc("spillgate_held",
@@ -65,7 +68,7 @@ func NewCollector(t *telemetry.Telemetry) prometheus.Collector { return collecto
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		requests, results, settled, held, keys, leaseKeys, leaseDecisions, leaseReturned, storeDuration, storeFailures, storeUp, loads,
+		requests, results, rules, settled, held, keys, leaseKeys, leaseDecisions, leaseReturned, storeDuration, storeFailures, storeUp, loads,
 	} {
 		ch <- d
 	}
@@ -82,6 +85,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, r := range s.Results {
 		counter(results, r.Count, r.Rule, r.Limit, r.Result)
+	}
+	for _, r := range s.Rules {
+		counter(rules, r.Count, r.Rule, r.Outcome)
 	}
 	for _, q := range s.Settled {
 		counter(settled, q.Count, q.Result)

@@ -55,6 +55,11 @@ func TestCollectedCounts(t *testing.T) {
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="near",spillgate_rule="api"} 1
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="denied",spillgate_rule="api"} 1
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="would_deny",spillgate_rule="api"} 0
+		# HELP spillgate_rule_requests_total Requests that a rule decided, each counted once.
+		# TYPE spillgate_rule_requests_total counter
+		spillgate_rule_requests_total{spillgate_outcome="allowed",spillgate_rule="api"} 2
+		spillgate_rule_requests_total{spillgate_outcome="denied",spillgate_rule="api"} 1
+		spillgate_rule_requests_total{spillgate_outcome="would_deny",spillgate_rule="api"} 0
 		# HELP spillgate_held Claims that are held now.
 		# TYPE spillgate_held gauge
 		spillgate_held 0
@@ -76,7 +81,7 @@ func TestCollectedCounts(t *testing.T) {
 	`
 	c := promtelemetry.NewCollector(driven(t))
 	err := testutil.CollectAndCompare(c, strings.NewReader(want),
-		"spillgate_requests_total", "spillgate_results_total", "spillgate_held", "spillgate_keys", "spillgate_settled_total", "spillgate_store_failures_total", "spillgate_store_up")
+		"spillgate_requests_total", "spillgate_results_total", "spillgate_rule_requests_total", "spillgate_held", "spillgate_keys", "spillgate_settled_total", "spillgate_store_failures_total", "spillgate_store_up")
 	if err != nil {
 		t.Error(err)
 	}
