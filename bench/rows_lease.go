@@ -6,6 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/spillgate/spillgate/bench/peers"
+	"github.com/spillgate/spillgate/core/redisstore"
 )
 
 // farAway is a limit that callers with leases do not come near.
@@ -42,8 +43,28 @@ func leaseRows() []*row {
 			name: "leases, keys asked for once", unit: perSecond, since: earlier, bounds: toUnleased(0.95),
 			task: "64 callers draw from 10,000,000 keys: hardly any is asked for twice in a lease.",
 			open: func(e *env, f *setup) error { return openLeased(e, f, manyCallers, once, throughput) },
+		}, {
+			name: "a lease, a key over its limit", unit: latency, bounds: []bound{atMost(spillgate, unleased, 1.25)}, open: openUsedUp,
+			task: "64 callers ask for one key whose limit is used up, without the deny cache.",
 		},
 	}
+}
+
+// openUsedUp opens a limiter that has leased a key until its limit was used up, and beside it the same without leases.
+func openUsedUp(e *env, f *setup) error {
+	limit := peers.Limit{Rate: 1000, Period: 24 * time.Hour}
+	all := []stored{
+		{spillgate, ours, func(l peers.Limit, c redis.UniversalClient) *peers.Store {
+			return peers.SpillgateLeasing(l, length, c, redisstore.WithDenyCache(0))
+		}},
+		{unleased, note, peers.SpillgateNoDenyCache},
+	}
+	return e.openStored(f, all, limit, func(s *peers.Store, _ *redis.Client) func() (sample, error) {
+		take, key := s.Worker(), sequence(uniform(1), 1, 1)[0]
+		for take(key) {
+		}
+		return e.load(s, manyCallers, uniform(1), denied, typical)
+	})
 }
 
 // openLeased opens a limiter that leases, and beside it the same without leases, the same in memory and the peers.

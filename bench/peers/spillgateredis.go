@@ -44,9 +44,9 @@ func SpillgateRedisRules(rules []core.Rule, client redis.UniversalClient) *Store
 }
 
 // SpillgateLeasing is Limiter.Take on top of a redisstore, by a rule that leases its keys for so long.
-func SpillgateLeasing(l Limit, lease time.Duration, client redis.UniversalClient) *Store {
+func SpillgateLeasing(l Limit, lease time.Duration, client redis.UniversalClient, opts ...redisstore.Option) *Store {
 	rule := core.Rule{Name: "default", Key: keyfunc.RemoteIP, Limits: []core.Limit{l.core()}, Lease: lease}
-	limiter := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(storeTimeout)))
+	limiter := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client, opts...)), core.WithTimeout(storeTimeout)))
 	return shared("spillgate", func(key string) bool {
 		d, err := limiter.Take(background, core.Claim{Rule: "default", Key: key})
 		return d.Allowed && d.Degraded == nil && err == nil

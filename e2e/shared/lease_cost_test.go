@@ -18,7 +18,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-var scriptCalls = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
+var scriptCalls = regexp.MustCompile(`cmdstat_(?:eval|evalsha|fcall):calls=(\d+)`)
 
 // calls returns how many scripts a server has run.
 func calls(t *testing.T, c *redis.Client) (n int) {

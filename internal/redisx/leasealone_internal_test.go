@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -56,5 +57,40 @@ func TestAKeyNearItsLimitIsNotLeased(t *testing.T) {
 		if s.quiet(); s.LeaseStats().Keys != keys || keys == 0 && h.runs.Load() != 2 {
 			t.Errorf("%s: %d keys are leased after 2 requests, in %d calls", limits, s.LeaseStats().Keys, h.runs.Load())
 		}
+	}
+}
+
+// TestAKeyOverItsLimitRests checks that each request of a leased key whose limit is used up is one call that asks for no grant, and
+// that the key is leased again after a pause without a denial.
+func TestAKeyOverItsLimitRests(t *testing.T) {
+	s, h := tapped(t)
+	c := leasedFor("k", "20/d")
+	e := s.lend(t, c, 10)
+	c.Cost = 20
+	s.take(t, c)
+	c.Cost = 1
+	for range 5 {
+		runs := h.runs.Load()
+		if s.take(t, c); h.runs.Load() != runs+1 || e.pause != pauseSpans || !e.rests() {
+			t.Errorf("%d calls, a pause of %d", h.runs.Load()-runs, e.pause)
+		}
+		s.table().pass(10 * time.Second)
+	}
+	if err := s.Reset(t.Context(), []core.Pair{{Key: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.take(t, c)
+		s.quiet()
+	}
+	if n := s.LeaseStats().Keys; n != 1 {
+		t.Errorf("%d keys are leased once the limit has recovered", n)
+	}
+}
+
+func (s *Store) take(t *testing.T, c core.Claim) {
+	t.Helper()
+	if _, err := s.Take(t.Context(), []core.Claim{c}, nil); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -89,7 +89,8 @@ func (k *leasedTake) keep() {
 	}
 }
 
-// holdsDenied reports whether this process still holds requests of a pair that was denied. It waits for grants in flight.
+// holdsDenied has the leases of denied pairs rest, and reports whether this process still holds requests of one of them. It waits for
+// grants in flight.
 func (k *leasedTake) holdsDenied(ctx context.Context, results []core.Result) (holds bool) {
 	var grants []*grant
 	k.each(func(i int, _ uint64, _ []byte, _ *leaseShard, e *leaseEntry) {
@@ -98,6 +99,8 @@ func (k *leasedTake) holdsDenied(ctx context.Context, results []core.Result) (ho
 		if e == nil || isAdmitted(of) {
 			return
 		}
+		e.advance(k.table.now(), e.terms.length)
+		e.rest()
 		holds = holds || e.available() > 0 || e.hasUnused()
 		if g := e.grantInFlight(); g != nil {
 			grants = append(grants, g)
@@ -131,7 +134,7 @@ func (k *leasedTake) count(results []core.Result) {
 		e.hear(of, now)
 		switch {
 		case least(of) <= 1:
-			e.pause = max(e.pause, pauseSpans) // half of that is nothing
+			e.rest()
 		case e.available() == 0 || e.isLow(now, e.terms.length):
 			k.store.fetch(k.table, hash, e, 0)
 		}

@@ -37,8 +37,8 @@ func (s *Store) takeLeased(ctx context.Context, t *leaseTable, claims []core.Cla
 	return a.results, err
 }
 
-// takeColdOrLeased decides claims from leases and the store. A single claim whose key has no lease, the common case, goes to the
-// store without a leasedTake on the heap.
+// takeColdOrLeased decides claims from leases and the store. A single claim whose key has no lease or rests, the common cases, goes to
+// the store without a leasedTake on the heap.
 func (s *Store) takeColdOrLeased(ctx context.Context, t *leaseTable, claims []core.Claim, dst []core.Result) (answer, error) {
 	if len(claims) > 1 {
 		return s.takeParts(ctx, t, claims, dst)
@@ -49,7 +49,7 @@ func (s *Store) takeColdOrLeased(ctx context.Context, t *leaseTable, claims []co
 		return answer{results: results}, nil
 	}
 	counts := leasable(c) && !c.Peek
-	if !p.cold || counts && t.open(p.hash, c) {
+	if !p.cold && !p.rests || p.cold && counts && t.open(p.hash, c) {
 		return s.takeParts(ctx, t, claims, dst)
 	}
 	a, err := s.ask(ctx, claims, dst, nil)
@@ -57,12 +57,14 @@ func (s *Store) takeColdOrLeased(ctx context.Context, t *leaseTable, claims []co
 		return a, err
 	}
 	results = a.results[len(dst):]
+	k := leasedTake{store: s, table: t, rest: claims}
 	switch {
 	case !isAdmitted(results):
-		k := leasedTake{store: s, table: t, rest: claims}
 		if k.holdsDenied(ctx, results) {
 			return s.takeParts(ctx, t, claims, dst)
 		}
+	case p.rests:
+		k.count(results)
 	case counts && least(results) > 1:
 		t.asked.note(p.hash, t.now())
 	}

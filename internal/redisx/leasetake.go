@@ -25,6 +25,7 @@ type localTake struct {
 	taken taken
 	grant *grant // in flight
 	cold  bool   // the key has no lease
+	rests bool   // the key has an entry that holds nothing and asks for nothing, because the limit is used up
 	ended bool   // the lease was ended; backs is what was left of it
 	backs backs
 }
@@ -110,6 +111,7 @@ func (s *Store) takeLease(t *leaseTable, c *core.Claim, then dry, dst []core.Res
 
 // missed has p wait for the grant that c needs, if it may, or ends e. Grants are not waited for while they come late.
 func (s *Store) missed(t *leaseTable, p *localTake, e *leaseEntry, c *core.Claim, then dry) {
+	p.rests = e.rests()
 	if p.ended = then == endLease; p.ended {
 		e.end()
 		p.backs = e.takeUnused()
@@ -127,7 +129,7 @@ func (s *Store) missed(t *leaseTable, p *localTake, e *leaseEntry, c *core.Claim
 // little, it ends it.
 func (s *Store) takeLeaseOrEnd(ctx context.Context, t *leaseTable, c *core.Claim, then dry, dst []core.Result) (localTake, []core.Result, bool) {
 	p, results, ok := s.takeLease(t, c, then, dst)
-	if ok || p.cold {
+	if ok || p.cold || p.rests {
 		return p, results, ok
 	}
 	if p.grant != nil {
