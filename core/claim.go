@@ -15,6 +15,7 @@ type Claim struct {
 	DryRun    bool          // never deny; charge if the claim fits and the request is admitted
 	Hold      bool          // hold Cost until it is settled, instead of charging it
 	Lease     time.Duration // how long requests charged ahead may be used; 0: charge nothing ahead
+	MaxWait   time.Duration // how long the request may wait for its turn; 0: deny what does not fit now
 
 	set *limitSet // of Limits, if a limiter has compiled them
 }
@@ -65,6 +66,8 @@ type Settlement struct {
 	DryRun    bool          // the Claim's DryRun: charge more than Cost only if that fits
 	Held      bool          // the cost was held, not charged
 	Lease     time.Duration // the Claim's Lease
+	MaxWait   time.Duration // the Claim's MaxWait
+	Wait      time.Duration // the Take's Result.Wait: results with different waits need a Settlement each
 	Final     int           // the final cost
 	Renew     bool          // keep the hold; sets At
 	Ban       time.Duration // deny everything for this rule and key for this long

@@ -20,6 +20,7 @@ type Result struct {
 	RetryAfter  time.Duration // denied: waiting this long makes the same cost fit; Never if it cannot; 0 if allowed
 	RefillAfter time.Duration // until at least Remaining+1 is available; 0 when nothing is missing
 	ResetAfter  time.Duration // until the whole capacity is available; 0 when nothing is missing
+	Wait        time.Duration // allowed: the request may go on this long after At; 0 unless the claim has a MaxWait
 	At          time.Time     // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
 }
 

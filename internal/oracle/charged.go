@@ -9,14 +9,28 @@ import (
 
 // Settlement returns the Settlement that gives back what c was charged, or held, at an instant.
 func Settlement(c core.Claim, at time.Time) core.Settlement {
-	return core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold, Lease: c.Lease}
+	return core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold, Lease: c.Lease, MaxWait: c.MaxWait}
+}
+
+// each returns the settlements that give back a claim with these results: one for each limit if the claim may wait, because each limit
+// has a wait of its own.
+func each(c core.Claim, results []core.Result) (some []core.Settlement) {
+	if c.MaxWait == 0 {
+		return []core.Settlement{Settlement(c, results[0].At)}
+	}
+	for i, r := range results {
+		s := Settlement(c, r.At)
+		s.Limits, s.Wait = c.Limits[i:i+1], r.Wait
+		some = append(some, s)
+	}
+	return some
 }
 
 // Settled returns the settlements that give back what claims, decided with these results, were charged. It leaves out peeks.
 func Settled(claims []core.Claim, results []core.Result) (some []core.Settlement) {
 	for _, c := range claims {
 		if !c.Peek {
-			some = append(some, Settlement(c, results[0].At))
+			some = append(some, each(c, results[:len(c.Limits)])...)
 		}
 		results = results[len(c.Limits):]
 	}
@@ -39,7 +53,7 @@ func Charged(claims []core.Claim, results []core.Result) (some []core.Settlement
 		own := results[:len(c.Limits)]
 		results = results[len(own):]
 		if !c.Peek && Allowed(own) {
-			some = append(some, Settlement(c, own[0].At))
+			some = append(some, each(c, own)...)
 		}
 	}
 	return some

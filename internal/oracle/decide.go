@@ -13,7 +13,8 @@ func decide(asks []*ask, now int64, dry bool) bool {
 	all := true
 	for _, a := range asks {
 		if a.dry == dry {
-			a.retry = a.decide(now)
+			a.retry, a.turn = a.decide(now), 0
+			a.book(now)
 			all = all && a.retry == 0
 		}
 	}
@@ -31,6 +32,21 @@ func (a *ask) decide(now int64) time.Duration {
 		retry = hint * time.Microsecond
 	}
 	return max(retry, a.ban(now))
+}
+
+// book has a request that does not fit now wait for its turn, if that comes soon enough. Otherwise retry becomes the time after which
+// it would. No request waits for what others hold, since nobody knows when they end.
+func (a *ask) book(now int64) {
+	if a.most == 0 || a.retry == 0 || a.retry == core.Never || a.held().Sign() > 0 {
+		return
+	}
+	if a.retry > a.most {
+		a.retry -= a.most
+		return
+	}
+	if a.state.(*tokenBucket).hasRoom(a.limit, a.peek, now, a.ban(now), a.asked) {
+		a.retry, a.turn = 0, a.retry
+	}
 }
 
 // used returns what is charged at now.
@@ -59,6 +75,8 @@ func commit(asks []*ask, claims []core.Claim, now int64, dry bool) {
 	for _, a := range asks {
 		switch {
 		case a.dry != dry || a.peek || !fits[a.claim]:
+		case a.turn > 0:
+			a.state.(*tokenBucket).book(a.limit, now, a.ban(now), a.cost)
 		case !a.hold:
 			a.state.charge(a.limit, now, a.cost)
 		case a.first:
@@ -82,7 +100,9 @@ func (a *ask) wait(now int64, target *big.Rat) time.Duration {
 }
 
 func (a *ask) result(now int64) core.Result {
-	r := core.Result{Rule: a.id.Rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, DryRun: a.dry, At: time.UnixMicro(now)}
+	r := core.Result{
+		Rule: a.id.Rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, Wait: a.turn, DryRun: a.dry, At: time.UnixMicro(now),
+	}
 	free := new(big.Rat).Sub(a.capacity(), a.used(now))
 	if left := atLeastZero(free); left < int64(a.limit.Capacity()) {
 		r.RefillAfter = a.wait(now, whole(int64(a.limit.Capacity())-left-1))

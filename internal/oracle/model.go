@@ -75,7 +75,9 @@ type ask struct {
 	peek  bool
 	dry   bool
 	hold  bool
+	most  time.Duration // how long the request may wait for its turn
 	retry time.Duration
+	turn  time.Duration // after which the request may go on, if retry is 0
 }
 
 // Take decides claims at now and returns a result per claim and limit.
@@ -143,7 +145,7 @@ func (m *Model) asks(claims []core.Claim) (asks []*ask) {
 			id := stateID{named(c.Rule, c.Key), l.Algorithm, l.Period}
 			a := &ask{
 				id: id, pair: m.pair(id.Pair), state: m.state(id), limit: l, claim: i, first: j == 0, cost: int64(max(c.Cost, 1)),
-				peek: c.Peek, dry: c.DryRun, hold: c.Hold && !c.Peek,
+				peek: c.Peek, dry: c.DryRun, hold: c.Hold && !c.Peek, most: c.MaxWait,
 			}
 			if l.Algorithm == core.InFlight {
 				a.cost = 1

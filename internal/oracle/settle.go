@@ -62,8 +62,13 @@ func (m *Model) adjust(now int64, s *core.Settlement, more int64) {
 		return
 	}
 	for _, a := range m.asksOf(s) {
-		if at := s.At.UnixMicro(); at >= a.pair.begins {
-			a.state.refund(a.limit, now, at, min(-more, int64(a.limit.Capacity())))
+		at, cost := s.At.UnixMicro(), min(-more, int64(a.limit.Capacity()))
+		switch {
+		case at < a.pair.begins:
+		case s.MaxWait > 0:
+			a.state.(*tokenBucket).giveBack(a.limit, now, at, at+s.Wait.Microseconds(), cost)
+		default:
+			a.state.refund(a.limit, now, at, cost)
 		}
 	}
 }

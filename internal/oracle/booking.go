@@ -1,0 +1,78 @@
+package oracle
+
+import (
+	"math/big"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A booking is a charge of a request that waits for its turn: the bucket holds more than its capacity until then.
+
+// raised returns the level of b, which is advanced to now, as if something were charged that is gone when a ban ends. Requests that wait
+// for the end of the ban are spaced from there.
+func (b *tokenBucket) raised(l core.Limit, now int64, ban time.Duration) *big.Rat {
+	if ban == 0 {
+		return b.level
+	}
+	d := drainOf(l)
+	return larger(b.level, d.in(ceilDiv(ban.Microseconds()+now-b.at, d.tick), int64(l.Rate)))
+}
+
+// hasRoom reports whether a bucket can hold cost on top of what is booked: whole numbers have an end.
+func (b *tokenBucket) hasRoom(l core.Limit, peek bool, now int64, ban time.Duration, cost *big.Rat) bool {
+	after := b.advanced(l, now)
+	if peek && !b.isForgotten(l.Period, now) {
+		after = b.drained(drainOf(l), min(b.rate, int64(l.Rate)), now)
+	}
+	level := new(big.Rat).Add(after.raised(l, now, ban), cost)
+	return times(level, drainOf(l).period).Cmp(whole(maxUnits)) <= 0
+}
+
+// book charges cost for a request that waits for its turn.
+func (b *tokenBucket) book(l core.Limit, now int64, ban time.Duration, cost int64) {
+	*b = b.advanced(l, now)
+	b.level = b.raised(l, now, ban)
+	b.add(&l, drainOf(l), now, cost)
+}
+
+// giveBack gives back what of cost still counts, which was charged at an instant for a request whose turn came, or is to come, at
+// another. That is all of it if nothing was charged behind it, and nothing while others wait behind it: their instants stay, and nobody
+// may go before them. Once they have gone, it is what cannot have drained since the turn, if the bucket knows no other rate than that of
+// l. If the clock has gone back since, so has the turn.
+func (b *tokenBucket) giveBack(l core.Limit, now, at, turn, cost int64) {
+	d := drainOf(l)
+	*b = b.in(d)
+	if back := at - b.at; back >= d.tick {
+		turn -= back
+	}
+	known := b.rate == int64(l.Rate) && b.slowest == 0
+	given := new(big.Rat)
+	switch {
+	case b.isLast(l, d, turn) && (known || at >= b.at):
+		given = whole(cost)
+	case known && !b.hasWaiting(l, d, now):
+		drained := d.in(ceilDiv(max(0, now-turn), d.tick), b.rate)
+		given = larger(drained.Sub(whole(cost), drained), given)
+	}
+	if at < b.at {
+		b.foundLess(at, given)
+		if given.Sign() > 0 {
+			b.busy = b.at
+		}
+	}
+	b.level = larger(new(big.Rat).Sub(b.level, given), new(big.Rat))
+}
+
+// isLast reports whether nothing was charged behind a request with a turn: at its turn the bucket is no more than full, and nothing was
+// charged later.
+func (b *tokenBucket) isLast(l core.Limit, d drain, turn int64) bool {
+	over := new(big.Rat).Sub(b.level, whole(int64(l.Capacity())))
+	return turn >= b.at && over.Cmp(d.in(ceilDiv(turn-b.at, d.tick), int64(l.Rate))) <= 0
+}
+
+// hasWaiting reports whether requests wait for their turns at now: until then the bucket is more than full.
+func (b *tokenBucket) hasWaiting(l core.Limit, d drain, now int64) bool {
+	level := new(big.Rat).Sub(b.level, d.in(max(0, now-b.at)/d.tick, b.rate))
+	return level.Cmp(whole(int64(l.Capacity()))) > 0
+}
