@@ -84,6 +84,7 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 		limits += len(set.compiled)
 		asked = append(asked, memory.Claim{
 			Pair: m.pair(c.Rule, c.Key), Limits: set.compiled, Cost: exactCost(c.Cost), Peek: c.Peek, DryRun: c.DryRun, Hold: c.Hold,
+			MaxWait: c.MaxWait.Microseconds(),
 		})
 	}
 	var answerRoom [8]memory.Answer
@@ -114,6 +115,7 @@ func (r *Result) answer(rule string, l *Limit, dryRun bool, a memory.Answer, at 
 	if a.Retry != memory.Never {
 		r.RetryAfter = micros(a.Retry)
 	}
+	r.Wait = micros(a.Wait)
 	r.RefillAfter = micros(a.Usage.Refill)
 	r.ResetAfter = micros(a.Usage.Reset)
 	r.DryRun = dryRun
@@ -141,6 +143,7 @@ func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error 
 		asked = append(asked, memory.Settlement{
 			Pair: m.pair(s.Rule, s.Key), Limits: set.compiled, Claimed: exactCost(s.Cost), At: at, DryRun: s.DryRun, Held: s.Held,
 			Final: min(int64(s.Final), algorithm.MaxExact), Renew: s.Renew, Ban: s.Ban.Microseconds(),
+			Waits: s.MaxWait > 0, Turn: at + s.Wait.Microseconds(),
 		})
 	}
 	m.store.Settle(asked)

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +77,9 @@ func describe(c core.Claim) string {
 	if c.Hold {
 		flags += " hold"
 	}
+	if c.MaxWait > 0 {
+		flags += " wait " + c.MaxWait.String()
+	}
 	return fmt.Sprintf("{%s/%s %v cost %d%s}", c.Rule, c.Key, c.Limits, c.Cost, flags)
 }
 
@@ -139,6 +143,10 @@ func (c cast) claim(t *rapid.T) core.Claim {
 		}
 	}
 	claim.Cost = costs(claim.Limits[0].Capacity()).Draw(t, "cost")
+	if !claim.Hold && !slices.ContainsFunc(claim.Limits, func(l core.Limit) bool { return l.Algorithm != core.TokenBucket || l.Ban > 0 }) &&
+		rapid.IntRange(0, 2).Draw(t, "wait") > 0 {
+		claim.MaxWait = min(waits(2*claim.Limits[0].Period).Draw(t, "most").plain, time.Hour)
+	}
 	return claim
 }
 

@@ -17,11 +17,14 @@ type Claim struct {
 	Peek   bool              // decide for Cost, charge nothing
 	DryRun bool              // never deny; charge if the claim fits and the request is admitted
 	Hold   bool              // hold Cost instead of charging it
+
+	MaxWait int64 // microseconds that the request may wait for its turn; Limits are token buckets then
 }
 
 // An Answer is what one limit of a claim says.
 type Answer struct {
 	Retry int64 // 0 if the limit admits the cost; else microseconds until it does, or Never
+	Wait  int64 // microseconds until the turn of a request that is admitted
 	Usage algorithm.Usage
 }
 
@@ -48,7 +51,7 @@ type claim struct {
 	pair                Pair
 	shard               *shard
 	asks                []ask // for its limits
-	cost                int64
+	cost, maxWait       int64
 	peek, dryRun, holds bool
 
 	// What the pair remembers whatever its limits are.
@@ -67,6 +70,7 @@ type ask struct {
 	peek  bool  // charge nothing
 	asked int64 // the cost of all asks of this state that are decided as one
 	retry int64
+	wait  int64 // until the turn of a request that books it
 
 	record *record // of the pair or, if own is false, the one that it shares; nil if there is none
 	own    bool
@@ -85,10 +89,10 @@ func (d *decision) add(s *Store, p Pair, limits []algorithm.Limit) *claim {
 	c, n := &d.claims[len(d.claims)-1], len(d.asks)
 	d.asks = d.asks[:n+len(limits)]
 	c.pair, c.shard, c.asks, c.holds = p, s.shard(p), d.asks[n:], false
-	c.heldCost, c.held, c.banned = 0, 0, 0
+	c.maxWait, c.heldCost, c.held, c.banned = 0, 0, 0, 0
 	for i := range limits {
 		a := &c.asks[i]
-		a.limit, a.claim, a.peek, a.added = &limits[i], c, false, false
+		a.limit, a.claim, a.peek, a.added, a.wait = &limits[i], c, false, false, 0
 		a.row = &algorithm.Table[a.limit.Algorithm]
 	}
 	return c
@@ -268,11 +272,14 @@ func (d *decision) evaluate(dryRun bool) bool {
 			continue
 		}
 		d.load(a)
-		a.retry = Never
+		a.retry, a.wait = Never, 0
 		if a.asked <= a.limit.Capacity {
 			a.retry = a.row.Wait(&a.state, a.limit, d.now, a.asked)
 			if d.rare {
 				a.waitForPair(d.now)
+			}
+			if a.retry > 0 && a.claim.maxWait > 0 {
+				a.book(d.now)
 			}
 		}
 		admitted = admitted && a.retry == 0
@@ -289,6 +296,18 @@ func (a *ask) waitForPair(now int64) {
 		}
 	}
 	a.retry = max(a.retry, a.claim.banned)
+}
+
+// book has a request that does not fit now wait for its turn, if that comes soon enough. Otherwise retry becomes the time after which
+// the same request would wait. No request waits for what others hold, since nobody knows when they end.
+func (a *ask) book(now int64) {
+	switch {
+	case a.held() > 0:
+	case a.retry > a.claim.maxWait:
+		a.retry -= a.claim.maxWait
+	case a.state.Bucket.CanBook(a.limit, now, a.claim.banned, a.asked):
+		a.retry, a.wait = 0, a.retry
+	}
 }
 
 // held returns what requests hold that have not ended.
@@ -334,7 +353,11 @@ func (d *decision) charge(a *ask, cost int64) {
 		d.load(a)
 	}
 	a.addLog()
-	a.row.Charge(&a.state, &a.record.Packed, a.limit, d.now, cost)
+	if a.wait > 0 {
+		a.state.Book(&a.record.Packed, a.limit, d.now, a.claim.banned, cost)
+	} else {
+		a.row.Charge(&a.state, &a.record.Packed, a.limit, d.now, cost)
+	}
 	if a.added {
 		a.claim.shard.endsAt(a.record.ends())
 	}
@@ -359,6 +382,6 @@ func (d *decision) report(answers []Answer) {
 		if d.rare {
 			u = u.Less(a.held(), a.claim.banned)
 		}
-		answers[i] = Answer{a.retry, u}
+		answers[i] = Answer{a.retry, a.wait, u}
 	}
 }

@@ -18,6 +18,8 @@ type Settlement struct {
 	Renew   bool  // keep what was held
 	Renewed bool  // set by Settle: it is kept, and held from At on
 	Ban     int64 // microseconds for which nothing of the pair fits
+	Waits   bool  // requests of the claim may wait
+	Turn    int64 // the instant at which the request could go on, if Waits
 }
 
 // NoInstant is the At of a Settlement whose Take another store has decided.
@@ -56,18 +58,22 @@ func (d *decision) adjust(s *Store, c *claim, t *Settlement, at int64) {
 	}
 	for i := range c.asks {
 		if a := &c.asks[i]; a.record != nil && at >= c.shard.resets.begunAt(c.pair.id) {
-			d.refund(a, at, min(t.Claimed-t.Final, a.limit.Capacity))
+			d.refund(a, t, at, min(t.Claimed-t.Final, a.limit.Capacity))
 		}
 	}
 }
 
-// refund takes cost, which was charged at an earlier instant, from the state as far as it still counts.
-func (d *decision) refund(a *ask, at, cost int64) {
+// refund takes cost, which t says was charged at an earlier instant, from the state as far as it still counts.
+func (d *decision) refund(a *ask, t *Settlement, at, cost int64) {
 	s, p := a.claim.shard, &a.record.Packed
 	if cost <= 0 || a.row.KeepsLog && p.Extra == 0 {
 		return
 	}
-	a.row.Refund(p, s.logOf(a.row, p), a.limit, d.now, at, cost)
+	if t.Waits {
+		p.GiveBack(a.limit, d.now, at, t.Turn, cost)
+	} else {
+		a.row.Refund(p, s.logOf(a.row, p), a.limit, d.now, at, cost)
+	}
 	s.endsAt(a.record.ends())
 }
 

@@ -67,7 +67,7 @@ func (s *Store) Take(claims []Claim, answers []Answer) time.Time {
 	for i := range claims {
 		from := &claims[i]
 		c := d.add(s, from.Pair, from.Limits)
-		c.cost, c.peek, c.dryRun, c.holds = from.Cost, from.Peek, from.DryRun, from.Hold
+		c.cost, c.maxWait, c.peek, c.dryRun, c.holds = from.Cost, from.MaxWait, from.Peek, from.DryRun, from.Hold
 		d.dryRuns = d.dryRuns || from.DryRun
 		for j := range c.asks {
 			a := &c.asks[j]

@@ -29,11 +29,16 @@ func (b *tokenBucket) hasRoom(l core.Limit, peek bool, now int64, ban time.Durat
 	return times(level, drainOf(l).period).Cmp(whole(maxUnits)) <= 0
 }
 
-// book charges cost for a request that waits for its turn.
+// book charges cost for a request that waits for its turn, which is a whole tick.
 func (b *tokenBucket) book(l core.Limit, now int64, ban time.Duration, cost int64) {
+	d, rate := drainOf(l), int64(l.Rate)
 	*b = b.advanced(l, now)
 	b.level = b.raised(l, now, ban)
-	b.add(&l, drainOf(l), now, cost)
+	b.add(&l, d, now, cost)
+	if over := new(big.Rat).Sub(b.level, whole(int64(l.Capacity()))); over.Sign() > 0 {
+		ticks := roundUp(over.Quo(over, d.in(1, rate)), 1)
+		b.level = saturatedLevel(ticks.Add(times(d.in(1, rate), floor(ticks)), whole(int64(l.Capacity()))), d)
+	}
 }
 
 // giveBack gives back what of cost still counts, which was charged at an instant for a request whose turn came, or is to come, at

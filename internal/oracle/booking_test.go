@@ -109,14 +109,14 @@ func TestNoRequestWaitsForHolds(t *testing.T) {
 // A gone request went on at an instant.
 type gone struct{ at, cost int64 }
 
-// checkSpans checks that in any span no more than burst + rate × span went on. Instants are rounded up to a microsecond.
+// checkSpans checks that in any span no more than burst + rate × span went on.
 func checkSpans(l core.Limit, all []gone) error {
 	slices.SortStableFunc(all, func(a, b gone) int { return int(a.at - b.at) })
 	for i := range all {
 		sum := int64(0)
 		for j := i; j < len(all); j++ {
 			sum += all[j].cost
-			most := big.NewRat(int64(l.Rate)*(all[j].at-all[i].at+1), l.Period.Microseconds())
+			most := big.NewRat(int64(l.Rate)*(all[j].at-all[i].at), l.Period.Microseconds())
 			most.Add(most, big.NewRat(int64(l.Capacity()), 1))
 			if big.NewRat(sum, 1).Cmp(most) > 0 {
 				return fmt.Errorf("%d went on from %d to %d, want at most %v", sum, all[i].at, all[j].at, most.FloatString(6))
