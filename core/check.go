@@ -104,7 +104,7 @@ func (l *Limiter) claim(c *receipt, r *http.Request, before []*receipt, dst []Cl
 
 // claim returns a claim of rule without a key, for a cost of 1.
 func (rule *activeRule) claim(peek bool) Claim {
-	return Claim{Rule: rule.Name, Limits: rule.Limits, set: rule.set, Cost: 1, Peek: peek, DryRun: rule.DryRun, Lease: rule.Lease}
+	return Claim{Rule: rule.Name, Limits: rule.Limits, set: rule.set, Cost: 1, Peek: peek, DryRun: rule.DryRun, Lease: rule.Lease, MaxWait: rule.MaxWait}
 }
 
 // ask sets what c, a claim of rule, asks for on r, as the callbacks of rule say. It reports false if the rule does not apply.
@@ -125,6 +125,9 @@ func (rule *activeRule) ask(r *http.Request, c *Claim) (applies bool, err error)
 			set := limitSetOf(limits)
 			if set.err != nil {
 				return true, within("tier", set.err)
+			}
+			if !set.waits && c.MaxWait > 0 {
+				return true, within("tier", limitsCanWait(c.MaxWait, limits))
 			}
 			c.Limits, c.set = set.limits, set
 		}

@@ -37,6 +37,8 @@ func (c *Claim) validate(set *limitSet) error {
 		err = validateLease(c.Lease)
 	case len(c.Limits) == 0:
 		err = invalid("the claim has no limits")
+	case err == nil:
+		err = c.checkWait(set)
 	}
 	return prefix(inRule(c.Rule, err))
 }
@@ -93,6 +95,8 @@ func (s *Settlement) validate(set *limitSet) error {
 		err = validateLease(s.Lease)
 	case len(s.Limits) == 0 && s.Ban == 0:
 		err = invalid("the settlement has no limits")
+	case err == nil:
+		err = s.checkWait(set)
 	}
 	return prefix(inRule(s.Rule, err))
 }
@@ -107,7 +111,7 @@ func (s *Settlement) compile() *limitSet {
 
 // claim returns what s settles, for observers.
 func (s *Settlement) claim() Claim {
-	return Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease}
+	return Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease, MaxWait: s.MaxWait}
 }
 
 // A Pair is a rule and a key: together they name what is charged. An empty Rule is "default".
@@ -146,6 +150,7 @@ func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 	if rule != nil {
 		claim.DryRun = claim.DryRun || rule.DryRun
 		claim.Lease = cmp.Or(claim.Lease, rule.Lease)
+		claim.MaxWait = cmp.Or(claim.MaxWait, rule.MaxWait)
 	}
 	switch {
 	case claim.Key == "":
@@ -158,5 +163,8 @@ func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 	if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.CostAfter != nil {
 		claim.Cost = clamp(max(claim.Cost, 1), claim.Limits)
 	}
-	return validateLease(claim.Lease)
+	if err := validateLease(claim.Lease); err != nil {
+		return err
+	}
+	return claim.checkWait(claim.set)
 }

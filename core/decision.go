@@ -28,9 +28,10 @@ type Result struct {
 // adapter passed on in memory: copy what is needed of a decision to collect it.
 type Decision struct {
 	Allowed  bool
-	At       time.Time // the store's clock when it decided; zero if no rule applied
-	Results  []Result  // one per claim and limit, in rule order
-	Degraded error     // why the store did not decide: a failure that was tolerated, or an overload; nil if it did
+	At       time.Time     // the store's clock when it decided; zero if no rule applied
+	Results  []Result      // one per claim and limit, in rule order
+	Wait     time.Duration // allowed: the request may go on this long after At; Take, Check and Peek return at once, Wait and Guard sleep
+	Degraded error         // why the store did not decide: a failure that was tolerated, or an overload; nil if it did
 
 	receipt *receipt // nil if no limiter made the decision
 }
@@ -210,6 +211,11 @@ func join(a, b Decision) Decision {
 	t, enforced := b.Tightest()
 	if u, ok := a.Tightest(); a.At.IsZero() || enforced && (!ok || tighter(&t, &u)) {
 		d.At = b.At
+	}
+	for _, one := range [...]*Decision{&a, &b} {
+		if d.Allowed && one.Wait > 0 {
+			d.Wait = max(d.Wait, one.At.Add(one.Wait).Sub(d.At))
+		}
 	}
 	if !d.Allowed { // RetryAfter counts from the instant of the limit that makes the client wait longest
 		last := d.At.Add(b.RetryAfter())

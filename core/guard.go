@@ -29,15 +29,21 @@ type Guard struct {
 // Guard.Request, a copy of r with a context that extends ctx and carries the decision. An adapter may have added values
 // to ctx. Router finds the route of r for RoutePattern; it may be nil.
 //
-// The errors are those of Check. With or without an error, the adapter calls Guard.End when the request has been
+// A request of a rule with MaxWait sleeps until its turn, on ctx. If ctx ends before, what the request was charged is given back, and
+// the error wraps ErrUnavailable and the error of ctx. The other errors are those of Check. With or without an error, the adapter calls Guard.End when the request has been
 // answered.
 func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Guard, error) {
 	g := Guard{r, new(guarded)}
 	g.own.copyOf(r, ctx, l, router)
+	c := &g.own.receipt
+	c.sleeps = true
 	err := l.check(&g.own.request, g.own)
 	if err == nil {
-		g.own.receipt.stage = decided
-		g.own.receipt.keepHeld(ctx)
+		c.keepHeld(ctx)
+		err = l.await(ctx, c)
+	}
+	if err == nil {
+		c.stage = decided
 	}
 	return g, err
 }

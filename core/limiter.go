@@ -17,14 +17,17 @@ type Limiter struct {
 	observers []Observer
 	reporter  *reporter
 	proxied   atomic.Bool // noteProxy has logged
+
+	waiting    atomic.Int64 // requests that sleep until their turn
+	maxWaiting int64
 }
 
 // New returns a limiter with these rules. Its error joins all mistakes in rules and opts; each wraps ErrInvalid.
 // The rules are copied.
 func New(rules []Rule, opts ...Option) (*Limiter, error) {
-	c := config{timeout: defaultTimeout}
+	c := config{timeout: defaultTimeout, maxWaiting: defaultMaxWaiting}
 	errs := c.apply(opts)
-	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger}}
+	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger}, maxWaiting: int64(c.maxWaiting)}
 	l.store = newStoreClient(orMemory(c.store), c.timeout, l.reporter)
 	l.fallback = newStoreClient(orMemory(c.fallback), c.timeout, l.reporter)
 	set, mistakes := newRuleset(rules)
@@ -57,34 +60,48 @@ func Must(l *Limiter, err error) *Limiter {
 // the store is down, a claim follows the FailureMode of its rule; a claim of another name follows the zero FailureMode.
 // Take returns the same errors as Check.
 func (l *Limiter) Take(ctx context.Context, claims ...Claim) (d Decision, err error) {
-	rules, err := l.current()
-	if err == nil && len(claims) == 0 {
-		err = invalid("Take needs at least one claim")
-	}
-	if err != nil {
-		return d, prefix(err)
-	}
-	ctx = orBackground(ctx)
-	var room [2]Claim
-	own, c, took := append(room[:0], claims...), &receipt{limiter: l, rules: rules}, time.Duration(0)
-	if err = rules.complete(own); err == nil {
-		took, err = l.decide(ctx, c, own)
-	}
-	err = prefix(err)
-	l.observe(ctx, nil, own, c, took, err)
-	if err == nil {
+	c := &receipt{limiter: l}
+	if err = l.take(orBackground(ctx), c, claims); err == nil {
 		c.view(&d)
 	}
 	return d, err
 }
 
-// decide has claims decided: by the store, within the deadline and unless the breaker withholds the call; if that fails,
-// by the failure modes of their rules. An error of claims at fault is no failure. It returns how long the store took.
+// take makes the decision of Take in c.
+func (l *Limiter) take(ctx context.Context, c *receipt, claims []Claim) error {
+	rules, err := l.current()
+	if err == nil && len(claims) == 0 {
+		err = invalid("Take needs at least one claim")
+	}
+	if err != nil {
+		return prefix(err)
+	}
+	c.rules = rules
+	var room [2]Claim
+	own, took := append(room[:0], claims...), time.Duration(0)
+	if err = rules.complete(own); err == nil {
+		took, err = l.decide(ctx, c, own)
+	}
+	err = prefix(err)
+	l.observe(ctx, nil, own, c, took, err)
+	return err
+}
+
+// decide has claims decided. It returns how long the store took.
 func (l *Limiter) decide(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
-	if len(claims) == 0 {
+	switch {
+	case len(claims) == 0:
 		c.allowed = true
 		return 0, nil
+	case c.sleeps && mayWait(claims):
+		return l.decideToWait(ctx, c, claims)
 	}
+	return l.decideOnce(ctx, c, claims)
+}
+
+// decideOnce has claims decided: by the store, within the deadline and unless the breaker withholds the call; if that fails,
+// by the failure modes of their rules. An error of claims at fault is no failure. It returns how long the store took.
+func (l *Limiter) decideOnce(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
 	results, took, err := l.store.take(ctx, claims, c.roomFor(claims))
 	switch {
 	case err == nil:

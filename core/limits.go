@@ -12,12 +12,14 @@ type limitSet struct {
 	limits   []Limit
 	compiled []algorithm.Limit
 	err      error // what is wrong with them; then compiled is of no use
+	waits    bool  // requests can wait for their turn under all of them
 }
 
 // newLimitSet compiles limits, which must not change afterwards.
 func newLimitSet(limits []Limit) *limitSet {
-	s := &limitSet{limits: limits, compiled: make([]algorithm.Limit, len(limits)), err: allOf(validateLimits(limits), undecided(limits))}
+	s := &limitSet{limits: limits, compiled: make([]algorithm.Limit, len(limits)), err: allOf(validateLimits(limits), undecided(limits)), waits: true}
 	for i := range limits {
+		s.waits = s.waits && limits[i].canWait()
 		s.compiled[i] = compile(&limits[i]).Limit
 	}
 	return s

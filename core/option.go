@@ -20,6 +20,8 @@ type config struct {
 	observers []Observer
 	logger    *slog.Logger
 	timeout   time.Duration
+
+	maxWaiting int
 }
 
 // apply applies opts and returns all mistakes in them.

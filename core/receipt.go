@@ -14,6 +14,7 @@ type receipt struct {
 	extra   *extra   // nil for most requests
 	stage   stage    // of the decision
 	allowed bool
+	sleeps  bool // the limiter sleeps until the turn of the request
 	nested  bool // the context that carries it extends one that carries another
 
 	mu     sync.Mutex // of claims, and of the renewal in extra
@@ -53,19 +54,38 @@ type claimed struct {
 	limits       *limitSet
 	at           time.Time
 	lease        time.Duration
+	maxWait      time.Duration
 	cost         int
 	setCost      int // by SetCost; -1 for nothing
 	dryRun, held bool
 	charged      bool // or held
 	settled      bool
+	first        int32 // of its results
 }
 
 // settlement returns the Settlement of c at a final cost.
 func (c *claimed) settlement(final int) Settlement {
 	return Settlement{
 		Rule: c.rule, Key: c.key, Limits: c.limits.limits, set: c.limits, At: c.at, Cost: c.cost, DryRun: c.dryRun, Held: c.held,
-		Lease: c.lease, Final: final,
+		Lease: c.lease, MaxWait: c.maxWait, Final: final,
 	}
+}
+
+// settlements appends the Settlements of c at a final cost to dst. If the request may have waited, it gives back each limit by itself:
+// each has a turn of its own. Results are those of the request.
+func (c *claimed) settlements(dst []Settlement, final int, results []Result) []Settlement {
+	s := c.settlement(final)
+	if c.maxWait == 0 || final >= max(c.cost, 1) {
+		return append(dst, s)
+	}
+	for i := range s.Limits {
+		one := s
+		if one.Wait = results[int(c.first)+i].Wait; len(s.Limits) > 1 {
+			one.Limits, one.set = s.Limits[i:i+1], nil
+		}
+		dst = append(dst, one)
+	}
+	return dst
 }
 
 // roomFor returns where a store puts the results of claims.
@@ -98,18 +118,25 @@ func (c *receipt) record(claims []Claim, results []Result) {
 	}
 	for i := range claims {
 		claim := &claims[i]
+		first := len(c.results) - len(results)
+		own := results[:len(claim.Limits)]
+		results = results[len(own):]
 		c.claims = append(c.claims, claimed{rule: claim.Rule, key: claim.Key})
-		fits, at := c.allowed && !claim.Peek, results[0].At
-		for range claim.Limits {
-			fits = fits && results[0].Allowed
-			results = results[1:]
-		}
-		if fits {
+		if c.allowed && !claim.Peek && allAllowed(own) {
 			one := &c.claims[len(c.claims)-1]
-			one.limits, one.at, one.lease, one.cost, one.setCost = claim.compile(), at, claim.Lease, claim.Cost, -1
-			one.dryRun, one.held, one.charged = claim.DryRun, claim.Hold, true
+			one.limits, one.at, one.lease, one.cost, one.setCost = claim.compile(), own[0].At, claim.Lease, claim.Cost, -1
+			one.dryRun, one.held, one.charged, one.maxWait, one.first = claim.DryRun, claim.Hold, true, claim.MaxWait, int32(first)
 		}
 	}
+}
+
+func allAllowed(results []Result) bool {
+	for i := range results {
+		if !results[i].Allowed {
+			return false
+		}
+	}
+	return true
 }
 
 // keyOf returns the key of the first claim of a rule.
@@ -144,7 +171,7 @@ func (c *receipt) denies() bool { return !c.allowed }
 
 // view sets d, which is zero, to the decision.
 func (c *receipt) view(d *Decision) {
-	d.Allowed, d.At, d.Results, d.receipt = c.allowed, instantOf(c.results), c.results, c
+	d.Allowed, d.At, d.Results, d.Wait, d.receipt = c.allowed, instantOf(c.results), c.results, c.wait(), c
 	if c.extra != nil {
 		d.Degraded = c.extra.degraded
 	}
@@ -158,7 +185,7 @@ func (c *receipt) unsettled(rule string, final int) (some []Settlement) {
 	for i := range c.claims {
 		if one := &c.claims[i]; (rule == "" || rule == one.rule) && one.charged && !one.settled {
 			one.settled = true
-			some = append(some, one.settlement(final))
+			some = one.settlements(some, final, c.results)
 		}
 	}
 	if c.extra != nil && c.extra.timer != nil && !c.holds() {

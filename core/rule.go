@@ -78,6 +78,17 @@ type Rule struct {
 	// needs token buckets without a ban or fixed windows, and no CostAfter. Where a tier has other limits, the store is asked. A
 	// MemoryStore and the fallback ignore it.
 	Lease time.Duration
+
+	// MaxWait is how long a request may wait for its turn, up to an hour, instead of being denied. If it does not fit now but will
+	// within MaxWait, the store charges it now for the instant at which it fits, and the next request gets the next instant: all
+	// processes that share a store go in one order, and no request asks the store twice. Adapters and Limiter.Wait sleep until then;
+	// Take, Check and Peek return Decision.Wait at once. If zero, a request that does not fit is denied.
+	//
+	// In any span, at most burst + rate × span requests go on. A request that is canceled, refunded or settled at less gives its
+	// turn to the next request, unless others wait behind it. The limits must be token buckets without a ban; there is no CostAfter
+	// and no Lease. If several rules apply, the request waits for the longest of their waits, and then the other rules may see
+	// burst + rate × (span + that wait).
+	MaxWait time.Duration
 }
 
 func ruleName(rule string) string {
@@ -103,7 +114,7 @@ func (r *Rule) validate() error {
 	if r.OnFailure > FailClosed {
 		err = allOf(err, invalid("there is no failure mode %d; want FailLocal, FailOpen or FailClosed", r.OnFailure))
 	}
-	return allOf(err, r.checkLease())
+	return allOf(err, r.checkLease(), r.checkWait())
 }
 
 func printableASCII(s string) bool {

@@ -1,0 +1,599 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// waiting is a rule for key "k" whose requests wait.
+func waiting(limits string, most time.Duration) core.Rule {
+	return core.Rule{Name: "r", Key: constKey, Limits: core.MustParseLimits(limits), MaxWait: most}
+}
+
+var job = core.Claim{Rule: "r", Key: "k"}
+
+func TestMaxWaitMistakes(t *testing.T) {
+	const s = time.Second
+	tests := []struct {
+		why    string
+		limits string
+		wait   time.Duration
+		change func(*core.Rule)
+		want   string // empty: none
+	}{
+		{"no wait", "5/m;sliding-log", 0, nil, ""},
+		{"several buckets", "5/m, 7/h;burst=3", time.Hour, nil, ""},
+		{"the shortest", "5/m", 1, nil, ""},
+		{"negative", "5/m", -s, nil, `rule "r": max wait must be between 0 and 1h0m0s, got -1s`},
+		{"too long", "5/m", time.Hour + 1, nil, `rule "r": max wait must be between 0 and 1h0m0s, got 1h0m0.000000001s`},
+		{"with CostAfter", "5/m", s, func(r *core.Rule) { r.CostAfter = core.Failures }, `max wait must be 0 for a rule with CostAfter, which holds its cost, got 1s`},
+		{"with a lease", "5/m", s, func(r *core.Rule) { r.Lease = s }, `max wait must be 0 for a rule with a lease, got 1s`},
+		{"a fixed window", "5/m, 7/h;fixed-window", s, nil, `max wait 1s needs token buckets without a ban, got limit 2, 7/1h;fixed-window`},
+		{"a sliding window", "5/m;sliding-window", s, nil, `got limit 1, 5/1m;sliding-window`},
+		{"a sliding log", "5/m;sliding-log", s, nil, `got limit 1, 5/1m;sliding-log`},
+		{"requests in flight", "5 at once", s, nil, `got limit 1, 5 at once`},
+		{"a ban", "5/m;ban=1h", s, nil, `got limit 1, 5/1m;ban=1h`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.why, func(t *testing.T) {
+			r := waiting(tt.limits, tt.wait)
+			if tt.change != nil {
+				tt.change(&r)
+			}
+			err := newErr(r)
+			set := core.Must(core.New([]core.Rule{named("a")})).SetRules([]core.Rule{r})
+			if tt.want == "" && (err != nil || set != nil) {
+				t.Fatalf("got %v from New and %v from SetRules, want none", err, set)
+			}
+			if tt.want != "" {
+				wantError(t, err, core.ErrInvalid, tt.want)
+				wantError(t, set, core.ErrInvalid, tt.want)
+			}
+		})
+	}
+	for _, n := range []int{0, -1} {
+		_, err := core.New([]core.Rule{named("a")}, core.WithMaxWaiting(n))
+		wantError(t, err, core.ErrInvalid, "WithMaxWaiting: at least one request must be able to wait")
+	}
+}
+
+// TestTierThatCannotWait checks that a request fails whose tier has limits that no request can wait for.
+func TestTierThatCannotWait(t *testing.T) {
+	r := waiting("5/m", time.Second)
+	r.Tier = func(*http.Request) []core.Limit { return core.MustParseLimits("5/m;fixed-window") }
+	l := core.Must(core.New([]core.Rule{r}))
+	_, err := l.Check(get("/"))
+	wantError(t, err, core.ErrInvalid, `rule "r": tier: max wait 1s needs token buckets without a ban, got limit 1, 5/1m;fixed-window`)
+}
+
+func TestClaimMaxWaitMistakes(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{waiting("5/m", time.Second), named("other")}))
+	perMinute := core.MustParseLimits("5/m")
+	for want, c := range map[string]core.Claim{
+		"max wait must be between 0 and 1h0m0s, got -1ns":                              {Rule: "other", Key: "k", Limits: perMinute, MaxWait: -1},
+		"max wait must be between 0 and 1h0m0s, got 1h0m0.000000001s":                  {Rule: "r", Key: "k", Limits: perMinute, MaxWait: time.Hour + 1},
+		"max wait must be 0 for a claim that is held, got 1s":                          {Rule: "r", Key: "k", Limits: perMinute, MaxWait: time.Second, Hold: true},
+		"max wait must be 0 for a claim with a lease, got 1s":                          {Rule: "r", Key: "k", Limits: perMinute, MaxWait: time.Second, Lease: time.Second},
+		"max wait 1s needs token buckets without a ban, got limit 1, 5/1m;sliding-log": {Rule: "r", Key: "k", Limits: core.MustParseLimits("5/m;sliding-log"), MaxWait: time.Second},
+	} {
+		wantError(t, c.Validate(), core.ErrInvalid, want)
+		_, err := l.Take(t.Context(), c)
+		wantError(t, err, core.ErrInvalid, want)
+		s := core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, MaxWait: c.MaxWait, Held: c.Hold, Lease: c.Lease}
+		wantError(t, s.Validate(), core.ErrInvalid, want)
+	}
+	_, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", Hold: true})
+	wantError(t, err, core.ErrInvalid, "max wait must be 0 for a claim that is held, got 1s")
+	s := core.Settlement{Rule: "r", Key: "k", Limits: perMinute, MaxWait: time.Second, Wait: 2 * time.Second}
+	wantError(t, s.Validate(), core.ErrInvalid, "wait must be between 0 and the max wait 1s, got 2s")
+}
+
+// TestRequestsWaitForTheirTurn checks that requests get one instant after the other, in the order of their decisions, and that a
+// denial says when the same request would be admitted to wait.
+func TestRequestsWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", 250*time.Millisecond)}))
+		for i, want := range []time.Duration{0, 100, 200} {
+			want *= time.Millisecond
+			if p, err := l.Peek(get("/")); err != nil || !p.Allowed || p.Wait != 0 && i == 0 {
+				t.Errorf("peek: %+v, %v", p, err)
+			}
+			d, err := l.Take(t.Context(), job)
+			if err != nil || !d.Allowed || d.Wait != want || d.Results[0].Wait != want || d.RetryAfter() != 0 {
+				t.Errorf("request %d: %+v, %v; want a wait of %v", i, d, err, want)
+			}
+		}
+		for range 3 {
+			d, _ := l.Take(t.Context(), job)
+			if d.Allowed || d.Wait != 0 || d.RetryAfter() != 50*time.Millisecond {
+				t.Errorf("%+v, want a denial for 50ms", d)
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+		longer := job
+		longer.MaxWait = time.Second
+		for i, want := range []time.Duration{250, 350} {
+			c := []core.Claim{job, longer}[i]
+			if d, _ := l.Take(t.Context(), c); !d.Allowed || d.Wait != want*time.Millisecond {
+				t.Errorf("%+v, want a wait of %dms", d, want)
+			}
+		}
+	})
+}
+
+// TestPeekSaysHowLongToWait checks that a peek says what Check would say.
+func TestPeekSaysHowLongToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", 150*time.Millisecond)}))
+		for range 3 {
+			p, _ := l.Peek(get("/"))
+			d, _ := l.Check(get("/"))
+			if p.Allowed != d.Allowed || p.Wait != d.Wait || p.RetryAfter() != d.RetryAfter() {
+				t.Errorf("peek said %+v, check %+v", p, d)
+			}
+		}
+	})
+}
+
+// TestSeveralRulesWait checks that the request waits for the longest of the waits, and books nothing if a rule denies it.
+func TestSeveralRulesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := waiting("1/s", 10*time.Second)
+		slow.Name, slow.Limits = "slow", core.MustParseLimits("1/s, 30/m;burst=1")
+		strict := named("strict")
+		strict.Limits = core.MustParseLimits("3/h")
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Second), slow, strict}))
+		for i, want := range [][]time.Duration{{0, 0, 0, 0}, {100, 1000, 2000, 0}, {200, 2000, 4000, 0}} {
+			d, err := l.Check(get("/"))
+			if err != nil || !d.Allowed || d.Wait != want[2]*time.Millisecond {
+				t.Fatalf("request %d: %+v, %v", i, d, err)
+			}
+			for j, r := range d.Results {
+				if r.Wait != want[j]*time.Millisecond {
+					t.Errorf("request %d, result %d waits %v, want %dms", i, j, r.Wait, want[j])
+				}
+			}
+		}
+		if d, _ := l.Check(get("/")); d.Allowed || d.Wait != 0 {
+			t.Errorf("%+v, want a denial by the strict rule", d)
+		}
+		if d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "const:all"}); d.Wait != 300*time.Millisecond {
+			t.Errorf("waits %v, want 300ms: the denied request has booked nothing", d.Wait)
+		}
+	})
+}
+
+// TestWait checks that Wait returns at the turn of each request.
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Minute)}))
+		begun := time.Now()
+		var mu sync.Mutex
+		var went []time.Duration
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				d, err := l.Wait(t.Context(), job)
+				mu.Lock()
+				defer mu.Unlock()
+				if went = append(went, time.Since(begun)); err != nil || !d.Allowed || d.At.Add(d.Wait).Sub(begun) != time.Since(begun) {
+					t.Errorf("%+v, %v after %v", d, err, time.Since(begun))
+				}
+			})
+		}
+		all.Wait()
+		slices.Sort(went)
+		for i, at := range went {
+			if want := time.Duration(i) * 100 * time.Millisecond; at != want {
+				t.Errorf("request %d went after %v, want %v", i, at, want)
+			}
+		}
+	})
+}
+
+// TestWaitThatContextEnds checks what Wait does if its context ends before the turn, would end before it, or has ended.
+func TestWaitThatContextEnds(t *testing.T) {
+	const ms = time.Millisecond
+	deadline := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+		return func(ctx context.Context) (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, d) }
+	}
+	canceled := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
+		return func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			if d == 0 {
+				cancel()
+			} else {
+				time.AfterFunc(d, cancel)
+			}
+			return ctx, cancel
+		}
+	}
+	for why, row := range map[string]struct {
+		ctx   func(context.Context) (context.Context, context.CancelFunc)
+		taken int           // requests before this one
+		err   error         // of Wait
+		after time.Duration // when Wait returns
+		next  time.Duration // for how long the next request waits from then
+	}{
+		"canceled while it waits":          {canceled(150 * ms), 3, context.Canceled, 150 * ms, 150 * ms},
+		"a deadline before its turn":       {deadline(299 * ms), 3, context.DeadlineExceeded, 0, 300 * ms},
+		"a deadline after its turn":        {deadline(301 * ms), 3, nil, 300 * ms, 100 * ms},
+		"ended, and it would have to wait": {canceled(0), 3, context.Canceled, 0, 300 * ms},
+		"ended, and nothing to wait for":   {canceled(0), 0, context.Canceled, 0, 0},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Minute)}))
+				for range row.taken {
+					_, _ = l.Take(t.Context(), job)
+				}
+				begun := time.Now()
+				ctx, cancel := row.ctx(t.Context())
+				defer cancel()
+				if _, err := l.Wait(ctx, job); err != row.err || time.Since(begun) != row.after { //nolint:errorlint // it is that error
+					t.Errorf("%v after %v, want %v after %v", err, time.Since(begun), row.err, row.after)
+				}
+				if d, _ := l.Take(t.Context(), job); d.Wait != row.next {
+					t.Errorf("the next request waits %v, want %v", d.Wait, row.next)
+				}
+			})
+		})
+	}
+}
+
+// TestContextEndsInTheStore checks that Wait gives back what was charged if the context ends while the store decides.
+func TestContextEndsInTheStore(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &hooked{take: cancel}
+	l := core.Must(core.New([]core.Rule{waiting("1/h", time.Minute)}, core.WithStore(s)))
+	if _, err := l.Wait(ctx, job); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	s.take = func() {}
+	if d, _ := l.Take(t.Context(), job); !d.Allowed || d.Wait != 0 {
+		t.Errorf("%+v, want that nothing is charged", d)
+	}
+}
+
+// hooked is a store that calls take before each Take, and counts the Takes and the Settles.
+type hooked struct {
+	core.MemoryStore
+	take           func()
+	takes, settles int
+}
+
+func (s *hooked) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	s.takes++
+	s.take()
+	return s.MemoryStore.Take(ctx, claims, dst)
+}
+
+func (s *hooked) Settle(ctx context.Context, settlements []core.Settlement) error {
+	s.settles++
+	return s.MemoryStore.Settle(ctx, settlements)
+}
+
+// TestWaitDenied checks that a request whose turn would come too late does not wait.
+func TestWaitDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{waiting("1/m", 30*time.Second)}))
+		begun := time.Now()
+		_, _ = l.Wait(t.Context(), job)
+		d, err := l.Wait(t.Context(), job)
+		if err != nil || d.Allowed || d.RetryAfter() != 30*time.Second || time.Since(begun) > 0 {
+			t.Errorf("%+v, %v after %v; want a denial for 30s at once", d, err, time.Since(begun))
+		}
+		if _, err = l.Wait(t.Context()); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("without claims: %v", err)
+		}
+	})
+}
+
+// TestTurnIsGivenBack checks who gets the turn of a request that is refunded or settled at less, before its turn or after it.
+func TestTurnIsGivenBack(t *testing.T) {
+	const ms = time.Millisecond
+	for why, row := range map[string]struct {
+		limits string
+		costs  []int // of requests, all at once
+		settle int   // which of them
+		at     time.Duration
+		final  int
+		wait   time.Duration // of the next request
+	}{
+		"the last one":                            {"10/s;burst=1", []int{1, 1, 1}, 2, 50 * ms, 0, 150 * ms},
+		"one with others behind it":               {"10/s;burst=1", []int{1, 1, 1}, 1, 50 * ms, 0, 250 * ms},
+		"the last one, at less":                   {"10/s;burst=4", []int{4, 4}, 1, 0, 1, 200 * ms},
+		"the last one, at more":                   {"10/s;burst=4", []int{4, 4}, 1, 0, 5, 600 * ms},
+		"one that did not wait, with others":      {"10/s;burst=1", []int{1, 1}, 0, 50 * ms, 0, 150 * ms},
+		"one that did not wait, after the others": {"10/s;burst=1", []int{1, 1}, 0, 120 * ms, 0, 80 * ms},
+		"the last one after its turn":             {"10/s;burst=1", []int{1, 1}, 1, 120 * ms, 0, 0},
+		"two limits, each with a turn of its own": {"10/s;burst=1, 300/m;burst=1", []int{1, 1, 1}, 2, 50 * ms, 0, 350 * ms},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := core.Must(core.New([]core.Rule{waiting(row.limits, time.Minute)}))
+				var all []core.Decision
+				for _, cost := range row.costs {
+					c := job
+					c.Cost = cost
+					d, err := l.Take(t.Context(), c)
+					if err != nil || !d.Allowed {
+						t.Fatalf("%+v, %v", d, err)
+					}
+					all = append(all, d)
+				}
+				time.Sleep(row.at)
+				for range 2 { // the second time it is settled already
+					if err := l.Settle(t.Context(), all[row.settle], "r", row.final); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if d, _ := l.Take(t.Context(), job); d.Wait != row.wait {
+					t.Errorf("the next request waits %v, want %v", d.Wait, row.wait)
+				}
+			})
+		})
+	}
+}
+
+// TestBanAndWait checks that requests booked before a ban go on, and that new ones wait for its end, spaced, or are denied until it
+// ends soon enough.
+func TestBanAndWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", 2*time.Second)}))
+		begun := time.Now()
+		_, _ = l.Take(t.Context(), job)
+		booked := make(chan time.Duration, 1)
+		go func() {
+			_, _ = l.Wait(t.Context(), job)
+			booked <- time.Since(begun)
+		}()
+		synctest.Wait()
+		if err := l.Ban(t.Context(), "r", "k", 3*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if d, _ := l.Take(t.Context(), job); d.Allowed || d.RetryAfter() != time.Second {
+			t.Errorf("%+v, want a denial for 1s", d)
+		}
+		if at := <-booked; at != 100*time.Millisecond {
+			t.Errorf("the booked request went after %v, want 100ms", at)
+		}
+		time.Sleep(900 * time.Millisecond)
+		for i := range 3 {
+			want := 2*time.Second + time.Duration(i)*100*time.Millisecond
+			if d, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k", MaxWait: time.Minute}); !d.Allowed || d.Wait != want {
+				t.Errorf("request %d: %+v, want a wait of %v", i, d, want)
+			}
+		}
+	})
+}
+
+// TestResetKeepsTurns checks that a Reset and new rules change nothing for requests that wait.
+func TestResetKeepsTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Minute)}))
+		begun := time.Now()
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() { _, _ = l.Wait(t.Context(), job) })
+		}
+		synctest.Wait()
+		if err := errors.Join(l.Reset(t.Context(), "r", "k"), l.SetRules([]core.Rule{waiting("1/m", 0)})); err != nil {
+			t.Fatal(err)
+		}
+		if d, _ := l.Take(t.Context(), job); !d.Allowed || d.Wait != 0 {
+			t.Errorf("after the reset: %+v", d)
+		}
+		if all.Wait(); time.Since(begun) != 400*time.Millisecond {
+			t.Errorf("the last one went after %v, want 400ms", time.Since(begun))
+		}
+	})
+}
+
+// TestDryRunBooks checks that a dry run books turns, says how long a request would wait, and never waits.
+func TestDryRunBooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := waiting("10/s;burst=1", 150*time.Millisecond)
+		r.DryRun = true
+		l := core.Must(core.New([]core.Rule{r}))
+		begun := time.Now()
+		for i, want := range []core.Result{{Allowed: true}, {Allowed: true, Wait: 100 * time.Millisecond}, {RetryAfter: 50 * time.Millisecond}} {
+			d, err := l.Wait(t.Context(), job)
+			if err != nil || !d.Allowed || d.Wait != 0 || d.Results[0].Allowed != want.Allowed || d.Results[0].Wait != want.Wait ||
+				d.Results[0].RetryAfter != want.RetryAfter || time.Since(begun) > 0 {
+				t.Errorf("request %d after %v: %+v, %v; want %+v at once", i, time.Since(begun), d, err, want)
+			}
+		}
+	})
+}
+
+// TestMaxWaiting checks that the request beyond those that may wait is denied with the time after which it fits without waiting, that it
+// books nothing, and that a place becomes free when a request has had its turn or is canceled.
+func TestMaxWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Hour)}, core.WithMaxWaiting(3)))
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		wait := func(ctx context.Context) { all.Go(func() { _, _ = l.Wait(ctx, job) }) }
+		for range 3 { // one goes at once
+			wait(t.Context())
+		}
+		synctest.Wait()
+		wait(ctx)
+		synctest.Wait()
+		for range 2 {
+			if d, err := l.Wait(t.Context(), job); err != nil || d.Allowed || d.RetryAfter() != 400*time.Millisecond {
+				t.Fatalf("%+v, %v; want a denial for 400ms", d, err)
+			}
+		}
+		cancel()
+		synctest.Wait()
+		wait(t.Context())
+		synctest.Wait()
+		if d, _ := l.Wait(t.Context(), job); d.Allowed || d.RetryAfter() != 400*time.Millisecond {
+			t.Errorf("%+v, want a denial for 400ms", d)
+		}
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		begun := time.Now()
+		if d, err := l.Wait(t.Context(), job); err != nil || !d.Allowed || time.Since(begun) != 300*time.Millisecond {
+			t.Errorf("%+v, %v after %v, want 300ms", d, err, time.Since(begun))
+		}
+		all.Wait()
+	})
+}
+
+// TestManyBeginToWaitAtOnce checks that no more than MaxWaiting requests wait even if they come in the same instant, and that the others
+// are denied by what remains without them.
+func TestManyBeginToWaitAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan bool)
+		s := &gated{gate: gate}
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Hour)}, core.WithMaxWaiting(5), core.WithStore(s), core.WithTimeout(time.Minute)))
+		var mu sync.Mutex
+		admitted, denied := 0, 0
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				d, err := l.Wait(t.Context(), job)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err != nil:
+					t.Error(err)
+				case d.Allowed:
+					admitted++
+				case d.RetryAfter() < 100*time.Millisecond:
+					t.Errorf("denied for %v", d.RetryAfter())
+				default:
+					denied++
+				}
+			})
+		}
+		synctest.Wait()
+		close(gate)
+		if all.Wait(); admitted != 6 || denied != 14 {
+			t.Errorf("%d admitted, %d denied; want 1 at once, 5 after a wait and 14 denied", admitted, denied)
+		}
+	})
+}
+
+// gated is a store whose calls wait until the gate is closed.
+type gated struct {
+	core.MemoryStore
+	gate chan bool
+}
+
+func (s *gated) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	<-s.gate
+	return s.MemoryStore.Take(ctx, claims, dst)
+}
+
+// TestGuardSleeps checks that Guard returns at the turn of a request, and gives the turn back if the context of the request ends.
+func TestGuardSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := core.Rule{Name: "held", Key: constKey, Limits: core.MustParseLimits("9 at once, 100/d")}
+		l := core.Must(core.New([]core.Rule{waiting("1/m", time.Hour), held}))
+		begun := time.Now()
+		for i := range 3 {
+			g, err := l.Guard(t.Context(), get("/"), nil)
+			if err != nil || !g.Admitted() || time.Since(begun) != time.Duration(i)*time.Minute {
+				t.Fatalf("request %d: admitted %t, %v after %v", i, g.Admitted(), err, time.Since(begun))
+			}
+			if d, _ := core.FromContext(g.Request().Context()); d.Wait != g.Decision().Wait || i > 0 && d.Wait != time.Minute {
+				t.Errorf("request %d: %+v", i, d)
+			}
+			g.End()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, cancel)
+		g, err := l.Guard(ctx, get("/"), nil)
+		if !errors.Is(err, core.ErrUnavailable) || !errors.Is(err, context.Canceled) || g.Admitted() {
+			t.Errorf("canceled: %v", err)
+		}
+		if _, ok := core.FromContext(g.Request().Context()); ok {
+			t.Error("the context of a canceled request carries a decision")
+		}
+		g.End()
+		d, _ := l.Peek(get("/"))
+		if d.Wait != 50*time.Second || d.Results[1].Remaining != 9 || d.Results[2].Remaining != 97 {
+			t.Errorf("after the cancellation: %+v", d)
+		}
+	})
+}
+
+// TestOneCallForAWait checks that a request that waits makes one call of the store.
+func TestOneCallForAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &hooked{take: func() {}}
+		l := core.Must(core.New([]core.Rule{waiting("1/m", time.Hour)}, core.WithStore(s)))
+		for range 3 {
+			_, _ = l.Wait(t.Context(), job)
+		}
+		if s.takes != 3 || s.settles != 0 {
+			t.Errorf("%d takes, %d settles for 3 requests", s.takes, s.settles)
+		}
+	})
+}
+
+// TestWaitWithoutTheStore checks that requests book in memory while the store is down, and that what was booked before stays.
+func TestWaitWithoutTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		s := &faulty{fault: func(context.Context) error {
+			if down.Load() {
+				return errors.New("connection refused")
+			}
+			return nil
+		}}
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Minute)}, core.WithStore(s)))
+		begun := time.Now()
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if d, err := l.Wait(t.Context(), job); err != nil || !d.Allowed {
+					t.Errorf("%+v, %v", d, err)
+				}
+			})
+		}
+		synctest.Wait()
+		down.Store(true)
+		for i := range 3 {
+			d, err := l.Take(t.Context(), job)
+			if want := time.Duration(i) * 100 * time.Millisecond; err != nil || !d.Allowed || d.Degraded == nil || d.Wait != want {
+				t.Errorf("without the store: %+v, %v; want a wait of %v", d, err, want)
+			}
+		}
+		if all.Wait(); time.Since(begun) != 300*time.Millisecond {
+			t.Errorf("the last one went after %v, want 300ms", time.Since(begun))
+		}
+	})
+}
+
+// TestObserversHearHowLong checks that observers hear of a request that waits at once, with its wait.
+func TestObserversHearHowLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard []string
+		begun := time.Now()
+		observe := func(_ context.Context, o *core.Observation) {
+			heard = append(heard, fmt.Sprint(o.Allowed, o.Wait, o.Claims[0].MaxWait, time.Since(begun)))
+		}
+		l := core.Must(core.New([]core.Rule{waiting("1/m", 90*time.Second)}, core.WithObserver(observe)))
+		for range 2 {
+			_, _ = l.Wait(t.Context(), job)
+		}
+		if want := []string{"true 0s 1m30s 0s", "true 1m0s 1m30s 0s"}; !slices.Equal(heard, want) {
+			t.Errorf("heard %q, want %q", heard, want)
+		}
+	})
+}
