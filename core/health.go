@@ -18,6 +18,9 @@ type Health struct {
 	// Keys, Shared and Held are those of MemoryStats, if the store has a method Stats() MemoryStats, else 0.
 	Keys, Shared, Held int
 
+	// Waiting is how many requests sleep until their turn, in Limiter.Wait and in adapters.
+	Waiting int
+
 	// Leases is what the store has leased, if it has a method LeaseStats() LeaseStats.
 	Leases LeaseStats
 }
@@ -28,7 +31,7 @@ func (l *Limiter) StoreHealth() Health {
 		return Health{}
 	}
 	b := l.store.breaker.State(time.Now())
-	h := Health{Down: b.Withholds, Since: b.Since, Err: b.Err, Calls: b.Calls}
+	h := Health{Down: b.Withholds, Since: b.Since, Err: b.Err, Calls: b.Calls, Waiting: int(l.waiting.Load())}
 	h.Overloads, h.OverloadedAt = l.store.overload.state()
 	if s, ok := l.store.store.(interface{ Stats() MemoryStats }); ok {
 		stats := s.Stats()

@@ -96,6 +96,10 @@ func Run(t *testing.T, a Adapter) {
 		{"watched writer", testWatchedWriter},
 		{"unwatched writer", testUnwatchedWriter},
 		{"at once", testAtOnce},
+		{"waiting", testWaiting},
+		{"waiting body", testWaitingBody},
+		{"waiting client gone", testWaitingClientGone},
+		{"waiting at shutdown", testWaitingAtShutdown},
 	} {
 		t.Run(group.name, func(t *testing.T) { group.run(t, a) })
 	}
