@@ -26,7 +26,7 @@ func (c *Claim) Validate() error { return c.validate(c.compile()) }
 
 // validate is Validate for a claim whose limits are compiled.
 func (c *Claim) validate(set *limitSet) error {
-	if set.err == nil && c.Cost >= 0 && c.Lease == 0 && len(c.Limits) > 0 {
+	if set.err == nil && c.Cost >= 0 && c.Lease == 0 && c.MaxWait == 0 && len(c.Limits) > 0 {
 		return nil
 	}
 	err := set.err

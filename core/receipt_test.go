@@ -90,7 +90,7 @@ func exported(settlements []core.Settlement) (plain []core.Settlement) {
 	for _, s := range settlements {
 		plain = append(plain, core.Settlement{
 			Rule: s.Rule, Key: s.Key, Limits: s.Limits, At: s.At, Cost: s.Cost, DryRun: s.DryRun, Held: s.Held, Lease: s.Lease,
-			Final: s.Final, Renew: s.Renew, Ban: s.Ban,
+			MaxWait: s.MaxWait, Wait: s.Wait, Final: s.Final, Renew: s.Renew, Ban: s.Ban,
 		})
 	}
 	return plain

@@ -43,6 +43,7 @@ func TestMaxWaitMistakes(t *testing.T) {
 		{"a sliding log", "5/m;sliding-log", s, nil, `got limit 1, 5/1m;sliding-log`},
 		{"requests in flight", "5 at once", s, nil, `got limit 1, 5 at once`},
 		{"a ban", "5/m;ban=1h", s, nil, `got limit 1, 5/1m;ban=1h`},
+		{"a calendar", "5/month", s, nil, `got limit 1, 5/month`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.why, func(t *testing.T) {

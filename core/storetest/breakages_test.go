@@ -185,6 +185,26 @@ var brokenStores = map[string]breakage{
 		}
 		return m.Take(context.Background(), claims, dst)
 	}},
+	"lets nobody wait": {finds: "a request that may wait gets the next turn, and is denied if that is too late", take: asking(func(_ int, c *core.Claim) { c.MaxWait = 0 })},
+	"books peeks":      {finds: "a peek says when the turn would be, and books nothing", take: asking(func(_ int, c *core.Claim) { c.Peek = c.Peek && c.MaxWait == 0 })},
+	"books no dry runs": {finds: "a dry run books its turn", take: asking(func(_ int, c *core.Claim) {
+		if c.DryRun {
+			c.MaxWait = 0
+		}
+	})},
+	"gives back any turn": {finds: "a request that did not wait gives nothing back while others wait behind it", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+		settlements = slices.Clone(settlements)
+		for i := range settlements {
+			settlements[i].MaxWait, settlements[i].Wait = 0, 0
+		}
+		return m.Settle(context.Background(), settlements)
+	}},
+	"keeps every turn": {finds: "the last turn is free when it is given back, and no other is", settle: func(m *core.MemoryStore, settlements []core.Settlement) error {
+		if settlements[0].MaxWait > 0 {
+			return nil
+		}
+		return m.Settle(context.Background(), settlements)
+	}},
 	"takes its time": {finds: "each call returns when its context is done", take: slow},
 	"takes its time to reset": {finds: "each call returns when its context is done", reset: func(m *core.MemoryStore, pairs []core.Pair) error {
 		time.Sleep(time.Second)

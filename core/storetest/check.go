@@ -21,6 +21,9 @@ func (s *suite) checkAll(claims []core.Claim, results []core.Result) {
 				s.Errorf("result %d is of rule %q, limit %v, dry run %t; want %q, %v, %t", i, r.Rule, r.Limit, r.DryRun, rule, l, c.DryRun)
 			}
 			s.check(r)
+			if r.Wait < 0 || r.Wait > c.MaxWait || r.Wait > 0 && !r.Allowed || r.Wait%time.Microsecond != 0 {
+				s.Errorf("the wait is not one of an admitted request, up to %v: %+v", c.MaxWait, r)
+			}
 			i++
 		}
 	}

@@ -50,7 +50,7 @@ type row struct {
 // repeated. They run one after the other.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	groups := [][]row{timelineRows(), claimRows, refundRows, holdRows, endRows, banRows, keyRows, resultRows, concurrencyRows, contextRows}
+	groups := [][]row{timelineRows(), claimRows, refundRows, holdRows, endRows, banRows, waitRows, keyRows, resultRows, concurrencyRows, contextRows}
 	for _, group := range groups {
 		for _, r := range group {
 			if slices.Contains(h.Without, r.name) {
@@ -157,10 +157,18 @@ func (s *suite) charge(claims ...core.Claim) []core.Settlement {
 
 // settled returns the settlements that give back claims, decided with these results.
 func settled(claims []core.Claim, results []core.Result) []core.Settlement {
-	settlements := make([]core.Settlement, len(claims))
-	for i, c := range claims {
-		settlements[i] = core.Settlement{
-			Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: results[0].At, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold,
+	var settlements []core.Settlement
+	for _, c := range claims {
+		s := core.Settlement{
+			Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: results[0].At, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold, MaxWait: c.MaxWait,
+		}
+		if c.MaxWait == 0 {
+			settlements = append(settlements, s)
+		} else {
+			for i := range c.Limits { // each has a turn of its own
+				s.Limits, s.Wait = c.Limits[i:i+1], results[i].Wait
+				settlements = append(settlements, s)
+			}
 		}
 		results = results[len(c.Limits):]
 	}
