@@ -84,7 +84,7 @@ func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	}
 }
 
-// TestProgramsOfPackageComments checks that the first programs in godoc are those of examples, which the compiler has
+// TestProgramsOfPackageComments checks that the first programs in godoc are also examples, which the compiler has
 // checked.
 func TestProgramsOfPackageComments(t *testing.T) {
 	examples := compiledSource(t)

@@ -52,7 +52,7 @@ func atMostIn(column, a, b string, factor float64) bound {
 	}
 }
 
-// atLeast requires that the value of entry a is at least factor times that of b.
+// atLeast requires that the value of entry a is at least factor times the value of b.
 func atLeast(a, b string, factor float64) bound {
 	return func(o *outcome) check {
 		ratio := o.get(a)[0] / o.get(b)[0]
@@ -87,7 +87,7 @@ func below(o *outcome, column int, n float64) check {
 	return check{bound: fmt.Sprintf("at most %.0f %s", n, o.row.unit.columns[column]), got: fmt.Sprintf("%.1f", got), holds: got <= n}
 }
 
-// tailBelow requires that the p99 of Spillgate is not above that of a peer.
+// tailBelow requires that the p99 of Spillgate is not above the p99 of a peer.
 func tailBelow(name string) bound {
 	return func(o *outcome) check {
 		own, other := o.get(spillgate)[1], o.get(name)[1]
@@ -125,7 +125,7 @@ func adds(a, b string, n float64) bound {
 	}
 }
 
-// addsAllocs requires that entry a makes at most n allocations more than b, apart from those of the runtime.
+// addsAllocs requires that entry a makes at most n allocations more than b, not counting the runtime's.
 func addsAllocs(a, b string, n float64) bound {
 	return func(o *outcome) check {
 		more := o.get(a)[1] - o.get(b)[1]

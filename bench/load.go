@@ -99,5 +99,5 @@ func counted(read reading) reading {
 	}
 }
 
-// percentile returns that of times in ascending order, in microseconds.
+// percentile returns a percentile of times, which are in ascending order, in microseconds.
 func percentile(took []uint32, p int) float64 { return float64(took[len(took)*p/100]) / 1000 }

@@ -132,7 +132,7 @@ func profile(name string) (stop func(), err error) {
 	}, nil
 }
 
-// A chapter is a section with the outcomes of those of its rows that ran.
+// A chapter is a section with the outcomes of the rows that ran.
 type chapter struct {
 	section
 	outcomes []*outcome

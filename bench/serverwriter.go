@@ -29,7 +29,7 @@ func (*serverWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, http.ErrNotSupported
 }
 
-// asServed passes a ResponseWriter to a router that has the methods of that of a server.
+// asServed passes a ResponseWriter to a router with the methods of a server's ResponseWriter.
 func asServed(open func(peers.Limit) peers.Router) func(peers.Limit) peers.Router {
 	return func(l peers.Limit) peers.Router {
 		router := open(l)

@@ -145,7 +145,7 @@ func TestOneLimitForManyPaths(t *testing.T) {
 	})
 }
 
-// TestOneRouteIsTriedAtATime checks that of many routes that were not seen yet only one is tried, while another resource has nothing left.
+// TestOneRouteIsTriedAtATime checks that only one of many unseen routes is tried, while another resource has nothing left.
 func TestOneRouteIsTriedAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {

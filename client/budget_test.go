@@ -30,7 +30,7 @@ func TestNobodyOvertakes(t *testing.T) {
 	}
 }
 
-// TestOverdueRequestsAreNotCountedTwice checks that requests that are overdue do not count again when they are answered after all.
+// TestOverdueRequestsAreNotCountedTwice checks that requests that are overdue do not count again when they are answered in the end.
 func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	b := &budget{counted: true}
 	b.low.add(2, 0, 1)

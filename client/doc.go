@@ -3,7 +3,7 @@
 //	c := &http.Client{Transport: &client.Transport{MaxWait: time.Minute}}
 //
 // A Transport reads the rate limit fields of every response and holds requests back while a limit is used up, so that
-// they are not denied. A request that is denied all the same is sent again once the server admits it. It understands:
+// they are not denied. A request that is denied anyway is sent again once the server admits it. It understands:
 //
 //   - Retry-After of 429, 403 and 503, in seconds or as an HTTP date (RFC 9110, section 10.2.3);
 //   - X-RateLimit-Limit, -Remaining, -Reset and -Resource, where Reset may be an epoch, a number of seconds or a date, and

@@ -29,7 +29,7 @@ func TestLimitsWithoutARemainingNumberAreIgnored(t *testing.T) {
 	}
 }
 
-// TestManyLimits checks that of more limits than are read the first ones are.
+// TestManyLimits checks that the first limits are read if there are too many.
 func TestManyLimits(t *testing.T) {
 	var rep report
 	h := http.Header{"Ratelimit": {strings.Repeat(`"a";r=1,`, maxStates+1) + `"a";r=1`}, "Ratelimit-Policy": {`"a";q=5`}}

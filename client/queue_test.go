@@ -74,7 +74,7 @@ func TestOneRequestGoesAhead(t *testing.T) {
 	})
 }
 
-// TestOneRequestOfARouteGoesAhead checks that where a server has limits, but those of a route are not known, one request of it goes ahead.
+// TestOneRequestOfARouteGoesAhead checks that one request goes ahead to a route whose limits are unknown, if the server has limits.
 // Where it has none, all go.
 func TestOneRequestOfARouteGoesAhead(t *testing.T) {
 	for _, limits := range []bool{false, true} {

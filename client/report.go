@@ -84,7 +84,7 @@ func (rep *report) usedUp() bool {
 	return slices.ContainsFunc(rep.states[:rep.n], func(s state) bool { return s.left == 0 })
 }
 
-// announced returns the time for which a denial asks: that of Retry-After or, without one, of the limit that is used up longest.
+// announced returns how long a denial asks to wait: the Retry-After or, without one, the reset of the limit that is used up longest.
 func (rep *report) announced() (wait time.Duration) {
 	if rep.hasRetry {
 		return max(rep.retry, 0)

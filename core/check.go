@@ -61,7 +61,7 @@ func (l *Limiter) check(r *http.Request, own *guarded) error {
 }
 
 // claim appends to dst what every rule that applies to r asks for, except the rules that were decided before; a request to skip asks
-// for nothing. If a callback fails, the last claim is that of its rule. A callback that panics is an error: it must neither admit the
+// for nothing. If a callback fails, the last claim belongs to its rule. A callback that panics is an error: it must neither admit the
 // request nor take the server down.
 func (l *Limiter) claim(c *receipt, r *http.Request, before []*receipt, dst []Claim) (claims []Claim, err error) {
 	claims = dst

@@ -10,7 +10,7 @@ import (
 
 type contextKey struct{}
 
-// carried is a context that carries the decision of one limiter. The context that it extends may carry those of others.
+// carried is a context that carries the decision of one limiter. The context that it extends may carry decisions of others.
 type carried struct {
 	context.Context
 	router  Router  // nil if no adapter is involved
@@ -209,7 +209,7 @@ func NewContext(ctx context.Context, d Decision) context.Context {
 	return c
 }
 
-// FromContext returns the decision that ctx carries: that of the limiter, or of all limiters, that guard the request.
+// FromContext returns the decision that ctx carries: the joint decision of all limiters that guard the request.
 func FromContext(ctx context.Context) (Decision, bool) {
 	return carriedBy(ctx).decision()
 }

@@ -58,7 +58,7 @@
 //     where [FromContext] finds it.
 //
 // [Limiter.Take] starts at step 3, for what is not an HTTP request. [Limiter.Peek] decides without charging.
-// [Limiter.Settle] replaces what a decision was charged by what it costs after all, [Limiter.Refund] gives it back,
+// [Limiter.Settle] replaces the cost of a decision with its final cost, [Limiter.Refund] gives it back,
 // [Limiter.Reset] forgets a key and [Limiter.Ban] denies all its requests for a time.
 //
 // A rule with [Rule.CostAfter] charges a request when its response has ended. Until then its cost is held.

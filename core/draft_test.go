@@ -45,7 +45,7 @@ func variations() map[string]core.Claim {
 }
 
 // TestTakeOfOneClaim compares claims that leave out their limits, which a limiter decides without the machinery for several, with
-// claims that name those of their rule.
+// claims that name the limits of their rule.
 func TestTakeOfOneClaim(t *testing.T) {
 	rules := plainRules()
 	for name, claim := range variations() {

@@ -7,7 +7,7 @@ import (
 )
 
 // The kinds of error that this module returns. All other errors wrap one of them or come from a callback. Exported
-// functions put "spillgate: " in front of their errors; errors that are wrapped, such as those of key funcs, do without.
+// functions put "spillgate: " in front of their errors; wrapped errors, such as a key func's, do without.
 var (
 	// ErrNoKey says that a request has no key of the kind that a key func looks for. Adapters answer 400.
 	ErrNoKey = errors.New("no key")

@@ -57,7 +57,7 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, claims []C
 	return nil
 }
 
-// modeOf returns the failure mode of a rule. Claims of Take may have a name that is that of no rule.
+// modeOf returns the failure mode of a rule. Claims of Take may name no rule of the limiter.
 func (s *ruleset) modeOf(rule string) FailureMode {
 	if r := s.named(rule); r != nil {
 		return r.OnFailure

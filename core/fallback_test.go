@@ -118,7 +118,7 @@ func TestResetForgetsTheFallbackToo(t *testing.T) {
 	check(nil, 4)
 	check(refuse, 4)
 	wantError(t, l.Reset(t.Context(), "r", "k"), core.ErrUnavailable, "connection refused")
-	check(refuse, 4) // the fallback was reset all the same
+	check(refuse, 4) // the fallback was still reset
 	check(nil, 3)
 	if err := l.Reset(t.Context(), "r", "k"); err != nil {
 		t.Error(err)

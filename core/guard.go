@@ -51,7 +51,7 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 // Request returns the request to pass on. Its context carries the decision for FromContext.
 func (g *Guard) Request() *http.Request { return &g.own.request }
 
-// Decision returns what FromContext says of Request: the decision of this limiter, joined with those of the limiters
+// Decision returns what FromContext says of Request: the decision of this limiter, joined with the decisions of the limiters
 // further out. Headers show it. It is zero after an error.
 func (g *Guard) Decision() Decision {
 	d, _ := g.own.decision()

@@ -15,7 +15,7 @@ type Health struct {
 	Overloads    uint64
 	OverloadedAt time.Time
 
-	// Keys, Shared and Held are those of MemoryStats, if the store has a method Stats() MemoryStats, else 0.
+	// Keys, Shared and Held come from MemoryStats if the store has a method Stats() MemoryStats; otherwise they are 0.
 	Keys, Shared, Held int
 
 	// Waiting is how many requests sleep until their turn, in Limiter.Wait and in adapters.

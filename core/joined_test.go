@@ -47,7 +47,7 @@ func TestJoinedDecisionIsOfBothLimiters(t *testing.T) {
 	}
 }
 
-// TestJoinedWithAWord joins a decision to one that no limiter made: it is still that of its limiter.
+// TestJoinedWithAWord joins a decision to one that no limiter made: it still belongs to its limiter.
 func TestJoinedWithAWord(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
 	d, _ := l.Check(get("/"))

@@ -112,7 +112,7 @@ func (l *Limiter) decideOnce(ctx context.Context, c *receipt, claims []Claim) (t
 	return took, err
 }
 
-// Store returns the store of l: that of WithStore or, without that, the MemoryStore that New has made.
+// Store returns the store of l: the argument of WithStore or, without it, the limiter's own MemoryStore.
 func (l *Limiter) Store() Store {
 	if _, err := l.current(); err != nil {
 		return nil

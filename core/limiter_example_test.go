@@ -70,7 +70,7 @@ func ExampleLimiter_Refund() {
 	// 10 <nil>
 }
 
-// A charge is replaced by what the job has cost after all.
+// A charge is replaced by what the job cost in the end.
 func ExampleLimiter_Settle() {
 	limiter := core.Must(core.New([]core.Rule{core.PerDay(10).By(byUser)}))
 	d, _ := limiter.Take(ctx, core.Claim{Key: "user:ann", Cost: 4})

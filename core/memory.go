@@ -23,13 +23,13 @@ const defaultMaxKeys = 1_000_000
 // one in 37 million.
 type MemoryStore struct {
 	// MaxKeys bounds the pairs of rule and key that have state of their own; 0 means 1,000,000. A pair whose state
-	// equals that of one never seen is dropped to make room for another or, in a store with room to spare, after ten
+	// equals the state of a new key is dropped to make room for another or, in a store with room to spare, after ten
 	// seconds or later. When no pair can be dropped, further ones share a fixed set of states, where they count for each
 	// other: a flood of keys makes the store stricter, never laxer.
 	//
 	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 64 more, and 16 to 32 for each sub-bucket or instant in
 	// use. What a pair holds takes some 100 bytes, and up to 450 if it was begun over a whole minute. A pair keeps the states
-	// of 32 limits, those of all its tiers together; it shares those of more.
+	// of 32 limits, all its tiers together; it shares the state of any more.
 	MaxKeys int
 
 	// Now replaces the clock, for replays: it may return any time, also an earlier one than before. Nil means the clock of

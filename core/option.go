@@ -120,7 +120,7 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore. Any
-// other has a deadline of its own, as long as that of the store and after it; when it fails too, the request is denied.
+// other gets its own deadline, as long as the store's, after the store's has passed. If other fails too, Check returns ErrUnavailable.
 // It may be given once.
 func WithFallback(s Store) Option {
 	return func(c *config) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// A refund must not leave more than if the request had never come. The others come all the same. Ticks may have begun
+// A refund must not leave more than if the request had never come. The others still come. Ticks may have begun
 // with the request that was refunded, so what would be there within a tick may be there already; the model, whose ticks
 // began elsewhere, has it up to a tick later.
 func TestRefundIsNoLaxerThanNeverCharged(t *testing.T) {

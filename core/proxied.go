@@ -34,7 +34,7 @@ func (l *Limiter) noteProxy(r *http.Request, c *Claim) {
 		slog.String("mend", fmt.Sprintf("ip := keyfunc.ClientIP{%s}.Key; rule.Key = ip", trust)))
 }
 
-// mayBeProxy reports whether key can be that of the peer at remote and the peer can be in a private network. It is for the hot path:
+// mayBeProxy reports whether key can be the key of the peer at remote and the peer can be in a private network. It is for the hot path:
 // proxyOf looks closely.
 func mayBeProxy(key, remote string) bool {
 	key, ok := strings.CutPrefix(key, "ip:")
@@ -53,7 +53,7 @@ func mayBeProxy(key, remote string) bool {
 	return remote[0] == ':' || remote[0] == 'f'
 }
 
-// proxyOf returns the header in which r names a client although key is that of the peer, and the address of the peer, which is
+// proxyOf returns the header in which r names a client although key is the peer's, and the address of the peer, which is
 // private. The address is not valid for a Unix socket.
 func proxyOf(key string, r *http.Request) (header string, peer netip.Addr, ok bool) {
 	var lines []string

@@ -32,7 +32,7 @@ type Rule struct {
 	// limiter that ServeMux would not take together, such as "/a/{x}" and "/{y}/b", are a mistake that New reports.
 	// GET covers HEAD.
 	//
-	// The path is that of r.URL, as a whole. It is cleaned first: "//login", "/x/../login" and "/login/" are "/login", so "/api/"
+	// The path is all of r.URL.Path. It is cleaned first: "//login", "/x/../login" and "/login/" are "/login", so "/api/"
 	// matches "/api" too. Where routers read a path in different ways, because of escapes such as "%2F" or without cleaning
 	// it, a pattern applies if it matches in one of them. Routers that serve still other paths by the same handler, such
 	// as "/LOGIN" or "/login.json", need a pattern for each. A last parameter of echo, "/users/:id", matches slashes as
@@ -64,7 +64,7 @@ type Rule struct {
 	// counts like a charged one. If CostAfter is nil, a request costs what it was charged. A CostAfter that panics or returns a
 	// negative number charges what was held, and observers hear of it.
 	//
-	// CostAfter needs an adapter that watches responses, as those of this module do. What Limiter.Check has held is settled
+	// CostAfter needs an adapter that watches responses, as the adapters of this module do. What Limiter.Check has held is settled
 	// by Limiter.Settle.
 	CostAfter func(*http.Request, Outcome) int
 

@@ -81,7 +81,7 @@ func (s *ruleset) named(name string) *activeRule {
 	return nil
 }
 
-// current returns the rules in force. A Limiter that New did not make has none.
+// current returns the active rules. A Limiter that New did not make has none.
 func (l *Limiter) current() (*ruleset, error) {
 	if l == nil {
 		return nil, invalid("the limiter is nil")
@@ -92,7 +92,7 @@ func (l *Limiter) current() (*ruleset, error) {
 	return nil, invalid("the limiter was not made by New")
 }
 
-// Rules returns a copy of the rules in force.
+// Rules returns a copy of the active rules.
 func (l *Limiter) Rules() []Rule {
 	s, err := l.current()
 	if err != nil {

@@ -90,8 +90,8 @@ func (l *Limiter) Renew(ctx context.Context, d Decision) error {
 const maxBan = maxPeriod
 
 // Ban denies all requests of a key of a rule of l for d from now on, which is more than 0 and at most 10 years of 365
-// days. A longer ban that is in force already stays. Reset lifts it. Ban bans in the store and in the fallback. Its errors
-// are those of Reset; if only one of them is down, the ban holds in the other.
+// days. A longer ban that is already active stays. Reset lifts it. Ban bans in the store and in the fallback. Its errors
+// are the same as for Reset; if only one of them is down, the ban holds in the other.
 func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) error {
 	rule, err := l.named("ban", rule, key)
 	if err == nil && (d <= 0 || d > maxBan) {
@@ -122,7 +122,7 @@ func (l *Limiter) named(verb, rule, key string) (string, error) {
 	return rule, nil
 }
 
-// Reset forgets a key of a rule of l: all its limits, those of its tiers included. It resets the store and the fallback,
+// Reset forgets a key of a rule of l: all its limits, including its tiers'. It resets the store and the fallback,
 // which may know what was charged while the store was down. The error wraps ErrInvalid if l has no such rule, ErrNoKey if
 // the key is empty, or ErrUnavailable if either store is down. Use Store.Reset for pairs whose rule is not one of l.
 func (l *Limiter) Reset(ctx context.Context, rule, key string) error {

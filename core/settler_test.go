@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A settler is a store that admits everything and remembers what it was asked to settle. Its clock is that of the test.
+// A settler is a store that admits everything and remembers what it was asked to settle. It uses the test's clock.
 type settler struct {
 	mu      sync.Mutex
 	taken   []core.Claim

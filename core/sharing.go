@@ -21,7 +21,7 @@ type registry struct {
 	seed     maphash.Seed
 }
 
-// add registers l, which uses given stores, unless one of its rules has other limits than that of another limiter. A limiter
+// add registers l, which uses given stores, unless one of its rules has other limits than the rule of another limiter. A limiter
 // that was dropped counts until the garbage collector has found it dropped.
 func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
 	g.mu.Lock()
@@ -66,7 +66,7 @@ func (g *registry) forget(key uint64) {
 	}
 }
 
-// conflicts returns an error for each rule of l that has other limits than that of another limiter with store s.
+// conflicts returns an error for each rule of l that has other limits than the rule of another limiter with store s.
 func (g *registry) conflicts(l *Limiter, s Store, others []weak.Pointer[Limiter]) (errs []error) {
 	for _, p := range others {
 		other := p.Value()

@@ -164,7 +164,7 @@ type deadline struct {
 const sharing = 64
 
 // within returns the context of a call that begins at now. It has the values of ctx, but ends at the deadline only: a
-// client that hangs up is charged all the same.
+// client that hangs up is still charged.
 func (k *storeClient) within(now time.Time, ctx context.Context) context.Context {
 	d := k.deadline.Load()
 	if d == nil || now.Sub(d.begun) > k.timeout/sharing || now.Before(d.begun) {

@@ -72,7 +72,7 @@ func TestCallsThatBeginTogetherShareTheirDeadline(t *testing.T) {
 	})
 }
 
-// A context that is derived from that of a call must not take a goroutine to learn of its end.
+// A context derived from a call's context must not take a goroutine to learn of its end.
 func TestDerivedContextsTakeNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(faulty)

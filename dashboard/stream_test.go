@@ -92,7 +92,7 @@ func TestViewersAreBounded(t *testing.T) {
 	}
 }
 
-// The page shows the limits that are in force before anybody was measured by them, and then what was counted of others.
+// The page shows the active limits before any request was counted, and then what was counted of others.
 func TestLimitsInForceComeFirst(t *testing.T) {
 	s := newScene(t, false)
 	s.ask("ann")

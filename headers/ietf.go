@@ -13,9 +13,9 @@ import (
 //	RateLimit-Policy: "burst";q=100;w=60,"daily";q=1000;w=86400
 //	RateLimit: "burst";r=50;t=2,"daily";r=800;t=44
 //
-// RateLimit-Policy lists every limit that was enforced. Its name is that of the rule; a rule with several limits has
+// RateLimit-Policy lists every limit that was enforced. It is named after the rule; a rule with several limits has
 // "rule-1s" and "rule-1h", or "rule-1h-sliding-log" where two of them share a period. If two nested limiters have a rule of
-// the same name, those of the inner one are "rule~2". A name never stands for two policies: a rule that is called "rule-1h"
+// the same name, the inner one's limits are "rule~2". A name never stands for two policies: a rule that is called "rule-1h"
 // itself shows as "rule-1h-1m". q is the capacity, which for a token bucket with a burst is the burst, since r counts down
 // from there; w is the period in seconds, rounded up. A limit of requests in flight has the unit "concurrent-requests" in
 // place of a period, and the name "rule-at-once" beside others.

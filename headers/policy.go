@@ -25,7 +25,7 @@ func AppendViolated(names []string, d core.Decision) []string {
 	return names
 }
 
-// policy returns the name of result i as a policy, in two parts: that of its rule and a suffix. The suffix is the period if
+// policy returns the name of result i as a policy, in two parts: the name of its rule and a suffix. The suffix is the period if
 // the rule has several enforced limits, and the algorithm as well if some of these have the same period. It is "~2" if a
 // limiter further out has a rule of the same name.
 //

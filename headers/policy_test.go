@@ -64,7 +64,7 @@ func TestPolicyNames(t *testing.T) {
 	}
 }
 
-// TestPolicyNamesAreInjective gives each set of limits to rules whose names look like those of other policies.
+// TestPolicyNamesAreInjective gives each set of limits to rules whose names look like other policies' names.
 func TestPolicyNamesAreInjective(t *testing.T) {
 	rules := []string{"a"}
 	for range 2 {

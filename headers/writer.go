@@ -31,7 +31,7 @@ func Join(ws ...Writer) Writer {
 	}
 }
 
-// Expose lists the fields that GitHub and IETF set. A script in a browser sees those of another origin only if the
+// Expose lists the fields that GitHub and IETF set. A script in a browser sees them from another origin only if the
 // response names them in Access-Control-Expose-Headers: https://fetch.spec.whatwg.org/#http-access-control-expose-headers.
 var Expose = []string{
 	"X-RateLimit-Limit",

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// changes returns how rules, the first of which are those of a file, differ from those in force, one text per rule.
+// changes returns how rules, which begin with a file's rules, differ from the active rules, one text per rule.
 func (w *watcher) changes(file *File, rules []core.Rule) (texts []string) {
 	before := make(map[string]int)
 	active := w.limiter.Rules()

@@ -31,7 +31,7 @@
 //	    dry_run: true
 //	    lease: 100ms
 //
-// The fields of a rule are those of [core.Rule]:
+// A rule has the fields of [core.Rule]:
 //
 //   - name: default is "default".
 //   - match: patterns of http.ServeMux (Rule.Routes), or names of Funcs.Matches, which narrow further. Default: every request.

@@ -43,7 +43,7 @@ func Check(name string, src []byte) (*File, error) {
 }
 
 // Offline does what Check does, for tools that decide requests of the past. A rule is for use if the tool has what Needs returns for
-// it. The key ip is that of RemoteAddr, an address without a port or a host name, whatever proxies says.
+// it. The key ip comes from RemoteAddr, an address without a port or a host name, whatever proxies says.
 func Offline(name string, src []byte) (*File, error) {
 	return parse(name, src, resolver{assume: true, offline: true})
 }

@@ -94,7 +94,7 @@ func find[F any](r *reader, at spot, name, what string, funcs map[string]F, assu
 	return f, false
 }
 
-// The functions that stand for those of a program that is not there.
+// The functions that stand in for a program's.
 var (
 	assumedKey   core.KeyFunc = func(*http.Request) (string, error) { return "assumed", nil }
 	assumedTier               = func(*http.Request) string { return "" }

@@ -19,23 +19,23 @@ type Options struct {
 	Log      *slog.Logger  // nil means slog.Default()
 
 	// Also are rules of the program, which apply together with the rules of the file: each load swaps both as one set. Pass the
-	// same rules to core.New, behind those of the file. A rule of the file that has the name of one of them, or a pattern that
+	// same rules to core.New, after the file's rules. A rule of the file that has the name of one of them, or a pattern that
 	// conflicts with theirs, is a mistake in the file. SPILLGATE_DRY_RUN does not change them.
 	Also []core.Rule
 
-	// Report, if not nil, is called for each load with the path, the hash of the contents in force and, if the load failed, the
+	// Report, if not nil, is called for each load with the path, the hash of the active contents and, if the load failed, the
 	// error. It must not block.
 	Report func(path, hash string, err error)
 }
 
-// Watch keeps the rules of a limiter equal to those of the file, until ctx is done; then it returns nil. It loads the file when it
+// Watch keeps the rules of a limiter equal to the rules of the file until ctx is done, and then returns nil. It loads the file when it
 // starts and whenever the contents change, as Load does, and replaces all rules at once with SetRules.
 //
 // Watch loads contents that it has read twice in a row, an interval apart (at its start, a tenth of one), so it does not load half of
 // what is being written. It needs no notifications: a file that is replaced by renaming, read through a symbolic link that
-// changes, as in Kubernetes, truncated and written, or deleted and created again is in force after two intervals.
+// changes, as in Kubernetes, truncated and written, or deleted and created again takes effect after two intervals.
 //
-// A file that is missing or has mistakes changes nothing: the rules in force stay, and the mistakes are logged once. What
+// A file that is missing or has mistakes changes nothing: the active rules stay, and the mistakes are logged once. What
 // changes is logged as well: "api: 10/1s → 20/1s".
 //
 // It returns an error only for invalid arguments, such as rules in Options.Also that core.New would not accept.
@@ -79,7 +79,7 @@ type watcher struct {
 	inForce *File  // nil before the first load
 }
 
-// look reads the file. It loads contents that equal those of the look before and were not loaded yet.
+// look reads the file. It loads contents that it has seen twice in a row and has not loaded yet.
 func (w *watcher) look() {
 	src, err := Read(w.path)
 	now := hashOf(src)
@@ -116,9 +116,9 @@ func (w *watcher) load(src []byte) error {
 	return nil
 }
 
-// reject logs and reports why a load failed, in one line or, if the file has mistakes, in one for each. The rules in force stay.
+// reject logs and reports why a load failed, in one line or, if the file has mistakes, in one for each. The active rules stay.
 func (w *watcher) reject(err error) {
-	const message = "spillgate: rules not loaded; those in force stay"
+	const message = "spillgate: rules not loaded; the active rules stay"
 	if mistakes, ok := errors.AsType[Mistakes](err); ok {
 		for _, m := range mistakes {
 			w.Log.Error("spillgate: mistake in rules", "at", fmt.Sprintf("%s:%d:%d", m.File, m.Line, m.Column), "text", m.Text)

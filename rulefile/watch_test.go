@@ -49,7 +49,7 @@ func TestWatchSeesEveryWayToChangeAFile(t *testing.T) {
 				w.wait(3 * time.Second)
 				w.wantRate(20, "3s after the change")
 				if len(w.seen) != 2 {
-					t.Errorf("rates in force were %v, want 10 and 20", w.seen)
+					t.Errorf("active rates were %v, want 10 and 20", w.seen)
 				}
 			})
 		})
@@ -85,7 +85,7 @@ func TestWatchDoesNotLoadHalfAFile(t *testing.T) {
 			w.write(w.path, whole[:n+1])
 			w.wait(50 * time.Millisecond)
 			if len(w.limiter.Rules()) == 1 && w.rate() != 10 {
-				t.Fatalf("half of the file is in force: %v", w.limiter.Rules())
+				t.Fatalf("half of the file is active: %v", w.limiter.Rules())
 			}
 		}
 		w.wait(3 * time.Second)
@@ -100,7 +100,7 @@ func TestBadFileChangesNothing(t *testing.T) {
 		w.write(w.path, rate(20)+"    limit: 5\n  - nmae: x\n")
 		w.wait(10 * time.Second)
 		w.wantRate(10, "with mistakes in the file")
-		for _, want := range []string{"spillgate.yaml:5:5", `unknown field \"limit\"`, `spillgate.yaml:6:5 text="unknown field \"nmae\"`, "those in force stay", "mistakes=4"} {
+		for _, want := range []string{"spillgate.yaml:5:5", `unknown field \"limit\"`, `spillgate.yaml:6:5 text="unknown field \"nmae\"`, "the active rules stay", "mistakes=4"} {
 			if n := strings.Count(w.log.String(), want); n != 1 {
 				t.Errorf("the log says %s %d times, want once:\n%s", want, n, &w.log)
 			}

@@ -23,7 +23,7 @@ type watched struct {
 	limiter *core.Limiter
 	log     bytes.Buffer
 	reports []string
-	seen    map[int]bool // rates that were in force
+	seen    map[int]bool // rates that were active
 }
 
 // watch runs test with a limiter that follows a file with a rate of 10 per hour, and has rules of the program as well.
@@ -77,7 +77,7 @@ func (w *watched) do(err error) {
 	}
 }
 
-// wait lets time pass and notes which rates are in force meanwhile.
+// wait lets time pass and notes which rates are active meanwhile.
 func (w *watched) wait(d time.Duration) {
 	for ; d > 0; d -= 50 * time.Millisecond {
 		time.Sleep(min(d, 50*time.Millisecond))

@@ -96,7 +96,7 @@ func ExampleOutcomeOf() {
 	// Output: no_key
 }
 
-// Its signature is that of rulefile.Options.Report, so that the page shows which file is in force.
+// It has the signature of rulefile.Options.Report, so that the page can show the active file.
 func ExampleTelemetry_FileLoaded() {
 	_, t := observed(0)
 	t.FileLoaded("spillgate.yaml", "9f86d081", nil)

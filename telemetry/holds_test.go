@@ -120,7 +120,7 @@ func TestHeldIsWhatTheStoresSay(t *testing.T) {
 		}
 		time.Sleep(67 * time.Second) // as after a crash of the process that held them
 		if got := tel.Snapshot().Held; got != 0 {
-			t.Errorf("got %d held after all have expired", got)
+			t.Errorf("got %d held when all have expired", got)
 		}
 		limited(t, tel, rules("third"), core.WithStore(struct{ core.Store }{new(core.MemoryStore)}))
 		if got := tel.Snapshot().Held; got != 2 {

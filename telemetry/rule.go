@@ -98,7 +98,7 @@ func (r *rule) limit(wanted *core.Limit) *limitCounts {
 	return r.addLimit(*wanted)
 }
 
-// addLimit adds a limit, whose counts are those of a limit with the same label if there is one.
+// addLimit adds a limit, which shares the counts of a limit with the same label, if there is one.
 func (r *rule) addLimit(wanted core.Limit) *limitCounts {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -61,7 +61,7 @@ type Leases struct {
 	Returned  uint64 // requests that were charged ahead, and given back unused
 }
 
-// A Store counts the calls of stores, and has the health of those of the attached limiters.
+// A Store counts the calls of stores, and has the health of the attached limiters' stores.
 type Store struct {
 	Calls    []uint64 // by duration, as in Buckets, and one bucket without a bound
 	Duration time.Duration
@@ -72,7 +72,7 @@ type Store struct {
 	Err   error     // the last failure of a store, if any
 }
 
-// A File is the rules file in force, if there is one.
+// A File is the active rules file, if there is one.
 type File struct {
 	Path     string
 	Hash     string    // of its content
@@ -121,7 +121,7 @@ func (r *rule) results() (all []Results) {
 	return all
 }
 
-// FileLoaded counts a load of a rules file. The hash is that of the rules in force if err is nil.
+// FileLoaded counts a load of a rules file. If err is nil, hash identifies the active rules.
 func (t *Telemetry) FileLoaded(path, hash string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

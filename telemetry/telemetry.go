@@ -163,7 +163,7 @@ func (t *Telemetry) undecided(ctx context.Context, o *core.Observation) {
 	}
 }
 
-// ruleOf returns the name of the rule that an observation failed at: that of the last claim, since later rules were not
+// ruleOf returns the name of the rule that an observation failed at: the rule of the last claim, since later rules were not
 // evaluated.
 func ruleOf(o *core.Observation) string {
 	if len(o.Claims) == 0 {

@@ -54,7 +54,7 @@ func demoFlags(o *options) *pflag.FlagSet {
 	flags.StringVar(&o.headers, "headers", "github", "rate limit headers: `github|ietf|both`")
 	flags.StringSliceVar(&o.trust, "trust", nil, "`CIDR` of proxies whose X-Forwarded-For is believed; repeatable")
 	flags.StringVar(&o.redis, "redis", "", "`URL` of the Redis that keeps the state, such as redis://127.0.0.1:6379")
-	flags.StringVar(&o.rules, "rules", "", "`file` with the rules of the shop; what is changed in it while the demo runs is in force within 3 seconds")
+	flags.StringVar(&o.rules, "rules", "", "`file` with the rules of the shop; changes to it while the demo runs take effect within 3 seconds")
 	flags.BoolVar(&o.quiet, "quiet", false, "send no traffic after the first requests")
 	flags.BoolVar(&o.once, "once", false, "exit after the requests; with an error if an answer was wrong")
 	return flags

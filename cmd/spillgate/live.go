@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// showTraffic writes the counts of callers each second until ctx is done, in place of those of the second before. If w is no
+// showTraffic writes the counts of callers each second until ctx is done, in place of the previous second's. If w is no
 // terminal, it writes them once, at the end.
 func showTraffic(ctx context.Context, w io.Writer, callers []*caller) {
 	ticker := time.NewTicker(time.Second)

@@ -10,7 +10,7 @@ import (
 // numbers are the values of the rate limit headers of a reply, as a table shows them.
 type numbers struct{ limit, remaining, reset string }
 
-// readNumbers reads the headers of r in GitHub's form or, if it has none, in that of the IETF draft. It reports whether
+// readNumbers reads the headers of r in GitHub's form or, if it has none, in the IETF draft's form. It reports whether
 // they are complete.
 func readNumbers(r reply) (n numbers, ok bool) {
 	n = numbers{limit: r.header.Get("X-RateLimit-Limit"), remaining: r.header.Get("X-RateLimit-Remaining")}

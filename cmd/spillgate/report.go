@@ -118,7 +118,7 @@ func (r *report) invite() {
 	r.printf("  for i in 1 2 3 4 5 6; do curl -so /dev/null -w '%%{http_code}\\n' -u ann:wrong -X POST %s/shop/login; done\n", r.base)
 	r.printf("    five wrong passwords, then your address gets 429 for an hour; right ones, -u ann:%s, are free until then\n", rightPassword)
 	if r.plan.rules != "" {
-		r.printf("  edit %s: its limits are in force two seconds later\n", r.plan.rules)
+		r.printf("  edit %s: its limits take effect two seconds later\n", r.plan.rules)
 	}
 	if r.plan.redis != "" {
 		r.printf("  redis-cli CLIENT PAUSE 10000     an outage of ten seconds: watch the page\n")

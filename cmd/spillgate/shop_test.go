@@ -128,7 +128,7 @@ func TestEditedRulesOfTheDemo(t *testing.T) {
 		return now.File.Hash != before.File.Hash && now.shopLimit() == "7/1s"
 	})
 	if took > 3*time.Second {
-		t.Errorf("in force after %v, want 3s at most", took)
+		t.Errorf("active after %v, want 3s at most", took)
 	}
 
 	write("rules: [{naem: shop}]")

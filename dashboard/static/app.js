@@ -92,7 +92,7 @@ function showStatus({ store, start, now, file, degraded }) {
 	let alert = failed ? `The store is unavailable since ${moment(store.since, now)}: each rule decides as its failure mode says. ${store.error || ""}` : "";
 	if (file) {
 		set($("file"), `rules: ${file.path} ${file.hash.slice(0, 12)}` + (file.loaded ? `, loaded ${moment(file.loaded, now)}` : ""));
-		if (file.error) alert += ` The rules file could not be loaded, the rules before it stay in force: ${file.error}`;
+		if (file.error) alert += ` The rules file could not be loaded, the previous rules stay active: ${file.error}`;
 	}
 	$("alert").hidden = !alert;
 	set($("alert"), alert.trim());

@@ -21,7 +21,7 @@ func behindIngress(podNetwork string) (core.KeyFunc, error) {
 	return keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: prefixes(podNetwork)})
 }
 
-// behindALB is for targets of an AWS Application Load Balancer, which appends to X-Forwarded-For. Subnets are those of the load balancer.
+// behindALB is for targets of an AWS Application Load Balancer, which appends to X-Forwarded-For. subnets contain the load balancer.
 func behindALB(subnets ...string) (core.KeyFunc, error) {
 	return keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: prefixes(subnets...)})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// answers sends the headers of GitHub and those of the IETF draft, and its own text to denied requests.
+// answers sends GitHub's and the IETF draft's headers, and its own text to denied requests.
 func answers(limiter *core.Limiter) func(http.Handler) http.Handler {
 	return stdlib.New(limiter,
 		stdlib.WithHeaders(headers.Join(headers.GitHub, headers.IETF)),

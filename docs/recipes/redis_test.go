@@ -15,7 +15,7 @@ func TestServicesShareWhatHasOnePrefix(t *testing.T) {
 	server := redistest.Start(t)
 	rules := []core.Rule{{Name: "api", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerHour(3)}, OnFailure: core.FailClosed}}
 	attempt := 0
-	redistest.Wait(t, "three decisions in time", func() bool { // on a busy machine the server may be late, and charge all the same
+	redistest.Wait(t, "three decisions in time", func() bool { // on a busy machine the server may be late, and still charge
 		attempt++
 		for _, row := range []struct {
 			service string

@@ -16,7 +16,7 @@ func monitored() *core.Limiter {
 	return core.Must(core.New(rules, core.WithSkip(probe), core.WithSkip(core.Preflight)))
 }
 
-// friends limits every address except those of partners. It runs where RemoteAddr is the client, not a proxy.
+// friends limits every address except partners'. It runs where RemoteAddr is the client, not a proxy.
 func friends(ip core.KeyFunc, partners ...netip.Prefix) *core.Limiter {
 	rule := core.PerMinute(100).By(ip)
 	rule.Match = func(r *http.Request) bool {

@@ -94,7 +94,7 @@ func TestReportOfAReplay(t *testing.T) {
 		t.Error("a chart has no table beside it")
 	}
 	if !eval[bool](p, `document.querySelector(".area-denied").getBBox().height > 5 && getComputedStyle(document.querySelector(".tile")).borderLeftWidth === "5px"`) {
-		t.Error("the chart does not show what was denied, or the style is not in force")
+		t.Error("the chart does not show what was denied, or the style is not applied")
 	}
 	text := eval[string](p, "document.body.innerText")
 	for _, want := range []string{

@@ -1,4 +1,4 @@
-// Package faults injects faults into a real Redis and checks that limiters keep enforcing. The clients are those of go-redis with
+// Package faults injects faults into a real Redis and checks that limiters keep enforcing. It uses the clients of go-redis with
 // the default options.
 package faults
 

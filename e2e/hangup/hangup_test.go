@@ -158,7 +158,7 @@ func sendAndReset(t *testing.T, addr, text string, i int) {
 }
 
 // cancelRequests sends requests with the client of net/http and cancels them: by HTTP/1.1 it closes the connection, by
-// HTTP/2 it sends RST_STREAM. The first request is not cancelled: it makes the connection that those of HTTP/2 share.
+// HTTP/2 it sends RST_STREAM. The first request is not cancelled: it makes the connection that HTTP/2 requests share.
 func cancelRequests(t *testing.T, s *wire.Server) {
 	s.Get("/").WantStatus(t, http.StatusOK)
 	eachRequest(requests, func(i int) {

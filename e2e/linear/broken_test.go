@@ -183,7 +183,7 @@ func TestBrokenStoresHaveNoExplanation(t *testing.T) {
 					return
 				}
 			}
-			t.Error("200 histories were explained all the same")
+			t.Error("200 histories were explained anyway")
 		})
 	}
 }

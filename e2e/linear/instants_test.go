@@ -85,7 +85,7 @@ func (s *instants) nextOf(keys []string) (next int64) {
 	return next
 }
 
-// inMicroseconds returns results whose instants have no monotonic reading, as those of the model.
+// inMicroseconds returns results whose instants have no monotonic reading, as the model's results have none.
 func inMicroseconds(results []core.Result) []core.Result {
 	all := slices.Clone(results)
 	for i := range all {

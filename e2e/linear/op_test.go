@@ -63,7 +63,7 @@ func marks(held, peek, dryRun bool) (text string) {
 	return text
 }
 
-// keyNumber returns the number of a key among those of its history.
+// keyNumber returns the number of a key in its history.
 func keyNumber(key string) int { return int(key[len(key)-1] - '0') }
 
 // An outcome is what the caller learned.

@@ -40,7 +40,7 @@ func atTheEnd(n int) *core.Limiter {
 	return core.Must(core.New([]core.Rule{rule}))
 }
 
-// innermost returns the writer of net/http beneath that of a framework.
+// innermost returns the writer of net/http beneath a framework's writer.
 func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		u, ok := w.(interface{ Unwrap() http.ResponseWriter })

@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// proxies are the prefixes that an application trusts here; loopback6 has that of IPv6 besides.
+// proxies are the prefixes that an application trusts here; loopback6 includes IPv6 as well.
 var (
 	proxies   = []netip.Prefix{netip.MustParsePrefix(edge + "/32"), netip.MustParsePrefix(inner + "/32")}
 	loopback6 = []netip.Prefix{proxies[0], proxies[1], netip.MustParsePrefix("::1/128")}

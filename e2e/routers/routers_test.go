@@ -23,7 +23,7 @@ import (
 // guarded are the paths that the routers below know, each by a pattern of Routes.
 var guarded = []string{"/login", "/v1/{tenant}/login", "/a/b/{$}"}
 
-// colons turns a pattern into that of gin and echo.
+// colons turns a pattern into gin's and echo's notation.
 func colons(pattern string) string {
 	return strings.NewReplacer("{tenant}", ":tenant", "{$}", "").Replace(pattern)
 }

@@ -29,7 +29,7 @@ func costing(limits string, lease time.Duration) []core.Rule {
 	}}
 }
 
-// A ruleChange is a cycle of rules for one key. The last rule is in force in the end.
+// A ruleChange is a cycle of rules for one key. The last rule stays active.
 type ruleChange struct {
 	rules func(short time.Duration) [][]core.Rule // by the length of the shortest leases
 	exact bool                                    // all that was leased and not used is given back
@@ -91,7 +91,7 @@ func (c ruleChange) play(t *testing.T, short time.Duration) uint64 {
 	return l.StoreHealth().Leases.Decisions
 }
 
-// askWhileRulesChange has several callers ask while each rule is in force for some time, and returns the costs of what was admitted.
+// askWhileRulesChange has several callers ask while each rule is active for some time, and returns the costs of what was admitted.
 // It ends before a limit is used up.
 func askWhileRulesChange(t *testing.T, l *core.Limiter, rules [][]core.Rule, each time.Duration) int64 {
 	var served atomic.Int64

@@ -14,7 +14,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// logins limits failing requests by host, whose name ends in that of an algorithm.
+// logins limits failing requests by host, whose name ends in the name of an algorithm.
 var logins = map[string]core.Algorithm{"login-bucket": core.TokenBucket, "login-log": core.SlidingLog}
 
 // failing returns an application in which every request fails, five in 15 minutes.

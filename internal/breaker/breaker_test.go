@@ -140,7 +140,7 @@ func trips(n, callers int) (errs []error) {
 	return errs
 }
 
-// byTurns returns errs, which are those of n round trips, with the round trips taking turns.
+// byTurns returns errs, the errors of n round trips, with the round trips taking turns.
 func byTurns(errs []error, n int) (turns []error) {
 	each := len(errs) / n
 	for i := range each {

@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
-// stream is that of the schedules of this package.
+// stream is the random stream of this package's schedules.
 const stream = 18
 
 func newLease(length int64) oracle.Holder { return oracle.NewLease(length) }

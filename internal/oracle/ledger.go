@@ -83,7 +83,7 @@ func (b *ledger) find(p *process, some []Portion, count func(*charge) *int64) (s
 func (c *charge) asUsed() *int64      { return &c.used }
 func (c *charge) asInTransit() *int64 { return &c.transit }
 
-// unuse counts shares as not used after all.
+// unuse counts shares as not used.
 func (b *ledger) unuse(shares []share) {
 	for _, s := range shares {
 		s.of.used -= s.n

@@ -35,7 +35,7 @@ type putsNothingBack struct{ *oracle.Lease }
 
 func (putsNothingBack) PutBack(int64, []oracle.Portion) {}
 
-// ownClock takes the clock of its process for that of the store.
+// ownClock takes its process's clock for the store's.
 type ownClock struct{ *oracle.Lease }
 
 func (l ownClock) Granted(now, sent int64, p oracle.Portion) {

@@ -169,7 +169,7 @@ func (m *Model) pair(p core.Pair) *pairState {
 	return m.pairs[p]
 }
 
-// sum returns the cost that a decides for: that of all claims of its kind that may charge the same state.
+// sum returns the cost that a decides for: the cost of all claims of its kind that may charge the same state.
 func (a *ask) sum(asks []*ask) *big.Rat {
 	sum := whole(a.cost)
 	for _, b := range asks {

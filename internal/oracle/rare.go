@@ -106,7 +106,7 @@ func dry(limit string, cost int) Turn {
 	return t
 }
 
-// together returns the claims of all turns as those of one.
+// together returns the claims of all turns as one turn.
 func together(turns ...Turn) (one Turn) {
 	for _, t := range turns {
 		one.Claims = append(one.Claims, t.Claims...)

@@ -126,7 +126,7 @@ func (b *tokenBucket) forget() {
 	*b = tokenBucket{level: new(big.Rat), at: b.at, tick: b.tick, rate: b.rate}
 }
 
-// end drains b at its own rate, or at the rate of l if that is slower, b is not forgotten at now all the same, and l is not the limit of
+// end drains b at its own rate, or at the rate of l if that is slower, b is still not forgotten at now, and l is not the limit of
 // a peek.
 func (b *tokenBucket) end(l *core.Limit, peek bool, period time.Duration, held bool, now int64, ended []ending) {
 	after := b.ended(l, period, b.rate, held, ended)

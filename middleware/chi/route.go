@@ -39,7 +39,7 @@ func (n router) RoutePattern(r *http.Request) (string, error) {
 	return "", errUnknown
 }
 
-// routed reports whether chi has found the route. Until then, the last pattern is that of a mounted router, if any.
+// routed reports whether chi has found the route. Until then, the last pattern belongs to a mounted router, if any.
 func routed(c *chi.Context) bool {
 	n := len(c.RoutePatterns)
 	return n > 0 && !strings.HasSuffix(c.RoutePatterns[n-1], "*")

@@ -98,7 +98,7 @@ func TestPatternsAfterRewrites(t *testing.T) {
 	}
 }
 
-// TestPatternInMountedRouterBehindRewrite checks that the pattern is that of the path which chi routes, not of the path in
+// TestPatternInMountedRouterBehindRewrite checks that the pattern belongs to the path that chi routes, not of the path in
 // the URL, which matches no route.
 func TestPatternInMountedRouterBehindRewrite(t *testing.T) {
 	for _, row := range []struct{ mount, path, want string }{

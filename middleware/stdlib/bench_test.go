@@ -25,7 +25,7 @@ var outcomes = []struct {
 	{"held", core.PerSecond(1_000_000_000), core.Failures, 8},
 }
 
-// discard is a ResponseWriter that keeps nothing, with the methods of that of HTTP/1.
+// discard is a ResponseWriter that keeps nothing, with the methods of an HTTP/1 server's.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header                        { return d.header }

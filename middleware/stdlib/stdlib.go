@@ -10,7 +10,7 @@ import (
 // New returns a middleware that charges each request to l before it passes it on. It panics if l is nil.
 //
 // The route pattern, which keyfunc.Pattern uses, is known inside an http.ServeMux and right in front of one, or of
-// anything else with a method Handler like that of http.ServeMux.
+// anything else with a Handler method like http.ServeMux's.
 func New(l *core.Limiter, opts ...Option) func(http.Handler) http.Handler {
 	var o options
 	for _, opt := range opts {

@@ -42,7 +42,7 @@ type config struct{ spans bool }
 // rule is the one that denied the request, or the one whose limit constrains it most. No span is made.
 func WithSpanAttributes() Option { return func(c *config) { c.spans = true } }
 
-// Register creates the instruments in m. Its error joins those of m. A Telemetry is registered once.
+// Register creates the instruments in m. Its error joins the errors of m. A Telemetry is registered once.
 func Register(t *telemetry.Telemetry, m metric.Meter, opts ...Option) error {
 	var c config
 	for _, o := range opts {

@@ -21,7 +21,7 @@ type suite struct {
 	rapid bool   // the package links rapid, which has flags of its own
 }
 
-// flags returns those of each run of s.
+// flags returns the flags of each run of s.
 func (s suite) flags() []string {
 	flags := []string{"-test.failfast"}
 	if s.rapid {

@@ -33,7 +33,7 @@ func TestBothAdmitTheSameNumber(t *testing.T) {
 	})
 }
 
-// The wait of httprate is a whole window, whatever was used when; that of Spillgate ends when a request fits.
+// The wait of httprate is a whole window, whatever was used when. The wait of Spillgate ends when a request fits.
 func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, now := before(try.OK), after(try.OK)

@@ -37,7 +37,7 @@ func TestBothAdmitTheSameNumber(t *testing.T) {
 	}
 }
 
-// A cost above the burst never fits. redis_rate says to wait all the same.
+// A cost above the burst never fits. redis_rate still says to wait.
 func TestACostAboveTheBurst(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	res, err := redis_rate.NewLimiter(client).AllowN(t.Context(), "k", redis_rate.PerSecond(10), 20)

@@ -58,7 +58,7 @@ func TestTogether(t *testing.T) {
 		t.Errorf("the page: got %d", got)
 	}
 	write(t, filepath.Join(dir, "spillgate.yaml"), strings.Replace(string(rules), "limits: 1000/d", "limits: 2000/d", 1))
-	redistest.Wait(t, "the new rules are in force", func() bool { return limit("some key") == "2000" })
+	redistest.Wait(t, "the new rules are active", func() bool { return limit("some key") == "2000" })
 }
 
 // login returns the status of a request that Redis has decided, and how many came before it that it has not.

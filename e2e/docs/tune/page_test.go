@@ -70,7 +70,7 @@ func (w *walk) run(name string, args ...string) string {
 	return string(out)
 }
 
-// commands runs those of a block, but for the installation of what was built, and the server.
+// commands runs the commands of a block, except for the installation of the program and the server.
 func (w *walk) commands(block string) {
 	w.t.Helper()
 	switch block {

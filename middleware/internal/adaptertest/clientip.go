@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// testClientIP checks that the key is that of keyfunc.ClientIP, and not the framework's own client address.
+// testClientIP checks that the key comes from keyfunc.ClientIP, and not the framework's own client address.
 func testClientIP(t *testing.T, a Adapter) {
 	for _, c := range ipcases.All(t) {
 		t.Run(c.Name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func guardedAndNot(t *testing.T, a Adapter, h http.HandlerFunc, http2 bool) map[
 	}
 }
 
-// innermost returns the writer of net/http beneath that of a framework.
+// innermost returns the writer of net/http beneath a framework's writer.
 func innermost(w http.ResponseWriter) http.ResponseWriter {
 	for {
 		u, ok := w.(interface{ Unwrap() http.ResponseWriter })

@@ -19,7 +19,7 @@ func marshalling(p *Page) map[string]func() ([]byte, error) {
 	}
 }
 
-// TestPageIsTheProblem compares the JSON of a Page with that of the Problem, and checks when header fields are set.
+// TestPageIsTheProblem compares the JSON of a Page with the Problem's, and checks when header fields are set.
 func TestPageIsTheProblem(t *testing.T) {
 	pages := map[string]func(*Page, http.Header) Problem{}
 	for why, d := range map[string]core.Decision{

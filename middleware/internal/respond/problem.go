@@ -1,5 +1,5 @@
 // Package respond renders the answer of all adapters to a request that must not pass: an RFC 9457 problem. The texts of a 400, 500
-// and 503 are in problem.go, those of a 429 and 413 in deny.go.
+// and 503 are in problem.go, and the texts of a 429 and 413 in deny.go.
 package respond
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// ContentType is that of a rendered Problem.
+// ContentType is the content type of a rendered Problem.
 const ContentType = "application/problem+json"
 
 // The types of draft-ietf-httpapi-ratelimit-headers, section "Problem Types".

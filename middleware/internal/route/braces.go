@@ -1,4 +1,4 @@
-// Package route converts the route patterns of all frameworks to those of net/http, without the method.
+// Package route converts the route patterns of all frameworks to net/http's, without the method.
 //
 //	route.Braces("/users/:id") // "/users/{id}"
 package route

@@ -75,7 +75,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// likeHTTP1 is a ResponseWriter with the methods of that of HTTP/1.
+// likeHTTP1 is a ResponseWriter with the methods of an HTTP/1 server's.
 type likeHTTP1 struct{ full }
 
 func (likeHTTP1) CloseNotify() <-chan bool         { return nil }

@@ -68,7 +68,7 @@ func timed(lines []string, o Options) bool {
 	return false
 }
 
-// decompress returns the contents of r, decompressed if its first bytes are those of gzip or zstd.
+// decompress returns the contents of r, decompressed if it begins like gzip or zstd.
 func decompress(r *bufio.Reader) (io.Reader, error) {
 	magic, _ := r.Peek(4)
 	switch {

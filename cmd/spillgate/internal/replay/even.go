@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// An evenPlayer decides the requests of a player a second time, with those of one second distributed evenly over it. Many logs have
+// An evenPlayer decides the requests of a player a second time, distributing the requests of one second evenly over it. Many logs have
 // whole seconds only. The player then has all requests of a second at once and denies the most; the evenPlayer gives the least.
 // For slow rules it takes the decisions of the player, which has the states of their clients already.
 type evenPlayer struct {

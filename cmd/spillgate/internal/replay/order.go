@@ -9,7 +9,7 @@ import (
 )
 
 // Order returns a function that yields the entries of sources in the order of their ends or, atStart, of their starts, and nil
-// after the last. An entry is valid until the next call. Entries of one instant keep their order, sources that of the arguments.
+// after the last. An entry is valid until the next call. Entries with the same instant keep their order, and sources keep the order of the arguments.
 func Order(sources []Source, atStart bool) (next func() (*accesslog.Entry, error), err error) {
 	m, err := newMerge(sources)
 	if err != nil {

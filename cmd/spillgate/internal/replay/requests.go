@@ -41,7 +41,7 @@ func NeedsHeader(f *rulefile.File) bool {
 	return false
 }
 
-// Set sets the request to that of an entry.
+// Set sets the request to the one that an entry describes.
 func (q *Requests) Set(e *accesslog.Entry) {
 	r := &q.Request
 	r.Method, r.Host, r.RemoteAddr, r.Header = e.Method, e.Host, e.Client, e.Header

@@ -113,7 +113,7 @@ func most(clients []Client) []Client {
 	return clients[:min(len(clients), shown)]
 }
 
-// evenInstants yields the instants of the requests of c, with those of one second distributed evenly over it.
+// evenInstants yields the instants of the requests of c, distributing the requests of one second evenly over it.
 func (c *client) evenInstants(yield func(int64) bool) {
 	second, n := c.first, int64(0)
 	flush := func() bool {

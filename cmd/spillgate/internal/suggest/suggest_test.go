@@ -164,7 +164,7 @@ func TestInterruptedRunReportsWhatItKnows(t *testing.T) {
 	}
 }
 
-// The counts are those of a replay with each limit.
+// A replay with each limit gives the same counts.
 func TestReplayHitsTheSameClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		unit := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Minute}).Draw(t, "unit")

@@ -2,7 +2,7 @@ package suggest
 
 import "math"
 
-// doubt is the probability that the promised share is missed for further clients, if they are like those of the log.
+// doubt is the probability that the promised share is missed for further clients, if they are like the clients of the log.
 const doubt = 0.05
 
 // mayHit returns how many of n clients a limit may hit, so that it leaves keep percent of all clients like them untouched. If n is
