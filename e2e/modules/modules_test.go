@@ -170,28 +170,32 @@ type move struct {
 	before   []string // imports
 	after    []string // imports instead of what is no longer used
 	gone     []string // imports that are no longer used
-	raises   []string // modules whose versions change: go-redis is not at its lower bound yet
 }
 
 var core = []string{own + "/core", own + "/keyfunc"}
 
-var sys = []string{"golang.org/x/sys"}
-
 var moves = []move{
 	{
 		"gin 1.9.1 from x/time/rate", []string{"github.com/gin-gonic/gin@v1.9.1", "golang.org/x/time@v0.3.0"},
-		[]string{"github.com/gin-gonic/gin", "golang.org/x/time/rate"}, []string{own + "/middleware/gin"}, []string{"golang.org/x/time/rate"}, sys,
+		[]string{"github.com/gin-gonic/gin", "golang.org/x/time/rate"}, []string{own + "/middleware/gin"}, []string{"golang.org/x/time/rate"},
 	},
 	{
 		"echo 4.10.2", []string{"github.com/labstack/echo/v4@v4.10.2"},
-		[]string{"github.com/labstack/echo/v4", "github.com/labstack/echo/v4/middleware"}, []string{own + "/middleware/echo"}, nil, sys,
+		[]string{"github.com/labstack/echo/v4", "github.com/labstack/echo/v4/middleware"}, []string{own + "/middleware/echo"}, nil,
 	},
-	{"echo 5.0.0", []string{"github.com/labstack/echo/v5@v5.0.0"}, []string{"github.com/labstack/echo/v5"}, []string{own + "/middleware/echov5"}, nil, nil},
-	{"chi 5.0.12", []string{"github.com/go-chi/chi/v5@v5.0.12"}, []string{"github.com/go-chi/chi/v5"}, []string{own + "/middleware/chi"}, nil, nil},
+	{"echo 5.0.0", []string{"github.com/labstack/echo/v5@v5.0.0"}, []string{"github.com/labstack/echo/v5"}, []string{own + "/middleware/echov5"}, nil},
+	{"chi 5.0.8", []string{"github.com/go-chi/chi/v5@v5.0.8"}, []string{"github.com/go-chi/chi/v5"}, []string{own + "/middleware/chi"}, nil},
 	{
-		"go-redis 9.7.0", []string{"github.com/redis/go-redis/v9@v9.7.0"},
+		"go-redis 9.6.1", []string{"github.com/redis/go-redis/v9@v9.6.1"},
 		[]string{"github.com/redis/go-redis/v9"}, []string{own + "/middleware/stdlib", own + "/core/redisstore"}, nil,
-		[]string{"github.com/cespare/xxhash/v2", "github.com/redis/go-redis/v9"},
+	},
+	{
+		"go-redis 9.7.0 and the libraries that our tests use",
+		[]string{
+			"github.com/redis/go-redis/v9@v9.7.0", "github.com/alicebob/miniredis/v2@v2.30.5", "go.uber.org/goleak@v1.1.12", "pgregory.net/rapid@v1.1.0",
+		},
+		[]string{"github.com/redis/go-redis/v9", "github.com/alicebob/miniredis/v2", "go.uber.org/goleak", "pgregory.net/rapid"},
+		[]string{own + "/middleware/stdlib", own + "/core/redisstore"}, nil,
 	},
 	{
 		"OpenTelemetry 1.20 beside gin",
@@ -199,17 +203,17 @@ var moves = []move{
 			"github.com/gin-gonic/gin@v1.9.1", "go.opentelemetry.io/otel@v1.20.0", "go.opentelemetry.io/otel/sdk@v1.20.0", "go.opentelemetry.io/otel/sdk/metric@v1.20.0",
 		},
 		[]string{"github.com/gin-gonic/gin", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/sdk/metric", "go.opentelemetry.io/otel/sdk/trace"},
-		[]string{own + "/middleware/gin", own + "/telemetry/otel"}, nil, sys,
+		[]string{own + "/middleware/gin", own + "/telemetry/otel"}, nil,
 	},
 	{
 		"otel/log 0.4 beside gin", []string{"github.com/gin-gonic/gin@v1.9.1", "go.opentelemetry.io/otel/log@v0.4.0"},
-		[]string{"github.com/gin-gonic/gin", "go.opentelemetry.io/otel/log"}, []string{own + "/middleware/gin"}, nil, sys,
+		[]string{"github.com/gin-gonic/gin", "go.opentelemetry.io/otel/log"}, []string{own + "/middleware/gin"}, nil,
 	},
 	{
 		"client_golang 1.20.5", []string{"github.com/prometheus/client_golang@v1.20.5"},
-		[]string{"github.com/prometheus/client_golang/prometheus/promhttp"}, []string{own + "/middleware/stdlib", own + "/telemetry/prometheus"}, nil, sys,
+		[]string{"github.com/prometheus/client_golang/prometheus/promhttp"}, []string{own + "/middleware/stdlib", own + "/telemetry/prometheus"}, nil,
 	},
-	{"go-yaml 1.17.1", []string{"github.com/goccy/go-yaml@v1.17.1"}, []string{"github.com/goccy/go-yaml"}, []string{own + "/middleware/stdlib", own + "/rulefile"}, nil, nil},
+	{"go-yaml 1.17.1", []string{"github.com/goccy/go-yaml@v1.17.1"}, []string{"github.com/goccy/go-yaml"}, []string{own + "/middleware/stdlib", own + "/rulefile"}, nil},
 }
 
 // TestImportsRaiseNothing moves programs to Spillgate: no version of another module changes, and nothing but Spillgate is
@@ -236,16 +240,10 @@ func TestImportsRaiseNothing(t *testing.T) {
 			p.run("go", "mod", "tidy")
 			p.build()
 			now, _ := p.required()
-			var raised []string
 			for path, v := range now {
 				if was, ok := before[path]; ok && was != v {
-					raised = append(raised, path)
-					t.Logf("%s was %s and is %s", path, was, v)
+					t.Errorf("%s was %s and is %s", path, was, v)
 				}
-			}
-			slices.Sort(raised)
-			if !slices.Equal(raised, m.raises) {
-				t.Errorf("the versions of %q change, want %q", raised, m.raises)
 			}
 			added := maps.Clone(now)
 			maps.DeleteFunc(added, func(path, _ string) bool {

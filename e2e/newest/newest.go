@@ -1,11 +1,13 @@
-// Package newest makes the adapters and exporters part of this module, whose requirements are the newest versions of everything.
-// Their own modules require the oldest versions that work, so .ci/gotest runs their tests twice: there and here.
+// Package newest makes the adapters, the exporters and the Redis store part of this module, whose requirements are the newest versions
+// of everything. Their own modules require the oldest versions that work, so .ci/gotest runs their tests twice: there and here.
 package newest
 
 import (
+	_ "github.com/alicebob/miniredis/v2"    // for the tests of internal/redisx
 	_ "go.opentelemetry.io/otel/sdk/metric" // for the tests of telemetry/otel
 	_ "go.opentelemetry.io/otel/sdk/trace"
 
+	_ "github.com/spillgate/spillgate/core/redisstore"
 	_ "github.com/spillgate/spillgate/middleware/chi"
 	_ "github.com/spillgate/spillgate/middleware/echo"
 	_ "github.com/spillgate/spillgate/middleware/echov5"

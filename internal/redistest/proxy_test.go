@@ -19,7 +19,7 @@ const script = "return redis.call('INCR', KEYS[1])"
 
 // dial returns a connected client that tries once, waits for each reply until a timeout, and returns the error.
 func dial(t *testing.T, addr string, timeout time.Duration) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: timeout, DialerRetries: 1})
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: timeout})
 	t.Cleanup(func() { c.Close() })
 	redistest.Wait(t, "a connection", func() bool { return c.Ping(context.Background()).Err() == nil })
 	return c

@@ -5,16 +5,49 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // A once is a command that go-redis sends at most once: a client repeats others when a reply is lost, and a decision
-// would be charged again.
-type once struct{ *redis.IntSliceCmd }
+// would be charged again. Before version 9.19, go-redis does not ask for NoRetry. There the name of what is run makes the second
+// attempt fail.
+type once struct {
+	*redis.IntSliceCmd
+	name *onceName
+}
 
 // NoRetry reports true.
 func (once) NoRetry() bool { return true }
+
+// SetErr implements redis.Cmder. If the error is a reply of the server, such as MOVED, the server has not run the command, and the
+// client may send it to another one.
+func (c once) SetErr(err error) {
+	if _, replied := errors.AsType[redis.Error](err); replied {
+		c.name.sent.Store(false)
+	}
+	c.IntSliceCmd.SetErr(err)
+}
+
+// A onceName is a word of a command that a client can write once.
+type onceName struct {
+	text string
+	sent atomic.Bool
+}
+
+var errLost = errors.New("there was no reply, or READONLY, LOADING or CLUSTERDOWN, and the command must not be sent again")
+
+// MarshalBinary implements encoding.BinaryMarshaler. The client calls it when it writes the command.
+func (n *onceName) MarshalBinary() ([]byte, error) {
+	if n.sent.Swap(true) {
+		return nil, errLost
+	}
+	return []byte(n.text), nil
+}
+
+// String implements fmt.Stringer, for hooks that log commands.
+func (n *onceName) String() string { return n.text }
 
 // An onceText is a once whose reply is text.
 type onceText struct{ *redis.StringCmd }
@@ -42,10 +75,12 @@ func (c *call) add(arg any) { c.words = append(c.words, arg) }
 // send sends c as a command that runs what is named, and returns the reply.
 func (c *call) send(ctx context.Context, client redis.UniversalClient, command, name string) ([]int64, error) {
 	words := slices.Clone(c.words) // a client may still read those of an earlier attempt
-	words[0], words[1] = command, name
-	cmd := once{redis.NewIntSliceCmd(ctx, words...)}
-	_ = client.Process(ctx, cmd) // the command keeps the error
-	return cmd.Result()
+	once := once{name: &onceName{text: name}}
+	words[0], words[1] = command, once.name
+	once.IntSliceCmd = redis.NewIntSliceCmd(ctx, words...)
+	once.SetFirstKeyPos(3)        // older versions of go-redis do not know the place in an FCALL
+	_ = client.Process(ctx, once) // the command keeps the error
+	return once.Result()
 }
 
 // call has the server run c and returns the reply. A server that does not have the function or the script has not run it: that error

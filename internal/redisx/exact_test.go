@@ -23,9 +23,7 @@ const loadAddr = "SPILLGATE_TEST_LOAD"
 func TestMain(m *testing.M) {
 	redistest.DropLog()
 	if addr := os.Getenv(loadAddr); addr != "" {
-		client := redis.NewUniversalClient(&redis.UniversalOptions{
-			Addrs: strings.Split(addr, ","), IsClusterMode: strings.Contains(addr, ","),
-		})
+		client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(addr, ",")})
 		failures := 0
 		admitted := load(redisx.New(client, options), ended(os.Stdin), func(err error) {
 			failures++

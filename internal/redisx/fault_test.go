@@ -23,9 +23,22 @@ func clientOf(t *testing.T, addr string) *redis.Client {
 }
 
 func TestLostReplyIsNotRetried(t *testing.T) {
+	for kind, newClient := range map[string]func(addr string) redis.UniversalClient{
+		"client": func(addr string) redis.UniversalClient { return redis.NewClient(&redis.Options{Addr: addr}) },
+		"Ring": func(addr string) redis.UniversalClient {
+			return redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"shard": addr}})
+		},
+	} {
+		t.Run(kind, func(t *testing.T) { loseReplies(t, newClient) })
+	}
+}
+
+func loseReplies(t *testing.T, newClient func(addr string) redis.UniversalClient) {
 	server := redistest.Start(t)
 	proxy := redistest.StartProxy(t, server.Addr)
-	s := redisx.New(clientOf(t, proxy.Addr), options)
+	client := newClient(proxy.Addr)
+	defer client.Close()
+	s := redisx.New(client, options)
 	c := claimOf("k", core.PerDay(1000))
 	take(t, s, c)
 	proxy.Fault.Store(redistest.CutReplies)

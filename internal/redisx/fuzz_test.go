@@ -45,7 +45,7 @@ func FuzzReply(f *testing.F) {
 // checkReply fails the test if the reply to claims leads to an impossible result.
 func checkReply(t *testing.T, reply []byte, claims []core.Claim) {
 	client := redis.NewClient(&redis.Options{
-		Dialer: dialFake(reply), Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: 1,
+		Dialer: dialFake(reply), Protocol: 2, MaxRetries: -1, PoolSize: 1,
 		ReadTimeout: time.Minute, WriteTimeout: time.Minute, // the server hangs up before
 	})
 	defer client.Close()

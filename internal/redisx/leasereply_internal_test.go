@@ -2,7 +2,7 @@ package redisx
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -70,7 +70,7 @@ func (h *lateReply) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 func (h *lateReply) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if slices.Contains(cmd.Args(), any(theScript.sha)) && h.calls.Add(1) == h.late.Load() {
+		if len(cmd.Args()) > 1 && fmt.Sprint(cmd.Args()[1]) == theScript.sha && h.calls.Add(1) == h.late.Load() {
 			<-h.free
 		}
 		return err

@@ -103,7 +103,7 @@ func TestDecisionMovesFewBytes(t *testing.T) {
 		if blocks < 50 || blocks > 60 {
 			t.Errorf("%s: %d blocks, want 3,600 entries in blocks of 64", limit, blocks)
 		}
-		if n := client.HStrLen(context.Background(), pairKey, field).Val(); n > 3000 {
+		if n := client.Do(context.Background(), "hstrlen", pairKey, field).Val().(int64); n > 3000 {
 			t.Errorf("%s: a decision writes %d bytes", limit, n)
 		}
 		before := commands(t, client)

@@ -14,7 +14,7 @@ require (
 require (
 	github.com/go-logr/logr v1.3.0 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
-	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/sys v0.14.0 // indirect
 )
 
 replace github.com/spillgate/spillgate => ../..
