@@ -3,8 +3,10 @@ package core
 import (
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
+	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/calendar"
 )
 
@@ -126,6 +128,31 @@ func (c *Calendar) hash() (h uint64) {
 	return h<<8 ^ uint64(c.From)<<2 ^ uint64(c.Unit)
 }
 
+// id returns a number that tells c apart from other calendars.
+func (c *Calendar) id() uint64 {
+	one := Limit{Calendar: *c}.inOneForm().Calendar
+	return algorithm.CalendarID(uint64(one.Unit), uint64(one.From), one.Zone)
+}
+
+// windows returns the windows of c, which is valid, in microseconds. It remembers the last one.
+func (c *Calendar) windows() func(at int64) (start, end int64) {
+	windows, err := calendar.New(calendar.Unit(c.Unit), c.Zone, c.From)
+	if err != nil {
+		return nil
+	}
+	type window struct{ start, end int64 }
+	var last atomic.Pointer[window]
+	return func(at int64) (start, end int64) {
+		if w := last.Load(); w != nil && w.start <= at && at < w.end {
+			return w.start, w.end
+		}
+		from, to := windows.Window(time.UnixMicro(at))
+		w := &window{from.UnixMicro(), to.UnixMicro()}
+		last.Store(w)
+		return w.start, w.end
+	}
+}
+
 // validate says what is wrong with c, except for a zone that this machine does not know.
 func (c *Calendar) validate() error {
 	last := 31
@@ -158,16 +185,6 @@ func (l Limit) checkCalendar() error {
 		err = allOf(err, invalid("a calendar %v has no burst, buckets or ban", l.Calendar.Unit))
 	}
 	return err
-}
-
-// undecided says that no store decides limits with a calendar.
-func undecided(limits []Limit) error {
-	for i := range limits {
-		if limits[i].Calendar.Unit != 0 {
-			return invalid("limit %d, %v: no store decides calendar windows yet", i+1, limits[i])
-		}
-	}
-	return nil
 }
 
 func (c *Calendar) checkZone() error {

@@ -120,31 +120,49 @@ func (rule *activeRule) ask(r *http.Request, c *Claim) (applies bool, err error)
 			return false, nil
 		}
 	}
-	if rule.Tier != nil {
-		if limits := rule.Tier(r); len(limits) > 0 {
-			set := limitSetOf(limits)
-			if set.err != nil {
-				return true, within("tier", set.err)
-			}
-			if !set.waits && c.MaxWait > 0 {
-				return true, within("tier", limitsCanWait(c.MaxWait, limits))
-			}
-			c.Limits, c.set = set.limits, set
-		}
+	if err := rule.identify(r, c); err != nil {
+		return true, err
 	}
+	c.hold(rule)
+	return true, nil
+}
+
+// identify sets the key of c, a claim of rule on r, and the limits that apply to it instead of those of rule.
+func (rule *activeRule) identify(r *http.Request, c *Claim) error {
 	if rule.Key == nil {
-		return true, invalid("key func is missing, so only Limiter.Take can use the rule; set Key to one such as keyfunc.RemoteIP")
+		return invalid("key func is missing, so only Limiter.Take can use the rule; set Key to one such as keyfunc.RemoteIP")
 	}
 	key, err := rule.Key(r)
 	if err == nil && key == "" {
 		err = fmt.Errorf("the key func returned an empty key: %w", ErrNoKey)
 	}
 	if err != nil {
-		return true, err
+		return err
+	}
+	callback, limits := "override", []Limit(nil)
+	if rule.Override != nil {
+		limits = rule.Override(key)
+	}
+	if len(limits) == 0 && rule.Tier != nil {
+		callback, limits = "tier", rule.Tier(r)
+	}
+	if len(limits) > 0 {
+		if err := c.use(limits, callback); err != nil {
+			return err
+		}
 	}
 	c.Key = key
-	c.hold(rule)
-	return true, nil
+	return nil
+}
+
+// use sets the limits of c to what a callback returned.
+func (c *Claim) use(limits []Limit, callback string) error {
+	set := limitSetOf(limits)
+	c.Limits, c.set = set.limits, set
+	if set.err == nil && c.MaxWait > 0 && !set.waits {
+		return within(callback, limitsCanWait(c.MaxWait, limits))
+	}
+	return within(callback, set.err)
 }
 
 // errorPlace says which callback an error is about: one of rule or, if that is nil, a skip.

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"fmt"
+	"runtime/debug"
 	"time"
 )
 
@@ -59,7 +60,7 @@ func inRule(rule string, err error) error {
 	return within(fmt.Sprintf("rule %q", ruleName(rule)), err)
 }
 
-// A Settlement changes what a Take has charged or held, or bans a key.
+// A Settlement changes what a Take has charged or held, bans a key, or grants it requests.
 type Settlement struct {
 	Rule, Key string
 	Limits    []Limit       // the Claim's limits; may be empty for a ban
@@ -73,6 +74,7 @@ type Settlement struct {
 	Final     int           // the final cost
 	Renew     bool          // keep the hold; sets At
 	Ban       time.Duration // deny everything for this rule and key for this long
+	Grant     int           // add this many requests, or take them away if it is negative; nothing is settled
 
 	set *limitSet // of Limits, if a limiter has compiled them
 }
@@ -89,6 +91,8 @@ func (s *Settlement) validate(set *limitSet) error {
 		err = invalid("cost must not be negative, got %d", s.Cost)
 	case s.Final < 0:
 		err = invalid("final cost must not be negative, got %d", s.Final)
+	case s.Grant < -maxRate || s.Grant > maxRate:
+		err = invalid("grant must be between -%d and %d, got %d", maxRate, maxRate, s.Grant)
 	case s.Ban < 0:
 		err = invalid("ban must not be negative, got %v", s.Ban)
 	case validateLease(s.Lease) != nil:
@@ -131,6 +135,11 @@ func (s *ruleset) complete(claims []Claim) error {
 
 // completeOne is complete for a claim whose rule, if there is one of its name, is rule.
 func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
+	if rule != nil && len(claim.Limits) == 0 && claim.Key != "" {
+		if err := claim.override(rule); err != nil {
+			return err
+		}
+	}
 	switch {
 	case rule != nil && rule.Tier == nil && len(claim.Limits) == 0:
 		claim.Limits, claim.set = rule.Limits, rule.set
@@ -167,4 +176,20 @@ func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 		return err
 	}
 	return claim.checkWait(claim.set)
+}
+
+// override sets the limits that rule has for the key of c alone, if it has any.
+func (c *Claim) override(rule *activeRule) (err error) {
+	if rule.Override == nil {
+		return nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			err = &callbackPanic{v, debug.Stack()}
+		}
+	}()
+	if limits := rule.Override(c.Key); len(limits) > 0 {
+		return c.use(limits, "override")
+	}
+	return nil
 }

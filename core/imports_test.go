@@ -36,7 +36,7 @@ var importRules = []struct {
 	{"telemetry/prometheus", []string{module + "core", module + "telemetry", prometheus}},
 	{"telemetry", []string{module + "core"}},
 	{"dashboard", []string{module + "internal/charts", module + "core", module + "telemetry"}},
-	{"rulefile", []string{module + "core", module + "keyfunc", module + "internal/nearest", goYAML}},
+	{"rulefile", []string{module + "core", module + "keyfunc", module + "internal/nearest", module + "internal/routes", goYAML}},
 	{"middleware/internal/adaptertest", []string{module + "core", module + "headers", module + "keyfunc", module + "internal/ipcases", module + "middleware/internal/"}},
 	{"middleware/internal/seen", []string{module + "core", module + "keyfunc"}},
 	{"middleware/internal", []string{module + "core", module + "headers", module + "middleware/internal/", httpsnoop}},

@@ -17,7 +17,7 @@ type limitSet struct {
 
 // newLimitSet compiles limits, which must not change afterwards.
 func newLimitSet(limits []Limit) *limitSet {
-	s := &limitSet{limits: limits, compiled: make([]algorithm.Limit, len(limits)), err: allOf(validateLimits(limits), undecided(limits)), waits: true}
+	s := &limitSet{limits: limits, compiled: make([]algorithm.Limit, len(limits)), err: validateLimits(limits), waits: true}
 	for i := range limits {
 		s.waits = s.waits && limits[i].canWait()
 		s.compiled[i] = compile(&limits[i]).Limit
@@ -72,7 +72,10 @@ func (l Limit) compile() (algorithm.Limit, error) {
 		Algorithm: algorithm.Algorithm(l.Algorithm), Rate: int64(l.Rate), Capacity: int64(l.Capacity()),
 		Micros: l.Period.Microseconds(), Ban: l.Ban.Microseconds(),
 	}
-	if l.Algorithm == SlidingWindow {
+	switch {
+	case l.Calendar.Unit != 0:
+		c.Algorithm, c.Calendar, c.Windows = algorithm.CalendarWindow, l.Calendar.id(), l.Calendar.windows()
+	case l.Algorithm == SlidingWindow:
 		c.Width = l.Width().Microseconds()
 	}
 	c, fits := algorithm.Compile(c)

@@ -142,7 +142,7 @@ func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error 
 		}
 		asked = append(asked, memory.Settlement{
 			Pair: m.pair(s.Rule, s.Key), Limits: set.compiled, Claimed: exactCost(s.Cost), At: at, DryRun: s.DryRun, Held: s.Held,
-			Final: min(int64(s.Final), algorithm.MaxExact), Renew: s.Renew, Ban: s.Ban.Microseconds(),
+			Final: min(int64(s.Final), algorithm.MaxExact), Renew: s.Renew, Ban: s.Ban.Microseconds(), Grant: int64(s.Grant),
 			Waits: s.MaxWait > 0, Turn: at + s.Wait.Microseconds(),
 		})
 	}
@@ -158,7 +158,7 @@ func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error 
 // exactCost returns the cost of a Claim, where 0 means 1, in the numbers that a store counts in.
 func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxExact) }
 
-// Reset implements Store. A pair that shares its state with others, because the store is full, stays as it is: to forget
+// Reset implements Store. As for a grant, a pair that shares its state with others, because the store is full, stays as it is: to forget
 // it would admit the others anew.
 func (m *MemoryStore) Reset(_ context.Context, pairs []Pair) error {
 	m.once.Do(m.init)

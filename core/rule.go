@@ -57,6 +57,11 @@ type Rule struct {
 	// ErrInvalid (status 500). OnFailure is about the store only. Limiter.Take does not call Tier: set Claim.Limits.
 	Tier func(*http.Request) []Limit
 
+	// Override returns the limits of one key, in place of Limits and Tier: a partner's plan, or a network that is denied everything. If
+	// it is nil or returns none, the others apply. A limiter calls it once per request, after Key. Limiter.Take calls it for a claim
+	// without Limits. A bad limit from it is ErrInvalid at the request.
+	Override func(key string) []Limit
+
 	// DryRun makes the rule evaluate, charge and report, but never deny.
 	DryRun bool
 
@@ -104,7 +109,7 @@ func (r *Rule) place() string {
 }
 
 func (r *Rule) validate() error {
-	err := allOf(validateLimits(r.Limits), undecided(r.Limits))
+	err := validateLimits(r.Limits)
 	if !printableASCII(r.Name) {
 		err = allOf(invalid("name must be printable ASCII"), err)
 	}

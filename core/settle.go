@@ -107,6 +107,30 @@ func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) er
 	return prefix(unavailable(errors.Join(err, local)))
 }
 
+// Grant gives a key of a rule of l n more requests now, on top of its limits: support adds to a plan. A negative n takes requests away.
+// The requests last until the window ends, or for one period where a limit has none that begins and ends; a token bucket gets back at
+// most what was used. A ban stays, and so do limits of requests in flight. What a refund gives back does not depend on grants.
+//
+// Limits are those that apply to the key. Without them, they are those of the rule, of its Override for the key if it has one; a rule with
+// a Tier needs them, as in Take. Grant changes the store only: if the store is down, it changes nothing. The errors are those of Reset;
+// an n of 0 is ErrInvalid.
+func (l *Limiter) Grant(ctx context.Context, rule, key string, n int, limits ...Limit) error {
+	rule, err := l.named("grant", rule, key)
+	if err != nil {
+		return prefix(err)
+	}
+	rules, _ := l.current()
+	claim := Claim{Rule: rule, Key: key, Limits: limits, Peek: true}
+	if err = rules.completeOne(&claim, rules.named(rule)); err == nil && (n == 0 || n < -maxRate || n > maxRate) {
+		err = invalid("requests must be between -%d and %d and not 0, got %d", maxRate, maxRate, n)
+	}
+	if err != nil {
+		return prefix(within(fmt.Sprintf("grant of rule %q", rule), err))
+	}
+	_, err = l.store.settle(orBackground(ctx), []Settlement{{Rule: rule, Key: key, Limits: claim.Limits, Grant: n, set: claim.set}})
+	return prefix(unavailable(err))
+}
+
 // named returns the name of a rule of l. If there is none, or if key is empty, the error says what was to be done.
 func (l *Limiter) named(verb, rule, key string) (string, error) {
 	rules, err := l.current()

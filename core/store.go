@@ -21,7 +21,9 @@ type Store interface {
 	// A hold that is neither settled nor renewed ends 60 to 66 seconds after it was made. Its cost is then charged, whether it fits
 	// or not, to all limits of the pair that have state; each limit of a held claim has. A Settle after that adjusts this charge.
 	//
-	// Settle replaces what was charged or held with CostAfter, renews holds, or bans. What was charged too much is given back as
+	// Settle replaces what was charged or held with Final, renews holds, bans, or grants requests. A grant lowers what counts as used by
+	// Grant until the window ends, or for one period, and below nothing; of a token bucket, it gives back at most what was used. It does
+	// not change what a later settlement gives back. What was charged too much is given back as
 	// far as it still counts, and never more than the key would have had if the Take had charged Final, but for less than a
 	// tick of a token bucket. A further charge is made at the instant of the Settle, even if it does not fit. An error that
 	// wraps ErrInvalid means that nothing was settled.

@@ -11,16 +11,21 @@ const (
 	SlidingWindow
 	SlidingLog
 	InFlight
+	CalendarWindow // a FixedWindow of core.Calendar
 )
 
 // A Limit is a limit in the units that its algorithm counts in. Compile fills in what the first lines do not say.
 type Limit struct {
 	Algorithm Algorithm
 	Rate      int64
-	Capacity  int64 // 0 if Rate is
-	Micros    int64 // the period
-	Width     int64 // SlidingWindow: of a sub-bucket, in microseconds
-	Ban       int64 // TokenBucket: microseconds of refusal that follow a charge which uses the limit up; 0 for none
+	Capacity  int64  // 0 if Rate is
+	Micros    int64  // the period
+	Width     int64  // SlidingWindow: of a sub-bucket, in microseconds
+	Calendar  uint64 // CalendarWindow, which has no period: which one, from CalendarID
+	Ban       int64  // TokenBucket: microseconds of refusal that follow a charge which uses the limit up; 0 for none
+
+	// Windows returns the window of a CalendarWindow that an instant of the wall clock lies in. Nil for a limit that no request names.
+	Windows func(at int64) (start, end int64)
 
 	Kind uint64 // finds the state of the limit within a pair
 
@@ -42,7 +47,7 @@ const (
 
 // Compile returns l complete. It reports false if a full or a banned bucket of l fits MaxExact in no tick.
 func Compile(l Limit) (Limit, bool) {
-	l.Kind = uint64(l.Micros)<<4 | Table[l.Algorithm].Code
+	l.Kind = (uint64(l.Micros)|l.Calendar)<<4 | Table[l.Algorithm].Code
 	switch l.Algorithm {
 	case TokenBucket:
 		return l.withUnit()
@@ -52,9 +57,22 @@ func Compile(l Limit) (Limit, bool) {
 	return l, true
 }
 
+// firstCalendar is greater than any period.
+const firstCalendar = 3 << 47
+
+// CalendarID returns a number that tells calendars apart: of a unit, 1 to 4, of the day from which windows start, 0 to 31, and of a time
+// zone, by 39 bits of a hash of its name (FNV-1a).
+func CalendarID(unit, from uint64, zone string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(zone) {
+		h = (h ^ uint64(zone[i])) * 1099511628211
+	}
+	return firstCalendar | unit | from<<3 | h>>25<<8
+}
+
 // Leasable reports whether requests of l may be charged ahead and given back exactly.
 func (l *Limit) Leasable() bool {
-	return l.Algorithm == FixedWindow || l.Algorithm == TokenBucket && l.Ban == 0
+	return l.Algorithm == FixedWindow || l.Algorithm == CalendarWindow || l.Algorithm == TokenBucket && l.Ban == 0
 }
 
 func (l Limit) withUnit() (Limit, bool) {

@@ -197,6 +197,10 @@ var tokenBucket = Row{
 		p.setBucket(&s.Bucket, l)
 	},
 	Report: func(s *State, l *Limit, now int64) Usage { return s.Bucket.Report(l, s.Bucket.Rate, now) },
+	Grant: func(s *State, p *Packed, l *Limit, _, n int64) {
+		s.Bucket.Bucket = s.Bucket.Grant(l, n)
+		p.setBucket(&s.Bucket, l)
+	},
 	Refund: func(p *Packed, _ *Log, l *Limit, now, at, cost int64) {
 		b := p.bucket().Refund(l, now, at, cost)
 		p.setBucket(&b, l)

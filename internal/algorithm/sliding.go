@@ -19,6 +19,9 @@ func stamp(width, now int64) int64 {
 type Log struct {
 	entries ring
 	width   int64 // of the widest sub-bucket that a stamp may be of
+
+	granted   int64 // on top of the rate
+	grantEnds int64 // when it ends
 }
 
 // Width returns the width of the widest sub-bucket that the log knows of; 0 in a SlidingLog.
@@ -65,8 +68,24 @@ func (g *Log) End(l *Limit, held bool, ended []Ending) {
 	}
 }
 
-// Forget drops all entries.
-func (g *Log) Forget() { g.entries.clear() }
+// Forget drops all entries and the grant.
+func (g *Log) Forget() {
+	g.entries.clear()
+	g.granted = 0
+}
+
+// grantAt returns what is granted at now.
+func (g *Log) grantAt(now int64) int64 {
+	if now >= g.grantEnds {
+		g.granted = 0
+	}
+	return g.granted
+}
+
+// Grant adds n requests to what is granted, which all lasts for one period from now.
+func (g *Log) Grant(l *Limit, now, n int64) {
+	g.granted, g.grantEnds = addGrant(g.grantAt(now), n), now+l.Micros
+}
 
 // lower makes stamps that are later than limit that one.
 func (g *Log) lower(limit int64) {
@@ -89,9 +108,24 @@ func (g *Log) add(stamp, cost int64) {
 }
 
 // Wait returns how long after now the log admits cost, which is at most the rate.
-func (g *Log) Wait(l *Limit, now, cost int64) int64 { return g.until(l, now, l.Rate-cost) }
+func (g *Log) Wait(l *Limit, now, cost int64) int64 { return g.fallsTo(l, now, l.Rate-cost) }
 
-// until returns how long after now the log takes to shrink to target.
+// fallsTo returns how long after now what counts as used takes to shrink to target. A grant counts until it ends.
+func (g *Log) fallsTo(l *Limit, now, target int64) int64 {
+	granted := g.grantAt(now)
+	if granted == 0 {
+		return g.until(l, now, target)
+	}
+	left := g.grantEnds - now
+	if target+granted >= 0 {
+		if wait := g.until(l, now, target+granted); wait < left {
+			return wait
+		}
+	}
+	return max(left, g.until(l, now, target))
+}
+
+// until returns how long after now the entries take to shrink to target.
 func (g *Log) until(l *Limit, now, target int64) int64 {
 	if g.Used() <= target {
 		return 0
@@ -121,10 +155,10 @@ func (g *Log) Refund(l *Limit, at, cost int64) {
 
 // Report says what the log leaves.
 func (g *Log) Report(l *Limit, now int64) Usage {
-	u := Usage{Remaining: max(0, l.Rate-g.Used())}
+	u := Usage{Remaining: max(0, l.Rate-g.Used()+g.grantAt(now))}
 	if u.Remaining < l.Rate {
-		u.Refill = g.until(l, now, l.Rate-u.Remaining-1)
-		u.Reset = g.until(l, now, 0)
+		u.Refill = g.fallsTo(l, now, l.Rate-u.Remaining-1)
+		u.Reset = g.fallsTo(l, now, 0)
 	}
 	return u
 }
@@ -156,6 +190,10 @@ func sliding(code uint64, a Algorithm) Row {
 			p.setLog(s.Log)
 		},
 		Report: func(s *State, l *Limit, now int64) Usage { return s.Log.Report(l, now) },
+		Grant: func(s *State, p *Packed, l *Limit, now, n int64) {
+			s.Log.Grant(l, now, n)
+			p.setLog(s.Log)
+		},
 		Refund: func(p *Packed, g *Log, l *Limit, _, at, cost int64) {
 			g.Refund(l, at, cost)
 			p.setLog(g)

@@ -2,9 +2,10 @@ package algorithm
 
 // A State is what the functions of a Row compute with. Each algorithm uses one field.
 type State struct {
-	Bucket RatedBucket
-	Window Window
-	Log    *Log // may be empty, but is never nil
+	Bucket   RatedBucket
+	Window   Window
+	Calendar CalendarState
+	Log      *Log // may be empty, but is never nil
 }
 
 // A Packed is a State as a store in this process keeps it for one limit of one key: 32 bytes without a pointer. This file alone
@@ -12,7 +13,8 @@ type State struct {
 //
 //	       Kind                              Level   At            Rate          Extra
 //	bucket Kind | tick | slowest rate << 53  level   instant       rate | held   At - Busy
-//	window Kind                              used    start         held          -
+//	window Kind                              used    start         held | granted  -
+//	calendar Kind                            used    start         held | granted  seconds of the window
 //	log    Kind                              used    newest stamp  held          number of its Log in the store, or 0
 type Packed struct {
 	Kind  uint64
@@ -82,9 +84,38 @@ func (p *Packed) setBucket(b *RatedBucket, l *Limit) {
 }
 
 // window returns the state of a FixedWindow.
-func (p *Packed) window() Window { return Window{Used: p.Level, Start: p.At} }
+func (p *Packed) window() Window { return Window{Used: p.Level, Granted: p.granted(), Start: p.At} }
 
-func (p *Packed) setWindow(w Window) { p.Level, p.At = w.Used, w.Start }
+func (p *Packed) setWindow(w Window) {
+	p.Level, p.At = w.Used, w.Start
+	p.setGranted(w.Granted)
+}
 
-// setLog notes what g, the log of p, says of itself.
-func (p *Packed) setLog(g *Log) { p.Level, p.At = g.Used(), g.Last() }
+// calendar returns the state of a CalendarWindow.
+func (p *Packed) calendar() CalendarState {
+	return CalendarState{Used: p.Level, Granted: p.granted(), Start: p.At, End: p.At + int64(p.Extra)*1_000_000}
+}
+
+func (p *Packed) setCalendar(w CalendarState) {
+	p.Level, p.At, p.Extra = w.Used, w.Start, uint32((w.End-w.Start)/1_000_000)
+	p.setGranted(w.Granted)
+}
+
+// maxGrant is the most that a state can be granted, or have taken away.
+const maxGrant = 1<<30 - 1
+
+// addGrant returns what a state is granted after n more.
+func addGrant(granted, n int64) int64 { return max(-maxGrant, min(granted+n, maxGrant)) }
+
+// granted returns what a window was granted: a number in two's complement below the bit of holds.
+func (p *Packed) granted() int64 { return int64(int32(p.Rate<<1) >> 1) }
+
+func (p *Packed) setGranted(n int64) { p.Rate = uint32(n)&^heldBit | p.Rate&heldBit }
+
+// setLog notes what g, the log of p, says of itself. A grant is as one entry.
+func (p *Packed) setLog(g *Log) {
+	p.Level, p.At = g.Used(), g.Last()
+	if g.granted != 0 {
+		p.Level, p.At = max(p.Level, 1), max(p.At, g.grantEnds-p.micros())
+	}
+}

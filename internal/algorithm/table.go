@@ -24,6 +24,10 @@ type Row struct {
 	// Charge adds cost, whether it fits or not, and stores s in p.
 	Charge func(s *State, p *Packed, l *Limit, now, cost int64)
 
+	// Grant adds n requests on top of the limit, or takes them away if n is negative, and stores s in p. It gives back no more than what
+	// was used of a bucket. What was used of others stays as it is, so that a refund never becomes a grant.
+	Grant func(s *State, p *Packed, l *Limit, now, n int64)
+
 	// Report says what the state leaves.
 	Report func(s *State, l *Limit, now int64) Usage
 
@@ -54,12 +58,14 @@ type Row struct {
 }
 
 // Table has the row of each Algorithm.
-var Table = [...]Row{TokenBucket: tokenBucket, FixedWindow: fixedWindow, SlidingWindow: slidingWindow, SlidingLog: slidingLog, InFlight: inFlight}
+var Table = [...]Row{TokenBucket: tokenBucket, FixedWindow: fixedWindow, SlidingWindow: slidingWindow, SlidingLog: slidingLog, InFlight: inFlight, CalendarWindow: calendarWindow}
 
 // rowOf has the rows by the code of a Kind. The state of a bucket may have its tick in place of the code.
 var rowOf = func() (rows [codeBits + 1]*Row) {
-	for i := range Table[:InFlight] { // which has no states
-		rows[Table[i].Code] = &Table[i]
+	for i := range Table {
+		if Algorithm(i) != InFlight { // which has no states
+			rows[Table[i].Code] = &Table[i]
+		}
 	}
 	for tick := range Units {
 		rows[tick] = &Table[TokenBucket]

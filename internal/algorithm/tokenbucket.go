@@ -85,6 +85,17 @@ func (b Bucket) Charge(l *Limit, now, cost int64) Bucket {
 	return b
 }
 
+// Grant returns b after n requests were given back, at most what was used, or taken away if n is negative. A ban stays.
+func (b Bucket) Grant(l *Limit, n int64) Bucket {
+	switch {
+	case n < 0:
+		b.Level = addProduct(b.Level, -n, l.Period)
+	case l.Ban == 0 || b.Level <= l.Full-l.Period:
+		b.Level -= min(b.Level, addProduct(0, n, l.Period))
+	}
+	return b
+}
+
 // Report says what b leaves, if it drains at rate.
 func (b Bucket) Report(l *Limit, rate, now int64) (u Usage) {
 	if l.Unit != 1 {

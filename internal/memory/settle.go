@@ -6,7 +6,7 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A Settlement replaces what a claim was charged, or held, by Final, keeps its hold, or bans its pair.
+// A Settlement replaces what a claim was charged, or held, by Final, keeps its hold, bans its pair, or grants it requests.
 type Settlement struct {
 	Pair    Pair
 	Limits  []algorithm.Limit // of the claim
@@ -20,6 +20,7 @@ type Settlement struct {
 	Ban     int64 // microseconds for which nothing of the pair fits
 	Waits   bool  // requests of the claim may wait
 	Turn    int64 // the instant at which the request could go on, if Waits
+	Grant   int64 // requests to add
 }
 
 // NoInstant is the At of a Settlement whose Take another store has decided.
@@ -29,6 +30,8 @@ const NoInstant = math.MinInt64
 func (d *decision) settle(s *Store, c *claim, t *Settlement) {
 	d.find(c) // an earlier settlement may have added records
 	switch {
+	case t.Grant != 0:
+		d.grant(s, c, t.Grant)
 	case t.Ban > 0:
 		d.addBan(s, c, t.Ban)
 	case t.Renew:
@@ -116,6 +119,26 @@ func (d *decision) chargeAll(s *Store, c *claim, cost int64) {
 			d.load(a)
 			d.charge(a, cost)
 		}
+	}
+}
+
+// grant gives all limits of c n more requests, or takes them away if n is negative. States that c shares with other pairs, because the
+// store is full, stay as they are: a grant to them would admit the others anew.
+func (d *decision) grant(s *Store, c *claim, n int64) {
+	for i := range c.asks {
+		a := &c.asks[i]
+		a.peek = a.limit.Rate == 0 // what admits nothing keeps nothing
+	}
+	d.placeClaim(s, c)
+	for i := range c.asks {
+		a := &c.asks[i]
+		if a.peek || a.record == nil || !a.own {
+			continue
+		}
+		d.load(a)
+		a.addLog()
+		a.row.Grant(&a.state, &a.record.Packed, a.limit, d.now, n)
+		a.claim.shard.endsAt(a.record.ends())
 	}
 }
 

@@ -20,7 +20,11 @@ type usage struct {
 const (
 	held   = 1 // requests in flight were in the way
 	failed = -2
+	farOff = -3
 )
+
+// errFarOff is bad input, because the clock that is wrong may be this process's.
+var errFarOff = fmt.Errorf("spillgate: %w: this process's clock and the Redis server's differ by more than a day, so a calendar window cannot be chosen", core.ErrInvalid)
 
 var errScript = errors.New("the script failed; the log of the Redis server says why")
 
@@ -48,7 +52,7 @@ func (j *job) lengthOf(reply []int64) int {
 	switch {
 	case len(reply) == 0:
 		return 0
-	case reply[0] == failed:
+	case reply[0] == failed, reply[0] == farOff:
 		n = 1
 	case j.quiet:
 		n = len(j.claims)
@@ -62,6 +66,8 @@ func (j *job) read() error {
 	switch {
 	case len(reply) > 0 && reply[0] == failed:
 		return errScript
+	case len(reply) > 0 && reply[0] == farOff:
+		return errFarOff
 	case j.quiet:
 		j.moved = reply
 		if len(reply) != len(j.claims) {

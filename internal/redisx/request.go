@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
@@ -20,12 +21,23 @@ type request struct {
 	usages      []usage               // backs those of the jobs
 	plan        string                // of the last job, which that of the next one often equals
 	batch       atomic.Pointer[batch] // of the last job, for callers that give up
+	offset      *atomic.Int64         // what tests add to the clocks, or nil
+}
+
+// wall returns this process's clock, in microseconds since 1970.
+func (r *request) wall() int64 {
+	now := time.Now().UnixMicro()
+	if r.offset != nil {
+		now += r.offset.Load()
+	}
+	return now
 }
 
 // An ask is one limit of one claim: see lua/plan.lua.
 type ask struct {
 	algorithm.Limit
 	source                     core.Limit // what Limit was compiled of
+	turn                       *turn      // of a calendar, or nil
 	claim, key                 int
 	peek, dryRun, hold, leased bool
 	cost, asked                int64
@@ -51,6 +63,7 @@ func (l *layout) newTake(claims []core.Claim) (*request, error) {
 		}
 	}
 	r := requests.Get().(*request)
+	r.offset = l.offset
 	for i := range claims {
 		r.addClaim(l.key(claims[i].Rule, claims[i].Key), &claims[i], i)
 	}
@@ -78,7 +91,10 @@ func (r *request) newAsk(l *core.Limit) *ask {
 	r.asks = slices.Grow(r.asks, 1)[:n+1]
 	a := &r.asks[n]
 	if a.source != *l {
-		a.Limit, a.source = compile(l), *l
+		a.Limit, a.source, a.turn = compile(l), *l, nil
+	}
+	if a.Algorithm == algorithm.CalendarWindow {
+		a.turn = turnOf(l.Calendar, r.wall())
 	}
 	return a
 }
@@ -89,7 +105,11 @@ func compile(l *core.Limit) algorithm.Limit {
 		Algorithm: algorithm.Algorithm(l.Algorithm), Rate: int64(l.Rate), Capacity: int64(l.Capacity()), Micros: l.Period.Microseconds(),
 		Ban: l.Ban.Microseconds(),
 	}
-	if l.Algorithm == core.SlidingWindow {
+	switch {
+	case l.Calendar.Unit != 0:
+		c := l.In(l.Calendar.Zone).Calendar // in the form that equal limits have
+		compiled.Algorithm, compiled.Calendar = algorithm.CalendarWindow, algorithm.CalendarID(uint64(c.Unit), uint64(c.From), c.Zone)
+	case l.Algorithm == core.SlidingWindow:
 		compiled.Width = l.Width().Microseconds()
 	}
 	compiled, _ = algorithm.Compile(compiled)
@@ -131,13 +151,22 @@ func (a *ask) share() int64 {
 
 // appendWords appends what a script reads as a, with the place of its key among those of its job.
 func (a *ask) appendWords(b []byte, begins bool, place int) []byte {
-	head := int64(place+1) << 5
+	head, starts := int64(place+1)<<5, []int64(nil)
+	kind, unit, ban := int64(a.Kind), a.Unit+a.Width, a.Ban
+	if a.turn != nil {
+		kind -= 2 // lua/pair.lua has other uses for the bit
+		starts = a.turn.starts
+		unit, ban = int64(len(starts)), a.turn.minute
+	}
 	for i, flag := range [...]bool{begins, a.peek, a.dryRun, a.hold, a.leased} {
 		if flag {
 			head |= 1 << i
 		}
 	}
-	for _, n := range [...]int64{head, int64(a.Kind), a.cost, a.asked, a.Rate, a.Capacity, a.Unit + a.Width, a.Ban} {
+	for _, n := range [...]int64{head, kind, a.cost, a.asked, a.Rate, a.Capacity, unit, ban} {
+		b = strconv.AppendInt(append(b, ' '), n, 10)
+	}
+	for _, n := range starts {
 		b = strconv.AppendInt(append(b, ' '), n, 10)
 	}
 	return b

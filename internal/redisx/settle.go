@@ -12,7 +12,7 @@ import (
 // A settlement is a core.Settlement in the terms of lua/settle.lua.
 type settlement struct {
 	at, cost, final, ban int64
-	hold, renew          bool
+	hold, renew, grant   bool
 }
 
 func newSettlement(of *core.Settlement) settlement {
@@ -23,6 +23,9 @@ func newSettlement(of *core.Settlement) settlement {
 		s.at = min(max(of.At.UnixMicro(), 0), algorithm.MaxExact)
 	}
 	s.ban = min(of.Ban.Microseconds(), algorithm.MaxExact)
+	if of.Grant != 0 {
+		s = settlement{grant: true, cost: int64(max(of.Grant, 0)), final: int64(max(-of.Grant, 0))}
+	}
 	return s
 }
 
@@ -43,7 +46,7 @@ func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error
 			return err
 		}
 		pairs = append(pairs, core.Pair{Rule: st.Rule, Key: st.Key})
-		if st.Ban > 0 {
+		if st.Ban > 0 || st.Grant != 0 {
 			banned = append(banned, pairs[i])
 		}
 	}
@@ -94,6 +97,7 @@ func renewed(settlements []core.Settlement, jobs []job) {
 // newSettle returns the request of a Settle. Its plan says nothing of costs, so that most requests have the same.
 func (l *layout) newSettle(settlements []core.Settlement) *request {
 	r := requests.Get().(*request)
+	r.offset = l.offset
 	for i := range settlements {
 		s := &settlements[i]
 		st := newSettlement(s)
@@ -184,6 +188,9 @@ func (s *settlement) appendNumbers(b []byte) []byte {
 	}
 	if s.renew {
 		flags |= 2
+	}
+	if s.grant {
+		flags |= 4
 	}
 	for _, n := range [...]int64{s.at, s.cost, s.final, s.ban, flags} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))

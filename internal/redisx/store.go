@@ -54,6 +54,7 @@ type Store struct {
 	noFunctions atomic.Bool // the server has none, or the user may not load them
 
 	offset   atomic.Int64  // microseconds that tests add to the server's clock
+	local    atomic.Int64  // likewise, to this process's clock
 	repaired atomic.Uint64 // states that made no sense
 	reloads  reloads       // of the state of the cluster
 	begun    time.Time
@@ -63,6 +64,7 @@ type Store struct {
 // New returns a store. Its arguments must be valid.
 func New(client redis.UniversalClient, o Options) *Store {
 	s := &Store{client: client, layout: newLayout(o.Prefix, o.Secret), begun: time.Now()}
+	s.layout.offset = &s.local
 	s.batcher.init()
 	if o.DenyCache > 0 {
 		s.denials = newDenyCache(o.DenyCache)
@@ -79,8 +81,14 @@ func New(client redis.UniversalClient, o Options) *Store {
 // Repaired returns how many stored states made no sense and were replaced by that of a limit just used up.
 func (s *Store) Repaired() uint64 { return s.repaired.Load() }
 
-// Shift adds d to the server's clock, for tests.
-func (s *Store) Shift(d time.Duration) { s.offset.Add(d.Microseconds()) }
+// Shift adds d to the server's clock and to this process's, for tests.
+func (s *Store) Shift(d time.Duration) {
+	s.offset.Add(d.Microseconds())
+	s.ShiftLocal(d)
+}
+
+// ShiftLocal adds d to this process's clock alone, for tests.
+func (s *Store) ShiftLocal(d time.Duration) { s.local.Add(d.Microseconds()) }
 
 // Take implements core.Store. It always asks the server.
 func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {

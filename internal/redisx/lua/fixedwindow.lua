@@ -9,7 +9,7 @@ function fixedWindow.load(w, o, l, now)
   local start, current = w[o + 2], now - now % l.micros
   if w[o + 1] > maxExact then
     return repair(w, o, l, now)
-  elseif current > start or w[o + 1] == 0 then
+  elseif current > start or w[o + 1] == 0 and not (anyRare and hasGrant(w, o, fixedWindow.size)) then
     w[o + 1], w[o + 2] = 0, current
   elseif start > now + l.micros then
     w[o + 2] = current
@@ -18,9 +18,14 @@ function fixedWindow.load(w, o, l, now)
   return false
 end
 
+-- used returns what counts as used: less than none if more was granted.
+function fixedWindow.used(w, o, now)
+  return w[o + 1] - (anyRare and grantOf(w, o, fixedWindow.size, now) or 0)
+end
+
 -- wait returns how long after now the window admits cost, which is at most the rate.
 function fixedWindow.wait(w, o, l, now, cost)
-  if w[o + 1] <= l.rate - cost then
+  if fixedWindow.used(w, o, now) <= l.rate - cost then
     return 0
   end
   return w[o + 2] + l.micros - now
@@ -54,10 +59,15 @@ function fixedWindow.refund(w, o, l, _, at, cost)
   end
 end
 
+-- grant adds n requests, which may be fewer than none, until the window ends.
+function fixedWindow.grant(w, o, l, now, n)
+  addGrant(w, o, fixedWindow.size, now, n, w[o + 2] + l.micros)
+end
+
 -- report returns what the window leaves: remaining, refill, reset.
 function fixedWindow.report(w, o, l, now)
-  local remaining = max(0, l.rate - w[o + 1])
-  if remaining == l.rate then
+  local remaining = max(0, l.rate - fixedWindow.used(w, o, now))
+  if remaining >= l.rate then
     return remaining, 0, 0
   end
   local left = w[o + 2] + l.micros - now

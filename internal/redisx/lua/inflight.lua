@@ -13,6 +13,7 @@ function inFlight.charge()
 end
 
 inFlight.refund = inFlight.charge
+inFlight.grant = inFlight.charge
 
 function inFlight.report(_, _, l)
   return l.capacity, 0, 0

@@ -9,6 +9,8 @@
 --   period in µs · 16 + 4    fixed window: see fixedwindow.lua
 --   period in µs · 16 + 8    sliding window: see sliding.lua, which has further fields
 --   period in µs · 16 + 12   sliding log, likewise
+--   calendar · 16 + 4        calendar window, see calendarwindow.lua: the number of a calendar is greater than any period
+--   + 5, 9 or 13             what the window or log before it was granted: see grant.lua
 --   0                        what is held: see hold.lua
 --   4                        a ban: until when nothing fits
 --   8                        the last reset: when that was
@@ -26,12 +28,22 @@ for mod = 0, 12, 4 do
   algorithms[mod + heldMark] = algorithms[mod]
 end
 
+-- algorithmOf returns the algorithm of a kind, or nil.
+local function algorithmOf(kind)
+  if kind >= firstCalendar and kind % 16 <= 6 and kind % 2 == 0 then
+    return calendarWindow
+  end
+  return algorithms[kind % 16]
+end
+
 -- sizeOf returns the number of words of the record at o, or nil if there is no such record.
 local function sizeOf(w, o)
   local kind = w[o]
-  local algorithm = algorithms[kind % 16]
+  local algorithm = algorithmOf(kind)
   if kind >= 16 and algorithm then
     return algorithm.size
+  elseif kind >= 16 and (kind % 16 == 5 or kind % 16 == 9 or kind % 16 == 13) then
+    return grantSize
   elseif kind >= 16 then
     return kind % 16 == 1 and w[o + 1] <= maxLows and 2 + 2 * w[o + 1]
   elseif kind == holdKind then
@@ -61,7 +73,7 @@ local function findRecords(plan, place, now)
         banAt[place] = o
       elseif kind == resetKind then
         resetAt[place] = o
-      elseif kind % 16 ~= 1 then
+      elseif kind % 2 == 0 then -- neither lows nor a grant
         others[place] = others[place] + 1
       end
       local length = sizeOf(w, o)
@@ -80,7 +92,7 @@ local function eachLimit(plan, place, f)
   local w, o = words[place], 2
   while o <= sizes[place] do
     local kind, length = kindOf(w, o), sizeOf(w, o)
-    local algorithm = kind >= 16 and algorithms[kind % 16]
+    local algorithm = kind >= 16 and algorithmOf(kind)
     if algorithm then
       local l = plan[plan.kinds[place][-kind]]
       local isOther = not l
@@ -109,8 +121,11 @@ local function dropEnded(plan, place, now)
     local drops = isOther and (ends <= now or w[o] == first and sizes[place] > maxWords / 2)
     if drops and l.algorithm == sliding then
       forgetTexts(w, o, l)
-    elseif drops then
+    elseif drops and l.algorithm == tokenBucket then
       setLows(w, o, noLows)
+    end
+    if drops and l.algorithm ~= tokenBucket then
+      removeGrant(w, o, l.algorithm.size)
     end
     return drops
   end

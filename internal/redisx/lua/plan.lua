@@ -13,17 +13,21 @@
 --   capacity
 --   unit      microseconds per tick of a token bucket, or per sub-bucket of a sliding window, else 0
 --   ban       microseconds that a token bucket denies for once it is used up, else 0
+--
+-- For a calendar window, the kind is calendar · 16 + 4, the unit is how many starts of windows follow these numbers, in ascending order,
+-- and the ban is the process's clock, as the microseconds since 1970 at which its minute began.
 local settleWords, leaseWords = 5, 5 -- of each claim that is settled, or leased: see settle.lua and take.lua
+local minute, day = 60000000, 86400000000
 local maxPlans = 1000
 local plans, planCount = {}, 0
 
 -- newLimit returns the limit of eight numbers.
-local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban)
-  local flags, micros, algorithm = head % 32, floorDiv(kind, 16), kind > 0 and algorithms[kind % 16] or inFlight
+local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, starts)
+  local flags, micros, algorithm = head % 32, floorDiv(kind, 16), kind > 0 and algorithmOf(kind) or inFlight
   local l = {
     begins = flags % 2 == 1, peek = flags % 4 >= 2, dryRun = flags % 8 >= 4, hold = flags % 16 >= 8, leased = flags >= 16,
     place = (head - flags) / 32, algorithm = algorithm, kind = kind, name = format('%d', kind), micros = micros,
-    cost = cost, asked = asked, rate = rate, capacity = capacity, unit = unit, ban = ban,
+    cost = cost, asked = asked, rate = rate, capacity = capacity, unit = unit, ban = ban, starts = starts,
     load = algorithm.load, wait = algorithm.wait, charge = algorithm.charge, report = algorithm.report, ends = algorithm.ends,
   }
   if algorithm == tokenBucket then
@@ -47,8 +51,15 @@ local function newPlan(text)
   for n in string.gmatch(rest, '%d+') do
     numbers[#numbers + 1] = tonumber(n)
   end
-  for first = 1, #numbers, 8 do
-    local l, i = newLimit(unpack(numbers, first, first + 7)), #plan + 1
+  local first = 1
+  while first <= #numbers do
+    local head, kind, cost, asked, rate, capacity, unit, ban = unpack(numbers, first, first + 7)
+    first = first + 8
+    local starts
+    if kind >= firstCalendar then
+      starts, plan.clock, first = {unpack(numbers, first, first + unit - 1)}, ban, first + unit
+    end
+    local l, i = newLimit(head, kind, cost, asked, rate, capacity, unit, ban, starts), #plan + 1
     plan[i] = l
     if l.place > plan.keys then
       plan.keys, plan.pairs[l.place], plan.kinds[l.place] = l.place, {}, {}
@@ -79,6 +90,11 @@ local function newPlan(text)
     plan.keys, plan.pairs, plan.kinds = 1, {{}}, {{}}
   end
   return plan
+end
+
+-- isNear reports whether the clock of the process that made a plan differs by at most a day from now, as far as the plan needs it.
+local function isNear(plan, now)
+  return not plan.clock or now > plan.clock - day and now < plan.clock + minute + day
 end
 
 -- planOf returns the plan of a text.

@@ -5,8 +5,9 @@
 -- settle.lua and take.lua; and the number of those requests, which the last plan does without.
 --
 -- Returns the server's clock in microseconds since 1970, how many states made no sense and were replaced, and for each request what
--- take.lua and settle.lua say, or -2 if it could not be decided, because of an error that the server's log has.
-local failed = -2
+-- take.lua and settle.lua say, or -2 if it could not be decided, because of an error that the server's log has, or -3 if the clock of the
+-- process is more than a day off.
+local failed, farOff = -2, -3
 local ops = {t = take, s = settle, r = resetPair}
 local keyList, args, now -- of the call
 local at, first, start, left = 1, 1, 1, 0 -- the next argument, key and byte of numbers, and how many requests of the plan are left
@@ -25,7 +26,12 @@ local function work()
     end
     local key, byte = first, start
     left, first, start, before = left - 1, first + plan.keys, start + plan.words, filled
-    ops[plan.op](plan, keyList, key, now, numbers, byte)
+    if isNear(plan, now) then
+      ops[plan.op](plan, keyList, key, now, numbers, byte)
+    else
+      filled = filled + 1
+      reply[filled] = farOff
+    end
     before = nil
   end
 end

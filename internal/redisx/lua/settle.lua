@@ -6,7 +6,7 @@
 --   cost    what it was charged or held
 --   final   what it costs after all
 --   ban     microseconds for which nothing is to fit; else 0
---   flags   1 if cost was held + 2 to keep the hold
+--   flags   1 if cost was held + 2 to keep the hold + 4 to grant cost - final requests
 --
 -- What it replies is, for each claim, when it is held from now on, or 0. If the plan asks for a cost, it replies what a Take would that
 -- charges nothing.
@@ -83,6 +83,18 @@ local function setBan(place, ends)
   bannedUntil[place], lasts[place], dirty[place] = w[o + 1], max(lasts[place], w[o + 1]), true
 end
 
+-- grant gives the limits of a claim n more requests, or fewer if n is negative.
+local function grant(plan, claim, n, now)
+  for i = claim.first, claim.last do
+    local l = plan[i]
+    if l.rate > 0 then
+      l.load(words[claim.place], homes[i], l, now)
+      l.algorithm.grant(words[claim.place], homes[i], l, now, n)
+    end
+  end
+  dirty[claim.place] = true
+end
+
 -- settle settles a request.
 local function settle(plan, keyList, first, now, numbers, start)
   openRequest(plan, keyList, first, now)
@@ -90,7 +102,9 @@ local function settle(plan, keyList, first, now, numbers, start)
   for n, claim in ipairs(plan.claims) do
     local at, cost, final, ban, flags = unpackWords('<I8I8I8I8I8', numbers, start + settleWords * word * (n - 1))
     moved[n] = 0
-    if flags >= 2 then
+    if flags >= 4 then
+      grant(plan, claim, cost - final, now)
+    elseif flags >= 2 then
       moved[n] = renew(claim, at, cost, now)
     elseif ban > 0 then
       setBan(claim.place, now + ban)

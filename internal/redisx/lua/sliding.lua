@@ -266,12 +266,33 @@ local function drainTo(w, o, l, now, target)
   return max(1, stamp + l.micros - now)
 end
 
+-- waitFor returns how long after now what counts as used takes to shrink to target. A grant counts until it ends.
+local function waitFor(w, o, l, now, target)
+  local granted, ends = 0, 0
+  if anyRare then
+    granted, ends = grantOf(w, o, sliding.size, now)
+  end
+  if granted == 0 then
+    return drainTo(w, o, l, now, target)
+  end
+  local wait = target + granted < 0 and maxExact or drainTo(w, o, l, now, target + granted)
+  if wait < ends - now then
+    return wait
+  end
+  return max(ends - now, drainTo(w, o, l, now, target))
+end
+
 -- wait returns how long after now the limit admits cost, which is at most the rate.
 function sliding.wait(w, o, l, now, cost)
-  if w[o + 1] <= l.rate - cost then
+  if not anyRare and w[o + 1] <= l.rate - cost then
     return 0
   end
-  return drainTo(w, o, l, now, l.rate - cost)
+  return waitFor(w, o, l, now, l.rate - cost)
+end
+
+-- grant adds n requests, which may be fewer than none, for one period.
+function sliding.grant(w, o, l, now, n)
+  addGrant(w, o, sliding.size, now, n, now + l.micros)
 end
 
 -- keep has the state know the width of the sub-buckets of l, by which requests at now or holds that end are stamped.
@@ -352,17 +373,22 @@ end
 
 -- report returns what the limit leaves: remaining, refill, reset.
 function sliding.report(w, o, l, now)
-  local remaining = max(0, l.rate - w[o + 1])
-  if remaining == l.rate then
+  local granted = anyRare and grantOf(w, o, sliding.size, now) or 0
+  local remaining = max(0, l.rate - w[o + 1] + granted)
+  if remaining >= l.rate then
     return remaining, 0, 0
   end
-  local refill = drainTo(w, o, l, now, l.rate - remaining - 1)
-  return remaining, refill, max(refill, w[o + 4] + l.micros - now)
+  local refill = waitFor(w, o, l, now, l.rate - remaining - 1)
+  return remaining, refill, max(refill, granted == 0 and w[o + 4] + l.micros - now or waitFor(w, o, l, now, 0))
 end
 
 -- ends returns the instant at which the state no longer matters, also if more is charged at an instant.
 function sliding.ends(w, o, l, at)
-  return (at and stampOf(l, at) or w[o + 4]) + l.micros
+  local ends = (at and stampOf(l, at) or w[o + 4]) + l.micros
+  if anyRare and hasGrant(w, o, sliding.size) then
+    ends = max(ends, w[o + sliding.size + 2])
+  end
+  return ends
 end
 
 function sliding.empty(w, o, l, stale)

@@ -268,6 +268,16 @@ function tokenBucket.refund(w, o, l, now, at, cost)
   w[o + 1] = max(0, w[o + 1] - sure)
 end
 
+-- grant gives back n requests, at most what was used, or takes them away if n is negative. A ban stays.
+function tokenBucket.grant(w, o, l, _, n)
+  local level = w[o + 1]
+  if n > 0 and l.ban > 0 and level > l.full - l.period then
+    return
+  end
+  w[o + 1] = max(0, min(level - n * l.period, maxExact))
+  setLows(w, o, noLows)
+end
+
 -- watch has the bucket, which has just been charged ahead, know from now on how much of that still counts.
 function tokenBucket.watch(w, o, now)
   setLows(w, o, addLow(lowsOf(w, o), now, w[o + 1]))

@@ -1,0 +1,380 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// allow takes n requests of a key and checks how many of them are admitted.
+func allow(t *testing.T, l *core.Limiter, key string, n, want int) {
+	t.Helper()
+	admitted := 0
+	for range n {
+		d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Allowed {
+			admitted++
+		}
+	}
+	if admitted != want {
+		t.Errorf("%d of %d requests of %s are admitted, want %d", admitted, n, key, want)
+	}
+}
+
+func left(t *testing.T, l *core.Limiter, key string, limits ...core.Limit) core.Result {
+	t.Helper()
+	d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: key, Limits: limits, Peek: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Results[0]
+}
+
+func plan(limits ...core.Limit) core.Rule {
+	return core.Rule{Name: "plan", Key: constKey, Limits: limits}
+}
+
+func TestABillingMonthOverFebruary(t *testing.T) {
+	for _, tt := range []struct{ begin, next string }{
+		{"2023-01-31T00:00:00Z", "2023-02-28T00:00:00Z"},
+		{"2024-01-31T00:00:00Z", "2024-02-29T00:00:00Z"},
+		{"2024-02-29T12:00:00Z", "2024-03-31T00:00:00Z"},
+		{"2023-02-28T23:59:59Z", "2023-03-31T00:00:00Z"},
+	} {
+		now, _ := time.Parse(time.RFC3339, tt.begin)
+		next, _ := time.Parse(time.RFC3339, tt.next)
+		l := core.Must(core.New([]core.Rule{plan(core.PerMonth(100).From(31))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+		allow(t, l, "k", 101, 100)
+		if wait := left(t, l, "k").RetryAfter; wait != next.Sub(now) {
+			t.Errorf("from %s: wait %v, want until %s", tt.begin, wait, tt.next)
+		}
+		now = next.Add(-time.Microsecond)
+		allow(t, l, "k", 1, 0)
+		now = next
+		allow(t, l, "k", 101, 100)
+	}
+}
+
+func TestACalendarDayIsAsLongAsTheLocalDay(t *testing.T) {
+	now := time.Date(2026, 11, 1, 4, 0, 0, 0, time.UTC) // midnight in New York, of a day of 25 hours
+	l := core.Must(core.New([]core.Rule{plan(core.PerDay(3).In("America/New_York"))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	allow(t, l, "k", 4, 3)
+	if wait := left(t, l, "k").RetryAfter; wait != 25*time.Hour {
+		t.Errorf("wait %v, want 25h", wait)
+	}
+	now = now.Add(24 * time.Hour)
+	allow(t, l, "k", 1, 0)
+	now = now.Add(time.Hour)
+	allow(t, l, "k", 4, 3)
+}
+
+func TestAClockThatStepsBackAcrossAMonthAdmitsNothingAnew(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 1, 0, time.UTC)
+	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(3))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	allow(t, l, "k", 4, 3)
+	now = now.Add(-2 * time.Second)
+	allow(t, l, "k", 4, 0)
+	now = now.Add(2 * time.Second)
+	allow(t, l, "k", 4, 0)
+}
+
+func TestATierUpgradeInMidMonthKeepsWhatWasUsed(t *testing.T) {
+	month := core.PerMonth(100).In("Europe/Berlin").From(15)
+	l := core.Must(core.New([]core.Rule{plan(month)}))
+	allow(t, l, "k", 60, 60)
+	month.Rate = 1000
+	if got := left(t, l, "k", month).Remaining; got != 940 {
+		t.Errorf("%d remain of 1000 after 60 were used, want 940", got)
+	}
+	for why, other := range map[string]core.Limit{"another day": month.From(16), "another zone": month.In("Europe/Paris"), "another unit": core.PerYear(1000).In("Europe/Berlin")} {
+		if got := left(t, l, "k", other).Remaining; got != 1000 {
+			t.Errorf("%s: %d remain, want a new count of 1000", why, got)
+		}
+	}
+}
+
+func TestGrant(t *testing.T) {
+	for _, limit := range []core.Limit{
+		core.PerMonth(100), core.PerDay(100).Using(core.FixedWindow), core.PerDay(100).Using(core.SlidingWindow), core.PerDay(100).Using(core.SlidingLog),
+	} {
+		t.Run(limit.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := core.Must(core.New([]core.Rule{plan(limit)}))
+				allow(t, l, "k", 60, 60)
+				grant(t, l, "k", 50)
+				if got := left(t, l, "k"); got.Remaining != 90 {
+					t.Errorf("%d remain, want 90", got.Remaining)
+				}
+				allow(t, l, "other", 101, 100)
+				allow(t, l, "k", 91, 90)
+				reset := left(t, l, "k").RetryAfter
+				time.Sleep(reset - time.Microsecond)
+				allow(t, l, "k", 1, 0)
+				time.Sleep(time.Microsecond)
+				if got := left(t, l, "k"); !got.Allowed || got.Remaining > 100 {
+					t.Errorf("after the wait: got %+v", got)
+				}
+				time.Sleep(32 * 24 * time.Hour)
+				if got := left(t, l, "k"); got.Remaining != 100 {
+					t.Errorf("%d remain in a new window, want 100: the grant has ended", got.Remaining)
+				}
+			})
+		})
+	}
+}
+
+func grant(t *testing.T, l *core.Limiter, key string, n int) {
+	t.Helper()
+	if err := l.Grant(t.Context(), "plan", key, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGrantAboveTheRateAndBelowIt(t *testing.T) {
+	for _, limit := range []core.Limit{core.PerMonth(100), core.PerDay(100).Using(core.FixedWindow), core.PerDay(100).Using(core.SlidingLog)} {
+		synctest.Test(t, func(t *testing.T) {
+			l := core.Must(core.New([]core.Rule{plan(limit)}))
+			allow(t, l, "k", 10, 10)
+			grant(t, l, "k", 50)
+			if got := left(t, l, "k"); got.Remaining != 140 || got.ResetAfter != 0 {
+				t.Errorf("%v: got %+v, want 140 remaining and nothing missing", limit, got)
+			}
+			grant(t, l, "k", -150)
+			if got := left(t, l, "k"); got.Remaining != 0 || got.Allowed || got.RetryAfter <= 0 {
+				t.Errorf("%v: got %+v, want nothing left", limit, got)
+			}
+			grant(t, l, "k", 11)
+			allow(t, l, "k", 2, 1)
+			if err := l.Reset(t.Context(), "plan", "k"); err != nil {
+				t.Fatal(err)
+			}
+			if got := left(t, l, "k"); got.Remaining != 100 {
+				t.Errorf("%v: %d remain after a reset, want 100", limit, got.Remaining)
+			}
+		})
+	}
+}
+
+func TestATokenBucketGetsBackAtMostWhatWasUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{plan(core.PerDay(100))}))
+		allow(t, l, "k", 60, 60)
+		grant(t, l, "k", 70)
+		if got := left(t, l, "k"); got.Remaining != 100 {
+			t.Errorf("%d remain, want 100", got.Remaining)
+		}
+		grant(t, l, "k", -130)
+		if got := left(t, l, "k"); got.Allowed || got.RetryAfter <= 0 {
+			t.Errorf("got %+v after taking away more than there is", got)
+		}
+	})
+}
+
+func TestABanStaysAfterAGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{plan(core.Limit{Rate: 5, Period: 10 * time.Minute, Ban: time.Hour})}))
+		allow(t, l, "k", 6, 5)
+		wait := left(t, l, "k").RetryAfter
+		grant(t, l, "k", 5)
+		if got := left(t, l, "k").RetryAfter; got != wait {
+			t.Errorf("wait %v, want %v as before the grant", got, wait)
+		}
+		if err := l.Ban(t.Context(), "plan", "other", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		grant(t, l, "other", 5)
+		if got := left(t, l, "other").RetryAfter; got != time.Hour {
+			t.Errorf("wait %v, want 1h", got)
+		}
+	})
+}
+
+func TestARefundNeverBecomesAGrant(t *testing.T) {
+	for _, limit := range []core.Limit{core.PerMonth(100), core.PerDay(100).Using(core.FixedWindow), core.PerDay(100).Using(core.SlidingWindow), core.PerDay(100).Using(core.SlidingLog)} {
+		synctest.Test(t, func(t *testing.T) {
+			l := core.Must(core.New([]core.Rule{plan(limit)}))
+			d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "k", Cost: 30})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			grant(t, l, "k", 50)
+			if err := l.Refund(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			if got := left(t, l, "k"); got.Remaining != 150 {
+				t.Errorf("%v: %d remain, want the rate and the grant: 150", limit, got.Remaining)
+			}
+			if err := l.Store().Settle(t.Context(), []core.Settlement{{Rule: "plan", Key: "k", Limits: []core.Limit{limit}, At: d.At, Cost: 30}}); err != nil {
+				t.Fatal(err)
+			}
+			if got := left(t, l, "k"); got.Remaining != 150 {
+				t.Errorf("%v: %d remain after a second refund, want 150", limit, got.Remaining)
+			}
+		})
+	}
+}
+
+func TestGrantMistakes(t *testing.T) {
+	tiered := core.Rule{Name: "tiered", Key: constKey, Limits: []core.Limit{core.PerMonth(5)}, Tier: func(*http.Request) []core.Limit { return nil }}
+	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(5)), tiered}))
+	tests := []struct {
+		rule, key string
+		n         int
+		limits    []core.Limit
+		kind      error
+		want      string
+	}{
+		{"plan", "k", 0, nil, core.ErrInvalid, "and not 0, got 0"},
+		{"plan", "k", 1_000_000_001, nil, core.ErrInvalid, "requests must be between -1000000000 and 1000000000"},
+		{"plan", "", 1, nil, core.ErrNoKey, "grant of rule"},
+		{"pln", "k", 1, nil, core.ErrInvalid, `there is no rule "pln"`},
+		{"tiered", "k", 1, nil, core.ErrInvalid, "the rule has a Tier"},
+		{"plan", "k", 1, []core.Limit{{}}, core.ErrInvalid, "period must be"},
+	}
+	for _, tt := range tests {
+		wantError(t, l.Grant(t.Context(), tt.rule, tt.key, tt.n, tt.limits...), tt.kind, tt.want)
+	}
+	if err := l.Grant(t.Context(), "tiered", "k", 1, core.PerMonth(7)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGrantFailsWithTheStore(t *testing.T) {
+	s := new(faulty)
+	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(5))}, core.WithStore(s)))
+	s.fault = refuse
+	wantError(t, l.Grant(t.Context(), "plan", "k", 5), core.ErrUnavailable, "refused")
+	allow(t, l, "k", 6, 5) // of the fallback
+	s.fault = nil
+	if got := s.memory.Stats().Keys; got != 0 {
+		t.Errorf("the store has %d keys", got)
+	}
+}
+
+func TestOverride(t *testing.T) {
+	calls := 0
+	rule := core.Rule{
+		Name: "plan", Limits: []core.Limit{core.PerHour(3)},
+		Key: func(r *http.Request) (string, error) { return r.Header.Get("Key"), nil },
+		Tier: func(r *http.Request) []core.Limit {
+			if r.Header.Get("Tier") == "" {
+				return nil
+			}
+			return []core.Limit{core.PerHour(7)}
+		},
+		Override: func(key string) []core.Limit {
+			calls++
+			switch key {
+			case "partner":
+				return []core.Limit{core.PerHour(50), core.PerMonth(1000)}
+			case "blocked":
+				return []core.Limit{core.PerHour(0)}
+			case "wrong":
+				return []core.Limit{{}}
+			case "panics":
+				panic("no database")
+			}
+			return nil
+		},
+	}
+	l := core.Must(core.New([]core.Rule{rule}))
+	check := func(key, tier string, want int) {
+		t.Helper()
+		calls = 0
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Key", key)
+		r.Header.Set("Tier", tier)
+		d, err := l.Check(r)
+		if err != nil || calls != 1 {
+			t.Fatalf("%s: %v, after %d calls of Override", key, err, calls)
+		}
+		if got := d.Results[0].Limit.Rate; got != want {
+			t.Errorf("%s: limit %d, want %d", key, got, want)
+		}
+	}
+	check("a", "", 3)
+	check("a", "x", 7)
+	check("partner", "x", 50)
+	check("blocked", "", 0)
+	for _, key := range []string{"wrong", "panics"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Key", key)
+		_, err := l.Check(r)
+		if !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("%s: got %v, want ErrInvalid", key, err)
+		}
+		if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: key}); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("Take of %s: got %v, want ErrInvalid", key, err)
+		}
+	}
+	d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "partner"})
+	if err != nil || d.Results[0].Limit.Rate != 50 || d.Results[0].Remaining != 48 {
+		t.Errorf("Take of partner: %+v, %v; want 48 of 50 left", d.Results, err)
+	}
+	d, err = l.Take(t.Context(), core.Claim{Rule: "plan", Key: "partner", Limits: []core.Limit{core.PerHour(9)}})
+	if err != nil || d.Results[0].Limit.Rate != 9 {
+		t.Errorf("Take with limits of its own: %+v, %v", d.Results, err)
+	}
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "a"}); !errors.Is(err, core.ErrInvalid) {
+		t.Errorf("Take of a key without an override, of a rule with a Tier: got %v", err)
+	}
+	if err := l.Grant(t.Context(), "plan", "partner", 10); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	var observed int
+	header := func(name string) core.KeyFunc {
+		return func(r *http.Request) (string, error) {
+			switch v := r.Header.Get(name); v {
+			case "":
+				return "", core.ErrNoKey
+			case "bad":
+				return "", core.ErrBadKey
+			default:
+				return v, nil
+			}
+		}
+	}
+	never := func(*http.Request) bool { return false }
+	rules := []core.Rule{
+		{Name: "plan", Key: header("User"), Limits: []core.Limit{core.PerMonth(100), core.PerMinute(10)}, Routes: []string{"POST /orders"}},
+		{Name: "team", Key: header("Team"), Limits: []core.Limit{core.PerHour(5)}},
+		{Name: "export", Key: header("User"), Limits: []core.Limit{core.PerDay(50)}, Match: never, Cost: func(*http.Request) int { return 20 }},
+		{Name: "jobs", Limits: []core.Limit{core.PerDay(50)}},
+		{Name: "routes", Key: func(r *http.Request) (string, error) { return core.RoutePattern(r), nil }, Limits: []core.Limit{core.PerDay(50)}},
+	}
+	l := core.Must(core.New(rules, core.WithObserver(func(_ context.Context, _ *core.Observation) { observed++ })))
+	r := httptest.NewRequest("GET", "/usage", nil)
+	r.Header.Set("User", "ann")
+	for range 1000 {
+		d, err := l.Usage(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Results) != 3 || d.Results[0].Remaining != 100 || d.Results[1].Remaining != 10 || d.Results[2].Rule != "export" || d.Results[2].Remaining != 50 {
+			t.Fatalf("got %+v, want all of plan and export", d.Results)
+		}
+	}
+	if observed > 0 {
+		t.Errorf("observers were called %d times", observed)
+	}
+	if d, err := l.Usage(httptest.NewRequest("GET", "/usage", nil)); err != nil || len(d.Results) > 0 {
+		t.Errorf("without any key: got %+v, %v", d, err)
+	}
+	r.Header.Set("Team", "bad")
+	if _, err := l.Usage(r); !errors.Is(err, core.ErrBadKey) {
+		t.Errorf("with a bad key: got %v", err)
+	}
+}

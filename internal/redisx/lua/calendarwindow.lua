@@ -1,0 +1,117 @@
+-- The state of a FixedWindow whose windows are a calendar's. The limit has the starts of the windows around now: the process computes
+-- them, and the server's clock chooses. Mirrors internal/algorithm.
+--
+-- The words of its record: used (+1), start (+2), and end (+3), which is the start of the next window.
+local calendarWindow = {size = 4}
+local firstCalendar = 3 * 140737488355328 * 16 -- 3 · 2^47: the least kind
+local longest = {[0] = 0, 3, 10, 33, 368, 0, 0, 0} -- days that no window of a unit exceeds
+
+-- windowOf returns the start and the end of the window of an instant. Windows before the first start count as one.
+local function windowOf(l, at)
+  local starts = l.starts
+  local i = #starts - 1
+  while i > 0 and starts[i] > at do
+    i = i - 1
+  end
+  return starts[i] or 0, starts[i + 1]
+end
+
+-- load brings the window to now, and reports whether it must be stored even if nothing is charged. After the clock went back, the next
+-- window is kept, and a later one becomes the current window.
+function calendarWindow.load(w, o, l, now)
+  local start, current, ends, _ = w[o + 2], windowOf(l, now)
+  if w[o + 1] > maxExact then
+    return repair(w, o, l, now)
+  elseif current > start or w[o + 1] == 0 and not (anyRare and hasGrant(w, o, calendarWindow.size)) then
+    w[o + 1], w[o + 2], w[o + 3] = 0, current, ends
+  elseif start > ends then
+    w[o + 2], w[o + 3] = current, ends
+    return true
+  elseif start > current then
+    _, w[o + 3] = windowOf(l, start)
+  end
+  return false
+end
+
+-- used returns what counts as used: less than none if more was granted.
+function calendarWindow.used(w, o, now)
+  return w[o + 1] - (anyRare and grantOf(w, o, calendarWindow.size, now) or 0)
+end
+
+-- wait returns how long after now the window admits cost, which is at most the rate.
+function calendarWindow.wait(w, o, l, now, cost)
+  if calendarWindow.used(w, o, now) <= l.rate - cost then
+    return 0
+  end
+  return w[o + 3] - now
+end
+
+-- charge adds cost, even if it does not fit.
+function calendarWindow.charge(w, o, _, _, cost)
+  w[o + 1] = min(w[o + 1] + cost, maxExact)
+end
+
+-- finish charges what ended holds become, a list of instants and costs, each in the window of its instant.
+function calendarWindow.finish(w, o, l, held, _, ended)
+  for n = 1, #ended, 2 do
+    local used, start, ends = w[o + 1], w[o + 2], w[o + 3]
+    calendarWindow.load(w, o, l, ended[n])
+    if held or w[o + 1] > 0 then
+      calendarWindow.charge(w, o, l, ended[n], ended[n + 1])
+    else
+      w[o + 1], w[o + 2], w[o + 3] = used, start, ends
+    end
+  end
+end
+
+function calendarWindow.keep()
+end
+
+-- refund takes back a charge of cost at an earlier instant, if that was in this window.
+function calendarWindow.refund(w, o, _, _, at, cost)
+  if at >= w[o + 2] and at < w[o + 3] then
+    w[o + 1] = max(0, w[o + 1] - cost)
+  end
+end
+
+-- grant adds n requests, which may be fewer than none, until the window ends.
+function calendarWindow.grant(w, o, _, now, n)
+  addGrant(w, o, calendarWindow.size, now, n, w[o + 3])
+end
+
+-- report returns what the window leaves: remaining, refill, reset.
+function calendarWindow.report(w, o, l, now)
+  local remaining = max(0, l.rate - calendarWindow.used(w, o, now))
+  if remaining >= l.rate then
+    return remaining, 0, 0
+  end
+  local left = w[o + 3] - now
+  return remaining, left, left
+end
+
+-- ends returns the instant at which the window no longer matters. If cost more is charged at an instant, that is instead the end of
+-- the window of that instant.
+function calendarWindow.ends(w, o, l, at)
+  local ends = w[o + 3]
+  if at and at >= ends then
+    local _, last = windowOf(l, at)
+    return last
+  end
+  return ends
+end
+
+-- empty writes an empty record.
+function calendarWindow.empty(w, o, l)
+  w[o], w[o + 1], w[o + 2], w[o + 3] = l.kind, 0, 0, 0
+end
+
+-- fill makes the record one of a limit that is just used up.
+function calendarWindow.fill(w, o, l, now)
+  w[o + 1], w[o + 2], w[o + 3] = l.rate, windowOf(l, now)
+end
+
+-- limitOf returns the limit of a record that no request names: it knows this window, and where the next one starts.
+function calendarWindow.limitOf(w, o)
+  local ends = w[o + 3]
+  return {starts = {w[o + 2], ends, ends + longest[floorDiv(w[o], 16) % 8] * 86400000000}, rate = 0}
+end

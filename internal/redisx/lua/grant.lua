@@ -1,0 +1,38 @@
+-- What a limit that counts windows or entries was granted on top of its rate. Mirrors internal/algorithm.
+--
+-- A grant is a record directly behind the record of the limit, whose kind is one more: how many requests (+1), plus grantZero because
+-- they may be fewer than none, and until when (+2). What was used stays as it is, so that a refund never becomes a grant.
+local grantSize, grantZero = 3, 4503599627370496 -- 2^52
+local maxGrant = 1073741823
+
+-- hasGrant reports whether the record of a size at o has a grant, which may have ended.
+local function hasGrant(w, o, size)
+  return w[o + size] == kindOf(w, o) + 1
+end
+
+-- grantOf returns what the limit whose record of a size is at o was granted, and until when.
+local function grantOf(w, o, size, now)
+  local at = o + size
+  if hasGrant(w, o, size) and now < w[at + 2] then
+    return w[at + 1] - grantZero, w[at + 2]
+  end
+  return 0, 0
+end
+
+-- addGrant adds n to what was granted, until an instant.
+local function addGrant(w, o, size, now, n, ends)
+  local at, before = o + size, grantOf(w, o, size, now)
+  if not hasGrant(w, o, size) then
+    resize(w, at, grantSize)
+    w[at] = kindOf(w, o) + 1
+    anyRare = true
+  end
+  w[at + 1], w[at + 2] = grantZero + max(-maxGrant, min(before + n, maxGrant)), ends
+end
+
+-- removeGrant removes a grant, if there is one.
+local function removeGrant(w, o, size)
+  if hasGrant(w, o, size) then
+    resize(w, o + size, -grantSize)
+  end
+end

@@ -1,0 +1,95 @@
+package rulefile
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+)
+
+func prefixesOf(texts ...string) (list []network) {
+	for i, text := range texts {
+		list = append(list, network{netip.MustParsePrefix(text), int32(i)})
+	}
+	return list
+}
+
+func TestTheLongestPrefixIsFound(t *testing.T) {
+	n := newNetworks(prefixesOf("10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.3/32", "10.1.4.0/24", "203.0.113.0/24", "255.255.255.0/24", "2001:db8::/32", "2001:db8:1::/48", "::/1"))
+	tests := []struct {
+		address string
+		want    int32
+	}{
+		{"9.255.255.255", none}, {"10.0.0.0", 0}, {"10.0.255.255", 0}, {"10.1.0.0", 1}, {"10.1.2.0", 2}, {"10.1.2.2", 2}, {"10.1.2.3", 3}, {"10.1.2.4", 2},
+		{"10.1.3.0", 1}, {"10.1.4.255", 4}, {"10.1.5.0", 1}, {"10.2.0.0", 0}, {"10.255.255.255", 0}, {"11.0.0.0", none}, {"203.0.113.7", 5}, {"203.0.114.0", none},
+		{"255.255.255.255", 6}, {"0.0.0.0", none}, {"2001:db8::", 7}, {"2001:db8:1:2::", 8}, {"2001:db8:2::", 7}, {"2001:db9::", 9}, {"8000::", none},
+	}
+	for _, tt := range tests {
+		if got := n.find(netip.MustParseAddr(tt.address)); got != tt.want {
+			t.Errorf("%s: got prefix %d, want %d", tt.address, got, tt.want)
+		}
+	}
+	if got := newNetworks(nil).find(netip.MustParseAddr("10.0.0.1")); got != none {
+		t.Errorf("of no prefixes: got %d", got)
+	}
+}
+
+func TestRandomPrefixesAreFoundAsOneByOne(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var list []network
+		seen := make(map[netip.Prefix]bool)
+		for len(list) < 1+r.IntN(40) {
+			p := randomAddress(r)
+			prefix, _ := p.Prefix(r.IntN(p.BitLen() + 1))
+			if !seen[prefix] {
+				seen[prefix] = true
+				list = append(list, network{prefix, int32(len(list))})
+			}
+		}
+		all := append([]network(nil), list...)
+		n := newNetworks(list)
+		for range 200 {
+			a := randomAddress(r)
+			if r.IntN(3) == 0 {
+				a = lastOf(all[r.IntN(len(all))].prefix)
+			}
+			want, bits := int32(none), -1
+			for _, p := range all {
+				if p.prefix.Contains(a) && p.prefix.Bits() > bits {
+					want, bits = p.value, p.prefix.Bits()
+				}
+			}
+			if got := n.find(a); got != want {
+				t.Fatalf("seed %d, %v in %v: got %d, want %d", seed, a, all, got, want)
+			}
+		}
+	}
+}
+
+// randomAddress returns an address of which many have the same beginning.
+func randomAddress(r *rand.Rand) netip.Addr {
+	if r.IntN(2) == 0 {
+		return netip.AddrFrom4([4]byte{byte(r.IntN(2) * 255), byte(r.IntN(3)), byte(r.IntN(256)), byte(r.IntN(256))})
+	}
+	var b [16]byte
+	b[0], b[1], b[7], b[8], b[15] = byte(r.IntN(2)*255), byte(r.IntN(2)), byte(r.IntN(256)), byte(r.IntN(2)*128), byte(r.IntN(256))
+	return netip.AddrFrom16(b)
+}
+
+func BenchmarkFindOf100000(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	var list []network
+	for i := range 100_000 {
+		p, _ := netip.AddrFrom4([4]byte{byte(r.IntN(256)), byte(r.IntN(256)), byte(r.IntN(256)), 0}).Prefix(16 + r.IntN(9))
+		list = append(list, network{p, int32(i)})
+	}
+	n, i := newNetworks(list), 0
+	var addresses [1024]netip.Addr
+	for i := range addresses {
+		addresses[i] = netip.AddrFrom4([4]byte{byte(r.IntN(256)), byte(r.IntN(256)), byte(r.IntN(256)), byte(r.IntN(256))})
+	}
+	for b.Loop() {
+		n.find(addresses[i&1023])
+		i++
+	}
+}
