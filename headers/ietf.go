@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -17,7 +18,8 @@ import (
 // "rule-1s" and "rule-1h", or "rule-1h-sliding-log" where two of them share a period. If two nested limiters have a rule of
 // the same name, the inner one's limits are "rule~2". A name never stands for two policies: a rule that is called "rule-1h"
 // itself shows as "rule-1h-1m". q is the capacity, which for a token bucket with a burst is the burst, since r counts down
-// from there; w is the period in seconds, rounded up. A limit of requests in flight has the unit "concurrent-requests" in
+// from there; w is the period in seconds, rounded up, or the length of the current window of a calendar. A calendar limit has a name such
+// as "rule-month" beside others. A limit of requests in flight has the unit "concurrent-requests" in
 // place of a period, and the name "rule-at-once" beside others.
 //
 // RateLimit has for each of them r, the remaining requests, and t, the seconds until there are more, rounded up. There is no
@@ -58,12 +60,21 @@ func appendPolicies(b []byte, d *core.Decision) []byte {
 			if t.Limit.Algorithm == core.InFlight {
 				b = append(b, `;qu="concurrent-requests"`...)
 			} else {
-				b = appendInteger(b, ";w=", ceilSeconds(t.Limit.Period))
+				b = appendInteger(b, ";w=", ceilSeconds(window(t)))
 			}
 			b = append(b, ',')
 		}
 	}
 	return b[:len(b)-1]
+}
+
+// window returns the period of a limit or, of a calendar limit, the length of the current window.
+func window(t *core.Result) time.Duration {
+	if t.Limit.Calendar.Unit == 0 {
+		return t.Limit.Period
+	}
+	start, end := t.Limit.Calendar.Window(t.At)
+	return end.Sub(start)
 }
 
 // appendStates appends the List of RateLimit in the same way. Retry is the value of Retry-After, 0 for none.

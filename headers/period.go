@@ -22,6 +22,9 @@ func periodSuffix(l core.Limit) string {
 	if l.Algorithm == core.InFlight {
 		return atOnce
 	}
+	if l.Calendar.Unit != 0 {
+		return "-" + l.Calendar.Unit.String()
+	}
 	p := &periods[uint64(l.Period)*0x9e3779b97f4a7c15>>56] // Fibonacci hashing: Knuth, TAOCP 6.4
 	if s := p.Load(); s != nil && s.period == l.Period {
 		return s.text

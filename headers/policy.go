@@ -1,6 +1,7 @@
 package headers
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -38,10 +39,12 @@ func policy(d *core.Decision, i int) (rule, suffix string) {
 	for j := range d.Results {
 		if other := &d.Results[j]; j != i && !other.DryRun && other.Rule == t.Rule && d.SameName(j) == nth {
 			several = true
-			samePeriod = samePeriod || other.Limit.Period == t.Limit.Period
+			samePeriod = samePeriod || other.Limit.Period == t.Limit.Period && other.Limit.Calendar.Unit == t.Limit.Calendar.Unit
 		}
 	}
 	switch {
+	case samePeriod && t.Limit.Calendar.Unit != 0:
+		suffix = calendarSuffix(t.Limit.Calendar)
 	case samePeriod:
 		suffix = periodSuffix(t.Limit) + "-" + t.Limit.Algorithm.String()
 	case several:
@@ -59,6 +62,11 @@ var algorithmSuffixes = []string{
 	"-" + core.SlidingWindow.String(), "-" + core.SlidingLog.String(),
 }
 
+// calendarSuffix returns the suffix of a limit of a calendar beside others of the same unit, such as "-month-Europe/Berlin-15".
+func calendarSuffix(c core.Calendar) string {
+	return "-" + c.Unit.String() + "-" + cmp.Or(c.Zone, "UTC") + "-" + strconv.Itoa(max(c.From, 1))
+}
+
 // atOnce is the suffix of a limit of what is in flight, which has no period.
 const atOnce = "-at-once"
 
@@ -73,6 +81,11 @@ func endsInSuffix(rule string) bool {
 	}
 	if strings.HasSuffix(rule, atOnce) {
 		return true
+	}
+	for u := core.CalendarDay; u <= core.CalendarYear; u++ {
+		if unit := "-" + u.String(); strings.HasSuffix(rule, unit) || strings.Contains(rule, unit+"-") {
+			return true
+		}
 	}
 	for _, suffix := range algorithmSuffixes {
 		if cut, ok := strings.CutSuffix(rule, suffix); ok {

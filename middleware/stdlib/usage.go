@@ -1,0 +1,128 @@
+package stdlib
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/middleware/internal/respond"
+)
+
+// NewUsage returns a handler that tells the sender of a request what is left of each rule of l, as GitHub's /rate_limit does:
+//
+//	{"resources": {"plan": {"limit": 10000, "used": 1730, "remaining": 8270, "reset": 1796083200,
+//	  "limits": [{"limit": 10000, "per": "month", "used": 1730, "remaining": 8270, "reset": 1796083200}]}}}
+//
+// The fields of a rule are those of its tightest limit. Reset is in seconds since 1970: when the whole capacity is available again or, if
+// nothing remains, when one more request fits. It is the current time if nothing is used. Per is the unit of a calendar, the period as
+// in "15m", or "at once". The handler charges nothing: see core.Limiter.Usage. Rules in dry run are left out.
+//
+// A request for which no rule has a key gets a 401, one with a bad key a 400, and all requests get a 503 while the store is down. Do not
+// put the handler behind l itself, or asking counts. It panics if l is nil.
+func NewUsage(l *core.Limiter) http.Handler {
+	if l == nil {
+		panic("spillgate: stdlib.NewUsage: the limiter is nil")
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, err := l.Usage(r)
+		switch {
+		case err == nil && d.Degraded != nil:
+			err = core.ErrUnavailable
+		case err == nil && len(d.Results) == 0:
+			noKey.Write(w, r)
+			return
+		}
+		if err != nil {
+			WriteError(w, r, err)
+			return
+		}
+		respond.NoStore(w.Header())
+		w.Header().Set("Content-Type", "application/json")
+		body, _ := json.Marshal(usageOf(&d)) // texts and numbers: cannot fail
+		_, _ = w.Write(append(body, '\n'))
+	})
+}
+
+var noKey = respond.Problem{
+	Type: "about:blank", Title: http.StatusText(http.StatusUnauthorized), Status: http.StatusUnauthorized,
+	Detail: "The request has no key: credentials are missing.", Message: http.StatusText(http.StatusUnauthorized),
+}
+
+// A usage is what is left, by rule.
+type usage struct {
+	Resources map[string]*resource `json:"resources"`
+}
+
+type resource struct {
+	left
+	Limits []limit `json:"limits"`
+}
+
+type limit struct {
+	left
+	Per string `json:"per"`
+}
+
+// left is what is left of a limit.
+type left struct {
+	Limit     int   `json:"limit"`
+	Used      int   `json:"used"`
+	Remaining int   `json:"remaining"`
+	Reset     int64 `json:"reset"`
+}
+
+func usageOf(d *core.Decision) usage {
+	u := usage{Resources: make(map[string]*resource)}
+	for i := 0; i < len(d.Results); {
+		first := i
+		for i < len(d.Results) && d.Results[i].Rule == d.Results[first].Rule {
+			i++
+		}
+		if results := d.Results[first:i]; !results[0].DryRun {
+			u.Resources[results[0].Rule] = resourceOf(d.At, results)
+		}
+	}
+	return u
+}
+
+// resourceOf returns what is left of the limits of one rule.
+func resourceOf(at time.Time, results []core.Result) *resource {
+	tightest, ok := core.Decision{At: at, Results: results}.Tightest()
+	if !ok { // all are of requests in flight
+		tightest = results[0]
+	}
+	r := &resource{left: leftOf(&tightest)}
+	for i := range results {
+		r.Limits = append(r.Limits, limit{leftOf(&results[i]), per(results[i].Limit)})
+	}
+	return r
+}
+
+func leftOf(r *core.Result) left {
+	all := max(r.Limit.Capacity(), r.Remaining)
+	wait := r.ResetAfter
+	if r.Remaining == 0 {
+		wait = r.RefillAfter
+	}
+	at := r.At.Add(wait)
+	reset := at.Unix()
+	if at.Nanosecond() > 0 && wait > 0 {
+		reset++
+	}
+	return left{Limit: all, Used: all - r.Remaining, Remaining: r.Remaining, Reset: reset}
+}
+
+// per returns "month", "15m" or "at once".
+func per(l core.Limit) string {
+	switch {
+	case l.Calendar.Unit != 0:
+		return l.Calendar.Unit.String()
+	case l.Algorithm == core.InFlight:
+		return "at once"
+	}
+	_, period, _ := strings.Cut(l.String(), "/")
+	period, _, _ = strings.Cut(period, ";")
+	return period
+}
