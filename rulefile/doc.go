@@ -31,6 +31,17 @@
 //	    dry_run: true
 //	    lease: 100ms
 //
+// Requests that no rule of the file applies to, and keys with limits of their own:
+//
+//	skip: {addresses: [10.0.0.0/8], routes: [/healthz], preflight: true}
+//	rules:
+//	  - name: plan
+//	    key: first(user, ip)
+//	    limits: 10000/month;tz=Europe/Berlin
+//	    overrides:
+//	      "user:42": 100000/month
+//	      "203.0.113.0/24": 0/s
+//
 // A rule has the fields of [core.Rule]:
 //
 //   - name: default is "default".
@@ -41,6 +52,8 @@
 //     join(KEY, ..) or a name of Funcs.Keys.
 //   - limits: as [core.ParseLimits] reads them.
 //   - tiers: func is a name of Funcs.Tiers, which returns the tier of a request; all others are limits of tiers.
+//   - overrides: the limits of single keys (Rule.Override), such as "user:42" or "ip:203.0.113.9" or, if the key is ip, of networks. An exact
+//     key wins, then the longest prefix. A file may have 100,000.
 //   - cost: a number or a name of Funcs.Costs.
 //   - cost_after: failures (only failed requests count) or a name of Funcs.Finals.
 //   - dry_run: true or false.
@@ -52,7 +65,7 @@
 // The command spillgate checks a file without the program (check), says which rules apply to a request (explain) and prints a
 // JSON Schema for editors (schema).
 //
-// A file is a regular file of at most 1 MiB; anything else, such as a named pipe, is an error. A file that would take long to read is
+// A file is a regular file of at most 16 MiB, and of 1 MiB without long overrides that have one plain entry in each line; anything else, such as a named pipe, is an error. A file that would take long to read is
 // rejected, such as one with more than 200,000 words or 20,000 patterns.
 // An error has the first 100 mistakes and says how many more there are.
 package rulefile

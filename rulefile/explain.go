@@ -17,6 +17,7 @@ type Explanation struct {
 	Key       string   `json:"key"`
 	Limits    string   `json:"limits"`
 	Tiers     string   `json:"tiers,omitempty"`
+	Overrides int      `json:"overrides,omitempty"` // keys and networks with limits of their own
 	Cost      string   `json:"cost,omitempty"`
 	CostAfter string   `json:"cost_after,omitempty"`
 	DryRun    bool     `json:"dry_run,omitempty"`
@@ -43,12 +44,20 @@ func (f *File) Explain(r *http.Request) ([]Explanation, error) {
 		if rule.Lease > 0 {
 			e.Lease = rule.Lease.String()
 		}
+		if d.overrides != nil {
+			e.Overrides = d.overrides.count
+		}
 		e.routes(rule.Routes, matched[i])
 		e.headers(d.headers, r)
 		if len(d.matches) > 0 {
 			e.Why = append(e.Why, "the program decides by "+strings.Join(d.matches, ", "))
 			if e.Applies == "yes" {
 				e.Applies = "depends"
+			}
+		}
+		if d.skip != nil {
+			if why := d.skip.why(r); why != "" {
+				e.Applies, e.Why = "no", []string{"skipped: " + why}
 			}
 		}
 		all[i] = e

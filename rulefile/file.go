@@ -79,7 +79,7 @@ func Load(path string, f Funcs) (*File, error) {
 	return file, nil
 }
 
-// Read returns the contents of a regular file, or its first 1 MiB and one byte: Parse takes no more than 1 MiB. It does not open
+// Read returns the contents of a regular file, or its first 16 MiB and one byte: Parse takes no more than 16 MiB. It does not open
 // anything else, such as a named pipe, which could make it wait.
 func Read(path string) ([]byte, error) {
 	path = filepath.Clean(path)
@@ -91,7 +91,7 @@ func Read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("spillgate: rules: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	src, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("spillgate: rules: %w", err)
 	}

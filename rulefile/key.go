@@ -17,14 +17,15 @@ var keyNames = []string{"ip", "bearer", "basic", "method", "pattern", "apikey", 
 type keyReader struct {
 	*reader
 	at     *node
+	forms  *keyForms
 	offset int
 	wrong  bool
 	names  int // read so far
 }
 
 // parseKey returns the key func that a text names, or nil after a mistake.
-func (r *reader) parseKey(n *node) core.KeyFunc {
-	k := &keyReader{reader: r, at: n}
+func (r *reader) parseKey(n *node, forms *keyForms) core.KeyFunc {
+	k := &keyReader{reader: r, at: n, forms: forms}
 	key := k.key(0)
 	if rest := k.rest(); !k.wrong && rest != "" {
 		k.fail("unexpected %q after the key", rest)
@@ -93,6 +94,11 @@ func (k *keyReader) key(depth int) core.KeyFunc {
 	if need, ok := map[string]string{"bearer": "header Authorization", "basic": "user", "pattern": "route pattern"}[name]; ok {
 		k.needs = append(k.needs, need)
 	}
+	if name == "ip" {
+		k.forms.address = true
+	} else {
+		k.forms.add(map[string]string{"bearer": "bearer:", "basic": "basic:", "method": "method:", "pattern": "route:"}[name])
+	}
 	return map[string]core.KeyFunc{
 		"ip": k.ip, "bearer": keyfunc.Bearer, "basic": keyfunc.BasicUser, "method": keyfunc.Method, "pattern": keyfunc.Pattern,
 	}[name]
@@ -114,6 +120,7 @@ func (k *keyReader) failCall(name string, call bool) {
 func (k *keyReader) ofProgram(name string, call bool) core.KeyFunc {
 	key, ok := find(k.reader, k.at.within(k.offset), name, "key", k.funcs.Keys, assumedKey, keyNames)
 	k.wrong = k.wrong || !ok
+	k.forms.any = true
 	if ok && call {
 		k.fail("key %s is a function of the program and takes no arguments", name)
 	}
@@ -124,7 +131,12 @@ func (k *keyReader) ofProgram(name string, call bool) core.KeyFunc {
 func (k *keyReader) call(name string, offset, depth int) core.KeyFunc {
 	k.offset++ // (
 	if name == "first" || name == "join" {
+		before := *k.forms
 		keys := k.keys(depth)
+		if name == "join" {
+			*k.forms = before
+			k.forms.add("join:")
+		}
 		return k.make(name, offset, func() core.KeyFunc {
 			if name == "first" {
 				return keyfunc.First(keys...)
@@ -144,6 +156,9 @@ func (k *keyReader) call(name string, offset, depth int) core.KeyFunc {
 	case "cookie":
 		k.needs = append(k.needs, "header Cookie")
 	}
+	k.forms.add(map[string]string{
+		"apikey": "key:", "header": "header:" + strings.ToLower(argument) + ":", "cookie": "cookie:" + argument + ":", "const": "const:" + argument,
+	}[name])
 	return k.make(name, offset, func() core.KeyFunc {
 		return map[string]func(string) core.KeyFunc{
 			"apikey": keyfunc.APIKey, "header": keyfunc.Header, "cookie": keyfunc.Cookie, "const": keyfunc.Const,

@@ -9,25 +9,34 @@ import (
 
 // The fields of a file and of its tables.
 var (
-	fileFields  = []string{"proxies", "funcs", "rules"}
+	fileFields  = []string{"proxies", "funcs", "skip", "rules"}
+	skipFields  = []string{"addresses", "routes", "preflight"}
 	proxyFields = []string{"trusted", "header", "hops", "unix", "ipv6_bits"}
-	ruleFields  = []string{"name", "match", "headers", "key", "limits", "tiers", "cost", "cost_after", "dry_run", "on_failure", "lease"}
+	ruleFields  = []string{"name", "match", "headers", "key", "limits", "tiers", "overrides", "cost", "cost_after", "dry_run", "on_failure", "lease"}
 )
 
 // A reader turns the tree of a file into rules.
 type reader struct {
 	*mistakes
 	resolver
-	ip    core.KeyFunc // the key func of ip
-	rules []core.Rule
-	about []detail
-	names map[string]spot
-	paths comparisons
+	ip   core.KeyFunc    // the key func of ip
+	skip *skip           // what all rules leave out; nil for nothing
+	cut  map[int][]field // entries of overrides by the line of the field: see cutOverrides
+
+	ipv6Bits int // of proxies; 0 for the default
+	rules    []core.Rule
+	about    []detail
+	names    map[string]spot
+	paths    comparisons
 }
 
 func parse(name string, src []byte, with resolver) (*File, error) {
 	r := &reader{mistakes: newMistakes(name, string(src)), resolver: with, names: make(map[string]spot), paths: comparisons{same: make(map[string]int)}}
-	if root := parseTree(string(src), r.mistakes); root != nil {
+	text := string(src)
+	if len(src) <= maxFile {
+		text, r.cut = cutOverrides(text)
+	}
+	if root := parseTree(text, r.mistakes); root != nil {
 		r.file(root)
 	}
 	if err := r.err(); err != nil {
@@ -43,6 +52,7 @@ func (r *reader) file(root *node) {
 	}
 	r.declare(fields["funcs"])
 	r.proxies(fields["proxies"])
+	r.skips(fields["skip"])
 	list, ok := fields["rules"]
 	switch {
 	case !ok:

@@ -45,6 +45,7 @@ func (r *reader) proxies(f field) {
 		r.addError(placeOf(err, f, fields), err)
 		return
 	}
+	r.ipv6Bits = c.IPv6Bits
 	if r.ip = key; r.offline {
 		r.ip = offlineIP(c.IPv6Bits)
 	}

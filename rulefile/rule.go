@@ -17,6 +17,9 @@ type detail struct {
 	headers   []header
 	matches   []string // names of functions
 	tiers     tiers
+	forms     keyForms
+	overrides *overrideTable // nil if there are none
+	skip      *skip          // nil if there is none
 	cost      string
 	costAfter string
 	needs     []string
@@ -48,7 +51,13 @@ func (r *reader) rule(n *node) {
 	if f, ok := fields["headers"]; ok {
 		tests = append(tests, r.headers(f, &d)...)
 	}
+	if d.skip = r.skip; d.skip != nil {
+		tests = append(tests, d.skip.passes)
+	}
 	rule.Match = all(tests)
+	if f, ok := fields["overrides"]; ok {
+		r.overrides(f, &rule, &d)
+	}
 	r.cost(fields, &rule, &d)
 	if f, ok := fields["cost_after"]; ok {
 		d.costAfter = r.text(f)
@@ -91,7 +100,7 @@ func (r *reader) key(n *node, fields map[string]field, rule *core.Rule, d *detai
 	if d.key = r.text(f); d.key == "" {
 		return
 	}
-	if key := r.parseKey(f.value); key != nil {
+	if key := r.parseKey(f.value, &d.forms); key != nil {
 		rule.Key = key
 	}
 }

@@ -1,0 +1,173 @@
+package rulefile
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// An overrideTable has the limits of single keys of a rule.
+type overrideTable struct {
+	keys     map[string][]core.Limit
+	networks *networks
+	limits   [][]core.Limit // by the number of a network
+	count    int
+}
+
+// find returns the limits of a key, or nil if it has none of its own. An exact key wins, then the longest prefix.
+func (t *overrideTable) find(key string) []core.Limit {
+	if limits, ok := t.keys[key]; ok {
+		return limits
+	}
+	if len(t.limits) == 0 {
+		return nil
+	}
+	if a, ok := addressOf(key); ok {
+		if n := t.networks.find(a); n != none {
+			return t.limits[n]
+		}
+	}
+	return nil
+}
+
+// overrides reads the limits of single keys.
+func (r *reader) overrides(f field, rule *core.Rule, d *detail) {
+	if entries, ok := r.cut[f.key.line]; ok && f.value.kind == noValue {
+		f.value = &node{spot: f.key.spot, kind: aTable, table: entries}
+	}
+	if f.value.kind != aTable || len(f.value.table) == 0 {
+		r.unexpected(f, f.value, "a table of keys and their limits")
+		return
+	}
+	t := &overrideTable{keys: make(map[string][]core.Limit, len(f.value.table)), count: len(f.value.table)}
+	known := make(map[string][]core.Limit) // limits by their text: most keys have those of a few plans
+	seen := make(map[string]spot, len(f.value.table))
+	var list []network
+	for _, o := range f.value.table {
+		key := o.key.text
+		prefix, isNetwork := r.overrideKey(o.key, &d.forms)
+		if isNetwork {
+			key = prefix.String()
+		}
+		if r.isRepeated(seen, key, o.key.spot) {
+			continue
+		}
+		limits, ok := known[o.value.text]
+		if !ok || o.value.kind != aText {
+			limits = r.limits(o)
+			if limits != nil && o.value.kind == aText {
+				known[o.value.text] = limits
+			}
+		}
+		if isNetwork {
+			list = append(list, network{prefix, int32(len(t.limits))})
+			t.limits = append(t.limits, limits)
+		} else {
+			t.keys[key] = limits
+		}
+	}
+	t.networks = newNetworks(list)
+	d.overrides = t
+	rule.Override = t.find
+}
+
+// keyForms are what the keys of a rule begin with.
+type keyForms struct {
+	any      bool     // a function of the program makes some
+	address  bool     // ip makes some
+	prefixes []string // such as "key:", of the others
+}
+
+// add notes a form.
+func (k *keyForms) add(prefix string) { k.prefixes = append(k.prefixes, prefix) }
+
+// overrideKey checks the key of an override, and returns its prefix if it is one.
+func (r *reader) overrideKey(n *node, forms *keyForms) (prefix netip.Prefix, isNetwork bool) {
+	if n.kind != aText || n.text == "" {
+		r.add(n.spot, "overrides: a key must be a text such as \"user:42\"")
+		return prefix, false
+	}
+	if p, err := netip.ParsePrefix(n.text); err == nil {
+		r.checkNetwork(n, p, forms.address)
+		return p.Masked(), true
+	}
+	if _, err := netip.ParseAddr(n.text); err == nil {
+		r.add(n.spot, "overrides: %s is not a key; want \"ip:%s\"", n.text, n.text)
+		return prefix, false
+	}
+	if strings.HasPrefix(n.text, "ip:") && forms.address {
+		r.checkAddress(n)
+		return prefix, false
+	}
+	if forms.any || startsWithOneOf(n.text, forms.prefixes) {
+		return prefix, false
+	}
+	want := forms.prefixes
+	if forms.address {
+		want = append([]string{"ip:"}, want...)
+	}
+	if len(want) > 0 { // else the key of the rule is a mistake
+		r.add(n.spot, "overrides: no key of this rule is %q; its keys begin with %s", n.text, strings.Join(want, " or "))
+	}
+	return prefix, false
+}
+
+func startsWithOneOf(key string, prefixes []string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(key, p) && len(key) > len(p) || key == p && !strings.HasSuffix(p, ":") {
+			return true
+		}
+	}
+	return false
+}
+
+// checkNetwork adds the mistakes in a prefix of addresses.
+func (r *reader) checkNetwork(n *node, p netip.Prefix, isAddress bool) {
+	switch {
+	case !isAddress:
+		r.add(n.spot, "%s is a network, and the key of this rule is not ip", n.text)
+	case p != p.Masked():
+		r.add(n.spot, "%s has host bits set; want %s", n.text, p.Masked())
+	case p.Addr().Is4In6():
+		r.add(n.spot, "%s is an IPv4 network in IPv6 form; want it in IPv4 form", n.text)
+	case p.Addr().Is6() && p.Bits() > r.bits():
+		r.add(n.spot, "%s is longer than /%d, the prefix that counts as one client", n.text, r.bits())
+	}
+}
+
+// checkAddress adds the mistake that a key of an address is not written as the key func ip writes it.
+func (r *reader) checkAddress(n *node) {
+	text := strings.TrimPrefix(n.text, "ip:")
+	a, err := netip.ParseAddr(text)
+	if p, e := netip.ParsePrefix(text); e == nil {
+		if !p.Addr().Is6() || p.Bits() != r.bits() || p != p.Masked() {
+			r.add(n.spot, "no key is %q; for a network, want %s without ip:", n.text, p.Masked())
+		}
+		return
+	}
+	if err != nil || a.Is4() { // or "ip:unix", "ip:unresolved:.."
+		return
+	}
+	switch p, _ := a.Prefix(r.bits()); {
+	case a.Is4In6():
+		r.add(n.spot, "no key is %q; want \"ip:%s\"", n.text, a.Unmap())
+	case a.IsLinkLocalUnicast(), localNAT64.Contains(a): // they are keys as they are
+	case r.bits() < 128:
+		r.add(n.spot, "no key is %q; want \"ip:%s\"", n.text, p)
+	}
+}
+
+// localNAT64 has the addresses of clients behind a translator of RFC 8215, which share a prefix.
+var localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
+
+// defaultBits is the length of the prefix of IPv6 addresses that package keyfunc takes for one client.
+const defaultBits = 64
+
+// bits returns the length of the prefix of IPv6 addresses that ip takes for one client.
+func (r *reader) bits() int {
+	if r.ipv6Bits == 0 {
+		return defaultBits
+	}
+	return r.ipv6Bits
+}

@@ -1,0 +1,250 @@
+package rulefile
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+const overridden = `
+funcs: [user]
+rules:
+  - name: plan
+    key: first(apikey(X-Api-Key), ip)
+    limits: 100/m
+    overrides:
+      "key:0123456789abcdef0123456789abcdef": 100000/month
+      "ip:203.0.113.9": 7/m
+      "203.0.113.0/24": 0/s
+      "203.0.0.0/16": [5/s, 50/m]
+      "2001:db8::/32": 9/m
+`
+
+func TestOverridesOfKeysAndNetworks(t *testing.T) {
+	file, err := Parse([]byte(strings.ReplaceAll(overridden, "funcs: [user]", "")), Funcs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ key, want string }{
+		{"key:0123456789abcdef0123456789abcdef", "100000/month"},
+		{"key:other", ""},
+		{"ip:203.0.113.9", "7/1m"}, // exact, before its network
+		{"ip:203.0.113.10", "0/1s"},
+		{"ip:203.0.7.1", "5/1s, 50/1m"}, // the longest prefix
+		{"ip:203.1.0.0", ""},
+		{"ip:2001:db8:1:2::/64", "9/1m"},
+		{"ip:2001:db9::/64", ""},
+		{"ip:unix", ""},
+		{"user:203.0.113.10", ""},
+	}
+	for _, tt := range tests {
+		if got := limitsText(file.Rules[0].Override(tt.key)); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.key, got, tt.want)
+		}
+	}
+}
+
+func TestMistakesInOverrides(t *testing.T) {
+	tests := []struct{ key, entries, want string }{
+		{"ip", `"203.0.113.9": 1/s`, `8: overrides: 203.0.113.9 is not a key; want "ip:203.0.113.9"`},
+		{"ip", `"user:42": 1/s`, `8: overrides: no key of this rule is "user:42"; its keys begin with ip:`},
+		{"ip", `"203.0.113.1/24": 1/s`, "8: 203.0.113.1/24 has host bits set; want 203.0.113.0/24"},
+		{"ip", `"2001:db8::/65": 1/s`, "8: 2001:db8::/65 is longer than /64, the prefix that counts as one client"},
+		{"ip", `"::ffff:10.0.0.0/104": 1/s`, "8: ::ffff:10.0.0.0/104 is an IPv4 network in IPv6 form"},
+		{"ip", `"ip:2001:db8::1": 1/s`, `8: no key is "ip:2001:db8::1"; want "ip:2001:db8::/64"`},
+		{"ip", `"ip:::ffff:10.0.0.1": 1/s`, `8: no key is "ip:::ffff:10.0.0.1"; want "ip:10.0.0.1"`},
+		{"ip", `"ip:10.0.0.0/8": 1/s`, `8: no key is "ip:10.0.0.0/8"; for a network, want 10.0.0.0/8 without ip:`},
+		{"apikey(X-Api-Key)", `"10.0.0.0/8": 1/s`, "8: 10.0.0.0/8 is a network, and the key of this rule is not ip"},
+		{"join(ip, method)", `"10.0.0.0/8": 1/s`, "8: 10.0.0.0/8 is a network, and the key of this rule is not ip"},
+		{"user", `"10.0.0.0/8": 1/s`, "8: 10.0.0.0/8 is a network, and the key of this rule is not ip"},
+		{"header(X-Tenant)", `"header:X-Tenant:acme": 1/s`, `8: overrides: no key of this rule is "header:X-Tenant:acme"; its keys begin with header:x-tenant:`},
+		{"first(bearer, ip)", `"key:1": 1/s`, `its keys begin with ip: or bearer:`},
+		{"user", "\"user:1\": 1/s\n      \"user:1\": 2/s", "9: user:1 is here twice, first in line 8"},
+		{"ip", "\"10.0.0.0/8\": 1/s\n      \"10.0.0.0/8\": 2/s", "9: 10.0.0.0/8 is here twice, first in line 8"},
+		{"user", `"user:1": 1/fortnight`, `8: limit "1/fortnight": period "fortnight"`},
+		{"user", `"user:1": {a: b}`, "want a text or a list of texts"},
+		{"user", `- user`, "overrides: want a table of keys and their limits, got a list"},
+	}
+	for _, tt := range tests {
+		src := "funcs: [user]\n\n\nrules:\n  - key: " + tt.key + "\n    limits: 1/s\n    overrides:\n      " + tt.entries + "\n"
+		_, err := Check("f", []byte(src))
+		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "f:8:7: ", "8: "), tt.want) && !strings.Contains(strings.ReplaceAll(err.Error(), "f:9:7: ", "9: "), tt.want) &&
+			!strings.Contains(err.Error(), strings.TrimPrefix(tt.want, "8: ")) {
+			t.Errorf("key %s, %s: got %v, want %q", tt.key, tt.entries, err, tt.want)
+		}
+	}
+	for _, good := range [][2]string{{"user", `"acme": 1/s`}, {"first(user, ip)", `"10.0.0.0/8": 1/s`}, {"ip", `"ip:unix": 1/s`}, {"ip", `"ip:fe80::1": 1/s`}, {"const(all)", `"const:all": 1/s`}, {"join(ip, method)", `"join:ip:10.0.0.1|method:GET": 1/s`}} {
+		src := "funcs: [user]\nrules:\n  - key: " + good[0] + "\n    limits: 1/s\n    overrides:\n      " + good[1] + "\n"
+		if _, err := Check("f", []byte(src)); err != nil {
+			t.Errorf("key %s, %s: %v", good[0], good[1], err)
+		}
+	}
+}
+
+// manyOverrides returns a file with n overrides, the last of which is in line n + 6.
+func manyOverrides(n int) string {
+	var b strings.Builder
+	b.WriteString("funcs: [user]\nrules:\n  - name: plan\n    key: first(user, ip)\n    limits: 100/m\n    overrides: # of partners\n")
+	for i := range n {
+		if i%2 == 0 {
+			fmt.Fprintf(&b, "      \"user:%d\": %d/month;tz=Europe/Berlin\n", i, 1000+i%7)
+		} else {
+			fmt.Fprintf(&b, "      \"%d.%d.%d.0/24\": %d/s # a network\n", 10+i>>16, i>>8&255, i&255, i%5)
+		}
+	}
+	b.WriteString("    dry_run: true\n")
+	return b.String()
+}
+
+func TestAHundredThousandOverridesAreReadInLinearTime(t *testing.T) {
+	src := manyOverrides(100_000)
+	begun := time.Now()
+	file, err := Check("f", []byte(src))
+	if took := time.Since(begun); err != nil || took > 20*time.Second {
+		t.Fatalf("got %v after %v", err, took)
+	}
+	if d := file.details[0].overrides; d.count != 100_000 || !file.Rules[0].DryRun {
+		t.Errorf("got %d overrides, dry run %v", d.count, file.Rules[0].DryRun)
+	}
+	if got := limitsText(file.Rules[0].Override("user:99998")); got != "1003/month;tz=Europe/Berlin" {
+		t.Errorf("got %q for user:99998", got)
+	}
+}
+
+func TestMistakesInLongOverridesHaveTheirLines(t *testing.T) {
+	src := manyOverrides(1000) + "  - key: nothing\n    limits: 1/s\n"
+	src = strings.Replace(src, "\"user:500\": ", "\"user:500\": x", 1)
+	_, err := Check("f", []byte(src))
+	for _, want := range []string{"f:507:19: limit \"x1003/month", "f:1008:10: unknown key \"nothing\""} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// What is cut must mean what YAML means.
+func TestCutOverridesMeanWhatTheParserReads(t *testing.T) {
+	entries := []string{
+		`"user:%d": 5/s`, `"user:%d":   5/s, 6/m   # text`, `user:x%d: 5/s;burst=3`, `a%d: 7/month;tz=Europe/Berlin;from=3`, `"ü:%d": 1/s`, `"a#b%d": 1/s`,
+		`"10.%[1]d.0.0/16": 20 at once`, `c.d/e-%d: 5/15 m`,
+	}
+	var text strings.Builder
+	text.WriteString("rules:\n  - overrides:\n")
+	for i := range 250 {
+		fmt.Fprintf(&text, "      "+entries[i%len(entries)]+"\n", i)
+	}
+	rest, cut := cutOverrides(text.String())
+	if len(cut[2]) != 250 || strings.Count(rest, "\n") != strings.Count(text.String(), "\n") {
+		t.Fatalf("got %d entries, %d lines of rest", len(cut[2]), strings.Count(rest, "\n"))
+	}
+	m := newMistakes("f", text.String())
+	root := parseTree(text.String(), m)
+	if err := m.err(); err != nil {
+		t.Fatal(err)
+	}
+	want := root.table[0].value.list[0].table[0].value.table
+	for i := range want {
+		a, b := cut[2][i], want[i]
+		if a.key.text != b.key.text || a.key.spot != b.key.spot || a.value.text != b.value.text || a.value.spot != b.value.spot ||
+			a.key.verbatim != b.key.verbatim || a.value.verbatim != b.value.verbatim {
+			t.Errorf("entry %d: cut %+v: %+v, parsed %+v: %+v", i, *a.key, *a.value, *b.key, *b.value)
+		}
+	}
+}
+
+func TestOverridesThatAreNotSimpleAreLeftToTheParser(t *testing.T) {
+	for _, line := range []string{`"a": |`, `"a": &x 1/s`, `"a": *x`, `? a`, `<<: *x`, `"a": [1/s, 2/m]`, `"a\u0041": 1/s`, `'a': 1/s`, `"a": "1/s"`, `"a": ~`, `"a": null`, `  "a": 1/s`, `a:1/s`, "\"a\":\t1/s", `- a`, `"a": {b: c}`} {
+		var text strings.Builder
+		text.WriteString("overrides:\n")
+		for i := range 300 {
+			fmt.Fprintf(&text, "  \"user:%d\": 1/s\n", i)
+		}
+		text.WriteString("  " + line + "\n")
+		if rest, cut := cutOverrides(text.String()); len(cut) > 0 || rest != text.String() {
+			t.Errorf("%s: got %d entries", line, len(cut[1]))
+		}
+	}
+}
+
+func TestSkip(t *testing.T) {
+	const text = "skip:\n  addresses: [10.0.0.0/8, 192.0.2.7, \"2001:db8::/48\"]\n  routes: [/healthz, \"GET /metrics/\"]\n  preflight: true\n" +
+		"rules:\n  - key: const(all)\n    limits: 1/d\n  - name: other\n    match: /api/\n    key: ip\n    limits: 1/d\n"
+	file, err := Parse([]byte(text), Funcs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := core.Must(core.New(file.Rules))
+	preflight := http.Header{"Origin": {"https://a.example"}, "Access-Control-Request-Method": {"PUT"}}
+	tests := []struct {
+		method, path, from string
+		header             http.Header
+		skipped            string
+	}{
+		{"GET", "/api/x", "203.0.113.9:1", nil, ""},
+		{"GET", "/api/x", "10.1.2.3:1", nil, "its address is skipped"},
+		{"GET", "/api/x", "192.0.2.7:1", nil, "its address is skipped"},
+		{"GET", "/api/x", "192.0.2.8:1", nil, ""},
+		{"GET", "/api/x", "[2001:db8:0:5::1]:1", nil, "its address is skipped"},
+		{"GET", "/api/x", "[2001:db8:1::1]:1", nil, ""},
+		{"GET", "/healthz", "203.0.113.9:1", nil, "its route is skipped"},
+		{"POST", "/metrics/x", "203.0.113.9:1", nil, ""},
+		{"HEAD", "/metrics/x", "203.0.113.9:1", nil, "its route is skipped"},
+		{"OPTIONS", "/api/x", "203.0.113.9:1", preflight, "it is a preflight"},
+		{"OPTIONS", "/api/x", "203.0.113.9:1", nil, ""},
+	}
+	for _, tt := range tests {
+		r := httptest.NewRequest(tt.method, tt.path, nil)
+		r.RemoteAddr, r.Header = tt.from, tt.header
+		d, err := l.Peek(r)
+		if err != nil || (len(d.Results) == 0) != (tt.skipped != "") {
+			t.Errorf("%s %s from %s: got %v, %v; want skipped %q", tt.method, tt.path, tt.from, d.Results, err, tt.skipped)
+		}
+		all, err := file.Explain(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := all[0].Applies == "no" && slices.Contains(all[0].Why, "skipped: "+tt.skipped); said != (tt.skipped != "") {
+			t.Errorf("%s %s from %s: Explain says %v, want skipped %q", tt.method, tt.path, tt.from, all[0], tt.skipped)
+		}
+	}
+}
+
+func TestMistakesInSkip(t *testing.T) {
+	tests := []struct{ skip, want string }{
+		{"{addresses: [10.0.0.1/8]}", "1:20: 10.0.0.1/8 has host bits set"},
+		{"{addresses: [office]}", `"office" is not a network such as 10.0.0.0/8, nor an IPv4 address`},
+		{"{addresses: [\"2001:db8::/96\"]}", "is longer than /64"},
+		{"{routes: [healthz]}", "1:17: "},
+		{"{preflight: maybe}", `preflight: unknown word "maybe"`},
+		{"{address: [10.0.0.0/8]}", `unknown field "address" of skip; did you mean addresses?`},
+		{"{}", "skip: want addresses, routes or preflight"},
+		{"[10.0.0.0/8]", "skip: want a table with the fields addresses, routes, preflight, got a list"},
+	}
+	for _, tt := range tests {
+		_, err := Check("f", []byte("skip: "+tt.skip+"\nrules:\n  - {key: ip, limits: 1/s}\n"))
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.skip, err, tt.want)
+		}
+	}
+}
+
+func BenchmarkOverrideOf100000(b *testing.B) {
+	file, err := Check("f", []byte(manyOverrides(100_000)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	find := file.Rules[0].Override
+	for name, key := range map[string]string{"exact": "user:31234", "network": "ip:10.17.5.9", "none": "ip:172.16.1.1"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				find(key)
+			}
+		})
+	}
+}

@@ -1,0 +1,101 @@
+package rulefile
+
+import (
+	"net/http"
+	"net/netip"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/routes"
+)
+
+// A skip says which requests no rule of a file applies to.
+type skip struct {
+	networks  *networks
+	ip        core.KeyFunc
+	routes    *routes.Index // nil for none
+	preflight bool
+}
+
+// passes reports whether the rules apply to r.
+func (s *skip) passes(r *http.Request) bool { return s.why(r) == "" }
+
+// why returns why no rule applies to r, or "" if they do. A request without an address is not skipped for its address.
+func (s *skip) why(r *http.Request) string {
+	if s.preflight && core.Preflight(r) {
+		return "it is a preflight"
+	}
+	var room [1]int
+	if s.routes != nil && len(s.routes.Match(r, room[:0])) > 0 {
+		return "its route is skipped"
+	}
+	if s.networks == nil {
+		return ""
+	}
+	key, err := s.ip(r)
+	if err != nil {
+		return ""
+	}
+	if a, ok := addressOf(key); ok && s.networks.find(a) != none {
+		return "its address is skipped"
+	}
+	return ""
+}
+
+// skips reads the requests that no rule applies to.
+func (r *reader) skips(f field) {
+	if f.key == nil {
+		return
+	}
+	fields := r.fields(f.value, "skip", skipFields)
+	if fields == nil {
+		return
+	}
+	s := &skip{ip: r.ip, preflight: r.oneOf(fields["preflight"], bools) == 1}
+	if addresses, ok := fields["addresses"]; ok {
+		var list []network
+		for _, n := range r.texts(addresses) {
+			p, err := netip.ParsePrefix(n.text)
+			if a, e := netip.ParseAddr(n.text); e == nil && a.Zone() == "" && a.Is4() {
+				p, err = netip.PrefixFrom(a, a.BitLen()), nil
+			}
+			if err != nil {
+				r.add(n.spot, "%q is not a network such as 10.0.0.0/8, nor an IPv4 address", n.text)
+				continue
+			}
+			r.checkNetwork(n, p, true)
+			list = append(list, network{p.Masked(), 0})
+		}
+		s.networks = newNetworks(list)
+	}
+	if patterns, ok := fields["routes"]; ok {
+		s.routes = r.skipRoutes(patterns)
+	}
+	if len(fields) == 0 {
+		r.add(f.key.spot, "skip: want addresses, routes or preflight")
+	}
+	r.skip = s
+}
+
+// skipRoutes reads the patterns of requests to skip.
+func (r *reader) skipRoutes(f field) *routes.Index {
+	var patterns []string
+	for _, n := range r.texts(f) {
+		if !r.paths.add(n.text) {
+			r.add(n.spot, "there are too many patterns, with wildcards or a slash at the end, or for one path")
+			return nil
+		}
+		if _, mistakes := routes.New([][]string{{n.text}}); len(mistakes) > 0 {
+			r.add(n.spot, "%s", mistakes[0].Text)
+			continue
+		}
+		patterns = append(patterns, n.text)
+	}
+	if len(patterns) == 0 {
+		return nil
+	}
+	index, mistakes := routes.New([][]string{patterns})
+	for _, m := range mistakes {
+		r.add(f.value.spot, "%s", m.Text)
+	}
+	return index
+}
