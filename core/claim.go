@@ -21,8 +21,8 @@ type Claim struct {
 	set *limitSet // of Limits, if a limiter has compiled them
 }
 
-// Validate returns an error that wraps ErrInvalid if c cannot be decided. Limiter.Take fills in what c leaves out; a Store calls
-// Validate for claims that did not pass through a Limiter. It is cheap for limits that were seen before.
+// Validate is for stores. It returns an error that wraps ErrInvalid if c cannot be decided. It is cheap for limits that
+// were validated recently. Limiter.Take fills in what a claim leaves out, so a claim that it accepts may not pass Validate.
 func (c *Claim) Validate() error { return c.validate(c.compile()) }
 
 // validate is Validate for a claim whose limits are compiled.
@@ -60,7 +60,7 @@ func inRule(rule string, err error) error {
 	return within(fmt.Sprintf("rule %q", ruleName(rule)), err)
 }
 
-// A Settlement changes what a Take has charged or held, bans a key, or grants it requests.
+// A Settlement is for stores. It changes what a Take has charged or held, bans a key, or grants it requests.
 type Settlement struct {
 	Rule, Key string
 	Limits    []Limit       // the Claim's limits; may be empty for a ban
@@ -118,7 +118,7 @@ func (s *Settlement) claim() Claim {
 	return Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease, MaxWait: s.MaxWait}
 }
 
-// A Pair is a rule and a key: together they name what is charged. An empty Rule is "default".
+// A Pair is for stores: a rule and a key, which together name a counter. An empty Rule is "default".
 type Pair struct{ Rule, Key string }
 
 // complete fills in what the rules of claims say, and checks claims.

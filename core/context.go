@@ -189,8 +189,9 @@ func (c *carried) ofLimiter() (d Decision) {
 	return decisionOf(receipts)
 }
 
-// NewContext returns a context that carries d. If ctx carries decisions, the results of all are joined: the request is allowed
-// if all allow it, and At is the instant of the tightest. What ctx carries already is not added again.
+// NewContext is for adapters that do not use Guard. It returns a context that carries d. If ctx already carries decisions,
+// they are joined with d: the request is allowed if all allow it, and At is the instant of the tightest result. A decision
+// that ctx already carries is not added twice.
 func NewContext(ctx context.Context, d Decision) context.Context {
 	before := carriedBy(ctx)
 	if made := d.receipts(); before != nil && len(made) > 0 {

@@ -24,8 +24,8 @@ type Result struct {
 	At          time.Time     // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
 }
 
-// A Decision says whether a request is admitted, and why. One that is kept beyond the request keeps the request that an
-// adapter passed on in memory: copy what is needed of a decision to collect it.
+// A Decision says whether a request is admitted, and why. It refers to the request, so a Decision that you keep also keeps
+// the request in memory: copy the fields that you need.
 type Decision struct {
 	Allowed  bool
 	At       time.Time     // the store's clock when it decided; zero if no rule applied
@@ -36,11 +36,11 @@ type Decision struct {
 	receipt *receipt // nil if no limiter made the decision
 }
 
-// Tightest returns the enforced result that constrains most, the one that headers show: a denied one before an allowed
-// one, Never before the longest RetryAfter, else the one with the least share of its capacity remaining. Of equal shares,
-// the one that takes longer to recover is tighter: until one more request fits if nothing remains, until the whole
-// capacity is available otherwise. Ties go to the first. A limit of requests in flight counts only if it denies. It
-// reports false if there is no such result.
+// Tightest returns the enforced result that constrains the client most. Headers show it. A limit that denied comes first,
+// the longest RetryAfter and Never before all others; otherwise it is the limit with the smallest share of its capacity
+// remaining. If two shares are equal, the limit that takes longer to recover is tighter: until one more request fits if
+// nothing remains, otherwise until the whole capacity is available. The first of equal limits wins. A limit of requests in
+// flight counts only if it denies. Tightest reports false if there is no such result.
 func (d Decision) Tightest() (Result, bool) {
 	if i := tightest(d.Results); i >= 0 {
 		return d.Results[i], true
@@ -155,9 +155,9 @@ func (d Decision) Key(rule string) (key string, ok bool) {
 	return key, ok
 }
 
-// SameName returns how many of the limiters further out than the one that made Results[i] have a rule of the same name,
-// whether or not that rule applied. Writers of headers use it to give two limits two names.
-func (d Decision) SameName(i int) int {
+// OuterRulesOfSameName is for header writers, which must give two limits two names. It returns how many limiters outside
+// the one that made Results[i] have a rule with the same name, whether or not that rule applied.
+func (d Decision) OuterRulesOfSameName(i int) int {
 	if i < 0 || i >= len(d.Results) {
 		return 0
 	}

@@ -40,49 +40,63 @@
 //		log.Fatal(http.ListenAndServe("127.0.0.1:8080", nil))
 //	}
 //
-// A program rarely calls [Limiter.Check] itself: the adapters do, such as middleware/stdlib and middleware/chi. They write the
-// headers and the answer, such as a 429 or a 400, whose text is in middleware/internal/respond. This package never writes a
-// response.
+// You rarely call [Limiter.Check] yourself: adapters do, such as middleware/stdlib and middleware/chi. They write the headers
+// and respond to denials and errors. This package never writes a response.
+//
+// # To protect a router
+//
+// Make rules from limits ([PerMinute], [ParseLimits], [AtOnce], [Limit.By], or the structs [Limit] and [Rule]), a limiter
+// from rules ([New], [Must]), and pass it to an adapter. Options change its behavior: [WithStore], [WithSkip],
+// [WithObserver], [WithTimeout], [WithLogger], [WithFallback].
+//
+//   - [Failures] and [SetCost] are for costs that are known at the end, with [Rule.CostAfter].
+//   - [FailLocal], [FailOpen] and [FailClosed] say what a rule does while the store is down.
+//   - [FromContext], [Decision] and [Result] say what was decided.
+//   - [Limiter.Take] charges without a request, and [Limiter.Peek] decides without charging. [Limiter.Settle] sets the final
+//     cost, [Limiter.Refund] returns all of it, [Limiter.Reset] forgets a key and [Limiter.Ban] bans one.
+//   - [Limiter.SetRules] replaces the rules while requests are decided, and [Limiter.StoreHealth] reports on the store.
+//   - [ErrNoKey], [ErrBadKey], [ErrInvalid] and [ErrUnavailable] say why nothing was decided.
+//
+// # To write an adapter or a header format
+//
+// [Limiter.Guard] returns a [Guard], which decides one request and settles it at the end. A [Router] tells the limiter the
+// route. [NewContext] and [Decision.OuterRulesOfSameName] join nested limiters.
+//
+// # To write a store
+//
+// A [Store] decides a [Claim] and applies a [Settlement]. [Pair], [LocalTaker], [LeaseStats], [MemoryStats], [Limit.Width] and
+// the Validate methods are for stores too. Package storetest has the contract as tests.
 //
 // # From a request to a decision
 //
-// [Limiter.Check] takes a request through these steps:
+//  1. If a function given to [WithSkip] reports true, nothing is charged.
+//  2. Every rule that applies, and whose cost is not 0, becomes a [Claim]: rule, key, limits and cost. Rules that this
+//     limiter has already decided for the request, further out in the chain of handlers, are left out.
+//  3. The store decides all claims together, in one call. If a claim that is not a dry run is denied, none is charged. So
+//     being denied never makes a client wait longer.
+//  4. The store returns a [Result] for each limit of each claim: what remains, and how long to wait for more.
+//  5. The results make a [Decision]. Observers are called with it, and adapters put it into the request's context.
 //
-//  1. If the request is one to skip, nothing is charged.
-//  2. Every rule that applies and whose cost is not 0 becomes a [Claim]: rule, key, limits and cost. Rules that the limiter has
-//     decided for the request before, further out in the chain of handlers, are left out.
-//  3. The store decides all claims together, in one call. If one that is not a dry run is denied, none is charged, so
-//     that being denied never prolongs the wait.
-//  4. The store returns a [Result] per limit of each claim: what remains, and how long to wait for more.
-//  5. The results make a [Decision]. Observers are called with it, and adapters put it into the context of the request,
-//     where [FromContext] finds it.
-//
-// [Limiter.Take] starts at step 3, for what is not an HTTP request. [Limiter.Peek] decides without charging.
-// [Limiter.Settle] replaces the cost of a decision with its final cost, [Limiter.Refund] gives it back,
-// [Limiter.Reset] forgets a key and [Limiter.Ban] denies all its requests for a time.
-//
-// A rule with [Rule.CostAfter] charges a request when its response has ended. Until then its cost is held.
+// [Limiter.Take] starts at step 3. A rule with [Rule.CostAfter] charges a request when its response has ended; until then, its
+// cost is held.
 //
 // # Words
 //
-// A [Limit] is a rate, the burst it tolerates and the [Algorithm] that measures it. Its capacity is the largest cost that
-// can be admitted at once. A [Rule] says: requests that match, grouped by a key, may not exceed these limits. A tier is a
-// set of limits that takes the place of the rule's own for some requests. A dry run evaluates, charges and reports a
-// rule, but never denies. A [Store] keeps what each key has used: a [MemoryStore] in this process, or a server that
-// several processes share.
-//
-// # Reading the code
-//
-// A request passes through check.go (what rules ask for; internal/routes finds the rules by their Routes), limiter.go (claims to
-// decision, by the store behind store_client.go, or by failure.go), and receipt.go (what was charged or held). Adapters enter by
-// guard.go and, when the response has ended, leave by finish.go. What each [Algorithm] computes, the refund of a [FixedWindow] for
-// example, stands in internal/algorithm for a [MemoryStore], and in internal/redisx/lua for Redis. docs/architecture.md has the
-// tree.
+// A [Limit] is a rate, the burst it tolerates and the [Algorithm] that measures it. Its capacity is the largest cost that it
+// can admit at once. A [Rule] says: requests that match, grouped by a key, may not exceed these limits. A tier is a set of
+// limits that replaces the rule's own for some requests. A dry run evaluates, charges and reports a rule, but never denies. A
+// [Store] keeps what each key has used: a [MemoryStore] in this process, or a server that several processes share.
 //
 // # Errors
 //
-// To be denied is a value, not an error. An error means that no decision was made and that the request must not be
-// served: [ErrNoKey] if it has no key, [ErrBadKey] if its key is ambiguous, [ErrInvalid] if a cost, a tier or a claim
-// makes no sense, [ErrUnavailable] if the store is down and a rule fails closed. While the store is down, the
-// [FailureMode] of each rule decides, and [Decision.Degraded] says why.
+// A denial is a value, not an error. An error means that no decision was made and that the request must not be served:
+// [ErrNoKey] if it has no key, [ErrBadKey] if its key is ambiguous, [ErrInvalid] if a cost, a tier or a claim makes no sense,
+// and [ErrUnavailable] if the store is down and a rule fails closed. While the store is down, the [FailureMode] of each rule
+// decides, and [Decision.Degraded] says why.
+//
+// # Reading the code
+//
+// Follow a request through check.go (what rules ask for), limiter.go (claims to decision), failure.go (without the store) and
+// receipt.go (what was charged or held). Adapters enter by guard.go, and finish.go settles at the end. internal/algorithm has
+// the formulas of each [Algorithm] for a [MemoryStore], and internal/redisx/lua for Redis. docs/architecture.md has the tree.
 package core

@@ -6,21 +6,20 @@ import (
 	"strings"
 )
 
-// The kinds of error that this module returns. All other errors wrap one of them or come from a callback. Exported
-// functions put "spillgate: " in front of their errors; wrapped errors, such as a key func's, do without.
+// The kinds of error that this module returns. Every other error wraps one of them or comes from a callback. Errors of
+// exported functions begin with "spillgate: "; the errors that they wrap, such as a key func's, do not.
 var (
-	// ErrNoKey says that a request has no key of the kind that a key func looks for. Adapters answer 400.
+	// ErrNoKey means that a request does not have the identity that a key func looks for. Adapters respond with 400.
 	ErrNoKey = errors.New("no key")
 
-	// ErrBadKey says that a request has a key of the kind that a key func looks for, but one that is ambiguous or
-	// malformed: sent twice, or without a value. It never wraps ErrNoKey, so that no fallback passes over it. Adapters
-	// answer 400.
+	// ErrBadKey means that the identity that a key func looks for is ambiguous or malformed: sent twice, or without a
+	// value. It never wraps ErrNoKey, so no fallback ignores it. Adapters respond with 400.
 	ErrBadKey = errors.New("bad key")
 
-	// ErrUnavailable says that the store could not decide and that the rule fails closed. Adapters answer 503.
+	// ErrUnavailable means that the store could not decide and the rule fails closed. Adapters respond with 503.
 	ErrUnavailable = errors.New("store unavailable")
 
-	// ErrInvalid says that a limit, a claim, a cost or a configuration makes no sense. Adapters answer 500.
+	// ErrInvalid means that a limit, a claim, a cost or a configuration makes no sense. Adapters respond with 500.
 	ErrInvalid = errors.New("invalid")
 )
 

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// A Guard is one request that a limiter has decided about, as adapters see it:
+// A Guard is for adapters. It is one request that a limiter has decided:
 //
 //	g, err := limiter.Guard(r.Context(), r, router)
 //	defer g.End()
@@ -25,9 +25,8 @@ type Guard struct {
 	own     *guarded      // the copy to pass on, which carries what the limiter has decided
 }
 
-// Guard is Check for adapters. The next handler gets
-// Guard.Request, a copy of r with a context that extends ctx and carries the decision. An adapter may have added values
-// to ctx. Router finds the route of r for RoutePattern; it may be nil.
+// Guard is Check for adapters. Pass Guard.Request to the next handler: a copy of r whose context extends ctx and carries
+// the decision. An adapter may add values to ctx. router finds the route of r for RoutePattern, and may be nil.
 //
 // A request of a rule with MaxWait sleeps until its turn, on ctx. If ctx ends before, what the request was charged is given back, and
 // the error wraps ErrUnavailable and the error of ctx. The other errors are those of Check. With or without an error, the adapter calls Guard.End when the request has been
@@ -58,15 +57,15 @@ func (g *Guard) Decision() Decision {
 	return d
 }
 
-// Admitted reports whether this limiter admits the request, whatever those further out say.
+// Admitted reports whether this limiter admits the request, whatever outer limiters decided.
 func (g *Guard) Admitted() bool { return g.own.receipt.stage == decided && g.own.receipt.allowed }
 
-// Watches reports whether a rule with CostAfter applied and admitted the request, so that the adapter has to watch the
-// response and call Settle. All other requests get the ResponseWriter that came in.
+// Watches reports whether a rule with CostAfter applies to the admitted request. Then the adapter must watch the response
+// and call Settle. Otherwise it passes on the ResponseWriter unchanged.
 func (g *Guard) Watches() bool { return g.own.receipt.watches() }
 
-// Settle settles what this Guard holds for the request, which has ended with o; the Cost of o is not used. Adapters that watch
-// the response call it when the handler has returned, or has panicked.
+// Settle settles what this Guard holds for the request, which ended with o. It ignores o.Cost. Adapters that watch the
+// response call it when the handler has returned or panicked.
 func (g *Guard) Settle(o Outcome) { g.own.receipt.finish(&g.own.request, o) }
 
 // errUnwatched is the Outcome.Err of a request whose adapter should have called Settle but has not. Without it, such a

@@ -75,16 +75,16 @@ func TestWhatIsKnownWhileTheInnerLimiterDecides(t *testing.T) {
 	}
 }
 
-func TestSameNameCountsTheLimitersFurtherOut(t *testing.T) {
+func TestOuterRulesOfSameNameCountsTheLimitersFurtherOut(t *testing.T) {
 	outer, inner := core.Must(core.New([]core.Rule{perHour("r", 5)})), core.Must(core.New([]core.Rule{perHour("r", 5), perHour("own", 5)}))
 	r, alone, _ := guard(outer, get("/"))
 	r, _, _ = guard(inner, r)
 	both, _ := core.FromContext(r.Context())
 	for i, want := range map[int]int{-1: 0, 0: 0, 1: 1, 2: 0, 3: 0} {
-		if got := both.SameName(i); got != want {
+		if got := both.OuterRulesOfSameName(i); got != want {
 			t.Errorf("result %d of two limiters: got %d, want %d", i, got, want)
 		}
-		if got := alone.SameName(i) + (core.Decision{}).SameName(i); got != 0 {
+		if got := alone.OuterRulesOfSameName(i) + (core.Decision{}).OuterRulesOfSameName(i); got != 0 {
 			t.Errorf("result %d of one limiter or none: got %d", i, got)
 		}
 	}

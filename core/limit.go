@@ -38,16 +38,17 @@ const (
 	// meter and, in ATM Forum TM 4.0, as the Generic Cell Rate Algorithm (GCRA). It remembers five numbers.
 	TokenBucket Algorithm = iota
 
-	// FixedWindow admits at most Rate per window; windows are multiples of Period since the Unix epoch. A client that
-	// waits for the turn of a window can have 2·Rate admitted around it. It remembers two numbers.
+	// FixedWindow admits at most Rate per window. Windows are multiples of Period since the Unix epoch, a Thursday: a
+	// window of a week starts on Thursdays at 00:00 UTC, and a window of 30 days on no particular day. A client that waits
+	// for the end of a window can send 2·Rate requests around it. FixedWindow stores two numbers.
 	FixedWindow
 
 	// SlidingWindow counts in Buckets sub-buckets of the period and admits at most Rate in any span of length Period.
 	// A request counts up to one sub-bucket longer than Period. It remembers two numbers per sub-bucket in use.
 	SlidingWindow
 
-	// SlidingLog remembers when each request was admitted: at most Rate in any span of length Period, exactly.
-	// Its memory grows with Rate, which must not exceed 10,000.
+	// SlidingLog stores when each request was admitted, and admits at most Rate in any span of length Period, exactly. Its
+	// memory grows with Rate, which must not exceed 10,000.
 	SlidingLog
 
 	// InFlight admits at most Rate requests at the same time, as AtOnce says. It has no period. It remembers two numbers for
@@ -67,8 +68,8 @@ func (a Algorithm) String() string {
 	return fmt.Sprintf("algorithm(%d)", uint8(a))
 }
 
-// Every returns a token bucket of n requests per period. It begins full and refills all the time: up to n are admitted at once,
-// and up to 2n-1 in the first period. WithBurst changes how many at once; Using chooses another algorithm.
+// Every returns a token bucket of n requests per period. It starts full and refills continuously: it admits a burst of n,
+// and up to 2n-1 requests in the first period. WithBurst changes the burst, and Using chooses another algorithm.
 func Every(n int, period time.Duration) Limit { return Limit{Rate: n, Period: period} }
 
 // PerSecond returns a token bucket of n requests per second. See Every.
@@ -103,7 +104,7 @@ func (l Limit) Using(a Algorithm) Limit {
 	return l.inOneForm()
 }
 
-// By returns a rule named "default" with this one limit for each key.
+// By returns a rule named "default" that limits each key to l.
 func (l Limit) By(key KeyFunc) Rule { return Rule{Key: key, Limits: []Limit{l}} }
 
 // Capacity returns the largest cost that can ever be admitted at once: Burst or, without one, Rate.
@@ -114,7 +115,8 @@ func (l Limit) Capacity() int {
 	return l.Rate
 }
 
-// Width returns how long a sub-bucket of a SlidingWindow is: Period / Buckets, rounded up to whole microseconds.
+// Width is for stores. It returns the length of a sub-bucket of a SlidingWindow: Period / Buckets, rounded up to whole
+// microseconds.
 func (l Limit) Width() time.Duration {
 	n := int64(l.Buckets)
 	if n == 0 {
@@ -123,9 +125,8 @@ func (l Limit) Width() time.Duration {
 	return time.Duration(algorithm.CeilDiv(l.Period.Microseconds(), n)) * time.Microsecond
 }
 
-// Validate returns an error that wraps ErrInvalid and names each wrong field and its value if l cannot be enforced.
-// Limits in the rules of New are validated there, and those that a tier returns at each request; a Store calls it for
-// claims that did not pass through a Limiter.
+// Validate is for stores and rule files. It returns an error that wraps ErrInvalid and names each wrong field and its value
+// if l cannot be enforced. New validates the limits of rules, and each request the limits of its tier.
 func (l Limit) Validate() error { return prefix(compile(&l).err) }
 
 // validate checks the fields of l, but not whether they fit together into whole numbers.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Limiter holds the rules that guard some requests. It is safe for concurrent use.
+// A Limiter decides requests by its rules. It is safe for concurrent use.
 type Limiter struct {
 	rules     atomic.Pointer[ruleset]
 	store     *storeClient
@@ -22,8 +22,8 @@ type Limiter struct {
 	maxWaiting int64
 }
 
-// New returns a limiter with these rules. Its error joins all mistakes in rules and opts; each wraps ErrInvalid.
-// The rules are copied.
+// New returns a limiter with these rules, which it copies. Its error joins all mistakes in rules and opts. Each of them
+// wraps ErrInvalid.
 func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	c := config{timeout: defaultTimeout, maxWaiting: defaultMaxWaiting}
 	errs := c.apply(opts)
@@ -47,7 +47,7 @@ func orMemory(s Store) Store {
 	return s
 }
 
-// Must returns l, or panics if err is not nil. It wraps New for limiters whose rules are constants of the program.
+// Must returns l, or panics if err is not nil. Use it around New if the rules are constants of your program.
 func Must(l *Limiter, err error) *Limiter {
 	if err != nil {
 		panic(err)

@@ -12,8 +12,8 @@ import (
 
 const defaultMaxKeys = 1_000_000
 
-// A MemoryStore is a Store in this process's memory. The zero value is ready; it has no goroutines and needs no Close.
-// It must not be copied after first use.
+// A MemoryStore is a Store in this process's memory. The zero value is ready to use. It has no goroutines and needs no
+// Close. It must not be copied after first use.
 //
 // Time passes by the monotonic clock. The wall clock says when a FixedWindow turns, and what Result.At is. When it is set, or
 // the machine was suspended, windows turn by the new time from then on: that admits nothing anew, and denies no request for
@@ -22,18 +22,18 @@ const defaultMaxKeys = 1_000_000
 // A key is known by a 64-bit hash with a seed of the store: among a million keys, two share their state with a probability of
 // one in 37 million.
 type MemoryStore struct {
-	// MaxKeys bounds the pairs of rule and key that have state of their own; 0 means 1,000,000. A pair whose state
-	// equals the state of a new key is dropped to make room for another or, in a store with room to spare, after ten
-	// seconds or later. When no pair can be dropped, further ones share a fixed set of states, where they count for each
-	// other: a flood of keys makes the store stricter, never laxer.
+	// MaxKeys bounds the pairs of rule and key that have their own state; 0 means 1,000,000. A pair whose state equals the
+	// state of a new key is dropped to make room, or after ten seconds or more if there is room. If no pair can be dropped,
+	// new pairs share a fixed set of counters, where they count for each other. So a flood of keys makes the store
+	// stricter, never laxer.
 	//
 	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 64 more, and 16 to 32 for each sub-bucket or instant in
 	// use. What a pair holds takes some 100 bytes, and up to 450 if it was begun over a whole minute. A pair keeps the states
 	// of 32 limits, all its tiers together; it shares the state of any more.
 	MaxKeys int
 
-	// Now replaces the clock, for replays: it may return any time, also an earlier one than before. Nil means the clock of
-	// the machine.
+	// Now replaces the clock, for tests and replays. It may return any time, even an earlier one than before. If nil, the
+	// store uses the machine's clock.
 	Now func() time.Time
 
 	once  sync.Once

@@ -8,40 +8,40 @@ import (
 	"time"
 )
 
-// An Observer is called for each request that a rule applied to, after the decision: also for one that was denied, and for one
-// that was not decided. It is called once more for a request that held something, when that has been settled. Peeks are not
-// observed. The request waits for it, so it must not block, and it must be safe for concurrent use. If it panics,
-// the panic is logged and the decision stands.
+// An Observer is called after the decision for each request that a rule applied to, including requests that were denied or
+// could not be decided. It is called once more when a request that held a cost has been settled. It is not called for
+// peeks. The request waits for the observer, so it must not block. It must be safe for concurrent use. If it panics, the
+// panic is logged and the decision stands.
 type Observer func(ctx context.Context, o *Observation)
 
-// An Observation describes one request to an Observer. It and its Claims are valid during the call only.
+// An Observation describes one request to an Observer. It and its Claims are valid only during the call.
 type Observation struct {
-	// Decision is the zero value if nothing was decided.
+	// Decision is zero if nothing was decided.
 	Decision
 
-	// Claims says whose request it was and what was asked for. If the key, the cost or the tier of a rule failed, the
-	// claim of that rule is the last one and has no key. After a settlement, Claims are those that were held.
+	// Claims says whose request it was and what each rule asked for. If a rule's key, cost or tier failed, its claim is the
+	// last one and has no key. After a settlement, Claims are the claims that were held.
 	Claims []Claim
 
-	// Request is the request as key funcs see it. It is nil for Take.
+	// Request is the request as key funcs see it; nil for Take.
 	Request *http.Request
 
-	// Err says why nothing was decided. It wraps ErrNoKey, ErrBadKey, ErrInvalid or ErrUnavailable, or is the error of a
-	// key func. After a settlement, it says why that failed, or that a CostAfter did. If a callback panicked, it wraps an
-	// error with a method Stack() []byte.
+	// Err says why nothing was decided. It wraps ErrNoKey, ErrBadKey, ErrInvalid or ErrUnavailable, or a key func's error.
+	// After a settlement, it says why the settlement or a CostAfter failed. If a callback panicked, Err wraps an error with
+	// a method Stack() []byte.
 	Err error
 
-	// Logged is set by an observer that logs Err. The limiter then does not.
+	// Logged is set by an observer that logs Err, so that the limiter does not log it again.
 	Logged bool
 
-	// Store is how long the store took. It is 0 if the store was not asked, or is a MemoryStore: measuring that would take
+	// Store is how long the store took. It is 0 if the store was not asked, or is a MemoryStore, where measuring would take
 	// longer than the decision.
 	Store time.Duration
 
 	// Outcome is how the request ended. It is nil in the observation of a decision.
 	Outcome *Outcome
 
-	// Charged is what the request was settled at: the sum over Claims.
+	// Charged is the final cost of a settled request: the sum over Claims.
 	Charged int
 }
 

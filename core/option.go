@@ -9,7 +9,7 @@ import (
 
 const defaultTimeout = 50 * time.Millisecond
 
-// An Option changes how a Limiter behaves.
+// An Option configures a Limiter.
 type Option func(*config) error
 
 // config is what options set.
@@ -40,11 +40,11 @@ func (c *config) apply(opts []Option) (errs []error) {
 	return errs
 }
 
-// WithStore keeps state in s. Without it, a limiter has a MemoryStore of its own. If s has a method Validate() error,
-// New reports what that returns. It may be given once.
+// WithStore keeps the state of all keys in s. The default is the limiter's own MemoryStore. If s has a method Validate()
+// error, New reports its error. WithStore may be given once.
 //
-// Limiters that share a store share the state of rules of the same name, so New reports a rule that has other limits than
-// the rule of that name of a limiter that is in use with this store, or that has not been garbage collected since. To change
+// Limiters that share a store share the state of rules with the same name. So New reports a rule whose limits differ from
+// the rule of that name in another limiter with this store, unless that limiter has been garbage collected. To change
 // limits, use SetRules.
 func WithStore(s Store) Option {
 	return func(c *config) error {
@@ -59,8 +59,8 @@ func WithStore(s Store) Option {
 	}
 }
 
-// WithSkip admits requests for which skip reports true without charging them. It may be given more than once: a request is
-// skipped if any of them says so.
+// WithSkip exempts requests for which skip reports true: they are admitted and not charged. WithSkip may be given several
+// times; one skip that reports true is enough.
 func WithSkip(skip func(*http.Request) bool) Option {
 	return func(c *config) error {
 		if skip == nil {
@@ -83,7 +83,8 @@ func isNil(s Store) bool {
 	}
 }
 
-// WithObserver calls o for each request that a rule applies to. Several observers are called in their order.
+// WithObserver calls o for each request that a rule applies to. WithObserver may be given several times; observers are
+// called in that order.
 func WithObserver(o Observer) Option {
 	return func(c *config) error {
 		if o == nil {
@@ -94,9 +95,9 @@ func WithObserver(o Observer) Option {
 	}
 }
 
-// WithLogger sets where a limiter logs that the store became unavailable or is back, that requests were not decided for a
-// fault of their own or of a callback, unless an observer has logged that, and that an observer panicked. The default is
-// what slog.Default returns then.
+// WithLogger sets the logger for outages of the store, for requests that could not be decided (unless an observer has
+// logged them), and for observers that panic. The default is slog.Default(), looked up when a line is logged.
+// docs/operate.md lists every message.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) error {
 		if logger == nil {
@@ -107,8 +108,8 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
-// WithTimeout sets how long a decision waits for the store; the default is 50ms. After it, the failure modes of the
-// rules decide.
+// WithTimeout sets how long a decision waits for the store. The default is 50ms. After that, the failure modes of the rules
+// decide.
 func WithTimeout(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {
@@ -120,8 +121,8 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore. Any
-// other gets its own deadline, as long as the store's, after the store's has passed. If other fails too, Check returns ErrUnavailable.
-// It may be given once.
+// other store gets its own deadline, as long as the first store's, after that has passed. If the fallback fails too, Check
+// returns ErrUnavailable. WithFallback may be given once.
 func WithFallback(s Store) Option {
 	return func(c *config) error {
 		switch {

@@ -230,7 +230,7 @@ func TestRetryAfterOfANewRoute(t *testing.T) {
 			t.Errorf("got %v in %+v, want 30s", wait, d)
 		}
 		for i := range 2 {
-			if n := d.SameName(i); n != 0 {
+			if n := d.OuterRulesOfSameName(i); n != 0 {
 				t.Errorf("result %d: %d limiters further out, want none", i, n)
 			}
 		}
@@ -246,7 +246,7 @@ func TestLimiterBetweenTwoMounts(t *testing.T) {
 	var names []string
 	var same []int
 	for i, result := range d.Results {
-		names, same = append(names, result.Rule), append(same, d.SameName(i))
+		names, same = append(names, result.Rule), append(same, d.OuterRulesOfSameName(i))
 	}
 	if err != nil || !slices.Equal(names, []string{"api", "login", "api", "login"}) || !slices.Equal(same, []int{0, 1, 1, 0}) {
 		t.Errorf("got %q with %v limiters further out, %v", names, same, err)

@@ -6,18 +6,18 @@ import (
 	"net/http"
 )
 
-// A Router finds the routes of requests. Adapters implement it.
+// A Router is what an adapter implements to tell core the route of a request.
 type Router interface {
 	// RoutePattern returns the pattern of the route that is going to serve r, and "" if no route matches. If the route
 	// cannot be known at the adapter's place in the chain of handlers, the error says where to mount the limiter.
 	RoutePattern(r *http.Request) (string, error)
 }
 
-// RoutePattern returns the pattern of the route that serves r, such as "/users/{id}": what the adapter has found or,
-// where no adapter knows it, r.Pattern. It is empty if no route matches r.
+// RoutePattern returns the pattern of the route that serves r, such as "/users/{id}". It asks the adapter, and falls back
+// to r.Pattern. It is empty if no route matches r.
 //
-// Where the route cannot be known, RoutePattern returns "" to a handler. If a skip, Match, Cost, Tier or key func asks for
-// it, the decision fails with ErrInvalid, since "" would pass for a request that matches no route.
+// If the route cannot be known, RoutePattern returns "" to a handler. In a skip, Match, Cost, Tier or key func, the
+// decision then fails with ErrInvalid, because "" would look like a request that matches no route.
 func RoutePattern(r *http.Request) string {
 	pattern, err := Route(r)
 	if err != nil {
@@ -28,8 +28,8 @@ func RoutePattern(r *http.Request) string {
 	return pattern
 }
 
-// Route is RoutePattern for callers that can return an error: it wraps ErrInvalid where the route of r cannot be known,
-// and says where to mount the limiter.
+// Route is RoutePattern for key funcs, which can return an error. The error wraps ErrInvalid if the route of r cannot be
+// known, and says where to mount the limiter.
 func Route(r *http.Request) (string, error) {
 	var hint error
 	for c := carriedBy(r.Context()); c != nil; c = c.before() {

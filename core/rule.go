@@ -6,47 +6,46 @@ import (
 	"time"
 )
 
-// A KeyFunc says whose request r is, as a string that starts with the kind of identity: "ip:203.0.113.9", "user:42".
-// Its error wraps ErrNoKey when the request has no such key. It must be safe for concurrent use.
-// Package keyfunc has common ones.
+// A KeyFunc says whose request r is, as a string that starts with the kind of identity: "ip:203.0.113.9", "user:42". Its
+// error wraps ErrNoKey if the request has no such identity. It must be safe for concurrent use. Package keyfunc has the
+// common ones.
 type KeyFunc func(r *http.Request) (string, error)
 
-// A Rule says: requests that match, grouped by a key, may not exceed these limits.
-// Its functions may be called concurrently; one that panics fails its request with an error.
+// A Rule says: requests that match, grouped by a key, may not exceed these limits. Its functions may be called
+// concurrently. If one panics, its request fails with an error.
 type Rule struct {
-	// Name labels the rule in decisions, headers, metrics and stored keys. It is printable ASCII and unique within a
-	// limiter. If empty, it is "default".
+	// Name labels the rule in decisions, headers, metrics and stored keys. It must be printable ASCII and unique within a
+	// limiter. The default is "default".
 	Name string
 
 	// Key says whose request it is. It may be nil if only Limiter.Take uses the rule, because a Claim names its key. A request that
 	// a rule without a Key applies to fails with ErrInvalid, so keep such rules in a limiter that no adapter mounts.
 	Key KeyFunc
 
-	// Limits are the limits of each key, 1 to 16; all must hold.
+	// Limits are the limits of each key, 1 to 16. All of them must hold.
 	Limits []Limit
 
-	// Routes are the requests that the rule applies to, as patterns of http.ServeMux: "POST /login", "/api/",
-	// "/users/{id}". If empty, it applies to every request.
+	// Routes selects the requests that the rule applies to, by patterns of http.ServeMux: "POST /login", "/api/",
+	// "/users/{id}". If empty, the rule applies to every request.
 	//
-	// All rules with a pattern that matches apply, not only the one with the most specific pattern. Two patterns of a
-	// limiter that ServeMux would not take together, such as "/a/{x}" and "/{y}/b", are a mistake that New reports.
-	// GET covers HEAD.
+	// All rules with a matching pattern apply, not only the one with the most specific pattern. New reports two patterns
+	// that ServeMux would not accept together, such as "/a/{x}" and "/{y}/b". GET includes HEAD.
 	//
-	// The path is all of r.URL.Path. It is cleaned first: "//login", "/x/../login" and "/login/" are "/login", so "/api/"
-	// matches "/api" too. Where routers read a path in different ways, because of escapes such as "%2F" or without cleaning
-	// it, a pattern applies if it matches in one of them. Routers that serve still other paths by the same handler, such
-	// as "/LOGIN" or "/login.json", need a pattern for each. A last parameter of echo, "/users/:id", matches slashes as
-	// well: its pattern is "/users/".
+	// Patterns match the whole path of r.URL, cleaned: "//login", "/x/../login" and "/login/" are "/login", so "/api/"
+	// matches "/api" too. If routers could read a path in several ways, because of escapes such as "%2F" or because they do
+	// not clean it, a pattern that matches one of the readings applies. If your router serves other paths with the same
+	// handler, such as "/LOGIN" or "/login.json", add a pattern for each. The last parameter of an echo route,
+	// "/users/:id", also matches slashes: use "/users/".
 	//
-	// Hosts are compared without case, port and final dot. A client can send any Host: a pattern with one
-	// limits only those that send it, so use one only where another Host does not lead to the same handler.
+	// Hosts are compared without case, port and final dot. A client can send any Host, so use a pattern with a host only if
+	// no other Host leads to the same handler.
 	Routes []string
 
-	// Match reports whether the rule applies to a request that Routes name. If nil, it applies to all of them.
+	// Match reports whether the rule applies to a request that matches Routes. If nil, it applies to all of them.
 	Match func(*http.Request) bool
 
-	// Cost says how many requests this one counts for. If nil, it counts for one. A request that costs 0 is free of
-	// this rule; a negative cost is ErrInvalid.
+	// Cost returns how many requests this one counts as. If nil, every request costs 1. A request that costs 0 is free
+	// under this rule. A negative cost is ErrInvalid.
 	Cost func(*http.Request) int
 
 	// Tier returns the limits that apply to this request in place of Limits. If Tier is nil or returns none, Limits apply. A bad
@@ -65,23 +64,24 @@ type Rule struct {
 	// DryRun makes the rule evaluate, charge and report, but never deny.
 	DryRun bool
 
-	// CostAfter returns what a request costs once its response has ended, 0 for nothing. Until then its cost is held: it
-	// counts like a charged one. If CostAfter is nil, a request costs what it was charged. A CostAfter that panics or returns a
-	// negative number charges what was held, and observers hear of it.
+	// CostAfter returns the final cost of a request once its response has ended; 0 makes it free. Until then, the cost from
+	// Cost is held and counts as if it were charged. If CostAfter is nil, Cost is final. If CostAfter panics or returns a
+	// negative number, the held cost is charged and observers get an error.
 	//
-	// CostAfter needs an adapter that watches responses, as the adapters of this module do. What Limiter.Check has held is settled
-	// by Limiter.Settle.
+	// CostAfter needs an adapter that watches responses, such as the adapters of this module. If you call Limiter.Check
+	// yourself, call Limiter.Settle at the end.
 	CostAfter func(*http.Request, Outcome) int
 
-	// OnFailure says what happens while the store is down. If zero, the limits are enforced from this process's memory.
+	// OnFailure says what happens while the store is down. The zero value, FailLocal, enforces the limits from this
+	// process's memory.
 	OnFailure FailureMode
 
-	// Lease is how long requests that were charged ahead may be used, 1ms to 10s, for limits where throughput matters. A store
-	// that can lease then decides most requests of a busy key in memory. If zero, the store is asked for each decision.
+	// Lease makes a store that can lease charge requests of hot keys ahead and decide them in memory. It is how long they
+	// may be used, 1ms to 10s. If zero, every decision asks the store.
 	//
-	// Charges never exceed the limits; requests charged ahead may be served up to Lease later. A rule with a lease
-	// needs token buckets without a ban or fixed windows, and no CostAfter. Where a tier has other limits, the store is asked. A
-	// MemoryStore and the fallback ignore it.
+	// Charges never exceed the limits, but requests charged ahead may be served up to Lease later. A rule with a lease
+	// needs token buckets without a ban or fixed windows, and no CostAfter. If a tier's limits cannot be leased, the store
+	// is asked. A MemoryStore and the fallback ignore Lease.
 	Lease time.Duration
 
 	// MaxWait is how long a request may wait for its turn, up to an hour, instead of being denied. If it does not fit now but will

@@ -105,9 +105,9 @@ func (l *Limiter) Rules() []Rule {
 	return cloneRules(rules)
 }
 
-// SetRules replaces all rules of l at once, while requests are being decided. If its error, which joins all mistakes in
-// rules, is not nil, l keeps the rules that it has. What a key has used under a rule stays used under the new rule of
-// that name, for each limit that has the algorithm and the period of an old one. The rules are copied.
+// SetRules replaces all rules of l at once, while requests are being decided. Its error joins all mistakes in rules; if it
+// is not nil, l keeps its old rules. What a key has used stays used under the new rule of the same name, for each limit
+// with the algorithm and period of an old one. SetRules copies rules.
 func (l *Limiter) SetRules(rules []Rule) error {
 	if _, err := l.current(); err != nil {
 		return prefix(err)

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// Settle replaces what d was charged by l for a rule by what it costs after all; an empty rule is all rules of d. If it
-// costs less, the difference is available again as far as it still counts; if it costs more, the difference is charged
-// now, even if it does not fit. What was held rather than charged is released, and the cost charged now; if the hold has ended
-// meanwhile, and so was charged, Settle corrects that charge. Each rule of a decision is settled once; a rule that was charged
+// Settle sets the final cost of d under a rule of l; an empty rule means all rules of d. If the final cost is lower, the
+// difference becomes available again, as far as it still counts. If it is higher, the difference is charged now, even if it
+// does not fit. If the cost was held, the hold is released and the final cost charged now; if the hold has already ended,
+// Settle corrects the charge that its end made. Each rule of a decision is settled once, and a rule that was charged
 // nothing is not settled.
-// The error wraps ErrInvalid if the cost is negative or neither d nor l knows the rule, or ErrUnavailable if the store is
-// down; what was charged stays then.
+//
+// The error wraps ErrInvalid if the cost is negative or neither d nor l has the rule, and ErrUnavailable if the store is
+// down. Then the charge stays.
 func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int) error {
 	err := l.validateSettle(&d, rule, cost)
 	if err != nil {
@@ -70,9 +71,9 @@ func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 	return errors.Join(errs[:]...)
 }
 
-// Renew holds what d holds for another minute, unless it has been settled or has ended. A hold ends 60 to 66 seconds
-// after it was made or last renewed. Adapters renew what requests in flight hold. The error wraps ErrUnavailable if the
-// store is down; then Renew may be tried again.
+// Renew extends the holds of d by another minute, unless they have been settled or have ended. A hold ends 60 to 66 seconds
+// after it was made or last renewed. Adapters renew the holds of requests in flight. The error wraps ErrUnavailable if the
+// store is down; then you can try again.
 func (l *Limiter) Renew(ctx context.Context, d Decision) error {
 	if _, err := l.current(); err != nil {
 		return prefix(err)
@@ -89,9 +90,9 @@ func (l *Limiter) Renew(ctx context.Context, d Decision) error {
 // maxBan is the longest ban.
 const maxBan = maxPeriod
 
-// Ban denies all requests of a key of a rule of l for d from now on, which is more than 0 and at most 10 years of 365
-// days. A longer ban that is already active stays. Reset lifts it. Ban bans in the store and in the fallback. Its errors
-// are the same as for Reset; if only one of them is down, the ban holds in the other.
+// Ban denies all requests of a key under a rule of l for the duration d, which is more than 0 and at most 10 years of 365
+// days. A longer ban that is already active stays. Reset lifts a ban. Ban applies to the store and to the fallback; if one
+// of them is down, the ban still applies in the other. Ban returns the same errors as Reset.
 func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) error {
 	rule, err := l.named("ban", rule, key)
 	if err == nil && (d <= 0 || d > maxBan) {
@@ -146,9 +147,10 @@ func (l *Limiter) named(verb, rule, key string) (string, error) {
 	return rule, nil
 }
 
-// Reset forgets a key of a rule of l: all its limits, including its tiers'. It resets the store and the fallback,
-// which may know what was charged while the store was down. The error wraps ErrInvalid if l has no such rule, ErrNoKey if
-// the key is empty, or ErrUnavailable if either store is down. Use Store.Reset for pairs whose rule is not one of l.
+// Reset forgets what a key has used under a rule of l, including under its tiers, and lifts bans. It resets the store and
+// the fallback, which may know what was charged while the store was down. The error wraps ErrInvalid if l has no such rule,
+// ErrNoKey if the key is empty, and ErrUnavailable if either store is down. For rules that l does not have, use
+// Store.Reset.
 func (l *Limiter) Reset(ctx context.Context, rule, key string) error {
 	rule, err := l.named("reset", rule, key)
 	if err != nil {

@@ -2,16 +2,17 @@ package core
 
 import "context"
 
-// A Store keeps what each key has used and decides claims. The package storetest states this contract as tests.
+// A Store keeps what each key has used and decides claims. Implement it to keep limits somewhere else; package storetest
+// has this contract as tests.
 //
-// The context that a Limiter passes ends at its deadline and never before: a client that hangs up does not end it. Calls
-// that begin at nearly the same time share its Done channel, so waiting for it takes no timer for each call.
+// The context that a Limiter passes ends at its deadline and never earlier: a client that disconnects does not cancel it.
+// Calls that start at nearly the same time share its Done channel, so waiting for it needs no timer per call.
 //
-// An implementation of Store must do five things. Be safe for concurrent use. Return when ctx is done, even if what the
-// store waits for does not: a Limiter has no other way to go on, and storetest checks it. Do not keep claims, dst or what
-// they point to after returning. Answer claims and settlements that Validate rejects with an error that wraps ErrInvalid; any
-// other error counts as a failure of the store, and the failure modes of the rules decide. Decide all claims of a Take as one,
-// by one clock for each claim, and report the instant of that clock as Result.At.
+// An implementation must do five things. It must be safe for concurrent use. It must return when ctx is done, even if the
+// server still has not answered: a Limiter has no other way to go on. It must not keep claims, dst or what they point to
+// after it returns. It must return an error that wraps ErrInvalid for claims and settlements that Validate rejects; any
+// other error counts as a failure of the store, and the failure modes of the rules decide. It must decide all claims of a
+// Take together, each by one clock, and report that clock's instant as Result.At.
 type Store interface {
 	// Take decides all claims of one request together: if one that is not a dry run is denied, none is charged.
 	// It appends one result per claim and limit to dst, in order. The same rule and key twice are charged as their sum.
@@ -33,9 +34,9 @@ type Store interface {
 	Reset(ctx context.Context, pairs []Pair) error
 }
 
-// A LocalTaker is a Store that can decide some claims without asking a server, from what it has in this process, such as
-// a denial that it remembers. A Limiter calls TakeLocal before Take, without a deadline and whether or not the store is
-// down: the answer says nothing about the health of the store.
+// A LocalTaker is a Store that can decide some claims without asking a server, for example from a remembered denial. A
+// Limiter calls TakeLocal before Take, without a deadline and even while the store is down. The answer says nothing about
+// the store's health.
 type LocalTaker interface {
 	Store
 

@@ -34,10 +34,10 @@ func AppendViolated(names []string, d core.Decision) []string {
 // like a suffix always gets one.
 func policy(d *core.Decision, i int) (rule, suffix string) {
 	t := &d.Results[i]
-	nth := d.SameName(i)
+	nth := d.OuterRulesOfSameName(i)
 	several, samePeriod := endsInSuffix(t.Rule), false
 	for j := range d.Results {
-		if other := &d.Results[j]; j != i && !other.DryRun && other.Rule == t.Rule && d.SameName(j) == nth {
+		if other := &d.Results[j]; j != i && !other.DryRun && other.Rule == t.Rule && d.OuterRulesOfSameName(j) == nth {
 			several = true
 			samePeriod = samePeriod || other.Limit.Period == t.Limit.Period && other.Limit.Calendar.Unit == t.Limit.Calendar.Unit
 		}
