@@ -49,22 +49,19 @@ func (l *Limiter) check(r *http.Request, own *guarded) error {
 	if slices.ContainsFunc(before, (*receipt).denies) {
 		return nil
 	}
-	var room [2]Claim
 	var took time.Duration
-	claims, err := l.claim(c, &own.request, before, room[:0])
-	if err == nil {
-		took, err = l.decide(r.Context(), c, claims)
+	if err = l.claim(c, &own.request, before); err == nil {
+		took, err = l.decide(r.Context(), c)
 	}
 	err = prefix(err)
-	l.observe(r.Context(), r, claims, c, took, err)
+	l.observe(r.Context(), r, c, took, err)
 	return err
 }
 
-// claim appends to dst what every rule that applies to r asks for, except the rules that were decided before; a request to skip asks
-// for nothing. If a callback fails, the last claim belongs to its rule. A callback that panics is an error: it must neither admit the
-// request nor take the server down.
-func (l *Limiter) claim(c *receipt, r *http.Request, before []*receipt, dst []Claim) (claims []Claim, err error) {
-	claims = dst
+// claim makes the claims of c: what every rule that applies to r asks for, except the rules that were decided before; a request to
+// skip asks for nothing. If a callback fails, the last claim belongs to its rule. A callback that panics is an error: it must neither
+// admit the request nor take the server down.
+func (l *Limiter) claim(c *receipt, r *http.Request, before []*receipt) (err error) {
 	var rule *activeRule
 	defer func() {
 		if v := recover(); v != nil {
@@ -76,35 +73,32 @@ func (l *Limiter) claim(c *receipt, r *http.Request, before []*receipt, dst []Cl
 	}()
 	skipped, err := l.skip(c, r)
 	if skipped || err != nil {
-		return claims, err
+		return err
 	}
+	c.claims = c.room.claims[:0]
 	var room [8]int
 	for _, i := range c.rules.routes.Match(r, room[:0]) {
 		rule = &c.rules.rules[i]
 		if slices.ContainsFunc(before, func(c *receipt) bool { return c.decides(rule.Name) }) {
 			continue
 		}
-		n := len(claims)
-		claims = append(claims, rule.claim(c.stage == peeking))
-		applies, err := rule.ask(r, &claims[n])
+		n := len(c.claims)
+		c.claims = append(c.claims, rule.claim)
+		c.claims[n].Peek = c.stage == peeking
+		applies, err := rule.ask(r, &c.claims[n])
 		if unknown := c.routeError(); unknown != nil {
 			err = unknown
 		}
 		if err != nil {
-			return claims, err
+			return err
 		}
 		if !applies {
-			claims = claims[:n]
+			c.claims = c.claims[:n]
 			continue
 		}
-		l.noteProxy(r, &claims[n])
+		l.noteProxy(r, &c.claims[n])
 	}
-	return claims, nil
-}
-
-// claim returns a claim of rule without a key, for a cost of 1.
-func (rule *activeRule) claim(peek bool) Claim {
-	return Claim{Rule: rule.Name, Limits: rule.Limits, set: rule.set, Cost: 1, Peek: peek, DryRun: rule.DryRun, Lease: rule.Lease, MaxWait: rule.MaxWait}
+	return nil
 }
 
 // ask sets what c, a claim of rule, asks for on r, as the callbacks of rule say. It reports false if the rule does not apply.

@@ -18,7 +18,12 @@ type Claim struct {
 	Lease     time.Duration // how long requests charged ahead may be used; 0: charge nothing ahead
 	MaxWait   time.Duration // how long the request may wait for its turn; 0: deny what does not fit now
 
-	set *limitSet // of Limits, if a limiter has compiled them
+	// What a Limiter knows of the claim.
+	set     *limitSet // of Limits
+	setCost int       // by SetCost, plus 1; 0 for nothing
+	open    bool      // it admitted the request without a result, because its rule fails open
+	charged bool      // or held
+	settled bool
 }
 
 // Validate is for stores. It returns an error that wraps ErrInvalid if c cannot be decided. It is cheap for limits that
@@ -42,6 +47,14 @@ func (c *Claim) validate(set *limitSet) error {
 		err = c.checkWait(set)
 	}
 	return prefix(inRule(c.Rule, err))
+}
+
+// settlement returns a Settlement of c at a final cost. At is the instant of the Take, or of the last renewal.
+func (c *Claim) settlement(at time.Time, final int) Settlement {
+	return Settlement{
+		Rule: c.Rule, Key: c.Key, Limits: c.Limits, set: c.set, At: at, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold, Lease: c.Lease,
+		MaxWait: c.MaxWait, Final: final,
+	}
 }
 
 // compile returns the limits of c compiled: by a limiter or, in a claim that did not pass through one, now.
@@ -142,7 +155,7 @@ func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 	}
 	switch {
 	case rule != nil && rule.Tier == nil && len(claim.Limits) == 0:
-		claim.Limits, claim.set = rule.Limits, rule.set
+		claim.Limits, claim.set = rule.Limits, rule.claim.set
 	case !printableASCII(claim.Rule):
 		return invalid("name must be printable ASCII")
 	case len(claim.Limits) == 0 && rule != nil:

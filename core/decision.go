@@ -112,8 +112,8 @@ func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 // costOf returns what the claim of a rule was charged, or 0.
 func (c *receipt) costOf(rule string) int {
 	for i := range c.claims {
-		if one := &c.claims[i]; one.charged && one.rule == rule {
-			return max(one.cost, 1)
+		if one := &c.claims[i]; one.charged && one.Rule == rule {
+			return max(one.Cost, 1)
 		}
 	}
 	return 0

@@ -23,28 +23,28 @@ const (
 	FailClosed
 )
 
-// decideWithoutStore decides claims that the store did not decide because of cause. If the store has failed, the failure modes of
+// decideWithoutStore decides the claims of c, which the store did not decide because of cause. If the store has failed, the failure modes of
 // their rules say how: an enforced FailClosed claim denies all, the fallback decides the FailLocal claims together, and all others
 // give no results. If too many calls are in flight, the fallback decides all claims, whatever their modes: otherwise a client
 // that floods the store would open the FailOpen rules to itself and close the FailClosed rules to everybody.
-func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, claims []Claim, cause error) error {
-	var local []Claim
-	e := c.more()
+func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, cause error) error {
 	overloaded := errors.Is(cause, breaker.ErrTooMany)
 	if overloaded {
 		l.overloaded(ctx, cause)
 	}
-	for _, claim := range claims {
+	var local []Claim
+	for i := range c.claims {
+		claim := &c.claims[i]
 		switch mode := c.rules.modeOf(claim.Rule); {
 		case overloaded, mode == FailLocal:
-			local = append(local, claim)
+			local = append(local, *claim)
 		case mode == FailClosed && !claim.DryRun:
 			return cause
 		default:
-			c.claims = append(c.claims, claimed{rule: claim.Rule, key: claim.Key})
+			claim.open = true
 		}
 	}
-	e.degraded = prefix(cause)
+	c.more().degraded = prefix(cause)
 	if len(local) == 0 {
 		c.allowed = true
 		return nil
@@ -53,7 +53,7 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, claims []C
 	if err != nil {
 		return fmt.Errorf("%w; fallback: %w", cause, err)
 	}
-	c.record(local, results)
+	c.record(results)
 	return nil
 }
 

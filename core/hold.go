@@ -48,7 +48,7 @@ func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 	for i := range c.claims {
 		if one := &c.claims[i]; one.isHeld() {
 			one.settled = true
-			dst = append(dst, one.settlement(one.setCost))
+			dst = append(dst, c.settlement(i, one.setCost-1))
 		}
 	}
 	if c.extra != nil && c.extra.timer != nil {
@@ -59,15 +59,20 @@ func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 
 // hasHeld reports whether c has held anything. It needs no lock: what was held stays so noted after it is settled.
 func (c *receipt) hasHeld() bool {
-	return slices.ContainsFunc(c.claims, func(one claimed) bool { return one.held })
+	for i := range c.claims {
+		if c.claims[i].charged && c.claims[i].Hold {
+			return true
+		}
+	}
+	return false
 }
 
 // isHeld reports whether c is held and not settled.
-func (c *claimed) isHeld() bool { return c.held && !c.settled }
+func (c *Claim) isHeld() bool { return c.charged && c.Hold && !c.settled }
 
 // holds reports whether a claim is held and not settled. The caller has locked c.mu.
 func (c *receipt) holds() bool {
-	return slices.ContainsFunc(c.claims, func(one claimed) bool { return one.isHeld() })
+	return slices.ContainsFunc(c.claims, func(one Claim) bool { return one.isHeld() })
 }
 
 // watches reports whether a claim that is held and not settled is of a rule with CostAfter.
@@ -78,7 +83,7 @@ func (c *receipt) watches() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.claims {
-		if one := &c.claims[i]; one.isHeld() && c.costAfter(one.rule) != nil {
+		if one := &c.claims[i]; one.isHeld() && c.costAfter(one.Rule) != nil {
 			return true
 		}
 	}
@@ -90,8 +95,8 @@ func (c *receipt) setCost(rule string, cost int) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.claims {
-		if one := &c.claims[i]; one.rule == rule && one.isHeld() && c.costAfter(rule) != nil {
-			one.setCost, ok = cost, true
+		if one := &c.claims[i]; one.Rule == rule && one.isHeld() && c.costAfter(rule) != nil {
+			one.setCost, ok = cost+1, true
 		}
 	}
 	return ok
@@ -155,8 +160,11 @@ func (c *receipt) renew(ctx context.Context) error {
 	if err != nil {
 		return unavailable(err)
 	}
+	if e.renewed == nil {
+		e.renewed = make(map[int]time.Time, len(places))
+	}
 	for i, place := range places {
-		c.claims[place].at = renewals[i].At
+		e.renewed[place] = renewals[i].At
 	}
 	return nil
 }
@@ -165,7 +173,7 @@ func (c *receipt) renew(ctx context.Context) error {
 func (c *receipt) renewals() (renewals []Settlement, places []int) {
 	for i := range c.claims {
 		if one := &c.claims[i]; one.isHeld() {
-			s := one.settlement(0)
+			s := c.settlement(i, 0)
 			s.Renew = true
 			renewals, places = append(renewals, s), append(places, i)
 		}

@@ -76,38 +76,37 @@ func (l *Limiter) take(ctx context.Context, c *receipt, claims []Claim) error {
 	if err != nil {
 		return prefix(err)
 	}
-	c.rules = rules
-	var room [2]Claim
-	own, took := append(room[:0], claims...), time.Duration(0)
-	if err = rules.complete(own); err == nil {
-		took, err = l.decide(ctx, c, own)
+	c.rules, c.claims = rules, append(c.room.claims[:0], claims...)
+	var took time.Duration
+	if err = rules.complete(c.claims); err == nil {
+		took, err = l.decide(ctx, c)
 	}
 	err = prefix(err)
-	l.observe(ctx, nil, own, c, took, err)
+	l.observe(ctx, nil, c, took, err)
 	return err
 }
 
-// decide has claims decided. It returns how long the store took.
-func (l *Limiter) decide(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
+// decide has the claims of c decided. It returns how long the store took.
+func (l *Limiter) decide(ctx context.Context, c *receipt) (took time.Duration, err error) {
 	switch {
-	case len(claims) == 0:
+	case len(c.claims) == 0:
 		c.allowed = true
 		return 0, nil
-	case c.sleeps && mayWait(claims):
-		return l.decideToWait(ctx, c, claims)
+	case c.sleeps && mayWait(c.claims):
+		return l.decideToWait(ctx, c)
 	}
-	return l.decideOnce(ctx, c, claims)
+	return l.decideOnce(ctx, c)
 }
 
-// decideOnce has claims decided: by the store, within the deadline and unless the breaker withholds the call; if that fails,
+// decideOnce has the claims of c decided: by the store, within the deadline and unless the breaker withholds the call; if that fails,
 // by the failure modes of their rules. An error of claims at fault is no failure. It returns how long the store took.
-func (l *Limiter) decideOnce(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
-	results, took, err := l.store.take(ctx, claims, c.roomFor(claims))
+func (l *Limiter) decideOnce(ctx context.Context, c *receipt) (took time.Duration, err error) {
+	results, took, err := l.store.take(ctx, c.claims, c.roomFor(c.claims))
 	switch {
 	case err == nil:
-		c.record(claims, results)
+		c.record(results)
 	case !errors.Is(err, ErrInvalid):
-		err = l.decideWithoutStore(ctx, c, claims, unavailable(err))
+		err = l.decideWithoutStore(ctx, c, unavailable(err))
 	}
 	return took, err
 }

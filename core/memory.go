@@ -73,7 +73,7 @@ func (m *MemoryStore) Stats() MemoryStats {
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
 	m.once.Do(m.init)
-	var claimRoom [4]memory.Claim
+	var claimRoom [2]memory.Claim
 	asked, limits := claimRoom[:0], 0
 	for i := range claims {
 		c := &claims[i]

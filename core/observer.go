@@ -55,19 +55,19 @@ func newObservation() *Observation {
 }
 
 // observe calls the observers for a request, and logs why it was not decided. Took is how long the store took.
-func (l *Limiter) observe(ctx context.Context, r *http.Request, claims []Claim, c *receipt, took time.Duration, err error) {
-	if err == nil && len(l.observers) == 0 || c.stage == peeking || len(claims) == 0 && err == nil || allPeek(claims) {
+func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, took time.Duration, err error) {
+	if err == nil && (len(l.observers) == 0 || len(c.claims) == 0) || c.stage == peeking || allPeek(c.claims) {
 		return
 	}
 	o := newObservation()
-	o.Claims = append(o.Claims, claims...)
+	o.Claims = append(o.Claims, c.claims...)
 	o.Request, o.Err, o.Store = r, err, took
 	if err == nil {
 		c.view(&o.Decision)
 	}
 	l.notifyAll(ctx, o)
 	if err != nil && r != nil && !o.Logged {
-		l.reporter.failed(ctx, notDecided, claims, err)
+		l.reporter.failed(ctx, notDecided, c.claims, err)
 	}
 	o.release()
 }

@@ -14,15 +14,15 @@ type receipt struct {
 	extra   *extra   // nil for most requests
 	stage   stage    // of the decision
 	allowed bool
-	sleeps  bool // the limiter sleeps until the turn of the request
 	nested  bool // the context that carries it extends one that carries another
+	sleeps  bool // the limiter sleeps until the turn of the request
 
 	mu     sync.Mutex // of claims, and of the renewal in extra
-	claims []claimed
+	claims []Claim
 
 	room struct { // for most requests, so that their decision takes one allocation
 		results [1]Result
-		claims  [1]claimed
+		claims  [1]Claim
 	}
 }
 
@@ -42,56 +42,15 @@ type extra struct {
 	added    *Decision  // by NewContext; then all else is empty
 	route    error      // a callback asked for the route, which is not known
 
-	timer    *time.Timer   // renews what is held; nil if the caller of Take does
-	renewing chan struct{} // closed at the end of the renewal in progress; nil if there is none
-}
-
-// A claimed is what a receipt keeps of a claim.
-type claimed struct {
-	rule, key string
-
-	// What a Settlement needs. A claim that was not charged has none of it.
-	limits       *limitSet
-	at           time.Time
-	lease        time.Duration
-	maxWait      time.Duration
-	cost         int
-	setCost      int // by SetCost; -1 for nothing
-	dryRun, held bool
-	charged      bool // or held
-	settled      bool
-	first        int32 // of its results
-}
-
-// settlement returns the Settlement of c at a final cost.
-func (c *claimed) settlement(final int) Settlement {
-	return Settlement{
-		Rule: c.rule, Key: c.key, Limits: c.limits.limits, set: c.limits, At: c.at, Cost: c.cost, DryRun: c.dryRun, Held: c.held,
-		Lease: c.lease, MaxWait: c.maxWait, Final: final,
-	}
-}
-
-// settlements appends the Settlements of c at a final cost to dst. If the request may have waited, it gives back each limit by itself:
-// each has a turn of its own. Results are those of the request.
-func (c *claimed) settlements(dst []Settlement, final int, results []Result) []Settlement {
-	s := c.settlement(final)
-	if c.maxWait == 0 || final >= max(c.cost, 1) {
-		return append(dst, s)
-	}
-	for i := range s.Limits {
-		one := s
-		if one.Wait = results[int(c.first)+i].Wait; len(s.Limits) > 1 {
-			one.Limits, one.set = s.Limits[i:i+1], nil
-		}
-		dst = append(dst, one)
-	}
-	return dst
+	timer    *time.Timer       // renews what is held; nil if the caller of Take does
+	renewing chan struct{}     // closed at the end of the renewal in progress; nil if there is none
+	renewed  map[int]time.Time // by claim: when it was held last, if that was renewed
 }
 
 // roomFor returns where a store puts the results of claims.
 func (c *receipt) roomFor(claims []Claim) []Result {
 	n := countLimits(claims)
-	if n <= len(c.room.results) {
+	if n == 1 {
 		return c.room.results[:0]
 	}
 	return make([]Result, 0, n)
@@ -105,45 +64,74 @@ func (c *receipt) more() *extra {
 	return c.extra
 }
 
-// record records what a store decided about claims.
-func (c *receipt) record(claims []Claim, results []Result) {
+// record records what a store has decided about the claims that are not open.
+func (c *receipt) record(results []Result) {
 	c.results, c.allowed = results, true
 	for i := range results {
 		c.allowed = c.allowed && (results[i].Allowed || results[i].DryRun)
 	}
-	if c.claims == nil {
-		if c.claims = c.room.claims[:0]; len(claims) > 1 {
-			c.claims = make([]claimed, 0, len(claims))
-		}
-	}
-	for i := range claims {
-		claim := &claims[i]
-		first := len(c.results) - len(results)
-		own := results[:len(claim.Limits)]
-		results = results[len(own):]
-		c.claims = append(c.claims, claimed{rule: claim.Rule, key: claim.Key})
-		if c.allowed && !claim.Peek && allAllowed(own) {
-			one := &c.claims[len(c.claims)-1]
-			one.limits, one.at, one.lease, one.cost, one.setCost = claim.compile(), own[0].At, claim.Lease, claim.Cost, -1
-			one.dryRun, one.held, one.charged, one.maxWait, one.first = claim.DryRun, claim.Hold, true, claim.MaxWait, int32(first)
+	for i := range c.claims {
+		if claim := &c.claims[i]; !claim.open {
+			claim.charged = c.allowed && !claim.Peek
+			for range claim.Limits {
+				claim.charged = claim.charged && results[0].Allowed
+				results = results[1:]
+			}
 		}
 	}
 }
 
-func allAllowed(results []Result) bool {
-	for i := range results {
-		if !results[i].Allowed {
-			return false
+// settlement returns a Settlement of claim i, which was charged.
+func (c *receipt) settlement(i, final int) Settlement {
+	if c.extra != nil {
+		if at, ok := c.extra.renewed[i]; ok {
+			return c.claims[i].settlement(at, final)
 		}
 	}
-	return true
+	return c.claims[i].settlement(c.results[c.firstResult(i)].At, final)
+}
+
+// settlements appends the Settlements of claim i, which was charged, to dst. If the request may have waited, it gives back each limit
+// by itself: each has a turn of its own.
+func (c *receipt) settlements(dst []Settlement, i, final int) []Settlement {
+	s, claim := c.settlement(i, final), &c.claims[i]
+	if claim.MaxWait == 0 || final >= max(claim.Cost, 1) {
+		return append(dst, s)
+	}
+	for j := range s.Limits {
+		one := s
+		if one.Wait = c.results[c.firstResult(i)+j].Wait; len(s.Limits) > 1 {
+			one.Limits, one.set = s.Limits[j:j+1], nil
+		}
+		dst = append(dst, one)
+	}
+	return dst
+}
+
+// firstResult returns the place of the first result of claim i.
+func (c *receipt) firstResult(i int) (first int) {
+	for j := range c.claims[:i] {
+		if !c.claims[j].open {
+			first += len(c.claims[j].Limits)
+		}
+	}
+	return first
+}
+
+// forget makes c one whose claims are not decided yet.
+func (c *receipt) forget() {
+	c.results, c.extra = nil, nil
+	for i := range c.claims {
+		claim := &c.claims[i]
+		claim.open, claim.charged, claim.settled = false, false, false
+	}
 }
 
 // keyOf returns the key of the first claim of a rule.
 func (c *receipt) keyOf(rule string) (key string, ok bool) {
 	for i := range c.claims {
-		if c.claims[i].rule == rule {
-			return c.claims[i].key, true
+		if c.claims[i].Rule == rule {
+			return c.claims[i].Key, true
 		}
 	}
 	return "", false
@@ -183,9 +171,9 @@ func (c *receipt) unsettled(rule string, final int) (some []Settlement) {
 	c.lockIdle()
 	defer c.mu.Unlock()
 	for i := range c.claims {
-		if one := &c.claims[i]; (rule == "" || rule == one.rule) && one.charged && !one.settled {
+		if one := &c.claims[i]; (rule == "" || rule == one.Rule) && one.charged && !one.settled {
 			one.settled = true
-			some = one.settlements(some, final, c.results)
+			some = c.settlements(some, i, final)
 		}
 	}
 	if c.extra != nil && c.extra.timer != nil && !c.holds() {

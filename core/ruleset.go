@@ -18,7 +18,7 @@ type ruleset struct {
 // An activeRule is a Rule of a ruleset.
 type activeRule struct {
 	Rule
-	set *limitSet // of Limits
+	claim Claim // of a request, without a key and for a cost of 1
 }
 
 // newRuleset copies rules. Its errors are all mistakes in them.
@@ -33,7 +33,7 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 		rules[i].Name = ruleName(rules[i].Name)
 		r := &s.rules[i]
 		r.Rule = rules[i]
-		r.set = newLimitSet(r.Limits)
+		r.claim = Claim{Rule: r.Name, Limits: r.Limits, set: newLimitSet(r.Limits), Cost: 1, DryRun: r.DryRun, Lease: r.Lease, MaxWait: r.MaxWait}
 		if s.byName[r.Name] != nil {
 			errs = append(errs, within(r.place(), invalid("name is not unique; give each rule a Name of its own")))
 		}

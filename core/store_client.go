@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,28 +39,20 @@ func (k *storeClient) take(ctx context.Context, claims []Claim, dst []Result) (r
 		results, err = k.memory.Take(ctx, claims, dst)
 		return results, 0, err
 	}
-	room := claimRooms.Get().(*claimRoom)
-	defer claimRooms.Put(room)
-	room.claims = append(room.claims[:0], claims...)
 	if k.local != nil {
-		if results, ok, err := k.takeLocal(room.claims, dst); ok {
+		if results, ok, err := k.takeLocal(claims, dst); ok {
 			return results, 0, err
 		}
 	}
 	took, err = k.call(ctx, k.breaker.Enter, func(ctx context.Context) (err error) {
-		results, err = k.store.Take(ctx, room.claims, dst)
+		results, err = k.store.Take(ctx, claims, dst)
 		if err == nil {
-			err = checkResults(room.claims, results[len(dst):])
+			err = checkResults(claims, results[len(dst):])
 		}
 		return err
 	})
 	return results, took, err
 }
-
-// claimRooms have the claims that stores other than a MemoryStore are asked: these cannot stay on the stack.
-var claimRooms = sync.Pool{New: func() any { return new(claimRoom) }}
-
-type claimRoom struct{ claims []Claim }
 
 // takeLocal reports false if the store has to be asked.
 func (k *storeClient) takeLocal(claims []Claim, dst []Result) (results []Result, ok bool, err error) {

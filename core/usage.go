@@ -21,17 +21,16 @@ func (l *Limiter) Usage(r *http.Request) (Decision, error) {
 	defer own.restore(r)
 	c := &own.receipt
 	c.stage, c.rules = peeking, rules
-	var claims []Claim
 	for i := range rules.rules {
 		claim, ok, err := rules.rules[i].usage(&own.request, c)
 		if err != nil {
 			return Decision{}, prefix(within(rules.rules[i].place(), err))
 		}
 		if ok {
-			claims = append(claims, claim)
+			c.claims = append(c.claims, claim)
 		}
 	}
-	if _, err := l.decide(r.Context(), c, claims); err != nil {
+	if _, err := l.decide(r.Context(), c); err != nil {
 		return Decision{}, prefix(err)
 	}
 	var d Decision
@@ -49,7 +48,8 @@ func (rule *activeRule) usage(r *http.Request, c *receipt) (claim Claim, ok bool
 			err = &callbackPanic{v, debug.Stack()}
 		}
 	}()
-	claim = rule.claim(true)
+	claim = rule.claim
+	claim.Peek = true
 	err = rule.identify(r, &claim)
 	switch noRoute := c.routeError(); {
 	case noRoute != nil:

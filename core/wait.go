@@ -177,13 +177,13 @@ func (l *Limiter) enter() bool {
 }
 
 // decideToWait is decide for a request that sleeps until its turn. If too many wait, it is decided as if it must not.
-func (l *Limiter) decideToWait(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
+func (l *Limiter) decideToWait(ctx context.Context, c *receipt) (took time.Duration, err error) {
 	full := l.waiting.Load() >= l.maxWaiting
 	for {
 		if full {
-			stopWaiting(claims)
+			stopWaiting(c.claims)
 		}
-		more, err := l.decideOnce(ctx, c, claims)
+		more, err := l.decideOnce(ctx, c)
 		took += more
 		if err != nil || c.wait() == 0 || l.enter() {
 			return took, err
@@ -192,7 +192,7 @@ func (l *Limiter) decideToWait(ctx context.Context, c *receipt, claims []Claim) 
 		if some := c.unsettled("", 0); len(some) > 0 {
 			_, _ = c.store().settle(ctx, some)
 		}
-		c.results, c.claims, c.extra = nil, nil, nil
+		c.forget()
 	}
 }
 

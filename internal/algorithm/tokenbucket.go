@@ -60,7 +60,7 @@ func (b Bucket) until(l *Limit, rate, now, target int64) int64 {
 	if l.Unit == 1 {
 		return ticks
 	}
-	if ticks > MaxExact/l.Unit+1 {
+	if ticks > l.MaxTicks {
 		return MaxExact
 	}
 	wait := ticks*l.Unit - (now - b.At)
