@@ -34,8 +34,6 @@ type Limit struct {
 	Code   uint64 // of Unit: where it is in Units
 	Period int64  // the period in ticks, rounded up
 	Full   int64  // Capacity × Period: the level of a full bucket
-
-	MaxTicks int64 // of a wait below MaxExact
 }
 
 // Units are the microseconds of each tick.
@@ -79,7 +77,7 @@ func (l *Limit) Leasable() bool {
 
 func (l Limit) withUnit() (Limit, bool) {
 	for i, unit := range Units {
-		l.Unit, l.Code, l.MaxTicks = unit, uint64(i), MaxExact/unit+1
+		l.Unit, l.Code = unit, uint64(i)
 		l.Period = CeilDiv(l.Micros, l.Unit)
 		hi, full := bits.Mul64(uint64(l.Capacity), uint64(l.Period))
 		if hi > 0 || full > MaxExact {

@@ -267,6 +267,6 @@ func nameBucket(p *Packed, l *Limit, now int64, peek, own, holds bool) {
 func bucketLimitOf(p *Packed, _ *Log) Limit {
 	b := p.bucket()
 	l := Limit{Algorithm: TokenBucket, Kind: p.Kind & kindBits &^ tickBits, Micros: p.micros(), Rate: b.Rate, Unit: b.Unit, Code: p.Kind & tickBits}
-	l.Period, l.MaxTicks = CeilDiv(l.Micros, l.Unit), MaxExact/l.Unit+1
+	l.Period = CeilDiv(l.Micros, l.Unit)
 	return l
 }

@@ -60,10 +60,11 @@ func (b Bucket) until(l *Limit, rate, now, target int64) int64 {
 	if l.Unit == 1 {
 		return ticks
 	}
-	if ticks > l.MaxTicks {
+	hi, micros := bits.Mul64(uint64(ticks), uint64(l.Unit))
+	if hi > 0 || micros > 2*MaxExact {
 		return MaxExact
 	}
-	wait := ticks*l.Unit - (now - b.At)
+	wait := int64(micros) - (now - b.At)
 	if last := b.Level - (ticks-1)*rate; last <= rate { // empties within this tick
 		wait += CeilDiv(last*l.Unit, rate) - l.Unit
 	}
