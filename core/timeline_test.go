@@ -166,7 +166,7 @@ func contains(limits []core.Limit, l core.Limit) bool {
 func family(tiers int) *rapid.Generator[[]core.Limit] {
 	return rapid.Custom(func(t *rapid.T) []core.Limit {
 		l := core.Limit{
-			Algorithm: core.Algorithm(rapid.SampledFrom([]int{0, 0, 1, 2, 3, 4}).Draw(t, "algorithm")),
+			Algorithm: core.Algorithm(max(0, rapid.IntRange(-1, int(core.InFlight)).Draw(t, "algorithm"))),
 			Period:    periods.Draw(t, "period"),
 		}
 		if l.Algorithm == core.InFlight {

@@ -57,10 +57,12 @@ func policy(d *core.Decision, i int) (rule, suffix string) {
 }
 
 // algorithmSuffixes are the suffixes that follow a period.
-var algorithmSuffixes = []string{
-	"-" + core.TokenBucket.String(), "-" + core.FixedWindow.String(),
-	"-" + core.SlidingWindow.String(), "-" + core.SlidingLog.String(),
-}
+var algorithmSuffixes = func() (suffixes []string) {
+	for a := range core.InFlight {
+		suffixes = append(suffixes, "-"+a.String())
+	}
+	return suffixes
+}()
 
 // calendarSuffix returns the suffix of a limit of a calendar beside others of the same unit, such as "-month-Europe/Berlin-15".
 func calendarSuffix(c core.Calendar) string {

@@ -38,12 +38,23 @@ func TestMain(m *testing.M) {
 // capacity is the number of requests that each of exactLimits admits while the tests run.
 const capacity = 300
 
+// A perAlgorithm has a number for each of exactLimits.
+type perAlgorithm [core.InFlight]int64
+
+// all returns n for each of exactLimits.
+func all(n int64) (each perAlgorithm) {
+	for i := range each {
+		each[i] = n
+	}
+	return each
+}
+
 // exactLimits admit capacity requests and then none for a long time.
 func exactLimits() []core.Limit { return everyAlgorithm(capacity, ages) }
 
 // load takes from all limits with several callers, until each limit has denied some requests and enough reports true. It returns
 // how many requests each limit admitted. Some requests are of one identity, some of two at once.
-func load(s *redisx.Store, enough func() bool, failed func(error)) (admitted [4]int64) {
+func load(s *redisx.Store, enough func() bool, failed func(error)) (admitted perAlgorithm) {
 	var wg sync.WaitGroup
 	for i, l := range exactLimits() {
 		for caller := range 4 {
@@ -73,7 +84,7 @@ func load(s *redisx.Store, enough func() bool, failed func(error)) (admitted [4]
 }
 
 // loadFromProcesses runs load in eight processes, until enough reports true, and returns how many requests each limit admitted.
-func loadFromProcesses(t *testing.T, enough func() bool, addrs ...string) (total [4]int64) {
+func loadFromProcesses(t *testing.T, enough func() bool, addrs ...string) (total perAlgorithm) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -95,7 +106,7 @@ func loadFromProcesses(t *testing.T, enough func() bool, addrs ...string) (total
 			p.Stdin = stdin
 			p.Env = append(os.Environ(), loadAddr+"="+strings.Join(addrs, ","))
 			out, err := p.Output()
-			var n [4]int64
+			var n perAlgorithm
 			if err == nil {
 				_, err = fmt.Sscanf(string(out), "[%d %d %d %d]", &n[0], &n[1], &n[2], &n[3])
 			}
@@ -113,7 +124,7 @@ func loadFromProcesses(t *testing.T, enough func() bool, addrs ...string) (total
 
 func TestProcessesAdmitExactlyTheLimit(t *testing.T) {
 	admitted := loadFromProcesses(t, func() bool { return true }, redistest.Start(t).Addr)
-	if want := [4]int64{capacity, capacity, capacity, capacity}; admitted != want {
+	if want := all(capacity); admitted != want {
 		t.Errorf("admitted %v, want %v", admitted, want)
 	}
 }
@@ -131,7 +142,7 @@ func TestScriptFlushFailsNoRequest(t *testing.T) {
 	})
 	admitted := load(redisx.New(client, options), enough, func(err error) { t.Error(err) })
 	flushes.Wait()
-	if want := [4]int64{capacity, capacity, capacity, capacity}; admitted != want {
+	if want := all(capacity); admitted != want {
 		t.Errorf("admitted %v, want %v", admitted, want)
 	}
 }
@@ -163,7 +174,7 @@ func TestProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {
 			admitted[i]++
 		}
 	}
-	if want := [4]int64{capacity, capacity, capacity, capacity}; admitted != want {
+	if want := all(capacity); admitted != want {
 		t.Errorf("admitted %v, want %v", admitted, want)
 	}
 	allExpire(t, cluster.Client(t))

@@ -73,7 +73,7 @@ const ages = 1000 * 24 * time.Hour
 
 // everyAlgorithm returns one limit of each algorithm that charges.
 func everyAlgorithm(rate int, period time.Duration) (limits []core.Limit) {
-	for a := core.TokenBucket; a <= core.SlidingLog; a++ {
+	for a := core.TokenBucket; a < core.InFlight; a++ {
 		limits = append(limits, core.Every(rate, period).Using(a))
 	}
 	return limits

@@ -47,7 +47,7 @@ func drawLimit(t *rapid.T, period time.Duration, a core.Algorithm) core.Limit {
 
 func drawLimits(t *rapid.T) (limits []core.Limit) {
 	for range rapid.IntRange(1, 3).Draw(t, "limits") {
-		l := drawLimit(t, rapid.SampledFrom(periods).Draw(t, "period"), core.Algorithm(rapid.IntRange(0, 3).Draw(t, "algorithm")))
+		l := drawLimit(t, rapid.SampledFrom(periods).Draw(t, "period"), core.Algorithm(rapid.IntRange(0, int(core.InFlight)-1).Draw(t, "algorithm")))
 		known := false
 		for _, other := range limits {
 			known = known || other.Period == l.Period && other.Algorithm == l.Algorithm
