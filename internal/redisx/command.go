@@ -2,7 +2,9 @@ package redisx
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,7 +16,7 @@ import (
 // would be charged again. Before version 9.19, go-redis does not ask for NoRetry. There the name of what is run makes the second
 // attempt fail.
 type once struct {
-	*redis.IntSliceCmd
+	*redis.StringCmd
 	name *onceName
 }
 
@@ -27,7 +29,7 @@ func (c once) SetErr(err error) {
 	if _, replied := errors.AsType[redis.Error](err); replied {
 		c.name.sent.Store(false)
 	}
-	c.IntSliceCmd.SetErr(err)
+	c.StringCmd.SetErr(err)
 }
 
 // A onceName is a word of a command that a client can write once.
@@ -49,7 +51,7 @@ func (n *onceName) MarshalBinary() ([]byte, error) {
 // String implements fmt.Stringer, for hooks that log commands.
 func (n *onceName) String() string { return n.text }
 
-// An onceText is a once whose reply is text.
+// An onceText is a once for other commands than a run of the script.
 type onceText struct{ *redis.StringCmd }
 
 // NoRetry reports true.
@@ -77,10 +79,27 @@ func (c *call) send(ctx context.Context, client redis.UniversalClient, command, 
 	words := slices.Clone(c.words) // a client may still read those of an earlier attempt
 	once := once{name: &onceName{text: name}}
 	words[0], words[1] = command, once.name
-	once.IntSliceCmd = redis.NewIntSliceCmd(ctx, words...)
+	once.StringCmd = redis.NewStringCmd(ctx, words...)
 	once.SetFirstKeyPos(3)        // older versions of go-redis do not know the place in an FCALL
 	_ = client.Process(ctx, once) // the command keeps the error
-	return once.Result()
+	text, err := once.Result()
+	if err != nil {
+		return nil, err
+	}
+	return wordsOf(text)
+}
+
+// wordsOf returns the words of a reply: see lua/word.lua.
+func wordsOf(text string) ([]int64, error) {
+	const word = 8
+	if len(text)%word != 0 {
+		return nil, fmt.Errorf("the script replied %d bytes", len(text))
+	}
+	words := make([]int64, 0, len(text)/word)
+	for ; len(text) > 0; text = text[word:] {
+		words = append(words, int64(binary.LittleEndian.Uint64([]byte(text[:word]))))
+	}
+	return words, nil
 }
 
 // call has the server run c and returns the reply. A server that does not have the function or the script has not run it: that error

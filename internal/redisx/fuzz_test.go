@@ -3,7 +3,9 @@ package redisx_test
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"net"
 	"regexp"
 	"testing"
@@ -20,12 +22,21 @@ var long = regexp.MustCompile(`[^:+-][+-]?\d{4}`)
 
 // FuzzReply checks that whatever a server answers to a script is an error that decides nothing, or a result per limit.
 func FuzzReply(f *testing.F) {
+	const now, minute = 1_800_000_000_000_000, 60_000_000
+	for _, words := range [][]int64{
+		{now, 0, 0, 0, minute, 0, 10, 0, 60 * minute, 0, 10}, {now, 1, 1, -1, minute, 0, 10, 0, 5, now, 0}, {now, 0, minute, -10 * minute}, {now, 0, -2},
+		{now, 0, 2, 0, minute, 0, 10, 0, 60 * minute, 0, 10, 1, minute, 1, -now}, {now, 0, 3, 0, 0, 0, 10, 1, 0, 0, 10, 1, -minute, 1},
+		{now, 0, 0, 0, minute, 0, 0, 0, minute, 0, 0}, {now, 0, 0, 0, minute, 1, 10, 0, minute, now, 0}, {now, 0, 4, 0, 0, 0, 1, 0, 0, 0, 1},
+		{1, 0, 9007199254740993, 0}, {1, 0, math.MinInt64, 0}, {now, 0}, {now}, {}, {now, 0, 0, 0, 1 << 53, 0, 10, 0, 1 << 53, 0, 10},
+	} {
+		var text []byte
+		for _, w := range words {
+			text = binary.LittleEndian.AppendUint64(text, uint64(w))
+		}
+		f.Add(fmt.Appendf(nil, "$%d\r\n%s\r\n", len(text), text))
+	}
 	for _, reply := range []string{
-		"*11\r\n:1800000000000000\r\n:0\r\n:-1\r\n:0\r\n:60000000\r\n:6000000\r\n:0\r\n:60000000\r\n:0\r\n:60000000\r\n:60000000\r\n",
-		"*11\r\n:1800000000000000\r\n:1\r\n:-1\r\n:-1\r\n:0\r\n:0\r\n:0\r\n:5\r\n:0\r\n:5\r\n:5\r\n",
-		"*4\r\n:1800000000000000\r\n:0\r\n:60000000\r\n:-600000003\r\n", "*3\r\n:1800000000000000\r\n:0\r\n:-2\r\n",
-		"*4\r\n:1\r\n:0\r\n:9007199254740993\r\n:0\r\n", "*4\r\n:1\r\n:0\r\n:-9223372036854775808\r\n:0\r\n",
-		"*2\r\n:1800000000000000\r\n:0\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", ":1\r\n", "*10\r\n:1\r\n", "*10\r\n$1\r\nx\r\n",
+		"*3\r\n:1800000000000000\r\n:0\r\n:-2\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", ":1\r\n", "*10\r\n:1\r\n", "$10\r\n0123456789\r\n", "$9\r\nx\r\n",
 		"-ERR user_script: value is not an integer\r\n", "-NOSCRIPT No matching script.\r\n", "-CROSSSLOT Keys\r\n", "-TRYAGAIN Multiple keys\r\n",
 		"-MOVED 1 127.0.0.1:1\r\n", "-LOADING\r\n", "+OK\r\n", "", "\r\n", "*-2\r\n", "*3\r\n:99999999999999999999\r\n",
 	} {
@@ -44,15 +55,9 @@ func FuzzReply(f *testing.F) {
 
 // checkReply fails the test if the reply to claims leads to an impossible result.
 func checkReply(t *testing.T, reply []byte, claims []core.Claim) {
-	client := redis.NewClient(&redis.Options{
-		Dialer: dialFake(reply), Protocol: 2, MaxRetries: -1, PoolSize: 1,
-		ReadTimeout: time.Minute, WriteTimeout: time.Minute, // the server hangs up before
-	})
-	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	s := redisx.New(client, options)
-	results, err := s.Take(ctx, claims, make([]core.Result, 1))
+	results, err := fakeStore(t, reply).Take(ctx, claims, make([]core.Result, 1))
 	if err != nil {
 		if len(results) != 1 {
 			t.Fatalf("%d results beside error %v", len(results)-1, err)
@@ -61,13 +66,24 @@ func checkReply(t *testing.T, reply []byte, claims []core.Claim) {
 		t.Fatalf("%d results", len(results)-1)
 	}
 	for i, r := range results[1:] {
-		if r.Limit != claims[0].Limits[i] || r.Rule != "rule" || r.Allowed != (r.RetryAfter == 0) {
+		if r.Limit != claims[0].Limits[i] || r.Rule != "rule" || r.Allowed != (r.RetryAfter == 0) || r.Remaining < 0 || r.Remaining > r.Limit.Capacity() ||
+			r.RetryAfter < 0 || r.RefillAfter < 0 || r.ResetAfter < 0 {
 			t.Errorf("result %d: %+v", i, r)
 		}
 	}
-	if refundErr := s.Settle(ctx, settledAt(time.Now(), claims...)); (refundErr == nil) != (err == nil) {
-		t.Errorf("take: %v; refund: %v", err, refundErr)
+	if settleErr := fakeStore(t, reply).Settle(ctx, settledAt(time.Now(), claims...)); settleErr == nil && err == nil {
+		t.Error("one reply decides a take, and settles it")
 	}
+}
+
+// fakeStore returns a store of a server that has one reply to every script.
+func fakeStore(t *testing.T, reply []byte) *redisx.Store {
+	client := redis.NewClient(&redis.Options{
+		Dialer: dialFake(reply), Protocol: 2, MaxRetries: -1, PoolSize: 1,
+		ReadTimeout: time.Minute, WriteTimeout: time.Minute, // the server hangs up before
+	})
+	t.Cleanup(func() { client.Close() })
+	return redisx.New(client, options)
 }
 
 // dialFake connects to a server that answers every script in the same way, then hangs up, and knows no other command.

@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -38,4 +39,13 @@ func (s *Store) stopSweeps() {
 			table.timer.Stop()
 		}
 	}
+}
+
+// textOf returns words as a script replies them.
+func textOf(words []int64) string {
+	var b []byte
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint64(b, uint64(w))
+	}
+	return string(b)
 }

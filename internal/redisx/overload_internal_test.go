@@ -50,12 +50,12 @@ func (c *slowClient) Process(_ context.Context, cmd redis.Cmder) error {
 				reply = append(reply, 0)
 				c.settles.Add(1)
 			} else {
-				reply = append(reply, 0, 36e6, 0, 36e6, 3600e6)
+				reply = append(reply, 0, 36e6, 100*3600e6, 0, 100)
 				c.takes.Add(1)
 			}
 		}
 	}
-	run.SetVal(reply)
+	run.SetVal(textOf(reply))
 	return nil
 }
 

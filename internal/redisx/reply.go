@@ -16,15 +16,22 @@ type usage struct {
 	retry int64 // 0 if it admits what is asked, -1 if it never does
 }
 
-// The codes that a request is answered with, before the numbers of its limits: see lua/run.lua.
+// The codes that a request is answered with, before the numbers of its limits: see lua/decide.lua and lua/run.lua.
 const (
 	held   = 1 // requests in flight were in the way
+	rare   = 2 // pairs hold something or are banned
 	failed = -2
 	farOff = -3
 )
 
 // errFarOff is bad input, because the clock that is wrong may be this process's.
 var errFarOff = fmt.Errorf("spillgate: %w: this process's clock and the Redis server's differ by more than a day, so a calendar window cannot be chosen", core.ErrInvalid)
+
+// The numbers for each limit, and how many more there are for each in a reply that is rare.
+const (
+	limitWords = 4
+	rareWords  = 2
+)
 
 var errScript = errors.New("the script failed; the log of the Redis server says why")
 
@@ -37,7 +44,7 @@ func (s *Store) deliver(reply []int64, jobs []*job) error {
 	s.countRepairs(reply[1])
 	at, reply := reply[0], reply[2:]
 	for _, j := range jobs {
-		n := j.lengthOf(reply)
+		n := min(j.lengthOf(reply), len(reply))
 		j.at, j.reply, reply = at, reply[:n], reply[n:]
 	}
 	if len(reply) > 0 {
@@ -46,18 +53,20 @@ func (s *Store) deliver(reply []int64, jobs []*job) error {
 	return nil
 }
 
-// lengthOf returns how many numbers of a reply, which may be cut off, are about j.
+// lengthOf returns how many numbers a reply that begins with what is about j must have for j.
 func (j *job) lengthOf(reply []int64) int {
-	n := 1 + 4*len(j.asks) + len(j.leases)
+	n := 1 + limitWords*len(j.asks) + len(j.leases)
 	switch {
 	case len(reply) == 0:
-		return 0
+		return 1
 	case reply[0] == failed, reply[0] == farOff:
 		n = 1
 	case j.quiet:
 		n = len(j.claims)
+	case reply[0]&rare != 0:
+		n += rareWords * len(j.asks)
 	}
-	return min(n, len(reply))
+	return n
 }
 
 // read sets the usages of j to what the script replied.
@@ -74,22 +83,53 @@ func (j *job) read() error {
 			return fmt.Errorf("the script replied %d to %d claims", reply, len(j.claims))
 		}
 		return nil
-	case len(reply) != 1+4*len(j.asks)+len(j.leases) || reply[0] < 0 || reply[0] > held:
+	case len(reply) != j.lengthOf(reply) || reply[0] < 0 || reply[0] > held|rare:
 		return fmt.Errorf("the script replied %d to %d limits and %d leases", reply, len(j.asks), len(j.leases))
 	}
-	j.held, reply = reply[0] == held, reply[1:]
+	isRare := reply[0]&rare != 0
+	j.held, reply = reply[0]&held != 0, reply[1:]
 	if !j.readLeases(&reply) {
 		return fmt.Errorf("the script replied %d to %d leases", j.reply, len(j.leases))
 	}
-	for n := range j.asks {
-		r := reply[4*n : 4*n+4]
-		u := usage{algorithm.Usage{Remaining: r[1], Refill: r[2], Reset: r[3]}, r[0]}
-		if u.retry < -1 || !exact(u.Remaining) || !exact(u.Refill) || !exact(u.Reset) {
+	for n, i := range j.asks {
+		r := reply[limitWords*n:][:limitWords]
+		u, ok := j.usageOf(&j.request.asks[i], r)
+		if !ok {
 			return fmt.Errorf("the script replied %d, which cannot be", j.reply)
+		}
+		if isRare {
+			r := reply[limitWords*len(j.asks)+rareWords*n:]
+			u.Usage = u.Less(r[0], r[1])
 		}
 		j.usages = append(j.usages, u)
 	}
 	return nil
+}
+
+// usageOf returns the usage of a limit that the script says this of: see report in the Lua file of each algorithm. It reports false if
+// that cannot be.
+func (j *job) usageOf(a *ask, r []int64) (u usage, ok bool) {
+	u.retry = r[0]
+	used := r[1] // less than none if more was granted
+	ok = u.retry >= -1 && u.retry <= algorithm.MaxExact
+	switch {
+	case a.Algorithm == algorithm.InFlight:
+		u.Remaining = a.Capacity
+		return u, ok
+	case a.Rate == 0: // nothing is ever charged, and the state is not advanced to now
+		return u, ok
+	case !ok || !exact(max(used, -used)) || !exact(r[2]) || !exact(r[3]):
+		return u, false
+	case a.Algorithm != algorithm.TokenBucket:
+		if u.Remaining = max(0, a.Rate-used); u.Remaining < a.Rate {
+			u.Refill, u.Reset = r[2], r[3]
+		}
+	case used < 0 || r[2] >= a.Unit || r[3] == 0:
+		return u, false
+	default:
+		u.Usage = algorithm.Bucket{Level: used, At: j.at - r[2]}.Report(&a.Limit, r[3], j.at)
+	}
+	return u, exact(u.Refill) && exact(u.Reset)
 }
 
 // exact reports whether n is a number that the scripts count in.

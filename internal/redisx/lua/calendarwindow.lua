@@ -79,14 +79,15 @@ function calendarWindow.grant(w, o, _, now, n)
   addGrant(w, o, calendarWindow.size, now, n, w[o + 3])
 end
 
--- report returns what the window leaves: remaining, refill, reset.
-function calendarWindow.report(w, o, l, now)
-  local remaining = max(0, l.rate - calendarWindow.used(w, o, now))
-  if remaining >= l.rate then
-    return remaining, 0, 0
-  end
+-- remaining returns how many requests fit.
+function calendarWindow.remaining(w, o, l, now)
+  return max(0, l.rate - calendarWindow.used(w, o, now))
+end
+
+-- report returns what is used, and the waits for one more request and for all.
+function calendarWindow.report(w, o, _, now)
   local left = w[o + 3] - now
-  return remaining, left, left
+  return calendarWindow.used(w, o, now), left, left
 end
 
 -- ends returns the instant at which the window no longer matters. If cost more is charged at an instant, that is instead the end of

@@ -1,10 +1,11 @@
 -- Decides a request: all or nothing.
 --
--- What it replies begins with 0, or 1 if requests in flight are in the way of a limit. Then come four numbers for each limit: the wait, which
--- is 0 if the limit admits what is asked and -1 if it never does, what remains, and the waits for one more and for all.
-local waits = {} -- of each limit
+-- What it replies begins with a number: 1 if requests in flight are in the way of a limit + 2 if pairs hold something or are banned.
+-- Then come four numbers for each limit: the wait, which is 0 if the limit admits what is asked and -1 if it never does, and three that
+-- report returns, by which reply.go says what remains. With 2 come two more for each limit: what is held, and for how long the pair is
+-- banned, which may be negative.
 local copies = {} -- of the records of limits that must not change
-local reply, filled = {}, 0
+local out = {} -- the numbers that are replied
 
 -- copyRecord returns a copy of the record of limit i, without its lows, for a limit that must not change it.
 local function copyRecord(i, w, o)
@@ -14,11 +15,6 @@ local function copyRecord(i, w, o)
   end
   copies[copy + bucketSize] = 0
   return copies, copy
-end
-
--- isCopied reports whether limit l is evaluated on a copy of its record, because the pair may be stored though nothing is charged.
-local function isCopied(l)
-  return l.copied or anyRare and l.algorithm == tokenBucket
 end
 
 -- withHolds returns how long a limit takes to admit a cost in view of what the pair holds and its ban, if it takes wait without, and
@@ -41,8 +37,8 @@ end
 local function nameRates(plan, now)
   for i = 1, #plan do
     local l = plan[i]
-    if l.algorithm == tokenBucket then
-      dirty[l.place] = tokenBucket.nameRate(words[l.place], homes[i], l, now) or dirty[l.place]
+    if l.algorithm == tokenBucket and tokenBucket.nameRate(l.w, l.o, l, now) then
+      dirty[l.place] = true
     end
   end
 end
@@ -51,24 +47,23 @@ end
 -- way of one.
 local function evaluate(plan, now, dryRun)
   local admitted, anyHeld = true, false
-  for i = 1, #plan do
+  for i = 1, plan.count do
     local l = plan[i]
     if l.dryRun == dryRun then
-      local w, o, wait, isHeld = words[l.place], homes[i], -1, false
-      local copied = isCopied(l)
-      if copied then
+      local w, o, wait, isHeld = l.w, l.o, l.never, false
+      if anyRare and l.period then
         w, o = copyRecord(i, w, o)
-      end
-      if l.load(w, o, l, now) and not copied then
+        l.load(w, o, l, now)
+      elseif l.load(w, o, l, now) then
         dirty[l.place] = true
       end
-      if l.asked <= l.capacity then
+      if not wait then
         wait = l.wait(w, o, l, now, l.asked)
         if anyRare then
           wait, isHeld = withHolds(w, o, l, l.asked, wait, now)
         end
       end
-      waits[i] = wait
+      l.waits = wait
       if wait ~= 0 then
         admitted, anyHeld = false, anyHeld or isHeld
       end
@@ -79,17 +74,17 @@ end
 
 -- charge charges cost to the limits of a claim, even if it does not fit.
 local function charge(plan, claim, cost, now)
-  local w = words[claim.place]
-  dirty[claim.place] = true
   for i = claim.first, claim.last do
     local l = plan[i]
+    local w, o = l.w, l.o
     if l.rate > 0 then
-      if plan.shared or plan.copies or anyRare then
-        l.load(w, homes[i], l, now)
+      if anyRare then
+        l.load(w, o, l, now)
       end
-      l.charge(w, homes[i], l, now, cost)
+      l.charge(w, o, l, now, cost)
     end
   end
+  dirty[claim.place] = true
 end
 
 -- refund gives back cost of a claim, which was charged at an instant. What was charged before a reset is forgotten. No limit of the
@@ -102,16 +97,16 @@ local function refund(plan, claim, at, cost, now)
   for i = claim.first, claim.last do
     local l = plan[i]
     if l.capacity > 0 then
-      l.algorithm.refund(words[place], homes[i], l, now, at, min(cost, l.capacity))
+      l.algorithm.refund(l.w, l.o, l, now, at, min(cost, l.capacity))
     end
   end
   dirty[place] = true
 end
 
 -- fitsAll reports whether all limits of a claim admit its cost.
-local function fitsAll(claim)
+local function fitsAll(plan, claim)
   for i = claim.first, claim.last do
-    if waits[i] ~= 0 then
+    if plan[i].waits ~= 0 then
       return false
     end
   end
@@ -121,14 +116,14 @@ end
 -- commit charges the claims of the dry runs or of the others, or holds their cost. Dry runs are committed if all their limits admit them,
 -- the others if none of them all is denied.
 local function commit(plan, now, dryRun)
-  for n = 1, #plan.claims do
-    local claim = plan.claims[n]
-    if claim.dryRun == dryRun and not claim.peek and (not dryRun or fitsAll(claim)) then
+  local claims = plan.claims
+  for n = 1, #claims do
+    local claim = claims[n]
+    if claim.dryRun == dryRun and not claim.peek and (not dryRun or fitsAll(plan, claim)) then
       if claim.hold then
         addHold(claim.place, now, claim.cost, 1)
         for i = claim.first, claim.last do
-          local l = plan[i]
-          markHeld(words[l.place], homes[i], l, now)
+          markHeld(plan[i], now)
         end
       else
         charge(plan, claim, claim.cost, now)
@@ -137,40 +132,38 @@ local function commit(plan, now, dryRun)
   end
 end
 
--- report replies four numbers for each limit.
-local function report(plan, now, held)
-  filled = filled + 1
-  reply[filled] = held and 1 or 0
-  for i = 1, #plan do
+-- report adds what is replied to a request to the numbers that are filled, and returns how many there are.
+local function report(plan, now, held, n)
+  n = n + 1
+  out[n] = held and 1 or 0
+  if anyRare then
+    out[n] = out[n] + 2
+  end
+  for i = 1, plan.count do
     local l = plan[i]
-    local w, o = words[l.place], homes[i]
-    local copied = isCopied(l)
-    if copied then
-      w, o = copyRecord(i, w, o)
-    end
-    if plan.shared or copied then
+    local w, o = l.w, l.o
+    if anyRare then
+      if l.period then
+        w, o = copyRecord(i, w, o)
+      end
       l.load(w, o, l, now)
     end
-    local remaining, refill, reset = l.report(w, o, l, now)
-    if anyRare then
-      local held, ban = l.kind == 0 and heldCount[l.place] or heldCost[l.place], bannedUntil[l.place] - now
-      if held > 0 or ban > 0 then
-        local least = max(held > 0 and hint or 0, ban)
-        remaining, refill, reset = ban > 0 and 0 or max(0, remaining - held), max(refill, least), max(reset, least)
-      end
-    end
-    reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] = waits[i], remaining, refill, reset
-    filled = filled + 4
+    out[n + 1], out[n + 2], out[n + 3], out[n + 4] = l.waits, l.report(w, o, l, now)
+    n = n + 4
   end
+  for i = 1, anyRare and plan.count or 0 do
+    local l = plan[i]
+    out[n + 1], out[n + 2], n = l.kind == 0 and heldCount[l.place] or heldCost[l.place], bannedUntil[l.place] - now, n + 2
+  end
+  return n
 end
 
 -- openRequest reads the pairs of the request whose keys begin at keyList[first].
 local function openRequest(plan, keyList, first, now)
   if anyRare then -- of an earlier request
     clearRare(1, current.keys)
-    anyRare = false
   end
-  current = plan
+  current, anyRare = plan, plan.rare
   for place = 1, plan.keys do
     if not others[place] then
       clearRare(place, place)

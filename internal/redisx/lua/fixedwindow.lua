@@ -64,14 +64,15 @@ function fixedWindow.grant(w, o, l, now, n)
   addGrant(w, o, fixedWindow.size, now, n, w[o + 2] + l.micros)
 end
 
--- report returns what the window leaves: remaining, refill, reset.
+-- remaining returns how many requests fit.
+function fixedWindow.remaining(w, o, l, now)
+  return max(0, l.rate - fixedWindow.used(w, o, now))
+end
+
+-- report returns what is used, and the waits for one more request and for all.
 function fixedWindow.report(w, o, l, now)
-  local remaining = max(0, l.rate - fixedWindow.used(w, o, now))
-  if remaining >= l.rate then
-    return remaining, 0, 0
-  end
   local left = w[o + 2] + l.micros - now
-  return remaining, left, left
+  return fixedWindow.used(w, o, now), left, left
 end
 
 -- ends returns the instant at which the window no longer matters. If cost more is charged at an instant, that is instead the end of

@@ -22,7 +22,7 @@
 local layout = 4 -- below 16
 local banKind, resetKind = 4, 8
 local slack = 1000 -- milliseconds that a key is kept for longer, so that not every request has to prolong that
-local maxWords = 2000
+local maxKept = 1000 * maxExact -- that a first word can say
 local algorithms = {[0] = tokenBucket, [4] = fixedWindow, [8] = sliding, [12] = sliding} -- by kind % 16
 for mod = 0, 12, 4 do
   algorithms[mod + heldMark] = algorithms[mod]
@@ -52,19 +52,18 @@ local function sizeOf(w, o)
   return (kind == banKind or kind == resetKind) and 2
 end
 
--- findRecords finds the records of the pair at place, and reports whether they make sense.
+-- findRecords finds the records of the pair at place. It returns how many limits of the plan have one, or nil if they make no sense.
 local function findRecords(plan, place, now)
-  local w, size, kinds, o = words[place], sizes[place], plan.kinds[place], 2
+  local w, size, kinds, o, found = words[place], sizes[place], plan.kinds[place], 2, 0
   while o < size do
     local kind = w[o]
-    local i = kinds[-kind]
-    if i then
-      local l = plan[i]
-      if l.algorithm == tokenBucket and tokenBucket.knowsMore(w, o, l, now) then
+    local l = kinds[-kind]
+    if l then
+      l.w, l.o, found = w, o, found + 1
+      if l.period and tokenBucket.knowsMore(w, o, l, now) then
         anyRare = true
       end
-      homes[i] = o
-      o = o + l.algorithm.size
+      o = o + l.size
     else
       anyRare = true
       if kind == holdKind then
@@ -78,12 +77,12 @@ local function findRecords(plan, place, now)
       end
       local length = sizeOf(w, o)
       if not length then
-        return false
+        return nil
       end
       o = o + length
     end
   end
-  return o == size + 1
+  return o == size + 1 and found
 end
 
 -- eachLimit calls f with the place of each record of a limit, and the limit: the first of the plan that has the record, or one that says
@@ -94,7 +93,7 @@ local function eachLimit(plan, place, f)
     local kind, length = kindOf(w, o), sizeOf(w, o)
     local algorithm = kind >= 16 and algorithmOf(kind)
     if algorithm then
-      local l = plan[plan.kinds[place][-kind]]
+      local l = plan.kinds[place][-kind]
       local isOther = not l
       if isOther or l.rate == 0 then
         l = algorithm.limitOf(w, o)
@@ -164,9 +163,10 @@ local function endHolds(plan, place, now)
   end
 end
 
--- markHeld has the record of limit l at o count what a hold that ends is charged, with the rate or width of l.
-local function markHeld(w, o, l, now)
+-- markHeld has the record of limit l count what a hold that ends is charged, with the rate or width of l.
+local function markHeld(l, now)
   if l.kind > 0 then
+    local w, o = l.w, l.o
     l.algorithm.keep(w, o, l, now)
     w[o] = l.kind + heldMark
     local longest = holdAt[l.place] + 2
@@ -174,26 +174,41 @@ local function markHeld(w, o, l, now)
   end
 end
 
--- parse sets the words of the pair at place to those of a value, and reports whether they make sense.
+-- parse sets the words of the pair at place to those of a value. It returns how many limits of the plan have a record, or nil if the value
+-- makes no sense.
 local function parse(plan, place, value, now)
-  local size = #value / word
-  if size < 1 or size > maxWords or size % 1 > 0 then
-    return false
+  local form = formats[#value]
+  if form then
+    local w = {unpackWords(form, value)}
+    words[place], sizes[place] = w, #value / word
+    return w[1] % 16 == layout and w[1] <= maxKept and findRecords(plan, place, now)
   end
-  local w = {unpackWords(formats[size], value)}
-  words[place], sizes[place] = w, size
-  return w[1] % 16 == layout and w[1] <= (now + 2 * maxExact) / 1000 * 16 and findRecords(plan, place, now)
 end
 
--- addLimit adds an empty record for limit i of the plan to its pair.
-local function addLimit(plan, place, i, l, now)
+-- addLimit adds an empty record for limit l of the plan to its pair.
+local function addLimit(plan, place, l, now)
   if others[place] > 0 and holdAt[place] == 0 then
     dropEnded(plan, place, now)
   end
   local w, o = words[place], sizes[place] + 1
-  homes[i], sizes[place] = o, o + l.algorithm.size - 1
+  l.w, l.o, sizes[place] = w, o, o + l.size - 1
   l.algorithm.empty(w, o, l, stored[place])
+  anyRare = anyRare or l.rate == 0
   return w, o
+end
+
+-- addLimits adds records for the limits of the plan that the pair at place has not.
+local function addLimits(plan, place, now)
+  local w = words[place]
+  for _, l in ipairs(plan.pairs[place]) do
+    if l.same then
+      l.w, l.o = w, l.same.o
+    elseif l.kind == 0 then
+      l.w, l.o = w, 0
+    elseif l.w ~= w then
+      addLimit(plan, place, l, now)
+    end
+  end
 end
 
 -- resetBroken makes all limits of a pair just used up, of which nothing that is stored makes sense: that neither admits anew nor denies for
@@ -201,35 +216,30 @@ end
 local function resetBroken(plan, place, now)
   holdAt[place], banAt[place], resetAt[place], others[place] = 0, 0, 0, 0
   words[place], sizes[place] = {layout}, 1
-  for _, i in ipairs(plan.pairs[place]) do
-    homes[i] = 0
-  end
-  for _, i in ipairs(plan.pairs[place]) do
-    local l = plan[i]
+  addLimits(plan, place, now)
+  for _, l in ipairs(plan.pairs[place]) do
     if l.kind > 0 and not l.same then
-      local w, o = addLimit(plan, place, i, l, now)
-      dirty[place] = repair(w, o, l, now)
+      dirty[place] = repair(l.w, l.o, l, now)
     end
   end
 end
 
 -- readPair reads the pair at key. Limits of the plan that it does not have get an empty record.
 local function readPair(plan, place, key, now)
-  local limits, value = plan.pairs[place], tryCall('HGET', key, 's')
+  local value, found = tryCall('HGET', key, 's'), 0
   keys[place], dirty[place], stored[place] = key, false, value
-  for n = 1, #limits do
-    homes[limits[n]] = 0
-  end
   if not value then
     words[place], sizes[place] = {layout}, 1
-  elseif value.err then
-    if not string.find(value.err, 'WRONGTYPE', 1, true) then
-      error(value.err, 0)
+  else
+    found = parse(plan, place, value, now)
+    if not found then
+      if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
+        error(value.err, 0)
+      elseif type(value) == 'table' then
+        call('DEL', key)
+      end
+      resetBroken(plan, place, now)
     end
-    call('DEL', key)
-    resetBroken(plan, place, now)
-  elseif not parse(plan, place, value, now) then
-    resetBroken(plan, place, now)
   end
   if anyRare then
     if banAt[place] > 0 then
@@ -241,36 +251,28 @@ local function readPair(plan, place, key, now)
       sumHolds(place)
     end
   end
-  for n = 1, #limits do
-    local i = limits[n]
-    if homes[i] == 0 then
-      local l = plan[i]
-      if l.same then
-        homes[i] = homes[l.same]
-      elseif l.kind > 0 then
-        addLimit(plan, place, i, l, now)
-      end
-    end
+  if found ~= plan.pairs[place].count then
+    addLimits(plan, place, now)
   end
 end
 
 -- endOf returns when all that the pair at place has, and its plan says, has ended. What is held will be charged at its end.
 local function endOf(plan, place)
-  local w, last, limits = words[place], 0, plan.pairs[place]
+  local last = 0
   if anyRare then
     last = lasts[place]
     if holdAt[place] > 0 then
-      local hold, cost = holdAt[place], heldCost[place]
+      local w, hold, cost = words[place], holdAt[place], heldCost[place]
       local ended = w[lastCell(w, hold)] + holdLife
       last = max(last, ended)
       eachLimit(plan, place, function(_, o, l) last = max(last, l.algorithm.ends(w, o, l, ended, cost) + w[hold + 2]) end)
       return last
     end
   end
+  local limits = plan.pairs[place]
   for n = 1, #limits do
-    local i = limits[n]
-    local l = plan[i]
-    local ends = l.ends(w, homes[i], l)
+    local l = limits[n]
+    local ends = l.ends(l.w, l.o, l)
     if ends > last then
       last = ends
     end
@@ -302,13 +304,13 @@ local function savePair(plan, place, now)
     end
     return
   end
-  local last, prolong = min(endOf(plan, place), now + maxExact), nil
+  local last, prolong = endOf(plan, place), false
   if last * 0.016 > w[1] or w[1] * 62.5 < now then
-    prolong = math.ceil(max(last, now) / 1000) + slack
+    prolong = math.ceil(min(max(last, now), now + maxExact) / 1000) + slack
     w[1] = prolong * 16 + layout
   end
-  local command = (plan.sliding or anyRare and others[place] > 0) and saveTexts(place)
-  local value = pack(formats[size], unpack(w, 1, size))
+  local command = (plan.sliding or anyRare) and saveTexts(place)
+  local value = pack(formats[word * size], unpack(w, 1, size))
   if command then
     command[4] = value
     call(unpack(command))

@@ -29,12 +29,12 @@ local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, star
     place = (head - flags) / 32, algorithm = algorithm, kind = kind, name = format('%d', kind), micros = micros,
     cost = cost, asked = asked, rate = rate, capacity = capacity, unit = unit, ban = ban, starts = starts,
     load = algorithm.load, wait = algorithm.wait, charge = algorithm.charge, report = algorithm.report, ends = algorithm.ends,
+    size = algorithm.size, never = asked > capacity and -1, lows = kind + 1, o = 0,
   }
   if algorithm == tokenBucket then
     l.code = unit == 1 and 0 or unit == 1000 and 1 or 2 -- its place in tickOf
     l.period = ceilDiv(micros, unit)
     l.full = capacity * l.period
-    l.copied = l.peek or l.hold or l.dryRun -- only what is charged is stored
     if l.peek then
       l.naming = newLimit(head - 2, kind, cost, asked, rate, capacity, unit, ban)
     end
@@ -46,7 +46,7 @@ end
 -- pair, and the first limit of each kind by -kind: miniredis allocates all up to a large number that is a positive index.
 local function newPlan(text)
   local op, shift, rest = string.match(text, '^(%a)(-?%d*)(.*)$')
-  local plan = {op = op, shift = tonumber(shift) or 0, keys = 0, claims = {}, leases = {}, pairs = {}, kinds = {}}
+  local plan = {op = op, rare = op ~= 't', shift = tonumber(shift) or 0, keys = 0, claims = {}, leases = {}, pairs = {}, kinds = {}}
   local numbers = {}
   for n in string.gmatch(rest, '%d+') do
     numbers[#numbers + 1] = tonumber(n)
@@ -62,7 +62,7 @@ local function newPlan(text)
     local l, i = newLimit(head, kind, cost, asked, rate, capacity, unit, ban, starts), #plan + 1
     plan[i] = l
     if l.place > plan.keys then
-      plan.keys, plan.pairs[l.place], plan.kinds[l.place] = l.place, {}, {}
+      plan.keys, plan.pairs[l.place], plan.kinds[l.place] = l.place, {count = 0}, {}
     end
     if l.begins then
       l.claim = {first = i, place = l.place, dryRun = l.dryRun, peek = l.peek, hold = l.hold, cost = l.cost}
@@ -72,20 +72,20 @@ local function newPlan(text)
       end
     end
     plan.claims[#plan.claims].last = i
-    table.insert(plan.pairs[l.place], i)
+    local pair = plan.pairs[l.place]
+    table.insert(pair, l)
+    pair.count = #pair
     local kinds = plan.kinds[l.place]
     if kinds[-l.kind] then
-      l.same, plan.shared = kinds[-l.kind], true
-      l.copied = l.algorithm == tokenBucket -- each is evaluated at its own rate
-      plan[l.same].copied = l.copied
+      l.same, plan.rare = kinds[-l.kind], true
     elseif l.kind > 0 then
-      kinds[-l.kind], kinds[-l.kind - heldMark] = i, i
+      kinds[-l.kind], kinds[-l.kind - heldMark] = l, l
     end
     plan.dryRuns = plan.dryRuns or l.dryRun
-    plan.copies = plan.copies or l.copied
+    plan.rare = plan.rare or l.peek or l.hold or l.dryRun
     plan.sliding = plan.sliding or l.algorithm == sliding
   end
-  plan.words = word * (op == 's' and settleWords * #plan.claims or leaseWords * #plan.leases)
+  plan.count, plan.words = #plan, word * (op == 's' and settleWords * #plan.claims or leaseWords * #plan.leases)
   if op == 'r' then
     plan.keys, plan.pairs, plan.kinds = 1, {{}}, {{}}
   end

@@ -14,8 +14,9 @@
 -- fits reports whether the limits of a claim admit a cost. It names no rate.
 local function fits(plan, claim, cost, now)
   for i = claim.first, claim.last do
-    local l, w, o = plan[i], words[claim.place], homes[i]
-    if l.algorithm == tokenBucket then
+    local l = plan[i]
+    local w, o = l.w, l.o
+    if l.period then
       w, o = copyRecord(i, w, o)
     end
     if l.kind > 0 then
@@ -31,7 +32,8 @@ end
 -- chargeNow charges cost to the limits of a claim, which need not be loaded.
 local function chargeNow(plan, claim, cost, now)
   for i = claim.first, cost > 0 and claim.last or 0 do
-    plan[i].load(words[claim.place], homes[i], plan[i], now)
+    local l = plan[i]
+    l.load(l.w, l.o, l, now)
   end
   if cost > 0 then
     charge(plan, claim, cost, now)
@@ -88,24 +90,23 @@ local function grant(plan, claim, n, now)
   for i = claim.first, claim.last do
     local l = plan[i]
     if l.rate > 0 then
-      l.load(words[claim.place], homes[i], l, now)
-      l.algorithm.grant(words[claim.place], homes[i], l, now, n)
+      l.load(l.w, l.o, l, now)
+      l.algorithm.grant(l.w, l.o, l, now, n)
     end
   end
   dirty[claim.place] = true
 end
 
 -- settle settles a request.
-local function settle(plan, keyList, first, now, numbers, start)
+local function settle(plan, keyList, first, now, filled, numbers, start)
   openRequest(plan, keyList, first, now)
-  local moved = {}
   for n, claim in ipairs(plan.claims) do
     local at, cost, final, ban, flags = unpackWords('<I8I8I8I8I8', numbers, start + settleWords * word * (n - 1))
-    moved[n] = 0
+    local moved = 0
     if flags >= 4 then
       grant(plan, claim, cost - final, now)
     elseif flags >= 2 then
-      moved[n] = renew(claim, at, cost, now)
+      moved = renew(claim, at, cost, now)
     elseif ban > 0 then
       setBan(claim.place, now + ban)
     elseif flags == 1 then
@@ -113,23 +114,21 @@ local function settle(plan, keyList, first, now, numbers, start)
     else
       adjust(plan, claim, at, final - cost, now)
     end
+    out[filled + n] = moved
   end
   if plan[1].asked > 0 then
     local _, held = evaluate(plan, now, false)
     local _, dryHeld = evaluate(plan, now, true)
     saveRequest(plan, now)
-    return report(plan, now, held or dryHeld)
+    return report(plan, now, held or dryHeld, filled)
   end
   saveRequest(plan, now)
-  for n = 1, #moved do
-    filled = filled + 1
-    reply[filled] = moved[n]
-  end
+  return filled + #plan.claims
 end
 
 -- resetPair forgets what a pair was charged, but not what it holds. The pair remembers its reset for as long as it would have been kept,
 -- so that what was charged before is not given back out of what was charged since.
-local function resetPair(plan, keyList, first, now)
+local function resetPair(plan, keyList, first, now, filled)
   openRequest(plan, keyList, first, now)
   local key = keyList[first]
   if stored[1] then
@@ -159,6 +158,6 @@ local function resetPair(plan, keyList, first, now)
     lasts[1] = 0
     savePair(plan, 1, now)
   end
-  filled = filled + 1
-  reply[filled] = 0
+  out[filled + 1] = 0
+  return filled + 1
 end

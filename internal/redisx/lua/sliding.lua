@@ -371,15 +371,15 @@ function sliding.refund(w, o, l, _, at, cost)
   w[o + 1] = max(0, w[o + 1] - refunded)
 end
 
--- report returns what the limit leaves: remaining, refill, reset.
+-- report returns what is used, and the waits for one more request and for all.
 function sliding.report(w, o, l, now)
   local granted = anyRare and grantOf(w, o, sliding.size, now) or 0
-  local remaining = max(0, l.rate - w[o + 1] + granted)
-  if remaining >= l.rate then
-    return remaining, 0, 0
+  local used = w[o + 1] - granted
+  if used <= 0 or l.rate == 0 then
+    return used, 0, 0
   end
-  local refill = waitFor(w, o, l, now, l.rate - remaining - 1)
-  return remaining, refill, max(refill, granted == 0 and w[o + 4] + l.micros - now or waitFor(w, o, l, now, 0))
+  local refill = waitFor(w, o, l, now, min(used, l.rate) - 1)
+  return used, refill, max(refill, granted == 0 and w[o + 4] + l.micros - now or waitFor(w, o, l, now, 0))
 end
 
 -- ends returns the instant at which the state no longer matters, also if more is charged at an instant.

@@ -1,16 +1,16 @@
 -- The states of the request that is being decided, in tables that all requests use, by the place of a pair among those of the
--- request, or by the number of a limit in its plan. So a request needs no table but one for the words of each pair.
+-- request. So a request needs no table but one for the words of each pair.
 --
--- A record is known by a table of words and the place of its first word there.
+-- A record is known by a table of words and the place of its first word there: l.w and l.o of a limit l.
 local words, sizes = {}, {} -- the words of each pair, and their number: see pair.lua
 local keys, stored = {}, {} -- the key of each pair, and whether anything is stored there
 local dirty = {} -- whether a pair must be stored
-local homes = {} -- the place of the record of each limit
 local current = nil -- the plan
 local repaired = 0 -- states that made no sense
 local call, tryCall = redis.call, redis.pcall
 
--- What few pairs have. If anyRare is false, no pair of the request has any of it, and the numbers here are 0.
+-- What few pairs have. If anyRare is false, no pair of the request has any of it, and the numbers here are 0; no bucket knows more than
+-- the rate of its limit, and each state that is loaded is charged or stays as it is.
 local anyRare = false
 local holdAt, banAt, resetAt = {}, {}, {} -- the places of these records
 local heldCost, heldCount, bannedUntil = {}, {}, {}
@@ -48,9 +48,9 @@ local function resize(w, from, by)
     end
   end
   sizes[place] = size + by
-  for _, i in ipairs(current.pairs[place]) do
-    if homes[i] >= from then
-      homes[i] = homes[i] + by
+  for _, l in ipairs(current.pairs[place]) do
+    if l.w == w and l.o >= from then
+      l.o = l.o + by
     end
   end
   for _, at in ipairs({holdAt, banAt, resetAt}) do

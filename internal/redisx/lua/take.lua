@@ -28,14 +28,14 @@ local function chargeAhead(plan, now, numbers, start, admitted)
     local ahead = admitted and unpackWords('<I8', numbers, start + leaseWords * word * (n - 1)) or 0
     for i = claim.first, claim.last do
       local l = plan[i]
-      local remaining = l.report(words[l.place], homes[i], l, now)
+      local remaining = l.algorithm.remaining(l.w, l.o, l, now)
       ahead = min(ahead, floorDiv(max(0, remaining - (anyRare and heldCost[l.place] or 0)), 2))
     end
     if ahead > 0 then
       charge(plan, claim, ahead, now)
       for i = claim.first, claim.last do
         if plan[i].algorithm == tokenBucket then
-          tokenBucket.watch(words[claim.place], homes[i], now)
+          tokenBucket.watch(plan[i].w, plan[i].o, now)
         end
       end
     end
@@ -45,12 +45,12 @@ local function chargeAhead(plan, now, numbers, start, admitted)
 end
 
 -- take decides a request, and charges requests ahead for its leased claims.
-local function take(plan, keyList, first, now, numbers, start)
+local function take(plan, keyList, first, now, filled, numbers, start)
   openRequest(plan, keyList, first, now)
-  if #plan.leases > 0 then
+  if numbers then
     giveBack(plan, now, numbers, start)
   end
-  if plan.shared or plan.copies or anyRare then -- each names its rate before one is evaluated
+  if anyRare then -- each names its rate before one is evaluated
     nameRates(plan, now)
   end
   local admitted, held = evaluate(plan, now, false)
@@ -64,11 +64,12 @@ local function take(plan, keyList, first, now, numbers, start)
     end
     held = held or dryHeld
   end
-  local grants = #plan.leases > 0 and chargeAhead(plan, now, numbers, start, admitted)
+  local grants = numbers and chargeAhead(plan, now, numbers, start, admitted)
   saveRequest(plan, now)
-  report(plan, now, held)
-  for n = 1, grants and #grants or 0 do
+  filled = report(plan, now, held, filled)
+  for n = 1, numbers and #grants or 0 do
     filled = filled + 1
-    reply[filled] = grants[n]
+    out[filled] = grants[n]
   end
+  return filled
 end

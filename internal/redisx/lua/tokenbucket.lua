@@ -86,32 +86,38 @@ local function isBroken(w, o)
   return w[o + 1] > maxExact or w[o + 4] == 0 or w[o + 4] > maxExact or w[o + 5] > maxExact or w[o + 5] % 4 == 3
 end
 
--- knowsMore reports whether the bucket was asked at other rates than that of l, in other ticks, or later than now.
+-- knowsMore reports whether the bucket was asked at other rates than that of l, in other ticks, or later than now, or makes no sense.
 function tokenBucket.knowsMore(w, o, l, now)
-  return w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now
+  return w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now or w[o + 1] > maxExact
 end
 
--- load brings the bucket to now, and reports whether it must be stored even if nothing is charged: because the clock went back,
--- the request names another rate, or what is stored makes no sense.
+-- prepare makes the bucket ready to drain at the rate that it returns, and reports whether it must be stored even if nothing is charged:
+-- because the clock went back, the request names another rate, or what is stored makes no sense. It returns nil if nothing drains.
+local function prepare(w, o, l, now)
+  if l.rate == 0 then -- nothing drains, nothing is admitted
+    return nil, false
+  elseif isBroken(w, o) then
+    return nil, repair(w, o, l, now)
+  elseif not tokenBucket.knowsMore(w, o, l, now) then
+    return l.rate, false
+  end
+  local rewound = w[o + 2] > now
+  if rewound then
+    rewind(w, o, l, now)
+  end
+  local rate, named = name(w, o, l, now)
+  return rate, rewound or named
+end
+
+-- load brings the bucket to now, and reports whether it must be stored even if nothing is charged.
 function tokenBucket.load(w, o, l, now)
-  local rate, store = l.rate, false
-  if rate == 0 then -- nothing drains, nothing is admitted
-    return false
-  elseif w[o + 1] > maxExact then
-    return repair(w, o, l, now)
-  end
-  if tokenBucket.knowsMore(w, o, l, now) then
-    if isBroken(w, o) then
-      return repair(w, o, l, now)
-    elseif w[o + 2] > now then
-      rewind(w, o, l, now)
-      store = true
+  local rate, unit, store = l.rate, l.unit, false
+  if anyRare then
+    rate, store = prepare(w, o, l, now)
+    if not rate then
+      return store
     end
-    local named
-    rate, named = name(w, o, l, now)
-    store = store or named
   end
-  local unit = l.unit
   local passed = now - w[o + 2]
   local rest = passed % unit
   local level = w[o + 1] - (passed - rest) / unit * rate -- as in drained
@@ -177,7 +183,7 @@ function tokenBucket.charge(w, o, l, now, cost)
   elseif w[o + 3] < at - maxBusy then
     w[o + 3] = at - maxBusy
   end
-  if hasLows(w, o) then
+  if w[o + bucketSize] == l.lows then
     setLows(w, o, boundLows(lowsOf(w, o), before))
   end
   local level = before + cost * l.period
@@ -283,27 +289,26 @@ function tokenBucket.watch(w, o, now)
   setLows(w, o, addLow(lowsOf(w, o), now, w[o + 1]))
 end
 
--- report returns what the bucket leaves: remaining, refill, reset.
-function tokenBucket.report(w, o, l, now)
-  local level, rate, period = w[o + 1], w[o + 4], l.period
-  local free = l.full - level
-  local rest = free % period
-  local remaining = free > 0 and (free - rest) / period or 0
-  if l.unit > 1 and level <= rate and level * l.unit <= rate * (now - w[o + 2]) then -- a faster rate than before has emptied it
-    remaining = l.capacity
+-- remaining returns how many requests fit.
+function tokenBucket.remaining(w, o, l, now)
+  local level = w[o + 1]
+  if l.unit > 1 and level <= w[o + 4] and level * l.unit <= w[o + 4] * (now - w[o + 2]) then -- a faster rate than before has emptied it
+    return l.capacity
   end
-  if remaining == l.capacity or rate == 0 then
-    return remaining, 0, 0
-  end
-  return remaining, drainTo(w, o, l.unit, now, l.full - (remaining + 1) * period), drainTo(w, o, l.unit, now, 0)
+  return floorDiv(max(0, l.full - level), l.period)
+end
+
+-- report returns the level, how long before now the bucket had it, and the rate at which it drains.
+function tokenBucket.report(w, o, _, now)
+  return w[o + 1], now - w[o + 2], w[o + 4]
 end
 
 -- ends returns when the bucket no longer matters, not rounded. If cost is charged at an instant, it is what
 -- that changes it to.
 function tokenBucket.ends(w, o, l, at, cost)
   local rest = w[o + 5]
-  if rest == 0 and not at then
-    return w[o + 2] + w[o + 1] / w[o + 4]
+  if rest == l.code and not at then
+    return w[o + 2] + w[o + 1] / w[o + 4] * l.unit
   end
   local level, rate, tick = w[o + 1], slowestRate(w, o), tickOf[rest % 4]
   if at then
@@ -327,5 +332,6 @@ function tokenBucket.limitOf(w, o)
   local code, rate, micros = w[o + 5] % 4, max(w[o + 4], 1), floorDiv(w[o], 16)
   return {
     rate = rate, code = code, unit = tickOf[code], micros = micros, period = ceilDiv(micros, tickOf[code]), full = maxExact, ban = 0,
+    lows = w[o] - w[o] % 16 + 1,
   }
 end

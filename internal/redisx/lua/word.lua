@@ -8,11 +8,12 @@ local function wordsWithoutStruct()
   return {
     pack = function(_, ...)
       local text = {}
-      for _, n in ipairs({...}) do
-        for _ = 1, word do
-          text[#text + 1] = string.char(n % 256)
-          n = floor(n / 256)
+      for i, n in ipairs({...}) do
+        local bytes = {}
+        for k = 1, word do
+          bytes[k], n = n % 256, floor(n / 256)
         end
+        text[i] = string.char(unpack(bytes))
       end
       return table.concat(text)
     end,
@@ -34,8 +35,19 @@ local struct = rawget(_G, 'struct') or wordsWithoutStruct()
 local pack, unpackWords = struct.pack, struct.unpack
 local byte, char, format, sub = string.byte, string.char, string.format, string.sub
 
--- formats[n] is the format of n words: '<' and an 'I8' for each.
+-- formats[n] is the format of n bytes: '<' and an 'I8' for each word; nil if that is no number of words, or too many for one call.
+local maxWords = 2000
 local formats = setmetatable({}, {__index = function(all, n)
-  all[n] = '<' .. string.rep('I8', n)
-  return all[n]
+  if n > 0 and n % word == 0 and n <= maxWords * word then
+    all[n] = '<' .. string.rep('I8', n / word)
+    return all[n]
+  end
 end})
+
+-- textOf returns the words of a list from first to last as bytes.
+local function textOf(list, first, last)
+  if last - first >= maxWords then
+    return textOf(list, first, first + maxWords - 1) .. textOf(list, first + maxWords, last)
+  end
+  return pack(formats[word * (last - first + 1)], unpack(list, first, last))
+end
