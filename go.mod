@@ -4,7 +4,6 @@ go 1.26.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.30.5
-	github.com/felixge/httpsnoop v1.1.0
 	github.com/go-chi/chi/v5 v5.0.8
 	github.com/goccy/go-yaml v1.17.1
 	github.com/redis/go-redis/v9 v9.6.1

@@ -17,7 +17,6 @@ const modulePath = "github.com/spillgate/spillgate"
 // that needs it. A program that imports a module gets at least these versions, so a higher one raises what the program had.
 var requirements = map[string]map[string]string{
 	".": {
-		"github.com/felixge/httpsnoop v1.1.0": "Wrap keeps every optional interface of a ResponseWriter",
 		"github.com/go-chi/chi/v5 v5.0.8":     "RoutePattern without a trailing slash",
 		"github.com/goccy/go-yaml v1.17.1":    "parser.AllowDuplicateMapKey, MapKeyNode.IsMergeKey",
 		"github.com/redis/go-redis/v9 v9.6.1": "before, requests fail while slots of a Cluster move: TestLeasesWhileSlotsMove",

@@ -39,9 +39,9 @@ var importRules = []struct {
 	{"rulefile", []string{module + "core", module + "keyfunc", module + "internal/nearest", module + "internal/routes", goYAML}},
 	{"middleware/internal/adaptertest", []string{module + "core", module + "headers", module + "keyfunc", module + "internal/ipcases", module + "middleware/internal/"}},
 	{"middleware/internal/seen", []string{module + "core", module + "keyfunc"}},
-	{"middleware/internal", []string{module + "core", module + "headers", module + "middleware/internal/", httpsnoop}},
-	{"middleware/stdlib", adapter(httpsnoop)},
-	{"middleware/chi", adapter("github.com/go-chi/chi/v5", module+"middleware/stdlib", httpsnoop)},
+	{"middleware/internal", []string{module + "core", module + "headers", module + "middleware/internal/"}},
+	{"middleware/stdlib", adapter()},
+	{"middleware/chi", adapter("github.com/go-chi/chi/v5", module+"middleware/stdlib")},
 	{"middleware/gin", adapter("github.com/gin-gonic/gin")},
 	{"middleware/echo", adapter("github.com/labstack/echo/v4")},
 	{"middleware/echov5", adapter("github.com/labstack/echo/v5")},
@@ -50,7 +50,6 @@ var importRules = []struct {
 const (
 	goRedis       = "github.com/redis/go-redis/v9"
 	goYAML        = "github.com/goccy/go-yaml"
-	httpsnoop     = "github.com/felixge/httpsnoop"
 	openTelemetry = "go.opentelemetry.io/otel"
 	prometheus    = "github.com/prometheus/client_golang"
 )
@@ -61,7 +60,6 @@ var only = map[string][]string{
 	"go.opentelemetry.io":   {"telemetry/otel", "cmd"},
 	"github.com/prometheus": {"telemetry/prometheus", "cmd"},
 	goYAML:                  {"rulefile"},
-	httpsnoop:               {"middleware/internal", "middleware/stdlib", "middleware/chi"},
 	"github.com/gin-gonic":  {"middleware/gin", "cmd"},
 	"github.com/go-chi":     {"middleware/chi", "cmd"},
 	"github.com/labstack":   {"middleware/echo", "middleware/echov5", "cmd"},
@@ -169,7 +167,7 @@ func TestStdlibLinksNoOtherModule(t *testing.T) {
 			for _, imported := range found[queue[0]] {
 				dir, own := strings.CutPrefix(imported, module)
 				switch {
-				case !own && !standard(imported) && imported != httpsnoop:
+				case !own && !standard(imported):
 					t.Errorf("%s links %s through %s", start, imported, path.Join(module, queue[0]))
 				case own && !seen[dir]:
 					seen[dir] = true

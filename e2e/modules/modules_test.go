@@ -27,8 +27,8 @@ var released = []string{
 	"", "middleware/gin", "middleware/echo", "middleware/echov5", "telemetry/otel", "telemetry/prometheus", "cmd/spillgate",
 }
 
-// proxy makes a module proxy of the released modules as they are in this checkout, and returns its GOPROXY value. All other
-// modules come from the proxy of the environment.
+// proxy makes a module proxy of the released modules as they are in this checkout, without replace directives as in a release, and
+// returns its GOPROXY value. All other modules come from the proxy of the environment.
 var proxy = sync.OnceValues(func() (string, error) {
 	root, err := os.MkdirTemp("", "proxy")
 	if err != nil {
@@ -45,8 +45,9 @@ var proxy = sync.OnceValues(func() (string, error) {
 		if err != nil {
 			return "", err
 		}
+		text, _, _ := strings.Cut(string(goMod), "\nreplace ") // they stand last
 		for name, text := range map[string]string{
-			"list": version, version + ".mod": string(goMod), version + ".info": `{"Version":"` + version + `"}`,
+			"list": version, version + ".mod": text + "\n", version + ".info": `{"Version":"` + version + `"}`,
 		} {
 			if err := os.WriteFile(filepath.Join(at, name), []byte(text), 0o644); err != nil {
 				return "", err
@@ -263,7 +264,7 @@ func TestNetHTTPRequiresLittle(t *testing.T) {
 	p.run("go", "mod", "tidy")
 	p.build()
 	all, direct := p.required()
-	if paths := slices.Sorted(maps.Keys(all)); !slices.Equal(paths, []string{"github.com/felixge/httpsnoop", own}) || !slices.Equal(direct, []string{own}) {
+	if paths := slices.Sorted(maps.Keys(all)); !slices.Equal(paths, []string{own}) || !slices.Equal(direct, []string{own}) {
 		t.Errorf("requires %v, %v of them directly", paths, direct)
 	}
 	sums, err := os.ReadFile(filepath.Join(p.dir, "go.sum"))
@@ -299,7 +300,51 @@ func TestChiDownloadsLittle(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	if want := []string{"github.com/felixge/httpsnoop", "github.com/go-chi/chi/v5", own}; !slices.Equal(got, want) {
+	if want := []string{"github.com/go-chi/chi/v5", own}; !slices.Equal(got, want) {
 		t.Errorf("downloaded %v, want %v", got, want)
+	}
+}
+
+// TestBinaryIsSmall compares a stripped program with chi and this module to one with httprate. What remains of the difference is the
+// code of this module, and log/slog with encoding/json, which WithLogger needs.
+func TestBinaryIsSmall(t *testing.T) {
+	size := func(use string, imports ...string) int64 {
+		p := newProgram(t)
+		source := "package main\n\nimport (\n\t\"net/http\"\n\t\"time\"\n\n\t\"github.com/go-chi/chi/v5\"\n"
+		for _, path := range imports {
+			source += "\t" + path + "\n"
+		}
+		source += ")\n\nvar _ time.Duration\n\nfunc main() {\n\tr := chi.NewRouter()\n\t" + use + `
+	r.Get("/", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })
+	_ = http.ListenAndServe("127.0.0.1:8080", r)
+}
+`
+		p.write(source)
+		p.run("go", "mod", "edit", "-require="+own+"@"+version, "-require=github.com/go-chi/chi/v5@v5.2.1", "-require=github.com/go-chi/httprate@v0.15.0")
+		p.run("go", "mod", "tidy")
+		p.run("go", "build", "-trimpath", "-ldflags=-s -w", "-o", "program", ".")
+		info, err := os.Stat(filepath.Join(p.dir, "program"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	theirs := size("r.Use(httprate.LimitByIP(100, time.Minute))", `"github.com/go-chi/httprate"`)
+	ours := size("r.Use(chilimit.New(core.Must(core.New([]core.Rule{core.PerMinute(100).By(keyfunc.RemoteIP)}))))",
+		`"`+own+`/core"`, `"`+own+`/keyfunc"`, `"`+own+`/middleware/chi"`)
+	if ratio := float64(ours) / float64(theirs); ratio > 1.16 {
+		t.Errorf("%d bytes, %.3f times as many as with httprate, want at most 1.16 times", ours, ratio)
+	} else {
+		t.Logf("%d bytes, %.3f times as many as with httprate", ours, ratio)
+	}
+}
+
+// TestCommandInstalls installs the command as README says, without a checkout.
+func TestCommandInstalls(t *testing.T) {
+	p := newProgram(t)
+	p.env = append(p.env, "GOBIN="+p.dir)
+	p.run("go", "install", "-trimpath", own+"/cmd/spillgate@"+version)
+	if help := p.run(filepath.Join(p.dir, "spillgate"), "--help"); !strings.Contains(help, "demo") {
+		t.Errorf("got help %s", help)
 	}
 }

@@ -8,7 +8,6 @@ require (
 )
 
 require (
-	github.com/felixge/httpsnoop v1.1.0 // indirect
 	github.com/labstack/gommon v0.4.0 // indirect
 	github.com/mattn/go-colorable v0.1.13 // indirect
 	github.com/mattn/go-isatty v0.0.17 // indirect

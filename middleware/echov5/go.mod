@@ -6,6 +6,4 @@ require github.com/spillgate/spillgate v0.1.0
 
 require github.com/labstack/echo/v5 v5.0.0
 
-require github.com/felixge/httpsnoop v1.1.0 // indirect
-
 replace github.com/spillgate/spillgate => ../..

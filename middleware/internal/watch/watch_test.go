@@ -2,6 +2,7 @@ package watch
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -59,7 +60,7 @@ var watchCases = map[string]struct {
 // TestWatch does what a handler can do to a response, in each order that matters.
 func TestWatch(t *testing.T) {
 	for why, row := range watchCases {
-		for name, w := range map[string]http.ResponseWriter{"httpsnoop": full{httptest.NewRecorder()}, "HTTP/1": likeHTTP1{full{httptest.NewRecorder()}}} {
+		for name, w := range map[string]http.ResponseWriter{"another": full{httptest.NewRecorder()}, "HTTP/1": likeHTTP1{full{httptest.NewRecorder()}}} {
 			if got := outcomeOf(w, row.method, row.handle); got != row.want {
 				t.Errorf("%s, %s: got %+v, want %+v", why, name, got, row.want)
 			}
@@ -106,3 +107,135 @@ func TestWriterAllocatesOnce(t *testing.T) {
 		t.Errorf("%v allocations for %T", n, kept)
 	}
 }
+
+// TestOtherWritersKeepTheirOptionalInterfaces watches writers with each set of optional interfaces.
+func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
+	type set struct{ flush, hijack, push, closeNotify bool }
+	of := func(w http.ResponseWriter) (s set) {
+		_, s.flush = w.(http.Flusher)
+		_, s.hijack = w.(http.Hijacker)
+		_, s.push = w.(http.Pusher)
+		_, s.closeNotify = w.(closeNotifier)
+		return s
+	}
+	type bare struct{ http.ResponseWriter }
+	within := all{likeHTTP1{full{httptest.NewRecorder()}}}
+	sets := make(map[set]bool)
+	for _, w := range []http.ResponseWriter{
+		bare{within},
+		struct {
+			bare
+			http.Flusher
+		}{bare{within}, within},
+		struct {
+			bare
+			http.Hijacker
+		}{bare{within}, within},
+		struct {
+			bare
+			http.Pusher
+		}{bare{within}, within},
+		struct {
+			bare
+			closeNotifier
+		}{bare{within}, within},
+		struct {
+			bare
+			http.Flusher
+			http.Hijacker
+		}{bare{within}, within, within},
+		struct {
+			bare
+			http.Flusher
+			http.Pusher
+		}{bare{within}, within, within},
+		struct {
+			bare
+			http.Flusher
+			closeNotifier
+		}{bare{within}, within, within},
+		struct {
+			bare
+			http.Hijacker
+			http.Pusher
+		}{bare{within}, within, within},
+		struct {
+			bare
+			http.Hijacker
+			closeNotifier
+		}{bare{within}, within, within},
+		struct {
+			bare
+			http.Pusher
+			closeNotifier
+		}{bare{within}, within, within},
+		struct {
+			bare
+			http.Flusher
+			http.Hijacker
+			http.Pusher
+		}{bare{within}, within, within, within},
+		struct {
+			bare
+			http.Flusher
+			http.Hijacker
+			closeNotifier
+		}{bare{within}, within, within, within},
+		struct {
+			bare
+			http.Flusher
+			http.Pusher
+			closeNotifier
+		}{bare{within}, within, within, within},
+		struct {
+			bare
+			http.Hijacker
+			http.Pusher
+			closeNotifier
+		}{bare{within}, within, within, within},
+		struct {
+			bare
+			http.Flusher
+			http.Hijacker
+			http.Pusher
+			closeNotifier
+		}{bare{within}, within, within, within, within},
+	} {
+		watched, seen := Writer(w)
+		if sets[of(w)] = true; of(watched) != of(w) {
+			t.Errorf("%+v became %+v", of(w), of(watched))
+		}
+		if err := http.NewResponseController(watched).SetReadDeadline(time.Time{}); !errors.Is(err, http.ErrNotSupported) {
+			t.Error("a deadline is set through a writer that hides it")
+		}
+		if f, ok := watched.(http.Flusher); ok {
+			f.Flush()
+			if seen.status.Load() != 200 {
+				t.Errorf("%+v: a flush was not noted", of(w))
+			}
+		}
+		if h, ok := watched.(http.Hijacker); ok {
+			seen.status.Store(0)
+			if _, _, err := h.Hijack(); err != nil || seen.status.Load() != 101 {
+				t.Errorf("%+v: an upgrade was not noted: %v", of(w), err)
+			}
+		}
+	}
+	if len(sets) != 16 {
+		t.Errorf("%d sets, want 16", len(sets))
+	}
+	deep, _ := Writer(unwraps{http.ResponseWriter(within)})
+	if err := http.NewResponseController(deep).SetReadDeadline(time.Time{}); err != nil {
+		t.Errorf("a deadline of the writer within: %v", err)
+	}
+}
+
+// all has every optional interface.
+type all struct{ likeHTTP1 }
+
+func (all) Push(string, *http.PushOptions) error { return nil }
+
+// unwraps leads http.ResponseController to the writer within.
+type unwraps struct{ http.ResponseWriter }
+
+func (w unwraps) Unwrap() http.ResponseWriter { return w.ResponseWriter }

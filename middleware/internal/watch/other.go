@@ -1,0 +1,215 @@
+package watch
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+)
+
+// plain is what every watched ResponseWriter has. Its Unwrap leads http.ResponseController to the methods that are not wrapped.
+type plain interface {
+	http.ResponseWriter
+	io.StringWriter
+	io.ReaderFrom
+	Unwrap() http.ResponseWriter
+}
+
+type flusher interface {
+	http.Flusher
+	FlushError() error
+}
+
+type closeNotifier interface{ CloseNotify() <-chan bool }
+
+// other watches a ResponseWriter that is not net/http's.
+type other struct {
+	http.ResponseWriter
+	Watch
+}
+
+// Unwrap returns the ResponseWriter that came in.
+func (w *other) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *other) WriteHeader(status int) {
+	w.ResponseWriter.WriteHeader(status) // panics if there is no such status
+	w.begin(status)
+}
+
+// Write implements io.Writer.
+func (w *other) Write(p []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(p)
+	w.wrote(int64(n))
+	return n, err
+}
+
+// WriteString implements io.StringWriter.
+func (w *other) WriteString(s string) (int, error) {
+	n, err := io.WriteString(w.ResponseWriter, s)
+	w.wrote(int64(n))
+	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom. It reads as io.Copy to the ResponseWriter within would.
+func (w *other) ReadFrom(src io.Reader) (int64, error) {
+	n, err := io.Copy(w.ResponseWriter, src)
+	w.wrote(n)
+	return n, err
+}
+
+// These types add one optional interface each. They are types of their own because other must not have the methods.
+type (
+	flushes     other
+	hijacks     other
+	pushes      other
+	closeNotify other
+)
+
+// Flush implements http.Flusher.
+func (w *flushes) Flush() {
+	w.begin(http.StatusOK)
+	w.ResponseWriter.(http.Flusher).Flush()
+}
+
+// FlushError is Flush for http.ResponseController.
+func (w *flushes) FlushError() error {
+	if f, ok := w.ResponseWriter.(interface{ FlushError() error }); ok {
+		w.begin(http.StatusOK)
+		return f.FlushError()
+	}
+	w.Flush()
+	return nil
+}
+
+// Hijack implements http.Hijacker. A connection is hijacked for an upgrade.
+func (w *hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffer, err := w.ResponseWriter.(http.Hijacker).Hijack()
+	if err == nil {
+		w.begin(http.StatusSwitchingProtocols)
+	}
+	return conn, buffer, err
+}
+
+// Push implements http.Pusher.
+func (w *pushes) Push(target string, opts *http.PushOptions) error {
+	return w.ResponseWriter.(http.Pusher).Push(target, opts)
+}
+
+// CloseNotify returns a channel that receives a value when the client has gone.
+func (w *closeNotify) CloseNotify() <-chan bool {
+	return w.ResponseWriter.(closeNotifier).CloseNotify()
+}
+
+// withOptional returns w with those optional interfaces that the ResponseWriter within has: handlers ask by type assertion, so w must
+// have no others.
+func (w *other) withOptional() http.ResponseWriter {
+	f, h, p, c := (*flushes)(w), (*hijacks)(w), (*pushes)(w), (*closeNotify)(w)
+	has := 0
+	for i, ok := range [...]bool{is[http.Flusher](w), is[http.Hijacker](w), is[http.Pusher](w), is[closeNotifier](w)} {
+		if ok {
+			has |= 1 << i
+		}
+	}
+	switch has {
+	case 0b0001:
+		return struct {
+			plain
+			flusher
+		}{w, f}
+	case 0b0010:
+		return struct {
+			plain
+			http.Hijacker
+		}{w, h}
+	case 0b0011:
+		return struct {
+			plain
+			flusher
+			http.Hijacker
+		}{w, f, h}
+	case 0b0100:
+		return struct {
+			plain
+			http.Pusher
+		}{w, p}
+	case 0b0101:
+		return struct {
+			plain
+			flusher
+			http.Pusher
+		}{w, f, p}
+	case 0b0110:
+		return struct {
+			plain
+			http.Hijacker
+			http.Pusher
+		}{w, h, p}
+	case 0b0111:
+		return struct {
+			plain
+			flusher
+			http.Hijacker
+			http.Pusher
+		}{w, f, h, p}
+	case 0b1000:
+		return struct {
+			plain
+			closeNotifier
+		}{w, c}
+	case 0b1001:
+		return struct {
+			plain
+			flusher
+			closeNotifier
+		}{w, f, c}
+	case 0b1010:
+		return struct {
+			plain
+			http.Hijacker
+			closeNotifier
+		}{w, h, c}
+	case 0b1011:
+		return struct {
+			plain
+			flusher
+			http.Hijacker
+			closeNotifier
+		}{w, f, h, c}
+	case 0b1100:
+		return struct {
+			plain
+			http.Pusher
+			closeNotifier
+		}{w, p, c}
+	case 0b1101:
+		return struct {
+			plain
+			flusher
+			http.Pusher
+			closeNotifier
+		}{w, f, p, c}
+	case 0b1110:
+		return struct {
+			plain
+			http.Hijacker
+			http.Pusher
+			closeNotifier
+		}{w, h, p, c}
+	case 0b1111:
+		return struct {
+			plain
+			flusher
+			http.Hijacker
+			http.Pusher
+			closeNotifier
+		}{w, f, h, p, c}
+	}
+	return w
+}
+
+// is reports whether the ResponseWriter within w has an interface.
+func is[T any](w *other) bool {
+	_, ok := w.ResponseWriter.(T)
+	return ok
+}
