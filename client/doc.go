@@ -13,19 +13,21 @@
 //
 // # What a caller sees
 //
-// A request may take longer, by MaxWait at most. A wait that would be longer fails at once with a *LimitedError if
-// nothing was sent yet; otherwise the denial is the response, with its body intact. http.Client wraps the error, so look
-// for it with errors.As. With http.Client.Timeout or a context deadline the shorter of the two bounds applies.
+// A request may take up to MaxWait longer. If it would have to wait longer than that and nothing was sent yet, it fails at
+// once with a *LimitedError. If it was already sent and denied, the denial is the response, with its body intact.
+// http.Client wraps the error, so use errors.As. If http.Client.Timeout or a context deadline is shorter than MaxWait, it
+// applies instead.
 //
-// A 429, and a 403 that has Retry-After or Remaining 0, is sent again whatever its method, because it was not served. A 503
-// that has Retry-After is sent again if its method is idempotent. Both need a request without a body or with GetBody,
-// which http.NewRequest sets for a bytes.Buffer, a bytes.Reader and a strings.Reader. Nothing else is sent again: errors of the network are the caller's.
+// After a 429, or a 403 with Retry-After or Remaining 0, the request is sent again whatever its method, because it was not
+// served. After a 503 with Retry-After it is sent again if its method is idempotent. The request must have no body, or
+// GetBody, which http.NewRequest sets for a bytes.Buffer, a bytes.Reader and a strings.Reader. Nothing else is sent again:
+// network errors are returned to the caller.
 //
 // # Whose limit it is
 //
-// Limits are kept for each Transport.Key and, within a key, for each X-RateLimit-Resource or policy name. Before a response
-// the resource of a request is not known: it is the one last seen for its method and first path segment. One Transport
-// should serve all requests of a program to a server: two of them do not know of each other.
+// Limits are kept per Transport.Key and, within a key, per X-RateLimit-Resource or policy name. The resource of a request
+// is not known before its response, so the Transport assumes the one last seen for the method and first path segment. Use
+// one Transport for all requests of a program to a server: two Transports do not know of each other.
 //
 // Before anything is known of a key, one request goes ahead and the others wait for its headers, for ten seconds at most. Where the
 // server has limits, the same holds for each method and first path segment.

@@ -13,16 +13,16 @@ type Transport struct {
 	// Base sends the requests. If nil, it is http.DefaultTransport.
 	Base http.RoundTripper
 
-	// MaxWait bounds how long one request waits, all its waits together. The time that the server takes does not count.
-	// If 0, it is one minute; if negative, no request waits.
+	// MaxWait bounds the sum of all waits of one request. The server's own time does not count. If 0, it is one minute. If
+	// negative, no request waits.
 	MaxWait time.Duration
 
-	// Key says whose limits a request uses. If nil, they belong to the scheme, the host and a hash of the Authorization
-	// field. Set it if a token changes from request to request, or if another field carries the credential.
+	// Key says whose limits a request uses. If nil, limits belong to the scheme, the host and a hash of the Authorization
+	// header. Set it if the token changes from request to request, or if another header carries the credential.
 	Key func(*http.Request) string
 
-	// OnWait, if not nil, is called once for a request, when it begins to wait for an instant that the server has announced,
-	// with the time until then. It may be called concurrently.
+	// OnWait, if not nil, is called once per request, when the request starts to wait for an instant that the server
+	// announced. wait is the time until then. It may be called concurrently.
 	OnWait func(*http.Request, time.Duration)
 
 	// Before, if not nil, is called before each attempt, when the limits of the server admit it. It may sleep: MaxWait does not

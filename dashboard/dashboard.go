@@ -1,5 +1,5 @@
-// Package dashboard serves a live page about rate limiters: requests per second that each rule allowed and denied, the
-// keys that were denied most, and the health of the store.
+// Package dashboard serves a live page about the rate limiters of this process: requests per second that each rule allowed
+// and denied, the keys denied most, and the health of the store.
 //
 //	t := telemetry.New(telemetry.Options{})
 //	limiter, err := core.New(rules, core.WithObserver(t.Observe))
@@ -7,9 +7,9 @@
 //	t.Attach(limiter)
 //	mux.Handle("/limits/", requireAdmin(dashboard.New(t)))
 //
-// The page has no authentication of its own: mount it behind yours. It works under any path, with or without
-// http.StripPrefix, in any router that takes an http.Handler for all paths below a prefix. The path without its slash
-// redirects to the one with it; unknown paths below are answered 404 once the page was opened.
+// The page has no authentication: mount it behind yours. It works under any path, with or without http.StripPrefix, in any
+// router that takes an http.Handler for all paths below a prefix. The prefix without its slash redirects to the page. Once
+// the page was opened, unknown paths below it get 404.
 //
 // By default the page can be opened only as localhost or under a loopback address, such as 127.0.0.1 or ::1: requests with any other
 // Host get 403. Otherwise a website could read a page that only your browser can reach, by having its own name resolve to the page's
@@ -36,9 +36,8 @@ import (
 // An Option changes what the page offers, or where it can be opened.
 type Option func(*handler)
 
-// WithReset adds buttons that reset a key, which may then use all its limits again, or ban it for some time. Each such
-// request is passed to authorize, which must report whether the sender may do so; it is called concurrently. Let authorize
-// check a credential that the request carries, and not the address of the sender: a reverse proxy on your machine, and a website in
+// WithReset adds buttons that reset or ban a key. authorize must report whether the sender of a request may do that; it is
+// called concurrently. Let authorize check a credential in the request, not the sender's address: a reverse proxy on your machine, and a website in
 // a browser on your machine, send requests from an address that you trust. http.CrossOriginProtection denies requests from other
 // origins. WithReset panics if authorize is nil.
 func WithReset(authorize func(*http.Request) bool) Option {
@@ -48,8 +47,8 @@ func WithReset(authorize func(*http.Request) bool) Option {
 	return func(h *handler) { h.authorize = authorize }
 }
 
-// New returns a handler of the page for all limiters that are attached to t, now or later. It is read-only without
-// WithReset. New panics if t is nil.
+// New returns a handler for the page of all limiters attached to t, now or later. Without WithReset it is read-only. New
+// panics if t is nil.
 func New(t *telemetry.Telemetry, opts ...Option) http.Handler {
 	if t == nil {
 		panic(fmt.Errorf("spillgate: %w: dashboard.New needs a Telemetry, such as telemetry.New returns, got nil", core.ErrInvalid))

@@ -55,11 +55,11 @@
 // of its own. And where values can be known, such as names or tenants, a stranger can use up the allowance of another
 // client. User agents and session cookies distinguish well-behaved clients, and are useless alone against the others.
 //
-// So use an unforgeable key beside or in front of a forgeable one. All rules of a limiter must hold, so a rule by
-// ClientIP bounds what a client gains by forging. Join(Header("User-Agent"), ip) keeps strangers away from the allowance
-// of others, because the key contains their address, but evasion stays possible without that second rule. Or have the
-// key verified: mount the limiter behind authentication and key on User, with an outer limiter by address in front of
-// it, because verifying costs something too.
+// So use an unforgeable key beside a forgeable one. All rules of a limiter must hold, so a second rule by ClientIP bounds
+// what a client gains by forging. Join(Header("User-Agent"), ip) keeps strangers away from others' limits, because the key
+// contains the address, but a client can still evade it without that second rule. Or have the key verified: mount the
+// limiter behind authentication and use User, with an outer limiter by address in front, because verification costs
+// something too.
 //
 // First(APIKey("X-Api-Key"), ip) gives customers one key wherever they are and all other clients one per address. If the
 // secret is not verified in front of the limiter, it needs the rule by ip beside it like any forgeable key.
@@ -74,10 +74,9 @@
 //
 // # Behind a proxy
 //
-// Behind a proxy RemoteIP is one key for all clients, and any client can send an X-Forwarded-For of its own. ClientIP
-// reads it only from proxies you name, and from the right end only, which is what those proxies wrote. Name the
-// narrowest prefixes that contain the proxies and nothing else. All of 10.0.0.0/8 is too much if other tenants of that
-// network can connect.
+// Behind a proxy, RemoteIP is one key for all clients, and any client can send its own X-Forwarded-For. ClientIP reads that
+// header only from proxies that you name, and only its right end, which those proxies wrote. Name the narrowest prefixes
+// that contain the proxies and nothing else. All of 10.0.0.0/8 is too much if other machines in it can connect.
 //
 // nginx, with proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for. Over a Unix socket, set Unix instead of
 // Trusted:

@@ -10,7 +10,7 @@
 //
 // [Options] can name rules of the program that apply together with the rules of the file.
 //
-// A file has rules and, if the key ip means something else than the TCP peer, the proxies to trust:
+// A file has rules and, if you are behind a proxy, the proxies to trust:
 //
 //	proxies: {trusted: [10.0.0.0/8], header: X-Forwarded-For}
 //	funcs: [user, plan, exportCost]
@@ -55,13 +55,14 @@
 //   - overrides: the limits of single keys (Rule.Override), such as "user:42" or "ip:203.0.113.9" or, if the key is ip, of networks. An exact
 //     key wins, then the longest prefix. A file may have 100,000.
 //   - cost: a number or a name of Funcs.Costs.
-//   - cost_after: failures (only failed requests count) or a name of Funcs.Finals.
+//
+// - cost_after: failures (only failed requests count) or a name of Funcs.CostsAfter.
 //   - dry_run: true or false.
 //   - on_failure: local, open or closed.
 //   - lease: a time from 1ms to 10s, such as 100ms.
 //
-// Names under funcs are those that the program supplies: a name that Funcs lacks is a mistake, so a misspelling is found when
-// the file is loaded. Anchors, aliases and merge keys work; top-level fields whose names begin with "x-" are ignored.
+// The program supplies the names under funcs. A name that Funcs lacks is a mistake, so a misspelling is found when the file
+// is loaded. Anchors, aliases and merge keys work. Top-level fields whose names begin with "x-" are ignored.
 // The command spillgate checks a file without the program (check), says which rules apply to a request (explain) and prints a
 // JSON Schema for editors (schema).
 //

@@ -14,7 +14,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Funcs are the functions of a program that a file may name.
+// Funcs are the functions that your program supplies to rules files, by name.
 type Funcs struct {
 	Keys       map[string]core.KeyFunc
 	Tiers      map[string]func(*http.Request) string // the name of a tier; one that the rule does not have means its limits
@@ -23,7 +23,7 @@ type Funcs struct {
 	Matches    map[string]func(*http.Request) bool
 }
 
-// A File has the rules of a file.
+// A File is a rules file that has been read.
 type File struct {
 	Rules []core.Rule
 	Hash  string // of the contents: SHA-256, in hexadecimal digits
@@ -31,7 +31,7 @@ type File struct {
 	details []detail // one per rule
 }
 
-// Parse reads rules. Its error is of type Mistakes and has all of them, with places in "spillgate.yaml".
+// Parse reads rules from src. Its error is of type Mistakes and lists all of them, with places in "spillgate.yaml".
 func Parse(src []byte, f Funcs) (*File, error) {
 	return parse("spillgate.yaml", src, resolver{funcs: f})
 }

@@ -7,26 +7,27 @@
 //	t.Attach(limiter)
 //	http.Handle("/limits/", http.StripPrefix("/limits", dashboard.New(t)))
 //
-// Snapshot returns all counts since the start, Top the keys that were denied most, History the requests per second of
-// the last hour. The packages telemetry/otel and telemetry/prometheus export a Snapshot, package dashboard shows it.
+// Snapshot returns all counts since the start, Top returns the keys denied most, and History returns the requests per
+// second of the last hour. All of them are about this process only. Packages telemetry/otel and telemetry/prometheus export
+// a Snapshot, and package dashboard shows it.
 //
 // # Bounds
 //
-// Counting needs no goroutine and does not allocate. The memory depends on the rules and not on the clients: for each
-// rule with traffic 58 KB of history, and 230 bytes for each of Options.Top keys. No client chooses a metric label:
-// rule names come from the configuration, and limits that tiers make are counted as "other" beyond 50 per rule.
+// Counting needs no goroutine and does not allocate. Memory depends on the rules and not on the clients: each rule with
+// traffic takes 58 KB of history, and 230 bytes for each of Options.Top keys. Clients cannot choose a metric label: rule
+// names come from the configuration, and beyond 50 limits per rule, further limits from tiers count as "other".
 //
 // # Keys
 //
-// Keys are personal data, so they are masked in the log, in Top and on the page, unless Options.Unmask is set: addresses
-// show as their /24 or /48, others as a hash that is different in each process.
+// Keys are personal data. So the log, Top and the page show addresses as their /24 or /48, and other keys as a hash that is
+// different in each process, unless Options.Unmask is set.
 //
 // # Log
 //
-// With Options.Log, the first denial of a rule and key is logged at level Info, and then one line in 10 seconds whose
-// attribute suppressed is the number of denials since the last one that have no line. A request that was decided without
-// the store, one that was not decided, and a settlement that failed are logged in the same way at level Warn, mistakes of
-// the application at level Error; the limiter then does not log them. No more than 10 lines are written in one second.
-// Denials beyond that are summed up per rule. No denial is lost: the number of lines and their suppressed attributes add
-// up to the number of denials, once Flush has written the rest.
+// With Options.Log, the first denial of a rule and key is logged at level Info. After that there is one line every 10
+// seconds, whose attribute suppressed counts the denials without their own line. Requests that were decided without the
+// store, requests that were not decided, and failed settlements are logged the same way at level Warn, and mistakes in the
+// application at level Error; the limiter does not log them again. There are at most 10 lines per second, and denials
+// beyond that are added up per rule. No denial is lost: once Flush has written the rest, the number of lines plus their
+// suppressed attributes is the number of denials.
 package telemetry

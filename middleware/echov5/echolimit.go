@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// New returns a middleware that charges each request to l before it passes it on. It panics if l is nil.
+// New returns a middleware that asks l about each request before the next handler runs. It panics if l is nil.
 func New(l *core.Limiter, opts ...Option) echo.MiddlewareFunc {
 	if l == nil {
 		panic("spillgate: the limiter is nil; want one that core.New returned")
@@ -60,8 +60,8 @@ func (o *options) limit(c *echo.Context, l *core.Limiter, next echo.HandlerFunc)
 	return next(c)
 }
 
-// WriteError answers a request that could not be decided, as the middleware does without WithErrorHandler: the error that it
-// returns is for the HTTPErrorHandler. An error handler that only logs returns it: a nil error leaves an empty 200.
+// WriteError returns the default response to a request that could not be decided, as an error for the HTTPErrorHandler. An
+// error handler that only logs must return it: a nil error leaves an empty 200.
 func WriteError(c *echo.Context, err error) error { return failure(c, err) }
 
 // WriteDenial returns the default response to a request that d denies, as an error for the HTTPErrorHandler: status 429, or 413 if

@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/seen"
 )
 
-// RealIP is the key of the address that c.RealIP returns: "ip:203.0.113.9", "ip:2001:db8:1:2::/64" for all of an IPv6 /64.
+// RealIP is a key func for the address that c.RealIP returns: "ip:203.0.113.9", or "ip:2001:db8:1:2::/64" for an IPv6 /64.
 // Use it if e.IPExtractor knows your proxies. Otherwise keyfunc.ClientIP is simpler.
 //
 // It fails with ErrInvalid, which is status 500, if echo believes every peer, as older versions do without an IPExtractor: any

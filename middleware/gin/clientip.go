@@ -8,13 +8,14 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/seen"
 )
 
-// ClientIP is the key of the address that c.ClientIP returns: "ip:203.0.113.9", "ip:2001:db8:1:2::/64" for all of an IPv6 /64.
-// Use it if the engine knows your proxies, by SetTrustedProxies or TrustedPlatform. Otherwise keyfunc.ClientIP is simpler.
+// ClientIP is a key func for the address that c.ClientIP returns: "ip:203.0.113.9", or "ip:2001:db8:1:2::/64" for an IPv6
+// /64. Use it if the engine knows your proxies from SetTrustedProxies or TrustedPlatform. Otherwise keyfunc.ClientIP is
+// simpler.
 //
-// It fails with ErrInvalid, which is status 500, if gin trusts every peer: so it does by default, and any client could choose
-// its key. ClientIP finds out by asking gin about the address that a stranger forges in the headers of the request. A
-// TrustedPlatform with a header of your own looks the same: for that, use keyfunc.Address, and make sure that the platform
-// overwrites the header. ClientIP fails with ErrNoKey if gin knows no address, as behind a Unix socket.
+// It fails with ErrInvalid (status 500) if gin trusts every peer, as it does by default, because any client could then
+// choose its key. ClientIP checks this by asking gin for the client of a request with forged headers. A TrustedPlatform
+// with your own header looks the same: use keyfunc.Address for that, and make sure that the platform overwrites the header.
+// ClientIP fails with ErrNoKey if gin knows no address, for example behind a Unix socket.
 func ClientIP(r *http.Request) (string, error) {
 	c, ok := ContextOf(r)
 	if !ok {

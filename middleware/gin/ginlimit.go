@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
-// New returns a middleware that charges each request to l before it passes it on. It panics if l is nil.
+// New returns a middleware that asks l about each request before the next handler runs. It panics if l is nil.
 func New(l *core.Limiter, opts ...Option) gin.HandlerFunc {
 	if l == nil {
 		panic("spillgate: the limiter is nil; want one that core.New returned")
@@ -82,8 +82,8 @@ func next(c *gin.Context, g *core.Guard) {
 	a.Returned = true
 }
 
-// WriteError answers a request that could not be decided, as the middleware does without WithErrorHandler. An error handler
-// that only logs calls it: without a call, the client gets an empty 200.
+// WriteError writes the default response to a request that could not be decided. An error handler that only logs must call
+// it last: otherwise the client gets an empty 200.
 func WriteError(c *gin.Context, err error) { respond.Failure(err).Write(c.Writer, c.Request) }
 
 // WriteDenial writes the default response to a request that d denies: status 429, or 413 if the request costs more than is ever

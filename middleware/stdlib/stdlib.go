@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/serve"
 )
 
-// New returns a middleware that charges each request to l before it passes it on. It panics if l is nil.
+// New returns a middleware that asks l about each request before the next handler runs. It panics if l is nil.
 //
 // The route pattern, which keyfunc.Pattern uses, is known inside an http.ServeMux and right in front of one, or of
 // anything else with a Handler method like http.ServeMux's.
@@ -19,8 +19,8 @@ func New(l *core.Limiter, opts ...Option) func(http.Handler) http.Handler {
 	return serve.New(l, o, newRouter)
 }
 
-// WriteError answers a request that could not be decided, as the middleware does without WithErrorHandler. An error handler
-// that only logs calls it: without a call, the client gets an empty 200.
+// WriteError writes the default response to a request that could not be decided. An error handler that only logs must call
+// it last: otherwise the client gets an empty 200.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) { serve.WriteError(w, r, err) }
 
 // WriteDenial writes the default response to a request that d denies: status 429, or 413 if the request costs more than is ever
