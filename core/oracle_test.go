@@ -98,6 +98,11 @@ func (c *comparison) play(line int, call call) error {
 		ban := []core.Settlement{{Rule: call.pair.Rule, Key: call.pair.Key, Ban: call.ban}}
 		c.model.Settle(now.UnixMicro(), ban)
 		return c.store.Settle(ctx, ban)
+	case "grant":
+		claim := call.claims[0]
+		grants := []core.Settlement{{Rule: claim.Rule, Key: claim.Key, Limits: claim.Limits, Grant: call.grant}}
+		c.model.Settle(now.UnixMicro(), grants)
+		return c.store.Settle(ctx, grants)
 	case "renew":
 		return c.renew(c.takes[call.line].settlements)
 	case "refund", "settle":

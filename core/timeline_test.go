@@ -16,12 +16,13 @@ type timeline []call
 // A call is made after a wait. What it settles, refunds or renews is the take of an earlier line.
 type call struct {
 	wait   wait
-	verb   string // take, settle, refund, renew, ban or reset
+	verb   string // take, settle, refund, renew, ban, reset or grant
 	claims []core.Claim
 	pair   core.Pair     // of a ban or a reset
 	ban    time.Duration // of the pair
 	line   int
 	finals []int // of the claims of that line; the last is that of all further ones
+	grant  int   // requests for the claim
 }
 
 // A wait is some time, or what a result of the last take said.
@@ -104,11 +105,14 @@ var timelines = rapid.Custom(func(t *rapid.T) timeline {
 })
 
 func (c cast) call(t *rapid.T, line int) call {
-	call := call{verb: pick(t, []string{"take", "take", "take", "take", "take", "take", "take", "refund", "settle", "settle", "renew", "reset", "ban"})}
-	call.wait = waits(max(c.families[0][0].Period, time.Minute)).Draw(t, "wait")
+	call := call{verb: pick(t, []string{"take", "take", "take", "take", "take", "take", "take", "refund", "settle", "settle", "renew", "reset", "ban", "grant"})}
+	call.wait = waits(max(c.families[0][0].Period, time.Minute, lengths[c.families[0][0].Calendar.Unit])).Draw(t, "wait")
 	switch {
 	case call.verb == "ban":
 		call.pair, call.ban = c.pair(t), waits(time.Minute).Draw(t, "ban").plain+time.Microsecond
+	case call.verb == "grant":
+		call.claims = []core.Claim{c.claim(t)}
+		call.grant = rapid.SampledFrom([]int{1, 1, 3, 50, -1, -2, 1_000_000_000, -1_000_000_000}).Draw(t, "grant")
 	case call.verb == "reset":
 		call.pair = c.pair(t)
 	case call.verb != "take" && line > 0:
@@ -143,7 +147,7 @@ func (c cast) claim(t *rapid.T) core.Claim {
 		}
 	}
 	claim.Cost = costs(claim.Limits[0].Capacity()).Draw(t, "cost")
-	if !claim.Hold && !slices.ContainsFunc(claim.Limits, func(l core.Limit) bool { return l.Algorithm != core.TokenBucket || l.Ban > 0 }) &&
+	if !claim.Hold && !slices.ContainsFunc(claim.Limits, func(l core.Limit) bool { return l.Algorithm != core.TokenBucket || l.Calendar.Unit != 0 || l.Ban > 0 }) &&
 		rapid.IntRange(0, 2).Draw(t, "wait") > 0 {
 		claim.MaxWait = min(waits(2*claim.Limits[0].Period).Draw(t, "most").plain, time.Hour)
 	}
@@ -155,7 +159,7 @@ func pick[T any](t *rapid.T, from []T) T { return rapid.SampledFrom(from).Draw(t
 // contains reports whether a limit of the same algorithm and period is among limits.
 func contains(limits []core.Limit, l core.Limit) bool {
 	for _, other := range limits {
-		if other.Algorithm == l.Algorithm && other.Period == l.Period {
+		if other.Algorithm == l.Algorithm && other.Period == l.Period && other.Calendar == l.Calendar {
 			return true
 		}
 	}
@@ -172,6 +176,9 @@ func family(tiers int) *rapid.Generator[[]core.Limit] {
 		if l.Algorithm == core.InFlight {
 			l.Period = 0
 		}
+		if l.Algorithm == core.FixedWindow && rapid.Bool().Draw(t, "on calendar") {
+			l = calendars.Draw(t, "calendar")
+		}
 		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) core.Limit { return tier(t, l) }), 1, tiers).Draw(t, "tiers")
 	})
 }
@@ -185,9 +192,26 @@ var periods = rapid.OneOf(
 	}),
 )
 
+// calendars draws limits with windows of calendars.
+var calendars = rapid.Custom(func(t *rapid.T) core.Limit {
+	zone := rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/Havana", "America/Sao_Paulo", "Pacific/Apia", "Asia/Kathmandu"}).Draw(t, "zone")
+	switch rapid.SampledFrom([]string{"day", "day", "week", "month", "year"}).Draw(t, "unit") {
+	case "day":
+		return core.PerDay(1).In(zone)
+	case "week":
+		return core.PerWeek(1).In(zone).From(rapid.IntRange(1, 7).Draw(t, "from"))
+	case "month":
+		return core.PerMonth(1).In(zone).From(rapid.SampledFrom([]int{1, 15, 29, 30, 31}).Draw(t, "from"))
+	}
+	return core.PerYear(1).In(zone)
+})
+
 func tier(t *rapid.T, l core.Limit) core.Limit {
 	largest := rapid.SampledFrom([]int{5, 100, 10_000, 1_000_000}).Draw(t, "up to")
 	l.Rate = rapid.OneOf(rapid.IntRange(0, largest), rapid.IntRange(largest/2, largest)).Draw(t, "rate")
+	if l.Calendar.Unit != 0 {
+		return l
+	}
 	switch l.Algorithm {
 	case core.TokenBucket:
 		l.Burst = rapid.SampledFrom([]int{0, rapid.IntRange(0, largest).Draw(t, "burst")}).Draw(t, "or none")
@@ -230,4 +254,9 @@ func waits(period time.Duration) *rapid.Generator[wait] {
 		}
 		return w
 	})
+}
+
+// lengths are about how long windows of calendars are.
+var lengths = map[core.CalendarUnit]time.Duration{
+	core.CalendarDay: 24 * time.Hour, core.CalendarWeek: 7 * 24 * time.Hour, core.CalendarMonth: 30 * 24 * time.Hour, core.CalendarYear: 365 * 24 * time.Hour,
 }

@@ -62,7 +62,9 @@ var calendarWindow = Row{
 	Code: 6,
 	Load: func(s *State, p *Packed, l *Limit, now, offset int64, _ bool) {
 		s.Calendar = p.calendar().Advance(l, now, offset)
-		if (s.Calendar.Used > 0 || s.Calendar.Granted != 0) && s.Calendar.Start != p.At { // the clock was set
+		before := p.calendar()
+		isEmpty := before.Used == 0 && before.Granted == 0
+		if (isEmpty || s.Calendar.Used > 0 || s.Calendar.Granted != 0) && s.Calendar != before { // it is new, or the clock was set
 			p.setCalendar(s.Calendar)
 		}
 	},
@@ -80,6 +82,11 @@ var calendarWindow = Row{
 	Grant: func(s *State, p *Packed, _ *Limit, _, n int64) {
 		s.Calendar.Granted = addGrant(s.Calendar.Granted, n)
 		p.setCalendar(s.Calendar)
+	},
+	Keep: func(s *State, p *Packed, _ *Limit, now int64, _ bool) {
+		if p.calendar().End <= now { // else another claim may have charged it since
+			p.setCalendar(s.Calendar)
+		}
 	},
 	End: func(p *Packed, _ *Log, l *Limit, _ bool, _, offset int64, ended []Ending) {
 		w := p.calendar()

@@ -206,7 +206,7 @@ var tokenBucket = Row{
 		p.setBucket(&b, l)
 	},
 	Name: nameBucket,
-	Keep: func(p *Packed, _ *Log, l *Limit, now int64, own bool) {
+	Keep: func(_ *State, p *Packed, l *Limit, now int64, own bool) {
 		b := p.bucket()
 		if b.Rate == l.Rate {
 			return

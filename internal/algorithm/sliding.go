@@ -198,9 +198,9 @@ func sliding(code uint64, a Algorithm) Row {
 			g.Refund(l, at, cost)
 			p.setLog(g)
 		},
-		Keep: func(p *Packed, g *Log, l *Limit, now int64, _ bool) {
-			g.Keep(l, now)
-			p.setLog(g)
+		Keep: func(s *State, p *Packed, l *Limit, now int64, _ bool) {
+			s.Log.Keep(l, now)
+			p.setLog(s.Log)
 		},
 		End: func(p *Packed, g *Log, l *Limit, _ bool, _, _ int64, ended []Ending) {
 			g.End(l, p.IsHeld(), ended)

@@ -39,7 +39,7 @@ type Row struct {
 	Name func(p *Packed, l *Limit, now int64, peek, own, holds bool)
 
 	// Keep has the state say how it is charged when a hold ends. Nil: it says so as it is.
-	Keep func(p *Packed, g *Log, l *Limit, now int64, own bool)
+	Keep func(s *State, p *Packed, l *Limit, now int64, own bool)
 
 	// End charges what ended holds are charged, each at its end. L is the limit of a request at now, which may be a peek, or LimitOf.
 	End func(p *Packed, g *Log, l *Limit, peek bool, now, offset int64, ended []Ending)

@@ -90,6 +90,9 @@ func (b Bucket) Charge(l *Limit, now, cost int64) Bucket {
 func (b Bucket) Grant(l *Limit, n int64) Bucket {
 	switch {
 	case n < 0:
+		if b.Level < l.Period { // as a charge does
+			b.Busy = b.At
+		}
 		b.Level = addProduct(b.Level, -n, l.Period)
 	case l.Ban == 0 || b.Level <= l.Full-l.Period:
 		b.Level -= min(b.Level, addProduct(0, n, l.Period))

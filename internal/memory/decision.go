@@ -290,8 +290,7 @@ func (d *decision) evaluate(dryRun bool) bool {
 // waitForPair makes a wait for what its pair holds, and for its ban.
 func (a *ask) waitForPair(now int64) {
 	if held := a.held(); held > 0 && a.retry == 0 {
-		cost := a.asked + held
-		if cost > a.limit.Capacity || a.row.Wait(&a.state, a.limit, now, cost) > 0 {
+		if a.row.Report(&a.state, a.limit, now).Remaining < a.asked+held {
 			a.retry = algorithm.HoldHint
 		}
 	}

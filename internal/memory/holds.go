@@ -37,7 +37,7 @@ func (d *decision) addHold(c *claim, cost int64) {
 		}
 		a.addLog()
 		if a.row.Keep != nil {
-			a.row.Keep(&a.record.Packed, a.state.Log, a.limit, d.now, a.own)
+			a.row.Keep(&a.state, &a.record.Packed, a.limit, d.now, a.own)
 		}
 		a.record.Hold()
 		c.hold.Level = max(c.hold.Level, a.limit.Ban)

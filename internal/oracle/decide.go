@@ -49,8 +49,16 @@ func (a *ask) book(now int64) {
 	}
 }
 
-// used returns what is charged at now.
-func (a *ask) used(now int64) *big.Rat { return a.state.used(a.limit, a.peek, now, now) }
+// used returns what is charged at now, less what is granted.
+func (a *ask) used(now int64) *big.Rat { return a.usedAt(now, now) }
+
+func (a *ask) usedAt(now, then int64) *big.Rat {
+	used := a.state.used(a.limit, a.peek, now, then)
+	if then < a.grant.ends {
+		used.Sub(used, whole(a.grant.n))
+	}
+	return used
+}
 
 // held returns what requests in flight hold.
 func (a *ask) held() *big.Rat {
@@ -93,9 +101,12 @@ func (a *ask) capacity() *big.Rat { return whole(int64(a.limit.Capacity())) }
 
 // wait returns how long after now at most target requests are in use.
 func (a *ask) wait(now int64, target *big.Rat) time.Duration {
-	micros := sort.Search(maxWait, func(w int) bool {
-		return a.state.used(a.limit, a.peek, now, now+int64(w)).Cmp(target) <= 0
-	})
+	fits := func(w int) bool { return a.usedAt(now, now+int64(w)).Cmp(target) <= 0 }
+	left := max(0, int(a.grant.ends-now)) // what is granted counts no longer afterwards
+	micros := sort.Search(left, fits)
+	if micros == left {
+		micros += sort.Search(maxWait-left, func(w int) bool { return fits(left + w) })
+	}
 	return time.Duration(micros) * time.Microsecond
 }
 

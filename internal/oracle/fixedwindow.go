@@ -7,15 +7,32 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A fixedWindow says what was charged in the window that begins at start.
+// A fixedWindow says what was charged in the window that begins at start and ends before until.
 type fixedWindow struct {
-	count, start int64
+	calendar            core.Calendar // if it is not zero, windows are the calendar's
+	count, start, until int64
 }
 
-// rewind keeps a window that begins up to one period later: its requests were admitted before the clock went back.
+// window returns the window of t: a multiple of the period, or a window of the calendar. The period counts only without a calendar.
+func (w *fixedWindow) window(period time.Duration, t int64) (start, end int64) {
+	if w.calendar.Unit == 0 {
+		start = begin(t, period.Microseconds())
+		return start, start + period.Microseconds()
+	}
+	from, to := w.calendar.Window(time.UnixMicro(t))
+	return from.UnixMicro(), to.UnixMicro()
+}
+
+// rewind keeps a window that begins up to one period later: its requests were admitted before the clock went back. Of a calendar, that is
+// the next window.
 func (w *fixedWindow) rewind(l core.Limit, now int64) {
-	if w.start > now+l.Period.Microseconds() {
-		w.start = windowOf(l, now)
+	start, end := w.window(l.Period, now)
+	latest := end
+	if w.calendar.Unit == 0 {
+		latest = now + l.Period.Microseconds()
+	}
+	if w.start > latest {
+		w.start, w.until = start, end
 	}
 }
 
@@ -32,8 +49,8 @@ func (w *fixedWindow) end(_ *core.Limit, _ bool, period time.Duration, held bool
 	}
 }
 
-func (w *fixedWindow) used(l core.Limit, _ bool, _, then int64) *big.Rat {
-	if then >= w.start+l.Period.Microseconds() {
+func (w *fixedWindow) used(_ core.Limit, _ bool, _, then int64) *big.Rat {
+	if then >= w.until {
 		return new(big.Rat)
 	}
 	return whole(w.count)
@@ -44,17 +61,23 @@ func (w *fixedWindow) charge(l core.Limit, now, cost int64) {
 	w.count = saturated(w.count, cost)
 }
 
-func (w *fixedWindow) refund(l core.Limit, _, at, cost int64) {
-	if windowOf(l, at) == w.start {
+func (w *fixedWindow) refund(_ core.Limit, _, at, cost int64) {
+	if w.start <= at && at < w.until {
 		w.count = max(0, w.count-cost)
 	}
+}
+
+// grant returns when a grant made at now ends: with the window.
+func (w *fixedWindow) grant(l core.Limit, now, _ int64) (ends int64) {
+	w.begin(l, now)
+	return w.until
 }
 
 // begin makes w the window of now, unless it is a later one that counts.
 func (w *fixedWindow) begin(l core.Limit, now int64) {
 	w.rewind(l, now)
-	if start := windowOf(l, now); start > w.start || w.count == 0 {
-		*w = fixedWindow{start: start}
+	if start, end := w.window(l.Period, now); start > w.start || w.count == 0 {
+		w.count, w.start, w.until = 0, start, end
 	}
 }
 

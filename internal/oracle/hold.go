@@ -144,3 +144,5 @@ func (inFlight) end(*core.Limit, bool, time.Duration, bool, int64, []ending) {
 func (inFlight) charge(core.Limit, int64, int64)              {}
 func (inFlight) refund(core.Limit, int64, int64, int64)       {}
 func (inFlight) used(core.Limit, bool, int64, int64) *big.Rat { return new(big.Rat) }
+
+func (inFlight) grant(core.Limit, int64, int64) (ends int64) { return 0 }

@@ -175,7 +175,7 @@ func (f *fleet) excess(l core.Limit) int64 {
 
 // counted returns what the store counts for l, in units.
 func (f *fleet) counted(l core.Limit) int64 {
-	id := stateID{core.Pair{Rule: "leased", Key: "k"}, l.Algorithm, l.Period}
+	id := stateOf(core.Pair{Rule: "leased", Key: "k"}, l)
 	return floor(times(f.store.state(id).used(l, true, f.now, f.now), unit(l)))
 }
 

@@ -10,6 +10,7 @@
 package oracle
 
 import (
+	"maps"
 	"math/big"
 	"time"
 
@@ -24,7 +25,11 @@ const maxWait = 1 << 53
 type Model struct {
 	states map[stateID]state
 	pairs  map[core.Pair]*pairState
+	grants map[stateID]grant
 }
+
+// A grant is what a state may use on top of its limit, until an instant. What was used stays as it is.
+type grant struct{ n, ends int64 }
 
 // A pairState is what a pair remembers whatever its limits are.
 type pairState struct {
@@ -38,6 +43,14 @@ type stateID struct {
 	core.Pair
 	algorithm core.Algorithm
 	period    time.Duration
+	calendar  core.Calendar
+}
+
+func stateOf(p core.Pair, l core.Limit) stateID {
+	if l.Calendar.Unit == 0 {
+		return stateID{Pair: p, algorithm: l.Algorithm, period: l.Period}
+	}
+	return stateID{Pair: p, algorithm: core.FixedWindow, calendar: l.In(l.Calendar.Zone).Calendar}
 }
 
 // A state is what a key has used of a limit, in requests.
@@ -60,6 +73,8 @@ type state interface {
 	used(l core.Limit, peek bool, now, then int64) *big.Rat
 	charge(l core.Limit, now, cost int64)
 	refund(l core.Limit, now, at, cost int64)
+	// grant returns until when a grant of n at now counts. A state that keeps grants itself returns 0.
+	grant(l core.Limit, now, n int64) (ends int64)
 }
 
 // An ask is one limit of one claim in the course of a decision.
@@ -67,6 +82,7 @@ type ask struct {
 	id    stateID
 	pair  *pairState
 	state state
+	grant grant
 	limit core.Limit
 	claim int
 	first bool // of the asks of its claim
@@ -120,6 +136,7 @@ func (m *Model) Reset(now int64, pairs []core.Pair) {
 		ps.begins, ps.banned = now, 0
 		ps.holds.drop(now)
 		ps.tidy()
+		maps.DeleteFunc(m.grants, func(id stateID, _ grant) bool { return id.Pair == p })
 		for id, s := range m.states {
 			switch {
 			case id.Pair != p:
@@ -142,10 +159,10 @@ func named(rule, key string) core.Pair {
 func (m *Model) asks(claims []core.Claim) (asks []*ask) {
 	for i, c := range claims {
 		for j, l := range c.Limits {
-			id := stateID{named(c.Rule, c.Key), l.Algorithm, l.Period}
+			id := stateOf(named(c.Rule, c.Key), l)
 			a := &ask{
 				id: id, pair: m.pair(id.Pair), state: m.state(id), limit: l, claim: i, first: j == 0, cost: int64(max(c.Cost, 1)),
-				peek: c.Peek, dry: c.DryRun, hold: c.Hold && !c.Peek, most: c.MaxWait,
+				grant: m.grants[id], peek: c.Peek, dry: c.DryRun, hold: c.Hold && !c.Peek, most: c.MaxWait,
 			}
 			if l.Algorithm == core.InFlight {
 				a.cost = 1
@@ -189,7 +206,7 @@ func (m *Model) state(id stateID) state {
 		case core.TokenBucket:
 			m.states[id] = &tokenBucket{level: new(big.Rat), tick: 1}
 		case core.FixedWindow:
-			m.states[id] = new(fixedWindow)
+			m.states[id] = &fixedWindow{calendar: id.calendar}
 		case core.SlidingWindow:
 			m.states[id] = &slidingWindow{counts: counts{}}
 		case core.SlidingLog:

@@ -21,6 +21,8 @@ func (m *Model) Settle(now int64, settlements []core.Settlement) {
 		s := &settlements[i]
 		p := m.pair(named(s.Rule, s.Key))
 		switch cost := saturated(0, int64(max(s.Cost, 1))); {
+		case s.Grant != 0:
+			m.grant(now, s)
 		case s.Ban > 0:
 			p.banned = max(p.banned, now+s.Ban.Microseconds())
 		case s.Renew:
@@ -44,6 +46,27 @@ func (m *Model) Settle(now int64, settlements []core.Settlement) {
 			chargeAll(m.asksOf(s), now, final)
 		default:
 			m.adjust(now, s, saturated(0, int64(s.Final))-cost)
+		}
+	}
+}
+
+// grant gives the limits of s more requests, or takes them away.
+func (m *Model) grant(now int64, s *core.Settlement) {
+	if m.grants == nil {
+		m.grants = make(map[stateID]grant)
+	}
+	for _, a := range m.asksOf(s) {
+		if a.limit.Rate == 0 || a.limit.Algorithm == core.InFlight {
+			continue
+		}
+		a.state.rewind(a.limit, now)
+		before := a.grant
+		if now >= before.ends {
+			before = grant{}
+		}
+		if ends := a.state.grant(a.limit, now, int64(s.Grant)); ends > 0 {
+			const most = 1<<30 - 1
+			m.grants[a.id] = grant{max(-most, min(before.n+int64(s.Grant), most)), ends}
 		}
 	}
 }

@@ -122,6 +122,10 @@ func (w *slidingWindow) refund(l core.Limit, _, at, cost int64) {
 	w.counts.refund(endOf(widthOf(l), at), cost)
 }
 
+func (w *slidingWindow) grant(l core.Limit, now, _ int64) (ends int64) {
+	return now + l.Period.Microseconds()
+}
+
 // A slidingLog stamps a request with its instant.
 type slidingLog struct{ counts }
 
@@ -149,3 +153,7 @@ func (s slidingLog) used(l core.Limit, _ bool, _, then int64) *big.Rat {
 func (s slidingLog) charge(l core.Limit, now, cost int64) { s.counts.charge(l.Period, now, now, cost) }
 
 func (s slidingLog) refund(_ core.Limit, _, at, cost int64) { s.counts.refund(at, cost) }
+
+func (s slidingLog) grant(l core.Limit, now, _ int64) (ends int64) {
+	return now + l.Period.Microseconds()
+}

@@ -292,3 +292,18 @@ func (b *tokenBucket) foundLess(at int64, less *big.Rat) {
 		}
 	}
 }
+
+// grant gives back at most what was used. A ban stays.
+func (b *tokenBucket) grant(l core.Limit, now, n int64) (ends int64) {
+	*b = b.advanced(l, now)
+	b.found = nil
+	if last := whole(int64(l.Capacity() - 1)); n > 0 && l.Ban > 0 && b.level.Cmp(last) > 0 {
+		return 0
+	}
+	if n < 0 && b.level.Cmp(whole(1)) < 0 { // as a charge does
+		b.busy = b.at
+	}
+	level := new(big.Rat).Sub(b.level, whole(n))
+	b.level = saturatedLevel(larger(level, new(big.Rat)), drainOf(l))
+	return 0
+}

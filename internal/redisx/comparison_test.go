@@ -26,9 +26,11 @@ func compare(s *redisx.Store, server *miniredis.Miniredis) *comparison {
 	server.FlushAll()
 	now := start
 	server.SetTime(now)
+	s.SetLocal(now)
 	return &comparison{store: s, takes: make(map[int][]core.Settlement), advance: func(d time.Duration) {
 		now = now.Add(d)
 		server.SetTime(now)
+		s.SetLocal(now)
 	}}
 }
 

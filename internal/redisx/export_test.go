@@ -3,7 +3,11 @@ package redisx
 import (
 	"strings"
 	"testing"
+	"time"
 )
+
+// SetLocal makes the clock of this process go from t on.
+func (s *Store) SetLocal(t time.Time) { s.local.Store(t.UnixMicro() - time.Now().UnixMicro()) }
 
 // SetBlockSize has scripts keep blocks of so many entries until the test ends.
 func SetBlockSize(t *testing.T, entries string) {

@@ -11,16 +11,19 @@ import (
 // heldLimits are sets of limits for holds: with bans, in flight, of tiers that name different rates.
 var heldLimits = []string{
 	"5/m", "5/10s;ban=1m", "1000000/d;ban=3h", "9/m;fixed-window", "9/m;sliding-window, 3 at once", "9/m;sliding-log, 5/m", "2 at once",
-	"7/m", "20/s, 100/m;ban=10m",
+	"7/m", "20/s, 100/m;ban=10m", "5/month;tz=Europe/Berlin;from=31, 3/day;tz=America/Havana", "9/week;calendar", "4/day;calendar, 9/year",
 }
 
-// TestHoldsAgreeWithTheModel mixes takes, holds, settlements at other costs, renewals, expiries, bans and resets.
+// TestHoldsAgreeWithTheModel mixes takes, holds, settlements at other costs, renewals, expiries, bans, grants and resets.
 func TestHoldsAgreeWithTheModel(t *testing.T) {
 	store, server := frozen(t)
 	rapid.Check(t, func(t *rapid.T) {
 		c := compare(store, server)
 		for i := range rapid.IntRange(1, 25).Draw(t, "steps") {
 			wait := rapid.SampledFrom([]time.Duration{0, 0, time.Second, 12 * time.Second, 59_999_999 * time.Microsecond, 66 * time.Second, 10 * time.Minute}).Draw(t, "wait")
+			if rapid.IntRange(0, 3).Draw(t, "window") == 0 && len(c.last) > 0 { // to the turn of a window, or nearly
+				wait = max(0, c.last[0].RefillAfter-time.Duration(rapid.IntRange(0, 3).Draw(t, "before"))*time.Microsecond)
+			}
 			c.advance(wait + time.Duration(rapid.IntRange(1, 3).Draw(t, "µs"))*time.Microsecond)
 			if err := playHold(t, c, i); err != nil {
 				t.Fatalf("step %d: %v", i, err)
@@ -31,11 +34,14 @@ func TestHoldsAgreeWithTheModel(t *testing.T) {
 
 func playHold(t *rapid.T, c *comparison, line int) error {
 	claims := drawHeld(t)
-	switch verb := rapid.SampledFrom([]string{"take", "take", "take", "take", "settle", "settle", "renew", "ban", "reset"}).Draw(t, "verb"); verb {
+	switch verb := rapid.SampledFrom([]string{"take", "take", "take", "take", "settle", "settle", "renew", "ban", "grant", "grant", "reset"}).Draw(t, "verb"); verb {
 	case "take":
 		return c.take(line, claims)
 	case "reset":
 		return c.reset(claims)
+	case "grant":
+		n := rapid.SampledFrom([]int{1, 1, 3, 50, -1, -2, 1_000_000_000, -1_000_000_000}).Draw(t, "requests")
+		return c.settle([]core.Settlement{{Rule: claims[0].Rule, Key: claims[0].Key, Limits: claims[0].Limits, Grant: n}})
 	case "ban":
 		return c.settle([]core.Settlement{{Rule: claims[0].Rule, Key: claims[0].Key, Ban: time.Minute}})
 	default:

@@ -57,7 +57,9 @@ local function newPlan(text)
     first = first + 8
     local starts
     if kind >= firstCalendar then
-      starts, plan.clock, first = {unpack(numbers, first, first + unit - 1)}, ban, first + unit
+      starts = {unpack(numbers, first, first + unit - 1)}
+      plan.clock = ban
+      first = first + unit
     end
     local l, i = newLimit(head, kind, cost, asked, rate, capacity, unit, ban, starts), #plan + 1
     plan[i] = l

@@ -280,6 +280,11 @@ function tokenBucket.grant(w, o, l, _, n)
   if n > 0 and l.ban > 0 and level > l.full - l.period then
     return
   end
+  if n < 0 and level < l.period then -- as a charge does
+    w[o + 3] = w[o + 2]
+  elseif w[o + 3] < w[o + 2] - maxBusy then
+    w[o + 3] = w[o + 2] - maxBusy
+  end
   w[o + 1] = max(0, min(level - n * l.period, maxExact))
   setLows(w, o, noLows)
 end
