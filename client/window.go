@@ -83,7 +83,6 @@ func (w *window) pacedAt(n, remaining int64) time.Time {
 
 // paced reports whether c is among the last fifth of what may be a window. In the time that one request takes to be available again
 // nothing is paced: that may be all that Reset says.
-
 func (b *budget) paced(c *call, now time.Time) bool {
 	return !c.noPace && b.kind != moving && b.free() <= b.limit/5 && b.left(now) > max(time.Second, b.each)
 }

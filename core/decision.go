@@ -158,7 +158,7 @@ func (d Decision) Key(rule string) (key string, ok bool) {
 // OuterRulesOfSameName is for header writers, which must give two limits two names. It returns how many limiters outside
 // the one that made Results[i] have a rule with the same name, whether or not that rule applied.
 func (d Decision) OuterRulesOfSameName(i int) int {
-	if i < 0 || i >= len(d.Results) {
+	if i >= len(d.Results) {
 		return 0
 	}
 	receipts, end := d.receipts(), 0
@@ -170,7 +170,7 @@ func (d Decision) OuterRulesOfSameName(i int) int {
 		return 0 // made without a limiter
 	}
 	var further []*Limiter
-	for _, c := range receipts[:at+1] {
+	for _, c := range receipts[:at] {
 		if c.limiter == receipts[at].limiter {
 			break // what it decided first names its rules
 		}

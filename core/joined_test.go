@@ -2,8 +2,10 @@ package core_test
 
 import (
 	"net/http"
+	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -86,6 +88,66 @@ func TestOuterRulesOfSameNameCountsTheLimitersFurtherOut(t *testing.T) {
 		}
 		if got := alone.OuterRulesOfSameName(i) + (core.Decision{}).OuterRulesOfSameName(i); got != 0 {
 			t.Errorf("result %d of one limiter or none: got %d", i, got)
+		}
+	}
+}
+
+// TestOuterRulesCountEachLimiterOnce asks twice of one limiter, whose rule of the name does not apply, before it asks the inner one.
+func TestOuterRulesCountEachLimiterOnce(t *testing.T) {
+	l, other, inner := apiAndLogin(), core.Must(core.New([]core.Rule{perHour("login", 50)})), core.Must(core.New([]core.Rule{perHour("login", 5)}))
+	r, _, _ := guard(l, get("/start"))
+	r, _, _ = guard(other, r)
+	r, _, _ = guard(l, at(r, "/login"))
+	_, d, err := guard(inner, r)
+	var names []string
+	var outer []int
+	for i, result := range d.Results {
+		names, outer = append(names, result.Rule), append(outer, d.OuterRulesOfSameName(i))
+	}
+	if err != nil || !slices.Equal(names, []string{"api", "login", "login", "login"}) || !slices.Equal(outer, []int{0, 1, 0, 2}) {
+		t.Errorf("got %q with %v limiters further out, %v", names, outer, err)
+	}
+}
+
+// TestCheckAgainReturnsWhatWasDecided asks a limiter again for a request that it has decided, behind another limiter.
+func TestCheckAgainReturnsWhatWasDecided(t *testing.T) {
+	l, other := core.Must(core.New([]core.Rule{perHour("a", 5)})), core.Must(core.New([]core.Rule{perHour("b", 5)}))
+	r, first, _ := guard(l, get("/"))
+	r, _, _ = guard(other, r)
+	again, err := l.Check(r)
+	if err != nil || !reflect.DeepEqual(again, first) {
+		t.Errorf("got %+v, %v; want %+v", again, err, first)
+	}
+}
+
+// TestJoinCountsFromTheLimitThatTakesLongest has an inner limiter deny what two limiters further out have charged. Each has a store
+// with a clock of its own, and the time to wait counts from the clock of the limit that takes longest to admit the request again.
+func TestJoinCountsFromTheLimitThatTakesLongest(t *testing.T) {
+	begun := time.Unix(1_767_268_800, 0)
+	after := func(passed time.Duration, limit core.Limit) *core.Limiter {
+		store := &core.MemoryStore{Now: func() time.Time { return begun.Add(passed) }}
+		return core.Must(core.New([]core.Rule{limit.By(keyK)}, core.WithStore(store)))
+	}
+	for _, row := range []struct {
+		outer  [2]core.Limit
+		step   time.Duration // between the clocks of the two
+		at     time.Duration
+		repeat time.Duration
+	}{
+		{[2]core.Limit{core.Every(1, 3*time.Hour), core.Every(1, 2*time.Hour)}, time.Second, time.Second, 3 * time.Hour},
+		{[2]core.Limit{core.Every(1, 2*time.Hour), core.Every(1, 3*time.Hour)}, time.Second, 2 * time.Second, 3 * time.Hour},
+		{[2]core.Limit{core.PerSecond(1), core.PerSecond(1)}, time.Second, 3 * time.Second, time.Hour},
+		{[2]core.Limit{core.PerHour(9), core.PerHour(9)}, 5 * time.Hour, 3 * time.Second, time.Hour}, // no wait: their clocks do not count
+	} {
+		inner := after(3*time.Second, core.PerHour(1))
+		inner.Check(get("/"))
+		r := get("/")
+		for i, limit := range row.outer {
+			r, _, _ = guard(after(time.Duration(i+1)*row.step, limit), r)
+		}
+		_, d, err := guard(inner, r)
+		if err != nil || d.Allowed || !d.At.Equal(begun.Add(row.at)) || d.RetryAfter() != row.repeat {
+			t.Errorf("behind %v: waits %v from %v on, %v; want %v from %v", row.outer, d.RetryAfter(), d.At.Sub(begun), err, row.repeat, row.at)
 		}
 	}
 }
