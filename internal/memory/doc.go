@@ -9,6 +9,5 @@
 //
 // Reading order: store.go (locks), decision.go (one or many claims, by one loop: find, load, evaluate, place, charge, report), settle.go
 // (refunds, further charges, holds, bans), holds.go (what is held, and what becomes of it). Below them: record.go, table.go and slab.go
-// (states and where they are), place.go, room.go and shard.go (a place for a new state, and what a full store drops for it), resets.go,
-// clock.go.
+// (states and where they are), place.go and shard.go (a place for a new state, and what a full store drops for it), clock.go.
 package memory

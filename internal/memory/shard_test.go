@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"fmt"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -80,4 +81,205 @@ func TestStatsCountWhatIsHeld(t *testing.T) {
 			t.Errorf("%d are held after the others have expired, want 1", held)
 		}
 	})
+}
+
+func TestEndOfARecord(t *testing.T) {
+	const now, period = 1_000_000_000, 1_000_000
+	for _, row := range []struct {
+		why       string
+		algorithm algorithm.Algorithm
+		level, at int64
+		idle      bool
+	}{
+		{"a bucket that was given back all", algorithm.TokenBucket, 0, now, true},
+		{"one that has drained just now", algorithm.TokenBucket, 5 * period, now - period, true},
+		{"not one that drains to the last unit", algorithm.TokenBucket, 5 * period, now - period + 1, false},
+		{"one with room to spare that has drained just now", algorithm.TokenBucket, period, now - period/5, true},
+		{"a window that was given back all", algorithm.FixedWindow, 0, now, true},
+		{"one that ends now", algorithm.FixedWindow, 1, now - period, true},
+		{"not one that ends soon", algorithm.FixedWindow, 1, now - period + 1, false},
+		{"a log that was given back all", algorithm.SlidingLog, 0, now, true},
+		{"one whose newest entry counts no longer", algorithm.SlidingLog, 1, now - period, true},
+		{"not one whose newest entry still does", algorithm.SlidingLog, 1, now - period + 1, false},
+	} {
+		r := record{id: 1, Packed: algorithm.Packed{Kind: limitOf(t, row.algorithm, 5, time.Second).Kind, Level: row.level, At: row.at}}
+		if row.algorithm == algorithm.TokenBucket {
+			r.Rate = 5
+		}
+		if idle := r.ends() <= now; idle != row.idle {
+			t.Errorf("%s: idle %t", row.why, idle)
+		}
+	}
+}
+
+// newShard returns a shard with n buckets that end at an instant.
+func newShard(n int, ends int64) *shard {
+	s := new(shard)
+	s.begin(new(atomic.Int64))
+	for _, id := range ids(n) {
+		r := s.insert(id, 1_000_000<<4)
+		r.Level, r.At, r.Rate = 1_000_000, ends-1_000_000, 1
+	}
+	return s
+}
+
+// A sweep is a part of a decision, so what it costs must not grow with what is idle.
+func TestSweepLooksAtABoundedNumberOfRecords(t *testing.T) {
+	const now = 1_000_000_000
+	for _, row := range []struct {
+		ends    int64
+		dropped int
+	}{{now, 3}, {now + 1, 0}} {
+		s := newShard(20, row.ends)
+		if got := s.sweep(now, 3, nil); int(got) != row.dropped || s.count != 20-row.dropped {
+			t.Errorf("ends at %d: %d dropped, %d left of 20, want %d dropped", row.ends, got, s.count, row.dropped)
+		}
+		passed := 0
+		for i := range min(s.hand, len(s.records)) {
+			if s.records[i].id != 0 {
+				passed++
+			}
+		}
+		if passed != 3-row.dropped {
+			t.Errorf("ends at %d: the hand has passed %d records, want %d", row.ends, passed, 3-row.dropped)
+		}
+	}
+}
+
+func TestSweepLearnsWhenTheNextRecordIsIdle(t *testing.T) {
+	const now = 1_000_000_000
+	s := newShard(20, now+5)
+	s.ends.Store(0)
+	for range 20 {
+		s.sweep(now, 32, nil)
+	}
+	if got := s.ends.Load(); got != now+5 {
+		t.Errorf("nothing is idle before %d, want %d", got, now+5)
+	}
+	s.removeAt(s.first(s.records[s.hand-1].id)) // may move a record past the hand
+	for range 2 {
+		s.sweep(now, 32, nil)
+	}
+	if got := s.ends.Load(); got > now+5 {
+		t.Errorf("nothing is idle before %d, want at most %d", got, now+5)
+	}
+	s.endsAt(7)
+	if got := s.ends.Load(); got != 7 {
+		t.Errorf("nothing is idle before %d though one ends at 7", got)
+	}
+}
+
+func TestFullStoreWithoutIdleRecordsSweepsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hour := limitOf(t, algorithm.TokenBucket, 1, time.Hour)
+		s := New(1000, nil)
+		for i := range 1000 {
+			take(s, fmt.Sprint("live", i), hour, 1)
+		}
+		for i := range s.shards {
+			s.shards[i].hand = 0
+		}
+		for i := range 5000 {
+			take(s, fmt.Sprint("flood", i), hour, 1)
+		}
+		for i := range s.shards {
+			if s.shards[i].hand != 0 {
+				t.Fatalf("shard %d was swept", i)
+			}
+		}
+		time.Sleep(time.Hour)
+		if a := take(s, "new", hour, 1); !a.own {
+			t.Errorf("the new key shares a record though all others are idle: %+v", a)
+		}
+	})
+}
+
+// The last idle pair of a full store is found, wherever it is.
+func TestFullStoreFindsTheOnlyIdlePair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hour, second := limitOf(t, algorithm.TokenBucket, 1, time.Hour), limitOf(t, algorithm.TokenBucket, 1, time.Second)
+		for round := range 20 {
+			s := New(1000, nil)
+			take(s, fmt.Sprint("idle", round), second, 1)
+			for i := range 999 {
+				take(s, fmt.Sprint("live", round, i), hour, 1)
+			}
+			time.Sleep(2 * time.Second)
+			if a := take(s, "new", hour, 1); !a.own {
+				t.Errorf("round %d: the new key shares a record though one pair is idle", round)
+			}
+			audit(t, s)
+		}
+	})
+}
+
+func TestStoreWithRoomDropsIdleKeysAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1_000_000, nil)
+		l := limitOf(t, algorithm.TokenBucket, 1000, time.Second)
+		for i := range 5000 {
+			take(s, fmt.Sprint(i), l, 1)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n, _, _ := s.Stats(); n > 500 {
+			t.Errorf("%d keys are kept of 5000, of which all but one are idle and all but 100 have been for 10s", n)
+		}
+	})
+}
+
+func TestStoreWithRoomKeepsKeysInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1_000_000, nil)
+		l := limitOf(t, algorithm.TokenBucket, 1000, time.Second)
+		known := func(key int) bool {
+			p := s.Pair("rule", fmt.Sprint(key))
+			defer take(s, fmt.Sprint(key), l, 1)
+			return s.shard(p).has(p.id)
+		}
+		for round := range 1000 {
+			for key := range 10 {
+				if known := known(key); known != (round > 0) {
+					t.Fatalf("round %d: key %d is known: %v", round, key, known)
+				}
+				for n := range 5 {
+					known(1000 + 50*round + 5*key + n)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+func TestShardsBeginWithoutAnEnd(t *testing.T) {
+	s := New(1, nil)
+	for i := range s.shards {
+		if s.ends[i].Load() != math.MaxInt64 {
+			t.Fatalf("shard %d may have idle records before it has any", i)
+		}
+	}
+}
+
+func TestResetsAreBoundedAndForgettingOneIsNoLaxer(t *testing.T) {
+	var r resets
+	if at := r.begunAt(7); at != 0 {
+		t.Errorf("a pair that was not reset begins at %d", at)
+	}
+	for id := range uint64(maxResets) {
+		r.begin(id, int64(10+id))
+	}
+	if first, last, other := r.begunAt(0), r.begunAt(maxResets-1), r.begunAt(maxResets); first != 10 || last != maxResets+9 || other != 0 {
+		t.Errorf("pairs begin at %d, %d and, without a reset, %d", first, last, other)
+	}
+	r.begin(maxResets, 5000)
+	if len(r.begun) != 1 {
+		t.Errorf("%d resets are remembered after one too many, want it alone", len(r.begun))
+	}
+	for _, id := range []uint64{0, maxResets, maxResets + 1} {
+		if at := r.begunAt(id); at != 5000 {
+			t.Errorf("pair %d begins at %d, want no charge before the last reset to be given back", id, at)
+		}
+	}
+	if r.begin(3, 6000); r.begunAt(3) != 6000 || r.begunAt(4) != 5000 {
+		t.Errorf("pairs begin at %d and %d after another reset, want 6000 and 5000", r.begunAt(3), r.begunAt(4))
+	}
 }

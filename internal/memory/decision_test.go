@@ -1,0 +1,126 @@
+package memory
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+func TestKnownPairIsChargedOnlyWhatIsAdmitted(t *testing.T) {
+	for keys := 1; keys <= 2; keys++ {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(100, nil)
+			l := limitOf(t, algorithm.TokenBucket, 9, time.Second)
+			for _, row := range []struct{ cost, retry, left int64 }{{5, 0, 4}, {10, Never, 4}, {5, 111_112, 4}, {4, 0, 0}} {
+				var asks []query
+				for i := range keys {
+					asks = append(asks, query{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: row.cost})
+				}
+				decide(s, asks)
+				for _, a := range asks {
+					if a.Retry != row.retry || a.Usage.Remaining != row.left {
+						t.Errorf("%d keys, %+v: retry %d, %d remain", keys, row, a.Retry, a.Usage.Remaining)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAllShardsAreLockedAtOnce(t *testing.T) {
+	s := New(100, nil)
+	l := limitOf(t, algorithm.TokenBucket, 9, time.Hour)
+	var asks []query
+	for i := range 3 {
+		asks = append(asks, query{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1})
+	}
+	decide(s, asks)
+	for i := range asks {
+		sh := s.shard(asks[i].Pair)
+		sh.Lock()
+		done := make(chan bool)
+		go func() {
+			decide(s, asks)
+			close(done)
+		}()
+		for !tryAll(s, asks, sh) { // until the decision holds or waits for all it can get
+			time.Sleep(time.Microsecond)
+		}
+		select {
+		case <-done:
+			t.Errorf("decided though shard %d was locked", i)
+		default:
+		}
+		sh.Unlock()
+		<-done
+	}
+}
+
+// tryAll reports whether every shard of asks that comes before sh is locked by a decision.
+func tryAll(s *Store, asks []query, sh *shard) bool {
+	for i := range s.shards {
+		if &s.shards[i] == sh {
+			return true
+		}
+		for j := range asks {
+			if s.shard(asks[j].Pair) == &s.shards[i] && s.shards[i].TryLock() {
+				s.shards[i].Unlock()
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// A room that remembers records keeps a table in memory that has grown since, and one that was made for a large request stays large.
+func TestRoomKeepsNeitherRecordsNorTheSizeOfALargeRequest(t *testing.T) {
+	s := New(10_000, nil)
+	l := limitOf(t, algorithm.TokenBucket, 9, time.Hour)
+	for _, keys := range []int{1, 3, maxRoom, maxRoom + 1, 1000} {
+		var asks []query
+		for i := range keys {
+			asks = append(asks, query{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1})
+		}
+		decide(s, asks)
+		hold(s, "held", l)
+		for i := range s.shards {
+			r := &s.shards[i].room
+			if cap(r.claims) > maxRoom || cap(r.asks) > maxRoom {
+				t.Fatalf("%d keys: a room for %d claims and %d asks is kept, want at most %d", keys, cap(r.claims), cap(r.asks), maxRoom)
+			}
+			for _, a := range r.asks[:cap(r.asks)] {
+				if a.record != nil {
+					t.Fatalf("%d keys: the room of shard %d keeps a record", keys, i)
+				}
+			}
+			for _, c := range r.claims[:cap(r.claims)] {
+				if c.hold != nil || c.ban != nil {
+					t.Fatalf("%d keys: the room of shard %d keeps what a pair remembers", keys, i)
+				}
+			}
+		}
+	}
+}
+
+// A state that keeps its tick where others have the end of their code is found by its own kind alone.
+func TestKindsOfOnePeriodDiffer(t *testing.T) {
+	for _, a := range algorithms {
+		for _, b := range algorithms {
+			for code := range uint64(3) {
+				p := algorithm.Packed{Kind: limitOf(t, a, 5, time.Hour).Kind}
+				if a == algorithm.TokenBucket {
+					p.Kind |= code
+				}
+				if found := p.Is(limitOf(t, b, 5, time.Hour).Kind); found != (a == b) {
+					t.Errorf("a state of algorithm %d is found by the kind of %d: %v", a, b, found)
+				}
+			}
+			if other := limitOf(t, b, 5, time.Minute); a == b && (&algorithm.Packed{Kind: limitOf(t, a, 5, time.Hour).Kind}).Is(other.Kind) {
+				t.Errorf("a state of algorithm %d is found by another period", a)
+			}
+		}
+	}
+}

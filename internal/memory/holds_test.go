@@ -1,0 +1,357 @@
+package memory
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+func atOnce(n int64) *algorithm.Limit {
+	l, _ := algorithm.Compile(algorithm.Limit{Algorithm: algorithm.InFlight, Rate: n, Capacity: n})
+	return &l
+}
+
+// hold holds one request of a key, with these limits, and returns its asks and instant.
+func hold(s *Store, key string, limits ...*algorithm.Limit) ([]query, int64) {
+	var asks []query
+	for _, l := range limits {
+		asks = append(asks, query{Pair: s.Pair("rule", key), Limit: l, Cost: 1, Hold: true})
+	}
+	return asks, s.Instant(decide(s, asks))
+}
+
+// end settles what was held at an instant.
+func end(s *Store, key string, at, final int64, limits ...*algorithm.Limit) {
+	var asks []query
+	for _, l := range limits {
+		asks = append(asks, query{Pair: s.Pair("rule", key), Limit: l, Cost: 1, Hold: true, At: at, Final: final})
+	}
+	settle(s, asks)
+}
+
+// renew keeps a hold, and reports whether that was there.
+func renew(s *Store, key string, at int64) (int64, bool) {
+	asks := []query{{Pair: s.Pair("rule", key), Limit: atOnce(1), Cost: 1, Renew: true, At: at}}
+	settle(s, asks)
+	return asks[0].At, asks[0].Renewed
+}
+
+func ban(s *Store, key string, d time.Duration) {
+	settle(s, []query{{Pair: s.Pair("rule", key), Ban: d.Microseconds()}})
+}
+
+func TestHoldExpiresUnlessItIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := atOnce(1)
+		_, at := hold(s, "stream", l)
+		hold(s, "crashed", l)
+		for passed := time.Duration(0); passed < 3*time.Minute; passed += 20 * time.Second {
+			if asks, _ := hold(s, "stream", l); asks[0].Retry != algorithm.HoldHint {
+				t.Fatalf("after %v: a second stream is admitted: %+v", passed, asks[0].Retry)
+			}
+			if asks, _ := hold(s, "crashed", l); (asks[0].Retry == 0) != (passed >= 66*time.Second && passed < 86*time.Second) && passed < 100*time.Second {
+				t.Errorf("after %v: Retry is %d where the holder has crashed", passed, asks[0].Retry)
+			}
+			time.Sleep(20 * time.Second)
+			now, ok := renew(s, "stream", at)
+			if !ok || !s.Time(now).Equal(time.Now()) {
+				t.Fatalf("after %v: renewed at %v, %t", passed, now, ok)
+			}
+			at = now
+		}
+		end(s, "stream", at, 1, l)
+		if asks, _ := hold(s, "stream", l); asks[0].Retry != 0 {
+			t.Errorf("denied after the stream has ended: %+v", asks[0])
+		}
+		if _, ok := renew(s, "unknown", at); ok {
+			t.Error("a hold was renewed that is not there")
+		}
+		audit(t, s)
+	})
+}
+
+func TestOverlappingRequestsThatCostNothingAreNeverDenied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := limitOf(t, algorithm.TokenBucket, 20, 15*time.Minute)
+		var open []int64
+		for i := range 72_000 {
+			asks, at := hold(s, "key", l)
+			if asks[0].Retry != 0 {
+				t.Fatalf("request %d is denied", i)
+			}
+			if open = append(open, at); len(open) == 20 {
+				end(s, "key", open[0], 0, l)
+				open = open[1:]
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+}
+
+// The fast path knows neither holds nor bans.
+func TestKnownPairThatHoldsOrIsBanned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := limitOf(t, algorithm.TokenBucket, 5, time.Hour)
+		take(s, "holds", l, 1)
+		take(s, "banned", l, 1)
+		_, at := hold(s, "holds", l)
+		ban(s, "banned", time.Second)
+		if a := take(s, "holds", l, 4); a.Retry == 0 {
+			t.Errorf("what is held does not count: %+v", a.Usage)
+		}
+		if a := take(s, "banned", l, 1); a.Retry != 1_000_000 {
+			t.Errorf("a banned pair is told to wait for %dµs", a.Retry)
+		}
+		end(s, "holds", at, 0, l)
+		time.Sleep(time.Second)
+		if a := take(s, "holds", l, 4); a.Retry != 0 {
+			t.Errorf("what was given back still counts: %+v", a.Usage)
+		}
+		if a := take(s, "banned", l, 4); a.Retry != 0 {
+			t.Errorf("denied after the ban: %d", a.Retry)
+		}
+	})
+}
+
+func TestResetKeepsHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := limitOf(t, algorithm.SlidingLog, 5, time.Hour)
+		take(s, "key", l, 2)
+		hold(s, "key", l)
+		ban(s, "key", time.Second)
+		s.Reset(s.Pair("rule", "key"))
+		if a := take(s, "key", l, 1); a.Retry != 0 || a.Usage.Remaining != 3 {
+			t.Errorf("%+v, want 1 charged and 1 held of 5", a.Usage)
+		}
+		audit(t, s)
+	})
+}
+
+// Else another request would see one claim of a request settled and the other not.
+func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
+	var s *Store
+	var pairs []Pair
+	readings := 0
+	now := func() time.Time {
+		for _, p := range pairs {
+			if sh := s.shard(p); sh.TryLock() {
+				sh.Unlock()
+				t.Error("the clock is read while a pair is not locked")
+			}
+		}
+		readings++
+		return time.Unix(1_000_000+int64(readings), 0)
+	}
+	s = New(100, now)
+	l := atOnce(1)
+	asks := []query{
+		{Pair: s.Pair("rule", "a"), Limit: l, Claim: 0, Cost: 1, Hold: true},
+		{Pair: s.Pair("rule", "b"), Limit: l, Claim: 1, Cost: 1, Hold: true},
+	}
+	at := s.Instant(decide(s, asks))
+	for i := range asks {
+		asks[i].Renew, asks[i].At = true, at
+		pairs = append(pairs, asks[i].Pair)
+	}
+	readings, asks = 0, append(asks, query{Pair: asks[1].Pair, Claim: 2, Ban: 1})
+	settle(s, asks)
+	if readings != 1 || !asks[0].Renewed || asks[0].At != asks[1].At {
+		t.Errorf("renewed at %d and %d, by %d readings of the clock", asks[0].At, asks[1].At, readings)
+	}
+}
+
+// A record that is idle since long ago would be dropped at once, and the next request of the client would add it anew.
+func TestRecordIsIdleFromTheLastReleaseOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := atOnce(1)
+		_, at := hold(s, "key", l)
+		time.Sleep(time.Second)
+		end(s, "key", at, 0, l)
+		p := s.Pair("rule", "key")
+		if r := s.shard(p).find(p.id, algorithm.HoldKind); r.ends() != at+1_000_000 || s.ends[p.id>>(64-shardBits)].Load() > r.ends() {
+			t.Errorf("it is idle from %d on, want %d", r.ends(), at+1_000_000)
+		}
+	})
+}
+
+// A pair in a full store must not be laxer for what it holds, nor for a ban.
+func TestFullStoreSharesHoldsAndBans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := atOnce(2)
+		s := New(1, nil)
+		take(s, "live", limitOf(t, algorithm.TokenBucket, 1, time.Minute), 1)
+		x, y := sharing(s)
+		hold(s, x, l)
+		hold(s, y, l)
+		if asks, _ := hold(s, x, l); asks[0].Retry == 0 {
+			t.Error("a third request in flight of two pairs that share")
+		}
+		time.Sleep(2 * time.Minute)
+		for range 2 { // x has a record of its own now, and y has none
+			hold(s, x, l)
+		}
+		if asks, _ := hold(s, x, l); asks[0].Retry == 0 {
+			t.Error("a third request in flight of a pair of its own")
+		}
+		if asks, _ := hold(s, y, l); asks[0].Retry != 0 {
+			t.Error("what a pair holds on its own is in the way of one that shares")
+		}
+		audit(t, s)
+		ban(s, y, time.Hour)
+		if a := take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1); a.Retry != time.Hour.Microseconds() {
+			t.Errorf("a banned pair that shares: %+v", a.Retry)
+		}
+		if a := take(s, x, limitOf(t, algorithm.TokenBucket, 9, time.Hour), 1); a.Retry != 0 {
+			t.Errorf("another pair is banned: %+v", a.Retry)
+		}
+		time.Sleep(3 * time.Minute) // all is idle but the ban
+		take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Minute), 1)
+		if a := take(s, y, limitOf(t, algorithm.TokenBucket, 9, time.Minute), 1); a.Retry == 0 {
+			t.Error("the ban is lost when the pair gets a record of its own")
+		}
+		audit(t, s)
+	})
+}
+
+// Many pairs need a record in one request; then none may be lost.
+func TestHoldsOfManyPairsInOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1000, nil)
+		l := limitOf(t, algorithm.TokenBucket, 2, time.Hour)
+		for round := range 3 {
+			var asks []query
+			for i := range 200 {
+				asks = append(asks, query{Pair: s.Pair("rule", string(rune(i))), Limit: l, Claim: i, Cost: 1, Hold: true})
+			}
+			decide(s, asks)
+			for i := range asks {
+				if (asks[i].Retry == 0) != (round < 2) {
+					t.Fatalf("round %d, pair %d: retry %d", round, i, asks[i].Retry)
+				}
+			}
+		}
+		audit(t, s)
+	})
+}
+
+func TestExpiredHoldIsNeitherRenewedNorInTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		_, at := hold(s, "key", atOnce(1))
+		time.Sleep(66 * time.Second)
+		if _, ok := renew(s, "key", at); ok {
+			t.Error("a hold is renewed 66s after it was made")
+		}
+		if asks, _ := hold(s, "key", atOnce(1)); asks[0].Retry != 0 {
+			t.Error("a hold that has expired is in the way")
+		}
+		audit(t, s)
+	})
+}
+
+func TestFullStoreDropsAPairWhoseHoldHasExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, nil)
+		second := limitOf(t, algorithm.TokenBucket, 1, time.Second)
+		hold(s, "holder", atOnce(1))
+		time.Sleep(59 * time.Second)
+		if a := take(s, "early", second, 1); a.own {
+			t.Error("a pair is dropped that holds something")
+		}
+		if asks, _ := hold(s, "holder", atOnce(1)); asks[0].Retry == 0 {
+			t.Error("a hold is lost in a full store")
+		}
+		time.Sleep(8 * time.Second)
+		if a := take(s, "late", second, 1); !a.own {
+			t.Error("no room after the hold has expired")
+		}
+		audit(t, s)
+	})
+}
+
+// A ban of a pair with a record of its own is no ban of those that share one.
+func TestBanInAFullStoreIsForThePairAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, nil)
+		l := limitOf(t, algorithm.TokenBucket, 9, time.Hour)
+		owner, sharer := sharing(s)
+		take(s, owner, l, 1)
+		take(s, sharer, l, 1)
+		ban(s, owner, time.Minute)
+		ban(s, owner, time.Second) // the longer one stays
+		if a := take(s, owner, l, 1); !a.own || a.Retry != 60_000_000 {
+			t.Errorf("a banned pair with a record of its own waits for %dµs", a.Retry)
+		}
+		if a := take(s, sharer, l, 1); a.own || a.Retry != 0 {
+			t.Errorf("another pair that shares waits for %dµs", a.Retry)
+		}
+		audit(t, s)
+	})
+}
+
+// The clock went back between two requests. Nothing drains from a limit of rate 0.
+func TestClockGoesBackUnderALimitOfRateZero(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	s := New(100, func() time.Time { return now })
+	take(s, "key", limitOf(t, algorithm.TokenBucket, 5, time.Minute), 5)
+	now = now.Add(-time.Second)
+	if a := take(s, "key", limitOf(t, algorithm.TokenBucket, 0, time.Minute), 1); a.Retry != Never {
+		t.Errorf("%+v, want a denial for ever", a)
+	}
+	audit(t, s)
+}
+
+func TestFullStoreDropsAPairWhoseBanIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, nil)
+		second := limitOf(t, algorithm.TokenBucket, 1, time.Second)
+		ban(s, "banned", time.Minute)
+		time.Sleep(59 * time.Second)
+		if a := take(s, "early", second, 1); a.own {
+			t.Error("a pair is dropped that is banned")
+		}
+		time.Sleep(time.Second)
+		if a := take(s, "late", second, 1); !a.own {
+			t.Error("no room after the ban is over")
+		}
+		audit(t, s)
+	})
+}
+
+// The shard of the new pair is locked already.
+func TestFullStoreFindsAnIdlePairInTheShardOfTheNewOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(1, nil)
+		second := limitOf(t, algorithm.TokenBucket, 1, time.Second)
+		idle, other := sharing(s)
+		take(s, idle, second, 1)
+		time.Sleep(time.Second)
+		if a := take(s, other, second, 1); !a.own {
+			t.Error("no room though the only other pair is idle")
+		}
+		audit(t, s)
+	})
+}
+
+func TestWhatChargesNothingAddsNoRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := limitOf(t, algorithm.TokenBucket, 5, time.Hour)
+		if asks := []query{{Pair: s.Pair("rule", "peeker"), Limit: l, Cost: 1, Peek: true}}; decide(s, asks).IsZero() || asks[0].Retry != 0 {
+			t.Errorf("%+v, want a peek to be admitted", asks[0])
+		}
+		end(s, "expired", 0, 1, atOnce(1))
+		end(s, "free", 0, 0, l)
+		take(s, "key", limitOf(t, algorithm.TokenBucket, 0, time.Hour), 1)
+		if keys, shared, held := s.Stats(); keys+shared+held > 0 {
+			t.Errorf("%d keys, %d shared, %d held", keys, shared, held)
+		}
+	})
+}
