@@ -67,12 +67,17 @@ func TestBatchesAreBounded(t *testing.T) {
 	}{
 		{"5/m", 300, []int{256, 44}},
 		{"5/m, 9/h", 200, []int{128, 72}},
+		{"5/m, 9/h;fixed-window", 200, []int{128, 72}},
 		{"5/m;sliding-log", 70, []int{64, 6}},
-		{"5/m, 9/h;fixed-window", 60, []int{51, 9}},
+		{"5/m;sliding-window", 70, []int{51, 19}},
+		{"64/m;sliding-log", 30, []int{21, 9}},
+		{"1000000/h;sliding-window;buckets=3600", 30, []int{17, 13}},
+		{"10000/h;sliding-log", 20, []int{12, 8}},
+		{"10000/h;sliding-log, 5/m", 20, []int{11, 9}},
 	} {
 		s, q := busy(t)
 		for i := range row.requests {
-			s.enqueue(context.Background(), s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)}))
+			s.enqueue(t.Context(), s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)}))
 		}
 		var got []int
 		for _, b := range q.waiting {

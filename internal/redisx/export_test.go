@@ -63,3 +63,10 @@ func (t *leaseTable) shardsOrNone() []leaseShard {
 	}
 	return t.shards[:]
 }
+
+// SetVersion has stores use a library that differs from that of this version by a comment, until the test ends.
+func SetVersion(t *testing.T, version string) {
+	original := theScript
+	t.Cleanup(func() { theScript = original })
+	theScript = newScript(read(luaFiles...) + strings.Repeat("-- "+version+"\n", len(version)))
+}

@@ -57,24 +57,40 @@ func (j *job) prepare(peek func(ask int) bool) {
 	j.addLeases()
 }
 
-// The load of an ask on a server, of a plain request and of any other. See maxLoad.
+// The load of an ask on a server: of a plain request; of a peek, a dry run, a hold and a sliding limit; and, on top, of each so many
+// entries and blocks of a sliding limit that a decision may have to look at, because they have ended since the last one. See maxLoad.
 const (
-	plainLoad = 1
-	otherLoad = 4
+	plainLoad      = 1
+	otherLoad      = 4
+	entriesPerLoad = 8
+	blocksPerLoad  = 16
+
+	maxEntries = 64 // of a block: see lua/sliding.lua
 )
 
-// load is how much work j is for the server.
+// load is how much work j is for the server at most.
 func (j *job) load() (n int) {
 	for _, i := range j.asks {
-		a := &j.request.asks[i]
-		bucket := a.Algorithm == algorithm.TokenBucket && a.Unit == 1 && a.Micros > 0 && a.Ban == 0
-		if (bucket || a.Algorithm == algorithm.InFlight && a.hold) && !a.peek && !a.dryRun {
-			n += plainLoad
-		} else {
-			n += otherLoad
-		}
+		n += j.request.asks[i].load()
 	}
 	return n
+}
+
+func (a *ask) load() int {
+	entries := int64(0)
+	switch a.Algorithm {
+	case algorithm.SlidingWindow:
+		entries = algorithm.CeilDiv(a.Micros, a.Width)
+	case algorithm.SlidingLog:
+		entries = a.Rate
+	case algorithm.InFlight:
+		return plainLoad
+	default:
+		if !a.peek && !a.dryRun && !a.hold {
+			return plainLoad
+		}
+	}
+	return otherLoad + int(min(entries, maxEntries)/entriesPerLoad+entries/maxEntries/blocksPerLoad)
 }
 
 // admitted reports whether j by itself was charged.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -197,5 +198,39 @@ func TestLostBlockCountsUntilItsNewestEntryEnds(t *testing.T) {
 	}
 	if r.Remaining < 63 {
 		t.Errorf("%d remain, want those of the block but one at least", r.Remaining)
+	}
+}
+
+// Many clients come back at once, each with hundreds of sub-buckets that have ended meanwhile. What one run of the script does for
+// them is bounded: by how many decisions it makes, and by the commands of each.
+func TestClientsWithLongWindowsThatComeBackShareTheServer(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	ctx := context.Background()
+	s := redisx.New(client, options)
+	claims := make([]core.Claim, 64)
+	for i := range claims {
+		claims[i] = claimOf(fmt.Sprint(i), core.MustParseLimits("1000000/h;sliding-window;buckets=3600")...)
+	}
+	for range 1000 {
+		take(t, s, claims...)
+		s.Shift(time.Second)
+	}
+	s.Shift(50 * time.Minute)
+	client.ConfigResetStat(ctx)
+	var callers sync.WaitGroup
+	for _, c := range claims {
+		callers.Go(func() {
+			if r, err := s.Take(ctx, []core.Claim{c}, nil); err != nil || !r[0].Allowed {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+	callers.Wait()
+	runs, all := calls(t, client, "fcall"), commands(t, client)
+	if runs < 64/17 {
+		t.Errorf("%d runs of the script for 64 decisions that may take long", runs)
+	}
+	if all > 64*10 {
+		t.Errorf("%d commands in %d runs for 64 decisions, want 9 for each and a few for each run", all, runs)
 	}
 }

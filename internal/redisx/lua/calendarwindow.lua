@@ -40,7 +40,11 @@ end
 
 -- wait returns how long after now the window admits cost, which is at most the rate.
 function calendarWindow.wait(w, o, l, now, cost)
-  if calendarWindow.used(w, o, now) <= l.rate - cost then
+  local used = w[o + 1]
+  if anyRare then
+    used = calendarWindow.used(w, o, now)
+  end
+  if used <= l.rate - cost then
     return 0
   end
   return w[o + 3] - now
@@ -87,7 +91,7 @@ end
 -- report returns what is used, and the waits for one more request and for all.
 function calendarWindow.report(w, o, _, now)
   local left = w[o + 3] - now
-  return calendarWindow.used(w, o, now), left, left
+  return anyRare and calendarWindow.used(w, o, now) or w[o + 1], left, left
 end
 
 -- ends returns the instant at which the window no longer matters. If cost more is charged at an instant, that is instead the end of

@@ -151,9 +151,11 @@ local function report(plan, now, held, n)
     out[n + 1], out[n + 2], out[n + 3], out[n + 4] = l.waits, l.report(w, o, l, now)
     n = n + 4
   end
-  for i = 1, anyRare and plan.count or 0 do
-    local l = plan[i]
-    out[n + 1], out[n + 2], n = l.kind == 0 and heldCount[l.place] or heldCost[l.place], bannedUntil[l.place] - now, n + 2
+  if anyRare then
+    for i = 1, plan.count do
+      local l = plan[i]
+      out[n + 1], out[n + 2], n = l.kind == 0 and heldCount[l.place] or heldCost[l.place], bannedUntil[l.place] - now, n + 2
+    end
   end
   return n
 end
@@ -163,7 +165,7 @@ local function openRequest(plan, keyList, first, now)
   if anyRare then -- of an earlier request
     clearRare(1, current.keys)
   end
-  current, anyRare = plan, plan.rare
+  current, anyRare, hasTexts = plan, plan.rare, false
   for place = 1, plan.keys do
     if not others[place] then
       clearRare(place, place)

@@ -25,7 +25,11 @@ end
 
 -- wait returns how long after now the window admits cost, which is at most the rate.
 function fixedWindow.wait(w, o, l, now, cost)
-  if fixedWindow.used(w, o, now) <= l.rate - cost then
+  local used = w[o + 1]
+  if anyRare then
+    used = fixedWindow.used(w, o, now)
+  end
+  if used <= l.rate - cost then
     return 0
   end
   return w[o + 2] + l.micros - now
@@ -72,7 +76,7 @@ end
 -- report returns what is used, and the waits for one more request and for all.
 function fixedWindow.report(w, o, l, now)
   local left = w[o + 2] + l.micros - now
-  return fixedWindow.used(w, o, now), left, left
+  return anyRare and fixedWindow.used(w, o, now) or w[o + 1], left, left
 end
 
 -- ends returns the instant at which the window no longer matters. If cost more is charged at an instant, that is instead the end of

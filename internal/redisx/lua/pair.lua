@@ -187,7 +187,7 @@ end
 
 -- addLimit adds an empty record for limit l of the plan to its pair.
 local function addLimit(plan, place, l, now)
-  if others[place] > 0 and holdAt[place] == 0 then
+  if anyRare and others[place] > 0 and holdAt[place] == 0 then
     dropEnded(plan, place, now)
   end
   local w, o = words[place], sizes[place] + 1
@@ -229,7 +229,7 @@ local function readPair(plan, place, key, now)
   local value, found = tryCall('HGET', key, 's'), 0
   keys[place], dirty[place], stored[place] = key, false, value
   if not value then
-    words[place], sizes[place] = {layout}, 1
+    words[place], sizes[place] = {layout, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 1 -- with room for a record
   else
     found = parse(plan, place, value, now)
     if not found then
@@ -309,7 +309,7 @@ local function savePair(plan, place, now)
     prolong = math.ceil(min(max(last, now), now + maxExact) / 1000) + slack
     w[1] = prolong * 16 + layout
   end
-  local command = (plan.sliding or anyRare) and saveTexts(place)
+  local command = hasTexts and saveTexts(place)
   local value = pack(formats[word * size], unpack(w, 1, size))
   if command then
     command[4] = value

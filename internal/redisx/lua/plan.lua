@@ -85,7 +85,6 @@ local function newPlan(text)
     end
     plan.dryRuns = plan.dryRuns or l.dryRun
     plan.rare = plan.rare or l.peek or l.hold or l.dryRun
-    plan.sliding = plan.sliding or l.algorithm == sliding
   end
   plan.count, plan.words = #plan, word * (op == 's' and settleWords * #plan.claims or leaseWords * #plan.leases)
   if op == 'r' then

@@ -58,6 +58,7 @@ end
 -- textsOf returns the texts of the record at o, and reads them if no one has. If they are lost, the newest entry counts for them.
 local function textsOf(w, o, l)
   local q = w[-l.kind]
+  hasTexts = true
   if q then
     return q
   end
@@ -123,6 +124,7 @@ end
 local function clear(w, o, l)
   w[o + 6], w[o + 7] = w[o + 6] + w[o + 7], 0
   w[o + 1], w[o + 3], w[o + 4], w[o + 5] = 0, 0, 0, 0
+  hasTexts = true
   w[-l.kind] = {list = '', open = '', blocks = {}, changed = {}, name = l.name, dirty = true}
 end
 
@@ -223,6 +225,9 @@ end
 -- load brings the state to now, and reports whether it must be stored even if nothing is charged: because a stamp that is later than
 -- now by more than the widest sub-bucket shows that the clock went back. It becomes the latest one that a request now can get.
 function sliding.load(w, o, l, now)
+  if w[o + 8] < w[o + 6] then -- fields of blocks that have ended
+    hasTexts = true
+  end
   if w[o + 5] == 0 then
     return false
   elseif w[o + 1] > maxExact or w[o + 5] > w[o + 1] or w[o + 3] > w[o + 4] or w[o + 2] > maxExact or w[o + 7] > maxExact or
@@ -295,22 +300,29 @@ function sliding.grant(w, o, l, now, n)
   addGrant(w, o, sliding.size, now, n, now + l.micros)
 end
 
--- keep has the state know the width of the sub-buckets of l, by which requests at now or holds that end are stamped.
-function sliding.keep(w, o, l, now)
-  sliding.load(w, o, l, now)
+-- widen has the state know the width of the sub-buckets of l, by which requests at now or holds that end are stamped.
+local function widen(w, o, l)
   if w[o + 5] == 0 or l.unit > w[o + 2] then
     w[o + 2] = l.unit
   end
 end
 
+-- keep has the state say how it is charged when a hold ends.
+function sliding.keep(w, o, l, now)
+  sliding.load(w, o, l, now)
+  widen(w, o, l)
+end
+
 -- charge adds cost, even if it does not fit. What stands in a wider sub-bucket than that of l counts as if made now from then on.
 function sliding.charge(w, o, l, now, cost)
   local stamp = stampOf(l, now)
-  sliding.keep(w, o, l, now)
+  widen(w, o, l)
   if w[o + 4] > stamp then
     lower(w, o, l, stamp)
   end
-  cost = min(cost, maxExact - w[o + 1])
+  if cost > maxExact - w[o + 1] then
+    cost = maxExact - w[o + 1]
+  end
   if w[o + 4] == stamp then
     w[o + 5] = w[o + 5] + cost
   elseif cost > 0 then
@@ -377,6 +389,8 @@ function sliding.report(w, o, l, now)
   local used = w[o + 1] - granted
   if used <= 0 or l.rate == 0 then
     return used, 0, 0
+  elseif granted == 0 and used <= l.rate then
+    return used, w[o + 3] + l.micros - now, w[o + 4] + l.micros - now
   end
   local refill = waitFor(w, o, l, now, min(used, l.rate) - 1)
   return used, refill, max(refill, granted == 0 and w[o + 4] + l.micros - now or waitFor(w, o, l, now, 0))

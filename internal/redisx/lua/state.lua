@@ -7,6 +7,7 @@ local keys, stored = {}, {} -- the key of each pair, and whether anything is sto
 local dirty = {} -- whether a pair must be stored
 local current = nil -- the plan
 local repaired = 0 -- states that made no sense
+local hasTexts = false -- whether the texts of a sliding limit may have changed
 local call, tryCall = redis.call, redis.pcall
 
 -- What few pairs have. If anyRare is false, no pair of the request has any of it, and the numbers here are 0; no bucket knows more than

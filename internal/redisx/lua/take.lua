@@ -64,10 +64,14 @@ local function take(plan, keyList, first, now, filled, numbers, start)
     end
     held = held or dryHeld
   end
-  local grants = numbers and chargeAhead(plan, now, numbers, start, admitted)
+  if not numbers then
+    saveRequest(plan, now)
+    return report(plan, now, held, filled)
+  end
+  local grants = chargeAhead(plan, now, numbers, start, admitted)
   saveRequest(plan, now)
   filled = report(plan, now, held, filled)
-  for n = 1, numbers and #grants or 0 do
+  for n = 1, #grants do
     filled = filled + 1
     out[filled] = grants[n]
   end

@@ -1,0 +1,92 @@
+package redisx
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+func TestImpossibleRepliesAreErrors(t *testing.T) {
+	const now, tooMuch = 1_800_000_000_000_000, algorithm.MaxExact + 1
+	s := frozenStore(t)
+	for _, row := range []struct {
+		why   string
+		reply []int64 // to a claim of a bucket, and then to one of a bucket and a window
+		good  bool
+	}{
+		{"nothing is used", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, true},
+		{"a request in flight is in the way", []int64{now, 0, 0, 0, 0, 0, 5, held, 1_000_000, 0, 0, 5, 0, 0, 0, 0}, true},
+		{"a pair holds something, and the other is banned", []int64{now, 0, rare, 0, 0, 0, 5, 1, -now, held | rare, 0, 0, 0, 5, 0, 0, 0, 0, 0, 7, 0, 7}, true},
+		{"a cost never fits", []int64{now, 0, 0, -1, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, true},
+		{"more was granted than used", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, -3, 0, 0}, true},
+		{"a wait below never", []int64{now, 0, 0, -2, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"no such wait", []int64{now, 0, 0, tooMuch, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"no such level", []int64{now, 0, 0, 0, tooMuch, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"a level below none", []int64{now, 0, 0, 0, -1, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"a level of a tick ago", []int64{now, 0, 0, 0, 0, 1, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"a level of later", []int64{now, 0, 0, 0, 0, -1, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"a bucket that does not drain", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"no such rate", []int64{now, 0, 0, 0, 0, 0, tooMuch, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"no such number used", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, math.MinInt64, 0, 0}, false},
+		{"no such refill", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 1, -1, 0}, false},
+		{"no such reset", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 1, 0, tooMuch}, false},
+		{"no such code", []int64{now, 0, 4, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"one failed", []int64{now, 0, failed, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"a clock is far off", []int64{now, 0, farOff, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"too much", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0}, false},
+		{"too little", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0}, false},
+		{"nothing of the second", []int64{now, 0, 0, 0, 0, 0, 5}, false},
+		{"rare, without what is held", []int64{now, 0, 0, 0, 0, 0, 5, rare, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"nothing of either", []int64{now, 0}, false},
+		{"no number of repairs", []int64{now}, false},
+		{"nothing", nil, false},
+	} {
+		one := s.jobOf(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")})
+		two := s.jobOf(t, core.Claim{Key: "b", Limits: core.MustParseLimits("5/m, 9/h;fixed-window")})
+		err := s.deliver(row.reply, []*job{one, two})
+		if err == nil {
+			err = errors.Join(one.read(), two.read())
+		}
+		if (err == nil) != row.good {
+			t.Errorf("%s: %d: %v, want it to be good: %v", row.why, row.reply, err, row.good)
+		}
+	}
+}
+
+func TestRepliesToLeasesThatCannotBe(t *testing.T) {
+	s := frozenStore(t)
+	for _, row := range []struct {
+		reply []int64
+		good  bool
+	}{
+		{[]int64{1, 0, 0, 0, 0, 0, 5, 9}, true},
+		{[]int64{1, 0, held, 0, 0, 0, 5, 0}, true},
+		{[]int64{1, 0, rare, 0, 0, 0, 5, 1, 0, 9}, true},
+		{[]int64{1, 0, 0, 0, 0, 0, 5, 10}, false}, // more than was wanted
+		{[]int64{1, 0, 0, 0, 0, 0, 5, -1}, false},
+		{[]int64{1, 0, 0, 0, 0, 0, 5}, false},
+		{[]int64{1, 0, 0}, false},
+		{[]int64{1, 0, 0, 0, 0, 0, 5, 9, 9}, false},
+		{[]int64{1, 0, failed}, false},
+	} {
+		j := s.leasedJob(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")}, 9, backs{})
+		err := s.deliver(row.reply, []*job{j})
+		if err == nil {
+			err = j.read()
+		}
+		if (err == nil) != row.good {
+			t.Errorf("%d: %v, want it to be good: %v", row.reply, err, row.good)
+		}
+	}
+}
+
+func TestRepliesOfNoWordsAreErrors(t *testing.T) {
+	for text, good := range map[string]bool{"": true, textOf([]int64{1, -2}): true, "1": false, textOf([]int64{1}) + "\x00": false} {
+		if words, err := wordsOf(text); (err == nil) != good || good && textOf(words) != text {
+			t.Errorf("%q: %d, %v", text, words, err)
+		}
+	}
+}
