@@ -113,7 +113,7 @@ func (l *Limiter) SetRules(rules []Rule) error {
 		return prefix(err)
 	}
 	s, mistakes := newRuleset(rules)
-	if err := allOf(append(mistakes, l.cannotBook(s))...); err != nil {
+	if err := allOf(mistakes...); err != nil {
 		return prefix(err)
 	}
 	l.rules.Store(s)

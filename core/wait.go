@@ -61,19 +61,6 @@ func (l *Limit) canWait() bool {
 	return l.Algorithm == TokenBucket && l.Ban == 0 && l.Calendar == (Calendar{})
 }
 
-// cannotBook returns an error for each rule of s with MaxWait, if the store of l does not know bookings yet.
-func (l *Limiter) cannotBook(s *ruleset) (err error) {
-	if _, ok := l.store.store.(interface{ LeaseStats() LeaseStats }); !ok {
-		return nil
-	}
-	for i := range s.rules {
-		if r := &s.rules[i]; r.MaxWait != 0 {
-			err = allOf(err, within(r.place(), invalid("max wait must be 0: the store cannot let requests wait yet, got %v", r.MaxWait)))
-		}
-	}
-	return err
-}
-
 // checkWait returns an error if c, whose limits are compiled, cannot wait as long as it says. It is small enough to be inlined: most
 // claims do not wait.
 func (c *Claim) checkWait(set *limitSet) error {

@@ -34,19 +34,7 @@ func slow(key string, most time.Duration) core.Claim {
 	return waiting(claim(key, "6/m;burst=1", 1), most)
 }
 
-var waitRows = func() (rows []row) {
-	for _, r := range allWaitRows {
-		rows = append(rows, row{r.name, func(s *suite) {
-			if _, ok := s.store.(interface{ LeaseStats() core.LeaseStats }); ok {
-				s.Skip("the store does not book yet")
-			}
-			r.run(s)
-		}})
-	}
-	return rows
-}()
-
-var allWaitRows = []row{
+var waitRows = []row{
 	{"a request that may wait gets the next turn, and is denied if that is too late", func(s *suite) {
 		c := slow("key", 25*second)
 		first := s.take(c)[0]
@@ -154,6 +142,7 @@ var allWaitRows = []row{
 		c := slow("key", minute)
 		s.take(c)
 		booked := s.charge(c)
+		s.advance(10 * ms)
 		s.reset("rule", "key")
 		s.advance(10 * ms)
 		if r := s.take(c)[0]; r.Wait != 0 {

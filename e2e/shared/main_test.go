@@ -40,6 +40,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if addr := os.Getenv(waiterOf); addr != "" {
+		if err := runWaiter(addr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	redistest.DropLog()
 	os.Exit(m.Run())
 }

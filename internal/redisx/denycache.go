@@ -43,6 +43,7 @@ type denial struct {
 type asked struct {
 	cost   int
 	hold   bool
+	wait   time.Duration
 	limits []core.Limit
 }
 
@@ -62,7 +63,7 @@ func (s *Store) remember(claims []core.Claim, results []core.Result, sent time.T
 	}
 	d.lasts = d.firstChange()
 	for _, c := range claims {
-		d.asked = append(d.asked, asked{cost: c.Cost, hold: c.Hold, limits: slices.Clone(c.Limits)})
+		d.asked = append(d.asked, asked{cost: c.Cost, hold: c.Hold, wait: c.MaxWait, limits: slices.Clone(c.Limits)})
 		if c.Lease > 0 { // other processes may give back what they hold
 			d.lasts = min(d.lasts, c.Lease)
 		}
@@ -92,7 +93,7 @@ func denier(claims []core.Claim, results []core.Result) int {
 func (d *denial) firstChange() time.Duration {
 	lasts := maxDenial
 	for i := range d.results {
-		for _, wait := range [...]time.Duration{d.results[i].RetryAfter, d.results[i].RefillAfter} {
+		for _, wait := range [...]time.Duration{d.results[i].RetryAfter, d.results[i].RefillAfter, d.results[i].Wait} {
 			if wait > 0 {
 				lasts = min(lasts, wait)
 			}
@@ -108,7 +109,7 @@ func (d *denial) appendTo(dst []core.Result, now time.Time) []core.Result {
 		dst = append(dst, d.results[i])
 		r := &dst[len(dst)-1]
 		r.At = r.At.Add(past)
-		for _, wait := range [...]*time.Duration{&r.RetryAfter, &r.RefillAfter, &r.ResetAfter} {
+		for _, wait := range [...]*time.Duration{&r.RetryAfter, &r.RefillAfter, &r.ResetAfter, &r.Wait} {
 			if *wait > 0 {
 				*wait -= past
 			}
@@ -128,7 +129,7 @@ func (d *denial) isOf(l *layout, claims []core.Claim) bool {
 			return false
 		}
 		a, c := &d.asked[i], &claims[i]
-		if c.Peek || c.DryRun || a.cost != c.Cost || a.hold != c.Hold || !slices.Equal(a.limits, c.Limits) {
+		if c.Peek || c.DryRun || a.cost != c.Cost || a.hold != c.Hold || a.wait != c.MaxWait || !slices.Equal(a.limits, c.Limits) {
 			return false
 		}
 	}

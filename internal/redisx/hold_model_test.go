@@ -67,6 +67,9 @@ func drawHeld(t *rapid.T) (claims []core.Claim) {
 			c.Hold = c.Hold || l.Algorithm == core.InFlight
 		}
 		c.Peek, c.DryRun = rapid.IntRange(0, 7).Draw(t, "peek") == 0, rapid.IntRange(0, 7).Draw(t, "dry") == 0
+		if canWait(c) && rapid.Bool().Draw(t, "waits") { // also for the end of a ban of a minute
+			c.MaxWait = rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 2 * time.Minute, time.Hour}).Draw(t, "most")
+		}
 		claims = append(claims, c)
 	}
 	return claims

@@ -29,7 +29,9 @@ type leasing struct {
 func (l *leasing) leased(claims []core.Claim) []core.Claim {
 	claims = slices.Clone(claims)
 	for i := range claims {
-		claims[i].Lease = l.lease
+		if claims[i].MaxWait == 0 {
+			claims[i].Lease = l.lease
+		}
 	}
 	return claims
 }
@@ -66,7 +68,9 @@ func (l *leasing) take(ctx context.Context, claims []core.Claim, dst []core.Resu
 func (l *leasing) Settle(ctx context.Context, settlements []core.Settlement) error {
 	leased := slices.Clone(settlements)
 	for i := range leased {
-		leased[i].Lease = l.lease
+		if leased[i].MaxWait == 0 {
+			leased[i].Lease = l.lease
+		}
 	}
 	l.mu.Lock()
 	for i, c := range settlements {

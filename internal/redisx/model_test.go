@@ -135,6 +135,9 @@ func TestRefundsOfBucketsAgreeWithTheModel(t *testing.T) {
 			case 8:
 				s.wait, s.refill = 71*time.Minute+35*time.Second, 0 // longer than busy reaches back
 			}
+			if rapid.Bool().Draw(t, "waits") {
+				claim.MaxWait = drawMaxWait(t, l)
+			}
 			s.claims = []core.Claim{claim}
 			steps[i] = s
 		}

@@ -14,6 +14,7 @@ import (
 type usage struct {
 	algorithm.Usage
 	retry int64 // 0 if it admits what is asked, -1 if it never does
+	wait  int64 // until the turn of a request that it admits
 }
 
 // The codes that a request is answered with, before the numbers of its limits: see lua/decide.lua and lua/run.lua.
@@ -111,7 +112,10 @@ func (j *job) read() error {
 func (j *job) usageOf(a *ask, r []int64) (u usage, ok bool) {
 	u.retry = r[0]
 	used := r[1] // less than none if more was granted
-	ok = u.retry >= -1 && u.retry <= algorithm.MaxExact
+	if u.retry < -1 {
+		u.retry, u.wait = 0, -1-u.retry
+	}
+	ok = u.wait <= a.maxWait && u.retry <= algorithm.MaxExact
 	switch {
 	case a.Algorithm == algorithm.InFlight:
 		u.Remaining = a.Capacity
@@ -150,7 +154,7 @@ func (r *request) appendResults(dst []core.Result, claims []core.Claim, jobs []j
 			if u.retry >= 0 {
 				d.RetryAfter = micros(u.retry)
 			}
-			d.At = time.UnixMicro(jobs[i].at)
+			d.At, d.Wait = time.UnixMicro(jobs[i].at), micros(u.wait)
 			d.Remaining, d.RefillAfter, d.ResetAfter = int(u.Remaining), micros(u.Refill), micros(u.Reset)
 		}
 	}

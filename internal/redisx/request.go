@@ -41,6 +41,7 @@ type ask struct {
 	claim, key                 int
 	peek, dryRun, hold, leased bool
 	cost, asked                int64
+	maxWait                    int64 // microseconds
 }
 
 // requests are those that are no longer used. A request is most of what a decision would allocate.
@@ -81,6 +82,7 @@ func (r *request) addClaim(stored string, c *core.Claim, i int) {
 		a := r.newAsk(&c.Limits[j])
 		a.claim, a.key, a.cost = i, key, cost
 		a.peek, a.dryRun, a.hold, a.leased = c.Peek, c.DryRun, c.Hold && !c.Peek, false
+		a.maxWait = c.MaxWait.Microseconds()
 		a.asked = a.share()
 	}
 }
@@ -151,14 +153,14 @@ func (a *ask) share() int64 {
 
 // appendWords appends what a script reads as a, with the place of its key among those of its job.
 func (a *ask) appendWords(b []byte, begins bool, place int) []byte {
-	head, starts := int64(place+1)<<5, []int64(nil)
-	kind, unit, ban := int64(a.Kind), a.Unit+a.Width, a.Ban
+	head, starts := int64(place+1)<<6, []int64(nil)
+	kind, unit, ban := int64(a.Kind), a.Unit+a.Width, a.Ban+a.maxWait
 	if a.turn != nil {
 		kind -= 2 // lua/pair.lua has other uses for the bit
 		starts = a.turn.starts
 		unit, ban = int64(len(starts)), a.turn.minute
 	}
-	for i, flag := range [...]bool{begins, a.peek, a.dryRun, a.hold, a.leased} {
+	for i, flag := range [...]bool{begins, a.peek, a.dryRun, a.hold, a.leased, a.maxWait > 0} {
 		if flag {
 			head |= 1 << i
 		}

@@ -3,6 +3,7 @@ package redisx
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -13,6 +14,7 @@ import (
 type settlement struct {
 	at, cost, final, ban int64
 	hold, renew, grant   bool
+	waits                bool // requests of the claim may wait; then ban is the wait
 }
 
 func newSettlement(of *core.Settlement) settlement {
@@ -23,19 +25,22 @@ func newSettlement(of *core.Settlement) settlement {
 		s.at = min(max(of.At.UnixMicro(), 0), algorithm.MaxExact)
 	}
 	s.ban = min(of.Ban.Microseconds(), algorithm.MaxExact)
-	if of.Grant != 0 {
+	switch {
+	case of.Grant != 0:
 		s = settlement{grant: true, cost: int64(max(of.Grant, 0)), final: int64(max(-of.Grant, 0))}
+	case of.MaxWait > 0 && of.Ban == 0:
+		s.waits, s.ban = true, of.Wait.Microseconds()
 	}
 	return s
 }
 
 // claimOf returns the claim that s settles.
 func claimOf(s *core.Settlement) *core.Claim {
-	return &core.Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease}
+	return &core.Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease, MaxWait: s.MaxWait}
 }
 
 // changes reports whether the settlement changes anything.
-func (s *settlement) changes() bool { return s.hold || s.ban > 0 || s.final != s.cost }
+func (s *settlement) changes() bool { return s.hold || s.ban > 0 && !s.waits || s.final != s.cost }
 
 // Settle implements core.Store.
 func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error {
@@ -144,14 +149,20 @@ func (s *Store) settleJob(ctx context.Context, j *job) {
 	}
 }
 
-// giveBack gives back what the claims of a job for which charged reports true were charged, and returns what that leaves.
+// giveBack gives back what the claims of a job for which charged reports true were charged, and returns what that leaves. If requests may
+// wait, each limit counts as a claim, because each has a turn of its own.
 func (s *Store) giveBack(ctx context.Context, j *job, charged func(claim int) bool) *job {
-	r := &request{keys: j.request.keys, asks: j.request.asks}
+	r := &request{keys: j.request.keys, asks: slices.Clone(j.request.asks)}
 	last := r.asks[len(r.asks)-1].claim
-	r.settlements = make([]settlement, last+1)
-	for _, i := range j.asks {
-		if a := &r.asks[i]; charged(a.claim) && !a.peek {
-			r.settlements[a.claim] = settlement{at: j.at, cost: a.cost, hold: a.hold}
+	r.settlements = make([]settlement, last+1+len(r.asks))
+	for n, i := range j.asks {
+		a := &r.asks[i]
+		gives := charged(a.claim) && !a.peek
+		if a.maxWait > 0 {
+			a.claim = last + 1 + n
+		}
+		if gives {
+			r.settlements[a.claim] = settlement{at: j.at, cost: a.cost, hold: a.hold, waits: a.maxWait > 0, ban: j.usages[n].wait}
 		}
 	}
 	back := &job{request: r, route: j.route, keys: j.keys, asks: j.asks}
@@ -191,6 +202,9 @@ func (s *settlement) appendNumbers(b []byte) []byte {
 	}
 	if s.grant {
 		flags |= 4
+	}
+	if s.waits {
+		flags = 8
 	}
 	for _, n := range [...]int64{s.at, s.cost, s.final, s.ban, flags} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n))

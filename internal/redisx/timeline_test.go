@@ -2,6 +2,7 @@ package redisx_test
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -116,5 +117,17 @@ func drawClaim(t *rapid.T, tiers [][]core.Limit) core.Claim {
 		Peek:   rapid.IntRange(0, 9).Draw(t, "peek") == 0, DryRun: rapid.IntRange(0, 5).Draw(t, "dry") == 0,
 	}
 	c.Cost = rapid.SampledFrom([]int{0, 1, 1, 2, 5, c.Limits[0].Capacity(), c.Limits[0].Capacity() + 1}).Draw(t, "cost")
+	if canWait(c) && rapid.Bool().Draw(t, "waits") {
+		c.MaxWait = drawMaxWait(t, c.Limits[0])
+	}
 	return c
+}
+
+// canWait reports whether requests of c may wait for their turn.
+func canWait(c core.Claim) bool {
+	return !c.Hold && !slices.ContainsFunc(c.Limits, func(l core.Limit) bool { return l.Algorithm != core.TokenBucket || l.Ban > 0 })
+}
+
+func drawMaxWait(t *rapid.T, l core.Limit) time.Duration {
+	return time.Duration(rapid.Int64Range(1, min(time.Hour, 2*l.Period).Microseconds()).Draw(t, "most")) * time.Microsecond
 }

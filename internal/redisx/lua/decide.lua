@@ -1,9 +1,9 @@
 -- Decides a request: all or nothing.
 --
 -- What it replies begins with a number: 1 if requests in flight are in the way of a limit + 2 if pairs hold something or are banned.
--- Then come four numbers for each limit: the wait, which is 0 if the limit admits what is asked and -1 if it never does, and three that
--- report returns, by which reply.go says what remains. With 2 come two more for each limit: what is held, and for how long the pair is
--- banned, which may be negative.
+-- Then come four numbers for each limit: the wait, which is 0 if the limit admits what is asked, -1 if it never does and -1 - n if the
+-- request waits n microseconds for its turn, and three that report returns, by which reply.go says what remains. With 2 come two more for
+-- each limit: what is held, and for how long the pair is banned, which may be negative.
 local copies = {} -- of the records of limits that must not change
 local out = {} -- the numbers that are replied
 
@@ -31,6 +31,18 @@ local function withHolds(w, o, l, cost, wait, now)
     wait = ban
   end
   return wait, isHeld
+end
+
+-- bookTurn returns the wait of a limit that does not admit a request now, if the request may wait for its turn: that is negative if the
+-- turn comes soon enough, and else the time after which the same request would wait. No request waits for what others hold, since nobody
+-- knows when they end.
+local function bookTurn(w, o, l, wait, now)
+  if anyRare and heldCost[l.place] > 0 then
+    return wait
+  elseif wait > l.maxWait then
+    return wait - l.maxWait
+  end
+  return tokenBucket.canBook(w, o, l, now, anyRare and bannedUntil[l.place] - now or 0, l.asked) and -1 - wait or wait
 end
 
 -- nameRates has buckets remember the rates that they are asked at, even if nothing is charged.
@@ -62,9 +74,12 @@ local function evaluate(plan, now, dryRun)
         if anyRare then
           wait, isHeld = withHolds(w, o, l, l.asked, wait, now)
         end
+        if l.maxWait and wait > 0 then
+          wait = bookTurn(w, o, l, wait, now)
+        end
       end
       l.waits = wait
-      if wait ~= 0 then
+      if wait ~= 0 and wait >= -1 then
         admitted, anyHeld = false, anyHeld or isHeld
       end
     end
@@ -72,8 +87,8 @@ local function evaluate(plan, now, dryRun)
   return admitted, anyHeld
 end
 
--- charge charges cost to the limits of a claim, even if it does not fit.
-local function charge(plan, claim, cost, now)
+-- charge charges cost to the limits of a claim, even if it does not fit. Decided says that it was decided, so it may wait for its turn.
+local function charge(plan, claim, cost, now, decided)
   for i = claim.first, claim.last do
     local l = plan[i]
     local w, o = l.w, l.o
@@ -81,22 +96,28 @@ local function charge(plan, claim, cost, now)
       if anyRare then
         l.load(w, o, l, now)
       end
-      l.charge(w, o, l, now, cost)
+      if decided and l.waits < -1 then
+        tokenBucket.book(w, o, l, now, anyRare and bannedUntil[l.place] - now or 0, cost)
+      else
+        l.charge(w, o, l, now, cost)
+      end
     end
   end
   dirty[claim.place] = true
 end
 
--- refund gives back cost of a claim, which was charged at an instant. What was charged before a reset is forgotten. No limit of the
--- claim may have been loaded.
-local function refund(plan, claim, at, cost, now)
+-- refund gives back cost of a claim, which was charged at an instant for a request that had its turn after a wait. What was charged before
+-- a reset is forgotten. No limit of the claim may have been loaded.
+local function refund(plan, claim, at, cost, now, wait)
   local place = claim.place
   if anyRare and resetAt[place] > 0 and at < words[place][resetAt[place] + 1] then
     return
   end
   for i = claim.first, claim.last do
     local l = plan[i]
-    if l.capacity > 0 then
+    if l.maxWait and l.capacity > 0 then
+      tokenBucket.giveBack(l.w, l.o, l, now, at, at + wait, min(cost, l.capacity))
+    elseif l.capacity > 0 then
       l.algorithm.refund(l.w, l.o, l, now, at, min(cost, l.capacity))
     end
   end
@@ -106,7 +127,7 @@ end
 -- fitsAll reports whether all limits of a claim admit its cost.
 local function fitsAll(plan, claim)
   for i = claim.first, claim.last do
-    if plan[i].waits ~= 0 then
+    if plan[i].waits > 0 or plan[i].waits == -1 then
       return false
     end
   end
@@ -126,7 +147,7 @@ local function commit(plan, now, dryRun)
           markHeld(plan[i], now)
         end
       else
-        charge(plan, claim, claim.cost, now)
+        charge(plan, claim, claim.cost, now, true)
       end
     end
   end

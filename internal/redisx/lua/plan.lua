@@ -4,15 +4,15 @@
 -- letter, t for a Take, s for a Settle or r for a reset, and eight numbers for each limit of each claim. A claim without limits, which
 -- is a ban, has eight as well. The letter may be followed by microseconds to add to the clock, for tests.
 --
---   head      1 if a claim begins + 2 for a peek + 4 for a dry run + 8 if it holds + 16 if it is leased + 32 · place of its key
---             among those of the request, from 1
+--   head      1 if a claim begins + 2 for a peek + 4 for a dry run + 8 if it holds + 16 if it is leased + 32 if it may wait for its
+--             turn + 64 · place of its key among those of the request, from 1
 --   kind      period in µs · 16 + 0 for a token bucket, 4 a fixed window, 8 a sliding window, 12 a sliding log; 0 for a limit in flight
 --   cost      of the claim
 --   asked     the cost of all claims that charge this state
 --   rate
 --   capacity
 --   unit      microseconds per tick of a token bucket, or per sub-bucket of a sliding window, else 0
---   ban       microseconds that a token bucket denies for once it is used up, else 0
+--   ban       microseconds that a token bucket denies for once it is used up or, if the claim may wait, for how long; else 0
 --
 -- For a calendar window, the kind is calendar · 16 + 4, the unit is how many starts of windows follow these numbers, in ascending order,
 -- and the ban is the process's clock, as the microseconds since 1970 at which its minute began.
@@ -23,14 +23,17 @@ local plans, planCount = {}, 0
 
 -- newLimit returns the limit of eight numbers.
 local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, starts)
-  local flags, micros, algorithm = head % 32, floorDiv(kind, 16), kind > 0 and algorithmOf(kind) or inFlight
+  local flags, micros, algorithm = head % 64, floorDiv(kind, 16), kind > 0 and algorithmOf(kind) or inFlight
   local l = {
-    begins = flags % 2 == 1, peek = flags % 4 >= 2, dryRun = flags % 8 >= 4, hold = flags % 16 >= 8, leased = flags >= 16,
-    place = (head - flags) / 32, algorithm = algorithm, kind = kind, name = format('%d', kind), micros = micros,
+    begins = flags % 2 == 1, peek = flags % 4 >= 2, dryRun = flags % 8 >= 4, hold = flags % 16 >= 8, leased = flags % 32 >= 16,
+    place = (head - flags) / 64, algorithm = algorithm, kind = kind, name = format('%d', kind), micros = micros,
     cost = cost, asked = asked, rate = rate, capacity = capacity, unit = unit, ban = ban, starts = starts,
     load = algorithm.load, wait = algorithm.wait, charge = algorithm.charge, report = algorithm.report, ends = algorithm.ends,
     size = algorithm.size, never = asked > capacity and -1, lows = kind + 1, o = 0,
   }
+  if flags >= 32 then
+    l.maxWait, l.ban = ban, 0
+  end
   if algorithm == tokenBucket then
     l.code = unit == 1 and 0 or unit == 1000 and 1 or 2 -- its place in tickOf
     l.period = ceilDiv(micros, unit)

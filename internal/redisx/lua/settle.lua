@@ -5,8 +5,8 @@
 --   at      when it was charged, held or last renewed, in microseconds since 1970; 0 if it is not known
 --   cost    what it was charged or held
 --   final   what it costs after all
---   ban     microseconds for which nothing is to fit; else 0
---   flags   1 if cost was held + 2 to keep the hold + 4 to grant cost - final requests
+--   ban     microseconds for which nothing is to fit or, if flags is 8, for which the request waited; else 0
+--   flags   1 if cost was held + 2 to keep the hold + 4 to grant cost - final requests + 8 if the claim could wait for its turn
 --
 -- What it replies is, for each claim, when it is held from now on, or 0. If the plan asks for a cost, it replies what a Take would that
 -- charges nothing.
@@ -40,10 +40,10 @@ local function chargeNow(plan, claim, cost, now)
   end
 end
 
--- adjust charges more for a claim, or gives back what was charged at an instant.
-local function adjust(plan, claim, at, more, now)
+-- adjust charges more for a claim, or gives back what was charged at an instant for a request that had its turn after a wait.
+local function adjust(plan, claim, at, more, now, wait)
   if more < 0 then
-    refund(plan, claim, at, -more, now)
+    refund(plan, claim, at, -more, now, wait)
   elseif not claim.dryRun or fits(plan, claim, more, now) then
     chargeNow(plan, claim, more, now)
   end
@@ -103,7 +103,9 @@ local function settle(plan, keyList, first, now, filled, numbers, start)
   for n, claim in ipairs(plan.claims) do
     local at, cost, final, ban, flags = unpackWords('<I8I8I8I8I8', numbers, start + settleWords * word * (n - 1))
     local moved = 0
-    if flags >= 4 then
+    if flags == 8 then
+      adjust(plan, claim, at, final - cost, now, ban)
+    elseif flags >= 4 then
       grant(plan, claim, cost - final, now)
     elseif flags >= 2 then
       moved = renew(claim, at, cost, now)
