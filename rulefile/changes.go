@@ -55,6 +55,9 @@ func ruleChanges(a, b *core.Rule) (differences []string) {
 	if a.Lease != b.Lease {
 		add("lease", a.Lease.String(), b.Lease.String())
 	}
+	if a.MaxWait != b.MaxWait {
+		add("max wait", a.MaxWait.String(), b.MaxWait.String())
+	}
 	if a.OnFailure != b.OnFailure {
 		add("on failure", failureText(a.OnFailure), failureText(b.OnFailure))
 	}

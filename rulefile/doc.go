@@ -60,6 +60,7 @@
 //   - dry_run: true or false.
 //   - on_failure: local, open or closed.
 //   - lease: a time from 1ms to 10s, such as 100ms.
+//   - max_wait: a time up to 1h, such as 5s: a request that does not fit now waits for its turn instead of being denied.
 //
 // The program supplies the names under funcs. A name that Funcs lacks is a mistake, so a misspelling is found when the file
 // is loaded. Anchors, aliases and merge keys work. Top-level fields whose names begin with "x-" are ignored.

@@ -23,6 +23,7 @@ type Explanation struct {
 	DryRun    bool     `json:"dry_run,omitempty"`
 	OnFailure string   `json:"on_failure"`
 	Lease     string   `json:"lease,omitempty"`
+	MaxWait   string   `json:"max_wait,omitempty"`
 }
 
 // Explain returns for each rule, in order, whether it applies to a request and why.
@@ -43,6 +44,9 @@ func (f *File) Explain(r *http.Request) ([]Explanation, error) {
 		}
 		if rule.Lease > 0 {
 			e.Lease = rule.Lease.String()
+		}
+		if rule.MaxWait > 0 {
+			e.MaxWait = rule.MaxWait.String()
 		}
 		if d.overrides != nil {
 			e.Overrides = d.overrides.count

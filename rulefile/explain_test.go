@@ -24,6 +24,7 @@ func TestExplain(t *testing.T) {
 	}
 	tokens := rulefile.Explanation{Rule: "tokens", Applies: "yes", Key: "ip", Limits: "1/1s", CostAfter: "tokens", OnFailure: "local", Why: rest.Why}
 	tenant := rulefile.Explanation{Rule: "tenant", Applies: "yes", Key: "ip", Limits: "50000/1s", OnFailure: "local", Lease: "100ms", Why: rest.Why}
+	webhooks := rulefile.Explanation{Rule: "webhooks", Applies: "yes", Key: "ip", Limits: "10/1s", OnFailure: "local", MaxWait: "5s", Why: rest.Why}
 	with := func(e rulefile.Explanation, applies string, why ...string) rulefile.Explanation {
 		e.Applies, e.Why = applies, why
 		return e
@@ -35,15 +36,15 @@ func TestExplain(t *testing.T) {
 	}{
 		{"POST", "//login", http.Header{"X-Plan": {"pro"}, "X-Kind": {"b"}}, []rulefile.Explanation{
 			with(login, "yes", "matches POST /login", "X-Plan is pro", "X-Kind is a or b"),
-			with(api, "no", "no pattern matches: /api/", "the program decides by internal"), rest, tokens, tenant,
+			with(api, "no", "no pattern matches: /api/", "the program decides by internal"), rest, tokens, tenant, webhooks,
 		}},
 		{"POST", "/v1/a/login", http.Header{"X-Plan": {"free"}}, []rulefile.Explanation{
 			with(login, "no", "matches POST /v1/{tenant}/login", "X-Plan is free, want pro", "X-Kind is not there, want a or b"),
-			with(api, "no", "no pattern matches: /api/", "the program decides by internal"), rest, tokens, tenant,
+			with(api, "no", "no pattern matches: /api/", "the program decides by internal"), rest, tokens, tenant, webhooks,
 		}},
 		{"GET", "/api/x", nil, []rulefile.Explanation{
 			with(login, "no", "no pattern matches: POST /login, POST /v1/{tenant}/login", "X-Plan is not there, want pro", "X-Kind is not there, want a or b"),
-			with(api, "depends", "matches /api/", "the program decides by internal"), rest, tokens, tenant,
+			with(api, "depends", "matches /api/", "the program decides by internal"), rest, tokens, tenant, webhooks,
 		}},
 	}
 	for _, tt := range tests {

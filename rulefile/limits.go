@@ -3,6 +3,7 @@ package rulefile
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -44,6 +45,22 @@ func (r *reader) limits(f field) (limits []core.Limit) {
 	if _, err := core.ParseLimits(strings.Join(words, ", ")); err != nil { // each is valid, but not all together
 		r.addError(f.value.spot, err)
 		return nil
+	}
+	return limits
+}
+
+// limitsInstead is limits for limits that apply in place of those of a rule, whose requests may wait for their turn.
+func (r *reader) limitsInstead(f field, rule *core.Rule) []core.Limit {
+	limits := r.limits(f)
+	if limits == nil || rule.MaxWait <= 0 {
+		return limits
+	}
+	claim := core.Claim{Limits: limits, MaxWait: min(rule.MaxWait, time.Hour)}
+	if err := claim.Validate(); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			_, text, _ := strings.Cut(line, `rule "default": `)
+			r.add(f.value.spot, "%s: %s", f.key.text, text)
+		}
 	}
 	return limits
 }
@@ -95,7 +112,7 @@ func (r *reader) tiers(f field, rule *core.Rule, d *detail) {
 			fn = t
 		default:
 			d.tiers.names = append(d.tiers.names, name)
-			d.tiers.limits[name] = r.limits(t)
+			d.tiers.limits[name] = r.limitsInstead(t, rule)
 		}
 	}
 	if fn.key == nil {

@@ -15,18 +15,18 @@ var (
 func (r *reader) modes(fields map[string]field, rule *core.Rule) {
 	rule.DryRun = r.oneOf(fields["dry_run"], bools) == 1
 	rule.OnFailure = core.FailureMode(r.oneOf(fields["on_failure"], failures))
-	rule.Lease = r.duration(fields["lease"])
+	rule.Lease = r.duration(fields["lease"], "100ms")
 }
 
 // duration returns a time, or 0 if the field is not there or has no time above 0.
-func (r *reader) duration(f field) time.Duration {
+func (r *reader) duration(f field, example string) time.Duration {
 	if f.key == nil {
 		return 0
 	}
 	text := r.text(f)
 	d, err := time.ParseDuration(text)
 	if text != "" && (err != nil || d <= 0) {
-		r.add(f.value.spot, "%s: want a time such as 100ms, got %q", f.key.text, text)
+		r.add(f.value.spot, "%s: want a time such as %s, got %q", f.key.text, example, text)
 		return 0
 	}
 	return d

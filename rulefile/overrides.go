@@ -55,7 +55,7 @@ func (r *reader) overrides(f field, rule *core.Rule, d *detail) {
 		}
 		limits, ok := known[o.value.text]
 		if !ok || o.value.kind != aText {
-			limits = r.limits(o)
+			limits = r.limitsInstead(o, rule)
 			if limits != nil && o.value.kind == aText {
 				known[o.value.text] = limits
 			}

@@ -12,7 +12,7 @@ var (
 	fileFields  = []string{"proxies", "funcs", "skip", "rules"}
 	skipFields  = []string{"addresses", "routes", "preflight"}
 	proxyFields = []string{"trusted", "header", "hops", "unix", "ipv6_bits"}
-	ruleFields  = []string{"name", "match", "headers", "key", "limits", "tiers", "overrides", "cost", "cost_after", "dry_run", "on_failure", "lease"}
+	ruleFields  = []string{"name", "match", "headers", "key", "limits", "tiers", "overrides", "cost", "cost_after", "dry_run", "on_failure", "lease", "max_wait"}
 )
 
 // A reader turns the tree of a file into rules.

@@ -33,7 +33,7 @@ func mustParse(t *testing.T, src string) *rulefile.File {
 
 func TestParseReadsAllFields(t *testing.T) {
 	f := mustParse(t, whole)
-	if len(f.Rules) != 5 || f.Rules[4].Lease != 100*time.Millisecond || f.Rules[0].Lease != 0 || len(f.Hash) != 64 {
+	if len(f.Rules) != 6 || f.Rules[5].MaxWait != 5*time.Second || f.Rules[4].MaxWait != 0 || f.Rules[4].Lease != 100*time.Millisecond || f.Rules[0].Lease != 0 || len(f.Hash) != 64 {
 		t.Fatalf("got %+v", f)
 	}
 	login, api, rest := f.Rules[0], f.Rules[1], f.Rules[2]

@@ -42,6 +42,7 @@ func (r *reader) rule(n *node) {
 	if f, ok := fields["name"]; ok {
 		rule.Name = r.text(f)
 	}
+	rule.MaxWait = r.duration(fields["max_wait"], "5s") // before the limits, which it needs to be token buckets
 	r.key(n, fields, &rule, &d)
 	r.limitsOf(n, fields, &rule, &d)
 	var tests []func(*http.Request) bool

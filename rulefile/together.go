@@ -32,8 +32,8 @@ func (r *reader) checkRules() {
 		text = strings.TrimPrefix(text, "rule "+name+": ")
 		about, _, _ := strings.Cut(text, " ")
 		switch about {
-		case "name", "lease":
-			if f, ok := d.fields[about]; ok {
+		case "name", "lease", "max":
+			if f, ok := d.fields[map[string]string{"name": "name", "lease": "lease", "max": "max_wait"}[about]]; ok {
 				at = f.value.spot
 			}
 		case "route":

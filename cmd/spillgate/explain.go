@@ -104,7 +104,7 @@ func details(e rulefile.Explanation) string {
 	}
 	text := title + "\n"
 	for _, line := range [][2]string{
-		{"why", strings.Join(e.Why, "; ")}, {"key", e.Key}, {"limits", e.Limits}, {"tiers", e.Tiers}, {"cost", e.Cost}, {"cost after", e.CostAfter}, {"on failure", e.OnFailure}, {"lease", e.Lease},
+		{"why", strings.Join(e.Why, "; ")}, {"key", e.Key}, {"limits", e.Limits}, {"tiers", e.Tiers}, {"cost", e.Cost}, {"cost after", e.CostAfter}, {"on failure", e.OnFailure}, {"lease", e.Lease}, {"max wait", e.MaxWait},
 	} {
 		if line[1] != "" {
 			text += fmt.Sprintf("  %-10s  %s\n", line[0], line[1])

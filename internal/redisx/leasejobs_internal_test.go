@@ -56,7 +56,7 @@ func (s *slowServer) answer(words []any) []int64 {
 		plan, numbers, places := args[0].(string), "", 1
 		for i, head := range strings.Fields(plan)[1:] {
 			if n, _ := strconv.Atoi(head); i%8 == 0 {
-				places = max(places, n/32)
+				places = max(places, n/64)
 			}
 		}
 		if args = args[1:]; plan[0] == 's' || strings.HasPrefix(plan, "t 49 ") { // its first limit is leased

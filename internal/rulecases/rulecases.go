@@ -46,6 +46,7 @@ rules:
     cost_after: failures
   - {name: tokens, key: ip, limits: 1/s, cost_after: tokens}
   - {name: tenant, key: ip, limits: 50000/s, lease: 100ms}
+  - {name: webhooks, key: ip, limits: 10/s, max_wait: 5s}
 `
 
 // A BadFile is a file and all its mistakes, each with line and column.

@@ -39,8 +39,8 @@ var badTables = []BadFile{
 		`1:8: rules: want a list, got a text`,
 	}},
 	{"a rule is a text", "rules:\n  - login\n  - 5\n", []string{
-		`2:5: a rule: want a table with the fields name, match, headers, key, limits, tiers, overrides, cost, cost_after, dry_run, on_failure, lease, got a text`,
-		`3:5: a rule: want a table with the fields name, match, headers, key, limits, tiers, overrides, cost, cost_after, dry_run, on_failure, lease, got a text`,
+		`2:5: a rule: want a table with the fields name, match, headers, key, limits, tiers, overrides, cost, cost_after, dry_run, on_failure, lease, max_wait, got a text`,
+		`3:5: a rule: want a table with the fields name, match, headers, key, limits, tiers, overrides, cost, cost_after, dry_run, on_failure, lease, max_wait, got a text`,
 	}},
 	{"an unknown field of the file", "rule:\n  - key: ip\n    limits: 1/s\nrules:\n  - {key: ip, limits: 1/s}\n", []string{
 		`1:1: unknown field "rule" of the file; did you mean rules?`,
@@ -49,7 +49,7 @@ var badTables = []BadFile{
 		`2:5: unknown field "nmae" of a rule; did you mean name?`,
 		`3:5: unknown field "keys" of a rule; did you mean key?`,
 		`4:5: unknown field "limit" of a rule; did you mean limits?`,
-		`5:5: unknown field "colour" of a rule; want name, match, headers, key, limits, tiers, overrides, cost, cost_after, dry_run, on_failure, lease`,
+		`5:5: unknown field "colour" of a rule; want name, match, headers, key, limits, tiers, overrides, cost, cost_after, dry_run, on_failure, lease, max_wait`,
 	}},
 	{"a field twice", "rules:\n  - key: ip\n    limits: 1/s\n    key: bearer\n", []string{
 		`4:5: key is here twice, first in line 2`,

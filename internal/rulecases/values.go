@@ -96,6 +96,16 @@ var badValues = []BadFile{
 		`3:44: lease: want a time such as 100ms, got "0s"`,
 		`4:44: lease: want a time such as 100ms, got "soon"`,
 	}},
+	{"waits", "rules:\n  - {name: a, key: ip, limits: 1/s, max_wait: 5}\n  - {name: b, key: ip, limits: 1/s, max_wait: 2h}\n", []string{
+		`2:47: max_wait: want a time such as 5s, got "5"`,
+		`3:47: max wait must be between 0 and 1h0m0s, got 2h0m0s`,
+	}},
+	{"waits that cannot be", "rules:\n  - key: ip\n    limits: 5/m;fixed-window\n    tiers: {func: plan, pro: 9/m;ban=1h}\n    overrides: {\"ip:192.0.2.1\": 20 at once}\n    max_wait: 1s\n    lease: 1s\n", []string{
+		`4:30: pro: max wait 1s needs token buckets without a ban, got limit 1, 9/1m;ban=1h`,
+		`5:33: ip:192.0.2.1: max wait 1s needs token buckets without a ban, got limit 1, 20 at once`,
+		`6:15: max wait must be 0 for a rule with a lease, got 1s`,
+		`6:15: max wait 1s needs token buckets without a ban, got limit 1, 5/1m;fixed-window`,
+	}},
 	{"leases that cannot be", "rules:\n  - {name: a, key: ip, limits: 1/s, lease: 1m}\n  - {name: b, key: ip, limits: 1/s;sliding-log, lease: 1s, cost_after: failures}\n", []string{
 		`2:44: lease must be 0 or between 1ms and 10s, got 1m0s`,
 		`3:56: lease must be 0 for a rule with CostAfter, which holds its cost, got 1s`,
