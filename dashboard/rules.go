@@ -13,6 +13,7 @@ type rule struct {
 	DryRun    bool     `json:"dryRun,omitempty"`
 	OnFailure string   `json:"onFailure,omitempty"` // "" of a rule that no limiter has: it was removed, or only claims name it
 	Limits    []limit  `json:"limits"`
+	Waited    uint64   `json:"waited,omitempty"`
 	Recent    [3]int   `json:"recent"` // allowed, denied, would deny in the last 10 seconds that are over
 }
 
@@ -38,12 +39,16 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 		limits[len(limits)-1].Results[r.Result] = r.Count
 		results[r.Rule] = limits
 	}
+	waited := make(map[string]uint64)
+	for _, w := range s.Waits {
+		waited[w.Rule] = w.Count()
+	}
 	all := []rule{} // a list in JSON, also if it is empty
 	seen := make(map[string]bool)
 	add := func(c core.Rule) {
 		if !seen[c.Name] {
 			seen[c.Name] = true
-			all = append(all, rule{c.Name, c.Routes, c.DryRun, failureModes[c.OnFailure], arrange(c.Limits, results[c.Name]), h.recent(c.Name)})
+			all = append(all, rule{c.Name, c.Routes, c.DryRun, failureModes[c.OnFailure], arrange(c.Limits, results[c.Name]), waited[c.Name], h.recent(c.Name)})
 		}
 	}
 	for _, l := range h.telemetry.Limiters() {
@@ -53,7 +58,7 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 	}
 	for _, name := range names {
 		if !seen[name] {
-			all = append(all, rule{Name: name, Limits: results[name], Recent: h.recent(name)})
+			all = append(all, rule{Name: name, Limits: results[name], Waited: waited[name], Recent: h.recent(name)})
 		}
 	}
 	return all

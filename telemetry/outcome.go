@@ -63,7 +63,8 @@ const (
 	resultNear    // allowed, with less than a fifth of the capacity remaining
 	resultDenied
 	resultWouldDeny // a dry run
+	resultWouldWait // a dry run
 	results
 )
 
-var resultNames = [results]string{"allowed", "near", "denied", "would_deny"}
+var resultNames = [results]string{"allowed", "near", "denied", "would_deny", "would_wait"}

@@ -24,6 +24,7 @@ type rule struct {
 	// Requests since the start, each counted once whatever the number of limits. Requests that only other rules denied are not
 	// counted, so that no rule shows more allowed requests than there were.
 	allowed, denied, wouldDeny atomic.Uint64
+	waits                      waits
 
 	mu      sync.Mutex
 	history history
@@ -54,11 +55,17 @@ func newRule(name string, size int) *rule {
 // count counts the results of one claim of a request that was allowed or denied. It returns the first result that denied the
 // request, or nil, and whether a dry run would have denied it.
 func (r *rule) count(all []core.Result, allowed bool) (denied *core.Result, would bool) {
+	wait := time.Duration(0)
 	for i := range all {
 		result := &all[i]
 		kind := resultAllowed
 		l := r.limit(&result.Limit)
+		if !result.DryRun {
+			wait = max(wait, result.Wait)
+		}
 		switch {
+		case result.DryRun && result.Wait > 0:
+			kind = resultWouldWait
 		case result.Allowed && result.Remaining*5 < result.Limit.Capacity():
 			kind = resultNear
 		case result.Allowed:
@@ -80,6 +87,7 @@ func (r *rule) count(all []core.Result, allowed bool) (denied *core.Result, woul
 		r.wouldDeny.Add(1)
 	default:
 		r.allowed.Add(1)
+		r.waits.count(wait)
 	}
 	return denied, would
 }

@@ -10,6 +10,8 @@ type Snapshot struct {
 	Requests []Requests     // every outcome, also those that did not happen
 	Results  []Results      // by rule and limit: every result, also those that did not happen
 	Rules    []RuleRequests // by rule: every outcome, also those that did not happen
+	Waits    []Waits        // by rule: how long requests had to wait for their turn
+	Waiting  int            // requests of the attached limiters that wait now
 	Settled  []Settled      // every way, also those that did not happen
 	Held     int            // claims that are held now; see Keys
 	Keys     Keys
@@ -26,8 +28,9 @@ type Requests struct {
 	Count    uint64
 }
 
-// Results is how often a limit of a rule had a result: allowed, near, denied or would_deny. Each limit counts by its own
-// answer, whatever the others say. Near is in place of allowed if less than a fifth of the capacity remains.
+// Results is how often a limit of a rule had a result: allowed, near, denied, would_deny or would_wait. Each limit counts by its
+// own answer, whatever the others say. Near is in place of allowed if less than a fifth of the capacity remains, and would_wait if a dry
+// run would let the request wait for its turn.
 type Results struct {
 	Rule   string
 	Limit  string // such as "100/1m"; "other" beyond 50 for one rule
@@ -41,6 +44,13 @@ type RuleRequests struct {
 	Rule    string
 	Outcome string
 	Count   uint64
+}
+
+// Waits are how long the allowed requests of a rule had to wait for their turn: see core.Rule.MaxWait.
+type Waits struct {
+	Rule     string
+	Buckets  []uint64      // by duration, as in WaitBuckets; requests that did not wait are in none
+	Duration time.Duration // all of them together
 }
 
 // Settled is how many requests that held something were settled in one way: free, charged, or failed.
@@ -94,12 +104,16 @@ func (t *Telemetry) Snapshot() Snapshot {
 		for i, n := range r.totals() {
 			s.Rules = append(s.Rules, RuleRequests{r.name, ruleOutcomes[i], n})
 		}
+		s.Waits = append(s.Waits, r.waited())
 	}
 	for i, name := range settlementNames {
 		s.Settled = append(s.Settled, Settled{name, t.holds.settled[i].Load()})
 	}
 	s.Store = t.calls()
 	s.Keys, s.Leases, s.Held = t.kept()
+	for _, l := range t.Limiters() {
+		s.Waiting += l.StoreHealth().Waiting
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.File = t.file

@@ -170,6 +170,7 @@ function showRules(rules) {
 		cell(row, 5, compact.format(n.near || 0));
 		cell(row, 6, compact.format(n.denied || 0));
 		cell(row, 7, compact.format(n.would_deny || 0), rule.recent[2] ? "warm" : "");
+		cell(row, 8, rule.dryRun ? compact.format(n.would_wait || 0) : first ? compact.format(rule.waited || 0) : "");
 	});
 }
 

@@ -7,6 +7,8 @@
 //	spillgate.requests {spillgate.outcome, spillgate.degraded}
 //	spillgate.results {spillgate.rule, spillgate.limit, spillgate.result}
 //	spillgate.rule.requests {spillgate.rule, spillgate.outcome}
+//	spillgate.wait.duration {spillgate.rule}
+//	spillgate.waiting
 //	spillgate.settled {spillgate.result}
 //	spillgate.held
 //	spillgate.keys {spillgate.state}
@@ -19,12 +21,13 @@
 //	spillgate.rulefile.loads {spillgate.result}
 //
 // Package telemetry explains the values of the attributes. Counts are read when OpenTelemetry collects them. Only the
-// duration is recorded at each call of the store, because a histogram cannot be read later.
+// durations are recorded at each call of the store and each decision, because a histogram cannot be read later.
 package oteltelemetry
 
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -48,7 +51,7 @@ func Register(t *telemetry.Telemetry, m metric.Meter, opts ...Option) error {
 	for _, o := range opts {
 		o(&c)
 	}
-	err := errors.Join(registerCounts(t, m), registerDuration(t, m))
+	err := errors.Join(registerCounts(t, m), registerDuration(t, m), registerWaits(t, m))
 	if c.spans {
 		t.Forward(annotate)
 	}
@@ -57,12 +60,7 @@ func Register(t *telemetry.Telemetry, m metric.Meter, opts ...Option) error {
 
 // registerDuration records each call of a store.
 func registerDuration(t *telemetry.Telemetry, m metric.Meter) error {
-	var bounds []float64
-	for _, d := range telemetry.Buckets {
-		bounds = append(bounds, d.Seconds())
-	}
-	h, err := m.Float64Histogram("spillgate.store.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long calls of the store took."), metric.WithExplicitBucketBoundaries(bounds...))
+	h, err := histogram(m, "spillgate.store.duration", "How long calls of the store took.", telemetry.Buckets)
 	if err != nil {
 		return err
 	}
@@ -74,10 +72,46 @@ func registerDuration(t *telemetry.Telemetry, m metric.Meter) error {
 	return nil
 }
 
+// registerWaits records how long each allowed request has to wait for its turn, under each rule.
+func registerWaits(t *telemetry.Telemetry, m metric.Meter) error {
+	h, err := histogram(m, "spillgate.wait.duration", "How long requests had to wait for their turn.", telemetry.WaitBuckets)
+	if err != nil {
+		return err
+	}
+	t.Forward(func(ctx context.Context, o *core.Observation) {
+		if o.Wait == 0 || o.Outcome != nil {
+			return
+		}
+		for rule, wait := range waitsOf(o.Results) {
+			h.Record(ctx, wait.Seconds(), metric.WithAttributes(ruleKey.String(rule)))
+		}
+	})
+	return nil
+}
+
+// waitsOf returns the longest wait of each rule that lets the request wait.
+func waitsOf(results []core.Result) map[string]time.Duration {
+	waits := make(map[string]time.Duration)
+	for _, r := range results {
+		if r.Wait > 0 && !r.DryRun {
+			waits[r.Rule] = max(waits[r.Rule], r.Wait)
+		}
+	}
+	return waits
+}
+
+func histogram(m metric.Meter, name, description string, buckets []time.Duration) (metric.Float64Histogram, error) {
+	var bounds []float64
+	for _, d := range buckets {
+		bounds = append(bounds, d.Seconds())
+	}
+	return m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
+}
+
 // instruments are read from a snapshot.
 type instruments struct {
 	requests, results, rules, settled, decisions, returned, failures, loads metric.Int64ObservableCounter
-	held, keys, leased                                                      metric.Int64ObservableUpDownCounter
+	held, waiting, keys, leased                                             metric.Int64ObservableUpDownCounter
 	up                                                                      metric.Int64ObservableGauge
 }
 
@@ -89,6 +123,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 		results:   counter("spillgate.results", "{result}", "Results of each limit, by its own answer."),
 		rules:     counter("spillgate.rule.requests", "{request}", "Requests that a rule decided, each counted once."),
 		settled:   counter("spillgate.settled", "{request}", "Requests that held something and were settled."),
+		waiting:   number("spillgate.waiting", "{request}", "Requests that wait for their turn now."),
 		held:      number("spillgate.held", "{claim}", "Claims that are held now."),
 		keys:      number("spillgate.keys", "{key}", "Keys in memory, with state of their own, and states that keys share."),
 		leased:    number("spillgate.lease.keys", "{key}", "Keys that are leased to this process."),
@@ -104,7 +139,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		i.observe(o, t.Snapshot())
 		return nil
-	}, i.requests, i.results, i.rules, i.settled, i.decisions, i.returned, i.failures, i.loads, i.held, i.keys, i.leased, i.up)
+	}, i.requests, i.results, i.rules, i.settled, i.decisions, i.returned, i.failures, i.loads, i.held, i.waiting, i.keys, i.leased, i.up)
 	return err
 }
 
@@ -149,6 +184,7 @@ func (i *instruments) observe(o metric.Observer, s telemetry.Snapshot) {
 	for _, q := range s.Settled {
 		o.ObserveInt64(i.settled, int64(q.Count), metric.WithAttributes(resultKey.String(q.Result)))
 	}
+	o.ObserveInt64(i.waiting, int64(s.Waiting))
 	o.ObserveInt64(i.held, int64(s.Held))
 	o.ObserveInt64(i.keys, int64(s.Keys.Own), metric.WithAttributes(stateKey.String("own")))
 	o.ObserveInt64(i.keys, int64(s.Keys.Shared), metric.WithAttributes(stateKey.String("shared")))

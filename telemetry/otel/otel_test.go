@@ -123,6 +123,28 @@ func TestRegisteredInstruments(t *testing.T) {
 	}
 }
 
+// TestWaits checks that the waits of allowed requests are recorded by rule.
+func TestWaits(t *testing.T) {
+	reader := metric.NewManualReader()
+	tel := telemetry.New(telemetry.Options{})
+	if err := oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")); err != nil {
+		t.Fatal(err)
+	}
+	rule := core.Rule{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithBurst(1)}, MaxWait: time.Minute}
+	dry := core.Rule{Name: "dry", Limits: []core.Limit{core.PerMinute(6).WithBurst(1)}, MaxWait: time.Minute, DryRun: true}
+	l := core.Must(core.New([]core.Rule{rule, dry}, core.WithObserver(tel.Observe)))
+	for range 3 {
+		if _, err := l.Take(t.Context(), core.Claim{Rule: "api", Key: "k"}, core.Claim{Rule: "dry", Key: "k"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, histograms := collect(t, reader)
+	h := histograms["spillgate.wait.duration"]
+	if name, _ := h.Attributes.Value("spillgate.rule"); h.Count != 2 || h.Sum > 3 || len(h.Bounds) != len(telemetry.WaitBuckets) || name.AsString() != "api" {
+		t.Errorf("got the histogram %+v", h)
+	}
+}
+
 func TestSpanAttributes(t *testing.T) {
 	for _, c := range []struct{ user, want string }{
 		{"ann", "[{spillgate.outcome allowed} {spillgate.rule api}]"},

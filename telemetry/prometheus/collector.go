@@ -7,6 +7,8 @@
 //	spillgate_requests_total{spillgate_outcome, spillgate_degraded}
 //	spillgate_results_total{spillgate_rule, spillgate_limit, spillgate_result}
 //	spillgate_rule_requests_total{spillgate_rule, spillgate_outcome}
+//	spillgate_wait_duration_seconds{spillgate_rule}
+//	spillgate_waiting
 //	spillgate_settled_total{spillgate_result}
 //	spillgate_held
 //	spillgate_keys{spillgate_state}
@@ -24,6 +26,7 @@ package promtelemetry
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -37,6 +40,10 @@ var (
 		"Results of each limit, by its own answer.", []string{"spillgate_rule", "spillgate_limit", "spillgate_result"}, nil)
 	rules = prometheus.NewDesc("spillgate_rule_requests_total",
 		"Requests that a rule decided, each counted once.", []string{"spillgate_rule", "spillgate_outcome"}, nil)
+	waits = prometheus.NewDesc("spillgate_wait_duration_seconds",
+		"How long requests had to wait for their turn.", []string{"spillgate_rule"}, nil)
+	waiting = prometheus.NewDesc("spillgate_waiting",
+		"Requests that wait for their turn now.", nil, nil)
 	settled = prometheus.NewDesc("spillgate_settled_total",
 		"Requests that held something and were settled.", []string{"spillgate_result"}, nil)
 	held = prometheus.NewDesc("spillgate_held",
@@ -68,7 +75,7 @@ func NewCollector(t *telemetry.Telemetry) prometheus.Collector { return collecto
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		requests, results, rules, settled, held, keys, leaseKeys, leaseDecisions, leaseReturned, storeDuration, storeFailures, storeUp, loads,
+		requests, results, rules, waits, waiting, settled, held, keys, leaseKeys, leaseDecisions, leaseReturned, storeDuration, storeFailures, storeUp, loads,
 	} {
 		ch <- d
 	}
@@ -95,13 +102,17 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
+	gauge(waiting, s.Waiting)
+	for _, w := range s.Waits {
+		ch <- histogram(waits, telemetry.WaitBuckets, w.Buckets, w.Duration, w.Rule)
+	}
 	gauge(held, s.Held)
 	gauge(keys, s.Keys.Own, "own")
 	gauge(keys, s.Keys.Shared, "shared")
 	gauge(leaseKeys, s.Leases.Keys)
 	counter(leaseDecisions, s.Leases.Decisions)
 	counter(leaseReturned, s.Leases.Returned)
-	ch <- histogram(s.Store)
+	ch <- histogram(storeDuration, telemetry.Buckets, s.Store.Calls, s.Store.Duration)
 	counter(storeFailures, s.Store.Failures)
 	up := 1
 	if s.Store.Down {
@@ -112,15 +123,15 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	counter(loads, s.File.Failures, "failed")
 }
 
-// histogram returns the calls of the store, counted cumulatively.
-func histogram(s telemetry.Store) prometheus.Metric {
-	buckets := make(map[float64]uint64, len(telemetry.Buckets))
+// histogram returns the counts of a histogram with these bounds, counted cumulatively.
+func histogram(d *prometheus.Desc, bounds []time.Duration, counts []uint64, sum time.Duration, labels ...string) prometheus.Metric {
+	buckets := make(map[float64]uint64, len(bounds))
 	var count uint64
-	for i, n := range s.Calls {
+	for i, n := range counts {
 		count += n
-		if i < len(telemetry.Buckets) {
-			buckets[telemetry.Buckets[i].Seconds()] = count
+		if i < len(bounds) {
+			buckets[bounds[i].Seconds()] = count
 		}
 	}
-	return prometheus.MustNewConstHistogram(storeDuration, count, s.Duration.Seconds(), buckets)
+	return prometheus.MustNewConstHistogram(d, count, sum.Seconds(), buckets, labels...)
 }

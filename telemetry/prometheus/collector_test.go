@@ -55,6 +55,7 @@ func TestCollectedCounts(t *testing.T) {
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="near",spillgate_rule="api"} 1
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="denied",spillgate_rule="api"} 1
 		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="would_deny",spillgate_rule="api"} 0
+		spillgate_results_total{spillgate_limit="2/1h",spillgate_result="would_wait",spillgate_rule="api"} 0
 		# HELP spillgate_rule_requests_total Requests that a rule decided, each counted once.
 		# TYPE spillgate_rule_requests_total counter
 		spillgate_rule_requests_total{spillgate_outcome="allowed",spillgate_rule="api"} 2
@@ -141,6 +142,41 @@ func TestStoreDuration(t *testing.T) {
 		return
 	}
 	t.Error("the histogram is missing")
+}
+
+// TestWaits checks the histogram of waits of a rule, and how many requests wait.
+func TestWaits(t *testing.T) {
+	tel := telemetry.New(telemetry.Options{})
+	limit := core.PerSecond(1)
+	for _, d := range telemetry.WaitBuckets {
+		tel.Observe(t.Context(), &core.Observation{
+			Decision: core.Decision{Allowed: true, Wait: d, Results: []core.Result{{Rule: "api", Limit: limit, Allowed: true, Wait: d}}},
+			Claims:   []core.Claim{{Rule: "api", Key: "k", Limits: []core.Limit{limit}}},
+		})
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(promtelemetry.NewCollector(tel))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, f := range families {
+		switch f.GetName() {
+		case "spillgate_waiting":
+			found++
+		case "spillgate_wait_duration_seconds":
+			found++
+			m := f.GetMetric()[0]
+			n := len(telemetry.WaitBuckets)
+			if h := m.GetHistogram(); m.GetLabel()[0].GetValue() != "api" || h.GetSampleCount() != uint64(n) || len(h.GetBucket()) != n || h.GetBucket()[3].GetCumulativeCount() != 4 {
+				t.Errorf("got %v", m)
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("found %d of 2 metrics", found)
+	}
 }
 
 // A leasing is a store in memory that says that it leases.
