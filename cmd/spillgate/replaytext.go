@@ -42,7 +42,7 @@ func replayText(rep *replay.Report, logs []logReport) string {
 	if rep.Failed > 0 {
 		fmt.Fprintf(&b, "%s requests could not be decided; the last: %s\n", grouped(rep.Failed), rep.Error)
 	}
-	b.WriteString(rulesText(rep) + hitText(rep) + routesText(rep) + timelineText(rep.Timeline) + leftOutText(rep.LeftOut))
+	b.WriteString(rulesText(rep) + hitText(rep) + waitsText(rep) + routesText(rep) + timelineText(rep.Timeline) + leftOutText(rep.LeftOut))
 	b.WriteString("\nDenied clients would have reacted, and requests that were denied at the time are in the log as well.\n")
 	return b.String()
 }
@@ -96,6 +96,23 @@ func hitText(rep *replay.Report) string {
 		fmt.Fprintf(&b, "\nHit most by %s:\n", r.Name)
 		for _, c := range r.Hit[:min(hitShown, len(r.Hit))] {
 			fmt.Fprintf(&b, "  %s of %s requests  %s\n", grouped(c.Denied), grouped(c.Asked), printableText(c.Key))
+		}
+	}
+	return b.String()
+}
+
+// waitsText says who would wait for a turn, and for how long.
+func waitsText(rep *replay.Report) string {
+	var b strings.Builder
+	for _, r := range rep.Rules {
+		w := r.Waits
+		if w == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "\nWould wait for %s: %s of %s requests, %v on average and %v at most:\n", r.Name, grouped(w.Waited), grouped(r.Asked),
+			w.Mean.Round(time.Millisecond), w.Longest.Round(time.Millisecond))
+		for _, c := range w.Clients[:min(hitShown, len(w.Clients))] {
+			fmt.Fprintf(&b, "  %s requests, %v at most  %s\n", grouped(c.Waited), c.Longest.Round(time.Millisecond), printableText(c.Key))
 		}
 	}
 	return b.String()

@@ -48,6 +48,7 @@ type tally struct {
 	denied  int
 	clients map[uint64]clientTally
 	names   map[uint64]string // of those that were denied
+	waits   waitTally
 }
 
 type clientTally struct{ asked, denied uint32 }
@@ -116,25 +117,30 @@ func (p *player) decide(e *accesslog.Entry, at time.Time) {
 		p.asks = p.asks[:0]
 		return
 	}
-	p.count(d.Results)
+	p.count(d.Results, d.Allowed)
 	if d.Allowed {
 		p.hold(d, p.asks, endOf(e), e.Status)
 	}
 }
 
 // count counts the decision of each rule. A rule denies a request if one of its own limits does.
-func (p *player) count(results []core.Result) {
+func (p *player) count(results []core.Result, admitted bool) {
 	for i := range p.asks {
 		a := &p.asks[i]
 		n := len(a.rule.rule.Limits)
-		a.denied = slices.ContainsFunc(results[:n], func(r core.Result) bool { return !r.Allowed })
+		own := results[:n]
+		a.denied = slices.ContainsFunc(own, func(r core.Result) bool { return !r.Allowed })
 		results = results[n:]
 		if a.rule.rule.DryRun {
 			p.would = p.would || a.denied
 		} else {
 			p.denied = p.denied || a.denied
 		}
-		a.rule.count(maphash.String(p.seed, a.key), a.key, a.denied)
+		hash := maphash.String(p.seed, a.key)
+		a.rule.count(hash, a.key, a.denied)
+		if admitted && !a.denied {
+			a.rule.waits.count(hash, a.key, own)
+		}
 	}
 }
 

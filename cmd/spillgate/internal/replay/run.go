@@ -41,6 +41,7 @@ type RuleReport struct {
 	KeysHit   int            `json:"keys_hit"`
 	HitShares []int          `json:"hit_shares"` // clients by the share of their requests that was denied: up to 1, 5, 10, 25, 50, 75, 100 percent
 	Hit       []ClientReport `json:"hit"`        // the clients that were denied most
+	Waits     *WaitReport    `json:"waits,omitempty"`
 }
 
 // A ClientReport counts the requests of a client.
@@ -183,7 +184,7 @@ func (r *runner) finish() *Report {
 }
 
 func (t *tally) report() RuleReport {
-	r := RuleReport{Name: t.rule.Name, DryRun: t.rule.DryRun, Asked: t.asked, Denied: t.denied, Keys: len(t.clients), KeysHit: len(t.names), HitShares: t.hitShares(), Hit: []ClientReport{}}
+	r := RuleReport{Name: t.rule.Name, DryRun: t.rule.DryRun, Asked: t.asked, Denied: t.denied, Keys: len(t.clients), KeysHit: len(t.names), HitShares: t.hitShares(), Hit: []ClientReport{}, Waits: t.waits.report()}
 	for _, l := range t.rule.Limits {
 		r.Limits = append(r.Limits, l.String())
 	}
