@@ -59,7 +59,7 @@ func (s *slowServer) answer(words []any) []int64 {
 				places = max(places, n/64)
 			}
 		}
-		if args = args[1:]; plan[0] == 's' || strings.HasPrefix(plan, "t 49 ") { // its first limit is leased
+		if args = args[1:]; plan[0] == 's' || strings.HasPrefix(plan, "t 81 ") { // its first limit is leased
 			numbers, args = args[0].(string), args[1:]
 		}
 		n := keys / places
