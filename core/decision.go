@@ -257,9 +257,12 @@ func tighter(a, b *Result) bool {
 	case !a.Allowed:
 		return a.RetryAfter > b.RetryAfter
 	}
-	left, other := int64(a.Remaining)*int64(b.Limit.Capacity()), int64(b.Remaining)*int64(a.Limit.Capacity())
+	left, other := int64(a.Remaining)*int64(b.most()), int64(b.Remaining)*int64(a.most())
 	return left < other || left == other && a.recoverAfter() > b.recoverAfter()
 }
+
+// most returns what r counts down from: the capacity or, if a grant leaves more, that.
+func (r *Result) most() int { return max(r.Limit.Capacity(), r.Remaining) }
 
 // recoverAfter returns the time until one more request fits if nothing remains, else until the whole capacity is available.
 func (r *Result) recoverAfter() time.Duration {

@@ -22,7 +22,8 @@ end
 local function withHolds(w, o, l, cost, wait, now)
   local place, held = l.place, nil
   held = l.kind == 0 and heldCount[place] or heldCost[place]
-  local isHeld = wait == 0 and held > 0 and l.report(w, o, l, now) < cost + held
+  local isHeld = wait == 0 and held > 0 and (cost + held > l.capacity and (l.kind == 0 or l.algorithm == tokenBucket) or
+    l.wait(w, o, l, now, cost + held) > 0) -- a grant lets others have more than their capacity
   if isHeld then
     wait = hint
   end
