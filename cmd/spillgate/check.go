@@ -75,10 +75,12 @@ func admissible(limits []core.Limit, span time.Duration) (least, most int) {
 // within returns the most that l admits within span, by the documentation of its algorithm.
 func within(l core.Limit, span time.Duration) int {
 	periods := float64(span) / float64(l.Period)
-	switch l.Algorithm {
-	case core.TokenBucket:
+	switch {
+	case l.Calendar.Unit != 0: // span is shorter than a day
+		return 2 * l.Rate
+	case l.Algorithm == core.TokenBucket:
 		return l.Capacity() + int(float64(l.Rate)*periods)
-	case core.FixedWindow:
+	case l.Algorithm == core.FixedWindow:
 		return l.Rate * (int(periods) + 2)
 	default:
 		return l.Rate * (int(periods) + 1)

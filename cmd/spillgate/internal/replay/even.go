@@ -41,7 +41,11 @@ type batchedRequest struct {
 // request came makes no difference worth counting.
 func isSlow(limits []core.Limit) bool {
 	return !slices.ContainsFunc(limits, func(l core.Limit) bool {
-		return l.Algorithm == core.InFlight || l.Period/10/time.Second < time.Duration(l.Rate)
+		period := l.Period
+		if start, end := l.Calendar.Window(time.Unix(0, 0)); l.Calendar.Unit != 0 {
+			period = end.Sub(start)
+		}
+		return l.Algorithm == core.InFlight || period/10/time.Second < time.Duration(l.Rate)
 	})
 }
 
