@@ -1,0 +1,139 @@
+package stdlib_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+)
+
+// A counted store fails if down is set, and counts its calls.
+type counted struct {
+	core.MemoryStore
+	down  bool
+	takes int
+}
+
+func (s *counted) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	if s.takes++; s.down {
+		return dst, errors.New("connection refused")
+	}
+	return s.MemoryStore.Take(ctx, claims, dst)
+}
+
+func askUsage(h http.Handler, user string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", "/usage", nil)
+	if user != "" {
+		r.Header.Set("X-User", user)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func usageRules(mode core.FailureMode) []core.Rule {
+	user := keyfunc.Header("X-User")
+	return []core.Rule{
+		{Name: "plan", Key: user, Limits: []core.Limit{core.PerMonth(10_000), core.PerHour(100).Using(core.FixedWindow)}, Routes: []string{"POST /orders"}, OnFailure: mode},
+		{Name: "uploads", Key: user, Limits: []core.Limit{core.AtOnce(2)}, OnFailure: mode},
+		{Name: "trial", Key: user, Limits: []core.Limit{core.PerDay(5)}, DryRun: true, OnFailure: mode},
+	}
+}
+
+func TestUsage(t *testing.T) {
+	now := time.Date(2026, 11, 23, 16, 30, 0, 0, time.UTC)
+	store := &counted{MemoryStore: core.MemoryStore{Now: func() time.Time { return now }}}
+	l := core.Must(core.New(usageRules(core.FailLocal), core.WithStore(store)))
+	h := stdlib.NewUsage(l)
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: 30}); err != nil {
+		t.Fatal(err)
+	}
+	store.takes = 0
+	var first string
+	for range 1000 {
+		w := askUsage(h, "ann")
+		if w.Code != 200 || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Content-Type") != "application/json" {
+			t.Fatalf("got %d, %v", w.Code, w.Header())
+		}
+		if first == "" {
+			first = w.Body.String()
+		}
+		if w.Body.String() != first {
+			t.Fatalf("a poll changed the usage:\n%s\n%s", first, w.Body)
+		}
+	}
+	if store.takes != 1000 {
+		t.Errorf("1000 polls made %d calls of the store", store.takes)
+	}
+	var got, want any
+	_ = json.Unmarshal([]byte(first), &got)
+	_ = json.Unmarshal([]byte(`{"resources": {
+		"plan": {"limit": 100, "used": 30, "remaining": 70, "reset": 1795453200, "limits": [
+			{"limit": 10000, "per": "month", "used": 30, "remaining": 9970, "reset": 1796083200},
+			{"limit": 100, "per": "1h", "used": 30, "remaining": 70, "reset": 1795453200}]},
+		"uploads": {"limit": 2, "used": 0, "remaining": 2, "reset": 1795451400, "limits": [
+			{"limit": 2, "per": "at once", "used": 0, "remaining": 2, "reset": 1795451400}]}}}`), &want)
+	a, _ := json.Marshal(got)
+	b, _ := json.Marshal(want)
+	if string(a) != string(b) {
+		t.Errorf("got  %s\nwant %s", a, b)
+	}
+}
+
+func TestUsageShowsBansAndGrants(t *testing.T) {
+	l := core.Must(core.New(usageRules(core.FailLocal)))
+	h := stdlib.NewUsage(l)
+	if err := l.Grant(t.Context(), "plan", "header:x-user:ann", 2000); err != nil {
+		t.Fatal(err)
+	}
+	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `{"limit":12000,"used":0,"remaining":12000`) {
+		t.Errorf("after a grant: got %s", body)
+	}
+	if err := l.Ban(t.Context(), "plan", "header:x-user:ann", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `{"plan":{"limit":10000,"used":10000,"remaining":0`) && !strings.Contains(body, `{"plan":{"limit":100,"used":100,"remaining":0`) {
+		t.Errorf("during a ban: got %s", body)
+	}
+}
+
+func TestUsageWithoutAKeyOrAStore(t *testing.T) {
+	for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
+		store := new(counted)
+		h := stdlib.NewUsage(core.Must(core.New(usageRules(mode), core.WithStore(store))))
+		if w := askUsage(h, ""); w.Code != 401 || w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("without a key: got %d, %v", w.Code, w.Header())
+		}
+		r := httptest.NewRequest("GET", "/usage", nil)
+		r.Header["X-User"] = []string{"ann", "bob"}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != 400 {
+			t.Errorf("with two keys: got %d", w.Code)
+		}
+		store.down = true
+		if w := askUsage(h, "ann"); w.Code != 503 || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "refused") {
+			t.Errorf("mode %v, without the store: got %d, %v, %s", mode, w.Code, w.Header(), w.Body)
+		}
+	}
+}
+
+func ExampleNewUsage() {
+	user := keyfunc.Header("X-User") // use a key that your authentication has verified
+	limiter := core.Must(core.New([]core.Rule{{Name: "plan", Key: user, Limits: []core.Limit{core.PerMonth(10_000).In("Europe/Berlin").From(15)}}}))
+	orders := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) })
+
+	mux := http.NewServeMux()
+	mux.Handle("POST /orders", stdlib.New(limiter)(orders))
+	mux.Handle("GET /usage", stdlib.NewUsage(limiter)) // asking costs nothing
+	_ = mux
+	// Output:
+}
