@@ -1,0 +1,74 @@
+package redisx_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redisx"
+)
+
+// Two processes whose clocks differ by less than a day agree on the window: the server's clock picks it.
+func TestProcessesWithOtherClocksOpenOneWindow(t *testing.T) {
+	for _, limit := range []core.Limit{core.PerDay(10).In("Europe/Berlin"), core.PerMonth(10).In("America/Havana").From(31), core.PerWeek(10), core.PerYear(10)} {
+		for _, off := range []time.Duration{time.Hour, -time.Hour, 24*time.Hour - time.Minute, time.Minute - 24*time.Hour} {
+			one, server := frozen(t)
+			client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
+			defer client.Close()
+			other := redisx.New(client, options)
+			_, turn := limit.Calendar.Window(start)
+			for at := turn.Add(-2 * time.Second); at.Before(turn.Add(2 * time.Second)); at = at.Add(time.Second) {
+				server.SetTime(at)
+				one.SetLocal(at)
+				other.SetLocal(at.Add(off))
+				admitted := 0
+				for range 8 {
+					for _, s := range []*redisx.Store{one, other} {
+						results, err := s.Take(t.Context(), []core.Claim{{Key: "k", Limits: []core.Limit{limit}}}, nil)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if results[0].Allowed {
+							admitted++
+						}
+					}
+				}
+				want := 0
+				if at.Equal(turn.Add(-2*time.Second)) || at.Equal(turn) {
+					want = 10
+				}
+				if admitted != want {
+					t.Errorf("%v, clocks %v apart, %v after the turn: %d admitted, want %d", limit, off, at.Sub(turn), admitted, want)
+				}
+			}
+		}
+	}
+}
+
+func TestAClockThatIsMoreThanADayOffIsAMistake(t *testing.T) {
+	store, server := frozen(t)
+	server.SetTime(start)
+	month := core.Claim{Rule: "plan", Key: "k", Limits: []core.Limit{core.PerMonth(5)}}
+	for _, off := range []time.Duration{25 * time.Hour, -25 * time.Hour} {
+		store.SetLocal(start.Add(off))
+		if _, err := store.Take(context.Background(), []core.Claim{month}, nil); !errors.Is(err, core.ErrInvalid) || !strings.Contains(err.Error(), "differ by more than a day") {
+			t.Errorf("%v off: got %v", off, err)
+		}
+		grant := core.Settlement{Rule: "plan", Key: "k", Limits: month.Limits, Grant: 5}
+		if err := store.Settle(context.Background(), []core.Settlement{grant}); !errors.Is(err, core.ErrInvalid) {
+			t.Errorf("a grant, %v off: got %v", off, err)
+		}
+		if _, err := store.Take(context.Background(), []core.Claim{{Key: "k", Limits: []core.Limit{core.PerMinute(5)}}}, nil); err != nil {
+			t.Errorf("a limit without a calendar, %v off: %v", off, err)
+		}
+	}
+	store.SetLocal(start)
+	results, err := store.Take(context.Background(), []core.Claim{month}, nil)
+	if err != nil || results[0].Remaining != 4 {
+		t.Errorf("got %+v, %v: a call that failed has changed something", results, err)
+	}
+}
