@@ -75,6 +75,7 @@ func everyHost(store core.Store, client *redis.Client) http.Handler {
 	for host, a := range logins {
 		built[strings.TrimPrefix(host, "login-")] = failing(store, a)
 	}
+	built["sold"] = sold(store)
 	for name, n := range places {
 		built[name] = occupied(store, client, n)
 	}
