@@ -2,6 +2,7 @@ package keyfunc
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -167,5 +168,14 @@ func TestKeyIsTheOnlyAllocation(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A request that http.NewRequest makes for a test has no remote address.
+func TestErrorOfARequestThatNoServerReceivedNamesHttptest(t *testing.T) {
+	for _, fn := range []core.KeyFunc{RemoteIP, RewrittenIP, ClientIP{}.Key} {
+		if _, err := fn(&http.Request{}); !errors.Is(err, core.ErrNoKey) || !strings.Contains(err.Error(), "httptest.NewRequest") {
+			t.Errorf("got %v", err)
+		}
 	}
 }

@@ -70,6 +70,8 @@ func Address(get func(*http.Request) string) core.KeyFunc {
 	}
 }
 
+var errNoServer = fmt.Errorf("%w: the remote address is empty, so no server received the request; in tests, make it by httptest.NewRequest", core.ErrNoKey)
+
 // peer returns the address at the other end of the connection, as net/http sets it.
 func peer(r *http.Request) (address, error) {
 	a, err := rewrittenPeer(r)
@@ -87,6 +89,9 @@ func rewrittenPeer(r *http.Request) (address, error) {
 	}
 	if unixPeer(r) {
 		return address{}, nil
+	}
+	if r.RemoteAddr == "" {
+		return address{}, errNoServer
 	}
 	return address{}, fmt.Errorf("remote address %.64q: %w", r.RemoteAddr, core.ErrNoKey)
 }
