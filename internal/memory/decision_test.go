@@ -124,3 +124,18 @@ func TestKindsOfOnePeriodDiffer(t *testing.T) {
 		}
 	}
 }
+
+func TestBanAndHoldsOfTheFirstOfTwoPairs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, nil)
+		l := limitOf(t, algorithm.FixedWindow, 1, 24*time.Hour)
+		ban(s, "banned", time.Hour)
+		hold(s, "holds", l)
+		for _, key := range []string{"banned", "holds"} {
+			asks := []query{{Pair: s.Pair("rule", key), Limit: l, Cost: 1}, {Pair: s.Pair("rule", "free"), Limit: l, Claim: 1, Cost: 1}}
+			if decide(s, asks); asks[0].Retry == 0 || asks[1].Retry != 0 {
+				t.Errorf("%s: waits %d and %d, want the first pair alone to deny", key, asks[0].Retry, asks[1].Retry)
+			}
+		}
+	})
+}
