@@ -28,6 +28,8 @@ type Transport struct {
 	// Before, if not nil, is called before each attempt, when the limits of the server admit it. It may sleep: MaxWait does not
 	// bound that time, the context of the request should. If it returns an error, nothing more is sent. RoundTrip then returns
 	// the error or, if it is a *LimitedError and the request was denied before, the denial. It may be called concurrently.
+	//
+	// With OnDenied it connects processes that share a budget: see "Share one budget among processes" in docs/recipes.md.
 	Before func(*http.Request) error
 
 	// OnDenied, if not nil, is called for each response that holds requests back: a 429, a 403 with Retry-After or Remaining 0,

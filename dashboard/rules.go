@@ -41,7 +41,7 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 	}
 	waited := make(map[string]uint64)
 	for _, w := range s.Waits {
-		waited[w.Rule] = w.Count()
+		waited[w.Rule] = w.Count
 	}
 	all := []rule{} // a list in JSON, also if it is empty
 	seen := make(map[string]bool)

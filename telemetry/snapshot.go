@@ -49,7 +49,8 @@ type RuleRequests struct {
 // Waits are how long the allowed requests of a rule had to wait for their turn: see core.Rule.MaxWait.
 type Waits struct {
 	Rule     string
-	Buckets  []uint64      // by duration, as in WaitBuckets; requests that did not wait are in none
+	Count    uint64        // requests that had to wait
+	Buckets  []uint64      // those by duration, as in WaitBuckets
 	Duration time.Duration // all of them together
 }
 

@@ -35,14 +35,7 @@ func (r *rule) waited() Waits {
 	w := Waits{Rule: r.name, Duration: time.Duration(r.waits.total.Load())}
 	for i := range r.waits.buckets {
 		w.Buckets = append(w.Buckets, r.waits.buckets[i].Load())
+		w.Count += w.Buckets[i]
 	}
 	return w
-}
-
-// Count returns how many requests had to wait.
-func (w *Waits) Count() (n uint64) {
-	for _, b := range w.Buckets {
-		n += b
-	}
-	return n
 }

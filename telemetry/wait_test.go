@@ -37,7 +37,7 @@ func TestWaits(t *testing.T) {
 			waits[w.Rule] = w
 		}
 		w, dry := waits["webhooks"], waits["trial"]
-		if w.Count() != 3 || w.Duration != 6*time.Second || w.Buckets[4] != 1 || w.Buckets[5] != 2 || dry.Count() != 0 || s.Waiting != 0 {
+		if w.Count != 3 || w.Duration != 6*time.Second || w.Buckets[4] != 1 || w.Buckets[5] != 2 || dry.Count != 0 || s.Waiting != 0 {
 			t.Errorf("waits %+v, of the dry run %+v, %d wait", w, dry, s.Waiting)
 		}
 		results := make(map[string]uint64)
