@@ -105,7 +105,7 @@ func TestOneRequestOfARouteGoesAhead(t *testing.T) {
 	}
 }
 
-// TestOverdueRequestDelaysNoOther checks that requests without a response do not keep others waiting for ever: neither the first of a
+// TestOverdueRequestDelaysNoOther checks that requests without a response do not keep others waiting forever: neither the first of a
 // key, nor those that may use up what remains.
 func TestOverdueRequestDelaysNoOther(t *testing.T) {
 	for _, known := range []bool{false, true} {

@@ -70,7 +70,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// before calls Before. c counts as sent meanwhile, and no longer if Before fails or panics.
+// before calls Before. c counts as sent in the meantime, and no longer if Before fails or panics.
 func (t *Transport) before(c *call) error {
 	if t.Before == nil {
 		return nil

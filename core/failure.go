@@ -9,7 +9,7 @@ import (
 )
 
 // A FailureMode says what a rule does while the store is down. Only faults of the store lead to it; a missing key, a bad
-// cost or a client that hung up never do. If too many calls of a healthy store are in flight, all rules do what FailLocal does.
+// cost or a client that disconnected never do. If too many calls of a healthy store are in flight, all rules do what FailLocal does.
 type FailureMode uint8
 
 const (

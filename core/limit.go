@@ -16,7 +16,7 @@ const (
 	minBuckets    = 2
 	maxBuckets    = 3600
 	bucketsIfZero = 10
-	maxLimits     = 16 // of a rule, a tier or a claim: all of them are decided at each request
+	maxLimits     = 16 // of a rule, a tier or a claim: all are decided at each request
 )
 
 // A Limit is a rate, the burst it tolerates and the algorithm that measures it.

@@ -16,7 +16,7 @@ const defaultMaxKeys = 1_000_000
 // Close. It must not be copied after first use.
 //
 // Time passes by the monotonic clock. The wall clock says when a FixedWindow turns, and what Result.At is. When it is set, or
-// the machine was suspended, windows turn by the new time from then on: that admits nothing anew, and denies no request for
+// the machine was suspended, windows turn by the new time from then on: that admits nothing extra, and denies no request for
 // longer than one window.
 //
 // A key is known by a 64-bit hash with a seed of the store: among a million keys, two share their state with a probability of
@@ -159,7 +159,7 @@ func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error 
 func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxExact) }
 
 // Reset implements Store. As for a grant, a pair that shares its state with others, because the store is full, stays as it is: to forget
-// it would admit the others anew.
+// it would admit the others again.
 func (m *MemoryStore) Reset(_ context.Context, pairs []Pair) error {
 	m.once.Do(m.init)
 	for _, p := range pairs {

@@ -70,7 +70,7 @@ type comparison struct {
 // taken is what a take charged and when.
 type taken struct {
 	at          time.Time
-	settlements []core.Settlement // that give it back
+	settlements []core.Settlement // that return it
 }
 
 // compare plays a timeline and returns an error at the first line where store and model differ.

@@ -49,7 +49,7 @@ func (o *outageLog) note(ctx context.Context, now time.Time, down bool) {
 	o.write()
 }
 
-// write logs o.turns, unless another goroutine is doing so. It unlocks o.mu meanwhile, because a handler may take long, or ask
+// write logs o.turns, unless another goroutine is doing so. It unlocks o.mu in the meantime, because a handler may take long, or ask
 // for the health of the store.
 func (o *outageLog) write() {
 	if o.writing {

@@ -15,7 +15,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A probe whose outcome is lost would keep the breaker open for ever.
+// A probe whose outcome is lost would keep the breaker open forever.
 func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 	tests := map[string]struct {
 		fault func(context.Context) error

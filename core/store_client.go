@@ -109,7 +109,7 @@ var errNoReturn = errors.New("the store did not return")
 
 // call runs f with a context that ends at the deadline, unless enter, a method of the breaker, denies the call. It returns how
 // long f took. A panic of f becomes an error. The breaker learns the outcome even if f ends its goroutine: a probe whose outcome
-// is unknown would keep it open for ever.
+// is unknown would keep it open forever.
 func (k *storeClient) call(ctx context.Context, enter func(time.Time) (breaker.Call, error), f func(context.Context) error) (took time.Duration, err error) {
 	begun := time.Now()
 	call, err := enter(begun)
@@ -155,7 +155,7 @@ type deadline struct {
 const sharing = 64
 
 // within returns the context of a call that begins at now. It has the values of ctx, but ends at the deadline only: a
-// client that hangs up is still charged.
+// client that disconnects is still charged.
 func (k *storeClient) within(now time.Time, ctx context.Context) context.Context {
 	d := k.deadline.Load()
 	if d == nil || now.Sub(d.begun) > k.timeout/sharing || now.Before(d.begun) {

@@ -128,7 +128,7 @@ func (f file) serve(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, f.content) // net/http drops it for HEAD
 }
 
-// allow reports whether the method of r is one of methods. If not, it answers 405.
+// allow reports whether the method of r is one of methods. If not, it responds with 405.
 func allow(w http.ResponseWriter, r *http.Request, methods ...string) bool {
 	for _, m := range methods {
 		if r.Method == m {

@@ -39,7 +39,7 @@ func APIKey(header string) core.KeyFunc {
 
 // Hash hides the keys of fn from readers of the store that do not know secret: "hash:" and 32 hexadecimal
 // digits, the first 128 bits of HMAC-SHA-256 (RFC 2104). Use it for keys that can be guessed: names, addresses, short API
-// keys. Processes that share a store must share the secret, and a new secret starts all keys anew. The secret is
+// keys. Processes that share a store must share the secret, and a new secret restarts all counters. The secret is
 // copied; 32 random bytes are a good one.
 //
 // An error of fn is returned as it is. Hash panics if secret is empty or fn is nil.

@@ -55,8 +55,7 @@
 //   - overrides: the limits of single keys (Rule.Override), such as "user:42" or "ip:203.0.113.9" or, if the key is ip, of networks. An exact
 //     key wins, then the longest prefix. A file may have 100,000.
 //   - cost: a number or a name of Funcs.Costs.
-//
-// - cost_after: failures (only failed requests count) or a name of Funcs.CostsAfter.
+//   - cost_after: failures (only failed requests count) or a name of Funcs.CostsAfter.
 //   - dry_run: true or false.
 //   - on_failure: local, open or closed.
 //   - lease: a time from 1ms to 10s, such as 100ms.

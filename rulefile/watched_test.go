@@ -77,7 +77,7 @@ func (w *watched) do(err error) {
 	}
 }
 
-// wait lets time pass and notes which rates are active meanwhile.
+// wait lets time pass and notes which rates are active in the meantime.
 func (w *watched) wait(d time.Duration) {
 	for ; d > 0; d -= 50 * time.Millisecond {
 		time.Sleep(min(d, 50*time.Millisecond))

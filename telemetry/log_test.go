@@ -20,7 +20,7 @@ type logRecorder struct {
 	lines []line
 }
 
-// A line is a log line: its attributes, and "level", "message" and "time" besides.
+// A line is a log line: its attributes, and "level", "message" and "time" as well.
 type line map[string]any
 
 func (b *logRecorder) Enabled(context.Context, slog.Level) bool { return true }

@@ -112,7 +112,7 @@ func (r *rule) addLimit(wanted core.Limit) *limitCounts {
 	defer r.mu.Unlock()
 	before := *r.limits.Load()
 	if i := slices.IndexFunc(before, func(l limit) bool { return l.Limit == wanted }); i >= 0 {
-		return before[i].limitCounts // added meanwhile
+		return before[i].limitCounts // added in the meantime
 	}
 	if len(before) > maxLimits {
 		return before[maxLimits].limitCounts

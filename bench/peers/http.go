@@ -17,7 +17,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// A Middleware limits by the address of the TCP peer, writes its library's headers and answers 429 by itself.
+// A Middleware limits by the address of the TCP peer, writes its library's headers and responds with 429 by itself.
 type Middleware struct {
 	Name string
 	Wrap func(next http.Handler) http.Handler

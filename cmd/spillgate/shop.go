@@ -33,7 +33,7 @@ func newShop(rules []core.Rule, opts ...core.Option) (http.Handler, *core.Limite
 	return stdlib.New(limiter)(mux), limiter, nil
 }
 
-// logIn answers 204 to the right password and 401 to any other. Only a 401 counts against the limit.
+// logIn responds with 204 to the right password and 401 to any other. Only a 401 counts against the limit.
 func logIn(w http.ResponseWriter, r *http.Request) {
 	if _, password, _ := r.BasicAuth(); password != rightPassword {
 		w.WriteHeader(http.StatusUnauthorized)

@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// documentedRights returns the rights that docs/redis.md lists for every user, and the rights that a Cluster needs besides.
+// documentedRights returns the rights that docs/redis.md lists for every user, and the rights that a Cluster needs as well.
 func documentedRights(t *testing.T) (single, cluster []string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/redis.md")

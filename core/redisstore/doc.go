@@ -53,12 +53,12 @@
 //     the latest when the limit would have recovered from it.
 //
 // While a slot migrates, keys of one identity may be on two nodes; requests for several of them are decided in the same
-// way meanwhile. Each decision is charged once, wherever it is redirected to.
+// way in the meantime. Each decision is charged once, wherever it is redirected to.
 //
 // After the failure of a node the store has the client look for the new master, at most every 500ms.
 //
 // # Ring
 //
 // A *redis.Ring works as well, one identity at a time as on a Cluster, as long as its shards stay what they are. When
-// a shard goes down or comes back, the Ring moves identities to other shards, where they start anew.
+// a shard goes down or comes back, the Ring moves identities to other shards, where they start over.
 package redisstore

@@ -34,7 +34,7 @@ func takeLeased(t *testing.T, l *core.Limiter, cost int) core.Result {
 
 // TestRemainingOfALeasedKey asks one request after the other: whatever decides them, one less remains each time. Only while
 // requests are being charged ahead the store says that these are missing. The last request may have to wait for what the bucket
-// keeps charged of returned requests, which is less than it drains meanwhile: the same time again for each of two portions.
+// keeps charged of returned requests, which is less than it drains in the meantime: the same time again for each of two portions.
 func TestRemainingOfALeasedKey(t *testing.T) {
 	t.Parallel()
 	for _, lease := range []time.Duration{time.Millisecond, 30 * time.Millisecond, time.Second} {
@@ -69,7 +69,7 @@ func TestRemainingOfALeasedKey(t *testing.T) {
 }
 
 // TestUnusedRequestsOfSeveralProcesses has processes use one key in turn, in bursts. Then all that they have not used is there again. The
-// limit refills nothing meanwhile.
+// limit refills nothing in the meantime.
 func TestUnusedRequestsOfSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	server, used := redistest.Start(t), 0

@@ -29,7 +29,7 @@ func WithPrefix(prefix string) Option {
 
 // WithKeySecret stores, in place of identities, their HMAC-SHA-256 with secret, cut to 128 bits. A reader of the keys
 // learns neither addresses nor names. All processes that share a limit need the same secret, of at least 16 bytes; with
-// another one all keys start anew. It is copied.
+// another one all keys start over. It is copied.
 func WithKeySecret(secret []byte) Option {
 	return func(c *config) {
 		if len(secret) < minSecret {

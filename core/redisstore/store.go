@@ -63,7 +63,7 @@ func (s *Store) Validate() error { return s.err }
 
 // Repaired returns how many stored states this store found to make no sense: of another type, of other software, or
 // numbers that cannot be. Each was replaced by the state of a limit that has just been used up, so that it denies for one
-// period at most and admits nothing anew. If it is not 0, other software writes to these keys.
+// period at most and admits nothing extra. If it is not 0, other software writes to these keys.
 func (s *Store) Repaired() uint64 {
 	if s.err != nil {
 		return 0

@@ -17,7 +17,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// checkPassword answers 204 to the right password, else 401. It reads the form itself.
+// checkPassword responds with 204 to the right password, else 401. It reads the form itself.
 func checkPassword(w http.ResponseWriter, r *http.Request) {
 	if r.PostFormValue("name") == "" || r.PostFormValue("password") != "right" {
 		w.WriteHeader(http.StatusUnauthorized)

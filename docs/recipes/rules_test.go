@@ -31,7 +31,7 @@ func get(h http.Handler, from, path string, fields ...string) int {
 	return w.Code
 }
 
-// admitted returns how many of n requests are answered 200.
+// admitted returns how many of n requests get 200.
 func admitted(h http.Handler, n int, from, path string, fields ...string) (count int) {
 	for range n {
 		if get(h, from, path, fields...) == http.StatusOK {

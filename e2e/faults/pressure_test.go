@@ -12,7 +12,7 @@ import (
 )
 
 // during runs callers of g for a time, and for longer until enough reports true. It returns the largest number of goroutines
-// meanwhile, and how many requests were admitted.
+// in the meantime, and how many requests were admitted.
 func during(d time.Duration, enough func() bool, g *guard, callers int, pause time.Duration) (goroutines, admitted int) {
 	g.t.Helper()
 	done := make(chan struct{})

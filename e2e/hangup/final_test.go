@@ -22,7 +22,7 @@ var failing = []struct {
 	{"401", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, false},
 	{"200 for a client that has gone", func(w http.ResponseWriter, r *http.Request) {
 		select {
-		case <-r.Context().Done(): // the client has hung up
+		case <-r.Context().Done(): // the client has disconnected
 		case <-time.After(wire.Timeout):
 		}
 		wire.OK(w, r)
@@ -30,7 +30,7 @@ var failing = []struct {
 	{"panic", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false},
 }
 
-// resets are the ways to hang up without waiting for an answer.
+// resets are the ways to disconnect without waiting for an answer.
 var resets = []struct {
 	name             string
 	http2, pipelined bool
@@ -41,7 +41,7 @@ var resets = []struct {
 	{"HTTP/2 RST_STREAM", true, false, resetStreams},
 }
 
-// TestHangUpWithFinal checks that hanging up gains no attempt against a rule that counts failures alone: what was held while the
+// TestHangUpWithFinal checks that disconnecting gains no attempt against a rule that counts failures alone: what was held while the
 // handler ran is charged in the end.
 func TestHangUpWithFinal(t *testing.T) {
 	server := redistest.Start(t)

@@ -1,4 +1,4 @@
-// Package hangup sends requests and hangs up at once: a client that does so is not admitted more often than its limit allows.
+// Package hangup sends requests and disconnects at once: a client that does so is not admitted more often than its limit allows.
 package hangup
 
 import (
@@ -25,7 +25,7 @@ const (
 	requests = 300
 )
 
-// ways are how to hang up.
+// ways are how to disconnect.
 var ways = []struct {
 	name  string
 	http2 bool
@@ -92,7 +92,7 @@ func (e *events) observe(_ context.Context, o *core.Observation) {
 	}
 }
 
-// check checks that the limit held, and that clients that hung up were not taken for a store that is down: they would get another
+// check checks that the limit held, and that clients that disconnected were not taken for a store that is down: they would get another
 // limit, in memory. The timeout of the store is so long that a busy machine is not taken for that either.
 func (e *events) check(t *testing.T, l *core.Limiter) {
 	if n := e.served.Load(); n > limit {
@@ -124,7 +124,7 @@ func eachRequest(n int, f func(i int)) {
 	all.Wait()
 }
 
-// pause waits for a time that differs by request, so that the server is at different stages when the client hangs up.
+// pause waits for a time that differs by request, so that the server is at different stages when the client disconnects.
 func pause(i int) { time.Sleep(time.Duration(i%5) * 200 * time.Microsecond) }
 
 const get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -15,7 +15,7 @@ import (
 // unknown outcome can be explained as well: they happened or they did not.
 //
 // Two things are beyond this model, because the instants make a difference. A refund of what was charged before a reset
-// is one. The others are refunds of a token bucket: each leaves what may have drained of the charge meanwhile, so that after
+// is one. The others are refunds of a token bucket: each leaves what may have drained of the charge in the meantime, so that after
 // a few of them it counts a little more than what is used.
 const anInstant = 1_800_000_000_000_000
 

@@ -27,7 +27,7 @@ var limit = core.Every(100, 5*time.Second)
 // ideal is how long 300 requests take if the whole limit is used.
 const ideal = (requests - 100) * 5 * time.Second / 100
 
-// TestAllSucceed sends 300 requests from 20 goroutines to each adapter: all succeed, none is answered 429, in at most 1.25 times the
+// TestAllSucceed sends 300 requests from 20 goroutines to each adapter: all succeed, none gets 429, in at most 1.25 times the
 // ideal time. On a busy machine, informedTime replaces the ideal time.
 func TestAllSucceed(t *testing.T) {
 	var all sync.WaitGroup // of t.Run: parallel tests would be as many as there are processors

@@ -26,7 +26,7 @@ const (
 
 // occupied returns an application of which n requests may run at once, over all processes. The header Running is the number that do,
 // by a counter in Redis. Requests run until n have run at once, and for 30ms from then on. With the path /stay a request runs until
-// the client hangs up.
+// the client disconnects.
 func occupied(store core.Store, client *redis.Client, n int) http.Handler {
 	rule := core.AtOnce(n).By(keyOf)
 	rule.Name, rule.OnFailure = "places "+strconv.Itoa(n), core.FailClosed

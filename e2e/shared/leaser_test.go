@@ -113,7 +113,7 @@ func runLeaser(text string) error {
 	return l.run()
 }
 
-// A crew is a set of leasers, the turns that all of them have written, and the stalls meanwhile.
+// A crew is a set of leasers, the turns that all of them have written, and the stalls in the meantime.
 type crew struct {
 	t      *testing.T
 	leaser leaser

@@ -12,7 +12,7 @@ import (
 // A stall is a time in which Redis or this process came to a halt, in microseconds since the Unix epoch.
 type stall struct{ begun, ended int64 }
 
-// watchStalls records stalls, until stop is called: the calls of leasers fail meanwhile, or they have no CPU.
+// watchStalls records stalls, until stop is called: the calls of leasers fail in the meantime, or they have no CPU.
 func (c *crew) watchStalls() (stop func()) {
 	l := c.leaser
 	l.Lease, l.Timeout = 0, longTimeout

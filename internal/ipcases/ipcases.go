@@ -15,8 +15,8 @@ import (
 //go:embed client-ip.json
 var text []byte
 
-// A Case is a request and the key that a configuration must find in it. Want may be "error", which is answered 400, or
-// "invalid", which is answered 500.
+// A Case is a request and the key that a configuration must find in it. Want may be "error", which gets 400, or
+// "invalid", which gets 500.
 type Case struct {
 	Name       string
 	Config     Config

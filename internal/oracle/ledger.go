@@ -22,7 +22,7 @@ type charge struct {
 	process  *process
 	at, n    int64
 	used     int64 // of n: by requests that were not denied
-	transit  int64 // of n: in a call that gives it back
+	transit  int64 // of n: in a call that returns it
 	back     int64 // of n: given back
 	known    int64 // the tick since which its process knows how much of it is unused, or 0
 	direct   bool  // for a request, not ahead

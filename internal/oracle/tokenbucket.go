@@ -136,7 +136,7 @@ func (b *tokenBucket) end(l *core.Limit, peek bool, period time.Duration, held b
 	*b = after
 }
 
-// ended returns b with what ended holds become. It drains at rate meanwhile. A bucket that is later than the end of a hold, because
+// ended returns b with what ended holds become. It drains at rate in the meantime. A bucket that is later than the end of a hold, because
 // the clock went back, is charged as it is.
 func (b tokenBucket) ended(l *core.Limit, period time.Duration, rate int64, held bool, ended []ending) tokenBucket {
 	d := b.own(period)

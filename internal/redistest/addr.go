@@ -10,7 +10,7 @@ const busOffset = 10_000
 
 // FreeAddr returns an address of the loopback interface for a server of this test. Until the test ends nothing else is given
 // its port: no other caller of FreeAddr, no listener that asks for any port and no connection. So a server may end and start
-// again, and connections are refused meanwhile. The same holds for the port of the cluster bus.
+// again, and connections are refused in the meantime. The same holds for the port of the cluster bus.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -12,7 +12,7 @@ const (
 	maxAttempts = 10
 )
 
-// Undisturbed fails the test with the error of f, if any. If the process or a server of a test has stalled meanwhile, calls with a
+// Undisturbed fails the test with the error of f, if any. If the process or a server of a test has stalled in the meantime, calls with a
 // deadline may have failed for that reason: then it calls f again, which must begin with new state.
 func Undisturbed(t testing.TB, f func() error) {
 	t.Helper()

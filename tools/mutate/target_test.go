@@ -14,7 +14,7 @@ func TestEachPatternMatchesAFileOfTheModule(t *testing.T) {
 	}
 }
 
-// TestEachFilterMatchesATest checks that the tests that run first, or not at all, were not renamed meanwhile.
+// TestEachFilterMatchesATest checks that the tests that run first, or not at all, were not renamed in the meantime.
 func TestEachFilterMatchesATest(t *testing.T) {
 	tests := make(map[string]string) // names of a package, one a line
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)

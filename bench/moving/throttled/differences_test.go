@@ -21,7 +21,7 @@ import (
 
 const client = "203.0.113.9:4000"
 
-// handler returns what build builds around a handler that answers 200.
+// handler returns what build builds around a handler that responds with 200.
 func handler(t *testing.T, build func(http.Handler) (http.Handler, error)) http.Handler {
 	h, err := build(try.OK)
 	if err != nil {

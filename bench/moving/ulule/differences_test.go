@@ -38,7 +38,7 @@ func TestBothAdmitTheSameNumber(t *testing.T) {
 	_, hs := handlers(t)
 	for name, h := range hs {
 		if got := try.Admitted(h, 1100, "203.0.113.9:4000", "/"); got < 1000 || got > 1000 && name == "before" {
-			t.Errorf("%s: admitted %d of 1100, want 1000", name, got) // the hour may turn meanwhile
+			t.Errorf("%s: admitted %d of 1100, want 1000", name, got) // the hour may turn in the meantime
 		}
 	}
 }

@@ -96,7 +96,7 @@ func binary(t testing.TB) string {
 	return ""
 }
 
-// start reports false if nginx ended, as it does when another process has taken the port meanwhile.
+// start reports false if nginx ended, as it does when another process has taken the port in the meantime.
 func start(t testing.TB, path string, p Proxy) (addr string, ok bool) {
 	prefix := t.TempDir()
 	addr = free(t, p.Listen)

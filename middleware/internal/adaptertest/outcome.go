@@ -145,7 +145,7 @@ func (a Adapter) outcomeOf(t *testing.T, handle http.HandlerFunc, http2 bool, as
 	return ends.seen[0]
 }
 
-// testClientGone checks that a client that hangs up is noticed, even if the handler answers 200 in the end.
+// testClientGone checks that a client that disconnects is noticed, even if the handler responds with 200 in the end.
 func testClientGone(t *testing.T, a Adapter) {
 	for _, http2 := range []bool{false, true} {
 		started := make(chan bool)

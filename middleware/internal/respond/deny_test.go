@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// denied returns a decision that limits of these rules deny, for some seconds or for ever.
+// denied returns a decision that limits of these rules deny, for some seconds or forever.
 func denied(l core.Limit, retry time.Duration, rules ...string) core.Decision {
 	d := core.Decision{At: time.Unix(1767268800, 0)}
 	for _, rule := range rules {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// OK answers 200.
+// OK responds with 200.
 var OK = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
 // Get sends a request from an address, "203.0.113.9:1234", or another RemoteAddr.
@@ -22,7 +22,7 @@ func Get(h http.Handler, from, path string, fields ...string) *httptest.Response
 	return w
 }
 
-// Admitted returns how many of n requests are answered 200.
+// Admitted returns how many of n requests get 200.
 func Admitted(h http.Handler, n int, from, path string, fields ...string) (admitted int) {
 	for range n {
 		if Get(h, from, path, fields...).Code == http.StatusOK {

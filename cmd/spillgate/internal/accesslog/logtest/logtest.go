@@ -26,7 +26,7 @@ func (s *Entries) Next(e *accesslog.Entry) error {
 // Noon is the instant at which logs begin.
 var Noon = time.Date(2025, 10, 10, 12, 0, 0, 0, time.UTC)
 
-// Sent returns a request that was answered 200 some time after Noon.
+// Sent returns a request that got 200 some time after Noon.
 func Sent(after time.Duration, client, path string) accesslog.Entry {
 	return accesslog.Entry{At: Noon.Add(after), Client: client, Method: "GET", Target: path, Status: 200, Duration: -1}
 }
