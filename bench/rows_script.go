@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/spillgate/spillgate/bench/peers"
@@ -17,14 +19,15 @@ type shape struct {
 }
 
 // shapes lists the rules that scriptRows and socketRows decide by. None of them denies anything while a row runs. A million per day is more
-// than a state in microseconds holds exactly, so its bucket counts in coarser ticks.
+// than a state in microseconds holds exactly, so its bucket counts in coarser ticks. The shapes have rules of their own, because the
+// states of all limits of a rule and a key are one pair in Redis.
 func shapes() []shape {
 	const n = 1_000_000
 	user := func(limits ...core.Limit) core.Rule {
 		return core.Rule{Name: "user", Key: keyfunc.Header("X-User"), Limits: limits}
 	}
 	team := core.Rule{Name: "team", Key: keyfunc.Header("X-Team"), Limits: []core.Limit{core.PerMinute(n)}}
-	return []shape{
+	all := []shape{
 		{"token bucket", []core.Rule{user(core.PerHour(n))}, 1, true},
 		{"fixed window", []core.Rule{user(core.PerHour(n).Using(core.FixedWindow))}, 1, true},
 		{"sliding window", []core.Rule{user(core.PerHour(n).Using(core.SlidingWindow))}, 1.5, false},
@@ -32,6 +35,12 @@ func shapes() []shape {
 		{"three buckets, two identities", []core.Rule{user(core.PerSecond(n), core.PerDay(n)), team}, 2, true},
 		{"bucket and daily window", []core.Rule{user(core.PerSecond(n), core.PerDay(n).Using(core.FixedWindow))}, 1.7, false},
 	}
+	for i := range all {
+		for j := range all[i].rules {
+			all[i].rules[j].Name = fmt.Sprintf("%s%d", all[i].rules[j].Name, i)
+		}
+	}
+	return all
 }
 
 func scriptRows() []*row {
