@@ -67,7 +67,7 @@ func ruleChanges(a, b *core.Rule) (differences []string) {
 // detailChanges returns how the texts of two files for a rule differ, where its data do not show it.
 func detailChanges(a, b *detail) (differences []string) {
 	for _, t := range []struct{ what, from, to string }{
-		{"key", a.key, b.key}, {"cost", orNone(a.cost), orNone(b.cost)}, {"cost_after", orNone(a.costAfter), orNone(b.costAfter)}, {"tiers", a.tiers.String(), b.tiers.String()},
+		{"key", a.key, b.key}, {"cost", orNone(a.cost), orNone(b.cost)}, {"cost_after", orNone(a.costAfter), orNone(b.costAfter)}, {"tiers", a.tiers.String(), b.tiers.String()}, {"overrides", a.overrides.String(), b.overrides.String()},
 		{"headers", headersText(a.headers), headersText(b.headers)}, {"functions", listText(a.matches), listText(b.matches)},
 	} {
 		if t.from != t.to {

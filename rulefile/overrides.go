@@ -2,6 +2,7 @@ package rulefile
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/spillgate/spillgate/core"
@@ -13,6 +14,14 @@ type overrideTable struct {
 	networks *networks
 	limits   [][]core.Limit // by the number of a network
 	count    int
+}
+
+// String returns how many there are, or "none".
+func (t *overrideTable) String() string {
+	if t == nil {
+		return "none"
+	}
+	return strconv.Itoa(t.count)
 }
 
 // find returns the limits of a key, or nil if it has none of its own. An exact key wins, then the longest prefix.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 
 func newExplain() *cobra.Command {
 	var headers []string
+	var client string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain FILE METHOD PATH",
@@ -25,6 +27,13 @@ func newExplain() *cobra.Command {
 			r, err := request(args[1], args[2], headers)
 			if err != nil {
 				return err
+			}
+			if client != "" {
+				a, err := netip.ParseAddr(client)
+				if err != nil {
+					return misuse("%q is not an address such as 10.1.2.3", client)
+				}
+				r.RemoteAddr = netip.AddrPortFrom(a, 1).String()
 			}
 			file, err := readRules(args[0])
 			if err != nil {
@@ -41,6 +50,7 @@ func newExplain() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVarP(&headers, "header", "H", nil, "a header `field` of the request, such as 'X-Plan: pro'; repeatable")
+	cmd.Flags().StringVar(&client, "client", "", "the `address` that the request comes from, such as 10.1.2.3; addresses to skip need it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	return cmd
 }
@@ -104,11 +114,22 @@ func details(e rulefile.Explanation) string {
 	}
 	text := title + "\n"
 	for _, line := range [][2]string{
-		{"why", strings.Join(e.Why, "; ")}, {"key", e.Key}, {"limits", e.Limits}, {"tiers", e.Tiers}, {"cost", e.Cost}, {"cost after", e.CostAfter}, {"on failure", e.OnFailure}, {"lease", e.Lease}, {"max wait", e.MaxWait},
+		{"why", strings.Join(e.Why, "; ")}, {"key", e.Key}, {"limits", e.Limits}, {"tiers", e.Tiers}, {"overrides", overridesText(e.Overrides)}, {"cost", e.Cost}, {"cost after", e.CostAfter}, {"on failure", e.OnFailure}, {"lease", e.Lease}, {"max wait", e.MaxWait},
 	} {
 		if line[1] != "" {
 			text += fmt.Sprintf("  %-10s  %s\n", line[0], line[1])
 		}
 	}
 	return text
+}
+
+// overridesText says how many keys have limits of their own, or "".
+func overridesText(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 key or network has limits of its own"
+	}
+	return fmt.Sprintf("%d keys and networks have limits of their own", n)
 }

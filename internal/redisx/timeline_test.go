@@ -125,7 +125,7 @@ func drawClaim(t *rapid.T, tiers [][]core.Limit) core.Claim {
 
 // canWait reports whether requests of c may wait for their turn.
 func canWait(c core.Claim) bool {
-	return !c.Hold && !slices.ContainsFunc(c.Limits, func(l core.Limit) bool { return l.Algorithm != core.TokenBucket || l.Ban > 0 })
+	return !c.Hold && !slices.ContainsFunc(c.Limits, func(l core.Limit) bool { return l.Algorithm != core.TokenBucket || l.Calendar.Unit != 0 || l.Ban > 0 })
 }
 
 func drawMaxWait(t *rapid.T, l core.Limit) time.Duration {

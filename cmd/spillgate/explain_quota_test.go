@@ -1,0 +1,32 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestExplainSkipAndOverrides(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "rules.yaml")
+	text := "skip: {addresses: [10.0.0.0/8], routes: [/healthz]}\nrules:\n  - {key: ip, limits: 5/month, overrides: {\"203.0.113.0/24\": 0/s}}\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"explain", name, "GET", "/healthz"}, "skipped: its route is skipped"},
+		{[]string{"explain", name, "GET", "/x", "--client", "10.1.2.3"}, "skipped: its address is skipped"},
+		{[]string{"explain", name, "GET", "/x", "--client", "192.0.2.1"}, "1 key or network has limits of its own"},
+	} {
+		var out strings.Builder
+		cmd := newExplain()
+		cmd.SetArgs(tt.args[1:])
+		cmd.SetOut(&out)
+		if err := cmd.Execute(); err != nil || !strings.Contains(out.String(), tt.want) {
+			t.Errorf("%v: got %v, %s; want %q", tt.args, err, out.String(), tt.want)
+		}
+	}
+}
