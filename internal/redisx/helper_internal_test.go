@@ -26,19 +26,12 @@ func frozenStore(t *testing.T) *Store {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
-	t.Cleanup(s.stopSweeps)
-	return s
-}
-
-// stopSweeps has no sweep begin any more.
-func (s *Store) stopSweeps() {
-	if table := s.leases.Load(); table != nil {
-		table.mu.Lock()
-		defer table.mu.Unlock()
-		if table.timer != nil {
-			table.timer.Stop()
+	t.Cleanup(func() {
+		if table := s.leases.Load(); table != nil {
+			table.Stop()
 		}
-	}
+	})
+	return s
 }
 
 // textOf returns words as a script replies them.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/lease"
 )
 
 func TestImpossibleRepliesAreErrors(t *testing.T) {
@@ -72,7 +73,7 @@ func TestRepliesToLeasesThatCannotBe(t *testing.T) {
 		{[]int64{1, 0, 0, 0, 0, 0, 5, 9, 9}, false},
 		{[]int64{1, 0, failed}, false},
 	} {
-		j := s.leasedJob(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")}, 9, backs{})
+		j := s.leasedJob(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")}, 9, lease.Portions{})
 		err := s.deliver(row.reply, []*job{j})
 		if err == nil {
 			err = j.read()

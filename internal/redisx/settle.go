@@ -57,9 +57,9 @@ func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error
 	}
 	own := settlements
 	if t := s.leases.Load(); t != nil {
-		own = s.settleLocal(t, settlements)
-		s.endLeases(banned)
-		defer s.endLeases(banned)
+		own = t.Refund(settlements)
+		t.End(banned)
+		defer t.End(banned)
 	}
 	r := s.layout.newSettle(own)
 	if len(r.asks) == 0 {

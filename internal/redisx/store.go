@@ -12,11 +12,7 @@
 // from run.lua down: plan.lua says what a request asks, take.lua, settle.lua and decide.lua decide, pair.lua has the layout of what is
 // stored, and each algorithm is in the file that has its name: the refund of a fixed window is in lua/fixedwindow.lua.
 //
-// A key that is asked for again within the Lease of its rule gets an entry in a table (leasetable.go, askedpairs.go). Its lease
-// (lease.go: a state machine, without clock or lock) has the requests that were charged ahead. TakeLocal decides from it
-// (leasetake.go, leasereply.go), and asks for the next grant when little is left (grant.go). What a lease does not decide the
-// store does (leaserest.go), in a call that gives back what this process holds of the same keys (leasekeys.go, backs.go,
-// leased.go). A timer gives back what nobody has used (giveback.go). A refund goes back into its lease (leasesettle.go).
+// Package lease charges requests of busy keys ahead, by Lend (lend.go).
 //
 // Beside that way: key.go (names of keys), denycache.go (denials that this process repeats), denied.go (pairs to peek at first
 // on a Cluster), command.go, wait.go and server.go (calls of the client that end in time).
@@ -32,6 +28,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/lease"
 )
 
 // Options configure a Store.
@@ -49,7 +46,7 @@ type Store struct {
 	denials *denyCache // nil for none
 	denied  deniedPairs
 	batcher batcher
-	leases  atomic.Pointer[leaseTable] // nil until a claim has a Lease
+	leases  atomic.Pointer[lease.Table] // nil until a claim has a Lease
 
 	noFunctions atomic.Bool // the server has none, or the user may not load them
 
@@ -92,47 +89,44 @@ func (s *Store) ShiftLocal(d time.Duration) { s.local.Add(d.Microseconds()) }
 
 // Take implements core.Store. It always asks the server.
 func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
-	if t := s.leasesFor(claims); t != nil {
-		return s.takeLeased(ctx, t, claims, dst)
-	}
 	resets, sent := s.resets(claims), s.sentAt()
-	a, err := s.ask(ctx, claims, dst, nil)
-	if err == nil && a.lasts {
-		s.remember(claims, a.results[len(dst):], sent, resets)
+	var results []core.Result
+	var lasts bool
+	var err error
+	if t := s.leasesFor(claims); t != nil {
+		results, lasts, err = t.Take(ctx, claims, dst)
+	} else {
+		results, lasts, err = s.ask(ctx, claims, nil, dst)
 	}
-	return a.results, err
+	if err == nil && lasts {
+		s.remember(claims, results[len(dst):], sent, resets)
+	}
+	return results, err
 }
 
-// An answer is what the server says of a Take.
-type answer struct {
-	results []core.Result
-	lasts   bool // a denial may be repeated
-}
-
-// ask has the server decide claims, and give back what was charged ahead for some of them; nil is nothing. It clears what the
-// server may have given back.
-func (s *Store) ask(ctx context.Context, claims []core.Claim, dst []core.Result, unused []backs) (answer, error) {
+// ask has the server decide claims, and take back what is unused of loans. A denial that lasts may be repeated.
+func (s *Store) ask(ctx context.Context, claims []core.Claim, loans []lease.Loan, dst []core.Result) (results []core.Result, lasts bool, err error) {
 	r, err := s.layout.newTake(claims)
 	if err != nil || len(r.asks) == 0 {
-		return answer{results: dst}, err
+		return dst, false, err
 	}
-	for i := range unused {
-		if unused[i].sum() > 0 {
-			r.lease(i, 0, unused[i])
+	for i := range loans {
+		if loans[i].Unused.Count() > 0 {
+			r.lease(i, 0, loans[i].Unused)
 		}
 	}
 	sent := s.sentAt()
 	jobs, err := s.decide(ctx, r)
-	if len(r.leases) > 0 && (err == nil || len(jobs) > 1 || !jobs[0].unsent && !isReply(err)) {
-		clear(unused)
+	for i := range loans {
+		loans[i].Return = outcomeOf(jobs, err)
 	}
 	if err != nil {
-		return answer{results: dst}, err
+		return dst, false, err
 	}
 	s.first.Do(func() { go s.warnOfEviction() })
-	a := answer{r.appendResults(dst, claims, jobs), s.denials != nil && s.lasts(r, jobs, sent)}
+	results, lasts = r.appendResults(dst, claims, jobs), s.denials != nil && s.lasts(r, jobs, sent)
 	r.release()
-	return a, nil
+	return results, lasts, nil
 }
 
 // sentAt returns the time, which only a store that remembers denials needs.
@@ -155,8 +149,8 @@ func (s *Store) lasts(r *request, jobs []job, sent time.Time) bool {
 
 // TakeLocal implements core.LocalTaker: it takes what was charged ahead, or repeats a denial that the store remembers.
 func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
-	if t := s.leases.Load(); t != nil && t.keys.Load() > 0 {
-		if results, ok := s.takeLeases(t, claims, dst); ok {
+	if t := s.leases.Load(); t != nil && t.HasKeys() {
+		if results, ok := t.TakeLocal(claims, dst); ok {
 			return results, true
 		}
 	}
@@ -182,8 +176,10 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 		keys[i] = s.layout.key(p.Rule, p.Key)
 	}
 	defer s.forget(pairs)
-	s.endLeases(pairs)
-	defer s.endLeases(pairs)
+	if t := s.leases.Load(); t != nil {
+		t.End(pairs)
+		defer t.End(pairs)
+	}
 	late := func(err error) error {
 		s.noteError(err)
 		return err

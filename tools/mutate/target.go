@@ -80,14 +80,10 @@ const (
 	inHeap    = "Flood|Heap|" + coreSlow // for files that have nothing to do with the bound on memory
 	timed     = "AsFast"                 // what depends on the load of the machine
 
-	leaseFirst = "ALease|Leased|Grant|Timelines|Refund|Portion|GivenBack|GivesBack|Remains|Stand|Terms|Peek|Rare|Sweep|Cold|Denial|Claims"
 	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt|Stored|Exactly|StepsBack|GiveBackLess"
 	redisSlow  = "Cluster|Failover|Processes|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|Remembered|Warned|ScriptFlush|" +
 		"OtherRequests|AtOnce|ErrorOfTheServer|LostReply|Abandoned|SeveralSlots|CallThatHangs"
 )
-
-// leaseSuites are the tests of leases.
-var leaseSuites = []suite{{"internal/redisx", leaseFirst, redisSlow, true}}
 
 // patterns are the targets of this module.
 var patterns = []target{
@@ -99,9 +95,7 @@ var patterns = []target{
 	{"core/memory.go", []suite{{"core", "OneClaim|OneLimit|Known|Allocates", coreRest, true}}},
 	{"internal/redisx/key.go", []suite{{"internal/redisx", redisFirst, redisSlow, true}}},
 	{"internal/redisx/reply.go", []suite{{"internal/redisx", redisFirst, redisSlow, true}}},
-	{"internal/redisx/lease*.go", leaseSuites},
-	{"internal/redisx/grant.go", leaseSuites},
-	{"internal/redisx/giveback.go", leaseSuites},
+	{"internal/lease/*.go", []suite{{pkg: "internal/lease"}}},
 	{"internal/redisx/lua/number.lua", []suite{{"internal/redisx", "Lua", redisSlow, true}}},
 	{"internal/redisx/lua/*.lua", []suite{{"internal/redisx", redisFirst, redisSlow, true}}},
 }

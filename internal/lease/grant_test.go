@@ -1,31 +1,46 @@
-package redisx
+package lease
 
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
+// A fetch is a grant for an entry that has not been asked for yet.
+type fetch struct {
+	Loan
+	store   *fake
+	table   *Table
+	hash    uint64
+	entry   *entry
+	timeout time.Duration
+}
+
 // fetchFor returns a grant of 10 for an entry with 10, in the call for which 5 others are given back.
-func fetchFor(t *testing.T, s *Store, c core.Claim) *fetch {
+func fetchFor(t *testing.T, s *fake, c core.Claim) *fetch {
 	e := s.lend(t, c, 10)
 	e.ensureRare().grant = new(grant)
-	_, hash, _ := s.table().placeOf(c)
+	_, hash := s.table().placeOf(c)
 	at, n := s.ahead(t, c, 5)
-	return &fetch{s, s.table(), hash, e, e.key, e.terms, 10, backs{{at, n}}, time.Minute}
+	l := Loan{Pair: e.pair, Limits: e.terms.limits, Want: 10, Unused: Portions{{at, n}}, terms: e.terms}
+	return &fetch{l, s, s.table(), hash, e, time.Minute}
 }
+
+func (f *fetch) run() { f.table.grant(f.hash, f.entry, f.Loan, f.timeout) }
 
 // leave takes the entry of a claim out of the table.
 func (f *fetch) leave(c core.Claim) {
-	shard, hash, _ := f.table.placeOf(c)
+	shard, hash := f.table.placeOf(c)
 	f.table.remove(shard, hash, f.entry)
 }
 
 func TestAGrantIsAddedToItsLease(t *testing.T) {
-	s, c := frozenStore(t), leasedFor("k", "100/d")
+	s, c := newFake(t), leasedFor("k", "100/d")
 	f := fetchFor(t, s, c)
 	f.run()
 	if f.entry.available() != 20 || f.entry.pause != 0 || f.entry.rare != nil {
@@ -38,7 +53,7 @@ func TestAGrantIsAddedToItsLease(t *testing.T) {
 
 // What a grant that was not sent would have given back is given back later.
 func TestAGrantThatIsNotSentGivesNothingBack(t *testing.T) {
-	s, c := frozenStore(t), leasedFor("k", "100/d")
+	s, c := newFake(t), leasedFor("k", "100/d")
 	for _, gone := range []bool{false, true} {
 		f := fetchFor(t, s, c)
 		if f.timeout = -1; gone {
@@ -49,33 +64,27 @@ func TestAGrantThatIsNotSentGivesNothingBack(t *testing.T) {
 		if f.entry.available() != 10 || f.entry.pause != pauseSpans || s.LeaseStats().Returned != 0 {
 			t.Errorf("%d left, a pause of %d, %d given back", f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
 		}
-		if gone && (later != 5 || unused.sum() != 0) || !gone && (unused != f.backs || later != 0) {
+		if gone && (later != 5 || unused.Count() != 0) || !gone && (unused != f.Unused || later != 0) {
 			t.Errorf("the lease is gone: %v: %v and %d to be given back", gone, unused, later)
 		}
 		c.Key = "other"
 	}
 }
 
-// An errorReply is what a server answers that does not do what it is asked.
-type errorReply string
-
-func (e errorReply) Error() string { return string(e) }
-func (errorReply) RedisError()     {}
-
-// failures are the errors of calls, and whether it is known that the server has not done what it was asked. If it is not, what the call
+// failures are the errors of calls, and whether it is known that the store has not done what it was asked. If it is not, what the call
 // should give back is lost: if it were given back again, the limit would be exceeded.
-var failures = map[error]bool{errors.New("cut"): false, errorReply("OOM"): true, errorReply("READONLY"): true, errorReply("NOPERM"): true}
+var failures = map[error]bool{errors.New("cut"): false, notReturned{errors.New("OOM")}: true}
 
 func TestWhatAGrantThatFailedShouldGiveBack(t *testing.T) {
 	for failure, known := range failures {
-		s, h := tapped(t)
+		s := newFake(t)
 		f := fetchFor(t, s, leasedFor("k", "100/d"))
-		h.next(func() error { return failure })
+		s.next(func() error { return failure })
 		f.run()
 		if f.entry.available() != 10 || f.entry.pause != pauseSpans || s.LeaseStats().Returned != 0 {
 			t.Errorf("%v: %d left, a pause of %d, %d given back", failure, f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
 		}
-		if unused := f.entry.takeUnused(); known && unused != f.backs || !known && unused.sum() > 0 {
+		if unused := f.entry.takeUnused(); known && unused != f.Unused || !known && unused.Count() > 0 {
 			t.Errorf("%v: %v to be given back", failure, unused)
 		}
 	}
@@ -83,12 +92,12 @@ func TestWhatAGrantThatFailedShouldGiveBack(t *testing.T) {
 
 func TestWhatATakeThatFailedShouldGiveBack(t *testing.T) {
 	for failure, known := range failures {
-		s, h := tapped(t)
+		s := newFake(t)
 		c := leasedFor("k", "100/d")
 		e := s.lend(t, c, 10)
 		e.pause = pauseSpans // no grant is asked for
 		c.Cost = 11
-		h.next(func() error { return failure })
+		s.next(func() error { return failure })
 		if _, err := s.Take(t.Context(), []core.Claim{c}, nil); !errors.Is(err, failure) {
 			t.Errorf("%v, want %v", err, failure)
 		}
@@ -100,14 +109,14 @@ func TestWhatATakeThatFailedShouldGiveBack(t *testing.T) {
 
 func TestWhatASweepThatFailedShouldGiveBack(t *testing.T) {
 	for failure, known := range failures {
-		s, h := tapped(t)
+		s := newFake(t)
 		table := s.table()
 		for _, key := range []string{"k", "other"} {
 			c := leasedFor(key, "100/d")
 			e := s.lend(t, c, 10)
-			table.giveBack(e.key, e.terms, e.finish())
+			table.giveBack(e.pair, e.terms, e.finish())
 		}
-		h.next(func() error { return failure })
+		s.next(func() error { return failure })
 		table.sweep()
 		if n := table.toReturn(); known != (n == 20) || !known && n > 0 {
 			t.Errorf("%v: %d to be given back", failure, n)
@@ -120,7 +129,7 @@ func TestWhatASweepThatFailedShouldGiveBack(t *testing.T) {
 }
 
 func TestAGrantForALeaseThatIsGoneIsGivenBack(t *testing.T) {
-	s, c := frozenStore(t), leasedFor("k", "100/d")
+	s, c := newFake(t), leasedFor("k", "100/d")
 	f := fetchFor(t, s, c)
 	f.leave(c)
 	f.run()
@@ -131,30 +140,30 @@ func TestAGrantForALeaseThatIsGoneIsGivenBack(t *testing.T) {
 
 // The pause after a grant of nothing is of the span in which that comes.
 func TestThePauseBeginsWithTheGrant(t *testing.T) {
-	s, c := frozenStore(t), leasedFor("k", "100/d")
+	s, c := newFake(t), leasedFor("k", "100/d")
 	f := fetchFor(t, s, c)
 	c.Cost = 85
-	s.mustRun(t, s.jobOf(t, c))
-	f.backs = backs{}
+	s.charge(c)
+	f.Unused = Portions{}
 	f.table.pass(time.Minute)
 	f.run()
-	f.entry.advance(f.table.now(), f.terms.length)
+	f.entry.advance(f.table.now(), f.entry.terms.length)
 	if f.entry.pause != pauseSpans {
 		t.Errorf("a pause of %d spans, want %d", f.entry.pause, pauseSpans)
 	}
 }
 
 func TestAGrantIsDoneWhenItHasRun(t *testing.T) {
-	s, h := tapped(t)
+	s := newFake(t)
 	c := leasedFor("k", "100/d")
 	e := s.lend(t, c, 8)
 	goOn := make(chan struct{})
-	h.next(func() error { <-goOn; return nil })
+	s.next(func() error { <-goOn; return nil })
 	c.Cost = 6
 	if _, ok := s.TakeLocal([]core.Claim{c}, nil); !ok {
 		t.Fatal("not decided from the lease")
 	}
-	shard, _, _ := s.table().placeOf(c)
+	shard, _ := s.table().placeOf(c)
 	shard.mu.Lock()
 	g := e.grantInFlight()
 	shard.mu.Unlock()
@@ -200,5 +209,75 @@ func TestAWaitForAGrantEnds(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Errorf("%s: waits on", why)
 		}
+	}
+}
+
+// Something is missing until the store says that nothing is.
+func TestAWaitIsAtLeastAMicrosecond(t *testing.T) {
+	for at, want := range map[int64]time.Duration{0: 1000, 100: 1000, 101: 1000, 1100: 1000, 1101: 2000, 5100: 5000} {
+		if got := until(at, 100); got != want {
+			t.Errorf("from 100 until %d: %v, want %v", at, got, want)
+		}
+	}
+	if got := until(later(1, 1<<62), 1); got < 24*365*time.Hour {
+		t.Errorf("a wait of for ever is %v", got)
+	}
+}
+
+// What remains is by the latest answer of the store, and within an instant by the one that says least.
+func TestWhatRemainsIsByTheLatestAnswer(t *testing.T) {
+	const length = int64(time.Second)
+	at := func(micros int64, remaining ...int) (results []core.Result) {
+		for _, n := range remaining {
+			results = append(results, core.Result{At: time.UnixMicro(micros), Remaining: n, RefillAfter: time.Second, ResetAfter: time.Minute})
+		}
+		return results
+	}
+	e := &entry{terms: &terms{length: length}}
+	e.hear(at(500, 1, 1), 0)
+	e.credit(0, 100, length, 5)
+	e.setUsages([]algorithm.Usage{{Remaining: 50}, {Remaining: 70}}, 0)
+	for i, row := range []struct {
+		at            int64
+		remain        int
+		first, second uint32
+	}{{99, 10, 50, 70}, {100, 60, 50, 70}, {100, 50, 50, 70}, {100, 49, 49, 59}, {101, 60, 60, 70}} {
+		e.hear(at(row.at, row.remain, row.remain+10), 5000)
+		if e.after(0).stored != row.first || e.after(1).stored != row.second {
+			t.Errorf("row %d: %d and %d remain, want %d and %d", i, e.after(0).stored, e.after(1).stored, row.first, row.second)
+		}
+	}
+	if want := (after{60, 5000 + int64(time.Second), 5000 + int64(time.Minute)}); e.after(0) != want {
+		t.Errorf("got %v, want %v", e.after(0), want)
+	}
+}
+
+// While the reply of a grant is on its way the store decides other requests. These are missing from what it said of the grant.
+func TestAnswersThatOvertakeAGrantCount(t *testing.T) {
+	for name, step := range map[string]time.Duration{"within an instant": 0, "later": time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			s := newFake(t)
+			c := core.Claim{Key: "k", Limits: core.MustParseLimits("1000000/1000d, 2000000/2000d"), Lease: 10 * time.Second}
+			s.decide(t, c)
+			decided, free := make(chan struct{}), make(chan struct{})
+			keep := func() { close(decided); <-free }
+			s.after.Store(&keep)
+			var second sync.WaitGroup
+			second.Go(func() { s.decide(t, c) })
+			<-decided                                    // the first grant
+			s.entry(t, func(e *entry) { e.late = true }) // so that others do not wait for it
+			const overtaking = 3
+			for range overtaking {
+				s.pass(step)
+				s.decide(t, c)
+			}
+			close(free)
+			second.Wait()
+			s.withEntry(t, func(*entry) {})
+			r, ok := s.TakeLocal([]core.Claim{c}, nil)
+			if !ok || r[0].Remaining != 1_000_000-overtaking-3 || r[1].Remaining != 2_000_000-overtaking-3 {
+				t.Errorf("from a lease: %v; got %+v", ok, r)
+			}
+		})
 	}
 }

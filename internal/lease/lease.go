@@ -1,8 +1,11 @@
-package redisx
+package lease
 
 import (
+	"cmp"
 	"math"
 	"slices"
+
+	"github.com/spillgate/spillgate/core"
 )
 
 // A lease holds the requests of one key that were charged ahead, which this process may admit without asking the store. It has no
@@ -11,30 +14,16 @@ import (
 // Each grant of the store becomes a portion. There are at most two: the one that requests use, and the one that was asked for
 // when little was left. A portion ends one Lease after it was asked for, which is before it was charged.
 type lease struct {
-	at     [2]int64   // when the store charged each portion, in microseconds; the older one comes first
-	ends   [2]int64   // 0 for no portion
-	left   [2]uint32  // of each portion
-	size   [2]uint32  // of each portion, as granted
-	used   [2]uint32  // requests decided in the current span of one Lease, and in the last one seen before
-	rare   *leaseRare // nil for nothing
-	span   uint16     // the number of the current span
-	pause  uint8      // in how many spans the next grant may be asked for
-	late   bool       // the last grant came after its end
-	stored uint32     // what the first limit had left in the store after the last call
-}
-
-// taken records from which portions a request was taken.
-type taken struct {
-	at [2]int64  // when each portion was charged
-	n  [2]uint32 // how many requests came from it
-}
-
-// mark returns when the store charged the older of the portions that t was taken from.
-func (t *taken) mark() int64 {
-	if t.n[0] > 0 {
-		return t.at[0]
-	}
-	return t.at[1]
+	at     [2]int64  // when the store charged each portion, in microseconds; the older one comes first
+	ends   [2]int64  // 0 for no portion
+	left   [2]uint32 // of each portion
+	size   [2]uint32 // of each portion, as granted
+	used   [2]uint32 // requests decided in the current span of one Lease, and in the last one seen before
+	rare   *rare     // nil for nothing
+	span   uint16    // the number of the current span
+	pause  uint8     // in how many spans the next grant may be asked for
+	late   bool      // the last grant came after its end
+	stored uint32    // what the first limit had left in the store after the last call
 }
 
 // pauseSpans is the length of a pause between grants, in spans: at least one Lease.
@@ -79,28 +68,28 @@ func (l *lease) giveBack(at, n int64) {
 // available returns how many requests are left.
 func (l *lease) available() int64 { return int64(l.left[0]) + int64(l.left[1]) }
 
-// take takes cost out of an advanced l, the older portion first, and reports whether that had enough.
-func (l *lease) take(cost int64) (t taken, ok bool) {
+// take takes cost out of an advanced l, the older portion first, and reports whether that had enough. It returns from which portions.
+func (l *lease) take(cost int64) (taken Portions, ok bool) {
 	if cost > l.available() {
-		return taken{}, false
+		return Portions{}, false
 	}
 	first := min(l.left[0], uint32(cost))
-	t = taken{l.at, [2]uint32{first, uint32(cost) - first}}
-	l.left[0], l.left[1] = l.left[0]-t.n[0], l.left[1]-t.n[1]
+	second := uint32(cost) - first
+	l.left[0], l.left[1] = l.left[0]-first, l.left[1]-second
 	l.use(cost)
-	return t, true
+	return Portions{{l.at[0], int64(first)}, {l.at[1], int64(second)}}, true
 }
 
 // use counts a request that was decided.
 func (l *lease) use(cost int64) { l.used[0] = uint32(min(int64(l.used[0])+cost, math.MaxInt32)) }
 
 // putBack undoes a take. What was taken from a portion that has ended since is to be given back.
-func (l *lease) putBack(t taken) {
-	for i, n := range t.n {
-		if n > 0 && !l.restore(t.at[i], n) {
-			l.giveBack(t.at[i], int64(n))
+func (l *lease) putBack(taken Portions) {
+	for _, p := range taken {
+		if p.Count > 0 && !l.restore(p.At, uint32(p.Count)) {
+			l.giveBack(p.At, p.Count)
 		}
-		l.used[0] -= min(l.used[0], n)
+		l.used[0] -= min(l.used[0], uint32(p.Count))
 	}
 }
 
@@ -194,9 +183,9 @@ func (l *lease) end() {
 }
 
 // takeUnused returns what is to be given back, and forgets it.
-func (l *lease) takeUnused() (b backs) {
+func (l *lease) takeUnused() (b Portions) {
 	if l.rare != nil {
-		b, l.rare.unused = l.rare.unused, backs{}
+		b, l.rare.unused = l.rare.unused, Portions{}
 		l.dropRare()
 	}
 	return b
@@ -212,4 +201,79 @@ func (l *lease) isIdle() bool {
 func (l *lease) instant(now, length int64) int64 {
 	i := l.newest()
 	return l.at[i] + (now-(l.ends[i]-length))/1000
+}
+
+// Portions are requests of one key that the store charged ahead, at two instants at most. The zero value is empty.
+type Portions [2]Portion
+
+// A Portion is a number of requests that the store charged ahead at one instant of its clock, in microseconds.
+type Portion struct{ At, Count int64 }
+
+// add adds n requests charged at an instant. Of three instants the two earliest are merged into the earliest, which never gives
+// back more.
+func (p *Portions) add(at, n int64) {
+	if n == 0 {
+		return
+	}
+	for i := range p {
+		if p[i].Count == 0 || p[i].At == at {
+			p[i] = Portion{at, p[i].Count + n}
+			return
+		}
+	}
+	all := []Portion{p[0], p[1], {at, n}}
+	slices.SortFunc(all, func(x, y Portion) int { return cmp.Compare(x.At, y.At) })
+	*p = Portions{{all[0].At, all[0].Count + all[1].Count}, all[2]}
+}
+
+// addAll adds all of other.
+func (p *Portions) addAll(other Portions) {
+	for _, o := range other {
+		p.add(o.At, o.Count)
+	}
+}
+
+// Count returns how many requests p has.
+func (p *Portions) Count() int64 { return p[0].Count + p[1].Count }
+
+// mark returns when the earlier of the portions was charged.
+func (p *Portions) mark() int64 {
+	if p[0].Count > 0 {
+		return p[0].At
+	}
+	return p[1].At
+}
+
+// rare is the state that few leases need at a time. Most leases have none, which keeps them small.
+type rare struct {
+	unused Portions      // what is to be given back
+	others []after       // what the limits but the first had after the last call; nil if there are none
+	grant  *grant        // in flight; nil for none
+	answer []core.Result // the latest answer to a request while the grant is in flight; nil for none
+}
+
+// ensureRare returns the rare state of l, allocated if there is none.
+func (l *lease) ensureRare() *rare {
+	if l.rare == nil {
+		l.rare = new(rare)
+	}
+	return l.rare
+}
+
+// dropRare frees the rare state of l if it is empty.
+func (l *lease) dropRare() {
+	if r := l.rare; r != nil && r.unused == (Portions{}) && r.others == nil && r.grant == nil {
+		l.rare = nil
+	}
+}
+
+// hasUnused reports whether l has requests to give back.
+func (l *lease) hasUnused() bool { return l.rare != nil && l.rare.unused != (Portions{}) }
+
+// grantInFlight returns the grant in flight, or nil.
+func (l *lease) grantInFlight() *grant {
+	if l.rare == nil {
+		return nil
+	}
+	return l.rare.grant
 }

@@ -1,0 +1,286 @@
+package lease
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/oracle"
+)
+
+const start = 1_800_000_000_000_000 // microseconds
+
+// A fake is a store that decides by package oracle, and the leases of one process from it.
+type fake struct {
+	*server
+	leases *Table
+}
+
+// A server is what the processes of a test share. Its clock stands still unless it is moved.
+type server struct {
+	mu    sync.Mutex
+	model oracle.Model
+	now   int64 // microseconds
+
+	calls  atomic.Int64
+	before atomic.Pointer[func() error]
+	after  atomic.Pointer[func()] // called before the reply of a call
+	last   []Loan                 // of the last call
+}
+
+func newFake(t *testing.T) *fake {
+	return (&server{now: start}).process(t)
+}
+
+// process returns another process that uses the server.
+func (s *server) process(t *testing.T) *fake {
+	f := &fake{s, New(s)}
+	t.Cleanup(f.leases.Stop)
+	return f
+}
+
+// next has f called before the next call, which has no effect if f returns an error: see outcomes.
+func (s *server) next(f func() error) { s.before.Store(&f) }
+
+// notReturned is the error of a call that is known to have had no effect.
+type notReturned struct{ error }
+
+// Lend implements Store.
+func (s *server) Lend(ctx context.Context, claims []core.Claim, loans []Loan, dst []core.Result) ([]core.Result, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return dst, false, fail(loans, notReturned{err})
+	}
+	s.calls.Add(1)
+	if f := s.before.Swap(nil); f != nil {
+		if err := (*f)(); err != nil {
+			return dst, false, fail(loans, err)
+		}
+	}
+	if f := s.after.Swap(nil); f != nil {
+		defer (*f)()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = loans
+	for i := range loans {
+		l := &loans[i]
+		if len(claims) > 0 {
+			l.Pair, l.Limits = pairOf(&claims[i]), claims[i].Limits
+		}
+		s.takeBack(l)
+	}
+	if len(claims) > 0 {
+		return append(dst, s.model.Take(s.now, claims)...), false, nil
+	}
+	for i := range loans {
+		s.chargeAhead(&loans[i])
+	}
+	return dst, false, nil
+}
+
+func fail(loans []Loan, err error) error {
+	for i := range loans {
+		if _, ok := err.(notReturned); ok {
+			loans[i].Return = NotReturned
+		}
+	}
+	return err
+}
+
+func (s *server) takeBack(l *Loan) {
+	c := core.Claim{Rule: l.Pair.Rule, Key: l.Pair.Key, Limits: l.Limits}
+	s.model.Ahead(s.now, c, 0) // a request names its rate first
+	for _, p := range l.Unused {
+		if c.Cost = int(p.Count); p.Count > 0 {
+			s.model.Refund(s.now, p.At, []core.Claim{c})
+		}
+	}
+	l.Return = Returned
+}
+
+func (s *server) chargeAhead(l *Loan) {
+	c := core.Claim{Rule: l.Pair.Rule, Key: l.Pair.Key, Limits: l.Limits, Peek: true}
+	l.At, l.Granted = s.now, s.model.Ahead(s.now, c, l.Want)
+	for _, r := range s.model.Take(s.now, []core.Claim{c}) {
+		l.Left = append(l.Left, algorithm.Usage{
+			Remaining: int64(r.Remaining), Refill: r.RefillAfter.Microseconds(), Reset: r.ResetAfter.Microseconds(),
+		})
+	}
+}
+
+// Take implements core.Store.
+func (f *fake) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	results, _, err := f.leases.Take(ctx, claims, dst)
+	return results, err
+}
+
+// TakeLocal implements core.LocalTaker.
+func (f *fake) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
+	return f.leases.TakeLocal(claims, dst)
+}
+
+// Settle implements core.Store.
+func (f *fake) Settle(_ context.Context, settlements []core.Settlement) error {
+	var banned []core.Pair
+	for _, st := range settlements {
+		if st.Ban > 0 {
+			banned = append(banned, core.Pair{Rule: st.Rule, Key: st.Key})
+		}
+	}
+	own := f.leases.Refund(settlements)
+	f.leases.End(banned)
+	defer f.leases.End(banned)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.model.Settle(f.now, own)
+	return nil
+}
+
+// Reset implements core.Store.
+func (f *fake) Reset(_ context.Context, pairs []core.Pair) error {
+	f.leases.End(pairs)
+	defer f.leases.End(pairs)
+	if before := f.before.Swap(nil); before != nil {
+		_ = (*before)()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.model.Reset(f.now, pairs)
+	return nil
+}
+
+func (f *fake) LeaseStats() core.LeaseStats { return f.leases.Stats() }
+func (f *fake) table() *Table               { return f.leases }
+
+// pass moves the clock of the server on.
+func (s *server) pass(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now += d.Microseconds()
+}
+
+// charge charges a claim in the store.
+func (f *fake) charge(c core.Claim) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.model.Take(f.now, []core.Claim{c})
+}
+
+// remains returns how many requests remain in the store for the first limit of a claim.
+func (f *fake) remains(_ *testing.T, c core.Claim) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c.Peek = true
+	return int64(f.model.Take(f.now, []core.Claim{c})[0].Remaining)
+}
+
+// ahead charges n requests ahead without deciding any, and returns how many the store allowed.
+func (f *fake) ahead(_ *testing.T, c core.Claim, n int64) (at, granted int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now, f.model.Ahead(f.now, c, n)
+}
+
+// lend adds a lease of c with a portion of n requests, which the store has charged.
+func (f *fake) lend(t *testing.T, c core.Claim, n int64) *entry {
+	t.Helper()
+	table := f.table()
+	shard, hash := table.placeOf(c)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	e := table.add(shard, hash, &c)
+	at, granted := f.ahead(t, c, n)
+	if e == nil || granted != n {
+		t.Fatalf("%d of %d were lent", granted, n)
+	}
+	now := table.now()
+	e.advance(now, e.terms.length)
+	e.credit(now, at, now+e.terms.length, n)
+	return e
+}
+
+// leasedFor returns a claim of a key whose lease does not end during a test.
+func leasedFor(key, limits string) core.Claim {
+	return core.Claim{Key: key, Limits: core.MustParseLimits(limits), Cost: 1, Lease: 10 * time.Second}
+}
+
+// placeOf returns the shard and the hash of a claim.
+func (t *Table) placeOf(c core.Claim) (s *shard, hash uint64) {
+	hash = t.hash(pairOf(&c))
+	return t.shard(hash), hash
+}
+
+// pass moves the clock of the leases on.
+func (t *Table) pass(d time.Duration) { t.begun = t.begun.Add(-d) }
+
+// toReturn returns how many requests the next sweep gives back for leases that are gone.
+func (t *Table) toReturn() (n int64) {
+	for _, u := range t.unused {
+		n += u.Unused.Count()
+	}
+	return n
+}
+
+// due returns whether a sweep is due, and within what time.
+func (t *Table) due() (armed bool, every time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.armed, t.every
+}
+
+func (f *fake) grantsInFlight() int { return f.leases.GrantsInFlight() }
+
+// quiet waits until no grant is in flight.
+func (f *fake) quiet() {
+	for f.grantsInFlight() > 0 {
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
+// withEntry calls f with the only entry, of which no grant is in flight, while its shard is locked: sweeps go on after a test.
+func (f *fake) withEntry(t *testing.T, do func(*entry)) {
+	t.Helper()
+	f.quiet()
+	f.entry(t, do)
+}
+
+// entry calls f with the only entry, while its shard is locked.
+func (f *fake) entry(t *testing.T, do func(*entry)) {
+	t.Helper()
+	found := false
+	for i := range f.leases.shards {
+		shard := &f.leases.shards[i]
+		shard.mu.Lock()
+		for _, e := range shard.entries {
+			found = true
+			do(e)
+		}
+		shard.mu.Unlock()
+	}
+	if !found {
+		t.Fatal("nothing is leased")
+	}
+}
+
+// decide decides a claim from leases or the store.
+func (f *fake) decide(t *testing.T, c core.Claim) []core.Result {
+	t.Helper()
+	if r, ok := f.TakeLocal([]core.Claim{c}, nil); ok {
+		return r
+	}
+	return f.take(t, c)
+}
+
+// take decides a claim as if TakeLocal had not.
+func (f *fake) take(t *testing.T, c core.Claim) []core.Result {
+	t.Helper()
+	r, err := f.Take(t.Context(), []core.Claim{c}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

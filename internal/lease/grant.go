@@ -1,0 +1,199 @@
+package lease
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+// grantTimeout is how long a grant may take as long as no Take has had a deadline.
+const grantTimeout = time.Second
+
+// A grant is a call that charges requests ahead for one key. There is one at a time for each key.
+type grant struct {
+	ctx  context.Context // ends when there is no use in waiting for the grant any more
+	done chan struct{}
+}
+
+// wait waits for g until ctx is done or g is late.
+func (g *grant) wait(ctx context.Context) {
+	select {
+	case <-g.done:
+	case <-g.ctx.Done():
+	case <-ctx.Done():
+	}
+}
+
+// waitForAll waits for grants, late ones too, until ctx is done.
+func waitForAll(ctx context.Context, grants []*grant) {
+	for _, g := range grants {
+		select {
+		case <-g.done:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// fetchIfLow asks for a grant for e if little is left. The caller has locked the shard of e, and advanced e.
+func (t *Table) fetchIfLow(hash uint64, e *entry, now int64) {
+	if e.isLow(now, e.terms.length) {
+		t.fetch(hash, e, 0)
+	}
+}
+
+// fetch asks for a grant for e, unless one is in flight or the last one was of nothing. waiting is the cost of the request that
+// waits for it. The caller has locked the shard of e, and advanced e.
+func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
+	if e.grantInFlight() != nil || e.pause > 0 {
+		return
+	}
+	timeout := time.Duration(t.timeout.Load())
+	if timeout <= 0 {
+		timeout = grantTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	g := &grant{ctx, make(chan struct{})}
+	e.ensureRare().grant = g
+	l := Loan{Pair: e.pair, Limits: e.terms.limits, Want: e.want(waiting), Unused: e.takeUnused(), terms: e.terms}
+	go func() {
+		defer cancel()
+		defer close(g.done)
+		t.grant(hash, e, l, timeout)
+	}()
+}
+
+// grant has the store charge l ahead, and adds that to e. It has the whole timeout, however long its goroutine has waited for a CPU: else
+// that would count as a failure of the store.
+func (t *Table) grant(hash uint64, e *entry, l Loan, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	sent, loans := t.now(), []Loan{l}
+	_, _, err := t.store.Lend(ctx, nil, loans, nil)
+	l = loans[0]
+
+	s := t.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := e.rare.answer
+	e.rare.grant, e.rare.answer = nil, nil
+	e.dropRare()
+	if l.Return == Returned {
+		t.returned.Add(uint64(l.Unused.Count()))
+	}
+	switch {
+	case err != nil:
+		if l.Return == NotReturned {
+			t.giveBackLater(e, l.terms, l.Unused)
+		}
+		e.pause = pauseSpans
+	case e.terms != l.terms:
+		t.giveBackLater(e, l.terms, Portions{{l.At, l.Granted}})
+	default:
+		now := t.now()
+		e.advance(now, l.terms.length)
+		e.credit(now, l.At, sent+l.terms.length, l.Granted)
+		e.setUsages(l.Left, now)
+		if answer != nil {
+			e.hear(answer, now)
+		}
+	}
+}
+
+// giveBackLater has what e was granted on some terms given back by a later call. The caller has locked the shard.
+func (t *Table) giveBackLater(e *entry, by *terms, unused Portions) {
+	if e.terms != by {
+		t.giveBack(e.pair, by, unused)
+		return
+	}
+	for _, p := range unused {
+		e.giveBack(p.At, p.Count)
+	}
+}
+
+// setUsages stores what the store reported for the limits of e after a grant.
+func (e *entry) setUsages(usages []algorithm.Usage, now int64) {
+	for i := range usages {
+		e.setAfter(i, len(usages), usages[i], now)
+	}
+}
+
+// hear stores what the store answered to a request, unless what e says already is of a later instant. Calls overtake each other: a
+// grant that is in flight may have been decided before.
+func (e *entry) hear(results []core.Result, now int64) {
+	if e.grantInFlight() != nil {
+		if a := e.rare.answer; a == nil || isNewer(results, a[0].At.UnixMicro(), a[0].Remaining) {
+			e.rare.answer = slices.Clone(results)
+		}
+	}
+	if e.ends[0] == 0 || !isNewer(results, e.at[e.newest()], int(e.stored)) {
+		return
+	}
+	for i := range results {
+		r := &results[i]
+		u := algorithm.Usage{Remaining: int64(r.Remaining), Refill: r.RefillAfter.Microseconds(), Reset: r.ResetAfter.Microseconds()}
+		e.setAfter(i, len(results), u, now)
+	}
+}
+
+// isNewer reports whether results are of a later instant than what the store said at another one. Within an instant fewer remain
+// later, or as many.
+func isNewer(results []core.Result, at int64, remaining int) bool {
+	of := results[0].At.UnixMicro()
+	return of > at || of == at && results[0].Remaining < remaining
+}
+
+// setAfter stores what the store reported for one limit of n.
+func (e *entry) setAfter(limit, n int, u algorithm.Usage, now int64) {
+	a := after{uint32(min(u.Remaining, math.MaxUint32)), later(now, u.Refill), later(now, u.Reset)}
+	if limit == 0 {
+		e.stored, e.refill, e.reset = a.stored, a.refill, a.reset
+		return
+	}
+	if e.ensureRare().others == nil {
+		e.rare.others = make([]after, n-1)
+	}
+	e.rare.others[limit-1] = a
+}
+
+// later returns the instant that is wait microseconds after now. A wait beyond a hundred years is cut, so that the sum fits.
+func later(now, wait int64) int64 { return now + 1000*min(wait, math.MaxInt64/3000) }
+
+// after returns what the store last reported for a limit of e.
+func (e *entry) after(limit int) after {
+	if limit == 0 {
+		return after{e.stored, e.refill, e.reset}
+	}
+	return e.rare.others[limit-1]
+}
+
+// appendResults appends the results of c, which e has admitted. There must be a portion. mark is the instant at which the portion
+// was charged that the request was taken from.
+func (e *entry) appendResults(dst []core.Result, c *core.Claim, now, mark int64) []core.Result {
+	at := time.UnixMicro(e.instant(now, e.terms.length)).Add(markOf(mark))
+	left := e.available()
+	for i, l := range c.Limits {
+		a := e.after(i)
+		r := core.Result{Rule: e.pair.Rule, Limit: l, Allowed: true, At: at, Remaining: int(min(int64(a.stored)+left, int64(l.Capacity())))}
+		if r.Remaining < l.Capacity() {
+			r.RefillAfter, r.ResetAfter = until(a.refill, now), until(a.reset, now)
+		}
+		dst = append(dst, r)
+	}
+	return dst
+}
+
+// until returns how long after now an instant is, in whole microseconds and at least one.
+func until(at, now int64) time.Duration {
+	return max(time.Microsecond, (time.Duration(at-now) + time.Microsecond - 1).Truncate(time.Microsecond))
+}
+
+// markOf returns the nanoseconds, 1 to 999, that are added to the instant of a request decided from a lease. They mark the portion,
+// by the instant at which it was charged. Instants of a server are whole microseconds.
+func markOf(at int64) time.Duration { return 1 + time.Duration(at%999) }
+
+// markIn returns the mark of an instant, or 0 if it is one of a server.
+func markIn(at time.Time) time.Duration { return time.Duration(at.Nanosecond() % 1000) }

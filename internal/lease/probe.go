@@ -1,0 +1,41 @@
+package lease
+
+// What tests of stores ask a table: leases end and are granted in the background.
+
+// Ended reports whether nothing is leased or to be given back, and no sweep is due.
+func (t *Table) Ended() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.keys.Load() == 0 && len(t.unused) == 0 && !t.armed
+}
+
+// BetweenSweeps calls f while no sweep runs: what one has taken out of the table counts as charged until it is given back.
+func (t *Table) BetweenSweeps(f func()) {
+	t.sweeping.Lock()
+	defer t.sweeping.Unlock()
+	f()
+}
+
+// GrantsInFlight returns how many grants are in flight.
+func (t *Table) GrantsInFlight() (n int) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		for _, e := range s.entries {
+			if e.grantInFlight() != nil {
+				n++
+			}
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Stop has no sweep begin any more, so that what a test does not end may go away.
+func (t *Table) Stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+}

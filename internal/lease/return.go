@@ -1,0 +1,166 @@
+package lease
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// maxUnused bounds for how many keys one call gives back: thousands of leases may end at once.
+const maxUnused = 64
+
+// giveBackTimeout bounds how long a sweep waits for a call.
+const giveBackTimeout = time.Second
+
+// unused returns a loan that gives back what was granted on terms for a key.
+func (by *terms) unused(pair core.Pair, p Portions) Loan {
+	return Loan{Pair: pair, Limits: by.limits, Unused: p, terms: by}
+}
+
+// giveBack has the next sweep give back b.
+func (t *Table) giveBack(pair core.Pair, by *terms, b Portions) {
+	if b.Count() == 0 {
+		return
+	}
+	t.mu.Lock()
+	t.unused = append(t.unused, by.unused(pair, b))
+	t.mu.Unlock()
+	t.arm(time.Duration(by.length))
+}
+
+// arm has a sweep begin within d, unless one begins before.
+func (t *Table) arm(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.armed && t.every <= d:
+		return
+	case t.timer == nil:
+		t.timer = time.AfterFunc(d, t.sweep)
+	default:
+		t.timer.Reset(d)
+	}
+	t.armed, t.every = true, d
+}
+
+// sweep gives back what is left of leases that have ended, and drops those that are idle. The timer runs as long as there are
+// leases. Sweeps do not overlap, even if the server takes longer than a lease.
+func (t *Table) sweep() {
+	t.sweeping.Lock()
+	defer t.sweeping.Unlock()
+	begun := time.Now()
+	t.mu.Lock()
+	t.armed = false
+	t.mu.Unlock()
+	shortest := time.Duration(math.MaxInt64)
+	var all []Loan
+	for i := range t.shards {
+		all = t.shards[i].sweep(t, all, &shortest)
+	}
+	t.mu.Lock()
+	all, t.unused = append(all, t.unused...), nil
+	t.mu.Unlock()
+	if shortest < math.MaxInt64 {
+		t.arm(max(shortest, 50*time.Since(begun))) // so that sweeps take little of a CPU
+	}
+	for some := range slices.Chunk(all, maxUnused) {
+		ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+		t.settle(ctx, some)
+		cancel()
+	}
+}
+
+// sweep ends what has ended in s and removes idle entries. It appends what is to be given back, and lowers shortest to the shortest
+// Lease of an entry that stays.
+func (s *shard) sweep(t *Table, all []Loan, shortest *time.Duration) []Loan {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := t.now()
+	for hash, e := range s.entries {
+		e.advance(now, e.terms.length)
+		if e.hasUnused() && e.used[0] == 0 { // else the next grant is likely to give it back
+			all = append(all, e.terms.unused(e.pair, e.takeUnused()))
+		}
+		if e.isIdle() && e.grantInFlight() == nil {
+			t.remove(s, hash, e)
+			continue
+		}
+		*shortest = min(*shortest, time.Duration(e.terms.length))
+	}
+	return all
+}
+
+// settle gives back what is left of some leases. What the store has not taken back is left to the next sweep.
+func (t *Table) settle(ctx context.Context, loans []Loan) {
+	loans = slices.DeleteFunc(loans, func(l Loan) bool { return l.Unused.Count() == 0 })
+	if len(loans) == 0 {
+		return
+	}
+	_, _, _ = t.store.Lend(ctx, nil, loans, nil) // the loans say what has become of them
+	for i := range loans {
+		switch l := &loans[i]; l.Return {
+		case Returned:
+			t.returned.Add(uint64(l.Unused.Count()))
+		case NotReturned:
+			t.giveBack(l.Pair, l.terms, l.Unused)
+		}
+	}
+}
+
+// Refund refunds what it can into leases, and returns what is left for the store to settle. A request goes back
+// into the portion that it was taken from. If that has ended, the store refunds it as charged one Lease before it was used: no
+// portion is charged earlier, and a refund for an earlier instant returns less, never more.
+func (t *Table) Refund(settlements []core.Settlement) []core.Settlement {
+	own := settlements
+	for i := range settlements {
+		st := &settlements[i]
+		more := int64(st.Final) - int64(max(st.Cost, 1))
+		if more >= 0 || st.Lease <= 0 || st.Held || st.Renew || st.Ban > 0 || markIn(st.At) == 0 {
+			continue
+		}
+		if &own[0] == &settlements[0] {
+			own = slices.Clone(settlements)
+		}
+		own[i].Final += int(t.restore(st, -more))
+		own[i].At = st.At.Add(-st.Lease)
+	}
+	return own
+}
+
+// restore puts up to n requests of st back into the portion that they were taken from, and returns how many.
+func (t *Table) restore(st *core.Settlement, n int64) int64 {
+	pair := named(st.Rule, st.Key)
+	hash := t.hash(pair)
+	shard := t.shard(hash)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	e := shard.find(hash, pair)
+	if e == nil || !e.terms.fit(&core.Claim{Limits: st.Limits, Lease: st.Lease}) {
+		return 0
+	}
+	e.advance(t.now(), e.terms.length)
+	return e.refund(func(at int64) bool { return markOf(at) == markIn(st.At) && at <= st.At.UnixMicro() }, n)
+}
+
+// End ends the leases of pairs.
+func (t *Table) End(pairs []core.Pair) {
+	for _, p := range pairs {
+		t.end(named(p.Rule, p.Key))
+	}
+}
+
+// end ends the lease of a key, removes it from the table and gives back what is left. If the pair was reset, the store ignores
+// that refund.
+func (t *Table) end(pair core.Pair) {
+	hash := t.hash(pair)
+	s := t.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.find(hash, pair); e != nil {
+		t.giveBack(e.pair, e.terms, e.finish())
+		t.remove(s, hash, e)
+	}
+}

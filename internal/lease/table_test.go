@@ -1,0 +1,160 @@
+package lease
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestWhichClaimsCanBeLeased(t *testing.T) {
+	for why, row := range map[string]struct {
+		change func(*core.Claim)
+		want   bool
+	}{
+		"buckets and fixed windows": {func(*core.Claim) {}, true},
+		"no lease":                  {func(c *core.Claim) { c.Lease = 0 }, false},
+		"a dry run":                 {func(c *core.Claim) { c.DryRun = true }, false},
+		"a hold":                    {func(c *core.Claim) { c.Hold = true }, false},
+		"a negative cost":           {func(c *core.Claim) { c.Cost = -1 }, false},
+		"no limits":                 {func(c *core.Claim) { c.Limits = nil }, false},
+		"one that cannot":           {func(c *core.Claim) { c.Limits = core.MustParseLimits("5/m, 9/h;sliding-window") }, false},
+		"in flight":                 {func(c *core.Claim) { c.Limits = core.MustParseLimits("5 at once") }, false},
+		"a long key":                {func(c *core.Claim) { c.Key = strings.Repeat("k", maxKey+1) }, false},
+		"a ban":                     {func(c *core.Claim) { c.Limits = core.MustParseLimits("5/m;ban=1h") }, false},
+	} {
+		c := leasedFor("k", "5/m, 9/h;fixed-window")
+		if row.change(&c); leasable(&c) != row.want {
+			t.Errorf("%s: %v", why, !row.want)
+		}
+	}
+}
+
+// Entries share their terms, of which the table keeps a bounded number.
+func TestEntriesShareTheirTerms(t *testing.T) {
+	table := New(nil)
+	one, other := leasedFor("k", "5/m"), leasedFor("o", "5/m")
+	if first := table.termsOf(&one); table.termsOf(&other) != first || !first.fit(&one) {
+		t.Error("the same terms are there twice")
+	}
+	other.Lease = time.Second
+	if table.termsOf(&other) == table.termsOf(&one) {
+		t.Error("two lengths have the same terms")
+	}
+	for i := range maxKnown + 5 {
+		one.Lease = time.Duration(i) * time.Millisecond
+		if terms := table.termsOf(&one); !terms.fit(&one) || len(table.known) > maxKnown {
+			t.Errorf("%d terms are kept, the last for %v", len(table.known), terms.length)
+		}
+	}
+	if len(table.known) != maxKnown {
+		t.Errorf("%d terms are kept, want %d", len(table.known), maxKnown)
+	}
+}
+
+func TestNoInstantIsZero(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := New(nil)
+		if at := table.now(); at != 1 {
+			t.Errorf("at once: %d, want 1", at)
+		}
+		time.Sleep(time.Second)
+		if at := table.now(); at != 1e9+1 {
+			t.Errorf("after a second: %d", at)
+		}
+	})
+}
+
+func TestAnEntryCountsUntilItIsRemoved(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	table := s.table()
+	shard, hash := table.placeOf(c)
+	e := table.add(shard, hash, &c)
+	if e == nil || table.add(shard, hash, &c) != nil || shard.find(hash, pairOf(&c)) != e {
+		t.Fatal("an entry was added twice, or not at all")
+	}
+	if n := s.LeaseStats().Keys; n != 1 || !table.armed || table.every != c.Lease {
+		t.Errorf("%d keys, a sweep: %v in %v", n, table.armed, table.every)
+	}
+	if shard.find(hash, core.Pair{Key: "other"}) != nil {
+		t.Error("another key of the same hash finds it")
+	}
+	table.remove(shard, hash, e)
+	if n := s.LeaseStats().Keys; n != 0 || e.terms != nil || shard.find(hash, pairOf(&c)) != nil {
+		t.Errorf("removed: %d keys, terms %v", n, e.terms)
+	}
+}
+
+// What the store admits counts as used. The next grant is asked for if more than one request remains.
+func TestWhatTheStoreAdmitsCountsAsUsed(t *testing.T) {
+	s := newFake(t)
+	a, b := leasedFor("a", "100/d"), leasedFor("b", "100/d")
+	a.Cost, b.Cost = 3, 2
+	one, two := s.lend(t, a, 1), s.lend(t, b, 1)
+	one.left, two.left = [2]uint32{}, [2]uint32{}
+	s.table().pass(20 * time.Second) // two spans
+	runs := s.calls.Load()
+	s.restOf(a, b).count([]core.Result{{Allowed: true, Remaining: 1}, {Allowed: true, Remaining: 2}})
+	s.quiet()
+	if one.used != [2]uint32{3, 0} || two.used != [2]uint32{2, 0} {
+		t.Errorf("used %v and %v", one.used, two.used)
+	}
+	if one.available() != 0 || two.available() != 2 || s.calls.Load() != runs+1 {
+		t.Errorf("granted %d of 1 that remains and %d of 2, in %d calls", one.available(), two.available(), s.calls.Load()-runs)
+	}
+}
+
+func TestWhatWasUsedIsOfTheSpanThatNowLiesIn(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	e := s.lend(t, c, 10)
+	e.used[0] = 7
+	s.table().pass(10 * time.Second)
+	if s.restOf(c).count([]core.Result{{Allowed: true}}); e.used != [2]uint32{1, 7} {
+		t.Errorf("used %v, want 1 in this span and 7 in the last", e.used)
+	}
+}
+
+// Of these nothing counts, so that nothing is charged ahead for them.
+func TestWhatCannotBeLeasedDoesNotCount(t *testing.T) {
+	for why, change := range map[string]func(*core.Claim){
+		"a peek":       func(c *core.Claim) { c.Peek = true },
+		"a dry run":    func(c *core.Claim) { c.DryRun = true },
+		"other limits": func(c *core.Claim) { c.Limits = core.MustParseLimits("99/d") },
+		"twice":        func(*core.Claim) {},
+	} {
+		s, c := newFake(t), leasedFor("k", "100/d")
+		e, claims := s.lend(t, c, 10), []core.Claim{c}
+		if change(&claims[0]); why == "twice" {
+			claims = append(claims, c)
+		}
+		if s.restOf(claims...).count(make([]core.Result, len(claims))); e.used[0] != 0 {
+			t.Errorf("%s: used %v", why, e.used)
+		}
+	}
+}
+
+func TestAKeyIsLeasedOnceItIsAskedForAgain(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	table := s.table()
+	shard, hash := table.placeOf(c)
+	for i := range 3 {
+		s.restOf(c).count([]core.Result{{Allowed: true}})
+		if e := shard.find(hash, pairOf(&c)); (e != nil) != (i > 0) || e != nil && e.used[0] != uint32(i) {
+			t.Errorf("asked for %d times: %+v", i+1, e)
+		}
+	}
+}
+
+func TestLeast(t *testing.T) {
+	for _, remaining := range [][]int{{3}, {3, 4, 5}, {4, 3, 5}, {5, 4, 3}} {
+		var results []core.Result
+		for _, n := range remaining {
+			results = append(results, core.Result{Remaining: n})
+		}
+		if got := least(results); got != 3 {
+			t.Errorf("the least of %v: %d", remaining, got)
+		}
+	}
+}

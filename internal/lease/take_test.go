@@ -1,0 +1,231 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+func TestClaimsThatShareAPair(t *testing.T) {
+	for why, row := range map[string]struct {
+		other core.Claim
+		want  bool
+	}{
+		"the same":                {core.Claim{Rule: "r", Key: "k"}, true},
+		"another key":             {core.Claim{Rule: "r", Key: "o"}, false},
+		"another rule":            {core.Claim{Rule: "o", Key: "k"}, false},
+		"another rule and key":    {core.Claim{Rule: "o", Key: "o"}, false},
+		"the rule without a name": {core.Claim{Key: "k"}, false},
+	} {
+		claims := []core.Claim{{Rule: "r", Key: "k"}, {Rule: "x", Key: "x"}, row.other}
+		if got := sharesPair(claims, 0); got != row.want {
+			t.Errorf("%s: %v", why, got)
+		}
+		if got := sharesPair(claims, 2); got != row.want {
+			t.Errorf("%s, the other way round: %v", why, got)
+		}
+	}
+	if !sharesPair([]core.Claim{{Key: "k"}, {Rule: "default", Key: "k"}}, 0) {
+		t.Error("the name of a rule without one is default")
+	}
+}
+
+// Nothing of these is decided from a lease of 10.
+func TestWhatALeaseCannotDecide(t *testing.T) {
+	for why, row := range map[string]struct {
+		change func(*Table, *core.Claim)
+		twice  bool
+	}{
+		"a cost of more":  {func(_ *Table, c *core.Claim) { c.Cost = 11 }, false},
+		"a dry run":       {func(_ *Table, c *core.Claim) { c.DryRun = true }, false},
+		"a hold":          {func(_ *Table, c *core.Claim) { c.Hold = true }, false},
+		"a negative cost": {func(_ *Table, c *core.Claim) { c.Cost = -1 }, false},
+		"other limits":    {func(_ *Table, c *core.Claim) { c.Limits = core.MustParseLimits("99/d") }, false},
+		"without a lease": {func(_ *Table, c *core.Claim) { c.Lease = 0 }, false},
+		"after its end":   {func(table *Table, _ *core.Claim) { table.pass(10 * time.Second) }, false},
+		"the same twice":  {func(*Table, *core.Claim) {}, true},
+	} {
+		s, c := newFake(t), leasedFor("k", "100/d")
+		e := s.lend(t, c, 10)
+		row.change(s.table(), &c)
+		claims := []core.Claim{c}
+		if row.twice {
+			claims = append(claims, c)
+		}
+		if r, ok := s.TakeLocal(claims, nil); ok || len(r) > 0 || s.LeaseStats().Decisions != 0 {
+			t.Errorf("%s: %+v, %d left", why, r, e.available())
+		}
+	}
+}
+
+// A peek that was decided from a lease took nothing that could be put back.
+func TestAPeekIsNotPutBack(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	e := s.lend(t, c, 10)
+	peek, cold := c, leasedFor("cold", "100/d")
+	peek.Peek = true
+	if _, ok := s.TakeLocal([]core.Claim{peek, cold}, nil); ok || s.LeaseStats().Decisions != 0 || e.available() != 10 {
+		t.Errorf("%+v, %d left", s.LeaseStats(), e.available())
+	}
+	other := leasedFor("o", "100/d")
+	s.lend(t, other, 10)
+	if _, ok := s.TakeLocal([]core.Claim{other, cold}, nil); ok || s.LeaseStats().Decisions != 0 {
+		t.Errorf("%+v", s.LeaseStats())
+	}
+}
+
+// What was taken on terms that have changed meanwhile is given back to the store, as charged when its portions were.
+func TestWhatWasTakenOnOldTermsGoesBackToTheStore(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	e := s.lend(t, c, 10)
+	table, at, old := s.table(), e.at[0], e.terms
+	c.Cost = 4
+	p, _, ok := table.takeLease(&c, waitIfBusy, nil)
+	c.Limits = core.MustParseLimits("99/d")
+	table.change(e, &c)
+	table.putBack([]part{p, {}})
+	if !ok || len(table.unused) != 1 || table.unused[0].terms != old || table.unused[0].Unused != (Portions{{at, 4}}) {
+		t.Errorf("decided: %v, to be given back: %+v", ok, table.unused)
+	}
+	if s.LeaseStats().Decisions != 0 {
+		t.Error("the decision counts")
+	}
+}
+
+// A lease that has too little is ended if the store is about to be asked.
+func TestALeaseWithTooLittleIsEnded(t *testing.T) {
+	for _, then := range []dry{waitIfBusy, endLease} {
+		s, c := newFake(t), leasedFor("k", "100/d")
+		e, end := s.lend(t, c, 10), then == endLease
+		c.Cost = 11
+		p, _, ok := s.table().takeLease(&c, then, nil)
+		if ok || p.cold || p.ended != end || (p.unused.Count() == 10) != end || (e.available() == 0) != end || e.hasUnused() {
+			t.Errorf("end: %v: %+v, %d left", end, p, e.available())
+		}
+	}
+	s, c := newFake(t), leasedFor("k", "100/d")
+	if p, _, ok := s.table().takeLease(&c, endLease, nil); ok || !p.cold {
+		t.Errorf("a key without a lease: %+v", p)
+	}
+}
+
+// emptyLease adds a lease of a key of which nothing is left, and that is not busy.
+func emptyLease(t *testing.T, s *fake, key string) (core.Claim, *entry) {
+	c := leasedFor(key, "1000/d")
+	e := s.lend(t, c, 1)
+	e.left = [2]uint32{}
+	return c, e
+}
+
+// TestALoneRequestWaitsForItsGrant checks that a request of a key that is not busy is decided from a grant, in one call, unless
+// grants come late.
+func TestALoneRequestWaitsForItsGrant(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		s := newFake(t)
+		c, e := emptyLease(t, s, "k")
+		e.late = late
+		runs := s.calls.Load()
+		p, _, ok := s.table().takeLease(&c, waitAlways, nil)
+		if s.quiet(); ok || (p.grant != nil) == late || (s.calls.Load() > runs) == late {
+			t.Errorf("late: %v: decided: %v, waits: %v, %d calls", late, ok, p.grant != nil, s.calls.Load()-runs)
+		}
+		if !late && (e.available() != 2 || s.calls.Load() != runs+1) {
+			t.Errorf("%d left of its grant, in %d calls, want 2 in one", e.available(), s.calls.Load()-runs)
+		}
+	}
+}
+
+// TestARequestOfSeveralKeysWaitsForNoGrant checks that the store decides it in one call, where each grant would be one more.
+func TestARequestOfSeveralKeysWaitsForNoGrant(t *testing.T) {
+	s := newFake(t)
+	a, _ := emptyLease(t, s, "a")
+	b, _ := emptyLease(t, s, "b")
+	claims, runs := []core.Claim{a, b}, s.calls.Load()
+	k := &take{table: s.table(), claims: claims, parts: make([]part, 2)}
+	k.takeLocal(t.Context())
+	if s.quiet(); len(k.rest) != 2 || s.calls.Load() != runs {
+		t.Errorf("%d of 2 are left to the store, after %d calls", len(k.rest), s.calls.Load()-runs)
+	}
+}
+
+// TestAKeyNearItsLimitIsNotLeased checks that no grant is asked for where half of what remains is nothing.
+func TestAKeyNearItsLimitIsNotLeased(t *testing.T) {
+	for limits, keys := range map[string]int{"2/d": 0, "3/d": 1} {
+		s := newFake(t)
+		c := leasedFor("k", limits)
+		for range 2 {
+			s.decide(t, c)
+		}
+		if s.quiet(); s.LeaseStats().Keys != keys || keys == 0 && s.calls.Load() != 2 {
+			t.Errorf("%s: %d keys are leased after 2 requests, in %d calls", limits, s.LeaseStats().Keys, s.calls.Load())
+		}
+	}
+}
+
+// TestAKeyOverItsLimitRests checks that each request of a leased key whose limit is used up is one call that asks for no grant, and
+// that the key is leased again after a pause without a denial.
+func TestAKeyOverItsLimitRests(t *testing.T) {
+	s := newFake(t)
+	c := leasedFor("k", "20/d")
+	e := s.lend(t, c, 10)
+	c.Cost = 20
+	s.take(t, c)
+	c.Cost = 1
+	for range 5 {
+		runs := s.calls.Load()
+		if s.take(t, c); s.calls.Load() != runs+1 || e.pause != pauseSpans || !e.rests() {
+			t.Errorf("%d calls, a pause of %d", s.calls.Load()-runs, e.pause)
+		}
+		s.table().pass(10 * time.Second)
+	}
+	if err := s.Reset(t.Context(), []core.Pair{{Key: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s.take(t, c)
+		s.quiet()
+	}
+	if n := s.LeaseStats().Keys; n != 1 {
+		t.Errorf("%d keys are leased once the limit has recovered", n)
+	}
+}
+
+// busyEntry returns a claim of a store with an entry that is busy, and of which nothing is left.
+func busyEntry(t *testing.T) (*fake, core.Claim) {
+	s := newFake(t)
+	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100000/d"), Lease: 10 * time.Second}
+	for i := 0; i < 100 && s.LeaseStats().Decisions < 8; i++ {
+		s.decide(t, c)
+	}
+	s.withEntry(t, func(e *entry) { e.left = [2]uint32{} })
+	return s, c
+}
+
+// A request that finds nothing left of a busy lease asks for the next grant and is decided from it, so that others do not ask the store.
+func TestARequestOfABusyKeyWaitsForAGrant(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*entry, *core.Claim)
+		waits  bool
+	}{
+		"busy":            {func(*entry, *core.Claim) {}, true},
+		"large":           {func(_ *entry, c *core.Claim) { c.Cost = 500 }, true},
+		"not busy":        {func(e *entry, _ *core.Claim) { e.used = [2]uint32{3, 3} }, false},
+		"a peek":          {func(_ *entry, c *core.Claim) { c.Peek = true }, false},
+		"grants are late": {func(e *entry, _ *core.Claim) { e.late = true }, false},
+		"during a pause":  {func(e *entry, _ *core.Claim) { e.pause = pauseSpans }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := busyEntry(t)
+			s.withEntry(t, func(e *entry) { row.change(e, &c) })
+			before := s.LeaseStats().Decisions
+			p, _, ok := s.leases.takeLease(&c, waitIfBusy, nil)
+			if waits := p.grant != nil; ok || waits != row.waits {
+				t.Errorf("decided: %v, waits for a grant: %v", ok, waits)
+			}
+			if s.decide(t, c); row.waits && s.LeaseStats().Decisions != before+1 {
+				t.Error("not decided from a grant")
+			}
+		})
+	}
+}
