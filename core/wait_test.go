@@ -598,3 +598,75 @@ func TestObserversHearHowLong(t *testing.T) {
 		}
 	})
 }
+
+// TestThousandRequestsAtOnce has ten processes with a hundred requests each book in one store at once.
+func TestThousandRequestsAtOnce(t *testing.T) {
+	for most, want := range map[time.Duration]struct {
+		admitted int
+		last     time.Duration
+	}{2 * time.Minute: {1000, 99_900 * time.Millisecond}, time.Second: {11, time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			store := new(core.MemoryStore)
+			begun := time.Now()
+			var mu sync.Mutex
+			went, denied := []time.Duration{}, []time.Duration{}
+			var all sync.WaitGroup
+			for range 10 {
+				l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", most)}, core.WithStore(store)))
+				for range 100 {
+					all.Go(func() {
+						d, err := l.Wait(t.Context(), job)
+						mu.Lock()
+						defer mu.Unlock()
+						switch {
+						case err != nil:
+							t.Error(err)
+						case d.Allowed:
+							went = append(went, time.Since(begun))
+						default:
+							denied = append(denied, d.RetryAfter())
+						}
+					})
+				}
+			}
+			all.Wait()
+			slices.Sort(went)
+			for i, at := range went {
+				if at != time.Duration(i)*100*time.Millisecond {
+					t.Errorf("request %d went after %v", i, at)
+				}
+			}
+			if len(went) != want.admitted || went[len(went)-1] != want.last || len(denied) != 1000-want.admitted {
+				t.Errorf("%d went, the last after %v, %d denied; want %+v", len(went), went[len(went)-1], len(denied), want)
+			}
+			for _, retry := range denied {
+				if retry != 100*time.Millisecond { // then the turn after the last one is a second away
+					t.Errorf("denied for %v, want 100ms", retry)
+				}
+			}
+		})
+	}
+}
+
+// TestTenThousandWait checks the default of WithMaxWaiting.
+func TestTenThousandWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{waiting("1000/s;burst=1", time.Hour)}))
+		var all sync.WaitGroup
+		for range 10_001 { // one goes at once
+			all.Go(func() {
+				if d, err := l.Wait(t.Context(), job); err != nil || !d.Allowed {
+					t.Errorf("%+v, %v", d, err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := l.StoreHealth().Waiting; n != 10_000 {
+			t.Errorf("%d requests wait", n)
+		}
+		if d, err := l.Wait(t.Context(), job); err != nil || d.Allowed || d.RetryAfter() != 10_001*time.Millisecond {
+			t.Errorf("%+v, %v; want a denial for 10.001s", d, err)
+		}
+		all.Wait()
+	})
+}
