@@ -50,7 +50,7 @@ type row struct {
 // repeated. They run one after the other.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	groups := [][]row{timelineRows(), claimRows, refundRows, holdRows, endRows, banRows, waitRows, keyRows, resultRows, concurrencyRows, contextRows}
+	groups := [][]row{timelineRows(), claimRows, refundRows, holdRows, endRows, banRows, grantRows, waitRows, keyRows, resultRows, concurrencyRows, contextRows}
 	for _, group := range groups {
 		for _, r := range group {
 			if slices.Contains(h.Without, r.name) {
