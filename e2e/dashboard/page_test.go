@@ -49,7 +49,7 @@ func TestPageShowsWhatIsDriven(t *testing.T) {
 		t.Errorf("got %q: the key is not masked", got)
 	}
 	cells := eval[[]string](p, `[...document.querySelectorAll("#rules tbody tr")].map(r => [...r.cells].slice(4).map(c => c.innerText).join(" "))`)
-	if want := "5 1 5 0 0"; len(cells) != 2 || cells[0] != want { // allowed, near, denied, would be denied
+	if want := "5 1 5 0 0"; len(cells) != 2 || cells[0] != want { // allowed, near, denied, would be denied, waited
 		t.Errorf("got %q, want %q first", cells, want)
 	}
 	if want := "2 2 0 8 0"; len(cells) != 2 || cells[1] != want {

@@ -89,7 +89,7 @@ func TestNarrowTablesShowAllColumns(t *testing.T) {
 			t.Errorf("at %d pixels: %q", width, got)
 		}
 		heads := eval[string](p, `[...document.querySelectorAll("#rules tbody tr:first-child td:not(.text)")].map(c => getComputedStyle(c, "::before").content).join(" ")`)
-		if want := `"Allowed/s" "Denied/s" "Allowed" "Near the limit" "Denied" "Would be denied"`; width < 760 && heads != want {
+		if want := `"Allowed/s" "Denied/s" "Allowed" "Near the limit" "Denied" "Would be denied" "Waited"`; width < 760 && heads != want {
 			t.Errorf("at %d pixels, the numbers are %s, want %s", width, heads, want)
 		}
 		p.fits(view{"light", width}, "narrow-")
