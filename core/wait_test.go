@@ -241,7 +241,7 @@ func TestWaitThatContextEnds(t *testing.T) {
 				begun := time.Now()
 				ctx, cancel := row.ctx(t.Context())
 				defer cancel()
-				if _, err := l.Wait(ctx, job); err != row.err || time.Since(begun) != row.after { //nolint:errorlint // it is that error
+				if _, err := l.Wait(ctx, job); err != row.err || time.Since(begun) != row.after {
 					t.Errorf("%v after %v, want %v after %v", err, time.Since(begun), row.err, row.after)
 				}
 				if d, _ := l.Take(t.Context(), job); d.Wait != row.next {

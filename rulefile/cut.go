@@ -77,7 +77,8 @@ func simpleEntries(lines []string, first, column int) (entries []field, end int)
 
 // simpleEntry reads one entry, which begins at a column.
 func simpleEntry(text string, line, column int) (f field, ok bool) {
-	key, rest, quoted := text, "", false
+	var key, rest string
+	var quoted bool
 	if text[0] == '"' {
 		if key, rest, quoted = strings.Cut(text[1:], `"`); !quoted {
 			return f, false
