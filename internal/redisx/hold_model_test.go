@@ -1,6 +1,7 @@
 package redisx_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -73,4 +74,22 @@ func drawHeld(t *rapid.T) (claims []core.Claim) {
 		claims = append(claims, c)
 	}
 	return claims
+}
+
+// TestHoldThatEndsAfterAReset checks that a reset keeps what a hold, when it ends, is charged to, though the next request does not name it.
+func TestHoldThatEndsAfterAReset(t *testing.T) {
+	store, server := frozen(t)
+	for _, limits := range heldLimits {
+		c := compare(store, server)
+		hold := []core.Claim{{Key: "a", Limits: core.MustParseLimits(limits), Cost: 1, Hold: true}}
+		other := []core.Claim{{Key: "a", Limits: core.MustParseLimits("50/2h"), Cost: 1}}
+		rest := []core.Claim{{Key: "a", Limits: hold[0].Limits, Cost: 1, Peek: true}}
+		if err := errors.Join(c.take(0, hold), c.reset(hold)); err != nil {
+			t.Errorf("%s: %v", limits, err)
+		}
+		c.advance(70 * time.Second)
+		if err := errors.Join(c.take(1, other), c.take(2, rest)); err != nil {
+			t.Errorf("%s: %v", limits, err)
+		}
+	}
 }

@@ -110,6 +110,11 @@ function calendarWindow.empty(w, o, l)
   w[o], w[o + 1], w[o + 2], w[o + 3] = l.kind, 0, 0, 0
 end
 
+-- forget forgets what was charged, but not which window it is: a request that does not name the limit cannot know.
+function calendarWindow.forget(w, o, l)
+  w[o], w[o + 1] = l.kind, 0
+end
+
 -- fill makes the record one of a limit that is just used up.
 function calendarWindow.fill(w, o, l, now)
   w[o + 1], w[o + 2], w[o + 3] = l.rate, windowOf(l, now)

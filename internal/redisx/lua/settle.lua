@@ -145,7 +145,8 @@ local function resetPair(plan, keyList, first, now, filled)
       keep(o, lastCell(w, o) + cellSize - 1)
       eachLimit(plan, 1, function(_, at, l)
         if isHeld(w, at) then
-          l.algorithm.empty(w, at, l)
+          local forget = l.algorithm.forget or l.algorithm.empty
+          forget(w, at, l)
           w[at] = w[at] + heldMark
           keep(at, at + l.algorithm.size - 1)
         end
