@@ -64,6 +64,9 @@ local function findRecords(plan, place, now)
         anyRare = true
       end
       o = o + l.size
+      if l.period and w[o] == l.lows then
+        o = o + (sizeOf(w, o) or size)
+      end
     else
       anyRare = true
       if kind == holdKind then

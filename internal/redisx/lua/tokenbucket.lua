@@ -183,7 +183,8 @@ function tokenBucket.charge(w, o, l, now, cost)
   elseif w[o + 3] < at - maxBusy then
     w[o + 3] = at - maxBusy
   end
-  if w[o + bucketSize] == l.lows then
+  local lows = o + bucketSize
+  if w[lows] == l.lows and w[lows + 1 + 2 * w[lows + 1]] > before then -- the last low is the highest
     setLows(w, o, boundLows(lowsOf(w, o), before))
   end
   local level = before + cost * l.period
