@@ -261,3 +261,32 @@ func TestMemoryStoreSettlesNoClaims(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPairsShareNothing takes, holds, settles and grants many pairs at once: the race detector would report what they share.
+func TestPairsShareNothing(t *testing.T) {
+	for _, limits := range []string{"9/h", "9/h;fixed-window", "9/h;sliding-window", "9/h;sliding-log", "9/month", "2 at once, 9/h"} {
+		m := new(core.MemoryStore)
+		var callers sync.WaitGroup
+		for key := range 16 {
+			callers.Go(func() {
+				c := core.Claim{Rule: "r", Key: strconv.Itoa(key), Limits: core.MustParseLimits(limits), Cost: 1, Hold: true}
+				s := core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Cost: 1, Held: true}
+				for i := range 20 {
+					c.Peek = i%3 == 0
+					results, err := m.Take(t.Context(), []core.Claim{c}, nil)
+					if err != nil || !results[0].Allowed {
+						t.Errorf("%s: %+v, %v", limits, results, err)
+						return
+					}
+					if s.At = results[0].At; !c.Peek {
+						err = m.Settle(t.Context(), []core.Settlement{s})
+					}
+					if err != nil {
+						t.Errorf("%s: %v", limits, err)
+					}
+				}
+			})
+		}
+		callers.Wait()
+	}
+}
