@@ -121,7 +121,7 @@ func (rule *activeRule) ask(r *http.Request, c *Claim) (applies bool, err error)
 	return true, nil
 }
 
-// identify sets the key of c, a claim of rule on r, and the limits that apply to it instead of those of rule.
+// identify sets the key of c, a claim of rule on r, and the limits that apply to it instead of the rule's.
 func (rule *activeRule) identify(r *http.Request, c *Claim) error {
 	if rule.Key == nil {
 		return invalid("key func is missing, so only Limiter.Take can use the rule; set Key to one such as keyfunc.RemoteIP")

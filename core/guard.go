@@ -29,7 +29,7 @@ type Guard struct {
 // the decision. An adapter may add values to ctx. router finds the route of r for RoutePattern, and may be nil.
 //
 // A request of a rule with MaxWait sleeps until its turn, on ctx. If ctx ends before, what the request was charged is given back, and
-// the error wraps ErrUnavailable and the error of ctx. The other errors are those of Check. With or without an error, the adapter calls Guard.End when the request has been
+// the error wraps ErrUnavailable and the error of ctx. Otherwise, Guard returns the same errors as Check. With or without an error, the adapter calls Guard.End when the request has been
 // answered.
 func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Guard, error) {
 	g := Guard{r, new(guarded)}

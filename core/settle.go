@@ -112,8 +112,8 @@ func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) er
 // The requests last until the window ends, or for one period where a limit has none that begins and ends; a token bucket gets back at
 // most what was used. A ban stays, and so do limits of requests in flight. What a refund gives back does not depend on grants.
 //
-// Limits are those that apply to the key. Without them, they are those of the rule, of its Override for the key if it has one; a rule with
-// a Tier needs them, as in Take. Grant changes the store only: if the store is down, it changes nothing. The errors are those of Reset;
+// Pass the limits that apply to the key. Without limits, the rule's Override for the key applies, if any, or else the rule's own limits; a
+// rule with a Tier needs limits, as in Take. Grant changes the store only: if the store is down, it changes nothing. Grant returns the same errors as Reset;
 // an n of 0 is ErrInvalid.
 func (l *Limiter) Grant(ctx context.Context, rule, key string, n int, limits ...Limit) error {
 	rule, err := l.named("grant", rule, key)

@@ -10,7 +10,7 @@ import (
 // rule: a peek for a cost of 1, with the limits of Tier and Override, in one call of the store. It charges nothing and calls no observer.
 // It leaves out rules that have no key for r, so the decision may have no results.
 //
-// Its errors are those of Check. If the store is down, Decision.Degraded says so, as for Peek.
+// It returns the same errors as Check. If the store is down, Decision.Degraded says so, as for Peek.
 func (l *Limiter) Usage(r *http.Request) (Decision, error) {
 	rules, err := l.current()
 	if err != nil {

@@ -101,7 +101,7 @@ func (c *Claim) validateWait(set *limitSet) error {
 //
 // A denied request does not wait: look at Decision.Allowed, as after Take. If ctx ends before the turn of the request, Wait gives
 // back what it was charged and returns the error of ctx; if ctx has a deadline before the turn, it does so at once. If ctx has ended
-// already, nothing is charged. The other errors are those of Take.
+// already, nothing is charged. Otherwise, Wait returns the same errors as Take.
 func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err error) {
 	ctx = orBackground(ctx)
 	if err = ctx.Err(); err != nil {
@@ -125,7 +125,7 @@ func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err er
 	return d, nil
 }
 
-// await sleeps until the request of c, which was decided, may go on. If it may not after all, because ctx has ended, all that it was
+// await sleeps until the request of c, which was decided, may go on. If ctx ends first, all that it was
 // charged is given back.
 func (l *Limiter) await(ctx context.Context, c *receipt) error {
 	err := l.sleep(ctx, c.wait())

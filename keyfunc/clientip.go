@@ -24,7 +24,7 @@ const maxElements = 32
 // Equal addresses give equal keys, whatever their notation, and ports and zones are dropped. An IPv6 address that
 // contains the IPv4 address of the client is that IPv4 address: IPv4-mapped, NAT64 (64:ff9b::/96), 6to4 (2002::/16) and
 // Teredo (2001::/32). Any other is its prefix, except for two kinds that keep their full length: link-local addresses,
-// which also keep their zone, and those of local NAT64 (64:ff9b:1::/48), whose clients share a prefix. Trust is judged
+// which also keep their zone, and addresses of local NAT64 (64:ff9b:1::/48), whose clients share a prefix. Trust is judged
 // by the address as it was received, mapped ones as IPv4.
 //
 // It is as good as its configuration: a trusted prefix that clients can connect from, or a Hops that is too large, lets

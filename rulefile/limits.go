@@ -49,7 +49,7 @@ func (r *reader) limits(f field) (limits []core.Limit) {
 	return limits
 }
 
-// limitsInstead is limits for limits that apply in place of those of a rule, whose requests may wait for their turn.
+// limitsInstead is limits for limits that replace a rule's own limits. The rule's requests may wait for their turn.
 func (r *reader) limitsInstead(f field, rule *core.Rule) []core.Limit {
 	limits := r.limits(f)
 	if limits == nil || rule.MaxWait <= 0 {

@@ -139,7 +139,7 @@ func (n *networks) find(a netip.Addr) int32 {
 	return list[after-1].value
 }
 
-// addressOf returns the address of a key of package keyfunc: that of "ip:203.0.113.9", or the first one of "ip:2001:db8::/64".
+// addressOf returns the address in a key of package keyfunc: the address in "ip:203.0.113.9", or the first address of "ip:2001:db8::/64".
 func addressOf(key string) (netip.Addr, bool) {
 	text, ok := strings.CutPrefix(key, "ip:")
 	if !ok {

@@ -14,8 +14,8 @@ type clock struct {
 	current atomic.Int64
 }
 
-// elapsed reads the system clock. It returns the time since the full second before the start, so that seconds begin with
-// those of the wall clock. It never returns 0.
+// elapsed reads the system clock. It returns the time since the full second before the start, so that its seconds begin
+// when the wall clock's do. It never returns 0.
 func (c *clock) elapsed() time.Duration {
 	return time.Since(c.start) + time.Duration(c.start.Nanosecond()) + 1
 }

@@ -22,7 +22,7 @@ type Harness struct {
 	New func(*testing.T) core.Store
 
 	// Advance lets the time of the store's clock pass: time.Sleep, if that is a real one, or something quicker. All calls
-	// of a run together ask for less than 20m, those of repeated rows apart: a hold ends after a minute. If it is nil, each row
+	// of a run together ask for less than 20m, not counting repeated rows: a hold ends after a minute. If it is nil, each row
 	// runs in a synctest bubble of its own, where time.Sleep takes no time; that suits stores which live in this process and read
 	// its clock.
 	Advance func(time.Duration)

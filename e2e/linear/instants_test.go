@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
-// A decision carries the instant at which it was made. So where periods are short, each decision must equal, field by field, that of
-// the model at that instant, and decisions take effect in the order of their instants. The search is left with the order of equal
+// A decision carries the instant at which it was made. So where periods are short, each decision must equal, field by field, the
+// model's decision at that instant, and decisions take effect in the order of their instants. The search is left with the order of equal
 // instants, and with the places of refunds and resets. A reset happens right after the decision before it. Only calls whose
 // outcome is known can be explained, and no refund of a token bucket, which depends on its own instant.
 //

@@ -27,7 +27,7 @@ func longestWindow(kind uint64) int64 {
 	return [...]int64{0, 3, 10, 33, 368, 0, 0, 0}[kind>>4&7] * 24 * 60 * 60 * 1_000_000
 }
 
-// Advance returns w as it is at now. After now went back, the next window stays as it is, like that of a FixedWindow.
+// Advance returns w as it is at now. After now went back, the next window stays as it is, as in a FixedWindow.
 func (w CalendarState) Advance(l *Limit, now, offset int64) CalendarState {
 	if w.End <= now {
 		w.Used, w.Granted = 0, 0

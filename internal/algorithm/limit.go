@@ -2,7 +2,7 @@ package algorithm
 
 import "math/bits"
 
-// An Algorithm measures a rate. The numbers are those of core.Algorithm.
+// An Algorithm measures a rate. The numbers are the same as core.Algorithm's.
 type Algorithm uint8
 
 const (

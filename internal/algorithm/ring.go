@@ -149,7 +149,7 @@ func (r *ring) rebuild(n, cells int) {
 	}
 }
 
-// flatten makes each sum that of its own place alone.
+// flatten makes each sum count only its own place.
 func (r *ring) flatten() {
 	for p := len(r.cells) - 1; p >= 0; p-- {
 		if up := p | (p + 1); up < len(r.cells) {

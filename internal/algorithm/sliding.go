@@ -133,7 +133,7 @@ func (g *Log) until(l *Limit, now, target int64) int64 {
 	return g.entries.stamp(g.entries.search(g.Used()-target)) + l.Micros - now
 }
 
-// Charge counts cost, whether it fits or not. What stands in a wider sub-bucket than that of l counts as if made now from then on.
+// Charge counts cost, whether it fits or not. What stands in a sub-bucket wider than l's counts as if made now from then on.
 func (g *Log) Charge(l *Limit, now, cost int64) {
 	g.Keep(l, now)
 	last := stamp(l.Width, now)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// logLimit returns a sliding limit of rate per so many microseconds; width is that of a sub-bucket, or 0 for a log.
+// logLimit returns a sliding limit of rate per so many microseconds; width is a sub-bucket's width, or 0 for a log.
 func logLimit(rate, micros, width int64) *Limit {
 	l, _ := Compile(Limit{Algorithm: SlidingLog, Rate: rate, Capacity: rate, Micros: micros, Width: width})
 	return &l

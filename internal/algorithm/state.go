@@ -59,7 +59,7 @@ func (p *Packed) Hold() { p.Rate |= heldBit }
 // Release notes that the pair holds nothing.
 func (p *Packed) Release() { p.Rate &^= heldBit }
 
-// isOf reports whether p is a bucket in the ticks of l that knows no other rate than that of l, which is not 0.
+// isOf reports whether p is a bucket in the ticks of l that knows no rate other than l's, which is not 0.
 func (p *Packed) isOf(l *Limit) bool {
 	return p.Kind == l.Kind|l.Code && int64(p.Rate&^heldBit) == l.Rate && l.Rate > 0
 }

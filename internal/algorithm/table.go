@@ -14,7 +14,7 @@ type Row struct {
 	KeepsLog bool
 
 	// Load sets s, whose Log is set, to what p is at now. The wall clock is ahead of now by offset. If the state remembers the
-	// rates that requests name, named says whether that of l counts as one. Load changes p only as far as a request that is charged
+	// rates that requests name, named says whether l's rate counts as one. Load changes p only as far as a request that is charged
 	// nothing must change it: a clock that goes back afterwards has to find what was there.
 	Load func(s *State, p *Packed, l *Limit, now, offset int64, named bool)
 

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A Unit is how long a window is. The numbers are those of core.CalendarUnit.
+// A Unit is how long a window is. The numbers are the same as core.CalendarUnit's.
 type Unit uint8
 
 // The units.

@@ -417,7 +417,7 @@ func portionsIn(p Portions) (all []oracle.Portion) {
 	return all
 }
 
-// stream is that of the schedules of this package.
+// stream is the random stream of this package's schedules.
 const stream = 81
 
 // TestLeaseKeepsItsBounds simulates processes that lease from the model with the leases of this package.

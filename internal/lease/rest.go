@@ -165,7 +165,7 @@ func (k *take) each(f func(i int, hash uint64, s *shard, e *entry)) {
 	}
 }
 
-// changeTerms gives back what was granted for other limits than those of the rest. That comes before the call for the rest: a
+// changeTerms gives back what was granted for limits other than the rest's. That comes before the call for the rest: a
 // bucket that was asked at another rate takes nothing back.
 func (k *take) changeTerms(ctx context.Context) {
 	var old []Loan

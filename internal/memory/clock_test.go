@@ -26,7 +26,7 @@ func TestInstantsFollowTheMonotonicClock(t *testing.T) {
 	})
 }
 
-// A bubble has no monotonic clock, so this one uses that of the machine.
+// A bubble has no monotonic clock, so this test uses the machine's.
 func TestInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
 	for _, d := range []time.Duration{time.Hour, -time.Hour, 2 * time.Millisecond} {
 		var c clock

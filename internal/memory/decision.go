@@ -80,7 +80,7 @@ type ask struct {
 	empty algorithm.Packed // of a state without a record
 }
 
-// noLog is that of a state without one. Nothing is ever charged to it.
+// noLog is the log of states that have none. Nobody writes to it: all stores share it.
 var noLog algorithm.Log
 
 // add adds a claim with these limits. There is room for it, and nothing is in that but numbers: see end.
@@ -138,7 +138,7 @@ func (d *decision) open(s *Store) {
 	}
 }
 
-// find finds the records of a claim, and those of what its pair remembers.
+// find finds the records of a claim, and the records of what its pair remembers.
 func (d *decision) find(c *claim) {
 	s, id := c.shard, c.pair.id
 	c.hold, c.ban = nil, nil
@@ -229,7 +229,7 @@ func (c *claim) mayOverlap(other *claim) bool {
 	return c.pair.id == other.pair.id || c.shard == other.shard && c.shard.shared > 0
 }
 
-// sameState reports whether a and b are about one state: that of one pair, or one that several pairs share.
+// sameState reports whether a and b are about one state: the state of one pair, or one that several pairs share.
 func (a *ask) sameState(b *ask) bool {
 	return a.limit.Kind == b.limit.Kind && (a.claim.pair.id == b.claim.pair.id || a.record != nil && a.record == b.record)
 }

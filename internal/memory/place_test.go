@@ -72,7 +72,7 @@ func TestPairTakesItsBanAlongToARecordOfItsOwn(t *testing.T) {
 	})
 }
 
-// A dry run that does not fit is given a record all the same.
+// A dry run that does not fit still gets a record.
 func TestCopyOfASharedRecordIsDroppedWhenItIsIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, x, y := full(t)

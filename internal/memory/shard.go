@@ -51,7 +51,7 @@ func (s *shard) logOf(row *algorithm.Row, p *algorithm.Packed) *algorithm.Log {
 	return s.logs.at(p.Extra)
 }
 
-// insert adds an empty record. It moves others, so a sweep begins anew if the table has grown.
+// insert adds an empty record. It moves others, so a sweep starts over if the table has grown.
 func (s *shard) insert(id, kind uint64) *record {
 	homes := s.homes
 	r := s.table.insert(id, kind)

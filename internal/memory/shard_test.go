@@ -22,7 +22,7 @@ func TestTheEarliestEndIsKnown(t *testing.T) {
 	}
 }
 
-// A table that grows moves its records past the hand of a sweep, which begins anew then.
+// A table that grows moves its records past the hand of a sweep, which then starts over.
 func TestASweepBeginsAnewIfTheTableGrows(t *testing.T) {
 	s := new(shard)
 	s.begin(new(atomic.Int64))

@@ -43,8 +43,8 @@ func (b *tokenBucket) book(l core.Limit, now int64, ban time.Duration, cost int6
 
 // giveBack gives back what of cost still counts, which was charged at an instant for a request whose turn came, or is to come, at
 // another. That is all of it if nothing was charged behind it, and nothing while others wait behind it: their instants stay, and nobody
-// may go before them. Once they have gone, it is what cannot have drained since the turn, if the bucket knows no other rate than that of
-// l. If the clock has gone back since, so has the turn.
+// may go before them. Once they have gone, it is what cannot have drained since the turn, if the bucket knows no rate other than
+// l's. If the clock has gone back since, so has the turn.
 func (b *tokenBucket) giveBack(l core.Limit, now, at, turn, cost int64) {
 	d := drainOf(l)
 	*b = b.in(d)

@@ -8,8 +8,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A fleet simulates processes that lease one key from one store, over a network that delays and loses calls. Instants are those of
-// the clock of the store, in microseconds since the Unix epoch, unless said otherwise.
+// A fleet simulates processes that lease one key from one store, over a network that delays and loses calls. Instants are on
+// the store's clock, in microseconds since the Unix epoch, unless said otherwise.
 type fleet struct {
 	events
 	open      func(length int64) Holder

@@ -168,7 +168,7 @@ func (g *giveBack) outside(l core.Limit) (n int64) {
 	return n
 }
 
-// excess returns by how much the store's count of l exceeds that of a store in which what was given back was never charged.
+// excess returns by how much the store's count of l exceeds the count of a store in which what was given back was never charged.
 func (f *fleet) excess(l core.Limit) int64 {
 	return f.counted(l) - f.ledger.level(l, f.now, func(c *charge) int64 { return c.n - c.back })
 }

@@ -257,8 +257,8 @@ func (b *tokenBucket) least(at int64) *big.Rat {
 }
 
 // refund gives back all of cost if nothing was charged since, and else what still counts of it: that is no more than charges have
-// found since. If b does not know what those have found, that is at least what cannot have drained, if the bucket knows no other rate
-// than that of l, and at least one request if it has never held less since.
+// found since. If b does not know what those have found, that is at least what cannot have drained, if the bucket knows no rate
+// other than l's, and at least one request if it has never held less since.
 func (b *tokenBucket) refund(l core.Limit, now, at, cost int64) {
 	if cost == 0 {
 		return

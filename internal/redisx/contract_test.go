@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// options are those of the stores in these tests.
+// options configure the stores in these tests.
 var options = redisx.Options{Prefix: "spillgate"}
 
 func TestMiniredis(t *testing.T) {

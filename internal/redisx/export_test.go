@@ -44,7 +44,7 @@ func (s *Store) GrantsInFlight() int {
 	return 0
 }
 
-// SetVersion has stores use a library that differs from that of this version by a comment, until the test ends.
+// SetVersion has stores use a library that differs from this version's library by a comment, until the test ends.
 func SetVersion(t *testing.T, version string) {
 	original := theScript
 	t.Cleanup(func() { theScript = original })

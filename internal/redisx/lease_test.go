@@ -606,7 +606,7 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 	}
 }
 
-// chargesWhatWasUsed returns an error if the charges of a new server are not those of the requests that leases decided.
+// chargesWhatWasUsed returns an error if a new server has not charged the requests that leases decided.
 func chargesWhatWasUsed(t *testing.T, limits []core.Limit) error {
 	server, r := redistest.Start(t), rand.New(rand.NewPCG(18, 1))
 	var stores []*redisx.Store
@@ -714,7 +714,7 @@ func TestThousandsOfLeasesEndAtOnce(t *testing.T) {
 // sharedKeys are leased by two stores at once, on several servers.
 var sharedKeys = []string{"a", "b", "c", "d"}
 
-// sharedLimit is that of each shared key.
+// sharedLimit is the limit of each shared key.
 var sharedLimit = core.Every(900, ages)
 
 // serveUntil serves all requests of the keys, under one rule after the other until enough reports true: how much leases and moves

@@ -281,7 +281,7 @@ func TestAGrantIsOfWhatTheWholeRequestLeaves(t *testing.T) {
 	}
 }
 
-// An anyState compares requests of the pair k with those of the pair o, which come in company of a peek and so are never plain.
+// An anyState compares requests of the pair k with requests of the pair o, which come with a peek and so are never plain.
 type anyState struct {
 	t      *testing.T
 	server *miniredis.Miniredis
@@ -512,7 +512,7 @@ type tap struct {
 	last   []any // the arguments of the last script
 }
 
-// tapped returns a store like that of frozenStore, and a tap of its client.
+// tapped returns a store like frozenStore's, and a tap of its client.
 func tapped(t *testing.T) (*Store, *tap) {
 	s, h := frozenStore(t), new(tap)
 	s.client.AddHook(h)

@@ -47,7 +47,7 @@ type ask struct {
 // requests are those that are no longer used. A request is most of what a decision would allocate.
 var requests = sync.Pool{New: func() any { return new(request) }}
 
-// release ends the use of r. It must not be called while a batch holds a job of r, as that of a caller that gave up does.
+// release ends the use of r. It must not be called while a batch holds a job of r: a batch may hold the job of a caller that gave up.
 func (r *request) release() {
 	clear(r.keys)
 	clear(r.jobs)
@@ -151,7 +151,7 @@ func (a *ask) share() int64 {
 	return a.cost
 }
 
-// appendWords appends what a script reads as a, with the place of its key among those of its job.
+// appendWords appends what a script reads as a, with the place of its key among its job's keys.
 func (a *ask) appendWords(b []byte, begins bool, place int) []byte {
 	head, starts := int64(place+1)<<6, []int64(nil)
 	kind, unit, ban := int64(a.Kind), a.Unit+a.Width, a.Ban+a.maxWait

@@ -75,7 +75,7 @@ func New(client redis.UniversalClient, o Options) *Store {
 	return s
 }
 
-// Repaired returns how many stored states made no sense and were replaced by that of a limit just used up.
+// Repaired returns how many stored states made no sense and were replaced by the state of a limit just used up.
 func (s *Store) Repaired() uint64 { return s.repaired.Load() }
 
 // Shift adds d to the server's clock and to this process's, for tests.

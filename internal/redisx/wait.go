@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
-// within runs f and returns what it returns, or the error of ctx as soon as that is done, by way of late. A client with the default
+// within runs f and returns its results. If ctx ends first, it returns ctx's error, through late. A client with the default
 // options does not watch ctx, so f may go on for as long as the timeouts of the client say; at most maxRunning calls do.
 func within[T any](ctx context.Context, s *Store, late func(error) error, f func(context.Context) (T, error)) (T, error) {
 	type result struct {

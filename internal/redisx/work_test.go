@@ -75,7 +75,7 @@ func TestRefundCostsTheSameInALongLog(t *testing.T) {
 	}
 }
 
-// commands returns how many commands a server has run, those of scripts included.
+// commands returns how many commands a server has run, including commands in scripts.
 func commands(t *testing.T, c *redis.Client) (n int) {
 	t.Helper()
 	for line := range strings.Lines(c.Info(context.Background(), "commandstats").Val()) {

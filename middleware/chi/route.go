@@ -16,8 +16,8 @@ import (
 var errUnknown = errors.New("mount the limiter by Use, With or Group of a chi router, or directly around one; " +
 	"the handler that it wraps is neither a router nor in one")
 
-// router knows the routes of requests to a handler. Patterns are in the notation of chi, "/users/{id}", with those of nested
-// routers joined.
+// router knows the routes of requests to a handler. Patterns are in the notation of chi, "/users/{id}", and the patterns
+// of nested routers are joined.
 type router struct{ around chi.Routes } // nil if the handler is no chi router
 
 func newRouter(next http.Handler) core.Router {
@@ -71,7 +71,7 @@ func methodOf(c *chi.Context, r *http.Request) string {
 }
 
 // urlOf returns what to look up in the outermost router. A path that a middleware has set, such as StripSlashes, has
-// precedence over that of the request.
+// precedence over the request's path.
 func urlOf(c *chi.Context, r *http.Request) *url.URL {
 	if len(c.RoutePatterns) == 0 && c.RoutePath == "" {
 		return r.URL

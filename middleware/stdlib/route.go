@@ -25,8 +25,8 @@ type router struct{ next http.Handler }
 
 func newRouter(next http.Handler) core.Router { return router{next} }
 
-// RoutePattern implements core.Router. If a mux further out has found a pattern, next is asked only if the pattern is
-// that of a subtree, which next may divide.
+// RoutePattern implements core.Router. If a mux further out has found a pattern, next is asked only if the pattern
+// names a subtree, which next may divide.
 func (n router) RoutePattern(r *http.Request) (string, error) {
 	pattern, known := r.Pattern, r.Pattern != ""
 	for h, depth := n.next, 0; depth < maxDepth && isSubtree(pattern); depth++ {

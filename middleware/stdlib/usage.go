@@ -15,7 +15,7 @@ import (
 //	{"resources": {"plan": {"limit": 10000, "used": 1730, "remaining": 8270, "reset": 1796083200,
 //	  "limits": [{"limit": 10000, "per": "month", "used": 1730, "remaining": 8270, "reset": 1796083200}]}}}
 //
-// The fields of a rule are those of its tightest limit. Reset is in seconds since 1970: when the whole capacity is available again or, if
+// The fields of a rule come from its tightest limit. Reset is in seconds since 1970: when the whole capacity is available again or, if
 // nothing remains, when one more request fits. It is the current time if nothing is used. Per is the unit of a calendar, the period as
 // in "15m", or "at once". The handler charges nothing: see core.Limiter.Usage. Rules in dry run are left out.
 //

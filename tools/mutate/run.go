@@ -108,8 +108,8 @@ func (w *worker) time(s suite) error {
 	return nil
 }
 
-// limit returns the processor time that tests of a mutant may use: a multiple of the time for the original. For a single
-// test it is that of the first stage.
+// limit returns the processor time that tests of a mutant may use: a multiple of the time for the original. A single
+// test gets as much as the first stage.
 func (j *job) limit(s suite, tests string) time.Duration {
 	took, ok := j.took[s.pkg+tests]
 	if !ok {

@@ -177,7 +177,7 @@ local function markHeld(l, now)
   end
 end
 
--- parse sets the words of the pair at place to those of a value. It returns how many limits of the plan have a record, or nil if the value
+-- parse sets the words of the pair at place to the words of a value. It returns how many limits of the plan have a record, or nil if the value
 -- makes no sense.
 local function parse(plan, place, value, now)
   local form = formats[#value]

@@ -5,7 +5,7 @@
 -- is a ban, has eight as well. The letter may be followed by microseconds to add to the clock, for tests.
 --
 --   head      1 if a claim begins + 2 for a peek + 4 for a dry run + 8 if it holds + 16 if it is leased + 32 if it may wait for its
---             turn + 64 · place of its key among those of the request, from 1
+--             turn + 64 · place of its key among the request's keys, from 1
 --   kind      period in µs · 16 + 0 for a token bucket, 4 a fixed window, 8 a sliding window, 12 a sliding log; 0 for a limit in flight
 --   cost      of the claim
 --   asked     the cost of all claims that charge this state

@@ -1,6 +1,6 @@
 -- Runs the requests of a call, one after the other.
 --
--- Keys: those of each request, one request after the other.
+-- Keys: the keys of each request, one request after the other.
 -- Arguments: for each plan its text; if it settles or has leased claims, a text with the words of all requests that have it, see
 -- settle.lua and take.lua; and the number of those requests, which the last plan does without.
 --

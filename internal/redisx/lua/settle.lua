@@ -4,7 +4,7 @@
 --
 --   at      when it was charged, held or last renewed, in microseconds since 1970; 0 if it is not known
 --   cost    what it was charged or held
---   final   what it costs after all
+--   final   its final cost
 --   ban     microseconds for which nothing is to fit or, if flags is 8, for which the request waited; else 0
 --   flags   1 if cost was held + 2 to keep the hold + 4 to grant cost - final requests + 8 if the claim could wait for its turn
 --

@@ -313,7 +313,7 @@ function sliding.keep(w, o, l, now)
   widen(w, o, l)
 end
 
--- charge adds cost, even if it does not fit. What stands in a wider sub-bucket than that of l counts as if made now from then on.
+-- charge adds cost, even if it does not fit. What stands in a sub-bucket wider than l's counts as if made now from then on.
 function sliding.charge(w, o, l, now, cost)
   local stamp = stampOf(l, now)
   widen(w, o, l)

@@ -1,5 +1,5 @@
--- The states of the request that is being decided, in tables that all requests use, by the place of a pair among those of the
--- request. So a request needs no table but one for the words of each pair.
+-- The states of the request that is being decided, in tables that all requests use, by the place of a pair among the request's
+-- pairs. So a request needs no table but one for the words of each pair.
 --
 -- A record is known by a table of words and the place of its first word there: l.w and l.o of a limit l.
 local words, sizes = {}, {} -- the words of each pair, and their number: see pair.lua

@@ -86,7 +86,7 @@ local function isBroken(w, o)
   return w[o + 1] > maxExact or w[o + 4] == 0 or w[o + 4] > maxExact or w[o + 5] > maxExact or w[o + 5] % 4 == 3
 end
 
--- knowsMore reports whether the bucket was asked at other rates than that of l, in other ticks, or later than now, or makes no sense.
+-- knowsMore reports whether the bucket was asked at rates other than l's, in other ticks, or later than now, or makes no sense.
 function tokenBucket.knowsMore(w, o, l, now)
   return w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now or w[o + 1] > maxExact
 end
@@ -227,7 +227,7 @@ local function finishAt(w, o, l, rate, held, ended)
 end
 
 -- finish charges what ended holds become, a list of instants and costs. If the request names a slower rate, and is no peek, the bucket
--- drains at that one meanwhile, unless it is forgotten at now all the same.
+-- drains at that one meanwhile, unless it is forgotten at now anyway.
 function tokenBucket.finish(w, o, l, held, now, ended)
   if isBroken(w, o) then -- load repairs it
     return

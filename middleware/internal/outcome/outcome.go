@@ -22,8 +22,8 @@ type Answer struct {
 	Err      error // of the handler, unless it was answered
 }
 
-// Of returns how r ended. A panic before the response has begun gets status 500, because a middleware further out may make
-// that of it.
+// Of returns how r ended. A panic before the response has begun gets status 500, because a middleware further out may
+// respond with 500.
 func Of(r *http.Request, a Answer) core.Outcome {
 	o := core.Outcome{Status: cmp.Or(a.Status, http.StatusOK), Bytes: max(a.Bytes, 0)}
 	o.Err = cmp.Or(r.Context().Err(), a.Err)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// clf reads the Common Log Format and what extends it: combined, Apache's combined with the virtual host in front, and that of
-// Traefik, which has a duration at its end.
+// clf reads the Common Log Format and what extends it: combined, Apache's combined with the virtual host in front, and Traefik's
+// format, which ends with a duration.
 type clf struct {
 	common  bool
 	traefik bool
