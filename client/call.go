@@ -25,7 +25,7 @@ type call struct {
 
 	denied bool           // the last response was a denial, and the request can be sent again
 	denial *http.Response // that response; nil before the first
-	body   io.ReadCloser  // of the next sending; nil for that of req
+	body   io.ReadCloser  // sent with the next attempt; nil: req.Body is sent
 	kept   bool           // the body of denial was read ahead
 
 	place // in a queue

@@ -21,7 +21,7 @@ func (b *budget) close(now time.Time, wait time.Duration, status int, clock uint
 }
 
 // denied closes b after a denial of c. wait is what the server announced; it is 0 or less for nothing or an instant that is past.
-// Denials of requests that were in flight together count as one.
+// Several denials count as one if their requests were in flight at the same time.
 func (b *budget) denied(c *call, now time.Time, wait time.Duration, status int, clock uint64) {
 	if c.sent > b.closedAt {
 		b.denials++
