@@ -13,11 +13,11 @@ import (
 // A CalendarUnit is how long a window of a Calendar is.
 type CalendarUnit uint8
 
-// The units of a Calendar. Zero is none.
+// The units of a Calendar. The zero value is no unit.
 const (
 	CalendarDay   = CalendarUnit(calendar.Day)   // from midnight to midnight
-	CalendarWeek  = CalendarUnit(calendar.Week)  // from Monday, or from the day that Calendar.From says
-	CalendarMonth = CalendarUnit(calendar.Month) // from the 1st, or from the day that Calendar.From says
+	CalendarWeek  = CalendarUnit(calendar.Week)  // from Monday, or from the weekday in Calendar.From
+	CalendarMonth = CalendarUnit(calendar.Month) // from the 1st, or from the day in Calendar.From
 	CalendarYear  = CalendarUnit(calendar.Year)  // from January 1st
 )
 
@@ -31,17 +31,18 @@ func (u CalendarUnit) String() string {
 	return fmt.Sprintf("calendar unit(%d)", uint8(u))
 }
 
-// A Calendar divides time into days, weeks, months or years of a time zone. A window starts at local midnight and ends when the next
-// one starts, so a day is as long as the local day. If midnight does not exist on a date, its window starts at the first instant that
-// does. If midnight occurs twice, it starts at the first one.
+// A Calendar divides time into days, weeks, months or years of a time zone. A window starts at local midnight and ends
+// when the next one starts, so a day is as long as the local day. If a change of daylight saving time skips midnight,
+// the window starts at the first instant of that date. If it repeats midnight, the window starts at the first of the
+// two.
 type Calendar struct {
 	Unit CalendarUnit
 	Zone string // IANA name, such as "Europe/Berlin"; "" is UTC
 	From int    // month: the day 1 to 31 on which it starts, the last day where the month is shorter; week: 1 (Monday) to 7; 0 means 1
 }
 
-// Window returns the window of c that t lies in. The window ends just before end, at which the next one starts. It returns zero times
-// if Validate rejects a Limit with c.
+// Window returns the window of c that contains t. It includes start and excludes end, where the next window starts. It
+// returns zero times if c is invalid.
 func (c Calendar) Window(t time.Time) (start, end time.Time) {
 	if c.validate() != nil {
 		return start, end
@@ -53,33 +54,35 @@ func (c Calendar) Window(t time.Time) (start, end time.Time) {
 	return windows.Window(t)
 }
 
-// PerWeek returns a limit of n requests per calendar week: from Monday 00:00 to Monday 00:00, UTC. In and From change that.
+// PerWeek returns a limit of n requests per calendar week: from Monday 00:00 to Monday 00:00, UTC. In changes the time
+// zone, From the weekday.
 func PerWeek(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarWeek}} }
 
-// PerMonth returns a limit of n requests per calendar month: from the 1st 00:00 to the 1st 00:00, UTC. From gives it another day,
-// such as a customer's billing day; In gives it a time zone.
+// PerMonth returns a limit of n requests per calendar month: from the 1st 00:00 to the 1st 00:00, UTC. From changes the
+// day, such as to a customer's billing day. In changes the time zone.
 func PerMonth(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarMonth}} }
 
-// PerYear returns a limit of n requests per calendar year, UTC. In gives it a time zone.
+// PerYear returns a limit of n requests per calendar year, UTC. In changes the time zone.
 func PerYear(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarYear}} }
 
-// In returns l with windows of a calendar in a time zone, an IANA name such as "America/New_York"; "UTC" is UTC. It makes PerDay
-// a calendar day, which starts at midnight. A limit of any other period has no zone: New and Validate say so.
+// In returns l with windows of a calendar in a time zone, an IANA name such as "America/New_York"; "UTC" is UTC. PerDay
+// becomes a calendar day, which starts at midnight. A limit with any other period, such as PerHour, has no time zone: New
+// and Validate return an error for it.
 func (l Limit) In(zone string) Limit {
 	l = l.onCalendar()
 	l.Calendar.Zone = zone
-	return l.inOneForm()
+	return l.normalized()
 }
 
-// From returns l with windows that start on a day: of the month, 1 to 31, or of the week, 1 for Monday to 7. In a month that is
-// shorter, its window starts on the last day.
+// From returns l with windows that start on another day: a day of the month from 1 to 31, or a weekday from 1 (Monday)
+// to 7. In a month that has no such day, the window starts on the month's last day.
 func (l Limit) From(day int) Limit {
 	l = l.onCalendar()
 	l.Calendar.From = day
-	return l.inOneForm()
+	return l.normalized()
 }
 
-// onCalendar returns l with the calendar that its period names, if it has none.
+// onCalendar returns l with a Calendar instead of its Period, if the period is a day or a week.
 func (l Limit) onCalendar() Limit {
 	if l.Calendar.Unit != 0 {
 		return l
@@ -96,8 +99,8 @@ func (l Limit) onCalendar() Limit {
 	return l
 }
 
-// inOneForm returns l as it is equal to other limits that mean the same.
-func (l Limit) inOneForm() Limit {
+// normalized returns l in the form in which limits that mean the same are equal.
+func (l Limit) normalized() Limit {
 	c := &l.Calendar
 	if c.Unit == 0 {
 		return l
@@ -117,7 +120,7 @@ func (l Limit) inOneForm() Limit {
 // hasFrom reports whether windows of c may start on different days.
 func (c *Calendar) hasFrom() bool { return c.Unit == CalendarWeek || c.Unit == CalendarMonth }
 
-// hash returns 0 for no calendar.
+// hash returns 0 if there is no calendar.
 func (c *Calendar) hash() (h uint64) {
 	if c.Unit == 0 {
 		return 0
@@ -128,9 +131,9 @@ func (c *Calendar) hash() (h uint64) {
 	return h<<8 ^ uint64(c.From)<<2 ^ uint64(c.Unit)
 }
 
-// id returns a number that tells c apart from other calendars.
+// id returns a number that identifies c.
 func (c *Calendar) id() uint64 {
-	one := Limit{Calendar: *c}.inOneForm().Calendar
+	one := Limit{Calendar: *c}.normalized().Calendar
 	return algorithm.CalendarID(uint64(one.Unit), uint64(one.From), one.Zone)
 }
 
@@ -153,7 +156,7 @@ func (c *Calendar) windows() func(at int64) (start, end int64) {
 	}
 }
 
-// validate says what is wrong with c, except for a zone that this machine does not know.
+// validate returns an error if c is invalid. It does not look up the zone, which this machine may not know.
 func (c *Calendar) validate() error {
 	last := 31
 	if c.Unit == CalendarWeek {
@@ -172,7 +175,7 @@ func (c *Calendar) validate() error {
 	return nil
 }
 
-// checkCalendar says what is wrong with a limit that has a Calendar.
+// checkCalendar returns an error if l, which has a Calendar, is invalid.
 func (l Limit) checkCalendar() error {
 	err := allOf(l.checkRate(), l.Calendar.validate(), l.Calendar.checkZone())
 	if l.Algorithm != TokenBucket && l.Algorithm != FixedWindow {

@@ -8,22 +8,24 @@ import (
 	"time"
 )
 
-// Check charges r for every rule that applies to it and says whether it is admitted. It writes no response.
+// Check charges r under every rule that applies to it, and returns whether r is admitted. It writes no response.
 //
-// Each rule of l charges a request once. If the context of r carries decisions of l, their rules are not charged again, and Check
-// returns these decisions, joined with its own about the rules that did not apply before and do now. So where a server routes a
-// request again, which keeps its context, the rules of the new route are decided. A denied request stays denied, and is charged
-// nothing more. To charge the parts of a batch for all rules, give them a context that does not extend the context of the batch.
+// Each rule of l charges a request once. If the context of r carries decisions of l, their rules are not charged again,
+// and Check returns these decisions, joined with its own about the rules that did not apply before and do now. So if a
+// server routes a request a second time with the same context, only the rules of the new route are decided. A denied
+// request stays denied and is not charged again. To charge each part of a batch under all rules, give the parts a
+// context that does not extend the batch's context.
 //
-// An error means that r must not be served: it wraps ErrNoKey if r has no key, ErrUnavailable if the store is down and a
-// rule fails closed, ErrInvalid if a cost, a tier or a key is at fault, or it is what a callback of a rule came up with.
+// If Check returns an error, r must not be served. The error wraps ErrNoKey if r has no key, ErrBadKey if the key is
+// ambiguous, ErrUnavailable if the store is down and a rule fails closed, and ErrInvalid if a cost, a tier or a key is
+// invalid. Otherwise it wraps the error of a rule's callback.
 func (l *Limiter) Check(r *http.Request) (Decision, error) { return l.checkOrPeek(r, deciding) }
 
-// Peek returns what Check would say of r, but charges nothing and calls no observer.
+// Peek returns what Check would return for r, but charges nothing and calls no observer.
 func (l *Limiter) Peek(r *http.Request) (Decision, error) { return l.checkOrPeek(r, peeking) }
 
-// checkOrPeek decides about a request that no adapter passes on. Callbacks get a copy of it, in whose context RoutePattern leaves
-// an error.
+// checkOrPeek decides a request for a caller that is not an adapter. Callbacks get a copy of the request, in whose
+// context RoutePattern records an error.
 func (l *Limiter) checkOrPeek(r *http.Request, s stage) (Decision, error) {
 	own := new(guarded)
 	own.copyOf(r, r.Context(), l, nil)
@@ -35,8 +37,8 @@ func (l *Limiter) checkOrPeek(r *http.Request, s stage) (Decision, error) {
 	return own.ofLimiter(), nil
 }
 
-// check decides the rules that apply to a request, except those that l has decided for it before. Callbacks get the copy in own,
-// observers get r.
+// check decides the rules that apply to a request, except those that l has decided for it before. Callbacks get the
+// copy in own; observers get r.
 func (l *Limiter) check(r *http.Request, own *guarded) error {
 	rules, err := l.current()
 	if err != nil {
@@ -58,8 +60,8 @@ func (l *Limiter) check(r *http.Request, own *guarded) error {
 	return err
 }
 
-// claim makes the claims of c: what every rule that applies to r asks for, except the rules that were decided before; a request to
-// skip asks for nothing. If a callback fails, the last claim belongs to its rule. A callback that panics is an error: it must neither
+// claim makes the claims of c, one for every rule that applies to r and was not decided before. A request to skip gets
+// none. If a callback fails, the last claim is the failed rule's. A callback that panics is an error: it must neither
 // admit the request nor take the server down.
 func (l *Limiter) claim(c *receipt, r *http.Request, before []*receipt) (err error) {
 	var rule *activeRule
@@ -101,7 +103,8 @@ func (l *Limiter) claim(c *receipt, r *http.Request, before []*receipt) (err err
 	return nil
 }
 
-// ask sets what c, a claim of rule, asks for on r, as the callbacks of rule say. It reports false if the rule does not apply.
+// ask sets the fields of c, a claim of rule, by calling the rule's callbacks for r. It reports false if the rule does
+// not apply.
 func (rule *activeRule) ask(r *http.Request, c *Claim) (applies bool, err error) {
 	if rule.Match != nil && !rule.Match(r) {
 		return false, nil
@@ -121,7 +124,7 @@ func (rule *activeRule) ask(r *http.Request, c *Claim) (applies bool, err error)
 	return true, nil
 }
 
-// identify sets the key of c, a claim of rule on r, and the limits that apply to it instead of the rule's.
+// identify sets the key of c, a claim of rule for r, and the limits that replace the rule's own, if any.
 func (rule *activeRule) identify(r *http.Request, c *Claim) error {
 	if rule.Key == nil {
 		return invalid("key func is missing, so only Limiter.Take can use the rule; set Key to one such as keyfunc.RemoteIP")
@@ -159,7 +162,7 @@ func (c *Claim) use(limits []Limit, callback string) error {
 	return within(callback, set.err)
 }
 
-// errorPlace says which callback an error is about: one of rule or, if that is nil, a skip.
+// errorPlace returns the prefix of a callback's error: the rule, or "skip" if rule is nil.
 func (rule *activeRule) errorPlace() string {
 	if rule == nil {
 		return "skip"

@@ -9,7 +9,7 @@ import (
 
 // A Claim asks a store to charge a key.
 type Claim struct {
-	Rule, Key string        // together they name what is charged; an empty Rule is "default"
+	Rule, Key string        // what is charged; an empty Rule is "default"
 	Limits    []Limit       // all must hold; if empty, Limiter.Take uses the limits of the rule, which must not have a Tier
 	Cost      int           // 0 means 1
 	Peek      bool          // decide for Cost, charge nothing
@@ -18,16 +18,17 @@ type Claim struct {
 	Lease     time.Duration // how long requests charged ahead may be used; 0: charge nothing ahead
 	MaxWait   time.Duration // how long the request may wait for its turn; 0: deny what does not fit now
 
-	// What a Limiter knows of the claim.
-	set     *limitSet // of Limits
+	// Set by a Limiter.
+	set     *limitSet // Limits, compiled
 	setCost int       // by SetCost, plus 1; 0 for nothing
-	open    bool      // it admitted the request without a result, because its rule fails open
+	open    bool      // its rule failed open, so it has no results
 	charged bool      // or held
 	settled bool
 }
 
 // Validate is for stores. It returns an error that wraps ErrInvalid if c cannot be decided. It is cheap for limits that
-// were validated recently. Limiter.Take fills in what a claim leaves out, so a claim that it accepts may not pass Validate.
+// were validated recently. Validate returns an error for a claim without Limits; Limiter.Take accepts such a claim and
+// uses the rule's limits.
 func (c *Claim) Validate() error { return c.validate(c.compile()) }
 
 // validate is Validate for a claim whose limits are compiled.
@@ -65,7 +66,7 @@ func (c *Claim) compile() *limitSet {
 	return limitSetOf(c.Limits)
 }
 
-// inRule says of which rule err is. It returns nil if err is nil.
+// inRule adds the name of the rule to err. It returns nil if err is nil.
 func inRule(rule string, err error) error {
 	if err == nil {
 		return nil
@@ -89,11 +90,11 @@ type Settlement struct {
 	Ban       time.Duration // deny everything for this rule and key for this long
 	Grant     int           // add this many requests, or take them away if it is negative; nothing is settled
 
-	set *limitSet // of Limits, if a limiter has compiled them
+	set *limitSet // Limits, compiled, if a limiter has done so
 }
 
-// Validate returns an error that wraps ErrInvalid if s cannot be settled. A Store calls it for settlements that did not pass through a
-// Limiter. It is cheap for limits that were seen before.
+// Validate returns an error that wraps ErrInvalid if s cannot be settled. A Store calls it for settlements that did not
+// pass through a Limiter. It is cheap for limits that were validated recently.
 func (s *Settlement) Validate() error { return s.validate(s.compile()) }
 
 // validate is Validate for a settlement whose limits are compiled.
@@ -126,7 +127,7 @@ func (s *Settlement) compile() *limitSet {
 	return limitSetOf(s.Limits)
 }
 
-// claim returns what s settles, for observers.
+// claim returns the claim that s settles, for observers.
 func (s *Settlement) claim() Claim {
 	return Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease, MaxWait: s.MaxWait}
 }
@@ -134,7 +135,7 @@ func (s *Settlement) claim() Claim {
 // A Pair is for stores: a rule and a key, which together name a counter. An empty Rule is "default".
 type Pair struct{ Rule, Key string }
 
-// complete fills in what the rules of claims say, and checks claims.
+// complete fills in what claims leave out, from their rules, and validates the claims.
 func (s *ruleset) complete(claims []Claim) error {
 	for i := range claims {
 		claim := &claims[i]
@@ -146,7 +147,7 @@ func (s *ruleset) complete(claims []Claim) error {
 	return nil
 }
 
-// completeOne is complete for a claim whose rule, if there is one of its name, is rule.
+// completeOne is complete for one claim. rule is nil if no rule has the claim's name.
 func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 	if rule != nil && len(claim.Limits) == 0 && claim.Key != "" {
 		if err := claim.override(rule); err != nil {
@@ -191,7 +192,7 @@ func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 	return claim.checkWait(claim.set)
 }
 
-// override sets the limits that rule has for the key of c alone, if it has any.
+// override sets the limits that the rule's Override returns for the key of c, if any.
 func (c *Claim) override(rule *activeRule) (err error) {
 	if rule.Override == nil {
 		return nil

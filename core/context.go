@@ -17,16 +17,16 @@ type carried struct {
 	receipt receipt // of what Guard decides
 }
 
-// guarded is a copy of a request, which callbacks and handlers get, and its context: one allocation takes less time than two. It
-// is 512 bytes long: above that, the runtime takes longer for each.
+// guarded is a copy of a request, which callbacks and handlers get, and its context: one allocation takes less time
+// than two. It must not exceed 512 bytes: the next larger size class takes longer to allocate.
 type guarded struct {
 	request http.Request
 	carried
 }
 
-// copyOf sets g to a copy of r for l to decide about. Its context extends ctx. A chunked HTTP/1 body writes its trailers to the
-// request that the server made, which r may be: it adds them to a map that is there already, so the copy gets them through a map
-// that both share.
+// copyOf sets g to a copy of r, for l to decide. The copy's context extends ctx. net/http adds the trailers of a
+// chunked HTTP/1 body to the Trailer map of the request that the server made, which may be r. So r and its copy share
+// one map.
 func (g *guarded) copyOf(r *http.Request, ctx context.Context, l *Limiter, router Router) {
 	g.Context, g.router = ctx, router
 	g.receipt.limiter, g.receipt.nested = l, carriedBy(ctx) != nil
@@ -36,8 +36,8 @@ func (g *guarded) copyOf(r *http.Request, ctx context.Context, l *Limiter, route
 	g.request = *r.WithContext(&g.carried)
 }
 
-// restore makes r, which g is a copy of, what it would be without the limiter: it takes over what has been changed in the copy. If
-// nothing has changed, it writes nothing, because others may be reading r.
+// restore copies what handlers have changed in g's request back to r, so that r is as it would be without the limiter.
+// If nothing has changed, restore does not write to r, because other goroutines may be reading it.
 func (g *guarded) restore(r *http.Request) {
 	now, ctx := g.request.Context(), r.Context()
 	replaced := now != context.Context(&g.carried) // the handler called *r = *r.WithContext(now)
@@ -50,8 +50,8 @@ func (g *guarded) restore(r *http.Request) {
 	*r = *g.request.WithContext(ctx)
 }
 
-// sameFields reports whether two copies of a request still have the same fields. It leaves out what only the requests of clients
-// have.
+// sameFields reports whether two copies of a request still have the same fields. It ignores fields that only client
+// requests use.
 func sameFields(a, b *http.Request) bool {
 	return a.Pattern == b.Pattern && a.URL == b.URL && a.Method == b.Method && a.Host == b.Host && a.RemoteAddr == b.RemoteAddr &&
 		a.RequestURI == b.RequestURI && a.Proto == b.Proto && a.ContentLength == b.ContentLength && a.Close == b.Close &&
@@ -60,7 +60,8 @@ func sameFields(a, b *http.Request) bool {
 		samePathValues(a, b)
 }
 
-// pathValues are the fields in which a request keeps the values of PathValue, in Go 1.26 a pattern, a slice and a map.
+// pathValues are the indexes of the unexported fields of http.Request that hold the values of PathValue: in Go 1.26 a
+// pattern, a slice and a map.
 var pathValues = func() (fields []int) {
 	t := reflect.TypeFor[http.Request]()
 	for i := range t.NumField() {
@@ -82,7 +83,7 @@ func samePathValues(a, b *http.Request) bool {
 	return true
 }
 
-// sameBody reports whether a and b are the same body, or of one type that cannot be compared.
+// sameBody reports whether a and b are the same body. Two bodies of one type that cannot be compared count as the same.
 func sameBody(a, b io.ReadCloser) (same bool) {
 	defer func() { same = recover() != nil || same }()
 	return a == b
@@ -92,7 +93,7 @@ func sameMap[M ~map[string][]string](a, b M) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
-// restored is the context that a handler has put in place of ours, without the decision of the limiter.
+// restored is the context that a handler has set in place of the limiter's, without the limiter's decision.
 type restored struct {
 	context.Context
 	before *carried
@@ -106,7 +107,7 @@ func (c *restored) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// carriedBy returns what ctx carries, or nil.
+// carriedBy returns the innermost carried that ctx extends, or nil.
 func carriedBy(ctx context.Context) *carried {
 	c, _ := ctx.Value(contextKey{}).(*carried)
 	return c
@@ -120,7 +121,7 @@ func (c *carried) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// before returns what carries the decision of the limiter further out, or nil.
+// before returns the context that carries the decision of the next limiter further out, or nil.
 func (c *carried) before() *carried {
 	if !c.receipt.nested {
 		return nil
@@ -128,7 +129,7 @@ func (c *carried) before() *carried {
 	return carriedBy(c.Context)
 }
 
-// own sets d to the decision that c itself carries, and reports false if that is not made.
+// own sets d to the decision that c itself carries. It reports false if the decision has not been made.
 func (c *carried) own(d *Decision) bool {
 	if e := c.receipt.extra; e != nil && e.added != nil {
 		*d = *e.added
@@ -141,7 +142,7 @@ func (c *carried) own(d *Decision) bool {
 	return made
 }
 
-// decision returns what is known so far: all decisions that c and those before it carry, joined.
+// decision joins the decisions made so far: by the limiter of c and by the limiters further out.
 func (c *carried) decision() (Decision, bool) {
 	if c == nil {
 		return Decision{}, false
@@ -162,7 +163,7 @@ func (c *carried) decision() (Decision, bool) {
 	return join(before, own), true
 }
 
-// receiptsOf appends to dst what l has decided for the request that carries c, the outermost first. A peek is no decision.
+// receiptsOf appends to dst the receipts of l for the request that carries c, the outermost first. It leaves out peeks.
 func (c *carried) receiptsOf(l *Limiter, dst []*receipt) []*receipt {
 	if c == nil {
 		return dst
@@ -179,7 +180,8 @@ func (c *carried) receiptsOf(l *Limiter, dst []*receipt) []*receipt {
 	return dst
 }
 
-// ofLimiter returns the decision of c, which is made, joined with those that its limiter made for the request before.
+// ofLimiter returns the decision of c, which has been made, joined with the earlier decisions of the same limiter for
+// the request.
 func (c *carried) ofLimiter() (d Decision) {
 	var room [2]*receipt
 	receipts := c.before().receiptsOf(c.receipt.limiter, room[:0])
@@ -189,9 +191,9 @@ func (c *carried) ofLimiter() (d Decision) {
 	return decisionOf(receipts)
 }
 
-// NewContext is for adapters that do not use Guard. It returns a context that carries d. If ctx already carries decisions,
-// they are joined with d: the request is allowed if all allow it, and At is the instant of the tightest result. A decision
-// that ctx already carries is not added twice.
+// NewContext is for adapters that do not use Guard. It returns a context that carries d. If ctx already carries
+// decisions, NewContext joins d with them: the request is allowed if all allow it, and At is the instant of the
+// tightest result. A decision that ctx already carries is not added again.
 func NewContext(ctx context.Context, d Decision) context.Context {
 	before := carriedBy(ctx)
 	if made := d.receipts(); before != nil && len(made) > 0 {
@@ -210,7 +212,8 @@ func NewContext(ctx context.Context, d Decision) context.Context {
 	return c
 }
 
-// FromContext returns the decision that ctx carries: the joint decision of all limiters that guard the request.
+// FromContext returns the decision that ctx carries, joined from the decisions of all limiters that guard the request.
+// It reports false if there is none.
 func FromContext(ctx context.Context) (Decision, bool) {
 	return carriedBy(ctx).decision()
 }

@@ -10,16 +10,16 @@ import (
 // Never is the RetryAfter of a cost that can never be admitted. It is the longest Duration, so it is more than any other wait.
 const Never time.Duration = math.MaxInt64
 
-// A Result is what one limit says of one claim.
+// A Result is the outcome of one limit for one claim.
 type Result struct {
 	Rule        string
 	Limit       Limit
-	Allowed     bool // whether this limit, by itself, admits the cost; it says so even if another limit denied the request
+	Allowed     bool // whether this limit, by itself, admits the cost, even if another limit denied the request
 	DryRun      bool
 	Remaining   int           // after the decision; never negative; unchanged by a denied request
-	RetryAfter  time.Duration // denied: waiting this long makes the same cost fit; Never if it cannot; 0 if allowed
-	RefillAfter time.Duration // until at least Remaining+1 is available; 0 when nothing is missing
-	ResetAfter  time.Duration // until the whole capacity is available; 0 when nothing is missing
+	RetryAfter  time.Duration // denied: after this time the same cost fits; Never if it never will; 0 if allowed
+	RefillAfter time.Duration // time until at least Remaining+1 is available; 0 if the whole capacity is available
+	ResetAfter  time.Duration // time until the whole capacity is available; 0 if it is
 	Wait        time.Duration // allowed: the request may go on this long after At; 0 unless the claim has a MaxWait
 	At          time.Time     // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
 }
@@ -36,11 +36,12 @@ type Decision struct {
 	receipt *receipt // nil if no limiter made the decision
 }
 
-// Tightest returns the enforced result that constrains the client most. Headers show it. A limit that denied comes first,
-// the longest RetryAfter and Never before all others; otherwise it is the limit with the smallest share of its capacity
-// remaining. If two shares are equal, the limit that takes longer to recover is tighter: until one more request fits if
-// nothing remains, otherwise until the whole capacity is available. The first of equal limits wins. A limit of requests in
-// flight counts only if it denies. Tightest reports false if there is no such result.
+// Tightest returns the enforced result that constrains the client most. Headers show it. A limit that denied comes
+// before all others; of several, the one with the longest RetryAfter wins (Never is the longest). If none denied, the
+// limit with the smallest share of its capacity remaining wins. If two shares are equal, the limit that takes longer to
+// recover wins: to recover means that one more request fits, if nothing remains, or else that the whole capacity is
+// available. If the limits are still equal, the first one wins. A limit of requests in flight counts only if it denies.
+// Tightest reports false if no result counts.
 func (d Decision) Tightest() (Result, bool) {
 	if i := tightest(d.Results); i >= 0 {
 		return d.Results[i], true
@@ -61,8 +62,8 @@ func tightest(results []Result) int {
 	return best
 }
 
-// instantOf returns Decision.At: the instant of the tightest result. Instants differ only if servers with a clock each
-// have decided.
+// instantOf returns Decision.At: the instant of the tightest result. The instants differ only if several servers
+// decided, each by its own clock.
 func instantOf(results []Result) time.Time {
 	for i := 1; i < len(results); i++ {
 		if !results[i].At.Equal(results[0].At) {
@@ -75,9 +76,10 @@ func instantOf(results []Result) time.Time {
 	return results[0].At
 }
 
-// RetryAfter returns the time to wait, from At, until all limiters that made d admit the same request: 0 if d is allowed,
-// Never if waiting does not help. It is the longest RetryAfter of the results that deny and, if an inner limiter denies,
-// no shorter than the limiters further out need for another request of the same cost, because they stay charged.
+// RetryAfter returns the time to wait, from At, until all limiters that made d admit the same request: 0 if d is
+// allowed, Never if waiting does not help. It is the longest RetryAfter of the results that deny. If an inner limiter
+// denies, the outer limiters have already charged the request, so RetryAfter also covers the time until they admit the
+// same cost once more.
 func (d Decision) RetryAfter() time.Duration {
 	if d.Allowed {
 		return 0
@@ -94,8 +96,8 @@ func (d Decision) RetryAfter() time.Duration {
 	return wait
 }
 
-// repeats yields, for each limit that receipts have charged, the instant of its result and how long it takes from then until the
-// same cost fits once more.
+// repeats yields, for each limit that receipts have charged, the instant of its result and how long after that instant
+// the same cost fits once more.
 func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 	return func(yield func(time.Time, time.Duration) bool) {
 		for _, c := range receipts {
@@ -119,8 +121,8 @@ func (c *receipt) costOf(rule string) int {
 	return 0
 }
 
-// availableAfter returns a time after which at least cost is available. It is the exact time, but for a cost above
-// Remaining+1 of other algorithms than TokenBucket.
+// availableAfter returns a time after which at least cost is available. The time is exact for a TokenBucket and for a
+// cost of at most Remaining+1; otherwise it may be too long.
 func (r *Result) availableAfter(cost int) time.Duration {
 	switch missing := time.Duration(cost - r.Remaining); {
 	case missing <= 0, r.Limit.Algorithm == InFlight: // what is in flight ends with the request
@@ -137,12 +139,13 @@ func (r *Result) availableAfter(cost int) time.Duration {
 	return r.ResetAfter
 }
 
-// Key returns whose request it was under a rule, as the rule's key func said, whether the request was allowed or denied. An empty
-// rule is "default". Key reports false if the rule made no claim or if no limiter made d, as in a Decision that a test writes down.
+// Key returns the request's key under a rule, as the rule's key func returned it, whether the request was allowed or
+// denied. An empty rule is "default". Key reports false if the rule made no claim, or if no limiter made d, as for a
+// Decision literal in a test.
 //
-// If several limiters have a rule of this name, Key returns the key of the limiter that denied the request, else of the one furthest
-// out. If a Take had several claims of the rule, it returns one of their keys. A key can be personal data, such as an address: it
-// belongs in logs, not in responses.
+// If several limiters have a rule of this name, Key returns the key of the limiter that denied the request or, if none
+// did, of the outermost limiter. If a Take had several claims of the rule, it returns one of their keys. A key can be
+// personal data, such as an address: it belongs in logs, not in responses.
 func (d Decision) Key(rule string) (key string, ok bool) {
 	rule = ruleName(rule)
 	for _, c := range d.receipts() {
@@ -155,8 +158,8 @@ func (d Decision) Key(rule string) (key string, ok bool) {
 	return key, ok
 }
 
-// OuterRulesOfSameName is for header writers, which must give two limits two names. It returns how many limiters outside
-// the one that made Results[i] have a rule with the same name, whether or not that rule applied.
+// OuterRulesOfSameName is for header writers, which must not give two limits the same name. It returns how many of the
+// limiters outside the one that made Results[i] have a rule of that result's name, whether or not the rule applied.
 func (d Decision) OuterRulesOfSameName(i int) int {
 	if i >= len(d.Results) {
 		return 0
@@ -181,7 +184,7 @@ func (d Decision) OuterRulesOfSameName(i int) int {
 	return len(further)
 }
 
-// decisionOf returns what receipts decide together.
+// decisionOf returns the joint decision of receipts.
 func decisionOf(receipts []*receipt) (d Decision) {
 	for i, c := range receipts {
 		var one Decision
@@ -194,7 +197,7 @@ func decisionOf(receipts []*receipt) (d Decision) {
 	return d
 }
 
-// join returns the decision that two limiters make together, a before b.
+// join returns the joint decision of two limiters; the limiter of a is outside the limiter of b.
 func join(a, b Decision) Decision {
 	d := Decision{Allowed: a.Allowed && b.Allowed, At: a.At, Degraded: a.Degraded}
 	d.Results = append(append(d.Results, a.Results...), b.Results...)
@@ -228,12 +231,12 @@ func join(a, b Decision) Decision {
 	return d
 }
 
-// madeBy reports whether l made d, alone or with others.
+// madeBy reports whether l made d, alone or with other limiters.
 func (d *Decision) madeBy(l *Limiter) bool {
 	return slices.ContainsFunc(d.receipts(), func(c *receipt) bool { return c.limiter == l })
 }
 
-// has reports whether a result of d is of rule.
+// has reports whether d has a result of rule.
 func (d *Decision) has(rule string) bool {
 	return slices.ContainsFunc(d.Results, func(r Result) bool { return r.Rule == rule })
 }
@@ -261,7 +264,7 @@ func tighter(a, b *Result) bool {
 	return left < other || left == other && a.recoverAfter() > b.recoverAfter()
 }
 
-// most returns what r counts down from: the capacity or, if a grant leaves more, that.
+// most returns the number that r counts down from: the capacity, or Remaining if a grant has made that larger.
 func (r *Result) most() int { return max(r.Limit.Capacity(), r.Remaining) }
 
 // recoverAfter returns the time until one more request fits if nothing remains, else until the whole capacity is available.

@@ -10,7 +10,7 @@
 //		"github.com/spillgate/spillgate/core"
 //	)
 //
-//	// user says whose request it is. Package keyfunc has such funcs for addresses, API keys and more.
+//	// user identifies the sender of a request. Package keyfunc has key funcs for addresses, API keys and more.
 //	func user(r *http.Request) (string, error) {
 //		name, _, ok := r.BasicAuth()
 //		if !ok {
@@ -43,42 +43,50 @@
 // You rarely call [Limiter.Check] yourself: adapters do, such as middleware/stdlib and middleware/chi. They write the headers
 // and respond to denials and errors. This package never writes a response.
 //
-// # To protect a router
+// # For protecting a router
 //
-// Make rules from limits ([PerMinute], [ParseLimits], [AtOnce], [Limit.By], or the structs [Limit] and [Rule]), a limiter
-// from rules ([New], [Must]), and pass it to an adapter. Options change its behavior: [WithStore], [WithSkip],
-// [WithObserver], [WithTimeout], [WithLogger], [WithFallback].
+// Make limits, then rules from limits, then a limiter from rules, and pass the limiter to an adapter.
 //
-//   - [Failures] and [SetCost] are for costs that are known at the end, with [Rule.CostAfter].
-//   - [FailLocal], [FailOpen] and [FailClosed] say what a rule does while the store is down.
-//   - [FromContext], [Decision] and [Result] say what was decided.
-//   - [Limiter.Take] charges without a request, and [Limiter.Peek] decides without charging. [Limiter.Settle] sets the final
-//     cost, [Limiter.Refund] returns all of it, [Limiter.Reset] forgets a key and [Limiter.Ban] bans one.
-//   - [Limiter.SetRules] replaces the rules while requests are decided, and [Limiter.StoreHealth] reports on the store.
-//   - [ErrNoKey], [ErrBadKey], [ErrInvalid] and [ErrUnavailable] say why nothing was decided.
+//   - Limits: [PerMinute] and its siblings, [Every], [AtOnce], [ParseLimits] or the struct [Limit]. [PerMonth], [Limit.In] and
+//     [Limit.From] make windows of a [Calendar].
+//   - Rules: [Limit.By] or the struct [Rule].
+//   - The limiter: [New] or [Must]. Its options are [WithStore], [WithSkip] (see [Preflight]), [WithObserver], [WithTimeout],
+//     [WithLogger], [WithFallback] and [WithMaxWaiting].
+//   - The state: a [MemoryStore], or package redisstore.
+//   - Costs that are known when the response ends: [Rule.CostAfter] with [Failures] or [SetCost].
+//   - What a rule does while the store is down: [FailLocal], [FailOpen] or [FailClosed].
+//   - What was decided: [FromContext], [Decision] and [Result]; for logs and metrics, an [Observer].
+//   - Why nothing was decided: [ErrNoKey], [ErrBadKey], [ErrInvalid] or [ErrUnavailable].
+//   - Jobs, logins and tokens without a request: [Limiter.Take], or [Limiter.Wait] to sleep until the turn of the job.
+//     [Limiter.Settle] sets the final cost, [Limiter.Refund] gives all of it back, and [Limiter.Renew] keeps a hold.
+//   - What a client has left: [Limiter.Usage] for all rules, [Limiter.Peek] for one request. Neither charges anything.
+//   - Operation: [Limiter.Reset] forgets a key, [Limiter.Ban] bans one, and [Limiter.Grant] adds requests to one.
+//     [Limiter.SetRules] replaces the rules, and [Limiter.StoreHealth] describes the store.
 //
-// # To write an adapter or a header format
+// # For writing an adapter, a key func or a header format
 //
-// [Limiter.Guard] returns a [Guard], which decides one request and settles it at the end. A [Router] tells the limiter the
-// route. [NewContext] and [Decision.OuterRulesOfSameName] join nested limiters.
+// [Limiter.Guard] returns a [Guard], which decides one request and settles it at the end. A [Router] finds the route of a
+// request, and key funcs ask for it with [Route] or [RoutePattern]. [NewContext] joins the decisions of nested limiters.
+// [Decision.Tightest] and [Decision.OuterRulesOfSameName] are for headers.
 //
-// # To write a store
+// # For writing a store
 //
 // A [Store] decides a [Claim] and applies a [Settlement]. [Pair], [LocalTaker], [LeaseStats], [MemoryStats], [Limit.Width] and
-// the Validate methods are for stores too. Package storetest has the contract as tests.
+// the Validate methods are for stores too. Package storetest tests the contract of a store.
 //
 // # From a request to a decision
 //
-//  1. If a function given to [WithSkip] reports true, nothing is charged.
-//  2. Every rule that applies, and whose cost is not 0, becomes a [Claim]: rule, key, limits and cost. Rules that this
-//     limiter has already decided for the request, further out in the chain of handlers, are left out.
-//  3. The store decides all claims together, in one call. If a claim that is not a dry run is denied, none is charged. So
-//     being denied never makes a client wait longer.
+//  1. If a function given to [WithSkip] reports true, the request is admitted and nothing is charged.
+//  2. For every rule that applies and whose cost is not 0, the limiter makes a [Claim]: rule, key, limits and cost. It leaves
+//     out rules that it has already decided for this request, further out in the chain of handlers.
+//  3. The store decides all claims together, in one call. If it denies a claim that is not a dry run, it charges none.
+//     So a denial never makes a client wait longer.
 //  4. The store returns a [Result] for each limit of each claim: what remains, and how long to wait for more.
-//  5. The results make a [Decision]. Observers are called with it, and adapters put it into the request's context.
+//  5. The limiter makes a [Decision] from the results and calls the observers. Adapters store the decision in the
+//     request's context.
 //
-// [Limiter.Take] starts at step 3. A rule with [Rule.CostAfter] charges a request when its response has ended; until then, its
-// cost is held.
+// [Limiter.Take] starts at step 3. A rule with [Rule.CostAfter] holds the cost of a request and charges it when the response
+// has ended.
 //
 // # Words
 //
@@ -90,13 +98,14 @@
 // # Errors
 //
 // A denial is a value, not an error. An error means that no decision was made and that the request must not be served:
-// [ErrNoKey] if it has no key, [ErrBadKey] if its key is ambiguous, [ErrInvalid] if a cost, a tier or a claim makes no sense,
+// [ErrNoKey] if it has no key, [ErrBadKey] if its key is ambiguous, [ErrInvalid] if a cost, a tier or a claim is invalid,
 // and [ErrUnavailable] if the store is down and a rule fails closed. While the store is down, the [FailureMode] of each rule
 // decides, and [Decision.Degraded] says why.
 //
 // # Reading the code
 //
-// Follow a request through check.go (what rules ask for), limiter.go (claims to decision), failure.go (without the store) and
-// receipt.go (what was charged or held). Adapters enter by guard.go, and finish.go settles at the end. internal/algorithm has
-// the formulas of each [Algorithm] for a [MemoryStore], and internal/redisx/lua for Redis. docs/architecture.md has the tree.
+// Follow a request through check.go (rules to claims), limiter.go (claims to a decision), failure.go (a decision without the
+// store) and receipt.go (the charges and holds of a request). Adapters call guard.go, and finish.go settles at the end. The
+// formulas of each [Algorithm] are in internal/algorithm for a [MemoryStore] and in internal/redisx/lua for Redis.
+// docs/architecture.md describes the tree.
 package core

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// The kinds of error that this module returns. Every other error wraps one of them or comes from a callback. Errors of
-// exported functions begin with "spillgate: "; the errors that they wrap, such as a key func's, do not.
+// The kinds of error that this module returns. Every other error wraps one of these four or comes from a callback. The
+// text of an error that an exported function returns begins with "spillgate: "; the text of an error that it wraps,
+// such as a key func's, does not.
 var (
 	// ErrNoKey means that a request does not have the identity that a key func looks for. Adapters respond with 400.
 	ErrNoKey = errors.New("no key")
@@ -45,7 +46,7 @@ func (p *callbackPanic) Unwrap() error { return ErrInvalid }
 // Stack returns the stack of the goroutine that panicked.
 func (p *callbackPanic) Stack() []byte { return p.stack }
 
-// An errorList is several errors, each of which stands on a line of its own.
+// An errorList is several errors, printed one per line.
 type errorList []error
 
 // allOf returns all errs that are not nil as one error, or nil if there are none.
@@ -98,14 +99,14 @@ func within(place string, err error) error {
 	return fmt.Errorf("%s: %w", place, err)
 }
 
-// A prefixed error is one that an exported function returns.
+// A prefixed error is an error of an exported function: its text begins with "spillgate: ".
 type prefixed struct{ error }
 
 func (p *prefixed) Error() string { return "spillgate: " + p.error.Error() }
 
 func (p *prefixed) Unwrap() error { return p.error }
 
-// prefix returns err, or each of several errors, as an exported function returns it. It returns nil if err is nil.
+// prefix adds "spillgate: " to err, or to each of several errors. It returns nil if err is nil.
 func prefix(err error) error {
 	switch err := err.(type) { //nolint:errorlint // the outermost error counts
 	case nil:
@@ -113,7 +114,7 @@ func prefix(err error) error {
 	case errorList:
 		return err.each(prefix)
 	}
-	if strings.HasPrefix(err.Error(), "spillgate: ") { // of a store, or of another function of this module
+	if strings.HasPrefix(err.Error(), "spillgate: ") { // the error of a store, or of another function of this module
 		return err
 	}
 	return &prefixed{err}

@@ -28,7 +28,7 @@ func requestOf(user, path string) *http.Request {
 	return r
 }
 
-// user says whose request it is. Package keyfunc has such funcs for addresses, API keys and more.
+// user identifies the sender of a request. Package keyfunc has key funcs for addresses, API keys and more.
 func user(r *http.Request) (string, error) {
 	name, _, ok := r.BasicAuth()
 	if !ok {

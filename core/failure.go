@@ -8,25 +8,27 @@ import (
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
-// A FailureMode says what a rule does while the store is down. Only faults of the store lead to it; a missing key, a bad
-// cost or a client that disconnected never do. If too many calls of a healthy store are in flight, all rules do what FailLocal does.
+// A FailureMode says what a rule does while the store is down. It applies only to faults of the store, never to a
+// missing key, a bad cost or a client that disconnected. If too many calls of a healthy store are in flight, all rules
+// do what FailLocal does.
 type FailureMode uint8
 
 const (
 	// FailLocal enforces the same limits from this process's memory.
 	FailLocal FailureMode = iota
 
-	// FailOpen admits.
+	// FailOpen admits the request.
 	FailOpen
 
-	// FailClosed denies: the decision is an error that wraps ErrUnavailable.
+	// FailClosed denies the request: Check returns an error that wraps ErrUnavailable.
 	FailClosed
 )
 
-// decideWithoutStore decides the claims of c, which the store did not decide because of cause. If the store has failed, the failure modes of
-// their rules say how: an enforced FailClosed claim denies all, the fallback decides the FailLocal claims together, and all others
-// give no results. If too many calls are in flight, the fallback decides all claims, whatever their modes: otherwise a client
-// that floods the store would open the FailOpen rules to itself and close the FailClosed rules to everybody.
+// decideWithoutStore decides the claims of c, which the store did not decide because of cause. If the store has failed,
+// the failure modes of the rules decide: a FailClosed claim that is not a dry run fails the request, the fallback
+// decides the FailLocal claims together, and all other claims get no results. If too many calls are in flight, the
+// fallback decides all claims, whatever their modes: otherwise a client that floods the store would open the FailOpen
+// rules to itself and close the FailClosed rules to everybody.
 func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, cause error) error {
 	overloaded := errors.Is(cause, breaker.ErrTooMany)
 	if overloaded {
@@ -57,7 +59,8 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, cause erro
 	return nil
 }
 
-// modeOf returns the failure mode of a rule. Claims of Take may name no rule of the limiter.
+// modeOf returns the failure mode of a rule, or FailLocal if the limiter has no such rule, which a claim of Take may
+// name.
 func (s *ruleset) modeOf(rule string) FailureMode {
 	if r := s.named(rule); r != nil {
 		return r.OnFailure
@@ -65,7 +68,7 @@ func (s *ruleset) modeOf(rule string) FailureMode {
 	return FailLocal
 }
 
-// unavailable marks an error of a store, unless the claims are at fault.
+// unavailable wraps an error of a store in ErrUnavailable, unless the claims are at fault.
 func unavailable(err error) error {
 	if err == nil || errors.Is(err, ErrInvalid) {
 		return err

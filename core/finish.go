@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// finish settles what c holds for r, which has ended with o: each claim at what the CostAfter of its rule says or, without
-// one, at what was held. It does nothing if c holds nothing any more.
+// finish settles what c holds for r, which has ended with o. The final cost of a claim is what its rule's CostAfter
+// returns; for a rule without CostAfter, it is the cost that was held. finish does nothing if c holds nothing.
 func (c *receipt) finish(r *http.Request, o Outcome) {
 	if !c.hasHeld() {
 		return
@@ -38,7 +38,7 @@ func (c *receipt) finish(r *http.Request, o Outcome) {
 	_ = c.settleHeld(ctx, held, ending{r, o, err}) // observers hear of a failure
 }
 
-// finalCost asks final, which may be nil. If it panics or says less than 0, the cost is what was held.
+// finalCost calls final, which may be nil. If final panics or returns a negative number, the cost is what was held.
 func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcome, held int) (cost int, err error) {
 	if final == nil {
 		return held, nil
@@ -54,15 +54,15 @@ func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcom
 	return cost, nil
 }
 
-// An ending describes to observers how a request that held something has ended.
+// An ending is how a request that held something has ended, for observers.
 type ending struct {
 	request *http.Request
 	outcome Outcome
-	err     error // what failed of a CostAfter
+	err     error // the error of a CostAfter
 }
 
-// settleHeld settles what c holds and calls the observers. If the store fails, what FailLocal rules held is charged in the
-// fallback as well: in the store it is charged when their hold ends.
+// settleHeld settles what c holds and calls the observers. If the store fails, settleHeld also charges the costs that
+// FailLocal rules held to the fallback. The store charges them when their holds end.
 func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) error {
 	l := c.limiter
 	took, err := c.store().settle(ctx, held)
@@ -76,7 +76,7 @@ func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) e
 	return err
 }
 
-// chargeFallback charges the CostAfter of what FailLocal rules held in the fallback, which holds nothing of it.
+// chargeFallback charges the final costs of FailLocal rules to the fallback, which does not hold them.
 func (l *Limiter) chargeFallback(ctx context.Context, rules *ruleset, held []Settlement) {
 	var local []Settlement
 	for _, s := range held {

@@ -36,7 +36,7 @@ func (l Limit) String() string {
 	return string(b)
 }
 
-// atOnce follows the rate of an InFlight limit.
+// atOnce follows the rate of an InFlight limit in the notation.
 const atOnce = " at once"
 
 func periodString(p time.Duration) string {

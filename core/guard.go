@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// A Guard is for adapters. It is one request that a limiter has decided:
+// A Guard is for adapters. It guards one request, from the decision to the end of the response:
 //
 //	g, err := limiter.Guard(r.Context(), r, router)
 //	defer g.End()
@@ -28,9 +28,9 @@ type Guard struct {
 // Guard is Check for adapters. Pass Guard.Request to the next handler: a copy of r whose context extends ctx and carries
 // the decision. An adapter may add values to ctx. router finds the route of r for RoutePattern, and may be nil.
 //
-// A request of a rule with MaxWait sleeps until its turn, on ctx. If ctx ends before, what the request was charged is given back, and
-// the error wraps ErrUnavailable and the error of ctx. Otherwise, Guard returns the same errors as Check. With or without an error, the adapter calls Guard.End when the request has been
-// answered.
+// Under a rule with MaxWait, Guard sleeps until the request's turn. If ctx ends before its turn, Guard gives the charge
+// back, and the error wraps ErrUnavailable and ctx's error. Otherwise, Guard returns the same errors as Check. Whether
+// or not there is an error, the adapter calls Guard.End once the response has been written.
 func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Guard, error) {
 	g := Guard{r, new(guarded)}
 	g.own.copyOf(r, ctx, l, router)
@@ -50,8 +50,8 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 // Request returns the request to pass on. Its context carries the decision for FromContext.
 func (g *Guard) Request() *http.Request { return &g.own.request }
 
-// Decision returns what FromContext says of Request: the decision of this limiter, joined with the decisions of the limiters
-// further out. Headers show it. It is zero after an error.
+// Decision returns what FromContext returns for Request: the decision of this limiter, joined with the decisions of the
+// limiters further out. Headers are written from it. It is zero after an error.
 func (g *Guard) Decision() Decision {
 	d, _ := g.own.decision()
 	return d
@@ -60,22 +60,22 @@ func (g *Guard) Decision() Decision {
 // Admitted reports whether this limiter admits the request, whatever outer limiters decided.
 func (g *Guard) Admitted() bool { return g.own.receipt.stage == decided && g.own.receipt.allowed }
 
-// Watches reports whether a rule with CostAfter applies to the admitted request. Then the adapter must watch the response
-// and call Settle. Otherwise it passes on the ResponseWriter unchanged.
+// Watches reports whether a rule with CostAfter applies to the admitted request. If so, the adapter must watch the
+// response and call Settle. If not, it passes on the ResponseWriter unchanged.
 func (g *Guard) Watches() bool { return g.own.receipt.watches() }
 
 // Settle settles what this Guard holds for the request, which ended with o. It ignores o.Cost. Adapters that watch the
 // response call it when the handler has returned or panicked.
 func (g *Guard) Settle(o Outcome) { g.own.receipt.finish(&g.own.request, o) }
 
-// errUnwatched is the Outcome.Err of a request whose adapter should have called Settle but has not. Without it, such a
-// request would pass for one that went well.
+// errUnwatched is the Outcome.Err of a request whose adapter should have called Settle but did not. Without this error,
+// the request would count as a success.
 var errUnwatched = errors.New("the response was not watched")
 
-// End settles what the limiter still holds for the request, and makes the request that Guard was called with what it would
-// be without the limiter: it takes over what the next handler has changed in Request, such as the route that a router has
-// found or the files of a multipart form, which the server removes. If nothing has changed, it writes nothing. Adapters
-// defer End, since a handler may panic.
+// End settles what the limiter still holds for the request. It also copies what the next handler has changed in Request
+// back to the request that Guard was called with: the route that a router has found, for example, or the files of a
+// multipart form, which the server removes. If nothing has changed, End does not write to that request. Adapters defer
+// End, because a handler may panic.
 func (g *Guard) End() {
 	if g.own.receipt.hasHeld() {
 		g.settleUnwatched()

@@ -4,24 +4,24 @@ import "time"
 
 // Health describes the store of a Limiter.
 type Health struct {
-	Down  bool      // calls are withheld now: decisions are made by the failure modes of the rules
+	Down  bool      // the store is not called now: the failure modes of the rules decide
 	Since time.Time // when the last outage began or, if not Down, ended; zero if there was none
 	Err   error     // the last failure of the store, if any
 	Calls int       // calls of the store in flight
 
-	// Overloads is how many requests the limits in this process have decided, whatever the failure modes of their rules,
-	// because too many calls of the store were in flight: an overload by a flood of requests, not a failure of the store.
-	// OverloadedAt is when the last of them came; zero if there was none.
+	// Overloads counts the requests that this process decided from its own memory, whatever the failure modes of their
+	// rules, because too many calls of the store were in flight. That is an overload by a flood of requests, not a
+	// failure of the store. OverloadedAt is the time of the last such request; zero if there was none.
 	Overloads    uint64
 	OverloadedAt time.Time
 
 	// Keys, Shared and Held come from MemoryStats if the store has a method Stats() MemoryStats; otherwise they are 0.
 	Keys, Shared, Held int
 
-	// Waiting is how many requests sleep until their turn, in Limiter.Wait and in adapters.
+	// Waiting is how many requests are sleeping until their turn, in Limiter.Wait and in adapters.
 	Waiting int
 
-	// Leases is what the store has leased, if it has a method LeaseStats() LeaseStats.
+	// Leases describes the store's leases, if the store has a method LeaseStats() LeaseStats.
 	Leases LeaseStats
 }
 

@@ -11,7 +11,7 @@ import (
 // or last renewed.
 const renewEvery = 20 * time.Second
 
-// hold makes c, a claim of rule with limits that are valid, one that is held, if it has to be.
+// hold sets c.Hold if rule has a CostAfter or one of the claim's limits is InFlight. The limits of c are valid.
 func (c *Claim) hold(rule *activeRule) {
 	final := rule.CostAfter != nil
 	if final {
@@ -29,8 +29,8 @@ func hasInFlight(limits []Limit) bool {
 	return false
 }
 
-// clamp returns cost or, if that is less, the smallest capacity of limits. The cost of a rule with CostAfter is an estimate, which must
-// not make a request impossible.
+// clamp returns cost or, if that is less, the smallest capacity of limits. The cost of a rule with CostAfter is an
+// estimate, and an estimate above the capacity must not deny the request forever.
 func clamp(cost int, limits []Limit) int {
 	for i := range limits {
 		if capacity := limits[i].Capacity(); limits[i].Algorithm != InFlight {
@@ -40,8 +40,8 @@ func clamp(cost int, limits []Limit) int {
 	return cost
 }
 
-// takeHeld appends the settlements of the held claims that are not settled yet to dst, with what SetCost set for each in Final,
-// or -1. They count as settled from now on. It waits for a renewal in progress.
+// takeHeld appends to dst a settlement for each claim that is held and not settled, and marks these claims as settled.
+// Final is the cost that SetCost set, or -1. takeHeld waits for a renewal in progress.
 func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 	c.lockIdle()
 	defer c.mu.Unlock()
@@ -57,7 +57,7 @@ func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 	return dst
 }
 
-// hasHeld reports whether c has held anything. It needs no lock: what was held stays so noted after it is settled.
+// hasHeld reports whether c has ever held anything. It needs no lock, because settling does not change that.
 func (c *receipt) hasHeld() bool {
 	for i := range c.claims {
 		if c.claims[i].charged && c.claims[i].Hold {
@@ -75,7 +75,7 @@ func (c *receipt) holds() bool {
 	return slices.ContainsFunc(c.claims, func(one Claim) bool { return one.isHeld() })
 }
 
-// watches reports whether a claim that is held and not settled is of a rule with CostAfter.
+// watches reports whether c has a claim that is held, is not settled, and whose rule has a CostAfter.
 func (c *receipt) watches() bool {
 	if !c.hasHeld() {
 		return false
@@ -90,7 +90,8 @@ func (c *receipt) watches() bool {
 	return false
 }
 
-// setCost notes what a request costs for a rule with CostAfter, and reports whether its claim is held and not settled.
+// setCost records the cost of the request under a rule with CostAfter. It reports whether the rule's claim is held and
+// not settled.
 func (c *receipt) setCost(rule string, cost int) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +111,7 @@ func (c *receipt) costAfter(rule string) func(*http.Request, Outcome) int {
 	return nil
 }
 
-// lockIdle locks c.mu when no renewal is in progress. It does not wait for one with c.mu locked.
+// lockIdle waits until no renewal is in progress and locks c.mu. It does not hold c.mu while it waits.
 func (c *receipt) lockIdle() {
 	c.mu.Lock()
 	for c.extra != nil && c.extra.renewing != nil {
@@ -121,7 +122,7 @@ func (c *receipt) lockIdle() {
 	}
 }
 
-// keepHeld renews what c holds from time to time until it is settled. It does nothing if c holds nothing.
+// keepHeld renews the holds of c every renewEvery until they are settled. It does nothing if c holds nothing.
 func (c *receipt) keepHeld(ctx context.Context) {
 	if !c.hasHeld() {
 		return
@@ -130,7 +131,7 @@ func (c *receipt) keepHeld(ctx context.Context) {
 	defer c.mu.Unlock()
 	e := c.more()
 	e.timer = time.AfterFunc(renewEvery, func() {
-		_ = c.renew(ctx) // the breaker logs a store that is down; there is another try before the hold ends
+		_ = c.renew(ctx) // the breaker logs a store that is down; the next try comes before the hold ends
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.holds() {
@@ -169,7 +170,8 @@ func (c *receipt) renew(ctx context.Context) error {
 	return nil
 }
 
-// renewals returns renewals of the claims that are held and not settled, and their places in c.claims. The caller has locked c.mu.
+// renewals returns settlements that renew the claims that are held and not settled, and the indexes of these claims in
+// c.claims. The caller has locked c.mu.
 func (c *receipt) renewals() (renewals []Settlement, places []int) {
 	for i := range c.claims {
 		if one := &c.claims[i]; one.isHeld() {

@@ -92,7 +92,8 @@ func TestOuterRulesOfSameNameCountsTheLimitersFurtherOut(t *testing.T) {
 	}
 }
 
-// TestOuterRulesCountEachLimiterOnce asks twice of one limiter, whose rule of the name does not apply, before it asks the inner one.
+// TestOuterRulesCountEachLimiterOnce asks twice of one limiter, whose rule of the name does not apply, before it asks
+// the inner one.
 func TestOuterRulesCountEachLimiterOnce(t *testing.T) {
 	l, other, inner := apiAndLogin(), core.Must(core.New([]core.Rule{perHour("login", 50)})), core.Must(core.New([]core.Rule{perHour("login", 5)}))
 	r, _, _ := guard(l, get("/start"))
@@ -120,8 +121,9 @@ func TestCheckAgainReturnsWhatWasDecided(t *testing.T) {
 	}
 }
 
-// TestJoinCountsFromTheLimitThatTakesLongest has an inner limiter deny what two limiters further out have charged. Each has a store
-// with a clock of its own, and the time to wait counts from the clock of the limit that takes longest to admit the request again.
+// TestJoinCountsFromTheLimitThatTakesLongest has an inner limiter deny what two limiters further out have charged. Each
+// has a store with a clock of its own, and the time to wait counts from the clock of the limit that takes longest to
+// admit the request again.
 func TestJoinCountsFromTheLimitThatTakesLongest(t *testing.T) {
 	begun := time.Unix(1_767_268_800, 0)
 	after := func(passed time.Duration, limit core.Limit) *core.Limiter {

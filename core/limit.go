@@ -16,7 +16,7 @@ const (
 	minBuckets    = 2
 	maxBuckets    = 3600
 	bucketsIfZero = 10
-	maxLimits     = 16 // of a rule, a tier or a claim: all are decided at each request
+	maxLimits     = 16 // of a rule, a tier or a claim: each request is decided by all of them
 )
 
 // A Limit is a rate, the burst it tolerates and the algorithm that measures it.
@@ -26,36 +26,36 @@ type Limit struct {
 	Burst     int           // TokenBucket only: requests admitted at once; 0 means Rate
 	Algorithm Algorithm     // zero value: TokenBucket
 	Buckets   int           // SlidingWindow only: sub-buckets per Period, 2 to 3600; 0 means 10
-	Ban       time.Duration // TokenBucket only: a charge that uses the limit up is followed by a ban this long
+	Ban       time.Duration // TokenBucket only: after a charge that uses up the limit, deny everything for this long
 	Calendar  Calendar      // if not zero, a FixedWindow whose windows are the calendar's: Period is 0, and Algorithm 0 or FixedWindow
 }
 
-// An Algorithm measures a rate. It bounds what is admitted in some span of time.
+// An Algorithm measures a rate: it bounds how many requests are admitted in a span of time.
 type Algorithm uint8
 
 const (
 	// TokenBucket admits at most Capacity + Rate·t/Period in any span t. It is also known as the leaky bucket as a
-	// meter and, in ATM Forum TM 4.0, as the Generic Cell Rate Algorithm (GCRA). It remembers five numbers.
+	// meter and, in ATM Forum TM 4.0, as the Generic Cell Rate Algorithm (GCRA). It stores five numbers.
 	TokenBucket Algorithm = iota
 
 	// FixedWindow admits at most Rate per window. Windows are multiples of Period since the Unix epoch, a Thursday: a
-	// window of a week starts on Thursdays at 00:00 UTC, and a window of 30 days on no particular day. A client that waits
-	// for the end of a window can send 2·Rate requests around it. FixedWindow stores two numbers.
+	// window of a week starts on Thursdays at 00:00 UTC, and a window of 30 days on no particular day. A client can
+	// send Rate requests just before a window ends and Rate requests just after. FixedWindow stores two numbers.
 	FixedWindow
 
-	// SlidingWindow counts in Buckets sub-buckets of the period and admits at most Rate in any span of length Period.
-	// A request counts up to one sub-bucket longer than Period. It remembers two numbers per sub-bucket in use.
+	// SlidingWindow counts in Buckets sub-buckets of the period and admits at most Rate in any span of length Period. A
+	// request counts up to one sub-bucket longer than Period. It stores two numbers per sub-bucket in use.
 	SlidingWindow
 
 	// SlidingLog stores when each request was admitted, and admits at most Rate in any span of length Period, exactly. Its
 	// memory grows with Rate, which must not exceed 10,000.
 	SlidingLog
 
-	// InFlight admits at most Rate requests at the same time, as AtOnce says. It has no period. It remembers two numbers for
-	// each six seconds of the last minute in which a request began that is still in flight.
+	// InFlight admits at most Rate requests at the same time: see AtOnce. It has no period. It divides the last minute
+	// into steps of six seconds and stores two numbers for each step in which a request began that is still in flight.
 	InFlight
 
-	algorithms // how many there are
+	algorithms // the number of algorithms
 )
 
 var algorithmNames = [algorithms]string{"token-bucket", "fixed-window", "sliding-window", "sliding-log", "in-flight"}
@@ -81,15 +81,16 @@ func PerMinute(n int) Limit { return Every(n, time.Minute) }
 // PerHour returns a token bucket of n requests per hour. See Every.
 func PerHour(n int) Limit { return Every(n, time.Hour) }
 
-// PerDay returns a token bucket of n requests per 24 hours. PerDay(1000) admits up to 1,999 on the first day of a key: it begins
-// full and refills all day. PerDay(1000).In("UTC") admits 1,000 from midnight to midnight, as plans promise, and so does In for any
-// other time zone.
+// PerDay returns a token bucket of n requests per 24 hours. PerDay(1000) admits up to 1,999 on the first day of a key,
+// because the bucket starts full and refills all day. PerDay(1000).In("UTC") admits 1,000 from midnight to midnight, as
+// plans usually promise; In takes any time zone.
 func PerDay(n int) Limit { return Every(n, 24*time.Hour) }
 
 // AtOnce returns a limit of n requests in flight: at most n are held at the same time, whatever their cost. See Claim.Hold.
 //
-// A request is in flight until the handler that the limiter wraps returns. http.TimeoutHandler returns at its timeout, while
-// the handler in it goes on: mount the limiter inside, http.TimeoutHandler(limit(h), ..), or more than n handlers run.
+// A request is in flight until the handler that the limiter wraps returns. http.TimeoutHandler returns at its timeout,
+// while the handler inside it continues. So mount the limiter inside, as in http.TimeoutHandler(limit(h), ..);
+// otherwise more than n handlers can run at the same time.
 func AtOnce(n int) Limit { return Limit{Rate: n, Algorithm: InFlight} }
 
 // WithBurst returns l with another burst. Only a TokenBucket has one.
@@ -98,10 +99,10 @@ func (l Limit) WithBurst(n int) Limit {
 	return l
 }
 
-// Using returns l measured by another algorithm.
+// Using returns l with another algorithm.
 func (l Limit) Using(a Algorithm) Limit {
 	l.Algorithm = a
-	return l.inOneForm()
+	return l.normalized()
 }
 
 // By returns a rule named "default" that limits each key to l.
@@ -125,8 +126,9 @@ func (l Limit) Width() time.Duration {
 	return time.Duration(algorithm.CeilDiv(l.Period.Microseconds(), n)) * time.Microsecond
 }
 
-// Validate is for stores and rule files. It returns an error that wraps ErrInvalid and names each wrong field and its value
-// if l cannot be enforced. New validates the limits of rules, and each request the limits of its tier.
+// Validate is for stores and rule files. It returns an error that wraps ErrInvalid and names each wrong field and its
+// value if l cannot be enforced. New validates the limits of rules. The limits that a Tier or an Override returns are
+// validated at each request.
 func (l Limit) Validate() error { return prefix(compile(&l).err) }
 
 // validate checks the fields of l, but not whether they fit together into whole numbers.
@@ -189,7 +191,7 @@ func (l Limit) checkBuckets() error {
 	return nil
 }
 
-// checkInFlight says what is wrong with a limit of requests in flight.
+// checkInFlight returns an error if l, a limit of requests in flight, is invalid.
 func (l Limit) checkInFlight() error {
 	err := l.checkRate()
 	if l.Period != 0 || l.Burst != 0 || l.Buckets != 0 || l.Ban != 0 {
@@ -198,7 +200,7 @@ func (l Limit) checkInFlight() error {
 	return err
 }
 
-// checkBan says what is wrong with the ban of a limit whose other fields are right.
+// checkBan returns an error if the Ban of l is invalid. The other fields are valid.
 func (l Limit) checkBan() error {
 	switch {
 	case l.Ban == 0:
@@ -216,7 +218,7 @@ func (l Limit) checkBan() error {
 	return nil
 }
 
-// validateLimits checks limits one by one and together. Two limits of one rule that share algorithm and period would
+// validateLimits checks limits one by one and together. Two limits of one rule with the same algorithm and period would
 // share their state.
 func validateLimits(limits []Limit) (err error) {
 	if len(limits) > maxLimits {
@@ -236,13 +238,13 @@ func validateLimits(limits []Limit) (err error) {
 	return err
 }
 
-// sharesState reports whether l and other find the same state of a pair.
+// sharesState reports whether a store would keep l and other in the same state of a pair.
 func (l Limit) sharesState(other *Limit) bool {
-	a, b := l.inOneForm(), other.inOneForm()
+	a, b := l.normalized(), other.normalized()
 	return a.Algorithm == b.Algorithm && a.Period == b.Period && a.Calendar == b.Calendar
 }
 
-// sameState says that limits i and j, of which l is one, would share their state.
+// sameState returns the error that limits i and j would share their state. l is one of the two.
 func sameState(i, j int, l *Limit) error {
 	if l.Algorithm == InFlight {
 		return invalid("limits %d and %d are both of requests in flight; a rule has one", i+1, j+1)

@@ -22,8 +22,8 @@ type Limiter struct {
 	maxWaiting int64
 }
 
-// New returns a limiter with these rules, which it copies. Its error joins all mistakes in rules and opts. Each of them
-// wraps ErrInvalid.
+// New returns a limiter with a copy of these rules. Its error joins all mistakes in rules and opts; each of them wraps
+// ErrInvalid.
 func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	c := config{timeout: defaultTimeout, maxWaiting: defaultMaxWaiting}
 	errs := c.apply(opts)
@@ -55,10 +55,10 @@ func Must(l *Limiter, err error) *Limiter {
 	return l
 }
 
-// Take charges claims without a request, for jobs, logins or tokens. A claim without Limits uses the limits of its rule. A claim
-// needs Limits if l has no rule of its name, or if that rule has a Tier: without a request, Take cannot know which tier applies. While
-// the store is down, a claim follows the FailureMode of its rule; a claim of another name follows the zero FailureMode.
-// Take returns the same errors as Check.
+// Take charges claims without a request, for jobs, logins or tokens. A claim without Limits uses the limits of its
+// rule. A claim needs Limits if l has no rule of its name, or if that rule has a Tier: without a request, Take cannot
+// know which tier applies. While the store is down, a claim follows the FailureMode of its rule, or FailLocal if l has
+// no rule of its name. Take returns the same errors as Check.
 func (l *Limiter) Take(ctx context.Context, claims ...Claim) (d Decision, err error) {
 	c := &receipt{limiter: l}
 	if err = l.take(orBackground(ctx), c, claims); err == nil {
@@ -67,7 +67,7 @@ func (l *Limiter) Take(ctx context.Context, claims ...Claim) (d Decision, err er
 	return d, err
 }
 
-// take makes the decision of Take in c.
+// take is Take, with the decision in c.
 func (l *Limiter) take(ctx context.Context, c *receipt, claims []Claim) error {
 	rules, err := l.current()
 	if err == nil && len(claims) == 0 {
@@ -86,7 +86,7 @@ func (l *Limiter) take(ctx context.Context, c *receipt, claims []Claim) error {
 	return err
 }
 
-// decide has the claims of c decided. It returns how long the store took.
+// decide decides the claims of c. It returns how long the store took.
 func (l *Limiter) decide(ctx context.Context, c *receipt) (took time.Duration, err error) {
 	switch {
 	case len(c.claims) == 0:
@@ -98,8 +98,9 @@ func (l *Limiter) decide(ctx context.Context, c *receipt) (took time.Duration, e
 	return l.decideOnce(ctx, c)
 }
 
-// decideOnce has the claims of c decided: by the store, within the deadline and unless the breaker withholds the call; if that fails,
-// by the failure modes of their rules. An error of claims at fault is no failure. It returns how long the store took.
+// decideOnce asks the store to decide the claims of c, within the deadline. If the store fails or the breaker is open,
+// the failure modes of the rules decide. An error about the claims themselves is not a failure of the store. decideOnce
+// returns how long the store took.
 func (l *Limiter) decideOnce(ctx context.Context, c *receipt) (took time.Duration, err error) {
 	results, took, err := l.store.take(ctx, c.claims, c.roomFor(c.claims))
 	switch {

@@ -7,11 +7,11 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A limitSet is the limits of a rule, a tier or a claim, in the form by which stores decide. It never changes.
+// A limitSet is the limits of a rule, a tier or a claim, compiled for stores. It never changes.
 type limitSet struct {
 	limits   []Limit
 	compiled []algorithm.Limit
-	err      error // what is wrong with them; then compiled is of no use
+	err      error // not nil if a limit is invalid; then compiled must not be used
 	waits    bool  // requests can wait for their turn under all of them
 }
 
@@ -25,11 +25,12 @@ func newLimitSet(limits []Limit) *limitSet {
 	return s
 }
 
-// recent has sets of limits that tiers and callers of stores used recently, by a hash. They come as slices that may change, so each
-// decision looks its limits up here by their content.
+// recent caches the limit sets that tiers and callers of stores used recently, by hash. Callers may change their
+// slices, so each decision looks its limits up by content.
 var recent [1024]atomic.Pointer[limitSet]
 
-// limitSetOf returns limits compiled. A set of distinct limits is compiled once, as long as no other set has its place.
+// limitSetOf returns limits compiled. It compiles the same limits once, unless another set has taken their place in
+// recent.
 func limitSetOf(limits []Limit) *limitSet {
 	h := uint64(len(limits))
 	for i := range limits {
@@ -50,20 +51,20 @@ func (s *limitSet) isOf(limits []Limit) bool {
 	return s != nil && len(s.limits) == len(limits) && (len(limits) == 0 || &s.limits[0] == &limits[0])
 }
 
-// A compiled limit is a Limit in the units that its algorithm counts in.
+// A compiled is a Limit in the units of its algorithm.
 type compiled struct {
 	algorithm.Limit
-	err error // what is wrong with it
+	err error // not nil if the limit is invalid
 }
 
-// compile returns l compiled. It may be invalid.
+// compile returns l compiled. If l is invalid, err is set.
 func compile(l *Limit) *compiled {
 	c := new(compiled)
 	c.Limit, c.err = l.compile()
 	return c
 }
 
-// compile returns an error that says what is wrong with l.
+// compile returns l in the units of its algorithm, or an error if l is invalid.
 func (l Limit) compile() (algorithm.Limit, error) {
 	if err := l.validate(); err != nil {
 		return algorithm.Limit{}, err

@@ -15,21 +15,21 @@ const defaultMaxKeys = 1_000_000
 // A MemoryStore is a Store in this process's memory. The zero value is ready to use. It has no goroutines and needs no
 // Close. It must not be copied after first use.
 //
-// Time passes by the monotonic clock. The wall clock says when a FixedWindow turns, and what Result.At is. When it is set, or
-// the machine was suspended, windows turn by the new time from then on: that admits nothing extra, and denies no request for
-// longer than one window.
+// The store measures time by the monotonic clock. It uses the wall clock only for the boundaries of a FixedWindow and
+// for Result.At. If the wall clock is set, or the machine was suspended, windows follow the new time from then on. That
+// admits nothing extra, and denies no request for longer than one window.
 //
-// A key is known by a 64-bit hash with a seed of the store: among a million keys, two share their state with a probability of
-// one in 37 million.
+// The store identifies a key by a 64-bit hash with a random seed. Among a million keys, the probability that any two
+// share their state is one in 37 million.
 type MemoryStore struct {
-	// MaxKeys bounds the pairs of rule and key that have their own state; 0 means 1,000,000. A pair whose state equals the
-	// state of a new key is dropped to make room, or after ten seconds or more if there is room. If no pair can be dropped,
-	// new pairs share a fixed set of counters, where they count for each other. So a flood of keys makes the store
-	// stricter, never laxer.
+	// MaxKeys bounds the pairs of rule and key that have their own state; 0 means 1,000,000. To make room, the store
+	// drops a pair whose state equals the state of a new key; if there is room, it drops such a pair after ten seconds
+	// or more. If no pair can be dropped, new pairs share a fixed set of counters, and requests of one pair count
+	// against the others. So a flood of keys makes the store stricter, never laxer.
 	//
-	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 64 more, and 16 to 32 for each sub-bucket or instant in
-	// use. What a pair holds takes some 100 bytes, and up to 450 if it was begun over a whole minute. A pair keeps the states
-	// of 32 limits, all its tiers together; it shares the state of any more.
+	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 64 more, and 16 to 32 for each sub-bucket or
+	// instant in use. Holds take some 100 bytes per pair, and up to 450 if they began over a whole minute. A pair has
+	// room for the states of 32 limits, including all its tiers; further limits share a state.
 	MaxKeys int
 
 	// Now replaces the clock, for tests and replays. It may return any time, even an earlier one than before. If nil, the
@@ -48,7 +48,7 @@ func (m *MemoryStore) init() {
 	m.store = memory.New(keys, m.Now)
 }
 
-// Validate returns an error that wraps ErrInvalid if m cannot work as it is set up. New calls it.
+// Validate returns an error that wraps ErrInvalid if a field of m is invalid. New calls it.
 func (m *MemoryStore) Validate() error {
 	if m.MaxKeys < 0 {
 		return prefix(invalid("MemoryStore: MaxKeys must not be negative, got %d", m.MaxKeys))
@@ -56,14 +56,14 @@ func (m *MemoryStore) Validate() error {
 	return nil
 }
 
-// MemoryStats say what a MemoryStore holds.
+// MemoryStats describes what a MemoryStore holds.
 type MemoryStats struct {
 	Keys   int // pairs of rule and key that have state of their own
 	Shared int // states that pairs share because there was no room for their own
-	Held   int // claims that hold their cost and are neither settled nor ended
+	Held   int // claims whose cost is held
 }
 
-// Stats returns what m holds now. A pair that has used nothing may be among its keys.
+// Stats describes what m holds now. Keys may include pairs that have used nothing.
 func (m *MemoryStore) Stats() MemoryStats {
 	m.once.Do(m.init)
 	keys, shared, held := m.store.Stats()
@@ -102,10 +102,10 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 	return dst, nil
 }
 
-// pair returns the pair of rule and key in the store, which init has made.
+// pair returns the pair of rule and key in m.store, which init has made.
 func (m *MemoryStore) pair(rule, key string) memory.Pair { return m.store.Pair(ruleName(rule), key) }
 
-// answer sets r to what the store says of the limit l of a claim.
+// answer sets r to the store's answer for the limit l of a claim.
 func (r *Result) answer(rule string, l *Limit, dryRun bool, a memory.Answer, at time.Time) {
 	r.Rule = rule
 	r.Limit = *l
@@ -124,7 +124,7 @@ func (r *Result) answer(rule string, l *Limit, dryRun bool, a memory.Answer, at 
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
-// Settle implements Store: it settles all settlements at one instant, and nobody sees some of them settled and others not. Its
+// Settle implements Store. It applies all settlements at one instant: no other call sees only some of them applied. Its
 // error wraps ErrInvalid.
 func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error {
 	m.once.Do(m.init)
@@ -158,8 +158,8 @@ func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error 
 // exactCost returns the cost of a Claim, where 0 means 1, in the numbers that a store counts in.
 func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxExact) }
 
-// Reset implements Store. As for a grant, a pair that shares its state with others, because the store is full, stays as it is: to forget
-// it would admit the others again.
+// Reset implements Store. If the store is full and a pair shares its state with others, Reset and grants leave that
+// state unchanged, because otherwise they would admit the other pairs again.
 func (m *MemoryStore) Reset(_ context.Context, pairs []Pair) error {
 	m.once.Do(m.init)
 	for _, p := range pairs {

@@ -19,11 +19,11 @@ type Observation struct {
 	// Decision is zero if nothing was decided.
 	Decision
 
-	// Claims says whose request it was and what each rule asked for. If a rule's key, cost or tier failed, its claim is the
-	// last one and has no key. After a settlement, Claims are the claims that were held.
+	// Claims has the key and the cost of the request under each rule. If a rule's key func, Cost or Tier failed, its
+	// claim is the last one and has no key. After a settlement, Claims are the claims that were held.
 	Claims []Claim
 
-	// Request is the request as key funcs see it; nil for Take.
+	// Request is the request that key funcs see; nil for Take.
 	Request *http.Request
 
 	// Err says why nothing was decided. It wraps ErrNoKey, ErrBadKey, ErrInvalid or ErrUnavailable, or a key func's error.
@@ -31,11 +31,11 @@ type Observation struct {
 	// a method Stack() []byte.
 	Err error
 
-	// Logged is set by an observer that logs Err, so that the limiter does not log it again.
+	// An observer that logs Err sets Logged, so that the limiter does not log it again.
 	Logged bool
 
-	// Store is how long the store took. It is 0 if the store was not asked, or is a MemoryStore, where measuring would take
-	// longer than the decision.
+	// Store is how long the store took. It is 0 if the store was not asked, and for a MemoryStore, because measuring
+	// would take longer than the decision.
 	Store time.Duration
 
 	// Outcome is how the request ended. It is nil in the observation of a decision.
@@ -54,7 +54,8 @@ func newObservation() *Observation {
 	return o
 }
 
-// observe calls the observers for a request, and logs why it was not decided. Took is how long the store took.
+// observe calls the observers for a request, and logs err if the request was not decided. took is how long the store
+// took.
 func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, took time.Duration, err error) {
 	if err == nil && (len(l.observers) == 0 || len(c.claims) == 0) || c.stage == peeking || allPeek(c.claims) {
 		return
@@ -72,7 +73,8 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, took
 	o.release()
 }
 
-// observeSettled calls the observers for what c held and was settled, and logs that a CostAfter failed. Err says why the store failed.
+// observeSettled calls the observers for the settled holds of c, and logs the error of a CostAfter. err is the error of
+// the store.
 func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlement, took time.Duration, e ending, err error) {
 	if e.err == nil && len(l.observers) == 0 {
 		return
@@ -92,7 +94,7 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlem
 	o.release()
 }
 
-// release gives o back to the pool, without what would keep the request in memory.
+// release returns o to the pool. It clears the fields that would keep the request in memory.
 func (o *Observation) release() {
 	*o = Observation{Claims: o.Claims}
 	observations.Put(o)
@@ -115,7 +117,7 @@ func (l *Limiter) notify(ctx context.Context, observer Observer, o *Observation)
 	observer(ctx, o)
 }
 
-// allPeek reports whether there are claims and none of them charges.
+// allPeek reports whether there are claims and all of them are peeks.
 func allPeek(claims []Claim) bool {
 	for i := range claims {
 		if !claims[i].Peek {

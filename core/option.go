@@ -59,8 +59,8 @@ func WithStore(s Store) Option {
 	}
 }
 
-// WithSkip exempts requests for which skip reports true: they are admitted and not charged. WithSkip may be given several
-// times; one skip that reports true is enough.
+// WithSkip exempts requests for which skip reports true: they are admitted and not charged. WithSkip may be given
+// several times: a request is exempt if any skip reports true.
 func WithSkip(skip func(*http.Request) bool) Option {
 	return func(c *config) error {
 		if skip == nil {
@@ -71,7 +71,7 @@ func WithSkip(skip func(*http.Request) bool) Option {
 	}
 }
 
-// isNil reports whether s is nil, or a nil pointer, map or func of a type with methods.
+// isNil reports whether s is nil, or holds a nil pointer, map or func.
 func isNil(s Store) bool {
 	switch v := reflect.ValueOf(s); v.Kind() {
 	case reflect.Invalid:
@@ -83,8 +83,8 @@ func isNil(s Store) bool {
 	}
 }
 
-// WithObserver calls o for each request that a rule applies to. WithObserver may be given several times; observers are
-// called in that order.
+// WithObserver adds an observer, which is called for each request that a rule applies to. WithObserver may be given
+// several times; observers are called in that order.
 func WithObserver(o Observer) Option {
 	return func(c *config) error {
 		if o == nil {
@@ -121,8 +121,8 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore. Any
-// other store gets its own deadline, as long as the first store's, after that has passed. If the fallback fails too, Check
-// returns ErrUnavailable. WithFallback may be given once.
+// other store gets a deadline of its own: once the first store has failed, it has as long as WithTimeout says. If the
+// fallback fails too, Check returns ErrUnavailable. WithFallback may be given once.
 func WithFallback(s Store) Option {
 	return func(c *config) error {
 		switch {

@@ -10,15 +10,15 @@ import (
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
-// An outageLog logs when a store becomes unavailable and when it is back, in order. A store that comes and goes is logged once
-// per reportInterval.
+// An outageLog logs when a store goes down and when it is back, in order. A store that goes up and down repeatedly is
+// logged once per reportInterval.
 type outageLog struct {
 	log     *reporter
 	breaker *breaker.Breaker
-	down    atomic.Bool // what the log says; written with mu locked
+	down    atomic.Bool // the state that was logged last; written with mu locked
 
 	mu      sync.Mutex
-	next    time.Time    // when the log may say again that the store is unavailable
+	next    time.Time    // the earliest time to log the next outage
 	turns   []outageTurn // to be logged
 	writing bool         // a goroutine is logging them
 }
@@ -30,14 +30,15 @@ type outageTurn struct {
 	err  error
 }
 
-// note logs that the store is down, or no longer, unless the log says so already. Down is the state of the breaker after a call.
+// note logs that the store has gone down or is back, unless that was logged already. down is the state of the breaker
+// after a call.
 func (o *outageLog) note(ctx context.Context, now time.Time, down bool) {
 	if down == o.down.Load() {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	down, err := o.breaker.Down() // another call may have changed it, and logged that
+	down, err := o.breaker.Down() // another call may have changed the state and logged the change
 	if down == o.down.Load() || down && now.Before(o.next) {
 		return
 	}
@@ -49,8 +50,8 @@ func (o *outageLog) note(ctx context.Context, now time.Time, down bool) {
 	o.write()
 }
 
-// write logs o.turns, unless another goroutine is doing so. It unlocks o.mu in the meantime, because a handler may take long, or ask
-// for the health of the store.
+// write logs o.turns, unless another goroutine is doing so. It unlocks o.mu while it logs, because a slog handler may
+// be slow, or call StoreHealth.
 func (o *outageLog) write() {
 	if o.writing {
 		return
@@ -76,14 +77,16 @@ func (t *outageTurn) write(log *slog.Logger) {
 	}
 }
 
-// An overload counts the requests that local limits have decided because too many calls of a healthy store were in flight.
+// An overload counts the requests that were decided from this process's memory because too many calls of a healthy
+// store were in flight.
 type overload struct {
 	mu       sync.Mutex
 	requests uint64
 	last     time.Time
 }
 
-// add counts a request, and reports whether it begins an overload: the last one came more than reportInterval before.
+// add counts a request. It reports whether the request begins an overload: whether the last one came more than
+// reportInterval ago.
 func (o *overload) add(now time.Time) (begins bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,14 +96,14 @@ func (o *overload) add(now time.Time) (begins bool) {
 	return begins
 }
 
-// state returns how many requests were counted, and when the last one came.
+// state returns the number of requests counted and the time of the last one.
 func (o *overload) state() (requests uint64, last time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.requests, o.last
 }
 
-// overloaded counts a request that local limits decide because of err, and logs the first one of an overload.
+// overloaded counts a request that is decided from memory because of err. It logs the first request of an overload.
 func (l *Limiter) overloaded(ctx context.Context, err error) {
 	if l.store.overload.add(time.Now()) {
 		l.reporter.log().WarnContext(ctx, "spillgate: too many requests for the store at once, local limits decide the excess", "err", err)

@@ -8,16 +8,17 @@ import (
 
 // An Outcome is how a request ended.
 type Outcome struct {
-	// Cost is what was held for the request or, after SetCost, what its handler said.
+	// Cost is the cost that was held for the request or, if the handler called SetCost, the cost that it set.
 	Cost int
 
-	// Status is what the client got: 200 if the handler wrote nothing, 101 after an upgrade.
+	// Status is the status code that the client got: 200 if the handler wrote nothing, 101 after an upgrade.
 	Status int
 
 	// Bytes is the length of the response's body.
 	Bytes int64
 
-	// Err is not nil if the handler panicked, if the client has gone, or if an error of the handler was not answered.
+	// Err is not nil if the handler panicked, if the client disconnected, or if the handler returned an error to which
+	// no response was written.
 	Err error
 }
 
@@ -30,10 +31,11 @@ func Failures(_ *http.Request, o Outcome) int {
 	return 0
 }
 
-// SetCost reports what the request in ctx costs under a rule with a CostAfter, which gets it as Outcome.Cost. Handlers call it with
-// the context of their request; the last call counts. It returns false and does nothing if the rule did not apply to the request, if
-// the request has ended, or if cost is negative. If no limiter of the request has such a rule, or the rule has no CostAfter, SetCost
-// also logs a warning, once per rule name. It is safe for concurrent use.
+// SetCost sets what the request in ctx costs under a rule with a CostAfter. The CostAfter gets it as Outcome.Cost.
+// Handlers call SetCost with their request's context; the last call counts. It returns false and does nothing if the
+// rule did not apply to the request, if the request has ended, or if cost is negative. If no limiter of the request has
+// such a rule, or the rule has no CostAfter, SetCost also logs a warning, once per rule name. It is safe for concurrent
+// use.
 func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 	if cost < 0 {
 		return false
@@ -46,7 +48,7 @@ func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 		c.own(&d)
 		for _, r := range d.receipts() {
 			ok = r.setCost(rule, cost) || ok
-			known = known || r.limiter.settles(rule)
+			known = known || r.limiter.hasCostAfter(rule)
 			first = cmp.Or(first, r.limiter)
 		}
 	}
@@ -56,8 +58,8 @@ func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 	return ok
 }
 
-// settles reports whether l has a rule of this name with a CostAfter.
-func (l *Limiter) settles(rule string) bool {
+// hasCostAfter reports whether l has a rule of this name with a CostAfter.
+func (l *Limiter) hasCostAfter(rule string) bool {
 	r := l.rules.Load().named(rule)
 	return r != nil && r.CostAfter != nil
 }

@@ -11,7 +11,7 @@ import (
 
 const day = 24 * time.Hour
 
-// units are the units of a period, largest first, by which String writes it.
+// units are the units in which String writes a period, largest first.
 var units = []struct {
 	name string
 	size time.Duration
@@ -28,7 +28,7 @@ var unitNames = map[string]time.Duration{
 	"day": day, "days": day, "w": 7 * day, "week": 7 * day, "weeks": 7 * day,
 }
 
-// calendarNames are the units of a period that differ in length.
+// calendarNames are the units whose length varies.
 var calendarNames = map[string]CalendarUnit{"month": CalendarMonth, "months": CalendarMonth, "year": CalendarYear, "years": CalendarYear}
 
 // ParseLimits reads limits separated by commas. Each is RATE/PERIOD, where PERIOD is a unit (us, ms, s, m, h, d, w or a word
@@ -36,8 +36,8 @@ var calendarNames = map[string]CalendarUnit{"month": CalendarMonth, "months": Ca
 // start with a semicolon: the name of an algorithm, burst=N, buckets=N or ban=PERIOD. A limit of requests in flight is
 // RATE at once.
 //
-// A month and a year are windows of a calendar, and so are a day and a week with one of the options tz=ZONE, from=DAY and calendar:
-// see Limit.In and Limit.From. Without them, they are 24 hours and seven days.
+// A month and a year are calendar windows. A day and a week are 24 hours and seven days, or calendar windows with one
+// of the options tz=ZONE, from=DAY and calendar: see Limit.In and Limit.From.
 //
 //	10/s, 120/m, 240/h, 5000/d
 //	5/15m;sliding-log
@@ -50,7 +50,7 @@ var calendarNames = map[string]CalendarUnit{"month": CalendarMonth, "months": Ca
 //	10000/month;tz=Europe/Berlin;from=15
 //	500/week;calendar, 1000/day;tz=America/New_York, 100000/year
 //
-// Its error joins all mistakes; each wraps ErrInvalid and quotes the word at fault.
+// The error joins all mistakes; each of them wraps ErrInvalid and quotes the word that is wrong.
 func ParseLimits(s string) ([]Limit, error) {
 	var limits []Limit
 	var errs []error
@@ -99,13 +99,13 @@ func parseLimit(word string) (l Limit, err error) {
 		errs = append(errs, l.parseOptions(options)...)
 	}
 	if allOf(errs...) == nil {
-		l = l.inOneForm()
+		l = l.normalized()
 		errs = append(errs, compile(&l).err)
 	}
 	return l, within(fmt.Sprintf("limit %q", word), allOf(errs...))
 }
 
-// parseOptions sets what options say. Its errors are those that are none, or that say again what another said.
+// parseOptions applies options to l. It returns an error for each option that is unknown or repeated.
 func (l *Limit) parseOptions(options string) (errs []error) {
 	seen := make(map[string]bool)
 	for _, option := range strings.Split(options, ";") {
@@ -129,7 +129,7 @@ func (l *Limit) parseOptions(options string) (errs []error) {
 	return errs
 }
 
-// parseOption sets what option says and returns of which kind it is.
+// parseOption applies option to l and returns its kind.
 func (l *Limit) parseOption(option string) (what string, ok bool) {
 	if a := slices.Index(algorithmNames[:InFlight], option); a >= 0 {
 		l.Algorithm = Algorithm(a)
@@ -168,7 +168,7 @@ func parseCount(s string) (int, bool) {
 	return int(n), err == nil
 }
 
-// parsePeriodOrCalendar reads a period, or the unit of a calendar, which differs in length.
+// parsePeriodOrCalendar reads a period or a calendar unit.
 func parsePeriodOrCalendar(s string) (time.Duration, CalendarUnit, bool) {
 	if unit := calendarNames[strings.TrimSpace(strings.TrimPrefix(s, "1"))]; unit != 0 {
 		return 0, unit, true
@@ -191,7 +191,7 @@ func parsePeriod(s string) (time.Duration, bool) {
 	return d, err == nil && !strings.ContainsAny(s, "+-")
 }
 
-// unitOf returns the size of the unit of that name.
+// unitOf returns the length of the unit that has this name.
 func unitOf(name string) (time.Duration, bool) {
 	for _, u := range units {
 		if name == u.name {

@@ -8,7 +8,8 @@ import (
 	"github.com/spillgate/spillgate/internal/nearest"
 )
 
-// didYouMean suggests the one of known that word is nearly like, with what surrounds it. It returns "" if there is none.
+// didYouMean suggests the known word that is most similar to word, between before and after. It returns "" if none is
+// similar.
 func didYouMean(before, word string, known []string, after string) string {
 	meant := nearest.Word(word, known)
 	if meant == "" || meant == word {
@@ -17,10 +18,10 @@ func didYouMean(before, word string, known []string, after string) string {
 	return "; did you mean " + before + meant + after + "?"
 }
 
-// perUnit are short forms of rates that ParseLimits does not read.
+// perUnit are abbreviations that ParseLimits does not accept, for the suggestion in its error.
 var perUnit = map[string]string{"rps": "s", "qps": "s", "rpm": "m", "rph": "h"}
 
-// limitMistake says what is wrong with a limit that has no slash.
+// limitMistake returns the error for a limit that has no slash.
 func limitMistake(word string) error {
 	head, options, hasOptions := strings.Cut(word, ";")
 	rate := strings.TrimRight(head[:len(head)-len(strings.TrimLeft(head, "0123456789"))], " ")
@@ -39,12 +40,12 @@ func limitMistake(word string) error {
 	return invalid("limit %q: want RATE/PERIOD, such as 100/m, or RATE at once%s", word, hint)
 }
 
-// otherAlgorithmNames are names under which the algorithms are known elsewhere.
+// otherAlgorithmNames are the names of the algorithms in other libraries.
 var otherAlgorithmNames = map[string]Algorithm{
 	"gcra": TokenBucket, "leaky": TokenBucket, "leaky-bucket": TokenBucket, "window": FixedWindow, "log": SlidingLog, "counter": FixedWindow,
 }
 
-// optionMistake says what is wrong with an option: one of a limit that has it already, if twice.
+// optionMistake returns the error for an option that is unknown or, if twice is true, repeated.
 func optionMistake(option string, twice bool) error {
 	const want = "option %q: want an algorithm (%s), burst=N, buckets=N, ban=PERIOD, tz=ZONE, from=DAY or calendar, each once at most%s"
 	names := strings.Join(algorithmNames[:InFlight], ", ")
@@ -73,7 +74,7 @@ func optionMistake(option string, twice bool) error {
 	return invalid(want, option, names, hint)
 }
 
-// periodMistake says what is wrong with a period.
+// periodMistake returns the error for a period.
 func periodMistake(period string) error {
 	unit := strings.TrimLeft(period, "0123456789 ")
 	hint := didYouMean("", unit, append(slices.Sorted(maps.Keys(unitNames)), "ms", "s", "m", "h", "d", "month", "year"), "")

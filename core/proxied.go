@@ -11,8 +11,9 @@ import (
 // forwarding are the headers in which proxies name the client, in canonical form.
 var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
 
-// noteProxy logs, once per limiter, that the key of c is the address of a peer that seems to be a proxy: then all clients behind it
-// share one limit. It is the commonest mistake, and a test without the proxy does not show it.
+// noteProxy logs, once per limiter, that the key of c is the address of a peer that seems to be a proxy, so that all
+// clients behind the proxy share one limit. This is the most common mistake, and a test without the proxy does not show
+// it.
 func (l *Limiter) noteProxy(r *http.Request, c *Claim) {
 	if !mayBeProxy(c.Key, r.RemoteAddr) || l.proxied.Load() {
 		return
@@ -34,8 +35,8 @@ func (l *Limiter) noteProxy(r *http.Request, c *Claim) {
 		slog.String("mend", fmt.Sprintf("ip := keyfunc.ClientIP{%s}.Key; rule.Key = ip", trust)))
 }
 
-// mayBeProxy reports whether key can be the key of the peer at remote and the peer can be in a private network. It is for the hot path:
-// proxyOf looks closely.
+// mayBeProxy reports whether key can be the key of the peer at remote and the peer can be in a private network. It is a
+// cheap test for the hot path; proxyOf makes the exact one.
 func mayBeProxy(key, remote string) bool {
 	key, ok := strings.CutPrefix(key, "ip:")
 	remote = strings.TrimPrefix(remote, "[")
@@ -81,5 +82,5 @@ func proxyOf(key string, r *http.Request) (header string, peer netip.Addr, ok bo
 	last := lines[len(lines)-1]
 	last = last[strings.LastIndexByte(last, ',')+1:]
 	client, err := netip.ParseAddr(strings.TrimSpace(last))
-	return header, peer, err != nil || !one.Contains(client.Unmap()) // else the client is the proxy, or a neighbor of it
+	return header, peer, err != nil || !one.Contains(client.Unmap()) // otherwise the client is the proxy, or in the same network
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A receipt is what a Limiter asked of a store for one request and what the store answered. A Decision is a view of it, and Settle
-// reads in it what was charged.
+// A receipt records the claims of one request and the results of the store. A Decision is a view of a receipt, and
+// Settle reads from it what was charged.
 type receipt struct {
 	limiter *Limiter // nil if several limiters made the decision: see extra.joined
 	rules   *ruleset // active when the claims were made
@@ -14,40 +14,40 @@ type receipt struct {
 	extra   *extra   // nil for most requests
 	stage   stage    // of the decision
 	allowed bool
-	nested  bool // the context that carries it extends one that carries another
-	sleeps  bool // the limiter sleeps until the turn of the request
+	nested  bool // an outer limiter has a receipt for the same request
+	sleeps  bool // the limiter sleeps until the request's turn
 
 	mu     sync.Mutex // of claims, and of the renewal in extra
 	claims []Claim
 
-	room struct { // for most requests, so that their decision takes one allocation
+	room struct { // large enough for most requests, so that a decision takes one allocation
 		results [1]Result
 		claims  [1]Claim
 	}
 }
 
-// A stage is how far the decision of a receipt is, as far as others need to know.
+// A stage is the state of a receipt's decision.
 type stage uint8
 
 const (
 	deciding stage = iota // or decided by Check or Take
 	decided               // by Guard
-	peeking               // and not deciding at all
+	peeking               // charges nothing
 )
 
-// extra is what few receipts have.
+// extra has the fields that few receipts need.
 type extra struct {
 	degraded error      // why the fallback decided; nil if the store did
-	joined   []*receipt // those of several limiters; then all else is empty
-	added    *Decision  // by NewContext; then all else is empty
-	route    error      // a callback asked for the route, which is not known
+	joined   []*receipt // the receipts of several limiters; then all other fields are empty
+	added    *Decision  // by NewContext; then all other fields are empty
+	route    error      // a callback asked for a route that is not known
 
-	timer    *time.Timer       // renews what is held; nil if the caller of Take does
+	timer    *time.Timer       // renews the holds; nil if the caller of Take does that
 	renewing chan struct{}     // closed at the end of the renewal in progress; nil if there is none
-	renewed  map[int]time.Time // by claim: when it was held last, if that was renewed
+	renewed  map[int]time.Time // by claim: when its hold was last renewed
 }
 
-// roomFor returns where a store puts the results of claims.
+// roomFor returns a slice with room for the results of claims.
 func (c *receipt) roomFor(claims []Claim) []Result {
 	n := countLimits(claims)
 	if n == 1 {
@@ -56,7 +56,7 @@ func (c *receipt) roomFor(claims []Claim) []Result {
 	return make([]Result, 0, n)
 }
 
-// more returns c.extra, which it makes if there is none.
+// more returns c.extra, and allocates it if it is nil.
 func (c *receipt) more() *extra {
 	if c.extra == nil {
 		c.extra = new(extra)
@@ -64,7 +64,7 @@ func (c *receipt) more() *extra {
 	return c.extra
 }
 
-// record records what a store has decided about the claims that are not open.
+// record records the store's results for the claims that have not failed open.
 func (c *receipt) record(results []Result) {
 	c.results, c.allowed = results, true
 	for i := range results {
@@ -91,8 +91,8 @@ func (c *receipt) settlement(i, final int) Settlement {
 	return c.claims[i].settlement(c.results[c.firstResult(i)].At, final)
 }
 
-// settlements appends the Settlements of claim i, which was charged, to dst. If the request may have waited, it gives back each limit
-// by itself: each has a turn of its own.
+// settlements appends the Settlements of claim i, which was charged, to dst. If the request may have waited, there is
+// one Settlement per limit, because each limit gave the request its own turn.
 func (c *receipt) settlements(dst []Settlement, i, final int) []Settlement {
 	s, claim := c.settlement(i, final), &c.claims[i]
 	if claim.MaxWait == 0 || final >= max(claim.Cost, 1) {
@@ -108,7 +108,7 @@ func (c *receipt) settlements(dst []Settlement, i, final int) []Settlement {
 	return dst
 }
 
-// firstResult returns the place of the first result of claim i.
+// firstResult returns the index of the first result of claim i.
 func (c *receipt) firstResult(i int) (first int) {
 	for j := range c.claims[:i] {
 		if !c.claims[j].open {
@@ -118,7 +118,7 @@ func (c *receipt) firstResult(i int) (first int) {
 	return first
 }
 
-// forget makes c one whose claims are not decided yet.
+// forget resets c to the state before its claims were decided.
 func (c *receipt) forget() {
 	c.results, c.extra = nil, nil
 	for i := range c.claims {
@@ -137,13 +137,13 @@ func (c *receipt) keyOf(rule string) (key string, ok bool) {
 	return "", false
 }
 
-// decides reports whether c has decided about a rule. It has not if the rule asked for nothing.
+// decides reports whether c has a claim of a rule.
 func (c *receipt) decides(rule string) bool {
 	_, ok := c.keyOf(rule)
 	return ok
 }
 
-// isEmpty reports whether no rule asked for anything.
+// isEmpty reports whether c has no claims.
 func (c *receipt) isEmpty() bool { return len(c.claims) == 0 }
 
 // degraded returns why the fallback decided, or nil if the store did.
@@ -154,7 +154,7 @@ func (c *receipt) degraded() error {
 	return c.extra.degraded
 }
 
-// denies reports whether c has decided that the request is denied.
+// denies reports whether the request is denied.
 func (c *receipt) denies() bool { return !c.allowed }
 
 // view sets d, which is zero, to the decision.
@@ -165,8 +165,8 @@ func (c *receipt) view(d *Decision) {
 	}
 }
 
-// unsettled returns settlements, at a final cost, of the claims of a rule, or of all if it is empty, that were charged and not settled
-// yet. They count as settled from now on. It waits for a renewal in progress.
+// unsettled returns a settlement, at a final cost, for each claim of a rule that was charged and is not settled, and
+// marks these claims as settled. An empty rule means all rules. unsettled waits for a renewal in progress.
 func (c *receipt) unsettled(rule string, final int) (some []Settlement) {
 	c.lockIdle()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// reportInterval is how long a kind of failure of a rule stays unlogged after it was logged.
+// reportInterval is the shortest time between two log lines about the same kind of failure of a rule.
 const reportInterval = 10 * time.Second
 
 // A reporter logs failures that are no fault of the store: requests that were not decided, and observers that panic. Each
@@ -21,10 +21,10 @@ type reporter struct {
 	costs map[string]bool              // the rule names that costIgnored has logged, at most maxCosts
 }
 
-// A failureKind is what is counted and logged together.
+// Failures of one failureKind are counted and logged together.
 type failureKind struct {
 	rule string
-	err  error // ErrNoKey, ErrBadKey or nil for all others
+	err  error // ErrNoKey, ErrBadKey, or nil for all other errors
 	msg  string
 }
 
@@ -33,7 +33,7 @@ type failureLine struct {
 	suppressed int       // failures since the last line
 }
 
-// log returns the logger to use now.
+// log returns the logger; the default is looked up at each call.
 func (p *reporter) log() *slog.Logger {
 	if p.logger != nil {
 		return p.logger
@@ -46,7 +46,7 @@ const (
 	finalFailed = "spillgate: the final cost of a request is not known, what was held is charged"
 )
 
-// failed logs what failed of a request with these claims. A store that is unavailable is logged by its breaker.
+// failed logs why a request with these claims failed. It does not log that the store is unavailable: outageLog does.
 func (p *reporter) failed(ctx context.Context, msg string, claims []Claim, err error) {
 	if errors.Is(err, ErrUnavailable) {
 		return
@@ -104,7 +104,8 @@ func (p *reporter) write(ctx context.Context, kind failureKind, level slog.Level
 	p.log().LogAttrs(ctx, level, kind.msg, attrs...)
 }
 
-// due counts a failure. It reports whether the failure is to be logged and how many of its kind were not.
+// due counts a failure. It reports whether to log the failure, and returns how many failures of its kind were not
+// logged before.
 func (p *reporter) due(kind failureKind, now time.Time) (suppressed int, due bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -106,8 +106,9 @@ func TestRetryAfterIsOfTheCostOfEachOuterRule(t *testing.T) {
 	})
 }
 
-// TestRetryInstantOfNestedLimiters has the inner limiter deny the request that uses the outer limit up, some time after the outer one
-// decided. At plus RetryAfter is the instant at which both admit the request again, and no later if the outer one makes it wait.
+// TestRetryInstantOfNestedLimiters has the inner limiter deny the request that uses the outer limit up, some time after
+// the outer one decided. At plus RetryAfter is the instant at which both admit the request again, and no later if the
+// outer one makes it wait.
 func TestRetryInstantOfNestedLimiters(t *testing.T) {
 	window := func(n int, period time.Duration) core.Limit { return core.Every(n, period).Using(core.FixedWindow) }
 	for why, tt := range map[string]struct {

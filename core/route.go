@@ -6,18 +6,18 @@ import (
 	"net/http"
 )
 
-// A Router is what an adapter implements to tell core the route of a request.
+// A Router is for adapters, which implement it to find the route of a request.
 type Router interface {
-	// RoutePattern returns the pattern of the route that is going to serve r, and "" if no route matches. If the route
-	// cannot be known at the adapter's place in the chain of handlers, the error says where to mount the limiter.
+	// RoutePattern returns the pattern of the route that will serve r, or "" if no route matches. If the route cannot
+	// be known at the adapter's place in the chain of handlers, the error says where to mount the limiter.
 	RoutePattern(r *http.Request) (string, error)
 }
 
-// RoutePattern returns the pattern of the route that serves r, such as "/users/{id}". It asks the adapter, and falls back
-// to r.Pattern. It is empty if no route matches r.
+// RoutePattern returns the pattern of the route that serves r, such as "/users/{id}". It asks the adapter's Router; if
+// there is none, it returns r.Pattern. It returns "" if no route matches r.
 //
-// If the route cannot be known, RoutePattern returns "" to a handler. In a skip, Match, Cost, Tier or key func, the
-// decision then fails with ErrInvalid, because "" would look like a request that matches no route.
+// If the adapter cannot find out the route, RoutePattern returns "" too. If a skip, Match, Cost, Tier or key func has
+// called it, the decision then fails with ErrInvalid, because the request would look like one that matches no route.
 func RoutePattern(r *http.Request) string {
 	pattern, err := Route(r)
 	if err != nil {
@@ -28,8 +28,8 @@ func RoutePattern(r *http.Request) string {
 	return pattern
 }
 
-// Route is RoutePattern for key funcs, which can return an error. The error wraps ErrInvalid if the route of r cannot be
-// known, and says where to mount the limiter.
+// Route is RoutePattern for key funcs, which can return an error. The error wraps ErrInvalid if the adapter cannot find
+// out the route of r, and says where to mount the limiter.
 func Route(r *http.Request) (string, error) {
 	var hint error
 	for c := carriedBy(r.Context()); c != nil; c = c.before() {
@@ -50,7 +50,7 @@ func Route(r *http.Request) (string, error) {
 
 var errNoRouter = errors.New("check it in a handler of an http.ServeMux, or use an adapter")
 
-// routeError returns the error of a callback that has asked for a route which is not known.
+// routeError returns an error if a callback has asked for a route that is not known.
 func (c *receipt) routeError() error {
 	if c.extra == nil {
 		return nil

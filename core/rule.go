@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// A KeyFunc says whose request r is, as a string that starts with the kind of identity: "ip:203.0.113.9", "user:42". Its
-// error wraps ErrNoKey if the request has no such identity. It must be safe for concurrent use. Package keyfunc has the
-// common ones.
+// A KeyFunc identifies the sender of r by a string that starts with the kind of identity: "ip:203.0.113.9", "user:42".
+// Its error wraps ErrNoKey if the request has no such identity. It must be safe for concurrent use. Package keyfunc has
+// the common ones.
 type KeyFunc func(r *http.Request) (string, error)
 
 // A Rule says: requests that match, grouped by a key, may not exceed these limits. Its functions may be called
@@ -18,8 +18,9 @@ type Rule struct {
 	// limiter. The default is "default".
 	Name string
 
-	// Key says whose request it is. It may be nil if only Limiter.Take uses the rule, because a Claim names its key. A request that
-	// a rule without a Key applies to fails with ErrInvalid, so keep such rules in a limiter that no adapter mounts.
+	// Key identifies the sender of a request. Key may be nil if only Limiter.Take uses the rule, because a Claim has a
+	// key. If a rule without a Key applies to a request, Check returns ErrInvalid. So keep such rules in a limiter of
+	// their own, without an adapter.
 	Key KeyFunc
 
 	// Limits are the limits of each key, 1 to 16. All of them must hold.
@@ -32,41 +33,43 @@ type Rule struct {
 	// that ServeMux would not accept together, such as "/a/{x}" and "/{y}/b". GET includes HEAD.
 	//
 	// Patterns match the whole path of r.URL, cleaned: "//login", "/x/../login" and "/login/" are "/login", so "/api/"
-	// matches "/api" too. If routers could read a path in several ways, because of escapes such as "%2F" or because they do
-	// not clean it, a pattern that matches one of the readings applies. If your router serves other paths with the same
+	// matches "/api" too. Routers can interpret a path differently if it has escapes such as "%2F" or needs cleaning. A
+	// pattern applies if it matches any of these interpretations. If your router serves other paths with the same
 	// handler, such as "/LOGIN" or "/login.json", add a pattern for each. The last parameter of an echo route,
 	// "/users/:id", also matches slashes: use "/users/".
 	//
-	// Hosts are compared without case, port and final dot. A client can send any Host, so use a pattern with a host only if
-	// no other Host leads to the same handler.
+	// Hosts are compared without regard to case, port and a final dot. A client can send any Host, so use a pattern
+	// with a host only if requests with another Host do not reach the same handler.
 	Routes []string
 
 	// Match reports whether the rule applies to a request that matches Routes. If nil, it applies to all of them.
 	Match func(*http.Request) bool
 
-	// Cost returns how many requests this one counts as. If nil, every request costs 1. A request that costs 0 is free
-	// under this rule. A negative cost is ErrInvalid.
+	// Cost returns how many requests this request counts as. If nil, every request costs 1. A request that costs 0 is
+	// free under this rule. If Cost returns a negative number, Check returns ErrInvalid.
 	Cost func(*http.Request) int
 
-	// Tier returns the limits that apply to this request in place of Limits. If Tier is nil or returns none, Limits apply. A bad
-	// limit from it is ErrInvalid for that request.
+	// Tier returns the limits that apply to this request in place of Limits. If Tier is nil or returns none, Limits
+	// apply. If Tier returns an invalid limit, Check returns ErrInvalid.
 	//
-	// A Tier that cannot find the limits, because its database is down, chooses what happens: it can return nil for Limits, the
-	// last limits that it knows, or a limit of rate 0, which denies the request; or it can panic, which fails the request with
-	// ErrInvalid (status 500). OnFailure is about the store only. Limiter.Take does not call Tier: set Claim.Limits.
+	// If Tier cannot find the limits, because its database is down, it has four choices: return nil, and Limits apply;
+	// return the last limits that it knows; return a limit of rate 0, which denies the request; or panic, and Check
+	// returns ErrInvalid (status 500). OnFailure does not apply: it is about the store. Limiter.Take does not call
+	// Tier: set Claim.Limits.
 	Tier func(*http.Request) []Limit
 
-	// Override returns the limits of one key, in place of Limits and Tier: a partner's plan, or a network that is denied everything. If
-	// it is nil or returns none, the others apply. A limiter calls it once per request, after Key. Limiter.Take calls it for a claim
-	// without Limits. A bad limit from it is ErrInvalid at the request.
+	// Override returns the limits of one key, in place of Limits and Tier: a partner's plan, for example, or a rate of
+	// 0 for an abusive network. If Override is nil or returns none, Tier and Limits apply. Check calls Override once
+	// per request, after Key; Limiter.Take calls it for a claim without Limits. If Override returns an invalid limit,
+	// they return ErrInvalid.
 	Override func(key string) []Limit
 
 	// DryRun makes the rule evaluate, charge and report, but never deny.
 	DryRun bool
 
-	// CostAfter returns the final cost of a request once its response has ended; 0 makes it free. Until then, the cost from
-	// Cost is held and counts as if it were charged. If CostAfter is nil, Cost is final. If CostAfter panics or returns a
-	// negative number, the held cost is charged and observers get an error.
+	// CostAfter returns the final cost of a request once its response has ended; 0 makes the request free. Until then,
+	// the cost that Cost returned is held, which counts like a charge. If CostAfter is nil, that cost is final. If
+	// CostAfter panics or returns a negative number, the held cost is charged and observers get an error.
 	//
 	// CostAfter needs an adapter that watches responses, such as the adapters of this module. If you call Limiter.Check
 	// yourself, call Limiter.Settle at the end.
@@ -76,23 +79,25 @@ type Rule struct {
 	// process's memory.
 	OnFailure FailureMode
 
-	// Lease makes a store that can lease charge requests of hot keys ahead and decide them in memory. It is how long they
-	// may be used, 1ms to 10s. If zero, every decision asks the store.
+	// Lease lets a store such as redisstore charge requests of hot keys ahead of time and decide them in memory. Lease
+	// is how long requests charged ahead may be used, 1ms to 10s. If zero, every decision asks the store.
 	//
-	// Charges never exceed the limits, but requests charged ahead may be served up to Lease later. A rule with a lease
-	// needs token buckets without a ban or fixed windows, and no CostAfter. If a tier's limits cannot be leased, the store
-	// is asked. A MemoryStore and the fallback ignore Lease.
+	// Charges never exceed the limits, but requests charged ahead may be served up to Lease later. The limits of such a
+	// rule must be token buckets without a ban, or fixed windows, and the rule must not have a CostAfter. If a tier's
+	// limits cannot be leased, every decision under that tier asks the store. A MemoryStore and the fallback ignore
+	// Lease.
 	Lease time.Duration
 
-	// MaxWait is how long a request may wait for its turn, up to an hour, instead of being denied. If it does not fit now but will
-	// within MaxWait, the store charges it now for the instant at which it fits, and the next request gets the next instant: all
-	// processes that share a store go in one order, and no request asks the store twice. Adapters and Limiter.Wait sleep until then;
-	// Take, Check and Peek return Decision.Wait at once. If zero, a request that does not fit is denied.
+	// MaxWait is how long a request may wait for its turn instead of being denied; at most an hour. If a request does
+	// not fit now but will within MaxWait, the store charges it now for the instant at which it fits. The next request
+	// gets the next instant. So the requests of all processes that share a store take turns in one order, and no
+	// request asks the store twice. Adapters and Limiter.Wait sleep until the request's turn; Take, Check and Peek
+	// return at once, with Decision.Wait set. If MaxWait is zero, a request that does not fit is denied.
 	//
-	// In any span, at most burst + rate × span requests go on. A request that is canceled, refunded or settled at less gives its
-	// turn to the next request, unless others wait behind it. The limits must be token buckets without a ban; there is no CostAfter
-	// and no Lease. If several rules apply, the request waits for the longest of their waits, and then the other rules may see
-	// burst + rate × (span + that wait).
+	// In any span, at most burst + rate × span requests take their turn. A request that is canceled, refunded or
+	// settled at less gives its turn to the next request, unless others wait behind it. The limits must be token
+	// buckets without a ban, and the rule must not have a CostAfter or a Lease. If several rules apply, the request
+	// waits for the longest of their waits. The bound of the other rules is then burst + rate × (span + that wait).
 	MaxWait time.Duration
 }
 
@@ -103,7 +108,7 @@ func ruleName(rule string) string {
 	return rule
 }
 
-// place says which rule an error is about.
+// place returns the prefix of an error about the rule.
 func (r *Rule) place() string {
 	return fmt.Sprintf("rule %q", r.Name)
 }

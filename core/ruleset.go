@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/internal/routes"
 )
 
-// A ruleset is what New or SetRules made of a list of rules. It never changes.
+// A ruleset is a list of rules compiled by New or SetRules. It never changes.
 type ruleset struct {
 	rules  []activeRule
 	byName map[string]*activeRule
@@ -58,17 +58,17 @@ func cloneRules(rules []Rule) []Rule {
 	for i := range rules {
 		rules[i].Limits = slices.Clone(rules[i].Limits)
 		for j, l := range rules[i].Limits {
-			rules[i].Limits[j] = l.inOneForm()
+			rules[i].Limits[j] = l.normalized()
 		}
 		rules[i].Routes = slices.Clone(rules[i].Routes)
 	}
 	return rules
 }
 
-// fewRules is up to how many rules a look-up by name compares names one by one: that avoids hashing the name.
+// fewRules is the largest number of rules for which named compares names one by one instead of hashing the name.
 const fewRules = 4
 
-// named returns the rule of a name, or nil.
+// named returns the rule that has this name, or nil.
 func (s *ruleset) named(name string) *activeRule {
 	if len(s.rules) > fewRules {
 		return s.byName[name]
@@ -105,9 +105,9 @@ func (l *Limiter) Rules() []Rule {
 	return cloneRules(rules)
 }
 
-// SetRules replaces all rules of l at once, while requests are being decided. Its error joins all mistakes in rules; if it
-// is not nil, l keeps its old rules. What a key has used stays used under the new rule of the same name, for each limit
-// with the algorithm and period of an old one. SetRules copies rules.
+// SetRules replaces all rules of l at once, while requests are being decided. Its error joins all mistakes in rules; if
+// it is not nil, l keeps its old rules. If a new rule has the name of an old one, and a new limit has the algorithm and
+// period of an old one, what a key has used stays used. SetRules copies rules.
 func (l *Limiter) SetRules(rules []Rule) error {
 	if _, err := l.current(); err != nil {
 		return prefix(err)
@@ -120,12 +120,12 @@ func (l *Limiter) SetRules(rules []Rule) error {
 	return nil
 }
 
-// noRule says that no rule of s has a name.
+// noRule returns the error that s has no rule of this name.
 func (s *ruleset) noRule(name string) error {
 	return invalid("there is no rule %q%s", name, s.meant(name))
 }
 
-// meant says which rule may be meant by a name that no rule has.
+// meant suggests the rule that may be meant by a name that no rule has.
 func (s *ruleset) meant(name string) string {
 	const most = 8
 	known := slices.Sorted(maps.Keys(s.byName))

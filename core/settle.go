@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Settle sets the final cost of d under a rule of l; an empty rule means all rules of d. If the final cost is lower, the
-// difference becomes available again, as far as it still counts. If it is higher, the difference is charged now, even if it
-// does not fit. If the cost was held, the hold is released and the final cost charged now; if the hold has already ended,
-// Settle corrects the charge that its end made. Each rule of a decision is settled once, and a rule that was charged
-// nothing is not settled.
+// Settle sets the final cost of d under a rule of l; an empty rule means all rules of d. If the final cost is lower,
+// the difference becomes available again, as far as it still counts. If it is higher, the difference is charged now,
+// even if it does not fit. If the cost was held, Settle releases the hold and charges the final cost now. If the hold
+// has already ended, it was charged at its end, and Settle corrects that charge. Each rule of a decision can be settled
+// once; Settle ignores a rule that was charged nothing.
 //
-// The error wraps ErrInvalid if the cost is negative or neither d nor l has the rule, and ErrUnavailable if the store is
-// down. Then the charge stays.
+// The error wraps ErrInvalid if the cost is negative or neither d nor l has the rule, and ErrUnavailable if the store
+// is down. If it returns an error, the charge stays.
 func (l *Limiter) Settle(ctx context.Context, d Decision, rule string, cost int) error {
 	err := l.validateSettle(&d, rule, cost)
 	if err != nil {
@@ -42,13 +42,13 @@ func (l *Limiter) validateSettle(d *Decision, rule string, cost int) error {
 	return nil
 }
 
-// Refund gives back what d was charged by l and what still counts, once. It never gives back more than that. Windows and logs give
-// back all of it. A token bucket does if nothing else was charged to it since; otherwise it gives back only what cannot have drained
-// in the meantime, which may be less: how much of a charge has drained is not known once others are in the bucket. A denied
-// decision was charged nothing. Refund settles all rules of d at 0.
+// Refund gives back what l charged for d, as far as it still counts, once. It is Settle of all rules of d at 0. Windows
+// and logs give back all that still counts. A token bucket does so if nothing else has been charged to it since.
+// Otherwise it gives back only the part that cannot have drained, which may be less, because once other charges are in
+// the bucket, nobody knows whose charge has drained. A denied decision was charged nothing.
 func (l *Limiter) Refund(ctx context.Context, d Decision) error { return l.Settle(ctx, d, "", 0) }
 
-// settle settles the claims of a rule, or all if it is empty, at a cost.
+// settle settles the claims of a rule at a cost. An empty rule means all rules.
 func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 	var charged, held []Settlement
 	heldCost := 0
@@ -71,9 +71,9 @@ func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 	return errors.Join(errs[:]...)
 }
 
-// Renew extends the holds of d by another minute, unless they have been settled or have ended. A hold ends 60 to 66 seconds
-// after it was made or last renewed. Adapters renew the holds of requests in flight. The error wraps ErrUnavailable if the
-// store is down; then you can try again.
+// Renew extends the holds of d by another minute, unless they have been settled or have ended. A hold ends 60 to 66
+// seconds after it was made or last renewed. Adapters renew the holds of requests in flight. The error wraps
+// ErrUnavailable if the store is down; you can then try again.
 func (l *Limiter) Renew(ctx context.Context, d Decision) error {
 	if _, err := l.current(); err != nil {
 		return prefix(err)
@@ -90,9 +90,9 @@ func (l *Limiter) Renew(ctx context.Context, d Decision) error {
 // maxBan is the longest ban.
 const maxBan = maxPeriod
 
-// Ban denies all requests of a key under a rule of l for the duration d, which is more than 0 and at most 10 years of 365
-// days. A longer ban that is already active stays. Reset lifts a ban. Ban applies to the store and to the fallback; if one
-// of them is down, the ban still applies in the other. Ban returns the same errors as Reset.
+// Ban denies all requests of a key under a rule of l for the duration d, which is more than 0 and at most 10 years of
+// 365 days. It does not shorten a longer ban that is already active. Reset lifts a ban. Ban bans the key in the store
+// and in the fallback; if one of them is down, the other still bans the key. Ban returns the same errors as Reset.
 func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) error {
 	rule, err := l.named("ban", rule, key)
 	if err == nil && (d <= 0 || d > maxBan) {
@@ -108,13 +108,15 @@ func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) er
 	return prefix(unavailable(errors.Join(err, local)))
 }
 
-// Grant gives a key of a rule of l n more requests now, on top of its limits: support adds to a plan. A negative n takes requests away.
-// The requests last until the window ends, or for one period where a limit has none that begins and ends; a token bucket gets back at
-// most what was used. A ban stays, and so do limits of requests in flight. What a refund gives back does not depend on grants.
+// Grant gives a key n more requests under a rule of l now, on top of its limits, as when support adds to a customer's
+// plan. A negative n takes requests away. In a fixed window, the requests last until the window ends; in a sliding
+// window or log, for one period. A token bucket gets back at most what was used. Grant does not lift a ban and does not
+// change limits of requests in flight. Grants do not change what a refund gives back.
 //
-// Pass the limits that apply to the key. Without limits, the rule's Override for the key applies, if any, or else the rule's own limits; a
-// rule with a Tier needs limits, as in Take. Grant changes the store only: if the store is down, it changes nothing. Grant returns the same errors as Reset;
-// an n of 0 is ErrInvalid.
+// Pass the limits that apply to the key. If you pass none, Grant uses the limits that the rule's Override returns for
+// the key, if any, or else the rule's own limits. A rule with a Tier needs limits, as in Take. Grant changes the store,
+// not the fallback. If the store is down, Grant changes nothing. Grant returns the same errors as Reset, and ErrInvalid
+// if n is 0.
 func (l *Limiter) Grant(ctx context.Context, rule, key string, n int, limits ...Limit) error {
 	rule, err := l.named("grant", rule, key)
 	if err != nil {
@@ -132,7 +134,7 @@ func (l *Limiter) Grant(ctx context.Context, rule, key string, n int, limits ...
 	return prefix(unavailable(err))
 }
 
-// named returns the name of a rule of l. If there is none, or if key is empty, the error says what was to be done.
+// named returns the name of a rule of l. It returns an error that contains verb if l has no such rule or key is empty.
 func (l *Limiter) named(verb, rule, key string) (string, error) {
 	rules, err := l.current()
 	rule = ruleName(rule)

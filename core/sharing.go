@@ -10,19 +10,19 @@ import (
 	"weak"
 )
 
-// limitersByStore are the limiters of this process that were given a store. Limiters that share a store share the state of
-// rules of the same name, so New rejects a limiter that gives such a rule other limits.
+// limitersByStore has the limiters of this process that use WithStore. Limiters that share a store share the state of
+// rules with the same name, so New returns an error if two of them give such a rule different limits.
 var limitersByStore = registry{limiters: make(map[uint64][]weak.Pointer[Limiter]), seed: maphash.MakeSeed()}
 
-// A registry does not keep limiters or stores from being collected.
+// A registry finds the limiters of a store. It does not prevent the garbage collector from freeing limiters or stores.
 type registry struct {
 	mu       sync.Mutex
 	limiters map[uint64][]weak.Pointer[Limiter] // by a hash of their stores
 	seed     maphash.Seed
 }
 
-// add registers l, which uses given stores, unless one of its rules has other limits than the rule of another limiter. A limiter
-// that was dropped counts until the garbage collector has found it dropped.
+// add registers l with the given stores, unless a rule of l differs in its limits from the rule of the same name in
+// another limiter. A limiter that is no longer used counts until it has been garbage collected.
 func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -43,8 +43,8 @@ func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
 	return nil
 }
 
-// key returns the hash of s, if a comparison tells s from other stores: values whose type has no size are always equal, and
-// pointers to them may be.
+// key returns the hash of s. It reports false if s cannot be told apart from other stores by comparison: values of
+// zero-size types are always equal, and pointers to them may be.
 func (g *registry) key(s Store) (uint64, bool) {
 	if s == nil || !reflect.ValueOf(s).Comparable() {
 		return 0, false
@@ -56,7 +56,7 @@ func (g *registry) key(s Store) (uint64, bool) {
 	return maphash.Comparable(g.seed, s), t.Size() > 0
 }
 
-// forget removes limiters that were collected.
+// forget removes limiters that have been garbage collected.
 func (g *registry) forget(key uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,7 +66,8 @@ func (g *registry) forget(key uint64) {
 	}
 }
 
-// conflicts returns an error for each rule of l that has other limits than the rule of another limiter with store s.
+// conflicts returns an error for each rule of l whose limits differ from the limits of the same rule in another limiter
+// with store s.
 func (g *registry) conflicts(l *Limiter, s Store, others []weak.Pointer[Limiter]) (errs []error) {
 	for _, p := range others {
 		other := p.Value()
@@ -89,7 +90,7 @@ func (s *ruleset) conflictsWith(other *ruleset) (errs []error) {
 	return errs
 }
 
-// sameLimits reports whether a and b are the same limits, in whatever order.
+// sameLimits reports whether a and b are the same limits, in any order.
 func sameLimits(a, b []Limit) bool {
 	return slices.Equal(sortedLimits(a), sortedLimits(b))
 }

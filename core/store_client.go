@@ -82,9 +82,9 @@ func countLimits(claims []Claim) (n int) {
 	return n
 }
 
-// settle settles what settlements say; the store sets At of those that it renews. It returns how long the store took, or 0 if that
-// is a MemoryStore. As long as the store answers, the call is made however many others are in flight: without it, a failed login
-// would stay free until its hold ends. The admitted requests bound the settlements.
+// settle settles what settlements say; the store sets At of those that it renews. It returns how long the store took,
+// or 0 if that is a MemoryStore. As long as the store answers, the call is made however many others are in flight:
+// without it, a failed login would stay free until its hold ends. The admitted requests bound the settlements.
 func (k *storeClient) settle(ctx context.Context, settlements []Settlement) (took time.Duration, err error) {
 	if k.memory != nil {
 		return 0, k.memory.Settle(ctx, settlements)

@@ -6,9 +6,9 @@ import (
 	"runtime/debug"
 )
 
-// Usage returns what the sender of r has left under every rule of l for which r has a key, whatever the Routes and the Match of the
-// rule: a peek for a cost of 1, with the limits of Tier and Override, in one call of the store. It charges nothing and calls no observer.
-// It leaves out rules that have no key for r, so the decision may have no results.
+// Usage returns what the sender of r has left under every rule of l for which r has a key, whatever the Routes and the
+// Match of the rule: a peek for a cost of 1, with the limits of Tier and Override, in one call of the store. It charges
+// nothing and calls no observer. It leaves out rules that have no key for r, so the decision may have no results.
 //
 // It returns the same errors as Check. If the store is down, Decision.Degraded says so, as for Peek.
 func (l *Limiter) Usage(r *http.Request) (Decision, error) {

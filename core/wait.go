@@ -61,8 +61,8 @@ func (l *Limit) canWait() bool {
 	return l.Algorithm == TokenBucket && l.Ban == 0 && l.Calendar == (Calendar{})
 }
 
-// checkWait returns an error if c, whose limits are compiled, cannot wait as long as it says. It is small enough to be inlined: most
-// claims do not wait.
+// checkWait returns an error if c, whose limits are compiled, cannot wait as long as it says. It is small enough to be
+// inlined: most claims do not wait.
 func (c *Claim) checkWait(set *limitSet) error {
 	if c.MaxWait == 0 {
 		return nil
@@ -96,12 +96,13 @@ func (c *Claim) validateWait(set *limitSet) error {
 	return nil
 }
 
-// Wait calls Take, and then sleeps until the request may go on: the shared form of rate.Limiter.Wait, for the jobs and the outgoing
-// calls of a whole fleet. The requests of all processes go in the order in which the store has decided them.
+// Wait calls Take, and then sleeps until the request may go on: the shared form of rate.Limiter.Wait, for the jobs and
+// the outgoing calls of a whole fleet. The requests of all processes go in the order in which the store has decided
+// them.
 //
-// A denied request does not wait: look at Decision.Allowed, as after Take. If ctx ends before the turn of the request, Wait gives
-// back what it was charged and returns the error of ctx; if ctx has a deadline before the turn, it does so at once. If ctx has ended
-// already, nothing is charged. Otherwise, Wait returns the same errors as Take.
+// A denied request does not wait: look at Decision.Allowed, as after Take. If ctx ends before the turn of the request,
+// Wait gives back what it was charged and returns the error of ctx; if ctx has a deadline before the turn, it does so
+// at once. If ctx has ended already, nothing is charged. Otherwise, Wait returns the same errors as Take.
 func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err error) {
 	ctx = orBackground(ctx)
 	if err = ctx.Err(); err != nil {

@@ -347,8 +347,8 @@ func TestTurnIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestBanAndWait checks that requests booked before a ban go on, and that new ones wait for its end, spaced, or are denied until it
-// ends soon enough.
+// TestBanAndWait checks that requests booked before a ban go on, and that new ones wait for its end, spaced, or are
+// denied until it ends soon enough.
 func TestBanAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", 2*time.Second)}))
@@ -418,8 +418,8 @@ func TestDryRunBooks(t *testing.T) {
 	})
 }
 
-// TestMaxWaiting checks that the request beyond those that may wait is denied with the time after which it fits without waiting, that it
-// books nothing, and that a place becomes free when a request has had its turn or is canceled.
+// TestMaxWaiting checks that the request beyond those that may wait is denied with the time after which it fits without
+// waiting, that it books nothing, and that a place becomes free when a request has had its turn or is canceled.
 func TestMaxWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Hour)}, core.WithMaxWaiting(3)))
@@ -454,8 +454,8 @@ func TestMaxWaiting(t *testing.T) {
 	})
 }
 
-// TestManyBeginToWaitAtOnce checks that no more than MaxWaiting requests wait even if they come in the same instant, and that the others
-// are denied by what remains without them.
+// TestManyBeginToWaitAtOnce checks that no more than MaxWaiting requests wait even if they come in the same instant,
+// and that the others are denied by what remains without them.
 func TestManyBeginToWaitAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan bool)

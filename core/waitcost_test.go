@@ -11,8 +11,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// TestWaitingRequestIsSmall checks that a request that waits has no goroutine but its own, and takes at most 4 KB more memory than an
-// admitted request in a handler.
+// TestWaitingRequestIsSmall checks that a request that waits has no goroutine but its own, and takes at most 4 KB more
+// memory than an admitted request in a handler.
 func TestWaitingRequestIsSmall(t *testing.T) {
 	const n = 1000
 	memory := func(waits bool) int64 {
