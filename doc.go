@@ -1,5 +1,5 @@
-// Package spillgate is the front page of a rate limiter for net/http, chi, gin and echo. It has no code; the packages
-// below do the work.
+// Package spillgate is the front page of a rate limiter for net/http, chi, gin and echo. This package has no code; use
+// the packages below.
 //
 // This program limits each client to 100 requests per minute:
 //
@@ -25,16 +25,16 @@
 // # Packages, in the order to read them
 //
 //   - [github.com/spillgate/spillgate/core]: rules, limits and decisions. Start here.
-//   - [github.com/spillgate/spillgate/keyfunc]: whose request it is.
-//   - [github.com/spillgate/spillgate/middleware/stdlib]: the adapter for net/http. Those for
+//   - [github.com/spillgate/spillgate/keyfunc]: keys that identify the sender of a request.
+//   - [github.com/spillgate/spillgate/middleware/stdlib]: the adapter for net/http. The adapters for
 //     [github.com/spillgate/spillgate/middleware/chi], [github.com/spillgate/spillgate/middleware/gin],
 //     [github.com/spillgate/spillgate/middleware/echo] (v4) and [github.com/spillgate/spillgate/middleware/echov5] have
 //     the same names.
-//   - [github.com/spillgate/spillgate/headers]: the fields that describe a client's limits to it.
-//   - [github.com/spillgate/spillgate/core/redisstore]: limits that processes share through Redis.
-//   - [github.com/spillgate/spillgate/rulefile]: rules from a YAML file that is watched.
+//   - [github.com/spillgate/spillgate/headers]: response headers that tell a client its limits.
+//   - [github.com/spillgate/spillgate/core/redisstore]: limits that several processes share through Redis.
+//   - [github.com/spillgate/spillgate/rulefile]: rules from a YAML file, reloaded when it changes.
 //   - [github.com/spillgate/spillgate/telemetry]: counts, denied keys and a log, for Prometheus and OpenTelemetry.
-//   - [github.com/spillgate/spillgate/dashboard]: a live page about them.
-//   - [github.com/spillgate/spillgate/client]: the other side, an HTTP client that obeys limits.
-//   - [github.com/spillgate/spillgate/core/storetest]: the tests of a store of your own.
+//   - [github.com/spillgate/spillgate/dashboard]: a live page that shows the telemetry.
+//   - [github.com/spillgate/spillgate/client]: an http.RoundTripper that obeys the limits of other servers.
+//   - [github.com/spillgate/spillgate/core/storetest]: tests for a store that you write.
 package spillgate

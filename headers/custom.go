@@ -7,14 +7,14 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Custom sets the fields of GitHub under other names, or with Reset in another form. The zero value writes the
-// same fields as GitHub. Its Write method is the Writer.
+// Custom sets the fields of GitHub with other names, or with Reset in another format. The zero value sets the same
+// fields as GitHub. Pass its Write method as a Writer.
 type Custom struct {
-	Prefix string      // of all names but Retry-After: "X-App" gives X-App-Limit; empty means "X-RateLimit"
-	Reset  ResetFormat // the form of Prefix-Reset
+	Prefix string      // of all names except Retry-After: "X-App" gives X-App-Limit; "" means "X-RateLimit"
+	Reset  ResetFormat // the format of Prefix-Reset
 }
 
-// A ResetFormat says how the field Reset shows an instant. All round up to whole seconds.
+// A ResetFormat is a format of the field Reset. All formats round up to whole seconds.
 type ResetFormat uint8
 
 const (
@@ -28,8 +28,8 @@ const (
 	RFC3339
 )
 
-// Write is a Writer. A Prefix that cannot start a header name makes fields that net/http does not send; an unknown
-// ResetFormat is EpochSeconds.
+// Write is a Writer. If Prefix cannot start a header name, net/http does not send the fields. An unknown ResetFormat
+// means EpochSeconds.
 func (c Custom) Write(h http.Header, d core.Decision) {
 	s, ok := show(&d)
 	switch {
@@ -41,7 +41,7 @@ func (c Custom) Write(h http.Header, d core.Decision) {
 	}
 }
 
-// latest caches the names that were made last, because a program usually has one prefix.
+// latest caches the most recent names, because a program usually has one prefix.
 var latest atomic.Pointer[prefixed]
 
 type prefixed struct {

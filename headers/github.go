@@ -16,9 +16,9 @@ import (
 //	X-RateLimit-Resource   the name of the rule
 //	Retry-After            on a denial: seconds to wait, rounded up, at least 1
 //
-// A denied request finds Remaining 0 even if a cheaper one would fit, and Reset at the end of Retry-After, because
-// clients take Remaining 0 for the order to wait. A cost above the capacity can never fit: then Remaining and Reset are
-// as they are, and there is no Retry-After. A limit of rate 0 has none either.
+// On a denial, Remaining is 0 even if a cheaper request would fit, and Reset is the end of Retry-After, because clients
+// wait when Remaining is 0. A cost above the capacity can never fit: then Remaining and Reset describe the limit as
+// usual, and there is no Retry-After. Nor is there a Retry-After for a limit of rate 0.
 //
 // See https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api.
 func GitHub(h http.Header, d core.Decision) {
@@ -27,7 +27,7 @@ func GitHub(h http.Header, d core.Decision) {
 	}
 }
 
-// gitHubNames are in canonical form.
+// gitHubNames are the names in canonical form.
 var gitHubNames = fieldNames{
 	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset", "X-Ratelimit-Resource",
 }

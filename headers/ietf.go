@@ -14,19 +14,18 @@ import (
 //	RateLimit-Policy: "burst";q=100;w=60,"daily";q=1000;w=86400
 //	RateLimit: "burst";r=50;t=2,"daily";r=800;t=44
 //
-// RateLimit-Policy lists every limit that was enforced. It is named after the rule; a rule with several limits has
-// "rule-1s" and "rule-1h", or "rule-1h-sliding-log" where two of them share a period. If two nested limiters have a rule of
-// the same name, the inner one's limits are "rule~2". A name never stands for two policies: a rule that is called "rule-1h"
-// itself shows as "rule-1h-1m". q is the capacity, which for a token bucket with a burst is the burst, since r counts down
-// from there; w is the period in seconds, rounded up, or the length of the current window of a calendar. A calendar limit has a name such
-// as "rule-month" beside others. A limit of requests in flight has the unit "concurrent-requests" in
-// place of a period, and the name "rule-at-once" beside others.
+// RateLimit-Policy lists every enforced limit. A policy has the name of its rule. If a rule has several limits, the
+// period is part of the name: "rule-1s", "rule-1h", "rule-month", "rule-at-once". If two of them have the same period,
+// so is the algorithm: "rule-1h-sliding-log". If two nested limiters have a rule of the same name, the policies of the
+// inner one are called "rule~2". Two policies never have the same name: a rule that is itself called "rule-1h" becomes
+// "rule-1h-1m". q is the capacity; for a token bucket with a burst, that is the burst, since r counts down from there.
+// w is the period in seconds, rounded up, or the length of the current calendar window. A limit of requests in flight
+// has the unit "concurrent-requests" instead of a period.
 //
-// RateLimit has for each of them r, the remaining requests, and t, the seconds until there are more, rounded up. There is no
-// t if nothing is missing, if nothing will come back (rate 0), if it lies after Retry-After, which it must not, or for
-// requests in flight, which end when they end.
-// Retry-After is on denials, as GitHub sets it. The parameter pk, a partition key, is left out: a decision does not
-// carry the key, so that nothing can leak it.
+// RateLimit has two values for each policy: r, the remaining requests, and t, the seconds until there are more, rounded
+// up. It leaves out t if nothing is missing, if nothing will come back (rate 0), if t would be after Retry-After, which
+// the draft forbids, and for requests in flight, whose end nobody knows. On denials, IETF sets Retry-After as GitHub
+// does. It does not set the parameter pk, the partition key, so that no key can leak.
 func IETF(h http.Header, d core.Decision) {
 	if !slices.ContainsFunc(d.Results, func(r core.Result) bool { return !r.DryRun }) {
 		return
@@ -50,8 +49,8 @@ func IETF(h http.Header, d core.Decision) {
 	}
 }
 
-// appendPolicies appends the List of RateLimit-Policy. At least one of results must be enforced. The separator has no
-// space, as in the examples of the draft; RFC 9651, section 4.2.1, allows for that.
+// appendPolicies appends the List of RateLimit-Policy. At least one result must be enforced. The separator has no
+// space, as in the examples of the draft; RFC 9651, section 4.2.1, allows that.
 func appendPolicies(b []byte, d *core.Decision) []byte {
 	for i := range d.Results {
 		if t := &d.Results[i]; !t.DryRun {
@@ -68,7 +67,7 @@ func appendPolicies(b []byte, d *core.Decision) []byte {
 	return b[:len(b)-1]
 }
 
-// window returns the period of a limit or, of a calendar limit, the length of the current window.
+// window returns the period of a limit or, for a calendar limit, the length of the current window.
 func window(t *core.Result) time.Duration {
 	if t.Limit.Calendar.Unit == 0 {
 		return t.Limit.Period
@@ -77,7 +76,7 @@ func window(t *core.Result) time.Duration {
 	return end.Sub(start)
 }
 
-// appendStates appends the List of RateLimit in the same way. Retry is the value of Retry-After, 0 for none.
+// appendStates appends the List of RateLimit in the same way. retry is the value of Retry-After, or 0 if there is none.
 func appendStates(b []byte, d *core.Decision, retry int64) []byte {
 	for i := range d.Results {
 		if t := &d.Results[i]; !t.DryRun {

@@ -8,8 +8,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// periods remembers the suffixes of periods seen lately: rules with several limits need one for each on every response,
-// and a look-up takes a thirtieth of the time that writing it does.
+// periods caches the suffixes of recent periods. Rules with several limits need a suffix for each limit on every
+// response, and a look-up is much faster than formatting.
 var periods [256]atomic.Pointer[suffix]
 
 type suffix struct {

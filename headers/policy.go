@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Violated returns the policies that denied the request, by the names that IETF gives them, in the order of d.
+// Violated returns the names of the policies that denied the request, as IETF writes them, in the order of d.Results.
 // It returns nil if d denied nothing.
 func Violated(d core.Decision) []string { return AppendViolated(nil, d) }
 
@@ -26,12 +26,12 @@ func AppendViolated(names []string, d core.Decision) []string {
 	return names
 }
 
-// policy returns the name of result i as a policy, in two parts: the name of its rule and a suffix. The suffix is the period if
-// the rule has several enforced limits, and the algorithm as well if some of these have the same period. It is "~2" if a
-// limiter further out has a rule of the same name.
+// policy returns the policy name of result i in two parts: the name of its rule and a suffix. The suffix is the period
+// if the rule has several enforced limits, and includes the algorithm if some of these have the same period. It is "~2"
+// if an outer limiter has a rule of the same name.
 //
-// So a limit has the same name in all responses, whatever the decision, and no other limit has it: a rule whose own name ends
-// like a suffix always gets one.
+// So a limit has the same name in all responses, and no other limit has that name. A rule whose own name ends like a
+// suffix always gets a suffix.
 func policy(d *core.Decision, i int) (rule, suffix string) {
 	t := &d.Results[i]
 	nth := d.OuterRulesOfSameName(i)
@@ -64,12 +64,13 @@ var algorithmSuffixes = func() (suffixes []string) {
 	return suffixes
 }()
 
-// calendarSuffix returns the suffix of a limit of a calendar beside others of the same unit, such as "-month-Europe/Berlin-15".
+// calendarSuffix returns the suffix of a calendar limit if the rule has others of the same unit, such as
+// "-month-Europe/Berlin-15".
 func calendarSuffix(c core.Calendar) string {
 	return "-" + c.Unit.String() + "-" + cmp.Or(c.Zone, "UTC") + "-" + strconv.Itoa(max(c.From, 1))
 }
 
-// atOnce is the suffix of a limit of what is in flight, which has no period.
+// atOnce is the suffix of a limit of requests in flight, which has no period.
 const atOnce = "-at-once"
 
 // endsInSuffix reports whether the name of a rule ends like the suffixes of policy: "-1m", "-1m-sliding-log",
@@ -107,7 +108,7 @@ func endsInSuffix(rule string) bool {
 	return false
 }
 
-// digits returns how many digits s begins with.
+// digits returns the number of digits at the start of s.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && '0' <= s[n] && s[n] <= '9' {

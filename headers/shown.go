@@ -21,7 +21,7 @@ type shown struct {
 func show(d *core.Decision) (s shown, ok bool) {
 	var t *core.Result
 	if len(d.Results) == 1 && !d.Results[0].DryRun && d.Results[0].Limit.Algorithm != core.InFlight {
-		t = &d.Results[0] // without a copy, as nearly always
+		t = &d.Results[0] // the common case, without a copy
 	} else if tightest, ok := d.Tightest(); ok {
 		t = &tightest
 	} else {
@@ -48,8 +48,8 @@ func ceilSeconds(d time.Duration) int64 {
 // fieldNames are the names, in canonical form, for limit, remaining, used, reset and rule.
 type fieldNames [5]string
 
-// set runs on every response. The texts of the numbers share one string and the values one array. Each slice of it is full,
-// so that appending to it leaves its neighbour alone.
+// set runs on every response, so the texts of the numbers share one string, and the header values share one array. Each
+// slice of the array has no spare capacity, so that appending to one value does not overwrite the next.
 func (s *shown) set(h http.Header, names *fieldNames, format ResetFormat) {
 	var digits [128]byte
 	b := strconv.AppendInt(digits[:0], int64(s.limit), 10)

@@ -7,20 +7,20 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A Writer sets the fields in h that describe d to the client. It must run before the response has begun.
+// A Writer sets fields in h that describe d to the client. It must run before the response begins.
 type Writer func(h http.Header, d core.Decision)
 
 // None sets nothing, not even Retry-After.
 func None(http.Header, core.Decision) {}
 
-// RetryAfter sets Retry-After, as GitHub does, and nothing else. Nothing in it tells a client how many requests remain.
+// RetryAfter sets Retry-After, as GitHub does, and nothing else. Clients do not learn how many requests remain.
 func RetryAfter(h http.Header, d core.Decision) {
 	if s, ok := show(&d); ok && s.retry > 0 {
 		h["Retry-After"] = []string{strconv.FormatInt(s.retry, 10)}
 	}
 }
 
-// Join returns a writer that calls each of ws in order. Nil writers are left out.
+// Join returns a writer that calls each of ws in order. Join ignores nil writers.
 func Join(ws ...Writer) Writer {
 	return func(h http.Header, d core.Decision) {
 		for _, w := range ws {
@@ -31,8 +31,9 @@ func Join(ws ...Writer) Writer {
 	}
 }
 
-// Expose lists the fields that GitHub and IETF set. A script in a browser sees them from another origin only if the
-// response names them in Access-Control-Expose-Headers: https://fetch.spec.whatwg.org/#http-access-control-expose-headers.
+// Expose lists the fields that GitHub and IETF set. A browser shows them to scripts of another origin only if the
+// response lists them in Access-Control-Expose-Headers:
+// https://fetch.spec.whatwg.org/#http-access-control-expose-headers.
 var Expose = []string{
 	"X-RateLimit-Limit",
 	"X-RateLimit-Remaining",

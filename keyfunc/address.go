@@ -8,8 +8,8 @@ import (
 // maxAddress is the length of the longest text of an address without a zone.
 const maxAddress = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
 
-// An address is a hop of a request: a peer or an element of a header. IPv4-mapped addresses are stored as IPv4. The zero
-// address is the far end of a Unix socket.
+// An address is a hop of a request: a peer or an element of a header. IPv4-mapped addresses are stored as IPv4. The
+// zero address is the peer on a Unix socket.
 type address struct {
 	ip   netip.Addr // never has a zone: netip would allocate for it
 	zone string
@@ -24,8 +24,8 @@ func parseHost(s string) (address, bool) {
 	return parseAddress(host)
 }
 
-// splitPort cuts the port, with its colon, off s. Brackets are stripped; only an IPv6 address may have them.
-// Without brackets, a single colon separates a port and several are an IPv6 address.
+// splitPort cuts the port, with its colon, off s. Brackets are stripped; only an IPv6 address may have them. Without
+// brackets, one colon separates the port, and several colons mean an IPv6 address.
 func splitPort(s string) (host, port string, ok bool) {
 	if strings.HasPrefix(s, "[") {
 		host, port, ok = strings.Cut(s[1:], "]")

@@ -12,8 +12,8 @@ var (
 	basicErrors  = errorsOf("basic auth user")
 )
 
-// Bearer is the token in "Authorization: Bearer", hashed as by APIKey: "bearer:" and 32 hexadecimal digits. The scheme
-// is case-insensitive. The token is not verified.
+// Bearer uses the token in "Authorization: Bearer", hashed as in APIKey: "bearer:" and 32 hexadecimal digits. The
+// scheme is case-insensitive. The token is not verified.
 //
 // A request without Authorization, or with another scheme in it, fails with ErrNoKey. It fails with ErrBadKey if there
 // are several Authorization lines, if no token follows the scheme after a space, if there is no scheme, or if the token
@@ -29,14 +29,14 @@ func Bearer(r *http.Request) (string, error) {
 	return hashed("bearer:", token), nil
 }
 
-// BasicUser is the user name of HTTP Basic authentication (RFC 7617): "basic:ann". The password is not verified, so
-// until your handler does, clients choose this key.
+// BasicUser uses the user name of HTTP Basic authentication (RFC 7617): "basic:ann". It does not verify the password,
+// so clients choose this key unless something in front of the limiter verifies it.
 //
-// Applications often accept several spellings of a name, and each would have an allowance of its own. So BasicUser removes
-// whitespace around the name and characters that cannot be seen, such as a zero-width space, and writes it in lower case:
-// names that strings.EqualFold takes for equal have one key. It does not fold other forms of letters: full-width ones,
-// accents that are characters of their own, or letters of another alphabet that look the same. If your application accepts
-// those, or tells Ann from ann, count the name that it has verified or, as spelt, the name that the client sent:
+// Applications often accept several spellings of a name, and each spelling would have its own limit. So BasicUser
+// removes whitespace around the name and characters that cannot be seen, such as a zero-width space, and writes it in
+// lower case: names that are equal under strings.EqualFold have one key. It does not fold other forms of letters:
+// full-width letters, combining accents, or letters of another alphabet that look the same. If your application accepts
+// those, use the name that it has verified. If it distinguishes Ann from ann, use the name as the client sent it:
 //
 //	keyfunc.User(func(r *http.Request) (string, bool) {
 //		name, _, ok := r.BasicAuth()
@@ -59,8 +59,8 @@ func BasicUser(r *http.Request) (string, error) {
 	return "basic:" + name, nil
 }
 
-// foldName returns the same text for names that differ in case, in whitespace around them and in invisible characters. Bytes that
-// are not UTF-8 stay as they are, because two names in another encoding must not become one.
+// foldName returns the same text for names that differ only in case, in surrounding whitespace and in invisible
+// characters. Bytes that are not UTF-8 stay as they are, because two names in another encoding must not become one.
 func foldName(name string) string {
 	var folded strings.Builder
 	for rest := name; rest != ""; {
@@ -76,7 +76,7 @@ func foldName(name string) string {
 	return strings.TrimSpace(folded.String())
 }
 
-// foldCase returns the lower case of the least of the characters that differ from c in case only.
+// foldCase returns the lower case of the smallest of the characters that differ from c only in case.
 func foldCase(c rune) rune {
 	least := c
 	for other := unicode.SimpleFold(c); other != c; other = unicode.SimpleFold(other) {

@@ -11,11 +11,12 @@ import (
 
 var errEmpty = fmt.Errorf("the key func returned an empty key: %w", core.ErrNoKey)
 
-// Join counts each combination of keys separately: "join:user:42|route:/users/{id}". Different lists of keys never give
-// the same key, because "|" and "\" within a key are escaped with "\". All fns must find a key. The error of a join is
-// the first that is not ErrNoKey, else the first. Join panics without fns, or if one of them is nil.
+// Join combines keys, so that each combination is counted separately: "join:user:42|route:/users/{id}". Different lists
+// of keys never give the same key, because "|" and "\" within a key are escaped with "\". All fns must find a key. If
+// several fail, Join returns the first error that is not ErrNoKey or, if all are, the first error. Join panics without
+// fns, or if one of them is nil.
 //
-// A joined key is as good as its elements together: if clients can forge one of them, they can forge combinations.
+// If clients can forge one of the keys, they can forge combinations.
 func Join(fns ...core.KeyFunc) core.KeyFunc {
 	checkFuncs("Join", fns...)
 	fns = slices.Clone(fns)
@@ -43,12 +44,12 @@ func Join(fns ...core.KeyFunc) core.KeyFunc {
 	}
 }
 
-// First is the key of the first of fns that finds one. It goes on to the next only after ErrNoKey. Any other error is
-// returned at once, ErrBadKey too: a credential that is sent in an ambiguous way must not count as none. If no func
-// finds a key, the errors of all are joined. First panics without fns, or if one of them is nil.
+// First uses the first of fns that finds a key. It tries the next func only after ErrNoKey and returns any other error
+// at once, including ErrBadKey, because an ambiguous credential must not count as absent. If no func finds a key, First
+// joins the errors of all. First panics without fns, or if one of them is nil.
 //
-// A client that makes up what an earlier func finds is not counted by the later ones: put first only what was verified,
-// or give the last one a rule of its own as well.
+// A client that forges the key of an earlier func is not counted under a later one. So either put only verified
+// identities first, or also give the last func its own rule.
 func First(fns ...core.KeyFunc) core.KeyFunc {
 	checkFuncs("First", fns...)
 	fns = slices.Clone(fns)
@@ -66,7 +67,7 @@ func First(fns ...core.KeyFunc) core.KeyFunc {
 	}
 }
 
-// absent reports whether err says that a request has no key, and nothing worse.
+// absent reports whether err is only that the request has no key.
 func absent(err error) bool {
 	return errors.Is(err, core.ErrNoKey) && !errors.Is(err, core.ErrBadKey) && !errors.Is(err, core.ErrInvalid)
 }

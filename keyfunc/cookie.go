@@ -7,8 +7,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Cookie is the value of a cookie, hashed as by APIKey: "cookie:sid:" and 32 hexadecimal digits. The cookie is not
-// verified: a client that drops it has no key, and one that makes up values has as many as it likes.
+// Cookie uses the value of a cookie, hashed as in APIKey: "cookie:sid:" and 32 hexadecimal digits. It does not verify
+// the cookie: a client that drops it has no key, and a client that makes up values has as many keys as it likes.
 //
 // A request without the cookie, or with an empty value in it, fails with ErrNoKey. It fails with ErrBadKey if several
 // cookies have the name, even with equal values, or if net/http rejects the value. Cookie panics if name cannot be the
@@ -38,7 +38,7 @@ func Cookie(name string) core.KeyFunc {
 	}
 }
 
-// countCookies counts the cookies of a name, those included that net/http skips because their value is malformed.
+// countCookies counts the cookies of a name, including cookies that net/http skips because their value is malformed.
 func countCookies(lines []string, name string) (n int) {
 	for _, line := range lines {
 		for pair := range strings.SplitSeq(line, ";") {

@@ -28,8 +28,8 @@ func embedded(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// wholeAddress reports whether all bits of ip, which embeds no known IPv4 address, identify one client. It is so on a
-// local link, and behind a translator of RFC 8215, whose clients share a /64.
+// wholeAddress reports whether a client is identified by all bits of ip, which embeds no known IPv4 address. That is so
+// on a local link, and behind a translator of RFC 8215, whose clients share a /64.
 func wholeAddress(ip netip.Addr) bool {
 	return ip.IsLinkLocalUnicast() || localNAT64.Contains(ip)
 }

@@ -25,8 +25,8 @@ func errorsOf(field string) keyErrors {
 }
 
 // single returns the value of a header, whose name is canonical, without the whitespace around it. An empty value is
-// missing. Several lines are an error even if they are equal: some applications read the first, some the last, some
-// all of them joined.
+// missing. Several lines are an error even if they are equal, because some applications read the first, some the last,
+// and some all of them joined.
 func (e *keyErrors) single(h http.Header, name string) (string, error) {
 	lines := h[name]
 	if len(lines) > 1 {
@@ -59,7 +59,7 @@ func alphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// appendCanonical appends the canonical form of name, a token, which is the form that http.Header is indexed by.
+// appendCanonical appends the canonical form of name, a token, which http.Header uses as its index.
 func appendCanonical(b []byte, name string) []byte {
 	upper := true
 	for i := range len(name) {

@@ -3,8 +3,8 @@ package keyfunc
 import "strings"
 
 // The Forwarded header (RFC 7239) is read from its right end like any list, although it has quoted strings: a string
-// that ends in a quote begins at the nearest quote on its left that is not escaped. So the elements that a proxy appended
-// are read the same whatever a client wrote before them, an open quote included.
+// that ends in a quote begins at the nearest quote on its left that is not escaped. So the elements that a proxy
+// appended are read correctly whatever a client wrote before them, even an open quote.
 
 // lastCommaUnquoted returns the index of the last comma in s that is outside of quoted strings. It is -1 if there is
 // none, or if a quote to the right of it is unbalanced: then parseForwarded rejects all of s.
@@ -32,7 +32,7 @@ func lastQuote(s string) int {
 	return i
 }
 
-// escaped reports whether s[i] stands behind an odd number of backslashes.
+// escaped reports whether s[i] follows an odd number of backslashes.
 func escaped(s string, i int) bool {
 	n := 0
 	for n < i && s[i-1-n] == '\\' {
@@ -68,7 +68,7 @@ func parseForwarded(element string) (address, bool) {
 	return parseNode(unescape(node))
 }
 
-// cutPair cuts name=value off the left end of s. The value has lost its quotes, but not the backslashes in them.
+// cutPair cuts name=value off the left end of s. The value is without its quotes, but still has its backslashes.
 func cutPair(s string) (name, value, rest string, ok bool) {
 	name, rest = cutToken(s)
 	if name == "" || !strings.HasPrefix(rest, "=") {
@@ -105,8 +105,8 @@ func cutQuoted(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// unescape returns s without the backslashes of its quoted pairs. It allocates only if there are any, which an address
-// does not need.
+// unescape returns s without the backslashes of its quoted pairs. It allocates only if there are any. Addresses have
+// none.
 func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

@@ -2,7 +2,7 @@ package keyfunc
 
 import "strings"
 
-// walk reads a list from its right end and returns the client. If the list is unresolved it returns the last verified
+// walk reads a list from its right end and returns the client. If the list is unresolved, walk returns the last trusted
 // hop and false.
 func (c *ClientIP) walk(list elements, parse func(string) (address, bool), peer address) (address, bool) {
 	hop, hops := peer, 0
@@ -60,7 +60,7 @@ func plainZone(zone string) bool {
 }
 
 // elements iterates over the elements of a list header, from the right end of its last line to the left end of its
-// first. It never reads what is left of the last element that was requested.
+// first. It reads nothing to the left of the last element requested.
 type elements struct {
 	lines  []string // lines that were not read yet
 	line   string   // the unread left end of the current line

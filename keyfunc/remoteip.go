@@ -12,15 +12,15 @@ import (
 // prefixBits is the length of the IPv6 prefix that is one client: a subscriber commonly has at least a /64.
 const prefixBits = 64
 
-// RemoteIP is the address of the TCP peer: "ip:203.0.113.9", "ip:2001:db8:1:2::/64" for all of an IPv6 /64, or
+// RemoteIP uses the address of the TCP peer: "ip:203.0.113.9", "ip:2001:db8:1:2::/64" for all of an IPv6 /64, or
 // "ip:unix" for every peer on a Unix socket.
 //
-// It fails with ErrNoKey if r.RemoteAddr is not an address. It fails with ErrInvalid if that is an address without a
-// port: net/http sets a port, so a middleware has rewritten it, and most take the value from a header that any client
-// can send (chi's RealIP does). Mount the limiter outside of that middleware, or use ClientIP. A middleware that writes
-// a port as well cannot be noticed.
+// It fails with ErrNoKey if r.RemoteAddr is not an address. It fails with ErrInvalid if r.RemoteAddr is an address
+// without a port. net/http sets a port, so a middleware has rewritten RemoteAddr, probably from a header that any
+// client can send, as chi's RealIP does. Mount the limiter outside of that middleware, or use ClientIP. RemoteIP cannot
+// detect a middleware that also writes a port.
 //
-// Behind a proxy RemoteIP is the same key for all clients: use ClientIP there.
+// Behind a proxy, RemoteIP is the same key for all clients: use ClientIP there.
 func RemoteIP(r *http.Request) (string, error) {
 	if key := peer4(r.RemoteAddr); key != "" {
 		return key, nil
@@ -35,8 +35,8 @@ func RemoteIP(r *http.Request) (string, error) {
 // RewrittenIP is RemoteIP for servers where something trusted sets r.RemoteAddr, such as an adapter for AWS Lambda. It
 // takes an address with or without a port.
 //
-// It is unsafe if any middleware or adapter in front takes RemoteAddr from a header that clients can send: then clients
-// choose their key.
+// It is unsafe if any middleware or adapter in front takes RemoteAddr from a header that clients can send, because
+// clients can then choose their key.
 func RewrittenIP(r *http.Request) (string, error) {
 	a, err := rewrittenPeer(r)
 	if err != nil {
@@ -45,14 +45,14 @@ func RewrittenIP(r *http.Request) (string, error) {
 	return a.key("ip:", prefixBits), nil
 }
 
-// Address is the address that get finds, in the form of RemoteIP: "ip:203.0.113.9", "ip:2001:db8:1:2::/64" for all of an
-// IPv6 /64. Use it if something that you trust already knows the address of the client, such as a framework that you have
-// configured for your proxies. get returns the address with or without a port, or "" if it knows none.
+// Address uses the address that get returns, in the format of RemoteIP: "ip:203.0.113.9", "ip:2001:db8:1:2::/64" for
+// all of an IPv6 /64. Use it if something that you trust already knows the client's address, such as a framework that
+// you have configured for your proxies. get returns the address with or without a port, or "" if there is none.
 //
 // The key fails with ErrNoKey if get returns "", and with ErrInvalid if get returns anything else that is not an address.
 // Address panics if get is nil.
 //
-// It is unsafe if get believes a header that clients can send. ginlimit.ClientIP and echolimit.RealIP check that.
+// It is unsafe if get uses a header that clients can send. ginlimit.ClientIP and echolimit.RealIP check that.
 func Address(get func(*http.Request) string) core.KeyFunc {
 	if get == nil {
 		panic("spillgate: keyfunc.Address: the func is nil")
@@ -102,8 +102,9 @@ func hasPort(remote string) bool {
 	return strings.HasPrefix(port, ":")
 }
 
-// unixPeer reports whether r, whose peer is not an IP address, came through a Unix socket. There the name of the peer
-// is "@" on Linux unless the peer has bound one. It is empty on other systems, so the server's own address decides.
+// unixPeer reports whether r, whose peer is not an IP address, came through a Unix socket. On Linux, the name of such a
+// peer is "@" unless the peer has bound one. On other systems the name is empty, so unixPeer looks at the server's own
+// address.
 func unixPeer(r *http.Request) bool {
 	if name := r.RemoteAddr; name != "" && (name[0] == '@' || name[0] == '/') {
 		return true

@@ -8,8 +8,9 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// User is the id that get finds in a request, such as the one your authentication put in its context: "user:42". The
-// key is as trustworthy as get, so get must return only what was verified. It is called for each request, concurrently.
+// User uses the id that get finds in a request, such as the id that your authentication stored in its context:
+// "user:42". get must return only verified ids, because nothing else verifies them. It is called for each request,
+// concurrently.
 //
 // If get reports false, or returns an empty id, the request fails with ErrNoKey. User panics if get is nil.
 func User(get func(*http.Request) (id string, ok bool)) core.KeyFunc {
@@ -26,8 +27,8 @@ func User(get func(*http.Request) (id string, ok bool)) core.KeyFunc {
 	}
 }
 
-// Header is the value of a header, without the whitespace around it: "header:x-tenant:acme". Clients choose it, unless
-// a proxy overwrites the header. For a secret use APIKey.
+// Header uses the value of a header, without surrounding whitespace: "header:x-tenant:acme". Clients choose this key
+// unless a proxy overwrites the header. For a secret, use APIKey.
 //
 // A request without the header, or with an empty one, fails with ErrNoKey. A request with several lines of it, even
 // equal ones, fails with ErrBadKey. Header panics if name is not the name of a header, or is Host, which net/http keeps
@@ -48,7 +49,7 @@ func Header(name string) core.KeyFunc {
 	}
 }
 
-// Const puts all requests under one key: Const("all") is "const:all". It panics if key is empty.
+// Const gives all requests the same key: Const("all") is "const:all". It panics if key is empty.
 func Const(key string) core.KeyFunc {
 	if key == "" {
 		panic(misuse("Const needs a key, got an empty one"))

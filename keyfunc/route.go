@@ -10,18 +10,19 @@ import (
 // noRoute stands for the pattern of requests that match no route. It cannot be a pattern, because it has no slash.
 const noRoute = "(none)"
 
-// Method is the method of the request: "method:GET". HEAD counts as GET. All methods that net/http has no constant for
-// share "method:OTHER", so that invented methods have no allowance of their own. It never fails.
+// Method uses the method of the request: "method:GET". HEAD counts as GET. All methods that net/http has no constant
+// for share "method:OTHER", so that clients gain nothing by inventing methods. It never fails.
 func Method(r *http.Request) (string, error) {
 	return "method:" + methodClass(r.Method), nil
 }
 
-// Pattern is the route of the request, not its path: "route:/users/{id}", with the host if the pattern has one. It has
-// no method, even if the pattern has: use Join(Method, Pattern) to count GET and POST of a route separately. Requests
-// that match no route share "route:(none)". Where the route cannot be known, the error says where to mount the limiter.
+// Pattern uses the route of the request, not its path: "route:/users/{id}", with the host if the pattern has one. The
+// key never contains the method; use Join(Method, Pattern) to count GET and POST of a route separately. Requests that
+// match no route share "route:(none)". If the adapter cannot find out the route, the error says where to mount the
+// limiter.
 //
-// The pattern is what an adapter finds in its router or, without an adapter, http.Request.Pattern, which is set only
-// behind an http.ServeMux. All clients share the key of a route: Join it with the key of the client to count each
+// An adapter finds the pattern in its router. Without an adapter, the pattern is http.Request.Pattern, which is set
+// only behind an http.ServeMux. All clients share the key of a route: Join it with the client's key to count each
 // client separately.
 func Pattern(r *http.Request) (string, error) {
 	pattern, err := core.Route(r)

@@ -40,7 +40,7 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// containsAllIPv4 reports whether p, which is unmapped, contains all IPv4 addresses, be it in their mapped form.
+// containsAllIPv4 reports whether p, which is unmapped, contains all IPv4 addresses, possibly in their mapped form.
 func containsAllIPv4(p netip.Prefix) bool {
 	if p.Addr().Is4() {
 		return p.Bits() == 0
@@ -48,7 +48,7 @@ func containsAllIPv4(p netip.Prefix) bool {
 	return p.Bits() <= 96 && p.Contains(mapped4)
 }
 
-// misuse returns what constructors that take constants panic with.
+// misuse returns the error with which constructors that take constants panic.
 func misuse(format string, args ...any) error {
 	return fmt.Errorf("spillgate: %w", invalid(format, args...))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// limiterInTime returns a limiter with a timeout of 50ms, and a decision that the store made within that. The next call is made, however
-// many were late before: the breaker of each limiter is its own.
+// limiterInTime returns a limiter with a timeout of 50ms, and a decision that the store made within that. The next call
+// is made, however many were late before: the breaker of each limiter is its own.
 func limiterInTime(t *testing.T, s core.Store) (l *core.Limiter, d core.Decision) {
 	t.Helper()
 	rule := core.Rule{Name: "r", Key: keyfunc.Const("all"), Limits: []core.Limit{core.PerHour(5000)}, OnFailure: core.FailClosed}

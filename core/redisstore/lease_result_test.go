@@ -68,8 +68,8 @@ func TestRemainingOfALeasedKey(t *testing.T) {
 	}
 }
 
-// TestUnusedRequestsOfSeveralProcesses has processes use one key in turn, in bursts. Then all that they have not used is there again. The
-// limit refills nothing in the meantime.
+// TestUnusedRequestsOfSeveralProcesses has processes use one key in turn, in bursts. Then all that they have not used
+// is there again. The limit refills nothing in the meantime.
 func TestUnusedRequestsOfSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	server, used := redistest.Start(t), 0

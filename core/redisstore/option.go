@@ -2,16 +2,16 @@ package redisstore
 
 import "strings"
 
-// minSecret is the shortest secret that WithKeySecret takes, in bytes. A shorter one could be guessed, and with it the
-// identities.
+// minSecret is the length of the shortest secret that WithKeySecret accepts, in bytes. Whoever guesses a shorter secret
+// can find the identities.
 const minSecret = 16
 
 // An Option changes how a Store works.
 type Option func(*config)
 
-// WithPrefix lets all keys begin with prefix; the default is "spillgate". Stores with different prefixes share nothing; two services
-// that share one Redis need a prefix each, or rules of one name share their limits.
-// It is printable ASCII without spaces, braces or backslashes.
+// WithPrefix sets the prefix of all keys; the default is "spillgate". Stores with different prefixes share nothing.
+// Give each service that uses the same Redis its own prefix; otherwise their rules of the same name share limits. A
+// prefix is printable ASCII without spaces, braces or backslashes.
 func WithPrefix(prefix string) Option {
 	return func(c *config) {
 		for i := range len(prefix) {
@@ -27,9 +27,9 @@ func WithPrefix(prefix string) Option {
 	}
 }
 
-// WithKeySecret stores, in place of identities, their HMAC-SHA-256 with secret, cut to 128 bits. A reader of the keys
-// learns neither addresses nor names. All processes that share a limit need the same secret, of at least 16 bytes; with
-// another one all keys start over. It is copied.
+// WithKeySecret stores, in place of identities, their HMAC-SHA-256 with secret, cut to 128 bits. Somebody who can read
+// the keys then learns neither addresses nor names. The secret has at least 16 bytes. All processes that share a limit
+// need the same secret; with a new secret, all counters restart. WithKeySecret copies the secret.
 func WithKeySecret(secret []byte) Option {
 	return func(c *config) {
 		if len(secret) < minSecret {
@@ -42,14 +42,15 @@ func WithKeySecret(secret []byte) Option {
 // defaultDenyCache is how many denials a Store without WithDenyCache remembers.
 const defaultDenyCache = 4096
 
-// WithDenyCache sets how many denied requests the store remembers in this process; the default is 4,096, and 0 turns the cache
-// off. The store denies a remembered request again without asking Redis, so a client that keeps calling costs no round trips. The
-// cache never admits a request. It remembers a denial together with the costs and limits of the request, until the first of its
-// waits is over, but for at most 1s: a Reset or a Refund by another process may go unnoticed for that long. A Reset or a Refund of
-// this store takes effect at once. The cache does not remember peeks, dry runs, and denials caused by requests in flight.
+// WithDenyCache sets how many denied requests the store remembers in this process; the default is 4,096, and 0 turns
+// the cache off. The store denies a remembered request again without asking Redis, so a client that keeps calling costs
+// no round trips. The cache never admits a request. It remembers a denial with the costs and limits of the request,
+// until the shortest of the request's waits is over, and for at most 1s. So a Reset or a Refund by another process may
+// take up to 1s to be noticed; a Reset or a Refund by this store takes effect at once. The cache does not remember
+// peeks, dry runs, and denials caused by requests in flight.
 //
-// The cache takes 24 bytes for each of n from the start, and about 450 more for each denial that it remembers. Two keys may share
-// a slot, which holds the latest denial.
+// The cache has n slots of 24 bytes, and takes about 450 bytes more for each denial that it remembers. Two keys may
+// share a slot, which holds the latest denial.
 func WithDenyCache(n int) Option {
 	return func(c *config) {
 		if n < 0 {

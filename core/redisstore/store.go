@@ -11,26 +11,27 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// defaultPrefix begins the keys of a Store without WithPrefix.
+// defaultPrefix is the prefix of a Store without WithPrefix.
 const defaultPrefix = "spillgate"
 
-// A Store keeps state in Redis. It is safe for concurrent use and needs no Close; the client is its owner's to close.
+// A Store keeps state in Redis. It is safe for concurrent use and needs no Close. Close the client when you no longer
+// need it.
 type Store struct {
 	redis *redisx.Store
-	err   error // what is wrong with the arguments of New
+	err   error // the mistakes in the arguments of New
 }
 
 var _ core.LocalTaker = (*Store)(nil)
 
-// New returns a store that keeps state where client leads to. It does not connect. Any client will do, with its default
-// options as with others; a client that wraps a *redis.ClusterClient is recognized when the cluster first objects to
-// keys of several slots.
+// New returns a store that keeps its state in the Redis of client. It does not connect. Any client works, with any
+// options. A client that wraps a *redis.ClusterClient is recognized when the cluster first returns an error for keys of
+// several slots.
 //
-// Services that share one Redis need a prefix each: see WithPrefix. Without it, rules of one name share their limits, and the
-// services deny each other's clients.
+// Give each service that uses the same Redis its own prefix: see WithPrefix. Otherwise their rules of the same name
+// share limits, and one service uses up the limits of another.
 //
-// If client or an option makes no sense, all methods of the store return an error that says so and wraps core.ErrInvalid;
-// so does core.New, by way of Validate.
+// If client or an option is invalid, all methods of the store return an error that wraps core.ErrInvalid. So does
+// core.New, which calls Validate.
 func New(client redis.UniversalClient, opts ...Option) *Store {
 	c := config{Options: redisx.Options{Prefix: defaultPrefix, DenyCache: defaultDenyCache}}
 	if isNil(client) {
@@ -58,12 +59,14 @@ func isNil(client redis.UniversalClient) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Validate returns an error that wraps core.ErrInvalid if the arguments of New made no sense: all mistakes, joined.
+// Validate returns an error that joins all mistakes in the arguments of New and wraps core.ErrInvalid, or nil if there
+// are none.
 func (s *Store) Validate() error { return s.err }
 
-// Repaired returns how many stored states this store found to make no sense: of another type, of other software, or
-// numbers that cannot be. Each was replaced by the state of a limit that has just been used up, so that it denies for one
-// period at most and admits nothing extra. If it is not 0, other software writes to these keys.
+// Repaired returns how many invalid states this store has found in Redis: a value of another type, data of other
+// software, or impossible numbers. The store replaced each of them with the state of a limit that has just been used
+// up, which denies for at most one period and admits nothing extra. If Repaired is not 0, other software writes to
+// these keys.
 func (s *Store) Repaired() uint64 {
 	if s.err != nil {
 		return 0
@@ -71,8 +74,8 @@ func (s *Store) Repaired() uint64 {
 	return s.redis.Repaired()
 }
 
-// Take implements core.Store. It returns as soon as ctx is done; what was on its way to Redis then may still be charged,
-// once.
+// Take implements core.Store. It returns as soon as ctx is done. A request that has already been sent to Redis may
+// still be charged, once.
 func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if s.err != nil {
 		return dst, s.err
@@ -80,7 +83,7 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	return s.redis.Take(ctx, claims, dst)
 }
 
-// LeaseStats describes what s has leased in this process: see core.Rule.Lease.
+// LeaseStats describes the leases of s in this process: see core.Rule.Lease.
 func (s *Store) LeaseStats() core.LeaseStats {
 	if s.err != nil {
 		return core.LeaseStats{}
@@ -88,7 +91,8 @@ func (s *Store) LeaseStats() core.LeaseStats {
 	return s.redis.LeaseStats()
 }
 
-// TakeLocal implements core.LocalTaker: a store takes what it has charged ahead, and repeats recent denials from its deny cache.
+// TakeLocal implements core.LocalTaker: it uses requests that were charged ahead, and repeats recent denials from the
+// deny cache.
 func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	if s.err != nil {
 		return dst, false
@@ -112,7 +116,7 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 	return s.redis.Reset(ctx, pairs)
 }
 
-// config is what options change.
+// config has the values that options set.
 type config struct {
 	redisx.Options
 	errs []error
