@@ -35,26 +35,27 @@ func TestMiniredis(t *testing.T) {
 }
 
 func TestRedis(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	runShifted(t, client)
+	runDriven(t, redistest.Start(t).Client(t))
 }
 
 func TestCluster(t *testing.T) {
-	runShifted(t, redistest.StartCluster(t).Client(t))
+	runDriven(t, redistest.StartCluster(t).Client(t))
 }
 
-// runShifted runs the contract on servers whose clock is shifted instead of waited for.
-func runShifted(t *testing.T, client redis.UniversalClient) {
-	var store *redisx.Store
+// runDriven runs the contract on servers that decide at the instants of a clock which the test drives.
+func runDriven(t *testing.T, client redis.UniversalClient) {
+	var now time.Time
 	_, cluster := client.(*redis.ClusterClient)
 	storetest.Run(t, storetest.Harness{
 		Apart: cluster,
 		New: func(t *testing.T) core.Store {
 			flush(t, client)
 			t.Cleanup(func() { allExpire(t, client) })
-			store = redisx.New(client, options)
+			now = time.Now()
+			store := redisx.New(client, options)
+			store.SetClock(func() time.Time { return now })
 			return store
 		},
-		Advance: func(d time.Duration) { store.Shift(d) },
+		Advance: func(d time.Duration) { now = now.Add(d) },
 	})
 }

@@ -6,8 +6,21 @@ import (
 	"time"
 )
 
-// SetLocal makes the clock of this process go from t on.
-func (s *Store) SetLocal(t time.Time) { s.local.Store(t.UnixMicro() - time.Now().UnixMicro()) }
+// Shift stops the clocks, if they are not, and sets them to d later.
+func (s *Store) Shift(d time.Duration) {
+	at := time.Now()
+	if now := s.clock.Load(); now != nil {
+		at = (*now)()
+	}
+	at = at.Add(d)
+	s.SetClock(func() time.Time { return at })
+}
+
+// SetLocal stops the clock of this process at t.
+func (s *Store) SetLocal(t time.Time) {
+	now := func() time.Time { return t }
+	s.wall.Store(&now)
+}
 
 // SetBlockSize has scripts keep blocks of so many entries until the test ends.
 func SetBlockSize(t *testing.T, entries string) {

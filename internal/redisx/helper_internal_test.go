@@ -19,13 +19,16 @@ func (s *Store) jobOf(t interface{ Fatal(...any) }, claims ...core.Claim) *job {
 	return &s.split(r, anyKeys)[0]
 }
 
-// frozenStore returns a store on a server whose clock is stopped.
+// stopped is a clock that does not go.
+func stopped() time.Time { return time.Unix(1_800_000_000, 0) }
+
+// frozenStore returns a store whose clock is stopped.
 func frozenStore(t *testing.T) *Store {
 	server := miniredis.RunT(t)
-	server.SetTime(time.Unix(1_800_000_000, 0))
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { client.Close() })
 	s := New(client, Options{Prefix: "p"})
+	s.SetClock(stopped)
 	t.Cleanup(func() {
 		if table := s.leases.Load(); table != nil {
 			table.Stop()

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"sync/atomic"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -27,7 +26,7 @@ type layout struct {
 	start  string // up to and including the opening brace
 	secret []byte
 
-	offset *atomic.Int64 // what tests add to the clock of this process, or nil
+	wall *testClock // of this process, or nil
 }
 
 func newLayout(prefix string, secret []byte) layout {

@@ -66,7 +66,9 @@ func (s *Store) remains(t *testing.T, c core.Claim) int64 {
 func servers(t *testing.T, f func(*testing.T, *Store)) {
 	t.Run("miniredis", func(t *testing.T) { f(t, frozenStore(t)) })
 	t.Run("redis", func(t *testing.T) {
-		f(t, New(redistest.Start(t).Client(t), Options{Prefix: "p"}))
+		s := New(redistest.Start(t).Client(t), Options{Prefix: "p"})
+		s.SetClock(stopped)
+		f(t, s)
 	})
 }
 

@@ -21,16 +21,17 @@ type request struct {
 	usages      []usage               // backs those of the jobs
 	plan        string                // of the last job, which that of the next one often equals
 	batch       atomic.Pointer[batch] // of the last job, for callers that give up
-	offset      *atomic.Int64         // what tests add to the clocks, or nil
+	clock       *testClock            // of this process, or nil
 }
 
 // wall returns this process's clock, in microseconds since 1970.
 func (r *request) wall() int64 {
-	now := time.Now().UnixMicro()
-	if r.offset != nil {
-		now += r.offset.Load()
+	if r.clock != nil {
+		if now := r.clock.Load(); now != nil {
+			return (*now)().UnixMicro()
+		}
 	}
-	return now
+	return time.Now().UnixMicro()
 }
 
 // An ask is one limit of one claim: see lua/plan.lua.
@@ -64,7 +65,7 @@ func (l *layout) newTake(claims []core.Claim) (*request, error) {
 		}
 	}
 	r := requests.Get().(*request)
-	r.offset = l.offset
+	r.clock = l.wall
 	for i := range claims {
 		r.addClaim(l.key(claims[i].Rule, claims[i].Key), &claims[i], i)
 	}

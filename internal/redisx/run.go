@@ -47,7 +47,7 @@ func (s *Store) run(ctx context.Context, jobs []*job) (err error) {
 		}
 		s.noteError(err)
 	}()
-	reply, err := s.call(ctx, callOf(s.offset.Load(), jobs))
+	reply, err := s.call(ctx, callOf(s.instant(), jobs))
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *Store) run(ctx context.Context, jobs []*job) (err error) {
 }
 
 // callOf returns the call that has the script do jobs. Those of one plan are next to each other.
-func callOf(shift int64, jobs []*job) *call {
+func callOf(now int64, jobs []*job) *call {
 	byPlan := func(a, b *job) int { return strings.Compare(a.plan, b.plan) }
 	if !slices.IsSortedFunc(jobs, byPlan) { // mostly there is one
 		slices.SortStableFunc(jobs, byPlan)
@@ -70,7 +70,7 @@ func callOf(shift int64, jobs []*job) *call {
 		for ; i < len(jobs) && jobs[i].plan == jobs[first].plan; i++ {
 			numbers.WriteString(jobs[i].numbers)
 		}
-		c.add(shifted(jobs[first].plan, shift))
+		c.add(decidedAt(jobs[first].plan, now))
 		if numbers.Len() > 0 {
 			c.add(numbers.String())
 		}
@@ -81,12 +81,20 @@ func callOf(shift int64, jobs []*job) *call {
 	return c
 }
 
-// shifted returns a plan with the microseconds that tests add to the clock.
-func shifted(plan string, shift int64) string {
-	if shift == 0 {
+// instant returns when tests have calls decided, in microseconds since 1970, or 0 for now.
+func (s *Store) instant() int64 {
+	if now := s.clock.Load(); now != nil {
+		return (*now)().UnixMicro()
+	}
+	return 0
+}
+
+// decidedAt returns a plan that is decided at an instant, if that is not 0.
+func decidedAt(plan string, now int64) string {
+	if now == 0 {
 		return plan
 	}
-	return plan[:1] + strconv.FormatInt(shift, 10) + plan[1:]
+	return plan[:1] + strconv.FormatInt(now, 10) + plan[1:]
 }
 
 // op returns the letter that the plan of j begins with: see lua/plan.lua.

@@ -102,7 +102,7 @@ func renewed(settlements []core.Settlement, jobs []job) {
 // newSettle returns the request of a Settle. Its plan says nothing of costs, so that most requests have the same.
 func (l *layout) newSettle(settlements []core.Settlement) *request {
 	r := requests.Get().(*request)
-	r.offset = l.offset
+	r.clock = l.wall
 	for i := range settlements {
 		s := &settlements[i]
 		st := newSettlement(s)

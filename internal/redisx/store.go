@@ -50,8 +50,8 @@ type Store struct {
 
 	noFunctions atomic.Bool // the server has none, or the user may not load them
 
-	offset   atomic.Int64  // microseconds that tests add to the server's clock
-	local    atomic.Int64  // likewise, to this process's clock
+	clock    testClock     // of the server
+	wall     testClock     // of this process
 	repaired atomic.Uint64 // states that made no sense
 	reloads  reloads       // of the state of the cluster
 	begun    time.Time
@@ -61,7 +61,7 @@ type Store struct {
 // New returns a store. Its arguments must be valid.
 func New(client redis.UniversalClient, o Options) *Store {
 	s := &Store{client: client, layout: newLayout(o.Prefix, o.Secret), begun: time.Now()}
-	s.layout.offset = &s.local
+	s.layout.wall = &s.wall
 	s.batcher.init()
 	if o.DenyCache > 0 {
 		s.denials = newDenyCache(o.DenyCache)
@@ -78,14 +78,14 @@ func New(client redis.UniversalClient, o Options) *Store {
 // Repaired returns how many stored states made no sense and were replaced by the state of a limit just used up.
 func (s *Store) Repaired() uint64 { return s.repaired.Load() }
 
-// Shift adds d to the server's clock and to this process's, for tests.
-func (s *Store) Shift(d time.Duration) {
-	s.offset.Add(d.Microseconds())
-	s.ShiftLocal(d)
-}
+// A testClock is what a test has in place of a clock, or nil.
+type testClock = atomic.Pointer[func() time.Time]
 
-// ShiftLocal adds d to this process's clock alone, for tests.
-func (s *Store) ShiftLocal(d time.Duration) { s.local.Add(d.Microseconds()) }
+// SetClock replaces the server's clock and this process's by now, for tests.
+func (s *Store) SetClock(now func() time.Time) {
+	s.clock.Store(&now)
+	s.wall.Store(&now)
+}
 
 // Take implements core.Store. It always asks the server.
 func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -196,7 +196,7 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 func (s *Store) resetKey(ctx context.Context, key string) error {
 	c := newCall(4)
 	c.addKeys([]string{key})
-	c.add(shifted("r", s.offset.Load()))
+	c.add(decidedAt("r", s.instant()))
 	_, err := s.call(ctx, c)
 	s.noteError(err)
 	return err

@@ -2,7 +2,7 @@
 --
 -- Requests with the same plan are sent and decided together, and the server keeps plans that it has read. The text of a plan is a
 -- letter, t for a Take, s for a Settle or r for a reset, and eight numbers for each limit of each claim. A claim without limits, which
--- is a ban, has eight as well. The letter may be followed by microseconds to add to the clock, for tests.
+-- is a ban, has eight as well. The letter may be followed by an instant for tests, at which the call is decided, in microseconds since 1970.
 --
 --   head      1 if a claim begins + 2 for a peek + 4 for a dry run + 8 if it holds + 16 if it is leased + 32 if it may wait for its
 --             turn + 64 · place of its key among the request's keys, from 1
@@ -48,8 +48,8 @@ end
 -- newPlan reads a plan. Besides its limits it has the number of keys, the claims with their first and last limits, the limits of each
 -- pair, and the first limit of each kind by -kind: miniredis allocates all up to a large number that is a positive index.
 local function newPlan(text)
-  local op, shift, rest = string.match(text, '^(%a)(-?%d*)(.*)$')
-  local plan = {op = op, rare = op ~= 't', shift = tonumber(shift) or 0, keys = 0, claims = {}, leases = {}, pairs = {}, kinds = {}}
+  local op, now, rest = string.match(text, '^(%a)(%d*)(.*)$')
+  local plan = {op = op, rare = op ~= 't', now = tonumber(now), keys = 0, claims = {}, leases = {}, pairs = {}, kinds = {}}
   local numbers = {}
   for n in string.gmatch(rest, '%d+') do
     numbers[#numbers + 1] = tonumber(n)

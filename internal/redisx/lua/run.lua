@@ -19,7 +19,7 @@ end
 -- run does what a call asks.
 local function run(keyList, args)
   local time, plan = call('TIME'), planOf(args[1])
-  local now, first, at, filled = time[1] * 1000000 + time[2] + plan.shift, 1, 1, 2
+  local now, first, at, filled = plan.now or time[1] * 1000000 + time[2], 1, 1, 2
   repaired = 0
   repeat
     local numbers, start = nil, 1
