@@ -7,8 +7,9 @@
 // The documentation of package stdlib applies. The route pattern is known wherever the limiter is mounted: by Use, With,
 // Group or Route, in a router that is mounted in another, or around a router.
 //
-// Mount it behind middleware that changes the path or the method. If CleanPath or StripSlashes comes after the limiter, the
-// limiter looks up the path that they will produce: "/login/" counts as "/login", whatever serves it. A path such as "//login"
-// that matches two routes, one as it is and one cleaned, has no pattern: a rule that asks for it fails the request with
-// status 500. The limiter cannot foresee other rewrites, such as URLFormat and PathRewrite.
+// Mount it behind middleware that changes the path or the method. If CleanPath or StripSlashes comes after the limiter,
+// the limiter looks up the path that they will produce: "/login/" counts as "/login", whichever handler serves it. A
+// path such as "//login" that matches one route as it is and another one cleaned has no pattern: a rule that needs the
+// pattern fails the request with status 500. The limiter cannot foresee other rewrites, such as URLFormat and
+// PathRewrite.
 package chilimit

@@ -18,9 +18,9 @@ func WithHeaders(w headers.Writer) Option {
 	return func(o *options) { o.Headers = w }
 }
 
-// WithDenyHandler uses deny to respond to denied requests. The rate limit headers and Cache-Control: no-store are already set. The
-// headers show d, and the context of r carries it too. To log the denial or add a header and then send the default response, call
-// WriteDenial.
+// WithDenyHandler uses deny to respond to denied requests. The rate limit headers and Cache-Control: no-store are
+// already set. The headers show d, and the context of r carries it too. To log the denial or add a header and then send
+// the default response, call WriteDenial.
 func WithDenyHandler(deny func(w http.ResponseWriter, r *http.Request, d core.Decision)) Option {
 	return func(o *options) { o.Deny = deny }
 }

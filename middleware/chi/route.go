@@ -45,8 +45,8 @@ func routed(c *chi.Context) bool {
 	return n > 0 && !strings.HasSuffix(c.RoutePatterns[n-1], "*")
 }
 
-// find looks a URL up in the outermost router, because the context does not have the mounted one. HEAD is looked up as GET
-// where there is no route for it, because chi's middleware GetHead may come later.
+// find looks a URL up in the outermost router, because the context does not have the mounted one. find looks up HEAD as
+// GET if there is no route for HEAD, because chi's middleware GetHead may come later.
 func find(routes chi.Routes, method string, u *url.URL) (string, error) {
 	return route.Find(u, func(u *url.URL) string {
 		path := cmp.Or(u.RawPath, u.Path, "/")
@@ -79,8 +79,8 @@ func urlOf(c *chi.Context, r *http.Request) *url.URL {
 	return &url.URL{Path: mountedPath(c) + c.RoutePath}
 }
 
-// mountedPath returns the part of the path that the patterns of the routers further out have matched: their parameters
-// are replaced by the values in c.
+// mountedPath returns the part of the path that the patterns of the outer routers have matched: the patterns with the
+// values in c in place of their parameters.
 func mountedPath(c *chi.Context) string {
 	path, values := "", c.URLParams.Values
 	for _, pattern := range c.RoutePatterns {
@@ -90,7 +90,7 @@ func mountedPath(c *chi.Context) string {
 				path += pattern
 				break
 			}
-			path += pattern[:n] + values[0] // that of "*" is empty
+			path += pattern[:n] + values[0] // the value of "*" is empty
 			pattern, values = pattern[n+parameterLength(pattern[n:]):], values[1:]
 		}
 		path = strings.TrimSuffix(path, "/")

@@ -7,9 +7,9 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
-// A problemError is the error of a request that must not pass, and all that it consists of. An HTTPErrorHandler of the
-// application finds an ordinary HTTPError, whose Message is a string. The default one prefers an HTTPError that is the Internal
-// of another: that renders the page.
+// A problemError is the error of a request that is not admitted, with all parts in one allocation. An application's
+// HTTPErrorHandler finds an ordinary HTTPError, whose Message is a string. The default HTTPErrorHandler prefers the
+// HTTPError in the field Internal of that one, which renders the page.
 type problemError struct {
 	http, rendered echo.HTTPError
 	page           respond.Page

@@ -11,10 +11,11 @@ import (
 // RealIP is a key func for the address that c.RealIP returns: "ip:203.0.113.9", or "ip:2001:db8:1:2::/64" for an IPv6 /64.
 // Use it if e.IPExtractor knows your proxies. Otherwise keyfunc.ClientIP is simpler.
 //
-// It fails with ErrInvalid, which is status 500, if echo believes every peer, as older versions do without an IPExtractor: any
-// client could choose its key. RealIP finds out by asking echo about the address that a stranger forges in the headers of the request.
-// An IPExtractor that reads a header whoever the peer is looks the same: for that, use keyfunc.Address, and make sure that
-// your proxy overwrites the header. RealIP fails with ErrNoKey if echo knows no address, as behind a Unix socket.
+// It fails with ErrInvalid (status 500) if echo trusts every peer, as older versions do without an IPExtractor, because
+// any client could then choose its key. RealIP checks this by asking echo for the client of a request with forged
+// headers. An IPExtractor that reads a header from any peer looks the same: use keyfunc.Address for that, and make sure
+// that your proxy overwrites the header. RealIP fails with ErrNoKey if echo knows no address, for example behind a Unix
+// socket.
 func RealIP(r *http.Request) (string, error) {
 	c, ok := ContextOf(r)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
-// find looks up a request that the router has not seen yet, or does not know.
+// find looks up a request that the router has not seen yet, or has no route for.
 func find(e *echo.Echo, r *http.Request) (string, error) {
 	router := e.Router()
 	if host, ok := e.Routers()[r.Host]; ok {

@@ -10,12 +10,12 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/watch"
 )
 
-// watched serves a request whose outcome is wanted, and settles it. It has the HTTPErrorHandler answer an error at once, as
-// echo's RequestLogger does with HandleError, because the status is not known before. Then it returns the error: the
-// default HTTPErrorHandler ignores it, since the response is committed.
+// watched serves a request whose outcome a rule needs, and settles it. If the handler returns an error, watched calls
+// the HTTPErrorHandler at once, as echo's RequestLogger does with HandleError, because the status is not known before.
+// Then it returns the error, which the default HTTPErrorHandler ignores, because the response is committed.
 func watched(c echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
-	// The writer below echo's Response is watched, because a handler may write to that one: with http.Error, or in echo's
-	// Timeout. It stays there: a handler that Timeout has given up may still use it.
+	// Watch the writer below echo's Response, because a handler may write to it directly: with http.Error, or in echo's
+	// Timeout. Do not restore it afterwards: a handler that Timeout has abandoned may still use it.
 	w, seen := watch.Writer(c.Response().Writer)
 	c.Response().Writer = w
 	var unanswered error
@@ -42,7 +42,7 @@ func watched(c echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
 // answer returns the response as far as it has been written.
 func answer(c echo.Context, seen *watch.Watch, g *core.Guard) outcome.Answer {
 	a := seen.Answer(g.Request())
-	if r := c.Response(); !a.Written && r.Committed { // a middleware in between keeps it for later
+	if r := c.Response(); !a.Written && r.Committed { // a middleware in between holds it back
 		a.Written, a.Status, a.Bytes = true, r.Status, r.Size
 	}
 	return a

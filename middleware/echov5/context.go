@@ -9,8 +9,9 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
-// ContextOf returns the echo.Context of a request for key funcs, Match, Cost and Tier, which get the request alone. It
-// reports false for requests that did not pass this middleware. The echo.Context is valid until the request has ended.
+// ContextOf returns the echo.Context of a request. It is for key funcs, Match, Cost and Tier, which get only the
+// request. It reports false for requests that did not pass this middleware. The echo.Context is valid until the request
+// has ended.
 func ContextOf(r *http.Request) (*echo.Context, bool) {
 	c, ok := r.Context().Value(contextKey{}).(*echo.Context)
 	return c, ok
@@ -18,8 +19,8 @@ func ContextOf(r *http.Request) (*echo.Context, bool) {
 
 type contextKey struct{}
 
-// requestContext is the context of a request with its echo.Context, and knows its route. The path is a copy, since echo
-// uses the echo.Context again after the request.
+// requestContext is the context of a request. It adds the echo.Context and finds the route. The path is a copy, because
+// echo reuses the echo.Context after the request.
 type requestContext struct {
 	context.Context
 	echo   *echo.Context

@@ -34,7 +34,8 @@ func (o *options) setDefaults() {
 	}
 }
 
-// limit leaves the request of a denied one in c, with the decision, for the HTTPErrorHandler, which runs afterwards.
+// limit leaves g.Request in c if the request is denied, so that the HTTPErrorHandler, which runs afterwards, finds the
+// decision.
 func (o *options) limit(c *echo.Context, l *core.Limiter, next echo.HandlerFunc) error {
 	ctx := newRequestContext(c)
 	outer := c.Request()
@@ -64,8 +65,8 @@ func (o *options) limit(c *echo.Context, l *core.Limiter, next echo.HandlerFunc)
 // error handler that only logs must return it: a nil error leaves an empty 200.
 func WriteError(c *echo.Context, err error) error { return failure(c, err) }
 
-// WriteDenial returns the default response to a request that d denies, as an error for the HTTPErrorHandler: status 429, or 413 if
-// the request costs more than is ever admitted at once, with a problem in JSON that names the violated policies. A deny handler
-// that logs the denial or adds a header returns it: a nil error leaves an empty 200. It does not write the headers that describe d:
-// the middleware has set them.
+// WriteDenial returns the default response to a request that d denies, as an error for the HTTPErrorHandler: status
+// 429, or 413 if the request costs more than is ever admitted at once, with a problem in JSON that names the violated
+// policies. A deny handler that logs the denial or adds a header returns it: a nil error leaves an empty 200. It does
+// not write the headers that describe d: the middleware has set them.
 func WriteDenial(c *echo.Context, d core.Decision) error { return denial(c, &d) }

@@ -7,8 +7,9 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
-// A problemError is the error of a request that must not pass, and all that it consists of. The default HTTPErrorHandler finds
-// it first, by its method StatusCode, and has it marshal itself; one of the application finds the *echo.HTTPError in it.
+// A problemError is the error of a request that is not admitted, with all parts in one allocation. The default
+// HTTPErrorHandler recognizes it by its method StatusCode and marshals it. An application's HTTPErrorHandler finds the
+// *echo.HTTPError in it.
 type problemError struct {
 	http echo.HTTPError
 	page respond.Page

@@ -9,8 +9,8 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
-// find looks up a request that the router has not seen yet, or does not know. The router notes in the request what it
-// finds, hence the copies.
+// find looks up a request that the router has not seen yet, or has no route for. It looks up copies, because the router
+// stores what it finds in the request.
 func find(e *echo.Echo, r *http.Request) (string, error) {
 	return route.Find(r.URL, func(u *url.URL) string {
 		r := r.WithContext(r.Context())

@@ -11,9 +11,9 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/watch"
 )
 
-// watched serves a request whose outcome is wanted, and settles it. It has the HTTPErrorHandler answer an error at once, as
-// echo's RequestLogger does with HandleError, because the status is not known before. Then it returns the error: the
-// default HTTPErrorHandler ignores it, since the response is committed.
+// watched serves a request whose outcome a rule needs, and settles it. If the handler returns an error, watched calls
+// the HTTPErrorHandler at once, as echo's RequestLogger does with HandleError, because the status is not known before.
+// Then it returns the error, which the default HTTPErrorHandler ignores, because the response is committed.
 func watched(c *echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
 	outer, seen := c.Response(), watchResponse(c)
 	var unanswered error
@@ -42,9 +42,9 @@ func watched(c *echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) 
 	return err
 }
 
-// watches watch a response in two places, which are one if no middleware has replaced echo's Response. A middleware such as
-// Gzip may keep what is written above it until the limiter has returned, and a handler may write below it, past echo's
-// Response.
+// watches watches a response in two places: below echo's Response and, if a middleware has replaced that, at
+// c.Response(). A middleware such as Gzip may hold back the response until the limiter has returned, and a handler may
+// bypass echo's Response.
 type watches struct {
 	top          http.ResponseWriter
 	above, below *watch.Watch
@@ -64,7 +64,8 @@ func watchResponse(c *echo.Context) watches {
 	return s
 }
 
-// answer returns the response as far as it has been written. The client gets the status that is written below.
+// answer returns the response as far as it has been written. The client gets the status that was written below echo's
+// Response.
 func (s *watches) answer(c *echo.Context, r *http.Request) outcome.Answer {
 	a := s.above.Answer(r)
 	if b := s.below.Answer(r); b.Written {
@@ -73,7 +74,7 @@ func (s *watches) answer(c *echo.Context, r *http.Request) outcome.Answer {
 	if a.Written || c.Response() == s.top {
 		return a
 	}
-	switch r, hidden := echo.UnwrapResponse(c.Response()); { // a middleware in between keeps the response for later
+	switch r, hidden := echo.UnwrapResponse(c.Response()); { // a middleware in between holds back the response
 	case hidden != nil:
 		a.Err = hidden
 	case r.Committed:

@@ -9,8 +9,9 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
-// ContextOf returns the gin.Context of a request for key funcs, Match, Cost and Tier, which get the request alone. It
-// reports false for requests that did not pass this middleware. The gin.Context is valid until the request has ended.
+// ContextOf returns the gin.Context of a request. It is for key funcs, Match, Cost and Tier, which get only the
+// request. It reports false for requests that did not pass this middleware. The gin.Context is valid until the request
+// has ended.
 func ContextOf(r *http.Request) (*gin.Context, bool) {
 	c, ok := r.Context().Value(contextKey{}).(*gin.Context)
 	return c, ok
@@ -18,8 +19,8 @@ func ContextOf(r *http.Request) (*gin.Context, bool) {
 
 type contextKey struct{}
 
-// requestContext is the context of a request with its gin.Context, and knows its route. The path is a copy, since gin uses
-// the gin.Context again after the request.
+// requestContext is the context of a request. It adds the gin.Context and finds the route. The path is a copy, because
+// gin reuses the gin.Context after the request.
 type requestContext struct {
 	context.Context
 	gin  *gin.Context

@@ -14,7 +14,7 @@ type mux interface {
 	Handler(*http.Request) (h http.Handler, pattern string)
 }
 
-// maxDepth bounds how many nested muxes are asked.
+// maxDepth bounds how many nested muxes RoutePattern searches.
 const maxDepth = 8
 
 var errUnknown = errors.New("mount the limiter directly around an http.ServeMux, or around the handlers in it; " +
@@ -25,8 +25,8 @@ type router struct{ next http.Handler }
 
 func newRouter(next http.Handler) core.Router { return router{next} }
 
-// RoutePattern implements core.Router. If a mux further out has found a pattern, next is asked only if the pattern
-// names a subtree, which next may divide.
+// RoutePattern implements core.Router. If an outer mux has found a pattern, RoutePattern searches next only if the
+// pattern is a subtree, which next may divide.
 func (n router) RoutePattern(r *http.Request) (string, error) {
 	pattern, known := r.Pattern, r.Pattern != ""
 	for h, depth := n.next, 0; depth < maxDepth && isSubtree(pattern); depth++ {
@@ -47,7 +47,7 @@ func (n router) RoutePattern(r *http.Request) (string, error) {
 	return route.WithoutMethod(pattern), nil
 }
 
-// isSubtree reports whether pattern may stand for more than one route.
+// isSubtree reports whether pattern may contain more than one route.
 func isSubtree(pattern string) bool {
 	return pattern == "" || strings.HasSuffix(pattern, "/") || strings.HasSuffix(pattern, "...}")
 }

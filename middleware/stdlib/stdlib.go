@@ -9,8 +9,8 @@ import (
 
 // New returns a middleware that asks l about each request before the next handler runs. It panics if l is nil.
 //
-// The route pattern, which keyfunc.Pattern uses, is known inside an http.ServeMux and right in front of one, or of
-// anything else with a Handler method like http.ServeMux's.
+// The route pattern, which keyfunc.Pattern uses, is known inside an http.ServeMux and directly around one, or around
+// any handler with a Handler method like http.ServeMux's.
 func New(l *core.Limiter, opts ...Option) func(http.Handler) http.Handler {
 	var o options
 	for _, opt := range opts {

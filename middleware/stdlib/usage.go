@@ -10,17 +10,18 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
-// NewUsage returns a handler that tells the sender of a request what is left of each rule of l, as GitHub's /rate_limit does:
+// NewUsage returns a handler that tells clients what they have left under each rule of l, as GitHub's /rate_limit does:
 //
 //	{"resources": {"plan": {"limit": 10000, "used": 1730, "remaining": 8270, "reset": 1796083200,
 //	  "limits": [{"limit": 10000, "per": "month", "used": 1730, "remaining": 8270, "reset": 1796083200}]}}}
 //
-// The fields of a rule come from its tightest limit. Reset is in seconds since 1970: when the whole capacity is available again or, if
-// nothing remains, when one more request fits. It is the current time if nothing is used. Per is the unit of a calendar, the period as
-// in "15m", or "at once". The handler charges nothing: see core.Limiter.Usage. Rules in dry run are left out.
+// The fields of a rule come from its tightest limit. "reset" is in seconds since 1970: the time when the whole capacity
+// is available again or, if nothing remains, when one more request fits. It is the current time if nothing is used.
+// "per" is a calendar unit, a period such as "15m", or "at once". The handler charges nothing (see core.Limiter.Usage)
+// and leaves out dry runs.
 //
-// A request for which no rule has a key gets a 401, one with a bad key a 400, and all requests get a 503 while the store is down. Do not
-// put the handler behind l itself, or asking counts. It panics if l is nil.
+// A request for which no rule has a key gets a 401, and a request with a bad key a 400. While the store is down, all
+// requests get a 503. Do not mount l in front of this handler, or its requests count. NewUsage panics if l is nil.
 func NewUsage(l *core.Limiter) http.Handler {
 	if l == nil {
 		panic("spillgate: stdlib.NewUsage: the limiter is nil")
@@ -50,7 +51,7 @@ var noKey = respond.Problem{
 	Detail: "The request has no key: credentials are missing.", Message: http.StatusText(http.StatusUnauthorized),
 }
 
-// A usage is what is left, by rule.
+// A usage is the JSON of the response.
 type usage struct {
 	Resources map[string]*resource `json:"resources"`
 }
@@ -65,7 +66,7 @@ type limit struct {
 	Per string `json:"per"`
 }
 
-// left is what is left of a limit.
+// left is the JSON of one limit.
 type left struct {
 	Limit     int   `json:"limit"`
 	Used      int   `json:"used"`
@@ -87,10 +88,10 @@ func usageOf(d *core.Decision) usage {
 	return u
 }
 
-// resourceOf returns what is left of the limits of one rule.
+// resourceOf returns the JSON of one rule.
 func resourceOf(at time.Time, results []core.Result) *resource {
 	tightest, ok := core.Decision{At: at, Results: results}.Tightest()
-	if !ok { // all are of requests in flight
+	if !ok { // all limits are of requests in flight
 		tightest = results[0]
 	}
 	r := &resource{left: leftOf(&tightest)}

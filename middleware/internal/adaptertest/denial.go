@@ -72,8 +72,8 @@ func testDenial(t *testing.T, a Adapter) {
 	}
 }
 
-// extendedDenial returns the answer to a denied request when the deny handler adds a header field and calls WriteDenial. The field
-// is checked and removed.
+// extendedDenial returns the answer to a denied request when the deny handler adds a header field and calls
+// WriteDenial. The field is checked and removed.
 func (a Adapter) extendedDenial(t *testing.T, results []core.Result) reply {
 	const field = "X-Denied-By"
 	s := a.serve(t, single(Guard{Limiter: scripted(results...), Denied: func(h http.Header, d core.Decision) {

@@ -123,7 +123,8 @@ func testOutcome(t *testing.T, a Adapter) {
 	}
 }
 
-// outcomeOf returns the outcome of the request that ask sends to a handler. The limiter is mounted three times, which counts once.
+// outcomeOf returns the outcome of the request that ask sends to a handler. The limiter is mounted three times, which
+// counts once.
 func (a Adapter) outcomeOf(t *testing.T, handle http.HandlerFunc, http2 bool, ask func(*server)) core.Outcome {
 	l, store, ends := holding()
 	g := Guard{Limiter: l}

@@ -41,8 +41,8 @@ func (f *fuse) deny(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
 	w.WriteHeader(http.StatusTooManyRequests)
 }
 
-// testPanics checks that a callback that panics once affects that request alone: the next one is served, none is admitted without a
-// charge, and no lock stays held.
+// testPanics checks that a callback that panics once affects that request alone: the next one is served, none is
+// admitted without a charge, and no lock stays held.
 func testPanics(t *testing.T, a Adapter) {
 	f := new(fuse)
 	plain := f.rule(func(*core.Rule) {})

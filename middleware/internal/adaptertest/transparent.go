@@ -113,8 +113,8 @@ func form(t *testing.T) (io.Reader, string) {
 	return &body, w.FormDataContentType()
 }
 
-// testTrailers sends a trailer that the request has not declared, which net/http adds to the request of the server. It reaches the
-// handler with a limiter if it does without.
+// testTrailers sends a trailer that the request has not declared, which net/http adds to the request of the server. It
+// reaches the handler with a limiter if it does without.
 func testTrailers(t *testing.T, a Adapter) {
 	without, with := a.trailer(t, nil), a.trailer(t, []Guard{{Limiter: counting(9)}})
 	if without.inside != "" && with.inside != without.inside || with.around != without.around {

@@ -65,8 +65,8 @@ func testWaiting(t *testing.T, a Adapter) {
 	}
 }
 
-// testWaitingBody checks that nobody reads the body of a request that waits: over HTTP/1 the client is not asked for it, and over HTTP/2
-// it gets no further than flow control lets it.
+// testWaitingBody checks that nobody reads the body of a request that waits: over HTTP/1 the client is not asked for
+// it, and over HTTP/2 it gets no further than flow control lets it.
 func testWaitingBody(t *testing.T, a Adapter) {
 	const wait, size, most = 150 * time.Millisecond, 16 << 20, 4 << 20
 	for _, http2 := range []bool{false, true} {
@@ -99,8 +99,8 @@ func (z countedZeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// testWaitingClientGone checks that the handler of a request whose client disconnects while it waits never runs, and that its place
-// and its turn are free.
+// testWaitingClientGone checks that the handler of a request whose client disconnects while it waits never runs, and
+// that its place and its turn are free.
 func testWaitingClientGone(t *testing.T, a Adapter) {
 	for _, http2 := range []bool{false, true} {
 		l, store, begun := waitFor(time.Hour)

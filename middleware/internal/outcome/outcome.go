@@ -9,8 +9,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// ErrPanic is the Outcome.Err of a request whose handler panicked, or ended its goroutine. The panic itself goes on: an
-// adapter that recovered from it would lose its stack.
+// ErrPanic is the Outcome.Err of a request whose handler panicked, or ended its goroutine. Adapters do not recover from
+// the panic, because that would lose its stack.
 var ErrPanic = errors.New("the handler panicked")
 
 // An Answer is the state of the response when the handler has ended.
@@ -18,8 +18,8 @@ type Answer struct {
 	Returned bool  // the handler has neither panicked nor ended its goroutine
 	Written  bool  // the response has begun
 	Status   int   // 0 means 200
-	Bytes    int64 // of the body; less than 0 means 0
-	Err      error // of the handler, unless it was answered
+	Bytes    int64 // length of the body; less than 0 means 0
+	Err      error // the handler's error, unless a response was written for it
 }
 
 // Of returns how r ended. A panic before the response has begun gets status 500, because a middleware further out may

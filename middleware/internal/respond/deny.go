@@ -12,26 +12,26 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// A denial is the answer to one kind of denied request: a Problem that lacks the violated policies, and its JSON around
-// them. So a denial is written without marshalling the parts that are always the same.
+// A denial is the response to one kind of denied request: a Problem without the violated policies, and the JSON before
+// and after them. So the parts that are always the same are not marshalled again.
 type denial struct {
 	problem    Problem
 	title      []byte // problem.Title
 	summary    any    // problem.Title: a conversion would allocate
 	head, tail []byte
-	bodies     [64]atomic.Pointer[body] // those of one policy that were made lately
+	bodies     [64]atomic.Pointer[body] // cache of bodies with one policy
 }
 
 // A body is the JSON of a denial by one policy.
 type body struct {
 	policy string
-	json   []byte // has no room to append to
+	json   []byte // without spare capacity
 }
 
 var seed = maphash.MakeSeed()
 
-// body returns the JSON of a denial that violates these policies. Responses share it, so nothing may change it: an io.Writer
-// must not change what it is given.
+// body returns the JSON of a denial that violates these policies. Responses share it, so nothing may change it; an
+// io.Writer must not modify its argument anyway.
 func (k *denial) body(violated []string) []byte {
 	if len(violated) != 1 {
 		return k.append(make([]byte, 0, len(k.head)+len(k.tail)+nameRoom*len(violated)), violated)
@@ -45,7 +45,7 @@ func (k *denial) body(violated []string) []byte {
 	return b.json
 }
 
-// nameRoom is room for the name of a policy, which most names fit.
+// nameRoom is the length in bytes that most policy names do not exceed.
 const nameRoom = 24
 
 var (
@@ -62,7 +62,7 @@ func newDenial(status int, detail string) *denial {
 	return &denial{problem: p, title: []byte(p.Title), summary: p.Title, head: head, tail: tail}
 }
 
-// denialOf returns the kind of d, which the tightest result decides: one that can never fit comes before all others.
+// denialOf returns the kind of d: tooLarge if the cost exceeds a capacity, closed if a rate is 0, or else tooMany.
 func denialOf(d *core.Decision) *denial {
 	for i := range d.Results {
 		t := &d.Results[i]
@@ -77,7 +77,7 @@ func denialOf(d *core.Decision) *denial {
 	return tooMany
 }
 
-// Deny answers r, which d denies, as Problem.Write would. The values of its header fields are not shared with other responses.
+// Deny responds to r, which d denies, as Problem.Write would. Its header values are not shared with other responses.
 func Deny(w http.ResponseWriter, r *http.Request, d *core.Decision) {
 	kind := denialOf(d)
 	values := &[2]string{noStore, ContentType}
@@ -90,7 +90,7 @@ func Deny(w http.ResponseWriter, r *http.Request, d *core.Decision) {
 	h["Content-Type"] = values[1:2:2]
 	w.WriteHeader(kind.problem.Status)
 	var room [4]string
-	_, _ = w.Write(kind.body(headers.AppendViolated(room[:0], *d))) // the client may be gone
+	_, _ = w.Write(kind.body(headers.AppendViolated(room[:0], *d))) // the client may have disconnected
 }
 
 // append appends the JSON of a denial that violates these policies.

@@ -9,8 +9,8 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// A Page is a problem for frameworks whose error handlers marshal a value. Marshalling it sets the content type, so that a
-// response which renders something else does not get that. Nothing of it is shared with other responses.
+// A Page is a problem for frameworks whose error handlers marshal a value. Marshalling it sets the content type, so
+// that an error handler that writes something else does not get this content type. Pages share nothing with each other.
 type Page struct {
 	Type     string    `json:"type"`
 	Title    announced `json:"title"`
@@ -24,8 +24,8 @@ type Page struct {
 	values [2]string // of header fields
 }
 
-// An announced text sets the content type when it is marshalled. It is a text, because encoding/json checks JSON that a
-// value marshals itself.
+// An announced sets the content type when it is marshalled. It implements encoding.TextMarshaler, because encoding/json
+// validates the result of a json.Marshaler, which takes time.
 type announced struct {
 	text   []byte
 	header http.Header
@@ -38,14 +38,15 @@ func (a announced) MarshalText() ([]byte, error) {
 	return a.text, nil
 }
 
-// Deny makes p, which is zero, the answer to a request that d denies. H is the header of the response; see Problem.Announce.
+// Deny sets p, which is zero, to the response to a request that d denies. h is the header of the response; see
+// Problem.Announce.
 func (p *Page) Deny(h http.Header, d *core.Decision) {
 	p.kind = denialOf(d)
 	p.set(h, &p.kind.problem, p.kind.title)
 	p.Violated = headers.AppendViolated(p.name[:0], *d)
 }
 
-// Fail makes p, which is zero, the answer to a request that could not be decided.
+// Fail sets p, which is zero, to the response to a request that could not be decided.
 func (p *Page) Fail(h http.Header, err error) {
 	failure := Failure(err)
 	failure.Announce(h)
@@ -67,7 +68,7 @@ func (p *Page) Summary() any {
 	return string(p.Title.text)
 }
 
-// JSON returns p marshalled. Of a denial it marshals the names of the policies at most.
+// JSON returns p as JSON. For a denial, it marshals at most the names of the policies.
 func (p *Page) JSON() ([]byte, error) {
 	if p.kind == nil {
 		return json.Marshal(p)

@@ -1,5 +1,5 @@
-// Package respond renders the answer of all adapters to a request that must not pass: an RFC 9457 problem. The texts of a 400, 500
-// and 503 are in problem.go, and the texts of a 429 and 413 in deny.go.
+// Package respond renders the response of all adapters to a request that is not admitted: an RFC 9457 problem. The
+// texts of a 400, 500 and 503 are in problem.go, and the texts of a 429 and 413 in deny.go.
 package respond
 
 import (
@@ -23,7 +23,7 @@ const (
 // unavailableRetry is the Retry-After of a 503, in seconds: about how long a store takes to fail over.
 const unavailableRetry = "5"
 
-// A Problem is an answer in place of the handler's. Nothing in it comes from a key, a store or an error.
+// A Problem is the response to a request that is not admitted. Nothing in it comes from a key, a store or an error.
 type Problem struct {
 	Type     string   `json:"type"`
 	Title    string   `json:"title"`
@@ -35,7 +35,7 @@ type Problem struct {
 	retryAfter string
 }
 
-// Failure returns the answer to a request that could not be decided.
+// Failure returns the response to a request that could not be decided.
 func Failure(err error) Problem {
 	p := Problem{Type: "about:blank", Status: http.StatusInternalServerError, Detail: "The request could not be checked."}
 	switch {
@@ -68,11 +68,11 @@ func describe(message string, violated []string) string {
 
 const noStore = "no-store"
 
-// NoStore keeps caches from repeating an answer to others. It is right for every denial, an application's own page
-// included.
+// NoStore prevents caches from storing a denial and serving it to other clients. It also applies to an application's
+// own response.
 func NoStore(h http.Header) { h["Cache-Control"] = []string{noStore} }
 
-// Announce sets the fields that belong to p however it is rendered.
+// Announce sets the header fields that belong to p, however p is rendered.
 func (p Problem) Announce(h http.Header) {
 	NoStore(h)
 	if p.retryAfter != "" {

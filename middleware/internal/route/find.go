@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Find returns the pattern of the route that is going to serve u, for a limiter in front of the router. Lookup returns the
+// Find returns the pattern of the route that will serve u, for a limiter in front of the router. lookup returns the
 // pattern that the router finds for a URL, or "".
 //
-// A middleware behind the limiter may still clean the path, unescape it, or strip or add a slash at its end. So if the path
-// has empty segments, dots, a slash at its end or escapes, Find looks up its readings, and a path that nothing cleans counts
-// like the clean one. If the readings lead to two routes, Find cannot know which one will serve u, and returns an error. An
-// escaped slash is no reason to look further: clients send it in parameters.
+// A middleware behind the limiter may still clean the path, unescape it, or strip or add a slash at its end. So if the
+// path has empty segments, dots, a slash at its end or escapes, Find also looks up the cleaned and the unescaped forms,
+// and a path that nothing cleans counts like the clean path. If the forms lead to two routes, Find cannot know which of
+// them will serve u, and returns an error. It ignores escaped slashes, because clients send them in parameters.
 func Find(u *url.URL, lookup func(*url.URL) string) (pattern string, err error) {
 	if isClean(u.Path) && (u.RawPath == "" || hasEscapedSlash(u.RawPath)) {
 		if pattern = lookup(u); pattern != "" {
@@ -48,5 +48,5 @@ func Find(u *url.URL, lookup func(*url.URL) string) (pattern string, err error) 
 
 func hasEscapedSlash(p string) bool { return strings.Contains(p, "%2F") || strings.Contains(p, "%2f") }
 
-// isClean reports whether p has neither empty segments, "." or ".." nor a slash at its end.
+// isClean reports whether p has no empty segment, no "." or ".." and no slash at its end.
 func isClean(p string) bool { return path.Clean(p) == p }

@@ -1,4 +1,4 @@
-// Package seen turns the client address that a framework sees into a key, unless the framework believes everybody.
+// Package seen turns the client address that a framework reports into a key, unless the framework trusts every peer.
 package seen
 
 import (
@@ -11,23 +11,23 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// strangers are peers that no server trusts: addresses for documentation (RFC 5737, RFC 3849, RFC 9637). There are several of
-// each family, because a test may well trust one of them.
+// strangers are peers that no server trusts: addresses for documentation (RFC 5737, RFC 3849, RFC 9637). There are
+// several of each family, because a test may trust one of them.
 var strangers = [][]string{
 	{"192.0.2.1:1", "198.51.100.1:1", "203.0.113.1:1"},
 	{"[2001:db8::1]:1", "[3fff::1]:1"},
 }
 
-// claims are addresses that a stranger may claim to have: one for benchmarks (RFC 2544), and a private one, because some versions
-// of echo ask whether they trust the claimed address instead of the peer.
+// claims are addresses for forged headers: one for benchmarks (RFC 2544), and a private one, because some versions of
+// echo check whether they trust the claimed address instead of the peer.
 var claims = []netip.Addr{netip.MustParseAddr("198.18.0.1"), netip.MustParseAddr("10.255.255.254")}
 
-// platform are the headers that gin reads if its TrustedPlatform says so. The platform overwrites them, whoever the peer
-// is, so a server that reads them is not one that trusts everybody.
+// platform are the headers that gin reads if its TrustedPlatform says so. The platform overwrites them, so a server
+// that reads them does not trust every peer.
 var platform = []string{"X-Appengine-Remote-Addr", "Cf-Connecting-Ip", "Fly-Client-Ip"}
 
-// Key returns the key of the address that see finds for r. It fails with ErrInvalid if see finds the address that a stranger
-// claims in a header. The error then says what to do, which is remedy.
+// Key returns the key of the address that see finds for r. It fails with ErrInvalid if see finds an address that an
+// untrusted peer has forged in a header. The error contains remedy, which says what to do.
 func Key(r *http.Request, see func(*http.Request) string, remedy string) (string, error) {
 	for _, peers := range strangers {
 		for _, claim := range claims {
@@ -47,8 +47,8 @@ func believesAll(r *http.Request, see func(*http.Request) string, peers []string
 	})
 }
 
-// forge returns a request like r from a peer that claims an address in every header of r, since any of them may be the one that
-// see reads, and in the two that frameworks read by default.
+// forge returns a request like r from a peer that claims an address in every header of r, because see may read any of
+// them, and in the two headers that frameworks read by default.
 func forge(r *http.Request, peer, claim string) *http.Request {
 	h := http.Header{"X-Forwarded-For": {claim}, "X-Real-Ip": {claim}}
 	for name := range r.Header {

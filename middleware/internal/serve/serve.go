@@ -11,15 +11,15 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/watch"
 )
 
-// Options say how a response shows the decision and how a request that must not pass is answered. Nil fields mean the
-// defaults.
+// Options say how the adapter writes the decision to the headers, and how it responds to denials and errors. Nil fields
+// mean the defaults.
 type Options struct {
 	Headers headers.Writer
 	Deny    func(http.ResponseWriter, *http.Request, core.Decision)
 	Fail    func(http.ResponseWriter, *http.Request, error)
 }
 
-// New returns a middleware that limits handlers by l. Router returns the Router for requests to next.
+// New returns a middleware that limits handlers by l. router returns the Router for requests to next.
 func New(l *core.Limiter, o Options, router func(next http.Handler) core.Router) func(http.Handler) http.Handler {
 	if l == nil {
 		panic("spillgate: the limiter is nil; want one that core.New returned")
@@ -35,10 +35,10 @@ func New(l *core.Limiter, o Options, router func(next http.Handler) core.Router)
 	}
 }
 
-// WriteError is the default answer to an error.
+// WriteError writes the default response to an error.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) { respond.Failure(err).Write(w, r) }
 
-// WriteDenial is the default answer to a denied request.
+// WriteDenial writes the default response to a denied request.
 func WriteDenial(w http.ResponseWriter, r *http.Request, d core.Decision) { respond.Deny(w, r, &d) }
 
 type limited struct {
@@ -69,7 +69,7 @@ func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass serves an admitted request. If no rule needs its outcome, the handler gets w itself.
+// pass serves an admitted request. If no rule needs the outcome, the handler gets w itself.
 func (h *limited) pass(w http.ResponseWriter, g *core.Guard) {
 	if !g.Watches() {
 		h.next.ServeHTTP(w, g.Request())

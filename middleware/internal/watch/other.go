@@ -101,8 +101,8 @@ func (w *closeNotify) CloseNotify() <-chan bool {
 	return w.ResponseWriter.(closeNotifier).CloseNotify()
 }
 
-// withOptional returns w with those optional interfaces that the ResponseWriter within has: handlers ask by type assertion, so w must
-// have no others.
+// withOptional returns w with those optional interfaces that the ResponseWriter within has: handlers ask by type
+// assertion, so w must have no others.
 func (w *other) withOptional() http.ResponseWriter {
 	f, h, p, c := (*flushes)(w), (*hijacks)(w), (*pushes)(w), (*closeNotify)(w)
 	has := 0
