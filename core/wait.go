@@ -166,31 +166,34 @@ func (l *Limiter) enter() bool {
 
 // decideToWait is decide for a request that sleeps until its turn. If too many wait, it is decided as if it must not.
 func (l *Limiter) decideToWait(ctx context.Context, c *receipt) (took time.Duration, err error) {
-	full := l.waiting.Load() >= l.maxWaiting
-	for {
-		if full {
-			stopWaiting(c.claims)
-		}
-		more, err := l.decideOnce(ctx, c)
-		took += more
+	if l.waiting.Load() < l.maxWaiting {
+		took, err = l.decideOnce(ctx, c)
 		if err != nil || c.wait() == 0 || l.enter() {
 			return took, err
 		}
-		full = true // others were faster
-		if some := c.unsettled("", 0); len(some) > 0 {
+		if some := c.unsettled("", 0); len(some) > 0 { // others were faster
 			_, _ = c.store().settle(ctx, some)
 		}
 		c.forget()
 	}
+	more, err := l.decideNow(ctx, c)
+	return took + more, err
 }
 
-// stopWaiting makes the enforced ones of claims fit now or not at all.
-func stopWaiting(claims []Claim) {
-	for i := range claims {
-		if c := &claims[i]; !c.DryRun {
-			c.MaxWait = 0
+// decideNow is decideOnce for a request that fits now or not at all. Its claims still say that they may wait: what they are charged is
+// given back as if they had.
+func (l *Limiter) decideNow(ctx context.Context, c *receipt) (took time.Duration, err error) {
+	most := make([]time.Duration, len(c.claims))
+	for i := range c.claims {
+		if one := &c.claims[i]; !one.DryRun {
+			most[i], one.MaxWait = one.MaxWait, 0
 		}
 	}
+	took, err = l.decideOnce(ctx, c)
+	for i, d := range most {
+		c.claims[i].MaxWait = max(c.claims[i].MaxWait, d)
+	}
+	return took, err
 }
 
 // mayWait reports whether a request may have to wait for one of claims.

@@ -132,6 +132,19 @@ var waitRows = []row{
 		ends := denied.At.Add(denied.RetryAfter + 20*second)
 		s.expectTurns(ends, slow("key", 2*minute), 0, 10*second, 20*second)
 	}},
+	{"nothing is given back while others may wait for the end of a ban", func(s *suite) {
+		c := waiting(claim("key", "6/m;burst=2", 2), minute)
+		charged := s.charge(c)
+		first := charged[0].At
+		s.advance(5 * second)
+		s.settle(core.Settlement{Rule: "rule", Key: "key", Ban: 10 * second})
+		c.Cost = 1
+		s.take(c) // for the end of the ban
+		s.advance(6 * second)
+		s.settle(charged...)
+		c.Cost = 2
+		s.expectTurns(first, peek(c), 30*second)
+	}},
 	{"no request waits for what others hold", func(s *suite) {
 		s.take(hold(claim("key", "6/m;burst=1", 1)))
 		if r := s.take(slow("key", minute))[0]; r.Allowed || r.RetryAfter != second {

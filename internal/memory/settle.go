@@ -69,15 +69,22 @@ func (d *decision) adjust(s *Store, c *claim, t *Settlement, at int64) {
 // refund takes cost, which t says was charged at an earlier instant, from the state as far as it still counts.
 func (d *decision) refund(a *ask, t *Settlement, at, cost int64) {
 	s, p := a.claim.shard, &a.record.Packed
-	if cost <= 0 || a.row.KeepsLog && p.Extra == 0 {
+	switch {
+	case cost <= 0 || a.row.KeepsLog && p.Extra == 0:
 		return
-	}
-	if t.Waits {
+	case t.Waits && a.claim.bannedBehind(t.Turn, d.now): // others may wait for the end of the ban, which the level does not show
+		return
+	case t.Waits:
 		p.GiveBack(a.limit, d.now, at, t.Turn, cost)
-	} else {
+	default:
 		a.row.Refund(p, s.logOf(a.row, p), a.limit, d.now, at, cost)
 	}
 	s.endsAt(a.record.ends())
+}
+
+// bannedBehind reports whether the pair of c is banned at now, until after a turn.
+func (c *claim) bannedBehind(turn, now int64) bool {
+	return c.ban != nil && c.ban.At > max(turn, now)
 }
 
 // admits reports whether all limits of c have room for cost.

@@ -86,10 +86,12 @@ func (m *Model) adjust(now int64, s *core.Settlement, more int64) {
 	}
 	for _, a := range m.asksOf(s) {
 		at, cost := s.At.UnixMicro(), min(-more, int64(a.limit.Capacity()))
+		turn := at + s.Wait.Microseconds()
 		switch {
 		case at < a.pair.begins:
+		case s.MaxWait > 0 && a.pair.banned > max(turn, now): // others may wait for the end of the ban, which the level does not show
 		case s.MaxWait > 0:
-			a.state.(*tokenBucket).giveBack(a.limit, now, at, at+s.Wait.Microseconds(), cost)
+			a.state.(*tokenBucket).giveBack(a.limit, now, at, turn, cost)
 		default:
 			a.state.refund(a.limit, now, at, cost)
 		}

@@ -116,7 +116,9 @@ local function refund(plan, claim, at, cost, now, wait)
   end
   for i = claim.first, claim.last do
     local l = plan[i]
-    if l.maxWait and l.capacity > 0 then
+    if l.maxWait and anyRare and bannedUntil[place] > max(at + wait, now) then
+      -- others may wait for the end of the ban, which the level does not show
+    elseif l.maxWait and l.capacity > 0 then
       tokenBucket.giveBack(l.w, l.o, l, now, at, at + wait, min(cost, l.capacity))
     elseif l.capacity > 0 then
       l.algorithm.refund(l.w, l.o, l, now, at, min(cost, l.capacity))

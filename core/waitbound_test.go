@@ -1,0 +1,108 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// A wentOn is a request that went on at an instant, at the cost that it was settled at.
+type wentOn struct {
+	at   time.Duration
+	cost int
+}
+
+// checkBound returns an error if in any span more than burst + rate × span went on.
+func checkBound(l core.Limit, went []wentOn) error {
+	slices.SortStableFunc(went, func(a, b wentOn) int { return int(a.at - b.at) })
+	first, sum := 0, 0 // of the span that leaves the least room
+	for i, w := range went {
+		if room := int64(w.at-went[first].at) * int64(l.Rate); room >= int64(sum)*int64(l.Period) { // the span that begins here is worse
+			first, sum = i, 0
+		}
+		sum += w.cost
+		if span := w.at - went[first].at; int64(sum-l.Capacity())*int64(l.Period) > int64(span)*int64(l.Rate) {
+			return fmt.Errorf("%d went on from %v to %v", sum, went[first].at, w.at)
+		}
+	}
+	return nil
+}
+
+// TestAtMostBurstAndRateGoOn checks, with requests of three processes that come, wait, are canceled, settled at less or refunded at
+// random, and with bans, that in any span at most burst + rate × span go on. In some of the processes only few may wait.
+func TestAtMostBurstAndRateGoOn(t *testing.T) {
+	for seed := range uint64(200) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			limits := core.MustParseLimits([]string{"10/s;burst=1", "10/s;burst=4", "7/s;burst=3", "100/m;burst=20", "90/h;burst=5"}[random.IntN(5)])
+			one := limits[0]
+			each := one.Period / time.Duration(one.Rate)
+			anytime := func(most time.Duration) time.Duration {
+				return time.Duration(random.Int64N(int64(most/time.Microsecond))) * time.Microsecond
+			}
+			store := new(core.MemoryStore)
+			begun := time.Now()
+			var processes []*core.Limiter
+			for _, n := range []int{10_000, 1 + random.IntN(5), 1} {
+				processes = append(processes, core.Must(core.New([]core.Rule{waitingOf(limits, min(time.Hour, 20*each))}, core.WithStore(store), core.WithMaxWaiting(n))))
+			}
+			var mu sync.Mutex
+			went := make(map[string][]wentOn)
+			var all sync.WaitGroup
+			for range 150 {
+				time.Sleep(anytime(2 * each))
+				l := processes[random.IntN(len(processes))]
+				if random.IntN(30) == 0 {
+					if err := l.Ban(t.Context(), "r", "k", 1+anytime(5*each)); err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
+				c := core.Claim{Rule: "r", Key: []string{"k", "k", "other"}[random.IntN(3)], Cost: 1 + random.IntN(one.Capacity()), MaxWait: anytime(min(time.Hour, 20*each))}
+				ctx, cancel := context.WithCancel(t.Context())
+				if random.IntN(5) == 0 {
+					time.AfterFunc(anytime(10*each), cancel)
+				}
+				final, after := c.Cost, anytime(3*each)
+				if random.IntN(4) == 0 {
+					final = random.IntN(c.Cost + 1)
+				}
+				all.Go(func() {
+					defer cancel()
+					d, err := l.Wait(ctx, c)
+					if err != nil || !d.Allowed {
+						return
+					}
+					at := time.Since(begun)
+					mu.Lock()
+					went[c.Key] = append(went[c.Key], wentOn{at, final})
+					mu.Unlock()
+					if final < c.Cost {
+						time.Sleep(after)
+						if err := l.Settle(t.Context(), d, "r", final); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			for _, each := range went {
+				if err := checkBound(one, each); err != nil {
+					t.Errorf("seed %d, %v: %v", seed, one, err)
+				}
+			}
+		})
+	}
+}
+
+// waitingOf is waiting for limits that are parsed.
+func waitingOf(limits []core.Limit, most time.Duration) core.Rule {
+	return core.Rule{Name: "r", Key: constKey, Limits: limits, MaxWait: most}
+}
