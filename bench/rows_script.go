@@ -30,7 +30,7 @@ func shapes() []shape {
 	all := []shape{
 		{"token bucket", []core.Rule{user(core.PerHour(n))}, 1, true},
 		{"fixed window", []core.Rule{user(core.PerHour(n).Using(core.FixedWindow))}, 1, true},
-		{"calendar window", []core.Rule{user(core.PerDay(n).In("Europe/Berlin"))}, 1.1, false},
+		{"calendar window", []core.Rule{user(calendarDay(n))}, 1.1, false},
 		{"sliding window", []core.Rule{user(core.PerHour(n).Using(core.SlidingWindow))}, 1.5, false},
 		{"sliding log", []core.Rule{user(core.PerMinute(10_000).Using(core.SlidingLog))}, 1.5, false},
 		{"three buckets, two identities", []core.Rule{user(core.PerSecond(n), core.PerDay(n)), team}, 2, true},
