@@ -15,7 +15,7 @@ import (
 
 const maxBody = 64 << 10
 
-// A state is the answer to a look-up: the limits of a key.
+// A state is the response to a look-up: the limits of a key.
 type state struct {
 	Rule   string       `json:"rule"`
 	Key    string       `json:"key"` // as it was sent; "" if an ID was sent
@@ -33,8 +33,8 @@ type limitState struct {
 	ResetAfter int64  `json:"resetAfter"`
 }
 
-// act looks a key up, or resets or bans it first. The form names a rule, a key or the ID of a row of the page, and the
-// duration of a ban.
+// act looks a key up, after resetting or banning it if action says so. The form has a rule, a key or the ID of a row of
+// the page, and the duration of a ban.
 func (h *handler) act(w http.ResponseWriter, r *http.Request, action string) {
 	if err := h.origin.Check(r); err != nil {
 		http.Error(w, "cross-origin request", http.StatusForbidden)
@@ -60,7 +60,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, action string) {
 
 var errForgotten = errors.New("this key is no longer among those that were denied most, or too long to look up")
 
-// perform does an action in each limiter that has the rule.
+// perform performs an action in each limiter that has the rule.
 func (h *handler) perform(ctx context.Context, action string, form url.Values, s *state) error {
 	key := s.Key
 	if id := form.Get("id"); id != "" {
@@ -98,7 +98,7 @@ func (h *handler) perform(ctx context.Context, action string, form url.Values, s
 	return nil
 }
 
-// changeOf returns what an action does to a key of a rule of a limiter.
+// changeOf returns the func that applies an action to a key of a rule. For a look-up, the func does nothing.
 func changeOf(action string, form url.Values) (change func(ctx context.Context, l *core.Limiter, rule, key string) error, err error) {
 	switch action {
 	case "reset":
@@ -106,14 +106,14 @@ func changeOf(action string, form url.Values) (change func(ctx context.Context, 
 	case "ban":
 		d, err := time.ParseDuration(form.Get("duration"))
 		if err != nil {
-			return nil, errors.New("the duration of the ban must be one such as 1h")
+			return nil, errors.New("the duration of the ban must be a duration such as 1h")
 		}
 		return func(ctx context.Context, l *core.Limiter, rule, key string) error { return l.Ban(ctx, rule, key, d) }, nil
 	}
 	return func(context.Context, *core.Limiter, string, string) error { return nil }, nil
 }
 
-// peek adds what a key has left of limits. It charges nothing.
+// peek adds the state of limits for a key. It charges nothing.
 func (s *state) peek(ctx context.Context, l *core.Limiter, key string, limits []core.Limit) error {
 	d, err := l.Take(ctx, core.Claim{Rule: s.Rule, Key: key, Limits: limits, Peek: true})
 	if err != nil {

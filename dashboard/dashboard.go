@@ -7,18 +7,18 @@
 //	t.Attach(limiter)
 //	mux.Handle("/limits/", requireAdmin(dashboard.New(t)))
 //
-// The page has no authentication: mount it behind yours. It works under any path, with or without http.StripPrefix, in any
-// router that takes an http.Handler for all paths below a prefix. The prefix without its slash redirects to the page. Once
-// the page was opened, unknown paths below it get 404.
+// The page has no authentication: mount it behind yours. It works under any path, with or without http.StripPrefix, in
+// any router that can mount an http.Handler for all paths below a prefix. The prefix without its slash redirects to the
+// page. Once the page has been opened, unknown paths below it get 404.
 //
-// By default the page can be opened only as localhost or under a loopback address, such as 127.0.0.1 or ::1: requests with any other
-// Host get 403. Otherwise a website could read a page that only your browser can reach, by having its own name resolve to the page's
-// address (DNS rebinding). [WithHosts] allows more hosts. The check needs the Host that the browser sent: a reverse proxy that replaces
-// it by a loopback address must serve only your own names, and a middleware must not set Request.Host from a field that a website can
-// send, such as X-Forwarded-Host.
+// By default, the page can be opened only as localhost or under a loopback address, such as 127.0.0.1 or ::1. Requests
+// with any other Host get 403. Otherwise a website could read a page that only your browser can reach, by making its
+// own name resolve to the page's address (DNS rebinding). [WithHosts] allows more hosts. The check needs the Host that
+// the browser has sent. So a reverse proxy that replaces the Host with a loopback address must serve only your own
+// names, and no middleware may set Request.Host from a field that a website can send, such as X-Forwarded-Host.
 //
-// The handler starts no goroutine. While the page is open in a browser, one request is open and gets an event per second;
-// it ends when the server is shut down.
+// The handler starts no goroutine. While a browser shows the page, one request stays open and gets an event per second.
+// It ends when the server is shut down.
 package dashboard
 
 import (
@@ -33,13 +33,13 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// An Option changes what the page offers, or where it can be opened.
+// An Option adds functions to the page, or hosts under which it can be opened.
 type Option func(*handler)
 
-// WithReset adds buttons that reset or ban a key. authorize must report whether the sender of a request may do that; it is
-// called concurrently. Let authorize check a credential in the request, not the sender's address: a reverse proxy on your machine, and a website in
-// a browser on your machine, send requests from an address that you trust. http.CrossOriginProtection denies requests from other
-// origins. WithReset panics if authorize is nil.
+// WithReset adds buttons that reset or ban a key. authorize reports whether the sender of a request may do that; it is
+// called concurrently. authorize should check a credential in the request, not the sender's address, because a reverse
+// proxy on your machine, or a website open in a browser on your machine, sends requests from an address that you trust.
+// WithReset uses http.CrossOriginProtection against requests from other origins. It panics if authorize is nil.
 func WithReset(authorize func(*http.Request) bool) Option {
 	if authorize == nil {
 		panic(fmt.Errorf("spillgate: %w: dashboard.WithReset needs a func that says which senders may reset, got nil", core.ErrInvalid))
@@ -47,8 +47,8 @@ func WithReset(authorize func(*http.Request) bool) Option {
 	return func(h *handler) { h.authorize = authorize }
 }
 
-// New returns a handler for the page of all limiters attached to t, now or later. Without WithReset it is read-only. New
-// panics if t is nil.
+// New returns a handler for the page, which shows all limiters attached to t, now or later. Without WithReset, the page
+// is read-only. New panics if t is nil.
 func New(t *telemetry.Telemetry, opts ...Option) http.Handler {
 	if t == nil {
 		panic(fmt.Errorf("spillgate: %w: dashboard.New needs a Telemetry, such as telemetry.New returns, got nil", core.ErrInvalid))
@@ -73,10 +73,10 @@ var lookup string
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
-// A file is a file of the page, as a browser gets it.
+// A file is a file of the page.
 type file struct{ mediaType, content string }
 
-// files are all that a browser loads.
+// files are all files of the page, by name.
 var files = map[string]file{
 	"":          {"text/html; charset=utf-8", index},
 	"app.js":    {"text/javascript; charset=utf-8", app},

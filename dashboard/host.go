@@ -12,10 +12,10 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// WithHosts lets the page be opened under the given hosts, in addition to localhost and loopback addresses. A host is a name such as
-// "admin.example.com" or an IP address, without scheme and port; a name does not include the names below it. Use it for a page that
-// listens on another address, and for a page behind a reverse proxy that passes the Host field on. WithHosts may be given several
-// times, and panics if a host has another form.
+// WithHosts lets the page be opened under the given hosts, in addition to localhost and loopback addresses. A host is a
+// name such as "admin.example.com" or an IP address, without scheme and port. A name does not include its subdomains.
+// Use WithHosts if the server listens on another address, or is behind a reverse proxy that passes the Host on.
+// WithHosts may be given several times. It panics if a host is invalid.
 func WithHosts(hosts ...string) Option {
 	var errs []error
 	for _, host := range hosts {
@@ -37,15 +37,16 @@ func WithHosts(hosts ...string) Option {
 // hostName matches the names that browsers send: they convert other letters to Punycode.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$`)
 
-// mayServe reports whether the page may be opened under the Host of r. A website whose name resolves to the address of this server
-// (DNS rebinding) has the same origin as the page in a browser, and could read it; but the browser sends the name of that website.
+// mayServe reports whether the page may be opened under the Host of r. In DNS rebinding, a website's name resolves to
+// the address of this server, so for the browser the website and the page have the same origin. But the browser sends
+// the website's name as Host.
 func (h *handler) mayServe(r *http.Request) bool {
 	host := canonicalHost((&url.URL{Host: r.Host}).Hostname())
 	addr, _ := netip.ParseAddr(host)
 	return host == "localhost" || addr.IsLoopback() || h.hosts[host]
 }
 
-// canonicalHost returns a host in the form in which hosts are compared.
+// canonicalHost returns a host in the form that hosts are compared in.
 func canonicalHost(host string) string {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if addr, err := netip.ParseAddr(host); err == nil {

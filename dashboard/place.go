@@ -12,7 +12,8 @@ import (
 const maxPlaces = 16
 
 // places are the paths, without a slash at the end, at which the page was served. Routers do not say where the page is
-// mounted, but it gets only requests for that path and for paths below. So it is not mounted below where it was served.
+// mounted, but it gets only requests for that path and for paths below. So the page is not mounted below a path at
+// which it was served.
 type places struct {
 	mu   sync.Mutex
 	seen []string
@@ -27,8 +28,8 @@ func (p *places) add(path string) {
 	}
 }
 
-// mayBe reports whether the page may be mounted at path, which r asks for. A handler that is mounted at several paths
-// may be where r.Pattern or http.StripPrefix says so.
+// mayBe reports whether the page may be mounted at path, the path of r. A handler that is mounted at several paths may
+// be at path if r.Pattern or http.StripPrefix says so.
 func (p *places) mayBe(r *http.Request, path string) bool {
 	if r.URL.Path == "" || r.URL.Path == strings.TrimSuffix(r.Pattern, "*") {
 		return true

@@ -11,7 +11,7 @@ import (
 
 const (
 	historySeconds = 3600
-	recentSeconds  = 3 // in each event but the first: the current second, and those that may have changed since the last event
+	recentSeconds  = 3 // of history in each event but the first: the current second, and the seconds that may have changed since the last event
 	topKeys        = 20
 	topRules       = 50 // whose keys are compared, if the page shows all rules
 )
@@ -102,7 +102,7 @@ func (h *handler) report(r *http.Request, name string, seconds int) report {
 	return e
 }
 
-// recent returns the counts of the last 10 seconds that are over.
+// recent returns the counts of the last 10 complete seconds.
 func (h *handler) recent(name string) (sum [3]int) {
 	seconds := h.telemetry.Recent(name, 11)
 	for _, s := range seconds[:max(len(seconds)-1, 0)] {
@@ -128,8 +128,9 @@ func (h *handler) history(age time.Duration, name string, seconds int) (from int
 	return from, sums
 }
 
-// top returns the keys that rules denied most. Keys that are shown alike are next to each other, because they are masked or because
-// several rules denied one key: together they are one of topKeys, so that they do not crowd out others.
+// top returns the keys that rules denied most. Several keys may have the same text, because keys are masked, or because
+// several rules denied one key. They are next to each other and count as one of topKeys, so that they do not displace
+// other keys.
 func (h *handler) top(names []string) (all []key) {
 	denials := make(map[string]uint64) // by the text of the key
 	for _, name := range names[:min(len(names), topRules)] {

@@ -11,20 +11,20 @@ type rule struct {
 	Name      string   `json:"name"`
 	Routes    []string `json:"routes,omitempty"`
 	DryRun    bool     `json:"dryRun,omitempty"`
-	OnFailure string   `json:"onFailure,omitempty"` // "" of a rule that no limiter has: it was removed, or only claims name it
+	OnFailure string   `json:"onFailure,omitempty"` // "" if no limiter has the rule: it was removed, or only claims name it
 	Limits    []limit  `json:"limits"`
 	Waited    uint64   `json:"waited,omitempty"`
-	Recent    [3]int   `json:"recent"` // allowed, denied, would deny in the last 10 seconds that are over
+	Recent    [3]int   `json:"recent"` // allowed, denied, would deny in the last 10 complete seconds
 }
 
-// A limit is how often each result occurred.
+// A limit counts the results of one limit.
 type limit struct {
 	Limit   string            `json:"limit"`
 	Results map[string]uint64 `json:"results"`
-	Other   bool              `json:"other,omitempty"` // not one of Rule.Limits: of a tier, or of the rule before it was changed
+	Other   bool              `json:"other,omitempty"` // not one of Rule.Limits: from a tier, or from the rule before it was changed
 }
 
-// rules returns the rules of all limiters, in their order, and then those that were counted and that no limiter has.
+// rules returns the rules of all limiters, in their order, and then the counted rules that no limiter has.
 func (h *handler) rules(s telemetry.Snapshot) []rule {
 	results := make(map[string][]limit)
 	var names []string
@@ -43,7 +43,7 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 	for _, w := range s.Waits {
 		waited[w.Rule] = w.Count
 	}
-	all := []rule{} // a list in JSON, also if it is empty
+	all := []rule{} // an empty list in JSON, not null
 	seen := make(map[string]bool)
 	add := func(c core.Rule) {
 		if !seen[c.Name] {
@@ -64,7 +64,7 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 	return all
 }
 
-// arrange returns the limits of a rule in its order, with their counts, and then all others that were counted.
+// arrange returns the limits of a rule in its order, with their counts, and then all other counted limits.
 func arrange(own []core.Limit, counted []limit) (all []limit) {
 	for _, l := range own {
 		wanted := l.String()

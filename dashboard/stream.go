@@ -20,7 +20,7 @@ const (
 type handler struct {
 	telemetry *telemetry.Telemetry
 	authorize func(*http.Request) bool
-	hosts     map[string]bool // under which the page may be opened, apart from loopback
+	hosts     map[string]bool // hosts under which the page may be opened, apart from loopback
 	origin    http.CrossOriginProtection
 	viewers   atomic.Int64
 	places    places
@@ -29,8 +29,8 @@ type handler struct {
 	stops map[*http.Server]chan struct{} // closed when the server is shut down
 }
 
-// events sends an event per second until the client is gone or the server is shut down. The first one has the history
-// of the last hour, so the page can start again with any stream.
+// events sends an event per second until the client disconnects or the server is shut down. The first event has the
+// history of the last hour, so the page can reconnect at any time.
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	if h.viewers.Add(1) > maxViewers {
 		h.viewers.Add(-1)
@@ -41,7 +41,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	rule := r.URL.Query().Get("rule")
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would collect events otherwise
+	w.Header().Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	stop := h.stopped(r)
@@ -66,15 +66,15 @@ func send(w http.ResponseWriter, data any) error {
 		return err
 	}
 	c := http.NewResponseController(w)
-	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout)) // replaces that of the server, which is for short responses
+	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout)) // replaces the server's deadline, which is for short responses
 	if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil {
 		return err
 	}
 	return c.Flush()
 }
 
-// stopped returns a channel that is closed when the server of r is shut down, which waits for open requests. It is nil
-// if there is no server.
+// stopped returns a channel that is closed when the server of r is shut down, because Shutdown waits for open requests.
+// It is nil if there is no server.
 func (h *handler) stopped(r *http.Request) <-chan struct{} {
 	s, ok := r.Context().Value(http.ServerContextKey).(*http.Server)
 	if !ok {

@@ -6,8 +6,8 @@ import (
 )
 
 // A clock counts the seconds since the start, from 1, by the monotonic clock. Decisions carry the time of their store,
-// which is not used as such: it may differ from the time of this process. But as long as its second stays the same, so
-// does the second of the clock. That avoids reading the system clock for each decision.
+// which may differ from the time of this process. But as long as the store's second stays the same, the clock keeps its
+// own second. That avoids reading the system clock for each decision.
 type clock struct {
 	start   time.Time
 	store   atomic.Int64 // Unix time of the store
@@ -25,14 +25,14 @@ func (c *clock) now() int64 { return secondOf(c.elapsed()) }
 
 func secondOf(elapsed time.Duration) int64 { return int64(elapsed/time.Second) + 1 }
 
-// passed reports whether at least d, in whole seconds, passed since an instant. It reads the system clock only if second,
-// the current one, does not decide that already.
+// passed reports whether at least d, a number of whole seconds, has passed since an instant. It reads the system clock
+// only if the current second does not decide that.
 func (c *clock) passed(since, d time.Duration, second int64) bool {
 	return second >= secondOf(since+d) && c.elapsed() >= since+d
 }
 
-// second returns the current second and reports whether it changed since the last call. Store is the time that a decision
-// carries, or the zero time.
+// second returns the current second and reports whether it has changed since the last call. store is the time that a
+// decision carries, or the zero time.
 func (c *clock) second(store time.Time) (second int64, turned bool) {
 	at := store.Unix()
 	if c.store.Load() == at && !store.IsZero() {

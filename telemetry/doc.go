@@ -8,7 +8,7 @@
 //	http.Handle("/limits/", http.StripPrefix("/limits", dashboard.New(t)))
 //
 // Snapshot returns all counts since the start, Top returns the keys denied most, and History returns the requests per
-// second of the last hour. All of them are about this process only. Packages telemetry/otel and telemetry/prometheus export
+// second of the last hour. All of them cover this process only. Packages telemetry/otel and telemetry/prometheus export
 // a Snapshot, and package dashboard shows it.
 //
 // # Bounds
@@ -19,15 +19,15 @@
 //
 // # Keys
 //
-// Keys are personal data. So the log, Top and the page show addresses as their /24 or /48, and other keys as a hash that is
-// different in each process, unless Options.Unmask is set.
+// Keys are personal data. So unless Options.Unmask is set, the log, Top and the page show addresses as their /24 or
+// /48, and other keys as a hash that differs in each process.
 //
 // # Log
 //
-// With Options.Log, the first denial of a rule and key is logged at level Info. After that there is one line every 10
-// seconds, whose attribute suppressed counts the denials without their own line. Requests that were decided without the
-// store, requests that were not decided, and failed settlements are logged the same way at level Warn, and mistakes in the
-// application at level Error; the limiter does not log them again. There are at most 10 lines per second, and denials
-// beyond that are added up per rule. No denial is lost: once Flush has written the rest, the number of lines plus their
-// suppressed attributes is the number of denials.
+// With Options.Log, the first denial of a rule and key is logged at level Info. After that, there is one line every 10
+// seconds. Its attribute suppressed counts the denials that had no line of their own. Requests that were decided
+// without the store, requests that were not decided, and failed settlements are logged the same way at level Warn, and
+// mistakes in the application at level Error; the limiter does not log them again. There are at most 10 lines per
+// second; further denials are added up per rule. No denial is lost: once Flush has written the rest, the number of
+// lines plus their suppressed attributes equals the number of denials.
 package telemetry

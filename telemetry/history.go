@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// historySeconds is how long the history of a rule is.
+// historySeconds is the length of a rule's history.
 const historySeconds = 3600
 
 // A Second counts the requests of one second that a rule applied to, apart from those that only other rules denied.
 type Second struct {
 	Time      time.Time
-	Allowed   int // allowed by all rules, and this one is no dry run that would have denied them
+	Allowed   int // allowed by all rules, unless this rule is a dry run that would have denied them
 	Denied    int // denied by this rule
-	WouldDeny int // allowed by all rules, and this one is a dry run that would have denied them
+	WouldDeny int // allowed by all rules, but this rule is a dry run that would have denied them
 }
 
-// A history is a ring of seconds. The count of a second is written when the next one begins, as the difference of two
-// totals. So counting a request does not touch it.
+// A history is a ring of seconds. When a second ends, its count is computed as the difference of two totals. So
+// counting a request does not write to the history.
 type history struct {
 	buckets *[historySeconds]bucket // nil until the first second
 	second  int64                   // the current second; 0 if there is none
@@ -30,7 +30,7 @@ type bucket struct {
 	counts [3]uint32 // allowed, denied, would deny
 }
 
-// turn ends the current second, with the totals so far, and begins another.
+// turn ends the current second, with the totals so far, and begins the next.
 func (h *history) turn(second int64, totals [3]uint64) {
 	if second <= h.second {
 		return
@@ -76,7 +76,7 @@ func (t *total) turn(second int64, totals [3]uint64) {
 	t.history.turn(second, totals)
 }
 
-// totals returns how many requests were allowed, denied, and allowed though a dry run would have denied them.
+// totals returns how many requests were allowed, denied, and allowed although a dry run would have denied them.
 func (t *Telemetry) totals() [3]uint64 {
 	would := t.would.Load() // first: its requests are counted as allowed before
 	return [3]uint64{
@@ -86,9 +86,9 @@ func (t *Telemetry) totals() [3]uint64 {
 	}
 }
 
-// History returns each second of the last hour, or since the start if that is later, with the requests of a rule. The rule ""
-// is all requests, each counted once whatever the number of rules. The last second is not over yet. It returns nil if no
-// request was observed that the rule applied to.
+// History returns the requests of a rule in each second of the last hour, or since the start if that is later. The rule
+// "" means all requests, each counted once however many rules apply. The last second is not over yet. History returns
+// nil if the rule has applied to no request.
 func (t *Telemetry) History(rule string) []Second { return t.Recent(rule, historySeconds) }
 
 // Recent returns the last n seconds of History.

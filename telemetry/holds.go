@@ -9,13 +9,13 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// holds counts what requests hold until they end.
+// holds counts the claims of requests that hold a cost until they end.
 type holds struct {
 	held    atomic.Int64 // claims that are held now
 	settled [settlements]atomic.Uint64
 }
 
-// How a request that held something was settled.
+// The ways in which a request that held a cost was settled.
 const (
 	settledFree = iota
 	settledCharged

@@ -15,7 +15,7 @@ const (
 	quiet          = 10 * time.Second // between two lines about the same thing
 )
 
-// A warning is the message of a log line that is no denial.
+// A warning is the message of a log line that is not about denials.
 type warning string
 
 const (
@@ -41,7 +41,7 @@ func warningOf(outcome int) warning {
 	return ruleInvalid
 }
 
-// level is Warn or, for what is always a mistake of the application, Error.
+// level is Error for a mistake of the application, and Warn for anything else.
 func (w warning) level() slog.Level {
 	if w == ruleInvalid || w == finalFailed {
 		return slog.LevelError
@@ -70,8 +70,8 @@ type subject struct {
 
 // A stream is a sequence of warnings about one subject.
 type stream struct {
-	line    time.Duration // since the start; 0: none was written
-	pending uint64        // warnings since, which no line accounts for
+	line    time.Duration // time of the last line since the start; 0: none was written
+	pending uint64        // warnings since the last line
 	err     error         // the last one
 }
 
@@ -98,7 +98,7 @@ func (b *logbook) allowLocked(second int64, reserve int) bool {
 	return true
 }
 
-// A denial is a log line about denials. It accounts for one and for those that were suppressed.
+// A denial is a log line about one denial and the denials that were suppressed.
 type denial struct {
 	rule, key, limit string
 	retryAfter       time.Duration
@@ -117,7 +117,7 @@ func (b *logbook) write(ctx context.Context, d denial) {
 	b.log.LogAttrs(ctx, slog.LevelInfo, denialMessage, attrs...)
 }
 
-// failed logs the error of o, so that the limiter need not.
+// failed logs the error of o, so that the limiter does not log it again.
 func (b *logbook) failed(ctx context.Context, second int64, w warning, o *core.Observation) {
 	if b.log.Enabled(ctx, w.level()) {
 		o.Logged = true
@@ -125,7 +125,7 @@ func (b *logbook) failed(ctx context.Context, second int64, w warning, o *core.O
 	}
 }
 
-// warn logs an error, or counts it if a line about the subject was written lately.
+// warn logs an error, or counts it if a line about the subject was written recently.
 func (b *logbook) warn(ctx context.Context, second int64, w warning, rule string, err error) {
 	b.mu.Lock()
 	about := subject{w, rule}
@@ -147,7 +147,7 @@ func (b *logbook) warn(ctx context.Context, second int64, w warning, rule string
 	}
 }
 
-// due reports whether a line of s is to be written. The caller holds b.mu.
+// due reports whether to write a line of s now. The caller holds b.mu.
 func (b *logbook) due(s *stream, second int64) bool {
 	return s.pending > 0 && b.quietSince(s.line, second) && b.allowLocked(second, 1)
 }

@@ -32,7 +32,8 @@ func (m *masker) hash(b []byte) string {
 	return hex.EncodeToString(mac.Sum(nil)[:6])
 }
 
-// key returns the text of the key of e, masked. Of a key longer than 128 bytes it is only the kind and a hash.
+// key returns the masked text of the key of e. If the key is longer than 128 bytes, the text has only its kind and a
+// hash.
 func (m *masker) key(e *entry) string {
 	switch {
 	case !m.off && e.length > maxKey:
@@ -45,8 +46,8 @@ func (m *masker) key(e *entry) string {
 	return string(e.key)
 }
 
-// text masks a key of package keyfunc. Addresses are cut to their /24 or /48. Keys that name no client are shown. Of all
-// others, only the kind is shown, with a hash.
+// text masks a key of package keyfunc. It cuts addresses to their /24 or /48, and keeps keys that name no client. Of
+// all other keys, it keeps only the kind and adds a hash.
 func (m *masker) text(key string) string {
 	kind := kindOf(key)
 	rest := key[len(kind):]

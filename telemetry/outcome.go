@@ -57,7 +57,7 @@ func failureOf(err error) int {
 	return invalid
 }
 
-// The results of one limit, by its own answer, whatever the other limits say.
+// The results of one limit by itself, whatever the other limits decide.
 const (
 	resultAllowed = iota
 	resultNear    // allowed, with less than a fifth of the capacity remaining

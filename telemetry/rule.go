@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// maxLimits is how many limits of a rule have counts of their own.
+// maxLimits is how many limits of a rule are counted separately.
 const maxLimits = 50
 
 func compare(a, b string) int { return cmp.Compare(a, b) }
@@ -29,12 +29,12 @@ type rule struct {
 	mu      sync.Mutex
 	history history
 	top     top
-	pending uint64        // denials of keys in top that no log line accounts for
-	rest    uint64        // denials of other keys that no log line accounts for
-	restAt  time.Duration // of the last line about rest, since the start; 0: none was written
+	pending uint64        // denials of keys in top that are in no log line yet
+	rest    uint64        // denials of other keys that are in no log line yet
+	restAt  time.Duration // time of the last line about rest since the start; 0: none was written
 }
 
-// limitCounts are the counts of the limits of a rule that have one label.
+// limitCounts are the counts of all limits of a rule with the same label.
 type limitCounts struct {
 	label   string
 	results [results]atomic.Uint64
@@ -137,7 +137,7 @@ func (r *rule) turn(second int64) {
 	r.second.Store(second)
 }
 
-// ruleOutcomes are the names of what totals returns.
+// ruleOutcomes are the names of the values that totals returns.
 var ruleOutcomes = [3]string{"allowed", "denied", "would_deny"}
 
 // totals returns how many requests were allowed, denied, and would have been denied.

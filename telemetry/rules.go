@@ -2,10 +2,10 @@ package telemetry
 
 import "slices"
 
-// maxRules is how many rules have counts of their own. Claims of Take can name any rule.
+// maxRules is how many rules are counted separately. It bounds memory, because claims of Take can name any rule.
 const maxRules = 1000
 
-// other is the rule and the limit of counts beyond a bound.
+// other is the label of all rules and limits beyond these bounds.
 const other = "other"
 
 // rule returns the counts of a rule.

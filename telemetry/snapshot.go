@@ -7,12 +7,12 @@ import (
 // A Snapshot is all counts since the start.
 type Snapshot struct {
 	Start    time.Time
-	Requests []Requests     // every outcome, also those that did not happen
-	Results  []Results      // by rule and limit: every result, also those that did not happen
-	Rules    []RuleRequests // by rule: every outcome, also those that did not happen
+	Requests []Requests     // every outcome, including those with a count of 0
+	Results  []Results      // by rule and limit: every result, including those with a count of 0
+	Rules    []RuleRequests // by rule: every outcome, including those with a count of 0
 	Waits    []Waits        // by rule: how long requests had to wait for their turn
-	Waiting  int            // requests of the attached limiters that wait now
-	Settled  []Settled      // every way, also those that did not happen
+	Waiting  int            // requests that wait now, in the attached limiters
+	Settled  []Settled      // every way, including those with a count of 0
 	Held     int            // claims that are held now; see Keys
 	Keys     Keys
 	Leases   Leases
@@ -20,17 +20,17 @@ type Snapshot struct {
 	File     File
 }
 
-// Requests is how many requests had an outcome: allowed, denied, no_key, bad_key, invalid or unavailable. Degraded
-// decisions were made without the store.
+// Requests is the number of requests with one outcome: allowed, denied, no_key, bad_key, invalid or unavailable.
+// Degraded means that they were decided without the store.
 type Requests struct {
 	Outcome  string
 	Degraded bool
 	Count    uint64
 }
 
-// Results is how often a limit of a rule had a result: allowed, near, denied, would_deny or would_wait. Each limit counts by its
-// own answer, whatever the others say. Near is in place of allowed if less than a fifth of the capacity remains, and would_wait if a dry
-// run would let the request wait for its turn.
+// Results is how often one limit of a rule had one result: allowed, near, denied, would_deny or would_wait. Each limit
+// is counted by itself, whatever the other limits decide. A result is near instead of allowed if less than a fifth of
+// the capacity remains. It is would_wait if a dry run would have made the request wait for its turn.
 type Results struct {
 	Rule   string
 	Limit  string // such as "100/1m"; "other" beyond 50 for one rule
@@ -38,8 +38,8 @@ type Results struct {
 	Count  uint64
 }
 
-// RuleRequests is how many requests had an outcome under a rule: allowed, denied or would_deny. A request counts once, however many
-// limits the rule has. A request that only other rules denied is not counted.
+// RuleRequests is the number of requests with one outcome under a rule: allowed, denied or would_deny. A request counts
+// once, however many limits the rule has. A request that only other rules denied is not counted.
 type RuleRequests struct {
 	Rule    string
 	Outcome string
@@ -54,31 +54,32 @@ type Waits struct {
 	Duration time.Duration // all of them together
 }
 
-// Settled is how many requests that held something were settled in one way: free, charged, or failed.
+// Settled is the number of requests that held a cost and were settled in one way: free, charged or failed.
 type Settled struct {
 	Result string
 	Count  uint64
 }
 
-// Keys counts pairs of rule and key with state of their own, and states that pairs share for lack of room, in the stores of the
-// attached limiters that report them, as a MemoryStore does. Snapshot.Held comes from the stores too, if all of them report it;
-// otherwise it counts the requests in flight of this process.
+// Keys counts the pairs of rule and key that have their own state, and the states that pairs share because there was no
+// room for their own. It covers the stores of the attached limiters that report these numbers, as a MemoryStore does.
+// Snapshot.Held also comes from the stores if all of them report it; otherwise it counts the requests in flight in this
+// process.
 type Keys struct{ Own, Shared int }
 
-// Leases is what the stores of the attached limiters have leased to this process; see core.Rule.Lease.
+// Leases describes the leases of the attached limiters' stores in this process; see core.Rule.Lease.
 type Leases struct {
-	Keys      int    // that are leased now
+	Keys      int    // keys that are leased now
 	Decisions uint64 // requests that were decided from a lease
-	Returned  uint64 // requests that were charged ahead, and given back unused
+	Returned  uint64 // requests that were charged ahead and given back unused
 }
 
-// A Store counts the calls of stores, and has the health of the attached limiters' stores.
+// A Store has the counts of store calls, and the health of the attached limiters' stores.
 type Store struct {
 	Calls    []uint64 // by duration, as in Buckets, and one bucket without a bound
 	Duration time.Duration
 	Failures uint64 // calls that failed or were late
 
-	Down  bool      // calls to a store are withheld
+	Down  bool      // a store is not called now, because it has failed
 	Since time.Time // of the last change of Down
 	Err   error     // the last failure of a store, if any
 }
@@ -86,14 +87,14 @@ type Store struct {
 // A File is the active rules file, if there is one.
 type File struct {
 	Path     string
-	Hash     string    // of its content
-	Loaded   time.Time // when it came into force
+	Hash     string    // hash of its content
+	Loaded   time.Time // when its rules became active
 	Loads    uint64    // that succeeded
 	Failures uint64    // loads that failed; the rules stayed as they were
 	Err      error     // of the last load; nil if that succeeded
 }
 
-// Snapshot returns the counts since the start. Counts of one request may be in it while others of it are not yet.
+// Snapshot returns the counts since the start. It may contain some counts of a request but not yet others.
 func (t *Telemetry) Snapshot() Snapshot {
 	s := Snapshot{Start: t.clock.start}
 	for i := range t.requests {
@@ -121,7 +122,7 @@ func (t *Telemetry) Snapshot() Snapshot {
 	return s
 }
 
-// results returns the results of each limit of r. Limits with one label are one.
+// results returns the results of each limit of r. Limits with the same label are one.
 func (r *rule) results() (all []Results) {
 	seen := make(map[string]bool)
 	for _, l := range *r.limits.Load() {

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Buckets are the upper bounds of the histogram of store calls, each included. A last bucket without a bound follows.
+// Buckets are the upper bounds of the histogram of store calls, inclusive. One more bucket, without a bound, follows.
 var Buckets = []time.Duration{
 	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
@@ -18,7 +18,7 @@ var Buckets = []time.Duration{
 	100 * time.Millisecond, 250 * time.Millisecond, time.Second,
 }
 
-// maxBuckets is the number of Buckets and the last one.
+// maxBuckets is the number of Buckets plus one.
 const maxBuckets = 13
 
 // storeCalls counts the calls of stores.
@@ -68,8 +68,8 @@ func (t *Telemetry) calls() (s Store) {
 	return s
 }
 
-// kept returns how many keys, leases and held claims the stores of the attached limiters have. A store of several limiters
-// counts once.
+// kept returns how many keys, leases and held claims the stores of the attached limiters have. A store that several
+// limiters use counts once.
 func (t *Telemetry) kept() (keys Keys, leases Leases, held int) {
 	inMemory := true
 	stores := t.stores()

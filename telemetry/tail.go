@@ -2,7 +2,7 @@ package telemetry
 
 import "context"
 
-// tick writes the lines about pending denials and warnings that are due, as far as lines may be written in this second.
+// tick writes the lines that are due about pending denials and warnings, as far as this second has room for lines.
 func (b *logbook) tick(ctx context.Context, second int64, rules []*rule) {
 	for _, r := range rules {
 		for _, line := range r.due(b, second) {
@@ -40,8 +40,8 @@ func (r *rule) due(b *logbook, second int64) (lines []denial) {
 	return lines
 }
 
-// flush writes all that is pending, whether due or not: one line for each key as long as there is room in this second,
-// then one for each rule, and the last one for all that is left.
+// flush writes everything that is pending, whether or not it is due: one line for each key as long as there is room in
+// this second, then one line for each rule, and a last line for the rest.
 func (b *logbook) flush(ctx context.Context, second int64, rules []*rule) {
 	for _, r := range rules {
 		lines, rest := r.takeAll(b, second)
@@ -56,7 +56,7 @@ func (b *logbook) flush(ctx context.Context, second int64, rules []*rule) {
 	b.writeLeft(ctx, second, 0)
 }
 
-// writeLeft writes the line about the denials that flush had no room for, if that leaves room for reserve lines.
+// writeLeft writes a line about the denials that flush had no room for, if room for reserve lines remains.
 func (b *logbook) writeLeft(ctx context.Context, second int64, reserve int) {
 	b.mu.Lock()
 	line := denial{rule: other, suppressed: b.left - 1}

@@ -15,13 +15,13 @@ const defaultTop = 500
 
 // Options configure a Telemetry. The zero value is ready to use.
 type Options struct {
-	// Top is the number of denied keys that are remembered for each rule. If 0, it is 500.
+	// Top is how many denied keys a Telemetry remembers for each rule. If 0, it is 500.
 	Top int
 
 	// Log receives a bounded number of lines about denials and failures. If nil, nothing is logged.
 	Log *slog.Logger
 
-	// Unmask shows keys as they are, in the log, in Top and on the page. Keys are personal data.
+	// Unmask shows keys unmasked in the log, in Top and on the page. Keys are personal data.
 	Unmask bool
 }
 
@@ -31,7 +31,7 @@ type Telemetry struct {
 	mask     masker
 	clock    clock
 	requests [outcomes]atomic.Uint64
-	would    atomic.Uint64 // requests that a dry run would have denied, and that were allowed
+	would    atomic.Uint64 // allowed requests that a dry run would have denied
 	store    storeCalls
 	holds    holds
 	log      *logbook // nil if nothing is logged
@@ -57,8 +57,9 @@ func New(o Options) *Telemetry {
 	return t
 }
 
-// Attach adds a limiter, for its rules and the health of its store. The counts of several limiters are added up by rule
-// name. Attach does not observe the limiter: that is what core.WithObserver(t.Observe) does.
+// Attach adds a limiter, so that t knows its rules and the health of its store. The counts of several limiters are
+// added up by rule name. Attach does not make t count the limiter's decisions: use core.WithObserver(t.Observe) for
+// that.
 func (t *Telemetry) Attach(l *core.Limiter) {
 	t.mu.Lock()
 	if !slices.Contains(t.limiters, l) {
@@ -80,7 +81,7 @@ func (t *Telemetry) Limiters() []*core.Limiter {
 	return slices.Clone(t.limiters)
 }
 
-// Forward passes every observation on to o after it was counted, for exporters that record per request.
+// Forward passes every observation on to o after t has counted it. It is for exporters that record each request.
 func (t *Telemetry) Forward(o core.Observer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,7 +138,8 @@ func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
 	}
 }
 
-// count counts the results of one claim of a request that was allowed or denied. It reports whether a dry run would have denied it.
+// count counts the results of one claim of a request that was allowed or denied. It reports whether a dry run would
+// have denied it.
 func (t *Telemetry) count(ctx context.Context, second int64, c *core.Claim, results []core.Result, allowed bool) (would bool) {
 	r := t.rule(c.Rule)
 	if r.second.Load() != second {
@@ -163,7 +165,7 @@ func (t *Telemetry) undecided(ctx context.Context, o *core.Observation) {
 	}
 }
 
-// ruleOf returns the name of the rule that an observation failed at: the rule of the last claim, since later rules were not
+// ruleOf returns the name of the rule whose evaluation failed: the rule of the last claim, because later rules were not
 // evaluated.
 func ruleOf(o *core.Observation) string {
 	if len(o.Claims) == 0 {
@@ -172,14 +174,14 @@ func ruleOf(o *core.Observation) string {
 	return o.Claims[len(o.Claims)-1].Rule
 }
 
-// Flush writes the log lines that are still due, without waiting for the next observation. Call it at shutdown.
+// Flush writes the pending log lines at once. Call it at shutdown.
 func (t *Telemetry) Flush() {
 	if t.log != nil {
 		t.log.flush(context.Background(), t.clock.now(), t.sorted())
 	}
 }
 
-// tick begins a second of the total, and writes the log lines that became due. It runs once a second, while there are
+// tick begins a new second of the total, and writes the log lines that are due. It runs once a second while there are
 // observations.
 func (t *Telemetry) tick(ctx context.Context, second int64) {
 	t.total.turn(second, t.totals())

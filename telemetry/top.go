@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxKey is how much of a key is remembered. Clients can send keys of any length.
+// maxKey is how many bytes of a key are remembered. Clients can send keys of any length.
 const maxKey = 128
 
 var seed = maphash.MakeSeed()
@@ -27,7 +27,7 @@ type top struct {
 type entry struct {
 	hash    uint64
 	count   uint64
-	over    uint64        // how much count may be too high
+	over    uint64        // by how much count may be too high
 	place   int           // in the heap
 	key     []byte        // the first maxKey bytes
 	length  int           // of the whole key
@@ -35,8 +35,8 @@ type entry struct {
 	pending uint64        // denials since, which no line accounts for
 }
 
-// add counts a denial of key and returns its entry. If that was the entry of another key, evicted is how many denials of
-// that key were pending.
+// add counts a denial of key and returns its entry. If the entry belonged to another key before, evicted is how many
+// denials of that key were pending.
 func (t *top) add(key string) (e *entry, evicted uint64) {
 	if t.index == nil {
 		t.index = make(map[uint64]*entry, t.size)
@@ -100,9 +100,9 @@ func (t *top) swap(i, j int) {
 // A Row is a key of a Top.
 type Row struct {
 	Key   string // masked, unless Options.Unmask is set
-	ID    string // distinguishes keys that are masked alike, in this process; see FindKey
-	Count uint64 // denials, at least as many as there were
-	Over  uint64 // how much Count may be too high
+	ID    string // distinguishes keys with the same masked text, in this process; see FindKey
+	Count uint64 // denials; never too low
+	Over  uint64 // by how much Count may be too high
 }
 
 // Top returns the n keys that a rule denied most, the most denied first. It returns nil if the rule has denied nothing.
@@ -127,7 +127,7 @@ func (t *Telemetry) Top(rule string, n int) []Row {
 	return rows
 }
 
-// FindKey returns the key of a Row, unmasked. It reports false if the rule no longer remembers the key, or if that is
+// FindKey returns the key of a Row, unmasked. It reports false if t no longer remembers the key, or if the key is
 // longer than 128 bytes.
 func (t *Telemetry) FindKey(rule, id string) (key string, ok bool) {
 	r := (*t.rules.Load())[rule]

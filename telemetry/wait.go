@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// WaitBuckets are the upper bounds of the histogram of waits, each included. No wait is longer than the last one.
+// WaitBuckets are the upper bounds of the histogram of waits, inclusive. No wait is longer than the last bound.
 var WaitBuckets = []time.Duration{
 	10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour,

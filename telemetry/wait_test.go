@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// TestWaits checks that the waits of allowed requests are counted by rule, that a dry run counts who would wait or be denied, and that
-// the number of requests that wait now is known.
+// TestWaits checks that the waits of allowed requests are counted by rule, that a dry run counts who would wait or be
+// denied, and that the number of requests that wait now is known.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := telemetry.New(telemetry.Options{})

@@ -89,7 +89,7 @@ function showStatus({ store, start, now, file, degraded }) {
 	set($("zone"), "times in " + zone);
 	set($("until"), `Until (${zone})`);
 	$("file").hidden = !file;
-	let alert = failed ? `The store is unavailable since ${moment(store.since, now)}: each rule decides as its failure mode says. ${store.error || ""}` : "";
+	let alert = failed ? `The store is unavailable since ${moment(store.since, now)}: the failure mode of each rule decides. ${store.error || ""}` : "";
 	if (file) {
 		set($("file"), `rules: ${file.path} ${file.hash.slice(0, 12)}` + (file.loaded ? `, loaded ${moment(file.loaded, now)}` : ""));
 		if (file.error) alert += ` The rules file could not be loaded, the previous rules stay active: ${file.error}`;
@@ -160,7 +160,7 @@ function showRules(rules) {
 			head.scope = "row";
 			head.replaceChildren(make("span", rule.name, first ? "" : "hidden"));
 			if (first && rule.dryRun) head.append(" ", make("span", "dry run", "tag"));
-			if (first) head.append(make("span", rule.onFailure ? (rule.routes ? rule.routes.join(", ") : "all requests") + `; without the store: ${rule.onFailure}` : "in no limiter now", "sub"));
+			if (first) head.append(make("span", rule.onFailure ? (rule.routes ? rule.routes.join(", ") : "all requests") + `; without the store: ${rule.onFailure}` : "in no limiter", "sub"));
 		}
 		const n = limit.results, rate = i => first ? numbers.format(rule.recent[i] / 10) : "";
 		cell(row, 1, limit.limit + (limit.other ? " *" : ""), "text");
@@ -249,7 +249,7 @@ function showStore({ store, keys }) {
 		text = `${compact.format(calls)} calls, ${short(1000 * store.seconds / calls)} on average, 99% ${at < store.bounds.length ? "within " + name(at) : "slower than " + name(at - 1)}; ${numbers.format(store.failures)} failed or were late.`;
 	}
 	if (keys.own) text += ` ${compact.format(keys.own)} keys in memory.`;
-	if (keys.shared) text += ` ${compact.format(keys.shared)} states are shared for lack of room: raise MaxKeys.`;
+	if (keys.shared) text += ` ${compact.format(keys.shared)} states are shared by keys that had no room of their own: raise MaxKeys.`;
 	set($("store-text"), text);
 	for (const id of ["latency", "latency-details"]) $(id).hidden = !calls;
 	const columns = store.calls.map((count, i) => ({ name: i < store.bounds.length ? "≤ " + name(i) : "more", count }));

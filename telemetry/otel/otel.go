@@ -1,4 +1,4 @@
-// Package oteltelemetry exports the counts of a telemetry.Telemetry by OpenTelemetry.
+// Package oteltelemetry exports the counts of a telemetry.Telemetry to OpenTelemetry.
 //
 //	err := oteltelemetry.Register(t, otel.Meter("github.com/spillgate/spillgate"))
 //
@@ -20,8 +20,8 @@
 //	spillgate.store.up
 //	spillgate.rulefile.loads {spillgate.result}
 //
-// Package telemetry explains the values of the attributes. Counts are read when OpenTelemetry collects them. Only the
-// durations are recorded at each call of the store and each decision, because a histogram cannot be read later.
+// Package telemetry explains the values of the attributes. Counts are read when OpenTelemetry collects them. Only
+// durations are recorded at each store call and each decision, because OpenTelemetry has no observable histograms.
 package oteltelemetry
 
 import (
@@ -42,10 +42,10 @@ type Option func(*config)
 type config struct{ spans bool }
 
 // WithSpanAttributes sets the attributes spillgate.outcome and spillgate.rule on the active span of each request. The
-// rule is the one that denied the request, or the one whose limit constrains it most. No span is made.
+// rule is the one that denied the request, or the one whose limit constrains it most. It does not create spans.
 func WithSpanAttributes() Option { return func(c *config) { c.spans = true } }
 
-// Register creates the instruments in m. Its error joins the errors of m. A Telemetry is registered once.
+// Register creates the instruments in m. Its error joins the errors of m. Register a Telemetry only once.
 func Register(t *telemetry.Telemetry, m metric.Meter, opts ...Option) error {
 	var c config
 	for _, o := range opts {
@@ -89,7 +89,7 @@ func registerWaits(t *telemetry.Telemetry, m metric.Meter) error {
 	return nil
 }
 
-// waitsOf returns the longest wait of each rule that lets the request wait.
+// waitsOf returns the longest wait for each rule that makes the request wait.
 func waitsOf(results []core.Result) map[string]time.Duration {
 	waits := make(map[string]time.Duration)
 	for _, r := range results {

@@ -24,7 +24,7 @@ func annotate(ctx context.Context, o *core.Observation) {
 	}
 }
 
-// ruleOf returns the rule that a request depended on.
+// ruleOf returns the rule that denied a request or, if it was allowed, constrains it most.
 func ruleOf(o *core.Observation) string {
 	for i := range o.Results {
 		if r := &o.Results[i]; !r.Allowed && !r.DryRun {

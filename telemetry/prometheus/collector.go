@@ -20,8 +20,8 @@
 //	spillgate_store_up
 //	spillgate_rulefile_loads_total{spillgate_result}
 //
-// Package telemetry explains the values of the labels. Counts are read when Prometheus scrapes: nothing here is called
-// while a request is decided.
+// Package telemetry explains the values of the labels. Counts are read when Prometheus scrapes, and never while a
+// request is decided.
 package promtelemetry
 
 import (
