@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// These bound the memory of a Transport. Beyond them the least recently used is forgotten; of accounts and routes, the least
-// recently used of a sample.
+// These constants bound the memory of a Transport. If there is no more room, it forgets the least recently used budget,
+// or the least recently used account or route of a sample.
 const (
 	maxAccounts = 1024 // of a Transport
 	maxRoutes   = 512  // of an account
 	maxBudgets  = 32   // of an account
-	maxName     = 128  // bytes of a name that a Transport keeps: of a host, a path segment, a resource or a policy
+	maxName     = 128  // bytes in the name of a host, a path segment, a resource or a policy
 )
 
-// An account is what is known of one Transport.Key.
+// An account has everything that is known about one Transport.Key.
 type account struct {
-	hold    budget // holds all requests of the key: at first until one has been answered, later for a denial without a name
+	hold    budget // holds all requests of the key: at first until one has a response, later after a denial that names no limit
 	budgets []*budget
 	routes  map[routeKey]*route
 	last    []*budget // the budgets of the last response that named any
@@ -38,7 +38,7 @@ type accountKey struct {
 
 var seed = maphash.MakeSeed()
 
-// keyOf hashes the credential, so that none is kept.
+// keyOf returns the account key of r. It hashes the credential, so that the Transport does not keep it.
 func (t *Transport) keyOf(r *http.Request) accountKey {
 	if t.Key != nil {
 		return accountKey{host: shortName(t.Key(r))}
@@ -50,8 +50,8 @@ func (t *Transport) keyOf(r *http.Request) accountKey {
 	return key
 }
 
-// shortName returns the name under which a Transport keeps s. It hashes a long one: servers choose the names in their responses and,
-// by redirects, hosts and paths.
+// shortName returns s or, if s is long, its hash: servers choose the names in their responses and, by redirects, hosts
+// and paths.
 func shortName(s string) string {
 	if len(s) <= maxName {
 		return s
@@ -70,7 +70,7 @@ func (t *Transport) arrive(c *call) {
 	c.account, c.route, c.ticket = a, a.routeOf(c.req, t.clock), t.clock
 }
 
-// open returns a new account, in place of an old one if there are too many.
+// open returns a new account. If there are too many, it forgets an old one.
 func (t *Transport) open(key accountKey) *account {
 	if t.accounts == nil {
 		t.accounts = make(map[accountKey]*account)
@@ -84,11 +84,12 @@ func (t *Transport) open(key accountKey) *account {
 	return a
 }
 
-// leastUsed returns the least recently used of some accounts, if possible of one without requests in flight.
+// leastUsed returns the key of the least recently used account of a sample, if possible of an account without requests
+// in flight.
 func (t *Transport) leastUsed() (key accountKey) {
 	var least *account
 	sampled := 0
-	for k, a := range t.accounts { // begins anywhere
+	for k, a := range t.accounts { // in random order
 		if sampled++; sampled > 16 {
 			break
 		}
@@ -99,10 +100,10 @@ func (t *Transport) leastUsed() (key accountKey) {
 	return key
 }
 
-func (a *account) idle() bool { return a.hold.inFlight == 0 } // all requests count in it
+func (a *account) idle() bool { return a.hold.inFlight == 0 } // hold counts all requests
 
-// find returns the budget of a name. A new one replaces the least recently used if there are too many; find returns nil if all of
-// those are in use.
+// find returns the budget of a name. If there are too many, a new budget replaces the least recently used one; find
+// returns nil if all are in use.
 func (a *account) find(name budgetName) *budget {
 	name.name = shortName(name.name)
 	for _, b := range a.budgets {
@@ -129,8 +130,8 @@ func (a *account) find(name budgetName) *budget {
 	return b
 }
 
-// mayTry reports whether a request of a route without a response may be sent although the budgets that it is assumed
-// to use are closed: one at a time, until one of them was denied.
+// mayTry reports whether a request of a route without a response may be sent although its assumed budgets are closed.
+// Such requests are sent one at a time, until one of them is denied.
 func (a *account) mayTry(now time.Time) bool {
 	return !a.strict && a.trying == nil && slices.ContainsFunc(a.last, func(b *budget) bool { return now.Before(b.until) })
 }

@@ -120,8 +120,8 @@ func send(t *testing.T, c *http.Client, line string) {
 	resp.Body.Close()
 }
 
-// TestOneLimitForManyPaths checks that a limit that all paths share is learned once: requests of new first segments are denied once
-// altogether, not once each.
+// TestOneLimitForManyPaths checks that a limit that all paths share is learned once: requests of new first segments are
+// denied once altogether, not once each.
 func TestOneLimitForManyPaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limited := map[bool]int{}

@@ -33,8 +33,9 @@ var adapters = []struct {
 	}},
 }
 
-// TestOurOwnServers drives 50 goroutines for two minutes against each adapter with each header writer. If the writer says what remains, nothing is
-// denied; if it says only Retry-After, or nothing, there are few denials, which no caller sees.
+// TestOurOwnServers drives 50 goroutines for two minutes against each adapter with each header writer. If the writer
+// says what remains, nothing is denied; if it says only Retry-After, or nothing, there are few denials, which no caller
+// sees.
 func TestOurOwnServers(t *testing.T) {
 	for _, w := range []struct {
 		name         string

@@ -2,8 +2,8 @@ package client
 
 import "time"
 
-// admit counts c as sent if all budgets that it needs let it, and then returns nil. Otherwise it returns the budget that c must wait
-// for longest, and why.
+// admit counts c as sent and returns nil if all budgets that c needs admit it. Otherwise it returns the budget that c
+// must wait for longest, and why.
 func (a *account) admit(c *call, now time.Time, clock uint64) (longest *budget, why pause) {
 	a.need(c, now)
 	for _, b := range c.budgets {
@@ -24,7 +24,8 @@ func (a *account) admit(c *call, now time.Time, clock uint64) (longest *budget, 
 	return nil, pause{}
 }
 
-// need sets what c needs: the budgets of its route, or those that were last seen for its key.
+// need sets the budgets that c needs: the budgets of its route or, if the route has had no response, the last budgets
+// of its key. A call that is tried needs none of these.
 func (a *account) need(c *call, now time.Time) {
 	list := append(c.array[:0], &a.hold)
 	if a.last != nil { // the server has limits: find out which ones this route has
@@ -64,7 +65,8 @@ func (a *account) dispatch(b *budget, t *Transport, now time.Time) {
 	}
 }
 
-// dispatchAll dispatches the calls that wait for any budget of a or of c. Those of c begin with the hold; one may be forgotten already.
+// dispatchAll dispatches the calls that wait for any budget of a or of c. The first budget of c is the hold; the others
+// may no longer belong to a.
 func (a *account) dispatchAll(c *call, t *Transport, now time.Time) {
 	for _, b := range c.budgets {
 		a.dispatch(b, t, now)

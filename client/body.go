@@ -16,8 +16,9 @@ const (
 	keepTime = time.Second
 )
 
-// keep buffers the body of resp, up to maxKept bytes, and sets one that reads the same. A body that ends within them frees the
-// connection, and resp can still be returned intact. A body that takes longer than keepTime is cut off.
+// keep reads up to maxKept bytes of the body of resp, and sets a body that returns the same bytes. If the whole body
+// fits, the connection is free, and resp can still be returned intact. keep cuts off a body that takes longer than
+// keepTime.
 func keep(resp *http.Response) {
 	body := resp.Body
 	slow := time.AfterFunc(keepTime, func() { body.Close() })

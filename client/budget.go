@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	// overdue is how long a request may be in flight without news of its budget, before others no longer wait for it.
+	// overdue is how long other requests wait for a request in flight if no response names its budget.
 	overdue = 10 * time.Second
 
-	// longestPromise bounds how long a response can close a budget. After that one request is sent as a trial.
+	// longestPromise bounds how long a response can close a budget. After that, one request is sent as a trial.
 	longestPromise = time.Hour
 
-	// shortPause is the pause where nothing remains and the server does not say for how long, or names an instant that is past.
-	// It doubles with each denial that follows, up to longPause.
+	// shortPause is the pause if nothing remains and the server does not say for how long, or names an instant in the
+	// past. The pause doubles with each further denial, up to longPause.
 	shortPause = time.Second
 	longPause  = time.Minute
 )
 
-// A budget is what is known of one limit of the server. The zero value is open and not counted.
+// A budget has everything that is known about one limit of the server. The zero value is open and not counted.
 type budget struct {
 	name   budgetName
 	status int // of the last response that named it
@@ -27,16 +27,16 @@ type budget struct {
 	counted   bool
 	limit     int64 // 0 if not known
 	low       lowest
-	inFlight  int64     // sent and not answered, without those that were overdue
-	forgotten uint64    // calls sent up to here are not in inFlight any more
+	inFlight  int64     // requests sent and not answered, except overdue ones
+	forgotten uint64    // calls sent up to here are no longer in inFlight
 	heard     time.Time // the last sending or response
 
-	window // when it is renewed
+	window // when the budget is renewed
 
-	promise  time.Time // nothing is sent before what the server announced
+	promise  time.Time // the instant that the server announced; nothing is sent before it
 	until    time.Time // promise and jitter
 	closedAt uint64    // when the last response closed it, on the clock of the Transport
-	denials  int       // in a row, of requests that were sent after it had been closed
+	denials  int       // consecutive denials of requests that were sent after the budget had been closed
 
 	trial
 	queue
@@ -51,10 +51,10 @@ type budgetName struct {
 
 func (b *budget) idle() bool { return b.inFlight == 0 && b.head == nil }
 
-// A pause says why a call has to wait. Its zero value lets the call go.
+// A pause says why a call has to wait, and until when. The zero value means that it need not wait.
 type pause struct {
 	wait  bool
-	until time.Time // when to look again; zero if only a response can change something
+	until time.Time // when to check again; zero if only a response can change the result
 	known time.Time // the instant that was announced; zero if none was
 }
 
@@ -84,7 +84,7 @@ func (b *budget) check(c *call, now time.Time) pause {
 	return b.pace(c, now)
 }
 
-// opens returns when b opens for c. The jitter is left out if it would make c too late.
+// opens returns when b opens for c. It omits the jitter if that would make c too late.
 func (b *budget) opens(c *call) time.Time {
 	if c.limit.Before(b.until) {
 		return b.promise
@@ -92,8 +92,8 @@ func (b *budget) opens(c *call) time.Time {
 	return b.until
 }
 
-// free returns how many more requests can be sent without a denial, if no other client uses the limit: what remained after the
-// last request that was answered, less those in flight.
+// free returns how many more requests can be sent without a denial, if no other client uses the limit: what remained
+// after the last answered request, minus the requests in flight.
 func (b *budget) free() int64 {
 	if !b.counted {
 		return math.MaxInt64
@@ -114,7 +114,7 @@ func (b *budget) enter(c *call, now time.Time) {
 	switch {
 	case b.trying:
 		b.trial.enter(c)
-	case b.free() <= 0: // those in flight are overdue
+	case b.free() <= 0: // the requests in flight are overdue
 		b.inFlight, b.forgotten = 0, c.sent-1
 	}
 	if b.isPacedWindow(c, now) {

@@ -30,7 +30,8 @@ func TestNobodyOvertakes(t *testing.T) {
 	}
 }
 
-// TestOverdueRequestsAreNotCountedTwice checks that requests that are overdue do not count again when they are answered in the end.
+// TestOverdueRequestsAreNotCountedTwice checks that requests that are overdue do not count again when they are answered
+// in the end.
 func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	b := &budget{counted: true}
 	b.low.add(2, 0, 1)
@@ -57,7 +58,8 @@ func TestOverdueRequestsAreNotCountedTwice(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsNotShortenedByLaterResponses checks that a response that names an earlier instant does not open what another has closed.
+// TestRetryAfterIsNotShortenedByLaterResponses checks that a response that names an earlier instant does not open what
+// another has closed.
 func TestRetryAfterIsNotShortenedByLaterResponses(t *testing.T) {
 	b := &budget{}
 	b.close(at(0), 20*time.Second, 429, 1)
@@ -114,8 +116,8 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// TestOverdueTrial checks that a trial without an answer is followed by one more each ten seconds, and that its late answer does not
-// make room for two.
+// TestOverdueTrial checks that a trial without an answer is followed by one more each ten seconds, and that its late
+// answer does not make room for two.
 func TestOverdueTrial(t *testing.T) {
 	b := &budget{}
 	b.close(at(0), time.Second, 429, 1)
@@ -168,8 +170,8 @@ func TestDenialsInFlightTogether(t *testing.T) {
 	}
 }
 
-// TestRetryAfterOfSeveral checks which promise holds where several limits of a denial are used up: Retry-After for that which takes
-// longest, and none takes longer.
+// TestRetryAfterOfSeveral checks which promise holds where several limits of a denial are used up: Retry-After for that
+// which takes longest, and none takes longer.
 func TestRetryAfterOfSeveral(t *testing.T) {
 	a, c := &account{}, &call{sent: 5, route: &route{}}
 	rep := report{status: 429, denied: true, hasRetry: true, retry: 30 * time.Second, n: 4}
@@ -199,8 +201,8 @@ func TestRetryAfterOfSeveral(t *testing.T) {
 	}
 }
 
-// TestOnlyAPacedWindowAnnounces checks that an instant is expected while a window is paced, and not once it proves to be a bucket:
-// then a call that waits for a response would fail for an instant that does not matter.
+// TestOnlyAPacedWindowAnnounces checks that an instant is expected while a window is paced, and not once it proves to
+// be a bucket: then a call that waits for a response would fail for an instant that does not matter.
 func TestOnlyAPacedWindowAnnounces(t *testing.T) {
 	b := &budget{counted: true, limit: 100, window: window{kind: fixed, last: at(10), renewed: at(110)}}
 	b.low.add(9, 0, 1)

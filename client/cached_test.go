@@ -11,8 +11,8 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestCachedResponsesAreIgnored checks that nothing waits for an instant in a response that a cache made for another client. A cached
-// denial is returned as it is.
+// TestCachedResponsesAreIgnored checks that nothing waits for an instant in a response that a cache made for another
+// client. A cached denial is returned as it is.
 func TestCachedResponsesAreIgnored(t *testing.T) {
 	for age, cached := range map[string]bool{"1": true, "86400": true, "99999999999999999999": true, " 7 , 0": true, "0": false, "": false, "-5": false, "soon": false, "0, 7": false} {
 		for _, a := range announcements {
@@ -39,8 +39,8 @@ func TestCachedResponsesAreIgnored(t *testing.T) {
 	}
 }
 
-// TestCachedResponsesHideNoLimit checks that a limit that is known stays known after a cached response for the same route, and that an
-// unknown route still waits for it.
+// TestCachedResponsesHideNoLimit checks that a limit that is known stays known after a cached response for the same
+// route, and that an unknown route still waits for it.
 func TestCachedResponsesHideNoLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

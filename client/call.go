@@ -13,15 +13,15 @@ type call struct {
 	key     accountKey
 	account *account // nil before it has arrived
 	route   *route
-	ticket  uint64 // when it arrived, on the clock of the Transport: calls go in this order
+	ticket  uint64 // when it arrived, on the clock of the Transport: calls are sent in this order
 	sent    uint64 // when it was last sent, on the same clock; 0 if never
 	waited  time.Duration
 	noPace  bool
 
-	// budgets are those that it needs or, while it is in flight, those that count it.
+	// budgets are the budgets that the call needs or, while it is in flight, the budgets that count it.
 	budgets []*budget
 	array   [2 + maxStates]*budget
-	trying  bool // it is sent to learn the budgets of its route, although the assumed ones are closed
+	trying  bool // it is sent to learn the budgets of its route, although its assumed budgets are closed
 
 	denied bool           // the last response was a denial, and the request can be sent again
 	denial *http.Response // that response; nil before the first
@@ -31,7 +31,7 @@ type call struct {
 	place // in a queue
 }
 
-// next returns the request to send, and discards the denial before.
+// next returns the request to send, and discards the previous denial.
 func (c *call) next() *http.Request {
 	if c.denial == nil {
 		return c.req
@@ -62,7 +62,7 @@ func (c *call) renew() bool {
 	return err == nil
 }
 
-// giveUp ends a call that is not sent any more, because of err.
+// giveUp ends a call that will not be sent again, because of err.
 func (c *call) giveUp(err error) (*http.Response, error) {
 	if c.body != nil {
 		c.body.Close()

@@ -15,18 +15,19 @@ func (b *budget) close(now time.Time, wait time.Duration, status int, clock uint
 	b.begin(clock)
 	for c := b.head; c != nil; c = c.behind {
 		if b.promise.After(c.limit) {
-			c.wakeUp() // its wait would take too long, so it fails now
+			c.wakeUp() // c would wait too long, so it fails now
 		}
 	}
 }
 
-// denied closes b after a denial of c. wait is what the server announced; it is 0 or less for nothing or an instant that is past.
-// Several denials count as one if their requests were in flight at the same time.
+// denied closes b after a denial of c. wait is the time that the server announced; it is 0 or less if the server
+// announced none, or an instant in the past. Several denials count as one if their requests were in flight at the same
+// time.
 func (b *budget) denied(c *call, now time.Time, wait time.Duration, status int, clock uint64) {
 	if c.sent > b.closedAt {
 		b.denials++
 	}
-	doublings := b.denials - 2 // the second denial in a row: the server did not admit what it had announced
+	doublings := b.denials - 2 // after the second consecutive denial: the server did not keep its promise
 	if wait <= 0 {
 		doublings = max(b.denials-1, 0)
 	}

@@ -44,8 +44,8 @@ func TestMaxWaitBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// TestDeadlineBehindOneThatWaits checks that a request whose wait has become too long fails at once, although another that has more
-// time waits before it.
+// TestDeadlineBehindOneThatWaits checks that a request whose wait has become too long fails at once, although another
+// that has more time waits before it.
 func TestDeadlineBehindOneThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {

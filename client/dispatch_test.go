@@ -13,8 +13,8 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestResponseDefersOverdue checks that others wait for the requests in flight until ten seconds after the last response, not after
-// the last request.
+// TestResponseDefersOverdue checks that others wait for the requests in flight until ten seconds after the last
+// response, not after the last request.
 func TestResponseDefersOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -50,8 +50,8 @@ func hang(ctx context.Context, t *testing.T, c *http.Client, path string) {
 	synctest.Wait()
 }
 
-// TestLateResponseOpensItsRoute checks that requests of a route that wait for the first response go when there is one, although it
-// is that to a request sent before the server was known to have limits.
+// TestLateResponseOpensItsRoute checks that requests of a route that wait for the first response go when there is one,
+// although it is that to a request sent before the server was known to have limits.
 func TestLateResponseOpensItsRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -85,8 +85,8 @@ func TestLateResponseOpensItsRoute(t *testing.T) {
 	})
 }
 
-// TestResponseOfAnotherRouteOpensALimit checks that requests that wait for the response to a trial go when a response of a route that
-// was not known to share their limit says that something remains.
+// TestResponseOfAnotherRouteOpensALimit checks that requests that wait for the response to a trial go when a response
+// of a route that was not known to share their limit says that something remains.
 func TestResponseOfAnotherRouteOpensALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
@@ -122,7 +122,8 @@ func TestResponseOfAnotherRouteOpensALimit(t *testing.T) {
 	})
 }
 
-// TestFirstRequestsThatAreOverdue checks that where nothing is known and the first request is overdue, all others go, not one at a time.
+// TestFirstRequestsThatAreOverdue checks that where nothing is known and the first request is overdue, all others go,
+// not one at a time.
 func TestFirstRequestsThatAreOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, _ *http.Request) {

@@ -40,8 +40,8 @@ func TestWaitsEndWithTheContext(t *testing.T) {
 	})
 }
 
-// TestWaitingForOthers checks how a call ends that waits for the response to another, of which nothing is known: with the context, or
-// after MaxWait.
+// TestWaitingForOthers checks how a call ends that waits for the response to another, of which nothing is known: with
+// the context, or after MaxWait.
 func TestWaitingForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := serve(func(w http.ResponseWriter, r *http.Request) {

@@ -9,11 +9,11 @@ import (
 // deadline of its context.
 type LimitedError struct {
 	Until  time.Time // when the limit admits a request again; the time of the error if the server has not said
-	Status int       // of the response that announced it; 0 if it waited for the first response
+	Status int       // status of the response that announced Until; 0 if the request waited for the first response
 	Policy string    // the resource or policy that is used up, or a hash if its name has over 128 bytes; empty if it has no name
 }
 
-// Error returns a text that contains nothing of the request.
+// Error returns a text that contains no part of the request.
 func (e *LimitedError) Error() string {
 	if e.Status == 0 {
 		return "spillgate: not sent: waiting for the responses to other requests takes too long"

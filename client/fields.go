@@ -8,8 +8,8 @@ var fieldNames = [...]struct{ limit, remaining, reset, resource string }{
 	rateLimitFields: {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", ""},
 }
 
-// readFields reads the fields of a family that have one number per line. Each line is a limit: a proxy with a limit of its own adds
-// a line to the lines of the server behind it.
+// readFields reads the fields of a family that have one number per line. Each line is a limit: a proxy with its own
+// limit adds a line to the lines of the server behind it.
 func (rep *report) readFields(clock *serverClock, f family) {
 	names := &fieldNames[f]
 	for line, text := range clock.header[names.remaining] {

@@ -15,9 +15,9 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-// TestFleetSharesOneBudget lets ten processes send as fast as one limit of 50 per second, which they share through their hooks, admits,
-// to a server that admits as many. One request of a stranger's burst is denied at first. After that, and after what was booked by then,
-// none is, and at least 95% of what the server admits is used.
+// TestFleetSharesOneBudget lets ten processes send as fast as one limit of 50 per second, which they share through
+// their hooks, admits, to a server that admits as many. One request of a stranger's burst is denied at first. After
+// that, and after what was booked by then, none is, and at least 95% of what the server admits is used.
 func TestFleetSharesOneBudget(t *testing.T) {
 	const processes, callers, span = 10, 20, 20 * time.Second
 	synctest.Test(t, func(t *testing.T) {

@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// TestWhichAccountIsForgotten checks that it is the least recently used of those without requests in flight or, if all have some, of all.
+// TestWhichAccountIsForgotten checks that it is the least recently used of those without requests in flight or, if all
+// have some, of all.
 func TestWhichAccountIsForgotten(t *testing.T) {
 	with := func(used uint64, inFlight int64) *account {
 		return &account{used: used, hold: budget{inFlight: inFlight}}

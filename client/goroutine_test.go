@@ -11,8 +11,8 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestNoGoroutines checks that a Transport starts none, not even while calls wait. That none is left behind is what synctest checks in
-// every test.
+// TestNoGoroutines checks that a Transport starts none, not even while calls wait. That none is left behind is what
+// synctest checks in every test.
 func TestNoGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &client.Transport{Base: usedUp(3 * time.Second)}
@@ -35,7 +35,8 @@ func TestNoGoroutines(t *testing.T) {
 	})
 }
 
-// bubbled returns the number of goroutines in bubbles. The goroutines of a server that another test has closed may end at any time.
+// bubbled returns the number of goroutines in bubbles. The goroutines of a server that another test has closed may end
+// at any time.
 func bubbled() int {
 	stacks := make([]byte, 1<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), ", synctest bubble ")

@@ -77,8 +77,8 @@ func TestBeforeFails(t *testing.T) {
 	}
 }
 
-// TestBeforeFailsAfterADenial checks that RoundTrip returns the denial intact if Before returns a LimitedError, and any other error as
-// it is.
+// TestBeforeFailsAfterADenial checks that RoundTrip returns the denial intact if Before returns a LimitedError, and any
+// other error as it is.
 func TestBeforeFailsAfterADenial(t *testing.T) {
 	closed := errors.New("shop closed")
 	for _, failure := range []error{&client.LimitedError{Until: start2000}, closed} {
@@ -113,8 +113,8 @@ func TestBeforeFailsAfterADenial(t *testing.T) {
 	}
 }
 
-// TestBeforeFreesTheConnectionOfADenial checks that a denial is read to its end before Before sleeps, also if OnDenied has taken as
-// long as the server asked for.
+// TestBeforeFreesTheConnectionOfADenial checks that a denial is read to its end before Before sleeps, also if OnDenied
+// has taken as long as the server asked for.
 func TestBeforeFreesTheConnectionOfADenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &watched{size: 1000, closed: make(chan bool)}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// Between these a number is an epoch in seconds, 1985 to 3554. A smaller one is a number of seconds.
+	// A number between these two is an epoch in seconds, 1985 to 3554. A smaller number is a number of seconds.
 	leastEpoch = 500_000_000
 	mostEpoch  = 100 * leastEpoch
 
@@ -18,12 +18,12 @@ const (
 	maxSeconds = 1_000_000_000
 )
 
-// A serverClock converts the instants in a response into waits. It corrects them by Date, so that a wrong clock at either end does not
-// matter. Date has no fractions, so a wait may be up to a second too long, and never too short.
+// A serverClock converts the instants in a response into waits. It corrects them by Date, so that wrong clocks do not
+// matter. Date has no fractions of a second, so a wait may be up to a second too long, but never too short.
 type serverClock struct {
 	header http.Header
 	now    time.Time // by the local clock
-	date   time.Time // by that of the server; zero before it is needed
+	date   time.Time // by the server's clock; zero before it is needed
 }
 
 // server returns the time of the server when it sent the response, or the local time if the response has no Date.
@@ -39,7 +39,7 @@ func (c *serverClock) server() time.Time {
 	return c.date
 }
 
-// lastDate caches the Date that was parsed last, which many responses share.
+// lastDate caches the last Date parsed, because many responses have the same Date.
 var lastDate atomic.Pointer[parsedDate]
 
 type parsedDate struct {
@@ -58,13 +58,13 @@ func parseDate(text string) (time.Time, bool) {
 	return date, err == nil
 }
 
-// in returns the wait until an instant some seconds from now, and that instant by the clock of the server.
+// in returns the wait for an instant some seconds from now, and that instant by the server's clock.
 func (c *serverClock) in(seconds int64) (wait time.Duration, reset int64, ok bool) {
 	seconds = min(seconds, maxSeconds)
 	return time.Duration(seconds) * time.Second, c.server().Unix() + seconds, true
 }
 
-// until does what in does for an instant that is written as a number of seconds, an epoch (in seconds, milliseconds or less) or a
+// until is like in, for an instant that is written as a number of seconds, an epoch (in seconds or a smaller unit) or a
 // date.
 func (c *serverClock) until(text string) (wait time.Duration, reset int64, ok bool) {
 	text = strings.TrimSpace(text)
@@ -84,7 +84,8 @@ func (c *serverClock) until(text string) (wait time.Duration, reset int64, ok bo
 	return c.at(t)
 }
 
-// number does what in does for a number of seconds or an epoch. One that is too large for an epoch is cut to maxSeconds.
+// number is like in, for a number of seconds or an epoch. It cuts a number that is too large for an epoch to
+// maxSeconds.
 func (c *serverClock) number(f float64) (wait time.Duration, reset int64, ok bool) {
 	if f < leastEpoch {
 		return c.in(int64(math.Ceil(max(f, -maxSeconds))))
@@ -99,7 +100,7 @@ func (c *serverClock) number(f float64) (wait time.Duration, reset int64, ok boo
 	return c.at(time.Unix(int64(math.Ceil(epoch)), 0))
 }
 
-// at does what in does for an instant by the clock of the server.
+// at is like in, for an instant by the server's clock.
 func (c *serverClock) at(t time.Time) (wait time.Duration, reset int64, ok bool) {
 	const most = maxSeconds * time.Second
 	return min(max(t.Sub(c.server()), -most), most), t.Unix(), true

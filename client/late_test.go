@@ -74,8 +74,8 @@ func TestTooLongAWaitFailsAtOnce(t *testing.T) {
 	}
 }
 
-// TestDenialIsReturnedWithItsBody checks that a denial is returned as it came, body intact, if the wait for a second try is too long: at once, or
-// when others have made it longer.
+// TestDenialIsReturnedWithItsBody checks that a denial is returned as it came, body intact, if the wait for a second
+// try is too long: at once, or when others have made it longer.
 func TestDenialIsReturnedWithItsBody(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -109,7 +109,8 @@ func TestDenialIsReturnedWithItsBody(t *testing.T) {
 	}
 }
 
-// TestDenialIsReturnedWhileOthersExtendTheWait checks that a denial that was set aside to wait is still intact if the wait turns out too long.
+// TestDenialIsReturnedWhileOthersExtendTheWait checks that a denial that was set aside to wait is still intact if the
+// wait turns out too long.
 func TestDenialIsReturnedWhileOthersExtendTheWait(t *testing.T) {
 	for _, size := range []int{0, 10, 64 << 10, 200_000} {
 		synctest.Test(t, func(t *testing.T) { denyAndExtend(t, strings.Repeat("x", size)) })

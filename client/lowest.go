@@ -1,8 +1,9 @@
 package client
 
-// lowest finds what remained after the last request that the server has answered. Responses may arrive in another order than the
-// server decided in, so any response may be the last, except those that were received before another request was sent. The least
-// of the candidates is safe: for a window because Remaining only falls, for a token bucket because waiting only adds to it.
+// lowest finds what remained after the last request that the server has decided. Responses may arrive in another order
+// than the server's decisions. So any response may be the last, unless it was received before another answered request
+// was sent. The lowest of the candidates is safe: in a window, Remaining only falls; in a token bucket, waiting only
+// adds to it.
 type lowest struct {
 	entries []remaining // a sliding window minimum: ascending in left and in received
 }

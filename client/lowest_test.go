@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestLowestIsSafe sends requests to a window and to a bucket, at random and answered in any order, and checks after each step that
-// what is said to remain, without those in flight, does remain; and that it is exact when none is in flight.
+// TestLowestIsSafe sends requests to a window and to a bucket, at random and answered in any order, and checks after
+// each step that what is said to remain, without those in flight, does remain; and that it is exact when none is in
+// flight.
 func TestLowestIsSafe(t *testing.T) {
 	type sending struct {
 		sent uint64

@@ -126,7 +126,8 @@ func TestLateTurnFailsAtOnce(t *testing.T) {
 	})
 }
 
-// TestLateTurnBehindUncountedAnswers checks that no call fails as too late while what remains may count the requests in flight already.
+// TestLateTurnBehindUncountedAnswers checks that no call fails as too late while what remains may count the requests in
+// flight already.
 func TestLateTurnBehindUncountedAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var left atomic.Int64
@@ -159,8 +160,8 @@ func TestLateTurnBehindUncountedAnswers(t *testing.T) {
 	})
 }
 
-// TestRetryAfterInAPacedWindow checks that the first request of the last fifth of a window is sent at once, and that after a denial
-// the next one is sent when Retry-After says, not when the window is renewed.
+// TestRetryAfterInAPacedWindow checks that the first request of the last fifth of a window is sent at once, and that
+// after a denial the next one is sent when Retry-After says, not when the window is renewed.
 func TestRetryAfterInAPacedWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := []string{"10", "5", "4"}

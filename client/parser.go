@@ -12,7 +12,7 @@ type parser struct {
 	failed bool
 }
 
-// A member is what a parser has read. Parameters that rate limits do not need are left out.
+// A member is a member of a List or a Dictionary, with the parameters that rate limits need.
 type member struct {
 	name       string // the String, the Token or the key
 	value      number // of a key
@@ -26,7 +26,7 @@ type number struct {
 	ok bool
 }
 
-// next reads a member into m. It returns false at the end and where the field is malformed.
+// next reads a member into m. It returns false at the end, or if the field is malformed.
 func (p *parser) next(m *member) bool {
 	*m = member{}
 	p.space()

@@ -93,8 +93,8 @@ func write(w http.ResponseWriter, status int, fields ...string) {
 	_, _ = w.Write([]byte("body"))
 }
 
-// TestNoRequestBeforeThePromise checks that after each announcement the next request is sent at the instant or after it, and no later
-// than rounding and jitter explain, whatever the clocks say.
+// TestNoRequestBeforeThePromise checks that after each announcement the next request is sent at the instant or after
+// it, and no later than rounding and jitter explain, whatever the clocks say.
 func TestNoRequestBeforeThePromise(t *testing.T) {
 	for _, a := range announcements {
 		t.Run(a.name+", no Date", func(t *testing.T) {

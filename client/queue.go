@@ -7,18 +7,18 @@ type queue struct{ head, tail *call }
 
 // A place is the place of a call in a queue.
 type place struct {
-	in        *budget // nil if it does not wait
+	in        *budget // nil if the call does not wait
 	before    *call
 	behind    *call
 	turn      int64     // 1 is the first
-	until     time.Time // when the first of a queue looks again
+	until     time.Time // when the first call of a queue checks again
 	limit     time.Time // when its wait must end
 	admitted  bool
 	wake      chan struct{}
 	announced bool // OnWait was called
 }
 
-// wakeUp makes c look at its place again.
+// wakeUp makes c check again whether it may be sent.
 func (c *call) wakeUp() {
 	select {
 	case c.wake <- struct{}{}:
@@ -64,7 +64,7 @@ func (b *budget) remove(c *call) {
 // earlier reports whether another call waits for b that arrived before c.
 func (b *budget) earlier(c *call) bool { return b.head != nil && b.head.ticket < c.ticket }
 
-// wakeAt makes c, which is the first, look again at until.
+// wakeAt makes c, which is the first, check again at until.
 func (c *call) wakeAt(until time.Time) {
 	if !c.until.Equal(until) {
 		c.until = until
@@ -72,7 +72,7 @@ func (c *call) wakeAt(until time.Time) {
 	}
 }
 
-// number counts the calls that wait, and wakes those whose turn comes too late.
+// number numbers the calls that wait, and wakes the calls whose turn would come too late.
 func (b *budget) number(c *call, now time.Time) {
 	if !b.isPacedWindow(c, now) {
 		return

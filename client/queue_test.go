@@ -74,8 +74,8 @@ func TestOneRequestGoesAhead(t *testing.T) {
 	})
 }
 
-// TestOneRequestOfARouteGoesAhead checks that one request goes ahead to a route whose limits are unknown, if the server has limits.
-// Where it has none, all go.
+// TestOneRequestOfARouteGoesAhead checks that one request goes ahead to a route whose limits are unknown, if the server
+// has limits. Where it has none, all go.
 func TestOneRequestOfARouteGoesAhead(t *testing.T) {
 	for _, limits := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -105,8 +105,8 @@ func TestOneRequestOfARouteGoesAhead(t *testing.T) {
 	}
 }
 
-// TestOverdueRequestDelaysNoOther checks that requests without a response do not keep others waiting forever: neither the first of a
-// key, nor those that may use up what remains.
+// TestOverdueRequestDelaysNoOther checks that requests without a response do not keep others waiting forever: neither
+// the first of a key, nor those that may use up what remains.
 func TestOverdueRequestDelaysNoOther(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -140,8 +140,8 @@ func TestOverdueRequestDelaysNoOther(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentWhileNothingRemains checks that no request of many is sent before the instant, that it is sent with a jitter of at
-// most a tenth of the wait and 5s, and that then one goes ahead of the others.
+// TestNothingIsSentWhileNothingRemains checks that no request of many is sent before the instant, that it is sent with
+// a jitter of at most a tenth of the wait and 5s, and that then one goes ahead of the others.
 func TestNothingIsSentWhileNothingRemains(t *testing.T) {
 	for _, wait := range []time.Duration{2 * time.Second, 20 * time.Second, 55 * time.Minute} {
 		most := min(wait/10, 5*time.Second)

@@ -14,7 +14,7 @@ const maxStates = 8
 type report struct {
 	status      int           // 0 if there was no response
 	cached      bool          // the response was made for an earlier request: it says nothing about limits
-	denied      bool          // the request was not served, because of a limit
+	denied      bool          // a limit denied the request
 	unavailable bool          // 503 with Retry-After
 	hasRetry    bool          // there is a Retry-After
 	retry       time.Duration // from now; 0 or less if the instant is past
@@ -31,7 +31,7 @@ type state struct {
 	wait      time.Duration // from now to Reset; 0 or less if the instant is past
 	reset     int64         // Reset by the clock of the server, in seconds
 	each      time.Duration // how long one request takes to be available again, by the policy
-	otherUnit bool          // it does not count requests
+	otherUnit bool          // the limit counts something other than requests
 }
 
 // family is a convention for the names of fields.
@@ -63,8 +63,8 @@ func (rep *report) read(resp *http.Response, now time.Time) {
 	rep.unavailable = rep.status == http.StatusServiceUnavailable && rep.hasRetry
 }
 
-// isCached reports whether a cache stored the response and did not ask the server again: it has a positive Age (RFC 9111, section 5.1).
-// Then it was made for any client.
+// isCached reports whether a response came from a cache, which did not ask the server again: whether it has a positive
+// Age (RFC 9111, section 5.1).
 func isCached(h http.Header) bool {
 	lines := h["Age"]
 	if len(lines) == 0 {
@@ -75,7 +75,8 @@ func isCached(h http.Header) bool {
 	return ok && age > 0
 }
 
-// holdsKey reports whether all requests of the key must wait: the request was denied, but by no limit that is used up.
+// holdsKey reports whether all requests of the key must wait: the request was denied, but the response names no limit
+// that is used up.
 func (rep *report) holdsKey() bool {
 	return rep.unavailable || rep.denied && !rep.usedUp()
 }
@@ -84,7 +85,8 @@ func (rep *report) usedUp() bool {
 	return slices.ContainsFunc(rep.states[:rep.n], func(s state) bool { return s.left == 0 })
 }
 
-// announced returns how long a denial asks to wait: the Retry-After or, without one, the reset of the limit that is used up longest.
+// announced returns how long a denial asks to wait: the Retry-After or, without one, the longest reset of the limits
+// that are used up.
 func (rep *report) announced() (wait time.Duration) {
 	if rep.hasRetry {
 		return max(rep.retry, 0)

@@ -35,7 +35,8 @@ func drawResult(t *rapid.T, name string) core.Result {
 // drawName draws the name of a rule: printable ASCII.
 func drawName(t *rapid.T) string { return rapid.StringMatching(`[ -~]{1,12}`).Draw(t, "name") }
 
-// TestReadsWhatHeadersWrites checks for every writer that what it says of a decision is read back, by a client whose clock differs.
+// TestReadsWhatHeadersWrites checks for every writer that what it says of a decision is read back, by a client whose
+// clock differs.
 func TestReadsWhatHeadersWrites(t *testing.T) {
 	for _, w := range []struct {
 		name  string

@@ -8,8 +8,8 @@ import (
 // A route stands for the requests that are likely to use the same budgets.
 type route struct {
 	seen    bool      // there was a response
-	first   budget    // lets one request go and holds the others until there is one
-	budgets []*budget // of the last response that named any; never changed in place
+	first   budget    // admits one request, and holds the others until there is a response
+	budgets []*budget // the budgets of the last response that named any; never changed in place
 	used    uint64
 }
 
@@ -32,7 +32,7 @@ func (a *account) routeOf(r *http.Request, clock uint64) *route {
 	return rt
 }
 
-// forgetRoute forgets the least recently used of a sample of routes. Its calls go on.
+// forgetRoute forgets the least recently used of a sample of routes. The route's calls continue.
 func (a *account) forgetRoute() {
 	var key routeKey
 	var least *route

@@ -25,7 +25,7 @@ func (a *account) settle(c *call, rep *report, now time.Time, t *Transport) {
 	a.dispatchAll(c, t, now)
 }
 
-// match returns the budgets that rep names, one for each of its states, and remembers them for the route and for the key.
+// match returns the budgets that rep names, one for each of its states, and records them for the route and for the key.
 func (a *account) match(c *call, rep *report) []*budget {
 	var array [maxStates]*budget
 	named := array[:0]

@@ -13,35 +13,39 @@ type Transport struct {
 	// Base sends the requests. If nil, it is http.DefaultTransport.
 	Base http.RoundTripper
 
-	// MaxWait bounds the sum of all waits of one request. The server's own time does not count. If 0, it is one minute. If
-	// negative, no request waits.
+	// MaxWait bounds the sum of all waits of one request, without the time that the server takes. If 0, it is one
+	// minute. If negative, no request waits.
 	MaxWait time.Duration
 
-	// Key says whose limits a request uses. If nil, limits belong to the scheme, the host and a hash of the Authorization
-	// header. Set it if the token changes from request to request, or if another header carries the credential.
+	// Key identifies the limits that a request uses. If nil, limits belong to the scheme, the host and a hash of the
+	// Authorization header. Set it if the token changes from request to request, or if another header carries the
+	// credential.
 	Key func(*http.Request) string
 
 	// OnWait, if not nil, is called once per request, when the request starts to wait for an instant that the server
 	// announced. wait is the time until then. It may be called concurrently.
 	OnWait func(*http.Request, time.Duration)
 
-	// Before, if not nil, is called before each attempt, when the limits of the server admit it. It may sleep: MaxWait does not
-	// bound that time, the context of the request should. If it returns an error, nothing more is sent. RoundTrip then returns
-	// the error or, if it is a *LimitedError and the request was denied before, the denial. It may be called concurrently.
+	// Before, if not nil, is called before each attempt, when the limits of the server admit it. It may sleep. MaxWait
+	// does not bound that time, so Before should obey the context of the request. If Before returns an error, the
+	// request is not sent. RoundTrip then returns the error or, if it is a *LimitedError and the request was denied
+	// before, the denial. Before may be called concurrently.
 	//
-	// With OnDenied it connects processes that share a budget: see "Share one budget among processes" in docs/recipes.md.
+	// Before and OnDenied connect processes that share a budget: see "Share one budget among processes" in
+	// docs/recipes.md.
 	Before func(*http.Request) error
 
-	// OnDenied, if not nil, is called for each response that holds requests back: a 429, a 403 with Retry-After or Remaining 0,
-	// and a 503 with Retry-After. It gets the time from now for which the server asked, or 0 if the server named no instant or one
-	// that is past. It is called before RoundTrip waits or returns, and may be called concurrently.
+	// OnDenied, if not nil, is called for each response that delays further requests: a 429, a 403 with Retry-After or
+	// Remaining 0, and a 503 with Retry-After. Its duration is how long the server has asked to wait, or 0 if the
+	// server named no instant or an instant in the past. It is called before RoundTrip waits or returns. It may be
+	// called concurrently.
 	OnDenied func(*http.Request, time.Duration)
 
 	// NoPace sends requests as fast as possible while anything remains. Otherwise the last fifth of a window is paced: its
 	// requests are sent evenly over the rest of the window. Token buckets are never paced.
 	NoPace bool
 
-	mu       sync.Mutex // guards the fields below, with all that they refer to
+	mu       sync.Mutex // guards the fields below and everything that they refer to
 	accounts map[accountKey]*account
 	clock    uint64 // counts arrivals, sendings and responses: it orders them
 }
@@ -70,7 +74,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// before calls Before. c counts as sent in the meantime, and no longer if Before fails or panics.
+// before calls Before. c counts as sent meanwhile; if Before fails or panics, it no longer does.
 func (t *Transport) before(c *call) error {
 	if t.Before == nil {
 		return nil
@@ -122,7 +126,8 @@ func (t *Transport) settle(c *call, resp *http.Response) {
 	c.denied = rep.resendable(c.req) && c.renew()
 }
 
-// CloseIdleConnections calls the method of that name of Base, if it has one. http.Client.CloseIdleConnections calls it.
+// CloseIdleConnections closes the idle connections of Base, if Base has a method of this name.
+// http.Client.CloseIdleConnections calls it.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()

@@ -3,8 +3,9 @@ package client
 // maxWidth is how many requests may be in flight at the end of a trial.
 const maxWidth = 256
 
-// A trial probes a budget that was closed, or that is unknown: it sends one request at a time, until a response says what remains.
-// Where responses do not say that, up to width requests may be in flight. width grows by one each time that so many were answered.
+// A trial probes a budget that was closed, or that is unknown: it sends one request at a time, until a response says
+// what remains. If responses do not say what remains, up to width requests may be in flight. width grows by one each
+// time that width requests have been answered.
 type trial struct {
 	trying bool
 	width  int64  // 0: the first answer ends the trial
@@ -19,7 +20,7 @@ func (t *trial) begin(clock uint64) { *t = trial{trying: true, from: clock} }
 func (t *trial) enter(c *call) {
 	switch overdue := t.out >= max(t.width, 1); {
 	case overdue && t.from == 0:
-		*t = trial{} // nothing was denied yet: the others need not wait for it any longer
+		*t = trial{} // nothing was denied yet: the other requests no longer wait for the trial
 	case overdue:
 		t.out, t.from = 1, c.sent-1
 	default:

@@ -16,7 +16,8 @@ type connection struct{ watched }
 
 func (*connection) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestDeniedUpgrade checks that a request to upgrade is sent again like any other, and that the connection comes through as it is.
+// TestDeniedUpgrade checks that a request to upgrade is sent again like any other, and that the connection comes
+// through as it is.
 func TestDeniedUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &connection{}
@@ -40,7 +41,8 @@ func TestDeniedUpgrade(t *testing.T) {
 	})
 }
 
-// TestCanceledAfterADenial checks that the body of a denial is closed if the context ends while the request waits to be sent again.
+// TestCanceledAfterADenial checks that the body of a denial is closed if the context ends while the request waits to be
+// sent again.
 func TestCanceledAfterADenial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		body := &watched{size: 1 << 20, closed: make(chan bool)}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// wait returns when c may be sent. It returns a *LimitedError if that would be too late, and the cause if the context of
-// the request ends before.
+// wait returns when c may be sent. It returns a *LimitedError if that would be too late, and the context's cause if the
+// context of the request ends first.
 func (t *Transport) wait(c *call) error {
 	now := time.Now()
 	t.mu.Lock()
@@ -68,8 +68,8 @@ func (t *Transport) sleep(c *call) error {
 	}
 }
 
-// look reports whether c may be sent. If not, it returns when to look again and the instant that was announced, or an error if
-// the wait would take too long.
+// look reports whether c may be sent. If not, it returns when to check again and the instant that was announced, or an
+// error if the wait would take too long.
 func (t *Transport) look(c *call) (done bool, until, known time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +94,8 @@ func (t *Transport) look(c *call) (done bool, until, known time.Time, err error)
 	return false, until, known, nil
 }
 
-// expires reports whether the context of the request is about to end: then the wait ends with its error.
+// expires reports whether the context of the request is about to end, so that the wait must end with the context's
+// error.
 func (c *call) expires(now time.Time) bool {
 	deadline, ok := c.req.Context().Deadline()
 	return ok && !now.Before(deadline.Add(-1))
@@ -128,7 +129,7 @@ func (b *budget) expect(c *call, now time.Time) time.Time {
 	if !b.isPacedWindow(c, now) {
 		return time.Time{}
 	}
-	left := b.low.least() // at most: those in flight may be counted already, and then some requests are not among the last fifth
+	left := b.low.least() // an upper bound: if the requests in flight are counted already, some are not among the last fifth
 	turn := c.turn - max(left-b.limit/5, 0)
 	if turn < 1 {
 		return time.Time{}

@@ -13,7 +13,8 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// TestOnWaitPanicsAfterTheCallWasAdmitted checks that nothing waits for a call whose OnWait panics when a response has admitted it.
+// TestOnWaitPanicsAfterTheCallWasAdmitted checks that nothing waits for a call whose OnWait panics when a response has
+// admitted it.
 func TestOnWaitPanicsAfterTheCallWasAdmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(func(w http.ResponseWriter, r *http.Request) {

@@ -4,7 +4,7 @@ import "time"
 
 // A window holds when a budget is renewed, as far as responses have said.
 type window struct {
-	renewed time.Time     // when Reset is, by the local clock
+	renewed time.Time     // the instant of Reset, by the local clock
 	reset   int64         // Reset by the clock of the server, in seconds, when the window was first seen
 	start   int64         // what remained when the window was first seen
 	seen    uint64        // when the window was first seen, on the clock of the Transport
@@ -13,8 +13,8 @@ type window struct {
 	last    time.Time // when the last request was sent while the window was paced
 }
 
-// A kind distinguishes windows from token buckets: while Remaining falls, Reset stays or moves. A budget whose Reset has moved once
-// stays moving.
+// A kind distinguishes windows from token buckets: while Remaining falls, the Reset of a window is constant, and the
+// Reset of a token bucket moves. A budget whose Reset has moved once remains a token bucket.
 type kind uint8
 
 const (
@@ -38,7 +38,7 @@ func (w *window) learn(s *state, limit int64, now time.Time, sent, received uint
 	case !now.Before(w.renewed) || s.server() >= w.reset-rounding:
 		w.reset, w.start, w.seen, w.last = s.reset, s.left, received, time.Time{}
 	case moved < -rounding && sent < w.seen:
-		return // of the window before
+		return // the response is about the previous window
 	case moved < -rounding || moved > rounding:
 		w.kind = moving
 	case w.kind == unknown && w.stays(s, limit):
@@ -50,15 +50,15 @@ func (w *window) learn(s *state, limit int64, now time.Time, sent, received uint
 // server returns the time of the response by the clock of the server, in seconds.
 func (s *state) server() int64 { return s.reset - int64(s.wait/time.Second) }
 
-// stays reports whether the Reset of a token bucket would have moved by now: the Reset at which a bucket is full moves by the same
-// time for each request that is used.
+// stays reports whether the Reset of a token bucket would have moved by now, so that this is a window: each request
+// moves the instant at which a bucket is full by the same time.
 func (w *window) stays(s *state, limit int64) bool {
 	used := float64(limit - s.left)
 	return used > 0 && float64(w.start-s.left)*s.wait.Seconds()/used > 2*rounding
 }
 
-// pace returns the pause for c in the last fifth of a window, whose requests are sent evenly over the rest of it. While the kind is
-// unknown, the last fifth waits for the responses in flight.
+// pace returns the pause for c in the last fifth of a window, whose requests are sent evenly over the rest of it. While
+// the kind is unknown, the last fifth waits for the responses in flight.
 func (b *budget) pace(c *call, now time.Time) pause {
 	if !b.paced(c, now) || b.kind == unknown && b.inFlight == 0 {
 		return pause{}
@@ -81,8 +81,9 @@ func (w *window) pacedAt(n, remaining int64) time.Time {
 	return w.last.Add(w.renewed.Sub(w.last) / time.Duration(intervals) * time.Duration(n))
 }
 
-// paced reports whether c is among the last fifth of what may be a window. In the time that one request takes to be available again
-// nothing is paced: that may be all that Reset says.
+// paced reports whether c is among the last fifth of a budget that may be a window. It reports false in the last part
+// of the window, which is as long as one request takes to be available again, because for a token bucket, Reset may
+// mean only that.
 func (b *budget) paced(c *call, now time.Time) bool {
 	return !c.noPace && b.kind != moving && b.free() <= b.limit/5 && b.left(now) > max(time.Second, b.each)
 }
