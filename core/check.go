@@ -139,6 +139,7 @@ func (rule *activeRule) identify(r *http.Request, c *Claim) error {
 	callback, limits := "override", []Limit(nil)
 	if rule.Override != nil {
 		limits = rule.Override(key)
+		c.Overridden = len(limits) > 0
 	}
 	if len(limits) == 0 && rule.Tier != nil {
 		callback, limits = "tier", rule.Tier(r)

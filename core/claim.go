@@ -18,6 +18,9 @@ type Claim struct {
 	Lease     time.Duration // how long requests charged ahead may be used; 0: charge nothing ahead
 	MaxWait   time.Duration // how long the request may wait for its turn; 0: deny what does not fit now
 
+	// Overridden is for observers: the limits come from the rule's Override. A Limiter sets it.
+	Overridden bool
+
 	// Set by a Limiter.
 	set     *limitSet // Limits, compiled
 	setCost int       // by SetCost, plus 1; 0 for nothing
@@ -149,6 +152,7 @@ func (s *ruleset) complete(claims []Claim) error {
 
 // completeOne is complete for one claim. rule is nil if no rule has the claim's name.
 func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
+	claim.Overridden = false
 	if rule != nil && len(claim.Limits) == 0 && claim.Key != "" {
 		if err := claim.override(rule); err != nil {
 			return err
@@ -203,6 +207,7 @@ func (c *Claim) override(rule *activeRule) (err error) {
 		}
 	}()
 	if limits := rule.Override(c.Key); len(limits) > 0 {
+		c.Overridden = true
 		return c.use(limits, "override")
 	}
 	return nil

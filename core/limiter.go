@@ -17,6 +17,7 @@ type Limiter struct {
 	observers []Observer
 	reporter  *reporter
 	proxied   atomic.Bool // noteProxy has logged
+	grants    grants
 
 	waiting    atomic.Int64 // requests that sleep until their turn
 	maxWaiting int64

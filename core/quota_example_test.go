@@ -70,6 +70,18 @@ func ExampleLimiter_Grant() {
 	// Output: 11999
 }
 
+// Operators see what was granted.
+func ExampleLimiter_Grants() {
+	limiter := core.Must(core.New([]core.Rule{{Name: "plan", Key: userKey, Limits: []core.Limit{core.PerMonth(10_000)}}}))
+	if err := limiter.Grant(context.Background(), "plan", "user:42", 2000); err != nil {
+		fmt.Println(err)
+	}
+	for _, g := range limiter.Grants().Last {
+		fmt.Println(g.Rule, g.Key, g.Requests)
+	}
+	// Output: plan user:42 2000
+}
+
 // What the sender of a request has left under all rules. Asking charges nothing.
 func ExampleLimiter_Usage() {
 	limiter := core.Must(core.New([]core.Rule{

@@ -108,32 +108,6 @@ func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) er
 	return prefix(unavailable(errors.Join(err, local)))
 }
 
-// Grant gives a key n more requests under a rule of l now, on top of its limits, as when support adds to a customer's
-// plan. A negative n takes requests away. In a fixed window, the requests last until the window ends; in a sliding
-// window or log, for one period. A token bucket gets back at most what was used. Grant does not lift a ban and does not
-// change limits of requests in flight. Grants do not change what a refund gives back.
-//
-// Pass the limits that apply to the key. If you pass none, Grant uses the limits that the rule's Override returns for
-// the key, if any, or else the rule's own limits. A rule with a Tier needs limits, as in Take. Grant changes the store,
-// not the fallback. If the store is down, Grant changes nothing. Grant returns the same errors as Reset, and ErrInvalid
-// if n is 0.
-func (l *Limiter) Grant(ctx context.Context, rule, key string, n int, limits ...Limit) error {
-	rule, err := l.named("grant", rule, key)
-	if err != nil {
-		return prefix(err)
-	}
-	rules, _ := l.current()
-	claim := Claim{Rule: rule, Key: key, Limits: limits, Peek: true}
-	if err = rules.completeOne(&claim, rules.named(rule)); err == nil && (n == 0 || n < -maxRate || n > maxRate) {
-		err = invalid("requests must be between -%d and %d and not 0, got %d", maxRate, maxRate, n)
-	}
-	if err != nil {
-		return prefix(within(fmt.Sprintf("grant of rule %q", rule), err))
-	}
-	_, err = l.store.settle(orBackground(ctx), []Settlement{{Rule: rule, Key: key, Limits: claim.Limits, Grant: n, set: claim.set}})
-	return prefix(unavailable(err))
-}
-
 // named returns the name of a rule of l. It returns an error that contains verb if l has no such rule or key is empty.
 func (l *Limiter) named(verb, rule, key string) (string, error) {
 	rules, err := l.current()

@@ -20,6 +20,7 @@ type state struct {
 	Rule   string       `json:"rule"`
 	Key    string       `json:"key"` // as it was sent; "" if an ID was sent
 	Limits []limitState `json:"limits"`
+	Own    bool         `json:"own,omitempty"`    // they are limits from the rule's Override
 	Tiered bool         `json:"tiered,omitempty"` // the rule has a Tier, so other limits may apply to the key
 	Error  string       `json:"error,omitempty"`
 }
@@ -58,7 +59,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, action string) {
 	_ = json.NewEncoder(w).Encode(s)
 }
 
-var errForgotten = errors.New("this key is no longer among those that were denied most, or too long to look up")
+var errForgotten = errors.New("this key is no longer among those that the page lists, or too long to look up")
 
 // perform performs an action in each limiter that has the rule.
 func (h *handler) perform(ctx context.Context, action string, form url.Values, s *state) error {
@@ -84,11 +85,16 @@ func (h *handler) perform(ctx context.Context, action string, form url.Values, s
 			continue
 		}
 		found = true
-		s.Tiered = s.Tiered || rules[i].Tier != nil
 		if err := change(ctx, l, s.Rule, key); err != nil {
 			return err
 		}
-		if err := s.peek(ctx, l, key, rules[i].Limits); err != nil {
+		limits := rules[i].Limits
+		if own := overrideOf(&rules[i], key); len(own) > 0 {
+			limits, s.Own = own, true
+		} else {
+			s.Tiered = s.Tiered || rules[i].Tier != nil
+		}
+		if err := s.peek(ctx, l, key, limits); err != nil {
 			return err
 		}
 	}
@@ -96,6 +102,14 @@ func (h *handler) perform(ctx context.Context, action string, form url.Values, s
 		return fmt.Errorf("no attached limiter has a rule %q", s.Rule)
 	}
 	return nil
+}
+
+// overrideOf returns the limits of key alone, if rule has any.
+func overrideOf(rule *core.Rule, key string) []core.Limit {
+	if rule.Override == nil {
+		return nil
+	}
+	return rule.Override(key)
 }
 
 // changeOf returns the func that applies an action to a key of a rule. For a look-up, the func does nothing.
@@ -124,7 +138,7 @@ func (s *state) peek(ctx context.Context, l *core.Limiter, key string, limits []
 	}
 	for _, r := range d.Results {
 		out := limitState{
-			Limit: r.Limit.String(), Remaining: r.Remaining, Capacity: r.Limit.Capacity(),
+			Limit: r.Limit.String(), Remaining: r.Remaining, Capacity: max(r.Limit.Capacity(), r.Remaining),
 			RetryAfter: r.RetryAfter.Milliseconds(), ResetAfter: r.ResetAfter.Milliseconds(),
 		}
 		if r.RetryAfter == core.Never {

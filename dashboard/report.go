@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -27,6 +28,8 @@ type report struct {
 	From     int64             `json:"from"`    // the first second of History, in seconds
 	History  [3][]int          `json:"history"` // allowed, denied, would deny; per second
 	Top      []key             `json:"top"`
+	Own      []overridden      `json:"own,omitempty"` // keys with limits of their own
+	Grants   []grant           `json:"grants,omitempty"`
 	Held     int               `json:"held"`
 	Settled  map[string]uint64 `json:"settled"` // by result
 	Keys     keys              `json:"keys"`
@@ -53,6 +56,20 @@ type key struct {
 	Key   string `json:"key"`
 	ID    string `json:"id"`
 	Count uint64 `json:"count"`
+}
+
+// An overridden key has limits from an override. Count is how many decisions used them.
+type overridden struct {
+	key
+	Limits string `json:"limits"`
+	Last   int64  `json:"last"`
+}
+
+type grant struct {
+	Rule     string `json:"rule"`
+	Key      string `json:"key"`
+	Requests int    `json:"requests"`
+	At       int64  `json:"at"`
 }
 
 type store struct {
@@ -99,7 +116,29 @@ func (h *handler) report(r *http.Request, name string, seconds int) report {
 	}
 	e.From, e.History = h.history(age, name, seconds)
 	e.Top = h.top(shown)
+	e.Own, e.Grants = h.overridden(shown), h.grants(shown)
 	return e
+}
+
+// overridden returns the keys with limits of their own for which rules decided most.
+func (h *handler) overridden(names []string) (all []overridden) {
+	for _, name := range names[:min(len(names), topRules)] {
+		for _, k := range h.telemetry.Overridden(name, topKeys) {
+			all = append(all, overridden{key{name, k.Key, k.ID, k.Count}, k.Limits, k.Last.UnixMilli()})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b overridden) int { return cmp.Compare(b.Count, a.Count) })
+	return all[:min(len(all), topKeys)]
+}
+
+// grants returns the last grants under rules.
+func (h *handler) grants(names []string) (all []grant) {
+	for _, g := range h.telemetry.Grants(math.MaxInt) {
+		if len(all) < topKeys && slices.Contains(names, g.Rule) {
+			all = append(all, grant{g.Rule, g.Key, g.Requests, g.At.UnixMilli()})
+		}
+	}
+	return all
 }
 
 // recent returns the counts of the last 10 complete seconds.

@@ -14,7 +14,8 @@ type rule struct {
 	OnFailure string   `json:"onFailure,omitempty"` // "" if no limiter has the rule: it was removed, or only claims name it
 	Limits    []limit  `json:"limits"`
 	Waited    uint64   `json:"waited,omitempty"`
-	Recent    [3]int   `json:"recent"` // allowed, denied, would deny in the last 10 complete seconds
+	Own       uint64   `json:"own,omitempty"` // decisions with limits from an override
+	Recent    [3]int   `json:"recent"`        // allowed, denied, would deny in the last 10 complete seconds
 }
 
 // A limit counts the results of one limit.
@@ -43,12 +44,16 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 	for _, w := range s.Waits {
 		waited[w.Rule] = w.Count
 	}
+	own := make(map[string]uint64)
+	for _, q := range s.Quotas {
+		own[q.Rule] = q.Overridden
+	}
 	all := []rule{} // an empty list in JSON, not null
 	seen := make(map[string]bool)
 	add := func(c core.Rule) {
 		if !seen[c.Name] {
 			seen[c.Name] = true
-			all = append(all, rule{c.Name, c.Routes, c.DryRun, failureModes[c.OnFailure], arrange(c.Limits, results[c.Name]), waited[c.Name], h.recent(c.Name)})
+			all = append(all, rule{c.Name, c.Routes, c.DryRun, failureModes[c.OnFailure], arrange(c.Limits, results[c.Name]), waited[c.Name], own[c.Name], h.recent(c.Name)})
 		}
 	}
 	for _, l := range h.telemetry.Limiters() {
@@ -58,7 +63,7 @@ func (h *handler) rules(s telemetry.Snapshot) []rule {
 	}
 	for _, name := range names {
 		if !seen[name] {
-			all = append(all, rule{Name: name, Limits: results[name], Waited: waited[name], Recent: h.recent(name)})
+			all = append(all, rule{Name: name, Limits: results[name], Waited: waited[name], Own: own[name], Recent: h.recent(name)})
 		}
 	}
 	return all

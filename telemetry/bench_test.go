@@ -31,6 +31,14 @@ func BenchmarkObserve(b *testing.B) {
 			}
 		})
 	}
+	b.Run("allowed, by an override", func(b *testing.B) {
+		tel, o := observed(true)
+		o.Claims[0].Overridden = true
+		b.ReportAllocs()
+		for b.Loop() {
+			tel.Observe(context.Background(), o)
+		}
+	})
 	b.Run("denied, a new key each time", func(b *testing.B) {
 		tel, o := observed(false)
 		keys := make([]string, 1<<14)
@@ -52,7 +60,16 @@ func TestObserveDoesNotAllocate(t *testing.T) {
 			t.Errorf("allowed %v: %v allocations", allowed, n)
 		}
 	}
-	tel, o := observed(false)
+	for _, isOverridden := range []bool{false, true} {
+		checkNewKeys(t, isOverridden)
+	}
+}
+
+// checkNewKeys checks that Observe of keys that are new does not allocate, once the table of keys is full.
+func checkNewKeys(t *testing.T, isOverridden bool) {
+	t.Helper()
+	tel, o := observed(isOverridden)
+	o.Claims[0].Overridden = isOverridden
 	keys := make([]string, 1<<12)
 	for i := range keys {
 		keys[i] = fmt.Sprint("user:", i)
@@ -67,6 +84,6 @@ func TestObserveDoesNotAllocate(t *testing.T) {
 		observe()
 	}
 	if n := testing.AllocsPerRun(len(keys), observe); n != 0 {
-		t.Errorf("new keys: %v allocations", n)
+		t.Errorf("new keys, overridden %v: %v allocations", isOverridden, n)
 	}
 }

@@ -43,3 +43,8 @@ func (c *clock) second(store time.Time) (second int64, turned bool) {
 	c.store.Store(at)
 	return now, turned
 }
+
+// time returns the wall clock's time at which a second begins.
+func (c *clock) time(second int64) time.Time {
+	return c.start.Truncate(time.Second).Add(time.Duration(second-1) * time.Second)
+}

@@ -60,6 +60,31 @@ func ExampleTelemetry_Top() {
 	// Output: ip:192.0.2.0/24 3 ip:192.0.2.1 true
 }
 
+// Overridden lists the keys with limits of their own, Grants what support granted.
+func ExampleTelemetry_Overridden() {
+	t := telemetry.New(telemetry.Options{Unmask: true})
+	partner := func(string) []core.Limit { return []core.Limit{core.PerMonth(1_000_000)} }
+	limiter := core.Must(core.New([]core.Rule{{Name: "plan", Limits: []core.Limit{core.PerMonth(100)}, Override: partner}}, core.WithObserver(t.Observe)))
+	t.Attach(limiter)
+	_, _ = limiter.Take(context.Background(), core.Claim{Rule: "plan", Key: "user:partner"})
+	for _, row := range t.Overridden("plan", 10) {
+		fmt.Println(row.Key, row.Limits, row.Count)
+	}
+	// Output: user:partner 1000000/month 1
+}
+
+// A key is shown as it is only if Options.Unmask is set.
+func ExampleTelemetry_Grants() {
+	t := telemetry.New(telemetry.Options{})
+	limiter := core.Must(core.New([]core.Rule{{Name: "plan", Limits: []core.Limit{core.PerMonth(100)}}}))
+	t.Attach(limiter)
+	_ = limiter.Grant(context.Background(), "plan", "ip:203.0.113.9", 50)
+	for _, g := range t.Grants(10) {
+		fmt.Println(g.Rule, g.Key, g.Requests)
+	}
+	// Output: plan ip:203.0.113.0/24 50
+}
+
 // Recent returns the decisions of a rule in each of the last seconds.
 func ExampleTelemetry_Recent() {
 	_, t := observed(5)

@@ -25,6 +25,7 @@ type rule struct {
 	// counted, so that no rule shows more allowed requests than there were.
 	allowed, denied, wouldDeny atomic.Uint64
 	waits                      waits
+	overridden                 overridden
 
 	mu      sync.Mutex
 	history history
@@ -47,7 +48,7 @@ type limit struct {
 }
 
 func newRule(name string, size int) *rule {
-	r := &rule{name: name, top: top{size: size}}
+	r := &rule{name: name, top: top{size: size}, overridden: overridden{top: top{size: size}}}
 	r.limits.Store(&[]limit{})
 	return r
 }

@@ -11,6 +11,7 @@ type Snapshot struct {
 	Results  []Results      // by rule and limit: every result, including those with a count of 0
 	Rules    []RuleRequests // by rule: every outcome, including those with a count of 0
 	Waits    []Waits        // by rule: how long requests had to wait for their turn
+	Quotas   []Quotas       // by rule
 	Waiting  int            // requests that wait now, in the attached limiters
 	Settled  []Settled      // every way, including those with a count of 0
 	Held     int            // claims that are held now; see Keys
@@ -108,6 +109,7 @@ func (t *Telemetry) Snapshot() Snapshot {
 		}
 		s.Waits = append(s.Waits, r.waited())
 	}
+	s.Quotas = t.quotas()
 	for i, name := range settlementNames {
 		s.Settled = append(s.Settled, Settled{name, t.holds.settled[i].Load()})
 	}

@@ -145,6 +145,9 @@ func (t *Telemetry) count(ctx context.Context, second int64, c *core.Claim, resu
 	if r.second.Load() != second {
 		r.turn(second)
 	}
+	if c.Overridden {
+		r.overridden.add(c, second)
+	}
 	denied, would := r.count(results, allowed)
 	if denied != nil {
 		r.deny(ctx, t.log, second, c.Key, denied)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spillgate/spillgate/core"
 )
 
 // maxKey is how many bytes of a key are remembered. Clients can send keys of any length.
@@ -33,6 +35,10 @@ type entry struct {
 	length  int           // of the whole key
 	line    time.Duration // of the last log line, since the start; 0: none was written
 	pending uint64        // denials since, which no line accounts for
+
+	// Of an overridden key: its limits, which never change, and the second of the last decision.
+	limits []core.Limit
+	second int64
 }
 
 // add counts a denial of key and returns its entry. If the entry belonged to another key before, evicted is how many
@@ -97,34 +103,40 @@ func (t *top) swap(i, j int) {
 	t.heap[i].place, t.heap[j].place = i, j
 }
 
-// A Row is a key of a Top.
+// most returns the n entries with the highest counts, the highest first.
+func (t *top) most(n int) []*entry {
+	all := slices.Clone(t.heap)
+	slices.SortFunc(all, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), strings.Compare(string(a.key), string(b.key)))
+	})
+	return all[:max(0, min(n, len(all)))]
+}
+
+// A Row is a key of Top or Overridden.
 type Row struct {
 	Key   string // masked, unless Options.Unmask is set
 	ID    string // distinguishes keys with the same masked text, in this process; see FindKey
-	Count uint64 // denials; never too low
+	Count uint64 // denials or decisions; never too low
 	Over  uint64 // by how much Count may be too high
 }
 
 // Top returns the n keys that a rule denied most, the most denied first. It returns nil if the rule has denied nothing.
 func (t *Telemetry) Top(rule string, n int) []Row {
 	r := (*t.rules.Load())[rule]
-	if r == nil || n <= 0 {
+	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := slices.Clone(r.top.heap)
-	slices.SortFunc(all, func(a, b *entry) int {
-		if a.count != b.count {
-			return cmp.Compare(b.count, a.count)
-		}
-		return strings.Compare(string(a.key), string(b.key))
-	})
 	var rows []Row
-	for _, e := range all[:min(n, len(all))] {
-		rows = append(rows, Row{t.mask.key(e), t.mask.id(e.hash), e.count, e.over})
+	for _, e := range r.top.most(n) {
+		rows = append(rows, t.rowOf(e))
 	}
 	return rows
+}
+
+func (t *Telemetry) rowOf(e *entry) Row {
+	return Row{t.mask.key(e), t.mask.id(e.hash), e.count, e.over}
 }
 
 // FindKey returns the key of a Row, unmasked. It reports false if t no longer remembers the key, or if the key is
@@ -136,7 +148,9 @@ func (t *Telemetry) FindKey(rule, id string) (key string, ok bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range r.top.heap {
+	r.overridden.mu.Lock()
+	defer r.overridden.mu.Unlock()
+	for _, e := range append(slices.Clone(r.top.heap), r.overridden.top.heap...) {
 		if t.mask.id(e.hash) == id && e.length <= maxKey {
 			return string(e.key), true
 		}

@@ -77,6 +77,7 @@ function receive(event) {
 	showKept(event, before);
 	showRules(event.rules);
 	showTop(event);
+	showQuotas(event);
 	showTraffic();
 	showStore(event);
 }
@@ -161,7 +162,9 @@ function showRules(rules) {
 			head.replaceChildren(make("span", rule.name, first ? "" : "hidden"));
 			if (first && rule.dryRun) head.append(" ", make("span", "dry run", "tag"));
 			if (first) head.append(make("span", rule.onFailure ? (rule.routes ? rule.routes.join(", ") : "all requests") + `; without the store: ${rule.onFailure}` : "in no limiter", "sub"));
+			if (first) head.append(make("span", "", "sub"));
 		}
+		if (first) set(head.lastChild, rule.own ? compact.format(rule.own) + " decided by overrides" : "");
 		const n = limit.results, rate = i => first ? numbers.format(rule.recent[i] / 10) : "";
 		cell(row, 1, limit.limit + (limit.other ? " *" : ""), "text");
 		cell(row, 2, first ? numbers.format((rule.recent[0] + rule.recent[2]) / 10) : "");
@@ -211,6 +214,26 @@ function summary(group) {
 		...group[0], rule: rules > 1 ? rules + " rules" : group[0].rule,
 		keys: new Set(group.map(k => k.id)).size, count: group.reduce((n, k) => n + k.count, 0),
 	};
+}
+
+// showQuotas shows keys with limits of their own, and grants, if there are any.
+function showQuotas({ own = [], grants = [], now }) {
+	$("own-section").hidden = !own.length;
+	rows($("own"), own, (row, k) => {
+		const name = `${k.key} #${k.id.slice(0, 4)}`;
+		[name, k.rule, k.limits].forEach((text, i) => cell(row, i, text, "text"));
+		cell(row, 3, numbers.format(k.count));
+		cell(row, 4, moment(k.last, now));
+		const c = cell(row, 5, row.cells[5] ? row.cells[5].textContent : "");
+		if (!c.firstElementChild) c.replaceChildren(make("button", "Look up"));
+		c.firstElementChild.setAttribute("aria-label", `Look up ${name} of rule ${k.rule}`);
+		c.firstElementChild.onclick = () => act("lookup", { rule: k.rule, id: k.id, shown: name });
+	});
+	$("grants-section").hidden = !grants.length;
+	rows($("grants"), grants, (row, g) => {
+		[moment(g.at, now), g.rule, g.key].forEach((text, i) => cell(row, i, text, "text"));
+		cell(row, 3, (g.requests > 0 ? "+" : "\u2212") + numbers.format(Math.abs(g.requests)));
+	});
 }
 
 // series returns the last seconds as points of step seconds each, all of them over.

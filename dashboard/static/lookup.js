@@ -19,7 +19,7 @@ async function act(action, about) {
 	showState(answer, about, action);
 }
 
-function showState({ limits, tiered, error }, about, action) {
+function showState({ limits, own, tiered, error }, about, action) {
 	const title = make("p", error ? "" : { reset: "Reset: ", ban: "Banned: " }[action] || "");
 	title.append(make("code", about.shown || about.key), ` of rule ${about.rule}`);
 	const all = [title];
@@ -28,6 +28,7 @@ function showState({ limits, tiered, error }, about, action) {
 		const wait = l.retryAfter < 0 ? "never allows a request" : l.retryAfter ? `allows a request in ${short(l.retryAfter)}` : "allows a request now";
 		all.push(make("p", `${l.limit}: ${l.remaining} of ${l.capacity} left, ${wait}` + (l.resetAfter ? `, full in ${short(l.resetAfter)}` : "")));
 	}
+	if (own) all.push(make("p", "These are limits of this key alone, from an override.", "note"));
 	if (tiered) all.push(make("p", "The rule has tiers, so other limits may apply to this key. Their amounts differ; what was used is the same.", "note"));
 	$("state").replaceChildren(...all);
 	$("change").hidden = !(last && last.reset && limits);

@@ -7,6 +7,8 @@
 //	spillgate.requests {spillgate.outcome, spillgate.degraded}
 //	spillgate.results {spillgate.rule, spillgate.limit, spillgate.result}
 //	spillgate.rule.requests {spillgate.rule, spillgate.outcome}
+//	spillgate.rule.overridden {spillgate.rule}
+//	spillgate.rule.grants {spillgate.rule}
 //	spillgate.wait.duration {spillgate.rule}
 //	spillgate.waiting
 //	spillgate.settled {spillgate.result}
@@ -110,28 +112,30 @@ func histogram(m metric.Meter, name, description string, buckets []time.Duration
 
 // instruments are read from a snapshot.
 type instruments struct {
-	requests, results, rules, settled, decisions, returned, failures, loads metric.Int64ObservableCounter
-	held, waiting, keys, leased                                             metric.Int64ObservableUpDownCounter
-	up                                                                      metric.Int64ObservableGauge
+	requests, results, rules, overridden, grants, settled, decisions, returned, failures, loads metric.Int64ObservableCounter
+	held, waiting, keys, leased                                                                 metric.Int64ObservableUpDownCounter
+	up                                                                                          metric.Int64ObservableGauge
 }
 
 func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 	maker := instrumentMaker{meter: m}
 	counter, number := maker.counter, maker.number
 	i := instruments{
-		requests:  counter("spillgate.requests", "{request}", "Requests that a rule applied to."),
-		results:   counter("spillgate.results", "{result}", "Results of each limit, by its own answer."),
-		rules:     counter("spillgate.rule.requests", "{request}", "Requests that a rule decided, each counted once."),
-		settled:   counter("spillgate.settled", "{request}", "Requests that held something and were settled."),
-		waiting:   number("spillgate.waiting", "{request}", "Requests that wait for their turn now."),
-		held:      number("spillgate.held", "{claim}", "Claims that are held now."),
-		keys:      number("spillgate.keys", "{key}", "Keys in memory, with state of their own, and states that keys share."),
-		leased:    number("spillgate.lease.keys", "{key}", "Keys that are leased to this process."),
-		decisions: counter("spillgate.lease.decisions", "{request}", "Requests that were decided from a lease."),
-		returned:  counter("spillgate.lease.returned", "{request}", "Requests that were charged ahead, and given back unused."),
-		failures:  counter("spillgate.store.failures", "{call}", "Calls of the store that failed or were late."),
-		up:        maker.gauge("spillgate.store.up", "", "1 while the store is used, 0 while calls are withheld from it."),
-		loads:     counter("spillgate.rulefile.loads", "{load}", "Loads of the rules file."),
+		requests:   counter("spillgate.requests", "{request}", "Requests that a rule applied to."),
+		results:    counter("spillgate.results", "{result}", "Results of each limit, by its own answer."),
+		rules:      counter("spillgate.rule.requests", "{request}", "Requests that a rule decided, each counted once."),
+		overridden: counter("spillgate.rule.overridden", "{request}", "Decisions that used the limits of an override."),
+		grants:     counter("spillgate.rule.grants", "{grant}", "Grants that the limiters of this process made."),
+		settled:    counter("spillgate.settled", "{request}", "Requests that held something and were settled."),
+		waiting:    number("spillgate.waiting", "{request}", "Requests that wait for their turn now."),
+		held:       number("spillgate.held", "{claim}", "Claims that are held now."),
+		keys:       number("spillgate.keys", "{key}", "Keys in memory, with state of their own, and states that keys share."),
+		leased:     number("spillgate.lease.keys", "{key}", "Keys that are leased to this process."),
+		decisions:  counter("spillgate.lease.decisions", "{request}", "Requests that were decided from a lease."),
+		returned:   counter("spillgate.lease.returned", "{request}", "Requests that were charged ahead, and given back unused."),
+		failures:   counter("spillgate.store.failures", "{call}", "Calls of the store that failed or were late."),
+		up:         maker.gauge("spillgate.store.up", "", "1 while the store is used, 0 while calls are withheld from it."),
+		loads:      counter("spillgate.rulefile.loads", "{load}", "Loads of the rules file."),
 	}
 	if err := errors.Join(maker.errs...); err != nil {
 		return err
@@ -139,7 +143,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		i.observe(o, t.Snapshot())
 		return nil
-	}, i.requests, i.results, i.rules, i.settled, i.decisions, i.returned, i.failures, i.loads, i.held, i.waiting, i.keys, i.leased, i.up)
+	}, i.requests, i.results, i.rules, i.overridden, i.grants, i.settled, i.decisions, i.returned, i.failures, i.loads, i.held, i.waiting, i.keys, i.leased, i.up)
 	return err
 }
 
@@ -180,6 +184,10 @@ func (i *instruments) observe(o metric.Observer, s telemetry.Snapshot) {
 	}
 	for _, r := range s.Rules {
 		o.ObserveInt64(i.rules, int64(r.Count), metric.WithAttributes(ruleKey.String(r.Rule), outcomeKey.String(r.Outcome)))
+	}
+	for _, q := range s.Quotas {
+		o.ObserveInt64(i.overridden, int64(q.Overridden), metric.WithAttributes(ruleKey.String(q.Rule)))
+		o.ObserveInt64(i.grants, int64(q.Grants), metric.WithAttributes(ruleKey.String(q.Rule)))
 	}
 	for _, q := range s.Settled {
 		o.ObserveInt64(i.settled, int64(q.Count), metric.WithAttributes(resultKey.String(q.Result)))

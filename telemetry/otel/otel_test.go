@@ -123,6 +123,29 @@ func TestRegisteredInstruments(t *testing.T) {
 	}
 }
 
+// TestQuotas checks that decisions with limits from an override, and grants, are counted by rule.
+func TestQuotas(t *testing.T) {
+	tel, reader := telemetry.New(telemetry.Options{}), metric.NewManualReader()
+	if err := oteltelemetry.Register(tel, metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")); err != nil {
+		t.Fatal(err)
+	}
+	override := func(key string) []core.Limit { return []core.Limit{core.PerMonth(len(key))} }
+	l := core.Must(core.New([]core.Rule{{Name: "plan", Key: user, Limits: []core.Limit{core.PerMonth(2)}, Override: override}}, core.WithObserver(tel.Observe)))
+	tel.Attach(l)
+	for range 3 {
+		ask(t.Context(), l, "ann")
+	}
+	if err := l.Grant(t.Context(), "plan", "user:ann", 5); err != nil {
+		t.Fatal(err)
+	}
+	numbers, _ := collect(t, reader)
+	for name, want := range map[string]int64{"spillgate.rule.overridden spillgate.rule=plan": 3, "spillgate.rule.grants spillgate.rule=plan": 1} {
+		if numbers[name] != want {
+			t.Errorf("%s: got %d, want %d, of %v", name, numbers[name], want, numbers)
+		}
+	}
+}
+
 // TestWaits checks that the waits of allowed requests are recorded by rule.
 func TestWaits(t *testing.T) {
 	reader := metric.NewManualReader()

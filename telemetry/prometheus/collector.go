@@ -7,6 +7,8 @@
 //	spillgate_requests_total{spillgate_outcome, spillgate_degraded}
 //	spillgate_results_total{spillgate_rule, spillgate_limit, spillgate_result}
 //	spillgate_rule_requests_total{spillgate_rule, spillgate_outcome}
+//	spillgate_rule_overridden_total{spillgate_rule}
+//	spillgate_rule_grants_total{spillgate_rule}
 //	spillgate_wait_duration_seconds{spillgate_rule}
 //	spillgate_waiting
 //	spillgate_settled_total{spillgate_result}
@@ -40,6 +42,10 @@ var (
 		"Results of each limit, by its own answer.", []string{"spillgate_rule", "spillgate_limit", "spillgate_result"}, nil)
 	rules = prometheus.NewDesc("spillgate_rule_requests_total",
 		"Requests that a rule decided, each counted once.", []string{"spillgate_rule", "spillgate_outcome"}, nil)
+	overridden = prometheus.NewDesc("spillgate_rule_overridden_total",
+		"Decisions that used the limits of an override.", []string{"spillgate_rule"}, nil)
+	grants = prometheus.NewDesc("spillgate_rule_grants_total",
+		"Grants that the limiters of this process made.", []string{"spillgate_rule"}, nil)
 	waits = prometheus.NewDesc("spillgate_wait_duration_seconds",
 		"How long requests had to wait for their turn.", []string{"spillgate_rule"}, nil)
 	waiting = prometheus.NewDesc("spillgate_waiting",
@@ -75,7 +81,7 @@ func NewCollector(t *telemetry.Telemetry) prometheus.Collector { return collecto
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		requests, results, rules, waits, waiting, settled, held, keys, leaseKeys, leaseDecisions, leaseReturned, storeDuration, storeFailures, storeUp, loads,
+		requests, results, rules, overridden, grants, waits, waiting, settled, held, keys, leaseKeys, leaseDecisions, leaseReturned, storeDuration, storeFailures, storeUp, loads,
 	} {
 		ch <- d
 	}
@@ -95,6 +101,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, r := range s.Rules {
 		counter(rules, r.Count, r.Rule, r.Outcome)
+	}
+	for _, q := range s.Quotas {
+		counter(overridden, q.Overridden, q.Rule)
+		counter(grants, q.Grants, q.Rule)
 	}
 	for _, q := range s.Settled {
 		counter(settled, q.Count, q.Result)

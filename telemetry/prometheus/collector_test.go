@@ -231,3 +231,28 @@ func TestSeriesDoNotDependOnClients(t *testing.T) {
 		t.Errorf("got %d series after, %d before", after, before)
 	}
 }
+
+// TestQuotas checks that decisions with limits from an override, and grants, are counted by rule.
+func TestQuotas(t *testing.T) {
+	tel := telemetry.New(telemetry.Options{})
+	override := func(key string) []core.Limit { return []core.Limit{core.PerMonth(len(key))} }
+	l := core.Must(core.New([]core.Rule{{Name: "plan", Key: user, Limits: []core.Limit{core.PerMonth(2)}, Override: override}}, core.WithObserver(tel.Observe)))
+	tel.Attach(l)
+	for range 3 {
+		_, _ = l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:ann"})
+	}
+	if err := l.Grant(t.Context(), "plan", "user:ann", 5); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+		# HELP spillgate_rule_grants_total Grants that the limiters of this process made.
+		# TYPE spillgate_rule_grants_total counter
+		spillgate_rule_grants_total{spillgate_rule="plan"} 1
+		# HELP spillgate_rule_overridden_total Decisions that used the limits of an override.
+		# TYPE spillgate_rule_overridden_total counter
+		spillgate_rule_overridden_total{spillgate_rule="plan"} 3
+	`
+	if err := testutil.CollectAndCompare(promtelemetry.NewCollector(tel), strings.NewReader(want), "spillgate_rule_overridden_total", "spillgate_rule_grants_total"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,37 @@
+package core_test
+
+import (
+	"testing"
+
+	"github.com/spillgate/spillgate/core"
+)
+
+// Grants lists what was granted, and nothing that failed.
+func TestGrants(t *testing.T) {
+	s := new(faulty)
+	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(5)), {Name: "other", Limits: []core.Limit{core.PerMonth(5)}}}, core.WithStore(s)))
+	for i := range 120 {
+		grant(t, l, "k", i+1)
+	}
+	if err := l.Grant(t.Context(), "other", "k2", -7); err != nil {
+		t.Fatal(err)
+	}
+	s.fault = refuse
+	if err := l.Grant(t.Context(), "plan", "k", 1000); err == nil {
+		t.Error("a grant without the store succeeds")
+	}
+	got := l.Grants()
+	if got.Made["plan"] != 120 || got.Made["other"] != 1 || len(got.Last) != 100 {
+		t.Errorf("made %v, %d listed", got.Made, len(got.Last))
+	}
+	if first, last := got.Last[0], got.Last[99]; first.Rule != "other" || first.Key != "k2" || first.Requests != -7 || first.At.IsZero() || last.Requests != 22 {
+		t.Errorf("got %+v first and %+v last", first, last)
+	}
+	got.Made["plan"], got.Last[0].Key = 0, "changed"
+	if again := l.Grants(); again.Made["plan"] != 120 || again.Last[0].Key != "k2" {
+		t.Error("what Grants returns is not a copy")
+	}
+	if got := new(core.Limiter).Grants(); got.Made != nil || got.Last != nil {
+		t.Errorf("of a zero limiter: got %+v", got)
+	}
+}

@@ -1,0 +1,51 @@
+package dashboard
+
+import (
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// The page shows which keys have an override and what was granted, once there is something, and nothing of it before.
+func TestOverridesAndGrants(t *testing.T) {
+	s := &scene{telemetry: telemetry.New(telemetry.Options{Unmask: true})}
+	s.limiter = core.Must(core.New([]core.Rule{{
+		Name: "plan", Key: byUser, Limits: []core.Limit{core.PerMonth(10)},
+		Override: func(key string) []core.Limit {
+			if key == "user:<b>partner" {
+				return []core.Limit{core.PerMonth(1000)}
+			}
+			return nil
+		},
+	}}, core.WithObserver(s.telemetry.Observe)))
+	s.telemetry.Attach(s.limiter)
+	s.ask(1, "ann")
+	p := open(t, s.serve(t))
+	p.wait(`document.querySelectorAll("#rules tbody tr").length === 1`)
+	if got := eval[bool](p, `document.getElementById("own-section").hidden && document.getElementById("grants-section").hidden`); !got {
+		t.Error("the tables of overrides and grants show without either")
+	}
+	s.ask(2, "<b>partner")
+	for _, n := range []int{2000, -30} {
+		if err := s.limiter.Grant(t.Context(), "plan", "user:<b>partner", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := func(id string) string {
+		return `[...document.querySelectorAll("#` + id + ` tbody tr")].map(r => [...r.cells].map(c => c.innerText.replace(/#\w+/, "#").replace(/[\d:]{8}/, "time")).join(" | ")).join("; ")`
+	}
+	p.wait(rows("own") + ` === "user:<b>partner # | plan | 1000/month | 2 | time | Look up"`)
+	p.wait(rows("grants") + ` === "time | plan | user:<b>partner | −30; time | plan | user:<b>partner | +2,000"`)
+	p.wait(`document.querySelector("#rules tbody th").innerText.includes("2 decided by overrides")`)
+	p.check(installAxe(t))
+	view{"light", 400}.apply(p)
+	if over := eval[int](p, `Math.max(...["own", "grants"].map(id => document.getElementById(id).scrollWidth - document.getElementById(id).parentElement.clientWidth))`); over > 0 {
+		t.Errorf("at 400 pixels, a table is %d pixels too wide", over)
+	}
+	p.fits(view{"light", 400}, "quota-")
+	p.do(chromedp.Click(chromedp.CSS("#own button")))
+	p.wait(`document.getElementById("state").innerText.includes("1000/month: 2968 of 2968 left") && document.getElementById("state").innerText.includes("from an override")`)
+}

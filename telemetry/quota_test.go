@@ -1,0 +1,134 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// partners has limits of its own for keys that begin with "user:partner".
+var partners = core.Rule{
+	Name: "plan", Limits: []core.Limit{core.PerMonth(10)}, Key: func(r *http.Request) (string, error) { return "user:" + r.Header.Get("User"), nil },
+	Override: func(key string) []core.Limit {
+		if strings.HasPrefix(key, "user:partner") {
+			return []core.Limit{core.PerMonth(1000), core.PerDay(500)}
+		}
+		return nil
+	},
+}
+
+func TestOverriddenKeysAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel := telemetry.New(telemetry.Options{Top: 50})
+		l := core.Must(core.New([]core.Rule{partners, {Name: "other", Key: partners.Key, Routes: []string{"/other"}, Limits: []core.Limit{core.PerDay(5)}}}, core.WithObserver(tel.Observe)))
+		tel.Attach(l)
+		take := func(c core.Claim) {
+			if _, err := l.Take(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("User", "partner-1")
+		for range 3 {
+			if _, err := l.Check(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(90 * time.Second)
+		last := time.Now()
+		take(core.Claim{Rule: "plan", Key: "user:partner-1"})
+		take(core.Claim{Rule: "plan", Key: "user:partner-2"})
+		take(core.Claim{Rule: "plan", Key: "user:ann"})
+		take(core.Claim{Rule: "other", Key: "user:partner-1"})
+		take(core.Claim{Rule: "plan", Key: "user:partner-3", Limits: []core.Limit{core.PerDay(9)}, Overridden: true})
+		if _, err := l.Usage(r); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Peek(r); err != nil {
+			t.Fatal(err)
+		}
+		rows := tel.Overridden("plan", 5)
+		if len(rows) != 2 || rows[0].Count != 4 || rows[0].Limits != "1000/month, 500/1d" || !rows[0].Last.Equal(last.Truncate(time.Second)) || rows[1].Count != 1 {
+			t.Errorf("got %+v", rows)
+		}
+		if strings.Contains(rows[0].Key, "partner") {
+			t.Errorf("the key is not masked: %s", rows[0].Key)
+		}
+		if key, ok := tel.FindKey("plan", rows[1].ID); !ok || key != "user:partner-2" {
+			t.Errorf("found %q, %v", key, ok)
+		}
+		if got := tel.Overridden("other", 5); got != nil {
+			t.Errorf("got %+v of a rule without overrides", got)
+		}
+		if got := tel.Overridden("none", 5); got != nil {
+			t.Errorf("got %+v of no rule", got)
+		}
+		want := []telemetry.Quotas{{Rule: "other"}, {Rule: "plan", Overridden: 5}}
+		if got := tel.Snapshot().Quotas; !slices.Equal(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		for i := range 1000 { // no more memory for more keys
+			take(core.Claim{Rule: "plan", Key: fmt.Sprint("user:partner:", i)})
+		}
+		if got := len(tel.Overridden("plan", 2000)); got != 50 {
+			t.Errorf("%d keys are remembered, want 50", got)
+		}
+	})
+}
+
+// A downStore fails.
+type downStore struct{ core.MemoryStore }
+
+func (*downStore) Settle(context.Context, []core.Settlement) error { return errors.New("refused") }
+
+func TestGrantsAreShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel, open := telemetry.New(telemetry.Options{}), telemetry.New(telemetry.Options{Unmask: true})
+		var observed int
+		l := core.Must(core.New([]core.Rule{partners}, core.WithObserver(func(context.Context, *core.Observation) { observed++ })))
+		failing := core.Must(core.New([]core.Rule{partners}, core.WithStore(new(downStore))))
+		for _, one := range []*telemetry.Telemetry{tel, open} {
+			one.Attach(l)
+			one.Attach(failing)
+		}
+		if got := tel.Grants(5); len(got) != 0 {
+			t.Errorf("got %+v before any grant", got)
+		}
+		begun := time.Now()
+		for i := range 150 {
+			if err := l.Grant(t.Context(), "plan", "ip:203.0.113.9", i-200); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if err := failing.Grant(t.Context(), "plan", "user:ann", 5); !errors.Is(err, core.ErrUnavailable) {
+			t.Fatalf("got %v", err)
+		}
+		if err := l.Grant(t.Context(), "plan", "user:ann", 0); !errors.Is(err, core.ErrInvalid) {
+			t.Fatalf("got %v", err)
+		}
+		all := tel.Grants(1000)
+		if len(all) != 100 || all[0] != (telemetry.Grant{Rule: "plan", Key: "ip:203.0.113.0/24", Requests: -51, At: begun.Add(149 * time.Second)}) || all[99].Requests != -150 {
+			t.Errorf("%d grants, got %+v first and %+v last", len(all), all[0], all[len(all)-1])
+		}
+		if got := open.Grants(1); len(got) != 1 || got[0].Key != "ip:203.0.113.9" {
+			t.Errorf("got %+v", got)
+		}
+		if got := tel.Snapshot().Quotas; !slices.Equal(got, []telemetry.Quotas{{Rule: "plan", Grants: 150}}) {
+			t.Errorf("got %+v", got)
+		}
+		if observed > 0 {
+			t.Errorf("%d observations of grants", observed)
+		}
+	})
+}
