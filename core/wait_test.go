@@ -599,7 +599,8 @@ func TestObserversHearHowLong(t *testing.T) {
 	})
 }
 
-// TestThousandRequestsAtOnce has ten processes with a hundred requests each book in one store at once.
+// TestThousandRequestsAtOnce has ten processes with a hundred requests each book in one store at once. A denied request would be admitted to
+// wait when it was told, and not a microsecond earlier.
 func TestThousandRequestsAtOnce(t *testing.T) {
 	for most, want := range map[time.Duration]struct {
 		admitted int
@@ -609,23 +610,25 @@ func TestThousandRequestsAtOnce(t *testing.T) {
 			store := new(core.MemoryStore)
 			begun := time.Now()
 			var mu sync.Mutex
-			went, denied := []time.Duration{}, []time.Duration{}
+			var went []time.Duration
+			var denied atomic.Int64
 			var all sync.WaitGroup
 			for range 10 {
 				l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", most)}, core.WithStore(store)))
 				for range 100 {
 					all.Go(func() {
 						d, err := l.Wait(t.Context(), job)
+						if err != nil {
+							t.Error(err)
+						}
+						if !d.Allowed {
+							denied.Add(1)
+							checkMayWaitAfter(t, l, d.RetryAfter(), most)
+							return
+						}
 						mu.Lock()
 						defer mu.Unlock()
-						switch {
-						case err != nil:
-							t.Error(err)
-						case d.Allowed:
-							went = append(went, time.Since(begun))
-						default:
-							denied = append(denied, d.RetryAfter())
-						}
+						went = append(went, time.Since(begun))
 					})
 				}
 			}
@@ -636,15 +639,24 @@ func TestThousandRequestsAtOnce(t *testing.T) {
 					t.Errorf("request %d went after %v", i, at)
 				}
 			}
-			if len(went) != want.admitted || went[len(went)-1] != want.last || len(denied) != 1000-want.admitted {
-				t.Errorf("%d went, the last after %v, %d denied; want %+v", len(went), went[len(went)-1], len(denied), want)
-			}
-			for _, retry := range denied {
-				if retry != 100*time.Millisecond { // then the turn after the last one is a second away
-					t.Errorf("denied for %v, want 100ms", retry)
-				}
+			if len(went) != want.admitted || went[len(went)-1] != want.last || int(denied.Load()) != 1000-want.admitted {
+				t.Errorf("%d went, the last after %v, %d denied; want %+v", len(went), went[len(went)-1], denied.Load(), want)
 			}
 		})
+	}
+}
+
+// checkMayWaitAfter checks that a job which was denied for a time would be admitted to wait for most after it, but not before.
+func checkMayWaitAfter(t *testing.T, l *core.Limiter, retry, most time.Duration) {
+	peek := job
+	peek.Peek = true
+	time.Sleep(retry - time.Microsecond)
+	if d, _ := l.Take(t.Context(), peek); d.Allowed || d.RetryAfter() != time.Microsecond {
+		t.Errorf("1µs before it may wait: %+v", d)
+	}
+	time.Sleep(time.Microsecond)
+	if d, _ := l.Take(t.Context(), peek); !d.Allowed || d.Wait != most {
+		t.Errorf("when it may wait: %+v", d)
 	}
 }
 

@@ -19,24 +19,25 @@ type wentOn struct {
 	cost int
 }
 
-// checkBound returns an error if in any span more than burst + rate × span went on.
-func checkBound(l core.Limit, went []wentOn) error {
+// checkBound returns an error if in any span more than burst + rate × (span + delay) went on.
+func checkBound(l core.Limit, delay time.Duration, went []wentOn) error {
 	slices.SortStableFunc(went, func(a, b wentOn) int { return int(a.at - b.at) })
 	first, sum := 0, 0 // of the span that leaves the least room
 	for i, w := range went {
-		if room := int64(w.at-went[first].at) * int64(l.Rate); room >= int64(sum)*int64(l.Period) { // the span that begins here is worse
+		if int64(w.at-went[first].at)*int64(l.Rate) >= int64(sum)*int64(l.Period) { // a span that begins here leaves less
 			first, sum = i, 0
 		}
 		sum += w.cost
-		if span := w.at - went[first].at; int64(sum-l.Capacity())*int64(l.Period) > int64(span)*int64(l.Rate) {
-			return fmt.Errorf("%d went on from %v to %v", sum, went[first].at, w.at)
+		if span := w.at - went[first].at + delay; int64(sum-l.Capacity())*int64(l.Period) > int64(span)*int64(l.Rate) {
+			return fmt.Errorf("%d of %v went on from %v to %v, delayed by %v at most", sum, l, went[first].at, w.at, delay)
 		}
 	}
 	return nil
 }
 
 // TestAtMostBurstAndRateGoOn checks, with requests of three processes that come, wait, are canceled, settled at less or refunded at
-// random, and with bans, that in any span at most burst + rate × span go on. In some of the processes only few may wait.
+// random, and with bans, that in any span at most burst + rate × span go on. In some of the processes only few may wait. If another rule
+// delays some of the requests, they may come that much closer.
 func TestAtMostBurstAndRateGoOn(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -50,11 +51,14 @@ func TestAtMostBurstAndRateGoOn(t *testing.T) {
 			store := new(core.MemoryStore)
 			begun := time.Now()
 			var processes []*core.Limiter
+			rules := []core.Rule{waitingOf(limits, min(time.Hour, 20*each)), {Name: "other", Limits: core.MustParseLimits("2/s"), MaxWait: 3 * time.Second}}
+			both := seed%2 == 0
 			for _, n := range []int{10_000, 1 + random.IntN(5), 1} {
-				processes = append(processes, core.Must(core.New([]core.Rule{waitingOf(limits, min(time.Hour, 20*each))}, core.WithStore(store), core.WithMaxWaiting(n))))
+				processes = append(processes, core.Must(core.New(rules, core.WithStore(store), core.WithMaxWaiting(n))))
 			}
 			var mu sync.Mutex
-			went := make(map[string][]wentOn)
+			went := make(map[core.Pair][]wentOn)
+			delay := time.Duration(0)
 			var all sync.WaitGroup
 			for range 150 {
 				time.Sleep(anytime(2 * each))
@@ -66,6 +70,10 @@ func TestAtMostBurstAndRateGoOn(t *testing.T) {
 					continue
 				}
 				c := core.Claim{Rule: "r", Key: []string{"k", "k", "other"}[random.IntN(3)], Cost: 1 + random.IntN(one.Capacity()), MaxWait: anytime(min(time.Hour, 20*each))}
+				claims := []core.Claim{c}
+				if both && random.IntN(3) == 0 {
+					claims = append(claims, core.Claim{Rule: "other", Key: "k"})
+				}
 				ctx, cancel := context.WithCancel(t.Context())
 				if random.IntN(5) == 0 {
 					time.AfterFunc(anytime(10*each), cancel)
@@ -76,13 +84,19 @@ func TestAtMostBurstAndRateGoOn(t *testing.T) {
 				}
 				all.Go(func() {
 					defer cancel()
-					d, err := l.Wait(ctx, c)
+					d, err := l.Wait(ctx, claims...)
 					if err != nil || !d.Allowed {
 						return
 					}
 					at := time.Since(begun)
 					mu.Lock()
-					went[c.Key] = append(went[c.Key], wentOn{at, final})
+					if both {
+						delay = max(delay, d.Wait)
+					}
+					for i, c := range claims {
+						pair := core.Pair{Rule: c.Rule, Key: c.Key}
+						went[pair] = append(went[pair], wentOn{at, []int{final, 1}[i]})
+					}
 					mu.Unlock()
 					if final < c.Cost {
 						time.Sleep(after)
@@ -93,9 +107,10 @@ func TestAtMostBurstAndRateGoOn(t *testing.T) {
 				})
 			}
 			all.Wait()
-			for _, each := range went {
-				if err := checkBound(one, each); err != nil {
-					t.Errorf("seed %d, %v: %v", seed, one, err)
+			for pair, all := range went {
+				limit := map[string]core.Limit{"r": one, "other": rules[1].Limits[0]}[pair.Rule]
+				if err := checkBound(limit, delay, all); err != nil {
+					t.Errorf("seed %d: %v", seed, err)
 				}
 			}
 		})

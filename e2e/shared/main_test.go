@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if addr := os.Getenv(waiterOf); addr != "" {
-		if err := runWaiter(addr); err != nil {
+	if text := os.Getenv(waiterOf); text != "" {
+		if err := runWaiter(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

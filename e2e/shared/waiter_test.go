@@ -3,10 +3,12 @@ package shared
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,32 +22,47 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// waiterOf is the environment variable that makes the test binary a waiter: it names the Redis.
+// waiterOf is the environment variable that makes the test binary a waiter: it has the text of one.
 const waiterOf = "SPILLGATE_E2E_WAITER"
 
+// A waiter is a process whose requests wait for their turn.
+type waiter struct {
+	addr string // of the Redis
+	rate int    // requests per second
+	most time.Duration
+}
+
 const (
-	waiters    = 10  // processes
-	eachWaits  = 100 // requests of a process
-	waitRate   = 100 // requests per second
-	waitPeriod = time.Second / waitRate
+	waiters   = 10  // processes
+	eachWaits = 100 // requests of a process
 )
 
-// waitingLimiter returns a limiter whose requests wait for their turn.
-func waitingLimiter(client redis.UniversalClient) *core.Limiter {
+func (w waiter) String() string { return fmt.Sprintf("%s %d %d", w.addr, w.rate, w.most) }
+
+// limiter returns the limiter of w.
+func (w waiter) limiter(client redis.UniversalClient) *core.Limiter {
 	return core.Must(core.New([]core.Rule{{
-		Name: "waiting", Limits: []core.Limit{core.PerSecond(waitRate).WithBurst(1)}, MaxWait: 2 * time.Minute, OnFailure: core.FailClosed,
+		Name: "waiting", Limits: []core.Limit{core.PerSecond(w.rate).WithBurst(1)}, MaxWait: w.most, OnFailure: core.FailClosed,
 	}}, core.WithStore(redisstore.New(client)), core.WithTimeout(wire.Timeout)))
 }
 
-// A went is a request that has waited: when it was decided, and when it could go on, in microseconds since the Unix epoch.
-type went struct{ at, turn int64 }
+// A decided is a request by the clock of the store, in microseconds since the Unix epoch: when it was decided, and when it could go on or,
+// if it was denied, when the same request would be admitted to wait.
+type decided struct {
+	at, then int64
+	allowed  bool
+}
 
 // runWaiter has many requests wait for their turn at once as soon as a line comes from standard input. It writes a line when it is ready,
 // and one for each request.
-func runWaiter(addr string) error {
-	client := redis.NewClient(&redis.Options{Addr: addr})
+func runWaiter(text string) error {
+	var w waiter
+	if _, err := fmt.Sscan(text, &w.addr, &w.rate, (*int64)(&w.most)); err != nil {
+		return err
+	}
+	client := redis.NewClient(&redis.Options{Addr: w.addr})
 	defer client.Close()
-	l := waitingLimiter(client)
+	l := w.limiter(client)
 	if _, err := l.Take(context.Background(), core.Claim{Rule: "waiting", Key: "const:all", Peek: true}); err != nil { // connects
 		return err
 	}
@@ -58,25 +75,21 @@ func runWaiter(addr string) error {
 	for i := range errs {
 		all.Go(func() {
 			d, err := l.Wait(context.Background(), core.Claim{Rule: "waiting", Key: "const:all"})
-			if turn := d.At.Add(d.Wait); err == nil && (!d.Allowed || time.Now().Before(turn)) {
+			turn := d.At.Add(d.Wait)
+			if err == nil && time.Now().Before(turn) {
 				err = fmt.Errorf("%+v at %v", d, time.Now())
 			}
 			errs[i] = err
-			fmt.Println(d.At.UnixMicro(), d.At.Add(d.Wait).UnixMicro())
+			fmt.Println(d.At.UnixMicro(), turn.Add(d.RetryAfter()).UnixMicro(), d.Allowed)
 		})
 	}
 	all.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// TestProcessesWaitInOneOrder has ten processes with a hundred requests each wait at once: one goes each 10ms, in the order of the
-// decisions, and each has made one call.
-func TestProcessesWaitInOneOrder(t *testing.T) {
+// waitAtOnce has ten processes with a hundred requests each wait at once. It returns what was decided, the admitted requests in the order
+// of their turns, and how many calls the server has had.
+func waitAtOnce(t *testing.T, rate int, most time.Duration) (admitted, denied []decided, calls int) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	var cmds []*exec.Cmd
@@ -84,7 +97,7 @@ func TestProcessesWaitInOneOrder(t *testing.T) {
 	var starts []func()
 	for range waiters {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), waiterOf+"="+server.Addr)
+		cmd.Env = append(os.Environ(), waiterOf+"="+waiter{server.Addr, rate, most}.String())
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()
 		if err != nil {
@@ -97,7 +110,7 @@ func TestProcessesWaitInOneOrder(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		defer time.AfterFunc(3*wire.Timeout, func() { _ = cmd.Process.Kill() }).Stop()
+		defer time.AfterFunc(most+3*wire.Timeout, func() { _ = cmd.Process.Kill() }).Stop()
 		lines := bufio.NewScanner(out)
 		if !lines.Scan() || lines.Text() != "ready" {
 			t.Fatal("a process is not ready")
@@ -110,31 +123,88 @@ func TestProcessesWaitInOneOrder(t *testing.T) {
 	for _, start := range starts {
 		start()
 	}
-	var all []went
 	for i, lines := range outs {
 		for lines.Scan() {
-			var w went
-			if _, err := fmt.Sscan(lines.Text(), &w.at, &w.turn); err != nil {
+			var d decided
+			if _, err := fmt.Sscan(lines.Text(), &d.at, &d.then, &d.allowed); err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, w)
+			if d.allowed {
+				admitted = append(admitted, d)
+			} else {
+				denied = append(denied, d)
+			}
 		}
 		if err := cmds[i].Wait(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(all) != waiters*eachWaits {
-		t.Fatalf("%d requests went, want %d", len(all), waiters*eachWaits)
+	slices.SortFunc(admitted, func(a, b decided) int { return int(a.then - b.then) })
+	if n := len(admitted) + len(denied); n != waiters*eachWaits {
+		t.Fatalf("%d requests were decided, want %d", n, waiters*eachWaits)
 	}
-	slices.SortFunc(all, func(a, b went) int { return int(a.turn - b.turn) })
-	for i := 1; i < len(all); i++ {
-		if apart := all[i].turn - all[i-1].turn; apart != waitPeriod.Microseconds() || all[i].at < all[i-1].at {
-			t.Errorf("request %d went %dµs after the one before, decided %dµs after it", i, apart, all[i].at-all[i-1].at)
+	return admitted, denied, callsOf(t, client)
+}
+
+// checkTurns checks that requests go one by one at the rate, in the order of their decisions, and each as early as it can.
+func checkTurns(t *testing.T, admitted []decided, period time.Duration) {
+	for i, d := range admitted {
+		want := d.at
+		if i > 0 {
+			want = max(d.at, admitted[i-1].then+period.Microseconds())
+		}
+		if d.then != want || i > 0 && d.at < admitted[i-1].at {
+			t.Errorf("request %d was decided at %d and goes at %d, want %d; the one before: %+v", i, d.at, d.then, want, admitted[max(0, i-1)])
 		}
 	}
-	if n := callsOf(t, client); n > len(all) {
-		t.Errorf("%d calls for %d requests", n, len(all))
+}
+
+// waitRate returns how many requests per second go on when a thousand wait: the environment variable SPILLGATE_WAIT_RATE, or 100.
+func waitRate(t *testing.T) int {
+	text := os.Getenv("SPILLGATE_WAIT_RATE")
+	if text == "" {
+		return 100
 	}
+	rate, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rate
+}
+
+// TestProcessesWaitInOneOrder checks that a thousand requests of ten processes go one by one, all of them, and have made one call each.
+func TestProcessesWaitInOneOrder(t *testing.T) {
+	rate := waitRate(t)
+	admitted, denied, calls := waitAtOnce(t, rate, 2*time.Minute)
+	if len(denied) > 0 || calls > len(admitted) {
+		t.Errorf("%d admitted, %d denied, %d calls; want 1000, 0 and at most 1000", len(admitted), len(denied), calls)
+	}
+	checkTurns(t, admitted, time.Second/time.Duration(rate))
+	t.Logf("the last of %d requests went %v after the first", len(admitted), time.Duration(admitted[len(admitted)-1].then-admitted[0].then)*time.Microsecond)
+}
+
+// TestProcessesAreDeniedByOneOrder checks what a thousand requests of ten processes get that may wait for one second: only those go on
+// whose turn comes within a second, and all others are denied until the instant at which the next turn comes within a second, before
+// which no other request is admitted.
+func TestProcessesAreDeniedByOneOrder(t *testing.T) {
+	const rate, most = 10, time.Second
+	const period = time.Second / rate
+	admitted, denied, _ := waitAtOnce(t, rate, most)
+	checkTurns(t, admitted, period)
+	opens := make(map[int64]int) // the instants at which a request that came then would be admitted to wait, if it was the first; by its place
+	for i, d := range admitted {
+		if wait := time.Duration(d.then-d.at) * time.Microsecond; wait > most {
+			t.Errorf("request %d waited %v, want at most %v", i, wait, most)
+		}
+		opens[d.then+(period-most).Microseconds()] = i + 1
+	}
+	for _, d := range denied {
+		next, ok := opens[d.then]
+		if !ok || d.then <= d.at || next < len(admitted) && admitted[next].at < d.then {
+			t.Errorf("denied at %d until %d, want until a turn is a second away that is still free; the next request: %d", d.at, d.then, next)
+		}
+	}
+	t.Logf("%d admitted, %d denied", len(admitted), len(denied))
 }
 
 // callsOf returns how many calls of functions and scripts a server has had.
