@@ -15,7 +15,7 @@ func (c *ClientIP) mistakes() (errs []error) {
 	for i, p := range c.Trusted {
 		switch {
 		case !p.IsValid():
-			errs = append(errs, invalid("ClientIP.Trusted[%d] must be a prefix, got %v; want one such as 10.0.0.0/8", i, p))
+			errs = append(errs, invalid("ClientIP.Trusted[%d] must be a prefix, got %v; want a prefix such as 10.0.0.0/24", i, p))
 		case containsAllIPv4(unmapped(p)):
 			errs = append(errs, invalid("ClientIP.Trusted[%d] must not contain all IPv4 addresses, got %v; want the networks of your proxies", i, p))
 		}

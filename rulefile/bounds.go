@@ -8,16 +8,16 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The bounds of a file. The YAML scanner and parser need quadratic time or memory for some contents. So the reader computes first what
-// they would need, and rejects a file that needs too much.
+// The bounds of a file. The YAML scanner and parser need quadratic time or memory for some contents. So the reader
+// first computes the time and memory that they would need, and rejects a file that needs too much.
 const (
 	maxBytes   = 1 << 20
 	maxTokens  = 200_000
-	maxDepth   = 500        // of tables and lists in each other
-	maxColumn  = 500        // where a line begins
-	maxNodes   = 400_000    // after aliases were replaced; a long text counts as several
+	maxDepth   = 500        // of nested tables and lists
+	maxColumn  = 500        // column of the first character of a line
+	maxNodes   = 400_000    // after replacing aliases; a long text counts as several
 	maxText    = 8192       // bytes of a text that a rule uses, or of a key
-	maxScan    = 20_000_000 // characters that the scanner reads again or copies
+	maxScan    = 20_000_000 // characters that the scanner reads more than once or copies
 	maxParse   = 40_000_000 // bytes that the parser copies
 	maxRoutes  = 20_000
 	maxCompare = 60_000_000 // pairs of patterns that are compared
@@ -37,7 +37,7 @@ func scan(src string, m *mistakes) (list token.Tokens) {
 	return list
 }
 
-// scannable returns where and why the scanner would need too much time or memory for src, or "".
+// scannable returns "" or, if the scanner would need too much time or memory for src, the reason and its place.
 func scannable(src string) (at spot, why string) {
 	words, work := 0, 0
 	line, start := 1, 0 // the line, and where it begins
@@ -48,11 +48,11 @@ func scannable(src string) (at spot, why string) {
 	for i := range len(src) {
 		c := src[i]
 		switch {
-		case c == '<': // it counts those behind it
+		case c == '<': // the scanner counts the < that follow
 			run++
 			work += run
 		case '0' <= c && c <= '9' && block >= 0 && (run > 0 || block == i-1 || block == i-2 && (src[i-1] == '+' || src[i-1] == '-')):
-			if run++; run > 20 { // each character of the text reads these digits
+			if run++; run > 20 { // the scanner reads these digits again for each character of the text
 				return spot{line, utf8.RuneCountInString(src[min(start, i):i]) + 1}, "this number is too long"
 			}
 		default:
@@ -62,7 +62,7 @@ func scannable(src string) (at spot, why string) {
 		case c == '\n' && i > 0 && src[i-1] == '\r':
 			start = i + 1
 		case c == '\n', c == '\r':
-			work += tabs * (i - start) // in double quotes, a tab looks for the end of the line
+			work += tabs * (i - start) // in double quotes, the scanner looks for the end of the line at each tab
 			if blank++; !isBlank {
 				blank = 0
 			}
@@ -97,19 +97,20 @@ func scannable(src string) (at spot, why string) {
 	return spot{}, ""
 }
 
-// A level is a table or list that is not finished while tokens are read.
+// A level is a table or list whose end has not been read yet.
 type level struct {
 	bracket token.Type // 0 if it has none
-	column  int        // without a bracket: where its keys or dashes are
+	column  int        // without a bracket: the column of its keys or dashes
 	list    bool
 	keys    int  // of a table without brackets
 	length  int  // of the key, or index, in the path of a node
-	text    bool // in brackets: there is something behind the last comma
-	colon   bool // and a colon behind that
+	text    bool // in brackets: a token follows the last comma
+	colon   bool // in brackets: a colon follows the last comma
 }
 
-// parsable reports whether tokens can be parsed in bounded time, memory and depth. It follows their nesting and adds what the parser
-// copies: the path of each node, the keys of a table for each key before, and the rest of the file for each value that is missing.
+// parsable reports whether tokens can be parsed in bounded time, memory and depth. It tracks their nesting and adds up
+// the bytes that the parser copies: the path of each node; for each key, the earlier keys of its table; and for each
+// missing value, the rest of the file.
 func parsable(tokens token.Tokens, m *mistakes) bool {
 	if len(tokens) > maxTokens {
 		m.add(spot{1, 1}, "the file has too many words")
@@ -121,7 +122,7 @@ func parsable(tokens token.Tokens, m *mistakes) bool {
 	work, path, prefixes, tags, documents := 0, 0, 0, 0, 0
 	push := func(l level) { levels, path = append(levels, l), path+l.length }
 	pop := func() { levels, path = levels[:len(levels)-1], path-levels[len(levels)-1].length }
-	// inner ends the tables without brackets that begin behind a column, and the lists that begin there or behind it.
+	// inner ends the tables without brackets that begin after a column, and the lists that begin at or after it.
 	inner := func(column int) {
 		for len(levels) > 0 {
 			if top := &levels[len(levels)-1]; top.bracket != 0 || top.column < column || top.column == column && !top.list {
@@ -167,7 +168,7 @@ func parsable(tokens token.Tokens, m *mistakes) bool {
 			prefixes++
 		case token.DocumentHeaderType, token.DocumentEndType:
 			if documents++; documents > 10 {
-				m.add(at, "there is a second document; a file has one")
+				m.add(at, "a file has one document; this is the second")
 				return false
 			}
 			levels, path = nil, 0
@@ -215,7 +216,7 @@ func parsable(tokens token.Tokens, m *mistakes) bool {
 		case len(levels) > maxDepth || prefixes > maxDepth:
 			m.add(at, "this is nested too deep")
 			return false
-		case tags > maxDepth: // the parser nests what follows in a tag without a value
+		case tags > maxDepth: // the parser nests the following nodes in a tag without a value
 			m.add(at, "tags such as %s are not understood", t.Value)
 			return false
 		case work > maxParse:
@@ -227,7 +228,7 @@ func parsable(tokens token.Tokens, m *mistakes) bool {
 	return true
 }
 
-// begins reports whether a key or a value can begin behind a token of this type.
+// begins reports whether a key or a value can begin after a token of this type.
 func begins(t token.Type) bool {
 	switch t {
 	case token.SequenceStartType, token.MappingStartType, token.CollectEntryType, token.SequenceEntryType, token.MappingKeyType, token.MappingValueType:
@@ -236,7 +237,8 @@ func begins(t token.Type) bool {
 	return false
 }
 
-// missing reports whether the parser inserts a value between two tokens. entry is where the key or value before began.
+// missing reports whether the parser inserts a value between two tokens. entry is the column of the previous key or
+// value.
 func missing(before, t *token.Token, isFirst bool, entry int) bool {
 	switch before.Type {
 	case token.MappingValueType:
@@ -251,8 +253,8 @@ func missing(before, t *token.Token, isFirst bool, entry int) bool {
 	return false
 }
 
-// comparisons bounds how often core compares patterns with each other. It compares each pattern with those that match many paths, and
-// these with all.
+// comparisons bounds how often core compares patterns with each other. It compares each pattern that matches many paths
+// with all patterns, and any other pattern only with these.
 type comparisons struct {
 	same              map[string]int // patterns by path, whatever the method
 	all, general, sum int

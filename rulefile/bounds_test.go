@@ -62,8 +62,8 @@ func repeated(n int, begin, unit, end string) string {
 	return b.String() + end
 }
 
-// worstFiles made the scanner, the parser or the reader work for a time that grows with the square of the size. want is what the file
-// is rejected for, or part of the last mistake; empty if the file is good.
+// worstFiles made the scanner, the parser or the reader work for a time that grows with the square of the size. want is
+// what the file is rejected for, or part of the last mistake; empty if the file is good.
 var worstFiles = []struct {
 	why  string
 	src  func() string
@@ -134,8 +134,8 @@ var worstFiles = []struct {
 	{"anchors in lines", func() string { return repeated(50_000, "a:\n", " &a\n", "") }, "nested too deep"},
 	{"tags in lines", func() string { return repeated(50_000, "a:\n", " !a\n", "") }, "nested too deep"},
 	{"tags of items", func() string { return repeated(100_000, "x:\n", "  - !a\n", "") }, "tags such as !a are not understood"},
-	{"documents", func() string { return repeated(100_000, "", "---\na\n", "") }, "there is a second document"},
-	{"ends of documents", func() string { return repeated(100_000, "", "a\n...\n", "") }, "there is a second document"},
+	{"documents", func() string { return repeated(100_000, "", "---\na\n", "") }, "a file has one document"},
+	{"ends of documents", func() string { return repeated(100_000, "", "a\n...\n", "") }, "a file has one document"},
 	{"brackets", func() string { return strings.Repeat("[", 1<<20) }, "too many words"},
 	{"reserved characters", func() string { return "rules: " + strings.Repeat("@", 100_000) }, "reserved character"},
 	{"closing brackets", func() string { return strings.Repeat("]", 100_000) }, "this is not YAML"},
@@ -160,8 +160,8 @@ var worstFiles = []struct {
 	}, "number is too long"},
 }
 
-// TestReadingIsLinear checks that files of up to 1 MB are read or rejected with the memory that reading is allowed, and with a short
-// text. It measures no time: before, these files took from seconds to hours.
+// TestReadingIsLinear checks that files of up to 1 MB are read or rejected with the memory that reading is allowed, and
+// with a short text. It measures no time: before, these files took from seconds to hours.
 func TestReadingIsLinear(t *testing.T) {
 	testpass.Thorough(t)
 	for _, tt := range worstFiles {

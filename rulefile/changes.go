@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// changes returns how rules, which begin with a file's rules, differ from the active rules, one text per rule.
+// changes describes how rules differ from the active rules, one text per rule. rules begins with the rules of file.
 func (w *watcher) changes(file *File, rules []core.Rule) (texts []string) {
 	before := make(map[string]int)
 	active := w.limiter.Rules()
@@ -24,8 +24,8 @@ func (w *watcher) changes(file *File, rules []core.Rule) (texts []string) {
 			continue
 		}
 		differences := ruleChanges(&active[j], now)
-		if w.inForce != nil && i < len(file.details) && j < len(w.inForce.details) && w.inForce.Rules[j].Name == now.Name {
-			differences = append(differences, detailChanges(&w.inForce.details[j], &file.details[i])...)
+		if w.active != nil && i < len(file.details) && j < len(w.active.details) && w.active.Rules[j].Name == now.Name {
+			differences = append(differences, detailChanges(&w.active.details[j], &file.details[i])...)
 		}
 		if len(differences) > 0 {
 			texts = append(texts, now.Name+": "+strings.Join(differences, ", "))
@@ -42,7 +42,7 @@ func (w *watcher) changes(file *File, rules []core.Rule) (texts []string) {
 	return texts
 }
 
-// ruleChanges returns how the data of two rules differ.
+// ruleChanges describes how the data of two rules differ.
 func ruleChanges(a, b *core.Rule) (differences []string) {
 	add := func(what, from, to string) {
 		if from != to {
@@ -64,7 +64,7 @@ func ruleChanges(a, b *core.Rule) (differences []string) {
 	return differences
 }
 
-// detailChanges returns how the texts of two files for a rule differ, where its data do not show it.
+// detailChanges describes the differences between two versions of a rule that show only in the text of the file.
 func detailChanges(a, b *detail) (differences []string) {
 	for _, t := range []struct{ what, from, to string }{
 		{"key", a.key, b.key}, {"cost", orNone(a.cost), orNone(b.cost)}, {"cost_after", orNone(a.costAfter), orNone(b.costAfter)}, {"tiers", a.tiers.String(), b.tiers.String()}, {"overrides", a.overrides.String(), b.overrides.String()},

@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// maxFile bounds a file with its overrides. Without them, it has at most maxBytes.
+// maxFile bounds a file with its overrides. Without overrides, a file has at most maxBytes.
 const maxFile = 16 << 20
 
-// minCut is how many entries overrides must have to be cut. The YAML parser reads fewer just as well.
+// minCut is the number of entries from which overrides are cut. The YAML parser reads fewer entries fast enough.
 const minCut = 200
 
-// cutOverrides cuts the entries of long overrides out of src, because the YAML parser takes quadratic time for a long table. It returns
-// src with blank lines in their places, and the entries by the line of their field.
+// cutOverrides cuts the entries of long overrides out of src, because the YAML parser takes quadratic time for a long
+// table. It returns src with blank lines in place of the entries, and the entries by the line of their overrides field.
 //
-// It cuts only entries that it reads as YAML does: one in each line, all at one column, each a text in double quotes without a
-// backslash or a plain text, a colon and a plain text. It leaves other overrides to the parser.
+// It cuts only entries that it reads exactly as YAML does: one entry per line, all at one column, each with a key
+// (plain, or in double quotes without a backslash), a colon and a plain text. It leaves other overrides to the parser.
 func cutOverrides(src string) (rest string, cut map[int][]field) {
 	const name = "overrides:"
 	if !strings.Contains(src, name) || strings.Count(src, "\n") < minCut {
@@ -50,8 +50,8 @@ func cutOverrides(src string) (rest string, cut map[int][]field) {
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// simpleEntries reads the entries in lines from first on that are indented by more than a column, and returns the line behind them. It
-// returns none if one of them is not simple.
+// simpleEntries reads the entries that begin in line first and are indented by more than column. It returns them and
+// the line after them, or no entries if one of them is not simple.
 func simpleEntries(lines []string, first, column int) (entries []field, end int) {
 	indent := -1
 	for end = first; end < len(lines); end++ {
@@ -109,8 +109,8 @@ func simpleEntry(text string, line, column int) (f field, ok bool) {
 	return f, true
 }
 
-// isPlain reports whether YAML reads s as it stands: as a text that begins with a letter or a digit and has no sign that may mean
-// something else. Null is one.
+// isPlain reports whether YAML reads s as a plain text: it begins with a letter or a digit, contains no character with
+// a special meaning, and is not null.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

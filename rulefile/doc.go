@@ -12,7 +12,7 @@
 //
 // A file has rules and, if you are behind a proxy, the proxies to trust:
 //
-//	proxies: {trusted: [10.0.0.0/8], header: X-Forwarded-For}
+//	proxies: {trusted: [10.0.0.0/24], header: X-Forwarded-For}
 //	funcs: [user, plan, exportCost]
 //	rules:
 //	  - name: login
@@ -31,7 +31,7 @@
 //	    dry_run: true
 //	    lease: 100ms
 //
-// Requests that no rule of the file applies to, and keys with limits of their own:
+// A file can also skip requests, and give single keys their own limits:
 //
 //	skip: {addresses: [10.0.0.0/8], routes: [/healthz], preflight: true}
 //	rules:
@@ -45,28 +45,31 @@
 // A rule has the fields of [core.Rule]:
 //
 //   - name: default is "default".
-//   - match: patterns of http.ServeMux (Rule.Routes), or names of Funcs.Matches, which narrow further. Default: every request.
-//     For a route of echo that ends in a parameter, such as /items/:id, write /items/{id...}: the parameter matches slashes too.
-//   - headers: header fields and the values that they must have. Clients can send any value, so use fields that a gateway sets.
-//   - key: ip, bearer, basic (spellings of a name as one, see keyfunc.BasicUser), method, pattern, apikey(HEADER), header(HEADER), cookie(NAME), const(TEXT), first(KEY, ..),
-//     join(KEY, ..) or a name of Funcs.Keys.
+//   - match: patterns of http.ServeMux (Rule.Routes), and names of Funcs.Matches, which must all report true. Default:
+//     every request. For a route of echo that ends in a parameter, such as /items/:id, write /items/{id...}, because
+//     the parameter matches slashes too.
+//   - headers: header fields and their required values. Clients can send any value, so use fields that a gateway sets.
+//   - key: ip, bearer, basic (see keyfunc.BasicUser), method, pattern, apikey(HEADER), header(HEADER), cookie(NAME),
+//     const(TEXT), first(KEY, ..), join(KEY, ..) or a name of Funcs.Keys.
 //   - limits: as [core.ParseLimits] reads them.
-//   - tiers: func is a name of Funcs.Tiers, which returns the tier of a request; all others are limits of tiers.
-//   - overrides: the limits of single keys (Rule.Override), such as "user:42" or "ip:203.0.113.9" or, if the key is ip, of networks. An exact
-//     key wins, then the longest prefix. A file may have 100,000.
+//   - tiers: func is a name of Funcs.Tiers, a function that returns the tier of a request. All other fields are tiers
+//     with their limits.
+//   - overrides: the limits of single keys (Rule.Override), such as "user:42" or "ip:203.0.113.9", and of networks, if
+//     the key is ip. An exact key wins, then the longest prefix. A file may have 100,000 overrides.
 //   - cost: a number or a name of Funcs.Costs.
 //   - cost_after: failures (only failed requests count) or a name of Funcs.CostsAfter.
 //   - dry_run: true or false.
 //   - on_failure: local, open or closed.
 //   - lease: a time from 1ms to 10s, such as 100ms.
-//   - max_wait: a time up to 1h, such as 5s: a request that does not fit now waits for its turn instead of being denied.
+//   - max_wait: a time up to 1h, such as 5s. A request that does not fit now waits for its turn instead of being
+//     denied.
 //
-// The program supplies the names under funcs. A name that Funcs lacks is a mistake, so a misspelling is found when the file
-// is loaded. Anchors, aliases and merge keys work. Top-level fields whose names begin with "x-" are ignored.
-// The command spillgate checks a file without the program (check), says which rules apply to a request (explain) and prints a
-// JSON Schema for editors (schema).
+// The program supplies the functions whose names are under funcs. A name that Funcs lacks is a mistake, so Load finds
+// misspellings. Anchors, aliases and merge keys work. Top-level fields whose names begin with "x-" are ignored. The
+// command spillgate checks a file without the program (check), says which rules apply to a request (explain) and prints
+// a JSON Schema for editors (schema).
 //
-// A file is a regular file of at most 16 MiB, and of 1 MiB without long overrides that have one plain entry in each line; anything else, such as a named pipe, is an error. A file that would take long to read is
-// rejected, such as one with more than 200,000 words or 20,000 patterns.
-// An error has the first 100 mistakes and says how many more there are.
+// A file must be a regular file, not a named pipe, for example. It has at most 1 MiB, not counting long overrides with
+// one plain entry per line, and at most 16 MiB in all. Load rejects files that would take long to read, such as a file
+// with more than 200,000 words or 20,000 patterns. An error lists the first 100 mistakes and the number of the others.
 package rulefile

@@ -8,7 +8,7 @@ import (
 // dryRunVariable is the environment variable that turns rules into dry runs.
 const dryRunVariable = "SPILLGATE_DRY_RUN"
 
-// applyDryRun makes the rules that value names dry runs. Names that no rule has are logged.
+// applyDryRun turns the rules that value names into dry runs. It logs names that no rule has.
 func (f *File) applyDryRun(value string, log *slog.Logger) {
 	if log == nil {
 		log = slog.Default()

@@ -17,7 +17,7 @@ type Explanation struct {
 	Key       string   `json:"key"`
 	Limits    string   `json:"limits"`
 	Tiers     string   `json:"tiers,omitempty"`
-	Overrides int      `json:"overrides,omitempty"` // keys and networks with limits of their own
+	Overrides int      `json:"overrides,omitempty"` // number of keys and networks with their own limits
 	Cost      string   `json:"cost,omitempty"`
 	CostAfter string   `json:"cost_after,omitempty"`
 	DryRun    bool     `json:"dry_run,omitempty"`

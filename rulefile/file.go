@@ -17,7 +17,7 @@ import (
 // Funcs are the functions that your program supplies to rules files, by name.
 type Funcs struct {
 	Keys       map[string]core.KeyFunc
-	Tiers      map[string]func(*http.Request) string // the name of a tier; one that the rule does not have means its limits
+	Tiers      map[string]func(*http.Request) string // return the name of a tier; if the rule has no such tier, its limits apply
 	Costs      map[string]func(*http.Request) int
 	CostsAfter map[string]func(*http.Request, core.Outcome) int
 	Matches    map[string]func(*http.Request) bool
@@ -26,30 +26,30 @@ type Funcs struct {
 // A File is a rules file that has been read.
 type File struct {
 	Rules []core.Rule
-	Hash  string // of the contents: SHA-256, in hexadecimal digits
+	Hash  string // SHA-256 of the contents, in hexadecimal digits
 
 	details []detail // one per rule
 }
 
-// Parse reads rules from src. Its error is of type Mistakes and lists all of them, with places in "spillgate.yaml".
+// Parse reads rules from src. Its error is of type Mistakes and lists all mistakes, with places in "spillgate.yaml".
 func Parse(src []byte, f Funcs) (*File, error) {
 	return parse("spillgate.yaml", src, resolver{funcs: f})
 }
 
-// Check does what Parse does without the program: a name that the file declares under funcs stands for a function of any kind. The
-// rules are not for use. The mistakes have places in a file of this name.
+// Check is Parse without the program's functions: a name that the file declares under funcs stands for a function of
+// any kind. Do not use the rules: check only the error. Mistakes have places in the file called name.
 func Check(name string, src []byte) (*File, error) {
 	return parse(name, src, resolver{assume: true})
 }
 
-// Offline does what Check does, for tools that decide requests of the past. A rule is for use if the tool has what Needs returns for
-// it. The key ip comes from RemoteAddr, an address without a port or a host name, whatever proxies says.
+// Offline is Check for tools that replay past requests. A tool can use a rule if it has everything that Needs returns
+// for the rule. The key ip is RemoteAddr, an address without a port or a host name, whatever the file's proxies are.
 func Offline(name string, src []byte) (*File, error) {
 	return parse(name, src, resolver{assume: true, offline: true})
 }
 
-// Needs returns what a rule reads of a request besides its method, its path and its client: "header X-Plan", "host", "user", "route
-// pattern" or "function plan", each once.
+// Needs returns the parts of a request that a rule reads besides the method, the path and the client's address: "header
+// X-Plan", "host", "user", "route pattern" or "function plan", each once.
 func (f *File) Needs(rule int) []string {
 	needs := slices.Clone(f.details[rule].needs)
 	for _, route := range f.Rules[rule].Routes {
@@ -62,10 +62,10 @@ func (f *File) Needs(rule int) []string {
 	return slices.Compact(needs)
 }
 
-// Load reads the rules of a file. Its error is of type Mistakes or from reading the file.
+// Load reads the rules of a file. Its error is of type Mistakes, or comes from reading the file.
 //
-// The environment variable SPILLGATE_DRY_RUN turns rules into dry runs: those that it names, separated by commas, or all of
-// them if it is "all". A name that no rule has is logged.
+// The environment variable SPILLGATE_DRY_RUN turns rules into dry runs: the rules that it names, separated by commas,
+// or all rules if it is "all". Load logs a name that no rule has.
 func Load(path string, f Funcs) (*File, error) {
 	src, err := Read(path)
 	if err != nil {
@@ -79,8 +79,8 @@ func Load(path string, f Funcs) (*File, error) {
 	return file, nil
 }
 
-// Read returns the contents of a regular file, or its first 16 MiB and one byte: Parse takes no more than 16 MiB. It does not open
-// anything else, such as a named pipe, which could make it wait.
+// Read returns the contents of a regular file, but at most 16 MiB and one byte, because Parse accepts at most 16 MiB.
+// It does not open anything else, such as a named pipe, which could block.
 func Read(path string) ([]byte, error) {
 	path = filepath.Clean(path)
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {

@@ -16,7 +16,8 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// TestOnlyRegularFilesAreRead checks that a named pipe, a socket, a device and a directory are errors at once, also behind a link.
+// TestOnlyRegularFilesAreRead checks that a named pipe, a socket, a device and a directory are errors at once, also
+// behind a link.
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	pipe, socket, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "socket"), filepath.Join(dir, "link")

@@ -23,7 +23,7 @@ type keyReader struct {
 	names  int // read so far
 }
 
-// parseKey returns the key func that a text names, or nil after a mistake.
+// parseKey returns the key func that the text of n describes, or nil after a mistake.
 func (r *reader) parseKey(n *node, forms *keyForms) core.KeyFunc {
 	k := &keyReader{reader: r, at: n, forms: forms}
 	key := k.key(0)
@@ -42,7 +42,7 @@ func (k *keyReader) skipSpace() {
 	k.offset += len(k.rest()) - len(strings.TrimLeft(k.rest(), " \t\n"))
 }
 
-// fail records the first mistake of a key. Further ones would only follow from it.
+// fail records the first mistake of a key. Further mistakes would only follow from the first.
 func (k *keyReader) fail(format string, args ...any) {
 	if !k.wrong {
 		k.add(k.at.within(k.offset), format, args...)
@@ -67,7 +67,7 @@ func (k *keyReader) key(depth int) core.KeyFunc {
 	name, offset := k.word()
 	end := k.offset
 	k.names++
-	k.offset = offset // where mistakes are
+	k.offset = offset // the place of mistakes
 	call := end < len(k.at.text) && k.at.text[end] == '('
 	switch {
 	case depth > 8:
@@ -116,7 +116,7 @@ func (k *keyReader) failCall(name string, call bool) {
 	k.fail("key %s wants an argument: %s(..)", name, name)
 }
 
-// ofProgram returns a key func of the program.
+// ofProgram returns the key func that the program supplies under name.
 func (k *keyReader) ofProgram(name string, call bool) core.KeyFunc {
 	key, ok := find(k.reader, k.at.within(k.offset), name, "key", k.funcs.Keys, assumedKey, keyNames)
 	k.wrong = k.wrong || !ok
@@ -127,7 +127,7 @@ func (k *keyReader) ofProgram(name string, call bool) core.KeyFunc {
 	return key
 }
 
-// call reads the arguments of a key func and makes it.
+// call reads the arguments of a key func and constructs it.
 func (k *keyReader) call(name string, offset, depth int) core.KeyFunc {
 	k.offset++ // (
 	if name == "first" || name == "join" {
@@ -186,7 +186,8 @@ func (k *keyReader) keys(depth int) (keys []core.KeyFunc) {
 	return keys
 }
 
-// make calls a constructor of package keyfunc, which panics if its argument is wrong.
+// make calls a constructor of package keyfunc, which panics if its argument is invalid, and records the panic as a
+// mistake.
 func (k *keyReader) make(name string, offset int, construct func() core.KeyFunc) core.KeyFunc {
 	if k.wrong {
 		return nil

@@ -49,7 +49,8 @@ func (r *reader) limits(f field) (limits []core.Limit) {
 	return limits
 }
 
-// limitsInstead is limits for limits that replace a rule's own limits. The rule's requests may wait for their turn.
+// limitsInstead is limits for limits that replace the rule's own limits. It also checks that requests can wait under
+// them, if the rule has a MaxWait.
 func (r *reader) limitsInstead(f field, rule *core.Rule) []core.Limit {
 	limits := r.limits(f)
 	if limits == nil || rule.MaxWait <= 0 {
@@ -65,7 +66,7 @@ func (r *reader) limitsInstead(f field, rule *core.Rule) []core.Limit {
 	return limits
 }
 
-// maxLimits is how many limits core takes. Of somewhat more, each is read, so that the mistakes in them are found.
+// maxLimits is how many limits core accepts. The reader reads up to twice as many, to report the mistakes in them.
 const maxLimits = 16
 
 // items yields the items of a text that is separated by commas, without white space around them, and their offsets.
@@ -116,7 +117,7 @@ func (r *reader) tiers(f field, rule *core.Rule, d *detail) {
 		}
 	}
 	if fn.key == nil {
-		r.add(f.key.spot, "tiers: func is missing: the function that tells the tier of a request")
+		r.add(f.key.spot, "tiers: func is missing: the function that returns the tier of a request")
 		return
 	}
 	if len(d.tiers.names) == 0 {

@@ -14,7 +14,7 @@ import (
 // A Mistake is one error in a file.
 type Mistake struct {
 	File         string
-	Line, Column int // of the character where it is, from 1
+	Line, Column int // of the first wrong character, from 1
 	Text         string
 	Source       string // the line
 }
@@ -54,7 +54,8 @@ func printable(line []rune) string {
 // Unwrap returns core.ErrInvalid.
 func (m *Mistake) Unwrap() error { return core.ErrInvalid }
 
-// Mistakes are the errors in a file, in the order of its lines. Behind the first 100, the last one says how many more there are.
+// Mistakes are the errors in a file, in the order of its lines. After the first 100, one more says how many others
+// there are.
 type Mistakes []*Mistake
 
 // Error returns the texts of all mistakes.
@@ -82,7 +83,7 @@ const maxMistakes = 100
 type mistakes struct {
 	file  string
 	lines []string
-	found Mistakes // those in the first places so far: more than maxMistakes, and less than three times as many
+	found Mistakes // the mistakes nearest to the start so far: at least maxMistakes and less than three times as many, if there are so many
 	seen  map[mistakeID]bool
 }
 
@@ -98,7 +99,7 @@ func newMistakes(file, src string) *mistakes {
 	return &mistakes{file: file, lines: strings.Split(src, "\n"), seen: make(map[mistakeID]bool)}
 }
 
-// add adds a mistake. One that an alias repeats is added once.
+// add adds a mistake. It adds a mistake that an alias repeats only once.
 func (m *mistakes) add(at spot, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	id := mistakeID{at, maphash.String(mistakeSeed, text)}
@@ -136,7 +137,7 @@ func (m *mistakes) isRepeated(seen map[string]spot, name string, at spot) bool {
 	return again
 }
 
-// err returns what was found, or nil.
+// err returns the mistakes found, or nil.
 func (m *mistakes) err() error {
 	if len(m.found) == 0 {
 		return nil

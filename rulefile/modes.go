@@ -18,7 +18,7 @@ func (r *reader) modes(fields map[string]field, rule *core.Rule) {
 	rule.Lease = r.duration(fields["lease"], "100ms")
 }
 
-// duration returns a time, or 0 if the field is not there or has no time above 0.
+// duration returns the time in f, or 0 if the field is missing or invalid.
 func (r *reader) duration(f field, example string) time.Duration {
 	if f.key == nil {
 		return 0
@@ -32,7 +32,7 @@ func (r *reader) duration(f field, example string) time.Duration {
 	return d
 }
 
-// oneOf returns the index of the word that a field has, or 0 if the field is not there or has another.
+// oneOf returns the index of the field's word in words, or 0 if the field is missing or has another word.
 func (r *reader) oneOf(f field, words []string) int {
 	if f.key == nil {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// networks finds the longest of some prefixes that an address lies in. It is two sorted lists of ranges that do not overlap: a look-up
-// takes the same time however long the prefixes are.
+// networks finds the longest of its prefixes that contains an address. It has two sorted lists of ranges that do not
+// overlap, so the time of a look-up does not depend on the lengths of the prefixes.
 type networks struct {
 	v4, v6 []span
 	first4 []int32 // the range of v4 with which each /16 begins
@@ -18,8 +18,8 @@ type networks struct {
 
 // A span is a range of addresses, from its start to the start of the next one.
 type span struct {
-	high, low uint64 // an IPv4 address is its number in low
-	value     int32  // of the longest prefix, or none
+	high, low uint64 // an IPv4 address is a number in low
+	value     int32  // value of the longest prefix, or none
 }
 
 const none = -1
@@ -30,7 +30,7 @@ type network struct {
 	value  int32
 }
 
-// newNetworks returns the look-up of prefixes, which have no host bits set.
+// newNetworks returns the networks of prefixes, which have no host bits set.
 func newNetworks(prefixes []network) *networks {
 	var v4, v6 []network
 	for _, p := range prefixes {
@@ -116,7 +116,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// find returns the number of the longest prefix that has an address, or none.
+// find returns the value of the longest prefix that contains an address, or none.
 func (n *networks) find(a netip.Addr) int32 {
 	high, low := numberOf(a)
 	list := n.v6
@@ -139,7 +139,8 @@ func (n *networks) find(a netip.Addr) int32 {
 	return list[after-1].value
 }
 
-// addressOf returns the address in a key of package keyfunc: the address in "ip:203.0.113.9", or the first address of "ip:2001:db8::/64".
+// addressOf returns the address in a key of package keyfunc: the address in "ip:203.0.113.9", or the first address of
+// "ip:2001:db8::/64".
 func addressOf(key string) (netip.Addr, bool) {
 	text, ok := strings.CutPrefix(key, "ip:")
 	if !ok {

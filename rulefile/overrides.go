@@ -16,7 +16,7 @@ type overrideTable struct {
 	count    int
 }
 
-// String returns how many there are, or "none".
+// String returns the number of overrides, or "none".
 func (t *overrideTable) String() string {
 	if t == nil {
 		return "none"
@@ -24,7 +24,7 @@ func (t *overrideTable) String() string {
 	return strconv.Itoa(t.count)
 }
 
-// find returns the limits of a key, or nil if it has none of its own. An exact key wins, then the longest prefix.
+// find returns the limits of a key, or nil if the key has no override. An exact key wins, then the longest prefix.
 func (t *overrideTable) find(key string) []core.Limit {
 	if limits, ok := t.keys[key]; ok {
 		return limits
@@ -50,7 +50,7 @@ func (r *reader) overrides(f field, rule *core.Rule, d *detail) {
 		return
 	}
 	t := &overrideTable{keys: make(map[string][]core.Limit, len(f.value.table)), count: len(f.value.table)}
-	known := make(map[string][]core.Limit) // limits by their text: most keys have those of a few plans
+	known := make(map[string][]core.Limit) // limits by their text: most keys share the limits of a few plans
 	seen := make(map[string]spot, len(f.value.table))
 	var list []network
 	for _, o := range f.value.table {
@@ -81,11 +81,11 @@ func (r *reader) overrides(f field, rule *core.Rule, d *detail) {
 	rule.Override = t.find
 }
 
-// keyForms are what the keys of a rule begin with.
+// keyForms are the ways in which the keys of a rule can begin.
 type keyForms struct {
-	any      bool     // a function of the program makes some
-	address  bool     // ip makes some
-	prefixes []string // such as "key:", of the others
+	any      bool     // some keys come from a function of the program
+	address  bool     // some keys come from ip
+	prefixes []string // of all other keys, such as "key:"
 }
 
 // add notes a form.
@@ -116,7 +116,7 @@ func (r *reader) overrideKey(n *node, forms *keyForms) (prefix netip.Prefix, isN
 	if forms.address {
 		want = append([]string{"ip:"}, want...)
 	}
-	if len(want) > 0 { // else the key of the rule is a mistake
+	if len(want) > 0 { // otherwise the key of the rule is a mistake
 		r.add(n.spot, "overrides: no key of this rule is %q; its keys begin with %s", n.text, strings.Join(want, " or "))
 	}
 	return prefix, false
@@ -145,13 +145,13 @@ func (r *reader) checkNetwork(n *node, p netip.Prefix, isAddress bool) {
 	}
 }
 
-// checkAddress adds the mistake that a key of an address is not written as the key func ip writes it.
+// checkAddress adds a mistake if an address is not written as the key func ip writes it.
 func (r *reader) checkAddress(n *node) {
 	text := strings.TrimPrefix(n.text, "ip:")
 	a, err := netip.ParseAddr(text)
 	if p, e := netip.ParsePrefix(text); e == nil {
 		if !p.Addr().Is6() || p.Bits() != r.bits() || p != p.Masked() {
-			r.add(n.spot, "no key is %q; for a network, want %s without ip:", n.text, p.Masked())
+			r.add(n.spot, "%q is not a key; for a network, want %s without ip:", n.text, p.Masked())
 		}
 		return
 	}
@@ -160,20 +160,20 @@ func (r *reader) checkAddress(n *node) {
 	}
 	switch p, _ := a.Prefix(r.bits()); {
 	case a.Is4In6():
-		r.add(n.spot, "no key is %q; want \"ip:%s\"", n.text, a.Unmap())
-	case a.IsLinkLocalUnicast(), localNAT64.Contains(a): // they are keys as they are
+		r.add(n.spot, "%q is not a key; want \"ip:%s\"", n.text, a.Unmap())
+	case a.IsLinkLocalUnicast(), localNAT64.Contains(a): // each address is a key
 	case r.bits() < 128:
-		r.add(n.spot, "no key is %q; want \"ip:%s\"", n.text, p)
+		r.add(n.spot, "%q is not a key; want \"ip:%s\"", n.text, p)
 	}
 }
 
 // localNAT64 has the addresses of clients behind a translator of RFC 8215, which share a prefix.
 var localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
 
-// defaultBits is the length of the prefix of IPv6 addresses that package keyfunc takes for one client.
+// defaultBits is the length of the IPv6 prefix that package keyfunc counts as one client.
 const defaultBits = 64
 
-// bits returns the length of the prefix of IPv6 addresses that ip takes for one client.
+// bits returns the length of the IPv6 prefix that ip counts as one client.
 func (r *reader) bits() int {
 	if r.ipv6Bits == 0 {
 		return defaultBits

@@ -20,7 +20,7 @@ type reader struct {
 	*mistakes
 	resolver
 	ip   core.KeyFunc    // the key func of ip
-	skip *skip           // what all rules leave out; nil for nothing
+	skip *skip           // requests that no rule applies to; nil for none
 	cut  map[int][]field // entries of overrides by the line of the field: see cutOverrides
 
 	ipv6Bits int // of proxies; 0 for the default
@@ -73,8 +73,8 @@ func (r *reader) file(root *node) {
 	r.checkRules()
 }
 
-// fields returns the fields of a table by name, or nil if n is no table. Unknown and repeated fields are mistakes. A misspelled
-// field is read as the nearest known one, so that mistakes in its value are found as well.
+// fields returns the fields of a table by name, or nil if n is not a table. Unknown and repeated fields are mistakes.
+// fields reads a misspelled field as the nearest known field, to find the mistakes in its value as well.
 func (r *reader) fields(n *node, what string, known []string) map[string]field {
 	if n.kind == broken {
 		return nil
@@ -110,10 +110,10 @@ func (r *reader) fields(n *node, what string, known []string) map[string]field {
 	return fields
 }
 
-// suggests reports whether mistakes suggest what was meant: those that are found first do.
+// suggests reports whether to add suggestions to mistakes: only the first ones get suggestions, which take time.
 func (m *mistakes) suggests() bool { return len(m.seen) <= 2*maxMistakes }
 
-// didYouMean returns the end of a mistake about a word that is not known.
+// didYouMean returns the suggestion for an unknown word, or "".
 func (m *mistakes) didYouMean(word string, known []string) string {
 	if !m.suggests() {
 		return ""

@@ -12,10 +12,10 @@ import (
 // A resolver finds functions by the names that a file uses.
 type resolver struct {
 	funcs    Funcs
-	also     []core.Rule     // of the program, which apply together with the rules of the file
+	also     []core.Rule     // rules of the program that apply together with the rules of the file
 	assume   bool            // declared names stand for functions of any kind
-	offline  bool            // ip is that of a RemoteAddr without a port
-	needs    []string        // of the rule that is being read
+	offline  bool            // the key ip is a RemoteAddr without a port
+	needs    []string        // parts of a request that the current rule reads: see File.Needs
 	declared map[string]spot // under funcs
 }
 
@@ -78,7 +78,7 @@ func find[F any](r *reader, at spot, name, what string, funcs map[string]F, assu
 	if declared {
 		if slices.Contains(r.funcs.all(), name) {
 			r.add(at, "%s is not a %s function of the program", name, strings.TrimSuffix(what, " function"))
-		} // else the mistake is where it is declared
+		} // otherwise the declaration is the mistake
 		return f, false
 	}
 	if !r.suggests() {
@@ -94,7 +94,7 @@ func find[F any](r *reader, at spot, name, what string, funcs map[string]F, assu
 	return f, false
 }
 
-// The functions that stand in for a program's.
+// The functions that replace the program's functions.
 var (
 	assumedKey   core.KeyFunc = func(*http.Request) (string, error) { return "assumed", nil }
 	assumedTier               = func(*http.Request) string { return "" }

@@ -30,7 +30,7 @@ type header struct {
 	values []string
 }
 
-// rule reads a rule. After mistakes it goes on with a rule that can be checked together with the others.
+// rule reads a rule. Despite mistakes, it adds a rule that can be checked together with the others.
 func (r *reader) rule(n *node) {
 	fields := r.fields(n, "a rule", ruleFields)
 	if fields == nil {
@@ -71,7 +71,7 @@ func (r *reader) rule(n *node) {
 	}
 }
 
-// isNew reports whether no rule before has this name.
+// isNew reports whether no earlier rule has this name.
 func (r *reader) isNew(name string, n *node, fields map[string]field) bool {
 	at := n.spot
 	if f, ok := fields["name"]; ok {
@@ -106,7 +106,7 @@ func (r *reader) key(n *node, fields map[string]field, rule *core.Rule, d *detai
 	}
 }
 
-// match returns the patterns, and the functions, which have no slash.
+// match returns the patterns and the functions. A name without a slash is a function.
 func (r *reader) match(f field, d *detail) (routes []string, tests []func(*http.Request) bool) {
 	for _, n := range r.texts(f) {
 		if strings.Contains(n.text, "/") || strings.ContainsAny(n.text, " \t") {
@@ -137,7 +137,7 @@ func (r *reader) headers(f field, d *detail) (tests []func(*http.Request) bool) 
 		switch {
 		case r.isRepeated(seen, name, h.key.spot):
 		case name == "Host":
-			r.add(h.key.spot, "headers: Host is not one of them; put it in front of a pattern of match: example.com/login")
+			r.add(h.key.spot, "headers: write the host in front of a pattern in match instead: example.com/login")
 		case !isToken(name):
 			r.add(h.key.spot, "headers: %q is not the name of a header field", h.key.text)
 		}

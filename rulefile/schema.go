@@ -5,6 +5,6 @@ import _ "embed"
 //go:embed schema.json
 var schema []byte
 
-// Schema returns a JSON Schema (draft 2020-12) of the files that Parse reads, for editors. It describes the fields and the
-// notation of their values. It cannot find patterns that conflict, names that do not exist or periods out of range.
+// Schema returns a JSON Schema (draft 2020-12) of the files that Parse reads, for editors. It describes the fields and
+// the notation of their values. It cannot detect conflicting patterns, unknown names or periods out of range.
 func Schema() []byte { return append([]byte(nil), schema...) }

@@ -16,10 +16,11 @@ type skip struct {
 	preflight bool
 }
 
-// passes reports whether the rules apply to r.
+// passes reports whether r is not skipped.
 func (s *skip) passes(r *http.Request) bool { return s.why(r) == "" }
 
-// why returns why no rule applies to r, or "" if they do. A request without an address is not skipped for its address.
+// why returns the reason to skip r, or "" if there is none. A request without an address is not skipped because of its
+// address.
 func (s *skip) why(r *http.Request) string {
 	if s.preflight && core.Preflight(r) {
 		return "it is a preflight"

@@ -35,7 +35,7 @@ func parseTree(src string, m *mistakes) (root *node) {
 			continue
 		}
 		if root != nil {
-			m.add(spotOf(doc.Body), "there is a second document; a file has one")
+			m.add(spotOf(doc.Body), "a file has one document; this is the second")
 			break
 		}
 		root = t.node(doc.Body)
@@ -56,5 +56,5 @@ func addSyntaxError(err error, m *mistakes) {
 	if t := wrong.GetToken(); t != nil && t.Position != nil {
 		at = spot{t.Position.Line, t.Position.Column}
 	}
-	m.add(at, "this is not YAML: %s", wrong.GetMessage()) // its Error prints the file
+	m.add(at, "this is not YAML: %s", wrong.GetMessage()) // GetMessage, because Error prints the file
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// checkRules checks all rules together with core.New, such as routes against each other, and adds what it reports at the place of
-// the rule or route. Of two rules that conflict, core.New reports the later one, so the rules of the program come first.
+// checkRules checks all rules together with core.New, for example for conflicting routes, and adds each error at the
+// place of its rule or route. Of two rules that conflict, core.New reports the later one, so the rules of the program
+// come first.
 func (r *reader) checkRules() {
 	if len(r.rules) == 0 {
 		return
@@ -46,7 +47,8 @@ func (r *reader) checkRules() {
 	}
 }
 
-// conflict says which rule of the program has the pattern that a pattern of the file conflicts with according to text, if one has.
+// conflict names the rule of the program whose pattern, according to text, conflicts with a pattern of the file, if
+// there is one.
 func (r *reader) conflict(text string) string {
 	for _, rule := range r.also {
 		for _, route := range rule.Routes {
@@ -70,8 +72,8 @@ func checked(also []core.Rule) ([]core.Rule, error) {
 	return l.Rules(), nil
 }
 
-// places returns the details of rules by their quoted names, and the nodes of routes by the quoted names of the rules and their own
-// quoted texts.
+// places returns the details of rules by their quoted names, and the nodes of routes by the quoted name of the rule and
+// the quoted route.
 func (r *reader) places() (rules map[string]detail, routes map[string]*node) {
 	rules, routes = make(map[string]detail), make(map[string]*node)
 	for i, d := range r.about {

@@ -16,8 +16,8 @@ type node struct {
 	spot
 	kind     kind
 	text     string
-	verbatim int // column from which text stands in the file as it is, or 0
-	bytes    int // of text that within has counted
+	verbatim int // column of text in the file, or 0 if the file has it in another form
+	bytes    int // bytes of text that within has counted
 	runes    int // in these bytes
 	list     []*node
 	table    []field
@@ -33,7 +33,7 @@ const (
 	aList   kind = "a list"
 	aTable  kind = "a table"
 	noValue kind = "nothing"
-	broken  kind = "something else" // added as a mistake
+	broken  kind = "something else" // already added as a mistake
 )
 
 func spotOf(n ast.Node) spot {
@@ -113,7 +113,7 @@ func (t *tree) alias(at *node, n *ast.AliasNode) *node {
 	return value
 }
 
-// verbatim returns the column from which the value of a token stands in the file as it is, or 0.
+// verbatim returns the column of a token's value in the file, or 0 if the file has it in another form.
 func verbatim(t *token.Token) int {
 	quoted := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType
 	switch {
@@ -139,7 +139,7 @@ func (n *node) within(offset int) spot {
 	return spot{n.line, n.verbatim + n.runes}
 }
 
-// count adds n to the nodes that were read, which are bounded.
+// count adds n to the number of nodes read, which is bounded.
 func (t *tree) count(at spot, n int) {
 	if t.nodes += n; t.nodes > maxNodes && !t.full {
 		t.full = true
@@ -147,7 +147,7 @@ func (t *tree) count(at spot, n int) {
 	}
 }
 
-// table sets at to a table. A key of its own takes precedence over the same key of a merged table.
+// table sets at to a table. A key of the table takes precedence over the same key of a merged table.
 func (t *tree) table(at *node, values []*ast.MappingValueNode) {
 	at.kind = aTable
 	var merged []*node
@@ -178,7 +178,7 @@ func (t *tree) table(at *node, values []*ast.MappingValueNode) {
 	}
 }
 
-// merge adds the fields of from whose keys are not known.
+// merge adds the fields of from whose keys at does not have.
 func (t *tree) merge(at, from *node, known map[string]bool) {
 	if t.count(from.spot, from.size); t.full {
 		return

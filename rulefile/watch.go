@@ -15,28 +15,30 @@ import (
 
 // Options change how Watch works.
 type Options struct {
-	Interval time.Duration // between looks at the file; 0 means 1s
+	Interval time.Duration // between two reads of the file; 0 means 1s
 	Log      *slog.Logger  // nil means slog.Default()
 
-	// Also are rules of the program, which apply together with the rules of the file: each load swaps both as one set. Pass the
-	// same rules to core.New, after the file's rules. A rule of the file that has the name of one of them, or a pattern that
-	// conflicts with theirs, is a mistake in the file. SPILLGATE_DRY_RUN does not change them.
+	// Also are rules of the program that apply together with the rules of the file: each load swaps both as one set.
+	// Pass the same rules to core.New, after the file's rules. If a rule of the file has the name of a rule in Also, or
+	// a pattern that conflicts with one of its patterns, that is a mistake in the file. SPILLGATE_DRY_RUN does not
+	// change the rules in Also.
 	Also []core.Rule
 
-	// Report, if not nil, is called for each load with the path, the hash of the active contents and, if the load failed, the
-	// error. It must not block.
+	// Report, if not nil, is called for each load with the path of the file, the hash of the active contents and, if
+	// the load failed, the error. It must not block.
 	Report func(path, hash string, err error)
 }
 
-// Watch keeps the rules of a limiter equal to the rules of the file until ctx is done, and then returns nil. It loads the file when it
-// starts and whenever the contents change, as Load does, and replaces all rules at once with SetRules.
+// Watch keeps the rules of a limiter equal to the rules of the file until ctx is done, and then returns nil. It loads
+// the file when it starts and whenever the contents change, as Load does, and replaces all rules at once with SetRules.
 //
-// Watch loads contents that it has read twice in a row, an interval apart (at its start, a tenth of one), so it does not load half of
-// what is being written. It needs no notifications: a file that is replaced by renaming, read through a symbolic link that
-// changes, as in Kubernetes, truncated and written, or deleted and created again takes effect after two intervals.
+// Watch loads new contents only when it has read them twice in a row, an interval apart (at its start, a tenth of an
+// interval), so it does not load a half-written file. It polls, so it does not matter how the file is replaced: by
+// renaming, by changing a symbolic link, as in Kubernetes, by truncating and writing, or by deleting and creating it.
+// The new contents take effect after two intervals.
 //
-// A file that is missing or has mistakes changes nothing: the active rules stay, and the mistakes are logged once. What
-// changes is logged as well: "api: 10/1s → 20/1s".
+// If the file is missing or has mistakes, the active rules stay, and Watch logs the mistakes once. It also logs what a
+// load changes: "api: 10/1s → 20/1s".
 //
 // It returns an error only for invalid arguments, such as rules in Options.Also that core.New would not accept.
 func Watch(ctx context.Context, path string, l *core.Limiter, f Funcs, o Options) error {
@@ -74,12 +76,12 @@ type watcher struct {
 	limiter *core.Limiter
 	funcs   Funcs
 
-	seen    string // hash of the contents at the last look, or the text of the error
-	judged  string // seen at the last load, whether it succeeded or not
-	inForce *File  // nil before the first load
+	seen   string // hash of the contents at the last read, or the text of the error
+	judged string // seen at the last load, whether it succeeded or not
+	active *File  // nil before the first load
 }
 
-// look reads the file. It loads contents that it has seen twice in a row and has not loaded yet.
+// look reads the file. It loads contents that it has read twice in a row and has not loaded yet.
 func (w *watcher) look() {
 	src, err := Read(w.path)
 	now := hashOf(src)
@@ -110,13 +112,14 @@ func (w *watcher) load(src []byte) error {
 	if err := w.limiter.SetRules(rules); err != nil {
 		return err
 	}
-	w.inForce = file
+	w.active = file
 	w.Log.Info("spillgate: rules loaded", "file", w.path, "hash", file.Hash, "changes", strings.Join(changes, "; "))
 	w.report(nil)
 	return nil
 }
 
-// reject logs and reports why a load failed, in one line or, if the file has mistakes, in one for each. The active rules stay.
+// reject logs and reports why a load failed. If the file has mistakes, it logs one line for each. The active rules
+// stay.
 func (w *watcher) reject(err error) {
 	const message = "spillgate: rules not loaded; the active rules stay"
 	if mistakes, ok := errors.AsType[Mistakes](err); ok {
@@ -135,8 +138,8 @@ func (w *watcher) report(err error) {
 		return
 	}
 	hash := ""
-	if w.inForce != nil {
-		hash = w.inForce.Hash
+	if w.active != nil {
+		hash = w.active.Hash
 	}
 	w.Report(w.path, hash, err)
 }

@@ -15,7 +15,7 @@ func clientIP(c keyfunc.ClientIP) func() error {
 
 var ofKeys = []mistake{
 	{"everybody is trusted", clientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}}), "ClientIP.Trusted[0]", "got 0.0.0.0/0", "want the networks of your proxies"},
-	{"no prefix is trusted", clientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{{}}}), "ClientIP.Trusted[0]", "got invalid Prefix", "want one such as 10.0.0.0/8"},
+	{"no prefix is trusted", clientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{{}}}), "ClientIP.Trusted[0]", "got invalid Prefix", "want a prefix such as 10.0.0.0/24"},
 	{"too many hops", clientIP(keyfunc.ClientIP{Hops: 33}), "ClientIP.Hops", "got 33", "between 0 and 32"},
 	{"no header", clientIP(keyfunc.ClientIP{Hops: 1, Header: "X Y"}), "ClientIP.Header", `got "X Y"`, "the name of a header other than Host"},
 	{"too many bits", clientIP(keyfunc.ClientIP{IPv6Bits: 129}), "ClientIP.IPv6Bits", "got 129", "0 or between 32 and 128"},

@@ -83,7 +83,7 @@ func TestSchemaTakesGoodFiles(t *testing.T) {
 // onlyParse matches the mistakes that only the parser finds.
 var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|match|tier|cost|cost_after) |supplies no function|not a key function|` +
 	`key \w+|after a key|after the key|after the argument|a key is missing|not a duration|lease must|lease 1s|max wait |option "|both a |period must|rate of|^\d+:\d+: (parsing|route|pattern) |` +
-	`not a network|all IPv4|name of a header other|not YAML|second document|Schema|no anchor|tags such`)
+	`not a network|all IPv4|name of a header other|not YAML|one document|Schema|no anchor|tags such`)
 
 // TestSchemaRejectsBadFiles holds the schema against the parser: it rejects a file unless it cannot know its mistakes.
 func TestSchemaRejectsBadFiles(t *testing.T) {

@@ -107,7 +107,7 @@ var badTables = []BadFile{
 		`2:9: << wants a table or a list of tables, got a text`,
 	}},
 	{"a second document", "rules: [{key: ip, limits: 1/s}]\n---\nrules: [{key: ip, limits: 1/s}]\n", []string{
-		`3:1: there is a second document; a file has one`,
+		`3:1: a file has one document; this is the second`,
 	}},
 	{"a key that is a list, in a table", "rules:\n  - ? [a]\n    : b\n", []string{
 		`3:5: this is not YAML: found an invalid key for this map`,

@@ -60,7 +60,7 @@ var badValues = []BadFile{
 		`4:12: match: want a text or a list of texts, got a table`,
 	}},
 	{"headers", "rules:\n  - key: ip\n    limits: 1/s\n    headers: {Host: a, x-a: 1, X-A: 2, \"b c\": 3, d: }\n", []string{
-		`4:15: headers: Host is not one of them; put it in front of a pattern of match: example.com/login`,
+		`4:15: headers: write the host in front of a pattern in match instead: example.com/login`,
 		`4:32: X-A is here twice, first in line 4`,
 		`4:40: headers: "b c" is not the name of a header field`,
 		`4:50: d: want a text or a list of texts, got nothing`,
@@ -69,7 +69,7 @@ var badValues = []BadFile{
 		`4:14: headers: want a table of header fields and values, got a list`,
 	}},
 	{"tiers", "rules:\n  - {name: a, key: ip, limits: 1/s, tiers: {pro: 1/s}}\n  - {name: b, key: ip, limits: 1/s, tiers: {func: plan}}\n  - {name: c, key: ip, limits: 1/s, tiers: {func: plna, pro: x, pro: 2/s}}\n  - {name: d, key: ip, limits: 1/s, tiers: plan}\n", []string{
-		`2:37: tiers: func is missing: the function that tells the tier of a request`,
+		`2:37: tiers: func is missing: the function that returns the tier of a request`,
 		`3:37: tiers: there are no tiers`,
 		`4:51: unknown tier function "plna"; did you mean plan?`,
 		`4:62: limit "x": want RATE/PERIOD, such as 100/m, or RATE at once`,
