@@ -10,13 +10,13 @@ import (
 )
 
 // allAlgorithms are five requests a day, by each algorithm.
-var allAlgorithms = []string{"5/d", "5/d;fixed-window", "5/d;sliding-window", "5/d;sliding-log"}
+var allAlgorithms = []string{"5/d", "5/1000d;fixed-window", "5/d;sliding-window", "5/d;sliding-log"}
 
-const together = "5/d, 5/d;fixed-window, 5/d;sliding-window, 5/d;sliding-log"
+const together = "5/d, 5/1000d;fixed-window, 5/d;sliding-window, 5/d;sliding-log"
 
 var claimRows = []row{
 	{"a limit that denies keeps the other limits of its claim uncharged", func(s *suite) {
-		for _, tight := range []string{"2/2d", "2/2d;fixed-window", "2/2d;sliding-window", "2/2d;sliding-log"} {
+		for _, tight := range []string{"2/2d", "2/2000d;fixed-window", "2/2d;sliding-window", "2/2d;sliding-log"} {
 			both := claim("key"+tight, tight+", "+together, 3)
 			s.expect(words("no 2", "yes 5", "yes 5", "yes 5", "yes 5"), both)
 			slices.Reverse(both.Limits)

@@ -134,7 +134,7 @@ var refundRows = []row{
 	}},
 	{"a reset forgets all limits and tiers of a key, and nothing else", func(s *suite) {
 		mine, other, same := claim("key", together, 5), claim("other", together, 5), of("second", claim("key", together, 5))
-		tier := claim("key", "10/h;fixed-window", 10)
+		tier := claim("key", "10/3000d;fixed-window", 10)
 		s.take(mine, other, same)
 		s.take(tier)
 		s.reset("rule", "key")

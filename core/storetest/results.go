@@ -33,7 +33,7 @@ var resultRows = []row{
 func (s *suite) keepPromises(limit string) {
 	s.align(second)
 	r := s.take(claim("refill", limit, 3), claim("retry", limit, 4), claim("reset", limit, 4))
-	retry := s.take(claim("retry", limit, 2))[0].RetryAfter
+	retry := s.take(peek(claim("retry", limit, 2)))[0].RetryAfter
 	s.wait(r[0].RefillAfter)
 	if left := s.take(peek(claim("refill", limit, 1)))[0].Remaining; left <= r[0].Remaining {
 		s.Errorf("%d remain after the refill, and %d before", left, r[0].Remaining)

@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -16,12 +17,21 @@ func TestMemoryStore(t *testing.T) {
 	storetest.Run(t, storetest.Harness{New: func(*testing.T) core.Store { return new(core.MemoryStore) }})
 }
 
-// A noisy store is the exact model, on a machine that stalls at each call and oversleeps.
+// A noisy store is the exact model, on a machine on which each call takes some time, up to stall, and sleeps last longer.
 type noisy struct {
 	mu    sync.Mutex
 	model oracle.Model
 	now   time.Time
 	stall time.Duration
+	rand  *rand.Rand
+}
+
+// delay returns how long a call takes: one of four stalls.
+func (n *noisy) delay() time.Duration {
+	if n.rand.IntN(4) > 0 {
+		return n.stall / 1000
+	}
+	return n.stall
 }
 
 func (n *noisy) Take(_ context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -32,7 +42,7 @@ func (n *noisy) Take(_ context.Context, claims []core.Claim, dst []core.Result) 
 			return dst, err
 		}
 	}
-	n.now = n.now.Add(n.stall)
+	n.now = n.now.Add(n.delay())
 	return append(dst, n.model.Take(n.now.UnixMicro(), claims)...), nil
 }
 
@@ -44,7 +54,7 @@ func (n *noisy) Settle(_ context.Context, settlements []core.Settlement) error {
 			return err
 		}
 	}
-	n.now = n.now.Add(n.stall)
+	n.now = n.now.Add(n.delay())
 	n.model.Settle(n.now.UnixMicro(), settlements)
 	return nil
 }
@@ -60,16 +70,17 @@ func (n *noisy) Reset(_ context.Context, pairs []core.Pair) error {
 func TestOnAnyMachine(t *testing.T) {
 	testpass.Thorough(t)
 	for name, noise := range map[string]struct{ stall, oversleep time.Duration }{
-		"quiet":    {0, 0},
 		"busy":     {150 * time.Microsecond, 20 * time.Millisecond},
-		"stalling": {7 * time.Millisecond, 120 * time.Millisecond},
+		"stalling": {70 * time.Millisecond, 120 * time.Millisecond},
+		"hopeless": {time.Second, 3 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var store *noisy
 			var total time.Duration
+			random := rand.New(rand.NewPCG(29, 4))
 			storetest.Run(t, storetest.Harness{
 				New: func(*testing.T) core.Store {
-					store = &noisy{now: time.Now().Truncate(time.Microsecond), stall: noise.stall}
+					store = &noisy{now: time.Now().Truncate(time.Microsecond), stall: noise.stall, rand: random}
 					return store
 				},
 				Advance: func(d time.Duration) {
