@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// check returns an error for each router that did not answer as the limits demand, joined. With shared state, other processes may
-// use up some of what a router admits.
+// check joins an error for each router that did not respond as limits demand. If the state is shared, other processes
+// may use up a part of the limits.
 func check(visits []visit, limits []core.Limit, shared bool) error {
 	var errs []error
 	for _, v := range visits {
@@ -46,7 +46,7 @@ func (v visit) check(limits []core.Limit, shared bool) error {
 	return v.checkLater(least == 0, shared)
 }
 
-// checkLater checks the request after the wait. A router that admits nothing announces none.
+// checkLater checks the response to the request after the wait. A router that admits nothing announces no wait.
 func (v visit) checkLater(admitsNothing, shared bool) error {
 	announced := v.last().header.Get("Retry-After")
 	switch {
@@ -72,7 +72,7 @@ func admissible(limits []core.Limit, span time.Duration) (least, most int) {
 	return least, most
 }
 
-// within returns the most that l admits within span, by the documentation of its algorithm.
+// within returns the most requests that l admits within span, according to the documentation of its algorithm.
 func within(l core.Limit, span time.Duration) int {
 	periods := float64(span) / float64(l.Period)
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// run executes the command line args until it is done or ctx is, and returns the exit code. A failure is one line on
-// stderr.
+// run executes the command line args until it has finished or ctx ends, and returns the exit code. It writes an error
+// as one line to stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -47,7 +47,7 @@ func complain(stderr io.Writer, format string, args ...any) {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "spillgate",
-		Short:             "Rate limits for Go HTTP servers, tried out from the command line",
+		Short:             "Try rate limits for Go HTTP servers from the command line",
 		Example:           "  spillgate demo   # then open http://127.0.0.1:8080/",
 		Version:           version(),
 		Args:              noArguments,
@@ -79,7 +79,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	}
 }
 
-// meant returns a hint: the command of root that name is a misspelling of, or where the commands are listed.
+// meant returns a hint for an unknown command: the command of root with a similar name, or how to list the commands.
 func meant(root *cobra.Command, name string) string {
 	var known []string
 	for _, c := range root.Commands() {

@@ -24,10 +24,10 @@ func newDemo() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Serve five limited routers and a live page about them, and send traffic",
-		Long: "demo serves one route each with net/http, chi, gin, echo v4 and echo v5, sends every router requests until it\n" +
-			"denies one, and one more after the wait it announces. It shows what came back, says whether that was right, and\n" +
-			"keeps serving until interrupted. Meanwhile clients of several kinds send requests, and a page shows them live.",
+		Short: "Serve five limited routers and a live page, and send them traffic",
+		Long: "demo serves a limited route with each of net/http, chi, gin, echo v4 and echo v5. It sends requests to each router\n" +
+			"until one is denied, waits for as long as the denial says, and sends one more. It shows the responses, checks them, and\n" +
+			"keeps serving until interrupted. Meanwhile, clients of several kinds send requests to a shop, and a page shows them live.",
 		Example: "  spillgate demo\n" +
 			"  spillgate demo --once --limits '3/1s, 20/1m;sliding-log' --headers both\n" +
 			"  spillgate demo --rules cmd/spillgate/spillgate.yaml\n" +
@@ -52,11 +52,11 @@ func demoFlags(o *options) *pflag.FlagSet {
 	flags.StringVar(&o.limits, "limits", "5/10s", "`limits` of each client at each router, such as '10/s, 100/m;burst=20'")
 	flags.StringVar(&o.key, "key", "ip", "what identifies a client: `ip|header:NAME|apikey:NAME`")
 	flags.StringVar(&o.headers, "headers", "github", "rate limit headers: `github|ietf|both`")
-	flags.StringSliceVar(&o.trust, "trust", nil, "`CIDR` of proxies whose X-Forwarded-For is believed; repeatable")
+	flags.StringSliceVar(&o.trust, "trust", nil, "`CIDR` of proxies to trust: their X-Forwarded-For names the client; repeatable")
 	flags.StringVar(&o.redis, "redis", "", "`URL` of the Redis that keeps the state, such as redis://127.0.0.1:6379")
-	flags.StringVar(&o.rules, "rules", "", "`file` with the rules of the shop; changes to it while the demo runs take effect within 3 seconds")
+	flags.StringVar(&o.rules, "rules", "", "`file` with the rules of the demo's shop; changes take effect within 3 seconds")
 	flags.BoolVar(&o.quiet, "quiet", false, "send no traffic after the first requests")
-	flags.BoolVar(&o.once, "once", false, "exit after the requests; with an error if an answer was wrong")
+	flags.BoolVar(&o.once, "once", false, "exit after the first requests, with an error if a router answered wrongly")
 	return flags
 }
 
@@ -110,7 +110,7 @@ func serveTraffic(ctx context.Context, base string, stdout io.Writer) {
 	wg.Wait()
 }
 
-// interrupted returns the error of a demo that is interrupted while it sends requests.
+// interrupted returns the error for an interrupt while the demo sends its first requests.
 func interrupted(once bool) error {
 	if once {
 		return errors.New("interrupted before every router had answered")
@@ -118,8 +118,8 @@ func interrupted(once bool) error {
 	return nil
 }
 
-// listen serves h on addr. It returns the URL that this machine reaches it by and a function that waits for requests
-// in flight, for a short while, and stops serving.
+// listen serves h on addr. It returns the URL of the server for this machine, and a function that shuts the server down
+// after a short wait for requests in flight.
 func listen(addr string, h http.Handler) (base string, shutdown func(), err error) {
 	ln, err := net.Listen("tcp", addr)
 	switch {
@@ -148,7 +148,7 @@ func reachable(addr *net.TCPAddr) string {
 	return net.JoinHostPort(host, fmt.Sprint(addr.Port))
 }
 
-// inWords returns limits in the notation of the flag --limits.
+// inWords returns limits in the notation of --limits.
 func inWords(limits []core.Limit) string {
 	words := make([]string, len(limits))
 	for i, l := range limits {

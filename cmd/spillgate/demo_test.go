@@ -141,7 +141,7 @@ func TestOnceDeniesEverything(t *testing.T) {
 func TestOnceFails(t *testing.T) {
 	t.Parallel()
 	code, stdout, stderr := execute(t, "demo", "--once", "--addr", "127.0.0.1:0", "--limits", "1000000/1ms")
-	if code != 1 || !strings.Contains(stdout, "Not as it should be:\n  stdlib: its limit was not met") {
+	if code != 1 || !strings.Contains(stdout, "These answers are wrong:\n  stdlib: its limit was not met") {
 		t.Errorf("exit code %d, stdout:\n%s", code, stdout)
 	}
 	for _, router := range routers {

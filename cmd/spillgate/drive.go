@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The bounds of what the demo sends to one router.
+// The bounds of the requests that the demo sends to one router.
 const (
 	maxRequests  = 2000
 	maxSending   = 20 * time.Second
@@ -19,13 +19,14 @@ const (
 	maxBody      = 4 << 10
 )
 
-// A visit records the answers of one router: to requests until it denied one, and to one more after the announced wait.
+// A visit records the responses of one router: to requests until it denied one, and to one more request after the
+// announced wait.
 type visit struct {
 	router  string
 	path    string
-	replies []reply       // all but the last were admitted, and the last too if the limit was not found
+	replies []reply       // all but the last are admissions; the last is one, too, if the visit was cut short
 	sending time.Duration // from the first request to the last reply
-	later   *reply        // to the request after the wait; nil if none was announced or it is longer than maxWait
+	later   *reply        // to the request after the wait; nil if no wait was announced, or one longer than maxWait
 	err     error         // why the visit was cut short
 }
 
@@ -57,7 +58,7 @@ func (r reply) wait() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// visitAll visits all routers at base at once, so that their waits pass together, and returns the visits in the order of
+// visitAll visits all routers at base concurrently, so that their waits overlap. It returns the visits in the order of
 // routers. Each request carries header.
 func visitAll(ctx context.Context, base string, header http.Header) []visit {
 	transport := &http.Transport{MaxIdleConnsPerHost: len(routers)}

@@ -50,8 +50,8 @@ func newExplain() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVarP(&headers, "header", "H", nil, "a header `field` of the request, such as 'X-Plan: pro'; repeatable")
-	cmd.Flags().StringVar(&client, "client", "", "the `address` that the request comes from, such as 10.1.2.3; addresses to skip need it")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	cmd.Flags().StringVar(&client, "client", "", "the `address` of the client, such as 10.1.2.3; needed if the file skips addresses")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 
@@ -76,7 +76,7 @@ func request(method, target string, headers []string) (*http.Request, error) {
 	return r, nil
 }
 
-// explain prints the rules that apply at length, and the others in a line each.
+// explain prints the rules that apply in full, and one line for each other rule.
 func explain(w io.Writer, r *http.Request, all []rulefile.Explanation) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", r.Method, r.URL)
@@ -92,7 +92,7 @@ func explain(w io.Writer, r *http.Request, all []rulefile.Explanation) error {
 		b.WriteString("\nNo rule applies.\n")
 	}
 	if others > 0 {
-		b.WriteString("\nThese do not apply:\n")
+		b.WriteString("\nRules that do not apply:\n")
 	}
 	for _, e := range all {
 		if e.Applies == "no" {
@@ -103,11 +103,11 @@ func explain(w io.Writer, r *http.Request, all []rulefile.Explanation) error {
 	return err
 }
 
-// details returns the fields of a rule that applies, a line each.
+// details returns the fields of a rule that applies, one per line.
 func details(e rulefile.Explanation) string {
 	title := e.Rule + " applies"
 	if e.Applies == "depends" {
-		title = e.Rule + " applies if the program says so"
+		title = e.Rule + " applies if functions of the program say so"
 	}
 	if e.DryRun {
 		title += ", as a dry run: it never denies"

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// showTraffic writes the counts of callers each second until ctx is done, in place of the previous second's. If w is no
-// terminal, it writes them once, at the end.
+// showTraffic writes the counts of callers each second until ctx is done, over the counts of the second before. If w is
+// not a terminal, it writes them once, at the end.
 func showTraffic(ctx context.Context, w io.Writer, callers []*caller) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -33,7 +33,7 @@ func showTraffic(ctx context.Context, w io.Writer, callers []*caller) {
 	}
 }
 
-// trafficTable returns a line for each caller.
+// trafficTable returns a table with a line for each caller.
 func trafficTable(callers []*caller) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', tabwriter.AlignRight)
@@ -45,7 +45,7 @@ func trafficTable(callers []*caller) string {
 	return b.String()
 }
 
-// terminal reports whether w is one, on which a cursor can move.
+// terminal reports whether w is a terminal on which the cursor can move.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {

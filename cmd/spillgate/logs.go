@@ -24,10 +24,10 @@ type logFlags struct {
 
 func (o *logFlags) set(command string) *pflag.FlagSet {
 	flags := pflag.NewFlagSet(command, pflag.ContinueOnError)
-	flags.StringVar(&o.format, "format", "", "`format` of the logs; by default what their first lines look like")
+	flags.StringVar(&o.format, "format", "", "`format` of the logs; by default detected from their first lines")
 	flags.StringVar(&o.at, "at", "end", "decide requests at their `start|end`; start needs durations in the log")
-	flags.StringToStringVar(&o.fields, "field", nil, "in JSON and CSV, which `part=name` is where: time, started, client, user, method, path, request, host, status, duration, header:NAME")
-	flags.Lookup("field").DefValue = "" // else the help says that it is []
+	flags.StringToStringVar(&o.fields, "field", nil, "for JSON and CSV: `part=name` says which field has a part of the request: time, started, client, user, method, path, request, host, status, duration, header:NAME")
+	flags.Lookup("field").DefValue = "" // otherwise the help shows []
 	flags.IntSliceVar(&o.skip, "skip-status", nil, "leave out requests that were answered with this `status`, such as 429")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON")
 	return flags

@@ -24,7 +24,7 @@ func TestInterruptedStandardInputIsReported(t *testing.T) {
 	root.SetOut(&out)
 	root.SetArgs([]string{"replay", "--rules", fileWith(t, replayRules), "-"})
 	err := root.ExecuteContext(ctx)
-	if want := "interrupted; this is what is known so far"; err != nil || !errors.Is(ctx.Err(), context.Canceled) || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "8 requests") {
+	if want := "interrupted; the report covers the requests up to then"; err != nil || !errors.Is(ctx.Err(), context.Canceled) || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "8 requests") {
 		t.Errorf("got %v, %v\n%s", err, ctx.Err(), out.String())
 	}
 }
@@ -32,7 +32,7 @@ func TestInterruptedStandardInputIsReported(t *testing.T) {
 func TestHeadersAreReadIfARuleNeedsThem(t *testing.T) {
 	rules := fileWith(t, "rules: [{name: agent, key: header(User-Agent), limits: 3/h}, {name: plan, key: ip, headers: {Referer: x}, limits: 1/h}]")
 	code, stdout, stderr := execute(t, "replay", "--rules", rules, fileWith(t, accessLog()))
-	if code != 0 || !strings.Contains(stdout, "agent      8       5") || !strings.Contains(stdout, "plan      0") {
+	if code != 0 || !strings.Contains(stdout, "agent         8       5") || !strings.Contains(stdout, "plan         0") {
 		t.Errorf("exit code %d, stderr %q\n%s", code, stderr, stdout)
 	}
 }

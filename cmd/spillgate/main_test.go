@@ -216,7 +216,7 @@ func TestInterruptedWhileWaiting(t *testing.T) {
 	for args, want := range map[string]int{"": 0, "--once": 1} {
 		var stderr lockedBuffer
 		p := start(t, &stderr, append([]string{"demo", "--addr", "127.0.0.1:0", "--limits", "1/50s"}, strings.Fields(args)...)...)
-		p.await(t, "Each is now sent")
+		p.await(t, "The demo sends requests")
 		begin := time.Now()
 		if err := p.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 // numbers are the values of the rate limit headers of a reply, as a table shows them.
 type numbers struct{ limit, remaining, reset string }
 
-// readNumbers reads the headers of r in GitHub's form or, if it has none, in the IETF draft's form. It reports whether
-// they are complete.
+// readNumbers reads GitHub's headers of r or, if there are none, the headers of the IETF draft. It reports whether they
+// are complete.
 func readNumbers(r reply) (n numbers, ok bool) {
 	n = numbers{limit: r.header.Get("X-RateLimit-Limit"), remaining: r.header.Get("X-RateLimit-Remaining")}
 	if n.limit == "" {
@@ -30,8 +30,8 @@ func epochSeconds(s string, now time.Time) (string, bool) {
 	return s + " (in " + time.Unix(seconds, 0).Sub(now).Round(100*time.Millisecond).String() + ")", true
 }
 
-// draftNumbers reads the item of RateLimit that has the least share left, and the policy of its name. It knows enough of
-// RFC 9651 for the names of this demo, which need no escapes.
+// draftNumbers reads the item of RateLimit with the smallest share left, and the policy of the same name. It does not
+// support the escapes of RFC 9651, which the names of this demo do not need.
 func draftNumbers(limit, policy string) (n numbers, ok bool) {
 	capacities := map[string]string{}
 	for p := range strings.SplitSeq(policy, ",") {
@@ -55,7 +55,7 @@ func draftNumbers(limit, policy string) (n numbers, ok bool) {
 	return n, !math.IsInf(least, 1)
 }
 
-// share is how much of capacity remains; infinite if either is not a whole number.
+// share is the part of capacity that remains; infinite if either is not a whole number.
 func share(remaining, capacity string) float64 {
 	r, err := strconv.ParseUint(remaining, 10, 63)
 	q, err2 := strconv.ParseUint(capacity, 10, 63)

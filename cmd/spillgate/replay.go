@@ -23,11 +23,11 @@ func newReplay() *cobra.Command {
 	var o replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay --rules FILE LOG...",
-		Short: "Say what rules would have done to the requests of access logs",
-		Long: "replay decides every line of access logs with the limiter itself, on the clock of the log. Several logs are merged by\n" +
-			"time; - is standard input; gzip and zstd are unpacked. Formats: " + strings.Join(accesslog.Formats, ", ") + ".\n" +
-			"Rules that need what the logs lack, such as an API key, are left out. Lines that cannot be read are counted and named.\n" +
-			"Ctrl-C prints what is known so far.",
+		Short: "Show what rules would have done to the requests of access logs",
+		Long: "replay decides every request in access logs with the limiter itself, by the time in the log. It merges several logs by\n" +
+			"time, unpacks gzip and zstd, and reads standard input as -. It leaves out rules that need something the logs lack, such\n" +
+			"as an API key, and reports lines that it cannot read. After Ctrl-C, it prints the report so far.\n" +
+			"Formats: " + strings.Join(accesslog.Formats, ", ") + ".",
 		Example: "  spillgate replay --rules spillgate.yaml /var/log/nginx/access.log*\n" +
 			"  kubectl logs web | spillgate replay --rules spillgate.yaml --json -\n" +
 			"  spillgate replay --rules spillgate.yaml --field client=peer --field header:X-Api-Key=key app.jsonl",

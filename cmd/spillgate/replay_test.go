@@ -47,7 +47,7 @@ func TestReplay(t *testing.T) {
 	for _, want := range []string{
 		packed + ": 8 lines of combined\n", plain + ": 9 lines of combined, 1 could not be read:\n  line 9: want HOST IDENT USER",
 		"From 2025-10-10 13:55:00 to 2025-10-10 13:59:07 UTC, 16 requests.\nDenied: 8 (50.0%).\n",
-		"RULE  ASKED  DENIED  SHARE  KEYS  HIT LIMITS\n", "login     16       8  50.0%     2    1 4/1h\n",
+		"RULE  REQUESTS  DENIED  SHARE  KEYS  HIT LIMITS\n", "login        16       8  50.0%     2    1 4/1h\n",
 		"Hit most by login:\n  8 of 12 requests  ip:203.0.113.0\n", "Denied most:\n  8  POST /login\n", "Over time, a bar is 8s:\n", "  api: function user\n",
 	} {
 		if !strings.Contains(stdout, want) {

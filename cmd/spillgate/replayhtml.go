@@ -33,7 +33,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"join": func(s []string) string { return strings.Join(s, ", ") },
 }).Parse(pageText))
 
-// A page is a report as HTML. It is self-contained, and its policy allows nothing else.
+// A page is a report as HTML. It is self-contained, and its Content-Security-Policy allows nothing else.
 type page struct {
 	Report  *replay.Report
 	Logs    []logReport
@@ -50,8 +50,8 @@ type page struct {
 // write writes p to a file.
 func (p *page) write(path string) error {
 	p.Made = time.Now().Format("2006-01-02 15:04:05 -07:00")
-	p.Charts, p.Script, p.Style = template.JS(charts.Script), template.JS(pageScript), template.CSS(charts.Style+pageStyle) //nolint:gosec // our own
-	p.Icon = template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(charts.Icon)))            //nolint:gosec // our own
+	p.Charts, p.Script, p.Style = template.JS(charts.Script), template.JS(pageScript), template.CSS(charts.Style+pageStyle) //nolint:gosec // our own text
+	p.Icon = template.URL("data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(charts.Icon)))            //nolint:gosec // our own text
 	data, err := json.Marshal(p.data())
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (p *page) Range() string {
 	if p.Report.AtLeast == nil || *p.Report.AtLeast == p.Report.Denied {
 		return ""
 	}
-	return fmt.Sprintf("; between %s and %s, since the log has whole seconds only", grouped(*p.Report.AtLeast), grouped(p.Report.Denied))
+	return fmt.Sprintf("; between %s and %s, because the log has whole seconds only", grouped(*p.Report.AtLeast), grouped(p.Report.Denied))
 }
 
 // KeysHit returns the rule that hits most keys.
@@ -190,9 +190,9 @@ func (p *page) Doubts() []string {
 		doubts = append(doubts, "Requests that were denied at the time are in the log and count like any other, unless --skip-status leaves them out.")
 	}
 	if p.AtStart {
-		doubts = append(doubts, "Each request is decided at its start, which is the time of its line less the duration there.")
+		doubts = append(doubts, "Each request is decided at its start: the time of its line minus its duration.")
 	} else {
-		doubts = append(doubts, "Each request is decided at the time of its line. That is when it ended, and a limiter decides when it begins.")
+		doubts = append(doubts, "Each request is decided at the time of its line, which is when it ended. A limiter decides when a request begins.")
 	}
 	switch least := p.Report.AtLeast; {
 	case least == nil:
@@ -202,7 +202,7 @@ func (p *page) Doubts() []string {
 		doubts = append(doubts, fmt.Sprintf("The log has whole seconds only. %s requests are denied if all of a second came at its start, %s if they were spread over it.",
 			grouped(p.Report.Denied), grouped(*least)))
 	}
-	return append(doubts, "A key may stand for several people, such as those behind one address, and one client may have several keys.")
+	return append(doubts, "One key may be several people, for example behind one address, and one client may have several keys.")
 }
 
 // barOf returns an image of n of all.

@@ -30,20 +30,20 @@ func replayText(rep *replay.Report, logs []logReport) string {
 	}
 	fmt.Fprintf(&b, "\nFrom %s to %s, %s requests", rep.From.Format(time.DateTime), rep.To.Format(time.DateTime+" MST"), grouped(rep.Requests))
 	if rep.Skipped > 0 {
-		fmt.Fprintf(&b, "; %s were left out for their status", grouped(rep.Skipped))
+		fmt.Fprintf(&b, "; %s were left out because of their status", grouped(rep.Skipped))
 	}
 	fmt.Fprintf(&b, ".\nDenied: %s (%s)%s.\n", grouped(rep.Denied), percent(rep.Denied, rep.Requests), rangeText(rep))
 	if rep.Would > 0 {
 		fmt.Fprintf(&b, "Dry runs would deny %s more (%s).\n", grouped(rep.Would), percent(rep.Would, rep.Requests))
 	}
 	if rep.Incomplete {
-		b.WriteString("The replay was interrupted; this is what is known so far.\n")
+		b.WriteString("The replay was interrupted; the report covers the requests up to then.\n")
 	}
 	if rep.Failed > 0 {
 		fmt.Fprintf(&b, "%s requests could not be decided; the last: %s\n", grouped(rep.Failed), rep.Error)
 	}
 	b.WriteString(rulesText(rep) + hitText(rep) + waitsText(rep) + routesText(rep) + timelineText(rep.Timeline) + leftOutText(rep.LeftOut))
-	b.WriteString("\nDenied clients would have reacted, and requests that were denied at the time are in the log as well.\n")
+	b.WriteString("\nDenied clients would have behaved differently, and the log also has requests that were denied at the time.\n")
 	return b.String()
 }
 
@@ -69,13 +69,13 @@ func rangeText(rep *replay.Report) string {
 	if rep.AtLeast == nil || *rep.AtLeast == rep.Denied {
 		return ""
 	}
-	return fmt.Sprintf("; %s if the requests of each second were spread over it, since the log has whole seconds only", grouped(*rep.AtLeast))
+	return fmt.Sprintf("; %s if the requests of each second were spread over it, because the log has whole seconds only", grouped(*rep.AtLeast))
 }
 
 func rulesText(rep *replay.Report) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintf(t, "\nRULE\tASKED\tDENIED\tSHARE\tKEYS\tHIT\t LIMITS\n")
+	_, _ = fmt.Fprintf(t, "\nRULE\tREQUESTS\tDENIED\tSHARE\tKEYS\tHIT\t LIMITS\n")
 	for _, r := range rep.Rules {
 		limits := strings.Join(r.Limits, ", ")
 		if r.DryRun {

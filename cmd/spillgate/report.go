@@ -29,7 +29,7 @@ func (r *report) introduce() {
 		kept = "in Redis"
 	}
 	r.printf("Five routers at %s. Each admits %s per %s, kept %s.\n", r.base, inWords(r.plan.limits), r.plan.key.about, kept)
-	r.printf("Each is now sent requests until it denies one, and one more after the wait that it announces.\n\n")
+	r.printf("The demo sends requests to each until it denies one, waits for as long as the denial says, and sends one more.\n\n")
 }
 
 // answers shows the answers of the routers, and their mistakes.
@@ -45,7 +45,7 @@ func (r *report) answers(visits []visit, wrong error) {
 		r.printf("All five routers answered as their limits demand.\n")
 		return
 	}
-	r.printf("Not as it should be:\n")
+	r.printf("These answers are wrong:\n")
 	for line := range strings.Lines(wrong.Error() + "\n") {
 		r.printf("  %s", line)
 	}

@@ -19,8 +19,8 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a rules file and show every mistake at its line and column",
-		Long: "check reads a rules file as the application does and shows every mistake at once. Names under funcs are taken for\n" +
-			"functions of the application. Exit code: 0 if the file is good, 1 if it has mistakes, 2 if it cannot be read.",
+		Long: "check reads a rules file as the application does and shows every mistake at once. It assumes that the application has\n" +
+			"the functions named under funcs. Exit code: 0 if the file is good, 1 if it has mistakes, 2 if it cannot be read.",
 		Example: "  spillgate check spillgate.yaml",
 		Args:    wantArguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,7 +42,7 @@ func newCheck() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what was found as JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
 

@@ -70,13 +70,13 @@ login applies
   limits      5/10m, 20/1d
   on failure  closed
 
-bots applies if the program says so
+bots applies if functions of the program say so
   why         it has no patterns, so it applies to every path; the program decides by isBot
   key         ip
   limits      1/1m
   on failure  local
 
-These do not apply:
+Rules that do not apply:
   api: no pattern matches: /api/
   pro: it has no patterns, so it applies to every path; X-Plan is free, want pro
 `

@@ -45,7 +45,7 @@ type app struct {
 	counts *telemetry.Telemetry
 }
 
-// newApp returns the app of a plan. Each router has a rule of its own, so that none uses up the limits of another.
+// newApp returns the app of a plan. Each router has its own rule, so that no router uses up the limits of another.
 func newApp(p plan, opts ...core.Option) (*app, error) {
 	counts := telemetry.New(telemetry.Options{Unmask: true}) // the demo's clients are made up
 	opts = append(opts, core.WithObserver(counts.Observe))
@@ -71,7 +71,7 @@ func newApp(p plan, opts ...core.Option) (*app, error) {
 	return &app{mux, shopLimiter, counts}, nil
 }
 
-// watch keeps the rules of the shop as a file has them, until stop is called or ctx is done.
+// watch keeps the rules of the shop equal to the rules of a file, until stop is called or ctx is done.
 func (a *app) watch(ctx context.Context, path string, stderr io.Writer) (stop func()) {
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	ctx, cancel := context.WithCancel(ctx)
@@ -85,8 +85,8 @@ func (a *app) watch(ctx context.Context, path string, stderr io.Writer) (stop fu
 	return func() { cancel(); watching.Wait() }
 }
 
-// pageOptions returns the options of the page of a demo that listens on an address. The page can be opened at the address that the
-// demo prints. It can reset and ban keys if only this machine can reach the demo.
+// pageOptions returns the options of the page of a demo that listens on an address. The page can be opened at the
+// address that the demo prints. It can reset and ban keys if only this machine can reach the demo.
 func pageOptions(listen string) (options []dashboard.Option) {
 	addr, err := net.ResolveTCPAddr("tcp", listen)
 	if err != nil {

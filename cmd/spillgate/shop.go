@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// shopPath is below which the shop is served.
+// shopPath is the path prefix of the shop.
 const shopPath = "/shop/"
 
 // shopRules are the rules of the shop, unless another file is named.
@@ -20,7 +20,7 @@ var shopRules []byte
 // shopFuncs are the functions that a rules file for the shop may name.
 var shopFuncs = rulefile.Funcs{Tiers: map[string]func(*http.Request) string{"plan": planOf}}
 
-// newShop returns an application with several rules, to which the demo sends traffic as if through a proxy on this
+// newShop returns an application with several rules. The demo sends traffic to it as if through a proxy on this
 // machine.
 func newShop(rules []core.Rule, opts ...core.Option) (http.Handler, *core.Limiter, error) {
 	limiter, err := core.New(rules, opts...)
@@ -45,7 +45,7 @@ func logIn(w http.ResponseWriter, r *http.Request) {
 // rightPassword is the password of every user of the shop.
 const rightPassword = "right"
 
-// planOf returns the plan that the customer of r has, or "".
+// planOf returns the plan of the customer who sent r, or "".
 func planOf(r *http.Request) string {
 	if r.Header.Get("X-Api-Key") == proKey {
 		return "pro"

@@ -16,14 +16,14 @@ import (
 	"github.com/spillgate/spillgate/core/redisstore"
 )
 
-// The deadlines of Redis: a demo may talk to one far away. Tests need longer ones on a busy machine.
+// The deadlines of Redis. They allow for a server that is far away. Tests set longer deadlines for busy machines.
 var (
 	pingTimeout  = 3 * time.Second
 	storeTimeout = 500 * time.Millisecond
 )
 
-// openStore returns the store that all routers share and a function that closes it. It is in this process's memory or, if
-// there is a URL, in the Redis there, with keys that only demos share.
+// openStore returns the store that all routers share, and a function that closes it. The store is in this process's
+// memory or, if redisURL is not empty, in that Redis, with a prefix that only demos use.
 func openStore(ctx context.Context, redisURL string) (core.Store, func(), error) {
 	if redisURL == "" {
 		return new(core.MemoryStore), func() {}, nil
@@ -43,7 +43,7 @@ func openStore(ctx context.Context, redisURL string) (core.Store, func(), error)
 	return redisstore.New(client, redisstore.WithPrefix("spillgate-demo")), func() { _ = client.Close() }, nil
 }
 
-// withoutURL removes the URL, which may contain a password, from the error of parsing it.
+// withoutURL removes the URL, which may contain a password, from the error of url.Parse.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -51,14 +51,14 @@ func withoutURL(err error) error {
 	return err
 }
 
-// warnDegraded returns an observer that writes a line to stderr when Redis stops answering, and one when it answers again. Requests
-// that failed for another reason are ignored.
+// warnDegraded returns an observer that writes a line to stderr when Redis stops answering, and one when it answers
+// again. Requests that failed for another reason are ignored.
 func warnDegraded(stderr io.Writer) core.Observer {
 	var degraded atomic.Bool
 	return func(_ context.Context, o *core.Observation) {
 		switch {
 		case o.Degraded != nil && !degraded.Swap(true):
-			complain(stderr, "Redis does not answer, the limits are kept in memory meanwhile: %s", oneLine(o.Degraded))
+			complain(stderr, "Redis does not answer; this process enforces the limits from its own memory: %s", oneLine(o.Degraded))
 		case o.Degraded == nil && o.Err == nil && degraded.Swap(false):
 			complain(stderr, "Redis answers again")
 		}

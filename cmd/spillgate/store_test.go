@@ -87,7 +87,7 @@ func TestWarnDegraded(t *testing.T) {
 	}{
 		{"all is well", core.Observation{}, ""},
 		{"a request without a key says nothing about Redis", core.Observation{Err: core.ErrNoKey}, ""},
-		{"Redis is gone", down, "spillgate: Redis does not answer, the limits are kept in memory meanwhile: store unavailable: connection refused\n"},
+		{"Redis is gone", down, "spillgate: Redis does not answer; this process enforces the limits from its own memory: store unavailable: connection refused\n"},
 		{"it was said already", down, ""},
 		{"a request at fault does not bring it back", core.Observation{Err: errors.New("panic")}, ""},
 		{"it is back", core.Observation{}, "spillgate: Redis answers again\n"},

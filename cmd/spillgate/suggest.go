@@ -29,12 +29,13 @@ func newSuggest() *cobra.Command {
 	var o suggestFlags
 	cmd := &cobra.Command{
 		Use:   "suggest LOG...",
-		Short: "Say which limit would leave most clients of access logs untouched",
-		Long: "suggest reads access logs as replay does and finds the burst that clients need at each rate. It prints how many clients each\n" +
-			"limit would hit, what a limit learned from the first half of the logs does to the second, and a rule that leaves the share\n" +
-			"--keep of clients untouched; if the logs have too few clients to tell, it denies only the few that need far more than all\n" +
-			"others. In a pipe or a file, everything but the rule is a comment, so that the output is a rules file.\n" +
-			"Formats: " + strings.Join(accesslog.Formats, ", ") + ". Ctrl-C prints what is known so far.",
+		Short: "Suggest a limit that leaves most clients of access logs untouched",
+		Long: "suggest reads access logs as replay does and finds the burst that clients need at each rate. It prints how many clients\n" +
+			"each limit would hit, checks a limit learned from the first half of the logs on the second half, and prints a rule that\n" +
+			"leaves the share --keep of clients untouched. If the logs have too few clients for that, the rule denies only the few\n" +
+			"clients that need far more than all others. If the output is not a terminal, everything but the rule is a comment, so\n" +
+			"the output is a rules file.\n" +
+			"Formats: " + strings.Join(accesslog.Formats, ", ") + ". After Ctrl-C, it prints the report so far.",
 		Example: "  spillgate suggest /var/log/nginx/access.log*\n" +
 			"  spillgate suggest --match 'POST /login' --name login --keep 99 access.log > spillgate.yaml\n" +
 			"  spillgate suggest --key 'apikey(X-Api-Key)' --field header:X-Api-Key=key --json app.jsonl",
@@ -47,11 +48,11 @@ func newSuggest() *cobra.Command {
 
 func (o *suggestFlags) set() *pflag.FlagSet {
 	flags := o.logFlags.set("suggest")
-	flags.StringVar(&o.key, "key", "ip", "what a client is: a `key` as in rules files")
+	flags.StringVar(&o.key, "key", "ip", "what identifies a client: a `key` as in rules files")
 	flags.StringArrayVar(&o.match, "match", nil, "look only at requests that match this `pattern`, such as 'POST /login'; repeatable")
 	flags.StringVar(&o.name, "name", "suggested", "`name` of the rule")
-	flags.Float64Var(&o.keep, "keep", 99.9, "leave this share of clients untouched, in `percent`")
-	flags.DurationVar(&o.within, "within", time.Minute, "of the limits that do, suggest the one that admits least within this `time`")
+	flags.Float64Var(&o.keep, "keep", 99.9, "share of clients to leave untouched, in `percent`")
+	flags.DurationVar(&o.within, "within", time.Minute, "of the limits that do so, suggest the one that admits least within this `time`")
 	return flags
 }
 
@@ -68,7 +69,7 @@ func (o *suggestFlags) rule(limits string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// yamlText returns s as a plain scalar of YAML if every reader takes it for a string, and quoted otherwise.
+// yamlText returns s as a plain YAML scalar if every reader reads that as a string, and quoted otherwise.
 func yamlText(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_/()=;., "
 	if strings.Trim(s, plain) != "" || s != strings.TrimSpace(s) || strings.ContainsAny(s[:min(1, len(s))], "-,. 0123456789") && !strings.Contains(s, "/") {
@@ -125,7 +126,8 @@ func (o *suggestFlags) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(err, o.print(cmd.OutOrStdout(), rep, logs.reports()))
 }
 
-// print prints a report. Without requests there is no rule, which is an error: the output may be meant for a file.
+// print prints a report. If there are no requests, there is no rule, and print returns an error, because the output may
+// go to a file.
 func (o *suggestFlags) print(w io.Writer, rep *suggest.Report, logs []logReport) error {
 	rule := ""
 	if rep.Chosen != nil {

@@ -59,8 +59,8 @@ func TestSuggestReport(t *testing.T) {
 	for _, want := range []string{
 		"# " + log + ": 1,101 lines of combined, 1 could not be read:\n#   line 1101: want HOST",
 		"# From 2025-10-10 00:00:00 to 2025-10-10 23:00:", "1,100 requests of 100 clients.\n",
-		"RATE \\ BURST", " 10*", "2/h;burst=9 hits 10 of 100 clients (10.0%).\n", "At most 13 may be hit, so that of many clients like these 80% are not",
-		"Learned from the first half of the log alone, it is 2/h;burst=9: in the second half that hits 10 of 100 clients (10.0%),", "at most 20% were promised.\n", "# At 2/h these need most:\n#   a burst of 10  ip:203.0.113.90 with 20 requests\n",
+		"RATE \\ BURST", " 10*", "2/h;burst=9 hits 10 of 100 clients (10.0%).\n", "If a limit hits at most 13 of these clients, it is 95% certain that it leaves 80% of all clients like them untouched.",
+		"The first half of the log alone suggests 2/h;burst=9. In the second half, that limit hits 10 of 100 clients (10.0%);", "at most 20% were promised.\n", "# At 2/h, these clients need the largest bursts:\n#   a burst of 10  ip:203.0.113.90 with 20 requests\n",
 		"requests\nrules:\n  - name: suggested\n    key: ip\n    limits: 2/h;burst=9\n",
 	} {
 		if !strings.Contains(stdout, want) {
@@ -87,8 +87,8 @@ func TestSuggestReport(t *testing.T) {
 	}
 }
 
-// scannedLog returns lines of a log of 181 clients. 180 load pages of up to nine files all day, and a scanner sends 15% of all requests
-// within minutes.
+// scannedLog returns lines of a log of 181 clients. 180 load pages of up to nine files all day, and a scanner sends 15%
+// of all requests within minutes.
 func scannedLog() string {
 	var lines []string
 	add := func(second int, client string) {
@@ -119,8 +119,8 @@ func TestSuggestLeavesOutAScanner(t *testing.T) {
 	log := fileWith(t, text)
 	code, stdout, stderr := execute(t, "suggest", log)
 	for _, want := range []string{
-		" hits 1 of 181 clients (0.6%).\n# --keep 99.9 was not used: 0.1% of 181 clients is less than one client, and it takes 2,995 clients to tell what 99.9% of them need.\n",
-		"# Instead, the limit is in a gap: at ", ", 1 client needs a burst of ", " or more, and no other client more than ", "# Learned from the first half", "ip:198.51.100.66 with 836 requests\n",
+		" hits 1 of 181 clients (0.6%).\n# --keep 99.9 was not used: 0.1% of 181 clients is less than one client, and it takes 2,995 clients to tell what burst 99.9% of them need.\n",
+		"# Instead, the limit is in a gap: at ", ", 1 client needs a burst of ", " or more, and no other client more than ", "# The first half of the log alone suggests ", "ip:198.51.100.66 with 836 requests\n",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the report does not say %q", want)

@@ -10,7 +10,8 @@ import (
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/suggest"
 )
 
-// suggestText returns the report for people and the rule. Unless it is for a terminal, all but the rule is comments.
+// suggestText returns the report for people and the rule. Unless the output is a terminal, everything but the rule is a
+// comment.
 func suggestText(rep *suggest.Report, rule string, logs []logReport, s screen) string {
 	var b strings.Builder
 	for _, l := range logs {
@@ -39,7 +40,7 @@ func countsText(rep *suggest.Report) string {
 	for _, row := range []struct {
 		n    int
 		what string
-	}{{rep.Others, "do not match"}, {rep.Skipped, "were left out for their status"}, {rep.Keyless, "have no key"}} {
+	}{{rep.Others, "do not match"}, {rep.Skipped, "were left out because of their status"}, {rep.Keyless, "have no key"}} {
 		if row.n > 0 {
 			fmt.Fprintf(&b, "; %s %s", grouped(row.n), row.what)
 		}
@@ -49,7 +50,7 @@ func countsText(rep *suggest.Report) string {
 		fmt.Fprintf(&b, "The last without a key: %s\n", printableText(oneLine(fmt.Errorf("%s", rep.Error))))
 	}
 	if rep.Incomplete {
-		b.WriteString("Interrupted; this is what is known so far.\n")
+		b.WriteString("Interrupted; the report covers the requests up to then.\n")
 	}
 	return b.String()
 }
@@ -101,7 +102,7 @@ func trimLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// shownRates returns the suitable rates, up to the first beyond which a faster one needs no smaller burst.
+// shownRates returns the suitable rates, up to the first rate from which faster rates need no smaller burst.
 func shownRates(rep *suggest.Report) (rows []suggest.Rate) {
 	for i, r := range rep.Rates {
 		chosen := r.Rate == rep.Chosen.Rate
@@ -113,7 +114,7 @@ func shownRates(rep *suggest.Report) (rows []suggest.Rate) {
 	return rows
 }
 
-// thin returns at most n numbers of a list at even distances, one of which is with.
+// thin returns at most n numbers of a list at even distances, including with.
 func thin(list []int, n, with int) (some []int) {
 	if len(list) <= n {
 		return list
@@ -139,10 +140,10 @@ func choiceText(rep *suggest.Report) string {
 		if rest := 100 - rep.Keep; float64(rep.Clients)*rest < 100 {
 			text += fmt.Sprintf("%s%% of %s is less than one client, and ", restText(rest), number(rep.Clients, "client"))
 		}
-		text += fmt.Sprintf("it takes %s to tell what %s%% of them need.\n", number(rep.TooFew, "client"), share)
+		text += fmt.Sprintf("it takes %s to tell what burst %s%% of them need.\n", number(rep.TooFew, "client"), share)
 		text += gapText(c)
 	case rep.Keep < 100:
-		text += fmt.Sprintf("At most %s may be hit, so that of many clients like these %s%% are not, which is 95%% certain.\n", grouped(rep.MayHit), share)
+		text += fmt.Sprintf("If a limit hits at most %s of these clients, it is 95%% certain that it leaves %s%% of all clients like them untouched.\n", grouped(rep.MayHit), share)
 	}
 	return text
 }
@@ -160,7 +161,7 @@ func gapText(c *suggest.Choice) string {
 		c.Rate, number(g.Clients, "client")+need, grouped(g.Above), grouped(g.Below))
 }
 
-// restText returns what a percentage leaves of 100, without the noise of floating point.
+// restText returns the rest of a percentage without the noise of floating point.
 func restText(rest float64) string { return strconv.FormatFloat(rest, 'g', 3, 64) }
 
 func checkText(rep *suggest.Report) string {
@@ -168,10 +169,10 @@ func checkText(rep *suggest.Report) string {
 	if c == nil {
 		return "The log is too short to check the limit on its second half.\n"
 	}
-	text := fmt.Sprintf("Learned from the first half of the log alone, it is %s: in the second half that hits %s of %s (%s)",
+	text := fmt.Sprintf("The first half of the log alone suggests %s. In the second half, that limit hits %s of %s (%s)",
 		c.Limit, grouped(c.Hit), number(c.Clients, "client"), percent(c.Hit, c.Clients))
 	if rep.TooFew == 0 {
-		text += fmt.Sprintf(", at most %s%% were promised", restText(c.Promised))
+		text += fmt.Sprintf("; at most %s%% were promised", restText(c.Promised))
 	}
 	text += ".\n"
 	if !c.Holds() {
@@ -182,13 +183,13 @@ func checkText(rep *suggest.Report) string {
 
 func spreadText(rep *suggest.Report) string {
 	if c := rep.Chosen; c.EvenBurst > 0 && c.EvenBurst < c.Burst {
-		return fmt.Sprintf("The log has whole seconds only: if the requests of a second come spread over it, a burst of %s does instead of %s.\n", grouped(c.EvenBurst), grouped(c.Burst))
+		return fmt.Sprintf("The log has whole seconds only: if the requests of each second are spread over it, a burst of %s is enough instead of %s.\n", grouped(c.EvenBurst), grouped(c.Burst))
 	}
 	return ""
 }
 
 func mostText(rep *suggest.Report) string {
-	text := fmt.Sprintf("\nAt %s these need most:\n", rep.Chosen.Rate)
+	text := fmt.Sprintf("\nAt %s, these clients need the largest bursts:\n", rep.Chosen.Rate)
 	for _, c := range rep.Chosen.Most[:min(hitShown, len(rep.Chosen.Most))] {
 		text += fmt.Sprintf("  a burst of %s  %s with %s\n", grouped(c.Burst), printableText(c.Key), number(c.Requests, "request"))
 	}

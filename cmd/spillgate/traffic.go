@@ -20,7 +20,7 @@ type caller struct {
 	served, denied, failed atomic.Uint64
 }
 
-// newCallers returns the clients, named after their behaviour.
+// newCallers returns the clients, which are named after their behavior.
 func newCallers() []*caller {
 	from := func(ip string) func(int) http.Header {
 		return func(int) http.Header { return http.Header{"X-Forwarded-For": {ip}} }

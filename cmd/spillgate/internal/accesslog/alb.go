@@ -13,8 +13,8 @@ type alb struct{ bare bool }
 
 func (*alb) Knows(header string) bool { return header == "User-Agent" }
 
-// Parse implements Parser. It reads these fields: TYPE TIME ELB CLIENT:PORT TARGET REQUEST_TIME TARGET_TIME RESPONSE_TIME STATUS TARGET_STATUS RECEIVED
-// SENT "REQUEST" "USER AGENT".
+// Parse implements Parser. It reads these fields: TYPE TIME ELB CLIENT:PORT TARGET REQUEST_TIME TARGET_TIME
+// RESPONSE_TIME STATUS TARGET_STATUS RECEIVED SENT "REQUEST" "USER AGENT".
 func (a *alb) Parse(line string, e *Entry) error {
 	*e = Entry{Duration: -1, Header: e.Header}
 	var f [12]string

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// clf reads the Common Log Format and what extends it: combined, Apache's combined with the virtual host in front, and Traefik's
-// format, which ends with a duration.
+// clf reads the Common Log Format and its extensions: combined, Apache's combined with the virtual host in front, and
+// Traefik's format, which ends with a duration.
 type clf struct {
 	common  bool
 	traefik bool
@@ -105,7 +105,7 @@ func (c *clf) setMore(e *Entry, rest string) error {
 	return nil
 }
 
-// setHeader notes a field of the request's header; "-" is none.
+// setHeader records a field of the request's header; "-" means none.
 func (e *Entry) setHeader(name, value string) {
 	if value == "-" || value == "" {
 		delete(e.Header, name)
@@ -121,7 +121,7 @@ func (e *Entry) setHeader(name, value string) {
 	e.Header[name] = []string{value}
 }
 
-// quoted returns s up to a quote that no backslash escapes, without the escapes of quotes, and what follows.
+// quoted returns s up to the first unescaped quote, without the escapes of quotes, and the rest of s.
 func quoted(s string) (text, rest string, ok bool) {
 	for end := 0; end < len(s); end++ {
 		i := strings.IndexByte(s[end:], '"')

@@ -26,7 +26,7 @@ func (c *clock) read(text string) (time.Time, error) {
 	return at, err
 }
 
-// anyTime reads a time in one of the notations that logs use, also seconds and milliseconds since the epoch.
+// anyTime reads a time in one of the notations that logs use, including seconds and milliseconds since the epoch.
 func anyTime(s string) (at time.Time, wholeSeconds bool, err error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999", "2006/01/02 15:04:05.999999999", "02/Jan/2006:15:04:05 -0700"} {
 		if at, err := time.Parse(layout, s); err == nil {

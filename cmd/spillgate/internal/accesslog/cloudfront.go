@@ -51,7 +51,8 @@ func (c *cloudFront) Parse(line string, e *Entry) error {
 	return e.setRequest(c.get("cs-method") + " " + target + " HTTP/1.1")
 }
 
-// split sets the values of a line. For a comment it returns errSkip, and for the one that names the fields it sets index.
+// split sets the values of a line. For a comment, it returns errSkip; from the comment that names the fields, it sets
+// index.
 func (c *cloudFront) split(line string) error {
 	if fields, ok := strings.CutPrefix(line, "#Fields:"); ok {
 		c.index = make(map[string]int)
@@ -84,7 +85,7 @@ func (c *cloudFront) setHeaders(e *Entry) {
 	}
 }
 
-// get returns a value, or "" if the log does not have it.
+// get returns the value of a field, or "" if the log does not have it.
 func (c *cloudFront) get(name string) string {
 	if i, ok := c.index[name]; ok && i < len(c.values) && c.values[i] != "-" {
 		return c.values[i]

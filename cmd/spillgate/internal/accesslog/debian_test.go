@@ -11,8 +11,8 @@ import (
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
 )
 
-// requests are how many requests the logs have at least that are access logs in a format that is known. The others are error logs,
-// mail logs and the like, or access logs in formats of their own.
+// requests are how many requests the logs have at least that are access logs in a format that is known. The others are
+// error logs, mail logs and the like, or access logs in formats of their own.
 var requests = map[string]int{"example.log": 3260, "apache-badbots": 3, "nginx-bad-request": 3, "nginx-botsearch": 8, "php-url-fopen": 1, "traefik-auth": 6}
 
 // debian returns the paths of the logs, which .ci/fetch-logs unpacks.

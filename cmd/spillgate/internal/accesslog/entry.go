@@ -7,9 +7,9 @@
 //		err = log.Next(&e) // io.EOF after the last
 //	}
 //
-// Text formats are parsed here. The packages for them that were looked at use regular expressions (satyrius/gonx), make a map or
-// a struct of strings per line (Songmu/axslogparser, nxparse, ngxlog), are under the GPL (xojoc/logparse), or know one server only.
-// JSON is read by tidwall/gjson, CSV by encoding/csv.
+// This package parses text formats itself. Other packages use regular expressions (satyrius/gonx), allocate a map or a
+// struct of strings per line (Songmu/axslogparser, nxparse, ngxlog), are under the GPL (xojoc/logparse), or support one
+// server only. JSON is read by tidwall/gjson, CSV by encoding/csv.
 package accesslog
 
 import (
@@ -32,10 +32,10 @@ type Entry struct {
 	Host     string
 	Status   int
 	Duration time.Duration // -1 if it is not known
-	Header   http.Header   // what is known of the request's header
+	Header   http.Header   // the fields of the request's header that the log has
 }
 
-// ErrNotRequest says that a line is about something else than a request, such as a handshake that failed.
+// ErrNotRequest means that a line is not about a request, but about a failed handshake, for example.
 var ErrNotRequest = errors.New("not a request")
 
 // errSkip is returned for lines without an entry, such as comments.
@@ -43,15 +43,16 @@ var errSkip = errors.New("no entry")
 
 // A Parser reads the lines of one file, in order.
 type Parser interface {
-	// Parse sets e to the entry of a line. It wraps ErrNotRequest for a line that is well formed but about no request.
+	// Parse sets e to the entry of a line. Its error wraps ErrNotRequest if the line is well formed but not about a
+	// request.
 	Parse(line string, e *Entry) error
 	// Knows reports whether entries have this field of the request's header.
 	Knows(header string) bool
 }
 
-// Options say how a log is laid out, where its lines do not show that.
+// Options describe the layout of a log, as far as its lines do not show it.
 type Options struct {
-	Format string            // one of Formats; empty: what the first lines look like
+	Format string            // one of Formats; empty: detect it from the first lines
 	Fields map[string]string // of JSON and CSV: client, method, .. and header:NAME to the name in the log; a dot goes deeper
 	Bare   bool              // entries get no Header, which takes time
 }
@@ -80,7 +81,8 @@ func NewParser(o Options) (Parser, error) {
 	return nil, fmt.Errorf("unknown format %q; want %s", o.Format, strings.Join(Formats, ", "))
 }
 
-// Detect returns the format that reads most of the first lines of a log. With fields, only formats with field names are tried.
+// Detect returns the format that reads most of the first lines of a log. With fields, it tries only formats with field
+// names.
 func Detect(lines []string, fields map[string]string) (string, error) {
 	best, most := "", 0
 	formats := []string{"cloudfront", "alb", "traefik", "combined", "common", "caddy", "traefik-json", "json", "csv"}
@@ -145,7 +147,7 @@ func number(s string) (int, bool) {
 	return n, s != ""
 }
 
-// setStatus reads a status code; "-" and "000" mean that there was no answer.
+// setStatus reads a status code; "-" and "000" mean that there was no response.
 func (e *Entry) setStatus(s string) error {
 	n, ok := number(s)
 	if s == "-" {

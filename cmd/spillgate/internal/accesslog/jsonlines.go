@@ -31,7 +31,7 @@ func (j *jsonLines) Parse(line string, e *Entry) error {
 		return fmt.Errorf("want a JSON object, got %.40q", line)
 	}
 	err := j.set(e, func(field string) string {
-		if strings.HasPrefix(field, "@") { // else a modifier of gjson
+		if strings.HasPrefix(field, "@") { // otherwise gjson reads a modifier
 			field = `\` + field
 		}
 		return gjson.Get(line, field).String()

@@ -21,7 +21,7 @@ type lines struct {
 	err    error  // after text
 }
 
-// first returns up to 20 lines, which next returns again.
+// first returns up to 20 lines without consuming them.
 func (l *lines) first() (first []string) {
 	l.fill()
 	for line := range strings.Lines(l.text) {
@@ -32,7 +32,7 @@ func (l *lines) first() (first []string) {
 	return first
 }
 
-// next returns the next line without its end. Its error is errTooLong once per line that is too long.
+// next returns the next line without its line ending. It returns errTooLong once for a line that is too long.
 func (l *lines) next() (line string, err error) {
 	tooLong := false
 	for {

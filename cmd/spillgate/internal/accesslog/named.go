@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// knownFields are common names of the fields of a log, by property of an entry, the likeliest first. Durations are in the unit
-// that the name ends in, else in seconds.
+// knownFields are common field names in logs, by property of an entry, the likeliest first. A duration is in the unit
+// that its field name ends in, or else in seconds.
 var knownFields = map[string][]string{
 	"time":     {"time", "ts", "timestamp", "@timestamp", "time_iso8601", "msec", "time_local", "date", "datetime"},
 	"started":  {"start", "started", "start_time"},
@@ -35,7 +35,7 @@ var traefikFields = map[string]string{
 	"status": "DownstreamStatus", "duration_ns": "Duration",
 }
 
-// maxProbed is the number of entries after which knownFields are no longer looked for.
+// maxProbed is the number of entries after which named no longer tries knownFields.
 const maxProbed = 100
 
 // named sets entries from values that have field names.
@@ -134,7 +134,8 @@ func (n *named) setTimes(e *Entry, get func(string) string) (err error) {
 	return err
 }
 
-// durationOf reads a number of the unit that the name of a field ends in, or "12ms". It returns -1 for anything else.
+// durationOf reads a number in the unit that the field name ends in, or a duration such as "12ms". It returns -1 for
+// anything else.
 func durationOf(text, field string) time.Duration {
 	d, ok := seconds(text)
 	if !ok {

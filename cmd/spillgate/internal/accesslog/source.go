@@ -15,11 +15,11 @@ import (
 type Reader struct {
 	Name    string
 	Format  string // in use
-	Timed   bool   // the first entries say how long their requests took
+	Timed   bool   // the first entries have durations
 	Lines   int    // read
 	Entries int
-	Others  int       // lines about no request
-	Bad     []BadLine // the first that could not be read
+	Others  int       // lines that are not about requests
+	Bad     []BadLine // the first lines that could not be read
 	BadSum  int
 
 	lines  lines
@@ -56,7 +56,7 @@ func NewReader(name string, r io.Reader, o Options) (*Reader, error) {
 	return reader, nil
 }
 
-// timed reports whether one of some lines says how long its request took.
+// timed reports whether one of lines has a duration.
 func timed(lines []string, o Options) bool {
 	p, err := NewParser(o)
 	for _, line := range lines {
@@ -68,7 +68,7 @@ func timed(lines []string, o Options) bool {
 	return false
 }
 
-// decompress returns the contents of r, decompressed if it begins like gzip or zstd.
+// decompress returns a reader of r that decompresses gzip and zstd.
 func decompress(r *bufio.Reader) (io.Reader, error) {
 	magic, _ := r.Peek(4)
 	switch {
@@ -83,8 +83,9 @@ func decompress(r *bufio.Reader) (io.Reader, error) {
 // Knows reports whether entries have this field of the request's header.
 func (r *Reader) Knows(header string) bool { return r.parser.Knows(header) }
 
-// Next sets e to the next entry, or returns io.EOF. The texts of an entry stay valid, but each keeps a block of the log in
-// memory; its Header is valid until the next call. Lines that cannot be read are counted and named in Bad.
+// Next sets e to the next entry, or returns io.EOF. The strings of an entry stay valid, but each of them keeps a block
+// of the log in memory. Its Header is valid until the next call. Next counts lines that it cannot read, and adds them
+// to Bad.
 func (r *Reader) Next(e *Entry) error {
 	for {
 		line, err := r.lines.next()

@@ -9,9 +9,9 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// An evenPlayer decides the requests of a player a second time, distributing the requests of one second evenly over it. Many logs have
-// whole seconds only. The player then has all requests of a second at once and denies the most; the evenPlayer gives the least.
-// For slow rules it takes the decisions of the player, which has the states of their clients already.
+// An evenPlayer decides the requests of a player a second time, with the requests of each second spread evenly over it.
+// Many logs have whole seconds only. The player then decides all requests of a second at the same instant and denies
+// the most; the evenPlayer denies the fewest. For slow rules, it uses the decisions of the player, to save memory.
 type evenPlayer struct {
 	clockedLimiter
 	whole   bool // all times so far are whole seconds
@@ -31,14 +31,14 @@ type batch struct {
 }
 
 type batchedRequest struct {
-	asks   int           // where its asks end among those of the batch
+	asks   int           // the end of its asks in batch.asks
 	left   time.Duration // until it ends
 	status int
 	denied bool
 }
 
-// isSlow reports whether the rate of all limits is at most one request in ten seconds: then the fraction of a second at which a
-// request came makes no difference worth counting.
+// isSlow reports whether the rate of each limit is at most one request in ten seconds. Fractions of a second then make
+// no noticeable difference.
 func isSlow(limits []core.Limit) bool {
 	return !slices.ContainsFunc(limits, func(l core.Limit) bool {
 		period := l.Period
@@ -97,7 +97,7 @@ func (s *evenPlayer) add(e *accesslog.Entry, at time.Time, asks []ask) {
 	b.requests = append(b.requests, r)
 }
 
-// dispatch hands the batch to the goroutine that decides it, and begins another.
+// dispatch sends the batch to the goroutine that decides it, and begins the next.
 func (s *evenPlayer) dispatch() {
 	if len(s.batch.requests) == 0 {
 		return
@@ -141,7 +141,8 @@ func (s *evenPlayer) take(asks []ask, r batchedRequest) {
 	}
 }
 
-// finish decides what is left and returns how many requests were denied. It reports false if the log has fractions of seconds.
+// finish decides the remaining batches and returns how many requests were denied. It reports false if the log has
+// fractions of seconds.
 func (s *evenPlayer) finish() (denied int, ok bool) {
 	if s.whole {
 		s.dispatch()

@@ -12,10 +12,10 @@ import (
 // maxKeys is how many keys the store of a replay holds.
 const maxKeys = 50_000_000
 
-// renewal is how often a limiter renews what a long request holds.
+// renewal is how often a limiter renews the holds of a long request.
 const renewal = 20 * time.Second
 
-// A clockedLimiter is a limiter with a clock that the replay sets, and the requests in flight that hold something of it.
+// A clockedLimiter is a limiter with a clock that the replay sets, and the requests in flight that hold a cost.
 type clockedLimiter struct {
 	limiter *core.Limiter // nil if there are no rules
 	now     time.Time
@@ -39,9 +39,9 @@ func (k *clockedLimiter) fail(err error) {
 	}
 }
 
-// A heldRequest is a request in flight that holds something.
+// A heldRequest is a request in flight that holds a cost.
 type heldRequest struct {
-	at       time.Time // of the next renewal or of the settlement
+	at       time.Time // instant of the next renewal or of the settlement
 	end      time.Time
 	decision core.Decision
 	costs    []cost
@@ -53,7 +53,7 @@ type cost struct {
 	n    int
 }
 
-// hold schedules the settlement of what an admitted request holds for its end. A request that is decided at its end is settled at
+// hold schedules the settlement of an admitted request for its end. It settles a request that is decided at its end at
 // once.
 func (k *clockedLimiter) hold(d core.Decision, asks []ask, end time.Time, status int) {
 	h := heldRequest{end: end, decision: d}
@@ -83,7 +83,8 @@ func (k *clockedLimiter) settle(h heldRequest) {
 	}
 }
 
-// advance moves the clock on to an instant, and renews and settles what is due until then. The clock does not go back.
+// advance moves the clock to an instant, and makes the renewals and settlements that are due until then. The clock does
+// not go back.
 func (k *clockedLimiter) advance(at time.Time) {
 	for len(k.ends) > 0 && !k.ends[0].at.After(at) {
 		h := heap.Pop(&k.ends).(heldRequest)

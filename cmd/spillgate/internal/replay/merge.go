@@ -2,8 +2,9 @@
 //
 //	report, err := replay.Run(ctx, file, []replay.Source{log}, replay.Options{Knows: log.Knows})
 //
-// Reading order: run.go (the report), order.go and merge.go (entries in order), player.go (an entry is decided), requests.go (entry to
-// request), held.go (what requests hold until they end), even.go (the same with whole seconds), timeline.go, hardness.go.
+// Reading order: run.go (the report), order.go and merge.go (entries in order), player.go (an entry is decided),
+// requests.go (entry to request), held.go (what requests hold until they end), even.go (the same with whole seconds),
+// timeline.go, hardness.go.
 package replay
 
 import (
@@ -73,7 +74,7 @@ func (m *merge) next() (*accesslog.Entry, error) {
 	return &m.heads[m.last].entry, nil
 }
 
-// endOf returns when a request ended, as far as that is known.
+// endOf returns when a request ended or, if that is unknown, when it began.
 func endOf(e *accesslog.Entry) time.Time {
 	if e.Started && e.Duration > 0 {
 		return e.At.Add(e.Duration)
@@ -81,7 +82,7 @@ func endOf(e *accesslog.Entry) time.Time {
 	return e.At
 }
 
-// startOf returns when a request began, as far as that is known.
+// startOf returns when a request began or, if that is unknown, when it ended.
 func startOf(e *accesslog.Entry) time.Time {
 	if !e.Started && e.Duration > 0 {
 		return e.At.Add(-e.Duration)

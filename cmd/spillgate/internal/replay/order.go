@@ -8,8 +8,9 @@ import (
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
 )
 
-// Order returns a function that yields the entries of sources in the order of their ends or, atStart, of their starts, and nil
-// after the last. An entry is valid until the next call. Entries with the same instant keep their order, and sources keep the order of the arguments.
+// Order returns a function that yields the entries of sources in the order of their ends or, atStart, of their starts,
+// and nil after the last. An entry is valid until the next call. Entries with the same instant keep their order, and
+// sources keep the order of the arguments.
 func Order(sources []Source, atStart bool) (next func() (*accesslog.Entry, error), err error) {
 	m, err := newMerge(sources)
 	if err != nil {
@@ -29,8 +30,8 @@ func InstantOf(e *accesslog.Entry, atStart bool) time.Time {
 	return endOf(e)
 }
 
-// Requests are logged when they end, so those that began earlier may follow. A request waits for them while it is no older than
-// maxDuration and at most maxWaiting others wait.
+// Requests are logged when they end, so a request that began earlier may come later in the log. byStart keeps requests
+// back for maxDuration, but at most maxWaiting of them.
 const (
 	maxDuration = time.Minute
 	maxWaiting  = 500_000
@@ -41,7 +42,7 @@ type byStart struct {
 	merge *merge
 	queue startQueue
 	read  int64
-	end   time.Time // of the last that was read
+	end   time.Time // end of the last entry read
 	done  bool
 }
 
@@ -65,7 +66,7 @@ func (b *byStart) next() (*accesslog.Entry, error) {
 	return &heap.Pop(&b.queue).(*waiting).entry, nil
 }
 
-// cloneHeader copies a header that a parser uses again.
+// cloneHeader copies a header, which a parser will reuse.
 func cloneHeader(h http.Header) http.Header {
 	if len(h) == 0 {
 		return nil

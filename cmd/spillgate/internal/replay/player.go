@@ -14,9 +14,9 @@ import (
 
 // Options say how to replay.
 type Options struct {
-	AtStart    bool              // decide requests when they began, where the log says how long they took
-	SkipStatus map[int]bool      // requests with such an answer are not decided
-	Knows      func(string) bool // reports whether the logs have a need, by its name in rulefile.File.Needs
+	AtStart    bool              // decide requests at their start, if the log has durations
+	SkipStatus map[int]bool      // requests with these statuses are not decided
+	Knows      func(string) bool // reports whether the logs have a part of requests, as named by rulefile.File.Needs
 	Progress   func(entries int) // called after every 16384 entries, with their number so far
 }
 
@@ -26,7 +26,7 @@ type player struct {
 	requests *Requests
 	seed     maphash.Seed
 	rules    []*tally
-	asks     []ask // of the entry that is being decided
+	asks     []ask // claims of the current entry
 	denied   bool  // by any rule
 	would    bool  // denied by a dry run
 }
@@ -47,17 +47,17 @@ type tally struct {
 	asked   int
 	denied  int
 	clients map[uint64]clientTally
-	names   map[uint64]string // of those that were denied
+	names   map[uint64]string // keys of denied clients by hash
 	waits   waitTally
 }
 
 type clientTally struct{ asked, denied uint32 }
 
-// Durations is what rules with limits of requests in flight need besides what rulefile.File.Needs says.
+// Durations is the need of rules with limits of requests in flight, in addition to rulefile.File.Needs.
 const Durations = "durations, with --at start"
 
-// newPlayer returns a player with the rules of a file that can be decided. For each of the others, lacking says what the logs do not
-// have.
+// newPlayer returns a player with the rules of a file that the logs suffice for. For each other rule, lacking says what
+// the logs lack.
 func newPlayer(f *rulefile.File, knows func(need string) bool) (p *player, lacking map[string]string, err error) {
 	p = &player{requests: NewRequests(f), seed: maphash.MakeSeed()}
 	lacking = make(map[string]string)
@@ -79,7 +79,7 @@ func newPlayer(f *rulefile.File, knows func(need string) bool) (p *player, lacki
 	return p, lacking, p.open(rules)
 }
 
-// recording returns the rule of a tally, with funcs that record each claim in p.asks.
+// recording returns a copy of a tally's rule whose functions record each claim in p.asks.
 func (p *player) recording(t *tally) core.Rule {
 	rule, cost := t.rule, 1
 	if of := rule.Cost; of != nil {
@@ -97,7 +97,7 @@ func (p *player) recording(t *tally) core.Rule {
 	return rule
 }
 
-// Lacking returns the needs that logs do not have, separated by commas, or "".
+// Lacking returns the needs that the logs lack, separated by commas, or "".
 func Lacking(needs []string, knows func(string) bool) string {
 	lacks := slices.DeleteFunc(slices.Clone(needs), knows)
 	return strings.Join(lacks, ", ")

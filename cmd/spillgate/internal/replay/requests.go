@@ -17,7 +17,7 @@ type Requests struct {
 	none    http.Header
 }
 
-// NewRequests returns Requests with what the rules of a file need.
+// NewRequests returns Requests with the parts that the rules of a file need.
 func NewRequests(f *rulefile.File) *Requests {
 	q := &Requests{none: http.Header{}}
 	q.Request = http.Request{URL: &q.URL, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}

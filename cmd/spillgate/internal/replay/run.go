@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// A Report says how rules would have decided the requests of logs.
+// A Report has the decisions that rules would have made about the requests in logs.
 type Report struct {
 	From       time.Time         `json:"from"`
 	To         time.Time         `json:"to"`
@@ -22,11 +22,11 @@ type Report struct {
 	Would      int               `json:"would_deny"`                // admitted, but a dry run would deny them
 	AtLeast    *int              `json:"denied_at_least,omitempty"` // see evenPlayer; nil if the log has fractions of seconds
 	Failed     int               `json:"failed,omitempty"`          // could not be decided
-	Error      string            `json:"error,omitempty"`           // why the last of them could not
+	Error      string            `json:"error,omitempty"`           // why the last of them could not be decided
 	Incomplete bool              `json:"incomplete,omitempty"`      // the replay was interrupted
 	Rules      []RuleReport      `json:"rules"`
-	LeftOut    map[string]string `json:"left_out,omitempty"` // rules that need what the log lacks
-	Routes     []RouteReport     `json:"routes"`             // those that were denied most
+	LeftOut    map[string]string `json:"left_out,omitempty"` // rules that need something the logs lack
+	Routes     []RouteReport     `json:"routes"`             // the routes that were denied most
 	Timeline   Timeline          `json:"timeline"`
 }
 
@@ -60,7 +60,7 @@ type RouteReport struct {
 // shown is how many clients and routes a report has at most.
 const shown = 20
 
-// Run decides the entries of logs with the rules of a file. If ctx ends, it returns the report of what was decided until then.
+// Run decides the entries of logs with the rules of a file. If ctx ends, it returns the report so far.
 func Run(ctx context.Context, f *rulefile.File, sources []Source, o Options) (*Report, error) {
 	p, lacking, err := newPlayer(f, o.Knows)
 	if err != nil {
@@ -86,8 +86,8 @@ type runner struct {
 	routes map[string]int
 }
 
-// Each calls f with each entry that next returns, until one of them returns an error or ctx ends: then it reports incomplete. It
-// calls o.Progress.
+// Each calls f with each entry that next returns, and o.Progress from time to time. It stops at an error of f or next.
+// If ctx ends, it reports incomplete.
 func (o *Options) Each(ctx context.Context, next func() (*accesslog.Entry, error), f func(*accesslog.Entry) error) (incomplete bool, err error) {
 	const often = 1 << 14
 	for read := 1; ; read++ {

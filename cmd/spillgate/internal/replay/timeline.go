@@ -2,7 +2,7 @@ package replay
 
 import "time"
 
-// maxColumns is how many columns a time line has at most.
+// maxColumns is the largest number of columns in a timeline.
 const maxColumns = 120
 
 // A Timeline counts requests in columns of equal width.
@@ -14,7 +14,7 @@ type Timeline struct {
 	Would  []int         `json:"would_deny"` // admitted, but a dry run would deny them
 }
 
-// add counts a request of an instant, or of now if that is later. Neither is before the first.
+// add counts a request at an instant, or at now if that is later. Neither is before the start of the timeline.
 func (t *Timeline) add(now, at time.Time, denied, would bool) {
 	if now.After(at) {
 		at = now

@@ -10,12 +10,12 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A WaitReport says who would have waited for a turn under a rule, and for how long.
+// A WaitReport has the clients that would have waited for their turn under a rule, and for how long.
 type WaitReport struct {
 	Waited  int           `json:"waited"` // requests
 	Mean    time.Duration `json:"mean_ns"`
 	Longest time.Duration `json:"longest_ns"`
-	Clients []ClientWaits `json:"clients"` // those of which most requests wait
+	Clients []ClientWaits `json:"clients"` // the clients with the most waiting requests
 }
 
 // ClientWaits are the requests of a client that would have waited.
@@ -31,7 +31,7 @@ type waitTally struct {
 	clients map[uint64]ClientWaits
 }
 
-// count counts an admitted request with these results of a rule. Hash is the hash of its key.
+// count counts an admitted request with these results of a rule. hash is the hash of its key.
 func (w *waitTally) count(hash uint64, key string, results []core.Result) {
 	wait := time.Duration(0)
 	for i := range results {

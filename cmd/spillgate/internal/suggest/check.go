@@ -1,6 +1,6 @@
 package suggest
 
-// A Check says what a limit that was learned from the first half of a log does to the second half.
+// A Check describes the effect on the second half of a log of a limit learned from the first half.
 type Check struct {
 	Limit    string  `json:"limit"`
 	Burst    int     `json:"burst"`
@@ -8,17 +8,17 @@ type Check struct {
 	Clients  int     `json:"clients"` // of the second half
 	Hit      int     `json:"clients_hit"`
 	Percent  float64 `json:"hit_percent"`
-	Promised float64 `json:"promised_percent"` // at most
+	Promised float64 `json:"promised_percent"` // at most this share was promised to be hit
 }
 
 // tolerated is the factor by which a limit may hit more clients of the second half than promised.
 const tolerated = 1.5
 
-// Holds reports whether the second half is as promised.
+// Holds reports whether the limit keeps its promise in the second half.
 func (c *Check) Holds() bool { return c.Percent <= tolerated*c.Promised+1e-9 }
 
-// check learns a burst at the rate r from the first half of a log and tries it on the second. If there are too few clients
-// for the share, it should hit no more of them than there are beyond the gap of the whole log.
+// check learns a burst at the rate r from the first half of a log and tries it on the second half. If the log has too
+// few clients for the share, the burst should hit no more clients than the gap of the whole log separates.
 func (rep *Report) check(r *Rate, first, second *peaks) *Check {
 	c := &Check{Learned: first.clients, Clients: second.clients, Promised: 100 - rep.Keep}
 	if rep.TooFew > 0 {

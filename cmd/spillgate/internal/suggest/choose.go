@@ -24,21 +24,22 @@ func roundUp(n int) int {
 	return n * unit
 }
 
-// refill returns how long an empty bucket takes to be full again.
+// refill returns how long an empty bucket takes to refill.
 func refill(l core.Limit, burst int) time.Duration {
 	return time.Duration(burst) * l.Period / time.Duration(l.Rate)
 }
 
-// suits reports whether a log of this span is long enough to judge a limit: a client could use it up several times. At a slower rate
-// the burst that a client needs would only measure the span. A refill within a second suits any log.
+// suits reports whether a log of this span is long enough to judge a limit: whether a client could use it up several
+// times. Otherwise the burst that a client needs would only measure the span. A limit that refills within a second
+// suits any log.
 func suits(l core.Limit, burst int, span time.Duration) bool {
 	const times = 4
 	return burst <= maxBurst && refill(l, burst) <= max(span/times, time.Second)
 }
 
-// choose returns the index of the rate to suggest: of those that suit, the one that admits least within a time. If clients stand out,
-// it leaves out the rates at which they exceed the others by less than half as much as at another rate: there they may need less than
-// somebody else.
+// choose returns the index of the rate to suggest: the suitable rate that admits least within a time. If some clients
+// stand out, choose ignores the rates at which they exceed the others by less than half as much as at the best rate,
+// because at these rates other clients may need more than they do.
 func choose(all []Rate, within time.Duration) int {
 	best, suitable, excess := -1, slices.ContainsFunc(all, func(r Rate) bool { return r.Suitable }), 0
 	for _, r := range all {
@@ -56,7 +57,7 @@ func choose(all []Rate, within time.Duration) int {
 	return best
 }
 
-// excess returns by how much the clients beyond the gap exceed the others.
+// excess returns by how many requests the clients beyond the gap exceed the others.
 func (r *Rate) excess() int {
 	if r.gap.Clients == 0 {
 		return 0
@@ -64,7 +65,8 @@ func (r *Rate) excess() int {
 	return r.peaks.excess(r.gap.Below)
 }
 
-// cost is what a limit admits within a time or, if no rate suits, how long it takes to refill.
+// cost is how many requests a limit admits within a time or, if no rate is suitable, how long the limit takes to
+// refill.
 func cost(r Rate, within time.Duration, suitable bool) float64 {
 	if !suitable {
 		return refill(r.limit, r.Burst).Seconds()
@@ -102,7 +104,7 @@ func (l *learner) choice(r *Rate, burst int) *Choice {
 	return ch
 }
 
-// shown is how many clients a choice has at most.
+// shown is the largest number of clients in a choice.
 const shown = 20
 
 // most returns the clients that need the largest bursts, in order.
@@ -113,7 +115,7 @@ func most(clients []Client) []Client {
 	return clients[:min(len(clients), shown)]
 }
 
-// evenInstants yields the instants of the requests of c, distributing the requests of one second evenly over it.
+// evenInstants yields the instants of the requests of c, with the requests of each second spread evenly over it.
 func (c *client) evenInstants(yield func(int64) bool) {
 	second, n := c.first, int64(0)
 	flush := func() bool {
@@ -136,7 +138,8 @@ func (c *client) evenInstants(yield func(int64) bool) {
 	flush()
 }
 
-// Bursts returns bursts for the columns of a table: those that the rates need, and some around the suggested one.
+// Bursts returns the bursts for the columns of a table: the bursts that the rates need, and some around the suggested
+// burst.
 func Bursts(rep *Report) (bursts []int) {
 	for _, r := range rep.Rates {
 		if r.Suitable {

@@ -12,7 +12,7 @@ import (
 // maxBurst is the largest burst that is counted.
 const maxBurst = 1_000_000
 
-// rates are the rates at which clients are tried, slowest first.
+// rates are the rates to try, slowest first.
 var rates = roundRates()
 
 func roundRates() (rates []core.Limit) {

@@ -12,8 +12,8 @@ import (
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
 )
 
-// scanned returns a log of a day: 180 visitors load pages of up to twelve files, and a scanner sends 15% of all requests, one every
-// pause.
+// scanned returns a log of a day: 180 visitors load pages of up to twelve files, and a scanner sends 15% of all
+// requests, one every pause.
 func scanned(seed uint64, pause time.Duration) (log entries) {
 	random := rand.New(rand.NewPCG(seed, 2))
 	for c := range 180 {

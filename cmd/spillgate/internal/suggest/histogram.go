@@ -1,9 +1,9 @@
 package suggest
 
-// columns is how many columns a histogram has at most.
+// columns is the largest number of columns in a histogram.
 const columns = 4096
 
-// A histogram counts requests by time in columns of equal width, which doubles when there are too many.
+// A histogram counts requests by time in columns of equal width. The width doubles when there are too many columns.
 type histogram struct {
 	from, width int64 // microseconds
 	counts      []int

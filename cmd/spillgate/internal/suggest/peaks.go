@@ -44,7 +44,7 @@ func (p *peaks) above(burst int) (n int) {
 	return n
 }
 
-// least returns the least burst that at most n clients need more than.
+// least returns the smallest burst that is enough for all but at most n clients.
 func (p *peaks) least(n int) int {
 	for _, b := range p.largestFirst() {
 		if n -= p.counts[b]; n < 0 {
@@ -54,20 +54,20 @@ func (p *peaks) least(n int) int {
 	return 1
 }
 
-// A Gap sets the clients that need the largest bursts apart from all others.
+// A Gap separates the clients that need the largest bursts from all others.
 type Gap struct {
 	Clients int `json:"clients"` // beyond the gap; 0 if there is no gap
-	Above   int `json:"above"`   // the least burst that one of them needs
+	Above   int `json:"above"`   // the smallest burst that one of them needs
 	Below   int `json:"below"`   // the largest burst that any other client needs
 }
 
 const (
-	maxBeyond = 20 // at most one client in so many is beyond a gap
-	minRatio  = 2  // a gap is where clients need more than so many times what others need
+	maxBeyond = 20 // at most one client in maxBeyond is beyond a gap
+	minRatio  = 2  // clients beyond a gap need more than minRatio times the burst of all others
 )
 
-// gap returns the gap with the largest ratio of the bursts above and below. Ratios and not differences show which clients stand out:
-// of 10000, 3000, 2900, 20 and 19, the first three do.
+// gap returns the gap with the largest ratio of the bursts above and below. Ratios, not differences, show which clients
+// stand out: of 10000, 3000, 2900, 20 and 19, the first three do.
 func (p *peaks) gap() (g Gap) {
 	widest, beyond := float64(minRatio), 0
 	for i, below := range p.largestFirst() {
@@ -84,13 +84,13 @@ func (p *peaks) gap() (g Gap) {
 	return g
 }
 
-// burst returns a burst in the gap: twice what others need, because so few clients do not show all that their like will need, but at
-// most the middle of the gap, as a ratio.
+// burst returns a burst in the gap: twice the largest burst below the gap, because further clients may need more than
+// these few, but at most the geometric mean of both ends of the gap.
 func (g Gap) burst() int {
 	return min(2*g.Below, int(math.Sqrt(float64(g.Above)*float64(g.Below))))
 }
 
-// excess returns by how much the bursts that clients need exceed a burst, all together.
+// excess returns the sum by which the bursts that clients need exceed a burst.
 func (p *peaks) excess(burst int) (sum int) {
 	for _, b := range p.largestFirst() {
 		sum += max(0, b-burst) * p.counts[b]

@@ -9,28 +9,28 @@ import (
 	"github.com/spillgate/spillgate/rulefile"
 )
 
-// Options say what to learn.
+// Options are the parameters of Run.
 type Options struct {
 	replay.Options
 	Keep   float64       // the share of clients to leave untouched, in percent: above 0, at most 100
-	Within time.Duration // of the limits that do, the one that admits least within this time is suggested
+	Within time.Duration // of the limits that do so, suggest the one that admits least within this time
 }
 
 // A Report says which limits leave which share of clients untouched.
 type Report struct {
 	From       time.Time `json:"from"`
 	To         time.Time `json:"to"`
-	Requests   int       `json:"requests"` // that the rule applies to
+	Requests   int       `json:"requests"` // requests that the rule applies to
 	Clients    int       `json:"clients"`
-	Others     int       `json:"other_requests,omitempty"` // that the rule does not apply to
+	Others     int       `json:"other_requests,omitempty"` // requests that the rule does not apply to
 	Skipped    int       `json:"skipped,omitempty"`        // ignored, because of their status
 	Keyless    int       `json:"without_key,omitempty"`
-	Error      string    `json:"error,omitempty"` // why the last of them has none
+	Error      string    `json:"error,omitempty"` // why the last of them has no key
 	Incomplete bool      `json:"incomplete,omitempty"`
 
 	Keep    float64 `json:"keep_percent"`
-	MayHit  int     `json:"may_hit"`         // how many clients of the log a limit may hit, so that the share holds for others like them
-	TooFew  int     `json:"needs,omitempty"` // if the log has too few clients for that: how many it takes; then gaps say whom limits hit
+	MayHit  int     `json:"may_hit"`         // how many clients of the log a limit may hit, so that the share also holds for other clients like them
+	TooFew  int     `json:"needs,omitempty"` // if the log has too few clients for that: how many it takes; limits then hit the clients beyond a gap
 	Rates   []Rate  `json:"rates"`
 	Chosen  *Choice `json:"suggested"` // nil if there are no clients
 	Checked *Check  `json:"check"`     // nil if the log has no second half
@@ -39,7 +39,7 @@ type Report struct {
 // A Rate is a rate with the bursts that clients need.
 type Rate struct {
 	Rate     string      `json:"rate"`
-	Burst    int         `json:"burst"` // the least, rounded up, that hits at most MayHit clients; or one in the gap
+	Burst    int         `json:"burst"` // the smallest burst, rounded up, that hits at most MayHit clients; or a burst in the gap
 	Hit      int         `json:"clients_hit"`
 	HitAt    map[int]int `json:"clients_hit_by_burst"`
 	Suitable bool        `json:"suitable"` // the log is long enough for this rate
@@ -63,20 +63,20 @@ type Choice struct {
 	Rate      string   `json:"rate"`
 	Burst     int      `json:"burst"`
 	Hit       int      `json:"clients_hit"`
-	Gap       *Gap     `json:"gap,omitempty"`             // that the limit lies in; nil if the share decided, or if there is no gap
+	Gap       *Gap     `json:"gap,omitempty"`             // the gap that the limit is in; nil if the share decided, or if there is no gap
 	Most      []Client `json:"most"`                      // the clients that need the largest bursts
-	EvenBurst int      `json:"burst_if_spread,omitempty"` // the burst, if requests of a second came evenly over it; 0 if the log has fractions of seconds
+	EvenBurst int      `json:"burst_if_spread,omitempty"` // the burst if the requests of each second were spread evenly over it; 0 if the log has fractions of seconds
 }
 
 // A Client is hit by a limit if it needs a larger burst.
 type Client struct {
 	Key      string `json:"key"`
 	Requests int    `json:"requests"`
-	Burst    int    `json:"burst"` // that it needs
+	Burst    int    `json:"burst"` // burst that it needs
 }
 
-// Run learns from the requests of logs that the first rule of a file applies to, by its key. If ctx ends, it returns what is known
-// until then.
+// Run learns a limit from the requests in logs that the first rule of a file applies to, by the rule's key. If ctx
+// ends, it returns the report so far.
 func Run(ctx context.Context, f *rulefile.File, sources []replay.Source, o Options) (*Report, error) {
 	l, err := newLearner(f, o)
 	if err != nil {
@@ -123,8 +123,8 @@ func (l *learner) conclude() {
 	}
 }
 
-// learn returns the burst to suggest for clients, rounded up: the least that hits no more of them than the share permits. If the log
-// has too few clients to tell, it is a burst in their gap, or one that hits nobody.
+// learn returns the burst to suggest for clients, rounded up: the smallest burst that hits no more of them than the
+// share permits. If the log has too few clients for the share, it is a burst in their gap, or one that hits nobody.
 func (rep *Report) learn(p *peaks) (burst int, g Gap) {
 	if rep.TooFew > 0 {
 		if g = p.gap(); g.Clients > 0 {

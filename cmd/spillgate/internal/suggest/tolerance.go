@@ -2,14 +2,14 @@ package suggest
 
 import "math"
 
-// doubt is the probability that the promised share is missed for further clients, if they are like the clients of the log.
+// doubt is the probability of breaking the promise for further clients that are like the clients of the log.
 const doubt = 0.05
 
-// mayHit returns how many of n clients a limit may hit, so that it leaves keep percent of all clients like them untouched. If n is
-// too small for that even with no hit, needed is how many clients it takes.
+// mayHit returns how many of n clients a limit may hit, so that it leaves keep percent of all clients like them
+// untouched. If n is too small even for no hits, needed is how many clients it takes.
 //
-// It is the largest number of hits of which as many or fewer have at most the probability doubt if the share of clients hit is
-// larger than promised.
+// hits is the largest number k for which this holds: if more than the promised share of all clients would be hit, the
+// probability of k or fewer hits among n clients is at most doubt.
 func mayHit(n int, keep float64) (hits, needed int) {
 	p := 1 - keep/100
 	if p <= 0 {
@@ -18,7 +18,7 @@ func mayHit(n int, keep float64) (hits, needed int) {
 	if needed = int(math.Ceil(math.Log(doubt) / math.Log1p(-p))); n < needed {
 		return 0, needed
 	}
-	log := float64(n) * math.Log1p(-p) // of the probability of k hits
+	log := float64(n) * math.Log1p(-p) // logarithm of the probability of k hits
 	sum := math.Exp(log)
 	for k := 0; ; k++ {
 		log += math.Log(float64(n-k)/float64(k+1)) + math.Log(p) - math.Log1p(-p)
