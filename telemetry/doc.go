@@ -9,14 +9,15 @@
 //
 // Snapshot returns all counts since the start, Top returns the keys denied most, Overridden returns the keys with limits
 // of their own, Grants returns the last grants, and History returns the requests per second of the last hour. All of them
-// cover this process only. Packages telemetry/otel and telemetry/prometheus export
-// a Snapshot, and package dashboard shows it.
+// cover this process only. Packages telemetry/otel and telemetry/prometheus export a Snapshot, and package dashboard shows
+// it.
 //
 // # Bounds
 //
 // Counting needs no goroutine and does not allocate. Memory depends on the rules and not on the clients: each rule with
-// traffic takes 58 KB of history, and 260 bytes for each of Options.Top keys, and as much for the keys that it overrides. Clients cannot choose a metric label: rule
-// names come from the configuration, and beyond 50 limits per rule, further limits from tiers count as "other".
+// traffic takes 58 KB of history and 260 bytes for each of Options.Top keys, and as many bytes again for keys with
+// overrides. Clients cannot choose a metric label: rule names come from the configuration, and beyond 50 limits per rule,
+// further limits from tiers count as "other".
 //
 // # Keys
 //

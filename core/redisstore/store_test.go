@@ -26,6 +26,7 @@ func TestContract(t *testing.T) {
 			t.Cleanup(func() { client.Close() })
 			return redisstore.New(client, redisstore.WithPrefix("test:a"), redisstore.WithKeySecret(make([]byte, 16)))
 		},
+		Quick: true,
 		Advance: func(d time.Duration) {
 			now = now.Add(d)
 			s.SetTime(now)

@@ -51,6 +51,41 @@ func telling(change func(r *core.Result)) taker {
 	}
 }
 
+// windowsOf returns a take that decides limits of calendars by others. If those are of another unit, the waits in its results are still right.
+func windowsOf(other func(core.Limit) core.Limit) taker {
+	return func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+		changed := slices.Clone(claims)
+		for i := range changed {
+			changed[i].Limits = slices.Clone(changed[i].Limits)
+			for j, l := range changed[i].Limits {
+				if l.Calendar.Unit != 0 {
+					changed[i].Limits[j] = other(l)
+				}
+			}
+		}
+		results, err := m.Take(context.Background(), changed, dst)
+		i := len(dst)
+		for _, c := range claims {
+			for _, l := range c.Limits {
+				if err != nil {
+					return results, err
+				}
+				r := &results[i]
+				if _, end := l.Calendar.Window(r.At); r.Limit.Calendar.Unit != l.Calendar.Unit {
+					for _, wait := range []*time.Duration{&r.RetryAfter, &r.RefillAfter, &r.ResetAfter} {
+						if *wait > 0 && *wait < core.Never {
+							*wait = end.Sub(r.At).Truncate(time.Microsecond)
+						}
+					}
+				}
+				r.Limit = l
+				i++
+			}
+		}
+		return results, err
+	}
+}
+
 func oneByOne(m *core.MemoryStore, claims []core.Claim, dst []core.Result) (_ []core.Result, err error) {
 	for i := range claims {
 		if dst, err = m.Take(context.Background(), claims[i:i+1], dst); err != nil {
@@ -210,6 +245,10 @@ var brokenStores = map[string]breakage{
 		time.Sleep(time.Second)
 		return m.Reset(context.Background(), pairs)
 	}},
+	"counts days in UTC": {finds: "a calendar window ends when the next one starts in its time zone", take: windowsOf(func(l core.Limit) core.Limit { return l.In("") })},
+	"starts no window": {finds: "a calendar window admits its rate, and the next one does again", take: windowsOf(func(l core.Limit) core.Limit {
+		return core.PerYear(l.Rate) // but its waits are those of l
+	})},
 	"resets nothing": {finds: "a reset forgets all limits and tiers of a key, and nothing else", reset: func(*core.MemoryStore, []core.Pair) error { return nil }},
 	"resets all rules": {finds: "a reset forgets all limits and tiers of a key, and nothing else", reset: func(m *core.MemoryStore, pairs []core.Pair) error {
 		for _, rule := range []string{"rule", "second"} {

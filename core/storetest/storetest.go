@@ -22,9 +22,13 @@ type Harness struct {
 	New func(*testing.T) core.Store
 
 	// Advance lets the time of the store's clock pass: by setting the clock, if the test can, or else time.Sleep. All calls
-	// of a run together ask for less than 20m: a hold ends after a minute. If it is nil, each row runs in a synctest bubble of
-	// its own, where time.Sleep takes no time; that suits stores which live in this process and read its clock.
+	// of a run together ask for less than 20m without Quick: a hold ends after a minute. If it is nil, each row runs in a
+	// synctest bubble of its own, where time.Sleep takes no time; that suits stores which live in this process and read its
+	// clock.
 	Advance func(time.Duration)
+
+	// Quick says that Advance takes no time itself. Then a row may let half a day pass, to see how a calendar window ends.
+	Quick bool
 
 	// Apart says that the store decides claims of different keys apart and gives back what it took in vain, as on a Redis
 	// Cluster: of several requests at once, some may be denied for what is about to be given back.
@@ -49,7 +53,7 @@ type row struct {
 // holds for requests that late. On a clock that stands still between two calls of Advance, it expects exact results.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	groups := [][]row{timelineRows(), claimRows, refundRows, holdRows, endRows, banRows, grantRows, waitRows, keyRows, resultRows, concurrencyRows, contextRows}
+	groups := [][]row{timelineRows(), claimRows, refundRows, holdRows, endRows, banRows, calendarRows, grantRows, waitRows, keyRows, resultRows, concurrencyRows, contextRows}
 	for _, group := range groups {
 		for _, r := range group {
 			if slices.Contains(h.Without, r.name) {
@@ -68,7 +72,7 @@ func Run(t *testing.T, h Harness) {
 
 // run runs a row on a new store.
 func (h Harness) run(t *testing.T, r row, sleep func(time.Duration)) {
-	r.run(&suite{T: t, store: h.New(t), sleep: sleep, bubble: h.Advance == nil, apart: h.Apart, hang: h.Hang})
+	r.run(&suite{T: t, store: h.New(t), sleep: sleep, quick: h.Quick || h.Advance == nil, bubble: h.Advance == nil, apart: h.Apart, hang: h.Hang})
 }
 
 // A suite is one row on one store.
@@ -76,6 +80,7 @@ type suite struct {
 	*testing.T
 	store core.Store
 	sleep func(time.Duration)
+	quick bool // sleep takes no real time
 	apart bool
 	hang  func(*testing.T)
 

@@ -54,3 +54,49 @@ func TestProcessesShareALimitExactly(t *testing.T) {
 		})
 	}
 }
+
+// Over the turn of a calendar window, processes that lease one key admit at most the rate in the old window, and at most the rate in the
+// new one. What a lease of the old window has left may be used for the rest of the lease, and counts in the old window.
+func TestLeasesAcrossTheTurnOfACalendarWindow(t *testing.T) {
+	const lease, each = 100 * time.Millisecond, 300 * time.Millisecond
+	for _, rate := range []int{1000, 2500, 1_000_000} { // used up before the turn, used up in the last lease before it, never used up
+		synctest.Test(t, func(t *testing.T) {
+			limit := core.PerDay(rate).In("America/New_York")
+			_, turn := limit.Calendar.Window(time.UnixMicro(start))
+			s := &server{now: turn.Add(-each).UnixMicro()}
+			c := core.Claim{Key: "k", Limits: []core.Limit{limit}, Cost: 1, Lease: lease}
+			processes := []*fake{s.process(t), s.process(t), s.process(t)}
+			var admitted [2]int
+			for range 2 * each / time.Millisecond {
+				window := 0
+				if s.now >= turn.UnixMicro() {
+					window = 1
+				}
+				for _, p := range processes {
+					for range 3 {
+						r := p.decide(t, c)[0]
+						if r.Allowed {
+							admitted[window]++
+						}
+						if wait := r.ResetAfter; !r.Allowed && (wait <= 0 || !r.At.Add(wait).Equal(turn.AddDate(0, 0, window))) {
+							t.Errorf("rate %d: denied at %v for %v, want until the turn", rate, r.At, wait)
+						}
+						synctest.Wait()
+					}
+				}
+				time.Sleep(time.Millisecond)
+				s.pass(time.Millisecond)
+			}
+			asked := int(each/time.Millisecond) * 9
+			late := admitted[1] - min(asked, rate) // from leases of the old window
+			if admitted[0] > rate || admitted[0] < min(asked, rate)*9/10 || admitted[1] < min(asked, rate)*9/10 || late > 0 && admitted[0]+late > rate {
+				t.Errorf("rate %d: %v of %d were admitted in the two windows", rate, admitted, asked)
+			}
+			time.Sleep(time.Second)
+			charged := rate - int(processes[0].remains(t, c))
+			if charged > min(rate, admitted[1]) || admitted[0]+admitted[1] > rate+charged {
+				t.Errorf("rate %d: %v were admitted, and %d are charged in the second window", rate, admitted, charged)
+			}
+		})
+	}
+}

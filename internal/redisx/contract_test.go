@@ -26,6 +26,7 @@ func TestMiniredis(t *testing.T) {
 			t.Cleanup(func() { client.Close() })
 			return redisx.New(client, options)
 		},
+		Quick: true,
 		Advance: func(d time.Duration) {
 			now = now.Add(d)
 			server.SetTime(now)
@@ -56,6 +57,7 @@ func runDriven(t *testing.T, client redis.UniversalClient) {
 			store.SetClock(func() time.Time { return now })
 			return store
 		},
+		Quick:   true,
 		Advance: func(d time.Duration) { now = now.Add(d) },
 	})
 }

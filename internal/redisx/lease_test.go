@@ -121,6 +121,7 @@ func runLeasing(t *testing.T, lease time.Duration) {
 			t.Cleanup(func() { leasesEnd(t, store); client.Close() })
 			return &leasing{Store: store, lease: lease, now: &now, computed: make(map[string]time.Time)}
 		},
+		Quick: true,
 		Advance: func(d time.Duration) {
 			leasesEnd(t, store)
 			now = now.Add(d)
