@@ -3,12 +3,14 @@ package redisx_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
@@ -71,4 +73,49 @@ func TestAClockThatIsMoreThanADayOffIsAMistake(t *testing.T) {
 	if err != nil || results[0].Remaining != 4 {
 		t.Errorf("got %+v, %v: a call that failed has changed something", results, err)
 	}
+}
+
+// TestLeasesAcrossTheTurnOfACalendarMonth leases a key to three stores until the month is over: neither month admits more than the rate.
+func TestLeasesAcrossTheTurnOfACalendarMonth(t *testing.T) {
+	limit := core.PerMonth(20_000).In("Europe/Berlin").From(15)
+	_, turn := limit.Calendar.Window(start)
+	redistest.Undisturbed(t, func() error {
+		server, begun := redistest.Start(t), time.Now()
+		var stores []*redisx.Store
+		for range 3 {
+			s := redisx.New(server.Client(t), options)
+			s.SetClock(func() time.Time { return turn.Add(time.Since(begun) - 300*time.Millisecond) })
+			s.SetLocal(turn.Add(20 * time.Hour))
+			stores = append(stores, s)
+		}
+		claims := []core.Claim{{Rule: "plan", Key: "k", Limits: []core.Limit{limit}, Cost: 1, Lease: 30 * time.Millisecond}}
+		var admitted [2]int
+		for at := turn.Add(-time.Second); at.Before(turn.Add(300 * time.Millisecond)); {
+			for _, s := range stores {
+				for range 20 {
+					r := takeEither(t, s, claims)[0]
+					window := 0
+					if at = r.At; !at.Before(turn) {
+						window = 1
+					}
+					if r.Allowed {
+						admitted[window]++
+					}
+				}
+			}
+			time.Sleep(200 * time.Microsecond)
+		}
+		for _, s := range stores {
+			redistest.Wait(t, "the leases to end", s.LeasesEnded)
+		}
+		claims[0].Peek, claims[0].Lease = true, 0
+		charged := limit.Rate - takeEither(t, stores[0], claims)[0].Remaining
+		switch {
+		case admitted[0] > limit.Rate || admitted[0]+admitted[1] > limit.Rate+charged:
+			t.Errorf("%v were admitted before the turn and after it, and %d are charged in the new month", admitted, charged)
+		case decisionsOf(stores) == 0 || admitted[0] == 0 || admitted[1] == 0:
+			return fmt.Errorf("%d decisions from leases, admitted %v", decisionsOf(stores), admitted)
+		}
+		return nil
+	})
 }

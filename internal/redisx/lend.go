@@ -50,7 +50,7 @@ func (s *Store) Lend(ctx context.Context, claims []core.Claim, loans []lease.Loa
 
 // chargeAhead charges ahead what l wants, and takes back what is unused of it in the same call.
 func (s *Store) chargeAhead(ctx context.Context, l *lease.Loan) error {
-	r := new(request)
+	r := &request{clock: s.layout.wall}
 	r.addClaim(s.layout.key(l.Pair.Rule, l.Pair.Key), &core.Claim{Limits: l.Limits}, 0)
 	r.free(0)
 	r.lease(0, l.Want, l.Unused)
@@ -70,7 +70,7 @@ func (s *Store) chargeAhead(ctx context.Context, l *lease.Loan) error {
 
 // takeBack takes back what is unused of loans.
 func (s *Store) takeBack(ctx context.Context, loans []lease.Loan) error {
-	r := new(request)
+	r := &request{clock: s.layout.wall}
 	var of []*lease.Loan // by settlement
 	for i := range loans {
 		l := &loans[i]
