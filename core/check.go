@@ -45,25 +45,26 @@ func (l *Limiter) check(r *http.Request, own *guarded) error {
 		return prefix(err)
 	}
 	c := &own.receipt
-	c.rules = rules
 	var earlier [2]*receipt
 	before := own.before().receiptsOf(l, earlier[:0])
 	if slices.ContainsFunc(before, (*receipt).denies) {
 		return nil
 	}
+	o := newObservation()
 	var took time.Duration
-	if err = l.claim(c, &own.request, before); err == nil {
-		took, err = l.decide(r.Context(), c)
+	if o.Claims, err = l.claim(o.Claims, rules, c, &own.request, before); err == nil {
+		took, err = l.decide(r.Context(), c, o.Claims)
 	}
 	err = prefix(err)
-	l.observe(r.Context(), r, c, took, err)
+	l.observe(r.Context(), r, c, o, took, err)
 	return err
 }
 
-// claim makes the claims of c, one for every rule that applies to r and was not decided before. A request to skip gets
-// none. If a callback fails, the last claim is the failed rule's. A callback that panics is an error: it must neither
-// admit the request nor take the server down.
-func (l *Limiter) claim(c *receipt, r *http.Request, before []*receipt) (err error) {
+// claim appends to dst a claim for every rule that applies to r and was not decided before. A request to skip gets none.
+// If a callback fails, the last claim is the failed rule's. A callback that panics is an error: it must neither admit
+// the request nor take the server down.
+func (l *Limiter) claim(dst []Claim, rules *ruleset, c *receipt, r *http.Request, before []*receipt) (claims []Claim, err error) {
+	claims = dst
 	var rule *activeRule
 	defer func() {
 		if v := recover(); v != nil {
@@ -75,32 +76,31 @@ func (l *Limiter) claim(c *receipt, r *http.Request, before []*receipt) (err err
 	}()
 	skipped, err := l.skip(c, r)
 	if skipped || err != nil {
-		return err
+		return claims, err
 	}
-	c.claims = c.room.claims[:0]
 	var room [8]int
-	for _, i := range c.rules.routes.Match(r, room[:0]) {
-		rule = &c.rules.rules[i]
+	for _, i := range rules.routes.Match(r, room[:0]) {
+		rule = &rules.rules[i]
 		if slices.ContainsFunc(before, func(c *receipt) bool { return c.decides(rule.Name) }) {
 			continue
 		}
-		n := len(c.claims)
-		c.claims = append(c.claims, rule.claim)
-		c.claims[n].Peek = c.stage == peeking
-		applies, err := rule.ask(r, &c.claims[n])
+		n := len(claims)
+		claims = append(claims, rule.claim)
+		claims[n].Peek = c.stage == peeking
+		applies, err := rule.ask(r, &claims[n])
 		if unknown := c.routeError(); unknown != nil {
 			err = unknown
 		}
 		if err != nil {
-			return err
+			return claims, err
 		}
 		if !applies {
-			c.claims = c.claims[:n]
+			claims = claims[:n]
 			continue
 		}
-		l.noteProxy(r, &c.claims[n])
+		l.noteProxy(r, &claims[n])
 	}
-	return nil
+	return claims, nil
 }
 
 // ask sets the fields of c, a claim of rule, by calling the rule's callbacks for r. It reports false if the rule does

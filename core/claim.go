@@ -22,11 +22,9 @@ type Claim struct {
 	Overridden bool
 
 	// Set by a Limiter.
-	set     *limitSet // Limits, compiled
-	setCost int       // by SetCost, plus 1; 0 for nothing
-	open    bool      // its rule failed open, so it has no results
-	charged bool      // or held
-	settled bool
+	rule *activeRule // with the Lease and the MaxWait of the claim
+	set  *limitSet   // Limits, compiled
+	open bool        // its rule failed open, so it has no results
 }
 
 // Validate is for stores. It returns an error that wraps ErrInvalid if c cannot be decided. It is cheap for limits that
@@ -51,14 +49,6 @@ func (c *Claim) validate(set *limitSet) error {
 		err = c.checkWait(set)
 	}
 	return prefix(inRule(c.Rule, err))
-}
-
-// settlement returns a Settlement of c at a final cost. At is the instant of the Take, or of the last renewal.
-func (c *Claim) settlement(at time.Time, final int) Settlement {
-	return Settlement{
-		Rule: c.Rule, Key: c.Key, Limits: c.Limits, set: c.set, At: at, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold, Lease: c.Lease,
-		MaxWait: c.MaxWait, Final: final,
-	}
 }
 
 // compile returns the limits of c compiled: by a limiter or, in a claim that did not pass through one, now.
@@ -93,7 +83,8 @@ type Settlement struct {
 	Ban       time.Duration // deny everything for this rule and key for this long
 	Grant     int           // add this many requests, or take them away if it is negative; nothing is settled
 
-	set *limitSet // Limits, compiled, if a limiter has done so
+	set  *limitSet   // Limits, compiled, if a limiter has done so
+	rule *activeRule // that made the claim, if a limiter did
 }
 
 // Validate returns an error that wraps ErrInvalid if s cannot be settled. A Store calls it for settlements that did not
@@ -179,12 +170,15 @@ func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 		claim.Lease = cmp.Or(claim.Lease, rule.Lease)
 		claim.MaxWait = cmp.Or(claim.MaxWait, rule.MaxWait)
 	}
+	if claim.rule = rule; rule == nil || claim.Lease != rule.Lease || claim.MaxWait != rule.MaxWait {
+		claim.rule = rule.of(claim)
+	}
 	switch {
 	case claim.Key == "":
 		return ErrNoKey
 	case claim.Cost < 0:
 		return invalid("cost must not be negative, got %d", claim.Cost)
-	case !claim.Hold && !claim.Peek && hasInFlight(claim.Limits):
+	case !claim.Hold && !claim.Peek && claim.set.inFlight:
 		return invalid("a claim with a limit of requests in flight needs Hold or Peek")
 	}
 	if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.CostAfter != nil {
@@ -194,6 +188,16 @@ func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 		return err
 	}
 	return claim.checkWait(claim.set)
+}
+
+// of returns a rule for a claim that waits or leases otherwise than rule, or that no rule of a limiter made: rule is nil then.
+func (rule *activeRule) of(c *Claim) *activeRule {
+	own := new(activeRule)
+	if rule != nil {
+		*own = *rule
+	}
+	own.Name, own.Lease, own.MaxWait = c.Rule, c.Lease, c.MaxWait
+	return own
 }
 
 // override sets the limits that the rule's Override returns for the key of c, if any.

@@ -101,8 +101,9 @@ func (d Decision) RetryAfter() time.Duration {
 func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 	return func(yield func(time.Time, time.Duration) bool) {
 		for _, c := range receipts {
-			for i := range c.results {
-				r := &c.results[i]
+			results := c.results()
+			for i := range results {
+				r := &results[i]
 				if c.allowed && !r.DryRun && !yield(r.At, r.availableAfter(c.costOf(r.Rule))) {
 					return
 				}
@@ -113,9 +114,10 @@ func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 
 // costOf returns what the claim of a rule was charged, or 0.
 func (c *receipt) costOf(rule string) int {
-	for i := range c.claims {
-		if one := &c.claims[i]; one.charged && one.Rule == rule {
-			return max(one.Cost, 1)
+	claims := c.claims()
+	for i := range claims {
+		if one := &claims[i]; one.charged && one.rule.Name == rule {
+			return max(one.cost, 1)
 		}
 	}
 	return 0
@@ -166,7 +168,7 @@ func (d Decision) OuterRulesOfSameName(i int) int {
 	}
 	receipts, end := d.receipts(), 0
 	at := slices.IndexFunc(receipts, func(c *receipt) bool {
-		end += len(c.results)
+		end += len(c.results())
 		return i < end
 	})
 	if at < 0 {

@@ -24,20 +24,20 @@ const (
 	FailClosed
 )
 
-// decideWithoutStore decides the claims of c, which the store did not decide because of cause. If the store has failed,
+// decideWithoutStore decides claims for c, which the store did not decide because of cause. If the store has failed,
 // the failure modes of the rules decide: a FailClosed claim that is not a dry run fails the request, the fallback
 // decides the FailLocal claims together, and all other claims get no results. If too many calls are in flight, the
 // fallback decides all claims, whatever their modes: otherwise a client that floods the store would open the FailOpen
 // rules to itself and close the FailClosed rules to everybody.
-func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, cause error) error {
+func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, claims []Claim, cause error) error {
 	overloaded := errors.Is(cause, breaker.ErrTooMany)
 	if overloaded {
 		l.overloaded(ctx, cause)
 	}
 	var local []Claim
-	for i := range c.claims {
-		claim := &c.claims[i]
-		switch mode := c.rules.modeOf(claim.Rule); {
+	for i := range claims {
+		claim := &claims[i]
+		switch mode := claim.rule.OnFailure; {
 		case overloaded, mode == FailLocal:
 			local = append(local, *claim)
 		case mode == FailClosed && !claim.DryRun:
@@ -47,25 +47,15 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, cause erro
 		}
 	}
 	c.more().degraded = prefix(cause)
-	if len(local) == 0 {
-		c.allowed = true
-		return nil
+	var results []Result
+	if len(local) > 0 {
+		var err error
+		if results, _, err = l.fallback.take(ctx, local, c.roomFor(local)); err != nil {
+			return fmt.Errorf("%w; fallback: %w", cause, err)
+		}
 	}
-	results, _, err := l.fallback.take(ctx, local, c.roomFor(local))
-	if err != nil {
-		return fmt.Errorf("%w; fallback: %w", cause, err)
-	}
-	c.record(results)
+	c.record(claims, results)
 	return nil
-}
-
-// modeOf returns the failure mode of a rule, or FailLocal if the limiter has no such rule, which a claim of Take may
-// name.
-func (s *ruleset) modeOf(rule string) FailureMode {
-	if r := s.named(rule); r != nil {
-		return r.OnFailure
-	}
-	return FailLocal
 }
 
 // unavailable wraps an error of a store in ErrUnavailable, unless the claims are at fault.

@@ -29,7 +29,7 @@ func (c *receipt) finish(r *http.Request, o Outcome) {
 			o.Cost = s.Final
 		}
 		cost += o.Cost
-		final, mistake := finalCost(c.costAfter(s.Rule), r, o, s.Cost)
+		final, mistake := finalCost(s.rule.CostAfter, r, o, s.Cost)
 		if s.Final = final; mistake != nil {
 			err = allOf(err, within(fmt.Sprintf("cost after rule %q", s.Rule), mistake))
 		}
@@ -69,7 +69,7 @@ func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) e
 	if err != nil {
 		err = unavailable(err)
 		if c.store() == l.store {
-			l.chargeFallback(ctx, c.rules, held)
+			l.chargeFallback(ctx, held)
 		}
 	}
 	l.observeSettled(ctx, c, held, took, e, err)
@@ -77,10 +77,10 @@ func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) e
 }
 
 // chargeFallback charges the final costs of FailLocal rules to the fallback, which does not hold them.
-func (l *Limiter) chargeFallback(ctx context.Context, rules *ruleset, held []Settlement) {
+func (l *Limiter) chargeFallback(ctx context.Context, held []Settlement) {
 	var local []Settlement
 	for _, s := range held {
-		if rules.modeOf(s.Rule) == FailLocal && s.Final > 0 {
+		if s.rule.OnFailure == FailLocal && s.Final > 0 {
 			s.At = time.Time{}
 			local = append(local, s)
 		}

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"time"
 )
@@ -17,16 +16,7 @@ func (c *Claim) hold(rule *activeRule) {
 	if final {
 		c.Cost = clamp(c.Cost, c.Limits)
 	}
-	c.Hold = !c.Peek && (final || hasInFlight(c.Limits))
-}
-
-func hasInFlight(limits []Limit) bool {
-	for i := range limits {
-		if limits[i].Algorithm == InFlight {
-			return true
-		}
-	}
-	return false
+	c.Hold = !c.Peek && (final || c.set.inFlight)
 }
 
 // clamp returns cost or, if that is less, the smallest capacity of limits. The cost of a rule with CostAfter is an
@@ -45,8 +35,9 @@ func clamp(cost int, limits []Limit) int {
 func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 	c.lockIdle()
 	defer c.mu.Unlock()
-	for i := range c.claims {
-		if one := &c.claims[i]; one.isHeld() {
+	claims := c.claims()
+	for i := range claims {
+		if one := &claims[i]; one.isHeld() {
 			one.settled = true
 			dst = append(dst, c.settlement(i, one.setCost-1))
 		}
@@ -59,8 +50,9 @@ func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 
 // hasHeld reports whether c has ever held anything. It needs no lock, because settling does not change that.
 func (c *receipt) hasHeld() bool {
-	for i := range c.claims {
-		if c.claims[i].charged && c.claims[i].Hold {
+	claims := c.claims()
+	for i := range claims {
+		if claims[i].charged && claims[i].hold {
 			return true
 		}
 	}
@@ -68,11 +60,11 @@ func (c *receipt) hasHeld() bool {
 }
 
 // isHeld reports whether c is held and not settled.
-func (c *Claim) isHeld() bool { return c.charged && c.Hold && !c.settled }
+func (c *receiptClaim) isHeld() bool { return c.charged && c.hold && !c.settled }
 
 // holds reports whether a claim is held and not settled. The caller has locked c.mu.
 func (c *receipt) holds() bool {
-	return slices.ContainsFunc(c.claims, func(one Claim) bool { return one.isHeld() })
+	return slices.ContainsFunc(c.claims(), func(one receiptClaim) bool { return one.isHeld() })
 }
 
 // watches reports whether c has a claim that is held, is not settled, and whose rule has a CostAfter.
@@ -82,8 +74,9 @@ func (c *receipt) watches() bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.claims {
-		if one := &c.claims[i]; one.isHeld() && c.costAfter(one.Rule) != nil {
+	claims := c.claims()
+	for i := range claims {
+		if one := &claims[i]; one.isHeld() && one.rule.CostAfter != nil {
 			return true
 		}
 	}
@@ -95,20 +88,13 @@ func (c *receipt) watches() bool {
 func (c *receipt) setCost(rule string, cost int) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.claims {
-		if one := &c.claims[i]; one.Rule == rule && one.isHeld() && c.costAfter(rule) != nil {
+	claims := c.claims()
+	for i := range claims {
+		if one := &claims[i]; one.rule.Name == rule && one.isHeld() && one.rule.CostAfter != nil {
 			one.setCost, ok = cost+1, true
 		}
 	}
 	return ok
-}
-
-// costAfter returns the CostAfter of a rule, or nil.
-func (c *receipt) costAfter(rule string) func(*http.Request, Outcome) int {
-	if r := c.rules.named(rule); r != nil {
-		return r.CostAfter
-	}
-	return nil
 }
 
 // lockIdle waits until no renewal is in progress and locks c.mu. It does not hold c.mu while it waits.
@@ -171,10 +157,11 @@ func (c *receipt) renew(ctx context.Context) error {
 }
 
 // renewals returns settlements that renew the claims that are held and not settled, and the indexes of these claims in
-// c.claims. The caller has locked c.mu.
+// c.claims(). The caller has locked c.mu.
 func (c *receipt) renewals() (renewals []Settlement, places []int) {
-	for i := range c.claims {
-		if one := &c.claims[i]; one.isHeld() {
+	claims := c.claims()
+	for i := range claims {
+		if claims[i].isHeld() {
 			s := c.settlement(i, 0)
 			s.Renew = true
 			renewals, places = append(renewals, s), append(places, i)

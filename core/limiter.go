@@ -77,38 +77,39 @@ func (l *Limiter) take(ctx context.Context, c *receipt, claims []Claim) error {
 	if err != nil {
 		return prefix(err)
 	}
-	c.rules, c.claims = rules, append(c.room.claims[:0], claims...)
+	o := newObservation()
+	o.Claims = append(o.Claims, claims...)
 	var took time.Duration
-	if err = rules.complete(c.claims); err == nil {
-		took, err = l.decide(ctx, c)
+	if err = rules.complete(o.Claims); err == nil {
+		took, err = l.decide(ctx, c, o.Claims)
 	}
 	err = prefix(err)
-	l.observe(ctx, nil, c, took, err)
+	l.observe(ctx, nil, c, o, took, err)
 	return err
 }
 
-// decide decides the claims of c. It returns how long the store took.
-func (l *Limiter) decide(ctx context.Context, c *receipt) (took time.Duration, err error) {
+// decide decides claims and records them in c. It returns how long the store took.
+func (l *Limiter) decide(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
 	switch {
-	case len(c.claims) == 0:
+	case len(claims) == 0:
 		c.allowed = true
 		return 0, nil
-	case c.sleeps && mayWait(c.claims):
-		return l.decideToWait(ctx, c)
+	case c.sleeps && mayWait(claims):
+		return l.decideToWait(ctx, c, claims)
 	}
-	return l.decideOnce(ctx, c)
+	return l.decideOnce(ctx, c, claims)
 }
 
-// decideOnce asks the store to decide the claims of c, within the deadline. If the store fails or the breaker is open,
+// decideOnce asks the store to decide claims, within the deadline. If the store fails or the breaker is open,
 // the failure modes of the rules decide. An error about the claims themselves is not a failure of the store. decideOnce
 // returns how long the store took.
-func (l *Limiter) decideOnce(ctx context.Context, c *receipt) (took time.Duration, err error) {
-	results, took, err := l.store.take(ctx, c.claims, c.roomFor(c.claims))
+func (l *Limiter) decideOnce(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
+	results, took, err := l.store.take(ctx, claims, c.roomFor(claims))
 	switch {
 	case err == nil:
-		c.record(results)
+		c.record(claims, results)
 	case !errors.Is(err, ErrInvalid):
-		err = l.decideWithoutStore(ctx, c, unavailable(err))
+		err = l.decideWithoutStore(ctx, c, claims, unavailable(err))
 	}
 	return took, err
 }

@@ -13,6 +13,7 @@ type limitSet struct {
 	compiled []algorithm.Limit
 	err      error // not nil if a limit is invalid; then compiled must not be used
 	waits    bool  // requests can wait for their turn under all of them
+	inFlight bool  // one of them is of requests in flight
 }
 
 // newLimitSet compiles limits, which must not change afterwards.
@@ -20,6 +21,7 @@ func newLimitSet(limits []Limit) *limitSet {
 	s := &limitSet{limits: limits, compiled: make([]algorithm.Limit, len(limits)), err: validateLimits(limits), waits: true}
 	for i := range limits {
 		s.waits = s.waits && limits[i].canWait()
+		s.inFlight = s.inFlight || limits[i].Algorithm == InFlight
 		s.compiled[i] = compile(&limits[i]).Limit
 	}
 	return s

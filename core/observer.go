@@ -54,21 +54,20 @@ func newObservation() *Observation {
 	return o
 }
 
-// observe calls the observers for a request, and logs err if the request was not decided. took is how long the store
-// took.
-func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, took time.Duration, err error) {
-	if err == nil && (len(l.observers) == 0 || len(c.claims) == 0) || c.stage == peeking || allPeek(c.claims) {
+// observe calls the observers for a request whose claims are in o, logs err if the request was not decided, and releases
+// o. took is how long the store took.
+func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, o *Observation, took time.Duration, err error) {
+	if err == nil && (len(l.observers) == 0 || len(o.Claims) == 0) || c.stage == peeking || allPeek(o.Claims) {
+		observations.Put(o)
 		return
 	}
-	o := newObservation()
-	o.Claims = append(o.Claims, c.claims...)
 	o.Request, o.Err, o.Store = r, err, took
 	if err == nil {
 		c.view(&o.Decision)
 	}
 	l.notifyAll(ctx, o)
 	if err != nil && r != nil && !o.Logged {
-		l.reporter.failed(ctx, notDecided, c.claims, err)
+		l.reporter.failed(ctx, notDecided, o.Claims, err)
 	}
 	o.release()
 }

@@ -9,21 +9,30 @@ import (
 // Settle reads from it what was charged.
 type receipt struct {
 	limiter *Limiter // nil if several limiters made the decision: see extra.joined
-	rules   *ruleset // active when the claims were made
-	results []Result // what the store answered
 	extra   *extra   // nil for most requests
 	stage   stage    // of the decision
 	allowed bool
 	nested  bool // an outer limiter has a receipt for the same request
 	sleeps  bool // the limiter sleeps until the request's turn
+	decided bool // result is what the store answered
 
-	mu     sync.Mutex // of claims, and of the renewal in extra
-	claims []Claim
+	mu     sync.Mutex // of what becomes of claims, and of the renewal in extra
+	claim  [1]receiptClaim
+	result [1]Result
+}
 
-	room struct { // large enough for most requests, so that a decision takes one allocation
-		results [1]Result
-		claims  [1]Claim
-	}
+// A receiptClaim is what a receipt keeps of a claim.
+type receiptClaim struct {
+	rule    *activeRule // that made the claim; nil in an empty receipt
+	key     string
+	set     *limitSet
+	cost    int
+	setCost int // by SetCost, plus 1; 0 for nothing
+	dryRun  bool
+	hold    bool
+	open    bool // its rule failed open, so it has no results
+	charged bool // or held
+	settled bool
 }
 
 // A stage is the state of a receipt's decision.
@@ -37,21 +46,45 @@ const (
 
 // extra has the fields that few receipts need.
 type extra struct {
-	degraded error      // why the fallback decided; nil if the store did
-	joined   []*receipt // the receipts of several limiters; then all other fields are empty
-	added    *Decision  // by NewContext; then all other fields are empty
-	route    error      // a callback asked for a route that is not known
+	claims   []receiptClaim // if there are several
+	results  []Result       // likewise
+	degraded error          // why the fallback decided; nil if the store did
+	joined   []*receipt     // the receipts of several limiters; then all other fields are empty
+	added    *Decision      // by NewContext; then all other fields are empty
+	route    error          // a callback asked for a route that is not known
 
 	timer    *time.Timer       // renews the holds; nil if the caller of Take does that
 	renewing chan struct{}     // closed at the end of the renewal in progress; nil if there is none
 	renewed  map[int]time.Time // by claim: when its hold was last renewed
 }
 
-// roomFor returns a slice with room for the results of claims.
+// claims returns what c has asked for.
+func (c *receipt) claims() []receiptClaim {
+	switch {
+	case c.extra != nil && c.extra.claims != nil:
+		return c.extra.claims
+	case c.claim[0].rule != nil:
+		return c.claim[:]
+	}
+	return nil
+}
+
+// results returns what the store answered.
+func (c *receipt) results() []Result {
+	switch {
+	case c.extra != nil && c.extra.results != nil:
+		return c.extra.results
+	case c.decided:
+		return c.result[:]
+	}
+	return nil
+}
+
+// roomFor returns a slice with room for the results of claims. Most requests have one, and their decision takes one allocation.
 func (c *receipt) roomFor(claims []Claim) []Result {
 	n := countLimits(claims)
 	if n == 1 {
-		return c.room.results[:0]
+		return c.result[:0]
 	}
 	return make([]Result, 0, n)
 }
@@ -64,43 +97,57 @@ func (c *receipt) more() *extra {
 	return c.extra
 }
 
-// record records the store's results for the claims that have not failed open.
-func (c *receipt) record(results []Result) {
-	c.results, c.allowed = results, true
+// record records claims, and the store's results for those that have not failed open.
+func (c *receipt) record(claims []Claim, results []Result) {
+	if c.decided = len(results) == 1 && &results[0] == &c.result[0]; !c.decided && len(results) > 0 {
+		c.more().results = results
+	}
+	c.allowed = true
 	for i := range results {
 		c.allowed = c.allowed && (results[i].Allowed || results[i].DryRun)
 	}
-	for i := range c.claims {
-		if claim := &c.claims[i]; !claim.open {
-			claim.charged = c.allowed && !claim.Peek
-			for range claim.Limits {
-				claim.charged = claim.charged && results[0].Allowed
-				results = results[1:]
-			}
+	own := c.claim[:]
+	if len(claims) > 1 {
+		own = make([]receiptClaim, len(claims))
+		c.more().claims = own
+	}
+	for i := range claims {
+		from, to := &claims[i], &own[i]
+		to.rule, to.key, to.set, to.cost = from.rule, from.Key, from.set, from.Cost
+		to.dryRun, to.hold, to.open = from.DryRun, from.Hold, from.open
+		to.charged = c.allowed && !from.Peek && !from.open
+		for n := len(from.Limits); n > 0 && !from.open; n-- {
+			to.charged = to.charged && results[0].Allowed
+			results = results[1:]
 		}
 	}
 }
 
 // settlement returns a Settlement of claim i, which was charged.
 func (c *receipt) settlement(i, final int) Settlement {
+	claim, at, renewed := &c.claims()[i], time.Time{}, false
 	if c.extra != nil {
-		if at, ok := c.extra.renewed[i]; ok {
-			return c.claims[i].settlement(at, final)
-		}
+		at, renewed = c.extra.renewed[i]
 	}
-	return c.claims[i].settlement(c.results[c.firstResult(i)].At, final)
+	if !renewed {
+		at = c.results()[c.firstResult(i)].At
+	}
+	return Settlement{
+		Rule: claim.rule.Name, Key: claim.key, Limits: claim.set.limits, At: at, Cost: claim.cost, DryRun: claim.dryRun, Held: claim.hold,
+		Lease: claim.rule.Lease, MaxWait: claim.rule.MaxWait, Final: final, set: claim.set, rule: claim.rule,
+	}
 }
 
 // settlements appends the Settlements of claim i, which was charged, to dst. If the request may have waited, there is
 // one Settlement per limit, because each limit gave the request its own turn.
 func (c *receipt) settlements(dst []Settlement, i, final int) []Settlement {
-	s, claim := c.settlement(i, final), &c.claims[i]
-	if claim.MaxWait == 0 || final >= max(claim.Cost, 1) {
+	s := c.settlement(i, final)
+	if s.MaxWait == 0 || final >= max(s.Cost, 1) {
 		return append(dst, s)
 	}
 	for j := range s.Limits {
 		one := s
-		if one.Wait = c.results[c.firstResult(i)+j].Wait; len(s.Limits) > 1 {
+		if one.Wait = c.results()[c.firstResult(i)+j].Wait; len(s.Limits) > 1 {
 			one.Limits, one.set = s.Limits[j:j+1], nil
 		}
 		dst = append(dst, one)
@@ -110,28 +157,23 @@ func (c *receipt) settlements(dst []Settlement, i, final int) []Settlement {
 
 // firstResult returns the index of the first result of claim i.
 func (c *receipt) firstResult(i int) (first int) {
-	for j := range c.claims[:i] {
-		if !c.claims[j].open {
-			first += len(c.claims[j].Limits)
+	for _, one := range c.claims()[:i] {
+		if !one.open {
+			first += len(one.set.limits)
 		}
 	}
 	return first
 }
 
-// forget resets c to the state before its claims were decided.
-func (c *receipt) forget() {
-	c.results, c.extra = nil, nil
-	for i := range c.claims {
-		claim := &c.claims[i]
-		claim.open, claim.charged, claim.settled = false, false, false
-	}
-}
+// forget resets c to the state before the decision.
+func (c *receipt) forget() { c.extra, c.decided, c.claim[0] = nil, false, receiptClaim{} }
 
 // keyOf returns the key of the first claim of a rule.
 func (c *receipt) keyOf(rule string) (key string, ok bool) {
-	for i := range c.claims {
-		if c.claims[i].Rule == rule {
-			return c.claims[i].Key, true
+	claims := c.claims()
+	for i := range claims {
+		if claims[i].rule.Name == rule {
+			return claims[i].key, true
 		}
 	}
 	return "", false
@@ -144,7 +186,7 @@ func (c *receipt) decides(rule string) bool {
 }
 
 // isEmpty reports whether c has no claims.
-func (c *receipt) isEmpty() bool { return len(c.claims) == 0 }
+func (c *receipt) isEmpty() bool { return len(c.claims()) == 0 }
 
 // degraded returns why the fallback decided, or nil if the store did.
 func (c *receipt) degraded() error {
@@ -159,7 +201,8 @@ func (c *receipt) denies() bool { return !c.allowed }
 
 // view sets d, which is zero, to the decision.
 func (c *receipt) view(d *Decision) {
-	d.Allowed, d.At, d.Results, d.Wait, d.receipt = c.allowed, instantOf(c.results), c.results, c.wait(), c
+	d.Results = c.results()
+	d.Allowed, d.At, d.Wait, d.receipt = c.allowed, instantOf(d.Results), c.wait(), c
 	if c.extra != nil {
 		d.Degraded = c.extra.degraded
 	}
@@ -170,8 +213,9 @@ func (c *receipt) view(d *Decision) {
 func (c *receipt) unsettled(rule string, final int) (some []Settlement) {
 	c.lockIdle()
 	defer c.mu.Unlock()
-	for i := range c.claims {
-		if one := &c.claims[i]; (rule == "" || rule == one.Rule) && one.charged && !one.settled {
+	claims := c.claims()
+	for i := range claims {
+		if one := &claims[i]; (rule == "" || rule == one.rule.Name) && one.charged && !one.settled {
 			one.settled = true
 			some = c.settlements(some, i, final)
 		}

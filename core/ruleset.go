@@ -33,7 +33,9 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 		rules[i].Name = ruleName(rules[i].Name)
 		r := &s.rules[i]
 		r.Rule = rules[i]
-		r.claim = Claim{Rule: r.Name, Limits: r.Limits, set: newLimitSet(r.Limits), Cost: 1, DryRun: r.DryRun, Lease: r.Lease, MaxWait: r.MaxWait}
+		r.claim = Claim{
+			Rule: r.Name, Limits: r.Limits, Cost: 1, DryRun: r.DryRun, Lease: r.Lease, MaxWait: r.MaxWait, rule: r, set: newLimitSet(r.Limits),
+		}
 		if s.byName[r.Name] != nil {
 			errs = append(errs, within(r.place(), invalid("name is not unique; give each rule a Name of its own")))
 		}

@@ -58,8 +58,8 @@ func TestRequestThatHoldsNothingHasNoTimer(t *testing.T) {
 	rules := []Rule{PerHour(9).By(func(*http.Request) (string, error) { return "k", nil }), PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })}
 	rules[0].Name, rules[1].Name = "a", "b"
 	g, err := Must(New(rules)).Guard(context.Background(), httptest.NewRequest(http.MethodGet, "/", nil), nil)
-	if err != nil || g.own.receipt.extra != nil {
-		t.Errorf("%v, %+v", err, g.own.receipt.extra)
+	if e := g.own.receipt.extra; err != nil || e.timer != nil {
+		t.Errorf("%v, %+v", err, e)
 	}
 	g.End()
 }

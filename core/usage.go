@@ -20,17 +20,18 @@ func (l *Limiter) Usage(r *http.Request) (Decision, error) {
 	own.copyOf(r, r.Context(), l, nil)
 	defer own.restore(r)
 	c := &own.receipt
-	c.stage, c.rules = peeking, rules
+	c.stage = peeking
+	var claims []Claim
 	for i := range rules.rules {
 		claim, ok, err := rules.rules[i].usage(&own.request, c)
 		if err != nil {
 			return Decision{}, prefix(within(rules.rules[i].place(), err))
 		}
 		if ok {
-			c.claims = append(c.claims, claim)
+			claims = append(claims, claim)
 		}
 	}
-	if _, err := l.decide(r.Context(), c); err != nil {
+	if _, err := l.decide(r.Context(), c, claims); err != nil {
 		return Decision{}, prefix(err)
 	}
 	var d Decision

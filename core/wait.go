@@ -165,9 +165,9 @@ func (l *Limiter) enter() bool {
 }
 
 // decideToWait is decide for a request that sleeps until its turn. If too many wait, it is decided as if it must not.
-func (l *Limiter) decideToWait(ctx context.Context, c *receipt) (took time.Duration, err error) {
+func (l *Limiter) decideToWait(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
 	if l.waiting.Load() < l.maxWaiting {
-		took, err = l.decideOnce(ctx, c)
+		took, err = l.decideOnce(ctx, c, claims)
 		if err != nil || c.wait() == 0 || l.enter() {
 			return took, err
 		}
@@ -176,22 +176,21 @@ func (l *Limiter) decideToWait(ctx context.Context, c *receipt) (took time.Durat
 		}
 		c.forget()
 	}
-	more, err := l.decideNow(ctx, c)
+	more, err := l.decideNow(ctx, c, claims)
 	return took + more, err
 }
 
-// decideNow is decideOnce for a request that fits now or not at all. Its claims still say that they may wait: what they are charged is
-// given back as if they had.
-func (l *Limiter) decideNow(ctx context.Context, c *receipt) (took time.Duration, err error) {
-	most := make([]time.Duration, len(c.claims))
-	for i := range c.claims {
-		if one := &c.claims[i]; !one.DryRun {
-			most[i], one.MaxWait = one.MaxWait, 0
+// decideNow is decideOnce for a request that fits now or not at all. The rules of its claims still say that they may wait: what they are
+// charged is given back as if they had.
+func (l *Limiter) decideNow(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
+	for i := range claims {
+		if claims[i].open = false; !claims[i].DryRun {
+			claims[i].MaxWait = 0
 		}
 	}
-	took, err = l.decideOnce(ctx, c)
-	for i, d := range most {
-		c.claims[i].MaxWait = max(c.claims[i].MaxWait, d)
+	took, err = l.decideOnce(ctx, c, claims)
+	for i := range claims {
+		claims[i].MaxWait = claims[i].rule.MaxWait
 	}
 	return took, err
 }
@@ -211,8 +210,9 @@ func (c *receipt) wait() (longest time.Duration) {
 	if !c.allowed {
 		return 0
 	}
-	for i := range c.results {
-		if r := &c.results[i]; !r.DryRun {
+	results := c.results()
+	for i := range results {
+		if r := &results[i]; !r.DryRun {
 			longest = max(longest, r.Wait)
 		}
 	}
