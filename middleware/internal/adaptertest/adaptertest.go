@@ -99,6 +99,7 @@ func Run(t *testing.T, a Adapter) {
 		{"waiting", testWaiting},
 		{"waiting body", testWaitingBody},
 		{"waiting client gone", testWaitingClientGone},
+		{"waiting client gone unnoticed", testWaitingClientGoneUnnoticed},
 		{"waiting at shutdown", testWaitingAtShutdown},
 	} {
 		t.Run(group.name, func(t *testing.T) { group.run(t, a) })

@@ -99,34 +99,68 @@ func (z countedZeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// testWaitingClientGone checks that the handler of a request whose client disconnects while it waits never runs, and
-// that its place and its turn are free.
+// testWaitingClientGone checks that the handler of a request whose client disconnects while it waits never runs, and that its place
+// and its turn are free.
 func testWaitingClientGone(t *testing.T, a Adapter) {
-	for _, http2 := range []bool{false, true} {
+	for _, way := range []struct{ http2, body bool }{{false, false}, {true, false}, {true, true}} {
 		l, store, begun := waitFor(time.Hour)
-		ended := make(chan bool, 1)
 		app := single(Guard{Limiter: l})
 		app.Routes[0].Handler = func(http.ResponseWriter, *http.Request) { t.Error("the handler ran") }
-		h := a.Build(app)
-		s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() { ended <- true }()
-			h.ServeHTTP(w, r)
-		}), http2)
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			<-begun
-			cancel()
-		}()
-		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
-		if resp, err := s.Client().Do(r); err == nil {
-			t.Errorf("HTTP/2 %v: status %d", http2, resp.StatusCode)
-			_ = resp.Body.Close()
-		}
-		<-ended
+		<-disconnect(t, a, app, way.http2, way.body, begun)
 		if waiting, charged := l.StoreHealth().Waiting, store.charged.Load(); waiting != 0 || charged != 0 {
-			t.Errorf("HTTP/2 %v: %d wait, %d charged", http2, waiting, charged)
+			t.Errorf("%+v: %d wait, %d charged", way, waiting, charged)
 		}
 	}
+}
+
+// testWaitingClientGoneUnnoticed checks what becomes of a request over HTTP/1 whose client disconnects before its body was read, which
+// net/http does not notice: its place is free at its turn, and its handler cannot read the body.
+func testWaitingClientGoneUnnoticed(t *testing.T, a Adapter) {
+	l, store, begun := waitFor(150 * time.Millisecond)
+	app := single(Guard{Limiter: l})
+	app.Routes[0].Handler = func(_ http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			t.Error("the handler has read the body of a client that is gone")
+		}
+	}
+	<-disconnect(t, a, app, false, true, begun)
+	if waiting, charged := l.StoreHealth().Waiting, store.charged.Load(); waiting != 0 || charged != 1 {
+		t.Errorf("%d wait, %d charged", waiting, charged)
+	}
+}
+
+// disconnect sends a request, with a body that does not end or without one, whose client disconnects when begun gets a value. It returns a
+// channel that is closed when app has served it.
+func disconnect(t *testing.T, a Adapter, app App, http2, body bool, begun <-chan bool) (ended chan bool) {
+	h := a.Build(app)
+	ended = make(chan bool)
+	s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		h.ServeHTTP(w, r)
+	}), http2)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-begun
+		cancel()
+	}()
+	var sent io.Reader
+	if body {
+		sent = endless{ctx}
+	}
+	r, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, sent)
+	if resp, err := s.Client().Do(r); err == nil {
+		t.Errorf("status %d", resp.StatusCode)
+		_ = resp.Body.Close()
+	}
+	return ended
+}
+
+// An endless body has nothing to read until its context ends.
+type endless struct{ ctx context.Context }
+
+func (b endless) Read([]byte) (int, error) {
+	<-b.ctx.Done()
+	return 0, b.ctx.Err()
 }
 
 // testWaitingAtShutdown checks that a request that waits while the server cancels its base context gets a 503.
