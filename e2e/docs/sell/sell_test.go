@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("LISTEN") != "" { // a process of TestTwoProcessesSellAPlan
+		plans["ann"] = plan{PerMonth: 20, PerDay: 12, BillingDay: 15, Zone: "Europe/Berlin"}
+		plans["bob"] = plan{PerMonth: 5, PerDay: 12, BillingDay: 31, Zone: "America/New_York"}
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// start starts a process of the program, and returns its address.
+func start(t *testing.T, server *redistest.Server) string {
+	addr := redistest.FreeAddr(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), "REDIS="+server.Addr, "LISTEN="+addr), os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); _ = cmd.Wait() })
+	redistest.Wait(t, "the program listens", func() bool {
+		resp, err := http.Get("http://" + addr + "/account")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err == nil
+	})
+	return addr
+}
+
+// TestTwoProcessesSellAPlan uses up a day in two processes, has support grant more, and watches the customer's page in a browser.
+func TestTwoProcessesSellAPlan(t *testing.T) {
+	server := redistest.Start(t)
+	addrs := [2]string{start(t, server), start(t, server)}
+	call := func(process int, customer, path string) *http.Response {
+		t.Helper()
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addrs[process%2]+path, nil)
+		r.AddCookie(&http.Cookie{Name: "customer", Value: customer})
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp
+	}
+	use := func(customer string, n, want int) {
+		t.Helper()
+		admitted := 0
+		for i := range n {
+			resp := call(i, customer, "/api/orders")
+			if resp.StatusCode == http.StatusOK {
+				admitted++
+			}
+			field := func(name string) int {
+				n, _ := strconv.Atoi(resp.Header.Get("X-Ratelimit-" + name))
+				return n
+			}
+			if field("Limit") == 0 || field("Limit") != field("Used")+field("Remaining") {
+				t.Errorf("headers do not add up: %v", resp.Header)
+			}
+		}
+		if admitted != want {
+			t.Errorf("%d of %d requests of %s were admitted, want %d", admitted, n, customer, want)
+		}
+	}
+	grant := func(process int, customer string, n, want int) {
+		t.Helper()
+		resp, err := http.PostForm("http://"+addrs[process]+"/support/grant", url.Values{"customer": {customer}, "n": {strconv.Itoa(n)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("grant of %d to %s: got %s, want %d", n, customer, resp.Status, want)
+		}
+	}
+	use("ann", 14, 12) // the day is used up
+	use("bob", 7, 5)   // the month is
+	use("partner", 30, 30)
+	page := openAccount(t, "http://"+addrs[0], "ann")
+	page(`0 requests left`, `this month: 12 of 20 used, starts over on`, `this day: 12 of 12 used, starts over on`)
+	grant(1, "ann", 0, http.StatusBadRequest)
+	grant(1, "ann", 5, http.StatusOK)
+	page(`5 requests left`, `this month: 7 of 20 used, starts over on`, `this day: 7 of 12 used, starts over on`)
+	time.Sleep(1100 * time.Millisecond) // for so long a denial may be cached
+	use("ann", 7, 5)
+	page(`0 requests left`, `this month: 12 of 20 used, starts over on`, `this day: 12 of 12 used, starts over on`)
+	if resp := call(0, "nobody", "/usage"); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("usage of nobody: got %s", resp.Status)
+	}
+	server.Kill()
+	grant(0, "ann", 5, http.StatusServiceUnavailable)
+	if resp := call(1, "ann", "/usage"); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("usage without Redis: got %s", resp.Status)
+	}
+	page(`What is left is not known now. Try again in a minute.`)
+}
+
+// openAccount opens the page of a customer in a browser. It returns a func that waits until the page shows texts in this order.
+func openAccount(t *testing.T, base, name string) (shows func(texts ...string)) {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil && os.Getenv("CI") == "true" {
+		t.Fatal("there is no Chromium, and CI is set")
+	}
+	if err != nil {
+		t.Log("SKIPPED: there is no Chromium, so the page is not opened")
+		return func(...string) {}
+	}
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.ExecPath(path), chromedp.WSURLReadTimeout(2*time.Minute))...)
+	t.Cleanup(cancel)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	text := func() string {
+		s, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if err := chromedp.Do(ctx, chromedp.Navigate(base+"/account")); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Wait(t, "the page of nobody", func() bool { return strings.Contains(text(), "Please sign in.") })
+	if _, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`document.cookie = "customer=%s"`, name))); err != nil {
+		t.Fatal(err)
+	}
+	return func(texts ...string) {
+		t.Helper()
+		redistest.Wait(t, fmt.Sprintf("the page shows %q", texts), func() bool {
+			if _, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`show() && true`)); err != nil { // now, not in 5 seconds
+				t.Fatal(err)
+			}
+			shown := text()
+			for _, part := range texts {
+				_, after, found := strings.Cut(shown, part)
+				if shown = after; !found {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
