@@ -68,6 +68,39 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// TestReplaySaysWhoWouldWait checks that each form of the report says who would wait, and for how long.
+func TestReplaySaysWhoWouldWait(t *testing.T) {
+	rules := fileWith(t, "rules:\n  - {name: hooks, key: ip, limits: 30/m;burst=1, max_wait: 5s}\n  - {name: calm, key: ip, limits: 9/s, max_wait: 5s}\n")
+	log, page := fileWith(t, accessLog()), filepath.Join(t.TempDir(), "report.html")
+	_, text, _ := execute(t, "replay", "--rules", rules, "--html", page, log)
+	_, data, _ := execute(t, "replay", "--rules", rules, "--json", log)
+	html, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, wants := range map[string][]string{
+		text: {"\nWould wait for hooks: 6 of 8 requests, 2.667s on average and 5s at most:\n  5 requests, 5s at most  ip:203.0.113.0\n  1 requests, 1s at most  ip:203.0.113.1\n"},
+		string(html): {
+			">Would wait for hooks<", ">6 of 8 requests, 2.667s on average and 5s at most<",
+			">ip:203.0.113.0</td><td>5</td><td>5s<", ">ip:203.0.113.1</td><td>1</td><td>1s<",
+		},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(in, want) || strings.Contains(in, "wait for calm") {
+				t.Errorf("want %q, and nothing of a rule for which nobody waits, in\n%s", want, in)
+			}
+		}
+	}
+	var rep replay.Report
+	if err := json.Unmarshal([]byte(data), &rep); err != nil || rep.Rules[1].Waits != nil {
+		t.Fatalf("%v, %+v", err, rep.Rules)
+	}
+	first := replay.ClientWaits{Key: "ip:203.0.113.0", Waited: 5, Longest: 5 * time.Second}
+	if w := rep.Rules[0].Waits; w == nil || w.Waited != 6 || w.Longest != 5*time.Second || len(w.Clients) != 2 || w.Clients[0] != first {
+		t.Errorf("--json: %+v", w)
+	}
+}
+
 func TestReplayMistakes(t *testing.T) {
 	rules, bad, log := fileWith(t, replayRules), fileWith(t, "rules: x\n"), fileWith(t, accessLog())
 	for _, tt := range []struct {

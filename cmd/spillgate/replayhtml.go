@@ -29,7 +29,7 @@ var (
 )
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"grouped": grouped, "percent": percent, "bar": barOf,
+	"grouped": grouped, "percent": percent, "bar": barOf, "rounded": rounded,
 	"join": func(s []string) string { return strings.Join(s, ", ") },
 }).Parse(pageText))
 

@@ -110,13 +110,16 @@ func waitsText(rep *replay.Report) string {
 			continue
 		}
 		fmt.Fprintf(&b, "\nWould wait for %s: %s of %s requests, %v on average and %v at most:\n", r.Name, grouped(w.Waited), grouped(r.Asked),
-			w.Mean.Round(time.Millisecond), w.Longest.Round(time.Millisecond))
+			rounded(w.Mean), rounded(w.Longest))
 		for _, c := range w.Clients[:min(hitShown, len(w.Clients))] {
-			fmt.Fprintf(&b, "  %s requests, %v at most  %s\n", grouped(c.Waited), c.Longest.Round(time.Millisecond), printableText(c.Key))
+			fmt.Fprintf(&b, "  %s requests, %v at most  %s\n", grouped(c.Waited), rounded(c.Longest), printableText(c.Key))
 		}
 	}
 	return b.String()
 }
+
+// rounded returns a wait in whole milliseconds.
+func rounded(wait time.Duration) time.Duration { return wait.Round(time.Millisecond) }
 
 func routesText(rep *replay.Report) string {
 	if len(rep.Routes) == 0 {
