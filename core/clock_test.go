@@ -42,7 +42,7 @@ func (k tick) claims() []core.Claim {
 
 func TestStatesAgreeWithTheModelWhenTheClockGoesBack(t *testing.T) {
 	testpass.Thorough(t)
-	for range 10 {
+	for range testpass.Rounds(3) {
 		rapid.Check(t, func(t *rapid.T) {
 			limits := family(2).Draw(t, "limits")
 			ts := make(ticks, rapid.IntRange(1, 15).Draw(t, "ticks"))

@@ -81,7 +81,7 @@ var heldLimits = []string{
 // TestEndsOfHoldsAgreeWithTheModel waits until holds end, most of the time.
 func TestEndsOfHoldsAgreeWithTheModel(t *testing.T) {
 	testpass.Thorough(t)
-	for range 10 {
+	for range testpass.Rounds(3) {
 		rapid.Check(t, func(r *rapid.T) {
 			tl := make(timeline, rapid.IntRange(2, 25).Draw(r, "calls"))
 			for i := range tl {

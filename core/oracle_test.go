@@ -19,7 +19,7 @@ const longest = 250 * 365 * 24 * time.Hour
 
 func TestMemoryStoreAgreesWithTheModel(t *testing.T) {
 	testpass.Thorough(t)
-	for range 10 {
+	for range testpass.Rounds(3) {
 		rapid.Check(t, func(r *rapid.T) {
 			tl := timelines.Draw(r, "timeline")
 			inBubble(t, r, func() error { return compare(tl) })

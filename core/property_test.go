@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
 )
 
@@ -35,7 +36,7 @@ func visits(t *rapid.T) (core.Limit, []visit) {
 
 // property plays random visits in a bubble, where each may fail with an error.
 func property(t *testing.T, begin func(core.Limit) func(visit) error) {
-	for range 2 {
+	for range testpass.Rounds(1) {
 		rapid.Check(t, func(r *rapid.T) {
 			l, vs := visits(r)
 			inBubble(t, r, func() error {

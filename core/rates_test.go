@@ -35,7 +35,7 @@ var mixedRates = rapid.Custom(func(t *rapid.T) timeline {
 
 func TestBucketDrainsAtTheSlowerOfTwoRatesAsInTheModel(t *testing.T) {
 	testpass.Thorough(t)
-	for range 10 {
+	for range testpass.Rounds(3) {
 		rapid.Check(t, func(r *rapid.T) {
 			tl := mixedRates.Draw(r, "timeline")
 			inBubble(t, r, func() error { return compare(tl) })

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // Processes that lease one key admit what the limit admits in that time and a lease, and give back all that they do not use.
 func TestProcessesShareALimitExactly(t *testing.T) {
+	testpass.Thorough(t)
 	for _, row := range []struct {
 		limit       string
 		each        int // requests of each process per millisecond

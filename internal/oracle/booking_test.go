@@ -9,6 +9,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
 )
 
@@ -129,6 +130,7 @@ func checkSpans(l core.Limit, all []gone) error {
 // TestBookingsKeepTheLimit checks, with requests that come, wait, are canceled and refunded at random and bans, that no more go on than
 // the limit says, that they go in order, and that every wait that a denial names is long enough.
 func TestBookingsKeepTheLimit(t *testing.T) {
+	testpass.Thorough(t)
 	rapid.Check(t, func(t *rapid.T) {
 		var m oracle.Model
 		l := limit(rapid.SampledFrom([]string{"10/s;burst=1", "10/s;burst=4", "7/s;burst=3", "100/m;burst=20", "3/1ms;burst=2", "90/h;burst=5"}).Draw(t, "limit"))

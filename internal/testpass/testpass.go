@@ -2,7 +2,10 @@
 // detector.
 package testpass
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // Thorough marks t as a test that takes long and runs in one goroutine, such as a comparison with an exact model. The race detector
 // makes it some twenty times slower and can find nothing in it, so t is skipped under -race, as well as under -short.
@@ -11,4 +14,15 @@ func Thorough(t testing.TB) {
 	if race || testing.Short() {
 		t.Skip("thorough tests run without -race and -short")
 	}
+}
+
+// Soak reports whether make soak runs, which has hours.
+func Soak() bool { return os.Getenv("SPILLGATE_SOAK") != "" }
+
+// Rounds returns how many times a test repeats its random draws: n, or 50 n under make soak.
+func Rounds(n int) int {
+	if Soak() {
+		return 50 * n
+	}
+	return n
 }
