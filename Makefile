@@ -26,7 +26,7 @@ demo: ## serve five limited routers and a live page, and send traffic (ARGS="--o
 test: ## run every test with -race and -shuffle; installs or starts what they need
 	@.ci/require $(PROGRAMS)
 	@.ci/fetch-logs cmd/spillgate/internal/accesslog/testdata/debian
-	@.ci/each test $(MODULES) -- $(CURDIR)/.ci/gotest
+	@.ci/each test 3 e2e $(filter-out e2e,$(MODULES)) -- $(CURDIR)/.ci/gotest
 	@.ci/require --left-out $(PROGRAMS)
 
 test-redis: ## run the tests that use Redis, with the redis-server in PATH (.ci/with-server valkey latest make test-redis)
@@ -34,7 +34,7 @@ test-redis: ## run the tests that use Redis, with the redis-server in PATH (.ci/
 	cd e2e && go test -race ./shared ./linear ./faults
 
 lint: bin/golangci-lint-$(GOLANGCI) ## formatting, vet, import rules, tidy modules
-	@.ci/each lint $(MODULES) -- sh -c 'go mod tidy -diff && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...'
+	@.ci/each lint 1 $(MODULES) -- sh -c 'go mod tidy -diff && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...'
 
 bench: ## compare with other libraries side by side, in one run
 	cd bench && go run . 
@@ -58,7 +58,7 @@ soak: ## what a night runs: fuzzing for SOAKTIME (3m) a target, leases and waits
 	$(MAKE) mutate
 
 vuln: ## look up known vulnerabilities; needs the network
-	@.ci/each vuln $(MODULES) -- go run golang.org/x/vuln/cmd/govulncheck@latest ./...
+	@.ci/each vuln 1 $(MODULES) -- go run golang.org/x/vuln/cmd/govulncheck@latest ./...
 
 bin/golangci-lint-$(GOLANGCI):
 	GOBIN=$(CURDIR)/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI)

@@ -6,9 +6,11 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 func TestMiniredisAgreesWithTheModelOnRareCases(t *testing.T) {
+	testpass.Thorough(t)
 	for name, turns := range oracle.Rare {
 		t.Run(name, func(t *testing.T) {
 			c := compare(frozen(t))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
 )
 
@@ -17,6 +18,7 @@ var heldLimits = []string{
 
 // TestHoldsAgreeWithTheModel mixes takes, holds, settlements at other costs, renewals, expiries, bans, grants and resets.
 func TestHoldsAgreeWithTheModel(t *testing.T) {
+	testpass.Thorough(t)
 	store, server := frozen(t)
 	rapid.Check(t, func(t *rapid.T) {
 		c := compare(store, server)

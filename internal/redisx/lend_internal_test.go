@@ -19,6 +19,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/lease"
 	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // leasedJob returns a job that decides a claim, charges requests ahead for it and gives back others.
@@ -325,6 +326,7 @@ func (a *anyState) try(fields ...string) {
 // TestRequestsReadAnyLeasedBucketLikeOthers checks what requests alone, leased and not, do with a bucket that has drained and may have a
 // low: its state may be corrupt, from the future, of another rate or of another size, and the pair may have other fields.
 func TestRequestsReadAnyLeasedBucketLikeOthers(t *testing.T) {
+	testpass.Thorough(t)
 	start := time.Unix(1_800_000_000, 0)
 	server := miniredis.RunT(t)
 	server.SetTime(start)

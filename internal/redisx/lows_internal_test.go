@@ -12,6 +12,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/lease"
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // A lending compares a store and the model while processes are charged ahead and give back.
@@ -167,6 +168,7 @@ func leasedPair(t *testing.T, s *Store, want int64, b lease.Portions, free bool,
 
 // TestLeasesAreGivenBackExactly checks that what was charged ahead and is given back leaves a bucket as if it had never been charged.
 func TestLeasesAreGivenBackExactly(t *testing.T) {
+	testpass.Thorough(t)
 	for _, limits := range []string{"300/s", "3000/s;burst=50", "40/s, 1000/h", "90000000/30d"} {
 		for _, company := range [][]core.Claim{nil, {bystander}} {
 			l := newLending(t, 1, limits, company...)
@@ -178,6 +180,7 @@ func TestLeasesAreGivenBackExactly(t *testing.T) {
 // TestTwoTiersGiveBackExactly checks buckets that are asked at two rates, or in two ticks. A request of cost 0 may name its rate
 // without a trace.
 func TestTwoTiersGiveBackExactly(t *testing.T) {
+	testpass.Thorough(t)
 	for _, tiers := range [][2]string{{"300/s", "70/s;burst=400"}, {"1000000000/30d", "1000000000/30d;burst=1000"}} {
 		l := newLending(t, 1, tiers[0], bystander)
 		l.least = 1

@@ -7,10 +7,12 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
 )
 
 func TestMiniredisAgreesWithTheModel(t *testing.T) {
+	testpass.Thorough(t)
 	store, server := frozen(t)
 	rapid.Check(t, func(t *rapid.T) {
 		c := compare(store, server)
@@ -22,6 +24,7 @@ func TestMiniredisAgreesWithTheModel(t *testing.T) {
 
 // A real server's clock advances between calls, so refunds are left out: their instant is not known.
 func TestRedisAgreesWithTheModel(t *testing.T) {
+	testpass.Thorough(t)
 	client := redistest.Start(t).Client(t)
 	rapid.Check(t, func(r *rapid.T) {
 		flush(t, client)
@@ -44,6 +47,7 @@ func TestRedisAgreesWithTheModel(t *testing.T) {
 // When the clock goes back, the store agrees with the model only for the algorithms that keep a counter: a sliding one does not
 // store, when it denies, which entries have expired. Refunds are left out, because the store drops an expired state.
 func TestMiniredisAgreesWithTheModelWhenTheClockGoesBack(t *testing.T) {
+	testpass.Thorough(t)
 	store, server := frozen(t)
 	rapid.Check(t, func(t *rapid.T) {
 		c := compare(store, server)
@@ -71,11 +75,13 @@ func TestMiniredisAgreesWithTheModelWhenTheClockGoesBack(t *testing.T) {
 
 // Long timelines of one key fill the entries that sliding limits keep, whose oldest, newest and middle ones matter.
 func TestSlidingLimitsOfManyEntriesAgreeWithTheModel(t *testing.T) {
+	testpass.Thorough(t)
 	slidingLimitsAgreeWithTheModel(t)
 }
 
 // Blocks of three entries make many blocks of few.
 func TestSlidingLimitsOfManyBlocksAgreeWithTheModel(t *testing.T) {
+	testpass.Thorough(t)
 	redisx.SetBlockSize(t, "3")
 	slidingLimitsAgreeWithTheModel(t)
 }
@@ -111,6 +117,7 @@ func slidingLimitsAgreeWithTheModel(t *testing.T) {
 // Refunds of a bucket depend on what was charged since and on how long it has not been empty; ticks of a millisecond and a
 // second make some of that coarse, and a clock that goes back adds to it.
 func TestRefundsOfBucketsAgreeWithTheModel(t *testing.T) {
+	testpass.Thorough(t)
 	store, server := frozen(t)
 	tiers := [][]core.Limit{
 		core.MustParseLimits("5/s"), core.MustParseLimits("1/s;burst=3"), core.MustParseLimits("97/3s;burst=40"), core.MustParseLimits("10/3h"),

@@ -13,6 +13,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // arithmetic runs functions of number.lua on a server.
@@ -53,6 +54,7 @@ func quotient(a, b, c int64, up bool) int64 {
 }
 
 func TestLuaArithmeticIsExact(t *testing.T) {
+	testpass.Thorough(t)
 	mini := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { mini.Close() })
 	for _, client := range []*redis.Client{mini, redistest.Start(t).Client(t)} {

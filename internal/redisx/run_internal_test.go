@@ -12,10 +12,12 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"pgregory.net/rapid"
 )
 
 func TestBatchDecidesLikeOneRequestAfterTheOther(t *testing.T) {
+	testpass.Thorough(t)
 	anyKeys, apart := frozenStore(t), frozenStore(t)
 	round := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // sizes are the rows of the table in docs/redis.md: limits, the number of requests of each pair, and the time between them. A row
@@ -39,6 +40,7 @@ var sizes = []struct {
 var tableRow = regexp.MustCompile(`(?m)^\| (.+?) \| ([0-9,]+) \|$`)
 
 func TestSizesInTheDocsAreThoseOfAServer(t *testing.T) {
+	testpass.Thorough(t)
 	text, err := os.ReadFile("../../docs/redis.md")
 	if err != nil {
 		t.Fatal(err)

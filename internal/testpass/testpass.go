@@ -8,7 +8,8 @@ import (
 )
 
 // Thorough marks t as a test that takes long and runs in one goroutine, such as a comparison with an exact model. The race detector
-// makes it some twenty times slower and can find nothing in it, so t is skipped under -race, as well as under -short.
+// makes it some twenty times slower and can find nothing in it, so t is skipped under -race, as well as under -short. .ci/gotest finds the
+// test by the text of this call, which is its first statement.
 func Thorough(t testing.TB) {
 	t.Helper()
 	if race || testing.Short() {
