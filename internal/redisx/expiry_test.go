@@ -10,6 +10,9 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
+// slack is how long a key outlives its states: see lua/pair.lua.
+const slack = 10 * time.Second
+
 func TestKeysExpireWhenTheirLimitsHaveRecovered(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
@@ -36,14 +39,13 @@ func TestKeysExpireWhenTheirLimitsHaveRecovered(t *testing.T) {
 		}
 		for _, key := range client.Keys(ctx, "*").Val() {
 			ms := client.Do(ctx, "pttl", key).Val().(int64)
-			if ms < 0 || ms < (row.min-time.Since(begun)).Milliseconds() || ms > row.max.Milliseconds()+1002 {
+			if ms < 0 || ms < (row.min-time.Since(begun)).Milliseconds() || ms > (row.max+slack).Milliseconds()+2 {
 				t.Errorf("%s: %s expires in %dms, want %v to %v", row.why, key, ms, row.min, row.max)
 			}
 		}
 	}
 }
 
-// A key outlives its states by a second: see slack in lua/pair.lua.
 func TestStoredExpiriesAreExact(t *testing.T) {
 	for _, row := range []struct {
 		limit string
@@ -69,7 +71,7 @@ func TestStoredExpiriesAreExact(t *testing.T) {
 		if row.want == 0 {
 			row.want = r.ResetAfter.Truncate(time.Millisecond) + time.Millisecond
 		}
-		row.want += time.Second
+		row.want += slack
 		key := server.Keys()[0]
 		got := server.TTL(key)
 		if got != row.want {
@@ -88,7 +90,7 @@ func TestBucketExpiresWhenItIsEmpty(t *testing.T) {
 	take(t, s, c)
 	server.SetTime(start.Add(1500 * time.Millisecond))
 	r := take(t, s, c)[0]
-	if got, want := server.TTL(pairKey), r.ResetAfter; got < want || got > want+1002*time.Millisecond {
+	if got, want := server.TTL(pairKey), r.ResetAfter; got < want || got > want+slack+2*time.Millisecond {
 		t.Errorf("expires in %v, is empty in %v", got, want)
 	}
 }
@@ -97,12 +99,12 @@ func TestKeyExpiresAfterItsLongestLimit(t *testing.T) {
 	s, server := frozen(t)
 	take(t, s, claimOf("k", core.PerHour(5)))
 	take(t, s, claimOf("k", core.PerSecond(5)))
-	if got, want := server.TTL(pairKey), 12*time.Minute+time.Second; got != want {
+	if got, want := server.TTL(pairKey), 12*time.Minute+slack; got != want {
 		t.Errorf("expires in %v, want %v", got, want)
 	}
 }
 
-// The expiry is stored beside the state, and both change at most once a second.
+// The expiry is stored beside the state, and both change only if the state would outlive them.
 func TestStoredExpiryChangesWithTheExpiryOfTheKey(t *testing.T) {
 	for _, limits := range []string{"100/m", "100/m, 6000/h"} {
 		s, server := frozen(t)
@@ -111,40 +113,40 @@ func TestStoredExpiryChangesWithTheExpiryOfTheKey(t *testing.T) {
 		before := keptUntil(server.HGet(pairKey, "s"))
 		take(t, s, c)
 		if !keptUntil(server.HGet(pairKey, "s")).Equal(before) {
-			t.Errorf("%s: another expiry within a second", limits)
+			t.Errorf("%s: another expiry while the first suffices", limits)
 		}
-		server.SetTime(start.Add(2 * time.Second))
+		server.SetTime(start.Add(slack + time.Second))
 		take(t, s, c)
 		if keptUntil(server.HGet(pairKey, "s")).Equal(before) {
-			t.Errorf("%s: no other expiry after two seconds", limits)
+			t.Errorf("%s: no other expiry when the first was nearly over", limits)
 		}
 	}
 }
 
-// TestExpiryIsSetAtMostOnceASecond removes the expiry of a key to see when it is set again.
-func TestExpiryIsSetAtMostOnceASecond(t *testing.T) {
+// TestExpiryIsSetSeldom removes the expiry of a key to see when it is set again.
+func TestExpiryIsSetSeldom(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)
 	ctx := context.Background()
 	for _, limits := range []string{"100000/h", "100000/h, 5000/s"} {
 		t.Run(limits, func(t *testing.T) {
 			c := claimOf("k", core.MustParseLimits(limits)...)
-			redistest.Wait(t, "two requests within a second", func() bool {
+			redistest.Wait(t, "two requests within the slack", func() bool {
 				flush(t, client)
 				begun := time.Now()
 				take(t, s, c)
 				client.Persist(ctx, pairKey)
 				take(t, s, c)
 				ttl := client.PTTL(ctx, pairKey).Val()
-				if ttl >= 0 && time.Since(begun) < time.Second {
+				if ttl >= 0 && time.Since(begun) < slack {
 					t.Errorf("expires in %v, want no expiry set", ttl)
 				}
 				return ttl < 0
 			})
-			s.Shift(2 * time.Second)
+			s.Shift(slack + time.Second)
 			take(t, s, c)
-			if ttl := client.PTTL(ctx, pairKey).Val(); ttl == -1 || ttl > 1100*time.Millisecond { // the key may have expired meanwhile
-				t.Errorf("expires in %v, want at most the time that a request takes to drain, and a second", ttl)
+			if ttl := client.PTTL(ctx, pairKey).Val(); ttl == -1 || ttl > slack+100*time.Millisecond { // the key may have expired meanwhile
+				t.Errorf("expires in %v, want at most the time that a request takes to drain, and %v", ttl, slack)
 			}
 		})
 	}
@@ -186,13 +188,13 @@ func TestHoldKeepsAKeyThatWouldExpireBefore(t *testing.T) {
 	s := redisx.New(client, options)
 	c := claimOf("k", core.PerMinute(10))
 	c.Cost = 5
-	take(t, s, c) // kept for 31 s
+	take(t, s, c) // kept for 40 s
 	c.Hold, c.Cost = true, 1
 	if !allowed(take(t, s, c)) {
 		t.Fatal("the hold was denied")
 	}
 	key := client.Keys(context.Background(), "*").Val()[0]
-	if kept := client.PTTL(context.Background(), key).Val(); kept < 55*time.Second || kept > 75*time.Second {
+	if kept := client.PTTL(context.Background(), key).Val(); kept < 55*time.Second+slack || kept > 75*time.Second+slack {
 		t.Errorf("the key is kept for %v, want for as long as the hold, 60 to 66 s, and 6 s in which what it held drains", kept)
 	}
 }
@@ -206,13 +208,13 @@ func TestAKeyIsKeptUntilItsOldExpiry(t *testing.T) {
 	}{
 		"settled hold": {true, func(s *redisx.Store, st core.Settlement) error {
 			return s.Settle(context.Background(), []core.Settlement{st})
-		}, 97 * time.Second}, // the hold ends after 66s, and then is charged
+		}, 96*time.Second + slack}, // the hold ends after 66s, and then is charged
 		"refund": {false, func(s *redisx.Store, st core.Settlement) error {
 			return s.Settle(context.Background(), []core.Settlement{st})
-		}, 31 * time.Second},
+		}, 30*time.Second + slack},
 		"reset": {false, func(s *redisx.Store, st core.Settlement) error {
 			return s.Reset(context.Background(), []core.Pair{{Rule: st.Rule, Key: st.Key}})
-		}, 31 * time.Second},
+		}, 30*time.Second + slack},
 	} {
 		s, server := frozen(t)
 		c := claimOf("k", core.MustParseLimits("10/m")...)

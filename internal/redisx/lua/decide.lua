@@ -20,14 +20,14 @@ end
 -- withHolds returns how long a limit takes to admit a cost in view of what the pair holds and its ban, if it takes wait without, and
 -- whether only what is held is in the way.
 local function withHolds(w, o, l, cost, wait, now)
-  local place, held = l.place, nil
-  held = l.kind == 0 and heldCount[place] or heldCost[place]
+  local pair = l.pair
+  local held = l.kind == 0 and pair.heldCount or pair.heldCost
   local isHeld = wait == 0 and held > 0 and (cost + held > l.capacity and (l.kind == 0 or l.algorithm == tokenBucket) or
     l.wait(w, o, l, now, cost + held) > 0) -- a grant lets others have more than their capacity
   if isHeld then
     wait = hint
   end
-  local ban = bannedUntil[place] - now
+  local ban = pair.bannedUntil - now
   if ban > wait and wait >= 0 then
     wait = ban
   end
@@ -38,12 +38,12 @@ end
 -- turn comes soon enough, and else the time after which the same request would wait. No request waits for what others hold, since nobody
 -- knows when they end.
 local function bookTurn(w, o, l, wait, now)
-  if anyRare and heldCost[l.place] > 0 then
+  if anyRare and l.pair.heldCost > 0 then
     return wait
   elseif wait > l.maxWait then
     return wait - l.maxWait
   end
-  return tokenBucket.canBook(w, o, l, now, anyRare and bannedUntil[l.place] - now or 0, l.asked) and -1 - wait or wait
+  return tokenBucket.canBook(w, o, l, now, anyRare and l.pair.bannedUntil - now or 0, l.asked) and -1 - wait or wait
 end
 
 -- nameRates has buckets remember the rates that they are asked at, even if nothing is charged.
@@ -51,7 +51,7 @@ local function nameRates(plan, now)
   for i = 1, #plan do
     local l = plan[i]
     if l.algorithm == tokenBucket and tokenBucket.nameRate(l.w, l.o, l, now) then
-      dirty[l.place] = true
+      l.pair.dirty = true
     end
   end
 end
@@ -68,7 +68,7 @@ local function evaluate(plan, now, dryRun)
         w, o = copyRecord(i, w, o)
         l.load(w, o, l, now)
       elseif l.load(w, o, l, now) then
-        dirty[l.place] = true
+        l.pair.dirty = true
       end
       if not wait then
         wait = l.wait(w, o, l, now, l.asked)
@@ -92,31 +92,28 @@ end
 local function charge(plan, claim, cost, now, decided)
   for i = claim.first, claim.last do
     local l = plan[i]
-    local w, o = l.w, l.o
-    if l.rate > 0 then
-      if anyRare then
-        l.load(w, o, l, now)
-      end
-      if decided and l.waits < -1 then
-        tokenBucket.book(w, o, l, now, anyRare and bannedUntil[l.place] - now or 0, cost)
-      else
-        l.charge(w, o, l, now, cost)
-      end
+    if anyRare then
+      l.load(l.w, l.o, l, now)
+    end
+    if decided and l.waits < -1 then
+      tokenBucket.book(l.w, l.o, l, now, anyRare and l.pair.bannedUntil - now or 0, cost)
+    else
+      l.charge(l.w, l.o, l, now, cost)
     end
   end
-  dirty[claim.place] = true
+  claim.pair.dirty = true
 end
 
 -- refund gives back cost of a claim, which was charged at an instant for a request that had its turn after a wait. What was charged before
 -- a reset is forgotten. No limit of the claim may have been loaded.
 local function refund(plan, claim, at, cost, now, wait)
-  local place = claim.place
-  if anyRare and resetAt[place] > 0 and at < words[place][resetAt[place] + 1] then
+  local pair = claim.pair
+  if anyRare and pair.resetAt > 0 and at < pair.words[pair.resetAt + 1] then
     return
   end
   for i = claim.first, claim.last do
     local l = plan[i]
-    if l.maxWait and anyRare and bannedUntil[place] > max(at + wait, now) then
+    if l.maxWait and anyRare and pair.bannedUntil > max(at + wait, now) then
       -- others may wait for the end of the ban, which the level does not show
     elseif l.maxWait and l.capacity > 0 then
       tokenBucket.giveBack(l.w, l.o, l, now, at, at + wait, min(cost, l.capacity))
@@ -124,7 +121,7 @@ local function refund(plan, claim, at, cost, now, wait)
       l.algorithm.refund(l.w, l.o, l, now, at, min(cost, l.capacity))
     end
   end
-  dirty[place] = true
+  pair.dirty = true
 end
 
 -- fitsAll reports whether all limits of a claim admit its cost.
@@ -145,7 +142,7 @@ local function commit(plan, now, dryRun)
     local claim = claims[n]
     if claim.dryRun == dryRun and not claim.peek and (not dryRun or fitsAll(plan, claim)) then
       if claim.hold then
-        addHold(claim.place, now, claim.cost, 1)
+        addHold(claim.pair, now, claim.cost, 1)
         for i = claim.first, claim.last do
           markHeld(plan[i], now)
         end
@@ -158,6 +155,7 @@ end
 
 -- report adds what is replied to a request to the numbers that are filled, and returns how many there are.
 local function report(plan, now, held, n)
+  local out = out
   n = n + 1
   out[n] = held and 1 or 0
   if anyRare then
@@ -178,7 +176,7 @@ local function report(plan, now, held, n)
   if anyRare then
     for i = 1, plan.count do
       local l = plan[i]
-      out[n + 1], out[n + 2], n = l.kind == 0 and heldCount[l.place] or heldCost[l.place], bannedUntil[l.place] - now, n + 2
+      out[n + 1], out[n + 2], n = l.kind == 0 and l.pair.heldCount or l.pair.heldCost, l.pair.bannedUntil - now, n + 2
     end
   end
   return n
@@ -187,22 +185,20 @@ end
 -- openRequest reads the pairs of the request whose keys begin at keyList[first].
 local function openRequest(plan, keyList, first, now)
   if anyRare then -- of an earlier request
-    clearRare(1, current.keys)
+    clearRare(current)
   end
   current, anyRare, hasTexts = plan, plan.rare, false
-  for place = 1, plan.keys do
-    if not others[place] then
-      clearRare(place, place)
-    end
-    readPair(plan, place, keyList[first + place - 1], now)
+  for n = 1, plan.keys do
+    readPair(plan.pairs[n], keyList[first + n - 1], now)
   end
 end
 
 -- saveRequest stores what has changed.
 local function saveRequest(plan, now)
-  for place = 1, plan.keys do
-    if dirty[place] then
-      savePair(plan, place, now)
+  for n = 1, plan.keys do
+    local pair = plan.pairs[n]
+    if pair.dirty then
+      savePair(pair, now)
     end
   end
 end

@@ -12,24 +12,24 @@ local function lastCell(w, o)
   return o + holdSize + cellSize * (w[o + 1] - 1)
 end
 
--- sumHolds sums up what the pair at place holds.
-local function sumHolds(place)
-  local w, o, cost, count = words[place], holdAt[place], 0, 0
+-- sumHolds sums up what the pair holds.
+local function sumHolds(pair)
+  local w, o, cost, count = pair.words, pair.holdAt, 0, 0
   for cell = o + holdSize, o > 0 and lastCell(w, o) or 0, cellSize do
     cost, count = cost + w[cell + 1], count + w[cell + 2]
   end
-  heldCost[place], heldCount[place] = min(cost, maxExact), count
+  pair.heldCost, pair.heldCount = min(cost, maxExact), count
 end
 
 -- addHold holds cost from now on, for count requests.
-local function addHold(place, now, cost, count)
-  local w, start = words[place], now - now % holdWidth
-  if holdAt[place] == 0 then
-    holdAt[place] = addRecord(place, holdKind, 0)
-    resize(w, holdAt[place] + 2, 1)
-    w[holdAt[place] + 2] = 0
+local function addHold(pair, now, cost, count)
+  local w, start = pair.words, now - now % holdWidth
+  if pair.holdAt == 0 then
+    pair.holdAt = addRecord(pair, holdKind, 0)
+    resize(w, pair.holdAt + 2, 1)
+    w[pair.holdAt + 2] = 0
   end
-  local o = holdAt[place]
+  local o = pair.holdAt
   local cell = lastCell(w, o)
   if w[o + 1] == 0 or w[cell] < start then
     cell = cell + cellSize
@@ -37,26 +37,26 @@ local function addHold(place, now, cost, count)
     w[o + 1], w[cell], w[cell + 1], w[cell + 2] = w[o + 1] + 1, start, 0, 0
   end
   w[cell + 1], w[cell + 2] = min(w[cell + 1] + cost, maxExact), w[cell + 2] + count
-  dirty[place] = true
-  sumHolds(place)
+  pair.dirty = true
+  sumHolds(pair)
 end
 
 -- removeCell removes a cell, and the record if that was its last one.
-local function removeCell(place, cell)
-  local w, o = words[place], holdAt[place]
+local function removeCell(pair, cell)
+  local w, o = pair.words, pair.holdAt
   resize(w, cell, -cellSize)
   w[o + 1] = w[o + 1] - 1
   if w[o + 1] == 0 then
-    holdAt[place] = 0
+    pair.holdAt = 0
     resize(w, o, -holdSize)
   end
-  dirty[place] = true
+  pair.dirty = true
 end
 
 -- releaseHold ends a hold of cost made at an instant, and returns how much it held, or nil if it has ended. A hold that is later than
 -- all takes from the latest: the clock went back since.
-local function releaseHold(place, at, cost)
-  local w, o = words[place], holdAt[place]
+local function releaseHold(pair, at, cost)
+  local w, o = pair.words, pair.holdAt
   if o == 0 then
     return nil
   end
@@ -66,27 +66,27 @@ local function releaseHold(place, at, cost)
       local released = min(cost, w[cell + 1])
       w[cell + 1], w[cell + 2] = w[cell + 1] - released, w[cell + 2] - 1
       if w[cell + 2] <= 0 then
-        removeCell(place, cell)
+        removeCell(pair, cell)
       end
-      dirty[place] = true
-      sumHolds(place)
+      pair.dirty = true
+      sumHolds(pair)
       return released
     end
   end
 end
 
 -- rewindHolds has holds that are from later, because the clock went back, count as made now.
-local function rewindHolds(place, now)
-  local w, start, cost, count = words[place], now - now % holdWidth, 0, 0
-  while holdAt[place] > 0 do
-    local cell = lastCell(w, holdAt[place])
+local function rewindHolds(pair, now)
+  local w, start, cost, count = pair.words, now - now % holdWidth, 0, 0
+  while pair.holdAt > 0 do
+    local cell = lastCell(w, pair.holdAt)
     if w[cell] <= start then
       break
     end
     cost, count = cost + w[cell + 1], count + w[cell + 2]
-    removeCell(place, cell)
+    removeCell(pair, cell)
   end
   if count > 0 then
-    addHold(place, now, cost, count)
+    addHold(pair, now, cost, count)
   end
 end

@@ -1,5 +1,4 @@
 -- Whole numbers.
--- Uses nothing.
 --
 -- A Lua number holds whole numbers up to maxExact exactly, and no number here exceeds that. Numbers become text by '%d'
 -- only, because tostring and .. keep no more than 14 digits. a % b is exact for all a up to maxExact.

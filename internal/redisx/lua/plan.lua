@@ -19,7 +19,7 @@
 local settleWords, leaseWords = 5, 5 -- of each claim that is settled, or leased: see settle.lua and take.lua
 local minute, day = 60000000, 86400000000
 local maxPlans = 1000
-local plans, planCount = {}, 0
+local decisions = {} -- what a plan does, by its letter: take.lua and settle.lua add them
 
 -- newLimit returns the limit of eight numbers.
 local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, starts)
@@ -31,6 +31,9 @@ local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, star
     load = algorithm.load, wait = algorithm.wait, charge = algorithm.charge, report = algorithm.report, ends = algorithm.ends,
     size = algorithm.size, never = asked > capacity and -1, lows = kind + 1, o = 0,
   }
+  if rate == 0 then -- nothing is ever admitted
+    l.charge = inFlight.charge
+  end
   if flags >= 32 then
     l.maxWait, l.ban = ban, 0
   end
@@ -45,11 +48,32 @@ local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, star
   return l
 end
 
--- newPlan reads a plan. Besides its limits it has the number of keys, the claims with their first and last limits, the limits of each
--- pair, and the first limit of each kind by -kind: miniredis allocates all up to a large number that is a positive index.
+-- newPair returns a pair without limits. Its kinds are the first limit of each kind by -kind: miniredis allocates all up to a large number
+-- that is a positive index. Its new are the words of a pair that is not stored.
+local function newPair()
+  return {kinds = {}, new = {layout}}
+end
+
+-- addToPair adds a limit to its pair, and reports whether the pair has its kind already.
+local function addToPair(pair, l)
+  local same = pair.kinds[-l.kind]
+  table.insert(pair, l)
+  l.pair, l.first, l.same = pair, same and same.first or 0, same
+  if l.naming then
+    l.naming.pair = pair
+  end
+  if l.kind > 0 and not same then
+    pair.kinds[-l.kind], pair.kinds[-l.kind - heldMark] = l, l
+    l.first = #pair.new + 1
+    l.algorithm.empty(pair.new, l.first, l)
+  end
+  return same
+end
+
+-- newPlan reads a plan. Besides its limits it has its pairs, and the claims with their first and last limits.
 local function newPlan(text)
   local op, now, rest = string.match(text, '^(%a)(%d*)(.*)$')
-  local plan = {op = op, rare = op ~= 't', now = tonumber(now), keys = 0, claims = {}, leases = {}, pairs = {}, kinds = {}}
+  local plan = {op = op, decide = decisions[op], rare = op ~= 't', now = tonumber(now), claims = {}, leases = {}, pairs = {}}
   local numbers = {}
   for n in string.gmatch(rest, '%d+') do
     numbers[#numbers + 1] = tonumber(n)
@@ -65,51 +89,42 @@ local function newPlan(text)
       first = first + unit
     end
     local l, i = newLimit(head, kind, cost, asked, rate, capacity, unit, ban, starts), #plan + 1
-    plan[i] = l
-    if l.place > plan.keys then
-      plan.keys, plan.pairs[l.place], plan.kinds[l.place] = l.place, {count = 0}, {}
-    end
+    local pair = plan.pairs[l.place] or newPair()
+    plan[i], plan.pairs[l.place] = l, pair
     if l.begins then
-      l.claim = {first = i, place = l.place, dryRun = l.dryRun, peek = l.peek, hold = l.hold, cost = l.cost}
+      l.claim = {first = i, pair = pair, dryRun = l.dryRun, peek = l.peek, hold = l.hold, cost = l.cost}
       table.insert(plan.claims, l.claim)
       if l.leased then
         table.insert(plan.leases, l.claim)
       end
     end
     plan.claims[#plan.claims].last = i
-    local pair = plan.pairs[l.place]
-    table.insert(pair, l)
-    pair.count = #pair
-    local kinds = plan.kinds[l.place]
-    if kinds[-l.kind] then
-      l.same, plan.rare = kinds[-l.kind], true
-    elseif l.kind > 0 then
-      kinds[-l.kind], kinds[-l.kind - heldMark] = l, l
-    end
+    plan.rare = addToPair(pair, l) or plan.rare or l.peek or l.hold or l.dryRun or l.rate == 0
     plan.dryRuns = plan.dryRuns or l.dryRun
-    plan.rare = plan.rare or l.peek or l.hold or l.dryRun
   end
   plan.count, plan.words = #plan, word * (op == 's' and settleWords * #plan.claims or leaseWords * #plan.leases)
   if op == 'r' then
-    plan.keys, plan.pairs, plan.kinds = 1, {{}}, {{}}
+    plan.pairs = {newPair()}
   end
+  plan.keys = #plan.pairs
+  clearRare(plan)
   return plan
 end
 
--- isNear reports whether the clock of the process that made a plan differs by at most a day from now, as far as the plan needs it.
-local function isNear(plan, now)
-  return not plan.clock or now > plan.clock - day and now < plan.clock + minute + day
+-- isFar reports whether the clock of the process that made a plan with calendars differs by more than a day from now.
+local function isFar(plan, now)
+  return now <= plan.clock - day or now >= plan.clock + minute + day
 end
 
--- planOf returns the plan of a text.
-local function planOf(text)
-  local plan = plans[text]
-  if not plan then
-    if planCount >= maxPlans then
-      plans, planCount = {}, 0
+-- plans[text] is the plan of a text.
+local planCount = 0
+local plans = setmetatable({}, {__index = function(all, text)
+  if planCount >= maxPlans then
+    planCount = 0
+    for old in pairs(all) do
+      all[old] = nil
     end
-    plan = newPlan(text)
-    plans[text], planCount = plan, planCount + 1
   end
-  return plan
-end
+  all[text], planCount = newPlan(text), planCount + 1
+  return all[text]
+end})

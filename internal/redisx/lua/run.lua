@@ -8,7 +8,6 @@
 -- what take.lua and settle.lua say, or -2 if it could not be decided, because of an error that the server's log has, or -3 if the clock
 -- of the process is more than a day off.
 local failed, farOff = -2, -3
-local decisions = {t = take, s = settle, r = resetPair}
 
 -- tooFar replies that the clock of the process is wrong.
 local function tooFar(_, _, _, _, filled)
@@ -18,7 +17,7 @@ end
 
 -- run does what a call asks.
 local function run(keyList, args)
-  local time, plan = call('TIME'), planOf(args[1])
+  local time, plan = call('TIME'), plans[args[1]]
   local now, first, at, filled = plan.now or time[1] * 1000000 + time[2], 1, 1, 2
   repaired = 0
   repeat
@@ -27,7 +26,10 @@ local function run(keyList, args)
     if plan.words > 0 then
       numbers, at = args[at], at + 1
     end
-    local decide, count, left = isNear(plan, now) and decisions[plan.op] or tooFar, plan.keys, args[at]
+    local decide, count, left = plan.decide, plan.keys, args[at]
+    if plan.clock and isFar(plan, now) then
+      decide = tooFar
+    end
     for _ = 1, left and tonumber(left) or (#keyList - first + 1) / count do
       local ok, n = pcall(decide, plan, keyList, first, now, filled, numbers, start)
       if ok then
@@ -42,8 +44,8 @@ local function run(keyList, args)
       first, start = first + count, start + plan.words
     end
     at = at + 1
-    plan = left and args[at] and planOf(args[at])
+    plan = left and args[at] and plans[args[at]]
   until not plan
   out[1], out[2] = now, repaired
-  return textOf(out, 1, filled)
+  return textOf(out, filled)
 end

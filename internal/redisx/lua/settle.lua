@@ -26,7 +26,7 @@ local function fits(plan, claim, cost, now)
       end
     end
   end
-  return bannedUntil[claim.place] <= now
+  return claim.pair.bannedUntil <= now
 end
 
 -- chargeNow charges cost to the limits of a claim, which need not be loaded.
@@ -52,7 +52,7 @@ end
 -- settleHeld replaces what a claim held. If the hold has ended, its cost was charged at its end.
 local function settleHeld(plan, claim, at, cost, final, now)
   local ended = at - at % holdWidth + holdLife
-  if not releaseHold(claim.place, at, cost) and at > 0 and ended <= now then
+  if not releaseHold(claim.pair, at, cost) and at > 0 and ended <= now then
     return adjust(plan, claim, ended, final - cost, now)
   end
   if claim.dryRun and final > cost and not fits(plan, claim, final, now) then
@@ -63,26 +63,26 @@ end
 
 -- renew makes what a claim held a hold of now, unless it has ended. It returns when the claim is held from now on, or 0.
 local function renew(claim, at, cost, now)
-  local place = claim.place
-  local longestBan = holdAt[place] > 0 and words[place][holdAt[place] + 2]
-  local held = releaseHold(place, at, cost)
+  local pair = claim.pair
+  local longestBan = pair.holdAt > 0 and pair.words[pair.holdAt + 2]
+  local held = releaseHold(pair, at, cost)
   if not held then
     return 0
   end
-  addHold(place, now, held, 1)
-  words[place][holdAt[place] + 2] = longestBan
+  addHold(pair, now, held, 1)
+  pair.words[pair.holdAt + 2] = longestBan
   return now
 end
 
 -- setBan denies everything of a pair until an instant. A longer ban stays.
-local function setBan(place, ends)
-  if banAt[place] == 0 then
-    banAt[place] = addRecord(place, banKind, 0)
+local function setBan(pair, ends)
+  if pair.banAt == 0 then
+    pair.banAt = addRecord(pair, banKind, 0)
   end
-  local o = banAt[place]
-  local w = words[place]
+  local o = pair.banAt
+  local w = pair.words
   w[o + 1] = max(w[o + 1], min(ends, maxExact))
-  bannedUntil[place], lasts[place], dirty[place] = w[o + 1], max(lasts[place], w[o + 1]), true
+  pair.bannedUntil, pair.last, pair.dirty = w[o + 1], max(pair.last, w[o + 1]), true
 end
 
 -- grant gives the limits of a claim n more requests, or fewer if n is negative.
@@ -94,7 +94,7 @@ local function grant(plan, claim, n, now)
       l.algorithm.grant(l.w, l.o, l, now, n)
     end
   end
-  dirty[claim.place] = true
+  claim.pair.dirty = true
 end
 
 -- settle settles a request.
@@ -110,7 +110,7 @@ local function settle(plan, keyList, first, now, filled, numbers, start)
     elseif flags >= 2 then
       moved = renew(claim, at, cost, now)
     elseif ban > 0 then
-      setBan(claim.place, now + ban)
+      setBan(claim.pair, now + ban)
     elseif flags == 1 then
       settleHeld(plan, claim, at, cost, final, now)
     else
@@ -132,18 +132,18 @@ end
 -- so that what was charged before is not given back out of what was charged since.
 local function resetPair(plan, keyList, first, now, filled)
   openRequest(plan, keyList, first, now)
-  local key = keyList[first]
-  if stored[1] then
-    local w, kept, n = words[1], {words[1][1], resetKind, now}, 3
+  local pair = plan.pairs[1]
+  if pair.stored then
+    local w, kept, n = pair.words, {pair.words[1], resetKind, now}, 3
     local function keep(first, last)
       for i = first, last do
         n, kept[n + 1] = n + 1, w[i]
       end
     end
-    local o = holdAt[1]
+    local o = pair.holdAt
     if o > 0 then
       keep(o, lastCell(w, o) + cellSize - 1)
-      eachLimit(plan, 1, function(_, at, l)
+      eachLimit(pair, function(_, at, l)
         if isHeld(w, at) then
           local forget = l.algorithm.forget or l.algorithm.empty
           forget(w, at, l)
@@ -152,15 +152,17 @@ local function resetPair(plan, keyList, first, now, filled)
         end
       end)
     end
-    words[1], sizes[1], holdAt[1], banAt[1], resetAt[1], anyRare = kept, n, o > 0 and 4 or 0, 0, 2, true
-    for _, field in ipairs(call('HKEYS', key)) do
+    pair.words, pair.size, pair.holdAt, pair.banAt, pair.resetAt, anyRare = kept, n, o > 0 and 4 or 0, 0, 2, true
+    for _, field in ipairs(call('HKEYS', pair.key)) do
       if field ~= 's' then
-        call('HDEL', key, field)
+        call('HDEL', pair.key, field)
       end
     end
-    lasts[1] = 0
-    savePair(plan, 1, now)
+    pair.last = 0
+    savePair(pair, now)
   end
   out[filled + 1] = 0
   return filled + 1
 end
+
+decisions.s, decisions.r = settle, resetPair

@@ -62,15 +62,15 @@ local function textsOf(w, o, l)
   if q then
     return q
   end
-  local place, size = placeOf(w), entrySize * w[o + 7]
-  local value = call('HGET', keys[place], l.name) or ''
+  local pair, size = l.pair, entrySize * w[o + 7]
+  local value = call('HGET', pair.key, l.name) or ''
   if #value < size or #value % entrySize > 0 then
     value = ''
   end
   q = {list = sub(value, 1, size), open = sub(value, size + 1), blocks = {}, changed = {}, name = l.name}
   w[-l.kind] = q
   if value == '' and w[o + 5] < w[o + 1] then
-    repaired, dirty[place] = repaired + 1, true
+    repaired, pair.dirty = repaired + 1, true
     w[o + 3], w[o + 5], w[o + 7] = w[o + 4], w[o + 1], 0
   end
   return q
@@ -86,7 +86,7 @@ local function readBlock(w, o, l, q, i)
   local number = w[o + 6] + i
   local text = q.blocks[number]
   if not text then
-    text = call('HGET', keys[placeOf(w)], fieldOf(l.name, number)) or ''
+    text = call('HGET', l.pair.key, fieldOf(l.name, number)) or ''
     if text == '' or #text % entrySize > 0 then
       text = sub(q.list, entrySize * i + 1, entrySize * (i + 1))
     end
@@ -453,7 +453,7 @@ end
 
 -- forgetTexts removes the fields of the record at o.
 local function forgetTexts(w, o, l)
-  local key = keys[placeOf(w)]
+  local key = l.pair.key
   call('HDEL', key, l.name)
   for number = w[o + 8], w[o + 6] + w[o + 7] - 1 do
     call('HDEL', key, fieldOf(l.name, number))

@@ -1,44 +1,50 @@
--- The states of the request that is being decided, in tables that all requests use, by the place of a pair among the request's
--- pairs. So a request needs no table but one for the words of each pair.
+-- The states of the request that is being decided.
+--
+-- A plan has a table for each pair that its requests name. It lists the limits of the pair, and all requests of the plan keep in its fields
+-- what they find. So a request needs no table but one for the words of each pair. The fields are:
+--
+--   key, stored   the key of the pair, and what is stored there, or false
+--   words, size   its words and their number: see pair.lua
+--   dirty         whether the pair must be stored
+--
+-- and what few pairs have:
+--
+--   holdAt, banAt, resetAt             the places of these records, or 0
+--   heldCost, heldCount, bannedUntil   what is held, and until when the pair is banned
+--   others                             the number of records of limits that the plan does not have
+--   last                               when something ends that no limit of the plan says
 --
 -- A record is known by a table of words and the place of its first word there: l.w and l.o of a limit l.
-local words, sizes = {}, {} -- the words of each pair, and their number: see pair.lua
-local keys, stored = {}, {} -- the key of each pair, and whether anything is stored there
-local dirty = {} -- whether a pair must be stored
 local current = nil -- the plan
 local repaired = 0 -- states that made no sense
 local hasTexts = false -- whether the texts of a sliding limit may have changed
 local call, tryCall = redis.call, redis.pcall
 
--- What few pairs have. If anyRare is false, no pair of the request has any of it, and the numbers here are 0; no bucket knows more than
--- the rate of its limit, and each state that is loaded is charged or stays as it is.
+-- If anyRare is false, no pair of the request has any of what few pairs have, and the numbers there are 0; no bucket knows more than the
+-- rate of its limit, and each state that is loaded is charged or stays as it is.
 local anyRare = false
-local holdAt, banAt, resetAt = {}, {}, {} -- the places of these records
-local heldCost, heldCount, bannedUntil = {}, {}, {}
-local others = {} -- the number of records of limits that the plan does not have
-local lasts = {} -- when something ends that no limit of the plan says
 
--- clearRare forgets what some pairs of a request had.
-local function clearRare(first, last)
-  for place = first, last do
-    holdAt[place], banAt[place], resetAt[place], heldCost[place], heldCount[place] = 0, 0, 0, 0, 0
-    bannedUntil[place], others[place], lasts[place] = 0, 0, 0
+-- clearRare forgets what the pairs of an earlier request of a plan had.
+local function clearRare(plan)
+  for _, pair in ipairs(plan.pairs) do
+    pair.holdAt, pair.banAt, pair.resetAt, pair.heldCost, pair.heldCount = 0, 0, 0, 0, 0
+    pair.bannedUntil, pair.others, pair.last = 0, 0, 0
   end
 end
 
--- placeOf returns the place of the pair with these words.
-local function placeOf(w)
-  for place = 1, current.keys do
-    if words[place] == w then
-      return place
+-- pairOf returns the pair with these words.
+local function pairOf(w)
+  for _, pair in ipairs(current.pairs) do
+    if pair.words == w then
+      return pair
     end
   end
 end
 
 -- resize inserts words before the one at from or, if by is negative, removes as many there, and moves the records behind.
 local function resize(w, from, by)
-  local place = placeOf(w)
-  local size = sizes[place]
+  local pair = pairOf(w)
+  local size = pair.size
   if by > 0 then
     for i = size, from, -1 do
       w[i + by] = w[i]
@@ -48,23 +54,23 @@ local function resize(w, from, by)
       w[i + by] = i <= size and w[i] or nil
     end
   end
-  sizes[place] = size + by
-  for _, l in ipairs(current.pairs[place]) do
+  pair.size = size + by
+  for _, l in ipairs(pair) do
     if l.w == w and l.o >= from then
       l.o = l.o + by
     end
   end
-  for _, at in ipairs({holdAt, banAt, resetAt}) do
-    if at[place] >= from then
-      at[place] = at[place] + by
+  for _, field in ipairs({'holdAt', 'banAt', 'resetAt'}) do
+    if pair[field] >= from then
+      pair[field] = pair[field] + by
     end
   end
 end
 
 -- addRecord adds a record of two words to a pair, and returns its place.
-local function addRecord(place, kind, number)
-  local w, o = words[place], sizes[place] + 1
-  w[o], w[o + 1], sizes[place], anyRare = kind, number, o + 1, true
+local function addRecord(pair, kind, number)
+  local w, o = pair.words, pair.size + 1
+  w[o], w[o + 1], pair.size, anyRare = kind, number, o + 1, true
   return o
 end
 

@@ -29,7 +29,7 @@ local function chargeAhead(plan, now, numbers, start, admitted)
     for i = claim.first, claim.last do
       local l = plan[i]
       local remaining = l.algorithm.remaining(l.w, l.o, l, now)
-      ahead = min(ahead, floorDiv(max(0, remaining - (anyRare and heldCost[l.place] or 0)), 2))
+      ahead = min(ahead, floorDiv(max(0, remaining - (anyRare and l.pair.heldCost or 0)), 2))
     end
     if ahead > 0 then
       charge(plan, claim, ahead, now)
@@ -77,3 +77,5 @@ local function take(plan, keyList, first, now, filled, numbers, start)
   end
   return filled
 end
+
+decisions.t = take

@@ -68,7 +68,7 @@ local function name(w, o, l, now)
   local before, slowest = w[o + 4], slowestRate(w, o)
   if isForgotten(w, o, now) then
     w[o + 1], w[o + 4], w[o + 5] = 0, l.rate, l.code
-    return l.rate, l.rate ~= before and anyRare and heldCount[l.place] > 0
+    return l.rate, l.rate ~= before and anyRare and l.pair.heldCount > 0
   end
   toTicks(w, o, l)
   w[o + 4] = l.rate

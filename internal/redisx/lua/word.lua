@@ -35,19 +35,25 @@ local struct = rawget(_G, 'struct') or wordsWithoutStruct()
 local pack, unpackWords = struct.pack, struct.unpack
 local byte, char, format, sub = string.byte, string.char, string.format, string.sub
 
--- formats[n] is the format of n bytes: '<' and an 'I8' for each word; nil if that is no number of words, or too many for one call.
+-- formats[n] is the format of n words: '<' and an 'I8' for each; nil if n is no whole number, or too many for one call.
 local maxWords = 2000
 local formats = setmetatable({}, {__index = function(all, n)
-  if n > 0 and n % word == 0 and n <= maxWords * word then
-    all[n] = '<' .. string.rep('I8', n / word)
+  if n > 0 and n % 1 == 0 and n <= maxWords then
+    all[n] = '<' .. string.rep('I8', n)
     return all[n]
   end
 end})
 
--- textOf returns the words of a list from first to last as bytes.
-local function textOf(list, first, last)
-  if last - first >= maxWords then
-    return textOf(list, first, first + maxWords - 1) .. textOf(list, first + maxWords, last)
+-- textOf returns the first n words of a list as bytes.
+local function textOf(list, n)
+  local form = formats[n]
+  if form then
+    return pack(form, unpack(list, 1, n))
   end
-  return pack(formats[word * (last - first + 1)], unpack(list, first, last))
+  local texts = {}
+  for first = 1, n, maxWords do
+    local last = min(n, first + maxWords - 1)
+    texts[#texts + 1] = pack(formats[last - first + 1], unpack(list, first, last))
+  end
+  return table.concat(texts)
 end
