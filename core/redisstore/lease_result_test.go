@@ -4,23 +4,18 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// leasing returns a limiter that leases the keys of its one rule.
-func leasing(t *testing.T, limits string, lease time.Duration) *core.Limiter {
-	return leasingFrom(t, redistest.Start(t), limits, lease)
-}
-
-func leasingFrom(t *testing.T, server *redistest.Server, limits string, lease time.Duration) *core.Limiter {
+// leasing returns a limiter that leases the keys of its one rule, in a bubble.
+func leasing(t *testing.T, server *redistest.Server, limits string, lease time.Duration) *core.Limiter {
 	rule := core.Rule{Name: "leased", Key: keyfunc.Const("all"), Limits: core.MustParseLimits(limits), Lease: lease}
-	s := redisstore.New(server.Client(t))
-	return core.Must(core.New([]core.Rule{rule}, core.WithStore(s), core.WithTimeout(10*time.Second)))
+	return core.Must(core.New([]core.Rule{rule}, core.WithStore(inBubble(t, server))))
 }
 
 func takeLeased(t *testing.T, l *core.Limiter, cost int) core.Result {
@@ -36,96 +31,105 @@ func takeLeased(t *testing.T, l *core.Limiter, cost int) core.Result {
 // requests are being charged ahead the store says that these are missing. The last request may have to wait for what the bucket
 // keeps charged of returned requests, which is less than it drains in the meantime: the same time again for each of two portions.
 func TestRemainingOfALeasedKey(t *testing.T) {
-	t.Parallel()
 	for _, lease := range []time.Duration{time.Millisecond, 30 * time.Millisecond, time.Second} {
-		l, used, exact := leasing(t, "3000/1000h", lease), 0, 0
-		for begun := time.Now(); used < 3000 && time.Since(begun) < 20*time.Second; used++ {
-			r := takeLeased(t, l, 1)
-			want := 3000 - used - 1
-			if !r.Allowed && want == 0 && r.RetryAfter < 2*time.Since(begun) {
-				time.Sleep(r.RetryAfter)
-				r = takeLeased(t, l, 1)
-			}
-			if r.Remaining > want+1 || r.Remaining < want-used-1 || !r.Allowed {
-				t.Fatalf("lease %v, request %d: %d remain, want %d: %+v", lease, used+1, r.Remaining, want, r)
-			}
-			if r.Remaining >= want {
-				exact++
-			}
-			if r.ResetAfter < r.RefillAfter || r.RefillAfter <= 0 || r.RefillAfter > 1201*time.Second {
-				t.Fatalf("lease %v: %+v", lease, r)
-			}
-			if age := time.Since(r.At); age < -time.Second || age > 10*time.Second {
-				t.Fatalf("lease %v: decided %v ago, by the clock of the server", lease, age)
-			}
-		}
-		if decisions := l.StoreHealth().Leases.Decisions; lease > time.Millisecond && decisions == 0 {
-			t.Errorf("lease %v: no decision came from it", lease)
-		}
-		if lease > time.Millisecond && exact < used/2 {
-			t.Errorf("lease %v: what remains was exact %d times of %d", lease, exact, used)
-		}
+		server := redistest.Start(t)
+		synctest.Test(t, func(t *testing.T) { checkRemaining(t, leasing(t, server, "3000/1000h", lease), lease) })
 	}
 }
 
-// TestUnusedRequestsOfSeveralProcesses has processes use one key in turn, in bursts. Then all that they have not used
-// is there again. The limit refills nothing in the meantime.
-func TestUnusedRequestsOfSeveralProcesses(t *testing.T) {
-	t.Parallel()
-	server, used := redistest.Start(t), 0
-	var all []*core.Limiter
-	for range 8 {
-		all = append(all, leasingFrom(t, server, "10000/1000h", 20*time.Millisecond))
-	}
-	for begun := time.Now(); time.Since(begun) < 200*time.Millisecond; time.Sleep(time.Millisecond) {
-		l := all[rand.IntN(len(all))]
-		for range rand.IntN(20) {
-			takeLeased(t, l, 1)
-			used++
+func checkRemaining(t *testing.T, l *core.Limiter, lease time.Duration) {
+	exact, begun := 0, time.Now()
+	for used := range 3000 {
+		time.Sleep(100 * time.Microsecond)
+		r := takeLeased(t, l, 1)
+		want := 3000 - used - 1
+		if !r.Allowed && want == 0 && r.RetryAfter < 2*time.Since(begun) {
+			time.Sleep(r.RetryAfter)
+			r = takeLeased(t, l, 1)
+		}
+		if r.Remaining > want+1 || r.Remaining < want-used-1 || !r.Allowed {
+			t.Fatalf("lease %v, request %d: %d remain, want %d: %+v", lease, used+1, r.Remaining, want, r)
+		}
+		if r.Remaining >= want {
+			exact++
+		}
+		if r.ResetAfter < r.RefillAfter || r.RefillAfter <= 0 || r.RefillAfter > 1201*time.Second {
+			t.Fatalf("lease %v: %+v", lease, r)
+		}
+		if age := time.Since(r.At.Truncate(time.Microsecond)); age != 0 {
+			t.Fatalf("lease %v: decided %v ago, by the clock of the server", lease, age)
 		}
 	}
-	remain := func() int {
+	if decisions := l.StoreHealth().Leases.Decisions; decisions == 0 {
+		t.Errorf("lease %v: no decision came from it", lease)
+	}
+	if lease > time.Millisecond && exact < 1500 {
+		t.Errorf("lease %v: what remains was exact %d times of 3000", lease, exact)
+	}
+}
+
+// TestUnusedRequestsOfSeveralProcesses has processes use one key in turn, in bursts. Then all that they have not used is there again. The
+// limit refills nothing in the meantime.
+func TestUnusedRequestsOfSeveralProcesses(t *testing.T) {
+	server := redistest.Start(t)
+	synctest.Test(t, func(t *testing.T) {
+		used, random := 0, rand.New(rand.NewPCG(18, 2))
+		var all []*core.Limiter
+		for range 8 {
+			all = append(all, leasing(t, server, "10000/1000h", 20*time.Millisecond))
+		}
+		for range 200 {
+			l := all[random.IntN(len(all))]
+			for range random.IntN(20) {
+				takeLeased(t, l, 1)
+				used++
+			}
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second) // until all is given back
 		d, err := all[0].Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Peek: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return d.Results[0].Remaining
-	}
-	for begun := time.Now(); remain() != 10000-used && time.Since(begun) < 20*time.Second; {
-		time.Sleep(20 * time.Millisecond)
-	}
-	if got, want := remain(), 10000-used; got != want {
-		t.Errorf("%d remain, want %d", got, want)
-	}
-	for _, l := range all {
-		if h := l.StoreHealth().Leases; h.Decisions == 0 || h.Returned == 0 {
-			t.Logf("a process did not lease: %+v", h)
+		if got, want := d.Results[0].Remaining, 10000-used; got != want {
+			t.Errorf("%d remain, want %d", got, want)
 		}
-	}
+		for _, l := range all {
+			if h := l.StoreHealth().Leases; h.Decisions == 0 || h.Returned == 0 {
+				t.Errorf("a process did not lease: %+v", h)
+			}
+		}
+	})
 }
 
 // TestRetryAfterOfALeasedKey waits as long as a denial says: then the same cost fits.
 func TestRetryAfterOfALeasedKey(t *testing.T) {
-	t.Parallel()
 	for _, limits := range []string{"100/s", "20/200ms;fixed-window", "200/s;burst=10, 150/500ms;fixed-window"} {
-		l, denied := leasing(t, limits, 20*time.Millisecond), 0
-		for i := 0; denied < 12 && i < 100_000; i++ {
-			cost := 1 + i%3
-			d, err := l.Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Cost: cost})
-			if err != nil {
-				t.Fatal(err)
+		server := redistest.Start(t)
+		synctest.Test(t, func(t *testing.T) {
+			l, denied := leasing(t, server, limits, 20*time.Millisecond), 0
+			for i := 0; denied < 12 && i < 10_000; i++ {
+				cost := 1 + i%3
+				d, err := l.Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Cost: cost})
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(100 * time.Microsecond)
+				if d.Allowed {
+					continue
+				}
+				denied++
+				time.Sleep(d.RetryAfter() - 100*time.Microsecond)
+				if again := takeLeased(t, l, cost); !again.Allowed {
+					t.Errorf("%s: cost %d is denied after waiting %v: %+v", limits, cost, d.RetryAfter(), again)
+				}
 			}
-			if d.Allowed {
-				continue
+			if denied < 12 {
+				t.Errorf("%s: denied %d times", limits, denied)
 			}
-			denied++
-			time.Sleep(d.RetryAfter())
-			if again := takeLeased(t, l, cost); !again.Allowed {
-				t.Errorf("%s: cost %d is denied after waiting %v: %+v", limits, cost, d.RetryAfter(), again)
+			if h := l.StoreHealth().Leases; h.Decisions == 0 {
+				t.Errorf("%s: no decision came from a lease", limits)
 			}
-		}
-		if denied < 12 {
-			t.Errorf("%s: denied %d times", limits, denied)
-		}
+		})
 	}
 }

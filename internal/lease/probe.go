@@ -9,13 +9,6 @@ func (t *Table) Ended() bool {
 	return t.keys.Load() == 0 && len(t.unused) == 0 && !t.armed
 }
 
-// BetweenSweeps calls f while no sweep runs: what one has taken out of the table counts as charged until it is given back.
-func (t *Table) BetweenSweeps(f func()) {
-	t.sweeping.Lock()
-	defer t.sweeping.Unlock()
-	f()
-}
-
 // GrantsInFlight returns how many grants are in flight.
 func (t *Table) GrantsInFlight() (n int) {
 	for i := range t.shards {

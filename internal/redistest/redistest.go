@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,9 +20,6 @@ import (
 
 // waitTimeout bounds each wait of a test for a server.
 const waitTimeout = 2 * time.Minute
-
-// running has the addresses of all servers that run.
-var running sync.Map
 
 // A Server is a redis-server of a test.
 type Server struct {
@@ -75,7 +71,6 @@ func (s *Server) Restart(t testing.TB) {
 	if err := s.process.Start(); err != nil {
 		t.Fatal(err)
 	}
-	running.Store(s.Addr, true)
 	c := s.Client(t)
 	Wait(t, "the server to answer", func() bool { return c.Ping(context.Background()).Err() == nil })
 }
@@ -90,7 +85,6 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 // Kill ends s at once, as kill -9 does. It may be called twice.
 func (s *Server) Kill() {
 	if s.process != nil {
-		running.Delete(s.Addr)
 		_ = s.process.Process.Kill()
 		_ = s.process.Wait()
 		s.process = nil

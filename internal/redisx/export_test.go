@@ -40,15 +40,6 @@ func (s *Store) LeasesEnded() bool {
 	return t == nil || t.Ended() && len(s.batcher.running) == 0
 }
 
-// BetweenSweeps calls f while no sweep of the leases runs.
-func (s *Store) BetweenSweeps(f func()) {
-	if t := s.leases.Load(); t != nil {
-		t.BetweenSweeps(f)
-	} else {
-		f()
-	}
-}
-
 // GrantsInFlight returns how many grants are in flight.
 func (s *Store) GrantsInFlight() int {
 	if t := s.leases.Load(); t != nil {
