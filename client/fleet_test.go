@@ -21,7 +21,7 @@ import (
 func TestFleetSharesOneBudget(t *testing.T) {
 	const processes, callers, span = 10, 2, 20 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		s := limited(core.PerSecond(50).WithBurst(5), headers.GitHub)
+		s := limited(core.PerSecond(50).WithBurst(5), headers.RetryAfter) // so processes learn of the denials of others by their hooks alone
 		s.latency = func() time.Duration { return 5 * time.Millisecond }
 		stranger := s.over(&client.Transport{MaxWait: -1})
 		for range 4 {
