@@ -50,13 +50,14 @@ func (l *Limiter) check(r *http.Request, own *guarded) error {
 	if slices.ContainsFunc(before, (*receipt).denies) {
 		return nil
 	}
-	o := newObservation()
+	var room [2]Claim
 	var took time.Duration
-	if o.Claims, err = l.claim(o.Claims, rules, c, &own.request, before); err == nil {
-		took, err = l.decide(r.Context(), c, o.Claims)
+	claims, err := l.claim(room[:0], rules, c, &own.request, before)
+	if err == nil {
+		took, err = l.decide(r.Context(), c, claims)
 	}
 	err = prefix(err)
-	l.observe(r.Context(), r, c, o, took, err)
+	l.observe(r.Context(), r, c, claims, took, err)
 	return err
 }
 

@@ -77,14 +77,14 @@ func (l *Limiter) take(ctx context.Context, c *receipt, claims []Claim) error {
 	if err != nil {
 		return prefix(err)
 	}
-	o := newObservation()
-	o.Claims = append(o.Claims, claims...)
+	var room [2]Claim
+	own := append(room[:0], claims...)
 	var took time.Duration
-	if err = rules.complete(o.Claims); err == nil {
-		took, err = l.decide(ctx, c, o.Claims)
+	if err = rules.complete(own); err == nil {
+		took, err = l.decide(ctx, c, own)
 	}
 	err = prefix(err)
-	l.observe(ctx, nil, c, o, took, err)
+	l.observe(ctx, nil, c, own, took, err)
 	return err
 }
 

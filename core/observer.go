@@ -54,13 +54,14 @@ func newObservation() *Observation {
 	return o
 }
 
-// observe calls the observers for a request whose claims are in o, logs err if the request was not decided, and releases
-// o. took is how long the store took.
-func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, o *Observation, took time.Duration, err error) {
-	if err == nil && (len(l.observers) == 0 || len(o.Claims) == 0) || c.stage == peeking || allPeek(o.Claims) {
-		observations.Put(o)
+// observe calls the observers for a request, and logs err if the request was not decided. took is how long the store
+// took.
+func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, claims []Claim, took time.Duration, err error) {
+	if err == nil && (len(l.observers) == 0 || len(claims) == 0) || c.stage == peeking || allPeek(claims) {
 		return
 	}
+	o := newObservation()
+	o.Claims = append(o.Claims, claims...)
 	o.Request, o.Err, o.Store = r, err, took
 	if err == nil {
 		c.view(&o.Decision)

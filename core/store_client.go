@@ -39,15 +39,18 @@ func (k *storeClient) take(ctx context.Context, claims []Claim, dst []Result) (r
 		results, err = k.memory.Take(ctx, claims, dst)
 		return results, 0, err
 	}
+	asked := newObservation() // so that the caller's claims can be on the stack
+	defer asked.release()
+	asked.Claims = append(asked.Claims, claims...)
 	if k.local != nil {
-		if results, ok, err := k.takeLocal(claims, dst); ok {
+		if results, ok, err := k.takeLocal(asked.Claims, dst); ok {
 			return results, 0, err
 		}
 	}
 	took, err = k.call(ctx, k.breaker.Enter, func(ctx context.Context) (err error) {
-		results, err = k.store.Take(ctx, claims, dst)
+		results, err = k.store.Take(ctx, asked.Claims, dst)
 		if err == nil {
-			err = checkResults(claims, results[len(dst):])
+			err = checkResults(asked.Claims, results[len(dst):])
 		}
 		return err
 	})
