@@ -1,0 +1,71 @@
+package shared
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// TestGrantWithoutRedis grants requests while Redis is killed, and while it is stopped: that is an error, and no limit of the key gets more
+// than another. A grant from before is still there once Redis has read its data again.
+func TestGrantWithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	limits := []core.Limit{core.PerMonth(100).In("Europe/Berlin").From(15), core.PerYear(1000), core.PerHour(5000).Using(core.SlidingLog)}
+	process := func() *core.Limiter {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr})
+		t.Cleanup(func() { client.Close() })
+		return core.Must(core.New([]core.Rule{{Name: "plan", Limits: limits, OnFailure: core.FailLocal}}, core.WithStore(redisstore.New(client)), core.WithTimeout(2*time.Second)))
+	}
+	l := process()
+	used := func(l *core.Limiter) (all [3]int) {
+		t.Helper()
+		redistest.Wait(t, "a decision of Redis", func() bool {
+			d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:ann", Peek: true})
+			if err != nil || d.Degraded != nil {
+				return false
+			}
+			for i, r := range d.Results {
+				all[i] = r.Limit.Rate - r.Remaining
+			}
+			return true
+		})
+		return all
+	}
+	for range 60 {
+		if d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:ann"}); err != nil || !d.Allowed || d.Degraded != nil {
+			t.Fatalf("got %+v, %v", d, err)
+		}
+	}
+	if err := l.Grant(t.Context(), "plan", "user:ann", 50); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	if err := l.Grant(t.Context(), "plan", "user:ann", 30); !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("a grant without Redis: %v, want ErrUnavailable", err)
+	}
+	if d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:ann"}); err != nil || d.Degraded == nil || d.Results[0].Remaining != 99 {
+		t.Errorf("without Redis: %+v, %v; want 99 of this process's own 100 left, without any grant", d, err)
+	}
+	server.Restart(t)
+	want := [3]int{10, 10, 10}
+	for _, one := range []*core.Limiter{l, process()} {
+		if got := used(one); got != want {
+			t.Errorf("%v count as used once Redis is back, want %v", got, want)
+		}
+	}
+	pause(t, server)
+	if err := l.Grant(t.Context(), "plan", "user:ann", 5); !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("a grant while Redis is stopped: %v, want ErrUnavailable", err)
+	}
+	resume(t, server)
+	if got := used(process()); got != want && got != [3]int{5, 5, 5} { // Redis may have read the call
+		t.Errorf("%v count as used after a grant that Redis may have made, want all alike", got)
+	}
+}
