@@ -5,15 +5,18 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
-	"sort"
 	"strings"
 )
 
 // networks finds the longest of its prefixes that contains an address. It has two sorted lists of ranges that do not
 // overlap, so the time of a look-up does not depend on the lengths of the prefixes.
 type networks struct {
-	v4, v6 []span
-	first4 []int32 // the range of v4 with which each /16 begins
+	// Ranges of IPv4 addresses: where each starts, and its value. first4 has the last range that starts at or before each /16.
+	starts4 []uint32
+	values4 []int32
+	first4  []int32
+
+	v6 []span
 }
 
 // A span is a range of addresses, from its start to the start of the next one.
@@ -40,19 +43,18 @@ func newNetworks(prefixes []network) *networks {
 			v6 = append(v6, p)
 		}
 	}
-	n := &networks{v4: spans(v4), v6: spans(v6)}
-	if len(n.v4) > 0 {
+	n := &networks{v6: spans(v6)}
+	for _, s := range spans(v4) {
+		n.starts4, n.values4 = append(n.starts4, uint32(s.low)), append(n.values4, s.value)
+	}
+	if len(n.starts4) > 0 {
 		n.first4 = make([]int32, 1<<16)
-		for i, s := range n.v4 {
-			for at := s.low >> 16; at < 1<<16; at++ {
-				if at<<16 < s.low {
-					continue
-				}
-				n.first4[at] = int32(i)
-				if i+1 < len(n.v4) && n.v4[i+1].low>>16 <= at {
-					break
-				}
+		last := 0
+		for at := range n.first4 {
+			for last+1 < len(n.starts4) && n.starts4[last+1] <= uint32(at)<<16 {
+				last++
 			}
+			n.first4[at] = int32(last)
 		}
 	}
 	return n
@@ -119,24 +121,39 @@ func lastOf(p netip.Prefix) netip.Addr {
 // find returns the value of the longest prefix that contains an address, or none.
 func (n *networks) find(a netip.Addr) int32 {
 	high, low := numberOf(a)
-	list := n.v6
-	if a.Is4() {
-		if list = n.v4; len(list) == 0 {
-			return none
-		}
-		first, end := n.first4[low>>16], len(list)
-		if low>>16 < 1<<16-1 {
-			end = int(n.first4[low>>16+1]) + 1
-		}
-		list = list[first:end]
-	}
-	if len(list) == 0 {
+	switch {
+	case a.Is4() && len(n.first4) > 0:
+		return n.find4(uint32(low))
+	case a.Is4() || len(n.v6) == 0:
 		return none
 	}
-	after := sort.Search(len(list), func(i int) bool {
-		return list[i].high > high || list[i].high == high && list[i].low > low
-	})
-	return list[after-1].value
+	first, end := 0, len(n.v6) // the range is one of these
+	for end-first > 1 {
+		middle := (first + end) >> 1
+		if s := &n.v6[middle]; s.high < high || s.high == high && s.low <= low {
+			first = middle
+		} else {
+			end = middle
+		}
+	}
+	return n.v6[first].value
+}
+
+func (n *networks) find4(a uint32) int32 {
+	block := a >> 16
+	first, end := n.first4[block], int32(len(n.starts4))
+	if int(block)+1 < len(n.first4) {
+		end = n.first4[block+1] + 1
+	}
+	for end-first > 1 {
+		middle := (first + end) >> 1
+		if n.starts4[middle] <= a {
+			first = middle
+		} else {
+			end = middle
+		}
+	}
+	return n.values4[first]
 }
 
 // addressOf returns the address in a key of package keyfunc: the address in "ip:203.0.113.9", or the first address of

@@ -10,10 +10,11 @@ import (
 
 // An overrideTable has the limits of single keys of a rule.
 type overrideTable struct {
-	keys     map[string][]core.Limit
-	networks *networks
-	limits   [][]core.Limit // by the number of a network
-	count    int
+	keys      map[string][]core.Limit
+	addresses map[string][]core.Limit // the keys that begin with "ip:"
+	networks  *networks
+	limits    [][]core.Limit // by the number of a network
+	count     int
 }
 
 // String returns the number of overrides, or "none".
@@ -26,7 +27,10 @@ func (t *overrideTable) String() string {
 
 // find returns the limits of a key, or nil if the key has no override. An exact key wins, then the longest prefix.
 func (t *overrideTable) find(key string) []core.Limit {
-	if limits, ok := t.keys[key]; ok {
+	if !strings.HasPrefix(key, "ip:") {
+		return t.keys[key]
+	}
+	if limits, ok := t.addresses[key]; ok {
 		return limits
 	}
 	if len(t.limits) == 0 {
@@ -49,7 +53,7 @@ func (r *reader) overrides(f field, rule *core.Rule, d *detail) {
 		r.unexpected(f, f.value, "a table of keys and their limits")
 		return
 	}
-	t := &overrideTable{keys: make(map[string][]core.Limit, len(f.value.table)), count: len(f.value.table)}
+	t := &overrideTable{keys: make(map[string][]core.Limit), addresses: make(map[string][]core.Limit), count: len(f.value.table)}
 	known := make(map[string][]core.Limit) // limits by their text: most keys share the limits of a few plans
 	seen := make(map[string]spot, len(f.value.table))
 	var list []network
@@ -69,10 +73,13 @@ func (r *reader) overrides(f field, rule *core.Rule, d *detail) {
 				known[o.value.text] = limits
 			}
 		}
-		if isNetwork {
+		switch {
+		case isNetwork:
 			list = append(list, network{prefix, int32(len(t.limits))})
 			t.limits = append(t.limits, limits)
-		} else {
+		case strings.HasPrefix(key, "ip:"):
+			t.addresses[key] = limits
+		default:
 			t.keys[key] = limits
 		}
 	}
