@@ -10,7 +10,7 @@ import (
 // alone limits what this process serves.
 func alone(rules []core.Rule) (*core.Limiter, error) { return core.New(rules) }
 
-// together limits what all processes serve that use the same Redis. One address is a server, several are a Cluster.
+// together limits all processes that use the same Redis. One address is a server, several are a Cluster.
 func together(rules []core.Rule, addrs ...string) (*core.Limiter, error) {
 	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addrs})
 	return core.New(rules, core.WithStore(redisstore.New(client)))
