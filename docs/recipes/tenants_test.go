@@ -17,18 +17,20 @@ import (
 
 // A user who is over the limit costs the tenant nothing, and a tenant over its limit denies all its users.
 func TestTenantsAndTheirUsers(t *testing.T) {
-	l, err := tenants(keyfunc.Header("X-Tenant"), keyfunc.Header("X-User"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := stdlib.New(l)(ok)
-	want(t, "of one user", admitted(h, 150, someone, "/", "X-Tenant", "acme", "X-User", "ann"), 100)
-	total := 100
-	for _, user := range []string{"b", "c", "d", "e", "f", "g", "h", "i", "j", "k"} {
-		total += admitted(h, 100, someone, "/", "X-Tenant", "acme", "X-User", user)
-	}
-	want(t, "of the tenant", total, 1000)
-	want(t, "of another tenant", admitted(h, 100, someone, "/", "X-Tenant", "globex", "X-User", "zoe"), 100)
+	synctest.Test(t, func(t *testing.T) {
+		l, err := tenants(keyfunc.Header("X-Tenant"), keyfunc.Header("X-User"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := stdlib.New(l)(ok)
+		want(t, "of one user", admitted(h, 150, someone, "/", "X-Tenant", "acme", "X-User", "ann"), 100)
+		total := 100
+		for _, user := range []string{"b", "c", "d", "e", "f", "g", "h", "i", "j", "k"} {
+			total += admitted(h, 100, someone, "/", "X-Tenant", "acme", "X-User", user)
+		}
+		want(t, "of the tenant", total, 1000)
+		want(t, "of another tenant", admitted(h, 100, someone, "/", "X-Tenant", "globex", "X-User", "zoe"), 100)
+	})
 }
 
 func TestAPIKeysInADatabase(t *testing.T) {
@@ -77,14 +79,16 @@ func admittedOr(h http.Handler, n int, from string, status int) (count int) {
 }
 
 func TestPlanWhileTheDatabaseIsDown(t *testing.T) {
-	var down error
-	h, _ := limited(ok, planned(keyfunc.RemoteIP, func(*http.Request) ([]core.Limit, error) {
-		return []core.Limit{core.PerMinute(600)}, down
-	}))
-	want(t, "of the plan", admitted(h, 100, someone, "/"), 100)
-	down = errors.New("connection reset")
-	want(t, "of a client that has used more than the smallest plan", admitted(h, 100, someone, "/"), 0)
-	want(t, "of another client", admitted(h, 100, "203.0.113.10", "/"), 60)
+	synctest.Test(t, func(t *testing.T) {
+		var down error
+		h, _ := limited(ok, planned(keyfunc.RemoteIP, func(*http.Request) ([]core.Limit, error) {
+			return []core.Limit{core.PerMinute(600)}, down
+		}))
+		want(t, "of the plan", admitted(h, 100, someone, "/"), 100)
+		down = errors.New("connection reset")
+		want(t, "of a client that has used more than the smallest plan", admitted(h, 100, someone, "/"), 0)
+		want(t, "of another client", admitted(h, 100, "203.0.113.10", "/"), 60)
+	})
 }
 
 func TestKeysBehindClouds(t *testing.T) {
@@ -126,7 +130,9 @@ func TestRedisByURL(t *testing.T) {
 }
 
 func TestPartnersAreNotLimited(t *testing.T) {
-	h := stdlib.New(friends(keyfunc.RemoteIP, netip.MustParsePrefix("198.51.100.0/24")))(ok)
-	want(t, "of a partner", admitted(h, 150, "198.51.100.7", "/"), 150)
-	want(t, "of anybody else", admitted(h, 150, someone, "/"), 100)
+	synctest.Test(t, func(t *testing.T) {
+		h := stdlib.New(friends(keyfunc.RemoteIP, netip.MustParsePrefix("198.51.100.0/24")))(ok)
+		want(t, "of a partner", admitted(h, 150, "198.51.100.7", "/"), 150)
+		want(t, "of anybody else", admitted(h, 150, someone, "/"), 100)
+	})
 }
