@@ -91,8 +91,8 @@ func group(app adaptertest.App) http.Handler {
 
 func TestContract(t *testing.T) {
 	t.Run("Use", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: use}) })
-	t.Run("Pre", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: pre}) })
-	t.Run("Group", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: group, RoutedOnly: true}) })
+	t.Run("Pre", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: pre}) })
+	t.Run("Group", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: group, RoutedOnly: true}) })
 }
 
 func TestNilLimiter(t *testing.T) {

@@ -113,9 +113,11 @@ func problemType() string {
 func TestContract(t *testing.T) {
 	problemType := problemType()
 	t.Run("Use", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: use, ProblemType: problemType}) })
-	t.Run("Pre", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: pre, ProblemType: problemType}) })
+	t.Run("Pre", func(t *testing.T) {
+		adaptertest.RunPlaced(t, adaptertest.Adapter{Build: pre, ProblemType: problemType})
+	})
 	t.Run("Group", func(t *testing.T) {
-		adaptertest.Run(t, adaptertest.Adapter{Build: group, RoutedOnly: true, ProblemType: problemType})
+		adaptertest.RunPlaced(t, adaptertest.Adapter{Build: group, RoutedOnly: true, ProblemType: problemType})
 	})
 }
 

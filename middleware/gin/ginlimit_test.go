@@ -69,7 +69,7 @@ func group(app adaptertest.App) http.Handler {
 
 func TestContract(t *testing.T) {
 	t.Run("Use", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: use}) })
-	t.Run("Group", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: group, RoutedOnly: true}) })
+	t.Run("Group", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: group, RoutedOnly: true}) })
 }
 
 func never() *core.Limiter {

@@ -85,7 +85,7 @@ func exact(pattern string) string {
 
 func TestContract(t *testing.T) {
 	t.Run("around", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: around}) })
-	t.Run("inside", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: inside, RoutedOnly: true}) })
-	t.Run("nested", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: nested}) })
-	t.Run("between", func(t *testing.T) { adaptertest.Run(t, adaptertest.Adapter{Build: between}) })
+	t.Run("inside", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: inside, RoutedOnly: true}) })
+	t.Run("nested", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: nested}) })
+	t.Run("between", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: between}) })
 }

@@ -56,53 +56,71 @@ type Adapter struct {
 	ProblemType string
 }
 
+// A group is a part of the contract.
+type group struct {
+	name string
+	run  func(*testing.T, Adapter)
+}
+
+// byPlace depend on where the middleware is mounted.
+var byPlace = []group{
+	{"denial", testDenial},
+	{"failure", testFailure},
+	{"error handler", testErrorHandler},
+	{"two limiters", testTwoLimiters},
+	{"mounted twice", testMountedTwice},
+	{"routed again", testRerouted},
+	{"routed again and held", testReroutedHolds},
+	{"context", testContext},
+	{"routes", testRoutes},
+	{"patterns", testPatterns},
+	{"unknown patterns", testUnknownPatterns},
+	{"odd paths", testOddPaths},
+	{"preflight", testPreflight},
+	{"response writer", testResponseWriter},
+	{"panics", testPanics},
+	{"transparency", testTransparency},
+	{"outcome", testOutcome},
+	{"client gone", testClientGone},
+	{"watched writer", testWatchedWriter},
+}
+
+// anyPlace do not.
+var anyPlace = []group{
+	{"headers", testHeaders},
+	{"writers", testWriters},
+	{"count", testCount},
+	{"failure modes", testFailureModes},
+	{"deny handler", testDenyHandler},
+	{"batch", testBatch},
+	{"client IP", testClientIP},
+	{"streaming", testStreaming},
+	{"hijack", testHijack},
+	{"early hints", testEarlyHints},
+	{"expect continue", testExpectContinue},
+	{"trailers", testTrailers},
+	{"SetCost", testSetCost},
+	{"unwatched writer", testUnwatchedWriter},
+	{"at once", testAtOnce},
+	{"waiting", testWaiting},
+	{"waiting body", testWaitingBody},
+	{"waiting client gone", testWaitingClientGone},
+	{"waiting client gone unnoticed", testWaitingClientGoneUnnoticed},
+	{"waiting at shutdown", testWaitingAtShutdown},
+}
+
 // Run checks the adapter over real sockets.
 func Run(t *testing.T, a Adapter) {
-	for _, group := range []struct {
-		name string
-		run  func(*testing.T, Adapter)
-	}{
-		{"headers", testHeaders},
-		{"writers", testWriters},
-		{"count", testCount},
-		{"denial", testDenial},
-		{"failure", testFailure},
-		{"failure modes", testFailureModes},
-		{"deny handler", testDenyHandler},
-		{"error handler", testErrorHandler},
-		{"two limiters", testTwoLimiters},
-		{"mounted twice", testMountedTwice},
-		{"routed again", testRerouted},
-		{"batch", testBatch},
-		{"routed again and held", testReroutedHolds},
-		{"context", testContext},
-		{"routes", testRoutes},
-		{"patterns", testPatterns},
-		{"unknown patterns", testUnknownPatterns},
-		{"odd paths", testOddPaths},
-		{"preflight", testPreflight},
-		{"client IP", testClientIP},
-		{"response writer", testResponseWriter},
-		{"streaming", testStreaming},
-		{"hijack", testHijack},
-		{"early hints", testEarlyHints},
-		{"expect continue", testExpectContinue},
-		{"panics", testPanics},
-		{"transparency", testTransparency},
-		{"trailers", testTrailers},
-		{"outcome", testOutcome},
-		{"client gone", testClientGone},
-		{"SetCost", testSetCost},
-		{"watched writer", testWatchedWriter},
-		{"unwatched writer", testUnwatchedWriter},
-		{"at once", testAtOnce},
-		{"waiting", testWaiting},
-		{"waiting body", testWaitingBody},
-		{"waiting client gone", testWaitingClientGone},
-		{"waiting client gone unnoticed", testWaitingClientGoneUnnoticed},
-		{"waiting at shutdown", testWaitingAtShutdown},
-	} {
-		t.Run(group.name, func(t *testing.T) { group.run(t, a) })
+	RunPlaced(t, a)
+	runAll(t, a, anyPlace)
+}
+
+// RunPlaced checks what depends on the place, for each further place where the middleware of an adapter can be mounted.
+func RunPlaced(t *testing.T, a Adapter) { runAll(t, a, byPlace) }
+
+func runAll(t *testing.T, a Adapter, groups []group) {
+	for _, g := range groups {
+		t.Run(g.name, func(t *testing.T) { g.run(t, a) })
 	}
 }
 
