@@ -10,7 +10,6 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
-	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 // failing are handlers that answer a wrong password in different ways.
@@ -44,43 +43,37 @@ var resets = []struct {
 // TestHangUpWithFinal checks that disconnecting gains no attempt against a rule that counts failures alone: what was held while the
 // handler ran is charged in the end.
 func TestHangUpWithFinal(t *testing.T) {
-	server := redistest.Start(t)
-	for name, open := range map[string]func(t *testing.T) core.Store{
-		"memory": func(*testing.T) core.Store { return new(core.MemoryStore) },
-		"redis":  func(t *testing.T) core.Store { return emptied(t, server.Client(t)) },
-	} {
-		for _, f := range apps.Frameworks {
-			for _, way := range resets {
-				for _, h := range failing {
-					if way.pipelined && h.waits {
-						continue // net/http notices no hang-up while more requests are in the pipe
-					}
-					t.Run(name+"/"+f.Name+"/"+way.name+"/"+h.name, func(t *testing.T) {
-						var e events
-						rule := core.Every(limit, 24*time.Hour).By(wire.Anyone)
-						rule.CostAfter = core.Failures
-						l := core.Must(core.New([]core.Rule{rule}, core.WithStore(open(t)), core.WithTimeout(wire.Timeout), core.WithObserver(e.observe)))
-						app := f.Build(apps.Limited(l, func(w http.ResponseWriter, r *http.Request) {
-							e.served.Add(1)
-							h.handle(w, r)
-						}))
-						var underWay sync.RWMutex // held by handlers; HTTP/2 may begin one after the server was closed
-						s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-							underWay.RLock()
-							defer underWay.RUnlock()
-							app.ServeHTTP(w, r)
-						}), way.http2)
-						way.run(t, s)
-						s.Close()
-						underWay.Lock()
-						defer underWay.Unlock()
-						e.check(t, l)
-						checkLeft(t, l, limit-int(e.served.Load()))
-					})
+	onEach(t, func(t *testing.T, name string, f apps.Framework, open func() core.Store) {
+		for _, way := range resets {
+			for _, h := range failing {
+				if way.pipelined && h.waits {
+					continue // net/http notices no hang-up while more requests are in the pipe
 				}
+				t.Run(name+"/"+way.name+"/"+h.name, func(t *testing.T) {
+					var e events
+					rule := core.Every(limit, 24*time.Hour).By(wire.Anyone)
+					rule.CostAfter = core.Failures
+					l := core.Must(core.New([]core.Rule{rule}, core.WithStore(open()), core.WithTimeout(wire.Timeout), core.WithObserver(e.observe)))
+					app := f.Build(apps.Limited(l, func(w http.ResponseWriter, r *http.Request) {
+						e.served.Add(1)
+						h.handle(w, r)
+					}))
+					var underWay sync.RWMutex // held by handlers; HTTP/2 may begin one after the server was closed
+					s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						underWay.RLock()
+						defer underWay.RUnlock()
+						app.ServeHTTP(w, r)
+					}), way.http2)
+					way.run(t, s)
+					s.Close()
+					underWay.Lock()
+					defer underWay.Unlock()
+					e.check(t, l)
+					checkLeft(t, l, limit-int(e.served.Load()))
+				})
 			}
 		}
-	}
+	})
 }
 
 // checkLeft checks what a limiter would still admit.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // manyClients is a Source of two requests of each of n clients, at whole seconds.
@@ -24,6 +25,7 @@ func (s *manyClients) Next(e *accesslog.Entry) error {
 }
 
 func TestClientsTakeLittleMemory(t *testing.T) {
+	testpass.Thorough(t)
 	const clients, perClient, most = 40_000, 3, 100
 	f := rules(t, "rules: [{name: a, key: ip, limits: 5/d}, {name: b, key: ip, limits: 6/d}, {name: c, key: ip, limits: 10/s}]")
 	source := &manyClients{n: clients}

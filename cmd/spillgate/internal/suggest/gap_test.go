@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // scanned returns a log of a day: 180 visitors load pages of up to twelve files, and a scanner sends 15% of all
@@ -42,6 +43,7 @@ func sorted(log entries) entries {
 
 // Of 181 clients no share of 99.9% can be estimated. The limit denies the scanner, whether it hurries or not, and nobody else.
 func TestGapLeavesOutAScanner(t *testing.T) {
+	testpass.Thorough(t)
 	for _, pause := range []time.Duration{0, 10 * time.Millisecond, 200 * time.Millisecond, time.Second, 25 * time.Second} {
 		for seed := range uint64(2) {
 			rep := run(t, perIP, 99.9, scanned(seed, pause))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/cmd/spillgate/internal/accesslog"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // heavyTail returns a log of two days: sessions of clients, whose lengths and paces have heavy tails. Some clients come again.
@@ -31,6 +32,7 @@ func heavyTail(seed uint64, clients int) (log entries) {
 }
 
 func TestSecondHalfIsAsPromised(t *testing.T) {
+	testpass.Thorough(t)
 	for seed := range uint64(4) {
 		log := heavyTail(seed, 8_000)
 		for _, keep := range []float64{90, 99, 99.9} {
