@@ -68,13 +68,18 @@ func TestMaxWaitMistakes(t *testing.T) {
 	}
 }
 
-// TestTierThatCannotWait checks that a request fails whose tier has limits that no request can wait for.
-func TestTierThatCannotWait(t *testing.T) {
-	r := waiting("5/m", time.Second)
-	r.Tier = func(*http.Request) []core.Limit { return core.MustParseLimits("5/m;fixed-window") }
-	l := core.Must(core.New([]core.Rule{r}))
-	_, err := l.Check(get("/"))
-	wantError(t, err, core.ErrInvalid, `rule "r": tier: max wait 1s needs token buckets without a ban, got limit 1, 5/1m;fixed-window`)
+// TestLimitsOfARequestThatCannotWait checks that a request fails whose tier or override has limits that no request can wait for.
+func TestLimitsOfARequestThatCannotWait(t *testing.T) {
+	window := core.MustParseLimits("5/m;fixed-window")
+	for callback, set := range map[string]func(*core.Rule){
+		"tier":     func(r *core.Rule) { r.Tier = func(*http.Request) []core.Limit { return window } },
+		"override": func(r *core.Rule) { r.Override = func(string) []core.Limit { return window } },
+	} {
+		r := waiting("5/m", time.Second)
+		set(&r)
+		_, err := core.Must(core.New([]core.Rule{r})).Check(get("/"))
+		wantError(t, err, core.ErrInvalid, `rule "r": `+callback+`: max wait 1s needs token buckets without a ban, got limit 1, 5/1m;fixed-window`)
+	}
 }
 
 func TestClaimMaxWaitMistakes(t *testing.T) {

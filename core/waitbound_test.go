@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,6 +116,55 @@ func TestAtMostBurstAndRateGoOn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBookingsOfAnOutage checks that what processes book in memory while the store is down, and what they have booked in the store before
+// or book after it, is together at most what the limit admits to as many limiters and one more.
+func TestBookingsOfAnOutage(t *testing.T) {
+	const processes = 3
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		s := &faulty{fault: func(context.Context) error {
+			if down.Load() {
+				return errRefused
+			}
+			return nil
+		}}
+		begun := time.Now()
+		var mu sync.Mutex
+		var went []wentOn
+		var limiters []*core.Limiter
+		for range processes {
+			limiters = append(limiters, core.Must(core.New([]core.Rule{waiting("10/s;burst=2", 5*time.Second)}, core.WithStore(s))))
+		}
+		var all sync.WaitGroup
+		admitted := map[bool]int{} // with and without the store
+		for _, fails := range []bool{false, true, false} {
+			down.Store(fails)
+			for range 100 {
+				for _, l := range limiters {
+					all.Go(func() {
+						if d, err := l.Wait(t.Context(), job); err != nil {
+							t.Error(err)
+						} else if d.Allowed {
+							mu.Lock()
+							defer mu.Unlock()
+							admitted[d.Degraded == nil]++
+							went = append(went, wentOn{time.Since(begun), 1})
+						}
+					})
+				}
+			}
+			time.Sleep(3 * time.Second)
+		}
+		all.Wait()
+		if err := checkBound(core.PerSecond(10*(1+processes)).WithBurst(2*(1+processes)), 0, went); err != nil {
+			t.Error(err)
+		}
+		if admitted[true] < 50 || admitted[false] < 50*processes {
+			t.Errorf("%d admitted by the store, %d without it", admitted[true], admitted[false])
+		}
+	})
 }
 
 // waitingOf is waiting for limits that are parsed.

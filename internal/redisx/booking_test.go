@@ -8,6 +8,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
+	"pgregory.net/rapid"
 )
 
 // TestDeniedRequestMayWaitWhenItWasTold sends a thousand requests in three seconds, of which few may wait for one second, and checks what
@@ -49,6 +50,48 @@ func TestDeniedRequestMayWaitWhenItWasTold(t *testing.T) {
 			t.Errorf("%v: %d admitted, %d denied", limits, admitted, denied)
 		}
 	}
+}
+
+// TestBookingsAgreeWithTheModel compares requests that wait, are given back and are banned at random with the model, in ticks of 1 µs, 1 ms
+// and 1 s. The clock may step back.
+func TestBookingsAgreeWithTheModel(t *testing.T) {
+	store, server := frozen(t)
+	tiers := [][]core.Limit{
+		core.MustParseLimits("5/s"), core.MustParseLimits("1/s;burst=3"), core.MustParseLimits("10/3h"), core.MustParseLimits("1000000/d;burst=3"),
+		{core.Every(999_983, 3650*24*time.Hour-time.Millisecond).WithBurst(999_983)}, core.MustParseLimits("3/s;burst=1, 100/m;burst=2"),
+		{core.Every(1_000_000, 9_007_199_254*time.Microsecond)}, // a full bucket is nearly as much as whole numbers can count
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		c := compare(store, server)
+		limits := rapid.SampledFrom(tiers).Draw(t, "limits")
+		l := limits[0]
+		each := l.Period.Microseconds() / int64(l.Rate)
+		some := func(name string, least, most int64) time.Duration {
+			return time.Duration(rapid.Int64Range(least, most).Draw(t, name)) * time.Microsecond
+		}
+		for i := range rapid.IntRange(3, 40).Draw(t, "steps") {
+			c.advance(some("wait", 0, 2*each))
+			var err error
+			switch rapid.IntRange(0, 19).Draw(t, "verb") {
+			case 0, 1, 2, 3, 4, 5:
+				line := rapid.IntRange(max(0, i-5), i).Draw(t, "line")
+				err = c.settle(c.takes[line])
+				delete(c.takes, line)
+			case 6, 7, 8:
+				err = c.settle([]core.Settlement{{Rule: "r", Key: "k", Ban: some("ban", 1, 5*each)}})
+			case 9:
+				c.advance(-some("back", 0, 2*each))
+			default:
+				one := core.Claim{Rule: "r", Key: "k", Limits: limits, MaxWait: min(time.Hour, some("most", 1, 20*each))}
+				one.Cost = rapid.SampledFrom([]int{1, 1, 2, l.Capacity()}).Draw(t, "cost")
+				one.Peek = rapid.IntRange(0, 9).Draw(t, "peek") == 0
+				err = c.take(i, []core.Claim{one})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 // retryAfter returns how long after a decision the same request is admitted, or 0 if it is.
