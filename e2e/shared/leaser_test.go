@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -113,13 +114,19 @@ func runLeaser(text string) error {
 	return l.run()
 }
 
-// A crew is a set of leasers, the turns that all of them have written, and the stalls in the meantime.
+// A crew is a set of leasers, and the turns that all of them have written.
 type crew struct {
 	t      *testing.T
 	leaser leaser
 	mu     sync.Mutex
 	turns  []turn
-	stalls []stall
+}
+
+// admittedSince reports whether a request was admitted in a turn that began after an instant.
+func (c *crew) admittedSince(at time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.turns, func(t turn) bool { return t.begun > at.UnixMicro() && t.admitted > 0 })
 }
 
 // A member is one process of a crew.
