@@ -105,6 +105,82 @@ func TestUsageShowsBansAndGrants(t *testing.T) {
 	}
 }
 
+func TestUsageShowsHolds(t *testing.T) {
+	l := core.Must(core.New(usageRules(core.FailLocal)))
+	h := stdlib.NewUsage(l)
+	d, err := l.Take(t.Context(), core.Claim{Rule: "uploads", Key: "header:x-user:ann", Hold: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `"limits":[{"limit":2,"used":1,"remaining":1,`) {
+		t.Errorf("during an upload: got %s", body)
+	}
+	if err := l.Refund(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `"limits":[{"limit":2,"used":0,"remaining":2,`) {
+		t.Errorf("after it: got %s", body)
+	}
+}
+
+// Whatever other keys do, and however many limits a plan has, a customer sees the customer's own plan, and no key.
+func TestUsageSaysNothingAboutOtherKeys(t *testing.T) {
+	now := time.Date(2026, 11, 23, 16, 30, 0, 0, time.UTC)
+	l := core.Must(core.New(usageRules(core.FailLocal), core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	h := stdlib.NewUsage(l)
+	before := askUsage(h, "ann").Body.String()
+	for _, c := range []core.Claim{{Rule: "plan", Key: "header:x-user:bob", Cost: 70}, {Rule: "uploads", Key: "header:x-user:bob", Hold: true}} {
+		if _, err := l.Take(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(l.Grant(t.Context(), "plan", "header:x-user:bob", 500), l.Ban(t.Context(), "uploads", "header:x-user:bob", time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if after := askUsage(h, "ann").Body.String(); after != before || strings.Contains(after, "ann") || strings.Contains(after, "bob") || strings.Contains(after, "trial") {
+		t.Errorf("got\n%s before bob's requests and\n%s after them", before, after)
+	}
+}
+
+func TestUsageNamesUnits(t *testing.T) {
+	limits := []core.Limit{
+		core.PerDay(9).In("UTC"), core.PerWeek(9), core.PerMonth(9).From(15), core.PerYear(9), core.Every(9, 15*time.Minute), core.PerHour(9), core.PerDay(9), core.AtOnce(9),
+	}
+	l := core.Must(core.New([]core.Rule{{Name: "plan", Key: keyfunc.Header("X-User"), Limits: limits}}))
+	var usage struct {
+		Resources map[string]struct{ Limits []struct{ Per string } }
+	}
+	if err := json.Unmarshal(askUsage(stdlib.NewUsage(l), "ann").Body.Bytes(), &usage); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, limit := range usage.Resources["plan"].Limits {
+		got = append(got, limit.Per)
+	}
+	if want := "day week month year 15m 1h 1d at once"; strings.Join(got, " ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// What has started over, such as a window or a grant that has ended, shows as unused.
+func TestUsageAfterTheTurnOfAMonth(t *testing.T) {
+	now := time.Date(2026, 11, 30, 23, 59, 59, 0, time.UTC)
+	l := core.Must(core.New([]core.Rule{{Name: "plan", Key: keyfunc.Header("X-User"), Limits: []core.Limit{core.PerMonth(10)}}}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	h := stdlib.NewUsage(l)
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Grant(t.Context(), "plan", "header:x-user:ann", 5); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`{"limit":10,"used":5,"remaining":5,"reset":1796083200,`, `{"limit":10,"used":0,"remaining":10,"reset":1796083200,`} {
+		if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, want) {
+			t.Errorf("at %v: got %s, want %s", now, body, want)
+		}
+		now = now.Add(time.Second)
+	}
+}
+
 func TestUsageWithoutAKeyOrAStore(t *testing.T) {
 	for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
 		store := new(counted)
