@@ -211,7 +211,7 @@ func TestPagesAboutMoving(t *testing.T) {
 			t.Errorf("README.md does not list %s", page)
 		}
 		text := readText(t, page)
-		for _, answer := range []string{"\n## The same responses, byte for byte\n", "\n- **0.** ", "\n- **Fractional rates.** ", "\n- **go.mod.** "} {
+		for _, answer := range []string{"\n## The same responses, byte for byte\n", "\n- **Zero.** ", "\n- **Fractional rates.** ", "\n- **go.mod.** "} {
 			if !strings.Contains(text, answer) {
 				t.Errorf("%s does not have %q", page, answer)
 			}

@@ -19,8 +19,8 @@
 // # Memory
 //
 // Set maxmemory-policy to noeviction. With any other policy, a full server removes keys that still count, and a denied
-// client gets its whole limit again. The store logs one warning if it finds another policy. Every key expires within a
-// second after its limits have fully recovered. docs/redis.md says how much memory a key takes.
+// client gets its whole limit again. The store logs one warning if it finds another policy. Every key expires ten
+// seconds after its limits have fully recovered. docs/redis.md says how much memory a key takes.
 //
 // # Keys
 //
