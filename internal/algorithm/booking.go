@@ -1,10 +1,11 @@
 package algorithm
 
-// A booking is a charge for a request that waits for its turn. Until then the bucket is more than full, so its level is all that there
-// is to know of the requests that wait: the next one has its turn when the level leaves room for its cost.
+// A booking is a charge for a request that waits for its turn. Until then the bucket is more than full, so its level is
+// all that there is to know of the requests that wait: the next one has its turn when the level leaves room for its
+// cost.
 
-// raised returns b, which is advanced to now, as if it held something that is gone when a ban ends: requests that wait for the end of
-// the ban are spaced from there.
+// raised returns b, which is advanced to now, as if it held something that is gone when a ban ends: requests that wait
+// for the end of the ban are spaced from there.
 func (b Bucket) raised(l *Limit, now, ban int64) Bucket {
 	if ban > 0 {
 		b.Level = max(b.Level, addProduct(0, l.Rate, CeilDiv(ban+now-b.At, l.Unit)))
@@ -12,14 +13,14 @@ func (b Bucket) raised(l *Limit, now, ban int64) Bucket {
 	return b
 }
 
-// CanBook reports whether b, which is advanced to now, can hold cost on top of what is booked: whole numbers have an end. The pair is
-// banned for so many microseconds.
+// CanBook reports whether b, which is advanced to now, can hold cost on top of what is booked: whole numbers have an
+// end. The pair is banned for so many microseconds.
 func (b Bucket) CanBook(l *Limit, now, ban, cost int64) bool {
 	return fits(b.raised(l, now, ban).Level, cost, l.Period)
 }
 
-// Book charges the bucket in s for a request that waits for its turn, and packs it into p. A turn is a whole tick, so that no two are
-// closer than the rate allows.
+// Book charges the bucket in s for a request that waits for its turn, and packs it into p. A turn is a whole tick, so
+// that no two are closer than the rate allows.
 func (s *State) Book(p *Packed, l *Limit, now, ban, cost int64) {
 	b := s.Bucket.raised(l, now, ban).Charge(l, now, cost)
 	if b.Level > l.Full {
@@ -35,10 +36,10 @@ func (p *Packed) GiveBack(l *Limit, now, at, turn, cost int64) {
 	p.setBucket(&b, l)
 }
 
-// GiveBack returns b, advanced or not, without what still counts of a charge at an earlier instant, for a request whose turn came, or is
-// to come, at another. All of it counts if nothing was charged behind it, and nothing while others wait behind it: their turns stay, and
-// nobody may go before them. Once they have gone, what cannot have drained since the turn counts, if only the rate of l was named. If the
-// clock has gone back since, so has the turn.
+// GiveBack returns b, advanced or not, without what still counts of a charge at an earlier instant, for a request whose
+// turn came, or is to come, at another. All of it counts if nothing was charged behind it, and nothing while others
+// wait behind it: their turns stay, and nobody may go before them. Once they have gone, what cannot have drained since
+// the turn counts, if only the rate of l was named. If the clock has gone back since, so has the turn.
 func (b RatedBucket) GiveBack(l *Limit, now, at, turn, cost int64) RatedBucket {
 	b = b.in(l)
 	if back := at - b.At; back >= l.Unit {
@@ -61,8 +62,8 @@ func (b RatedBucket) GiveBack(l *Limit, now, at, turn, cost int64) RatedBucket {
 	return b
 }
 
-// isLast reports whether nothing was charged behind a request with a turn: at its turn b is no more than full, and nothing was charged
-// later.
+// isLast reports whether nothing was charged behind a request with a turn: at its turn b is no more than full, and
+// nothing was charged later.
 func (b *Bucket) isLast(l *Limit, turn int64) bool {
 	return turn >= b.At && b.Level <= addProduct(l.Full, l.Rate, CeilDiv(turn-b.At, l.Unit))
 }

@@ -1,7 +1,7 @@
 package algorithm
 
-// A CalendarState is the state of a CalendarWindow: a counter that starts at 0 in each window of a calendar. It knows when its window
-// ends, for requests that do not name its limit.
+// A CalendarState is the state of a CalendarWindow: a counter that starts at 0 in each window of a calendar. It knows
+// when its window ends, for requests that do not name its limit.
 type CalendarState struct {
 	Used    int64
 	Granted int64 // on top of the rate, until End
@@ -9,8 +9,8 @@ type CalendarState struct {
 	End     int64
 }
 
-// windowOf returns the window of now, if the wall clock is ahead of now by offset. A limit that no request names knows the window of w,
-// and where the next one starts.
+// windowOf returns the window of now, if the wall clock is ahead of now by offset. A limit that no request names knows
+// the window of w, and where the next one starts.
 func (w CalendarState) windowOf(l *Limit, now, offset int64) (start, end int64) {
 	switch {
 	case l.Windows != nil:

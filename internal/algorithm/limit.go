@@ -24,7 +24,8 @@ type Limit struct {
 	Calendar  uint64 // CalendarWindow, which has no period: which one, from CalendarID
 	Ban       int64  // TokenBucket: microseconds of refusal that follow a charge which uses the limit up; 0 for none
 
-	// Windows returns the window of a CalendarWindow that an instant of the wall clock lies in. Nil for a limit that no request names.
+	// Windows returns the window of a CalendarWindow that an instant of the wall clock lies in. Nil for a limit that no
+	// request names.
 	Windows func(at int64) (start, end int64)
 
 	Kind uint64 // finds the state of the limit within a pair
@@ -60,8 +61,8 @@ func Compile(l Limit) (Limit, bool) {
 // firstCalendar is greater than any period.
 const firstCalendar = 3 << 47
 
-// CalendarID returns a number that tells calendars apart: of a unit, 1 to 4, of the day from which windows start, 0 to 31, and of a time
-// zone, by 39 bits of a hash of its name (FNV-1a).
+// CalendarID returns a number that tells calendars apart: of a unit, 1 to 4, of the day from which windows start, 0 to
+// 31, and of a time zone, by 39 bits of a hash of its name (FNV-1a).
 func CalendarID(unit, from uint64, zone string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(zone) {

@@ -42,10 +42,10 @@ func (b RatedBucket) named(rate int64) RatedBucket {
 	return b
 }
 
-// End returns b with what ended holds are charged, each at its end. l is the limit of the request at now, or one of the rate and the
-// ticks of b if the request names none. If the rate of l is the slower one, b drains at it meanwhile, unless it is forgotten at now
-// anyway, or the request is a peek. Held says that the rate of b is one that a held claim has named: if it is not, a bucket that is forgotten when
-// a hold ends is not charged for it.
+// End returns b with what ended holds are charged, each at its end. l is the limit of the request at now, or one of the
+// rate and the ticks of b if the request names none. If the rate of l is the slower one, b drains at it meanwhile,
+// unless it is forgotten at now anyway, or the request is a peek. Held says that the rate of b is one that a held claim
+// has named: if it is not, a bucket that is forgotten when a hold ends is not charged for it.
 func (b RatedBucket) End(l *Limit, peek, held bool, now int64, ended []Ending) RatedBucket {
 	after := b.ended(l, b.Rate, held, ended)
 	if !peek && l.Rate < b.Rate && !after.IsForgotten(now) {
@@ -133,8 +133,8 @@ func (b RatedBucket) Refund(l *Limit, now, at, cost int64) RatedBucket {
 	return b
 }
 
-// Remembers reports whether b, of a pair that holds something or not, says something at now that depends on its rates, and l's rate
-// is not its only one.
+// Remembers reports whether b, of a pair that holds something or not, says something at now that depends on its rates,
+// and l's rate is not its only one.
 func (b *RatedBucket) Remembers(l *Limit, holds bool, now int64) bool {
 	return l.Rate > 0 && b.Rate != l.Rate && (holds || !b.IsForgotten(now))
 }
@@ -241,7 +241,8 @@ var tokenBucket = Row{
 	},
 }
 
-// nameBucket also has the bucket follow a clock that went back: otherwise denials would last until the clock is back where it was.
+// nameBucket also has the bucket follow a clock that went back: otherwise denials would last until the clock is back
+// where it was.
 func nameBucket(p *Packed, l *Limit, now int64, peek, own, holds bool) {
 	if l.Rate == 0 || l.Rate == int64(p.Rate&^heldBit) && p.At <= now {
 		return

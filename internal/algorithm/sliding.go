@@ -14,8 +14,8 @@ func stamp(width, now int64) int64 {
 	return FloorTo(now, width) + width
 }
 
-// A Log is the state of a SlidingWindow or a SlidingLog: the admitted costs that still count, by stamp. Its methods take time that
-// grows with the logarithm of the number of stamps.
+// A Log is the state of a SlidingWindow or a SlidingLog: the admitted costs that still count, by stamp. Its methods
+// take time that grows with the logarithm of the number of stamps.
 type Log struct {
 	entries ring
 	width   int64 // of the widest sub-bucket that a stamp may be of
@@ -38,8 +38,8 @@ func (g *Log) Last() int64 {
 	return g.entries.stamp(g.entries.count - 1)
 }
 
-// Advance drops what no longer counts at now. A stamp that is later than now by more than the widest sub-bucket shows that the clock
-// went back: it becomes the latest one that a request now can get.
+// Advance drops what no longer counts at now. A stamp that is later than now by more than the widest sub-bucket shows
+// that the clock went back: it becomes the latest one that a request now can get.
 func (g *Log) Advance(l *Limit, now int64) {
 	e := &g.entries
 	if e.count == 0 {
@@ -58,8 +58,8 @@ func (g *Log) Keep(l *Limit, now int64) {
 	}
 }
 
-// End charges what ended holds are charged, each at its end. If no held claim has named its limit, a log that counts nothing then is
-// not charged.
+// End charges what ended holds are charged, each at its end. If no held claim has named its limit, a log that counts
+// nothing then is not charged.
 func (g *Log) End(l *Limit, held bool, ended []Ending) {
 	for _, e := range ended {
 		if g.Advance(l, e.At); held || g.Used() > 0 {

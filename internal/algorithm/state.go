@@ -30,12 +30,13 @@ const (
 	tickBits  = 3        // buckets keep their tick where other algorithms have the last bits of their code
 	slowestAt = 53
 
-	// heldBit marks states that a held claim has named since the pair last held nothing. They are charged when its holds end, even
-	// if they are empty.
+	// heldBit marks states that a held claim has named since the pair last held nothing. They are charged when its
+	// holds end, even if they are empty.
 	heldBit = 1 << 31
 )
 
-// Is reports whether p is the state of a limit of this kind. Only buckets have a code of 0, and the codes up to tickBits are theirs.
+// Is reports whether p is the state of a limit of this kind. Only buckets have a code of 0, and the codes up to
+// tickBits are theirs.
 func (p *Packed) Is(kind uint64) bool {
 	other := p.Kind&kindBits ^ kind
 	return other == 0 || other <= tickBits && kind&codeBits == 0 && kind > codeBits

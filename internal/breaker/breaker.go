@@ -1,4 +1,4 @@
-// Package breaker withholds calls from a store that fails or is slow, so that requests do not queue up for it.
+// Package breaker stops calls to a store that fails or is slow, so that requests do not queue up for it.
 //
 //	call, err := b.Enter(time.Now())
 //	if err != nil {
@@ -11,8 +11,8 @@
 //		call.Succeed(time.Now())
 //	}
 //
-// A Breaker counts failed round trips, not failed calls: a store that decides for many callers in one round trip marks their
-// errors with the Trip that they shared.
+// A Breaker counts failed round trips, not failed calls: a store that serves many callers in one round trip marks their
+// errors with the Trip that they share.
 package breaker
 
 import (
@@ -33,23 +33,23 @@ const (
 	tripRow      = 20 // failed round trips without a success in between
 	firstPause   = 100 * time.Millisecond
 	longestPause = 500 * time.Millisecond
-	steadyAfter  = 5 * time.Second // once a store has been back for so long, its next outage begins with firstPause again
-	rampEnd      = 32              // calls in flight from which on the ramp has ended
+	steadyAfter  = 5 * time.Second // after a store has been back for this long, its next outage begins with firstPause again
+	rampEnd      = 32              // calls in flight at which the ramp ends
 )
 
 // ErrTooMany is the error of a call that was not made because too many others are in flight. It says nothing about the health of
 // the store.
 var ErrTooMany = errors.New("too many calls of the store are in flight")
 
-// A Breaker bounds how many calls may be in flight. While it is closed, the bound is MaxCalls. After it has tripped, the bound is
-// 0 for a jittered pause, then 1, for a probe, and each success raises it by 1, so that it doubles from one round of calls
-// to the next. See M. Nygard, Release It!, ch. 5, and RFC 5681, section 3.1, for such a slow start. A store that is down costs
-// each process one call per pause.
+// A Breaker bounds how many calls may be in flight. While it is closed, the bound is MaxCalls. After it has tripped,
+// the bound is 0 for a jittered pause, and then 1, for a probe. Each success raises the bound by 1, so it doubles from
+// one round of calls to the next. See M. Nygard, Release It!, ch. 5, and RFC 5681, section 3.1, for such a slow start.
+// A store that is down costs each process one call per pause.
 //
 // The zero value is closed. A Breaker is safe for concurrent use.
 type Breaker struct {
 	mu     sync.Mutex
-	calls  int   // in flight, without those that are owed
+	calls  int   // in flight, except owed calls
 	owed   int   // in flight, by EnterOwed
 	err    error // the last failure
 	window struct {
@@ -59,25 +59,26 @@ type Breaker struct {
 	}
 	row int // failed round trips since the last success
 
-	tripped bool          // and not closed since
+	tripped bool          // the breaker has tripped and has not closed since
 	allowed int           // while tripped: how many calls may be in flight; 0 during a pause
 	pause   time.Duration // the length of the last pause
 	resume  time.Time     // the end of the last pause
 	since   time.Time     // when the breaker tripped, or the first success after that
 }
 
-// A Call is one call that a Breaker has let through. Exactly one of its methods must be called when the call has ended. Each
-// reports whether the store is down then: see Breaker.Down.
+// A Call is one call that a Breaker has allowed. Call exactly one of its methods when the call has ended. Each of them
+// reports whether the store is down: see Breaker.Down.
 type Call struct {
 	breaker *Breaker
 	owed    bool
 }
 
-// Enter asks to make a call. Its error is ErrTooMany, or wraps the last failure of the store if the breaker withholds the call.
+// Enter asks for permission to make a call. Its error is ErrTooMany or, if the breaker does not allow the call, wraps
+// the last failure of the store.
 func (b *Breaker) Enter(now time.Time) (Call, error) { return b.enter(now, false) }
 
-// EnterOwed is Enter for a call that completes an earlier one, such as a settlement. Only a store that is down is spared such
-// calls: neither MaxCalls nor the ramp after an outage withholds them, and they do not count against either.
+// EnterOwed is Enter for a call that completes an earlier one, such as a settlement. Enter allows such calls unless the
+// store is down: neither MaxCalls nor the ramp after an outage applies to them, and they do not count against either.
 func (b *Breaker) EnterOwed(now time.Time) (Call, error) { return b.enter(now, true) }
 
 func (b *Breaker) enter(now time.Time, owed bool) (Call, error) {
@@ -100,7 +101,7 @@ func (b *Breaker) enter(now time.Time, owed bool) (Call, error) {
 	return Call{b, owed}, nil
 }
 
-// withholds reports whether a call at now would be withheld.
+// withholds reports whether the breaker would not allow a call at now.
 func (b *Breaker) withholds(now time.Time, owed bool) bool {
 	switch inFlight := b.calls + b.owed; {
 	case !b.tripped:
@@ -131,8 +132,8 @@ func (c Call) Dismiss() (down bool) {
 	return c.end().down()
 }
 
-// Succeed ends a call that the store has answered. It allows one more call at once, and closes the breaker at the end of the
-// ramp.
+// Succeed ends a call that the store has answered. It allows one more call in flight, and closes the breaker at the end
+// of the ramp.
 func (c Call) Succeed(now time.Time) (down bool) {
 	c.breaker.mu.Lock()
 	defer c.breaker.mu.Unlock()
@@ -140,7 +141,7 @@ func (c Call) Succeed(now time.Time) (down bool) {
 	b.turnWindow(now)
 	b.window.ended++
 	b.row = 0
-	if !b.tripped || b.allowed == 0 { // a call from before a pause does not end it
+	if !b.tripped || b.allowed == 0 { // a call that began before a pause does not end it
 		return b.down()
 	}
 	if b.allowed == 1 {
@@ -169,7 +170,7 @@ func (c Call) Fail(now time.Time, err error) (down bool) {
 		b.row++
 	}
 	switch {
-	case b.tripped && (b.allowed == 0 || counted): // a call from before the pause
+	case b.tripped && (b.allowed == 0 || counted): // a call that began before the pause
 	case b.tripped, b.row >= tripRow, b.window.trips >= tripFailures && 2*b.window.failed >= b.window.ended:
 		b.trip(now)
 	}
@@ -182,7 +183,7 @@ func (b *Breaker) turnWindow(now time.Time) {
 	}
 }
 
-// trip begins a pause, twice as long as the last one unless the store was well for a while.
+// trip begins a pause, twice as long as the last one, unless the store has been healthy for steadyAfter.
 func (b *Breaker) trip(now time.Time) {
 	if !b.tripped && now.Sub(b.since) >= steadyAfter {
 		b.pause = 0
@@ -196,7 +197,7 @@ func (b *Breaker) trip(now time.Time) {
 	b.window.ended, b.window.failed, b.window.trips, b.row = 0, 0, 0, 0
 }
 
-// down reports whether the last answer of the store was a failure that tripped the breaker.
+// down reports whether the breaker has tripped and no call has succeeded since.
 func (b *Breaker) down() bool { return b.tripped && b.allowed <= 1 }
 
 // Down reports whether the store is down: the breaker has tripped, and no call has succeeded since. It returns the last failure.
@@ -208,7 +209,7 @@ func (b *Breaker) Down() (down bool, err error) {
 
 // A State describes a Breaker.
 type State struct {
-	Withholds bool      // Enter would withhold a call now
+	Withholds bool      // Enter would not allow a call now
 	Since     time.Time // when the last outage began or, if Withholds is false, ended; zero if there was none
 	Err       error     // the last failure, if any
 	Calls     int       // in flight
@@ -220,20 +221,20 @@ func (b *Breaker) State(now time.Time) State {
 	defer b.mu.Unlock()
 	s := State{Withholds: b.withholds(now, false), Since: b.since, Err: b.err, Calls: b.calls + b.owed}
 	if b.down() && !s.Withholds {
-		s.Since = b.resume // the next call is let through
+		s.Since = b.resume // the next call is allowed
 	}
 	return s
 }
 
-// A Trip is one round trip in which a store answers several calls. If it fails, all their errors come from Fail, and each Breaker
+// A Trip is one round trip of a store for several calls. If it fails, all their errors come from Fail, and each Breaker
 // counts one failure. The zero value is a new round trip.
 type Trip struct {
 	mu      sync.Mutex
 	counted []*Breaker // several limiters may use one store
 }
 
-// Fail returns err as the failure of t, unless err is the failure of a Trip already. The text and the errors that err wraps stay
-// the same.
+// Fail returns err as the failure of t, unless err is the failure of a Trip already. Its text and the errors that it
+// wraps stay the same.
 func (t *Trip) Fail(err error) error {
 	if _, ok := errors.AsType[*tripError](err); ok {
 		return err
@@ -241,7 +242,7 @@ func (t *Trip) Fail(err error) error {
 	return &tripError{err, t}
 }
 
-// countFor reports whether b has not counted the failure of t yet. From now on it has.
+// countFor marks the failure of t as counted by b, and reports whether it was not counted before.
 func (t *Trip) countFor(b *Breaker) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -31,10 +31,11 @@ type Calendar struct {
 	zone *time.Location
 }
 
-// zones are the locations that were loaded, by name: time.LoadLocation reads a file each time.
+// zones caches loaded locations by name, because time.LoadLocation reads a file each time.
 var zones sync.Map
 
-// Zone returns the location of an IANA name; "" is UTC. A name that depends on the machine is an error.
+// Zone returns the location of an IANA name; "" is UTC. A name whose meaning depends on the machine, such as "Local",
+// is an error.
 func Zone(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*time.Location), nil
@@ -50,7 +51,7 @@ func Zone(name string) (*time.Location, error) {
 	return z, nil
 }
 
-// New returns the calendar whose windows are of a unit in a zone and begin on a day of the month or the week; 0 is 1.
+// New returns a calendar of one unit in a zone. Its windows begin on the day from of the month or the week; 0 means 1.
 func New(unit Unit, zone string, from int) (*Calendar, error) {
 	z, err := Zone(zone)
 	if err != nil {
@@ -68,7 +69,7 @@ func (c *Calendar) Window(t time.Time) (start, end time.Time) {
 		if end = c.start(date); end.After(t) {
 			return start, end
 		}
-		start = end // t reads as a date that has been over before, because the clock was set back
+		start = end // the clock was set back, so the local date of t had ended before
 	}
 }
 
@@ -117,11 +118,11 @@ func (c *Calendar) inMonth(year int, month time.Month) date {
 	return last.AddDate(0, 0, min(c.from, last.Day())-last.Day())
 }
 
-// widest is more than any zone differs from UTC.
+// widest is larger than the offset of any zone from UTC.
 const widest = 24 * time.Hour
 
-// start returns the first instant at which the clocks of the zone read at least midnight of d. If midnight occurs twice, it is the
-// first one; if it does not occur, it is the end of the gap.
+// start returns the first instant at which the local time of the zone is midnight of d or later. If midnight occurs
+// twice, that is the first midnight; if it does not occur, that is the end of the gap.
 func (c *Calendar) start(d date) time.Time {
 	t := d.Add(-widest).In(c.zone)
 	_, before := t.Zone()
@@ -135,7 +136,7 @@ func (c *Calendar) start(d date) time.Time {
 		if end.IsZero() || midnight.Before(end) {
 			return midnight
 		}
-		if !end.After(t) { // ZoneBounds ends each year of a rule after 365 days, a leap year too
+		if !end.After(t) { // ZoneBounds assumes 365 days for each year of a rule, even for a leap year
 			end = t.Add(time.Hour)
 		}
 		t, before = end, offset

@@ -38,8 +38,8 @@ func zoneNames(t *testing.T) (names []string) {
 	return names
 }
 
-// midnight returns the first instant at which the clocks of a zone read a date or a later one. It is what time.Date says, unless the
-// zone changes its offset nearby: then it looks at each minute and each second in turn.
+// midnight returns the first instant at which the clocks of a zone read a date or a later one. It is what time.Date
+// says, unless the zone changes its offset nearby: then it looks at each minute and each second in turn.
 func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
 	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
 	start, end := t.ZoneBounds()
@@ -96,8 +96,8 @@ func TestWindowsStartAtMidnightInEveryZone(t *testing.T) {
 	workers.Wait()
 }
 
-// checkZone compares the windows of a zone's calendars from 1970 to 2041 with what package time says of their dates. make soak goes on
-// to 2100, and starts months on each day.
+// checkZone compares the windows of a zone's calendars from 1970 to 2041 with what package time says of their dates.
+// make soak goes on to 2100, and starts months on each day.
 func checkZone(t *testing.T, name string) {
 	zone, err := calendar.Zone(name)
 	if err != nil {
@@ -144,8 +144,8 @@ func checkZone(t *testing.T, name string) {
 	}
 }
 
-// walk checks that the windows from the first start on begin at starts, one at the end of the other. A date that a zone skipped has no
-// window.
+// walk checks that the windows from the first start on begin at starts, one at the end of the other. A date that a zone
+// skipped has no window.
 func walk(t *testing.T, name string, unit calendar.Unit, from int, starts []time.Time) {
 	c, err := calendar.New(unit, name, from)
 	if err != nil {

@@ -50,7 +50,7 @@ func (c *Case) Fields() (fields []string) {
 	return fields
 }
 
-// Status returns the status that a server must answer with.
+// Status returns the status that a server must respond with.
 func (c *Case) Status() int {
 	switch c.Want {
 	case "error":

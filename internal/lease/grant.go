@@ -10,12 +10,12 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// grantTimeout is how long a grant may take as long as no Take has had a deadline.
+// grantTimeout is the timeout of a grant until a Take has had a deadline.
 const grantTimeout = time.Second
 
 // A grant is a call that charges requests ahead for one key. There is one at a time for each key.
 type grant struct {
-	ctx  context.Context // ends when there is no use in waiting for the grant any more
+	ctx  context.Context // ends when waiting for the grant is no longer useful
 	done chan struct{}
 }
 
@@ -28,7 +28,7 @@ func (g *grant) wait(ctx context.Context) {
 	}
 }
 
-// waitForAll waits for grants, late ones too, until ctx is done.
+// waitForAll waits for grants, even for late ones, until ctx is done.
 func waitForAll(ctx context.Context, grants []*grant) {
 	for _, g := range grants {
 		select {
@@ -45,8 +45,8 @@ func (t *Table) fetchIfLow(hash uint64, e *entry, now int64) {
 	}
 }
 
-// fetch asks for a grant for e, unless one is in flight or the last one was of nothing. waiting is the cost of the request that
-// waits for it. The caller has locked the shard of e, and advanced e.
+// fetch asks for a grant for e, unless one is in flight or the last one granted nothing. waiting is the cost of the
+// request that waits for it. The caller has locked the shard of e, and advanced e.
 func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
 	if e.grantInFlight() != nil || e.pause > 0 {
 		return
@@ -66,8 +66,8 @@ func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
 	}()
 }
 
-// grant has the store charge l ahead, and adds that to e. It has the whole timeout, however long its goroutine has waited for a CPU: else
-// that would count as a failure of the store.
+// grant calls the store to charge l ahead, and adds the result to e. The timeout begins when the goroutine runs,
+// because otherwise waiting for a CPU would count as a failure of the store.
 func (t *Table) grant(hash uint64, e *entry, l Loan, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -103,7 +103,8 @@ func (t *Table) grant(hash uint64, e *entry, l Loan, timeout time.Duration) {
 	}
 }
 
-// giveBackLater has what e was granted on some terms given back by a later call. The caller has locked the shard.
+// giveBackLater leaves it to a later call to give back what e was granted on some terms. The caller has locked the
+// shard.
 func (t *Table) giveBackLater(e *entry, by *terms, unused Portions) {
 	if e.terms != by {
 		t.giveBack(e.pair, by, unused)
@@ -121,8 +122,8 @@ func (e *entry) setUsages(usages []algorithm.Usage, now int64) {
 	}
 }
 
-// hear stores what the store answered to a request, unless what e says already is of a later instant. Calls overtake each other: a
-// grant that is in flight may have been decided before.
+// hear records the store's answer to a request, unless e already has an answer of a later instant. Calls can overtake
+// each other: the store may have decided a grant in flight before this request.
 func (e *entry) hear(results []core.Result, now int64) {
 	if e.grantInFlight() != nil {
 		if a := e.rare.answer; a == nil || isNewer(results, a[0].At.UnixMicro(), a[0].Remaining) {
@@ -139,8 +140,8 @@ func (e *entry) hear(results []core.Result, now int64) {
 	}
 }
 
-// isNewer reports whether results are of a later instant than what the store said at another one. Within an instant fewer remain
-// later, or as many.
+// isNewer reports whether results are newer than an answer of the instant at. Of two answers of the same instant, the
+// one with fewer remaining is newer.
 func isNewer(results []core.Result, at int64, remaining int) bool {
 	of := results[0].At.UnixMicro()
 	return of > at || of == at && results[0].Remaining < remaining
@@ -159,7 +160,8 @@ func (e *entry) setAfter(limit, n int, u algorithm.Usage, now int64) {
 	e.rare.others[limit-1] = a
 }
 
-// later returns the instant that is wait microseconds after now. A wait beyond a hundred years is cut, so that the sum fits.
+// later returns the instant that is wait microseconds after now. It cuts waits beyond a hundred years, so that the sum
+// does not overflow.
 func later(now, wait int64) int64 { return now + 1000*min(wait, math.MaxInt64/3000) }
 
 // after returns what the store last reported for a limit of e.
@@ -170,8 +172,8 @@ func (e *entry) after(limit int) after {
 	return e.rare.others[limit-1]
 }
 
-// appendResults appends the results of c, which e has admitted. There must be a portion. mark is the instant at which the portion
-// was charged that the request was taken from.
+// appendResults appends the results of c, which e has admitted. There must be a portion. mark is the instant at which
+// the request's portion was charged.
 func (e *entry) appendResults(dst []core.Result, c *core.Claim, now, mark int64) []core.Result {
 	at := time.UnixMicro(e.instant(now, e.terms.length)).Add(markOf(mark))
 	left := e.available()
@@ -191,9 +193,9 @@ func until(at, now int64) time.Duration {
 	return max(time.Microsecond, (time.Duration(at-now) + time.Microsecond - 1).Truncate(time.Microsecond))
 }
 
-// markOf returns the nanoseconds, 1 to 999, that are added to the instant of a request decided from a lease. They mark the portion,
-// by the instant at which it was charged. Instants of a server are whole microseconds.
+// markOf returns a number of nanoseconds, 1 to 999, that is added to the instant of a request decided from a lease, to
+// identify the portion by the instant at which it was charged. The instants of a server are whole microseconds.
 func markOf(at int64) time.Duration { return 1 + time.Duration(at%999) }
 
-// markIn returns the mark of an instant, or 0 if it is one of a server.
+// markIn returns the mark in an instant, or 0 if the instant is a server's.
 func markIn(at time.Time) time.Duration { return time.Duration(at.Nanosecond() % 1000) }

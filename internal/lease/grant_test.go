@@ -71,8 +71,8 @@ func TestAGrantThatIsNotSentGivesNothingBack(t *testing.T) {
 	}
 }
 
-// failures are the errors of calls, and whether it is known that the store has not done what it was asked. If it is not, what the call
-// should give back is lost: if it were given back again, the limit would be exceeded.
+// failures are the errors of calls, and whether it is known that the store has not done what it was asked. If it is
+// not, what the call should give back is lost: if it were given back again, the limit would be exceeded.
 var failures = map[error]bool{errors.New("cut"): false, notReturned{errors.New("OOM")}: true}
 
 func TestWhatAGrantThatFailedShouldGiveBack(t *testing.T) {

@@ -11,8 +11,9 @@ import (
 // A lease holds the requests of one key that were charged ahead, which this process may admit without asking the store. It has no
 // clock and no lock: its methods take the instant, in nanoseconds of a clock of this process, and length, the Lease of the rule.
 //
-// Each grant of the store becomes a portion. There are at most two: the one that requests use, and the one that was asked for
-// when little was left. A portion ends one Lease after it was asked for, which is before it was charged.
+// Each grant of the store becomes a portion. There are at most two: the portion that requests use, and the portion that
+// was asked for when little was left. A portion ends one Lease after the process has asked for it, which is before the
+// store charges it.
 type lease struct {
 	at     [2]int64  // when the store charged each portion, in microseconds; the older one comes first
 	ends   [2]int64  // 0 for no portion
@@ -21,7 +22,7 @@ type lease struct {
 	used   [2]uint32 // requests decided in the current span of one Lease, and in the last one seen before
 	rare   *rare     // nil for nothing
 	span   uint16    // the number of the current span
-	pause  uint8     // in how many spans the next grant may be asked for
+	pause  uint8     // number of spans until the next grant may be asked for
 	late   bool      // the last grant came after its end
 	stored uint32    // what the first limit had left in the store after the last call
 }
@@ -29,8 +30,8 @@ type lease struct {
 // pauseSpans is the length of a pause between grants, in spans: at least one Lease.
 const pauseSpans = 2
 
-// roll moves l on to the span that now lies in. What was used in the last one that was seen still says how much a Lease takes: a
-// process may have had no CPU since.
+// roll moves l to the span that contains now. It keeps the use in the last span seen as an estimate, even if that was
+// long ago, because the process may have had no CPU since.
 func (l *lease) roll(now, length int64) {
 	span := uint16(now / length)
 	if span == l.span {
@@ -41,7 +42,7 @@ func (l *lease) roll(now, length int64) {
 	l.span = span
 }
 
-// advance brings l up to now: it ends the portions whose time is over.
+// advance advances l to now: it ends the portions that have expired.
 func (l *lease) advance(now, length int64) {
 	l.roll(now, length)
 	for l.ends[0] > 0 && l.ends[0] <= now {
@@ -49,7 +50,7 @@ func (l *lease) advance(now, length int64) {
 	}
 }
 
-// shift ends the older portion: what is left of it is to be given back.
+// shift ends the older portion. The requests left in it are to be given back.
 func (l *lease) shift() {
 	l.giveBack(l.at[0], int64(l.left[0]))
 	l.at = [2]int64{l.at[1]}
@@ -57,7 +58,7 @@ func (l *lease) shift() {
 	l.left, l.size = [2]uint32{l.left[1]}, [2]uint32{l.size[1]}
 }
 
-// giveBack notes that n requests charged at an instant are to be given back.
+// giveBack records that n requests charged at an instant are to be given back.
 func (l *lease) giveBack(at, n int64) {
 	if n == 0 {
 		return
@@ -68,7 +69,8 @@ func (l *lease) giveBack(at, n int64) {
 // available returns how many requests are left.
 func (l *lease) available() int64 { return int64(l.left[0]) + int64(l.left[1]) }
 
-// take takes cost out of an advanced l, the older portion first, and reports whether that had enough. It returns from which portions.
+// take takes cost out of an advanced l, from the older portion first, and reports whether l had enough. It returns how
+// much it took from which portions.
 func (l *lease) take(cost int64) (taken Portions, ok bool) {
 	if cost > l.available() {
 		return Portions{}, false
@@ -83,7 +85,7 @@ func (l *lease) take(cost int64) (taken Portions, ok bool) {
 // use counts a request that was decided.
 func (l *lease) use(cost int64) { l.used[0] = uint32(min(int64(l.used[0])+cost, math.MaxInt32)) }
 
-// putBack undoes a take. What was taken from a portion that has ended since is to be given back.
+// putBack undoes a take. If a portion has ended since, the requests taken from it are to be given back.
 func (l *lease) putBack(taken Portions) {
 	for _, p := range taken {
 		if p.Count > 0 && !l.restore(p.At, uint32(p.Count)) {
@@ -93,8 +95,8 @@ func (l *lease) putBack(taken Portions) {
 	}
 }
 
-// restore adds n to the portion that was charged at an instant, and reports whether there is one. Of two that were charged at the same
-// instant it takes the newer one, which the next grant does not end.
+// restore adds n to the portion that was charged at an instant, and reports whether there is one. Of two portions
+// charged at the same instant, it uses the newer one, which the next grant does not end.
 func (l *lease) restore(at int64, n uint32) bool {
 	for i := range slices.Backward(l.at[:]) {
 		if l.ends[i] > 0 && l.at[i] == at {
@@ -105,8 +107,8 @@ func (l *lease) restore(at int64, n uint32) bool {
 	return false
 }
 
-// isLow reports whether the next grant should be asked for before a request needs it: l is busy, and at most a quarter of the last
-// one is left, or it ends within a quarter of a Lease.
+// isLow reports whether to ask for the next grant before a request needs it: l is busy, and at most a quarter of the
+// last grant is left, or the last portion ends within a quarter of a Lease.
 func (l *lease) isLow(now, length int64) bool {
 	last := l.newest()
 	return l.isBusy() && (l.available() <= int64(l.size[last]/4) || l.ends[last]-now <= length/4)
@@ -115,7 +117,7 @@ func (l *lease) isLow(now, length int64) bool {
 // isBusy reports whether another request is likely within a quarter of a Lease.
 func (l *lease) isBusy() bool { return max(l.used[0], l.used[1]) >= 4 }
 
-// newest returns the place of the newer portion.
+// newest returns the index of the newer portion.
 func (l *lease) newest() int {
 	if l.ends[1] > 0 {
 		return 1
@@ -136,14 +138,14 @@ func (l *lease) refund(isOf func(at int64) bool, n int64) int64 {
 	return 0
 }
 
-// want returns how much to ask for: what was used in the last Lease, and what a request needs that waits for it.
+// want returns how much to ask for: what was used in the last Lease, plus the cost of a waiting request.
 func (l *lease) want(waiting int64) int64 {
 	return min(int64(max(l.used[0], l.used[1], 1))+waiting, math.MaxInt32)
 }
 
-// credit adds a portion of n requests that the store has charged at an instant, to an advanced l. One that has ended is to be
-// given back, and so is what is left of the oldest of three. There is a pause after a grant of nothing, and after two in
-// succession that were late: one may be late because this process had no CPU.
+// credit adds a portion of n requests, which the store has charged at an instant, to an advanced l. If the portion has
+// ended already, it is to be given back; if l has three portions now, so is the rest of the oldest. A pause follows a
+// grant of nothing, and two late grants in succession. A single grant may be late because this process had no CPU.
 func (l *lease) credit(now, at, ends, n int64) {
 	late := ends <= now
 	if n == 0 || late && l.late {
@@ -166,8 +168,8 @@ func (l *lease) credit(now, at, ends, n int64) {
 	l.at[i], l.ends[i], l.left[i], l.size[i] = at, ends, uint32(n), uint32(n)
 }
 
-// rest has l ask for no grants for a while, because little or nothing is left in the store: half of that would be nothing, and each
-// request has to ask the store anyway.
+// rest stops l from asking for grants for a while, because little or nothing is left in the store: half of that would
+// be nothing, and each request has to ask the store anyway.
 func (l *lease) rest() { l.pause = max(l.pause, pauseSpans) }
 
 // rests reports whether an advanced l rests and holds nothing.
@@ -191,13 +193,13 @@ func (l *lease) takeUnused() (b Portions) {
 	return b
 }
 
-// isIdle reports whether an advanced l is as if it had never been.
+// isIdle reports whether an advanced l equals a new lease.
 func (l *lease) isIdle() bool {
 	return l.ends[0] == 0 && !l.hasUnused() && l.used == [2]uint32{} && l.pause == 0
 }
 
-// instant returns what the clock of the store shows at now, in microseconds: the instant of the last reply, and the time since.
-// There must be a portion.
+// instant returns the store's time at now, in microseconds: the instant of the last reply plus the time since. There
+// must be a portion.
 func (l *lease) instant(now, length int64) int64 {
 	i := l.newest()
 	return l.at[i] + (now-(l.ends[i]-length))/1000
@@ -209,8 +211,8 @@ type Portions [2]Portion
 // A Portion is a number of requests that the store charged ahead at one instant of its clock, in microseconds.
 type Portion struct{ At, Count int64 }
 
-// add adds n requests charged at an instant. Of three instants the two earliest are merged into the earliest, which never gives
-// back more.
+// add adds n requests charged at an instant. If there are three instants, it merges the two earliest into the earliest,
+// which never gives back more.
 func (p *Portions) add(at, n int64) {
 	if n == 0 {
 		return
@@ -244,12 +246,12 @@ func (p *Portions) mark() int64 {
 	return p[1].At
 }
 
-// rare is the state that few leases need at a time. Most leases have none, which keeps them small.
+// rare has the fields that few leases need at a time, to keep most leases small.
 type rare struct {
 	unused Portions      // what is to be given back
-	others []after       // what the limits but the first had after the last call; nil if there are none
+	others []after       // state of all limits but the first after the last call; nil if there is only one
 	grant  *grant        // in flight; nil for none
-	answer []core.Result // the latest answer to a request while the grant is in flight; nil for none
+	answer []core.Result // the store's latest answer to a request while the grant is in flight; nil for none
 }
 
 // ensureRare returns the rare state of l, allocated if there is none.

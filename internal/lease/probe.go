@@ -1,6 +1,6 @@
 package lease
 
-// What tests of stores ask a table: leases end and are granted in the background.
+// These methods are for tests of stores, because leases end and are granted in the background.
 
 // Ended reports whether nothing is leased or to be given back, and no sweep is due.
 func (t *Table) Ended() bool {
@@ -24,7 +24,7 @@ func (t *Table) GrantsInFlight() (n int) {
 	return n
 }
 
-// Stop has no sweep begin any more, so that what a test does not end may go away.
+// Stop prevents further sweeps, so that the garbage collector can free a table that a test leaves behind.
 func (t *Table) Stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -57,8 +57,9 @@ func TestProcessesShareALimitExactly(t *testing.T) {
 	}
 }
 
-// Over the turn of a calendar window, processes that lease one key admit at most the rate in the old window, and at most the rate in the
-// new one. What a lease of the old window has left may be used for the rest of the lease, and counts in the old window.
+// Over the turn of a calendar window, processes that lease one key admit at most the rate in the old window, and at
+// most the rate in the new one. What a lease of the old window has left may be used for the rest of the lease, and
+// counts in the old window.
 func TestLeasesAcrossTheTurnOfACalendarWindow(t *testing.T) {
 	const lease, each = 100 * time.Millisecond, 300 * time.Millisecond
 	for _, rate := range []int{1000, 2500, 1_000_000} { // used up before the turn, used up in the last lease before it, never used up

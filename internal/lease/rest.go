@@ -7,8 +7,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A take is a Take of which leases decide some claims and the store the rest. The leases come first: what was taken from
-// them is put back if the store denies or fails.
+// A take is a Take in which leases decide some claims, and the store decides the rest. The leases decide first; if the
+// store then denies or fails, the take puts back what it took from them.
 type take struct {
 	table  *Table
 	claims []core.Claim
@@ -16,11 +16,11 @@ type take struct {
 	local  []core.Result // of the claims that leases decide, in order
 	rest   []core.Claim  // claims that the store decides
 	places []int         // of the rest among claims
-	loans  []Loan        // what the call for the rest gives back, by claim of the rest
+	loans  []Loan        // what the call for the rest gives back, for each claim of rest
 }
 
-// Take decides claims from leases and the store, and appends their results to dst. The results last if they are a denial that the
-// caller may repeat.
+// Take decides claims from leases and by the store, and appends their results to dst. lasts reports whether the results
+// are a denial that the caller may repeat.
 func (t *Table) Take(ctx context.Context, claims []core.Claim, dst []core.Result) (results []core.Result, lasts bool, err error) {
 	for i := range claims {
 		if err := claims[i].Validate(); err != nil {
@@ -35,8 +35,8 @@ func (t *Table) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	return t.takeColdOrLeased(ctx, claims, dst)
 }
 
-// takeColdOrLeased decides claims from leases and the store. A single claim whose key has no lease or rests, the common cases, goes to
-// the store without a take on the heap.
+// takeColdOrLeased decides claims from leases and the store. In the common cases, a single claim whose key has no lease
+// or whose lease rests, it asks the store without allocating a take.
 func (t *Table) takeColdOrLeased(ctx context.Context, claims []core.Claim, dst []core.Result) (_ []core.Result, lasts bool, err error) {
 	if len(claims) > 1 {
 		return t.takeParts(ctx, claims, dst)
@@ -83,8 +83,8 @@ func (t *Table) takeParts(ctx context.Context, claims []core.Claim, dst []core.R
 	return k.merge(dst, rest), lasts, nil
 }
 
-// takeLocal takes what it can from leases. Only a request of one claim waits for a grant that it might do without: several grants
-// are several calls.
+// takeLocal takes what it can from leases. Only a request with one claim waits for a grant that it may not need,
+// because several claims would wait for several calls.
 func (k *take) takeLocal(ctx context.Context) {
 	then := waitIfBusy
 	if len(k.claims) == 1 {
@@ -102,8 +102,9 @@ func (k *take) takeLocal(ctx context.Context) {
 	}
 }
 
-// takeRest has the store decide the rest. What this process holds of its pairs is given back in the same call, so that it cannot be
-// the reason for a denial. If a grant has come in meanwhile, a denied request is sent once more.
+// takeRest asks the store to decide the rest. The same call gives back what this process has leased of the same pairs,
+// so that its own leases cannot cause a denial. If the request is denied and a grant has arrived meanwhile, takeRest
+// asks once more.
 func (k *take) takeRest(ctx context.Context) (results []core.Result, lasts bool, err error) {
 	for again := false; ; again = true {
 		k.changeTerms(ctx)
@@ -153,7 +154,7 @@ func (k *take) merge(dst, rest []core.Result) []core.Result {
 	return dst
 }
 
-// each calls f for each claim of the rest, with its shard locked. The entry is nil if the key has none.
+// each calls f for each claim of the rest, with the key's shard locked. e is nil if the key has no entry.
 func (k *take) each(f func(i int, hash uint64, s *shard, e *entry)) {
 	for i := range k.rest {
 		pair := pairOf(&k.rest[i])
@@ -165,8 +166,8 @@ func (k *take) each(f func(i int, hash uint64, s *shard, e *entry)) {
 	}
 }
 
-// changeTerms gives back what was granted for limits other than the rest's. That comes before the call for the rest: a
-// bucket that was asked at another rate takes nothing back.
+// changeTerms gives back what was granted for other limits than the rest's. It does so before the call for the rest,
+// because a bucket that has seen another rate takes nothing back.
 func (k *take) changeTerms(ctx context.Context) {
 	var old []Loan
 	for range 2 {
@@ -208,8 +209,8 @@ func (e *entry) finish() Portions {
 	return e.takeUnused()
 }
 
-// collect ends the leases of the rest and adds what is left of them to what the call gives back. Those that takeLocal has ended
-// are skipped, unless the call is made again.
+// collect ends the leases of the rest and adds what is left of them to the loans of the call. It skips leases that
+// takeLocal has ended, unless the call is made again.
 func (k *take) collect(again bool) {
 	k.each(func(i int, _ uint64, _ *shard, e *entry) {
 		if e != nil && e.terms.charge(&k.rest[i]) && (again || !k.parts[k.places[i]].ended) {
@@ -218,7 +219,7 @@ func (k *take) collect(again bool) {
 	})
 }
 
-// returned counts what the call for the rest has given back, and has a later call give back what it has not.
+// returned counts what the call for the rest has given back, and leaves everything else to a later call.
 func (k *take) returned() {
 	for i := range k.loans {
 		l, c := &k.loans[i], &k.rest[i]
@@ -232,8 +233,8 @@ func (k *take) returned() {
 	}
 }
 
-// holdsDenied has the leases of denied pairs rest, and reports whether this process still holds requests of one of them. It waits for
-// grants in flight.
+// holdsDenied makes the leases of denied pairs rest, and reports whether this process still has leased requests of one
+// of them. It waits for grants in flight.
 func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bool) {
 	var grants []*grant
 	k.each(func(i int, _ uint64, _ *shard, e *entry) {
@@ -253,7 +254,7 @@ func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bo
 	return (holds || len(grants) > 0) && ctx.Err() == nil
 }
 
-// count counts the admitted claims of the rest as used, and asks for grants for keys that are asked for repeatedly.
+// count counts the admitted claims of the rest as used, and asks for grants for keys that are used repeatedly.
 func (k *take) count(results []core.Result) {
 	now := k.table.now()
 	k.each(func(i int, hash uint64, s *shard, e *entry) {
@@ -284,7 +285,7 @@ func (k *take) count(results []core.Result) {
 	})
 }
 
-// least returns the least of what remains.
+// least returns the smallest Remaining of results.
 func least(results []core.Result) int {
 	n := results[0].Remaining
 	for i := range results {

@@ -9,7 +9,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// maxUnused bounds for how many keys one call gives back: thousands of leases may end at once.
+// maxUnused is the largest number of keys in one call that gives back requests: thousands of leases may end at the same
+// time.
 const maxUnused = 64
 
 // giveBackTimeout bounds how long a sweep waits for a call.
@@ -20,7 +21,7 @@ func (by *terms) unused(pair core.Pair, p Portions) Loan {
 	return Loan{Pair: pair, Limits: by.limits, Unused: p, terms: by}
 }
 
-// giveBack has the next sweep give back b.
+// giveBack leaves b to the next sweep, which gives it back.
 func (t *Table) giveBack(pair core.Pair, by *terms, b Portions) {
 	if b.Count() == 0 {
 		return
@@ -31,7 +32,7 @@ func (t *Table) giveBack(pair core.Pair, by *terms, b Portions) {
 	t.arm(time.Duration(by.length))
 }
 
-// arm has a sweep begin within d, unless one begins before.
+// arm starts the timer of a sweep, so that the next one begins within d.
 func (t *Table) arm(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +47,7 @@ func (t *Table) arm(d time.Duration) {
 	t.armed, t.every = true, d
 }
 
-// sweep gives back what is left of leases that have ended, and drops those that are idle. The timer runs as long as there are
+// sweep gives back what is left of leases that have ended, and removes idle leases. The timer runs as long as there are
 // leases. Sweeps do not overlap, even if the server takes longer than a lease.
 func (t *Table) sweep() {
 	t.sweeping.Lock()
@@ -73,15 +74,15 @@ func (t *Table) sweep() {
 	}
 }
 
-// sweep ends what has ended in s and removes idle entries. It appends what is to be given back, and lowers shortest to the shortest
-// Lease of an entry that stays.
+// sweep ends what has ended in s and removes idle entries. It appends what is to be given back, and lowers shortest to
+// the shortest Lease of an entry that stays.
 func (s *shard) sweep(t *Table, all []Loan, shortest *time.Duration) []Loan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := t.now()
 	for hash, e := range s.entries {
 		e.advance(now, e.terms.length)
-		if e.hasUnused() && e.used[0] == 0 { // else the next grant is likely to give it back
+		if e.hasUnused() && e.used[0] == 0 { // otherwise the next grant is likely to give it back
 			all = append(all, e.terms.unused(e.pair, e.takeUnused()))
 		}
 		if e.isIdle() && e.grantInFlight() == nil {
@@ -93,13 +94,13 @@ func (s *shard) sweep(t *Table, all []Loan, shortest *time.Duration) []Loan {
 	return all
 }
 
-// settle gives back what is left of some leases. What the store has not taken back is left to the next sweep.
+// settle gives back the unused requests in loans. What the store has not taken back is left to the next sweep.
 func (t *Table) settle(ctx context.Context, loans []Loan) {
 	loans = slices.DeleteFunc(loans, func(l Loan) bool { return l.Unused.Count() == 0 })
 	if len(loans) == 0 {
 		return
 	}
-	_, _, _ = t.store.Lend(ctx, nil, loans, nil) // the loans say what has become of them
+	_, _, _ = t.store.Lend(ctx, nil, loans, nil) // the loans have the outcome
 	for i := range loans {
 		switch l := &loans[i]; l.Return {
 		case Returned:
@@ -110,9 +111,10 @@ func (t *Table) settle(ctx context.Context, loans []Loan) {
 	}
 }
 
-// Refund refunds what it can into leases, and returns what is left for the store to settle. A request goes back
-// into the portion that it was taken from. If that has ended, the store refunds it as charged one Lease before it was used: no
-// portion is charged earlier, and a refund for an earlier instant returns less, never more.
+// Refund refunds what it can into leases, and returns what is left for the store to settle. A request goes back into
+// the portion that it was taken from. If that portion has ended, the store refunds the request as if it had been
+// charged one Lease before it was used: no portion is charged earlier, and a refund for an earlier instant never
+// returns more.
 func (t *Table) Refund(settlements []core.Settlement) []core.Settlement {
 	own := settlements
 	for i := range settlements {

@@ -1,5 +1,5 @@
-// Package lease decides requests of busy keys in memory: a process charges requests ahead in a store, uses them up, and gives back what
-// it has not used. The store never admits more than the limits.
+// Package lease decides requests of busy keys in memory: a process charges requests ahead in a store, uses them, and
+// gives back the rest. The store never charges more than the limits.
 //
 //	t := lease.New(store)
 //	results, ok := t.TakeLocal(claims, nil)
@@ -7,10 +7,11 @@
 //		results, lasts, err = t.Take(ctx, claims, nil)
 //	}
 //
-// A key that is asked for again within the Lease of its rule gets an entry in a Table (table.go). Its lease (lease.go: a state machine,
-// without clock or lock) has the requests that were charged ahead. TakeLocal decides from it (take.go), and asks for the next grant
-// when little is left (grant.go). What a lease does not decide the store does (rest.go), in a call that gives back what this process
-// holds of the same keys. A timer gives back what nobody has used, and a refund goes back into its lease (return.go).
+// A key that is used again within the Lease of its rule gets an entry in a Table (table.go). The entry's lease
+// (lease.go: a state machine, without clock or lock) has the requests that were charged ahead. TakeLocal decides from
+// the lease (take.go), and asks for the next grant when little is left (grant.go). The store decides everything else
+// (rest.go), in a call that also gives back what this process has leased of the same keys. A timer gives back unused
+// requests, and a refund goes back into its lease (return.go).
 package lease
 
 import (
@@ -29,15 +30,16 @@ import (
 
 // A Store decides requests, and can charge requests ahead.
 type Store interface {
-	// Lend takes back what is unused of the loans. Then it decides claims, if there are any, as core.Store does, and appends their
-	// results to dst. Then it charges ahead what the loans want of what remains, at most half of that.
+	// Lend first takes back the Unused of the loans. Then it decides claims, if there are any, as core.Store does, and
+	// appends their results to dst. Then it charges ahead what the loans want, at most half of what remains.
 	//
-	// If there are claims, there are no loans, or one for each of them. Otherwise each loan is by itself. Lend sets what the loans
-	// report, even if it returns an error. A result lasts if it is a denial that the caller may repeat.
+	// If there are claims, there are either no loans or one loan for each claim. If there are no claims, the loans are
+	// independent of each other. Lend sets the outcome in the loans even if it returns an error. lasts reports whether
+	// the results are a denial that the caller may repeat.
 	Lend(ctx context.Context, claims []core.Claim, loans []Loan, dst []core.Result) (results []core.Result, lasts bool, err error)
 }
 
-// A Loan is what a call changes of the requests that are charged ahead for a key.
+// A Loan describes how a call changes the requests that are charged ahead for a key.
 type Loan struct {
 	Pair   core.Pair
 	Limits []core.Limit
@@ -46,23 +48,23 @@ type Loan struct {
 
 	At      int64             // when the store charged, in microseconds
 	Granted int64             // requests charged ahead
-	Left    []algorithm.Usage // what that leaves of each limit
-	Return  Outcome           // of Unused
+	Left    []algorithm.Usage // what then remains of each limit
+	Return  Outcome           // what became of Unused
 
-	terms *terms // that Unused was granted on
+	terms *terms // terms on which Unused was granted
 }
 
-// An Outcome says whether a store has taken back what was unused.
+// An Outcome says whether a store has taken back unused requests.
 type Outcome uint8
 
 const (
-	Unknown     Outcome = iota // it may have, and must not be asked again
-	NotReturned                // it has not
+	Unknown     Outcome = iota // the store may have taken them back; do not ask it again
+	NotReturned                // the store has not taken them back
 	Returned
 )
 
-// A Table holds the leases of a store by key. A key gets an entry when it is asked for a second time within one Lease, and
-// loses it after about two Leases without a request.
+// A Table holds the leases of a store by key. A key gets an entry when it is used a second time within one Lease, and
+// loses the entry after about two Leases without a request.
 type Table struct {
 	store  Store
 	seed   maphash.Seed
@@ -72,19 +74,19 @@ type Table struct {
 
 	keys     atomic.Int64
 	returned atomic.Uint64
-	timeout  atomic.Int64 // the longest that a Take had until its deadline, in nanoseconds; a grant gets as much
+	timeout  atomic.Int64 // the longest time that a Take had until its deadline, in nanoseconds; a grant gets the same
 
 	sweeping sync.Mutex // held by a sweep
 
-	mu     sync.Mutex // of what follows
+	mu     sync.Mutex // guards the fields below
 	known  []*terms
-	unused []Loan        // of leases whose entry is gone
+	unused []Loan        // of leases without an entry
 	timer  *time.Timer   // of the next sweep; nil before the first
 	armed  bool          // timer is running
 	every  time.Duration // what timer was set to
 }
 
-// A shard holds the entries of some hashes, with a lock of its own. Of two keys with the same hash one is leased.
+// A shard has the entries of some hashes, with its own lock. Of two keys with the same hash, only one can be leased.
 type shard struct {
 	mu        sync.Mutex
 	entries   map[uint64]*entry
@@ -92,12 +94,12 @@ type shard struct {
 	_         [40]byte
 }
 
-// A entry is the lease of one key.
+// An entry is the lease of one key.
 type entry struct {
 	pair  core.Pair
 	terms *terms // nil once the entry is out of the table
 	lease
-	refill, reset int64 // when the first limit has one more, and all, by the last reply of the store
+	refill, reset int64 // when the first limit has one more request, and all of them, according to the store's last reply
 }
 
 // after is what the store reported for a limit after a grant or a request.
@@ -112,12 +114,12 @@ type terms struct {
 	length int64 // Lease in nanoseconds
 }
 
-// fit reports whether t equals the terms of a claim.
+// fit reports whether c has the terms t.
 func (t *terms) fit(c *core.Claim) bool {
 	return t.length == int64(c.Lease) && slices.Equal(t.limits, c.Limits)
 }
 
-// charge reports whether t and c charge the same limits: then a call for c can give back what was granted on t.
+// charge reports whether t and c charge the same limits, so that a call for c can give back what was granted on t.
 func (t *terms) charge(c *core.Claim) bool {
 	return (&terms{t.limits, int64(c.Lease)}).fit(c)
 }
@@ -155,7 +157,7 @@ func (t *Table) now() int64 { return int64(time.Since(t.begun)) + 1 }
 
 func (t *Table) shard(hash uint64) *shard { return &t.shards[hash%uint64(len(t.shards))] }
 
-// pairOf returns the pair of c, whose rule may have no name.
+// pairOf returns the pair of c, whose rule name may be empty.
 func pairOf(c *core.Claim) core.Pair { return named(c.Rule, c.Key) }
 
 func named(rule, key string) core.Pair {
@@ -191,7 +193,8 @@ func (t *Table) add(s *shard, hash uint64, c *core.Claim) *entry {
 	return e
 }
 
-// open adds an entry for the key of a claim if it was asked for within a Lease, and reports whether there is one.
+// open adds an entry for the key of a claim if the key was used within the last Lease. It reports whether the key has
+// an entry.
 func (t *Table) open(hash uint64, c *core.Claim) bool {
 	if !t.asked.within(hash, t.now(), int64(c.Lease)) {
 		return false
@@ -224,7 +227,8 @@ func (t *Table) Stats() core.LeaseStats {
 	return all
 }
 
-// maxKey is how long a key may be to be leased: a client may choose long keys, which the table would keep.
+// maxKey is the length of the longest key that can be leased. Clients may choose long keys, which the table would keep
+// in memory.
 const maxKey = 256
 
 // leasable reports whether requests of c may be decided from a lease.
@@ -244,21 +248,21 @@ func leasable(c *core.Claim) bool {
 // costOf returns what c costs.
 func costOf(c *core.Claim) int64 { return int64(max(c.Cost, 1)) }
 
-// askedPairs says which pairs were asked for lately, to find those that are worth a lease. It takes a pair for another one now
-// and then: that costs a call. The zero value is empty.
+// askedPairs records which pairs were used recently, to find pairs that are worth a lease. It sometimes confuses two
+// pairs, which costs an unnecessary call. The zero value is empty.
 type askedPairs struct {
-	cells [16384]atomic.Uint64 // half of the hash of a key, then when it was asked for, in microseconds
+	cells [16384]atomic.Uint64 // half of the hash of a key, then the time of its last use, in microseconds
 }
 
 const lowHalf = 1<<32 - 1
 
-// within reports whether the pair with a hash was asked for within length before now, in nanoseconds.
+// within reports whether the pair with a hash was used in the last length before now, in nanoseconds.
 func (p *askedPairs) within(hash uint64, now, length int64) bool {
 	before := p.cells[hash%uint64(len(p.cells))].Load()
 	return before != 0 && before&^lowHalf == hash&^lowHalf && int64(uint32(now/1000)-uint32(before))*1000 < length
 }
 
-// note notes that the pair with a hash is asked for at now.
+// note records that the pair with a hash is used at now.
 func (p *askedPairs) note(hash uint64, now int64) {
 	p.cells[hash%uint64(len(p.cells))].Store(hash&^lowHalf | uint64(uint32(now/1000)))
 }

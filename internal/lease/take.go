@@ -7,30 +7,30 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// dry says what a request does that finds too little in the lease of its key.
+// dry says what a request does if the lease of its key has too little.
 type dry uint8
 
 const (
-	waitIfBusy dry = iota // for the next grant if one is in flight, or if more requests are likely
-	waitAlways            // for the next grant
-	endLease              // the store decides, and what is left goes back
+	waitIfBusy dry = iota // wait for the next grant if one is in flight, or if more requests are likely
+	waitAlways            // wait for the next grant
+	endLease              // end the lease: the store decides, and takes back what is left
 )
 
 // A part is what one claim of a Take took from the lease of its key.
 type part struct {
 	hash  uint64
-	entry *entry // nil: the store has to be asked
+	entry *entry // nil: the store decides
 	terms *terms // of entry
 	taken Portions
 	grant *grant // in flight
 	cold  bool   // the key has no lease
-	rests bool   // the key has an entry that holds nothing and asks for nothing, because the limit is used up
+	rests bool   // the key has an empty lease that asks for nothing, because the limit is used up
 	ended bool   // the lease was ended; unused is what was left of it
 
 	unused Portions
 }
 
-// TakeLocal decides claims from leases if those have enough for all.
+// TakeLocal decides claims from leases, if these have enough for all of them.
 func (t *Table) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	start := len(dst)
 	var room [4]part
@@ -45,14 +45,14 @@ func (t *Table) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 			return dst[:start], false
 		}
 		if p.grant != nil {
-			runtime.Gosched() // or callers that never wait might keep the grant from a CPU until it is late
+			runtime.Gosched() // so that callers that never wait do not keep the grant's goroutine from running until the grant is late
 		}
 		takes, dst = append(takes, p), results
 	}
 	return dst, true
 }
 
-// sharesPair reports whether another of claims is of the pair of the one at i.
+// sharesPair reports whether another of claims has the same pair as claim i.
 func sharesPair(claims []core.Claim, i int) bool {
 	for j := range claims {
 		if j != i && pairOf(&claims[j]) == pairOf(&claims[i]) {
@@ -91,7 +91,8 @@ func (t *Table) takeLease(c *core.Claim, then dry, dst []core.Result) (p part, _
 	return p, e.appendResults(dst, c, now, p.taken.mark()), true
 }
 
-// missed has p wait for the grant that c needs, if it may, or ends e. Grants are not waited for while they come late.
+// missed makes p wait for the grant that c needs, if that is allowed, or ends e. It does not wait while grants arrive
+// late.
 func (t *Table) missed(p *part, e *entry, c *core.Claim, then dry) {
 	p.rests = e.rests()
 	if p.ended = then == endLease; p.ended {
@@ -107,8 +108,8 @@ func (t *Table) missed(p *part, e *entry, c *core.Claim, then dry) {
 	}
 }
 
-// takeLeaseOrEnd does what takeLease does. If the lease has too little, it waits once for a grant; if the lease then still has too
-// little, it ends it.
+// takeLeaseOrEnd is takeLease, but if the lease has too little, it waits once for a grant, and if the lease still has
+// too little, it ends the lease.
 func (t *Table) takeLeaseOrEnd(ctx context.Context, c *core.Claim, then dry, dst []core.Result) (part, []core.Result, bool) {
 	p, results, ok := t.takeLease(c, then, dst)
 	if ok || p.cold || p.rests {

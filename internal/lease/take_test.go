@@ -163,8 +163,8 @@ func TestAKeyNearItsLimitIsNotLeased(t *testing.T) {
 	}
 }
 
-// TestAKeyOverItsLimitRests checks that each request of a leased key whose limit is used up is one call that asks for no grant, and
-// that the key is leased again after a pause without a denial.
+// TestAKeyOverItsLimitRests checks that each request of a leased key whose limit is used up is one call that asks for
+// no grant, and that the key is leased again after a pause without a denial.
 func TestAKeyOverItsLimitRests(t *testing.T) {
 	s := newFake(t)
 	c := leasedFor("k", "20/d")
@@ -202,7 +202,8 @@ func busyEntry(t *testing.T) (*fake, core.Claim) {
 	return s, c
 }
 
-// A request that finds nothing left of a busy lease asks for the next grant and is decided from it, so that others do not ask the store.
+// A request that finds nothing left of a busy lease asks for the next grant and is decided from it, so that others do
+// not ask the store.
 func TestARequestOfABusyKeyWaitsForAGrant(t *testing.T) {
 	for name, row := range map[string]struct {
 		change func(*entry, *core.Claim)

@@ -297,8 +297,9 @@ func (a *ask) waitForPair(now int64) {
 	a.retry = max(a.retry, a.claim.banned)
 }
 
-// book has a request that does not fit now wait for its turn, if that comes soon enough. Otherwise retry becomes the time after which
-// the same request would wait. No request waits for what others hold, since nobody knows when they end.
+// book has a request that does not fit now wait for its turn, if that comes soon enough. Otherwise retry becomes the
+// time after which the same request would wait. No request waits for what others hold, since nobody knows when they
+// end.
 func (a *ask) book(now int64) {
 	switch {
 	case a.held() > 0:

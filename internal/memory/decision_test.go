@@ -75,7 +75,8 @@ func tryAll(s *Store, asks []query, sh *shard) bool {
 	return true
 }
 
-// A room that remembers records keeps a table in memory that has grown since, and one that was made for a large request stays large.
+// A room that remembers records keeps a table in memory that has grown since, and one that was made for a large request
+// stays large.
 func TestRoomKeepsNeitherRecordsNorTheSizeOfALargeRequest(t *testing.T) {
 	s := New(10_000, nil)
 	l := limitOf(t, algorithm.TokenBucket, 9, time.Hour)

@@ -7,7 +7,8 @@
 // A pair is a rule and a key. What an algorithm computes, such as the refund of a fixed window, is in internal/algorithm: this
 // package finds, locks and stores the state.
 //
-// Reading order: store.go (locks), decision.go (one or many claims, by one loop: find, load, evaluate, place, charge, report), settle.go
-// (refunds, further charges, holds, bans), holds.go (what is held, and what becomes of it). Below them: record.go, table.go and slab.go
-// (states and where they are), place.go and shard.go (a place for a new state, and what a full store drops for it), clock.go.
+// Reading order: store.go (locks), decision.go (one or many claims, by one loop: find, load, evaluate, place, charge,
+// report), settle.go (refunds, further charges, holds, bans), holds.go (what is held, and what becomes of it). Below
+// them: record.go, table.go and slab.go (states and where they are), place.go and shard.go (a place for a new state,
+// and what a full store drops for it), clock.go.
 package memory

@@ -92,7 +92,8 @@ func (d *decision) endAll(c *claim, ended []algorithm.Ending) {
 	}
 }
 
-// endHold charges what ended holds become to the state in r: by the limit that names it or, if none does, by what it knows itself.
+// endHold charges what ended holds become to the state in r: by the limit that names it or, if none does, by what it
+// knows itself.
 func (d *decision) endHold(s *shard, r *record, ended []algorithm.Ending) {
 	row, g := r.Row(), s.logOf(r.Row(), &r.Packed)
 	if row.KeepsLog && r.Extra == 0 {
@@ -132,8 +133,9 @@ func (s *shard) held(r *record, now int64) {
 	}
 }
 
-// idleFrom returns an instant from which on r equals the state of a pair never seen. If that has passed, it may be an earlier one. A
-// state of a pair that holds something is not idle before what it is charged when the holds end has drained.
+// idleFrom returns an instant from which on r equals the state of a pair never seen. If that has passed, it may be an
+// earlier one. A state of a pair that holds something is not idle before what it is charged when the holds end has
+// drained.
 func (s *shard) idleFrom(r *record) int64 {
 	if s.holds.isEmpty() || r.Is(algorithm.BanKind) {
 		return r.ends()

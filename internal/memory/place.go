@@ -99,8 +99,8 @@ const (
 	maxUnused   = 16 // unused records that a sweep passes for each that it looks at
 )
 
-// makeRoom reports whether the pair of c may have a record more, of a kind. In a full store it drops idle ones for that, if it finds
-// some in a bounded time; shards that have none cost it nothing.
+// makeRoom reports whether the pair of c may have a record more, of a kind. In a full store it drops idle ones for
+// that, if it finds some in a bounded time; shards that have none cost it nothing.
 func (s *Store) makeRoom(d *decision, c *claim, kind uint64) bool {
 	if n := c.shard.countOf(c.pair.id); n > 0 {
 		return n < maxStates || kind>>4 == 0

@@ -2,7 +2,8 @@ package memory
 
 import "github.com/spillgate/spillgate/internal/algorithm"
 
-// A record is the state of one limit of one pair, or what the pair remembers whatever its limits are: 40 bytes, without a pointer.
+// A record is the state of one limit of one pair, or what the pair remembers whatever its limits are: 40 bytes, without
+// a pointer.
 //
 //	       Level                                                       At             Extra
 //	holds  the longest ban that their end may begin, in microseconds   when they end  their number in the slab, or 0

@@ -129,8 +129,8 @@ func (d *decision) chargeAll(s *Store, c *claim, cost int64) {
 	}
 }
 
-// grant gives all limits of c n more requests, or takes them away if n is negative. States that c shares with other pairs, because the
-// store is full, stay as they are: a grant to them would admit the others anew.
+// grant gives all limits of c n more requests, or takes them away if n is negative. States that c shares with other
+// pairs, because the store is full, stay as they are: a grant to them would admit the others anew.
 func (d *decision) grant(s *Store, c *claim, n int64) {
 	for i := range c.asks {
 		a := &c.asks[i]
@@ -149,7 +149,8 @@ func (d *decision) grant(s *Store, c *claim, n int64) {
 	}
 }
 
-// release takes the hold that t settles. It reports whether t is late, and the instant at which the hold has ended and was charged.
+// release takes the hold that t settles. It reports whether t is late, and the instant at which the hold has ended and
+// was charged.
 func (d *decision) release(c *claim, t *Settlement) (ended int64, late bool) {
 	if t.At == NoInstant {
 		return 0, false

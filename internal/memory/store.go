@@ -54,8 +54,8 @@ func (s *Store) Pair(rule, key string) Pair {
 // isShared reports whether id is one that pairs share.
 func isShared(id uint64) bool { return id<<12>>24 == 0 }
 
-// Take decides claims together: if one that is not a dry run is denied, none is charged. It sets one answer for each limit of each
-// claim, in order, and returns the wall time of the decision.
+// Take decides claims together: if one that is not a dry run is denied, none is charged. It sets one answer for each
+// limit of each claim, in order, and returns the wall time of the decision.
 func (s *Store) Take(claims []Claim, answers []Answer) time.Time {
 	d := decision{}
 	for i := range claims {

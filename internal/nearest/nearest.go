@@ -1,14 +1,15 @@
-// Package nearest suggests the known word that a misspelled one was meant to be.
+// Package nearest suggests the known word that is most similar to a misspelled word.
 //
 //	nearest.Word("limts", []string{"limits", "match"}) // "limits"
 package nearest
 
 import "strings"
 
-// Word returns the one of known that word is most likely a misspelling of, or "" if it is like none of them. Case does not
-// count. A word that is the beginning of a known one is like it; else a third of its letters may be wrong, and at least one, but not all.
+// Word returns the known word that word is most likely a misspelling of, or "" if none is similar. It ignores case. A
+// word is similar to a known word if it is its beginning, or if at most a third of its letters (at least one, but not
+// all) are wrong.
 func Word(word string, known []string) string {
-	const longest = 64 // no known word comes near it
+	const longest = 64 // no known word is similar to a longer one
 	word = strings.ToLower(strings.TrimSpace(word))
 	if word == "" || len(word) > longest {
 		return ""

@@ -9,8 +9,8 @@ import (
 
 // A booking is a charge of a request that waits for its turn: the bucket holds more than its capacity until then.
 
-// raised returns the level of b, which is advanced to now, as if something were charged that is gone when a ban ends. Requests that wait
-// for the end of the ban are spaced from there.
+// raised returns the level of b, which is advanced to now, as if something were charged that is gone when a ban ends.
+// Requests that wait for the end of the ban are spaced from there.
 func (b *tokenBucket) raised(l core.Limit, now int64, ban time.Duration) *big.Rat {
 	if ban == 0 {
 		return b.level
@@ -41,10 +41,10 @@ func (b *tokenBucket) book(l core.Limit, now int64, ban time.Duration, cost int6
 	}
 }
 
-// giveBack gives back what of cost still counts, which was charged at an instant for a request whose turn came, or is to come, at
-// another. That is all of it if nothing was charged behind it, and nothing while others wait behind it: their instants stay, and nobody
-// may go before them. Once they have gone, it is what cannot have drained since the turn, if the bucket knows no rate other than
-// l's. If the clock has gone back since, so has the turn.
+// giveBack gives back what of cost still counts, which was charged at an instant for a request whose turn came, or is
+// to come, at another. That is all of it if nothing was charged behind it, and nothing while others wait behind it:
+// their instants stay, and nobody may go before them. Once they have gone, it is what cannot have drained since the
+// turn, if the bucket knows no rate other than l's. If the clock has gone back since, so has the turn.
 func (b *tokenBucket) giveBack(l core.Limit, now, at, turn, cost int64) {
 	d := drainOf(l)
 	*b = b.in(d)
@@ -69,8 +69,8 @@ func (b *tokenBucket) giveBack(l core.Limit, now, at, turn, cost int64) {
 	b.level = larger(new(big.Rat).Sub(b.level, given), new(big.Rat))
 }
 
-// isLast reports whether nothing was charged behind a request with a turn: at its turn the bucket is no more than full, and nothing was
-// charged later.
+// isLast reports whether nothing was charged behind a request with a turn: at its turn the bucket is no more than full,
+// and nothing was charged later.
 func (b *tokenBucket) isLast(l core.Limit, d drain, turn int64) bool {
 	over := new(big.Rat).Sub(b.level, whole(int64(l.Capacity())))
 	return turn >= b.at && over.Cmp(d.in(ceilDiv(turn-b.at, d.tick), int64(l.Rate))) <= 0

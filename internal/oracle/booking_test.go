@@ -127,8 +127,8 @@ func checkSpans(l core.Limit, all []gone) error {
 	return nil
 }
 
-// TestBookingsKeepTheLimit checks, with requests that come, wait, are canceled and refunded at random and bans, that no more go on than
-// the limit says, that they go in order, and that every wait that a denial names is long enough.
+// TestBookingsKeepTheLimit checks, with requests that come, wait, are canceled and refunded at random and bans, that no
+// more go on than the limit says, that they go in order, and that every wait that a denial names is long enough.
 func TestBookingsKeepTheLimit(t *testing.T) {
 	testpass.Thorough(t)
 	rapid.Check(t, func(t *rapid.T) {

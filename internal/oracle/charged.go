@@ -12,8 +12,8 @@ func Settlement(c core.Claim, at time.Time) core.Settlement {
 	return core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: c.Cost, DryRun: c.DryRun, Held: c.Hold, Lease: c.Lease, MaxWait: c.MaxWait}
 }
 
-// each returns the settlements that give back a claim with these results: one for each limit if the claim may wait, because each limit
-// has a wait of its own.
+// each returns the settlements that give back a claim with these results: one for each limit if the claim may wait,
+// because each limit has a wait of its own.
 func each(c core.Claim, results []core.Result) (some []core.Settlement) {
 	if c.MaxWait == 0 {
 		return []core.Settlement{Settlement(c, results[0].At)}

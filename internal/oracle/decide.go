@@ -34,8 +34,8 @@ func (a *ask) decide(now int64) time.Duration {
 	return max(retry, a.ban(now))
 }
 
-// book has a request that does not fit now wait for its turn, if that comes soon enough. Otherwise retry becomes the time after which
-// it would. No request waits for what others hold, since nobody knows when they end.
+// book has a request that does not fit now wait for its turn, if that comes soon enough. Otherwise retry becomes the
+// time after which it would. No request waits for what others hold, since nobody knows when they end.
 func (a *ask) book(now int64) {
 	if a.most == 0 || a.retry == 0 || a.retry == core.Never || a.held().Sign() > 0 {
 		return

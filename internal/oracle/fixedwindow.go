@@ -13,7 +13,8 @@ type fixedWindow struct {
 	count, start, until int64
 }
 
-// window returns the window of t: a multiple of the period, or a window of the calendar. The period counts only without a calendar.
+// window returns the window of t: a multiple of the period, or a window of the calendar. The period counts only without
+// a calendar.
 func (w *fixedWindow) window(period time.Duration, t int64) (start, end int64) {
 	if w.calendar.Unit == 0 {
 		start = begin(t, period.Microseconds())
@@ -23,8 +24,8 @@ func (w *fixedWindow) window(period time.Duration, t int64) (start, end int64) {
 	return from.UnixMicro(), to.UnixMicro()
 }
 
-// rewind keeps a window that begins up to one period later: its requests were admitted before the clock went back. Of a calendar, that is
-// the next window.
+// rewind keeps a window that begins up to one period later: its requests were admitted before the clock went back. Of a
+// calendar, that is the next window.
 func (w *fixedWindow) rewind(l core.Limit, now int64) {
 	start, end := w.window(l.Period, now)
 	latest := end

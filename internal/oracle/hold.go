@@ -77,7 +77,8 @@ func (m *Model) end(now int64, asks []*ask, pairs []core.Pair) {
 	}
 }
 
-// limitFor returns the first limit for a state that asks name, and whether a peek does; nil if there is none, or if it admits nothing.
+// limitFor returns the first limit for a state that asks name, and whether a peek does; nil if there is none, or if it
+// admits nothing.
 func limitFor(asks []*ask, id stateID) (l *core.Limit, peek bool) {
 	for _, a := range asks {
 		switch {

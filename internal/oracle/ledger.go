@@ -55,8 +55,9 @@ func (b *ledger) charge(p *process, q Portion) *charge {
 	return c
 }
 
-// find returns the charges that the portions of a process come from, and adds them to used or transit, as count says. Where charges
-// of that instant do not suffice, it takes others of the process, if possible those that it certainly knows of.
+// find returns the charges that the portions of a process come from, and adds them to used or transit, as count says.
+// Where charges of that instant do not suffice, it takes others of the process, if possible those that it certainly
+// knows of.
 func (b *ledger) find(p *process, some []Portion, count func(*charge) *int64) (shares []share) {
 	for _, q := range some {
 		for _, fits := range []func(*charge) bool{

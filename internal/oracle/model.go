@@ -58,14 +58,14 @@ type state interface {
 	// rewind adjusts the state if the clock went back before the instants that it remembers. It does so even for a claim that is
 	// not charged: otherwise denials would last until the clock is back where it was.
 	rewind(l core.Limit, now int64)
-	// name records the rate of a Take, whether or not it will be charged. If the pair holds something, it does so even for a bucket
-	// that is forgotten.
+	// name records the rate of a Take, whether or not it will be charged. If the pair holds something, it does so even
+	// for a bucket that is forgotten.
 	name(l core.Limit, peek bool, now int64, holds bool)
 	// keep notes what l says of how the state is charged when a hold ends that was made at now.
 	keep(l core.Limit, now int64)
-	// end charges what ended holds become, each at its end. A state that no held claim has named is only charged if it counts
-	// something at that instant. l is the limit that the call names, in a peek or not; if it is nil, the state is charged by what it
-	// knows itself.
+	// end charges what ended holds become, each at its end. A state that no held claim has named is only charged if it
+	// counts something at that instant. l is the limit that the call names, in a peek or not; if it is nil, the state
+	// is charged by what it knows itself.
 	end(l *core.Limit, peek bool, period time.Duration, held bool, now int64, ended []ending)
 	// forget forgets what was charged, but not what keep noted.
 	forget()

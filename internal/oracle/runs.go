@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// CheckLeases runs the schedules of many seeds of a stream, for about a second. It fails the test if one of them breaks the contract
-// of leases, or if all of them together exercised too little of it.
+// CheckLeases runs the schedules of many seeds of a stream, for about a second. It fails the test if one of them breaks
+// the contract of leases, or if all of them together exercised too little of it.
 func CheckLeases(t *testing.T, stream uint64, open func(length int64) Holder) {
 	t.Helper()
 	var all Summary

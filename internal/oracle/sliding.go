@@ -56,8 +56,8 @@ func (c counts) lower(limit int64) {
 	}
 }
 
-// A slidingWindow stamps a request with the end of its sub-bucket. width is the width of the widest sub-bucket that a stamp in it may be
-// of: a stamp that is later than now by more than that shows that the clock went back.
+// A slidingWindow stamps a request with the end of its sub-bucket. width is the width of the widest sub-bucket that a
+// stamp in it may be of: a stamp that is later than now by more than that shows that the clock went back.
 type slidingWindow struct {
 	counts
 	width int64

@@ -15,8 +15,9 @@ const (
 
 // A tokenBucket held level requests at the instant at. Whatever drains, drains in whole ticks from there.
 //
-// Each Take names the rate of its limit, but a peek only a faster one. Between two names a bucket drains at the slower of both. It is
-// forgotten once it has been empty at the slowest rate that was named since it was last empty, and no earlier.
+// Each Take names the rate of its limit, but a peek only a faster one. Between two names a bucket drains at the slower
+// of both. It is forgotten once it has been empty at the slowest rate that was named since it was last empty, and no
+// earlier.
 type tokenBucket struct {
 	level   *big.Rat
 	at      int64
@@ -136,8 +137,8 @@ func (b *tokenBucket) end(l *core.Limit, peek bool, period time.Duration, held b
 	*b = after
 }
 
-// ended returns b with what ended holds become. It drains at rate in the meantime. A bucket that is later than the end of a hold, because
-// the clock went back, is charged as it is.
+// ended returns b with what ended holds become. It drains at rate in the meantime. A bucket that is later than the end
+// of a hold, because the clock went back, is charged as it is.
 func (b tokenBucket) ended(l *core.Limit, period time.Duration, rate int64, held bool, ended []ending) tokenBucket {
 	d := b.own(period)
 	if l != nil {
@@ -212,8 +213,8 @@ func (b *tokenBucket) charge(l core.Limit, now, cost int64) {
 	b.add(&l, drainOf(l), now, cost)
 }
 
-// add adds cost to b, which is advanced to now. If l is not nil and that leaves less than one request free, where one was free before,
-// its ban begins.
+// add adds cost to b, which is advanced to now. If l is not nil and that leaves less than one request free, where one
+// was free before, its ban begins.
 func (b *tokenBucket) add(l *core.Limit, d drain, now, cost int64) {
 	if b.level.Cmp(whole(1)) < 0 {
 		b.busy = b.at

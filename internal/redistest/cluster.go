@@ -24,8 +24,8 @@ type Cluster struct {
 	clients map[int]*redis.Client
 }
 
-// StartCluster starts a cluster, each node with further arguments, and waits until all nodes agree on it. A replica takes over from
-// its master only with Failover: else a master that gets no CPU for some seconds would lose its slots.
+// StartCluster starts a cluster, each node with further arguments, and waits until all nodes agree on it. A replica
+// takes over from its master only with Failover: else a master that gets no CPU for some seconds would lose its slots.
 func StartCluster(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{clients: make(map[int]*redis.Client)}
@@ -185,9 +185,10 @@ func (c *Cluster) BeginMigration(t testing.TB, slot, from, to int) {
 	must(t, c.client(t, from).Do(ctx, "cluster", "setslot", slot, "migrating", c.ids[to]).Err())
 }
 
-// EndMigration gives a slot, which no other master has keys of, to a master. It waits until all nodes know that and the same epoch.
-// One that did not know the latest epoch would lose the next slot it takes over to the node that had it before, and a message about
-// the owner before, still on its way after the next migration, could undo that: then no node would own the slot.
+// EndMigration gives a slot, which no other master has keys of, to a master. It waits until all nodes know that and the
+// same epoch. One that did not know the latest epoch would lose the next slot it takes over to the node that had it
+// before, and a message about the owner before, still on its way after the next migration, could undo that: then no
+// node would own the slot.
 func (c *Cluster) EndMigration(t testing.TB, slot, to int) {
 	ctx := context.Background()
 	must(t, c.client(t, to).Do(ctx, "cluster", "setslot", slot, "node", c.ids[to]).Err())

@@ -1,5 +1,5 @@
-// Package rulecases has rules files with and without mistakes, which the tests of rulefile parse and the tests of e2e hold against the
-// JSON schema.
+// Package rulecases has rules files with and without mistakes, which the tests of rulefile parse and the tests of e2e
+// hold against the JSON schema.
 package rulecases
 
 import (

@@ -1,5 +1,5 @@
-// Package testpass says which tests belong to which pass of make test: one pass runs every test, the other runs tests under the race
-// detector.
+// Package testpass says which tests belong to which pass of make test: one pass runs every test, the other runs tests
+// under the race detector.
 package testpass
 
 import (
@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Thorough marks t as a test that takes long and runs in one goroutine, such as a comparison with an exact model. The race detector
-// makes it some twenty times slower and can find nothing in it, so t is skipped under -race, as well as under -short. .ci/gotest finds the
-// test by the text of this call, which is its first statement.
+// Thorough marks t as a test that takes long and runs in one goroutine, such as a comparison with an exact model. The
+// race detector makes it some twenty times slower and can find nothing in it, so t is skipped under -race, as well as
+// under -short. .ci/gotest finds the test by the text of this call, which is its first statement.
 func Thorough(t testing.TB) {
 	t.Helper()
 	if race || testing.Short() {
