@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,204 +13,198 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-// denying returns a store with a deny cache, another without one, and a client to count calls with.
-func denying(t *testing.T, size int) (cached, plain *redisx.Store, client *redis.Client) {
-	client = redistest.Start(t).Client(t)
-	o := options
-	o.DenyCache = size
-	return redisx.New(client, o), redisx.New(client, options), client
+// denying runs f in a bubble, with a store that has a deny cache, another without one, and a client to count calls with. The server decides
+// by the clock of the bubble.
+func denying(t *testing.T, size int, f func(t *testing.T, cached, plain *redisx.Store, client *redis.Client)) {
+	server := redistest.Start(t)
+	synctest.Test(t, func(t *testing.T) {
+		client := single(server)(t)
+		o := options
+		o.DenyCache = size
+		cached, plain := redisx.New(client, o), redisx.New(client, options)
+		cached.SetClock(time.Now)
+		plain.SetClock(time.Now)
+		f(t, cached, plain, client.(*redis.Client))
+	})
 }
 
 func TestRememberedDenialIsAnsweredWithoutTheServer(t *testing.T) {
-	for i := 0; !answersLocally(t, fmt.Sprint(i)); i++ {
-		if i == 20 {
-			t.Fatal("20 denials have ended before they were asked for 20 times")
-		}
-	}
-}
-
-// answersLocally asks for a remembered denial of a key. It reports false if the denial ends too early for that, after a second.
-func answersLocally(t *testing.T, key string) bool {
-	s, plain, client := denying(t, 10)
-	c, other := claimOf(key, core.PerHour(2), core.PerDay(50)), claimOf("other", core.PerHour(9))
-	c.Cost = 2
-	take(t, s, c, other)
-	asked := time.Now()
-	first := take(t, s, c, other)
-	before := calls(t, client, "fcall")
-	for range 20 {
-		again, ok := s.TakeLocal([]core.Claim{c, other}, make([]core.Result, 1))
-		if !ok && time.Since(asked) >= time.Second {
-			return false
-		}
-		if !ok || len(again) != 4 {
-			t.Fatalf("%+v, %v", again, ok)
-		}
-		for i, r := range again[1:] {
-			passed := first[i].ResetAfter - r.ResetAfter
-			if passed < 0 || passed > 5*time.Second {
-				t.Errorf("%v passed", passed)
+	denying(t, 10, func(t *testing.T, s, plain *redisx.Store, client *redis.Client) {
+		c, other := claimOf("k", core.PerHour(2), core.PerDay(50)), claimOf("other", core.PerHour(9))
+		c.Cost = 2
+		take(t, s, c, other)
+		first := take(t, s, c, other)
+		before := calls(t, client, "fcall")
+		for n := range 20 {
+			passed := time.Duration(n+1) * 10 * time.Millisecond
+			time.Sleep(10 * time.Millisecond)
+			again, ok := s.TakeLocal([]core.Claim{c, other}, make([]core.Result, 1))
+			if !ok || len(again) != 4 {
+				t.Fatalf("%+v, %v", again, ok)
 			}
-			if first[i].RetryAfter > 0 {
-				r.RetryAfter += passed
+			for i, r := range again[1:] {
+				if first[i].RetryAfter > 0 {
+					r.RetryAfter += passed
+				}
+				r.RefillAfter, r.ResetAfter = r.RefillAfter+passed, r.ResetAfter+passed
+				r.At = r.At.Add(-passed)
+				if r != first[i] {
+					t.Errorf("result %d: %+v, want %+v less the time that passed", i, r, first[i])
+				}
 			}
-			r.RefillAfter, r.ResetAfter = r.RefillAfter+passed, r.ResetAfter+passed
-			r.At = first[i].At
-			if r != first[i] {
-				t.Errorf("result %d: %+v, want %+v less the time that passed", i, r, first[i])
+			other.Peek = true
+			now, _ := plain.Take(context.Background(), []core.Claim{other}, nil)
+			other.Peek = false
+			if d := now[0].At.Sub(again[1].At); d != 0 {
+				t.Errorf("decided %v ago", d)
 			}
 		}
-		other.Peek = true
-		now, _ := plain.Take(context.Background(), []core.Claim{other}, nil)
-		other.Peek = false
-		if d := now[0].At.Sub(again[1].At); d < 0 || d > 5*time.Second {
-			t.Errorf("decided %v ago", d)
+		if after := calls(t, client, "fcall"); after != before+20 { // 20 of plain
+			t.Errorf("%d calls for 20 remembered denials", after-before-20)
 		}
-	}
-	if after := calls(t, client, "fcall"); after != before+20 { // 20 of plain
-		t.Errorf("%d calls for 20 remembered denials", after-before-20)
-	}
-	return true
+	})
 }
 
 func TestOtherRequestsAskTheServer(t *testing.T) {
-	s, _, _ := denying(t, 10)
-	c := claimOf("k", core.PerHour(5))
-	c.Cost = 3
-	take(t, s, c)
-	take(t, s, c)
-	for name, change := range map[string]func(*core.Claim){
-		"a lower cost fits":       func(c *core.Claim) { c.Cost = 1 },
-		"a higher limit fits":     func(c *core.Claim) { c.Limits = []core.Limit{core.PerHour(50)} },
-		"another key fits":        func(c *core.Claim) { c.Key = "other" },
-		"another rule fits":       func(c *core.Claim) { c.Rule = "other" },
-		"another algorithm fits":  func(c *core.Claim) { c.Limits = []core.Limit{core.PerHour(5).Using(core.FixedWindow)} },
-		"a dry run does not deny": func(c *core.Claim) { c.DryRun, c.Cost = true, 1 },
-	} {
-		changed := c
-		change(&changed)
-		if !allowed(take(t, s, changed)) {
-			t.Error(name)
-		}
-		if err := s.Reset(context.Background(), pairsOf(c)); err != nil {
-			t.Fatal(err)
-		}
+	denying(t, 10, func(t *testing.T, s, _ *redisx.Store, _ *redis.Client) {
+		c := claimOf("k", core.PerHour(5))
+		c.Cost = 3
 		take(t, s, c)
 		take(t, s, c)
-	}
+		for name, change := range map[string]func(*core.Claim){
+			"a lower cost fits":       func(c *core.Claim) { c.Cost = 1 },
+			"a higher limit fits":     func(c *core.Claim) { c.Limits = []core.Limit{core.PerHour(50)} },
+			"another key fits":        func(c *core.Claim) { c.Key = "other" },
+			"another rule fits":       func(c *core.Claim) { c.Rule = "other" },
+			"another algorithm fits":  func(c *core.Claim) { c.Limits = []core.Limit{core.PerHour(5).Using(core.FixedWindow)} },
+			"a dry run does not deny": func(c *core.Claim) { c.DryRun, c.Cost = true, 1 },
+		} {
+			changed := c
+			change(&changed)
+			if !allowed(take(t, s, changed)) {
+				t.Error(name)
+			}
+			if err := s.Reset(context.Background(), pairsOf(c)); err != nil {
+				t.Fatal(err)
+			}
+			take(t, s, c)
+			take(t, s, c)
+		}
+	})
 }
 
 func TestPeeksAndDryRunsAreNotRemembered(t *testing.T) {
-	s, _, client := denying(t, 10)
-	c := claimOf("k", core.PerHour(1))
-	c.Cost = 2
-	for _, change := range []func(*core.Claim){func(c *core.Claim) { c.Peek = true }, func(c *core.Claim) { c.DryRun = true }} {
-		changed := c
-		change(&changed)
-		before := calls(t, client, "fcall") + calls(t, client, "eval")
-		for range 3 {
-			take(t, s, changed)
+	denying(t, 10, func(t *testing.T, s, _ *redisx.Store, client *redis.Client) {
+		c := claimOf("k", core.PerHour(1))
+		c.Cost = 2
+		for _, change := range []func(*core.Claim){func(c *core.Claim) { c.Peek = true }, func(c *core.Claim) { c.DryRun = true }} {
+			changed := c
+			change(&changed)
+			before := calls(t, client, "fcall") + calls(t, client, "eval")
+			for range 3 {
+				take(t, s, changed)
+			}
+			if after := calls(t, client, "fcall") + calls(t, client, "eval"); after < before+3 {
+				t.Errorf("%d calls for 3 of %+v", after-before, changed)
+			}
 		}
-		if after := calls(t, client, "fcall") + calls(t, client, "eval"); after < before+3 {
-			t.Errorf("%d calls for 3 of %+v", after-before, changed)
-		}
-	}
+	})
 }
 
 func TestRememberedDenialEndsAfterItsRetryAfter(t *testing.T) {
-	s, _, _ := denying(t, 10)
-	c := claimOf("k", core.Every(1, 100*time.Millisecond))
-	var r core.Result
-	redistest.Wait(t, "a denial", func() bool { // which takes two requests within 100ms
+	denying(t, 10, func(t *testing.T, s, _ *redisx.Store, _ *redis.Client) {
+		c := claimOf("k", core.Every(1, 100*time.Millisecond))
 		take(t, s, c)
-		r = take(t, s, c)[0]
-		return !r.Allowed
+		r := take(t, s, c)[0]
+		time.Sleep(r.RetryAfter - time.Microsecond)
+		if _, ok := isLocal(s, c); !ok {
+			t.Error("forgotten before its RetryAfter")
+		}
+		time.Sleep(time.Microsecond)
+		if r := take(t, s, c)[0]; !r.Allowed {
+			t.Errorf("denied after its RetryAfter: %+v", r)
+		}
 	})
-	time.Sleep(r.RetryAfter)
-	if r := take(t, s, c)[0]; !r.Allowed {
-		t.Errorf("denied after its RetryAfter: %+v", r)
-	}
 }
 
 func TestDenialIsRememberedForASecondAtMost(t *testing.T) {
-	s, plain, _ := denying(t, 10)
-	c := claimOf("k", core.PerHour(1))
-	take(t, s, c)
-	take(t, s, c)
-	if err := plain.Reset(context.Background(), pairsOf(c)); err != nil {
-		t.Fatal(err)
-	}
-	reset := time.Now()
-	var denied time.Duration // from the reset to the beginning of the last request that was denied
-	redistest.Wait(t, "the reset to take effect", func() bool {
-		asked := time.Since(reset)
-		if allowed(take(t, s, c)) {
-			return true
+	denying(t, 10, func(t *testing.T, s, plain *redisx.Store, _ *redis.Client) {
+		c := claimOf("k", core.PerHour(1))
+		take(t, s, c)
+		take(t, s, c)
+		if err := plain.Reset(context.Background(), pairsOf(c)); err != nil {
+			t.Fatal(err)
 		}
-		denied = asked
-		return false
+		time.Sleep(time.Second - 1)
+		if r := take(t, s, c)[0]; r.Allowed {
+			t.Errorf("forgotten within a second: %+v", r)
+		}
+		time.Sleep(1)
+		if r := take(t, s, c)[0]; !r.Allowed {
+			t.Errorf("denied a second after a reset by another process: %+v", r)
+		}
 	})
-	if denied > time.Second {
-		t.Errorf("a reset by another process took effect after %v, want 1s at most", denied)
-	}
 }
 
 func TestResetAndRefundEndARememberedDenial(t *testing.T) {
-	s, _, _ := denying(t, 10)
-	ctx := context.Background()
-	for _, l := range everyAlgorithm(1, ages) {
-		c := []core.Claim{claimOf("k", l)}
-		results, err := s.Take(ctx, c, nil)
-		if err != nil || allowed(take(t, s, c...)) {
-			t.Fatalf("%v: not denied, %v", l, err)
+	denying(t, 10, func(t *testing.T, s, _ *redisx.Store, _ *redis.Client) {
+		ctx := context.Background()
+		for _, l := range everyAlgorithm(1, ages) {
+			c := []core.Claim{claimOf("k", l)}
+			results, err := s.Take(ctx, c, nil)
+			if err != nil || allowed(take(t, s, c...)) {
+				t.Fatalf("%v: not denied, %v", l, err)
+			}
+			if err := s.Settle(ctx, settled(c, results)); err != nil {
+				t.Fatal(err)
+			}
+			if !allowed(take(t, s, c...)) || allowed(take(t, s, c...)) {
+				t.Errorf("%v: a refund did not count", l)
+			}
+			if err := s.Reset(ctx, pairsOf(c...)); err != nil {
+				t.Fatal(err)
+			}
+			if !allowed(take(t, s, c...)) {
+				t.Errorf("%v: a reset did not count", l)
+			}
 		}
-		if err := s.Settle(ctx, settled(c, results)); err != nil {
-			t.Fatal(err)
-		}
-		if !allowed(take(t, s, c...)) || allowed(take(t, s, c...)) {
-			t.Errorf("%v: a refund did not count", l)
-		}
-		if err := s.Reset(ctx, pairsOf(c...)); err != nil {
-			t.Fatal(err)
-		}
-		if !allowed(take(t, s, c...)) {
-			t.Errorf("%v: a reset did not count", l)
-		}
-	}
+	})
 }
 
 func TestDenyCacheIsBounded(t *testing.T) {
-	s, _, client := denying(t, 3)
-	claims := make([]core.Claim, 10)
-	for i := range claims {
-		claims[i] = claimOf(fmt.Sprint(i), core.PerDay(1))
-		claims[i].Cost = 2
-		take(t, s, claims[i])
-	}
-	before := calls(t, client, "fcall")
-	for _, c := range claims {
-		take(t, s, c)
-	}
-	if asked := calls(t, client, "fcall") - before; asked < 7 {
-		t.Errorf("%d of 10 denials asked the server, want 7 at least: the cache keeps 3", asked)
-	}
+	denying(t, 3, func(t *testing.T, s, _ *redisx.Store, client *redis.Client) {
+		claims := make([]core.Claim, 10)
+		for i := range claims {
+			claims[i] = claimOf(fmt.Sprint(i), core.PerDay(1))
+			claims[i].Cost = 2
+			take(t, s, claims[i])
+		}
+		before := calls(t, client, "fcall")
+		for _, c := range claims {
+			take(t, s, c)
+		}
+		if asked := calls(t, client, "fcall") - before; asked < 7 {
+			t.Errorf("%d of 10 denials asked the server, want 7 at least: the cache keeps 3", asked)
+		}
+	})
 }
 
 func TestDenialCausedByHoldsIsNotRemembered(t *testing.T) {
-	s, _, _ := denying(t, 10)
-	ctx := context.Background()
-	for _, limits := range []string{"2/h", "1 at once"} {
-		c := claimOf(limits, core.MustParseLimits(limits)...)
-		c.Hold, c.Cost = true, 2
-		held, err := s.Take(ctx, []core.Claim{c}, nil)
-		if err != nil || !allowed(held) {
-			t.Fatal(held, err)
+	denying(t, 10, func(t *testing.T, s, _ *redisx.Store, _ *redis.Client) {
+		ctx := context.Background()
+		for _, limits := range []string{"2/h", "1 at once"} {
+			c := claimOf(limits, core.MustParseLimits(limits)...)
+			c.Hold, c.Cost = true, 2
+			held, err := s.Take(ctx, []core.Claim{c}, nil)
+			if err != nil || !allowed(held) {
+				t.Fatal(held, err)
+			}
+			if r := take(t, s, c)[0]; r.Allowed || r.RetryAfter != time.Second {
+				t.Errorf("%s: %+v, want a hint of 1s", limits, r)
+			}
+			if _, ok := s.TakeLocal([]core.Claim{c}, nil); ok {
+				t.Errorf("%s: the denial is remembered", limits)
+			}
 		}
-		if r := take(t, s, c)[0]; r.Allowed || r.RetryAfter != time.Second {
-			t.Errorf("%s: %+v, want a hint of 1s", limits, r)
-		}
-		if _, ok := s.TakeLocal([]core.Claim{c}, nil); ok {
-			t.Errorf("%s: the denial is remembered", limits)
-		}
-	}
+	})
 }
