@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/bench/peers"
+	"github.com/spillgate/spillgate/core"
 )
 
 // large is a limit of ten digits. It refills so slowly that the number of remaining requests differs from response to
@@ -37,7 +38,21 @@ func takeRows() []*row {
 	}, {
 		name: "Limiter.Take, three limits on each of two keys", unit: perDecision, open: openTakeMany, since: since{spillgate, 0.65},
 		task: "Six limits in one decision. The peers take six decisions.",
+	}, {
+		name: "Limiter.Take, a calendar window", unit: perDecision, task: "One claim of a day in Berlin, beside 24 hours.", open: openCalendar,
+		bounds: []bound{atMost("calendar window", "fixed window", 1.1), atMostIn("allocs", "calendar window", "fixed window", 1)},
 	}}
+}
+
+func openCalendar(e *env, f *setup) error {
+	return workloads[0].serial(e, f, []contestant{
+		{ours, func(peers.Limit) *peers.Store {
+			return peers.SpillgateLimit("calendar window", calendarDay(large.Rate))
+		}},
+		{note, func(peers.Limit) *peers.Store {
+			return peers.SpillgateLimit("fixed window", core.PerDay(large.Rate).Using(core.FixedWindow))
+		}},
+	}, large)
 }
 
 func openTakeMany(e *env, f *setup) error {

@@ -16,6 +16,15 @@ func (l Limit) core() core.Limit { return core.Every(l.Rate, l.Period) }
 // SpillgateLimiter is Limiter.Take on top of a MemoryStore.
 func SpillgateLimiter(l Limit) *Store { return Limiting("spillgate", new(core.MemoryStore), l) }
 
+// SpillgateLimit is Limiter.Take of one limit on top of a MemoryStore.
+func SpillgateLimit(name string, l core.Limit) *Store {
+	limiter := core.Must(core.New([]core.Rule{l.By(keyfunc.RemoteIP)}))
+	return shared(name, func(key string) bool {
+		d, err := limiter.Take(background, core.Claim{Rule: "default", Key: key})
+		return d.Allowed && err == nil
+	})
+}
+
 // SpillgateLimiterSix is Limiter.Take of two claims, each of which has all of limits.
 func SpillgateLimiterSix(limits []Limit) *Store {
 	return LimitingSix("spillgate", new(core.MemoryStore), limits)
