@@ -229,3 +229,17 @@ func TestAKeyIsKeptUntilItsOldExpiry(t *testing.T) {
 		}
 	}
 }
+
+// A bucket that drains within a microsecond is used until that has passed.
+func TestARecordIsNotDroppedInTheMicrosecondInWhichItEnds(t *testing.T) {
+	s, _ := frozen(t)
+	fast := claimOf("k", core.Every(970_679, 3*time.Millisecond))
+	fast.Cost = 3
+	take(t, s, fast)
+	take(t, s, claimOf("k", core.PerHour(5)))
+	take(t, s, claimOf("k", core.PerDay(5))) // adds a record to a pair that has others
+	fast.Peek = true
+	if got := take(t, s, fast)[0].Remaining; got != 970_676 {
+		t.Errorf("%d remain, want %d", got, 970_676)
+	}
+}

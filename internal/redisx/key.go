@@ -16,9 +16,9 @@ const hashedBytes = 16
 
 // A layout makes the keys under which pairs are stored:
 //
-//	<prefix>:4:{<identity>}:<rule>
+//	<prefix>:5:{<identity>}:<rule>
 //
-// 4 is the version of the format. The braces are the hash tag of a Redis Cluster, so that all keys of one identity share
+// 5 is the version of the format. The braces are the hash tag of a Redis Cluster, so that all keys of one identity share
 // a slot. Whatever could end the tag or the part early is written %XX, as in a URL; an empty identity is a lone %. A hashed
 // identity is # and hex digits, one hashed with a secret * and hex digits; no other part starts so.
 // See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags.
@@ -30,7 +30,7 @@ type layout struct {
 }
 
 func newLayout(prefix string, secret []byte) layout {
-	return layout{start: prefix + ":4:{", secret: secret}
+	return layout{start: prefix + ":5:{", secret: secret}
 }
 
 // key returns the key of a pair.

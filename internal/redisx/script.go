@@ -12,7 +12,7 @@ var sources embed.FS
 
 // luaFiles are the files of lua/, each after those that it uses.
 var luaFiles = []string{
-	"number", "word", "state", "lows", "grant", "tokenbucket", "booking", "fixedwindow", "calendarwindow", "sliding", "inflight", "hold", "pair", "plan", "decide", "take",
+	"number", "word", "state", "lows", "grant", "tokenbucket", "booking", "fixedwindow", "sliding", "inflight", "hold", "pair", "plan", "decide", "take",
 	"settle", "run",
 }
 

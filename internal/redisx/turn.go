@@ -9,7 +9,7 @@ import (
 )
 
 // A turn has the starts of the windows of a calendar around one minute of this process's clock. The server's clock, which may differ by
-// a day, chooses one: see lua/calendarwindow.lua.
+// a day, chooses one: see lua/fixedwindow.lua.
 type turn struct {
 	minute int64   // when it began, in microseconds since 1970
 	starts []int64 // likewise

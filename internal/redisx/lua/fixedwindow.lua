@@ -1,19 +1,40 @@
 -- The state of a FixedWindow: a count that starts at 0 in each window. Mirrors internal/algorithm.
 --
--- The words of its record: used (+1), start (+2).
-local fixedWindow = {size = 3}
+-- Windows are multiples of the period since 1970, or the windows of a calendar. A calendar's limit has the starts of the windows around now:
+-- the process computes them, and the server's clock chooses.
+--
+-- The words of its record: used (+1), start (+2), and end (+3), which is the start of the next window.
+local fixedWindow = {size = 4}
+local firstCalendar = 3 * 140737488355328 * 16 -- 3 · 2^47: the least kind of a calendar
+local longest = {[0] = 0, 3, 10, 33, 368, 0, 0, 0} -- days that no window of a calendar's unit exceeds
 
--- load brings the window to now, and reports whether it must be stored even if nothing is charged. After the clock went back, a
--- start of at most one period ahead is kept, and one further ahead becomes the current window.
+-- windowOf returns the start and the end of the window of an instant. Windows before a calendar's first start count as one.
+local function windowOf(l, at)
+  local starts = l.starts
+  if not starts then
+    local start = at - at % l.micros
+    return start, start + l.micros
+  end
+  local i = #starts - 1
+  while i > 0 and starts[i] > at do
+    i = i - 1
+  end
+  return starts[i] or 0, starts[i + 1]
+end
+
+-- load brings the window to now, and reports whether it must be stored even if nothing is charged. After the clock went back, the next
+-- window is kept, and a later one becomes the current window.
 function fixedWindow.load(w, o, l, now)
-  local start, current = w[o + 2], now - now % l.micros
+  local start, current, ends, _ = w[o + 2], windowOf(l, now)
   if w[o + 1] > maxExact then
     return repair(w, o, l, now)
   elseif current > start or w[o + 1] == 0 and not (anyRare and hasGrant(w, o, fixedWindow.size)) then
-    w[o + 1], w[o + 2] = 0, current
-  elseif start > now + l.micros then
-    w[o + 2] = current
+    w[o + 1], w[o + 2], w[o + 3] = 0, current, ends
+  elseif start > ends then
+    w[o + 2], w[o + 3] = current, ends
     return true
+  elseif start > current then
+    _, w[o + 3] = windowOf(l, start)
   end
   return false
 end
@@ -32,7 +53,7 @@ function fixedWindow.wait(w, o, l, now, cost)
   if used <= l.rate - cost then
     return 0
   end
-  return w[o + 2] + l.micros - now
+  return w[o + 3] - now
 end
 
 -- charge adds cost, even if it does not fit.
@@ -43,12 +64,12 @@ end
 -- finish charges what ended holds become, a list of instants and costs, each in the window of its instant.
 function fixedWindow.finish(w, o, l, held, _, ended)
   for n = 1, #ended, 2 do
-    local used, start = w[o + 1], w[o + 2]
+    local used, start, ends = w[o + 1], w[o + 2], w[o + 3]
     fixedWindow.load(w, o, l, ended[n])
     if held or w[o + 1] > 0 then
       fixedWindow.charge(w, o, l, ended[n], ended[n + 1])
     else
-      w[o + 1], w[o + 2] = used, start
+      w[o + 1], w[o + 2], w[o + 3] = used, start, ends
     end
   end
 end
@@ -57,15 +78,15 @@ function fixedWindow.keep()
 end
 
 -- refund takes back a charge of cost at an earlier instant, if that was in this window.
-function fixedWindow.refund(w, o, l, _, at, cost)
-  if at - at % l.micros == w[o + 2] then
+function fixedWindow.refund(w, o, _, _, at, cost)
+  if at >= w[o + 2] and at < w[o + 3] then
     w[o + 1] = max(0, w[o + 1] - cost)
   end
 end
 
 -- grant adds n requests, which may be fewer than none, until the window ends.
-function fixedWindow.grant(w, o, l, now, n)
-  addGrant(w, o, fixedWindow.size, now, n, w[o + 2] + l.micros)
+function fixedWindow.grant(w, o, _, now, n)
+  addGrant(w, o, fixedWindow.size, now, n, w[o + 3])
 end
 
 -- remaining returns how many requests fit.
@@ -74,28 +95,42 @@ function fixedWindow.remaining(w, o, l, now)
 end
 
 -- report returns what is used, and the waits for one more request and for all.
-function fixedWindow.report(w, o, l, now)
-  local left = w[o + 2] + l.micros - now
+function fixedWindow.report(w, o, _, now)
+  local left = w[o + 3] - now
   return anyRare and fixedWindow.used(w, o, now) or w[o + 1], left, left
 end
 
 -- ends returns the instant at which the window no longer matters. If cost more is charged at an instant, that is instead the end of
 -- the window of that instant.
 function fixedWindow.ends(w, o, l, at)
-  return (at and at - at % l.micros or w[o + 2]) + l.micros
+  local ends = w[o + 3]
+  if at and at >= ends then
+    local _, last = windowOf(l, at)
+    return last
+  end
+  return ends
 end
 
 -- empty writes an empty record.
 function fixedWindow.empty(w, o, l)
-  w[o], w[o + 1], w[o + 2] = l.kind, 0, 0
+  w[o], w[o + 1], w[o + 2], w[o + 3] = l.kind, 0, 0, 0
+end
+
+-- forget forgets what was charged, but not which window it is: a request that does not name the limit cannot know a calendar's.
+function fixedWindow.forget(w, o, l)
+  w[o], w[o + 1] = l.kind, 0
 end
 
 -- fill makes the record one of a limit that is just used up.
 function fixedWindow.fill(w, o, l, now)
-  w[o + 1], w[o + 2] = l.rate, now - now % l.micros
+  w[o + 1], w[o + 2], w[o + 3] = l.rate, windowOf(l, now)
 end
 
--- limitOf returns the limit of a record that no request names.
+-- limitOf returns the limit of a record that no request names. A calendar's knows this window, and where the next one starts.
 function fixedWindow.limitOf(w, o)
-  return {micros = floorDiv(w[o], 16), rate = 0}
+  local of, ends = floorDiv(w[o], 16), w[o + 3]
+  if w[o] < firstCalendar then
+    return {micros = of, rate = 0}
+  end
+  return {starts = {w[o + 2], ends, ends + longest[of % 8] * 86400000000}, rate = 0}
 end

@@ -9,7 +9,7 @@
 --   period in µs · 16 + 4    fixed window: see fixedwindow.lua
 --   period in µs · 16 + 8    sliding window: see sliding.lua, which has further fields
 --   period in µs · 16 + 12   sliding log, likewise
---   calendar · 16 + 4        calendar window, see calendarwindow.lua: the number of a calendar is greater than any period
+--   calendar · 16 + 4        likewise, of a calendar: its number is greater than any period
 --   + 5, 9 or 13             what the window or log before it was granted: see grant.lua
 --   0                        what is held: see hold.lua
 --   4                        a ban: until when nothing fits
@@ -19,7 +19,7 @@
 -- that ends is charged, such a record counts even if it was empty.
 --
 -- A change of what is stored changes layout, and the version in key.go.
-local layout = 4 -- below 16
+local layout = 5 -- below 16
 local banKind, resetKind = 4, 8
 local slack = 10000 -- milliseconds that a key is kept for longer, so that few requests have to prolong that
 local maxKept = 1000 * maxExact -- that a first word can say
@@ -28,18 +28,10 @@ for mod = 0, 12, 4 do
   algorithms[mod + heldMark] = algorithms[mod]
 end
 
--- algorithmOf returns the algorithm of a kind, or nil.
-local function algorithmOf(kind)
-  if kind >= firstCalendar and kind % 16 <= 6 and kind % 2 == 0 then
-    return calendarWindow
-  end
-  return algorithms[kind % 16]
-end
-
 -- sizeOf returns the number of words of the record at o, or nil if there is no such record.
 local function sizeOf(w, o)
   local kind = w[o]
-  local algorithm = algorithmOf(kind)
+  local algorithm = algorithms[kind % 16]
   if kind >= 16 and algorithm then
     return algorithm.size
   elseif kind >= 16 and (kind % 16 == 5 or kind % 16 == 9 or kind % 16 == 13) then
@@ -96,7 +88,7 @@ local function eachLimit(pair, f)
   local w, o = pair.words, 2
   while o <= pair.size do
     local kind, length = kindOf(w, o), sizeOf(w, o)
-    local algorithm = kind >= 16 and algorithmOf(kind)
+    local algorithm = kind >= 16 and algorithms[kind % 16]
     if algorithm then
       local l = pair.kinds[-kind]
       local isOther = not l
@@ -122,7 +114,7 @@ local function dropEnded(pair, now)
     if ends < least then
       first, least = w[o], ends
     end
-    local drops = isOther and (ends <= now or w[o] == first and pair.size > maxWords / 2)
+    local drops = isOther and (ends < now or w[o] == first and pair.size > maxWords / 2) -- a bucket may end within this microsecond
     if drops and l.algorithm == sliding then
       forgetTexts(w, o, l)
     elseif drops and l.algorithm == tokenBucket then

@@ -23,7 +23,7 @@ local decisions = {} -- what a plan does, by its letter: take.lua and settle.lua
 
 -- newLimit returns the limit of eight numbers.
 local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, starts)
-  local flags, micros, algorithm = head % 64, floorDiv(kind, 16), kind > 0 and algorithmOf(kind) or inFlight
+  local flags, micros, algorithm = head % 64, floorDiv(kind, 16), kind > 0 and algorithms[kind % 16] or inFlight
   local l = {
     begins = flags % 2 == 1, peek = flags % 4 >= 2, dryRun = flags % 8 >= 4, hold = flags % 16 >= 8, leased = flags % 32 >= 16,
     place = (head - flags) / 64, algorithm = algorithm, kind = kind, name = format('%d', kind), micros = micros,
