@@ -1,6 +1,7 @@
 package redisx_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -53,37 +54,46 @@ func TestDeniedRequestMayWaitWhenItWasTold(t *testing.T) {
 }
 
 // TestBookingsAgreeWithTheModel compares requests that wait, are given back and are banned at random with the model, in ticks of 1 µs, 1 ms
-// and 1 s. The clock may step back.
+// and 1 s. Requests may name two rates. The clock may step back if nothing is given back: the store drops a state that is empty.
 func TestBookingsAgreeWithTheModel(t *testing.T) {
 	store, server := frozen(t)
-	tiers := [][]core.Limit{
-		core.MustParseLimits("5/s"), core.MustParseLimits("1/s;burst=3"), core.MustParseLimits("10/3h"), core.MustParseLimits("1000000/d;burst=3"),
-		{core.Every(999_983, 3650*24*time.Hour-time.Millisecond).WithBurst(999_983)}, core.MustParseLimits("3/s;burst=1, 100/m;burst=2"),
+	limits := [][]core.Limit{
+		core.MustParseLimits("5/s"), core.MustParseLimits("1/s;burst=3"), core.MustParseLimits("10/3h"), core.MustParseLimits("1000000/d"),
+		{core.Every(999_983, 3650*24*time.Hour-time.Millisecond)}, core.MustParseLimits("3/s;burst=1, 100/m;burst=2"),
 		{core.Every(1_000_000, 9_007_199_254*time.Microsecond)}, // a full bucket is nearly as much as whole numbers can count
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		c := compare(store, server)
-		limits := rapid.SampledFrom(tiers).Draw(t, "limits")
-		l := limits[0]
-		each := l.Period.Microseconds() / int64(l.Rate)
+		tiers := [][]core.Limit{rapid.SampledFrom(limits).Draw(t, "limits")}
+		l := tiers[0][0]
+		if rapid.IntRange(0, 3).Draw(t, "tiers") == 0 {
+			other := l
+			other.Rate = max(1, l.Rate/2)
+			tiers = append(tiers, []core.Limit{other})
+		}
+		each, steps := l.Period.Microseconds()/int64(l.Rate), rapid.IntRange(0, 3).Draw(t, "clock steps back") == 0
 		some := func(name string, least, most int64) time.Duration {
 			return time.Duration(rapid.Int64Range(least, most).Draw(t, name)) * time.Microsecond
 		}
 		for i := range rapid.IntRange(3, 40).Draw(t, "steps") {
 			c.advance(some("wait", 0, 2*each))
+			if steps && i > 0 && rapid.IntRange(0, 7).Draw(t, "back") == 0 {
+				c.advance(-some("back", 0, 3*each))
+			}
 			var err error
-			switch rapid.IntRange(0, 19).Draw(t, "verb") {
-			case 0, 1, 2, 3, 4, 5:
+			switch verb := rapid.IntRange(0, 19).Draw(t, "verb"); {
+			case !steps && i > 0 && verb < 7:
 				line := rapid.IntRange(max(0, i-5), i).Draw(t, "line")
 				err = c.settle(c.takes[line])
 				delete(c.takes, line)
-			case 6, 7, 8:
+			case i > 0 && verb < 9:
 				err = c.settle([]core.Settlement{{Rule: "r", Key: "k", Ban: some("ban", 1, 5*each)}})
-			case 9:
-				c.advance(-some("back", 0, 2*each))
 			default:
-				one := core.Claim{Rule: "r", Key: "k", Limits: limits, MaxWait: min(time.Hour, some("most", 1, 20*each))}
+				one := core.Claim{Rule: "r", Key: "k", Limits: rapid.SampledFrom(tiers).Draw(t, "tier"), MaxWait: min(time.Hour, some("most", 1, 20*each))}
 				one.Cost = rapid.SampledFrom([]int{1, 1, 2, l.Capacity()}).Draw(t, "cost")
+				if i == 0 {
+					one.Cost = l.Capacity()
+				}
 				one.Peek = rapid.IntRange(0, 9).Draw(t, "peek") == 0
 				err = c.take(i, []core.Claim{one})
 			}
@@ -92,6 +102,24 @@ func TestBookingsAgreeWithTheModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTurnsWhenTheClockHasSteppedBack gives back each of four turns after the clock of the server has gone back.
+func TestTurnsWhenTheClockHasSteppedBack(t *testing.T) {
+	store, server := frozen(t)
+	one := core.Claim{Rule: "r", Key: "k", Limits: core.MustParseLimits("5/s;burst=1"), MaxWait: time.Minute}
+	for canceled := range 4 {
+		c := compare(store, server)
+		for i := range 4 {
+			if err := c.take(i, []core.Claim{one}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.advance(-time.Second)
+		if err := errors.Join(c.settle(c.takes[canceled]), c.take(4, []core.Claim{one})); err != nil {
+			t.Errorf("turn %d: %v", canceled, err)
+		}
+	}
 }
 
 // retryAfter returns how long after a decision the same request is admitted, or 0 if it is.
