@@ -2,8 +2,9 @@ package algorithm
 
 import "math/bits"
 
-// MaxExact bounds all states, products and waits. Whole numbers up to it are exact in a float64, which is what a Lua script
-// counts in, so that every store can decide alike. As microseconds it is 285 years; a longer wait is reported as this one.
+// MaxExact bounds all states, products and waits. Lua counts in float64, in which whole numbers up to MaxExact are
+// exact, so all stores make the same decisions. As microseconds, it is 285 years; a longer wait is reported as
+// MaxExact.
 const MaxExact = 1 << 53
 
 // CeilDiv returns a/b rounded up. a must not be negative, b must be positive.

@@ -1,11 +1,10 @@
 package algorithm
 
-// A booking is a charge for a request that waits for its turn. Until then the bucket is more than full, so its level is
-// all that there is to know of the requests that wait: the next one has its turn when the level leaves room for its
-// cost.
+// A booking is a charge for a request that waits for its turn. Until its turn, the bucket is more than full. The level
+// says everything about the requests that wait: the next request has its turn when the level leaves room for its cost.
 
-// raised returns b, which is advanced to now, as if it held something that is gone when a ban ends: requests that wait
-// for the end of the ban are spaced from there.
+// raised returns b, which is advanced to now, with a level of at least what drains until a ban ends, so that requests
+// that wait for the end of the ban get their turns after it.
 func (b Bucket) raised(l *Limit, now, ban int64) Bucket {
 	if ban > 0 {
 		b.Level = max(b.Level, addProduct(0, l.Rate, CeilDiv(ban+now-b.At, l.Unit)))
@@ -13,14 +12,14 @@ func (b Bucket) raised(l *Limit, now, ban int64) Bucket {
 	return b
 }
 
-// CanBook reports whether b, which is advanced to now, can hold cost on top of what is booked: whole numbers have an
-// end. The pair is banned for so many microseconds.
+// CanBook reports whether b, which is advanced to now, can hold cost on top of what is booked without exceeding
+// MaxExact. ban is how long the pair is still banned, in microseconds.
 func (b Bucket) CanBook(l *Limit, now, ban, cost int64) bool {
 	return fits(b.raised(l, now, ban).Level, cost, l.Period)
 }
 
 // Book charges the bucket in s for a request that waits for its turn, and packs it into p. A turn is a whole tick, so
-// that no two are closer than the rate allows.
+// that no two turns are closer than the rate allows.
 func (s *State) Book(p *Packed, l *Limit, now, ban, cost int64) {
 	b := s.Bucket.raised(l, now, ban).Charge(l, now, cost)
 	if b.Level > l.Full {
@@ -36,10 +35,11 @@ func (p *Packed) GiveBack(l *Limit, now, at, turn, cost int64) {
 	p.setBucket(&b, l)
 }
 
-// GiveBack returns b, advanced or not, without what still counts of a charge at an earlier instant, for a request whose
-// turn came, or is to come, at another. All of it counts if nothing was charged behind it, and nothing while others
-// wait behind it: their turns stay, and nobody may go before them. Once they have gone, what cannot have drained since
-// the turn counts, if only the rate of l was named. If the clock has gone back since, so has the turn.
+// GiveBack returns b, advanced or not, without the part of a charge that still counts. The request was charged at the
+// instant at, and its turn is at turn, which may be past or future. If nothing was charged behind it, the whole charge
+// still counts. While other requests wait behind it, nothing can be given back, because their turns stay and nobody may
+// go before them. Once they have gone, the part that cannot have drained since the turn still counts, if only the rate
+// of l was named. If the clock has gone back since, so has the turn.
 func (b RatedBucket) GiveBack(l *Limit, now, at, turn, cost int64) RatedBucket {
 	b = b.in(l)
 	if back := at - b.At; back >= l.Unit {
@@ -55,7 +55,7 @@ func (b RatedBucket) GiveBack(l *Limit, now, at, turn, cost int64) RatedBucket {
 			given = all - ticks*b.Rate
 		}
 	}
-	if at < b.At && given > 0 { // later charges found less in the bucket than Busy says
+	if at < b.At && given > 0 { // later charges found a lower level than Busy implies
 		b.Busy = b.At
 	}
 	b.Level = max(0, b.Level-given)

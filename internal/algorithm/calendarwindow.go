@@ -9,8 +9,8 @@ type CalendarState struct {
 	End     int64
 }
 
-// windowOf returns the window of now, if the wall clock is ahead of now by offset. A limit that no request names knows
-// the window of w, and where the next one starts.
+// windowOf returns the window of now; the wall clock is ahead of now by offset. A limit that no request names knows
+// only the window of w and the start of the next one.
 func (w CalendarState) windowOf(l *Limit, now, offset int64) (start, end int64) {
 	switch {
 	case l.Windows != nil:
@@ -22,12 +22,12 @@ func (w CalendarState) windowOf(l *Limit, now, offset int64) (start, end int64) 
 	return w.End, w.End + longestWindow(l.Kind)
 }
 
-// longestWindow returns more microseconds than a window of the calendar of a kind has.
+// longestWindow returns an upper bound of the length of the windows of a calendar kind, in microseconds.
 func longestWindow(kind uint64) int64 {
 	return [...]int64{0, 3, 10, 33, 368, 0, 0, 0}[kind>>4&7] * 24 * 60 * 60 * 1_000_000
 }
 
-// Advance returns w as it is at now. After now went back, the next window stays as it is, as in a FixedWindow.
+// Advance returns w at now. If now has gone back, the next window stays unchanged, as in a FixedWindow.
 func (w CalendarState) Advance(l *Limit, now, offset int64) CalendarState {
 	if w.End <= now {
 		w.Used, w.Granted = 0, 0
@@ -64,7 +64,7 @@ var calendarWindow = Row{
 		s.Calendar = p.calendar().Advance(l, now, offset)
 		before := p.calendar()
 		isEmpty := before.Used == 0 && before.Granted == 0
-		if (isEmpty || s.Calendar.Used > 0 || s.Calendar.Granted != 0) && s.Calendar != before { // it is new, or the clock was set
+		if (isEmpty || s.Calendar.Used > 0 || s.Calendar.Granted != 0) && s.Calendar != before { // the window is new, or the clock was set
 			p.setCalendar(s.Calendar)
 		}
 	},
@@ -84,7 +84,7 @@ var calendarWindow = Row{
 		p.setCalendar(s.Calendar)
 	},
 	Keep: func(s *State, p *Packed, _ *Limit, now int64, _ bool) {
-		if p.calendar().End <= now { // else another claim may have charged it since
+		if p.calendar().End <= now { // otherwise another claim may have charged it since
 			p.setCalendar(s.Calendar)
 		}
 	},

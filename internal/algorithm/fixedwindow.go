@@ -8,9 +8,10 @@ type Window struct {
 	Start   int64
 }
 
-// Advance returns w as it is at now. Windows turn by a clock that is ahead of now by offset. When that clock is set, or when
-// now went back, the count stays. It stands in the window that now lies in. But a window that begins after now, and at most one
-// period after it, stays as it is: a clock that steps back across the turn of a window must not admit the rate once more.
+// Advance returns w as it is at now. Windows follow a clock that is ahead of now by offset. If that clock is set, or
+// now goes back, the count stays and belongs to the window that contains now. But a window that begins at most one
+// period after now stays unchanged, because a clock that steps back across the turn of a window must not admit the rate
+// once more.
 func (w Window) Advance(l *Limit, now, offset int64) Window {
 	if w.Start+l.Micros <= now {
 		w.Used, w.Granted = 0, 0
@@ -21,8 +22,8 @@ func (w Window) Advance(l *Limit, now, offset int64) Window {
 	return w
 }
 
-// End returns w with what ended holds are charged, each at its end. If no held claim has named its limit, a window that counts
-// nothing then is not charged.
+// End returns w after charging each ended hold at its end. If no held claim has named the limit, a window that counts
+// nothing at that instant is not charged.
 func (w Window) End(l *Limit, held bool, offset int64, ended []Ending) Window {
 	for _, e := range ended {
 		if then := w.Advance(l, e.At, offset); held || then.Used > 0 {
@@ -105,7 +106,7 @@ func windowEnds(p *Packed) int64 {
 	return periodEnds(p)
 }
 
-// periodEnds is Ends for states that count what was used, each for one period.
+// periodEnds is Ends for states in which each charge counts for one period.
 func periodEnds(p *Packed) int64 {
 	if p.Level == 0 {
 		return p.At

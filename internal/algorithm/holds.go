@@ -2,9 +2,9 @@ package algorithm
 
 import "slices"
 
-// Holds are what the requests of a pair hold that have not been settled. A hold stands in the sub-bucket in which it was made and
-// lasts until HoldExpiry after the start of that, so releasing one needs no name of the request. Then its cost is charged: see
-// Ending.
+// Holds are the unsettled holds of a pair. A hold belongs to the sub-bucket in which it was made and lasts until
+// HoldExpiry after the start of that sub-bucket, so releasing it needs no identifier of the request. When it ends, its
+// cost is charged: see Ending.
 type Holds struct{ cells []holdCell } // oldest first
 
 type holdCell struct{ start, cost, count int64 }
@@ -12,14 +12,14 @@ type holdCell struct{ start, cost, count int64 }
 const (
 	holdWidth = 6_000_000 // of a sub-bucket, in microseconds
 
-	// HoldExpiry is how long a hold lasts at most, in microseconds; it is a sub-bucket less at least.
+	// HoldExpiry is how long a hold lasts at most, in microseconds; it lasts at least HoldExpiry - holdWidth.
 	HoldExpiry = 66_000_000
 
-	// HoldHint is the wait, in microseconds, of a request that only holds are in the way of: their end is unknown.
+	// HoldHint is the wait, in microseconds, of a request that is denied only because of holds, whose end is unknown.
 	HoldHint = 1_000_000
 )
 
-// An Ending is what the holds of one sub-bucket, which nobody has settled, are charged when they end.
+// An Ending is the charge for the unsettled holds of one sub-bucket when they end.
 type Ending struct{ At, Cost int64 }
 
 // lastOf returns when the last of ended ends.
@@ -40,7 +40,7 @@ func (h *Holds) Drop(now int64) {
 	h.cells = slices.DeleteFunc(h.cells, func(c holdCell) bool { return c.start+HoldExpiry <= now })
 }
 
-// Rewind has later holds count as made now: the clock went back since.
+// Rewind moves holds that are later than now to now, because the clock has gone back.
 func (h *Holds) Rewind(now int64) {
 	var cost, count int64
 	for n := len(h.cells); n > 0 && h.cells[n-1].start > FloorTo(now, holdWidth); n-- {
@@ -72,8 +72,9 @@ func (h *Holds) Sum(now int64) (cost, count int64) {
 	return cost, count
 }
 
-// Release takes the hold of a request that was made at an instant, and returns what of its cost was there. It reports false
-// if the hold has ended. A hold that is later than all takes from the latest: the clock went back since.
+// Release removes the hold of a request that was made at an instant, and returns how much of its cost was held. It
+// reports false if the hold has ended. If the instant is later than all holds, because the clock has gone back, Release
+// removes the hold from the latest sub-bucket.
 func (h *Holds) Release(at, cost int64) (released int64, ok bool) {
 	n := len(h.cells)
 	if n == 0 {

@@ -14,7 +14,7 @@ const (
 	CalendarWindow // a FixedWindow of core.Calendar
 )
 
-// A Limit is a limit in the units that its algorithm counts in. Compile fills in what the first lines do not say.
+// A Limit is a limit in the units of its algorithm. Compile computes the fields below Windows from the fields above.
 type Limit struct {
 	Algorithm Algorithm
 	Rate      int64
@@ -22,7 +22,7 @@ type Limit struct {
 	Micros    int64  // the period
 	Width     int64  // SlidingWindow: of a sub-bucket, in microseconds
 	Calendar  uint64 // CalendarWindow, which has no period: which one, from CalendarID
-	Ban       int64  // TokenBucket: microseconds of refusal that follow a charge which uses the limit up; 0 for none
+	Ban       int64  // TokenBucket: length of the ban that follows a charge that uses up the limit, in microseconds; 0 for none
 
 	// Windows returns the window of a CalendarWindow that an instant of the wall clock lies in. Nil for a limit that no
 	// request names.
@@ -30,7 +30,7 @@ type Limit struct {
 
 	Kind uint64 // finds the state of the limit within a pair
 
-	// TokenBucket: a tick is the finest of µs, ms and s for which a full bucket fits MaxExact, and a banned one.
+	// TokenBucket: a tick is the finest of µs, ms and s in which a full bucket and a banned bucket fit MaxExact.
 	Unit   int64  // microseconds per tick
 	Code   uint64 // of Unit: where it is in Units
 	Period int64  // the period in ticks, rounded up
@@ -40,13 +40,14 @@ type Limit struct {
 // Units are the microseconds of each tick.
 var Units = [...]int64{1, 1000, 1_000_000}
 
-// The kinds of the two states that a pair has whatever its limits are. Kinds of limits have a period.
+// The kinds of the two states that a pair has independently of its limits. The kind of a limit contains a period.
 const (
 	HoldKind = 0
 	BanKind  = 4
 )
 
-// Compile returns l complete. It reports false if a full or a banned bucket of l fits MaxExact in no tick.
+// Compile returns l with its computed fields. It reports false if there is no tick in which a full and a banned bucket
+// of l fit MaxExact.
 func Compile(l Limit) (Limit, bool) {
 	l.Kind = (uint64(l.Micros)|l.Calendar)<<4 | Table[l.Algorithm].Code
 	switch l.Algorithm {
@@ -61,8 +62,8 @@ func Compile(l Limit) (Limit, bool) {
 // firstCalendar is greater than any period.
 const firstCalendar = 3 << 47
 
-// CalendarID returns a number that tells calendars apart: of a unit, 1 to 4, of the day from which windows start, 0 to
-// 31, and of a time zone, by 39 bits of a hash of its name (FNV-1a).
+// CalendarID returns a number that identifies a calendar: a unit, 1 to 4; the day on which windows start, 0 to 31; and
+// a time zone, by 39 bits of a hash of its name (FNV-1a).
 func CalendarID(unit, from uint64, zone string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(zone) {
@@ -92,15 +93,15 @@ func (l Limit) withUnit() (Limit, bool) {
 	return l, false
 }
 
-// A Usage is what a state says of its limit: requests, and waits in microseconds.
+// A Usage describes a state for its limit: requests, and waits in microseconds.
 type Usage struct {
 	Remaining int64
 	Refill    int64 // until Remaining is one more
 	Reset     int64 // until it is the capacity
 }
 
-// Less returns u while held is held and the pair is banned for a time, which is over if it is not positive. When a hold ends is
-// unknown.
+// Less returns u minus what is held, and while the pair is banned for ban microseconds more; a ban that is not positive
+// is over. The end of a hold is unknown.
 func (u Usage) Less(held, ban int64) Usage {
 	least := max(0, ban)
 	if held > 0 {

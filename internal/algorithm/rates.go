@@ -2,21 +2,21 @@ package algorithm
 
 import "math/bits"
 
-// A RatedBucket is a Bucket and the rates that it was asked at.
+// A RatedBucket is a Bucket and the rates that requests have named.
 //
-// Each request names the rate of its limit, but a peek only a faster one. Between two requests a bucket drains at the slower of
-// their rates, and it is forgotten once it would be empty at the slowest one, so that asking for a lax limit does not refill a
-// strict one.
+// Each request names the rate of its limit, but a peek names only a faster rate. Between two requests, a bucket drains
+// at the slower of their rates. It is forgotten once it would be empty at the slowest rate. So nobody can refill a
+// strict limit by asking for a lax one.
 type RatedBucket struct {
 	Bucket
-	Unit    int64 // that Level counts in, in microseconds
-	Rate    int64 // named by the last request; it is what b drains at from now on
-	Slowest int64 // rate since the bucket was last empty, coarse; 0 if Rate is the only one
+	Unit    int64 // tick of Level, in microseconds
+	Rate    int64 // rate of the last request, at which b drains from then on
+	Slowest int64 // slowest rate since the bucket was last empty, coarse; 0 if Rate is the only one
 }
 
 // Advance returns b as it is at now after a request has named the rate of l.
 func (b RatedBucket) Advance(l *Limit, now int64) RatedBucket {
-	if l.Rate == 0 { // nothing drains, nothing is admitted
+	if l.Rate == 0 { // rate 0: nothing drains and nothing is admitted
 		return b
 	}
 	if b.At > now {
@@ -42,10 +42,10 @@ func (b RatedBucket) named(rate int64) RatedBucket {
 	return b
 }
 
-// End returns b with what ended holds are charged, each at its end. l is the limit of the request at now, or one of the
-// rate and the ticks of b if the request names none. If the rate of l is the slower one, b drains at it meanwhile,
-// unless it is forgotten at now anyway, or the request is a peek. Held says that the rate of b is one that a held claim
-// has named: if it is not, a bucket that is forgotten when a hold ends is not charged for it.
+// End returns b after charging each ended hold at its end. l is the limit of the request at now; if the request names
+// none, l has the rate and the ticks of b. If the rate of l is the slower one, b drains at that rate meanwhile, unless
+// b is forgotten at now anyway, or the request is a peek. held says that a held claim has named the rate of b; if none
+// has, a bucket that is forgotten when a hold ends is not charged for it.
 func (b RatedBucket) End(l *Limit, peek, held bool, now int64, ended []Ending) RatedBucket {
 	after := b.ended(l, b.Rate, held, ended)
 	if !peek && l.Rate < b.Rate && !after.IsForgotten(now) {
@@ -54,8 +54,8 @@ func (b RatedBucket) End(l *Limit, peek, held bool, now int64, ended []Ending) R
 	return after
 }
 
-// ended is End for a bucket that drains at rate. A bucket that is later than the end of a hold, because the clock went back, is
-// charged as it is.
+// ended is End for a bucket that drains at rate. If b.At is later than the end of a hold, because the clock has gone
+// back, b is charged without draining.
 func (b RatedBucket) ended(l *Limit, rate int64, held bool, ended []Ending) RatedBucket {
 	for _, e := range ended {
 		switch {
@@ -74,7 +74,8 @@ func (b RatedBucket) ended(l *Limit, rate int64, held bool, ended []Ending) Rate
 	return b
 }
 
-// AdvanceUnnamed is Advance for a request whose rate the bucket must not remember: it drains at the slower rate from then on.
+// AdvanceUnnamed is Advance for a request whose rate the bucket must not record: from then on, it drains at the slower
+// of the two rates.
 func (b RatedBucket) AdvanceUnnamed(l *Limit, now int64) RatedBucket {
 	after := b.Advance(l, now)
 	if after.Level > 0 && l.Rate > 0 && !b.IsForgotten(now) {
@@ -83,7 +84,7 @@ func (b RatedBucket) AdvanceUnnamed(l *Limit, now int64) RatedBucket {
 	return after
 }
 
-// in returns b counted in the ticks of l: the requests used stay the same, rounded up.
+// in returns b in the ticks of l. The number of requests used stays the same, rounded up.
 func (b RatedBucket) in(l *Limit) RatedBucket {
 	if b.Unit != l.Unit {
 		b.Level = mulDivUp(b.Level, l.Period, CeilDiv(l.Micros, b.Unit))
@@ -92,8 +93,8 @@ func (b RatedBucket) in(l *Limit) RatedBucket {
 	return b
 }
 
-// Rewind returns b after the clock went back to now. What would have drained until b.At is still to drain, but a bucket
-// never holds more than a full one because of the clock.
+// Rewind returns b after the clock went back to now. The level that would have drained until b.At still has to drain,
+// but a change of the clock never makes a bucket more than full.
 func (b RatedBucket) Rewind(l *Limit, now int64) RatedBucket {
 	b = b.in(l)
 	rate := min(b.Rate, l.Rate)
@@ -108,9 +109,10 @@ func (b RatedBucket) Rewind(l *Limit, now int64) RatedBucket {
 	return b
 }
 
-// Refund returns b, advanced or not, without what a charge of cost at an earlier instant still counts for. All of it counts if
-// nothing was charged since. Otherwise some of it may have drained while it was alone in the bucket. Refund then takes back what
-// cannot have drained, if only the rate of l was named, and at least one request if the bucket has held as much ever since.
+// Refund returns b, advanced or not, without the part of a charge of cost at an earlier instant that still counts. If
+// nothing was charged since, the whole charge still counts. Otherwise a part may have drained while the charge was
+// alone in the bucket. Refund then takes back the part that cannot have drained, if only the rate of l was named, and
+// at least one request if the bucket has held as much ever since.
 func (b RatedBucket) Refund(l *Limit, now, at, cost int64) RatedBucket {
 	b = b.in(l)
 	sure := cost * l.Period
@@ -125,7 +127,7 @@ func (b RatedBucket) Refund(l *Limit, now, at, cost int64) RatedBucket {
 		if at >= b.Busy {
 			sure = max(sure, whole)
 		}
-		if sure > 0 { // later charges found less in the bucket than Busy says
+		if sure > 0 { // later charges found a lower level than Busy implies
 			b.Busy = b.At
 		}
 	}
@@ -133,8 +135,8 @@ func (b RatedBucket) Refund(l *Limit, now, at, cost int64) RatedBucket {
 	return b
 }
 
-// Remembers reports whether b, of a pair that holds something or not, says something at now that depends on its rates,
-// and l's rate is not its only one.
+// Remembers reports whether the rates of b matter at now and l's rate is not the only one. holds says whether the pair
+// holds anything.
 func (b *RatedBucket) Remembers(l *Limit, holds bool, now int64) bool {
 	return l.Rate > 0 && b.Rate != l.Rate && (holds || !b.IsForgotten(now))
 }
@@ -241,7 +243,7 @@ var tokenBucket = Row{
 	},
 }
 
-// nameBucket also has the bucket follow a clock that went back: otherwise denials would last until the clock is back
+// nameBucket also rewinds the bucket if the clock has gone back. Otherwise denials would last until the clock is back
 // where it was.
 func nameBucket(p *Packed, l *Limit, now int64, peek, own, holds bool) {
 	if l.Rate == 0 || l.Rate == int64(p.Rate&^heldBit) && p.At <= now {
@@ -257,7 +259,7 @@ func nameBucket(p *Packed, l *Limit, now int64, peek, own, holds bool) {
 		return
 	case !peek && !own:
 		b = b.AdvanceUnnamed(l, now)
-	case !peek || own && l.Rate > b.Rate: // so that the wait that a peek reports is the wait of a charge
+	case !peek || own && l.Rate > b.Rate: // so that a peek reports the same wait as a charge
 		b = b.Advance(l, now)
 	default:
 		return

@@ -9,7 +9,7 @@ type ring struct {
 	cells []cell // a power of two, or none
 	head  int    // the place of the oldest entry
 	count int    // of entries
-	empty int    // of entries at most that count 0; they go when half do
+	empty int    // upper bound of the entries that count 0; they are removed when they are half of all
 	total int64
 }
 
@@ -79,11 +79,11 @@ func (r *ring) dropNewest() int64 {
 	return n
 }
 
-// few is how many cells a ring keeps, whatever is in them.
+// few is the smallest number of cells that a ring keeps.
 const few = 16
 
-// dropOldest removes the n oldest entries. If they are many, it builds the tree anew, which takes less than removing them one
-// by one.
+// dropOldest removes the n oldest entries. If n is large, it rebuilds the tree, which is faster than removing entries
+// one by one.
 func (r *ring) dropOldest(n int) {
 	switch {
 	case n == r.count:
@@ -113,7 +113,8 @@ func (r *ring) clear() {
 	*r = ring{cells: cells}
 }
 
-// trim takes note that one more entry counts 0. Such entries go if they are the newest, or once half of all may be such.
+// trim records that one more entry counts 0. It removes such entries if they are the newest, or once they may be half
+// of all.
 func (r *ring) trim() {
 	r.empty++
 	for r.count > 0 && r.at(r.count-1) == 0 {
@@ -130,7 +131,7 @@ func (r *ring) trim() {
 // size returns how many cells n entries get, of which there are some.
 func size(n int) int { return max(few, 1<<bits.Len(uint(n-1))) }
 
-// rebuild gives r so many cells and drops its oldest n entries and those that count 0.
+// rebuild gives r a number of cells, and drops its n oldest entries and the entries that count 0.
 func (r *ring) rebuild(n, cells int) {
 	r.flatten()
 	old := *r

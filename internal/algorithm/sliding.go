@@ -2,11 +2,11 @@ package algorithm
 
 import "sort"
 
-// SlidingWindow and SlidingLog differ in one thing: the stamp they put on an admitted request. Both count it until one
-// period after its stamp.
+// SlidingWindow and SlidingLog differ only in the stamp of an admitted request. Both count the request until one period
+// after its stamp.
 
-// stamp returns what a sliding limit remembers of a request at now: a SlidingLog, whose width is 0, the instant itself, a
-// SlidingWindow the end of its sub-bucket.
+// stamp returns the stamp of a request at now: for a SlidingLog, whose width is 0, the instant itself; for a
+// SlidingWindow, the end of its sub-bucket.
 func stamp(width, now int64) int64 {
 	if width == 0 {
 		return now
@@ -18,10 +18,10 @@ func stamp(width, now int64) int64 {
 // take time that grows with the logarithm of the number of stamps.
 type Log struct {
 	entries ring
-	width   int64 // of the widest sub-bucket that a stamp may be of
+	width   int64 // width of the widest sub-bucket of any stamp
 
 	granted   int64 // on top of the rate
-	grantEnds int64 // when it ends
+	grantEnds int64 // when the grant ends
 }
 
 // Width returns the width of the widest sub-bucket that the log knows of; 0 in a SlidingLog.
@@ -38,8 +38,8 @@ func (g *Log) Last() int64 {
 	return g.entries.stamp(g.entries.count - 1)
 }
 
-// Advance drops what no longer counts at now. A stamp that is later than now by more than the widest sub-bucket shows
-// that the clock went back: it becomes the latest one that a request now can get.
+// Advance drops entries that no longer count at now. A stamp that is later than now by more than the widest sub-bucket
+// shows that the clock has gone back. Advance changes it to the latest stamp that a request at now can get.
 func (g *Log) Advance(l *Limit, now int64) {
 	e := &g.entries
 	if e.count == 0 {
@@ -51,15 +51,15 @@ func (g *Log) Advance(l *Limit, now int64) {
 	g.lower(now + g.width)
 }
 
-// Keep notes the width of the sub-buckets of l, by which requests at now or holds that end are stamped.
+// Keep records the width of the sub-buckets of l, for the stamps of requests at now and of holds that end.
 func (g *Log) Keep(l *Limit, now int64) {
 	if g.Advance(l, now); g.entries.count == 0 || l.Width > g.width {
 		g.width = l.Width
 	}
 }
 
-// End charges what ended holds are charged, each at its end. If no held claim has named its limit, a log that counts
-// nothing then is not charged.
+// End charges each ended hold at its end. If no held claim has named the limit, a log that counts nothing at that
+// instant is not charged.
 func (g *Log) End(l *Limit, held bool, ended []Ending) {
 	for _, e := range ended {
 		if g.Advance(l, e.At); held || g.Used() > 0 {
@@ -76,7 +76,7 @@ func (g *Log) Forget() {
 
 // grantAt returns what is granted at now.
 func (g *Log) grantAt(now int64) int64 {
-	if g.granted != 0 && now >= g.grantEnds { // states without a log share an empty one, which nobody may write to
+	if g.granted != 0 && now >= g.grantEnds { // states without a log share an empty log, which must not be modified
 		g.granted = 0
 	}
 	return g.granted
@@ -133,7 +133,8 @@ func (g *Log) until(l *Limit, now, target int64) int64 {
 	return g.entries.stamp(g.entries.search(g.Used()-target)) + l.Micros - now
 }
 
-// Charge counts cost, whether it fits or not. What stands in a sub-bucket wider than l's counts as if made now from then on.
+// Charge counts cost, whether it fits or not. From then on, entries in a sub-bucket wider than l's count as if made
+// now.
 func (g *Log) Charge(l *Limit, now, cost int64) {
 	g.Keep(l, now)
 	last := stamp(l.Width, now)

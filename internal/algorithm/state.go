@@ -1,6 +1,6 @@
 package algorithm
 
-// A State is what the functions of a Row compute with. Each algorithm uses one field.
+// A State is the unpacked state for the functions of a Row. Each algorithm uses one field.
 type State struct {
 	Bucket   RatedBucket
 	Window   Window
@@ -8,8 +8,8 @@ type State struct {
 	Log      *Log // may be empty, but is never nil
 }
 
-// A Packed is a State as a store in this process keeps it for one limit of one key: 32 bytes without a pointer. This file alone
-// knows what is in which field.
+// A Packed is a State as the memory store keeps it for one limit of one key: 32 bytes without a pointer. Only this file
+// knows the meaning of each field.
 //
 //	       Kind                              Level   At            Rate          Extra
 //	bucket Kind | tick | slowest rate << 53  level   instant       rate | held   At - Busy
@@ -35,8 +35,8 @@ const (
 	heldBit = 1 << 31
 )
 
-// Is reports whether p is the state of a limit of this kind. Only buckets have a code of 0, and the codes up to
-// tickBits are theirs.
+// Is reports whether p is the state of a limit of kind. Only buckets have a code of 0, and the codes up to tickBits are
+// theirs.
 func (p *Packed) Is(kind uint64) bool {
 	other := p.Kind&kindBits ^ kind
 	return other == 0 || other <= tickBits && kind&codeBits == 0 && kind > codeBits
@@ -108,12 +108,12 @@ const maxGrant = 1<<30 - 1
 // addGrant returns what a state is granted after n more.
 func addGrant(granted, n int64) int64 { return max(-maxGrant, min(granted+n, maxGrant)) }
 
-// granted returns what a window was granted: a number in two's complement below the bit of holds.
+// granted returns the requests granted to a window: a number in two's complement below heldBit.
 func (p *Packed) granted() int64 { return int64(int32(p.Rate<<1) >> 1) }
 
 func (p *Packed) setGranted(n int64) { p.Rate = uint32(n)&^heldBit | p.Rate&heldBit }
 
-// setLog notes what g, the log of p, says of itself. A grant is as one entry.
+// setLog updates the fields of p from its log g. A grant counts as one entry.
 func (p *Packed) setLog(g *Log) {
 	p.Level, p.At = g.Used(), g.Last()
 	if g.granted != 0 {

@@ -1,21 +1,21 @@
 package algorithm
 
-// A Row is one algorithm: what a store does with the state of a limit, by the same functions for each algorithm. The
-// functions that Lua has as well have the same names there.
+// A Row is one algorithm: the functions that a store applies to the state of a limit. The same functions in Lua have
+// the same names.
 //
-// Load makes a State of what is stored. The functions that take a Packed need no State: they change what is stored. Where they
-// take a Log, it is the log of the state, which may be empty.
+// Load makes a State from the stored Packed. Functions that take a Packed change the stored state directly. A Log
+// argument is the log of the state, which may be empty.
 type Row struct {
 	// Code tells the algorithms apart in a Kind: below 16 and not 1 to 3. A bucket keeps its tick there in memory, and
 	// its lows are of code 1 in Redis.
 	Code uint64
 
-	// KeepsLog says that a state has a Log as soon as it is charged.
+	// KeepsLog says that a charged state has a Log.
 	KeepsLog bool
 
 	// Load sets s, whose Log is set, to what p is at now. The wall clock is ahead of now by offset. If the state
-	// remembers the rates that requests name, named says whether l's rate counts as one. Load changes p only as far as
-	// a request that is charged nothing must change it: a clock that goes back afterwards has to find what was there.
+	// records the rates that requests name, named says whether to record l's rate. Load changes p only as far as a
+	// request that is charged nothing must change it, because the clock may go back afterwards.
 	Load func(s *State, p *Packed, l *Limit, now, offset int64, named bool)
 
 	// Wait returns how long after now the state admits cost, which is at most the capacity.
@@ -24,8 +24,8 @@ type Row struct {
 	// Charge adds cost, whether it fits or not, and stores s in p.
 	Charge func(s *State, p *Packed, l *Limit, now, cost int64)
 
-	// Grant adds n requests on top of the limit, or takes them away if n is negative, and stores s in p. It gives back
-	// no more than what was used of a bucket. What was used of others stays as it is, so that a refund never becomes a
+	// Grant adds n requests on top of the limit, or takes them away if n is negative, and stores s in p. A bucket gets
+	// back at most what was used. In other states, what was used stays unchanged, so that a refund never becomes a
 	// grant.
 	Grant func(s *State, p *Packed, l *Limit, now, n int64)
 
@@ -35,28 +35,29 @@ type Row struct {
 	// Refund takes back a charge of cost at an earlier instant, as far as it still counts.
 	Refund func(p *Packed, g *Log, l *Limit, now, at, cost int64)
 
-	// Name has the state remember the rate of a request whatever becomes of that. A peek and the state that several
-	// pairs share name no slower rate. Holds says whether the pair holds something. Nil: the states of the algorithm
-	// remember no rates.
+	// Name records the rate of a request in the state, whether or not the request is admitted. A peek does not record a
+	// slower rate, and neither does a state that several pairs share. holds says whether the pair holds anything. Nil:
+	// the states of the algorithm record no rates.
 	Name func(p *Packed, l *Limit, now int64, peek, own, holds bool)
 
-	// Keep has the state say how it is charged when a hold ends. Nil: it says so as it is.
+	// Keep records in the state how to charge it when a hold ends. Nil: the state needs no such record.
 	Keep func(s *State, p *Packed, l *Limit, now int64, own bool)
 
-	// End charges what ended holds are charged, each at its end. L is the limit of a request at now, which may be a
-	// peek, or LimitOf.
+	// End charges each ended hold at its end. l is the limit of a request at now, which may be a peek, or the result of
+	// LimitOf.
 	End func(p *Packed, g *Log, l *Limit, peek bool, now, offset int64, ended []Ending)
 
-	// Ends returns an instant from which on the state equals one never seen. If that has passed, it may be an earlier one.
+	// Ends returns the instant from which the state equals a new one. If that instant has passed, Ends may return an
+	// earlier one.
 	Ends func(p *Packed) int64
 
 	// EndsAfter is Ends if ended is going to be charged to the state.
 	EndsAfter func(p *Packed, g *Log, ended []Ending) int64
 
-	// LimitOf returns a limit that says what the state knows of its own: the period, and how it is charged.
+	// LimitOf returns a limit made from the state itself: with its period, and how it is charged.
 	LimitOf func(p *Packed, g *Log) Limit
 
-	// Empty forgets what was charged, but not how the state is charged when a hold ends.
+	// Empty forgets what was charged, but not how to charge the state when a hold ends.
 	Empty func(p *Packed, g *Log)
 }
 

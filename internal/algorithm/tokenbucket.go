@@ -11,11 +11,11 @@ type Bucket struct {
 	Busy  int64 // At of the last charge that found less than one request in the bucket
 }
 
-// MaxBusy is how far back Busy reaches, in microseconds: 71 minutes.
+// MaxBusy is the largest At - Busy, in microseconds: 71 minutes.
 const MaxBusy = 1<<32 - 1
 
-// Drain returns b as it is at now, which is not before At, if it drains at rate. Time that does not fill a tick stays to be
-// counted later, unless it empties b.
+// Drain returns b as it is at now, which is not before At, if it drains at rate. Time that does not fill a tick counts
+// later, unless it empties b.
 func (b Bucket) Drain(l *Limit, rate, now int64) Bucket {
 	ticks, rest := now-b.At, int64(0)
 	if l.Unit != 1 {
@@ -37,7 +37,8 @@ func (b Bucket) Admits(l *Limit, cost int64) bool {
 	return cost <= l.Capacity && b.Level <= (l.Capacity-cost)*l.Period
 }
 
-// within returns b without a level that drains at rate within the current tick: b may have been advanced at a slower rate.
+// within returns b, emptied if its level drains at rate within the current tick: b may have been advanced at a slower
+// rate.
 func (b Bucket) within(l *Limit, rate, now int64) Bucket {
 	if b.Level <= rate {
 		return b.Drain(l, rate, now)
@@ -71,8 +72,8 @@ func (b Bucket) until(l *Limit, rate, now, target int64) int64 {
 	return min(wait, MaxExact)
 }
 
-// Charge returns b with cost in it, whether it fits or not. A charge that leaves less than one request free, where one was
-// free before, begins the ban of l: the next request fits when the ban is over, one and not two.
+// Charge returns b with cost in it, whether or not it fits. If at least one request was free before the charge, and
+// less than one is free after it, the ban of l begins: when the ban is over, exactly one request fits.
 func (b Bucket) Charge(l *Limit, now, cost int64) Bucket {
 	if b.Level < l.Period {
 		b.Busy = b.At
@@ -105,14 +106,14 @@ func (b Bucket) Report(l *Limit, rate, now int64) (u Usage) {
 	if l.Unit != 1 {
 		b = b.within(l, rate, now)
 	}
-	free := l.Full - b.Level // less than 0 in a bucket that a charge has overfilled
+	free := l.Full - b.Level // negative if a charge has overfilled the bucket
 	rest := free
 	if free > 0 {
 		u.Remaining, rest = free/l.Period, free%l.Period
 	}
 	switch {
 	case u.Remaining == l.Capacity:
-	case l.Unit == 1: // until comes to the same
+	case l.Unit == 1: // same result as until
 		u.Refill, u.Reset = CeilDiv(l.Period-rest, rate), CeilDiv(b.Level, rate)
 	default:
 		u.Refill, u.Reset = b.until(l, rate, now, b.Level-(l.Period-rest)), b.until(l, rate, now, 0)

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// recheck is after how many microseconds the wall clock is read again.
+// recheck is how many microseconds pass between two readings of the wall clock.
 const recheck = 100_000
 
-// A clock reads instants in microseconds since the Unix epoch. They follow the monotonic clock from the wall time at which the
-// store was made, so that states drain by time that has passed, and they never go back. The wall clock is read now and then: if
-// it was set, or the machine was suspended, it is ahead of the instants by another offset from then on.
+// A clock reads instants in microseconds since the Unix epoch. They follow the monotonic clock from the wall time at
+// which the store was made, so states drain by elapsed time, and instants never go back. The clock also reads the wall
+// clock every recheck. If the wall clock was set, or the machine was suspended, its offset from the instants changes.
 type clock struct {
 	now      func() time.Time     // nil: the clock of the machine
 	start    time.Time            // in whole microseconds
@@ -20,7 +20,7 @@ type clock struct {
 	wall     atomic.Pointer[wall] // nil until the wall clock is set
 }
 
-// A wall is what the wall clock says of an instant since it was set.
+// A wall converts instants to wall time since the wall clock was set.
 type wall struct {
 	at     int64
 	time   time.Time // with a monotonic reading
@@ -28,10 +28,10 @@ type wall struct {
 	first  int64     // no later instant has a time from before the clock was first set
 }
 
-// maxDelay is how many microseconds after it was read the time of an instant is asked for, at most.
+// maxDelay is the largest number of microseconds between reading an instant and calling time for it.
 const maxDelay = 10_000_000
 
-// begin sets c going.
+// begin starts c.
 func (c *clock) begin(now func() time.Time) {
 	c.now = now
 	c.start = time.Now()
@@ -52,8 +52,8 @@ func (c *clock) read() int64 {
 	return max(now, c.earliest.Load())
 }
 
-// check takes note of the wall clock, if it was set since it was read last. Readings a millisecond off are taken for the time
-// between the readings of both clocks.
+// check updates the offset if the wall clock was set since the last reading. It ignores a difference of up to a
+// millisecond, which may be the time between the readings of both clocks.
 func (c *clock) check(now int64, t time.Time) {
 	c.checked.Store(now)
 	// t is moved so that its monotonic reading is now's, and then up to a whole microsecond: else the turn of a window
@@ -72,7 +72,8 @@ func (c *clock) check(now int64, t time.Time) {
 	c.wall.Store(w)
 }
 
-// readAfter returns an instant that no earlier reading has, and that no later one is before unless the clock was replaced.
+// readAfter returns an instant that is later than all earlier readings, and not later than any later one, unless the
+// clock was replaced.
 func (c *clock) readAfter() int64 {
 	after := c.read() + 1
 	for {
@@ -91,8 +92,8 @@ func (c *clock) offset() int64 {
 	return 0
 }
 
-// time returns what the wall clock says at an instant. instant finds that again, whatever happens to the wall clock. Only once
-// that was set does a time need a monotonic reading for it: to add one takes longer.
+// time returns the wall time of an instant. instant converts it back, whatever happens to the wall clock. Only after
+// the wall clock was set does the time need a monotonic reading for that, which takes longer.
 func (c *clock) time(at int64) time.Time {
 	if w := c.wall.Load(); w != nil {
 		return w.time.Add(time.Duration(at-w.at) * time.Microsecond)
@@ -100,8 +101,8 @@ func (c *clock) time(at int64) time.Time {
 	return time.UnixMicro(at)
 }
 
-// instant returns the instant for which time has returned t. A time that has lost its monotonic reading since may be off by what
-// the wall clock was set.
+// instant returns the instant for which time has returned t. If t has lost its monotonic reading, the result may be off
+// by the amount by which the wall clock was set.
 func (c *clock) instant(t time.Time) int64 {
 	w, micros := c.wall.Load(), t.UnixMicro()
 	switch {

@@ -21,14 +21,14 @@ type Claim struct {
 	MaxWait int64 // microseconds that the request may wait for its turn; Limits are token buckets then
 }
 
-// An Answer is what one limit of a claim says.
+// An Answer is the result of one limit of a claim.
 type Answer struct {
 	Retry int64 // 0 if the limit admits the cost; else microseconds until it does, or Never
 	Wait  int64 // microseconds until the turn of a request that is admitted
 	Usage algorithm.Usage
 }
 
-// A decision is what becomes of all claims of one request, while the locks of their shards are held.
+// A decision is the work on all claims of one request, while the locks of their shards are held.
 type decision struct {
 	room
 	held    uint64 // the shards
@@ -46,7 +46,7 @@ type room struct {
 	asks   []ask
 }
 
-// A claim is what a decision knows of a Claim or of a Settlement.
+// A claim is the working state of a Claim or a Settlement in a decision.
 type claim struct {
 	pair                Pair
 	shard               *shard
@@ -54,9 +54,9 @@ type claim struct {
 	cost, maxWait       int64
 	peek, dryRun, holds bool
 
-	// What the pair remembers whatever its limits are.
+	// The state of the pair that is independent of its limits.
 	hold     *record // nil if there is none
-	ban      *record // likewise
+	ban      *record // nil if the pair is not banned
 	heldCost int64
 	held     int64 // requests
 	banned   int64 // microseconds
@@ -72,7 +72,7 @@ type ask struct {
 	retry int64
 	wait  int64 // until the turn of a request that books it
 
-	record *record // of the pair or, if own is false, the one that it shares; nil if there is none
+	record *record // the pair's own record or, if own is false, the record that it shares; nil if there is none
 	own    bool
 	added  bool // record was added for this ask
 
@@ -80,10 +80,10 @@ type ask struct {
 	empty algorithm.Packed // of a state without a record
 }
 
-// noLog is the log of states that have none. Nobody writes to it: all stores share it.
+// noLog is the log of states that have none. It must not be modified, because all stores share it.
 var noLog algorithm.Log
 
-// add adds a claim with these limits. There is room for it, and nothing is in that but numbers: see end.
+// add adds a claim with these limits. The slice has room for it, and end has cleared all pointers in that room.
 func (d *decision) add(s *Store, p Pair, limits []algorithm.Limit) *claim {
 	d.claims = d.claims[:len(d.claims)+1]
 	c, n := &d.claims[len(d.claims)-1], len(d.asks)
@@ -117,7 +117,7 @@ func (d *decision) begin(s *Store, claims, asks int) {
 	d.room = *r
 }
 
-// end ends d. Its room must not keep a table in memory that has grown since.
+// end ends d. It clears pointers, so that the room does not keep an old table in memory after the table has grown.
 func (d *decision) end() {
 	for i := range d.asks {
 		d.asks[i].record = nil
@@ -147,7 +147,7 @@ func (d *decision) find(c *claim) {
 	for ; i < len(s.records) && s.records[i].id == id && !s.records[i].IsLimit(); i++ {
 		c.note(&s.records[i])
 	}
-	if s.shared > 0 && (i == len(s.records) || s.records[first].id != id) { // the pair shares what others remember
+	if s.shared > 0 && (i == len(s.records) || s.records[first].id != id) { // the pair uses shared records
 		for j := s.first(c.pair.shared); j < len(s.records) && s.records[j].id == c.pair.shared && !s.records[j].IsLimit(); j++ {
 			c.note(&s.records[j])
 		}
@@ -165,7 +165,7 @@ func (d *decision) find(c *claim) {
 	d.rare = d.rare || c.hold != nil || c.ban != nil
 }
 
-// note takes note of a record that is not of a limit.
+// note stores a record that does not belong to a limit.
 func (c *claim) note(r *record) {
 	if r.Is(algorithm.HoldKind) {
 		c.hold = r
@@ -196,8 +196,8 @@ func (d *decision) take(s *Store, answers []Answer) {
 	d.report(answers)
 }
 
-// sumUp adds up what the asks of one state ask for, apart from peeks, and apart for dry runs, which must not make others fail. It
-// reports whether any sum has changed.
+// sumUp adds up the costs of all asks of the same state: separately for peeks, and separately for dry runs, which must
+// not make others fail. It reports whether any sum has changed.
 func (d *decision) sumUp() (changed bool) {
 	for i := range d.claims {
 		for j := range d.claims[i].asks {
@@ -234,7 +234,7 @@ func (a *ask) sameState(b *ask) bool {
 	return a.limit.Kind == b.limit.Kind && (a.claim.pair.id == b.claim.pair.id || a.record != nil && a.record == b.record)
 }
 
-// cost returns what a alone asks for: a limit in flight counts requests.
+// cost returns the cost of a alone: a limit in flight counts requests.
 func (a *ask) cost() int64 {
 	if a.limit.Algorithm == algorithm.InFlight {
 		return 1
@@ -242,7 +242,7 @@ func (a *ask) cost() int64 {
 	return a.claim.cost
 }
 
-// name has states remember the rates that they are asked at, whatever becomes of the request.
+// name records the rates of the request in the states, whether or not the request is admitted.
 func (d *decision) name() {
 	for i := range d.asks {
 		if a := &d.asks[i]; a.record != nil && a.row.Name != nil {
@@ -287,7 +287,7 @@ func (d *decision) evaluate(dryRun bool) bool {
 	return admitted
 }
 
-// waitForPair makes a wait for what its pair holds, and for its ban.
+// waitForPair makes a wait for the holds and the ban of its pair.
 func (a *ask) waitForPair(now int64) {
 	if held := a.held(); held > 0 && a.retry == 0 {
 		if a.row.Report(&a.state, a.limit, now).Remaining < a.asked+held {
@@ -297,9 +297,9 @@ func (a *ask) waitForPair(now int64) {
 	a.retry = max(a.retry, a.claim.banned)
 }
 
-// book has a request that does not fit now wait for its turn, if that comes soon enough. Otherwise retry becomes the
-// time after which the same request would wait. No request waits for what others hold, since nobody knows when they
-// end.
+// book books a turn for a request that does not fit now, if the turn comes soon enough. Otherwise it sets retry to the
+// time after which the same request would get a turn. No request waits for the holds of others, because nobody knows
+// when they end.
 func (a *ask) book(now int64) {
 	switch {
 	case a.held() > 0:
@@ -310,7 +310,7 @@ func (a *ask) book(now int64) {
 	}
 }
 
-// held returns what requests hold that have not ended.
+// held returns the cost that requests in flight hold.
 func (a *ask) held() int64 {
 	if a.limit.Algorithm == algorithm.InFlight {
 		return a.claim.held

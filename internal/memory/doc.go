@@ -1,4 +1,4 @@
-// Package memory keeps the states of limits in this process. It is what core.MemoryStore is made of.
+// Package memory keeps the states of limits in this process. It implements core.MemoryStore.
 //
 //	s := memory.New(1_000_000, nil)
 //	claims := []memory.Claim{{Pair: s.Pair("api", "user:42"), Limits: limits, Cost: 1}}
@@ -8,7 +8,7 @@
 // package finds, locks and stores the state.
 //
 // Reading order: store.go (locks), decision.go (one or many claims, by one loop: find, load, evaluate, place, charge,
-// report), settle.go (refunds, further charges, holds, bans), holds.go (what is held, and what becomes of it). Below
-// them: record.go, table.go and slab.go (states and where they are), place.go and shard.go (a place for a new state,
-// and what a full store drops for it), clock.go.
+// report), settle.go (refunds, further charges, holds, bans), holds.go (holds and their ends). Below them: record.go,
+// table.go and slab.go (where states are stored), place.go and shard.go (room for a new state, and which states a full
+// store drops), clock.go.
 package memory

@@ -2,8 +2,8 @@ package memory
 
 import "github.com/spillgate/spillgate/internal/algorithm"
 
-// What is held is charged when it ends: to all states of its pair, whether or not a request has asked for the pair since. That
-// happens at the next call that is about the pair; until then sweeps keep its records.
+// When a hold ends, its cost is charged to all states of its pair. The store does so at the next call about the pair;
+// until then, sweeps keep the pair's records.
 
 // loadPair sets what the pair of c holds now, and for how long it is banned.
 func (d *decision) loadPair(c *claim) {
@@ -74,8 +74,8 @@ func (d *decision) endHolds() {
 	d.loadPairs()
 }
 
-// endAll charges what ended holds of the pair of c become to its states. If the holds are its own, that is to the states that it
-// shares as well: which of them it has used is not known.
+// endAll charges the ended holds of c's pair to the pair's states. If the holds are the pair's own, it also charges all
+// states that the pair shares, because it is not known which of them the pair has used.
 func (d *decision) endAll(c *claim, ended []algorithm.Ending) {
 	s := c.shard
 	ids := [2]uint64{c.hold.id, c.pair.shared}
@@ -92,8 +92,8 @@ func (d *decision) endAll(c *claim, ended []algorithm.Ending) {
 	}
 }
 
-// endHold charges what ended holds become to the state in r: by the limit that names it or, if none does, by what it
-// knows itself.
+// endHold charges ended holds to the state in r: by the limit that names the state or, if none does, by the limit that
+// the state itself describes.
 func (d *decision) endHold(s *shard, r *record, ended []algorithm.Ending) {
 	row, g := r.Row(), s.logOf(r.Row(), &r.Packed)
 	if row.KeepsLog && r.Extra == 0 {
@@ -117,7 +117,7 @@ func (d *decision) limitFor(r *record) (l *algorithm.Limit, peek bool) {
 	return nil, false
 }
 
-// held notes when the holds in r end. Once there are none, no state is kept for them.
+// held records when the holds in r end. Once there are none, no state is kept for them.
 func (s *shard) held(r *record, now int64) {
 	h := s.holds.at(r.Extra)
 	r.setHolds(h, now)
@@ -133,9 +133,8 @@ func (s *shard) held(r *record, now int64) {
 	}
 }
 
-// idleFrom returns an instant from which on r equals the state of a pair never seen. If that has passed, it may be an
-// earlier one. A state of a pair that holds something is not idle before what it is charged when the holds end has
-// drained.
+// idleFrom returns the instant from which r equals the state of a new pair. If that instant has passed, it may return
+// an earlier one. A state of a pair with holds is not idle until the charges at the ends of the holds have drained.
 func (s *shard) idleFrom(r *record) int64 {
 	if s.holds.isEmpty() || r.Is(algorithm.BanKind) {
 		return r.ends()

@@ -4,8 +4,8 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// place gives each ask that may be charged a record to keep its state in. In a full store some may turn out to share
-// one; then it reports true, and they are to be evaluated again.
+// place gives each ask that may be charged a record for its state. In a full store, several asks may get the same
+// record; place then reports true, and the asks must be evaluated again.
 func (d *decision) place(s *Store) (again bool) {
 	placed := false
 	for i := range d.claims {
@@ -67,7 +67,7 @@ func (d *decision) placeOne(s *Store, c *claim, kind uint64) (added bool) {
 	return false
 }
 
-// add gives a pair a record of a kind. The pair takes along what it shared until now.
+// add gives a pair a record of a kind. The record starts with the state that the pair has shared until now.
 func (s *shard) add(p Pair, kind uint64, now int64) {
 	shared := s.findShared(p, kind)
 	if shared == nil {
@@ -89,8 +89,8 @@ func (s *shard) add(p Pair, kind uint64, now int64) {
 const (
 	maxStates = 32 // records of one pair; further limits share theirs with other pairs
 
-	// idleTTL is for how many microseconds a store with room to spare keeps idle records. A client that comes again and again
-	// has used nothing most of the time, and finding its record takes less than adding it anew.
+	// idleTTL is how long a store with room to spare keeps idle records, in microseconds. The state of a regular client
+	// is idle most of the time, and finding its record is faster than adding it again.
 	idleTTL = 10_000_000
 
 	sweepIfRoom = 2  // records to look at for each new pair, so that a store with room to spare does not fill up with idle ones
@@ -99,8 +99,8 @@ const (
 	maxUnused   = 16 // unused records that a sweep passes for each that it looks at
 )
 
-// makeRoom reports whether the pair of c may have a record more, of a kind. In a full store it drops idle ones for
-// that, if it finds some in a bounded time; shards that have none cost it nothing.
+// makeRoom reports whether the pair of c may have a record more, of a kind. In a full store, it drops idle records, if
+// it finds some in a bounded time. Shards without idle records cost nothing.
 func (s *Store) makeRoom(d *decision, c *claim, kind uint64) bool {
 	if n := c.shard.countOf(c.pair.id); n > 0 {
 		return n < maxStates || kind>>4 == 0

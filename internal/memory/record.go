@@ -17,14 +17,15 @@ func (r *record) hasHolds() bool { return r.Extra != 0 && r.Is(algorithm.HoldKin
 
 func (r *record) hasLog() bool { return r.Extra != 0 && r.IsLimit() && r.Row().KeepsLog }
 
-// setHolds notes when h, the holds of r, end. If there are none, r is idle from now on.
+// setHolds records when h, the holds of r, end. If there are none, r is idle from now on.
 func (r *record) setHolds(h *algorithm.Holds, now int64) {
 	if r.At = h.Ends(); r.At == 0 {
 		r.At = now
 	}
 }
 
-// ends returns an instant from which on r equals the state of a pair never seen. If that has passed, it may be an earlier one.
+// ends returns the instant from which r equals the state of a new pair. If that instant has passed, it may return an
+// earlier one.
 func (r *record) ends() int64 {
 	if !r.IsLimit() {
 		return r.At

@@ -6,7 +6,8 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A Settlement replaces what a claim was charged, or held, by Final, keeps its hold, bans its pair, or grants it requests.
+// A Settlement changes the charge or the hold of a claim to Final, renews its hold, bans its pair, or grants it
+// requests.
 type Settlement struct {
 	Pair    Pair
 	Limits  []algorithm.Limit // of the claim
@@ -16,7 +17,7 @@ type Settlement struct {
 	Held    bool
 	Final   int64
 	Renew   bool  // keep what was held
-	Renewed bool  // set by Settle: it is kept, and held from At on
+	Renewed bool  // set by Settle: the hold was renewed, and counts from At
 	Ban     int64 // microseconds for which nothing of the pair fits
 	Waits   bool  // requests of the claim may wait
 	Turn    int64 // the instant at which the request could go on, if Waits
@@ -72,7 +73,7 @@ func (d *decision) refund(a *ask, t *Settlement, at, cost int64) {
 	switch {
 	case cost <= 0 || a.row.KeepsLog && p.Extra == 0:
 		return
-	case t.Waits && a.claim.bannedBehind(t.Turn, d.now): // others may wait for the end of the ban, which the level does not show
+	case t.Waits && a.claim.bannedBehind(t.Turn, d.now): // other requests may wait for the end of the ban, which the level does not show
 		return
 	case t.Waits:
 		p.GiveBack(a.limit, d.now, at, t.Turn, cost)
@@ -118,7 +119,7 @@ func (d *decision) chargeAll(s *Store, c *claim, cost int64) {
 	}
 	for i := range c.asks {
 		a := &c.asks[i]
-		a.peek = a.limit.Rate == 0 // what admits nothing keeps nothing
+		a.peek = a.limit.Rate == 0 // a rate of 0 needs no state
 	}
 	d.placeClaim(s, c)
 	for i := range c.asks {
@@ -134,7 +135,7 @@ func (d *decision) chargeAll(s *Store, c *claim, cost int64) {
 func (d *decision) grant(s *Store, c *claim, n int64) {
 	for i := range c.asks {
 		a := &c.asks[i]
-		a.peek = a.limit.Rate == 0 // what admits nothing keeps nothing
+		a.peek = a.limit.Rate == 0 // a rate of 0 needs no state
 	}
 	d.placeClaim(s, c)
 	for i := range c.asks {
@@ -176,7 +177,8 @@ func (d *decision) renew(c *claim, t *Settlement) {
 	}
 }
 
-// addBan has nothing of a pair fit for so many microseconds. A longer ban stays. In a full store others may share the ban.
+// addBan bans a pair for ban microseconds. It does not shorten a longer ban. In a full store, other pairs may share the
+// ban.
 func (d *decision) addBan(s *Store, c *claim, ban int64) {
 	d.placeOne(s, c, algorithm.BanKind)
 	d.find(c)

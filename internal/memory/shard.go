@@ -29,7 +29,7 @@ func (s *shard) begin(ends *atomic.Int64) {
 	ends.Store(math.MaxInt64)
 }
 
-// endsAt takes note that some record is idle from an instant on.
+// endsAt records that some record is idle from an instant on.
 func (s *shard) endsAt(at int64) {
 	s.seen = min(s.seen, at)
 	s.ends.Store(min(s.ends.Load(), at))
@@ -75,8 +75,8 @@ func (s *shard) removeAt(i int) {
 	}
 }
 
-// forget forgets at now what was charged to a pair, and lifts its ban. Its holds stay, and so do the states that they are to be
-// charged to, empty. It reports whether that leaves the pair without a record.
+// forget forgets at now what was charged to a pair, and lifts its ban. Its holds stay, and so do the states to which
+// they will be charged, emptied. forget reports whether the pair has no record left.
 func (s *shard) forget(id uint64, now int64) bool {
 	had := s.has(id)
 	if r := s.find(id, algorithm.HoldKind); r != nil && r.hasHolds() {
@@ -156,8 +156,8 @@ func keeps(keep []claim, id uint64) bool {
 	return false
 }
 
-// resets remembers when pairs were reset. Charges from before are not given back any more, since other requests may have been
-// charged in their place.
+// resets records when pairs were reset. Charges from before a reset are no longer given back, because other requests
+// may have been charged in their place.
 type resets struct {
 	begun  map[uint64]int64 // by pair: the first instant after its reset
 	forgot int64            // the latest instant that is no longer in begun
@@ -166,7 +166,7 @@ type resets struct {
 // maxResets bounds the resets that a shard remembers.
 const maxResets = 1024
 
-// begin takes note that the first instant after the reset of a pair is at.
+// begin records that at is the first instant after the reset of a pair.
 func (r *resets) begin(id uint64, at int64) {
 	if r.begun == nil {
 		r.begun = make(map[uint64]int64)

@@ -1,7 +1,7 @@
 package memory
 
-// A slab hands out cells and numbers them from 1. It has no pointers in it, as long as T has none, so the garbage
-// collector does not look at the cells; a cell never moves; a dropped one is used again.
+// A slab hands out cells and numbers them from 1. If T has no pointers, neither has a slab, so the garbage collector
+// does not scan the cells. A cell never moves, and a dropped cell is reused.
 type slab[T any] struct {
 	chunks [][]T
 	unused []uint32 // dropped cells

@@ -37,7 +37,7 @@ func New(maxKeys int, now func() time.Time) *Store {
 	return s
 }
 
-// A Pair identifies a rule and a key. Two pairs are taken for the same with a probability of 2^-64.
+// A Pair identifies a rule and a key. The probability of confusing two pairs is 2^-64.
 type Pair struct {
 	id     uint64
 	shared uint64 // of the records that the pair shares when the store is full
@@ -54,8 +54,8 @@ func (s *Store) Pair(rule, key string) Pair {
 // isShared reports whether id is one that pairs share.
 func isShared(id uint64) bool { return id<<12>>24 == 0 }
 
-// Take decides claims together: if one that is not a dry run is denied, none is charged. It sets one answer for each
-// limit of each claim, in order, and returns the wall time of the decision.
+// Take decides claims together: if a claim that is not a dry run is denied, no claim is charged. It sets one answer for
+// each limit of each claim, in order, and returns the wall time of the decision.
 func (s *Store) Take(claims []Claim, answers []Answer) time.Time {
 	d := decision{}
 	for i := range claims {
@@ -106,7 +106,8 @@ func (s *Store) Time(now int64) time.Time { return s.clock.time(now) }
 // Instant returns the instant of a time that Take has returned.
 func (s *Store) Instant(t time.Time) int64 { return s.clock.instant(t) }
 
-// Reset forgets the records of a pair. Those that it shares with others stay: to forget them would admit the others anew.
+// Reset forgets the records of a pair. It keeps records that the pair shares with others, because otherwise it would
+// admit the others again.
 func (s *Store) Reset(p Pair) {
 	sh := s.shard(p)
 	sh.Lock()
