@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -172,7 +173,9 @@ func Example_readme() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /login", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
 	mux.HandleFunc("POST /v1/chat", func(_ http.ResponseWriter, r *http.Request) { core.SetCost(r.Context(), "tokens", 58) })
-	limit := stdlib.New(core.Must(core.New([]core.Rule{login, tokens, uploads})))
+	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	store := &core.MemoryStore{Now: func() time.Time { return noon }} // no token recovers meanwhile
+	limit := stdlib.New(core.Must(core.New([]core.Rule{login, tokens, uploads}, core.WithStore(store))))
 	send := func(path string) *httptest.ResponseRecorder {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, nil)
 		r.Header.Set("X-Api-Key", "correct horse battery staple")

@@ -199,35 +199,6 @@ func anchors(t *testing.T, page string) map[string]bool {
 	return found
 }
 
-// TestPagesAboutMoving checks that README.md lists each page of docs/moving, and that each answers the questions of those who move.
-func TestPagesAboutMoving(t *testing.T) {
-	found, err := filepath.Glob("docs/moving/*.md")
-	if err != nil || len(found) == 0 {
-		t.Fatalf("found %q, %v", found, err)
-	}
-	readme := readText(t, "README.md")
-	for _, page := range found {
-		if !strings.Contains(readme, "("+filepath.ToSlash(page)+")") {
-			t.Errorf("README.md does not list %s", page)
-		}
-		text := readText(t, page)
-		for _, answer := range []string{"\n## The same responses, byte for byte\n", "\n- **Zero.** ", "\n- **Fractional rates.** ", "\n- **go.mod.** "} {
-			if !strings.Contains(text, answer) {
-				t.Errorf("%s does not have %q", page, answer)
-			}
-		}
-	}
-}
-
-// TestPictureIsSmall checks the picture of the live page in README.md.
-func TestPictureIsSmall(t *testing.T) {
-	const most = 150 << 10
-	text, err := os.ReadFile("docs/page.png")
-	if err != nil || len(text) > most || !strings.HasPrefix(string(text), "\x89PNG") {
-		t.Errorf("docs/page.png has %d bytes, want a PNG of at most %d: %v", len(text), most, err)
-	}
-}
-
 // readText returns the contents of a file.
 func readText(t *testing.T, path string) string {
 	t.Helper()
