@@ -15,11 +15,9 @@ import (
 
 // A failover is the death of a master.
 type failover struct {
-	store  core.Store
-	keys   []string
-	pair   [2]*redistest.Server // the master and its replica; on a machine that stalls they may have changed places
-	within time.Duration        // after which Redis decides again,
-	slow   time.Duration        // or after the replica has taken over, if the machine is too busy for it to do so soon
+	store core.Store
+	keys  []string
+	pair  [2]*redistest.Server // the master and its replica, which may have changed places
 
 	named func(master *redistest.Server) bool // reports whether clients can know of a new master
 }
@@ -41,15 +39,13 @@ func (f *failover) run(t *testing.T, log *journal) {
 		}
 	}
 	time.Sleep(100 * time.Millisecond)
-	replica, begun := f.killMaster(t, guards[0])
+	replica := f.killMaster(t, guards[0])
 	redistest.Wait(t, "the replica to take over", func() bool { return f.named(replica) })
-	taken := time.Since(begun)
+	taken := time.Now()
 	each(guards, func(g *guard) { g.decidesAgain(f.keys...) })
-	late := guards[0].machine.most(0)
-	if took := time.Since(begun); took > max(f.within, taken+f.slow)+20*late {
-		t.Errorf("Redis decided again after %v, want %v; the replica took over after %v; timers were up to %v late", took, f.within, taken, late)
+	if took := time.Since(taken); took > tooLong { // by itself, the client looks for new masters once a minute
+		t.Errorf("Redis decided again %v after the replica had taken over", took)
 	}
-	t.Logf("Redis decided again after %v, the replica had taken over after %v", time.Since(begun), taken)
 	each(guards, func(g *guard) { g.comesBack(f.keys...) })
 	close(done)
 	f.check(t, guards, admitted)
@@ -58,8 +54,8 @@ func (f *failover) run(t *testing.T, log *journal) {
 	}
 }
 
-// killMaster kills the master and waits until g notices. It returns the replica, and when the master died.
-func (f *failover) killMaster(t *testing.T, g *guard) (replica *redistest.Server, died time.Time) {
+// killMaster kills the master and waits until g notices. It returns the replica.
+func (f *failover) killMaster(t *testing.T, g *guard) (replica *redistest.Server) {
 	t.Helper()
 	var clients [2]*redis.Client
 	for i, s := range f.pair {
@@ -71,9 +67,8 @@ func (f *failover) killMaster(t *testing.T, g *guard) (replica *redistest.Server
 		master = 1
 	}
 	f.pair[master].Kill()
-	died = time.Now()
 	redistest.Wait(t, "the outage", func() bool { return g.degraded.Load() > before })
-	return f.pair[1-master], died
+	return f.pair[1-master]
 }
 
 func isMaster(c *redis.Client) bool {
@@ -98,7 +93,7 @@ func TestMasterOfAClusterDies(t *testing.T) {
 	wantNoLeaks(t)
 	log := keepJournal(t)
 	cluster := redistest.StartCluster(t, redistest.Failover(1000)...)
-	f := failover{store: redisstore.New(cluster.Client(t)), within: 5 * time.Second, slow: 2 * time.Second}
+	f := failover{store: redisstore.New(cluster.Client(t))}
 	for i := range 6 {
 		f.keys = append(f.keys, fmt.Sprint("k", i))
 	}
@@ -116,7 +111,7 @@ func TestMasterBehindSentinelDies(t *testing.T) {
 	s := redistest.StartSentinel(t)
 	f := failover{
 		store: redisstore.New(s.Client(t)), keys: []string{"k"}, pair: [2]*redistest.Server{s.Master, s.Replica},
-		within: 4 * time.Second, slow: 3 * time.Second, named: s.Names,
+		named: s.Names,
 	}
 	f.run(t, log)
 }

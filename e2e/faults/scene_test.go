@@ -41,6 +41,7 @@ func newScene(t testing.TB, args ...string) *scene {
 
 // connect returns a client whose connections must have ended a while after it is closed, which is when the test ends.
 func (s *scene) connect(o *redis.Options) *redis.Client {
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute, time.Minute
 	c := redis.NewClient(o)
 	s.Cleanup(func() {
 		if n, most := s.proxy.Conns(), 10*runtime.GOMAXPROCS(0); n > most {
