@@ -55,6 +55,7 @@ func scriptRows() []*row {
 	for _, s := range shapes() {
 		r.bounds = append(r.bounds, atMost(s.name, redisRate, s.bound))
 	}
+	r.bounds = append(r.bounds, atMost("calendar window", "fixed window", 1.1))
 	return []*row{&r}
 }
 
