@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +87,56 @@ func TestAClockThatStepsBackAcrossAMonthAdmitsNothingAnew(t *testing.T) {
 	allow(t, l, "k", 4, 0)
 	now = now.Add(2 * time.Second)
 	allow(t, l, "k", 4, 0)
+}
+
+// After the clock went back, the next window stays as it is, and a later one becomes the current one: nobody is denied for longer.
+func TestAClockThatStepsBackByMonths(t *testing.T) {
+	for back, want := range map[string]string{"2026-05-10": "2026-07-01", "2026-04-10": "2026-05-01", "2025-06-10": "2025-07-01"} {
+		now := time.Date(2026, 6, 10, 0, 0, 0, 0, time.UTC)
+		l := core.Must(core.New([]core.Rule{plan(core.PerMonth(3))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+		allow(t, l, "k", 4, 3)
+		now, _ = time.Parse(time.DateOnly, back)
+		allow(t, l, "k", 1, 0)
+		if got := now.Add(left(t, l, "k").RetryAfter).Format(time.DateOnly); got != want {
+			t.Errorf("on %s, a request is denied until %s, want %s", back, got, want)
+		}
+	}
+}
+
+// Requests of many goroutines over a midnight that does not exist: each day admits exactly the rate, and no request is undecided.
+func TestATurnUnderLoad(t *testing.T) {
+	limit := core.PerDay(1000).In("America/Sao_Paulo")
+	_, turn := limit.Calendar.Window(time.Date(2018, 11, 3, 12, 0, 0, 0, time.UTC))
+	if turn.Hour() != 1 {
+		t.Fatalf("the day starts at %v, want 01:00", turn)
+	}
+	var asked atomic.Int64 // each look at the clock is 10 µs later
+	now := func() time.Time {
+		return turn.Add(time.Duration(asked.Add(1))*10*time.Microsecond - 20*time.Millisecond)
+	}
+	l := core.Must(core.New([]core.Rule{plan(limit)}, core.WithStore(&core.MemoryStore{Now: now})))
+	var admitted [2]atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 1000 {
+				d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "k"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Allowed && d.At.Before(turn) {
+					admitted[0].Add(1)
+				} else if d.Allowed {
+					admitted[1].Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if before, after := admitted[0].Load(), admitted[1].Load(); before != 1000 || after != 1000 {
+		t.Errorf("%d were admitted before the turn and %d after it, want 1000 each", before, after)
+	}
 }
 
 func TestATierUpgradeInMidMonthKeepsWhatWasUsed(t *testing.T) {

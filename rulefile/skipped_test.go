@@ -56,3 +56,15 @@ func TestSkipIsSwapped(t *testing.T) {
 		}
 	}, own)
 }
+
+func TestPreflightsAreSkippedOnlyIfTheFileSaysSo(t *testing.T) {
+	for skip, skipped := range map[string]bool{"{routes: [/other], preflight: true}": true, "{routes: [/other], preflight: false}": false, "{routes: [/other]}": false} {
+		file := mustParse(t, "skip: "+skip+"\nrules: [{key: ip, limits: 1/d}]\n")
+		r := httptest.NewRequest(http.MethodOptions, "/", nil)
+		r.Header = http.Header{"Origin": {"https://a.example"}, "Access-Control-Request-Method": {"PUT"}}
+		d, err := core.Must(core.New(file.Rules)).Peek(r)
+		if err != nil || (len(d.Results) == 0) != skipped {
+			t.Errorf("%s: got %+v, %v; want skipped %v", skip, d.Results, err, skipped)
+		}
+	}
+}

@@ -2,6 +2,8 @@ package shared
 
 import (
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,5 +69,48 @@ func TestGrantWithoutRedis(t *testing.T) {
 	resume(t, server)
 	if got := used(process()); got != want && got != [3]int{5, 5, 5} { // Redis may have read the call
 		t.Errorf("%v count as used after a grant that Redis may have made, want all alike", got)
+	}
+}
+
+// TestGrantsUnderLoad takes and grants in two processes' stores at once: exactly the rate and all grants are admitted.
+func TestGrantsUnderLoad(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var limiters []*core.Limiter
+	for range 2 {
+		store := redisstore.New(server.Client(t), redisstore.WithDenyCache(0))
+		rule := core.Rule{Name: "plan", Limits: []core.Limit{core.PerYear(100)}, OnFailure: core.FailClosed}
+		limiters = append(limiters, core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(longTimeout))))
+	}
+	var admitted atomic.Int64
+	take := func(l *core.Limiter) bool {
+		d, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "user:ann"})
+		if err != nil {
+			t.Error(err)
+		}
+		if d.Allowed {
+			admitted.Add(1)
+		}
+		return d.Allowed
+	}
+	var all sync.WaitGroup
+	for i := range 8 {
+		l := limiters[i%2]
+		all.Go(func() {
+			for n := range 60 {
+				take(l)
+				if n%6 == i%6 {
+					if err := l.Grant(t.Context(), "plan", "user:ann", 3); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	for take(limiters[0]) {
+	}
+	if want := int64(100 + 8*10*3); admitted.Load() != want {
+		t.Errorf("%d were admitted, want %d", admitted.Load(), want)
 	}
 }

@@ -162,6 +162,23 @@ func TestUsageNamesUnits(t *testing.T) {
 	}
 }
 
+// Of a bucket that is used up, reset is when one more request fits; before that, when it is full; and now if nothing is used.
+func TestUsageOfABucket(t *testing.T) {
+	now := time.Unix(1_800_000_000, 1000).UTC()
+	l := core.Must(core.New([]core.Rule{{Name: "plan", Key: keyfunc.Header("X-User"), Limits: []core.Limit{core.PerHour(60)}}}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+	for _, row := range []struct {
+		cost int
+		want string
+	}{{0, `"remaining":60,"reset":1800000000,`}, {30, `"remaining":30,"reset":1800001801,`}, {30, `"remaining":0,"reset":1800000061,`}} {
+		if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: row.cost, Peek: row.cost == 0}); err != nil {
+			t.Fatal(err)
+		}
+		if body := askUsage(stdlib.NewUsage(l), "ann").Body.String(); !strings.Contains(body, row.want) {
+			t.Errorf("got %s, want %s", body, row.want)
+		}
+	}
+}
+
 // What has started over, such as a window or a grant that has ended, shows as unused.
 func TestUsageAfterTheTurnOfAMonth(t *testing.T) {
 	now := time.Date(2026, 11, 30, 23, 59, 59, 0, time.UTC)
