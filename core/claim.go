@@ -144,7 +144,7 @@ func (s *ruleset) complete(claims []Claim) error {
 // completeOne is complete for one claim. rule is nil if no rule has the claim's name.
 func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 	claim.Overridden = false
-	if rule != nil && len(claim.Limits) == 0 && claim.Key != "" {
+	if rule != nil && rule.Override != nil && len(claim.Limits) == 0 && claim.Key != "" {
 		if err := claim.override(rule); err != nil {
 			return err
 		}
@@ -202,9 +202,6 @@ func (rule *activeRule) of(c *Claim) *activeRule {
 
 // override sets the limits that the rule's Override returns for the key of c, if any.
 func (c *Claim) override(rule *activeRule) (err error) {
-	if rule.Override == nil {
-		return nil
-	}
 	defer func() {
 		if v := recover(); v != nil {
 			err = &callbackPanic{v, debug.Stack()}

@@ -152,25 +152,27 @@ func (c *carried) own(d *Decision) bool {
 	return made
 }
 
-// decision joins the decisions made so far: by the limiter of c and by the limiters further out.
-func (c *carried) decision() (Decision, bool) {
+// decision sets d, which is zero, to the decisions made so far, joined: by the limiter of c and by the limiters further
+// out. It reports false if there is none.
+func (c *carried) decision(d *Decision) bool {
 	if c == nil {
-		return Decision{}, false
+		return false
 	}
-	var own Decision
-	ok := c.own(&own)
+	ok := c.own(d)
 	further := c.before()
 	if further == nil {
-		return own, ok
+		return ok
 	}
-	before, known := further.decision()
+	var before Decision
 	switch {
-	case !known:
-		return own, ok
+	case !further.decision(&before):
+		return ok
 	case !ok, c.receipt.isEmpty() && before.madeBy(c.receipt.limiter):
-		return before, true
+		*d = before
+	default:
+		*d = join(before, *d)
 	}
-	return join(before, own), true
+	return true
 }
 
 // receiptsOf appends to dst the receipts of l for the request that carries c, the outermost first. It leaves out peeks.
@@ -207,7 +209,8 @@ func (c *carried) ofLimiter() (d Decision) {
 func NewContext(ctx context.Context, d Decision) context.Context {
 	before := carriedBy(ctx)
 	if made := d.receipts(); before != nil && len(made) > 0 {
-		known, _ := before.decision()
+		var known Decision
+		before.decision(&known)
 		added := slices.DeleteFunc(slices.Clone(made), func(c *receipt) bool { return slices.Contains(known.receipts(), c) })
 		switch len(added) {
 		case 0:
@@ -224,6 +227,7 @@ func NewContext(ctx context.Context, d Decision) context.Context {
 
 // FromContext returns the decision that ctx carries, joined from the decisions of all limiters that guard the request.
 // It reports false if there is none.
-func FromContext(ctx context.Context) (Decision, bool) {
-	return carriedBy(ctx).decision()
+func FromContext(ctx context.Context) (d Decision, ok bool) {
+	ok = carriedBy(ctx).decision(&d)
+	return d, ok
 }

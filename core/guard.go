@@ -52,8 +52,8 @@ func (g *Guard) Request() *http.Request { return &g.own.request }
 
 // Decision returns what FromContext returns for Request: the decision of this limiter, joined with the decisions of the
 // limiters further out. Headers are written from it. It is zero after an error.
-func (g *Guard) Decision() Decision {
-	d, _ := g.own.decision()
+func (g *Guard) Decision() (d Decision) {
+	g.own.decision(&d)
 	return d
 }
 

@@ -5,7 +5,7 @@ type State struct {
 	Bucket   RatedBucket
 	Window   Window
 	Calendar CalendarState
-	Log      *Log // may be empty, but is never nil
+	Log      *Log // of a sliding limit; may be empty, but is never nil
 }
 
 // A Packed is a State as the memory store keeps it for one limit of one key: 32 bytes without a pointer. Only this file

@@ -37,6 +37,7 @@ type decision struct {
 	rare    bool  // some pair holds something or is banned
 	overlap bool  // some asks are about one state
 	dryRuns bool  // some claims are dry runs
+	lacks   bool  // some pair lacks a record of its own that a charge would need
 	sweeps  int   // shards that were swept for room
 }
 
@@ -157,6 +158,7 @@ func (d *decision) find(c *claim) {
 		a.record, a.own = s.pick(i, id, a.limit.Kind), true
 		if a.record == nil {
 			a.record, a.own = s.findShared(c.pair, a.limit.Kind), false
+			d.lacks = true
 		}
 		if a.limit.Algorithm == algorithm.InFlight { // which has no state
 			a.record = nil
@@ -181,7 +183,7 @@ func (d *decision) take(s *Store, answers []Answer) {
 	}
 	d.name()
 	admitted := d.evaluate(false)
-	if admitted && d.place(s) {
+	if admitted && d.lacks && d.place(s) {
 		admitted = d.evaluate(false)
 	}
 	if admitted {
@@ -259,7 +261,9 @@ func (d *decision) load(a *ask) {
 	} else {
 		a.empty = algorithm.Packed{Kind: a.limit.Kind, At: d.now}
 	}
-	a.state.Log = a.claim.shard.logOf(a.row, p)
+	if a.row.KeepsLog {
+		a.state.Log = a.claim.shard.logOf(a.row, p)
+	}
 	a.row.Load(&a.state, p, a.limit, d.now, d.offset, a.own && !a.peek)
 }
 
@@ -323,7 +327,7 @@ func (d *decision) commit(dryRun bool) {
 	for i := range d.claims {
 		c := &d.claims[i]
 		switch {
-		case c.dryRun != dryRun || c.peek || !c.fits():
+		case c.dryRun != dryRun || c.peek || dryRun && !c.fits(): // all others fit, or none is charged
 		case c.holds:
 			d.addHold(c, c.cost)
 		default:

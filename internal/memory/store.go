@@ -68,7 +68,7 @@ func (s *Store) Take(claims []Claim, answers []Answer) time.Time {
 		from := &claims[i]
 		c := d.add(s, from.Pair, from.Limits)
 		c.cost, c.maxWait, c.peek, c.dryRun, c.holds = from.Cost, from.MaxWait, from.Peek, from.DryRun, from.Hold
-		d.dryRuns = d.dryRuns || from.DryRun
+		d.dryRuns, d.lacks = d.dryRuns || from.DryRun, d.lacks || from.Hold
 		for j := range c.asks {
 			a := &c.asks[j]
 			a.peek, a.asked = from.Peek, a.cost()
