@@ -175,8 +175,8 @@ func TestRecordsThatHaveEndedAreDropped(t *testing.T) {
 	}
 	server.SetTime(start.Add(2 * time.Second))
 	take(t, s, claimOf("k", core.PerHour(5)))
-	if n := len(parseWords(server.HGet(pairKey, "s"))); n != 1+6*(17-10+1) {
-		t.Errorf("%d words are left, want those of seven limits that have not ended and of a new one", n)
+	if n := len(parseWords(server.HGet(pairKey, "s"))); n != 1+6*(17-9+1) {
+		t.Errorf("%d words are left, want those of eight limits, of which one ends now, and of a new one", n)
 	}
 	if got := take(t, s, claimOf("k", core.Every(5, 17*time.Second)))[0].Remaining; got != 3 {
 		t.Errorf("%d of 5 remain of a limit that has not ended, want 3", got)
