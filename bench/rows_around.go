@@ -1,11 +1,16 @@
 package main
 
 import (
+	"time"
+
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
 // held is the name of a contestant that settles after the response.
 const held = "spillgate, held until the response has ended"
+
+// waits is a contestant whose requests may wait for their turn.
+const waits = "spillgate, MaxWait"
 
 // telemetryRows measure package telemetry as the observer of a limiter.
 func telemetryRows() []*row {
@@ -32,6 +37,11 @@ func aroundRows() []*row {
 		task:   "The middleware with a rule that counts failed requests only: it holds the cost and settles it after the response.",
 		open:   openHeld,
 		bounds: []bound{adds(held, spillgate, 2000), addsAllocs(held, spillgate, 4)},
+	}, {
+		name: "a rule with MaxWait", unit: perDecision,
+		task:   "Limiter.Take, by a rule with MaxWait and by one without. Nothing has to wait.",
+		open:   openMaxWait,
+		bounds: []bound{adds(waits, spillgate, 100), addsAllocs(waits, spillgate, 0)},
 	}, {
 		name: "rules with routes", unit: perDecision,
 		task: "Limiter.Check of a request that is of one route, with a rule for each route.",
@@ -76,6 +86,15 @@ func openHeld(e *env, f *setup) error {
 		{held, ours, asServed(behind(peers.HeldHTTP))},
 		{"spillgate, requests at once", ours, asServed(behind(peers.AtOnceHTTP))},
 	}, large, admitted)
+}
+
+func openMaxWait(e *env, f *setup) error {
+	keys := workloads[0].sequence(e, 1)
+	for _, open := range []func(peers.Limit) *peers.Store{peers.SpillgateLimiter, peers.MaxWait} {
+		store := open(peers.Limit{Rate: large.Rate, Period: time.Minute})
+		f.add(store.Name, ours, e.decisions(overKeys(store.Worker(), keys), admitted))
+	}
+	return nil
 }
 
 func openRoutes(e *env, f *setup) error {

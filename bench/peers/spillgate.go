@@ -25,6 +25,17 @@ func SpillgateLimit(name string, l core.Limit) *Store {
 	})
 }
 
+// MaxWait is Limiter.Take by a rule whose requests may wait for their turn.
+func MaxWait(l Limit) *Store {
+	rule := core.Rule{Limits: cores([]Limit{l})}
+	maxWait(&rule)
+	limiter := core.Must(core.New([]core.Rule{rule}))
+	return shared("spillgate, MaxWait", func(key string) bool {
+		d, err := limiter.Take(background, core.Claim{Rule: "default", Key: key})
+		return d.Allowed && err == nil
+	})
+}
+
 // SpillgateLimiterSix is Limiter.Take of two claims, each of which has all of limits.
 func SpillgateLimiterSix(limits []Limit) *Store {
 	return LimitingSix("spillgate", new(core.MemoryStore), limits)
