@@ -36,8 +36,8 @@ func TestPageListsLogMessages(t *testing.T) {
 	}
 }
 
-// messagesOf returns the messages that a file logs: texts that begin with the name of the module, in files that import slog, apart from
-// formats of errors, and the constants of telemetry.
+// messagesOf returns the messages that a file logs: texts that begin with the name of the module, in files that import
+// slog, apart from formats of errors, and the constants of telemetry.
 func messagesOf(t *testing.T, path string) (all []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)

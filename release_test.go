@@ -68,8 +68,9 @@ func modules(t *testing.T) map[string]goMod {
 	return all
 }
 
-// TestModules checks that each module has the path of its directory, that the modules of this repository require one version of each
-// other, and that a replace directive leads to a module of this repository: it has no effect for programs that import it.
+// TestModules checks that each module has the path of its directory, that the modules of this repository require one
+// version of each other, and that a replace directive leads to a module of this repository: it has no effect for
+// programs that import it.
 func TestModules(t *testing.T) {
 	versions := make(map[string]bool)
 	for dir, m := range modules(t) {

@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// A since bounds an entry of a row by the same entry of an earlier commit, which the flag -against names: the value is at most factor
-// times the earlier one, or at least, where more is better.
+// A since bounds an entry of a row by the same entry of an earlier commit, which the flag -against names: the value is
+// at most factor times the earlier one, or at least, where more is better.
 type since struct {
 	entry  string
 	factor float64
@@ -26,8 +26,8 @@ type since struct {
 // before is what the entry of that name is called that belongs to the earlier commit.
 func before(name string) string { return name + " before" }
 
-// against runs rows with this program and with the one that has the library at a commit, in turns: the rows whose name matches or, if
-// every name does, those with a bound for it. It prints the numbers of both for each entry of ours.
+// against runs rows with this program and with the one that has the library at a commit, in turns: the rows whose name
+// matches or, if every name does, those with a bound for it. It prints the numbers of both for each entry of ours.
 func (e *env) against(commit string, match *regexp.Regexp, out io.Writer) error {
 	now, err := thisProgram()
 	if err != nil {
@@ -65,8 +65,8 @@ func (e *env) against(commit string, match *regexp.Regexp, out io.Writer) error 
 	return err
 }
 
-// build builds this program with the library at a commit, in dir: the sources of the bench are the present ones, with the build tag
-// before, by which a file can adapt them.
+// build builds this program with the library at a commit, in dir: the sources of the bench are the present ones, with
+// the build tag before, by which a file can adapt them.
 func build(ctx context.Context, commit, dir string) (program, error) {
 	if err := sources(ctx, commit, dir); err != nil {
 		return program{}, err
@@ -187,8 +187,8 @@ type measuring struct {
 	Quick, Busy bool
 }
 
-// measureRow opens a row and says the names of the entries of ours first. To each line, the place of an entry among these, it answers
-// a sample.
+// measureRow opens a row and says the names of the entries of ours first. To each line, the place of an entry among
+// these, it answers a sample.
 func measureRow(ctx context.Context, argument []byte) (session, error) {
 	var arg measuring
 	if err := json.Unmarshal(argument, &arg); err != nil {

@@ -10,17 +10,17 @@
 //
 // # An earlier commit
 //
-// With -against, the bench builds itself a second time, with the library at a commit, and the two programs take turns. It compares
-// the entries of Spillgate in the rows that have a bound for this, or in those that -rows matches. Both programs have the present
-// sources of the bench. Where the commit lacks what they call, move that into a file with the build constraint "!before" and write
-// one with the constraint "before" beside it.
+// With -against, the bench builds itself a second time, with the library at a commit, and the two programs take turns.
+// It compares the entries of Spillgate in the rows that have a bound for this, or in those that -rows matches. Both
+// programs have the present sources of the bench. Where the commit lacks what they call, move that into a file with the
+// build constraint "!before" and write one with the constraint "before" beside it.
 //
 // # Shortcuts
 //
-// A shortcut in the library needs a row that shows what it gains for the users of the feature: an entry with the shortcut, an entry
-// without it, and a bound of at least 1.25 times the entry without it. "Redis, a denied key with the deny cache" is such a row. Where
-// users cannot switch the shortcut off, give the internal package an option for it and use that option in package peers. To try
-// what a shortcut gains before that, delete it and run -against HEAD.
+// A shortcut in the library needs a row that shows what it gains for the users of the feature: an entry with the
+// shortcut, an entry without it, and a bound of at least 1.25 times the entry without it. "Redis, a denied key with the
+// deny cache" is such a row. Where users cannot switch the shortcut off, give the internal package an option for it and
+// use that option in package peers. To try what a shortcut gains before that, delete it and run -against HEAD.
 package main
 
 import (

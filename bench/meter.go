@@ -13,8 +13,8 @@ import (
 // A meter returns how many microseconds something has taken so far.
 type meter func() (float64, error)
 
-// metered returns a measure of what each of meters counts per decision, followed by the numbers of decide but for the first, which
-// is how many decisions it made.
+// metered returns a measure of what each of meters counts per decision, followed by the numbers of decide but for the
+// first, which is how many decisions it made.
 func metered(decide func() (sample, error), meters ...meter) func() (sample, error) {
 	return func() (sample, error) {
 		before, err := readAll(meters)
@@ -62,8 +62,8 @@ func serverTime(client *redis.Client) meter {
 	}
 }
 
-// scriptTime returns a meter of the time that a Redis server has spent in scripts and functions, which includes the commands that they
-// call.
+// scriptTime returns a meter of the time that a Redis server has spent in scripts and functions, which includes the
+// commands that they call.
 func scriptTime(client *redis.Client) meter {
 	return func() (sum float64, err error) {
 		err = info(client, "commandstats", func(name, value string) error {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A session is what a process of this program does for another one: it says first, answers each line of its input, and closes when
-// that ends.
+// A session is what a process of this program does for another one: it says first, answers each line of its input, and
+// closes when that ends.
 type session struct {
 	first  any
 	answer func(line []byte) (any, error)
@@ -74,8 +74,8 @@ func thisProgram() (program, error) {
 	return program{path: path}, err
 }
 
-// start runs a task of a program and sets first, unless it is nil, to what the process says first. The process ends with ctx at the
-// latest.
+// start runs a task of a program and sets first, unless it is nil, to what the process says first. The process ends
+// with ctx at the latest.
 func start(ctx context.Context, of program, task string, argument, first any) (*process, error) {
 	text, err := json.Marshal(argument)
 	if err != nil {

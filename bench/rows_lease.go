@@ -80,8 +80,8 @@ func openLeased(e *env, f *setup, callers int, draw func() mix, read reading) er
 	})
 }
 
-// second returns a measure that measures twice and returns the second result: the leases of this entry have ended during the slices
-// of the others.
+// second returns a measure that measures twice and returns the second result: the leases of this entry have ended
+// during the slices of the others.
 func second(measure func() (sample, error)) func() (sample, error) {
 	return func() (sample, error) {
 		if s, err := measure(); err != nil {

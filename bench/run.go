@@ -70,8 +70,8 @@ func (e *env) open(r *row) (*setup, error) {
 	return f, nil
 }
 
-// run measures the entries of r in turns, so that other load on the machine affects all of them alike: each round takes a slice of
-// every entry, and begins with another one.
+// run measures the entries of r in turns, so that other load on the machine affects all of them alike: each round takes
+// a slice of every entry, and begins with another one.
 func (e *env) run(r *row) (*outcome, error) {
 	began := time.Now()
 	f, err := e.open(r)

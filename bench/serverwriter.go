@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
-// A serverWriter has the methods of the ResponseWriter of net/http for HTTP/1, since middleware that wraps a ResponseWriter treats
-// one with fewer methods differently.
+// A serverWriter has the methods of the ResponseWriter of net/http for HTTP/1, since middleware that wraps a
+// ResponseWriter treats one with fewer methods differently.
 type serverWriter struct{ *discard }
 
 func (w *serverWriter) WriteString(s string) (int, error) { return w.Write([]byte(s)) }

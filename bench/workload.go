@@ -62,8 +62,8 @@ func (w workload) parallel(e *env, f *setup, all []contestant, l peers.Limit) er
 	return nil
 }
 
-// sixLimits adds a store of Spillgate that decides six limits at once, and the peers, which make a decision for each: three limits,
-// each for two keys.
+// sixLimits adds a store of Spillgate that decides six limits at once, and the peers, which make a decision for each:
+// three limits, each for two keys.
 func (e *env) sixLimits(f *setup, limits []peers.Limit, own *peers.Store) error {
 	const keys = 1000
 	order := sequence(uniform(keys), 8*keys, 1)

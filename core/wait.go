@@ -180,8 +180,8 @@ func (l *Limiter) decideToWait(ctx context.Context, c *receipt, claims []Claim) 
 	return took + more, err
 }
 
-// decideNow is decideOnce for a request that fits now or not at all. The rules of its claims still say that they may wait: what they are
-// charged is given back as if they had.
+// decideNow is decideOnce for a request that fits now or not at all. The rules of its claims still say that they may
+// wait: what they are charged is given back as if they had.
 func (l *Limiter) decideNow(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
 	for i := range claims {
 		if claims[i].open = false; !claims[i].DryRun {

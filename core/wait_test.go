@@ -604,8 +604,8 @@ func TestObserversHearHowLong(t *testing.T) {
 	})
 }
 
-// TestThousandRequestsAtOnce has ten processes with a hundred requests each book in one store at once. A denied request would be admitted to
-// wait when it was told, and not a microsecond earlier.
+// TestThousandRequestsAtOnce has ten processes with a hundred requests each book in one store at once. A denied request
+// would be admitted to wait when it was told, and not a microsecond earlier.
 func TestThousandRequestsAtOnce(t *testing.T) {
 	for most, want := range map[time.Duration]struct {
 		admitted int

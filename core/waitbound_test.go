@@ -36,9 +36,9 @@ func checkBound(l core.Limit, delay time.Duration, went []wentOn) error {
 	return nil
 }
 
-// TestAtMostBurstAndRateGoOn checks, with requests of three processes that come, wait, are canceled, settled at less or refunded at
-// random, and with bans, that in any span at most burst + rate × span go on. In some of the processes only few may wait. If another rule
-// delays some of the requests, they may come that much closer.
+// TestAtMostBurstAndRateGoOn checks, with requests of three processes that come, wait, are canceled, settled at less or
+// refunded at random, and with bans, that in any span at most burst + rate × span go on. In some of the processes only
+// few may wait. If another rule delays some of the requests, they may come that much closer.
 func TestAtMostBurstAndRateGoOn(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestAtMostBurstAndRateGoOn(t *testing.T) {
 	}
 }
 
-// TestBookingsOfAnOutage checks that what processes book in memory while the store is down, and what they have booked in the store before
-// or book after it, is together at most what the limit admits to as many limiters and one more.
+// TestBookingsOfAnOutage checks that what processes book in memory while the store is down, and what they have booked
+// in the store before or book after it, is together at most what the limit admits to as many limiters and one more.
 func TestBookingsOfAnOutage(t *testing.T) {
 	const processes = 3
 	synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Quotas is how many decisions of a rule used the limits that core.Rule.Override has for a key, and how many grants the attached limiters
-// have made.
+// Quotas is how many decisions of a rule used the limits that core.Rule.Override has for a key, and how many grants the
+// attached limiters have made.
 type Quotas struct {
 	Rule       string
 	Overridden uint64
@@ -49,8 +49,9 @@ func (o *overridden) add(c *core.Claim, second int64) {
 	e.limits, e.second = c.Limits, second
 }
 
-// Overridden returns the n keys of a rule for which an Override set the limits of most decisions since the start. It returns nil if there are
-// none. A key stays in the list after its override was removed, but its Last no longer changes.
+// Overridden returns the n keys of a rule for which an Override set the limits of most decisions since the start. It
+// returns nil if there are none. A key stays in the list after its override was removed, but its Last no longer
+// changes.
 func (t *Telemetry) Overridden(rule string, n int) (keys []OverriddenKey) {
 	r := (*t.rules.Load())[rule]
 	if r == nil {

@@ -22,8 +22,8 @@ type RedisMiddleware struct {
 	Wrap func(rules []core.Rule, client redis.UniversalClient) func(http.Handler) http.Handler
 }
 
-// OverRedis lists the libraries that have a middleware for net/http and a store in Redis. The middleware of other libraries counts each limit of each
-// rule by their own algorithm, with a middleware for each.
+// OverRedis lists the libraries that have a middleware for net/http and a store in Redis. The middleware of other
+// libraries counts each limit of each rule by their own algorithm, with a middleware for each.
 var OverRedis = []RedisMiddleware{
 	{"spillgate", func(rules []core.Rule, client redis.UniversalClient) func(http.Handler) http.Handler {
 		closed := append([]core.Rule(nil), rules...)

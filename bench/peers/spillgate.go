@@ -7,7 +7,8 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// storeTimeout is how long a decision may wait for its store: longer than a busy machine stalls, so that the fallback decides nothing.
+// storeTimeout is how long a decision may wait for its store: longer than a busy machine stalls, so that the fallback
+// decides nothing.
 const storeTimeout = 30 * time.Second
 
 // core returns l as a core.Limit, a token bucket.

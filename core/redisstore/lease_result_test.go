@@ -68,8 +68,8 @@ func checkRemaining(t *testing.T, l *core.Limiter, lease time.Duration) {
 	}
 }
 
-// TestUnusedRequestsOfSeveralProcesses has processes use one key in turn, in bursts. Then all that they have not used is there again. The
-// limit refills nothing in the meantime.
+// TestUnusedRequestsOfSeveralProcesses has processes use one key in turn, in bursts. Then all that they have not used
+// is there again. The limit refills nothing in the meantime.
 func TestUnusedRequestsOfSeveralProcesses(t *testing.T) {
 	server := redistest.Start(t)
 	synctest.Test(t, func(t *testing.T) {

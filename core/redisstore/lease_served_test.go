@@ -50,8 +50,8 @@ func (p *process) demand(perSecond int, admitted *atomic.Int64) {
 	}
 }
 
-// TestLeasesServeTheLimit has eight processes ask for twice a limit, and kills one now and then. They get the limit, which includes what a
-// killed process leased: at least 0.95 of it.
+// TestLeasesServeTheLimit has eight processes ask for twice a limit, and kills one now and then. They get the limit,
+// which includes what a killed process leased: at least 0.95 of it.
 func TestLeasesServeTheLimit(t *testing.T) {
 	const lasts = 5 * time.Second
 	server := redistest.Start(t)
@@ -130,7 +130,8 @@ func TestHoldsOfAKilledProcess(t *testing.T) {
 	})
 }
 
-// TestLongRequestKeepsItsPlace checks that a request that runs for longer than a hold lasts keeps its place, and releases it at its end.
+// TestLongRequestKeepsItsPlace checks that a request that runs for longer than a hold lasts keeps its place, and
+// releases it at its end.
 func TestLongRequestKeepsItsPlace(t *testing.T) {
 	server := redistest.Start(t)
 	synctest.Test(t, func(t *testing.T) {

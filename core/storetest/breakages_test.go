@@ -51,7 +51,8 @@ func telling(change func(r *core.Result)) taker {
 	}
 }
 
-// windowsOf returns a take that decides limits of calendars by others. If those are of another unit, the waits in its results are still right.
+// windowsOf returns a take that decides limits of calendars by others. If those are of another unit, the waits in its
+// results are still right.
 func windowsOf(other func(core.Limit) core.Limit) taker {
 	return func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 		changed := slices.Clone(claims)

@@ -26,7 +26,8 @@ var contextRows = []row{
 // atMost is how long a call may go on after its context on a real clock: only a fault takes so long.
 const atMost = 20 * second
 
-// wantReturns makes each call with a context that is done and with one that will be. In a bubble the call must end with its context.
+// wantReturns makes each call with a context that is done and with one that will be. In a bubble the call must end with
+// its context.
 func (s *suite) wantReturns() {
 	most := atMost
 	if s.bubble {

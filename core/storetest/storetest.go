@@ -48,9 +48,10 @@ type row struct {
 	run  func(*suite)
 }
 
-// Run runs one subtest for each rule of the contract; its name says the rule. They run one after the other. A store whose clock is a
-// real one may take its time: the instants of its results say how late each call was, and a row expects of a limit only what
-// holds for requests that late. On a clock that stands still between two calls of Advance, it expects exact results.
+// Run runs one subtest for each rule of the contract; its name says the rule. They run one after the other. A store
+// whose clock is a real one may take its time: the instants of its results say how late each call was, and a row
+// expects of a limit only what holds for requests that late. On a clock that stands still between two calls of Advance,
+// it expects exact results.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	groups := [][]row{timelineRows(), claimRows, refundRows, holdRows, endRows, banRows, calendarRows, grantRows, waitRows, keyRows, resultRows, concurrencyRows, contextRows}
@@ -111,8 +112,9 @@ func (s *suite) wait(d time.Duration) {
 // late returns how much more time has passed, by the store's clock, than was asked for.
 func (s *suite) late() time.Duration { return s.last.Sub(s.begun) - s.passed }
 
-// sure reports whether takes were so punctual that a result of l must be as a row says: half of the time that one more request takes to
-// fit, or a twentieth of the period of a window. A row keeps this distance from the instants at which the result changes.
+// sure reports whether takes were so punctual that a result of l must be as a row says: half of the time that one more
+// request takes to fit, or a twentieth of the period of a window. A row keeps this distance from the instants at which
+// the result changes.
 func (s *suite) sure(l core.Limit) bool {
 	margin := l.Period / 20
 	switch {
@@ -200,7 +202,8 @@ func settled(claims []core.Claim, results []core.Result) []core.Settlement {
 	return settlements
 }
 
-// expect takes claims and compares results with words such as "yes 3" or "no 0": whether allowed, and what remains, as far as that is sure.
+// expect takes claims and compares results with words such as "yes 3" or "no 0": whether allowed, and what remains, as
+// far as that is sure.
 func (s *suite) expect(want []string, claims ...core.Claim) {
 	s.Helper()
 	for i, r := range s.take(claims...) {

@@ -1,4 +1,5 @@
-// Package picture_test draws the picture of README.md: one client attacks, and its requests are denied while the others are served.
+// Package picture_test draws the picture of README.md: one client attacks, and its requests are denied while the others
+// are served.
 //
 //	go test ./docs/picture -update
 package picture_test
@@ -31,8 +32,8 @@ const (
 // A second counts the requests of one second.
 type second struct{ served, attackServed, denied int }
 
-// simulate sends the requests of all clients through the middleware, on a clock of its own. Each client sends a request per second on
-// average.
+// simulate sends the requests of all clients through the middleware, on a clock of its own. Each client sends a request
+// per second on average.
 func simulate(t *testing.T) (counts [seconds]second) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	store := &core.MemoryStore{Now: func() time.Time { return now }}

@@ -8,7 +8,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// audited writes a line of JSON for each denial to out, such as a file that logrotate rotates. It writes up to 1,000 lines per second.
+// audited writes a line of JSON for each denial to out, such as a file that logrotate rotates. It writes up to 1,000
+// lines per second.
 func audited(rules []core.Rule, out io.Writer) (*core.Limiter, error) {
 	log := slog.New(slog.NewJSONHandler(out, nil))
 	lines := core.Must(core.New([]core.Rule{{Name: "audit", Limits: []core.Limit{core.PerSecond(1000)}}}))

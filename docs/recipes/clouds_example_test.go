@@ -15,13 +15,14 @@ func prefixes(networks ...string) (all []netip.Prefix) {
 	return all
 }
 
-// behindIngress is for pods behind an ingress controller that runs in the cluster. podNetwork is the network of the controller's pods,
-// as narrow as your cluster lets you make it.
+// behindIngress is for pods behind an ingress controller that runs in the cluster. podNetwork is the network of the
+// controller's pods, as narrow as your cluster lets you make it.
 func behindIngress(podNetwork string) (core.KeyFunc, error) {
 	return keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: prefixes(podNetwork)})
 }
 
-// behindALB is for targets of an AWS Application Load Balancer, which appends to X-Forwarded-For. subnets contain the load balancer.
+// behindALB is for targets of an AWS Application Load Balancer, which appends to X-Forwarded-For. subnets contain the
+// load balancer.
 func behindALB(subnets ...string) (core.KeyFunc, error) {
 	return keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: prefixes(subnets...)})
 }

@@ -16,7 +16,8 @@ func newCrawler() (*crawler, error) {
 	return &crawler{limiter}, err
 }
 
-// fetch waits for the turn of its host. The caller closes the body. It returns nil if the host has an hour of work booked already.
+// fetch waits for the turn of its host. The caller closes the body. It returns nil if the host has an hour of work
+// booked already.
 func (c *crawler) fetch(ctx context.Context, host, path string) (*http.Response, error) {
 	d, err := c.limiter.Wait(ctx, core.Claim{Rule: "crawl", Key: "host:" + host})
 	if err != nil || !d.Allowed {

@@ -14,8 +14,8 @@ type Plan struct {
 	Zone       string
 }
 
-// sell serves api to customers who have bought a number of requests per month, from their own billing day on, and at most 2,000 a day.
-// GET /usage tells them what is left, and costs nothing. A partner has other limits than its plan.
+// sell serves api to customers who have bought a number of requests per month, from their own billing day on, and at
+// most 2,000 a day. GET /usage tells them what is left, and costs nothing. A partner has other limits than its plan.
 func sell(customer core.KeyFunc, planOf func(*http.Request) Plan, store core.Store, api http.Handler) (http.Handler, *core.Limiter, error) {
 	limiter, err := core.New([]core.Rule{{
 		Name:   "plan",

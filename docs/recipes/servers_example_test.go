@@ -20,7 +20,8 @@ func bySentinel(master string, sentinels ...string) redis.UniversalClient {
 	return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: master, SentinelAddrs: sentinels})
 }
 
-// byElastiCache connects to ElastiCache or MemoryDB with cluster mode and encryption in transit. The endpoint is the configuration endpoint.
+// byElastiCache connects to ElastiCache or MemoryDB with cluster mode and encryption in transit. The endpoint is the
+// configuration endpoint.
 func byElastiCache(endpoint, user, token string) redis.UniversalClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs:     []string{endpoint},

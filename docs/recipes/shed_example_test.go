@@ -7,8 +7,8 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// shed admits 100 requests at once, of all clients together. Free ones are denied when 60 are in flight, so 40 places are left for
-// customers.
+// shed admits 100 requests at once, of all clients together. Free ones are denied when 60 are in flight, so 40 places
+// are left for customers.
 func shed(paying func(*http.Request) bool) core.Rule {
 	free := []core.Limit{core.AtOnce(60)}
 	return core.Rule{

@@ -19,8 +19,8 @@ import (
 	promtelemetry "github.com/spillgate/spillgate/telemetry/prometheus"
 )
 
-// TestShareAlert evaluates the alert about the share that a rule denies, for a rule with three limits of which one denies. By the results of
-// each limit, the share would be a third of what it is.
+// TestShareAlert evaluates the alert about the share that a rule denies, for a rule with three limits of which one
+// denies. By the results of each limit, the share would be a third of what it is.
 func TestShareAlert(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operate.md")
 	if err != nil {

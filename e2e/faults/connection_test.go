@@ -14,8 +14,8 @@ const (
 	cut  = "EOF|reset|broken pipe|closed"
 )
 
-// through returns a fault of a proxy. Its end cuts the connections that lost something: go-redis would keep them in its pool until
-// its ReadTimeout of 3s.
+// through returns a fault of a proxy. Its end cuts the connections that lost something: go-redis would keep them in its
+// pool until its ReadTimeout of 3s.
 func through(name string, f redistest.Fault, says string, late bool) fault {
 	return fault{
 		name: name, says: says, late: late,

@@ -81,8 +81,8 @@ func (f *fault) suffer(g *guard) {
 	if n := g.degraded.Load() - before; n != 12 {
 		g.t.Errorf("%s: the observer saw %d of 12 degraded decisions", g.rule, n)
 	}
-	// It is open at once, unless calls were too slow to fill its window, or late. A server that takes no writes would decide a Peek. The
-	// last call may be executed after its deadline, when the fault has ended.
+	// It is open at once, unless calls were too slow to fill its window, or late. A server that takes no writes would
+	// decide a Peek. The last call may be executed after its deadline, when the fault has ended.
 	redistest.Wait(g.t, "the breaker to open, with "+f.says, func() bool {
 		_, _ = g.Take(context.Background(), core.Claim{Rule: g.rule, Key: "another"})
 		h := g.StoreHealth()

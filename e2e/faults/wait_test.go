@@ -12,8 +12,8 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// TestRedisDiesWhileRequestsWait kills Redis while 1,000 requests wait for their turn: all go on at their instants, and new requests book
-// in memory.
+// TestRedisDiesWhileRequestsWait kills Redis while 1,000 requests wait for their turn: all go on at their instants, and
+// new requests book in memory.
 func TestRedisDiesWhileRequestsWait(t *testing.T) {
 	const n = 1000
 	s := newScene(t)

@@ -40,8 +40,8 @@ var resets = []struct {
 	{"HTTP/2 RST_STREAM", true, false, resetStreams},
 }
 
-// TestHangUpWithFinal checks that disconnecting gains no attempt against a rule that counts failures alone: what was held while the
-// handler ran is charged in the end.
+// TestHangUpWithFinal checks that disconnecting gains no attempt against a rule that counts failures alone: what was
+// held while the handler ran is charged in the end.
 func TestHangUpWithFinal(t *testing.T) {
 	onEach(t, func(t *testing.T, name string, f apps.Framework, open func() core.Store) {
 		for _, way := range resets {

@@ -38,8 +38,8 @@ var ways = []struct {
 	{"HTTP/2 cancel", true, cancelRequests},
 }
 
-// TestHangUp checks that the handler runs at most as often as the limit admits, and that no more remains afterwards than was unused:
-// a request whose client has gone is charged before its handler runs, or its handler does not run.
+// TestHangUp checks that the handler runs at most as often as the limit admits, and that no more remains afterwards
+// than was unused: a request whose client has gone is charged before its handler runs, or its handler does not run.
 func TestHangUp(t *testing.T) {
 	onEach(t, func(t *testing.T, name string, f apps.Framework, open func() core.Store) {
 		for _, way := range ways {
@@ -95,8 +95,9 @@ func (e *events) observe(_ context.Context, o *core.Observation) {
 	}
 }
 
-// check checks that the limit held, and that clients that disconnected were not taken for a store that is down: they would get another
-// limit, in memory. The timeout of the store is so long that a busy machine is not taken for that either.
+// check checks that the limit held, and that clients that disconnected were not taken for a store that is down: they
+// would get another limit, in memory. The timeout of the store is so long that a busy machine is not taken for that
+// either.
 func (e *events) check(t *testing.T, l *core.Limiter) {
 	if n := e.served.Load(); n > limit {
 		t.Errorf("the handler ran %d times; the limit is %d", n, limit)

@@ -15,8 +15,8 @@ import (
 // unknown outcome can be explained as well: they happened or they did not.
 //
 // Two things are beyond this model, because the instants make a difference. A refund of what was charged before a reset
-// is one. The others are refunds of a token bucket: each leaves what may have drained of the charge in the meantime, so that after
-// a few of them it counts a little more than what is used.
+// is one. The others are refunds of a token bucket: each leaves what may have drained of the charge in the meantime, so
+// that after a few of them it counts a little more than what is used.
 const anInstant = 1_800_000_000_000_000
 
 // counts is how much is used of each limit of each key, and what each key holds.
@@ -156,8 +156,8 @@ func (s *counting) modelOf(c counts, o *op) *oracle.Model {
 	return &m
 }
 
-// countsOf returns c with the counts of a model for the keys in o. It releases what is held, which would be charged in the end, and reads
-// what is used once nothing is banned any more.
+// countsOf returns c with the counts of a model for the keys in o. It releases what is held, which would be charged in
+// the end, and reads what is used once nothing is banned any more.
 func (s *counting) countsOf(m *oracle.Model, o *op, c counts) counts {
 	for k, key := range s.keysOf(o) {
 		held, holds, banned := m.Held(anInstant, "rule", key)

@@ -10,14 +10,16 @@ import (
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
-// A decision carries the instant at which it was made. So where periods are short, each decision must equal, field by field, the
-// model's decision at that instant, and decisions take effect in the order of their instants. The search is left with the order of equal
-// instants, and with the places of refunds and resets. A reset happens right after the decision before it. Only calls whose
-// outcome is known can be explained, and no refund of a token bucket, which depends on its own instant.
+// A decision carries the instant at which it was made. So where periods are short, each decision must equal, field by
+// field, the model's decision at that instant, and decisions take effect in the order of their instants. The search is
+// left with the order of equal instants, and with the places of refunds and resets. A reset happens right after the
+// decision before it. Only calls whose outcome is known can be explained, and no refund of a token bucket, which
+// depends on its own instant.
 //
-// A memory store reads the clock for a token bucket before it waits for the lock. If a state was charged in the meantime, the decision
-// gets the instant of that charge. If another decision has read the state in the meantime and left it as it was, nothing shows that it was
-// made at a later instant. So with plan.ahead, only the instants of charges of a key are in order.
+// A memory store reads the clock for a token bucket before it waits for the lock. If a state was charged in the
+// meantime, the decision gets the instant of that charge. If another decision has read the state in the meantime and
+// left it as it was, nothing shows that it was made at a later instant. So with plan.ahead, only the instants of
+// charges of a key are in order.
 
 // An instants is the state of a store, as the sequence of calls that led to it.
 type instants struct {

@@ -73,8 +73,8 @@ func (p plan) explain(spec spec, name string, history []porcupine.Operation) (po
 	return porcupine.CheckOperationsVerbose(spec(p, name, history), history, tooLong)
 }
 
-// wantExplained plays p for a while and fails the test at the first history that has no explanation. A history most of whose calls
-// were lost says little, and the search takes long: on a busy machine calls get more time.
+// wantExplained plays p for a while and fails the test at the first history that has no explanation. A history most of
+// whose calls were lost says little, and the search takes long: on a busy machine calls get more time.
 func (p plan) wantExplained(t *testing.T, store core.Store, spec spec) {
 	t.Helper()
 	begun := time.Now()

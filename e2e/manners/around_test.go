@@ -71,8 +71,8 @@ func TestReverseProxy(t *testing.T) {
 	}
 }
 
-// TestTimeoutHandler checks an http.TimeoutHandler around the application: a request in time is served as without it, and one that is
-// cut off was charged.
+// TestTimeoutHandler checks an http.TimeoutHandler around the application: a request in time is served as without it,
+// and one that is cut off was charged.
 func TestTimeoutHandler(t *testing.T) {
 	cut := make(chan bool, 1)
 	h := func(w http.ResponseWriter, r *http.Request) {

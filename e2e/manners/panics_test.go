@@ -65,8 +65,8 @@ var callbacks = []callback{
 	{name: "headers", charged: 1, guard: func(f *fuse, g *apps.Guard) { g.Headers = func(http.Header, core.Decision) { f.trip() } }},
 }
 
-// TestPanicInCallback checks that a callback which panics once affects that request alone: it is not served, no lock stays held, and
-// afterwards exactly what remains is admitted.
+// TestPanicInCallback checks that a callback which panics once affects that request alone: it is not served, no lock
+// stays held, and afterwards exactly what remains is admitted.
 func TestPanicInCallback(t *testing.T) {
 	for _, c := range callbacks {
 		t.Run(c.name, func(t *testing.T) {

@@ -51,8 +51,8 @@ func TestServerSentEvents(t *testing.T) {
 	})
 }
 
-// TestWebSocket checks that a connection is upgraded, and that a denied one gets the response. WebSocket uses HTTP/1.1, also with a
-// server that offers HTTP/2.
+// TestWebSocket checks that a connection is upgraded, and that a denied one gets the response. WebSocket uses HTTP/1.1,
+// also with a server that offers HTTP/2.
 func TestWebSocket(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, nil)

@@ -27,8 +27,9 @@ var released = []string{
 	"", "middleware/gin", "middleware/echo", "middleware/echov5", "telemetry/otel", "telemetry/prometheus", "cmd/spillgate",
 }
 
-// proxy makes a module proxy of the released modules as they are in this checkout, without replace directives as in a release, and
-// returns its GOPROXY value. All other modules come from the module cache, or from the proxy of the environment.
+// proxy makes a module proxy of the released modules as they are in this checkout, without replace directives as in a
+// release, and returns its GOPROXY value. All other modules come from the module cache, or from the proxy of the
+// environment.
 var proxy = sync.OnceValues(func() (string, error) {
 	root, err := os.MkdirTemp("", "proxy")
 	if err != nil {
@@ -131,7 +132,8 @@ func (p *program) build() {
 	p.run("go", "build", "-trimpath", ".")
 }
 
-// write makes the program consist of a whole file or, if source is empty, of a package that imports others and need not be linked.
+// write makes the program consist of a whole file or, if source is empty, of a package that imports others and need not
+// be linked.
 func (p *program) write(source string, imports ...string) {
 	p.t.Helper()
 	if source == "" {
@@ -308,8 +310,8 @@ func TestChiDownloadsLittle(t *testing.T) {
 	}
 }
 
-// TestBinaryIsSmall compares a stripped program with chi and this module to one with httprate. What remains of the difference is the
-// code of this module, and log/slog with encoding/json, which WithLogger needs.
+// TestBinaryIsSmall compares a stripped program with chi and this module to one with httprate. What remains of the
+// difference is the code of this module, and log/slog with encoding/json, which WithLogger needs.
 func TestBinaryIsSmall(t *testing.T) {
 	size := func(use string, imports ...string) int64 {
 		p := newProgram(t)

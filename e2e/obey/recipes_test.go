@@ -35,8 +35,8 @@ var recipesCases = []struct {
 	}},
 }
 
-// TestRecipes runs the examples of docs/recipes.md against a server that denies the first request, for a second: each sends its request,
-// body included, once more, and succeeds.
+// TestRecipes runs the examples of docs/recipes.md against a server that denies the first request, for a second: each
+// sends its request, body included, once more, and succeeds.
 func TestRecipes(t *testing.T) {
 	t.Parallel()
 	for _, row := range recipesCases {

@@ -66,8 +66,9 @@ var evasions = [][]string{
 	{"Authorization: Basic YW5uOg==", "Authorization: Basic Ym9iOg=="}, {"Authorization: Basic YW5uOg==", "Authorization: Bearer b"},
 }
 
-// TestCredentialCannotBeHidden sends a credential in all ways, each from many addresses. However the application reads it, its owner
-// is served no more often than the limit of the credential admits, although First falls back to the address.
+// TestCredentialCannotBeHidden sends a credential in all ways, each from many addresses. However the application reads
+// it, its owner is served no more often than the limit of the credential admits, although First falls back to the
+// address.
 func TestCredentialCannotBeHidden(t *testing.T) {
 	key := keyfunc.First(keyfunc.APIKey("X-Api-Key"), keyfunc.Bearer, keyfunc.BasicUser, keyfunc.Cookie("sid"), keyfunc.RemoteIP)
 	for _, f := range apps.Frameworks {

@@ -22,9 +22,9 @@ var places = map[string]int{"twenty": 20, "one": 1}
 // holdAtLeast is how long a request that is not renewed keeps its place.
 const holdAtLeast = 60 * time.Second
 
-// occupied returns an application of which n requests may run at once, over all processes. The header Running is the number that do,
-// by a counter in Redis. Requests run until n have run at once, and for 30ms from then on. With the path /stay a request runs until
-// the client disconnects.
+// occupied returns an application of which n requests may run at once, over all processes. The header Running is the
+// number that do, by a counter in Redis. Requests run until n have run at once, and for 30ms from then on. With the
+// path /stay a request runs until the client disconnects.
 func occupied(store core.Store, client *redis.Client, n int) http.Handler {
 	rule := core.AtOnce(n).By(keyOf)
 	rule.Name, rule.OnFailure = "places "+strconv.Itoa(n), core.FailClosed

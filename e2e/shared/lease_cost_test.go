@@ -33,8 +33,8 @@ func calls(t *testing.T, c *redis.Client) (n int) {
 	return n
 }
 
-// TestCallsOfALease asks for one key far from its limit all the time, by a clock that goes on only between requests: a process makes at
-// most 30 calls per second.
+// TestCallsOfALease asks for one key far from its limit all the time, by a clock that goes on only between requests: a
+// process makes at most 30 calls per second.
 func TestCallsOfALease(t *testing.T) {
 	const lasts = 3
 	server := redistest.Start(t)
@@ -101,8 +101,8 @@ func connected(t *testing.T, addr string, n int) *redis.Client {
 	return client
 }
 
-// runAtOnce runs so many goroutines at once, so that the memory that the runtime keeps for goroutines is allocated before keys are
-// measured.
+// runAtOnce runs so many goroutines at once, so that the memory that the runtime keeps for goroutines is allocated
+// before keys are measured.
 func runAtOnce(n int) {
 	var all sync.WaitGroup
 	end := make(chan struct{})

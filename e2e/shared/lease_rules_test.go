@@ -51,8 +51,8 @@ var ruleChanges = map[string]ruleChange{
 	}, false},
 }
 
-// TestSetRulesWhileLeasesAreOut changes the rule of a busy key again and again. In the end what was served is charged, no more and
-// no less; of a token bucket whose rate changes under way, more may be.
+// TestSetRulesWhileLeasesAreOut changes the rule of a busy key again and again. In the end what was served is charged,
+// no more and no less; of a token bucket whose rate changes under way, more may be.
 func TestSetRulesWhileLeasesAreOut(t *testing.T) {
 	for name, c := range ruleChanges {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +83,8 @@ func (c ruleChange) play(t *testing.T, server *redistest.Server) {
 	}
 }
 
-// askWhileRulesChange has several callers ask while each rule is active for some time, and returns the costs of what was admitted.
-// It ends before a limit is used up.
+// askWhileRulesChange has several callers ask while each rule is active for some time, and returns the costs of what
+// was admitted. It ends before a limit is used up.
 func askWhileRulesChange(t *testing.T, l *core.Limiter, rules [][]core.Rule, each time.Duration) int64 {
 	var served atomic.Int64
 	var ended atomic.Bool

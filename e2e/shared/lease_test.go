@@ -26,8 +26,8 @@ func leaseFor(t *testing.T, byDefault time.Duration) time.Duration {
 	return d
 }
 
-// fight has n processes ask for twice the limit, kills one now and then and starts another, and returns the crew. While they ask, it calls
-// meanwhile, if that is not nil.
+// fight has n processes ask for twice the limit, kills one now and then and starts another, and returns the crew. While
+// they ask, it calls meanwhile, if that is not nil.
 func fight(t *testing.T, l leaser, n int, d time.Duration, meanwhile func(*crew)) *crew {
 	c := &crew{t: t, leaser: l}
 	members := make([]*member, n)
@@ -105,8 +105,8 @@ func TestLeasesOnACluster(t *testing.T) {
 	c.checkBound(0)
 }
 
-// TestLeasesThroughAFailover kills the master: charges that it had not sent to its replica are admitted once more, a capacity at most.
-// Then the replica decides.
+// TestLeasesThroughAFailover kills the master: charges that it had not sent to its replica are admitted once more, a
+// capacity at most. Then the replica decides.
 func TestLeasesThroughAFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)

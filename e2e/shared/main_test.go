@@ -65,8 +65,8 @@ func serveAll(addr string) error {
 	return err
 }
 
-// everyHost serves the same rules by each framework. The suffix of a request's host, after a dash, names the framework, the limit of
-// failing logins, or how many requests may run at once.
+// everyHost serves the same rules by each framework. The suffix of a request's host, after a dash, names the framework,
+// the limit of failing logins, or how many requests may run at once.
 func everyHost(store core.Store, client *redis.Client) http.Handler {
 	built := map[string]http.Handler{}
 	for _, f := range apps.Frameworks {

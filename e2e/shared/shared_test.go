@@ -41,7 +41,8 @@ func (p process) get(host string) wire.Reply {
 	return wire.Send(p.t, p.http, r)
 }
 
-// TestProcessesShareLimit sends requests to two processes in turn: each counts what the other has admitted, and their headers agree.
+// TestProcessesShareLimit sends requests to two processes in turn: each counts what the other has admitted, and their
+// headers agree.
 func TestProcessesShareLimit(t *testing.T) {
 	_, both := startTwo(t)
 	for _, f := range apps.Frameworks {
@@ -102,8 +103,8 @@ func TestProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// TestResetReachesAll checks that a key which one process resets is free in all, also when Redis has lost its scripts. A process that
-// has just denied the key may remember that for a second.
+// TestResetReachesAll checks that a key which one process resets is free in all, also when Redis has lost its scripts.
+// A process that has just denied the key may remember that for a second.
 func TestResetReachesAll(t *testing.T) {
 	server, both := startTwo(t)
 	ctx := context.Background()

@@ -46,15 +46,15 @@ func (w waiter) limiter(client redis.UniversalClient) *core.Limiter {
 	}}, core.WithStore(redisstore.New(client)), core.WithTimeout(wire.Timeout)))
 }
 
-// A decided is a request by the clock of the store, in microseconds since the Unix epoch: when it was decided, and when it could go on or,
-// if it was denied, when the same request would be admitted to wait.
+// A decided is a request by the clock of the store, in microseconds since the Unix epoch: when it was decided, and when
+// it could go on or, if it was denied, when the same request would be admitted to wait.
 type decided struct {
 	at, then int64
 	allowed  bool
 }
 
-// runWaiter has many requests wait for their turn at once as soon as a line comes from standard input. It writes a line when it is ready,
-// and one for each request.
+// runWaiter has many requests wait for their turn at once as soon as a line comes from standard input. It writes a line
+// when it is ready, and one for each request.
 func runWaiter(text string) error {
 	var w waiter
 	if _, err := fmt.Sscan(text, &w.addr, &w.rate, (*int64)(&w.most)); err != nil {
@@ -87,8 +87,8 @@ func runWaiter(text string) error {
 	return errors.Join(errs...)
 }
 
-// waitAtOnce has ten processes with a hundred requests each wait at once. It returns what was decided, the admitted requests in the order
-// of their turns, and how many calls the server has had.
+// waitAtOnce has ten processes with a hundred requests each wait at once. It returns what was decided, the admitted
+// requests in the order of their turns, and how many calls the server has had.
 func waitAtOnce(t *testing.T, rate int, most time.Duration) (admitted, denied []decided, calls int) {
 	server := redistest.Start(t)
 	client := server.Client(t)
@@ -172,7 +172,8 @@ func waitRate(t *testing.T) int {
 	return rate
 }
 
-// TestProcessesWaitInOneOrder checks that a thousand requests of ten processes go one by one, all of them, and have made one call each.
+// TestProcessesWaitInOneOrder checks that a thousand requests of ten processes go one by one, all of them, and have
+// made one call each.
 func TestProcessesWaitInOneOrder(t *testing.T) {
 	rate := waitRate(t)
 	admitted, denied, calls := waitAtOnce(t, rate, 2*time.Minute)
@@ -183,9 +184,9 @@ func TestProcessesWaitInOneOrder(t *testing.T) {
 	t.Logf("the last of %d requests went %v after the first", len(admitted), time.Duration(admitted[len(admitted)-1].then-admitted[0].then)*time.Microsecond)
 }
 
-// TestProcessesAreDeniedByOneOrder checks what a thousand requests of ten processes get that may wait for one second: only those go on
-// whose turn comes within a second, and all others are denied until the instant at which the next turn comes within a second, before
-// which no other request is admitted.
+// TestProcessesAreDeniedByOneOrder checks what a thousand requests of ten processes get that may wait for one second:
+// only those go on whose turn comes within a second, and all others are denied until the instant at which the next turn
+// comes within a second, before which no other request is admitted.
 func TestProcessesAreDeniedByOneOrder(t *testing.T) {
 	const rate, most = 10, time.Second
 	const period = time.Second / rate

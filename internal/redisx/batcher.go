@@ -12,9 +12,9 @@ import (
 // Jobs that arrive while others are in flight wait in a queue and are sent together: one run of the script for many jobs takes
 // the server and this process much less time than a run for each. A job that finds its queue idle is sent at once.
 //
-// Takes that would be late because more than a batch waits are turned away with breaker.ErrTooMany: that is an overload, not a failure of
-// the server. If less than a batch waits, the server itself is slow. Settlements are not turned away: without them, what was held would
-// be charged in full.
+// Takes that would be late because more than a batch waits are turned away with breaker.ErrTooMany: that is an
+// overload, not a failure of the server. If less than a batch waits, the server itself is slow. Settlements are not
+// turned away: without them, what was held would be charged in full.
 const (
 	maxInFlight = 2                    // batches of a queue: one at the server, one on its way
 	maxLoad     = 256                  // of a batch: the server needs about a millisecond for it
@@ -58,8 +58,8 @@ func (b *batcher) init() {
 	b.queues = make(map[string]*queue)
 }
 
-// do runs j and returns its error, or ctx's error if ctx ends first. If stay is set and j has been sent, do waits for j nevertheless,
-// to know what was charged.
+// do runs j and returns its error, or ctx's error if ctx ends first. If stay is set and j has been sent, do waits for j
+// nevertheless, to know what was charged.
 func (s *Store) do(ctx context.Context, j *job, stay bool) error {
 	if j.unsent = false; ctx.Err() != nil {
 		j.unsent = true
@@ -168,7 +168,8 @@ func (b *batch) add(ctx context.Context, j *job) {
 	}
 }
 
-// isLate reports whether the batch at place i of waiting will be done after a deadline, if each takes the server as long as recent ones.
+// isLate reports whether the batch at place i of waiting will be done after a deadline, if each takes the server as
+// long as recent ones.
 func (q *queue) isLate(i int, deadline, now time.Time) bool {
 	if q.took == 0 || deadline.IsZero() {
 		return false
@@ -183,8 +184,8 @@ func (q *queue) isLate(i int, deadline, now time.Time) bool {
 	return start.Add(q.took * time.Duration(1+before/maxInFlight)).After(deadline)
 }
 
-// answered notes that the server did b in time and, if the queue is long, turns away the waiting takes that have become late. Only an
-// answer does that: if the server hangs, what waits fails at its deadline.
+// answered notes that the server did b in time and, if the queue is long, turns away the waiting takes that have become
+// late. Only an answer does that: if the server hangs, what waits fails at its deadline.
 func (q *queue) answered(b *batch, now time.Time) {
 	took := now.Sub(b.sent)
 	q.took = max(took, (3*q.took+took)/4)
@@ -269,8 +270,8 @@ func (q *queue) allows(b *batch) bool {
 	return b.load >= first.load || time.Since(first.sent) > slow
 }
 
-// dropOverdue forgets the batches in flight that no caller waits for any more, because their server hangs: they hold up no other. It
-// is called when a caller gives up and when a batch begins.
+// dropOverdue forgets the batches in flight that no caller waits for any more, because their server hangs: they hold up
+// no other. It is called when a caller gives up and when a batch begins.
 func (q *queue) dropOverdue() {
 	now := time.Now()
 	q.inFlight = slices.DeleteFunc(q.inFlight, func(b *batch) bool { return !b.deadline.IsZero() && !now.Before(b.deadline) })

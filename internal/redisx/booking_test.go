@@ -12,8 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDeniedRequestMayWaitWhenItWasTold sends a thousand requests in three seconds, of which few may wait for one second, and checks what
-// each of the others was told: the same request is admitted to wait at that instant, and not a microsecond earlier.
+// TestDeniedRequestMayWaitWhenItWasTold sends a thousand requests in three seconds, of which few may wait for one
+// second, and checks what each of the others was told: the same request is admitted to wait at that instant, and not a
+// microsecond earlier.
 func TestDeniedRequestMayWaitWhenItWasTold(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	for _, limits := range []string{"10/s;burst=1", "10/s;burst=4, 200/m;burst=6", "7/1001ms;burst=2"} {
@@ -53,8 +54,9 @@ func TestDeniedRequestMayWaitWhenItWasTold(t *testing.T) {
 	}
 }
 
-// TestBookingsAgreeWithTheModel compares requests that wait, are given back and are banned at random with the model, in ticks of 1 µs, 1 ms
-// and 1 s. Requests may name two rates. The clock may step back if nothing is given back: the store drops a state that is empty.
+// TestBookingsAgreeWithTheModel compares requests that wait, are given back and are banned at random with the model, in
+// ticks of 1 µs, 1 ms and 1 s. Requests may name two rates. The clock may step back if nothing is given back: the store
+// drops a state that is empty.
 func TestBookingsAgreeWithTheModel(t *testing.T) {
 	store, server := frozen(t)
 	limits := [][]core.Limit{

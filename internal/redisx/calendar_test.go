@@ -74,7 +74,8 @@ func TestAClockThatIsMoreThanADayOffIsAMistake(t *testing.T) {
 	}
 }
 
-// TestLeasesAcrossTheTurnOfACalendarMonth leases a key to three stores until the month is over: neither month admits more than the rate.
+// TestLeasesAcrossTheTurnOfACalendarMonth leases a key to three stores until the month is over: neither month admits
+// more than the rate.
 func TestLeasesAcrossTheTurnOfACalendarMonth(t *testing.T) {
 	limit := core.PerMonth(3_000).In("Europe/Berlin").From(15)
 	_, turn := limit.Calendar.Window(start)

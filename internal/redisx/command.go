@@ -23,8 +23,8 @@ type once struct {
 // NoRetry reports true.
 func (once) NoRetry() bool { return true }
 
-// SetErr implements redis.Cmder. If the error is a reply of the server, such as MOVED, the server has not run the command, and the
-// client may send it to another one.
+// SetErr implements redis.Cmder. If the error is a reply of the server, such as MOVED, the server has not run the
+// command, and the client may send it to another one.
 func (c once) SetErr(err error) {
 	if _, replied := errors.AsType[redis.Error](err); replied {
 		c.name.sent.Store(false)
@@ -57,8 +57,8 @@ type onceText struct{ *redis.StringCmd }
 // NoRetry reports true.
 func (onceText) NoRetry() bool { return true }
 
-// A call is one run of the script: the command, the name of a function or the digest of a script, the number of keys, the keys and the
-// arguments.
+// A call is one run of the script: the command, the name of a function or the digest of a script, the number of keys,
+// the keys and the arguments.
 type call struct{ words []any }
 
 // newCall returns a call that is likely to have so many keys and arguments.
@@ -102,8 +102,8 @@ func wordsOf(text string) ([]int64, error) {
 	return words, nil
 }
 
-// call has the server run c and returns the reply. A server that does not have the function or the script has not run it: that error
-// alone leads to another attempt.
+// call has the server run c and returns the reply. A server that does not have the function or the script has not run
+// it: that error alone leads to another attempt.
 func (s *Store) call(ctx context.Context, c *call) ([]int64, error) {
 	script := theScript
 	if s.noFunctions.Load() {

@@ -48,8 +48,8 @@ func TestClaimsOfOneRequestShareASubBucket(t *testing.T) {
 	}
 }
 
-// The widest sub-bucket is half a period, rounded up. A stored instant as late as its end is not taken for one of the future, even
-// if the limit has more sub-buckets now.
+// The widest sub-bucket is half a period, rounded up. A stored instant as late as its end is not taken for one of the
+// future, even if the limit has more sub-buckets now.
 func TestEndOfTheWidestSubBucketIsNotInTheFuture(t *testing.T) {
 	const period, widest = 7_000_001, 3_500_001 // microseconds
 	two := core.Every(9, period*time.Microsecond).Using(core.SlidingWindow)

@@ -78,7 +78,8 @@ func drawHeld(t *rapid.T) (claims []core.Claim) {
 	return claims
 }
 
-// TestHoldThatEndsAfterAReset checks that a reset keeps what a hold, when it ends, is charged to, though the next request does not name it.
+// TestHoldThatEndsAfterAReset checks that a reset keeps what a hold, when it ends, is charged to, though the next
+// request does not name it.
 func TestHoldThatEndsAfterAReset(t *testing.T) {
 	store, server := frozen(t)
 	for _, limits := range heldLimits {

@@ -57,8 +57,9 @@ func (j *job) prepare(peek func(ask int) bool) {
 	j.addLeases()
 }
 
-// The load of an ask on a server: of a plain request; of a peek, a dry run, a hold and a sliding limit; and, on top, of each so many
-// entries and blocks of a sliding limit that a decision may have to look at, because they have ended since the last one. See maxLoad.
+// The load of an ask on a server: of a plain request; of a peek, a dry run, a hold and a sliding limit; and, on top, of
+// each so many entries and blocks of a sliding limit that a decision may have to look at, because they have ended since
+// the last one. See maxLoad.
 const (
 	plainLoad      = 1
 	otherLoad      = 4

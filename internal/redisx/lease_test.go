@@ -78,8 +78,8 @@ func TestAStoreWithLeasesFulfilsTheContract(t *testing.T) {
 	}
 }
 
-// A connect returns a client, closed when the test ends. Its pool is so large that no caller waits for a connection: go-redis would wait
-// with a timer that bubbles must not share.
+// A connect returns a client, closed when the test ends. Its pool is so large that no caller waits for a connection:
+// go-redis would wait with a timer that bubbles must not share.
 type connect func(*testing.T) redis.UniversalClient
 
 func single(s *redistest.Server) connect {
@@ -98,8 +98,8 @@ func clustered(cluster *redistest.Cluster) connect {
 	}
 }
 
-// inBubble runs f in a synctest bubble, with n stores. The servers, which are outside, decide at the instants of the bubble's clock. It
-// goes on only while all goroutines sleep: calls take no time, and no deadline passes meanwhile.
+// inBubble runs f in a synctest bubble, with n stores. The servers, which are outside, decide at the instants of the
+// bubble's clock. It goes on only while all goroutines sleep: calls take no time, and no deadline passes meanwhile.
 func inBubble(t *testing.T, c connect, n int, f func(*testing.T, []*redisx.Store)) {
 	synctest.Test(t, func(t *testing.T) {
 		stores := make([]*redisx.Store, n)
@@ -573,8 +573,8 @@ func TestAKeyIsLeasedAnewForOtherLimits(t *testing.T) {
 	}
 }
 
-// TestLeasesWhileTheClockOfTheServerSteps leases a key to three stores while the clock of their server steps forth and back. In the
-// end the server has charged the admitted requests, and at most one more for each step.
+// TestLeasesWhileTheClockOfTheServerSteps leases a key to three stores while the clock of their server steps forth and
+// back. In the end the server has charged the admitted requests, and at most one more for each step.
 func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 	for _, limit := range []string{"1000000/80000h", "1000000/1000d;fixed-window", "300/1000h"} {
 		t.Run(limit, func(t *testing.T) {
@@ -585,8 +585,8 @@ func TestLeasesWhileTheClockOfTheServerSteps(t *testing.T) {
 	}
 }
 
-// chargesWhatWasUsed uses leases of stores for a second, while the clock of their server steps each 50ms, and checks that the server has
-// charged the requests that leases decided.
+// chargesWhatWasUsed uses leases of stores for a second, while the clock of their server steps each 50ms, and checks
+// that the server has charged the requests that leases decided.
 func chargesWhatWasUsed(t *testing.T, stores []*redisx.Store, limits []core.Limit) {
 	var step atomic.Int64 // nanoseconds
 	r, begun, steps := rand.New(rand.NewPCG(18, 1)), time.Now(), 0
@@ -755,8 +755,8 @@ func (a *abandoned) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A slot moves to another node while its keys are leased: grants and what is given back follow it. What a process gives back in a call
-// without a reply stays charged.
+// A slot moves to another node while its keys are leased: grants and what is given back follow it. What a process gives
+// back in a call without a reply stays charged.
 func TestLeasesWhileSlotsMove(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	stores, lost := make([]*redisx.Store, 2), new(abandoned)

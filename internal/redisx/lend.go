@@ -152,8 +152,8 @@ func (l *leased) appendNumbers(b []byte) []byte {
 	return b
 }
 
-// readLeases cuts the grants from the end of a reply, and reports whether they are valid. It clears what was unused: that has been given
-// back, and must not be again if the job is sent once more.
+// readLeases cuts the grants from the end of a reply, and reports whether they are valid. It clears what was unused:
+// that has been given back, and must not be again if the job is sent once more.
 func (j *job) readLeases(reply *[]int64) bool {
 	n := len(*reply) - len(j.leases)
 	if n < 0 {

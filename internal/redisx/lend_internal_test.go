@@ -323,8 +323,9 @@ func (a *anyState) try(fields ...string) {
 	}
 }
 
-// TestRequestsReadAnyLeasedBucketLikeOthers checks what requests alone, leased and not, do with a bucket that has drained and may have a
-// low: its state may be corrupt, from the future, of another rate or of another size, and the pair may have other fields.
+// TestRequestsReadAnyLeasedBucketLikeOthers checks what requests alone, leased and not, do with a bucket that has
+// drained and may have a low: its state may be corrupt, from the future, of another rate or of another size, and the
+// pair may have other fields.
 func TestRequestsReadAnyLeasedBucketLikeOthers(t *testing.T) {
 	testpass.Thorough(t)
 	start := time.Unix(1_800_000_000, 0)
@@ -495,8 +496,8 @@ func byZipf(t *testing.T, keys uint64, pause time.Duration) (asked int, done job
 	return asked, server.jobs
 }
 
-// TestKeysByZipfTakeFewJobs counts what the server does for keys of which most are asked for only a few times within a lease: grants
-// that nobody uses, and calls beside a grant, would be more than what the leases save.
+// TestKeysByZipfTakeFewJobs counts what the server does for keys of which most are asked for only a few times within a
+// lease: grants that nobody uses, and calls beside a grant, would be more than what the leases save.
 func TestKeysByZipfTakeFewJobs(t *testing.T) {
 	for pause, most := range map[time.Duration]float64{500 * time.Microsecond: 0.24, time.Millisecond: 0.31, 4 * time.Millisecond: 0.46} {
 		synctest.Test(t, func(t *testing.T) {
@@ -555,8 +556,8 @@ type errorReply string
 func (e errorReply) Error() string { return string(e) }
 func (errorReply) RedisError()     {}
 
-// What becomes of the requests that a call should give back is known from its answer, or if it was not sent. If it is not known, they
-// are lost: if they were given back again, the limit would be exceeded.
+// What becomes of the requests that a call should give back is known from its answer, or if it was not sent. If it is
+// not known, they are lost: if they were given back again, the limit would be exceeded.
 func TestOutcomesOfReturns(t *testing.T) {
 	calls := map[string]func(context.Context, *Store, core.Claim, *lease.Loan) error{
 		"a grant": func(ctx context.Context, s *Store, _ core.Claim, l *lease.Loan) error {

@@ -41,7 +41,8 @@ func TestRefusedClientKeepsNoOtherIdentityCharged(t *testing.T) {
 	}
 }
 
-// attack sends requests of 64 callers until stop is called, which returns how many were admitted. It returns once many are refused.
+// attack sends requests of 64 callers until stop is called, which returns how many were admitted. It returns once many
+// are refused.
 func attack(t *testing.T, s *redisx.Store, claims ...core.Claim) (stop func() (passed int64)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var attackers sync.WaitGroup

@@ -166,7 +166,8 @@ func leasedPair(t *testing.T, s *Store, want int64, b lease.Portions, free bool,
 	return j
 }
 
-// TestLeasesAreGivenBackExactly checks that what was charged ahead and is given back leaves a bucket as if it had never been charged.
+// TestLeasesAreGivenBackExactly checks that what was charged ahead and is given back leaves a bucket as if it had never
+// been charged.
 func TestLeasesAreGivenBackExactly(t *testing.T) {
 	testpass.Thorough(t)
 	for _, limits := range []string{"300/s", "3000/s;burst=50", "40/s, 1000/h", "90000000/30d"} {
@@ -213,8 +214,8 @@ func TestClockStepsBackBeyondTwoLeases(t *testing.T) {
 	}
 }
 
-// TestTooManyLeasesGiveBackLess checks that a bucket of more leases than it has lows for keeps some of what is given back, and never
-// gives back more.
+// TestTooManyLeasesGiveBackLess checks that a bucket of more leases than it has lows for keeps some of what is given
+// back, and never gives back more.
 func TestTooManyLeasesGiveBackLess(t *testing.T) {
 	if less := lendMany(t, 16); less > 0 {
 		t.Errorf("16 leases: %d requests stay charged, want none", less)
@@ -224,8 +225,8 @@ func TestTooManyLeasesGiveBackLess(t *testing.T) {
 	}
 }
 
-// TestStoredLowsThatMakeNoSense checks that lows that do not rise, or are too large, say nothing, and that a state of another size counts
-// as used up.
+// TestStoredLowsThatMakeNoSense checks that lows that do not rise, or are too large, say nothing, and that a state of
+// another size counts as used up.
 func TestStoredLowsThatMakeNoSense(t *testing.T) {
 	for name, row := range map[string]struct {
 		words     []uint64 // of the record, behind its kind

@@ -16,7 +16,8 @@ import (
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
-// A slowClient is a server that takes 20 ms for a batch, denies all takes and makes all settlements. While it hangs it answers nothing.
+// A slowClient is a server that takes 20 ms for a batch, denies all takes and makes all settlements. While it hangs it
+// answers nothing.
 type slowClient struct {
 	*redis.Client
 	hangs          atomic.Bool
@@ -91,8 +92,8 @@ func flood(t *testing.T, l *core.Limiter, n int) (admitted, failed int64) {
 	return admits.Load(), fails.Load()
 }
 
-// A flood that a slow server cannot decide in time is an overload, for which the breaker stays closed. The server goes on to decide
-// what it can.
+// A flood that a slow server cannot decide in time is an overload, for which the breaker stays closed. The server goes
+// on to decide what it can.
 func TestLongQueueIsAnOverload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, l := slowStore(t)

@@ -107,8 +107,8 @@ func (j *job) read() error {
 	return nil
 }
 
-// usageOf returns the usage of a limit that the script says this of: see report in the Lua file of each algorithm. It reports false if
-// that cannot be.
+// usageOf returns the usage of a limit that the script says this of: see report in the Lua file of each algorithm. It
+// reports false if that cannot be.
 func (j *job) usageOf(a *ask, r []int64) (u usage, ok bool) {
 	u.retry = r[0]
 	used := r[1] // less than none if more was granted

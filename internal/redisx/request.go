@@ -48,7 +48,8 @@ type ask struct {
 // requests are those that are no longer used. A request is most of what a decision would allocate.
 var requests = sync.Pool{New: func() any { return new(request) }}
 
-// release ends the use of r. It must not be called while a batch holds a job of r: a batch may hold the job of a caller that gave up.
+// release ends the use of r. It must not be called while a batch holds a job of r: a batch may hold the job of a caller
+// that gave up.
 func (r *request) release() {
 	clear(r.keys)
 	clear(r.jobs)
@@ -88,7 +89,8 @@ func (r *request) addClaim(stored string, c *core.Claim, i int) {
 	}
 }
 
-// newAsk adds an ask for a limit. Its place may still have what was compiled for an earlier request, most often of the same limit.
+// newAsk adds an ask for a limit. Its place may still have what was compiled for an earlier request, most often of the
+// same limit.
 func (r *request) newAsk(l *core.Limit) *ask {
 	n := len(r.asks)
 	r.asks = slices.Grow(r.asks, 1)[:n+1]

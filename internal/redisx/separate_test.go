@@ -58,7 +58,8 @@ func decidesApart(t *testing.T, s *redisx.Store) {
 	}
 }
 
-// threeThenFour returns what remains of a limit of six claims with four limits each: 3 for the first four claims, 4 for the others.
+// threeThenFour returns what remains of a limit of six claims with four limits each: 3 for the first four claims, 4 for
+// the others.
 func threeThenFour(result int) int {
 	if result/4 >= 4 {
 		return 4

@@ -149,8 +149,8 @@ func (s *Store) settleJob(ctx context.Context, j *job) {
 	}
 }
 
-// giveBack gives back what the claims of a job for which charged reports true were charged, and returns what that leaves. If requests may
-// wait, each limit counts as a claim, because each has a turn of its own.
+// giveBack gives back what the claims of a job for which charged reports true were charged, and returns what that
+// leaves. If requests may wait, each limit counts as a claim, because each has a turn of its own.
 func (s *Store) giveBack(ctx context.Context, j *job, charged func(claim int) bool) *job {
 	r := &request{keys: j.request.keys, asks: slices.Clone(j.request.asks)}
 	last := r.asks[len(r.asks)-1].claim

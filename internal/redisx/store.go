@@ -3,14 +3,16 @@
 //	s := redisx.New(client, redisx.Options{Prefix: "shop"})
 //	results, err := s.Take(ctx, []core.Claim{{Rule: "api", Key: "user:42", Limits: limits}}, nil)
 //
-// A Take or a Settle of core becomes a request (request.go). It is split into jobs (routing.go, job.go): one for a single server,
-// one for each slot of a Cluster. Jobs of concurrent callers wait for each other and are sent as one batch (batcher.go has its
-// size, a sum of loads that job.go gives to asks; run.go sends it), which one run of a script does (script.go joins the files of lua/). What the script replies becomes
-// results (reply.go). If a request has several jobs and one denies, separate.go takes back what the others charged.
+// A Take or a Settle of core becomes a request (request.go). It is split into jobs (routing.go, job.go): one for a
+// single server, one for each slot of a Cluster. Jobs of concurrent callers wait for each other and are sent as one
+// batch (batcher.go has its size, a sum of loads that job.go gives to asks; run.go sends it), which one run of a script
+// does (script.go joins the files of lua/). What the script replies becomes results (reply.go). If a request has
+// several jobs and one denies, separate.go takes back what the others charged.
 //
-// The script (script.go) is a library of one function, and a script for servers without functions (command.go). Its files in lua/ read
-// from run.lua down: plan.lua says what a request asks, take.lua, settle.lua and decide.lua decide, pair.lua has the layout of what is
-// stored, and each algorithm is in the file that has its name: the refund of a fixed window is in lua/fixedwindow.lua.
+// The script (script.go) is a library of one function, and a script for servers without functions (command.go). Its
+// files in lua/ read from run.lua down: plan.lua says what a request asks, take.lua, settle.lua and decide.lua decide,
+// pair.lua has the layout of what is stored, and each algorithm is in the file that has its name: the refund of a fixed
+// window is in lua/fixedwindow.lua.
 //
 // Package lease charges requests of busy keys ahead, by Lend (lend.go).
 //

@@ -22,8 +22,8 @@ func (s step) String() string {
 	return fmt.Sprintf("+%v (refill of %d) %s %+v (line %d)\n", s.wait, s.refill, s.verb, s.claims, s.line)
 }
 
-// periods include multiples of each other, whose limits change at the same instants, and long and odd ones, which count in ticks of
-// ms and s.
+// periods include multiples of each other, whose limits change at the same instants, and long and odd ones, which count
+// in ticks of ms and s.
 var periods = []time.Duration{
 	time.Millisecond, 3 * time.Millisecond, time.Second, 7*time.Second + time.Microsecond, time.Minute, 24 * time.Hour,
 	365 * 24 * time.Hour, 3650 * 24 * time.Hour,

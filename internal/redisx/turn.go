@@ -8,8 +8,8 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A turn has the starts of the windows of a calendar around one minute of this process's clock. The server's clock, which may differ by
-// a day, chooses one: see lua/fixedwindow.lua.
+// A turn has the starts of the windows of a calendar around one minute of this process's clock. The server's clock,
+// which may differ by a day, chooses one: see lua/fixedwindow.lua.
 type turn struct {
 	minute int64   // when it began, in microseconds since 1970
 	starts []int64 // likewise
@@ -34,8 +34,8 @@ func turnOf(c core.Calendar, now int64) *turn {
 	return t
 }
 
-// newTurn computes a turn: from the window a day before its minute to the one after the window a day after it, because a server whose
-// clock went back keeps the next window.
+// newTurn computes a turn: from the window a day before its minute to the one after the window a day after it, because
+// a server whose clock went back keeps the next window.
 func newTurn(c core.Calendar, minute int64) *turn {
 	t := &turn{minute: minute}
 	last := minute + microsPerMinute + microsPerDay

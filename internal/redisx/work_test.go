@@ -148,8 +148,8 @@ func TestLostBlockCountsUntilItsNewestEntryEnds(t *testing.T) {
 	}
 }
 
-// Many clients come back at once, each with hundreds of sub-buckets that have ended meanwhile. What one run of the script does for
-// them is bounded: by how many decisions it makes, and by the commands of each.
+// Many clients come back at once, each with hundreds of sub-buckets that have ended meanwhile. What one run of the
+// script does for them is bounded: by how many decisions it makes, and by the commands of each.
 func TestClientsWithLongWindowsThatComeBackShareTheServer(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	ctx := context.Background()

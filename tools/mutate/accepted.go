@@ -9,7 +9,8 @@ import (
 // accepted maps the descriptions of mutants that no test can kill to the reasons.
 type accepted map[string]string
 
-// readAccepted reads a file in which a description begins a line, and the reason follows on indented lines. A line that starts with # is a comment.
+// readAccepted reads a file in which a description begins a line, and the reason follows on indented lines. A line that
+// starts with # is a comment.
 func readAccepted(text string) (accepted, error) {
 	all, last := make(accepted), ""
 	for n, line := range strings.Split(text, "\n") {

@@ -41,8 +41,8 @@ func TestClipAtTheBound(t *testing.T) {
 `,
 }
 
-// tiny returns a job for the module, with what is accepted. Its first build compiles the standard library, which takes minutes on a
-// busy machine.
+// tiny returns a job for the module, with what is accepted. Its first build compiles the standard library, which takes
+// minutes on a busy machine.
 func tiny(t *testing.T, accepts string) *job {
 	dir := t.TempDir()
 	for name, text := range module {

@@ -20,8 +20,8 @@ type worker struct {
 
 func (w *worker) binary() string { return filepath.Join(w.dir, "mutant.test") }
 
-// try returns the result of m: "killed", "timeout" if the tests use too much processor time, "survived", or "invalid" if m does not
-// compile.
+// try returns the result of m: "killed", "timeout" if the tests use too much processor time, "survived", or "invalid"
+// if m does not compile.
 func (w *worker) try(m mutant) (result string, err error) {
 	for _, s := range m.suites {
 		if result, err = w.trySuite(m, s); result != "survived" {

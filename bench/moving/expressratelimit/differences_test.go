@@ -89,7 +89,8 @@ func TestItAdmitsTheLimit(t *testing.T) {
 	})
 }
 
-// The settings of trust proxy: express-rate-limit counted the requests of the peer 127.0.0.1 with this X-Forwarded-For by these keys.
+// The settings of trust proxy: express-rate-limit counted the requests of the peer 127.0.0.1 with this X-Forwarded-For
+// by these keys.
 func TestTrustProxy(t *testing.T) {
 	for name, test := range map[string]struct {
 		key       core.KeyFunc

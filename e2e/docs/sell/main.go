@@ -1,5 +1,5 @@
-// Sell serves an API to customers who have bought a number of requests per month. Run as many processes of it as you like: they share
-// the counts in Redis.
+// Sell serves an API to customers who have bought a number of requests per month. Run as many processes of it as you
+// like: they share the counts in Redis.
 package main
 
 import (

@@ -26,7 +26,8 @@ func TestTogether(t *testing.T) {
 	write(t, filepath.Join(dir, "spillgate.yaml"), string(rules))
 	start(t, "together", dir, app, "127.0.0.1:8080", app, "127.0.0.1:9090", page, "127.0.0.1:6379", server.Addr)
 
-	// On a busy machine Redis may be late. Then a failure may not be counted, and a request that got 503 may be held for a minute.
+	// On a busy machine Redis may be late. Then a failure may not be counted, and a request that got 503 may be held
+	// for a minute.
 	late := 0
 	for range 20 {
 		got, n := login(t, app, "right")

@@ -99,8 +99,8 @@ func (z countedZeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// testWaitingClientGone checks that the handler of a request whose client disconnects while it waits never runs, and that its place
-// and its turn are free.
+// testWaitingClientGone checks that the handler of a request whose client disconnects while it waits never runs, and
+// that its place and its turn are free.
 func testWaitingClientGone(t *testing.T, a Adapter) {
 	for _, way := range []struct{ http2, body bool }{{false, false}, {true, false}, {true, true}} {
 		l, store, begun := waitFor(time.Hour)
@@ -113,8 +113,8 @@ func testWaitingClientGone(t *testing.T, a Adapter) {
 	}
 }
 
-// testWaitingClientGoneUnnoticed checks what becomes of a request over HTTP/1 whose client disconnects before its body was read, which
-// net/http does not notice: its place is free at its turn, and its handler cannot read the body.
+// testWaitingClientGoneUnnoticed checks what becomes of a request over HTTP/1 whose client disconnects before its body
+// was read, which net/http does not notice: its place is free at its turn, and its handler cannot read the body.
 func testWaitingClientGoneUnnoticed(t *testing.T, a Adapter) {
 	l, store, begun := waitFor(150 * time.Millisecond)
 	app := single(Guard{Limiter: l})
@@ -129,8 +129,8 @@ func testWaitingClientGoneUnnoticed(t *testing.T, a Adapter) {
 	}
 }
 
-// disconnect sends a request, with a body that does not end or without one, whose client disconnects when begun gets a value. It returns a
-// channel that is closed when app has served it.
+// disconnect sends a request, with a body that does not end or without one, whose client disconnects when begun gets a
+// value. It returns a channel that is closed when app has served it.
 func disconnect(t *testing.T, a Adapter, app App, http2, body bool, begun <-chan bool) (ended chan bool) {
 	h := a.Build(app)
 	ended = make(chan bool)
