@@ -1,7 +1,9 @@
 package core_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -33,5 +35,26 @@ func TestGrants(t *testing.T) {
 	}
 	if got := new(core.Limiter).Grants(); got.Made != nil || got.Last != nil {
 		t.Errorf("of a zero limiter: got %+v", got)
+	}
+}
+
+// A key with a grant that it has not used yet is not dropped to make room for others.
+func TestAnUnusedGrantSurvivesAFlood(t *testing.T) {
+	for _, limit := range []core.Limit{
+		core.PerMonth(100), core.PerDay(100).Using(core.FixedWindow), core.PerDay(100).Using(core.SlidingWindow), core.PerDay(100).Using(core.SlidingLog),
+	} {
+		now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+		rules := []core.Rule{plan(limit), {Name: "flood", Limits: []core.Limit{core.PerSecond(5)}}}
+		l := core.Must(core.New(rules, core.WithStore(&core.MemoryStore{MaxKeys: 8, Now: func() time.Time { return now }})))
+		grant(t, l, "k", 50)
+		for i := range 500 {
+			now = now.Add(time.Second)
+			if _, err := l.Take(t.Context(), core.Claim{Rule: "flood", Key: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := left(t, l, "k").Remaining; got != 150 {
+			t.Errorf("%v: %d remain after a flood of other keys, want 150", limit, got)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package redisx_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -114,4 +115,59 @@ func TestLeasesAcrossTheTurnOfACalendarMonth(t *testing.T) {
 			t.Errorf("%d decisions from leases, admitted %v", decisionsOf(stores), admitted)
 		}
 	})
+}
+
+// A stored calendar window that makes no sense counts as used up, until the current window ends at the latest.
+func TestCorruptCalendarWindowDeniesUntilTheTurnAtMost(t *testing.T) {
+	limit := core.PerMonth(5).In("Europe/Berlin").From(31)
+	_, turn := limit.Calendar.Window(start)
+	micros := uint64(turn.UnixMicro())
+	for name, spoil := range map[string]func(w []uint64) []uint64{
+		"too large a count":      func(w []uint64) []uint64 { w[2] = 1 << 60; return w },
+		"no exact count":         func(w []uint64) []uint64 { w[2] = 1<<53 + 2; return w },
+		"all bits of the count":  func(w []uint64) []uint64 { w[2] = 1<<64 - 1; return w },
+		"a window of the future": func(w []uint64) []uint64 { w[2], w[3], w[4] = 5, 2*micros, 2*micros+9; return w },
+		"no end":                 func(w []uint64) []uint64 { return w[:4] },
+		"no window":              func(w []uint64) []uint64 { return w[:2] },
+	} {
+		s, server := frozen(t)
+		s.SetLocal(start)
+		c := claimOf("k", limit)
+		take(t, s, c)
+		var stored []uint64
+		for text := server.HGet(pairKey, "s"); len(text) >= 8; text = text[8:] {
+			stored = append(stored, binary.LittleEndian.Uint64([]byte(text)))
+		}
+		if len(stored) != 5 || stored[2] != 1 {
+			t.Fatalf("stored %v, want an expiry, a kind, a count and a window", stored)
+		}
+		server.HSet(pairKey, "s", words(spoil(stored)...))
+		if r := take(t, s, c)[0]; r.Allowed || r.Remaining != 0 || r.RetryAfter != turn.Sub(start) {
+			t.Errorf("%s: got %+v, want a denial until %v", name, r, turn)
+		}
+		server.SetTime(turn)
+		s.SetLocal(turn)
+		if r := take(t, s, c)[0]; !r.Allowed || r.Remaining != 4 {
+			t.Errorf("%s: after the turn, got %+v", name, r)
+		}
+	}
+}
+
+// A refund of a request of one window gives nothing back in another, also after the server's clock was set back.
+func TestRefundOfALaterCalendarWindow(t *testing.T) {
+	limit := core.PerMonth(5)
+	s, server := frozen(t)
+	s.SetLocal(start)
+	c := claimOf("k", limit)
+	at := take(t, s, c)[0].At
+	back := start.AddDate(0, -6, 0)
+	server.SetTime(back)
+	s.SetLocal(back)
+	take(t, s, c)
+	if err := s.Settle(t.Context(), settledAt(at, c)); err != nil {
+		t.Fatal(err)
+	}
+	if r := take(t, s, c)[0]; r.Remaining != 2 {
+		t.Errorf("%d remain of 5 after three requests and a refund in another window, want 2", r.Remaining)
+	}
 }
