@@ -40,6 +40,7 @@ func TestRedis(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	runDriven(t, redistest.StartCluster(t).Client(t))
 }
 

@@ -148,6 +148,7 @@ func TestScriptFlushFailsNoRequest(t *testing.T) {
 }
 
 func TestProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	s := redisx.New(cluster.Client(t), options)
 	var addrs []string
@@ -181,6 +182,7 @@ func TestProcessesAdmitExactlyTheLimitWhileSlotsMigrate(t *testing.T) {
 }
 
 func TestNewKeysInASlotThatMigrates(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	s := redisx.New(cluster.Client(t), options)
 	ctx := context.Background()

@@ -39,6 +39,7 @@ func recovers(t *testing.T, s *redisx.Store, claims []core.Claim) (failed time.D
 const soon = 30 * time.Second
 
 func TestNewMasterIsFoundSoon(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, redistest.Failover(2000)...)
 	s := redisx.New(cluster.Client(t), options)
 	c := []core.Claim{claimOf("k", core.PerDay(1000))}
@@ -74,6 +75,7 @@ func keepAsking(s *redisx.Store, claims []core.Claim) (stop func()) {
 }
 
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	sentinel := redistest.StartSentinel(t)
 	s := redisx.New(sentinel.Client(t), options)
 	c := []core.Claim{claimOf("k", core.Every(1000, ages))}

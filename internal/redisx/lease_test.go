@@ -421,6 +421,7 @@ func givesBackAll(t *testing.T, s *redisx.Store, limits []core.Limit) {
 
 // Callers that compete for the last requests get them all and no more, because nothing stays in a lease that is too small.
 func TestAllOfALimitIsServedAndNoMore(t *testing.T) {
+	t.Parallel()
 	for name, client := range map[string]connect{"redis": single(redistest.Start(t)), "cluster": clustered(redistest.StartCluster(t))} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, client, 2, func(t *testing.T, stores []*redisx.Store) {
@@ -758,6 +759,7 @@ func (a *abandoned) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // A slot moves to another node while its keys are leased: grants and what is given back follow it. What a process gives
 // back in a call without a reply stays charged.
 func TestLeasesWhileSlotsMove(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	stores, lost := make([]*redisx.Store, 2), new(abandoned)
 	for i := range stores {

@@ -133,6 +133,7 @@ func TestAUserWhoMayNotLoadFunctionsRunsTheScript(t *testing.T) {
 
 // A master that joined a Cluster, or replaced another one, has no library. The store loads it there when it first needs it.
 func TestANodeOfAClusterWithoutTheLibraryGetsIt(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	ctx := context.Background()
 	s := redisx.New(cluster.Client(t), options)

@@ -15,6 +15,7 @@ import (
 // An address that has used its limit up sends logins for another user, whose key is in another slot, from 64 connections. Its
 // requests are refused, and must not lead to a refusal of that user's own.
 func TestRefusedClientKeepsNoOtherIdentityCharged(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	for _, size := range []int{0, 100} {
 		flush(t, cluster.Client(t))
@@ -75,6 +76,7 @@ func attack(t *testing.T, s *redisx.Store, claims ...core.Claim) (stop func() (p
 }
 
 func TestPeekThatAdmitsIsFollowedByACharge(t *testing.T) {
+	t.Parallel()
 	s := redisx.New(redistest.StartCluster(t).Client(t), options)
 	a, b := claimOf("a", core.MustParseLimits("2/h")...), claimOf("b", core.MustParseLimits("9/h")...)
 	for range 3 {

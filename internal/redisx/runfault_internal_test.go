@@ -56,6 +56,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 }
 
 func TestBatchOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
+	t.Parallel()
 	client := redistest.StartCluster(t).Client(t)
 	s := New(struct{ *redis.ClusterClient }{client}, Options{Prefix: "p"})
 	b := &batch{queue: new(queue), ctx: context.Background(), done: make(chan struct{})}

@@ -18,6 +18,7 @@ func TestRingDecidesEachIdentityOnItsShard(t *testing.T) {
 }
 
 func TestClusterDecidesEachSlotOnItsNode(t *testing.T) {
+	t.Parallel()
 	client := redistest.StartCluster(t).Client(t)
 	decidesApart(t, redisx.New(client, options))
 	flush(t, client)
