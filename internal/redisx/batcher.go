@@ -9,12 +9,13 @@ import (
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
-// Jobs that arrive while others are in flight wait in a queue and are sent together: one run of the script for many jobs takes
-// the server and this process much less time than a run for each. A job that finds its queue idle is sent at once.
+// Jobs that arrive while others are in flight wait in a queue and are sent together, because one run of the script for
+// many jobs takes the server and this process much less time than one run per job. A job that finds its queue idle is
+// sent at once.
 //
-// Takes that would be late because more than a batch waits are turned away with breaker.ErrTooMany: that is an
-// overload, not a failure of the server. If less than a batch waits, the server itself is slow. Settlements are not
-// turned away: without them, what was held would be charged in full.
+// If more than one batch waits, takes that would be late fail at once with breaker.ErrTooMany: that is an overload, not
+// a failure of the server. If less than a batch waits, the server itself is slow. Settlements never fail that way,
+// because without them the held costs would be charged in full.
 const (
 	maxInFlight = 2                    // batches of a queue: one at the server, one on its way
 	maxLoad     = 256                  // of a batch: the server needs about a millisecond for it
@@ -35,13 +36,13 @@ type batcher struct {
 type queue struct {
 	route    string
 	waiting  []*batch
-	inFlight []*batch      // without those that no caller waits for
+	inFlight []*batch      // except batches that no caller waits for
 	took     time.Duration // by the server for a batch, recently; 0 if unknown
 }
 
 // A batch is one run of the script.
 type batch struct {
-	ctx      context.Context // that of the first job
+	ctx      context.Context // context of the first job
 	queue    *queue
 	jobs     []*job
 	load     int       // of all jobs
@@ -50,7 +51,7 @@ type batch struct {
 	done     chan struct{}
 	inTime   bool          // the server did it before the deadline; set when done is closed
 	shed     chan struct{} // closed when its takes are turned away; nil if it does not wait
-	trip     breaker.Trip  // that the breaker of a caller counts once, if it fails
+	trip     breaker.Trip  // if it fails, each caller's breaker counts one failure
 }
 
 func (b *batcher) init() {
@@ -58,8 +59,8 @@ func (b *batcher) init() {
 	b.queues = make(map[string]*queue)
 }
 
-// do runs j and returns its error, or ctx's error if ctx ends first. If stay is set and j has been sent, do waits for j
-// nevertheless, to know what was charged.
+// do runs j and returns its error, or ctx's error if ctx ends first. If stay is set and j has been sent, do still waits
+// for j, to know what was charged.
 func (s *Store) do(ctx context.Context, j *job, stay bool) error {
 	if j.unsent = false; ctx.Err() != nil {
 		j.unsent = true
@@ -81,7 +82,7 @@ func (s *Store) do(ctx context.Context, j *job, stay bool) error {
 			j.unsent = true
 			return breaker.ErrTooMany
 		}
-		if j.unsent || !stay && !b.isAnswered() { // else only this goroutine is late, because it has waited for a CPU
+		if j.unsent || !stay && !b.isAnswered() { // otherwise only this goroutine is late, because it has waited for a CPU
 			return s.late(b, ctx.Err())
 		}
 		<-b.done
@@ -168,8 +169,8 @@ func (b *batch) add(ctx context.Context, j *job) {
 	}
 }
 
-// isLate reports whether the batch at place i of waiting will be done after a deadline, if each takes the server as
-// long as recent ones.
+// isLate reports whether waiting batch i will be done after a deadline, if each batch takes the server as long as
+// recent ones.
 func (q *queue) isLate(i int, deadline, now time.Time) bool {
 	if q.took == 0 || deadline.IsZero() {
 		return false
@@ -184,8 +185,8 @@ func (q *queue) isLate(i int, deadline, now time.Time) bool {
 	return start.Add(q.took * time.Duration(1+before/maxInFlight)).After(deadline)
 }
 
-// answered notes that the server did b in time and, if the queue is long, turns away the waiting takes that have become
-// late. Only an answer does that: if the server hangs, what waits fails at its deadline.
+// answered records that the server did b in time. If the queue is long, it also fails the waiting takes that have
+// become late. This happens only after an answer: if the server hangs, waiting jobs fail at their deadlines.
 func (q *queue) answered(b *batch, now time.Time) {
 	took := now.Sub(b.sent)
 	q.took = max(took, (3*q.took+took)/4)
@@ -237,7 +238,7 @@ func (s *Store) dispatch(q *queue) {
 			return
 		}
 		q.waiting = slices.Delete(q.waiting, 0, 1)
-		if len(b.jobs) > 0 { // else all callers have given up
+		if len(b.jobs) > 0 { // otherwise all callers have given up
 			s.send(b)
 		}
 	}
@@ -258,7 +259,7 @@ func (s *Store) send(b *batch) {
 	}
 }
 
-// allows reports whether b may be sent. If another is in flight it waits until it is as large as that.
+// allows reports whether b may be sent. If another batch is in flight, b waits until it is as large as that one.
 func (q *queue) allows(b *batch) bool {
 	switch len(q.inFlight) {
 	case 0:
@@ -270,8 +271,8 @@ func (q *queue) allows(b *batch) bool {
 	return b.load >= first.load || time.Since(first.sent) > slow
 }
 
-// dropOverdue forgets the batches in flight that no caller waits for any more, because their server hangs: they hold up
-// no other. It is called when a caller gives up and when a batch begins.
+// dropOverdue forgets the batches in flight that no caller waits for any more because their server hangs, so that they
+// do not delay other batches. It is called when a caller gives up and when a batch begins.
 func (q *queue) dropOverdue() {
 	now := time.Now()
 	q.inFlight = slices.DeleteFunc(q.inFlight, func(b *batch) bool { return !b.deadline.IsZero() && !now.Before(b.deadline) })
@@ -283,7 +284,7 @@ func (b *batch) fail(err error) {
 	}
 }
 
-// finish wakes the callers of a batch and sends what has waited for it.
+// finish wakes the callers of a batch and sends the batches that have waited for it.
 func (s *Store) finish(b *batch) {
 	now := time.Now()
 	b.inTime = b.jobs[0].err == nil && (b.deadline.IsZero() || now.Before(b.deadline))

@@ -12,9 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A once is a command that go-redis sends at most once: a client repeats others when a reply is lost, and a decision
-// would be charged again. Before version 9.19, go-redis does not ask for NoRetry. There the name of what is run makes the second
-// attempt fail.
+// A once is a command that go-redis sends at most once. If a reply is lost, a client sends other commands again, which
+// would charge a decision twice. Versions before 9.19 do not call NoRetry. With these, the name of the function or
+// script makes the second attempt fail.
 type once struct {
 	*redis.StringCmd
 	name *onceName
@@ -61,7 +61,7 @@ func (onceText) NoRetry() bool { return true }
 // the keys and the arguments.
 type call struct{ words []any }
 
-// newCall returns a call that is likely to have so many keys and arguments.
+// newCall returns a call with room for words keys and arguments.
 func newCall(words int) *call { return &call{words: append(make([]any, 0, 3+words), "", "", 0)} }
 
 // addKeys adds keys. No argument may be added before.
@@ -74,7 +74,7 @@ func (c *call) addKeys(keys []string) {
 
 func (c *call) add(arg any) { c.words = append(c.words, arg) }
 
-// send sends c as a command that runs what is named, and returns the reply.
+// send sends c as a command that runs the function or script called name, and returns the reply.
 func (c *call) send(ctx context.Context, client redis.UniversalClient, command, name string) ([]int64, error) {
 	words := slices.Clone(c.words) // a client may still read those of an earlier attempt
 	once := once{name: &onceName{text: name}}
@@ -102,8 +102,8 @@ func wordsOf(text string) ([]int64, error) {
 	return words, nil
 }
 
-// call has the server run c and returns the reply. A server that does not have the function or the script has not run
-// it: that error alone leads to another attempt.
+// call sends c to the server and returns the reply. If the server does not have the function or the script, it has not
+// run it; only that error leads to another attempt.
 func (s *Store) call(ctx context.Context, c *call) ([]int64, error) {
 	script := theScript
 	if s.noFunctions.Load() {
@@ -127,7 +127,7 @@ func (s *Store) call(ctx context.Context, c *call) ([]int64, error) {
 	return reply, err
 }
 
-// sendScript sends c by the digest of the script, and with its source to a server that does not know that.
+// sendScript sends c with the digest of the script, or with its source to a server that does not have the script.
 func (c *call) sendScript(ctx context.Context, client redis.UniversalClient, script *script) ([]int64, error) {
 	reply, err := c.send(ctx, client, "evalsha", script.sha)
 	if hasCode(err, "NOSCRIPT") {
@@ -136,7 +136,7 @@ func (c *call) sendScript(ctx context.Context, client redis.UniversalClient, scr
 	return reply, err
 }
 
-// loadLibrary loads the library on all servers that may be asked, since the client does not say which one did not have it.
+// loadLibrary loads the library on all servers, because the client does not say which server lacks it.
 func (s *Store) loadLibrary(ctx context.Context, script *script) (err error) {
 	load := func(ctx context.Context, client *redis.Client) error {
 		cmd := onceText{redis.NewStringCmd(ctx, "function", "load", script.library)}
@@ -162,7 +162,7 @@ func isNotFound(err error) bool { return hasCode(err, "ERR Function not found") 
 // isUnavailable reports whether err says that a server has no functions, or that its user may not use them.
 func isUnavailable(err error) bool { return hasCode(err, "ERR unknown") || hasCode(err, "NOPERM") }
 
-// isReply reports whether err is a server's reply, which says that it did not do what it was asked.
+// isReply reports whether err is a server's error reply, which means that the server did not run the command.
 func isReply(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 	return ok

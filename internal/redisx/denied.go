@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// lately is for how long a pair counts as denied lately.
+	// lately is how long a pair counts as recently denied.
 	lately = 10 * time.Second
 
-	// settled is how long ago the first denial of a pair must have been for another one to be taken for lasting: a pair may be
-	// denied for what another request is about to give back.
+	// settled is how long ago the first denial of a pair must have been for another denial to count as lasting, because
+	// a pair may be denied for a cost that another request is about to give back.
 	settled = 100 * time.Millisecond
 )
 
-// deniedPairs says which pairs were denied lately. It takes a pair for another one now and then: that costs a round trip. Only
-// stores whose requests need several jobs fill it. The zero value is empty.
+// deniedPairs records which pairs were denied recently. It sometimes confuses two pairs, which costs a round trip. Only
+// stores whose requests need several jobs use it. The zero value is empty.
 type deniedPairs struct {
 	begun atomic.Pointer[deniedTable]
 }
@@ -27,7 +27,7 @@ type deniedTable struct {
 	cells [8192]atomic.Uint64 // half of the hash of a key, then its first denial of late in milliseconds since begun
 }
 
-// add takes note of the pairs that denied one of jobs.
+// add records the pairs that denied one of jobs.
 func (p *deniedPairs) add(jobs []job, now time.Time) {
 	for i := range jobs {
 		j := &jobs[i]
@@ -64,7 +64,7 @@ func (t *deniedTable) age(mark uint64, cell *atomic.Uint64, now time.Time) (time
 	return age, v != 0 && v&^(1<<32-1) == mark && age < lately
 }
 
-// anyOf reports whether a pair with one of keys was denied lately, and at least so long ago.
+// anyOf reports whether a pair with one of keys was denied recently, but at least ago before now.
 func (p *deniedPairs) anyOf(keys []string, now time.Time, ago time.Duration) bool {
 	t := p.begun.Load()
 	if t == nil {

@@ -11,12 +11,13 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// maxDenial bounds how long a denial is remembered: a reset or a refund by another process takes effect after that.
+// maxDenial bounds how long a denial is remembered, and so how late a reset or a refund by another process takes
+// effect.
 const maxDenial = time.Second
 
 // A denyCache remembers denied requests, by a pair that denied them, until the first moment at which anything in their
-// results changes. Only a request for the same costs and limits is the same request. A pair has one slot, which it shares
-// with other pairs: the slot holds the latest denial. Reading one takes no lock.
+// results changes. Only a request with the same costs and limits is the same request. Each pair has one slot, which it
+// shares with other pairs and which holds the latest denial. Reading a slot takes no lock.
 type denyCache struct {
 	seed  maphash.Seed
 	slots []denySlot
@@ -29,7 +30,7 @@ type denySlot struct {
 	resets atomic.Uint64 // how often a pair was forgotten
 }
 
-// A denial keeps the stored keys in place of what clients send, which may be long.
+// A denial keeps the stored keys instead of the keys that clients send, which may be long.
 type denial struct {
 	keys     []string
 	asked    []asked
@@ -71,8 +72,7 @@ func (s *Store) remember(claims []core.Claim, results []core.Result, sent time.T
 	s.denials.add(d, d.keys[i], resets)
 }
 
-// denier returns the place of the first claim that is denied, or -1 if there is none, or if some claim is a peek or a dry
-// run.
+// denier returns the index of the first denied claim, or -1 if there is none, or if any claim is a peek or a dry run.
 func denier(claims []core.Claim, results []core.Result) int {
 	first := -1
 	for i := range claims {
@@ -89,7 +89,7 @@ func denier(claims []core.Claim, results []core.Result) int {
 	return first
 }
 
-// firstChange returns how long nothing in the results changes.
+// firstChange returns the time until anything in the results changes.
 func (d *denial) firstChange() time.Duration {
 	lasts := maxDenial
 	for i := range d.results {
@@ -102,7 +102,7 @@ func (d *denial) firstChange() time.Duration {
 	return lasts
 }
 
-// appendTo appends the results as they are at now. No wait is stated too short.
+// appendTo appends the results at now. It never makes a wait too short.
 func (d *denial) appendTo(dst []core.Result, now time.Time) []core.Result {
 	past := now.Sub(d.received).Truncate(time.Microsecond)
 	for i := range d.results {
@@ -165,8 +165,8 @@ func (s *Store) resets(claims []core.Claim) (sum uint64) {
 	return sum
 }
 
-// add remembers d, which the pair with key denied, unless a pair was forgotten since resets. It also drops some of what has
-// ended, so that a cache that remembers little takes little.
+// add remembers d, which the pair with key denied, unless a pair was forgotten since resets. It also drops some denials
+// that have ended, so that a cache with few denials takes little memory.
 func (c *denyCache) add(d *denial, key string, resets uint64) {
 	s := c.slot([]byte(key))
 	s.mu.Lock()

@@ -10,17 +10,17 @@ type job struct {
 	asks    []int  // places in request.asks, ascending
 	plan    string // what is asked of the keys: see lua/plan.lua
 	numbers string // of the settlements or the leases: see lua/settle.lua and lua/take.lua
-	claims  []int  // those that it settles
+	claims  []int  // claims that it settles
 	leases  []int  // places in request.leases
-	quiet   bool   // the script says only when claims are held from now on
+	quiet   bool   // the script replies only with the instants of renewed holds
 
 	at     int64         // the server's clock
 	reply  []int64       // see lua/run.lua
 	usages []usage       // by ask
 	moved  []int64       // by claim settled: when it is held from now on, or 0
 	held   bool          // requests in flight were in the way
-	unsent bool          // the server has not seen it, and is not going to
-	shed   chan struct{} // closed when it is turned away while it waits; nil if it may not be
+	unsent bool          // the server has not received it, and will not
+	shed   chan struct{} // closed when it fails while it waits, because of an overload; nil if it must not
 	err    error
 }
 
@@ -50,7 +50,7 @@ func (j *job) prepare(peek func(ask int) bool) {
 		b = a.appendWords(b, a.claim != claim, j.indexOf(j.request.keys[a.key]))
 		claim = a.claim
 	}
-	if string(b) != j.plan { // j may begin with that of an earlier job
+	if string(b) != j.plan { // j may start with the plan of an earlier job
 		j.plan = string(b)
 	}
 	j.addNumbers()
@@ -69,7 +69,7 @@ const (
 	maxEntries = 64 // of a block: see lua/sliding.lua
 )
 
-// load is how much work j is for the server at most.
+// load is an upper bound of the server's work for j.
 func (j *job) load() (n int) {
 	for _, i := range j.asks {
 		n += j.request.asks[i].load()
@@ -117,7 +117,7 @@ func (j *job) fits(claim int) bool {
 	return true
 }
 
-// heldBack reports whether requests in flight were in the way of a job.
+// heldBack reports whether a job was denied because of requests in flight.
 func heldBack(jobs []job) bool {
 	for i := range jobs {
 		if jobs[i].held {

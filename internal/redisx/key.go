@@ -8,20 +8,20 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// maxPlain is how long an identity may be to be stored as it is, in bytes.
+// maxPlain is the length in bytes of the longest identity that is stored without hashing.
 const maxPlain = 128
 
-// hashedBytes is how much of a digest stands for an identity: 128 bits.
+// hashedBytes is how many bytes of a digest represent an identity: 128 bits.
 const hashedBytes = 16
 
 // A layout makes the keys under which pairs are stored:
 //
 //	<prefix>:5:{<identity>}:<rule>
 //
-// 5 is the version of the format. The braces are the hash tag of a Redis Cluster, so that all keys of one identity share
-// a slot. Whatever could end the tag or the part early is written %XX, as in a URL; an empty identity is a lone %. A hashed
-// identity is # and hex digits, one hashed with a secret * and hex digits; no other part starts so.
-// See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags.
+// 5 is the version of the format. The braces are the hash tag of a Redis Cluster, so that all keys of one identity
+// share a slot. A byte that could end the tag or the part early is written %XX, as in a URL. An empty identity is %. A
+// hashed identity is # and hex digits, and an identity hashed with a secret is * and hex digits; no other identity
+// starts with # or *. See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags.
 type layout struct {
 	start  string // up to and including the opening brace
 	secret []byte
@@ -70,7 +70,7 @@ func (l *layout) appendIdentity(b []byte, identity string) []byte {
 	return appendPlain(b, identity, 0)
 }
 
-// appendPlain appends s with all but printable ASCII escaped, and %, braces and separator as well.
+// appendPlain appends s and escapes bytes that are not printable ASCII, percent signs, braces and separator.
 func appendPlain(b []byte, s string, separator byte) []byte {
 	from := 0 // what comes before is in b
 	for i := range len(s) {

@@ -48,7 +48,7 @@ func (s *Store) Lend(ctx context.Context, claims []core.Claim, loans []lease.Loa
 	return dst, false, s.takeBack(ctx, loans)
 }
 
-// chargeAhead charges ahead what l wants, and takes back what is unused of it in the same call.
+// chargeAhead charges ahead the requests that l wants, and takes back l.Unused in the same call.
 func (s *Store) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	r := &request{clock: s.layout.wall}
 	r.addClaim(s.layout.key(l.Pair.Rule, l.Pair.Key), &core.Claim{Limits: l.Limits}, 0)
@@ -68,7 +68,7 @@ func (s *Store) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	return nil
 }
 
-// takeBack takes back what is unused of loans.
+// takeBack takes back the unused requests of loans.
 func (s *Store) takeBack(ctx context.Context, loans []lease.Loan) error {
 	r := &request{clock: s.layout.wall}
 	var of []*lease.Loan // by settlement
@@ -97,7 +97,7 @@ func (s *Store) takeBack(ctx context.Context, loans []lease.Loan) error {
 	return err
 }
 
-// outcomeOf says what has become of the unused requests that jobs should have given back.
+// outcomeOf returns the outcome for the unused requests that jobs should have given back.
 func outcomeOf(jobs []job, err error) lease.Outcome {
 	switch {
 	case err == nil:
@@ -108,7 +108,7 @@ func outcomeOf(jobs []job, err error) lease.Outcome {
 	return lease.Unknown
 }
 
-// A leased claim of a Take charges requests ahead, or gives back some that were: see lua/take.lua.
+// A leased is a claim of a Take that charges requests ahead, or gives such requests back: see lua/take.lua.
 type leased struct {
 	claim   int
 	want    int64
@@ -152,8 +152,8 @@ func (l *leased) appendNumbers(b []byte) []byte {
 	return b
 }
 
-// readLeases cuts the grants from the end of a reply, and reports whether they are valid. It clears what was unused:
-// that has been given back, and must not be again if the job is sent once more.
+// readLeases cuts the grants from the end of a reply, and reports whether they are valid. It clears the unused
+// requests, which have been given back, so that they are not given back again if the job is sent once more.
 func (j *job) readLeases(reply *[]int64) bool {
 	n := len(*reply) - len(j.leases)
 	if n < 0 {
@@ -170,7 +170,7 @@ func (j *job) readLeases(reply *[]int64) bool {
 	return true
 }
 
-// lease makes a claim of r a leased one. It must be called in the order of the claims.
+// lease makes a claim of r leased. Call it in the order of the claims.
 func (r *request) lease(claim int, want int64, unused lease.Portions) {
 	r.leases = append(r.leases, leased{claim: claim, want: want, unused: unused})
 	for i := range r.asks {

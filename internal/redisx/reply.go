@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// A usage is what a limit says after a decision: requests, and waits in microseconds.
+// A usage is the state of a limit after a decision: requests, and waits in microseconds.
 type usage struct {
 	algorithm.Usage
 	retry int64 // 0 if it admits what is asked, -1 if it never does
@@ -25,7 +25,7 @@ const (
 	farOff = -3
 )
 
-// errFarOff is bad input, because the clock that is wrong may be this process's.
+// errFarOff wraps ErrInvalid, because this process's clock may be the one that is wrong.
 var errFarOff = fmt.Errorf("spillgate: %w: this process's clock and the Redis server's differ by more than a day, so a calendar window cannot be chosen", core.ErrInvalid)
 
 // The numbers for each limit, and how many more there are for each in a reply that is rare.
@@ -36,7 +36,7 @@ const (
 
 var errScript = errors.New("the script failed; the log of the Redis server says why")
 
-// deliver gives each job what the reply of a script says of it.
+// deliver gives each job its part of a script's reply.
 func (s *Store) deliver(reply []int64, jobs []*job) error {
 	all := reply
 	if len(reply) < 2 {
@@ -107,8 +107,8 @@ func (j *job) read() error {
 	return nil
 }
 
-// usageOf returns the usage of a limit that the script says this of: see report in the Lua file of each algorithm. It
-// reports false if that cannot be.
+// usageOf returns the usage of a limit from the numbers in the reply: see report in the Lua file of each algorithm. It
+// reports false if the numbers are impossible.
 func (j *job) usageOf(a *ask, r []int64) (u usage, ok bool) {
 	u.retry = r[0]
 	used := r[1] // less than none if more was granted

@@ -45,7 +45,7 @@ type ask struct {
 	maxWait                    int64 // microseconds
 }
 
-// requests are those that are no longer used. A request is most of what a decision would allocate.
+// requests is a pool, because a request is most of what a decision would allocate.
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 // release ends the use of r. It must not be called while a batch holds a job of r: a batch may hold the job of a caller
@@ -89,8 +89,8 @@ func (r *request) addClaim(stored string, c *core.Claim, i int) {
 	}
 }
 
-// newAsk adds an ask for a limit. Its place may still have what was compiled for an earlier request, most often of the
-// same limit.
+// newAsk adds an ask for a limit. Its slot may still have the compiled limit of an earlier request, which is usually
+// the same.
 func (r *request) newAsk(l *core.Limit) *ask {
 	n := len(r.asks)
 	r.asks = slices.Grow(r.asks, 1)[:n+1]
@@ -121,7 +121,7 @@ func compile(l *core.Limit) algorithm.Limit {
 	return compiled
 }
 
-// keyIndex returns the place of key in r.keys, where it is from now on.
+// keyIndex returns the index of key in r.keys, and adds the key if it is missing.
 func (r *request) keyIndex(key string) int {
 	for i := range r.keys {
 		if r.keys[i] == key {
@@ -132,8 +132,8 @@ func (r *request) keyIndex(key string) int {
 	return len(r.keys) - 1
 }
 
-// addUpCosts adds up what several claims ask of one state. Peeks are left out; dry runs are added up on their own, because
-// they must not make others fail.
+// addUpCosts adds up the costs of several claims for one state. It leaves out peeks, and adds up dry runs separately,
+// because they must not make others fail.
 func (r *request) addUpCosts() {
 	for i := 1; i < len(r.asks); i++ {
 		for j := range r.asks[:i] {
@@ -146,7 +146,7 @@ func (r *request) addUpCosts() {
 	}
 }
 
-// share returns what a alone asks of its state: a limit in flight counts requests.
+// share returns the cost of a alone: a limit in flight counts requests.
 func (a *ask) share() int64 {
 	if a.Algorithm == algorithm.InFlight {
 		return 1

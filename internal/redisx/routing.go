@@ -10,15 +10,15 @@ type routing uint32
 
 const (
 	anyKeys    routing = iota // all: one server, or the master of a Sentinel
-	bySlot                    // those of a hash slot: a Redis Cluster
-	byIdentity                // those of an identity: a Ring, which does not say where a key is
-	byKey                     // one: a slot that is migrating
+	bySlot                    // keys of one hash slot: a Redis Cluster
+	byIdentity                // keys of one identity: a Ring, which does not say where a key is
+	byKey                     // one key: a slot that is migrating
 )
 
 // slots is the number of hash slots of a Redis Cluster.
 const slots = 16384
 
-// nameOf returns a name that keys have in common if a run may use them together.
+// nameOf returns a name that is the same for all keys that one run may use together.
 func (how routing) nameOf(key string, l *layout) string {
 	switch how {
 	case bySlot:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// runBatch has the server do the jobs of b. It goes on after the deadline of b if the client does.
+// runBatch sends the jobs of b to the server. If the client continues after the deadline of b, so does runBatch.
 func (s *Store) runBatch(b *batch) {
 	defer s.finish(b)
 	growStack(b.load)
@@ -27,8 +27,8 @@ func (s *Store) runBatch(b *batch) {
 	each(b.jobs, func(j **job) { _ = s.run(ctx, []*job{*j}) })
 }
 
-// growStack gives a new goroutine the stack that a client needs, in one step. By itself it grows in several steps, each of which
-// copies the frames of the calls so far.
+// growStack grows the stack of a new goroutine in one step to the size that a client needs. Otherwise it grows in
+// several steps, each of which copies the frames so far.
 //
 //go:noinline
 func growStack(n int) byte {
@@ -36,7 +36,7 @@ func growStack(n int) byte {
 	return room[n%len(room)]
 }
 
-// run has one run of the script do jobs. It sets the reply of each, or the error of all.
+// run does jobs in one run of the script. It sets the reply of each job, or returns the error of all.
 func (s *Store) run(ctx context.Context, jobs []*job) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -54,7 +54,7 @@ func (s *Store) run(ctx context.Context, jobs []*job) (err error) {
 	return s.deliver(reply, jobs)
 }
 
-// callOf returns the call that has the script do jobs. Those of one plan are next to each other.
+// callOf returns the call for jobs. Jobs with the same plan are next to each other.
 func callOf(now int64, jobs []*job) *call {
 	byPlan := func(a, b *job) int { return strings.Compare(a.plan, b.plan) }
 	if !slices.IsSortedFunc(jobs, byPlan) { // mostly there is one

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// giveBackTimeout bounds how long a job waits to give back what it was charged for nothing.
+// giveBackTimeout bounds how long giving back the charges of a denied request may take.
 const giveBackTimeout = time.Second
 
-// decide decides r: in one job if the keys may share a run, else in several, each atomic by itself.
+// decide decides r in one job if its keys may share a run, or else in several jobs, each of which is atomic.
 func (s *Store) decide(ctx context.Context, r *request) (jobs []job, err error) {
 	for how := routing(s.routing.Load()); ; {
 		if jobs = s.split(r, how); len(jobs) == 1 {
@@ -36,9 +36,10 @@ func (s *Store) decideWithin(ctx context.Context, jobs []job) error {
 	return err
 }
 
-// decideSeparately decides all jobs at once and gives back what one was charged though another denied. While it is charged,
-// another request may be denied for it. So that a client that is refused anyway cannot keep another identity charged, nothing
-// is charged if a pair was denied lately and one of the jobs would still deny.
+// decideSeparately decides all jobs at the same time. If one job denies, it gives back what the others were charged.
+// Until then, other requests may be denied because of these charges. So that a client that is denied anyway cannot keep
+// another identity charged, decideSeparately first peeks if a pair was denied recently, and charges nothing if a job
+// would still deny.
 func (s *Store) decideSeparately(ctx context.Context, jobs []job) error {
 	if s.denied.anyOf(jobs[0].request.keys, time.Now(), 0) {
 		if err := s.peekAll(ctx, jobs); err != nil || !allAdmitted(jobs) {
@@ -105,8 +106,8 @@ func (s *Store) undo(ctx context.Context, jobs []job) {
 	})
 }
 
-// undoJob gives back the claims in j that were charged there and do not fit. The results become those after that. If it
-// fails, what was charged stays, which is stricter.
+// undoJob gives back the claims of j that were charged in j but do not fit as a whole, and updates the results. If it
+// fails, the charges stay, which is stricter.
 func (s *Store) undoJob(ctx context.Context, j *job, fits map[int]bool) {
 	charged := func(claim int) bool { return !fits[claim] && j.fits(claim) }
 	r := j.request

@@ -13,7 +13,8 @@ import (
 // reloadEvery is how often a store asks a client of a Redis Cluster to look for new masters.
 const reloadEvery = 500 * time.Millisecond
 
-// noteError has a client of a Redis Cluster look for new masters if err is an error. By itself it does so once a minute.
+// noteError makes a client of a Redis Cluster look for new masters if err is an error. On its own, the client does so
+// once a minute.
 func (s *Store) noteError(err error) {
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if err == nil || !ok {
@@ -24,8 +25,8 @@ func (s *Store) noteError(err error) {
 	}
 }
 
-// reloads bounds how often something is done. Its instants are monotonic: after the wall clock was set back, it would otherwise
-// not be done until that has caught up.
+// reloads limits how often something is done. It uses the monotonic clock, because after the wall clock was set back,
+// nothing would be done until it has caught up.
 type reloads struct{ next atomic.Int64 }
 
 // due reports whether to do it now, an instant since some beginning.

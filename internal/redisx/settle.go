@@ -74,7 +74,7 @@ func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error
 	return err
 }
 
-// settle does what r, the request of a Settle, asks.
+// settle executes r, the request of a Settle.
 func (s *Store) settle(ctx context.Context, r *request) ([]job, error) {
 	jobs := s.split(r, routing(s.routing.Load()))
 	if len(jobs) == 1 && len(jobs[0].keys) == 1 {
@@ -99,7 +99,7 @@ func renewed(settlements []core.Settlement, jobs []job) {
 	}
 }
 
-// newSettle returns the request of a Settle. Its plan says nothing of costs, so that most requests have the same.
+// newSettle returns the request of a Settle. Its plan does not contain costs, so that most requests have the same plan.
 func (l *layout) newSettle(settlements []core.Settlement) *request {
 	r := requests.Get().(*request)
 	r.clock = l.wall
@@ -142,7 +142,7 @@ func (s *Store) settleJob(ctx context.Context, j *job) {
 	each(jobs, func(j *job) { j.err = s.do(ctx, j, true) })
 	j.claims, j.moved = nil, nil
 	if j.err = firstError(jobs); j.err != nil {
-		return // some of its claims may be settled, so none counts as not settled
+		return // some of its claims may be settled, so do not report that none was
 	}
 	for i := range jobs {
 		j.claims, j.moved = append(j.claims, jobs[i].claims...), append(j.moved, jobs[i].moved...)

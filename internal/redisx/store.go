@@ -6,13 +6,13 @@
 // A Take or a Settle of core becomes a request (request.go). It is split into jobs (routing.go, job.go): one for a
 // single server, one for each slot of a Cluster. Jobs of concurrent callers wait for each other and are sent as one
 // batch (batcher.go has its size, a sum of loads that job.go gives to asks; run.go sends it), which one run of a script
-// does (script.go joins the files of lua/). What the script replies becomes results (reply.go). If a request has
-// several jobs and one denies, separate.go takes back what the others charged.
+// does (script.go joins the files of lua/). reply.go turns the script's reply into results. If a request has several
+// jobs and one denies, separate.go gives back what the others charged.
 //
 // The script (script.go) is a library of one function, and a script for servers without functions (command.go). Its
-// files in lua/ read from run.lua down: plan.lua says what a request asks, take.lua, settle.lua and decide.lua decide,
-// pair.lua has the layout of what is stored, and each algorithm is in the file that has its name: the refund of a fixed
-// window is in lua/fixedwindow.lua.
+// files in lua/ read from run.lua down: plan.lua reads the request; take.lua, settle.lua and decide.lua decide;
+// pair.lua has the layout of the stored state; and each algorithm has a file of its own: the refund of a fixed window
+// is in lua/fixedwindow.lua.
 //
 // Package lease charges requests of busy keys ahead, by Lend (lend.go).
 //
@@ -54,7 +54,7 @@ type Store struct {
 
 	clock    testClock     // of the server
 	wall     testClock     // of this process
-	repaired atomic.Uint64 // states that made no sense
+	repaired atomic.Uint64 // invalid states found
 	reloads  reloads       // of the state of the cluster
 	begun    time.Time
 	first    sync.Once
@@ -77,10 +77,10 @@ func New(client redis.UniversalClient, o Options) *Store {
 	return s
 }
 
-// Repaired returns how many stored states made no sense and were replaced by the state of a limit just used up.
+// Repaired returns how many invalid states were found and replaced by the state of a limit just used up.
 func (s *Store) Repaired() uint64 { return s.repaired.Load() }
 
-// A testClock is what a test has in place of a clock, or nil.
+// A testClock replaces a clock in tests, or is nil.
 type testClock = atomic.Pointer[func() time.Time]
 
 // SetClock replaces the server's clock and this process's by now, for tests.
@@ -106,7 +106,8 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	return results, err
 }
 
-// ask has the server decide claims, and take back what is unused of loans. A denial that lasts may be repeated.
+// ask asks the server to decide claims and to take back the unused requests of loans. lasts reports whether the results
+// are a denial that may be repeated.
 func (s *Store) ask(ctx context.Context, claims []core.Claim, loans []lease.Loan, dst []core.Result) (results []core.Result, lasts bool, err error) {
 	r, err := s.layout.newTake(claims)
 	if err != nil || len(r.asks) == 0 {
@@ -139,7 +140,8 @@ func (s *Store) sentAt() (now time.Time) {
 	return now
 }
 
-// lasts reports whether a denial of jobs may be repeated. One for what is held, or may be about to be given back, may not.
+// lasts reports whether a denial of jobs may be repeated. A denial because of a hold, or because of a charge that may
+// be about to be given back, may not.
 func (s *Store) lasts(r *request, jobs []job, sent time.Time) bool {
 	if routing(s.routing.Load()) == anyKeys {
 		return !heldBack(jobs)
@@ -194,7 +196,8 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 	return err
 }
 
-// resetKey resets one pair: a slot that is migrating refuses a script with several keys.
+// resetKey resets one pair, because in a slot that is migrating, the server returns an error for a script with several
+// keys.
 func (s *Store) resetKey(ctx context.Context, key string) error {
 	c := newCall(4)
 	c.addKeys([]string{key})

@@ -12,7 +12,7 @@ import (
 // which may differ by a day, chooses one: see lua/fixedwindow.lua.
 type turn struct {
 	minute int64   // when it began, in microseconds since 1970
-	starts []int64 // likewise
+	starts []int64 // in microseconds since 1970
 }
 
 const (
@@ -20,7 +20,7 @@ const (
 	microsPerDay    = 24 * 60 * microsPerMinute
 )
 
-// turns are the last turns of calendars, so that most requests compute none.
+// turns caches the last turn of each calendar, so that most requests need not compute one.
 var turns sync.Map // of core.Calendar to *turn
 
 // turnOf returns the turn of a calendar at now.
