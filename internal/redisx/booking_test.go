@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
-	"pgregory.net/rapid"
 )
 
 // TestDeniedRequestMayWaitWhenItWasTold sends a thousand requests in three seconds, of which few may wait for one
@@ -54,56 +54,28 @@ func TestDeniedRequestMayWaitWhenItWasTold(t *testing.T) {
 	}
 }
 
-// TestBookingsAgreeWithTheModel compares requests that wait, are given back and are banned at random with the model, in
-// ticks of 1 µs, 1 ms and 1 s. Requests may name two rates. The clock may step back if nothing is given back: the store
-// drops a state that is empty.
+// TestBookingsAgreeWithTheModel compares requests that wait, are given back and are banned at random with the model.
 func TestBookingsAgreeWithTheModel(t *testing.T) {
 	store, server := frozen(t)
-	limits := [][]core.Limit{
-		core.MustParseLimits("5/s"), core.MustParseLimits("1/s;burst=3"), core.MustParseLimits("10/3h"), core.MustParseLimits("1000000/d"),
-		{core.Every(999_983, 3650*24*time.Hour-time.Millisecond)}, core.MustParseLimits("3/s;burst=1, 100/m;burst=2"),
-		{core.Every(1_000_000, 9_007_199_254*time.Microsecond)}, // a full bucket is nearly as much as whole numbers can count
-	}
-	rapid.Check(t, func(t *rapid.T) {
+	for seed := range uint64(80) {
 		c := compare(store, server)
-		tiers := [][]core.Limit{rapid.SampledFrom(limits).Draw(t, "limits")}
-		l := tiers[0][0]
-		if rapid.IntRange(0, 3).Draw(t, "tiers") == 0 {
-			other := l
-			other.Rate = max(1, l.Rate/2)
-			tiers = append(tiers, []core.Limit{other})
-		}
-		each, steps := l.Period.Microseconds()/int64(l.Rate), rapid.IntRange(0, 3).Draw(t, "clock steps back") == 0
-		some := func(name string, least, most int64) time.Duration {
-			return time.Duration(rapid.Int64Range(least, most).Draw(t, name)) * time.Microsecond
-		}
-		for i := range rapid.IntRange(3, 40).Draw(t, "steps") {
-			c.advance(some("wait", 0, 2*each))
-			if steps && i > 0 && rapid.IntRange(0, 7).Draw(t, "back") == 0 {
-				c.advance(-some("back", 0, 3*each))
-			}
+		for i, s := range oracle.BookingSteps(seed) {
+			c.advance(s.After)
 			var err error
-			switch verb := rapid.IntRange(0, 19).Draw(t, "verb"); {
-			case !steps && i > 0 && verb < 7:
-				line := rapid.IntRange(max(0, i-5), i).Draw(t, "line")
-				err = c.settle(c.takes[line])
-				delete(c.takes, line)
-			case i > 0 && verb < 9:
-				err = c.settle([]core.Settlement{{Rule: "r", Key: "k", Ban: some("ban", 1, 5*each)}})
+			switch {
+			case len(s.Claim.Limits) > 0:
+				err = c.take(i, []core.Claim{s.Claim})
+			case s.Ban > 0:
+				err = c.settle([]core.Settlement{{Rule: "r", Key: "k", Ban: s.Ban}})
 			default:
-				one := core.Claim{Rule: "r", Key: "k", Limits: rapid.SampledFrom(tiers).Draw(t, "tier"), MaxWait: min(time.Hour, some("most", 1, 20*each))}
-				one.Cost = rapid.SampledFrom([]int{1, 1, 2, l.Capacity()}).Draw(t, "cost")
-				if i == 0 {
-					one.Cost = l.Capacity()
-				}
-				one.Peek = rapid.IntRange(0, 9).Draw(t, "peek") == 0
-				err = c.take(i, []core.Claim{one})
+				err = c.settle(c.takes[s.GiveBack])
+				delete(c.takes, s.GiveBack)
 			}
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("seed %d, step %d: %v", seed, i, err)
 			}
 		}
-	})
+	}
 }
 
 // TestTurnsWhenTheClockHasSteppedBack gives back each of four turns after the clock of the server has gone back.
