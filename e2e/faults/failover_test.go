@@ -43,7 +43,7 @@ func (f *failover) run(t *testing.T, log *journal) {
 	redistest.Wait(t, "the replica to take over", func() bool { return f.named(replica) })
 	taken := time.Now()
 	each(guards, func(g *guard) { g.decidesAgain(f.keys...) })
-	if took := time.Since(taken); took > tooLong { // by itself, the client looks for new masters once a minute
+	if took := time.Since(taken); took > tooLong {
 		t.Errorf("Redis decided again %v after the replica had taken over", took)
 	}
 	each(guards, func(g *guard) { g.comesBack(f.keys...) })
