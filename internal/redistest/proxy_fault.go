@@ -7,7 +7,7 @@ import (
 
 // A Fault changes how a proxy forwards commands: runs of scripts only, unless Every is set. The zero Fault changes nothing.
 type Fault struct {
-	Every  bool          // concerns every command, those by which a client introduces itself included
+	Every  bool          // concerns every command, including those by which a client introduces itself
 	Delay  time.Duration // how long a command stays with the proxy
 	Answer string        // an error that answers the command in place of the server, such as "LOADING .."
 	Lose   Loss          // the command, its reply or nothing

@@ -13,8 +13,8 @@ import (
 )
 
 // An address that has used its limit up sends logins for another user, whose key is in another slot, from 64 connections. Its
-// requests are refused, and must not lead to a refusal of that user's own.
-func TestRefusedClientKeepsNoOtherIdentityCharged(t *testing.T) {
+// requests are denied, and must not lead to a denial of that user's own.
+func TestDeniedClientKeepsNoOtherIdentityCharged(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	for _, size := range []int{0, 100} {
@@ -43,11 +43,11 @@ func TestRefusedClientKeepsNoOtherIdentityCharged(t *testing.T) {
 }
 
 // attack sends requests of 64 callers until stop is called, which returns how many were admitted. It returns once many
-// are refused.
+// are denied.
 func attack(t *testing.T, s *redisx.Store, claims ...core.Claim) (stop func() (passed int64)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var attackers sync.WaitGroup
-	var refused, passed atomic.Int64
+	var denied, passed atomic.Int64
 	for range 64 {
 		attackers.Go(func() {
 			for ctx.Err() == nil {
@@ -62,12 +62,12 @@ func attack(t *testing.T, s *redisx.Store, claims ...core.Claim) (stop func() (p
 				case allowed(results):
 					passed.Add(1)
 				default:
-					refused.Add(1)
+					denied.Add(1)
 				}
 			}
 		})
 	}
-	redistest.Wait(t, "the attack to begin", func() bool { return refused.Load() > 200 })
+	redistest.Wait(t, "the attack to begin", func() bool { return denied.Load() > 200 })
 	return func() int64 {
 		cancel()
 		attackers.Wait()

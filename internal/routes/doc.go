@@ -1,4 +1,4 @@
-// Package routes finds which of several sets of http.ServeMux patterns match a request. All sets with a pattern that
-// matches count, not only the one with the most specific pattern, and a path counts in each way in which a router may
-// read it.
+// Package routes finds which of several sets of http.ServeMux patterns match a request. All sets with a matching
+// pattern match, not only the set with the most specific pattern. A path matches if any of the ways in which routers
+// may read it matches.
 package routes

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// An Index finds the sets of patterns that match a request, in one walk along its path. It never changes once it is made.
+// An Index finds the sets of patterns that match a request, in one walk along its path. It never changes.
 type Index struct {
 	everywhere []int    // empty sets
 	anyHost    *segment // of patterns without a host; nil if there are none
 	hosts      map[string]*segment
 }
 
-// A segment is a node of a tree of patterns. Its children are what may follow in a path.
+// A segment is a node of a tree of patterns. Its children are the segments that may follow it in a path.
 type segment struct {
 	literal map[string]*segment
 	wild    *segment // {x}
@@ -106,7 +106,8 @@ func appendCovering(dst []int, routes []route, method string) []int {
 }
 
 // A reading is a way to read the path of a request. Routers differ: net/http cleans the path and then unescapes each
-// segment, gin unescapes the path and then may clean it, chi and echo take it as it is unless a middleware cleans it.
+// segment; gin unescapes the path and then may clean it; chi and echo use the path unchanged unless a middleware cleans
+// it.
 type reading struct {
 	path    string
 	escaped bool // to be unescaped segment by segment
@@ -150,7 +151,7 @@ func isDots(p string) bool {
 	return name == "." || name == ".."
 }
 
-// unescape returns name without its escapes, or as it is if one of them is wrong.
+// unescape returns name without its escapes, or unchanged if an escape is invalid.
 func unescape(name string) string {
 	if plain, err := url.PathUnescape(name); err == nil {
 		return plain

@@ -17,7 +17,7 @@ type Mistake struct {
 	Text string
 }
 
-// New returns an Index of sets of patterns. Its mistakes are all that is wrong with them.
+// New returns an Index of sets of patterns, and all mistakes in them.
 func New(sets [][]string) (*Index, []Mistake) {
 	x := new(Index)
 	checked := patternChecker{known: make(map[string]bool)}
@@ -68,7 +68,8 @@ func (x *Index) add(p pattern, set int) {
 	}
 }
 
-// root returns the tree of the patterns of a host, or of those without one, which it makes if there is none.
+// root returns the tree of the patterns with a host, or of the patterns without a host. It adds the tree if it is
+// missing.
 func (x *Index) root(host string) *segment {
 	if host == "" {
 		if x.anyHost == nil {
@@ -85,7 +86,7 @@ func (x *Index) root(host string) *segment {
 	return x.hosts[host]
 }
 
-// child returns the child of s for a segment of a pattern, which it makes if there is none.
+// child returns the child of s for a segment of a pattern, and adds it if it is missing.
 func (s *segment) child(of patternSegment) *segment {
 	if of.wild {
 		if s.wild == nil {
@@ -102,13 +103,13 @@ func (s *segment) child(of patternSegment) *segment {
 	return s.literal[of.name]
 }
 
-// A patternChecker has http.ServeMux check patterns one by one and against each other.
+// A patternChecker checks patterns, one by one and against each other, with an http.ServeMux.
 type patternChecker struct {
 	mux   http.ServeMux
 	known map[string]bool // patterns that mux has
 }
 
-// parse returns the pattern that text is, or says what is wrong with it.
+// parse returns the pattern in text, or the mistake in it.
 func (c *patternChecker) parse(text string) (p pattern, mistake string) {
 	method, rest := "", text
 	if i := strings.IndexAny(text, " \t"); i >= 0 {
@@ -121,7 +122,7 @@ func (c *patternChecker) parse(text string) (p pattern, mistake string) {
 	p = newPattern(method, cleanHost(host), path)
 	mux, same := &c.mux, p.String()
 	if c.known[same] {
-		mux = new(http.ServeMux) // does not take patterns that match the same requests
+		mux = new(http.ServeMux) // a ServeMux does not accept two patterns that match the same requests
 	}
 	if mistake := register(mux, strings.Replace(text, host, p.host, 1)); mistake != "" {
 		return pattern{}, fmt.Sprintf("route %q: %s", text, mistake)
@@ -130,7 +131,7 @@ func (c *patternChecker) parse(text string) (p pattern, mistake string) {
 	return p, ""
 }
 
-// newPattern takes path apart, which lacks its first slash.
+// newPattern splits path, which is without its first slash, into segments.
 func newPattern(method, host, path string) pattern {
 	p := pattern{method: method, host: host, multi: path == ""}
 	for path != "" && !p.multi {
@@ -150,7 +151,7 @@ func newPattern(method, host, path string) pattern {
 	return p
 }
 
-// register adds a pattern to mux, or returns what mux says against it.
+// register adds a pattern to mux, or returns mux's error.
 func register(mux *http.ServeMux, text string) (mistake string) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -169,8 +170,8 @@ var methods = []string{
 	http.MethodConnect, http.MethodOptions, http.MethodTrace,
 }
 
-// misspelt says why a pattern is not one of http.ServeMux, or is one that no request of a client can match, and what
-// may be meant. It returns "" if the pattern is one.
+// misspelt explains why http.ServeMux does not accept a pattern, or why no request can match it, and suggests a
+// correction. It returns "" if the pattern is correct.
 func misspelt(text, method, host, rest string, hasPath bool) string {
 	upper := strings.ToUpper(method)
 	switch {
@@ -195,7 +196,7 @@ func misspelt(text, method, host, rest string, hasPath bool) string {
 	return otherSyntax(text, rest)
 }
 
-// cleaned returns p without what makes it unclean.
+// cleaned returns the clean form of p.
 func cleaned(p string) string {
 	clean := path.Clean(p)
 	if strings.HasSuffix(p, "/") && clean != "/" {
@@ -204,7 +205,7 @@ func cleaned(p string) string {
 	return clean
 }
 
-// otherSyntax says that a pattern has the wildcards of other routers, which http.ServeMux takes literally, if it has.
+// otherSyntax returns a mistake if a pattern has the wildcards of other routers, which http.ServeMux reads literally.
 func otherSyntax(text, rest string) string {
 	segments := strings.Split(rest, "/")
 	wild := false
