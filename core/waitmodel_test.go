@@ -42,3 +42,27 @@ func TestBookingsAgreeWithTheModel(t *testing.T) {
 		}
 	}
 }
+
+// TestTurnsWhenTheClockHasSteppedBack gives back each of four turns after the clock has gone back.
+func TestTurnsWhenTheClockHasSteppedBack(t *testing.T) {
+	one := []core.Claim{{Rule: "r", Key: "k", Limits: core.MustParseLimits("5/s;burst=1"), MaxWait: time.Minute}}
+	for canceled := range 4 {
+		now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
+		store, model := &core.MemoryStore{Now: func() time.Time { return now }}, new(oracle.Model)
+		var takes [][]core.Settlement
+		for i := range 5 {
+			if i == 4 {
+				now = now.Add(-time.Second)
+				model.Settle(now.UnixMicro(), takes[canceled])
+				if err := store.Settle(t.Context(), takes[canceled]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := store.Take(t.Context(), one, nil)
+			if want := model.Take(now.UnixMicro(), one); err != nil || got[0] != want[0] {
+				t.Fatalf("turn %d is given back, request %d: %v\n got %+v\nwant %+v", canceled, i, err, got, want)
+			}
+			takes = append(takes, oracle.Charged(one, got))
+		}
+	}
+}
