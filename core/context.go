@@ -96,7 +96,7 @@ func sameBody(a, b io.ReadCloser) (same bool) {
 	return a == b
 }
 
-func sameMap[M ~map[string][]string](a, b M) bool {
+func sameMap(a, b map[string][]string) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}
