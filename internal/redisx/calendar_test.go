@@ -171,3 +171,24 @@ func TestRefundOfALaterCalendarWindow(t *testing.T) {
 		t.Errorf("%d remain of 5 after three requests and a refund in another window, want 2", r.Remaining)
 	}
 }
+
+// A grant ends with its window, also if the clock went back and the window became an earlier one.
+func TestAGrantFollowsItsWindowBack(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.PerHour(10).Using(core.FixedWindow))
+	take(t, s, c)
+	if err := s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: 5}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		at   time.Duration
+		want int
+	}{{0, 13}, {-3 * time.Hour, 12}, {-2 * time.Hour, 9}} {
+		at := start.Add(row.at)
+		server.SetTime(at)
+		s.SetLocal(at)
+		if got := take(t, s, c)[0].Remaining; got != row.want {
+			t.Errorf("%v after the grant: %d remain, want %d", row.at, got, row.want)
+		}
+	}
+}

@@ -32,6 +32,7 @@ function fixedWindow.load(w, o, l, now)
     w[o + 1], w[o + 2], w[o + 3] = 0, current, ends
   elseif start > ends then
     w[o + 2], w[o + 3] = current, ends
+    moveGrant(w, o, fixedWindow.size, ends)
     return true
   elseif start > current then
     _, w[o + 3] = windowOf(l, start)

@@ -30,6 +30,13 @@ local function addGrant(w, o, size, now, n, ends)
   w[at + 1], w[at + 2] = grantZero + max(-maxGrant, min(before + n, maxGrant)), ends
 end
 
+-- moveGrant changes the end of a grant, if there is one: the clock went back, and the limit counts in another window.
+local function moveGrant(w, o, size, ends)
+  if hasGrant(w, o, size) then
+    w[o + size + 2] = ends
+  end
+end
+
 -- removeGrant removes a grant, if there is one.
 local function removeGrant(w, o, size)
   if hasGrant(w, o, size) then
