@@ -87,31 +87,33 @@ func TestRedisIsDown(t *testing.T) {
 }
 
 // instant is when a window ends, in seconds since 1970.
-var instant = regexp.MustCompile(`: \d{10}\r`)
+var instant = regexp.MustCompile(`: \d{9,10}\r`)
 
-// The windows of both end at other instants. All else is equal.
+// The windows of both end at other instants. All else is equal. No deadline passes in the bubble while Redis decides.
 func TestSameBytes(t *testing.T) {
 	server := redistest.Start(t)
-	old, err := before(server.Client(t), try.OK)
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, err := same(server.Client(t), try.OK)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wire := func(h http.Handler) string {
-		return instant.ReplaceAllString(try.Wire(t, h, "203.0.113.9:4000", "/"), ": an instant\r")
-	}
 	if d := time.Until(time.Now().Truncate(time.Hour).Add(time.Hour)); d < time.Minute {
 		t.Skip("the hour turns within a minute, and with it the windows")
 	}
-	for i := range 1010 {
-		want, got := wire(old), wire(now)
-		if got != want || strings.Count(got, "an instant") != 1 || strings.HasPrefix(got, "HTTP/1.1 429 ") != (i >= 1000) {
-			t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
+	synctest.Test(t, func(t *testing.T) {
+		old, err := before(server.Client(t), try.OK)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		now, err := same(server.Client(t), try.OK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wire := func(h http.Handler) string {
+			return instant.ReplaceAllString(try.Wire(t, h, "203.0.113.9:4000", "/"), ": an instant\r")
+		}
+		for i := range 1010 {
+			want, got := wire(old), wire(now)
+			if got != want || strings.Count(got, "an instant") != 1 || strings.HasPrefix(got, "HTTP/1.1 429 ") != (i >= 1000) {
+				t.Fatalf("request %d:\n%s\nwant\n%s", i, got, want)
+			}
+		}
+	})
 }
 
 func TestZeroAndFractions(t *testing.T) {
