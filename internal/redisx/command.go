@@ -105,22 +105,21 @@ func wordsOf(text string) ([]int64, error) {
 // call sends c to the server and returns the reply. If the server does not have the function or the script, it has not
 // run it; only that error leads to another attempt.
 func (s *Store) call(ctx context.Context, c *call) ([]int64, error) {
-	script := theScript
 	if s.noFunctions.Load() {
-		return c.sendScript(ctx, s.client, script)
+		return c.sendScript(ctx, s.client, s.script)
 	}
-	reply, err := c.send(ctx, s.client, "fcall", script.function)
+	reply, err := c.send(ctx, s.client, "fcall", s.script.function)
 	never := isUnavailable(err)
 	if isNotFound(err) {
-		never = isUnavailable(s.loadLibrary(ctx, script))
+		never = isUnavailable(s.loadLibrary(ctx, s.script))
 		if !never {
-			reply, err = c.send(ctx, s.client, "fcall", script.function)
+			reply, err = c.send(ctx, s.client, "fcall", s.script.function)
 		}
 	}
 	if !never && !isNotFound(err) {
 		return reply, err
 	}
-	reply, err = c.sendScript(ctx, s.client, script)
+	reply, err = c.sendScript(ctx, s.client, s.script)
 	if err == nil && never {
 		s.noFunctions.Store(true)
 	}

@@ -1,8 +1,8 @@
 package redisx
 
 import (
+	"fmt"
 	"strings"
-	"testing"
 	"time"
 )
 
@@ -22,16 +22,13 @@ func (s *Store) SetLocal(t time.Time) {
 	s.wall.Store(&now)
 }
 
-// SetBlockSize has scripts keep blocks of so many entries until the test ends.
-func SetBlockSize(t *testing.T, entries string) {
-	original := theScript
-	t.Cleanup(func() { theScript = original })
-	source := read(luaFiles...)
-	changed := strings.Replace(source, "local maxEntries = 64", "local maxEntries = "+entries, 1)
-	if source == changed {
-		t.Fatal("the script does not say how large blocks are")
+// SetBlockSize makes the script of s keep blocks of so many entries.
+func (s *Store) SetBlockSize(entries int) {
+	before, after, found := strings.Cut(read(luaFiles...), "local maxEntries = 64")
+	if !found {
+		panic("the script does not say how large blocks are")
 	}
-	theScript = newScript(changed)
+	s.script = newScript(before + fmt.Sprint("local maxEntries = ", entries) + after)
 }
 
 // LeasesEnded reports whether nothing is leased, asked for or to be given back.
@@ -48,9 +45,7 @@ func (s *Store) GrantsInFlight() int {
 	return 0
 }
 
-// SetVersion has stores use a library that differs from this version's library by a comment, until the test ends.
-func SetVersion(t *testing.T, version string) {
-	original := theScript
-	t.Cleanup(func() { theScript = original })
-	theScript = newScript(read(luaFiles...) + strings.Repeat("-- "+version+"\n", len(version)))
+// SetVersion makes s use a library that differs from this version's library by a comment.
+func (s *Store) SetVersion(version string) {
+	s.script = newScript(read(luaFiles...) + strings.Repeat("-- "+version+"\n", len(version)))
 }

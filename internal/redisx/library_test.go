@@ -73,9 +73,9 @@ func TestTwoVersionsOfTheLibraryShareAServer(t *testing.T) {
 	s, c := redisx.New(client, options), claimOf("k", core.MustParseLimits("9/d, 9/d;fixed-window, 9/h;sliding-log")...)
 	for i := range 9 {
 		if i%2 == 0 {
-			redisx.SetVersion(t, "")
+			s.SetVersion("")
 		} else {
-			redisx.SetVersion(t, "2")
+			s.SetVersion("2")
 		}
 		for _, r := range take(t, s, c) {
 			if !r.Allowed || r.Remaining != 8-i {

@@ -1,6 +1,7 @@
 package redisx_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -76,18 +77,18 @@ func TestMiniredisAgreesWithTheModelWhenTheClockGoesBack(t *testing.T) {
 // Long timelines of one key fill the entries that sliding limits keep, whose oldest, newest and middle ones matter.
 func TestSlidingLimitsOfManyEntriesAgreeWithTheModel(t *testing.T) {
 	testpass.Thorough(t)
-	slidingLimitsAgreeWithTheModel(t)
+	slidingLimitsAgreeWithTheModel(t, 64)
 }
 
 // Blocks of three entries make many blocks of few.
 func TestSlidingLimitsOfManyBlocksAgreeWithTheModel(t *testing.T) {
 	testpass.Thorough(t)
-	redisx.SetBlockSize(t, "3")
-	slidingLimitsAgreeWithTheModel(t)
+	slidingLimitsAgreeWithTheModel(t, 3)
 }
 
-func slidingLimitsAgreeWithTheModel(t *testing.T) {
+func slidingLimitsAgreeWithTheModel(t *testing.T, blockSize int) {
 	store, server := frozen(t)
+	store.SetBlockSize(blockSize)
 	rapid.Check(t, func(t *rapid.T) {
 		c := compare(store, server)
 		a := rapid.SampledFrom([]core.Algorithm{core.SlidingWindow, core.SlidingLog}).Draw(t, "algorithm")
@@ -155,16 +156,15 @@ func TestRefundsOfBucketsAgreeWithTheModel(t *testing.T) {
 }
 
 func TestSubBucketsOfTheFutureAgreeWithTheModel(t *testing.T) {
-	for _, entries := range []string{"1", "2", "100"} {
-		t.Run("blocks of "+entries, func(t *testing.T) {
-			redisx.SetBlockSize(t, entries)
-			subBucketsOfTheFutureAgreeWithTheModel(t)
-		})
+	for _, blockSize := range []int{1, 2, 100} {
+		t.Run(fmt.Sprintf("blocks of %d", blockSize), func(t *testing.T) { subBucketsOfTheFutureAgreeWithTheModel(t, blockSize) })
 	}
 }
 
-func subBucketsOfTheFutureAgreeWithTheModel(t *testing.T) {
-	c := compare(frozen(t))
+func subBucketsOfTheFutureAgreeWithTheModel(t *testing.T, blockSize int) {
+	store, server := frozen(t)
+	store.SetBlockSize(blockSize)
+	c := compare(store, server)
 	one := core.Claim{Key: "k", Limits: core.MustParseLimits("9/m;sliding-window")}
 	most, all := one, one
 	most.Cost, most.Peek, all.Cost, all.Peek = 7, true, 9, true

@@ -43,6 +43,7 @@ type Options struct {
 // A Store implements core.Store. It is safe for concurrent use.
 type Store struct {
 	client  redis.UniversalClient
+	script  *script
 	layout  layout
 	routing atomic.Uint32
 	denials *denyCache // nil for none
@@ -62,7 +63,7 @@ type Store struct {
 
 // New returns a store. Its arguments must be valid.
 func New(client redis.UniversalClient, o Options) *Store {
-	s := &Store{client: client, layout: newLayout(o.Prefix, o.Secret), begun: time.Now()}
+	s := &Store{client: client, script: theScript, layout: newLayout(o.Prefix, o.Secret), begun: time.Now()}
 	s.layout.wall = &s.wall
 	s.batcher.init()
 	if o.DenyCache > 0 {
