@@ -85,7 +85,10 @@ type connect func(*testing.T) redis.UniversalClient
 func single(s *redistest.Server) connect {
 	return func(t *testing.T) redis.UniversalClient {
 		c := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: time.Minute, PoolSize: 1000})
-		t.Cleanup(func() { c.Close() })
+		t.Cleanup(func() {
+			time.Sleep(time.Millisecond) // in a bubble, until no call is in flight: the client would wait and repeat it
+			c.Close()
+		})
 		return c
 	}
 }
@@ -93,7 +96,10 @@ func single(s *redistest.Server) connect {
 func clustered(cluster *redistest.Cluster) connect {
 	return func(t *testing.T) redis.UniversalClient {
 		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Nodes[0].Addr}, ReadTimeout: time.Minute, PoolSize: 1000})
-		t.Cleanup(func() { c.Close() })
+		t.Cleanup(func() {
+			time.Sleep(time.Millisecond) // in a bubble, until no call is in flight: the client would wait and repeat it
+			c.Close()
+		})
 		return c
 	}
 }
