@@ -54,8 +54,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestLongNamesAreNotKept checks that a Transport keeps no long name and no long text that a name is part of, whoever
-// chose it: the server in a response, or by a redirect in the URL of a request.
+// TestLongNamesAreNotKept checks that a Transport keeps no long name and no long text that a name is part of. A server
+// can choose such a name in a response or, by a redirect, in the URL of a request.
 func TestLongNamesAreNotKept(t *testing.T) {
 	testpass.Thorough(t)
 	const size = 1 << 20

@@ -141,7 +141,7 @@ func TestGraphQL(t *testing.T) {
 	want(t, "one that is always too much", get(h, someone, query(6000)), 413)
 }
 
-// Free clients are denied when 60 requests are in flight, whoever sent those, and customers when 100 are.
+// Free clients are denied when 60 requests of any clients are in flight, and customers when 100 are.
 func TestFreeClientsAreShedFirst(t *testing.T) {
 	entered, done := make(chan struct{}), make(chan struct{})
 	h, _ := limited(func(_ http.ResponseWriter, r *http.Request) {

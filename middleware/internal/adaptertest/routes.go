@@ -140,8 +140,8 @@ var oddPaths = []string{
 	"/login;x", "/login/;x", "/login%3B", "/login?x", "/login/?x#y", "/login/.", "/login/x/..",
 }
 
-// testOddPaths checks that a login is not served beyond the limit of its route, however its path is written and whoever
-// cleans it.
+// testOddPaths checks that a login is not served beyond the limit of its route, however its path is written, and whether
+// the server, the router or the limiter cleans it.
 func testOddPaths(t *testing.T, a Adapter) {
 	limit := []core.Limit{core.PerHour(1).Using(core.SlidingLog)}
 	isLogin := func(r *http.Request) bool { return core.RoutePattern(r) == "/login" }
