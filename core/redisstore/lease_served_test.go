@@ -26,7 +26,7 @@ type process struct {
 
 func newProcess(t *testing.T, server *redistest.Server, limit string, lease time.Duration) *process {
 	p := &process{client: redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, PoolSize: 1000, MaxRetries: -1})}
-	t.Cleanup(func() { p.client.Close() })
+	redistest.CloseInBubble(t, p.client)
 	s := redisstore.New(p.client)
 	s.SetClock(time.Now)
 	rule := core.Rule{Name: "leased", Key: keyfunc.Const("all"), Limits: core.MustParseLimits(limit), Lease: lease, OnFailure: core.FailClosed}
@@ -54,7 +54,7 @@ func (p *process) demand(perSecond int, admitted *atomic.Int64) {
 // which includes what a killed process leased: at least 0.95 of it.
 func TestLeasesServeTheLimit(t *testing.T) {
 	const lasts = 5 * time.Second
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.KeepKeys...)
 	synctest.Test(t, func(t *testing.T) {
 		var admitted atomic.Int64
 		var asking sync.WaitGroup
@@ -97,7 +97,7 @@ func TestLeasesServeTheLimit(t *testing.T) {
 
 // TestHoldsOfAKilledProcess kills a process that holds 20 places. They stay taken for a minute, and are all free after 66 s.
 func TestHoldsOfAKilledProcess(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.KeepKeys...)
 	synctest.Test(t, func(t *testing.T) {
 		doomed, other := newProcess(t, server, "20 at once", 0), newProcess(t, server, "20 at once", 0)
 		c := core.Claim{Rule: "leased", Key: "const:all", Hold: true}
@@ -133,7 +133,7 @@ func TestHoldsOfAKilledProcess(t *testing.T) {
 // TestLongRequestKeepsItsPlace checks that a request that runs for longer than a hold lasts keeps its place, and
 // releases it at its end.
 func TestLongRequestKeepsItsPlace(t *testing.T) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.KeepKeys...)
 	synctest.Test(t, func(t *testing.T) {
 		one, other := newProcess(t, server, "1 at once", 0), newProcess(t, server, "1 at once", 0)
 		const lasts = 150 * time.Second

@@ -127,7 +127,7 @@ func (p *players) charged(t *testing.T) int64 {
 // that no caller waits for a connection: go-redis would wait with a timer that bubbles must not share.
 func inBubble(t *testing.T, server *redistest.Server, opts ...redisstore.Option) *redisstore.Store {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, PoolSize: 1000})
-	t.Cleanup(func() { client.Close() })
+	redistest.CloseInBubble(t, client)
 	s := redisstore.New(client, opts...)
 	s.SetClock(time.Now)
 	return s

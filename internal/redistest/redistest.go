@@ -7,6 +7,7 @@ package redistest
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -38,6 +39,10 @@ func Start(t testing.TB, args ...string) *Server {
 	t.Cleanup(s.Kill)
 	return s
 }
+
+// KeepKeys are arguments of a server on which no key expires, for tests that drive the clock of a store. A server expires keys by real
+// time, which goes on while the clock of a bubble stands. On this server PEXPIRE runs HSTRLEN, which changes nothing.
+var KeepKeys = []string{"--rename-command", "PEXPIRE", "", "--rename-command", "HSTRLEN", "PEXPIRE"}
 
 // binary returns the path of redis-server.
 func binary(t testing.TB) string {
@@ -80,6 +85,15 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: time.Minute})
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// CloseInBubble closes the client of a synctest bubble when the test ends, once no call is in flight. The client would pause before it
+// repeats a call whose connection it has closed, and a bubble cannot end during a pause.
+func CloseInBubble(t testing.TB, c io.Closer) {
+	t.Cleanup(func() {
+		time.Sleep(time.Millisecond) // in a bubble, calls in flight end first
+		c.Close()
+	})
 }
 
 // Kill ends s at once, as kill -9 does. It may be called twice.

@@ -16,7 +16,7 @@ import (
 // second, and checks what each of the others was told: the same request is admitted to wait at that instant, and not a
 // microsecond earlier.
 func TestDeniedRequestMayWaitWhenItWasTold(t *testing.T) {
-	client := redistest.Start(t).Client(t)
+	client := redistest.Start(t, redistest.KeepKeys...).Client(t)
 	for _, limits := range []string{"10/s;burst=1", "10/s;burst=4, 200/m;burst=6", "7/1001ms;burst=2"} {
 		flush(t, client)
 		store := redisx.New(client, options)

@@ -80,7 +80,7 @@ func TestAClockThatIsMoreThanADayOffIsAMistake(t *testing.T) {
 func TestLeasesAcrossTheTurnOfACalendarMonth(t *testing.T) {
 	limit := core.PerMonth(3_000).In("Europe/Berlin").From(15)
 	_, turn := limit.Calendar.Window(start)
-	inBubble(t, single(redistest.Start(t)), 3, func(t *testing.T, stores []*redisx.Store) {
+	inBubble(t, single(redistest.Start(t, redistest.KeepKeys...)), 3, func(t *testing.T, stores []*redisx.Store) {
 		begun := time.Now()
 		for _, s := range stores {
 			s.SetClock(func() time.Time { return turn.Add(time.Since(begun) - 30*time.Millisecond) })

@@ -16,7 +16,7 @@ import (
 // denying runs f in a bubble, with a store that has a deny cache, another without one, and a client to count calls
 // with. The server decides by the clock of the bubble.
 func denying(t *testing.T, size int, f func(t *testing.T, cached, plain *redisx.Store, client *redis.Client)) {
-	server := redistest.Start(t)
+	server := redistest.Start(t, redistest.KeepKeys...)
 	synctest.Test(t, func(t *testing.T) {
 		client := single(server)(t)
 		o := options

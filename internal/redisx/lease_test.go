@@ -85,10 +85,7 @@ type connect func(*testing.T) redis.UniversalClient
 func single(s *redistest.Server) connect {
 	return func(t *testing.T) redis.UniversalClient {
 		c := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: time.Minute, PoolSize: 1000})
-		t.Cleanup(func() {
-			time.Sleep(time.Millisecond) // in a bubble, until no call is in flight: the client would wait and repeat it
-			c.Close()
-		})
+		redistest.CloseInBubble(t, c)
 		return c
 	}
 }
@@ -96,10 +93,7 @@ func single(s *redistest.Server) connect {
 func clustered(cluster *redistest.Cluster) connect {
 	return func(t *testing.T) redis.UniversalClient {
 		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Nodes[0].Addr}, ReadTimeout: time.Minute, PoolSize: 1000})
-		t.Cleanup(func() {
-			time.Sleep(time.Millisecond) // in a bubble, until no call is in flight: the client would wait and repeat it
-			c.Close()
-		})
+		redistest.CloseInBubble(t, c)
 		return c
 	}
 }
@@ -733,7 +727,7 @@ func TestLeasesOnARing(t *testing.T) {
 	addrs := map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr}
 	ring := func(t *testing.T) redis.UniversalClient {
 		c := redis.NewRing(&redis.RingOptions{Addrs: addrs, ReadTimeout: time.Minute, PoolSize: 1000})
-		t.Cleanup(func() { c.Close() })
+		redistest.CloseInBubble(t, c)
 		return c
 	}
 	inBubble(t, ring, 2, func(t *testing.T, stores []*redisx.Store) {
