@@ -21,7 +21,7 @@ func TestArchitectureNamesFilesThatExist(t *testing.T) {
 		}
 	}
 	if len(names) < 12 {
-		t.Errorf("found %d names of files, want those of each step", len(names))
+		t.Errorf("found %d names of files, want the files of every step", len(names))
 	}
 }
 

@@ -33,7 +33,7 @@ var publicPackages = []string{
 	"dashboard", "rulefile", "middleware/stdlib", "middleware/chi", "middleware/gin", "middleware/echo", "middleware/echov5",
 }
 
-// TestExportedFuncsHaveExamples looks for an example of each option, func and method. That of the package is one of its New.
+// TestExportedFuncsHaveExamples looks for an example of each option, func and method. The package example counts as an example of New.
 func TestExportedFuncsHaveExamples(t *testing.T) {
 	for _, dir := range publicPackages {
 		pkg := documented(t, dir)

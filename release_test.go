@@ -90,7 +90,7 @@ func TestModules(t *testing.T) {
 				continue
 			}
 			if versions[r.Version] = true; !replaced[r.Path] {
-				t.Errorf("%s: requires %s without replacing it by that of the repository", dir, r.Path)
+				t.Errorf("%s: requires %s without replacing it with the module in this repository", dir, r.Path)
 			}
 		}
 	}

@@ -92,7 +92,7 @@ func tailBelow(name string) bound {
 	return func(o *outcome) check {
 		own, other := o.get(spillgate)[1], o.get(name)[1]
 		return check{
-			bound: "p99 not above that of " + name,
+			bound: "p99 not above the p99 of " + name,
 			got:   fmt.Sprintf("%.0f against %.0f µs", own, other),
 			holds: own <= other,
 		}

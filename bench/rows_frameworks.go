@@ -8,7 +8,7 @@ import (
 	"github.com/spillgate/spillgate/bench/peers"
 )
 
-// The names of the limiters that come with echo. That of echo v5 writes the limit, what remains and Retry-After.
+// The names of the limiters that come with echo. echo v5's writes the limit, what remains and Retry-After.
 const (
 	echoOwn  = "echo's own, no headers"
 	echo5Own = "echo's own, 3 headers"

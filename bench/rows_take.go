@@ -33,7 +33,7 @@ func takeRows() []*row {
 		bounds: []bound{allocs(1)},
 	}, {
 		name: "Limiter.Take in parallel, one hot key", unit: perDecision,
-		task: "The same from one goroutine per core; the time is that of the whole divided by all decisions.",
+		task: "The same from one goroutine per core; the time is the whole run's, divided by the number of decisions.",
 		open: func(e *env, f *setup) error { return hot.parallel(e, f, takers(), large) },
 	}, {
 		name: "Limiter.Take, three limits on each of two keys", unit: perDecision, open: openTakeMany, since: since{spillgate, 0.65},

@@ -65,7 +65,7 @@ func TestContextKeepsWhatItWraps(t *testing.T) {
 	ctx = core.NewContext(ctx, core.Decision{Allowed: true})
 	cancel()
 	if ctx.Value(word{}) != "hello" || ctx.Err() == nil {
-		t.Errorf("got value %v and error %v, want those of the context below", ctx.Value(word{}), ctx.Err())
+		t.Errorf("got value %v and error %v, want the value and error of the context below", ctx.Value(word{}), ctx.Err())
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// byUser is a key func of the examples. Those of package keyfunc are what an application wants.
+// byUser is a key func for the examples. Applications use the key funcs of package keyfunc.
 func byUser(r *http.Request) (string, error) {
 	user := r.Header.Get("X-User")
 	if user == "" {

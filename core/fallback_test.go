@@ -101,7 +101,7 @@ func TestRefundOfNothingCallsNoStore(t *testing.T) {
 		}
 	}
 	if got := s.calls.Load(); got != 2 {
-		t.Errorf("got %d calls, want those of Take only", got)
+		t.Errorf("got %d calls, want only the calls of Take", got)
 	}
 }
 

@@ -100,6 +100,6 @@ func TestHeldInTheFallbackIsSettledThere(t *testing.T) {
 	})
 	fallback.want(t, "login 1→1")
 	if n := s.calls.Load(); n != 1 {
-		t.Errorf("%d calls of the store, want that of Take alone", n)
+		t.Errorf("%d calls of the store, want only the call of Take", n)
 	}
 }

@@ -46,7 +46,7 @@ type Granted struct {
 	At        time.Time // by this process's clock
 }
 
-// Grants are the grants that a limiter has made since it was created. Those of other processes are not among them.
+// Grants are the grants that a limiter has made since it was created. They do not include the grants of other processes.
 type Grants struct {
 	Made map[string]uint64 // how many, by rule
 	Last []Granted         // at most 100, the newest first

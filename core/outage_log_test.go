@@ -129,7 +129,7 @@ func TestObserverAndLogSeeTheClientsContext(t *testing.T) {
 		core.WithObserver(func(ctx context.Context, _ *core.Observation) { heard = ctx.Value(word{}) }))
 	l.Check(get("/").WithContext(context.WithValue(t.Context(), word{}, "hello")))
 	if heard != "hello" {
-		t.Errorf("got value %v, want that of the request", heard)
+		t.Errorf("got value %v, want the request's", heard)
 	}
 }
 

@@ -63,6 +63,6 @@ func TestObservers(t *testing.T) {
 		}
 	}
 	if heard != "hello" {
-		t.Errorf("got value %v from the context, want that of the request", heard)
+		t.Errorf("got value %v from the context, want the request's", heard)
 	}
 }

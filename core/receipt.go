@@ -47,7 +47,7 @@ const (
 // extra has the fields that few receipts need.
 type extra struct {
 	claims   []receiptClaim // if there are several
-	results  []Result       // likewise
+	results  []Result       // if there are several
 	degraded error          // why the fallback decided; nil if the store did
 	joined   []*receipt     // the receipts of several limiters; then all other fields are empty
 	added    *Decision      // by NewContext; then all other fields are empty

@@ -106,10 +106,10 @@ func TestRoutePattern(t *testing.T) {
 	nested := ask(l, plain, known("/outer/*")) // 1: the adapter's
 	ask(other, nested, known("/outer/inner"))  // 2: the innermost adapter's
 	ask(other, nested, known(""))              // 3: it knows that there is none
-	ask(other, nested, unknown{io.EOF})        // 4: that of the adapter around it
-	ask(other, nested, nil)                    // 5: likewise
-	ask(l, plain, nil)                         // 6: that of ServeMux
-	ask(l, plain, unknown{io.EOF})             // 7: likewise
+	ask(other, nested, unknown{io.EOF})        // 4: the adapter around it knows its route
+	ask(other, nested, nil)                    // 5: as in 4
+	ask(l, plain, nil)                         // 6: ServeMux knows its route
+	ask(l, plain, unknown{io.EOF})             // 7: as in 6
 	ask(l, get("/"), known(""))                // 8: none
 	want := []string{"/outer/*", "/outer/inner", "", "/outer/*", "/outer/*", "GET /users/{id}", "GET /users/{id}", ""}
 	if !slices.Equal(found, want) {

@@ -18,7 +18,7 @@ func TestRegistryForgetsLimiters(t *testing.T) {
 		limitersByStore.mu.Lock()
 		left := len(limitersByStore.limiters)
 		limitersByStore.mu.Unlock()
-		if left < 100 { // those of other tests
+		if left < 100 { // what is left belongs to other tests
 			return
 		}
 	}

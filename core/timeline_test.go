@@ -21,7 +21,7 @@ type call struct {
 	pair   core.Pair     // of a ban or a reset
 	ban    time.Duration // of the pair
 	line   int
-	finals []int // of the claims of that line; the last is that of all further ones
+	finals []int // the final costs of that line's claims; the last one also counts for all further claims
 	grant  int   // requests for the claim
 }
 

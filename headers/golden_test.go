@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/headers"
 )
 
-var update = flag.Bool("update", false, "write testdata anew")
+var update = flag.Bool("update", false, "rewrite testdata")
 
 var writers = []struct {
 	name  string

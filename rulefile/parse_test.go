@@ -68,7 +68,7 @@ func TestParseReadsAllFields(t *testing.T) {
 		t.Errorf("the last of first: got %q, %v", key, err)
 	}
 	if api.Cost(r) != 7 {
-		t.Error("cost is not that of the program")
+		t.Error("the cost is not the program's")
 	}
 	for plan, want := range map[string][]core.Limit{"pro": {core.PerSecond(100)}, "free": {core.PerSecond(1)}, "gold": nil, "func": nil} {
 		r.Header.Set("Plan", plan)

@@ -89,7 +89,7 @@ func row(cells ...string) string { return strings.Join(cells, "\t") + "\n" }
 // denial shows all of the last reply of v.
 func (r *report) denial(v visit) {
 	denied := v.last()
-	r.printf("A denial in full, that of %s:\n\n  HTTP/1.1 %s\n", v.router, statusLine(denied.status))
+	r.printf("A denial in full, from %s:\n\n  HTTP/1.1 %s\n", v.router, statusLine(denied.status))
 	for _, name := range slices.Sorted(maps.Keys(denied.header)) {
 		for _, value := range denied.header[name] {
 			r.printf("  %s: %s\n", name, value)

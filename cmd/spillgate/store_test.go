@@ -43,7 +43,7 @@ func TestRedisIsShared(t *testing.T) {
 	}
 	for _, key := range server.Keys() {
 		if !strings.HasPrefix(key, "spillgate-demo") {
-			t.Errorf("key %q could be that of an application", key)
+			t.Errorf("key %q could be an application's", key)
 		}
 	}
 	code, stdout, stderr := execute(t, args...)

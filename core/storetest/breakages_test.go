@@ -248,7 +248,7 @@ var brokenStores = map[string]breakage{
 	}},
 	"counts days in UTC": {finds: "a calendar window ends when the next one starts in its time zone", take: windowsOf(func(l core.Limit) core.Limit { return l.In("") })},
 	"starts no window": {finds: "a calendar window admits its rate, and the next one does again", take: windowsOf(func(l core.Limit) core.Limit {
-		return core.PerYear(l.Rate) // but its waits are those of l
+		return core.PerYear(l.Rate) // but its waits are l's
 	})},
 	"resets nothing": {finds: "a reset forgets all limits and tiers of a key, and nothing else", reset: func(*core.MemoryStore, []core.Pair) error { return nil }},
 	"resets all rules": {finds: "a reset forgets all limits and tiers of a key, and nothing else", reset: func(m *core.MemoryStore, pairs []core.Pair) error {

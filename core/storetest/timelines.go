@@ -75,7 +75,7 @@ var algorithmTimelines = []timeline{
 		{advance: 2 * second, cost: 1, ok: true, remaining: 1},
 		{cost: 2, remaining: 1, retry: second},
 	}},
-	{name: "a fixed window admits its rate and begins anew at multiples of its period", limit: "3/2s;fixed-window", align: 2 * second, steps: []step{
+	{name: "a fixed window admits its rate and starts over at multiples of its period", limit: "3/2s;fixed-window", align: 2 * second, steps: []step{
 		{cost: 2, ok: true, remaining: 1},
 		{cost: 2, remaining: 1, retry: 2 * second},
 		{advance: 1200 * ms, cost: 1, ok: true, remaining: 0},

@@ -19,7 +19,7 @@ function make(tag, text, kind) {
 	return e;
 }
 
-// rows makes the rows of a table those of a list, in place: focus and selection stay.
+// rows fills a table with one row per item of a list, in place: focus and selection stay.
 function rows(table, list, fill) {
 	const body = table.tBodies[0];
 	while (body.rows.length > list.length) body.deleteRow(-1);

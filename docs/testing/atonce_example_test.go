@@ -11,7 +11,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-func TestThirdDownloadWaits(t *testing.T) {
+func TestThirdDownloadIsDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
 		download := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done })

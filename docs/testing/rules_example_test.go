@@ -8,7 +8,7 @@ import (
 )
 
 func TestRules(t *testing.T) {
-	funcs := rulefile.Funcs{ // those of the program, by the names that the file uses
+	funcs := rulefile.Funcs{ // the program's functions, by the names that the file uses
 		Tiers: map[string]func(*http.Request) string{"plan": func(*http.Request) string { return "free" }},
 	}
 	if _, err := rulefile.Load("testdata/spillgate.yaml", funcs); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core/storetest"
 )
 
-// countingStore is a store of your own. This one counts the calls of another.
+// countingStore stands for your store. It counts the calls of another store.
 type countingStore struct {
 	core.Store
 	takes atomic.Int64

@@ -30,7 +30,7 @@ func TestHerd(t *testing.T) {
 				t.Errorf("%d calls of a dead store in %d seconds, want a probe per pause", n, seconds)
 			}
 			if n := s.proxy.Dials() - dials; n > 100*seconds {
-				t.Errorf("%d dials of a dead server in %d seconds, want those of a few probes", n, seconds)
+				t.Errorf("%d dials of a dead server in %d seconds, want only a few probes", n, seconds)
 			}
 			dials = s.proxy.Dials()
 			s.server.Restart(t)

@@ -14,7 +14,7 @@ type fault struct {
 	name       string
 	args       []string // of the server
 	begin, end func(*scene)
-	says       string // the error, apart from those of connections that end on the way and of a busy machine
+	says       string // the expected error; connections that end on the way and a busy machine may cause others
 	late       bool   // commands may be executed after the deadline
 	forgets    bool   // the server has no state afterwards
 }

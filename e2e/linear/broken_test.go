@@ -168,7 +168,7 @@ func TestBrokenStoresHaveNoExplanation(t *testing.T) {
 		"charges twice":                 {twice{new(core.MemoryStore)}, one, plan.counting},
 		"looks, then holds":             {lookThenCharge{new(core.MemoryStore)}, untimed["in flight"], plan.counting},
 		"releases, then charges":        {releasesFirst{new(core.MemoryStore)}, untimed["held in a bucket"], plan.counting},
-		"renews by holding anew":        {holdsAnew{new(core.MemoryStore)}, untimed["in flight"], plan.counting},
+		"a renewal holds again":         {holdsAnew{new(core.MemoryStore)}, untimed["in flight"], plan.counting},
 		"settles one after another":     {settlesOneByOne{new(core.MemoryStore)}, untimed["held and given back"], plan.counting},
 		"says another instant":          {early{new(core.MemoryStore)}, short, plan.timed},
 		"looks, then charges, timed":    {lookThenCharge{new(core.MemoryStore)}, short, plan.timed},

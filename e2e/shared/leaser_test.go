@@ -35,7 +35,7 @@ type leaser struct {
 	Lease  time.Duration
 	Demand int // requests per second
 
-	Timeout time.Duration // of a call; 0 is that of limiters
+	Timeout time.Duration // of a call; 0 means the limiter's default
 }
 
 // A turn counts the requests of a leaser between two instants, in microseconds since the Unix epoch.

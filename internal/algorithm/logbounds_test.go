@@ -69,7 +69,7 @@ func TestLogShrinksWithItsEntries(t *testing.T) {
 	}
 }
 
-// Building the tree anew for each entry that ends would take time in proportion to the others.
+// Rebuilding the tree for each entry that ends would take time in proportion to the others.
 func TestEntryThatEndsMovesNoOthers(t *testing.T) {
 	l, g := logOf(1000)
 	now := int64(100_000)

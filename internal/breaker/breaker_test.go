@@ -160,7 +160,7 @@ func TestTripKeepsTheError(t *testing.T) {
 	b := newBreakerAt(t)
 	b.call(err)
 	if b.call(second.Fail(errDown)); b.window.trips != 2 || b.row != 2 {
-		t.Errorf("got %d failed round trips and %d in a row, want 2: an error stays that of its round trip", b.window.trips, b.row)
+		t.Errorf("got %d failed round trips and %d in a row, want 2: an error counts for the round trip that caused it", b.window.trips, b.row)
 	}
 }
 

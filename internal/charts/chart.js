@@ -33,7 +33,7 @@ function frame(box, label, top, left, bottom, whole = false) {
 }
 
 // areaChart draws points {time, allowed, denied, would} as stacked areas with a line. It calls pointed with the point under
-// the pointer, or with nothing. The text of a time is that of when.
+// the pointer, or with nothing. when formats a time.
 function areaChart(box, points, label, pointed, when = clock) {
 	const left = 44, bottom = 22;
 	const top = ceiling(Math.max(...points.map(p => Math.max(p.allowed + p.denied, p.would)), 0));

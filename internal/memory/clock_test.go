@@ -145,7 +145,7 @@ func TestWallClockThatIsSet(t *testing.T) {
 				setOffset(s, step)
 				r := take(s, "key", l, 1)
 				if r.Retry == 0 {
-					t.Errorf("algorithm %d, set by %v: that admits anew", a, step)
+					t.Errorf("algorithm %d, clock set by %v: admitted although nothing was left", a, step)
 				}
 				if wait := time.Duration(r.Retry) * time.Microsecond; wait > 66*time.Second {
 					t.Errorf("algorithm %d, set by %v: denied for %v", a, step, wait)

@@ -26,7 +26,7 @@ var algorithms = []algorithm.Algorithm{
 	algorithm.TokenBucket, algorithm.FixedWindow, algorithm.SlidingWindow, algorithm.SlidingLog,
 }
 
-// A query is one limit of one claim, or of one settlement, and what the store says of it. Those of one claim follow
+// A query is one limit of one claim, or of one settlement, and what the store says of it. The queries of one claim follow
 // each other and have the same number.
 type query struct {
 	Pair   Pair

@@ -166,7 +166,7 @@ func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
 	}
 }
 
-// A record that is idle since long ago would be dropped at once, and the next request of the client would add it anew.
+// A record that has long been idle would be dropped at once, and the client's next request would add another one.
 func TestRecordIsIdleFromTheLastReleaseOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(100, nil)

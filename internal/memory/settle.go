@@ -131,7 +131,7 @@ func (d *decision) chargeAll(s *Store, c *claim, cost int64) {
 }
 
 // grant gives all limits of c n more requests, or takes them away if n is negative. States that c shares with other
-// pairs, because the store is full, stay as they are: a grant to them would admit the others anew.
+// pairs, because the store is full, stay unchanged: a grant to them would admit the others again.
 func (d *decision) grant(s *Store, c *claim, n int64) {
 	for i := range c.asks {
 		a := &c.asks[i]

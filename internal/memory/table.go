@@ -71,7 +71,7 @@ func (t *table) insert(id, kind uint64) *record {
 		t.grow()
 	}
 	i, end := t.gap(id)
-	if kind>>4 == 0 { // a state of the pair comes before those of its limits
+	if kind>>4 == 0 { // a state of the pair comes before the states of its limits
 		i = t.first(id)
 	}
 	if end == len(t.records)-1 { // many records belong to the last homes

@@ -22,7 +22,7 @@ func (m *Model) Ahead(now int64, c core.Claim, want int64) int64 {
 	return want
 }
 
-// Admit does what Take does for one claim, without results.
+// Admit decides and charges one claim like Take, but returns no results.
 func (m *Model) Admit(now int64, c core.Claim) bool {
 	for _, a := range m.evaluate(now, c) {
 		if a.free(now).Cmp(a.asked) < 0 || a.ban(now) > 0 {

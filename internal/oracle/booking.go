@@ -7,10 +7,10 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A booking is a charge of a request that waits for its turn: the bucket holds more than its capacity until then.
+// A booking is a charge for a request that waits for its turn. Until its turn, the bucket holds more than its capacity.
 
-// raised returns the level of b, which is advanced to now, as if something were charged that is gone when a ban ends.
-// Requests that wait for the end of the ban are spaced from there.
+// raised returns the level of b, which is advanced to now, plus an amount that drains exactly when a ban ends. So the
+// turns of requests that wait for the end of the ban begin there.
 func (b *tokenBucket) raised(l core.Limit, now int64, ban time.Duration) *big.Rat {
 	if ban == 0 {
 		return b.level
@@ -19,7 +19,7 @@ func (b *tokenBucket) raised(l core.Limit, now int64, ban time.Duration) *big.Ra
 	return larger(b.level, d.in(ceilDiv(ban.Microseconds()+now-b.at, d.tick), int64(l.Rate)))
 }
 
-// hasRoom reports whether a bucket can hold cost on top of what is booked: whole numbers have an end.
+// hasRoom reports whether a bucket can hold cost on top of what is booked without exceeding the largest whole number.
 func (b *tokenBucket) hasRoom(l core.Limit, peek bool, now int64, ban time.Duration, cost *big.Rat) bool {
 	after := b.advanced(l, now)
 	if peek && !b.isForgotten(l.Period, now) {
@@ -29,7 +29,7 @@ func (b *tokenBucket) hasRoom(l core.Limit, peek bool, now int64, ban time.Durat
 	return times(level, drainOf(l).period).Cmp(whole(maxUnits)) <= 0
 }
 
-// book charges cost for a request that waits for its turn, which is a whole tick.
+// book charges cost for a request that waits for its turn. A turn is a whole tick.
 func (b *tokenBucket) book(l core.Limit, now int64, ban time.Duration, cost int64) {
 	d, rate := drainOf(l), int64(l.Rate)
 	*b = b.advanced(l, now)
@@ -41,10 +41,10 @@ func (b *tokenBucket) book(l core.Limit, now int64, ban time.Duration, cost int6
 	}
 }
 
-// giveBack gives back what of cost still counts, which was charged at an instant for a request whose turn came, or is
-// to come, at another. That is all of it if nothing was charged behind it, and nothing while others wait behind it:
-// their instants stay, and nobody may go before them. Once they have gone, it is what cannot have drained since the
-// turn, if the bucket knows no rate other than l's. If the clock has gone back since, so has the turn.
+// giveBack gives back the part of cost that still counts. The cost was charged at one instant for a request with its
+// turn at another. If nothing was charged later, all of it counts. While later requests wait, none of it does: their
+// turns stay, and nobody may go before them. After their turns, the part that cannot have drained since the request's
+// turn counts, if the bucket knows no rate other than l's. If the clock went back since, the turn moves back with it.
 func (b *tokenBucket) giveBack(l core.Limit, now, at, turn, cost int64) {
 	d := drainOf(l)
 	*b = b.in(d)
@@ -69,14 +69,14 @@ func (b *tokenBucket) giveBack(l core.Limit, now, at, turn, cost int64) {
 	b.level = larger(new(big.Rat).Sub(b.level, given), new(big.Rat))
 }
 
-// isLast reports whether nothing was charged behind a request with a turn: at its turn the bucket is no more than full,
-// and nothing was charged later.
+// isLast reports whether nothing was charged after a request with a turn: at its turn the bucket is at most full, and
+// no charge is later.
 func (b *tokenBucket) isLast(l core.Limit, d drain, turn int64) bool {
 	over := new(big.Rat).Sub(b.level, whole(int64(l.Capacity())))
 	return turn >= b.at && over.Cmp(d.in(ceilDiv(turn-b.at, d.tick), int64(l.Rate))) <= 0
 }
 
-// hasWaiting reports whether requests wait for their turns at now: until then the bucket is more than full.
+// hasWaiting reports whether requests wait for their turns at now: then the bucket is more than full.
 func (b *tokenBucket) hasWaiting(l core.Limit, d drain, now int64) bool {
 	level := new(big.Rat).Sub(b.level, d.in(max(0, now-b.at)/d.tick, b.rate))
 	return level.Cmp(whole(int64(l.Capacity()))) > 0

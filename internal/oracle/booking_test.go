@@ -24,7 +24,7 @@ func giveBack(c core.Claim, r core.Result) []core.Settlement {
 	return oracle.Settled([]core.Claim{c}, []core.Result{r})
 }
 
-// TestBooking checks that requests which do not fit get one instant after the other, and are denied if theirs is too late.
+// TestBooking checks that requests that do not fit get consecutive turns, and are denied if their turn would be too late.
 func TestBooking(t *testing.T) {
 	var m oracle.Model
 	c := waiting("10/s;burst=1", 1, 250*msec)
@@ -41,12 +41,12 @@ func TestBooking(t *testing.T) {
 	}
 }
 
-// TestBookingIsGivenBack checks how much a request gives back that has or has not had its turn.
+// TestBookingIsGivenBack checks how much a request gives back before and after its turn.
 func TestBookingIsGivenBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit     string
 		costs     []int // of requests at one instant
-		give      int   // which of them gives its cost back
+		give      int   // the index of the request that gives its cost back
 		at        int64 // and when
 		next      int64 // when another request comes
 		wait      time.Duration
@@ -76,7 +76,7 @@ func TestBookingIsGivenBack(t *testing.T) {
 	}
 }
 
-// TestBookingsAfterABan checks that requests go one after the other from the end of a ban on.
+// TestBookingsAfterABan checks that the turns of waiting requests begin at the end of a ban.
 func TestBookingsAfterABan(t *testing.T) {
 	for limit, want := range map[string][]time.Duration{
 		"10/s;burst=1": {sec, 1100 * msec, 1200 * msec},
@@ -96,7 +96,7 @@ func TestBookingsAfterABan(t *testing.T) {
 	}
 }
 
-// TestNoRequestWaitsForHolds checks that a request that holds are in the way of is denied.
+// TestNoRequestWaitsForHolds checks that a request is denied, and does not wait, if holds use up the limit.
 func TestNoRequestWaitsForHolds(t *testing.T) {
 	var m oracle.Model
 	held := claim("10/s;burst=1", 1)
@@ -107,7 +107,7 @@ func TestNoRequestWaitsForHolds(t *testing.T) {
 	}
 }
 
-// A gone request went on at an instant.
+// A gone is a request whose turn came at an instant.
 type gone struct{ at, cost int64 }
 
 // checkSpans checks that in any span no more than burst + rate × span went on.
@@ -127,8 +127,8 @@ func checkSpans(l core.Limit, all []gone) error {
 	return nil
 }
 
-// TestBookingsKeepTheLimit checks, with requests that come, wait, are canceled and refunded at random and bans, that no
-// more go on than the limit says, that they go in order, and that every wait that a denial names is long enough.
+// TestBookingsKeepTheLimit makes, cancels and refunds waiting requests at random, with bans. It checks that no more
+// requests go on than the limit allows, that they go on in order, and that the wait of each denial is long enough.
 func TestBookingsKeepTheLimit(t *testing.T) {
 	testpass.Thorough(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,18 +7,17 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A BookingStep is a step of a timeline of requests that may wait for their turns: a claim, what gives back an earlier
-// one, or a ban.
+// A BookingStep is a step of a timeline of requests that may wait for their turns: it makes a claim, gives back an
+// earlier claim, or bans.
 type BookingStep struct {
-	After    time.Duration // the step before; it may be negative
-	Claim    core.Claim    // if it has limits
-	GiveBack int           // the place of the step whose claim is given back, if there is neither a claim nor a ban
+	After    time.Duration // since the step before; it may be negative
+	Claim    core.Claim    // made if it has limits
+	GiveBack int           // the index of the step whose claim is given back, if this step has neither a claim nor a ban
 	Ban      time.Duration // of the pair
 }
 
 // BookingSteps returns a random timeline of one pair, in ticks of 1 µs, 1 ms or 1 s. In some timelines requests name
-// two rates. In some the clock steps back: there nothing is given back, because a store may have dropped a state that
-// was empty.
+// two rates. In others the clock steps back; these give nothing back, because a store may have dropped an empty state.
 func BookingSteps(seed uint64) (steps []BookingStep) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	tiers := [][]core.Limit{[][]core.Limit{

@@ -6,8 +6,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// checkDenial fails if the store has denied a request though there is room beside what other processes hold. Charges of its own
-// process count only with what was used, once that process knows of them.
+// checkDenial fails if the store denied a request although what other processes hold left room for it. A charge of the
+// request's own process counts only as far as it was used, once the process knows of the charge.
 func (b *ledger) checkDenial(f *fleet, r *request) {
 	for _, l := range f.limits {
 		level := b.level(l, f.now, func(c *charge) int64 {
@@ -23,7 +23,7 @@ func (b *ledger) checkDenial(f *fleet, r *request) {
 	b.fail("a request of cost %d was denied though there is room that no other process holds", r.cost)
 }
 
-// check checks what a fleet that has come to rest has admitted of l and what it was charged.
+// check checks, once a fleet is idle, what it has admitted of l and what it was charged.
 func (b *ledger) check(f *fleet, l core.Limit) {
 	slices.SortStableFunc(b.admitted, func(x, y *request) int { return int(x.at - y.at) })
 	over, overCharged := b.bucketOver, b.bucketOverCharged
@@ -47,7 +47,7 @@ func (b *ledger) check(f *fleet, l core.Limit) {
 	}
 }
 
-// checkCharges checks that a fleet that has come to rest has used or given back what it was charged, and not more.
+// checkCharges checks that an idle fleet has used or given back exactly what it was charged.
 func (b *ledger) checkCharges() {
 	for _, c := range b.charges {
 		if c.used+c.back > c.n {
@@ -59,7 +59,7 @@ func (b *ledger) checkCharges() {
 	}
 }
 
-// longest returns how long a lease is by the slowest clock.
+// longest returns how long a lease lasts on the slowest clock.
 func (f *fleet) longest() int64 {
 	slowest := int64(1000)
 	for _, rate := range rates {
@@ -94,7 +94,7 @@ func (b *ledger) bucketOverCharged(l core.Limit) (over int64) {
 	return over
 }
 
-// net returns how much of a charge was not given back.
+// net returns the part of a charge that was not given back.
 func net(c *charge) int64 { return max(c.n-c.back, c.used) }
 
 // windowOver returns by how much the admitted requests of some span exceed Rate for each window that [start - lease, end]

@@ -28,7 +28,7 @@ func (p *process) send(c *call) {
 	f.at(max(f.now+f.delay, f.stalled), c.run)
 }
 
-// run executes a call at the store, which may be stalled, and sends the reply.
+// run executes a call at the store and sends the reply. If the store is stalled, the call waits.
 func (c *call) run() {
 	f := c.process.fleet
 	if f.now < f.stalled {
@@ -59,7 +59,7 @@ func (c *call) run() {
 	f.at(arrives, func() { c.arrive(decided) })
 }
 
-// take has the store decide a request that was not decided from a lease.
+// take asks the store to decide a request that no lease has decided.
 func (f *fleet) take(r *request, claim core.Claim) bool {
 	if !f.store.Admit(f.now, claim) {
 		f.ledger.checkDenial(f, r)
@@ -72,7 +72,7 @@ func (f *fleet) take(r *request, claim core.Claim) bool {
 	return true
 }
 
-// arrive hands the reply to the process. decided is the instant of the store in it.
+// arrive hands the reply to the process. decided is the store's time in the reply.
 func (c *call) arrive(decided int64) {
 	p := c.process
 	if p.dead {
@@ -108,7 +108,7 @@ func (c *call) fail() {
 	}
 }
 
-// strand marks the charges of a lost call: they may stay charged.
+// strand marks the charges of a lost call, because they may stay charged.
 func (c *call) strand() {
 	if c.grant != nil {
 		c.grant.stranded = true

@@ -26,7 +26,7 @@ func each(c core.Claim, results []core.Result) (some []core.Settlement) {
 	return some
 }
 
-// Settled returns the settlements that give back what claims, decided with these results, were charged. It leaves out peeks.
+// Settled returns the settlements that give back what claims with these results were charged. It leaves out peeks.
 func Settled(claims []core.Claim, results []core.Result) (some []core.Settlement) {
 	for _, c := range claims {
 		if !c.Peek {

@@ -34,8 +34,8 @@ func (a *ask) decide(now int64) time.Duration {
 	return max(retry, a.ban(now))
 }
 
-// book has a request that does not fit now wait for its turn, if that comes soon enough. Otherwise retry becomes the
-// time after which it would. No request waits for what others hold, since nobody knows when they end.
+// book gives a turn to a request that does not fit now, if the turn comes within the longest wait. Otherwise it sets retry
+// to the time after which the turn would be soon enough. No request waits for holds, because nobody knows when they end.
 func (a *ask) book(now int64) {
 	if a.most == 0 || a.retry == 0 || a.retry == core.Never || a.held().Sign() > 0 {
 		return
@@ -68,7 +68,7 @@ func (a *ask) held() *big.Rat {
 	return whole(a.pair.holds.sum().cost)
 }
 
-// ban returns for how long the pair is banned.
+// ban returns how much longer the pair is banned.
 func (a *ask) ban(now int64) time.Duration {
 	return time.Duration(max(0, a.pair.banned-now)) * time.Microsecond
 }
@@ -102,7 +102,7 @@ func (a *ask) capacity() *big.Rat { return whole(int64(a.limit.Capacity())) }
 // wait returns how long after now at most target requests are in use.
 func (a *ask) wait(now int64, target *big.Rat) time.Duration {
 	fits := func(w int) bool { return a.usedAt(now, now+int64(w)).Cmp(target) <= 0 }
-	left := max(0, int(a.grant.ends-now)) // what is granted counts no longer afterwards
+	left := max(0, int(a.grant.ends-now)) // after that the grant no longer counts
 	micros := sort.Search(left, fits)
 	if micros == left {
 		micros += sort.Search(maxWait-left, func(w int) bool { return fits(left + w) })
@@ -130,7 +130,7 @@ func (a *ask) result(now int64) core.Result {
 	return r
 }
 
-// atLeastZero returns x rounded down, or 0 if that is more.
+// atLeastZero returns x rounded down, but at least 0.
 func atLeastZero(x *big.Rat) int64 {
 	if x.Sign() < 0 {
 		return 0

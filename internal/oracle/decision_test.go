@@ -109,7 +109,7 @@ func TestRefund(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit            string
 		first, second    int   // costs
-		at, refund, look int64 // of the second take, of the refund of the first, of the peek
+		at, refund, look int64 // instants: of the second take, of the first take's refund, of the peek
 		remaining        int
 	}{
 		"all of it if nothing was charged since":                      {"10/m", 10, 0, 0, 30 * second, 30 * second, 10},
@@ -158,7 +158,7 @@ func TestClockStepsBack(t *testing.T) {
 			m.Take(start, []core.Claim{claim(c.limit, c.cost)})
 			peek := claim(c.limit, 1)
 			peek.Peek = true
-			for range 2 { // the first look must not make the second differ
+			for range 2 { // the first peek must not change the second
 				got := m.Take(start-c.back, []core.Claim{peek})[0]
 				if got.Remaining != c.remaining || got.ResetAfter != c.reset {
 					t.Errorf("%d remain, reset after %v; want %d, %v", got.Remaining, got.ResetAfter, c.remaining, c.reset)
@@ -189,7 +189,7 @@ func TestTimeCountsInTicks(t *testing.T) {
 	}
 }
 
-// expect compares results with words such as "yes 3", "no 0" or "dry no 5": whether allowed, and how much remains.
+// expect compares results with words such as "yes 3", "no 0" or "dry no 5": whether the request is allowed, and how much remains.
 func expect(t *testing.T, got []core.Result, want ...string) {
 	t.Helper()
 	for i, r := range got {

@@ -2,7 +2,7 @@ package oracle
 
 import "container/heap"
 
-// events runs functions in the order of their instants and, at one instant, in the order in which they were added.
+// events runs functions in the order of their instants. Functions with the same instant run in the order they were added.
 type events struct {
 	now   int64
 	added int

@@ -24,8 +24,8 @@ func (w *fixedWindow) window(period time.Duration, t int64) (start, end int64) {
 	return from.UnixMicro(), to.UnixMicro()
 }
 
-// rewind keeps a window that begins up to one period later: its requests were admitted before the clock went back. Of a
-// calendar, that is the next window.
+// rewind keeps a window that begins up to one period after now (with a calendar: the next window), because its requests
+// were admitted before the clock went back.
 func (w *fixedWindow) rewind(l core.Limit, now int64) {
 	start, end := w.window(l.Period, now)
 	latest := end
@@ -68,13 +68,13 @@ func (w *fixedWindow) refund(_ core.Limit, _, at, cost int64) {
 	}
 }
 
-// grant returns when a grant made at now ends: with the window.
+// grant returns when a grant made at now ends: at the end of the window.
 func (w *fixedWindow) grant(l core.Limit, now, _ int64) (ends int64) {
 	w.begin(l, now)
 	return w.until
 }
 
-// begin makes w the window of now, unless it is a later one that counts.
+// begin makes w the window of now, unless w is a later window that still counts.
 func (w *fixedWindow) begin(l core.Limit, now int64) {
 	w.rewind(l, now)
 	if start, end := w.window(l.Period, now); start > w.start || w.count == 0 {

@@ -28,21 +28,21 @@ type fleet struct {
 
 // A Summary counts what happened in a schedule.
 type Summary struct {
-	Leased, Asked, Denied, Failed int // requests that a lease decided; that the store was asked for; that were denied; that failed
+	Leased, Asked, Denied, Failed int // requests: decided by a lease, sent to the store, denied, failed
 	Returned                      int64
 	Crashes, Lost, Refunds        int
 }
 
-// A process has a clock of its own. After a crash another one begins in its place, with nothing held.
+// A process has a clock of its own. After a crash a new process takes its place and holds nothing.
 type process struct {
 	fleet   *fleet
 	holder  Holder
-	rate    int64 // how far its clock goes in 1000 microseconds
+	rate    int64 // how far its clock advances in 1000 microseconds
 	offset  int64
 	begun   int64
 	dead    bool
 	waiting []*request // for the grant in flight
-	heard   int64      // the instant of the store in the last reply
+	heard   int64      // the store's time in the last reply
 	heardAt int64      // when that reply came, on the clock of the process
 }
 
@@ -55,13 +55,13 @@ type request struct {
 	taken   []share
 	sent    int64 // the tick at which the store was asked
 	at      int64 // the instant of its decision
-	known   int64 // the instant of its decision, as its process knows it
+	known   int64 // the instant of its decision, as its process estimates it
 	done    bool
 	// refunded is set once the request has been given back.
 	refunded bool
 }
 
-// A giveBack is a portion that a process gives back, and the charges that it comes from.
+// A giveBack is a portion that a process gives back, with the charges that the portion comes from.
 type giveBack struct {
 	Portion
 	of []share
@@ -83,7 +83,7 @@ func (f *fleet) restart(i int, rate, offset int64) {
 	p.sweep()
 }
 
-// sweep gives back what has ended, twice in each lease.
+// sweep gives back ended portions, twice in each lease.
 func (p *process) sweep() {
 	p.fleet.after(p.fleet.length/2, func() {
 		if p.dead {
@@ -96,7 +96,7 @@ func (p *process) sweep() {
 	})
 }
 
-// decide decides a request from what the process holds, or sends it to the store.
+// decide decides a request from the portions of its process, or sends the request to the store.
 func (p *process) decide(r *request, waited bool) {
 	a := p.holder.Ask(p.clock(), r.cost, waited)
 	switch {
@@ -129,8 +129,8 @@ func (p *process) tooLate(r *request) {
 	}
 }
 
-// askOther asks the store for the other key of a request, if it has one. If that is denied, it puts back what was taken from the
-// lease.
+// askOther asks the store for the other key of a request, if the request has one. If the store denies it, askOther puts
+// back what was taken from the lease.
 func (p *process) askOther(r *request) {
 	f := p.fleet
 	if !r.other {
@@ -184,7 +184,7 @@ func (f *fleet) check() error {
 	return errors.Join(all...)
 }
 
-// Add adds the counts of another schedule.
+// Add adds the counts of another run.
 func (s *Summary) Add(t Summary) {
 	s.Leased, s.Asked, s.Denied, s.Failed = s.Leased+t.Leased, s.Asked+t.Asked, s.Denied+t.Denied, s.Failed+t.Failed
 	s.Returned, s.Crashes, s.Lost, s.Refunds = s.Returned+t.Returned, s.Crashes+t.Crashes, s.Lost+t.Lost, s.Refunds+t.Refunds

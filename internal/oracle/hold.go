@@ -12,20 +12,20 @@ import (
 const (
 	second     = 1_000_000
 	holdWidth  = 6 * second  // of a sub-bucket, in microseconds
-	holdExpiry = 66 * second // from the start of a sub-bucket on
-	hint       = 1 * second  // the wait where holds are in the way, whose end is unknown
+	holdExpiry = 66 * second // counted from the start of a sub-bucket
+	hint       = 1 * second  // the wait while holds use up the limit, because nobody knows when they end
 )
 
 // held is what the requests of one sub-bucket hold together.
 type held struct{ cost, count int64 }
 
-// holds are what a pair holds, by the start of the sub-bucket in which the hold was made.
+// holds is what a pair holds, by the start of the sub-bucket in which each hold was made.
 type holds map[int64]held
 
 // An ending is what is charged for the holds of one sub-bucket when they end.
 type ending struct{ at, cost int64 }
 
-// rewind has later holds count as made now: the clock went back since.
+// rewind counts holds from after now as made now, because the clock went back.
 func (h holds) rewind(now int64) {
 	for start, some := range h {
 		if start > begin(now, holdWidth) {
@@ -50,14 +50,14 @@ func (h holds) drop(now int64) {
 	maps.DeleteFunc(h, func(start int64, _ held) bool { return start+holdExpiry <= now })
 }
 
-// tidy forgets which states are kept for holds, once there are none.
+// tidy forgets which states are kept for holds, once the pair has no holds.
 func (p *pairState) tidy() {
 	if len(p.holds) == 0 {
 		clear(p.held)
 	}
 }
 
-// end charges what some pairs, and the pairs of asks, held in sub-buckets that have ended at now.
+// end charges what pairs, and the pairs of asks, held in sub-buckets that have ended at now.
 func (m *Model) end(now int64, asks []*ask, pairs []core.Pair) {
 	for _, a := range asks {
 		pairs = append(pairs, a.id.Pair)
@@ -77,8 +77,8 @@ func (m *Model) end(now int64, asks []*ask, pairs []core.Pair) {
 	}
 }
 
-// limitFor returns the first limit for a state that asks name, and whether a peek does; nil if there is none, or if it
-// admits nothing.
+// limitFor returns the limit of the first ask for a state, and whether the ask is a peek. The limit is nil if no ask is
+// for the state, or if its limit admits nothing.
 func limitFor(asks []*ask, id stateID) (l *core.Limit, peek bool) {
 	for _, a := range asks {
 		switch {
@@ -105,7 +105,7 @@ func (h holds) sum() (sum held) {
 	return sum
 }
 
-// release takes the hold of a request from the sub-bucket of the instant at, and returns it. There is none if it has expired.
+// release removes a request's hold from the sub-bucket of the instant at, and returns it. An expired hold is not found.
 func (h holds) release(at, cost int64) (held, bool) {
 	if len(h) == 0 || at < 0 {
 		return held{}, false
@@ -123,7 +123,7 @@ func (h holds) release(at, cost int64) (held, bool) {
 	return released, true
 }
 
-// Held returns what a pair of rule and key holds, as cost and as requests, and whether it is banned at now.
+// Held returns the cost and the number of requests that a pair of rule and key holds, and whether it is banned at now.
 func (m *Model) Held(now int64, rule, key string) (cost, count int64, banned bool) {
 	p := m.pair(core.Pair{Rule: rule, Key: key})
 	live := maps.Clone(p.holds)

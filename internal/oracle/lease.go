@@ -7,7 +7,7 @@ type Portion struct{ At, Count int64 }
 
 // An Answer says how a Holder decides a request.
 type Answer struct {
-	Taken []Portion // what decides the request; if none, it is not decided
+	Taken []Portion // what the request uses; if empty, the Holder does not decide the request
 	Wait  bool      // the request waits for the grant in flight and then asks again
 	Back  []Portion // to be given back in the call that decides the request
 	Want  int64     // how many requests to ask the store for ahead; 0: none
@@ -18,16 +18,16 @@ type Answer struct {
 type Holder interface {
 	// Ask decides a request. One that has waited does not wait again.
 	Ask(now, cost int64, waited bool) Answer
-	// PutBack returns what a request has taken to the Holder, since another claim of the request was denied.
+	// PutBack gives the Holder back what a request took, because another claim of the request was denied.
 	PutBack(now int64, taken []Portion)
-	// Granted adds what a call has charged ahead that was sent at an instant.
+	// Granted adds the portion that a call, sent at an instant, has charged ahead.
 	Granted(now, sent int64, p Portion)
-	// Failed ends the call for a grant without one: it failed, or its outcome is unknown.
+	// Failed ends a call for a grant that failed, or whose outcome is unknown.
 	Failed(now int64)
-	// Refund returns what to give back for a request decided from this Holder, at the instant of the store's clock that the
-	// process took it for.
+	// Refund returns what to give back for a request that this Holder decided. at is the store's time of the decision, as
+	// the process estimated it.
 	Refund(now, at, cost int64) []Portion
-	// Ended returns what is to be given back since its lease has ended.
+	// Ended returns the portions to be given back because their lease has ended.
 	Ended(now int64) []Portion
 }
 
@@ -38,11 +38,11 @@ type Lease struct {
 	back    []Portion // to be given back
 	granted int64     // by the last grant
 	asking  bool      // a grant is in flight
-	resumes int64     // no grant is asked for before
+	resumes int64     // no grant is asked for before this instant
 	asked   bool      // at least once
 	last    int64     // when the key was last asked for
 	span    int64     // the number of the current span of one length
-	used    [2]int64  // in the current span and the last one before that was seen
+	used    [2]int64  // in the current span, and in the last span before it that had a request
 	late    bool      // the last grant came after its end
 }
 
@@ -92,14 +92,14 @@ func (l *Lease) isLow(now int64) bool {
 
 func (l *Lease) isBusy() bool { return max(l.used[0], l.used[1]) >= 4 }
 
-// expire moves what is left of portions that have ended to what is to be given back.
+// expire moves the rest of each ended portion to back.
 func (l *Lease) expire(now int64) {
 	for len(l.live) > 0 && now >= l.live[0].ends {
 		l.drop()
 	}
 }
 
-// drop moves what is left of the oldest portion to what is to be given back.
+// drop moves the rest of the oldest portion to back.
 func (l *Lease) drop() {
 	if p := l.live[0]; p.Count > 0 {
 		l.back = append(l.back, p.Portion)
@@ -107,7 +107,7 @@ func (l *Lease) drop() {
 	l.live = l.live[1:]
 }
 
-// use counts cost in the span of now.
+// use adds cost to the span that contains now.
 func (l *Lease) use(now, cost int64) {
 	if span := now / l.length; span != l.span {
 		l.span, l.used = span, [2]int64{0, l.used[0]}
@@ -135,7 +135,7 @@ func (l *Lease) take(cost int64) (taken []Portion) {
 	return taken
 }
 
-// want begins a grant and returns how much to ask for, or 0 while one is in flight or in a pause.
+// want starts asking for a grant and returns how much to ask for. It returns 0 while a grant is in flight and during a pause.
 func (l *Lease) want(now, cost int64) int64 {
 	if l.asking || now < l.resumes {
 		return 0
@@ -194,8 +194,8 @@ func (l *Lease) Failed(now int64) {
 	l.asking, l.resumes = false, now+l.length
 }
 
-// Refund gives back as if the request had been charged one length earlier: no portion that it can have used was charged
-// before, so it never gives back more than still counts.
+// Refund implements Holder. It gives back as if the request had been charged one length earlier. The request cannot have
+// used a portion charged before that, so Refund never gives back more than still counts.
 func (l *Lease) Refund(_, at, cost int64) []Portion { return []Portion{{at - l.length, cost}} }
 
 // Ended implements Holder.

@@ -14,7 +14,7 @@ type ledger struct {
 	ticks    int64
 	found    map[string]error     // violations seen during the run, the first of each kind
 	lost     map[core.Limit]int64 // the most that refunds may have left charged, in units
-	inexact  bool                 // something has been given back as of another instant than that it was charged at
+	inexact  bool                 // something was given back for an instant other than the one at which it was charged
 }
 
 // A charge is n requests that the store has charged at an instant for a process.
@@ -24,8 +24,8 @@ type charge struct {
 	used     int64 // of n: by requests that were not denied
 	transit  int64 // of n: in a call that returns it
 	back     int64 // of n: given back
-	known    int64 // the tick since which its process knows how much of it is unused, or 0
-	direct   bool  // for a request, not ahead
+	known    int64 // the tick at which its process learned how much of it is unused, or 0
+	direct   bool  // charged for a request, not ahead
 	stranded bool  // a crash or a lost call leaves the rest of it charged
 }
 
@@ -55,9 +55,9 @@ func (b *ledger) charge(p *process, q Portion) *charge {
 	return c
 }
 
-// find returns the charges that the portions of a process come from, and adds them to used or transit, as count says.
-// Where charges of that instant do not suffice, it takes others of the process, if possible those that it certainly
-// knows of.
+// find returns the charges that the portions of a process come from, and adds them to the counter (used or transit) that
+// count selects. If the charges of a portion's instant do not suffice, find takes other charges of the process,
+// preferably charges that the process certainly knows of.
 func (b *ledger) find(p *process, some []Portion, count func(*charge) *int64) (shares []share) {
 	for _, q := range some {
 		for _, fits := range []func(*charge) bool{
@@ -84,7 +84,7 @@ func (b *ledger) find(p *process, some []Portion, count func(*charge) *int64) (s
 func (c *charge) asUsed() *int64      { return &c.used }
 func (c *charge) asInTransit() *int64 { return &c.transit }
 
-// unuse counts shares as not used.
+// unuse counts shares as unused again.
 func (b *ledger) unuse(shares []share) {
 	for _, s := range shares {
 		s.of.used -= s.n
@@ -98,7 +98,7 @@ func (b *ledger) tick() int64 {
 	return b.ticks
 }
 
-// giveBacks returns portions of a process as what a call is to give back.
+// giveBacks prepares portions of a process for a call that gives them back.
 func (p *process) giveBacks(some []Portion) (backs []giveBack) {
 	for _, q := range some {
 		b := giveBack{q, p.fleet.ledger.find(p, []Portion{q}, (*charge).asInTransit)}
@@ -115,7 +115,7 @@ func (g *giveBack) begin() {
 	}
 }
 
-// giveBack has the store refund a portion, and checks that no more of it stays charged than may have drained.
+// giveBack refunds a portion to the store, and checks that only what may have drained stays charged.
 func (f *fleet) giveBack(g giveBack) {
 	before := make([]int64, len(f.limits))
 	for i, l := range f.limits {
@@ -139,7 +139,7 @@ func (f *fleet) giveBack(g giveBack) {
 	}
 }
 
-// mayLose returns how many units a refund may leave charged, since they may have drained.
+// mayLose returns how many units a refund may leave charged because they may have drained.
 func (f *fleet) mayLose(l core.Limit, g giveBack) int64 {
 	if l.Algorithm == core.FixedWindow {
 		return g.outside(l)
@@ -154,12 +154,12 @@ func (f *fleet) mayLose(l core.Limit, g giveBack) int64 {
 	return min(g.Count*unit(l), int64(l.Rate)*(f.now-g.At))
 }
 
-// isExact reports whether g was charged ahead, and is given back as of that instant.
+// isExact reports whether all of g was charged ahead at the instant for which it is given back.
 func (g *giveBack) isExact() bool {
 	return !slices.ContainsFunc(g.of, func(s share) bool { return s.of.direct || s.of.at != g.At })
 }
 
-// outside returns how much of g was charged in other windows than the one it is given back to.
+// outside returns how much of g was charged in windows other than the one to which it is given back.
 func (g *giveBack) outside(l core.Limit) (n int64) {
 	for _, s := range g.of {
 		if windowOf(l, s.of.at) != windowOf(l, g.At) {
@@ -180,7 +180,7 @@ func (f *fleet) counted(l core.Limit) int64 {
 	return floor(times(f.store.state(id).used(l, true, f.now, f.now), unit(l)))
 }
 
-// unit returns how many units of l one request counts: so many that whole units drain in each microsecond.
+// unit returns how many units of l one request is. The number is chosen so that whole units drain in each microsecond.
 func unit(l core.Limit) int64 {
 	if l.Algorithm == core.FixedWindow {
 		return 1
@@ -188,7 +188,7 @@ func unit(l core.Limit) int64 {
 	return l.Period.Microseconds()
 }
 
-// level returns how many units of l count at now, by the definition of its algorithm, if count returns the size of each charge.
+// level returns how many units of l count at now, by the definition of l's algorithm. count returns the size of a charge.
 func (b *ledger) level(l core.Limit, now int64, count func(*charge) int64) (level int64) {
 	last := int64(0)
 	for _, c := range b.charges {
@@ -209,7 +209,7 @@ func (b *ledger) level(l core.Limit, now int64, count func(*charge) int64) (leve
 	return max(0, level-int64(l.Rate)*(now-last))
 }
 
-// strand marks the charges of a process that has crashed: what it has not used stays charged.
+// strand marks the charges of a crashed process: what the process has not used stays charged.
 func (b *ledger) strand(p *process) {
 	for _, c := range b.charges {
 		c.stranded = c.stranded || c.process == p

@@ -14,7 +14,7 @@ func (l neverEnds) Granted(now, sent int64, p oracle.Portion) {
 	l.Lease.Granted(now, sent+1<<40, p)
 }
 
-// countsTwice adds what was granted twice.
+// countsTwice adds each grant twice.
 type countsTwice struct{ *oracle.Lease }
 
 func (l countsTwice) Granted(now, sent int64, p oracle.Portion) {
@@ -30,12 +30,12 @@ func (l putsBackTwice) PutBack(now int64, taken []oracle.Portion) {
 	l.Lease.PutBack(now, taken)
 }
 
-// putsNothingBack loses what a denied request has taken.
+// putsNothingBack does not put back what a denied request has taken.
 type putsNothingBack struct{ *oracle.Lease }
 
 func (putsNothingBack) PutBack(int64, []oracle.Portion) {}
 
-// ownClock takes its process's clock for the store's.
+// ownClock uses its process's clock as if it were the store's.
 type ownClock struct{ *oracle.Lease }
 
 func (l ownClock) Granted(now, sent int64, p oracle.Portion) {

@@ -28,15 +28,15 @@ type Model struct {
 	grants map[stateID]grant
 }
 
-// A grant is what a state may use on top of its limit, until an instant. What was used stays as it is.
+// A grant is what a state may use on top of its limit, until an instant. It does not change what was used.
 type grant struct{ n, ends int64 }
 
-// A pairState is what a pair remembers whatever its limits are.
+// A pairState is what a pair remembers regardless of its limits.
 type pairState struct {
 	holds  holds
 	held   map[stateID]bool // states of limits that held claims have named since the pair last held nothing
 	banned int64            // until this instant
-	begins int64            // after the last reset: what was charged before is not given back
+	begins int64            // the instant after the last reset: charges made before it are not given back
 }
 
 type stateID struct {
@@ -58,18 +58,18 @@ type state interface {
 	// rewind adjusts the state if the clock went back before the instants that it remembers. It does so even for a claim that is
 	// not charged: otherwise denials would last until the clock is back where it was.
 	rewind(l core.Limit, now int64)
-	// name records the rate of a Take, whether or not it will be charged. If the pair holds something, it does so even
-	// for a bucket that is forgotten.
+	// name records the rate of a Take, whether or not the Take will be charged. If the pair holds something, name
+	// records the rate even for a forgotten bucket.
 	name(l core.Limit, peek bool, now int64, holds bool)
-	// keep notes what l says of how the state is charged when a hold ends that was made at now.
+	// keep stores how l wants the state to be charged when a hold made at now ends.
 	keep(l core.Limit, now int64)
 	// end charges what ended holds become, each at its end. A state that no held claim has named is only charged if it
 	// counts something at that instant. l is the limit that the call names, in a peek or not; if it is nil, the state
-	// is charged by what it knows itself.
+	// is charged by its own data.
 	end(l *core.Limit, peek bool, period time.Duration, held bool, now int64, ended []ending)
-	// forget forgets what was charged, but not what keep noted.
+	// forget forgets what was charged, but not what keep stored.
 	forget()
-	// used returns what counts at then, if nothing is charged from now until then.
+	// used returns what counts at the instant then, if nothing is charged between now and then.
 	used(l core.Limit, peek bool, now, then int64) *big.Rat
 	charge(l core.Limit, now, cost int64)
 	refund(l core.Limit, now, at, cost int64)
@@ -85,15 +85,15 @@ type ask struct {
 	grant grant
 	limit core.Limit
 	claim int
-	first bool // of the asks of its claim
+	first bool // the first ask of its claim
 	cost  int64
-	asked *big.Rat // the cost of all claims that are decided as one
+	asked *big.Rat // the cost of all claims that are decided together
 	peek  bool
 	dry   bool
 	hold  bool
 	most  time.Duration // how long the request may wait for its turn
 	retry time.Duration
-	turn  time.Duration // after which the request may go on, if retry is 0
+	turn  time.Duration // how long the request waits for its turn, if retry is 0
 }
 
 // Take decides claims at now and returns a result per claim and limit.
@@ -128,7 +128,7 @@ func (m *Model) Refund(now, at int64, claims []core.Claim) {
 	}
 }
 
-// Reset forgets pairs at now, but not what they hold.
+// Reset forgets what was charged to pairs at now, but not what they hold.
 func (m *Model) Reset(now int64, pairs []core.Pair) {
 	for _, p := range pairs {
 		p = named(p.Rule, p.Key)

@@ -16,7 +16,7 @@ const (
 	second = 1000 * ms
 )
 
-// A step is one Take, µs after start, of a claim with one limit, and what the definitions say of it by hand.
+// A step is one Take of a claim with one limit, at microseconds after start, with the result computed by hand.
 type step struct {
 	at        int64
 	limit     string
@@ -47,7 +47,7 @@ func (s step) check(t *testing.T, m *oracle.Model) {
 
 const sec, msec, µs = time.Second, time.Millisecond, time.Microsecond
 
-// timelines are timelines by what they show.
+// timelines maps what a timeline shows to its steps.
 var timelines = map[string][]step{
 	"a token bucket refills one request every sixth of a minute": {
 		{at: 0, limit: "6/m", cost: 4, remaining: 2, refill: 10 * sec, reset: 40 * sec},
@@ -55,12 +55,12 @@ var timelines = map[string][]step{
 		{at: 10 * second, limit: "6/m", cost: 3, remaining: 0, refill: 10 * sec, reset: 60 * sec},
 		{at: 20*second - 1, limit: "6/m", cost: 1, remaining: 0, retry: µs, refill: µs, reset: 50*sec + µs},
 	},
-	"a third of a second is rounded up to the microsecond in which the request is there": {
+	"a wait of a third of a second is rounded up to the next microsecond": {
 		{at: 0, limit: "3/s", cost: 3, remaining: 0, refill: 333334 * µs, reset: sec},
 		{at: 333333, limit: "3/s", cost: 1, remaining: 0, retry: µs, refill: µs, reset: 666667 * µs},
 		{at: 333334, limit: "3/s", cost: 1, remaining: 0, refill: 333333 * µs, reset: sec},
 	},
-	"a burst is a capacity; a cost above it never fits": {
+	"the burst is the capacity: a cost above it never fits": {
 		{at: 0, limit: "1/s;burst=3", cost: 4, remaining: 3, retry: core.Never},
 		{at: 0, limit: "1/s;burst=3", cost: 3, remaining: 0, refill: sec, reset: 3 * sec},
 	},
@@ -86,7 +86,7 @@ var timelines = map[string][]step{
 		{at: 0, limit: "3600/h;burst=10", cost: 10, remaining: 0, refill: sec, reset: 10 * sec},
 		{at: 10*second - 1, limit: "1/h;burst=10", cost: 1, remaining: 0, retry: 3590*sec + µs, refill: 3590*sec + µs, reset: 35990*sec + µs},
 	},
-	"a bucket that has been empty at the slowest rate says nothing to a slower one": {
+	"a bucket that was empty at the slowest rate counts nothing for a still slower one": {
 		{at: 0, limit: "3600/h;burst=10", cost: 10, remaining: 0, refill: sec, reset: 10 * sec},
 		{at: 10 * second, limit: "1/h;burst=10", cost: 10, remaining: 0, refill: time.Hour, reset: 10 * time.Hour},
 	},
@@ -94,7 +94,7 @@ var timelines = map[string][]step{
 		{at: 0, limit: "0/m", cost: 1, remaining: 0, retry: core.Never},
 		{at: 0, limit: "0/m;burst=5", cost: 1, remaining: 0, retry: core.Never},
 	},
-	"a fixed window starts anew with the minute": {
+	"a fixed window starts over with the minute": {
 		{at: 50 * second, limit: "2/m;fixed-window", cost: 2, remaining: 0, refill: 10 * sec, reset: 10 * sec},
 		{at: 59 * second, limit: "2/m;fixed-window", cost: 1, remaining: 0, retry: sec, refill: sec, reset: sec},
 		{at: 60 * second, limit: "2/m;fixed-window", cost: 1, remaining: 1, refill: 60 * sec, reset: 60 * sec},
@@ -105,7 +105,7 @@ var timelines = map[string][]step{
 		{at: 69 * second, limit: "3/m;sliding-window;buckets=6", cost: 3, remaining: 0, retry: 11 * sec, refill: sec, reset: 11 * sec},
 		{at: 70 * second, limit: "3/m;sliding-window;buckets=6", cost: 2, remaining: 0, refill: 10 * sec, reset: 70 * sec},
 	},
-	"what stands in a wider sub-bucket counts as if made now": {
+	"the charges of a wider sub-bucket count as if made now": {
 		{at: 1 * second, limit: "3/m;sliding-window;buckets=2", cost: 1, remaining: 2, refill: 89 * sec, reset: 89 * sec},
 		{at: 1 * second, limit: "3/m;sliding-window;buckets=60", cost: 1, remaining: 1, refill: 61 * sec, reset: 61 * sec},
 	},

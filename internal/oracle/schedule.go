@@ -18,7 +18,7 @@ var rates = []int64{1000, 999, 1001, 900, 1100}
 // costs are the costs of requests.
 var costs = []int64{1, 1, 1, 1, 2, 3, 7, 20}
 
-// A schedule is a string of bytes that determines a run. After its end all bytes are 0.
+// A schedule is a byte string that determines a run. Reading past its end returns zeros.
 type schedule struct {
 	bytes []byte
 	next  int
@@ -48,8 +48,8 @@ func (s *schedule) pick(n int) int {
 
 func (s *schedule) of(some []int64) int64 { return some[s.pick(len(some))] }
 
-// RunLeases simulates several processes that lease a key, each through a Holder that open makes, and returns an error if they
-// break the contract of leases. The same text causes the same run.
+// RunLeases simulates several processes that lease a key, each through a Holder made by open. It returns an error if they
+// break the contract of leases. The same text always gives the same run.
 func RunLeases(text []byte, open func(length int64) Holder) (Summary, error) {
 	s := schedule{bytes: text}
 	f := &fleet{open: open}
@@ -117,14 +117,14 @@ func (p *process) ask(cost int64, other bool) {
 	p.decide(r, false)
 }
 
-// refund gives back what an admitted request has used: the last one, or one of those before.
+// refund gives back what an admitted request has used: the last request, or the one that was admitted ago requests earlier.
 func (f *fleet) refund(ago int) {
 	i := len(f.ledger.admitted) - 1 - ago
 	if i < 0 {
 		return
 	}
 	r := f.ledger.admitted[i]
-	if r.refunded || r.process.dead || !r.done || len(r.taken) == 0 { // a mistaken Holder takes what was never charged
+	if r.refunded || r.process.dead || !r.done || len(r.taken) == 0 { // a faulty Holder may take what was never charged
 		return
 	}
 	r.refunded = true

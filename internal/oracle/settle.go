@@ -7,8 +7,8 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// Settle replaces at now what was charged or held with CostAfter, renews holds, or bans. It sets At of a settlement whose hold it
-// has renewed.
+// Settle does at now what each settlement says: it replaces what was charged or held with Final, renews a hold, bans, or
+// grants. It sets At of a settlement that renewed a hold.
 func (m *Model) Settle(now int64, settlements []core.Settlement) {
 	var asks []*ask
 	var pairs []core.Pair
@@ -76,7 +76,7 @@ func (m *Model) asksOf(s *core.Settlement) []*ask {
 	return m.asks([]core.Claim{{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun}})
 }
 
-// adjust charges more than a Take has charged, or gives back as far as it still counts.
+// adjust charges more on top of what a Take has charged. If more is negative, it gives back the part that still counts.
 func (m *Model) adjust(now int64, s *core.Settlement, more int64) {
 	if more > 0 {
 		if !s.DryRun || m.fits(now, s, more) {
@@ -89,7 +89,7 @@ func (m *Model) adjust(now int64, s *core.Settlement, more int64) {
 		turn := at + s.Wait.Microseconds()
 		switch {
 		case at < a.pair.begins:
-		case s.MaxWait > 0 && a.pair.banned > max(turn, now): // others may wait for the end of the ban, which the level does not show
+		case s.MaxWait > 0 && a.pair.banned > max(turn, now): // others may wait for the end of the ban; the level does not show them
 		case s.MaxWait > 0:
 			a.state.(*tokenBucket).giveBack(a.limit, now, at, turn, cost)
 		default:
@@ -119,7 +119,7 @@ func (m *Model) fits(now int64, s *core.Settlement, cost int64) bool {
 	return true
 }
 
-// saturated returns the sum of a and b, or the largest whole number if that is less.
+// saturated returns a + b, but at most the largest whole number.
 func saturated(a, b int64) int64 { return min(a+b, maxUnits) }
 
 func saturatedLevel(level *big.Rat, d drain) *big.Rat {

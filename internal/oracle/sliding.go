@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// counts says how much was charged with each stamp. A stamp counts until one period after it.
+// counts maps each stamp to what was charged with it. A charge counts until one period after its stamp.
 type counts map[int64]int64
 
 func (c counts) used(period time.Duration, then int64) *big.Rat {
@@ -20,7 +20,7 @@ func (c counts) used(period time.Duration, then int64) *big.Rat {
 	return whole(sum)
 }
 
-// charge counts cost with a stamp. Later stamps become that one: what has them was charged before now.
+// charge counts cost with a stamp. It moves charges with later stamps to this one: they were made before now.
 func (c counts) charge(period time.Duration, now, stamp, cost int64) {
 	c.drop(period, now)
 	c.lower(stamp)
@@ -46,7 +46,7 @@ func (c counts) drop(period time.Duration, now int64) {
 	}
 }
 
-// lower makes stamps that are later than limit that one.
+// lower moves charges with stamps later than limit to limit.
 func (c counts) lower(limit int64) {
 	for s, count := range c {
 		if s > limit {
@@ -56,8 +56,8 @@ func (c counts) lower(limit int64) {
 	}
 }
 
-// A slidingWindow stamps a request with the end of its sub-bucket. width is the width of the widest sub-bucket that a
-// stamp in it may be of: a stamp that is later than now by more than that shows that the clock went back.
+// A slidingWindow stamps a request with the end of its sub-bucket. width is the widest sub-bucket that a stamp in it may
+// belong to: a stamp that is further than width in the future shows that the clock went back.
 type slidingWindow struct {
 	counts
 	width int64
@@ -71,11 +71,11 @@ func widthOf(l core.Limit) int64 {
 	return ceilDiv(l.Period.Microseconds(), buckets)
 }
 
-// endOf returns the end of the sub-bucket of a width that an instant lies in.
+// endOf returns the end of the sub-bucket that contains an instant, if sub-buckets have this width.
 func endOf(width, now int64) int64 { return begin(now, width) + width }
 
-// rewind has what the clock has left behind count as made now. What has ceased to count does not count again when the clock goes
-// back.
+// rewind counts charges from after now, which the clock has left behind, as made now. A charge that has stopped counting
+// does not count again when the clock goes back.
 func (w *slidingWindow) rewind(l core.Limit, now int64) {
 	if len(w.counts) > 0 {
 		w.lower(now + w.width)

@@ -13,28 +13,27 @@ const (
 	maxBusy  = 1<<32 - 1 // microseconds that busy may lie before at
 )
 
-// A tokenBucket held level requests at the instant at. Whatever drains, drains in whole ticks from there.
+// A tokenBucket held level requests at the instant at. From there it drains in whole ticks.
 //
-// Each Take names the rate of its limit, but a peek only a faster one. Between two names a bucket drains at the slower
-// of both. It is forgotten once it has been empty at the slowest rate that was named since it was last empty, and no
-// earlier.
+// Each Take names the rate of its limit; a peek names its rate only if it is faster. Between two named rates a bucket
+// drains at the slower one. It is forgotten once it would be empty even at the slowest rate named since it was last empty.
 type tokenBucket struct {
 	level   *big.Rat
 	at      int64
-	busy    int64 // at of the last charge that found less than one request
+	busy    int64 // the value of at when a charge last found less than one request
 	tick    int64 // microseconds
-	rate    int64 // the last that was named
-	slowest int64 // since the bucket was last empty, as coarse returns it; 0 if no other than rate was named
+	rate    int64 // the last one named
+	slowest int64 // the slowest since the bucket was last empty, as coarse returns it; 0 if only rate was named
 	found   []finding
 }
 
-// A finding is the level that a charge found at an instant. A bucket knows all since something was first charged ahead.
+// A finding is the level that a charge found at an instant. A bucket knows all findings since its first charge ahead.
 type finding struct {
 	at    int64
 	level *big.Rat
 }
 
-// coarse returns a rate with its seven highest bits, all others 0: a store has room for so many.
+// coarse returns a rate with all but its seven highest bits set to 0: a store has room for no more.
 func coarse(rate int64) int64 {
 	rest := max(0, bits.Len64(uint64(rate))-7)
 	return rate >> rest << rest
@@ -46,7 +45,7 @@ type drain struct {
 	period int64 // ticks
 }
 
-// drainOf chooses the finest tick in which a full bucket has at most maxUnits, and a banned one too.
+// drainOf chooses the finest tick in which neither a full bucket nor a banned one has more than maxUnits.
 func drainOf(l core.Limit) drain {
 	var d drain
 	for _, d.tick = range []int64{1, 1000, 1_000_000} {
@@ -60,18 +59,18 @@ func drainOf(l core.Limit) drain {
 	return d
 }
 
-// banned returns the level from which one request fits when the ban of l is over, if rest has passed of the tick.
+// banned returns the level from which one request fits when l's ban ends, if rest of the current tick has passed.
 func (d drain) banned(l core.Limit, rest int64) *big.Rat {
 	ban := d.in(ceilDiv(l.Ban.Microseconds()+rest, d.tick), int64(l.Rate))
 	return ban.Add(ban, whole(int64(l.Capacity()-1)))
 }
 
-// in returns how many requests drain in so many ticks at a rate.
+// in returns how many requests drain at a rate in a number of ticks.
 func (d drain) in(ticks, rate int64) *big.Rat {
 	return times(new(big.Rat).SetFrac64(rate, d.period), ticks)
 }
 
-// in returns b counted in the ticks of d. The requests used stay the same, as far as ticks can say so.
+// in returns b counted in the ticks of d. The number of used requests stays the same, as far as ticks can express it.
 func (b tokenBucket) in(d drain) tokenBucket {
 	if b.tick != d.tick {
 		b.level = smaller(roundUp(b.level, d.period), new(big.Rat).SetFrac64(maxUnits, d.period))
@@ -80,12 +79,12 @@ func (b tokenBucket) in(d drain) tokenBucket {
 	return b
 }
 
-// own returns how b drains by itself, if period is the period of its limits.
+// own returns how b drains at its own rate, if period is the period of its limits.
 func (b *tokenBucket) own(period time.Duration) drain {
 	return drain{tick: b.tick, period: ceilDiv(period.Microseconds(), b.tick)}
 }
 
-// isForgotten reports whether b is empty at now even at the slowest rate that it has to drain at.
+// isForgotten reports whether b is empty at now even if it drained at the slowest named rate.
 func (b *tokenBucket) isForgotten(period time.Duration, now int64) bool {
 	if b.level.Sign() == 0 {
 		return true
@@ -101,7 +100,7 @@ func (b *tokenBucket) slowestRate() int64 {
 	return b.slowest
 }
 
-// rewind adds what would have drained until b.at to the level at now, but does not fill b more than full.
+// rewind moves b back to now, if b.at is later. It adds what drains from now to b.at to the level, up to a full bucket.
 func (b *tokenBucket) rewind(l core.Limit, now int64) {
 	if b.at <= now || l.Rate == 0 {
 		return
@@ -114,7 +113,7 @@ func (b *tokenBucket) rewind(l core.Limit, now int64) {
 	b.at, b.busy, b.found = now, min(b.busy, now), nil
 }
 
-// name takes note of a request that names the rate of l, even if it is not charged.
+// name records that a request named the rate of l, even if the request is not charged.
 func (b *tokenBucket) name(l core.Limit, peek bool, now int64, holds bool) {
 	if rate := int64(l.Rate); rate > 0 && rate != b.rate && (!peek || rate > b.rate) && (holds || !b.isForgotten(l.Period, now)) {
 		*b = b.advanced(l, now)
@@ -127,8 +126,8 @@ func (b *tokenBucket) forget() {
 	*b = tokenBucket{level: new(big.Rat), at: b.at, tick: b.tick, rate: b.rate}
 }
 
-// end drains b at its own rate, or at the rate of l if that is slower, b is still not forgotten at now, and l is not the limit of
-// a peek.
+// end charges what ended holds become, each at its end. Meanwhile b drains at its own rate; or at l's rate, if l's is
+// slower, b is not yet forgotten at now, and the call is not a peek.
 func (b *tokenBucket) end(l *core.Limit, peek bool, period time.Duration, held bool, now int64, ended []ending) {
 	after := b.ended(l, period, b.rate, held, ended)
 	if l != nil && !peek && int64(l.Rate) < b.rate && !after.isForgotten(period, now) {
@@ -137,8 +136,8 @@ func (b *tokenBucket) end(l *core.Limit, peek bool, period time.Duration, held b
 	*b = after
 }
 
-// ended returns b with what ended holds become. It drains at rate in the meantime. A bucket that is later than the end
-// of a hold, because the clock went back, is charged as it is.
+// ended returns b charged with the costs of ended holds. Between them b drains at rate. A bucket later than the end of
+// a hold, because the clock went back, is charged without draining.
 func (b tokenBucket) ended(l *core.Limit, period time.Duration, rate int64, held bool, ended []ending) tokenBucket {
 	d := b.own(period)
 	if l != nil {
@@ -199,7 +198,7 @@ func (b tokenBucket) drained(d drain, rate, now int64) tokenBucket {
 	return b
 }
 
-// used has a peek drain b at the slower of the rates, since the peek names no slower one.
+// used returns what is used at then. For a peek, b drains at the slower rate, because a peek names no slower one.
 func (b *tokenBucket) used(l core.Limit, peek bool, now, then int64) *big.Rat {
 	rate := int64(l.Rate)
 	if peek && !b.isForgotten(l.Period, now) {
@@ -213,8 +212,8 @@ func (b *tokenBucket) charge(l core.Limit, now, cost int64) {
 	b.add(&l, drainOf(l), now, cost)
 }
 
-// add adds cost to b, which is advanced to now. If l is not nil and that leaves less than one request free, where one
-// was free before, its ban begins.
+// add adds cost to b, which is already advanced to now. If l is not nil, and one request was free before but none is
+// free afterwards, l's ban begins.
 func (b *tokenBucket) add(l *core.Limit, d drain, now, cost int64) {
 	if b.level.Cmp(whole(1)) < 0 {
 		b.busy = b.at
@@ -235,7 +234,7 @@ func (b *tokenBucket) add(l *core.Limit, d drain, now, cost int64) {
 	}
 }
 
-// watch has b, which was just charged ahead, know what later charges find.
+// watch makes b, which was just charged ahead, record what later charges find.
 func (b *tokenBucket) watch(now int64) {
 	if len(b.found) == 0 {
 		b.found = []finding{{now, b.level}}
@@ -243,7 +242,7 @@ func (b *tokenBucket) watch(now int64) {
 	b.found[0].at = min(b.found[0].at, now) // the clock may have stepped back within a tick
 }
 
-// least returns the least that charges found after an instant, if b knows that, else 0.
+// least returns the lowest level that a charge found after an instant, or 0 if b does not know it.
 func (b *tokenBucket) least(at int64) *big.Rat {
 	if len(b.found) == 0 || at < b.found[0].at {
 		return new(big.Rat)
@@ -257,9 +256,9 @@ func (b *tokenBucket) least(at int64) *big.Rat {
 	return least
 }
 
-// refund gives back all of cost if nothing was charged since, and else what still counts of it: that is no more than charges have
-// found since. If b does not know what those have found, that is at least what cannot have drained, if the bucket knows no rate
-// other than l's, and at least one request if it has never held less since.
+// refund gives back the part of cost that still counts. If nothing was charged since, all of it counts. Otherwise at
+// most the lowest level that a later charge found counts. If b does not know these levels, the part that cannot have
+// drained counts, provided that b knows no rate other than l's; and one request counts if b never held less since.
 func (b *tokenBucket) refund(l core.Limit, now, at, cost int64) {
 	if cost == 0 {
 		return
@@ -285,7 +284,7 @@ func (b *tokenBucket) refund(l core.Limit, now, at, cost int64) {
 	b.level = larger(new(big.Rat).Sub(b.level, back), new(big.Rat))
 }
 
-// foundLess has all charges after an instant have found less.
+// foundLess lowers the levels that charges after an instant found.
 func (b *tokenBucket) foundLess(at int64, less *big.Rat) {
 	for i, f := range b.found {
 		if f.at > at {
@@ -301,7 +300,7 @@ func (b *tokenBucket) grant(l core.Limit, now, n int64) (ends int64) {
 	if last := whole(int64(l.Capacity() - 1)); n > 0 && l.Ban > 0 && b.level.Cmp(last) > 0 {
 		return 0
 	}
-	if n < 0 && b.level.Cmp(whole(1)) < 0 { // as a charge does
+	if n < 0 && b.level.Cmp(whole(1)) < 0 { // like a charge
 		b.busy = b.at
 	}
 	level := new(big.Rat).Sub(b.level, whole(n))

@@ -76,7 +76,7 @@ func (c *call) add(arg any) { c.words = append(c.words, arg) }
 
 // send sends c as a command that runs the function or script called name, and returns the reply.
 func (c *call) send(ctx context.Context, client redis.UniversalClient, command, name string) ([]int64, error) {
-	words := slices.Clone(c.words) // a client may still read those of an earlier attempt
+	words := slices.Clone(c.words) // a client may still read the words of an earlier attempt
 	once := once{name: &onceName{text: name}}
 	words[0], words[1] = command, once.name
 	once.StringCmd = redis.NewStringCmd(ctx, words...)

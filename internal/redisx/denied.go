@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// lately is how long a pair counts as recently denied.
-	lately = 10 * time.Second
+	// recent is how long a pair counts as recently denied.
+	recent = 10 * time.Second
 
 	// settled is how long ago the first denial of a pair must have been for another denial to count as lasting, because
 	// a pair may be denied for a cost that another request is about to give back.
@@ -24,7 +24,7 @@ type deniedPairs struct {
 type deniedTable struct {
 	seed  maphash.Seed
 	begun time.Time
-	cells [8192]atomic.Uint64 // half of the hash of a key, then its first denial of late in milliseconds since begun
+	cells [8192]atomic.Uint64 // half of the hash of a key, then its first recent denial in milliseconds since begun
 }
 
 // add records the pairs that denied one of jobs.
@@ -46,7 +46,7 @@ func (p *deniedPairs) addKey(key string, now time.Time) {
 		t = p.begun.Load()
 	}
 	mark, cell := t.find(key)
-	if age, ok := t.age(mark, cell, now); !ok || age > lately/2 {
+	if age, ok := t.age(mark, cell, now); !ok || age > recent/2 {
 		cell.Store(mark | uint64(uint32(now.Sub(t.begun).Milliseconds())))
 	}
 }
@@ -57,11 +57,11 @@ func (t *deniedTable) find(key string) (mark uint64, cell *atomic.Uint64) {
 	return h &^ (1<<32 - 1), &t.cells[h%uint64(len(t.cells))]
 }
 
-// age returns how long ago the pair with a mark was first denied, if that was lately.
+// age returns how long ago the pair with a mark was first denied, and whether that was recently.
 func (t *deniedTable) age(mark uint64, cell *atomic.Uint64, now time.Time) (time.Duration, bool) {
 	v := cell.Load()
 	age := time.Duration(uint32(now.Sub(t.begun).Milliseconds())-uint32(v)) * time.Millisecond
-	return age, v != 0 && v&^(1<<32-1) == mark && age < lately
+	return age, v != 0 && v&^(1<<32-1) == mark && age < recent
 }
 
 // anyOf reports whether a pair with one of keys was denied recently, but at least ago before now.

@@ -167,7 +167,7 @@ func TestHoldEndsAfterItsSubBucket(t *testing.T) {
 	}
 }
 
-// Tiers that a pair no longer has leave records. Those that have ended make room for a new one.
+// Tiers that a pair no longer has leave records. Records that have ended make room for a new one.
 func TestRecordsThatHaveEndedAreDropped(t *testing.T) {
 	s, server := frozen(t)
 	for i := range 17 {
@@ -176,7 +176,7 @@ func TestRecordsThatHaveEndedAreDropped(t *testing.T) {
 	server.SetTime(start.Add(2 * time.Second))
 	take(t, s, claimOf("k", core.PerHour(5)))
 	if n := len(parseWords(server.HGet(pairKey, "s"))); n != 1+6*(17-9+1) {
-		t.Errorf("%d words are left, want those of eight limits, of which one ends now, and of a new one", n)
+		t.Errorf("%d words are left, want the words of nine limits: eight old ones, of which one ends now, and a new one", n)
 	}
 	if got := take(t, s, claimOf("k", core.Every(5, 17*time.Second)))[0].Remaining; got != 3 {
 		t.Errorf("%d of 5 remain of a limit that has not ended, want 3", got)

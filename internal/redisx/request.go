@@ -18,8 +18,8 @@ type request struct {
 	settlements []settlement // of a Settle, by claim
 	leases      []leased     // claims of a Take
 	jobs        []job
-	usages      []usage               // backs those of the jobs
-	plan        string                // of the last job, which that of the next one often equals
+	usages      []usage               // backs the jobs' usages
+	plan        string                // of the last job; the next job's often equals it
 	batch       atomic.Pointer[batch] // of the last job, for callers that give up
 	clock       *testClock            // of this process, or nil
 }

@@ -29,7 +29,7 @@ func (how routing) nameOf(key string, l *layout) string {
 	return key
 }
 
-// split returns the jobs of r. Those of an earlier split of r are no longer valid.
+// split returns the jobs of r. The jobs of an earlier split of r are no longer valid.
 func (s *Store) split(r *request, how routing) []job {
 	r.jobs = r.jobs[:0]
 	if how == anyKeys {

@@ -140,11 +140,11 @@ func TestRecordsOfManyTiersAreDroppedOnceTheyEnded(t *testing.T) {
 		s.Shift(3 * time.Second)
 	}
 	if n := kept(); n < 1+6*17 || n > 1+6*100 {
-		t.Errorf("%d words are kept, want those of limits that have not ended", n)
+		t.Errorf("%d words are kept, want only the words of limits that have not ended", n)
 	}
 	s.Shift(24 * time.Hour)
 	take(t, s, claimOf("k", core.PerHour(1)))
 	if n := kept(); n > 1+6*2 {
-		t.Errorf("%d words are kept, want those of the last request and of 1000/d", n)
+		t.Errorf("%d words are kept, want the words of the last request and of 1000/d", n)
 	}
 }

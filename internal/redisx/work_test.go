@@ -144,7 +144,7 @@ func TestLostBlockCountsUntilItsNewestEntryEnds(t *testing.T) {
 		r = take(t, s, c)[0]
 	}
 	if r.Remaining < 63 {
-		t.Errorf("%d remain, want those of the block but one at least", r.Remaining)
+		t.Errorf("%d remain, want at least all of the block but one", r.Remaining)
 	}
 }
 

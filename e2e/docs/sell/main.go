@@ -26,7 +26,7 @@ type plan struct {
 	Zone       string
 }
 
-// plans are those of your database.
+// plans stands for a table of your database.
 var plans = map[string]plan{"ann": {PerMonth: 10_000, PerDay: 2000, BillingDay: 15, Zone: "Europe/Berlin"}}
 
 // partners have limits of their own, by key.

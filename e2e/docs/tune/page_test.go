@@ -21,7 +21,7 @@ type walk struct {
 	t      *testing.T
 	dir    string
 	output string            // of the last commands
-	ports  *strings.Replacer // those of the page to free ones
+	ports  *strings.Replacer // replaces the page's ports with free ones
 	addr   string            // of the server
 	page   string
 	yaml   int

@@ -26,7 +26,7 @@ type Guard struct {
 // A Route is a handler for a pattern like "/users/{id}".
 type Route struct {
 	Pattern string
-	Guards  []Guard // of this route alone, after those of the application
+	Guards  []Guard // of this route alone, after the application's guards
 	Handler http.HandlerFunc
 }
 

@@ -126,7 +126,7 @@ func TestDenialIsMarshalledOnce(t *testing.T) {
 	d, r := denied(core.PerHour(1), time.Second, "once"), httptest.NewRequest(http.MethodGet, "/", nil)
 	w := &nowhere{http.Header{}}
 	if n := testing.AllocsPerRun(100, func() { Deny(w, r, &d) }); n > 1 {
-		t.Errorf("%v allocations, want that of the header values", n)
+		t.Errorf("%v allocations, want only the one of the header values", n)
 	}
 	if b := tooMany.body([]string{"once"}); cap(b) != len(b) {
 		t.Errorf("a body of %d bytes has room for %d", len(b), cap(b))

@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// plain is what every watched ResponseWriter has. Its Unwrap leads http.ResponseController to the methods that are not wrapped.
+// plain has the methods of every watched ResponseWriter. Through Unwrap, http.ResponseController finds the methods that are not wrapped.
 type plain interface {
 	http.ResponseWriter
 	io.StringWriter
@@ -28,7 +28,7 @@ type other struct {
 	Watch
 }
 
-// Unwrap returns the ResponseWriter that came in.
+// Unwrap returns the wrapped ResponseWriter.
 func (w *other) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
@@ -51,14 +51,14 @@ func (w *other) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// ReadFrom implements io.ReaderFrom. It reads as io.Copy to the ResponseWriter within would.
+// ReadFrom implements io.ReaderFrom. It reads like io.Copy to the wrapped ResponseWriter.
 func (w *other) ReadFrom(src io.Reader) (int64, error) {
 	n, err := io.Copy(w.ResponseWriter, src)
 	w.wrote(n)
 	return n, err
 }
 
-// These types add one optional interface each. They are types of their own because other must not have the methods.
+// Each of these types adds one optional interface. They are separate types because other itself must not have the methods.
 type (
 	flushes     other
 	hijacks     other
@@ -82,7 +82,7 @@ func (w *flushes) FlushError() error {
 	return nil
 }
 
-// Hijack implements http.Hijacker. A connection is hijacked for an upgrade.
+// Hijack implements http.Hijacker. It records status 101, because handlers hijack a connection to upgrade it.
 func (w *hijacks) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := w.ResponseWriter.(http.Hijacker).Hijack()
 	if err == nil {
@@ -101,8 +101,8 @@ func (w *closeNotify) CloseNotify() <-chan bool {
 	return w.ResponseWriter.(closeNotifier).CloseNotify()
 }
 
-// withOptional returns w with those optional interfaces that the ResponseWriter within has: handlers ask by type
-// assertion, so w must have no others.
+// withOptional returns w with exactly the optional interfaces of the wrapped ResponseWriter, because handlers look for
+// them with type assertions.
 func (w *other) withOptional() http.ResponseWriter {
 	f, h, p, c := (*flushes)(w), (*hijacks)(w), (*pushes)(w), (*closeNotify)(w)
 	has := 0
@@ -208,7 +208,7 @@ func (w *other) withOptional() http.ResponseWriter {
 	return w
 }
 
-// is reports whether the ResponseWriter within w has an interface.
+// is reports whether the ResponseWriter wrapped by w implements an interface.
 func is[T any](w *other) bool {
 	_, ok := w.ResponseWriter.(T)
 	return ok

@@ -1,4 +1,4 @@
-// Package watch notes the status and the length of a response, in the same way for net/http, chi and echo.
+// Package watch records the status and the length of a response, for net/http, chi and echo alike.
 package watch
 
 import (
@@ -9,14 +9,15 @@ import (
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
 )
 
-// A Watch notes the status and the length of a response. A handler may go on writing after it has returned.
+// A Watch records the status and the length of a response. A handler's goroutines may still write after the handler has
+// returned, so its fields are atomic.
 type Watch struct {
 	status atomic.Int64 // of the first final WriteHeader; 0 before the response has begun
 	bytes  atomic.Int64
 }
 
-// Writer returns a ResponseWriter with the same optional interfaces that writes to w, and the Watch that notes what is
-// written. The ResponseWriters of net/http are wrapped in one allocation.
+// Writer returns a ResponseWriter that writes to w and has w's optional interfaces, and the Watch that records what is
+// written. Wrapping a ResponseWriter of net/http takes one allocation.
 func Writer(w http.ResponseWriter) (http.ResponseWriter, *Watch) {
 	_, push := w.(http.Pusher)
 	_, hijack := w.(http.Hijacker)
@@ -35,7 +36,7 @@ func Writer(w http.ResponseWriter) (http.ResponseWriter, *Watch) {
 	return o.withOptional(), &o.Watch
 }
 
-// Answer returns the response to r as far as it has been written.
+// Answer returns what has been written of the response to r.
 func (s *Watch) Answer(r *http.Request) outcome.Answer {
 	status := int(s.status.Load())
 	a := outcome.Answer{Status: status, Written: status != 0}
@@ -45,15 +46,15 @@ func (s *Watch) Answer(r *http.Request) outcome.Answer {
 	return a
 }
 
-// begin notes the status that the response begins with, unless it has begun. Informational responses come before it; 101 is
-// final.
+// begin records the status of the response, unless the response has already begun. Informational (1xx) responses do not
+// begin it, except 101.
 func (s *Watch) begin(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		s.status.CompareAndSwap(0, int64(status))
 	}
 }
 
-// wrote notes a write of n bytes.
+// wrote records a write of n bytes.
 func (s *Watch) wrote(n int64) {
 	s.begin(http.StatusOK)
 	s.bytes.Add(n)

@@ -57,7 +57,7 @@ var watchCases = map[string]struct {
 	"no such status":            {"GET", func(w http.ResponseWriter) { w.WriteHeader(7) }, core.Outcome{Status: 500, Err: outcome.ErrPanic}},
 }
 
-// TestWatch does what a handler can do to a response, in each order that matters.
+// TestWatch checks the outcome recorded for everything a handler can do to a response, in each order that matters.
 func TestWatch(t *testing.T) {
 	for why, row := range watchCases {
 		for name, w := range map[string]http.ResponseWriter{"another": full{httptest.NewRecorder()}, "HTTP/1": likeHTTP1{full{httptest.NewRecorder()}}} {
@@ -76,7 +76,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// likeHTTP1 is a ResponseWriter with the methods of an HTTP/1 server's.
+// likeHTTP1 is a ResponseWriter with the methods of net/http's ResponseWriter for HTTP/1.
 type likeHTTP1 struct{ full }
 
 func (likeHTTP1) CloseNotify() <-chan bool         { return nil }
@@ -84,7 +84,7 @@ func (likeHTTP1) SetReadDeadline(time.Time) error  { return nil }
 func (likeHTTP1) SetWriteDeadline(time.Time) error { return nil }
 func (likeHTTP1) EnableFullDuplex() error          { return nil }
 
-// outcomeOf returns the outcome of a request to a handler that answers with w.
+// outcomeOf returns the outcome of a request to a handler that responds through w.
 func outcomeOf(w http.ResponseWriter, method string, handle func(http.ResponseWriter)) core.Outcome {
 	w, seen := Writer(w)
 	returned := false
@@ -103,12 +103,12 @@ func outcomeOf(w http.ResponseWriter, method string, handle func(http.ResponseWr
 func TestWriterAllocatesOnce(t *testing.T) {
 	w := likeHTTP1{full{httptest.NewRecorder()}}
 	var kept http.ResponseWriter
-	if n := testing.AllocsPerRun(100, func() { kept, _ = Writer(w) }); n > 2 { // w becomes an interface as well
+	if n := testing.AllocsPerRun(100, func() { kept, _ = Writer(w) }); n > 2 { // one more, because w becomes an interface
 		t.Errorf("%v allocations for %T", n, kept)
 	}
 }
 
-// TestOtherWritersKeepTheirOptionalInterfaces watches writers with each set of optional interfaces.
+// TestOtherWritersKeepTheirOptionalInterfaces checks that Writer returns a writer with the same set of optional interfaces.
 func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 	type set struct{ flush, hijack, push, closeNotify bool }
 	of := func(w http.ResponseWriter) (s set) {
@@ -206,18 +206,18 @@ func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 			t.Errorf("%+v became %+v", of(w), of(watched))
 		}
 		if err := http.NewResponseController(watched).SetReadDeadline(time.Time{}); !errors.Is(err, http.ErrNotSupported) {
-			t.Error("a deadline is set through a writer that hides it")
+			t.Error("SetReadDeadline did not fail although the wrapped writer hides it")
 		}
 		if f, ok := watched.(http.Flusher); ok {
 			f.Flush()
 			if seen.status.Load() != 200 {
-				t.Errorf("%+v: a flush was not noted", of(w))
+				t.Errorf("%+v: a flush was not recorded", of(w))
 			}
 		}
 		if h, ok := watched.(http.Hijacker); ok {
 			seen.status.Store(0)
 			if _, _, err := h.Hijack(); err != nil || seen.status.Load() != 101 {
-				t.Errorf("%+v: an upgrade was not noted: %v", of(w), err)
+				t.Errorf("%+v: an upgrade was not recorded: %v", of(w), err)
 			}
 		}
 	}
@@ -226,7 +226,7 @@ func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 	}
 	deep, _ := Writer(unwraps{http.ResponseWriter(within)})
 	if err := http.NewResponseController(deep).SetReadDeadline(time.Time{}); err != nil {
-		t.Errorf("a deadline of the writer within: %v", err)
+		t.Errorf("cannot set a deadline of the wrapped writer: %v", err)
 	}
 }
 
@@ -235,7 +235,7 @@ type all struct{ likeHTTP1 }
 
 func (all) Push(string, *http.PushOptions) error { return nil }
 
-// unwraps leads http.ResponseController to the writer within.
+// unwraps wraps a writer that http.ResponseController finds through Unwrap.
 type unwraps struct{ http.ResponseWriter }
 
 func (w unwraps) Unwrap() http.ResponseWriter { return w.ResponseWriter }

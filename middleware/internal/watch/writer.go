@@ -20,13 +20,13 @@ type common interface {
 	EnableFullDuplex() error
 }
 
-// watching is a ResponseWriter that notes what is written to it.
+// watching is a ResponseWriter that records what is written to it.
 type watching struct {
 	common
 	Watch
 }
 
-// Unwrap returns the ResponseWriter that came in, for http.ResponseController.
+// Unwrap returns the wrapped ResponseWriter, for http.ResponseController.
 func (w *watching) Unwrap() http.ResponseWriter { return w.common }
 
 // WriteHeader implements http.ResponseWriter.
@@ -71,7 +71,7 @@ func (w *http1) ReadFrom(src io.Reader) (int64, error) {
 	return n, err
 }
 
-// Hijack implements http.Hijacker. A connection is hijacked for an upgrade.
+// Hijack implements http.Hijacker. It records status 101, because handlers hijack a connection to upgrade it.
 func (w *http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := w.common.(http.Hijacker).Hijack()
 	if err == nil {

@@ -29,7 +29,7 @@ var logs = []struct {
 		"combined", `www.example.com:443 2001:db8::1 - - [10/Oct/2025:13:55:36 +0000] "POST /login HTTP/2.0" 401 - "-" "-"`,
 		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Host: "www.example.com:443", Client: "2001:db8::1", Method: "POST", Target: "/login", Status: 401, Duration: -1},
 	},
-	{ // fields after those of combined are not read
+	{ // fields that follow the combined format are not read
 		"combined", `host.example - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.0" 200 5 "-" "curl" "203.0.113.9" 0.123`,
 		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "host.example", Method: "GET", Target: "/", Status: 200, Duration: -1, Header: http.Header{"User-Agent": {"curl"}}},
 	},

@@ -94,7 +94,7 @@ func TestShareGoesBeforeTheGap(t *testing.T) {
 // The gap is where the need for a burst drops to less than half, and most steeply, above which are at most 5% of the clients.
 func TestGaps(t *testing.T) {
 	for _, tt := range []struct {
-		bursts string // those of the clients that need most
+		bursts string // the bursts of the clients that need most
 		others int    // how many more need 5
 		want   Gap
 	}{
