@@ -11,7 +11,7 @@ import (
 func TestWordsAreTheSameWithoutStruct(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	source := read("number", "word") + `
-		local own, form, numbers = wordsWithoutStruct(), '<I8I8I8I8I8', {0, 1, 255, 1800000000000000, maxExact}
+		local own, form, numbers = wordsWithoutStruct(), formats[5], {0, 1, 255, 1800000000000000, maxExact}
 		local text = own.pack(form, unpack(numbers))
 		local back = {own.unpack(form, 'x' .. text, 2)}
 		for i, n in ipairs(numbers) do
@@ -19,7 +19,7 @@ func TestWordsAreTheSameWithoutStruct(t *testing.T) {
 				return 'word ' .. i .. ' reads ' .. format('%d', back[i])
 			end
 		end
-		return text == struct.pack(form, unpack(numbers)) and 'alike' or 'not alike'`
+		return text == struct.pack('<I8I8I8I8I8', unpack(numbers)) and 'alike' or 'not alike'`
 	if got, err := client.Eval(context.Background(), source, nil).Text(); err != nil || got != "alike" {
 		t.Errorf("%s, %v", got, err)
 	}

@@ -4,7 +4,8 @@
 
 -- raised returns the level of the bucket, which is at now, as if it held something that is gone when a ban ends: requests that wait for
 -- the end of the ban are spaced from there.
-local function raised(w, o, l, now, ban)
+local function raised(w, o, l, now)
+  local ban = anyRare and l.pair.bannedUntil - now or 0
   if ban <= 0 then
     return w[o + 1]
   end
@@ -12,13 +13,13 @@ local function raised(w, o, l, now, ban)
 end
 
 -- canBook reports whether the bucket, which is at now, can hold cost on top of what is booked.
-function tokenBucket.canBook(w, o, l, now, ban, cost)
-  return raised(w, o, l, now, ban) <= maxExact - cost * l.period
+function tokenBucket.canBook(w, o, l, now, cost)
+  return raised(w, o, l, now) <= maxExact - cost * l.period
 end
 
 -- book charges cost for a request that waits for its turn, which is a whole tick.
-function tokenBucket.book(w, o, l, now, ban, cost)
-  local level = raised(w, o, l, now, ban)
+function tokenBucket.book(w, o, l, now, cost)
+  local level = raised(w, o, l, now)
   w[o + 1] = level
   tokenBucket.charge(w, o, l, now, cost)
   local over = w[o + 1] - l.full

@@ -4,17 +4,15 @@
 -- Then come four numbers for each limit: the wait, which is 0 if the limit admits what is asked, -1 if it never does and -1 - n if the
 -- request waits n microseconds for its turn, and three that report returns, by which reply.go says what remains. With 2 come two more for
 -- each limit: what is held, and for how long the pair is banned, which may be negative.
-local copies = {} -- of the records of limits that must not change
+local copy = {} -- of the record of a bucket that must not change
 local out = {} -- the numbers that are replied
 
--- copyRecord returns a copy of the record of limit i, without its lows, for a limit that must not change it.
-local function copyRecord(i, w, o)
-  local copy = (bucketSize + 1) * i
+-- copyRecord returns a copy of a bucket's record, without its lows, and its place. It lasts until the next copy.
+local function copyRecord(w, o)
   for k = 0, bucketSize - 1 do
-    copies[copy + k] = w[o + k]
+    copy[k + 1] = w[o + k]
   end
-  copies[copy + bucketSize] = 0
-  return copies, copy
+  return copy, 1
 end
 
 -- withHolds returns how long a limit takes to admit a cost in view of what the pair holds and its ban, if it takes wait without, and
@@ -43,7 +41,7 @@ local function bookTurn(w, o, l, wait, now)
   elseif wait > l.maxWait then
     return wait - l.maxWait
   end
-  return tokenBucket.canBook(w, o, l, now, anyRare and l.pair.bannedUntil - now or 0, l.asked) and -1 - wait or wait
+  return tokenBucket.canBook(w, o, l, now, l.asked) and -1 - wait or wait
 end
 
 -- nameRates has buckets remember the rates that they are asked at, even if nothing is charged.
@@ -56,50 +54,43 @@ local function nameRates(plan, now)
   end
 end
 
--- evaluate sets the waits of the dry runs or of the others. It reports whether all admit what they are asked, and whether holds are in the
--- way of one.
-local function evaluate(plan, now, dryRun)
+-- evaluate sets the waits of limits. It reports whether all admit what they are asked, and whether holds are in the way of one.
+local function evaluate(limits, now)
   local admitted, anyHeld = true, false
-  for i = 1, plan.count do
-    local l = plan[i]
-    if l.dryRun == dryRun then
-      local w, o, wait, isHeld = l.w, l.o, l.never, false
-      if anyRare and l.period then
-        w, o = copyRecord(i, w, o)
-        l.load(w, o, l, now)
-      elseif l.load(w, o, l, now) then
-        l.pair.dirty = true
+  for i = 1, #limits do
+    local l = limits[i]
+    local w, o, wait, isHeld = l.w, l.o, 0, false
+    if anyRare and l.period then
+      w, o = copyRecord(w, o)
+      l.load(w, o, l, now)
+    elseif l.load(w, o, l, now) then
+      l.pair.dirty = true
+    end
+    if anyRare or w[o + 1] > l.room then
+      wait = l.never or l.wait(w, o, l, now, l.asked)
+      if anyRare then
+        wait, isHeld = withHolds(w, o, l, l.asked, wait, now)
       end
-      if not wait then
-        wait = l.wait(w, o, l, now, l.asked)
-        if anyRare then
-          wait, isHeld = withHolds(w, o, l, l.asked, wait, now)
-        end
-        if l.maxWait and wait > 0 then
-          wait = bookTurn(w, o, l, wait, now)
-        end
+      if l.maxWait and wait > 0 then
+        wait = bookTurn(w, o, l, wait, now)
       end
-      l.waits = wait
       if wait ~= 0 and wait >= -1 then
         admitted, anyHeld = false, anyHeld or isHeld
       end
     end
+    l.waits = wait
   end
   return admitted, anyHeld
 end
 
--- charge charges cost to the limits of a claim, even if it does not fit. Decided says that it was decided, so it may wait for its turn.
-local function charge(plan, claim, cost, now, decided)
+-- charge charges cost to the limits of a claim, even if it does not fit.
+local function charge(plan, claim, cost, now)
   for i = claim.first, claim.last do
     local l = plan[i]
     if anyRare then
       l.load(l.w, l.o, l, now)
     end
-    if decided and l.waits < -1 then
-      tokenBucket.book(l.w, l.o, l, now, anyRare and l.pair.bannedUntil - now or 0, cost)
-    else
-      l.charge(l.w, l.o, l, now, cost)
-    end
+    l.charge(l.w, l.o, l, now, cost)
   end
   claim.pair.dirty = true
 end
@@ -134,21 +125,30 @@ local function fitsAll(plan, claim)
   return true
 end
 
--- commit charges the claims of the dry runs or of the others, or holds their cost. Dry runs are committed if all their limits admit them,
--- the others if none of them all is denied.
-local function commit(plan, now, dryRun)
-  local claims = plan.claims
-  for n = 1, #claims do
-    local claim = claims[n]
-    if claim.dryRun == dryRun and not claim.peek and (not dryRun or fitsAll(plan, claim)) then
-      if claim.hold then
-        addHold(claim.pair, now, claim.cost, 1)
-        for i = claim.first, claim.last do
-          markHeld(plan[i], now)
-        end
-      else
-        charge(plan, claim, claim.cost, now, true)
-      end
+-- isCharged prepares a limit for its charge, and reports whether it is charged: not for a peek, nor for a dry run that does not fit, nor for
+-- a claim that holds its cost instead, which isCharged does.
+local function isCharged(plan, l, now)
+  if l.peek or l.dryRun and not fitsAll(plan, l.claim) then
+    return false
+  elseif not l.hold then
+    l.load(l.w, l.o, l, now)
+    return true
+  end
+  if l.begins then
+    addHold(l.pair, now, l.cost, 1)
+  end
+  markHeld(l, now)
+  return false
+end
+
+-- commit charges what limits were asked, or holds it.
+local function commit(plan, limits, now)
+  for i = 1, #limits do
+    local l = limits[i]
+    if not anyRare or isCharged(plan, l, now) then
+      local charge = l.waits < 0 and tokenBucket.book or l.charge
+      charge(l.w, l.o, l, now, l.cost)
+      l.pair.dirty = true
     end
   end
 end
@@ -157,16 +157,13 @@ end
 local function report(plan, now, held, n)
   local out = out
   n = n + 1
-  out[n] = held and 1 or 0
-  if anyRare then
-    out[n] = out[n] + 2
-  end
+  out[n] = (held and 1 or 0) + (anyRare and 2 or 0)
   for i = 1, plan.count do
     local l = plan[i]
     local w, o = l.w, l.o
     if anyRare then
       if l.period then
-        w, o = copyRecord(i, w, o)
+        w, o = copyRecord(w, o)
       end
       l.load(w, o, l, now)
     end

@@ -44,23 +44,32 @@ local function sizeOf(w, o)
   return (kind == banKind or kind == resetKind) and 2
 end
 
--- findRecords finds the records of a pair. It returns how many limits of the plan have one, or nil if they make no sense.
-local function findRecords(pair, w, size, now)
-  local kinds, o, found = pair.kinds, 2, 0
+-- findRecords finds the records of a pair in a value. It returns how many limits of the plan have one, or nil if the value makes no sense.
+local function findRecords(pair, value, now)
+  local size = #value / word
+  local form = formats[size]
+  if not form then
+    return nil
+  end
+  local w, kinds, o, found = {unpackWords(form, value)}, pair.kinds, 2, 0
+  pair.words, pair.size = w, size
+  if w[1] % 16 ~= layout or w[1] > maxKept then
+    return nil
+  end
   while o < size do
     local kind = w[o]
     local l = kinds[-kind]
     if l then
       l.w, l.o, found = w, o, found + 1
       if l.period then
-        anyRare = anyRare or tokenBucket.knowsMore(w, o, l, now)
-        o = o + bucketSize
-        if w[o] == l.lows then
-          o = o + (sizeOf(w, o) or size)
+        if w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now or w[o + 1] > maxExact then
+          anyRare = true -- another rate, other ticks, a clock that went back, or a repair
         end
-      else
-        o = o + l.size
+        if w[o + bucketSize] == l.lows then
+          o = o + (sizeOf(w, o + bucketSize) or size)
+        end
       end
+      o = o + l.size
     else
       anyRare = true
       if kind == holdKind then
@@ -171,18 +180,6 @@ local function markHeld(l, now)
   end
 end
 
--- parse sets the words of a pair to the words of a value. It returns how many limits of the plan have a record, or nil if the value
--- makes no sense.
-local function parse(pair, value, now)
-  local size = #value / word
-  local form = formats[size]
-  if form then
-    local w = {unpackWords(form, value)}
-    pair.words, pair.size = w, size
-    return w[1] % 16 == layout and w[1] <= maxKept and findRecords(pair, w, size, now)
-  end
-end
-
 -- addLimits adds empty records for the limits of the plan that a pair has not.
 local function addLimits(pair, now)
   local w = pair.words
@@ -229,7 +226,7 @@ local function readPair(pair, key, now)
   if not value then
     return useNew(pair)
   end
-  local found = parse(pair, value, now)
+  local found = findRecords(pair, value, now)
   if not found then
     if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
       error(value.err, 0)

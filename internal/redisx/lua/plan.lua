@@ -29,10 +29,13 @@ local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, star
     place = (head - flags) / 64, algorithm = algorithm, kind = kind, name = format('%d', kind), micros = micros,
     cost = cost, asked = asked, rate = rate, capacity = capacity, unit = unit, ban = ban, starts = starts,
     load = algorithm.load, wait = algorithm.wait, charge = algorithm.charge, report = algorithm.report, ends = algorithm.ends,
-    size = algorithm.size, never = asked > capacity and -1, lows = kind + 1, o = 0,
+    size = algorithm.size, never = asked > capacity and -1, room = rate - asked, lows = kind + 1, o = 0,
   }
   if rate == 0 then -- nothing is ever admitted
     l.charge = inFlight.charge
+  end
+  if kind == 0 then
+    l.room = l.never or math.huge
   end
   if flags >= 32 then
     l.maxWait, l.ban = ban, 0
@@ -41,6 +44,7 @@ local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, star
     l.code = unit == 1 and 0 or unit == 1000 and 1 or 2 -- its place in tickOf
     l.period = ceilDiv(micros, unit)
     l.full = capacity * l.period
+    l.room = l.full - asked * l.period
     if l.peek then
       l.naming = newLimit(head - 2, kind, cost, asked, rate, capacity, unit, ban)
     end
@@ -73,12 +77,12 @@ end
 -- newPlan reads a plan. Besides its limits it has its pairs, and the claims with their first and last limits.
 local function newPlan(text)
   local op, now, rest = string.match(text, '^(%a)(%d*)(.*)$')
-  local plan = {op = op, decide = decisions[op], rare = op ~= 't', now = tonumber(now), claims = {}, leases = {}, pairs = {}}
+  local plan = {op = op, decide = decisions[op], rare = op ~= 't', now = tonumber(now), live = {}, claims = {}, leases = {}, pairs = {}}
   local numbers = {}
   for n in string.gmatch(rest, '%d+') do
     numbers[#numbers + 1] = tonumber(n)
   end
-  local first = 1
+  local first, claim = 1, nil
   while first <= #numbers do
     local head, kind, cost, asked, rate, capacity, unit, ban = unpack(numbers, first, first + 7)
     first = first + 8
@@ -92,15 +96,16 @@ local function newPlan(text)
     local pair = plan.pairs[l.place] or newPair()
     plan[i], plan.pairs[l.place] = l, pair
     if l.begins then
-      l.claim = {first = i, pair = pair, dryRun = l.dryRun, peek = l.peek, hold = l.hold, cost = l.cost}
-      table.insert(plan.claims, l.claim)
+      claim = {first = i, pair = pair, dryRun = l.dryRun}
+      table.insert(plan.claims, claim)
       if l.leased then
-        table.insert(plan.leases, l.claim)
+        table.insert(plan.leases, claim)
       end
     end
-    plan.claims[#plan.claims].last = i
+    l.claim, claim.last = claim, i
+    plan.dry = plan.dry or l.dryRun and {}
+    table.insert(l.dryRun and plan.dry or plan.live, l)
     plan.rare = addToPair(pair, l) or plan.rare or l.peek or l.hold or l.dryRun or l.rate == 0
-    plan.dryRuns = plan.dryRuns or l.dryRun
   end
   plan.count, plan.words = #plan, word * (op == 's' and settleWords * #plan.claims or leaseWords * #plan.leases)
   if op == 'r' then

@@ -31,15 +31,16 @@ local function run(keyList, args)
       decide = tooFar
     end
     for _ = 1, left and tonumber(left) or (#keyList - first + 1) / count do
-      local ok, n = pcall(decide, plan, keyList, first, now, filled, numbers, start)
-      if ok then
-        filled = n
-      elseif count == #keyList then
-        error(n, 0)
+      if count == #keyList then
+        filled = decide(plan, keyList, first, now, filled, numbers, start)
       else -- a request that fails does not spoil the others
-        redis.log(redis.LOG_WARNING, 'spillgate: ' .. (type(n) == 'table' and n.err or n))
-        filled = filled + 1
-        out[filled] = failed
+        local ok, n = pcall(decide, plan, keyList, first, now, filled, numbers, start)
+        if not ok then
+          redis.log(redis.LOG_WARNING, 'spillgate: ' .. (type(n) == 'table' and n.err or n))
+          n = filled + 1
+          out[n] = failed
+        end
+        filled = n
       end
       first, start = first + count, start + plan.words
     end

@@ -17,7 +17,7 @@ local function fits(plan, claim, cost, now)
     local l = plan[i]
     local w, o = l.w, l.o
     if l.period then
-      w, o = copyRecord(i, w, o)
+      w, o = copyRecord(w, o)
     end
     if l.kind > 0 then
       l.load(w, o, l, now)
@@ -101,7 +101,7 @@ end
 local function settle(plan, keyList, first, now, filled, numbers, start)
   openRequest(plan, keyList, first, now)
   for n, claim in ipairs(plan.claims) do
-    local at, cost, final, ban, flags = unpackWords('<I8I8I8I8I8', numbers, start + settleWords * word * (n - 1))
+    local at, cost, final, ban, flags = unpackWords(formats[5], numbers, start + settleWords * word * (n - 1))
     local moved = 0
     if flags == 8 then
       adjust(plan, claim, at, final - cost, now, ban)
@@ -119,10 +119,9 @@ local function settle(plan, keyList, first, now, filled, numbers, start)
     out[filled + n] = moved
   end
   if plan[1].asked > 0 then
-    local _, held = evaluate(plan, now, false)
-    local _, dryHeld = evaluate(plan, now, true)
+    local _, held = evaluate(plan, now)
     saveRequest(plan, now)
-    return report(plan, now, held or dryHeld, filled)
+    return report(plan, now, held, filled)
   end
   saveRequest(plan, now)
   return filled + #plan.claims

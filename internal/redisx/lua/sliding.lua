@@ -32,12 +32,12 @@ end
 
 -- entryAt returns the stamp and the count of an entry.
 local function entryAt(text, i)
-  return unpackWords('<I8I8', text, entrySize * i + 1)
+  return unpackWords(formats[2], text, entrySize * i + 1)
 end
 
 -- withEntry returns text with another entry at i, or with none there if count is 0.
 local function withEntry(text, i, stamp, count)
-  local entry = count > 0 and pack('<I8I8', stamp, count) or ''
+  local entry = count > 0 and pack(formats[2], stamp, count) or ''
   return sub(text, 1, entrySize * i) .. entry .. sub(text, entrySize * (i + 1) + 1)
 end
 
@@ -101,7 +101,7 @@ local function setBlock(w, o, q, i, text, sum)
   if text ~= '' then
     stamp = entryAt(text, countEntries(text) - 1)
   end
-  q.list = sub(q.list, 1, entrySize * i) .. pack('<I8I8', stamp, sum) .. sub(q.list, entrySize * (i + 1) + 1)
+  q.list = sub(q.list, 1, entrySize * i) .. pack(formats[2], stamp, sum) .. sub(q.list, entrySize * (i + 1) + 1)
   local number = w[o + 6] + i
   q.blocks[number], q.changed[number], q.dirty = text, true, true
 end
@@ -184,12 +184,12 @@ local function push(w, o, l, stamp, count)
         local _, n = entryAt(q.open, i)
         sum = sum + n
       end
-      q.list = q.list .. pack('<I8I8', entryAt(q.open, maxEntries - 1), sum)
+      q.list = q.list .. pack(formats[2], entryAt(q.open, maxEntries - 1), sum)
       w[o + 7] = w[o + 7] + 1
       setBlock(w, o, q, w[o + 7] - 1, q.open, sum)
       q.open = ''
     end
-    q.open, q.dirty = q.open .. pack('<I8I8', w[o + 4], w[o + 5]), true
+    q.open, q.dirty = q.open .. pack(formats[2], w[o + 4], w[o + 5]), true
   end
   w[o + 4], w[o + 5] = stamp, count
 end

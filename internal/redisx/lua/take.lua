@@ -11,7 +11,7 @@
 -- giveBack refunds what the leased claims were charged ahead and have not used.
 local function giveBack(plan, now, numbers, start)
   for n = 1, #plan.leases do
-    local _, at1, back1, at2, back2 = unpackWords('<I8I8I8I8I8', numbers, start + leaseWords * word * (n - 1))
+    local _, at1, back1, at2, back2 = unpackWords(formats[5], numbers, start + leaseWords * word * (n - 1))
     if back1 > 0 then
       refund(plan, plan.leases[n], at1, back1, now)
     end
@@ -21,11 +21,10 @@ local function giveBack(plan, now, numbers, start)
   end
 end
 
--- chargeAhead charges what the leased claims want, at most half of what remains, and returns that.
+-- chargeAhead charges what the leased claims want, at most half of what remains.
 local function chargeAhead(plan, now, numbers, start, admitted)
-  local grants = {}
   for n, claim in ipairs(plan.leases) do
-    local ahead = admitted and unpackWords('<I8', numbers, start + leaseWords * word * (n - 1)) or 0
+    local ahead = admitted and unpackWords(formats[1], numbers, start + leaseWords * word * (n - 1)) or 0
     for i = claim.first, claim.last do
       local l = plan[i]
       local remaining = l.algorithm.remaining(l.w, l.o, l, now)
@@ -39,9 +38,8 @@ local function chargeAhead(plan, now, numbers, start, admitted)
         end
       end
     end
-    grants[n] = ahead
+    claim.ahead = ahead
   end
-  return grants
 end
 
 -- take decides a request, and charges requests ahead for its leased claims.
@@ -53,27 +51,27 @@ local function take(plan, keyList, first, now, filled, numbers, start)
   if anyRare then -- each names its rate before one is evaluated
     nameRates(plan, now)
   end
-  local admitted, held = evaluate(plan, now, false)
+  local admitted, held = evaluate(plan.live, now)
   if admitted then
-    commit(plan, now, false)
+    commit(plan, plan.live, now)
   end
-  if plan.dryRuns then
-    local _, dryHeld = evaluate(plan, now, true)
+  if plan.dry then
+    local _, dryHeld = evaluate(plan.dry, now)
     if admitted then
-      commit(plan, now, true)
+      commit(plan, plan.dry, now)
     end
     held = held or dryHeld
   end
-  if not numbers then
-    saveRequest(plan, now)
-    return report(plan, now, held, filled)
+  if numbers then
+    chargeAhead(plan, now, numbers, start, admitted)
   end
-  local grants = chargeAhead(plan, now, numbers, start, admitted)
   saveRequest(plan, now)
   filled = report(plan, now, held, filled)
-  for n = 1, #grants do
-    filled = filled + 1
-    out[filled] = grants[n]
+  if numbers then
+    for _, claim in ipairs(plan.leases) do
+      filled = filled + 1
+      out[filled] = claim.ahead
+    end
   end
   return filled
 end

@@ -86,11 +86,6 @@ local function isBroken(w, o)
   return w[o + 1] > maxExact or w[o + 4] == 0 or w[o + 4] > maxExact or w[o + 5] > maxExact or w[o + 5] % 4 == 3
 end
 
--- knowsMore reports whether the bucket was asked at rates other than l's, in other ticks, or later than now, or makes no sense.
-function tokenBucket.knowsMore(w, o, l, now)
-  return w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now or w[o + 1] > maxExact
-end
-
 -- prepare makes the bucket ready to drain at the rate that it returns, and reports whether it must be stored even if nothing is charged:
 -- because the clock went back, the request names another rate, or what is stored makes no sense. It returns nil if nothing drains.
 local function prepare(w, o, l, now)
@@ -98,8 +93,6 @@ local function prepare(w, o, l, now)
     return nil, false
   elseif isBroken(w, o) then
     return nil, repair(w, o, l, now)
-  elseif not tokenBucket.knowsMore(w, o, l, now) then
-    return l.rate, false
   end
   local rewound = w[o + 2] > now
   if rewound then
@@ -312,11 +305,10 @@ end
 -- ends returns when the bucket no longer matters, not rounded. If cost is charged at an instant, it is what
 -- that changes it to.
 function tokenBucket.ends(w, o, l, at, cost)
-  local rest = w[o + 5]
-  if rest == l.code and not at then
+  if not anyRare then
     return w[o + 2] + w[o + 1] / w[o + 4] * l.unit
   end
-  local level, rate, tick = w[o + 1], slowestRate(w, o), tickOf[rest % 4]
+  local level, rate, tick = w[o + 1], slowestRate(w, o), tickOf[w[o + 5] % 4]
   if at then
     level = max(0, level - (at - w[o + 2]) / tick * rate) + cost * l.period
   end
