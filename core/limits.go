@@ -77,7 +77,7 @@ func (l Limit) compile() (algorithm.Limit, error) {
 	}
 	switch {
 	case l.Calendar.Unit != 0:
-		c.Algorithm, c.Calendar, c.Windows = algorithm.CalendarWindow, l.Calendar.id(), l.Calendar.windows()
+		c.Algorithm, c.Calendar, c.Windows = algorithm.FixedWindow, l.Calendar.id(), l.Calendar.windows()
 	case l.Algorithm == SlidingWindow:
 		c.Width = l.Width().Microseconds()
 	}

@@ -11,7 +11,6 @@ const (
 	SlidingWindow
 	SlidingLog
 	InFlight
-	CalendarWindow // a FixedWindow of core.Calendar
 )
 
 // A Limit is a limit in the units of its algorithm. Compile computes the fields below Windows from the fields above.
@@ -19,13 +18,13 @@ type Limit struct {
 	Algorithm Algorithm
 	Rate      int64
 	Capacity  int64  // 0 if Rate is
-	Micros    int64  // the period
+	Micros    int64  // the period; 0 for a calendar
 	Width     int64  // SlidingWindow: of a sub-bucket, in microseconds
-	Calendar  uint64 // CalendarWindow, which has no period: which one, from CalendarID
+	Calendar  uint64 // FixedWindow without a period: the calendar, from CalendarID
 	Ban       int64  // TokenBucket: length of the ban that follows a charge that uses up the limit, in microseconds; 0 for none
 
-	// Windows returns the window of a CalendarWindow that an instant of the wall clock lies in. Nil for a limit that no
-	// request names.
+	// Windows returns the window of the calendar that an instant of the wall clock lies in. Nil for a limit that no request
+	// names.
 	Windows func(at int64) (start, end int64)
 
 	Kind uint64 // finds the state of the limit within a pair
@@ -74,7 +73,7 @@ func CalendarID(unit, from uint64, zone string) uint64 {
 
 // Leasable reports whether requests of l may be charged ahead and given back exactly.
 func (l *Limit) Leasable() bool {
-	return l.Algorithm == FixedWindow || l.Algorithm == CalendarWindow || l.Algorithm == TokenBucket && l.Ban == 0
+	return l.Algorithm == FixedWindow || l.Algorithm == TokenBucket && l.Ban == 0
 }
 
 func (l Limit) withUnit() (Limit, bool) {

@@ -2,10 +2,9 @@ package algorithm
 
 // A State is the unpacked state for the functions of a Row. Each algorithm uses one field.
 type State struct {
-	Bucket   RatedBucket
-	Window   Window
-	Calendar CalendarState
-	Log      *Log // of a sliding limit; may be empty, but is never nil
+	Bucket RatedBucket
+	Window Window
+	Log    *Log // of a sliding limit; may be empty, but is never nil
 }
 
 // A Packed is a State as the memory store keeps it for one limit of one key: 32 bytes without a pointer. Only this file
@@ -13,8 +12,7 @@ type State struct {
 //
 //	       Kind                              Level   At            Rate          Extra
 //	bucket Kind | tick | slowest rate << 53  level   instant       rate | held   At - Busy
-//	window Kind                              used    start         held | granted  -
-//	calendar Kind                            used    start         held | granted  seconds of the window
+//	window Kind                              used    start         held | granted  seconds of the window
 //	log    Kind                              used    newest stamp  held          number of its Log in the store, or 0
 type Packed struct {
 	Kind  uint64
@@ -48,7 +46,7 @@ func (p *Packed) IsLimit() bool { return p.Kind&kindBits > codeBits }
 // Row returns the algorithm of p, which IsLimit.
 func (p *Packed) Row() *Row { return rowOf[p.Kind&codeBits] }
 
-// micros returns the period of the limit of p.
+// micros returns the period of the limit of p: a number from firstCalendar on for a calendar.
 func (p *Packed) micros() int64 { return int64(p.Kind & kindBits >> 4) }
 
 // IsHeld reports whether a held claim has named the limit of p. See Hold.
@@ -85,19 +83,15 @@ func (p *Packed) setBucket(b *RatedBucket, l *Limit) {
 }
 
 // window returns the state of a FixedWindow.
-func (p *Packed) window() Window { return Window{Used: p.Level, Granted: p.granted(), Start: p.At} }
+func (p *Packed) window() Window {
+	length := p.micros()
+	if length >= firstCalendar {
+		length = int64(p.Extra) * 1_000_000
+	}
+	return Window{Used: p.Level, Granted: p.granted(), Start: p.At, End: p.At + length}
+}
 
 func (p *Packed) setWindow(w Window) {
-	p.Level, p.At = w.Used, w.Start
-	p.setGranted(w.Granted)
-}
-
-// calendar returns the state of a CalendarWindow.
-func (p *Packed) calendar() CalendarState {
-	return CalendarState{Used: p.Level, Granted: p.granted(), Start: p.At, End: p.At + int64(p.Extra)*1_000_000}
-}
-
-func (p *Packed) setCalendar(w CalendarState) {
 	p.Level, p.At, p.Extra = w.Used, w.Start, uint32((w.End-w.Start)/1_000_000)
 	p.setGranted(w.Granted)
 }

@@ -62,7 +62,7 @@ type Row struct {
 }
 
 // Table has the row of each Algorithm.
-var Table = [...]Row{TokenBucket: tokenBucket, FixedWindow: fixedWindow, SlidingWindow: slidingWindow, SlidingLog: slidingLog, InFlight: inFlight, CalendarWindow: calendarWindow}
+var Table = [...]Row{TokenBucket: tokenBucket, FixedWindow: fixedWindow, SlidingWindow: slidingWindow, SlidingLog: slidingLog, InFlight: inFlight}
 
 // rowOf has the rows by the code of a Kind. The state of a bucket may have its tick in place of the code.
 var rowOf = func() (rows [codeBits + 1]*Row) {

@@ -98,7 +98,7 @@ func (r *request) newAsk(l *core.Limit) *ask {
 	if a.source != *l {
 		a.Limit, a.source, a.turn = compile(l), *l, nil
 	}
-	if a.Algorithm == algorithm.CalendarWindow {
+	if a.Calendar != 0 {
 		a.turn = turnOf(l.Calendar, r.wall())
 	}
 	return a
@@ -113,7 +113,7 @@ func compile(l *core.Limit) algorithm.Limit {
 	switch {
 	case l.Calendar.Unit != 0:
 		c := l.In(l.Calendar.Zone).Calendar // in the form that equal limits have
-		compiled.Algorithm, compiled.Calendar = algorithm.CalendarWindow, algorithm.CalendarID(uint64(c.Unit), uint64(c.From), c.Zone)
+		compiled.Algorithm, compiled.Calendar = algorithm.FixedWindow, algorithm.CalendarID(uint64(c.Unit), uint64(c.From), c.Zone)
 	case l.Algorithm == core.SlidingWindow:
 		compiled.Width = l.Width().Microseconds()
 	}
@@ -159,7 +159,6 @@ func (a *ask) appendWords(b []byte, begins bool, place int) []byte {
 	head, starts := int64(place+1)<<6, []int64(nil)
 	kind, unit, ban := int64(a.Kind), a.Unit+a.Width, a.Ban+a.maxWait
 	if a.turn != nil {
-		kind -= 2 // lua/pair.lua has other uses for the bit
 		starts = a.turn.starts
 		unit, ban = int64(len(starts)), a.turn.minute
 	}
