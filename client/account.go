@@ -1,9 +1,6 @@
 package client
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"hash/maphash"
 	"net/http"
 	"slices"
 	"strings"
@@ -31,76 +28,189 @@ type account struct {
 	strict bool  // such a call was denied by the assumed budget, so further ones wait
 }
 
-type accountKey struct {
-	scheme, host  string // or the text of Transport.Key as host
-	authorization uint64
+// A route stands for the requests that are likely to use the same budgets.
+type route struct {
+	seen    bool      // there was a response
+	first   budget    // admits one request, and holds the others until there is a response
+	budgets []*budget // the budgets of the last response that named any; never changed in place
+	used    uint64
 }
 
-var seed = maphash.MakeSeed()
-
-// keyOf returns the account key of r. It hashes the credential, so that the Transport does not keep it.
-func (t *Transport) keyOf(r *http.Request) accountKey {
-	if t.Key != nil {
-		return accountKey{host: shortName(t.Key(r))}
-	}
-	key := accountKey{scheme: shortName(r.URL.Scheme), host: shortName(strings.ToLower(r.URL.Host))}
-	if value := r.Header["Authorization"]; len(value) > 0 {
-		key.authorization = maphash.String(seed, value[0])
-	}
-	return key
-}
-
-// shortName returns s or, if s is long, its hash: servers choose the names in their responses and, by redirects, hosts
-// and paths.
-func shortName(s string) string {
-	if len(s) <= maxName {
-		return s
-	}
-	sum := sha256.Sum256([]byte(s))
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
-
-// arrive sets the account, the route and the ticket of c.
-func (t *Transport) arrive(c *call) {
-	a := t.accounts[c.key]
-	if a == nil {
-		a = t.open(c.key)
-	}
-	a.used = t.clock
-	c.account, c.route, c.ticket = a, a.routeOf(c.req, t.clock), t.clock
-}
-
-// open returns a new account. If there are too many, it forgets an old one.
-func (t *Transport) open(key accountKey) *account {
-	if t.accounts == nil {
-		t.accounts = make(map[accountKey]*account)
-	}
-	if len(t.accounts) >= maxAccounts {
-		delete(t.accounts, t.leastUsed())
-	}
-	a := &account{hold: budget{trial: trial{trying: true}}, routes: make(map[routeKey]*route)}
-	key.scheme, key.host = strings.Clone(key.scheme), strings.Clone(key.host) // not the whole URL
-	t.accounts[key] = a
-	return a
-}
-
-// leastUsed returns the key of the least recently used account of a sample, if possible of an account without requests
-// in flight.
-func (t *Transport) leastUsed() (key accountKey) {
-	var least *account
-	sampled := 0
-	for k, a := range t.accounts { // in random order
-		if sampled++; sampled > 16 {
-			break
-		}
-		if least == nil || a.idle() && !least.idle() || a.idle() == least.idle() && a.used < least.used {
-			key, least = k, a
-		}
-	}
-	return key
-}
+type routeKey struct{ method, segment string }
 
 func (a *account) idle() bool { return a.hold.inFlight == 0 } // hold counts all requests
+
+// admit counts c as sent and returns nil if all budgets that c needs admit it. Otherwise it returns the budget that c
+// must wait for longest, and why.
+func (a *account) admit(c *call, now time.Time, clock uint64) (longest *budget, why pause) {
+	a.need(c, now)
+	for _, b := range c.budgets {
+		if p := b.checkInTurn(c, now); p.wait && (longest == nil || p.known.After(why.known)) {
+			longest, why = b, p
+		}
+	}
+	if longest != nil {
+		return longest, why
+	}
+	c.sent = clock
+	for _, b := range c.budgets {
+		b.enter(c, now)
+	}
+	if c.trying {
+		a.trying = c
+	}
+	return nil, pause{}
+}
+
+// need sets the budgets that c needs: the budgets of its route or, if the route has had no response, the last budgets
+// of its key. A call that is tried needs none of these.
+func (a *account) need(c *call, now time.Time) {
+	list := append(c.array[:0], &a.hold)
+	if a.last != nil { // the server has limits: find out which ones this route has
+		list = append(list, &c.route.first)
+	}
+	c.trying = false
+	switch {
+	case c.route.seen:
+		list = append(list, c.route.budgets...)
+	case a.mayTry(now):
+		c.trying = true
+	default:
+		list = append(list, a.last...)
+	}
+	c.budgets = list
+}
+
+// mayTry reports whether a request of a route without a response may be sent although its assumed budgets are closed.
+// Such requests are sent one at a time, until one of them is denied.
+func (a *account) mayTry(now time.Time) bool {
+	return !a.strict && a.trying == nil && slices.ContainsFunc(a.last, func(b *budget) bool { return now.Before(b.until) })
+}
+
+// dispatch admits the calls that wait for b, in order, until one has to wait longer.
+func (a *account) dispatch(b *budget, t *Transport, now time.Time) {
+	for c := b.head; c != nil; c = b.head {
+		t.clock++
+		other, p := a.admit(c, now, t.clock)
+		switch other {
+		case b:
+			c.wakeAt(p.until)
+			b.number(c, now)
+			return
+		case nil:
+			b.remove(c)
+			c.admitted = true
+			c.wakeUp()
+		default:
+			b.remove(c)
+			other.add(c)
+			c.wakeAt(p.until)
+		}
+	}
+}
+
+// dispatchAll dispatches the calls that wait for any budget of a or of c. The first budget of c is the hold; the others
+// may no longer belong to a.
+func (a *account) dispatchAll(c *call, t *Transport, now time.Time) {
+	for _, b := range c.budgets {
+		a.dispatch(b, t, now)
+	}
+	a.dispatch(&c.route.first, t, now)
+	for _, b := range a.budgets {
+		a.dispatch(b, t, now)
+	}
+}
+
+// settle ends the sending of c, learns from rep and dispatches the calls that wait. An empty rep stands for an error.
+func (a *account) settle(c *call, rep *report, now time.Time, t *Transport) {
+	for _, b := range c.budgets {
+		b.leave(c, now)
+	}
+	assumed := a.last
+	named := a.match(c, rep)
+	if rep.status != 0 {
+		a.answer(c, rep, named, now, t.clock)
+	}
+	if a.trying == c {
+		a.trying = nil
+		a.strict = rep.denied && (named == nil || slices.Equal(named, assumed))
+	}
+	if rep.denied || rep.unavailable {
+		a.denied(c, rep, named, now, t.clock)
+	}
+	a.dispatchAll(c, t, now)
+}
+
+// match returns the budgets that rep names, one for each of its states, and records them for the route and for the key.
+func (a *account) match(c *call, rep *report) []*budget {
+	var array [maxStates]*budget
+	named := array[:0]
+	for _, s := range rep.states[:rep.n] {
+		if b := a.find(s.name); b != nil {
+			rep.states[len(named)] = s
+			named = append(named, b)
+		}
+	}
+	rep.n = len(named)
+	if rep.n == 0 {
+		return nil
+	}
+	if !slices.Equal(named, c.route.budgets) {
+		c.route.budgets = slices.Clone(named)
+	}
+	a.last = c.route.budgets
+	return a.last
+}
+
+// answer learns from a response.
+func (a *account) answer(c *call, rep *report, named []*budget, now time.Time, clock uint64) {
+	if !rep.holdsKey() {
+		a.hold.open(c)
+	}
+	c.route.first.open(c)
+	failed := rep.status >= 500 || rep.denied
+	if rep.cached {
+		return
+	}
+	if named != nil || !failed {
+		c.route.seen = true
+	}
+	for i, b := range named {
+		b.observe(c, &rep.states[i], now, rep, clock)
+	}
+	if named == nil && !failed {
+		for _, b := range c.budgets[1:] { // the server no longer names limits
+			b.counted = false
+			b.open(c)
+		}
+	}
+}
+
+// denied closes the budgets that are used up or, if a denial names none, all of the key.
+func (a *account) denied(c *call, rep *report, named []*budget, now time.Time, clock uint64) {
+	longest := -1
+	for i := range named {
+		if s := &rep.states[i]; s.left == 0 && (longest < 0 || s.wait > rep.states[longest].wait) {
+			longest = i
+		}
+	}
+	if rep.holdsKey() {
+		a.hold.denied(c, now, rep.retry, rep.status, clock)
+		a.hold.width = 1
+		return
+	}
+	for i, b := range named {
+		s := &rep.states[i]
+		if s.left > 0 {
+			continue
+		}
+		wait := s.wait
+		if rep.hasRetry && (i == longest || wait <= 0 || wait > rep.retry) {
+			wait = rep.retry // it takes precedence
+		}
+		b.denied(c, now, wait, rep.status, clock)
+	}
+}
 
 // find returns the budget of a name. If there are too many, a new budget replaces the least recently used one; find
 // returns nil if all are in use.
@@ -130,8 +240,35 @@ func (a *account) find(name budgetName) *budget {
 	return b
 }
 
-// mayTry reports whether a request of a route without a response may be sent although its assumed budgets are closed.
-// Such requests are sent one at a time, until one of them is denied.
-func (a *account) mayTry(now time.Time) bool {
-	return !a.strict && a.trying == nil && slices.ContainsFunc(a.last, func(b *budget) bool { return now.Before(b.until) })
+// routeOf returns the route of r: its method and first path segment.
+func (a *account) routeOf(r *http.Request, clock uint64) *route {
+	segment, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	key := routeKey{r.Method, shortName(segment)}
+	rt := a.routes[key]
+	if rt == nil {
+		if len(a.routes) >= maxRoutes {
+			a.forgetRoute()
+		}
+		key.segment = strings.Clone(key.segment) // not the whole path
+		rt = &route{first: budget{trial: trial{trying: true}}}
+		a.routes[key] = rt
+	}
+	rt.used = clock
+	return rt
+}
+
+// forgetRoute forgets the least recently used of a sample of routes. The route's calls continue.
+func (a *account) forgetRoute() {
+	var key routeKey
+	var least *route
+	sampled := 0
+	for k, rt := range a.routes { // begins anywhere
+		if sampled++; sampled > 16 {
+			break
+		}
+		if least == nil || rt.used < least.used {
+			key, least = k, rt
+		}
+	}
+	delete(a.routes, key)
 }

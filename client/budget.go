@@ -2,6 +2,7 @@ package client
 
 import (
 	"math"
+	"math/rand/v2"
 	"time"
 )
 
@@ -40,13 +41,6 @@ type budget struct {
 
 	trial
 	queue
-}
-
-// A budgetName identifies a budget of an account.
-type budgetName struct {
-	family family
-	line   int8 // the index of the field line, where a field has one number per line
-	name   string
 }
 
 func (b *budget) idle() bool { return b.inFlight == 0 && b.head == nil }
@@ -109,6 +103,49 @@ func (b *budget) awaitResponse(now time.Time) pause {
 	return pause{}
 }
 
+// pace returns the pause for c in the last fifth of a window, whose requests are sent evenly over the rest of it. While
+// the kind is unknown, the last fifth waits for the responses in flight.
+func (b *budget) pace(c *call, now time.Time) pause {
+	if !b.paced(c, now) || b.kind == unknown && b.inFlight == 0 {
+		return pause{}
+	}
+	if b.kind == unknown {
+		return b.awaitResponse(now)
+	}
+	if next := b.pacedAt(1, b.free()); now.Before(next) {
+		return pause{wait: true, until: next, known: next}
+	}
+	return pause{}
+}
+
+// paced reports whether c is among the last fifth of a budget that may be a window. It reports false in the last part
+// of the window, which is as long as one request takes to be available again, because for a token bucket, Reset may
+// mean only that.
+func (b *budget) paced(c *call, now time.Time) bool {
+	return !c.noPace && b.kind != moving && b.free() <= b.limit/5 && b.left(now) > max(time.Second, b.each)
+}
+
+// isPacedWindow reports whether b is a window that is being paced.
+func (b *budget) isPacedWindow(c *call, now time.Time) bool {
+	return b.kind == fixed && b.paced(c, now)
+}
+
+// expect returns the announced instant before which c will not be sent; zero if there is none.
+func (b *budget) expect(c *call, now time.Time) time.Time {
+	if now.Before(b.promise) {
+		return b.promise
+	}
+	if !b.isPacedWindow(c, now) {
+		return time.Time{}
+	}
+	left := b.low.least() // an upper bound: if the requests in flight are counted already, some are not among the last fifth
+	turn := c.turn - max(left-b.limit/5, 0)
+	if turn < 1 {
+		return time.Time{}
+	}
+	return b.pacedAt(turn, left)
+}
+
 // enter counts c, which is being sent.
 func (b *budget) enter(c *call, now time.Time) {
 	switch {
@@ -131,4 +168,129 @@ func (b *budget) leave(c *call, now time.Time) {
 	}
 	b.trial.leave(c)
 	b.heard = now
+}
+
+// observe updates b from its state in a response. After a denial, denied closes b.
+func (b *budget) observe(c *call, s *state, now time.Time, rep *report, clock uint64) {
+	b.status = rep.status
+	if b.limit = max(b.limit, s.left); s.limit > 0 {
+		b.limit = s.limit
+	}
+	b.learn(s, b.limit, now, c.sent, clock)
+	b.counted = !s.otherUnit
+	b.low.add(s.left, c.sent, clock)
+	switch {
+	case s.left > 0 || s.otherUnit && !s.hasReset:
+		b.open(c)
+	case rep.denied:
+	case s.wait > 0:
+		b.close(now, s.wait, rep.status, clock)
+	default:
+		b.close(now, shortPause, rep.status, clock)
+	}
+}
+
+// denied closes b after a denial of c. wait is the time that the server announced; it is 0 or less if the server
+// announced none, or an instant in the past. Several denials count as one if their requests were in flight at the same
+// time.
+func (b *budget) denied(c *call, now time.Time, wait time.Duration, status int, clock uint64) {
+	if c.sent > b.closedAt {
+		b.denials++
+	}
+	doublings := b.denials - 2 // after the second consecutive denial: the server did not keep its promise
+	if wait <= 0 {
+		doublings = max(b.denials-1, 0)
+	}
+	if doublings >= 0 {
+		wait = max(wait, min(shortPause<<min(doublings, 10), longPause))
+	}
+	b.close(now, wait, status, clock)
+}
+
+// close closes b for wait and a jitter, and then begins a trial. It never shortens a wait.
+func (b *budget) close(now time.Time, wait time.Duration, status int, clock uint64) {
+	wait = min(wait, longestPromise)
+	if promise := now.Add(wait); promise.After(b.promise) {
+		b.promise, b.until = promise, promise.Add(min(jitter(wait), longestPromise-wait))
+	}
+	b.status, b.closedAt = status, clock
+	b.begin(clock)
+	for c := b.head; c != nil; c = c.behind {
+		if b.promise.After(c.limit) {
+			c.wakeUp() // c would wait too long, so it fails now
+		}
+	}
+}
+
+// jitter returns a random delay, so that many clients do not come back at the same instant.
+func jitter(wait time.Duration) time.Duration {
+	most := min(wait/10, 5*time.Second)
+	if most <= 0 {
+		return 0
+	}
+	return rand.N(most)
+}
+
+// open counts c as answered in the trial, if c was sent after b had been closed.
+func (b *budget) open(c *call) {
+	if c.sent > b.closedAt {
+		b.denials = 0
+		b.answered()
+	}
+}
+
+// A queue holds the calls that wait for one budget, in the order of their arrival.
+type queue struct{ head, tail *call }
+
+// add puts c behind all that arrived before it.
+func (b *budget) add(c *call) {
+	after := b.tail
+	for after != nil && after.ticket > c.ticket {
+		after = after.before
+	}
+	c.in, c.before, c.turn = b, after, 1
+	if after == nil {
+		c.behind, b.head = b.head, c
+	} else {
+		c.turn = after.turn + 1
+		c.behind, after.behind = after.behind, c
+	}
+	if c.behind == nil {
+		b.tail = c
+	} else {
+		c.behind.before = c
+	}
+}
+
+// remove takes c out.
+func (b *budget) remove(c *call) {
+	if c.before == nil {
+		b.head = c.behind
+	} else {
+		c.before.behind = c.behind
+	}
+	if c.behind == nil {
+		b.tail = c.before
+	} else {
+		c.behind.before = c.before
+	}
+	c.in, c.before, c.behind, c.until = nil, nil, nil, time.Time{}
+}
+
+// earlier reports whether another call waits for b that arrived before c.
+func (b *budget) earlier(c *call) bool { return b.head != nil && b.head.ticket < c.ticket }
+
+// number numbers the calls that wait, and wakes the calls whose turn would come too late.
+func (b *budget) number(c *call, now time.Time) {
+	if !b.isPacedWindow(c, now) {
+		return
+	}
+	turn := int64(1)
+	for ; c != nil; c = c.behind {
+		c.turn = turn
+		if b.expect(c, now).After(c.limit) {
+			c.wakeUp()
+		}
+		turn++
+	}
 }

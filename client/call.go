@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -29,6 +30,19 @@ type call struct {
 	kept   bool           // the body of denial was read ahead
 
 	place // in a queue
+}
+
+// A place is the place of a call in a queue.
+type place struct {
+	in        *budget // nil if the call does not wait
+	before    *call
+	behind    *call
+	turn      int64     // 1 is the first
+	until     time.Time // when the first call of a queue checks again
+	limit     time.Time // when its wait must end
+	admitted  bool
+	wake      chan struct{}
+	announced bool // OnWait was called
 }
 
 // next returns the request to send, and discards the previous denial.
@@ -78,4 +92,57 @@ func (c *call) giveUp(err error) (*http.Response, error) {
 	}
 	c.denial.Body.Close()
 	return nil, err
+}
+
+// wakeUp makes c check again whether it may be sent.
+func (c *call) wakeUp() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // a wake-up is pending
+	}
+}
+
+// wakeAt makes c, which is the first, check again at until.
+func (c *call) wakeAt(until time.Time) {
+	if !c.until.Equal(until) {
+		c.until = until
+		c.wakeUp()
+	}
+}
+
+// expires reports whether the context of the request is about to end, so that the wait must end with the context's
+// error.
+func (c *call) expires(now time.Time) bool {
+	deadline, ok := c.req.Context().Deadline()
+	return ok && !now.Before(deadline.Add(-1))
+}
+
+const (
+	// maxKept bounds how much of the body of a denial is read, so that its connection can be used again.
+	maxKept = 64 << 10
+
+	// keepTime bounds how long reading it may take.
+	keepTime = time.Second
+)
+
+// keep reads up to maxKept bytes of the body of resp, and sets a body that returns the same bytes. If the whole body
+// fits, the connection is free, and resp can still be returned intact. keep cuts off a body that takes longer than
+// keepTime.
+func keep(resp *http.Response) {
+	body := resp.Body
+	slow := time.AfterFunc(keepTime, func() { body.Close() })
+	defer slow.Stop()
+	var start bytes.Buffer
+	if _, err := io.CopyN(&start, body, maxKept); errors.Is(err, io.EOF) {
+		body.Close()
+		resp.Body = io.NopCloser(&start)
+		return
+	}
+	resp.Body = kept{io.MultiReader(&start, body), body}
+}
+
+// kept is a body whose start is buffered.
+type kept struct {
+	io.Reader
+	io.Closer
 }

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,14 +36,25 @@ type state struct {
 	otherUnit bool          // the limit counts something other than requests
 }
 
+// A budgetName identifies a budget of an account.
+type budgetName struct {
+	family family
+	line   int8 // the index of the field line, where a field has one number per line
+	name   string
+}
+
 // family is a convention for the names of fields.
 type family uint8
 
-const (
-	xRateLimit family = iota
-	rateLimit
-	rateLimitFields // three fields
-)
+// shortName returns s or, if s is long, its hash: servers choose the names in their responses and, by redirects, hosts
+// and paths.
+func shortName(s string) string {
+	if len(s) <= maxName {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
 
 // read reads a response that was received now.
 func (rep *report) read(resp *http.Response, now time.Time) {
@@ -74,6 +87,132 @@ func isCached(h http.Header) bool {
 	age, ok := parseSeconds(strings.TrimSpace(text))
 	return ok && age > 0
 }
+
+// readRetryAfter reads Retry-After, the longest if there are several.
+func (rep *report) readRetryAfter(clock *serverClock) {
+	for _, text := range clock.header["Retry-After"] {
+		if wait, _, ok := clock.until(text); ok && (!rep.hasRetry || wait > rep.retry) {
+			rep.hasRetry, rep.retry = true, wait
+		}
+	}
+}
+
+// fieldNames are the names of the fields, in canonical form, by family.
+var fieldNames = [...]struct{ limit, remaining, reset, resource string }{
+	xRateLimit:      {"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "X-Ratelimit-Resource"},
+	rateLimitFields: {"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", ""},
+}
+
+// readFields reads the fields of a family that have one number per line. Each line is a limit: a proxy with its own
+// limit adds a line to the lines of the server behind it.
+func (rep *report) readFields(clock *serverClock, f family) {
+	names := &fieldNames[f]
+	for line, text := range clock.header[names.remaining] {
+		left, ok := leadingInteger(text)
+		if left < 0 {
+			ok = rep.status == http.StatusTooManyRequests // elsewhere it may mean that there is no limit
+		}
+		if !ok {
+			continue
+		}
+		s := state{left: max(left, 0)}
+		s.name = budgetName{family: f, line: int8(min(line, maxStates)), name: lineOf(clock.header[names.resource], line)}
+		if limit, ok := leadingInteger(lineOf(clock.header[names.limit], line)); ok {
+			s.limit = max(limit, 0)
+		}
+		s.wait, s.reset, s.hasReset = clock.until(lineOf(clock.header[names.reset], line))
+		rep.add(s)
+	}
+}
+
+func lineOf(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return ""
+}
+
+// readStructured reads RateLimit, and RateLimit-Policy for the limits in it.
+func (rep *report) readStructured(clock *serverClock) {
+	first := rep.n
+	for _, line := range clock.header["Ratelimit"] {
+		rep.readRateLimit(line, clock)
+	}
+	if rep.n == first {
+		return
+	}
+	for _, line := range clock.header["Ratelimit-Policy"] {
+		list := parser{rest: line}
+		for m := (member{}); list.next(&m); {
+			for i := first; i < rep.n; i++ {
+				rep.states[i].readPolicy(&m)
+			}
+		}
+	}
+}
+
+// readRateLimit reads one line of RateLimit. One that cannot be parsed is ignored as a whole: RFC 9651, section 4.2.
+func (rep *report) readRateLimit(line string, clock *serverClock) {
+	start := rep.n
+	var limit, left, reset number // of revision 07: limit=100, remaining=50, reset=30
+	list := parser{rest: line}
+	for m := (member{}); list.next(&m); {
+		switch {
+		case m.r.ok:
+			rep.addStructured(budgetName{family: rateLimit, name: m.name}, number{}, m.r, m.t, clock)
+		case m.name == "limit":
+			limit = m.value
+		case m.name == "remaining":
+			left = m.value
+		case m.name == "reset":
+			reset = m.value
+		}
+	}
+	if left.ok {
+		rep.addStructured(budgetName{family: rateLimit, line: -1}, limit, left, reset, clock)
+	}
+	if list.failed {
+		rep.n = start
+	}
+}
+
+// addStructured adds a state whose reset is in seconds from now.
+func (rep *report) addStructured(name budgetName, limit, left, reset number, clock *serverClock) {
+	s := state{name: name, limit: max(limit.n, 0), left: max(left.n, 0)}
+	if reset.ok {
+		s.wait, s.reset, s.hasReset = clock.in(reset.n)
+	}
+	rep.add(s)
+}
+
+// readPolicy adds limit, each and unit from the policy of the same name.
+func (s *state) readPolicy(m *member) {
+	if s.name.line < 0 || s.name.name != m.name {
+		return
+	}
+	if m.q.ok && m.q.n > 0 {
+		s.limit = m.q.n
+		if m.w.ok && m.w.n > 0 {
+			each := (m.w.n + m.q.n - 1) / m.q.n // rounded up, as t is
+			s.each = time.Duration(min(each, maxSeconds)) * time.Second
+		}
+	}
+	s.otherUnit = m.unit != "" && m.unit != "requests"
+}
+
+// add appends a state, if there is room.
+func (rep *report) add(s state) {
+	if rep.n < maxStates {
+		rep.states[rep.n] = s
+		rep.n++
+	}
+}
+
+const (
+	xRateLimit family = iota
+	rateLimit
+	rateLimitFields // three fields
+)
 
 // holdsKey reports whether all requests of the key must wait: the request was denied, but the response names no limit
 // that is used up.
@@ -109,21 +248,4 @@ func (rep *report) resendable(r *http.Request) bool {
 		return true
 	}
 	return false
-}
-
-// readRetryAfter reads Retry-After, the longest if there are several.
-func (rep *report) readRetryAfter(clock *serverClock) {
-	for _, text := range clock.header["Retry-After"] {
-		if wait, _, ok := clock.until(text); ok && (!rep.hasRetry || wait > rep.retry) {
-			rep.hasRetry, rep.retry = true, wait
-		}
-	}
-}
-
-// add appends a state, if there is room.
-func (rep *report) add(s state) {
-	if rep.n < maxStates {
-		rep.states[rep.n] = s
-		rep.n++
-	}
 }

@@ -1,7 +1,10 @@
 package client
 
 import (
+	"context"
+	"hash/maphash"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -74,6 +77,192 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
+// wait returns when c may be sent. It returns a *LimitedError if that would be too late, and the context's cause if the
+// context of the request ends first.
+func (t *Transport) wait(c *call) error {
+	now := time.Now()
+	t.mu.Lock()
+	t.clock++
+	if c.account == nil {
+		t.arrive(c)
+	}
+	c.limit = t.limit(c, now)
+	b, _ := c.account.admit(c, now, t.clock)
+	if b == nil {
+		t.mu.Unlock()
+		return nil
+	}
+	c.wake = make(chan struct{}, 1)
+	c.admitted = false
+	b.add(c)
+	t.mu.Unlock()
+	defer func() { c.waited += time.Since(now) }()
+	return t.sleep(c)
+}
+
+// limit returns when a wait that begins now must end: a moment before the deadline of the context.
+func (t *Transport) limit(c *call, now time.Time) time.Time {
+	limit := now.Add(t.maxWait() - c.waited)
+	if deadline, ok := c.req.Context().Deadline(); ok && !limit.Before(deadline) {
+		return deadline.Add(-1)
+	}
+	return limit
+}
+
+func (t *Transport) maxWait() time.Duration {
+	switch {
+	case t.MaxWait == 0:
+		return time.Minute
+	case t.MaxWait < 0:
+		return 0
+	}
+	return t.MaxWait
+}
+
+// arrive sets the account, the route and the ticket of c.
+func (t *Transport) arrive(c *call) {
+	a := t.accounts[c.key]
+	if a == nil {
+		a = t.open(c.key)
+	}
+	a.used = t.clock
+	c.account, c.route, c.ticket = a, a.routeOf(c.req, t.clock), t.clock
+}
+
+// open returns a new account. If there are too many, it forgets an old one.
+func (t *Transport) open(key accountKey) *account {
+	if t.accounts == nil {
+		t.accounts = make(map[accountKey]*account)
+	}
+	if len(t.accounts) >= maxAccounts {
+		delete(t.accounts, t.leastUsed())
+	}
+	a := &account{hold: budget{trial: trial{trying: true}}, routes: make(map[routeKey]*route)}
+	key.scheme, key.host = strings.Clone(key.scheme), strings.Clone(key.host) // not the whole URL
+	t.accounts[key] = a
+	return a
+}
+
+// leastUsed returns the key of the least recently used account of a sample, if possible of an account without requests
+// in flight.
+func (t *Transport) leastUsed() (key accountKey) {
+	var least *account
+	sampled := 0
+	for k, a := range t.accounts { // in random order
+		if sampled++; sampled > 16 {
+			break
+		}
+		if least == nil || a.idle() && !least.idle() || a.idle() == least.idle() && a.used < least.used {
+			key, least = k, a
+		}
+	}
+	return key
+}
+
+type accountKey struct {
+	scheme, host  string // or the text of Transport.Key as host
+	authorization uint64
+}
+
+var seed = maphash.MakeSeed()
+
+// keyOf returns the account key of r. It hashes the credential, so that the Transport does not keep it.
+func (t *Transport) keyOf(r *http.Request) accountKey {
+	if t.Key != nil {
+		return accountKey{host: shortName(t.Key(r))}
+	}
+	key := accountKey{scheme: shortName(r.URL.Scheme), host: shortName(strings.ToLower(r.URL.Host))}
+	if value := r.Header["Authorization"]; len(value) > 0 {
+		key.authorization = maphash.String(seed, value[0])
+	}
+	return key
+}
+
+// sleep waits until c is admitted or its wait ends. It removes c from its queue if it fails or panics.
+func (t *Transport) sleep(c *call) error {
+	sending := false
+	defer func() {
+		if !sending { // it is too late, or OnWait panicked
+			t.quit(c)
+		}
+	}()
+	ctx := c.req.Context()
+	timer := time.NewTimer(time.Hour)
+	for {
+		done, until, known, err := t.look(c)
+		if done || err != nil {
+			sending = done
+			return err
+		}
+		t.announce(c, known)
+		if c.denial != nil && !c.kept {
+			keep(c.denial)
+			c.kept = true
+		}
+		timer.Reset(time.Until(until))
+		select {
+		case <-c.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// look reports whether c may be sent. If not, it returns when to check again and the instant that was announced, or an
+// error if the wait would take too long.
+func (t *Transport) look(c *call) (done bool, until, known time.Time, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if c.in != nil {
+		c.account.dispatch(c.in, t, now)
+	}
+	if c.admitted {
+		return true, until, known, nil
+	}
+	known = c.in.expect(c, now)
+	if known.IsZero() && c.expires(now) {
+		return false, now.Add(time.Second), known, nil
+	}
+	if known.After(c.limit) || !now.Before(c.limit) {
+		return false, until, known, c.in.late(now, known)
+	}
+	until = c.limit
+	if c.in.head == c && c.until.Before(until) {
+		until = c.until
+	}
+	return false, until, known, nil
+}
+
+// late returns the error for a call that waits for b.
+func (b *budget) late(now, known time.Time) error {
+	if known.IsZero() {
+		return &LimitedError{Until: now}
+	}
+	return &LimitedError{Until: known, Status: b.status, Policy: b.name.name}
+}
+
+// announce calls OnWait, once for a request.
+func (t *Transport) announce(c *call, known time.Time) {
+	if t.OnWait != nil && !c.announced && !known.IsZero() {
+		c.announced = true
+		t.OnWait(c.req, time.Until(known))
+	}
+}
+
+// quit ends a call that is not sent: it removes c from its queue and dispatches the calls behind it.
+func (t *Transport) quit(c *call) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if b := c.in; b != nil {
+		b.remove(c)
+		c.account.dispatch(b, t, time.Now())
+	} else { // it was admitted just now
+		c.account.settle(c, &report{}, time.Now(), t)
+	}
+}
+
 // before calls Before. c counts as sent meanwhile; if Before fails or panics, it no longer does.
 func (t *Transport) before(c *call) error {
 	if t.Before == nil {
@@ -139,14 +328,4 @@ func (t *Transport) base() http.RoundTripper {
 		return t.Base
 	}
 	return http.DefaultTransport
-}
-
-func (t *Transport) maxWait() time.Duration {
-	switch {
-	case t.MaxWait == 0:
-		return time.Minute
-	case t.MaxWait < 0:
-		return 0
-	}
-	return t.MaxWait
 }

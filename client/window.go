@@ -57,21 +57,6 @@ func (w *window) stays(s *state, limit int64) bool {
 	return used > 0 && float64(w.start-s.left)*s.wait.Seconds()/used > 2*rounding
 }
 
-// pace returns the pause for c in the last fifth of a window, whose requests are sent evenly over the rest of it. While
-// the kind is unknown, the last fifth waits for the responses in flight.
-func (b *budget) pace(c *call, now time.Time) pause {
-	if !b.paced(c, now) || b.kind == unknown && b.inFlight == 0 {
-		return pause{}
-	}
-	if b.kind == unknown {
-		return b.awaitResponse(now)
-	}
-	if next := b.pacedAt(1, b.free()); now.Before(next) {
-		return pause{wait: true, until: next, known: next}
-	}
-	return pause{}
-}
-
 // pacedAt returns when the nth request after the last one may be sent, if so many remain.
 func (w *window) pacedAt(n, remaining int64) time.Time {
 	if w.last.IsZero() {
@@ -79,18 +64,6 @@ func (w *window) pacedAt(n, remaining int64) time.Time {
 	}
 	intervals := max(remaining+1, n)
 	return w.last.Add(w.renewed.Sub(w.last) / time.Duration(intervals) * time.Duration(n))
-}
-
-// paced reports whether c is among the last fifth of a budget that may be a window. It reports false in the last part
-// of the window, which is as long as one request takes to be available again, because for a token bucket, Reset may
-// mean only that.
-func (b *budget) paced(c *call, now time.Time) bool {
-	return !c.noPace && b.kind != moving && b.free() <= b.limit/5 && b.left(now) > max(time.Second, b.each)
-}
-
-// isPacedWindow reports whether b is a window that is being paced.
-func (b *budget) isPacedWindow(c *call, now time.Time) bool {
-	return b.kind == fixed && b.paced(c, now)
 }
 
 // left returns the time until the window is renewed.
