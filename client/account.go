@@ -13,8 +13,12 @@ const (
 	maxAccounts = 1024 // of a Transport
 	maxRoutes   = 512  // of an account
 	maxBudgets  = 32   // of an account
-	maxName     = 128  // bytes in the name of a host, a path segment, a resource or a policy
 )
+
+type accountKey struct {
+	scheme, host  string // or the text of Transport.Key as host
+	authorization uint64
+}
 
 // An account has everything that is known about one Transport.Key.
 type account struct {
@@ -22,7 +26,8 @@ type account struct {
 	budgets []*budget
 	routes  map[routeKey]*route
 	last    []*budget // the budgets of the last response that named any
-	used    uint64    // when it was last used, on the clock of the Transport
+	used    uint64    // when a call last arrived, by Transport.arrivals
+	clock   uint64    // counts arrivals, sendings and responses: it orders them
 
 	trying *call // the call in flight whose trying is set, or nil
 	strict bool  // such a call was denied by the assumed budget, so further ones wait
@@ -38,11 +43,15 @@ type route struct {
 
 type routeKey struct{ method, segment string }
 
+func newAccount() *account {
+	return &account{hold: budget{trial: trial{trying: true}}, routes: make(map[routeKey]*route)}
+}
+
 func (a *account) idle() bool { return a.hold.inFlight == 0 } // hold counts all requests
 
 // admit counts c as sent and returns nil if all budgets that c needs admit it. Otherwise it returns the budget that c
 // must wait for longest, and why.
-func (a *account) admit(c *call, now time.Time, clock uint64) (longest *budget, why pause) {
+func (a *account) admit(c *call, now time.Time) (longest *budget, why pause) {
 	a.need(c, now)
 	for _, b := range c.budgets {
 		if p := b.checkInTurn(c, now); p.wait && (longest == nil || p.known.After(why.known)) {
@@ -52,7 +61,8 @@ func (a *account) admit(c *call, now time.Time, clock uint64) (longest *budget, 
 	if longest != nil {
 		return longest, why
 	}
-	c.sent = clock
+	a.clock++
+	c.sent = a.clock
 	for _, b := range c.budgets {
 		b.enter(c, now)
 	}
@@ -88,10 +98,9 @@ func (a *account) mayTry(now time.Time) bool {
 }
 
 // dispatch admits the calls that wait for b, in order, until one has to wait longer.
-func (a *account) dispatch(b *budget, t *Transport, now time.Time) {
+func (a *account) dispatch(b *budget, now time.Time) {
 	for c := b.head; c != nil; c = b.head {
-		t.clock++
-		other, p := a.admit(c, now, t.clock)
+		other, p := a.admit(c, now)
 		switch other {
 		case b:
 			c.wakeAt(p.until)
@@ -111,34 +120,35 @@ func (a *account) dispatch(b *budget, t *Transport, now time.Time) {
 
 // dispatchAll dispatches the calls that wait for any budget of a or of c. The first budget of c is the hold; the others
 // may no longer belong to a.
-func (a *account) dispatchAll(c *call, t *Transport, now time.Time) {
+func (a *account) dispatchAll(c *call, now time.Time) {
 	for _, b := range c.budgets {
-		a.dispatch(b, t, now)
+		a.dispatch(b, now)
 	}
-	a.dispatch(&c.route.first, t, now)
+	a.dispatch(&c.route.first, now)
 	for _, b := range a.budgets {
-		a.dispatch(b, t, now)
+		a.dispatch(b, now)
 	}
 }
 
 // settle ends the sending of c, learns from rep and dispatches the calls that wait. An empty rep stands for an error.
-func (a *account) settle(c *call, rep *report, now time.Time, t *Transport) {
+func (a *account) settle(c *call, rep *report, now time.Time) {
+	a.clock++
 	for _, b := range c.budgets {
 		b.leave(c, now)
 	}
 	assumed := a.last
 	named := a.match(c, rep)
 	if rep.status != 0 {
-		a.answer(c, rep, named, now, t.clock)
+		a.answer(c, rep, named, now)
 	}
 	if a.trying == c {
 		a.trying = nil
 		a.strict = rep.denied && (named == nil || slices.Equal(named, assumed))
 	}
 	if rep.denied || rep.unavailable {
-		a.denied(c, rep, named, now, t.clock)
+		a.denied(c, rep, named, now)
 	}
-	a.dispatchAll(c, t, now)
+	a.dispatchAll(c, now)
 }
 
 // match returns the budgets that rep names, one for each of its states, and records them for the route and for the key.
@@ -163,7 +173,7 @@ func (a *account) match(c *call, rep *report) []*budget {
 }
 
 // answer learns from a response.
-func (a *account) answer(c *call, rep *report, named []*budget, now time.Time, clock uint64) {
+func (a *account) answer(c *call, rep *report, named []*budget, now time.Time) {
 	if !rep.holdsKey() {
 		a.hold.open(c)
 	}
@@ -176,7 +186,7 @@ func (a *account) answer(c *call, rep *report, named []*budget, now time.Time, c
 		c.route.seen = true
 	}
 	for i, b := range named {
-		b.observe(c, &rep.states[i], now, rep, clock)
+		b.observe(c, &rep.states[i], now, rep, a.clock)
 	}
 	if named == nil && !failed {
 		for _, b := range c.budgets[1:] { // the server no longer names limits
@@ -187,7 +197,7 @@ func (a *account) answer(c *call, rep *report, named []*budget, now time.Time, c
 }
 
 // denied closes the budgets that are used up or, if a denial names none, all of the key.
-func (a *account) denied(c *call, rep *report, named []*budget, now time.Time, clock uint64) {
+func (a *account) denied(c *call, rep *report, named []*budget, now time.Time) {
 	longest := -1
 	for i := range named {
 		if s := &rep.states[i]; s.left == 0 && (longest < 0 || s.wait > rep.states[longest].wait) {
@@ -195,7 +205,7 @@ func (a *account) denied(c *call, rep *report, named []*budget, now time.Time, c
 		}
 	}
 	if rep.holdsKey() {
-		a.hold.denied(c, now, rep.retry, rep.status, clock)
+		a.hold.denied(c, now, rep.retry, rep.status, a.clock)
 		a.hold.width = 1
 		return
 	}
@@ -208,7 +218,7 @@ func (a *account) denied(c *call, rep *report, named []*budget, now time.Time, c
 		if rep.hasRetry && (i == longest || wait <= 0 || wait > rep.retry) {
 			wait = rep.retry // it takes precedence
 		}
-		b.denied(c, now, wait, rep.status, clock)
+		b.denied(c, now, wait, rep.status, a.clock)
 	}
 }
 
@@ -241,7 +251,7 @@ func (a *account) find(name budgetName) *budget {
 }
 
 // routeOf returns the route of r: its method and first path segment.
-func (a *account) routeOf(r *http.Request, clock uint64) *route {
+func (a *account) routeOf(r *http.Request) *route {
 	segment, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	key := routeKey{r.Method, shortName(segment)}
 	rt := a.routes[key]
@@ -253,7 +263,7 @@ func (a *account) routeOf(r *http.Request, clock uint64) *route {
 		rt = &route{first: budget{trial: trial{trying: true}}}
 		a.routes[key] = rt
 	}
-	rt.used = clock
+	rt.used = a.clock
 	return rt
 }
 

@@ -10,9 +10,6 @@ const (
 	// overdue is how long other requests wait for a request in flight if no response names its budget.
 	overdue = 10 * time.Second
 
-	// longestPromise bounds how long a response can close a budget. After that, one request is sent as a trial.
-	longestPromise = time.Hour
-
 	// shortPause is the pause if nothing remains and the server does not say for how long, or names an instant in the
 	// past. The pause doubles with each further denial, up to longPause.
 	shortPause = time.Second
@@ -36,7 +33,7 @@ type budget struct {
 
 	promise  time.Time // the instant that the server announced; nothing is sent before it
 	until    time.Time // promise and jitter
-	closedAt uint64    // when the last response closed it, on the clock of the Transport
+	closedAt uint64    // when the last response closed it, on the clock of the account
 	denials  int       // consecutive denials of requests that were sent after the budget had been closed
 
 	trial
@@ -146,11 +143,19 @@ func (b *budget) expect(c *call, now time.Time) time.Time {
 	return b.pacedAt(turn, left)
 }
 
+// late returns the error for a call that waits for b.
+func (b *budget) late(now, known time.Time) error {
+	if known.IsZero() {
+		return &LimitedError{Until: now}
+	}
+	return &LimitedError{Until: known, Status: b.status, Policy: b.name.name}
+}
+
 // enter counts c, which is being sent.
 func (b *budget) enter(c *call, now time.Time) {
 	switch {
 	case b.trying:
-		b.trial.enter(c)
+		b.trial.enter(c.sent)
 	case b.free() <= 0: // the requests in flight are overdue
 		b.inFlight, b.forgotten = 0, c.sent-1
 	}
@@ -166,7 +171,7 @@ func (b *budget) leave(c *call, now time.Time) {
 	if c.sent > b.forgotten {
 		b.inFlight--
 	}
-	b.trial.leave(c)
+	b.trial.leave(c.sent)
 	b.heard = now
 }
 

@@ -10,22 +10,21 @@ func at(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 
 // TestNobodyOvertakes checks that a call that arrives when a budget has just opened waits for those that have waited before.
 func TestNobodyOvertakes(t *testing.T) {
-	tr := &Transport{}
-	a := &account{}
+	a := &account{clock: 1}
 	rt := &route{seen: true}
 	b := a.find(budgetName{name: "api"})
 	rt.budgets = []*budget{b}
 	first := &call{account: a, route: rt, ticket: 1, place: place{limit: at(100), wake: make(chan struct{}, 1)}}
 	second := &call{account: a, route: rt, ticket: 2, place: place{limit: at(100)}}
 	b.close(at(0), 10*time.Second, 200, 1)
-	if in, _ := a.admit(first, at(0), 2); in != b {
+	if in, _ := a.admit(first, at(0)); in != b {
 		t.Fatal("a closed budget lets a call go")
 	}
 	b.add(first)
-	if in, _ := a.admit(second, at(20), 3); in != b || b.out != 0 {
+	if in, _ := a.admit(second, at(20)); in != b || b.out != 0 {
 		t.Error("the second call overtakes the first")
 	}
-	if a.dispatch(b, tr, at(20)); !first.admitted || b.out != 1 {
+	if a.dispatch(b, at(20)); !first.admitted || b.out != 1 {
 		t.Error("the first call does not go")
 	}
 }
@@ -173,29 +172,29 @@ func TestDenialsInFlightTogether(t *testing.T) {
 // TestRetryAfterOfSeveral checks which promise holds where several limits of a denial are used up: Retry-After for that
 // which takes longest, and none takes longer.
 func TestRetryAfterOfSeveral(t *testing.T) {
-	a, c := &account{}, &call{sent: 5, route: &route{}}
+	a, c := &account{clock: 6}, &call{sent: 5, route: &route{}}
 	rep := report{status: 429, denied: true, hasRetry: true, retry: 30 * time.Second, n: 4}
 	for i, wait := range []time.Duration{time.Second, 100 * time.Second, 90 * time.Second, 0} {
 		rep.states[i] = state{name: budgetName{line: int8(i)}, wait: wait, hasReset: wait > 0}
 	}
-	a.denied(c, &rep, a.match(c, &rep), at(0), 6)
+	a.denied(c, &rep, a.match(c, &rep), at(0))
 	for i, want := range []int{1, 30, 30, 30} {
 		if b := a.budgets[i]; !b.promise.Equal(at(want)) {
 			t.Errorf("limit %d is closed until %v, want %v", i, b.promise.Unix(), want)
 		}
 	}
-	a = &account{}
+	a = &account{clock: 6}
 	rep.n = 3
 	rep.states[0] = state{wait: 20 * time.Second, hasReset: true}
 	rep.states[1] = state{name: budgetName{line: 1}, wait: time.Second, hasReset: true}
 	rep.states[2] = state{name: budgetName{line: 2}, wait: 200 * time.Second, hasReset: true, left: 5}
-	a.denied(c, &rep, a.match(c, &rep), at(0), 6)
+	a.denied(c, &rep, a.match(c, &rep), at(0))
 	if a, b := a.budgets[0], a.budgets[1]; !a.promise.Equal(at(30)) || !b.promise.Equal(at(1)) {
 		t.Errorf("closed until %v and %v, want 30, the longest that is used up, and 1", a.promise.Unix(), b.promise.Unix())
 	}
-	a = &account{}
+	a = &account{clock: 6}
 	rep.n, rep.states[0] = 1, state{wait: time.Second, hasReset: true}
-	a.denied(c, &rep, a.match(c, &rep), at(0), 6)
+	a.denied(c, &rep, a.match(c, &rep), at(0))
 	if b := a.budgets[0]; !b.promise.Equal(at(30)) {
 		t.Errorf("the only limit is closed until %v, want 30", b.promise.Unix())
 	}

@@ -14,7 +14,7 @@ type call struct {
 	key     accountKey
 	account *account // nil before it has arrived
 	route   *route
-	ticket  uint64 // when it arrived, on the clock of the Transport: calls are sent in this order
+	ticket  uint64 // when it arrived, on the clock of the account: calls are sent in this order
 	sent    uint64 // when it was last sent, on the same clock; 0 if never
 	waited  time.Duration
 	noPace  bool

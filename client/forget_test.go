@@ -33,11 +33,11 @@ func TestWhichAccountIsForgotten(t *testing.T) {
 func TestForgottenBudgetReleasesItsQueue(t *testing.T) {
 	b := &budget{counted: true, inFlight: 1}
 	b.low.add(1, 0, 1)
-	a := &account{}
+	a := &account{clock: 3}
 	sent := &call{account: a, route: &route{}, sent: 2, budgets: []*budget{&a.hold, b}}
 	waiting := &call{account: a, route: &route{seen: true, budgets: []*budget{b}}, ticket: 3, place: place{wake: make(chan struct{}, 1)}}
 	b.add(waiting)
-	a.settle(sent, &report{}, at(0), &Transport{clock: 4})
+	a.settle(sent, &report{}, at(0))
 	if !waiting.admitted {
 		t.Error("the call goes on waiting")
 	}
@@ -47,7 +47,7 @@ func TestForgottenBudgetReleasesItsQueue(t *testing.T) {
 func TestTurns(t *testing.T) {
 	b := &budget{counted: true, limit: 100, window: window{kind: fixed, renewed: at(1100)}, heard: at(1000)}
 	b.low.add(9, 0, 1)
-	a := &account{}
+	a := &account{clock: 9}
 	rt := &route{seen: true, budgets: []*budget{b}}
 	var calls []*call
 	for i := range 4 {
@@ -57,7 +57,7 @@ func TestTurns(t *testing.T) {
 		}
 		calls = append(calls, c)
 	}
-	a.dispatch(b, &Transport{clock: 9}, at(1000)) // one of 9 in 100s: each 11s
+	a.dispatch(b, at(1000)) // one of 9 in 100s: each 11s
 	for i, c := range calls[1:] {
 		if c.turn != int64(i+1) || (len(c.wake) > 0) != (i == 0 || b.pacedAt(c.turn, b.low.least()).After(at(1025))) {
 			t.Errorf("call %d of the queue has turn %d, woken %d times", i+1, c.turn, len(c.wake))

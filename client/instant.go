@@ -16,6 +16,9 @@ const (
 
 	// maxSeconds bounds the waits that are computed: 30 years.
 	maxSeconds = 1_000_000_000
+
+	// maxDate bounds the bytes of a Date that is cached: it may have any number of fractional digits.
+	maxDate = 64
 )
 
 // A serverClock converts the instants in a response into waits. It corrects them by Date, so that wrong clocks do not
@@ -52,7 +55,7 @@ func parseDate(text string) (time.Time, bool) {
 		return last.date, true
 	}
 	date, err := http.ParseTime(text)
-	if err == nil && len(text) <= maxName { // it may have any number of fractional digits
+	if err == nil && len(text) <= maxDate {
 		lastDate.Store(&parsedDate{text, date})
 	}
 	return date, err == nil

@@ -19,9 +19,9 @@ func TestWhenARouteIsSeen(t *testing.T) {
 		{"a failure with fields", report{status: 502, n: 1, states: [maxStates]state{{left: 5}}}, true},
 		{"a denial with fields", report{status: 429, denied: true, n: 1}, true},
 	} {
-		c := &call{sent: 1, account: &account{}, route: &route{}}
+		c := &call{sent: 1, account: &account{clock: 1}, route: &route{}}
 		c.budgets = []*budget{&c.account.hold}
-		c.account.settle(c, &row.rep, at(0), &Transport{clock: 2})
+		c.account.settle(c, &row.rep, at(0))
 		if c.route.seen != row.want {
 			t.Errorf("%s: seen %v, want %v", row.name, c.route.seen, row.want)
 		}
@@ -46,11 +46,11 @@ func TestFurtherRoutesWaitAfterADeniedTry(t *testing.T) {
 		{"failed", report{}, false},
 	} {
 		for _, before := range []bool{false, true} {
-			a := &account{strict: before}
+			a := &account{strict: before, clock: 1}
 			a.last = []*budget{a.find(assumed)}
 			c := &call{sent: 1, account: a, route: &route{}, budgets: []*budget{&a.hold}}
 			a.trying = c
-			a.settle(c, &row.rep, at(0), &Transport{clock: 2})
+			a.settle(c, &row.rep, at(0))
 			if a.strict != row.want || a.trying != nil {
 				t.Errorf("%s: strict %v, trying %v; want %v, and none", row.why, a.strict, a.trying, row.want)
 			}
@@ -60,7 +60,7 @@ func TestFurtherRoutesWaitAfterADeniedTry(t *testing.T) {
 
 // TestWhichStateABudgetGets checks that states are not mixed up when a response names more than an account has room for.
 func TestWhichStateABudgetGets(t *testing.T) {
-	a := &account{}
+	a := &account{clock: 1}
 	b := a.find(budgetName{name: "known"})
 	for len(a.budgets) < maxBudgets {
 		a.find(budgetName{line: int8(len(a.budgets))})
@@ -70,7 +70,7 @@ func TestWhichStateABudgetGets(t *testing.T) {
 	}
 	rep := report{status: 200, n: 2, states: [maxStates]state{{name: budgetName{name: "new"}, left: 3}, {name: b.name, left: 7}}}
 	c := &call{sent: 1, account: a, route: &route{}}
-	a.settle(c, &rep, at(0), &Transport{clock: 2})
+	a.settle(c, &rep, at(0))
 	if b.low.least() != 7 || rep.n != 1 {
 		t.Errorf("%d remain by %d states, want 7 by one", b.low.least(), rep.n)
 	}

@@ -13,7 +13,7 @@ type remaining struct {
 	received uint64
 }
 
-// add records a response to a request that was sent and received at these instants of the clock of the Transport.
+// add records a response to a request that was sent and received at these instants of the clock of the account.
 func (l *lowest) add(left int64, sent, received uint64) {
 	e := l.entries
 	old := 0

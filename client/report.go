@@ -46,6 +46,9 @@ type budgetName struct {
 // family is a convention for the names of fields.
 type family uint8
 
+// maxName bounds the bytes in the name of a host, a path segment, a resource or a policy.
+const maxName = 128
+
 // shortName returns s or, if s is long, its hash: servers choose the names in their responses and, by redirects, hosts
 // and paths.
 func shortName(s string) string {

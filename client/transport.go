@@ -50,7 +50,7 @@ type Transport struct {
 
 	mu       sync.Mutex // guards the fields below and everything that they refer to
 	accounts map[accountKey]*account
-	clock    uint64 // counts arrivals, sendings and responses: it orders them
+	arrivals uint64 // counts calls: it orders the accounts
 }
 
 // RoundTrip sends r, when its limits admit it. See the package documentation for what it returns.
@@ -82,12 +82,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 func (t *Transport) wait(c *call) error {
 	now := time.Now()
 	t.mu.Lock()
-	t.clock++
 	if c.account == nil {
 		t.arrive(c)
 	}
 	c.limit = t.limit(c, now)
-	b, _ := c.account.admit(c, now, t.clock)
+	b, _ := c.account.admit(c, now)
 	if b == nil {
 		t.mu.Unlock()
 		return nil
@@ -125,8 +124,10 @@ func (t *Transport) arrive(c *call) {
 	if a == nil {
 		a = t.open(c.key)
 	}
-	a.used = t.clock
-	c.account, c.route, c.ticket = a, a.routeOf(c.req, t.clock), t.clock
+	t.arrivals++
+	a.used = t.arrivals
+	a.clock++
+	c.account, c.route, c.ticket = a, a.routeOf(c.req), a.clock
 }
 
 // open returns a new account. If there are too many, it forgets an old one.
@@ -137,7 +138,7 @@ func (t *Transport) open(key accountKey) *account {
 	if len(t.accounts) >= maxAccounts {
 		delete(t.accounts, t.leastUsed())
 	}
-	a := &account{hold: budget{trial: trial{trying: true}}, routes: make(map[routeKey]*route)}
+	a := newAccount()
 	key.scheme, key.host = strings.Clone(key.scheme), strings.Clone(key.host) // not the whole URL
 	t.accounts[key] = a
 	return a
@@ -157,11 +158,6 @@ func (t *Transport) leastUsed() (key accountKey) {
 		}
 	}
 	return key
-}
-
-type accountKey struct {
-	scheme, host  string // or the text of Transport.Key as host
-	authorization uint64
 }
 
 var seed = maphash.MakeSeed()
@@ -216,7 +212,7 @@ func (t *Transport) look(c *call) (done bool, until, known time.Time, err error)
 	defer t.mu.Unlock()
 	now := time.Now()
 	if c.in != nil {
-		c.account.dispatch(c.in, t, now)
+		c.account.dispatch(c.in, now)
 	}
 	if c.admitted {
 		return true, until, known, nil
@@ -235,14 +231,6 @@ func (t *Transport) look(c *call) (done bool, until, known time.Time, err error)
 	return false, until, known, nil
 }
 
-// late returns the error for a call that waits for b.
-func (b *budget) late(now, known time.Time) error {
-	if known.IsZero() {
-		return &LimitedError{Until: now}
-	}
-	return &LimitedError{Until: known, Status: b.status, Policy: b.name.name}
-}
-
 // announce calls OnWait, once for a request.
 func (t *Transport) announce(c *call, known time.Time) {
 	if t.OnWait != nil && !c.announced && !known.IsZero() {
@@ -257,9 +245,9 @@ func (t *Transport) quit(c *call) {
 	defer t.mu.Unlock()
 	if b := c.in; b != nil {
 		b.remove(c)
-		c.account.dispatch(b, t, time.Now())
+		c.account.dispatch(b, time.Now())
 	} else { // it was admitted just now
-		c.account.settle(c, &report{}, time.Now(), t)
+		c.account.settle(c, &report{}, time.Now())
 	}
 }
 
@@ -306,8 +294,7 @@ func (t *Transport) settle(c *call, resp *http.Response) {
 		rep.read(resp, now)
 	}
 	t.mu.Lock()
-	t.clock++
-	c.account.settle(c, &rep, now, t)
+	c.account.settle(c, &rep, now)
 	t.mu.Unlock()
 	if t.OnDenied != nil && (rep.denied || rep.unavailable) {
 		t.OnDenied(c.req, rep.announced())

@@ -11,25 +11,27 @@ type trial struct {
 	width  int64  // 0: the first answer ends the trial
 	gained int64  // requests answered since width has grown
 	out    int64  // while trying: requests in flight that were sent after from
-	from   uint64 // on the clock of the Transport
+	from   uint64 // on the clock of the account
 }
 
 // begin restarts t. Requests in flight do not count.
 func (t *trial) begin(clock uint64) { *t = trial{trying: true, from: clock} }
 
-func (t *trial) enter(c *call) {
+// enter counts a request that is being sent at sent.
+func (t *trial) enter(sent uint64) {
 	switch overdue := t.out >= max(t.width, 1); {
 	case overdue && t.from == 0:
 		*t = trial{} // nothing was denied yet: the other requests no longer wait for the trial
 	case overdue:
-		t.out, t.from = 1, c.sent-1
+		t.out, t.from = 1, sent-1
 	default:
 		t.out++
 	}
 }
 
-func (t *trial) leave(c *call) {
-	if c.sent > t.from {
+// leave ends the count of a request that was sent at sent.
+func (t *trial) leave(sent uint64) {
+	if sent > t.from {
 		t.out--
 	}
 }

@@ -7,7 +7,7 @@ type window struct {
 	renewed time.Time     // the instant of Reset, by the local clock
 	reset   int64         // Reset by the clock of the server, in seconds, when the window was first seen
 	start   int64         // what remained when the window was first seen
-	seen    uint64        // when the window was first seen, on the clock of the Transport
+	seen    uint64        // when the window was first seen, on the clock of the account
 	each    time.Duration // how long one request takes to be available again; 0 if the policy does not say it
 	kind    kind
 	last    time.Time // when the last request was sent while the window was paced
@@ -23,11 +23,14 @@ const (
 	moving       // a token bucket
 )
 
+// longestPromise bounds how long a response can close a budget. After that, one request is sent as a trial.
+const longestPromise = time.Hour
+
 // rounding is how many seconds the Reset of a window may move.
 const rounding = 1
 
 // learn updates w from a state whose request was sent at sent, and whose response was received at received, on the clock of the
-// Transport.
+// account.
 func (w *window) learn(s *state, limit int64, now time.Time, sent, received uint64) {
 	w.each = s.each
 	if !s.hasReset {

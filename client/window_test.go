@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A sighting is a response with the state of a window: sent and received are on the clock of the Transport, at and
+// A sighting is a response with the state of a window: sent and received are on the clock of the account, at and
 // reset in seconds.
 type sighting struct {
 	sent, received uint64
