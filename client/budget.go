@@ -247,6 +247,49 @@ func (b *budget) open(c *call) {
 // A queue holds the calls that wait for one budget, in the order of their arrival.
 type queue struct{ head, tail *call }
 
+// A call is one request, as its budgets see it.
+type call struct {
+	route  *route
+	ticket uint64    // when it arrived, on the clock of the account: calls are sent in this order
+	sent   uint64    // when it was last sent, on the same clock; 0 if never
+	limit  time.Time // when its wait must end
+	noPace bool
+
+	// budgets are the budgets that the call needs or, while it is in flight, the budgets that count it.
+	budgets []*budget
+	array   [2 + maxStates]*budget
+	trying  bool // it is sent to learn the budgets of its route, although its assumed budgets are closed
+
+	place
+}
+
+// A place is the place of a call in a queue.
+type place struct {
+	in       *budget // nil if the call does not wait
+	before   *call
+	behind   *call
+	turn     int64     // 1 is the first
+	until    time.Time // when the first call of a queue checks again
+	admitted bool
+	wake     chan struct{}
+}
+
+// wakeUp makes c check again whether it may be sent.
+func (c *call) wakeUp() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // a wake-up is pending
+	}
+}
+
+// wakeAt makes c, which is the first, check again at until.
+func (c *call) wakeAt(until time.Time) {
+	if !c.until.Equal(until) {
+		c.until = until
+		c.wakeUp()
+	}
+}
+
 // add puts c behind all that arrived before it.
 func (b *budget) add(c *call) {
 	after := b.tail

@@ -14,8 +14,8 @@ func TestNobodyOvertakes(t *testing.T) {
 	rt := &route{seen: true}
 	b := a.find(budgetName{name: "api"})
 	rt.budgets = []*budget{b}
-	first := &call{account: a, route: rt, ticket: 1, place: place{limit: at(100), wake: make(chan struct{}, 1)}}
-	second := &call{account: a, route: rt, ticket: 2, place: place{limit: at(100)}}
+	first := &call{route: rt, ticket: 1, limit: at(100), place: place{wake: make(chan struct{}, 1)}}
+	second := &call{route: rt, ticket: 2, limit: at(100)}
 	b.close(at(0), 10*time.Second, 200, 1)
 	if in, _ := a.admit(first, at(0)); in != b {
 		t.Fatal("a closed budget lets a call go")

@@ -15,19 +15,19 @@ func TestResponseIsLaterThanRequestsSentBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr Transport
 		begun := time.Now()
-		send := func() *call {
+		send := func() *exchange {
 			r, err := http.NewRequest(http.MethodGet, "http://api.example/", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := &call{req: r, key: tr.keyOf(r)}
-			if err := tr.wait(c); err != nil {
+			e := &exchange{req: r, key: tr.keyOf(r)}
+			if err := tr.wait(e); err != nil {
 				t.Fatal(err)
 			}
-			return c
+			return e
 		}
-		answer := func(c *call, at, reset time.Duration, left string) {
-			tr.settle(c, &http.Response{StatusCode: 200, Header: http.Header{
+		answer := func(e *exchange, at, reset time.Duration, left string) {
+			tr.settle(e, &http.Response{StatusCode: 200, Header: http.Header{
 				"Date": {begun.Add(at).UTC().Format(http.TimeFormat)}, "X-Ratelimit-Limit": {"100"}, "X-Ratelimit-Remaining": {left},
 				"X-Ratelimit-Reset": {strconv.FormatInt(begun.Add(reset).Unix(), 10)},
 			}})

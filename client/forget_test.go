@@ -34,8 +34,8 @@ func TestForgottenBudgetReleasesItsQueue(t *testing.T) {
 	b := &budget{counted: true, inFlight: 1}
 	b.low.add(1, 0, 1)
 	a := &account{clock: 3}
-	sent := &call{account: a, route: &route{}, sent: 2, budgets: []*budget{&a.hold, b}}
-	waiting := &call{account: a, route: &route{seen: true, budgets: []*budget{b}}, ticket: 3, place: place{wake: make(chan struct{}, 1)}}
+	sent := &call{route: &route{}, sent: 2, budgets: []*budget{&a.hold, b}}
+	waiting := &call{route: &route{seen: true, budgets: []*budget{b}}, ticket: 3, place: place{wake: make(chan struct{}, 1)}}
 	b.add(waiting)
 	a.settle(sent, &report{}, at(0))
 	if !waiting.admitted {
@@ -51,7 +51,7 @@ func TestTurns(t *testing.T) {
 	rt := &route{seen: true, budgets: []*budget{b}}
 	var calls []*call
 	for i := range 4 {
-		c := &call{account: a, route: rt, ticket: uint64(i + 1), place: place{limit: at(1025), wake: make(chan struct{}, 1)}}
+		c := &call{route: rt, ticket: uint64(i + 1), limit: at(1025), place: place{wake: make(chan struct{}, 1)}}
 		if b.add(c); c.turn != int64(i+1) {
 			t.Errorf("call %d has turn %d", i+1, c.turn)
 		}

@@ -30,9 +30,9 @@ func FuzzReport(f *testing.F) {
 				t.Errorf("%+v", s)
 			}
 		}
-		c := call{sent: 1, account: &account{clock: 1}, route: &route{}}
-		c.account.settle(&c, &rep, now)
-		for _, b := range c.account.budgets {
+		a, c := &account{clock: 1}, call{sent: 1, route: &route{}}
+		a.settle(&c, &rep, now)
+		for _, b := range a.budgets {
 			if b.promise.After(now.Add(longestPromise)) || b.until.After(now.Add(longestPromise+5*time.Second)) {
 				t.Errorf("closed until %v", b.until)
 			}

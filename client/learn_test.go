@@ -19,9 +19,9 @@ func TestWhenARouteIsSeen(t *testing.T) {
 		{"a failure with fields", report{status: 502, n: 1, states: [maxStates]state{{left: 5}}}, true},
 		{"a denial with fields", report{status: 429, denied: true, n: 1}, true},
 	} {
-		c := &call{sent: 1, account: &account{clock: 1}, route: &route{}}
-		c.budgets = []*budget{&c.account.hold}
-		c.account.settle(c, &row.rep, at(0))
+		a, c := &account{clock: 1}, &call{sent: 1, route: &route{}}
+		c.budgets = []*budget{&a.hold}
+		a.settle(c, &row.rep, at(0))
 		if c.route.seen != row.want {
 			t.Errorf("%s: seen %v, want %v", row.name, c.route.seen, row.want)
 		}
@@ -48,7 +48,7 @@ func TestFurtherRoutesWaitAfterADeniedTry(t *testing.T) {
 		for _, before := range []bool{false, true} {
 			a := &account{strict: before, clock: 1}
 			a.last = []*budget{a.find(assumed)}
-			c := &call{sent: 1, account: a, route: &route{}, budgets: []*budget{&a.hold}}
+			c := &call{sent: 1, route: &route{}, budgets: []*budget{&a.hold}}
 			a.trying = c
 			a.settle(c, &row.rep, at(0))
 			if a.strict != row.want || a.trying != nil {
@@ -69,7 +69,7 @@ func TestWhichStateABudgetGets(t *testing.T) {
 		b.inFlight = 1
 	}
 	rep := report{status: 200, n: 2, states: [maxStates]state{{name: budgetName{name: "new"}, left: 3}, {name: b.name, left: 7}}}
-	c := &call{sent: 1, account: a, route: &route{}}
+	c := &call{sent: 1, route: &route{}}
 	a.settle(c, &rep, at(0))
 	if b.low.least() != 7 || rep.n != 1 {
 		t.Errorf("%d remain by %d states, want 7 by one", b.low.least(), rep.n)

@@ -58,51 +58,51 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL == nil {
 		return t.base().RoundTrip(r)
 	}
-	c := &call{req: r, key: t.keyOf(r), noPace: t.NoPace}
+	e := &exchange{req: r, key: t.keyOf(r), call: call{noPace: t.NoPace}}
 	for {
-		if err := t.wait(c); err != nil {
-			return c.giveUp(err)
+		if err := t.wait(e); err != nil {
+			return e.giveUp(err)
 		}
-		if err := t.before(c); err != nil {
-			return c.giveUp(err)
+		if err := t.before(e); err != nil {
+			return e.giveUp(err)
 		}
-		resp, err := t.send(c)
-		if !c.denied {
+		resp, err := t.send(e)
+		if !e.denied {
 			return resp, err
 		}
 		if resp.Body == nil {
 			resp.Body = http.NoBody
 		}
-		c.denial = resp
+		e.denial = resp
 	}
 }
 
-// wait returns when c may be sent. It returns a *LimitedError if that would be too late, and the context's cause if the
+// wait returns when e may be sent. It returns a *LimitedError if that would be too late, and the context's cause if the
 // context of the request ends first.
-func (t *Transport) wait(c *call) error {
+func (t *Transport) wait(e *exchange) error {
 	now := time.Now()
 	t.mu.Lock()
-	if c.account == nil {
-		t.arrive(c)
+	if e.account == nil {
+		t.arrive(e)
 	}
-	c.limit = t.limit(c, now)
-	b, _ := c.account.admit(c, now)
+	e.limit = t.limit(e, now)
+	b, _ := e.account.admit(&e.call, now)
 	if b == nil {
 		t.mu.Unlock()
 		return nil
 	}
-	c.wake = make(chan struct{}, 1)
-	c.admitted = false
-	b.add(c)
+	e.wake = make(chan struct{}, 1)
+	e.admitted = false
+	b.add(&e.call)
 	t.mu.Unlock()
-	defer func() { c.waited += time.Since(now) }()
-	return t.sleep(c)
+	defer func() { e.waited += time.Since(now) }()
+	return t.sleep(e)
 }
 
 // limit returns when a wait that begins now must end: a moment before the deadline of the context.
-func (t *Transport) limit(c *call, now time.Time) time.Time {
-	limit := now.Add(t.maxWait() - c.waited)
-	if deadline, ok := c.req.Context().Deadline(); ok && !limit.Before(deadline) {
+func (t *Transport) limit(e *exchange, now time.Time) time.Time {
+	limit := now.Add(t.maxWait() - e.waited)
+	if deadline, ok := e.req.Context().Deadline(); ok && !limit.Before(deadline) {
 		return deadline.Add(-1)
 	}
 	return limit
@@ -118,16 +118,16 @@ func (t *Transport) maxWait() time.Duration {
 	return t.MaxWait
 }
 
-// arrive sets the account, the route and the ticket of c.
-func (t *Transport) arrive(c *call) {
-	a := t.accounts[c.key]
+// arrive sets the account, the route and the ticket of e.
+func (t *Transport) arrive(e *exchange) {
+	a := t.accounts[e.key]
 	if a == nil {
-		a = t.open(c.key)
+		a = t.open(e.key)
 	}
 	t.arrivals++
 	a.used = t.arrivals
 	a.clock++
-	c.account, c.route, c.ticket = a, a.routeOf(c.req), a.clock
+	e.account, e.route, e.ticket = a, a.routeOf(e.req), a.clock
 }
 
 // open returns a new account. If there are too many, it forgets an old one.
@@ -174,30 +174,27 @@ func (t *Transport) keyOf(r *http.Request) accountKey {
 	return key
 }
 
-// sleep waits until c is admitted or its wait ends. It removes c from its queue if it fails or panics.
-func (t *Transport) sleep(c *call) error {
+// sleep waits until e is admitted or its wait ends. It removes e from its queue if it fails or panics.
+func (t *Transport) sleep(e *exchange) error {
 	sending := false
 	defer func() {
 		if !sending { // it is too late, or OnWait panicked
-			t.quit(c)
+			t.quit(e)
 		}
 	}()
-	ctx := c.req.Context()
+	ctx := e.req.Context()
 	timer := time.NewTimer(time.Hour)
 	for {
-		done, until, known, err := t.look(c)
+		done, until, known, err := t.look(e)
 		if done || err != nil {
 			sending = done
 			return err
 		}
-		t.announce(c, known)
-		if c.denial != nil && !c.kept {
-			keep(c.denial)
-			c.kept = true
-		}
+		t.announce(e, known)
+		e.keepDenial()
 		timer.Reset(time.Until(until))
 		select {
-		case <-c.wake:
+		case <-e.wake:
 		case <-timer.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -205,101 +202,98 @@ func (t *Transport) sleep(c *call) error {
 	}
 }
 
-// look reports whether c may be sent. If not, it returns when to check again and the instant that was announced, or an
+// look reports whether e may be sent. If not, it returns when to check again and the instant that was announced, or an
 // error if the wait would take too long.
-func (t *Transport) look(c *call) (done bool, until, known time.Time, err error) {
+func (t *Transport) look(e *exchange) (done bool, until, known time.Time, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	if c.in != nil {
-		c.account.dispatch(c.in, now)
+	if e.in != nil {
+		e.account.dispatch(e.in, now)
 	}
-	if c.admitted {
+	if e.admitted {
 		return true, until, known, nil
 	}
-	known = c.in.expect(c, now)
-	if known.IsZero() && c.expires(now) {
+	known = e.in.expect(&e.call, now)
+	if known.IsZero() && e.expires(now) {
 		return false, now.Add(time.Second), known, nil
 	}
-	if known.After(c.limit) || !now.Before(c.limit) {
-		return false, until, known, c.in.late(now, known)
+	if known.After(e.limit) || !now.Before(e.limit) {
+		return false, until, known, e.in.late(now, known)
 	}
-	until = c.limit
-	if c.in.head == c && c.until.Before(until) {
-		until = c.until
+	until = e.limit
+	if e.in.head == &e.call && e.until.Before(until) {
+		until = e.until
 	}
 	return false, until, known, nil
 }
 
 // announce calls OnWait, once for a request.
-func (t *Transport) announce(c *call, known time.Time) {
-	if t.OnWait != nil && !c.announced && !known.IsZero() {
-		c.announced = true
-		t.OnWait(c.req, time.Until(known))
+func (t *Transport) announce(e *exchange, known time.Time) {
+	if t.OnWait != nil && !e.announced && !known.IsZero() {
+		e.announced = true
+		t.OnWait(e.req, time.Until(known))
 	}
 }
 
-// quit ends a call that is not sent: it removes c from its queue and dispatches the calls behind it.
-func (t *Transport) quit(c *call) {
+// quit ends an exchange whose request is not sent: it removes the call from its queue and dispatches the calls behind it.
+func (t *Transport) quit(e *exchange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if b := c.in; b != nil {
-		b.remove(c)
-		c.account.dispatch(b, time.Now())
+	if b := e.in; b != nil {
+		b.remove(&e.call)
+		e.account.dispatch(b, time.Now())
 	} else { // it was admitted just now
-		c.account.settle(c, &report{}, time.Now())
+		e.account.settle(&e.call, &report{}, time.Now())
 	}
 }
 
-// before calls Before. c counts as sent meanwhile; if Before fails or panics, it no longer does.
-func (t *Transport) before(c *call) error {
+// before calls Before. e counts as sent meanwhile; if Before fails or panics, it no longer does.
+func (t *Transport) before(e *exchange) error {
 	if t.Before == nil {
 		return nil
 	}
-	if c.denial != nil && !c.kept {
-		keep(c.denial)
-		c.kept = true
-	}
+	e.keepDenial()
 	sending := false
 	defer func() {
 		if !sending {
-			t.settle(c, nil)
+			t.settle(e, nil)
 		}
 	}()
-	err := t.Before(c.req)
+	err := t.Before(e.req)
 	sending = err == nil
 	return err
 }
 
-// send sends the request of c once, and learns from the response.
-func (t *Transport) send(c *call) (resp *http.Response, err error) {
-	req := c.next()
+// send sends the request of e once, and learns from the response.
+func (t *Transport) send(e *exchange) (resp *http.Response, err error) {
+	req := e.next()
 	returned := false
 	defer func() {
 		if !returned { // Base panicked
-			t.settle(c, nil)
+			t.settle(e, nil)
 		}
 	}()
 	resp, err = t.base().RoundTrip(req)
 	returned = true
-	t.settle(c, resp)
+	t.settle(e, resp)
 	return resp, err
 }
 
-// settle ends the sending of c: it learns from resp, which may be nil, and dispatches the calls that wait.
-func (t *Transport) settle(c *call, resp *http.Response) {
+// settle ends the sending of e: it learns from resp, which may be nil, and dispatches the calls that wait.
+func (t *Transport) settle(e *exchange, resp *http.Response) {
 	now := time.Now()
 	var rep report
 	if resp != nil {
 		rep.read(resp, now)
 	}
 	t.mu.Lock()
-	c.account.settle(c, &rep, now)
+	e.account.settle(&e.call, &rep, now)
 	t.mu.Unlock()
 	if t.OnDenied != nil && (rep.denied || rep.unavailable) {
-		t.OnDenied(c.req, rep.announced())
+		t.OnDenied(e.req, rep.announced())
 	}
-	c.denied = rep.resendable(c.req) && c.renew()
+	e.denied = rep.resendable(e.req) && e.renew()
 }
 
 // CloseIdleConnections closes the idle connections of Base, if Base has a method of this name.

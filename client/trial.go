@@ -19,10 +19,10 @@ func (t *trial) begin(clock uint64) { *t = trial{trying: true, from: clock} }
 
 // enter counts a request that is being sent at sent.
 func (t *trial) enter(sent uint64) {
-	switch overdue := t.out >= max(t.width, 1); {
-	case overdue && t.from == 0:
+	switch late := t.out >= max(t.width, 1); {
+	case late && t.from == 0:
 		*t = trial{} // nothing was denied yet: the other requests no longer wait for the trial
-	case overdue:
+	case late:
 		t.out, t.from = 1, sent-1
 	default:
 		t.out++
