@@ -95,7 +95,7 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 		c := &claims[i]
 		for j := range c.Limits {
 			dst = dst[:len(dst)+1]
-			dst[len(dst)-1].answer(ruleName(c.Rule), &c.Limits[j], c.DryRun, answers[j], at)
+			dst[len(dst)-1].answer(ruleName(c.Rule), &c.Limits[j], c.DryRun, &answers[j], at)
 		}
 		answers = answers[len(c.Limits):]
 	}
@@ -106,7 +106,7 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 func (m *MemoryStore) pair(rule, key string) memory.Pair { return m.store.Pair(ruleName(rule), key) }
 
 // answer sets r to the store's answer for the limit l of a claim.
-func (r *Result) answer(rule string, l *Limit, dryRun bool, a memory.Answer, at time.Time) {
+func (r *Result) answer(rule string, l *Limit, dryRun bool, a *memory.Answer, at time.Time) {
 	r.Rule = rule
 	r.Limit = *l
 	r.Allowed = a.Retry == 0

@@ -27,6 +27,7 @@ type Limit struct {
 	// names.
 	Windows func(at int64) (start, end int64)
 
+	Row  *Row   // of Algorithm
 	Kind uint64 // finds the state of the limit within a pair
 
 	// TokenBucket: a tick is the finest of µs, ms and s in which a full bucket and a banned bucket fit MaxExact.
@@ -48,7 +49,8 @@ const (
 // Compile returns l with its computed fields. It reports false if there is no tick in which a full and a banned bucket
 // of l fit MaxExact.
 func Compile(l Limit) (Limit, bool) {
-	l.Kind = (uint64(l.Micros)|l.Calendar)<<4 | Table[l.Algorithm].Code
+	l.Row = &Table[l.Algorithm]
+	l.Kind = (uint64(l.Micros)|l.Calendar)<<4 | l.Row.Code
 	switch l.Algorithm {
 	case TokenBucket:
 		return l.withUnit()

@@ -66,7 +66,6 @@ type claim struct {
 // An ask is one limit of a claim.
 type ask struct {
 	limit *algorithm.Limit
-	row   *algorithm.Row
 	claim *claim
 	peek  bool  // charge nothing
 	asked int64 // the cost of all asks of this state that are decided as one
@@ -84,17 +83,18 @@ type ask struct {
 // noLog is the log of states that have none. It must not be modified, because all stores share it.
 var noLog algorithm.Log
 
-// add adds a claim with these limits. The slice has room for it, and end has cleared all pointers in that room.
-func (d *decision) add(s *Store, p Pair, limits []algorithm.Limit) *claim {
+// add adds a claim of cost with these limits. The slice has room for it, and end has cleared all pointers to records in
+// that room.
+func (d *decision) add(s *Store, p Pair, limits []algorithm.Limit, cost int64, peek bool) *claim {
 	d.claims = d.claims[:len(d.claims)+1]
 	c, n := &d.claims[len(d.claims)-1], len(d.asks)
 	d.asks = d.asks[:n+len(limits)]
-	c.pair, c.shard, c.asks, c.holds = p, s.shard(p), d.asks[n:], false
+	c.pair, c.shard, c.asks, c.cost, c.peek, c.holds = p, s.shard(p), d.asks[n:], cost, peek, false
 	c.maxWait, c.heldCost, c.held, c.banned = 0, 0, 0, 0
 	for i := range limits {
 		a := &c.asks[i]
-		a.limit, a.claim, a.peek, a.added, a.wait = &limits[i], c, false, false, 0
-		a.row = &algorithm.Table[a.limit.Algorithm]
+		a.limit, a.claim, a.peek, a.added, a.wait = &limits[i], c, peek, false, 0
+		a.asked = a.cost()
 	}
 	return c
 }
@@ -123,7 +123,7 @@ func (d *decision) end() {
 	for i := range d.asks {
 		d.asks[i].record = nil
 	}
-	for i := range d.claims {
+	for i := 0; d.rare && i < len(d.claims); i++ {
 		d.claims[i].hold, d.claims[i].ban = nil, nil
 	}
 }
@@ -142,7 +142,9 @@ func (d *decision) open(s *Store) {
 // find finds the records of a claim, and the records of what its pair remembers.
 func (d *decision) find(c *claim) {
 	s, id := c.shard, c.pair.id
-	c.hold, c.ban = nil, nil
+	if d.rare { // c may have had records before
+		c.hold, c.ban = nil, nil
+	}
 	first := s.first(id)
 	i := first
 	for ; i < len(s.records) && s.records[i].id == id && !s.records[i].IsLimit(); i++ {
@@ -247,8 +249,8 @@ func (a *ask) cost() int64 {
 // name records the rates of the request in the states, whether or not the request is admitted.
 func (d *decision) name() {
 	for i := range d.asks {
-		if a := &d.asks[i]; a.record != nil && a.row.Name != nil {
-			a.row.Name(&a.record.Packed, a.limit, d.now, a.peek, a.own, a.claim.held > 0)
+		if a := &d.asks[i]; a.record != nil && a.limit.Row.Name != nil {
+			a.limit.Row.Name(&a.record.Packed, a.limit, d.now, a.peek, a.own, a.claim.held > 0)
 		}
 	}
 }
@@ -261,10 +263,10 @@ func (d *decision) load(a *ask) {
 	} else {
 		a.empty = algorithm.Packed{Kind: a.limit.Kind, At: d.now}
 	}
-	if a.row.KeepsLog {
-		a.state.Log = a.claim.shard.logOf(a.row, p)
+	if a.limit.Row.KeepsLog {
+		a.state.Log = a.claim.shard.logOf(a.limit.Row, p)
 	}
-	a.row.Load(&a.state, p, a.limit, d.now, d.offset, a.own && !a.peek)
+	a.limit.Row.Load(&a.state, p, a.limit, d.now, d.offset, a.own && !a.peek)
 }
 
 // evaluate decides the dry runs or the others, and reports whether all are admitted.
@@ -278,7 +280,7 @@ func (d *decision) evaluate(dryRun bool) bool {
 		d.load(a)
 		a.retry, a.wait = Never, 0
 		if a.asked <= a.limit.Capacity {
-			a.retry = a.row.Wait(&a.state, a.limit, d.now, a.asked)
+			a.retry = a.limit.Row.Wait(&a.state, a.limit, d.now, a.asked)
 			if d.rare {
 				a.waitForPair(d.now)
 			}
@@ -294,7 +296,7 @@ func (d *decision) evaluate(dryRun bool) bool {
 // waitForPair makes a wait for the holds and the ban of its pair.
 func (a *ask) waitForPair(now int64) {
 	if held := a.held(); held > 0 && a.retry == 0 {
-		if a.row.Report(&a.state, a.limit, now).Remaining < a.asked+held {
+		if a.limit.Row.Report(&a.state, a.limit, now).Remaining < a.asked+held {
 			a.retry = algorithm.HoldHint
 		}
 	}
@@ -360,7 +362,7 @@ func (d *decision) charge(a *ask, cost int64) {
 	if a.wait > 0 {
 		a.state.Book(&a.record.Packed, a.limit, d.now, a.claim.banned, cost)
 	} else {
-		a.row.Charge(&a.state, &a.record.Packed, a.limit, d.now, cost)
+		a.limit.Row.Charge(&a.state, &a.record.Packed, a.limit, d.now, cost)
 	}
 	if a.added {
 		a.claim.shard.endsAt(a.record.ends())
@@ -369,7 +371,7 @@ func (d *decision) charge(a *ask, cost int64) {
 
 // addLog adds a log to the state of a, if its algorithm keeps one and it has none.
 func (a *ask) addLog() {
-	if a.row.KeepsLog && a.record.Extra == 0 {
+	if a.limit.Row.KeepsLog && a.record.Extra == 0 {
 		a.record.Extra = a.claim.shard.logs.add(algorithm.Log{})
 		a.state.Log = a.claim.shard.logs.at(a.record.Extra)
 	}
@@ -382,7 +384,7 @@ func (d *decision) report(answers []Answer) {
 		if d.overlap { // another ask may have changed the state
 			d.load(a)
 		}
-		u := a.row.Report(&a.state, a.limit, d.now)
+		u := a.limit.Row.Report(&a.state, a.limit, d.now)
 		if d.rare {
 			u = u.Less(a.held(), a.claim.banned)
 		}

@@ -36,8 +36,8 @@ func (d *decision) addHold(c *claim, cost int64) {
 			continue
 		}
 		a.addLog()
-		if a.row.Keep != nil {
-			a.row.Keep(&a.state, &a.record.Packed, a.limit, d.now, a.own)
+		if a.limit.Row.Keep != nil {
+			a.limit.Row.Keep(&a.state, &a.record.Packed, a.limit, d.now, a.own)
 		}
 		a.record.Hold()
 		c.hold.Level = max(c.hold.Level, a.limit.Ban)

@@ -71,14 +71,14 @@ func (d *decision) adjust(s *Store, c *claim, t *Settlement, at int64) {
 func (d *decision) refund(a *ask, t *Settlement, at, cost int64) {
 	s, p := a.claim.shard, &a.record.Packed
 	switch {
-	case cost <= 0 || a.row.KeepsLog && p.Extra == 0:
+	case cost <= 0 || a.limit.Row.KeepsLog && p.Extra == 0:
 		return
 	case t.Waits && a.claim.bannedBehind(t.Turn, d.now): // other requests may wait for the end of the ban, which the level does not show
 		return
 	case t.Waits:
 		p.GiveBack(a.limit, d.now, at, t.Turn, cost)
 	default:
-		a.row.Refund(p, s.logOf(a.row, p), a.limit, d.now, at, cost)
+		a.limit.Row.Refund(p, s.logOf(a.limit.Row, p), a.limit, d.now, at, cost)
 	}
 	s.endsAt(a.record.ends())
 }
@@ -99,12 +99,12 @@ func (d *decision) admits(c *claim, cost int64) bool {
 		if cost > a.limit.Capacity {
 			return false
 		}
-		if a.record != nil && a.row.Name != nil {
-			a.row.Name(&a.record.Packed, a.limit, d.now, true, false, false) // follow the clock, but name no rate
+		if a.record != nil && a.limit.Row.Name != nil {
+			a.limit.Row.Name(&a.record.Packed, a.limit, d.now, true, false, false) // follow the clock, but name no rate
 		}
 		d.load(a)
 		a.asked = cost
-		a.retry = a.row.Wait(&a.state, a.limit, d.now, cost)
+		a.retry = a.limit.Row.Wait(&a.state, a.limit, d.now, cost)
 		if a.waitForPair(d.now); a.retry != 0 {
 			return false
 		}
@@ -145,7 +145,7 @@ func (d *decision) grant(s *Store, c *claim, n int64) {
 		}
 		d.load(a)
 		a.addLog()
-		a.row.Grant(&a.state, &a.record.Packed, a.limit, d.now, n)
+		a.limit.Row.Grant(&a.state, &a.record.Packed, a.limit, d.now, n)
 		a.claim.shard.endsAt(a.record.ends())
 	}
 }

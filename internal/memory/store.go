@@ -66,13 +66,9 @@ func (s *Store) Take(claims []Claim, answers []Answer) time.Time {
 	d.begin(s, len(claims), len(answers))
 	for i := range claims {
 		from := &claims[i]
-		c := d.add(s, from.Pair, from.Limits)
-		c.cost, c.maxWait, c.peek, c.dryRun, c.holds = from.Cost, from.MaxWait, from.Peek, from.DryRun, from.Hold
+		c := d.add(s, from.Pair, from.Limits, from.Cost, from.Peek)
+		c.maxWait, c.dryRun, c.holds = from.MaxWait, from.DryRun, from.Hold
 		d.dryRuns, d.lacks = d.dryRuns || from.DryRun, d.lacks || from.Hold
-		for j := range c.asks {
-			a := &c.asks[j]
-			a.peek, a.asked = from.Peek, a.cost()
-		}
 	}
 	d.open(s)
 	d.take(s, answers)
@@ -91,7 +87,7 @@ func (s *Store) Settle(settlements []Settlement) {
 	defer s.unlock(d.held)
 	d.begin(s, len(settlements), limits)
 	for i := range settlements {
-		d.add(s, settlements[i].Pair, settlements[i].Limits)
+		d.add(s, settlements[i].Pair, settlements[i].Limits, 0, false)
 	}
 	d.open(s)
 	for i := range settlements {
