@@ -1,0 +1,119 @@
+package recipes
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+// TestConnections checks that a store decides through each client of servers_example_test.go.
+func TestConnections(t *testing.T) {
+	t.Run("URL", func(t *testing.T) {
+		addr, roots := startTLS(t)
+		client, err := byURL("rediss://app:secret@" + addr + "/0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.(*redis.Client).Options().TLSConfig.RootCAs = roots
+		decides(t, client)
+	})
+	t.Run("Sentinel", func(t *testing.T) {
+		decides(t, bySentinel(redistest.MasterName, redistest.StartSentinel(t).Addrs...))
+	})
+	t.Run("ElastiCache", func(t *testing.T) {
+		addr, roots := startTLS(t, "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-announce-ip", "127.0.0.1")
+		client := byElastiCache(addr, "app", "secret").(*redis.ClusterClient)
+		client.Options().TLSConfig.RootCAs = roots
+		decides(t, client)
+	})
+}
+
+// decides checks that a store admits two of three requests through client, and closes client.
+func decides(t *testing.T, client redis.UniversalClient) {
+	t.Helper()
+	defer client.Close()
+	rule := core.PerHour(2).By(keyfunc.RemoteIP)
+	rule.OnFailure = core.FailClosed
+	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client)), core.WithTimeout(time.Minute)))
+	for i := range 3 {
+		d, err := l.Take(t.Context(), core.Claim{Rule: "default", Key: "ip:203.0.113.9"})
+		if err != nil || d.Allowed != (i < 2) {
+			t.Errorf("request %d: allowed %v, %v", i+1, d.Allowed, err)
+		}
+	}
+}
+
+// startTLS starts a server with TLS and a user app, who has the rights that redis.md lists. It returns the server's
+// address for TLS, and the certificate to trust. If the server is a Cluster, it is the only node.
+func startTLS(t *testing.T, args ...string) (addr string, roots *x509.CertPool) {
+	t.Helper()
+	cert, key, roots := selfSigned(t)
+	addr = redistest.FreeAddr(t)
+	_, port, _ := net.SplitHostPort(addr)
+	rights := "app on >secret ~spillgate:* +fcall +function|load +evalsha +eval +time +info +hget +hset +hdel +hkeys +pexpire +del " +
+		"+cluster|slots +command +asking"
+	server := redistest.Start(t, slices.Concat([]string{
+		"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no",
+		"--user",
+	}, strings.Fields(rights), args)...)
+	admin := server.Client(t)
+	if len(args) > 0 {
+		if err := admin.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+			t.Fatal(err)
+		}
+		redistest.Wait(t, "the slots to be served", func() bool { return admin.Get(t.Context(), "k").Err() == redis.Nil })
+	}
+	return addr, roots
+}
+
+// selfSigned writes a certificate for 127.0.0.1 and its key to files, and returns their paths and the certificate.
+func selfSigned(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, bytes []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	roots = x509.NewCertPool()
+	parsed, err := x509.ParseCertificate(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots.AddCert(parsed)
+	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private), roots
+}
