@@ -186,16 +186,46 @@ local function openRequest(plan, keyList, first, now)
   end
   current, anyRare, hasTexts = plan, plan.rare, false
   for n = 1, plan.keys do
-    readPair(plan.pairs[n], keyList[first + n - 1], now)
+    local pair, key = plan.pairs[n], keyList[first + n - 1]
+    local value = tryCall('HGET', key, 's')
+    pair.key, pair.dirty, pair.stored = key, false, value
+    if value then
+      parsePair(pair, value, now)
+    else
+      useNew(pair)
+    end
   end
 end
 
--- saveRequest stores what has changed.
+-- saveRequest stores what has changed. An empty pair is not stored.
 local function saveRequest(plan, now)
   for n = 1, plan.keys do
     local pair = plan.pairs[n]
     if pair.dirty then
-      savePair(pair, now)
+      local w, key, last, prolong = pair.words, pair.key, anyRare and endOfRare(pair) or 0, nil
+      for n = 1, #pair do
+        local l = pair[n]
+        local ends = l.ends(l.w, l.o, l)
+        if ends > last then
+          last = ends
+        end
+      end
+      if last * 0.016 > w[1] or w[1] * 62.5 < now then
+        prolong = ceilDiv(min(max(last, now), now + maxExact), 1000) + slack
+        w[1] = prolong * 16 + layout
+      end
+      local command, value = hasTexts and saveTexts(pair), textOf(w, pair.size)
+      if pair.size == 1 then
+        call('DEL', key)
+      elseif command then
+        command[4] = value
+        call(unpack(command))
+      else
+        call('HSET', key, 's', value)
+      end
+      if prolong then
+        call('PEXPIRE', key, format('%d', prolong - floorDiv(now, 1000)))
+      end
     end
   end
 end

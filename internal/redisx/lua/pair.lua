@@ -65,13 +65,10 @@ local function findRecords(pair, value, now)
         if w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now or w[o + 1] > maxExact then
           anyRare = true -- another rate, other ticks, a clock that went back, or a repair
         end
-        if w[o + bucketSize] == l.lows then
-          o = o + (sizeOf(w, o + bucketSize) or size)
-        end
       end
       o = o + l.size
     else
-      anyRare = true
+      anyRare = anyRare or kind < 16 or kind % 16 ~= 1 -- lows alone are not rare
       if kind == holdKind then
         pair.holdAt = o
       elseif kind == banKind then
@@ -219,19 +216,14 @@ local function resetBroken(pair, now)
   end
 end
 
--- readPair reads the pair at key. Limits of the plan that it does not have get an empty record.
-local function readPair(pair, key, now)
-  local value = tryCall('HGET', key, 's')
-  pair.key, pair.dirty, pair.stored = key, false, value
-  if not value then
-    return useNew(pair)
-  end
+-- parsePair parses the value of a pair. Limits of the plan that it does not have get an empty record.
+local function parsePair(pair, value, now)
   local found = findRecords(pair, value, now)
   if not found then
     if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
       error(value.err, 0)
     elseif type(value) == 'table' then
-      call('DEL', key)
+      call('DEL', pair.key)
     end
     resetBroken(pair, now)
   end
@@ -250,25 +242,15 @@ local function readPair(pair, key, now)
   end
 end
 
--- endOf returns when all that a pair has, and its plan says, has ended. What is held will be charged at its end.
-local function endOf(pair)
-  local last = 0
-  if anyRare then
-    last = pair.last
-    if pair.holdAt > 0 then
-      local w, hold, cost = pair.words, pair.holdAt, pair.heldCost
-      local ended = w[lastCell(w, hold)] + holdLife
-      last = max(last, ended)
-      eachLimit(pair, function(_, o, l) last = max(last, l.algorithm.ends(w, o, l, ended, cost) + w[hold + 2]) end)
-      return last
-    end
-  end
-  for n = 1, #pair do
-    local l = pair[n]
-    local ends = l.ends(l.w, l.o, l)
-    if ends > last then
-      last = ends
-    end
+-- endOfRare returns when all has ended that a pair has besides the limits of its plan. What is held will be charged at its end.
+local function endOfRare(pair)
+  local w, hold, cost, last = pair.words, pair.holdAt, pair.heldCost, pair.last
+  if hold > 0 then
+    local ended = w[lastCell(w, hold)] + holdLife
+    last = max(last, ended)
+    eachLimit(pair, function(_, o, l) last = max(last, l.algorithm.ends(w, o, l, ended, cost) + w[hold + 2]) end)
+  else
+    forgetHeld(pair)
   end
   return last
 end
@@ -283,34 +265,4 @@ local function saveTexts(pair)
     o = o + sizeOf(w, o)
   end
   return command
-end
-
--- savePair stores what has changed of a pair.
-local function savePair(pair, now)
-  local w, key, size = pair.words, pair.key, pair.size
-  if anyRare and pair.holdAt == 0 then
-    forgetHeld(pair)
-  end
-  if size == 1 then -- nothing is left
-    if pair.stored then
-      call('DEL', key)
-    end
-    return
-  end
-  local last, prolong = endOf(pair), nil
-  if last * 0.016 > w[1] or w[1] * 62.5 < now then
-    prolong = ceilDiv(min(max(last, now), now + maxExact), 1000) + slack
-    w[1] = prolong * 16 + layout
-  end
-  local command = hasTexts and saveTexts(pair)
-  local value = textOf(w, size)
-  if command then
-    command[4] = value
-    call(unpack(command))
-  else
-    call('HSET', key, 's', value)
-  end
-  if prolong then
-    call('PEXPIRE', key, format('%d', prolong - floorDiv(now, 1000)))
-  end
 end

@@ -15,6 +15,17 @@ local function tooFar(_, _, _, _, filled)
   return filled + 1
 end
 
+-- attempt decides a request of several: one that fails does not spoil the others.
+local function attempt(plan, keyList, first, now, filled, numbers, start)
+  local ok, n = pcall(plan.decide, plan, keyList, first, now, filled, numbers, start)
+  if not ok then
+    redis.log(redis.LOG_WARNING, 'spillgate: ' .. (type(n) == 'table' and n.err or n))
+    n = filled + 1
+    out[n] = failed
+  end
+  return n
+end
+
 -- run does what a call asks.
 local function run(keyList, args)
   local time, plan = call('TIME'), plans[args[1]]
@@ -29,19 +40,11 @@ local function run(keyList, args)
     local decide, count, left = plan.decide, plan.keys, args[at]
     if plan.clock and isFar(plan, now) then
       decide = tooFar
+    elseif #keyList > count then
+      decide = attempt
     end
     for _ = 1, left and tonumber(left) or (#keyList - first + 1) / count do
-      if count == #keyList then
-        filled = decide(plan, keyList, first, now, filled, numbers, start)
-      else -- a request that fails does not spoil the others
-        local ok, n = pcall(decide, plan, keyList, first, now, filled, numbers, start)
-        if not ok then
-          redis.log(redis.LOG_WARNING, 'spillgate: ' .. (type(n) == 'table' and n.err or n))
-          n = filled + 1
-          out[n] = failed
-        end
-        filled = n
-      end
+      filled = decide(plan, keyList, first, now, filled, numbers, start)
       first, start = first + count, start + plan.words
     end
     at = at + 1

@@ -157,8 +157,8 @@ local function resetPair(plan, keyList, first, now, filled)
         call('HDEL', pair.key, field)
       end
     end
-    pair.last = 0
-    savePair(pair, now)
+    pair.last, pair.dirty = 0, true
+    saveRequest(plan, now)
   end
   out[filled + 1] = 0
   return filled + 1
