@@ -18,7 +18,7 @@ const (
 // pool until its ReadTimeout of 3s.
 func through(name string, f redistest.Fault, says string, late bool) fault {
 	return fault{
-		name: name, says: says, late: late,
+		name: name, says: says, late: late, hangs: f.Every,
 		begin: func(s *scene) { s.proxy.Fault.Store(f) },
 		end: func(s *scene) {
 			s.proxy.Fault.Store(redistest.NoFault)

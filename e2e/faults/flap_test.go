@@ -5,16 +5,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// slownesses are how long the answers of a Redis take that is at its limits, i steps after it came there, with so many
-// calls under way.
-var slownesses = map[string]func(i, calls int) time.Duration{
-	"at the edge of the deadline": func(i, _ int) time.Duration { return deadline + time.Duration(i%9-4)*time.Millisecond },
-	"in turns":                    func(i, _ int) time.Duration { return deadline * time.Duration(i/20%2) },
-	"with all calls only": func(_, calls int) time.Duration {
-		if calls <= 32 {
+// slownesses are how long the answers of a Redis take that is at its limits, i steps after it came there.
+var slownesses = map[string]func(i int, h core.Health) time.Duration{
+	"at the edge of the deadline": func(i int, _ core.Health) time.Duration {
+		return deadline + time.Duration(i%9-4)*time.Millisecond
+	},
+	"until it is down": func(_ int, h core.Health) time.Duration {
+		if h.Down {
+			return 0
+		}
+		return deadline
+	},
+	"with all calls only": func(_ int, h core.Health) time.Duration {
+		if h.Calls <= 32 {
 			return time.Millisecond
 		}
 		return deadline
@@ -35,11 +42,15 @@ func TestBreakerDoesNotFlap(t *testing.T) {
 			var watching sync.WaitGroup
 			outages := 0
 			watching.Go(func() { outages = g.outages(done) })
-			begun := time.Now()
-			for i := 0; time.Since(begun) < lasts; i++ {
-				s.proxy.Fault.Store(redistest.Fault{Delay: slowness(i, g.StoreHealth().Calls)})
-				time.Sleep(step)
-			}
+			begun, i := time.Now(), 0
+			redistest.Wait(t, "an outage, for five seconds at least", func() bool {
+				for range 4 {
+					s.proxy.Fault.Store(redistest.Fault{Delay: slowness(i, g.StoreHealth())})
+					time.Sleep(step)
+					i++
+				}
+				return time.Since(begun) >= lasts && s.log.count(isDown) > 0
+			})
 			s.proxy.Fault.Store(redistest.NoFault)
 			close(done)
 			wait()

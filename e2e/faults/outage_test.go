@@ -16,6 +16,7 @@ type fault struct {
 	begin, end func(*scene)
 	says       string // the expected error; connections that end on the way and a busy machine may cause others
 	late       bool   // commands may be executed after the deadline
+	hangs      bool   // calls end only after the fault
 	forgets    bool   // the server has no state afterwards
 }
 
@@ -32,6 +33,9 @@ func (f *fault) run(t *testing.T) {
 	}
 	f.begin(s)
 	each(guards, func(g *guard) { f.suffer(g) })
+	if !f.late && !f.hangs { // a call that its caller has given up may still wait for a connection, and be executed after the fault
+		redistest.Wait(t, "all calls to end", func() bool { return s.inFlight.Load() == 0 })
+	}
 	f.end(s)
 	s.await("PONG")
 	for _, g := range guards {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,25 @@ type scene struct {
 	client *redis.Client // of the proxy
 	store  *redisstore.Store
 	log    *journal
+
+	inFlight counter // commands of client
+}
+
+// A counter is a hook that counts the commands of a client that have not ended.
+type counter struct{ atomic.Int64 }
+
+func (*counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.Add(1)
+		defer c.Add(-1)
+		return next(ctx, cmd)
+	}
 }
 
 func newScene(t testing.TB, args ...string) *scene {
@@ -35,6 +55,7 @@ func newScene(t testing.TB, args ...string) *scene {
 	s.direct = redisstore.New(s.admin)
 	s.proxy = redistest.StartProxy(t, s.server.Addr)
 	s.client = s.connect(&redis.Options{Addr: s.proxy.Addr})
+	s.client.AddHook(&s.inFlight)
 	s.store = redisstore.New(s.client)
 	return s
 }
