@@ -32,7 +32,7 @@ func openHeap(e *env, f *setup) error {
 
 // heap fills a store that nothing else lives beside.
 func (e *env) heap(open func(peers.Limit) *peers.Store) (sample, error) {
-	n := e.scale(1_000_000)
+	n := max(e.scale(1_000_000), 30_000) // which takes more than what earlier rows may still release
 	before := live()
 	s := open(ample)
 	s.Keys(n)
