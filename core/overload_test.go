@@ -59,15 +59,16 @@ func TestOverloadIsDecidedByLocalLimits(t *testing.T) {
 					t.Fatalf("got %+v and the log %q below the bound", h, log)
 				}
 				begun := time.Now()
+				const flood = 2 * bound
 				for range 3 {
-					got := checkAtOnce(t, l, 20_000, get("/"))
+					got := checkAtOnce(t, l, flood, get("/"))
 					if want := 100; got != want && time.Since(begun) < time.Second || got > want {
 						t.Errorf("%d requests of a denied client were admitted, want the %d of the fallback", got, want)
 					}
 					time.Sleep(time.Second)
 				}
 				h := l.StoreHealth()
-				if want := uint64(3 * (20_000 - bound)); h.Overloads != want || h.OverloadedAt.Before(begun.Add(2*time.Second)) {
+				if want := uint64(3 * (flood - bound)); h.Overloads != want || h.OverloadedAt.Before(begun.Add(2*time.Second)) {
 					t.Errorf("got %+v, want %d requests, the last of them at the last flood", h, want)
 				}
 				if h.Down || h.Err != nil || h.Calls != 0 || !h.Since.IsZero() {
@@ -75,7 +76,7 @@ func TestOverloadIsDecidedByLocalLimits(t *testing.T) {
 				}
 				wantLines(t, log.String(), "level=WARN msg=\"spillgate: too many requests for the store at once")
 				time.Sleep(10 * time.Second)
-				checkAtOnce(t, l, 20_000, get("/"))
+				checkAtOnce(t, l, flood, get("/"))
 				if wantLines(t, log.String(), "level=WARN", "level=WARN"); s.calls.Load() != 1000+4*bound {
 					t.Errorf("%d calls, want 4,096 of each flood", s.calls.Load())
 				}

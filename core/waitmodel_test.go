@@ -6,10 +6,12 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // TestBookingsAgreeWithTheModel compares requests that wait, are given back and are banned at random with the model.
 func TestBookingsAgreeWithTheModel(t *testing.T) {
+	testpass.Sequential(t)
 	for seed := range uint64(80) {
 		now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 		store, model := &core.MemoryStore{Now: func() time.Time { return now }}, new(oracle.Model)

@@ -7,10 +7,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // A flood of denials, from few keys or from many, is bounded and accounted for.
 func TestFloodIsSummedUp(t *testing.T) {
+	testpass.Sequential(t)
 	for _, users := range []int{1, 20, 150_000} {
 		t.Run(fmt.Sprint(users, " users"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

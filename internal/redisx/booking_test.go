@@ -10,6 +10,7 @@ import (
 	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // TestDeniedRequestMayWaitWhenItWasTold sends a thousand requests in three seconds, of which few may wait for one
@@ -56,6 +57,7 @@ func TestDeniedRequestMayWaitWhenItWasTold(t *testing.T) {
 
 // TestBookingsAgreeWithTheModel compares requests that wait, are given back and are banned at random with the model.
 func TestBookingsAgreeWithTheModel(t *testing.T) {
+	testpass.Sequential(t)
 	store, server := frozen(t)
 	for seed := range uint64(80) {
 		c := compare(store, server)

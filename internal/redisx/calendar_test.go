@@ -12,10 +12,12 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // Two processes whose clocks differ by less than a day agree on the window: the server's clock picks it.
 func TestProcessesWithOtherClocksOpenOneWindow(t *testing.T) {
+	testpass.Sequential(t)
 	for _, limit := range []core.Limit{core.PerDay(10).In("Europe/Berlin"), core.PerMonth(10).In("America/Havana").From(31), core.PerWeek(10), core.PerYear(10)} {
 		for _, off := range []time.Duration{time.Hour, -time.Hour, 24*time.Hour - time.Minute, time.Minute - 24*time.Hour} {
 			one, server := frozen(t)

@@ -10,12 +10,14 @@ import (
 	"github.com/spillgate/spillgate/core/storetest"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // options configure the stores in these tests.
 var options = redisx.Options{Prefix: "spillgate"}
 
 func TestMiniredis(t *testing.T) {
+	testpass.Sequential(t)
 	var server *miniredis.Miniredis
 	var now time.Time
 	storetest.Run(t, storetest.Harness{

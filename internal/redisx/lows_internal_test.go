@@ -191,6 +191,7 @@ func TestTwoTiersGiveBackExactly(t *testing.T) {
 
 // TestLeasesWhileTheClockStepsBack checks instants that are not in the order of the charges, in ticks of 1 µs and of more.
 func TestLeasesWhileTheClockStepsBack(t *testing.T) {
+	testpass.Sequential(t)
 	for limits, most := range map[string]int{"300/s": 3000, "1000000/80000h": 3000, "1000000000/30d": 300_000} {
 		l := newLending(t, 1, limits)
 		l.most, l.back = most, most/3
@@ -217,6 +218,7 @@ func TestClockStepsBackBeyondTwoLeases(t *testing.T) {
 // TestTooManyLeasesGiveBackLess checks that a bucket of more leases than it has lows for keeps some of what is given
 // back, and never gives back more.
 func TestTooManyLeasesGiveBackLess(t *testing.T) {
+	testpass.Sequential(t)
 	if less := lendMany(t, 16); less > 0 {
 		t.Errorf("16 leases: %d requests stay charged, want none", less)
 	}

@@ -1,5 +1,5 @@
-// Package testpass says which tests belong to which pass of make test: one pass runs every test, the other runs tests
-// under the race detector.
+// Package testpass says which tests belong to which pass of make test: one pass runs tests under the race detector, the other those that
+// it would only make slow. .ci/gotest finds the tests of the other pass by the text of the calls, which are the first statement of a test.
 package testpass
 
 import (
@@ -7,13 +7,20 @@ import (
 	"testing"
 )
 
-// Thorough marks t as a test that takes long and runs in one goroutine, such as a comparison with an exact model. The
-// race detector makes it some twenty times slower and can find nothing in it, so t is skipped under -race, as well as
-// under -short. .ci/gotest finds the test by the text of this call, which is its first statement.
+// Sequential marks t as a test that runs in one goroutine, such as a comparison with an exact model. The race detector makes it some
+// twenty times slower and can find nothing in it, so t is skipped under -race.
+func Sequential(t testing.TB) {
+	t.Helper()
+	if race {
+		t.Skip("sequential tests run without -race")
+	}
+}
+
+// Thorough marks t as a Sequential test that takes long, so t is skipped under -short as well.
 func Thorough(t testing.TB) {
 	t.Helper()
-	if race || testing.Short() {
-		t.Skip("thorough tests run without -race and -short")
+	if Sequential(t); testing.Short() {
+		t.Skip("thorough tests run without -short")
 	}
 }
 
