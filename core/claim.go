@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
 // A Claim asks a store to charge a key.
@@ -31,6 +33,12 @@ type Claim struct {
 // were validated recently. Validate returns an error for a claim without Limits; Limiter.Take accepts such a claim and
 // uses the rule's limits.
 func (c *Claim) Validate() error { return c.validate(c.compile()) }
+
+// Compile is Validate for the stores of this module. It also returns the limits in the units of their algorithms.
+func (c *Claim) Compile() ([]algorithm.Limit, error) {
+	set := c.compile()
+	return set.compiled, c.validate(set)
+}
 
 // validate is Validate for a claim whose limits are compiled.
 func (c *Claim) validate(set *limitSet) error {
@@ -90,6 +98,12 @@ type Settlement struct {
 // Validate returns an error that wraps ErrInvalid if s cannot be settled. A Store calls it for settlements that did not
 // pass through a Limiter. It is cheap for limits that were validated recently.
 func (s *Settlement) Validate() error { return s.validate(s.compile()) }
+
+// Compile is Validate for the stores of this module. It also returns the limits in the units of their algorithms.
+func (s *Settlement) Compile() ([]algorithm.Limit, error) {
+	set := s.compile()
+	return set.compiled, s.validate(set)
+}
 
 // validate is Validate for a settlement whose limits are compiled.
 func (s *Settlement) validate(set *limitSet) error {

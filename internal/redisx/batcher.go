@@ -4,8 +4,10 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
@@ -20,14 +22,13 @@ const (
 	maxInFlight = 2                    // batches of a queue: one at the server, one on its way
 	maxLoad     = 256                  // of a batch: the server needs about a millisecond for it
 	slow        = 2 * time.Millisecond // a batch in flight for longer does not hold up the next
-
-	// maxRunning bounds the calls of a store in flight, including those whose callers have given up.
-	maxRunning = 4096
 )
 
 // A batcher has a queue for each route with jobs.
 type batcher struct {
-	running chan struct{}
+	server  *server
+	routing atomic.Uint32
+	running running
 	mu      sync.Mutex
 	queues  map[string]*queue
 }
@@ -54,14 +55,25 @@ type batch struct {
 	trip     breaker.Trip  // if it fails, each caller's breaker counts one failure
 }
 
-func (b *batcher) init() {
-	b.running = make(chan struct{}, maxRunning)
-	b.queues = make(map[string]*queue)
+func newBatcher(server *server) *batcher {
+	s := &batcher{server: server, running: make(running, maxRunning), queues: make(map[string]*queue)}
+	switch server.client.(type) {
+	case *redis.ClusterClient:
+		s.setRouting(bySlot)
+	case *redis.Ring:
+		s.setRouting(byIdentity)
+	}
+	return s
 }
+
+func (s *batcher) setRouting(how routing) { s.routing.Store(uint32(how)) }
+
+// how returns the routing of the server, which may turn out to be a Redis Cluster.
+func (s *batcher) how() routing { return routing(s.routing.Load()) }
 
 // do runs j and returns its error, or ctx's error if ctx ends first. If stay is set and j has been sent, do still waits
 // for j, to know what was charged.
-func (s *Store) do(ctx context.Context, j *job, stay bool) error {
+func (s *batcher) do(ctx context.Context, j *job, stay bool) error {
 	if j.unsent = false; ctx.Err() != nil {
 		j.unsent = true
 		return ctx.Err()
@@ -83,7 +95,7 @@ func (s *Store) do(ctx context.Context, j *job, stay bool) error {
 			return breaker.ErrTooMany
 		}
 		if j.unsent || !stay && !b.isAnswered() { // otherwise only this goroutine is late, because it has waited for a CPU
-			return s.late(b, ctx.Err())
+			return s.late(&b.trip, ctx.Err())
 		}
 		<-b.done
 	}
@@ -94,13 +106,13 @@ func (s *Store) do(ctx context.Context, j *job, stay bool) error {
 	return j.err
 }
 
-// late returns err, which ended a call with a job in b, as an error that the breaker counts once for all callers of b.
-func (s *Store) late(b *batch, err error) error {
-	s.noteError(err)
-	if b == nil {
+// late returns err, which ended a call of a trip, as an error that the breaker counts once for all callers of the trip.
+func (s *batcher) late(trip *breaker.Trip, err error) error {
+	s.server.noteError(err)
+	if trip == nil {
 		return err
 	}
-	return b.trip.Fail(err)
+	return trip.Fail(err)
 }
 
 // isAnswered reports whether the server did b in time.
@@ -116,13 +128,13 @@ func isClosed(c chan struct{}) bool {
 }
 
 // enqueue puts j into a batch, which is sent as soon as its queue allows. It returns nil if that would be too late for j.
-func (s *Store) enqueue(ctx context.Context, j *job) *batch {
-	s.batcher.mu.Lock()
-	defer s.batcher.mu.Unlock()
-	q := s.batcher.queues[j.route]
+func (s *batcher) enqueue(ctx context.Context, j *job) *batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[j.route]
 	if q == nil {
 		q = &queue{route: j.route}
-		s.batcher.queues[j.route] = q
+		s.queues[j.route] = q
 	}
 	b := q.next(j)
 	deadline, _ := ctx.Deadline()
@@ -130,7 +142,7 @@ func (s *Store) enqueue(ctx context.Context, j *job) *batch {
 		return nil
 	}
 	b.add(ctx, j)
-	j.request.batch.Store(b)
+	j.request.trip.Store(&b.trip)
 	s.dispatch(q)
 	return b
 }
@@ -218,9 +230,9 @@ func (b *batch) remove(is func(*job) bool) {
 }
 
 // withdraw takes j out of a batch that has not been sent, and reports whether it did.
-func (s *Store) withdraw(b *batch, j *job) bool {
-	s.batcher.mu.Lock()
-	defer s.batcher.mu.Unlock()
+func (s *batcher) withdraw(b *batch, j *job) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	isWaiting := slices.Contains(b.queue.waiting, b)
 	if isWaiting {
 		b.remove(func(other *job) bool { return other == j })
@@ -231,7 +243,7 @@ func (s *Store) withdraw(b *batch, j *job) bool {
 }
 
 // dispatch sends the batches of q that may be sent. An idle queue is removed: there are as many as slots or identities.
-func (s *Store) dispatch(q *queue) {
+func (s *batcher) dispatch(q *queue) {
 	for len(q.waiting) > 0 {
 		b := q.waiting[0]
 		if len(b.jobs) > 0 && !q.allows(b) {
@@ -242,21 +254,45 @@ func (s *Store) dispatch(q *queue) {
 			s.send(b)
 		}
 	}
-	if len(q.inFlight) == 0 && s.batcher.queues[q.route] == q {
-		delete(s.batcher.queues, q.route)
+	if len(q.inFlight) == 0 && s.queues[q.route] == q {
+		delete(s.queues, q.route)
 	}
 }
 
-func (s *Store) send(b *batch) {
+func (s *batcher) send(b *batch) {
 	select {
-	case s.batcher.running <- struct{}{}:
+	case s.running <- struct{}{}:
 		b.sent = time.Now()
 		b.queue.inFlight = append(b.queue.inFlight, b)
-		go s.runBatch(b)
+		go s.run(b)
 	default:
 		b.fail(breaker.ErrTooMany)
 		close(b.done)
 	}
+}
+
+// run sends the jobs of b to the server. If the client continues after the deadline of b, so does run.
+func (s *batcher) run(b *batch) {
+	defer s.finish(b)
+	growStack(b.load)
+	ctx := context.WithoutCancel(b.ctx)
+	if !b.deadline.IsZero() {
+		limited, cancel := context.WithDeadline(ctx, b.deadline)
+		defer cancel()
+		ctx = limited
+	}
+	if s.server.runAll(ctx, b.jobs) { // a client that wraps one of a Redis Cluster
+		s.routing.CompareAndSwap(uint32(anyKeys), uint32(bySlot))
+	}
+}
+
+// growStack grows the stack of a new goroutine in one step to the size that a client needs. Otherwise it grows in
+// several steps, each of which copies the frames so far.
+//
+//go:noinline
+func growStack(n int) byte {
+	var room [4 << 10]byte
+	return room[n%len(room)]
 }
 
 // allows reports whether b may be sent. If another batch is in flight, b waits until it is as large as that one.
@@ -285,13 +321,13 @@ func (b *batch) fail(err error) {
 }
 
 // finish wakes the callers of a batch and sends the batches that have waited for it.
-func (s *Store) finish(b *batch) {
+func (s *batcher) finish(b *batch) {
 	now := time.Now()
 	b.inTime = b.jobs[0].err == nil && (b.deadline.IsZero() || now.Before(b.deadline))
 	close(b.done)
-	<-s.batcher.running
-	s.batcher.mu.Lock()
-	defer s.batcher.mu.Unlock()
+	<-s.running
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	b.queue.inFlight = slices.DeleteFunc(b.queue.inFlight, func(other *batch) bool { return other == b })
 	if b.inTime {
 		b.queue.answered(b, now)

@@ -55,7 +55,7 @@ func busy(t *testing.T) (*Store, *queue) {
 	for range maxInFlight {
 		q.inFlight = append(q.inFlight, &batch{queue: q})
 	}
-	s.batcher.queues[q.route] = q
+	s.decider.batcher.queues[q.route] = q
 	return s, q
 }
 
@@ -77,7 +77,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	} {
 		s, q := busy(t)
 		for i := range row.requests {
-			s.enqueue(t.Context(), s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)}))
+			s.decider.batcher.enqueue(t.Context(), s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)}))
 		}
 		var got []int
 		for _, b := range q.waiting {
@@ -94,15 +94,15 @@ func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	claim := core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")}
 	other := s.jobOf(t, core.Claim{Key: "other", Limits: core.MustParseLimits("5/m, 50/h")})
-	b := s.enqueue(t.Context(), other)
+	b := s.decider.batcher.enqueue(t.Context(), other)
 	failed := make(chan error, 1)
 	go func() {
 		_, err := s.Take(ctx, []core.Claim{claim}, nil)
 		failed <- err
 	}()
 	redistest.Wait(t, "the job to be enqueued", func() bool {
-		s.batcher.mu.Lock()
-		defer s.batcher.mu.Unlock()
+		s.decider.batcher.mu.Lock()
+		defer s.decider.batcher.mu.Unlock()
 		return len(b.jobs) > 1
 	})
 	cancel()
@@ -112,7 +112,7 @@ func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
 	if b.load != 2 {
 		t.Errorf("a batch has a load of %d with the two limits that are left", b.load)
 	}
-	if !s.withdraw(b, other) || len(q.waiting) > 0 {
+	if !s.decider.batcher.withdraw(b, other) || len(q.waiting) > 0 {
 		t.Errorf("%d batches wait though no job does", len(q.waiting))
 	}
 	q.inFlight = nil
@@ -122,9 +122,9 @@ func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
 		t.Errorf("%+v, %v, want all 5 to remain", results, err)
 	}
 	redistest.Wait(t, "the batch without jobs, the queue and the call to be removed", func() bool { // the caller is woken first
-		s.batcher.mu.Lock()
-		defer s.batcher.mu.Unlock()
-		return len(q.waiting)+len(s.batcher.queues)+len(s.batcher.running) == 0
+		s.decider.batcher.mu.Lock()
+		defer s.decider.batcher.mu.Unlock()
+		return len(q.waiting)+len(s.decider.batcher.queues)+len(s.decider.batcher.running) == 0
 	})
 }
 
@@ -132,11 +132,11 @@ func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
 func TestGivingUpOnASentBatchDispatchesTheNext(t *testing.T) {
 	s, q := busy(t)
 	j := s.jobOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
-	b := s.enqueue(t.Context(), j)
+	b := s.decider.batcher.enqueue(t.Context(), j)
 	for _, hangs := range q.inFlight {
 		hangs.deadline = time.Now().Add(-time.Millisecond)
 	}
-	if s.withdraw(q.inFlight[0], new(job)) {
+	if s.decider.batcher.withdraw(q.inFlight[0], new(job)) {
 		t.Error("a job was withdrawn from a batch in flight")
 	}
 	<-b.done
@@ -149,16 +149,16 @@ func TestTooManyCallsFailAtOnce(t *testing.T) {
 	s := frozenStore(t)
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
 	for range maxRunning {
-		s.batcher.running <- struct{}{}
+		s.decider.batcher.running <- struct{}{}
 	}
 	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, breaker.ErrTooMany) || errors.Is(err, core.ErrInvalid) {
 		t.Errorf("%v, want %v", err, breaker.ErrTooMany)
 	}
-	if n := len(s.batcher.queues); n > 0 {
+	if n := len(s.decider.batcher.queues); n > 0 {
 		t.Errorf("%d queues are left", n)
 	}
 	for range maxRunning {
-		<-s.batcher.running
+		<-s.decider.batcher.running
 	}
 	if results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Remaining != 4 {
 		t.Errorf("%+v, %v, want 4 remaining", results, err)

@@ -59,7 +59,10 @@ func (onceText) NoRetry() bool { return true }
 
 // A call is one run of the script: the command, the name of a function or the digest of a script, the number of keys,
 // the keys and the arguments.
-type call struct{ words []any }
+type call struct {
+	words []any
+	sent  bool // at least once
+}
 
 // newCall returns a call with room for words keys and arguments.
 func newCall(words int) *call { return &call{words: append(make([]any, 0, 3+words), "", "", 0)} }
@@ -76,7 +79,11 @@ func (c *call) add(arg any) { c.words = append(c.words, arg) }
 
 // send sends c as a command that runs the function or script called name, and returns the reply.
 func (c *call) send(ctx context.Context, client redis.UniversalClient, command, name string) ([]int64, error) {
-	words := slices.Clone(c.words) // a client may still read the words of an earlier attempt
+	words := c.words
+	if c.sent {
+		words = slices.Clone(words) // a client may still read the words of an earlier attempt
+	}
+	c.sent = true
 	once := once{name: &onceName{text: name}}
 	words[0], words[1] = command, once.name
 	once.StringCmd = redis.NewStringCmd(ctx, words...)
@@ -87,6 +94,15 @@ func (c *call) send(ctx context.Context, client redis.UniversalClient, command, 
 		return nil, err
 	}
 	return wordsOf(text)
+}
+
+// sendScript sends c with the digest of the script, or with its source to a server that does not have the script.
+func (c *call) sendScript(ctx context.Context, client redis.UniversalClient, script *script) ([]int64, error) {
+	reply, err := c.send(ctx, client, "evalsha", script.sha)
+	if hasCode(err, "NOSCRIPT") {
+		reply, err = c.send(ctx, client, "eval", script.source)
+	}
+	return reply, err
 }
 
 // wordsOf returns the words of a reply: see lua/word.lua.
@@ -100,59 +116,6 @@ func wordsOf(text string) ([]int64, error) {
 		words = append(words, int64(binary.LittleEndian.Uint64([]byte(text[:word]))))
 	}
 	return words, nil
-}
-
-// call sends c to the server and returns the reply. If the server does not have the function or the script, it has not
-// run it; only that error leads to another attempt.
-func (s *Store) call(ctx context.Context, c *call) ([]int64, error) {
-	if s.noFunctions.Load() {
-		return c.sendScript(ctx, s.client, s.script)
-	}
-	reply, err := c.send(ctx, s.client, "fcall", s.script.function)
-	never := isUnavailable(err)
-	if isNotFound(err) {
-		never = isUnavailable(s.loadLibrary(ctx, s.script))
-		if !never {
-			reply, err = c.send(ctx, s.client, "fcall", s.script.function)
-		}
-	}
-	if !never && !isNotFound(err) {
-		return reply, err
-	}
-	reply, err = c.sendScript(ctx, s.client, s.script)
-	if err == nil && never {
-		s.noFunctions.Store(true)
-	}
-	return reply, err
-}
-
-// sendScript sends c with the digest of the script, or with its source to a server that does not have the script.
-func (c *call) sendScript(ctx context.Context, client redis.UniversalClient, script *script) ([]int64, error) {
-	reply, err := c.send(ctx, client, "evalsha", script.sha)
-	if hasCode(err, "NOSCRIPT") {
-		reply, err = c.send(ctx, client, "eval", script.source)
-	}
-	return reply, err
-}
-
-// loadLibrary loads the library on all servers, because the client does not say which server lacks it.
-func (s *Store) loadLibrary(ctx context.Context, script *script) (err error) {
-	load := func(ctx context.Context, client *redis.Client) error {
-		cmd := onceText{redis.NewStringCmd(ctx, "function", "load", script.library)}
-		if err := client.Process(ctx, cmd); err != nil && !strings.Contains(err.Error(), "already exists") {
-			return err
-		}
-		return nil
-	}
-	switch client := s.client.(type) {
-	case *redis.ClusterClient:
-		return client.ForEachMaster(ctx, load)
-	case *redis.Ring:
-		return client.ForEachShard(ctx, load)
-	case *redis.Client:
-		return load(ctx, client)
-	}
-	return s.client.Process(ctx, onceText{redis.NewStringCmd(ctx, "function", "load", script.library)})
 }
 
 // isNotFound reports whether err says that a server does not have the library.

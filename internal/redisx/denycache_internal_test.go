@@ -18,13 +18,13 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
 	now := time.Now()
 	results := []core.Result{{RetryAfter: time.Hour}}
-	find := func() *denial { return s.denials.find(&s.layout, claims, now) }
-	resets := s.resets(claims)
-	s.forget([]core.Pair{{Key: "k"}})
-	if s.remember(claims, results, now, resets); find() != nil {
+	find := func() *denial { return s.denials.find(claims, now) }
+	resets := s.denials.resets(claims)
+	s.denials.forget([]core.Pair{{Key: "k"}})
+	if s.denials.remember(claims, results, now, resets); find() != nil {
 		t.Error("a denial from before the reset is remembered")
 	}
-	if s.remember(claims, results, now, s.resets(claims)); find() == nil {
+	if s.denials.remember(claims, results, now, s.denials.resets(claims)); find() == nil {
 		t.Error("a denial from after the reset is not remembered")
 	}
 	claims[0].Limits[0].Rate = 6
@@ -41,7 +41,7 @@ func TestDenyCacheKeepsNoLongKeys(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		for i := range 300 {
 			claims := []core.Claim{{Key: strings.Repeat(string(rune('a'+i%26)), 900_000) + strconv.Itoa(i), Limits: core.MustParseLimits("5/m")}}
-			s.remember(claims, []core.Result{{RetryAfter: time.Hour}}, time.Now(), 0)
+			s.denials.remember(claims, []core.Result{{RetryAfter: time.Hour}}, time.Now(), 0)
 			if _, ok := s.TakeLocal(claims, nil); !ok {
 				t.Fatal("a denial is not remembered")
 			}
@@ -59,7 +59,7 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(nil, Options{DenyCache: 100})
 		add := func(key string) {
-			s.remember([]core.Claim{{Key: key, Limits: core.MustParseLimits("5/m")}}, []core.Result{{RetryAfter: time.Hour}}, time.Now(), 0)
+			s.denials.remember([]core.Claim{{Key: key, Limits: core.MustParseLimits("5/m")}}, []core.Result{{RetryAfter: time.Hour}}, time.Now(), 0)
 		}
 		kept := func() (n int) {
 			for i := range s.denials.slots {
@@ -87,7 +87,7 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 
 // Another process may give back what it holds: that is known after a Lease.
 func TestADenialIsRememberedForALeaseAtMost(t *testing.T) {
-	client := frozenStore(t).client
+	client := frozenStore(t).decider.server.client
 	for lease, want := range map[time.Duration]time.Duration{0: maxDenial, 50 * time.Millisecond: 50 * time.Millisecond, 5 * time.Second: maxDenial} {
 		s := New(client, Options{Prefix: lease.String(), DenyCache: 1 << 16}) // a call of 50ms or more may sweep its own denial, if slots are few
 		claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("1/d"), Lease: lease}}
@@ -96,7 +96,7 @@ func TestADenialIsRememberedForALeaseAtMost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d := s.denials.slot([]byte(s.layout.key("", "k"))).denial.Load()
+		d := s.denials.slot([]byte(s.decider.layout.key("", "k"))).denial.Load()
 		if d == nil || d.lasts != want {
 			t.Errorf("lease %v: %+v, want a denial that lasts %v", lease, d, want)
 		}

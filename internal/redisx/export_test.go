@@ -9,7 +9,7 @@ import (
 // Shift stops the clocks, if they are not, and sets them to d later.
 func (s *Store) Shift(d time.Duration) {
 	at := time.Now()
-	if now := s.clock.Load(); now != nil {
+	if now := s.decider.server.clock.Load(); now != nil {
 		at = (*now)()
 	}
 	at = at.Add(d)
@@ -19,7 +19,7 @@ func (s *Store) Shift(d time.Duration) {
 // SetLocal stops the clock of this process at t.
 func (s *Store) SetLocal(t time.Time) {
 	now := func() time.Time { return t }
-	s.wall.Store(&now)
+	s.decider.layout.wall.Store(&now)
 }
 
 // SetBlockSize makes the script of s keep blocks of so many entries.
@@ -28,13 +28,13 @@ func (s *Store) SetBlockSize(entries int) {
 	if !found {
 		panic("the script does not say how large blocks are")
 	}
-	s.script = newScript(before + fmt.Sprint("local maxEntries = ", entries) + after)
+	s.decider.server.script = newScript(before + fmt.Sprint("local maxEntries = ", entries) + after)
 }
 
 // LeasesEnded reports whether nothing is leased, asked for or to be given back.
 func (s *Store) LeasesEnded() bool {
 	t := s.leases.Load()
-	return t == nil || t.Ended() && len(s.batcher.running) == 0
+	return t == nil || t.Ended() && len(s.decider.batcher.running) == 0
 }
 
 // GrantsInFlight returns how many grants are in flight.
@@ -47,5 +47,5 @@ func (s *Store) GrantsInFlight() int {
 
 // SetVersion makes s use a library that differs from this version's library by a comment.
 func (s *Store) SetVersion(version string) {
-	s.script = newScript(read(luaFiles...) + strings.Repeat("-- "+version+"\n", len(version)))
+	s.decider.server.script = newScript(read(luaFiles...) + strings.Repeat("-- "+version+"\n", len(version)))
 }

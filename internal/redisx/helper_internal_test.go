@@ -12,11 +12,20 @@ import (
 
 // jobOf returns the only job of a request.
 func (s *Store) jobOf(t interface{ Fatal(...any) }, claims ...core.Claim) *job {
-	r, err := s.layout.newTake(claims)
+	r, err := s.decider.layout.newTake(claims)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &s.split(r, anyKeys)[0]
+	return &anyKeys.jobsOf(r, s.decider.layout)[0]
+}
+
+// free sets the cost of a claim of r to 0.
+func (r *request) free(claim int) {
+	for i := range r.asks {
+		if r.asks[i].claim == claim {
+			r.asks[i].cost, r.asks[i].asked = 0, 0
+		}
+	}
 }
 
 // stopped is a clock that does not go.

@@ -26,11 +26,11 @@ type layout struct {
 	start  string // up to and including the opening brace
 	secret []byte
 
-	wall *testClock // of this process, or nil
+	wall *testClock // of this process
 }
 
 func newLayout(prefix string, secret []byte) layout {
-	return layout{start: prefix + ":5:{", secret: secret}
+	return layout{start: prefix + ":5:{", secret: secret, wall: new(testClock)}
 }
 
 // key returns the key of a pair.

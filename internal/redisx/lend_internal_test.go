@@ -24,12 +24,12 @@ import (
 
 // leasedJob returns a job that decides a claim, charges requests ahead for it and gives back others.
 func (s *Store) leasedJob(t *testing.T, c core.Claim, want int64, b lease.Portions) *job {
-	r, err := s.layout.newTake([]core.Claim{c})
+	r, err := s.decider.layout.newTake([]core.Claim{c})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.lease(0, want, b)
-	return &s.split(r, anyKeys)[0]
+	return &anyKeys.jobsOf(r, s.decider.layout)[0]
 }
 
 // ahead charges n requests ahead without deciding any, and returns how many the server allowed.
@@ -44,7 +44,7 @@ func (s *Store) ahead(t *testing.T, c core.Claim, n int64) (at, granted int64) {
 
 func (s *Store) mustRun(t *testing.T, jobs ...*job) {
 	t.Helper()
-	if err := s.run(context.Background(), jobs); err != nil {
+	if err := s.decider.server.run(context.Background(), jobs); err != nil {
 		t.Fatal(err)
 	}
 	for _, j := range jobs {
@@ -193,13 +193,13 @@ func checkLeasesOfARequest(t *testing.T, limits string) {
 		{Key: "a", Limits: core.MustParseLimits(limits + ", 90/h")}, {Key: "other", Limits: one},
 		{Key: "b", Limits: core.MustParseLimits(limits + ", 80/h")}, {Key: "rest", Limits: one},
 	}
-	r, err := s.layout.newTake(claims)
+	r, err := s.decider.layout.newTake(claims)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.lease(0, 10, lease.Portions{})
 	r.lease(2, 20, lease.Portions{})
-	s.mustRun(t, &s.split(r, anyKeys)[0])
+	s.mustRun(t, &anyKeys.jobsOf(r, s.decider.layout)[0])
 	if r.leases[0].granted != 10 || r.leases[1].granted != 20 {
 		t.Errorf("granted %+v", r.leases)
 	}
@@ -208,10 +208,10 @@ func checkLeasesOfARequest(t *testing.T, limits string) {
 			t.Errorf("%d remain for claim %d, want %d", got, i+1, want)
 		}
 	}
-	r, _ = s.layout.newTake(claims)
+	r, _ = s.decider.layout.newTake(claims)
 	r.lease(0, 0, lease.Portions{{At: s.now(t), Count: 4}})
 	r.lease(2, 0, lease.Portions{{At: s.now(t), Count: 6}})
-	s.mustRun(t, &s.split(r, anyKeys)[0])
+	s.mustRun(t, &anyKeys.jobsOf(r, s.decider.layout)[0])
 	for i, want := range []int64{92, 98, 84, 98} {
 		if got := s.remains(t, claims[i]); got != want {
 			t.Errorf("%d remain for claim %d after a return, want %d", got, i+1, want)
@@ -273,12 +273,12 @@ func TestADeniedLeaseSharesARunWithOthers(t *testing.T) {
 func TestAGrantIsOfWhatTheWholeRequestLeaves(t *testing.T) {
 	s := frozenStore(t)
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 10}
-	r, err := s.layout.newTake([]core.Claim{c, c})
+	r, err := s.decider.layout.newTake([]core.Claim{c, c})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.lease(0, 99, lease.Portions{})
-	s.mustRun(t, &s.split(r, anyKeys)[0])
+	s.mustRun(t, &anyKeys.jobsOf(r, s.decider.layout)[0])
 	if r.leases[0].granted != 40 || s.remains(t, c) != 40 {
 		t.Errorf("granted %d of 80, and %d remain", r.leases[0].granted, s.remains(t, c))
 	}
@@ -293,7 +293,9 @@ type anyState struct {
 
 const anyField = "b60000000"
 
-func (a *anyState) keyOf(key string) string { return string(a.store.layout.appendKey(nil, "", key)) }
+func (a *anyState) keyOf(key string) string {
+	return string(a.store.decider.layout.appendKey(nil, "", key))
+}
 
 // stored returns the bucket of a pair without its first word, the expiry.
 func (a *anyState) stored(key string) string {
@@ -463,7 +465,7 @@ func byZipf(t *testing.T, keys uint64, pause time.Duration) (asked int, done job
 	defer client.Close()
 	client.AddHook(server)
 	s := New(client, Options{Prefix: "p"})
-	s.first.Do(func() {})
+	s.decider.server.first.Do(func() {})
 	limits := []core.Limit{core.PerSecond(1_000_000)}
 	begun := time.Now()
 	var since atomic.Int64
@@ -520,7 +522,7 @@ type tap struct {
 // tapped returns a store like frozenStore's, and a tap of its client.
 func tapped(t *testing.T) (*Store, *tap) {
 	s, h := frozenStore(t), new(tap)
-	s.client.AddHook(h)
+	s.decider.server.client.AddHook(h)
 	return s, h
 }
 
@@ -563,19 +565,19 @@ func TestOutcomesOfReturns(t *testing.T) {
 		"a grant": func(ctx context.Context, s *Store, _ core.Claim, l *lease.Loan) error {
 			loans := []lease.Loan{*l}
 			loans[0].Want = 10
-			_, _, err := s.Lend(ctx, nil, loans, nil)
+			_, _, err := lender{s.decider}.Lend(ctx, nil, loans, nil)
 			*l = loans[0]
 			return err
 		},
 		"a return": func(ctx context.Context, s *Store, _ core.Claim, l *lease.Loan) error {
 			loans := []lease.Loan{*l}
-			_, _, err := s.Lend(ctx, nil, loans, nil)
+			_, _, err := lender{s.decider}.Lend(ctx, nil, loans, nil)
 			*l = loans[0]
 			return err
 		},
 		"a decision": func(ctx context.Context, s *Store, c core.Claim, l *lease.Loan) error {
 			loans := []lease.Loan{*l}
-			_, _, err := s.Lend(ctx, []core.Claim{c}, loans, nil)
+			_, _, err := lender{s.decider}.Lend(ctx, []core.Claim{c}, loans, nil)
 			*l = loans[0]
 			return err
 		},

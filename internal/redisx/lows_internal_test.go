@@ -151,7 +151,7 @@ func lendMany(t *testing.T, n int) (less int) {
 
 // leasedPair decides claims, of which the first is leased, unless want is negative, and perhaps free.
 func leasedPair(t *testing.T, s *Store, want int64, b lease.Portions, free bool, claims ...core.Claim) *job {
-	r, err := s.layout.newTake(claims)
+	r, err := s.decider.layout.newTake(claims)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func leasedPair(t *testing.T, s *Store, want int64, b lease.Portions, free bool,
 	if want >= 0 {
 		r.lease(0, want, b)
 	}
-	j := &s.split(r, anyKeys)[0]
+	j := &anyKeys.jobsOf(r, s.decider.layout)[0]
 	s.mustRun(t, j)
 	return j
 }

@@ -155,10 +155,10 @@ func TestSettlementsAreNotTurnedAway(t *testing.T) {
 		if n := c.settles.Load(); n != 900 {
 			t.Errorf("%d settlements were made, want 900", n)
 		}
-		s.batcher.mu.Lock()
-		defer s.batcher.mu.Unlock()
-		if len(s.batcher.queues) > 0 || len(s.batcher.running) > 0 {
-			t.Errorf("%d queues and %d calls are left", len(s.batcher.queues), len(s.batcher.running))
+		s.decider.batcher.mu.Lock()
+		defer s.decider.batcher.mu.Unlock()
+		if len(s.decider.batcher.queues) > 0 || len(s.decider.batcher.running) > 0 {
+			t.Errorf("%d queues and %d calls are left", len(s.decider.batcher.queues), len(s.decider.batcher.running))
 		}
 	})
 }

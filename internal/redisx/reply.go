@@ -3,19 +3,12 @@ package redisx
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/lease"
 )
-
-// A usage is the state of a limit after a decision: requests, and waits in microseconds.
-type usage struct {
-	algorithm.Usage
-	retry int64 // 0 if it admits what is asked, -1 if it never does
-	wait  int64 // until the turn of a request that it admits
-}
 
 // The codes that a request is answered with, before the numbers of its limits: see lua/decide.lua and lua/run.lua.
 const (
@@ -35,24 +28,6 @@ const (
 )
 
 var errScript = errors.New("the script failed; the log of the Redis server says why")
-
-// deliver gives each job its part of a script's reply.
-func (s *Store) deliver(reply []int64, jobs []*job) error {
-	all := reply
-	if len(reply) < 2 {
-		return fmt.Errorf("the script replied %d", all)
-	}
-	s.countRepairs(reply[1])
-	at, reply := reply[0], reply[2:]
-	for _, j := range jobs {
-		n := min(j.lengthOf(reply), len(reply))
-		j.at, j.reply, reply = at, reply[:n], reply[n:]
-	}
-	if len(reply) > 0 {
-		return fmt.Errorf("the script replied %d, which is too much", all)
-	}
-	return nil
-}
 
 // lengthOf returns how many numbers a reply that begins with what is about j must have for j.
 func (j *job) lengthOf(reply []int64) int {
@@ -107,6 +82,24 @@ func (j *job) read() error {
 	return nil
 }
 
+// readLeases cuts the grants from the end of a reply, and reports whether they are valid. It clears the unused
+// requests, which have been given back, so that they are not given back again if the job is sent once more.
+func (j *job) readLeases(reply *[]int64) bool {
+	n := len(*reply) - len(j.leases)
+	if n < 0 {
+		return false
+	}
+	for i, granted := range (*reply)[n:] {
+		l := &j.request.leases[j.leases[i]]
+		if granted < 0 || granted > l.want {
+			return false
+		}
+		l.granted, l.unused = granted, lease.Portions{}
+	}
+	*reply = (*reply)[:n]
+	return true
+}
+
 // usageOf returns the usage of a limit from the numbers in the reply: see report in the Lua file of each algorithm. It
 // reports false if the numbers are impossible.
 func (j *job) usageOf(a *ask, r []int64) (u usage, ok bool) {
@@ -131,7 +124,7 @@ func (j *job) usageOf(a *ask, r []int64) (u usage, ok bool) {
 	case used < 0 || r[2] >= a.Unit || r[3] == 0:
 		return u, false
 	default:
-		u.Usage = algorithm.Bucket{Level: used, At: j.at - r[2]}.Report(&a.Limit, r[3], j.at)
+		u.Usage = algorithm.Bucket{Level: used, At: j.at - r[2]}.Report(a.Limit, r[3], j.at)
 	}
 	return u, exact(u.Refill) && exact(u.Reset)
 }
@@ -162,11 +155,3 @@ func (r *request) appendResults(dst []core.Result, claims []core.Claim, jobs []j
 }
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-
-// countRepairs counts and logs the states that a script has replaced.
-func (s *Store) countRepairs(n int64) {
-	if n > 0 {
-		s.repaired.Add(uint64(n))
-		slog.Warn("spillgate: stored states made no sense and count as used up", "states", n)
-	}
-}

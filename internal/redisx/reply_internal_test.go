@@ -47,7 +47,7 @@ func TestImpossibleRepliesAreErrors(t *testing.T) {
 	} {
 		one := s.jobOf(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")})
 		two := s.jobOf(t, core.Claim{Key: "b", Limits: core.MustParseLimits("5/m, 9/h;fixed-window")})
-		err := s.deliver(row.reply, []*job{one, two})
+		err := s.decider.server.deliver(row.reply, []*job{one, two})
 		if err == nil {
 			err = errors.Join(one.read(), two.read())
 		}
@@ -74,7 +74,7 @@ func TestRepliesToLeasesThatCannotBe(t *testing.T) {
 		{[]int64{1, 0, failed}, false},
 	} {
 		j := s.leasedJob(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")}, 9, lease.Portions{})
-		err := s.deliver(row.reply, []*job{j})
+		err := s.decider.server.deliver(row.reply, []*job{j})
 		if err == nil {
 			err = j.read()
 		}

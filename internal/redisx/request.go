@@ -1,48 +1,84 @@
 package redisx
 
 import (
-	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/lease"
 )
 
-// A request is a Take or a Settle in the terms of lua/take.lua or lua/settle.lua. It keeps no reference to the claims.
+// A request is a Take or a Settle in the terms of lua/take.lua or lua/settle.lua, with the jobs that do it. It keeps no
+// reference to the claims.
 type request struct {
 	keys        []string
 	asks        []ask
 	settlements []settlement // of a Settle, by claim
 	leases      []leased     // claims of a Take
 	jobs        []job
-	usages      []usage               // backs the jobs' usages
-	plan        string                // of the last job; the next job's often equals it
-	batch       atomic.Pointer[batch] // of the last job, for callers that give up
-	clock       *testClock            // of this process, or nil
-}
-
-// wall returns this process's clock, in microseconds since 1970.
-func (r *request) wall() int64 {
-	if r.clock != nil {
-		if now := r.clock.Load(); now != nil {
-			return (*now)().UnixMicro()
-		}
-	}
-	return time.Now().UnixMicro()
+	usages      []usage                      // backs the jobs' usages
+	plan        string                       // of the last job; the next job's often equals it
+	trip        atomic.Pointer[breaker.Trip] // of the last job, for callers that give up
 }
 
 // An ask is one limit of one claim: see lua/plan.lua.
 type ask struct {
-	algorithm.Limit
-	source                     core.Limit // what Limit was compiled of
-	turn                       *turn      // of a calendar, or nil
-	claim, key                 int
-	peek, dryRun, hold, leased bool
-	cost, asked                int64
-	maxWait                    int64 // microseconds
+	*algorithm.Limit       // compiled, and shared by all requests; of a ban, noLimit
+	turn             *turn // of a calendar, or nil
+	claim, key       int   // their places in the request
+	cost, asked      int64 // of the claim, and of all claims for the state
+	maxWait          int64 // microseconds
+	peek, dryRun     bool
+	hold, leased     bool
+}
+
+// A ban has no limit.
+var noLimit algorithm.Limit
+
+// A settlement is a core.Settlement in the terms of lua/settle.lua.
+type settlement struct {
+	at, cost, final, ban int64
+	hold, renew, grant   bool
+	waits                bool // requests of the claim may wait; then ban is the wait
+}
+
+// A leased is a claim of a Take that charges requests ahead, or gives such requests back: see lua/take.lua.
+type leased struct {
+	claim   int
+	want    int64
+	unused  lease.Portions
+	granted int64 // what was charged ahead
+}
+
+// A job is what one run of a script does for a request: all of it, or what concerns the keys of one slot.
+type job struct {
+	request *request
+	route   string // jobs with the same route may share a run: see routing
+	keys    []string
+	asks    []int  // places in request.asks, ascending
+	plan    string // what is asked of the keys: see lua/plan.lua
+	numbers string // of the settlements or the leases: see lua/settle.lua and lua/take.lua
+	claims  []int  // claims that it settles
+	leases  []int  // places in request.leases
+	quiet   bool   // the script replies only with the instants of renewed holds
+
+	at     int64         // the server's clock
+	reply  []int64       // see lua/run.lua
+	usages []usage       // by ask
+	moved  []int64       // by claim settled: when it is held from now on, or 0
+	held   bool          // requests in flight were in the way
+	unsent bool          // the server has not received it, and will not
+	shed   chan struct{} // closed when it fails while it waits, because of an overload; nil if it must not
+	err    error
+}
+
+// A usage is the state of a limit after a decision: requests, and waits in microseconds.
+type usage struct {
+	algorithm.Usage
+	retry int64 // 0 if it admits what is asked, -1 if it never does
+	wait  int64 // until the turn of a request that it admits
 }
 
 // requests is a pool, because a request is most of what a decision would allocate.
@@ -54,71 +90,79 @@ func (r *request) release() {
 	clear(r.keys)
 	clear(r.jobs)
 	r.keys, r.asks, r.settlements, r.leases = r.keys[:0], r.asks[:0], r.settlements[:0], r.leases[:0]
-	r.batch.Store(nil)
+	r.trip.Store(nil)
 	requests.Put(r)
 }
 
 // newTake returns the request of a Take, or an error that wraps core.ErrInvalid.
 func (l *layout) newTake(claims []core.Claim) (*request, error) {
+	r := requests.Get().(*request)
 	for i := range claims {
-		if err := claims[i].Validate(); err != nil {
+		c := &claims[i]
+		limits, err := c.Compile()
+		if err != nil {
+			r.release()
 			return nil, err
 		}
-	}
-	r := requests.Get().(*request)
-	r.clock = l.wall
-	for i := range claims {
-		r.addClaim(l.key(claims[i].Rule, claims[i].Key), &claims[i], i)
+		r.add(l, c.Rule, c.Key, limits, ask{
+			claim: i, cost: exactCost(c.Cost), maxWait: c.MaxWait.Microseconds(), peek: c.Peek, dryRun: c.DryRun, hold: c.Hold && !c.Peek,
+		})
 	}
 	r.addUpCosts()
 	return r, nil
 }
 
-func (r *request) addClaim(stored string, c *core.Claim, i int) {
-	key := r.keyIndex(stored)
-	cost := min(int64(max(c.Cost, 1)), algorithm.MaxExact)
-	if len(c.Limits) == 0 { // a ban
-		r.asks = append(r.asks, ask{claim: i, key: key})
+// exactCost returns the cost of a claim, where 0 means 1, in the numbers that scripts count in.
+func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxExact) }
+
+// newSettle returns the request of a Settle of valid settlements. Its plan does not contain costs, so that most requests
+// have the same plan.
+func (l *layout) newSettle(settlements []core.Settlement) *request {
+	r := requests.Get().(*request)
+	for i := range settlements {
+		s := &settlements[i]
+		st := newSettlement(s)
+		r.settlements = append(r.settlements, st)
+		if st.changes() {
+			limits, _ := s.Compile()
+			r.add(l, s.Rule, s.Key, limits, ask{claim: i, maxWait: s.MaxWait.Microseconds(), dryRun: s.DryRun})
+		}
 	}
-	for j := range c.Limits {
-		a := r.newAsk(&c.Limits[j])
-		a.claim, a.key, a.cost = i, key, cost
-		a.peek, a.dryRun, a.hold, a.leased = c.Peek, c.DryRun, c.Hold && !c.Peek, false
-		a.maxWait = c.MaxWait.Microseconds()
-		a.asked = a.share()
-	}
+	return r
 }
 
-// newAsk adds an ask for a limit. Its slot may still have the compiled limit of an earlier request, which is usually
-// the same.
-func (r *request) newAsk(l *core.Limit) *ask {
-	n := len(r.asks)
-	r.asks = slices.Grow(r.asks, 1)[:n+1]
-	a := &r.asks[n]
-	if a.source != *l {
-		a.Limit, a.source, a.turn = compile(l), *l, nil
+func newSettlement(of *core.Settlement) settlement {
+	s := settlement{cost: exactCost(of.Cost), final: min(int64(of.Final), algorithm.MaxExact), hold: of.Held, renew: of.Renew}
+	if !of.At.IsZero() {
+		s.at = min(max(of.At.UnixMicro(), 0), algorithm.MaxExact)
 	}
-	if a.Calendar != 0 {
-		a.turn = turnOf(l.Calendar, r.wall())
-	}
-	return a
-}
-
-// compile returns a valid limit in the units that its algorithm counts in.
-func compile(l *core.Limit) algorithm.Limit {
-	compiled := algorithm.Limit{
-		Algorithm: algorithm.Algorithm(l.Algorithm), Rate: int64(l.Rate), Capacity: int64(l.Capacity()), Micros: l.Period.Microseconds(),
-		Ban: l.Ban.Microseconds(),
-	}
+	s.ban = min(of.Ban.Microseconds(), algorithm.MaxExact)
 	switch {
-	case l.Calendar.Unit != 0:
-		c := l.In(l.Calendar.Zone).Calendar // in the form that equal limits have
-		compiled.Algorithm, compiled.Calendar = algorithm.FixedWindow, algorithm.CalendarID(uint64(c.Unit), uint64(c.From), c.Zone)
-	case l.Algorithm == core.SlidingWindow:
-		compiled.Width = l.Width().Microseconds()
+	case of.Grant != 0:
+		s = settlement{grant: true, cost: int64(max(of.Grant, 0)), final: int64(max(-of.Grant, 0))}
+	case of.MaxWait > 0 && of.Ban == 0:
+		s.waits, s.ban = true, of.Wait.Microseconds()
 	}
-	compiled, _ = algorithm.Compile(compiled)
-	return compiled
+	return s
+}
+
+// changes reports whether the settlement changes anything.
+func (s *settlement) changes() bool { return s.hold || s.ban > 0 && !s.waits || s.final != s.cost }
+
+// add adds an ask like a for each of limits, or one without a limit for a ban.
+func (r *request) add(l *layout, rule, identity string, limits []algorithm.Limit, a ask) {
+	a.key = r.keyIndex(l.key(rule, identity))
+	if len(limits) == 0 {
+		a.Limit = &noLimit
+		r.asks = append(r.asks, a)
+	}
+	for i := range limits {
+		if a.Limit, a.turn = &limits[i], nil; a.Calendar != 0 {
+			a.turn = turnOf(a.Limit, l.wall)
+		}
+		a.asked = a.share()
+		r.asks = append(r.asks, a)
+	}
 }
 
 // keyIndex returns the index of key in r.keys, and adds the key if it is missing.
@@ -149,29 +193,106 @@ func (r *request) addUpCosts() {
 // share returns the cost of a alone: a limit in flight counts requests.
 func (a *ask) share() int64 {
 	if a.Algorithm == algorithm.InFlight {
-		return 1
+		return min(a.cost, 1)
 	}
 	return a.cost
 }
 
-// appendWords appends what a script reads as a, with the place of its key among its job's keys.
-func (a *ask) appendWords(b []byte, begins bool, place int) []byte {
-	head, starts := int64(place+1)<<6, []int64(nil)
-	kind, unit, ban := int64(a.Kind), a.Unit+a.Width, a.Ban+a.maxWait
-	if a.turn != nil {
-		starts = a.turn.starts
-		unit, ban = int64(len(starts)), a.turn.minute
-	}
-	for i, flag := range [...]bool{begins, a.peek, a.dryRun, a.hold, a.leased, a.maxWait > 0} {
-		if flag {
-			head |= 1 << i
+// lease makes a claim of r leased. Call it in the order of the claims.
+func (r *request) lease(claim int, want int64, unused lease.Portions) {
+	r.leases = append(r.leases, leased{claim: claim, want: want, unused: unused})
+	for i := range r.asks {
+		if r.asks[i].claim == claim {
+			r.asks[i].leased = true
 		}
 	}
-	for _, n := range [...]int64{head, kind, a.cost, a.asked, a.Rate, a.Capacity, unit, ban} {
-		b = strconv.AppendInt(append(b, ' '), n, 10)
+}
+
+// isOwed reports whether j settles what earlier jobs have charged or held.
+func (j *job) isOwed() bool { return len(j.request.settlements) > 0 }
+
+func (j *job) add(ask int, key string) {
+	j.asks = append(j.asks, ask)
+	if j.indexOf(key) < 0 {
+		j.keys = append(j.keys, key)
 	}
-	for _, n := range starts {
-		b = strconv.AppendInt(append(b, ' '), n, 10)
+}
+
+func (j *job) indexOf(key string) int {
+	for i := range j.keys {
+		if j.keys[i] == key {
+			return i
+		}
 	}
-	return b
+	return -1
+}
+
+// asksFor reports whether an ask of j is of a claim.
+func (j *job) asksFor(claim int) bool {
+	for _, i := range j.asks {
+		if j.request.asks[i].claim == claim {
+			return true
+		}
+	}
+	return false
+}
+
+// admitted reports whether j by itself was charged.
+func (j *job) admitted() bool {
+	if j.err != nil {
+		return false
+	}
+	for n, i := range j.asks {
+		if !j.request.asks[i].dryRun && j.usages[n].retry != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// fits reports whether all limits in j of a claim admit its cost.
+func (j *job) fits(claim int) bool {
+	for n, i := range j.asks {
+		if j.request.asks[i].claim == claim && j.usages[n].retry != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// The load of an ask on a server: of a plain request; of a peek, a dry run, a hold and a sliding limit; and, on top, of
+// each so many entries and blocks of a sliding limit that a decision may have to look at, because they have ended since
+// the last one. See maxLoad.
+const (
+	plainLoad      = 1
+	otherLoad      = 4
+	entriesPerLoad = 8
+	blocksPerLoad  = 16
+
+	maxEntries = 64 // of a block: see lua/sliding.lua
+)
+
+// load is an upper bound of the server's work for j.
+func (j *job) load() (n int) {
+	for _, i := range j.asks {
+		n += j.request.asks[i].load()
+	}
+	return n
+}
+
+func (a *ask) load() int {
+	entries := int64(0)
+	switch a.Algorithm {
+	case algorithm.SlidingWindow:
+		entries = algorithm.CeilDiv(a.Micros, a.Width)
+	case algorithm.SlidingLog:
+		entries = a.Rate
+	case algorithm.InFlight:
+		return plainLoad
+	default:
+		if !a.peek && !a.dryRun && !a.hold {
+			return plainLoad
+		}
+	}
+	return otherLoad + int(min(entries, maxEntries)/entriesPerLoad+entries/maxEntries/blocksPerLoad)
 }

@@ -76,7 +76,7 @@ func (row sharedFailure) test(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s)))
 	claims := []core.Claim{{Key: "k", Limits: rule.Limits}}
 	if row.twoSlots {
-		s.routing.Store(uint32(bySlot))
+		s.decider.batcher.routing.Store(uint32(bySlot))
 		claims = append(claims, core.Claim{Key: "other", Limits: rule.Limits})
 	}
 	for failed := row.mostRuns; ; failed += row.mostRuns {
@@ -119,13 +119,13 @@ func (row sharedFailure) test(t *testing.T) {
 // Jobs that leave the queue at their deadline count as one failure for each batch.
 func TestDeadlineOfAWaitingJob(t *testing.T) {
 	s, q := busy(t)
-	s.routing.Store(uint32(bySlot))
+	s.decider.batcher.routing.Store(uint32(bySlot))
 	var b breaker.Breaker
 	ctx, cancel := context.WithCancel(context.Background())
 	limits := core.MustParseLimits("5/m")
 	queues := []*queue{{route: routeOf(s, "k"), inFlight: q.inFlight}, {route: routeOf(s, "other"), inFlight: q.inFlight}}
 	for _, q := range queues {
-		s.batcher.queues[q.route] = q
+		s.decider.batcher.queues[q.route] = q
 	}
 	var callers sync.WaitGroup
 	for i := range 100 {
@@ -141,8 +141,8 @@ func TestDeadlineOfAWaitingJob(t *testing.T) {
 		})
 	}
 	redistest.Wait(t, "the jobs to be enqueued", func() bool {
-		s.batcher.mu.Lock()
-		defer s.batcher.mu.Unlock()
+		s.decider.batcher.mu.Lock()
+		defer s.decider.batcher.mu.Unlock()
 		return waitingJobs(queues[0]) == 100 && waitingJobs(queues[1]) == 50
 	})
 	cancel()
@@ -160,5 +160,5 @@ func waitingJobs(q *queue) (n int) {
 }
 
 func routeOf(s *Store, identity string) string {
-	return bySlot.nameOf(s.layout.key("", identity), &s.layout)
+	return bySlot.nameOf(s.decider.layout.key("", identity), s.decider.layout)
 }

@@ -29,13 +29,22 @@ func (how routing) nameOf(key string, l *layout) string {
 	return key
 }
 
-// split returns the jobs of r. The jobs of an earlier split of r are no longer valid.
-func (s *Store) split(r *request, how routing) []job {
+// jobsOf returns the jobs of r. The jobs of an earlier call for r are no longer valid.
+func (how routing) jobsOf(r *request, l *layout) []job {
 	r.jobs = r.jobs[:0]
 	if how == anyKeys {
 		r.jobs = append(r.jobs, job{request: r, keys: r.keys, asks: upTo(len(r.asks))})
 	} else {
-		r.group(func(key string) string { return how.nameOf(key, &s.layout) })
+		for i := range r.asks {
+			key := r.keys[r.asks[i].key]
+			name := how.nameOf(key, l)
+			n := slices.IndexFunc(r.jobs, func(j job) bool { return j.route == name })
+			if n < 0 {
+				n = len(r.jobs)
+				r.jobs = append(r.jobs, job{request: r, route: name})
+			}
+			r.jobs[n].add(i, key)
+		}
 	}
 	r.usages = slices.Grow(r.usages[:0], len(r.asks))[:len(r.asks)]
 	rest := r.usages
@@ -47,20 +56,6 @@ func (s *Store) split(r *request, how routing) []job {
 		j.usages, rest = rest[:0:len(j.asks)], rest[len(j.asks):]
 	}
 	return r.jobs
-}
-
-// group makes a job of the asks whose keys have the same name.
-func (r *request) group(nameOf func(key string) string) {
-	for i := range r.asks {
-		key := r.keys[r.asks[i].key]
-		name := nameOf(key)
-		n := slices.IndexFunc(r.jobs, func(j job) bool { return j.route == name })
-		if n < 0 {
-			n = len(r.jobs)
-			r.jobs = append(r.jobs, job{request: r, route: name})
-		}
-		r.jobs[n].add(i, key)
-	}
 }
 
 // upTo returns 0 to n-1.

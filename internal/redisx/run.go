@@ -2,42 +2,25 @@ package redisx
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// runBatch sends the jobs of b to the server. If the client continues after the deadline of b, so does runBatch.
-func (s *Store) runBatch(b *batch) {
-	defer s.finish(b)
-	growStack(b.load)
-	ctx := context.WithoutCancel(b.ctx)
-	if !b.deadline.IsZero() {
-		limited, cancel := context.WithDeadline(ctx, b.deadline)
-		defer cancel()
-		ctx = limited
+// runAll does jobs in one run of the script, or each job in a run of its own if that is what the server needs. It reports
+// whether the server needs runs for the keys of one slot each.
+func (s *server) runAll(ctx context.Context, jobs []*job) (bySlot bool) {
+	err := s.run(ctx, jobs)
+	if bySlot = hasCode(err, "CROSSSLOT"); len(jobs) > 1 && (bySlot || hasCode(err, "TRYAGAIN")) {
+		each(len(jobs), func(i int) { _ = s.run(ctx, jobs[i:i+1]) })
 	}
-	err := s.run(ctx, b.jobs)
-	if len(b.jobs) == 1 || !hasCode(err, "TRYAGAIN") && !hasCode(err, "CROSSSLOT") {
-		return
-	}
-	if hasCode(err, "CROSSSLOT") { // a client that wraps one of a Redis Cluster
-		s.routing.CompareAndSwap(uint32(anyKeys), uint32(bySlot))
-	}
-	each(b.jobs, func(j **job) { _ = s.run(ctx, []*job{*j}) })
-}
-
-// growStack grows the stack of a new goroutine in one step to the size that a client needs. Otherwise it grows in
-// several steps, each of which copies the frames so far.
-//
-//go:noinline
-func growStack(n int) byte {
-	var room [4 << 10]byte
-	return room[n%len(room)]
+	return bySlot && len(jobs) > 1
 }
 
 // run does jobs in one run of the script. It sets the reply of each job, or returns the error of all.
-func (s *Store) run(ctx context.Context, jobs []*job) (err error) {
+func (s *server) run(ctx context.Context, jobs []*job) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicked(v)
@@ -47,11 +30,22 @@ func (s *Store) run(ctx context.Context, jobs []*job) (err error) {
 		}
 		s.noteError(err)
 	}()
-	reply, err := s.call(ctx, callOf(s.instant(), jobs))
+	reply, err := s.call(ctx, callOf(s.clock.micros(), jobs))
 	if err != nil {
 		return err
 	}
 	return s.deliver(reply, jobs)
+}
+
+// reset resets one pair, because in a slot that is migrating, the server returns an error for a script with several
+// keys.
+func (s *server) reset(ctx context.Context, key string) error {
+	c := newCall(4)
+	c.addKeys([]string{key})
+	c.add(decidedAt("r", s.clock.micros()))
+	_, err := s.call(ctx, c)
+	s.noteError(err)
+	return err
 }
 
 // callOf returns the call for jobs. Jobs with the same plan are next to each other.
@@ -81,14 +75,6 @@ func callOf(now int64, jobs []*job) *call {
 	return c
 }
 
-// instant returns when tests have calls decided, in microseconds since 1970, or 0 for now.
-func (s *Store) instant() int64 {
-	if now := s.clock.Load(); now != nil {
-		return (*now)().UnixMicro()
-	}
-	return 0
-}
-
 // decidedAt returns a plan that is decided at an instant, if that is not 0.
 func decidedAt(plan string, now int64) string {
 	if now == 0 {
@@ -97,13 +83,28 @@ func decidedAt(plan string, now int64) string {
 	return plan[:1] + strconv.FormatInt(now, 10) + plan[1:]
 }
 
-// op returns the letter that the plan of j begins with: see lua/plan.lua.
-func (j *job) op() byte {
-	if j.isOwed() {
-		return 's'
+// deliver gives each job its part of a script's reply.
+func (s *server) deliver(reply []int64, jobs []*job) error {
+	all := reply
+	if len(reply) < 2 {
+		return fmt.Errorf("the script replied %d", all)
 	}
-	return 't'
+	s.countRepairs(reply[1])
+	at, reply := reply[0], reply[2:]
+	for _, j := range jobs {
+		n := min(j.lengthOf(reply), len(reply))
+		j.at, j.reply, reply = at, reply[:n], reply[n:]
+	}
+	if len(reply) > 0 {
+		return fmt.Errorf("the script replied %d, which is too much", all)
+	}
+	return nil
 }
 
-// isOwed reports whether j settles what earlier jobs have charged or held.
-func (j *job) isOwed() bool { return len(j.request.settlements) > 0 }
+// countRepairs counts and logs the states that a script has replaced.
+func (s *server) countRepairs(n int64) {
+	if n > 0 {
+		s.repaired.Add(uint64(n))
+		slog.Warn("spillgate: stored states made no sense and count as used up", "states", n)
+	}
+}

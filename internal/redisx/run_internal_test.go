@@ -28,12 +28,12 @@ func TestBatchDecidesLikeOneRequestAfterTheOther(t *testing.T) {
 			jobs, alone = append(jobs, anyKeys.jobOf(t, claims...)), append(alone, apart.jobOf(t, claims...))
 		}
 		ctx := context.Background()
-		if err := anyKeys.run(ctx, jobs); err != nil { // sorts jobs by plan
+		if err := anyKeys.decider.server.run(ctx, jobs); err != nil { // sorts jobs by plan
 			t.Fatal(err)
 		}
 		slices.SortStableFunc(alone, func(a, b *job) int { return strings.Compare(a.plan, b.plan) })
 		for i, p := range alone {
-			if err := apart.run(ctx, []*job{p}); err != nil {
+			if err := apart.decider.server.run(ctx, []*job{p}); err != nil {
 				t.Fatal(err)
 			}
 			if err := errors.Join(p.read(), jobs[i].read()); err != nil {
@@ -67,7 +67,7 @@ func TestRequestsOfABatchSeeWhatOthersHaveWritten(t *testing.T) {
 	two, dry := one, one
 	two.Cost, dry.DryRun = 2, true
 	jobs := []*job{s.jobOf(t, one, one), s.jobOf(t, two), s.jobOf(t, dry)} // in the order of their plans
-	if err := s.run(context.Background(), jobs); err != nil {
+	if err := s.decider.server.run(context.Background(), jobs); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int64{7, 5, 4} {
@@ -87,7 +87,7 @@ func TestAllKeysOfABatchExpire(t *testing.T) {
 		server.FlushAll()
 		of := func(key string) *job { return s.jobOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)}) }
 		for _, jobs := range [][]*job{{of("old")}, {of("old")}, {of("old"), of("new")}} {
-			if err := s.run(context.Background(), jobs); err != nil {
+			if err := s.decider.server.run(context.Background(), jobs); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -108,7 +108,7 @@ func TestBatchDecidesEachKeyByItself(t *testing.T) {
 			for _, key := range keys {
 				jobs = append(jobs, s.jobOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)}))
 			}
-			err := s.run(context.Background(), jobs)
+			err := s.decider.server.run(context.Background(), jobs)
 			for _, p := range jobs {
 				if err = errors.Join(err, p.read()); err == nil {
 					remaining = append(remaining, p.usages[0].Remaining)
@@ -142,7 +142,7 @@ func TestDeniedRequestDeniesNoOtherOfItsBatch(t *testing.T) {
 			return s.jobOf(t, core.Claim{Key: key, Limits: core.MustParseLimits(limits)})
 		}
 		jobs := []*job{of("a"), of("a"), of("b"), of("a"), of("c")}
-		if err := s.run(t.Context(), jobs); err != nil {
+		if err := s.decider.server.run(t.Context(), jobs); err != nil {
 			t.Fatal(err)
 		}
 		var admitted []bool
@@ -173,7 +173,7 @@ func TestRequestsOfABatchSeeKeysThatOthersChanged(t *testing.T) {
 	}
 	last := of("100/m", "a", "new")
 	for _, jobs := range [][]*job{{of("100/m", "a")}, {of("7/d", "other")}, {of("100/m", "a", "other"), last}} {
-		if err := s.run(context.Background(), jobs); err != nil {
+		if err := s.decider.server.run(context.Background(), jobs); err != nil {
 			t.Fatal(err)
 		}
 	}

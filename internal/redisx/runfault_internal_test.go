@@ -23,7 +23,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	}
 	for _, limits := range []string{"100/m;sliding-log", "5/m", "5/m, 9/h;fixed-window", "5/60000001us", "5/60000001us;fixed-window"} {
 		for range 2 {
-			if err := s.run(ctx, []*job{of(limits)}); err != nil {
+			if err := s.decider.server.run(ctx, []*job{of(limits)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -36,7 +36,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })
 	bad := of("100/m;sliding-log")
 	jobs := []*job{of("5/m"), of("5/m, 9/h;fixed-window"), bad, of("5/60000001us"), of("5/60000001us;fixed-window")}
-	if err := s.run(ctx, jobs); err != nil { // sorts jobs by plan
+	if err := s.decider.server.run(ctx, jobs); err != nil { // sorts jobs by plan
 		t.Fatal(err)
 	}
 	if n := slices.Index(jobs, bad); n == 0 || n == len(jobs)-1 {
@@ -50,7 +50,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 		}
 	}
-	if err := s.run(ctx, []*job{bad}); err == nil || !regexp.MustCompile("can't run this command|no permissions to run").MatchString(err.Error()) {
+	if err := s.decider.server.run(ctx, []*job{bad}); err == nil || !regexp.MustCompile("can't run this command|no permissions to run").MatchString(err.Error()) {
 		t.Errorf("alone, it gets %v, want what the server says", err)
 	}
 }
@@ -63,14 +63,14 @@ func TestBatchOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
 	for i := range 8 {
 		b.jobs = append(b.jobs, s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
 	}
-	s.batcher.running <- struct{}{}
-	s.runBatch(b)
+	s.decider.batcher.running <- struct{}{}
+	s.decider.batcher.run(b)
 	for _, p := range b.jobs {
 		if err := errors.Join(p.err, p.read()); err != nil || p.usages[0].Remaining != 4 {
 			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 		}
 	}
-	if how := routing(s.routing.Load()); how != bySlot {
+	if how := routing(s.decider.batcher.routing.Load()); how != bySlot {
 		t.Errorf("after CROSSSLOT the routing is %d, want by slot", how)
 	}
 }
@@ -81,8 +81,8 @@ func TestBatchOutlivesTheContextOfItsFirstJob(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	p := s.jobOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
-	s.batcher.running <- struct{}{}
-	s.runBatch(&batch{queue: new(queue), ctx: ctx, jobs: []*job{p}, done: make(chan struct{})})
+	s.decider.batcher.running <- struct{}{}
+	s.decider.batcher.run(&batch{queue: new(queue), ctx: ctx, jobs: []*job{p}, done: make(chan struct{})})
 	if err := errors.Join(p.err, p.read()); err != nil {
 		t.Error(err)
 	}
@@ -104,5 +104,5 @@ func TestBatchEndsAtItsLastDeadline(t *testing.T) {
 	if _, err := s.Take(ctx, claims, nil); err == nil {
 		t.Error("a swallowed reply arrived")
 	}
-	redistest.Wait(t, "the call to end", func() bool { return len(s.batcher.running) == 0 })
+	redistest.Wait(t, "the call to end", func() bool { return len(s.decider.batcher.running) == 0 })
 }

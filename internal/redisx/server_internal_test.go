@@ -26,7 +26,7 @@ func TestReloadsAreBounded(t *testing.T) {
 
 // The wall clock may be set: what is between two instants is monotonic.
 func TestBeginningHasAMonotonicReading(t *testing.T) {
-	if begun := New(nil, Options{}).begun.String(); !strings.Contains(begun, " m=") {
+	if begun := New(nil, Options{}).decider.server.begun.String(); !strings.Contains(begun, " m=") {
 		t.Errorf("the store knows only the wall time of its beginning, %s", begun)
 	}
 }

@@ -21,13 +21,13 @@ func TestGiveBackReportsTheStateAfterIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	claim.Cost = 1
-	r, err := s.layout.newTake([]core.Claim{claim})
+	r, err := s.decider.layout.newTake([]core.Claim{claim})
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &s.split(r, anyKeys)[0]
+	j := &anyKeys.jobsOf(r, s.decider.layout)[0]
 	j.at = time.Now().UnixMicro()
-	j = s.giveBack(context.Background(), j, func(int) bool { return false })
+	j = s.decider.giveBack(context.Background(), j, func(int) bool { return false })
 	if j.err != nil || j.usages[0].retry <= 0 || j.usages[1].retry != 0 || j.usages[0].Remaining != 0 || j.usages[1].Remaining != 7 {
 		t.Errorf("%+v, %v: want a wait for the first, none for the second, and 0 and 7 to remain", j.usages, j.err)
 	}

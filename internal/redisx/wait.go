@@ -9,36 +9,37 @@ import (
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
-// within runs f and returns its results. If ctx ends first, it returns ctx's error, through late. A client with the default
+// maxRunning bounds the calls of a store in flight, including those whose callers have given up.
+const maxRunning = 4096
+
+// running has an element for each call in flight.
+type running chan struct{}
+
+// within runs f and returns its error. If ctx ends first, it returns ctx's error, through late. A client with the default
 // options does not watch ctx, so f may go on for as long as the timeouts of the client say; at most maxRunning calls do.
-func within[T any](ctx context.Context, s *Store, late func(error) error, f func(context.Context) (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	var none T
+func (r running) within(ctx context.Context, late func(error) error, f func(context.Context) error) error {
 	select {
-	case s.batcher.running <- struct{}{}:
+	case r <- struct{}{}:
 	case <-ctx.Done():
-		return none, breaker.ErrTooMany
+		return breaker.ErrTooMany
 	}
-	done := make(chan result, 1)
+	done := make(chan error, 1)
 	go func() {
-		defer func() { <-s.batcher.running }()
-		var r result
+		defer func() { <-r }()
+		var err error
 		defer func() {
 			if v := recover(); v != nil {
-				r.err = panicked(v)
+				err = panicked(v)
 			}
-			done <- r
+			done <- err
 		}()
-		r.value, r.err = f(ctx)
+		err = f(ctx)
 	}()
 	select {
-	case r := <-done:
-		return r.value, r.err
+	case err := <-done:
+		return err
 	case <-ctx.Done():
-		return none, late(ctx.Err())
+		return late(ctx.Err())
 	}
 }
 
@@ -47,12 +48,12 @@ func panicked(v any) error {
 	return fmt.Errorf("%w: the Redis client panicked: %v", core.ErrInvalid, v)
 }
 
-// each runs f for all of some at once and waits.
-func each[T any](some []T, f func(*T)) {
+// each runs f for 0 to n-1 at once and waits.
+func each(n int, f func(i int)) {
 	var wg sync.WaitGroup
-	for i := range some[1:] {
-		wg.Go(func() { f(&some[1+i]) })
+	for i := 1; i < n; i++ {
+		wg.Go(func() { f(i) })
 	}
-	f(&some[0])
+	f(0)
 	wg.Wait()
 }

@@ -19,9 +19,10 @@ const maxDenial = time.Second
 // results changes. Only a request with the same costs and limits is the same request. Each pair has one slot, which it
 // shares with other pairs and which holds the latest denial. Reading a slot takes no lock.
 type denyCache struct {
-	seed  maphash.Seed
-	slots []denySlot
-	swept atomic.Uint64 // the slot that is looked at next for a denial that has ended
+	layout *layout
+	seed   maphash.Seed
+	slots  []denySlot
+	swept  atomic.Uint64 // the slot that is looked at next for a denial that has ended
 }
 
 type denySlot struct {
@@ -48,28 +49,29 @@ type asked struct {
 	limits []core.Limit
 }
 
-func newDenyCache(size int) *denyCache {
-	return &denyCache{seed: maphash.MakeSeed(), slots: make([]denySlot, size)}
+func newDenyCache(size int, l *layout) *denyCache {
+	return &denyCache{layout: l, seed: maphash.MakeSeed(), slots: make([]denySlot, size)}
 }
 
 // remember adds a request that was sent at an instant, if it was denied, and no pair of it was forgotten since resets.
-func (s *Store) remember(claims []core.Claim, results []core.Result, sent time.Time, resets uint64) {
+func (c *denyCache) remember(claims []core.Claim, results []core.Result, sent time.Time, resets uint64) {
 	i := denier(claims, results)
 	if i < 0 {
 		return
 	}
-	d := &denial{keys: s.layout.pairKeys(claims), sent: sent, received: time.Now(), results: slices.Clone(results)}
+	d := &denial{keys: c.layout.pairKeys(claims), sent: sent, received: time.Now(), results: slices.Clone(results)}
 	for i := range d.results {
 		d.results[i].Rule = strings.Clone(d.results[i].Rule)
 	}
 	d.lasts = d.firstChange()
-	for _, c := range claims {
-		d.asked = append(d.asked, asked{cost: c.Cost, hold: c.Hold, wait: c.MaxWait, limits: slices.Clone(c.Limits)})
-		if c.Lease > 0 { // other processes may give back what they hold
-			d.lasts = min(d.lasts, c.Lease)
+	for i := range claims {
+		of := &claims[i]
+		d.asked = append(d.asked, asked{cost: of.Cost, hold: of.Hold, wait: of.MaxWait, limits: slices.Clone(of.Limits)})
+		if of.Lease > 0 { // other processes may give back what they hold
+			d.lasts = min(d.lasts, of.Lease)
 		}
 	}
-	s.denials.add(d, d.keys[i], resets)
+	c.add(d, d.keys[i], resets)
 }
 
 // denier returns the index of the first denied claim, or -1 if there is none, or if any claim is a peek or a dry run.
@@ -140,13 +142,13 @@ func (c *denyCache) slot(key []byte) *denySlot {
 	return &c.slots[maphash.Bytes(c.seed, key)%uint64(len(c.slots))]
 }
 
-// find returns the denial of claims, if it still is one, or nil. It makes the keys of their pairs with l, and keeps none.
-func (c *denyCache) find(l *layout, claims []core.Claim, now time.Time) *denial {
+// find returns the denial of claims, if it still is one, or nil.
+func (c *denyCache) find(claims []core.Claim, now time.Time) *denial {
 	var buf [256]byte
 	for i := range claims {
-		key := l.appendKey(buf[:0], claims[i].Rule, claims[i].Key)
+		key := c.layout.appendKey(buf[:0], claims[i].Rule, claims[i].Key)
 		d := c.slot(key).denial.Load()
-		if d != nil && now.Sub(d.sent) < d.lasts && d.isOf(l, claims) {
+		if d != nil && now.Sub(d.sent) < d.lasts && d.isOf(c.layout, claims) {
 			return d
 		}
 	}
@@ -154,13 +156,10 @@ func (c *denyCache) find(l *layout, claims []core.Claim, now time.Time) *denial 
 }
 
 // resets returns a number that changes when any pair of claims is forgotten.
-func (s *Store) resets(claims []core.Claim) (sum uint64) {
-	if s.denials == nil {
-		return 0
-	}
+func (c *denyCache) resets(claims []core.Claim) (sum uint64) {
 	var buf [256]byte
 	for i := range claims {
-		sum += s.denials.slot(s.layout.appendKey(buf[:0], claims[i].Rule, claims[i].Key)).resets.Load()
+		sum += c.slot(c.layout.appendKey(buf[:0], claims[i].Rule, claims[i].Key)).resets.Load()
 	}
 	return sum
 }
@@ -192,17 +191,78 @@ func (c *denyCache) sweep(now time.Time) {
 }
 
 // forget drops what is known of pairs.
-func (s *Store) forget(pairs []core.Pair) {
-	c := s.denials
+func (c *denyCache) forget(pairs []core.Pair) {
 	if c == nil {
 		return
 	}
 	var buf [256]byte
 	for _, p := range pairs {
-		slot := c.slot(s.layout.appendKey(buf[:0], p.Rule, p.Key))
+		slot := c.slot(c.layout.appendKey(buf[:0], p.Rule, p.Key))
 		slot.mu.Lock()
 		slot.resets.Add(1)
 		slot.denial.Store(nil)
 		slot.mu.Unlock()
 	}
+}
+
+const (
+	// recent is how long a pair counts as recently denied.
+	recent = 10 * time.Second
+
+	// settled is how long ago the first denial of a pair must have been for another denial to count as lasting, because
+	// a pair may be denied for a cost that another request is about to give back.
+	settled = 100 * time.Millisecond
+)
+
+// deniedPairs records which pairs were denied recently. It sometimes confuses two pairs, which costs a round trip. Only
+// stores whose requests need several jobs use it. The zero value is empty.
+type deniedPairs struct {
+	begun atomic.Pointer[deniedTable]
+}
+
+type deniedTable struct {
+	seed  maphash.Seed
+	begun time.Time
+	cells [8192]atomic.Uint64 // half of the hash of a key, then its first recent denial in milliseconds since begun
+}
+
+// add records that the pair with key was denied.
+func (p *deniedPairs) add(key string, now time.Time) {
+	t := p.begun.Load()
+	if t == nil {
+		p.begun.CompareAndSwap(nil, &deniedTable{seed: maphash.MakeSeed(), begun: now.Add(-time.Millisecond)})
+		t = p.begun.Load()
+	}
+	mark, cell := t.find(key)
+	if age, ok := t.age(mark, cell, now); !ok || age > recent/2 {
+		cell.Store(mark | uint64(uint32(now.Sub(t.begun).Milliseconds())))
+	}
+}
+
+// find returns half of the hash of a key, and its cell.
+func (t *deniedTable) find(key string) (mark uint64, cell *atomic.Uint64) {
+	h := maphash.String(t.seed, key)
+	return h &^ (1<<32 - 1), &t.cells[h%uint64(len(t.cells))]
+}
+
+// age returns how long ago the pair with a mark was first denied, and whether that was recently.
+func (t *deniedTable) age(mark uint64, cell *atomic.Uint64, now time.Time) (time.Duration, bool) {
+	v := cell.Load()
+	age := time.Duration(uint32(now.Sub(t.begun).Milliseconds())-uint32(v)) * time.Millisecond
+	return age, v != 0 && v&^(1<<32-1) == mark && age < recent
+}
+
+// anyOf reports whether a pair with one of keys was denied recently, but at least ago before now.
+func (p *deniedPairs) anyOf(keys []string, now time.Time, ago time.Duration) bool {
+	t := p.begun.Load()
+	if t == nil {
+		return false
+	}
+	for _, key := range keys {
+		mark, cell := t.find(key)
+		if age, ok := t.age(mark, cell, now); ok && age >= ago {
+			return true
+		}
+	}
+	return false
 }

@@ -1,0 +1,264 @@
+package redisx
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/lease"
+)
+
+// giveBackTimeout bounds how long giving back the charges of a denied request may take.
+const giveBackTimeout = time.Second
+
+// A decider decides and settles requests, each in as few jobs as its keys allow.
+type decider struct {
+	layout  *layout
+	server  *server
+	batcher *batcher
+	denied  deniedPairs
+}
+
+// decideClaims decides claims and takes back the unused requests of loans. lasts reports whether the results are a denial that
+// may be repeated.
+func (s *decider) decideClaims(ctx context.Context, claims []core.Claim, loans []lease.Loan, dst []core.Result) (results []core.Result, lasts bool, err error) {
+	r, err := s.layout.newTake(claims)
+	if err != nil || len(r.asks) == 0 {
+		return dst, false, err
+	}
+	for i := range loans {
+		if loans[i].Unused.Count() > 0 {
+			r.lease(i, 0, loans[i].Unused)
+		}
+	}
+	sent := time.Now()
+	jobs, err := s.decide(ctx, r)
+	for i := range loans {
+		loans[i].Return = outcomeOf(jobs, err)
+	}
+	if err != nil {
+		return dst, false, err
+	}
+	s.server.warnOnce()
+	results, lasts = r.appendResults(dst, claims, jobs), s.lasts(r, jobs, sent)
+	r.release()
+	return results, lasts, nil
+}
+
+// outcomeOf returns the outcome for the unused requests that jobs should have given back.
+func outcomeOf(jobs []job, err error) lease.Outcome {
+	switch {
+	case err == nil:
+		return lease.Returned
+	case len(jobs) == 1 && (jobs[0].unsent || isReply(err)):
+		return lease.NotReturned
+	}
+	return lease.Unknown
+}
+
+// lasts reports whether a denial of jobs may be repeated. A denial because of a hold, or because of a charge that may
+// be about to be given back, may not.
+func (s *decider) lasts(r *request, jobs []job, sent time.Time) bool {
+	if jobs[0].route == "" {
+		return !heldBack(jobs)
+	}
+	known := s.denied.anyOf(r.keys, sent, settled)
+	s.noteDenied(jobs, sent)
+	return known && !heldBack(jobs)
+}
+
+// decide decides r in one job if its keys may share a run, or else in several jobs, each of which is atomic.
+func (s *decider) decide(ctx context.Context, r *request) (jobs []job, err error) {
+	for how := s.batcher.how(); ; {
+		if jobs = how.jobsOf(r, s.layout); len(jobs) == 1 {
+			err = s.batcher.do(ctx, &jobs[0], false)
+		} else {
+			err = s.within(ctx, r, func(ctx context.Context) error { return s.decideSeparately(ctx, r, jobs) })
+		}
+		switch {
+		case hasCode(err, "CROSSSLOT") && how == anyKeys: // a client that wraps one of a Redis Cluster
+			how = bySlot
+			s.batcher.setRouting(how)
+		case hasCode(err, "TRYAGAIN") && how != byKey && len(r.keys) > 1:
+			how = byKey
+		default:
+			return jobs, err
+		}
+	}
+}
+
+// within runs f, which does several jobs of r, for a caller that waits no longer than ctx.
+func (s *decider) within(ctx context.Context, r *request, f func(context.Context) error) error {
+	late := func(err error) error { return s.batcher.late(r.trip.Load(), err) }
+	return s.batcher.running.within(ctx, late, f)
+}
+
+// decideSeparately decides all jobs at the same time. If one job denies, it gives back what the others were charged.
+// Until then, other requests may be denied because of these charges. So that a client that is denied anyway cannot keep
+// another identity charged, decideSeparately first peeks if a pair was denied recently, and charges nothing if a job
+// would still deny.
+func (s *decider) decideSeparately(ctx context.Context, r *request, jobs []job) error {
+	if s.denied.anyOf(r.keys, time.Now(), 0) {
+		if err := s.peekAll(ctx, jobs); err != nil || !allAdmitted(jobs) {
+			return err
+		}
+	}
+	each(len(jobs), func(i int) {
+		j := &jobs[i]
+		j.prepare(nil)
+		j.usages = j.usages[:0]
+		j.err = s.batcher.do(ctx, j, true)
+	})
+	s.noteDenied(jobs, time.Now())
+	s.undo(ctx, jobs)
+	return firstError(jobs)
+}
+
+// noteDenied records the pairs that denied one of jobs.
+func (s *decider) noteDenied(jobs []job, now time.Time) {
+	for i := range jobs {
+		j := &jobs[i]
+		for n := range j.usages {
+			if a := &j.request.asks[j.asks[n]]; j.usages[n].retry != 0 && !a.dryRun {
+				s.denied.add(j.request.keys[a.key], now)
+			}
+		}
+	}
+}
+
+// peekAll decides jobs without charging anything.
+func (s *decider) peekAll(ctx context.Context, jobs []job) error {
+	each(len(jobs), func(i int) {
+		j := &jobs[i]
+		j.prepare(func(int) bool { return true })
+		j.err = s.batcher.do(ctx, j, true)
+	})
+	s.noteDenied(jobs, time.Now())
+	return firstError(jobs)
+}
+
+func firstError(jobs []job) error {
+	for i := range jobs {
+		if jobs[i].err != nil {
+			return jobs[i].err
+		}
+	}
+	return nil
+}
+
+func allAdmitted(jobs []job) bool {
+	for i := range jobs {
+		if !jobs[i].admitted() {
+			return false
+		}
+	}
+	return true
+}
+
+// undo gives back what a job was charged on its own but not as a part of the whole.
+func (s *decider) undo(ctx context.Context, jobs []job) {
+	r := jobs[0].request
+	admitted := allAdmitted(jobs)
+	fits := make(map[int]bool)
+	for i := range r.asks {
+		fits[r.asks[i].claim] = admitted
+	}
+	for i := range jobs {
+		for n, m := range jobs[i].asks {
+			if jobs[i].err == nil && jobs[i].usages[n].retry != 0 {
+				fits[r.asks[m].claim] = false
+			}
+		}
+	}
+	each(len(jobs), func(i int) {
+		if jobs[i].admitted() {
+			s.undoJob(ctx, &jobs[i], fits)
+		}
+	})
+}
+
+// undoJob gives back the claims of j that were charged in j but do not fit as a whole, and updates the results. If it
+// fails, the charges stay, which is stricter.
+func (s *decider) undoJob(ctx context.Context, j *job, fits map[int]bool) {
+	charged := func(claim int) bool { return !fits[claim] && j.fits(claim) }
+	r := j.request
+	if !slices.ContainsFunc(j.asks, func(i int) bool { return charged(r.asks[i].claim) && !r.asks[i].peek }) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	defer cancel()
+	if back := s.giveBack(ctx, j, charged); back.err == nil {
+		j.usages, j.held = back.usages, j.held || back.held
+	}
+}
+
+// settle executes r, the request of a Settle.
+func (s *decider) settle(ctx context.Context, r *request) ([]job, error) {
+	jobs := s.batcher.how().jobsOf(r, s.layout)
+	if len(jobs) == 1 && len(jobs[0].keys) == 1 {
+		return jobs, s.batcher.do(ctx, &jobs[0], false)
+	}
+	return jobs, s.within(ctx, r, func(ctx context.Context) error {
+		each(len(jobs), func(i int) { s.settleJob(ctx, &jobs[i]) })
+		return firstError(jobs)
+	})
+}
+
+// settleJob does j, key by key if its slot is migrating.
+func (s *decider) settleJob(ctx context.Context, j *job) {
+	if j.err = s.batcher.do(ctx, j, true); len(j.keys) == 1 || !hasCode(j.err, "TRYAGAIN") && !hasCode(j.err, "CROSSSLOT") {
+		return
+	}
+	var jobs []job
+	for _, key := range j.keys {
+		one := job{request: j.request, route: key}
+		for _, i := range j.asks {
+			if j.request.keys[j.request.asks[i].key] == key {
+				one.add(i, key)
+			}
+		}
+		one.prepare(nil)
+		jobs = append(jobs, one)
+	}
+	each(len(jobs), func(i int) { jobs[i].err = s.batcher.do(ctx, &jobs[i], true) })
+	j.claims, j.moved = nil, nil
+	if j.err = firstError(jobs); j.err != nil {
+		return // some of its claims may be settled, so do not report that none was
+	}
+	for i := range jobs {
+		j.claims, j.moved = append(j.claims, jobs[i].claims...), append(j.moved, jobs[i].moved...)
+	}
+}
+
+// giveBack gives back what the claims of a job for which charged reports true were charged, and returns what that
+// leaves. If requests may wait, each limit counts as a claim, because each has a turn of its own.
+func (s *decider) giveBack(ctx context.Context, j *job, charged func(claim int) bool) *job {
+	r := &request{keys: j.request.keys, asks: slices.Clone(j.request.asks)}
+	last := r.asks[len(r.asks)-1].claim
+	r.settlements = make([]settlement, last+1+len(r.asks))
+	for n, i := range j.asks {
+		a := &r.asks[i]
+		gives := charged(a.claim) && !a.peek
+		if a.maxWait > 0 {
+			a.claim = last + 1 + n
+		}
+		if gives {
+			r.settlements[a.claim] = settlement{at: j.at, cost: a.cost, hold: a.hold, waits: a.maxWait > 0, ban: j.usages[n].wait}
+		}
+	}
+	back := &job{request: r, route: j.route, keys: j.keys, asks: j.asks}
+	back.prepare(nil)
+	back.err = s.batcher.do(ctx, back, true)
+	return back
+}
+
+// heldBack reports whether a job was denied because of requests in flight.
+func heldBack(jobs []job) bool {
+	for i := range jobs {
+		if jobs[i].held {
+			return true
+		}
+	}
+	return false
+}
