@@ -87,11 +87,11 @@ func (t *Table) grant(hash uint64, e *entry, l Loan, timeout time.Duration) {
 	switch {
 	case err != nil:
 		if l.Return == NotReturned {
-			t.giveBackLater(e, l.terms, l.Unused)
+			t.giveBackWithNext(e, l.terms, l.Unused)
 		}
 		e.pause = pauseSpans
 	case e.terms != l.terms:
-		t.giveBackLater(e, l.terms, Portions{{l.At, l.Granted}})
+		t.giveBackWithNext(e, l.terms, Portions{{l.At, l.Granted}})
 	default:
 		now := t.now()
 		e.advance(now, l.terms.length)
@@ -103,11 +103,11 @@ func (t *Table) grant(hash uint64, e *entry, l Loan, timeout time.Duration) {
 	}
 }
 
-// giveBackLater leaves it to a later call to give back what e was granted on some terms. The caller has locked the
-// shard.
-func (t *Table) giveBackLater(e *entry, by *terms, unused Portions) {
+// giveBackWithNext leaves it to the next call for e to give back what e was granted on some terms, or to the next sweep
+// if e has other terms by now. The caller has locked the shard.
+func (t *Table) giveBackWithNext(e *entry, by *terms, unused Portions) {
 	if e.terms != by {
-		t.giveBack(e.pair, by, unused)
+		t.giveBackLater(e.pair, by, unused)
 		return
 	}
 	for _, p := range unused {

@@ -114,7 +114,7 @@ func TestWhatASweepThatFailedShouldGiveBack(t *testing.T) {
 		for _, key := range []string{"k", "other"} {
 			c := leasedFor(key, "100/d")
 			e := s.lend(t, c, 10)
-			table.giveBack(e.pair, e.terms, e.finish())
+			table.giveBackLater(e.pair, e.terms, e.finish())
 		}
 		s.next(func() error { return failure })
 		table.sweep()

@@ -168,12 +168,8 @@ func (l *lease) credit(now, at, ends, n int64) {
 	l.at[i], l.ends[i], l.left[i], l.size[i] = at, ends, uint32(n), uint32(n)
 }
 
-// rest stops l from asking for grants for a while, because little or nothing is left in the store: half of that would
-// be nothing, and each request has to ask the store anyway.
-func (l *lease) rest() { l.pause = max(l.pause, pauseSpans) }
-
-// rests reports whether an advanced l rests and holds nothing.
-func (l *lease) rests() bool {
+// isUsedUp reports whether an advanced l holds nothing and asks for nothing, so that the store decides each request.
+func (l *lease) isUsedUp() bool {
 	return l.pause > 0 && l.available() == 0 && !l.hasUnused() && l.grantInFlight() == nil
 }
 

@@ -36,7 +36,7 @@ func (t *Table) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 }
 
 // takeColdOrLeased decides claims from leases and the store. In the common cases, a single claim whose key has no lease
-// or whose lease rests, it asks the store without allocating a take.
+// or whose lease is used up, it asks the store without allocating a take.
 func (t *Table) takeColdOrLeased(ctx context.Context, claims []core.Claim, dst []core.Result) (_ []core.Result, lasts bool, err error) {
 	if len(claims) > 1 {
 		return t.takeParts(ctx, claims, dst)
@@ -47,7 +47,7 @@ func (t *Table) takeColdOrLeased(ctx context.Context, claims []core.Claim, dst [
 		return results, false, nil
 	}
 	counts := leasable(c) && !c.Peek
-	if !p.cold && !p.rests || p.cold && counts && t.open(p.hash, c) {
+	if !p.cold && !p.usedUp || p.cold && counts && t.open(p.hash, c) {
 		return t.takeParts(ctx, claims, dst)
 	}
 	results, lasts, err = t.store.Lend(ctx, claims, nil, dst)
@@ -60,7 +60,7 @@ func (t *Table) takeColdOrLeased(ctx context.Context, claims []core.Claim, dst [
 		if k.holdsDenied(ctx, of) {
 			return t.takeParts(ctx, claims, dst)
 		}
-	case p.rests:
+	case p.usedUp:
 		k.count(of)
 	case counts && least(of) > 1:
 		t.asked.note(p.hash, t.now())
@@ -189,7 +189,7 @@ func (k *take) changeTerms(ctx context.Context) {
 			break
 		}
 	}
-	k.table.settle(ctx, old)
+	k.table.giveBackNow(ctx, old)
 }
 
 // change gives e the terms of c, and returns what is to be given back on the old terms. The caller has locked the shard.
@@ -227,13 +227,13 @@ func (k *take) returned() {
 		case Returned:
 			k.table.returned.Add(uint64(l.Unused.Count()))
 		case NotReturned:
-			k.table.giveBack(pairOf(c), k.table.termsOf(c), l.Unused)
+			k.table.giveBackLater(pairOf(c), k.table.termsOf(c), l.Unused)
 		}
 		*l = Loan{}
 	}
 }
 
-// holdsDenied makes the leases of denied pairs rest, and reports whether this process still has leased requests of one
+// holdsDenied lets the leases of denied pairs ask for no grants for a while, and reports whether this process still has leased requests of one
 // of them. It waits for grants in flight.
 func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bool) {
 	var grants []*grant
@@ -244,7 +244,7 @@ func (k *take) holdsDenied(ctx context.Context, results []core.Result) (holds bo
 			return
 		}
 		e.advance(k.table.now(), e.terms.length)
-		e.rest()
+		e.pause = pauseSpans
 		holds = holds || e.available() > 0 || e.hasUnused()
 		if g := e.grantInFlight(); g != nil {
 			grants = append(grants, g)
@@ -278,7 +278,7 @@ func (k *take) count(results []core.Result) {
 		e.hear(of, now)
 		switch {
 		case least(of) <= 1:
-			e.rest()
+			e.pause = pauseSpans // half of what remains would be nothing, and each request has to ask the store anyway
 		case e.available() == 0 || e.isLow(now, e.terms.length):
 			k.table.fetch(hash, e, 0)
 		}

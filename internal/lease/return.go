@@ -21,8 +21,8 @@ func (by *terms) unused(pair core.Pair, p Portions) Loan {
 	return Loan{Pair: pair, Limits: by.limits, Unused: p, terms: by}
 }
 
-// giveBack leaves b to the next sweep, which gives it back.
-func (t *Table) giveBack(pair core.Pair, by *terms, b Portions) {
+// giveBackLater leaves b to the next sweep, which gives it back.
+func (t *Table) giveBackLater(pair core.Pair, by *terms, b Portions) {
 	if b.Count() == 0 {
 		return
 	}
@@ -69,7 +69,7 @@ func (t *Table) sweep() {
 	}
 	for some := range slices.Chunk(all, maxUnused) {
 		ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
-		t.settle(ctx, some)
+		t.giveBackNow(ctx, some)
 		cancel()
 	}
 }
@@ -94,8 +94,8 @@ func (s *shard) sweep(t *Table, all []Loan, shortest *time.Duration) []Loan {
 	return all
 }
 
-// settle gives back the unused requests in loans. What the store has not taken back is left to the next sweep.
-func (t *Table) settle(ctx context.Context, loans []Loan) {
+// giveBackNow gives back the unused requests in loans. What the store has not taken back is left to the next sweep.
+func (t *Table) giveBackNow(ctx context.Context, loans []Loan) {
 	loans = slices.DeleteFunc(loans, func(l Loan) bool { return l.Unused.Count() == 0 })
 	if len(loans) == 0 {
 		return
@@ -106,7 +106,7 @@ func (t *Table) settle(ctx context.Context, loans []Loan) {
 		case Returned:
 			t.returned.Add(uint64(l.Unused.Count()))
 		case NotReturned:
-			t.giveBack(l.Pair, l.terms, l.Unused)
+			t.giveBackLater(l.Pair, l.terms, l.Unused)
 		}
 	}
 }
@@ -126,14 +126,14 @@ func (t *Table) Refund(settlements []core.Settlement) []core.Settlement {
 		if &own[0] == &settlements[0] {
 			own = slices.Clone(settlements)
 		}
-		own[i].Final += int(t.restore(st, -more))
+		own[i].Final += int(t.refund(st, -more))
 		own[i].At = st.At.Add(-st.Lease)
 	}
 	return own
 }
 
-// restore puts up to n requests of st back into the portion that they were taken from, and returns how many.
-func (t *Table) restore(st *core.Settlement, n int64) int64 {
+// refund puts up to n requests of st back into the portion that they were taken from, and returns how many.
+func (t *Table) refund(st *core.Settlement, n int64) int64 {
 	pair := named(st.Rule, st.Key)
 	hash := t.hash(pair)
 	shard := t.shard(hash)
@@ -162,7 +162,7 @@ func (t *Table) end(pair core.Pair) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.find(hash, pair); e != nil {
-		t.giveBack(e.pair, e.terms, e.finish())
+		t.giveBackLater(e.pair, e.terms, e.finish())
 		t.remove(s, hash, e)
 	}
 }

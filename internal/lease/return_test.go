@@ -85,10 +85,10 @@ func TestSweepsGoOnWhileThereAreLeases(t *testing.T) {
 func TestWhatIsGivenBackIsDueWithinALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(nil), leasedFor("k", "5/m")
-		if table.giveBack(pairOf(&c), table.termsOf(&c), Portions{}); table.armed || len(table.unused) > 0 {
+		if table.giveBackLater(pairOf(&c), table.termsOf(&c), Portions{}); table.armed || len(table.unused) > 0 {
 			t.Error("nothing is to be given back")
 		}
-		table.giveBack(pairOf(&c), table.termsOf(&c), Portions{{}, {1, 2}})
+		table.giveBackLater(pairOf(&c), table.termsOf(&c), Portions{{}, {1, 2}})
 		if table.toReturn() != 2 || !table.armed || table.every != c.Lease {
 			t.Errorf("%d to be given back, armed: %v for %v", table.toReturn(), table.armed, table.every)
 		}
@@ -127,7 +127,7 @@ func TestASweepGivesBackInSeveralCalls(t *testing.T) {
 	c := leasedFor("k", "1000/d")
 	at, n := s.ahead(t, c, 2*maxUnused+1)
 	for range n {
-		s.table().giveBack(pairOf(&c), s.table().termsOf(&c), Portions{{at, 1}})
+		s.table().giveBackLater(pairOf(&c), s.table().termsOf(&c), Portions{{at, 1}})
 	}
 	runs := s.calls.Load()
 	s.table().sweep()
@@ -142,15 +142,15 @@ func TestOnlyWhatIsToBeGivenBackIsSent(t *testing.T) {
 	at, n := s.ahead(t, c, 10)
 	by, a, b := s.table().termsOf(&c), core.Pair{Key: "a"}, core.Pair{Key: "b"}
 	runs := s.calls.Load()
-	if s.table().settle(t.Context(), []Loan{by.unused(a, Portions{}), by.unused(b, Portions{})}); s.calls.Load() != runs {
+	if s.table().giveBackNow(t.Context(), []Loan{by.unused(a, Portions{}), by.unused(b, Portions{})}); s.calls.Load() != runs {
 		t.Error("a call for nothing")
 	}
-	s.table().settle(t.Context(), []Loan{by.unused(a, Portions{}), by.unused(pairOf(&c), Portions{{at, n}}), by.unused(b, Portions{})})
+	s.table().giveBackNow(t.Context(), []Loan{by.unused(a, Portions{}), by.unused(pairOf(&c), Portions{{at, n}}), by.unused(b, Portions{})})
 	if keys := len(s.last); s.calls.Load() != runs+1 || keys != 1 {
 		t.Errorf("%d calls, the last for %v keys, want one for one", s.calls.Load()-runs, keys)
 	}
 	s.next(func() error { return errors.New("cut") })
-	s.table().settle(t.Context(), []Loan{by.unused(pairOf(&c), Portions{{at, n}})})
+	s.table().giveBackNow(t.Context(), []Loan{by.unused(pairOf(&c), Portions{{at, n}})})
 	if got := s.LeaseStats().Returned; got != 10 {
 		t.Errorf("%d were given back, want 10", got)
 	}

@@ -1,6 +1,10 @@
 // Package lease decides requests of busy keys in memory: a process charges requests ahead in a store, uses them, and
 // gives back the rest. The store never charges more than the limits.
 //
+// A process charges requests ahead rather than holding them (core.Claim.Hold). A hold does not drain, it counts in each
+// window until it ends, and it outlives its process by a minute. So other processes' holds would deny requests below the
+// rate, with a Retry-After that is only a hint.
+//
 //	t := lease.New(store)
 //	results, ok := t.TakeLocal(claims, nil)
 //	if !ok {
@@ -116,12 +120,12 @@ type terms struct {
 
 // fit reports whether c has the terms t.
 func (t *terms) fit(c *core.Claim) bool {
-	return t.length == int64(c.Lease) && slices.Equal(t.limits, c.Limits)
+	return t.length == int64(c.Lease) && t.charge(c)
 }
 
 // charge reports whether t and c charge the same limits, so that a call for c can give back what was granted on t.
 func (t *terms) charge(c *core.Claim) bool {
-	return (&terms{t.limits, int64(c.Lease)}).fit(c)
+	return slices.Equal(t.limits, c.Limits)
 }
 
 // maxKnown bounds how many terms are kept for entries to share: a tier may return new limits with every request.

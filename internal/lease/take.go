@@ -18,14 +18,14 @@ const (
 
 // A part is what one claim of a Take took from the lease of its key.
 type part struct {
-	hash  uint64
-	entry *entry // nil: the store decides
-	terms *terms // of entry
-	taken Portions
-	grant *grant // in flight
-	cold  bool   // the key has no lease
-	rests bool   // the key has an empty lease that asks for nothing, because the limit is used up
-	ended bool   // the lease was ended; unused is what was left of it
+	hash   uint64
+	entry  *entry // nil: the store decides
+	terms  *terms // of entry
+	taken  Portions
+	grant  *grant // in flight
+	cold   bool   // the key has no lease
+	usedUp bool   // the key has an empty lease that asks for nothing
+	ended  bool   // the lease was ended; unused is what was left of it
 
 	unused Portions
 }
@@ -94,7 +94,7 @@ func (t *Table) takeLease(c *core.Claim, then dry, dst []core.Result) (p part, _
 // missed makes p wait for the grant that c needs, if that is allowed, or ends e. It does not wait while grants arrive
 // late.
 func (t *Table) missed(p *part, e *entry, c *core.Claim, then dry) {
-	p.rests = e.rests()
+	p.usedUp = e.isUsedUp()
 	if p.ended = then == endLease; p.ended {
 		e.end()
 		p.unused = e.takeUnused()
@@ -112,7 +112,7 @@ func (t *Table) missed(p *part, e *entry, c *core.Claim, then dry) {
 // too little, it ends the lease.
 func (t *Table) takeLeaseOrEnd(ctx context.Context, c *core.Claim, then dry, dst []core.Result) (part, []core.Result, bool) {
 	p, results, ok := t.takeLease(c, then, dst)
-	if ok || p.cold || p.rests {
+	if ok || p.cold || p.usedUp {
 		return p, results, ok
 	}
 	if p.grant != nil {
@@ -143,5 +143,5 @@ func (t *Table) undo(p *part) {
 		p.entry.putBack(p.taken)
 		return
 	}
-	t.giveBack(p.entry.pair, p.terms, p.taken)
+	t.giveBackLater(p.entry.pair, p.terms, p.taken)
 }

@@ -174,7 +174,7 @@ func TestAKeyOverItsLimitRests(t *testing.T) {
 	c.Cost = 1
 	for range 5 {
 		runs := s.calls.Load()
-		if s.take(t, c); s.calls.Load() != runs+1 || e.pause != pauseSpans || !e.rests() {
+		if s.take(t, c); s.calls.Load() != runs+1 || e.pause != pauseSpans || !e.isUsedUp() {
 			t.Errorf("%d calls, a pause of %d", s.calls.Load()-runs, e.pause)
 		}
 		s.table().pass(10 * time.Second)
