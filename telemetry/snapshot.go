@@ -80,6 +80,9 @@ type Store struct {
 	Duration time.Duration
 	Failures uint64 // calls that failed or were late
 
+	// Overloads counts the requests that local limits decided because too many calls of a store were in flight.
+	Overloads uint64
+
 	Down  bool      // a store is not called now, because it has failed
 	Since time.Time // of the last change of Down
 	Err   error     // the last failure of a store, if any

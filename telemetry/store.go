@@ -58,6 +58,7 @@ func (t *Telemetry) calls() (s Store) {
 	for _, l := range t.Limiters() {
 		h := l.StoreHealth()
 		s.Down = s.Down || h.Down
+		s.Overloads += h.Overloads
 		if h.Since.After(s.Since) {
 			s.Since = h.Since
 		}

@@ -19,6 +19,7 @@
 //	spillgate.lease.returned
 //	spillgate.store.duration
 //	spillgate.store.failures
+//	spillgate.store.overloads
 //	spillgate.store.up
 //	spillgate.rulefile.loads {spillgate.result}
 //
@@ -112,9 +113,9 @@ func histogram(m metric.Meter, name, description string, buckets []time.Duration
 
 // instruments are read from a snapshot.
 type instruments struct {
-	requests, results, rules, overridden, grants, settled, decisions, returned, failures, loads metric.Int64ObservableCounter
-	held, waiting, keys, leased                                                                 metric.Int64ObservableUpDownCounter
-	up                                                                                          metric.Int64ObservableGauge
+	requests, results, rules, overridden, grants, settled, decisions, returned, failures, overloads, loads metric.Int64ObservableCounter
+	held, waiting, keys, leased                                                                            metric.Int64ObservableUpDownCounter
+	up                                                                                                     metric.Int64ObservableGauge
 }
 
 func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
@@ -134,6 +135,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 		decisions:  counter("spillgate.lease.decisions", "{request}", "Requests that were decided from a lease."),
 		returned:   counter("spillgate.lease.returned", "{request}", "Requests that were charged ahead, and given back unused."),
 		failures:   counter("spillgate.store.failures", "{call}", "Calls of the store that failed or were late."),
+		overloads:  counter("spillgate.store.overloads", "{request}", "Requests that local limits decided because too many calls of the store were in flight."),
 		up:         maker.gauge("spillgate.store.up", "", "1 while the store is used, 0 while calls are withheld from it."),
 		loads:      counter("spillgate.rulefile.loads", "{load}", "Loads of the rules file."),
 	}
@@ -143,7 +145,7 @@ func registerCounts(t *telemetry.Telemetry, m metric.Meter) error {
 	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		i.observe(o, t.Snapshot())
 		return nil
-	}, i.requests, i.results, i.rules, i.overridden, i.grants, i.settled, i.decisions, i.returned, i.failures, i.loads, i.held, i.waiting, i.keys, i.leased, i.up)
+	}, i.requests, i.results, i.rules, i.overridden, i.grants, i.settled, i.decisions, i.returned, i.failures, i.overloads, i.loads, i.held, i.waiting, i.keys, i.leased, i.up)
 	return err
 }
 
@@ -200,6 +202,7 @@ func (i *instruments) observe(o metric.Observer, s telemetry.Snapshot) {
 	o.ObserveInt64(i.decisions, int64(s.Leases.Decisions))
 	o.ObserveInt64(i.returned, int64(s.Leases.Returned))
 	o.ObserveInt64(i.failures, int64(s.Store.Failures))
+	o.ObserveInt64(i.overloads, int64(s.Store.Overloads))
 	o.ObserveInt64(i.loads, int64(s.File.Loads), metric.WithAttributes(resultKey.String("ok")))
 	o.ObserveInt64(i.loads, int64(s.File.Failures), metric.WithAttributes(resultKey.String("failed")))
 	up := int64(1)

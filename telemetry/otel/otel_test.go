@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/telemetry"
 	oteltelemetry "github.com/spillgate/spillgate/telemetry/otel"
 )
@@ -28,6 +29,14 @@ func user(r *http.Request) (string, error) {
 
 // A store is a MemoryStore that reports leases.
 type store struct{ core.MemoryStore }
+
+// Take has no room for the claims of a flood.
+func (s *store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	if claims[0].Rule == "flood" {
+		return nil, breaker.ErrTooMany
+	}
+	return s.MemoryStore.Take(ctx, claims, dst)
+}
 
 func (*store) LeaseStats() core.LeaseStats {
 	return core.LeaseStats{Keys: 4, Decisions: 50, Returned: 6}
@@ -91,6 +100,9 @@ func TestRegisteredInstruments(t *testing.T) {
 	if _, err := l.Take(t.Context(), core.Claim{Rule: "job", Key: "k", Limits: core.MustParseLimits("2 at once"), Hold: true}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "flood", Key: "k", Limits: core.MustParseLimits("0/h")}); err != nil {
+		t.Fatal(err)
+	}
 	tel.Observe(t.Context(), &core.Observation{Store: 3 * time.Millisecond, Err: core.ErrUnavailable})
 	got, histograms := collect(t, reader)
 	want := map[string]int64{
@@ -98,6 +110,9 @@ func TestRegisteredInstruments(t *testing.T) {
 		"spillgate.requests spillgate.degraded=false,spillgate.outcome=denied":                    1,
 		"spillgate.requests spillgate.degraded=false,spillgate.outcome=no_key":                    1,
 		"spillgate.requests spillgate.degraded=false,spillgate.outcome=unavailable":               1,
+		"spillgate.requests spillgate.degraded=true,spillgate.outcome=denied":                     1,
+		"spillgate.results spillgate.limit=0/1h,spillgate.result=denied,spillgate.rule=flood":     1,
+		"spillgate.rule.requests spillgate.outcome=denied,spillgate.rule=flood":                   1,
 		"spillgate.results spillgate.limit=2/1h,spillgate.result=allowed,spillgate.rule=api":      1,
 		"spillgate.results spillgate.limit=2/1h,spillgate.result=near,spillgate.rule=api":         1,
 		"spillgate.results spillgate.limit=2/1h,spillgate.result=denied,spillgate.rule=api":       1,
@@ -111,7 +126,8 @@ func TestRegisteredInstruments(t *testing.T) {
 		"spillgate.lease.keys ":                                                                   4,
 		"spillgate.lease.decisions ":                                                              50,
 		"spillgate.lease.returned ":                                                               6,
-		"spillgate.store.failures ":                                                               1,
+		"spillgate.store.failures ":                                                               2,
+		"spillgate.store.overloads ":                                                              1,
 		"spillgate.store.up ":                                                                     1,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {

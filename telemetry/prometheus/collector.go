@@ -19,6 +19,7 @@
 //	spillgate_lease_returned_total
 //	spillgate_store_duration_seconds
 //	spillgate_store_failures_total
+//	spillgate_store_overloads_total
 //	spillgate_store_up
 //	spillgate_rulefile_loads_total{spillgate_result}
 //
@@ -66,6 +67,8 @@ var (
 		"How long calls of the store took.", nil, nil)
 	storeFailures = prometheus.NewDesc("spillgate_store_failures_total",
 		"Calls of the store that failed or were late.", nil, nil)
+	storeOverloads = prometheus.NewDesc("spillgate_store_overloads_total",
+		"Requests that local limits decided because too many calls of the store were in flight.", nil, nil)
 	storeUp = prometheus.NewDesc("spillgate_store_up",
 		"1 while the store is used, 0 while calls are withheld from it.", nil, nil)
 	loads = prometheus.NewDesc("spillgate_rulefile_loads_total",
@@ -81,7 +84,8 @@ func NewCollector(t *telemetry.Telemetry) prometheus.Collector { return collecto
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		requests, results, rules, overridden, grants, waits, waiting, settled, held, keys, leaseKeys, leaseDecisions, leaseReturned, storeDuration, storeFailures, storeUp, loads,
+		requests, results, rules, overridden, grants, waits, waiting, settled, held, keys, leaseKeys, leaseDecisions, leaseReturned, storeDuration, storeFailures,
+		storeOverloads, storeUp, loads,
 	} {
 		ch <- d
 	}
@@ -124,6 +128,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	counter(leaseReturned, s.Leases.Returned)
 	ch <- histogram(storeDuration, telemetry.Buckets, s.Store.Calls, s.Store.Duration)
 	counter(storeFailures, s.Store.Failures)
+	counter(storeOverloads, s.Store.Overloads)
 	up := 1
 	if s.Store.Down {
 		up = 0

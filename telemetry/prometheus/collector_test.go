@@ -1,6 +1,7 @@
 package promtelemetry_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/telemetry"
 	promtelemetry "github.com/spillgate/spillgate/telemetry/prometheus"
 )
@@ -182,6 +184,14 @@ func TestWaits(t *testing.T) {
 // A leasing is a store in memory that says that it leases.
 type leasing struct{ core.MemoryStore }
 
+// Take has no room for the claims of a flood.
+func (s *leasing) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	if claims[0].Rule == "flood" {
+		return nil, breaker.ErrTooMany
+	}
+	return s.MemoryStore.Take(ctx, claims, dst)
+}
+
 func (*leasing) LeaseStats() core.LeaseStats {
 	return core.LeaseStats{Keys: 4, Decisions: 50, Returned: 6}
 }
@@ -191,6 +201,9 @@ func TestWhatStoresKeep(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{core.AtOnce(2).By(user)}, core.WithStore(new(leasing)), core.WithObserver(tel.Observe)))
 	tel.Attach(l)
 	if _, err := l.Take(t.Context(), core.Claim{Key: "user:ann", Hold: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Take(t.Context(), core.Claim{Rule: "flood", Key: "k", Limits: core.MustParseLimits("0/h")}); err != nil {
 		t.Fatal(err)
 	}
 	want := `
@@ -206,8 +219,11 @@ func TestWhatStoresKeep(t *testing.T) {
 		# HELP spillgate_lease_returned_total Requests that were charged ahead, and given back unused.
 		# TYPE spillgate_lease_returned_total counter
 		spillgate_lease_returned_total 6
+		# HELP spillgate_store_overloads_total Requests that local limits decided because too many calls of the store were in flight.
+		# TYPE spillgate_store_overloads_total counter
+		spillgate_store_overloads_total 1
 		`
-	names := []string{"spillgate_held", "spillgate_lease_keys", "spillgate_lease_decisions_total", "spillgate_lease_returned_total"}
+	names := []string{"spillgate_held", "spillgate_lease_keys", "spillgate_lease_decisions_total", "spillgate_lease_returned_total", "spillgate_store_overloads_total"}
 	if err := testutil.CollectAndCompare(promtelemetry.NewCollector(tel), strings.NewReader(want), names...); err != nil {
 		t.Error(err)
 	}
