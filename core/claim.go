@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -181,8 +180,12 @@ func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 	}
 	if rule != nil {
 		claim.DryRun = claim.DryRun || rule.DryRun
-		claim.Lease = cmp.Or(claim.Lease, rule.Lease)
-		claim.MaxWait = cmp.Or(claim.MaxWait, rule.MaxWait)
+		if claim.Lease == 0 {
+			claim.Lease = rule.Lease
+		}
+		if claim.MaxWait == 0 {
+			claim.MaxWait = rule.MaxWait
+		}
 	}
 	if claim.rule = rule; rule == nil || claim.Lease != rule.Lease || claim.MaxWait != rule.MaxWait {
 		claim.rule = rule.of(claim)

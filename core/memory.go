@@ -74,18 +74,16 @@ func (m *MemoryStore) Stats() MemoryStats {
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
 	m.once.Do(m.init)
 	var claimRoom [2]memory.Claim
-	asked, limits := claimRoom[:0], 0
+	asked, limits := slices.Grow(claimRoom[:0], len(claims))[:len(claims)], 0
 	for i := range claims {
-		c := &claims[i]
+		c, to := &claims[i], &asked[i]
 		set := c.compile()
 		if err := c.validate(set); err != nil {
 			return dst, err
 		}
 		limits += len(set.compiled)
-		asked = append(asked, memory.Claim{
-			Pair: m.pair(c.Rule, c.Key), Limits: set.compiled, Cost: exactCost(c.Cost), Peek: c.Peek, DryRun: c.DryRun, Hold: c.Hold,
-			MaxWait: c.MaxWait.Microseconds(),
-		})
+		to.Pair, to.Limits, to.Cost = m.pair(c.Rule, c.Key), set.compiled, exactCost(c.Cost)
+		to.Peek, to.DryRun, to.Hold, to.MaxWait = c.Peek, c.DryRun, c.Hold, c.MaxWait.Microseconds()
 	}
 	var answerRoom [8]memory.Answer
 	answers := slices.Grow(answerRoom[:0], limits)[:limits]

@@ -9,7 +9,7 @@ import (
 // Never is the Retry of a cost that can never be admitted.
 const Never = -1
 
-// A Claim asks for a cost of one pair.
+// A Claim asks for a cost of one pair. It must not be used again.
 type Claim struct {
 	Pair   Pair
 	Limits []algorithm.Limit // compiled, valid and of different kinds
@@ -19,6 +19,16 @@ type Claim struct {
 	Hold   bool              // hold Cost instead of charging it
 
 	MaxWait int64 // microseconds that the request may wait for its turn; Limits are token buckets then
+
+	shard *shard
+	asks  []ask // for its limits
+
+	// The state of the pair that is independent of its limits.
+	hold     *record // nil if there is none
+	ban      *record // nil if the pair is not banned
+	heldCost int64
+	held     int64 // requests
+	banned   int64 // microseconds
 }
 
 // An Answer is the result of one limit of a claim.
@@ -30,7 +40,8 @@ type Answer struct {
 
 // A decision is the work on all claims of one request, while the locks of their shards are held.
 type decision struct {
-	room
+	claims  []Claim
+	asks    []ask  // of all claims
 	held    uint64 // the shards
 	now     int64
 	offset  int64 // of the wall clock
@@ -41,32 +52,9 @@ type decision struct {
 	sweeps  int   // shards that were swept for room
 }
 
-// A room is where a decision is made. Each shard has one, for decisions that lock it first, so that a decision allocates nothing.
-type room struct {
-	claims []claim
-	asks   []ask
-}
-
-// A claim is the working state of a Claim or a Settlement in a decision.
-type claim struct {
-	pair                Pair
-	shard               *shard
-	asks                []ask // for its limits
-	cost, maxWait       int64
-	peek, dryRun, holds bool
-
-	// The state of the pair that is independent of its limits.
-	hold     *record // nil if there is none
-	ban      *record // nil if the pair is not banned
-	heldCost int64
-	held     int64 // requests
-	banned   int64 // microseconds
-}
-
 // An ask is one limit of a claim.
 type ask struct {
 	limit *algorithm.Limit
-	claim *claim
 	peek  bool  // charge nothing
 	asked int64 // the cost of all asks of this state that are decided as one
 	retry int64
@@ -83,48 +71,37 @@ type ask struct {
 // noLog is the log of states that have none. It must not be modified, because all stores share it.
 var noLog algorithm.Log
 
-// add adds a claim of cost with these limits. The slice has room for it, and end has cleared all pointers to records in
-// that room.
-func (d *decision) add(s *Store, p Pair, limits []algorithm.Limit, cost int64, peek bool) *claim {
-	d.claims = d.claims[:len(d.claims)+1]
-	c, n := &d.claims[len(d.claims)-1], len(d.asks)
-	d.asks = d.asks[:n+len(limits)]
-	c.pair, c.shard, c.asks, c.cost, c.peek, c.holds = p, s.shard(p), d.asks[n:], cost, peek, false
-	c.maxWait, c.heldCost, c.held, c.banned = 0, 0, 0, 0
-	for i := range limits {
-		a := &c.asks[i]
-		a.limit, a.claim, a.peek, a.added, a.wait = &limits[i], c, peek, false, 0
-		a.asked = a.cost()
-	}
-	return c
-}
-
 // maxRoom is how many asks a shard keeps room for.
 const maxRoom = 64
 
-// begin begins a decision for so many claims and asks. The caller holds the shards.
-func (d *decision) begin(s *Store, claims, asks int) {
-	if claims > maxRoom || asks > maxRoom {
-		d.room = room{make([]claim, 0, claims), make([]ask, 0, asks)}
-		return
+// begin begins a decision about d.claims, which have so many limits together. The caller holds their shards. Each shard
+// has room for the asks of decisions that lock it first, so that a decision allocates nothing.
+func (d *decision) begin(s *Store, limits int) {
+	room := &s.shards[bits.TrailingZeros64(d.held)%shards].room
+	asks := *room
+	if len(asks) < limits {
+		asks = make([]ask, limits)
+		if limits <= maxRoom {
+			*room = asks
+		}
 	}
-	r := &s.shards[bits.TrailingZeros64(d.held)%shards].room
-	if cap(r.claims) < claims {
-		r.claims = make([]claim, 0, claims)
+	d.asks = asks[:limits]
+	for i := range d.claims {
+		c := &d.claims[i]
+		c.shard = s.shard(c.Pair)
+		c.asks, asks = asks[:len(c.Limits)], asks[len(c.Limits):]
+		for j := range c.asks {
+			a := &c.asks[j]
+			a.limit, a.peek, a.added, a.wait = &c.Limits[j], c.Peek, false, 0
+			a.asked = a.costOf(c)
+		}
 	}
-	if cap(r.asks) < asks {
-		r.asks = make([]ask, 0, asks)
-	}
-	d.room = *r
 }
 
 // end ends d. It clears pointers, so that the room does not keep an old table in memory after the table has grown.
 func (d *decision) end() {
 	for i := range d.asks {
 		d.asks[i].record = nil
-	}
-	for i := 0; d.rare && i < len(d.claims); i++ {
-		d.claims[i].hold, d.claims[i].ban = nil, nil
 	}
 }
 
@@ -140,18 +117,16 @@ func (d *decision) open(s *Store) {
 }
 
 // find finds the records of a claim, and the records of what its pair remembers.
-func (d *decision) find(c *claim) {
-	s, id := c.shard, c.pair.id
-	if d.rare { // c may have had records before
-		c.hold, c.ban = nil, nil
-	}
+func (d *decision) find(c *Claim) {
+	s, id := c.shard, c.Pair.id
+	c.hold, c.ban = nil, nil
 	first := s.first(id)
 	i := first
 	for ; i < len(s.records) && s.records[i].id == id && !s.records[i].IsLimit(); i++ {
 		c.note(&s.records[i])
 	}
 	if s.shared > 0 && (i == len(s.records) || s.records[first].id != id) { // the pair uses shared records
-		for j := s.first(c.pair.shared); j < len(s.records) && s.records[j].id == c.pair.shared && !s.records[j].IsLimit(); j++ {
+		for j := s.first(c.Pair.shared); j < len(s.records) && s.records[j].id == c.Pair.shared && !s.records[j].IsLimit(); j++ {
 			c.note(&s.records[j])
 		}
 	}
@@ -159,7 +134,7 @@ func (d *decision) find(c *claim) {
 		a := &c.asks[j]
 		a.record, a.own = s.pick(i, id, a.limit.Kind), true
 		if a.record == nil {
-			a.record, a.own = s.findShared(c.pair, a.limit.Kind), false
+			a.record, a.own = s.findShared(c.Pair, a.limit.Kind), false
 			d.lacks = true
 		}
 		if a.limit.Algorithm == algorithm.InFlight { // which has no state
@@ -170,7 +145,7 @@ func (d *decision) find(c *claim) {
 }
 
 // note stores a record that does not belong to a limit.
-func (c *claim) note(r *record) {
+func (c *Claim) note(r *record) {
 	if r.Is(algorithm.HoldKind) {
 		c.hold = r
 	} else {
@@ -204,19 +179,20 @@ func (d *decision) take(s *Store, answers []Answer) {
 // not make others fail. It reports whether any sum has changed.
 func (d *decision) sumUp() (changed bool) {
 	for i := range d.claims {
-		for j := range d.claims[i].asks {
-			a := &d.claims[i].asks[j]
-			asked := a.cost()
+		own := &d.claims[i]
+		for j := range own.asks {
+			a := &own.asks[j]
+			asked := a.costOf(own)
 			for k := range d.claims {
-				if c := &d.claims[k]; k != i && c.mayOverlap(a.claim) {
+				if c := &d.claims[k]; k != i && c.mayOverlap(own) {
 					for n := range c.asks {
 						b := &c.asks[n]
-						if !a.sameState(b) {
-							continue
+						if a.limit.Kind != b.limit.Kind || own.Pair.id != c.Pair.id && (a.record == nil || a.record != b.record) {
+							continue // not about one state
 						}
 						d.overlap = true
-						if a.claim.dryRun == c.dryRun && !a.peek && !b.peek {
-							asked = min(asked+b.cost(), maxCost)
+						if own.DryRun == c.DryRun && !a.peek && !b.peek {
+							asked = min(asked+b.costOf(c), maxCost)
 						}
 					}
 				}
@@ -229,34 +205,32 @@ func (d *decision) sumUp() (changed bool) {
 }
 
 // mayOverlap reports whether states of c may be states of other: they are of one pair, or pairs share them.
-func (c *claim) mayOverlap(other *claim) bool {
-	return c.pair.id == other.pair.id || c.shard == other.shard && c.shard.shared > 0
+func (c *Claim) mayOverlap(other *Claim) bool {
+	return c.Pair.id == other.Pair.id || c.shard == other.shard && c.shard.shared > 0
 }
 
-// sameState reports whether a and b are about one state: the state of one pair, or one that several pairs share.
-func (a *ask) sameState(b *ask) bool {
-	return a.limit.Kind == b.limit.Kind && (a.claim.pair.id == b.claim.pair.id || a.record != nil && a.record == b.record)
-}
-
-// cost returns the cost of a alone: a limit in flight counts requests.
-func (a *ask) cost() int64 {
+// costOf returns the cost of a alone, an ask of c: a limit in flight counts requests.
+func (a *ask) costOf(c *Claim) int64 {
 	if a.limit.Algorithm == algorithm.InFlight {
 		return 1
 	}
-	return a.claim.cost
+	return c.Cost
 }
 
 // name records the rates of the request in the states, whether or not the request is admitted.
 func (d *decision) name() {
-	for i := range d.asks {
-		if a := &d.asks[i]; a.record != nil && a.limit.Row.Name != nil {
-			a.limit.Row.Name(&a.record.Packed, a.limit, d.now, a.peek, a.own, a.claim.held > 0)
+	for i := range d.claims {
+		c := &d.claims[i]
+		for j := range c.asks {
+			if a := &c.asks[j]; a.record != nil && a.limit.Row.Name != nil {
+				a.limit.Row.Name(&a.record.Packed, a.limit, d.now, a.peek, a.own, c.held > 0)
+			}
 		}
 	}
 }
 
-// load brings the state of a to now.
-func (d *decision) load(a *ask) {
+// load brings the state of a, an ask of c, to now.
+func (d *decision) load(c *Claim, a *ask) {
 	p := &a.empty
 	if a.record != nil {
 		p = &a.record.Packed
@@ -264,7 +238,7 @@ func (d *decision) load(a *ask) {
 		a.empty = algorithm.Packed{Kind: a.limit.Kind, At: d.now}
 	}
 	if a.limit.Row.KeepsLog {
-		a.state.Log = a.claim.shard.logOf(a.limit.Row, p)
+		a.state.Log = c.shard.logOf(a.limit.Row, p)
 	}
 	a.limit.Row.Load(&a.state, p, a.limit, d.now, d.offset, a.own && !a.peek)
 }
@@ -272,56 +246,56 @@ func (d *decision) load(a *ask) {
 // evaluate decides the dry runs or the others, and reports whether all are admitted.
 func (d *decision) evaluate(dryRun bool) bool {
 	admitted := true
-	for i := range d.asks {
-		a := &d.asks[i]
-		if a.claim.dryRun != dryRun {
-			continue
-		}
-		d.load(a)
-		a.retry, a.wait = Never, 0
-		if a.asked <= a.limit.Capacity {
-			a.retry = a.limit.Row.Wait(&a.state, a.limit, d.now, a.asked)
-			if d.rare {
-				a.waitForPair(d.now)
+	for i := range d.claims {
+		c := &d.claims[i]
+		for j := 0; c.DryRun == dryRun && j < len(c.asks); j++ {
+			a := &c.asks[j]
+			d.load(c, a)
+			a.retry, a.wait = Never, 0
+			if a.asked <= a.limit.Capacity {
+				a.retry = a.limit.Row.Wait(&a.state, a.limit, d.now, a.asked)
+				if d.rare {
+					a.waitForPair(c, d.now)
+				}
+				if a.retry > 0 && c.MaxWait > 0 {
+					a.book(c, d.now)
+				}
 			}
-			if a.retry > 0 && a.claim.maxWait > 0 {
-				a.book(d.now)
-			}
+			admitted = admitted && a.retry == 0
 		}
-		admitted = admitted && a.retry == 0
 	}
 	return admitted
 }
 
-// waitForPair makes a wait for the holds and the ban of its pair.
-func (a *ask) waitForPair(now int64) {
-	if held := a.held(); held > 0 && a.retry == 0 {
+// waitForPair makes a wait for the holds and the ban of the pair of c.
+func (a *ask) waitForPair(c *Claim, now int64) {
+	if held := a.held(c); held > 0 && a.retry == 0 {
 		if a.limit.Row.Report(&a.state, a.limit, now).Remaining < a.asked+held {
 			a.retry = algorithm.HoldHint
 		}
 	}
-	a.retry = max(a.retry, a.claim.banned)
+	a.retry = max(a.retry, c.banned)
 }
 
 // book books a turn for a request that does not fit now, if the turn comes soon enough. Otherwise it sets retry to the
 // time after which the same request would get a turn. No request waits for the holds of others, because nobody knows
 // when they end.
-func (a *ask) book(now int64) {
+func (a *ask) book(c *Claim, now int64) {
 	switch {
-	case a.held() > 0:
-	case a.retry > a.claim.maxWait:
-		a.retry -= a.claim.maxWait
-	case a.state.Bucket.CanBook(a.limit, now, a.claim.banned, a.asked):
+	case a.held(c) > 0:
+	case a.retry > c.MaxWait:
+		a.retry -= c.MaxWait
+	case a.state.Bucket.CanBook(a.limit, now, c.banned, a.asked):
 		a.retry, a.wait = 0, a.retry
 	}
 }
 
-// held returns the cost that requests in flight hold.
-func (a *ask) held() int64 {
+// held returns the cost that requests in flight hold of the pair of c.
+func (a *ask) held(c *Claim) int64 {
 	if a.limit.Algorithm == algorithm.InFlight {
-		return a.claim.held
+		return c.held
 	}
-	return a.claim.heldCost
+	return c.heldCost
 }
 
 // commit charges the dry runs or the others, or holds their cost. A claim is charged if all its limits admit its cost.
@@ -329,19 +303,19 @@ func (d *decision) commit(dryRun bool) {
 	for i := range d.claims {
 		c := &d.claims[i]
 		switch {
-		case c.dryRun != dryRun || c.peek || dryRun && !c.fits(): // all others fit, or none is charged
-		case c.holds:
-			d.addHold(c, c.cost)
+		case c.DryRun != dryRun || c.Peek || dryRun && !c.fits(): // all others fit, or none is charged
+		case c.Hold:
+			d.addHold(c, c.Cost)
 		default:
 			for j := range c.asks {
-				d.charge(&c.asks[j], c.cost)
+				d.charge(c, &c.asks[j], c.Cost)
 			}
 		}
 	}
 }
 
 // fits reports whether all limits of c admit its cost.
-func (c *claim) fits() bool {
+func (c *Claim) fits() bool {
 	for i := range c.asks {
 		if c.asks[i].retry != 0 {
 			return false
@@ -350,44 +324,48 @@ func (c *claim) fits() bool {
 	return true
 }
 
-// charge adds cost to the state of a, and stores it.
-func (d *decision) charge(a *ask, cost int64) {
+// charge adds cost to the state of a, an ask of c, and stores it.
+func (d *decision) charge(c *Claim, a *ask, cost int64) {
 	if a.record == nil { // in flight
 		return
 	}
 	if d.overlap {
-		d.load(a)
+		d.load(c, a)
 	}
-	a.addLog()
+	a.addLog(c.shard)
 	if a.wait > 0 {
-		a.state.Book(&a.record.Packed, a.limit, d.now, a.claim.banned, cost)
+		a.state.Book(&a.record.Packed, a.limit, d.now, c.banned, cost)
 	} else {
 		a.limit.Row.Charge(&a.state, &a.record.Packed, a.limit, d.now, cost)
 	}
 	if a.added {
-		a.claim.shard.endsAt(a.record.ends())
+		c.shard.endsAt(a.record.ends())
 	}
 }
 
 // addLog adds a log to the state of a, if its algorithm keeps one and it has none.
-func (a *ask) addLog() {
+func (a *ask) addLog(s *shard) {
 	if a.limit.Row.KeepsLog && a.record.Extra == 0 {
-		a.record.Extra = a.claim.shard.logs.add(algorithm.Log{})
-		a.state.Log = a.claim.shard.logs.at(a.record.Extra)
+		a.record.Extra = s.logs.add(algorithm.Log{})
+		a.state.Log = s.logs.at(a.record.Extra)
 	}
 }
 
 // report sets answers.
 func (d *decision) report(answers []Answer) {
-	for i := range d.asks {
-		a := &d.asks[i]
-		if d.overlap { // another ask may have changed the state
-			d.load(a)
+	for i := range d.claims {
+		c := &d.claims[i]
+		for j := range c.asks {
+			a := &c.asks[j]
+			if d.overlap { // another ask may have changed the state
+				d.load(c, a)
+			}
+			answer := &answers[j]
+			answer.Retry, answer.Wait, answer.Usage = a.retry, a.wait, a.limit.Row.Report(&a.state, a.limit, d.now)
+			if d.rare {
+				answer.Usage = answer.Usage.Less(a.held(c), c.banned)
+			}
 		}
-		u := a.limit.Row.Report(&a.state, a.limit, d.now)
-		if d.rare {
-			u = u.Less(a.held(), a.claim.banned)
-		}
-		answers[i] = Answer{a.retry, a.wait, u}
+		answers = answers[len(c.asks):]
 	}
 }

@@ -6,7 +6,7 @@ import "github.com/spillgate/spillgate/internal/algorithm"
 // until then, sweeps keep the pair's records.
 
 // loadPair sets what the pair of c holds now, and for how long it is banned.
-func (d *decision) loadPair(c *claim) {
+func (d *decision) loadPair(c *Claim) {
 	c.heldCost, c.held, c.banned = 0, 0, 0
 	if c.ban != nil {
 		c.banned = c.ban.At - d.now
@@ -26,7 +26,7 @@ func (d *decision) loadPairs() {
 }
 
 // addHold holds cost for the request of c.
-func (d *decision) addHold(c *claim, cost int64) {
+func (d *decision) addHold(c *Claim, cost int64) {
 	c.add(d.now, cost)
 	d.rare = true
 	d.loadPairs()
@@ -35,7 +35,7 @@ func (d *decision) addHold(c *claim, cost int64) {
 		if a.record == nil { // in flight
 			continue
 		}
-		a.addLog()
+		a.addLog(c.shard)
 		if a.limit.Row.Keep != nil {
 			a.limit.Row.Keep(&a.state, &a.record.Packed, a.limit, d.now, a.own)
 		}
@@ -46,7 +46,7 @@ func (d *decision) addHold(c *claim, cost int64) {
 }
 
 // add adds the hold of one request to the record of its pair.
-func (c *claim) add(now, cost int64) {
+func (c *Claim) add(now, cost int64) {
 	if c.hold.Extra == 0 {
 		c.hold.Extra = c.shard.holds.add(algorithm.Holds{})
 	}
@@ -76,9 +76,9 @@ func (d *decision) endHolds() {
 
 // endAll charges the ended holds of c's pair to the pair's states. If the holds are the pair's own, it also charges all
 // states that the pair shares, because it is not known which of them the pair has used.
-func (d *decision) endAll(c *claim, ended []algorithm.Ending) {
+func (d *decision) endAll(c *Claim, ended []algorithm.Ending) {
 	s := c.shard
-	ids := [2]uint64{c.hold.id, c.pair.shared}
+	ids := [2]uint64{c.hold.id, c.Pair.shared}
 	for n, id := range ids {
 		if n > 0 && (s.shared == 0 || id == ids[0]) {
 			continue

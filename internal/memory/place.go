@@ -18,22 +18,25 @@ func (d *decision) place(s *Store) (again bool) {
 		d.find(&d.claims[i])
 	}
 	again = len(d.claims) > 1 && d.sumUp()
-	for i := range d.asks {
-		d.load(&d.asks[i])
+	for i := range d.claims {
+		c := &d.claims[i]
+		for j := range c.asks {
+			d.load(c, &c.asks[j])
+		}
 	}
 	return again
 }
 
 // placeClaim is place for the only claim that is settled.
-func (d *decision) placeClaim(s *Store, c *claim) {
+func (d *decision) placeClaim(s *Store, c *Claim) {
 	if d.placeAll(s, c) {
 		d.find(c)
 	}
 }
 
 // placeAll gives c the records that it lacks, and reports whether there were any. Records may have moved then.
-func (d *decision) placeAll(s *Store, c *claim) (placed bool) {
-	if c.holds && !c.peek && (c.hold == nil || c.hold.id != c.pair.id) {
+func (d *decision) placeAll(s *Store, c *Claim) (placed bool) {
+	if c.Hold && !c.Peek && (c.hold == nil || c.hold.id != c.Pair.id) {
 		d.placeOne(s, c, algorithm.HoldKind)
 		placed = true
 	}
@@ -47,21 +50,21 @@ func (d *decision) placeAll(s *Store, c *claim) (placed bool) {
 }
 
 // placeOne gives the pair of c a record of a kind, or has it share one. It reports whether it has added one.
-func (d *decision) placeOne(s *Store, c *claim, kind uint64) (added bool) {
+func (d *decision) placeOne(s *Store, c *Claim, kind uint64) (added bool) {
 	sh := c.shard
-	first := !sh.has(c.pair.id)
+	first := !sh.has(c.Pair.id)
 	switch {
-	case sh.find(c.pair.id, kind) != nil: // another ask has added it
+	case sh.find(c.Pair.id, kind) != nil: // another ask has added it
 	case s.makeRoom(d, c, kind):
-		sh.add(c.pair, kind, d.now)
+		sh.add(c.Pair, kind, d.now)
 		for _, k := range []uint64{algorithm.HoldKind, algorithm.BanKind} {
-			if first && k != kind && sh.findShared(c.pair, k) != nil {
-				sh.add(c.pair, k, d.now)
+			if first && k != kind && sh.findShared(c.Pair, k) != nil {
+				sh.add(c.Pair, k, d.now)
 			}
 		}
 		return true
-	case sh.findShared(c.pair, kind) == nil:
-		sh.insert(c.pair.shared, kind).At = d.now
+	case sh.findShared(c.Pair, kind) == nil:
+		sh.insert(c.Pair.shared, kind).At = d.now
 		sh.shared++
 	}
 	return false
@@ -101,8 +104,8 @@ const (
 
 // makeRoom reports whether the pair of c may have a record more, of a kind. In a full store, it drops idle records, if
 // it finds some in a bounded time. Shards without idle records cost nothing.
-func (s *Store) makeRoom(d *decision, c *claim, kind uint64) bool {
-	if n := c.shard.countOf(c.pair.id); n > 0 {
+func (s *Store) makeRoom(d *decision, c *Claim, kind uint64) bool {
+	if n := c.shard.countOf(c.Pair.id); n > 0 {
 		return n < maxStates || kind>>4 == 0
 	}
 	for ; d.sweeps < sweepShards; d.sweeps++ {
@@ -127,7 +130,7 @@ func (s *Store) addPair() bool {
 }
 
 // sweepIdle drops a few idle records, if there may be any.
-func (s *shard) sweepIdle(at int64, keep []claim) (pairs int64) {
+func (s *shard) sweepIdle(at int64, keep []Claim) (pairs int64) {
 	if s.ends.Load() > at {
 		return 0
 	}
@@ -136,7 +139,7 @@ func (s *shard) sweepIdle(at int64, keep []claim) (pairs int64) {
 
 // sweepNext sweeps some records of the next shard that may have idle records and is not locked. It reports false if there is
 // none.
-func (s *Store) sweepNext(held uint64, now int64, keep []claim) bool {
+func (s *Store) sweepNext(held uint64, now int64, keep []Claim) bool {
 	for range shards {
 		i := s.hand.Add(1) % shards
 		if s.ends[i].Load() > now {

@@ -28,7 +28,7 @@ type Settlement struct {
 const NoInstant = math.MinInt64
 
 // settle settles c by what t says.
-func (d *decision) settle(s *Store, c *claim, t *Settlement) {
+func (d *decision) settle(s *Store, c *Claim, t *Settlement) {
 	d.find(c) // an earlier settlement may have added records
 	switch {
 	case t.Grant != 0:
@@ -53,7 +53,7 @@ func (d *decision) settle(s *Store, c *claim, t *Settlement) {
 }
 
 // adjust makes what was charged at an instant the final cost. A dry run is charged more than it was only if that fits.
-func (d *decision) adjust(s *Store, c *claim, t *Settlement, at int64) {
+func (d *decision) adjust(s *Store, c *Claim, t *Settlement, at int64) {
 	if more := t.Final - t.Claimed; more > 0 {
 		if !t.DryRun || d.admits(c, more) {
 			d.chargeAll(s, c, more)
@@ -61,19 +61,19 @@ func (d *decision) adjust(s *Store, c *claim, t *Settlement, at int64) {
 		return
 	}
 	for i := range c.asks {
-		if a := &c.asks[i]; a.record != nil && at >= c.shard.resets.begunAt(c.pair.id) {
-			d.refund(a, t, at, min(t.Claimed-t.Final, a.limit.Capacity))
+		if a := &c.asks[i]; a.record != nil && at >= c.shard.resets.begunAt(c.Pair.id) {
+			d.refund(c, a, t, at, min(t.Claimed-t.Final, a.limit.Capacity))
 		}
 	}
 }
 
 // refund takes cost, which t says was charged at an earlier instant, from the state as far as it still counts.
-func (d *decision) refund(a *ask, t *Settlement, at, cost int64) {
-	s, p := a.claim.shard, &a.record.Packed
+func (d *decision) refund(c *Claim, a *ask, t *Settlement, at, cost int64) {
+	s, p := c.shard, &a.record.Packed
 	switch {
 	case cost <= 0 || a.limit.Row.KeepsLog && p.Extra == 0:
 		return
-	case t.Waits && a.claim.bannedBehind(t.Turn, d.now): // other requests may wait for the end of the ban, which the level does not show
+	case t.Waits && c.bannedBehind(t.Turn, d.now): // other requests may wait for the end of the ban, which the level does not show
 		return
 	case t.Waits:
 		p.GiveBack(a.limit, d.now, at, t.Turn, cost)
@@ -84,12 +84,12 @@ func (d *decision) refund(a *ask, t *Settlement, at, cost int64) {
 }
 
 // bannedBehind reports whether the pair of c is banned at now, until after a turn.
-func (c *claim) bannedBehind(turn, now int64) bool {
+func (c *Claim) bannedBehind(turn, now int64) bool {
 	return c.ban != nil && c.ban.At > max(turn, now)
 }
 
 // admits reports whether all limits of c have room for cost.
-func (d *decision) admits(c *claim, cost int64) bool {
+func (d *decision) admits(c *Claim, cost int64) bool {
 	d.loadPair(c)
 	for i := range c.asks {
 		a := &c.asks[i]
@@ -102,10 +102,10 @@ func (d *decision) admits(c *claim, cost int64) bool {
 		if a.record != nil && a.limit.Row.Name != nil {
 			a.limit.Row.Name(&a.record.Packed, a.limit, d.now, true, false, false) // follow the clock, but name no rate
 		}
-		d.load(a)
+		d.load(c, a)
 		a.asked = cost
 		a.retry = a.limit.Row.Wait(&a.state, a.limit, d.now, cost)
-		if a.waitForPair(d.now); a.retry != 0 {
+		if a.waitForPair(c, d.now); a.retry != 0 {
 			return false
 		}
 	}
@@ -113,7 +113,7 @@ func (d *decision) admits(c *claim, cost int64) bool {
 }
 
 // chargeAll charges cost to all limits of c, whether it fits or not.
-func (d *decision) chargeAll(s *Store, c *claim, cost int64) {
+func (d *decision) chargeAll(s *Store, c *Claim, cost int64) {
 	if cost == 0 {
 		return
 	}
@@ -124,15 +124,15 @@ func (d *decision) chargeAll(s *Store, c *claim, cost int64) {
 	d.placeClaim(s, c)
 	for i := range c.asks {
 		if a := &c.asks[i]; !a.peek {
-			d.load(a)
-			d.charge(a, cost)
+			d.load(c, a)
+			d.charge(c, a, cost)
 		}
 	}
 }
 
 // grant gives all limits of c n more requests, or takes them away if n is negative. States that c shares with other
 // pairs, because the store is full, stay unchanged: a grant to them would admit the others again.
-func (d *decision) grant(s *Store, c *claim, n int64) {
+func (d *decision) grant(s *Store, c *Claim, n int64) {
 	for i := range c.asks {
 		a := &c.asks[i]
 		a.peek = a.limit.Rate == 0 // a rate of 0 needs no state
@@ -143,16 +143,16 @@ func (d *decision) grant(s *Store, c *claim, n int64) {
 		if a.peek || a.record == nil || !a.own {
 			continue
 		}
-		d.load(a)
-		a.addLog()
+		d.load(c, a)
+		a.addLog(c.shard)
 		a.limit.Row.Grant(&a.state, &a.record.Packed, a.limit, d.now, n)
-		a.claim.shard.endsAt(a.record.ends())
+		c.shard.endsAt(a.record.ends())
 	}
 }
 
 // release takes the hold that t settles. It reports whether t is late, and the instant at which the hold has ended and
 // was charged.
-func (d *decision) release(c *claim, t *Settlement) (ended int64, late bool) {
+func (d *decision) release(c *Claim, t *Settlement) (ended int64, late bool) {
 	if t.At == NoInstant {
 		return 0, false
 	}
@@ -167,7 +167,7 @@ func (d *decision) release(c *claim, t *Settlement) (ended int64, late bool) {
 }
 
 // renew makes what a claim held at an earlier instant a hold of now, unless it has ended.
-func (d *decision) renew(c *claim, t *Settlement) {
+func (d *decision) renew(c *Claim, t *Settlement) {
 	if c.hold == nil || !c.hold.hasHolds() {
 		return
 	}
@@ -179,7 +179,7 @@ func (d *decision) renew(c *claim, t *Settlement) {
 
 // addBan bans a pair for ban microseconds. It does not shorten a longer ban. In a full store, other pairs may share the
 // ban.
-func (d *decision) addBan(s *Store, c *claim, ban int64) {
+func (d *decision) addBan(s *Store, c *Claim, ban int64) {
 	d.placeOne(s, c, algorithm.BanKind)
 	d.find(c)
 	r := c.ban

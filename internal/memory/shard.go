@@ -15,8 +15,8 @@ type shard struct {
 	logs   slab[algorithm.Log]
 	holds  slab[algorithm.Holds]
 	resets resets
-	room   room
-	shared int // records that pairs share
+	room   []ask // see decision.begin
+	shared int   // records that pairs share
 
 	hand int           // the record that sweep looks at next
 	seen int64         // no record that the hand has passed is idle before this instant
@@ -108,7 +108,7 @@ func (s *shard) heldAt(at int64) (held int) {
 
 // sweep looks at the next n records and removes those that were idle at an instant, unless their pair is in keep. It returns
 // how many pairs that leaves without a record.
-func (s *shard) sweep(at int64, n int, keep []claim) (pairs int64) {
+func (s *shard) sweep(at int64, n int, keep []Claim) (pairs int64) {
 	for range min(n*(1+maxUnused), len(s.records)) {
 		if n == 0 {
 			break
@@ -147,9 +147,9 @@ func (s *shard) drop(i int) (pairs int64) {
 }
 
 // keeps reports whether a claim is about the pair, or the shared records, of this id.
-func keeps(keep []claim, id uint64) bool {
+func keeps(keep []Claim, id uint64) bool {
 	for i := range keep {
-		if keep[i].pair.id == id || keep[i].pair.shared == id {
+		if keep[i].Pair.id == id || keep[i].Pair.shared == id {
 			return true
 		}
 	}

@@ -57,19 +57,16 @@ func isShared(id uint64) bool { return id<<12>>24 == 0 }
 // Take decides claims together: if a claim that is not a dry run is denied, no claim is charged. It sets one answer for
 // each limit of each claim, in order, and returns the wall time of the decision.
 func (s *Store) Take(claims []Claim, answers []Answer) time.Time {
-	d := decision{}
+	d, limits := decision{claims: claims}, 0
 	for i := range claims {
-		d.held |= claims[i].Pair.shardBit()
+		c := &claims[i]
+		limits += len(c.Limits)
+		d.held |= c.Pair.shardBit()
+		d.dryRuns, d.lacks = d.dryRuns || c.DryRun, d.lacks || c.Hold
 	}
 	s.lock(d.held)
 	defer s.unlock(d.held)
-	d.begin(s, len(claims), len(answers))
-	for i := range claims {
-		from := &claims[i]
-		c := d.add(s, from.Pair, from.Limits, from.Cost, from.Peek)
-		c.maxWait, c.dryRun, c.holds = from.MaxWait, from.DryRun, from.Hold
-		d.dryRuns, d.lacks = d.dryRuns || from.DryRun, d.lacks || from.Hold
-	}
+	d.begin(s, limits)
 	d.open(s)
 	d.take(s, answers)
 	d.end()
@@ -79,16 +76,17 @@ func (s *Store) Take(claims []Claim, answers []Answer) time.Time {
 // Settle settles all settlements at one instant.
 func (s *Store) Settle(settlements []Settlement) {
 	d, limits := decision{}, 0
+	var room [4]Claim
+	d.claims = room[:0]
 	for i := range settlements {
-		d.held |= settlements[i].Pair.shardBit()
-		limits += len(settlements[i].Limits)
+		t := &settlements[i]
+		d.held |= t.Pair.shardBit()
+		limits += len(t.Limits)
+		d.claims = append(d.claims, Claim{Pair: t.Pair, Limits: t.Limits})
 	}
 	s.lock(d.held)
 	defer s.unlock(d.held)
-	d.begin(s, len(settlements), limits)
-	for i := range settlements {
-		d.add(s, settlements[i].Pair, settlements[i].Limits, 0, false)
-	}
+	d.begin(s, limits)
 	d.open(s)
 	for i := range settlements {
 		d.settle(s, &d.claims[i], &settlements[i])
