@@ -23,11 +23,11 @@ type since struct {
 	factor float64
 }
 
-// before is what the entry of that name is called that belongs to the earlier commit.
+// before returns the name that an entry gets if it belongs to the earlier commit.
 func before(name string) string { return name + " before" }
 
-// against runs rows with this program and with the one that has the library at a commit, in turns: the rows whose name
-// matches or, if every name does, those with a bound for it. It prints the numbers of both for each entry of ours.
+// against runs rows in turns with this program and with a program that has the library at a commit. It runs the rows whose
+// name matches; if every name matches, only the rows with a bound for this. For each entry of Spillgate it prints both numbers.
 func (e *env) against(commit string, match *regexp.Regexp, out io.Writer) error {
 	now, err := thisProgram()
 	if err != nil {
@@ -65,8 +65,8 @@ func (e *env) against(commit string, match *regexp.Regexp, out io.Writer) error 
 	return err
 }
 
-// build builds this program with the library at a commit, in dir: the sources of the bench are the present ones, with
-// the build tag before, by which a file can adapt them.
+// build builds this program in dir, with the library at a commit and the current sources of the bench. It sets the build tag
+// before, so that a file can adapt the sources.
 func build(ctx context.Context, commit, dir string) (program, error) {
 	if err := sources(ctx, commit, dir); err != nil {
 		return program{}, err
@@ -88,7 +88,7 @@ func gotool(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// sources copies to dir the files of a commit, but the present ones of the bench.
+// sources copies to dir the files of a commit, and the current files of the bench.
 func sources(ctx context.Context, commit, dir string) error {
 	archive, err := exec.CommandContext(ctx, "git", "-C", "..", "archive", "--format=zip", commit).Output()
 	if err != nil {
@@ -187,8 +187,8 @@ type measuring struct {
 	Quick, Busy bool
 }
 
-// measureRow opens a row and says the names of the entries of ours first. To each line, the place of an entry among
-// these, it answers a sample.
+// measureRow opens a row and first prints the names of Spillgate's entries. Then it reads lines, each the index of an entry
+// among these names, and prints a sample for each.
 func measureRow(ctx context.Context, argument []byte) (session, error) {
 	var arg measuring
 	if err := json.Unmarshal(argument, &arg); err != nil {

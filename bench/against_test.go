@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Both programs are this one here, so the test is about the turns, not about the numbers.
+// In this test both programs are the same, so it checks the turns, not the numbers.
 func TestTwiceMeasuresBothPrograms(t *testing.T) {
 	program, err := thisProgram()
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package main
 
-// processor returns a clock that runs always: this system does not report processor time.
+// processor returns a clock of elapsed time, because this system does not report processor time.
 func processor() clock { return elapsed() }

@@ -13,8 +13,8 @@ import (
 // A meter returns how many microseconds something has taken so far.
 type meter func() (float64, error)
 
-// metered returns a measure of what each of meters counts per decision, followed by the numbers of decide but for the
-// first, which is how many decisions it made.
+// metered returns a measure of what each meter counts per decision, followed by the numbers of decide without the first
+// one, which is the number of decisions.
 func metered(decide func() (sample, error), meters ...meter) func() (sample, error) {
 	return func() (sample, error) {
 		before, err := readAll(meters)

@@ -18,9 +18,9 @@ type shape struct {
 	served bool    // behind a server as well
 }
 
-// shapes lists the rules that scriptRows and socketRows decide by. None of them denies anything while a row runs. A million per day is more
-// than a state in microseconds holds exactly, so its bucket counts in coarser ticks. The shapes have rules of their own, because the
-// states of all limits of a rule and a key are one pair in Redis.
+// shapes lists the rules for scriptRows and socketRows. None of them denies anything while a row runs. A million per day is too
+// much for a state in microseconds, so its bucket counts in coarser ticks. Each shape has its own rules, because Redis keeps the
+// states of all limits of a rule and a key in one hash.
 func shapes() []shape {
 	const n = 1_000_000
 	user := func(limits ...core.Limit) core.Rule {

@@ -105,8 +105,8 @@ func openSockets(e *env, f *setup, shape string, connections int) error {
 // serving is the argument of serve.
 type serving struct{ Peer, Shape, Redis string }
 
-// serve serves HTTP at an address, which it says first, behind the middleware of a peer. To each line it answers the
-// processor time that the process has taken, in microseconds.
+// serve serves HTTP behind the middleware of a peer. It first prints its address. For each line that it reads, it prints the
+// processor time that the process has used, in microseconds.
 func serve(_ context.Context, argument []byte) (session, error) {
 	var arg serving
 	if err := json.Unmarshal(argument, &arg); err != nil {
@@ -136,9 +136,9 @@ type attack struct {
 	Length      time.Duration
 }
 
-// load sends requests over a number of connections, each as soon as the one before it is answered. To each line it
-// answers how many requests it sent, how many per second, and the median and the 99th percentile of their latencies in
-// microseconds. Any status but 200 is an error.
+// load sends requests over a number of connections. Each connection sends a request as soon as the last one is answered. For
+// each line that it reads, it prints how many requests it sent, how many per second, and the median and the 99th percentile of
+// their latencies in microseconds. Any status but 200 is an error.
 func load(context.Context, []byte) (session, error) {
 	users := newUsers()
 	clients := make(map[string]*http.Client)

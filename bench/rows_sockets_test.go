@@ -18,7 +18,7 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// The test binary takes the part of the program in rows that start it again.
+// Some rows start the bench program again. In tests, they start the test binary instead.
 func TestMain(m *testing.M) {
 	if ran, err := asTask(context.Background(), os.Args[1:], os.Stdin, os.Stdout); ran {
 		if err != nil {

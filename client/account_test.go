@@ -65,7 +65,7 @@ func TestResources(t *testing.T) {
 	limits := map[string]string{"GET repos": "core", "GET users": "core", "GET search": "search", "POST repos": "free", "GET meta": "free"}
 	for _, row := range []struct {
 		name  string
-		first []string // requests that have been answered before
+		first []string // requests that were answered earlier
 		then  string
 		waits bool
 	}{

@@ -40,7 +40,7 @@ func TestWaitsEndWithTheContext(t *testing.T) {
 	})
 }
 
-// TestWaitingForOthers checks how a call ends that waits for the response to another, of which nothing is known: with
+// TestWaitingForOthers checks how a call ends that waits for the response to another call whose limits are unknown: with
 // the context, or after MaxWait.
 func TestWaitingForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

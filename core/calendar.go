@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/internal/calendar"
 )
 
-// A CalendarUnit is how long a window of a Calendar is.
+// A CalendarUnit is the length of a Calendar's windows.
 type CalendarUnit uint8
 
 // The units of a Calendar. The zero value is no unit.

@@ -19,7 +19,7 @@ type Result struct {
 	Remaining   int           // after the decision; never negative; unchanged by a denied request
 	RetryAfter  time.Duration // denied: after this time the same cost fits; Never if it never will; 0 if allowed
 	RefillAfter time.Duration // time until at least Remaining+1 is available; 0 if the whole capacity is available
-	ResetAfter  time.Duration // time until the whole capacity is available; 0 if it is
+	ResetAfter  time.Duration // time until the whole capacity is available; 0 if it is available now
 	Wait        time.Duration // allowed: the request may go on this long after At; 0 unless the claim has a MaxWait
 	At          time.Time     // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
 }

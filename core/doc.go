@@ -47,7 +47,7 @@
 //
 // Make limits, then rules from limits, then a limiter from rules, and pass the limiter to an adapter.
 //
-//   - Limits: [PerMinute] and its siblings, [Every], [AtOnce], [ParseLimits] or the struct [Limit]. [PerMonth], [Limit.In] and
+//   - Limits: [PerSecond] to [PerYear], [Every], [AtOnce], [ParseLimits] or the struct [Limit]. [PerMonth], [Limit.In] and
 //     [Limit.From] make windows of a [Calendar].
 //   - Rules: [Limit.By] or the struct [Rule].
 //   - The limiter: [New] or [Must]. Its options are [WithStore], [WithSkip] (see [Preflight]), [WithObserver], [WithTimeout],
@@ -58,7 +58,7 @@
 //   - What was decided: [FromContext], [Decision] and [Result]; for logs and metrics, an [Observer].
 //   - Why nothing was decided: [ErrNoKey], [ErrBadKey], [ErrInvalid] or [ErrUnavailable].
 //   - Jobs, logins and tokens without a request: [Limiter.Take], or [Limiter.Wait] to sleep until the turn of the job.
-//     [Limiter.Settle] sets the final cost, [Limiter.Refund] gives all of it back, and [Limiter.Renew] keeps a hold.
+//     [Limiter.Settle] sets a decision's final cost, [Limiter.Refund] sets it to 0, and [Limiter.Renew] keeps a hold.
 //   - What a client has left: [Limiter.Usage] for all rules, [Limiter.Peek] for one request. Neither charges anything.
 //   - Operation: [Limiter.Reset] forgets a key, [Limiter.Ban] bans one, and [Limiter.Grant] adds requests to one.
 //     [Limiter.SetRules] replaces the rules, and [Limiter.StoreHealth] describes the store.
@@ -78,7 +78,7 @@
 //
 //  1. If a function given to [WithSkip] reports true, the request is admitted and nothing is charged.
 //  2. For every rule that applies and whose cost is not 0, the limiter makes a [Claim]: rule, key, limits and cost. It leaves
-//     out rules that it has already decided for this request, further out in the chain of handlers.
+//     out rules that it has already decided for this request where the limiter is also mounted further out.
 //  3. The store decides all claims together, in one call. If it denies a claim that is not a dry run, it charges none.
 //     So a denial never makes a client wait longer.
 //  4. The store returns a [Result] for each limit of each claim: what remains, and how long to wait for more.

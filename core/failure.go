@@ -20,7 +20,7 @@ const (
 	// FailOpen admits the request.
 	FailOpen
 
-	// FailClosed denies the request: Check returns an error that wraps ErrUnavailable.
+	// FailClosed serves no request: Check returns an error that wraps ErrUnavailable.
 	FailClosed
 )
 

@@ -42,7 +42,7 @@ func (l *Limiter) Grant(ctx context.Context, rule, key string, n int, limits ...
 // A Granted is a grant that a limiter has made.
 type Granted struct {
 	Rule, Key string
-	Requests  int       // as for Grant; less than none were taken away
+	Requests  int       // the n of Limiter.Grant: added, or taken away if negative
 	At        time.Time // by this process's clock
 }
 

@@ -146,7 +146,7 @@ func TestNoSweepLosesWhatAHoldIsCharged(t *testing.T) {
 	})
 }
 
-// What ended holds are charged is forgotten like any charge: the store has room again.
+// Charges for ended holds are forgotten like any other charge: the store has room again.
 func TestAPairWithoutHoldsIsForgottenInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m core.MemoryStore

@@ -121,7 +121,7 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore. Any
-// other store gets a deadline of its own: once the first store has failed, it has as long as WithTimeout says. If the
+// other store gets a deadline of its own: WithTimeout, counted from the failure of the first store. If the
 // fallback fails too, Check returns ErrUnavailable. WithFallback may be given once.
 func WithFallback(s Store) Option {
 	return func(c *config) error {

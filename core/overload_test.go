@@ -97,7 +97,7 @@ func TestOverloadWithMixedModes(t *testing.T) {
 	})
 }
 
-// What the fallback holds in an overload is settled in the fallback, also when the overload is over.
+// Costs that the fallback holds in an overload are settled in the fallback, even after the overload.
 func TestHoldOfAnOverloadIsSettledInTheFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, fallback := &faulty{fault: slowly}, new(faulty)

@@ -95,7 +95,7 @@ type Rule struct {
 	// return at once, with Decision.Wait set. If MaxWait is zero, a request that does not fit is denied.
 	//
 	// In any span, at most burst + rate × span requests take their turn. A request that is canceled, refunded or
-	// settled at less gives its turn to the next request, unless others wait behind it. The limits must be token
+	// settled at less frees its turn, unless others wait behind it. The limits must be token
 	// buckets without a ban, and the rule must not have a CostAfter or a Lease. If several rules apply, the request
 	// waits for the longest of their waits. The bound of the other rules is then burst + rate × (span + that wait).
 	MaxWait time.Duration

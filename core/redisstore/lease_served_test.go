@@ -34,7 +34,7 @@ func newProcess(t *testing.T, server *redistest.Server, limit string, lease time
 	return p
 }
 
-// kill has p call the server no more, so that nothing of what it leases is given back.
+// kill stops all calls of p to the server, so that p gives back nothing that it leases.
 func (p *process) kill() {
 	p.killed.Store(true)
 	p.client.Close()

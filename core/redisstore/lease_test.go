@@ -48,7 +48,7 @@ var leaseCases = map[string]leaseCase{
 }
 
 // TestLeasesLoseNothing has processes lease a key while requests are denied elsewhere, refunded and peeked. In the end Redis has
-// charged what was admitted, but for what rounding adds where refunds and rates meet.
+// charged what was admitted, plus at most what rounding adds when refunds and rates meet.
 func TestLeasesLoseNothing(t *testing.T) {
 	for name, c := range leaseCases {
 		t.Run(name, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// period is the time in which one request refills. Tests that wait for it run in parallel, and finish what comes before it much
-// sooner.
+// period is the time in which one request refills. Tests that wait for it run in parallel, and the steps before the wait take
+// much less time.
 const period = 4 * time.Second
 
 // twoAtOnce admits two at once and one more after a period.

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/telemetry"
 )
 
-// Requests that a lease of Redis decides are on the page.
+// The page counts requests that a lease decides without asking Redis.
 func TestLeasesOfRedis(t *testing.T) {
 	s := &scene{telemetry: telemetry.New(telemetry.Options{})}
 	rule := core.Rule{Name: "tenant", Key: byUser, Limits: []core.Limit{core.PerSecond(100_000)}, Lease: time.Second}

@@ -20,8 +20,8 @@ rules:
   - {name: plan, key: user, limits: 1/s}
 `
 
-// accessLog returns lines of one hour: requests of clients that send the more the higher their number is, with scripts
-// in all that they choose.
+// accessLog returns lines of one hour: a client with a higher number sends more requests. Every value
+// that clients choose contains a script.
 func accessLog() string {
 	const script = `<img src=x onerror='window.hit=1'></script><script>window.hit=1</script>`
 	var b strings.Builder

@@ -46,7 +46,7 @@ func TestHerd(t *testing.T) {
 	}
 }
 
-// While a server goes down and comes back every 100ms, no more is admitted than by the limit of the server and the limit of this
+// While a server goes down and comes back every 100ms, at most as much is admitted as the limit in the server and the limit in this
 // process, each once.
 func TestFlapping(t *testing.T) {
 	const capacity, perSecond, lasts = 50, 10, 3 * time.Second

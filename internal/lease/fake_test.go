@@ -43,7 +43,7 @@ func (s *server) process(t *testing.T) *fake {
 	return f
 }
 
-// next has f called before the next call, which has no effect if f returns an error: see outcomes.
+// next sets a function that runs before the next call. If f returns an error, that call has no effect: see outcomes.
 func (s *server) next(f func() error) { s.before.Store(&f) }
 
 // notReturned is the error of a call that is known to have had no effect.

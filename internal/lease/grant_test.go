@@ -51,7 +51,7 @@ func TestAGrantIsAddedToItsLease(t *testing.T) {
 	}
 }
 
-// What a grant that was not sent would have given back is given back later.
+// If the call for a grant was not sent, the requests that it should have given back are given back later.
 func TestAGrantThatIsNotSentGivesNothingBack(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	for _, gone := range []bool{false, true} {
@@ -138,7 +138,7 @@ func TestAGrantForALeaseThatIsGoneIsGivenBack(t *testing.T) {
 	}
 }
 
-// The pause after a grant of nothing is of the span in which that comes.
+// A grant of nothing begins a pause. The pause is measured from the arrival of that grant.
 func TestThePauseBeginsWithTheGrant(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	f := fetchFor(t, s, c)
@@ -224,7 +224,7 @@ func TestAWaitIsAtLeastAMicrosecond(t *testing.T) {
 	}
 }
 
-// What remains is by the latest answer of the store, and within an instant by the one that says least.
+// Remaining follows the latest answer of the store. Of several answers of one instant, the lowest counts.
 func TestWhatRemainsIsByTheLatestAnswer(t *testing.T) {
 	const length = int64(time.Second)
 	at := func(micros int64, remaining ...int) (results []core.Result) {

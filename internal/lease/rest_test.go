@@ -98,7 +98,7 @@ func TestADenialIsOneCall(t *testing.T) {
 	}
 }
 
-// What a call gives back is not lost if it is not sent.
+// If a call is not sent, the requests that it should have given back are not lost.
 func TestACallThatIsNotSentGivesBackLater(t *testing.T) {
 	s, a, b := newFake(t), leasedFor("a", "100/d"), leasedFor("b", "100/d")
 	s.lend(t, a, 10)
@@ -173,7 +173,7 @@ func (s *fake) inFlight(t *testing.T, e *entry, c core.Claim, n int64) *waitedFo
 	}}
 }
 
-// What is charged on other terms is given back before a call asks on the new ones, what is in flight too.
+// Requests charged on other terms, including those in flight, are given back before a call asks on the new terms.
 func TestAChangeOfTermsWaitsForAGrant(t *testing.T) {
 	for _, limits := range []string{"200/d", "100/d, 300/h", "100/d;sliding-log"} {
 		s, c := newFake(t), leasedFor("k", "100/d")
@@ -311,7 +311,7 @@ func TestAChangeOfTermsIsFollowedByAPause(t *testing.T) {
 	})
 }
 
-// What is charged ahead while a reset is under way may have been charged before it: it is not used after it.
+// Requests charged ahead during a reset may have been charged before it, so they are not used after it.
 func TestAGrantDuringAResetIsNotUsedAfterIt(t *testing.T) {
 	s := newFake(t)
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100000/d"), Lease: 10 * time.Second}

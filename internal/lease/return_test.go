@@ -42,7 +42,7 @@ func TestASweepBeginsInTime(t *testing.T) {
 	}
 }
 
-// To arm for the same time again does not put a sweep off.
+// Arming a second time for the same instant does not delay a sweep.
 func TestASweepIsNotPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := New(nil)
@@ -121,7 +121,7 @@ func TestASweepGivesBackWhatHasEnded(t *testing.T) {
 	}
 }
 
-// Of thousands of leases that end at once, each call gives back some.
+// If thousands of leases end at once, several calls give them back, some in each call.
 func TestASweepGivesBackInSeveralCalls(t *testing.T) {
 	s := newFake(t)
 	c := leasedFor("k", "1000/d")
@@ -212,7 +212,7 @@ func (s *fake) chargedAt(micros int64) time.Time {
 	return time.Time{}
 }
 
-// What is no refund of a leased request is left to the store as it is.
+// A settlement that does not refund a leased request goes to the store unchanged.
 func TestWhatIsNoRefundDoesNotConcernLeases(t *testing.T) {
 	for why, change := range map[string]func(*core.Settlement){
 		"the same cost":    func(c *core.Settlement) { c.Final = 3 },

@@ -116,7 +116,7 @@ func TestWhatWasUsedIsOfTheSpanThatNowLiesIn(t *testing.T) {
 	}
 }
 
-// Of these nothing counts, so that nothing is charged ahead for them.
+// These claims do not count as used, so nothing is charged ahead for them.
 func TestWhatCannotBeLeasedDoesNotCount(t *testing.T) {
 	for why, change := range map[string]func(*core.Claim){
 		"a peek":       func(c *core.Claim) { c.Peek = true },

@@ -75,7 +75,8 @@ func TestAPeekIsNotPutBack(t *testing.T) {
 	}
 }
 
-// What was taken on terms that have changed meanwhile is given back to the store, as charged when its portions were.
+// If the terms change during a take, the requests that it took are given back to the store, each as charged when its
+// portion was charged.
 func TestWhatWasTakenOnOldTermsGoesBackToTheStore(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)

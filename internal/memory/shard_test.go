@@ -37,7 +37,7 @@ func TestASweepBeginsAnewIfTheTableGrows(t *testing.T) {
 	}
 }
 
-// What is behind the hand moves to where it has passed if a record before it is removed.
+// If a record before the hand is removed, a record behind the hand moves to a place that the hand has passed.
 func TestARemovalBehindTheHandOfASweep(t *testing.T) {
 	for _, row := range []struct {
 		off  int

@@ -269,7 +269,7 @@ func TestADeniedLeaseSharesARunWithOthers(t *testing.T) {
 	}
 }
 
-// What is charged ahead is at most half of what all claims of a request have left, if two are of one pair.
+// If two claims of a request are of one pair, at most half of what both leave is charged ahead.
 func TestAGrantIsOfWhatTheWholeRequestLeaves(t *testing.T) {
 	s := frozenStore(t)
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 10}
@@ -526,7 +526,7 @@ func tapped(t *testing.T) (*Store, *tap) {
 	return s, h
 }
 
-// next has f called before the next script, which is not sent if f returns an error.
+// next sets a function that runs before the next script. If f returns an error, the script is not sent.
 func (h *tap) next(f func() error) { h.before.Store(&f) }
 
 func (h *tap) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -558,7 +558,7 @@ type errorReply string
 func (e errorReply) Error() string { return string(e) }
 func (errorReply) RedisError()     {}
 
-// What becomes of the requests that a call should give back is known from its answer, or if it was not sent. If it is
+// The store knows what became of the requests that a call should give back if the call was answered or not sent. If it is
 // not known, they are lost: if they were given back again, the limit would be exceeded.
 func TestOutcomesOfReturns(t *testing.T) {
 	calls := map[string]func(context.Context, *Store, core.Claim, *lease.Loan) error{

@@ -71,7 +71,7 @@ func TestAnExpiryThatSufficesForAPairIsNotSetAgain(t *testing.T) {
 	}
 }
 
-// What a hold is charged when it ends may begin a ban, even in a request of another limit of the pair.
+// The charge for a hold that ends may begin a ban, even in a request of another limit of the pair.
 func TestAKeyIsKeptForTheBanThatTheEndOfAHoldMayBegin(t *testing.T) {
 	const end, ban = 66 * time.Second, time.Hour
 	s, server := frozen(t)

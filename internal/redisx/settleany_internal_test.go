@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/internal/oracle"
 )
 
-// What a job gives back because another one denied, it reports as it then is.
+// A job that gives back its charge, because another job denied, reports what remains after that.
 func TestWhatAJobGivesBackIsReported(t *testing.T) {
 	for _, limits := range []string{"9/d", "9/d, 5 at once", "9/d;fixed-window", "9/d, 9/h;sliding-window"} {
 		for _, hold := range []bool{true, false} {

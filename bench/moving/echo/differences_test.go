@@ -83,14 +83,14 @@ func TestASlowLimitIsForgotten(t *testing.T) {
 			t.Errorf("admitted %d of 10, want 5", got)
 		}
 		time.Sleep(3*time.Minute + time.Second)
-		try.Get(h, "198.51.100.1:4000", "/") // any request may clean up
+		try.Get(h, "198.51.100.1:4000", "/") // any request may make echo drop old records
 		if got := try.Admitted(h, 10, client, "/"); got != 5 {
 			t.Errorf("admitted %d after three minutes, want all 5 again", got)
 		}
 	})
 }
 
-// Some minutes of requests at uneven times: both admit the same ones, and respond alike.
+// Both limiters admit the same requests, sent at uneven times over some minutes, and respond alike.
 func TestSameBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, now := app(before), app(same)

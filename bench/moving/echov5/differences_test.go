@@ -24,7 +24,7 @@ func app(limit func(*echo.Echo)) *echo.Echo {
 	return e
 }
 
-// Some minutes of requests at uneven times: both admit the same ones, and respond alike.
+// Both limiters admit the same requests, sent at uneven times over some minutes, and respond alike.
 func TestSameBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{

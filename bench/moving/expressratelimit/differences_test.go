@@ -47,8 +47,8 @@ const (
 	denied   = "HTTP/1.1 429 Too Many Requests\nConnection: close\nContent-Type: text/html; charset=utf-8\n"
 )
 
-// The windows of Spillgate turn by the clock. In this test one begins with the first request, as each does in Express. The
-// bytes are equal then, but for the letter case of field names.
+// Spillgate's windows follow the clock, but in this test a window begins with the first request, as every window does in
+// Express. Then the bytes are equal, except for the letter case of field names.
 func TestSameBytes(t *testing.T) {
 	for name, test := range recorded {
 		t.Run(name, func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestItAdmitsTheLimit(t *testing.T) {
 	})
 }
 
-// The settings of trust proxy: express-rate-limit counted the requests of the peer 127.0.0.1 with this X-Forwarded-For
-// by these keys.
+// Each setting of trust proxy, an X-Forwarded-For sent by the peer 127.0.0.1, and the key by which express-rate-limit counted
+// the request.
 func TestTrustProxy(t *testing.T) {
 	for name, test := range map[string]struct {
 		key       core.KeyFunc
@@ -114,7 +114,7 @@ func TestTrustProxy(t *testing.T) {
 	}
 }
 
-// Of four requests with limit: 1, express-rate-limit answered these.
+// express-rate-limit responded to four requests, with limit: 1, like this.
 func TestSkippedResults(t *testing.T) {
 	successes := func(_ *http.Request, o core.Outcome) int {
 		if o.Err != nil || o.Status >= 400 {

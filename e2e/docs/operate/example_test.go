@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -31,5 +35,12 @@ func main() {
 	admin.Handle("/metrics", promhttp.Handler())
 	go func() { slog.Error("admin", "error", http.ListenAndServe("127.0.0.1:9090", admin)) }()
 
-	slog.Error("server", "error", http.ListenAndServe(":8080", nil))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	server := &http.Server{Addr: ":8080"}
+	go func() {
+		slog.Info("server ended", "reason", server.ListenAndServe())
+		stop()
+	}()
+	<-ctx.Done()
+	_ = server.Shutdown(context.Background()) // waits for the requests in flight; then t.Flush writes the last lines of the log
 }

@@ -26,7 +26,7 @@ func TestStatusSettlesFailures(t *testing.T) {
 	}
 }
 
-// Of requests decided at their starts, failures count from their ends on, and are held until then.
+// A request is decided when it starts and held until it ends. From then on it counts if it failed.
 func TestWhatIsUnderWayIsHeld(t *testing.T) {
 	request := func(path string, start, took time.Duration, status int) accesslog.Entry {
 		e := sent(start, "x", path)

@@ -140,7 +140,7 @@ func TestLimitInAGap(t *testing.T) {
 	}
 }
 
-// In the first half alone no client stands out. What it suggests then is no reason to leave the gap of the whole log.
+// In the first half alone no client stands out. Its suggestion is no reason to give up the gap of the whole log.
 func TestFirstHalfDoesNotMoveTheGap(t *testing.T) {
 	var log entries
 	for half, scanner := range []int{39, 50} {
@@ -160,7 +160,7 @@ func TestFirstHalfDoesNotMoveTheGap(t *testing.T) {
 	}
 }
 
-// The second half should have no more clients that are hit than there are beyond the gap.
+// The limit should hit no more clients in the second half than there are beyond the gap.
 func TestCheckOfAGap(t *testing.T) {
 	rep, r := Report{Keep: 99.9, Clients: 40, TooFew: 2995}, Rate{gap: Gap{Clients: 1}}
 	first, second := peaksOf(100), peaksOf(100)

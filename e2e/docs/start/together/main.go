@@ -66,7 +66,7 @@ func run(ctx context.Context) error {
 	return serve(ctx, app, page)
 }
 
-// serve returns when ctx is done and the requests in flight have been answered, for which it waits 10 seconds at most.
+// serve returns once ctx is done and the requests in flight have been answered. It waits for them for at most 10 seconds.
 func serve(ctx context.Context, app, page *http.Server) error {
 	stopped := make(chan struct{})
 	context.AfterFunc(ctx, func() {
