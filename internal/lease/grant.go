@@ -38,13 +38,6 @@ func waitForAll(ctx context.Context, grants []*grant) {
 	}
 }
 
-// fetchIfLow asks for a grant for e if little is left. The caller has locked the shard of e, and advanced e.
-func (t *Table) fetchIfLow(hash uint64, e *entry, now int64) {
-	if e.isLow(now, e.terms.length) {
-		t.fetch(hash, e, 0)
-	}
-}
-
 // fetch asks for a grant for e, unless one is in flight or the last one granted nothing. waiting is the cost of the
 // request that waits for it. The caller has locked the shard of e, and advanced e.
 func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
@@ -96,7 +89,9 @@ func (t *Table) grant(hash uint64, e *entry, l Loan, timeout time.Duration) {
 		now := t.now()
 		e.advance(now, l.terms.length)
 		e.credit(now, l.At, sent+l.terms.length, l.Granted)
-		e.setUsages(l.Left, now)
+		for i, u := range l.Left {
+			e.setAfter(i, len(l.Left), u, now)
+		}
 		if answer != nil {
 			e.hear(answer, now)
 		}
@@ -112,13 +107,6 @@ func (t *Table) giveBackWithNext(e *entry, by *terms, unused Portions) {
 	}
 	for _, p := range unused {
 		e.giveBack(p.At, p.Count)
-	}
-}
-
-// setUsages stores what the store reported for the limits of e after a grant.
-func (e *entry) setUsages(usages []algorithm.Usage, now int64) {
-	for i := range usages {
-		e.setAfter(i, len(usages), usages[i], now)
 	}
 }
 

@@ -236,7 +236,8 @@ func TestWhatRemainsIsByTheLatestAnswer(t *testing.T) {
 	e := &entry{terms: &terms{length: length}}
 	e.hear(at(500, 1, 1), 0)
 	e.credit(0, 100, length, 5)
-	e.setUsages([]algorithm.Usage{{Remaining: 50}, {Remaining: 70}}, 0)
+	e.setAfter(0, 2, algorithm.Usage{Remaining: 50}, 0)
+	e.setAfter(1, 2, algorithm.Usage{Remaining: 70}, 0)
 	for i, row := range []struct {
 		at            int64
 		remain        int

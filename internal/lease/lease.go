@@ -189,6 +189,12 @@ func (l *lease) takeUnused() (b Portions) {
 	return b
 }
 
+// finish ends all portions, and returns what is to be given back.
+func (l *lease) finish() Portions {
+	l.end()
+	return l.takeUnused()
+}
+
 // isIdle reports whether an advanced l equals a new lease.
 func (l *lease) isIdle() bool {
 	return l.ends[0] == 0 && !l.hasUnused() && l.used == [2]uint32{} && l.pause == 0

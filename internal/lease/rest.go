@@ -203,12 +203,6 @@ func (t *Table) change(e *entry, c *core.Claim) Loan {
 	return old
 }
 
-// finish ends all portions of e, and returns what is to be given back.
-func (e *entry) finish() Portions {
-	e.end()
-	return e.takeUnused()
-}
-
 // collect ends the leases of the rest and adds what is left of them to the loans of the call. It skips leases that
 // takeLocal has ended, unless the call is made again.
 func (k *take) collect(again bool) {

@@ -85,7 +85,9 @@ func (t *Table) takeLease(c *core.Claim, then dry, dst []core.Result) (p part, _
 	if !c.Peek {
 		p.taken, _ = e.take(costOf(c))
 		shard.decisions++
-		t.fetchIfLow(p.hash, e, now)
+		if e.isLow(now, e.terms.length) {
+			t.fetch(p.hash, e, 0)
+		}
 	}
 	p.grant = e.grantInFlight()
 	return p, e.appendResults(dst, c, now, p.taken.mark()), true
@@ -96,8 +98,7 @@ func (t *Table) takeLease(c *core.Claim, then dry, dst []core.Result) (p part, _
 func (t *Table) missed(p *part, e *entry, c *core.Claim, then dry) {
 	p.usedUp = e.isUsedUp()
 	if p.ended = then == endLease; p.ended {
-		e.end()
-		p.unused = e.takeUnused()
+		p.unused = e.finish()
 		return
 	}
 	if !c.Peek && (e.isBusy() || then == waitAlways && !e.late) {
