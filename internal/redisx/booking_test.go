@@ -105,3 +105,50 @@ func retryAfter(results []core.Result) (retry time.Duration) {
 	}
 	return retry
 }
+
+// A request that waits for the end of a ban is denied if the bucket cannot count its cost on top of the ban.
+func TestLargeCostIsNotBookedBehindABan(t *testing.T) {
+	s, _ := frozen(t)
+	c := core.Claim{Rule: "r", Key: "k", Limits: []core.Limit{core.Every(1_000_000, 9000*time.Second)}, MaxWait: time.Hour}
+	if err := s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Ban: 50 * time.Minute}}); err != nil {
+		t.Fatal(err)
+	}
+	for cost, want := range map[int]bool{700_000: false, 600_000: true} {
+		c.Cost, c.Peek = cost, true
+		if r := take(t, s, c)[0]; r.Allowed != want {
+			t.Errorf("cost %d: %+v, want allowed %v", cost, r, want)
+		}
+	}
+}
+
+// What is given back while the clock is behind is given back after the bucket has followed the clock.
+func TestBookingIsGivenBackAfterTheClockWentBack(t *testing.T) {
+	s, server := frozen(t)
+	c := core.Claim{Rule: "rule", Key: "k", Limits: []core.Limit{core.PerMinute(5)}, MaxWait: time.Second}
+	take(t, s, c)
+	at := take(t, s, c)[0].At
+	server.SetTime(start.Add(-time.Hour))
+	if err := s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: 1, MaxWait: c.MaxWait}}); err != nil {
+		t.Fatal(err)
+	}
+	c.Peek = true
+	if r := take(t, s, c)[0]; r.Remaining != 1 {
+		t.Errorf("%d remain, want the one given back to a bucket that is full", r.Remaining)
+	}
+}
+
+func TestGivingBackABookingRepairsCorruptState(t *testing.T) {
+	s, server := frozen(t)
+	c := core.Claim{Rule: "rule", Key: "k", Limits: []core.Limit{core.PerMinute(5)}, MaxWait: time.Second}
+	at := take(t, s, c)[0].At
+	state := parseWords(server.HGet(pairKey, "s"))
+	state[5] = 0 // its rate
+	server.HSet(pairKey, "s", words(state...))
+	if err := s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, At: at, Cost: 1, MaxWait: c.MaxWait}}); err != nil {
+		t.Fatal(err)
+	}
+	c.Peek = true
+	if r := take(t, s, c)[0]; r.Remaining != 1 || s.Repaired() != 1 {
+		t.Errorf("%d remain and %d states were repaired, want a bucket that was just used up and got one back", r.Remaining, s.Repaired())
+	}
+}

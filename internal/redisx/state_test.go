@@ -69,3 +69,20 @@ func TestFirstRequestIsRefundedWhileOneRequestIsLeft(t *testing.T) {
 		t.Errorf("%d remaining after a refund, want 4", r.Remaining)
 	}
 }
+
+// What a hold that ends is charged finds the bucket drained until then, also for the part of a tick that has passed. The ticks of
+// this bucket are seconds.
+func TestHoldThatEndsLosesNoPartOfATick(t *testing.T) {
+	s, server := frozen(t)
+	server.SetTime(start.Add(500 * time.Millisecond))
+	limit := core.Every(999_983, 3650*24*time.Hour)
+	held, charged := claimOf("held", limit), claimOf("charged", limit)
+	take(t, s, held)
+	held.Hold, charged.Cost = true, 2
+	take(t, s, held, charged)
+	server.SetTime(start.Add(67 * time.Second)) // one after the hold has ended
+	held.Hold, held.Peek, charged.Peek = false, true, true
+	if r := take(t, s, held, charged); r[0].ResetAfter != r[1].ResetAfter {
+		t.Errorf("full after %v with a hold that has ended, and after %v if all was charged at first", r[0].ResetAfter, r[1].ResetAfter)
+	}
+}

@@ -435,17 +435,18 @@ function sliding.save(w, o, key, command)
   if not q or not q.dirty then
     return command
   end
-  if q.list == '' and q.open == '' then
+  local text = q.list .. q.open
+  if text == '' then
     call('HDEL', key, q.name)
-  else
-    command = command or {'HSET', key, 's', ''}
-    table.insert(command, q.name)
-    table.insert(command, q.list .. q.open)
+    return command
   end
-  for number in pairs(q.changed) do
+  command = command or {'HSET', key, 's', ''}
+  local n = #command
+  command[n + 1], command[n + 2] = q.name, text
+  for number in next, q.changed do
     if number >= w[o + 6] and number < w[o + 6] + w[o + 7] then
-      table.insert(command, fieldOf(q.name, number))
-      table.insert(command, q.blocks[number])
+      n = n + 2
+      command[n + 1], command[n + 2] = fieldOf(q.name, number), q.blocks[number]
     end
   end
   return command
