@@ -33,8 +33,10 @@ func TestGrants(t *testing.T) {
 	if again := l.Grants(); again.Made["plan"] != 120 || again.Last[0].Key != "k2" {
 		t.Error("what Grants returns is not a copy")
 	}
-	if got := new(core.Limiter).Grants(); got.Made != nil || got.Last != nil {
-		t.Errorf("of a zero limiter: got %+v", got)
+	for name, l := range map[string]*core.Limiter{"nil": nil, "zero": new(core.Limiter)} {
+		if got := l.Grants(); got.Made != nil || got.Last != nil {
+			t.Errorf("%s: got %+v", name, got)
+		}
 	}
 }
 

@@ -289,6 +289,7 @@ func TestGrantMistakes(t *testing.T) {
 	}{
 		{"plan", "k", 0, nil, core.ErrInvalid, "and not 0, got 0"},
 		{"plan", "k", 1_000_000_001, nil, core.ErrInvalid, "requests must be between -1000000000 and 1000000000"},
+		{"plan", "k", -1_000_000_001, nil, core.ErrInvalid, "requests must be between -1000000000 and 1000000000"},
 		{"plan", "", 1, nil, core.ErrNoKey, "grant of rule"},
 		{"pln", "k", 1, nil, core.ErrInvalid, `there is no rule "pln"`},
 		{"tiered", "k", 1, nil, core.ErrInvalid, "the rule has a Tier"},
@@ -299,6 +300,11 @@ func TestGrantMistakes(t *testing.T) {
 	}
 	if err := l.Grant(t.Context(), "tiered", "k", 1, core.PerMonth(7)); err != nil {
 		t.Error(err)
+	}
+	for _, n := range []int{1_000_000_000, -1_000_000_000} {
+		if err := l.Grant(t.Context(), "plan", "k", n); err != nil {
+			t.Errorf("%d: %v", n, err)
+		}
 	}
 }
 
@@ -429,5 +435,27 @@ func TestUsage(t *testing.T) {
 	r.Header.Set("Team", "bad")
 	if _, err := l.Usage(r); !errors.Is(err, core.ErrBadKey) {
 		t.Errorf("with a bad key: got %v", err)
+	}
+}
+
+func TestUsageFails(t *testing.T) {
+	closed := plan(core.PerDay(5))
+	closed.OnFailure = core.FailClosed
+	panics := core.PerDay(5).By(func(*http.Request) (string, error) { panic("ouch") })
+	for _, tt := range []struct {
+		limiter *core.Limiter
+		kind    error
+		want    string
+	}{
+		{nil, core.ErrInvalid, "the limiter is nil"},
+		{new(core.Limiter), core.ErrInvalid, "not made by New"},
+		{core.Must(core.New([]core.Rule{panics})), core.ErrInvalid, `rule "default": a callback panicked: ouch`},
+		{core.Must(core.New([]core.Rule{closed}, core.WithStore(&faulty{fault: refuse}))), core.ErrUnavailable, "refused"},
+	} {
+		d, err := tt.limiter.Usage(get("/"))
+		wantError(t, err, tt.kind, tt.want)
+		if len(d.Results) > 0 {
+			t.Errorf("%q: got %+v", tt.want, d)
+		}
 	}
 }

@@ -127,6 +127,29 @@ func TestRememberedDenialEndsAfterItsRetryAfter(t *testing.T) {
 	})
 }
 
+// A denial by a calendar limit is remembered until its window ends, and not longer.
+func TestRememberedDenialEndsWithItsCalendarWindow(t *testing.T) {
+	for _, limit := range []core.Limit{core.PerDay(1).In("Europe/Berlin"), core.PerMonth(1).In("America/Havana").From(31)} {
+		denying(t, 10, func(t *testing.T, s, _ *redisx.Store, _ *redis.Client) {
+			_, turn := limit.Calendar.Window(time.Now())
+			time.Sleep(time.Until(turn) - 300*time.Millisecond)
+			c := claimOf("k", limit)
+			take(t, s, c)
+			if r := take(t, s, c)[0]; r.Allowed || r.RetryAfter != 300*time.Millisecond {
+				t.Errorf("%v: %+v, want a denial until the turn, 300ms from now", limit, r)
+			}
+			time.Sleep(time.Until(turn) - time.Microsecond)
+			if r, ok := isLocal(s, c); !ok || r[0].RetryAfter != time.Microsecond {
+				t.Errorf("%v: forgotten before the turn, or %+v", limit, r)
+			}
+			time.Sleep(time.Microsecond)
+			if r := take(t, s, c)[0]; !r.Allowed {
+				t.Errorf("%v: denied in the new window: %+v", limit, r)
+			}
+		})
+	}
+}
+
 func TestDenialIsRememberedForASecondAtMost(t *testing.T) {
 	denying(t, 10, func(t *testing.T, s, plain *redisx.Store, _ *redis.Client) {
 		c := claimOf("k", core.PerHour(1))
