@@ -47,7 +47,7 @@ func startServer(ctx context.Context) (s *server, err error) {
 func tryServer(ctx context.Context) (*server, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, fmt.Errorf("the rows about Redis need it: %w", err)
+		return nil, fmt.Errorf("the rows about Redis need redis-server: %w", err)
 	}
 	addr, err := freeAddr()
 	if err != nil {

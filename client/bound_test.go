@@ -159,6 +159,6 @@ func TestBudgetsInUseStay(t *testing.T) {
 	a.budgets[3].inFlight, a.budgets[4].inFlight = 0, 0
 	a.budgets[3].heard = time.Unix(1, 0)
 	if b := a.find(budgetName{name: "new"}); b == nil || a.budgets[4] != b {
-		t.Error("the budget that was not heard of for longest was not replaced")
+		t.Error("the budget without a response for the longest time was not replaced")
 	}
 }

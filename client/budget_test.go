@@ -132,7 +132,7 @@ func TestOverdueTrial(t *testing.T) {
 	b.enter(second, at(20))
 	b.leave(first, at(21))
 	if p := b.check(third, at(21)); !p.wait {
-		t.Error("a third goes while the second is the trial")
+		t.Error("a third call is sent while the second one is the trial")
 	}
 	b.leave(second, at(22))
 	if p := b.check(third, at(22)); p.wait {
@@ -190,7 +190,7 @@ func TestRetryAfterOfSeveral(t *testing.T) {
 	rep.states[2] = state{name: budgetName{line: 2}, wait: 200 * time.Second, hasReset: true, left: 5}
 	a.denied(c, &rep, a.match(c, &rep), at(0))
 	if a, b := a.budgets[0], a.budgets[1]; !a.promise.Equal(at(30)) || !b.promise.Equal(at(1)) {
-		t.Errorf("closed until %v and %v, want 30, the longest that is used up, and 1", a.promise.Unix(), b.promise.Unix())
+		t.Errorf("closed until %v and %v, want 30 (the longest used-up limit) and 1", a.promise.Unix(), b.promise.Unix())
 	}
 	a = &account{clock: 6}
 	rep.n, rep.states[0] = 1, state{wait: time.Second, hasReset: true}

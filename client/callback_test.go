@@ -30,7 +30,7 @@ func TestOnWait(t *testing.T) {
 		}
 		get(t, &http.Client{Transport: tr}, "/")
 		if len(announced) != 1 {
-			t.Errorf("announced %v of a request that need not wait", announced)
+			t.Errorf("announced %v for a request that need not wait", announced)
 		}
 	})
 }

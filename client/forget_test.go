@@ -64,7 +64,7 @@ func TestTurns(t *testing.T) {
 		}
 	}
 	if len(calls[2].wake) > 0 || len(calls[3].wake) == 0 {
-		t.Error("want the first to be woken because its time is known now, and the third because it is too late")
+		t.Error("want the first woken because its turn is known, and the third because its turn would be too late")
 	}
 }
 
@@ -78,6 +78,6 @@ func TestBudgetWithAQueueIsNotForgotten(t *testing.T) {
 	oldest.add(&call{})
 	b := a.find(budgetName{name: "new"})
 	if a.find(oldest.name) != oldest || b == nil || a.budgets[1] == next {
-		t.Error("want the oldest kept, and the next one replaced")
+		t.Error("want the oldest kept, and the second oldest replaced")
 	}
 }

@@ -142,7 +142,7 @@ func denyAndExtend(t *testing.T, text string) {
 		synctest.Wait() // behind the one that is denied
 		_, err := c.Get("http://api.example/")
 		if limitedBy(t, err); time.Since(start2000) != 5*time.Second {
-			t.Errorf("the one behind fails after %v, want when the 503 came", time.Since(start2000))
+			t.Errorf("the request behind it fails after %v, want when the 503 came", time.Since(start2000))
 		}
 	})
 	resp, err := c.Get("http://api.example/")

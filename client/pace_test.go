@@ -117,7 +117,7 @@ func TestLateTurnFailsAtOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		if s, f := served.Load(), failed.Load(); s < 80 || s > 81 || f < 15 || f > 17 {
-			t.Errorf("at once %d are served and %d fail, want 80 and all but the three or four of 10 minutes", s, f)
+			t.Errorf("of requests sent at once, %d are served and %d fail; want 80 served, and only three or four failures in 10 minutes", s, f)
 		}
 		all.Wait()
 		if s, f := served.Load(), failed.Load(); s+f != 100 || s < 83 {
@@ -183,7 +183,7 @@ func TestRetryAfterInAPacedWindow(t *testing.T) {
 		}
 		sent := s.requests(start2000)
 		if len(sent) != 5 || sent[2] != 0 || sent[3] != 12*time.Second || sent[4] < 17*time.Second || sent[4] > 18*time.Second {
-			t.Errorf("sent at %v, want three at once, one of five intervals later, and one 5s after its denial", sent)
+			t.Errorf("sent at %v, want three at once, one five intervals later, and one 5s after its denial", sent)
 		}
 	})
 }

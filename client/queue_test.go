@@ -132,7 +132,7 @@ func TestOverdueRequestDelaysNoOther(t *testing.T) {
 				get(t, c, "/")
 			}
 			if took := time.Since(start2000); took != 10*time.Second {
-				t.Errorf("known %v: six requests behind three that hang took %v, want 10s", known, took)
+				t.Errorf("known %v: six requests took %v behind three that hang, want 10s", known, took)
 			}
 			cancel()
 			synctest.Wait()

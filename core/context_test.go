@@ -86,7 +86,7 @@ func guardTwice(t *testing.T, outer, inner *core.Limiter) (joined, first, second
 		t.Errorf("the context carries %+v, want what Guard says: %+v", carried, joined)
 	}
 	if second, _ = inner.Check(r); second.Allowed != g.Admitted() {
-		t.Errorf("admitted: %v, want what the inner limiter says by itself: %+v", g.Admitted(), second)
+		t.Errorf("admitted: %v, want the inner limiter's own decision: %+v", g.Admitted(), second)
 	}
 	if d, _ := outer.Check(r); d.At != first.At || len(d.Results) != len(first.Results) {
 		t.Errorf("the outer limiter got %+v, want its own decision back", d)

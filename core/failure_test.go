@@ -214,6 +214,6 @@ func TestFaultsOfClaimsAreNoFailureOfTheStore(t *testing.T) {
 		t.Errorf("got %v from Reset, want ErrInvalid alone", err)
 	}
 	if h := l.StoreHealth(); h.Down || h.Err != nil || s.calls.Load() != 21 {
-		t.Errorf("got %+v after %d calls, want a store that is well", h, s.calls.Load())
+		t.Errorf("got %+v after %d calls, want a healthy store", h, s.calls.Load())
 	}
 }

@@ -45,7 +45,7 @@ func TestJoinedDecisionIsOfBothLimiters(t *testing.T) {
 		t.Errorf("got %+v, %v; want the first decision of the outer limiter alone", d, err)
 	}
 	if d, _ := core.FromContext(core.NewContext(first.Context(), joined)); !slices.Equal(d.Results, joined.Results) {
-		t.Errorf("got %+v; want the decision that was carried and the one that was added", d)
+		t.Errorf("got %+v; want the carried decision and the added one", d)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestOutcomeOfAProbeIsNeverLost(t *testing.T) {
 					}
 				}
 				if strings.Contains(log.String(), "is back") {
-					t.Errorf("the log says that the store is back, which has not answered:\n%s", log)
+					t.Errorf("the log says that the store is back, but it has not answered:\n%s", log)
 				}
 				time.Sleep(time.Second)
 				s.fault = nil

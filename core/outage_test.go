@@ -23,7 +23,7 @@ func TestOutageFromBeginningToEnd(t *testing.T) {
 		check(10)
 		synctest.Wait()
 		if l.StoreHealth() != (core.Health{}) || log.String() != "" {
-			t.Fatalf("got %+v and log %q from a store that is well", l.StoreHealth(), log)
+			t.Fatalf("got %+v and log %q from a healthy store", l.StoreHealth(), log)
 		}
 		s.fault = refuse
 		time.Sleep(time.Second)
@@ -168,7 +168,7 @@ func TestManyCallersOfAStoreThatRecovers(t *testing.T) {
 		}
 		herd(t, l)
 		if h := l.StoreHealth(); h.Down || s.calls.Load() < 12_000 {
-			t.Errorf("got %+v and %d calls, want a store that is well again and used", h, s.calls.Load())
+			t.Errorf("got %+v and %d calls, want a store that has recovered and is used", h, s.calls.Load())
 		}
 	})
 }

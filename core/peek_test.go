@@ -44,7 +44,7 @@ func TestCarriedPeekIsNoDecision(t *testing.T) {
 	}
 	r = r.WithContext(core.NewContext(r.Context(), d))
 	if d, err := l.Check(r); err != nil || d.Results[0].Remaining != 1 {
-		t.Errorf("a request that carries a peek was not charged: %+v, %v", d, err)
+		t.Errorf("a request whose context carries a peek was not charged: %+v, %v", d, err)
 	}
 }
 

@@ -196,7 +196,7 @@ func TestRoutedAgainSettlesEachHoldOnce(t *testing.T) {
 		outer, _ := l.Guard(t.Context(), get("/start"), nil)
 		again, err := l.Guard(outer.Request().Context(), at(outer.Request(), "/login"), nil)
 		if err != nil || !again.Admitted() || !again.Watches() || !outer.Watches() {
-			t.Fatalf("got %+v, %v; want it admitted beside itself", again.Decision(), err)
+			t.Fatalf("got %+v, %v; want the rerouted request admitted: its own hold must not deny it", again.Decision(), err)
 		}
 		third, err := l.Guard(again.Request().Context(), again.Request(), nil)
 		if err != nil || !third.Admitted() || third.Watches() {

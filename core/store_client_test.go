@@ -67,7 +67,7 @@ func TestCallsThatBeginTogetherShareTheirDeadline(t *testing.T) {
 			t.Errorf("at the deadline: %v", err)
 		}
 		if err := seen[3].Err(); err != nil {
-			t.Errorf("before the deadline of others: %v", err)
+			t.Errorf("the call ended before the other calls' deadline: %v", err)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestDerivedContextsTakeNoGoroutine(t *testing.T) {
 		hangUp()
 		synctest.Wait()
 		if derived.Err() != nil {
-			t.Errorf("the client that hung up ended it: %v", derived.Err())
+			t.Errorf("a client that hung up ended the request: %v", derived.Err())
 		}
 		time.Sleep(50 * time.Millisecond)
 		synctest.Wait()
@@ -169,7 +169,7 @@ func TestLocalDecisionsSayNothingAboutTheStore(t *testing.T) {
 			t.Errorf("got %+v after 5 failures of %d calls; local decisions must not count as successes", h, s.calls.Load())
 		}
 		if d := take("known"); d.Allowed || d.Degraded != nil {
-			t.Errorf("got %+v while the store is down, want what it remembers", d)
+			t.Errorf("got %+v while the store is down, want the remembered denial", d)
 		}
 		for _, o := range seen.seen {
 			if o.Claims[0].Key == "known" && o.Store != 0 {

@@ -40,7 +40,7 @@ func (v visit) check(limits []core.Limit, shared bool) error {
 		if n, ok := readNumbers(r); !ok {
 			return fmt.Errorf("reply %d lacks rate limit headers", i+1)
 		} else if i == len(v.replies)-1 && n.remaining != "0" {
-			return fmt.Errorf("the denial says that %s remain, want 0", n.remaining)
+			return fmt.Errorf("the denial shows %s remaining, want 0", n.remaining)
 		}
 	}
 	return v.checkLater(least == 0, shared)

@@ -73,7 +73,7 @@ func recovers(t *testing.T, s *scene, limit core.Limit, key string, spoil func()
 		t.Errorf("the key was denied after %v, want as good as new after %v", denied, limit.Period)
 	}
 	if h := g.StoreHealth(); h.Down {
-		t.Errorf("got %+v from a store that is well", h)
+		t.Errorf("got %+v from a healthy store", h)
 	}
 }
 

@@ -121,7 +121,7 @@ func TestPanicInAnswer(t *testing.T) {
 			f.armed.Store(true)
 			if resp, err := s.Client().Get(s.URL); err == nil {
 				resp.Body.Close()
-				t.Errorf("status %d for a request whose answer panicked", resp.StatusCode)
+				t.Errorf("status %d for a request whose response panicked", resp.StatusCode)
 			}
 			s.Get("/").WantStatus(t, 429)
 		}

@@ -88,7 +88,7 @@ func TestWebSocket(t *testing.T) {
 			t.Error(err)
 		}
 		if _, resp, err = websocket.Dial(ctx, s.URL, options); err == nil || resp.StatusCode != 429 || resp.Header.Get("Retry-After") == "" {
-			t.Errorf("the second one: %v, %v; want 429 and Retry-After", resp, err)
+			t.Errorf("the second request: %v, %v; want 429 and Retry-After", resp, err)
 		}
 	})
 }

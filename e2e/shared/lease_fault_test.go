@@ -120,7 +120,7 @@ func TestLeaseOfAKilledProcessDrains(t *testing.T) {
 	l := c.leaser.limiter()
 	left := remaining(t, l)
 	if left.ResetAfter > 2*time.Second {
-		t.Errorf("all is back after %v, want 2s at most", left.ResetAfter)
+		t.Errorf("the whole capacity is available after %v, want 2s at most", left.ResetAfter)
 	}
 	time.Sleep(left.ResetAfter)
 	if r := remaining(t, l); r.Remaining != 600 {

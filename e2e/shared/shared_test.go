@@ -59,7 +59,7 @@ func TestProcessesShareLimit(t *testing.T) {
 			one.WantStatus(t, http.StatusTooManyRequests)
 			other.WantStatus(t, http.StatusTooManyRequests)
 			if a, b := one.Header.Get("X-RateLimit-Reset"), other.Header.Get("X-RateLimit-Reset"); a != b || a == "" {
-				t.Errorf("one process says Reset %q, the other %q; there is one clock", a, b)
+				t.Errorf("one process sends Reset %q, the other %q, though both use the server's clock", a, b)
 			}
 			both[0].get("other-"+f.Name).WantStatus(t, http.StatusOK)
 		})

@@ -202,7 +202,7 @@ func TestProcessesAreDeniedByOneOrder(t *testing.T) {
 	for _, d := range denied {
 		next, ok := opens[d.then]
 		if !ok || d.then <= d.at || next < len(admitted) && admitted[next].at < d.then {
-			t.Errorf("denied at %d until %d, want until a turn is a second away that is still free; the next request: %d", d.at, d.then, next)
+			t.Errorf("denied at %d until %d, want until a free turn is a second away; the next request: %d", d.at, d.then, next)
 		}
 	}
 	t.Logf("%d admitted, %d denied", len(admitted), len(denied))

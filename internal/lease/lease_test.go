@@ -12,7 +12,7 @@ func TestABusyLeaseIsLowWhenAQuarterIsLeft(t *testing.T) {
 		var l lease
 		l.use(used)
 		if low := l.isLow(0, leaseLength); low != (used == 4) {
-			t.Errorf("an empty one of which %d were used: %v", used, low)
+			t.Errorf("an empty bucket of which %d were used: %v", used, low)
 		}
 		l.credit(0, 1, leaseLength, 3)
 		if l.take(3); l.isLow(0, leaseLength) != (used == 4) {
@@ -77,7 +77,7 @@ func TestAGrantOfNoUseIsFollowedByAPause(t *testing.T) {
 			"late twice": func(l *lease) {
 				l.credit(now, 1, now, 1)
 				if l.pause > 0 || !l.late {
-					t.Error("one that is late is followed by a pause")
+					t.Error("one late grant is followed by a pause")
 				}
 				l.credit(now, 1, now-1, 1)
 			},
@@ -90,7 +90,7 @@ func TestAGrantOfNoUseIsFollowedByAPause(t *testing.T) {
 	l.credit(6, 1, 7, 1)
 	l.credit(8, 1, 8, 1)
 	if l.pause > 0 {
-		t.Error("late ones with one in time between them are followed by a pause")
+		t.Error("late grants with one in time between them are followed by a pause")
 	}
 }
 

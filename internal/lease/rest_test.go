@@ -233,7 +233,7 @@ func TestACallGivesBackWhatIsLeft(t *testing.T) {
 		t.Errorf("ended before: %d left, %d given back", one.available(), unusedOf(k))
 	}
 	if k.collect(true); one.available() != 0 || unusedOf(k) != 10 {
-		t.Errorf("again: %d left, %d given back", one.available(), unusedOf(k))
+		t.Errorf("the second time: %d left, %d given back", one.available(), unusedOf(k))
 	}
 	if two.available() != 5 {
 		t.Errorf("%d left of a lease of other limits, want 5", two.available())

@@ -250,7 +250,7 @@ func TestALeaseThatIsEndedIsGivenBack(t *testing.T) {
 	table := s.table()
 	s.leases.End([]core.Pair{{Key: "other"}})
 	if e.available() != 7 {
-		t.Error("a lease has ended that is none of these")
+		t.Error("a lease ended that is not in the list")
 	}
 	s.leases.End([]core.Pair{{Key: "other"}, {Rule: c.Rule, Key: c.Key}})
 	if e.available() != 0 || table.toReturn() != 7 || s.LeaseStats().Keys != 0 || e.terms != nil {

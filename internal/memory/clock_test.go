@@ -42,7 +42,7 @@ func TestInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
 			t.Errorf("set by %v: an instant from before is off by %dµs", d, got-now)
 		}
 		if got := c.instant(soon); got != now+maxDelay/2 {
-			t.Errorf("set by %v: an instant whose time was asked for meanwhile is off by %dµs", d, got-now-maxDelay/2)
+			t.Errorf("clock set by %v: an instant soon after now is off by %dµs", d, got-now-maxDelay/2)
 		}
 		now = c.read()
 		at := c.time(now)
@@ -53,7 +53,7 @@ func TestInstantIsFoundAgainAfterTheWallClockWasSet(t *testing.T) {
 			t.Errorf("set by %v: %v is not %dµs after the instant %d", d, at, c.offset(), now)
 		}
 		if off := time.Since(at.Round(0)); off < -2*time.Millisecond || off > time.Minute {
-			t.Errorf("set by %v: it is %v from now by the wall clock", d, off)
+			t.Errorf("clock set by %v: the instant is %v from now by the wall clock", d, off)
 		}
 	}
 }

@@ -148,10 +148,10 @@ func audit(t *testing.T, s *Store) {
 			t.Errorf("shard %d counts %d records, %d of them shared; it has %d, %d", i, sh.count, sh.shared, records, shared)
 		}
 		if used := int(sh.holds.used) - len(sh.holds.unused); used != holds {
-			t.Errorf("shard %d has %d holds in use, of which records have %d", i, used, holds)
+			t.Errorf("shard %d has %d holds in use, but records refer to %d", i, used, holds)
 		}
 		if used := int(sh.logs.used) - len(sh.logs.unused); used != logs {
-			t.Errorf("shard %d has %d logs in use, of which records have %d", i, used, logs)
+			t.Errorf("shard %d has %d logs in use, but records refer to %d", i, used, logs)
 		}
 	}
 	if n := s.pairs.Load(); int(n) != len(pairs) || n > s.maxKeys {

@@ -67,7 +67,7 @@ func TestHoldExpiresUnlessItIsRenewed(t *testing.T) {
 			t.Errorf("denied after the stream has ended: %+v", asks[0])
 		}
 		if _, ok := renew(s, "unknown", at); ok {
-			t.Error("a hold was renewed that is not there")
+			t.Error("renewed a hold that does not exist")
 		}
 		audit(t, s)
 	})
@@ -105,7 +105,7 @@ func TestKnownPairThatHoldsOrIsBanned(t *testing.T) {
 			t.Errorf("what is held does not count: %+v", a.Usage)
 		}
 		if a := take(s, "banned", l, 1); a.Retry != 1_000_000 {
-			t.Errorf("a banned pair is told to wait for %dµs", a.Retry)
+			t.Errorf("a banned pair waits for %dµs", a.Retry)
 		}
 		end(s, "holds", at, 0, l)
 		time.Sleep(time.Second)
@@ -191,17 +191,17 @@ func TestFullStoreSharesHoldsAndBans(t *testing.T) {
 		hold(s, x, l)
 		hold(s, y, l)
 		if asks, _ := hold(s, x, l); asks[0].Retry == 0 {
-			t.Error("a third request in flight of two pairs that share")
+			t.Error("admitted a third request in flight of two pairs that share a record")
 		}
 		time.Sleep(2 * time.Minute)
 		for range 2 { // x has a record of its own now, and y has none
 			hold(s, x, l)
 		}
 		if asks, _ := hold(s, x, l); asks[0].Retry == 0 {
-			t.Error("a third request in flight of a pair of its own")
+			t.Error("admitted a third request in flight of a pair with its own record")
 		}
 		if asks, _ := hold(s, y, l); asks[0].Retry != 0 {
-			t.Error("what a pair holds on its own is in the way of one that shares")
+			t.Error("the holds of a pair with its own record count against a pair that shares a record")
 		}
 		audit(t, s)
 		ban(s, y, time.Hour)
@@ -250,7 +250,7 @@ func TestExpiredHoldIsNeitherRenewedNorInTheWay(t *testing.T) {
 			t.Error("a hold is renewed 66s after it was made")
 		}
 		if asks, _ := hold(s, "key", atOnce(1)); asks[0].Retry != 0 {
-			t.Error("a hold that has expired is in the way")
+			t.Error("a request was denied because of an expired hold")
 		}
 		audit(t, s)
 	})

@@ -33,7 +33,7 @@ func TestPairTakesItsHoldsAlongToARecordOfItsOwn(t *testing.T) {
 		}
 		for n, admitted := range []bool{true, false} {
 			if asks, _ := hold(s, x, atOnce(2)); (asks[0].Retry == 0) != admitted {
-				t.Errorf("hold %d beside the one that was shared: retry %d", n, asks[0].Retry)
+				t.Errorf("hold %d besides the shared hold: retry %d", n, asks[0].Retry)
 			}
 		}
 		audit(t, s)

@@ -165,7 +165,7 @@ func TestSweepLearnsWhenTheNextRecordIsIdle(t *testing.T) {
 	}
 	s.endsAt(7)
 	if got := s.ends.Load(); got != 7 {
-		t.Errorf("nothing is idle before %d though one ends at 7", got)
+		t.Errorf("nothing is idle before %d although one record ends at 7", got)
 	}
 }
 

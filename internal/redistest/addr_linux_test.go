@@ -21,7 +21,7 @@ func TestFreeAddrIsReserved(t *testing.T) {
 			return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 0) })
 		}}
 		if _, err := other.Listen(context.Background(), "tcp", addr); !errors.Is(err, syscall.EADDRINUSE) {
-			t.Errorf("got %v for a socket that must be alone, want that the address is in use", err)
+			t.Errorf("got %v for a reserved address, want \"address already in use\"", err)
 		}
 		server, err := net.Listen("tcp", addr)
 		if err != nil {

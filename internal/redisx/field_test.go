@@ -66,7 +66,7 @@ func TestEndOfTheWidestSubBucketIsNotInTheFuture(t *testing.T) {
 	peek := claimOf("k", two)
 	peek.Peek = true
 	if r := take(t, s, peek)[0]; r.ResetAfter != (widest+period)*time.Microsecond-3*time.Second {
-		t.Errorf("all are back after %v, want it to be a period after the end of the sub-bucket", r.ResetAfter)
+		t.Errorf("all requests are available again after %v, want one period after the end of the sub-bucket", r.ResetAfter)
 	}
 }
 

@@ -71,7 +71,7 @@ func (j *job) read() error {
 		r := reply[limitWords*n:][:limitWords]
 		u, ok := j.usageOf(&j.request.asks[i], r)
 		if !ok {
-			return fmt.Errorf("the script replied %d, which cannot be", j.reply)
+			return fmt.Errorf("the script replied %d, which is impossible", j.reply)
 		}
 		if isRare {
 			r := reply[limitWords*len(j.asks)+rareWords*n:]

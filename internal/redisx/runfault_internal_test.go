@@ -40,7 +40,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := slices.Index(jobs, bad); n == 0 || n == len(jobs)-1 {
-		t.Errorf("the bad one is job %d of %d, with none before or after it", n, len(jobs))
+		t.Errorf("the bad job is job %d of %d, want jobs before and after it", n, len(jobs))
 	}
 	for _, p := range jobs {
 		switch err := p.read(); {
@@ -51,7 +51,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 		}
 	}
 	if err := s.decider.server.run(ctx, []*job{bad}); err == nil || !regexp.MustCompile("can't run this command|no permissions to run").MatchString(err.Error()) {
-		t.Errorf("alone, it gets %v, want what the server says", err)
+		t.Errorf("sent alone, it gets %v, want the server's error", err)
 	}
 }
 

@@ -22,7 +22,7 @@ func readAccepted(text string) (accepted, error) {
 			}
 			all[last] = ""
 		case last == "":
-			return nil, fmt.Errorf("accepted, line %d: a reason for nothing", n+1)
+			return nil, fmt.Errorf("accepted, line %d: a reason without a mutant", n+1)
 		default:
 			all[last] += strings.TrimSpace(line) + " "
 		}

@@ -59,7 +59,7 @@ func TestLimitsOfRequestsInFlight(t *testing.T) {
 	log[2].Duration = time.Second
 	all := func(string) bool { return true }
 	if rep := run(t, src, Options{AtStart: true, Knows: all}, slices.Clone(log)); rep.Denied != 1 || rep.Failed != 0 {
-		t.Errorf("got %+v, want one of two denied that overlap", rep)
+		t.Errorf("got %+v, want one of the two overlapping requests denied", rep)
 	}
 	if rep := run(t, src, Options{}, log); rep.LeftOut["default"] != Durations {
 		t.Errorf("without durations: got %+v", rep)
