@@ -37,8 +37,9 @@ type batcher struct {
 type queue struct {
 	route    string
 	waiting  []*batch
-	inFlight []*batch      // except batches that no caller waits for
-	took     time.Duration // by the server for a batch, recently; 0 if unknown
+	inFlight []*batch                // except batches that no caller waits for
+	room     [1 + maxInFlight]*batch // backs both of a short queue
+	took     time.Duration           // by the server for a batch, recently; 0 if unknown
 }
 
 // A batch is one run of the script.
@@ -46,6 +47,7 @@ type batch struct {
 	ctx      context.Context // context of the first job
 	queue    *queue
 	jobs     []*job
+	one      [1]*job   // backs jobs of a small batch
 	load     int       // of all jobs
 	deadline time.Time // the latest of all jobs; zero if one has none
 	sent     time.Time
@@ -134,6 +136,7 @@ func (s *batcher) enqueue(ctx context.Context, j *job) *batch {
 	q := s.queues[j.route]
 	if q == nil {
 		q = &queue{route: j.route}
+		q.waiting, q.inFlight = q.room[:0:1], q.room[1:1]
 		s.queues[j.route] = q
 	}
 	b := q.next(j)
@@ -149,11 +152,12 @@ func (s *batcher) enqueue(ctx context.Context, j *job) *batch {
 
 // next returns a waiting batch of q with room for j.
 func (q *queue) next(j *job) *batch {
-	if n := len(q.waiting); n > 0 && q.waiting[n-1].load+j.load() <= maxLoad {
+	if n := len(q.waiting); n > 0 && q.waiting[n-1].load+j.load <= maxLoad {
 		return q.waiting[n-1]
 	}
 	q.dropOverdue()
 	b := &batch{queue: q, done: make(chan struct{})}
+	b.jobs = b.one[:0]
 	if len(q.inFlight) > 0 { // about as many will come
 		b.jobs = make([]*job, 0, len(q.inFlight[0].jobs))
 	}
@@ -175,7 +179,7 @@ func (b *batch) add(ctx context.Context, j *job) {
 		b.deadline = deadline
 	}
 	b.jobs = append(b.jobs, j)
-	b.load += j.load()
+	b.load += j.load
 	if !j.isOwed() {
 		j.shed = b.shed
 	}
@@ -225,7 +229,7 @@ func (b *batch) remove(is func(*job) bool) {
 	b.jobs = slices.DeleteFunc(b.jobs, is)
 	b.load = 0
 	for _, j := range b.jobs {
-		b.load += j.load()
+		b.load += j.load
 	}
 }
 

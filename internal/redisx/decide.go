@@ -74,7 +74,7 @@ func (s *decider) decide(ctx context.Context, r *request) (jobs []job, err error
 		if jobs = how.jobsOf(r, s.layout); len(jobs) == 1 {
 			err = s.batcher.do(ctx, &jobs[0], false)
 		} else {
-			err = s.within(ctx, r, func(ctx context.Context) error { return s.decideSeparately(ctx, r, jobs) })
+			err = s.decideSeparately(ctx, r, jobs)
 		}
 		switch {
 		case hasCode(err, "CROSSSLOT") && how == anyKeys: // a client that wraps one of a Redis Cluster
@@ -94,24 +94,35 @@ func (s *decider) within(ctx context.Context, r *request, f func(context.Context
 	return s.batcher.running.within(ctx, late, f)
 }
 
-// decideSeparately decides all jobs at the same time. If one job denies, it gives back what the others were charged.
-// Until then, other requests may be denied because of these charges. So that a client that is denied anyway cannot keep
-// another identity charged, decideSeparately first peeks if a pair was denied recently, and charges nothing if a job
-// would still deny.
+// decideSeparately is decideAll for a caller that waits no longer than ctx.
 func (s *decider) decideSeparately(ctx context.Context, r *request, jobs []job) error {
+	return s.within(ctx, r, func(ctx context.Context) error { return s.decideAll(ctx, r, jobs) })
+}
+
+// decideAll decides all jobs at the same time. If one job denies, it gives back what the others were charged.
+// Until then, other requests may be denied because of these charges. So that a client that is denied anyway cannot keep
+// another identity charged, decideAll first peeks if a pair was denied recently, and charges nothing if a job
+// would still deny.
+func (s *decider) decideAll(ctx context.Context, r *request, jobs []job) error {
 	if s.denied.anyOf(r.keys, time.Now(), 0) {
-		if err := s.peekAll(ctx, jobs); err != nil || !allAdmitted(jobs) {
+		if err := s.doAll(ctx, jobs, true); err != nil || !allAdmitted(jobs) {
 			return err
 		}
 	}
+	err := s.doAll(ctx, jobs, false)
+	s.undo(ctx, jobs)
+	return err
+}
+
+// doAll does jobs at the same time, and records the pairs that denied one. If peek is set, it charges nothing.
+func (s *decider) doAll(ctx context.Context, jobs []job, peek bool) error {
 	each(len(jobs), func(i int) {
 		j := &jobs[i]
-		j.prepare(nil)
+		j.prepare(peek)
 		j.usages = j.usages[:0]
 		j.err = s.batcher.do(ctx, j, true)
 	})
 	s.noteDenied(jobs, time.Now())
-	s.undo(ctx, jobs)
 	return firstError(jobs)
 }
 
@@ -125,17 +136,6 @@ func (s *decider) noteDenied(jobs []job, now time.Time) {
 			}
 		}
 	}
-}
-
-// peekAll decides jobs without charging anything.
-func (s *decider) peekAll(ctx context.Context, jobs []job) error {
-	each(len(jobs), func(i int) {
-		j := &jobs[i]
-		j.prepare(func(int) bool { return true })
-		j.err = s.batcher.do(ctx, j, true)
-	})
-	s.noteDenied(jobs, time.Now())
-	return firstError(jobs)
 }
 
 func firstError(jobs []job) error {
@@ -215,10 +215,10 @@ func (s *decider) settleJob(ctx context.Context, j *job) {
 		one := job{request: j.request, route: key}
 		for _, i := range j.asks {
 			if j.request.keys[j.request.asks[i].key] == key {
-				one.add(i, key)
+				one.add(i)
 			}
 		}
-		one.prepare(nil)
+		one.prepare(false)
 		jobs = append(jobs, one)
 	}
 	each(len(jobs), func(i int) { jobs[i].err = s.batcher.do(ctx, &jobs[i], true) })
@@ -248,7 +248,7 @@ func (s *decider) giveBack(ctx context.Context, j *job, charged func(claim int) 
 		}
 	}
 	back := &job{request: r, route: j.route, keys: j.keys, asks: j.asks}
-	back.prepare(nil)
+	back.prepare(false)
 	back.err = s.batcher.do(ctx, back, true)
 	return back
 }

@@ -37,7 +37,7 @@ func (s *Store) ahead(t *testing.T, c core.Claim, n int64) (at, granted int64) {
 	t.Helper()
 	j := s.leasedJob(t, c, n, lease.Portions{})
 	j.request.free(0)
-	j.prepare(nil)
+	j.prepare(false)
 	s.mustRun(t, j)
 	return j.at, j.request.leases[0].granted
 }
@@ -112,7 +112,7 @@ func TestGrantReportsWhatItLeaves(t *testing.T) {
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d, 90/h")}
 	j := s.leasedJob(t, c, 30, lease.Portions{})
 	j.request.free(0)
-	j.prepare(nil)
+	j.prepare(false)
 	s.mustRun(t, j)
 	if j.usages[0].Remaining != 70 || j.usages[1].Remaining != 60 || j.usages[0].retry != 0 || j.request.leases[0].granted != 30 {
 		t.Errorf("got %+v, granted %d", j.usages, j.request.leases[0].granted)

@@ -3,21 +3,25 @@ package redisx
 import (
 	"encoding/binary"
 	"strconv"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// prepare sets the plan and the numbers of j, which lua/plan.lua reads. Asks for which peek reports true charge nothing.
-func (j *job) prepare(peek func(ask int) bool) {
+// prepare sets what the script reads of j, and its load. If peek is set, j charges nothing.
+func (j *job) prepare(peek bool) {
 	op := byte('t')
 	if j.isOwed() {
 		op = 's'
 	}
 	var buf [512]byte
 	b, claim := append(buf[:0], op), -1
+	j.load = 0
 	for _, i := range j.asks {
 		a := j.request.asks[i]
-		a.peek = a.peek || peek != nil && peek(i)
-		b = a.appendWords(b, a.claim != claim, j.indexOf(j.request.keys[a.key]))
+		a.peek = a.peek || peek
+		b = a.appendWords(b, a.claim != claim)
 		claim = a.claim
+		j.load += j.request.asks[i].load()
 	}
 	if string(b) != j.plan { // j may start with the plan of an earlier job
 		j.plan = string(b)
@@ -26,9 +30,9 @@ func (j *job) prepare(peek func(ask int) bool) {
 	j.addLeases()
 }
 
-// appendWords appends what a script reads as a, with the place of its key among its job's keys.
-func (a *ask) appendWords(b []byte, begins bool, place int) []byte {
-	head, starts := int64(place+1)<<6, []int64(nil)
+// appendWords appends what a script reads as a. begins says whether a is the first ask of its claim.
+func (a *ask) appendWords(b []byte, begins bool) []byte {
+	head, starts := int64(a.place+1)<<6, []int64(nil)
 	kind, unit, ban := int64(a.Kind), a.Unit+a.Width, a.Ban+a.maxWait
 	if a.turn != nil {
 		starts = a.turn.starts
@@ -113,4 +117,34 @@ func (l *leased) appendNumbers(b []byte) []byte {
 		b = binary.LittleEndian.AppendUint64(b, uint64(p.Count))
 	}
 	return b
+}
+
+// The load of an ask on a server: of a plain request; of a peek, a dry run, a hold and a sliding limit; and, on top, of
+// each so many entries and blocks of a sliding limit that a decision may have to look at, because they have ended since
+// the last one. See maxLoad.
+const (
+	plainLoad      = 1
+	otherLoad      = 4
+	entriesPerLoad = 8
+	blocksPerLoad  = 16
+
+	maxEntries = 64 // of a block: see lua/sliding.lua
+)
+
+// load returns an upper bound of the server's work for a.
+func (a *ask) load() int {
+	entries := int64(0)
+	switch a.Algorithm {
+	case algorithm.SlidingWindow:
+		entries = algorithm.CeilDiv(a.Micros, a.Width)
+	case algorithm.SlidingLog:
+		entries = a.Rate
+	case algorithm.InFlight:
+		return plainLoad
+	default:
+		if !a.peek && !a.dryRun && !a.hold {
+			return plainLoad
+		}
+	}
+	return otherLoad + int(min(entries, maxEntries)/entriesPerLoad+entries/maxEntries/blocksPerLoad)
 }

@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -28,6 +29,7 @@ type ask struct {
 	*algorithm.Limit       // compiled, and shared by all requests; of a ban, noLimit
 	turn             *turn // of a calendar, or nil
 	claim, key       int   // their places in the request
+	place            int   // of the key among the keys of the job
 	cost, asked      int64 // of the claim, and of all claims for the state
 	maxWait          int64 // microseconds
 	peek, dryRun     bool
@@ -59,6 +61,7 @@ type job struct {
 	keys    []string
 	asks    []int  // places in request.asks, ascending
 	plan    string // what is asked of the keys: see lua/plan.lua
+	load    int    // upper bound of the server's work
 	numbers string // of the settlements or the leases: see lua/settle.lua and lua/take.lua
 	claims  []int  // claims that it settles
 	leases  []int  // places in request.leases
@@ -152,6 +155,7 @@ func (s *settlement) changes() bool { return s.hold || s.ban > 0 && !s.waits || 
 // add adds an ask like a for each of limits, or one without a limit for a ban.
 func (r *request) add(l *layout, rule, identity string, limits []algorithm.Limit, a ask) {
 	a.key = r.keyIndex(l.key(rule, identity))
+	a.place = a.key
 	if len(limits) == 0 {
 		a.Limit = &noLimit
 		r.asks = append(r.asks, a)
@@ -167,10 +171,8 @@ func (r *request) add(l *layout, rule, identity string, limits []algorithm.Limit
 
 // keyIndex returns the index of key in r.keys, and adds the key if it is missing.
 func (r *request) keyIndex(key string) int {
-	for i := range r.keys {
-		if r.keys[i] == key {
-			return i
-		}
+	if i := slices.Index(r.keys, key); i >= 0 {
+		return i
 	}
 	r.keys = append(r.keys, key)
 	return len(r.keys) - 1
@@ -211,20 +213,15 @@ func (r *request) lease(claim int, want int64, unused lease.Portions) {
 // isOwed reports whether j settles what earlier jobs have charged or held.
 func (j *job) isOwed() bool { return len(j.request.settlements) > 0 }
 
-func (j *job) add(ask int, key string) {
-	j.asks = append(j.asks, ask)
-	if j.indexOf(key) < 0 {
+// add adds an ask of j's request.
+func (j *job) add(ask int) {
+	a := &j.request.asks[ask]
+	key := j.request.keys[a.key]
+	if a.place = slices.Index(j.keys, key); a.place < 0 {
+		a.place = len(j.keys)
 		j.keys = append(j.keys, key)
 	}
-}
-
-func (j *job) indexOf(key string) int {
-	for i := range j.keys {
-		if j.keys[i] == key {
-			return i
-		}
-	}
-	return -1
+	j.asks = append(j.asks, ask)
 }
 
 // asksFor reports whether an ask of j is of a claim.
@@ -258,41 +255,4 @@ func (j *job) fits(claim int) bool {
 		}
 	}
 	return true
-}
-
-// The load of an ask on a server: of a plain request; of a peek, a dry run, a hold and a sliding limit; and, on top, of
-// each so many entries and blocks of a sliding limit that a decision may have to look at, because they have ended since
-// the last one. See maxLoad.
-const (
-	plainLoad      = 1
-	otherLoad      = 4
-	entriesPerLoad = 8
-	blocksPerLoad  = 16
-
-	maxEntries = 64 // of a block: see lua/sliding.lua
-)
-
-// load is an upper bound of the server's work for j.
-func (j *job) load() (n int) {
-	for _, i := range j.asks {
-		n += j.request.asks[i].load()
-	}
-	return n
-}
-
-func (a *ask) load() int {
-	entries := int64(0)
-	switch a.Algorithm {
-	case algorithm.SlidingWindow:
-		entries = algorithm.CeilDiv(a.Micros, a.Width)
-	case algorithm.SlidingLog:
-		entries = a.Rate
-	case algorithm.InFlight:
-		return plainLoad
-	default:
-		if !a.peek && !a.dryRun && !a.hold {
-			return plainLoad
-		}
-	}
-	return otherLoad + int(min(entries, maxEntries)/entriesPerLoad+entries/maxEntries/blocksPerLoad)
 }

@@ -36,14 +36,13 @@ func (how routing) jobsOf(r *request, l *layout) []job {
 		r.jobs = append(r.jobs, job{request: r, keys: r.keys, asks: upTo(len(r.asks))})
 	} else {
 		for i := range r.asks {
-			key := r.keys[r.asks[i].key]
-			name := how.nameOf(key, l)
+			name := how.nameOf(r.keys[r.asks[i].key], l)
 			n := slices.IndexFunc(r.jobs, func(j job) bool { return j.route == name })
 			if n < 0 {
 				n = len(r.jobs)
 				r.jobs = append(r.jobs, job{request: r, route: name})
 			}
-			r.jobs[n].add(i, key)
+			r.jobs[n].add(i)
 		}
 	}
 	r.usages = slices.Grow(r.usages[:0], len(r.asks))[:len(r.asks)]
@@ -51,7 +50,7 @@ func (how routing) jobsOf(r *request, l *layout) []job {
 	for i := range r.jobs {
 		j := &r.jobs[i]
 		j.plan = r.plan
-		j.prepare(nil)
+		j.prepare(false)
 		r.plan = j.plan
 		j.usages, rest = rest[:0:len(j.asks)], rest[len(j.asks):]
 	}

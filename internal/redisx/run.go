@@ -30,7 +30,8 @@ func (s *server) run(ctx context.Context, jobs []*job) (err error) {
 		}
 		s.noteError(err)
 	}()
-	reply, err := s.call(ctx, callOf(s.clock.micros(), jobs))
+	c := callOf(s.clock.micros(), jobs)
+	reply, err := s.call(ctx, c)
 	if err != nil {
 		return err
 	}
