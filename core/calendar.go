@@ -54,69 +54,6 @@ func (c Calendar) Window(t time.Time) (start, end time.Time) {
 	return windows.Window(t)
 }
 
-// PerWeek returns a limit of n requests per calendar week: from Monday 00:00 to Monday 00:00, UTC. In changes the time
-// zone, From the weekday.
-func PerWeek(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarWeek}} }
-
-// PerMonth returns a limit of n requests per calendar month: from the 1st 00:00 to the 1st 00:00, UTC. From changes the
-// day, such as to a customer's billing day. In changes the time zone.
-func PerMonth(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarMonth}} }
-
-// PerYear returns a limit of n requests per calendar year, UTC. In changes the time zone.
-func PerYear(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarYear}} }
-
-// In returns l with windows of a calendar in a time zone, an IANA name such as "America/New_York"; "UTC" is UTC. PerDay
-// becomes a calendar day, which starts at midnight. A limit with any other period, such as PerHour, has no time zone: New
-// and Validate return an error for it.
-func (l Limit) In(zone string) Limit {
-	l = l.onCalendar()
-	l.Calendar.Zone = zone
-	return l.normalized()
-}
-
-// From returns l with windows that start on another day: a day of the month from 1 to 31, or a weekday from 1 (Monday)
-// to 7. In a month that has no such day, the window starts on the month's last day.
-func (l Limit) From(day int) Limit {
-	l = l.onCalendar()
-	l.Calendar.From = day
-	return l.normalized()
-}
-
-// onCalendar returns l with a Calendar instead of its Period, if the period is a day or a week.
-func (l Limit) onCalendar() Limit {
-	if l.Calendar.Unit != 0 {
-		return l
-	}
-	switch l.Period {
-	case day:
-		l.Calendar.Unit = CalendarDay
-	case 7 * day:
-		l.Calendar.Unit = CalendarWeek
-	default:
-		return l
-	}
-	l.Period = 0
-	return l
-}
-
-// normalized returns l in the form in which limits that mean the same are equal.
-func (l Limit) normalized() Limit {
-	c := &l.Calendar
-	if c.Unit == 0 {
-		return l
-	}
-	if c.Zone == "UTC" {
-		c.Zone = ""
-	}
-	if c.From == 1 && c.hasFrom() {
-		c.From = 0
-	}
-	if l.Algorithm == FixedWindow {
-		l.Algorithm = TokenBucket // zero
-	}
-	return l
-}
-
 // hasFrom reports whether windows of c may start on different days.
 func (c *Calendar) hasFrom() bool { return c.Unit == CalendarWeek || c.Unit == CalendarMonth }
 
@@ -173,21 +110,6 @@ func (c *Calendar) validate() error {
 		return invalid("from must be between 1 and %d for a calendar %v, got %d", last, c.Unit, c.From)
 	}
 	return nil
-}
-
-// checkCalendar returns an error if l, which has a Calendar, is invalid.
-func (l Limit) checkCalendar() error {
-	err := allOf(l.checkRate(), l.Calendar.validate(), l.Calendar.checkZone())
-	if l.Algorithm != TokenBucket && l.Algorithm != FixedWindow {
-		err = allOf(err, invalid("the algorithm of calendar windows must be FixedWindow or zero, got %v", l.Algorithm))
-	}
-	if l.Calendar.Unit != 0 && l.Period != 0 {
-		err = allOf(err, invalid("period must be 0 for a calendar %v, got %v", l.Calendar.Unit, l.Period))
-	}
-	if l.Burst != 0 || l.Buckets != 0 || l.Ban != 0 {
-		err = allOf(err, invalid("a calendar %v has no burst, buckets or ban", l.Calendar.Unit))
-	}
-	return err
 }
 
 func (c *Calendar) checkZone() error {

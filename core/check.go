@@ -104,6 +104,23 @@ func (l *Limiter) claim(dst []Claim, rules *ruleset, c *receipt, r *http.Request
 	return claims, nil
 }
 
+// skip reports whether r is a request to skip.
+func (l *Limiter) skip(c *receipt, r *http.Request) (skipped bool, err error) {
+	for i := 0; i < len(l.skips) && !skipped && err == nil; i++ {
+		skipped = l.skips[i](r)
+		err = c.routeError()
+	}
+	return skipped, err
+}
+
+// errorPlace returns the prefix of a callback's error: the rule, or "skip" if rule is nil.
+func (rule *activeRule) errorPlace() string {
+	if rule == nil {
+		return "skip"
+	}
+	return rule.place()
+}
+
 // ask sets the fields of c, a claim of rule, by calling the rule's callbacks for r. It reports false if the rule does
 // not apply.
 func (rule *activeRule) ask(r *http.Request, c *Claim) (applies bool, err error) {
@@ -154,29 +171,11 @@ func (rule *activeRule) identify(r *http.Request, c *Claim) error {
 	return nil
 }
 
-// use sets the limits of c to what a callback returned.
-func (c *Claim) use(limits []Limit, callback string) error {
-	set := limitSetOf(limits)
-	c.Limits, c.set = set.limits, set
-	if set.err == nil && c.MaxWait > 0 && !set.waits {
-		return within(callback, limitsCanWait(c.MaxWait, limits))
+// hold sets c.Hold if rule has a CostAfter or one of the claim's limits is InFlight. The limits of c are valid.
+func (c *Claim) hold(rule *activeRule) {
+	final := rule.CostAfter != nil
+	if final {
+		c.Cost = clamp(c.Cost, c.Limits)
 	}
-	return within(callback, set.err)
-}
-
-// errorPlace returns the prefix of a callback's error: the rule, or "skip" if rule is nil.
-func (rule *activeRule) errorPlace() string {
-	if rule == nil {
-		return "skip"
-	}
-	return rule.place()
-}
-
-// skip reports whether r is a request to skip.
-func (l *Limiter) skip(c *receipt, r *http.Request) (skipped bool, err error) {
-	for i := 0; i < len(l.skips) && !skipped && err == nil; i++ {
-		skipped = l.skips[i](r)
-		err = c.routeError()
-	}
-	return skipped, err
+	c.Hold = !c.Peek && (final || c.set.inFlight)
 }

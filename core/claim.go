@@ -1,8 +1,6 @@
 package core
 
 import (
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
@@ -33,12 +31,6 @@ type Claim struct {
 // uses the rule's limits.
 func (c *Claim) Validate() error { return c.validate(c.compile()) }
 
-// Compile is Validate for the stores of this module. It also returns the limits in the units of their algorithms.
-func (c *Claim) Compile() ([]algorithm.Limit, error) {
-	set := c.compile()
-	return set.compiled, c.validate(set)
-}
-
 // validate is Validate for a claim whose limits are compiled.
 func (c *Claim) validate(set *limitSet) error {
 	if set.err == nil && c.Cost >= 0 && c.Lease == 0 && c.MaxWait == 0 && len(c.Limits) > 0 {
@@ -58,6 +50,29 @@ func (c *Claim) validate(set *limitSet) error {
 	return prefix(inRule(c.Rule, err))
 }
 
+// checkWait returns an error if c, whose limits are compiled, cannot wait as long as it says. It is small enough to be
+// inlined: most claims do not wait.
+func (c *Claim) checkWait(set *limitSet) error {
+	if c.MaxWait == 0 {
+		return nil
+	}
+	return c.validateWait(set)
+}
+
+func (c *Claim) validateWait(set *limitSet) error {
+	switch {
+	case validateMaxWait(c.MaxWait) != nil:
+		return validateMaxWait(c.MaxWait)
+	case c.Hold && !c.Peek:
+		return invalid("max wait must be 0 for a claim that is held, got %v", c.MaxWait)
+	case c.Lease != 0:
+		return invalid("max wait must be 0 for a claim with a lease, got %v", c.MaxWait)
+	case !set.waits:
+		return limitsCanWait(c.MaxWait, c.Limits)
+	}
+	return nil
+}
+
 // compile returns the limits of c compiled: by a limiter or, in a claim that did not pass through one, now.
 func (c *Claim) compile() *limitSet {
 	if c.set.isOf(c.Limits) {
@@ -66,12 +81,14 @@ func (c *Claim) compile() *limitSet {
 	return limitSetOf(c.Limits)
 }
 
-// inRule adds the name of the rule to err. It returns nil if err is nil.
-func inRule(rule string, err error) error {
-	if err == nil {
-		return nil
+// use sets the limits of c to what a callback returned.
+func (c *Claim) use(limits []Limit, callback string) error {
+	set := limitSetOf(limits)
+	c.Limits, c.set = set.limits, set
+	if set.err == nil && c.MaxWait > 0 && !set.waits {
+		return within(callback, limitsCanWait(c.MaxWait, limits))
 	}
-	return within(fmt.Sprintf("rule %q", ruleName(rule)), err)
+	return within(callback, set.err)
 }
 
 // A Settlement is for stores. It changes what a Take has charged or held, bans a key, or grants it requests.
@@ -98,12 +115,6 @@ type Settlement struct {
 // pass through a Limiter. It is cheap for limits that were validated recently.
 func (s *Settlement) Validate() error { return s.validate(s.compile()) }
 
-// Compile is Validate for the stores of this module. It also returns the limits in the units of their algorithms.
-func (s *Settlement) Compile() ([]algorithm.Limit, error) {
-	set := s.compile()
-	return set.compiled, s.validate(set)
-}
-
 // validate is Validate for a settlement whose limits are compiled.
 func (s *Settlement) validate(set *limitSet) error {
 	err := set.err
@@ -126,6 +137,18 @@ func (s *Settlement) validate(set *limitSet) error {
 	return prefix(inRule(s.Rule, err))
 }
 
+// checkWait is Claim.checkWait for what a Take has charged, and checks for how long it let the request wait.
+func (s *Settlement) checkWait(set *limitSet) error {
+	claim := s.claim()
+	switch {
+	case claim.checkWait(set) != nil:
+		return claim.checkWait(set)
+	case s.Wait < 0 || s.Wait > s.MaxWait:
+		return invalid("wait must be between 0 and the max wait %v, got %v", s.MaxWait, s.Wait)
+	}
+	return nil
+}
+
 // compile returns the limits of s compiled: by a limiter or, in a settlement that did not pass through one, now.
 func (s *Settlement) compile() *limitSet {
 	if s.set.isOf(s.Limits) {
@@ -142,91 +165,14 @@ func (s *Settlement) claim() Claim {
 // A Pair is for stores: a rule and a key, which together name a counter. An empty Rule is "default".
 type Pair struct{ Rule, Key string }
 
-// complete fills in what claims leave out, from their rules, and validates the claims.
-func (s *ruleset) complete(claims []Claim) error {
-	for i := range claims {
-		claim := &claims[i]
-		claim.Rule = ruleName(claim.Rule)
-		if err := s.completeOne(claim, s.named(claim.Rule)); err != nil {
-			return within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
-		}
-	}
-	return nil
+// Compile is Validate for the stores of this module. It also returns the limits in the units of their algorithms.
+func (c *Claim) Compile() ([]algorithm.Limit, error) {
+	set := c.compile()
+	return set.compiled, c.validate(set)
 }
 
-// completeOne is complete for one claim. rule is nil if no rule has the claim's name.
-func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
-	claim.Overridden = false
-	if rule != nil && rule.Override != nil && len(claim.Limits) == 0 && claim.Key != "" {
-		if err := claim.override(rule); err != nil {
-			return err
-		}
-	}
-	switch {
-	case rule != nil && rule.Tier == nil && len(claim.Limits) == 0:
-		claim.Limits, claim.set = rule.Limits, rule.claim.set
-	case !printableASCII(claim.Rule):
-		return invalid("name must be printable ASCII")
-	case len(claim.Limits) == 0 && rule != nil:
-		return invalid("the rule has a Tier, which needs a request; set Claim.Limits to the limits of this key's tier, or to the rule's Limits")
-	case len(claim.Limits) == 0:
-		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(claim.Rule))
-	default:
-		claim.set = limitSetOf(claim.Limits)
-		claim.Limits = claim.set.limits
-	}
-	if claim.set.err != nil {
-		return claim.set.err
-	}
-	if rule != nil {
-		claim.DryRun = claim.DryRun || rule.DryRun
-		if claim.Lease == 0 {
-			claim.Lease = rule.Lease
-		}
-		if claim.MaxWait == 0 {
-			claim.MaxWait = rule.MaxWait
-		}
-	}
-	if claim.rule = rule; rule == nil || claim.Lease != rule.Lease || claim.MaxWait != rule.MaxWait {
-		claim.rule = rule.of(claim)
-	}
-	switch {
-	case claim.Key == "":
-		return ErrNoKey
-	case claim.Cost < 0:
-		return invalid("cost must not be negative, got %d", claim.Cost)
-	case !claim.Hold && !claim.Peek && claim.set.inFlight:
-		return invalid("a claim with a limit of requests in flight needs Hold or Peek")
-	}
-	if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.CostAfter != nil {
-		claim.Cost = clamp(max(claim.Cost, 1), claim.Limits)
-	}
-	if err := validateLease(claim.Lease); err != nil {
-		return err
-	}
-	return claim.checkWait(claim.set)
-}
-
-// of returns a rule for a claim that waits or leases otherwise than rule, or that no rule of a limiter made: rule is nil then.
-func (rule *activeRule) of(c *Claim) *activeRule {
-	own := new(activeRule)
-	if rule != nil {
-		*own = *rule
-	}
-	own.Name, own.Lease, own.MaxWait = c.Rule, c.Lease, c.MaxWait
-	return own
-}
-
-// override sets the limits that the rule's Override returns for the key of c, if any.
-func (c *Claim) override(rule *activeRule) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &callbackPanic{v, debug.Stack()}
-		}
-	}()
-	if limits := rule.Override(c.Key); len(limits) > 0 {
-		c.Overridden = true
-		return c.use(limits, "override")
-	}
-	return nil
+// Compile is Validate for the stores of this module. It also returns the limits in the units of their algorithms.
+func (s *Settlement) Compile() ([]algorithm.Limit, error) {
+	set := s.compile()
+	return set.compiled, s.validate(set)
 }

@@ -2,27 +2,9 @@ package core
 
 import (
 	"iter"
-	"math"
 	"slices"
 	"time"
 )
-
-// Never is the RetryAfter of a cost that can never be admitted. It is the longest Duration, so it is more than any other wait.
-const Never time.Duration = math.MaxInt64
-
-// A Result is the outcome of one limit for one claim.
-type Result struct {
-	Rule        string
-	Limit       Limit
-	Allowed     bool // whether this limit, by itself, admits the cost, even if another limit denied the request
-	DryRun      bool
-	Remaining   int           // after the decision; never negative; unchanged by a denied request
-	RetryAfter  time.Duration // denied: after this time the same cost fits; Never if it never will; 0 if allowed
-	RefillAfter time.Duration // time until at least Remaining+1 is available; 0 if the whole capacity is available
-	ResetAfter  time.Duration // time until the whole capacity is available; 0 if it is available now
-	Wait        time.Duration // allowed: the request may go on this long after At; 0 unless the claim has a MaxWait
-	At          time.Time     // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
-}
 
 // A Decision says whether a request is admitted, and why. It refers to the request, so a Decision that you keep also keeps
 // the request in memory: copy the fields that you need.
@@ -47,33 +29,6 @@ func (d Decision) Tightest() (Result, bool) {
 		return d.Results[i], true
 	}
 	return Result{}, false
-}
-
-// tightest returns the index of the tightest of results, or -1.
-func tightest(results []Result) int {
-	best := -1
-	for i := range results {
-		r := &results[i]
-		shown := !r.DryRun && (r.Limit.Algorithm != InFlight || !r.Allowed)
-		if shown && (best < 0 || tighter(r, &results[best])) {
-			best = i
-		}
-	}
-	return best
-}
-
-// instantOf returns Decision.At: the instant of the tightest result. The instants differ only if several servers
-// decided, each by its own clock.
-func instantOf(results []Result) time.Time {
-	for i := 1; i < len(results); i++ {
-		if !results[i].At.Equal(results[0].At) {
-			return results[max(tightest(results), 0)].At
-		}
-	}
-	if len(results) == 0 {
-		return time.Time{}
-	}
-	return results[0].At
 }
 
 // RetryAfter returns the time to wait, from At, until all limiters that made d admit the same request: 0 if d is
@@ -110,35 +65,6 @@ func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 			}
 		}
 	}
-}
-
-// costOf returns what the claim of a rule was charged, or 0.
-func (c *receipt) costOf(rule string) int {
-	claims := c.claims()
-	for i := range claims {
-		if one := &claims[i]; one.charged && one.rule.Name == rule {
-			return max(one.cost, 1)
-		}
-	}
-	return 0
-}
-
-// availableAfter returns a time after which at least cost is available. The time is exact for a TokenBucket and for a
-// cost of at most Remaining+1; otherwise it may be too long.
-func (r *Result) availableAfter(cost int) time.Duration {
-	switch missing := time.Duration(cost - r.Remaining); {
-	case missing <= 0, r.Limit.Algorithm == InFlight: // what is in flight ends with the request
-		return 0
-	case missing == 1:
-		return r.RefillAfter
-	case r.Limit.Algorithm == TokenBucket && r.Limit.Calendar.Unit == 0 && r.Limit.Rate > 0:
-		rate := time.Duration(r.Limit.Rate)
-		perRequest := (r.Limit.Period + rate - 1) / rate
-		if missing-1 <= r.ResetAfter/perRequest {
-			return min(r.ResetAfter, r.RefillAfter+(missing-1)*perRequest)
-		}
-	}
-	return r.ResetAfter
 }
 
 // Key returns the request's key under a rule, as the rule's key func returned it, whether the request was allowed or
@@ -252,27 +178,4 @@ func (d *Decision) receipts() []*receipt {
 		return d.receipt.extra.joined
 	}
 	return []*receipt{d.receipt}
-}
-
-// tighter reports whether a constrains more than b.
-func tighter(a, b *Result) bool {
-	switch {
-	case a.Allowed != b.Allowed:
-		return b.Allowed
-	case !a.Allowed:
-		return a.RetryAfter > b.RetryAfter
-	}
-	left, other := int64(a.Remaining)*int64(b.most()), int64(b.Remaining)*int64(a.most())
-	return left < other || left == other && a.recoverAfter() > b.recoverAfter()
-}
-
-// most returns the number that r counts down from: the capacity, or Remaining if a grant has made that larger.
-func (r *Result) most() int { return max(r.Limit.Capacity(), r.Remaining) }
-
-// recoverAfter returns the time until one more request fits if nothing remains, else until the whole capacity is available.
-func (r *Result) recoverAfter() time.Duration {
-	if r.Remaining == 0 {
-		return r.RefillAfter
-	}
-	return r.ResetAfter
 }

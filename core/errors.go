@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/spillgate/spillgate/internal/nearest"
 )
 
 // The kinds of error that this module returns. Every other error wraps one of these four or comes from a callback. The
@@ -118,4 +120,30 @@ func prefix(err error) error {
 		return err
 	}
 	return &prefixed{err}
+}
+
+// unavailable wraps an error of a store in ErrUnavailable, unless the claims are at fault.
+func unavailable(err error) error {
+	if err == nil || errors.Is(err, ErrInvalid) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// didYouMean suggests the known word that is most similar to word, between before and after. It returns "" if none is
+// similar.
+func didYouMean(before, word string, known []string, after string) string {
+	meant := nearest.Word(word, known)
+	if meant == "" || meant == word {
+		return ""
+	}
+	return "; did you mean " + before + meant + after + "?"
+}
+
+// inRule adds the name of the rule to err. It returns nil if err is nil.
+func inRule(rule string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return within(fmt.Sprintf("rule %q", ruleName(rule)), err)
 }

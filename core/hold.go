@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -10,24 +9,31 @@ import (
 // or last renewed.
 const renewEvery = 20 * time.Second
 
-// hold sets c.Hold if rule has a CostAfter or one of the claim's limits is InFlight. The limits of c are valid.
-func (c *Claim) hold(rule *activeRule) {
-	final := rule.CostAfter != nil
-	if final {
-		c.Cost = clamp(c.Cost, c.Limits)
-	}
-	c.Hold = !c.Peek && (final || c.set.inFlight)
-}
-
-// clamp returns cost or, if that is less, the smallest capacity of limits. The cost of a rule with CostAfter is an
-// estimate, and an estimate above the capacity must not deny the request forever.
-func clamp(cost int, limits []Limit) int {
-	for i := range limits {
-		if capacity := limits[i].Capacity(); limits[i].Algorithm != InFlight {
-			cost = min(cost, max(capacity, 1))
+// hasHeld reports whether c has ever held anything. It needs no lock, because settling does not change that.
+func (c *receipt) hasHeld() bool {
+	claims := c.claims()
+	for i := range claims {
+		if claims[i].charged && claims[i].hold {
+			return true
 		}
 	}
-	return cost
+	return false
+}
+
+// watches reports whether c has a claim that is held, is not settled, and whose rule has a CostAfter.
+func (c *receipt) watches() bool {
+	if !c.hasHeld() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	claims := c.claims()
+	for i := range claims {
+		if one := &claims[i]; one.isHeld() && one.rule.CostAfter != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // takeHeld appends to dst a settlement for each claim that is held and not settled, and marks these claims as settled.
@@ -48,41 +54,6 @@ func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 	return dst
 }
 
-// hasHeld reports whether c has ever held anything. It needs no lock, because settling does not change that.
-func (c *receipt) hasHeld() bool {
-	claims := c.claims()
-	for i := range claims {
-		if claims[i].charged && claims[i].hold {
-			return true
-		}
-	}
-	return false
-}
-
-// isHeld reports whether c is held and not settled.
-func (c *receiptClaim) isHeld() bool { return c.charged && c.hold && !c.settled }
-
-// holds reports whether a claim is held and not settled. The caller has locked c.mu.
-func (c *receipt) holds() bool {
-	return slices.ContainsFunc(c.claims(), func(one receiptClaim) bool { return one.isHeld() })
-}
-
-// watches reports whether c has a claim that is held, is not settled, and whose rule has a CostAfter.
-func (c *receipt) watches() bool {
-	if !c.hasHeld() {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	claims := c.claims()
-	for i := range claims {
-		if one := &claims[i]; one.isHeld() && one.rule.CostAfter != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // setCost records the cost of the request under a rule with CostAfter. It reports whether the rule's claim is held and
 // not settled.
 func (c *receipt) setCost(rule string, cost int) (ok bool) {
@@ -95,17 +66,6 @@ func (c *receipt) setCost(rule string, cost int) (ok bool) {
 		}
 	}
 	return ok
-}
-
-// lockIdle waits until no renewal is in progress and locks c.mu. It does not hold c.mu while it waits.
-func (c *receipt) lockIdle() {
-	c.mu.Lock()
-	for c.extra != nil && c.extra.renewing != nil {
-		done := c.extra.renewing
-		c.mu.Unlock()
-		<-done
-		c.mu.Lock()
-	}
 }
 
 // keepHeld renews the holds of c every renewEvery until they are settled. It does nothing if c holds nothing.

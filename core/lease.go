@@ -29,20 +29,3 @@ func validateLength(d time.Duration) error {
 	}
 	return invalid("lease must be 0 or between %v and %v, got %v", minLease, maxLease, d)
 }
-
-// checkLease checks the lease of r, whose limits may be invalid.
-func (r *Rule) checkLease() error {
-	if r.Lease == 0 {
-		return nil
-	}
-	err := validateLease(r.Lease)
-	if r.CostAfter != nil {
-		err = allOf(err, invalid("lease must be 0 for a rule with CostAfter, which holds its cost, got %v", r.Lease))
-	}
-	for i := range r.Limits {
-		if l := &r.Limits[i]; !compile(l).Leasable() {
-			err = allOf(err, invalid("lease %v needs token buckets without a ban or fixed windows, got limit %d, %v", r.Lease, i+1, *l))
-		}
-	}
-	return err
-}

@@ -19,6 +19,8 @@ const (
 	maxLimits     = 16 // of a rule, a tier or a claim: each request is decided by all of them
 )
 
+const day = 24 * time.Hour
+
 // A Limit is a rate, the burst it tolerates and the algorithm that measures it.
 type Limit struct {
 	Rate      int           // requests admitted per Period; 0 denies everything
@@ -86,6 +88,17 @@ func PerHour(n int) Limit { return Every(n, time.Hour) }
 // plans usually promise; In takes any time zone.
 func PerDay(n int) Limit { return Every(n, 24*time.Hour) }
 
+// PerWeek returns a limit of n requests per calendar week: from Monday 00:00 to Monday 00:00, UTC. In changes the time
+// zone, From the weekday.
+func PerWeek(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarWeek}} }
+
+// PerMonth returns a limit of n requests per calendar month: from the 1st 00:00 to the 1st 00:00, UTC. From changes the
+// day, such as to a customer's billing day. In changes the time zone.
+func PerMonth(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarMonth}} }
+
+// PerYear returns a limit of n requests per calendar year, UTC. In changes the time zone.
+func PerYear(n int) Limit { return Limit{Rate: n, Calendar: Calendar{Unit: CalendarYear}} }
+
 // AtOnce returns a limit of n requests in flight: at most n are held at the same time, whatever their cost. See Claim.Hold.
 //
 // A request is in flight until the handler that the limiter wraps returns. http.TimeoutHandler returns at its timeout,
@@ -105,8 +118,57 @@ func (l Limit) Using(a Algorithm) Limit {
 	return l.normalized()
 }
 
-// By returns a rule named "default" that limits each key to l.
-func (l Limit) By(key KeyFunc) Rule { return Rule{Key: key, Limits: []Limit{l}} }
+// In returns l with windows of a calendar in a time zone, an IANA name such as "America/New_York"; "UTC" is UTC. PerDay
+// becomes a calendar day, which starts at midnight. A limit with any other period, such as PerHour, has no time zone: New
+// and Validate return an error for it.
+func (l Limit) In(zone string) Limit {
+	l = l.onCalendar()
+	l.Calendar.Zone = zone
+	return l.normalized()
+}
+
+// From returns l with windows that start on another day: a day of the month from 1 to 31, or a weekday from 1 (Monday)
+// to 7. In a month that has no such day, the window starts on the month's last day.
+func (l Limit) From(day int) Limit {
+	l = l.onCalendar()
+	l.Calendar.From = day
+	return l.normalized()
+}
+
+// onCalendar returns l with a Calendar instead of its Period, if the period is a day or a week.
+func (l Limit) onCalendar() Limit {
+	if l.Calendar.Unit != 0 {
+		return l
+	}
+	switch l.Period {
+	case day:
+		l.Calendar.Unit = CalendarDay
+	case 7 * day:
+		l.Calendar.Unit = CalendarWeek
+	default:
+		return l
+	}
+	l.Period = 0
+	return l
+}
+
+// normalized returns l in the form in which limits that mean the same are equal.
+func (l Limit) normalized() Limit {
+	c := &l.Calendar
+	if c.Unit == 0 {
+		return l
+	}
+	if c.Zone == "UTC" {
+		c.Zone = ""
+	}
+	if c.From == 1 && c.hasFrom() {
+		c.From = 0
+	}
+	if l.Algorithm == FixedWindow {
+		l.Algorithm = TokenBucket // zero
+	}
+	return l
+}
 
 // Capacity returns the largest cost that can ever be admitted at once: Burst or, without one, Rate.
 func (l Limit) Capacity() int {
@@ -126,10 +188,53 @@ func (l Limit) Width() time.Duration {
 	return time.Duration(algorithm.CeilDiv(l.Period.Microseconds(), n)) * time.Microsecond
 }
 
+// canWait reports whether a request can wait for its turn under l.
+func (l *Limit) canWait() bool {
+	return l.Algorithm == TokenBucket && l.Ban == 0 && l.Calendar == (Calendar{})
+}
+
 // Validate is for stores and rule files. It returns an error that wraps ErrInvalid and names each wrong field and its
 // value if l cannot be enforced. New validates the limits of rules. The limits that a Tier or an Override returns are
 // validated at each request.
 func (l Limit) Validate() error { return prefix(compile(&l).err) }
+
+// A compiled is a Limit in the units of its algorithm.
+type compiled struct {
+	algorithm.Limit
+	err error // not nil if the limit is invalid
+}
+
+// compile returns l compiled. If l is invalid, err is set.
+func compile(l *Limit) *compiled {
+	c := new(compiled)
+	c.Limit, c.err = l.compile()
+	return c
+}
+
+// compile returns l in the units of its algorithm, or an error if l is invalid.
+func (l Limit) compile() (algorithm.Limit, error) {
+	if err := l.validate(); err != nil {
+		return algorithm.Limit{}, err
+	}
+	c := algorithm.Limit{
+		Algorithm: algorithm.Algorithm(l.Algorithm), Rate: int64(l.Rate), Capacity: int64(l.Capacity()),
+		Micros: l.Period.Microseconds(), Ban: l.Ban.Microseconds(),
+	}
+	switch {
+	case l.Calendar.Unit != 0:
+		c.Algorithm, c.Calendar, c.Windows = algorithm.FixedWindow, l.Calendar.id(), l.Calendar.windows()
+	case l.Algorithm == SlidingWindow:
+		c.Width = l.Width().Microseconds()
+	}
+	c, fits := algorithm.Compile(c)
+	switch {
+	case fits:
+		return c, nil
+	case l.Ban > 0:
+		return c, invalid("capacity %d over period %v and a ban of %v would overflow; want one of them smaller", l.Capacity(), l.Period, l.Ban)
+	}
+	return c, invalid("capacity %d over period %v would overflow; want one of them smaller", l.Capacity(), l.Period)
+}
 
 // validate checks the fields of l, but not whether they fit together into whole numbers.
 func (l Limit) validate() error {
@@ -191,15 +296,6 @@ func (l Limit) checkBuckets() error {
 	return nil
 }
 
-// checkInFlight returns an error if l, a limit of requests in flight, is invalid.
-func (l Limit) checkInFlight() error {
-	err := l.checkRate()
-	if l.Period != 0 || l.Burst != 0 || l.Buckets != 0 || l.Ban != 0 {
-		err = allOf(err, invalid("a limit of requests in flight has no period, burst, buckets or ban; want AtOnce(%d)", l.Rate))
-	}
-	return err
-}
-
 // checkBan returns an error if the Ban of l is invalid. The other fields are valid.
 func (l Limit) checkBan() error {
 	switch {
@@ -218,39 +314,26 @@ func (l Limit) checkBan() error {
 	return nil
 }
 
-// validateLimits checks limits one by one and together. Two limits of one rule with the same algorithm and period would
-// share their state.
-func validateLimits(limits []Limit) (err error) {
-	if len(limits) > maxLimits {
-		return invalid("there must be at most %d limits, got %d", maxLimits, len(limits))
-	}
-	for i := range limits {
-		l := &limits[i]
-		if mistakes := compile(l).err; mistakes != nil {
-			err = allOf(err, within(fmt.Sprintf("limit %d", i+1), mistakes))
-		}
-		for j, other := range limits[:i] {
-			if other.sharesState(l) {
-				err = allOf(err, sameState(j, i, l))
-			}
-		}
+// checkInFlight returns an error if l, a limit of requests in flight, is invalid.
+func (l Limit) checkInFlight() error {
+	err := l.checkRate()
+	if l.Period != 0 || l.Burst != 0 || l.Buckets != 0 || l.Ban != 0 {
+		err = allOf(err, invalid("a limit of requests in flight has no period, burst, buckets or ban; want AtOnce(%d)", l.Rate))
 	}
 	return err
 }
 
-// sharesState reports whether a store would keep l and other in the same state of a pair.
-func (l Limit) sharesState(other *Limit) bool {
-	a, b := l.normalized(), other.normalized()
-	return a.Algorithm == b.Algorithm && a.Period == b.Period && a.Calendar == b.Calendar
-}
-
-// sameState returns the error that limits i and j would share their state. l is one of the two.
-func sameState(i, j int, l *Limit) error {
-	if l.Algorithm == InFlight {
-		return invalid("limits %d and %d are both of requests in flight; a rule has one", i+1, j+1)
+// checkCalendar returns an error if l, which has a Calendar, is invalid.
+func (l Limit) checkCalendar() error {
+	err := allOf(l.checkRate(), l.Calendar.validate(), l.Calendar.checkZone())
+	if l.Algorithm != TokenBucket && l.Algorithm != FixedWindow {
+		err = allOf(err, invalid("the algorithm of calendar windows must be FixedWindow or zero, got %v", l.Algorithm))
 	}
-	if l.Calendar.Unit != 0 {
-		return invalid("limits %d and %d are both of the same calendar %v; want another unit, time zone or first day for one of them", i+1, j+1, l.Calendar.Unit)
+	if l.Calendar.Unit != 0 && l.Period != 0 {
+		err = allOf(err, invalid("period must be 0 for a calendar %v, got %v", l.Calendar.Unit, l.Period))
 	}
-	return invalid("limits %d and %d are both a %v of %v; want another period or algorithm for one of them", i+1, j+1, l.Algorithm, l.Period)
+	if l.Burst != 0 || l.Buckets != 0 || l.Ban != 0 {
+		err = allOf(err, invalid("a calendar %v has no burst, buckets or ban", l.Calendar.Unit))
+	}
+	return err
 }

@@ -2,10 +2,8 @@ package core
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync/atomic"
-	"time"
 )
 
 // A Limiter decides requests by its rules. It is safe for concurrent use.
@@ -56,68 +54,56 @@ func Must(l *Limiter, err error) *Limiter {
 	return l
 }
 
-// Take charges claims without a request, for jobs, logins or tokens. A claim without Limits uses the limits of its
-// rule. A claim needs Limits if l has no rule of its name, or if that rule has a Tier: without a request, Take cannot
-// know which tier applies. While the store is down, a claim follows the FailureMode of its rule, or FailLocal if l has
-// no rule of its name. Take returns the same errors as Check.
-func (l *Limiter) Take(ctx context.Context, claims ...Claim) (d Decision, err error) {
-	c := &receipt{limiter: l}
-	if err = l.take(orBackground(ctx), c, claims); err == nil {
-		c.view(&d)
-	}
-	return d, err
-}
-
-// take is Take, with the decision in c.
-func (l *Limiter) take(ctx context.Context, c *receipt, claims []Claim) error {
-	rules, err := l.current()
-	if err == nil && len(claims) == 0 {
-		err = invalid("Take needs at least one claim")
-	}
-	if err != nil {
-		return prefix(err)
-	}
-	var room [2]Claim
-	own := append(room[:0], claims...)
-	var took time.Duration
-	if err = rules.complete(own); err == nil {
-		took, err = l.decide(ctx, c, own)
-	}
-	err = prefix(err)
-	l.observe(ctx, nil, c, own, took, err)
-	return err
-}
-
-// decide decides claims and records them in c. It returns how long the store took.
-func (l *Limiter) decide(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
-	switch {
-	case len(claims) == 0:
-		c.allowed = true
-		return 0, nil
-	case c.sleeps && mayWait(claims):
-		return l.decideToWait(ctx, c, claims)
-	}
-	return l.decideOnce(ctx, c, claims)
-}
-
-// decideOnce asks the store to decide claims, within the deadline. If the store fails or the breaker is open,
-// the failure modes of the rules decide. An error about the claims themselves is not a failure of the store. decideOnce
-// returns how long the store took.
-func (l *Limiter) decideOnce(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
-	results, took, err := l.store.take(ctx, claims, c.roomFor(claims))
-	switch {
-	case err == nil:
-		c.record(claims, results)
-	case !errors.Is(err, ErrInvalid):
-		err = l.decideWithoutStore(ctx, c, claims, unavailable(err))
-	}
-	return took, err
-}
-
 // Store returns the store of l: the argument of WithStore or, without it, the limiter's own MemoryStore.
 func (l *Limiter) Store() Store {
 	if _, err := l.current(); err != nil {
 		return nil
 	}
 	return l.store.store
+}
+
+// current returns the active rules. A Limiter that New did not make has none.
+func (l *Limiter) current() (*ruleset, error) {
+	if l == nil {
+		return nil, invalid("the limiter is nil")
+	}
+	if s := l.rules.Load(); s != nil {
+		return s, nil
+	}
+	return nil, invalid("the limiter was not made by New")
+}
+
+// Rules returns a copy of the active rules.
+func (l *Limiter) Rules() []Rule {
+	s, err := l.current()
+	if err != nil {
+		return nil
+	}
+	rules := make([]Rule, len(s.rules))
+	for i := range s.rules {
+		rules[i] = s.rules[i].Rule
+	}
+	return cloneRules(rules)
+}
+
+// SetRules replaces all rules of l at once, while requests are being decided. Its error joins all mistakes in rules; if
+// it is not nil, l keeps its old rules. If a new rule has the name of an old one, and a new limit has the algorithm and
+// period of an old one, what a key has used stays used. SetRules copies rules.
+func (l *Limiter) SetRules(rules []Rule) error {
+	if _, err := l.current(); err != nil {
+		return prefix(err)
+	}
+	s, mistakes := newRuleset(rules)
+	if err := allOf(mistakes...); err != nil {
+		return prefix(err)
+	}
+	l.rules.Store(s)
+	return nil
+}
+
+func orBackground(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
 }

@@ -1,8 +1,10 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
@@ -53,40 +55,60 @@ func (s *limitSet) isOf(limits []Limit) bool {
 	return s != nil && len(s.limits) == len(limits) && (len(limits) == 0 || &s.limits[0] == &limits[0])
 }
 
-// A compiled is a Limit in the units of its algorithm.
-type compiled struct {
-	algorithm.Limit
-	err error // not nil if the limit is invalid
+// validateLimits checks limits one by one and together. Two limits of one rule with the same algorithm and period would
+// share their state.
+func validateLimits(limits []Limit) (err error) {
+	if len(limits) > maxLimits {
+		return invalid("there must be at most %d limits, got %d", maxLimits, len(limits))
+	}
+	for i := range limits {
+		l := &limits[i]
+		if mistakes := compile(l).err; mistakes != nil {
+			err = allOf(err, within(fmt.Sprintf("limit %d", i+1), mistakes))
+		}
+		for j, other := range limits[:i] {
+			if other.sharesState(l) {
+				err = allOf(err, sameState(j, i, l))
+			}
+		}
+	}
+	return err
 }
 
-// compile returns l compiled. If l is invalid, err is set.
-func compile(l *Limit) *compiled {
-	c := new(compiled)
-	c.Limit, c.err = l.compile()
-	return c
+// sharesState reports whether a store would keep l and other in the same state of a pair.
+func (l Limit) sharesState(other *Limit) bool {
+	a, b := l.normalized(), other.normalized()
+	return a.Algorithm == b.Algorithm && a.Period == b.Period && a.Calendar == b.Calendar
 }
 
-// compile returns l in the units of its algorithm, or an error if l is invalid.
-func (l Limit) compile() (algorithm.Limit, error) {
-	if err := l.validate(); err != nil {
-		return algorithm.Limit{}, err
+// sameState returns the error that limits i and j would share their state. l is one of the two.
+func sameState(i, j int, l *Limit) error {
+	if l.Algorithm == InFlight {
+		return invalid("limits %d and %d are both of requests in flight; a rule has one", i+1, j+1)
 	}
-	c := algorithm.Limit{
-		Algorithm: algorithm.Algorithm(l.Algorithm), Rate: int64(l.Rate), Capacity: int64(l.Capacity()),
-		Micros: l.Period.Microseconds(), Ban: l.Ban.Microseconds(),
+	if l.Calendar.Unit != 0 {
+		return invalid("limits %d and %d are both of the same calendar %v; want another unit, time zone or first day for one of them", i+1, j+1, l.Calendar.Unit)
 	}
-	switch {
-	case l.Calendar.Unit != 0:
-		c.Algorithm, c.Calendar, c.Windows = algorithm.FixedWindow, l.Calendar.id(), l.Calendar.windows()
-	case l.Algorithm == SlidingWindow:
-		c.Width = l.Width().Microseconds()
+	return invalid("limits %d and %d are both a %v of %v; want another period or algorithm for one of them", i+1, j+1, l.Algorithm, l.Period)
+}
+
+// limitsCanWait returns an error that says for which of limits no request can wait.
+func limitsCanWait(d time.Duration, limits []Limit) (err error) {
+	for i := range limits {
+		if l := &limits[i]; !l.canWait() {
+			err = allOf(err, invalid("max wait %v needs token buckets without a ban, got limit %d, %v", d, i+1, *l))
+		}
 	}
-	c, fits := algorithm.Compile(c)
-	switch {
-	case fits:
-		return c, nil
-	case l.Ban > 0:
-		return c, invalid("capacity %d over period %v and a ban of %v would overflow; want one of them smaller", l.Capacity(), l.Period, l.Ban)
+	return err
+}
+
+// clamp returns cost or, if that is less, the smallest capacity of limits. The cost of a rule with CostAfter is an
+// estimate, and an estimate above the capacity must not deny the request forever.
+func clamp(cost int, limits []Limit) int {
+	for i := range limits {
+		if capacity := limits[i].Capacity(); limits[i].Algorithm != InFlight {
+			cost = min(cost, max(capacity, 1))
+		}
 	}
-	return c, invalid("capacity %d over period %v would overflow; want one of them smaller", l.Capacity(), l.Period)
+	return cost
 }

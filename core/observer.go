@@ -4,54 +4,14 @@ import (
 	"context"
 	"net/http"
 	"runtime/debug"
-	"sync"
 	"time"
 )
 
-// An Observer is called after the decision for each request that a rule applied to, including requests that were denied or
-// could not be decided. It is called once more when a request that held a cost has been settled. It is not called for
-// peeks. The request waits for the observer, so it must not block. It must be safe for concurrent use. If it panics, the
-// panic is logged and the decision stands.
-type Observer func(ctx context.Context, o *Observation)
-
-// An Observation describes one request to an Observer. It and its Claims are valid only during the call.
-type Observation struct {
-	// Decision is zero if nothing was decided.
-	Decision
-
-	// Claims has the key and the cost of the request under each rule. If a rule's key func, Cost or Tier failed, its
-	// claim is the last one and has no key. After a settlement, Claims are the claims that were held.
-	Claims []Claim
-
-	// Request is the request that key funcs see; nil for Take.
-	Request *http.Request
-
-	// Err says why nothing was decided. It wraps ErrNoKey, ErrBadKey, ErrInvalid or ErrUnavailable, or a key func's error.
-	// After a settlement, it says why the settlement or a CostAfter failed. If a callback panicked, Err wraps an error with
-	// a method Stack() []byte.
-	Err error
-
-	// An observer that logs Err sets Logged, so that the limiter does not log it again.
-	Logged bool
-
-	// Store is how long the store took. It is 0 if the store was not asked, and for a MemoryStore, because measuring
-	// would take longer than the decision.
-	Store time.Duration
-
-	// Outcome is how the request ended. It is nil in the observation of a decision.
-	Outcome *Outcome
-
-	// Charged is the final cost of a settled request: the sum over Claims.
-	Charged int
-}
-
-var observations = sync.Pool{New: func() any { return new(Observation) }}
-
-// newObservation returns an Observation from the pool, without claims.
-func newObservation() *Observation {
-	o := observations.Get().(*Observation)
-	o.Claims = o.Claims[:0]
-	return o
+// An ending is how a request that held something has ended, for observers.
+type ending struct {
+	request *http.Request
+	outcome Outcome
+	err     error // the error of a CostAfter
 }
 
 // observe calls the observers for a request, and logs err if the request was not decided. took is how long the store
@@ -92,12 +52,6 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlem
 		l.reporter.failed(ctx, finalFailed, o.Claims, prefix(e.err))
 	}
 	o.release()
-}
-
-// release returns o to the pool. It clears the fields that would keep the request in memory.
-func (o *Observation) release() {
-	*o = Observation{Claims: o.Claims}
-	observations.Put(o)
 }
 
 // notifyAll passes o to the observers.

@@ -9,6 +9,9 @@ import (
 
 const defaultTimeout = 50 * time.Millisecond
 
+// defaultMaxWaiting is how many requests of a limiter wait at the same time, unless WithMaxWaiting says otherwise.
+const defaultMaxWaiting = 10_000
+
 // An Option configures a Limiter.
 type Option func(*config) error
 
@@ -59,18 +62,6 @@ func WithStore(s Store) Option {
 	}
 }
 
-// WithSkip exempts requests for which skip reports true: they are admitted and not charged. WithSkip may be given
-// several times: a request is exempt if any skip reports true.
-func WithSkip(skip func(*http.Request) bool) Option {
-	return func(c *config) error {
-		if skip == nil {
-			return invalid("WithSkip: skip is nil; want a func, or leave the option out")
-		}
-		c.skips = append(c.skips, skip)
-		return nil
-	}
-}
-
 // isNil reports whether s is nil, or holds a nil pointer, map or func.
 func isNil(s Store) bool {
 	switch v := reflect.ValueOf(s); v.Kind() {
@@ -80,6 +71,58 @@ func isNil(s Store) bool {
 		return v.IsNil()
 	default:
 		return false
+	}
+}
+
+// WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore. Any
+// other store gets a deadline of its own: WithTimeout, counted from the failure of the first store. If the
+// fallback fails too, Check returns ErrUnavailable. WithFallback may be given once.
+func WithFallback(s Store) Option {
+	return func(c *config) error {
+		switch {
+		case isNil(s):
+			return invalid("WithFallback: fallback is nil; want a store, or leave the option out for a MemoryStore")
+		case c.fallback != nil:
+			return invalid("WithFallback: a second fallback is given; a limiter has one")
+		}
+		c.fallback = s
+		return nil
+	}
+}
+
+// WithTimeout sets how long a decision waits for the store. The default is 50ms. After that, the failure modes of the rules
+// decide.
+func WithTimeout(d time.Duration) Option {
+	return func(c *config) error {
+		if d <= 0 {
+			return invalid("WithTimeout: timeout must be positive, got %v", d)
+		}
+		c.timeout = d
+		return nil
+	}
+}
+
+// WithMaxWaiting sets how many requests of the limiter may wait for their turn at the same time, in Wait and in adapters. Beyond
+// that, a request that does not fit now is denied, as if its rules had no MaxWait. The default is 10,000.
+func WithMaxWaiting(n int) Option {
+	return func(c *config) error {
+		if n < 1 {
+			return invalid("WithMaxWaiting: at least one request must be able to wait, got %d", n)
+		}
+		c.maxWaiting = n
+		return nil
+	}
+}
+
+// WithSkip exempts requests for which skip reports true: they are admitted and not charged. WithSkip may be given
+// several times: a request is exempt if any skip reports true.
+func WithSkip(skip func(*http.Request) bool) Option {
+	return func(c *config) error {
+		if skip == nil {
+			return invalid("WithSkip: skip is nil; want a func, or leave the option out")
+		}
+		c.skips = append(c.skips, skip)
+		return nil
 	}
 }
 
@@ -104,34 +147,6 @@ func WithLogger(logger *slog.Logger) Option {
 			return invalid("WithLogger: logger is nil; want one, or leave the option out for slog.Default")
 		}
 		c.logger = logger
-		return nil
-	}
-}
-
-// WithTimeout sets how long a decision waits for the store. The default is 50ms. After that, the failure modes of the rules
-// decide.
-func WithTimeout(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return invalid("WithTimeout: timeout must be positive, got %v", d)
-		}
-		c.timeout = d
-		return nil
-	}
-}
-
-// WithFallback sets the store that rules with FailLocal use while the store is down. The default is a MemoryStore. Any
-// other store gets a deadline of its own: WithTimeout, counted from the failure of the first store. If the
-// fallback fails too, Check returns ErrUnavailable. WithFallback may be given once.
-func WithFallback(s Store) Option {
-	return func(c *config) error {
-		switch {
-		case isNil(s):
-			return invalid("WithFallback: fallback is nil; want a store, or leave the option out for a MemoryStore")
-		case c.fallback != nil:
-			return invalid("WithFallback: a second fallback is given; a limiter has one")
-		}
-		c.fallback = s
 		return nil
 	}
 }

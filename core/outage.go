@@ -85,6 +85,13 @@ type overload struct {
 	last     time.Time
 }
 
+// note counts a request that is decided from memory because of err. It logs the first request of an overload.
+func (o *overload) note(ctx context.Context, log *slog.Logger, err error) {
+	if o.add(time.Now()) {
+		log.WarnContext(ctx, "spillgate: too many requests for the store at once, local limits decide the excess", "err", err)
+	}
+}
+
 // add counts a request. It reports whether the request begins an overload: whether the last one came more than
 // reportInterval ago.
 func (o *overload) add(now time.Time) (begins bool) {
@@ -101,11 +108,4 @@ func (o *overload) state() (requests uint64, last time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.requests, o.last
-}
-
-// overloaded counts a request that is decided from memory because of err. It logs the first request of an overload.
-func (l *Limiter) overloaded(ctx context.Context, err error) {
-	if l.store.overload.add(time.Now()) {
-		l.reporter.log().WarnContext(ctx, "spillgate: too many requests for the store at once, local limits decide the excess", "err", err)
-	}
 }

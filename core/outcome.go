@@ -1,10 +1,6 @@
 package core
 
-import (
-	"cmp"
-	"context"
-	"net/http"
-)
+import "net/http"
 
 // An Outcome is how a request ended.
 type Outcome struct {
@@ -29,45 +25,4 @@ func Failures(_ *http.Request, o Outcome) int {
 		return o.Cost
 	}
 	return 0
-}
-
-// SetCost sets what the request in ctx costs under a rule with a CostAfter. The CostAfter gets it as Outcome.Cost.
-// Handlers call SetCost with their request's context; the last call counts. It returns false and does nothing if the
-// rule did not apply to the request, if the request has ended, or if cost is negative. If no limiter of the request has
-// such a rule, or the rule has no CostAfter, SetCost also logs a warning, once per rule name. It is safe for concurrent
-// use.
-func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
-	if cost < 0 {
-		return false
-	}
-	rule = ruleName(rule)
-	var first *Limiter
-	known := false
-	for c := carriedBy(ctx); c != nil; c = c.before() {
-		var d Decision
-		c.own(&d)
-		for _, r := range d.receipts() {
-			ok = r.setCost(rule, cost) || ok
-			known = known || r.limiter.hasCostAfter(rule)
-			first = cmp.Or(first, r.limiter)
-		}
-	}
-	if first != nil && !ok && !known {
-		first.reporter.costIgnored(ctx, rule, first.rules.Load().ignoresCost(rule))
-	}
-	return ok
-}
-
-// hasCostAfter reports whether l has a rule of this name with a CostAfter.
-func (l *Limiter) hasCostAfter(rule string) bool {
-	r := l.rules.Load().named(rule)
-	return r != nil && r.CostAfter != nil
-}
-
-// ignoresCost returns an error that says why SetCost has no effect for a rule without CostAfter.
-func (s *ruleset) ignoresCost(rule string) error {
-	if s.named(rule) == nil {
-		return s.noRule(rule)
-	}
-	return invalid("rule %q has no CostAfter, such as func(_ *http.Request, o core.Outcome) int { return o.Cost }", rule)
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -232,4 +233,56 @@ func (c *receipt) store() *storeClient {
 		return c.limiter.fallback
 	}
 	return c.limiter.store
+}
+
+// costOf returns what the claim of a rule was charged, or 0.
+func (c *receipt) costOf(rule string) int {
+	claims := c.claims()
+	for i := range claims {
+		if one := &claims[i]; one.charged && one.rule.Name == rule {
+			return max(one.cost, 1)
+		}
+	}
+	return 0
+}
+
+// wait returns how long the request has to wait from the decision on.
+func (c *receipt) wait() (longest time.Duration) {
+	if !c.allowed {
+		return 0
+	}
+	results := c.results()
+	for i := range results {
+		if r := &results[i]; !r.DryRun {
+			longest = max(longest, r.Wait)
+		}
+	}
+	return longest
+}
+
+// routeError returns an error if a callback has asked for a route that is not known.
+func (c *receipt) routeError() error {
+	if c.extra == nil {
+		return nil
+	}
+	return c.extra.route
+}
+
+// isHeld reports whether c is held and not settled.
+func (c *receiptClaim) isHeld() bool { return c.charged && c.hold && !c.settled }
+
+// holds reports whether a claim is held and not settled. The caller has locked c.mu.
+func (c *receipt) holds() bool {
+	return slices.ContainsFunc(c.claims(), func(one receiptClaim) bool { return one.isHeld() })
+}
+
+// lockIdle waits until no renewal is in progress and locks c.mu. It does not hold c.mu while it waits.
+func (c *receipt) lockIdle() {
+	c.mu.Lock()
+	for c.extra != nil && c.extra.renewing != nil {
+		done := c.extra.renewing
+		c.mu.Unlock()
+		<-done
+		c.mu.Lock()
+	}
 }

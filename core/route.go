@@ -49,11 +49,3 @@ func Route(r *http.Request) (string, error) {
 }
 
 var errNoRouter = errors.New("check it in a handler of an http.ServeMux, or use an adapter")
-
-// routeError returns an error if a callback has asked for a route that is not known.
-func (c *receipt) routeError() error {
-	if c.extra == nil {
-		return nil
-	}
-	return c.extra.route
-}

@@ -101,6 +101,25 @@ type Rule struct {
 	MaxWait time.Duration
 }
 
+// By returns a rule named "default" that limits each key to l.
+func (l Limit) By(key KeyFunc) Rule { return Rule{Key: key, Limits: []Limit{l}} }
+
+// A FailureMode says what a rule does while the store is down. It applies only to faults of the store, never to a
+// missing key, a bad cost or a client that disconnected. If too many calls of a healthy store are in flight, all rules
+// do what FailLocal does.
+type FailureMode uint8
+
+const (
+	// FailLocal enforces the same limits from this process's memory.
+	FailLocal FailureMode = iota
+
+	// FailOpen admits the request.
+	FailOpen
+
+	// FailClosed serves no request: Check returns an error that wraps ErrUnavailable.
+	FailClosed
+)
+
 func ruleName(rule string) string {
 	if rule == "" {
 		return "default"
@@ -134,4 +153,46 @@ func printableASCII(s string) bool {
 		}
 	}
 	return true
+}
+
+// checkLease checks the lease of r, whose limits may be invalid.
+func (r *Rule) checkLease() error {
+	if r.Lease == 0 {
+		return nil
+	}
+	err := validateLease(r.Lease)
+	if r.CostAfter != nil {
+		err = allOf(err, invalid("lease must be 0 for a rule with CostAfter, which holds its cost, got %v", r.Lease))
+	}
+	for i := range r.Limits {
+		if l := &r.Limits[i]; !compile(l).Leasable() {
+			err = allOf(err, invalid("lease %v needs token buckets without a ban or fixed windows, got limit %d, %v", r.Lease, i+1, *l))
+		}
+	}
+	return err
+}
+
+// checkWait checks the MaxWait of r, whose limits may be invalid.
+func (r *Rule) checkWait() error {
+	if r.MaxWait == 0 {
+		return nil
+	}
+	err := validateMaxWait(r.MaxWait)
+	if r.CostAfter != nil {
+		err = allOf(err, invalid("max wait must be 0 for a rule with CostAfter, which holds its cost, got %v", r.MaxWait))
+	}
+	if r.Lease != 0 {
+		err = allOf(err, invalid("max wait must be 0 for a rule with a lease, got %v", r.MaxWait))
+	}
+	return allOf(err, limitsCanWait(r.MaxWait, r.Limits))
+}
+
+// maxMaxWait is the longest MaxWait.
+const maxMaxWait = time.Hour
+
+func validateMaxWait(d time.Duration) error {
+	if 0 <= d && d <= maxMaxWait {
+		return nil
+	}
+	return invalid("max wait must be between 0 and %v, got %v", maxMaxWait, d)
 }

@@ -1,7 +1,9 @@
 package core
 
 import (
+	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -83,45 +85,6 @@ func (s *ruleset) named(name string) *activeRule {
 	return nil
 }
 
-// current returns the active rules. A Limiter that New did not make has none.
-func (l *Limiter) current() (*ruleset, error) {
-	if l == nil {
-		return nil, invalid("the limiter is nil")
-	}
-	if s := l.rules.Load(); s != nil {
-		return s, nil
-	}
-	return nil, invalid("the limiter was not made by New")
-}
-
-// Rules returns a copy of the active rules.
-func (l *Limiter) Rules() []Rule {
-	s, err := l.current()
-	if err != nil {
-		return nil
-	}
-	rules := make([]Rule, len(s.rules))
-	for i := range s.rules {
-		rules[i] = s.rules[i].Rule
-	}
-	return cloneRules(rules)
-}
-
-// SetRules replaces all rules of l at once, while requests are being decided. Its error joins all mistakes in rules; if
-// it is not nil, l keeps its old rules. If a new rule has the name of an old one, and a new limit has the algorithm and
-// period of an old one, what a key has used stays used. SetRules copies rules.
-func (l *Limiter) SetRules(rules []Rule) error {
-	if _, err := l.current(); err != nil {
-		return prefix(err)
-	}
-	s, mistakes := newRuleset(rules)
-	if err := allOf(mistakes...); err != nil {
-		return prefix(err)
-	}
-	l.rules.Store(s)
-	return nil
-}
-
 // noRule returns the error that s has no rule of this name.
 func (s *ruleset) noRule(name string) error {
 	return invalid("there is no rule %q%s", name, s.meant(name))
@@ -135,4 +98,93 @@ func (s *ruleset) meant(name string) string {
 		return hint
 	}
 	return "; there is " + strings.Join(known, ", ")
+}
+
+// complete fills in what claims leave out, from their rules, and validates the claims.
+func (s *ruleset) complete(claims []Claim) error {
+	for i := range claims {
+		claim := &claims[i]
+		claim.Rule = ruleName(claim.Rule)
+		if err := s.completeOne(claim, s.named(claim.Rule)); err != nil {
+			return within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
+		}
+	}
+	return nil
+}
+
+// completeOne is complete for one claim. rule is nil if no rule has the claim's name.
+func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
+	claim.Overridden = false
+	if rule != nil && rule.Override != nil && len(claim.Limits) == 0 && claim.Key != "" {
+		if err := claim.override(rule); err != nil {
+			return err
+		}
+	}
+	switch {
+	case rule != nil && rule.Tier == nil && len(claim.Limits) == 0:
+		claim.Limits, claim.set = rule.Limits, rule.claim.set
+	case !printableASCII(claim.Rule):
+		return invalid("name must be printable ASCII")
+	case len(claim.Limits) == 0 && rule != nil:
+		return invalid("the rule has a Tier, which needs a request; set Claim.Limits to the limits of this key's tier, or to the rule's Limits")
+	case len(claim.Limits) == 0:
+		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(claim.Rule))
+	default:
+		claim.set = limitSetOf(claim.Limits)
+		claim.Limits = claim.set.limits
+	}
+	if claim.set.err != nil {
+		return claim.set.err
+	}
+	if rule != nil {
+		claim.DryRun = claim.DryRun || rule.DryRun
+		if claim.Lease == 0 {
+			claim.Lease = rule.Lease
+		}
+		if claim.MaxWait == 0 {
+			claim.MaxWait = rule.MaxWait
+		}
+	}
+	if claim.rule = rule; rule == nil || claim.Lease != rule.Lease || claim.MaxWait != rule.MaxWait {
+		claim.rule = rule.of(claim)
+	}
+	switch {
+	case claim.Key == "":
+		return ErrNoKey
+	case claim.Cost < 0:
+		return invalid("cost must not be negative, got %d", claim.Cost)
+	case !claim.Hold && !claim.Peek && claim.set.inFlight:
+		return invalid("a claim with a limit of requests in flight needs Hold or Peek")
+	}
+	if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.CostAfter != nil {
+		claim.Cost = clamp(max(claim.Cost, 1), claim.Limits)
+	}
+	if err := validateLease(claim.Lease); err != nil {
+		return err
+	}
+	return claim.checkWait(claim.set)
+}
+
+// override sets the limits that the rule's Override returns for the key of c, if any.
+func (c *Claim) override(rule *activeRule) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &callbackPanic{v, debug.Stack()}
+		}
+	}()
+	if limits := rule.Override(c.Key); len(limits) > 0 {
+		c.Overridden = true
+		return c.use(limits, "override")
+	}
+	return nil
+}
+
+// of returns a rule for a claim that waits or leases otherwise than rule, or that no rule of a limiter made: rule is nil then.
+func (rule *activeRule) of(c *Claim) *activeRule {
+	own := new(activeRule)
+	if rule != nil {
+		*own = *rule
+	}
+	own.Name, own.Lease, own.MaxWait = c.Rule, c.Lease, c.MaxWait
+	return own
 }

@@ -1,9 +1,12 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"runtime/debug"
 	"time"
 )
 
@@ -87,60 +90,118 @@ func (l *Limiter) Renew(ctx context.Context, d Decision) error {
 	return prefix(errors.Join(errs...))
 }
 
-// maxBan is the longest ban.
-const maxBan = maxPeriod
-
-// Ban denies all requests of a key under a rule of l for the duration d, which is more than 0 and at most 10 years of
-// 365 days. It does not shorten a longer ban that is already active. Reset lifts a ban. Ban bans the key in the store
-// and in the fallback; if one of them is down, the other still bans the key. Ban returns the same errors as Reset.
-func (l *Limiter) Ban(ctx context.Context, rule, key string, d time.Duration) error {
-	rule, err := l.named("ban", rule, key)
-	if err == nil && (d <= 0 || d > maxBan) {
-		err = within("ban", invalid("duration must be more than 0 and at most %v, got %v", maxBan, d))
+// SetCost sets what the request in ctx costs under a rule with a CostAfter. The CostAfter gets it as Outcome.Cost.
+// Handlers call SetCost with their request's context; the last call counts. It returns false and does nothing if the
+// rule did not apply to the request, if the request has ended, or if cost is negative. If no limiter of the request has
+// such a rule, or the rule has no CostAfter, SetCost also logs a warning, once per rule name. It is safe for concurrent
+// use.
+func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
+	if cost < 0 {
+		return false
 	}
-	if err != nil {
-		return prefix(err)
-	}
-	ctx = orBackground(ctx)
-	ban := []Settlement{{Rule: rule, Key: key, Ban: d}}
-	_, err = l.store.settle(ctx, ban)
-	_, local := l.fallback.settle(ctx, ban)
-	return prefix(unavailable(errors.Join(err, local)))
-}
-
-// named returns the name of a rule of l. It returns an error that contains verb if l has no such rule or key is empty.
-func (l *Limiter) named(verb, rule, key string) (string, error) {
-	rules, err := l.current()
 	rule = ruleName(rule)
-	switch {
-	case err != nil:
-		return "", err
-	case rules.named(rule) == nil:
-		return "", within(verb, rules.noRule(rule))
-	case key == "":
-		return "", within(fmt.Sprintf("%s of rule %q", verb, rule), ErrNoKey)
+	var first *Limiter
+	known := false
+	for c := carriedBy(ctx); c != nil; c = c.before() {
+		var d Decision
+		c.own(&d)
+		for _, r := range d.receipts() {
+			ok = r.setCost(rule, cost) || ok
+			known = known || r.limiter.hasCostAfter(rule)
+			first = cmp.Or(first, r.limiter)
+		}
 	}
-	return rule, nil
+	if first != nil && !ok && !known {
+		first.reporter.costIgnored(ctx, rule, first.rules.Load().ignoresCost(rule))
+	}
+	return ok
 }
 
-// Reset forgets what a key has used under a rule of l, including under its tiers, and lifts bans. It resets the store and
-// the fallback, which may know what was charged while the store was down. The error wraps ErrInvalid if l has no such rule,
-// ErrNoKey if the key is empty, and ErrUnavailable if either store is down. For rules that l does not have, use
-// Store.Reset.
-func (l *Limiter) Reset(ctx context.Context, rule, key string) error {
-	rule, err := l.named("reset", rule, key)
+// hasCostAfter reports whether l has a rule of this name with a CostAfter.
+func (l *Limiter) hasCostAfter(rule string) bool {
+	r := l.rules.Load().named(rule)
+	return r != nil && r.CostAfter != nil
+}
+
+// ignoresCost returns an error that says why SetCost has no effect for a rule without CostAfter.
+func (s *ruleset) ignoresCost(rule string) error {
+	if s.named(rule) == nil {
+		return s.noRule(rule)
+	}
+	return invalid("rule %q has no CostAfter, such as func(_ *http.Request, o core.Outcome) int { return o.Cost }", rule)
+}
+
+// finish settles what c holds for r, which has ended with o. The final cost of a claim is what its rule's CostAfter
+// returns; for a rule without CostAfter, it is the cost that was held. finish does nothing if c holds nothing.
+func (c *receipt) finish(r *http.Request, o Outcome) {
+	if !c.hasHeld() {
+		return
+	}
+	var room [2]Settlement
+	held := c.takeHeld(room[:0])
+	if len(held) == 0 {
+		return
+	}
+	ctx := r.Context()
+	var cost int
+	var err error
+	for i := range held {
+		s := &held[i]
+		o.Cost = s.Cost
+		if s.Final >= 0 {
+			o.Cost = s.Final
+		}
+		cost += o.Cost
+		final, mistake := finalCost(s.rule.CostAfter, r, o, s.Cost)
+		if s.Final = final; mistake != nil {
+			err = allOf(err, within(fmt.Sprintf("cost after rule %q", s.Rule), mistake))
+		}
+	}
+	o.Cost = cost
+	_ = c.settleHeld(ctx, held, ending{r, o, err}) // observers hear of a failure
+}
+
+// finalCost calls final, which may be nil. If final panics or returns a negative number, the cost is what was held.
+func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcome, held int) (cost int, err error) {
+	if final == nil {
+		return held, nil
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			cost, err = held, &callbackPanic{v, debug.Stack()}
+		}
+	}()
+	if cost = final(r, o); cost < 0 {
+		return held, invalid("cost must not be negative, got %d", cost)
+	}
+	return cost, nil
+}
+
+// settleHeld settles what c holds and calls the observers. If the store fails, settleHeld also charges the costs that
+// FailLocal rules held to the fallback. The store charges them when their holds end.
+func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) error {
+	l := c.limiter
+	took, err := c.store().settle(ctx, held)
 	if err != nil {
-		return prefix(err)
+		err = unavailable(err)
+		if c.store() == l.store {
+			l.chargeFallback(ctx, held)
+		}
 	}
-	ctx = orBackground(ctx)
-	pairs := []Pair{{rule, key}}
-	err = errors.Join(l.store.reset(ctx, pairs), l.fallback.reset(ctx, pairs))
-	return prefix(unavailable(err))
+	l.observeSettled(ctx, c, held, took, e, err)
+	return err
 }
 
-func orBackground(ctx context.Context) context.Context {
-	if ctx == nil {
-		return context.Background()
+// chargeFallback charges the final costs of FailLocal rules to the fallback, which does not hold them.
+func (l *Limiter) chargeFallback(ctx context.Context, held []Settlement) {
+	var local []Settlement
+	for _, s := range held {
+		if s.rule.OnFailure == FailLocal && s.Final > 0 {
+			s.At = time.Time{}
+			local = append(local, s)
+		}
 	}
-	return ctx
+	if len(local) > 0 {
+		_, _ = l.fallback.settle(ctx, local)
+	}
 }
