@@ -7,7 +7,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// free is a Base that answers at once, with a response of GitHub that leaves much.
+// free is a Base that responds at once, like GitHub with many requests left.
 func free() roundTrip {
 	header := http.Header{
 		"Date":                  {"Sat, 01 Jan 2000 00:00:00 GMT"},

@@ -10,7 +10,7 @@ import (
 	"github.com/spillgate/spillgate/client"
 )
 
-// A watched body counts what is read of it. It hangs after hang bytes, if that is not 0, until it is closed.
+// A watched body counts the bytes that are read. If hang is not 0, it hangs after hang bytes until it is closed.
 type watched struct {
 	size, hang, read int
 	closed           chan bool

@@ -14,7 +14,7 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// answer is a Base that answers with one limit of that name.
+// answer is a Base that responds with one limit of that name.
 type answer func(*http.Request) (name string)
 
 func (f answer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -99,7 +99,7 @@ func TestLongNamesAreNotKept(t *testing.T) {
 	runtime.KeepAlive(keyed)
 }
 
-// heap returns the size of what is reachable.
+// heap returns the size of all reachable memory.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC() // the first may have begun before

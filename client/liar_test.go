@@ -22,7 +22,7 @@ var lies = []string{
 	`"a";q=1;w=999999999999999`, `"a";q=999999999999999;w=1`, `limit=5, remaining=0, reset=-3`, `limit=, remaining=, reset=`, `=;=,=`, ":;:=,\\", `"\`,
 }
 
-// lieFields are those that a Transport reads.
+// lieFields are the header fields that a Transport reads.
 var lieFields = []string{
 	"Date", "Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Resource",
 	"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit", "RateLimit-Policy",

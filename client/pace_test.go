@@ -161,7 +161,7 @@ func TestLateTurnBehindUncountedAnswers(t *testing.T) {
 }
 
 // TestRetryAfterInAPacedWindow checks that the first request of the last fifth of a window is sent at once, and that
-// after a denial the next one is sent when Retry-After says, not when the window is renewed.
+// after a denial the next request is sent when Retry-After says, not when the window is renewed.
 func TestRetryAfterInAPacedWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := []string{"10", "5", "4"}

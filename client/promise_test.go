@@ -22,7 +22,7 @@ func seconds(d time.Duration) string    { return strconv.Itoa(int(d / time.Secon
 func epoch(t time.Time) string          { return strconv.FormatInt(t.Unix(), 10) }
 func date(t time.Time, f string) string { return t.UTC().Format(f) }
 
-// announcements follow every convention, and some servers' liberties with them.
+// announcements follow every convention, and some deviations that servers make.
 var announcements = []announcement{
 	{"Retry-After in seconds", 429, func(now, at time.Time) []string { return []string{"Retry-After", seconds(at.Sub(now))} }},
 	{"Retry-After as a date", 429, func(_, at time.Time) []string { return []string{"Retry-After", date(at, http.TimeFormat)} }},

@@ -39,7 +39,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// start2000 is when the time of synctest begins.
+// start2000 is the instant at which a synctest bubble begins.
 var start2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // TestOneRequestGoesAhead checks that before anything is known of a key one request is sent, and the others of that key wait for

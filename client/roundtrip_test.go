@@ -74,7 +74,7 @@ func TestReadsWhatHeadersWrites(t *testing.T) {
 	}
 }
 
-// differs says how s differs from what was written of r.
+// differs says how s differs from what the server wrote about r.
 func differs(s *state, r *core.Result, at time.Time) string {
 	if !strings.HasPrefix(s.name.name, r.Rule) || s.limit != int64(r.Limit.Rate) {
 		return "name or limit"

@@ -39,7 +39,7 @@ func after(t *testing.T, n int, script ...response) []time.Duration {
 	return s.requests(start)[len(script):]
 }
 
-// TestWhatAResponseMeans holds the rarer things that a response may say.
+// TestWhatAResponseMeans covers rare header values.
 func TestWhatAResponseMeans(t *testing.T) {
 	ietf := func(policy, state string) response {
 		return response{200, []string{"RateLimit-Policy", policy, "RateLimit", state}}

@@ -156,7 +156,7 @@ func TestBanIsFollowedByOneRequest(t *testing.T) {
 	}
 }
 
-// In ticks of a millisecond, of which a part has passed, the ban must not be shorter.
+// The ban must not get shorter if part of a tick of a millisecond has passed.
 func TestBanInCoarseTicksIsNoShorter(t *testing.T) {
 	l, ok := Compile(Limit{Rate: 1000, Capacity: 1_000_000, Micros: 86_400_000_000, Ban: 200_000_000})
 	if !ok || l.Unit == 1 {
@@ -168,7 +168,7 @@ func TestBanInCoarseTicksIsNoShorter(t *testing.T) {
 	}
 }
 
-// Both stores find what a pair holds by the kind.
+// Both stores find the holds of a pair by the record's kind.
 func TestLimitInFlightHasTheKindOfHolds(t *testing.T) {
 	if l, _ := Compile(Limit{Algorithm: InFlight, Rate: 2, Capacity: 2}); l.Kind != HoldKind {
 		t.Errorf("kind %d, want %d", l.Kind, HoldKind)

@@ -28,7 +28,7 @@ func TestReportSaysWhenMoreRemains(t *testing.T) {
 	}
 }
 
-// checkReport compares what b reports with what becomes of it.
+// checkReport compares what b reports with what happens to b later.
 func checkReport(t *testing.T, b Bucket, l *Limit, now int64) {
 	t.Helper()
 	u := b.Report(l, l.Rate, now)

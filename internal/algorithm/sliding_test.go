@@ -161,7 +161,7 @@ func TestCloneOfALogIsIndependent(t *testing.T) {
 	}
 }
 
-// A decision is made while others wait for the shard, so what it costs must not grow with what is in the log.
+// A decision locks its shard, so its cost must not grow with the number of entries in the log.
 func TestLongLogIsDecidedAsFastAsAShortOne(t *testing.T) {
 	l := logLimit(10_000, 3_600_000_000, 0)
 	fastest := func(entries int64) time.Duration {

@@ -307,7 +307,7 @@ func TestPausesInSpiteOfLateSuccesses(t *testing.T) {
 	}
 }
 
-// A store that fails whenever it gets all calls has ever longer pauses, until it was well for a while.
+// If a store fails whenever it gets all calls, the pauses grow, until the store has been healthy for a while.
 func TestDoesNotFlap(t *testing.T) {
 	b := newBreakerAt(t)
 	for i, want := range []time.Duration{firstPause, 2 * firstPause, 4 * firstPause, longestPause, longestPause, firstPause, longestPause} {
@@ -373,7 +373,7 @@ func TestBoundsCallsInFlight(t *testing.T) {
 	}
 }
 
-// A store that is down gets one call at a time, a settlement or not. One that answers gets every settlement.
+// A store that is down gets one call at a time, including settlements. Once it answers, it gets every settlement.
 func TestOwedCallsAreWithheldOnlyWhileDown(t *testing.T) {
 	for _, probeIsOwed := range []bool{true, false} {
 		b := newBreakerAt(t)
@@ -428,7 +428,7 @@ func (b *breakerAt) enterKind(owed bool) (Call, error) {
 	return b.Enter(b.now)
 }
 
-// A caller of a round trip that the breaker has counted may be slow to say so. The store may be back by then.
+// A caller may report its round trip late, after the breaker has counted the round trip and the store is back.
 func TestLateCallerOfACountedTrip(t *testing.T) {
 	b := newBreakerAt(t)
 	var trip Trip

@@ -182,7 +182,7 @@ func TestAGrantIsDoneWhenItHasRun(t *testing.T) {
 	}
 }
 
-// Each end that a grant may have, of itself or of what waits for it, ends a wait.
+// Whenever a grant ends, or a request that waits for it is canceled, the wait ends.
 func TestAWaitForAGrantEnds(t *testing.T) {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -212,7 +212,7 @@ func TestAWaitForAGrantEnds(t *testing.T) {
 	}
 }
 
-// Something is missing until the store says that nothing is.
+// Part of the capacity counts as missing until the store says otherwise, so a wait is never 0.
 func TestAWaitIsAtLeastAMicrosecond(t *testing.T) {
 	for at, want := range map[int64]time.Duration{0: 1000, 100: 1000, 101: 1000, 1100: 1000, 1101: 2000, 5100: 5000} {
 		if got := until(at, 100); got != want {
@@ -225,7 +225,7 @@ func TestAWaitIsAtLeastAMicrosecond(t *testing.T) {
 }
 
 // Remaining follows the latest answer of the store. Of several answers of one instant, the lowest counts.
-func TestWhatRemainsIsByTheLatestAnswer(t *testing.T) {
+func TestRemainingFollowsTheLatestAnswer(t *testing.T) {
 	const length = int64(time.Second)
 	at := func(micros int64, remaining ...int) (results []core.Result) {
 		for _, n := range remaining {
@@ -253,7 +253,7 @@ func TestWhatRemainsIsByTheLatestAnswer(t *testing.T) {
 	}
 }
 
-// While the reply of a grant is on its way the store decides other requests. These are missing from what it said of the grant.
+// The store may decide other requests while the reply to a grant is on its way. That reply does not count them.
 func TestAnswersThatOvertakeAGrantCount(t *testing.T) {
 	for name, step := range map[string]time.Duration{"within an instant": 0, "later": time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func TestABusyLeaseIsLowWhenAQuarterIsLeft(t *testing.T) {
 	}
 }
 
-// A busy lease is low in the last quarter of its time, too, or its end would find it without the next grant.
+// A busy lease is also low in the last quarter of its time; otherwise it would end before the next grant arrives.
 func TestABusyLeaseIsLowBeforeItEnds(t *testing.T) {
 	for used, busy := range map[int64]bool{0: false, 3: false, 4: true, 50: true} {
 		var l lease
@@ -68,7 +68,7 @@ func TestWhatARequestWaitsForIsWantedToo(t *testing.T) {
 	}
 }
 
-// After a grant of nothing, or two late ones in succession, no other is asked for during at least one Lease, and at most two.
+// After a grant of nothing, or two late grants in a row, the next grant is asked for after one to two times the Lease.
 func TestAGrantOfNoUseIsFollowedByAPause(t *testing.T) {
 	for _, begun := range []time.Duration{0, 50 * ms, 99 * ms, 250 * ms} {
 		now := int64(begun)
@@ -145,8 +145,8 @@ func TestALeaseIsIdleWhenNothingIsLeftOfIt(t *testing.T) {
 	}
 }
 
-// The clock of the store goes on from the last grant that was asked for.
-func TestTheInstantIsThatOfTheStore(t *testing.T) {
+// The estimate of the store's clock advances from the last grant that was asked for.
+func TestInstantFollowsTheStoresClock(t *testing.T) {
 	var l lease
 	l.credit(int64(5*ms), 7_000_000, int64(2*ms)+leaseLength, 5)
 	if got := l.instant(int64(12*ms), leaseLength); got != 7_010_000 {
@@ -158,7 +158,7 @@ func TestTheInstantIsThatOfTheStore(t *testing.T) {
 	}
 }
 
-func TestWhatIsPutBackGoesToItsPortion(t *testing.T) {
+func TestPutBackGoesToItsPortion(t *testing.T) {
 	var l lease
 	l.credit(0, 100, leaseLength, 8)
 	l.credit(1, 200, leaseLength+1, 4)
@@ -190,7 +190,7 @@ func TestTheMarkIsThatOfTheOlderPortionThatWasTakenFrom(t *testing.T) {
 	}
 }
 
-// The state that few leases have takes no memory once it says nothing.
+// State that only few leases need takes no memory once it is empty.
 func TestRareStateIsDroppedOnceItSaysNothing(t *testing.T) {
 	var l lease
 	l.giveBack(1, 1)
@@ -369,7 +369,7 @@ func (h *leaseHolder) Ask(now, cost int64, waited bool) oracle.Answer {
 	return a
 }
 
-// grant returns how much to ask for, or 0 if there is enough or that has to wait.
+// grant returns how much to ask for, or 0 if enough is left or a pause has not ended.
 func (h *leaseHolder) grant(now, cost int64) int64 {
 	if h.waiting || h.pause > 0 || !h.isLow(now, h.length) {
 		return 0

@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A grant gets as long as the longest Take has had.
+// The deadline of a grant is as long as the longest deadline that a Take had.
 func TestAGrantHasTheLongestDeadline(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	for _, row := range []struct{ hours, want time.Duration }{{0, 0}, {2, 2}, {5, 5}, {3, 5}, {0, 5}} {
@@ -53,7 +53,7 @@ func TestAFailureOfAColdKeyIsAnError(t *testing.T) {
 	}
 }
 
-// Neither a peek nor what is denied or cannot be leased makes the next request of a key its second.
+// A peek, a denied request and a request that cannot be leased do not count as the first request of a key.
 func TestWhatIsNoFirstRequestOfAKey(t *testing.T) {
 	for why, change := range map[string]func(*core.Claim){
 		"a peek":    func(c *core.Claim) { c.Peek = true },
@@ -74,7 +74,7 @@ func TestWhatIsNoFirstRequestOfAKey(t *testing.T) {
 	}
 }
 
-// While a request of a key without a lease is on its way, others may lease what it needs.
+// While a request of a key without a lease is in flight, other processes may lease the requests that it needs.
 func TestAColdRequestGetsWhatOthersHaveLeasedMeanwhile(t *testing.T) {
 	s := newFake(t)
 	c := leasedFor("k", "20/d")
@@ -85,7 +85,7 @@ func TestAColdRequestGetsWhatOthersHaveLeasedMeanwhile(t *testing.T) {
 	}
 }
 
-// A denial that no lease of this process explains is not asked for again.
+// A denial is final if no lease of this process can have caused it.
 func TestADenialIsOneCall(t *testing.T) {
 	s := newFake(t)
 	c := leasedFor("k", "20/d")
@@ -189,7 +189,7 @@ func TestAChangeOfTermsWaitsForAGrant(t *testing.T) {
 	}
 }
 
-// Terms that charge the same limits for another time need not wait.
+// A request whose terms differ only in the length of the lease does not wait.
 func TestAnotherLengthOfALeaseIsAChangeOfTerms(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e, other := s.lend(t, c, 10), c

@@ -57,7 +57,7 @@ func TestASweepIsNotPutOff(t *testing.T) {
 	})
 }
 
-// Sweeps go on for as long as there are leases, as often as the shortest one ends.
+// Sweeps continue as long as there are leases, at the interval of the shortest lease.
 func TestSweepsGoOnWhileThereAreLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := New(newFake(t))

@@ -31,7 +31,7 @@ func TestClaimsThatShareAPair(t *testing.T) {
 	}
 }
 
-// Nothing of these is decided from a lease of 10.
+// None of these claims is decided from a lease of 10.
 func TestWhatALeaseCannotDecide(t *testing.T) {
 	for why, row := range map[string]struct {
 		change func(*Table, *core.Claim)
@@ -59,7 +59,7 @@ func TestWhatALeaseCannotDecide(t *testing.T) {
 	}
 }
 
-// A peek that was decided from a lease took nothing that could be put back.
+// A peek that a lease decided took nothing, so nothing is put back.
 func TestAPeekIsNotPutBack(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
@@ -94,7 +94,7 @@ func TestWhatWasTakenOnOldTermsGoesBackToTheStore(t *testing.T) {
 	}
 }
 
-// A lease that has too little is ended if the store is about to be asked.
+// A lease that has too few requests left ends when the store is asked.
 func TestALeaseWithTooLittleIsEnded(t *testing.T) {
 	for _, then := range []dry{waitIfBusy, endLease} {
 		s, c := newFake(t), leasedFor("k", "100/d")

@@ -115,7 +115,7 @@ func TestNoInstantIsThatOfOneBeforeAReset(t *testing.T) {
 	})
 }
 
-// A clock that is replaced may return any time.
+// A clock set with Now may return any time.
 func TestReplacedClockMayGoBack(t *testing.T) {
 	now := time.UnixMicro(5_000_000)
 	var c clock
@@ -162,7 +162,7 @@ func TestWallClockThatIsSet(t *testing.T) {
 	}
 }
 
-// Both clocks are not read at the same time: readings a millisecond off are no setting of the wall clock.
+// The two clocks are not read at the same instant, so a difference of a millisecond does not mean that the wall clock was set.
 func TestWhatCountsAsASettingOfTheWallClock(t *testing.T) {
 	for _, before := range []int64{0, 5_000_000} {
 		for by, set := range map[int64]bool{0: false, 1000: false, -1000: false, 1001: true, -1001: true, 1_000_000: true} {

@@ -47,7 +47,7 @@ type query struct {
 	own bool // the pair has a record of its own
 }
 
-// limitsOf returns the limits of the first claim of queries, and how many these are.
+// limitsOf returns the limits of the first claim of queries, and their number.
 func limitsOf(queries []query) (limits []algorithm.Limit, n int) {
 	for ; n < len(queries) && queries[n].Claim == queries[0].Claim; n++ {
 		if queries[n].Limit != nil {
@@ -114,7 +114,7 @@ func sharing(s *Store) (a, b string) {
 	}
 }
 
-// audit compares what s counts with what it holds.
+// audit compares the counters of s with its records.
 func audit(t *testing.T, s *Store) {
 	t.Helper()
 	pairs := make(map[uint64]bool)

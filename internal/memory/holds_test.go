@@ -31,7 +31,7 @@ func end(s *Store, key string, at, final int64, limits ...*algorithm.Limit) {
 	settle(s, asks)
 }
 
-// renew keeps a hold, and reports whether that was there.
+// renew keeps a hold, and reports whether the hold existed.
 func renew(s *Store, key string, at int64) (int64, bool) {
 	asks := []query{{Pair: s.Pair("rule", key), Limit: atOnce(1), Cost: 1, Renew: true, At: at}}
 	settle(s, asks)
@@ -133,7 +133,7 @@ func TestResetKeepsHolds(t *testing.T) {
 	})
 }
 
-// Else another request would see one claim of a request settled and the other not.
+// Otherwise another request would see one claim of a request settled and the other one not.
 func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
 	var s *Store
 	var pairs []Pair
@@ -181,7 +181,7 @@ func TestRecordIsIdleFromTheLastReleaseOn(t *testing.T) {
 	})
 }
 
-// A pair in a full store must not be laxer for what it holds, nor for a ban.
+// In a full store, holds and bans of a pair must not admit more.
 func TestFullStoreSharesHoldsAndBans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := atOnce(2)
@@ -220,7 +220,7 @@ func TestFullStoreSharesHoldsAndBans(t *testing.T) {
 	})
 }
 
-// Many pairs need a record in one request; then none may be lost.
+// If many pairs need a record in one request, none may be lost.
 func TestHoldsOfManyPairsInOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1000, nil)
@@ -276,7 +276,7 @@ func TestFullStoreDropsAPairWhoseHoldHasExpired(t *testing.T) {
 	})
 }
 
-// A ban of a pair with a record of its own is no ban of those that share one.
+// A ban of a pair with its own record does not ban the pairs that share a record.
 func TestBanInAFullStoreIsForThePairAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1, nil)

@@ -47,7 +47,7 @@ func TestChargeRightAfterAResetIsGivenBack(t *testing.T) {
 	}
 }
 
-// Else denials would last until the clock is back where it was.
+// Otherwise denials would last until the clock is back where it was.
 func TestDryRunThatDoesNotFitSettlesTheClockAsWell(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	s := New(100, func() time.Time { return now })

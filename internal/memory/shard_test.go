@@ -123,7 +123,7 @@ func newShard(n int, ends int64) *shard {
 	return s
 }
 
-// A sweep is a part of a decision, so what it costs must not grow with what is idle.
+// A sweep is part of a decision, so its cost must not grow with the number of idle records.
 func TestSweepLooksAtABoundedNumberOfRecords(t *testing.T) {
 	const now = 1_000_000_000
 	for _, row := range []struct {

@@ -20,7 +20,7 @@ func TestCellsOfASlabAreTheirOwn(t *testing.T) {
 	}
 }
 
-// A dropped cell is zero, and the next one that is handed out.
+// A dropped cell is set to zero, and it is the next cell handed out.
 func TestDroppedCellsAreUsedAgain(t *testing.T) {
 	var s slab[int]
 	for i := range 5 {

@@ -59,7 +59,7 @@ func TestTableFindsItsRecords(t *testing.T) {
 	}
 }
 
-// The smallest id has the last home, and all of a pair have the same.
+// The smallest id has the last home, and all records of a pair have the same home.
 func TestTableWrapsRoundAtItsEnd(t *testing.T) {
 	for _, n := range []uint64{tail - 1, tail, tail + 1, 10 * tail, 1000} {
 		var tab table

@@ -128,7 +128,7 @@ func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
 	})
 }
 
-// A caller that gives up on a batch that hangs lets waiting batches go, even if no other caller comes.
+// If a caller gives up on a batch that hangs, the waiting batches are sent, even if no other caller arrives.
 func TestGivingUpOnASentBatchDispatchesTheNext(t *testing.T) {
 	s, q := busy(t)
 	j := s.jobOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})

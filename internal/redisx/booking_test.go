@@ -98,7 +98,7 @@ func TestTurnsWhenTheClockHasSteppedBack(t *testing.T) {
 	}
 }
 
-// retryAfter returns how long after a decision the same request is admitted, or 0 if it is.
+// retryAfter returns how long after a decision the same request is admitted, or 0 if it was admitted.
 func retryAfter(results []core.Result) (retry time.Duration) {
 	for _, r := range results {
 		retry = max(retry, r.RetryAfter)
@@ -121,7 +121,7 @@ func TestLargeCostIsNotBookedBehindABan(t *testing.T) {
 	}
 }
 
-// What is given back while the clock is behind is given back after the bucket has followed the clock.
+// A refund made while the clock is behind takes effect after the bucket has followed the clock.
 func TestBookingIsGivenBackAfterTheClockWentBack(t *testing.T) {
 	s, server := frozen(t)
 	c := core.Claim{Rule: "rule", Key: "k", Limits: []core.Limit{core.PerMinute(5)}, MaxWait: time.Second}

@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// A denial may be decided before a reset, and its reply read after it.
+// The server may decide a denial before a reset, while its reply is read after the reset.
 func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	s := New(nil, Options{DenyCache: 10})
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
@@ -85,7 +85,7 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 	})
 }
 
-// Another process may give back what it holds: that is known after a Lease.
+// Another process may give back the requests that it holds; this process knows of it one Lease later.
 func TestADenialIsRememberedForALeaseAtMost(t *testing.T) {
 	client := frozenStore(t).decider.server.client
 	for lease, want := range map[time.Duration]time.Duration{0: maxDenial, 50 * time.Millisecond: 50 * time.Millisecond, 5 * time.Second: maxDenial} {

@@ -230,7 +230,7 @@ func TestAKeyIsKeptUntilItsOldExpiry(t *testing.T) {
 	}
 }
 
-// A bucket that drains within a microsecond is used until that has passed.
+// A bucket that drains within a microsecond counts as used for the whole microsecond.
 func TestARecordIsNotDroppedInTheMicrosecondInWhichItEnds(t *testing.T) {
 	s, _ := frozen(t)
 	fast := claimOf("k", core.Every(970_679, 3*time.Millisecond))

@@ -35,7 +35,7 @@ func recovers(t *testing.T, s *redisx.Store, claims []core.Claim) (failed time.D
 	return failed, results
 }
 
-// soon is how long only a fault can keep a store from a new master.
+// soon is a time after which only a fault can keep a store from finding a new master.
 const soon = 30 * time.Second
 
 func TestNewMasterIsFoundSoon(t *testing.T) {

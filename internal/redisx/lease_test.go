@@ -78,7 +78,7 @@ func TestAStoreWithLeasesFulfilsTheContract(t *testing.T) {
 	}
 }
 
-// A connect returns a client, closed when the test ends. Its pool is so large that no caller waits for a connection:
+// A connect returns a client that is closed when the test ends. Its pool is so large that no caller waits for a connection:
 // go-redis would wait with a timer that bubbles must not share.
 type connect func(*testing.T) redis.UniversalClient
 
@@ -474,7 +474,7 @@ func behind(t *testing.T) (*redisx.Store, *redistest.Proxy) {
 	return redisx.New(client, options), proxy
 }
 
-// While the server is away what was charged ahead is used up, and then there is an error.
+// While the server is down, requests charged ahead are used up; after that, Take returns an error.
 func TestALeaseIsUsedUpWhileTheServerIsAway(t *testing.T) {
 	for name, fault := range map[string]redistest.Fault{
 		"cut": redistest.CutCommands, "stalled": redistest.SwallowReplies, "loading": {Answer: "LOADING"}, "failing": {Answer: "ERR x"},
@@ -515,7 +515,7 @@ func TestALeaseIsUsedUpWhileTheServerIsAway(t *testing.T) {
 	}
 }
 
-// A server that has forgotten the scripts gets them again.
+// The scripts are sent again to a server that has lost them.
 func TestGrantsSurviveAFlushOfTheScripts(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)

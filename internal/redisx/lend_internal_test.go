@@ -270,7 +270,7 @@ func TestADeniedLeaseSharesARunWithOthers(t *testing.T) {
 }
 
 // If two claims of a request are of one pair, at most half of what both leave is charged ahead.
-func TestAGrantIsOfWhatTheWholeRequestLeaves(t *testing.T) {
+func TestGrantIsAtMostHalfOfWhatTheRequestLeaves(t *testing.T) {
 	s := frozenStore(t)
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 10}
 	r, err := s.decider.layout.newTake([]core.Claim{c, c})

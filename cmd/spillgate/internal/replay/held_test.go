@@ -27,7 +27,7 @@ func TestStatusSettlesFailures(t *testing.T) {
 }
 
 // A request is decided when it starts and held until it ends. From then on it counts if it failed.
-func TestWhatIsUnderWayIsHeld(t *testing.T) {
+func TestRequestsInFlightAreHeld(t *testing.T) {
 	request := func(path string, start, took time.Duration, status int) accesslog.Entry {
 		e := sent(start, "x", path)
 		e.Started, e.Duration, e.Status = true, took, status
