@@ -15,7 +15,7 @@ import (
 // other side has the example, or that are for authors of adapters and stores, for whom package comments have code.
 var withoutExample = map[string][]string{
 	"core": {
-		"Algorithm.String", "CalendarUnit.String", "Limit.Capacity", "Limit.Width", "Claim.Validate", "Settlement.Validate", "Must", "Limiter.Store", "Decision.OuterRulesOfSameName",
+		"Algorithm.String", "CalendarUnit.String", "Limit.Capacity", "Limit.Width", "Claim.Compile", "Claim.Validate", "Settlement.Compile", "Settlement.Validate", "Must", "Limiter.Store", "Decision.OuterRulesOfSameName",
 		"Guard.Admitted", "Guard.Decision", "Guard.End", "Guard.Request", "Guard.Settle", "Guard.Watches", "Limiter.Guard", "NewContext", "Route",
 		"MemoryStore.Reset", "MemoryStore.Settle", "MemoryStore.Stats", "MemoryStore.Take", "MemoryStore.Validate",
 	},
