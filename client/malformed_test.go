@@ -59,8 +59,8 @@ func TestInstants(t *testing.T) {
 	}
 }
 
-// TestDateThatIsNone checks that a Date that cannot be read is never taken for one, and that the local time is used instead.
-func TestDateThatIsNone(t *testing.T) {
+// TestInvalidDate checks that a Date that cannot be read is never taken for one, and that the local time is used instead.
+func TestInvalidDate(t *testing.T) {
 	for range 2 {
 		c := serverClock{header: http.Header{"Date": {"yesterday"}}, now: at(1_000_000_000)}
 		if !c.server().Equal(c.now) {

@@ -79,7 +79,7 @@ func TestACalendarDayIsAsLongAsTheLocalDay(t *testing.T) {
 	allow(t, l, "k", 4, 3)
 }
 
-func TestAClockThatStepsBackAcrossAMonthAdmitsNothingAnew(t *testing.T) {
+func TestAClockThatStepsBackAcrossAMonthAdmitsNothingTwice(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 1, 0, time.UTC)
 	l := core.Must(core.New([]core.Rule{plan(core.PerMonth(3))}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
 	allow(t, l, "k", 4, 3)

@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// slownesses are how long the answers of a Redis take that is at its limits, i steps after it came there.
+// slownesses returns how long an overloaded Redis takes to answer, i steps after the overload began.
 var slownesses = map[string]func(i int, h core.Health) time.Duration{
 	"at the edge of the deadline": func(i int, _ core.Health) time.Duration {
 		return deadline + time.Duration(i%9-4)*time.Millisecond

@@ -25,13 +25,13 @@ const (
 // modes are the failure modes by name.
 var modes = map[string]core.FailureMode{"local": core.FailLocal, "open": core.FailOpen, "closed": core.FailClosed}
 
-// slowly returns a limit that admits n, and none more while a test runs.
+// slowly returns a limit that admits n requests and refills none while a test runs.
 func slowly(n int) core.Limit { return core.Every(n, 3650*24*time.Hour) }
 
 // longDeadline is for tests in which nothing fails, on machines that are slow.
 var longDeadline = core.WithTimeout(5 * time.Second)
 
-// A guard is a limiter with one rule, named after its failure mode, and what an operator sees of it.
+// A guard is a limiter with one rule, named after its failure mode, with the log and health that an operator sees.
 type guard struct {
 	*core.Limiter
 	t       testing.TB
@@ -56,7 +56,7 @@ func newGuard(t testing.TB, store core.Store, mode string, limit core.Limit, opt
 	return g
 }
 
-// take charges key one request. An error fails the test, unless the failure mode calls for it.
+// take charges key one request. An error fails the test, unless the failure mode requires one.
 func (g *guard) take(key string) core.Decision {
 	g.t.Helper()
 	begun := time.Now()
@@ -162,7 +162,7 @@ func charge(t testing.TB, store core.Store, rule, key string, limit core.Limit) 
 	}
 }
 
-// says reports whether the text of err contains one of words, which are separated by |.
+// says reports whether the text of err contains one of the words, which are separated by |.
 func says(err error, words string) bool {
 	for word := range strings.SplitSeq(words, "|") {
 		if err != nil && strings.Contains(err.Error(), word) {

@@ -26,7 +26,7 @@ func during(d time.Duration, enough func() bool, g *guard, callers int, pause ti
 	return goroutines, wait()
 }
 
-// 500 callers wait for a server that accepts everything and answers nothing: for one deadline, and not again.
+// If a server accepts everything and answers nothing, 500 callers wait for one deadline, and not a second time.
 func TestBlackHoleHoldsNobody(t *testing.T) {
 	for mode := range modes {
 		t.Run(mode, func(t *testing.T) {

@@ -85,7 +85,7 @@ func load(s *scene) {
 	s.await("LOADING")
 }
 
-// loop keeps the server busy with a script that does not end.
+// loop keeps the server busy with an endless script.
 func loop(s *scene) {
 	s.do("config", "set", "busy-reply-threshold", 10)
 	looping := make(chan struct{})

@@ -31,7 +31,7 @@ type scene struct {
 	inFlight counter // commands of client
 }
 
-// A counter is a hook that counts the commands of a client that have not ended.
+// A counter is a hook that counts a client's commands in flight.
 type counter struct{ atomic.Int64 }
 
 func (*counter) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -91,7 +91,7 @@ func (s *scene) await(answer string) {
 	})
 }
 
-// wantNoLeaks fails the test if it leaves goroutines behind. It must come before all that starts any.
+// wantNoLeaks fails the test if it leaves goroutines behind. Call it before anything that starts a goroutine.
 func wantNoLeaks(t testing.TB) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
@@ -169,7 +169,7 @@ func (j *journal) wantTurns(t testing.TB, most int) {
 	}
 }
 
-// wantTransitions fails the test unless the log holds one line for each of n transitions either way, and no other.
+// wantTransitions fails the test unless the log has exactly one line for each of n transitions in either direction.
 func (j *journal) wantTransitions(t testing.TB, n int) {
 	t.Helper()
 	if down, back := j.count(isDown), j.count(isBack); down != n || back != n || len(j.lines) != 2*n {

@@ -43,7 +43,7 @@ func TestCutBetweenTakeAndSettle(t *testing.T) {
 	}
 }
 
-// The client of a request during which Redis is cut off notices nothing. The final cost that the handler sets is charged to the
+// If Redis is cut off while a request runs, its client notices nothing. The final cost that the handler sets is charged to the
 // fallback, and observers get the error of Redis.
 func TestCutDuringRequest(t *testing.T) {
 	for _, f := range apps.Frameworks {

@@ -76,7 +76,7 @@ func TestHangUpWithFinal(t *testing.T) {
 	})
 }
 
-// checkLeft checks what a limiter would still admit.
+// checkLeft checks how much a limiter still admits.
 func checkLeft(t *testing.T, l *core.Limiter, want int) {
 	t.Helper()
 	key, _ := wire.Anyone(nil)

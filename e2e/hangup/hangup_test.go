@@ -133,12 +133,12 @@ func pause(i int) { time.Sleep(time.Duration(i%5) * 200 * time.Microsecond) }
 
 const get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-// resetConnections sends each request on a connection of its own and resets that.
+// resetConnections sends each request on its own connection and resets the connection.
 func resetConnections(t *testing.T, s *wire.Server) {
 	eachRequest(requests, func(i int) { sendAndReset(t, s.Addr(), get, i) })
 }
 
-// resetPipelines sends ten requests at once on each connection before it resets that.
+// resetPipelines sends ten requests at once on each connection and then resets the connection.
 func resetPipelines(t *testing.T, s *wire.Server) {
 	ten := get + get + get + get + get + get + get + get + get + get
 	eachRequest(requests/10, func(i int) { sendAndReset(t, s.Addr(), ten, i) })

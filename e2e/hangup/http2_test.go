@@ -13,10 +13,10 @@ import (
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
-// streams is how many requests one connection sends: a server takes a client that resets many more for an attacker.
+// streams is how many requests one connection sends. If a client resets many more, the server treats it as an attacker.
 const streams = 10
 
-// resetStreams sends the frames of requests and, right behind each, a RST_STREAM. So the server reads both at once.
+// resetStreams sends the frames of requests, each directly followed by a RST_STREAM, so that the server reads both at once.
 func resetStreams(t *testing.T, s *wire.Server) {
 	eachRequest(requests/streams, func(int) {
 		config := s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()

@@ -54,7 +54,7 @@ func (s oneByOne) Take(ctx context.Context, claims []core.Claim, dst []core.Resu
 	return results, nil
 }
 
-// stale returns the results of the call before to peeks.
+// stale answers peeks with the results of the previous call.
 type stale struct {
 	core.Store
 	mu   sync.Mutex
@@ -74,7 +74,7 @@ func (s *stale) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 	return results, err
 }
 
-// twice repeats some calls, as a client does that has lost a reply.
+// twice repeats some calls, like a client that has lost a reply.
 type twice struct{ core.Store }
 
 func (s twice) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
@@ -99,7 +99,7 @@ func (s early) Take(ctx context.Context, claims []core.Claim, dst []core.Result)
 	return results, err
 }
 
-// releasesFirst gives back what was held, and charges the final cost afterwards.
+// releasesFirst first releases the hold and then, separately, charges the final cost.
 type releasesFirst struct{ core.Store }
 
 func (s releasesFirst) Settle(ctx context.Context, settlements []core.Settlement) error {
@@ -116,10 +116,10 @@ func (s releasesFirst) Settle(ctx context.Context, settlements []core.Settlement
 	return s.Store.Settle(ctx, then)
 }
 
-// holdsAnew renews a hold by releasing it and holding again.
-type holdsAnew struct{ core.Store }
+// holdsAgain renews a hold by releasing it and holding again.
+type holdsAgain struct{ core.Store }
 
-func (s holdsAnew) Settle(ctx context.Context, settlements []core.Settlement) error {
+func (s holdsAgain) Settle(ctx context.Context, settlements []core.Settlement) error {
 	if !settlements[0].Renew {
 		return s.Store.Settle(ctx, settlements)
 	}
@@ -168,7 +168,7 @@ func TestBrokenStoresHaveNoExplanation(t *testing.T) {
 		"charges twice":                 {twice{new(core.MemoryStore)}, one, plan.counting},
 		"looks, then holds":             {lookThenCharge{new(core.MemoryStore)}, untimed["in flight"], plan.counting},
 		"releases, then charges":        {releasesFirst{new(core.MemoryStore)}, untimed["held in a bucket"], plan.counting},
-		"a renewal holds again":         {holdsAnew{new(core.MemoryStore)}, untimed["in flight"], plan.counting},
+		"a renewal holds again":         {holdsAgain{new(core.MemoryStore)}, untimed["in flight"], plan.counting},
 		"settles one after another":     {settlesOneByOne{new(core.MemoryStore)}, untimed["held and given back"], plan.counting},
 		"says another instant":          {early{new(core.MemoryStore)}, short, plan.timed},
 		"looks, then charges, timed":    {lookThenCharge{new(core.MemoryStore)}, short, plan.timed},

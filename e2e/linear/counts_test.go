@@ -19,19 +19,19 @@ import (
 // that after a few of them it counts a little more than what is used.
 const anInstant = 1_800_000_000_000_000
 
-// counts is how much is used of each limit of each key, and what each key holds.
+// counts records how much of each limit of each key is used, and what each key holds.
 type counts struct {
 	used  [8]int8
 	pairs [2]pairCount
 }
 
-// A pairCount is what a key has, whatever its limits are.
+// A pairCount is the part of a key's counts that does not depend on limits.
 type pairCount struct {
 	held, holds int8 // the cost, and by how many claims
 	banned      bool
 }
 
-// Usage may exceed a limit by the final costs of what was held, but not this bound.
+// Final costs of held requests may push usage above a limit, but not above this bound.
 const mostUsed = 20
 
 // A counting is the specification of a plan whose state is counts.
@@ -75,7 +75,7 @@ func (p plan) counting(name string, _ []porcupine.Operation) porcupine.Model {
 	return m.ToModel()
 }
 
-// hint is how long to wait for requests that hold something.
+// hint is the RetryAfter of a request that is denied because of holds.
 const hint = time.Second
 
 // alike reports whether results are equal apart from what depends on elapsed time.

@@ -21,7 +21,7 @@ import (
 // left it as it was, nothing shows that it was made at a later instant. So with plan.ahead, only the instants of
 // charges of a key are in order.
 
-// An instants is the state of a store, as the sequence of calls that led to it.
+// An instants represents the state of a store as the sequence of calls that led to it.
 type instants struct {
 	text   string // of the events
 	events []event
@@ -29,7 +29,7 @@ type instants struct {
 	model  *oracle.Model // nil: made from the events when it is needed
 }
 
-// An event is a call that may have changed the state, and when it was made.
+// An event is a call that may have changed the state, with its instant.
 type event struct {
 	*op
 	at int64

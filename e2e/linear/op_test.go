@@ -30,7 +30,7 @@ func (o *op) keys() (keys []string) {
 	return keys
 }
 
-// String returns o without the name of its history: two with the same text do the same.
+// String returns o without the name of its history: two operations with the same text do the same.
 func (o *op) String() string {
 	text := o.verb
 	for _, c := range o.claims {

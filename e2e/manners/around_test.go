@@ -23,7 +23,7 @@ func upstream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Sum", "42")
 }
 
-// withoutLimits removes what an upstream says of limits, as a ReverseProxy's ModifyResponse.
+// withoutLimits is a ModifyResponse for a ReverseProxy that removes an upstream's rate limit headers.
 func withoutLimits(resp *http.Response) error {
 	for _, name := range headers.Expose {
 		resp.Header.Del(name)

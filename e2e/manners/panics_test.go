@@ -108,7 +108,7 @@ func (c callback) build(f *fuse) apps.Guard {
 	return g
 }
 
-// TestPanicInAnswer checks handlers of denials and errors that panic: the next request is denied as ever.
+// TestPanicInAnswer checks that a deny or error handler that panics does not affect the next request.
 func TestPanicInAnswer(t *testing.T) {
 	each(t, func(t *testing.T, framework apps.Framework, http2 bool) {
 		f := new(fuse)

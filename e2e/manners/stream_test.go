@@ -93,7 +93,7 @@ func TestWebSocket(t *testing.T) {
 	})
 }
 
-// TestFullDuplex checks that a handler can answer what it has read before the client has sent all.
+// TestFullDuplex checks that a handler can write its response while it still reads the body.
 func TestFullDuplex(t *testing.T) {
 	h := func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)

@@ -106,7 +106,7 @@ func open(t *testing.T, s *wire.Server, text string) (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// TestTrailers checks that the handler's trailers arrive, and that nothing about limits gets into them.
+// TestTrailers checks that the handler's trailers arrive, and that no rate limit header gets into them.
 func TestTrailers(t *testing.T) {
 	h := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Trailer", "X-Sum")

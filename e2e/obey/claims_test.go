@@ -54,7 +54,7 @@ func TestRenewedTokenKeepsTheLimits(t *testing.T) {
 	}
 }
 
-// renewing is a source whose token has expired at once, so that the next one is another.
+// renewing is a token source whose tokens expire at once, so that each request gets a new token.
 type renewing int
 
 func (r *renewing) Token() (*oauth2.Token, error) {

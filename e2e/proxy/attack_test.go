@@ -2,7 +2,7 @@ package proxy
 
 import "strings"
 
-// An attack is a set of header fields with which a client tries to get the key of another.
+// An attack is a set of header fields with which a client tries to get another client's key.
 type attack struct {
 	why    string
 	fields []string
@@ -35,5 +35,5 @@ var attacks = []attack{
 	{"unknown and obfuscated nodes", []string{"Forwarded: for=unknown, for=_hidden, for=\"_hidden:_80\""}},
 }
 
-// hundred returns a list of a hundred times the same element.
+// hundred returns a list that repeats one element a hundred times.
 func hundred(element string) string { return strings.Repeat(element+", ", 99) + element }

@@ -22,7 +22,7 @@ func status(h http.Handler, method, path string) int {
 	return w.Code
 }
 
-// A route with a limiter of its own in a group counts in both.
+// A request to a route with its own limiter, in a limited group, is charged by both limiters.
 func TestGroupsAndSingleRoutes(t *testing.T) {
 	plain := func(http.ResponseWriter, *http.Request) {}
 	inGin := func(c *gin.Context) { c.Status(http.StatusOK) }

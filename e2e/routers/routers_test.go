@@ -93,7 +93,7 @@ func applied(t testing.TB, l *core.Limiter, r *http.Request) (names []string) {
 	return names
 }
 
-// No router serves a request by a handler whose pattern Routes do not see, however its path is written.
+// However a path is written, no router serves it with a handler whose pattern Rule.Routes would not match.
 func TestRoutesSeeWhatRoutersServe(t *testing.T) {
 	rules := make([]core.Rule, len(guarded))
 	for i, p := range guarded {

@@ -1,4 +1,4 @@
-// Package schema holds the JSON schema of rules files against the parser, with a library that knows JSON Schema.
+// Package schema compares the JSON schema of rules files with the parser, through a JSON Schema library.
 package schema
 
 import (
@@ -85,7 +85,8 @@ var onlyParse = regexp.MustCompile(`here twice|another rule named|unknown (key|m
 	`key \w+|after a key|after the key|after the argument|a key is missing|not a duration|lease must|lease 1s|max wait |option "|both a |period must|rate of|^\d+:\d+: (parsing|route|pattern) |` +
 	`not a network|all IPv4|name of a header other|not YAML|one document|Schema|no anchor|tags such`)
 
-// TestSchemaRejectsBadFiles holds the schema against the parser: it rejects a file unless it cannot know its mistakes.
+// TestSchemaRejectsBadFiles checks that the schema rejects the files that the parser rejects, except for mistakes that only
+// the parser can find.
 func TestSchemaRejectsBadFiles(t *testing.T) {
 	s := compiledSchema(t)
 	rejected := 0

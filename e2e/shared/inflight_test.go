@@ -16,7 +16,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// places are how many requests of a host may run at once, by the suffix of its name.
+// places says how many requests of a host may run at once, by the suffix of the host's name.
 var places = map[string]int{"twenty": 20, "one": 1}
 
 // holdAtLeast is how long a request that is not renewed keeps its place.
@@ -55,7 +55,7 @@ func occupied(store core.Store, client *redis.Client, n int) http.Handler {
 	}})
 }
 
-// A visitor sends requests for one host to processes.
+// A visitor sends requests for one host to several processes.
 type visitor struct {
 	*testing.T
 	host   string

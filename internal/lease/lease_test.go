@@ -46,7 +46,7 @@ func TestABusyLeaseIsLowBeforeItEnds(t *testing.T) {
 	}
 }
 
-func TestAGrantIsOfWhatTheLastLeaseHasUsed(t *testing.T) {
+func TestGrantAsksForWhatTheLastLeaseUsed(t *testing.T) {
 	for used, want := range map[[2]uint32]int64{{10, 0}: 10, {0, 10}: 10, {10, 9}: 10, {9, 10}: 10, {}: 1} {
 		if l := (lease{used: used}); l.want(0) != want {
 			t.Errorf("after %v: %d, want %d", used, l.want(0), want)

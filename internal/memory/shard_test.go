@@ -23,7 +23,7 @@ func TestTheEarliestEndIsKnown(t *testing.T) {
 }
 
 // A table that grows moves its records past the hand of a sweep, which then starts over.
-func TestASweepBeginsAnewIfTheTableGrows(t *testing.T) {
+func TestSweepStartsOverIfTheTableGrows(t *testing.T) {
 	s := new(shard)
 	s.begin(new(atomic.Int64))
 	for i, id := range ids(100) {

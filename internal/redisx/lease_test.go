@@ -559,7 +559,7 @@ func TestAFailedGrantIsFollowedByAPause(t *testing.T) {
 }
 
 // A key whose limits have changed is leased again after a pause.
-func TestAKeyIsLeasedAnewForOtherLimits(t *testing.T) {
+func TestKeyIsLeasedAgainForOtherLimits(t *testing.T) {
 	s := redisx.New(redistest.Start(t).Client(t), options)
 	for _, limits := range []string{"100000/d", "200000/d"} {
 		c := claimOf("k", core.MustParseLimits(limits)...)

@@ -12,7 +12,7 @@ import (
 // Prefix is where Nested puts an App.
 const Prefix = "/api/{version}"
 
-// Nested are the ways to put an App under Prefix, with its guards outside of that or inside.
+// Nested are the ways to put an App under Prefix, with its guards outside or inside the prefix.
 var Nested = []Framework{
 	{"chi Use over Mount", func(app App) http.Handler {
 		r := chi.NewRouter()

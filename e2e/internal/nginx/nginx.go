@@ -1,5 +1,5 @@
 // Package nginx starts proxies for tests: on free ports of the loopback addresses, in temporary directories.
-// Each is stopped by its process when the test ends.
+// The test's process stops each proxy when the test ends.
 package nginx
 
 import (

@@ -28,7 +28,7 @@ type Server struct {
 	t testing.TB
 }
 
-// Serve serves h by HTTP/1.1, or by HTTP/2 over TLS. What h logs of panics is dropped.
+// Serve serves h by HTTP/1.1, or by HTTP/2 over TLS. It drops the log lines about panics in h.
 func Serve(t testing.TB, h http.Handler, http2 bool) *Server {
 	t.Helper()
 	s := &Server{httptest.NewUnstartedServer(h), t}
