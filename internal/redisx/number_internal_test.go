@@ -86,7 +86,4 @@ func (a *arithmetic) check(t *testing.T, x, y, z int64) {
 	if got, want := a.eval(t, fmt.Sprintf("floorDiv(%d, %d)", x, z)), quotient(x, 1, z, false); got != want {
 		t.Errorf("%d/%d rounded down: %d, want %d", x, z, got, want)
 	}
-	if got, want := a.eval(t, fmt.Sprintf("floorTo(%d, %d)", x, z)), x-x%z; got != want {
-		t.Errorf("%d down to a multiple of %d: %d, want %d", x, z, got, want)
-	}
 }

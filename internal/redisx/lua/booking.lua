@@ -2,8 +2,8 @@
 --
 -- A booking is a charge of a bucket that is more than full until the turn of the request: that is all that is stored.
 
--- raised returns the level of the bucket, which is at now, as if it held something that is gone when a ban ends: requests that wait for
--- the end of the ban are spaced from there.
+-- raised returns the level of the bucket, which is at now, as if it held something that is gone when a ban ends:
+-- requests that wait for the end of the ban are spaced from there.
 local function raised(w, o, l, now)
   local ban = anyRare and l.pair.bannedUntil - now or 0
   if ban <= 0 then
@@ -28,8 +28,8 @@ function tokenBucket.book(w, o, l, now, cost)
   end
 end
 
--- givenBack returns how much of a charge of cost still counts for a request with a turn: all if nothing was charged behind it, and
--- nothing while others wait behind it.
+-- givenBack returns how much of a charge of cost still counts for a request with a turn: all if nothing was charged
+-- behind it, and nothing while others wait behind it.
 local function givenBack(w, o, l, now, at, turn, cost)
   local level, last, rate = w[o + 1], w[o + 2], w[o + 4]
   local all, known = cost * l.period, rate == l.rate and w[o + 5] < 4

@@ -1,9 +1,10 @@
 -- Decides a request: all or nothing.
 --
--- What it replies begins with a number: 1 if requests in flight are in the way of a limit + 2 if pairs hold something or are banned.
--- Then come four numbers for each limit: the wait, which is 0 if the limit admits what is asked, -1 if it never does and -1 - n if the
--- request waits n microseconds for its turn, and three that report returns, by which reply.go says what remains. With 2 come two more for
--- each limit: what is held, and for how long the pair is banned, which may be negative.
+-- The reply begins with a number: 1 if requests in flight are in the way of a limit + 2 if pairs hold something or are
+-- banned. Four numbers for each limit follow: the wait, which is 0 if the limit admits the request, -1 if it never does
+-- and -1 - n if the request waits n microseconds for its turn, and the three results of report, from which reply.go
+-- computes what remains. If 2 was added, two more numbers for each limit follow: the cost that the pair holds, and for
+-- how long the pair is banned, which may be negative.
 local copy = {} -- of the record of a bucket that must not change
 local out = {} -- the numbers that are replied
 
@@ -15,8 +16,8 @@ local function copyRecord(w, o)
   return copy, 1
 end
 
--- withHolds returns how long a limit takes to admit a cost in view of what the pair holds and its ban, if it takes wait without, and
--- whether only what is held is in the way.
+-- withHolds returns how long a limit takes to admit a cost in view of what the pair holds and its ban, if it takes wait
+-- without, and whether only what is held is in the way.
 local function withHolds(w, o, l, cost, wait, now)
   local pair = l.pair
   local held = l.kind == 0 and pair.heldCount or pair.heldCost
@@ -32,9 +33,9 @@ local function withHolds(w, o, l, cost, wait, now)
   return wait, isHeld
 end
 
--- bookTurn returns the wait of a limit that does not admit a request now, if the request may wait for its turn: that is negative if the
--- turn comes soon enough, and else the time after which the same request would wait. No request waits for what others hold, since nobody
--- knows when they end.
+-- bookTurn returns the wait of a limit that does not admit a request now, if the request may wait for its turn: that is
+-- negative if the turn comes soon enough, and else the time after which the same request would wait. No request waits
+-- for what others hold, since nobody knows when they end.
 local function bookTurn(w, o, l, wait, now)
   if anyRare and l.pair.heldCost > 0 then
     return wait
@@ -95,8 +96,8 @@ local function charge(plan, claim, cost, now)
   claim.pair.dirty = true
 end
 
--- refund gives back cost of a claim, which was charged at an instant for a request that had its turn after a wait. What was charged before
--- a reset is forgotten. No limit of the claim may have been loaded.
+-- refund gives back cost of a claim, which was charged at an instant for a request that had its turn after a wait. What
+-- was charged before a reset is forgotten. No limit of the claim may have been loaded.
 local function refund(plan, claim, at, cost, now, wait)
   local pair = claim.pair
   if anyRare and pair.resetAt > 0 and at < pair.words[pair.resetAt + 1] then
@@ -125,8 +126,8 @@ local function fitsAll(plan, claim)
   return true
 end
 
--- isCharged prepares a limit for its charge, and reports whether it is charged: not for a peek, nor for a dry run that does not fit, nor for
--- a claim that holds its cost instead, which isCharged does.
+-- isCharged reports whether a limit is to be charged, and loads it for that. A peek charges nothing, nor does a dry run
+-- that does not fit. A claim that holds its cost is not charged either: isCharged makes the hold.
 local function isCharged(plan, l, now)
   if l.peek or l.dryRun and not fitsAll(plan, l.claim) then
     return false

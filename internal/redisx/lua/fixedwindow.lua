@@ -1,7 +1,7 @@
 -- The state of a FixedWindow: a count that starts at 0 in each window. Mirrors internal/algorithm.
 --
--- Windows are multiples of the period since 1970, or the windows of a calendar. A calendar's limit has the starts of the windows around now:
--- the process computes them, and the server's clock chooses.
+-- Windows are multiples of the period since 1970, or the windows of a calendar. A calendar's limit has the starts of
+-- the windows around now: the process computes them, and the server's clock chooses.
 --
 -- The words of its record: used (+1), start (+2), and end (+3), which is the start of the next window.
 local fixedWindow = {size = 4}
@@ -22,8 +22,8 @@ local function windowOf(l, at)
   return starts[i] or 0, starts[i + 1]
 end
 
--- load brings the window to now, and reports whether it must be stored even if nothing is charged. After the clock went back, the next
--- window is kept, and a later one becomes the current window.
+-- load brings the window to now, and reports whether it must be stored even if nothing is charged. After the clock went
+-- back, the next window is kept, and a later one becomes the current window.
 function fixedWindow.load(w, o, l, now)
   local start, current, ends, _ = w[o + 2], windowOf(l, now)
   if w[o + 1] > maxExact then
@@ -101,8 +101,8 @@ function fixedWindow.report(w, o, _, now)
   return anyRare and fixedWindow.used(w, o, now) or w[o + 1], left, left
 end
 
--- ends returns the instant at which the window no longer matters. If cost more is charged at an instant, that is instead the end of
--- the window of that instant.
+-- ends returns the instant at which the window no longer matters. If cost more is charged at an instant, that is
+-- instead the end of the window of that instant.
 function fixedWindow.ends(w, o, l, at)
   local ends = w[o + 3]
   if at and at >= ends then

@@ -1,7 +1,8 @@
 -- What a limit that counts windows or entries was granted on top of its rate. Mirrors internal/algorithm.
 --
--- A grant is a record directly behind the record of the limit, whose kind is one more: how many requests (+1), plus grantZero because
--- they may be fewer than none, and until when (+2). What was used stays as it is, so that a refund never becomes a grant.
+-- A grant is a record directly behind the limit's record. Its kind is the limit's kind plus one. Its words are the
+-- number of requests plus grantZero (+1), because a grant may take requests away, and when the grant ends (+2). The
+-- limit's count of used requests does not change, so that a refund never becomes a grant.
 local grantSize, grantZero = 3, 4503599627370496 -- 2^52
 local maxGrant = 1073741823
 

@@ -1,8 +1,8 @@
 -- What a pair holds for requests in flight. Mirrors internal/algorithm.
 --
--- The words of its record: the number of its cells (+1), the longest ban of a limit that was held (+2), and for each cell, oldest
--- first, its start, and the cost and the number of the requests held in it. A cell is 6 s wide and ends 66 s after its start: what it
--- then still holds is charged.
+-- The words of its record: the number of its cells (+1), the longest ban of a limit that was held (+2), and for each
+-- cell, oldest first, its start, and the cost and the number of the requests held in it. A cell is 6 s wide and ends 66
+-- s after its start: what it then still holds is charged.
 local holdKind, holdSize, cellSize = 0, 3, 3
 local holdWidth, holdLife = 6000000, 66000000
 local hint = 1000000 -- the wait that is reported where only holds are in the way
@@ -53,8 +53,8 @@ local function removeCell(pair, cell)
   pair.dirty = true
 end
 
--- releaseHold ends a hold of cost made at an instant, and returns how much it held, or nil if it has ended. A hold that is later than
--- all takes from the latest: the clock went back since.
+-- releaseHold ends a hold of cost made at an instant, and returns how much it held, or nil if it has ended. A hold that
+-- is later than all takes from the latest: the clock went back since.
 local function releaseHold(pair, at, cost)
   local w, o = pair.words, pair.holdAt
   if o == 0 then

@@ -20,11 +20,6 @@ local function ceilDiv(a, b)
   return a / b
 end
 
--- floorTo returns the largest multiple of step that is not above t, which must not be negative.
-local function floorTo(t, step)
-  return t - t % step
-end
-
 -- mulDivUp returns a*b/c rounded up, or maxExact if that is less. The product may need more than 53 bits, so a is
 -- multiplied bit by bit. b and c must be below 2^50.
 local function mulDivUp(a, b, c)

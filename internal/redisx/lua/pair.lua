@@ -1,8 +1,8 @@
 -- The pair of a rule and a key, as it is stored.
 --
--- A pair is a hash. Its field s has all states but the entries of sliding limits, as words. The first word is 16 times the
--- milliseconds since 1970 until which the key is certain to be kept, plus the number of this layout. Records follow. The first word
--- of a record is its kind, by which it is found:
+-- A pair is a hash. Its field s has all states but the entries of sliding limits, as words. The first word is 16 times
+-- the milliseconds since 1970 until which the key is certain to be kept, plus the number of this layout. Records
+-- follow. The first word of a record is its kind, by which it is found:
 --
 --   period in µs · 16        token bucket: see tokenbucket.lua
 --   period in µs · 16 + 1    the lows of the token bucket before it: see lows.lua
@@ -15,8 +15,8 @@
 --   4                        a ban: until when nothing fits
 --   8                        the last reset: when that was
 --
--- The kind of a limit's record is greater by heldMark if a held claim has named the limit since the pair last held nothing. What a hold
--- that ends is charged, such a record counts even if it was empty.
+-- heldMark is added to the kind of a limit's record when a held claim names the limit, and taken away when the pair
+-- holds nothing. A hold that ends is charged to a marked record even if the record was empty.
 --
 -- A change of what is stored changes layout, and the version in key.go.
 local layout = 5 -- below 16
@@ -44,7 +44,8 @@ local function sizeOf(w, o)
   return (kind == banKind or kind == resetKind) and 2
 end
 
--- findRecords finds the records of a pair in a value. It returns how many limits of the plan have one, or nil if the value makes no sense.
+-- findRecords finds the records of a pair in a value. It returns how many limits of the plan have one, or nil if the
+-- value makes no sense.
 local function findRecords(pair, value, now)
   local size = #value / word
   local form = formats[size]
@@ -88,8 +89,8 @@ local function findRecords(pair, value, now)
   return o == size + 1 and found
 end
 
--- eachLimit calls f with the place of each record of a limit, and the limit: the first of the plan that has the record, or one that says
--- what the record itself knows, which is one of the others. If f returns true the record is removed.
+-- eachLimit calls f with the place of each record of a limit, and the limit: the first of the plan that has the record,
+-- or one that says what the record itself knows, which is one of the others. If f returns true the record is removed.
 local function eachLimit(pair, f)
   local w, o = pair.words, 2
   while o <= pair.size do
@@ -111,8 +112,8 @@ local function eachLimit(pair, f)
   end
 end
 
--- dropEnded removes what limits that the plan does not have left, and has ended. If there is little room, it also removes the one that ends
--- first.
+-- dropEnded removes the records of limits that the plan does not have once they have ended. If there is little room, it
+-- also removes the record that ends first.
 local function dropEnded(pair, now)
   local first, least = nil, 2 * maxExact
   local function drop(w, o, l, isOther)
@@ -120,7 +121,8 @@ local function dropEnded(pair, now)
     if ends < least then
       first, least = w[o], ends
     end
-    local drops = isOther and (ends < now or w[o] == first and pair.size > maxWords / 2) -- a bucket may end within this microsecond
+    -- a bucket may end within this microsecond
+    local drops = isOther and (ends < now or w[o] == first and pair.size > maxWords / 2)
     if drops and l.algorithm == sliding then
       forgetTexts(w, o, l)
     elseif drops and l.algorithm == tokenBucket then
@@ -203,8 +205,8 @@ local function useNew(pair)
   end
 end
 
--- resetBroken makes all limits of a pair just used up, of which nothing that is stored makes sense: that neither admits anew nor denies for
--- ever.
+-- resetBroken replaces a pair that makes no sense: all its limits are just used up, which neither admits anew nor
+-- denies for ever.
 local function resetBroken(pair, now)
   pair.holdAt, pair.banAt, pair.resetAt, pair.others = 0, 0, 0, 0
   pair.words, pair.size = {layout}, 1

@@ -1,12 +1,14 @@
 -- A plan: what a request asks for, without its keys.
 --
--- Requests with the same plan are sent and decided together, and the server keeps plans that it has read. The text of a plan is a
--- letter, t for a Take, s for a Settle or r for a reset, and eight numbers for each limit of each claim. A claim without limits, which
--- is a ban, has eight as well. The letter may be followed by an instant for tests, at which the call is decided, in microseconds since 1970.
+-- Requests with the same plan are sent and decided together, and the server keeps plans that it has read. The text of a
+-- plan is a letter, t for a Take, s for a Settle or r for a reset, and eight numbers for each limit of each claim. A
+-- claim without limits, which is a ban, has eight as well. The letter may be followed by an instant for tests, at which
+-- the call is decided, in microseconds since 1970.
 --
---   head      1 if a claim begins + 2 for a peek + 4 for a dry run + 8 if it holds + 16 if it is leased + 32 if it may wait for its
---             turn + 64 · place of its key among the request's keys, from 1
---   kind      period in µs · 16 + 0 for a token bucket, 4 a fixed window, 8 a sliding window, 12 a sliding log; 0 for a limit in flight
+--   head      1 if a claim begins + 2 for a peek + 4 for a dry run + 8 if it holds + 16 if it is leased + 32 if it may
+--             wait for its turn + 64 · place of its key among the request's keys, from 1
+--   kind      period in µs · 16 + 0 for a token bucket, 4 a fixed window, 8 a sliding window, 12 a sliding log; 0 for a
+--             limit in flight
 --   cost      of the claim
 --   asked     the cost of all claims that charge this state
 --   rate
@@ -14,8 +16,8 @@
 --   unit      microseconds per tick of a token bucket, or per sub-bucket of a sliding window, else 0
 --   ban       microseconds that a token bucket denies for once it is used up or, if the claim may wait, for how long; else 0
 --
--- For a calendar window, the kind is calendar · 16 + 4, the unit is how many starts of windows follow these numbers, in ascending order,
--- and the ban is the process's clock, as the microseconds since 1970 at which its minute began.
+-- For a calendar window, the kind is calendar · 16 + 4, the unit is how many starts of windows follow these numbers, in
+-- ascending order, and the ban is the process's clock, as the microseconds since 1970 at which its minute began.
 local settleWords, leaseWords = 5, 5 -- of each claim that is settled, or leased: see settle.lua and take.lua
 local minute, day = 60000000, 86400000000
 local maxPlans = 1000
@@ -52,8 +54,8 @@ local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, star
   return l
 end
 
--- newPair returns a pair without limits. Its kinds are the first limit of each kind by -kind: miniredis allocates all up to a large number
--- that is a positive index. Its new are the words of a pair that is not stored.
+-- newPair returns a pair without limits. Its kinds are the first limit of each kind by -kind: miniredis allocates all
+-- up to a large number that is a positive index. Its new are the words of a pair that is not stored.
 local function newPair()
   return {kinds = {}, new = {layout}}
 end

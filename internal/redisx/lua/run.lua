@@ -4,9 +4,9 @@
 -- Arguments: for each plan its text; if it settles or has leased claims, a text with the words of all requests that have it, see
 -- settle.lua and take.lua; and the number of those requests, which the last plan does without.
 --
--- Returns words: the server's clock in microseconds since 1970, how many states made no sense and were replaced, and for each request
--- what take.lua and settle.lua say, or -2 if it could not be decided, because of an error that the server's log has, or -3 if the clock
--- of the process is more than a day off.
+-- Returns words: the server's clock in microseconds since 1970, how many states made no sense and were replaced, and
+-- for each request what take.lua and settle.lua say, or -2 if it could not be decided, because of an error that the
+-- server's log has, or -3 if the clock of the process is more than a day off.
 local failed, farOff = -2, -3
 
 -- tooFar replies that the clock of the process is wrong.

@@ -8,8 +8,8 @@
 --   ban     microseconds for which nothing is to fit or, if flags is 8, for which the request waited; else 0
 --   flags   1 if cost was held + 2 to keep the hold + 4 to grant cost - final requests + 8 if the claim could wait for its turn
 --
--- What it replies is, for each claim, when it is held from now on, or 0. If the plan asks for a cost, it replies what a Take would that
--- charges nothing.
+-- The reply has a word for each claim: the instant from which its hold counts after a renewal, else 0. If the plan asks
+-- for a cost, the reply is instead that of a Take that charges nothing.
 
 -- fits reports whether the limits of a claim admit a cost. It names no rate.
 local function fits(plan, claim, cost, now)
@@ -127,8 +127,8 @@ local function settle(plan, keyList, first, now, filled, numbers, start)
   return filled + #plan.claims
 end
 
--- resetPair forgets what a pair was charged, but not what it holds. The pair remembers its reset for as long as it would have been kept,
--- so that what was charged before is not given back out of what was charged since.
+-- resetPair forgets what a pair was charged, but not what it holds. The pair remembers its reset for as long as it
+-- would have been kept, so that what was charged before is not given back out of what was charged since.
 local function resetPair(plan, keyList, first, now, filled)
   openRequest(plan, keyList, first, now)
   local pair = plan.pairs[1]

@@ -1,12 +1,12 @@
 -- The state of a SlidingWindow or a SlidingLog: how much was admitted with which stamp. A SlidingLog stamps a request with its
 -- instant, a SlidingWindow with the end of its sub-bucket; both count it until one period later. Mirrors internal/algorithm.
 --
--- The words of its record: used (+1), the width of the widest sub-bucket that a stamp may be of (+2), the stamp of the oldest entry (+3), the stamp (+4) and the count
--- (+5) of the newest, the number of the oldest block (+6), the number of blocks (+7), and the number of the oldest block that may
--- still be stored (+8).
+-- The words of its record: used (+1), the width of the widest sub-bucket that a stamp may be of (+2), the stamp of the
+-- oldest entry (+3), the stamp (+4) and the count (+5) of the newest, the number of the oldest block (+6), the number
+-- of blocks (+7), and the number of the oldest block that may still be stored (+8).
 --
--- An entry is two words, a stamp and a count. The newest one is in the record; most decisions need no other. The others are texts in
--- further fields of the pair, which are read when they are needed:
+-- An entry is two words, a stamp and a count. The newest one is in the record; most decisions need no other. The others
+-- are texts in further fields of the pair, which are read when they are needed:
 --
 --   <kind>           a list with an entry for each block: the stamp of its newest entry and the sum of its counts; then the open
 --                    entries, which are newer
@@ -222,8 +222,9 @@ local function lower(w, o, l, limit)
   push(w, o, l, limit, merged)
 end
 
--- load brings the state to now, and reports whether it must be stored even if nothing is charged: because a stamp that is later than
--- now by more than the widest sub-bucket shows that the clock went back. It becomes the latest one that a request now can get.
+-- load brings the state to now, and reports whether it must be stored even if nothing is charged: because a stamp that
+-- is later than now by more than the widest sub-bucket shows that the clock went back. It becomes the latest one that a
+-- request now can get.
 function sliding.load(w, o, l, now)
   if w[o + 8] < w[o + 6] then -- fields of blocks that have ended
     hasTexts = true
@@ -423,8 +424,8 @@ function sliding.limitOf(w, o)
   return {micros = floorDiv(w[o], 16), unit = w[o + 2], rate = 0}
 end
 
--- save adds the texts of the record at o that have changed to the command that stores the pair at key, and returns that. It also removes
--- some of the blocks whose entries have all ended.
+-- save adds the texts of the record at o that have changed to the command that stores the pair at key, and returns
+-- that. It also removes some of the blocks whose entries have all ended.
 function sliding.save(w, o, key, command)
   local kind = kindOf(w, o)
   local q = w[-kind]
@@ -443,7 +444,7 @@ function sliding.save(w, o, key, command)
   command = command or {'HSET', key, 's', ''}
   local n = #command
   command[n + 1], command[n + 2] = q.name, text
-  for number in next, q.changed do
+  for number in pairs(q.changed) do
     if number >= w[o + 6] and number < w[o + 6] + w[o + 7] then
       n = n + 2
       command[n + 1], command[n + 2] = fieldOf(q.name, number), q.blocks[number]

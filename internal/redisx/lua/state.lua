@@ -1,7 +1,7 @@
 -- The states of the request that is being decided.
 --
--- A plan has a table for each pair that its requests name. It lists the limits of the pair, and all requests of the plan keep in its fields
--- what they find. So a request needs no table but one for the words of each pair. The fields are:
+-- A plan has a table for each pair that its requests name. The table lists the limits of the pair, and each request of
+-- the plan overwrites its fields. So a request allocates only one table for the words of each pair. The fields are:
 --
 --   key, stored   the key of the pair, and what is stored there, or false
 --   words, size   its words and their number: see pair.lua
@@ -20,8 +20,8 @@ local repaired = 0 -- states that made no sense
 local hasTexts = false -- whether the texts of a sliding limit may have changed
 local call, tryCall = redis.call, redis.pcall
 
--- If anyRare is false, no pair of the request has any of what few pairs have, and the numbers there are 0; no bucket knows more than the
--- rate of its limit, and each state that is loaded is charged or stays as it is.
+-- anyRare is false if the pairs of the request have none of these rare records, all buckets know only the rates of
+-- their limits, and each limit is charged or stays as it is.
 local anyRare = false
 
 -- clearRare forgets what the pairs of an earlier request of a plan had.
@@ -74,8 +74,8 @@ local function addRecord(pair, kind, number)
   return o
 end
 
--- repair makes the record at o, which makes no sense, one of a limit that is just used up: that neither admits anew nor denies for
--- ever. It returns true, because this must be stored.
+-- repair makes the record at o, which makes no sense, one of a limit that is just used up: that neither admits anew nor
+-- denies for ever. It returns true, because this must be stored.
 local function repair(w, o, l, now)
   repaired = repaired + 1
   l.algorithm.fill(w, o, l, now)

@@ -61,9 +61,9 @@ local function isForgotten(w, o, now)
   return w[o + 1] == 0 or now > w[o + 2] and drained(w[o + 1], w[o + 2], tickOf[w[o + 5] % 4], slowestRate(w, o), now) == 0
 end
 
--- name prepares a bucket that another rate was named for, or whose ticks are others. Between two requests it drains at the slower of
--- their rates, unless it is empty even at the slowest one. It returns the rate at which the bucket drains until now, and whether the
--- new rate must be stored.
+-- name prepares a bucket that another rate was named for, or whose ticks are others. Between two requests it drains at
+-- the slower of their rates, unless it is empty even at the slowest one. It returns the rate at which the bucket drains
+-- until now, and whether the new rate must be stored.
 local function name(w, o, l, now)
   local before, slowest = w[o + 4], slowestRate(w, o)
   if isForgotten(w, o, now) then
@@ -86,8 +86,9 @@ local function isBroken(w, o)
   return w[o + 1] > maxExact or w[o + 4] == 0 or w[o + 4] > maxExact or w[o + 5] > maxExact or w[o + 5] % 4 == 3
 end
 
--- prepare makes the bucket ready to drain at the rate that it returns, and reports whether it must be stored even if nothing is charged:
--- because the clock went back, the request names another rate, or what is stored makes no sense. It returns nil if nothing drains.
+-- prepare makes the bucket ready to drain at the rate that it returns, and reports whether it must be stored even if
+-- nothing is charged: because the clock went back, the request names another rate, or what is stored makes no sense. It
+-- returns nil if nothing drains.
 local function prepare(w, o, l, now)
   if l.rate == 0 then -- nothing drains, nothing is admitted
     return nil, false
@@ -122,8 +123,9 @@ function tokenBucket.load(w, o, l, now)
   return store
 end
 
--- nameRate has the bucket remember the rate of l before any limit of the request is evaluated, and reports whether it must be stored. A
--- peek names no slower rate. A rate that the bucket knows does not drain it: another limit of the request may name a slower one.
+-- nameRate has the bucket remember the rate of l before any limit of the request is evaluated, and reports whether it
+-- must be stored. A peek names no slower rate. A rate that the bucket knows does not drain it: another limit of the
+-- request may name a slower one.
 function tokenBucket.nameRate(w, o, l, now)
   if l.rate == 0 then
     return false
@@ -193,8 +195,8 @@ function tokenBucket.charge(w, o, l, now, cost)
   w[o + 1] = level
 end
 
--- finishAt charges what ended holds become, each at its end, to a bucket that drains at rate meanwhile. A bucket that stands after the
--- end of a hold, because the clock went back, is charged as it stands.
+-- finishAt charges what ended holds become, each at its end, to a bucket that drains at rate meanwhile. A bucket that
+-- stands after the end of a hold, because the clock went back, is charged as it stands.
 local function finishAt(w, o, l, rate, held, ended)
   for n = 1, #ended, 2 do
     local at, counts = ended[n], held
@@ -219,8 +221,8 @@ local function finishAt(w, o, l, rate, held, ended)
   end
 end
 
--- finish charges what ended holds become, a list of instants and costs. If the request names a slower rate, and is no peek, the bucket
--- drains at that one meanwhile, unless it is forgotten at now anyway.
+-- finish charges what ended holds become, a list of instants and costs. If the request names a slower rate, and is no
+-- peek, the bucket drains at that one meanwhile, unless it is forgotten at now anyway.
 function tokenBucket.finish(w, o, l, held, now, ended)
   if isBroken(w, o) then -- load repairs it
     return
@@ -291,7 +293,8 @@ end
 -- remaining returns how many requests fit.
 function tokenBucket.remaining(w, o, l, now)
   local level = w[o + 1]
-  if l.unit > 1 and level <= w[o + 4] and level * l.unit <= w[o + 4] * (now - w[o + 2]) then -- a faster rate than before has emptied it
+  if l.unit > 1 and level <= w[o + 4] and level * l.unit <= w[o + 4] * (now - w[o + 2]) then
+    -- a faster rate than before has emptied it
     return l.capacity
   end
   return floorDiv(max(0, l.full - level), l.period)

@@ -33,10 +33,10 @@ end
 
 local struct = rawget(_G, 'struct') or wordsWithoutStruct()
 local pack, unpackWords = struct.pack, struct.unpack
-local byte, char, format, sub = string.byte, string.char, string.format, string.sub
+local format, sub, unpack = string.format, string.sub, unpack
 
--- formats[n] is the format of n words, nil if n is no whole number, or too many for one call. An 'L' is faster than an 'I8', but shorter
--- if the server has 32 bits.
+-- formats[n] is the format of n words, nil if n is no whole number, or too many for one call. An 'L' is faster than an
+-- 'I8', but shorter if the server has 32 bits.
 local maxWords = 2000
 local wordFormat = #pack('L', 0) == word and 'L' or 'I8'
 local formats = setmetatable({}, {__index = function(all, n)
