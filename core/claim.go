@@ -29,7 +29,7 @@ type Claim struct {
 // Validate is for stores. It returns an error that wraps ErrInvalid if c cannot be decided. It is cheap for limits that
 // were validated recently. Validate returns an error for a claim without Limits; Limiter.Take accepts such a claim and
 // uses the rule's limits.
-func (c *Claim) Validate() error { return c.validate(c.compile()) }
+func (c *Claim) Validate() error { return c.validate(c.set.of(c.Limits)) }
 
 // validate is Validate for a claim whose limits are compiled.
 func (c *Claim) validate(set *limitSet) error {
@@ -73,14 +73,6 @@ func (c *Claim) validateWait(set *limitSet) error {
 	return nil
 }
 
-// compile returns the limits of c compiled: by a limiter or, in a claim that did not pass through one, now.
-func (c *Claim) compile() *limitSet {
-	if c.set.isOf(c.Limits) {
-		return c.set
-	}
-	return limitSetOf(c.Limits)
-}
-
 // use sets the limits of c to what a callback returned.
 func (c *Claim) use(limits []Limit, callback string) error {
 	set := limitSetOf(limits)
@@ -113,7 +105,7 @@ type Settlement struct {
 
 // Validate returns an error that wraps ErrInvalid if s cannot be settled. A Store calls it for settlements that did not
 // pass through a Limiter. It is cheap for limits that were validated recently.
-func (s *Settlement) Validate() error { return s.validate(s.compile()) }
+func (s *Settlement) Validate() error { return s.validate(s.set.of(s.Limits)) }
 
 // validate is Validate for a settlement whose limits are compiled.
 func (s *Settlement) validate(set *limitSet) error {
@@ -149,14 +141,6 @@ func (s *Settlement) checkWait(set *limitSet) error {
 	return nil
 }
 
-// compile returns the limits of s compiled: by a limiter or, in a settlement that did not pass through one, now.
-func (s *Settlement) compile() *limitSet {
-	if s.set.isOf(s.Limits) {
-		return s.set
-	}
-	return limitSetOf(s.Limits)
-}
-
 // claim returns the claim that s settles, for observers.
 func (s *Settlement) claim() Claim {
 	return Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease, MaxWait: s.MaxWait}
@@ -167,12 +151,12 @@ type Pair struct{ Rule, Key string }
 
 // Compile is Validate for the stores of this module. It also returns the limits in the units of their algorithms.
 func (c *Claim) Compile() ([]algorithm.Limit, error) {
-	set := c.compile()
+	set := c.set.of(c.Limits)
 	return set.compiled, c.validate(set)
 }
 
 // Compile is Validate for the stores of this module. It also returns the limits in the units of their algorithms.
 func (s *Settlement) Compile() ([]algorithm.Limit, error) {
-	set := s.compile()
+	set := s.set.of(s.Limits)
 	return set.compiled, s.validate(set)
 }

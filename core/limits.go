@@ -50,9 +50,13 @@ func limitSetOf(limits []Limit) *limitSet {
 	return s
 }
 
-// isOf reports whether s, which may be nil, was compiled from this very slice.
-func (s *limitSet) isOf(limits []Limit) bool {
-	return s != nil && len(s.limits) == len(limits) && (len(limits) == 0 || &s.limits[0] == &limits[0])
+// of returns limits compiled: s, which may be nil, if a limiter has compiled s from this very slice. The limits of a claim
+// that did not pass through a limiter are compiled now.
+func (s *limitSet) of(limits []Limit) *limitSet {
+	if s != nil && len(s.limits) == len(limits) && (len(limits) == 0 || &s.limits[0] == &limits[0]) {
+		return s
+	}
+	return limitSetOf(limits)
 }
 
 // validateLimits checks limits one by one and together. Two limits of one rule with the same algorithm and period would

@@ -77,12 +77,12 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 	asked, limits := slices.Grow(claimRoom[:0], len(claims))[:len(claims)], 0
 	for i := range claims {
 		c, to := &claims[i], &asked[i]
-		set := c.compile()
-		if err := c.validate(set); err != nil {
+		compiled, err := c.Compile()
+		if err != nil {
 			return dst, err
 		}
-		limits += len(set.compiled)
-		to.Pair, to.Limits, to.Cost = m.pair(c.Rule, c.Key), set.compiled, exactCost(c.Cost)
+		limits += len(compiled)
+		to.Pair, to.Limits, to.Cost = m.pair(c.Rule, c.Key), compiled, exactCost(c.Cost)
 		to.Peek, to.DryRun, to.Hold, to.MaxWait = c.Peek, c.DryRun, c.Hold, c.MaxWait.Microseconds()
 	}
 	var answerRoom [8]memory.Answer
@@ -130,8 +130,8 @@ func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error 
 	asked := room[:0]
 	for i := range settlements {
 		s := &settlements[i]
-		set := s.compile()
-		if err := s.validate(set); err != nil {
+		compiled, err := s.Compile()
+		if err != nil {
 			return err
 		}
 		at := int64(memory.NoInstant)
@@ -139,7 +139,7 @@ func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error 
 			at = m.store.Instant(s.At)
 		}
 		asked = append(asked, memory.Settlement{
-			Pair: m.pair(s.Rule, s.Key), Limits: set.compiled, Claimed: exactCost(s.Cost), At: at, DryRun: s.DryRun, Held: s.Held,
+			Pair: m.pair(s.Rule, s.Key), Limits: compiled, Claimed: exactCost(s.Cost), At: at, DryRun: s.DryRun, Held: s.Held,
 			Final: min(int64(s.Final), algorithm.MaxExact), Renew: s.Renew, Ban: s.Ban.Microseconds(), Grant: int64(s.Grant),
 			Waits: s.MaxWait > 0, Turn: at + s.Wait.Microseconds(),
 		})
