@@ -17,27 +17,21 @@ import (
 )
 
 const (
-	requests   = 300
+	requests   = 160
 	goroutines = 20
 )
 
 // limit admits 100 at once and 20 each second.
 var limit = core.Every(100, 5*time.Second)
 
-// ideal is how long 300 requests take if the whole limit is used.
-const ideal = (requests - 100) * 5 * time.Second / 100
+// least is how long the requests take if the whole limit is used.
+const least = (requests - 100) * 5 * time.Second / 100
 
-// TestAllSucceed sends 300 requests from 20 goroutines to each adapter: all succeed, none gets 429, in at most 1.25 times the
-// ideal time. On a busy machine, informedTime replaces the ideal time.
+// TestAllSucceed sends requests from 20 goroutines to each adapter: all succeed, none gets 429. Package client checks in bubbles that they
+// use the whole limit.
 func TestAllSucceed(t *testing.T) {
 	var all sync.WaitGroup // of t.Run: parallel tests would be as many as there are processors
 	defer all.Wait()
-	informed := make(chan struct{})
-	var best time.Duration
-	all.Go(func() {
-		defer close(informed)
-		best = max(ideal, informedTime(t))
-	})
 	for _, framework := range apps.Frameworks {
 		for _, w := range []struct {
 			name  string
@@ -47,45 +41,16 @@ func TestAllSucceed(t *testing.T) {
 				all.Go(func() {
 					t.Run(framework.Name+", "+w.name+", "+c.name, func(t *testing.T) {
 						s, denied := limited(t, framework, w.write)
-						took := timeOf(t, c.build(t, s))
-						if n := denied.Load(); n > 0 {
-							t.Errorf("%d requests were denied", n)
+						begun := time.Now()
+						drive(t, c.build(t, s))
+						if took, n := time.Since(begun), denied.Load(); n > 0 || took < least {
+							t.Errorf("%d requests were denied in %v, want none in %v at least", n, took, least)
 						}
-						<-informed
-						if took < ideal || took > best*5/4 {
-							t.Errorf("took %v, want %v to %v", took, ideal, best*5/4)
-						}
-						t.Logf("took %.2f of the ideal time", took.Seconds()/best.Seconds())
 					})
 				})
 			}
 		}
 	}
-}
-
-// timeOf sends all requests and returns how long that takes.
-func timeOf(t *testing.T, send func() error) time.Duration {
-	start := time.Now()
-	drive(t, send)
-	return time.Since(start)
-}
-
-// informedTime returns how long the requests take without a limit if each is sent when the limit would admit it.
-func informedTime(t *testing.T) time.Duration {
-	s := wire.Serve(t, http.HandlerFunc(wire.OK), false)
-	c := s.Client()
-	start := time.Now()
-	var sent atomic.Int64
-	return timeOf(t, func() error {
-		if n := sent.Add(1); n > 100 {
-			time.Sleep(time.Until(start.Add(time.Duration(n-100) * limit.Period / 100)))
-		}
-		resp, err := c.Get(s.URL)
-		if err != nil {
-			return err
-		}
-		return resp.Body.Close()
-	})
 }
 
 // clients send one request over a Transport, and say whether it succeeded.
