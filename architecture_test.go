@@ -25,6 +25,20 @@ func TestArchitectureNamesFilesThatExist(t *testing.T) {
 	}
 }
 
+// TestPackageCommentNamesFilesThatExist checks the files that the package comment of core tells readers to open.
+func TestPackageCommentNamesFilesThatExist(t *testing.T) {
+	_, text, _ := strings.Cut(readText(t, "core/doc.go"), "# Reading the code")
+	names := regexp.MustCompile(`\b[a-z_]+\.go\b`).FindAllString(text, -1)
+	for _, name := range names {
+		if _, err := os.Stat("core/" + name); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(names) < 5 {
+		t.Errorf("found %d names of files, want the files of every step", len(names))
+	}
+}
+
 // TestProgramsOfPackageComments checks that the first programs in godoc are also examples, which the compiler has
 // checked.
 func TestProgramsOfPackageComments(t *testing.T) {
