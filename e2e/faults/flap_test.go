@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// slownesses returns how long an overloaded Redis takes to answer, i steps after the overload began.
+// slownesses are ways in which an overloaded Redis is slow: how long it takes to answer, i steps after the overload began.
 var slownesses = map[string]func(i int, h core.Health) time.Duration{
 	"at the edge of the deadline": func(i int, _ core.Health) time.Duration {
 		return deadline + time.Duration(i%9-4)*time.Millisecond
