@@ -18,7 +18,7 @@ type carried struct {
 }
 
 // guarded is a copy of a request, which callbacks and handlers get, and its context: one allocation takes less time
-// than two. It must not exceed 512 bytes: the next larger size class takes longer to allocate.
+// than two.
 type guarded struct {
 	request http.Request
 	carried
