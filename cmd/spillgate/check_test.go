@@ -50,7 +50,7 @@ func TestCheck(t *testing.T) {
 			v.replies, v.sending = append([]reply{admitted}, v.replies...), 5*time.Second
 		}},
 		{why: "no headers", change: func(v *visit) { v.replies[1] = replied(200, "", "") }, want: "reply 2 lacks rate limit headers"},
-		{why: "a denial with something left", change: func(v *visit) { v.replies[2] = replied(429, "1", "5") }, want: "the denial says that 1 remain"},
+		{why: "a denial with something left", change: func(v *visit) { v.replies[2] = replied(429, "1", "5") }, want: "the denial shows 1 remaining"},
 		{why: "no wait announced", change: func(v *visit) { v.replies[2] = replied(429, "0", "") }, want: `Retry-After is "", want whole seconds`},
 		{why: "a wait of 0 is a hot loop", change: func(v *visit) { v.replies[2] = replied(429, "0", "0") }, want: `Retry-After is "0"`},
 		{why: "a wait in fractions", change: func(v *visit) { v.replies[2] = replied(429, "0", "4.5") }, want: `Retry-After is "4.5"`},

@@ -42,7 +42,7 @@ func TestGrantIsDroppedWithItsLimit(t *testing.T) {
 		server.SetTime(start.Add(10 * time.Second))
 		take(t, s, claimOf("k", core.PerDay(5)))
 		if n := len(parseWords(server.HGet(pairKey, "s"))); n != 1+6+6 {
-			t.Errorf("%v: %d words are left, want those of two token buckets", a, n)
+			t.Errorf("%v: %d words are left, want the words of two token buckets", a, n)
 		}
 	}
 }
