@@ -459,6 +459,21 @@ func TestMaxWaiting(t *testing.T) {
 	})
 }
 
+// TestWaitAfterItsContextHasEnded checks that the store is not asked, and that a nil context never ends.
+func TestWaitAfterItsContextHasEnded(t *testing.T) {
+	s := new(faulty)
+	l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Hour)}, core.WithStore(s)))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if d, err := l.Wait(ctx, job); !errors.Is(err, context.Canceled) || d.Allowed || s.calls.Load() != 0 {
+		t.Errorf("%+v, %v after %d calls of the store; want the error of the context at once", d, err, s.calls.Load())
+	}
+	var none context.Context
+	if d, err := l.Wait(none, job); err != nil || !d.Allowed {
+		t.Errorf("without a context: %+v, %v", d, err)
+	}
+}
+
 // TestManyBeginToWaitAtOnce checks that no more than MaxWaiting requests wait even if they come in the same instant,
 // and that the others are denied by what remains without them.
 func TestManyBeginToWaitAtOnce(t *testing.T) {
