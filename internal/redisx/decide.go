@@ -20,8 +20,8 @@ type decider struct {
 	denied  deniedPairs
 }
 
-// decideClaims decides claims and takes back the unused requests of loans. lasts reports whether the results are a denial that
-// may be repeated.
+// decideClaims decides claims and takes back the unused requests of loans. lasts reports whether the results are a
+// denial that may be repeated.
 func (s *decider) decideClaims(ctx context.Context, claims []core.Claim, loans []lease.Loan, dst []core.Result) (results []core.Result, lasts bool, err error) {
 	r, err := s.layout.newTake(claims)
 	if err != nil || len(r.asks) == 0 {
@@ -60,7 +60,7 @@ func outcomeOf(jobs []job, err error) lease.Outcome {
 // lasts reports whether a denial of jobs may be repeated. A denial because of a hold, or because of a charge that may
 // be about to be given back, may not.
 func (s *decider) lasts(r *request, jobs []job, sent time.Time) bool {
-	if jobs[0].route == "" {
+	if jobs[0].route == "" { // the only job
 		return !heldBack(jobs)
 	}
 	known := s.denied.anyOf(r.keys, sent, settled)
@@ -99,10 +99,9 @@ func (s *decider) decideSeparately(ctx context.Context, r *request, jobs []job) 
 	return s.within(ctx, r, func(ctx context.Context) error { return s.decideAll(ctx, r, jobs) })
 }
 
-// decideAll decides all jobs at the same time. If one job denies, it gives back what the others were charged.
-// Until then, other requests may be denied because of these charges. So that a client that is denied anyway cannot keep
-// another identity charged, decideAll first peeks if a pair was denied recently, and charges nothing if a job
-// would still deny.
+// decideAll decides all jobs at the same time. If one job denies, it gives back what the others were charged. Until then,
+// other requests may be denied because of these charges. So that a client that is denied anyway cannot keep another
+// identity charged, decideAll first peeks if a pair was denied recently, and charges nothing if a job would still deny.
 func (s *decider) decideAll(ctx context.Context, r *request, jobs []job) error {
 	if s.denied.anyOf(r.keys, time.Now(), 0) {
 		if err := s.doAll(ctx, jobs, true); err != nil || !allAdmitted(jobs) {
