@@ -72,7 +72,7 @@ func TestOnAnyMachine(t *testing.T) {
 	for name, noise := range map[string]struct{ stall, oversleep time.Duration }{
 		"busy":     {150 * time.Microsecond, 20 * time.Millisecond},
 		"stalling": {70 * time.Millisecond, 120 * time.Millisecond},
-		"hopeless": {time.Second, 3 * time.Second},
+		"hopeless": {600 * time.Millisecond, 3 * time.Second}, // 200 calls take some 30 s, and holds end after 60 s
 	} {
 		t.Run(name, func(t *testing.T) {
 			var store *noisy
