@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,7 +14,7 @@ import (
 
 // Jobs that arrive while others are in flight wait in a queue and are sent together, because one run of the script for
 // many jobs takes the server and this process much less time than one run per job. A job that finds its queue idle is
-// sent at once.
+// sent as soon as all goroutines that are ready have run: those of a busy process bring more jobs for the same batch.
 //
 // If more than one batch waits, takes that would be late fail at once with breaker.ErrTooMany: that is an overload, not
 // a failure of the server. If less than a batch waits, the server itself is slow. Settlements never fail that way,
@@ -50,6 +51,7 @@ type batch struct {
 	one      [1]*job   // backs jobs of a small batch
 	load     int       // of all jobs
 	deadline time.Time // the latest of all jobs; zero if one has none
+	open     bool      // in flight, but more jobs may still be added
 	sent     time.Time
 	done     chan struct{}
 	inTime   bool          // the server did it before the deadline; set when done is closed
@@ -150,10 +152,14 @@ func (s *batcher) enqueue(ctx context.Context, j *job) *batch {
 	return b
 }
 
-// next returns a waiting batch of q with room for j.
+// next returns a batch of q with room for j.
 func (q *queue) next(j *job) *batch {
-	if n := len(q.waiting); n > 0 && q.waiting[n-1].load+j.load <= maxLoad {
+	hasRoom := func(b *batch) bool { return b.load+j.load <= maxLoad }
+	if n := len(q.waiting); n > 0 && hasRoom(q.waiting[n-1]) {
 		return q.waiting[n-1]
+	}
+	if n := len(q.inFlight); n > 0 && q.inFlight[n-1].open && hasRoom(q.inFlight[n-1]) {
+		return q.inFlight[n-1]
 	}
 	q.dropOverdue()
 	b := &batch{queue: q, done: make(chan struct{})}
@@ -266,7 +272,7 @@ func (s *batcher) dispatch(q *queue) {
 func (s *batcher) send(b *batch) {
 	select {
 	case s.running <- struct{}{}:
-		b.sent = time.Now()
+		b.sent, b.open = time.Now(), true
 		b.queue.inFlight = append(b.queue.inFlight, b)
 		go s.run(b)
 	default:
@@ -278,6 +284,10 @@ func (s *batcher) send(b *batch) {
 // run sends the jobs of b to the server. If the client continues after the deadline of b, so does run.
 func (s *batcher) run(b *batch) {
 	defer s.finish(b)
+	runtime.Gosched()
+	s.mu.Lock()
+	b.open = false
+	s.mu.Unlock()
 	growStack(b.load)
 	ctx := context.WithoutCancel(b.ctx)
 	if !b.deadline.IsZero() {

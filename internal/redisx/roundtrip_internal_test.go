@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -114,6 +116,36 @@ func (row sharedFailure) test(t *testing.T) {
 			t.Fatalf("the breaker is closed after %d failed runs", failed)
 		}
 	}
+}
+
+// Requests whose goroutines are ready at the same time share a run, even if nothing was in flight before. On a busy machine a
+// goroutine may be interrupted, so this has several attempts.
+func TestRequestsThatAreReadyShareARun(t *testing.T) { synctest.Test(t, testReadyRequests) }
+
+func testReadyRequests(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	c := &gatedClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), gate: make(chan struct{})}
+	defer c.Close()
+	s := New(c, Options{})
+	for range 20 {
+		var callers sync.WaitGroup
+		for i := range 8 {
+			callers.Go(func() {
+				_, _ = s.Take(context.Background(), []core.Claim{{Key: strconv.Itoa(i), Limits: core.MustParseLimits("5/m")}}, nil)
+			})
+		}
+		synctest.Wait()
+		ready := c.runs
+		for range 8 {
+			c.open() // those in flight, then those that waited for them
+		}
+		callers.Wait()
+		if ready == 1 && c.runs == 1 {
+			return
+		}
+		c.runs = 0
+	}
+	t.Error("eight requests took more than one run in each of 20 attempts")
 }
 
 // Jobs that leave the queue at their deadline count as one failure for each batch.
