@@ -74,9 +74,17 @@ var noLog algorithm.Log
 // maxRoom is how many asks a shard keeps room for.
 const maxRoom = 64
 
-// begin begins a decision about d.claims, which have so many limits together. The caller holds their shards. Each shard
-// has room for the asks of decisions that lock it first, so that a decision allocates nothing.
-func (d *decision) begin(s *Store, limits int) {
+// end ends d. It clears pointers, so that the room does not keep an old table in memory after the table has grown.
+func (d *decision) end() {
+	for i := range d.asks {
+		d.asks[i].record = nil
+	}
+}
+
+// open begins a decision about d.claims, which have so many limits together: it finds all states, and charges what holds
+// have become by now. The caller holds the shards of the claims. Each shard has room for the asks of decisions that lock
+// it first, so that a decision allocates nothing.
+func (d *decision) open(s *Store, limits int) {
 	room := &s.shards[bits.TrailingZeros64(d.held)%shards].room
 	asks := *room
 	if len(asks) < limits {
@@ -86,6 +94,7 @@ func (d *decision) begin(s *Store, limits int) {
 		}
 	}
 	d.asks = asks[:limits]
+	d.now, d.offset = s.clock.read(), s.clock.offset()
 	for i := range d.claims {
 		c := &d.claims[i]
 		c.shard = s.shard(c.Pair)
@@ -95,21 +104,7 @@ func (d *decision) begin(s *Store, limits int) {
 			a.limit, a.peek, a.added, a.wait = &c.Limits[j], c.Peek, false, 0
 			a.asked = a.costOf(c)
 		}
-	}
-}
-
-// end ends d. It clears pointers, so that the room does not keep an old table in memory after the table has grown.
-func (d *decision) end() {
-	for i := range d.asks {
-		d.asks[i].record = nil
-	}
-}
-
-// open finds all states and charges what holds have become by now.
-func (d *decision) open(s *Store) {
-	d.now, d.offset = s.clock.read(), s.clock.offset()
-	for i := range d.claims {
-		d.find(&d.claims[i])
+		d.find(c)
 	}
 	if d.rare {
 		d.endHolds()
@@ -248,7 +243,10 @@ func (d *decision) evaluate(dryRun bool) bool {
 	admitted := true
 	for i := range d.claims {
 		c := &d.claims[i]
-		for j := 0; c.DryRun == dryRun && j < len(c.asks); j++ {
+		if c.DryRun != dryRun {
+			continue
+		}
+		for j := range c.asks {
 			a := &c.asks[j]
 			d.load(c, a)
 			a.retry, a.wait = Never, 0
@@ -353,6 +351,7 @@ func (a *ask) addLog(s *shard) {
 
 // report sets answers.
 func (d *decision) report(answers []Answer) {
+	n := 0
 	for i := range d.claims {
 		c := &d.claims[i]
 		for j := range c.asks {
@@ -360,12 +359,12 @@ func (d *decision) report(answers []Answer) {
 			if d.overlap { // another ask may have changed the state
 				d.load(c, a)
 			}
-			answer := &answers[j]
+			answer := &answers[n]
+			n++
 			answer.Retry, answer.Wait, answer.Usage = a.retry, a.wait, a.limit.Row.Report(&a.state, a.limit, d.now)
 			if d.rare {
 				answer.Usage = answer.Usage.Less(a.held(c), c.banned)
 			}
 		}
-		answers = answers[len(c.asks):]
 	}
 }

@@ -15,7 +15,7 @@ type shard struct {
 	logs   slab[algorithm.Log]
 	holds  slab[algorithm.Holds]
 	resets resets
-	room   []ask // see decision.begin
+	room   []ask // see decision.open
 	shared int   // records that pairs share
 
 	hand int           // the record that sweep looks at next

@@ -66,8 +66,7 @@ func (s *Store) Take(claims []Claim, answers []Answer) time.Time {
 	}
 	s.lock(d.held)
 	defer s.unlock(d.held)
-	d.begin(s, limits)
-	d.open(s)
+	d.open(s, limits)
 	d.take(s, answers)
 	d.end()
 	return s.clock.time(d.now)
@@ -86,8 +85,7 @@ func (s *Store) Settle(settlements []Settlement) {
 	}
 	s.lock(d.held)
 	defer s.unlock(d.held)
-	d.begin(s, limits)
-	d.open(s)
+	d.open(s, limits)
 	for i := range settlements {
 		d.settle(s, &d.claims[i], &settlements[i])
 	}
