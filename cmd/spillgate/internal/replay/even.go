@@ -86,9 +86,10 @@ func (s *evenPlayer) add(e *accesslog.Entry, at time.Time, asks []ask) {
 	b := s.batch
 	b.second = at
 	r := batchedRequest{left: endOf(e).Sub(at), status: e.Status}
-	for _, a := range asks {
+	for i := range asks {
+		a := &asks[i]
 		if !a.rule.slow {
-			b.asks = append(b.asks, a)
+			b.asks = append(b.asks, *a)
 		} else if a.denied && !a.rule.rule.DryRun {
 			r.denied = true
 		}
@@ -127,7 +128,8 @@ func (s *evenPlayer) decide(b *batch) {
 // take decides one request.
 func (s *evenPlayer) take(asks []ask, r batchedRequest) {
 	s.claims = s.claims[:0]
-	for _, a := range asks {
+	for i := range asks {
+		a := &asks[i]
 		s.claims = append(s.claims, core.Claim{Rule: a.rule.rule.Name, Key: a.key, Cost: a.cost, Hold: a.rule.holds})
 	}
 	d, err := s.limiter.Take(context.Background(), s.claims...)
@@ -135,7 +137,7 @@ func (s *evenPlayer) take(asks []ask, r batchedRequest) {
 	case err != nil:
 		s.fail(err)
 	case d.Allowed:
-		s.hold(d, asks, s.now.Add(r.left), r.status)
+		s.hold(&d, asks, s.now.Add(r.left), r.status)
 	default:
 		s.denied++
 	}

@@ -55,9 +55,10 @@ type cost struct {
 
 // hold schedules the settlement of an admitted request for its end. It settles a request that is decided at its end at
 // once.
-func (k *clockedLimiter) hold(d core.Decision, asks []ask, end time.Time, status int) {
-	h := heldRequest{end: end, decision: d}
-	for _, a := range asks {
+func (k *clockedLimiter) hold(d *core.Decision, asks []ask, end time.Time, status int) {
+	var costs []cost
+	for i := range asks {
+		a := &asks[i]
 		if !a.rule.holds {
 			continue
 		}
@@ -65,16 +66,18 @@ func (k *clockedLimiter) hold(d core.Decision, asks []ask, end time.Time, status
 		if final := a.rule.rule.CostAfter; final != nil {
 			c.n = final(nil, core.Outcome{Cost: a.cost, Status: status})
 		}
-		h.costs = append(h.costs, c)
+		costs = append(costs, c)
 	}
-	switch {
-	case len(h.costs) == 0:
-	case h.end.After(k.now):
-		h.at = earlier(h.end, k.now.Add(renewal))
-		heap.Push(&k.ends, h)
-	default:
+	if len(costs) == 0 {
+		return
+	}
+	h := heldRequest{end: end, decision: *d, costs: costs}
+	if !end.After(k.now) {
 		k.settle(h)
+		return
 	}
+	h.at = earlier(end, k.now.Add(renewal))
+	heap.Push(&k.ends, h)
 }
 
 func (k *clockedLimiter) settle(h heldRequest) {

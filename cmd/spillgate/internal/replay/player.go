@@ -119,7 +119,7 @@ func (p *player) decide(e *accesslog.Entry, at time.Time) {
 	}
 	p.count(d.Results, d.Allowed)
 	if d.Allowed {
-		p.hold(d, p.asks, endOf(e), e.Status)
+		p.hold(&d, p.asks, endOf(e), e.Status)
 	}
 }
 
@@ -129,7 +129,9 @@ func (p *player) count(results []core.Result, admitted bool) {
 		a := &p.asks[i]
 		n := len(a.rule.rule.Limits)
 		own := results[:n]
-		a.denied = slices.ContainsFunc(own, func(r core.Result) bool { return !r.Allowed })
+		for j := range own {
+			a.denied = a.denied || !own[j].Allowed
+		}
 		results = results[n:]
 		if a.rule.rule.DryRun {
 			p.would = p.would || a.denied
