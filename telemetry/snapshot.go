@@ -78,7 +78,7 @@ type Leases struct {
 type Store struct {
 	Calls    []uint64 // by duration, as in Buckets, and one bucket without a bound
 	Duration time.Duration
-	Failures uint64 // calls that failed or were late
+	Failures uint64 // calls that failed or were late; overloads do not count
 
 	// Overloads counts the requests that local limits decided because too many calls of a store were in flight.
 	Overloads uint64
