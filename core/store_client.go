@@ -125,7 +125,9 @@ func (k *storeClient) call(ctx context.Context, enter func(time.Time) (breaker.C
 			err = invalid("the store panicked: %v", v)
 		}
 		ended := time.Now()
-		took = ended.Sub(begun)
+		if !errors.Is(err, breaker.ErrTooMany) { // otherwise the call waited, but the store was not asked
+			took = ended.Sub(begun)
+		}
 		k.record(ctx, ended, call, err)
 	}()
 	err = f(k.within(begun, ctx))

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/breaker"
 )
 
 // settledCounts returns how often requests were settled, by result.
@@ -76,23 +74,6 @@ func TestSettlementOfADegradedDecisionIsNoFailure(t *testing.T) {
 	tel.Observe(t.Context(), o)
 	if got := tel.Snapshot().Store.Failures; got != 0 {
 		t.Errorf("got %d failures", got)
-	}
-}
-
-// A flood of requests must not raise the alert for a store that fails.
-func TestOverloadIsNoFailureOfTheStore(t *testing.T) {
-	tel := New(Options{})
-	for _, cause := range []error{breaker.ErrTooMany, errors.New("connection refused")} {
-		degraded, failed := new(core.Observation), new(core.Observation)
-		degraded.Degraded = fmt.Errorf("%w: %w", core.ErrUnavailable, cause)
-		failed.Err = degraded.Degraded
-		for _, o := range []*core.Observation{degraded, failed} {
-			o.Store = time.Millisecond
-			tel.Observe(t.Context(), o)
-		}
-	}
-	if s := tel.Snapshot().Store; s.Failures != 2 {
-		t.Errorf("got %d failures, want 2", s.Failures)
 	}
 }
 

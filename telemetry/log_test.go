@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
 )
 
 // A logRecorder is a slog.Handler that keeps lines.
@@ -164,6 +165,32 @@ func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
 			name := map[core.FailureMode]string{core.FailLocal: "allowed degraded", core.FailOpen: "allowed degraded", core.FailClosed: "unavailable"}[mode]
 			if counted(s)[name] != 20 {
 				t.Errorf("mode %v: got %v", mode, counted(s))
+			}
+		})
+	}
+}
+
+// slowly is a store whose calls fail after a millisecond.
+type slowly struct {
+	*core.MemoryStore
+	err error
+}
+
+func (s slowly) Take(context.Context, []core.Claim, []core.Result) ([]core.Result, error) {
+	time.Sleep(time.Millisecond)
+	return nil, s.err
+}
+
+// A flood of requests must not raise the alert for a store that fails.
+func TestOverloadIsNoFailureOfTheStore(t *testing.T) {
+	for err, want := range map[error]uint64{breaker.ErrTooMany: 0, errors.New("refused"): 1} {
+		synctest.Test(t, func(t *testing.T) {
+			tel := New(Options{})
+			rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(100)}}
+			l := limited(t, tel, []core.Rule{rule}, core.WithStore(slowly{new(core.MemoryStore), err}), core.WithLogger(slog.New(slog.DiscardHandler)))
+			ask(l, "ann")
+			if s := tel.Snapshot(); s.Store.Failures != want || counted(s)["allowed degraded"] != 1 {
+				t.Errorf("%v: got %d failures, want %d: %v", err, s.Store.Failures, want, counted(s))
 			}
 		})
 	}

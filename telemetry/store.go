@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/breaker"
 )
 
 // Buckets are the upper bounds of the histogram of store calls, inclusive. One more bucket, without a bound, follows.
@@ -45,14 +44,9 @@ func (s *storeCalls) count(o *core.Observation) {
 	}
 }
 
-// failedCall reports whether the store call of o failed or was late. A call that a healthy store could not take, because too many
-// were in flight, is an overload.
+// failedCall reports whether the store call of o failed or was late.
 func failedCall(o *core.Observation) bool {
-	err := o.Err
-	if err == nil && o.Outcome == nil {
-		err = o.Degraded
-	}
-	return errors.Is(err, core.ErrUnavailable) && !errors.Is(err, breaker.ErrTooMany)
+	return errors.Is(o.Err, core.ErrUnavailable) || o.Outcome == nil && o.Degraded != nil
 }
 
 // calls returns the calls of the stores and their health.
