@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -435,6 +436,31 @@ func TestUsage(t *testing.T) {
 	r.Header.Set("Team", "bad")
 	if _, err := l.Usage(r); !errors.Is(err, core.ErrBadKey) {
 		t.Errorf("with a bad key: got %v", err)
+	}
+}
+
+// A key func that parses a form reads the body, so the request must keep the form.
+func TestUsageKeepsTheFormOfTheRequest(t *testing.T) {
+	key := func(r *http.Request) (string, error) { return r.PostFormValue("user"), nil }
+	l := core.Must(core.New([]core.Rule{core.PerDay(5).By(key)}))
+	r := httptest.NewRequest("POST", "/", strings.NewReader("user=ann"))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if _, err := l.Usage(r); err != nil || r.PostForm.Get("user") != "ann" {
+		t.Errorf("got the form %v, %v, want the user ann", r.PostForm, err)
+	}
+}
+
+// A request whose context carries its usage has not been decided.
+func TestUsageInAContextIsNoDecision(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{core.PerDay(5).By(constKey)}))
+	r := get("/")
+	d, err := l.Usage(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err = l.Check(r.WithContext(core.NewContext(r.Context(), d)))
+	if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 4 {
+		t.Errorf("got %+v, %v, want 4 remaining after a charge", d.Results, err)
 	}
 }
 
