@@ -33,34 +33,25 @@ func (c *Claim) Validate() error { return c.validate(c.set.of(c.Limits)) }
 
 // validate is Validate for a claim whose limits are compiled.
 func (c *Claim) validate(set *limitSet) error {
-	if set.err == nil && c.Cost >= 0 && c.Lease == 0 && c.MaxWait == 0 && len(c.Limits) > 0 {
-		return nil
-	}
-	err := set.err
-	switch {
-	case c.Cost < 0:
-		err = invalid("cost must not be negative, got %d", c.Cost)
-	case validateLease(c.Lease) != nil:
-		err = validateLease(c.Lease)
-	case len(c.Limits) == 0:
+	err := c.mistake(set)
+	if err == nil && len(c.Limits) == 0 {
 		err = invalid("the claim has no limits")
-	case err == nil:
-		err = c.checkWait(set)
+	}
+	if err == nil {
+		return nil
 	}
 	return prefix(inRule(c.Rule, err))
 }
 
-// checkWait returns an error if c, whose limits are compiled, cannot wait as long as it says. It is small enough to be
-// inlined: most claims do not wait.
-func (c *Claim) checkWait(set *limitSet) error {
-	if c.MaxWait == 0 {
-		return nil
-	}
-	return c.validateWait(set)
-}
-
-func (c *Claim) validateWait(set *limitSet) error {
+// mistake returns an error if a field of c is invalid, other than missing Limits. set is c's Limits, compiled.
+func (c *Claim) mistake(set *limitSet) error {
 	switch {
+	case c.Cost < 0:
+		return invalid("cost must not be negative, got %d", c.Cost)
+	case c.Lease != 0 && validateLease(c.Lease) != nil:
+		return validateLease(c.Lease)
+	case set.err != nil || c.MaxWait == 0:
+		return set.err
 	case validateMaxWait(c.MaxWait) != nil:
 		return validateMaxWait(c.MaxWait)
 	case c.Hold && !c.Peek:
@@ -109,39 +100,25 @@ func (s *Settlement) Validate() error { return s.validate(s.set.of(s.Limits)) }
 
 // validate is Validate for a settlement whose limits are compiled.
 func (s *Settlement) validate(set *limitSet) error {
-	err := set.err
+	claim := s.claim()
+	err := claim.mistake(set)
 	switch {
-	case s.Cost < 0:
-		err = invalid("cost must not be negative, got %d", s.Cost)
+	case err != nil:
 	case s.Final < 0:
 		err = invalid("final cost must not be negative, got %d", s.Final)
 	case s.Grant < -maxRate || s.Grant > maxRate:
 		err = invalid("grant must be between -%d and %d, got %d", maxRate, maxRate, s.Grant)
 	case s.Ban < 0:
 		err = invalid("ban must not be negative, got %v", s.Ban)
-	case validateLease(s.Lease) != nil:
-		err = validateLease(s.Lease)
 	case len(s.Limits) == 0 && s.Ban == 0:
 		err = invalid("the settlement has no limits")
-	case err == nil:
-		err = s.checkWait(set)
+	case s.Wait < 0 || s.Wait > s.MaxWait:
+		err = invalid("wait must be between 0 and the max wait %v, got %v", s.MaxWait, s.Wait)
 	}
 	return prefix(inRule(s.Rule, err))
 }
 
-// checkWait is Claim.checkWait for what a Take has charged, and checks for how long it let the request wait.
-func (s *Settlement) checkWait(set *limitSet) error {
-	claim := s.claim()
-	switch {
-	case claim.checkWait(set) != nil:
-		return claim.checkWait(set)
-	case s.Wait < 0 || s.Wait > s.MaxWait:
-		return invalid("wait must be between 0 and the max wait %v, got %v", s.MaxWait, s.Wait)
-	}
-	return nil
-}
-
-// claim returns the claim that s settles, for observers.
+// claim returns the claim that s settles.
 func (s *Settlement) claim() Claim {
 	return Claim{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun, Hold: s.Held, Lease: s.Lease, MaxWait: s.MaxWait}
 }

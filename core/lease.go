@@ -15,16 +15,8 @@ type LeaseStats struct {
 	Returned  uint64 // requests charged ahead that were given back unused
 }
 
-// validateLease is small enough to be inlined: most claims have no lease.
 func validateLease(d time.Duration) error {
-	if d == 0 {
-		return nil
-	}
-	return validateLength(d)
-}
-
-func validateLength(d time.Duration) error {
-	if minLease <= d && d <= maxLease {
+	if d == 0 || minLease <= d && d <= maxLease {
 		return nil
 	}
 	return invalid("lease must be 0 or between %v and %v, got %v", minLease, maxLease, d)

@@ -133,9 +133,6 @@ func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 		claim.set = limitSetOf(claim.Limits)
 		claim.Limits = claim.set.limits
 	}
-	if claim.set.err != nil {
-		return claim.set.err
-	}
 	if rule != nil {
 		claim.DryRun = claim.DryRun || rule.DryRun
 		if claim.Lease == 0 {
@@ -148,21 +145,18 @@ func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
 	if claim.rule = rule; rule == nil || claim.Lease != rule.Lease || claim.MaxWait != rule.MaxWait {
 		claim.rule = rule.of(claim)
 	}
-	switch {
+	switch err := claim.mistake(claim.set); {
+	case err != nil:
+		return err
 	case claim.Key == "":
 		return ErrNoKey
-	case claim.Cost < 0:
-		return invalid("cost must not be negative, got %d", claim.Cost)
 	case !claim.Hold && !claim.Peek && claim.set.inFlight:
 		return invalid("a claim with a limit of requests in flight needs Hold or Peek")
 	}
 	if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.CostAfter != nil {
 		claim.Cost = clamp(max(claim.Cost, 1), claim.Limits)
 	}
-	if err := validateLease(claim.Lease); err != nil {
-		return err
-	}
-	return claim.checkWait(claim.set)
+	return nil
 }
 
 // override sets the limits that the rule's Override returns for the key of c, if any.
