@@ -11,8 +11,8 @@ import (
 // them.
 //
 // A denied request does not wait: look at Decision.Allowed, as after Take. If ctx ends before the turn of the request,
-// Wait gives back what it was charged and returns the error of ctx; if ctx has a deadline before the turn, it does so
-// at once. If ctx has ended already, nothing is charged. Otherwise, Wait returns the same errors as Take.
+// Wait gives back what it was charged and returns the error of ctx; if the deadline of ctx is not after the turn, it does
+// so at once. If ctx has ended already, nothing is charged. Otherwise, Wait returns the same errors as Take.
 func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err error) {
 	ctx = orBackground(ctx)
 	if err = ctx.Err(); err != nil {
@@ -47,19 +47,17 @@ func (l *Limiter) await(ctx context.Context, c *receipt) error {
 	return nil
 }
 
-// sleep waits for d, or until ctx ends. It returns at once if ctx would end before. If d is not 0, the request has entered.
+// sleep waits for d, or until ctx ends. It returns at once if ctx ends by then. If d is not 0, the request has entered.
 func (l *Limiter) sleep(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil
 	}
 	defer l.waiting.Add(-1)
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d {
 		return context.DeadlineExceeded
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 	return ctx.Err()

@@ -233,6 +233,7 @@ func TestWaitThatContextEnds(t *testing.T) {
 	}{
 		"canceled while it waits":          {canceled(150 * ms), 3, context.Canceled, 150 * ms, 150 * ms},
 		"a deadline before its turn":       {deadline(299 * ms), 3, context.DeadlineExceeded, 0, 300 * ms},
+		"a deadline at its turn":           {deadline(300 * ms), 3, context.DeadlineExceeded, 0, 300 * ms},
 		"a deadline after its turn":        {deadline(301 * ms), 3, nil, 300 * ms, 100 * ms},
 		"ended, and it would have to wait": {canceled(0), 3, context.Canceled, 0, 300 * ms},
 		"ended, and nothing to wait for":   {canceled(0), 0, context.Canceled, 0, 0},
