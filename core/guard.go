@@ -78,16 +78,11 @@ var errUnwatched = errors.New("the response was not watched")
 // End, because a handler may panic.
 func (g *Guard) End() {
 	if g.own.receipt.hasHeld() {
-		g.settleUnwatched()
+		var o Outcome
+		if g.Watches() {
+			o.Err = errUnwatched
+		}
+		g.Settle(o)
 	}
 	g.own.restore(g.request)
-}
-
-// settleUnwatched settles what is still held.
-func (g *Guard) settleUnwatched() {
-	o := Outcome{}
-	if g.Watches() {
-		o.Err = errUnwatched
-	}
-	g.Settle(o)
 }

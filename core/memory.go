@@ -88,14 +88,15 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 	var answerRoom [8]memory.Answer
 	answers := slices.Grow(answerRoom[:0], limits)[:limits]
 	at := m.store.Take(asked, answers)
-	dst = slices.Grow(dst, limits)
+	n := len(dst)
+	dst = slices.Grow(dst, limits)[:n+limits]
 	for i := range claims {
 		c := &claims[i]
+		rule := ruleName(c.Rule)
 		for j := range c.Limits {
-			dst = dst[:len(dst)+1]
-			dst[len(dst)-1].answer(ruleName(c.Rule), &c.Limits[j], c.DryRun, &answers[j], at)
+			dst[n].answer(rule, &c.Limits[j], c.DryRun, &answers[0], at)
+			n, answers = n+1, answers[1:]
 		}
-		answers = answers[len(c.Limits):]
 	}
 	return dst, nil
 }

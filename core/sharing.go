@@ -82,7 +82,7 @@ func (g *registry) conflicts(l *Limiter, s Store, others []weak.Pointer[Limiter]
 func (s *ruleset) conflictsWith(other *ruleset) (errs []error) {
 	for i := range s.rules {
 		r := &s.rules[i]
-		if o := other.named(r.Name); o != nil && !sameLimits(r.Limits, o.Limits) {
+		if o := other.named(r.Name); o != nil && !slices.Equal(sorted(r.Limits), sorted(o.Limits)) {
 			errs = append(errs, within(r.place(), invalid("a limiter with the same store has a rule of this name with the limits %v, got %v; "+
 				"use another name or Limiter.SetRules", o.Limits, r.Limits)))
 		}
@@ -90,12 +90,7 @@ func (s *ruleset) conflictsWith(other *ruleset) (errs []error) {
 	return errs
 }
 
-// sameLimits reports whether a and b are the same limits, in any order.
-func sameLimits(a, b []Limit) bool {
-	return slices.Equal(sortedLimits(a), sortedLimits(b))
-}
-
-func sortedLimits(limits []Limit) []Limit {
+func sorted(limits []Limit) []Limit {
 	return slices.SortedFunc(slices.Values(limits), func(a, b Limit) int {
 		return cmp.Or(cmp.Compare(a.Algorithm, b.Algorithm), cmp.Compare(a.Period, b.Period), cmp.Compare(a.Calendar.Unit, b.Calendar.Unit),
 			cmp.Compare(a.Calendar.Zone, b.Calendar.Zone), cmp.Compare(a.Calendar.From, b.Calendar.From))
