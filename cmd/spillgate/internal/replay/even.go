@@ -16,7 +16,9 @@ type evenPlayer struct {
 	clockedLimiter
 	whole   bool // all times so far are whole seconds
 	batch   *batch
-	batches chan *batch
+	full    []*batch // to be sent together: waking the goroutine for each takes longer
+	queued  int      // requests in full
+	batches chan []*batch
 	free    chan *batch
 	done    chan struct{}
 	claims  []core.Claim
@@ -51,9 +53,8 @@ func isSlow(limits []core.Limit) bool {
 
 // newEvenPlayer returns an evenPlayer for the rules of a player, and starts its goroutine, which finish ends.
 func newEvenPlayer(p *player) (*evenPlayer, error) {
-	const ahead = 64
 	s := &evenPlayer{
-		whole: true, batch: &batch{}, batches: make(chan *batch, ahead), free: make(chan *batch, ahead), done: make(chan struct{}),
+		whole: true, batch: &batch{}, batches: make(chan []*batch, 1), free: make(chan *batch, 64), done: make(chan struct{}),
 	}
 	rules := make([]core.Rule, len(p.rules))
 	for i, t := range p.rules {
@@ -64,11 +65,13 @@ func newEvenPlayer(p *player) (*evenPlayer, error) {
 	}
 	go func() {
 		defer close(s.done)
-		for b := range s.batches {
-			s.decide(b)
-			select {
-			case s.free <- b:
-			default:
+		for full := range s.batches {
+			for _, b := range full {
+				s.decide(b)
+				select {
+				case s.free <- b:
+				default:
+				}
 			}
 		}
 	}()
@@ -98,12 +101,19 @@ func (s *evenPlayer) add(e *accesslog.Entry, at time.Time, asks []ask) {
 	b.requests = append(b.requests, r)
 }
 
-// dispatch sends the batch to the goroutine that decides it, and begins the next.
+// together is the fewest requests that are sent at once, except at the end of the log.
+const together = 2000
+
+// dispatch queues the batch for the goroutine that decides it, and begins the next.
 func (s *evenPlayer) dispatch() {
 	if len(s.batch.requests) == 0 {
 		return
 	}
-	s.batches <- s.batch
+	s.full, s.queued = append(s.full, s.batch), s.queued+len(s.batch.requests)
+	if s.queued >= together {
+		s.batches <- s.full
+		s.full, s.queued = nil, 0
+	}
 	select {
 	case s.batch = <-s.free:
 		s.batch.requests, s.batch.asks = s.batch.requests[:0], s.batch.asks[:0]
@@ -149,6 +159,7 @@ func (s *evenPlayer) finish() (denied int, ok bool) {
 	if s.whole {
 		s.dispatch()
 	}
+	s.batches <- s.full
 	close(s.batches)
 	<-s.done
 	return s.denied, s.whole
