@@ -126,7 +126,7 @@ func TestRegisteredInstruments(t *testing.T) {
 		"spillgate.lease.keys ":                                                                   4,
 		"spillgate.lease.decisions ":                                                              50,
 		"spillgate.lease.returned ":                                                               6,
-		"spillgate.store.failures ":                                                               2,
+		"spillgate.store.failures ":                                                               1,
 		"spillgate.store.overloads ":                                                              1,
 		"spillgate.store.up ":                                                                     1,
 	}
