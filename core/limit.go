@@ -196,19 +196,12 @@ func (l *Limit) canWait() bool {
 // Validate is for stores and rule files. It returns an error that wraps ErrInvalid and names each wrong field and its
 // value if l cannot be enforced. New validates the limits of rules. The limits that a Tier or an Override returns are
 // validated at each request.
-func (l Limit) Validate() error { return prefix(compile(&l).err) }
+func (l Limit) Validate() error { return prefix(l.mistake()) }
 
-// A compiled is a Limit in the units of its algorithm.
-type compiled struct {
-	algorithm.Limit
-	err error // not nil if the limit is invalid
-}
-
-// compile returns l compiled. If l is invalid, err is set.
-func compile(l *Limit) *compiled {
-	c := new(compiled)
-	c.Limit, c.err = l.compile()
-	return c
+// mistake returns an error if l cannot be enforced.
+func (l Limit) mistake() error {
+	_, err := l.compile()
+	return err
 }
 
 // compile returns l in the units of its algorithm, or an error if l is invalid.

@@ -20,11 +20,11 @@ type limitSet struct {
 
 // newLimitSet compiles limits, which must not change afterwards.
 func newLimitSet(limits []Limit) *limitSet {
-	s := &limitSet{limits: limits, compiled: make([]algorithm.Limit, len(limits)), err: validateLimits(limits), waits: true}
+	s := &limitSet{limits: limits, waits: true}
+	s.compiled, s.err = compileLimits(limits)
 	for i := range limits {
 		s.waits = s.waits && limits[i].canWait()
 		s.inFlight = s.inFlight || limits[i].Algorithm == InFlight
-		s.compiled[i] = compile(&limits[i]).Limit
 	}
 	return s
 }
@@ -59,15 +59,17 @@ func (s *limitSet) of(limits []Limit) *limitSet {
 	return limitSetOf(limits)
 }
 
-// validateLimits checks limits one by one and together. Two limits of one rule with the same algorithm and period would
-// share their state.
-func validateLimits(limits []Limit) (err error) {
+// compileLimits compiles limits, and checks them one by one and together. Two limits of one rule with the same algorithm
+// and period would share their state.
+func compileLimits(limits []Limit) (compiled []algorithm.Limit, err error) {
+	compiled = make([]algorithm.Limit, len(limits))
 	if len(limits) > maxLimits {
-		return invalid("there must be at most %d limits, got %d", maxLimits, len(limits))
+		return compiled, invalid("there must be at most %d limits, got %d", maxLimits, len(limits))
 	}
 	for i := range limits {
 		l := &limits[i]
-		if mistakes := compile(l).err; mistakes != nil {
+		var mistakes error
+		if compiled[i], mistakes = l.compile(); mistakes != nil {
 			err = allOf(err, within(fmt.Sprintf("limit %d", i+1), mistakes))
 		}
 		for j, other := range limits[:i] {
@@ -76,7 +78,7 @@ func validateLimits(limits []Limit) (err error) {
 			}
 		}
 	}
-	return err
+	return compiled, err
 }
 
 // sharesState reports whether a store would keep l and other in the same state of a pair.

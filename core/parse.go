@@ -60,7 +60,7 @@ func ParseLimits(s string) ([]Limit, error) {
 	if err := allOf(errs...); err != nil {
 		return nil, prefix(err)
 	}
-	if err := validateLimits(limits); err != nil {
+	if _, err := compileLimits(limits); err != nil {
 		return nil, prefix(within(fmt.Sprintf("limits %q", s), err))
 	}
 	return limits, nil
@@ -79,7 +79,7 @@ func parseLimit(word string) (l Limit, err error) {
 	if rate, ok := strings.CutSuffix(word, atOnce); ok {
 		if l.Rate, ok = parseCount(rate); ok {
 			l.Algorithm = InFlight
-			return l, within(fmt.Sprintf("limit %q", word), compile(&l).err)
+			return l, within(fmt.Sprintf("limit %q", word), l.mistake())
 		}
 	}
 	head, options, hasOptions := strings.Cut(word, ";")
@@ -99,7 +99,7 @@ func parseLimit(word string) (l Limit, err error) {
 	}
 	if allOf(errs...) == nil {
 		l = l.normalized()
-		errs = append(errs, compile(&l).err)
+		errs = append(errs, l.mistake())
 	}
 	return l, within(fmt.Sprintf("limit %q", word), allOf(errs...))
 }

@@ -132,8 +132,8 @@ func (r *Rule) place() string {
 	return fmt.Sprintf("rule %q", r.Name)
 }
 
-func (r *Rule) validate() error {
-	err := validateLimits(r.Limits)
+func (r *activeRule) validate() error {
+	err := r.claim.set.err
 	if !printableASCII(r.Name) {
 		err = allOf(invalid("name must be printable ASCII"), err)
 	}
@@ -156,7 +156,7 @@ func printableASCII(s string) bool {
 }
 
 // checkLease checks the lease of r, whose limits may be invalid.
-func (r *Rule) checkLease() error {
+func (r *activeRule) checkLease() error {
 	if r.Lease == 0 {
 		return nil
 	}
@@ -165,8 +165,8 @@ func (r *Rule) checkLease() error {
 		err = allOf(err, invalid("lease must be 0 for a rule with CostAfter, which holds its cost, got %v", r.Lease))
 	}
 	for i := range r.Limits {
-		if l := &r.Limits[i]; !compile(l).Leasable() {
-			err = allOf(err, invalid("lease %v needs token buckets without a ban or fixed windows, got limit %d, %v", r.Lease, i+1, *l))
+		if !r.claim.set.compiled[i].Leasable() {
+			err = allOf(err, invalid("lease %v needs token buckets without a ban or fixed windows, got limit %d, %v", r.Lease, i+1, r.Limits[i]))
 		}
 	}
 	return err
