@@ -4,7 +4,7 @@
 -- level by as much, but by no more than the least level since then. Lows are a list since, least, since, least, ...:
 -- from an instant on, each charge has found at least so much in the bucket. Both rise. What was charged at an instant
 -- has the last low that does not begin later. They are a record directly behind the one of the bucket, whose kind is
--- one more: how many there are, and the list. No function here but setLows changes the list that it is given.
+-- one more: how many there are, and the list. Charges change it in place, and refunds change a copy.
 local maxLows = 16
 local noLows = {}
 
@@ -62,31 +62,73 @@ local function boundLows(lows, level)
   return kept
 end
 
--- dropLow removes from lows the one that costs least: then the one before holds for what was charged since.
-local function dropLow(lows)
-  local at, least = 2, lows[2]
-  for i = 4, #lows, 2 do
-    if lows[i] - lows[i - 2] < least then
-      at, least = i, lows[i] - lows[i - 2]
-    end
+-- keepLows keeps the first n lows of the bucket at o, which has lows.
+local function keepLows(w, o, n)
+  local at = o + bucketSize
+  local count = w[at + 1]
+  if n == 0 then
+    resize(w, at, -2 - 2 * count)
+  elseif n < count then
+    resize(w, at + 2 + 2 * n, 2 * (n - count))
+    w[at + 1] = n
   end
-  table.remove(lows, at)
-  table.remove(lows, at - 1)
 end
 
--- addLow returns lows with the level after a charge ahead. Charges of one instant are as one. So are those from when the clock
--- has stepped back within a tick: nothing has drained between them.
-local function addLow(lows, now, level)
-  local n = #lows
-  while n > 0 and lows[n - 1] >= now do
-    n = n - 2
+-- capLows is boundLows for the bucket at o, which has lows.
+local function capLows(w, o, level)
+  local first = o + bucketSize + 1
+  local count = w[first]
+  local n = count
+  while n > 0 and w[first + 2 * n] > level do
+    n = n - 1
   end
-  local own = {unpack(lows, 1, n)}
-  own[n + 1], own[n + 2] = now, level
-  if n == 2 * maxLows then
-    dropLow(own)
+  if n < count and level > (n > 0 and w[first + 2 * n] or 0) then
+    n = n + 1
+    w[first + 2 * n] = level
   end
-  return own
+  keepLows(w, o, n)
+end
+
+-- cheapestLow returns the place of the low that costs least to remove among those of the bucket at o, which has as many
+-- as it may have, and a further one of a level: then the one before holds for what was charged since.
+local function cheapestLow(w, o, level)
+  local first, cheapest, least, before = o + bucketSize + 1, 1, maxExact, 0
+  for i = 1, maxLows + 1 do
+    local low = i > maxLows and level or w[first + 2 * i]
+    if low - before < least then
+      cheapest, least = i, low - before
+    end
+    before = low
+  end
+  return cheapest
+end
+
+-- addLow adds the level of the bucket at o, which was charged ahead at now. Charges of one instant are as one. So are those
+-- from when the clock has stepped back within a tick: nothing has drained between them.
+local function addLow(w, o, now)
+  local at, level = o + bucketSize, w[o + 1]
+  if not hasLows(w, o) then
+    return setLows(w, o, {now, level})
+  end
+  local n = w[at + 1]
+  while n > 0 and w[at + 2 * n] >= now do
+    n = n - 1
+  end
+  if n == maxLows then
+    local cheapest = cheapestLow(w, o, level)
+    if cheapest > maxLows then
+      return
+    end
+    for i = at + 2 * cheapest, at + 2 * maxLows - 1 do
+      w[i] = w[i + 2]
+    end
+    n = n - 1
+  elseif n == w[at + 1] then
+    resize(w, at + 2 + 2 * n, 2)
+    w[at + 1] = n + 1
+  end
+  w[at + 2 + 2 * n], w[at + 3 + 2 * n] = now, level
+  keepLows(w, o, n + 1)
 end
 
 -- lowOf returns the place of the level that holds for what was charged at an instant, or 0.

@@ -180,7 +180,7 @@ function tokenBucket.charge(w, o, l, now, cost)
   end
   local lows = o + bucketSize
   if w[lows] == l.lows and w[lows + 1 + 2 * w[lows + 1]] > before then -- the last low is the highest
-    setLows(w, o, boundLows(lowsOf(w, o), before))
+    capLows(w, o, before)
   end
   local level = before + cost * l.period
   if level > maxExact then
@@ -287,7 +287,7 @@ end
 
 -- watch has the bucket, which has just been charged ahead, know from now on how much of that still counts.
 function tokenBucket.watch(w, o, now)
-  setLows(w, o, addLow(lowsOf(w, o), now, w[o + 1]))
+  addLow(w, o, now)
 end
 
 -- remaining returns how many requests fit.
