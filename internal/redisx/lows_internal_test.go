@@ -205,7 +205,7 @@ func TestClockStepsBackBeyondTwoLeases(t *testing.T) {
 	l.call(2000, 0, lease.Portions{})
 	for _, d := range []time.Duration{100, 50, -100} {
 		l.pass(d * time.Millisecond)
-		l.call(0, 10, lease.Portions{})
+		l.call(0, 1000, lease.Portions{}) // more than drains meanwhile, so that no later charge caps the lows
 	}
 	for l.pass(1500 * time.Millisecond); len(l.unused) > 0; l.pass(time.Millisecond) {
 		l.call(1, 0, lease.Portions{l.some()})
