@@ -1,6 +1,7 @@
 package redisx_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,19 +49,20 @@ func TestCluster(t *testing.T) {
 
 // runDriven runs the contract on servers that decide at the instants of a clock which the test drives.
 func runDriven(t *testing.T, client redis.UniversalClient) {
-	var now time.Time
+	var now atomic.Pointer[time.Time] // a call that outlives its context may still read it
+	set := func(at time.Time) { now.Store(&at) }
 	_, cluster := client.(*redis.ClusterClient)
 	storetest.Run(t, storetest.Harness{
 		Apart: cluster,
 		New: func(t *testing.T) core.Store {
 			flush(t, client)
 			t.Cleanup(func() { allExpire(t, client) })
-			now = time.Now()
+			set(time.Now())
 			store := redisx.New(client, options)
-			store.SetClock(func() time.Time { return now })
+			store.SetClock(func() time.Time { return *now.Load() })
 			return store
 		},
 		Quick:   true,
-		Advance: func(d time.Duration) { now = now.Add(d) },
+		Advance: func(d time.Duration) { set(now.Load().Add(d)) },
 	})
 }
