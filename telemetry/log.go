@@ -19,7 +19,7 @@ const (
 type warning string
 
 const (
-	storeFailed      warning = "decided without the store"
+	withoutStore     warning = "decided without the store"
 	noDecision       warning = "no decision: the store is unavailable"
 	keyMissing       warning = "no decision: the request has no key"
 	keyBad           warning = "no decision: the key is ambiguous or malformed"

@@ -145,7 +145,7 @@ func TestFailuresAreWarnings(t *testing.T) {
 }
 
 func TestFailuresOfTheStoreAreWarnings(t *testing.T) {
-	for mode, want := range map[core.FailureMode]warning{core.FailLocal: storeFailed, core.FailOpen: storeFailed, core.FailClosed: noDecision} {
+	for mode, want := range map[core.FailureMode]warning{core.FailLocal: withoutStore, core.FailOpen: withoutStore, core.FailClosed: noDecision} {
 		synctest.Test(t, func(t *testing.T) { // else the pause after which the store is tried again may be over
 			b := new(logRecorder)
 			tel := New(Options{Log: slog.New(b)})
@@ -181,16 +181,20 @@ func (s slowly) Take(context.Context, []core.Claim, []core.Result) ([]core.Resul
 	return nil, s.err
 }
 
-// A flood of requests must not raise the alert for a store that fails.
+// A flood of requests must not raise the alert for a store that fails. The log says why the store did not decide.
 func TestOverloadIsNoFailureOfTheStore(t *testing.T) {
 	for err, want := range map[error]uint64{breaker.ErrTooMany: 0, errors.New("refused"): 1} {
 		synctest.Test(t, func(t *testing.T) {
-			tel := New(Options{})
+			b := new(logRecorder)
+			tel := New(Options{Log: newLogger(b)})
 			rule := core.Rule{Name: "r", Key: byHeader, Limits: []core.Limit{core.PerDay(100)}}
 			l := limited(t, tel, []core.Rule{rule}, core.WithStore(slowly{new(core.MemoryStore), err}), core.WithLogger(slog.New(slog.DiscardHandler)))
 			ask(l, "ann")
 			if s := tel.Snapshot(); s.Store.Failures != want || counted(s)["allowed degraded"] != 1 {
 				t.Errorf("%v: got %d failures, want %d: %v", err, s.Store.Failures, want, counted(s))
+			}
+			if len(b.lines) != 1 || b.lines[0]["message"] != string(withoutStore) || !errors.Is(b.lines[0]["error"].(error), err) {
+				t.Errorf("got %v, want one line %q with the error %q", b.lines, withoutStore, err)
 			}
 		})
 	}

@@ -119,7 +119,7 @@ func (t *Telemetry) decided(ctx context.Context, o *core.Observation) {
 	}
 	t.requests[outcomeOf(o)].Add(1)
 	if o.Degraded != nil && t.log != nil {
-		t.log.warn(ctx, second, storeFailed, ruleOf(o), o.Degraded)
+		t.log.warn(ctx, second, withoutStore, ruleOf(o), o.Degraded)
 	}
 	results, would := o.Results, false
 	for i := range o.Claims {

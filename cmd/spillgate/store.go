@@ -51,16 +51,16 @@ func withoutURL(err error) error {
 	return err
 }
 
-// warnDegraded returns an observer that writes a line to stderr when Redis stops answering, and one when it answers
-// again. Requests that failed for another reason are ignored.
+// warnDegraded returns an observer that writes a line to stderr when Redis stops deciding, because of a failure or an
+// overload, and one when it decides again. Requests that failed for another reason are ignored.
 func warnDegraded(stderr io.Writer) core.Observer {
 	var degraded atomic.Bool
 	return func(_ context.Context, o *core.Observation) {
 		switch {
 		case o.Degraded != nil && !degraded.Swap(true):
-			complain(stderr, "Redis does not answer; this process enforces the limits from its own memory: %s", oneLine(o.Degraded))
+			complain(stderr, "Redis did not decide; this process enforces the limits from its own memory: %s", oneLine(o.Degraded))
 		case o.Degraded == nil && o.Err == nil && degraded.Swap(false):
-			complain(stderr, "Redis answers again")
+			complain(stderr, "Redis decides again")
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestServesWithoutRedis(t *testing.T) {
 	if err := p.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Wait(); err != nil || !strings.Contains("\n"+stderr.b.String(), "\nspillgate: Redis does not answer") { // the limiters log as well
+	if err := p.Wait(); err != nil || !strings.Contains("\n"+stderr.b.String(), "\nspillgate: Redis did not decide") { // the limiters log as well
 		t.Errorf("%v, stderr %q", err, stderr.b.String())
 	}
 }
@@ -87,10 +87,10 @@ func TestWarnDegraded(t *testing.T) {
 	}{
 		{"all is well", core.Observation{}, ""},
 		{"a request without a key says nothing about Redis", core.Observation{Err: core.ErrNoKey}, ""},
-		{"Redis is gone", down, "spillgate: Redis does not answer; this process enforces the limits from its own memory: store unavailable: connection refused\n"},
+		{"Redis is gone", down, "spillgate: Redis did not decide; this process enforces the limits from its own memory: store unavailable: connection refused\n"},
 		{"it was said already", down, ""},
 		{"a request at fault does not bring it back", core.Observation{Err: errors.New("panic")}, ""},
-		{"it is back", core.Observation{}, "spillgate: Redis answers again\n"},
+		{"it is back", core.Observation{}, "spillgate: Redis decides again\n"},
 		{"that was said already", core.Observation{}, ""},
 	} {
 		stderr.Reset()
