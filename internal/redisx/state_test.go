@@ -86,3 +86,37 @@ func TestHoldThatEndsLosesNoPartOfATick(t *testing.T) {
 		t.Errorf("full after %v with a hold that has ended, and after %v if all was charged at first", r[0].ResetAfter, r[1].ResetAfter)
 	}
 }
+
+// After 71 minutes, a bucket no longer knows when it was last empty, also if only another rate was named meanwhile.
+func TestRefundLongAfterIsTheSameInBothStores(t *testing.T) {
+	s, server := frozen(t)
+	now := start
+	memory := &core.MemoryStore{Now: func() time.Time { return now }}
+	slow, fast := claimOf("k", core.PerDay(1).WithBurst(5)), claimOf("k", core.PerDay(10_007))
+	denied := claimOf("other", core.PerDay(0))
+	stores := []core.Store{s, memory}
+	both := func(after time.Duration, claims ...core.Claim) (remaining [2]int) {
+		now = now.Add(after)
+		server.SetTime(now)
+		for i, store := range stores {
+			results, err := store.Take(context.Background(), claims, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			remaining[i] = results[0].Remaining
+		}
+		return remaining
+	}
+	both(0, slow)
+	both(time.Millisecond, slow)
+	charged := now
+	both(24*time.Hour, fast, denied)
+	for _, store := range stores {
+		if err := store.Settle(context.Background(), settledAt(charged, slow)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := both(0, fast); got != [2]int{10_005, 10_005} {
+		t.Errorf("%d remain in Redis and in memory, want 10005 in both", got)
+	}
+}

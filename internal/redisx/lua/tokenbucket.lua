@@ -120,6 +120,9 @@ function tokenBucket.load(w, o, l, now)
   else
     w[o + 1], w[o + 2] = level, now - rest
   end
+  if anyRare and w[o + 3] < w[o + 2] - maxBusy then
+    w[o + 3] = w[o + 2] - maxBusy
+  end
   return store
 end
 
