@@ -22,12 +22,13 @@ var long = regexp.MustCompile(`[^:+-][+-]?\d{4}`)
 
 // FuzzReply checks that whatever a server answers to a script is an error that decides nothing, or a result per limit.
 func FuzzReply(f *testing.F) {
-	const now, minute = 1_800_000_000_000_000, 60_000_000
+	const now, minute, code = 1_800_000_000_000_000, 60_000_000, -1 << 53
 	for _, words := range [][]int64{
-		{now, 0, 0, 0, minute, 0, 10, 0, 60 * minute, 0, 10}, {now, 1, 1, -1, minute, 0, 10, 0, 5, now, 0}, {now, 0, minute, -10 * minute}, {now, 0, -2},
-		{now, 0, 2, 0, minute, 0, 10, 0, 60 * minute, 0, 10, 1, minute, 1, -now}, {now, 0, 3, 0, 0, 0, 10, 1, 0, 0, 10, 1, -minute, 1},
-		{now, 0, 0, 0, minute, 0, 0, 0, minute, 0, 0}, {now, 0, 0, 0, minute, 1, 10, 0, minute, now, 0}, {now, 0, 4, 0, 0, 0, 1, 0, 0, 0, 1},
-		{1, 0, 9007199254740993, 0}, {1, 0, math.MinInt64, 0}, {now, 0}, {now}, {}, {now, 0, 0, 0, 1 << 53, 0, 10, 0, 1 << 53, 0, 10},
+		{now, 0, 0, minute, 0, 0, 60 * minute, 0}, {now, 1, -1, minute, 0, 5, now, 0}, {now, 0, minute, -10 * minute}, {now, 0, code}, {now, 0, 2 * code},
+		{now, 0, 3 * code, 0, minute, 0, 0, 60 * minute, 0, 1, minute, 10, 1, -now, 10}, {now, 0, 4 * code, 0, 0, 0, 1, 0, 0, 1, -minute, 10, 1, 0, 10},
+		{now, 0, 0, minute, 0, 0, minute, 0}, {now, 0, 0, minute, 1, 0, minute, now}, {now, 0, 5 * code, 0, 0, 0, 1, 0, 0}, {now, 0, 3 * code, 0},
+		{now, 0, 3 * code, 0, minute, 0, 0, minute, 0, 0, 0, 0, 0, 0, -1}, {1, 0, 9007199254740993, 0}, {1, 0, math.MinInt64, 0}, {now, 0}, {now}, {},
+		{now, 0, 0, 1 << 53, 0, 0, 1 << 53, 0},
 	} {
 		var text []byte
 		for _, w := range words {

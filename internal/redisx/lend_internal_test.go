@@ -440,11 +440,11 @@ func (s *slowServer) answer(words []any) []int64 {
 		case plan[0] == 's':
 			s.settled, reply = s.settled+n, append(reply, make([]int64, n)...)
 		case numbers == "":
-			s.asked, reply = s.asked+n, append(reply, slices.Repeat([]int64{0, 0, 0, 0, 1_000_000}, n)...)
+			s.asked, reply = s.asked+n, append(reply, slices.Repeat([]int64{0, 0, 0}, n)...)
 		default:
 			s.grants += n
 			for ; len(numbers) > 0; numbers = numbers[5*8:] {
-				reply = append(reply, 0, 0, 0, 0, 1_000_000, int64(binary.LittleEndian.Uint64([]byte(numbers))))
+				reply = append(reply, 0, 0, 0, int64(binary.LittleEndian.Uint64([]byte(numbers))))
 			}
 		}
 		time.Sleep(time.Duration(n) * s.perJob)

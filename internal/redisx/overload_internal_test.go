@@ -51,7 +51,7 @@ func (c *slowClient) Process(_ context.Context, cmd redis.Cmder) error {
 				reply = append(reply, 0)
 				c.settles.Add(1)
 			} else {
-				reply = append(reply, 0, 36e6, 100*3600e6, 0, 100)
+				reply = append(reply, 36e6, 100*3600e6, 0)
 				c.takes.Add(1)
 			}
 		}

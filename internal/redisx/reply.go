@@ -10,48 +10,63 @@ import (
 	"github.com/spillgate/spillgate/internal/lease"
 )
 
-// The codes that a request is answered with, before the numbers of its limits: see lua/decide.lua and lua/run.lua.
+// The codes that a reply may begin with: see lua/decide.lua.
 const (
-	held   = 1 // requests in flight were in the way
-	rare   = 2 // pairs hold something or are banned
-	failed = -2
-	farOff = -3
+	plain  = iota // there is none
+	failed        // the request could not be decided
+	farOff        // the clock of this process is wrong
+	rare          // pairs hold something or are banned
+	held          // likewise, and requests in flight were in the way
 )
+
+// codeOf returns the code of a reply.
+func codeOf(reply []int64) int64 {
+	if len(reply) == 0 || reply[0] > -algorithm.MaxExact {
+		return plain
+	}
+	return reply[0] / -algorithm.MaxExact
+}
 
 // errFarOff wraps ErrInvalid, because this process's clock may be the one that is wrong.
 var errFarOff = fmt.Errorf("spillgate: %w: this process's clock and the Redis server's differ by more than a day, so a calendar window cannot be chosen", core.ErrInvalid)
 
-// The numbers for each limit, and how many more there are for each in a reply that is rare.
-const (
-	limitWords = 4
-	rareWords  = 2
-)
+// rareWords is how many more numbers there are for each limit in a reply that is rare.
+const rareWords = 3
+
+// replied returns how many numbers a reply has for a.
+func (a *ask) replied() int {
+	if a.Algorithm == algorithm.SlidingWindow || a.Algorithm == algorithm.SlidingLog {
+		return 4
+	}
+	return 3
+}
 
 var errScript = errors.New("the script failed; the log of the Redis server says why")
 
 // lengthOf returns how many numbers a reply that begins with what is about j must have for j.
 func (j *job) lengthOf(reply []int64) int {
-	n := 1 + limitWords*len(j.asks) + len(j.leases)
+	code, n := codeOf(reply), len(j.leases)
 	switch {
-	case len(reply) == 0:
+	case code == failed, code == farOff:
 		return 1
-	case reply[0] == failed, reply[0] == farOff:
-		n = 1
 	case j.quiet:
-		n = len(j.claims)
-	case reply[0]&rare != 0:
-		n += rareWords * len(j.asks)
+		return len(j.claims)
+	case code != plain:
+		n += 1 + rareWords*len(j.asks)
+	}
+	for _, i := range j.asks {
+		n += j.request.asks[i].replied()
 	}
 	return n
 }
 
 // read sets the usages of j to what the script replied.
 func (j *job) read() error {
-	reply := j.reply
+	reply, code := j.reply, codeOf(j.reply)
 	switch {
-	case len(reply) > 0 && reply[0] == failed:
+	case code == failed:
 		return errScript
-	case len(reply) > 0 && reply[0] == farOff:
+	case code == farOff:
 		return errFarOff
 	case j.quiet:
 		j.moved = reply
@@ -59,23 +74,32 @@ func (j *job) read() error {
 			return fmt.Errorf("the script replied %d to %d claims", reply, len(j.claims))
 		}
 		return nil
-	case len(reply) != j.lengthOf(reply) || reply[0] < 0 || reply[0] > held|rare:
+	case len(reply) != j.lengthOf(reply) || code > held:
 		return fmt.Errorf("the script replied %d to %d limits and %d leases", reply, len(j.asks), len(j.leases))
 	}
-	isRare := reply[0]&rare != 0
-	j.held, reply = reply[0]&held != 0, reply[1:]
 	if !j.readLeases(&reply) {
 		return fmt.Errorf("the script replied %d to %d leases", j.reply, len(j.leases))
 	}
-	for n, i := range j.asks {
-		r := reply[limitWords*n:][:limitWords]
-		u, ok := j.usageOf(&j.request.asks[i], r)
+	j.held = code == held
+	var more []int64 // of a reply that is rare
+	if code != plain {
+		n := len(reply) - rareWords*len(j.asks)
+		reply, more = reply[1:n], reply[n:]
+	}
+	for _, i := range j.asks {
+		a := &j.request.asks[i]
+		rate := a.Rate
+		if more != nil {
+			rate = more[2]
+		}
+		u, ok := j.usageOf(a, reply, rate)
 		if !ok {
 			return fmt.Errorf("the script replied %d, which is impossible", j.reply)
 		}
-		if isRare {
-			r := reply[limitWords*len(j.asks)+rareWords*n:]
-			u.Usage = u.Less(r[0], r[1])
+		reply = reply[a.replied():]
+		if more != nil {
+			u.Usage = u.Less(more[0], more[1])
+			more = more[rareWords:]
 		}
 		j.usages = append(j.usages, u)
 	}
@@ -100,9 +124,9 @@ func (j *job) readLeases(reply *[]int64) bool {
 	return true
 }
 
-// usageOf returns the usage of a limit from the numbers in the reply: see report in the Lua file of each algorithm. It
-// reports false if the numbers are impossible.
-func (j *job) usageOf(a *ask, r []int64) (u usage, ok bool) {
+// usageOf returns the usage of a limit from the numbers in the reply: see report in the Lua file of each algorithm. A
+// bucket drains at a rate. usageOf reports false if the numbers are impossible.
+func (j *job) usageOf(a *ask, r []int64, rate int64) (u usage, ok bool) {
 	u.retry = r[0]
 	used := r[1] // less than none if more was granted
 	if u.retry < -1 {
@@ -115,16 +139,16 @@ func (j *job) usageOf(a *ask, r []int64) (u usage, ok bool) {
 		return u, ok
 	case a.Rate == 0: // nothing is ever charged, and the state is not advanced to now
 		return u, ok
-	case !ok || !exact(max(used, -used)) || !exact(r[2]) || !exact(r[3]):
+	case !ok || !exact(max(used, -used)) || !exact(r[2]) || !exact(r[a.replied()-1]):
 		return u, false
 	case a.Algorithm != algorithm.TokenBucket:
 		if u.Remaining = max(0, a.Rate-used); u.Remaining < a.Rate {
-			u.Refill, u.Reset = r[2], r[3]
+			u.Refill, u.Reset = r[2], r[a.replied()-1]
 		}
-	case used < 0 || r[2] >= a.Unit || r[3] == 0:
+	case used < 0 || r[2] >= a.Unit || rate <= 0 || !exact(rate):
 		return u, false
 	default:
-		u.Usage = algorithm.Bucket{Level: used, At: j.at - r[2]}.Report(a.Limit, r[3], j.at)
+		u.Usage = algorithm.Bucket{Level: used, At: j.at - r[2]}.Report(a.Limit, rate, j.at)
 	}
 	return u, exact(u.Refill) && exact(u.Reset)
 }

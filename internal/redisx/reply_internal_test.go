@@ -11,36 +11,37 @@ import (
 )
 
 func TestImpossibleRepliesAreErrors(t *testing.T) {
-	const now, tooMuch = 1_800_000_000_000_000, algorithm.MaxExact + 1
+	const now, tooMuch, code = 1_800_000_000_000_000, algorithm.MaxExact + 1, -algorithm.MaxExact
 	s := frozenStore(t)
 	for _, row := range []struct {
 		why   string
 		reply []int64 // to a claim of a bucket, and then to one of a bucket and a window
 		good  bool
 	}{
-		{"nothing is used", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, true},
-		{"a request in flight is in the way", []int64{now, 0, 0, 0, 0, 0, 5, held, 1_000_000, 0, 0, 5, 0, 0, 0, 0}, true},
-		{"a pair holds something, and the other is banned", []int64{now, 0, rare, 0, 0, 0, 5, 1, -now, held | rare, 0, 0, 0, 5, 0, 0, 0, 0, 0, 7, 0, 7}, true},
-		{"a cost never fits", []int64{now, 0, 0, -1, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, true},
-		{"more was granted than used", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, -3, 0, 0}, true},
-		{"a wait below never", []int64{now, 0, 0, -2, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
-		{"no such wait", []int64{now, 0, 0, tooMuch, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
-		{"no such level", []int64{now, 0, 0, 0, tooMuch, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
-		{"a level below none", []int64{now, 0, 0, 0, -1, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
-		{"a level of a tick ago", []int64{now, 0, 0, 0, 0, 1, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
-		{"a level of later", []int64{now, 0, 0, 0, 0, -1, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
-		{"a bucket that does not drain", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
-		{"no such rate", []int64{now, 0, 0, 0, 0, 0, tooMuch, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
-		{"no such number used", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, math.MinInt64, 0, 0}, false},
-		{"no such refill", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 1, -1, 0}, false},
-		{"no such reset", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 1, 0, tooMuch}, false},
-		{"no such code", []int64{now, 0, 4, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
-		{"one failed", []int64{now, 0, failed, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
-		{"a clock is far off", []int64{now, 0, farOff, 0, 0, 0, 0, 5, 0, 0, 0, 0}, false},
-		{"too much", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0}, false},
-		{"too little", []int64{now, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 5, 0, 0, 0}, false},
-		{"nothing of the second", []int64{now, 0, 0, 0, 0, 0, 5}, false},
-		{"rare, without what is held", []int64{now, 0, 0, 0, 0, 0, 5, rare, 0, 0, 0, 5, 0, 0, 0, 0}, false},
+		{"nothing is used", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, true},
+		{"a request in flight is in the way", []int64{now, 0, code * held, 1_000_000, 0, 0, 1, 0, 5, 0, 0, 0, 0, 0, 0}, true},
+		{"a pair holds something, and the other is banned",
+			[]int64{now, 0, code * rare, 0, 0, 0, 1, -now, 5, code * held, 0, 0, 0, 0, 0, 0, 0, 7, 5, 0, 7, 0}, true},
+		{"a cost never fits", []int64{now, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0}, true},
+		{"more was granted than used", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, -3, 0}, true},
+		{"a wait below never", []int64{now, 0, -2, 0, 0, 0, 0, 0, 0, 0, 0}, false},
+		{"no such wait", []int64{now, 0, tooMuch, 0, 0, 0, 0, 0, 0, 0, 0}, false},
+		{"no such level", []int64{now, 0, 0, tooMuch, 0, 0, 0, 0, 0, 0, 0}, false},
+		{"a level below none", []int64{now, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0}, false},
+		{"a level of a tick ago", []int64{now, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}, false},
+		{"a level of later", []int64{now, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0}, false},
+		{"a bucket that does not drain", []int64{now, 0, code * rare, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}, false},
+		{"no such rate", []int64{now, 0, code * rare, 0, 0, 0, 1, 0, tooMuch, 0, 0, 0, 0, 0, 0}, false},
+		{"no such number used", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, math.MinInt64, 0}, false},
+		{"no such refill", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 1, -1}, false},
+		{"no such reset", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 1, tooMuch}, false},
+		{"no such code", []int64{now, 0, code * (held + 1), 0, 0, 0, 1, 0, 5, 0, 0, 0, 0, 0, 0}, false},
+		{"one failed", []int64{now, 0, code * failed, 0, 0, 0, 0, 0, 0}, false},
+		{"a clock is far off", []int64{now, 0, code * farOff, 0, 0, 0, 0, 0, 0}, false},
+		{"too much", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false},
+		{"too little", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false},
+		{"nothing of the second", []int64{now, 0, 0, 0, 0}, false},
+		{"rare, without what is held", []int64{now, 0, 0, 0, 0, code * rare, 0, 0, 0, 0, 0, 0}, false},
 		{"nothing of either", []int64{now, 0}, false},
 		{"no number of repairs", []int64{now}, false},
 		{"nothing", nil, false},
@@ -58,20 +59,21 @@ func TestImpossibleRepliesAreErrors(t *testing.T) {
 }
 
 func TestRepliesToLeasesThatCannotBe(t *testing.T) {
+	const code = -algorithm.MaxExact
 	s := frozenStore(t)
 	for _, row := range []struct {
 		reply []int64
 		good  bool
 	}{
-		{[]int64{1, 0, 0, 0, 0, 0, 5, 9}, true},
-		{[]int64{1, 0, held, 0, 0, 0, 5, 0}, true},
-		{[]int64{1, 0, rare, 0, 0, 0, 5, 1, 0, 9}, true},
-		{[]int64{1, 0, 0, 0, 0, 0, 5, 10}, false}, // more than was wanted
-		{[]int64{1, 0, 0, 0, 0, 0, 5, -1}, false},
-		{[]int64{1, 0, 0, 0, 0, 0, 5}, false},
-		{[]int64{1, 0, 0}, false},
-		{[]int64{1, 0, 0, 0, 0, 0, 5, 9, 9}, false},
-		{[]int64{1, 0, failed}, false},
+		{[]int64{1, 0, 0, 0, 0, 9}, true},
+		{[]int64{1, 0, code * held, 0, 0, 0, 1, 0, 5, 0}, true},
+		{[]int64{1, 0, code * rare, 0, 0, 0, 1, 0, 5, 9}, true},
+		{[]int64{1, 0, 0, 0, 0, 10}, false}, // more than was wanted
+		{[]int64{1, 0, 0, 0, 0, -1}, false},
+		{[]int64{1, 0, 0, 0, 0}, false},
+		{[]int64{1, 0}, false},
+		{[]int64{1, 0, 0, 0, 0, 9, 9}, false},
+		{[]int64{1, 0, code * failed}, false},
 	} {
 		j := s.leasedJob(t, core.Claim{Key: "a", Limits: core.MustParseLimits("5/m")}, 9, lease.Portions{})
 		err := s.decider.server.deliver(row.reply, []*job{j})

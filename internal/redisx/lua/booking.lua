@@ -26,6 +26,7 @@ function tokenBucket.book(w, o, l, now, cost)
   if over > 0 then
     w[o + 1] = min(maxExact, l.full + l.rate * ceilDiv(over, l.rate))
   end
+  return tokenBucket.ends(w, o, l)
 end
 
 -- givenBack returns how much of a charge of cost still counts for a request with a turn: all if nothing was charged

@@ -1,10 +1,13 @@
 -- Decides a request: all or nothing.
 --
--- The reply begins with a number: 1 if requests in flight are in the way of a limit + 2 if pairs hold something or are
--- banned. Four numbers for each limit follow: the wait, which is 0 if the limit admits the request, -1 if it never does
--- and -1 - n if the request waits n microseconds for its turn, and the three results of report, from which reply.go
--- computes what remains. If 2 was added, two more numbers for each limit follow: the cost that the pair holds, and for
--- how long the pair is banned, which may be negative.
+-- The reply has the numbers of each limit: the wait, which is 0 if the limit admits the request, -1 if it never does and
+-- -1 - n if the request waits n microseconds for its turn; and the results of report, from which reply.go computes what
+-- remains. An algorithm's replied says how many numbers these are. If pairs hold something or are banned, a code comes
+-- first, and three more numbers for each limit follow: the cost that the pair holds, for how long the pair is banned,
+-- which may be negative, and the rate at which a bucket drains.
+--
+-- A code is a multiple of -maxExact, which no wait reaches.
+local failed, farOff, rare, held = -maxExact, -2 * maxExact, -3 * maxExact, -4 * maxExact
 local copy = {} -- of the record of a bucket that must not change
 local out = {} -- the numbers that are replied
 
@@ -55,35 +58,6 @@ local function nameRates(plan, now)
   end
 end
 
--- evaluate sets the waits of limits. It reports whether all admit what they are asked, and whether holds are in the way of one.
-local function evaluate(limits, now)
-  local admitted, anyHeld = true, false
-  for i = 1, #limits do
-    local l = limits[i]
-    local w, o, wait, isHeld = l.w, l.o, 0, false
-    if anyRare and l.period then
-      w, o = copyRecord(w, o)
-      l.load(w, o, l, now)
-    elseif l.load(w, o, l, now) then
-      l.pair.dirty = true
-    end
-    if anyRare or w[o + 1] > l.room then
-      wait = l.never or l.wait(w, o, l, now, l.asked)
-      if anyRare then
-        wait, isHeld = withHolds(w, o, l, l.asked, wait, now)
-      end
-      if l.maxWait and wait > 0 then
-        wait = bookTurn(w, o, l, wait, now)
-      end
-      if wait ~= 0 and wait >= -1 then
-        admitted, anyHeld = false, anyHeld or isHeld
-      end
-    end
-    l.waits = wait
-  end
-  return admitted, anyHeld
-end
-
 -- charge charges cost to the limits of a claim, even if it does not fit.
 local function charge(plan, claim, cost, now)
   for i = claim.first, claim.last do
@@ -91,7 +65,10 @@ local function charge(plan, claim, cost, now)
     if anyRare then
       l.load(l.w, l.o, l, now)
     end
-    l.charge(l.w, l.o, l, now, cost)
+    local ends = l.charge(l.w, l.o, l, now, cost)
+    if ends > l.pair.last then
+      l.pair.last = ends
+    end
   end
   claim.pair.dirty = true
 end
@@ -142,23 +119,62 @@ local function isCharged(plan, l, now)
   return false
 end
 
--- commit charges what limits were asked, or holds it.
+-- commit charges what limits are asked, or holds it.
 local function commit(plan, limits, now)
   for i = 1, #limits do
     local l = limits[i]
     if not anyRare or isCharged(plan, l, now) then
-      local charge = l.waits < 0 and tokenBucket.book or l.charge
-      charge(l.w, l.o, l, now, l.cost)
-      l.pair.dirty = true
+      local charge, pair = l.waits < 0 and tokenBucket.book or l.charge, l.pair
+      local ends = charge(l.w, l.o, l, now, l.cost)
+      if ends > pair.last then
+        pair.last = ends
+      end
+      pair.dirty = true
     end
   end
 end
 
+-- decide sets the waits of limits. If admitted is set and all of them but dry runs admit what they are asked, decide
+-- charges or holds that. It reports whether it did, and whether holds are in the way of a limit.
+local function decide(plan, limits, now, admitted)
+  local isHeld = false
+  for i = 1, #limits do
+    local l = limits[i]
+    local w, o, wait = l.w, l.o, 0
+    if anyRare and l.period then
+      w, o = copyRecord(w, o)
+      l.load(w, o, l, now)
+    elseif l.load(w, o, l, now) then
+      l.pair.dirty = true
+    end
+    if anyRare or w[o + 1] > l.room then
+      local byHolds = false
+      wait = l.never or l.wait(w, o, l, now, l.asked)
+      if anyRare then
+        wait, byHolds = withHolds(w, o, l, l.asked, wait, now)
+      end
+      if l.maxWait and wait > 0 then
+        wait = bookTurn(w, o, l, wait, now)
+      end
+      if wait ~= 0 and wait >= -1 then
+        admitted, isHeld = admitted and l.dryRun, isHeld or byHolds
+      end
+    end
+    l.waits = wait
+  end
+  if admitted then
+    commit(plan, limits, now)
+  end
+  return admitted, isHeld
+end
+
 -- report adds what is replied to a request to the numbers that are filled, and returns how many there are.
-local function report(plan, now, held, n)
+local function report(plan, now, isHeld, n)
   local out = out
-  n = n + 1
-  out[n] = (held and 1 or 0) + (anyRare and 2 or 0)
+  if anyRare then
+    n = n + 1
+    out[n] = isHeld and held or rare
+  end
   for i = 1, plan.count do
     local l = plan[i]
     local w, o = l.w, l.o
@@ -167,14 +183,16 @@ local function report(plan, now, held, n)
         w, o = copyRecord(w, o)
       end
       l.load(w, o, l, now)
+      l.drains = l.period and w[o + 4] or 0
     end
     out[n + 1], out[n + 2], out[n + 3], out[n + 4] = l.waits, l.report(w, o, l, now)
-    n = n + 4
+    n = n + l.replied
   end
   if anyRare then
     for i = 1, plan.count do
       local l = plan[i]
-      out[n + 1], out[n + 2], n = l.kind == 0 and l.pair.heldCount or l.pair.heldCost, l.pair.bannedUntil - now, n + 2
+      out[n + 1], out[n + 2], out[n + 3] = l.kind == 0 and l.pair.heldCount or l.pair.heldCost, l.pair.bannedUntil - now, l.drains
+      n = n + 3
     end
   end
   return n
@@ -189,7 +207,7 @@ local function openRequest(plan, keyList, first, now)
   for n = 1, plan.keys do
     local pair, key = plan.pairs[n], keyList[first + n - 1]
     local value = tryCall('HGET', key, 's')
-    pair.key, pair.dirty, pair.stored = key, false, value
+    pair.key, pair.dirty, pair.last = key, false, 0
     if value then
       parsePair(pair, value, now)
     else
@@ -203,20 +221,17 @@ local function saveRequest(plan, now)
   for n = 1, plan.keys do
     local pair = plan.pairs[n]
     if pair.dirty then
-      local w, key, last, prolong = pair.words, pair.key, anyRare and endOfRare(pair) or 0, nil
-      for n = 1, #pair do
-        local l = pair[n]
-        local ends = l.ends(l.w, l.o, l)
-        if ends > last then
-          last = ends
-        end
+      local w, key, last, prolong = pair.words, pair.key, pair.last, nil
+      local size = pair.size
+      if anyRare or last == 0 then
+        last = endOf(pair)
       end
       if last * 0.016 > w[1] or w[1] * 62.5 < now then
         prolong = ceilDiv(min(max(last, now), now + maxExact), 1000) + slack
         w[1] = prolong * 16 + layout
       end
-      local command, value = hasTexts and saveTexts(pair), textOf(w, pair.size)
-      if pair.size == 1 then
+      local command, value = hasTexts and saveTexts(pair), pack(formats[size], unpack(w, 1, size))
+      if size == 1 then
         call('DEL', key)
       elseif command then
         command[4] = value

@@ -4,7 +4,7 @@
 -- the windows around now: the process computes them, and the server's clock chooses.
 --
 -- The words of its record: used (+1), start (+2), and end (+3), which is the start of the next window.
-local fixedWindow = {size = 4}
+local fixedWindow = {size = 4, replied = 3}
 local firstCalendar = 3 * 140737488355328 * 16 -- 3 · 2^47: the least kind of a calendar
 local longest = {[0] = 0, 3, 10, 33, 368, 0, 0, 0} -- days that no window of a calendar's unit exceeds
 
@@ -60,6 +60,7 @@ end
 -- charge adds cost, even if it does not fit.
 function fixedWindow.charge(w, o, _, _, cost)
   w[o + 1] = min(w[o + 1] + cost, maxExact)
+  return w[o + 3]
 end
 
 -- finish charges what ended holds become, a list of instants and costs, each in the window of its instant.
@@ -95,10 +96,9 @@ function fixedWindow.remaining(w, o, l, now)
   return max(0, l.rate - fixedWindow.used(w, o, now))
 end
 
--- report returns what is used, and the waits for one more request and for all.
+-- report returns what is used, and the wait for more requests.
 function fixedWindow.report(w, o, _, now)
-  local left = w[o + 3] - now
-  return anyRare and fixedWindow.used(w, o, now) or w[o + 1], left, left
+  return anyRare and fixedWindow.used(w, o, now) or w[o + 1], w[o + 3] - now
 end
 
 -- ends returns the instant at which the window no longer matters. If cost more is charged at an instant, that is

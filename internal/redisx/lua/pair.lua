@@ -44,51 +44,6 @@ local function sizeOf(w, o)
   return (kind == banKind or kind == resetKind) and 2
 end
 
--- findRecords finds the records of a pair in a value. It returns how many limits of the plan have one, or nil if the
--- value makes no sense.
-local function findRecords(pair, value, now)
-  local size = #value / word
-  local form = formats[size]
-  if not form then
-    return nil
-  end
-  local w, kinds, o, found = {unpackWords(form, value)}, pair.kinds, 2, 0
-  pair.words, pair.size = w, size
-  if w[1] % 16 ~= layout or w[1] > maxKept then
-    return nil
-  end
-  while o < size do
-    local kind = w[o]
-    local l = kinds[-kind]
-    if l then
-      l.w, l.o, found = w, o, found + 1
-      if l.period then
-        if w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now or w[o + 1] > maxExact then
-          anyRare = true -- another rate, other ticks, a clock that went back, or a repair
-        end
-      end
-      o = o + l.size
-    else
-      anyRare = anyRare or kind < 16 or kind % 16 ~= 1 -- lows alone are not rare
-      if kind == holdKind then
-        pair.holdAt = o
-      elseif kind == banKind then
-        pair.banAt = o
-      elseif kind == resetKind then
-        pair.resetAt = o
-      elseif kind % 2 == 0 then -- neither lows nor a grant
-        pair.others = pair.others + 1
-      end
-      local length = sizeOf(w, o)
-      if not length then
-        return nil
-      end
-      o = o + length
-    end
-  end
-  return o == size + 1 and found
-end
-
 -- eachLimit calls f with the place of each record of a limit, and the limit: the first of the plan that has the record,
 -- or one that says what the record itself knows, which is one of the others. If f returns true the record is removed.
 local function eachLimit(pair, f)
@@ -190,7 +145,7 @@ local function addLimits(pair, now)
         dropEnded(pair, now)
       end
       l.w, l.o, pair.size = w, pair.size + 1, pair.size + l.size
-      l.algorithm.empty(w, l.o, l, pair.stored)
+      l.algorithm.empty(w, l.o, l, w[1] > layout)
     end
   end
 end
@@ -218,40 +173,90 @@ local function resetBroken(pair, now)
   end
 end
 
+-- replaceBroken replaces a pair whose value makes no sense, or is the error of a command that could not read it.
+local function replaceBroken(pair, value, now)
+  if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
+    error(value.err, 0)
+  elseif type(value) == 'table' then
+    call('DEL', pair.key)
+  end
+  resetBroken(pair, now)
+end
+
+-- openRare brings what a pair holds to now, and notes until when the pair is banned.
+local function openRare(pair, now)
+  if pair.banAt > 0 then
+    pair.bannedUntil = pair.words[pair.banAt + 1]
+  end
+  if pair.holdAt > 0 then
+    rewindHolds(pair, now)
+    endHolds(pair, now)
+    sumHolds(pair)
+  end
+end
+
+-- skipRecord notes a record that is not of a limit of the plan, and returns where the next one begins: behind the end
+-- if the record makes no sense.
+local function skipRecord(pair, w, o)
+  local kind, size = w[o], sizeOf(w, o)
+  anyRare = anyRare or kind < 16 or kind % 16 ~= 1 -- lows alone are not rare
+  if kind == holdKind then
+    pair.holdAt = o
+  elseif kind == banKind then
+    pair.banAt = o
+  elseif kind == resetKind then
+    pair.resetAt = o
+  elseif kind % 2 == 0 then -- neither lows nor a grant
+    pair.others = pair.others + 1
+  end
+  return o + (size or maxWords)
+end
+
 -- parsePair parses the value of a pair. Limits of the plan that it does not have get an empty record.
 local function parsePair(pair, value, now)
-  local found = findRecords(pair, value, now)
-  if not found then
-    if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
-      error(value.err, 0)
-    elseif type(value) == 'table' then
-      call('DEL', pair.key)
-    end
-    resetBroken(pair, now)
+  local size = #value / word
+  local form = formats[size]
+  if not form then
+    return replaceBroken(pair, value, now)
   end
-  if anyRare then
-    if pair.banAt > 0 then
-      pair.bannedUntil = pair.words[pair.banAt + 1]
+  local w, kinds, o, found = {unpackWords(form, value)}, pair.kinds, 2, 0
+  pair.words, pair.size = w, size
+  if w[1] % 16 ~= layout or w[1] > maxKept then
+    return replaceBroken(pair, value, now)
+  end
+  while o < size do
+    local l = kinds[-w[o]]
+    if l then
+      l.w, l.o, found = w, o, found + 1
+      if l.period and (w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now or w[o + 1] > maxExact) then
+        anyRare = true -- another rate, other ticks, a clock that went back, or a repair
+      end
+      o = o + l.size
+    else
+      o = skipRecord(pair, w, o)
     end
-    if pair.holdAt > 0 then
-      rewindHolds(pair, now)
-      endHolds(pair, now)
-      sumHolds(pair)
-    end
+  end
+  if o ~= size + 1 then
+    return replaceBroken(pair, value, now)
+  elseif anyRare then
+    openRare(pair, now)
   end
   if found ~= #pair then
     addLimits(pair, now)
   end
 end
 
--- endOfRare returns when all has ended that a pair has besides the limits of its plan. What is held will be charged at its end.
-local function endOfRare(pair)
+-- endOf returns when all has ended that a pair has. What is held will be charged at its end.
+local function endOf(pair)
   local w, hold, cost, last = pair.words, pair.holdAt, pair.heldCost, pair.last
+  for _, l in ipairs(pair) do
+    last = max(last, l.ends(l.w, l.o, l))
+  end
   if hold > 0 then
     local ended = w[lastCell(w, hold)] + holdLife
     last = max(last, ended)
     eachLimit(pair, function(_, o, l) last = max(last, l.algorithm.ends(w, o, l, ended, cost) + w[hold + 2]) end)
-  else
+  elseif anyRare then
     forgetHeld(pair)
   end
   return last

@@ -119,9 +119,9 @@ local function settle(plan, keyList, first, now, filled, numbers, start)
     out[filled + n] = moved
   end
   if plan[1].asked > 0 then
-    local _, held = evaluate(plan, now)
+    local _, isHeld = decide(plan, plan, now, false)
     saveRequest(plan, now)
-    return report(plan, now, held, filled)
+    return report(plan, now, isHeld, filled)
   end
   saveRequest(plan, now)
   return filled + #plan.claims
@@ -132,7 +132,7 @@ end
 local function resetPair(plan, keyList, first, now, filled)
   openRequest(plan, keyList, first, now)
   local pair = plan.pairs[1]
-  if pair.stored then
+  if pair.words[1] > layout then
     local w, kept, n = pair.words, {pair.words[1], resetKind, now}, 3
     local function keep(first, last)
       for i = first, last do

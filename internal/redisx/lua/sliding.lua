@@ -13,7 +13,7 @@
 --   <kind>:<number>  the entries of a block, maxEntries or fewer
 --
 -- No change is kept unless the pair is saved. Places in a text count from 0.
-local sliding = {size = 9}
+local sliding = {size = 9, replied = 4}
 local entrySize = 2 * word
 local maxEntries = 64 -- of a block
 local maxDropped = 4 -- blocks whose fields one request removes
@@ -330,6 +330,7 @@ function sliding.charge(w, o, l, now, cost)
     push(w, o, l, stamp, cost)
   end
   w[o + 1] = w[o + 1] + cost
+  return w[o + 4] + l.micros
 end
 
 -- finish charges what ended holds become, a list of instants and costs.

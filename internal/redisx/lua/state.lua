@@ -28,7 +28,7 @@ local anyRare = false
 local function clearRare(plan)
   for _, pair in ipairs(plan.pairs) do
     pair.holdAt, pair.banAt, pair.resetAt, pair.heldCost, pair.heldCount = 0, 0, 0, 0, 0
-    pair.bannedUntil, pair.others, pair.last = 0, 0, 0
+    pair.bannedUntil, pair.others = 0, 0
   end
 end
 

@@ -51,22 +51,16 @@ local function take(plan, keyList, first, now, filled, numbers, start)
   if anyRare then -- each names its rate before one is evaluated
     nameRates(plan, now)
   end
-  local admitted, held = evaluate(plan.live, now)
-  if admitted then
-    commit(plan, plan.live, now)
-  end
+  local admitted, isHeld = decide(plan, plan.live, now, true)
   if plan.dry then
-    local _, dryHeld = evaluate(plan.dry, now)
-    if admitted then
-      commit(plan, plan.dry, now)
-    end
-    held = held or dryHeld
+    local _, isDryHeld = decide(plan, plan.dry, now, admitted)
+    isHeld = isHeld or isDryHeld
   end
   if numbers then
     chargeAhead(plan, now, numbers, start, admitted)
   end
   saveRequest(plan, now)
-  filled = report(plan, now, held, filled)
+  filled = report(plan, now, isHeld, filled)
   if numbers then
     for _, claim in ipairs(plan.leases) do
       filled = filled + 1

@@ -4,7 +4,7 @@
 -- The words of its record: level (+1), at (+2), busy (+3), rate (+4), and rest (+5), which is the slowest rate named since the
 -- bucket was last empty, times 4, plus the code of its tick. A bucket of one rate has a slowest rate of 0. Its lows are a further
 -- record: see lows.lua.
-local tokenBucket = {size = bucketSize}
+local tokenBucket = {size = bucketSize, replied = 3}
 local tickOf = {[0] = 1, 1000, 1000000, 1}
 local maxBusy = 4294967295 -- microseconds that busy may lie before at
 
@@ -196,6 +196,7 @@ function tokenBucket.charge(w, o, l, now, cost)
     end
   end
   w[o + 1] = level
+  return at + level / w[o + 4] * l.unit
 end
 
 -- finishAt charges what ended holds become, each at its end, to a bucket that drains at rate meanwhile. A bucket that
@@ -303,9 +304,9 @@ function tokenBucket.remaining(w, o, l, now)
   return floorDiv(max(0, l.full - level), l.period)
 end
 
--- report returns the level, how long before now the bucket had it, and the rate at which it drains.
+-- report returns the level, and how long before now the bucket had it.
 function tokenBucket.report(w, o, _, now)
-  return w[o + 1], now - w[o + 2], w[o + 4]
+  return w[o + 1], now - w[o + 2]
 end
 
 -- ends returns when the bucket no longer matters, not rounded. If cost is charged at an instant, it is what
