@@ -13,9 +13,8 @@ local out = {} -- the numbers that are replied
 
 -- copyRecord returns a copy of a bucket's record, without its lows, and its place. It lasts until the next copy.
 local function copyRecord(w, o)
-  for k = 0, bucketSize - 1 do
-    copy[k + 1] = w[o + k]
-  end
+  local copy = copy
+  copy[1], copy[2], copy[3], copy[4], copy[5], copy[6] = unpack(w, o, o + bucketSize - 1)
   return copy, 1
 end
 
@@ -203,7 +202,7 @@ local function openRequest(plan, keyList, first, now)
   if anyRare then -- of an earlier request
     clearRare(current)
   end
-  current, anyRare, hasTexts = plan, plan.rare, false
+  current, anyRare, anyOdd, hasTexts = plan, plan.rare, plan.odd, false
   for n = 1, plan.keys do
     local pair, key = plan.pairs[n], keyList[first + n - 1]
     local value = tryCall('HGET', key, 's')

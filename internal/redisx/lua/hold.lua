@@ -37,8 +37,7 @@ local function addHold(pair, now, cost, count)
     w[o + 1], w[cell], w[cell + 1], w[cell + 2] = w[o + 1] + 1, start, 0, 0
   end
   w[cell + 1], w[cell + 2] = min(w[cell + 1] + cost, maxExact), w[cell + 2] + count
-  pair.dirty = true
-  sumHolds(pair)
+  pair.heldCost, pair.heldCount, pair.dirty = min(pair.heldCost + cost, maxExact), pair.heldCount + count, true
 end
 
 -- removeCell removes a cell, and the record if that was its last one.

@@ -44,21 +44,23 @@ local function sizeOf(w, o)
   return (kind == banKind or kind == resetKind) and 2
 end
 
--- eachLimit calls f with the place of each record of a limit, and the limit: the first of the plan that has the record,
--- or one that says what the record itself knows, which is one of the others. If f returns true the record is removed.
-local function eachLimit(pair, f)
-  local w, o = pair.words, 2
+-- limitOf returns the limit of a record, by what the record itself knows.
+local function limitOf(pair, w, o)
+  local kind = kindOf(w, o)
+  local algorithm = algorithms[kind % 16]
+  local l = algorithm.limitOf(w, o)
+  l.algorithm, l.kind, l.name, l.pair, l.ends = algorithm, kind, format('%d', kind), pair, algorithm.ends
+  return l
+end
+
+-- eachOther calls f with the place of each record of a limit that the plan does not have, the limit, and true. If f
+-- returns true the record is removed.
+local function eachOther(pair, f)
+  local w, o = pair.words, pair.others > 0 and 2 or pair.size + 1
   while o <= pair.size do
-    local kind, length = kindOf(w, o), sizeOf(w, o)
-    local algorithm = kind >= 16 and algorithms[kind % 16]
-    if algorithm then
-      local l = pair.kinds[-kind]
-      local isOther = not l
-      if isOther or l.rate == 0 then
-        l = algorithm.limitOf(w, o)
-        l.algorithm, l.kind, l.name, l.pair = algorithm, kind, format('%d', kind), pair
-      end
-      if f(w, o, l, isOther) then
+    local kind, length = w[o], sizeOf(w, o)
+    if kind >= 16 and algorithms[kind % 16] and not pair.kinds[-kind] then
+      if f(w, o, limitOf(pair, w, o), true) then
         resize(w, o, -length)
         pair.others, length = pair.others - 1, 0
       end
@@ -67,17 +69,28 @@ local function eachLimit(pair, f)
   end
 end
 
+-- eachLimit calls f with the place of each record of a limit, and the limit: the first of the plan that has the record,
+-- or one that says what the record itself knows.
+local function eachLimit(pair, f)
+  for _, l in ipairs(pair) do
+    if l.w == pair.words and l.kind > 0 and not l.same then
+      f(l.w, l.o, l.rate == 0 and limitOf(pair, l.w, l.o) or l)
+    end
+  end
+  eachOther(pair, f)
+end
+
 -- dropEnded removes the records of limits that the plan does not have once they have ended. If there is little room, it
 -- also removes the record that ends first.
 local function dropEnded(pair, now)
   local first, least = nil, 2 * maxExact
-  local function drop(w, o, l, isOther)
-    local ends = isOther and l.algorithm.ends(w, o, l) or least
+  local function drop(w, o, l)
+    local ends = l.ends(w, o, l)
     if ends < least then
       first, least = w[o], ends
     end
     -- a bucket may end within this microsecond
-    local drops = isOther and (ends < now or w[o] == first and pair.size > maxWords / 2)
+    local drops = ends < now or w[o] == first and pair.size > maxWords / 2
     if drops and l.algorithm == sliding then
       forgetTexts(w, o, l)
     elseif drops and l.algorithm == tokenBucket then
@@ -88,7 +101,7 @@ local function dropEnded(pair, now)
     end
     return drops
   end
-  eachLimit(pair, drop)
+  eachOther(pair, drop)
 end
 
 -- forgetHeld removes all marks of a pair that holds nothing.
@@ -229,7 +242,7 @@ local function parsePair(pair, value, now)
     if l then
       l.w, l.o, found = w, o, found + 1
       if l.period and (w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now or w[o + 1] > maxExact) then
-        anyRare = true -- another rate, other ticks, a clock that went back, or a repair
+        anyRare, anyOdd = true, true -- another rate, other ticks, a clock that went back, or a repair
       end
       o = o + l.size
     else
@@ -249,14 +262,16 @@ end
 -- endOf returns when all has ended that a pair has. What is held will be charged at its end.
 local function endOf(pair)
   local w, hold, cost, last = pair.words, pair.holdAt, pair.heldCost, pair.last
-  for _, l in ipairs(pair) do
-    last = max(last, l.ends(l.w, l.o, l))
-  end
   if hold > 0 then
     local ended = w[lastCell(w, hold)] + holdLife
     last = max(last, ended)
-    eachLimit(pair, function(_, o, l) last = max(last, l.algorithm.ends(w, o, l, ended, cost) + w[hold + 2]) end)
-  elseif anyRare then
+    eachLimit(pair, function(_, o, l) last = max(last, l.ends(w, o, l, ended, cost) + w[hold + 2]) end)
+    return last
+  end
+  for _, l in ipairs(pair) do
+    last = max(last, l.ends(l.w, l.o, l))
+  end
+  if anyRare then
     forgetHeld(pair)
   end
   return last

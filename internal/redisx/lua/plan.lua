@@ -107,7 +107,8 @@ local function newPlan(text)
     l.claim, claim.last = claim, i
     plan.dry = plan.dry or l.dryRun and {}
     table.insert(l.dryRun and plan.dry or plan.live, l)
-    plan.rare = addToPair(pair, l) or plan.rare or l.peek or l.hold or l.dryRun or l.rate == 0
+    plan.odd = addToPair(pair, l) or plan.odd or l.peek or l.dryRun or l.rate == 0
+    plan.rare = plan.rare or plan.odd or l.hold
   end
   plan.count, plan.words = #plan, word * (op == 's' and settleWords * #plan.claims or leaseWords * #plan.leases)
   if op == 'r' then

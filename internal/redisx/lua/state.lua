@@ -20,9 +20,13 @@ local repaired = 0 -- states that made no sense
 local hasTexts = false -- whether the texts of a sliding limit may have changed
 local call, tryCall = redis.call, redis.pcall
 
--- anyRare is false if the pairs of the request have none of these rare records, all buckets know only the rates of
--- their limits, and each limit is charged or stays as it is.
+-- anyRare is false if the pairs of the request have none of these rare records, anyOdd is false, and each limit is
+-- charged or stays as it is.
 local anyRare = false
+
+-- anyOdd is false if no bucket has to be prepared before it drains: each has its own record, which makes sense and is not
+-- from later than now, and knows only the rate and the ticks of its limit.
+local anyOdd = false
 
 -- clearRare forgets what the pairs of an earlier request of a plan had.
 local function clearRare(plan)

@@ -48,7 +48,7 @@ local function take(plan, keyList, first, now, filled, numbers, start)
   if numbers then
     giveBack(plan, now, numbers, start)
   end
-  if anyRare then -- each names its rate before one is evaluated
+  if anyOdd then -- each names its rate before one is evaluated
     nameRates(plan, now)
   end
   local admitted, isHeld = decide(plan, plan.live, now, true)

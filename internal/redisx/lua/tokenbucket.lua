@@ -68,7 +68,7 @@ local function name(w, o, l, now)
   local before, slowest = w[o + 4], slowestRate(w, o)
   if isForgotten(w, o, now) then
     w[o + 1], w[o + 4], w[o + 5] = 0, l.rate, l.code
-    return l.rate, l.rate ~= before and anyRare and l.pair.heldCount > 0
+    return l.rate, l.rate ~= before and l.pair.heldCount > 0
   end
   toTicks(w, o, l)
   w[o + 4] = l.rate
@@ -106,7 +106,7 @@ end
 -- load brings the bucket to now, and reports whether it must be stored even if nothing is charged.
 function tokenBucket.load(w, o, l, now)
   local rate, unit, store = l.rate, l.unit, false
-  if anyRare then
+  if anyOdd then
     rate, store = prepare(w, o, l, now)
     if not rate then
       return store
@@ -120,7 +120,7 @@ function tokenBucket.load(w, o, l, now)
   else
     w[o + 1], w[o + 2] = level, now - rest
   end
-  if anyRare and w[o + 3] < w[o + 2] - maxBusy then
+  if anyOdd and w[o + 3] < w[o + 2] - maxBusy then
     w[o + 3] = w[o + 2] - maxBusy
   end
   return store
