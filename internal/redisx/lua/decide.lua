@@ -59,6 +59,9 @@ end
 
 -- charge charges cost to the limits of a claim, even if it does not fit.
 local function charge(plan, claim, cost, now)
+  if cost == 0 then
+    return
+  end
   for i = claim.first, claim.last do
     local l = plan[i]
     if anyRare then

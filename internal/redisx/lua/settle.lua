@@ -29,23 +29,12 @@ local function fits(plan, claim, cost, now)
   return claim.pair.bannedUntil <= now
 end
 
--- chargeNow charges cost to the limits of a claim, which need not be loaded.
-local function chargeNow(plan, claim, cost, now)
-  for i = claim.first, cost > 0 and claim.last or 0 do
-    local l = plan[i]
-    l.load(l.w, l.o, l, now)
-  end
-  if cost > 0 then
-    charge(plan, claim, cost, now)
-  end
-end
-
 -- adjust charges more for a claim, or gives back what was charged at an instant for a request that had its turn after a wait.
 local function adjust(plan, claim, at, more, now, wait)
   if more < 0 then
     refund(plan, claim, at, -more, now, wait)
   elseif not claim.dryRun or fits(plan, claim, more, now) then
-    chargeNow(plan, claim, more, now)
+    charge(plan, claim, more, now)
   end
 end
 
@@ -58,7 +47,7 @@ local function settleHeld(plan, claim, at, cost, final, now)
   if claim.dryRun and final > cost and not fits(plan, claim, final, now) then
     final = cost
   end
-  chargeNow(plan, claim, final, now)
+  charge(plan, claim, final, now)
 end
 
 -- renew makes what a claim held a hold of now, unless it has ended. It returns when the claim is held from now on, or 0.
