@@ -56,7 +56,7 @@ function tokenBucket.giveBack(w, o, l, now, at, turn, cost)
   toTicks(w, o, l)
   local given, last = givenBack(w, o, l, now, at, turn, cost), w[o + 2]
   if at < last then
-    setLows(w, o, returnedLows(lowsOf(w, o), at, given))
+    lowerLows(w, o, lowFor(w, o, at), given)
     if given > 0 then -- the charges since then found less in the bucket
       w[o + 3] = last
     end

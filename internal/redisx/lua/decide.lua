@@ -126,7 +126,7 @@ local function commit(plan, limits, now)
   for i = 1, #limits do
     local l = limits[i]
     if not anyRare or isCharged(plan, l, now) then
-      local charge, pair = l.waits < 0 and tokenBucket.book or l.charge, l.pair
+      local charge, pair = l.waits < 0 and tokenBucket.book or l.commit, l.pair
       local ends = charge(l.w, l.o, l, now, l.cost)
       if ends > pair.last then
         pair.last = ends

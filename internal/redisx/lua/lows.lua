@@ -4,9 +4,8 @@
 -- level by as much, but by no more than the least level since then. Lows are a list since, least, since, least, ...:
 -- from an instant on, each charge has found at least so much in the bucket. Both rise. What was charged at an instant
 -- has the last low that does not begin later. They are a record directly behind the one of the bucket, whose kind is
--- one more: how many there are, and the list. Charges change it in place, and refunds change a copy.
+-- one more: how many there are, and the list.
 local maxLows = 16
-local noLows = {}
 
 local bucketSize = 6
 
@@ -15,66 +14,27 @@ local function hasLows(w, o)
   return w[o + bucketSize] == w[o] - w[o] % 16 + 1
 end
 
--- lowsOf returns the lows of the bucket at o. Those that make no sense say nothing.
-local function lowsOf(w, o)
-  if not hasLows(w, o) then
-    return noLows
-  end
-  local lows, first = {}, o + bucketSize + 1
-  for i = 1, 2 * w[first] do
-    lows[i] = w[first + i]
-    if lows[i] <= (lows[i - 2] or 0) or lows[i] > maxExact then
-      return noLows
-    end
-  end
-  return lows
-end
-
--- setLows replaces the lows of the bucket at o.
-local function setLows(w, o, lows)
-  local at = o + bucketSize
-  local before, after = hasLows(w, o) and 2 + 2 * w[at + 1] or 0, #lows > 0 and 2 + #lows or 0
-  if before ~= after then
-    resize(w, at, after - before)
-  end
-  if after > 0 then
-    w[at], w[at + 1] = w[o] - w[o] % 16 + 1, #lows / 2
-    for i = 1, #lows do
-      w[at + 1 + i] = lows[i]
-    end
+-- removeLows removes lows first to last of the bucket at o, which has them.
+local function removeLows(w, o, first, last)
+  local at, n = o + bucketSize, first - last - 1
+  local left = w[at + 1] + n
+  if left == 0 then
+    resize(w, at, -2 + 2 * n)
+  elseif n < 0 then
+    resize(w, at + 2 * first, 2 * n)
+    w[at + 1] = left
   end
 end
 
--- boundLows returns lows that are no higher than level, without those that say no more than the one before.
-local function boundLows(lows, level)
-  local bounds, kept, last = {}, {}, 0
-  for i = #lows, 2, -2 do
-    level = min(level, lows[i])
-    bounds[i] = level
-  end
-  for i = 2, #lows, 2 do
-    if bounds[i] > last then
-      last = bounds[i]
-      kept[#kept + 1] = lows[i - 1]
-      kept[#kept + 1] = last
-    end
-  end
-  return kept
-end
-
--- keepLows keeps the first n lows of the bucket at o, which has lows.
-local function keepLows(w, o, n)
-  local at = o + bucketSize
-  local count = w[at + 1]
-  if n == 0 then
-    resize(w, at, -2 - 2 * count)
-  elseif n < count then
-    resize(w, at + 2 + 2 * n, 2 * (n - count))
-    w[at + 1] = n
+-- forgetLows removes the lows of the bucket at o, if it has any.
+local function forgetLows(w, o)
+  if hasLows(w, o) then
+    removeLows(w, o, 1, w[o + bucketSize + 1])
   end
 end
 
--- capLows is boundLows for the bucket at o, which has lows.
+-- capLows makes no low of the bucket at o, which has lows, higher than level, and removes those that then say no more
+-- than the one before.
 local function capLows(w, o, level)
   local first = o + bucketSize + 1
   local count = w[first]
@@ -86,7 +46,7 @@ local function capLows(w, o, level)
     n = n + 1
     w[first + 2 * n] = level
   end
-  keepLows(w, o, n)
+  removeLows(w, o, n + 1, count)
 end
 
 -- cheapestLow returns the place of the low that costs least to remove among those of the bucket at o, which has as many
@@ -108,7 +68,8 @@ end
 local function addLow(w, o, now)
   local at, level = o + bucketSize, w[o + 1]
   if not hasLows(w, o) then
-    return setLows(w, o, {now, level})
+    resize(w, at, 2)
+    w[at], w[at + 1] = w[o] - w[o] % 16 + 1, 0
   end
   local n = w[at + 1]
   while n > 0 and w[at + 2 * n] >= now do
@@ -128,23 +89,50 @@ local function addLow(w, o, now)
     w[at + 1] = n + 1
   end
   w[at + 2 + 2 * n], w[at + 3 + 2 * n] = now, level
-  keepLows(w, o, n + 1)
+  removeLows(w, o, n + 2, w[at + 1])
 end
 
--- lowOf returns the place of the level that holds for what was charged at an instant, or 0.
-local function lowOf(lows, at)
-  local n = #lows
-  while n > 0 and lows[n - 1] > at do
-    n = n - 2
+-- lowFor returns the number of the low that holds for what was charged at an instant, or 0. Lows that make no sense are
+-- removed.
+local function lowFor(w, o, at)
+  if not hasLows(w, o) then
+    return 0
+  end
+  local first, n, since, low = o + bucketSize + 1, 0, 0, 0
+  for i = first + 1, first + 2 * w[first], 2 do
+    if w[i] <= since or w[i] > maxExact or w[i + 1] <= low or w[i + 1] > maxExact then
+      forgetLows(w, o)
+      return 0
+    end
+    since, low = w[i], w[i + 1]
+    if since <= at then
+      n = n + 1
+    end
   end
   return n
 end
 
--- returnedLows returns lows after something has been given back that was charged at an instant.
-local function returnedLows(lows, at, back)
-  local lower = {unpack(lows)}
-  for i = max(lowOf(lows, at), 2), #lows, 2 do
-    lower[i] = lows[i] - back
+-- lowerLows lowers the lows of the bucket at o, after back has been given back that low n holds for, or the first one if
+-- n is 0. It removes those that say nothing any more.
+local function lowerLows(w, o, n, back)
+  if not hasLows(w, o) then
+    return
   end
-  return boundLows(lower, maxExact)
+  local first, from = o + bucketSize + 1, max(n, 1)
+  local count, none = w[first], 0
+  for i = from, count do
+    w[first + 2 * i] = w[first + 2 * i] - back
+    if w[first + 2 * i] <= 0 then
+      none = i
+    end
+  end
+  if none > 0 then
+    return removeLows(w, o, 1, none)
+  end
+  local low, least = from, w[first + 2 * from]
+  while low > 1 and w[first + 2 * low - 2] >= least do
+    low = low - 1
+  end
+  w[first + 2 * low] = least
+  removeLows(w, o, low + 1, from)
 end

@@ -94,7 +94,7 @@ local function dropEnded(pair, now)
     if drops and l.algorithm == sliding then
       forgetTexts(w, o, l)
     elseif drops and l.algorithm == tokenBucket then
-      setLows(w, o, noLows)
+      forgetLows(w, o)
     end
     if drops and l.algorithm ~= tokenBucket then
       removeGrant(w, o, l.algorithm.size)

@@ -40,7 +40,7 @@ local function toTicks(w, o, l)
   if code ~= l.code then
     w[o + 1] = w[o + 1] > 0 and mulDivUp(w[o + 1], l.period, ceilDiv(l.micros, tickOf[code])) or 0
     w[o + 5] = w[o + 5] - code + l.code
-    setLows(w, o, noLows)
+    forgetLows(w, o)
   end
 end
 
@@ -53,7 +53,7 @@ local function rewind(w, o, l, now)
   local ticks = ceilDiv(w[o + 2] - now, l.unit)
   w[o + 1] = ticks > floorDiv(full - level, rate) and full or level + ticks * rate
   w[o + 2], w[o + 3] = now, min(w[o + 3], now)
-  setLows(w, o, noLows)
+  forgetLows(w, o)
 end
 
 -- isForgotten reports whether the bucket is empty at now even at the slowest rate that it has to drain at.
@@ -258,15 +258,15 @@ function tokenBucket.refund(w, o, l, now, at, cost)
   toTicks(w, o, l)
   local sure, last = cost * l.period, w[o + 2]
   if at < last then
-    local lows, whole, ticks = lowsOf(w, o), min(sure, l.period), ceilDiv(max(0, now - at), l.unit)
-    local low = min(sure, lows[lowOf(lows, at)] or 0)
+    local n, whole, ticks = lowFor(w, o, at), min(sure, l.period), ceilDiv(max(0, now - at), l.unit)
+    local low = n > 0 and min(sure, w[o + bucketSize + 1 + 2 * n]) or 0
     if w[o + 4] ~= l.rate or w[o + 5] >= 4 or ticks > floorDiv(sure, l.rate) then
       sure = 0
     else
       sure = sure - ticks * l.rate
     end
     sure = max(sure, low, at >= w[o + 3] and whole or 0)
-    setLows(w, o, returnedLows(lows, at, sure))
+    lowerLows(w, o, n, sure)
     if sure > 0 then -- the charges since then found less in the bucket
       w[o + 3] = last
     end
@@ -286,7 +286,7 @@ function tokenBucket.grant(w, o, l, _, n)
     w[o + 3] = w[o + 2] - maxBusy
   end
   w[o + 1] = max(0, min(level - n * l.period, maxExact))
-  setLows(w, o, noLows)
+  forgetLows(w, o)
 end
 
 -- watch has the bucket, which has just been charged ahead, know from now on how much of that still counts.
