@@ -12,31 +12,35 @@ import (
 // A lender implements lease.Store.
 type lender struct{ *decider }
 
-// Lend implements lease.Store.
+// Lend implements lease.Store. Each loan is a request of its own, so that all have the same plan and travel in one batch.
 func (s lender) Lend(ctx context.Context, claims []core.Claim, loans []lease.Loan, dst []core.Result) ([]core.Result, bool, error) {
-	switch {
-	case len(claims) > 0:
+	if len(claims) > 0 {
 		return s.decideClaims(ctx, claims, loans, dst)
-	case loans[0].Want > 0:
-		errs := make([]error, len(loans))
-		each(len(loans), func(i int) { errs[i] = s.chargeAhead(ctx, &loans[i]) })
-		return dst, false, errors.Join(errs...)
 	}
-	return dst, false, s.takeBack(ctx, loans)
+	errs := make([]error, len(loans))
+	each(len(loans), func(i int) {
+		l := &loans[i]
+		limits, err := compile(l)
+		switch {
+		case err != nil:
+		case l.Want > 0:
+			err = s.chargeAhead(ctx, l, limits)
+		default:
+			err = s.takeBack(ctx, l, limits)
+		}
+		errs[i] = err
+	})
+	return dst, false, errors.Join(errs...)
 }
 
 // chargeAhead charges ahead the requests that l wants, and takes back l.Unused in the same call.
-func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
-	limits, err := compile(l)
-	if err != nil {
-		return err
-	}
+func (s lender) chargeAhead(ctx context.Context, l *lease.Loan, limits []algorithm.Limit) error {
 	r := new(request)
 	r.add(s.layout, l.Pair.Rule, l.Pair.Key, limits, ask{})
 	r.lease(0, l.Want, l.Unused)
 	jobs := s.batcher.how().jobsOf(r, s.layout)
 	j := &jobs[0] // of one key
-	err = s.batcher.do(ctx, j, true)
+	err := s.batcher.do(ctx, j, true)
 	if l.Return = outcomeOf(jobs, err); err != nil {
 		return err
 	}
@@ -48,36 +52,17 @@ func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	return nil
 }
 
-// takeBack takes back the unused requests of loans.
-func (s lender) takeBack(ctx context.Context, loans []lease.Loan) error {
+// takeBack takes back l.Unused.
+func (s lender) takeBack(ctx context.Context, l *lease.Loan, limits []algorithm.Limit) error {
 	r := new(request)
-	var of []*lease.Loan // by settlement
-	for i := range loans {
-		l := &loans[i]
-		limits, err := compile(l)
-		if err != nil {
-			return err
-		}
-		for _, p := range l.Unused {
-			if p.Count > 0 {
-				r.settlements = append(r.settlements, settlement{at: p.At, cost: p.Count})
-				r.add(s.layout, l.Pair.Rule, l.Pair.Key, limits, ask{claim: len(of)})
-				of = append(of, l)
-			}
+	for _, p := range l.Unused {
+		if p.Count > 0 {
+			r.add(s.layout, l.Pair.Rule, l.Pair.Key, limits, ask{claim: len(r.settlements)})
+			r.settlements = append(r.settlements, settlement{at: p.At, cost: p.Count})
 		}
 	}
 	jobs, err := s.settle(ctx, r)
-	switch {
-	case len(jobs) == 1 && len(jobs[0].keys) == 1:
-		jobs[0].err = err
-	case err != nil && ctx.Err() != nil:
-		return err // jobs may be in flight
-	}
-	for i := range jobs {
-		for _, claim := range jobs[i].claims {
-			of[claim].Return = outcomeOf(jobs[i:i+1], jobs[i].err)
-		}
-	}
+	l.Return = outcomeOf(jobs, err)
 	return err
 }
 
