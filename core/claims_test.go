@@ -1,7 +1,9 @@
 package core_test
 
 import (
+	"context"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/spillgate/spillgate/core"
@@ -95,5 +97,32 @@ func TestCheckSeveralRules(t *testing.T) {
 	d, _ := l.Check(get("/login"))
 	if r := d.Results; !r[0].Allowed || r[2].Allowed || r[2].Rule != "login" || r[3].Allowed || !r[3].DryRun || r[2].DryRun {
 		t.Errorf("each result speaks for itself: got %+v", r)
+	}
+}
+
+// A renaming store decides all claims under another rule.
+type renaming struct{ core.MemoryStore }
+
+func (s *renaming) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	own := slices.Clone(claims)
+	for i := range own {
+		own[i].Rule = "other"
+	}
+	return s.MemoryStore.Take(ctx, own, dst)
+}
+
+// A MemoryStore charges the rule that a claim names, even if a store in front of it has changed the name.
+func TestMemoryStoreChargesTheRuleThatAClaimNames(t *testing.T) {
+	s := new(renaming)
+	l := core.Must(core.New([]core.Rule{perHour("r", 2)}, core.WithStore(s)))
+	d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"})
+	if err != nil || d.Results[0].Rule != "other" {
+		t.Fatalf("got %+v, %v; want a result of the other rule", d, err)
+	}
+	for rule, left := range map[string]int{"r": 2, "other": 1} {
+		peek := core.Claim{Rule: rule, Key: "k", Limits: []core.Limit{core.PerHour(2)}, Peek: true}
+		if got, err := s.MemoryStore.Take(t.Context(), []core.Claim{peek}, nil); err != nil || got[0].Remaining != left {
+			t.Errorf("rule %s: got %+v, %v; want %d remaining", rule, got, err, left)
+		}
 	}
 }

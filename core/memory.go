@@ -82,7 +82,7 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 			return dst, err
 		}
 		limits += len(compiled)
-		to.Pair, to.Limits, to.Cost = m.pair(c.Rule, c.Key), compiled, exactCost(c.Cost)
+		to.Pair, to.Limits, to.Cost = c.rule.pair(c.Rule, c.Key), compiled, exactCost(c.Cost)
 		to.Peek, to.DryRun, to.Hold, to.MaxWait = c.Peek, c.DryRun, c.Hold, c.MaxWait.Microseconds()
 	}
 	var answerRoom [8]memory.Answer
@@ -101,8 +101,13 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 	return dst, nil
 }
 
-// pair returns the pair of rule and key in m.store, which init has made.
-func (m *MemoryStore) pair(rule, key string) memory.Pair { return m.store.Pair(ruleName(rule), key) }
+// pair returns the pair of a rule and a key. made is the rule that made the claim for it, or nil.
+func (made *activeRule) pair(rule, key string) memory.Pair {
+	if made != nil && made.Name == rule { // otherwise a store in front of this one may have changed the claim
+		return made.hash.Pair(key)
+	}
+	return memory.RuleOf(ruleName(rule)).Pair(key)
+}
 
 // answer sets r to the store's answer for the limit l of a claim.
 func (r *Result) answer(rule string, l *Limit, dryRun bool, a *memory.Answer, at time.Time) {
@@ -140,7 +145,7 @@ func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error 
 			at = m.store.Instant(s.At)
 		}
 		asked = append(asked, memory.Settlement{
-			Pair: m.pair(s.Rule, s.Key), Limits: compiled, Claimed: exactCost(s.Cost), At: at, DryRun: s.DryRun, Held: s.Held,
+			Pair: s.rule.pair(s.Rule, s.Key), Limits: compiled, Claimed: exactCost(s.Cost), At: at, DryRun: s.DryRun, Held: s.Held,
 			Final: min(int64(s.Final), algorithm.MaxExact), Renew: s.Renew, Ban: s.Ban.Microseconds(), Grant: int64(s.Grant),
 			Waits: s.MaxWait > 0, Turn: at + s.Wait.Microseconds(),
 		})
@@ -162,7 +167,7 @@ func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxEx
 func (m *MemoryStore) Reset(_ context.Context, pairs []Pair) error {
 	m.once.Do(m.init)
 	for _, p := range pairs {
-		m.store.Reset(m.pair(p.Rule, p.Key))
+		m.store.Reset(memory.RuleOf(ruleName(p.Rule)).Pair(p.Key))
 	}
 	return nil
 }

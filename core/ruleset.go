@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spillgate/spillgate/internal/memory"
 	"github.com/spillgate/spillgate/internal/routes"
 )
 
@@ -20,7 +21,8 @@ type ruleset struct {
 // An activeRule is a Rule of a ruleset.
 type activeRule struct {
 	Rule
-	claim Claim // of a request, without a key and for a cost of 1
+	claim Claim       // of a request, without a key and for a cost of 1
+	hash  memory.Rule // of the Name
 }
 
 // newRuleset copies rules. Its errors are all mistakes in them.
@@ -34,7 +36,7 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 	for i := range s.rules {
 		rules[i].Name = ruleName(rules[i].Name)
 		r := &s.rules[i]
-		r.Rule = rules[i]
+		r.Rule, r.hash = rules[i], memory.RuleOf(rules[i].Name)
 		r.claim = Claim{
 			Rule: r.Name, Limits: r.Limits, Cost: 1, DryRun: r.DryRun, Lease: r.Lease, MaxWait: r.MaxWait, rule: r, set: newLimitSet(r.Limits),
 		}
@@ -180,5 +182,6 @@ func (rule *activeRule) of(c *Claim) *activeRule {
 		*own = *rule
 	}
 	own.Name, own.Lease, own.MaxWait = c.Rule, c.Lease, c.MaxWait
+	own.hash = memory.RuleOf(c.Rule)
 	return own
 }

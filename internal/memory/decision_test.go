@@ -17,7 +17,7 @@ func TestKnownPairIsChargedOnlyWhatIsAdmitted(t *testing.T) {
 			for _, row := range []struct{ cost, retry, left int64 }{{5, 0, 4}, {10, Never, 4}, {5, 111_112, 4}, {4, 0, 0}} {
 				var asks []query
 				for i := range keys {
-					asks = append(asks, query{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: row.cost})
+					asks = append(asks, query{Pair: pairOf("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: row.cost})
 				}
 				decide(s, asks)
 				for _, a := range asks {
@@ -35,7 +35,7 @@ func TestAllShardsAreLockedAtOnce(t *testing.T) {
 	l := limitOf(t, algorithm.TokenBucket, 9, time.Hour)
 	var asks []query
 	for i := range 3 {
-		asks = append(asks, query{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1})
+		asks = append(asks, query{Pair: pairOf("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1})
 	}
 	decide(s, asks)
 	for i := range asks {
@@ -83,7 +83,7 @@ func TestRoomKeepsNeitherRecordsNorTheSizeOfALargeRequest(t *testing.T) {
 	for _, keys := range []int{1, 3, maxRoom, maxRoom + 1, 1000} {
 		var asks []query
 		for i := range keys {
-			asks = append(asks, query{Pair: s.Pair("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1})
+			asks = append(asks, query{Pair: pairOf("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: 1})
 		}
 		decide(s, asks)
 		hold(s, "held", l)
@@ -128,7 +128,7 @@ func TestBanAndHoldsOfTheFirstOfTwoPairs(t *testing.T) {
 		ban(s, "banned", time.Hour)
 		hold(s, "holds", l)
 		for _, key := range []string{"banned", "holds"} {
-			asks := []query{{Pair: s.Pair("rule", key), Limit: l, Cost: 1}, {Pair: s.Pair("rule", "free"), Limit: l, Claim: 1, Cost: 1}}
+			asks := []query{{Pair: pairOf("rule", key), Limit: l, Cost: 1}, {Pair: pairOf("rule", "free"), Limit: l, Claim: 1, Cost: 1}}
 			if decide(s, asks); asks[0].Retry == 0 || asks[1].Retry != 0 {
 				t.Errorf("%s: waits %d and %d, want the first pair alone to deny", key, asks[0].Retry, asks[1].Retry)
 			}

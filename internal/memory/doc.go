@@ -1,7 +1,7 @@
 // Package memory keeps the states of limits in this process. It implements core.MemoryStore.
 //
 //	s := memory.New(1_000_000, nil)
-//	claims := []memory.Claim{{Pair: s.Pair("api", "user:42"), Limits: limits, Cost: 1}}
+//	claims := []memory.Claim{{Pair: memory.RuleOf("api").Pair("user:42"), Limits: limits, Cost: 1}}
 //	at := s.Take(claims, answers) // answers[0].Retry is 0 if the request is admitted at that instant
 //
 // A pair is a rule and a key. What an algorithm computes, such as the refund of a fixed window, is in internal/algorithm: this

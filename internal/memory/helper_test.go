@@ -94,9 +94,12 @@ func settle(s *Store, queries []query) {
 	}
 }
 
+// pairOf returns the pair of a rule and a key.
+func pairOf(rule, key string) Pair { return RuleOf(rule).Pair(key) }
+
 // take asks s for cost of one key and returns the answer.
 func take(s *Store, key string, l *algorithm.Limit, cost int64) *query {
-	queries := []query{{Pair: s.Pair("rule", key), Limit: l, Cost: cost}}
+	queries := []query{{Pair: pairOf("rule", key), Limit: l, Cost: cost}}
 	decide(s, queries)
 	return &queries[0]
 }
@@ -106,7 +109,7 @@ func sharing(s *Store) (a, b string) {
 	seen := make(map[uint64]string)
 	for i := 0; ; i++ {
 		key := strconv.Itoa(i)
-		p := s.Pair("rule", key)
+		p := pairOf("rule", key)
 		if other, ok := seen[p.shared]; ok {
 			return other, key
 		}

@@ -17,7 +17,7 @@ func atOnce(n int64) *algorithm.Limit {
 func hold(s *Store, key string, limits ...*algorithm.Limit) ([]query, int64) {
 	var asks []query
 	for _, l := range limits {
-		asks = append(asks, query{Pair: s.Pair("rule", key), Limit: l, Cost: 1, Hold: true})
+		asks = append(asks, query{Pair: pairOf("rule", key), Limit: l, Cost: 1, Hold: true})
 	}
 	return asks, s.Instant(decide(s, asks))
 }
@@ -26,20 +26,20 @@ func hold(s *Store, key string, limits ...*algorithm.Limit) ([]query, int64) {
 func end(s *Store, key string, at, final int64, limits ...*algorithm.Limit) {
 	var asks []query
 	for _, l := range limits {
-		asks = append(asks, query{Pair: s.Pair("rule", key), Limit: l, Cost: 1, Hold: true, At: at, Final: final})
+		asks = append(asks, query{Pair: pairOf("rule", key), Limit: l, Cost: 1, Hold: true, At: at, Final: final})
 	}
 	settle(s, asks)
 }
 
 // renew keeps a hold, and reports whether the hold existed.
 func renew(s *Store, key string, at int64) (int64, bool) {
-	asks := []query{{Pair: s.Pair("rule", key), Limit: atOnce(1), Cost: 1, Renew: true, At: at}}
+	asks := []query{{Pair: pairOf("rule", key), Limit: atOnce(1), Cost: 1, Renew: true, At: at}}
 	settle(s, asks)
 	return asks[0].At, asks[0].Renewed
 }
 
 func ban(s *Store, key string, d time.Duration) {
-	settle(s, []query{{Pair: s.Pair("rule", key), Ban: d.Microseconds()}})
+	settle(s, []query{{Pair: pairOf("rule", key), Ban: d.Microseconds()}})
 }
 
 func TestHoldExpiresUnlessItIsRenewed(t *testing.T) {
@@ -125,7 +125,7 @@ func TestResetKeepsHolds(t *testing.T) {
 		take(s, "key", l, 2)
 		hold(s, "key", l)
 		ban(s, "key", time.Second)
-		s.Reset(s.Pair("rule", "key"))
+		s.Reset(pairOf("rule", "key"))
 		if a := take(s, "key", l, 1); a.Retry != 0 || a.Usage.Remaining != 3 {
 			t.Errorf("%+v, want 1 charged and 1 held of 5", a.Usage)
 		}
@@ -151,8 +151,8 @@ func TestClaimsAreSettledAtOneInstantUnderAllLocks(t *testing.T) {
 	s = New(100, now)
 	l := atOnce(1)
 	asks := []query{
-		{Pair: s.Pair("rule", "a"), Limit: l, Claim: 0, Cost: 1, Hold: true},
-		{Pair: s.Pair("rule", "b"), Limit: l, Claim: 1, Cost: 1, Hold: true},
+		{Pair: pairOf("rule", "a"), Limit: l, Claim: 0, Cost: 1, Hold: true},
+		{Pair: pairOf("rule", "b"), Limit: l, Claim: 1, Cost: 1, Hold: true},
 	}
 	at := s.Instant(decide(s, asks))
 	for i := range asks {
@@ -174,7 +174,7 @@ func TestRecordIsIdleFromTheLastReleaseOn(t *testing.T) {
 		_, at := hold(s, "key", l)
 		time.Sleep(time.Second)
 		end(s, "key", at, 0, l)
-		p := s.Pair("rule", "key")
+		p := pairOf("rule", "key")
 		if r := s.shard(p).find(p.id, algorithm.HoldKind); r.ends() != at+1_000_000 || s.ends[p.id>>(64-shardBits)].Load() > r.ends() {
 			t.Errorf("it is idle from %d on, want %d", r.ends(), at+1_000_000)
 		}
@@ -228,7 +228,7 @@ func TestHoldsOfManyPairsInOneRequest(t *testing.T) {
 		for round := range 3 {
 			var asks []query
 			for i := range 200 {
-				asks = append(asks, query{Pair: s.Pair("rule", string(rune(i))), Limit: l, Claim: i, Cost: 1, Hold: true})
+				asks = append(asks, query{Pair: pairOf("rule", string(rune(i))), Limit: l, Claim: i, Cost: 1, Hold: true})
 			}
 			decide(s, asks)
 			for i := range asks {
@@ -344,7 +344,7 @@ func TestWhatChargesNothingAddsNoRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(100, nil)
 		l := limitOf(t, algorithm.TokenBucket, 5, time.Hour)
-		if asks := []query{{Pair: s.Pair("rule", "peeker"), Limit: l, Cost: 1, Peek: true}}; decide(s, asks).IsZero() || asks[0].Retry != 0 {
+		if asks := []query{{Pair: pairOf("rule", "peeker"), Limit: l, Cost: 1, Peek: true}}; decide(s, asks).IsZero() || asks[0].Retry != 0 {
 			t.Errorf("%+v, want a peek to be admitted", asks[0])
 		}
 		end(s, "expired", 0, 1, atOnce(1))

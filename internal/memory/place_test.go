@@ -16,7 +16,7 @@ func full(t *testing.T) (s *Store, x, y string) {
 	s = New(1, nil)
 	x, y = sharing(s)
 	for i := 0; ; i++ { // in a shard of its own, so that the end of its record says nothing of others
-		if live := string(rune('a' + i)); s.shard(s.Pair("rule", live)) != s.shard(s.Pair("rule", x)) {
+		if live := string(rune('a' + i)); s.shard(pairOf("rule", live)) != s.shard(pairOf("rule", x)) {
 			take(s, live, limitOf(t, algorithm.TokenBucket, 1, time.Second), 1)
 			return s, x, y
 		}
@@ -79,7 +79,7 @@ func TestCopyOfASharedRecordIsDroppedWhenItIsIdle(t *testing.T) {
 		l := limitOf(t, algorithm.TokenBucket, 1, time.Minute)
 		take(s, x, l, 1)
 		time.Sleep(2 * time.Second)
-		asks := []query{{Pair: s.Pair("rule", x), Limit: l, Cost: 1, DryRun: true}}
+		asks := []query{{Pair: pairOf("rule", x), Limit: l, Cost: 1, DryRun: true}}
 		if decide(s, asks); asks[0].Retry == 0 {
 			t.Errorf("%+v, want a dry run that does not fit", asks[0])
 		}
@@ -101,7 +101,7 @@ func TestCountersEqualWhatIsStored(t *testing.T) {
 		for round := range 2000 {
 			var asks []query
 			for claim := range 1 + rand.IntN(3) {
-				pair := s.Pair("rule", strconv.Itoa(rand.IntN(60)))
+				pair := pairOf("rule", strconv.Itoa(rand.IntN(60)))
 				for i := rand.IntN(len(limits)); i < len(limits) && rand.IntN(4) > 0; i++ {
 					asks = append(asks, query{Pair: pair, Limit: limits[i], Claim: claim, Cost: 1 + rand.Int64N(3), DryRun: claim == 2})
 				}
@@ -114,7 +114,7 @@ func TestCountersEqualWhatIsStored(t *testing.T) {
 				}
 				settle(s, asks)
 			case 2:
-				s.Reset(s.Pair("rule", strconv.Itoa(rand.IntN(60))))
+				s.Reset(pairOf("rule", strconv.Itoa(rand.IntN(60))))
 			case 3, 4:
 				time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
 			}
@@ -160,7 +160,7 @@ func TestPairsThatShareAreChargedTheirSum(t *testing.T) {
 			take(s, "live", l, 1)
 			x, y := sharing(s)
 			both := func(cost int64) []query {
-				asks := []query{{Pair: s.Pair("rule", x), Limit: l, Cost: cost}, {Pair: s.Pair("rule", y), Limit: l, Claim: 1, Cost: cost}}
+				asks := []query{{Pair: pairOf("rule", x), Limit: l, Cost: cost}, {Pair: pairOf("rule", y), Limit: l, Claim: 1, Cost: cost}}
 				decide(s, asks)
 				return asks
 			}
@@ -184,9 +184,9 @@ func TestSharedBucketDrainsAtTheSlowestRate(t *testing.T) {
 		take(s, x, strict, 10)
 		for range 5 {
 			take(s, y, lax, 1)
-			decide(s, []query{{Pair: s.Pair("rule", y), Limit: lax, Cost: 1, Peek: true}})
+			decide(s, []query{{Pair: pairOf("rule", y), Limit: lax, Cost: 1, Peek: true}})
 			time.Sleep(time.Second)
-			decide(s, []query{{Pair: s.Pair("rule", y), Limit: lax, Cost: 1, Peek: true}})
+			decide(s, []query{{Pair: pairOf("rule", y), Limit: lax, Cost: 1, Peek: true}})
 		}
 		if a := take(s, x, strict, 1); a.Retry == 0 {
 			t.Errorf("a request is admitted after 10 of 10 an hour: %+v", a)
@@ -206,7 +206,7 @@ func TestPairKeepsABoundedNumberOfRecords(t *testing.T) {
 				t.Fatalf("tier %d is forgotten", i)
 			}
 		}
-		if n := s.shard(s.Pair("rule", "key")).countOf(s.Pair("rule", "key").id); n != maxStates {
+		if n := s.shard(pairOf("rule", "key")).countOf(pairOf("rule", "key").id); n != maxStates {
 			t.Errorf("%d records, want %d", n, maxStates)
 		}
 		for i := range 300 {

@@ -232,7 +232,7 @@ func TestStoreWithRoomKeepsKeysInUse(t *testing.T) {
 		s := New(1_000_000, nil)
 		l := limitOf(t, algorithm.TokenBucket, 1000, time.Second)
 		known := func(key int) bool {
-			p := s.Pair("rule", fmt.Sprint(key))
+			p := pairOf("rule", fmt.Sprint(key))
 			defer take(s, fmt.Sprint(key), l, 1)
 			return s.shard(p).has(p.id)
 		}

@@ -18,7 +18,6 @@ const (
 // A Store keeps the states of pairs of rule and key. It is safe for concurrent use.
 type Store struct {
 	maxKeys int64
-	seed    maphash.Seed
 	clock   clock
 	pairs   atomic.Int64  // with records of their own
 	hand    atomic.Uint64 // the shard that makeRoom looks at next
@@ -29,7 +28,7 @@ type Store struct {
 // New returns a store in which at most maxKeys pairs have records of their own. Now replaces the clock of the machine, unless
 // it is nil.
 func New(maxKeys int, now func() time.Time) *Store {
-	s := &Store{maxKeys: int64(maxKeys), seed: maphash.MakeSeed()}
+	s := &Store{maxKeys: int64(maxKeys)}
 	s.clock.begin(now)
 	for i := range s.shards {
 		s.shards[i].begin(&s.ends[i])
@@ -37,18 +36,25 @@ func New(maxKeys int, now func() time.Time) *Store {
 	return s
 }
 
+// A Rule is the hash of the name of a rule. All stores hash with one seed, so that a limiter hashes each name only once.
+type Rule uint64
+
+var seed = maphash.MakeSeed()
+
+// RuleOf returns the rule of a name.
+func RuleOf(name string) Rule { return Rule(maphash.String(seed, name)) }
+
 // A Pair identifies a rule and a key. The probability of confusing two pairs is 2^-64.
 type Pair struct {
 	id     uint64
 	shared uint64 // of the records that the pair shares when the store is full
 }
 
-// Pair returns the pair of rule and key. It shares one of 4,096 records of the rule and kind, in its own shard. Bits 12 to 51
-// of the id of shared records are 0.
-func (s *Store) Pair(rule, key string) Pair {
-	r := maphash.String(s.seed, rule)
-	id := maphash.String(s.seed, key)*31 + r // multiplied, so that the names of rule and key do not commute
-	return Pair{id: id, shared: id&^(1<<52-1) | r>>52 | 1}
+// Pair returns the pair of r and a key. It shares one of 4,096 records of the rule and kind, in its own shard. Bits 12 to
+// 51 of the id of shared records are 0.
+func (r Rule) Pair(key string) Pair {
+	id := maphash.String(seed, key)*31 + uint64(r) // multiplied, so that the names of rule and key do not commute
+	return Pair{id: id, shared: id&^(1<<52-1) | uint64(r)>>52 | 1}
 }
 
 // isShared reports whether id is one that pairs share.
