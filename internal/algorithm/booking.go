@@ -18,15 +18,16 @@ func (b Bucket) CanBook(l *Limit, now, ban, cost int64) bool {
 	return fits(b.raised(l, now, ban).Level, cost, l.Period)
 }
 
-// Book charges the bucket in s for a request that waits for its turn, and packs it into p. A turn is a whole tick, so
-// that no two turns are closer than the rate allows.
-func (s *State) Book(p *Packed, l *Limit, now, ban, cost int64) {
-	b := s.Bucket.raised(l, now, ban).Charge(l, now, cost)
+// Book charges the bucket in s for a request that waits for its turn, and stores it. A turn is a whole tick, so that no
+// two turns are closer than the rate allows.
+func (s *State) Book(ban, cost int64) {
+	l := s.Limit
+	b := s.Bucket.raised(l, s.Now, ban).Charge(l, s.Now, cost)
 	if b.Level > l.Full {
 		b.Level = addProduct(l.Full, l.Rate, CeilDiv(b.Level-l.Full, l.Rate))
 	}
 	s.Bucket.Bucket = b
-	p.setBucket(&s.Bucket, l)
+	s.Stored.setBucket(&s.Bucket, l)
 }
 
 // GiveBack is Refund for a TokenBucket whose requests may wait: see RatedBucket.GiveBack.

@@ -97,27 +97,27 @@ func (w Window) Report(l *Limit, now int64) Usage {
 // fixedWindow is the row of FixedWindow.
 var fixedWindow = Row{
 	Code: 4,
-	Load: func(s *State, p *Packed, l *Limit, now, offset int64, _ bool) {
-		before := p.window()
-		s.Window = before.Advance(l, now, offset)
+	Load: func(s *State) {
+		before := s.Stored.window()
+		s.Window = before.Advance(s.Limit, s.Now, s.Offset)
 		if s.Window != before && (before.isEmpty() || !s.Window.isEmpty()) { // the window is new, or the clock was set
-			p.setWindow(s.Window)
+			s.Stored.setWindow(s.Window)
 		}
 	},
-	Wait: func(s *State, l *Limit, now, cost int64) int64 { return s.Window.Wait(l, now, cost) },
-	Charge: func(s *State, p *Packed, _ *Limit, _, cost int64) {
+	Wait: func(s *State, cost int64) int64 { return s.Window.Wait(s.Limit, s.Now, cost) },
+	Charge: func(s *State, cost int64) {
 		s.Window = s.Window.Charge(cost)
-		p.setWindow(s.Window)
+		s.Stored.setWindow(s.Window)
 	},
-	Report: func(s *State, l *Limit, now int64) Usage { return s.Window.Report(l, now) },
-	Grant: func(s *State, p *Packed, _ *Limit, _, n int64) {
+	Report: func(s *State) Usage { return s.Window.Report(s.Limit, s.Now) },
+	Grant: func(s *State, n int64) {
 		s.Window.Granted = addGrant(s.Window.Granted, n)
-		p.setWindow(s.Window)
+		s.Stored.setWindow(s.Window)
 	},
 	Refund: func(p *Packed, _ *Log, _ *Limit, _, at, cost int64) { p.setWindow(p.window().Refund(at, cost)) },
-	Keep: func(s *State, p *Packed, _ *Limit, now int64, _ bool) {
-		if p.window().End <= now { // otherwise another claim may have charged it since
-			p.setWindow(s.Window)
+	Keep: func(s *State) {
+		if s.Stored.window().End <= s.Now { // otherwise another claim may have charged it since
+			s.Stored.setWindow(s.Window)
 		}
 	},
 	End: func(p *Packed, _ *Log, l *Limit, _ bool, _, offset int64, ended []Ending) {

@@ -182,44 +182,45 @@ func UnpackRate(packed uint64) int64 {
 
 // tokenBucket is the row of TokenBucket.
 var tokenBucket = Row{
-	Load: func(s *State, p *Packed, l *Limit, now, _ int64, named bool) {
+	Load: func(s *State) {
+		p, l := s.Stored, s.Limit
 		switch {
-		case p.isOf(l) && p.At <= now: // nearly always
-			s.Bucket.Bucket = p.plainBucket().Drain(l, l.Rate, now)
+		case p.isOf(l) && p.At <= s.Now: // nearly always
+			s.Bucket.Bucket = p.plainBucket().Drain(l, l.Rate, s.Now)
 			s.Bucket.Unit, s.Bucket.Rate, s.Bucket.Slowest = l.Unit, l.Rate, 0
-		case named:
-			s.Bucket = p.bucket().Advance(l, now)
+		case s.Own && !s.Peek:
+			s.Bucket = p.bucket().Advance(l, s.Now)
 		default:
-			s.Bucket = p.bucket().AdvanceUnnamed(l, now)
+			s.Bucket = p.bucket().AdvanceUnnamed(l, s.Now)
 		}
 	},
-	Wait: func(s *State, l *Limit, now, cost int64) int64 { return s.Bucket.Wait(l, s.Bucket.Rate, now, cost) },
-	Charge: func(s *State, p *Packed, l *Limit, now, cost int64) {
-		s.Bucket.Bucket = s.Bucket.Charge(l, now, cost)
-		p.setBucket(&s.Bucket, l)
+	Wait: func(s *State, cost int64) int64 { return s.Bucket.Wait(s.Limit, s.Bucket.Rate, s.Now, cost) },
+	Charge: func(s *State, cost int64) {
+		s.Bucket.Bucket = s.Bucket.Charge(s.Limit, s.Now, cost)
+		s.Stored.setBucket(&s.Bucket, s.Limit)
 	},
-	Report: func(s *State, l *Limit, now int64) Usage { return s.Bucket.Report(l, s.Bucket.Rate, now) },
-	Grant: func(s *State, p *Packed, l *Limit, _, n int64) {
-		s.Bucket.Bucket = s.Bucket.Grant(l, n)
-		p.setBucket(&s.Bucket, l)
+	Report: func(s *State) Usage { return s.Bucket.Report(s.Limit, s.Bucket.Rate, s.Now) },
+	Grant: func(s *State, n int64) {
+		s.Bucket.Bucket = s.Bucket.Grant(s.Limit, n)
+		s.Stored.setBucket(&s.Bucket, s.Limit)
 	},
 	Refund: func(p *Packed, _ *Log, l *Limit, now, at, cost int64) {
 		b := p.bucket().Refund(l, now, at, cost)
 		p.setBucket(&b, l)
 	},
 	Name: nameBucket,
-	Keep: func(_ *State, p *Packed, l *Limit, now int64, own bool) {
-		b := p.bucket()
-		if b.Rate == l.Rate {
+	Keep: func(s *State) {
+		b := s.Stored.bucket()
+		if b.Rate == s.Limit.Rate {
 			return
 		}
-		after := b.Advance(l, now)
-		if !own {
-			if after = b.AdvanceUnnamed(l, now); b.Rate > 0 {
+		after := b.Advance(s.Limit, s.Now)
+		if !s.Own {
+			if after = b.AdvanceUnnamed(s.Limit, s.Now); b.Rate > 0 {
 				after.Rate = min(after.Rate, b.Rate)
 			}
 		}
-		p.setBucket(&after, l)
+		s.Stored.setBucket(&after, s.Limit)
 	},
 	End: func(p *Packed, _ *Log, l *Limit, peek bool, now, _ int64, ended []Ending) {
 		b := p.bucket()
@@ -245,8 +246,9 @@ var tokenBucket = Row{
 
 // nameBucket also rewinds the bucket if the clock has gone back. Otherwise denials would last until the clock is back
 // where it was.
-func nameBucket(p *Packed, l *Limit, now int64, peek, own, holds bool) {
-	if l.Rate == 0 || l.Rate == int64(p.Rate&^heldBit) && p.At <= now {
+func nameBucket(s *State, holds bool) {
+	p, l, now := s.Stored, s.Limit, s.Now
+	if l.Rate == 0 {
 		return
 	}
 	b := p.bucket()
@@ -257,9 +259,9 @@ func nameBucket(p *Packed, l *Limit, now int64, peek, own, holds bool) {
 	switch {
 	case !b.Remembers(l, holds, now):
 		return
-	case !peek && !own:
+	case !s.Peek && !s.Own:
 		b = b.AdvanceUnnamed(l, now)
-	case !peek || own && l.Rate > b.Rate: // so that a peek reports the same wait as a charge
+	case !s.Peek || s.Own && l.Rate > b.Rate: // so that a peek reports the same wait as a charge
 		b = b.Advance(l, now)
 	default:
 		return

@@ -181,27 +181,27 @@ func sliding(code uint64, a Algorithm) Row {
 	return Row{
 		Code:     code,
 		KeepsLog: true,
-		Load: func(s *State, p *Packed, l *Limit, now, _ int64, _ bool) {
-			s.Log.Advance(l, now)
-			p.setLog(s.Log)
+		Load: func(s *State) {
+			s.Log.Advance(s.Limit, s.Now)
+			s.Stored.setLog(s.Log)
 		},
-		Wait: func(s *State, l *Limit, now, cost int64) int64 { return s.Log.Wait(l, now, cost) },
-		Charge: func(s *State, p *Packed, l *Limit, now, cost int64) {
-			s.Log.Charge(l, now, cost)
-			p.setLog(s.Log)
+		Wait: func(s *State, cost int64) int64 { return s.Log.Wait(s.Limit, s.Now, cost) },
+		Charge: func(s *State, cost int64) {
+			s.Log.Charge(s.Limit, s.Now, cost)
+			s.Stored.setLog(s.Log)
 		},
-		Report: func(s *State, l *Limit, now int64) Usage { return s.Log.Report(l, now) },
-		Grant: func(s *State, p *Packed, l *Limit, now, n int64) {
-			s.Log.Grant(l, now, n)
-			p.setLog(s.Log)
+		Report: func(s *State) Usage { return s.Log.Report(s.Limit, s.Now) },
+		Grant: func(s *State, n int64) {
+			s.Log.Grant(s.Limit, s.Now, n)
+			s.Stored.setLog(s.Log)
 		},
 		Refund: func(p *Packed, g *Log, l *Limit, _, at, cost int64) {
 			g.Refund(l, at, cost)
 			p.setLog(g)
 		},
-		Keep: func(s *State, p *Packed, l *Limit, now int64, _ bool) {
-			s.Log.Keep(l, now)
-			p.setLog(s.Log)
+		Keep: func(s *State) {
+			s.Log.Keep(s.Limit, s.Now)
+			s.Stored.setLog(s.Log)
 		},
 		End: func(p *Packed, g *Log, l *Limit, _ bool, _, _ int64, ended []Ending) {
 			g.End(l, p.IsHeld(), ended)

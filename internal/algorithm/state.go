@@ -1,10 +1,17 @@
 package algorithm
 
-// A State is the unpacked state for the functions of a Row. Each algorithm uses one field.
+// A State is the state of one limit of one key while a store decides. The store sets the fields above Bucket. Load unpacks
+// Stored into Bucket or Window, or advances Log: each algorithm uses one of the three.
 type State struct {
+	Limit  *Limit  // that the request names
+	Stored *Packed // the state as it is stored; an empty one if none is
+	Log    *Log    // of a sliding limit; may be empty, but is never nil
+	Now    int64
+	Offset int64 // how far the wall clock is ahead of Now
+	Own    bool  // no other pair shares the state
+	Peek   bool  // the request charges nothing
 	Bucket RatedBucket
 	Window Window
-	Log    *Log // of a sliding limit; may be empty, but is never nil
 }
 
 // A Packed is a State as the memory store keeps it for one limit of one key: 32 bytes without a pointer. Only this file
@@ -61,6 +68,12 @@ func (p *Packed) Release() { p.Rate &^= heldBit }
 // isOf reports whether p is a bucket in the ticks of l that knows no rate other than l's, which is not 0.
 func (p *Packed) isOf(l *Limit) bool {
 	return p.Kind == l.Kind|l.Code && int64(p.Rate&^heldBit) == l.Rate && l.Rate > 0
+}
+
+// Follows reports whether Name, at now, would leave p unchanged: l has the rate that was named last, and the clock has not
+// gone back. It may be false for a state that Name would not change.
+func (p *Packed) Follows(l *Limit, now int64) bool {
+	return int64(p.Rate&^heldBit) == l.Rate && p.At <= now
 }
 
 func (p *Packed) plainBucket() Bucket {

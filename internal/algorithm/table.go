@@ -3,8 +3,7 @@ package algorithm
 // A Row is one algorithm: the functions that a store applies to the state of a limit. The same functions in Lua have
 // the same names.
 //
-// Load makes a State from the stored Packed. Functions that take a Packed change the stored state directly. A Log
-// argument is the log of the state, which may be empty.
+// Load comes before Wait, Charge, Grant and Report. A Log argument is the log of the state, which may be empty.
 type Row struct {
 	// Code tells the algorithms apart in a Kind: below 16 and not 1 to 3. A bucket keeps its tick there in memory, and
 	// its lows are of code 1 in Redis.
@@ -13,35 +12,33 @@ type Row struct {
 	// KeepsLog says that a charged state has a Log.
 	KeepsLog bool
 
-	// Load sets s, whose Log is set, to what p is at now. The wall clock is ahead of now by offset. If the state
-	// records the rates that requests name, named says whether to record l's rate. Load changes p only as far as a
-	// request that is charged nothing must change it, because the clock may go back afterwards.
-	Load func(s *State, p *Packed, l *Limit, now, offset int64, named bool)
+	// Load sets s to what is stored, as it is at s.Now. Load changes what is stored only as far as a request that is
+	// charged nothing must change it, because the clock may go back afterwards.
+	Load func(s *State)
 
-	// Wait returns how long after now the state admits cost, which is at most the capacity.
-	Wait func(s *State, l *Limit, now, cost int64) int64
+	// Wait returns how long after s.Now the state admits cost, which is at most the capacity.
+	Wait func(s *State, cost int64) int64
 
-	// Charge adds cost, whether it fits or not, and stores s in p.
-	Charge func(s *State, p *Packed, l *Limit, now, cost int64)
+	// Charge adds cost, whether it fits or not, and stores s.
+	Charge func(s *State, cost int64)
 
-	// Grant adds n requests on top of the limit, or takes them away if n is negative, and stores s in p. A bucket gets
-	// back at most what was used. In other states, what was used stays unchanged, so that a refund never becomes a
-	// grant.
-	Grant func(s *State, p *Packed, l *Limit, now, n int64)
+	// Grant adds n requests on top of the limit, or takes them away if n is negative, and stores s. A bucket gets back
+	// at most what was used. In other states, what was used stays unchanged, so that a refund never becomes a grant.
+	Grant func(s *State, n int64)
 
 	// Report says what the state leaves.
-	Report func(s *State, l *Limit, now int64) Usage
+	Report func(s *State) Usage
 
 	// Refund takes back a charge of cost at an earlier instant, as far as it still counts.
 	Refund func(p *Packed, g *Log, l *Limit, now, at, cost int64)
 
-	// Name records the rate of a request in the state, whether or not the request is admitted. A peek does not record a
-	// slower rate, and neither does a state that several pairs share. holds says whether the pair holds anything. Nil:
-	// the states of the algorithm record no rates.
-	Name func(p *Packed, l *Limit, now int64, peek, own, holds bool)
+	// Name records the rate of a request in what is stored, whether or not the request is admitted. A peek does not
+	// record a slower rate, and neither does a state that several pairs share. holds says whether the pair holds
+	// anything. Nil: the states of the algorithm record no rates.
+	Name func(s *State, holds bool)
 
-	// Keep records in the state how to charge it when a hold ends. Nil: the state needs no such record.
-	Keep func(s *State, p *Packed, l *Limit, now int64, own bool)
+	// Keep records in what is stored how to charge it when a hold ends. Nil: the state needs no such record.
+	Keep func(s *State)
 
 	// End charges each ended hold at its end. l is the limit of a request at now, which may be a peek, or the result of
 	// LimitOf.
@@ -79,7 +76,7 @@ var rowOf = func() (rows [codeBits + 1]*Row) {
 
 // inFlight counts what its pair holds: it has no state of its own.
 var inFlight = Row{
-	Load:   func(*State, *Packed, *Limit, int64, int64, bool) {},
-	Wait:   func(*State, *Limit, int64, int64) int64 { return 0 },
-	Report: func(_ *State, l *Limit, _ int64) Usage { return Usage{Remaining: l.Capacity} },
+	Load:   func(*State) {},
+	Wait:   func(*State, int64) int64 { return 0 },
+	Report: func(s *State) Usage { return Usage{Remaining: s.Limit.Capacity} },
 }

@@ -210,3 +210,19 @@ func TestTheFirstTimeAfterTheWallClockWasSet(t *testing.T) {
 		}
 	}
 }
+
+// Requests that are denied after the clock has gone back charge nothing, but their wait passes.
+func TestDenialAfterTheClockHasGoneBackEnds(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	s := New(10, func() time.Time { return now })
+	l := limitOf(t, algorithm.TokenBucket, 10, time.Minute)
+	take(s, "k", l, 10)
+	now = now.Add(-time.Hour)
+	q := take(s, "k", l, 1)
+	if q.Retry <= 0 || q.Retry > time.Minute.Microseconds() {
+		t.Fatalf("got a wait of %d µs, want one of at most a minute", q.Retry)
+	}
+	if now = now.Add(time.Duration(q.Retry) * time.Microsecond); take(s, "k", l, 1).Retry != 0 {
+		t.Error("denied again after the wait")
+	}
+}

@@ -46,6 +46,7 @@ type decision struct {
 	now     int64
 	offset  int64 // of the wall clock
 	rare    bool  // some pair holds something or is banned
+	names   bool  // some states may not know the rate of their ask
 	overlap bool  // some asks are about one state
 	dryRuns bool  // some claims are dry runs
 	lacks   bool  // some pair lacks a record of its own that a charge would need
@@ -54,18 +55,13 @@ type decision struct {
 
 // An ask is one limit of a claim.
 type ask struct {
-	limit *algorithm.Limit
-	peek  bool  // charge nothing
-	asked int64 // the cost of all asks of this state that are decided as one
-	retry int64
-	wait  int64 // until the turn of a request that books it
-
-	record *record // the pair's own record or, if own is false, the record that it shares; nil if there is none
-	own    bool
-	added  bool // record was added for this ask
-
-	state algorithm.State
-	empty algorithm.Packed // of a state without a record
+	algorithm.State       // Stored is in the pair's own record, in a record that it shares, or, without a record, empty
+	claim           int   // its index in decision.claims
+	asked           int64 // the cost of all asks of this state that are decided as one
+	retry           int64
+	wait            int64 // until the turn of a request that books it
+	added           bool  // the record was added for this ask
+	empty           algorithm.Packed
 }
 
 // noLog is the log of states that have none. It must not be modified, because all stores share it.
@@ -77,7 +73,7 @@ const maxRoom = 64
 // end ends d. It clears pointers, so that the room does not keep an old table in memory after the table has grown.
 func (d *decision) end() {
 	for i := range d.asks {
-		d.asks[i].record = nil
+		d.asks[i].Stored = nil
 	}
 }
 
@@ -95,13 +91,17 @@ func (d *decision) open(s *Store, limits int) {
 	}
 	d.asks = asks[:limits]
 	d.now, d.offset = s.clock.read(), s.clock.offset()
+	n := 0
 	for i := range d.claims {
 		c := &d.claims[i]
+		d.dryRuns, d.lacks = d.dryRuns || c.DryRun, d.lacks || c.Hold
 		c.shard = s.shard(c.Pair)
-		c.asks, asks = asks[:len(c.Limits)], asks[len(c.Limits):]
+		c.asks = asks[n : n+len(c.Limits)]
+		n += len(c.Limits)
 		for j := range c.asks {
 			a := &c.asks[j]
-			a.limit, a.peek, a.added, a.wait = &c.Limits[j], c.Peek, false, 0
+			a.Limit, a.Now, a.Offset, a.Peek = &c.Limits[j], d.now, d.offset, c.Peek
+			a.claim, a.wait, a.added = i, 0, false
 			a.asked = a.costOf(c)
 		}
 		d.find(c)
@@ -113,39 +113,41 @@ func (d *decision) open(s *Store, limits int) {
 
 // find finds the records of a claim, and the records of what its pair remembers.
 func (d *decision) find(c *Claim) {
-	s, id := c.shard, c.Pair.id
+	s := c.shard
 	c.hold, c.ban = nil, nil
-	first := s.first(id)
-	i := first
-	for ; i < len(s.records) && s.records[i].id == id && !s.records[i].IsLimit(); i++ {
-		c.note(&s.records[i])
+	own := s.of(c.Pair.id)
+	if s.shared > 0 && len(own) == 0 { // the pair uses shared records
+		c.note(s.of(c.Pair.shared))
 	}
-	if s.shared > 0 && (i == len(s.records) || s.records[first].id != id) { // the pair uses shared records
-		for j := s.first(c.Pair.shared); j < len(s.records) && s.records[j].id == c.Pair.shared && !s.records[j].IsLimit(); j++ {
-			c.note(&s.records[j])
-		}
-	}
-	for j := range c.asks {
-		a := &c.asks[j]
-		a.record, a.own = s.pick(i, id, a.limit.Kind), true
-		if a.record == nil {
-			a.record, a.own = s.findShared(c.Pair, a.limit.Kind), false
+	own = c.note(own)
+	for i := range c.asks {
+		a := &c.asks[i]
+		r := pick(own, a.Limit.Kind)
+		if a.Own = r != nil; !a.Own {
+			r = s.findShared(c.Pair, a.Limit.Kind)
 			d.lacks = true
 		}
-		if a.limit.Algorithm == algorithm.InFlight { // which has no state
-			a.record = nil
+		if r == nil || a.Limit.Algorithm == algorithm.InFlight { // which has no state
+			a.empty = algorithm.Packed{Kind: a.Limit.Kind, At: d.now}
+			a.Stored = &a.empty
+			continue
 		}
+		a.Stored = &r.Packed
+		d.names = d.names || a.Limit.Row.Name != nil && !a.Stored.Follows(a.Limit, d.now)
 	}
 	d.rare = d.rare || c.hold != nil || c.ban != nil
 }
 
-// note stores a record that does not belong to a limit.
-func (c *Claim) note(r *record) {
-	if r.Is(algorithm.HoldKind) {
-		c.hold = r
-	} else {
-		c.ban = r
+// note stores those of the records of a pair that do not belong to a limit, and returns the others, which come after them.
+func (c *Claim) note(records []record) (limits []record) {
+	for ; len(records) > 0 && !records[0].IsLimit(); records = records[1:] {
+		if r := &records[0]; r.Is(algorithm.HoldKind) {
+			c.hold = r
+		} else {
+			c.ban = r
+		}
 	}
+	return records
 }
 
 // take decides all claims, charges none unless every enforced one is admitted, and then charges the dry runs that fit as well.
@@ -153,7 +155,9 @@ func (d *decision) take(s *Store, answers []Answer) {
 	if len(d.claims) > 1 {
 		d.sumUp()
 	}
-	d.name()
+	if d.names { // otherwise it changes nothing
+		d.name()
+	}
 	admitted := d.evaluate(false)
 	if admitted && d.lacks && d.place(s) {
 		admitted = d.evaluate(false)
@@ -175,21 +179,21 @@ func (d *decision) take(s *Store, answers []Answer) {
 func (d *decision) sumUp() (changed bool) {
 	for i := range d.claims {
 		own := &d.claims[i]
+		if !d.overlap && !d.mayOverlap(own) { // all sums are single costs
+			continue
+		}
 		for j := range own.asks {
 			a := &own.asks[j]
 			asked := a.costOf(own)
-			for k := range d.claims {
-				if c := &d.claims[k]; k != i && c.mayOverlap(own) {
-					for n := range c.asks {
-						b := &c.asks[n]
-						if a.limit.Kind != b.limit.Kind || own.Pair.id != c.Pair.id && (a.record == nil || a.record != b.record) {
-							continue // not about one state
-						}
-						d.overlap = true
-						if own.DryRun == c.DryRun && !a.peek && !b.peek {
-							asked = min(asked+b.costOf(c), maxCost)
-						}
-					}
+			for k := range d.asks {
+				b := &d.asks[k]
+				c := &d.claims[b.claim]
+				if c == own || a.Limit.Kind != b.Limit.Kind || own.Pair.id != c.Pair.id && a.Stored != b.Stored {
+					continue // not about one state
+				}
+				d.overlap = true
+				if own.DryRun == c.DryRun && !a.Peek && !b.Peek {
+					asked = min(asked+b.costOf(c), maxCost)
 				}
 			}
 			changed = changed || asked != a.asked
@@ -199,14 +203,19 @@ func (d *decision) sumUp() (changed bool) {
 	return changed
 }
 
-// mayOverlap reports whether states of c may be states of other: they are of one pair, or pairs share them.
-func (c *Claim) mayOverlap(other *Claim) bool {
-	return c.Pair.id == other.Pair.id || c.shard == other.shard && c.shard.shared > 0
+// mayOverlap reports whether states of own may be states of another claim: they are of one pair, or pairs share them.
+func (d *decision) mayOverlap(own *Claim) bool {
+	for i := range d.claims {
+		if c := &d.claims[i]; c != own && (c.Pair.id == own.Pair.id || c.shard == own.shard && c.shard.shared > 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // costOf returns the cost of a alone, an ask of c: a limit in flight counts requests.
 func (a *ask) costOf(c *Claim) int64 {
-	if a.limit.Algorithm == algorithm.InFlight {
+	if a.Limit.Algorithm == algorithm.InFlight {
 		return 1
 	}
 	return c.Cost
@@ -217,25 +226,22 @@ func (d *decision) name() {
 	for i := range d.claims {
 		c := &d.claims[i]
 		for j := range c.asks {
-			if a := &c.asks[j]; a.record != nil && a.limit.Row.Name != nil {
-				a.limit.Row.Name(&a.record.Packed, a.limit, d.now, a.peek, a.own, c.held > 0)
+			if a := &c.asks[j]; a.hasRecord() && a.Limit.Row.Name != nil {
+				a.Limit.Row.Name(&a.State, c.held > 0)
 			}
 		}
 	}
 }
 
+// hasRecord reports whether a record has the state of a.
+func (a *ask) hasRecord() bool { return a.Stored != &a.empty }
+
 // load brings the state of a, an ask of c, to now.
-func (d *decision) load(c *Claim, a *ask) {
-	p := &a.empty
-	if a.record != nil {
-		p = &a.record.Packed
-	} else {
-		a.empty = algorithm.Packed{Kind: a.limit.Kind, At: d.now}
+func (a *ask) load(c *Claim) {
+	if a.Limit.Row.KeepsLog {
+		a.Log = c.shard.logOf(a.Limit.Row, a.Stored)
 	}
-	if a.limit.Row.KeepsLog {
-		a.state.Log = c.shard.logOf(a.limit.Row, p)
-	}
-	a.limit.Row.Load(&a.state, p, a.limit, d.now, d.offset, a.own && !a.peek)
+	a.Limit.Row.Load(&a.State)
 }
 
 // evaluate decides the dry runs or the others, and reports whether all are admitted.
@@ -248,15 +254,15 @@ func (d *decision) evaluate(dryRun bool) bool {
 		}
 		for j := range c.asks {
 			a := &c.asks[j]
-			d.load(c, a)
+			a.load(c)
 			a.retry, a.wait = Never, 0
-			if a.asked <= a.limit.Capacity {
-				a.retry = a.limit.Row.Wait(&a.state, a.limit, d.now, a.asked)
+			if a.asked <= a.Limit.Capacity {
+				a.retry = a.Limit.Row.Wait(&a.State, a.asked)
 				if d.rare {
-					a.waitForPair(c, d.now)
+					a.waitForPair(c)
 				}
 				if a.retry > 0 && c.MaxWait > 0 {
-					a.book(c, d.now)
+					a.book(c)
 				}
 			}
 			admitted = admitted && a.retry == 0
@@ -266,9 +272,9 @@ func (d *decision) evaluate(dryRun bool) bool {
 }
 
 // waitForPair makes a wait for the holds and the ban of the pair of c.
-func (a *ask) waitForPair(c *Claim, now int64) {
+func (a *ask) waitForPair(c *Claim) {
 	if held := a.held(c); held > 0 && a.retry == 0 {
-		if a.limit.Row.Report(&a.state, a.limit, now).Remaining < a.asked+held {
+		if a.Limit.Row.Report(&a.State).Remaining < a.asked+held {
 			a.retry = algorithm.HoldHint
 		}
 	}
@@ -278,19 +284,19 @@ func (a *ask) waitForPair(c *Claim, now int64) {
 // book books a turn for a request that does not fit now, if the turn comes soon enough. Otherwise it sets retry to the
 // time after which the same request would get a turn. No request waits for the holds of others, because nobody knows
 // when they end.
-func (a *ask) book(c *Claim, now int64) {
+func (a *ask) book(c *Claim) {
 	switch {
 	case a.held(c) > 0:
 	case a.retry > c.MaxWait:
 		a.retry -= c.MaxWait
-	case a.state.Bucket.CanBook(a.limit, now, c.banned, a.asked):
+	case a.Bucket.CanBook(a.Limit, a.Now, c.banned, a.asked):
 		a.retry, a.wait = 0, a.retry
 	}
 }
 
 // held returns the cost that requests in flight hold of the pair of c.
 func (a *ask) held(c *Claim) int64 {
-	if a.limit.Algorithm == algorithm.InFlight {
+	if a.Limit.Algorithm == algorithm.InFlight {
 		return c.held
 	}
 	return c.heldCost
@@ -324,28 +330,31 @@ func (c *Claim) fits() bool {
 
 // charge adds cost to the state of a, an ask of c, and stores it.
 func (d *decision) charge(c *Claim, a *ask, cost int64) {
-	if a.record == nil { // in flight
+	if !a.hasRecord() { // in flight
 		return
 	}
 	if d.overlap {
-		d.load(c, a)
+		a.load(c)
 	}
 	a.addLog(c.shard)
 	if a.wait > 0 {
-		a.state.Book(&a.record.Packed, a.limit, d.now, c.banned, cost)
+		a.Book(c.banned, cost)
 	} else {
-		a.limit.Row.Charge(&a.state, &a.record.Packed, a.limit, d.now, cost)
+		a.Limit.Row.Charge(&a.State, cost)
 	}
 	if a.added {
-		c.shard.endsAt(a.record.ends())
+		a.noteEnd(c.shard)
 	}
 }
 
+// noteEnd tells s when the record of a will be idle.
+func (a *ask) noteEnd(s *shard) { s.endsAt(a.Limit.Row.Ends(a.Stored)) }
+
 // addLog adds a log to the state of a, if its algorithm keeps one and it has none.
 func (a *ask) addLog(s *shard) {
-	if a.limit.Row.KeepsLog && a.record.Extra == 0 {
-		a.record.Extra = s.logs.add(algorithm.Log{})
-		a.state.Log = s.logs.at(a.record.Extra)
+	if a.Limit.Row.KeepsLog && a.Stored.Extra == 0 {
+		a.Stored.Extra = s.logs.add(algorithm.Log{})
+		a.Log = s.logs.at(a.Stored.Extra)
 	}
 }
 
@@ -355,16 +364,16 @@ func (d *decision) report(answers []Answer) {
 	for i := range d.claims {
 		c := &d.claims[i]
 		for j := range c.asks {
-			a := &c.asks[j]
-			if d.overlap { // another ask may have changed the state
-				d.load(c, a)
-			}
-			answer := &answers[n]
+			a, answer := &c.asks[j], &answers[n]
 			n++
-			answer.Retry, answer.Wait, answer.Usage = a.retry, a.wait, a.limit.Row.Report(&a.state, a.limit, d.now)
-			if d.rare {
-				answer.Usage = answer.Usage.Less(a.held(c), c.banned)
+			if d.overlap { // another ask may have changed the state
+				a.load(c)
 			}
+			u := a.Limit.Row.Report(&a.State)
+			if d.rare {
+				u = u.Less(a.held(c), c.banned)
+			}
+			answer.Retry, answer.Wait, answer.Usage = a.retry, a.wait, u
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestRoomKeepsNeitherRecordsNorTheSizeOfALargeRequest(t *testing.T) {
 				t.Fatalf("%d keys: a room for %d asks is kept, want at most %d", keys, cap(room), maxRoom)
 			}
 			for _, a := range room[:cap(room)] {
-				if a.record != nil {
+				if a.Stored != nil {
 					t.Fatalf("%d keys: the room of shard %d keeps a record", keys, i)
 				}
 			}

@@ -32,16 +32,16 @@ func (d *decision) addHold(c *Claim, cost int64) {
 	d.loadPairs()
 	for i := range c.asks {
 		a := &c.asks[i]
-		if a.record == nil { // in flight
+		if !a.hasRecord() { // in flight
 			continue
 		}
 		a.addLog(c.shard)
-		if a.limit.Row.Keep != nil {
-			a.limit.Row.Keep(&a.state, &a.record.Packed, a.limit, d.now, a.own)
+		if a.Limit.Row.Keep != nil {
+			a.Limit.Row.Keep(&a.State)
 		}
-		a.record.Hold()
-		c.hold.Level = max(c.hold.Level, a.limit.Ban)
-		c.shard.endsAt(a.record.ends())
+		a.Stored.Hold()
+		c.hold.Level = max(c.hold.Level, a.Limit.Ban)
+		a.noteEnd(c.shard)
 	}
 }
 
@@ -110,8 +110,8 @@ func (d *decision) endHold(s *shard, r *record, ended []algorithm.Ending) {
 // limitFor returns the first limit for a record that asks name, and whether a peek does; nil if there is none.
 func (d *decision) limitFor(r *record) (l *algorithm.Limit, peek bool) {
 	for i := range d.asks {
-		if a := &d.asks[i]; a.record == r {
-			return a.limit, a.peek
+		if a := &d.asks[i]; a.Stored == &r.Packed {
+			return a.Limit, a.Peek
 		}
 	}
 	return nil, false

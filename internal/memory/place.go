@@ -21,7 +21,7 @@ func (d *decision) place(s *Store) (again bool) {
 	for i := range d.claims {
 		c := &d.claims[i]
 		for j := range c.asks {
-			d.load(c, &c.asks[j])
+			c.asks[j].load(c)
 		}
 	}
 	return again
@@ -41,8 +41,8 @@ func (d *decision) placeAll(s *Store, c *Claim) (placed bool) {
 		placed = true
 	}
 	for i := range c.asks {
-		if a := &c.asks[i]; !a.own && !a.peek && a.limit.Algorithm != algorithm.InFlight {
-			a.added = d.placeOne(s, c, a.limit.Kind) || a.added
+		if a := &c.asks[i]; !a.Own && !a.Peek && a.Limit.Algorithm != algorithm.InFlight {
+			a.added = d.placeOne(s, c, a.Limit.Kind) || a.added
 			placed = true
 		}
 	}
@@ -105,7 +105,7 @@ const (
 // makeRoom reports whether the pair of c may have a record more, of a kind. In a full store, it drops idle records, if
 // it finds some in a bounded time. Shards without idle records cost nothing.
 func (s *Store) makeRoom(d *decision, c *Claim, kind uint64) bool {
-	if n := c.shard.countOf(c.Pair.id); n > 0 {
+	if n := len(c.shard.of(c.Pair.id)); n > 0 {
 		return n < maxStates || kind>>4 == 0
 	}
 	for ; d.sweeps < sweepShards; d.sweeps++ {

@@ -206,7 +206,7 @@ func TestPairKeepsABoundedNumberOfRecords(t *testing.T) {
 				t.Fatalf("tier %d is forgotten", i)
 			}
 		}
-		if n := s.shard(pairOf("rule", "key")).countOf(pairOf("rule", "key").id); n != maxStates {
+		if n := len(s.shard(pairOf("rule", "key")).of(pairOf("rule", "key").id)); n != maxStates {
 			t.Errorf("%d records, want %d", n, maxStates)
 		}
 		for i := range 300 {

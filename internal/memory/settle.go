@@ -61,26 +61,26 @@ func (d *decision) adjust(s *Store, c *Claim, t *Settlement, at int64) {
 		return
 	}
 	for i := range c.asks {
-		if a := &c.asks[i]; a.record != nil && at >= c.shard.resets.begunAt(c.Pair.id) {
-			d.refund(c, a, t, at, min(t.Claimed-t.Final, a.limit.Capacity))
+		if a := &c.asks[i]; a.hasRecord() && at >= c.shard.resets.begunAt(c.Pair.id) {
+			d.refund(c, a, t, at, min(t.Claimed-t.Final, a.Limit.Capacity))
 		}
 	}
 }
 
 // refund takes cost, which t says was charged at an earlier instant, from the state as far as it still counts.
 func (d *decision) refund(c *Claim, a *ask, t *Settlement, at, cost int64) {
-	s, p := c.shard, &a.record.Packed
+	s, p := c.shard, a.Stored
 	switch {
-	case cost <= 0 || a.limit.Row.KeepsLog && p.Extra == 0:
+	case cost <= 0 || a.Limit.Row.KeepsLog && p.Extra == 0:
 		return
 	case t.Waits && c.bannedBehind(t.Turn, d.now): // other requests may wait for the end of the ban, which the level does not show
 		return
 	case t.Waits:
-		p.GiveBack(a.limit, d.now, at, t.Turn, cost)
+		p.GiveBack(a.Limit, d.now, at, t.Turn, cost)
 	default:
-		a.limit.Row.Refund(p, s.logOf(a.limit.Row, p), a.limit, d.now, at, cost)
+		a.Limit.Row.Refund(p, s.logOf(a.Limit.Row, p), a.Limit, d.now, at, cost)
 	}
-	s.endsAt(a.record.ends())
+	a.noteEnd(c.shard)
 }
 
 // bannedBehind reports whether the pair of c is banned at now, until after a turn.
@@ -93,19 +93,21 @@ func (d *decision) admits(c *Claim, cost int64) bool {
 	d.loadPair(c)
 	for i := range c.asks {
 		a := &c.asks[i]
-		if a.limit.Algorithm == algorithm.InFlight {
+		if a.Limit.Algorithm == algorithm.InFlight {
 			continue
 		}
-		if cost > a.limit.Capacity {
+		if cost > a.Limit.Capacity {
 			return false
 		}
-		if a.record != nil && a.limit.Row.Name != nil {
-			a.limit.Row.Name(&a.record.Packed, a.limit, d.now, true, false, false) // follow the clock, but name no rate
+		if a.hasRecord() && a.Limit.Row.Name != nil {
+			s := a.State
+			s.Own, s.Peek = false, true // follow the clock, but name no rate
+			a.Limit.Row.Name(&s, false)
 		}
-		d.load(c, a)
+		a.load(c)
 		a.asked = cost
-		a.retry = a.limit.Row.Wait(&a.state, a.limit, d.now, cost)
-		if a.waitForPair(c, d.now); a.retry != 0 {
+		a.retry = a.Limit.Row.Wait(&a.State, cost)
+		if a.waitForPair(c); a.retry != 0 {
 			return false
 		}
 	}
@@ -119,12 +121,12 @@ func (d *decision) chargeAll(s *Store, c *Claim, cost int64) {
 	}
 	for i := range c.asks {
 		a := &c.asks[i]
-		a.peek = a.limit.Rate == 0 // a rate of 0 needs no state
+		a.Peek = a.Limit.Rate == 0 // a rate of 0 needs no state
 	}
 	d.placeClaim(s, c)
 	for i := range c.asks {
-		if a := &c.asks[i]; !a.peek {
-			d.load(c, a)
+		if a := &c.asks[i]; !a.Peek {
+			a.load(c)
 			d.charge(c, a, cost)
 		}
 	}
@@ -135,18 +137,18 @@ func (d *decision) chargeAll(s *Store, c *Claim, cost int64) {
 func (d *decision) grant(s *Store, c *Claim, n int64) {
 	for i := range c.asks {
 		a := &c.asks[i]
-		a.peek = a.limit.Rate == 0 // a rate of 0 needs no state
+		a.Peek = a.Limit.Rate == 0 // a rate of 0 needs no state
 	}
 	d.placeClaim(s, c)
 	for i := range c.asks {
 		a := &c.asks[i]
-		if a.peek || a.record == nil || !a.own {
+		if a.Peek || !a.hasRecord() || !a.Own {
 			continue
 		}
-		d.load(c, a)
+		a.load(c)
 		a.addLog(c.shard)
-		a.limit.Row.Grant(&a.state, &a.record.Packed, a.limit, d.now, n)
-		c.shard.endsAt(a.record.ends())
+		a.Limit.Row.Grant(&a.State, n)
+		a.noteEnd(c.shard)
 	}
 }
 

@@ -63,16 +63,13 @@ func isShared(id uint64) bool { return id<<12>>24 == 0 }
 // Take decides claims together: if a claim that is not a dry run is denied, no claim is charged. It sets one answer for
 // each limit of each claim, in order, and returns the wall time of the decision.
 func (s *Store) Take(claims []Claim, answers []Answer) time.Time {
-	d, limits := decision{claims: claims}, 0
+	d := decision{claims: claims}
 	for i := range claims {
-		c := &claims[i]
-		limits += len(c.Limits)
-		d.held |= c.Pair.shardBit()
-		d.dryRuns, d.lacks = d.dryRuns || c.DryRun, d.lacks || c.Hold
+		d.held |= claims[i].Pair.shardBit()
 	}
 	s.lock(d.held)
 	defer s.unlock(d.held)
-	d.open(s, limits)
+	d.open(s, len(answers))
 	d.take(s, answers)
 	d.end()
 	return s.clock.time(d.now)

@@ -38,32 +38,31 @@ func (t *table) first(id uint64) int {
 	return i
 }
 
-// find returns the record of a pair that has this kind, or nil.
-func (t *table) find(id, kind uint64) *record { return t.pick(t.first(id), id, kind) }
+// of returns the records of a pair.
+func (t *table) of(id uint64) []record {
+	i := t.first(id)
+	end := i
+	for end < len(t.records) && t.records[end].id == id {
+		end++
+	}
+	return t.records[i:end]
+}
 
-// pick is find from where the records of the pair begin.
-func (t *table) pick(i int, id, kind uint64) *record {
-	for ; i < len(t.records) && t.records[i].id == id; i++ {
-		if r := &t.records[i]; r.Is(kind) {
+// find returns the record of a pair that has this kind, or nil.
+func (t *table) find(id, kind uint64) *record { return pick(t.of(id), kind) }
+
+// pick returns the one of the records of a pair that has this kind, or nil.
+func pick(records []record, kind uint64) *record {
+	for i := range records {
+		if r := &records[i]; r.Is(kind) {
 			return r
 		}
 	}
 	return nil
 }
 
-// countOf returns how many records a pair has.
-func (t *table) countOf(id uint64) (n int) {
-	for i := t.first(id); i < len(t.records) && t.records[i].id == id; i++ {
-		n++
-	}
-	return n
-}
-
 // has reports whether a pair has a record of any kind.
-func (t *table) has(id uint64) bool {
-	i := t.first(id)
-	return i < len(t.records) && t.records[i].id == id
-}
+func (t *table) has(id uint64) bool { return len(t.of(id)) > 0 }
 
 // insert adds an empty record.
 func (t *table) insert(id, kind uint64) *record {
