@@ -56,8 +56,9 @@ func (l *Limiter) check(r *http.Request, own *guarded) error {
 	if err == nil {
 		took, err = l.decide(r.Context(), c, claims)
 	}
-	err = prefix(err)
-	l.observe(r.Context(), r, c, claims, took, err)
+	if err != nil || len(l.observers) > 0 {
+		err = l.observe(r.Context(), r, c, claims, took, err)
+	}
 	return err
 }
 

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"slices"
 	"testing"
@@ -123,6 +124,45 @@ func TestMemoryStoreChargesTheRuleThatAClaimNames(t *testing.T) {
 		peek := core.Claim{Rule: rule, Key: "k", Limits: []core.Limit{core.PerHour(2)}, Peek: true}
 		if got, err := s.MemoryStore.Take(t.Context(), []core.Claim{peek}, nil); err != nil || got[0].Remaining != left {
 			t.Errorf("rule %s: got %+v, %v; want %d remaining", rule, got, err, left)
+		}
+	}
+}
+
+// Claims that no rule of the limiter made are charged to the rule that they name, too.
+func TestClaimsOfUnknownRulesAreChargedToTheirRules(t *testing.T) {
+	s := new(core.MemoryStore)
+	l := core.Must(core.New([]core.Rule{perHour("r", 2)}, core.WithStore(s)))
+	for _, rule := range []string{"a", "b"} {
+		claim := core.Claim{Rule: rule, Key: "k", Limits: []core.Limit{core.PerHour(2)}}
+		d, err := l.Take(t.Context(), claim)
+		if err != nil || d.Results[0].Remaining != 1 {
+			t.Errorf("rule %s: got %+v, %v; want 1 remaining", rule, d, err)
+		}
+		if got, err := s.Take(t.Context(), []core.Claim{claim}, nil); err != nil || got[0].Remaining != 0 {
+			t.Errorf("rule %s without a limiter: got %+v, %v; want 0 remaining", rule, got, err)
+		}
+	}
+}
+
+// A claim that an observer was shown says nothing about the next request that it is used for.
+func TestObservedClaimCanBeTakenAgain(t *testing.T) {
+	var seen core.Claim
+	s := &faulty{fault: func(context.Context) error { return errRefused }}
+	open := perHour("r", 2)
+	open.OnFailure = core.FailOpen
+	l := withStore(s, []core.Rule{open}, core.WithLogger(slog.New(slog.DiscardHandler)),
+		core.WithObserver(func(_ context.Context, o *core.Observation) { seen = o.Claims[0] }))
+	if d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}); err != nil || len(d.Results) != 0 {
+		t.Fatalf("got %+v, %v; want a request that failed open", d, err)
+	}
+	s.fault = nil
+	for range 2 {
+		d, err := l.Take(t.Context(), seen)
+		if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 1 {
+			t.Fatalf("got %+v, %v; want 1 remaining", d, err)
+		}
+		if err := l.Refund(t.Context(), d); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -77,28 +77,46 @@ func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]R
 	asked, limits := slices.Grow(claimRoom[:0], len(claims))[:len(claims)], 0
 	for i := range claims {
 		c, to := &claims[i], &asked[i]
-		compiled, err := c.Compile()
-		if err != nil {
+		set := c.set.of(c.Limits)
+		if err := c.validate(set); err != nil {
 			return dst, err
 		}
-		limits += len(compiled)
-		to.Pair, to.Limits, to.Cost = c.rule.pair(c.Rule, c.Key), compiled, exactCost(c.Cost)
+		limits += len(set.compiled)
+		to.Pair, to.Limits, to.Cost = c.rule.pair(c.Rule, c.Key), set.compiled, exactCost(c.Cost)
 		to.Peek, to.DryRun, to.Hold, to.MaxWait = c.Peek, c.DryRun, c.Hold, c.MaxWait.Microseconds()
 	}
 	var answerRoom [8]memory.Answer
 	answers := slices.Grow(answerRoom[:0], limits)[:limits]
 	at := m.store.Take(asked, answers)
-	n := len(dst)
-	dst = slices.Grow(dst, limits)[:n+limits]
+	return appendResults(dst, claims, answers, at), nil
+}
+
+// appendResults appends the store's answers, one for each limit of claims, to dst.
+func appendResults(dst []Result, claims []Claim, answers []memory.Answer, at time.Time) []Result {
+	dst = slices.Grow(dst, len(answers))
+	results := dst[len(dst) : len(dst)+len(answers)]
+	n := 0
 	for i := range claims {
 		c := &claims[i]
-		rule := ruleName(c.Rule)
 		for j := range c.Limits {
-			dst[n].answer(rule, &c.Limits[j], c.DryRun, &answers[0], at)
-			n, answers = n+1, answers[1:]
+			r, a := &results[n], &answers[n]
+			n++
+			r.Rule = ruleName(c.Rule)
+			r.Limit = c.Limits[j]
+			r.Allowed = a.Retry == 0
+			r.DryRun = c.DryRun
+			r.Remaining = int(a.Usage.Remaining)
+			r.RetryAfter = Never
+			if a.Retry != memory.Never {
+				r.RetryAfter = micros(a.Retry)
+			}
+			r.RefillAfter = micros(a.Usage.Refill)
+			r.ResetAfter = micros(a.Usage.Reset)
+			r.Wait = micros(a.Wait)
+			r.At = at
 		}
 	}
-	return dst, nil
+	return dst[:len(dst)+len(answers)]
 }
 
 // pair returns the pair of a rule and a key. made is the rule that made the claim for it, or nil.
@@ -107,23 +125,6 @@ func (made *activeRule) pair(rule, key string) memory.Pair {
 		return made.hash.Pair(key)
 	}
 	return memory.RuleOf(ruleName(rule)).Pair(key)
-}
-
-// answer sets r to the store's answer for the limit l of a claim.
-func (r *Result) answer(rule string, l *Limit, dryRun bool, a *memory.Answer, at time.Time) {
-	r.Rule = rule
-	r.Limit = *l
-	r.Allowed = a.Retry == 0
-	r.Remaining = int(a.Usage.Remaining)
-	r.RetryAfter = Never
-	if a.Retry != memory.Never {
-		r.RetryAfter = micros(a.Retry)
-	}
-	r.Wait = micros(a.Wait)
-	r.RefillAfter = micros(a.Usage.Refill)
-	r.ResetAfter = micros(a.Usage.Reset)
-	r.DryRun = dryRun
-	r.At = at
 }
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -15,10 +15,11 @@ type ending struct {
 }
 
 // observe calls the observers for a request, and logs err if the request was not decided. took is how long the store
-// took.
-func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, claims []Claim, took time.Duration, err error) {
-	if err == nil && (len(l.observers) == 0 || len(claims) == 0) || c.stage == peeking || allPeek(claims) {
-		return
+// took. observe returns err as the caller of the limiter gets it.
+func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, claims []Claim, took time.Duration, err error) error {
+	err = prefix(err)
+	if err == nil && len(claims) == 0 || c.stage == peeking || allPeek(claims) {
+		return err
 	}
 	o := newObservation()
 	o.Claims = append(o.Claims, claims...)
@@ -31,6 +32,7 @@ func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, clai
 		l.reporter.failed(ctx, notDecided, o.Claims, err)
 	}
 	o.release()
+	return err
 }
 
 // observeSettled calls the observers for the settled holds of c, and logs the error of a CostAfter. err is the error of

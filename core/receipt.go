@@ -103,24 +103,26 @@ func (c *receipt) record(claims []Claim, results []Result) {
 	if c.decided = len(results) == 1 && &results[0] == &c.result[0]; !c.decided && len(results) > 0 {
 		c.more().results = results
 	}
-	c.allowed = true
-	for i := range results {
-		c.allowed = c.allowed && (results[i].Allowed || results[i].DryRun)
-	}
 	own := c.claim[:]
 	if len(claims) > 1 {
 		own = make([]receiptClaim, len(claims))
 		c.more().claims = own
 	}
+	c.allowed = true
 	for i := range claims {
 		from, to := &claims[i], &own[i]
 		to.rule, to.key, to.set, to.cost = from.rule, from.Key, from.set, from.Cost
 		to.dryRun, to.hold, to.open = from.DryRun, from.Hold, from.open
-		to.charged = c.allowed && !from.Peek && !from.open
+		to.charged = !from.Peek && !from.open
 		for n := len(from.Limits); n > 0 && !from.open; n-- {
-			to.charged = to.charged && results[0].Allowed
+			r := &results[0]
 			results = results[1:]
+			to.charged = to.charged && r.Allowed
+			c.allowed = c.allowed && (r.Allowed || r.DryRun)
 		}
+	}
+	for i := 0; i < len(claims) && !c.allowed; i++ {
+		own[i].charged = false
 	}
 }
 

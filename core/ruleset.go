@@ -102,11 +102,14 @@ func (s *ruleset) meant(name string) string {
 	return "; there is " + strings.Join(known, ", ")
 }
 
-// complete fills in what claims leave out, from their rules, and validates the claims.
-func (s *ruleset) complete(claims []Claim) error {
-	for i := range claims {
-		claim := &claims[i]
-		claim.Rule = ruleName(claim.Rule)
+// complete sets own, which is as long, to claims and to what they leave out, from their rules, and validates them.
+func (s *ruleset) complete(own, claims []Claim) error {
+	for i := range own {
+		own[i] = claims[i]
+		own[i].Rule, own[i].Overridden, own[i].open = ruleName(claims[i].Rule), false, false
+	}
+	for i := range own {
+		claim := &own[i]
 		if err := s.completeOne(claim, s.named(claim.Rule)); err != nil {
 			return within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
 		}
@@ -116,7 +119,6 @@ func (s *ruleset) complete(claims []Claim) error {
 
 // completeOne is complete for one claim. rule is nil if no rule has the claim's name.
 func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
-	claim.Overridden = false
 	if rule != nil && rule.Override != nil && len(claim.Limits) == 0 && claim.Key != "" {
 		if err := claim.override(rule); err != nil {
 			return err

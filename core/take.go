@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/internal/breaker"
@@ -31,13 +32,14 @@ func (l *Limiter) take(ctx context.Context, c *receipt, claims []Claim) error {
 		return prefix(err)
 	}
 	var room [2]Claim
-	own := append(room[:0], claims...)
+	own := slices.Grow(room[:0], len(claims))[:len(claims)]
 	var took time.Duration
-	if err = rules.complete(own); err == nil {
+	if err = rules.complete(own, claims); err == nil {
 		took, err = l.decide(ctx, c, own)
 	}
-	err = prefix(err)
-	l.observe(ctx, nil, c, own, took, err)
+	if err != nil || len(l.observers) > 0 {
+		err = l.observe(ctx, nil, c, own, took, err)
+	}
 	return err
 }
 
