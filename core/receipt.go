@@ -47,7 +47,8 @@ const (
 
 // extra has the fields that few receipts need.
 type extra struct {
-	claims   []receiptClaim // if there are several
+	room     [2]receiptClaim
+	claims   []receiptClaim // if there are several; in room, if it is large enough
 	results  []Result       // if there are several
 	degraded error          // why the fallback decided; nil if the store did
 	joined   []*receipt     // the receipts of several limiters; then all other fields are empty
@@ -105,8 +106,9 @@ func (c *receipt) record(claims []Claim, results []Result) {
 	}
 	own := c.claim[:]
 	if len(claims) > 1 {
-		own = make([]receiptClaim, len(claims))
-		c.more().claims = own
+		e := c.more()
+		e.claims = slices.Grow(e.room[:0], len(claims))[:len(claims)]
+		own = e.claims
 	}
 	c.allowed = true
 	for i := range claims {

@@ -390,3 +390,13 @@ func TestOneLimitTakesOneAllocation(t *testing.T) {
 		}
 	}
 }
+
+// A decision of two claims takes one allocation for its receipt, one for both claims and one for all results.
+func TestTwoClaimsTakeThreeAllocations(t *testing.T) {
+	limits := []core.Limit{core.PerHour(1_000_000), core.PerDay(1_000_000)}
+	l := core.Must(core.New([]core.Rule{{Name: "a", Limits: limits}, {Name: "b", Limits: limits}}))
+	decide := func() { l.Take(t.Context(), core.Claim{Rule: "a", Key: "k"}, core.Claim{Rule: "b", Key: "k"}) }
+	if decide(); testing.AllocsPerRun(100, decide) > 3 {
+		t.Errorf("%v allocations, want 3", testing.AllocsPerRun(100, decide))
+	}
+}
