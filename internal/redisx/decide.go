@@ -90,7 +90,7 @@ func (s *decider) decide(ctx context.Context, r *request) (jobs []job, err error
 
 // within runs f, which does several jobs of r, for a caller that waits no longer than ctx.
 func (s *decider) within(ctx context.Context, r *request, f func(context.Context) error) error {
-	late := func(err error) error { return s.batcher.late(r.trip.Load(), err) }
+	late := func(err error) error { return s.batcher.late(s.batcher.tripOf(r), err) }
 	return s.batcher.running.within(ctx, late, f)
 }
 
@@ -149,6 +149,29 @@ func firstError(jobs []job) error {
 func allAdmitted(jobs []job) bool {
 	for i := range jobs {
 		if !jobs[i].admitted() {
+			return false
+		}
+	}
+	return true
+}
+
+// admitted reports whether j by itself was charged.
+func (j *job) admitted() bool {
+	if j.err != nil {
+		return false
+	}
+	for n, i := range j.asks {
+		if !j.request.asks[i].dryRun && j.usages[n].retry != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// fits reports whether all limits in j of a claim admit its cost.
+func (j *job) fits(claim int) bool {
+	for n, i := range j.asks {
+		if j.request.asks[i].claim == claim && j.usages[n].retry != 0 {
 			return false
 		}
 	}

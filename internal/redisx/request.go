@@ -2,8 +2,8 @@ package redisx
 
 import (
 	"slices"
+	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
@@ -19,9 +19,9 @@ type request struct {
 	settlements []settlement // of a Settle, by claim
 	leases      []leased     // claims of a Take
 	jobs        []job
-	usages      []usage                      // backs the jobs' usages
-	plan        string                       // of the last job; the next job's often equals it
-	trip        atomic.Pointer[breaker.Trip] // of the last job, for callers that give up
+	usages      []usage       // backs the jobs' usages
+	plan        string        // of the last job; the next job's often equals it
+	trip        *breaker.Trip // of the last job, for callers that give up; the batcher guards it
 }
 
 // An ask is one limit of one claim: see lua/plan.lua.
@@ -93,7 +93,7 @@ func (r *request) release() {
 	clear(r.keys)
 	clear(r.jobs)
 	r.keys, r.asks, r.settlements, r.leases = r.keys[:0], r.asks[:0], r.settlements[:0], r.leases[:0]
-	r.trip.Store(nil)
+	r.trip = nil
 	requests.Put(r)
 }
 
@@ -234,25 +234,85 @@ func (j *job) asksFor(claim int) bool {
 	return false
 }
 
-// admitted reports whether j by itself was charged.
-func (j *job) admitted() bool {
-	if j.err != nil {
-		return false
+// A routing says which keys one run of a script may use.
+type routing uint32
+
+const (
+	anyKeys    routing = iota // all: one server, or the master of a Sentinel
+	bySlot                    // keys of one hash slot: a Redis Cluster
+	byIdentity                // keys of one identity: a Ring, which does not say where a key is
+	byKey                     // one key: a slot that is migrating
+)
+
+// slots is the number of hash slots of a Redis Cluster.
+const slots = 16384
+
+// nameOf returns a name that is the same for all keys that one run may use together.
+func (how routing) nameOf(key string, l *layout) string {
+	switch how {
+	case bySlot:
+		return strconv.Itoa(slotOf(l.tagOf(key)))
+	case byIdentity:
+		return l.tagOf(key)
 	}
-	for n, i := range j.asks {
-		if !j.request.asks[i].dryRun && j.usages[n].retry != 0 {
-			return false
-		}
-	}
-	return true
+	return key
 }
 
-// fits reports whether all limits in j of a claim admit its cost.
-func (j *job) fits(claim int) bool {
-	for n, i := range j.asks {
-		if j.request.asks[i].claim == claim && j.usages[n].retry != 0 {
-			return false
+// jobsOf returns the jobs of r. The jobs of an earlier call for r are no longer valid.
+func (how routing) jobsOf(r *request, l *layout) []job {
+	r.jobs = r.jobs[:0]
+	if how == anyKeys {
+		r.jobs = append(r.jobs, job{request: r, keys: r.keys, asks: upTo(len(r.asks))})
+	} else {
+		for i := range r.asks {
+			name := how.nameOf(r.keys[r.asks[i].key], l)
+			n := slices.IndexFunc(r.jobs, func(j job) bool { return j.route == name })
+			if n < 0 {
+				n = len(r.jobs)
+				r.jobs = append(r.jobs, job{request: r, route: name})
+			}
+			r.jobs[n].add(i)
 		}
 	}
-	return true
+	r.usages = slices.Grow(r.usages[:0], len(r.asks))[:len(r.asks)]
+	rest := r.usages
+	for i := range r.jobs {
+		j := &r.jobs[i]
+		j.plan = r.plan
+		j.prepare(false)
+		r.plan = j.plan
+		j.usages, rest = rest[:0:len(j.asks)], rest[len(j.asks):]
+	}
+	return r.jobs
+}
+
+// upTo returns 0 to n-1.
+func upTo(n int) []int {
+	if n <= len(places) {
+		return places[:n:n]
+	}
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+var places = [...]int{0, 1, 2, 3, 4, 5, 6, 7}
+
+// slotOf returns the hash slot of a hash tag: its CRC-16/XMODEM modulo the number of slots.
+// See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#key-distribution-model.
+func slotOf(tag string) int {
+	var crc uint16
+	for i := range len(tag) {
+		crc ^= uint16(tag[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return int(crc) % slots
 }

@@ -2,7 +2,12 @@ package redisx
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +31,111 @@ type server struct {
 
 func newServer(client redis.UniversalClient) *server {
 	return &server{client: client, script: theScript, begun: time.Now()}
+}
+
+// runAll does jobs in one run of the script, or each job in a run of its own if that is what the server needs. It reports
+// whether the server needs runs for the keys of one slot each.
+func (s *server) runAll(ctx context.Context, jobs []*job) (bySlot bool) {
+	err := s.run(ctx, jobs)
+	if bySlot = hasCode(err, "CROSSSLOT"); len(jobs) > 1 && (bySlot || hasCode(err, "TRYAGAIN")) {
+		var runs sync.WaitGroup
+		for i := range jobs {
+			runs.Go(func() { _ = s.run(ctx, jobs[i:i+1]) })
+		}
+		runs.Wait()
+	}
+	return bySlot && len(jobs) > 1
+}
+
+// run does jobs in one run of the script. It sets the reply of each job, or returns the error of all.
+func (s *server) run(ctx context.Context, jobs []*job) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(v)
+		}
+		for _, j := range jobs {
+			j.err = err
+		}
+		s.noteError(err)
+	}()
+	c := callOf(s.clock.micros(), jobs)
+	reply, err := s.call(ctx, c)
+	if err != nil {
+		return err
+	}
+	return s.deliver(reply, jobs)
+}
+
+// reset resets one pair, because in a slot that is migrating, the server returns an error for a script with several
+// keys.
+func (s *server) reset(ctx context.Context, key string) error {
+	c := newCall(4)
+	c.addKeys([]string{key})
+	c.add(decidedAt("r", s.clock.micros()))
+	_, err := s.call(ctx, c)
+	s.noteError(err)
+	return err
+}
+
+// callOf returns the call for jobs. Jobs with the same plan are next to each other.
+func callOf(now int64, jobs []*job) *call {
+	byPlan := func(a, b *job) int { return strings.Compare(a.plan, b.plan) }
+	if !slices.IsSortedFunc(jobs, byPlan) { // mostly there is one
+		slices.SortStableFunc(jobs, byPlan)
+	}
+	c := newCall(len(jobs) + 4)
+	for _, j := range jobs {
+		c.addKeys(j.keys)
+	}
+	for i := 0; i < len(jobs); {
+		first := i
+		var numbers strings.Builder
+		for ; i < len(jobs) && jobs[i].plan == jobs[first].plan; i++ {
+			numbers.WriteString(jobs[i].numbers)
+		}
+		c.add(decidedAt(jobs[first].plan, now))
+		if numbers.Len() > 0 {
+			c.add(numbers.String())
+		}
+		if i < len(jobs) {
+			c.add(i - first)
+		}
+	}
+	return c
+}
+
+// decidedAt returns a plan that is decided at an instant, if that is not 0.
+func decidedAt(plan string, now int64) string {
+	if now == 0 {
+		return plan
+	}
+	return plan[:1] + strconv.FormatInt(now, 10) + plan[1:]
+}
+
+// deliver gives each job its part of a script's reply.
+func (s *server) deliver(reply []int64, jobs []*job) error {
+	all := reply
+	if len(reply) < 2 {
+		return fmt.Errorf("the script replied %d", all)
+	}
+	s.countRepairs(reply[1])
+	at, reply := reply[0], reply[2:]
+	for _, j := range jobs {
+		n := min(j.lengthOf(reply), len(reply))
+		j.at, j.reply, reply = at, reply[:n], reply[n:]
+	}
+	if len(reply) > 0 {
+		return fmt.Errorf("the script replied %d, which is too much", all)
+	}
+	return nil
+}
+
+// countRepairs counts and logs the states that a script has replaced.
+func (s *server) countRepairs(n int64) {
+	if n > 0 {
+		s.repaired.Add(uint64(n))
+		slog.Warn("spillgate: stored states made no sense and count as used up", "states", n)
+	}
 }
 
 // call sends c to the server and returns the reply. If the server does not have the function or the script, it has not
@@ -70,6 +180,129 @@ func (s *server) loadLibrary(ctx context.Context) error {
 		return load(ctx, client)
 	}
 	return s.client.Process(ctx, onceText{redis.NewStringCmd(ctx, "function", "load", s.script.library)})
+}
+
+// A once is a command that go-redis sends at most once. If a reply is lost, a client sends other commands again, which
+// would charge a decision twice. Versions before 9.19 do not call NoRetry. With these, the name of the function or
+// script makes the second attempt fail.
+type once struct {
+	*redis.StringCmd
+	name *onceName
+}
+
+// NoRetry reports true.
+func (once) NoRetry() bool { return true }
+
+// SetErr implements redis.Cmder. If the error is a reply of the server, such as MOVED, the server has not run the
+// command, and the client may send it to another one.
+func (c once) SetErr(err error) {
+	if _, replied := errors.AsType[redis.Error](err); replied {
+		c.name.sent.Store(false)
+	}
+	c.StringCmd.SetErr(err)
+}
+
+// A onceName is a word of a command that a client can write once.
+type onceName struct {
+	text string
+	sent atomic.Bool
+}
+
+var errLost = errors.New("there was no reply, or READONLY, LOADING or CLUSTERDOWN, and the command must not be sent again")
+
+// MarshalBinary implements encoding.BinaryMarshaler. The client calls it when it writes the command.
+func (n *onceName) MarshalBinary() ([]byte, error) {
+	if n.sent.Swap(true) {
+		return nil, errLost
+	}
+	return []byte(n.text), nil
+}
+
+// String implements fmt.Stringer, for hooks that log commands.
+func (n *onceName) String() string { return n.text }
+
+// An onceText is a once for other commands than a run of the script.
+type onceText struct{ *redis.StringCmd }
+
+// NoRetry reports true.
+func (onceText) NoRetry() bool { return true }
+
+// A call is one run of the script: the command, the name of a function or the digest of a script, the number of keys,
+// the keys and the arguments.
+type call struct {
+	words []any
+	sent  bool // at least once
+}
+
+// newCall returns a call with room for words keys and arguments.
+func newCall(words int) *call { return &call{words: append(make([]any, 0, 3+words), "", "", 0)} }
+
+// addKeys adds keys. No argument may be added before.
+func (c *call) addKeys(keys []string) {
+	for _, key := range keys {
+		c.words = append(c.words, key)
+	}
+	c.words[2] = len(c.words) - 3
+}
+
+func (c *call) add(arg any) { c.words = append(c.words, arg) }
+
+// send sends c as a command that runs the function or script called name, and returns the reply.
+func (c *call) send(ctx context.Context, client redis.UniversalClient, command, name string) ([]int64, error) {
+	words := c.words
+	if c.sent {
+		words = slices.Clone(words) // a client may still read the words of an earlier attempt
+	}
+	c.sent = true
+	once := once{name: &onceName{text: name}}
+	words[0], words[1] = command, once.name
+	once.StringCmd = redis.NewStringCmd(ctx, words...)
+	once.SetFirstKeyPos(3)        // older versions of go-redis do not know the place in an FCALL
+	_ = client.Process(ctx, once) // the command keeps the error
+	text, err := once.Result()
+	if err != nil {
+		return nil, err
+	}
+	return wordsOf(text)
+}
+
+// sendScript sends c with the digest of the script, or with its source to a server that does not have the script.
+func (c *call) sendScript(ctx context.Context, client redis.UniversalClient, script *script) ([]int64, error) {
+	reply, err := c.send(ctx, client, "evalsha", script.sha)
+	if hasCode(err, "NOSCRIPT") {
+		reply, err = c.send(ctx, client, "eval", script.source)
+	}
+	return reply, err
+}
+
+// wordsOf returns the words of a reply: see lua/word.lua.
+func wordsOf(text string) ([]int64, error) {
+	const word = 8
+	if len(text)%word != 0 {
+		return nil, fmt.Errorf("the script replied %d bytes", len(text))
+	}
+	words := make([]int64, 0, len(text)/word)
+	for ; len(text) > 0; text = text[word:] {
+		words = append(words, int64(binary.LittleEndian.Uint64([]byte(text[:word]))))
+	}
+	return words, nil
+}
+
+// isNotFound reports whether err says that a server does not have the library.
+func isNotFound(err error) bool { return hasCode(err, "ERR Function not found") }
+
+// isUnavailable reports whether err says that a server has no functions, or that its user may not use them.
+func isUnavailable(err error) bool { return hasCode(err, "ERR unknown") || hasCode(err, "NOPERM") }
+
+// isReply reports whether err is a server's error reply, which means that the server did not run the command.
+func isReply(err error) bool {
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
+}
+
+// hasCode reports whether err is a server's reply that begins with code.
+func hasCode(err error, code string) bool {
+	return err != nil && strings.HasPrefix(err.Error(), code)
 }
 
 // reloadEvery is how often a store asks a client of a Redis Cluster to look for new masters.

@@ -8,11 +8,10 @@
 //	store.go    the Store: a Take, from leases (lend.go) and remembered denials (denials.go) or the server; Settle; Reset
 //	decide.go   decides a request in one job or, on a Cluster, in one for each slot, and gives back what one job denies
 //	batcher.go  sends the jobs of concurrent callers in batches, which are bounded by a sum of loads
-//	run.go      makes one call of a batch's jobs and gives each job its part of the reply
-//	routing.go  splits a request into jobs; plan.go has the words that it sends; reply.go has those that it reads
-//	request.go  turns claims and settlements into a request, under the keys of key.go, with the calendars of clock.go
-//	server.go   calls the script, which script.go joins from lua/, by the commands of command.go
-//	wait.go     bounds how long calls are waited for, and how many there are
+//	server.go   makes one call of a batch's jobs and gives each job its part of the reply; script.go joins lua/
+//	request.go  turns claims and settlements into a request, and splits it into jobs
+//	plan.go     has the words that a job sends, and reply.go those that it reads
+//	key.go      makes keys, and clock.go calendars
 //
 // The script is a library of one function, and a script for servers without functions. Its files in lua/ read from
 // run.lua down: plan.lua reads the request; take.lua, settle.lua and decide.lua decide; pair.lua has the layout of the
