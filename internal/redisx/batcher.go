@@ -2,7 +2,6 @@ package redisx
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/breaker"
 )
 
@@ -390,11 +388,6 @@ func (r running) within(ctx context.Context, late func(error) error, f func(cont
 	case <-ctx.Done():
 		return late(ctx.Err())
 	}
-}
-
-// panicked returns the error for a panic of the client with value v.
-func panicked(v any) error {
-	return fmt.Errorf("%w: the Redis client panicked: %v", core.ErrInvalid, v)
 }
 
 // each runs f for 0 to n-1 at once and waits.

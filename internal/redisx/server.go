@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
 )
 
 // A server runs the script. It is a single server, or all servers of a Redis Cluster or a Ring.
@@ -64,6 +65,11 @@ func (s *server) run(ctx context.Context, jobs []*job) (err error) {
 		return err
 	}
 	return s.deliver(reply, jobs)
+}
+
+// panicked returns the error for a panic of the client with value v.
+func panicked(v any) error {
+	return fmt.Errorf("%w: the Redis client panicked: %v", core.ErrInvalid, v)
 }
 
 // reset resets one pair, because in a slot that is migrating, the server returns an error for a script with several
