@@ -138,7 +138,7 @@ func (d *decision) find(c *Claim) {
 	d.rare = d.rare || c.hold != nil || c.ban != nil
 }
 
-// note stores those of the records of a pair that do not belong to a limit, and returns the others, which come after them.
+// note stores the records of a pair that belong to no limit, and returns the limits' records, which come after them.
 func (c *Claim) note(records []record) (limits []record) {
 	for ; len(records) > 0 && !records[0].IsLimit(); records = records[1:] {
 		if r := &records[0]; r.Is(algorithm.HoldKind) {

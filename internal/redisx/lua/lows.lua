@@ -33,8 +33,8 @@ local function forgetLows(w, o)
   end
 end
 
--- capLows makes no low of the bucket at o, which has lows, higher than level, and removes those that then say no more
--- than the one before.
+-- capLows lowers the lows of the bucket at o, which has lows, to level, and removes those that then say no more than the
+-- one before.
 local function capLows(w, o, level)
   local first = o + bucketSize + 1
   local count = w[first]
@@ -92,8 +92,7 @@ local function addLow(w, o, now)
   removeLows(w, o, n + 2, w[at + 1])
 end
 
--- lowFor returns the number of the low that holds for what was charged at an instant, or 0. Lows that make no sense are
--- removed.
+-- lowFor returns the index of the low that applies to a charge at an instant, or 0. It removes lows that make no sense.
 local function lowFor(w, o, at)
   if not hasLows(w, o) then
     return 0
@@ -112,8 +111,8 @@ local function lowFor(w, o, at)
   return n
 end
 
--- lowerLows lowers the lows of the bucket at o, after back has been given back that low n holds for, or the first one if
--- n is 0. It removes those that say nothing any more.
+-- lowerLows lowers low n of the bucket at o, or the first low if n is 0, and all later ones: a refund of back, to whose
+-- charge low n applies, lowers the level by as much. It removes the lows that then say nothing.
 local function lowerLows(w, o, n, back)
   if not hasLows(w, o) then
     return

@@ -14,7 +14,8 @@ local function tooFar(_, _, _, _, filled)
   return filled + 1
 end
 
--- decideFrom decides the requests of a plan from the one after tried, which it counts, up to the last one.
+-- decideFrom decides the requests of a plan that were not tried yet, up to the last one. It counts a request in tried
+-- before it decides it, so that a request that fails is not tried again.
 local tried, filled
 local function decideFrom(plan, decide, keyList, first, last, now, numbers)
   local keys, words = plan.keys, plan.words
