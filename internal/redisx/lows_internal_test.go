@@ -130,6 +130,28 @@ func (l *lending) play(one, other string) {
 	}
 }
 
+// A pair that holds something marks its bucket, which keeps its lows all the same.
+func TestLowsOfABucketWithHolds(t *testing.T) {
+	l := newLending(t, 1, "10/s;burst=100")
+	hold := l.claim
+	hold.Cost, hold.Hold = 5, true
+	if _, err := l.store.Take(context.Background(), []core.Claim{hold}, nil); err != nil {
+		t.Fatal(err)
+	}
+	l.model.Take(l.now.UnixMicro(), []core.Claim{hold})
+	for range 4 {
+		l.pass(30 * time.Millisecond)
+		l.call(0, 8, lease.Portions{})
+	}
+	for len(l.unused) > 0 {
+		l.pass(30 * time.Millisecond)
+		l.call(0, 0, lease.Portions{l.some()})
+		if got, want, same := l.compare(); !same {
+			t.Fatalf("got %+v\nwant %+v", got, want)
+		}
+	}
+}
+
 // lendMany charges n times ahead, and then gives all back. It returns how many requests stay charged.
 func lendMany(t *testing.T, n int) (less int) {
 	l := newLending(t, 1, "100/s;burst=5000")
