@@ -119,10 +119,10 @@ func appendResults(dst []Result, claims []Claim, answers []memory.Answer, at tim
 	return dst[:len(dst)+len(answers)]
 }
 
-// pair returns the pair of a rule and a key. made is the rule that made the claim for it, or nil.
-func (made *activeRule) pair(rule, key string) memory.Pair {
-	if made != nil && made.Name == rule { // otherwise a store in front of this one may have changed the claim
-		return made.hash.Pair(key)
+// pair returns the pair of a rule and a key. r is the rule that the claim was made from, or nil.
+func (r *activeRule) pair(rule, key string) memory.Pair {
+	if r != nil && r.Name == rule { // otherwise a store in front of this one may have changed the claim
+		return r.hash.Pair(key)
 	}
 	return memory.RuleOf(ruleName(rule)).Pair(key)
 }

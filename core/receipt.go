@@ -48,7 +48,7 @@ const (
 // extra has the fields that few receipts need.
 type extra struct {
 	room     [2]receiptClaim
-	claims   []receiptClaim // if there are several; in room, if it is large enough
+	claims   []receiptClaim // if there is more than one; uses room for up to two
 	results  []Result       // if there are several
 	degraded error          // why the fallback decided; nil if the store did
 	joined   []*receipt     // the receipts of several limiters; then all other fields are empty

@@ -102,7 +102,7 @@ func (s *ruleset) meant(name string) string {
 	return "; there is " + strings.Join(known, ", ")
 }
 
-// complete sets own, which is as long, to claims and to what they leave out, from their rules, and validates them.
+// complete copies claims to own, which has the same length, fills in missing fields from the rules, and validates the result.
 func (s *ruleset) complete(own, claims []Claim) error {
 	for i := range own {
 		own[i] = claims[i]

@@ -55,7 +55,7 @@ type decision struct {
 
 // An ask is one limit of a claim.
 type ask struct {
-	algorithm.State       // Stored is in the pair's own record, in a record that it shares, or, without a record, empty
+	algorithm.State       // Stored points into the pair's own or shared record, or to empty if there is none
 	claim           int   // its index in decision.claims
 	asked           int64 // the cost of all asks of this state that are decided as one
 	retry           int64

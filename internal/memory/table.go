@@ -51,7 +51,7 @@ func (t *table) of(id uint64) []record {
 // find returns the record of a pair that has this kind, or nil.
 func (t *table) find(id, kind uint64) *record { return pick(t.of(id), kind) }
 
-// pick returns the one of the records of a pair that has this kind, or nil.
+// pick returns the record of this kind, or nil.
 func pick(records []record, kind uint64) *record {
 	for i := range records {
 		if r := &records[i]; r.Is(kind) {

@@ -217,3 +217,39 @@ func TestRefundRepairsCorruptState(t *testing.T) {
 	}
 	allExpire(t, client)
 }
+
+// A reset replaces a pair that makes no sense: the next request begins with a full limit.
+func TestResetReplacesACorruptPair(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	ctx := context.Background()
+	for _, value := range []string{"garbage", words(ends-1, 7), words(ends, 4, 0, 4), ""} {
+		flush(t, client)
+		s := redisx.New(client, options)
+		c := claimOf("k", core.PerMinute(5))
+		take(t, s, c)
+		client.HSet(ctx, pairKey, "s", value)
+		if err := s.Reset(ctx, pairsOf(c)); err != nil {
+			t.Fatal(err)
+		}
+		if r := take(t, s, c)[0]; !r.Allowed || r.Remaining != 4 || s.Repaired() != 0 {
+			t.Errorf("%q: %+v, %d repaired", value, r, s.Repaired())
+		}
+	}
+}
+
+// A pair that holds something keeps all its limits. If it grows too large, it is replaced; no request fails.
+func TestHeldPairOfTooManyLimitsIsReplaced(t *testing.T) {
+	s := redisx.New(redistest.Start(t).Client(t), options)
+	hold := claimOf("k", core.AtOnce(9))
+	hold.Hold = true
+	take(t, s, hold)
+	denied := 0
+	for i := range 400 {
+		if r := take(t, s, claimOf("k", core.Every(5, time.Hour+time.Duration(i)*time.Second))); !r[0].Allowed {
+			denied++
+		}
+	}
+	if denied != 1 {
+		t.Errorf("%d of 400 requests were denied, want the one that found the pair too large", denied)
+	}
+}

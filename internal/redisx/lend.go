@@ -12,7 +12,7 @@ import (
 // A lender implements lease.Store.
 type lender struct{ *decider }
 
-// Lend implements lease.Store. Each loan is a request of its own, so that all have the same plan and travel in one batch.
+// Lend implements lease.Store. Each loan is a request of its own, so that loans with equal limits share a plan and a batch.
 func (s lender) Lend(ctx context.Context, claims []core.Claim, loans []lease.Loan, dst []core.Result) ([]core.Result, bool, error) {
 	if len(claims) > 0 {
 		return s.decideClaims(ctx, claims, loans, dst)

@@ -300,7 +300,7 @@ func isNotFound(err error) bool { return hasCode(err, "ERR Function not found") 
 // isUnavailable reports whether err says that a server has no functions, or that its user may not use them.
 func isUnavailable(err error) bool { return hasCode(err, "ERR unknown") || hasCode(err, "NOPERM") }
 
-// isReply reports whether err is a server's error reply, which means that the server did not run the command.
+// isReply reports whether err is a server's error reply. Unless the script itself failed, the server did not run it.
 func isReply(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 	return ok

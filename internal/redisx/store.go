@@ -8,7 +8,7 @@
 //	store.go    the Store: a Take, from leases (lend.go) and remembered denials (denials.go) or the server; Settle; Reset
 //	decide.go   decides a request in one job or, on a Cluster, in one for each slot, and gives back what one job denies
 //	batcher.go  sends the jobs of concurrent callers in batches, which are bounded by a sum of loads
-//	server.go   makes one call of a batch's jobs and gives each job its part of the reply; script.go joins lua/
+//	server.go   sends a batch in one call and gives each job its part of the reply; script.go joins lua/
 //	request.go  turns claims and settlements into a request, and splits it into jobs
 //	plan.go     has the words that a job sends, and reply.go those that it reads
 //	key.go      makes keys, and clock.go calendars

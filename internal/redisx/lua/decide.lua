@@ -2,9 +2,9 @@
 --
 -- The reply has the numbers of each limit: the wait, which is 0 if the limit admits the request, -1 if it never does and
 -- -1 - n if the request waits n microseconds for its turn; and the results of report, from which reply.go computes what
--- remains. An algorithm's replied says how many numbers these are. If pairs hold something or are banned, a code comes
--- first, and three more numbers for each limit follow: the cost that the pair holds, for how long the pair is banned,
--- which may be negative, and the rate at which a bucket drains.
+-- remains. An algorithm's replied says how many numbers these are. If the request is rare, a code comes first, and three
+-- more numbers for each limit follow: the cost that the pair holds, for how long the pair is banned, which may be
+-- negative, and the rate at which a bucket drains.
 --
 -- A code is a multiple of -maxExact, which no wait reaches.
 local failed, farOff, rare, held = -maxExact, -2 * maxExact, -3 * maxExact, -4 * maxExact
@@ -105,9 +105,9 @@ local function fitsAll(plan, claim)
   return true
 end
 
--- isCharged reports whether a limit is to be charged, and loads it for that. A peek charges nothing, nor does a dry run
--- that does not fit. A claim that holds its cost is not charged either: isCharged makes the hold.
-local function isCharged(plan, l, now)
+-- beginCharge loads a limit that is to be charged, or makes its hold, and reports whether to charge it. A peek charges
+-- nothing, nor does a dry run that does not fit.
+local function beginCharge(plan, l, now)
   if l.peek or l.dryRun and not fitsAll(plan, l.claim) then
     return false
   elseif not l.hold then
@@ -125,7 +125,7 @@ end
 local function commit(plan, limits, now)
   for i = 1, #limits do
     local l = limits[i]
-    if not anyRare or isCharged(plan, l, now) then
+    if not anyRare or beginCharge(plan, l, now) then
       local charge, pair = l.waits < 0 and tokenBucket.book or l.commit, l.pair
       local ends = charge(l.w, l.o, l, now, l.cost)
       if ends > pair.last then
@@ -170,7 +170,7 @@ local function decide(plan, limits, now, admitted)
   return admitted, isHeld
 end
 
--- report adds what is replied to a request to the numbers that are filled, and returns how many there are.
+-- report writes the reply behind the first n numbers of out, and returns how many there are then.
 local function report(plan, now, isHeld, n)
   local out = out
   if anyRare then
@@ -202,7 +202,7 @@ end
 
 -- openRequest reads the pairs of the request whose keys begin at keyList[first].
 local function openRequest(plan, keyList, first, now)
-  if anyRare then -- of an earlier request
+  if anyRare then -- left by the previous request
     clearRare(current)
   end
   current, anyRare, anyOdd, hasTexts = plan, plan.rare, plan.odd, false
@@ -228,11 +228,11 @@ local function saveRequest(plan, now)
       if anyRare or last == 0 then
         last = endOf(pair)
       end
-      if last * 0.016 > w[1] or w[1] * 62.5 < now then
+      if last * 0.016 > w[1] - 16 or w[1] * 62.5 < now then -- the layout is below 16
         prolong = ceilDiv(min(max(last, now), now + maxExact), 1000) + slack
         w[1] = prolong * 16 + layout
       end
-      local command, value = hasTexts and saveTexts(pair), pack(formats[size], unpack(w, 1, size))
+      local command, value = hasTexts and saveTexts(pair), formats[size] and pack(formats[size], unpack(w, 1, size)) or textOf(w, size)
       if size == 1 then
         call('DEL', key)
       elseif command then

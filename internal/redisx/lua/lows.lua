@@ -92,7 +92,8 @@ local function addLow(w, o, now)
   removeLows(w, o, n + 2, w[at + 1])
 end
 
--- lowFor returns the index of the low that applies to a charge at an instant, or 0. It removes lows that make no sense.
+-- lowFor returns the index of the last low that does not begin later than an instant, or 0. It removes lows that make no
+-- sense.
 local function lowFor(w, o, at)
   if not hasLows(w, o) then
     return 0

@@ -44,7 +44,7 @@ local function sizeOf(w, o)
   return (kind == banKind or kind == resetKind) and 2
 end
 
--- limitOf returns the limit of a record, by what the record itself knows.
+-- limitOf makes a limit from a record alone.
 local function limitOf(pair, w, o)
   local kind = kindOf(w, o)
   local algorithm = algorithms[kind % 16]
@@ -177,7 +177,7 @@ end
 -- denies for ever.
 local function resetBroken(pair, now)
   pair.holdAt, pair.banAt, pair.resetAt, pair.others = 0, 0, 0, 0
-  pair.words, pair.size = {layout}, 1
+  pair.words, pair.size = {16 + layout}, 1 -- unlike a pair that is not stored
   addLimits(pair, now)
   for _, l in ipairs(pair) do
     if l.kind > 0 and not l.same then
@@ -259,7 +259,7 @@ local function parsePair(pair, value, now)
   end
 end
 
--- endOf returns when all has ended that a pair has. What is held will be charged at its end.
+-- endOf returns the instant from which the pair no longer matters. What is held will be charged when the hold ends.
 local function endOf(pair)
   local w, hold, cost, last = pair.words, pair.holdAt, pair.heldCost, pair.last
   if hold > 0 then

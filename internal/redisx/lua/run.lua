@@ -2,7 +2,7 @@
 --
 -- Keys: the keys of each request, one request after the other.
 -- Arguments: for each plan its text; if it settles or has leased claims, a text with the words of all requests that have it, see
--- settle.lua and take.lua; and the number of those requests, which the last plan does without.
+-- settle.lua and take.lua; and the number of those requests. The last plan has no number.
 --
 -- Returns words: the server's clock in microseconds since 1970, how many states made no sense and were replaced, and
 -- for each request what take.lua and settle.lua say, or a code: failed if it could not be decided, because of an error

@@ -3,16 +3,16 @@
 -- A plan has a table for each pair that its requests name. The table lists the limits of the pair, and each request of
 -- the plan overwrites its fields. So a request allocates only one table for the words of each pair. The fields are:
 --
---   key, stored   the key of the pair, and what is stored there, or false
+--   key           the key of the pair
 --   words, size   its words and their number: see pair.lua
 --   dirty         whether the pair must be stored
+--   last          the latest end of what the request has charged, held or banned, or 0
 --
 -- and what few pairs have:
 --
 --   holdAt, banAt, resetAt             the places of these records, or 0
 --   heldCost, heldCount, bannedUntil   what is held, and until when the pair is banned
 --   others                             the number of records of limits that the plan does not have
---   last                               when something ends that no limit of the plan says
 --
 -- A record is known by a table of words and the place of its first word there: l.w and l.o of a limit l.
 local current = nil -- the plan
@@ -20,8 +20,8 @@ local repaired = 0 -- states that made no sense
 local hasTexts = false -- whether the texts of a sliding limit may have changed
 local call, tryCall = redis.call, redis.pcall
 
--- anyRare is false if the pairs of the request have none of these rare records, anyOdd is false, and each limit is
--- charged or stays as it is.
+-- anyRare is false if the pairs of the request have none of these rare records, anyOdd is false, and no claim is a peek,
+-- a dry run or a hold.
 local anyRare = false
 
 -- anyOdd is false if no bucket has to be prepared before it drains: each has its own record, which makes sense and is not
