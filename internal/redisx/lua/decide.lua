@@ -126,7 +126,7 @@ local function commit(plan, limits, now)
   for i = 1, #limits do
     local l = limits[i]
     if not anyRare or beginCharge(plan, l, now) then
-      local charge, pair = l.waits < 0 and tokenBucket.book or l.commit, l.pair
+      local charge, pair = l.waits < 0 and tokenBucket.book or l.charge, l.pair
       local ends = charge(l.w, l.o, l, now, l.cost)
       if ends > pair.last then
         pair.last = ends
@@ -232,7 +232,7 @@ local function saveRequest(plan, now)
         prolong = ceilDiv(min(max(last, now), now + maxExact), 1000) + slack
         w[1] = prolong * 16 + layout
       end
-      local command, value = hasTexts and saveTexts(pair), formats[size] and pack(formats[size], unpack(w, 1, size)) or textOf(w, size)
+      local command, value = hasTexts and saveTexts(pair), textOf(w, size)
       if size == 1 then
         call('DEL', key)
       elseif command then

@@ -36,7 +36,6 @@ local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, star
   if rate == 0 then -- nothing is ever admitted
     l.charge = inFlight.charge
   end
-  l.commit = cost > 0 and l.charge or inFlight.charge -- a claim that only charges ahead costs nothing
   if kind == 0 then
     l.room = l.never or math.huge
   end
