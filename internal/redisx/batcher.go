@@ -389,13 +389,3 @@ func (r running) within(ctx context.Context, late func(error) error, f func(cont
 		return late(ctx.Err())
 	}
 }
-
-// each runs f for 0 to n-1 at once and waits.
-func each(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	for i := 1; i < n; i++ {
-		wg.Go(func() { f(i) })
-	}
-	f(0)
-	wg.Wait()
-}

@@ -39,13 +39,19 @@ func newServer(client redis.UniversalClient) *server {
 func (s *server) runAll(ctx context.Context, jobs []*job) (bySlot bool) {
 	err := s.run(ctx, jobs)
 	if bySlot = hasCode(err, "CROSSSLOT"); len(jobs) > 1 && (bySlot || hasCode(err, "TRYAGAIN")) {
-		var runs sync.WaitGroup
-		for i := range jobs {
-			runs.Go(func() { _ = s.run(ctx, jobs[i:i+1]) })
-		}
-		runs.Wait()
+		each(len(jobs), func(i int) { _ = s.run(ctx, jobs[i:i+1]) })
 	}
 	return bySlot && len(jobs) > 1
+}
+
+// each runs f for 0 to n-1 at once and waits.
+func each(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	for i := 1; i < n; i++ {
+		wg.Go(func() { f(i) })
+	}
+	f(0)
+	wg.Wait()
 }
 
 // run does jobs in one run of the script. It sets the reply of each job, or returns the error of all.
