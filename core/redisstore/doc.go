@@ -24,7 +24,7 @@
 //
 // # Keys
 //
-//	spillgate:5:{ip:203.0.113.9}:login
+//	spillgate:6:{ip:203.0.113.9}:login
 //
 // is the key of the rule login and that address: a hash with a field for each limit. The number is the version of the
 // format. In identities and rules, the store writes a byte as %XX if it is not printable ASCII, or is a percent sign, a

@@ -32,7 +32,7 @@ func TestKeysThatOthersWroteTo(t *testing.T) {
 	for a := core.TokenBucket; a <= core.SlidingLog; a++ {
 		for name, args := range spoil {
 			key := a.String() + "/" + strings.ReplaceAll(name, " ", "-")
-			at := "spillgate:5:{" + key + "}:closed"
+			at := "spillgate:6:{" + key + "}:closed"
 			command := append([]any{args[0], at}, args[1:]...)
 			t.Run(key, func(t *testing.T) {
 				t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redisx"
 )
 
-const pairKey = "spillgate:5:{k}:rule"
+const pairKey = "spillgate:6:{k}:rule"
 
 // corruptions are values that replace the stored states of a pair with a limit of 5 per minute.
 var corruptions = []struct {

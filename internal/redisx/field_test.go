@@ -1,6 +1,7 @@
 package redisx_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -43,8 +44,32 @@ func TestClaimsOfOneRequestShareASubBucket(t *testing.T) {
 		newest != uint64(start.Add(72*time.Second).UnixMicro()) || count != 2 {
 		t.Errorf("%v, want an oldest entry of 36 s and a newest of 72 s with 2 requests", state)
 	}
-	if older := server.HGet(pairKey, fieldOf(c.Limits[0])); older != words(uint64(start.Add(36*time.Second).UnixMicro()), 1) {
-		t.Errorf("%x, want the entry of 36 s", older)
+	if recent := state[8:11]; !slices.Equal(recent, []uint64{1, uint64(start.Add(36 * time.Second).UnixMicro()), 1}) {
+		t.Errorf("the recent entries are %d, want the one of 36 s", recent)
+	}
+}
+
+// The record has room for the newest entry and six recent ones. Older ones are in a field, until few are left.
+func TestOnlyOlderEntriesHaveAField(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.PerMinute(1000).Using(core.SlidingLog))
+	field := func() int { return len(server.HGet(pairKey, fieldOf(c.Limits[0]))) / 16 }
+	for i, want := range []int{0, 0, 0, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 14} {
+		server.SetTime(start.Add(time.Duration(i) * time.Second))
+		if take(t, s, c); field() != want {
+			t.Fatalf("after %d requests a field has %d entries, want %d", i+1, field(), want)
+		}
+	}
+	for _, after := range []struct {
+		seconds time.Duration
+		entries int
+		used    uint64
+	}{{67, 7, 8}, {68, 7, 8}, {71, 0, 6}, {74, 0, 4}} {
+		server.SetTime(start.Add(after.seconds * time.Second))
+		take(t, s, c)
+		if state := stored(server.HGet(pairKey, "s"), c.Limits[0]); field() != after.entries || state[0] != after.used {
+			t.Errorf("after %d s a field has %d entries of %d requests, want %d of %d", after.seconds, field(), state[0], after.entries, after.used)
+		}
 	}
 }
 

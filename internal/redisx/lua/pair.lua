@@ -1,6 +1,6 @@
 -- The pair of a rule and a key, as it is stored.
 --
--- A pair is a hash. Its field s has all states but the entries of sliding limits, as words. The first word is 16 times
+-- A pair is a hash. Its field s has all states but older entries of sliding limits, as words. The first word is 16 times
 -- the milliseconds since 1970 until which the key is certain to be kept, plus the number of this layout. Records
 -- follow. The first word of a record is its kind, by which it is found:
 --
@@ -19,7 +19,7 @@
 -- holds nothing. A hold that ends is charged to a marked record even if the record was empty.
 --
 -- A change of what is stored changes layout, and the version in key.go.
-local layout = 5 -- below 16
+local layout = 6 -- below 16
 local banKind, resetKind = 4, 8
 local slack = 10000 -- milliseconds that a key is kept for longer, so that few requests have to prolong that
 local maxKept = 1000 * maxExact -- that a first word can say

@@ -3,19 +3,21 @@
 --
 -- The words of its record: used (+1), the width of the widest sub-bucket that a stamp may be of (+2), the stamp of the
 -- oldest entry (+3), the stamp (+4) and the count (+5) of the newest, the number of the oldest block (+6), the number
--- of blocks (+7), and the number of the oldest block that may still be stored (+8).
+-- of blocks (+7), the number of the oldest block that may still be stored (+8), the number of recent entries (+9), and
+-- room for these.
 --
--- An entry is two words, a stamp and a count. The newest one is in the record; most decisions need no other. The others
--- are texts in further fields of the pair, which are read when they are needed:
+-- An entry is two words, a stamp and a count. The newest one and the recent ones before it are in the record; most
+-- decisions need no other. The older ones are texts in further fields of the pair, which are read when they are needed:
 --
 --   <kind>           a list with an entry for each block: the stamp of its newest entry and the sum of its counts; then the open
 --                    entries, which are newer
---   <kind>:<number>  the entries of a block, maxEntries or fewer
+--   <kind>:<number>  the entries of a block, at most maxEntries and maxRecent together
 --
 -- No change is kept unless the pair is saved. Places in a text count from 0.
-local sliding = {size = 9, replied = 4}
+local maxRecent = 6
+local sliding = {size = 10 + 2 * maxRecent, replied = 4}
 local entrySize = 2 * word
-local maxEntries = 64 -- of a block
+local maxEntries = 64 -- open entries that become a block
 local maxDropped = 4 -- blocks whose fields one request removes
 
 -- stampOf returns the stamp of a request at now.
@@ -55,24 +57,38 @@ local function firstFrom(text, stamp)
   return low
 end
 
--- textsOf returns the texts of the record at o, and reads them if no one has. If they are lost, the newest entry counts for them.
+-- hasStored reports whether there are entries that the record does not have.
+local function hasStored(w, o)
+  local sum = w[o + 5]
+  for at = o + 11, o + 9 + 2 * w[o + 9], 2 do
+    sum = sum + w[at]
+  end
+  return w[o + 7] > 0 or sum < w[o + 1]
+end
+
+-- textsOf returns the texts of the record at o, and reads them if no one has. The recent entries are the last open ones
+-- there. If texts are lost, the newest entry counts for them.
 local function textsOf(w, o, l)
   local q = w[-l.kind]
   hasTexts = true
   if q then
     return q
   end
-  local pair, size = l.pair, entrySize * w[o + 7]
-  local value = call('HGET', pair.key, l.name) or ''
+  local pair, size, isStored = l.pair, entrySize * w[o + 7], hasStored(w, o)
+  local value = isStored and call('HGET', pair.key, l.name) or ''
   if #value < size or #value % entrySize > 0 then
     value = ''
   end
-  q = {list = sub(value, 1, size), open = sub(value, size + 1), blocks = {}, changed = {}, name = l.name}
-  w[-l.kind] = q
-  if value == '' and w[o + 5] < w[o + 1] then
+  if isStored and value == '' then
     repaired, pair.dirty = repaired + 1, true
-    w[o + 3], w[o + 5], w[o + 7] = w[o + 4], w[o + 1], 0
+    w[o + 3], w[o + 5], w[o + 7], w[o + 9] = w[o + 4], w[o + 1], 0, 0
   end
+  local recent = textOf({unpack(w, o + 10, o + 9 + 2 * w[o + 9])}, 2 * w[o + 9])
+  q = {
+    list = sub(value, 1, size), open = sub(value, size + 1) .. recent, blocks = {}, changed = {}, name = l.name, stored = isStored,
+    dirty = recent ~= '',
+  }
+  w[-l.kind], w[o + 9] = q, 0
   return q
 end
 
@@ -120,12 +136,12 @@ local function setOldest(w, o, l, q)
   w[o + 3] = q.open ~= '' and entryAt(q.open, 0) or w[o + 4]
 end
 
--- clear forgets all entries.
-local function clear(w, o, l)
+-- clear forgets all entries. stored says whether some may be stored in another field.
+local function clear(w, o, l, stored)
   w[o + 6], w[o + 7] = w[o + 6] + w[o + 7], 0
-  w[o + 1], w[o + 3], w[o + 4], w[o + 5] = 0, 0, 0, 0
+  w[o + 1], w[o + 3], w[o + 4], w[o + 5], w[o + 9] = 0, 0, 0, 0, 0
   hasTexts = true
-  w[-l.kind] = {list = '', open = '', blocks = {}, changed = {}, name = l.name, dirty = true}
+  w[-l.kind] = {list = '', open = '', blocks = {}, changed = {}, name = l.name, stored = stored, dirty = true}
 end
 
 -- dropFirst returns a text without the entries that no longer count at now, and the sum of their counts.
@@ -144,7 +160,7 @@ end
 -- drop forgets what no longer counts at now, which is at least one entry.
 local function drop(w, o, l, now)
   if w[o + 4] + l.micros <= now then
-    return clear(w, o, l)
+    return clear(w, o, l, hasStored(w, o))
   end
   local q, ended, dropped = textsOf(w, o, l), 0, 0
   while ended < w[o + 7] do
@@ -176,15 +192,19 @@ end
 local function push(w, o, l, stamp, count)
   if w[o + 5] == 0 then
     w[o + 3] = stamp
+  elseif not w[-l.kind] and w[o + 9] < maxRecent then
+    local at = o + 10 + 2 * w[o + 9]
+    w[at], w[at + 1], w[o + 9] = w[o + 4], w[o + 5], w[o + 9] + 1
   else
     local q = textsOf(w, o, l)
-    if countEntries(q.open) >= maxEntries then
+    local count = countEntries(q.open)
+    if count >= maxEntries then
       local sum = 0
-      for i = 0, maxEntries - 1 do
+      for i = 0, count - 1 do
         local _, n = entryAt(q.open, i)
         sum = sum + n
       end
-      q.list = q.list .. pack(formats[2], entryAt(q.open, maxEntries - 1), sum)
+      q.list = q.list .. pack(formats[2], entryAt(q.open, count - 1), sum)
       w[o + 7] = w[o + 7] + 1
       setBlock(w, o, q, w[o + 7] - 1, q.open, sum)
       q.open = ''
@@ -232,7 +252,7 @@ function sliding.load(w, o, l, now)
   if w[o + 5] == 0 then
     return false
   elseif w[o + 1] > maxExact or w[o + 5] > w[o + 1] or w[o + 3] > w[o + 4] or w[o + 2] > maxExact or w[o + 7] > maxExact or
-    w[o + 8] > w[o + 6] then
+    w[o + 8] > w[o + 6] or w[o + 9] > maxRecent then
     return repair(w, o, l, now)
   end
   if w[o + 3] + l.micros <= now then
@@ -408,9 +428,12 @@ function sliding.ends(w, o, l, at)
 end
 
 function sliding.empty(w, o, l, stale)
-  w[o], w[o + 1], w[o + 2], w[o + 3], w[o + 4], w[o + 5], w[o + 6], w[o + 7], w[o + 8] = l.kind, 0, l.unit, 0, 0, 0, 1, 0, 1
+  for i = o + 1, o + sliding.size - 1 do
+    w[i] = 0
+  end
+  w[o], w[o + 2], w[o + 6], w[o + 8] = l.kind, l.unit, 1, 1
   if stale then -- fields of an earlier record may be left
-    clear(w, o, l)
+    clear(w, o, l, true)
   end
 end
 
@@ -426,7 +449,7 @@ function sliding.limitOf(w, o)
 end
 
 -- save adds the texts of the record at o that have changed to the command that stores the pair at key, and returns
--- that. It also removes some of the blocks whose entries have all ended.
+-- that. A few open entries go to the record instead. It also removes some of the blocks whose entries have all ended.
 function sliding.save(w, o, key, command)
   local kind = kindOf(w, o)
   local q = w[-kind]
@@ -437,14 +460,20 @@ function sliding.save(w, o, key, command)
   if not q or not q.dirty then
     return command
   end
-  local text = q.list .. q.open
-  if text == '' then
-    call('HDEL', key, q.name)
+  local count = countEntries(q.open)
+  if q.list == '' and count <= maxRecent then
+    w[o + 9] = count
+    for i = 0, count - 1 do
+      w[o + 10 + 2 * i], w[o + 11 + 2 * i] = entryAt(q.open, i)
+    end
+    if q.stored then
+      call('HDEL', key, q.name)
+    end
     return command
   end
   command = command or {'HSET', key, 's', ''}
   local n = #command
-  command[n + 1], command[n + 2] = q.name, text
+  command[n + 1], command[n + 2] = q.name, q.list .. q.open
   for number in pairs(q.changed) do
     if number >= w[o + 6] and number < w[o + 6] + w[o + 7] then
       n = n + 2
