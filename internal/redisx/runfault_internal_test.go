@@ -22,13 +22,13 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 		return s.jobOf(t, core.Claim{Key: limits, Limits: core.MustParseLimits(limits)})
 	}
 	for _, limits := range []string{"100/m;sliding-log", "5/m", "5/m, 9/h;fixed-window", "5/60000001us", "5/60000001us;fixed-window"} {
-		for range 2 {
+		for range 8 {
 			if err := s.decider.server.run(ctx, []*job{of(limits)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	// Only the log needs HDEL now: all its entries have ended.
+	// Only the log needs HDEL now: it had more entries than its record has room for, and all have ended.
 	s.Shift(2 * time.Hour)
 	if err := client.Do(ctx, "acl", "setuser", "default", "-hdel").Err(); err != nil {
 		t.Fatal(err)
