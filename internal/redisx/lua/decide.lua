@@ -121,21 +121,6 @@ local function beginCharge(plan, l, now)
   return false
 end
 
--- commit charges what limits are asked, or holds it.
-local function commit(plan, limits, now)
-  for i = 1, #limits do
-    local l = limits[i]
-    if not anyRare or beginCharge(plan, l, now) then
-      local charge, pair = l.waits < 0 and tokenBucket.book or l.charge, l.pair
-      local ends = charge(l.w, l.o, l, now, l.cost)
-      if ends > pair.last then
-        pair.last = ends
-      end
-      pair.dirty = true
-    end
-  end
-end
-
 -- decide sets the waits of limits. If admitted is set and all of them but dry runs admit what they are asked, decide
 -- charges or holds that. It reports whether it did, and whether holds are in the way of a limit.
 local function decide(plan, limits, now, admitted)
@@ -164,8 +149,16 @@ local function decide(plan, limits, now, admitted)
     end
     l.waits = wait
   end
-  if admitted then
-    commit(plan, limits, now)
+  for i = 1, admitted and #limits or 0 do
+    local l = limits[i]
+    if not anyRare or beginCharge(plan, l, now) then
+      local charge, pair = l.waits < 0 and tokenBucket.book or l.charge, l.pair
+      local ends = charge(l.w, l.o, l, now, l.cost)
+      if ends > pair.last then
+        pair.last = ends
+      end
+      pair.dirty = true
+    end
   end
   return admitted, isHeld
 end

@@ -6,7 +6,6 @@
 -- record: see lows.lua.
 local tokenBucket = {size = bucketSize, replied = 3}
 local tickOf = {[0] = 1, 1000, 1000000, 1}
-local maxBusy = 4294967295 -- microseconds that busy may lie before at
 
 -- coarse returns a rate with its seven highest bits, all others 0.
 local function coarse(rate)
@@ -44,6 +43,11 @@ local function toTicks(w, o, l)
   end
 end
 
+-- busyOf returns busy, which counts for at most 2^32 - 1 microseconds.
+local function busyOf(w, o)
+  return max(w[o + 3], w[o + 2] - 4294967295)
+end
+
 -- rewind has the bucket follow a clock that went back to now. What would have drained until then is still to drain, but the clock
 -- never fills a bucket above its capacity.
 local function rewind(w, o, l, now)
@@ -52,7 +56,7 @@ local function rewind(w, o, l, now)
   local full = max(level, l.full)
   local ticks = ceilDiv(w[o + 2] - now, l.unit)
   w[o + 1] = ticks > floorDiv(full - level, rate) and full or level + ticks * rate
-  w[o + 2], w[o + 3] = now, min(w[o + 3], now)
+  w[o + 2], w[o + 3] = now, min(busyOf(w, o), now)
   forgetLows(w, o)
 end
 
@@ -120,9 +124,6 @@ function tokenBucket.load(w, o, l, now)
   else
     w[o + 1], w[o + 2] = level, now - rest
   end
-  if anyOdd and w[o + 3] < w[o + 2] - maxBusy then
-    w[o + 3] = w[o + 2] - maxBusy
-  end
   return store
 end
 
@@ -178,8 +179,6 @@ function tokenBucket.charge(w, o, l, now, cost)
   local before, at = w[o + 1], w[o + 2]
   if before < l.period then
     w[o + 3] = at
-  elseif w[o + 3] < at - maxBusy then
-    w[o + 3] = at - maxBusy
   end
   local lows = o + bucketSize
   if w[lows] == l.lows and w[lows + 1 + 2 * w[lows + 1]] > before then -- the last low is the highest
@@ -265,7 +264,7 @@ function tokenBucket.refund(w, o, l, now, at, cost)
     else
       sure = sure - ticks * l.rate
     end
-    sure = max(sure, low, at >= w[o + 3] and whole or 0)
+    sure = max(sure, low, at >= busyOf(w, o) and whole or 0)
     lowerLows(w, o, n, sure)
     if sure > 0 then -- the charges since then found less in the bucket
       w[o + 3] = last
@@ -282,8 +281,6 @@ function tokenBucket.grant(w, o, l, _, n)
   end
   if n < 0 and level < l.period then -- as a charge does
     w[o + 3] = w[o + 2]
-  elseif w[o + 3] < w[o + 2] - maxBusy then
-    w[o + 3] = w[o + 2] - maxBusy
   end
   w[o + 1] = max(0, min(level - n * l.period, maxExact))
   forgetLows(w, o)
