@@ -24,6 +24,11 @@ type Settlement struct {
 	Grant   int64 // requests to add
 }
 
+// changes reports whether t changes anything. If not, it does not end holds either: a store elsewhere is not even asked.
+func (t *Settlement) changes() bool {
+	return t.Held || t.Ban > 0 || t.Grant != 0 || t.Final != t.Claimed
+}
+
 // NoInstant is the At of a Settlement whose Take another store has decided.
 const NoInstant = math.MinInt64
 

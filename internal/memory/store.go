@@ -81,16 +81,21 @@ func (s *Store) Settle(settlements []Settlement) {
 	var room [4]Claim
 	d.claims = room[:0]
 	for i := range settlements {
-		t := &settlements[i]
-		d.held |= t.Pair.shardBit()
-		limits += len(t.Limits)
-		d.claims = append(d.claims, Claim{Pair: t.Pair, Limits: t.Limits})
+		if t := &settlements[i]; t.changes() {
+			d.held |= t.Pair.shardBit()
+			limits += len(t.Limits)
+			d.claims = append(d.claims, Claim{Pair: t.Pair, Limits: t.Limits})
+		}
 	}
 	s.lock(d.held)
 	defer s.unlock(d.held)
 	d.open(s, limits)
+	n := 0
 	for i := range settlements {
-		d.settle(s, &d.claims[i], &settlements[i])
+		if t := &settlements[i]; t.changes() {
+			d.settle(s, &d.claims[n], t)
+			n++
+		}
 	}
 	d.end()
 }

@@ -8,17 +8,23 @@ import (
 )
 
 // Settle does at now what each settlement says: it replaces what was charged or held with Final, renews a hold, bans, or
-// grants. It sets At of a settlement that renewed a hold.
+// grants. It sets At of a settlement that renewed a hold. A settlement that changes nothing does not end holds.
 func (m *Model) Settle(now int64, settlements []core.Settlement) {
 	var asks []*ask
 	var pairs []core.Pair
 	for i := range settlements {
 		s := &settlements[i]
+		if !changes(s) {
+			continue
+		}
 		asks, pairs = append(asks, m.asksOf(s)...), append(pairs, named(s.Rule, s.Key))
 	}
 	m.end(now, asks, pairs)
 	for i := range settlements {
 		s := &settlements[i]
+		if !changes(s) {
+			continue
+		}
 		p := m.pair(named(s.Rule, s.Key))
 		switch cost := saturated(0, int64(max(s.Cost, 1))); {
 		case s.Grant != 0:
@@ -48,6 +54,10 @@ func (m *Model) Settle(now int64, settlements []core.Settlement) {
 			m.adjust(now, s, saturated(0, int64(s.Final))-cost)
 		}
 	}
+}
+
+func changes(s *core.Settlement) bool {
+	return s.Held || s.Ban > 0 || s.Grant != 0 || s.Final != max(s.Cost, 1)
 }
 
 // grant gives the limits of s more requests, or takes them away.

@@ -120,3 +120,46 @@ func TestRefundLongAfterIsTheSameInBothStores(t *testing.T) {
 		t.Errorf("%d remain in Redis and in memory, want 10005 in both", got)
 	}
 }
+
+// Holds end when their key is next asked for, and between their ends the bucket drains at the slowest rate that is named then. A
+// settlement that changes nothing does not ask.
+func TestSettlementThatChangesNothingEndsNoHold(t *testing.T) {
+	held, slower := claimOf("k", core.PerMinute(7)), claimOf("k", core.PerMinute(5))
+	held.Hold = true
+	settlement := settledAt(start, claimOf("k", core.PerMinute(9).Using(core.FixedWindow)))
+	settlement[0].Cost, settlement[0].Final = 1, 1
+	s, server := frozen(t)
+	now := start
+	memory := &core.MemoryStore{Now: func() time.Time { return now }}
+	for name, store := range map[string]core.Store{"Redis": s, "memory": memory} {
+		var left [2]time.Duration
+		decide := func(c core.Claim) core.Result {
+			results, err := store.Take(context.Background(), []core.Claim{c}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return results[0]
+		}
+		for i, key := range []string{"settled", "not settled"} {
+			at := func(after time.Duration) {
+				now = start.Add(time.Duration(i)*time.Hour + after)
+				server.SetTime(now)
+			}
+			held.Key, slower.Key, settlement[0].Key = key, key, key
+			at(0)
+			decide(held)
+			at(6 * time.Second)
+			decide(held)
+			if at(75 * time.Second); i == 0 {
+				if err := store.Settle(context.Background(), settlement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			at(76 * time.Second)
+			left[i] = decide(slower).ResetAfter
+		}
+		if left[0] != left[1] {
+			t.Errorf("%s: %v until all is available after a settlement that changes nothing, %v without it", name, left[0], left[1])
+		}
+	}
+}
