@@ -26,7 +26,7 @@ var corruptions = []struct {
 	{"1e300", "", func(uint64) string { return "1e300" }},
 	{"no numbers", "", func(uint64) string { return strings.Repeat("\xff", 56) }},
 	{"another layout", "", func(kind uint64) string { return words(ends-1, kind, 0, 0, 0, 5, 0) }},
-	{"an expiry that never comes", "", func(uint64) string { return words(1<<60 + 5) }},
+	{"an expiry that never comes", "", func(uint64) string { return words(1<<60 + layout) }},
 	{"half a word", "", func(kind uint64) string { return words(ends, kind, 1, 1)[:27] }},
 	{"a record cut off", "", func(kind uint64) string { return words(ends, kind, 1) }},
 	{"a record of no limit", "", func(uint64) string { return words(ends, 12, 1) }},
@@ -40,16 +40,25 @@ var corruptions = []struct {
 	{"a rate too large", "b", func(kind uint64) string { return words(ends, kind, 0, 0, 0, 1<<53+2, 0) }},
 	{"an impossible tick", "b", func(kind uint64) string { return words(ends, kind, 0, 0, 0, 5, 3) }},
 	{"a slowest rate too large", "b", func(kind uint64) string { return words(ends, kind, 9, 0, 0, 5, 1<<54) }},
-	{"too large a count", "w", func(kind uint64) string { return words(ends, kind, math.MaxUint64, 0) }},
-	{"too large a sum", "sl", func(kind uint64) string { return words(ends, kind, 1<<53+2, 0, 1, 1, 1, 1, 0, 1) }},
-	{"more than all in one entry", "sl", func(kind uint64) string { return words(ends, kind, 2, 0, 1, 1, 3, 1, 0, 1) }},
-	{"an oldest entry after the newest", "sl", func(kind uint64) string { return words(ends, kind, 2, 0, 2, 1, 1, 1, 0, 1) }},
-	{"too many blocks", "sl", func(kind uint64) string { return words(ends, kind, 1, 0, 1, 1, 1, 1, 1<<60, 1) }},
-	{"blocks that end before they begin", "sl", func(kind uint64) string { return words(ends, kind, 1, 0, 1, 1, 1, 1, 0, 2) }},
+	{"too large a count", "w", func(kind uint64) string { return words(ends, kind, math.MaxUint64, 0, 0) }},
+	{"too large a sum", "sl", func(kind uint64) string { return entries(kind, 1<<53+2, 0, 1, 1, 1, 1, 0, 1) }},
+	{"more than all in one entry", "sl", func(kind uint64) string { return entries(kind, 2, 0, 1, 1, 3, 1, 0, 1) }},
+	{"an oldest entry after the newest", "sl", func(kind uint64) string { return entries(kind, 2, 0, 2, 1, 1, 1, 0, 1) }},
+	{"too many blocks", "sl", func(kind uint64) string { return entries(kind, 1, 0, 1, 1, 1, 1, 1<<60, 1) }},
+	{"blocks that end before they begin", "sl", func(kind uint64) string { return entries(kind, 1, 0, 1, 1, 1, 1, 0, 2) }},
+	{"more recent entries than there is room for", "sl", func(kind uint64) string { return entries(kind, 1, 0, 1, 1, 1, 1, 0, 1, 7) }},
 }
 
+// layout is the number of the layout of a pair: see lua/pair.lua.
+const layout = 6
+
 // ends is the first word of the states of corruptions: until when they are kept, and the layout.
-const ends = 1_800_000_000_000*16 + 5
+const ends = 1_800_000_000_000*16 + layout
+
+// entries returns a pair with the record of a sliding limit that has room for six recent entries.
+func entries(kind uint64, numbers ...uint64) string {
+	return words(append(append([]uint64{ends, kind}, numbers...), make([]uint64, 21-len(numbers))...)...)
+}
 
 // words returns numbers as a server stores them.
 func words(numbers ...uint64) string {
@@ -76,6 +85,20 @@ func TestCorruptStateDeniesForOnePeriodAtMost(t *testing.T) {
 				checkRepair(t, s, l)
 				allExpire(t, client)
 			})
+		}
+	}
+}
+
+// The records of corruptions are those of this layout: without what is wrong with them, they are not repaired.
+func TestStateOfEntriesThatHaveEndedIsNotRepaired(t *testing.T) {
+	for _, l := range everyAlgorithm(5, time.Minute) {
+		for _, value := range []string{words(ends), entries(kindOf(l), 1, 0, 1, 1, 1, 1, 0, 1, 6)} {
+			if s, server := frozen(t); value == words(ends) || l.Algorithm >= core.SlidingWindow {
+				server.HSet(pairKey, "s", value)
+				if r := take(t, s, claimOf("k", l))[0]; r.Remaining != 4 || s.Repaired() != 0 {
+					t.Errorf("%v: %+v, %d states repaired", l, r, s.Repaired())
+				}
+			}
 		}
 	}
 }

@@ -148,6 +148,32 @@ func TestLostBlockCountsUntilItsNewestEntryEnds(t *testing.T) {
 	}
 }
 
+// If the entries that are not in the record are lost, the newest one counts for them.
+func TestLostEntriesCountUntilTheNewestEnds(t *testing.T) {
+	for _, n := range []int{8, 100} { // without blocks, and with one
+		s, server := frozen(t)
+		c := claimOf("k", core.PerHour(100).Using(core.SlidingLog))
+		for i := range n {
+			server.SetTime(start.Add(time.Duration(i) * time.Second))
+			take(t, s, c)
+		}
+		server.HDel(pairKey, fieldOf(c.Limits[0]))
+		server.SetTime(start.Add(time.Hour)) // the oldest entry ends
+		if r := take(t, s, c)[0]; r.Remaining != max(0, 99-n) || s.Repaired() != 1 {
+			t.Errorf("%d entries: %+v, %d states repaired", n, r, s.Repaired())
+		}
+		newest := time.Duration(n-1) * time.Second
+		server.SetTime(start.Add(time.Hour + newest - time.Microsecond))
+		if r := take(t, s, c)[0]; r.Remaining > 100-n {
+			t.Errorf("%d entries: %+v before the newest has ended", n, r)
+		}
+		server.SetTime(start.Add(time.Hour + newest))
+		if r := take(t, s, c)[0]; r.Remaining < 97 || s.Repaired() != 1 {
+			t.Errorf("%d entries: %+v after the newest has ended, %d states repaired", n, r, s.Repaired())
+		}
+	}
+}
+
 // Many clients come back at once, each with hundreds of sub-buckets that have ended meanwhile. What one run of the
 // script does for them is bounded: by how many decisions it makes, and by the commands of each.
 func TestClientsWithLongWindowsThatComeBackShareTheServer(t *testing.T) {

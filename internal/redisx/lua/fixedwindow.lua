@@ -36,6 +36,8 @@ function fixedWindow.load(w, o, l, now)
     return true
   elseif start > current then
     _, w[o + 3] = windowOf(l, start)
+  else
+    w[o + 3] = ends
   end
   return false
 end
