@@ -3,15 +3,15 @@
 -- A charge counts until the bucket would once have been empty without it. So what is given back of it later lowers the
 -- level by as much, but by no more than the least level since then. Lows are a list since, least, since, least, ...:
 -- from an instant on, each charge has found at least so much in the bucket. Both rise. What was charged at an instant
--- has the last low that does not begin later. They are a record directly behind the one of the bucket, whose kind is
--- one more: how many there are, and the list.
-local maxLows = 16
+-- has the last low that does not begin later. They are a record directly behind the one of the bucket: how many there
+-- are, and the list.
+local lowsKind, maxLows = 1, 16
 
 local bucketSize = 6
 
 -- hasLows reports whether the bucket at o has lows.
 local function hasLows(w, o)
-  return w[o + bucketSize] == w[o] - w[o] % 16 + 1
+  return w[o + bucketSize] == lowsKind
 end
 
 -- removeLows removes lows first to last of the bucket at o, which has them.
@@ -69,7 +69,7 @@ local function addLow(w, o, now)
   local at, level = o + bucketSize, w[o + 1]
   if not hasLows(w, o) then
     resize(w, at, 2)
-    w[at], w[at + 1] = w[o] - w[o] % 16 + 1, 0
+    w[at], w[at + 1] = lowsKind, 0
   end
   local n = w[at + 1]
   while n > 0 and w[at + 2 * n] >= now do

@@ -5,18 +5,19 @@
 -- follow. The first word of a record is its kind, by which it is found:
 --
 --   period in µs · 16        token bucket: see tokenbucket.lua
---   period in µs · 16 + 1    the lows of the token bucket before it: see lows.lua
 --   period in µs · 16 + 4    fixed window: see fixedwindow.lua
 --   period in µs · 16 + 8    sliding window: see sliding.lua, which has further fields
 --   period in µs · 16 + 12   sliding log, likewise
---   calendar · 16 + 4        likewise, of a calendar: its number is greater than any period
---   + 5, 9 or 13             what the window or log before it was granted: see grant.lua
+--   calendar · 16 + 4        fixed window of a calendar, whose number is greater than any period
 --   0                        what is held: see hold.lua
+--   1                        the lows of the token bucket before it: see lows.lua
+--   2                        what the window or log before it was granted: see grant.lua
 --   4                        a ban: until when nothing fits
 --   8                        the last reset: when that was
 --
 -- heldMark is added to the kind of a limit's record when a held claim names the limit, and taken away when the pair
--- holds nothing. A hold that ends is charged to a marked record even if the record was empty.
+-- holds nothing. A hold that ends is charged to a marked record even if the record was empty. So the code of an
+-- algorithm, which is added to period · 16, is even.
 --
 -- A change of what is stored changes layout, and the version in key.go.
 local layout = 6 -- below 16
@@ -31,13 +32,13 @@ end
 -- sizeOf returns the number of words of the record at o, or nil if there is no such record.
 local function sizeOf(w, o)
   local kind = w[o]
-  local algorithm = algorithms[kind % 16]
-  if kind >= 16 and algorithm then
-    return algorithm.size
-  elseif kind >= 16 and (kind % 16 == 5 or kind % 16 == 9 or kind % 16 == 13) then
+  if kind >= 16 then
+    local algorithm = algorithms[kind % 16]
+    return algorithm and algorithm.size
+  elseif kind == lowsKind then
+    return w[o + 1] <= maxLows and 2 + 2 * w[o + 1]
+  elseif kind == grantKind then
     return grantSize
-  elseif kind >= 16 then
-    return kind % 16 == 1 and w[o + 1] <= maxLows and 2 + 2 * w[o + 1]
   elseif kind == holdKind then
     return w[o + 1] > 0 and w[o + 1] < maxWords and holdSize + cellSize * w[o + 1]
   end
@@ -59,7 +60,7 @@ local function eachOther(pair, f)
   local w, o = pair.words, pair.others > 0 and 2 or pair.size + 1
   while o <= pair.size do
     local kind, length = w[o], sizeOf(w, o)
-    if kind >= 16 and algorithms[kind % 16] and not pair.kinds[-kind] then
+    if kind >= 16 and not pair.kinds[-kind] then
       if f(w, o, limitOf(pair, w, o), true) then
         resize(w, o, -length)
         pair.others, length = pair.others - 1, 0
@@ -109,7 +110,9 @@ local function forgetHeld(pair)
   local w, o = pair.words, 2
   while o <= pair.size do
     local length = sizeOf(w, o)
-    w[o] = kindOf(w, o)
+    if w[o] >= 16 then
+      w[o] = kindOf(w, o)
+    end
     o = o + length
   end
 end
@@ -212,14 +215,14 @@ end
 -- if the record makes no sense.
 local function skipRecord(pair, w, o)
   local kind, size = w[o], sizeOf(w, o)
-  anyRare = anyRare or kind < 16 or kind % 16 ~= 1 -- lows alone are not rare
+  anyRare = anyRare or kind ~= lowsKind -- lows alone are not rare
   if kind == holdKind then
     pair.holdAt = o
   elseif kind == banKind then
     pair.banAt = o
   elseif kind == resetKind then
     pair.resetAt = o
-  elseif kind % 2 == 0 then -- neither lows nor a grant
+  elseif kind >= 16 then
     pair.others = pair.others + 1
   end
   return o + (size or maxWords)

@@ -31,7 +31,7 @@ local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, star
     place = (head - flags) / 64, algorithm = algorithm, kind = kind, name = format('%d', kind), micros = micros,
     cost = cost, asked = asked, rate = rate, capacity = capacity, unit = unit, ban = ban, starts = starts,
     load = algorithm.load, wait = algorithm.wait, charge = algorithm.charge, report = algorithm.report, ends = algorithm.ends,
-    size = algorithm.size, replied = algorithm.replied, never = asked > capacity and -1, room = rate - asked, lows = kind + 1, o = 0,
+    size = algorithm.size, replied = algorithm.replied, never = asked > capacity and -1, room = rate - asked, o = 0,
   }
   if rate == 0 then -- nothing is ever admitted
     l.charge = inFlight.charge

@@ -86,11 +86,11 @@ local function repair(w, o, l, now)
   return true
 end
 
-local heldMark = 2 -- see pair.lua
+local heldMark = 1 -- see pair.lua
 
--- isHeld reports whether the record at o is of a limit that a held claim has named.
+-- isHeld reports whether the record at o, which is a limit's, is of one that a held claim has named.
 local function isHeld(w, o)
-  return w[o] % 4 == heldMark
+  return w[o] % 2 == heldMark
 end
 
 -- kindOf returns the kind of the record at o without its mark.

@@ -181,7 +181,7 @@ function tokenBucket.charge(w, o, l, now, cost)
     w[o + 3] = at
   end
   local lows = o + bucketSize
-  if w[lows] == l.lows and w[lows + 1 + 2 * w[lows + 1]] > before then -- the last low is the highest
+  if w[lows] == lowsKind and w[lows + 1 + 2 * w[lows + 1]] > before then -- the last low is the highest
     capLows(w, o, before)
   end
   local level = before + cost * l.period
@@ -334,6 +334,5 @@ function tokenBucket.limitOf(w, o)
   local code, rate, micros = w[o + 5] % 4, max(w[o + 4], 1), floorDiv(w[o], 16)
   return {
     rate = rate, code = code, unit = tickOf[code], micros = micros, period = ceilDiv(micros, tickOf[code]), full = maxExact, ban = 0,
-    lows = w[o] - w[o] % 16 + 1,
   }
 end
