@@ -42,7 +42,7 @@ const (
 
 	// FixedWindow admits at most Rate per window. Windows are multiples of Period since the Unix epoch, a Thursday: a
 	// window of a week starts on Thursdays at 00:00 UTC, and a window of 30 days on no particular day. A client can
-	// send Rate requests just before a window ends and Rate requests just after. FixedWindow stores two numbers.
+	// send Rate requests just before a window ends and Rate requests just after. FixedWindow stores three numbers.
 	FixedWindow
 
 	// SlidingWindow counts in Buckets sub-buckets of the period and admits at most Rate in any span of length Period. A
@@ -54,7 +54,7 @@ const (
 	SlidingLog
 
 	// InFlight admits at most Rate requests at the same time: see AtOnce. It has no period. It divides the last minute
-	// into steps of six seconds and stores two numbers for each step in which a request began that is still in flight.
+	// into steps of six seconds and stores three numbers for each step in which a request began that is still in flight.
 	InFlight
 
 	algorithms // the number of algorithms
@@ -195,7 +195,7 @@ func (l *Limit) canWait() bool {
 
 // Validate is for stores and rule files. It returns an error that wraps ErrInvalid and names each wrong field and its
 // value if l cannot be enforced. New validates the limits of rules. The limits that a Tier or an Override returns are
-// validated at each request.
+// validated when the limiter decides by them first.
 func (l Limit) Validate() error { return prefix(l.mistake()) }
 
 // mistake returns an error if l cannot be enforced.

@@ -5,8 +5,8 @@ package algorithm
 //
 // Load comes before Wait, Charge, Grant and Report. A Log argument is the log of the state, which may be empty.
 type Row struct {
-	// Code tells the algorithms apart in a Kind: below 16 and not 1 to 3. A bucket keeps its tick there in memory, and
-	// its lows are of code 1 in Redis.
+	// Code tells the algorithms apart in a Kind: even, below 16 and not 2. A bucket keeps its tick there in memory, and
+	// Redis adds 1 for a limit that a held claim has named.
 	Code uint64
 
 	// KeepsLog says that a charged state has a Log.

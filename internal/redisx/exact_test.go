@@ -2,6 +2,7 @@ package redisx_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 			failures++
 			fmt.Println(err)
 		})
-		fmt.Println(admitted)
+		_ = json.NewEncoder(os.Stdout).Encode(admitted)
 		os.Exit(min(failures, 1))
 	}
 	os.Exit(m.Run())
@@ -108,7 +109,7 @@ func loadFromProcesses(t *testing.T, enough func() bool, addrs ...string) (total
 			out, err := p.Output()
 			var n perAlgorithm
 			if err == nil {
-				_, err = fmt.Sscanf(string(out), "[%d %d %d %d]", &n[0], &n[1], &n[2], &n[3])
+				err = json.Unmarshal(out, &n)
 			}
 			if err != nil {
 				t.Errorf("%v: %s", err, out)

@@ -42,7 +42,7 @@ func decidesApart(t *testing.T, s *redisx.Store) {
 	claims[3].Cost = 5
 	for range 2 {
 		for i, r := range take(t, s, claims...) {
-			if r.Remaining != 4 || r.Allowed != (i/4 != 3) {
+			if r.Remaining != 4 || r.Allowed != (i/each != 3) {
 				t.Errorf("result %d of a denied request: %+v, want 4 remaining", i, r)
 			}
 		}
@@ -59,10 +59,12 @@ func decidesApart(t *testing.T, s *redisx.Store) {
 	}
 }
 
-// threeThenFour returns what remains of a limit of six claims with four limits each: 3 for the first four claims, 4 for
-// the others.
+// each is how many limits everyAlgorithm returns.
+const each = int(core.InFlight)
+
+// threeThenFour returns what remains of a limit of six claims: 3 for the first four claims, 4 for the others.
 func threeThenFour(result int) int {
-	if result/4 >= 4 {
+	if result/each >= 4 {
 		return 4
 	}
 	return 3
@@ -74,12 +76,12 @@ func dryRunsAndPeeksApart(t *testing.T, s *redisx.Store, claims []core.Claim) {
 	claims[3].Cost, claims[4].DryRun, claims[5].Peek = 1, true, true
 	claims[4].Cost = 5
 	for i, r := range take(t, s, claims...) {
-		if want := threeThenFour(i); r.Remaining != want || r.Allowed != (i/4 != 4) {
+		if want := threeThenFour(i); r.Remaining != want || r.Allowed != (i/each != 4) {
 			t.Errorf("result %d: %+v, want %d remaining", i, r, want)
 		}
 	}
 	claims[4].Cost, claims[3].Cost = 4, 5
-	if r := take(t, s, claims...); r[16].Remaining != 4 {
-		t.Errorf("a dry run of a denied request leaves %+v, want 4 remaining", r[16])
+	if r := take(t, s, claims...); r[4*each].Remaining != 4 {
+		t.Errorf("a dry run of a denied request leaves %+v, want 4 remaining", r[4*each])
 	}
 }

@@ -1,6 +1,6 @@
 -- A plan: what a request asks for, without its keys.
 --
--- Requests with the same plan are sent and decided together, and the server keeps plans that it has read. The text of a
+-- Requests with the same plan are sent and decided together, and the library keeps plans that it has read. The text of a
 -- plan is a letter, t for a Take, s for a Settle or r for a reset, and eight numbers for each limit of each claim. A
 -- claim without limits, which is a ban, has eight as well. The letter may be followed by an instant for tests, at which
 -- the call is decided, in microseconds since 1970.

@@ -308,7 +308,7 @@ local function waitFor(w, o, l, now, target)
   return max(ends - now, drainTo(w, o, l, now, target))
 end
 
--- wait returns how long after now the limit admits cost, which is at most the rate.
+-- wait returns how long after now the limit admits cost. It is not 0 if cost exceeds the rate.
 function sliding.wait(w, o, l, now, cost)
   if not anyRare and w[o + 1] <= l.rate - cost then
     return 0
