@@ -29,9 +29,9 @@ function tokenBucket.book(w, o, l, now, cost)
   return tokenBucket.ends(w, o, l)
 end
 
--- givenBack returns how much of a charge of cost still counts for a request with a turn: all if nothing was charged
+-- stillCounts returns how much of a charge of cost still counts for a request with a turn: all if nothing was charged
 -- behind it, and nothing while others wait behind it.
-local function givenBack(w, o, l, now, at, turn, cost)
+local function stillCounts(w, o, l, now, at, turn, cost)
   local level, last, rate = w[o + 1], w[o + 2], w[o + 4]
   local all, known = cost * l.period, rate == l.rate and w[o + 5] < 4
   if at - last >= l.unit then -- the clock has gone back since
@@ -46,20 +46,20 @@ local function givenBack(w, o, l, now, at, turn, cost)
   return ticks <= floorDiv(all, rate) and all - ticks * rate or 0
 end
 
--- giveBack is refund for a bucket whose requests may wait.
-function tokenBucket.giveBack(w, o, l, now, at, turn, cost)
+-- refundTurn is refund for a bucket whose requests may wait.
+function tokenBucket.refundTurn(w, o, l, now, at, turn, cost)
   if isBroken(w, o) then
     repair(w, o, l, now)
   elseif w[o + 2] > now then
     rewind(w, o, l, now)
   end
   toTicks(w, o, l)
-  local given, last = givenBack(w, o, l, now, at, turn, cost), w[o + 2]
+  local refunded, last = stillCounts(w, o, l, now, at, turn, cost), w[o + 2]
   if at < last then
-    lowerLows(w, o, lowFor(w, o, at), given)
-    if given > 0 then -- the charges since then found less in the bucket
+    lowerLows(w, o, lowFor(w, o, at), refunded)
+    if refunded > 0 then -- the charges since then found less in the bucket
       w[o + 3] = last
     end
   end
-  w[o + 1] = max(0, w[o + 1] - given)
+  w[o + 1] = max(0, w[o + 1] - refunded)
 end

@@ -23,8 +23,7 @@ end
 local function withHolds(w, o, l, cost, wait, now)
   local pair = l.pair
   local held = l.kind == 0 and pair.heldCount or pair.heldCost
-  local isHeld = wait == 0 and held > 0 and (cost + held > l.capacity and (l.kind == 0 or l.algorithm == tokenBucket) or
-    l.wait(w, o, l, now, cost + held) > 0) -- a grant lets others have more than their capacity
+  local isHeld = wait == 0 and held > 0 and l.wait(w, o, l, now, cost + held) > 0
   if isHeld then
     wait = hint
   end
@@ -44,14 +43,14 @@ local function bookTurn(w, o, l, wait, now)
   elseif wait > l.maxWait then
     return wait - l.maxWait
   end
-  return tokenBucket.canBook(w, o, l, now, l.asked) and -1 - wait or wait
+  return l.algorithm.canBook(w, o, l, now, l.asked) and -1 - wait or wait
 end
 
--- nameRates has buckets remember the rates that they are asked at, even if nothing is charged.
+-- nameRates has states that know a rate remember the ones that they are asked at, even if nothing is charged.
 local function nameRates(plan, now)
   for i = 1, #plan do
     local l = plan[i]
-    if l.algorithm == tokenBucket and tokenBucket.nameRate(l.w, l.o, l, now) then
+    if l.algorithm.nameRate and l.algorithm.nameRate(l.w, l.o, l, now) then
       l.pair.dirty = true
     end
   end
@@ -87,7 +86,7 @@ local function refund(plan, claim, at, cost, now, wait)
     if l.maxWait and anyRare and pair.bannedUntil > max(at + wait, now) then
       -- others may wait for the end of the ban, which the level does not show
     elseif l.maxWait and l.capacity > 0 then
-      tokenBucket.giveBack(l.w, l.o, l, now, at, at + wait, min(cost, l.capacity))
+      l.algorithm.refundTurn(l.w, l.o, l, now, at, at + wait, min(cost, l.capacity))
     elseif l.capacity > 0 then
       l.algorithm.refund(l.w, l.o, l, now, at, min(cost, l.capacity))
     end
@@ -152,7 +151,7 @@ local function decide(plan, limits, now, admitted)
   for i = 1, admitted and #limits or 0 do
     local l = limits[i]
     if not anyRare or beginCharge(plan, l, now) then
-      local charge, pair = l.waits < 0 and tokenBucket.book or l.charge, l.pair
+      local charge, pair = l.waits < 0 and l.algorithm.book or l.charge, l.pair
       local ends = charge(l.w, l.o, l, now, l.cost)
       if ends > pair.last then
         pair.last = ends

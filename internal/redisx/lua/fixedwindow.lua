@@ -114,6 +114,11 @@ function fixedWindow.ends(w, o, l, at)
   return ends
 end
 
+-- discard removes what is stored beside the record: its grant.
+function fixedWindow.discard(w, o)
+  removeGrant(w, o, fixedWindow.size)
+end
+
 -- empty writes an empty record.
 function fixedWindow.empty(w, o, l)
   w[o], w[o + 1], w[o + 2], w[o + 3] = l.kind, 0, 0, 0

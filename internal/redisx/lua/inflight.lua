@@ -5,8 +5,8 @@ function inFlight.load()
   return false
 end
 
-function inFlight.wait()
-  return 0
+function inFlight.wait(_, _, l, _, cost)
+  return cost > l.capacity and 1 or 0
 end
 
 function inFlight.charge()

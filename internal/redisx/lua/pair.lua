@@ -92,13 +92,8 @@ local function dropEnded(pair, now)
     end
     -- a bucket may end within this microsecond
     local drops = ends < now or w[o] == first and pair.size > maxWords / 2
-    if drops and l.algorithm == sliding then
-      forgetTexts(w, o, l)
-    elseif drops and l.algorithm == tokenBucket then
-      forgetLows(w, o)
-    end
-    if drops and l.algorithm ~= tokenBucket then
-      removeGrant(w, o, l.algorithm.size)
+    if drops then
+      l.algorithm.discard(w, o, l)
     end
     return drops
   end
@@ -284,8 +279,9 @@ end
 local function saveTexts(pair)
   local w, o, command = pair.words, 2, nil
   while o <= pair.size do
-    if w[o] >= 16 and algorithms[w[o] % 16] == sliding then
-      command = sliding.save(w, o, pair.key, command)
+    local algorithm = w[o] >= 16 and algorithms[w[o] % 16]
+    if algorithm and algorithm.save then
+      command = algorithm.save(w, o, pair.key, command)
     end
     o = o + sizeOf(w, o)
   end

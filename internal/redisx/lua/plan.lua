@@ -42,14 +42,8 @@ local function newLimit(head, kind, cost, asked, rate, capacity, unit, ban, star
   if flags >= 32 then
     l.maxWait, l.ban = ban, 0
   end
-  if algorithm == tokenBucket then
-    l.code = unit == 1 and 0 or unit == 1000 and 1 or 2 -- its place in tickOf
-    l.period = ceilDiv(micros, unit)
-    l.full = capacity * l.period
-    l.room = l.full - asked * l.period
-    if l.peek then
-      l.naming = newLimit(head - 2, kind, cost, asked, rate, capacity, unit, ban)
-    end
+  if algorithm.compile then
+    algorithm.compile(l)
   end
   return l
 end
@@ -65,9 +59,6 @@ local function addToPair(pair, l)
   local same = pair.kinds[-l.kind]
   table.insert(pair, l)
   l.pair, l.first, l.same = pair, same and same.first or 0, same
-  if l.naming then
-    l.naming.pair = pair
-  end
   if l.kind > 0 and not same then
     pair.kinds[-l.kind], pair.kinds[-l.kind - heldMark] = l, l
     l.first = #pair.new + 1

@@ -483,9 +483,10 @@ function sliding.save(w, o, key, command)
   return command
 end
 
--- forgetTexts removes the fields of the record at o.
-local function forgetTexts(w, o, l)
+-- discard removes what is stored beside the record: its fields and its grant.
+function sliding.discard(w, o, l)
   local key = l.pair.key
+  removeGrant(w, o, sliding.size)
   call('HDEL', key, l.name)
   for number = w[o + 8], w[o + 6] + w[o + 7] - 1 do
     call('HDEL', key, fieldOf(l.name, number))

@@ -33,8 +33,8 @@ local function chargeAhead(plan, now, numbers, start, admitted)
     if ahead > 0 then
       charge(plan, claim, ahead, now)
       for i = claim.first, claim.last do
-        if plan[i].algorithm == tokenBucket then
-          tokenBucket.watch(plan[i].w, plan[i].o, now)
+        if plan[i].algorithm.watch then
+          plan[i].algorithm.watch(plan[i].w, plan[i].o, now)
         end
       end
     end

@@ -164,7 +164,7 @@ local function drainTo(w, o, tick, now, target)
   return max(0, wait - (now - w[o + 2])) -- a faster rate than before may have emptied it
 end
 
--- wait returns how long after now the bucket admits cost, which is at most the capacity.
+-- wait returns how long after now the bucket admits cost. It is not 0 if cost exceeds the capacity.
 function tokenBucket.wait(w, o, l, now, cost)
   local target = l.full - cost * l.period
   if w[o + 1] <= target then
@@ -317,6 +317,20 @@ function tokenBucket.ends(w, o, l, at, cost)
     level = max(0, level - (at - w[o + 2]) / tick * rate) + cost * l.period
   end
   return (at or w[o + 2]) + level / rate * tick
+end
+
+-- discard removes what is stored beside the record: its lows.
+tokenBucket.discard = forgetLows
+
+-- compile adds to a limit what the functions of a bucket need of it.
+function tokenBucket.compile(l)
+  l.code = l.unit == 1 and 0 or l.unit == 1000 and 1 or 2 -- its place in tickOf
+  l.period = ceilDiv(l.micros, l.unit)
+  l.full = l.capacity * l.period
+  l.room = l.full - l.asked * l.period
+  if l.peek then
+    l.naming = setmetatable({peek = false}, {__index = l})
+  end
 end
 
 -- empty writes an empty record.
