@@ -196,6 +196,19 @@ func TestCorruptStateLeavesOthersAsTheyAre(t *testing.T) {
 	}
 }
 
+// Of two records of one kind, the second says nothing.
+func TestRecordThatIsThereTwice(t *testing.T) {
+	s, server := frozen(t)
+	limits := core.MustParseLimits("5/m, 5/h")
+	record := []uint64{kindOf(limits[0]), 60_000_000 * 3, uint64(start.UnixMicro()), 0, 5, 0}
+	server.HSet(pairKey, "s", words(append(append([]uint64{ends}, record...), record...)...))
+	for range 2 { // the second time, the pair has three records
+		if r := take(t, s, claimOf("k", limits...)); r[0].Remaining+r[1].Remaining < 3 || s.Repaired() != 0 {
+			t.Errorf("%+v, %d states repaired", r, s.Repaired())
+		}
+	}
+}
+
 func TestCorruptPairHasAllLimitsUsedUp(t *testing.T) {
 	client := redistest.Start(t).Client(t)
 	s := redisx.New(client, options)

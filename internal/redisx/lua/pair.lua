@@ -237,7 +237,7 @@ local function parsePair(pair, value, now)
   end
   while o < size do
     local l = kinds[-w[o]]
-    if l then
+    if l and l.w ~= w then -- the first record of its kind
       l.w, l.o, found = w, o, found + 1
       if l.period and (w[o + 4] ~= l.rate or w[o + 5] ~= l.code or w[o + 2] > now or w[o + 1] > maxExact) then
         anyRare, anyOdd = true, true -- another rate, other ticks, a clock that went back, or a repair
