@@ -48,11 +48,7 @@ end
 
 -- refundTurn is refund for a bucket whose requests may wait.
 function tokenBucket.refundTurn(w, o, l, now, at, turn, cost)
-  if isBroken(w, o) then
-    repair(w, o, l, now)
-  elseif w[o + 2] > now then
-    rewind(w, o, l, now)
-  end
+  mend(w, o, l, now)
   toTicks(w, o, l)
   local refunded, last = stillCounts(w, o, l, now, at, turn, cost), w[o + 2]
   if at < last then

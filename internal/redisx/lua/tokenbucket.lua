@@ -90,21 +90,31 @@ local function isBroken(w, o)
   return w[o + 1] > maxExact or w[o + 4] == 0 or w[o + 4] > maxExact or w[o + 5] > maxExact or w[o + 5] % 4 == 3
 end
 
+-- mend repairs a record that makes no sense, or has the bucket follow a clock that went back to now. It returns whether it did
+-- either, and whether it has repaired the record.
+local function mend(w, o, l, now)
+  if isBroken(w, o) then
+    return repair(w, o, l, now), true
+  elseif w[o + 2] > now then
+    rewind(w, o, l, now)
+    return true, false
+  end
+  return false, false
+end
+
 -- prepare makes the bucket ready to drain at the rate that it returns, and reports whether it must be stored even if
 -- nothing is charged: because the clock went back, the request names another rate, or what is stored makes no sense. It
 -- returns nil if nothing drains.
 local function prepare(w, o, l, now)
   if l.rate == 0 then -- nothing drains, nothing is admitted
     return nil, false
-  elseif isBroken(w, o) then
-    return nil, repair(w, o, l, now)
   end
-  local rewound = w[o + 2] > now
-  if rewound then
-    rewind(w, o, l, now)
+  local mended, isNew = mend(w, o, l, now)
+  if isNew then
+    return nil, true
   end
   local rate, named = name(w, o, l, now)
-  return rate, rewound or named
+  return rate, mended or named
 end
 
 -- load brings the bucket to now, and reports whether it must be stored even if nothing is charged.
@@ -133,15 +143,13 @@ end
 function tokenBucket.nameRate(w, o, l, now)
   if l.rate == 0 then
     return false
-  elseif isBroken(w, o) then
-    return repair(w, o, l, now)
   end
-  local rewound = w[o + 2] > now
-  if rewound then
-    rewind(w, o, l, now)
+  local mended, isNew = mend(w, o, l, now)
+  if isNew then
+    return true
   end
   local before = w[o + 4]
-  return (l.rate > before or l.rate < before and not l.peek) and tokenBucket.load(w, o, l.naming or l, now) or rewound
+  return (l.rate > before or l.rate < before and not l.peek) and tokenBucket.load(w, o, l.naming or l, now) or mended
 end
 
 -- drainTo returns how long after now the bucket, which is at now, takes to drain to target at its rate.
@@ -249,11 +257,8 @@ end
 function tokenBucket.refund(w, o, l, now, at, cost)
   if l.rate == 0 then
     return
-  elseif isBroken(w, o) then
-    repair(w, o, l, now)
-  elseif w[o + 2] > now then
-    rewind(w, o, l, now)
   end
+  mend(w, o, l, now)
   toTicks(w, o, l)
   local sure, last = cost * l.period, w[o + 2]
   if at < last then
