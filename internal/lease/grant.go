@@ -15,15 +15,17 @@ const grantTimeout = time.Second
 
 // A grant is a call that charges requests ahead for one key. There is one at a time for each key.
 type grant struct {
-	ctx  context.Context // ends when waiting for the grant is no longer useful
+	ends time.Time // when waiting for the grant is no longer useful
 	done chan struct{}
 }
 
 // wait waits for g until ctx is done or g is late.
 func (g *grant) wait(ctx context.Context) {
+	late := time.NewTimer(time.Until(g.ends))
+	defer late.Stop()
 	select {
 	case <-g.done:
-	case <-g.ctx.Done():
+	case <-late.C:
 	case <-ctx.Done():
 	}
 }
@@ -48,25 +50,23 @@ func (t *Table) fetch(hash uint64, e *entry, waiting int64) {
 	if timeout <= 0 {
 		timeout = grantTimeout
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	g := &grant{ctx, make(chan struct{})}
+	g := &grant{time.Now().Add(timeout), make(chan struct{})}
 	e.ensureRare().grant = g
-	l := Loan{Pair: e.pair, Limits: e.terms.limits, Want: e.want(waiting), Unused: e.takeUnused(), terms: e.terms}
+	loans := []Loan{e.terms.unused(e.pair, e.takeUnused())}
+	loans[0].Want = e.want(waiting)
 	go func() {
-		defer cancel()
 		defer close(g.done)
-		t.grant(hash, e, l, timeout)
+		t.grant(hash, e, loans, timeout)
 	}()
 }
 
-// grant calls the store to charge l ahead, and adds the result to e. The timeout begins when the goroutine runs,
-// because otherwise waiting for a CPU would count as a failure of the store.
-func (t *Table) grant(hash uint64, e *entry, l Loan, timeout time.Duration) {
+// grant calls the store to charge the only one of loans ahead, and adds the result to e. The timeout begins when the
+// goroutine runs, because otherwise waiting for a CPU would count as a failure of the store.
+func (t *Table) grant(hash uint64, e *entry, loans []Loan, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	sent, loans := t.now(), []Loan{l}
+	sent, l := t.now(), &loans[0]
 	_, _, err := t.store.Lend(ctx, nil, loans, nil)
-	l = loans[0]
 
 	s := t.shard(hash)
 	s.mu.Lock()

@@ -162,7 +162,7 @@ func (c *waitedFor) Done() <-chan struct{} {
 
 // inFlight has a grant for e be in flight, and returns a context that ends it, with n requests, when it is waited for.
 func (s *fake) inFlight(t *testing.T, e *entry, c core.Claim, n int64) *waitedFor {
-	g := &grant{context.Background(), make(chan struct{})}
+	g := &grant{time.Now(), make(chan struct{})}
 	e.ensureRare().grant = g
 	return &waitedFor{context.Background(), func() {
 		at, granted := s.ahead(t, c, n)
@@ -262,7 +262,7 @@ func TestADenialMayBeDueToALease(t *testing.T) {
 		"none left":           {func(e *entry) { e.finish() }, []core.Result{denied, denied}, t.Context(), false},
 		"a grant": {func(e *entry) {
 			e.finish()
-			e.ensureRare().grant = &grant{t.Context(), make(chan struct{})}
+			e.ensureRare().grant = &grant{time.Now(), make(chan struct{})}
 			close(e.rare.grant.done)
 		}, []core.Result{denied, denied}, t.Context(), true},
 	} {
