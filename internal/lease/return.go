@@ -18,7 +18,7 @@ const giveBackTimeout = time.Second
 
 // unused returns a loan that gives back what was granted on terms for a key.
 func (by *terms) unused(pair core.Pair, p Portions) Loan {
-	return Loan{Pair: pair, Limits: by.limits, Unused: p, terms: by}
+	return Loan{Pair: pair, Limits: by.limits, Compiled: by.compiled, Unused: p, terms: by}
 }
 
 // giveBackLater leaves b to the next sweep, which gives it back.

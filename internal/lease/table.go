@@ -45,10 +45,11 @@ type Store interface {
 
 // A Loan describes how a call changes the requests that are charged ahead for a key.
 type Loan struct {
-	Pair   core.Pair
-	Limits []core.Limit
-	Want   int64    // how many requests to charge ahead; 0 if the call has claims
-	Unused Portions // to be given back
+	Pair     core.Pair
+	Limits   []core.Limit
+	Compiled []algorithm.Limit // Limits, by core.Claim.Compile
+	Want     int64             // how many requests to charge ahead; 0 if the call has claims
+	Unused   Portions          // to be given back
 
 	At      int64             // when the store charged, in microseconds
 	Granted int64             // requests charged ahead
@@ -114,8 +115,9 @@ type after struct {
 
 // terms are what a lease was granted for.
 type terms struct {
-	limits []core.Limit
-	length int64 // Lease in nanoseconds
+	limits   []core.Limit
+	compiled []algorithm.Limit
+	length   int64 // Lease in nanoseconds
 }
 
 // fit reports whether c has the terms t.
@@ -131,7 +133,7 @@ func (t *terms) charge(c *core.Claim) bool {
 // maxKnown bounds how many terms are kept for entries to share: a tier may return new limits with every request.
 const maxKnown = 64
 
-// termsOf returns the terms of a claim. Entries share them.
+// termsOf returns the terms of a valid claim. Entries share them.
 func (t *Table) termsOf(c *core.Claim) *terms {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +142,8 @@ func (t *Table) termsOf(c *core.Claim) *terms {
 			return known
 		}
 	}
-	own := &terms{slices.Clone(c.Limits), int64(c.Lease)}
+	compiled, _ := c.Compile()
+	own := &terms{slices.Clone(c.Limits), compiled, int64(c.Lease)}
 	if len(t.known) < maxKnown {
 		t.known = append(t.known, own)
 	}

@@ -19,24 +19,19 @@ func (s lender) Lend(ctx context.Context, claims []core.Claim, loans []lease.Loa
 	}
 	errs := make([]error, len(loans))
 	each(len(loans), func(i int) {
-		l := &loans[i]
-		limits, err := compile(l)
-		switch {
-		case err != nil:
-		case l.Want > 0:
-			err = s.chargeAhead(ctx, l, limits)
-		default:
-			err = s.takeBack(ctx, l, limits)
+		if l := &loans[i]; l.Want > 0 {
+			errs[i] = s.chargeAhead(ctx, l)
+		} else {
+			errs[i] = s.takeBack(ctx, l)
 		}
-		errs[i] = err
 	})
 	return dst, false, errors.Join(errs...)
 }
 
 // chargeAhead charges ahead the requests that l wants, and takes back l.Unused in the same call.
-func (s lender) chargeAhead(ctx context.Context, l *lease.Loan, limits []algorithm.Limit) error {
+func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	r := new(request)
-	r.add(s.layout, l.Pair.Rule, l.Pair.Key, limits, ask{})
+	r.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, ask{})
 	r.lease(0, l.Want, l.Unused)
 	jobs := s.batcher.how().jobsOf(r, s.layout)
 	j := &jobs[0] // of one key
@@ -53,21 +48,15 @@ func (s lender) chargeAhead(ctx context.Context, l *lease.Loan, limits []algorit
 }
 
 // takeBack takes back l.Unused.
-func (s lender) takeBack(ctx context.Context, l *lease.Loan, limits []algorithm.Limit) error {
+func (s lender) takeBack(ctx context.Context, l *lease.Loan) error {
 	r := new(request)
 	for _, p := range l.Unused {
 		if p.Count > 0 {
-			r.add(s.layout, l.Pair.Rule, l.Pair.Key, limits, ask{claim: len(r.settlements)})
+			r.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, ask{claim: len(r.settlements)})
 			r.settlements = append(r.settlements, settlement{at: p.At, cost: p.Count})
 		}
 	}
 	jobs, err := s.settle(ctx, r)
 	l.Return = outcomeOf(jobs, err)
 	return err
-}
-
-// compile returns the compiled limits of l.
-func compile(l *lease.Loan) ([]algorithm.Limit, error) {
-	c := core.Claim{Limits: l.Limits}
-	return c.Compile()
 }

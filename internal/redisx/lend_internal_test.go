@@ -600,7 +600,8 @@ func TestOutcomesOfReturns(t *testing.T) {
 			s, h := tapped(t)
 			c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 1}
 			at, n := s.ahead(t, c, 20)
-			l := lease.Loan{Pair: core.Pair{Rule: "default", Key: "k"}, Limits: c.Limits, Unused: lease.Portions{{At: at, Count: n}}}
+			limits, _ := c.Compile()
+			l := lease.Loan{Pair: core.Pair{Rule: "default", Key: "k"}, Compiled: limits, Unused: lease.Portions{{At: at, Count: n}}}
 			if row.failure != nil {
 				h.next(func() error { return row.failure })
 			}
