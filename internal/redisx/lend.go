@@ -19,6 +19,7 @@ func (s lender) Lend(ctx context.Context, claims []core.Claim, loans []lease.Loa
 	}
 	errs := make([]error, len(loans))
 	each(len(loans), func(i int) {
+		growStack(i) // a grant, and each return of a sweep, has a goroutine of its own
 		if l := &loans[i]; l.Want > 0 {
 			errs[i] = s.chargeAhead(ctx, l)
 		} else {
@@ -30,7 +31,7 @@ func (s lender) Lend(ctx context.Context, claims []core.Claim, loans []lease.Loa
 
 // chargeAhead charges ahead the requests that l wants, and takes back l.Unused in the same call.
 func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
-	r := new(request)
+	r := requests.Get().(*request)
 	r.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, ask{})
 	r.lease(0, l.Want, l.Unused)
 	jobs := s.batcher.how().jobsOf(r, s.layout)
@@ -44,12 +45,13 @@ func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	for i := range j.usages {
 		l.Left[i] = j.usages[i].Usage
 	}
+	r.release()
 	return nil
 }
 
 // takeBack takes back l.Unused.
 func (s lender) takeBack(ctx context.Context, l *lease.Loan) error {
-	r := new(request)
+	r := requests.Get().(*request)
 	for _, p := range l.Unused {
 		if p.Count > 0 {
 			r.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, ask{claim: len(r.settlements)})
@@ -57,6 +59,8 @@ func (s lender) takeBack(ctx context.Context, l *lease.Loan) error {
 		}
 	}
 	jobs, err := s.settle(ctx, r)
-	l.Return = outcomeOf(jobs, err)
+	if l.Return = outcomeOf(jobs, err); err == nil {
+		r.release()
+	}
 	return err
 }

@@ -99,8 +99,9 @@ func (j *job) addLeases() {
 	if len(r.leases) == 0 {
 		return
 	}
+	var buf [5 * 8 * 4]byte
+	b := buf[:0]
 	j.leases = j.leases[:0]
-	var b []byte
 	for n := range r.leases {
 		if l := &r.leases[n]; j.asksFor(l.claim) {
 			j.leases = append(j.leases, n)
