@@ -68,8 +68,9 @@ end
 local function addLow(w, o, now)
   local at, level = o + bucketSize, w[o + 1]
   if not hasLows(w, o) then
-    resize(w, at, 2)
-    w[at], w[at + 1] = lowsKind, 0
+    resize(w, at, 4)
+    w[at], w[at + 1], w[at + 2], w[at + 3] = lowsKind, 1, now, level
+    return
   end
   local n = w[at + 1]
   while n > 0 and w[at + 2 * n] >= now do

@@ -8,23 +8,24 @@
 --
 -- After what decide.lua replies come the numbers of requests charged ahead.
 
--- giveBack refunds what the leased claims were charged ahead and have not used.
+-- giveBack refunds what the leased claims were charged ahead and have not used, and reads what they want.
 local function giveBack(plan, now, numbers, start)
-  for n = 1, #plan.leases do
-    local _, at1, back1, at2, back2 = unpackWords(formats[5], numbers, start + leaseWords * word * (n - 1))
+  for n, claim in ipairs(plan.leases) do
+    local at1, back1, at2, back2
+    claim.want, at1, back1, at2, back2 = unpackWords(formats[5], numbers, start + leaseWords * word * (n - 1))
     if back1 > 0 then
-      refund(plan, plan.leases[n], at1, back1, now)
+      refund(plan, claim, at1, back1, now)
     end
     if back2 > 0 then
-      refund(plan, plan.leases[n], at2, back2, now)
+      refund(plan, claim, at2, back2, now)
     end
   end
 end
 
 -- chargeAhead charges what the leased claims want, at most half of what remains.
-local function chargeAhead(plan, now, numbers, start, admitted)
-  for n, claim in ipairs(plan.leases) do
-    local ahead = admitted and unpackWords(formats[1], numbers, start + leaseWords * word * (n - 1)) or 0
+local function chargeAhead(plan, now, admitted)
+  for _, claim in ipairs(plan.leases) do
+    local ahead = admitted and claim.want or 0
     for i = claim.first, claim.last do
       local l = plan[i]
       local remaining = l.algorithm.remaining(l.w, l.o, l, now)
@@ -57,7 +58,7 @@ local function take(plan, keyList, first, now, filled, numbers, start)
     isHeld = isHeld or isDryHeld
   end
   if numbers then
-    chargeAhead(plan, now, numbers, start, admitted)
+    chargeAhead(plan, now, admitted)
   end
   saveRequest(plan, now)
   filled = report(plan, now, isHeld, filled)
