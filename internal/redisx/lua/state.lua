@@ -45,6 +45,8 @@ local function pairOf(w)
   end
 end
 
+local places = {'holdAt', 'banAt', 'resetAt'} -- of records in a pair
+
 -- resize inserts words before the one at from or, if by is negative, removes as many there, and moves the records behind.
 local function resize(w, from, by)
   local pair = pairOf(w)
@@ -64,7 +66,7 @@ local function resize(w, from, by)
       l.o = l.o + by
     end
   end
-  for _, field in ipairs({'holdAt', 'banAt', 'resetAt'}) do
+  for _, field in ipairs(places) do
     if pair[field] >= from then
       pair[field] = pair[field] + by
     end

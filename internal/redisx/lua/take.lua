@@ -8,8 +8,8 @@
 --
 -- After what decide.lua replies come the numbers of requests charged ahead.
 
--- giveBack refunds what the leased claims were charged ahead and have not used, and reads what they want.
-local function giveBack(plan, now, numbers, start)
+-- openLeases reads what the leased claims want, and refunds what they were charged ahead and have not used.
+local function openLeases(plan, now, numbers, start)
   for n, claim in ipairs(plan.leases) do
     local at1, back1, at2, back2
     claim.want, at1, back1, at2, back2 = unpackWords(formats[5], numbers, start + leaseWords * word * (n - 1))
@@ -47,7 +47,7 @@ end
 local function take(plan, keyList, first, now, filled, numbers, start)
   openRequest(plan, keyList, first, now)
   if numbers then
-    giveBack(plan, now, numbers, start)
+    openLeases(plan, now, numbers, start)
   end
   if anyOdd then -- each names its rate before one is evaluated
     nameRates(plan, now)
