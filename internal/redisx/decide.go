@@ -9,8 +9,8 @@ import (
 	"github.com/spillgate/spillgate/internal/lease"
 )
 
-// giveBackTimeout bounds how long giving back the charges of a denied request may take.
-const giveBackTimeout = time.Second
+// refundTimeout bounds how long giving back the charges of a denied request may take.
+const refundTimeout = time.Second
 
 // A decider decides and settles requests, each in as few jobs as its keys allow.
 type decider struct {
@@ -208,9 +208,9 @@ func (s *decider) undoJob(ctx context.Context, j *job, fits map[int]bool) {
 	if !slices.ContainsFunc(j.asks, func(i int) bool { return charged(r.asks[i].claim) && !r.asks[i].peek }) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 	defer cancel()
-	if back := s.giveBack(ctx, j, charged); back.err == nil {
+	if back := s.refund(ctx, j, charged); back.err == nil {
 		j.usages, j.held = back.usages, j.held || back.held
 	}
 }
@@ -253,9 +253,9 @@ func (s *decider) settleJob(ctx context.Context, j *job) {
 	}
 }
 
-// giveBack gives back what the claims of a job for which charged reports true were charged, and returns what that
+// refund gives back what the claims of a job for which charged reports true were charged, and returns what that
 // leaves. If requests may wait, each limit counts as a claim, because each has a turn of its own.
-func (s *decider) giveBack(ctx context.Context, j *job, charged func(claim int) bool) *job {
+func (s *decider) refund(ctx context.Context, j *job, charged func(claim int) bool) *job {
 	r := &request{keys: j.request.keys, asks: slices.Clone(j.request.asks)}
 	last := r.asks[len(r.asks)-1].claim
 	r.settlements = make([]settlement, last+1+len(r.asks))
