@@ -77,7 +77,7 @@ var errUnwatched = errors.New("the response was not watched")
 // multipart form, which the server removes. If nothing has changed, End does not write to that request. Adapters defer
 // End, because a handler may panic.
 func (g *Guard) End() {
-	if g.own.receipt.hasHeld() {
+	if g.own.receipt.held {
 		var o Outcome
 		if g.Watches() {
 			o.Err = errUnwatched

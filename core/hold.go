@@ -9,20 +9,9 @@ import (
 // or last renewed.
 const renewEvery = 20 * time.Second
 
-// hasHeld reports whether c has ever held anything. It needs no lock, because settling does not change that.
-func (c *receipt) hasHeld() bool {
-	claims := c.claims()
-	for i := range claims {
-		if claims[i].charged && claims[i].hold {
-			return true
-		}
-	}
-	return false
-}
-
 // watches reports whether c has a claim that is held, is not settled, and whose rule has a CostAfter.
 func (c *receipt) watches() bool {
-	if !c.hasHeld() {
+	if !c.held {
 		return false
 	}
 	c.mu.Lock()
@@ -70,7 +59,7 @@ func (c *receipt) setCost(rule string, cost int) (ok bool) {
 
 // keepHeld renews the holds of c every renewEvery until they are settled. It does nothing if c holds nothing.
 func (c *receipt) keepHeld(ctx context.Context) {
-	if !c.hasHeld() {
+	if !c.held {
 		return
 	}
 	c.mu.Lock()

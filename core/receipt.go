@@ -16,6 +16,7 @@ type receipt struct {
 	nested  bool // an outer limiter has a receipt for the same request
 	sleeps  bool // the limiter sleeps until the request's turn
 	decided bool // result is what the store answered
+	held    bool // some claim was held; settling does not change that, so reading it needs no lock
 
 	mu     sync.Mutex // of what becomes of claims, and of the renewal in extra
 	claim  [1]receiptClaim
@@ -110,7 +111,7 @@ func (c *receipt) record(claims []Claim, results []Result) {
 		e.claims = slices.Grow(e.room[:0], len(claims))[:len(claims)]
 		own = e.claims
 	}
-	c.allowed = true
+	c.allowed, c.held = true, false
 	for i := range claims {
 		from, to := &claims[i], &own[i]
 		to.rule, to.key, to.set, to.cost = from.rule, from.Key, from.set, from.Cost
@@ -122,9 +123,10 @@ func (c *receipt) record(claims []Claim, results []Result) {
 			to.charged = to.charged && r.Allowed
 			c.allowed = c.allowed && (r.Allowed || r.DryRun)
 		}
+		c.held = c.held || to.charged && to.hold
 	}
 	for i := 0; i < len(claims) && !c.allowed; i++ {
-		own[i].charged = false
+		own[i].charged, c.held = false, false
 	}
 }
 

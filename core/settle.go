@@ -134,7 +134,7 @@ func (s *ruleset) ignoresCost(rule string) error {
 // finish settles what c holds for r, which has ended with o. The final cost of a claim is what its rule's CostAfter
 // returns; for a rule without CostAfter, it is the cost that was held. finish does nothing if c holds nothing.
 func (c *receipt) finish(r *http.Request, o Outcome) {
-	if !c.hasHeld() {
+	if !c.held {
 		return
 	}
 	var room [2]Settlement
