@@ -39,14 +39,14 @@ func (l *Limiter) Grant(ctx context.Context, rule, key string, n int, limits ...
 		return prefix(err)
 	}
 	rules, _ := l.current()
-	claim := Claim{Rule: rule, Key: key, Limits: limits, Peek: true}
-	if err = rules.completeOne(&claim, rules.named(rule)); err == nil && (n == 0 || n < -maxRate || n > maxRate) {
+	var own Claim
+	if err = rules.completeOne(&own, &Claim{Rule: rule, Key: key, Limits: limits, Peek: true}); err == nil && (n == 0 || n < -maxRate || n > maxRate) {
 		err = invalid("requests must be between -%d and %d and not 0, got %d", maxRate, maxRate, n)
 	}
 	if err != nil {
 		return prefix(within(fmt.Sprintf("grant of rule %q", rule), err))
 	}
-	given := []Settlement{{Rule: rule, Key: key, Limits: claim.Limits, Grant: n, set: claim.set}}
+	given := []Settlement{{Rule: rule, Key: key, Limits: own.Limits, Grant: n, set: own.set}}
 	if _, err = l.store.settle(orBackground(ctx), given); err != nil {
 		return prefix(unavailable(err))
 	}

@@ -84,6 +84,16 @@ func TestObserversSeeClaimsInRuleOrder(t *testing.T) {
 	wantClaims(t, o.Claims, []core.Claim{{Rule: "trial", Key: "k"}, {Rule: "a", Key: "k"}, {Rule: "b", Key: "k"}})
 }
 
+func TestObserversSeeAllClaimsOfATakeWithAMistake(t *testing.T) {
+	seen := new(recorder)
+	l := core.Must(core.New([]core.Rule{perHour("a", 10)}, core.WithObserver(seen.observe)))
+	claims := []core.Claim{{Rule: "a", Key: "k"}, {Rule: "missing", Key: "l"}, {Rule: "a", Key: "m"}}
+	if _, err := l.Take(t.Context(), claims...); !errors.Is(err, core.ErrInvalid) {
+		t.Fatalf("got %v, want ErrInvalid", err)
+	}
+	wantClaims(t, seen.seen[0].Claims, claims)
+}
+
 func TestObserversOfTake(t *testing.T) {
 	seen := new(recorder)
 	l := core.Must(core.New([]core.Rule{perHour("a", 10)}, core.WithObserver(seen.observe)))

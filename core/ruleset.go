@@ -102,63 +102,65 @@ func (s *ruleset) meant(name string) string {
 	return "; there is " + strings.Join(known, ", ")
 }
 
-// complete copies claims to own, which has the same length, fills in missing fields from the rules, and validates the result.
-func (s *ruleset) complete(own, claims []Claim) error {
+// complete sets own, which has the same length as claims, to the claims with the missing fields filled in from their rules. It
+// returns the first error. It completes all claims even so, because observers get them.
+func (s *ruleset) complete(own, claims []Claim) (err error) {
 	for i := range own {
-		own[i] = claims[i]
-		own[i].Rule, own[i].Overridden, own[i].open = ruleName(claims[i].Rule), false, false
-	}
-	for i := range own {
-		claim := &own[i]
-		if err := s.completeOne(claim, s.named(claim.Rule)); err != nil {
-			return within(fmt.Sprintf("claim %d: rule %q", i+1, claim.Rule), err)
+		if mistake := s.completeOne(&own[i], &claims[i]); mistake != nil && err == nil {
+			err = within(fmt.Sprintf("claim %d: rule %q", i+1, own[i].Rule), mistake)
 		}
 	}
-	return nil
+	return err
 }
 
-// completeOne is complete for one claim. rule is nil if no rule has the claim's name.
-func (s *ruleset) completeOne(claim *Claim, rule *activeRule) error {
-	if rule != nil && rule.Override != nil && len(claim.Limits) == 0 && claim.Key != "" {
-		if err := claim.override(rule); err != nil {
+// completeOne is complete for one claim. It validates the result. Like the claim of a request, own starts as a copy of the
+// rule's claim.
+func (s *ruleset) completeOne(own, claim *Claim) error {
+	name := ruleName(claim.Rule)
+	rule := s.named(name)
+	if rule != nil {
+		*own = rule.claim
+	} else {
+		*own = Claim{Rule: name}
+	}
+	own.Key, own.Cost, own.Peek, own.Hold = claim.Key, claim.Cost, claim.Peek, claim.Hold && !claim.Peek
+	own.DryRun = own.DryRun || claim.DryRun
+	if claim.Lease != 0 {
+		own.Lease = claim.Lease
+	}
+	if claim.MaxWait != 0 {
+		own.MaxWait = claim.MaxWait
+	}
+	if rule != nil && rule.Override != nil && len(claim.Limits) == 0 && own.Key != "" {
+		if err := own.override(rule); err != nil {
 			return err
 		}
 	}
 	switch {
-	case rule != nil && rule.Tier == nil && len(claim.Limits) == 0:
-		claim.Limits, claim.set = rule.Limits, rule.claim.set
-	case !printableASCII(claim.Rule):
+	case rule == nil && !printableASCII(name):
 		return invalid("name must be printable ASCII")
-	case len(claim.Limits) == 0 && rule != nil:
+	case len(claim.Limits) > 0:
+		own.set = limitSetOf(claim.Limits)
+		own.Limits = own.set.limits
+	case own.Overridden:
+	case rule == nil:
+		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(name))
+	case rule.Tier != nil:
 		return invalid("the rule has a Tier, which needs a request; set Claim.Limits to the limits of this key's tier, or to the rule's Limits")
-	case len(claim.Limits) == 0:
-		return invalid("there is no rule of this name, and the claim has no limits%s", s.meant(claim.Rule))
-	default:
-		claim.set = limitSetOf(claim.Limits)
-		claim.Limits = claim.set.limits
 	}
-	if rule != nil {
-		claim.DryRun = claim.DryRun || rule.DryRun
-		if claim.Lease == 0 {
-			claim.Lease = rule.Lease
-		}
-		if claim.MaxWait == 0 {
-			claim.MaxWait = rule.MaxWait
-		}
+	if rule == nil || own.Lease != rule.Lease || own.MaxWait != rule.MaxWait {
+		own.rule = rule.of(own)
 	}
-	if claim.rule = rule; rule == nil || claim.Lease != rule.Lease || claim.MaxWait != rule.MaxWait {
-		claim.rule = rule.of(claim)
-	}
-	switch err := claim.mistake(claim.set); {
+	switch err := own.mistake(own.set); {
 	case err != nil:
 		return err
-	case claim.Key == "":
+	case own.Key == "":
 		return ErrNoKey
-	case !claim.Hold && !claim.Peek && claim.set.inFlight:
+	case !own.Hold && !own.Peek && own.set.inFlight:
 		return invalid("a claim with a limit of requests in flight needs Hold or Peek")
 	}
-	if claim.Hold = claim.Hold && !claim.Peek; claim.Hold && rule != nil && rule.CostAfter != nil {
-		claim.Cost = clamp(max(claim.Cost, 1), claim.Limits)
+	if own.Hold && rule != nil && rule.CostAfter != nil {
+		own.Cost = clamp(max(own.Cost, 1), own.Limits)
 	}
 	return nil
 }
