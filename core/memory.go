@@ -72,23 +72,29 @@ func (m *MemoryStore) Stats() MemoryStats {
 
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
+	for i := range claims {
+		if err := claims[i].Validate(); err != nil {
+			return dst, err
+		}
+	}
+	return m.take(claims, dst), nil
+}
+
+// take is Take for valid claims.
+func (m *MemoryStore) take(claims []Claim, dst []Result) []Result {
 	m.once.Do(m.init)
 	var claimRoom [2]memory.Claim
 	asked, limits := slices.Grow(claimRoom[:0], len(claims))[:len(claims)], 0
 	for i := range claims {
 		c, to := &claims[i], &asked[i]
-		set := c.set.of(c.Limits)
-		if err := c.validate(set); err != nil {
-			return dst, err
-		}
-		limits += len(set.compiled)
-		to.Pair, to.Limits, to.Cost = c.rule.pair(c.Rule, c.Key), set.compiled, exactCost(c.Cost)
+		to.Pair, to.Limits, to.Cost = c.rule.pair(c.Rule, c.Key), c.set.of(c.Limits).compiled, exactCost(c.Cost)
+		limits += len(to.Limits)
 		to.Peek, to.DryRun, to.Hold, to.MaxWait = c.Peek, c.DryRun, c.Hold, c.MaxWait.Microseconds()
 	}
 	var answerRoom [8]memory.Answer
 	answers := slices.Grow(answerRoom[:0], limits)[:limits]
 	at := m.store.Take(asked, answers)
-	return appendResults(dst, claims, answers, at), nil
+	return appendResults(dst, claims, answers, at)
 }
 
 // appendResults appends the store's answers, one for each limit of claims, to dst.
