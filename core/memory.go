@@ -107,8 +107,8 @@ func appendResults(dst []Result, claims []Claim, answers []memory.Answer, at tim
 		for j := range c.Limits {
 			r, a := &results[n], &answers[n]
 			n++
-			r.Rule = ruleName(c.Rule)
 			r.Limit = c.Limits[j]
+			r.Rule, r.At = ruleName(c.Rule), at // the pointers share a write barrier
 			r.Allowed = a.Retry == 0
 			r.DryRun = c.DryRun
 			r.Remaining = int(a.Usage.Remaining)
@@ -119,7 +119,6 @@ func appendResults(dst []Result, claims []Claim, answers []memory.Answer, at tim
 			r.RefillAfter = micros(a.Usage.Refill)
 			r.ResetAfter = micros(a.Usage.Reset)
 			r.Wait = micros(a.Wait)
-			r.At = at
 		}
 	}
 	return dst[:len(dst)+len(answers)]

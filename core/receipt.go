@@ -208,8 +208,9 @@ func (c *receipt) denies() bool { return !c.allowed }
 
 // view sets d, which is zero, to the decision.
 func (c *receipt) view(d *Decision) {
-	d.Results = c.results()
-	d.Allowed, d.At, d.Wait, d.receipt = c.allowed, instantOf(d.Results), c.wait(), c
+	results, wait := c.results(), c.wait()
+	at := instantOf(results)
+	d.Allowed, d.At, d.Results, d.Wait, d.receipt = c.allowed, at, results, wait, c // the pointers share a write barrier
 	if c.extra != nil {
 		d.Degraded = c.extra.degraded
 	}
