@@ -95,11 +95,11 @@ func (d *decision) open(s *Store, limits int) {
 	for i := range d.claims {
 		c := &d.claims[i]
 		d.dryRuns, d.lacks = d.dryRuns || c.DryRun, d.lacks || c.Hold
-		c.shard = s.shard(c.Pair)
-		c.asks = asks[n : n+len(c.Limits)]
-		n += len(c.Limits)
-		for j := range c.asks {
-			a := &c.asks[j]
+		own := asks[n : n+len(c.Limits)]
+		n += len(own)
+		c.shard, c.asks = s.shard(c.Pair), own
+		for j := range own {
+			a := &own[j]
 			a.Limit, a.Now, a.Offset, a.Peek = &c.Limits[j], d.now, d.offset, c.Peek
 			a.claim, a.wait, a.added = i, 0, false
 			a.asked = a.costOf(c)
@@ -111,10 +111,10 @@ func (d *decision) open(s *Store, limits int) {
 	}
 }
 
-// find finds the records of a claim, and the records of what its pair remembers.
+// find finds the records of a claim, and the records of what its pair remembers. It finds them again after records were added,
+// which may have moved others. No record of a claim is removed before the decision ends.
 func (d *decision) find(c *Claim) {
 	s := c.shard
-	c.hold, c.ban = nil, nil
 	own := s.of(c.Pair.id)
 	if s.shared > 0 && len(own) == 0 { // the pair uses shared records
 		c.note(s.of(c.Pair.shared))
