@@ -31,8 +31,8 @@ func (s *State) Book(ban, cost int64) {
 }
 
 // GiveBack is Refund for a TokenBucket whose requests may wait: see RatedBucket.GiveBack.
-func (p *Packed) GiveBack(l *Limit, now, at, turn, cost int64) {
-	b := p.bucket().GiveBack(l, now, at, turn, cost)
+func (p *Packed) RefundTurn(l *Limit, now, at, turn, cost int64) {
+	b := p.bucket().RefundTurn(l, now, at, turn, cost)
 	p.setBucket(&b, l)
 }
 
@@ -41,7 +41,7 @@ func (p *Packed) GiveBack(l *Limit, now, at, turn, cost int64) {
 // still counts. While other requests wait behind it, nothing can be given back, because their turns stay and nobody may
 // go before them. Once they have gone, the part that cannot have drained since the turn still counts, if only the rate
 // of l was named. If the clock has gone back since, so has the turn.
-func (b RatedBucket) GiveBack(l *Limit, now, at, turn, cost int64) RatedBucket {
+func (b RatedBucket) RefundTurn(l *Limit, now, at, turn, cost int64) RatedBucket {
 	b = b.in(l)
 	if back := at - b.At; back >= l.Unit {
 		turn -= back

@@ -120,7 +120,7 @@ var fixedWindow = Row{
 			s.Stored.setWindow(s.Window)
 		}
 	},
-	End: func(p *Packed, _ *Log, l *Limit, _ bool, _, offset int64, ended []Ending) {
+	Finish: func(p *Packed, _ *Log, l *Limit, _ bool, _, offset int64, ended []Ending) {
 		p.setWindow(p.window().finish(l, p.IsHeld(), offset, ended))
 	},
 	Ends: windowEnds,
@@ -134,7 +134,7 @@ var fixedWindow = Row{
 		}
 		return l
 	},
-	Empty: func(p *Packed, _ *Log) {
+	Forget: func(p *Packed, _ *Log) {
 		p.Level = 0
 		p.setGranted(0)
 	},

@@ -42,11 +42,11 @@ func (b RatedBucket) named(rate int64) RatedBucket {
 	return b
 }
 
-// End returns b after charging each ended hold at its end. l is the limit of the request at now; if the request names
+// Finish returns b after charging each ended hold at its end. l is the limit of the request at now; if the request names
 // none, l has the rate and the ticks of b. If the rate of l is the slower one, b drains at that rate meanwhile, unless
 // b is forgotten at now anyway, or the request is a peek. held says that a held claim has named the rate of b; if none
 // has, a bucket that is forgotten when a hold ends is not charged for it.
-func (b RatedBucket) End(l *Limit, peek, held bool, now int64, ended []Ending) RatedBucket {
+func (b RatedBucket) Finish(l *Limit, peek, held bool, now int64, ended []Ending) RatedBucket {
 	after := b.ended(l, b.Rate, held, ended)
 	if !peek && l.Rate < b.Rate && !after.IsForgotten(now) {
 		return b.ended(l, l.Rate, held, ended)
@@ -208,7 +208,7 @@ var tokenBucket = Row{
 		b := p.bucket().Refund(l, now, at, cost)
 		p.setBucket(&b, l)
 	},
-	Name: nameBucket,
+	NameRate: nameBucket,
 	Keep: func(s *State) {
 		b := s.Stored.bucket()
 		if b.Rate == s.Limit.Rate {
@@ -222,9 +222,9 @@ var tokenBucket = Row{
 		}
 		s.Stored.setBucket(&after, s.Limit)
 	},
-	End: func(p *Packed, _ *Log, l *Limit, peek bool, now, _ int64, ended []Ending) {
+	Finish: func(p *Packed, _ *Log, l *Limit, peek bool, now, _ int64, ended []Ending) {
 		b := p.bucket()
-		if after := b.End(l, peek, p.IsHeld(), now, ended); after != b {
+		if after := b.Finish(l, peek, p.IsHeld(), now, ended); after != b {
 			p.setBucket(&after, l)
 		}
 	},
@@ -234,11 +234,11 @@ var tokenBucket = Row{
 	},
 	EndsAfter: func(p *Packed, g *Log, ended []Ending) int64 {
 		l := bucketLimitOf(p, g)
-		b := p.bucket().End(&l, false, p.IsHeld(), 0, ended)
+		b := p.bucket().Finish(&l, false, p.IsHeld(), 0, ended)
 		return b.Ends()
 	},
 	LimitOf: bucketLimitOf,
-	Empty: func(p *Packed, g *Log) {
+	Forget: func(p *Packed, g *Log) {
 		l := bucketLimitOf(p, g)
 		p.setBucket(&RatedBucket{Bucket: Bucket{At: p.At, Busy: p.At}, Unit: l.Unit, Rate: l.Rate}, &l)
 	},

@@ -58,9 +58,9 @@ func (g *Log) Keep(l *Limit, now int64) {
 	}
 }
 
-// End charges each ended hold at its end. If no held claim has named the limit, a log that counts nothing at that
+// Finish charges each ended hold at its end. If no held claim has named the limit, a log that counts nothing at that
 // instant is not charged.
-func (g *Log) End(l *Limit, held bool, ended []Ending) {
+func (g *Log) Finish(l *Limit, held bool, ended []Ending) {
 	for _, e := range ended {
 		if g.Advance(l, e.At); held || g.Used() > 0 {
 			g.Charge(l, e.At, e.Cost)
@@ -203,8 +203,8 @@ func sliding(code uint64, a Algorithm) Row {
 			s.Log.Keep(s.Limit, s.Now)
 			s.Stored.setLog(s.Log)
 		},
-		End: func(p *Packed, g *Log, l *Limit, _ bool, _, _ int64, ended []Ending) {
-			g.End(l, p.IsHeld(), ended)
+		Finish: func(p *Packed, g *Log, l *Limit, _ bool, _, _ int64, ended []Ending) {
+			g.Finish(l, p.IsHeld(), ended)
 			p.setLog(g)
 		},
 		Ends: periodEnds,
@@ -214,7 +214,7 @@ func sliding(code uint64, a Algorithm) Row {
 		LimitOf: func(p *Packed, g *Log) Limit {
 			return Limit{Algorithm: a, Kind: p.Kind & kindBits, Micros: p.micros(), Width: g.Width()}
 		},
-		Empty: func(p *Packed, g *Log) {
+		Forget: func(p *Packed, g *Log) {
 			g.Forget()
 			p.setLog(g)
 		},

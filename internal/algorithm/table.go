@@ -1,7 +1,7 @@
 package algorithm
 
-// A Row is one algorithm: the functions that a store applies to the state of a limit. The same functions in Lua have
-// the same names.
+// A Row is one algorithm: the functions that a store applies to the state of a limit. The functions in Lua have the same
+// names; EndsAfter is ends with an instant there.
 //
 // Load comes before Wait, Charge, Grant and Report. A Log argument is the log of the state, which may be empty.
 type Row struct {
@@ -32,17 +32,17 @@ type Row struct {
 	// Refund takes back a charge of cost at an earlier instant, as far as it still counts.
 	Refund func(p *Packed, g *Log, l *Limit, now, at, cost int64)
 
-	// Name records the rate of a request in what is stored, whether or not the request is admitted. A peek does not
+	// NameRate records the rate of a request in what is stored, whether or not the request is admitted. A peek does not
 	// record a slower rate, and neither does a state that several pairs share. holds says whether the pair holds
 	// anything. Nil: the states of the algorithm record no rates.
-	Name func(s *State, holds bool)
+	NameRate func(s *State, holds bool)
 
 	// Keep records in what is stored how to charge it when a hold ends. Nil: the state needs no such record.
 	Keep func(s *State)
 
-	// End charges each ended hold at its end. l is the limit of a request at now, which may be a peek, or the result of
+	// Finish charges each ended hold at its end. l is the limit of a request at now, which may be a peek, or the result of
 	// LimitOf.
-	End func(p *Packed, g *Log, l *Limit, peek bool, now, offset int64, ended []Ending)
+	Finish func(p *Packed, g *Log, l *Limit, peek bool, now, offset int64, ended []Ending)
 
 	// Ends returns the instant from which the state equals a new one. If that instant has passed, Ends may return an
 	// earlier one.
@@ -54,8 +54,8 @@ type Row struct {
 	// LimitOf returns a limit made from the state itself: with its period, and how it is charged.
 	LimitOf func(p *Packed, g *Log) Limit
 
-	// Empty forgets what was charged, but not how to charge the state when a hold ends.
-	Empty func(p *Packed, g *Log)
+	// Forget forgets what was charged, but not how to charge the state when a hold ends.
+	Forget func(p *Packed, g *Log)
 }
 
 // Table has the row of each Algorithm.

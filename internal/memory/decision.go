@@ -133,7 +133,7 @@ func (d *decision) find(c *Claim) {
 			continue
 		}
 		a.Stored = &r.Packed
-		d.names = d.names || a.Limit.Row.Name != nil && !a.Stored.Follows(a.Limit, d.now)
+		d.names = d.names || a.Limit.Row.NameRate != nil && !a.Stored.Follows(a.Limit, d.now)
 	}
 	d.rare = d.rare || c.hold != nil || c.ban != nil
 }
@@ -226,8 +226,8 @@ func (d *decision) name() {
 	for i := range d.claims {
 		c := &d.claims[i]
 		for j := range c.asks {
-			if a := &c.asks[j]; a.hasRecord() && a.Limit.Row.Name != nil {
-				a.Limit.Row.Name(&a.State, c.held > 0)
+			if a := &c.asks[j]; a.hasRecord() && a.Limit.Row.NameRate != nil {
+				a.Limit.Row.NameRate(&a.State, c.held > 0)
 			}
 		}
 	}

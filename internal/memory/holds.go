@@ -104,7 +104,7 @@ func (d *decision) endHold(s *shard, r *record, ended []algorithm.Ending) {
 		own := row.LimitOf(&r.Packed, g)
 		l = &own
 	}
-	row.End(&r.Packed, g, l, peek, d.now, d.offset, ended)
+	row.Finish(&r.Packed, g, l, peek, d.now, d.offset, ended)
 }
 
 // limitFor returns the first limit for a record that asks name, and whether a peek does; nil if there is none.

@@ -81,7 +81,7 @@ func (d *decision) refund(c *Claim, a *ask, t *Settlement, at, cost int64) {
 	case t.Waits && c.bannedBehind(t.Turn, d.now): // other requests may wait for the end of the ban, which the level does not show
 		return
 	case t.Waits:
-		p.GiveBack(a.Limit, d.now, at, t.Turn, cost)
+		p.RefundTurn(a.Limit, d.now, at, t.Turn, cost)
 	default:
 		a.Limit.Row.Refund(p, s.logOf(a.Limit.Row, p), a.Limit, d.now, at, cost)
 	}
@@ -104,10 +104,10 @@ func (d *decision) admits(c *Claim, cost int64) bool {
 		if cost > a.Limit.Capacity {
 			return false
 		}
-		if a.hasRecord() && a.Limit.Row.Name != nil {
+		if a.hasRecord() && a.Limit.Row.NameRate != nil {
 			s := a.State
 			s.Own, s.Peek = false, true // follow the clock, but name no rate
-			a.Limit.Row.Name(&s, false)
+			a.Limit.Row.NameRate(&s, false)
 		}
 		a.load(c)
 		a.asked = cost

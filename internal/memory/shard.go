@@ -88,7 +88,7 @@ func (s *shard) forget(id uint64, now int64) bool {
 		case r.hasHolds() && s.holds.at(r.Extra).Ends() > 0:
 			i++
 		case r.IsHeld():
-			r.Row().Empty(&r.Packed, s.logOf(r.Row(), &r.Packed))
+			r.Row().Forget(&r.Packed, s.logOf(r.Row(), &r.Packed))
 			i++
 		default:
 			s.removeAt(i)

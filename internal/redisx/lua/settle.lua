@@ -133,8 +133,7 @@ local function resetPair(plan, keyList, first, now, filled)
       keep(o, lastCell(w, o) + cellSize - 1)
       eachLimit(pair, function(_, at, l)
         if isHeld(w, at) then
-          local forget = l.algorithm.forget or l.algorithm.empty
-          forget(w, at, l)
+          l.algorithm.forget(w, at, l)
           w[at] = w[at] + heldMark
           keep(at, at + l.algorithm.size - 1)
         end

@@ -437,6 +437,8 @@ function sliding.empty(w, o, l, stale)
   end
 end
 
+sliding.forget = sliding.empty
+
 function sliding.fill(w, o, l, now)
   sliding.empty(w, o, l, true)
   if l.rate > 0 then

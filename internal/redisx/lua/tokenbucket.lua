@@ -343,6 +343,8 @@ function tokenBucket.empty(w, o, l)
   w[o], w[o + 1], w[o + 2], w[o + 3], w[o + 4], w[o + 5] = l.kind, 0, 0, 0, max(l.rate, 1), l.code
 end
 
+tokenBucket.forget = tokenBucket.empty
+
 -- fill makes the record one of a limit that is just used up.
 function tokenBucket.fill(w, o, l, now)
   w[o + 1], w[o + 2], w[o + 3], w[o + 4], w[o + 5] = l.full, now, now, max(l.rate, 1), l.code
