@@ -46,7 +46,7 @@ var corruptions = []struct {
 	{"an oldest entry after the newest", "sliding", func(kind uint64) string { return entries(kind, 2, 0, 2, 1, 1, 1, 0, 1) }},
 	{"too many blocks", "sliding", func(kind uint64) string { return entries(kind, 1, 0, 1, 1, 1, 1, 1<<60, 1) }},
 	{"blocks that end before they begin", "sliding", func(kind uint64) string { return entries(kind, 1, 0, 1, 1, 1, 1, 0, 2) }},
-	{"more recent entries than there is room for", "sliding", func(kind uint64) string { return entries(kind, 1, 0, 1, 1, 1, 1, 0, 1, 7) }},
+	{"more recent entries than there is room for", "sliding", func(kind uint64) string { return entries(kind, 1, 0, 1, 1, 1, 1, 0, 1, 9) }},
 }
 
 // layout is the number of the layout of a pair: see lua/pair.lua.
@@ -55,9 +55,9 @@ const layout = 6
 // ends is the first word of the states of corruptions: until when they are kept, and the layout.
 const ends = 1_800_000_000_000*16 + layout
 
-// entries returns a pair with the record of a sliding limit that has room for six recent entries.
+// entries returns a pair with the record of a sliding limit that has room for eight recent entries.
 func entries(kind uint64, numbers ...uint64) string {
-	return words(append(append([]uint64{ends, kind}, numbers...), make([]uint64, 21-len(numbers))...)...)
+	return words(append(append([]uint64{ends, kind}, numbers...), make([]uint64, 25-len(numbers))...)...)
 }
 
 // words returns numbers as a server stores them.
@@ -92,7 +92,7 @@ func TestCorruptStateDeniesForOnePeriodAtMost(t *testing.T) {
 // The records of corruptions are those of this layout: without what is wrong with them, they are not repaired.
 func TestStateOfEntriesThatHaveEndedIsNotRepaired(t *testing.T) {
 	for _, l := range everyAlgorithm(5, time.Minute) {
-		for _, value := range []string{words(ends), entries(kindOf(l), 1, 0, 1, 1, 1, 1, 0, 1, 6)} {
+		for _, value := range []string{words(ends), entries(kindOf(l), 1, 0, 1, 1, 1, 1, 0, 1, 8)} {
 			if s, server := frozen(t); value == words(ends) || l.Algorithm >= core.SlidingWindow {
 				server.HSet(pairKey, "s", value)
 				if r := take(t, s, claimOf("k", l))[0]; r.Remaining != 4 || s.Repaired() != 0 {

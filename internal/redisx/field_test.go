@@ -49,12 +49,12 @@ func TestClaimsOfOneRequestShareASubBucket(t *testing.T) {
 	}
 }
 
-// The record has room for the newest entry and six recent ones. Older ones are in a field, until few are left.
+// The record has room for the newest entry and eight recent ones. Older ones are in a field, until few are left.
 func TestOnlyOlderEntriesHaveAField(t *testing.T) {
 	s, server := frozen(t)
 	c := claimOf("k", core.PerMinute(1000).Using(core.SlidingLog))
 	field := func() int { return len(server.HGet(pairKey, fieldOf(c.Limits[0]))) / 16 }
-	for i, want := range []int{0, 0, 0, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 14} {
+	for i, want := range []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9, 9, 18} {
 		server.SetTime(start.Add(time.Duration(i) * time.Second))
 		if take(t, s, c); field() != want {
 			t.Fatalf("after %d requests a field has %d entries, want %d", i+1, field(), want)
@@ -64,7 +64,7 @@ func TestOnlyOlderEntriesHaveAField(t *testing.T) {
 		seconds time.Duration
 		entries int
 		used    uint64
-	}{{67, 7, 8}, {68, 7, 8}, {71, 0, 6}, {74, 0, 4}} {
+	}{{69, 9, 10}, {70, 9, 10}, {73, 0, 8}, {77, 0, 5}} {
 		server.SetTime(start.Add(after.seconds * time.Second))
 		take(t, s, c)
 		if state := stored(server.HGet(pairKey, "s"), c.Limits[0]); field() != after.entries || state[0] != after.used {

@@ -22,7 +22,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 		return s.jobOf(t, core.Claim{Key: limits, Limits: core.MustParseLimits(limits)})
 	}
 	for _, limits := range []string{"100/m;sliding-log", "5/m", "5/m, 9/h;fixed-window", "5/60000001us", "5/60000001us;fixed-window"} {
-		for range 8 {
+		for range 10 {
 			if err := s.decider.server.run(ctx, []*job{of(limits)}); err != nil {
 				t.Fatal(err)
 			}

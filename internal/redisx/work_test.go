@@ -150,7 +150,7 @@ func TestLostBlockCountsUntilItsNewestEntryEnds(t *testing.T) {
 
 // If the entries that are not in the record are lost, the newest one counts for them.
 func TestLostEntriesCountUntilTheNewestEnds(t *testing.T) {
-	for _, n := range []int{8, 100} { // without blocks, and with one
+	for _, n := range []int{10, 100} { // without blocks, and with one
 		s, server := frozen(t)
 		c := claimOf("k", core.PerHour(100).Using(core.SlidingLog))
 		for i := range n {

@@ -14,7 +14,7 @@
 --   <kind>:<number>  the entries of a block, at most maxEntries and maxRecent together
 --
 -- No change is kept unless the pair is saved. Places in a text count from 0.
-local maxRecent = 6
+local maxRecent = 8
 local sliding = {size = 10 + 2 * maxRecent, replied = 4}
 local entrySize = 2 * word
 local maxEntries = 64 -- open entries that become a block
