@@ -290,3 +290,28 @@ func TestPairsShareNothing(t *testing.T) {
 		callers.Wait()
 	}
 }
+
+// A settlement that changes nothing touches nothing: run with -race.
+func TestSettlementThatChangesNothingDoesNotRace(t *testing.T) {
+	m, limits := new(core.MemoryStore), core.MustParseLimits("5/m, 6/h, 7/d")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range 500 {
+			var claims []core.Claim
+			for n := range 1 + i%12 {
+				claims = append(claims, core.Claim{Rule: "r", Key: strconv.Itoa(20*i + n), Limits: limits})
+			}
+			if _, err := m.Take(t.Context(), claims, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Go(func() {
+		for i := range 500 {
+			if err := m.Settle(t.Context(), []core.Settlement{{Rule: "r", Key: strconv.Itoa(i), Limits: limits, Cost: 1, Final: 1}}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Wait()
+}

@@ -87,6 +87,9 @@ func (s *Store) Settle(settlements []Settlement) {
 			d.claims = append(d.claims, Claim{Pair: t.Pair, Limits: t.Limits})
 		}
 	}
+	if len(d.claims) == 0 {
+		return
+	}
 	s.lock(d.held)
 	defer s.unlock(d.held)
 	d.open(s, limits)
