@@ -26,7 +26,7 @@
 //
 //	spillgate:6:{ip:203.0.113.9}:login
 //
-// is the key of the rule login and that address: a hash with a field for each limit. The number is the version of the
+// is the key of the rule login and that address: a hash with the states of all limits. The number is the version of the
 // format. In identities and rules, the store writes a byte as %XX if it is not printable ASCII, or is a percent sign, a
 // brace or a space; in a rule, also a colon. It stores an identity of more than 128 bytes as # and 128 bits of its
 // SHA-256. With WithKeySecret, it stores every identity as * and a keyed hash.

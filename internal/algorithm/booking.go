@@ -30,13 +30,13 @@ func (s *State) Book(ban, cost int64) {
 	s.Stored.setBucket(&s.Bucket, l)
 }
 
-// GiveBack is Refund for a TokenBucket whose requests may wait: see RatedBucket.GiveBack.
+// RefundTurn is Refund for a TokenBucket whose requests may wait: see RatedBucket.RefundTurn.
 func (p *Packed) RefundTurn(l *Limit, now, at, turn, cost int64) {
 	b := p.bucket().RefundTurn(l, now, at, turn, cost)
 	p.setBucket(&b, l)
 }
 
-// GiveBack returns b, advanced or not, without the part of a charge that still counts. The request was charged at the
+// RefundTurn returns b, advanced or not, without the part of a charge that still counts. The request was charged at the
 // instant at, and its turn is at turn, which may be past or future. If nothing was charged behind it, the whole charge
 // still counts. While other requests wait behind it, nothing can be given back, because their turns stay and nobody may
 // go before them. Once they have gone, the part that cannot have drained since the turn still counts, if only the rate
