@@ -73,6 +73,108 @@ func TestOnlyOlderEntriesHaveAField(t *testing.T) {
 	}
 }
 
+// A dry run that is denied reads the entries of its log while another limit of the pair is charged.
+func TestEntriesStayWhenADryRunReadsThem(t *testing.T) {
+	s, server := frozen(t)
+	log, bucket := claimOf("k", core.PerMinute(12).Using(core.SlidingLog)), claimOf("k", core.PerHour(100))
+	for i := range 12 {
+		server.SetTime(start.Add(time.Duration(i) * time.Second))
+		take(t, s, log)
+	}
+	log.DryRun, log.Cost = true, 5
+	take(t, s, log, bucket)
+	log.Peek, log.Cost = true, 1
+	server.SetTime(start.Add(68 * time.Second)) // nine have ended
+	if r := take(t, s, log)[0]; r.Remaining != 9 || r.RefillAfter != time.Second || s.Repaired() != 0 {
+		t.Errorf("%+v, %d states repaired, want the three of the last seconds", r, s.Repaired())
+	}
+}
+
+// Two holds that ended are charged by one request, and at the end of each all entries have ended.
+func TestFieldOfEntriesThatEndTwice(t *testing.T) {
+	s, server := frozen(t)
+	l := core.Every(1000, 2*time.Second).Using(core.SlidingLog)
+	c := claimOf("k", l, core.PerHour(1000))
+	hold := c
+	hold.Hold = true
+	at := func(after time.Duration, c core.Claim) {
+		server.SetTime(start.Add(after))
+		take(t, s, c)
+	}
+	at(0, hold)
+	at(61*time.Second, hold)
+	for i := range 12 {
+		at(62*time.Second+time.Duration(i)*time.Millisecond, c)
+	}
+	if server.HGet(pairKey, fieldOf(l)) == "" {
+		t.Fatal("there is no field yet")
+	}
+	at(130*time.Second, c)
+	if n := len(server.HGet(pairKey, fieldOf(l))) / 16; n != 0 {
+		t.Errorf("the record has all entries, and a field has %d", n)
+	}
+}
+
+// Blocks stay small when the newest entries are refunded again and again.
+func TestBlocksStaySmall(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.PerHour(9000).Using(core.SlidingLog))
+	now, charged := start, []time.Time(nil)
+	for range 20 {
+		for range 70 {
+			now = now.Add(time.Millisecond)
+			server.SetTime(now)
+			take(t, s, c)
+			charged = append(charged, now)
+		}
+		for range 10 {
+			last := len(charged) - 1
+			if err := s.Settle(t.Context(), settledAt(charged[last], c)); err != nil {
+				t.Fatal(err)
+			}
+			charged = charged[:last]
+		}
+	}
+	fields, _ := server.HKeys(pairKey)
+	for _, field := range fields {
+		if n := len(server.HGet(pairKey, field)) / 16; field != "s" && n > 64+8 {
+			t.Errorf("field %s has %d entries", field, n)
+		}
+	}
+	if r := take(t, s, c)[0]; r.Remaining != 9000-len(charged)-1 || s.Repaired() != 0 {
+		t.Errorf("%+v after %d requests, %d states repaired", r, len(charged), s.Repaired())
+	}
+}
+
+// A block whose entries were all refunded has none to give when the newest entry is refunded.
+func TestRefundsBehindAnEmptyBlock(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.PerHour(160).Using(core.SlidingLog))
+	at := func(i int) time.Time { return start.Add(time.Duration(i) * time.Second) }
+	for i := range 160 {
+		server.SetTime(at(i))
+		take(t, s, c)
+	}
+	refund := func(i int) {
+		if err := s.Settle(t.Context(), settledAt(at(i), c)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := 64; i < 128; i++ { // the second block
+		refund(i)
+	}
+	for i := 159; i >= 128; i-- {
+		refund(i)
+	}
+	server.SetTime(at(300))
+	take(t, s, c)
+	server.SetTime(at(3640)) // 41 of the first block have ended
+	c.Peek = true
+	if r := take(t, s, c)[0]; r.Remaining != 160-23-1 || r.RefillAfter != time.Second {
+		t.Errorf("%+v, want 23 requests of the first block and one more", r)
+	}
+}
+
 // The widest sub-bucket is half a period, rounded up. A stored instant as late as its end is not taken for one of the
 // future, even if the limit has more sub-buckets now.
 func TestEndOfTheWidestSubBucketIsNotInTheFuture(t *testing.T) {

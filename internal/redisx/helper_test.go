@@ -139,19 +139,21 @@ func kindOf(l core.Limit) uint64 { return uint64(l.Period.Microseconds())*16 + u
 // fieldOf returns the name of the field with the entries of a sliding limit.
 func fieldOf(l core.Limit) string { return strconv.FormatUint(kindOf(l), 10) }
 
-// recordSizes has the words of the records whose size is always the same, by what their kind modulo 16 is.
-var recordSizes = map[uint64]int{0: 6, 4: 4, 8: 9, 12: 9}
+// recordSizes has the words of the records of limits, by the codes of their algorithms.
+var recordSizes = map[uint64]int{0: 6, 4: 4, 8: 26, 12: 26}
 
 // recordOf returns the place of a record in the words of a pair, and its size, or -1 if there is none of that kind.
 func recordOf(state []uint64, kind uint64) (at, size int) {
 	for at = 1; at < len(state); at += size {
 		switch of := state[at]; {
-		case of >= 16 && of%16 == 1:
-			size = 2 + 2*int(state[at+1])
 		case of >= 16:
-			size = recordSizes[of%16]
-		case of == 0:
-			size = 2 + 3*int(state[at+1])
+			size = recordSizes[of%16&^1] // without the mark of a held limit
+		case of == 0: // holds
+			size = 3 + 3*int(state[at+1])
+		case of == 1: // lows
+			size = 2 + 2*int(state[at+1])
+		case of == 2: // a grant
+			size = 3
 		default:
 			size = 2
 		}

@@ -163,3 +163,35 @@ func TestSettlementThatChangesNothingEndsNoHold(t *testing.T) {
 		}
 	}
 }
+
+// The level of an empty bucket of coarse ticks says nothing about what is held.
+func TestHoldsFillABucketOfCoarseTicks(t *testing.T) {
+	for _, l := range core.MustParseLimits("30/3650d, 100000/30d, 1000/365d") {
+		s, _ := frozen(t)
+		memory := &core.MemoryStore{Now: func() time.Time { return start }}
+		for name, store := range map[string]core.Store{"Redis": s, "memory": memory} {
+			c := claimOf("k", l)
+			c.Hold, c.Cost = true, l.Capacity()
+			for i := range 3 {
+				r, err := store.Take(context.Background(), []core.Claim{c}, nil)
+				if err != nil || r[0].Allowed != (i == 0) {
+					t.Errorf("%s: request %d, each for all of %v: %+v, %v", name, i+1, l, r, err)
+				}
+			}
+		}
+	}
+}
+
+// A refund of a record whose entries make no sense changes nothing; the next request repairs it.
+func TestRefundOfCorruptEntries(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.PerMinute(5).Using(core.SlidingLog))
+	now := uint64(start.UnixMicro())
+	server.HSet(pairKey, "s", entries(kindOf(c.Limits[0]), 3, 0, now-10, now, 1, 1, 0, 1, 9))
+	if err := s.Settle(context.Background(), settledAt(start, c)); err != nil || s.Repaired() != 0 {
+		t.Errorf("%v, %d states repaired", err, s.Repaired())
+	}
+	if r := take(t, s, c)[0]; r.Allowed || s.Repaired() != 1 {
+		t.Errorf("%+v, %d states repaired", r, s.Repaired())
+	}
+}

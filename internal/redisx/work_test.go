@@ -174,6 +174,22 @@ func TestLostEntriesCountUntilTheNewestEnds(t *testing.T) {
 	}
 }
 
+func TestWaitsOfLostEntries(t *testing.T) {
+	s, server := frozen(t)
+	c := claimOf("k", core.PerMinute(12).Using(core.SlidingLog))
+	for i := range 12 {
+		server.SetTime(start.Add(time.Duration(i) * time.Second))
+		take(t, s, c)
+	}
+	server.HDel(pairKey, fieldOf(c.Limits[0]))
+	c.Cost = 2
+	for range 2 {
+		if r := take(t, s, c)[0]; r.RetryAfter != time.Minute || r.RefillAfter != time.Minute || s.Repaired() > 1 {
+			t.Errorf("%+v, %d states repaired, want the waits for the newest entry", r, s.Repaired())
+		}
+	}
+}
+
 // Many clients come back at once, each with hundreds of sub-buckets that have ended meanwhile. What one run of the
 // script does for them is bounded: by how many decisions it makes, and by the commands of each.
 func TestClientsWithLongWindowsThatComeBackShareTheServer(t *testing.T) {

@@ -47,7 +47,7 @@ function fixedWindow.used(w, o, now)
   return w[o + 1] - (anyRare and grantOf(w, o, fixedWindow.size, now) or 0)
 end
 
--- wait returns how long after now the window admits cost, or until the next one if cost exceeds the rate.
+-- wait returns how long after now the window admits cost, or until the next one begins if cost exceeds the rate.
 function fixedWindow.wait(w, o, l, now, cost)
   local used = w[o + 1]
   if anyRare then

@@ -11,7 +11,7 @@
 --
 --   <kind>           a list with an entry for each block: the stamp of its newest entry and the sum of its counts; then the open
 --                    entries, which are newer
---   <kind>:<number>  the entries of a block, at most maxEntries and maxRecent together
+--   <kind>:<number>  the entries of a block, maxEntries or fewer
 --
 -- No change is kept unless the pair is saved. Places in a text count from 0.
 local maxRecent = 8
@@ -138,6 +138,8 @@ end
 
 -- clear forgets all entries. stored says whether some may be stored in another field.
 local function clear(w, o, l, stored)
+  local q = w[-l.kind]
+  stored = stored or q and q.stored
   w[o + 6], w[o + 7] = w[o + 6] + w[o + 7], 0
   w[o + 1], w[o + 3], w[o + 4], w[o + 5], w[o + 9] = 0, 0, 0, 0, 0
   hasTexts = true
@@ -199,15 +201,15 @@ local function push(w, o, l, stamp, count)
     local q = textsOf(w, o, l)
     local count = countEntries(q.open)
     if count >= maxEntries then
-      local sum = 0
-      for i = 0, count - 1 do
-        local _, n = entryAt(q.open, i)
+      local sum, text = 0, sub(q.open, 1, entrySize * maxEntries)
+      for i = 0, maxEntries - 1 do
+        local _, n = entryAt(text, i)
         sum = sum + n
       end
-      q.list = q.list .. pack(formats[2], entryAt(q.open, count - 1), sum)
+      q.list = q.list .. pack(formats[2], entryAt(text, maxEntries - 1), sum)
       w[o + 7] = w[o + 7] + 1
-      setBlock(w, o, q, w[o + 7] - 1, q.open, sum)
-      q.open = ''
+      setBlock(w, o, q, w[o + 7] - 1, text, sum)
+      q.open = sub(q.open, entrySize * maxEntries + 1)
     end
     q.open, q.dirty = q.open .. pack(formats[2], w[o + 4], w[o + 5]), true
   end
@@ -218,7 +220,8 @@ end
 local function pop(w, o, l)
   local q = textsOf(w, o, l)
   while q.open == '' and w[o + 7] > 0 do
-    q.open = readBlock(w, o, l, q, w[o + 7] - 1)
+    local _, sum = entryAt(q.list, w[o + 7] - 1)
+    q.open = sum > 0 and readBlock(w, o, l, q, w[o + 7] - 1) or '' -- all entries of a block may have been refunded
     w[o + 7] = w[o + 7] - 1
     q.list = sub(q.list, 1, entrySize * w[o + 7])
   end
@@ -308,7 +311,7 @@ local function waitFor(w, o, l, now, target)
   return max(ends - now, drainTo(w, o, l, now, target))
 end
 
--- wait returns how long after now the limit admits cost. It is not 0 if cost exceeds the rate.
+-- wait returns how long after now the limit admits cost. Without a grant, it is not 0 if cost exceeds the rate.
 function sliding.wait(w, o, l, now, cost)
   if not anyRare and w[o + 1] <= l.rate - cost then
     return 0
@@ -367,7 +370,7 @@ end
 -- since.
 function sliding.refund(w, o, l, _, at, cost)
   local stamp = stampOf(l, at)
-  if w[o + 5] == 0 or stamp < w[o + 3] or stamp > w[o + 4] then
+  if w[o + 5] == 0 or stamp < w[o + 3] or stamp > w[o + 4] or w[o + 9] > maxRecent then -- or load repairs it
     return
   end
   local refunded

@@ -177,6 +177,8 @@ function tokenBucket.wait(w, o, l, now, cost)
   local target = l.full - cost * l.period
   if w[o + 1] <= target then
     return 0
+  elseif target < 0 then -- also of a bucket that is empty
+    return maxExact
   end
   return drainTo(w, o, l.unit, now, target)
 end
