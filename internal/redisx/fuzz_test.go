@@ -141,7 +141,7 @@ func FuzzStored(f *testing.F) {
 	for _, value := range []string{
 		"", "garbage", words(ends), words(ends, minute, 0, 0, 0, 10, 0), words(ends, minute, 1<<53, 1<<53, 1<<53, 10, 1), words(ends, minute, 9, micros, micros, 9, 39),
 		words(ends, minute, 60_000_000, micros-5, micros-9, 10, 0, minute+1, 1, micros-7, 5), words(ends, minute+4, 3, micros-micros%60_000_000, micros),
-		entries(minute+8, 7, 6_000_000, micros-50_000_000, micros-6_000_000, 1, 1, 0, 1, 1, micros-50_000_000, 6), entries(minute+8, 1<<53, 0, 1, micros, 1<<53, 1, 0, 1),
+		entries(minute+12, 7, 6_000_000, micros-50_000_000, micros-6_000_000, 1, 1, 0, 1, 1, micros-50_000_000, 6), entries(minute+8, 1<<53, 0, 1, micros, 1<<53, 1, 0, 1),
 		entries(minute+12, 9, 0, micros-59_000_000, micros-1_000, 1, 7, 1, 1, 2), entries(minute+12, 4, 0, micros-6_000_000, micros, 1, 1, 0, 1, 0),
 		words(ends, minute, 0, 0, 0, 10, 0, 0, 1, 0, micros-micros%6_000_000, 5, 1, 4, micros+5, 8, micros-5),
 	} {

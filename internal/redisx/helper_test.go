@@ -140,7 +140,7 @@ func kindOf(l core.Limit) uint64 { return uint64(l.Period.Microseconds())*16 + u
 func fieldOf(l core.Limit) string { return strconv.FormatUint(kindOf(l), 10) }
 
 // recordSizes has the words of the records of limits, by the codes of their algorithms.
-var recordSizes = map[uint64]int{0: 6, 4: 4, 8: 26, 12: 26}
+var recordSizes = map[uint64]int{0: 6, 4: 4, 8: 10, 12: 26}
 
 // recordOf returns the place of a record in the words of a pair, and its size, or -1 if there is none of that kind.
 func recordOf(state []uint64, kind uint64) (at, size int) {

@@ -24,7 +24,7 @@ local layout = 6 -- below 16
 local banKind, resetKind = 4, 8
 local slack = 10000 -- milliseconds that a key is kept for longer, so that few requests have to prolong that
 local maxKept = 1000 * maxExact -- that a first word can say
-local algorithms = {[0] = tokenBucket, [4] = fixedWindow, [8] = sliding, [12] = sliding} -- by kind % 16
+local algorithms = {[0] = tokenBucket, [4] = fixedWindow, [8] = slidingWindow, [12] = slidingLog} -- by kind % 16
 for mod = 0, 12, 4 do
   algorithms[mod + heldMark] = algorithms[mod]
 end
@@ -281,7 +281,7 @@ local function saveTexts(pair)
   while o <= pair.size do
     local algorithm = w[o] >= 16 and algorithms[w[o] % 16]
     if algorithm and algorithm.save then
-      command = algorithm.save(w, o, pair.key, command)
+      command = algorithm.save(w, o, pair.key, command, algorithm.recent)
     end
     o = o + sizeOf(w, o)
   end

@@ -14,8 +14,12 @@
 --   <kind>:<number>  the entries of a block, maxEntries or fewer
 --
 -- No change is kept unless the pair is saved. Places in a text count from 0.
-local maxRecent = 8
-local sliding = {size = 10 + 2 * maxRecent, replied = 4}
+local sliding = {replied = 4}
+sliding.__index = sliding
+
+-- A window gets a new entry once in a sub-bucket, a log with each request: only its record has room for recent entries.
+local slidingWindow = setmetatable({size = 10, recent = 0}, sliding)
+local slidingLog = setmetatable({size = 26, recent = 8}, sliding)
 local entrySize = 2 * word
 local maxEntries = 64 -- open entries that become a block
 local maxDropped = 4 -- blocks whose fields one request removes
@@ -194,7 +198,7 @@ end
 local function push(w, o, l, stamp, count)
   if w[o + 5] == 0 then
     w[o + 3] = stamp
-  elseif not w[-l.kind] and w[o + 9] < maxRecent then
+  elseif not w[-l.kind] and w[o + 9] < l.algorithm.recent then
     local at = o + 10 + 2 * w[o + 9]
     w[at], w[at + 1], w[o + 9] = w[o + 4], w[o + 5], w[o + 9] + 1
   else
@@ -255,7 +259,7 @@ function sliding.load(w, o, l, now)
   if w[o + 5] == 0 then
     return false
   elseif w[o + 1] > maxExact or w[o + 5] > w[o + 1] or w[o + 3] > w[o + 4] or w[o + 2] > maxExact or w[o + 7] > maxExact or
-    w[o + 8] > w[o + 6] or w[o + 9] > maxRecent then
+    w[o + 8] > w[o + 6] or w[o + 9] > l.algorithm.recent then
     return repair(w, o, l, now)
   end
   if w[o + 3] + l.micros <= now then
@@ -299,7 +303,7 @@ end
 local function waitFor(w, o, l, now, target)
   local granted, ends = 0, 0
   if anyRare then
-    granted, ends = grantOf(w, o, sliding.size, now)
+    granted, ends = grantOf(w, o, l.algorithm.size, now)
   end
   if granted == 0 then
     return drainTo(w, o, l, now, target)
@@ -321,7 +325,7 @@ end
 
 -- grant adds n requests, which may be fewer than none, for one period.
 function sliding.grant(w, o, l, now, n)
-  addGrant(w, o, sliding.size, now, n, now + l.micros)
+  addGrant(w, o, l.algorithm.size, now, n, now + l.micros)
 end
 
 -- widen has the state know the width of the sub-buckets of l, by which requests at now or holds that end are stamped.
@@ -370,7 +374,7 @@ end
 -- since.
 function sliding.refund(w, o, l, _, at, cost)
   local stamp = stampOf(l, at)
-  if w[o + 5] == 0 or stamp < w[o + 3] or stamp > w[o + 4] or w[o + 9] > maxRecent then -- or load repairs it
+  if w[o + 5] == 0 or stamp < w[o + 3] or stamp > w[o + 4] or w[o + 9] > l.algorithm.recent then -- or load repairs it
     return
   end
   local refunded
@@ -410,7 +414,7 @@ end
 
 -- report returns what is used, and the waits for one more request and for all.
 function sliding.report(w, o, l, now)
-  local granted = anyRare and grantOf(w, o, sliding.size, now) or 0
+  local granted = anyRare and grantOf(w, o, l.algorithm.size, now) or 0
   local used = w[o + 1] - granted
   if used <= 0 or l.rate == 0 then
     return used, 0, 0
@@ -424,14 +428,14 @@ end
 -- ends returns the instant at which the state no longer matters, also if more is charged at an instant.
 function sliding.ends(w, o, l, at)
   local ends = (at and stampOf(l, at) or w[o + 4]) + l.micros
-  if anyRare and hasGrant(w, o, sliding.size) then
-    ends = max(ends, w[o + sliding.size + 2])
+  if anyRare and hasGrant(w, o, l.algorithm.size) then
+    ends = max(ends, w[o + l.algorithm.size + 2])
   end
   return ends
 end
 
 function sliding.empty(w, o, l, stale)
-  for i = o + 1, o + sliding.size - 1 do
+  for i = o + 1, o + l.algorithm.size - 1 do
     w[i] = 0
   end
   w[o], w[o + 2], w[o + 6], w[o + 8] = l.kind, l.unit, 1, 1
@@ -454,8 +458,8 @@ function sliding.limitOf(w, o)
 end
 
 -- save adds the texts of the record at o that have changed to the command that stores the pair at key, and returns
--- that. A few open entries go to the record instead. It also removes some of the blocks whose entries have all ended.
-function sliding.save(w, o, key, command)
+-- that. If there are at most recent open entries, they go to the record instead. It also removes some of the blocks whose entries have all ended.
+function sliding.save(w, o, key, command, recent)
   local kind = kindOf(w, o)
   local q = w[-kind]
   for _ = 1, min(maxDropped, w[o + 6] - w[o + 8]) do
@@ -466,7 +470,7 @@ function sliding.save(w, o, key, command)
     return command
   end
   local count = countEntries(q.open)
-  if q.list == '' and count <= maxRecent then
+  if q.list == '' and count <= recent then
     w[o + 9] = count
     for i = 0, count - 1 do
       w[o + 10 + 2 * i], w[o + 11 + 2 * i] = entryAt(q.open, i)
@@ -491,7 +495,7 @@ end
 -- discard removes what is stored beside the record: its fields and its grant.
 function sliding.discard(w, o, l)
   local key = l.pair.key
-  removeGrant(w, o, sliding.size)
+  removeGrant(w, o, l.algorithm.size)
   call('HDEL', key, l.name)
   for number = w[o + 8], w[o + 6] + w[o + 7] - 1 do
     call('HDEL', key, fieldOf(l.name, number))
