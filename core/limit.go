@@ -54,7 +54,7 @@ const (
 	SlidingLog
 
 	// InFlight admits at most Rate requests at the same time: see AtOnce. It has no period. It divides the last minute
-	// into steps of six seconds and stores three numbers for each step in which a request began that is still in flight.
+	// into steps of six seconds and stores three numbers for each step whose requests are not all finished.
 	InFlight
 
 	algorithms // the number of algorithms

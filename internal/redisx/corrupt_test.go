@@ -89,7 +89,7 @@ func TestCorruptStateDeniesForOnePeriodAtMost(t *testing.T) {
 	}
 }
 
-// The records of corruptions are those of this layout: without what is wrong with them, they are not repaired.
+// The corruptions use the current layout: the store does not repair a valid state that is built the same way.
 func TestStateOfEntriesThatHaveEndedIsNotRepaired(t *testing.T) {
 	for _, l := range everyAlgorithm(5, time.Minute) {
 		values := []string{words(ends)}

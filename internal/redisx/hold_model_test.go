@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// heldLimits are sets of limits for holds: with bans, in flight, of tiers that name different rates, of each algorithm.
+// heldLimits lists the sets of limits that the tests of holds draw from. Some have bans, some limit requests in flight, some
+// differ only in their rates, and each algorithm has one.
 var heldLimits = append(texts(everyAlgorithm(8, time.Minute)), []string{
 	"5/m", "5/10s;ban=1m", "1000000/d;ban=3h", "30/3650d", "9/m;fixed-window", "9/m;sliding-window, 3 at once", "9/m;sliding-log, 5/m", "2 at once",
 	"7/m", "20/s, 100/m;ban=10m", "5/month;tz=Europe/Berlin;from=31, 3/day;tz=America/Havana", "9/week;calendar", "4/day;calendar, 9/year",

@@ -15,8 +15,8 @@ const (
 	plain  = iota // there is none
 	failed        // the request could not be decided
 	farOff        // the clock of this process is wrong
-	rare          // there are three more numbers for each limit
-	held          // likewise, and requests in flight caused a denial
+	rare          // the reply has three more numbers for each limit
+	held          // the same, and requests in flight caused a denial
 )
 
 // codeOf returns the code of a reply.
