@@ -492,12 +492,14 @@ function sliding.save(w, o, key, command, recent)
   return command
 end
 
--- discard removes what is stored beside the record: its fields and its grant.
+-- discard removes what is stored beside the record: its fields and its grant. It asks the server which fields there are,
+-- because the record may make no sense.
 function sliding.discard(w, o, l)
-  local key = l.pair.key
+  local key, blocks = l.pair.key, l.name .. ':'
   removeGrant(w, o, l.algorithm.size)
-  call('HDEL', key, l.name)
-  for number = w[o + 8], w[o + 6] + w[o + 7] - 1 do
-    call('HDEL', key, fieldOf(l.name, number))
+  for _, field in ipairs(call('HKEYS', key)) do
+    if field == l.name or sub(field, 1, #blocks) == blocks then
+      call('HDEL', key, field)
+    end
   end
 end
