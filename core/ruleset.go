@@ -103,7 +103,7 @@ func (s *ruleset) meant(name string) string {
 }
 
 // complete sets own, which has the same length as claims, to the claims with the missing fields filled in from their rules. It
-// returns the first error. It completes all claims even so, because observers get them.
+// returns the first error. It still completes the other claims, because observers get all of them.
 func (s *ruleset) complete(own, claims []Claim) (err error) {
 	for i := range own {
 		if mistake := s.completeOne(&own[i], &claims[i]); mistake != nil && err == nil {

@@ -24,7 +24,8 @@ type Settlement struct {
 	Grant   int64 // requests to add
 }
 
-// changes reports whether t changes anything. If not, it does not end holds either: a store elsewhere is not even asked.
+// changes reports whether t changes anything. If not, Settle leaves the pair as it is and ends no holds, like the Redis store,
+// which does not call the server then.
 func (t *Settlement) changes() bool {
 	return t.Held || t.Ban > 0 || t.Grant != 0 || t.Final != t.Claimed
 }

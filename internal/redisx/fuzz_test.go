@@ -144,7 +144,7 @@ func FuzzStored(f *testing.F) {
 		entries(minute+12, 7, 6_000_000, micros-50_000_000, micros-6_000_000, 1, 1, 0, 1, 1, micros-50_000_000, 6), entries(minute+8, 1<<53, 0, 1, micros, 1<<53, 1, 0, 1),
 		entries(minute+12, 9, 0, micros-59_000_000, micros-1_000, 1, 7, 1, 1, 2), entries(minute+12, 4, 0, micros-6_000_000, micros, 1, 1, 0, 1, 0),
 		words(ends, minute, 0, 0, 0, 10, 0, 0, 1, 0, micros-micros%6_000_000, 5, 1, 4, micros+5, 8, micros-5),
-		entries(1<<53+8, 0, 1, 5, 7_000_000_000_000, 1<<56, 0, 1<<56, 0, 0), // another limit, with more blocks than anybody can remove
+		entries(1<<53+8, 0, 1, 5, 7_000_000_000_000, 1<<56, 0, 1<<56, 0, 0), // another limit, with more blocks than a server can remove
 	} {
 		f.Add(value, entry+entry)
 		f.Add(value, "garbage")

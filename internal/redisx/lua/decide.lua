@@ -46,7 +46,7 @@ local function bookTurn(w, o, l, wait, now)
   return l.algorithm.canBook(w, o, l, now, l.asked) and -1 - wait or wait
 end
 
--- nameRates has states that know a rate remember the ones that they are asked at, even if nothing is charged.
+-- nameRates records the rates of the limits in states that know a rate, even if nothing is charged.
 local function nameRates(plan, now)
   for i = 1, #plan do
     local l = plan[i]

@@ -492,8 +492,8 @@ function sliding.save(w, o, key, command, recent)
   return command
 end
 
--- discard removes what is stored beside the record: its fields and its grant. It asks the server which fields there are,
--- because the record may make no sense.
+-- discard removes what is stored beside the record: its fields and its grant. It asks the server for the fields, because a
+-- corrupt record may name far too many blocks.
 function sliding.discard(w, o, l)
   local key, blocks = l.pair.key, l.name .. ':'
   removeGrant(w, o, l.algorithm.size)
