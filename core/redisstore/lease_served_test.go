@@ -25,7 +25,7 @@ type process struct {
 }
 
 func newProcess(t *testing.T, server *redistest.Server, limit string, lease time.Duration) *process {
-	p := &process{client: redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, PoolSize: 1000, MaxRetries: -1})}
+	p := &process{client: redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, PoolSize: redistest.BubblePool, MaxRetries: -1})}
 	redistest.CloseInBubble(t, p.client)
 	s := redisstore.New(p.client)
 	s.SetClock(time.Now)

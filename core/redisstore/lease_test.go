@@ -123,10 +123,9 @@ func (p *players) charged(t *testing.T) int64 {
 	return int64(d.Results[0].Limit.Capacity() - d.Results[0].Remaining)
 }
 
-// inBubble returns a store in a synctest bubble, on a server that decides by the bubble's clock. Its pool is so large
-// that no caller waits for a connection: go-redis would wait with a timer that bubbles must not share.
+// inBubble returns a store in a synctest bubble, on a server that decides by the bubble's clock.
 func inBubble(t *testing.T, server *redistest.Server, opts ...redisstore.Option) *redisstore.Store {
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, PoolSize: 1000})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, PoolSize: redistest.BubblePool})
 	redistest.CloseInBubble(t, client)
 	s := redisstore.New(client, opts...)
 	s.SetClock(time.Now)

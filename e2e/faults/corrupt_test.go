@@ -93,7 +93,7 @@ func TestClockOfAProcessIsWrong(t *testing.T) {
 				if age := time.Until(now); age < 20*365*24*time.Hour {
 					t.Fatalf("the clock is wrong by %v only", age)
 				}
-				client := redis.NewClient(&redis.Options{Addr: server.Addr})
+				client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: redistest.BubblePool})
 				defer client.Close()
 				there := newGuard(t, redisstore.New(client), "closed", limit)
 				for i := range 8 {

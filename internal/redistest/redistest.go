@@ -87,6 +87,10 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 	return c
 }
 
+// BubblePool is the size of a client's pool in a synctest bubble. No caller waits for one of so many connections. go-redis would wait
+// with a timer that all clients of the process share, and the runtime ends a process that resets a bubble's timer outside of it.
+const BubblePool = 1000
+
 // CloseInBubble closes the client of a synctest bubble when the test ends, once no call is in flight. The client would pause before it
 // repeats a call whose connection it has closed, and a bubble cannot end during a pause.
 func CloseInBubble(t testing.TB, c io.Closer) {

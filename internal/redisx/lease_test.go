@@ -78,13 +78,12 @@ func TestAStoreWithLeasesFulfilsTheContract(t *testing.T) {
 	}
 }
 
-// A connect returns a client that is closed when the test ends. Its pool is so large that no caller waits for a connection:
-// go-redis would wait with a timer that bubbles must not share.
+// A connect returns a client for a synctest bubble, which is closed when the test ends.
 type connect func(*testing.T) redis.UniversalClient
 
 func single(s *redistest.Server) connect {
 	return func(t *testing.T) redis.UniversalClient {
-		c := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: time.Minute, PoolSize: 1000})
+		c := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: time.Minute, PoolSize: redistest.BubblePool})
 		redistest.CloseInBubble(t, c)
 		return c
 	}
@@ -92,7 +91,7 @@ func single(s *redistest.Server) connect {
 
 func clustered(cluster *redistest.Cluster) connect {
 	return func(t *testing.T) redis.UniversalClient {
-		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Nodes[0].Addr}, ReadTimeout: time.Minute, PoolSize: 1000})
+		c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Nodes[0].Addr}, ReadTimeout: time.Minute, PoolSize: redistest.BubblePool})
 		redistest.CloseInBubble(t, c)
 		return c
 	}
@@ -726,7 +725,7 @@ func bothLease(stores []*redisx.Store) bool {
 func TestLeasesOnARing(t *testing.T) {
 	addrs := map[string]string{"a": redistest.Start(t).Addr, "b": redistest.Start(t).Addr}
 	ring := func(t *testing.T) redis.UniversalClient {
-		c := redis.NewRing(&redis.RingOptions{Addrs: addrs, ReadTimeout: time.Minute, PoolSize: 1000})
+		c := redis.NewRing(&redis.RingOptions{Addrs: addrs, ReadTimeout: time.Minute, PoolSize: redistest.BubblePool})
 		redistest.CloseInBubble(t, c)
 		return c
 	}
