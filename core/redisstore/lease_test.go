@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/internal/redistest"
@@ -125,9 +124,7 @@ func (p *players) charged(t *testing.T) int64 {
 
 // inBubble returns a store in a synctest bubble, on a server that decides by the bubble's clock.
 func inBubble(t *testing.T, server *redistest.Server, opts ...redisstore.Option) *redisstore.Store {
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, PoolSize: redistest.BubblePool})
-	redistest.CloseInBubble(t, client)
-	s := redisstore.New(client, opts...)
+	s := redisstore.New(server.Client(t), opts...)
 	s.SetClock(time.Now)
 	return s
 }

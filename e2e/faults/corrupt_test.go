@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/core/redisstore"
 	"github.com/spillgate/spillgate/internal/redistest"
@@ -93,9 +92,7 @@ func TestClockOfAProcessIsWrong(t *testing.T) {
 				if age := time.Until(now); age < 20*365*24*time.Hour {
 					t.Fatalf("the clock is wrong by %v only", age)
 				}
-				client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: redistest.BubblePool})
-				defer client.Close()
-				there := newGuard(t, redisstore.New(client), "closed", limit)
+				there := newGuard(t, redisstore.New(server.Client(t)), "closed", limit)
 				for i := range 8 {
 					d := there.take("k")
 					if d.Allowed != (i < 7) || d.Degraded != nil || d.At.Sub(now).Abs() > time.Minute {

@@ -80,10 +80,10 @@ func (s *Server) Restart(t testing.TB) {
 	Wait(t, "the server to answer", func() bool { return c.Ping(context.Background()).Err() == nil })
 }
 
-// Client returns a client of s, closed when the test ends. It waits for longer than a server may be stopped.
+// Client returns a client of s, closed when the test ends, also for a synctest bubble. It waits for longer than a server may be stopped.
 func (s *Server) Client(t testing.TB) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: time.Minute})
-	t.Cleanup(func() { c.Close() })
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: time.Minute, PoolSize: BubblePool})
+	CloseInBubble(t, c)
 	return c
 }
 

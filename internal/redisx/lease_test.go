@@ -82,11 +82,7 @@ func TestAStoreWithLeasesFulfilsTheContract(t *testing.T) {
 type connect func(*testing.T) redis.UniversalClient
 
 func single(s *redistest.Server) connect {
-	return func(t *testing.T) redis.UniversalClient {
-		c := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: time.Minute, PoolSize: redistest.BubblePool})
-		redistest.CloseInBubble(t, c)
-		return c
-	}
+	return func(t *testing.T) redis.UniversalClient { return s.Client(t) }
 }
 
 func clustered(cluster *redistest.Cluster) connect {

@@ -1,8 +1,10 @@
-// Package redisrate checks what docs/moving/redis_rate.md says.
+// Package redisrate checks what docs/moving/redis_rate.md says. Most tests run in a bubble, where no
+// deadline passes while Redis decides.
 package redisrate
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
@@ -39,19 +41,22 @@ func TestBothAdmitTheSameNumber(t *testing.T) {
 
 // A cost above the burst never fits. redis_rate still says to wait.
 func TestACostAboveTheBurst(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	res, err := redis_rate.NewLimiter(client).AllowN(t.Context(), "k", redis_rate.PerSecond(10), 20)
-	if err != nil || res.Allowed != 0 || res.RetryAfter <= 0 {
-		t.Errorf("before: %+v, %v", res, err)
-	}
-	limiter, err := newLimiter(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := limiter.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k", Cost: 20})
-	if err != nil || d.Allowed || d.RetryAfter() != core.Never {
-		t.Errorf("after: %+v, %v", d, err)
-	}
+	server := redistest.Start(t)
+	synctest.Test(t, func(t *testing.T) {
+		client := server.Client(t)
+		res, err := redis_rate.NewLimiter(client).AllowN(t.Context(), "k", redis_rate.PerSecond(10), 20)
+		if err != nil || res.Allowed != 0 || res.RetryAfter <= 0 {
+			t.Errorf("before: %+v, %v", res, err)
+		}
+		limiter, err := newLimiter(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := limiter.Take(t.Context(), core.Claim{Rule: "jobs", Key: "k", Cost: 20})
+		if err != nil || d.Allowed || d.RetryAfter() != core.Never {
+			t.Errorf("after: %+v, %v", d, err)
+		}
+	})
 }
 
 func TestRedisIsDown(t *testing.T) {
@@ -73,57 +78,63 @@ func TestRedisIsDown(t *testing.T) {
 
 // A rate of 0 is an error of Redis in redis_rate, and denies everything in Spillgate.
 func TestZero(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	old := redis_rate.NewLimiter(client)
-	if _, err := old.Allow(t.Context(), "rate", redis_rate.PerSecond(0)); err == nil {
-		t.Error("before: a rate of 0: no error")
-	}
-	if res, err := old.Allow(t.Context(), "burst", redis_rate.Limit{Rate: 10, Period: time.Second}); err != nil || res.Allowed != 0 {
-		t.Errorf("before: a burst of 0: %+v, %v", res, err)
-	}
-	limiter, err := newLimiter(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		rule    string
-		limit   core.Limit
-		allowed bool
-	}{{"rate", core.PerSecond(0), false}, {"burst", core.PerSecond(10).WithBurst(0), true}} {
-		d, err := limiter.Take(t.Context(), core.Claim{Rule: test.rule, Key: "k", Limits: []core.Limit{test.limit}})
-		if err != nil || d.Allowed != test.allowed {
-			t.Errorf("after: a %s of 0: %+v, %v", test.rule, d, err)
+	server := redistest.Start(t)
+	synctest.Test(t, func(t *testing.T) {
+		client := server.Client(t)
+		old := redis_rate.NewLimiter(client)
+		if _, err := old.Allow(t.Context(), "rate", redis_rate.PerSecond(0)); err == nil {
+			t.Error("before: a rate of 0: no error")
 		}
-	}
+		if res, err := old.Allow(t.Context(), "burst", redis_rate.Limit{Rate: 10, Period: time.Second}); err != nil || res.Allowed != 0 {
+			t.Errorf("before: a burst of 0: %+v, %v", res, err)
+		}
+		limiter, err := newLimiter(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			rule    string
+			limit   core.Limit
+			allowed bool
+		}{{"rate", core.PerSecond(0), false}, {"burst", core.PerSecond(10).WithBurst(0), true}} {
+			d, err := limiter.Take(t.Context(), core.Claim{Rule: test.rule, Key: "k", Limits: []core.Limit{test.limit}})
+			if err != nil || d.Allowed != test.allowed {
+				t.Errorf("after: a %s of 0: %+v, %v", test.rule, d, err)
+			}
+		}
+	})
 }
 
 // 10 per 3 hours, so that none comes back while the test runs: after 10 jobs the next one has to wait for up to 18 minutes.
 func TestFractions(t *testing.T) {
-	client := redistest.Start(t).Client(t)
-	limiter, err := newLimiter(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := redis_rate.NewLimiter(client)
-	limit := redis_rate.Limit{Rate: 10, Burst: 10, Period: 3 * time.Hour}
-	claim := core.Claim{Rule: "slow", Key: "k", Limits: []core.Limit{core.Every(10, 3*time.Hour)}}
-	for i := range 11 {
-		res, err := old.Allow(t.Context(), "k", limit)
+	server := redistest.Start(t)
+	synctest.Test(t, func(t *testing.T) {
+		client := server.Client(t)
+		limiter, err := newLimiter(client)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := limiter.Take(t.Context(), claim)
-		if err != nil {
-			t.Fatal(err)
+		old := redis_rate.NewLimiter(client)
+		limit := redis_rate.Limit{Rate: 10, Burst: 10, Period: 3 * time.Hour}
+		claim := core.Claim{Rule: "slow", Key: "k", Limits: []core.Limit{core.Every(10, 3*time.Hour)}}
+		for i := range 11 {
+			res, err := old.Allow(t.Context(), "k", limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := limiter.Take(t.Context(), claim)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (res.Allowed == 1) != (i < 10) || d.Allowed != (i < 10) {
+				t.Errorf("job %d: %d before, %v after", i, res.Allowed, d.Allowed)
+			}
+			if i < 10 && (res.RetryAfter != -1 || d.RetryAfter() != 0) {
+				t.Errorf("job %d: RetryAfter %v before, %v after, want -1 and 0", i, res.RetryAfter, d.RetryAfter())
+			}
+			if i == 10 && (max(res.RetryAfter, d.RetryAfter()) > 18*time.Minute || min(res.RetryAfter, d.RetryAfter()) < time.Minute) {
+				t.Errorf("RetryAfter %v before, %v after, want nearly 18m", res.RetryAfter, d.RetryAfter())
+			}
 		}
-		if (res.Allowed == 1) != (i < 10) || d.Allowed != (i < 10) {
-			t.Errorf("job %d: %d before, %v after", i, res.Allowed, d.Allowed)
-		}
-		if i < 10 && (res.RetryAfter != -1 || d.RetryAfter() != 0) {
-			t.Errorf("job %d: RetryAfter %v before, %v after, want -1 and 0", i, res.RetryAfter, d.RetryAfter())
-		}
-		if i == 10 && (max(res.RetryAfter, d.RetryAfter()) > 18*time.Minute || min(res.RetryAfter, d.RetryAfter()) < time.Minute) {
-			t.Errorf("RetryAfter %v before, %v after, want nearly 18m", res.RetryAfter, d.RetryAfter())
-		}
-	}
+	})
 }
