@@ -191,15 +191,14 @@ func (f *fake) lend(t *testing.T, c core.Claim, n int64) *entry {
 	table := f.table()
 	shard, hash := table.placeOf(c)
 	shard.mu.Lock()
-	defer shard.mu.Unlock()
 	e := table.add(shard, hash, &c)
-	at, granted := f.ahead(t, c, n)
-	if e == nil || granted != n {
-		t.Fatalf("%d of %d were lent", granted, n)
+	shard.mu.Unlock()
+	e.ensureRare().grant = new(grant)
+	loans := []Loan{e.terms.unused(e.pair, Portions{})}
+	loans[0].Want = n
+	if table.grant(hash, e, loans, time.Minute); e.available() != n {
+		t.Fatalf("%d of %d were lent", e.available(), n)
 	}
-	now := table.now()
-	e.advance(now, e.terms.length)
-	e.credit(now, at, now+e.terms.length, n)
 	return e
 }
 
@@ -266,19 +265,19 @@ func (f *fake) entry(t *testing.T, do func(*entry)) {
 	}
 }
 
-// decide decides a claim from leases or the store.
-func (f *fake) decide(t *testing.T, c core.Claim) []core.Result {
+// decide decides claims from leases or the store.
+func (f *fake) decide(t *testing.T, claims ...core.Claim) []core.Result {
 	t.Helper()
-	if r, ok := f.TakeLocal([]core.Claim{c}, nil); ok {
+	if r, ok := f.TakeLocal(claims, nil); ok {
 		return r
 	}
-	return f.take(t, c)
+	return f.take(t, claims...)
 }
 
-// take decides a claim as if TakeLocal had not.
-func (f *fake) take(t *testing.T, c core.Claim) []core.Result {
+// take decides claims as if TakeLocal had not.
+func (f *fake) take(t *testing.T, claims ...core.Claim) []core.Result {
 	t.Helper()
-	r, err := f.Take(t.Context(), []core.Claim{c}, nil)
+	r, err := f.Take(t.Context(), claims, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
 )
 
 // The deadline of a grant is as long as the longest deadline that a Take had.
@@ -309,6 +310,12 @@ func TestAChangeOfTermsIsFollowedByAPause(t *testing.T) {
 			t.Errorf("%d were granted in the pause", n)
 		}
 	})
+	s.leases.pass(2 * c.Lease)
+	s.decide(t, c)
+	s.quiet()
+	if _, ok := s.TakeLocal([]core.Claim{c}, nil); !ok {
+		t.Error("not leased after the pause")
+	}
 }
 
 // Requests charged ahead during a reset may have been charged before it, so they are not used after it.
@@ -330,5 +337,54 @@ func TestAGrantDuringAResetIsNotUsedAfterIt(t *testing.T) {
 	}
 	if r, ok := s.TakeLocal([]core.Claim{c}, nil); ok {
 		t.Errorf("after the reset a lease from before decided: %+v", r)
+	}
+}
+
+// A decision is all or nothing: what was taken from a lease is put back if the store denies the rest, or fails.
+func TestALeaseTakesBackWhatTheRestDenies(t *testing.T) {
+	s, a, b := newFake(t), leasedFor("a", "100/d"), core.Claim{Key: "b", Limits: core.MustParseLimits("1/d")}
+	e := s.lend(t, a, 10)
+	if r := s.decide(t, a, b); !oracle.Allowed(r) || r[0].Remaining != 99 || r[1].Remaining != 0 {
+		t.Errorf("admitted: %+v", r)
+	}
+	for range 3 {
+		if r := s.decide(t, a, b); !r[0].Allowed || r[0].Remaining != 99 || r[1].Allowed {
+			t.Errorf("denied: %+v", r)
+		}
+	}
+	s.next(func() error { return errors.New("down") })
+	if _, err := s.Take(t.Context(), []core.Claim{a, b}, nil); err == nil {
+		t.Error("a store that fails decided")
+	}
+	if e.available() != 9 || s.LeaseStats().Decisions != 1 {
+		t.Errorf("%d left, %+v, want 9 and one decision", e.available(), s.LeaseStats())
+	}
+}
+
+// A call that a lease cannot decide gives back the lease of its key first, and so gets all that remains.
+func TestWhatIsHeldDoesNotStandInTheWayOfOtherClaims(t *testing.T) {
+	for why, change := range map[string]func(*core.Claim){
+		"a dry run":     func(c *core.Claim) { c.DryRun = true },
+		"a hold":        func(c *core.Claim) { c.Hold = true },
+		"no lease":      func(c *core.Claim) { c.Lease = 0 },
+		"another lease": func(c *core.Claim) { c.Lease /= 2 },
+		"other limits":  func(c *core.Claim) { c.Limits = core.MustParseLimits("100/d, 1000/h") },
+		"another kind":  func(c *core.Claim) { c.Limits = core.MustParseLimits("100/d, 100/d;sliding-log") },
+		"its own":       func(*core.Claim) {},
+	} {
+		s, c := newFake(t), leasedFor("k", "100/d")
+		s.lend(t, c, 10)
+		change(&c)
+		c.Cost = 100
+		if r := s.decide(t, c); !oracle.Allowed(r) || r[0].Remaining != 0 {
+			t.Errorf("%s: %+v", why, r)
+		}
+	}
+	s, c := newFake(t), leasedFor("k", "100/d")
+	s.lend(t, c, 10)
+	other := c
+	c.Cost = 99
+	if r := s.decide(t, other, c); !oracle.Allowed(r) || r[0].Remaining != 0 {
+		t.Errorf("twice in a request: %+v", r)
 	}
 }

@@ -231,3 +231,20 @@ func TestARequestOfABusyKeyWaitsForAGrant(t *testing.T) {
 		})
 	}
 }
+
+// A peek takes nothing from a lease, and sees what its own process holds.
+func TestAPeekTakesNothingFromALease(t *testing.T) {
+	s, peek := newFake(t), leasedFor("k", "100/d")
+	s.lend(t, peek, 10)
+	peek.Peek = true
+	for _, row := range []struct {
+		cost           int
+		local, allowed bool
+	}{{1, true, true}, {10, true, true}, {10, true, true}, {100, false, true}, {101, false, false}} {
+		peek.Cost = row.cost
+		_, local := s.TakeLocal([]core.Claim{peek}, nil)
+		if r := s.decide(t, peek)[0]; local != row.local || r.Allowed != row.allowed || r.Remaining != 100 {
+			t.Errorf("a cost of %d: decided from the lease: %v, %+v", row.cost, local, r)
+		}
+	}
+}

@@ -93,7 +93,7 @@ func TestLeasesAcrossTheTurnOfACalendarMonth(t *testing.T) {
 		for at := turn.Add(-time.Second); at.Before(turn.Add(30 * time.Millisecond)); time.Sleep(200 * time.Microsecond) {
 			for _, s := range stores {
 				for range 20 {
-					r := takeEither(t, s, claims)[0]
+					r := take(t, s, claims...)[0]
 					window := 0
 					if at = r.At; !at.Before(turn) {
 						window = 1
@@ -108,7 +108,7 @@ func TestLeasesAcrossTheTurnOfACalendarMonth(t *testing.T) {
 			leasesEnd(t, s)
 		}
 		claims[0].Peek, claims[0].Lease = true, 0
-		charged := limit.Rate - takeEither(t, stores[0], claims)[0].Remaining
+		charged := limit.Rate - take(t, stores[0], claims...)[0].Remaining
 		t.Logf("admitted %v, charged %d, %d decisions from leases", admitted, charged, decisionsOf(stores))
 		if admitted[0] > limit.Rate || admitted[0]+admitted[1] > limit.Rate+charged {
 			t.Errorf("%v were admitted before the turn and after it, and %d are charged in the new month", admitted, charged)

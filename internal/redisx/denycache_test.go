@@ -117,7 +117,7 @@ func TestRememberedDenialEndsAfterItsRetryAfter(t *testing.T) {
 		take(t, s, c)
 		r := take(t, s, c)[0]
 		time.Sleep(r.RetryAfter - time.Microsecond)
-		if _, ok := isLocal(s, c); !ok {
+		if _, ok := s.TakeLocal([]core.Claim{c}, nil); !ok {
 			t.Error("forgotten before its RetryAfter")
 		}
 		time.Sleep(time.Microsecond)
@@ -139,7 +139,7 @@ func TestRememberedDenialEndsWithItsCalendarWindow(t *testing.T) {
 				t.Errorf("%v: %+v, want a denial until the turn, 300ms from now", limit, r)
 			}
 			time.Sleep(time.Until(turn) - time.Microsecond)
-			if r, ok := isLocal(s, c); !ok || r[0].RetryAfter != time.Microsecond {
+			if r, ok := s.TakeLocal([]core.Claim{c}, nil); !ok || r[0].RetryAfter != time.Microsecond {
 				t.Errorf("%v: forgotten before the turn, or %+v", limit, r)
 			}
 			time.Sleep(time.Microsecond)

@@ -1,0 +1,99 @@
+package lease
+
+import (
+	"context"
+	"fmt"
+	"math/rand"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/algorithm"
+)
+
+func TestAKeyThatIsAskedForOnceTakesOneCall(t *testing.T) {
+	s := newFake(t)
+	for i := range 50 {
+		s.decide(t, leasedFor(fmt.Sprint(i), "100/d"))
+	}
+	if s.quiet(); s.calls.Load() != 50 || s.LeaseStats().Keys != 0 {
+		t.Errorf("%d calls for 50 keys, %d of them leased", s.calls.Load(), s.LeaseStats().Keys)
+	}
+}
+
+func TestABusyKeyTakesFewCalls(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "1000000/s")
+	for range 10_000 {
+		s.decide(t, c)
+	}
+	if s.quiet(); s.calls.Load() > 200 {
+		t.Errorf("%d calls for 10,000 requests", s.calls.Load())
+	}
+}
+
+// A distant store admits everything, and counts what it is asked to do.
+type distant struct{ requests, grants, returns atomic.Int64 }
+
+func (s *distant) Lend(_ context.Context, claims []core.Claim, loans []Loan, dst []core.Result) ([]core.Result, bool, error) {
+	time.Sleep(500 * time.Microsecond)
+	for i := range claims {
+		s.requests.Add(1)
+		dst = append(dst, core.Result{Allowed: true, Limit: claims[i].Limits[0], Remaining: 1000})
+	}
+	for i := range loans {
+		l := &loans[i]
+		l.Granted, l.Left, l.Return = l.Want, make([]algorithm.Usage, len(l.Limits)), Returned
+		if l.Want > 0 {
+			s.grants.Add(1)
+		} else if l.Unused.Count() > 0 && len(claims) == 0 {
+			s.returns.Add(1)
+		}
+	}
+	return dst, false, nil
+}
+
+// TestKeysByZipfTakeLittleWork has 64 callers ask for keys of which most are asked for only a few times within a lease. Grants
+// that nobody uses, and requests to the store beside a grant, would cost the store more than the leases save.
+func TestKeysByZipfTakeLittleWork(t *testing.T) {
+	for pause, most := range map[time.Duration]float64{500 * time.Microsecond: 0.24, time.Millisecond: 0.31, 4 * time.Millisecond: 0.46} {
+		synctest.Test(t, func(t *testing.T) {
+			s := new(distant)
+			asked := askByZipf(t, New(s), pause)
+			requests, grants, returns := s.requests.Load(), s.grants.Load(), s.returns.Load()
+			if work := float64(requests+grants+returns) / float64(asked); work > most {
+				t.Errorf("a pause of %v: %d requests take %d of the store, %d grants and %d returns: %.3f of them, want at most %.2f",
+					pause, asked, requests, grants, returns, work, most)
+			}
+		})
+	}
+}
+
+// askByZipf has callers ask for a second, with pauses of that mean, and waits until the leases have ended. It returns how often
+// they asked.
+func askByZipf(t *testing.T, table *Table, pause time.Duration) int64 {
+	var asked atomic.Int64
+	var callers sync.WaitGroup
+	begun := time.Now()
+	for i := range 64 {
+		random := rand.New(rand.NewSource(int64(i)))
+		keys := rand.NewZipf(random, 1.1, 1, 3000-1)
+		callers.Go(func() {
+			for ; time.Since(begun) < time.Second; time.Sleep(time.Duration(random.ExpFloat64() * float64(pause))) {
+				c := core.Claim{Key: strconv.FormatUint(keys.Uint64(), 10), Limits: core.MustParseLimits("1000000/s"), Lease: 100 * time.Millisecond}
+				if _, ok := table.TakeLocal([]core.Claim{c}, nil); !ok {
+					if _, _, err := table.Take(t.Context(), []core.Claim{c}, nil); err != nil {
+						t.Error(err)
+					}
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	callers.Wait()
+	time.Sleep(time.Second)
+	return asked.Load()
+}
