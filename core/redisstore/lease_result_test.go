@@ -86,7 +86,7 @@ func TestUnusedRequestsOfSeveralProcesses(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(time.Second) // until all is given back
+		time.Sleep(time.Second) // until all is returned
 		d, err := all[0].Take(context.Background(), core.Claim{Rule: "leased", Key: "k", Peek: true})
 		if err != nil {
 			t.Fatal(err)

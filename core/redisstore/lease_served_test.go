@@ -34,7 +34,7 @@ func newProcess(t *testing.T, server *redistest.Server, limit string, lease time
 	return p
 }
 
-// kill stops all calls of p to the server, so that p gives back nothing that it leases.
+// kill stops all calls of p to the server, so that p returns nothing that it leases.
 func (p *process) kill() {
 	p.killed.Store(true)
 	p.client.Close()

@@ -25,7 +25,7 @@ type leaseCase struct {
 	leases []time.Duration // a request has one
 	opts   []redisstore.Option
 
-	// The tiers have several rates: what is given back after a request at another rate may stay charged. No request is refunded.
+	// The tiers have several rates: what is returned after a request at another rate may stay charged. No request is refunded.
 	rates bool
 }
 
@@ -67,7 +67,7 @@ func loseNothing(t *testing.T, server *redistest.Server, c leaseCase) {
 	}
 	all.Wait()
 	redistest.Wait(t, "all leases to end", func() bool { return p.stats().Keys == 0 })
-	time.Sleep(time.Second) // until the last calls have given back
+	time.Sleep(time.Second) // until the last calls have returned
 	used, charged := p.used.Load(), p.charged(t)
 	t.Logf("%d were used, %d are charged, %+v", used, charged, p.stats())
 	if charged < used-1 || charged > p.most() || p.stats().Decisions == 0 && len(c.tiers) == 1 {

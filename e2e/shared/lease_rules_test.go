@@ -31,7 +31,7 @@ func costing(limits string, lease time.Duration) []core.Rule {
 // A ruleChange is a cycle of rules for one key. The last rule stays active.
 type ruleChange struct {
 	rules func(short time.Duration) [][]core.Rule // by the length of the shortest leases
-	exact bool                                    // all that was leased and not used is given back
+	exact bool                                    // all that was leased and not used is returned
 }
 
 const bucket, faster, window, larger = "100000/80000h", "120000/80000h", "100000/1000d;fixed-window", "120000/1000d;fixed-window"

@@ -71,7 +71,7 @@ func (s *server) Lend(ctx context.Context, claims []core.Claim, loans []Loan, ds
 		if len(claims) > 0 {
 			l.Pair, l.Limits = pairOf(&claims[i]), claims[i].Limits
 		}
-		s.takeBack(l)
+		s.returnUnused(l)
 	}
 	if len(claims) > 0 {
 		return append(dst, s.model.Take(s.now, claims)...), false, nil
@@ -91,7 +91,7 @@ func fail(loans []Loan, err error) error {
 	return err
 }
 
-func (s *server) takeBack(l *Loan) {
+func (s *server) returnUnused(l *Loan) {
 	c := core.Claim{Rule: l.Pair.Rule, Key: l.Pair.Key, Limits: l.Limits}
 	s.model.Ahead(s.now, c, 0) // a request names its rate first
 	for _, p := range l.Unused {
@@ -216,7 +216,7 @@ func (t *Table) placeOf(c core.Claim) (s *shard, hash uint64) {
 // pass moves the clock of the leases on.
 func (t *Table) pass(d time.Duration) { t.begun = t.begun.Add(-d) }
 
-// toReturn returns how many requests the next sweep gives back for leases that are gone.
+// toReturn returns how many requests of leases that are gone the next sweep is to return.
 func (t *Table) toReturn() (n int64) {
 	for _, u := range t.unused {
 		n += u.Unused.Count()

@@ -80,11 +80,11 @@ func (t *Table) grant(hash uint64, e *entry, loans []Loan, timeout time.Duration
 	switch {
 	case err != nil:
 		if l.Return == NotReturned {
-			t.giveBackWithNext(e, l.terms, l.Unused)
+			t.returnWithNext(e, l.terms, l.Unused)
 		}
 		e.pause = pauseSpans
 	case e.terms != l.terms:
-		t.giveBackWithNext(e, l.terms, Portions{{l.At, l.Granted}})
+		t.returnWithNext(e, l.terms, Portions{{l.At, l.Granted}})
 	default:
 		now := t.now()
 		e.advance(now, l.terms.length)
@@ -98,15 +98,15 @@ func (t *Table) grant(hash uint64, e *entry, loans []Loan, timeout time.Duration
 	}
 }
 
-// giveBackWithNext leaves it to the next call for e to give back what e was granted on some terms, or to the next sweep
-// if e has other terms by now. The caller has locked the shard.
-func (t *Table) giveBackWithNext(e *entry, by *terms, unused Portions) {
+// returnWithNext leaves it to the next call for e to return what e was granted on some terms, or to the next sweep if e
+// has other terms by now. The caller has locked the shard.
+func (t *Table) returnWithNext(e *entry, by *terms, unused Portions) {
 	if e.terms != by {
-		t.giveBackLater(e.pair, by, unused)
+		t.returnLater(e.pair, by, unused)
 		return
 	}
 	for _, p := range unused {
-		e.giveBack(p.At, p.Count)
+		e.addUnused(p.At, p.Count)
 	}
 }
 

@@ -21,7 +21,7 @@ type fetch struct {
 	timeout time.Duration
 }
 
-// fetchFor returns a grant of 10 for an entry with 10, in the call for which 5 others are given back.
+// fetchFor returns a grant of 10 for an entry with 10, in the call for which 5 others are returned.
 func fetchFor(t *testing.T, s *fake, c core.Claim) *fetch {
 	e := s.lend(t, c, 10)
 	e.ensureRare().grant = new(grant)
@@ -48,12 +48,12 @@ func TestAGrantIsAddedToItsLease(t *testing.T) {
 		t.Errorf("%d left, a pause of %d, %+v", f.entry.available(), f.entry.pause, f.entry.rare)
 	}
 	if n := s.LeaseStats().Returned; n != 5 || s.remains(t, c) != 80 {
-		t.Errorf("%d given back, %d remain, want 5 and 80", n, s.remains(t, c))
+		t.Errorf("%d returned, %d remain, want 5 and 80", n, s.remains(t, c))
 	}
 }
 
-// If the call for a grant was not sent, the requests that it should have given back are given back later.
-func TestAGrantThatIsNotSentGivesNothingBack(t *testing.T) {
+// If the call for a grant was not sent, the requests that it should have returned are returned later.
+func TestAGrantThatIsNotSentReturnsNothing(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	for _, gone := range []bool{false, true} {
 		f := fetchFor(t, s, c)
@@ -63,35 +63,35 @@ func TestAGrantThatIsNotSentGivesNothingBack(t *testing.T) {
 		f.run()
 		unused, later := f.entry.takeUnused(), f.table.toReturn()
 		if f.entry.available() != 10 || f.entry.pause != pauseSpans || s.LeaseStats().Returned != 0 {
-			t.Errorf("%d left, a pause of %d, %d given back", f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
+			t.Errorf("%d left, a pause of %d, %d returned", f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
 		}
 		if gone && (later != 5 || unused.Count() != 0) || !gone && (unused != f.Unused || later != 0) {
-			t.Errorf("the lease is gone: %v: %v and %d to be given back", gone, unused, later)
+			t.Errorf("the lease is gone: %v: %v and %d to be returned", gone, unused, later)
 		}
 		c.Key = "other"
 	}
 }
 
 // failures are the errors of calls, and whether it is known that the store has not done what it was asked. If it is
-// not, what the call should give back is lost: if it were given back again, the limit would be exceeded.
+// not, what the call should return is lost: if it were returned again, the limit would be exceeded.
 var failures = map[error]bool{errors.New("cut"): false, notReturned{errors.New("OOM")}: true}
 
-func TestWhatAGrantThatFailedShouldGiveBack(t *testing.T) {
+func TestWhatAGrantThatFailedShouldReturn(t *testing.T) {
 	for failure, known := range failures {
 		s := newFake(t)
 		f := fetchFor(t, s, leasedFor("k", "100/d"))
 		s.next(func() error { return failure })
 		f.run()
 		if f.entry.available() != 10 || f.entry.pause != pauseSpans || s.LeaseStats().Returned != 0 {
-			t.Errorf("%v: %d left, a pause of %d, %d given back", failure, f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
+			t.Errorf("%v: %d left, a pause of %d, %d returned", failure, f.entry.available(), f.entry.pause, s.LeaseStats().Returned)
 		}
 		if unused := f.entry.takeUnused(); known && unused != f.Unused || !known && unused.Count() > 0 {
-			t.Errorf("%v: %v to be given back", failure, unused)
+			t.Errorf("%v: %v to be returned", failure, unused)
 		}
 	}
 }
 
-func TestWhatATakeThatFailedShouldGiveBack(t *testing.T) {
+func TestWhatATakeThatFailedShouldReturn(t *testing.T) {
 	for failure, known := range failures {
 		s := newFake(t)
 		c := leasedFor("k", "100/d")
@@ -103,39 +103,39 @@ func TestWhatATakeThatFailedShouldGiveBack(t *testing.T) {
 			t.Errorf("%v, want %v", err, failure)
 		}
 		if n := s.table().toReturn(); known != (n == 10) || !known && n > 0 {
-			t.Errorf("%v: %d to be given back", failure, n)
+			t.Errorf("%v: %d to be returned", failure, n)
 		}
 	}
 }
 
-func TestWhatASweepThatFailedShouldGiveBack(t *testing.T) {
+func TestWhatASweepThatFailedShouldReturn(t *testing.T) {
 	for failure, known := range failures {
 		s := newFake(t)
 		table := s.table()
 		for _, key := range []string{"k", "other"} {
 			c := leasedFor(key, "100/d")
 			e := s.lend(t, c, 10)
-			table.giveBackLater(e.pair, e.terms, e.finish())
+			table.returnLater(e.pair, e.terms, e.finish())
 		}
 		s.next(func() error { return failure })
 		table.sweep()
 		if n := table.toReturn(); known != (n == 20) || !known && n > 0 {
-			t.Errorf("%v: %d to be given back", failure, n)
+			t.Errorf("%v: %d to be returned", failure, n)
 		}
 		table.sweep()
 		if n := s.LeaseStats().Returned; known != (n == 20) || !known && n > 0 {
-			t.Errorf("%v: %d given back", failure, n)
+			t.Errorf("%v: %d returned", failure, n)
 		}
 	}
 }
 
-func TestAGrantForALeaseThatIsGoneIsGivenBack(t *testing.T) {
+func TestAGrantForALeaseThatIsGoneIsReturned(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	f := fetchFor(t, s, c)
 	f.leave(c)
 	f.run()
 	if f.entry.available() != 10 || f.table.toReturn() != 10 || s.LeaseStats().Returned != 5 {
-		t.Errorf("%d left, %d to be given back, %d given back", f.entry.available(), f.table.toReturn(), s.LeaseStats().Returned)
+		t.Errorf("%d left, %d to be returned, %d returned", f.entry.available(), f.table.toReturn(), s.LeaseStats().Returned)
 	}
 }
 

@@ -50,16 +50,16 @@ func (l *lease) advance(now, length int64) {
 	}
 }
 
-// shift ends the older portion. The requests left in it are to be given back.
+// shift ends the older portion. The requests left in it are unused.
 func (l *lease) shift() {
-	l.giveBack(l.at[0], int64(l.left[0]))
+	l.addUnused(l.at[0], int64(l.left[0]))
 	l.at = [2]int64{l.at[1]}
 	l.ends = [2]int64{l.ends[1]}
 	l.left, l.size = [2]uint32{l.left[1]}, [2]uint32{l.size[1]}
 }
 
-// giveBack records that n requests charged at an instant are to be given back.
-func (l *lease) giveBack(at, n int64) {
+// addUnused records that n requests charged at an instant are to be returned to the store.
+func (l *lease) addUnused(at, n int64) {
 	if n == 0 {
 		return
 	}
@@ -85,19 +85,19 @@ func (l *lease) take(cost int64) (taken Portions, ok bool) {
 // use counts a request that was decided.
 func (l *lease) use(cost int64) { l.used[0] = uint32(min(int64(l.used[0])+cost, math.MaxInt32)) }
 
-// putBack undoes a take. If a portion has ended since, the requests taken from it are to be given back.
+// putBack puts back what a take has taken. If a portion has ended since, the requests taken from it are unused.
 func (l *lease) putBack(taken Portions) {
 	for _, p := range taken {
-		if p.Count > 0 && !l.restore(p.At, uint32(p.Count)) {
-			l.giveBack(p.At, p.Count)
+		if p.Count > 0 && !l.putBackInto(p.At, uint32(p.Count)) {
+			l.addUnused(p.At, p.Count)
 		}
 		l.used[0] -= min(l.used[0], uint32(p.Count))
 	}
 }
 
-// restore adds n to the portion that was charged at an instant, and reports whether there is one. Of two portions
+// putBackInto adds n to the portion that was charged at an instant, and reports whether there is one. Of two portions
 // charged at the same instant, it uses the newer one, which the next grant does not end.
-func (l *lease) restore(at int64, n uint32) bool {
+func (l *lease) putBackInto(at int64, n uint32) bool {
 	for i := range slices.Backward(l.at[:]) {
 		if l.ends[i] > 0 && l.at[i] == at {
 			l.left[i] += n
@@ -144,7 +144,7 @@ func (l *lease) want(waiting int64) int64 {
 }
 
 // credit adds a portion of n requests, which the store has charged at an instant, to an advanced l. If the portion has
-// ended already, it is to be given back; if l has three portions now, so is the rest of the oldest. A pause follows a
+// ended already, it is unused; if l has three portions now, so is the rest of the oldest. A pause follows a
 // grant of nothing, and two late grants in succession. A single grant may be late because this process had no CPU.
 func (l *lease) credit(now, at, ends, n int64) {
 	late := ends <= now
@@ -154,7 +154,7 @@ func (l *lease) credit(now, at, ends, n int64) {
 	l.late = late
 	switch {
 	case late:
-		l.giveBack(at, n)
+		l.addUnused(at, n)
 		return
 	case n == 0:
 		return
@@ -180,7 +180,7 @@ func (l *lease) end() {
 	}
 }
 
-// takeUnused returns what is to be given back, and forgets it.
+// takeUnused removes the unused requests from l. Its caller returns them to the store.
 func (l *lease) takeUnused() (b Portions) {
 	if l.rare != nil {
 		b, l.rare.unused = l.rare.unused, Portions{}
@@ -189,7 +189,7 @@ func (l *lease) takeUnused() (b Portions) {
 	return b
 }
 
-// finish ends all portions, and returns what is to be given back.
+// finish ends all portions and takes the unused requests. Its caller returns them to the store.
 func (l *lease) finish() Portions {
 	l.end()
 	return l.takeUnused()
@@ -214,7 +214,7 @@ type Portions [2]Portion
 type Portion struct{ At, Count int64 }
 
 // add adds n requests charged at an instant. If there are three instants, it merges the two earliest into the earliest,
-// which never gives back more.
+// which never returns more to the store.
 func (p *Portions) add(at, n int64) {
 	if n == 0 {
 		return
@@ -250,7 +250,7 @@ func (p *Portions) mark() int64 {
 
 // rare has the fields that few leases need at a time, to keep most leases small.
 type rare struct {
-	unused Portions      // what is to be given back
+	unused Portions      // to be returned to the store
 	others []after       // state of all limits but the first after the last call; nil if there is only one
 	grant  *grant        // in flight; nil for none
 	answer []core.Result // the store's latest answer to a request while the grant is in flight; nil for none
@@ -271,7 +271,7 @@ func (l *lease) dropRare() {
 	}
 }
 
-// hasUnused reports whether l has requests to give back.
+// hasUnused reports whether l has requests to return.
 func (l *lease) hasUnused() bool { return l.rare != nil && l.rare.unused != (Portions{}) }
 
 // grantInFlight returns the grant in flight, or nil.

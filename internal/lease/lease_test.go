@@ -136,12 +136,12 @@ func TestALeaseIsIdleWhenNothingIsLeftOfIt(t *testing.T) {
 			t.Errorf("at %v: %v", step.at, l.isIdle())
 		}
 	}
-	l.giveBack(1, 1)
+	l.addUnused(1, 1)
 	if l.isIdle() {
-		t.Error("with something to give back")
+		t.Error("with something to return")
 	}
 	if b := l.takeUnused(); b.Count() != 1 || !l.isIdle() || l.takeUnused() != (Portions{}) {
-		t.Errorf("gives back %v", b)
+		t.Errorf("returns %v", b)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestWhatIsPutBackStaysInTheNewerOfTwoPortionsOfOneInstant(t *testing.T) {
 	l.putBack(took)
 	l.credit(2, 100, leaseLength+2, 4)
 	if l.left != [2]uint32{4, 4} || l.hasUnused() {
-		t.Errorf("left %v, %v to give back, want 4 and 4, and nothing", l.left, l.takeUnused())
+		t.Errorf("left %v, %v to return, want 4 and 4, and nothing", l.left, l.takeUnused())
 	}
 }
 
@@ -193,9 +193,9 @@ func TestTheMarkIsThatOfTheOlderPortionThatWasTakenFrom(t *testing.T) {
 // State that only few leases need takes no memory once it is empty.
 func TestRareStateIsDroppedOnceItSaysNothing(t *testing.T) {
 	var l lease
-	l.giveBack(1, 1)
+	l.addUnused(1, 1)
 	if l.takeUnused(); l.rare != nil {
-		t.Error("kept with nothing to give back")
+		t.Error("kept with nothing to return")
 	}
 	for name, set := range map[string]func(*rare, bool){
 		"a grant": func(r *rare, some bool) {
@@ -210,7 +210,7 @@ func TestRareStateIsDroppedOnceItSaysNothing(t *testing.T) {
 		},
 	} {
 		set(l.ensureRare(), true)
-		l.giveBack(1, 1)
+		l.addUnused(1, 1)
 		if l.takeUnused(); l.rare == nil {
 			t.Fatalf("%s was dropped", name)
 		}
@@ -223,14 +223,14 @@ func TestRareStateIsDroppedOnceItSaysNothing(t *testing.T) {
 
 // A leaseStep is a step of a timeline of a lease of 100 ms. At 0 the first span begins.
 type leaseStep struct {
-	at   time.Duration
-	do   string // "take", "put back", "credit", "end"
-	n    int64  // how much
-	sent time.Duration
-	ok   bool // of a take
-	left [2]uint32
-	back Portions
-	want int64
+	at     time.Duration
+	do     string // "take", "put back", "credit", "end"
+	n      int64  // how much
+	sent   time.Duration
+	ok     bool // of a take
+	left   [2]uint32
+	unused Portions
+	want   int64
 }
 
 const (
@@ -254,15 +254,15 @@ var leaseTimelines = map[string][]leaseStep{
 	"a portion is used until one Lease after it was asked for": {
 		{at: 20 * ms, do: "credit", n: 10, sent: 10 * ms, left: [2]uint32{10, 0}, want: 1},
 		{at: 110*ms - 1, do: "take", n: 1, ok: true, left: [2]uint32{9, 0}, want: 1},
-		{at: 110 * ms, do: "take", n: 1, back: Portions{{serverAt(10 * ms), 9}}, want: 1},
+		{at: 110 * ms, do: "take", n: 1, unused: Portions{{serverAt(10 * ms), 9}}, want: 1},
 	},
-	"what was taken from a portion that has ended is given back": {
+	"what was taken from a portion that has ended is returned": {
 		{at: 0, do: "credit", n: 10, left: [2]uint32{10, 0}, want: 1},
 		{at: 99 * ms, do: "take", n: 4, ok: true, left: [2]uint32{6, 0}, want: 4},
-		{at: 100 * ms, do: "put back", back: Portions{{serverAt(0), 10}}, want: 4},
+		{at: 100 * ms, do: "put back", unused: Portions{{serverAt(0), 10}}, want: 4},
 	},
-	"a grant that is late is given back whole": {
-		{at: 100 * ms, do: "credit", n: 10, back: Portions{{serverAt(0), 10}}, want: 1},
+	"a grant that is late is returned whole": {
+		{at: 100 * ms, do: "credit", n: 10, unused: Portions{{serverAt(0), 10}}, want: 1},
 	},
 	"one just in time is not": {
 		{at: 100*ms - 1, do: "credit", n: 10, left: [2]uint32{10, 0}, want: 1},
@@ -270,27 +270,27 @@ var leaseTimelines = map[string][]leaseStep{
 	"a third portion replaces the oldest": {
 		{at: 0, do: "credit", n: 10, left: [2]uint32{10, 0}, want: 1},
 		{at: 10 * ms, do: "credit", n: 20, sent: 10 * ms, left: [2]uint32{10, 20}, want: 1},
-		{at: 20 * ms, do: "credit", n: 30, sent: 20 * ms, left: [2]uint32{20, 30}, back: Portions{{serverAt(0), 10}}, want: 1},
+		{at: 20 * ms, do: "credit", n: 30, sent: 20 * ms, left: [2]uint32{20, 30}, unused: Portions{{serverAt(0), 10}}, want: 1},
 	},
-	"the end of a lease gives all back": {
+	"the end of a lease leaves all unused": {
 		{at: 0, do: "credit", n: 10, left: [2]uint32{10, 0}, want: 1},
 		{at: 10 * ms, do: "credit", n: 20, sent: 10 * ms, left: [2]uint32{10, 20}, want: 1},
-		{at: 20 * ms, do: "end", back: Portions{{serverAt(0), 10}, {serverAt(10 * ms), 20}}, want: 1},
+		{at: 20 * ms, do: "end", unused: Portions{{serverAt(0), 10}, {serverAt(10 * ms), 20}}, want: 1},
 	},
 	"what is wanted is what was used in the last Lease": {
 		{at: 0, do: "credit", n: 100, left: [2]uint32{100, 0}, want: 1},
 		{at: 50 * ms, do: "take", n: 30, ok: true, left: [2]uint32{70, 0}, want: 30},
 		{at: 99 * ms, do: "take", n: 20, ok: true, left: [2]uint32{50, 0}, want: 50},
 		{at: 99 * ms, do: "credit", n: 100, sent: 99 * ms, left: [2]uint32{50, 100}, want: 50},
-		{at: 150 * ms, do: "take", n: 5, ok: true, left: [2]uint32{95, 0}, back: Portions{{serverAt(0), 50}}, want: 50},
-		{at: 200 * ms, do: "credit", n: 0, back: Portions{{serverAt(0), 50}, {serverAt(99 * ms), 95}}, want: 5},
-		{at: 300 * ms, do: "credit", n: 0, back: Portions{{serverAt(0), 50}, {serverAt(99 * ms), 95}}, want: 1},
+		{at: 150 * ms, do: "take", n: 5, ok: true, left: [2]uint32{95, 0}, unused: Portions{{serverAt(0), 50}}, want: 50},
+		{at: 200 * ms, do: "credit", n: 0, unused: Portions{{serverAt(0), 50}, {serverAt(99 * ms), 95}}, want: 5},
+		{at: 300 * ms, do: "credit", n: 0, unused: Portions{{serverAt(0), 50}, {serverAt(99 * ms), 95}}, want: 1},
 	},
 	"what was used is remembered while nobody looks": {
 		{at: 0, do: "credit", n: 100, left: [2]uint32{100, 0}, want: 1},
 		{at: 99 * ms, do: "take", n: 60, ok: true, left: [2]uint32{40, 0}, want: 60},
-		{at: 750 * ms, do: "take", n: 1, back: Portions{{serverAt(0), 40}}, want: 60},
-		{at: 850 * ms, do: "take", n: 1, back: Portions{{serverAt(0), 40}}, want: 1},
+		{at: 750 * ms, do: "take", n: 1, unused: Portions{{serverAt(0), 40}}, want: 60},
+		{at: 850 * ms, do: "take", n: 1, unused: Portions{{serverAt(0), 40}}, want: 1},
 	},
 	"nothing is put back that was not taken": {
 		{at: 0, do: "put back", want: 1},
@@ -322,12 +322,12 @@ func runLease(t *testing.T, steps []leaseStep) {
 		case "end":
 			l.end()
 		}
-		var b Portions
+		var unused Portions
 		if l.rare != nil {
-			b = l.rare.unused
+			unused = l.rare.unused
 		}
-		if l.left != s.left || b != s.back || l.want(0) != s.want {
-			t.Errorf("step %d: left %v, to give back %v, wants %d; want %v, %v, %d", i+1, l.left, b, l.want(0), s.left, s.back, s.want)
+		if l.left != s.left || unused != s.unused || l.want(0) != s.want {
+			t.Errorf("step %d: left %v, unused %v, wants %d; want %v, %v, %d", i+1, l.left, unused, l.want(0), s.left, s.unused, s.want)
 		}
 	}
 }
@@ -362,7 +362,7 @@ func (h *leaseHolder) Ask(now, cost int64, waited bool) oracle.Answer {
 	}
 	h.use(cost)
 	h.end()
-	a.Back = portionsIn(h.takeUnused())
+	a.Unused = portionsIn(h.takeUnused())
 	if again {
 		a.Want += h.grant(now, cost)
 	}
@@ -425,7 +425,7 @@ func TestLeaseKeepsItsBounds(t *testing.T) { oracle.CheckLeases(t, stream, newLe
 
 func FuzzLease(f *testing.F) { oracle.FuzzLeases(f, stream, newLeaseHolder) }
 
-func TestBacksKeepTwoInstants(t *testing.T) {
+func TestPortionsKeepTwoInstants(t *testing.T) {
 	var b Portions
 	for _, row := range []struct {
 		at, n int64

@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// Processes that lease one key admit what the limit admits in that time and a lease, and give back all that they do not use.
+// Processes that lease one key admit what the limit admits in that time and a lease, and return all that they do not use.
 func TestProcessesShareALimitExactly(t *testing.T) {
 	testpass.Thorough(t)
 	for _, row := range []struct {

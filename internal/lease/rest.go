@@ -16,7 +16,7 @@ type take struct {
 	local  []core.Result // of the claims that leases decide, in order
 	rest   []core.Claim  // claims that the store decides
 	places []int         // of the rest among claims
-	loans  []Loan        // what the call for the rest gives back, for each claim of rest
+	loans  []Loan        // what the call for the rest returns, for each claim of rest
 }
 
 // Take decides claims from leases and by the store, and appends their results to dst. lasts reports whether the results
@@ -102,7 +102,7 @@ func (k *take) takeLocal(ctx context.Context) {
 	}
 }
 
-// takeRest asks the store to decide the rest. The same call gives back what this process has leased of the same pairs,
+// takeRest asks the store to decide the rest. The same call returns what this process has leased of the same pairs,
 // so that its own leases cannot cause a denial. If the request is denied and a grant has arrived meanwhile, takeRest
 // asks once more.
 func (k *take) takeRest(ctx context.Context) (results []core.Result, lasts bool, err error) {
@@ -110,7 +110,7 @@ func (k *take) takeRest(ctx context.Context) (results []core.Result, lasts bool,
 		k.changeTerms(ctx)
 		k.collect(again)
 		results, lasts, err = k.table.store.Lend(ctx, k.rest, k.loans, nil)
-		k.returned()
+		k.recordReturns()
 		switch {
 		case err != nil:
 			return nil, false, err
@@ -166,8 +166,8 @@ func (k *take) each(f func(i int, hash uint64, s *shard, e *entry)) {
 	}
 }
 
-// changeTerms gives back what was granted for other limits than the rest's. It does so before the call for the rest,
-// because a bucket that has seen another rate takes nothing back.
+// changeTerms returns to the store what was granted for other limits than the rest's. It does so before the call for the
+// rest, because nothing can be returned to a bucket that has seen another rate.
 func (k *take) changeTerms(ctx context.Context) {
 	var old []Loan
 	for range 2 {
@@ -189,10 +189,11 @@ func (k *take) changeTerms(ctx context.Context) {
 			break
 		}
 	}
-	k.table.giveBackNow(ctx, old)
+	k.table.returnNow(ctx, old)
 }
 
-// change gives e the terms of c, and returns what is to be given back on the old terms. The caller has locked the shard.
+// change sets the terms of e to c's, and returns a loan of what is unused on the old terms. The caller has locked the
+// shard.
 func (t *Table) change(e *entry, c *core.Claim) Loan {
 	old := e.terms.unused(e.pair, e.finish())
 	e.terms, e.pause = t.termsOf(c), pauseSpans
@@ -213,15 +214,15 @@ func (k *take) collect(again bool) {
 	})
 }
 
-// returned counts what the call for the rest has given back, and leaves everything else to a later call.
-func (k *take) returned() {
+// recordReturns counts what the call for the rest has returned, and leaves everything else to a later call.
+func (k *take) recordReturns() {
 	for i := range k.loans {
 		l, c := &k.loans[i], &k.rest[i]
 		switch l.Return {
 		case Returned:
 			k.table.returned.Add(uint64(l.Unused.Count()))
 		case NotReturned:
-			k.table.giveBackLater(pairOf(c), k.table.termsOf(c), l.Unused)
+			k.table.returnLater(pairOf(c), k.table.termsOf(c), l.Unused)
 		}
 		*l = Loan{}
 	}

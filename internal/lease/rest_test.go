@@ -99,8 +99,8 @@ func TestADenialIsOneCall(t *testing.T) {
 	}
 }
 
-// If a call is not sent, the requests that it should have given back are not lost.
-func TestACallThatIsNotSentGivesBackLater(t *testing.T) {
+// If a call is not sent, the requests that it should have returned are not lost.
+func TestACallThatIsNotSentReturnsLater(t *testing.T) {
 	s, a, b := newFake(t), leasedFor("a", "100/d"), leasedFor("b", "100/d")
 	s.lend(t, a, 10)
 	e := s.lend(t, b, 10)
@@ -108,7 +108,7 @@ func TestACallThatIsNotSentGivesBackLater(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Take(over, []core.Claim{a, b}, nil); err == nil || e.available() != 10 || s.table().toReturn() != 10 || len(s.table().unused) != 1 {
-		t.Errorf("%v, %d left, to be given back: %+v", err, e.available(), s.table().unused)
+		t.Errorf("%v, %d left, to be returned: %+v", err, e.available(), s.table().unused)
 	}
 	s.table().sweep()
 	if n := s.remains(t, a); n != 100 || s.LeaseStats().Returned != 10 {
@@ -116,7 +116,7 @@ func TestACallThatIsNotSentGivesBackLater(t *testing.T) {
 	}
 }
 
-func TestACallCountsWhatItUsesAndGivesBack(t *testing.T) {
+func TestACallCountsWhatItUsesAndReturns(t *testing.T) {
 	s, a, b := newFake(t), leasedFor("a", "100/d"), leasedFor("b", "100/d")
 	one, two := s.lend(t, a, 10), s.lend(t, b, 6)
 	a.Cost, b.Cost = 11, 7
@@ -139,7 +139,7 @@ func (s *fake) restOf(claims ...core.Claim) *take {
 	return k
 }
 
-// unusedOf returns how many requests the call for the rest of k gives back.
+// unusedOf returns how many requests the call for the rest of k returns.
 func unusedOf(k *take) (n int64) {
 	for i := range k.loans {
 		n += k.loans[i].Unused.Count()
@@ -174,7 +174,7 @@ func (s *fake) inFlight(t *testing.T, e *entry, c core.Claim, n int64) *waitedFo
 	}}
 }
 
-// Requests charged on other terms, including those in flight, are given back before a call asks on the new terms.
+// Requests charged on other terms, including those in flight, are returned before a call asks on the new terms.
 func TestAChangeOfTermsWaitsForAGrant(t *testing.T) {
 	for _, limits := range []string{"200/d", "100/d, 300/h", "100/d;sliding-log"} {
 		s, c := newFake(t), leasedFor("k", "100/d")
@@ -203,7 +203,7 @@ func TestAnotherLengthOfALeaseIsAChangeOfTerms(t *testing.T) {
 	}
 }
 
-// The call for such a claim gives back what is left of the lease by itself.
+// The call for such a claim returns what is left of the lease by itself.
 func TestAClaimWithoutALeaseChangesNoTerms(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
@@ -223,25 +223,25 @@ func TestAChangeOfTermsForgetsTheOtherLimits(t *testing.T) {
 	}
 }
 
-// A call gives back what is left of a lease, unless that was ended before: what has come in since then is for others.
-func TestACallGivesBackWhatIsLeft(t *testing.T) {
+// A call returns what is left of a lease, unless that was ended before: what has come in since then is for others.
+func TestACallReturnsWhatIsLeft(t *testing.T) {
 	s, a, b := newFake(t), leasedFor("a", "100/d"), leasedFor("b", "100/d")
 	one, two := s.lend(t, a, 10), s.lend(t, b, 5)
 	b.Limits = core.MustParseLimits("99/d")
 	k := s.restOf(a, b, leasedFor("none", "100/d"))
 	k.parts[0].ended = true
 	if k.collect(false); one.available() != 10 || unusedOf(k) != 0 {
-		t.Errorf("ended before: %d left, %d given back", one.available(), unusedOf(k))
+		t.Errorf("ended before: %d left, %d returned", one.available(), unusedOf(k))
 	}
 	if k.collect(true); one.available() != 0 || unusedOf(k) != 10 {
-		t.Errorf("the second time: %d left, %d given back", one.available(), unusedOf(k))
+		t.Errorf("the second time: %d left, %d returned", one.available(), unusedOf(k))
 	}
 	if two.available() != 5 {
 		t.Errorf("%d left of a lease of other limits, want 5", two.available())
 	}
 	k = s.restOf(leasedFor("b", "100/d"))
 	if k.collect(false); two.available() != 0 || unusedOf(k) != 5 {
-		t.Errorf("not ended: %d left, %d given back", two.available(), unusedOf(k))
+		t.Errorf("not ended: %d left, %d returned", two.available(), unusedOf(k))
 	}
 }
 
@@ -259,7 +259,7 @@ func TestADenialMayBeDueToALease(t *testing.T) {
 		"some left":           {func(*entry) {}, []core.Result{admitted, denied}, t.Context(), true},
 		"admitted":            {func(*entry) {}, []core.Result{denied, admitted}, t.Context(), false},
 		"nobody waits for it": {func(*entry) {}, []core.Result{admitted, denied}, done, false},
-		"to be given back":    {func(e *entry) { e.end() }, []core.Result{denied, denied}, t.Context(), true},
+		"to be returned":      {func(e *entry) { e.end() }, []core.Result{denied, denied}, t.Context(), true},
 		"none left":           {func(e *entry) { e.finish() }, []core.Result{denied, denied}, t.Context(), false},
 		"a grant": {func(e *entry) {
 			e.finish()
@@ -341,7 +341,7 @@ func TestAGrantDuringAResetIsNotUsedAfterIt(t *testing.T) {
 }
 
 // A decision is all or nothing: what was taken from a lease is put back if the store denies the rest, or fails.
-func TestALeaseTakesBackWhatTheRestDenies(t *testing.T) {
+func TestWhatTheRestDeniesIsPutBack(t *testing.T) {
 	s, a, b := newFake(t), leasedFor("a", "100/d"), core.Claim{Key: "b", Limits: core.MustParseLimits("1/d")}
 	e := s.lend(t, a, 10)
 	if r := s.decide(t, a, b); !oracle.Allowed(r) || r[0].Remaining != 99 || r[1].Remaining != 0 {
@@ -361,7 +361,7 @@ func TestALeaseTakesBackWhatTheRestDenies(t *testing.T) {
 	}
 }
 
-// A call that a lease cannot decide gives back the lease of its key first, and so gets all that remains.
+// A call that a lease cannot decide returns the lease of its key first, and so gets all that remains.
 func TestWhatIsHeldDoesNotStandInTheWayOfOtherClaims(t *testing.T) {
 	for why, change := range map[string]func(*core.Claim){
 		"a dry run":     func(c *core.Claim) { c.DryRun = true },

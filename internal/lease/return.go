@@ -9,25 +9,25 @@ import (
 	"github.com/spillgate/spillgate/core"
 )
 
-// maxUnused is the largest number of keys in one call that gives back requests: thousands of leases may end at the same
-// time.
+// maxUnused is the largest number of keys in one call that returns unused requests: thousands of leases may end at the
+// same time.
 const maxUnused = 64
 
-// giveBackTimeout bounds how long a sweep waits for a call.
-const giveBackTimeout = time.Second
+// returnTimeout bounds how long a sweep waits for a call.
+const returnTimeout = time.Second
 
-// unused returns a loan that gives back what was granted on terms for a key.
+// unused returns a loan for returning p to the store. p was granted for a key on terms by.
 func (by *terms) unused(pair core.Pair, p Portions) Loan {
 	return Loan{Pair: pair, Limits: by.limits, Compiled: by.compiled, Unused: p, terms: by}
 }
 
-// giveBackLater leaves b to the next sweep, which gives it back.
-func (t *Table) giveBackLater(pair core.Pair, by *terms, b Portions) {
-	if b.Count() == 0 {
+// returnLater leaves it to the next sweep to return p.
+func (t *Table) returnLater(pair core.Pair, by *terms, p Portions) {
+	if p.Count() == 0 {
 		return
 	}
 	t.mu.Lock()
-	t.unused = append(t.unused, by.unused(pair, b))
+	t.unused = append(t.unused, by.unused(pair, p))
 	t.mu.Unlock()
 	t.arm(time.Duration(by.length))
 }
@@ -47,7 +47,7 @@ func (t *Table) arm(d time.Duration) {
 	t.armed, t.every = true, d
 }
 
-// sweep gives back what is left of leases that have ended, and removes idle leases. The timer runs as long as there are
+// sweep returns what is left of leases that have ended, and removes idle leases. The timer runs as long as there are
 // leases. Sweeps do not overlap, even if the server takes longer than a lease.
 func (t *Table) sweep() {
 	t.sweeping.Lock()
@@ -68,21 +68,21 @@ func (t *Table) sweep() {
 		t.arm(max(shortest, 50*time.Since(begun))) // so that sweeps take little of a CPU
 	}
 	for some := range slices.Chunk(all, maxUnused) {
-		ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
-		t.giveBackNow(ctx, some)
+		ctx, cancel := context.WithTimeout(context.Background(), returnTimeout)
+		t.returnNow(ctx, some)
 		cancel()
 	}
 }
 
-// sweep ends what has ended in s and removes idle entries. It appends what is to be given back, and lowers shortest to
-// the shortest Lease of an entry that stays.
+// sweep ends what has ended in s and removes idle entries. It appends what is unused, and lowers shortest to the
+// shortest Lease of an entry that stays.
 func (s *shard) sweep(t *Table, all []Loan, shortest *time.Duration) []Loan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := t.now()
 	for hash, e := range s.entries {
 		e.advance(now, e.terms.length)
-		if e.hasUnused() && e.used[0] == 0 { // otherwise the next grant is likely to give it back
+		if e.hasUnused() && e.used[0] == 0 { // otherwise the next grant is likely to return it
 			all = append(all, e.terms.unused(e.pair, e.takeUnused()))
 		}
 		if e.isIdle() && e.grantInFlight() == nil {
@@ -94,8 +94,9 @@ func (s *shard) sweep(t *Table, all []Loan, shortest *time.Duration) []Loan {
 	return all
 }
 
-// giveBackNow gives back the unused requests in loans. What the store has not taken back is left to the next sweep.
-func (t *Table) giveBackNow(ctx context.Context, loans []Loan) {
+// returnNow returns the unused requests in loans to the store. It leaves to the next sweep what was certainly not
+// returned.
+func (t *Table) returnNow(ctx context.Context, loans []Loan) {
 	loans = slices.DeleteFunc(loans, func(l Loan) bool { return l.Unused.Count() == 0 })
 	if len(loans) == 0 {
 		return
@@ -106,7 +107,7 @@ func (t *Table) giveBackNow(ctx context.Context, loans []Loan) {
 		case Returned:
 			t.returned.Add(uint64(l.Unused.Count()))
 		case NotReturned:
-			t.giveBackLater(l.Pair, l.terms, l.Unused)
+			t.returnLater(l.Pair, l.terms, l.Unused)
 		}
 	}
 }
@@ -154,15 +155,15 @@ func (t *Table) End(pairs []core.Pair) {
 	}
 }
 
-// end ends the lease of a key, removes it from the table and gives back what is left. If the pair was reset, the store ignores
-// that refund.
+// end ends the lease of a key, removes it from the table and returns what is left. If the pair was reset, the store ignores
+// that.
 func (t *Table) end(pair core.Pair) {
 	hash := t.hash(pair)
 	s := t.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.find(hash, pair); e != nil {
-		t.giveBackLater(e.pair, e.terms, e.finish())
+		t.returnLater(e.pair, e.terms, e.finish())
 		t.remove(s, hash, e)
 	}
 }

@@ -82,22 +82,22 @@ func TestSweepsGoOnWhileThereAreLeases(t *testing.T) {
 	})
 }
 
-func TestWhatIsGivenBackIsDueWithinALease(t *testing.T) {
+func TestReturnsAreDueWithinALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, c := New(nil), leasedFor("k", "5/m")
-		if table.giveBackLater(pairOf(&c), table.termsOf(&c), Portions{}); table.armed || len(table.unused) > 0 {
-			t.Error("nothing is to be given back")
+		if table.returnLater(pairOf(&c), table.termsOf(&c), Portions{}); table.armed || len(table.unused) > 0 {
+			t.Error("nothing is to be returned")
 		}
-		table.giveBackLater(pairOf(&c), table.termsOf(&c), Portions{{}, {1, 2}})
+		table.returnLater(pairOf(&c), table.termsOf(&c), Portions{{}, {1, 2}})
 		if table.toReturn() != 2 || !table.armed || table.every != c.Lease {
-			t.Errorf("%d to be given back, armed: %v for %v", table.toReturn(), table.armed, table.every)
+			t.Errorf("%d to be returned, armed: %v for %v", table.toReturn(), table.armed, table.every)
 		}
 		table.timer.Stop()
 	})
 }
 
-// A sweep gives back what is left of leases that have ended, of entries that stay too, unless the next grant will do that.
-func TestASweepGivesBackWhatHasEnded(t *testing.T) {
+// A sweep returns what is left of leases that have ended, of entries that stay too, unless the next grant will do that.
+func TestASweepReturnsWhatHasEnded(t *testing.T) {
 	for why, row := range map[string]struct {
 		change   func(*Table, *entry)
 		keys     int
@@ -121,13 +121,13 @@ func TestASweepGivesBackWhatHasEnded(t *testing.T) {
 	}
 }
 
-// If thousands of leases end at once, several calls give them back, some in each call.
-func TestASweepGivesBackInSeveralCalls(t *testing.T) {
+// If thousands of leases end at once, several calls return them, some in each call.
+func TestASweepReturnsInSeveralCalls(t *testing.T) {
 	s := newFake(t)
 	c := leasedFor("k", "1000/d")
 	at, n := s.ahead(t, c, 2*maxUnused+1)
 	for range n {
-		s.table().giveBackLater(pairOf(&c), s.table().termsOf(&c), Portions{{at, 1}})
+		s.table().returnLater(pairOf(&c), s.table().termsOf(&c), Portions{{at, 1}})
 	}
 	runs := s.calls.Load()
 	s.table().sweep()
@@ -136,23 +136,23 @@ func TestASweepGivesBackInSeveralCalls(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsToBeGivenBackIsSent(t *testing.T) {
+func TestOnlyUnusedRequestsAreSent(t *testing.T) {
 	s := newFake(t)
 	c := leasedFor("k", "100/d")
 	at, n := s.ahead(t, c, 10)
 	by, a, b := s.table().termsOf(&c), core.Pair{Key: "a"}, core.Pair{Key: "b"}
 	runs := s.calls.Load()
-	if s.table().giveBackNow(t.Context(), []Loan{by.unused(a, Portions{}), by.unused(b, Portions{})}); s.calls.Load() != runs {
+	if s.table().returnNow(t.Context(), []Loan{by.unused(a, Portions{}), by.unused(b, Portions{})}); s.calls.Load() != runs {
 		t.Error("a call for nothing")
 	}
-	s.table().giveBackNow(t.Context(), []Loan{by.unused(a, Portions{}), by.unused(pairOf(&c), Portions{{at, n}}), by.unused(b, Portions{})})
+	s.table().returnNow(t.Context(), []Loan{by.unused(a, Portions{}), by.unused(pairOf(&c), Portions{{at, n}}), by.unused(b, Portions{})})
 	if keys := len(s.last); s.calls.Load() != runs+1 || keys != 1 {
 		t.Errorf("%d calls, the last for %v keys, want one for one", s.calls.Load()-runs, keys)
 	}
 	s.next(func() error { return errors.New("cut") })
-	s.table().giveBackNow(t.Context(), []Loan{by.unused(pairOf(&c), Portions{{at, n}})})
+	s.table().returnNow(t.Context(), []Loan{by.unused(pairOf(&c), Portions{{at, n}})})
 	if got := s.LeaseStats().Returned; got != 10 {
-		t.Errorf("%d were given back, want 10", got)
+		t.Errorf("%d were returned, want 10", got)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestEachSettlementIsRefundedByItself(t *testing.T) {
 	}
 }
 
-func TestALeaseThatIsEndedIsGivenBack(t *testing.T) {
+func TestALeaseThatIsEndedIsReturned(t *testing.T) {
 	s, e, c := usedLease(t)
 	table := s.table()
 	s.leases.End([]core.Pair{{Key: "other"}})
@@ -254,7 +254,7 @@ func TestALeaseThatIsEndedIsGivenBack(t *testing.T) {
 	}
 	s.leases.End([]core.Pair{{Key: "other"}, {Rule: c.Rule, Key: c.Key}})
 	if e.available() != 0 || table.toReturn() != 7 || s.LeaseStats().Keys != 0 || e.terms != nil {
-		t.Errorf("%d left, %d to be given back, %d keys", e.available(), table.toReturn(), s.LeaseStats().Keys)
+		t.Errorf("%d left, %d to be returned, %d keys", e.available(), table.toReturn(), s.LeaseStats().Keys)
 	}
 	table.sweep()
 	if n := s.remains(t, core.Claim{Key: c.Key, Limits: c.Limits}); n != 97 {

@@ -1,5 +1,5 @@
 // Package lease decides requests of busy keys in memory: a process charges requests ahead in a store, uses them, and
-// gives back the rest. The store never charges more than the limits.
+// returns the rest. The store never charges more than the limits.
 //
 // A process charges requests ahead rather than holding them (core.Claim.Hold). A hold does not drain, it counts in each
 // window until it ends, and it outlives its process by a minute. So other processes' holds would deny requests below the
@@ -14,8 +14,11 @@
 // A key that is used again within the Lease of its rule gets an entry in a Table (table.go). The entry's lease
 // (lease.go: a state machine, without clock or lock) has the requests that were charged ahead. TakeLocal decides from
 // the lease (take.go), and asks for the next grant when little is left (grant.go). The store decides everything else
-// (rest.go), in a call that also gives back what this process has leased of the same keys. A timer gives back unused
-// requests, and a refund goes back into its lease (return.go).
+// (rest.go), in a call that also returns what this process has leased of the same keys. A timer returns what else is
+// unused, and a refund puts requests back into their lease (return.go).
+//
+// Two verbs say where requests go: a lease returns unused requests to the store, and a request puts back into its lease
+// what it has taken and does not need.
 package lease
 
 import (
@@ -34,8 +37,8 @@ import (
 
 // A Store decides requests, and can charge requests ahead.
 type Store interface {
-	// Lend first takes back the Unused of the loans. Then it decides claims, if there are any, as core.Store does, and
-	// appends their results to dst. Then it charges ahead what the loans want, at most half of what remains.
+	// Lend first returns the Unused of the loans to their limits. Then it decides claims, if there are any, as core.Store
+	// does, and appends their results to dst. Then it charges ahead what the loans want, at most half of what remains.
 	//
 	// If there are claims, there are either no loans or one loan for each claim. If there are no claims, the loans are
 	// independent of each other. Lend sets the outcome in the loans even if it returns an error. lasts reports whether
@@ -49,7 +52,7 @@ type Loan struct {
 	Limits   []core.Limit
 	Compiled []algorithm.Limit // Limits, by core.Claim.Compile
 	Want     int64             // how many requests to charge ahead; 0 if the call has claims
-	Unused   Portions          // to be given back
+	Unused   Portions          // to be returned
 
 	At      int64             // when the store charged, in microseconds
 	Granted int64             // requests charged ahead
@@ -59,12 +62,12 @@ type Loan struct {
 	terms *terms // terms on which Unused was granted
 }
 
-// An Outcome says whether a store has taken back unused requests.
+// An Outcome says whether unused requests were returned to a store.
 type Outcome uint8
 
 const (
-	Unknown     Outcome = iota // the store may have taken them back; do not ask it again
-	NotReturned                // the store has not taken them back
+	Unknown     Outcome = iota // they may have been returned; do not return them again
+	NotReturned                // they have not been returned
 	Returned
 )
 
@@ -125,7 +128,7 @@ func (t *terms) fit(c *core.Claim) bool {
 	return t.length == int64(c.Lease) && t.charge(c)
 }
 
-// charge reports whether t and c charge the same limits, so that a call for c can give back what was granted on t.
+// charge reports whether t and c charge the same limits, so that a call for c can return what was granted on t.
 func (t *terms) charge(c *core.Claim) bool {
 	return slices.Equal(t.limits, c.Limits)
 }

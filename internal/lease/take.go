@@ -13,7 +13,7 @@ type dry uint8
 const (
 	waitIfBusy dry = iota // wait for the next grant if one is in flight, or if more requests are likely
 	waitAlways            // wait for the next grant
-	endLease              // end the lease: the store decides, and takes back what is left
+	endLease              // end the lease: the store decides, in a call that returns what is left
 )
 
 // A part is what one claim of a Take took from the lease of its key.
@@ -122,17 +122,17 @@ func (t *Table) takeLeaseOrEnd(ctx context.Context, c *core.Claim, then dry, dst
 	return t.takeLease(c, endLease, dst)
 }
 
-// putBack undoes takes.
+// putBack puts back what takes have taken.
 func (t *Table) putBack(takes []part) {
 	for i := range takes {
 		if p := &takes[i]; p.entry != nil {
-			t.undo(p)
+			t.putBackPart(p)
 		}
 	}
 }
 
-// undo puts back what one claim has taken.
-func (t *Table) undo(p *part) {
+// putBackPart puts back what one claim has taken.
+func (t *Table) putBackPart(p *part) {
 	s := t.shard(p.hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,5 +144,5 @@ func (t *Table) undo(p *part) {
 		p.entry.putBack(p.taken)
 		return
 	}
-	t.giveBackLater(p.entry.pair, p.terms, p.taken)
+	t.returnLater(p.entry.pair, p.terms, p.taken)
 }

@@ -75,9 +75,9 @@ func TestAPeekIsNotPutBack(t *testing.T) {
 	}
 }
 
-// If the terms change during a take, the requests that it took are given back to the store, each as charged when its
+// If the terms change during a take, the requests that it took are returned to the store, each as charged when its
 // portion was charged.
-func TestWhatWasTakenOnOldTermsGoesBackToTheStore(t *testing.T) {
+func TestWhatWasTakenOnOldTermsIsReturned(t *testing.T) {
 	s, c := newFake(t), leasedFor("k", "100/d")
 	e := s.lend(t, c, 10)
 	table, at, old := s.table(), e.at[0], e.terms
@@ -87,7 +87,7 @@ func TestWhatWasTakenOnOldTermsGoesBackToTheStore(t *testing.T) {
 	table.change(e, &c)
 	table.putBack([]part{p, {}})
 	if !ok || len(table.unused) != 1 || table.unused[0].terms != old || table.unused[0].Unused != (Portions{{at, 4}}) {
-		t.Errorf("decided: %v, to be given back: %+v", ok, table.unused)
+		t.Errorf("decided: %v, to be returned: %+v", ok, table.unused)
 	}
 	if s.LeaseStats().Decisions != 0 {
 		t.Error("the decision counts")

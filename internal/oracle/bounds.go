@@ -14,7 +14,7 @@ func (b *ledger) checkDenial(f *fleet, r *request) {
 			if c.process == r.process && !c.stranded && c.known > 0 && c.known <= r.sent {
 				return c.used + c.transit
 			}
-			return c.n - c.back
+			return c.n - c.returned
 		})
 		if level+b.lost[l]+r.cost*unit(l) > int64(l.Capacity())*unit(l) {
 			return
@@ -38,7 +38,7 @@ func (b *ledger) check(f *fleet, l core.Limit) {
 	}
 	rest := func(c *charge) int64 {
 		if c.stranded {
-			return c.n - c.back
+			return c.n - c.returned
 		}
 		return c.used
 	}
@@ -47,14 +47,14 @@ func (b *ledger) check(f *fleet, l core.Limit) {
 	}
 }
 
-// checkCharges checks that an idle fleet has used or given back exactly what it was charged.
+// checkCharges checks that an idle fleet has used or returned exactly what it was charged.
 func (b *ledger) checkCharges() {
 	for _, c := range b.charges {
-		if c.used+c.back > c.n {
-			b.fail("%d requests were used and %d given back of %d", c.used, c.back, c.n)
+		if c.used+c.returned > c.n {
+			b.fail("%d requests were used and %d returned of %d", c.used, c.returned, c.n)
 		}
-		if !c.stranded && c.used+c.back < c.n {
-			b.fail("nobody crashed, and %d requests were used and %d given back of %d", c.used, c.back, c.n)
+		if !c.stranded && c.used+c.returned < c.n {
+			b.fail("nobody crashed, and %d requests were used and %d returned of %d", c.used, c.returned, c.n)
 		}
 	}
 }
@@ -94,8 +94,8 @@ func (b *ledger) bucketOverCharged(l core.Limit) (over int64) {
 	return over
 }
 
-// net returns the part of a charge that was not given back.
-func net(c *charge) int64 { return max(c.n-c.back, c.used) }
+// net returns the part of a charge that was not returned.
+func net(c *charge) int64 { return max(c.n-c.returned, c.used) }
 
 // windowOver returns by how much the admitted requests of some span exceed Rate for each window that [start - lease, end]
 // touches.

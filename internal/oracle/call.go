@@ -6,7 +6,7 @@ import "github.com/spillgate/spillgate/core"
 type call struct {
 	process *process
 	sent    int64
-	back    []giveBack
+	returns []returned
 	request *request // to be decided, or nil
 	want    int64
 	granted Portion
@@ -35,8 +35,8 @@ func (c *call) run() {
 		f.at(f.stalled, c.run)
 		return
 	}
-	for _, b := range c.back {
-		f.giveBack(b)
+	for _, r := range c.returns {
+		f.takeReturned(r)
 	}
 	claim := f.claim(1)
 	if r := c.request; r != nil {
@@ -113,8 +113,8 @@ func (c *call) strand() {
 	if c.grant != nil {
 		c.grant.stranded = true
 	}
-	for _, b := range c.back {
-		for _, s := range b.of {
+	for _, r := range c.returns {
+		for _, s := range r.of {
 			s.of.stranded = true
 		}
 	}

@@ -57,12 +57,12 @@ type request struct {
 	at      int64 // the instant of its decision
 	known   int64 // the instant of its decision, as its process estimates it
 	done    bool
-	// refunded is set once the request has been given back.
+	// refunded is set once the request has been refunded.
 	refunded bool
 }
 
-// A giveBack is a portion that a process gives back, with the charges that the portion comes from.
-type giveBack struct {
+// A returned is a portion that a process returns to the store, with the charges that the portion comes from.
+type returned struct {
 	Portion
 	of []share
 }
@@ -83,14 +83,14 @@ func (f *fleet) restart(i int, rate, offset int64) {
 	p.sweep()
 }
 
-// sweep gives back ended portions, twice in each lease.
+// sweep returns ended portions to the store, twice in each lease.
 func (p *process) sweep() {
 	p.fleet.after(p.fleet.length/2, func() {
 		if p.dead {
 			return
 		}
-		if back := p.holder.Ended(p.clock()); len(back) > 0 {
-			p.send(&call{back: p.giveBacks(back)})
+		if unused := p.holder.Ended(p.clock()); len(unused) > 0 {
+			p.send(&call{returns: p.returns(unused)})
 		}
 		p.sweep()
 	})
@@ -110,7 +110,7 @@ func (p *process) decide(r *request, waited bool) {
 	default:
 		r.sent = p.fleet.ledger.tick()
 		p.fleet.Asked++
-		p.send(&call{back: p.giveBacks(a.Back), request: r})
+		p.send(&call{returns: p.returns(a.Unused), request: r})
 	}
 	if a.Want > 0 {
 		p.send(&call{want: a.Want})
@@ -143,7 +143,7 @@ func (p *process) askOther(r *request) {
 		case r.denied:
 			r.done = true
 			f.Denied++
-			f.ledger.unuse(r.taken)
+			f.ledger.putBack(r.taken)
 			p.holder.PutBack(p.clock(), portions(r.taken))
 		default:
 			p.admit(r)

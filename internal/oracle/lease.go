@@ -7,10 +7,10 @@ type Portion struct{ At, Count int64 }
 
 // An Answer says how a Holder decides a request.
 type Answer struct {
-	Taken []Portion // what the request uses; if empty, the Holder does not decide the request
-	Wait  bool      // the request waits for the grant in flight and then asks again
-	Back  []Portion // to be given back in the call that decides the request
-	Want  int64     // how many requests to ask the store for ahead; 0: none
+	Taken  []Portion // what the request uses; if empty, the Holder does not decide the request
+	Wait   bool      // the request waits for the grant in flight and then asks again
+	Unused []Portion // to be returned in the call that decides the request
+	Want   int64     // how many requests to ask the store for ahead; 0: none
 }
 
 // A Holder is what one process holds of one key. Instants are on the monotonic clock of its process, in microseconds,
@@ -18,16 +18,16 @@ type Answer struct {
 type Holder interface {
 	// Ask decides a request. One that has waited does not wait again.
 	Ask(now, cost int64, waited bool) Answer
-	// PutBack gives the Holder back what a request took, because another claim of the request was denied.
+	// PutBack puts back what a request took, because another claim of the request was denied.
 	PutBack(now int64, taken []Portion)
 	// Granted adds the portion that a call, sent at an instant, has charged ahead.
 	Granted(now, sent int64, p Portion)
 	// Failed ends a call for a grant that failed, or whose outcome is unknown.
 	Failed(now int64)
-	// Refund returns what to give back for a request that this Holder decided. at is the store's time of the decision, as
+	// Refund returns the portions to refund for a request that this Holder decided. at is the store's time of the decision, as
 	// the process estimated it.
 	Refund(now, at, cost int64) []Portion
-	// Ended returns the portions to be given back because their lease has ended.
+	// Ended returns the unused portions whose lease has ended. They are returned to the store.
 	Ended(now int64) []Portion
 }
 
@@ -35,7 +35,7 @@ type Holder interface {
 type Lease struct {
 	length  int64     // how long a portion may be used
 	live    []portion // oldest first, at most two
-	back    []Portion // to be given back
+	unused  []Portion // to be returned to the store
 	granted int64     // by the last grant
 	asking  bool      // a grant is in flight
 	resumes int64     // no grant is asked for before this instant
@@ -76,7 +76,7 @@ func (l *Lease) Ask(now, cost int64, waited bool) Answer {
 	if a.Wait = l.asking && !l.late && !waited; a.Wait {
 		return a
 	}
-	if a.Back = l.empty(); again {
+	if a.Unused = l.empty(); again {
 		a.Want += l.want(now, cost)
 	}
 	return a
@@ -92,17 +92,17 @@ func (l *Lease) isLow(now int64) bool {
 
 func (l *Lease) isBusy() bool { return max(l.used[0], l.used[1]) >= 4 }
 
-// expire moves the rest of each ended portion to back.
+// expire moves the rest of each ended portion to unused.
 func (l *Lease) expire(now int64) {
 	for len(l.live) > 0 && now >= l.live[0].ends {
 		l.drop()
 	}
 }
 
-// drop moves the rest of the oldest portion to back.
+// drop moves the rest of the oldest portion to unused.
 func (l *Lease) drop() {
 	if p := l.live[0]; p.Count > 0 {
-		l.back = append(l.back, p.Portion)
+		l.unused = append(l.unused, p.Portion)
 	}
 	l.live = l.live[1:]
 }
@@ -144,18 +144,18 @@ func (l *Lease) want(now, cost int64) int64 {
 	return max(cost, l.used[0], l.used[1])
 }
 
-// empty returns all that is held and all that is to be given back.
+// empty takes all that is held and all that is unused.
 func (l *Lease) empty() []Portion {
 	for len(l.live) > 0 {
 		l.drop()
 	}
-	return l.takeBack()
+	return l.takeUnused()
 }
 
-func (l *Lease) takeBack() []Portion {
-	back := l.back
-	l.back = nil
-	return back
+func (l *Lease) takeUnused() []Portion {
+	unused := l.unused
+	l.unused = nil
+	return unused
 }
 
 // PutBack implements Holder.
@@ -164,7 +164,7 @@ func (l *Lease) PutBack(now int64, taken []Portion) {
 	for _, p := range taken {
 		i := slices.IndexFunc(l.live, func(q portion) bool { return q.At == p.At })
 		if i < 0 {
-			l.back = append(l.back, p)
+			l.unused = append(l.unused, p)
 			continue
 		}
 		l.live[i].Count += p.Count
@@ -194,12 +194,12 @@ func (l *Lease) Failed(now int64) {
 	l.asking, l.resumes = false, now+l.length
 }
 
-// Refund implements Holder. It gives back as if the request had been charged one length earlier. The request cannot have
-// used a portion charged before that, so Refund never gives back more than still counts.
+// Refund implements Holder. It refunds as if the request had been charged one length earlier. The request cannot have
+// used a portion charged before that, so Refund never refunds more than still counts.
 func (l *Lease) Refund(_, at, cost int64) []Portion { return []Portion{{at - l.length, cost}} }
 
 // Ended implements Holder.
 func (l *Lease) Ended(now int64) []Portion {
 	l.expire(now)
-	return l.takeBack()
+	return l.takeUnused()
 }

@@ -14,7 +14,7 @@ type ledger struct {
 	ticks    int64
 	found    map[string]error     // violations seen during the run, the first of each kind
 	lost     map[core.Limit]int64 // the most that refunds may have left charged, in units
-	inexact  bool                 // something was given back for an instant other than the one at which it was charged
+	inexact  bool                 // something was returned for an instant other than the one at which it was charged
 }
 
 // A charge is n requests that the store has charged at an instant for a process.
@@ -23,7 +23,7 @@ type charge struct {
 	at, n    int64
 	used     int64 // of n: by requests that were not denied
 	transit  int64 // of n: in a call that returns it
-	back     int64 // of n: given back
+	returned int64 // of n: returned to the store
 	known    int64 // the tick at which its process learned how much of it is unused, or 0
 	direct   bool  // charged for a request, not ahead
 	stranded bool  // a crash or a lost call leaves the rest of it charged
@@ -67,7 +67,7 @@ func (b *ledger) find(p *process, some []Portion, count func(*charge) *int64) (s
 				if c.process != p || c.direct || !fits(c) {
 					continue
 				}
-				if n := min(q.Count, c.n-c.used-c.transit-c.back); n > 0 {
+				if n := min(q.Count, c.n-c.used-c.transit-c.returned); n > 0 {
 					shares = append(shares, share{c, n})
 					*count(c) += n
 					q.Count -= n
@@ -84,8 +84,8 @@ func (b *ledger) find(p *process, some []Portion, count func(*charge) *int64) (s
 func (c *charge) asUsed() *int64      { return &c.used }
 func (c *charge) asInTransit() *int64 { return &c.transit }
 
-// unuse counts shares as unused again.
-func (b *ledger) unuse(shares []share) {
+// putBack counts shares as unused again.
+func (b *ledger) putBack(shares []share) {
 	for _, s := range shares {
 		s.of.used -= s.n
 		s.of.known = b.tick()
@@ -98,80 +98,79 @@ func (b *ledger) tick() int64 {
 	return b.ticks
 }
 
-// giveBacks prepares portions of a process for a call that gives them back.
-func (p *process) giveBacks(some []Portion) (backs []giveBack) {
+// returns prepares portions of a process for a call that returns them.
+func (p *process) returns(some []Portion) (all []returned) {
 	for _, q := range some {
-		b := giveBack{q, p.fleet.ledger.find(p, []Portion{q}, (*charge).asInTransit)}
+		all = append(all, returned{q, p.fleet.ledger.find(p, []Portion{q}, (*charge).asInTransit)})
 		p.fleet.Returned += q.Count
-		backs = append(backs, b)
 	}
-	return backs
+	return all
 }
 
-// begin counts a giveBack as in transit.
-func (g *giveBack) begin() {
-	for _, s := range g.of {
+// begin counts r as in transit.
+func (r *returned) begin() {
+	for _, s := range r.of {
 		s.of.transit += s.n
 	}
 }
 
-// giveBack refunds a portion to the store, and checks that only what may have drained stays charged.
-func (f *fleet) giveBack(g giveBack) {
+// takeReturned has the store refund a portion, and checks that only what may have drained stays charged.
+func (f *fleet) takeReturned(r returned) {
 	before := make([]int64, len(f.limits))
 	for i, l := range f.limits {
 		before[i] = f.excess(l)
 	}
-	claim := f.claim(int(g.Count))
-	f.store.Refund(f.now, g.At, []core.Claim{claim})
-	for _, s := range g.of {
+	claim := f.claim(int(r.Count))
+	f.store.Refund(f.now, r.At, []core.Claim{claim})
+	for _, s := range r.of {
 		s.of.transit -= s.n
-		s.of.back += s.n
+		s.of.returned += s.n
 	}
 	for i, l := range f.limits {
-		may, after := f.mayLose(l, g), f.excess(l)
+		may, after := f.mayLose(l, r), f.excess(l)
 		if after < 0 {
-			f.ledger.fail("limit %v: a process gave back %d units more than still counted", l, -after)
+			f.ledger.fail("limit %v: a process returned %d units more than still counted", l, -after)
 		}
 		if after > max(before[i], 0)+may {
-			f.ledger.fail("limit %v: %d units of a portion of %d stay charged, want at most %d", l, after-before[i], g.Count, may)
+			f.ledger.fail("limit %v: %d units of a portion of %d stay charged, want at most %d", l, after-before[i], r.Count, may)
 		}
 		f.ledger.lost[l] += may
 	}
 }
 
 // mayLose returns how many units a refund may leave charged because they may have drained.
-func (f *fleet) mayLose(l core.Limit, g giveBack) int64 {
+func (f *fleet) mayLose(l core.Limit, r returned) int64 {
 	if l.Algorithm == core.FixedWindow {
-		return g.outside(l)
+		return r.outside(l)
 	}
-	if f.ledger.inexact = f.ledger.inexact || !g.isExact(); !f.ledger.inexact {
+	if f.ledger.inexact = f.ledger.inexact || !r.isExact(); !f.ledger.inexact {
 		return 0
 	}
 	all := f.ledger.charges
-	if len(all) == 0 || !slices.ContainsFunc(all, func(c *charge) bool { return c.n > 0 && c.at > g.At }) {
+	if len(all) == 0 || !slices.ContainsFunc(all, func(c *charge) bool { return c.n > 0 && c.at > r.At }) {
 		return 0
 	}
-	return min(g.Count*unit(l), int64(l.Rate)*(f.now-g.At))
+	return min(r.Count*unit(l), int64(l.Rate)*(f.now-r.At))
 }
 
-// isExact reports whether all of g was charged ahead at the instant for which it is given back.
-func (g *giveBack) isExact() bool {
-	return !slices.ContainsFunc(g.of, func(s share) bool { return s.of.direct || s.of.at != g.At })
+// isExact reports whether all of r was charged ahead at the instant for which it is returned.
+func (r *returned) isExact() bool {
+	return !slices.ContainsFunc(r.of, func(s share) bool { return s.of.direct || s.of.at != r.At })
 }
 
-// outside returns how much of g was charged in windows other than the one to which it is given back.
-func (g *giveBack) outside(l core.Limit) (n int64) {
-	for _, s := range g.of {
-		if windowOf(l, s.of.at) != windowOf(l, g.At) {
+// outside returns how much of r was charged in windows other than the one to which it is returned.
+func (r *returned) outside(l core.Limit) (n int64) {
+	for _, s := range r.of {
+		if windowOf(l, s.of.at) != windowOf(l, r.At) {
 			n += s.n
 		}
 	}
 	return n
 }
 
-// excess returns by how much the store's count of l exceeds the count of a store in which what was given back was never charged.
+// excess returns by how much the store's count of l exceeds the count of a store in which what was returned was never charged.
 func (f *fleet) excess(l core.Limit) int64 {
-	return f.counted(l) - f.ledger.level(l, f.now, func(c *charge) int64 { return c.n - c.back })
+	return f.counted(l) - f.ledger.level(l, f.now, func(c *charge) int64 { return c.n - c.returned })
 }
 
 // counted returns what the store counts for l, in units.

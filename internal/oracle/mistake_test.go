@@ -45,7 +45,7 @@ func (l ownClock) Granted(now, sent int64, p oracle.Portion) {
 
 // TestMistakesAreFound runs schedules of many seeds until one of them finds each mistake.
 func TestMistakesAreFound(t *testing.T) {
-	const moreAdmitted, notGivenBack = "more were admitted than the limit and a lease allow", "nobody crashed, and"
+	const moreAdmitted, notReturned = "more were admitted than the limit and a lease allow", "nobody crashed, and"
 	for name, m := range map[string]struct {
 		open   func(*oracle.Lease) oracle.Holder
 		begins string // the schedule: two processes lease 1000/s;burst=50 for 10 ms
@@ -54,7 +54,7 @@ func TestMistakesAreFound(t *testing.T) {
 		"a lease that does not end":                {func(l *oracle.Lease) oracle.Holder { return neverEnds{l} }, "\x02\x01\x00\x00\x01", moreAdmitted},
 		"a grant that counts twice":                {func(l *oracle.Lease) oracle.Holder { return countsTwice{l} }, "", moreAdmitted},
 		"a denied request that puts back twice":    {func(l *oracle.Lease) oracle.Holder { return putsBackTwice{l} }, "", moreAdmitted},
-		"a denied request that puts nothing back":  {func(l *oracle.Lease) oracle.Holder { return putsNothingBack{l} }, "", notGivenBack},
+		"a denied request that puts nothing back":  {func(l *oracle.Lease) oracle.Holder { return putsNothingBack{l} }, "", notReturned},
 		"the clock of the process for the store's": {func(l *oracle.Lease) oracle.Holder { return ownClock{l} }, "", "more than still counted"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -117,7 +117,7 @@ func (p *process) ask(cost int64, other bool) {
 	p.decide(r, false)
 }
 
-// refund gives back what an admitted request has used: the last request, or the one that was admitted ago requests earlier.
+// refund refunds what an admitted request has used: the last request, or the one that was admitted ago requests earlier.
 func (f *fleet) refund(ago int) {
 	i := len(f.ledger.admitted) - 1 - ago
 	if i < 0 {
@@ -129,16 +129,16 @@ func (f *fleet) refund(ago int) {
 	}
 	r.refunded = true
 	f.Refunds++
-	f.ledger.unuse(r.taken)
-	back := []giveBack{{Portion{r.at, r.cost}, r.taken}}
+	f.ledger.putBack(r.taken)
+	all := []returned{{Portion{r.at, r.cost}, r.taken}}
 	if !r.taken[0].of.direct {
-		back = nil
+		all = nil
 		for _, q := range r.process.holder.Refund(r.process.clock(), r.known, r.cost) {
-			back = append(back, giveBack{q, r.taken})
+			all = append(all, returned{q, r.taken})
 		}
 	}
-	for i := range back {
-		back[i].begin()
-		r.process.send(&call{back: back[i : i+1]})
+	for i := range all {
+		all[i].begin()
+		r.process.send(&call{returns: all[i : i+1]})
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spillgate/spillgate/internal/lease"
 )
 
-// refundTimeout bounds how long giving back the charges of a denied request may take.
+// refundTimeout bounds how long the refund of a denied request may take.
 const refundTimeout = time.Second
 
 // A decider decides and settles requests, each in as few jobs as its keys allow.
@@ -20,8 +20,8 @@ type decider struct {
 	denied  deniedPairs
 }
 
-// decideClaims decides claims and takes back the unused requests of loans. lasts reports whether the results are a
-// denial that may be repeated.
+// decideClaims returns the unused requests of loans and decides claims. lasts reports whether the results are a denial
+// that may be repeated.
 func (s *decider) decideClaims(ctx context.Context, claims []core.Claim, loans []lease.Loan, dst []core.Result) (results []core.Result, lasts bool, err error) {
 	r, err := s.layout.newTake(claims)
 	if err != nil || len(r.asks) == 0 {
@@ -46,7 +46,7 @@ func (s *decider) decideClaims(ctx context.Context, claims []core.Claim, loans [
 	return results, lasts, nil
 }
 
-// outcomeOf returns the outcome for the unused requests that jobs should have given back.
+// outcomeOf returns the outcome for the unused requests that jobs should have returned.
 func outcomeOf(jobs []job, err error) lease.Outcome {
 	switch {
 	case err == nil:
@@ -58,7 +58,7 @@ func outcomeOf(jobs []job, err error) lease.Outcome {
 }
 
 // lasts reports whether a denial of jobs may be repeated. A denial because of a hold, or because of a charge that may
-// be about to be given back, may not.
+// be about to be refunded, may not.
 func (s *decider) lasts(r *request, jobs []job, sent time.Time) bool {
 	if jobs[0].route == "" { // the only job
 		return !heldBack(jobs)
@@ -99,7 +99,7 @@ func (s *decider) decideSeparately(ctx context.Context, r *request, jobs []job) 
 	return s.within(ctx, r, func(ctx context.Context) error { return s.decideAll(ctx, r, jobs) })
 }
 
-// decideAll decides all jobs at the same time. If one job denies, it gives back what the others were charged. Until then,
+// decideAll decides all jobs at the same time. If one job denies, it refunds what the others were charged. Until then,
 // other requests may be denied because of these charges. So that a client that is denied anyway cannot keep another
 // identity charged, decideAll first peeks if a pair was denied recently, and charges nothing if a job would still deny.
 func (s *decider) decideAll(ctx context.Context, r *request, jobs []job) error {
@@ -109,7 +109,7 @@ func (s *decider) decideAll(ctx context.Context, r *request, jobs []job) error {
 		}
 	}
 	err := s.doAll(ctx, jobs, false)
-	s.undo(ctx, jobs)
+	s.refundDenied(ctx, jobs)
 	return err
 }
 
@@ -178,8 +178,8 @@ func (j *job) fits(claim int) bool {
 	return true
 }
 
-// undo gives back what a job was charged on its own but not as a part of the whole.
-func (s *decider) undo(ctx context.Context, jobs []job) {
+// refundDenied refunds what a job was charged on its own but not as a part of the whole.
+func (s *decider) refundDenied(ctx context.Context, jobs []job) {
 	r := jobs[0].request
 	admitted := allAdmitted(jobs)
 	fits := make(map[int]bool)
@@ -195,14 +195,14 @@ func (s *decider) undo(ctx context.Context, jobs []job) {
 	}
 	each(len(jobs), func(i int) {
 		if jobs[i].admitted() {
-			s.undoJob(ctx, &jobs[i], fits)
+			s.refundJob(ctx, &jobs[i], fits)
 		}
 	})
 }
 
-// undoJob gives back the claims of j that were charged in j but do not fit as a whole, and updates the results. If it
+// refundJob refunds the claims of j that were charged in j but do not fit as a whole, and updates the results. If it
 // fails, the charges stay, which is stricter.
-func (s *decider) undoJob(ctx context.Context, j *job, fits map[int]bool) {
+func (s *decider) refundJob(ctx context.Context, j *job, fits map[int]bool) {
 	charged := func(claim int) bool { return !fits[claim] && j.fits(claim) }
 	r := j.request
 	if !slices.ContainsFunc(j.asks, func(i int) bool { return charged(r.asks[i].claim) && !r.asks[i].peek }) {
@@ -253,7 +253,7 @@ func (s *decider) settleJob(ctx context.Context, j *job) {
 	}
 }
 
-// refund gives back what the claims of a job for which charged reports true were charged, and returns what that
+// refund refunds what the claims of a job for which charged reports true were charged, and returns what that
 // leaves. If requests may wait, each limit counts as a claim, because each has a turn of its own.
 func (s *decider) refund(ctx context.Context, j *job, charged func(claim int) bool) *job {
 	r := &request{keys: j.request.keys, asks: slices.Clone(j.request.asks)}

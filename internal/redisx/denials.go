@@ -67,7 +67,7 @@ func (c *denyCache) remember(claims []core.Claim, results []core.Result, sent ti
 	for i := range claims {
 		of := &claims[i]
 		d.asked = append(d.asked, asked{cost: of.Cost, hold: of.Hold, wait: of.MaxWait, limits: slices.Clone(of.Limits)})
-		if of.Lease > 0 { // other processes may give back what they hold
+		if of.Lease > 0 { // other processes may return what they have not used
 			d.lasts = min(d.lasts, of.Lease)
 		}
 	}
@@ -210,7 +210,7 @@ const (
 	recent = 10 * time.Second
 
 	// settled is how long ago the first denial of a pair must have been for another denial to count as lasting, because
-	// a pair may be denied for a cost that another request is about to give back.
+	// a pair may be denied for a cost that is about to be refunded to another request.
 	settled = 100 * time.Millisecond
 )
 

@@ -85,7 +85,7 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 	})
 }
 
-// Another process may give back the requests that it holds; this process knows of it one Lease later.
+// Another process may return requests that it has leased; this process knows of it one Lease later.
 func TestADenialIsRememberedForALeaseAtMost(t *testing.T) {
 	client := frozenStore(t).decider.server.client
 	for lease, want := range map[time.Duration]time.Duration{0: maxDenial, 50 * time.Millisecond: 50 * time.Millisecond, 5 * time.Second: maxDenial} {

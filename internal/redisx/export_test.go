@@ -31,7 +31,7 @@ func (s *Store) SetBlockSize(entries int) {
 	s.decider.server.script = newScript(before + fmt.Sprint("local maxEntries = ", entries) + after)
 }
 
-// LeasesEnded reports whether no lease is left, no grant is in flight and nothing waits to be given back.
+// LeasesEnded reports whether no lease is left, no grant is in flight and nothing waits to be returned.
 func (s *Store) LeasesEnded() bool {
 	t := s.leases.Load()
 	return t == nil || t.Ended() && len(s.decider.batcher.running) == 0

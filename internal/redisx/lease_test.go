@@ -53,7 +53,7 @@ func (l leasing) Settle(ctx context.Context, settlements []core.Settlement) erro
 	return err
 }
 
-// leasesEnd waits until nothing is leased any more and all is given back.
+// leasesEnd waits until nothing is leased any more and all is returned.
 func leasesEnd(t *testing.T, s *redisx.Store) {
 	t.Helper()
 	for range 2 { // a call may be about to begin
@@ -218,7 +218,7 @@ var sharedKeys = []string{"a", "b", "c", "d"}
 var sharedLimit = core.Every(900, ages)
 
 // serveAll has callers of two stores share the keys of a rule until each is used up, and returns how many requests of each were
-// served, with what the last leases have given back.
+// served, with what the last leases have returned.
 func serveAll(t *testing.T, stores []*redisx.Store, rule string) (served [4]int64) {
 	var wg sync.WaitGroup
 	for g := range 16 {
@@ -362,7 +362,7 @@ func decisionsOf(stores []*redisx.Store) (n uint64) {
 	return n
 }
 
-// TestThousandsOfLeasesEndAtOnce leases many keys that are not asked for again: all is given back, in few calls.
+// TestThousandsOfLeasesEndAtOnce leases many keys that are not asked for again: all is returned, in few calls.
 func TestThousandsOfLeasesEndAtOnce(t *testing.T) {
 	const keys, asked = 1000, 4
 	server := redistest.Start(t)
@@ -383,7 +383,7 @@ func TestThousandsOfLeasesEndAtOnce(t *testing.T) {
 		before := calls(t, admin, "fcall")
 		leasesEnd(t, s)
 		if n := calls(t, admin, "fcall") - before; n > keys/10 {
-			t.Errorf("%d calls gave back the leases of %d keys", n, keys)
+			t.Errorf("%d calls returned the leases of %d keys", n, keys)
 		}
 		for i := range keys {
 			if n := take(t, s, claimOf(fmt.Sprint(i), core.Every(1000, ages)))[0].Remaining; n != 1000-asked-1 {
@@ -412,8 +412,8 @@ func (a *abandoned) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A slot moves to another node while its keys are leased: grants and what is given back follow it. What a process gives
-// back in a call without a reply stays charged.
+// A slot moves to another node while its keys are leased: grants and what is returned follow it. What a process
+// returns in a call without a reply stays charged.
 func TestLeasesWhileSlotsMove(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

@@ -23,13 +23,13 @@ func (s lender) Lend(ctx context.Context, claims []core.Claim, loans []lease.Loa
 		if l := &loans[i]; l.Want > 0 {
 			errs[i] = s.chargeAhead(ctx, l)
 		} else {
-			errs[i] = s.takeBack(ctx, l)
+			errs[i] = s.returnUnused(ctx, l)
 		}
 	})
 	return dst, false, errors.Join(errs...)
 }
 
-// chargeAhead charges ahead the requests that l wants, and takes back l.Unused in the same call.
+// chargeAhead returns l.Unused and charges ahead the requests that l wants, in one call.
 func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	r := requests.Get().(*request)
 	r.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, ask{})
@@ -49,8 +49,8 @@ func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	return nil
 }
 
-// takeBack takes back l.Unused.
-func (s lender) takeBack(ctx context.Context, l *lease.Loan) error {
+// returnUnused returns l.Unused, by refunding it.
+func (s lender) returnUnused(ctx context.Context, l *lease.Loan) error {
 	r := requests.Get().(*request)
 	for _, p := range l.Unused {
 		if p.Count > 0 {

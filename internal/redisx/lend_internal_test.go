@@ -12,7 +12,7 @@ import (
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
-// leasedJob returns a job that decides a claim, charges requests ahead for it and gives back others.
+// leasedJob returns a job that decides a claim, charges requests ahead for it and returns others.
 func (s *Store) leasedJob(t *testing.T, c core.Claim, want int64, b lease.Portions) *job {
 	r, err := s.decider.layout.newTake([]core.Claim{c})
 	if err != nil {
@@ -127,8 +127,8 @@ func TestNothingIsGrantedBesideABanOrAHold(t *testing.T) {
 	})
 }
 
-// A process is never denied because of what it gives back in the same call.
-func TestWhatIsGivenBackCountsForTheRequestThatGivesItBack(t *testing.T) {
+// A process is never denied because of what it returns in the same call.
+func TestReturnsCountForTheirRequest(t *testing.T) {
 	servers(t, func(t *testing.T, s *Store) {
 		for _, limits := range []string{"100/d", "100/d;fixed-window", "100/d, 100/d;fixed-window"} {
 			c := core.Claim{Key: limits, Limits: core.MustParseLimits(limits)}
@@ -139,7 +139,7 @@ func TestWhatIsGivenBackCountsForTheRequestThatGivesItBack(t *testing.T) {
 			denied := s.leasedJob(t, c, 0, b)
 			s.mustRun(t, denied)
 			if denied.admitted() || denied.usages[0].Remaining != 40 {
-				t.Errorf("%s: 41 of 25 and 15 given back: %+v, want a denial and 40 remaining", limits, denied.usages)
+				t.Errorf("%s: 41 of 25 and 15 returned: %+v, want a denial and 40 remaining", limits, denied.usages)
 			}
 			c.Cost = 40
 			b = lease.Portions{{At: at1, Count: 0}, {At: at2, Count: 0}}
@@ -152,7 +152,7 @@ func TestWhatIsGivenBackCountsForTheRequestThatGivesItBack(t *testing.T) {
 	})
 }
 
-func TestWhatWasChargedBeforeAResetIsNotGivenBack(t *testing.T) {
+func TestWhatWasChargedBeforeAResetIsNotReturned(t *testing.T) {
 	servers(t, func(t *testing.T, s *Store) {
 		c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d")}
 		at, _ := s.ahead(t, c, 50)
@@ -287,8 +287,8 @@ type errorReply string
 func (e errorReply) Error() string { return string(e) }
 func (errorReply) RedisError()     {}
 
-// The store knows what became of the requests that a call should give back if the call was answered or not sent. If it is
-// not known, they are lost: if they were given back again, the limit would be exceeded.
+// The store knows what became of the requests that a call should return if the call was answered or not sent. If it is
+// not known, they are lost: if they were returned again, the limit would be exceeded.
 func TestOutcomesOfReturns(t *testing.T) {
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 1}
 	limits, _ := c.Compile()

@@ -15,7 +15,7 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-// A lending compares a store and the model while processes are charged ahead and give back.
+// A lending compares a store and the model while processes are charged ahead and return.
 type lending struct {
 	t       *testing.T
 	server  *miniredis.Miniredis
@@ -62,7 +62,7 @@ func (l *lending) some() lease.Portion {
 	return b
 }
 
-// call gives back, asks for cost and then for more ahead, in one call to the store.
+// call returns, asks for cost and then for more ahead, in one call to the store.
 func (l *lending) call(cost int, want int64, b lease.Portions) {
 	now, c := l.now.UnixMicro(), l.claim
 	l.model.Ahead(now, c, 0) // a request names its rate first
@@ -152,7 +152,7 @@ func TestLowsOfABucketWithHolds(t *testing.T) {
 	}
 }
 
-// lendMany charges n times ahead, and then gives all back. It returns how many requests stay charged.
+// lendMany charges n times ahead, and then returns all. It returns how many requests stay charged.
 func lendMany(t *testing.T, n int) (less int) {
 	l := newLending(t, 1, "100/s;burst=5000")
 	for range n {
@@ -188,9 +188,9 @@ func leasedPair(t *testing.T, s *Store, want int64, b lease.Portions, free bool,
 	return j
 }
 
-// TestLeasesAreGivenBackExactly checks that what was charged ahead and is given back leaves a bucket as if it had never
+// TestLeasesAreReturnedExactly checks that what was charged ahead and is returned leaves a bucket as if it had never
 // been charged.
-func TestLeasesAreGivenBackExactly(t *testing.T) {
+func TestLeasesAreReturnedExactly(t *testing.T) {
 	testpass.Thorough(t)
 	for _, limits := range []string{"300/s", "3000/s;burst=50", "40/s, 1000/h", "90000000/30d"} {
 		for _, company := range [][]core.Claim{nil, {bystander}} {
@@ -200,9 +200,9 @@ func TestLeasesAreGivenBackExactly(t *testing.T) {
 	}
 }
 
-// TestTwoTiersGiveBackExactly checks buckets that are asked at two rates, or in two ticks. A request of cost 0 may name its rate
+// TestTwoTiersReturnExactly checks buckets that are asked at two rates, or in two ticks. A request of cost 0 may name its rate
 // without a trace.
-func TestTwoTiersGiveBackExactly(t *testing.T) {
+func TestTwoTiersReturnExactly(t *testing.T) {
 	testpass.Thorough(t)
 	for _, tiers := range [][2]string{{"300/s", "70/s;burst=400"}, {"1000000000/30d", "1000000000/30d;burst=1000"}} {
 		l := newLending(t, 1, tiers[0], bystander)
@@ -237,9 +237,9 @@ func TestClockStepsBackBeyondTwoLeases(t *testing.T) {
 	}
 }
 
-// TestTooManyLeasesGiveBackLess checks that a bucket of more leases than it has lows for keeps some of what is given
-// back, and never gives back more.
-func TestTooManyLeasesGiveBackLess(t *testing.T) {
+// TestTooManyLeasesReturnLess checks that a bucket of more leases than it has lows for keeps some of what is
+// returned charged, and never returns too much.
+func TestTooManyLeasesReturnLess(t *testing.T) {
 	testpass.Sequential(t)
 	if less := lendMany(t, 16); less > 0 {
 		t.Errorf("16 leases: %d requests stay charged, want none", less)

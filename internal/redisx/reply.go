@@ -107,7 +107,7 @@ func (j *job) read() error {
 }
 
 // readLeases cuts the grants from the end of a reply, and reports whether they are valid. It clears the unused
-// requests, which have been given back, so that they are not given back again if the job is sent once more.
+// requests, which have been returned, so that they are not returned again if the job is sent once more.
 func (j *job) readLeases(reply *[]int64) bool {
 	n := len(*reply) - len(j.leases)
 	if n < 0 {

@@ -46,7 +46,7 @@ type settlement struct {
 	waits                bool // requests of the claim may wait; then ban is the wait
 }
 
-// A leased is a claim of a Take that charges requests ahead, or gives such requests back: see lua/take.lua.
+// A leased is a claim of a Take that charges requests ahead, or returns unused ones: see lua/take.lua.
 type leased struct {
 	claim   int
 	want    int64

@@ -6,7 +6,7 @@
 // Each file uses only files below it:
 //
 //	store.go    the Store: a Take, from leases (lend.go) and remembered denials (denials.go) or the server; Settle; Reset
-//	decide.go   decides a request in one job or, on a Cluster, in one for each slot, and gives back what one job denies
+//	decide.go   decides a request in one job or, on a Cluster, in one for each slot, and refunds what one job denies
 //	batcher.go  sends the jobs of concurrent callers in batches, which are bounded by a sum of loads
 //	server.go   sends a batch in one call and gives each job its part of the reply; script.go joins lua/
 //	request.go  turns claims and settlements into a request, and splits it into jobs

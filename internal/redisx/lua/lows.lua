@@ -1,7 +1,7 @@
--- The lows of a token bucket whose requests are charged ahead, so that what is given back of those is exact.
+-- The lows of a token bucket whose requests are charged ahead, so that the return of those that were not used is exact.
 --
--- A charge counts until the bucket would once have been empty without it. So what is given back of it later lowers the
--- level by as much, but by no more than the least level since then. Lows are a list since, least, since, least, ...:
+-- A charge counts until the bucket would once have been empty without it. So a return of it lowers the level by
+-- as much, but by no more than the least level since then. Lows are a list since, least, since, least, ...:
 -- from an instant on, each charge has found at least so much in the bucket. Both rise. What was charged at an instant
 -- has the last low that does not begin later. They are a record directly behind the one of the bucket: how many there
 -- are, and the list.

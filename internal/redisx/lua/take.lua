@@ -1,23 +1,23 @@
 -- Decides a Take.
 --
--- Its leased claims charge requests ahead for a process, and give back those that it has not used. Each has five words:
+-- Its leased claims charge requests ahead for a process, and return those that it has not used. Each has five words:
 --
---   want      how many requests to charge ahead
---   at, back  how many requests to give back, and when they were charged, in microseconds since 1970
---   at, back  likewise
+--   want        how many requests to charge ahead
+--   at, unused  when requests were charged, in microseconds since 1970, and how many of them to return
+--   at, unused  likewise
 --
 -- After what decide.lua replies come the numbers of requests charged ahead.
 
--- openLeases reads what the leased claims want, and refunds what they were charged ahead and have not used.
+-- openLeases reads what the leased claims want, and returns what they were charged ahead and have not used.
 local function openLeases(plan, now, numbers, start)
   for n, claim in ipairs(plan.leases) do
-    local at1, back1, at2, back2
-    claim.want, at1, back1, at2, back2 = unpackWords(formats[5], numbers, start + leaseWords * word * (n - 1))
-    if back1 > 0 then
-      refund(plan, claim, at1, back1, now)
+    local at1, unused1, at2, unused2
+    claim.want, at1, unused1, at2, unused2 = unpackWords(formats[5], numbers, start + leaseWords * word * (n - 1))
+    if unused1 > 0 then
+      refund(plan, claim, at1, unused1, now)
     end
-    if back2 > 0 then
-      refund(plan, claim, at2, back2, now)
+    if unused2 > 0 then
+      refund(plan, claim, at2, unused2, now)
     end
   end
 end
