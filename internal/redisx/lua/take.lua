@@ -54,8 +54,7 @@ local function take(plan, keyList, first, now, filled, numbers, start)
   end
   local admitted, isHeld = decide(plan, plan.live, now, true)
   if plan.dry then
-    local _, isDryHeld = decide(plan, plan.dry, now, admitted)
-    isHeld = isHeld or isDryHeld
+    decide(plan, plan.dry, now, admitted)
   end
   if numbers then
     chargeAhead(plan, now, admitted)
