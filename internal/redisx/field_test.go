@@ -174,6 +174,51 @@ func TestRefundsBehindAnEmptyBlock(t *testing.T) {
 	}
 }
 
+// Refunds leave blocks with an earlier newest entry, or none, also at the beginning.
+func TestRefundsOfTheOldestBlocks(t *testing.T) {
+	testpass.Sequential(t)
+	s, server := frozen(t)
+	for _, a := range []core.Algorithm{core.SlidingWindow, core.SlidingLog} {
+		for _, blockSize := range []int{1, 3} {
+			for _, order := range [][]int{{0, 1, 2, 3}, {7, 6, 5, 4, 3, 2, 1, 0}, {1, 5, 2, 4}} {
+				s.SetBlockSize(blockSize)
+				if err := compare(s, server).play(refundsOf(a, order)); err != nil {
+					t.Errorf("blocks of %d, refunds of %v: %v", blockSize, order, err)
+				}
+			}
+		}
+	}
+}
+
+// refundsOf returns a timeline of twenty requests in sub-buckets of their own, of which some are then refunded. After each refund and
+// while the others end, peeks ask for the wait until almost any number of requests has ended.
+func refundsOf(a core.Algorithm, order []int) (steps []step) {
+	l := core.Every(20, 6000*time.Second).Using(a)
+	if a == core.SlidingWindow {
+		l.Buckets = 60
+	}
+	one := core.Claim{Key: "k", Limits: []core.Limit{l}}
+	look := func(wait time.Duration) {
+		for cost := 1; cost <= 20; cost += 6 {
+			peek := one
+			peek.Cost, peek.Peek = cost, true
+			steps = append(steps, step{verb: "take", wait: wait, claims: []core.Claim{peek}})
+			wait = 0
+		}
+	}
+	for range 20 {
+		steps = append(steps, step{verb: "take", wait: 100 * time.Second, claims: []core.Claim{one}})
+	}
+	for _, line := range order {
+		steps = append(steps, step{verb: "refund", line: line})
+		look(0)
+	}
+	for range 20 {
+		look(300 * time.Second)
+	}
+	return steps
+}
+
 // The widest sub-bucket is half a period, rounded up. A stored instant as late as its end is not taken for one of the
 // future, even if the limit has more sub-buckets now.
 func TestEndOfTheWidestSubBucketIsNotInTheFuture(t *testing.T) {

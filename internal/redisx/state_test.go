@@ -2,6 +2,7 @@ package redisx_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,5 +194,23 @@ func TestRefundOfCorruptEntries(t *testing.T) {
 	}
 	if r := take(t, s, c)[0]; r.Allowed || s.Repaired() != 1 {
 		t.Errorf("%+v, %d states repaired", r, s.Repaired())
+	}
+}
+
+// A field of entries is lost if it is shorter than the record says, or no whole number of entries: then the newest entry counts for them.
+func TestLostEntriesCountInTheNewest(t *testing.T) {
+	for _, text := range []string{"", words(1, 1), strings.Repeat("\x01", 104)} {
+		s, server := frozen(t)
+		c := claimOf("k", core.PerMinute(50).Using(core.SlidingLog))
+		s.SetBlockSize(3)
+		for i := range 20 {
+			server.SetTime(start.Add(time.Duration(i) * time.Second))
+			take(t, s, c)
+		}
+		server.HSet(pairKey, fieldOf(c.Limits[0]), text)
+		server.SetTime(start.Add(60 * time.Second)) // the first one ends
+		if r := take(t, s, c)[0]; r.Remaining != 29 || s.Repaired() != 1 {
+			t.Errorf("a field of %d bytes: %+v, %d states repaired, want 29 left and one repaired", len(text), r, s.Repaired())
+		}
 	}
 }

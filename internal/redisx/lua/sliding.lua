@@ -9,8 +9,8 @@
 -- An entry is two words, a stamp and a count. The newest one and the recent ones before it are in the record; most
 -- decisions need no other. The older ones are texts in further fields of the pair, which are read when they are needed:
 --
---   <kind>           a list with an entry for each block: the stamp of its newest entry and the sum of its counts; then the open
---                    entries, which are newer
+--   <kind>           a list with an entry for each block: a stamp that none of its entries exceeds, and the sum of its
+--                    counts; then the open entries, which are newer
 --   <kind>:<number>  the entries of a block, maxEntries or fewer
 --
 -- No change is kept unless the pair is saved. Places in a text count from 0.
@@ -115,12 +115,10 @@ local function readBlock(w, o, l, q, i)
   return text
 end
 
--- setBlock replaces the entries of block i. If there are none left, the block stays in the list and counts 0.
+-- setBlock replaces the entries of block i by some of them. The stamp in the list stays. If there are none left, so does
+-- the block, and it counts 0.
 local function setBlock(w, o, q, i, text, sum)
   local stamp = entryAt(q.list, i)
-  if text ~= '' then
-    stamp = entryAt(text, countEntries(text) - 1)
-  end
   q.list = sub(q.list, 1, entrySize * i) .. pack(formats[2], stamp, sum) .. sub(q.list, entrySize * (i + 1) + 1)
   local number = w[o + 6] + i
   q.blocks[number], q.changed[number], q.dirty = text, true, true
@@ -160,7 +158,7 @@ local function dropFirst(text, l, now)
     end
     i, sum = i + 1, sum + count
   end
-  return i > 0 and sub(text, entrySize * i + 1) or text, sum
+  return sub(text, entrySize * i + 1), sum
 end
 
 -- drop forgets what no longer counts at now, which is at least one entry.
