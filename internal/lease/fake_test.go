@@ -30,6 +30,7 @@ type server struct {
 	before atomic.Pointer[func() error]
 	after  atomic.Pointer[func()] // called before the reply of a call
 	last   []Loan                 // of the last call
+	lasts  bool                   // denials last
 }
 
 func newFake(t *testing.T) *fake {
@@ -60,6 +61,9 @@ func (s *server) Lend(ctx context.Context, claims []core.Claim, loans []Loan, ds
 			return dst, false, fail(loans, err)
 		}
 	}
+	if err := ctx.Err(); err != nil { // while f ran
+		return dst, false, fail(loans, err)
+	}
 	if f := s.after.Swap(nil); f != nil {
 		defer (*f)()
 	}
@@ -74,7 +78,7 @@ func (s *server) Lend(ctx context.Context, claims []core.Claim, loans []Loan, ds
 		s.returnUnused(l)
 	}
 	if len(claims) > 0 {
-		return append(dst, s.model.Take(s.now, claims)...), false, nil
+		return append(dst, s.model.Take(s.now, claims)...), s.lasts, nil
 	}
 	for i := range loans {
 		s.chargeAhead(&loans[i])

@@ -154,6 +154,22 @@ func TestThePauseBeginsWithTheGrant(t *testing.T) {
 	}
 }
 
+// The time of a lease counts from before the call that asks for it: a slow call does not prolong the lease.
+func TestALeaseCountsFromBeforeItsCall(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	f := fetchFor(t, s, c)
+	s.next(func() error { f.table.pass(6 * time.Second); return nil })
+	f.run()
+	f.entry.advance(f.table.now(), f.entry.terms.length)
+	if n := f.entry.available(); n != 20 {
+		t.Errorf("%d left after the call, want 20", n)
+	}
+	f.table.pass(4 * time.Second)
+	if r, ok := s.TakeLocal([]core.Claim{c}, nil); ok || f.entry.available() != 0 {
+		t.Errorf("10 s after the call began: %+v, %d left", r, f.entry.available())
+	}
+}
+
 func TestAGrantIsDoneWhenItHasRun(t *testing.T) {
 	s := newFake(t)
 	c := leasedFor("k", "100/d")
@@ -217,6 +233,47 @@ func TestAWaitIsAtLeastAMicrosecond(t *testing.T) {
 	}
 	if got := until(later(1, 1<<62), 1); got < 24*365*time.Hour {
 		t.Errorf("a wait of for ever is %v", got)
+	}
+}
+
+// The answer is kept while the caller uses its results for other requests.
+func TestAnAnswerThatOvertakesAGrantIsACopy(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	e := s.lend(t, c, 10)
+	e.ensureRare().grant = new(grant)
+	results := []core.Result{{At: time.UnixMicro(start), Remaining: 50}}
+	e.hear(results, 0)
+	results[0].Remaining = 99
+	if got := e.rare.answer[0].Remaining; got != 50 {
+		t.Errorf("%d remain, want 50", got)
+	}
+}
+
+// While a lease has something left, its limit may recover: what remains is at most the capacity, and then nothing refills.
+func TestRemainingIsAtMostTheCapacity(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d, 200/h")
+	e := s.lend(t, c, 10)
+	for i, stored := range []int64{95, 150} {
+		e.setAfter(i, 2, algorithm.Usage{Remaining: stored, Refill: 1000, Reset: 2000}, 0)
+	}
+	r := e.appendResults(nil, &c, 1, e.at[0])
+	if r[0].Remaining != 100 || r[0].RefillAfter != 0 || r[0].ResetAfter != 0 {
+		t.Errorf("recovered: %+v", r[0])
+	}
+	if r[1].Remaining != 160 || r[1].RefillAfter <= 0 || r[1].ResetAfter <= r[1].RefillAfter {
+		t.Errorf("not yet recovered: %+v", r[1])
+	}
+}
+
+// The call for a grant returns what is unused, so that a busy key needs no further call.
+func TestAGrantReturnsWhatIsUnused(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	e := s.lend(t, c, 10)
+	e.end()
+	_, hash := s.table().placeOf(c)
+	s.table().fetch(hash, e, 4)
+	if s.quiet(); s.LeaseStats().Returned != 10 || e.hasUnused() || s.remains(t, c)+e.available() != 100 {
+		t.Errorf("%+v, %d left, %d remain", s.LeaseStats(), e.available(), s.remains(t, c))
 	}
 }
 

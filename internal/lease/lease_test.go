@@ -46,6 +46,15 @@ func TestABusyLeaseIsLowBeforeItEnds(t *testing.T) {
 	}
 }
 
+// A lease that was busy in the last span is still busy when the next one begins.
+func TestALeaseStaysBusyIntoTheNextSpan(t *testing.T) {
+	for used, want := range map[[2]uint32]bool{{3, 3}: false, {4, 0}: true, {0, 4}: true} {
+		if l := (lease{used: used}); l.isBusy() != want {
+			t.Errorf("after %v: %v", used, !want)
+		}
+	}
+}
+
 func TestGrantAsksForWhatTheLastLeaseUsed(t *testing.T) {
 	for used, want := range map[[2]uint32]int64{{10, 0}: 10, {0, 10}: 10, {10, 9}: 10, {9, 10}: 10, {}: 1} {
 		if l := (lease{used: used}); l.want(0) != want {
@@ -140,8 +149,33 @@ func TestALeaseIsIdleWhenNothingIsLeftOfIt(t *testing.T) {
 	if l.isIdle() {
 		t.Error("with something to return")
 	}
+	if l.dropRare(); !l.hasUnused() {
+		t.Error("what is to be returned was dropped")
+	}
 	if b := l.takeUnused(); b.Count() != 1 || !l.isIdle() || l.takeUnused() != (Portions{}) {
 		t.Errorf("returns %v", b)
+	}
+	if l.pause = 1; l.isIdle() {
+		t.Error("during a pause")
+	}
+}
+
+// The store decides a request without a look at the lease only if the lease has nothing to take, to return or to wait for.
+func TestALeaseIsUsedUpOnceItHoldsNothing(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*lease)
+		want   bool
+	}{
+		"empty":         {func(*lease) {}, true},
+		"no pause":      {func(l *lease) { l.pause = 0 }, false},
+		"some left":     {func(l *lease) { l.credit(0, 1, leaseLength, 1) }, false},
+		"to return":     {func(l *lease) { l.addUnused(1, 1) }, false},
+		"waits for one": {func(l *lease) { l.ensureRare().grant = new(grant) }, false},
+	} {
+		l := lease{pause: pauseSpans}
+		if row.change(&l); l.isUsedUp() != row.want {
+			t.Errorf("%s: %v", name, !row.want)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -25,6 +26,27 @@ func TestAGrantHasTheLongestDeadline(t *testing.T) {
 		if got := time.Duration(s.table().timeout.Load()); got.Round(time.Hour) != row.want*time.Hour {
 			t.Errorf("with %d hours: a timeout of %v, want %d hours", row.hours, got, row.want)
 		}
+	}
+}
+
+// A grant is not given up while a request would still wait for it.
+func TestAGrantTakesAsLongAsATakeMay(t *testing.T) {
+	for _, row := range []struct {
+		timeout, takes time.Duration
+		want           int64
+	}{{0, 999 * ms, 2}, {0, 1001 * ms, 0}, {5 * time.Second, 4999 * ms, 2}, {5 * time.Second, 5001 * ms, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newFake(t)
+			c, e := emptyLease(t, s, "k")
+			s.table().timeout.Store(int64(row.timeout))
+			s.next(func() error { time.Sleep(row.takes); return nil })
+			s.table().takeLease(&c, waitAlways, nil)
+			time.Sleep(row.takes)
+			synctest.Wait()
+			if n := e.available(); n != row.want {
+				t.Errorf("a timeout of %v: %d left after a grant that took %v, want %d", row.timeout, n, row.takes, row.want)
+			}
+		})
 	}
 }
 
@@ -83,6 +105,26 @@ func TestAColdRequestGetsWhatOthersHaveLeasedMeanwhile(t *testing.T) {
 	s.next(func() error { s.lend(t, c, 10); return nil })
 	if r, err := s.Take(t.Context(), []core.Claim{c}, nil); err != nil || !r[0].Allowed || r[0].Remaining != 5 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// While a call is denied, another grant of this process may arrive. The call is made again and returns that grant too, but
+// nothing that the first call has returned.
+func TestADenialIsRepeatedWithWhatHasArrived(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "40/d")
+	c.Cost = 20
+	s.charge(c)
+	e := s.lend(t, c, 10)
+	e.pause = pauseSpans // no grant is asked for
+	s.next(func() error {
+		at, n := s.ahead(t, c, 5)
+		now := s.table().now()
+		e.credit(now, at, now+e.terms.length, n)
+		return nil
+	})
+	c.Cost = 18
+	if r := s.take(t, c)[0]; !r.Allowed || r.Remaining != 2 || s.remains(t, c) != 2 {
+		t.Errorf("18 of 20: %+v, %d remain in the store, want 2", r, s.remains(t, c))
 	}
 }
 
@@ -358,6 +400,44 @@ func TestWhatTheRestDeniesIsPutBack(t *testing.T) {
 	}
 	if e.available() != 9 || s.LeaseStats().Decisions != 1 {
 		t.Errorf("%d left, %+v, want 9 and one decision", e.available(), s.LeaseStats())
+	}
+}
+
+// A dry run denies nothing: what a lease has admitted beside it stays taken.
+func TestADryRunThatWouldDenyPutsNothingBack(t *testing.T) {
+	s, a, b := newFake(t), leasedFor("a", "100/d"), core.Claim{Key: "b", Limits: core.MustParseLimits("0/d"), DryRun: true}
+	e := s.lend(t, a, 10)
+	if r := s.decide(t, a, b); !r[0].Allowed || r[0].Remaining != 99 || r[1].Allowed || e.available() != 9 || s.LeaseStats().Decisions != 1 {
+		t.Errorf("%+v, %d left, %+v", r, e.available(), s.LeaseStats())
+	}
+}
+
+// The caller may repeat a denial only if the store says so.
+func TestTheStoreSaysWhetherADenialLasts(t *testing.T) {
+	for _, lasts := range []bool{false, true} {
+		s, a, b := newFake(t), leasedFor("a", "100/d"), leasedFor("b", "0/d")
+		s.lasts = lasts
+		s.lend(t, a, 10)
+		for _, claims := range [][]core.Claim{{b}, {a, b}} {
+			if r, got, err := s.leases.Take(t.Context(), claims, nil); err != nil || oracle.Allowed(r) || got != lasts {
+				t.Errorf("%d claims: %+v, lasts: %v, want %v, %v", len(claims), r, got, lasts, err)
+			}
+		}
+	}
+}
+
+// A peek takes nothing, so its result stays. What remains after a request was put back is at most the capacity.
+func TestWhatRemainsAfterADenialByTheRest(t *testing.T) {
+	for name, row := range map[string]struct {
+		peek         bool
+		stored, want int
+	}{"a peek": {true, 50, 60}, "a request": {false, 50, 60}, "a full limit": {false, 95, 100}} {
+		s, a, b := newFake(t), leasedFor("a", "100/d"), core.Claim{Key: "b", Limits: core.MustParseLimits("0/d")}
+		s.lend(t, a, 10).stored = uint32(row.stored)
+		a.Peek = row.peek
+		if r := s.decide(t, a, b); r[0].Remaining != row.want || r[1].Allowed {
+			t.Errorf("%s: %+v, want %d remaining", name, r, row.want)
+		}
 	}
 }
 
