@@ -197,13 +197,16 @@ func TestAllOfALimitIsServedAndNoMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, row.client, 2, func(t *testing.T, stores []*redisx.Store) {
 				var done atomic.Bool
-				go func() {
+				var meanwhile sync.WaitGroup
+				meanwhile.Go(func() {
 					for ; !done.Load(); time.Sleep(time.Millisecond) {
 						row.meanwhile()
 					}
-				}()
+				})
+				defer meanwhile.Wait() // a bubble whose test fails must end too
+				defer done.Store(true)
 				checkServed(t, serveAll(t, stores, "rule"))
-				if done.Store(true); !bothLease(stores) {
+				if !bothLease(stores) {
 					t.Errorf("few decisions came from leases: %+v, %+v", stores[0].LeaseStats(), stores[1].LeaseStats())
 				}
 			})

@@ -171,7 +171,7 @@ func lendMany(t *testing.T, n int) (less int) {
 	return less
 }
 
-// leasedPair decides claims, of which the first is leased, unless want is negative, and perhaps free.
+// leasedPair decides claims, of which the first is leased and perhaps free.
 func leasedPair(t *testing.T, s *Store, want int64, b lease.Portions, free bool, claims ...core.Claim) *job {
 	r, err := s.decider.layout.newTake(claims)
 	if err != nil {
@@ -180,9 +180,7 @@ func leasedPair(t *testing.T, s *Store, want int64, b lease.Portions, free bool,
 	if free {
 		r.free(0)
 	}
-	if want >= 0 {
-		r.lease(0, want, b)
-	}
+	r.lease(0, want, b)
 	j := &anyKeys.jobsOf(r, s.decider.layout)[0]
 	s.mustRun(t, j)
 	return j
