@@ -67,7 +67,7 @@ func loseNothing(t *testing.T, server *redistest.Server, c leaseCase) {
 	}
 	all.Wait()
 	redistest.Wait(t, "all leases to end", func() bool { return p.stats().Keys == 0 })
-	time.Sleep(time.Second) // until the last calls have returned
+	time.Sleep(time.Second) // until all unused requests are returned
 	used, charged := p.used.Load(), p.charged(t)
 	t.Logf("%d were used, %d are charged, %+v", used, charged, p.stats())
 	if charged < used-1 || charged > p.most() || p.stats().Decisions == 0 && len(c.tiers) == 1 {

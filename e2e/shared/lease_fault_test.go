@@ -95,8 +95,8 @@ func TestLeaseOfAKilledProcessDrains(t *testing.T) {
 	}
 }
 
-// TestResetReachesLeases resets a key that another process leases. One lease later nothing of it counts, and what it returns
-// of the time before counts for nothing.
+// TestResetReachesLeases resets a key that another process leases. One lease later nothing of it counts, and requests
+// that it returns from before the reset count for nothing.
 func TestResetReachesLeases(t *testing.T) {
 	t.Parallel()
 	other := leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "1000/1000h", Lease: 500 * time.Millisecond, Timeout: longTimeout}
@@ -110,7 +110,7 @@ func TestResetReachesLeases(t *testing.T) {
 	for range 300 {
 		take(t, b)
 	}
-	time.Sleep(1500 * time.Millisecond) // the lease ends, and is returned another lease later
+	time.Sleep(1500 * time.Millisecond) // the lease ends, and its requests are returned another lease later
 	if r := remaining(t, b); r.Remaining != 700 {
 		t.Errorf("%d remain of 1000 after a reset and 300 requests, want 700", r.Remaining)
 	}

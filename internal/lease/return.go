@@ -155,8 +155,8 @@ func (t *Table) End(pairs []core.Pair) {
 	}
 }
 
-// end ends the lease of a key, removes it from the table and returns what is left. If the pair was reset, the store ignores
-// that.
+// end ends the lease of a key and removes it from the table. The next sweep returns what is left. The store ignores
+// requests that were charged before a reset.
 func (t *Table) end(pair core.Pair) {
 	hash := t.hash(pair)
 	s := t.shard(hash)

@@ -20,8 +20,8 @@ type decider struct {
 	denied  deniedPairs
 }
 
-// decideClaims returns the unused requests of loans and decides claims. lasts reports whether the results are a denial
-// that may be repeated.
+// decideClaims decides claims, in the same calls that first return the unused requests of loans to their limits. lasts
+// reports whether the results are a denial that may be repeated.
 func (s *decider) decideClaims(ctx context.Context, claims []core.Claim, loans []lease.Loan, dst []core.Result) (results []core.Result, lasts bool, err error) {
 	r, err := s.layout.newTake(claims)
 	if err != nil || len(r.asks) == 0 {

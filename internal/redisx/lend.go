@@ -29,7 +29,7 @@ func (s lender) Lend(ctx context.Context, claims []core.Claim, loans []lease.Loa
 	return dst, false, errors.Join(errs...)
 }
 
-// chargeAhead returns l.Unused and charges ahead the requests that l wants, in one call.
+// chargeAhead charges ahead the requests that l wants, in a call that first returns l.Unused to its limits.
 func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	r := requests.Get().(*request)
 	r.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, ask{})
@@ -49,7 +49,7 @@ func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	return nil
 }
 
-// returnUnused returns l.Unused, by refunding it.
+// returnUnused refunds l.Unused to its limits.
 func (s lender) returnUnused(ctx context.Context, l *lease.Loan) error {
 	r := requests.Get().(*request)
 	for _, p := range l.Unused {

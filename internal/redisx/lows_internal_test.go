@@ -62,7 +62,7 @@ func (l *lending) some() lease.Portion {
 	return b
 }
 
-// call returns, asks for cost and then for more ahead, in one call to the store.
+// call returns b to the store, asks for cost and then charges more ahead, in one call.
 func (l *lending) call(cost int, want int64, b lease.Portions) {
 	now, c := l.now.UnixMicro(), l.claim
 	l.model.Ahead(now, c, 0) // a request names its rate first
@@ -152,7 +152,7 @@ func TestLowsOfABucketWithHolds(t *testing.T) {
 	}
 }
 
-// lendMany charges n times ahead, and then returns all. It returns how many requests stay charged.
+// lendMany charges ahead n times and then refunds everything. It returns how many requests stay charged.
 func lendMany(t *testing.T, n int) (less int) {
 	l := newLending(t, 1, "100/s;burst=5000")
 	for range n {
@@ -235,8 +235,8 @@ func TestClockStepsBackBeyondTwoLeases(t *testing.T) {
 	}
 }
 
-// TestTooManyLeasesReturnLess checks that a bucket of more leases than it has lows for keeps some of what is
-// returned charged, and never returns too much.
+// TestTooManyLeasesReturnLess checks that some returned requests may stay charged if a bucket has more leases than lows,
+// and that the bucket never credits too many.
 func TestTooManyLeasesReturnLess(t *testing.T) {
 	testpass.Sequential(t)
 	if less := lendMany(t, 16); less > 0 {
