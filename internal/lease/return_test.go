@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -134,6 +135,49 @@ func TestASweepReturnsInSeveralCalls(t *testing.T) {
 	if got := s.calls.Load() - runs; got != 3 || s.remains(t, c) != 1000 {
 		t.Errorf("%d calls, and %d remain", got, s.remains(t, c))
 	}
+}
+
+// If the server takes longer than a lease, the next sweep waits for this one.
+func TestSweepsDoNotOverlap(t *testing.T) {
+	s, c := newFake(t), leasedFor("k", "100/d")
+	at, n := s.ahead(t, c, 10)
+	table := s.table()
+	table.returnLater(pairOf(&c), table.termsOf(&c), Portions{{at, n}})
+	called := false
+	s.next(func() error {
+		if called = true; table.sweeping.TryLock() {
+			t.Error("another sweep could begin during a call")
+			table.sweeping.Unlock()
+		}
+		return nil
+	})
+	if table.sweep(); !called {
+		t.Error("nothing was returned")
+	}
+}
+
+// A server that is stuck holds up a sweep for returnTimeout.
+func TestASweepEndsAlthoughTheServerIsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, c := New(stuck{}), leasedFor("k", "100/d")
+		table.returnLater(pairOf(&c), table.termsOf(&c), Portions{{1, 10}})
+		begun := time.Now()
+		table.sweep()
+		if took := time.Since(begun); took != returnTimeout || table.toReturn() != 10 {
+			t.Errorf("a sweep took %v, want %v, and %d are to be returned", took, returnTimeout, table.toReturn())
+		}
+		table.Stop()
+	})
+}
+
+// A stuck store does nothing until the deadline of a call, which it waits for no longer than 5 s.
+type stuck struct{}
+
+func (stuck) Lend(ctx context.Context, _ []core.Claim, loans []Loan, dst []core.Result) ([]core.Result, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	<-ctx.Done()
+	return dst, false, fail(loans, notReturned{ctx.Err()})
 }
 
 func TestOnlyUnusedRequestsAreSent(t *testing.T) {
