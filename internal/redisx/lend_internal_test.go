@@ -261,8 +261,12 @@ func TestGrantIsAtMostHalfOfWhatTheRequestLeaves(t *testing.T) {
 	}
 }
 
-// A failing hook fails the next script instead of sending it, if err is not nil.
-type failing struct{ err error }
+// A failing hook fails the next script instead of sending it, if err is not nil. If meanwhile is not nil, the hook calls it
+// before the next script.
+type failing struct {
+	err       error
+	meanwhile func()
+}
 
 func (*failing) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -272,6 +276,10 @@ func (*failing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 
 func (h *failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		if f := h.meanwhile; f != nil && cmd.Name() == "evalsha" {
+			h.meanwhile = nil
+			f()
+		}
 		if err := h.err; err != nil && cmd.Name() == "evalsha" { // miniredis has no functions
 			h.err = nil
 			cmd.SetErr(err)
@@ -322,6 +330,38 @@ func TestOutcomesOfReturns(t *testing.T) {
 			if got, want := s.remains(t, c), int64(80); row.want != lease.Returned && got != want || row.want == lease.Returned && got < 89 {
 				t.Errorf("%s, %s: %d remain", name, why, got)
 			}
+		}
+	}
+}
+
+// Requests charged ahead while a key is reset or banned may have been charged before that, so they are not used after it.
+func TestLeasesOfACallThatEndsThemEndToo(t *testing.T) {
+	c := core.Claim{Rule: "r", Key: "k", Limits: core.MustParseLimits("1000/d"), Cost: 1, Lease: 10 * time.Second}
+	for name, end := range map[string]func(*Store) error{
+		"a reset": func(s *Store) error { return s.Reset(t.Context(), []core.Pair{{Rule: c.Rule, Key: c.Key}}) },
+		"a ban": func(s *Store) error {
+			return s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Ban: time.Hour}})
+		},
+	} {
+		s, h := frozenStore(t), new(failing)
+		s.decider.server.client.AddHook(h)
+		s.leasesFor([]core.Claim{c})
+		peek, leased := c, false
+		peek.Peek = true
+		h.meanwhile = func() {
+			for i := 0; i < 100 && !leased; i++ {
+				if _, err := s.Take(t.Context(), []core.Claim{c}, nil); err != nil {
+					t.Error(err)
+				}
+				redistest.Wait(t, "the grants", func() bool { return s.GrantsInFlight() == 0 })
+				_, leased = s.TakeLocal([]core.Claim{peek}, nil)
+			}
+		}
+		if err := end(s); err != nil || !leased {
+			t.Fatalf("%s: %v, leased meanwhile: %v", name, err, leased)
+		}
+		if r, ok := s.TakeLocal([]core.Claim{peek}, nil); ok {
+			t.Errorf("after %s, a lease from before decided: %+v", name, r)
 		}
 	}
 }
