@@ -12,7 +12,7 @@ const (
 type LeaseStats struct {
 	Keys      int    // keys that are leased now
 	Decisions uint64 // requests that were decided from a lease
-	Returned  uint64 // requests charged ahead that were given back unused
+	Returned  uint64 // requests charged ahead that were returned unused
 }
 
 func validateLease(d time.Duration) error {

@@ -80,19 +80,21 @@ func (s *Server) Restart(t testing.TB) {
 	Wait(t, "the server to answer", func() bool { return c.Ping(context.Background()).Err() == nil })
 }
 
-// Client returns a client of s, closed when the test ends, also for a synctest bubble. It waits for longer than a server may be stopped.
+// Client returns a client of s. It may be used in a synctest bubble, is closed when the test ends, and waits for longer
+// than a server may be stopped.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: time.Minute, PoolSize: BubblePool})
 	CloseInBubble(t, c)
 	return c
 }
 
-// BubblePool is the size of a client's pool in a synctest bubble. No caller waits for one of so many connections. go-redis would wait
-// with a timer that all clients of the process share, and the runtime ends a process that resets a bubble's timer outside of it.
+// BubblePool is the size of a client's pool in a synctest bubble. No caller waits for one of so many connections. go-redis
+// would wait with a timer that all clients of the process share, and the runtime ends a process that resets a bubble's
+// timer outside of it.
 const BubblePool = 1000
 
-// CloseInBubble closes the client of a synctest bubble when the test ends, once no call is in flight. The client would pause before it
-// repeats a call whose connection it has closed, and a bubble cannot end during a pause.
+// CloseInBubble closes the client of a synctest bubble when the test ends, once no call is in flight. The client would
+// pause before it repeats a call whose connection it has closed, and a bubble cannot end during a pause.
 func CloseInBubble(t testing.TB, c io.Closer) {
 	t.Cleanup(func() {
 		time.Sleep(time.Millisecond) // in a bubble, calls in flight end first

@@ -334,7 +334,8 @@ func TestOutcomesOfReturns(t *testing.T) {
 	}
 }
 
-// Requests charged ahead while a key is reset or banned may have been charged before that, so they are not used after it.
+// Requests charged ahead while a key is reset or banned, or has a grant, may have been charged before that, so they are not
+// used after it.
 func TestLeasesOfACallThatEndsThemEndToo(t *testing.T) {
 	c := core.Claim{Rule: "r", Key: "k", Limits: core.MustParseLimits("1000/d"), Cost: 1, Lease: 10 * time.Second}
 	for name, end := range map[string]func(*Store) error{
@@ -342,10 +343,12 @@ func TestLeasesOfACallThatEndsThemEndToo(t *testing.T) {
 		"a ban": func(s *Store) error {
 			return s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Ban: time.Hour}})
 		},
+		"a grant": func(s *Store) error {
+			return s.Settle(t.Context(), []core.Settlement{{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: 5}})
+		},
 	} {
 		s, h := frozenStore(t), new(failing)
 		s.decider.server.client.AddHook(h)
-		s.leasesFor([]core.Claim{c})
 		peek, leased := c, false
 		peek.Peek = true
 		h.meanwhile = func() {

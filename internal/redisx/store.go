@@ -103,6 +103,13 @@ func (s *Store) leasesFor(claims []core.Claim) *lease.Table {
 	return nil
 }
 
+// endLeases ends the leases of pairs: before a call, and after it those that have begun meanwhile.
+func (s *Store) endLeases(pairs []core.Pair) {
+	if t := s.leases.Load(); t != nil {
+		t.End(pairs)
+	}
+}
+
 // LeaseStats describes the leases of s.
 func (s *Store) LeaseStats() core.LeaseStats {
 	if t := s.leases.Load(); t != nil {
@@ -146,9 +153,9 @@ func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error
 	own := settlements
 	if t := s.leases.Load(); t != nil {
 		own = t.Refund(settlements)
-		t.End(banned)
-		defer t.End(banned)
 	}
+	s.endLeases(banned)
+	defer s.endLeases(banned)
 	r := s.decider.layout.newSettle(own)
 	if len(r.asks) == 0 {
 		return nil
@@ -183,10 +190,8 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 		keys[i] = s.decider.layout.key(p.Rule, p.Key)
 	}
 	defer s.denials.forget(pairs)
-	if t := s.leases.Load(); t != nil {
-		t.End(pairs)
-		defer t.End(pairs)
-	}
+	s.endLeases(pairs)
+	defer s.endLeases(pairs)
 	late := func(err error) error {
 		s.decider.server.noteError(err)
 		return err

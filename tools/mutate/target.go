@@ -81,7 +81,7 @@ const (
 	timed     = "AsFast"                 // what depends on the load of the machine
 
 	redisFirst = "Model|FuzzKey|TestKeys|Expir|Corrupt|Stored|Exactly|StepsBack|ReturnLess"
-	redisSlow  = "Cluster|Failover|Processes|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|Remembered|Warned|ScriptFlush|" +
+	redisSlow  = "Cluster|Failover|Processes|NewMaster|Migrates|Ring|TestMiniredis$|Deadline|Bounded|Remembered|Warned|FunctionFlush|" +
 		"OtherRequests|AtOnce|ErrorOfTheServer|LostReply|Abandoned|SeveralSlots|CallThatHangs"
 )
 
