@@ -190,7 +190,11 @@ func TestAllOfALimitIsServedAndNoMore(t *testing.T) {
 		client    connect
 		meanwhile func() // each millisecond
 	}{
-		"redis":   {single(server), func() { admin.FunctionFlush(context.Background()) }},
+		"redis": {single(server), func() {
+			if err := admin.FunctionFlush(context.Background()).Err(); err != nil {
+				t.Error(err)
+			}
+		}},
 		"cluster": {clustered(redistest.StartCluster(t)), func() {}},
 		"ring":    {ringOf(redistest.Start(t), redistest.Start(t)), func() {}},
 	} {
