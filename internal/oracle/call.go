@@ -6,7 +6,7 @@ import "github.com/spillgate/spillgate/core"
 type call struct {
 	process *process
 	sent    int64
-	returns []returned
+	returns []returnedPortion
 	request *request // to be decided, or nil
 	want    int64
 	granted Portion
@@ -36,7 +36,7 @@ func (c *call) run() {
 		return
 	}
 	for _, r := range c.returns {
-		f.takeReturned(r)
+		f.refundReturned(r)
 	}
 	claim := f.claim(1)
 	if r := c.request; r != nil {

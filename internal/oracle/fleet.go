@@ -61,8 +61,8 @@ type request struct {
 	refunded bool
 }
 
-// A returned is a portion that a process returns to the store, with the charges that the portion comes from.
-type returned struct {
+// A returnedPortion is a portion that a process returns to the store, with the charges that the portion comes from.
+type returnedPortion struct {
 	Portion
 	of []share
 }
@@ -90,7 +90,7 @@ func (p *process) sweep() {
 			return
 		}
 		if unused := p.holder.Ended(p.clock()); len(unused) > 0 {
-			p.send(&call{returns: p.returns(unused)})
+			p.send(&call{returns: p.prepareReturns(unused)})
 		}
 		p.sweep()
 	})
@@ -110,7 +110,7 @@ func (p *process) decide(r *request, waited bool) {
 	default:
 		r.sent = p.fleet.ledger.tick()
 		p.fleet.Asked++
-		p.send(&call{returns: p.returns(a.Unused), request: r})
+		p.send(&call{returns: p.prepareReturns(a.Unused), request: r})
 	}
 	if a.Want > 0 {
 		p.send(&call{want: a.Want})

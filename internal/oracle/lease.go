@@ -8,7 +8,7 @@ type Portion struct{ At, Count int64 }
 // An Answer says how a Holder decides a request.
 type Answer struct {
 	Taken  []Portion // what the request uses; if empty, the Holder does not decide the request
-	Wait   bool      // the request waits for the grant in flight and then asks again
+	Wait   bool      // the request waits for the pending grant and then asks again
 	Unused []Portion // to be returned in the call that decides the request
 	Want   int64     // how many requests to ask the store for ahead; 0: none
 }

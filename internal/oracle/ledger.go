@@ -98,24 +98,24 @@ func (b *ledger) tick() int64 {
 	return b.ticks
 }
 
-// returns prepares portions of a process for a call that returns them.
-func (p *process) returns(some []Portion) (all []returned) {
+// prepareReturns prepares portions of a process for a call that returns them.
+func (p *process) prepareReturns(some []Portion) (all []returnedPortion) {
 	for _, q := range some {
-		all = append(all, returned{q, p.fleet.ledger.find(p, []Portion{q}, (*charge).asInTransit)})
+		all = append(all, returnedPortion{q, p.fleet.ledger.find(p, []Portion{q}, (*charge).asInTransit)})
 		p.fleet.Returned += q.Count
 	}
 	return all
 }
 
 // begin counts r as in transit.
-func (r *returned) begin() {
+func (r *returnedPortion) begin() {
 	for _, s := range r.of {
 		s.of.transit += s.n
 	}
 }
 
-// takeReturned has the store refund a portion, and checks that only what may have drained stays charged.
-func (f *fleet) takeReturned(r returned) {
+// refundReturned refunds a portion in the store, and checks that only what may have drained stays charged.
+func (f *fleet) refundReturned(r returnedPortion) {
 	before := make([]int64, len(f.limits))
 	for i, l := range f.limits {
 		before[i] = f.excess(l)
@@ -139,7 +139,7 @@ func (f *fleet) takeReturned(r returned) {
 }
 
 // mayLose returns how many units a refund may leave charged because they may have drained.
-func (f *fleet) mayLose(l core.Limit, r returned) int64 {
+func (f *fleet) mayLose(l core.Limit, r returnedPortion) int64 {
 	if l.Algorithm == core.FixedWindow {
 		return r.outside(l)
 	}
@@ -154,12 +154,12 @@ func (f *fleet) mayLose(l core.Limit, r returned) int64 {
 }
 
 // isExact reports whether all of r was charged ahead at the instant for which it is returned.
-func (r *returned) isExact() bool {
+func (r *returnedPortion) isExact() bool {
 	return !slices.ContainsFunc(r.of, func(s share) bool { return s.of.direct || s.of.at != r.At })
 }
 
 // outside returns how much of r was charged in windows other than the one to which it is returned.
-func (r *returned) outside(l core.Limit) (n int64) {
+func (r *returnedPortion) outside(l core.Limit) (n int64) {
 	for _, s := range r.of {
 		if windowOf(l, s.of.at) != windowOf(l, r.At) {
 			n += s.n

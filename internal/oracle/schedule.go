@@ -117,7 +117,7 @@ func (p *process) ask(cost int64, other bool) {
 	p.decide(r, false)
 }
 
-// refund refunds what an admitted request has used: the last request, or the one that was admitted ago requests earlier.
+// refund reverses an admitted request: the last request, or the one that was admitted ago requests earlier.
 func (f *fleet) refund(ago int) {
 	i := len(f.ledger.admitted) - 1 - ago
 	if i < 0 {
@@ -130,11 +130,11 @@ func (f *fleet) refund(ago int) {
 	r.refunded = true
 	f.Refunds++
 	f.ledger.putBack(r.taken)
-	all := []returned{{Portion{r.at, r.cost}, r.taken}}
+	all := []returnedPortion{{Portion{r.at, r.cost}, r.taken}}
 	if !r.taken[0].of.direct {
 		all = nil
 		for _, q := range r.process.holder.Refund(r.process.clock(), r.known, r.cost) {
-			all = append(all, returned{q, r.taken})
+			all = append(all, returnedPortion{q, r.taken})
 		}
 	}
 	for i := range all {
