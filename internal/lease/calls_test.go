@@ -56,8 +56,8 @@ func (s *distant) Lend(_ context.Context, claims []core.Claim, loans []Loan, dst
 	return dst, false, nil
 }
 
-// TestKeysByZipfTakeLittleWork has 64 callers ask for keys of which most are asked for only a few times within a lease. Grants
-// that nobody uses, and requests to the store beside a grant, would cost the store more than the leases save.
+// In TestKeysByZipfTakeLittleWork, 64 callers ask for keys, most of them only a few times within a lease. Grants that nobody
+// uses, and requests to the store beside a grant, would cost the store more than the leases save.
 func TestKeysByZipfTakeLittleWork(t *testing.T) {
 	for pause, most := range map[time.Duration]float64{500 * time.Microsecond: 0.24, time.Millisecond: 0.31, 4 * time.Millisecond: 0.46} {
 		synctest.Test(t, func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestKeysByZipfTakeLittleWork(t *testing.T) {
 	}
 }
 
-// askByZipf has callers ask for a second, with pauses of that mean, and waits until the leases have ended. It returns how often
-// they asked.
+// askByZipf runs 64 callers for a second, each with pauses of that mean, and waits until the leases have ended. It returns
+// how often they asked.
 func askByZipf(t *testing.T, table *Table, pause time.Duration) int64 {
 	var asked atomic.Int64
 	var callers sync.WaitGroup

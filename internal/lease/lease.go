@@ -85,7 +85,7 @@ func (l *lease) take(cost int64) (taken Portions, ok bool) {
 // use counts a request that was decided.
 func (l *lease) use(cost int64) { l.used[0] = uint32(min(int64(l.used[0])+cost, math.MaxInt32)) }
 
-// putBack puts back what a take has taken. If a portion has ended since, the requests taken from it are unused.
+// putBack reverses a take. If a portion has ended since, the requests taken from it are unused.
 func (l *lease) putBack(taken Portions) {
 	for _, p := range taken {
 		if p.Count > 0 && !l.putBackInto(p.At, uint32(p.Count)) {

@@ -2,7 +2,7 @@ package lease
 
 // These methods are for tests of stores, because leases end and are granted in the background.
 
-// Ended reports whether nothing is leased or waits to be returned, and no sweep is due.
+// Ended reports whether no key is leased, no unused requests wait for a sweep, and no sweep is due.
 func (t *Table) Ended() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

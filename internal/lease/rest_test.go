@@ -216,7 +216,8 @@ func (s *fake) inFlight(t *testing.T, e *entry, c core.Claim, n int64) *waitedFo
 	}}
 }
 
-// Requests charged on other terms, including those in flight, are returned before a call asks on the new terms.
+// If the terms of a key change, the process first returns what it has leased on the old terms, and what a pending grant
+// charges. Only then does it ask on the new terms.
 func TestAChangeOfTermsWaitsForAGrant(t *testing.T) {
 	for _, limits := range []string{"200/d", "100/d, 300/h", "100/d;sliding-log"} {
 		s, c := newFake(t), leasedFor("k", "100/d")

@@ -122,7 +122,7 @@ func (t *Table) takeLeaseOrEnd(ctx context.Context, c *core.Claim, then dry, dst
 	return t.takeLease(c, endLease, dst)
 }
 
-// putBack puts back what takes have taken.
+// putBack reverses takes.
 func (t *Table) putBack(takes []part) {
 	for i := range takes {
 		if p := &takes[i]; p.entry != nil {
@@ -131,7 +131,7 @@ func (t *Table) putBack(takes []part) {
 	}
 }
 
-// putBackPart puts back what one claim has taken.
+// putBackPart reverses the take of one claim.
 func (t *Table) putBackPart(p *part) {
 	s := t.shard(p.hash)
 	s.mu.Lock()

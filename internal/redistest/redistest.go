@@ -93,11 +93,11 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 // timer outside of it.
 const BubblePool = 1000
 
-// CloseInBubble closes the client of a synctest bubble when the test ends, once no call is in flight. The client would
-// pause before it repeats a call whose connection it has closed, and a bubble cannot end during a pause.
+// CloseInBubble closes the client of a synctest bubble when the test ends, after its last call. If the client were
+// closed during a call, it would pause before it repeats the call, and a bubble cannot end during a pause.
 func CloseInBubble(t testing.TB, c io.Closer) {
 	t.Cleanup(func() {
-		time.Sleep(time.Millisecond) // in a bubble, calls in flight end first
+		time.Sleep(time.Millisecond) // in a bubble, pending calls end first
 		c.Close()
 	})
 }

@@ -253,7 +253,7 @@ func (s *decider) settleJob(ctx context.Context, j *job) {
 	}
 }
 
-// refund refunds what the claims of a job for which charged reports true were charged, and returns what that
+// refund reverses the charges of those claims of j for which charged reports true, and returns a job with what that
 // leaves. If requests may wait, each limit counts as a claim, because each has a turn of its own.
 func (s *decider) refund(ctx context.Context, j *job, charged func(claim int) bool) *job {
 	r := &request{keys: j.request.keys, asks: slices.Clone(j.request.asks)}

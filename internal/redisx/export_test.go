@@ -31,7 +31,7 @@ func (s *Store) SetBlockSize(entries int) {
 	s.decider.server.script = newScript(before + fmt.Sprint("local maxEntries = ", entries) + after)
 }
 
-// LeasesEnded reports whether no lease is left, no grant is in flight and nothing waits to be returned.
+// LeasesEnded reports whether all leases have ended and all calls are done, so that all unused requests have been returned.
 func (s *Store) LeasesEnded() bool {
 	t := s.leases.Load()
 	return t == nil || t.Ended() && len(s.decider.batcher.running) == 0

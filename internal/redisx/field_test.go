@@ -174,7 +174,7 @@ func TestRefundsBehindAnEmptyBlock(t *testing.T) {
 	}
 }
 
-// Refunds leave blocks with an earlier newest entry, or none, also at the beginning.
+// Refunds leave the first blocks with fewer entries, or with none.
 func TestRefundsOfTheOldestBlocks(t *testing.T) {
 	testpass.Sequential(t)
 	s, server := frozen(t)
@@ -190,8 +190,8 @@ func TestRefundsOfTheOldestBlocks(t *testing.T) {
 	}
 }
 
-// refundsOf returns a timeline of twenty requests in sub-buckets of their own, of which some are then refunded. After each refund and
-// while the others end, peeks ask for the wait until almost any number of requests has ended.
+// refundsOf returns a timeline of twenty requests, each in its own sub-bucket. Some are then refunded. After each refund, and
+// while the other requests end, peeks of several costs ask how long to wait.
 func refundsOf(a core.Algorithm, order []int) (steps []step) {
 	l := core.Every(20, 6000*time.Second).Using(a)
 	if a == core.SlidingWindow {

@@ -197,7 +197,8 @@ func TestRefundOfCorruptEntries(t *testing.T) {
 	}
 }
 
-// A field of entries is lost if it is shorter than the record says, or no whole number of entries: then the newest entry counts for them.
+// A field is corrupt if it is shorter than the record says, or ends within an entry. Then the newest entry counts for the
+// entries that are lost.
 func TestLostEntriesCountInTheNewest(t *testing.T) {
 	for _, text := range []string{"", words(1, 1), strings.Repeat("\x01", 104)} {
 		s, server := frozen(t)
