@@ -155,6 +155,7 @@ func TestSettlementsAreNotTurnedAway(t *testing.T) {
 		if n := c.settles.Load(); n != 900 {
 			t.Errorf("%d settlements were made, want 900", n)
 		}
+		synctest.Wait() // a batch leaves its queue after its callers have the results
 		s.decider.batcher.mu.Lock()
 		defer s.decider.batcher.mu.Unlock()
 		if len(s.decider.batcher.queues) > 0 || len(s.decider.batcher.running) > 0 {
