@@ -7,6 +7,7 @@ GOLANGCI := v2.15.0
 FUZZTIME ?= 30s
 SOAKTIME ?= 3m
 MODULES := . $(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod))
+RELEASED := $(filter-out e2e bench tools/%,$(MODULES))
 # Each module is tested with its own requirements, which are lower bounds. go.work, for editors, would raise them to the highest of all.
 export GOWORK = off
 GREMLINS := github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
@@ -23,10 +24,11 @@ help: ## list the targets
 demo: ## serve five limited routers and a live page, and send traffic (ARGS="--once" to stop after a check)
 	cd cmd/spillgate && go run . demo --rules spillgate.yaml $(ARGS)
 
-test: ## run every test with -race and -shuffle; installs or starts what they need
+test: ## run every test with -race and -shuffle, and the short ones with each Go; installs or starts what they need
 	@.ci/require $(PROGRAMS)
 	@.ci/fetch-logs cmd/spillgate/internal/accesslog/testdata/debian
 	@.ci/each test 3 e2e $(filter-out e2e,$(MODULES)) -- $(CURDIR)/.ci/gotest
+	@.ci/toolchains 1.25 1.26 1.27 -- $(RELEASED)
 	@.ci/require --left-out $(PROGRAMS)
 
 test-redis: ## run the tests that use Redis, with the redis-server in PATH (.ci/with-server valkey latest make test-redis)

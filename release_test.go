@@ -37,6 +37,7 @@ var onlyTests = []string{
 // A goMod is what `go mod edit -json` prints.
 type goMod struct {
 	Module  struct{ Path string }
+	Go      string
 	Require []struct {
 		Path, Version string
 		Indirect      bool
@@ -68,7 +69,11 @@ func modules(t *testing.T) map[string]goMod {
 	return all
 }
 
-// TestModules checks that each module has the path of its directory, that the modules of this repository require one
+// goLine is the go line of every module that a program can require: it changes the language version and the GODEBUG
+// defaults of the program, so it says what the code needs and no more.
+const goLine = "1.25.0"
+
+// TestModules checks that each module has the path of its directory and its go line, that the modules of this repository require one
 // version of each other, and that a replace directive leads to a module of this repository: it has no effect for
 // programs that import it.
 func TestModules(t *testing.T) {
@@ -76,6 +81,10 @@ func TestModules(t *testing.T) {
 	for dir, m := range modules(t) {
 		if want := path.Join(modulePath, dir); m.Module.Path != want {
 			t.Errorf("%s: the module is %s, want %s", dir, m.Module.Path, want)
+		}
+		internal := dir == "e2e" || dir == "bench" || strings.HasPrefix(dir, "tools/")
+		if m.Go != goLine && !internal {
+			t.Errorf("%s: the go line is %s, want %s", dir, m.Go, goLine)
 		}
 		replaced := make(map[string]bool)
 		for _, r := range m.Replace {

@@ -134,8 +134,8 @@ func TestLongNamesStayApart(t *testing.T) {
 		if err := send(path); err != nil {
 			t.Fatal(err)
 		}
-		limited, ok := errors.AsType[*LimitedError](send(path))
-		if !ok || limited.Status != 200 || limited.Policy != long && len(long) <= maxName {
+		var limited *LimitedError
+		if !errors.As(send(path), &limited) || limited.Status != 200 || limited.Policy != long && len(long) <= maxName {
 			t.Fatalf("%d: %+v, want an error that names the limit", i, limited)
 		}
 		if n := len(limited.Error()); n > 1024 {

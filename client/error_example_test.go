@@ -20,7 +20,8 @@ func ExampleLimitedError() {
 	c := &http.Client{Transport: &client.Transport{MaxWait: time.Second}}
 	for range 2 {
 		resp, err := c.Get(server.URL)
-		if limited, ok := errors.AsType[*client.LimitedError](err); ok {
+		var limited *client.LimitedError
+		if errors.As(err, &limited) {
 			fmt.Println("wait for", time.Until(limited.Until).Round(time.Hour))
 			continue
 		}

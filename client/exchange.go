@@ -71,7 +71,7 @@ func (e *exchange) giveUp(err error) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	if _, late := errors.AsType[*LimitedError](err); late {
+	if errors.As(err, new(*LimitedError)) {
 		return e.denial, nil
 	}
 	e.denial.Body.Close()

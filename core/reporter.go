@@ -62,8 +62,9 @@ func (p *reporter) failed(ctx context.Context, msg string, claims []Claim, err e
 		}
 	}
 	attrs := []slog.Attr{slog.String("rule", kind.rule), slog.Any("err", err)}
-	if p, ok := errors.AsType[*callbackPanic](err); ok {
-		attrs = append(attrs, slog.String("stack", string(p.stack)))
+	var callback *callbackPanic
+	if errors.As(err, &callback) {
+		attrs = append(attrs, slog.String("stack", string(callback.stack)))
 	}
 	p.write(ctx, kind, level, attrs)
 }

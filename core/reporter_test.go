@@ -107,11 +107,11 @@ func TestWhatAnObserverLogsIsNotLoggedAgain(t *testing.T) {
 func TestStackOfACallbackThatPanicked(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{allow10(func(r *core.Rule) { r.Cost = func(*http.Request) int { panic("ouch") } })}))
 	_, err := l.Check(get("/"))
-	p, ok := errors.AsType[interface {
+	var p interface {
 		error
 		Stack() []byte
-	}](err)
-	if !ok || !strings.Contains(string(p.Stack()), "TestStackOfACallbackThatPanicked") {
+	}
+	if !errors.As(err, &p) || !strings.Contains(string(p.Stack()), "TestStackOfACallbackThatPanicked") {
 		t.Errorf("got %v, want an error with the stack of the callback", err)
 	}
 }

@@ -213,8 +213,8 @@ func TestFirstMistakesAreReported(t *testing.T) {
 		}
 		b.WriteString("- {name: z, key: ip, limits: bad}\n")
 		_, err := rulefile.Parse([]byte(b.String()), program)
-		mistakes, ok := errors.AsType[rulefile.Mistakes](err)
-		if !ok || len(mistakes) != min(n, 101) {
+		var mistakes rulefile.Mistakes
+		if !errors.As(err, &mistakes) || len(mistakes) != min(n, 101) {
 			t.Fatalf("%d mistakes are reported as %d", n, len(mistakes))
 		}
 		for i, m := range mistakes[:min(n, 100)] {
@@ -263,8 +263,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		mistakes, ok := errors.AsType[rulefile.Mistakes](err)
-		if !ok || len(mistakes) == 0 || file != nil {
+		var mistakes rulefile.Mistakes
+		if !errors.As(err, &mistakes) || len(mistakes) == 0 || file != nil {
 			t.Fatalf("%q: got %v, %v", src, file, err)
 		}
 		for _, m := range mistakes {

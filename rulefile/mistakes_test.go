@@ -17,8 +17,8 @@ func TestEveryMistakeHasItsPlace(t *testing.T) {
 	for _, tt := range badFiles {
 		t.Run(tt.Why, func(t *testing.T) {
 			_, err := rulefile.Parse([]byte(tt.Text), program)
-			mistakes, ok := errors.AsType[rulefile.Mistakes](err)
-			if !ok {
+			var mistakes rulefile.Mistakes
+			if !errors.As(err, &mistakes) {
 				t.Fatalf("got error %v, want mistakes", err)
 			}
 			var got []string

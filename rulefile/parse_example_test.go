@@ -37,7 +37,8 @@ func ExampleParse() {
 // Every mistake has its line and column.
 func ExampleParse_mistakes() {
 	_, err := rulefile.Parse([]byte(strings.Replace(rules, "limits", "limit", 1)), rulefile.Funcs{})
-	if mistakes, ok := errors.AsType[rulefile.Mistakes](err); ok {
+	var mistakes rulefile.Mistakes
+	if errors.As(err, &mistakes) {
 		for _, m := range mistakes {
 			fmt.Printf("%d:%d: %s\n", m.Line, m.Column, m.Text)
 		}

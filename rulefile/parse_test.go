@@ -144,7 +144,8 @@ spillgate.yaml:5:18: limit "often": want RATE/PERIOD, such as 100/m, or RATE at 
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
-	if m, ok := errors.AsType[*rulefile.Mistake](err); !ok || m.Line != 4 || !errors.Is(err, core.ErrInvalid) {
+	var m *rulefile.Mistake
+	if !errors.As(err, &m) || m.Line != 4 || !errors.Is(err, core.ErrInvalid) {
 		t.Errorf("got %#v", err)
 	}
 }

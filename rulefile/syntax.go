@@ -47,8 +47,8 @@ func parseTree(src string, m *mistakes) (root *node) {
 }
 
 func addSyntaxError(err error, m *mistakes) {
-	wrong, ok := errors.AsType[yaml.Error](err)
-	if !ok {
+	var wrong yaml.Error
+	if !errors.As(err, &wrong) {
 		m.add(spot{1, 1}, "this is not YAML: %v", err)
 		return
 	}

@@ -122,7 +122,8 @@ func (w *watcher) load(src []byte) error {
 // stay.
 func (w *watcher) reject(err error) {
 	const message = "spillgate: rules not loaded; the active rules stay"
-	if mistakes, ok := errors.AsType[Mistakes](err); ok {
+	var mistakes Mistakes
+	if errors.As(err, &mistakes) {
 		for _, m := range mistakes {
 			w.Log.Error("spillgate: mistake in rules", "at", fmt.Sprintf("%s:%d:%d", m.File, m.Line, m.Column), "text", m.Text)
 		}

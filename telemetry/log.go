@@ -159,7 +159,8 @@ func (b *logbook) quietSince(line time.Duration, second int64) bool {
 
 func (b *logbook) writeWarning(ctx context.Context, about subject, err error, suppressed uint64) {
 	attrs := []slog.Attr{slog.String("rule", about.rule), slog.Any("error", err), slog.Uint64("suppressed", suppressed)}
-	if p, ok := errors.AsType[panicked](err); ok {
+	var p panicked
+	if errors.As(err, &p) {
 		attrs = append(attrs, slog.String("stack", string(p.Stack())))
 	}
 	b.log.LogAttrs(ctx, about.warning.level(), string(about.warning), attrs...)

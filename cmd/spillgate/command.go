@@ -28,12 +28,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, errReported):
 		return 1
 	}
-	if mistakes, ok := errors.AsType[rulefile.Mistakes](err); ok {
+	var mistakes rulefile.Mistakes
+	if errors.As(err, &mistakes) {
 		_, _ = fmt.Fprintln(stderr, mistakes)
 		return 1
 	}
 	complain(stderr, "%s", oneLine(err))
-	if _, wrong := errors.AsType[usageError](err); wrong {
+	if errors.As(err, new(usageError)) {
 		return 2
 	}
 	return 1

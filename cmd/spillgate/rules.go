@@ -25,7 +25,8 @@ func newCheck() *cobra.Command {
 		Args:    wantArguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := readRules(args[0])
-			mistakes, bad := errors.AsType[rulefile.Mistakes](err)
+			var mistakes rulefile.Mistakes
+			bad := errors.As(err, &mistakes)
 			switch {
 			case err != nil && !bad:
 				return err

@@ -45,7 +45,8 @@ func openStore(ctx context.Context, redisURL string) (core.Store, func(), error)
 
 // withoutURL removes the URL, which may contain a password, from the error of url.Parse.
 func withoutURL(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
+	var e *url.Error
+	if errors.As(err, &e) {
 		return e.Err
 	}
 	return err

@@ -94,7 +94,8 @@ func (o *suggestFlags) file() (*rulefile.File, error) {
 		}
 	}
 	f, err := rulefile.Offline("flags", []byte(o.rule("1/s")))
-	if mistakes, ok := errors.AsType[rulefile.Mistakes](err); ok {
+	var mistakes rulefile.Mistakes
+	if errors.As(err, &mistakes) {
 		return nil, misuse("--key, --match or --name: %s", mistakes[0].Text)
 	}
 	return f, err

@@ -208,7 +208,7 @@ func (once) NoRetry() bool { return true }
 // SetErr implements redis.Cmder. If the error is a reply of the server, such as MOVED, the server has not run the
 // command, and the client may send it to another one.
 func (c once) SetErr(err error) {
-	if _, replied := errors.AsType[redis.Error](err); replied {
+	if isReply(err) {
 		c.name.sent.Store(false)
 	}
 	c.StringCmd.SetErr(err)
@@ -308,8 +308,7 @@ func isUnavailable(err error) bool { return hasCode(err, "ERR unknown") || hasCo
 
 // isReply reports whether err is a server's error reply. Unless the script itself failed, the server did not run it.
 func isReply(err error) bool {
-	_, ok := errors.AsType[redis.Error](err)
-	return ok
+	return errors.As(err, new(redis.Error))
 }
 
 // hasCode reports whether err is a server's reply that begins with code.

@@ -1,6 +1,6 @@
 module github.com/spillgate/spillgate/middleware/echov5
 
-go 1.26.0
+go 1.25.0
 
 require github.com/spillgate/spillgate v0.1.0
 

@@ -1,6 +1,6 @@
 module github.com/spillgate/spillgate/telemetry/prometheus
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/prometheus/client_golang v1.11.1
