@@ -22,7 +22,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## serve five limited routers and a live page, and send traffic (ARGS="--once" to stop after a check)
-	cd cmd/spillgate && go run . demo --rules spillgate.yaml $(ARGS)
+	@echo "compiling the demo; the first time, this takes a minute"
+	@cd cmd/spillgate && go run . demo --rules spillgate.yaml $(ARGS)
 
 test: ## run every test with -race and -shuffle, and the short ones with each Go; installs or starts what they need
 	@.ci/require $(PROGRAMS)

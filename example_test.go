@@ -156,7 +156,7 @@ func Example_readme() {
 	user := keyfunc.APIKey("X-Api-Key")
 	login := core.Rule{
 		Name: "login", Key: keyfunc.RemoteIP, Routes: []string{"POST /login"},
-		Limits: core.MustParseLimits("5/10m;ban=1h"), CostAfter: core.Failures,
+		Limits: core.MustParseLimits("5/10m;ban=1h, 20/d"), CostAfter: core.Failures,
 	}
 
 	tokens := core.PerMinute(100_000).By(user)

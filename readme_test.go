@@ -60,6 +60,24 @@ func TestSnippetsCompile(t *testing.T) {
 	}
 }
 
+// TestFirstScreen checks that README.md begins with a whole program of at most 16 lines, and shows both commands within 60 lines.
+func TestFirstScreen(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := goBlock.FindStringSubmatch(string(text))[1]
+	if n := strings.Count(program, "\n"); n > 16 || !strings.HasPrefix(program, "package main\n") || len(lacks(t, program)) > 0 {
+		t.Errorf("the first snippet of README.md has %d lines, want a program of at most 16:\n%s", n, program)
+	}
+	screen := strings.Join(strings.SplitN(string(text), "\n", 61)[:60], "\n")
+	for _, want := range []string{"curl ", "git clone ", "\nmake demo ", "\nmake test "} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("README.md does not show %q within its first 60 lines", want)
+		}
+	}
+}
+
 // compiledSource returns the text of all example files, and of the programs in e2e/docs, squeezed.
 func compiledSource(t *testing.T) string {
 	var all strings.Builder

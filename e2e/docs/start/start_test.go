@@ -1,4 +1,4 @@
-// Package start has the programs of docs/start.md.
+// Package start has the programs of README.md and docs/start.md.
 package start
 
 import (
@@ -17,7 +17,7 @@ import (
 
 // Each program admits 100 requests of a client and denies the next.
 func TestPrograms(t *testing.T) {
-	for _, router := range []string{"nethttp", "chi", "gin", "echo", "echov5"} {
+	for _, router := range []string{"first", "nethttp", "chi", "gin", "echo", "echov5"} {
 		t.Run(router, func(t *testing.T) {
 			addr := redistest.FreeAddr(t)
 			start(t, router, t.TempDir(), addr, "127.0.0.1:8080", addr)
