@@ -22,9 +22,10 @@ const maxElements = 32
 // elements, including empty ones; a longer chain is unresolved.
 //
 // Equal addresses give equal keys, whatever their notation, and ports and zones are dropped. An IPv6 address that
-// embeds the client's IPv4 address counts as that IPv4 address: IPv4-mapped, NAT64 (64:ff9b::/96), 6to4 (2002::/16) and
-// Teredo (2001::/32). Any other IPv6 address counts as its prefix. Two kinds keep their full length: link-local
-// addresses, which also keep their zone, and addresses of local NAT64 (64:ff9b:1::/48), whose clients share a prefix.
+// embeds the client's IPv4 address counts as that IPv4 address: IPv4-mapped and, if the IPv4 address is public, NAT64
+// (64:ff9b::/96), 6to4 (2002::/16) and Teredo (2001::/32). Any other IPv6 address counts as its prefix. Two kinds keep
+// their full length: link-local addresses, which also keep their zone, and addresses of local NAT64 (64:ff9b:1::/48),
+// whose clients share a prefix.
 // Whether an address is trusted depends on the address as received; a mapped address is compared as IPv4.
 //
 // ClientIP is only as safe as its configuration: if clients can connect from a trusted prefix, or if Hops is too large,
