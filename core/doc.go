@@ -59,7 +59,8 @@
 //   - Why nothing was decided: [ErrNoKey], [ErrBadKey], [ErrInvalid] or [ErrUnavailable].
 //   - Jobs, logins and tokens without a request: [Limiter.Take], or [Limiter.Wait] to sleep until the turn of the job.
 //     [Limiter.Settle] sets a decision's final cost, [Limiter.Refund] sets it to 0, and [Limiter.Renew] keeps a hold.
-//   - What a client has left: [Limiter.Usage] for all rules, [Limiter.Peek] for one request. Neither charges anything.
+//   - What a client has left: [Limiter.Usage] for all rules, [Limiter.UsageOf] for one rule and key, [Limiter.Peek] for one
+//     request. None of them charges anything.
 //   - Operation: [Limiter.Reset] forgets a key, [Limiter.Ban] bans one, and [Limiter.Grant] adds requests to one.
 //     [Limiter.SetRules] replaces the rules, and [Limiter.StoreHealth] describes the store.
 //

@@ -101,4 +101,17 @@ func ExampleLimiter_Usage() {
 	// login 5
 }
 
+// What a customer has left, for a support console.
+func ExampleLimiter_UsageOf() {
+	limiter := core.Must(core.New([]core.Rule{{Name: "plan", Key: userKey, Limits: []core.Limit{core.PerMonth(10_000)}}}))
+	d, err := limiter.UsageOf(context.Background(), "plan", "user:42")
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, result := range d.Results {
+		fmt.Println(result.Limit, result.Remaining)
+	}
+	// Output: 10000/month 10000
+}
+
 func userKey(*http.Request) (string, error) { return "user:42", nil }

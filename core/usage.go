@@ -1,42 +1,103 @@
 package core
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
+
+	"github.com/spillgate/spillgate/internal/usage"
 )
 
 // Usage returns what the sender of r has left under every rule of l for which r has a key, whatever the Routes and the
-// Match of the rule: a peek for a cost of 1, with the limits of Tier and Override, in one call of the store. It charges
-// nothing and calls no observer. It leaves out rules that have no key for r, so the decision may have no results.
+// Match of the rule: a peek for a cost of 1, with the limits of Tier and Override, in one call of the store for each 64
+// rules. It charges nothing and calls no observer. It leaves out rules that have no key for r, so the decision may have
+// no results.
 //
 // It returns the same errors as Check. If the store is down, Decision.Degraded says so, as for Peek.
 func (l *Limiter) Usage(r *http.Request) (Decision, error) {
+	if r == nil {
+		return Decision{}, prefix(invalid("the request is nil"))
+	}
 	rules, err := l.current()
 	if err != nil {
+		return Decision{}, prefix(err)
+	}
+	wanted, err := rules.wanted(usage.Rules(r.Context()))
+	if err != nil {
+		l.reporter.failed(r.Context(), "spillgate: usage not reported", nil, err)
 		return Decision{}, prefix(err)
 	}
 	own := new(guarded)
 	own.copyOf(r, r.Context(), l, nil)
 	defer own.restore(r)
-	c := &own.receipt
-	c.stage = peeking
 	var claims []Claim
-	for i := range rules.rules {
-		claim, ok, err := rules.rules[i].usage(&own.request, c)
+	for _, rule := range wanted {
+		claim, ok, err := rule.usage(&own.request, &own.receipt)
 		if err != nil {
-			return Decision{}, prefix(within(rules.rules[i].place(), err))
+			return Decision{}, prefix(within(rule.place(), err))
 		}
 		if ok {
 			claims = append(claims, claim)
 		}
 	}
-	if _, err := l.decide(r.Context(), c, claims); err != nil {
+	return l.peekAt(r.Context(), claims)
+}
+
+// UsageOf returns what a key has left under one rule of l: a peek for a cost of 1, which charges nothing and calls no
+// observer. It is for a support console: what a customer has left under a rule, without a request of the customer.
+//
+// Pass the limits that apply to the key. If you pass none, UsageOf uses the limits that the rule's Override returns for
+// the key, if any, or else the rule's own limits. A rule with a Tier needs limits, as in Take. UsageOf returns the same
+// errors as Grant. If the store is down, Decision.Degraded says so, as for Peek.
+func (l *Limiter) UsageOf(ctx context.Context, rule, key string, limits ...Limit) (Decision, error) {
+	rule, err := l.named("usage", rule, key)
+	if err != nil {
 		return Decision{}, prefix(err)
 	}
-	var d Decision
-	c.view(&d)
-	return d, nil
+	rules, _ := l.current()
+	var own Claim
+	if err = rules.completeOne(&own, &Claim{Rule: rule, Key: key, Limits: limits, Peek: true}); err != nil {
+		return Decision{}, prefix(within(fmt.Sprintf("usage of rule %q", rule), err))
+	}
+	return l.peekAt(orBackground(ctx), []Claim{own})
+}
+
+// maxPeeks is the largest number of rules that one call of the store peeks at.
+const maxPeeks = 64
+
+// peekAt decides claims that are peeks, in as many calls as they need.
+func (l *Limiter) peekAt(ctx context.Context, claims []Claim) (Decision, error) {
+	var receipts []*receipt
+	for first := true; first || len(claims) > 0; first = false {
+		c, n := &receipt{limiter: l, stage: peeking}, min(len(claims), maxPeeks)
+		if _, err := l.decide(ctx, c, claims[:n]); err != nil {
+			return Decision{}, prefix(err)
+		}
+		receipts, claims = append(receipts, c), claims[n:]
+	}
+	return decisionOf(receipts), nil
+}
+
+// wanted returns the rules with these names, or all rules if there are no names.
+func (s *ruleset) wanted(names []string) (rules []*activeRule, err error) {
+	for _, name := range names {
+		rule := s.named(ruleName(name))
+		if rule == nil {
+			return nil, s.noRule(name)
+		}
+		if !slices.Contains(rules, rule) {
+			rules = append(rules, rule)
+		}
+	}
+	for i := range s.rules {
+		if len(names) == 0 {
+			rules = append(rules, &s.rules[i])
+		}
+	}
+	return rules, nil
 }
 
 // usage returns a peek of rule for r. It reports false if r has no key, or one that only a route of r would have.

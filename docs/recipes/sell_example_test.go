@@ -38,6 +38,6 @@ func sell(customer core.KeyFunc, planOf func(*http.Request) Plan, store core.Sto
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", stdlib.New(limiter)(api))
-	mux.Handle("GET /usage", stdlib.NewUsage(limiter))
+	mux.Handle("GET /usage", stdlib.NewUsage(limiter, "plan"))
 	return mux, limiter, nil
 }

@@ -3,14 +3,17 @@ package stdlib
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/usage"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
-// NewUsage returns a handler that tells clients what they have left under each rule of l, as GitHub's /rate_limit does:
+// NewUsage returns a handler that tells clients what they have left under the named rules of l, or under all rules if
+// none is named, as GitHub's /rate_limit does:
 //
 //	{"resources": {"plan": {"limit": 10000, "used": 1730, "remaining": 8270, "reset": 1796083200,
 //	  "limits": [{"limit": 10000, "per": "month", "used": 1730, "remaining": 8270, "reset": 1796083200}]}}}
@@ -20,14 +23,20 @@ import (
 // "per" is a calendar unit, a period such as "15m", or "at once". The handler charges nothing (see core.Limiter.Usage)
 // and leaves out dry runs.
 //
-// A request for which no rule has a key gets a 401, and a request with a bad key a 400. While the store is down, all
-// requests get a 503. Do not mount l in front of this handler, or its requests count. NewUsage panics if l is nil.
-func NewUsage(l *core.Limiter) http.Handler {
+// Name the rules that customers may see. Otherwise they also see how many guesses the rule of a login has left, and
+// a rule by address answers strangers. Mount the handler behind your authentication: a key that nobody has verified,
+// such as the name in keyfunc.BasicUser, shows the counts of that name to everybody who claims it.
+//
+// A request for which none of the rules has a key gets a 401, and a request with a bad key a 400. While the store is
+// down, all requests get a 503. A name that is no rule of l is logged, and requests get a 500. Do not mount l in front of
+// this handler, or its requests count. NewUsage panics if l is nil.
+func NewUsage(l *core.Limiter, rules ...string) http.Handler {
 	if l == nil {
 		panic("spillgate: stdlib.NewUsage: the limiter is nil")
 	}
+	rules = slices.Clone(rules)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		d, err := l.Usage(r)
+		d, err := l.Usage(r.WithContext(usage.WithRules(r.Context(), rules)))
 		switch {
 		case err == nil && d.Degraded != nil:
 			err = core.ErrUnavailable
@@ -41,7 +50,7 @@ func NewUsage(l *core.Limiter) http.Handler {
 		}
 		respond.NoStore(w.Header())
 		w.Header().Set("Content-Type", "application/json")
-		body, _ := json.Marshal(usageOf(&d)) // texts and numbers: cannot fail
+		body, _ := json.Marshal(reportOf(&d)) // texts and numbers: cannot fail
 		_, _ = w.Write(append(body, '\n'))
 	})
 }
@@ -51,8 +60,8 @@ var noKey = respond.Problem{
 	Detail: "The request has no key: credentials are missing.", Message: http.StatusText(http.StatusUnauthorized),
 }
 
-// A usage is the JSON of the response.
-type usage struct {
+// A report is the JSON of the response.
+type report struct {
 	Resources map[string]*resource `json:"resources"`
 }
 
@@ -74,8 +83,8 @@ type left struct {
 	Reset     int64 `json:"reset"`
 }
 
-func usageOf(d *core.Decision) usage {
-	u := usage{Resources: make(map[string]*resource)}
+func reportOf(d *core.Decision) report {
+	u := report{Resources: make(map[string]*resource)}
 	for i := 0; i < len(d.Results); {
 		first := i
 		for i < len(d.Results) && d.Results[i].Rule == d.Results[first].Rule {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -219,6 +222,54 @@ func TestUsageWithoutAKeyOrAStore(t *testing.T) {
 	}
 }
 
+// TestUsageOfNamedRules checks that clients see only the named rules, and that a rule that is not named gives strangers
+// no key and nobody an error.
+func TestUsageOfNamedRules(t *testing.T) {
+	var log strings.Builder
+	user := keyfunc.Header("X-User")
+	rules := []core.Rule{
+		{Name: "plan", Key: user, Limits: []core.Limit{core.PerMonth(1000)}},
+		{Name: "burst", Key: user, Limits: []core.Limit{core.PerSecond(10)}},
+		{Name: "login", Key: keyfunc.RemoteIP, Limits: core.MustParseLimits("5/10m;ban=1h"), CostAfter: core.Failures},
+		{Name: "broken", Key: func(*http.Request) (string, error) { return "", errors.New("the key func does not like GET") }, Limits: []core.Limit{core.PerHour(9)}},
+	}
+	l := core.Must(core.New(rules, core.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))))
+	for _, tt := range []struct {
+		rules []string
+		user  string
+		code  int
+		want  []string
+	}{
+		{[]string{"plan"}, "ann", 200, []string{"plan"}},
+		{[]string{"burst", "plan", "plan"}, "ann", 200, []string{"burst", "plan"}},
+		{[]string{"plan", "burst"}, "", 401, nil},
+		{[]string{"plan", "login"}, "", 200, []string{"login"}},
+		{nil, "ann", 500, nil}, // the broken one
+		{[]string{"plan", "plans"}, "ann", 500, nil},
+	} {
+		log.Reset()
+		w := askUsage(stdlib.NewUsage(l, tt.rules...), tt.user)
+		var body struct{ Resources map[string]struct{ Limits []any } }
+		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != tt.code {
+			t.Errorf("%q for %q: got %d, %s", tt.rules, tt.user, w.Code, w.Body)
+		}
+		if got := slices.Sorted(maps.Keys(body.Resources)); !slices.Equal(got, tt.want) {
+			t.Errorf("%q for %q: got %q, want %q", tt.rules, tt.user, got, tt.want)
+		}
+		for name, resource := range body.Resources {
+			if len(resource.Limits) != 1 {
+				t.Errorf("%s has %d limits, want 1", name, len(resource.Limits))
+			}
+		}
+		if slices.Contains(tt.rules, "plans") && !strings.Contains(log.String(), "there is no rule") {
+			t.Errorf("%q: the log is %q", tt.rules, log.String())
+		}
+		if strings.Contains(w.Body.String(), "plans") || strings.Contains(w.Body.String(), "like") {
+			t.Errorf("%q: the response tells %s", tt.rules, w.Body)
+		}
+	}
+}
+
 func ExampleNewUsage() {
 	user := keyfunc.Header("X-User") // use a key that your authentication has verified
 	limiter := core.Must(core.New([]core.Rule{{Name: "plan", Key: user, Limits: []core.Limit{core.PerMonth(10_000).In("Europe/Berlin").From(15)}}}))
@@ -226,7 +277,7 @@ func ExampleNewUsage() {
 
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders", stdlib.New(limiter)(orders))
-	mux.Handle("GET /usage", stdlib.NewUsage(limiter)) // asking costs nothing
+	mux.Handle("GET /usage", stdlib.NewUsage(limiter, "plan")) // asking costs nothing
 	_ = mux
 	// Output:
 }

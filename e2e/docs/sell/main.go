@@ -79,7 +79,7 @@ func main() {
 
 	mux := http.NewServeMux()
 	mux.Handle("/api/", stdlib.New(limiter)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("a result\n")) })))
-	mux.Handle("GET /usage", stdlib.NewUsage(limiter)) // costs nothing
+	mux.Handle("GET /usage", stdlib.NewUsage(limiter, "plan")) // costs nothing
 	mux.HandleFunc("GET /account", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(account)) })
 	mux.HandleFunc("POST /support/grant", support)
 	log.Fatal(http.ListenAndServe(cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8080"), mux))
