@@ -42,7 +42,7 @@
 //
 // Use Transport.Before and Transport.OnDenied to connect a Transport to a limit that several processes share: Before
 // waits for that limit before each attempt, and OnDenied tells the other processes how long the server has asked to
-// wait.
+// wait, at most an hour.
 //
 // # Bounds
 //

@@ -21,6 +21,8 @@ type exchange struct {
 	denial *http.Response // that response; nil before the first
 	body   io.ReadCloser  // sent with the next attempt; nil: req.Body is sent
 	kept   bool           // the body of denial was read ahead
+
+	received *http.Response // the last response; nil before the first
 }
 
 // next returns the request to send, and discards the previous denial.
@@ -58,6 +60,18 @@ func (e *exchange) renew() bool {
 	body, err := e.req.GetBody()
 	e.body = body
 	return err == nil
+}
+
+// close closes the bodies of the request and of the last response. Base may have closed the body of the request before.
+func (e *exchange) close() {
+	for _, body := range []io.Closer{e.req.Body, e.body} {
+		if body != nil {
+			body.Close()
+		}
+	}
+	if e.received != nil && e.received.Body != nil {
+		e.received.Body.Close()
+	}
 }
 
 // giveUp ends an exchange whose request will not be sent again, because of err.

@@ -159,6 +159,11 @@ func TestOnDenied(t *testing.T) {
 		{"Reset", "GET", 0, response{429, gitHub("60", "0", "50", "core")}, 50 * time.Second},
 		{"the limit that is used up longest", "GET", 0, response{429, []string{"RateLimit", `"a";r=0;t=5, "b";r=0;t=8, "c";r=3;t=90`}}, 8 * time.Second},
 		{"a body that cannot be sent again", "POST", 0, response{429, []string{"Retry-After", "7"}}, 7 * time.Second},
+		{"an hour", "GET", 0, response{429, []string{"Retry-After", "3600"}}, time.Hour},
+		{"more than an hour", "GET", 0, response{429, []string{"Retry-After", "3601"}}, time.Hour},
+		{"a thousand years", "GET", 0, response{429, []string{"Retry-After", "31536000000"}}, time.Hour},
+		{"a Reset in a thousand years", "GET", 0, response{429, gitHub("60", "0", "31536000000", "core")}, time.Hour},
+		{"503 for days", "GET", 0, response{503, []string{"Retry-After", "86400000"}}, time.Hour},
 		{"403 with Retry-After", "GET", 0, response{403, []string{"Retry-After", "7"}}, 7 * time.Second},
 		{"403 with Remaining 0", "GET", 0, response{403, gitHub("60", "0", "50", "core")}, 50 * time.Second},
 		{"403", "GET", 0, response{403, nil}, -1},
@@ -195,6 +200,70 @@ func TestOnDenied(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPanicsCloseBodies checks that a panic of Base or of a callback leaves neither the body of the request nor that of
+// a response open.
+func TestPanicsCloseBodies(t *testing.T) {
+	denied := func(retryAfter string) *http.Response {
+		return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {retryAfter}}}
+	}
+	for name, row := range map[string]struct {
+		transport *client.Transport
+		getBody   func() (io.ReadCloser, error)
+		response  *http.Response
+	}{
+		"Key":      {transport: &client.Transport{Key: func(*http.Request) string { panic("ouch") }}},
+		"Before":   {transport: &client.Transport{Before: func(*http.Request) error { panic("ouch") }}},
+		"Base":     {transport: new(client.Transport)},
+		"OnDenied": {transport: &client.Transport{OnDenied: func(*http.Request, time.Duration) { panic("ouch") }}, response: denied("7")},
+		"OnWait":   {transport: &client.Transport{OnWait: func(*http.Request, time.Duration) { panic("ouch") }}, response: denied("7")},
+		"GetBody":  {transport: new(client.Transport), getBody: func() (io.ReadCloser, error) { panic("ouch") }, response: denied("7")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				open := 0
+				opened := func() *openBody {
+					open++
+					return &openBody{closed: func() { open-- }}
+				}
+				if row.response != nil {
+					row.response.Body = opened()
+				}
+				row.transport.Base = roundTrip(func(r *http.Request) (*http.Response, error) {
+					if row.response == nil {
+						panic("ouch")
+					}
+					r.Body.Close()
+					return row.response, nil
+				})
+				r := request(t, "http://api.example/")
+				r.Body, r.GetBody = opened(), row.getBody
+				if r.GetBody == nil {
+					r.GetBody = func() (io.ReadCloser, error) { return opened(), nil }
+				}
+				defer func() {
+					if recover() == nil || open > 0 {
+						t.Errorf("%d bodies are open after the panic", open)
+					}
+				}()
+				_, _ = row.transport.RoundTrip(r)
+			})
+		})
+	}
+}
+
+// An openBody is empty, and calls closed when it is closed first.
+type openBody struct{ closed func() }
+
+func (b *openBody) Read([]byte) (int, error) { return 0, io.EOF }
+
+func (b *openBody) Close() error {
+	if b.closed != nil {
+		b.closed()
+	}
+	b.closed = nil
+	return nil
 }
 
 // TestOnDeniedPanics checks that a panic of OnDenied leaves no call waiting.

@@ -39,9 +39,9 @@ type Transport struct {
 	Before func(*http.Request) error
 
 	// OnDenied, if not nil, is called for each response that delays further requests: a 429, a 403 with Retry-After or
-	// Remaining 0, and a 503 with Retry-After. Its duration is how long the server has asked to wait, or 0 if the
-	// server named no instant or an instant in the past. It is called before RoundTrip waits or returns. It may be
-	// called concurrently.
+	// Remaining 0, and a 503 with Retry-After. Its duration is how long the server has asked to wait, at most an hour,
+	// or 0 if the server named no instant or an instant in the past. It is called before RoundTrip waits or returns. It
+	// may be called concurrently.
 	OnDenied func(*http.Request, time.Duration)
 
 	// NoPace sends requests as fast as possible while anything remains. Otherwise the last fifth of a window is paced: its
@@ -58,7 +58,21 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL == nil {
 		return t.base().RoundTrip(r)
 	}
-	e := &exchange{req: r, key: t.keyOf(r), call: call{noPace: t.NoPace}}
+	e := &exchange{req: r, call: call{noPace: t.NoPace}}
+	returned := false
+	defer func() {
+		if !returned { // a callback or Base panicked
+			e.close()
+		}
+	}()
+	resp, err := t.roundTrip(e)
+	returned = true
+	return resp, err
+}
+
+// roundTrip is RoundTrip for a request with a URL.
+func (t *Transport) roundTrip(e *exchange) (*http.Response, error) {
+	e.key = t.keyOf(e.req)
 	for {
 		if err := t.wait(e); err != nil {
 			return e.giveUp(err)
@@ -276,9 +290,13 @@ func (t *Transport) send(e *exchange) (resp *http.Response, err error) {
 	}()
 	resp, err = t.base().RoundTrip(req)
 	returned = true
+	e.received = resp
 	t.settle(e, resp)
 	return resp, err
 }
+
+// maxAnnounced bounds what OnDenied gets, so that one response with an absurd instant does not stop a whole fleet for days.
+const maxAnnounced = time.Hour
 
 // settle ends the sending of e: it learns from resp, which may be nil, and dispatches the calls that wait.
 func (t *Transport) settle(e *exchange, resp *http.Response) {
@@ -291,7 +309,7 @@ func (t *Transport) settle(e *exchange, resp *http.Response) {
 	e.account.settle(&e.call, &rep, now)
 	t.mu.Unlock()
 	if t.OnDenied != nil && (rep.denied || rep.unavailable) {
-		t.OnDenied(e.req, rep.announced())
+		t.OnDenied(e.req, min(rep.announced(), maxAnnounced))
 	}
 	e.denied = rep.resendable(e.req) && e.renew()
 }

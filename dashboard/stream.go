@@ -31,7 +31,14 @@ type handler struct {
 
 // events sends an event per second until the client disconnects or the server is shut down. The first event has the
 // history of the last hour, so the page can reconnect at any time.
+// It is only for the page itself: the browser of an operator who visits another website could otherwise take all streams.
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
+	asWrite := *r
+	asWrite.Method = http.MethodPost // CrossOriginProtection admits every GET
+	if err := h.origin.Check(&asWrite); err != nil {
+		http.Error(w, "events are for the page only", http.StatusForbidden)
+		return
+	}
 	if h.viewers.Add(1) > maxViewers {
 		h.viewers.Add(-1)
 		http.Error(w, "too many viewers", http.StatusServiceUnavailable)

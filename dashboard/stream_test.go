@@ -92,6 +92,48 @@ func TestViewersAreBounded(t *testing.T) {
 	}
 }
 
+// TestEventsAreForThePage checks that other websites get no stream, and that they take none from operators.
+func TestEventsAreForThePage(t *testing.T) {
+	s := newScene(t, false)
+	ask := func(field, value string) int {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel) // the stream stays open until then
+		r, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if field != "" {
+			r.Header.Set(field, value)
+		}
+		resp, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode
+	}
+	for range 101 {
+		if code := ask("Sec-Fetch-Site", "cross-site"); code != 403 {
+			t.Fatalf("another website got %d", code)
+		}
+	}
+	for _, row := range []struct {
+		field, value string
+		want         int
+	}{
+		{"Sec-Fetch-Site", "same-site", 403},
+		{"Origin", "https://evil.example", 403},
+		{"Sec-Fetch-Site", "same-origin", 200},
+		{"Sec-Fetch-Site", "none", 200},
+		{"Origin", s.URL, 200},
+		{"", "", 200},
+	} {
+		if code := ask(row.field, row.value); code != row.want {
+			t.Errorf("%s %q: got %d, want %d", row.field, row.value, code, row.want)
+		}
+	}
+}
+
 // The page shows the active limits before any request was counted, and then what was counted of others.
 func TestLimitsInForceComeFirst(t *testing.T) {
 	s := newScene(t, false)
