@@ -55,7 +55,7 @@ func Example() {
 			return nil // Limits
 		},
 		Cost: func(r *http.Request) int {
-			if r.URL.Path == "/export" {
+			if core.RoutePattern(r) == "/export" { // however the path is written
 				return 25
 			}
 			return 1

@@ -78,11 +78,10 @@ func Example() {
 }
 
 func ExampleNew() {
-	isLogin := func(r *http.Request) bool { return r.URL.Path == "/login" }
 	isHealthCheck := func(r *http.Request) bool { return r.URL.Path == "/healthz" }
 	limiter, err := core.New([]core.Rule{
 		{Name: "api", Key: byUser, Limits: []core.Limit{core.PerSecond(10), core.PerMinute(120), core.PerHour(240)}},
-		{Name: "login", Key: byUser, Limits: core.MustParseLimits("5/m"), Match: isLogin, OnFailure: core.FailClosed},
+		{Name: "login", Key: byUser, Limits: core.MustParseLimits("5/m"), Routes: []string{"/login"}, OnFailure: core.FailClosed},
 	}, core.WithSkip(isHealthCheck))
 	if err != nil {
 		fmt.Println(err)

@@ -2,7 +2,7 @@ package recipes
 
 import "github.com/spillgate/spillgate/core"
 
-// loginByAddress counts failed logins only. Five of them ban the address for an hour.
+// loginByAddress counts failed logins only. Five of them in a row ban the address for an hour, and 20 a day are the most.
 func loginByAddress(ip core.KeyFunc) core.Rule {
 	return core.Rule{
 		Name:      "login",

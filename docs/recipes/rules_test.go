@@ -110,7 +110,10 @@ func TestSeveralLimitsChargeTogether(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := stdlib.New(l)(ok)
+		mux := http.NewServeMux()
+		mux.Handle("GET /export", ok)
+		mux.Handle("GET /", ok)
+		h := stdlib.New(l)(mux)
 		want(t, "an export uses up the second", get(h, someone, "/export", "X-User", "ann"), 200)
 		want(t, "in the same second", admitted(h, 200, someone, "/", "X-User", "ann"), 0)
 		d, err := l.Take(t.Context(), core.Claim{Rule: "address", Key: "ip:" + someone, Peek: true})

@@ -13,7 +13,7 @@ func several(user, ip core.KeyFunc) (*core.Limiter, error) {
 		Key:    user,
 		Limits: []core.Limit{core.PerSecond(10), core.PerMinute(120), core.PerHour(1000)},
 		Cost: func(r *http.Request) int {
-			if r.URL.Path == "/export" {
+			if core.RoutePattern(r) == "/export" { // however the path is written
 				return 10
 			}
 			return 1

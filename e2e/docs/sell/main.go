@@ -62,7 +62,7 @@ func main() {
 			return limitsOf(name)
 		},
 		Override: func(key string) []core.Limit { return partners[key] },
-	}}, core.WithStore(redisstore.New(client)), core.WithTimeout(time.Second))) // if Redis does not answer, a request is admitted for free
+	}}, core.WithStore(redisstore.New(client)), core.WithTimeout(time.Second))) // without an answer of Redis, this process counts the request by itself
 
 	// support gives a customer n more requests, or takes some away. Protect it by the authentication of your staff.
 	support := func(w http.ResponseWriter, r *http.Request) {
