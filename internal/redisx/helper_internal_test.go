@@ -23,7 +23,7 @@ func (s *Store) jobOf(t interface{ Fatal(...any) }, claims ...core.Claim) *job {
 func (r *request) free(claim int) {
 	for i := range r.asks {
 		if r.asks[i].claim == claim {
-			r.asks[i].cost, r.asks[i].asked = 0, 0
+			r.asks[i].cost = 0
 		}
 	}
 }

@@ -36,24 +36,17 @@ func (c *slowClient) Process(_ context.Context, cmd redis.Cmder) error {
 		return io.EOF
 	}
 	keys := cmd.Args()[2].(int)
-	args, reply := cmd.Args()[3+keys:], []int64{time.Now().UnixMicro(), 0}
-	for len(args) > 0 {
-		settles, n := args[0].(string)[0] == 's', keys
-		if args = args[1:]; settles {
-			args = args[1:] // its numbers
+	args, plan, reply := cmd.Args()[3+keys:], "", []int64{time.Now().UnixMicro(), 0}
+	for ; len(args) > 0; args = args[2:] { // a plan, empty if it is the one before, and words
+		if text := args[0].(string); text != "" {
+			plan = text
 		}
-		if len(args) > 0 {
-			n, args = args[0].(int), args[1:]
-		}
-		keys -= n
-		for range n {
-			if settles {
-				reply = append(reply, 0)
-				c.settles.Add(1)
-			} else {
-				reply = append(reply, 36e6, 100*3600e6, 0)
-				c.takes.Add(1)
-			}
+		if plan[0] == 's' {
+			reply = append(reply, 0)
+			c.settles.Add(1)
+		} else {
+			reply = append(reply, 36e6, 100*3600e6, 0)
+			c.takes.Add(1)
 		}
 	}
 	run.SetVal(textOf(reply))

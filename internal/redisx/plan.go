@@ -2,6 +2,7 @@ package redisx
 
 import (
 	"encoding/binary"
+	"slices"
 	"strconv"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
@@ -10,40 +11,51 @@ import (
 // prepare sets what the script reads of j, and its load. If peek is set, j charges nothing.
 func (j *job) prepare(peek bool) {
 	op := byte('t')
-	if j.isOwed() {
+	switch {
+	case j.isOwed():
 		op = 's'
+	case peek:
+		op = 'p'
 	}
-	var buf [512]byte
-	b, claim := append(buf[:0], op), -1
-	j.load = 0
-	for _, i := range j.asks {
-		a := j.request.asks[i]
-		a.peek = a.peek || peek
-		b = a.appendWords(b, a.claim != claim)
-		claim = a.claim
-		j.load += j.request.asks[i].load()
+	r := j.request
+	var planBuf, wordBuf [512]byte
+	plan, words := append(planBuf[:0], op), wordBuf[:0]
+	j.load, j.claims = 0, j.claims[:0]
+	for n, i := range j.asks {
+		a := &r.asks[i]
+		begins := n == 0 || r.asks[j.asks[n-1]].claim != a.claim
+		plan = a.appendPlan(plan, begins)
+		if begins {
+			words = appendWords(words, a.cost, a.maxWait)
+			if len(r.settlements)+len(r.leases) > 0 {
+				j.claims = append(j.claims, a.claim)
+			}
+		}
+		j.load += a.load()
 	}
-	if string(b) != j.plan { // j may start with the plan of an earlier job
-		j.plan = string(b)
+	words = j.appendLeases(j.appendSettlements(words))
+	if string(plan) != j.plan { // j may start with the plan and the words of an earlier job
+		j.plan = string(plan)
 	}
-	j.addSettlements()
-	j.addLeases()
+	if string(words) != j.words {
+		j.words = string(words)
+	}
 }
 
-// appendWords appends what a script reads as a. begins says whether a is the first ask of its claim.
-func (a *ask) appendWords(b []byte, begins bool) []byte {
-	head, starts := int64(a.place+1)<<6, []int64(nil)
-	kind, unit, ban := int64(a.Kind), a.Unit+a.Width, a.Ban+a.maxWait
+// appendPlan appends what a plan says of a: see lua/plan.lua. begins says whether a is the first ask of its claim.
+func (a *ask) appendPlan(b []byte, begins bool) []byte {
+	head, starts := int64(a.place+1)<<5, []int64(nil)
+	unit, ban := a.Unit+a.Width, a.Ban
 	if a.turn != nil {
 		starts = a.turn.starts
 		unit, ban = int64(len(starts)), a.turn.minute
 	}
-	for i, flag := range [...]bool{begins, a.peek, a.dryRun, a.hold, a.leased, a.maxWait > 0} {
+	for i, flag := range [...]bool{begins, a.peek, a.dryRun, a.hold, a.leased} {
 		if flag {
 			head |= 1 << i
 		}
 	}
-	for _, n := range [...]int64{head, kind, a.cost, a.asked, a.Rate, a.Capacity, unit, ban} {
+	for _, n := range [...]int64{head, int64(a.Kind), a.Rate, a.Capacity, unit, ban} {
 		b = strconv.AppendInt(append(b, ' '), n, 10)
 	}
 	for _, n := range starts {
@@ -52,28 +64,26 @@ func (a *ask) appendWords(b []byte, begins bool) []byte {
 	return b
 }
 
-// addSettlements sets claims and numbers of the job of a Settle: see lua/settle.lua.
-func (j *job) addSettlements() {
-	r := j.request
-	if len(r.settlements) == 0 {
-		return
+// appendWords appends numbers as words: see lua/word.lua.
+func appendWords(b []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
 	}
-	var buf [5 * 8 * 4]byte
-	b := buf[:0]
-	j.claims = make([]int, 0, len(j.asks))
-	j.quiet = r.asks[j.asks[0]].asked == 0
-	for _, i := range j.asks {
-		claim := r.asks[i].claim
-		if n := len(j.claims); n > 0 && j.claims[n-1] == claim {
-			continue
-		}
-		j.claims = append(j.claims, claim)
-		b = r.settlements[claim].appendNumbers(b)
-	}
-	j.numbers = string(b)
+	return b
 }
 
-func (s *settlement) appendNumbers(b []byte) []byte {
+// appendSettlements appends the words of the claims that j settles: see lua/settle.lua.
+func (j *job) appendSettlements(b []byte) []byte {
+	if j.isOwed() {
+		j.quiet = j.request.asks[j.asks[0]].cost == 0
+		for _, claim := range j.claims {
+			b = j.request.settlements[claim].appendWords(b)
+		}
+	}
+	return b
+}
+
+func (s *settlement) appendWords(b []byte) []byte {
 	flags := int64(0)
 	if s.hold {
 		flags |= 1
@@ -87,35 +97,17 @@ func (s *settlement) appendNumbers(b []byte) []byte {
 	if s.waits {
 		flags = 8
 	}
-	for _, n := range [...]int64{s.at, s.cost, s.final, s.ban, flags} {
-		b = binary.LittleEndian.AppendUint64(b, uint64(n))
-	}
-	return b
+	return appendWords(b, s.at, s.cost, s.final, s.ban, flags)
 }
 
-// addLeases sets leases and numbers of the job of a Take.
-func (j *job) addLeases() {
-	r := j.request
-	if len(r.leases) == 0 {
-		return
-	}
-	var buf [5 * 8 * 4]byte
-	b := buf[:0]
+// appendLeases appends the words of the leased claims of j: see lua/take.lua.
+func (j *job) appendLeases(b []byte) []byte {
 	j.leases = j.leases[:0]
-	for n := range r.leases {
-		if l := &r.leases[n]; j.asksFor(l.claim) {
+	for n := range j.request.leases {
+		if l := &j.request.leases[n]; slices.Contains(j.claims, l.claim) {
 			j.leases = append(j.leases, n)
-			b = l.appendNumbers(b)
+			b = appendWords(b, l.want, l.unused[0].At, l.unused[0].Count, l.unused[1].At, l.unused[1].Count)
 		}
-	}
-	j.numbers = string(b)
-}
-
-func (l *leased) appendNumbers(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint64(b, uint64(l.want))
-	for _, p := range l.unused {
-		b = binary.LittleEndian.AppendUint64(b, uint64(p.At))
-		b = binary.LittleEndian.AppendUint64(b, uint64(p.Count))
 	}
 	return b
 }

@@ -20,7 +20,7 @@ type request struct {
 	leases      []leased     // claims of a Take
 	jobs        []job
 	usages      []usage       // backs the jobs' usages
-	plan        string        // of the last job; the next job's often equals it
+	plan, words string        // of the last job; the next job's often equal them
 	trip        *breaker.Trip // of the last job, for callers that give up; the batcher guards it
 }
 
@@ -30,8 +30,7 @@ type ask struct {
 	turn             *turn // of a calendar, or nil
 	claim, key       int   // their places in the request
 	place            int   // of the key among the keys of the job
-	cost, asked      int64 // of the claim, and of all claims for the state
-	maxWait          int64 // microseconds
+	cost, maxWait    int64 // of the claim; in microseconds
 	peek, dryRun     bool
 	hold, leased     bool
 }
@@ -60,10 +59,10 @@ type job struct {
 	route   string // jobs with the same route may share a run: see routing
 	keys    []string
 	asks    []int  // places in request.asks, ascending
-	plan    string // what is asked of the keys: see lua/plan.lua
+	plan    string // the shape of what is asked of the keys: see lua/plan.lua
+	words   string // what else the script reads: costs and waits, and of settlements or leases
 	load    int    // upper bound of the server's work
-	numbers string // of the settlements or the leases: see lua/settle.lua and lua/take.lua
-	claims  []int  // claims that it settles
+	claims  []int  // in the order of the asks; for a Take only if any claim is leased
 	leases  []int  // places in request.leases
 	quiet   bool   // the script replies only with the instants of renewed holds
 
@@ -111,15 +110,13 @@ func (l *layout) newTake(claims []core.Claim) (*request, error) {
 			claim: i, cost: exactCost(c.Cost), maxWait: c.MaxWait.Microseconds(), peek: c.Peek, dryRun: c.DryRun, hold: c.Hold && !c.Peek,
 		})
 	}
-	r.addUpCosts()
 	return r, nil
 }
 
 // exactCost returns the cost of a claim, where 0 means 1, in the numbers that scripts count in.
 func exactCost(cost int) int64 { return min(int64(max(cost, 1)), algorithm.MaxExact) }
 
-// newSettle returns the request of a Settle of valid settlements. Its plan does not contain costs, so that most requests
-// have the same plan.
+// newSettle returns the request of a Settle of valid settlements.
 func (l *layout) newSettle(settlements []core.Settlement) *request {
 	r := requests.Get().(*request)
 	for i := range settlements {
@@ -164,7 +161,6 @@ func (r *request) add(l *layout, rule, identity string, limits []algorithm.Limit
 		if a.Limit, a.turn = &limits[i], nil; a.Calendar != 0 {
 			a.turn = turnOf(a.Limit, l.wall)
 		}
-		a.asked = a.share()
 		r.asks = append(r.asks, a)
 	}
 }
@@ -176,28 +172,6 @@ func (r *request) keyIndex(key string) int {
 	}
 	r.keys = append(r.keys, key)
 	return len(r.keys) - 1
-}
-
-// addUpCosts adds up the costs of several claims for one state. It leaves out peeks, and adds up dry runs separately,
-// because they must not make others fail.
-func (r *request) addUpCosts() {
-	for i := 1; i < len(r.asks); i++ {
-		for j := range r.asks[:i] {
-			a, b := &r.asks[i], &r.asks[j]
-			if a.key == b.key && a.Kind == b.Kind && a.dryRun == b.dryRun && !a.peek && !b.peek {
-				a.asked = min(a.asked+b.share(), algorithm.MaxExact)
-				b.asked = min(b.asked+a.share(), algorithm.MaxExact)
-			}
-		}
-	}
-}
-
-// share returns the cost of a alone: a limit in flight counts requests.
-func (a *ask) share() int64 {
-	if a.Algorithm == algorithm.InFlight {
-		return min(a.cost, 1)
-	}
-	return a.cost
 }
 
 // lease makes a claim of r leased. Call it in the order of the claims.
@@ -222,16 +196,6 @@ func (j *job) add(ask int) {
 		j.keys = append(j.keys, key)
 	}
 	j.asks = append(j.asks, ask)
-}
-
-// asksFor reports whether an ask of j is of a claim.
-func (j *job) asksFor(claim int) bool {
-	for _, i := range j.asks {
-		if j.request.asks[i].claim == claim {
-			return true
-		}
-	}
-	return false
 }
 
 // A routing says which keys one run of a script may use.
@@ -278,9 +242,9 @@ func (how routing) jobsOf(r *request, l *layout) []job {
 	rest := r.usages
 	for i := range r.jobs {
 		j := &r.jobs[i]
-		j.plan = r.plan
+		j.plan, j.words = r.plan, r.words
 		j.prepare(false)
-		r.plan = j.plan
+		r.plan, r.words = j.plan, j.words
 		j.usages, rest = rest[:0:len(j.asks)], rest[len(j.asks):]
 	}
 	return r.jobs

@@ -36,7 +36,7 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	t.Cleanup(func() { client.Do(ctx, "acl", "setuser", "default", "+@all") })
 	bad := of("100/m;sliding-log")
 	jobs := []*job{of("5/m"), of("5/m, 9/h;fixed-window"), bad, of("5/60000001us"), of("5/60000001us;fixed-window")}
-	if err := s.decider.server.run(ctx, jobs); err != nil { // sorts jobs by plan
+	if err := s.decider.server.run(ctx, jobs); err != nil {
 		t.Fatal(err)
 	}
 	if n := slices.Index(jobs, bad); n == 0 || n == len(jobs)-1 {

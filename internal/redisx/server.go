@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,47 +80,31 @@ func panicked(v any) error {
 // reset resets one pair, because in a slot that is migrating, the server returns an error for a script with several
 // keys.
 func (s *server) reset(ctx context.Context, key string) error {
-	c := newCall(4)
-	c.addKeys([]string{key})
-	c.add(decidedAt("r", s.clock.micros()))
-	_, err := s.call(ctx, c)
+	_, err := s.call(ctx, callOf(s.clock.micros(), []*job{{keys: []string{key}, plan: "r"}}))
 	s.noteError(err)
 	return err
 }
 
-// callOf returns the call for jobs. Jobs with the same plan are next to each other.
+// callOf returns the call for jobs: see lua/run.lua. If now is not 0, they are decided at that instant.
 func callOf(now int64, jobs []*job) *call {
-	byPlan := func(a, b *job) int { return strings.Compare(a.plan, b.plan) }
-	if !slices.IsSortedFunc(jobs, byPlan) { // mostly there is one
-		slices.SortStableFunc(jobs, byPlan)
-	}
-	c := newCall(len(jobs) + 4)
+	c := newCall(3*len(jobs) + 1)
 	for _, j := range jobs {
 		c.addKeys(j.keys)
 	}
-	for i := 0; i < len(jobs); {
-		first := i
-		var numbers strings.Builder
-		for ; i < len(jobs) && jobs[i].plan == jobs[first].plan; i++ {
-			numbers.WriteString(jobs[i].numbers)
+	plan := ""
+	for _, j := range jobs {
+		if j.plan == plan {
+			c.add("")
+		} else {
+			c.add(j.plan)
 		}
-		c.add(decidedAt(jobs[first].plan, now))
-		if numbers.Len() > 0 {
-			c.add(numbers.String())
-		}
-		if i < len(jobs) {
-			c.add(i - first)
-		}
+		c.add(j.words)
+		plan = j.plan
+	}
+	if now != 0 {
+		c.add(now)
 	}
 	return c
-}
-
-// decidedAt returns a plan that is decided at an instant, if that is not 0.
-func decidedAt(plan string, now int64) string {
-	if now == 0 {
-		return plan
-	}
-	return plan[:1] + strconv.FormatInt(now, 10) + plan[1:]
 }
 
 // deliver gives each job its part of a script's reply.

@@ -40,8 +40,8 @@ end
 local function bookTurn(w, o, l, wait, now)
   if anyRare and l.pair.heldCost > 0 then
     return wait
-  elseif wait > l.maxWait then
-    return wait - l.maxWait
+  elseif wait > l.claim.maxWait then
+    return wait - l.claim.maxWait
   end
   return l.algorithm.canBook(w, o, l, now, l.asked) and -1 - wait or wait
 end
@@ -83,9 +83,9 @@ local function refund(plan, claim, at, cost, now, wait)
   end
   for i = claim.first, claim.last do
     local l = plan[i]
-    if l.maxWait and anyRare and pair.bannedUntil > max(at + wait, now) then
+    if claim.maxWait > 0 and anyRare and pair.bannedUntil > max(at + wait, now) then
       -- others may wait for the end of the ban, which the level does not show
-    elseif l.maxWait and l.capacity > 0 then
+    elseif claim.maxWait > 0 and l.capacity > 0 then
       l.algorithm.refundTurn(l.w, l.o, l, now, at, at + wait, min(cost, l.capacity))
     elseif l.capacity > 0 then
       l.algorithm.refund(l.w, l.o, l, now, at, min(cost, l.capacity))
@@ -114,7 +114,7 @@ local function beginCharge(plan, l, now)
     return true
   end
   if l.begins then
-    addHold(l.pair, now, l.cost, 1)
+    addHold(l.pair, now, l.claim.cost, 1)
   end
   markHeld(l, now)
   return false
@@ -135,11 +135,11 @@ local function decide(plan, limits, now, admitted)
     end
     if anyRare or w[o + 1] > l.room then
       local byHolds = false
-      wait = l.never or l.wait(w, o, l, now, l.asked)
+      wait = l.asked > l.capacity and -1 or l.wait(w, o, l, now, l.asked)
       if anyRare then
         wait, byHolds = withHolds(w, o, l, l.asked, wait, now)
       end
-      if l.maxWait and wait > 0 then
+      if wait > 0 and l.claim.maxWait > 0 then
         wait = bookTurn(w, o, l, wait, now)
       end
       if wait ~= 0 and wait >= -1 then
@@ -152,7 +152,7 @@ local function decide(plan, limits, now, admitted)
     local l = limits[i]
     if not anyRare or beginCharge(plan, l, now) then
       local charge, pair = l.waits < 0 and l.algorithm.book or l.charge, l.pair
-      local ends = charge(l.w, l.o, l, now, l.cost)
+      local ends = charge(l.w, l.o, l, now, l.claim.cost)
       if ends > pair.last then
         pair.last = ends
       end

@@ -1,6 +1,6 @@
 -- Settles a request: replaces what its claims were charged or held, keeps holds, or bans.
 --
--- A claim to be settled has five words:
+-- A claim to be settled has five words, which follow the words of all claims:
 --
 --   at      when it was charged, held or last renewed, in microseconds since 1970; 0 if it is not known
 --   cost    what it was charged or held
@@ -8,8 +8,8 @@
 --   ban     microseconds for which nothing is to fit or, if flags is 8, for which the request waited; else 0
 --   flags   1 if cost was held + 2 to keep the hold + 4 to grant cost - final requests + 8 if the claim could wait for its turn
 --
--- The reply has a word for each claim: the instant from which its hold counts after a renewal, else 0. If the plan asks
--- for a cost, the reply is instead that of a Take that charges nothing.
+-- The reply has a word for each claim: the instant from which its hold counts after a renewal, else 0. If the first
+-- claim has a cost, the reply is instead that of a Take that charges nothing.
 
 -- fits reports whether the limits of a claim admit a cost. It names no rate.
 local function fits(plan, claim, cost, now)
@@ -87,10 +87,10 @@ local function grant(plan, claim, n, now)
 end
 
 -- settle settles a request.
-local function settle(plan, keyList, first, now, filled, numbers, start)
+local function settle(plan, keyList, first, now, filled, numbers)
   openRequest(plan, keyList, first, now)
   for n, claim in ipairs(plan.claims) do
-    local at, cost, final, ban, flags = unpackWords(formats[5], numbers, start + settleWords * word * (n - 1))
+    local at, cost, final, ban, flags = unpackWords(formats[5], numbers, plan.behind + settleWords * word * (n - 1))
     local moved = 0
     if flags == 8 then
       adjust(plan, claim, at, final - cost, now, ban)

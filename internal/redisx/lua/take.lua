@@ -1,6 +1,7 @@
 -- Decides a Take.
 --
--- Its leased claims charge requests ahead for a process, and return those that it has not used. Each has five words:
+-- Its leased claims charge requests ahead for a process, and return those that it has not used. Each has five words, which follow
+-- the words of all claims:
 --
 --   want        how many requests to charge ahead
 --   at, unused  when requests were charged, in microseconds since 1970, and how many of them to return
@@ -9,10 +10,10 @@
 -- After what decide.lua replies come the numbers of requests charged ahead.
 
 -- openLeases reads what the leased claims want, and returns what they were charged ahead and have not used.
-local function openLeases(plan, now, numbers, start)
+local function openLeases(plan, now, numbers)
   for n, claim in ipairs(plan.leases) do
     local at1, unused1, at2, unused2
-    claim.want, at1, unused1, at2, unused2 = unpackWords(formats[5], numbers, start + leaseWords * word * (n - 1))
+    claim.want, at1, unused1, at2, unused2 = unpackWords(formats[5], numbers, plan.behind + leaseWords * word * (n - 1))
     if unused1 > 0 then
       refund(plan, claim, at1, unused1, now)
     end
@@ -44,10 +45,10 @@ local function chargeAhead(plan, now, admitted)
 end
 
 -- take decides a request, and charges requests ahead for its leased claims.
-local function take(plan, keyList, first, now, filled, numbers, start)
+local function take(plan, keyList, first, now, filled, numbers)
   openRequest(plan, keyList, first, now)
-  if numbers then
-    openLeases(plan, now, numbers, start)
+  if plan.leased then
+    openLeases(plan, now, numbers)
   end
   if anyOdd then -- each names its rate before one is evaluated
     nameRates(plan, now)
@@ -56,12 +57,12 @@ local function take(plan, keyList, first, now, filled, numbers, start)
   if plan.dry then
     decide(plan, plan.dry, now, admitted)
   end
-  if numbers then
+  if plan.leased then
     chargeAhead(plan, now, admitted)
   end
   saveRequest(plan, now)
   filled = report(plan, now, isHeld, filled)
-  if numbers then
+  if plan.leased then
     for _, claim in ipairs(plan.leases) do
       filled = filled + 1
       out[filled] = claim.ahead
@@ -70,4 +71,4 @@ local function take(plan, keyList, first, now, filled, numbers, start)
   return filled
 end
 
-decisions.t = take
+decisions.t, decisions.p = take, take

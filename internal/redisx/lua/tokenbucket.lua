@@ -334,7 +334,6 @@ function tokenBucket.compile(l)
   l.code = l.unit == 1 and 0 or l.unit == 1000 and 1 or 2 -- its place in tickOf
   l.period = ceilDiv(l.micros, l.unit)
   l.full = l.capacity * l.period
-  l.room = l.full - l.asked * l.period
   if l.peek then
     l.naming = setmetatable({peek = false}, {__index = l})
   end
