@@ -45,11 +45,12 @@ const defaultDenyCache = 4096
 // WithDenyCache sets how many denied requests the store remembers in this process; the default is 4,096, and 0 turns
 // the cache off. The store denies a remembered request again without asking Redis, so a client that keeps calling costs
 // no round trips. The cache never admits a request. It remembers a denial with the costs and limits of the request,
-// until the shortest of the request's waits is over, and for at most 1s. So a Reset or a Refund by another process may
-// take up to 1s to be noticed; a Reset or a Refund by this store takes effect at once. The cache does not remember
-// peeks, dry runs, and denials caused by requests in flight.
+// until the shortest of the request's waits is over, and for at most 1s. A remembered denial ends when this store
+// charges, refunds, bans or resets any key of the request. A Reset or a Refund by another process may take up to 1s to
+// be noticed. A request with a smaller MaxWait is denied by the same denial, with its own RetryAfter. The cache does not
+// remember peeks, dry runs, and denials caused by requests in flight.
 //
-// The cache has n slots of 24 bytes, and takes about 450 bytes more for each denial that it remembers. Two keys may
+// The cache has n slots of 16 bytes, and takes about 450 bytes more for each denial that it remembers. Two keys may
 // share a slot, which holds the latest denial.
 func WithDenyCache(n int) Option {
 	return func(c *config) {

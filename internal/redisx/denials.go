@@ -4,7 +4,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +15,9 @@ import (
 const maxDenial = time.Second
 
 // A denyCache remembers denied requests, by a pair that denied them, until the first moment at which anything in their
-// results changes. Only a request with the same costs and limits is the same request. Each pair has one slot, which it
-// shares with other pairs and which holds the latest denial. Reading a slot takes no lock.
+// results changes: a wait ends, or this process charges, settles or resets a pair. Only a request with the same costs and
+// limits is the same request; it may have a smaller MaxWait. Each pair has one slot, which it shares with other pairs and
+// which holds the latest denial.
 type denyCache struct {
 	layout *layout
 	seed   maphash.Seed
@@ -26,14 +26,14 @@ type denyCache struct {
 }
 
 type denySlot struct {
-	denial atomic.Pointer[denial]
-	mu     sync.Mutex    // held while the slot changes
-	resets atomic.Uint64 // how often a pair was forgotten
+	denial  atomic.Pointer[denial]
+	changes atomic.Uint64 // how often this process has changed a pair
 }
 
 // A denial keeps the stored keys instead of the keys that clients send, which may be long.
 type denial struct {
 	keys     []string
+	changes  uint64 // of the pairs, before the request was sent
 	asked    []asked
 	sent     time.Time     // the server may have decided as early,
 	received time.Time     // or as late
@@ -53,13 +53,13 @@ func newDenyCache(size int, l *layout) *denyCache {
 	return &denyCache{layout: l, seed: maphash.MakeSeed(), slots: make([]denySlot, size)}
 }
 
-// remember adds a request that was sent at an instant, if it was denied, and no pair of it was forgotten since resets.
-func (c *denyCache) remember(claims []core.Claim, results []core.Result, sent time.Time, resets uint64) {
+// remember adds a request that was sent at an instant, when its pairs had changed so often, if it was denied.
+func (c *denyCache) remember(claims []core.Claim, results []core.Result, sent time.Time, changes uint64) {
 	i := denier(claims, results)
 	if i < 0 {
 		return
 	}
-	d := &denial{keys: c.layout.pairKeys(claims), sent: sent, received: time.Now(), results: slices.Clone(results)}
+	d := &denial{keys: c.layout.pairKeys(claims), changes: changes, sent: sent, received: time.Now(), results: slices.Clone(results)}
 	for i := range d.results {
 		d.results[i].Rule = strings.Clone(d.results[i].Rule)
 	}
@@ -71,7 +71,10 @@ func (c *denyCache) remember(claims []core.Claim, results []core.Result, sent ti
 			d.lasts = min(d.lasts, of.Lease)
 		}
 	}
-	c.add(d, d.keys[i], resets)
+	c.slot([]byte(d.keys[i])).denial.Store(d)
+	for range 2 { // so that a cache with few denials takes little memory
+		c.sweep(d.received)
+	}
 }
 
 // denier returns the index of the first denied claim, or -1 if there is none, or if any claim is a peek or a dry run.
@@ -104,38 +107,56 @@ func (d *denial) firstChange() time.Duration {
 	return lasts
 }
 
-// appendTo appends the results at now. It never makes a wait too short.
-func (d *denial) appendTo(dst []core.Result, now time.Time) []core.Result {
+// appendTo appends the results of claims, which d is of, at now. It never makes a wait too short.
+func (d *denial) appendTo(dst []core.Result, claims []core.Claim, now time.Time) []core.Result {
 	past := now.Sub(d.received).Truncate(time.Microsecond)
-	for i := range d.results {
-		dst = append(dst, d.results[i])
-		r := &dst[len(dst)-1]
-		r.At = r.At.Add(past)
-		for _, wait := range [...]*time.Duration{&r.RetryAfter, &r.RefillAfter, &r.ResetAfter, &r.Wait} {
-			if *wait > 0 {
-				*wait -= past
+	left := d.results
+	for i := range claims {
+		for range claims[i].Limits {
+			r := left[0]
+			left = left[1:]
+			r.At = r.At.Add(past)
+			for _, wait := range [...]*time.Duration{&r.RetryAfter, &r.RefillAfter, &r.ResetAfter, &r.Wait} {
+				if *wait > 0 && *wait != core.Never {
+					*wait -= past
+				}
 			}
+			dst = append(dst, withMaxWait(r, d.asked[i].wait, claims[i].MaxWait))
 		}
 	}
 	return dst
 }
 
-// isOf reports whether d denied the same claims. l makes the keys of their pairs.
-func (d *denial) isOf(l *layout, claims []core.Claim) bool {
+// withMaxWait returns the result of a claim that may wait for less time than the claim that r is of.
+func withMaxWait(r core.Result, before, maxWait time.Duration) core.Result {
+	switch {
+	case r.Wait > maxWait:
+		r.Allowed, r.RetryAfter, r.Wait = false, r.Wait-maxWait, 0
+	case !r.Allowed && r.RetryAfter != core.Never:
+		r.RetryAfter += before - maxWait
+	}
+	return r
+}
+
+// denies reports whether d denies claims: they ask the same of the same pairs, which have not changed since.
+func (c *denyCache) denies(d *denial, claims []core.Claim) bool {
 	if len(d.keys) != len(claims) {
 		return false
 	}
 	var buf [256]byte
+	changes := uint64(0)
 	for i := range claims {
-		if string(l.appendKey(buf[:0], claims[i].Rule, claims[i].Key)) != d.keys[i] {
+		key := c.layout.appendKey(buf[:0], claims[i].Rule, claims[i].Key)
+		if string(key) != d.keys[i] {
 			return false
 		}
-		a, c := &d.asked[i], &claims[i]
-		if c.Peek || c.DryRun || a.cost != c.Cost || a.hold != c.Hold || a.wait != c.MaxWait || !slices.Equal(a.limits, c.Limits) {
+		a, of := &d.asked[i], &claims[i]
+		if of.Peek || of.DryRun || a.cost != of.Cost || a.hold != of.Hold || a.wait < of.MaxWait || !slices.Equal(a.limits, of.Limits) {
 			return false
 		}
+		changes += c.slot(key).changes.Load()
 	}
-	return true
+	return changes == d.changes
 }
 
 func (c *denyCache) slot(key []byte) *denySlot {
@@ -148,37 +169,38 @@ func (c *denyCache) find(claims []core.Claim, now time.Time) *denial {
 	for i := range claims {
 		key := c.layout.appendKey(buf[:0], claims[i].Rule, claims[i].Key)
 		d := c.slot(key).denial.Load()
-		if d != nil && now.Sub(d.sent) < d.lasts && d.isOf(c.layout, claims) {
+		if d != nil && now.Sub(d.sent) < d.lasts && c.denies(d, claims) {
 			return d
 		}
 	}
 	return nil
 }
 
-// resets returns a number that changes when any pair of claims is forgotten.
-func (c *denyCache) resets(claims []core.Claim) (sum uint64) {
+// changes returns a number that grows when this process changes a pair of claims.
+func (c *denyCache) changes(claims []core.Claim) (sum uint64) {
 	var buf [256]byte
 	for i := range claims {
-		sum += c.slot(c.layout.appendKey(buf[:0], claims[i].Rule, claims[i].Key)).resets.Load()
+		sum += c.slot(c.layout.appendKey(buf[:0], claims[i].Rule, claims[i].Key)).changes.Load()
 	}
 	return sum
 }
 
-// add remembers d, which the pair with key denied, unless a pair was forgotten since resets. It also drops some denials
-// that have ended, so that a cache with few denials takes little memory.
-func (c *denyCache) add(d *denial, key string, resets uint64) {
-	s := c.slot([]byte(key))
-	s.mu.Lock()
-	sum := uint64(0)
-	for _, key := range d.keys {
-		sum += c.slot([]byte(key)).resets.Load()
+// noteChange ends the denials of requests for a pair, which this process has changed.
+func (c *denyCache) noteChange(rule, identity string) {
+	var buf [256]byte
+	c.slot(c.layout.appendKey(buf[:0], rule, identity)).changes.Add(1)
+}
+
+// noteTake ends the denials that claims have changed by being charged: if they were, or may have been.
+func (c *denyCache) noteTake(claims []core.Claim, results []core.Result, err error) {
+	isDenied := func(r core.Result) bool { return !r.Allowed && !r.DryRun }
+	if c == nil || err == nil && slices.ContainsFunc(results, isDenied) {
+		return
 	}
-	if sum == resets {
-		s.denial.Store(d)
-	}
-	s.mu.Unlock()
-	for range 2 {
-		c.sweep(d.received)
+	for i := range claims {
+		if !claims[i].Peek {
+			c.noteChange(claims[i].Rule, claims[i].Key)
+		}
 	}
 }
 
@@ -190,18 +212,13 @@ func (c *denyCache) sweep(now time.Time) {
 	}
 }
 
-// forget drops what is known of pairs.
+// forget ends the denials of requests for pairs.
 func (c *denyCache) forget(pairs []core.Pair) {
 	if c == nil {
 		return
 	}
-	var buf [256]byte
 	for _, p := range pairs {
-		slot := c.slot(c.layout.appendKey(buf[:0], p.Rule, p.Key))
-		slot.mu.Lock()
-		slot.resets.Add(1)
-		slot.denial.Store(nil)
-		slot.mu.Unlock()
+		c.noteChange(p.Rule, p.Key)
 	}
 }
 

@@ -19,12 +19,12 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	now := time.Now()
 	results := []core.Result{{RetryAfter: time.Hour}}
 	find := func() *denial { return s.denials.find(claims, now) }
-	resets := s.denials.resets(claims)
+	changes := s.denials.changes(claims)
 	s.denials.forget([]core.Pair{{Key: "k"}})
-	if s.denials.remember(claims, results, now, resets); find() != nil {
+	if s.denials.remember(claims, results, now, changes); find() != nil {
 		t.Error("a denial from before the reset is remembered")
 	}
-	if s.denials.remember(claims, results, now, s.denials.resets(claims)); find() == nil {
+	if s.denials.remember(claims, results, now, s.denials.changes(claims)); find() == nil {
 		t.Error("a denial from after the reset is not remembered")
 	}
 	claims[0].Limits[0].Rate = 6

@@ -3,6 +3,8 @@ package redisx_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -230,4 +232,184 @@ func TestDenialCausedByHoldsIsNotRemembered(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A store that remembers denials answers like one that does not, whatever this process charges, settles and resets meanwhile.
+func TestRememberedDenialsChangeNoAnswer(t *testing.T) {
+	kinds := []core.Claim{
+		{Rule: "hour", Limits: core.MustParseLimits("5/h")},
+		{Rule: "burst", Limits: core.MustParseLimits("5/s;burst=1")},
+		{Rule: "window", Limits: core.MustParseLimits("4/2s;fixed-window, 9/m;sliding-log")},
+		{Rule: "sliding", Limits: core.MustParseLimits("3/s;sliding-window")},
+		{Rule: "waits", Limits: core.MustParseLimits("3/s"), MaxWait: time.Second},
+		{Rule: "ban", Limits: core.MustParseLimits("6/s;ban=1s")},
+	}
+	for seed := range uint64(6) {
+		denying(t, 64, func(t *testing.T, s, _ *redisx.Store, client *redis.Client) {
+			plain := redisx.New(client, redisx.Options{Prefix: "plain"})
+			plain.SetClock(time.Now)
+			random, remembered := rand.New(rand.NewPCG(seed, 0)), 0
+			var last []core.Claim
+			for n := range 400 {
+				var claims []core.Claim
+				for _, c := range kinds {
+					if random.IntN(4) == 0 {
+						c.Key, c.Cost = fmt.Sprint("k", random.IntN(2)), 1+random.IntN(7)/3
+						c.MaxWait = time.Duration(random.IntN(3)) * c.MaxWait / 2
+						c.Peek, c.DryRun = random.IntN(20) == 0, random.IntN(20) == 0
+						claims = append(claims, c)
+					}
+				}
+				if random.IntN(2) == 0 || len(claims) == 0 {
+					claims = last
+				}
+				if last = claims; len(claims) == 0 {
+					continue
+				}
+				if _, ok := s.TakeLocal(claims, nil); ok {
+					remembered++
+				}
+				got, want := take(t, s, claims...), take(t, plain, claims...)
+				if !slices.Equal(got, want) {
+					t.Fatalf("seed %d, request %d, %+v:\n%+v, want\n%+v", seed, n, claims, got, want)
+				}
+				if random.IntN(8) == 0 && allowed(want) {
+					for _, store := range []*redisx.Store{s, plain} {
+						if err := store.Settle(context.Background(), settled(claims, want)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				time.Sleep(time.Duration(random.IntN(80_000)) * time.Microsecond * time.Duration(random.IntN(2)))
+			}
+			if remembered < 10 {
+				t.Errorf("seed %d: %d remembered denials", seed, remembered)
+			}
+		})
+	}
+}
+
+// Requests of one key at two rates: while the strict one is denied, each request at the lax rate changes when it ends.
+func TestARememberedDenialDoesNotLoosenAStricterRate(t *testing.T) {
+	denying(t, 64, func(t *testing.T, s, _ *redisx.Store, _ *redis.Client) {
+		slow, fast, begun, admitted := claimOf("k", core.PerSecond(10)), claimOf("k", core.PerSecond(100)), time.Now(), 0
+		for time.Since(begun) < 3*time.Second {
+			for range 4 {
+				for allowed(take(t, s, slow)) {
+					admitted++
+				}
+				take(t, s, fast)
+				time.Sleep(25 * time.Millisecond)
+			}
+		}
+		if admitted > 40 {
+			t.Errorf("%d requests were admitted at 10/s in 3s, want 40 at most", admitted)
+		}
+	})
+}
+
+// A denial of a request that may wait also answers a request that may wait for less time.
+func TestRememberedDenialAnswersSmallerMaxWaits(t *testing.T) {
+	denying(t, 64, func(t *testing.T, s, plain *redisx.Store, client *redis.Client) {
+		a := core.Claim{Rule: "a", Key: "k", Limits: core.MustParseLimits("1/s"), MaxWait: 3 * time.Second}
+		b := core.Claim{Rule: "b", Key: "k", Limits: core.MustParseLimits("5/s"), MaxWait: time.Second}
+		for range 4 {
+			take(t, s, a)
+		}
+		for range 6 {
+			take(t, s, b)
+		}
+		if allowed(take(t, s, a, b)) {
+			t.Fatal("a fifth request may wait")
+		}
+		time.Sleep(30 * time.Millisecond)
+		for _, waits := range [][2]time.Duration{{3000, 1000}, {2999, 1000}, {2500, 0}, {3000, 1}, {3000, 170}, {0, 171}, {0, 0}, {1000, 500}} {
+			a.MaxWait, b.MaxWait = waits[0]*time.Millisecond, waits[1]*time.Millisecond
+			got, ok := s.TakeLocal([]core.Claim{a, b}, nil)
+			if want := take(t, plain, a, b); !ok || !slices.Equal(got, want) {
+				t.Errorf("%v: %v, %+v, want %+v", waits, ok, got, want)
+			}
+		}
+		for _, waits := range [][2]time.Duration{{3001, 1000}, {3000, 1001}} {
+			a.MaxWait, b.MaxWait = waits[0]*time.Millisecond, waits[1]*time.Millisecond
+			if r, ok := s.TakeLocal([]core.Claim{a, b}, nil); ok {
+				t.Errorf("%v, which is longer: %+v", waits, r)
+			}
+		}
+	})
+}
+
+// What a pair holds keeps a request from waiting at all, so its denial says nothing of other waits.
+func TestDenialOfAWaitBehindHoldsIsNotRemembered(t *testing.T) {
+	denying(t, 64, func(t *testing.T, s, _ *redisx.Store, _ *redis.Client) {
+		held := claimOf("k", core.PerMinute(2))
+		held.Hold = true
+		take(t, s, held)
+		waits := claimOf("k", core.PerMinute(2))
+		waits.MaxWait, waits.Cost = time.Second, 2
+		take(t, s, claimOf("k", core.PerMinute(2)))
+		if allowed(take(t, s, waits)) {
+			t.Fatal("it is not denied")
+		}
+		if r, ok := s.TakeLocal([]core.Claim{waits}, nil); ok {
+			t.Errorf("the denial is remembered: %+v", r)
+		}
+	})
+}
+
+func TestRememberedDenialOfACostThatNeverFitsStaysOne(t *testing.T) {
+	denying(t, 64, func(t *testing.T, s, _ *redisx.Store, _ *redis.Client) {
+		c := claimOf("k", core.PerHour(2))
+		c.Cost, c.MaxWait = 3, time.Second
+		take(t, s, c)
+		time.Sleep(10 * time.Millisecond)
+		c.MaxWait = 0
+		if r, ok := s.TakeLocal([]core.Claim{c}, nil); !ok || r[0].RetryAfter != core.Never {
+			t.Errorf("%v, %+v, want a denial with core.Never", ok, r)
+		}
+	})
+}
+
+// Requests that a lease admits, holds and dry runs charge a pair as well.
+func TestEachKindOfChargeEndsARememberedDenial(t *testing.T) {
+	denying(t, 64, func(t *testing.T, s, plain *redisx.Store, _ *redis.Client) {
+		for name, change := range map[string]func(*core.Claim){
+			"charge":  func(*core.Claim) {},
+			"hold":    func(c *core.Claim) { c.Hold = true },
+			"dry run": func(c *core.Claim) { c.DryRun = true },
+			"another": func(c *core.Claim) { c.Limits = core.MustParseLimits("90/m") },
+		} {
+			a, b := claimOf(name, core.PerHour(5)), core.Claim{Rule: "b", Key: name, Limits: core.MustParseLimits("5/s;burst=1")}
+			take(t, s, b)
+			if take(t, s, a, b); !remembers(s, a, b) {
+				t.Fatalf("%s: the denial is not remembered", name)
+			}
+			peek := a
+			if peek.Peek = true; !allowed(take(t, s, peek)) || !remembers(s, a, b) {
+				t.Errorf("%s: a peek has ended the denial", name)
+			}
+			charge := a
+			change(&charge)
+			if take(t, s, charge); remembers(s, a, b) {
+				t.Errorf("%s: the denial is still remembered", name)
+			}
+			if take(t, s, a, b); !remembers(s, a, b) {
+				t.Errorf("%s: no later denial is remembered", name)
+			}
+			if _, err := s.Take(canceled(), []core.Claim{a}, nil); err == nil || remembers(s, a, b) {
+				t.Errorf("%s: %v, and the denial is still remembered, although a may have been charged", name, err)
+			}
+		}
+	})
+}
+
+func remembers(s *redisx.Store, claims ...core.Claim) bool {
+	_, ok := s.TakeLocal(claims, nil)
+	return ok
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }

@@ -69,10 +69,11 @@ func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result
 		results, _, err := s.takeOrLease(ctx, claims, dst)
 		return results, err
 	}
-	resets, sent := s.denials.resets(claims), time.Now()
+	changes, sent := s.denials.changes(claims), time.Now()
 	results, lasts, err := s.takeOrLease(ctx, claims, dst)
+	s.denials.noteTake(claims, results[len(dst):], err)
 	if err == nil && lasts {
-		s.denials.remember(claims, results[len(dst):], sent, resets)
+		s.denials.remember(claims, results[len(dst):], sent, changes)
 	}
 	return results, err
 }
@@ -122,6 +123,7 @@ func (s *Store) LeaseStats() core.LeaseStats {
 func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result, bool) {
 	if t := s.leases.Load(); t != nil && t.HasKeys() {
 		if results, ok := t.TakeLocal(claims, dst); ok {
+			s.denials.noteTake(claims, results[len(dst):], nil)
 			return results, true
 		}
 	}
@@ -134,7 +136,7 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 		return dst, false
 	}
 	runtime.Gosched() // or callers that never wait might keep others, who wait for the server, from a CPU until their deadlines
-	return d.appendTo(dst, now), true
+	return d.appendTo(dst, claims, now), true
 }
 
 // Settle implements core.Store.

@@ -36,10 +36,10 @@ end
 
 -- bookTurn returns the wait of a limit that does not admit a request now, if the request may wait for its turn: that is
 -- negative if the turn comes soon enough, and else the time after which the same request would wait. No request waits
--- for what others hold, since nobody knows when they end.
+-- for what others hold, since nobody knows when they end: bookTurn also returns whether that is in the way.
 local function bookTurn(w, o, l, wait, now)
   if anyRare and l.pair.heldCost > 0 then
-    return wait
+    return wait, true
   elseif wait > l.claim.maxWait then
     return wait - l.claim.maxWait
   end
@@ -140,7 +140,7 @@ local function decide(plan, limits, now, admitted)
         wait, byHolds = withHolds(w, o, l, l.asked, wait, now)
       end
       if wait > 0 and l.claim.maxWait > 0 then
-        wait = bookTurn(w, o, l, wait, now)
+        wait, byHolds = bookTurn(w, o, l, wait, now)
       end
       if wait ~= 0 and wait >= -1 then
         admitted, isHeld = admitted and l.dryRun, isHeld or byHolds
