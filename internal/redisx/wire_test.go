@@ -148,3 +148,26 @@ func TestRecordsOfManyTiersAreDroppedOnceTheyEnded(t *testing.T) {
 		t.Errorf("%d words are kept, want the words of the last request and of 1000/d", n)
 	}
 }
+
+// A pair with limits of very many periods forgets the limit that ends first, not the one that it got first.
+func TestManyTiersDropTheLimitThatEndsFirst(t *testing.T) {
+	s := redisx.New(redistest.Start(t).Client(t), options)
+	s.SetClock(func() time.Time { return time.Unix(1_800_000_000, 0) }) // no window ends within two days
+	used := append(everyAlgorithm(1, ages), core.PerYear(1).In("Pacific/Kiritimati"))
+	for _, l := range used {
+		take(t, s, claimOf("k", l))
+	}
+	for i := range 400 { // each ends before all others
+		if r := take(t, s, claimOf("k", core.Every(1, 48*time.Hour-time.Duration(i)*time.Second))); !allowed(r) {
+			t.Fatalf("tier %d: %+v", i, r)
+		}
+	}
+	for _, l := range append(used, core.Every(1, 48*time.Hour)) {
+		if r := take(t, s, claimOf("k", l))[0]; r.Allowed {
+			t.Errorf("%v, which was used up, is forgotten: %+v", l, r)
+		}
+	}
+	if s.Repaired() != 0 {
+		t.Errorf("%d states made no sense", s.Repaired())
+	}
+}

@@ -84,20 +84,25 @@ end
 -- dropEnded removes the records of limits that the plan does not have once they have ended. If there is little room, it
 -- also removes the record that ends first.
 local function dropEnded(pair, now)
-  local first, least = nil, 2 * maxExact
+  local first, least = nil, math.huge
   local function drop(w, o, l)
     local ends = l.ends(w, o, l)
-    if ends < least then
-      first, least = w[o], ends
+    if ends >= now and w[o] ~= first then -- a bucket may end within this microsecond
+      return false
     end
-    -- a bucket may end within this microsecond
-    local drops = ends < now or w[o] == first and pair.size > maxWords / 2
-    if drops then
-      l.algorithm.discard(w, o, l)
-    end
-    return drops
+    l.algorithm.discard(w, o, l)
+    return true
   end
   eachOther(pair, drop)
+  if pair.size > maxWords / 2 then
+    eachOther(pair, function(w, o, l)
+      local ends = l.ends(w, o, l)
+      if ends < least then
+        first, least = w[o], ends
+      end
+    end)
+    eachOther(pair, drop)
+  end
 end
 
 -- forgetHeld removes all marks of a pair that holds nothing.
