@@ -113,3 +113,56 @@ func TestAStateThatCannotBeReadIsAnError(t *testing.T) {
 		t.Errorf("decided without a state: %+v, %v", r, err)
 	}
 }
+
+// While a user lacks the right for PEXPIRE, requests fail. The first one afterwards gives each key its expiry.
+func TestAKeyExpiresOnceTheRightForThatIsBack(t *testing.T) {
+	ctx := context.Background()
+	client := redistest.Start(t).Client(t)
+	s, minute, day := redisx.New(client, options), core.PerMinute(90), core.PerDay(90)
+	permit := func(rule string) {
+		t.Helper()
+		if err := client.Do(ctx, "acl", "setuser", "default", rule).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := claimOf("held", day)
+	held.Hold = true
+	charged := claimOf("charged", day)
+	results := take(t, s, charged, claimOf("old", minute))
+	permit("-pexpire")
+	for n, c := range []core.Claim{claimOf("new", day), claimOf("old", day), held, claimOf("log", day.Using(core.SlidingLog))} {
+		for range 3 {
+			if r, err := s.Take(ctx, []core.Claim{c}, nil); err == nil || errors.Is(err, core.ErrInvalid) {
+				t.Errorf("claim %d: %+v, %v, want an error of the server", n, r, err)
+			}
+		}
+	}
+	more := settled([]core.Claim{charged}, results[:1])
+	more[0].Final = 50
+	if err := s.Settle(ctx, more); err == nil {
+		t.Error("a settlement does not fail")
+	}
+	banned := core.Settlement{Rule: "rule", Key: "banned", Ban: 24 * time.Hour}
+	if err := s.Settle(ctx, []core.Settlement{banned}); err == nil {
+		t.Error("a ban does not fail")
+	}
+	permit("+pexpire")
+	for key, limit := range map[string]core.Limit{"new": day, "old": day, "held": day, "log": day.Using(core.SlidingLog), "charged": day, "banned": day} {
+		r := take(t, s, claimOf(key, limit))[0]
+		if key == "new" && r.Remaining != 86 {
+			t.Errorf("%d of 90 remain after 3 requests that failed and one that did not, want 86", r.Remaining)
+		}
+		if key != "banned" {
+			continue
+		}
+		if err := s.Settle(ctx, []core.Settlement{banned}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	allExpire(t, client)
+	for _, key := range client.Keys(ctx, "*").Val() {
+		if ttl := client.PTTL(ctx, key).Val(); ttl < time.Minute {
+			t.Errorf("%s expires in %v, want until its limits have recovered", key, ttl)
+		}
+	}
+}

@@ -210,6 +210,17 @@ local function openRequest(plan, keyList, first, now)
   end
 end
 
+-- expire has the key of a pair that was stored expire at an instant in milliseconds since 1970. If the server denies that,
+-- the pair does not say that its key is kept: a later request tries again.
+local function expire(pair, at, now)
+  local reply = tryCall('PEXPIRE', pair.key, format('%d', at - floorDiv(now, 1000)))
+  if type(reply) == 'table' then
+    pair.words[1] = 16 + layout
+    call('HSET', pair.key, 's', textOf(pair.words, pair.size))
+    error(reply.err, 0)
+  end
+end
+
 -- saveRequest stores what has changed. An empty pair is not stored.
 local function saveRequest(plan, now)
   for n = 1, plan.keys do
@@ -233,8 +244,8 @@ local function saveRequest(plan, now)
       else
         call('HSET', key, 's', value)
       end
-      if prolong then
-        call('PEXPIRE', key, format('%d', prolong - floorDiv(now, 1000)))
+      if prolong and size > 1 then
+        expire(pair, prolong, now)
       end
     end
   end
