@@ -48,7 +48,8 @@ func (c *config) apply(opts []Option) (errs []error) {
 //
 // Limiters that share a store share the state of rules with the same name. So New reports a rule whose limits differ from
 // the rule of that name in another limiter with this store, unless that limiter has been garbage collected. To change
-// limits, use SetRules.
+// limits, use SetRules. Stores share their state if they are equal or, if they have a method SharedState() any, if that
+// returns equal values: two redisstore.Stores over the same client with the same prefix are one store.
 func WithStore(s Store) Option {
 	return func(c *config) error {
 		switch {

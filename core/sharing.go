@@ -43,17 +43,35 @@ func (g *registry) add(l *Limiter, given ...Store) (errs []error) {
 	return nil
 }
 
-// key returns the hash of s. It reports false if s cannot be told apart from other stores by comparison: values of
-// zero-size types are always equal, and pointers to them may be.
+// key returns the hash of what s shares. It reports false if that cannot be told apart from other stores by comparison:
+// values of zero-size types are always equal, and pointers to them may be.
 func (g *registry) key(s Store) (uint64, bool) {
-	if s == nil || !reflect.ValueOf(s).Comparable() {
+	state := sharedBy(s)
+	if state == nil || !reflect.ValueOf(state).Comparable() {
 		return 0, false
 	}
-	t := reflect.TypeOf(s)
+	t := reflect.TypeOf(state)
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	return maphash.Comparable(g.seed, s), t.Size() > 0
+	return maphash.Comparable(g.seed, state), t.Size() > 0
+}
+
+// sharedBy returns a value that is equal for stores that share their state: s itself, unless s says otherwise.
+func sharedBy(s Store) any {
+	if v, ok := s.(interface{ SharedState() any }); ok {
+		if state := v.SharedState(); state != nil && reflect.ValueOf(state).Comparable() {
+			return state
+		}
+	}
+	return s
+}
+
+// share reports whether a and b share their state.
+func (g *registry) share(a, b Store) bool {
+	keyA, okA := g.key(a)
+	keyB, okB := g.key(b)
+	return okA && okB && keyA == keyB && sharedBy(a) == sharedBy(b)
 }
 
 // forget removes limiters that have been garbage collected.
@@ -71,7 +89,7 @@ func (g *registry) forget(key uint64) {
 func (g *registry) conflicts(l *Limiter, s Store, others []weak.Pointer[Limiter]) (errs []error) {
 	for _, p := range others {
 		other := p.Value()
-		if other == nil || other.store.store != s && other.fallback.store != s {
+		if other == nil || !g.share(other.store.store, s) && !g.share(other.fallback.store, s) {
 			continue
 		}
 		errs = append(errs, l.rules.Load().conflictsWith(other.rules.Load())...)

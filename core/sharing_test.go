@@ -139,3 +139,38 @@ func TestSkipsAddUp(t *testing.T) {
 		}
 	}
 }
+
+// A sharingStore shares its state with all stores whose state is equal.
+type sharingStore struct {
+	core.Store
+	state any
+}
+
+func (s *sharingStore) SharedState() any { return s.state }
+
+// Two stores may be one to their limits.
+func TestStoresThatShareStateHaveOneSetOfLimits(t *testing.T) {
+	type state struct{ of any }
+	with := func(of any) core.Store { return &sharingStore{new(core.MemoryStore), of} }
+	first := with(state{"a"})
+	l := core.Must(core.New([]core.Rule{withLimits("", core.PerMinute(5))}, core.WithStore(first)))
+	odd := with(state{[]int{1}})
+	m := core.Must(core.New([]core.Rule{withLimits("", core.PerMinute(5))}, core.WithFallback(odd)))
+	other := []core.Rule{withLimits("", core.PerMinute(6))}
+	for name, s := range map[string]core.Store{"the same": first, "an equal one": with(state{"a"}), "one that only equals itself": odd} {
+		for _, opt := range []core.Option{core.WithStore(s), core.WithFallback(s)} {
+			if _, err := core.New(other, opt); err == nil || !strings.Contains(err.Error(), `limits [5/1m], got [6/1m]; use another name`) {
+				t.Errorf("%s: %v, want the mistake that the limits differ", name, err)
+			}
+		}
+	}
+	for name, s := range map[string]core.Store{
+		"another": with(state{"b"}), "of another type": with("a"), "not comparable": with(state{[]int{1}}), "nil": with(nil),
+	} {
+		if _, err := core.New(other, core.WithStore(s)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	runtime.KeepAlive(l)
+	runtime.KeepAlive(m)
+}

@@ -29,11 +29,11 @@ func Example() {
 	defer s.Close()
 	process := func() *core.Limiter {
 		client := redis.NewClient(&redis.Options{Addr: s.Addr()})
-		rules := []core.Rule{core.PerMinute(3).By(keyfunc.RemoteIP)}
+		rules := []core.Rule{{Name: "api", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerMinute(3)}}}
 		return core.Must(core.New(rules, core.WithStore(redisstore.New(client)), core.WithTimeout(10*time.Second)))
 	}
 	one, other := process(), process()
-	claim := core.Claim{Key: "user:42"}
+	claim := core.Claim{Rule: "api", Key: "user:42"}
 	for _, limiter := range []*core.Limiter{one, other, one, other} {
 		d, err := limiter.Take(context.Background(), claim)
 		if err != nil {

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"reflect"
@@ -17,8 +18,16 @@ const defaultPrefix = "spillgate"
 // A Store keeps state in Redis. It is safe for concurrent use and needs no Close. Close the client when you no longer
 // need it.
 type Store struct {
-	redis *redisx.Store
-	err   error // the mistakes in the arguments of New
+	redis  *redisx.Store
+	shared sharedState
+	err    error // the mistakes in the arguments of New
+}
+
+// A sharedState is equal for stores with the same keys in the same Redis.
+type sharedState struct {
+	client redis.UniversalClient
+	prefix string
+	secret [sha256.Size]byte // a digest, or 0 for none
 }
 
 var _ core.LocalTaker = (*Store)(nil)
@@ -27,8 +36,10 @@ var _ core.LocalTaker = (*Store)(nil)
 // options. A client that wraps a *redis.ClusterClient is recognized when the cluster first returns an error for keys of
 // several slots.
 //
-// Give each service that uses the same Redis its own prefix: see WithPrefix. Otherwise their rules of the same name
-// share limits, and one service uses up the limits of another.
+// Name the rules: stores over the same client with the same prefix are one store, in which rules of the same name share
+// limits. core.New reports two limiters that give such a rule different limits. Other processes cannot be checked, so
+// give each service that uses the same Redis its own prefix: see WithPrefix. Otherwise one service uses up the limits of
+// another.
 //
 // If client or an option is invalid, all methods of the store return an error that wraps core.ErrInvalid. So does
 // core.New, which calls Validate.
@@ -47,7 +58,11 @@ func New(client redis.UniversalClient, opts ...Option) *Store {
 	if err := errors.Join(c.errs...); err != nil {
 		return &Store{err: err}
 	}
-	return &Store{redis: redisx.New(client, c.Options)}
+	s := &Store{redis: redisx.New(client, c.Options), shared: sharedState{client: client, prefix: c.Prefix}}
+	if c.Secret != nil {
+		s.shared.secret = sha256.Sum256(c.Secret)
+	}
+	return s
 }
 
 // isNil reports whether client is nil or a nil pointer.
@@ -62,6 +77,10 @@ func isNil(client redis.UniversalClient) bool {
 // Validate returns an error that joins all mistakes in the arguments of New and wraps core.ErrInvalid, or nil if there
 // are none.
 func (s *Store) Validate() error { return s.err }
+
+// SharedState returns a value that is equal for all stores over the same client with the same prefix and key secret:
+// they share the state of rules with the same name. See core.WithStore.
+func (s *Store) SharedState() any { return s.shared }
 
 // Repaired returns how many invalid states this store has found in Redis: a value of another type, data of other
 // software, or impossible numbers. The store replaced each of them with the state of a limit that has just been used

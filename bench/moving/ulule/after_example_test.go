@@ -13,9 +13,10 @@ import (
 
 // after limits each address to 1,000 requests per hour, in all processes together.
 func after(client *redis.Client, next http.Handler) (http.Handler, error) {
-	limit := core.PerHour(1000).Using(core.FixedWindow)
+	rule := core.PerHour(1000).Using(core.FixedWindow).By(keyfunc.RemoteIP)
+	rule.Name = "api" // all stores over one client and prefix share rules by their names
 	store := redisstore.New(client, redisstore.WithPrefix("shop"))
-	limiter, err := core.New([]core.Rule{limit.By(keyfunc.RemoteIP)}, core.WithStore(store))
+	limiter, err := core.New([]core.Rule{rule}, core.WithStore(store))
 	if err != nil {
 		return nil, err
 	}

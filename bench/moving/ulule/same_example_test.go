@@ -25,9 +25,10 @@ func same(client *redis.Client, next http.Handler) (http.Handler, error) {
 		w.Header().Del("Cache-Control")
 		http.Error(w, "Limit exceeded", http.StatusTooManyRequests)
 	}
-	limit := core.PerHour(1000).Using(core.FixedWindow)
+	rule := core.PerHour(1000).Using(core.FixedWindow).By(keyfunc.RemoteIP)
+	rule.Name = "api" // all stores over one client and prefix share rules by their names
 	store := redisstore.New(client, redisstore.WithPrefix("shop"))
-	limiter, err := core.New([]core.Rule{limit.By(keyfunc.RemoteIP)}, core.WithStore(store))
+	limiter, err := core.New([]core.Rule{rule}, core.WithStore(store))
 	if err != nil {
 		return nil, err
 	}
