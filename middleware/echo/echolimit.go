@@ -1,6 +1,8 @@
 package echolimit
 
 import (
+	"net/http"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/spillgate/spillgate/core"
@@ -55,10 +57,31 @@ func (o *options) limit(c echo.Context, l *core.Limiter, next echo.HandlerFunc) 
 			c.SetRequest(outer)
 		}
 	}()
+	if c.Path() == "" {
+		next = inPlace(outer, g.Request(), next)
+	}
 	if g.Watches() {
 		return watched(c, &g, next)
 	}
 	return next(c)
+}
+
+// inPlace runs next with outer, which has the contents of own meanwhile. It is for a limiter in Pre: behind it, echo routes
+// outer, the request that it was given, whatever c.Request is, so middleware that rewrites the request must find outer.
+// Afterwards, own has what the handlers have changed.
+func inPlace(outer, own *http.Request, next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		before := *outer
+		*outer = *own
+		c.SetRequest(outer)
+		defer func() {
+			*own, *outer = *outer, before
+			if c.Request() == outer {
+				c.SetRequest(own)
+			}
+		}()
+		return next(c)
+	}
 }
 
 // WriteError returns the default response to a request that could not be decided, as an error for the HTTPErrorHandler. An
