@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+
+	"github.com/spillgate/spillgate/internal/routes"
 )
 
 type contextKey struct{}
@@ -125,8 +127,11 @@ func carriedBy(ctx context.Context) *carried {
 
 // Value implements context.Context.
 func (c *carried) Value(key any) any {
-	if key == (contextKey{}) {
+	switch {
+	case key == contextKey{}:
 		return c
+	case key == routes.RouterKey{} && c.router != nil:
+		return c.router
 	}
 	return c.Context.Value(key)
 }

@@ -16,7 +16,7 @@ var (
 	ErrNoKey = errors.New("no key")
 
 	// ErrBadKey means that the identity that a key func looks for is ambiguous or malformed: sent twice, or without a
-	// value. It never wraps ErrNoKey, so no fallback ignores it. Adapters respond with 400.
+	// value, or a path that may lead to two routes. It never wraps ErrNoKey, so no fallback ignores it. Adapters respond with 400.
 	ErrBadKey = errors.New("bad key")
 
 	// ErrUnavailable means that the store could not decide and the rule fails closed. Adapters respond with 503.

@@ -117,6 +117,9 @@ func WithMaxWaiting(n int) Option {
 
 // WithSkip exempts requests for which skip reports true: they are admitted and not charged. WithSkip may be given
 // several times: a request is exempt if any skip reports true.
+//
+// Routers and servers behind a proxy can read a path in other ways than r.URL.Path: "/x/../healthz" or "/%68ealthz", for
+// example. To exempt a route, compare RoutePattern, which is the route that serves r.
 func WithSkip(skip func(*http.Request) bool) Option {
 	return func(c *config) error {
 		if skip == nil {

@@ -6,10 +6,13 @@ import (
 	"net/http"
 )
 
-// A Router is for adapters, which implement it to find the route of a request.
+// A Router is for adapters, which implement it to find the route of a request. If a router may route a request by another
+// method or path than the request's own, its Router also has a method RouteTarget(r *http.Request) (method, path string).
+// Rule.Routes and the skips of rules files read what it returns as well. Empty strings mean the request's own.
 type Router interface {
 	// RoutePattern returns the pattern of the route that will serve r, or "" if no route matches. If the route cannot
-	// be known at the adapter's place in the chain of handlers, the error says where to mount the limiter.
+	// be known at the adapter's place in the chain of handlers, the error says where to mount the limiter. If it cannot
+	// be known because r's path is ambiguous, the error wraps ErrBadKey.
 	RoutePattern(r *http.Request) (string, error)
 }
 
@@ -17,7 +20,8 @@ type Router interface {
 // there is none, it returns r.Pattern. It returns "" if no route matches r.
 //
 // If the adapter cannot find out the route, RoutePattern returns "" too. If a skip, Match, Cost, Tier or key func has
-// called it, the decision then fails with ErrInvalid, because the request would look like one that matches no route.
+// called it, the decision then fails with the error of Route, because the request would look like one that matches no
+// route.
 func RoutePattern(r *http.Request) string {
 	pattern, err := Route(r)
 	if err != nil {
@@ -28,8 +32,9 @@ func RoutePattern(r *http.Request) string {
 	return pattern
 }
 
-// Route is RoutePattern for key funcs, which can return an error. The error wraps ErrInvalid if the adapter cannot find
-// out the route of r, and says where to mount the limiter.
+// Route is RoutePattern for key funcs, which can return an error. If the adapter cannot find out the route of any
+// request, the error wraps ErrInvalid and says where to mount the limiter. If only the path of r is ambiguous, such as
+// "//login", which another router or a middleware may read as "/login", the error wraps ErrBadKey.
 func Route(r *http.Request) (string, error) {
 	var hint error
 	for c := carriedBy(r.Context()); c != nil; c = c.before() {
@@ -44,6 +49,9 @@ func Route(r *http.Request) (string, error) {
 	}
 	if r.Pattern != "" {
 		return r.Pattern, nil
+	}
+	if errors.Is(hint, ErrBadKey) {
+		return "", hint
 	}
 	return "", invalid("the route of the request is not known here: %v", cmp.Or(hint, errNoRouter))
 }

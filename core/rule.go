@@ -34,8 +34,9 @@ type Rule struct {
 	//
 	// Patterns match the whole path of r.URL, cleaned: "//login", "/x/../login" and "/login/" are "/login", so "/api/"
 	// matches "/api" too. Routers can interpret a path differently if it has escapes such as "%2F" or needs cleaning. A
-	// pattern applies if it matches any of these interpretations. If your router serves other paths with the same
-	// handler, such as "/LOGIN" or "/login.json", add a pattern for each. The last parameter of an echo route,
+	// pattern applies if it matches any of these interpretations, or the method and path that the adapter's router routes
+	// by, which middleware in front of the limiter may have set. If your router serves other paths with the same handler,
+	// such as "/LOGIN" or "/login.json", add a pattern for each. The last parameter of an echo route,
 	// "/users/:id", also matches slashes: use "/users/".
 	//
 	// Hosts are compared without regard to case, port and a final dot. A client can send any Host, so use a pattern

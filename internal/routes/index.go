@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,7 +21,8 @@ type Index struct {
 type segment struct {
 	literal map[string]*segment
 	wild    *segment // {x}
-	exact   []route  // patterns that end here: "/login", "/login/{$}"
+	end     []route  // patterns that end here: "/login"
+	slash   []route  // and those that end in a slash: "/login/{$}"
 	below   []route  // patterns for this path and all below it: "/api/", "/api/{rest...}"
 }
 
@@ -34,64 +36,79 @@ func (t route) covers(method string) bool {
 	return t.method == "" || t.method == method || t.method == http.MethodGet && method == http.MethodHead
 }
 
-// Match appends to dst the indexes of the sets that match r, in order. An empty set matches every request.
+// Match appends to dst the indexes of the sets that match r, in order. An empty set matches every request. A set matches
+// if one of its patterns matches one reading of the path.
 func (x *Index) Match(r *http.Request, dst []int) []int {
 	start := len(dst)
 	dst = append(dst, x.everywhere...)
 	if x.anyHost == nil && len(x.hosts) == 0 {
 		return dst
 	}
-	method := r.Method
-	if method == "" {
-		method = http.MethodGet
-	}
 	trees := [2]*segment{x.anyHost}
 	if len(x.hosts) > 0 {
 		trees[1] = x.hosts[cleanHost(r.Host)]
 	}
+	var room [8]reading
+	all := readings(r, false, room[:0])
 	for _, tree := range trees {
-		if tree != nil {
-			dst = tree.matchAll(r.URL, method, dst)
+		for i := 0; i < len(all) && tree != nil; i++ {
+			dst = tree.match(all[i], dst)
 		}
 	}
 	slices.Sort(dst[start:])
 	return dst[:start+len(slices.Compact(dst[start:]))]
 }
 
-// matchAll appends the sets of the patterns that match u, in whatever way a router may read it.
-func (s *segment) matchAll(u *url.URL, method string, dst []int) []int {
-	if u == nil {
-		return s.match("/", method, false, dst)
+// Covers reports whether every reading of r's path matches a pattern without a host, exactly as http.ServeMux matches a
+// path that it does not clean: "/login" does not match "/login/". Use Covers to free requests: whichever reading a
+// router chooses, it leads to a path that a pattern names. Covers never reports true for a path that is Ambiguous.
+func (x *Index) Covers(r *http.Request) bool {
+	if x.anyHost == nil || r.URL != nil && Ambiguous(r.URL.Path) {
+		return false
 	}
-	if u.RawPath == "" && isClean(u.Path) {
-		return s.match(u.Path, method, false, dst)
+	var room [8]reading
+	var found [4]int
+	for _, p := range readings(r, true, room[:0]) {
+		if len(x.anyHost.match(p, found[:0])) == 0 {
+			return false
+		}
 	}
-	var room [4]reading
-	for _, p := range readings(u, room[:0]) {
-		dst = s.match(p.path, method, p.escaped, dst)
-	}
-	return dst
+	return true
 }
 
-// match appends the sets of the patterns below s that match path, which begins with a slash and is not escaped or is read
-// segment by segment.
-func (s *segment) match(path, method string, escaped bool, dst []int) []int {
-	dst = appendCovering(dst, s.below, method)
-	if path == "" || path == "/" {
-		return appendCovering(dst, s.exact, method)
+// Ambiguous reports whether servers behind a proxy may read a path, which is not escaped, in ways that readings does not
+// foresee: "\\" as "/", "..;x" as "..", an escape that was escaped itself, or a control character as the end.
+func Ambiguous(path string) bool {
+	return strings.ContainsFunc(path, func(c rune) bool { return c == '\\' || c == ';' || c == '%' || c < ' ' || c == 0x7f })
+}
+
+// match appends the sets of the patterns below s that match p, whose path begins with a slash or is empty.
+func (s *segment) match(p reading, dst []int) []int {
+	if p.path != "" || !p.exact {
+		dst = appendCovering(dst, s.below, p.method)
 	}
-	name, rest := path[1:], ""
+	if p.path == "" || p.path == "/" {
+		if p.path == "" || !p.exact {
+			dst = appendCovering(dst, s.end, p.method)
+		}
+		if p.path == "/" || !p.exact {
+			dst = appendCovering(dst, s.slash, p.method)
+		}
+		return dst
+	}
+	name, rest := p.path[1:], ""
 	if i := strings.IndexByte(name, '/'); i >= 0 {
 		name, rest = name[:i], name[i:]
 	}
-	if escaped {
+	if p.escaped {
 		name = unescape(name)
 	}
+	p.path = rest
 	if child := s.literal[name]; child != nil {
-		dst = child.match(rest, method, escaped, dst)
+		dst = child.match(p, dst)
 	}
 	if s.wild != nil {
-		dst = s.wild.match(rest, method, escaped, dst)
+		dst = s.wild.match(p, dst)
 	}
 	return dst
 }
@@ -105,19 +122,72 @@ func appendCovering(dst []int, routes []route, method string) []int {
 	return dst
 }
 
-// A reading is a way to read the path of a request. Routers differ: net/http cleans the path and then unescapes each
-// segment; gin unescapes the path and then may clean it; chi and echo use the path unchanged unless a middleware cleans
-// it.
+// A reading is a way to read the method and the path of a request. Routers differ: net/http cleans the path and then
+// unescapes each segment; gin unescapes the path and then may clean it; chi and echo use the path unchanged unless a
+// middleware cleans it.
 type reading struct {
-	path    string
-	escaped bool // to be unescaped segment by segment
+	method, path string
+	escaped      bool // to be unescaped segment by segment
+	exact        bool // a slash at the end counts
 }
 
-// readings appends all readings of u to dst. Each begins with a slash and has none at its end.
-func readings(u *url.URL, dst []reading) []reading {
-	dst = append(dst, reading{trimSlashes(u.Path), false}, reading{path.Clean("/" + u.Path), false})
-	if u.RawPath != "" {
-		dst = append(dst, reading{trimSlashes(u.RawPath), true}, reading{path.Clean("/" + u.RawPath), true})
+// RouterKey is the key of the context value that knows what the router of a request routes it by, if the value is a
+// Router.
+type RouterKey struct{}
+
+// A Router may route a request by another method or path than the request's own.
+type Router interface {
+	// RouteTarget returns the method and the path that the router routes r by, if it knows them. The path may be
+	// escaped, and a slash at its end does not count. Empty strings mean the request's own.
+	RouteTarget(r *http.Request) (method, path string)
+}
+
+// readings appends all readings of r to dst. Their paths begin with a slash. If exact is false, a slash at their end does
+// not count.
+func readings(r *http.Request, exact bool, dst []reading) []reading {
+	var sent url.URL
+	if r.URL != nil {
+		sent = *r.URL
+	}
+	method, own := "", "" // the router's
+	if router, ok := r.Context().Value(RouterKey{}).(Router); ok {
+		if method, own = router.RouteTarget(r); own != "" && trimSlashes(own) == trimSlashes(sent.Path) {
+			own = ""
+		}
+	}
+	all := reading{method: cmp.Or(r.Method, http.MethodGet), exact: exact}
+	if own == "" && sent.RawPath == "" && isClean(sent.Path) && !(exact && strings.HasSuffix(sent.Path, "/")) {
+		all.path = sent.Path
+		dst = append(dst, all)
+	} else {
+		dst = all.appendForms(sent.Path, dst)
+		for _, p := range [...]string{sent.RawPath, own} {
+			if p != "" {
+				all.escaped = true
+				dst = all.appendForms(p, dst)
+				all.escaped = false
+				dst = all.appendForms(p, dst)
+			}
+		}
+	}
+	if method == "" || method == all.method || method == http.MethodGet && all.method == http.MethodHead {
+		return dst
+	}
+	for _, p := range dst {
+		p.method = method
+		dst = append(dst, p)
+	}
+	return dst
+}
+
+// appendForms appends readings of text that are like p: as it is, without slashes at its end, and cleaned.
+func (p reading) appendForms(text string, dst []reading) []reading {
+	if p.exact && strings.HasSuffix(text, "/") {
+		p.path = "/" + strings.TrimPrefix(text, "/")
+		dst = append(dst, p)
+	}
+	for _, p.path = range [...]string{trimSlashes(text), path.Clean("/" + text)} {
+		dst = append(dst, p)
 	}
 	return dst
 }

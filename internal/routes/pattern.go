@@ -43,6 +43,7 @@ type pattern struct {
 	method, host string
 	segments     []patternSegment
 	multi        bool // it ends in a slash or in {rest...}
+	slash        bool // it ends in {$}
 }
 
 type patternSegment struct {
@@ -52,7 +53,7 @@ type patternSegment struct {
 
 // String returns the same text for patterns that match the same requests.
 func (p pattern) String() string {
-	return fmt.Sprintf("%q %q %#v %v", p.method, p.host, p.segments, p.multi)
+	return fmt.Sprintf("%q %q %#v %v %v", p.method, p.host, p.segments, p.multi, p.slash)
 }
 
 func (x *Index) add(p pattern, set int) {
@@ -61,10 +62,13 @@ func (x *Index) add(p pattern, set int) {
 		tree = tree.child(s)
 	}
 	t := route{p.method, set}
-	if p.multi {
+	switch {
+	case p.multi:
 		tree.below = append(tree.below, t)
-	} else {
-		tree.exact = append(tree.exact, t)
+	case p.slash:
+		tree.slash = append(tree.slash, t)
+	default:
+		tree.end = append(tree.end, t)
 	}
 }
 
@@ -140,6 +144,7 @@ func newPattern(method, host, path string) pattern {
 		p.multi = p.multi && path == ""
 		switch {
 		case name == "{$}":
+			p.slash = true
 		case strings.HasPrefix(name, "{") && strings.HasSuffix(name, "...}"):
 			p.multi = true
 		case strings.HasPrefix(name, "{"):

@@ -39,10 +39,23 @@ func (n router) RoutePattern(r *http.Request) (string, error) {
 	return "", errUnknown
 }
 
-// routed reports whether chi has found the route. Until then, the last pattern belongs to a mounted router, if any.
+// RouteTarget says which method and path chi routes, whatever the path of the request is now: see core.Router.
+func (n router) RouteTarget(r *http.Request) (method, path string) {
+	c := chi.RouteContext(r.Context())
+	switch {
+	case c == nil:
+		return "", ""
+	case routed(c):
+		return c.RouteMethod, cmp.Or(mountedPath(c), "/")
+	}
+	return c.RouteMethod, urlOf(c, &http.Request{URL: new(url.URL)}).Path
+}
+
+// routed reports whether chi has found the route. Until then, the last pattern belongs to a mounted router, if any, and
+// ends in a wildcard without a value.
 func routed(c *chi.Context) bool {
-	n := len(c.RoutePatterns)
-	return n > 0 && !strings.HasSuffix(c.RoutePatterns[n-1], "*")
+	n, values := len(c.RoutePatterns), c.URLParams.Values
+	return n > 0 && (!strings.HasSuffix(c.RoutePatterns[n-1], "*") || len(values) > 0 && values[len(values)-1] != "")
 }
 
 // find looks a URL up in the outermost router, because the context does not have the mounted one. find looks up HEAD as

@@ -1,6 +1,7 @@
 package echolimit
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -47,4 +48,11 @@ func (c *requestContext) RoutePattern(r *http.Request) (string, error) {
 	}
 	pattern, err := find(c.server, r)
 	return route.Braces(pattern), err
+}
+
+// RouteTarget says which path echo has routed, whatever the path of the request is now: see core.Router.
+func (c *requestContext) RouteTarget(*http.Request) (method, path string) {
+	return "", route.Fill(route.Braces(c.path), func(name string) string {
+		return cmp.Or(c.echo.Param(name), c.echo.Param("*"))
+	})
 }

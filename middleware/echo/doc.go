@@ -22,7 +22,7 @@
 // e.Pre too, before the router runs. There, mount the limiter behind middleware that changes the path or the method. If
 // RemoveTrailingSlash or AddTrailingSlash comes after the limiter, the limiter looks up the path that they will
 // produce: "/login/" counts as "/login", whichever handler serves it. A path such as "//login" that matches one route
-// as it is and another one cleaned has no pattern: a rule that needs the pattern fails the request with status 500.
+// as it is and another one cleaned has no pattern: a rule that needs the pattern fails the request with status 400.
 //
 // The last parameter of an echo route matches slashes too: "/items/:id" also serves "/items/3/x" and "/items/3/../". To
 // limit such a route with Rule.Routes, write "/items/{id...}" or "/items/" instead of "/items/{id}".

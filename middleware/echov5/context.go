@@ -1,8 +1,10 @@
 package echolimit
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/labstack/echo/v5"
 
@@ -47,4 +49,14 @@ func (c *requestContext) RoutePattern(r *http.Request) (string, error) {
 	}
 	pattern, err := find(c.server, r)
 	return route.Braces(pattern), err
+}
+
+// RouteTarget says which method and path echo has routed, whatever they are now: see core.Router.
+func (c *requestContext) RouteTarget(*http.Request) (method, path string) {
+	if method = c.echo.RouteInfo().Method; strings.HasPrefix(method, "echo_") { // of any method, or of none
+		method = ""
+	}
+	return method, route.Fill(route.Braces(c.path), func(name string) string {
+		return cmp.Or(c.echo.Param(name), c.echo.Param("*"))
+	})
 }

@@ -43,3 +43,8 @@ func (c *requestContext) Value(key any) any {
 func (c *requestContext) RoutePattern(*http.Request) (string, error) {
 	return route.Braces(c.path), nil
 }
+
+// RouteTarget says which path gin has routed, whatever the path of the request is now: see core.Router.
+func (c *requestContext) RouteTarget(*http.Request) (method, path string) {
+	return "", route.Fill(route.Braces(c.path), c.gin.Param)
+}

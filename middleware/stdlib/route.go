@@ -47,6 +47,20 @@ func (n router) RoutePattern(r *http.Request) (string, error) {
 	return route.WithoutMethod(pattern), nil
 }
 
+// RouteTarget says which method and path an outer mux has routed, if next is not another mux, whatever they are now: see
+// core.Router.
+func (n router) RouteTarget(r *http.Request) (method, path string) {
+	pattern := route.WithoutMethod(r.Pattern)
+	if _, ok := n.next.(mux); ok || strings.HasSuffix(pattern, "/") || !strings.Contains(pattern, "/") {
+		return "", ""
+	}
+	method, _, found := strings.Cut(r.Pattern, " ")
+	if !found {
+		method = ""
+	}
+	return method, route.Fill(pattern[strings.IndexByte(pattern, '/'):], r.PathValue)
+}
+
 // isSubtree reports whether pattern may contain more than one route.
 func isSubtree(pattern string) bool {
 	return pattern == "" || strings.HasSuffix(pattern, "/") || strings.HasSuffix(pattern, "...}")

@@ -76,6 +76,8 @@ var byPlace = []group{
 	{"patterns", testPatterns},
 	{"unknown patterns", testUnknownPatterns},
 	{"odd paths", testOddPaths},
+	{"ambiguous paths", testAmbiguousPaths},
+	{"skips", testSkips},
 	{"preflight", testPreflight},
 	{"response writer", testResponseWriter},
 	{"panics", testPanics},

@@ -38,6 +38,29 @@ func parameter(kind byte, name string) string {
 	return "{" + name + "...}"
 }
 
+// Fill returns a pattern as Braces returns it with the values of its parameters, which is the path that the router has
+// found, or "" if a parameter has no value.
+func Fill(pattern string, value func(name string) string) (path string) {
+	for {
+		before, rest, found := strings.Cut(pattern, "{")
+		name, after, _ := strings.Cut(rest, "}")
+		if path += before; !found || name == "$" {
+			return path
+		}
+		name, multi := strings.CutSuffix(name, "...")
+		v := value(name)
+		switch {
+		case v == "":
+			return ""
+		case multi:
+			v = strings.TrimPrefix(v, "/") // gin's
+		default:
+			v = strings.ReplaceAll(v, "/", "%2F")
+		}
+		path, pattern = path+v, after
+	}
+}
+
 // WithoutMethod returns the path of a pattern of net/http, and its host if it has one: "GET /users/{id}" is "/users/{id}".
 func WithoutMethod(pattern string) string {
 	if i := strings.IndexAny(pattern, " \t/"); i > 0 && pattern[i] != '/' {

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"github.com/spillgate/spillgate/core"
 )
 
 // Find returns the pattern of the route that will serve u, for a limiter in front of the router. lookup returns the
@@ -14,7 +16,7 @@ import (
 // A middleware behind the limiter may still clean the path, unescape it, or strip or add a slash at its end. So if the
 // path has empty segments, dots, a slash at its end or escapes, Find also looks up the cleaned and the unescaped forms,
 // and a path that nothing cleans counts like the clean path. If the forms lead to two routes, Find cannot know which of
-// them will serve u, and returns an error. It ignores escaped slashes, because clients send them in parameters.
+// them will serve u, and returns an error that wraps core.ErrBadKey, because the client chose the path. It ignores escaped slashes, because clients send them in parameters.
 func Find(u *url.URL, lookup func(*url.URL) string) (pattern string, err error) {
 	if isClean(u.Path) && (u.RawPath == "" || hasEscapedSlash(u.RawPath)) {
 		if pattern = lookup(u); pattern != "" {
@@ -30,8 +32,8 @@ func Find(u *url.URL, lookup func(*url.URL) string) (pattern string, err error) 
 			case "", pattern:
 			default:
 				if pattern != "" {
-					return "", fmt.Errorf("mount the limiter behind the middleware that cleans the path: "+
-						"the path matches route %q or, if it is read in another way, %q", pattern, found)
+					return "", fmt.Errorf("%w: the path matches route %q or, if it is read in another way, %q; "+
+						"mount the limiter behind the middleware that cleans the path", core.ErrBadKey, pattern, found)
 				}
 				pattern = found
 			}
