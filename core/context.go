@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/spillgate/spillgate/internal/logger"
 	"github.com/spillgate/spillgate/internal/routes"
 )
 
@@ -132,6 +133,8 @@ func (c *carried) Value(key any) any {
 		return c
 	case key == routes.RouterKey{} && c.router != nil:
 		return c.router
+	case key == logger.Key{} && c.receipt.limiter != nil:
+		return c.receipt.limiter.reporter.log()
 	}
 	return c.Context.Value(key)
 }

@@ -42,6 +42,17 @@
 //	      "user:42": 100000/month
 //	      "203.0.113.0/24": 0/s
 //
+// No rule of the file applies to a request to skip:
+//
+//   - addresses: networks. The address is the one that key ip means. Without proxies, a request with a header field that
+//     only proxies send is not skipped, because its address is the proxy's; the limiter logs that once.
+//   - routes: patterns without a host. A request is skipped only if every way in which a router may read its path matches
+//     a pattern exactly: "/healthz" skips neither "/healthz/" nor "/x/../healthz", and "/static/" skips neither "/static"
+//     nor "/static/", which a router may take for "/static". A path with a backslash, a semicolon, a control character or
+//     a % that was escaped is never skipped.
+//   - preflight: true skips CORS preflights. Any client can send OPTIONS with their two headers, so a handler for all
+//     methods is then open to it: see core.Preflight.
+//
 // A rule has the fields of [core.Rule]:
 //
 //   - name: default is "default".

@@ -28,6 +28,9 @@ type File struct {
 	Rules []core.Rule
 	Hash  string // SHA-256 of the contents, in hexadecimal digits
 
+	// Warnings are about parts of the file that are valid but may not do what they seem to do.
+	Warnings []*Mistake
+
 	details []detail // one per rule
 }
 
@@ -53,13 +56,18 @@ func Offline(name string, src []byte) (*File, error) {
 func (f *File) Needs(rule int) []string {
 	needs := slices.Clone(f.details[rule].needs)
 	for _, route := range f.Rules[rule].Routes {
-		before, _, _ := strings.Cut(route, "/")
-		if host := before[strings.LastIndexAny(before, " \t")+1:]; host != "" {
+		if host, _ := splitRoute(route); host != "" {
 			needs = append(needs, "host")
 		}
 	}
 	slices.Sort(needs)
 	return slices.Compact(needs)
+}
+
+// splitRoute returns the host and the path of a pattern without the slash between them.
+func splitRoute(pattern string) (host, path string) {
+	before, path, _ := strings.Cut(pattern, "/")
+	return before[strings.LastIndexAny(before, " \t")+1:], path
 }
 
 // Load reads the rules of a file. Its error is of type Mistakes, or comes from reading the file.

@@ -85,6 +85,8 @@ type mistakes struct {
 	lines []string
 	found Mistakes // the mistakes nearest to the start so far: at least maxMistakes and less than three times as many, if there are so many
 	seen  map[mistakeID]bool
+
+	warnings []*Mistake
 }
 
 // A mistakeID identifies the place and the text of a mistake.
@@ -107,6 +109,17 @@ func (m *mistakes) add(at spot, format string, args ...any) {
 		return
 	}
 	m.seen[id] = true
+	if m.found = append(m.found, m.at(at, text)); len(m.found) >= 3*maxMistakes {
+		m.sort()
+		m.found = m.found[:maxMistakes+1]
+	}
+}
+
+// warn adds a warning, which does not make the file invalid.
+func (m *mistakes) warn(at spot, text string) { m.warnings = append(m.warnings, m.at(at, text)) }
+
+// at returns a mistake at a spot.
+func (m *mistakes) at(at spot, text string) *Mistake {
 	const most = 1000
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + ".."
@@ -115,10 +128,7 @@ func (m *mistakes) add(at spot, format string, args ...any) {
 	if at.line >= 1 && at.line <= len(m.lines) {
 		one.Source = strings.TrimSuffix(m.lines[at.line-1], "\r")
 	}
-	if m.found = append(m.found, one); len(m.found) >= 3*maxMistakes {
-		m.sort()
-		m.found = m.found[:maxMistakes+1]
-	}
+	return one
 }
 
 func (m *mistakes) sort() {

@@ -42,7 +42,7 @@ func parse(name string, src []byte, with resolver) (*File, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	return &File{Rules: r.rules, Hash: hashOf(src), details: r.about}, nil
+	return &File{Rules: r.rules, Hash: hashOf(src), Warnings: r.warnings, details: r.about}, nil
 }
 
 func (r *reader) file(root *node) {
@@ -52,7 +52,7 @@ func (r *reader) file(root *node) {
 	}
 	r.declare(fields["funcs"])
 	r.proxies(fields["proxies"])
-	r.skips(fields["skip"])
+	r.skips(fields["skip"], fields["proxies"].key != nil)
 	list, ok := fields["rules"]
 	switch {
 	case !ok:

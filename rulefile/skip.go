@@ -1,10 +1,15 @@
 package rulefile
 
 import (
+	"log/slog"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/logger"
 	"github.com/spillgate/spillgate/internal/routes"
 )
 
@@ -12,6 +17,8 @@ import (
 type skip struct {
 	networks  *networks
 	ip        core.KeyFunc
+	trusts    bool          // the file says which proxies to trust
+	proxied   sync.Once     // logs that a proxy is not trusted
 	routes    *routes.Index // nil for none
 	preflight bool
 }
@@ -20,13 +27,12 @@ type skip struct {
 func (s *skip) passes(r *http.Request) bool { return s.why(r) == "" }
 
 // why returns the reason to skip r, or "" if there is none. A request without an address is not skipped because of its
-// address.
+// address, and neither is a request from a proxy that the file does not trust: the address is then the proxy's.
 func (s *skip) why(r *http.Request) string {
 	if s.preflight && core.Preflight(r) {
 		return "it is a preflight"
 	}
-	var room [1]int
-	if s.routes != nil && len(s.routes.Match(r, room[:0])) > 0 {
+	if s.routes != nil && s.routes.Covers(r) {
 		return "its route is skipped"
 	}
 	if s.networks == nil {
@@ -36,14 +42,34 @@ func (s *skip) why(r *http.Request) string {
 	if err != nil {
 		return ""
 	}
-	if a, ok := addressOf(key); ok && s.networks.find(a) != none {
-		return "its address is skipped"
+	if a, ok := addressOf(key); !ok || s.networks.find(a) == none {
+		return ""
+	}
+	if header := forwardedBy(r); header != "" && !s.trusts {
+		s.proxied.Do(func() {
+			logger.Of(r.Context()).WarnContext(r.Context(), "spillgate: skip.addresses skips nobody behind a proxy that the rules file does not trust",
+				slog.String("peer", r.RemoteAddr), slog.String("header", header))
+		})
+		return ""
+	}
+	return "its address is skipped"
+}
+
+// forwardedBy returns the name of a header field of r that only proxies send, or "" if there is none.
+func forwardedBy(r *http.Request) string {
+	for name := range r.Header {
+		switch {
+		case name == "Forwarded", name == "Via", name == "X-Real-Ip", name == "X-Envoy-External-Address",
+			strings.HasPrefix(name, "X-Forwarded"), strings.HasSuffix(name, "-Forwarded-For"),
+			strings.HasSuffix(name, "-Client-Ip"), strings.HasSuffix(name, "-Connecting-Ip"):
+			return name
+		}
 	}
 	return ""
 }
 
 // skips reads the requests that no rule applies to.
-func (r *reader) skips(f field) {
+func (r *reader) skips(f field, trusts bool) {
 	if f.key == nil {
 		return
 	}
@@ -51,7 +77,7 @@ func (r *reader) skips(f field) {
 	if fields == nil {
 		return
 	}
-	s := &skip{ip: r.ip, preflight: r.oneOf(fields["preflight"], bools) == 1}
+	s := &skip{ip: r.ip, trusts: trusts, preflight: r.oneOf(fields["preflight"], bools) == 1}
 	if addresses, ok := fields["addresses"]; ok {
 		var list []network
 		for _, n := range r.texts(addresses) {
@@ -66,7 +92,9 @@ func (r *reader) skips(f field) {
 			r.checkNetwork(n, p, true)
 			list = append(list, network{p.Masked(), 0})
 		}
-		s.networks = newNetworks(list)
+		if s.networks = newNetworks(list); !trusts {
+			r.warn(addresses.key.spot, "behind a proxy nobody is skipped by address: the file trusts no proxies")
+		}
 	}
 	if patterns, ok := fields["routes"]; ok {
 		s.routes = r.skipRoutes(patterns)
@@ -87,6 +115,15 @@ func (r *reader) skipRoutes(f field) *routes.Index {
 		}
 		if _, mistakes := routes.New([][]string{{n.text}}); len(mistakes) > 0 {
 			r.add(n.spot, "%s", mistakes[0].Text)
+			continue
+		}
+		host, path := splitRoute(n.text)
+		if host != "" {
+			r.add(n.spot, "route %q has a host, which the client chooses; want a pattern without it: skips only read the path", n.text)
+			continue
+		}
+		if plain, err := url.PathUnescape(path); err == nil && routes.Ambiguous(plain) {
+			r.add(n.spot, "route %q can never be skipped: servers differ in how they read \\, ;, %% and control characters in a path", n.text)
 			continue
 		}
 		patterns = append(patterns, n.text)

@@ -1,8 +1,11 @@
 package rulefile_test
 
 import (
+	"bytes"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +40,37 @@ func TestSkipOfAddressesBehindAProxy(t *testing.T) {
 		if err != nil || (len(d.Results) == 0) != tt.skipped {
 			t.Errorf("from %s, forwarded for %q: got %+v, %v; want skipped %v", tt.peer, tt.forwarded, d.Results, err, tt.skipped)
 		}
+	}
+}
+
+// Behind a proxy that the file does not trust, the address is the proxy's, so nobody is skipped.
+func TestNoSkipOfAddressesBehindUnknownProxy(t *testing.T) {
+	const text = "skip: {addresses: [10.0.0.0/8]}\nrules: [{key: header(X-Tenant), limits: 1/d}]\n"
+	for name, skipped := range map[string]bool{
+		"X-Forwarded-For": false, "Forwarded": false, "X-Real-Ip": false, "Via": false, "X-Forwarded-Proto": false, "Cf-Connecting-Ip": false,
+		"True-Client-Ip": false, "X-Original-Forwarded-For": false, "X-Other": true,
+	} {
+		var log bytes.Buffer
+		file := mustParse(t, text)
+		l := core.Must(core.New(file.Rules, core.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))))
+		for range 3 {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.RemoteAddr = "10.1.2.3:4"
+			r.Header = http.Header{name: {"203.0.113.9"}, "X-Tenant": {"acme"}}
+			if d, err := l.Peek(r); err != nil || (len(d.Results) == 0) != skipped {
+				t.Errorf("%s: got %+v, %v; want skipped %v", name, d.Results, err, skipped)
+			}
+		}
+		lines := strings.Count(log.String(), "skip.addresses skips nobody behind a proxy")
+		if want := map[bool]int{false: 1}[skipped]; lines != want || !skipped && !strings.Contains(log.String(), "header="+name) {
+			t.Errorf("%s: logged %d lines, want %d: %s", name, lines, want, &log)
+		}
+		if len(file.Warnings) != 1 || file.Warnings[0].Line != 1 || file.Warnings[0].Column != 8 {
+			t.Errorf("warnings %v, want one at 1:8", file.Warnings)
+		}
+	}
+	if file := mustParse(t, "proxies: {hops: 1}\n"+text); len(file.Warnings) != 0 {
+		t.Errorf("with proxies: warnings %v", file.Warnings)
 	}
 }
 

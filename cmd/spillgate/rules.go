@@ -20,7 +20,8 @@ func newCheck() *cobra.Command {
 		Use:   "check FILE",
 		Short: "Check a rules file and show every mistake at its line and column",
 		Long: "check reads a rules file as the application does and shows every mistake at once. It assumes that the application has\n" +
-			"the functions named under funcs. Exit code: 0 if the file is good, 1 if it has mistakes, 2 if it cannot be read.",
+			"the functions named under funcs. Warnings are no mistakes. Exit code: 0 if the file is good, 1 if it has mistakes, 2 if it\n" +
+			"cannot be read.",
 		Example: "  spillgate check spillgate.yaml",
 		Args:    wantArguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,6 +36,9 @@ func newCheck() *cobra.Command {
 			case bad:
 				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%v\n%s\n", mistakes, counted(len(mistakes), "mistake"))
 			default:
+				for _, w := range file.Warnings {
+					_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", w)
+				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, no mistakes\n", args[0], counted(len(file.Rules), "rule"))
 			}
 			if bad {
@@ -73,6 +77,7 @@ func readRules(path string) (*rulefile.File, error) {
 type verdict struct {
 	Rules    int       `json:"rules"`
 	Mistakes []mistake `json:"mistakes"`
+	Warnings []mistake `json:"warnings,omitempty"`
 }
 
 type mistake struct {
@@ -83,14 +88,19 @@ type mistake struct {
 }
 
 func checked(file *rulefile.File, mistakes rulefile.Mistakes) verdict {
-	v := verdict{Mistakes: []mistake{}}
+	v := verdict{Mistakes: printed(mistakes)}
 	if file != nil {
-		v.Rules = len(file.Rules)
-	}
-	for _, m := range mistakes {
-		v.Mistakes = append(v.Mistakes, mistake{m.File, m.Line, m.Column, m.Text})
+		v.Rules, v.Warnings = len(file.Rules), printed(file.Warnings)
 	}
 	return v
+}
+
+func printed(mistakes []*rulefile.Mistake) []mistake {
+	list := []mistake{}
+	for _, m := range mistakes {
+		list = append(list, mistake{m.File, m.Line, m.Column, m.Text})
+	}
+	return list
 }
 
 func printJSON(w io.Writer, v any) error {

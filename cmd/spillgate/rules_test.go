@@ -52,6 +52,15 @@ func TestCheckFile(t *testing.T) {
 			t.Errorf("check %q: exit code %d, stdout\n%s\nstderr\n%s\nwant %d\n%s\n%s", tt.args, code, stdout, stderr, tt.code, tt.stdout, tt.stderr)
 		}
 	}
+	warned := fileWith(t, "skip: {addresses: [10.0.0.0/8]}\nrules: [{key: ip, limits: 1/s}]\n")
+	const warning = "behind a proxy nobody is skipped by address: the file trusts no proxies"
+	if code, stdout, stderr := execute(t, "check", warned); code != 0 || stdout != warned+": 1 rule, no mistakes\n" ||
+		!strings.HasPrefix(stderr, "warning: "+warned+":1:8: "+warning+"\n") {
+		t.Errorf("with a warning: exit code %d, stdout\n%s\nstderr\n%s", code, stdout, stderr)
+	}
+	if code, stdout, _ := execute(t, "check", "--json", warned); code != 0 || !strings.Contains(stdout, `"text": "`+warning) || !strings.Contains(stdout, `"warnings"`) {
+		t.Errorf("with a warning: exit code %d, stdout\n%s", code, stdout)
+	}
 	code, stdout, stderr := execute(t, "check", "--json", bad)
 	var v verdict
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != 1 || stderr != "" || len(v.Mistakes) != 2 ||
