@@ -1,6 +1,7 @@
 package rulefile
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,6 +16,8 @@ type Explanation struct {
 	Applies   string   `json:"applies"` // yes, no, or depends: on functions of the program
 	Why       []string `json:"why"`
 	Key       string   `json:"key"`
+	ClientKey string   `json:"client_key,omitempty"` // of the request; empty if it depends on functions of the program or on what a server knows
+	NoKey     string   `json:"no_key,omitempty"`     // why the request has no key, which gets status 400
 	Limits    string   `json:"limits"`
 	Tiers     string   `json:"tiers,omitempty"`
 	Overrides int      `json:"overrides,omitempty"` // number of keys and networks with their own limits
@@ -64,9 +67,23 @@ func (f *File) Explain(r *http.Request) ([]Explanation, error) {
 				e.Applies, e.Why = "no", []string{"skipped: " + why}
 			}
 		}
+		if e.Applies != "no" {
+			e.clientKey(rule.Key, r)
+		}
 		all[i] = e
 	}
 	return all, nil
+}
+
+// clientKey sets the key of r. A request without a client is missing an address, not a key.
+func (e *Explanation) clientKey(key core.KeyFunc, r *http.Request) {
+	k, err := key(r)
+	switch {
+	case err == nil:
+		e.ClientKey = k
+	case r.RemoteAddr != "" && errors.Is(err, core.ErrNoKey), errors.Is(err, core.ErrBadKey):
+		e.NoKey = err.Error()
+	}
 }
 
 // matchedRoutes returns the patterns that match r, by the index of their rule, as a limiter finds them.

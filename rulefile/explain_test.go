@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/spillgate/spillgate/rulefile"
@@ -27,6 +28,9 @@ func TestExplain(t *testing.T) {
 	webhooks := rulefile.Explanation{Rule: "webhooks", Applies: "yes", Key: "ip", Limits: "10/1s", OnFailure: "local", MaxWait: "5s", Why: rest.Why}
 	with := func(e rulefile.Explanation, applies string, why ...string) rulefile.Explanation {
 		e.Applies, e.Why = applies, why
+		if applies != "no" && e.Key == "ip" {
+			e.ClientKey = "ip:192.0.2.1"
+		}
 		return e
 	}
 	tests := []struct {
@@ -48,11 +52,50 @@ func TestExplain(t *testing.T) {
 		}},
 	}
 	for _, tt := range tests {
+		for i := range tt.want {
+			tt.want[i] = with(tt.want[i], tt.want[i].Applies, tt.want[i].Why...)
+		}
 		r := httptest.NewRequest(tt.method, tt.path, nil)
 		r.Header = tt.header
 		got, err := f.Explain(r)
 		if err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s %s: got %v\n%+v\nwant\n%+v", tt.method, tt.path, err, got, tt.want)
+		}
+	}
+}
+
+// The keys are written as overrides have them.
+func TestExplainShowsKey(t *testing.T) {
+	const proxies = "proxies: {trusted: [10.0.0.0/8]}\nfuncs: [user]\n"
+	tests := []struct {
+		key, remote string
+		header      http.Header
+		want, none  string
+	}{
+		{"header(X-Tenant)", "", http.Header{"X-Tenant": {"acme"}}, "header:x-tenant:acme", ""},
+		{"header(X-Tenant)", "203.0.113.9:1", nil, "", "no key"},
+		{"header(X-Tenant)", "", http.Header{"X-Tenant": {"a", "b"}}, "", "bad key"},
+		{"ip", "203.0.113.9:1", nil, "ip:203.0.113.9", ""},
+		{"ip", "10.0.0.1:1", http.Header{"X-Forwarded-For": {"198.51.100.7"}}, "ip:198.51.100.7", ""},
+		{"ip", "", nil, "", ""},
+		{"method", "", nil, "method:GET", ""},
+		{"join(method, const(x))", "", nil, "join:", ""},
+		{"first(header(X-Tenant), user)", "", http.Header{"X-Tenant": {"acme"}}, "header:x-tenant:acme", ""},
+		{"first(header(X-Tenant), user)", "", nil, "", ""},
+		{"join(user, method)", "", nil, "", ""},
+		{"pattern", "203.0.113.9:1", nil, "", ""},
+	}
+	for _, tt := range tests {
+		f, err := rulefile.Check("f.yaml", []byte(proxies+"rules: [{key: \""+tt.key+"\", limits: 1/s}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr, r.Header = tt.remote, tt.header
+		all, err := f.Explain(r)
+		if err != nil || !strings.HasPrefix(all[0].ClientKey, tt.want) || (all[0].ClientKey == "") != (tt.want == "") ||
+			!strings.Contains(all[0].NoKey, tt.none) || (all[0].NoKey == "") != (tt.none == "") {
+			t.Errorf("%s from %q with %v: got %+v, %v; want %q, %q", tt.key, tt.remote, tt.header, all, err, tt.want, tt.none)
 		}
 	}
 }

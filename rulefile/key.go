@@ -118,7 +118,7 @@ func (k *keyReader) failCall(name string, call bool) {
 
 // ofProgram returns the key func that the program supplies under name.
 func (k *keyReader) ofProgram(name string, call bool) core.KeyFunc {
-	key, ok := find(k.reader, k.at.within(k.offset), name, "key", k.funcs.Keys, assumedKey, keyNames)
+	key, ok := find(k.reader, k.at.within(k.offset), name, "key", k.funcs.Keys, unknownKey, keyNames)
 	k.wrong = k.wrong || !ok
 	k.forms.any = true
 	if ok && call {

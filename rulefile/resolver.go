@@ -1,6 +1,7 @@
 package rulefile
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -97,6 +98,7 @@ func find[F any](r *reader, at spot, name, what string, funcs map[string]F, assu
 // The functions that replace the program's functions.
 var (
 	assumedKey   core.KeyFunc = func(*http.Request) (string, error) { return "assumed", nil }
+	unknownKey   core.KeyFunc = func(*http.Request) (string, error) { return "", errors.New("a function of the program decides") }
 	assumedTier               = func(*http.Request) string { return "" }
 	assumedCost               = func(*http.Request) int { return 1 }
 	assumedFinal              = func(_ *http.Request, o core.Outcome) int { return o.Cost }

@@ -19,7 +19,7 @@ func newExplain() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain FILE METHOD PATH",
-		Short: "Say which rules of a file apply to a request, and why not the others",
+		Short: "Say which rules of a file apply to a request, with its keys, and why not the others",
 		Example: "  spillgate explain spillgate.yaml POST /login\n" +
 			"  spillgate explain spillgate.yaml GET /api/x -H 'X-Plan: pro'",
 		Args: wantArguments("FILE", "METHOD", "PATH"),
@@ -50,7 +50,7 @@ func newExplain() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVarP(&headers, "header", "H", nil, "a header `field` of the request, such as 'X-Plan: pro'; repeatable")
-	cmd.Flags().StringVar(&client, "client", "", "the `address` of the client, such as 10.1.2.3; needed if the file skips addresses")
+	cmd.Flags().StringVar(&client, "client", "", "the `address` of the client, such as 10.1.2.3; needed for the key ip, and if the file skips addresses")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
 	return cmd
 }
@@ -114,7 +114,7 @@ func details(e rulefile.Explanation) string {
 	}
 	text := title + "\n"
 	for _, line := range [][2]string{
-		{"why", strings.Join(e.Why, "; ")}, {"key", e.Key}, {"limits", e.Limits}, {"tiers", e.Tiers}, {"overrides", overridesText(e.Overrides)}, {"cost", e.Cost}, {"cost after", e.CostAfter}, {"on failure", e.OnFailure}, {"lease", e.Lease}, {"max wait", e.MaxWait},
+		{"why", strings.Join(e.Why, "; ")}, {"key", e.Key}, {"client key", e.ClientKey}, {"no key", e.NoKey}, {"limits", e.Limits}, {"tiers", e.Tiers}, {"overrides", overridesText(e.Overrides)}, {"cost", e.Cost}, {"cost after", e.CostAfter}, {"on failure", e.OnFailure}, {"lease", e.Lease}, {"max wait", e.MaxWait},
 	} {
 		if line[1] != "" {
 			text += fmt.Sprintf("  %-10s  %s\n", line[0], line[1])

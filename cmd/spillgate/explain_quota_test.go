@@ -13,6 +13,7 @@ func TestExplainSkipAndOverrides(t *testing.T) {
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	tenants := fileWith(t, "rules: [{key: header(X-Tenant), limits: 1/s}]\n")
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -20,6 +21,11 @@ func TestExplainSkipAndOverrides(t *testing.T) {
 		{[]string{"explain", name, "GET", "/healthz"}, "skipped: its route is skipped"},
 		{[]string{"explain", name, "GET", "/x", "--client", "10.1.2.3"}, "skipped: its address is skipped"},
 		{[]string{"explain", name, "GET", "/x", "--client", "192.0.2.1"}, "1 key or network has limits of its own"},
+		{[]string{"explain", name, "GET", "/x", "--client", "192.0.2.1"}, "client key  ip:192.0.2.1\n"},
+		{[]string{"explain", name, "GET", "/x", "--client", "192.0.2.1", "--json"}, `"client_key": "ip:192.0.2.1"`},
+		{[]string{"explain", tenants, "GET", "/", "-H", "X-Tenant: acme"}, "client key  header:x-tenant:acme\n"},
+		{[]string{"explain", tenants, "GET", "/", "-H", "X-Tenant: acme", "--json"}, `"client_key": "header:x-tenant:acme"`},
+		{[]string{"explain", tenants, "GET", "/", "--client", "192.0.2.1"}, "no key      "},
 	} {
 		var out strings.Builder
 		cmd := newExplain()
