@@ -54,7 +54,7 @@ func (l *Limiter) check(r *http.Request, own *guarded) error {
 	var took time.Duration
 	claims, err := l.claim(room[:0], rules, c, &own.request, before)
 	if err == nil {
-		took, err = l.decide(r.Context(), c, claims)
+		took, err = l.decide(r.Context(), r, c, claims)
 	}
 	if err != nil || len(l.observers) > 0 {
 		err = l.observe(r.Context(), r, c, claims, took, err)

@@ -21,9 +21,10 @@ type Claim struct {
 	Overridden bool
 
 	// Set by a Limiter.
-	rule *activeRule // with the Lease and the MaxWait of the claim
-	set  *limitSet   // Limits, compiled
-	open bool        // its rule failed open, so it has no results
+	rule  *activeRule // with the Lease and the MaxWait of the claim
+	set   *limitSet   // Limits, compiled
+	open  bool        // it has no results: its rule failed open, or it holds only places and the request has not had its turn
+	local bool        // the fallback decided it
 }
 
 // Validate is for stores. It returns an error that wraps ErrInvalid if c cannot be decided. It is cheap for limits that
@@ -90,8 +91,9 @@ type Settlement struct {
 	Ban       time.Duration // deny everything for this rule and key for this long
 	Grant     int           // add this many requests, or take them away if it is negative; nothing is settled
 
-	set  *limitSet   // Limits, compiled, if a limiter has done so
-	rule *activeRule // that made the claim, if a limiter did
+	set   *limitSet   // Limits, compiled, if a limiter has done so
+	rule  *activeRule // that made the claim, if a limiter did
+	local bool        // the fallback decided the claim
 }
 
 // Validate returns an error that wraps ErrInvalid if s cannot be settled. A Store calls it for settlements that did not

@@ -28,9 +28,11 @@ type Guard struct {
 // Guard is Check for adapters. Pass Guard.Request to the next handler: a copy of r whose context extends ctx and carries
 // the decision. An adapter may add values to ctx. router finds the route of r for RoutePattern, and may be nil.
 //
-// Under a rule with MaxWait, Guard sleeps until the request's turn. If ctx ends before its turn, Guard gives the charge
-// back, and the error wraps ErrUnavailable and ctx's error. Otherwise, Guard returns the same errors as Check. Whether
-// or not there is an error, the adapter calls Guard.End once the response has been written.
+// Under a rule with MaxWait, Guard sleeps until the request's turn. A request whose turn comes after the deadline of ctx is
+// denied. So is one whose turn comes after the server's WriteTimeout, unless router is a DeadlineExtender that can extend
+// it. If ctx ends before the request's turn, Guard gives the charge back, and the error wraps ErrUnavailable and ctx's
+// error. Otherwise, Guard returns the same errors as Check. Whether or not there is an error, the adapter calls Guard.End
+// once the response has been written.
 func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Guard, error) {
 	g := Guard{r, new(guarded)}
 	g.own.copyOf(r, ctx, l, router)
@@ -39,7 +41,9 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 	err := l.check(&g.own.request, g.own)
 	if err == nil {
 		c.keepHeld(ctx)
-		err = l.await(ctx, c)
+		if err = l.await(ctx, c); err != nil {
+			err = prefix(&cutShort{err})
+		}
 	}
 	if err == nil {
 		c.stage = decided

@@ -31,7 +31,7 @@ func (l *Limiter) StoreHealth() Health {
 		return Health{}
 	}
 	b := l.store.breaker.State(time.Now())
-	h := Health{Down: b.Withholds, Since: b.Since, Err: b.Err, Calls: b.Calls, Waiting: int(l.waiting.Load())}
+	h := Health{Down: b.Withholds, Since: b.Since, Err: b.Err, Calls: b.Calls, Waiting: int(l.waiting.all.Load())}
 	h.Overloads, h.OverloadedAt = l.store.overload.state()
 	if s, ok := l.store.store.(interface{ Stats() MemoryStats }); ok {
 		stats := s.Stats()

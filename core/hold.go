@@ -87,7 +87,7 @@ func (c *receipt) renew(ctx context.Context) error {
 	e.renewing = make(chan struct{})
 	c.mu.Unlock()
 
-	_, err := c.store().settle(ctx, renewals)
+	_, err := c.storeOf(renewals).settle(ctx, renewals)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,7 @@ type Limiter struct {
 	proxied   atomic.Bool // noteProxy has logged
 	grants    grants
 
-	waiting    atomic.Int64 // requests that sleep until their turn
-	maxWaiting int64
+	waiting waiters
 }
 
 // New returns a limiter with a copy of these rules. Its error joins all mistakes in rules and opts; each of them wraps
@@ -26,7 +25,8 @@ type Limiter struct {
 func New(rules []Rule, opts ...Option) (*Limiter, error) {
 	c := config{timeout: defaultTimeout, maxWaiting: defaultMaxWaiting}
 	errs := c.apply(opts)
-	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger}, maxWaiting: int64(c.maxWaiting)}
+	l := &Limiter{skips: c.skips, observers: c.observers, reporter: &reporter{logger: c.logger}}
+	l.waiting.most = int64(c.maxWaiting)
 	l.store = newStoreClient(orMemory(c.store), c.timeout, l.reporter)
 	l.fallback = newStoreClient(orMemory(c.fallback), c.timeout, l.reporter)
 	set, mistakes := newRuleset(rules)

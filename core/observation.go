@@ -19,7 +19,9 @@ type Observation struct {
 	Decision
 
 	// Claims has the key and the cost of the request under each rule. If a rule's key func, Cost or Tier failed, its
-	// claim is the last one and has no key. After a settlement, Claims are the claims that were held.
+	// claim is the last one and has no key. After a settlement, Claims are the claims that were held. If a request did not
+	// get its turn under a rule with MaxWait, what it would have held then is a peek here, without limits of requests in
+	// flight.
 	Claims []Claim
 
 	// Request is the request that key funcs see; nil for Take.

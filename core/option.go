@@ -103,8 +103,12 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithMaxWaiting sets how many requests of the limiter may wait for their turn at the same time, in Wait and in adapters. Beyond
-// that, a request that does not fit now is denied, as if its rules had no MaxWait. The default is 10,000.
+// WithMaxWaiting sets how many requests of the limiter may wait for their turn at the same time, in Wait and in adapters. The
+// requests of one rule and key, and the requests from one peer, may take a quarter of these places, rounded up. Beyond that, a
+// request that does not fit now is denied, as if its rules had no MaxWait. The default is 10,000.
+//
+// A peer is an address or an IPv6 network of 64 bits. A private or loopback address is usually a proxy, so each of its connections
+// counts by itself; a Unix socket does not count.
 func WithMaxWaiting(n int) Option {
 	return func(c *config) error {
 		if n < 1 {

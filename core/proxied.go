@@ -76,11 +76,16 @@ func proxyOf(key string, r *http.Request) (header string, peer netip.Addr, ok bo
 		a, _ := netip.ParseAddr(text)
 		one = netip.PrefixFrom(a.WithZone(""), a.BitLen())
 	}
-	if private := peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast(); !private || !one.Contains(peer) {
+	if !isPrivate(peer) || !one.Contains(peer) {
 		return "", peer, false
 	}
 	last := lines[len(lines)-1]
 	last = last[strings.LastIndexByte(last, ',')+1:]
 	client, err := netip.ParseAddr(strings.TrimSpace(last))
 	return header, peer, err != nil || !one.Contains(client.Unmap()) // otherwise the client is the proxy, or in the same network
+}
+
+// isPrivate reports whether ip is not an address of the internet.
+func isPrivate(ip netip.Addr) bool {
+	return ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast()
 }

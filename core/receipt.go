@@ -15,6 +15,7 @@ type receipt struct {
 	allowed bool
 	nested  bool // an outer limiter has a receipt for the same request
 	sleeps  bool // the limiter sleeps until the request's turn
+	late    bool // denied only because its turn comes after the deadline of its context
 	decided bool // result is what the store answered
 	held    bool // some claim was held; settling does not change that, so reading it needs no lock
 
@@ -32,7 +33,8 @@ type receiptClaim struct {
 	setCost int // by SetCost, plus 1; 0 for nothing
 	dryRun  bool
 	hold    bool
-	open    bool // its rule failed open, so it has no results
+	open    bool // it has no results: see Claim.open
+	local   bool // the fallback decided it
 	charged bool // or held
 	settled bool
 }
@@ -55,6 +57,7 @@ type extra struct {
 	joined   []*receipt     // the receipts of several limiters; then all other fields are empty
 	added    *Decision      // by NewContext; then all other fields are empty
 	route    error          // a callback asked for a route that is not known
+	waits    place          // of a request that waits for its turn
 
 	timer    *time.Timer       // renews the holds; nil if the caller of Take does that
 	renewing chan struct{}     // closed at the end of the renewal in progress; nil if there is none
@@ -115,7 +118,7 @@ func (c *receipt) record(claims []Claim, results []Result) {
 	for i := range claims {
 		from, to := &claims[i], &own[i]
 		to.rule, to.key, to.set, to.cost = from.rule, from.Key, from.set, from.Cost
-		to.dryRun, to.hold, to.open = from.DryRun, from.Hold, from.open
+		to.dryRun, to.hold, to.open, to.local = from.DryRun, from.Hold, from.open, from.local
 		to.charged = !from.Peek && !from.open
 		for n := len(from.Limits); n > 0 && !from.open; n-- {
 			r := &results[0]
@@ -141,8 +144,16 @@ func (c *receipt) settlement(i, final int) Settlement {
 	}
 	return Settlement{
 		Rule: claim.rule.Name, Key: claim.key, Limits: claim.set.limits, At: at, Cost: claim.cost, DryRun: claim.dryRun, Held: claim.hold,
-		Lease: claim.rule.Lease, MaxWait: claim.rule.MaxWait, Final: final, set: claim.set, rule: claim.rule,
+		Lease: claim.rule.Lease, MaxWait: claim.maxWait(), Final: final, set: claim.set, rule: claim.rule, local: claim.local,
 	}
+}
+
+// maxWait returns the MaxWait that the limits of c were charged under. No request waits for what it holds.
+func (c *receiptClaim) maxWait() time.Duration {
+	if c.hold {
+		return 0
+	}
+	return c.rule.MaxWait
 }
 
 // settlements appends the Settlements of claim i, which was charged, to dst. If the request may have waited, there is
@@ -208,8 +219,9 @@ func (c *receipt) denies() bool { return !c.allowed }
 
 // view sets d, which is zero, to the decision.
 func (c *receipt) view(d *Decision) {
-	results, wait := c.results(), c.wait()
+	results := c.results()
 	at := instantOf(results)
+	wait := c.waitFrom(at)
 	d.Allowed, d.At, d.Results, d.Wait, d.receipt = c.allowed, at, results, wait, c // the pointers share a write barrier
 	if c.extra != nil {
 		d.Degraded = c.extra.degraded
@@ -234,9 +246,9 @@ func (c *receipt) unsettled(rule string, final int) (some []Settlement) {
 	return some
 }
 
-// store returns the store that decided.
-func (c *receipt) store() *storeClient {
-	if c.degraded() != nil {
+// storeOf returns the store that decided what some settles.
+func (c *receipt) storeOf(some []Settlement) *storeClient {
+	if some[0].local {
 		return c.limiter.fallback
 	}
 	return c.limiter.store
@@ -253,15 +265,19 @@ func (c *receipt) costOf(rule string) int {
 	return 0
 }
 
-// wait returns how long the request has to wait from the decision on.
-func (c *receipt) wait() (longest time.Duration) {
+// waitFrom returns how long after an instant, or after the decision if that is zero, the request may go on.
+func (c *receipt) waitFrom(at time.Time) (longest time.Duration) {
 	if !c.allowed {
 		return 0
 	}
 	results := c.results()
 	for i := range results {
-		if r := &results[i]; !r.DryRun {
-			longest = max(longest, r.Wait)
+		if r := &results[i]; !r.DryRun && r.Wait > 0 {
+			wait := r.Wait
+			if !at.IsZero() {
+				wait += r.At.Sub(at) // not 0 if the request had its turn before it held something
+			}
+			longest = max(longest, wait)
 		}
 	}
 	return longest

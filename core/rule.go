@@ -91,9 +91,16 @@ type Rule struct {
 
 	// MaxWait is how long a request may wait for its turn instead of being denied; at most an hour. If a request does
 	// not fit now but will within MaxWait, the store charges it now for the instant at which it fits. The next request
-	// gets the next instant. So the requests of all processes that share a store take turns in one order, and no
-	// request asks the store twice. Adapters and Limiter.Wait sleep until the request's turn; Take, Check and Peek
-	// return at once, with Decision.Wait set. If MaxWait is zero, a request that does not fit is denied.
+	// gets the next instant. So the requests of all processes that share a store take turns in one order. Adapters and
+	// Limiter.Wait sleep until the request's turn; Take, Check and Peek return at once, with Decision.Wait set. If MaxWait
+	// is zero, a request that does not fit is denied.
+	//
+	// If the request's context has a deadline, the request may wait for at most the time left; requests of a server keep
+	// up to 75ms of it for the response. So may a request whose adapter cannot extend the server's WriteTimeout.
+	//
+	// A request that waits holds nothing under the other rules. If they hold something, for an AtOnce limit or a CostAfter,
+	// their rates are checked at once, and the request asks the store a second time at its turn to hold it, also if there
+	// was nothing to wait for. If that is denied, the request gives back all that it was charged.
 	//
 	// In any span, at most burst + rate × span requests take their turn. A request that is canceled, refunded or
 	// settled at less frees its turn, unless others wait behind it. The limits must be token

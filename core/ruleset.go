@@ -13,9 +13,10 @@ import (
 
 // A ruleset is a list of rules compiled by New or SetRules. It never changes.
 type ruleset struct {
-	rules  []activeRule
-	byName map[string]*activeRule
-	routes *routes.Index // finds the rules by their Routes
+	rules   []activeRule
+	byName  map[string]*activeRule
+	routes  *routes.Index // finds the rules by their Routes
+	mayWait bool          // a rule that is not a dry run has a MaxWait
 }
 
 // An activeRule is a Rule of a ruleset.
@@ -44,6 +45,7 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 			errs = append(errs, within(r.place(), invalid("name is not unique; give each rule a Name of its own")))
 		}
 		errs = append(errs, within(r.place(), r.validate()))
+		s.mayWait = s.mayWait || r.MaxWait > 0 && !r.DryRun
 		s.byName[r.Name] = r
 	}
 	patterns := make([][]string, len(rules))

@@ -65,7 +65,7 @@ func (c *receipt) settle(ctx context.Context, rule string, cost int) error {
 	}
 	var errs [2]error
 	if len(charged) > 0 {
-		_, err := c.store().settle(ctx, charged)
+		_, err := c.storeOf(charged).settle(ctx, charged)
 		errs[0] = unavailable(err)
 	}
 	if len(held) > 0 {
@@ -181,10 +181,11 @@ func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcom
 // FailLocal rules held to the fallback. The store charges them when their holds end.
 func (c *receipt) settleHeld(ctx context.Context, held []Settlement, e ending) error {
 	l := c.limiter
-	took, err := c.store().settle(ctx, held)
+	store := c.storeOf(held)
+	took, err := store.settle(ctx, held)
 	if err != nil {
 		err = unavailable(err)
-		if c.store() == l.store {
+		if store == l.store {
 			l.chargeFallback(ctx, held)
 		}
 	}

@@ -35,7 +35,7 @@ func (l *Limiter) take(ctx context.Context, c *receipt, claims []Claim) error {
 	own := slices.Grow(room[:0], len(claims))[:len(claims)]
 	var took time.Duration
 	if err = rules.complete(own, claims); err == nil {
-		took, err = l.decide(ctx, c, own)
+		took, err = l.decide(ctx, nil, c, own)
 	}
 	if err != nil || len(l.observers) > 0 {
 		err = l.observe(ctx, nil, c, own, took, err)
@@ -43,23 +43,12 @@ func (l *Limiter) take(ctx context.Context, c *receipt, claims []Claim) error {
 	return err
 }
 
-// decide decides claims and records them in c. It returns how long the store took.
-func (l *Limiter) decide(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
-	switch {
-	case len(claims) == 0:
-		c.allowed = true
-		return 0, nil
-	case c.sleeps && mayWait(claims):
-		return l.decideToWait(ctx, c, claims)
-	}
-	return l.decideOnce(ctx, c, claims)
-}
-
 // decideOnce asks the store to decide claims, within the deadline. If the store fails or the breaker is open,
 // the failure modes of the rules decide. An error about the claims themselves is not a failure of the store. decideOnce
 // returns how long the store took.
 func (l *Limiter) decideOnce(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
-	results, took, err := l.store.take(ctx, claims, c.roomFor(claims))
+	asked := withResults(claims)
+	results, took, err := l.store.take(ctx, asked, c.roomFor(asked))
 	switch {
 	case err == nil:
 		c.record(claims, results)
@@ -83,7 +72,9 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, claims []C
 	for i := range claims {
 		claim := &claims[i]
 		switch mode := claim.rule.OnFailure; {
+		case claim.open: // nothing was asked about it
 		case overloaded, mode == FailLocal:
+			claim.local = true
 			local = append(local, *claim)
 		case mode == FailClosed && !claim.DryRun:
 			return cause
@@ -103,52 +94,11 @@ func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, claims []C
 	return nil
 }
 
-// mayWait reports whether a request may have to wait for one of claims.
-func mayWait(claims []Claim) bool {
-	for i := range claims {
-		if c := &claims[i]; c.MaxWait > 0 && !c.DryRun {
-			return true
-		}
+// withResults returns the claims that are not open.
+func withResults(claims []Claim) []Claim {
+	isOpen := func(c Claim) bool { return c.open }
+	if !slices.ContainsFunc(claims, isOpen) {
+		return claims
 	}
-	return false
-}
-
-// decideToWait is decide for a request that sleeps until its turn. If too many wait, it is decided as if it must not.
-func (l *Limiter) decideToWait(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
-	if l.waiting.Load() < l.maxWaiting {
-		took, err = l.decideOnce(ctx, c, claims)
-		if err != nil || c.wait() == 0 || l.enter() {
-			return took, err
-		}
-		if some := c.unsettled("", 0); len(some) > 0 { // others were faster
-			_, _ = c.store().settle(ctx, some)
-		}
-		c.forget()
-	}
-	more, err := l.decideNow(ctx, c, claims)
-	return took + more, err
-}
-
-// enter counts a request as one that waits, unless too many do.
-func (l *Limiter) enter() bool {
-	if l.waiting.Add(1) <= l.maxWaiting {
-		return true
-	}
-	l.waiting.Add(-1)
-	return false
-}
-
-// decideNow is decideOnce for a request that fits now or not at all. The rules of its claims still say that they may
-// wait: what they are charged is given back as if they had.
-func (l *Limiter) decideNow(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
-	for i := range claims {
-		if claims[i].open = false; !claims[i].DryRun {
-			claims[i].MaxWait = 0
-		}
-	}
-	took, err = l.decideOnce(ctx, c, claims)
-	for i := range claims {
-		claims[i].MaxWait = claims[i].rule.MaxWait
-	}
-	return took, err
+	return slices.DeleteFunc(slices.Clone(claims), isOpen)
 }

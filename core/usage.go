@@ -73,7 +73,7 @@ func (l *Limiter) peekAt(ctx context.Context, claims []Claim) (Decision, error) 
 	var receipts []*receipt
 	for first := true; first || len(claims) > 0; first = false {
 		c, n := &receipt{limiter: l, stage: peeking}, min(len(claims), maxPeeks)
-		if _, err := l.decide(ctx, c, claims[:n]); err != nil {
+		if _, err := l.decide(ctx, nil, c, claims[:n]); err != nil {
 			return Decision{}, prefix(err)
 		}
 		receipts, claims = append(receipts, c), claims[n:]

@@ -424,11 +424,11 @@ func TestDryRunBooks(t *testing.T) {
 	})
 }
 
-// TestMaxWaiting checks that the request beyond those that may wait is denied with the time after which it fits without
+// TestMaxWaiting checks that the request beyond those of one key that may wait is denied with the time after which it fits without
 // waiting, that it books nothing, and that a place becomes free when a request has had its turn or is canceled.
 func TestMaxWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Hour)}, core.WithMaxWaiting(3)))
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Hour)}, core.WithMaxWaiting(12)))
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		wait := func(ctx context.Context) { all.Go(func() { _, _ = l.Wait(ctx, job) }) }
@@ -475,13 +475,13 @@ func TestWaitAfterItsContextHasEnded(t *testing.T) {
 	}
 }
 
-// TestManyBeginToWaitAtOnce checks that no more than MaxWaiting requests wait even if they come in the same instant,
+// TestManyBeginToWaitAtOnce checks that no more than a quarter of MaxWaiting requests of one key wait even if they come in the same instant,
 // and that the others are denied by what remains without them.
 func TestManyBeginToWaitAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan bool)
 		s := &gated{gate: gate}
-		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Hour)}, core.WithMaxWaiting(5), core.WithStore(s), core.WithTimeout(time.Minute)))
+		l := core.Must(core.New([]core.Rule{waiting("10/s;burst=1", time.Hour)}, core.WithMaxWaiting(20), core.WithStore(s), core.WithTimeout(time.Minute)))
 		var mu sync.Mutex
 		admitted, denied := 0, 0
 		var all sync.WaitGroup
@@ -681,14 +681,15 @@ func checkMayWaitAfter(t *testing.T, l *core.Limiter, retry, most time.Duration)
 	}
 }
 
-// TestTenThousandWait checks the default of WithMaxWaiting.
+// TestTenThousandWait checks the default of WithMaxWaiting: each of four keys takes a quarter.
 func TestTenThousandWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.Must(core.New([]core.Rule{waiting("1000/s;burst=1", time.Hour)}))
+		of := func(key int) core.Claim { return core.Claim{Rule: "r", Key: fmt.Sprint(key)} }
 		var all sync.WaitGroup
-		for range 10_001 { // one goes at once
+		for i := range 10_004 { // one of each key goes at once
 			all.Go(func() {
-				if d, err := l.Wait(t.Context(), job); err != nil || !d.Allowed {
+				if d, err := l.Wait(t.Context(), of(i%4)); err != nil || !d.Allowed {
 					t.Errorf("%+v, %v", d, err)
 				}
 			})
@@ -697,8 +698,13 @@ func TestTenThousandWait(t *testing.T) {
 		if n := l.StoreHealth().Waiting; n != 10_000 {
 			t.Errorf("%d requests wait", n)
 		}
-		if d, err := l.Wait(t.Context(), job); err != nil || d.Allowed || d.RetryAfter() != 10_001*time.Millisecond {
-			t.Errorf("%+v, %v; want a denial for 10.001s", d, err)
+		if d, err := l.Wait(t.Context(), of(5)); err != nil || !d.Allowed || d.Wait != 0 {
+			t.Errorf("%+v, %v; want that a request that fits goes on", d, err)
+		}
+		for key, want := range map[int]time.Duration{0: 2501 * time.Millisecond, 5: time.Millisecond} {
+			if d, err := l.Wait(t.Context(), of(key)); err != nil || d.Allowed || d.RetryAfter() != want {
+				t.Errorf("%+v, %v; want a denial for %v", d, err, want)
+			}
 		}
 		all.Wait()
 	})

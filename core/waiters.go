@@ -1,0 +1,142 @@
+package core
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// waiters counts the requests of a limiter that wait for their turn: all of them, and those of each rule and key and of
+// each peer. One key or peer may take a quarter of the places.
+type waiters struct {
+	most int64
+	all  atomic.Int64 // changes only while mu is held
+
+	mu sync.Mutex
+	by map[Pair]int64 // a Pair without a Rule is a peer
+}
+
+// A place is what a request that waits counts against: the pairs that it waits for, and its peer. It is empty if the request
+// does not wait.
+type place struct {
+	room  [2]Pair
+	pairs []Pair
+}
+
+// share returns how many requests of one rule and key, or of one peer, may wait.
+func (w *waiters) share() int64 { return (w.most + 3) / 4 }
+
+// restrict sets MaxWait of claims to 0 if no further request of r's peer may wait, or of the claim's rule and key.
+func (w *waiters) restrict(claims []Claim, r *http.Request) {
+	if w.all.Load() < w.share() {
+		return
+	}
+	peer := peerOf(r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	none := w.all.Load() >= w.most || w.by[peer] >= w.share()
+	for i := range claims {
+		if c := &claims[i]; !c.DryRun && (none || w.by[Pair{c.Rule, c.Key}] >= w.share()) {
+			c.MaxWait = 0
+		}
+	}
+}
+
+// enter counts the request of c, which has to wait, and extends the deadlines of its server. It reports false if too many
+// requests wait or the deadlines cannot be extended.
+func (l *Limiter) enter(ctx context.Context, r *http.Request, c *receipt) bool {
+	p := &c.more().waits
+	c.addPlace(p, peerOf(r))
+	if !l.waiting.add(p.pairs) {
+		p.pairs = nil
+		return false
+	}
+	if r == nil || timeoutOf(ctx, r) == 0 || !extend(ctx, 0) || extend(ctx, c.waitFrom(time.Time{})) {
+		return true
+	}
+	l.leave(c)
+	return false
+}
+
+// leave ends the wait of the request of c, if it waits.
+func (l *Limiter) leave(c *receipt) {
+	if c.extra != nil && len(c.extra.waits.pairs) > 0 {
+		l.waiting.remove(c.extra.waits.pairs)
+		c.extra.waits.pairs = nil
+	}
+}
+
+// addPlace sets p to what c waits for, and peer if it is known.
+func (c *receipt) addPlace(p *place, peer Pair) {
+	p.pairs = p.room[:0]
+	if peer != (Pair{}) {
+		p.pairs = append(p.pairs, peer)
+	}
+	claims, results := c.claims(), c.results()
+	for i := range claims {
+		one := &claims[i]
+		n := one.resultCount()
+		pair := Pair{one.rule.Name, one.key}
+		if !one.dryRun && slices.ContainsFunc(results[:n], func(r Result) bool { return r.Wait > 0 }) && !slices.Contains(p.pairs, pair) {
+			p.pairs = append(p.pairs, pair)
+		}
+		results = results[n:]
+	}
+}
+
+// add counts a request that waits for pairs, unless too many do.
+func (w *waiters) add(pairs []Pair) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all.Load() >= w.most || slices.ContainsFunc(pairs, func(p Pair) bool { return w.by[p] >= w.share() }) {
+		return false
+	}
+	if w.by == nil {
+		w.by = make(map[Pair]int64)
+	}
+	w.all.Add(1)
+	for _, p := range pairs {
+		w.by[p]++
+	}
+	return true
+}
+
+// remove is the reverse of add.
+func (w *waiters) remove(pairs []Pair) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all.Add(-1)
+	for _, p := range pairs {
+		if w.by[p]--; w.by[p] == 0 {
+			delete(w.by, p)
+		}
+	}
+}
+
+// ipv6Network is the length of the prefix of an IPv6 address that counts as one peer.
+const ipv6Network = 64
+
+// peerOf returns the peer of r as a Pair: an address or an IPv6 network. A private address is usually a proxy, whose clients
+// must not take each other's places, so each of its connections is a peer. peerOf returns a zero Pair for a peer without an
+// address, such as a Unix socket, and if r is nil.
+func peerOf(r *http.Request) Pair {
+	if r == nil {
+		return Pair{}
+	}
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	switch ip := at.Addr().Unmap(); {
+	case err != nil:
+		return Pair{}
+	case isPrivate(ip):
+		return Pair{Key: r.RemoteAddr}
+	case ip.Is6():
+		network, _ := ip.Prefix(ipv6Network)
+		return Pair{Key: network.String()}
+	default:
+		return Pair{Key: ip.String()}
+	}
+}
