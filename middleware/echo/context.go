@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/spillgate/spillgate/middleware/internal/deadline"
 	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
@@ -55,4 +57,13 @@ func (c *requestContext) RouteTarget(*http.Request) (method, path string) {
 	return "", route.Fill(route.Braces(c.path), func(name string) string {
 		return cmp.Or(c.echo.Param(name), c.echo.Param("*"))
 	})
+}
+
+// ExtendDeadlines implements core.DeadlineExtender.
+func (c *requestContext) ExtendDeadlines(wait time.Duration) bool {
+	w := c.echo.Response().Writer
+	for r, ok := w.(*echo.Response); ok; r, ok = w.(*echo.Response) { // of echo.WrapMiddleware; Unwrap needs a later echo
+		w = r.Writer
+	}
+	return deadline.Extend(w, c.echo.Request(), wait)
 }

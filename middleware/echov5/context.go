@@ -5,9 +5,13 @@ import (
 	"context"
 	"net/http"
 	"strings"
+}
+
+	"time"
 
 	"github.com/labstack/echo/v5"
 
+	"github.com/spillgate/spillgate/middleware/internal/deadline"
 	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
@@ -59,4 +63,9 @@ func (c *requestContext) RouteTarget(*http.Request) (method, path string) {
 	return method, route.Fill(route.Braces(c.path), func(name string) string {
 		return cmp.Or(c.echo.Param(name), c.echo.Param("*"))
 	})
+}
+
+// ExtendDeadlines implements core.DeadlineExtender.
+func (c *requestContext) ExtendDeadlines(wait time.Duration) bool {
+	return deadline.Extend(c.echo.Response(), c.echo.Request(), wait)
 }

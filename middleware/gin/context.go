@@ -3,9 +3,11 @@ package ginlimit
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/spillgate/spillgate/middleware/internal/deadline"
 	"github.com/spillgate/spillgate/middleware/internal/route"
 )
 
@@ -47,4 +49,9 @@ func (c *requestContext) RoutePattern(*http.Request) (string, error) {
 // RouteTarget says which path gin has routed, whatever the path of the request is now: see core.Router.
 func (c *requestContext) RouteTarget(*http.Request) (method, path string) {
 	return "", route.Fill(route.Braces(c.path), c.gin.Param)
+}
+
+// ExtendDeadlines implements core.DeadlineExtender.
+func (c *requestContext) ExtendDeadlines(wait time.Duration) bool {
+	return deadline.Extend(c.gin.Writer, c.gin.Request, wait)
 }

@@ -109,6 +109,10 @@ var anyPlace = []group{
 	{"waiting client gone", testWaitingClientGone},
 	{"waiting client gone unnoticed", testWaitingClientGoneUnnoticed},
 	{"waiting at shutdown", testWaitingAtShutdown},
+	{"waiting and timeouts", testWaitingAndTimeouts},
+	{"waiting within a timeout", testWaitingWithinATimeout},
+	{"waiting within a deadline", testWaitingWithinADeadline},
+	{"waiting holds nothing", testWaitingHoldsNothing},
 }
 
 // Run checks the adapter over real sockets.

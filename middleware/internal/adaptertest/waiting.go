@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -186,5 +188,166 @@ func testWaitingAtShutdown(t *testing.T, a Adapter) {
 	}
 	if limiting := got.limiting(); !slices.Equal(limiting, []string{"Retry-After: 5"}) || store.charged.Load() != 0 {
 		t.Errorf("fields %v, %d charged", limiting, store.charged.Load())
+	}
+}
+
+// testWaitingAndTimeouts checks that a request whose turn comes after the server's timeouts is served, body and all.
+func testWaitingAndTimeouts(t *testing.T, a Adapter) {
+	const serverTimeout, wait = 500 * time.Millisecond, 800 * time.Millisecond
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, http2 := range []bool{false, true} {
+		l, store, _ := waitFor(wait)
+		app := single(Guard{Limiter: l})
+		app.Routes[0].Handler = func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(w, r.Body)
+		}
+		s := serveTimed(t, a.Build(app), http2, serverTimeout)
+		all.Go(func() {
+			resp, err := s.Client().Post(s.URL, "text/plain", strings.NewReader("body"))
+			if err != nil {
+				t.Errorf("HTTP/2 %v: %v", http2, err)
+				return
+			}
+			defer func() { _ = resp.Body.Close() }()
+			if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "body" || resp.StatusCode != http.StatusOK || store.charged.Load() != 1 {
+				t.Errorf("HTTP/2 %v: %d %q, %v; charged %d", http2, resp.StatusCode, body, err, store.charged.Load())
+			}
+		})
+	}
+}
+
+// serveTimed serves h with these timeouts for requests and responses.
+func serveTimed(t *testing.T, h http.Handler, http2 bool, d time.Duration) *httptest.Server {
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ReadTimeout, s.Config.WriteTimeout, s.EnableHTTP2 = d, d, http2
+	if http2 {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	s.Client().Timeout = timeout
+	t.Cleanup(s.Close)
+	return s
+}
+
+// bookings is a store in memory that counts its calls. The limiter takes it for a remote one.
+type bookings struct {
+	core.MemoryStore
+	calls   atomic.Int64
+	longest atomic.Int64 // MaxWait
+}
+
+func (s *bookings) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	s.calls.Add(1)
+	for i := range claims {
+		s.longest.Store(max(s.longest.Load(), int64(claims[i].MaxWait)))
+	}
+	return s.MemoryStore.Take(ctx, claims, dst)
+}
+
+func (s *bookings) Settle(ctx context.Context, settlements []core.Settlement) error {
+	s.calls.Add(1)
+	return s.MemoryStore.Settle(ctx, settlements)
+}
+
+// bookingsOf returns a limiter of two per second over a new store. A request may wait for an hour.
+func bookingsOf(more ...core.Rule) (*core.Limiter, *bookings) {
+	s := new(bookings)
+	rules := append(more, core.Rule{Name: "r", Key: anyone, Limits: []core.Limit{core.PerSecond(2).WithBurst(1)}, MaxWait: time.Hour})
+	return core.Must(core.New(rules, core.WithStore(s), core.WithTimeout(timeout), core.WithLogger(slog.New(slog.DiscardHandler)))), s
+}
+
+// testWaitingWithinATimeout checks that no request waits beyond the server's WriteTimeout if a writer around the response
+// hides how to extend it.
+func testWaitingWithinATimeout(t *testing.T, a Adapter) {
+	l, store := bookingsOf()
+	h := a.Build(single(Guard{Limiter: l}))
+	s := serveTimed(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(struct {
+			http.ResponseWriter
+			http.Flusher
+			http.Hijacker
+		}{w, w.(http.Flusher), w.(http.Hijacker)}, r)
+	}), false, 10*time.Second)
+	(&server{s, t, ""}).get("/").wantStatus(t, http.StatusOK)
+	if longest := time.Duration(store.longest.Load()); longest > 10*time.Second || longest < 9*time.Second {
+		t.Errorf("the request may wait %v, want nearly the timeout", longest)
+	}
+}
+
+// testWaitingWithinADeadline checks that requests whose turn comes after the deadline of their context get a 429, nearly all in one call of the store.
+func testWaitingWithinADeadline(t *testing.T, a Adapter) {
+	const requests = 30
+	l, store := bookingsOf()
+	h := a.Build(single(Guard{Limiter: l}))
+	s := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+		defer cancel()
+		h.ServeHTTP(w, r.WithContext(ctx))
+	}), false)
+	var all sync.WaitGroup
+	var served, denied atomic.Int64
+	for range requests {
+		all.Go(func() {
+			begun := time.Now()
+			resp, err := s.Client().Get(s.URL)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = resp.Body.Close()
+			switch {
+			case resp.StatusCode == http.StatusOK:
+				served.Add(1)
+			case resp.StatusCode == http.StatusServiceUnavailable && time.Since(begun) >= time.Second: // the machine was busy at its turn
+			case resp.StatusCode == http.StatusTooManyRequests && resp.Header.Get("Retry-After") == "1":
+				denied.Add(1)
+			default:
+				t.Errorf("%d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
+			}
+		})
+	}
+	if all.Wait(); served.Load() == 0 || denied.Load() == 0 || store.calls.Load() > requests*3/2 {
+		t.Errorf("%d served, %d denied, %d calls of the store for %d requests", served.Load(), denied.Load(), store.calls.Load(), requests)
+	}
+}
+
+// testWaitingHoldsNothing checks that a request that waits takes no place of another rule.
+func testWaitingHoldsNothing(t *testing.T, a Adapter) {
+	l, store := bookingsOf(core.Rule{Name: "places", Key: anyone, Limits: []core.Limit{core.AtOnce(1)}})
+	app := single(Guard{Limiter: l})
+	app.Routes[0].Handler = func(w http.ResponseWriter, r *http.Request) {
+		if held := store.Stats().Held; held != 1 {
+			t.Errorf("%d places are held while one handler runs", held)
+		}
+		ok(w, r)
+	}
+	s := a.serve(t, app)
+	s.get("/").wantStatus(t, http.StatusOK)
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		if resp, err := s.Client().Get(s.URL); err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%+v, %v", resp, err)
+		} else {
+			_ = resp.Body.Close()
+		}
+	}()
+	for waiting := false; ; {
+		select {
+		case <-done:
+			if !waiting {
+				t.Error("the request did not wait")
+			}
+			return
+		case <-time.After(time.Millisecond):
+		}
+		held := store.Stats().Held
+		if l.StoreHealth().Waiting == 1 {
+			if waiting = true; held != 0 {
+				t.Errorf("%d places are held while the request waits", held)
+			}
+		}
 	}
 }

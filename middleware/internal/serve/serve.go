@@ -6,6 +6,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/middleware/internal/deadline"
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 	"github.com/spillgate/spillgate/middleware/internal/watch"
@@ -50,7 +51,7 @@ type limited struct {
 
 // ServeHTTP implements http.Handler.
 func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	g, err := h.limiter.Guard(r.Context(), r, h.router)
+	g, err := h.limiter.Guard(r.Context(), r, deadline.Router(h.limiter, h.router, w, r))
 	defer g.End()
 	if err != nil {
 		h.options.Fail(w, g.Request(), err)
