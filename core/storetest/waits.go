@@ -53,6 +53,24 @@ var waitRows = []row{
 			s.Errorf("%+v, want that a request that must not wait fits after 40s", r)
 		}
 	}},
+	{"a peek beside a claim that waits denies by its own limit, and charges and holds nothing", func(s *suite) {
+		c, other := slow("key", minute), claim("other", "1/h", 1)
+		first := s.take(c)[0]
+		other.Peek = true
+		results := s.take(c, other)
+		if !results[0].Allowed || turn(results[0]).Sub(first.At) != 10*second || !results[1].Allowed || results[1].Remaining != 1 {
+			s.Errorf("%+v, want the second turn and nothing charged to the peek", results)
+		}
+		held := other
+		held.Peek, held.Hold = false, true
+		if r := s.take(held)[0]; !r.Allowed {
+			s.Errorf("%+v, want that the peek holds nothing", r)
+		}
+		if results = s.take(c, other); results[1].Allowed {
+			s.Errorf("%+v, want a denial by the peek", results)
+		}
+		s.expectTurns(first.At, c, 20*second)
+	}},
 	{"a burst goes at once, and a cost above it never", func(s *suite) {
 		c := waiting(claim("key", "6/m;burst=3", 3), minute)
 		first := s.take(c)[0]
