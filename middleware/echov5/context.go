@@ -5,8 +5,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-}
-
 	"time"
 
 	"github.com/labstack/echo/v5"
