@@ -86,6 +86,26 @@ func (d Decision) Key(rule string) (key string, ok bool) {
 	return key, ok
 }
 
+// IsTooLarge is for adapters. It reports whether the cost that Results[i] was decided for exceeds the capacity of its
+// limit and what is granted on top. If no limiter made d, IsTooLarge reports whether the cost never fits.
+func (d Decision) IsTooLarge(i int) bool {
+	r, first := &d.Results[i], 0
+	if r.RetryAfter != Never || r.Granted <= 0 {
+		return r.RetryAfter == Never
+	}
+	for _, c := range d.receipts() { // the cost may fit into what is granted, but for longer than that lasts
+		for j, one := range c.claims() {
+			if one.open {
+				continue
+			}
+			if first += len(one.set.limits); i < first {
+				return c.askedOf(j) > r.Limit.Capacity()+r.Granted
+			}
+		}
+	}
+	return true
+}
+
 // OuterRulesOfSameName is for header writers, which must not give two limits the same name. It returns how many of the
 // limiters outside the one that made Results[i] have a rule of that result's name, whether or not the rule applied.
 func (d Decision) OuterRulesOfSameName(i int) int {

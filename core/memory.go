@@ -111,9 +111,9 @@ func appendResults(dst []Result, claims []Claim, answers []memory.Answer, at tim
 			r.Rule, r.At = ruleName(c.Rule), at // the pointers share a write barrier
 			r.Allowed = a.Retry == 0
 			r.DryRun = c.DryRun
-			r.Remaining = int(a.Usage.Remaining)
+			r.Remaining, r.Granted, r.Over = int(a.Usage.Remaining), int(a.Usage.Granted), int(a.Usage.Over)
 			r.RetryAfter = Never
-			if a.Retry != memory.Never {
+			if a.Retry != algorithm.Never {
 				r.RetryAfter = micros(a.Retry)
 			}
 			r.RefillAfter = micros(a.Usage.Refill)

@@ -201,8 +201,8 @@ func TestGrantAboveTheRateAndBelowIt(t *testing.T) {
 			l := core.Must(core.New([]core.Rule{plan(limit)}))
 			allow(t, l, "k", 10, 10)
 			grant(t, l, "k", 50)
-			if got := left(t, l, "k"); got.Remaining != 140 || got.ResetAfter != 0 {
-				t.Errorf("%v: got %+v, want 140 remaining and nothing missing", limit, got)
+			if got := left(t, l, "k"); got.Remaining != 140 || got.Granted != 50 || got.Quota() != 150 || got.ResetAfter <= 0 || got.RefillAfter <= 0 {
+				t.Errorf("%v: got %+v, want 140 remaining of 150", limit, got)
 			}
 			grant(t, l, "k", -150)
 			if got := left(t, l, "k"); got.Remaining != 0 || got.Allowed || got.RetryAfter <= 0 {

@@ -265,6 +265,17 @@ func (c *receipt) costOf(rule string) int {
 	return 0
 }
 
+// askedOf returns the cost that claim i was decided for: the sum of all claims of its rule and key.
+func (c *receipt) askedOf(i int) (sum int) {
+	claims := c.claims()
+	for j := range claims {
+		if one, other := &claims[i], &claims[j]; one.rule.Name == other.rule.Name && one.key == other.key && one.dryRun == other.dryRun {
+			sum += max(other.cost, 1)
+		}
+	}
+	return sum
+}
+
 // waitFrom returns how long after an instant, or after the decision if that is zero, the request may go on.
 func (c *receipt) waitFrom(at time.Time) (longest time.Duration) {
 	if !c.allowed {

@@ -15,9 +15,11 @@ type Result struct {
 	Allowed     bool // whether this limit, by itself, admits the cost, even if another limit denied the request
 	DryRun      bool
 	Remaining   int           // after the decision; never negative; unchanged by a denied request
+	Granted     int           // windows and logs: requests that grants add now; negative if they take away
+	Over        int           // windows and logs: requests used beyond the capacity and Granted, as by a settlement
 	RetryAfter  time.Duration // denied: after this time the same cost fits; Never if it never will; 0 if allowed
-	RefillAfter time.Duration // time until at least Remaining+1 is available; 0 if the whole capacity is available
-	ResetAfter  time.Duration // time until the whole capacity is available; 0 if it is available now
+	RefillAfter time.Duration // time until Remaining+1 is available or, if grants end before that, ResetAfter; 0 if nothing is missing
+	ResetAfter  time.Duration // time until the whole capacity is available: nothing is used; 0 if nothing is missing
 	Wait        time.Duration // allowed: the request may go on this long after At; 0 unless the claim has a MaxWait
 	At          time.Time     // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
 }
@@ -43,12 +45,13 @@ func tighter(a, b *Result) bool {
 	case !a.Allowed:
 		return a.RetryAfter > b.RetryAfter
 	}
-	left, other := int64(a.Remaining)*int64(b.most()), int64(b.Remaining)*int64(a.most())
+	left, other := int64(a.Remaining)*int64(b.Quota()), int64(b.Remaining)*int64(a.Quota())
 	return left < other || left == other && a.recoverAfter() > b.recoverAfter()
 }
 
-// most returns the number that r counts down from: the capacity, or Remaining if a grant has made that larger.
-func (r *Result) most() int { return max(r.Limit.Capacity(), r.Remaining) }
+// Quota returns the number that Remaining counts down from: the capacity plus what is granted, but at least what was
+// used. The difference to Remaining is what a client sees as used.
+func (r *Result) Quota() int { return r.Limit.Capacity() + r.Granted + r.Over }
 
 // recoverAfter returns the time until one more request fits if nothing remains, else until the whole capacity is available.
 func (r *Result) recoverAfter() time.Duration {
@@ -78,6 +81,10 @@ func (r *Result) availableAfter(cost int) time.Duration {
 	switch missing := time.Duration(cost - r.Remaining); {
 	case missing <= 0, r.Limit.Algorithm == InFlight: // what is in flight ends with the request
 		return 0
+	case r.Granted != 0 && cost > r.Limit.Capacity(): // once the grants have ended, it never fits
+		return Never
+	case r.Granted != 0 && r.Limit.Algorithm != FixedWindow: // each grant ends within a period
+		return max(r.ResetAfter, r.Limit.Period)
 	case missing == 1:
 		return r.RefillAfter
 	case r.Limit.Algorithm == TokenBucket && r.Limit.Calendar.Unit == 0 && r.Limit.Rate > 0:

@@ -26,9 +26,9 @@ type Store interface {
 	// gets more than it would have if the Take had charged Final, except for less than one tick of a token bucket. If
 	// Final is higher, the difference is charged at the instant of the Settle, even if it does not fit.
 	//
-	// A grant lowers what counts as used by Grant, even below 0, until the window ends or, in a sliding window or log, for
-	// one period. A token bucket gets back at most what was used. A grant does not change what a later settlement gives
-	// back.
+	// A grant raises the limit by Grant, or lowers it, until the window ends or, in a sliding window or log, for one
+	// period; each grant ends by itself. A token bucket gets back at most what was used. A grant does not change what a
+	// later settlement gives back.
 	//
 	// A hold that is neither settled nor renewed ends 60 to 66 seconds after it was made. The store then charges its cost,
 	// even if it does not fit, to every limit of the pair that has state, as every limit of a held claim does. A Settle

@@ -138,7 +138,7 @@ func (s *state) peek(ctx context.Context, l *core.Limiter, key string, limits []
 	}
 	for _, r := range d.Results {
 		out := limitState{
-			Limit: r.Limit.String(), Remaining: r.Remaining, Capacity: max(r.Limit.Capacity(), r.Remaining),
+			Limit: r.Limit.String(), Remaining: r.Remaining, Capacity: r.Quota(),
 			RetryAfter: r.RetryAfter.Milliseconds(), ResetAfter: r.ResetAfter.Milliseconds(),
 		}
 		if r.RetryAfter == core.Never {

@@ -10,7 +10,7 @@ import (
 //
 //	X-RateLimit-Limit      the capacity of the tightest limit, see core.Decision.Tightest
 //	X-RateLimit-Remaining  the remaining requests; 0 on a denial
-//	X-RateLimit-Used       Limit - Remaining; 0 while a grant leaves more than the capacity, and then Limit is Remaining
+//	X-RateLimit-Used       Limit - Remaining
 //	X-RateLimit-Reset      UTC epoch seconds, rounded up: when the whole capacity is back or, if nothing remains, when
 //	                       one more request fits
 //	X-RateLimit-Resource   the name of the rule

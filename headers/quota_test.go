@@ -52,7 +52,7 @@ func TestFieldsOfCalendarLimits(t *testing.T) {
 	}
 }
 
-// With grants, the limit is what was used plus what remains, and never less than the plan. What was used is never negative.
+// The limit is the plan plus what is granted, but at least what was used. It is what was used plus what remains.
 func TestFieldsAddUpWithGrants(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{{Name: "plan", Limits: []core.Limit{core.PerMonth(100)}}}))
 	type step struct {
@@ -61,8 +61,9 @@ func TestFieldsAddUpWithGrants(t *testing.T) {
 		limit, used, remaining int
 	}
 	for i, s := range []step{
-		{"use", 60, 100, 60, 40}, {"grant", 50, 100, 11, 89}, {"use", 89, 100, 100, 0}, {"use", 1, 100, 100, 0}, // denied
-		{"grant", 130, 129, 0, 129}, {"grant", 1000, 1128, 0, 1128}, {"grant", -1100, 100, 73, 27}, {"grant", -500, 100, 100, 0},
+		{"use", 60, 100, 60, 40}, {"grant", 50, 150, 61, 89}, {"use", 89, 150, 150, 0}, {"use", 1, 150, 150, 0}, // denied
+		{"grant", 130, 280, 151, 129}, {"grant", 1000, 1280, 152, 1128}, {"grant", -1100, 180, 153, 27},
+		{"grant", -500, 153, 153, 0},
 	} {
 		cost := s.n
 		if s.do == "grant" {

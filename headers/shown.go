@@ -27,7 +27,7 @@ func show(d *core.Decision) (s shown, ok bool) {
 	} else {
 		return s, false
 	}
-	s.rule, s.limit, s.remaining, s.at, s.wait = t.Rule, max(t.Limit.Capacity(), t.Remaining), t.Remaining, d.At, t.ResetAfter // a grant may leave more
+	s.rule, s.limit, s.remaining, s.at, s.wait = t.Rule, t.Quota(), t.Remaining, d.At, t.ResetAfter
 	if !t.Allowed && t.RetryAfter != core.Never {
 		s.remaining, s.wait = 0, d.RetryAfter()
 		s.retry = max(1, ceilSeconds(s.wait))

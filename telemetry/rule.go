@@ -67,7 +67,7 @@ func (r *rule) count(all []core.Result, allowed bool) (denied *core.Result, woul
 		switch {
 		case result.DryRun && result.Wait > 0:
 			kind = resultWouldWait
-		case result.Allowed && result.Remaining*5 < result.Limit.Capacity():
+		case result.Allowed && result.Remaining*5 < result.Quota():
 			kind = resultNear
 		case result.Allowed:
 		case result.DryRun:

@@ -43,17 +43,19 @@ func ruleName(c core.Claim) string {
 func (s *suite) check(r core.Result) {
 	s.Helper()
 	capacity := r.Limit.Capacity()
-	missing := r.Remaining < capacity
+	missing := r.Remaining < r.Quota() || r.Remaining == 0 && capacity > 0
 	switch {
 	case r.Allowed != (r.RetryAfter == 0):
 		s.Errorf("allowed exactly if there is nothing to wait for: %+v", r)
 	case r.RetryAfter < 0:
 		s.Errorf("a wait is negative: %+v", r)
-	case r.Remaining < 0 || r.Remaining > capacity:
-		s.Errorf("remaining is not between 0 and the capacity: %+v", r)
+	case r.Over < 0 || r.Quota() < 0 || r.Over > 0 && r.Remaining > 0:
+		s.Errorf("over is not what was used beyond the capacity and what is granted: %+v", r)
+	case r.Remaining < 0 || r.Remaining > r.Quota():
+		s.Errorf("remaining is not between 0 and the capacity with what is granted: %+v", r)
 	case (r.RefillAfter > 0) != missing || (r.ResetAfter > 0) != missing:
 		s.Errorf("there is a refill and a reset exactly if something is missing: %+v", r)
-	case r.RefillAfter > r.ResetAfter || r.RetryAfter > r.ResetAfter && r.RetryAfter != core.Never:
+	case r.RefillAfter > r.ResetAfter || r.RetryAfter > r.ResetAfter && r.RetryAfter != core.Never && r.Granted == 0:
 		s.Errorf("after the reset everything is there: %+v", r)
 	}
 	for _, wait := range []time.Duration{r.RetryAfter, r.RefillAfter, r.ResetAfter} {

@@ -2,15 +2,115 @@ package storetest
 
 import "github.com/spillgate/spillgate/core"
 
+// counting are limits to which grants are added.
+var counting = []string{"10/year;calendar", "10/1000d;fixed-window", "10/d;sliding-window", "10/d;sliding-log"}
+
 var grantRows = []row{
 	{"a grant adds requests to all limits, and a negative one takes them away", func(s *suite) {
 		for _, limit := range append([]string{"5/year;calendar", "5/year;tz=Asia/Tokyo"}, allAlgorithms...) {
 			c := claim(limit, limit, 3)
 			s.take(c)
-			s.settle(core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: 2})
+			s.grant(c, 2)
 			s.expect(words("yes 4"), peek(claim(limit, limit, 1)))
-			s.settle(core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: -3})
+			s.grant(c, -3)
 			s.expect(words("yes 1"), peek(claim(limit, limit, 1)))
 		}
 	}},
+	{"a grant raises a limit, and what was used stays used until it would have ended", func(s *suite) {
+		for _, limit := range counting {
+			s.take(claim(limit, limit, 4))
+			before := s.take(peek(claim(limit, limit, 1)))[0]
+			s.grant(claim(limit, limit, 1), 8)
+			r := s.take(peek(claim(limit, limit, 12)))[0]
+			if !r.Allowed || r.Remaining != 14 || r.Granted != 8 || r.Over != 0 {
+				s.Errorf("after 4 of %s and 8 granted, got %+v", limit, r)
+			}
+			s.near(r.At.Add(r.ResetAfter).Sub(before.At), before.ResetAfter)
+		}
+	}},
+	{"what was taken away beyond what was left shows as over", func(s *suite) {
+		for _, limit := range counting {
+			s.take(claim(limit, limit, 4))
+			s.grant(claim(limit, limit, 1), -8)
+			if r := s.take(peek(claim(limit, limit, 1)))[0]; r.Allowed || r.Granted != -8 || r.Over != 2 || r.Remaining != 0 {
+				s.Errorf("after 4 of %s and 8 taken away, got %+v", limit, r)
+			}
+		}
+	}},
+	{"a cost above the rate fits into what is granted, and is denied for ever once it does not", func(s *suite) {
+		for _, limit := range counting {
+			s.take(claim(limit, limit, 4))
+			s.grant(claim(limit, limit, 1), 8)
+			s.expect(words("no 14"), claim(limit, limit, 19))
+			s.expect(words("yes 2"), claim(limit, limit, 12))
+			for cost, want := range map[int]bool{10: false, 12: true, 19: true} {
+				if r := s.take(peek(claim(limit, limit, cost)))[0]; r.Allowed || (r.RetryAfter == core.Never) != want {
+					s.Errorf("a cost of %d, with 16 of 10 and 8 used of %s: got %+v", cost, limit, r)
+				}
+			}
+		}
+	}},
+	{"a refund of a cost above the rate gives back all of it", func(s *suite) {
+		for _, limit := range counting {
+			s.grant(claim(limit, limit, 1), 8)
+			s.settle(s.charge(claim(limit, limit, 13))...)
+			s.expect(words("yes 18"), peek(claim(limit, limit, 1)))
+		}
+	}},
+	{"a grant does not change what a refund gives back", func(s *suite) {
+		for _, limit := range []string{"100/m", "100/1000d;fixed-window", "100/m;sliding-window", "100/m;sliding-log"} {
+			with, without := claim("with "+limit, limit, 40), claim("without "+limit, limit, 40)
+			s.take(with, without)
+			with.Cost, without.Cost = 21, 21
+			charged := s.charge(with, without)
+			s.advance(4 * second)
+			s.grant(with, 5)
+			s.advance(second)
+			s.settle(charged...)
+			with.Cost, without.Cost = 1, 1
+			if r := s.take(peek(with), peek(without)); s.sure(r[0].Limit) && r[0].Remaining != r[1].Remaining+5 {
+				s.Errorf("%s: %d remain, and %d without a grant of 5", limit, r[0].Remaining, r[1].Remaining)
+			}
+		}
+	}},
+	{"each grant of a log or a sliding window ends by itself, after one period", func(s *suite) {
+		for _, limit := range []string{"10/12s;sliding-window", "10/12s;sliding-log"} {
+			c := claim(limit, limit, 1)
+			s.take(peek(c)) // from when time counts
+			s.grant(c, 1000)
+			s.advance(4 * second)
+			s.grant(c, 5)
+			s.advance(4 * second)
+			s.grant(c, -2)
+			s.take(claim(limit, limit, 500))
+			for i, want := range []int{1003, 3, -2, 0} {
+				if r := s.take(peek(c))[0]; r.Granted != want && s.sure(r.Limit) {
+					s.Errorf("%s, step %d after a grant of 1000, then 5, then -2: %d granted, want %d", limit, i, r.Granted, want)
+				}
+				s.advance(4200 * ms)
+			}
+		}
+	}},
+	{"a wait lasts until a grant that takes away has ended, and a wait that a grant's end would break lasts longer", func(s *suite) {
+		for _, limit := range []string{"10/12s;sliding-window", "10/12s;sliding-log"} {
+			c := claim(limit, limit, 8)
+			s.grant(c, -5)
+			taken := s.take(peek(c))[0]
+			if taken.RetryAfter > 12*second || taken.RetryAfter < 11*second-s.slack {
+				s.Errorf("%s: wait of %v for the end of a grant", limit, taken.RetryAfter)
+			}
+			s.wait(taken.RetryAfter)
+			s.expect(words("yes 2"), c)
+			s.grant(c, 6) // ends before what was charged does, or with it
+			if r := s.take(peek(claim(limit, limit, 10)))[0]; r.Allowed || r.RetryAfter < 6*second && s.sure(r.Limit) {
+				s.Errorf("%s: a cost of 10 with 8 of 8 left: %+v", limit, r)
+			}
+		}
+	}},
+}
+
+// grant gives the limits of a claim n more requests.
+func (s *suite) grant(c core.Claim, n int) {
+	s.Helper()
+	s.settle(core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: n})
 }

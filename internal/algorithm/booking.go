@@ -46,7 +46,7 @@ func (b RatedBucket) RefundTurn(l *Limit, now, at, turn, cost int64) RatedBucket
 	if back := at - b.At; back >= l.Unit {
 		turn -= back
 	}
-	all, given := cost*l.Period, int64(0)
+	all, given := min(cost, l.Capacity)*l.Period, int64(0)
 	known := b.Rate == l.Rate && b.Slowest == 0
 	switch {
 	case b.isLast(l, turn) && (known || at >= b.At):

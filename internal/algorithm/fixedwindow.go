@@ -62,10 +62,13 @@ func (w Window) finish(l *Limit, held bool, offset int64, ended []Ending) Window
 	return w
 }
 
-// Wait returns how long after now w admits cost, which is at most the rate.
+// Wait returns how long after now w admits cost, or Never.
 func (w Window) Wait(l *Limit, now, cost int64) int64 {
-	if w.Used-w.Granted <= l.Rate-cost {
+	switch {
+	case l.Rate > 0 && w.Used-w.Granted <= l.Rate-cost:
 		return 0
+	case cost > l.Rate: // the next window has no grant
+		return Never
 	}
 	return w.End - now
 }
@@ -86,8 +89,8 @@ func (w Window) Refund(at, cost int64) Window {
 
 // Report says what w leaves.
 func (w Window) Report(l *Limit, now int64) Usage {
-	u := Usage{Remaining: max(0, l.Rate-w.Used+w.Granted)}
-	if u.Remaining < l.Rate {
+	u, missing := UsageOf(l, w.Used, w.Granted)
+	if missing {
 		u.Refill = w.End - now
 		u.Reset = u.Refill
 	}

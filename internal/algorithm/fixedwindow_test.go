@@ -46,7 +46,7 @@ func TestWindowAdmitsUpToItsRateUntilItEnds(t *testing.T) {
 		{3, 2, 0, Usage{Remaining: 2, Refill: 20, Reset: 20}},
 		{3, 3, 20, Usage{Remaining: 2, Refill: 20, Reset: 20}},
 		{5, 1, 20, Usage{Refill: 20, Reset: 20}},
-		{7, 1, 20, Usage{Refill: 20, Reset: 20}}, // more than fits was charged
+		{7, 1, 20, Usage{Over: 2, Refill: 20, Reset: 20}}, // more than fits was charged
 	} {
 		used := w.Charge(row.used)
 		if got := used.Wait(&l, 1000, row.cost); got != row.wait {

@@ -115,10 +115,10 @@ func TestUsageWhileSomethingIsHeldOrBanned(t *testing.T) {
 	}{
 		{0, 0, u},
 		{0, -5, u},
-		{2, 0, Usage{5, HoldHint, 3_000_000}},
-		{9, 0, Usage{0, HoldHint, 3_000_000}},
-		{0, 2_000_000, Usage{0, 2_000_000, 3_000_000}},
-		{2, 5_000_000, Usage{0, 5_000_000, 5_000_000}},
+		{2, 0, Usage{Remaining: 5, Refill: HoldHint, Reset: 3_000_000}},
+		{9, 0, Usage{Refill: HoldHint, Reset: 3_000_000}},
+		{0, 2_000_000, Usage{Refill: 2_000_000, Reset: 3_000_000}},
+		{2, 5_000_000, Usage{Refill: 5_000_000, Reset: 5_000_000}},
 	} {
 		if got := u.Less(row.held, row.ban); got != row.want {
 			t.Errorf("%d held, banned for %d: %+v, want %+v", row.held, row.ban, got, row.want)

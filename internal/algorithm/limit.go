@@ -94,11 +94,16 @@ func (l Limit) withUnit() (Limit, bool) {
 	return l, false
 }
 
+// Never is the wait for a cost that will never be admitted.
+const Never = -1
+
 // A Usage describes a state for its limit: requests, and waits in microseconds.
 type Usage struct {
 	Remaining int64
-	Refill    int64 // until Remaining is one more
-	Reset     int64 // until it is the capacity
+	Granted   int64 // windows and logs: on top of the rate; negative if taken away
+	Over      int64 // windows and logs: used beyond the rate and Granted
+	Refill    int64 // until Remaining is one more or, if grants end before that, until nothing is used
+	Reset     int64 // until nothing is used and something remains
 }
 
 // Less returns u minus what is held, and while the pair is banned for ban microseconds more; a ban that is not positive

@@ -115,7 +115,7 @@ func (b RatedBucket) Rewind(l *Limit, now int64) RatedBucket {
 // at least one request if the bucket has held as much ever since.
 func (b RatedBucket) Refund(l *Limit, now, at, cost int64) RatedBucket {
 	b = b.in(l)
-	sure := cost * l.Period
+	sure := min(cost, l.Capacity) * l.Period
 	if at < b.At {
 		whole := min(sure, l.Period)
 		ticks := CeilDiv(max(0, now-at), l.Unit)
@@ -133,6 +133,25 @@ func (b RatedBucket) Refund(l *Limit, now, at, cost int64) RatedBucket {
 	}
 	b.Level = max(0, b.Level-sure)
 	return b
+}
+
+// Grant returns b, which is before as it is at now, after n requests were given back, at most what was used, or taken away
+// if n is negative. A ban stays. What is given back leaves before in place: the level drains to the same, and a refund
+// still knows that nothing was charged since. What is taken away counts from now on, like a charge.
+func (b RatedBucket) Grant(before RatedBucket, l *Limit, now, n int64) RatedBucket {
+	switch {
+	case n < 0:
+		b.Bucket = b.add(l, -n)
+		return b
+	case b.Level == 0:
+		return b
+	case before.At > now:
+		before = before.Rewind(l, now)
+	}
+	if before = before.in(l); l.Ban == 0 || b.Level <= l.Full-l.Period {
+		before.Level -= min(before.Level, addProduct(0, n, l.Period))
+	}
+	return before
 }
 
 // Remembers reports whether the rates of b matter at now and l's rate is not the only one. holds says whether the pair
@@ -201,8 +220,8 @@ var tokenBucket = Row{
 	},
 	Report: func(s *State) Usage { return s.Bucket.Report(s.Limit, s.Bucket.Rate, s.Now) },
 	Grant: func(s *State, n int64) {
-		s.Bucket.Bucket = s.Bucket.Grant(s.Limit, n)
-		s.Stored.setBucket(&s.Bucket, s.Limit)
+		b := s.Bucket.Grant(s.Stored.bucket(), s.Limit, s.Now, n)
+		s.Stored.setBucket(&b, s.Limit)
 	},
 	Refund: func(p *Packed, _ *Log, l *Limit, now, at, cost int64) {
 		b := p.bucket().Refund(l, now, at, cost)

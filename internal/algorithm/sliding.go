@@ -1,6 +1,9 @@
 package algorithm
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // SlidingWindow and SlidingLog differ only in the stamp of an admitted request. Both count the request until one period
 // after its stamp.
@@ -19,9 +22,7 @@ func stamp(width, now int64) int64 {
 type Log struct {
 	entries ring
 	width   int64 // width of the widest sub-bucket of any stamp
-
-	granted   int64 // on top of the rate
-	grantEnds int64 // when the grant ends
+	grants  grants
 }
 
 // Width returns the width of the widest sub-bucket that the log knows of; 0 in a SlidingLog.
@@ -39,9 +40,13 @@ func (g *Log) Last() int64 {
 }
 
 // Advance drops entries that no longer count at now. A stamp that is later than now by more than the widest sub-bucket
-// shows that the clock has gone back. Advance changes it to the latest stamp that a request at now can get.
+// shows that the clock has gone back. Advance changes it to the latest stamp that a request at now can get. It treats grants
+// alike.
 func (g *Log) Advance(l *Limit, now int64) {
 	e := &g.entries
+	if len(g.grants) > 0 { // states without a log share an empty log, which must not be modified
+		g.grants = g.grants.advance(now, now+l.Micros)
+	}
 	if e.count == 0 {
 		return
 	}
@@ -68,24 +73,14 @@ func (g *Log) Finish(l *Limit, held bool, ended []Ending) {
 	}
 }
 
-// Forget drops all entries and the grant.
+// Forget drops all entries and grants.
 func (g *Log) Forget() {
 	g.entries.clear()
-	g.granted = 0
+	g.grants = nil
 }
 
-// grantAt returns what is granted at now.
-func (g *Log) grantAt(now int64) int64 {
-	if g.granted != 0 && now >= g.grantEnds { // states without a log share an empty log, which must not be modified
-		g.granted = 0
-	}
-	return g.granted
-}
-
-// Grant adds n requests to what is granted, which all lasts for one period from now.
-func (g *Log) Grant(l *Limit, now, n int64) {
-	g.granted, g.grantEnds = addGrant(g.grantAt(now), n), now+l.Micros
-}
+// Grant grants n requests for one period from now.
+func (g *Log) Grant(l *Limit, now, n int64) { g.grants = g.grants.add(n, now+l.Micros) }
 
 // lower makes stamps that are later than limit that one.
 func (g *Log) lower(limit int64) {
@@ -107,30 +102,32 @@ func (g *Log) add(stamp, cost int64) {
 	g.entries.append(stamp, cost)
 }
 
-// Wait returns how long after now the log admits cost, which is at most the rate.
-func (g *Log) Wait(l *Limit, now, cost int64) int64 { return g.fallsTo(l, now, l.Rate-cost) }
-
-// fallsTo returns how long after now what counts as used takes to shrink to target. A grant counts until it ends.
-func (g *Log) fallsTo(l *Limit, now, target int64) int64 {
-	granted := g.grantAt(now)
-	if granted == 0 {
-		return g.until(l, now, target)
+// Wait returns how long after now the log admits cost, or Never. The rate changes each time a grant ends.
+func (g *Log) Wait(l *Limit, now, cost int64) int64 {
+	if l.Rate == 0 {
+		return Never
 	}
-	left := g.grantEnds - now
-	if target+granted >= 0 {
-		if wait := g.until(l, now, target+granted); wait < left {
-			return wait
+	from, target := now, l.Rate+g.grants.at(now)-cost
+	for _, one := range g.grants {
+		if target >= 0 {
+			if at := max(from, g.fallsTo(l, target)); at < one.ends {
+				return at - now
+			}
 		}
+		from, target = one.ends, target-one.n
 	}
-	return max(left, g.until(l, now, target))
+	if target < 0 {
+		return Never
+	}
+	return max(from, g.fallsTo(l, target)) - now
 }
 
-// until returns how long after now the entries take to shrink to target.
-func (g *Log) until(l *Limit, now, target int64) int64 {
+// fallsTo returns the instant at which the entries shrink to target, or 0 if they are not above it.
+func (g *Log) fallsTo(l *Limit, target int64) int64 {
 	if g.Used() <= target {
 		return 0
 	}
-	return g.entries.stamp(g.entries.search(g.Used()-target)) + l.Micros - now
+	return g.entries.stamp(g.entries.search(g.Used()-target)) + l.Micros
 }
 
 // Charge counts cost, whether it fits or not. From then on, entries in a sub-bucket wider than l's count as if made
@@ -156,10 +153,16 @@ func (g *Log) Refund(l *Limit, at, cost int64) {
 
 // Report says what the log leaves.
 func (g *Log) Report(l *Limit, now int64) Usage {
-	u := Usage{Remaining: max(0, l.Rate-g.Used()+g.grantAt(now))}
-	if u.Remaining < l.Rate {
-		u.Refill = g.fallsTo(l, now, l.Rate-u.Remaining-1)
-		u.Reset = g.fallsTo(l, now, 0)
+	u, missing := UsageOf(l, g.Used(), g.grants.at(now))
+	if !missing {
+		return u
+	}
+	u.Refill, u.Reset = g.Wait(l, now, u.Remaining+1), max(0, g.fallsTo(l, 0)-now)
+	switch {
+	case u.Remaining == 0:
+		u.Reset = max(u.Reset, u.Refill)
+	case u.Refill == Never || u.Refill > u.Reset:
+		u.Refill = u.Reset
 	}
 	return u
 }
@@ -167,7 +170,8 @@ func (g *Log) Report(l *Limit, now int64) Usage {
 // Clone returns a copy of the log.
 func (g *Log) Clone() Log {
 	c := *g
-	c.entries.cells = append([]cell(nil), g.entries.cells...)
+	c.entries.cells = slices.Clone(g.entries.cells)
+	c.grants = slices.Clone(g.grants)
 	return c
 }
 

@@ -109,12 +109,6 @@ func (p *Packed) setWindow(w Window) {
 	p.setGranted(w.Granted)
 }
 
-// maxGrant is the most that a state can be granted, or have taken away.
-const maxGrant = 1<<30 - 1
-
-// addGrant returns what a state is granted after n more.
-func addGrant(granted, n int64) int64 { return max(-maxGrant, min(granted+n, maxGrant)) }
-
 // granted returns the requests granted to a window: a number in two's complement below heldBit.
 func (p *Packed) granted() int64 { return int64(int32(p.Rate<<1) >> 1) }
 
@@ -123,7 +117,7 @@ func (p *Packed) setGranted(n int64) { p.Rate = uint32(n)&^heldBit | p.Rate&held
 // setLog updates the fields of p from its log g. A grant counts as one entry.
 func (p *Packed) setLog(g *Log) {
 	p.Level, p.At = g.Used(), g.Last()
-	if g.granted != 0 {
-		p.Level, p.At = max(p.Level, 1), max(p.At, g.grantEnds-p.micros())
+	if n := len(g.grants); n > 0 {
+		p.Level, p.At = max(p.Level, 1), max(p.At, g.grants[n-1].ends-p.micros())
 	}
 }

@@ -16,14 +16,15 @@ type Row struct {
 	// charged nothing must change it, because the clock may go back afterwards.
 	Load func(s *State)
 
-	// Wait returns how long after s.Now the state admits cost, which is at most the capacity.
+	// Wait returns how long after s.Now the state admits cost, or Never.
 	Wait func(s *State, cost int64) int64
 
 	// Charge adds cost, whether it fits or not, and stores s.
 	Charge func(s *State, cost int64)
 
 	// Grant adds n requests on top of the limit, or takes them away if n is negative, and stores s. A bucket gets back
-	// at most what was used. In other states, what was used stays unchanged, so that a refund never becomes a grant.
+	// at most what was used. In other states, what was used stays unchanged, so that a refund never becomes a grant, and
+	// each grant ends by itself: with the window, or one period from now.
 	Grant func(s *State, n int64)
 
 	// Report says what the state leaves.
@@ -76,7 +77,12 @@ var rowOf = func() (rows [codeBits + 1]*Row) {
 
 // inFlight counts what its pair holds: it has no state of its own.
 var inFlight = Row{
-	Load:   func(*State) {},
-	Wait:   func(*State, int64) int64 { return 0 },
+	Load: func(*State) {},
+	Wait: func(s *State, cost int64) int64 {
+		if cost > s.Limit.Capacity {
+			return Never
+		}
+		return 0
+	},
 	Report: func(s *State) Usage { return Usage{Remaining: s.Limit.Capacity} },
 }

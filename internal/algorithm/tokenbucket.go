@@ -46,8 +46,11 @@ func (b Bucket) within(l *Limit, rate, now int64) Bucket {
 	return b
 }
 
-// Wait returns how long after now b admits cost, which is at most the capacity, if it drains at rate.
+// Wait returns how long after now b admits cost, if it drains at rate, or Never.
 func (b Bucket) Wait(l *Limit, rate, now, cost int64) int64 {
+	if cost > l.Capacity {
+		return Never
+	}
 	b = b.within(l, rate, now)
 	if b.Admits(l, cost) {
 		return 0
@@ -75,29 +78,21 @@ func (b Bucket) until(l *Limit, rate, now, target int64) int64 {
 // Charge returns b with cost in it, whether or not it fits. If at least one request was free before the charge, and
 // less than one is free after it, the ban of l begins: when the ban is over, exactly one request fits.
 func (b Bucket) Charge(l *Limit, now, cost int64) Bucket {
-	if b.Level < l.Period {
-		b.Busy = b.At
-	}
 	last := l.Full - l.Period // the highest level with one request free
 	before := b.Level
-	b.Level = addProduct(b.Level, cost, l.Period)
+	b = b.add(l, cost)
 	if l.Ban > 0 && before <= last && b.Level > last {
 		b.Level = max(b.Level, addProduct(last, l.Rate, CeilDiv(l.Ban+now-b.At, l.Unit)))
 	}
 	return b
 }
 
-// Grant returns b after n requests were given back, at most what was used, or taken away if n is negative. A ban stays.
-func (b Bucket) Grant(l *Limit, n int64) Bucket {
-	switch {
-	case n < 0:
-		if b.Level < l.Period { // as a charge does
-			b.Busy = b.At
-		}
-		b.Level = addProduct(b.Level, -n, l.Period)
-	case l.Ban == 0 || b.Level <= l.Full-l.Period:
-		b.Level -= min(b.Level, addProduct(0, n, l.Period))
+// add is Charge without a ban.
+func (b Bucket) add(l *Limit, cost int64) Bucket {
+	if b.Level < l.Period {
+		b.Busy = b.At
 	}
+	b.Level = addProduct(b.Level, cost, l.Period)
 	return b
 }
 

@@ -123,7 +123,7 @@ func (e *entry) hear(results []core.Result, now int64) {
 	}
 	for i := range results {
 		r := &results[i]
-		u := algorithm.Usage{Remaining: int64(r.Remaining), Refill: r.RefillAfter.Microseconds(), Reset: r.ResetAfter.Microseconds()}
+		u := algorithm.Usage{Remaining: int64(r.Remaining), Granted: int64(r.Granted), Refill: r.RefillAfter.Microseconds(), Reset: r.ResetAfter.Microseconds()}
 		e.setAfter(i, len(results), u, now)
 	}
 }
@@ -137,9 +137,9 @@ func isNewer(results []core.Result, at int64, remaining int) bool {
 
 // setAfter stores what the store reported for one limit of n.
 func (e *entry) setAfter(limit, n int, u algorithm.Usage, now int64) {
-	a := after{uint32(min(u.Remaining, math.MaxUint32)), later(now, u.Refill), later(now, u.Reset)}
+	a := after{uint32(min(u.Remaining, math.MaxUint32)), int32(u.Granted), later(now, u.Refill), later(now, u.Reset)}
 	if limit == 0 {
-		e.stored, e.refill, e.reset = a.stored, a.refill, a.reset
+		e.stored, e.granted, e.refill, e.reset = a.stored, a.granted, a.refill, a.reset
 		return
 	}
 	if e.ensureRare().others == nil {
@@ -155,7 +155,7 @@ func later(now, wait int64) int64 { return now + 1000*min(wait, math.MaxInt64/30
 // after returns what the store last reported for a limit of e.
 func (e *entry) after(limit int) after {
 	if limit == 0 {
-		return after{e.stored, e.refill, e.reset}
+		return after{e.stored, e.granted, e.refill, e.reset}
 	}
 	return e.rare.others[limit-1]
 }
@@ -167,8 +167,9 @@ func (e *entry) appendResults(dst []core.Result, c *core.Claim, now, mark int64)
 	left := e.available()
 	for i, l := range c.Limits {
 		a := e.after(i)
-		r := core.Result{Rule: e.pair.Rule, Limit: l, Allowed: true, At: at, Remaining: int(min(int64(a.stored)+left, int64(l.Capacity())))}
-		if r.Remaining < l.Capacity() {
+		r := core.Result{Rule: e.pair.Rule, Limit: l, Allowed: true, At: at, Granted: int(a.granted)}
+		r.Remaining = int(min(int64(a.stored)+left, int64(r.Quota())))
+		if r.Remaining < r.Quota() {
 			r.RefillAfter, r.ResetAfter = until(a.refill, now), until(a.reset, now)
 		}
 		dst = append(dst, r)

@@ -307,7 +307,7 @@ func TestRemainingFollowsTheLatestAnswer(t *testing.T) {
 			t.Errorf("row %d: %d and %d remain, want %d and %d", i, e.after(0).stored, e.after(1).stored, row.first, row.second)
 		}
 	}
-	if want := (after{60, 5000 + int64(time.Second), 5000 + int64(time.Minute)}); e.after(0) != want {
+	if want := (after{60, 0, 5000 + int64(time.Second), 5000 + int64(time.Minute)}); e.after(0) != want {
 		t.Errorf("got %v, want %v", e.after(0), want)
 	}
 }

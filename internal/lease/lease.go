@@ -25,6 +25,8 @@ type lease struct {
 	pause  uint8     // number of spans until the next grant may be asked for
 	late   bool      // the last grant came after its end
 	stored uint32    // what the first limit had left in the store after the last call
+
+	granted int32 // on top of the first limit's capacity, likewise
 }
 
 // pauseSpans is the length of a pause between grants, in spans: at least one Lease.

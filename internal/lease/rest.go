@@ -146,7 +146,7 @@ func (k *take) merge(dst, rest []core.Result) []core.Result {
 		for range c.Limits {
 			r := (*from)[0]
 			if denied && from == &local && !c.Peek {
-				r.Remaining = min(r.Remaining+int(costOf(c)), r.Limit.Capacity())
+				r.Remaining = min(r.Remaining+int(costOf(c)), r.Quota())
 			}
 			dst, *from = append(dst, r), (*from)[1:]
 		}

@@ -113,6 +113,7 @@ type entry struct {
 // after is what the store reported for a limit after a grant or a request.
 type after struct {
 	stored        uint32 // requests left in the store
+	granted       int32  // on top of the capacity
 	refill, reset int64
 }
 

@@ -6,9 +6,6 @@ import (
 	"github.com/spillgate/spillgate/internal/algorithm"
 )
 
-// Never is the Retry of a cost that can never be admitted.
-const Never = -1
-
 // A Claim asks for a cost of one pair. It must not be used again.
 type Claim struct {
 	Pair   Pair
@@ -33,7 +30,7 @@ type Claim struct {
 
 // An Answer is the result of one limit of a claim.
 type Answer struct {
-	Retry int64 // 0 if the limit admits the cost; else microseconds until it does, or Never
+	Retry int64 // 0 if the limit admits the cost; else microseconds until it does, or algorithm.Never
 	Wait  int64 // microseconds until the turn of a request that is admitted
 	Usage algorithm.Usage
 }
@@ -255,15 +252,12 @@ func (d *decision) evaluate(dryRun bool) bool {
 		for j := range c.asks {
 			a := &c.asks[j]
 			a.load(c)
-			a.retry, a.wait = Never, 0
-			if a.asked <= a.Limit.Capacity {
-				a.retry = a.Limit.Row.Wait(&a.State, a.asked)
-				if d.rare {
-					a.waitForPair(c)
-				}
-				if a.retry > 0 && c.MaxWait > 0 {
-					a.book(c)
-				}
+			a.retry, a.wait = a.Limit.Row.Wait(&a.State, a.asked), 0
+			if d.rare {
+				a.waitForPair(c)
+			}
+			if a.retry > 0 && c.MaxWait > 0 {
+				a.book(c)
 			}
 			admitted = admitted && a.retry == 0
 		}
@@ -273,6 +267,9 @@ func (d *decision) evaluate(dryRun bool) bool {
 
 // waitForPair makes a wait for the holds and the ban of the pair of c.
 func (a *ask) waitForPair(c *Claim) {
+	if a.retry == algorithm.Never {
+		return
+	}
 	if held := a.held(c); held > 0 && a.retry == 0 {
 		if a.Limit.Row.Report(&a.State).Remaining < a.asked+held {
 			a.retry = algorithm.HoldHint

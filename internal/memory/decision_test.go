@@ -14,7 +14,7 @@ func TestKnownPairIsChargedOnlyWhatIsAdmitted(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := New(100, nil)
 			l := limitOf(t, algorithm.TokenBucket, 9, time.Second)
-			for _, row := range []struct{ cost, retry, left int64 }{{5, 0, 4}, {10, Never, 4}, {5, 111_112, 4}, {4, 0, 0}} {
+			for _, row := range []struct{ cost, retry, left int64 }{{5, 0, 4}, {10, algorithm.Never, 4}, {5, 111_112, 4}, {4, 0, 0}} {
 				var asks []query
 				for i := range keys {
 					asks = append(asks, query{Pair: pairOf("rule", strconv.Itoa(i)), Limit: l, Claim: i, Cost: row.cost})

@@ -302,7 +302,7 @@ func TestClockGoesBackUnderALimitOfRateZero(t *testing.T) {
 	s := New(100, func() time.Time { return now })
 	take(s, "key", limitOf(t, algorithm.TokenBucket, 5, time.Minute), 5)
 	now = now.Add(-time.Second)
-	if a := take(s, "key", limitOf(t, algorithm.TokenBucket, 0, time.Minute), 1); a.Retry != Never {
+	if a := take(s, "key", limitOf(t, algorithm.TokenBucket, 0, time.Minute), 1); a.Retry != algorithm.Never {
 		t.Errorf("%+v, want a denial for ever", a)
 	}
 	audit(t, s)

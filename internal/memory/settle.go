@@ -68,7 +68,7 @@ func (d *decision) adjust(s *Store, c *Claim, t *Settlement, at int64) {
 	}
 	for i := range c.asks {
 		if a := &c.asks[i]; a.hasRecord() && at >= c.shard.resets.begunAt(c.Pair.id) {
-			d.refund(c, a, t, at, min(t.Claimed-t.Final, a.Limit.Capacity))
+			d.refund(c, a, t, at, t.Claimed-t.Final)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func (d *decision) adjust(s *Store, c *Claim, t *Settlement, at int64) {
 func (d *decision) refund(c *Claim, a *ask, t *Settlement, at, cost int64) {
 	s, p := c.shard, a.Stored
 	switch {
-	case cost <= 0 || a.Limit.Row.KeepsLog && p.Extra == 0:
+	case cost <= 0 || a.Limit.Rate == 0 || a.Limit.Row.KeepsLog && p.Extra == 0:
 		return
 	case t.Waits && c.bannedBehind(t.Turn, d.now): // other requests may wait for the end of the ban, which the level does not show
 		return
@@ -101,9 +101,6 @@ func (d *decision) admits(c *Claim, cost int64) bool {
 		a := &c.asks[i]
 		if a.Limit.Algorithm == algorithm.InFlight {
 			continue
-		}
-		if cost > a.Limit.Capacity {
-			return false
 		}
 		if a.hasRecord() && a.Limit.Row.NameRate != nil {
 			s := a.State

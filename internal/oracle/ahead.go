@@ -38,7 +38,7 @@ func (m *Model) evaluate(now int64, c core.Claim) []*ask {
 	asks := m.asks([]core.Claim{c})
 	m.end(now, asks, nil)
 	for _, a := range asks {
-		a.state.rewind(a.limit, now)
+		a.rewind(now)
 		a.state.name(a.limit, false, now, len(a.pair.holds) > 0)
 	}
 	return asks
@@ -46,6 +46,6 @@ func (m *Model) evaluate(now int64, c core.Claim) []*ask {
 
 // free returns what is neither charged nor held.
 func (a *ask) free(now int64) *big.Rat {
-	free := new(big.Rat).Sub(a.capacity(), a.used(now))
+	free := a.room(now, now)
 	return free.Sub(free, a.held())
 }

@@ -23,12 +23,8 @@ func decide(asks []*ask, now int64, dry bool) bool {
 
 // decide returns the wait until the cost fits, or Never.
 func (a *ask) decide(now int64) time.Duration {
-	free := new(big.Rat).Sub(a.capacity(), a.asked)
-	if free.Sign() < 0 {
-		return core.Never
-	}
-	retry := a.wait(now, free)
-	if retry == 0 && a.used(now).Cmp(free.Sub(free, a.held())) > 0 {
+	retry := a.wait(now, a.asked)
+	if retry == 0 && a.free(now).Cmp(a.asked) < 0 {
 		retry = hint * time.Microsecond
 	}
 	return max(retry, a.ban(now))
@@ -49,15 +45,16 @@ func (a *ask) book(now int64) {
 	}
 }
 
-// used returns what is charged at now, less what is granted.
-func (a *ask) used(now int64) *big.Rat { return a.usedAt(now, now) }
+// used returns what counts as charged at an instant.
+func (a *ask) used(now, then int64) *big.Rat { return a.state.used(a.limit, a.peek, now, then) }
 
-func (a *ask) usedAt(now, then int64) *big.Rat {
-	used := a.state.used(a.limit, a.peek, now, then)
-	if then < a.grant.ends {
-		used.Sub(used, whole(a.grant.n))
+// room returns what is neither charged at an instant nor taken away.
+func (a *ask) room(now, then int64) *big.Rat {
+	room := new(big.Rat).Sub(a.capacity(), a.used(now, then))
+	if a.limit.Rate == 0 { // nothing is admitted, whatever is granted
+		return room
 	}
-	return used
+	return room.Add(room, a.grant.at(then))
 }
 
 // held returns what requests in flight hold.
@@ -71,6 +68,12 @@ func (a *ask) held() *big.Rat {
 // ban returns how much longer the pair is banned.
 func (a *ask) ban(now int64) time.Duration {
 	return time.Duration(max(0, a.pair.banned-now)) * time.Microsecond
+}
+
+// counts reports whether a's limit counts requests in a window or a log, to which grants are added.
+func (a *ask) counts() bool {
+	_, isBucket := a.state.(*tokenBucket)
+	return !isBucket && a.limit.Rate > 0 && a.limit.Algorithm != core.InFlight
 }
 
 // commit charges or holds the claims that are dry runs, or the others, as far as all limits of the claim fit.
@@ -99,25 +102,46 @@ func commit(asks []*ask, claims []core.Claim, now int64, dry bool) {
 
 func (a *ask) capacity() *big.Rat { return whole(int64(a.limit.Capacity())) }
 
-// wait returns how long after now at most target requests are in use.
-func (a *ask) wait(now int64, target *big.Rat) time.Duration {
-	fits := func(w int) bool { return a.usedAt(now, now+int64(w)).Cmp(target) <= 0 }
-	left := max(0, int(a.grant.ends-now)) // after that the grant no longer counts
-	micros := sort.Search(left, fits)
-	if micros == left {
-		micros += sort.Search(maxWait-left, func(w int) bool { return fits(left + w) })
+// wait returns how long after now there is room for cost, or Never.
+func (a *ask) wait(now int64, cost *big.Rat) time.Duration {
+	fits := func(w int) bool { return a.room(now, now+int64(w)).Cmp(cost) >= 0 }
+	from := 0
+	for _, g := range *a.grant { // until it ends, what is granted does not change
+		if left := int(g.ends - now); left > 0 {
+			if micros := from + sort.Search(left-from, func(w int) bool { return fits(from + w) }); micros < left {
+				return time.Duration(micros) * time.Microsecond
+			}
+			from = left
+		}
 	}
-	return time.Duration(micros) * time.Microsecond
+	if a.capacity().Cmp(cost) < 0 {
+		return core.Never
+	}
+	return time.Duration(from+sort.Search(maxWait-from, func(w int) bool { return fits(from + w) })) * time.Microsecond
+}
+
+// reset returns how long after now nothing is charged any more.
+func (a *ask) reset(now int64) time.Duration {
+	return time.Duration(sort.Search(maxWait, func(w int) bool { return a.used(now, now+int64(w)).Sign() == 0 })) * time.Microsecond
 }
 
 func (a *ask) result(now int64) core.Result {
 	r := core.Result{
 		Rule: a.id.Rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, Wait: a.turn, DryRun: a.dry, At: time.UnixMicro(now),
 	}
-	free := new(big.Rat).Sub(a.capacity(), a.used(now))
-	if left := atLeastZero(free); left < int64(a.limit.Capacity()) {
-		r.RefillAfter = a.wait(now, whole(int64(a.limit.Capacity())-left-1))
-		r.ResetAfter = a.wait(now, new(big.Rat))
+	room := a.room(now, now)
+	left := atLeastZero(room)
+	if a.counts() {
+		r.Granted = int(floor(a.grant.at(now)))
+		r.Over = int(atLeastZero(new(big.Rat).Neg(room)))
+	}
+	if a.limit.Rate > 0 && (left == 0 || a.used(now, now).Sign() > 0) {
+		r.RefillAfter, r.ResetAfter = a.wait(now, whole(left+1)), a.reset(now)
+		if left == 0 {
+			r.ResetAfter = max(r.RefillAfter, r.ResetAfter)
+		} else { // grants that end may prevent that more is available
+			r.RefillAfter = min(r.RefillAfter, r.ResetAfter)
+		}
 	}
 	least := a.ban(now)
 	if a.held().Sign() > 0 {
@@ -125,7 +149,7 @@ func (a *ask) result(now int64) core.Result {
 	}
 	r.RefillAfter, r.ResetAfter = max(r.RefillAfter, least), max(r.ResetAfter, least)
 	if a.ban(now) == 0 {
-		r.Remaining = int(atLeastZero(free.Sub(free, a.held())))
+		r.Remaining = int(atLeastZero(a.free(now)))
 	}
 	return r
 }

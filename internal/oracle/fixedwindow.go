@@ -11,6 +11,7 @@ import (
 type fixedWindow struct {
 	calendar            core.Calendar // if it is not zero, windows are the calendar's
 	count, start, until int64
+	grants              *grants
 }
 
 // window returns the window of t: a multiple of the period, or a window of the calendar. The period counts only without
@@ -77,8 +78,8 @@ func (w *fixedWindow) grant(l core.Limit, now, _ int64) (ends int64) {
 // begin makes w the window of now, unless w is a later window that still counts.
 func (w *fixedWindow) begin(l core.Limit, now int64) {
 	w.rewind(l, now)
-	if start, end := w.window(l.Period, now); start > w.start || w.count == 0 {
-		w.count, w.start, w.until = 0, start, end
+	if start, end := w.window(l.Period, now); start > w.start || w.count == 0 && len(*w.grants) == 0 {
+		w.count, w.start, w.until, *w.grants = 0, start, end, nil
 	}
 }
 

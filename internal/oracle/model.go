@@ -10,7 +10,6 @@
 package oracle
 
 import (
-	"maps"
 	"math/big"
 	"time"
 
@@ -25,11 +24,8 @@ const maxWait = 1 << 53
 type Model struct {
 	states map[stateID]state
 	pairs  map[core.Pair]*pairState
-	grants map[stateID]grant
+	grants map[stateID]*grants
 }
-
-// A grant is what a state may use on top of its limit, until an instant. It does not change what was used.
-type grant struct{ n, ends int64 }
 
 // A pairState is what a pair remembers regardless of its limits.
 type pairState struct {
@@ -73,7 +69,7 @@ type state interface {
 	used(l core.Limit, peek bool, now, then int64) *big.Rat
 	charge(l core.Limit, now, cost int64)
 	refund(l core.Limit, now, at, cost int64)
-	// grant returns until when a grant of n at now counts. A state that keeps grants itself returns 0.
+	// grant returns until when a grant of n at now counts on top of the limit, or 0 if it changes what was used.
 	grant(l core.Limit, now, n int64) (ends int64)
 }
 
@@ -82,7 +78,7 @@ type ask struct {
 	id    stateID
 	pair  *pairState
 	state state
-	grant grant
+	grant *grants
 	limit core.Limit
 	claim int
 	first bool // the first ask of its claim
@@ -101,7 +97,7 @@ func (m *Model) Take(now int64, claims []core.Claim) []core.Result {
 	asks := m.asks(claims)
 	m.end(now, asks, nil)
 	for _, a := range asks {
-		a.state.rewind(a.limit, now)
+		a.rewind(now)
 		a.state.name(a.limit, a.peek, now, len(a.pair.holds) > 0)
 	}
 	admitted := decide(asks, now, false)
@@ -136,7 +132,11 @@ func (m *Model) Reset(now int64, pairs []core.Pair) {
 		ps.begins, ps.banned = now, 0
 		ps.holds.drop(now)
 		ps.tidy()
-		maps.DeleteFunc(m.grants, func(id stateID, _ grant) bool { return id.Pair == p })
+		for id, g := range m.grants {
+			if id.Pair == p {
+				*g = nil
+			}
+		}
 		for id, s := range m.states {
 			switch {
 			case id.Pair != p:
@@ -162,7 +162,7 @@ func (m *Model) asks(claims []core.Claim) (asks []*ask) {
 			id := stateOf(named(c.Rule, c.Key), l)
 			a := &ask{
 				id: id, pair: m.pair(id.Pair), state: m.state(id), limit: l, claim: i, first: j == 0, cost: int64(max(c.Cost, 1)),
-				grant: m.grants[id], peek: c.Peek, dry: c.DryRun, hold: c.Hold && !c.Peek, most: c.MaxWait,
+				grant: m.grantsOf(id), peek: c.Peek, dry: c.DryRun, hold: c.Hold && !c.Peek, most: c.MaxWait,
 			}
 			if l.Algorithm == core.InFlight {
 				a.cost = 1
@@ -206,7 +206,7 @@ func (m *Model) state(id stateID) state {
 		case core.TokenBucket:
 			m.states[id] = &tokenBucket{level: new(big.Rat), tick: 1}
 		case core.FixedWindow:
-			m.states[id] = &fixedWindow{calendar: id.calendar}
+			m.states[id] = &fixedWindow{calendar: id.calendar, grants: m.grantsOf(id)}
 		case core.SlidingWindow:
 			m.states[id] = &slidingWindow{counts: counts{}}
 		case core.SlidingLog:

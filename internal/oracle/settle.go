@@ -60,27 +60,6 @@ func changes(s *core.Settlement) bool {
 	return s.Held || s.Ban > 0 || s.Grant != 0 || s.Final != max(s.Cost, 1)
 }
 
-// grant gives the limits of s more requests, or takes them away.
-func (m *Model) grant(now int64, s *core.Settlement) {
-	if m.grants == nil {
-		m.grants = make(map[stateID]grant)
-	}
-	for _, a := range m.asksOf(s) {
-		if a.limit.Rate == 0 || a.limit.Algorithm == core.InFlight {
-			continue
-		}
-		a.state.rewind(a.limit, now)
-		before := a.grant
-		if now >= before.ends {
-			before = grant{}
-		}
-		if ends := a.state.grant(a.limit, now, int64(s.Grant)); ends > 0 {
-			const most = 1<<30 - 1
-			m.grants[a.id] = grant{max(-most, min(before.n+int64(s.Grant), most)), ends}
-		}
-	}
-}
-
 // asksOf returns an ask for each limit of s.
 func (m *Model) asksOf(s *core.Settlement) []*ask {
 	return m.asks([]core.Claim{{Rule: s.Rule, Key: s.Key, Limits: s.Limits, Cost: s.Cost, DryRun: s.DryRun}})
@@ -95,7 +74,10 @@ func (m *Model) adjust(now int64, s *core.Settlement, more int64) {
 		return
 	}
 	for _, a := range m.asksOf(s) {
-		at, cost := s.At.UnixMicro(), min(-more, int64(a.limit.Capacity()))
+		at, cost := s.At.UnixMicro(), -more
+		if l := a.limit; l.Rate == 0 || l.Algorithm == core.TokenBucket && l.Calendar.Unit == 0 {
+			cost = min(cost, int64(l.Capacity()))
+		}
 		turn := at + s.Wait.Microseconds()
 		switch {
 		case at < a.pair.begins:
@@ -112,7 +94,7 @@ func (m *Model) adjust(now int64, s *core.Settlement, more int64) {
 func chargeAll(asks []*ask, now, cost int64) {
 	for _, a := range asks {
 		if cost > 0 && a.limit.Rate > 0 {
-			a.state.rewind(a.limit, now)
+			a.rewind(now)
 			a.state.charge(a.limit, now, cost)
 		}
 	}
@@ -121,7 +103,7 @@ func chargeAll(asks []*ask, now, cost int64) {
 // fits reports whether all limits of s have room for cost.
 func (m *Model) fits(now int64, s *core.Settlement, cost int64) bool {
 	for _, a := range m.asksOf(s) {
-		a.state.rewind(a.limit, now)
+		a.rewind(now)
 		if a.asked = whole(cost); a.limit.Algorithm != core.InFlight && a.decide(now) != 0 {
 			return false
 		}

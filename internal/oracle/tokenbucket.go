@@ -293,17 +293,18 @@ func (b *tokenBucket) foundLess(at int64, less *big.Rat) {
 	}
 }
 
-// grant gives back at most what was used. A ban stays.
+// grant gives back at most what was used, as if it had never been charged, or charges what is taken away. A ban stays.
 func (b *tokenBucket) grant(l core.Limit, now, n int64) (ends int64) {
-	*b = b.advanced(l, now)
-	b.found = nil
-	if last := whole(int64(l.Capacity() - 1)); n > 0 && l.Ban > 0 && b.level.Cmp(last) > 0 {
-		return 0
+	d := drainOf(l)
+	switch after := b.advanced(l, now); {
+	case n < 0:
+		*b = after
+		b.add(nil, d, now, -n)
+	case after.level.Sign() == 0:
+		*b = after
+	case l.Ban == 0 || after.level.Cmp(whole(int64(l.Capacity()-1))) <= 0:
+		*b = b.in(d)
+		b.level = larger(new(big.Rat).Sub(b.level, whole(n)), new(big.Rat))
 	}
-	if n < 0 && b.level.Cmp(whole(1)) < 0 { // like a charge
-		b.busy = b.at
-	}
-	level := new(big.Rat).Sub(b.level, whole(n))
-	b.level = saturatedLevel(larger(level, new(big.Rat)), drainOf(l))
 	return 0
 }

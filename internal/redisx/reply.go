@@ -88,11 +88,11 @@ func (j *job) read() error {
 	}
 	for _, i := range j.asks {
 		a := &j.request.asks[i]
-		rate := a.Rate
+		rate, granted := a.Rate, int64(0)
 		if more != nil {
-			rate = more[2]
+			rate, granted = more[2], more[2]
 		}
-		u, ok := j.usageOf(a, reply, rate)
+		u, ok := j.usageOf(a, reply, rate, granted)
 		if !ok {
 			return fmt.Errorf("the script replied %d, which is impossible", j.reply)
 		}
@@ -125,10 +125,10 @@ func (j *job) readLeases(reply *[]int64) bool {
 }
 
 // usageOf returns the usage of a limit from the numbers in the reply: see report in the Lua file of each algorithm. A
-// bucket drains at a rate. usageOf reports false if the numbers are impossible.
-func (j *job) usageOf(a *ask, r []int64, rate int64) (u usage, ok bool) {
+// bucket drains at a rate, and another limit is granted requests. usageOf reports false if the numbers are impossible.
+func (j *job) usageOf(a *ask, r []int64, rate, granted int64) (u usage, ok bool) {
 	u.retry = r[0]
-	used := r[1] // less than none if more was granted
+	used := r[1]
 	if u.retry < -1 {
 		u.retry, u.wait = 0, -1-u.retry
 	}
@@ -139,13 +139,15 @@ func (j *job) usageOf(a *ask, r []int64, rate int64) (u usage, ok bool) {
 		return u, ok
 	case a.Rate == 0: // nothing is ever charged, and the state is not advanced to now
 		return u, ok
-	case !ok || !exact(max(used, -used)) || !exact(r[2]) || !exact(r[a.replied()-1]):
+	case !ok || !exact(used) || !exact(r[2]) || !exact(r[a.replied()-1]):
 		return u, false
 	case a.Algorithm != algorithm.TokenBucket:
-		if u.Remaining = max(0, a.Rate-used); u.Remaining < a.Rate {
+		var missing bool
+		if u.Usage, missing = algorithm.UsageOf(a.Limit, used, granted); missing {
 			u.Refill, u.Reset = r[2], r[a.replied()-1]
 		}
-	case used < 0 || r[2] >= a.Unit || rate <= 0 || !exact(rate):
+		return u, exact(max(granted, -granted))
+	case r[2] >= a.Unit || rate <= 0 || !exact(rate):
 		return u, false
 	default:
 		u.Usage = algorithm.Bucket{Level: used, At: j.at - r[2]}.Report(a.Limit, rate, j.at)
@@ -172,7 +174,8 @@ func (r *request) appendResults(dst []core.Result, claims []core.Claim, jobs []j
 				d.RetryAfter = micros(u.retry)
 			}
 			d.At, d.Wait = time.UnixMicro(jobs[i].at), micros(u.wait)
-			d.Remaining, d.RefillAfter, d.ResetAfter = int(u.Remaining), micros(u.Refill), micros(u.Reset)
+			d.Remaining, d.Granted, d.Over = int(u.Remaining), int(u.Granted), int(u.Over)
+			d.RefillAfter, d.ResetAfter = micros(u.Refill), micros(u.Reset)
 		}
 	}
 	return dst

@@ -111,7 +111,7 @@ func resourceOf(at time.Time, results []core.Result) *resource {
 }
 
 func leftOf(r *core.Result) left {
-	all := max(r.Limit.Capacity(), r.Remaining)
+	all := r.Quota()
 	wait := r.ResetAfter
 	if r.Remaining == 0 {
 		wait = r.RefillAfter

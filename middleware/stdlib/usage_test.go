@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -103,8 +104,42 @@ func TestUsageShowsBansAndGrants(t *testing.T) {
 	if err := l.Ban(t.Context(), "plan", "header:x-user:ann", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `{"plan":{"limit":10000,"used":10000,"remaining":0`) && !strings.Contains(body, `{"plan":{"limit":100,"used":100,"remaining":0`) {
+	if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, `{"plan":{"limit":12000,"used":12000,"remaining":0`) && !strings.Contains(body, `{"plan":{"limit":2100,"used":2100,"remaining":0`) {
 		t.Errorf("during a ban: got %s", body)
+	}
+}
+
+// A grant raises the limit and leaves what was used, and when that ends, in place.
+func TestUsageAfterAGrant(t *testing.T) {
+	now := time.Date(2026, 11, 23, 16, 30, 0, 0, time.UTC)
+	for _, row := range []struct {
+		limit     core.Limit
+		grants    []int
+		all, left int
+		reset     time.Time
+	}{
+		{core.PerMonth(10), []int{8}, 18, 14, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)},
+		{core.PerMonth(10), []int{8, 3, -2}, 19, 15, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)},
+		{core.PerMonth(10), []int{-3}, 7, 3, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)},
+		{core.PerMonth(10), []int{-8}, 4, 0, time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)}, // at least what was used
+		{core.PerDay(10).Using(core.FixedWindow), []int{8}, 18, 14, time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)},
+		{core.PerDay(10).Using(core.SlidingLog), []int{8}, 18, 14, now.Add(24 * time.Hour)},
+		{core.PerDay(10).Using(core.SlidingWindow), []int{8}, 18, 14, time.Date(2026, 11, 24, 16, 48, 0, 0, time.UTC)},
+		{core.PerDay(10), []int{3}, 10, 9, now.Add(144 * time.Minute)}, // a bucket gets back what was used
+	} {
+		l := core.Must(core.New([]core.Rule{{Name: "plan", Key: keyfunc.Header("X-User"), Limits: []core.Limit{row.limit}}}, core.WithStore(&core.MemoryStore{Now: func() time.Time { return now }})))
+		if _, err := l.Take(t.Context(), core.Claim{Rule: "plan", Key: "header:x-user:ann", Cost: 4}); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range row.grants {
+			if err := l.Grant(t.Context(), "plan", "header:x-user:ann", n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := fmt.Sprintf(`{"limit":%d,"used":%d,"remaining":%d,"reset":%d,`, row.all, row.all-row.left, row.left, row.reset.Unix())
+		if body := askUsage(stdlib.NewUsage(l), "ann").Body.String(); !strings.Contains(body, want) {
+			t.Errorf("%v after grants of %v: got %s, want %s", row.limit, row.grants, body, want)
+		}
 	}
 }
 
@@ -193,7 +228,7 @@ func TestUsageAfterTheTurnOfAMonth(t *testing.T) {
 	if err := l.Grant(t.Context(), "plan", "header:x-user:ann", 5); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`{"limit":10,"used":5,"remaining":5,"reset":1796083200,`, `{"limit":10,"used":0,"remaining":10,"reset":1796083200,`} {
+	for _, want := range []string{`{"limit":15,"used":10,"remaining":5,"reset":1796083200,`, `{"limit":10,"used":0,"remaining":10,"reset":1796083200,`} {
 		if body := askUsage(h, "ann").Body.String(); !strings.Contains(body, want) {
 			t.Errorf("at %v: got %s, want %s", now, body, want)
 		}
@@ -249,7 +284,9 @@ func TestUsageOfNamedRules(t *testing.T) {
 	} {
 		log.Reset()
 		w := askUsage(stdlib.NewUsage(l, tt.rules...), tt.user)
-		var body struct{ Resources map[string]struct{ Limits []any } }
+		var body struct {
+			Resources map[string]struct{ Limits []any }
+		}
 		if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != tt.code {
 			t.Errorf("%q for %q: got %d, %s", tt.rules, tt.user, w.Code, w.Body)
 		}

@@ -33,7 +33,7 @@ end
 -- behind it, and nothing while others wait behind it.
 local function stillCounts(w, o, l, now, at, turn, cost)
   local level, last, rate = w[o + 1], w[o + 2], w[o + 4]
-  local all, known = cost * l.period, rate == l.rate and w[o + 5] < 4
+  local all, known = min(cost, l.capacity) * l.period, rate == l.rate and w[o + 5] < 4
   if at - last >= l.unit then -- the clock has gone back since
     turn = turn - (at - last)
   end

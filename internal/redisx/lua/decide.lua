@@ -4,7 +4,7 @@
 -- -1 - n if the request waits n microseconds for its turn; and the results of report, from which reply.go computes what
 -- remains. An algorithm's replied says how many numbers these are. If the request is rare, a code comes first, and three
 -- more numbers for each limit follow: the cost that the pair holds, for how long the pair is banned, which may be
--- negative, and the rate at which a bucket drains.
+-- negative, and the rate at which a bucket drains, or what another limit is granted.
 --
 -- A code is a multiple of -maxExact, which no wait reaches.
 local failed, farOff, rare, held = -maxExact, -2 * maxExact, -3 * maxExact, -4 * maxExact
@@ -23,7 +23,7 @@ end
 local function withHolds(w, o, l, cost, wait, now)
   local pair = l.pair
   local held = l.kind == 0 and pair.heldCount or pair.heldCost
-  local isHeld = wait == 0 and held > 0 and l.wait(w, o, l, now, cost + held) > 0
+  local isHeld = wait == 0 and held > 0 and l.wait(w, o, l, now, cost + held) ~= 0
   if isHeld then
     wait = hint
   end
@@ -86,9 +86,9 @@ local function refund(plan, claim, at, cost, now, wait)
     if claim.maxWait > 0 and anyRare and pair.bannedUntil > max(at + wait, now) then
       -- others may wait for the end of the ban, which the level does not show
     elseif claim.maxWait > 0 and l.capacity > 0 then
-      l.algorithm.refundTurn(l.w, l.o, l, now, at, at + wait, min(cost, l.capacity))
+      l.algorithm.refundTurn(l.w, l.o, l, now, at, at + wait, cost)
     elseif l.capacity > 0 then
-      l.algorithm.refund(l.w, l.o, l, now, at, min(cost, l.capacity))
+      l.algorithm.refund(l.w, l.o, l, now, at, cost)
     end
   end
   pair.dirty = true
@@ -135,7 +135,7 @@ local function decide(plan, limits, now, admitted)
     end
     if anyRare or w[o + 1] > l.room then
       local byHolds = false
-      wait = l.asked > l.capacity and -1 or l.wait(w, o, l, now, l.asked)
+      wait = l.wait(w, o, l, now, l.asked)
       if anyRare then
         wait, byHolds = withHolds(w, o, l, l.asked, wait, now)
       end
@@ -177,7 +177,7 @@ local function report(plan, now, isHeld, n)
         w, o = copyRecord(w, o)
       end
       l.load(w, o, l, now)
-      l.drains = l.period and w[o + 4] or 0
+      l.more = l.period and w[o + 4] or grantOf(w, o, l.size)
     end
     out[n + 1], out[n + 2], out[n + 3], out[n + 4] = l.waits, l.report(w, o, l, now)
     n = n + l.replied
@@ -185,7 +185,7 @@ local function report(plan, now, isHeld, n)
   if anyRare then
     for i = 1, plan.count do
       local l = plan[i]
-      out[n + 1], out[n + 2], out[n + 3] = l.kind == 0 and l.pair.heldCount or l.pair.heldCost, l.pair.bannedUntil - now, l.drains
+      out[n + 1], out[n + 2], out[n + 3] = l.kind == 0 and l.pair.heldCount or l.pair.heldCost, l.pair.bannedUntil - now, l.more
       n = n + 3
     end
   end

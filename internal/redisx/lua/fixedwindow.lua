@@ -30,9 +30,11 @@ function fixedWindow.load(w, o, l, now)
     return repair(w, o, l, now)
   elseif current > start or w[o + 1] == 0 and not (anyRare and hasGrant(w, o, fixedWindow.size)) then
     w[o + 1], w[o + 2], w[o + 3] = 0, current, ends
+    if anyRare then
+      removeGrants(w, o, fixedWindow.size)
+    end
   elseif start > ends then
     w[o + 2], w[o + 3] = current, ends
-    moveGrant(w, o, fixedWindow.size, ends)
     return true
   elseif start > current then
     _, w[o + 3] = windowOf(l, start)
@@ -42,21 +44,17 @@ function fixedWindow.load(w, o, l, now)
   return false
 end
 
--- used returns what counts as used: less than none if more was granted.
-function fixedWindow.used(w, o, now)
-  return w[o + 1] - (anyRare and grantOf(w, o, fixedWindow.size, now) or 0)
+-- free returns what is neither used nor taken away, and more than the rate if more was granted.
+local function free(w, o, l)
+  return l.rate + (anyRare and l.rate > 0 and grantOf(w, o, fixedWindow.size) or 0) - w[o + 1]
 end
 
--- wait returns how long after now the window admits cost, or until the next one begins if cost exceeds the rate.
+-- wait returns how long after now the window admits cost, or -1 for never: the next window has no grant.
 function fixedWindow.wait(w, o, l, now, cost)
-  local used = w[o + 1]
-  if anyRare then
-    used = fixedWindow.used(w, o, now)
-  end
-  if used <= l.rate - cost then
+  if cost <= free(w, o, l) then
     return 0
   end
-  return w[o + 3] - now
+  return cost > l.rate and -1 or w[o + 3] - now
 end
 
 -- charge adds cost, even if it does not fit.
@@ -89,18 +87,22 @@ function fixedWindow.refund(w, o, _, _, at, cost)
 end
 
 -- grant adds n requests, which may be fewer than none, until the window ends.
-function fixedWindow.grant(w, o, _, now, n)
-  addGrant(w, o, fixedWindow.size, now, n, w[o + 3])
+function fixedWindow.grant(w, o, l, now, n)
+  fixedWindow.load(w, o, l, now)
+  if hasGrant(w, o, fixedWindow.size) then -- the window may have moved
+    w[o + fixedWindow.size + 2] = w[o + 3]
+  end
+  addGrant(w, o, fixedWindow.size, n, w[o + 3])
 end
 
 -- remaining returns how many requests fit.
-function fixedWindow.remaining(w, o, l, now)
-  return max(0, l.rate - fixedWindow.used(w, o, now))
+function fixedWindow.remaining(w, o, l)
+  return max(0, free(w, o, l))
 end
 
 -- report returns what is used, and the wait for more requests.
 function fixedWindow.report(w, o, _, now)
-  return anyRare and fixedWindow.used(w, o, now) or w[o + 1], w[o + 3] - now
+  return w[o + 1], w[o + 3] - now
 end
 
 -- ends returns the instant at which the window no longer matters. If cost more is charged at an instant, that is
@@ -116,7 +118,7 @@ end
 
 -- discard removes what is stored beside the record: its grant.
 function fixedWindow.discard(w, o)
-  removeGrant(w, o, fixedWindow.size)
+  removeGrants(w, o, fixedWindow.size)
 end
 
 -- empty writes an empty record.

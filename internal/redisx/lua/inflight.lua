@@ -6,7 +6,7 @@ function inFlight.load()
 end
 
 function inFlight.wait(_, _, l, _, cost)
-  return cost > l.capacity and 1 or 0
+  return cost > l.capacity and -1 or 0
 end
 
 function inFlight.charge()

@@ -21,7 +21,7 @@ local function fits(plan, claim, cost, now)
     end
     if l.kind > 0 then
       l.load(w, o, l, now)
-      if withHolds(w, o, l, cost, cost > l.capacity and -1 or l.wait(w, o, l, now, cost), now) ~= 0 then
+      if withHolds(w, o, l, cost, l.wait(w, o, l, now, cost), now) ~= 0 then
         return false
       end
     end
@@ -79,7 +79,6 @@ local function grant(plan, claim, n, now)
   for i = claim.first, claim.last do
     local l = plan[i]
     if l.rate > 0 then
-      l.load(l.w, l.o, l, now)
       l.algorithm.grant(l.w, l.o, l, now, n)
     end
   end

@@ -251,11 +251,12 @@ end
 -- is later than now by more than the widest sub-bucket shows that the clock went back. It becomes the latest one that a
 -- request now can get.
 function sliding.load(w, o, l, now)
+  local changed = anyRare and advanceGrants(w, o, l.algorithm.size, now, now + l.micros)
   if w[o + 8] < w[o + 6] then -- fields of blocks that have ended
     hasTexts = true
   end
   if w[o + 5] == 0 then
-    return false
+    return changed
   elseif w[o + 1] > maxExact or w[o + 5] > w[o + 1] or w[o + 3] > w[o + 4] or w[o + 2] > maxExact or w[o + 7] > maxExact or
     w[o + 8] > w[o + 6] or w[o + 9] > l.algorithm.recent then
     return repair(w, o, l, now)
@@ -267,7 +268,7 @@ function sliding.load(w, o, l, now)
     lower(w, o, l, now + w[o + 2])
     return true
   end
-  return false
+  return changed
 end
 
 -- drainTo returns how long after now the count takes to shrink to target.
@@ -297,33 +298,32 @@ local function drainTo(w, o, l, now, target)
   return max(1, stamp + l.micros - now)
 end
 
--- waitFor returns how long after now what counts as used takes to shrink to target. A grant counts until it ends.
-local function waitFor(w, o, l, now, target)
-  local granted, ends = 0, 0
-  if anyRare then
-    granted, ends = grantOf(w, o, l.algorithm.size, now)
-  end
-  if granted == 0 then
-    return drainTo(w, o, l, now, target)
-  end
-  local wait = target + granted < 0 and maxExact or drainTo(w, o, l, now, target + granted)
-  if wait < ends - now then
-    return wait
-  end
-  return max(ends - now, drainTo(w, o, l, now, target))
-end
-
--- wait returns how long after now the limit admits cost. Without a grant, it is not 0 if cost exceeds the rate.
+-- wait returns how long after now the limit admits cost, or -1 for never. The rate changes each time a grant ends.
 function sliding.wait(w, o, l, now, cost)
-  if not anyRare and w[o + 1] <= l.rate - cost then
-    return 0
+  local target, from = l.rate - cost, 0
+  if anyRare and l.rate > 0 then
+    local at = o + l.algorithm.size
+    target = target + grantOf(w, o, l.algorithm.size)
+    while w[at] == grantKind do
+      local left = w[at + 2] - now
+      local wait = target < 0 and left or max(from, drainTo(w, o, l, now, target))
+      if wait < left then
+        return wait
+      end
+      target = target - countOf(w, at)
+      from, at = left, at + grantSize
+    end
   end
-  return waitFor(w, o, l, now, l.rate - cost)
+  if target < 0 then
+    return -1
+  end
+  return max(from, drainTo(w, o, l, now, target))
 end
 
 -- grant adds n requests, which may be fewer than none, for one period.
 function sliding.grant(w, o, l, now, n)
-  addGrant(w, o, l.algorithm.size, now, n, now + l.micros)
+  sliding.load(w, o, l, now)
+  addGrant(w, o, l.algorithm.size, n, now + l.micros)
 end
 
 -- widen has the state know the width of the sub-buckets of l, by which requests at now or holds that end are stamped.
@@ -412,22 +412,26 @@ end
 
 -- report returns what is used, and the waits for one more request and for all.
 function sliding.report(w, o, l, now)
-  local granted = anyRare and grantOf(w, o, l.algorithm.size, now) or 0
-  local used = w[o + 1] - granted
-  if used <= 0 or l.rate == 0 then
+  local used, granted = w[o + 1], anyRare and grantOf(w, o, l.algorithm.size) or 0
+  local remaining, reset = max(0, l.rate + granted - used), used > 0 and w[o + 4] + l.micros - now or 0
+  if l.rate == 0 or used == 0 and remaining > 0 then
     return used, 0, 0
-  elseif granted == 0 and used <= l.rate then
-    return used, w[o + 3] + l.micros - now, w[o + 4] + l.micros - now
+  elseif granted == 0 and used <= l.rate and not anyRare then
+    return used, w[o + 3] + l.micros - now, reset
   end
-  local refill = waitFor(w, o, l, now, min(used, l.rate) - 1)
-  return used, refill, max(refill, granted == 0 and w[o + 4] + l.micros - now or waitFor(w, o, l, now, 0))
+  local refill = sliding.wait(w, o, l, now, remaining + 1)
+  if remaining == 0 then
+    return used, refill, max(refill, reset)
+  end
+  return used, refill < 0 and reset or min(refill, reset), reset
 end
 
 -- ends returns the instant at which the state no longer matters, also if more is charged at an instant.
 function sliding.ends(w, o, l, at)
   local ends = (at and stampOf(l, at) or w[o + 4]) + l.micros
-  if anyRare and hasGrant(w, o, l.algorithm.size) then
-    ends = max(ends, w[o + l.algorithm.size + 2])
+  local grant = o + l.algorithm.size
+  while anyRare and w[grant] == grantKind do
+    ends, grant = max(ends, w[grant + 2]), grant + grantSize
   end
   return ends
 end
@@ -490,11 +494,11 @@ function sliding.save(w, o, key, command, recent)
   return command
 end
 
--- discard removes what is stored beside the record: its fields and its grant. It asks the server for the fields, because a
+-- discard removes what is stored beside the record: its fields and its grants. It asks the server for the fields, because a
 -- corrupt record may name far too many blocks.
 function sliding.discard(w, o, l)
   local key, blocks = l.pair.key, l.name .. ':'
-  removeGrant(w, o, l.algorithm.size)
+  removeGrants(w, o, l.algorithm.size)
   for _, field in ipairs(call('HKEYS', key)) do
     if field == l.name or sub(field, 1, #blocks) == blocks then
       call('HDEL', key, field)

@@ -172,23 +172,22 @@ local function drainTo(w, o, tick, now, target)
   return max(0, wait - (now - w[o + 2])) -- a faster rate than before may have emptied it
 end
 
--- wait returns how long after now the bucket admits cost. It is not 0 if cost exceeds the capacity.
+-- wait returns how long after now the bucket admits cost, or -1 for never.
 function tokenBucket.wait(w, o, l, now, cost)
   local target = l.full - cost * l.period
   if w[o + 1] <= target then
     return 0
-  elseif target < 0 then -- also of a bucket that is empty
-    return maxExact
+  elseif target < 0 then
+    return -1
   end
   return drainTo(w, o, l.unit, now, target)
 end
 
--- charge adds cost, even if it does not fit. If that leaves less than one request free where one was, a ban raises the level, so
--- that the next request fits when the ban ends.
-function tokenBucket.charge(w, o, l, now, cost)
-  local before, at = w[o + 1], w[o + 2]
+-- raise adds cost, even if it does not fit, and returns the level.
+local function raise(w, o, l, cost)
+  local before = w[o + 1]
   if before < l.period then
-    w[o + 3] = at
+    w[o + 3] = w[o + 2]
   end
   local lows = o + bucketSize
   if w[lows] == lowsKind and w[lows + 1 + 2 * w[lows + 1]] > before then -- the last low is the highest
@@ -198,6 +197,15 @@ function tokenBucket.charge(w, o, l, now, cost)
   if level > maxExact then
     level = maxExact
   end
+  w[o + 1] = level
+  return level
+end
+
+-- charge adds cost, even if it does not fit. If that leaves less than one request free where one was, a ban raises the level, so
+-- that the next request fits when the ban ends.
+function tokenBucket.charge(w, o, l, now, cost)
+  local before, at = w[o + 1], w[o + 2]
+  local level = raise(w, o, l, cost)
   if l.ban > 0 then
     local lastFree = l.full - l.period
     if before <= lastFree and level > lastFree then
@@ -262,7 +270,7 @@ function tokenBucket.refund(w, o, l, now, at, cost)
   end
   mend(w, o, l, now)
   toTicks(w, o, l)
-  local sure, last = cost * l.period, w[o + 2]
+  local sure, last = min(cost, l.capacity) * l.period, w[o + 2]
   if at < last then
     local n, whole, ticks = lowFor(w, o, at), min(sure, l.period), ceilDiv(max(0, now - at), l.unit)
     local low = n > 0 and min(sure, w[o + bucketSize + 1 + 2 * n]) or 0
@@ -280,17 +288,26 @@ function tokenBucket.refund(w, o, l, now, at, cost)
   w[o + 1] = max(0, w[o + 1] - sure)
 end
 
--- grant gives back n requests, at most what was used, or takes them away if n is negative. A ban stays.
-function tokenBucket.grant(w, o, l, _, n)
-  local level = w[o + 1]
-  if n > 0 and l.ban > 0 and level > l.full - l.period then
-    return
+-- grant gives back n requests, at most what was used, or takes them away if n is negative. A ban stays. What is given back
+-- leaves the bucket at its instant: it drains to the same level, and a refund still knows that nothing was charged since. What
+-- is taken away counts from now on, like a charge.
+function tokenBucket.grant(w, o, l, now, n)
+  mend(w, o, l, now)
+  toTicks(w, o, l)
+  local before = {unpack(w, o + 1, o + 5)}
+  tokenBucket.load(w, o, l, now)
+  if n < 0 then
+    raise(w, o, l, -n)
+  elseif w[o + 1] > 0 then
+    local isBanned = l.ban > 0 and w[o + 1] > l.full - l.period
+    w[o + 1], w[o + 2], w[o + 3], w[o + 4], w[o + 5] = unpack(before)
+    if not isBanned then
+      w[o + 1] = max(0, w[o + 1] - n * l.period)
+      if hasLows(w, o) then
+        capLows(w, o, w[o + 1])
+      end
+    end
   end
-  if n < 0 and level < l.period then -- as a charge does
-    w[o + 3] = w[o + 2]
-  end
-  w[o + 1] = max(0, min(level - n * l.period, maxExact))
-  forgetLows(w, o)
 end
 
 -- watch has the bucket, which has just been charged ahead, know from now on how much of that still counts.

@@ -62,16 +62,17 @@ func newDenial(status int, detail string) *denial {
 	return &denial{problem: p, title: []byte(p.Title), summary: p.Title, head: head, tail: tail}
 }
 
-// denialOf returns the kind of d: tooLarge if the cost exceeds a capacity, closed if a rate is 0, or else tooMany.
+// denialOf returns the kind of d: closed if a rate is 0, tooLarge if the cost exceeds a capacity and what is granted, or else
+// tooMany.
 func denialOf(d *core.Decision) *denial {
 	for i := range d.Results {
 		t := &d.Results[i]
 		switch {
 		case t.DryRun || t.RetryAfter != core.Never:
-		case t.Limit.Capacity() > 0:
-			return tooLarge
-		default:
+		case t.Limit.Capacity() == 0:
 			return closed
+		case d.IsTooLarge(i):
+			return tooLarge
 		}
 	}
 	return tooMany
