@@ -73,8 +73,11 @@ func (c *clock) check(now int64, t time.Time) {
 }
 
 // readAfter returns an instant that is later than all earlier readings, and not later than any later one, unless the
-// clock was replaced.
+// clock was replaced, which it cannot hold back: then it returns the reading.
 func (c *clock) readAfter() int64 {
+	if c.now != nil {
+		return c.read()
+	}
 	after := c.read() + 1
 	for {
 		earliest := c.earliest.Load()

@@ -355,3 +355,18 @@ func TestWhatChargesNothingAddsNoRecord(t *testing.T) {
 		}
 	})
 }
+
+// A reset acts at its instant: a hold that ends a microsecond later is charged then.
+func TestResetKeepsAHoldThatEndsRightAfterIt(t *testing.T) {
+	now := time.UnixMicro(600_000_000)
+	s := New(10, func() time.Time { return now })
+	l, key := *limitOf(t, algorithm.FixedWindow, 5, time.Hour), RuleOf("rule").Pair("key")
+	s.Take([]Claim{{Pair: key, Limits: []algorithm.Limit{l}, Cost: 3, Hold: true}}, make([]Answer, 1))
+	now = now.Add(algorithm.HoldExpiry*time.Microsecond - time.Microsecond)
+	s.Reset(key)
+	now = now.Add(time.Microsecond)
+	answers := make([]Answer, 1)
+	if s.Take([]Claim{{Pair: key, Limits: []algorithm.Limit{l}, Cost: 1, Peek: true}}, answers); answers[0].Usage.Remaining != 2 {
+		t.Errorf("%d remain, want 2: the hold has ended and was charged", answers[0].Usage.Remaining)
+	}
+}

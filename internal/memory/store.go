@@ -115,9 +115,9 @@ func (s *Store) Reset(p Pair) {
 	sh := s.shard(p)
 	sh.Lock()
 	defer sh.Unlock()
-	now := s.clock.readAfter()
-	sh.resets.begin(p.id, now)
-	if sh.forget(p.id, now) {
+	gone := sh.forget(p.id, s.clock.read())
+	sh.resets.begin(p.id, s.clock.readAfter())
+	if gone {
 		s.pairs.Add(-1)
 	}
 }
