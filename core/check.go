@@ -24,9 +24,14 @@ func (l *Limiter) Check(r *http.Request) (Decision, error) { return l.checkOrPee
 // Peek returns what Check would return for r, but charges nothing and calls no observer.
 func (l *Limiter) Peek(r *http.Request) (Decision, error) { return l.checkOrPeek(r, peeking) }
 
+var errNoRequest = invalid("the request is nil")
+
 // checkOrPeek decides a request for a caller that is not an adapter. Callbacks get a copy of the request, in whose
 // context RoutePattern records an error.
 func (l *Limiter) checkOrPeek(r *http.Request, s stage) (Decision, error) {
+	if r == nil {
+		return Decision{}, prefix(errNoRequest)
+	}
 	own := new(guarded)
 	own.copyOf(r, r.Context(), l, nil)
 	own.receipt.stage = s

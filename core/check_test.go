@@ -152,3 +152,19 @@ func TestCheckHugeKey(t *testing.T) {
 func hasPath(path string) func(*http.Request) bool {
 	return func(r *http.Request) bool { return r.URL.Path == path }
 }
+
+func TestCheckNil(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{plan(core.PerHour(100))}))
+	_, err := l.Check(nil)
+	wantError(t, err, core.ErrInvalid, "the request is nil")
+	_, err = l.Peek(nil)
+	wantError(t, err, core.ErrInvalid, "the request is nil")
+	_, err = l.Usage(nil)
+	wantError(t, err, core.ErrInvalid, "the request is nil")
+	g, err := l.Guard(nil, nil, nil) //nolint:staticcheck // a nil context is a mistake, too
+	wantError(t, err, core.ErrInvalid, "the request is nil")
+	if g.Admitted() || g.Request() == nil {
+		t.Error("a guard without a request admits one, or returns none")
+	}
+	g.End()
+}

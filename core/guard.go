@@ -34,8 +34,15 @@ type Guard struct {
 // error. Otherwise, Guard returns the same errors as Check. Whether or not there is an error, the adapter calls Guard.End
 // once the response has been written.
 func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Guard, error) {
+	missing := r == nil
+	if missing {
+		r = new(http.Request)
+	}
 	g := Guard{r, new(guarded)}
-	g.own.copyOf(r, ctx, l, router)
+	g.own.copyOf(r, orBackground(ctx), l, router)
+	if missing {
+		return g, prefix(errNoRequest)
+	}
 	c := &g.own.receipt
 	c.sleeps = true
 	err := l.check(&g.own.request, g.own)
