@@ -27,6 +27,13 @@ type Claim struct {
 	local bool        // the fallback decided it
 }
 
+// maxClaims bounds the claims of a Take, so that no request keeps a store busy for long.
+const maxClaims = 64
+
+func tooMany(claims []Claim) error {
+	return invalid("a request has at most %d claims, got %d", maxClaims, len(claims))
+}
+
 // Validate is for stores. It returns an error that wraps ErrInvalid if c cannot be decided. It is cheap for limits that
 // were validated recently. Validate returns an error for a claim without Limits; Limiter.Take accepts such a claim and
 // uses the rule's limits.

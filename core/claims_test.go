@@ -2,8 +2,10 @@ package core_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
@@ -164,5 +166,42 @@ func TestObservedClaimCanBeTakenAgain(t *testing.T) {
 		if err := l.Refund(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A Take has at most 64 claims, whoever asks for it.
+func TestTooManyClaims(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{plan(core.PerHour(100))}))
+	claims := make([]core.Claim, 65)
+	for i := range claims {
+		claims[i] = core.Claim{Rule: "plan", Key: "k", Limits: []core.Limit{core.PerHour(100)}}
+	}
+	if _, err := l.Take(t.Context(), claims[:64]...); err != nil {
+		t.Error(err)
+	}
+	_, err := l.Take(t.Context(), claims...)
+	wantError(t, err, core.ErrInvalid, "at most 64 claims, got 65")
+	_, err = new(core.MemoryStore).Take(t.Context(), claims, nil)
+	wantError(t, err, core.ErrInvalid, "at most 64 claims, got 65")
+}
+
+// New reports rules that every request would be charged under, if they are too many for one Take. Usage needs several calls.
+func TestTooManyRules(t *testing.T) {
+	rules := make([]core.Rule, 65)
+	for i := range rules {
+		rules[i] = core.Rule{Name: fmt.Sprint("r", i), Key: constKey, Limits: []core.Limit{core.PerHour(5)}}
+	}
+	_, err := core.New(rules)
+	wantError(t, err, core.ErrInvalid, "65 rules have neither Routes nor Match")
+	rules[3].Routes, rules[4].Match = []string{"/a"}, func(*http.Request) bool { return true }
+	l := core.Must(core.New(rules))
+	r := httptest.NewRequest("GET", "/b", nil)
+	if d, err := l.Check(r); err != nil || len(d.Results) != 64 {
+		t.Errorf("%d results, %v", len(d.Results), err)
+	}
+	_, err = l.Check(httptest.NewRequest("GET", "/a", nil))
+	wantError(t, err, core.ErrInvalid, "at most 64 claims, got 65")
+	if d, err := l.Usage(r); err != nil || len(d.Results) != 65 || d.Results[64].Rule != "r64" {
+		t.Errorf("usage: %d results, %v", len(d.Results), err)
 	}
 }

@@ -72,6 +72,9 @@ func (m *MemoryStore) Stats() MemoryStats {
 
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
+	if len(claims) > maxClaims {
+		return dst, prefix(tooMany(claims))
+	}
 	for i := range claims {
 		if err := claims[i].Validate(); err != nil {
 			return dst, err

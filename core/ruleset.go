@@ -34,7 +34,11 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 	if len(rules) == 0 {
 		errs = append(errs, invalid("a limiter needs at least one rule, such as core.PerMinute(100).By(keyfunc.RemoteIP)"))
 	}
+	always := 0
 	for i := range s.rules {
+		if len(rules[i].Routes) == 0 && rules[i].Match == nil {
+			always++
+		}
 		rules[i].Name = ruleName(rules[i].Name)
 		r := &s.rules[i]
 		r.Rule, r.hash = rules[i], memory.RuleOf(rules[i].Name)
@@ -47,6 +51,9 @@ func newRuleset(rules []Rule) (*ruleset, []error) {
 		errs = append(errs, within(r.place(), r.validate()))
 		s.mayWait = s.mayWait || r.MaxWait > 0 && !r.DryRun
 		s.byName[r.Name] = r
+	}
+	if always > maxClaims {
+		errs = append(errs, invalid("%d rules have neither Routes nor Match and apply to every request, which can have at most %d claims", always, maxClaims))
 	}
 	patterns := make([][]string, len(rules))
 	for i := range rules {

@@ -16,7 +16,7 @@ import "context"
 type Store interface {
 	// Take decides all claims of one request together: if a claim that is not a dry run is denied, no claim is charged.
 	// It appends one result per claim and limit to dst, in order. If a rule and key occur twice, the sum of their costs
-	// is charged. A denial is a result; an error means that nothing was decided.
+	// is charged. A denial is a result; an error means that nothing was decided. More than 64 claims are ErrInvalid.
 	Take(ctx context.Context, claims []Claim, dst []Result) ([]Result, error)
 
 	// Settle changes what was charged or held to Final, renews holds, bans keys, and grants requests. An error that

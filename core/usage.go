@@ -18,10 +18,10 @@ import (
 //
 // It returns the same errors as Check. If the store is down, Decision.Degraded says so, as for Peek.
 func (l *Limiter) Usage(r *http.Request) (Decision, error) {
-	if r == nil {
-		return Decision{}, prefix(invalid("the request is nil"))
-	}
 	rules, err := l.current()
+	if err == nil && r == nil {
+		err = errNoRequest
+	}
 	if err != nil {
 		return Decision{}, prefix(err)
 	}
@@ -65,14 +65,11 @@ func (l *Limiter) UsageOf(ctx context.Context, rule, key string, limits ...Limit
 	return l.peekAt(orBackground(ctx), []Claim{own})
 }
 
-// maxPeeks is the largest number of rules that one call of the store peeks at.
-const maxPeeks = 64
-
 // peekAt decides claims that are peeks, in as many calls as they need.
 func (l *Limiter) peekAt(ctx context.Context, claims []Claim) (Decision, error) {
 	var receipts []*receipt
 	for first := true; first || len(claims) > 0; first = false {
-		c, n := &receipt{limiter: l, stage: peeking}, min(len(claims), maxPeeks)
+		c, n := &receipt{limiter: l, stage: peeking}, min(len(claims), maxClaims)
 		if _, err := l.decide(ctx, nil, c, claims[:n]); err != nil {
 			return Decision{}, prefix(err)
 		}

@@ -53,6 +53,8 @@ func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt, claim
 	case len(claims) == 0:
 		c.allowed = true
 		return 0, nil
+	case len(claims) > maxClaims:
+		return 0, tooMany(claims)
 	case r == nil && !c.sleeps, !mayWait(claims):
 		return l.decideOnce(ctx, c, claims)
 	}

@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -96,8 +97,14 @@ func (r *request) release() {
 	requests.Put(r)
 }
 
+// maxClaims bounds the claims of a Take: see core.Store.
+const maxClaims = 64
+
 // newTake returns the request of a Take, or an error that wraps core.ErrInvalid.
 func (l *layout) newTake(claims []core.Claim) (*request, error) {
+	if len(claims) > maxClaims {
+		return nil, fmt.Errorf("spillgate: %w: a request has at most %d claims, got %d", core.ErrInvalid, maxClaims, len(claims))
+	}
 	r := requests.Get().(*request)
 	for i := range claims {
 		c := &claims[i]
