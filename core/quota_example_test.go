@@ -115,3 +115,20 @@ func ExampleLimiter_UsageOf() {
 }
 
 func userKey(*http.Request) (string, error) { return "user:42", nil }
+
+// A grant raises the number that Remaining counts down from.
+func ExampleResult_Quota() {
+	limiter := core.Must(core.New([]core.Rule{{Name: "plan", Limits: []core.Limit{core.PerMonth(10)}}}))
+	_ = limiter.Grant(context.Background(), "plan", "user:42", 8)
+	d, _ := limiter.Take(context.Background(), core.Claim{Rule: "plan", Key: "user:42", Cost: 4})
+	fmt.Println(d.Results[0].Remaining, "of", d.Results[0].Quota())
+	// Output: 14 of 18
+}
+
+// A cost above the capacity and what is granted is denied for ever.
+func ExampleDecision_IsTooLarge() {
+	limiter := core.Must(core.New([]core.Rule{{Name: "plan", Limits: []core.Limit{core.PerMonth(10)}}}))
+	d, _ := limiter.Take(context.Background(), core.Claim{Rule: "plan", Key: "user:42", Cost: 11})
+	fmt.Println(d.Allowed, d.IsTooLarge(0))
+	// Output: false true
+}
