@@ -68,3 +68,24 @@ func TestTurnsWhenTheClockHasSteppedBack(t *testing.T) {
 		}
 	}
 }
+
+// A refund made while the clock is behind takes effect after the bucket has followed the clock, as in Redis.
+func TestRefundAfterTheClockWentBack(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Second} {
+		now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
+		store := &core.MemoryStore{Now: func() time.Time { return now }}
+		c := core.Claim{Rule: "r", Key: "k", Limits: core.MustParseLimits("5/m"), MaxWait: wait}
+		var results []core.Result
+		for range 2 {
+			results, _ = store.Take(t.Context(), []core.Claim{c}, nil)
+		}
+		now = now.Add(-time.Hour)
+		if err := store.Settle(t.Context(), oracle.Charged([]core.Claim{c}, results)); err != nil {
+			t.Fatal(err)
+		}
+		c.Peek = true
+		if results, _ = store.Take(t.Context(), []core.Claim{c}, nil); results[0].Remaining != 1 {
+			t.Errorf("max wait %v: %d remain, want the one given back to a bucket that is full", wait, results[0].Remaining)
+		}
+	}
+}

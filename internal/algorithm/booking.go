@@ -32,7 +32,11 @@ func (s *State) Book(ban, cost int64) {
 
 // RefundTurn is Refund for a TokenBucket whose requests may wait: see RatedBucket.RefundTurn.
 func (p *Packed) RefundTurn(l *Limit, now, at, turn, cost int64) {
-	b := p.bucket().RefundTurn(l, now, at, turn, cost)
+	b := p.bucket()
+	if b.At > now { // as for a request: the clock has gone back
+		b = b.Rewind(l, now)
+	}
+	b = b.RefundTurn(l, now, at, turn, cost)
 	p.setBucket(&b, l)
 }
 

@@ -224,7 +224,11 @@ var tokenBucket = Row{
 		s.Stored.setBucket(&b, s.Limit)
 	},
 	Refund: func(p *Packed, _ *Log, l *Limit, now, at, cost int64) {
-		b := p.bucket().Refund(l, now, at, cost)
+		b := p.bucket()
+		if b.At > now { // as for a request: the clock has gone back
+			b = b.Rewind(l, now)
+		}
+		b = b.Refund(l, now, at, cost)
 		p.setBucket(&b, l)
 	},
 	NameRate: nameBucket,

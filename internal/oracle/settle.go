@@ -79,6 +79,9 @@ func (m *Model) adjust(now int64, s *core.Settlement, more int64) {
 			cost = min(cost, int64(l.Capacity()))
 		}
 		turn := at + s.Wait.Microseconds()
+		if b, ok := a.state.(*tokenBucket); ok && at >= a.pair.begins {
+			b.rewind(a.limit, now)
+		}
 		switch {
 		case at < a.pair.begins:
 		case s.MaxWait > 0 && a.pair.banned > max(turn, now): // others may wait for the end of the ban; the level does not show them
