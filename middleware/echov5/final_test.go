@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/iotest"
 
 	"github.com/labstack/echo/v5"
 
@@ -121,6 +122,11 @@ func TestOutcome(t *testing.T) {
 		"a Recover inside":                {pass, recovering, answer, func(*echo.Context) error { panic("oops") }, 500, 500, false},
 		"a Recover around":                {recovering, pass, answer, func(*echo.Context) error { panic("oops") }, 500, 500, true},
 		"an answer past echo": {pass, pass, answer, func(c *echo.Context) error {
+			http.Error(below(c), "no", http.StatusUnauthorized)
+			return nil
+		}, 401, 401, false},
+		"an answer past echo after a reader that fails": {pass, pass, answer, func(c *echo.Context) error {
+			_, _ = io.Copy(below(c), iotest.ErrReader(io.ErrUnexpectedEOF))
 			http.Error(below(c), "no", http.StatusUnauthorized)
 			return nil
 		}, 401, 401, false},

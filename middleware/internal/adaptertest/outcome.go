@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -95,6 +96,14 @@ var endings = []ending{
 	{"a body from a reader", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(big)})
 	}, []int{200}, int64(len(big)), false},
+	{"an empty reader, then an error", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("")})
+		http.Error(w, "no", http.StatusUnauthorized)
+	}, []int{401}, 3, false},
+	{"a reader that fails at once, then an error", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.Copy(w, iotest.ErrReader(io.ErrUnexpectedEOF))
+		http.Error(w, "no", http.StatusUnauthorized)
+	}, []int{401}, 3, false},
 	{"a panic", func(http.ResponseWriter, *http.Request) { panic("oops") }, []int{500}, 0, true},
 	{"a panic after the status", func(w http.ResponseWriter, r *http.Request) {
 		ok(w, r)

@@ -53,9 +53,7 @@ func (w *other) WriteString(s string) (int, error) {
 
 // ReadFrom implements io.ReaderFrom. It reads like io.Copy to the wrapped ResponseWriter.
 func (w *other) ReadFrom(src io.Reader) (int64, error) {
-	n, err := io.Copy(w.ResponseWriter, src)
-	w.wrote(n)
-	return n, err
+	return w.readFrom(src, w, func(src io.Reader) (int64, error) { return io.Copy(w.ResponseWriter, src) })
 }
 
 // Each of these types adds one optional interface. They are separate types because other itself must not have the methods.

@@ -54,6 +54,23 @@ func (s *Watch) begin(status int) {
 	}
 }
 
+// sniffed is how much of a body net/http writes before it calls ReadFrom of the connection, to find its content type.
+const sniffed = 512
+
+// readFrom copies src to the response: first through w, the watched writer, and then with rest. An empty src begins no
+// response, so the first bytes must pass through Write.
+func (s *Watch) readFrom(src io.Reader, w io.Writer, rest func(io.Reader) (int64, error)) (n int64, err error) {
+	if s.status.Load() == 0 {
+		n, err = io.Copy(struct{ io.Writer }{w}, io.LimitReader(src, sniffed))
+		if err != nil || n < sniffed {
+			return n, err
+		}
+	}
+	m, err := rest(src)
+	s.wrote(m)
+	return n + m, err
+}
+
 // wrote records a write of n bytes.
 func (s *Watch) wrote(n int64) {
 	s.begin(http.StatusOK)

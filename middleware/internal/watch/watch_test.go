@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -46,6 +47,23 @@ var watchCases = map[string]struct {
 		w.WriteHeader(401)
 	},
 		core.Outcome{Status: 200, Bytes: 4}},
+	"an empty reader begins nothing": {"GET", func(w http.ResponseWriter) {
+		_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader("")})
+		w.WriteHeader(401)
+	}, core.Outcome{Status: 401}},
+	"nor does a reader that fails": {"GET", func(w http.ResponseWriter) {
+		_, _ = w.(io.ReaderFrom).ReadFrom(iotest.ErrReader(io.ErrUnexpectedEOF))
+		w.WriteHeader(401)
+	}, core.Outcome{Status: 401}},
+	"an empty write begins with 200": {"GET", func(w http.ResponseWriter) {
+		_, _ = w.(io.ReaderFrom).ReadFrom(strings.NewReader(""))
+		_, _ = w.Write(nil)
+		w.WriteHeader(401)
+	}, core.Outcome{Status: 200}},
+	"a long body from a reader": {"GET", func(w http.ResponseWriter) {
+		_, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(strings.Repeat("x", 1024))})
+		w.WriteHeader(401)
+	}, core.Outcome{Status: 200, Bytes: 1024}},
 	"and a flush":               {"GET", func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(401) }, core.Outcome{Status: 200}},
 	"and a flush that may fail": {"GET", func(w http.ResponseWriter) { _ = w.(interface{ FlushError() error }).FlushError(); w.WriteHeader(401) }, core.Outcome{Status: 200}},
 	"hints come before":         {"GET", func(w http.ResponseWriter) { w.WriteHeader(103); w.WriteHeader(401) }, core.Outcome{Status: 401}},

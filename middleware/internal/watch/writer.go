@@ -66,9 +66,7 @@ type http1 struct{ watching }
 
 // ReadFrom implements io.ReaderFrom.
 func (w *http1) ReadFrom(src io.Reader) (int64, error) {
-	n, err := w.common.(io.ReaderFrom).ReadFrom(src)
-	w.wrote(n)
-	return n, err
+	return w.readFrom(src, w, w.common.(io.ReaderFrom).ReadFrom)
 }
 
 // Hijack implements http.Hijacker. It records status 101, because handlers hijack a connection to upgrade it.
