@@ -7,7 +7,9 @@ type Outcome struct {
 	// Cost is the cost that was held for the request or, if the handler called SetCost, the cost that it set.
 	Cost int
 
-	// Status is the status code that the client got: 200 if the handler wrote nothing, 101 after an upgrade.
+	// Status is the status code that the client got: 200 if the handler wrote nothing, 101 after an upgrade. For a call of
+	// gRPC, gRPC-Web or Connect, it is the HTTP status of the code with which the call ended, as the documentation of
+	// google.rpc.Code says: 401 for UNAUTHENTICATED, for example. A call that ended without a code has failed, with status 500.
 	Status int
 
 	// Bytes is the length of the response's body.

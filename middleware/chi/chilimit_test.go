@@ -108,6 +108,8 @@ func TestContract(t *testing.T) {
 	t.Run("around", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: around, Again: again}) })
 }
 
+func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: use}) }
+
 func TestNilLimiter(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -95,6 +95,8 @@ func TestContract(t *testing.T) {
 	t.Run("Group", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: group, RoutedOnly: true}) })
 }
 
+func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: use}) }
+
 func TestNilLimiter(t *testing.T) {
 	defer func() {
 		if recover() == nil {

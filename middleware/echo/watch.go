@@ -16,7 +16,7 @@ import (
 func watched(c echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
 	// Watch the writer below echo's Response, because a handler may write to it directly: with http.Error, or in echo's
 	// Timeout. Do not restore it afterwards: a handler that Timeout has abandoned may still use it.
-	w, seen := watch.Writer(c.Response().Writer)
+	w, seen := watch.Writer(c.Response().Writer, g.Request())
 	c.Response().Writer = w
 	var unanswered error
 	returned := false
@@ -45,5 +45,6 @@ func answer(c echo.Context, seen *watch.Watch, g *core.Guard) outcome.Answer {
 	if r := c.Response(); !a.Written && r.Committed { // a middleware in between holds it back
 		a.Written, a.Status, a.Bytes = true, r.Status, r.Size
 	}
+	a.Status = seen.StatusOf(a.Status)
 	return a
 }

@@ -121,6 +121,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
+func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: use}) }
+
 func TestNilLimiter(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -15,7 +15,7 @@ import (
 // the HTTPErrorHandler at once, as echo's RequestLogger does with HandleError, because the status is not known before.
 // Then it returns the error, which the default HTTPErrorHandler ignores, because the response is committed.
 func watched(c *echo.Context, g *core.Guard, next echo.HandlerFunc) (err error) {
-	outer, seen := c.Response(), watchResponse(c)
+	outer, seen := c.Response(), watchResponse(c, g.Request())
 	var unanswered error
 	returned := false
 	defer func() {
@@ -50,14 +50,14 @@ type watches struct {
 	above, below *watch.Watch
 }
 
-func watchResponse(c *echo.Context) watches {
+func watchResponse(c *echo.Context, req *http.Request) watches {
 	s := watches{top: c.Response()}
 	r, _ := echo.UnwrapResponse(s.top)
 	if r != nil {
-		r.ResponseWriter, s.below = watch.Writer(r.ResponseWriter)
+		r.ResponseWriter, s.below = watch.Writer(r.ResponseWriter, req)
 	}
 	if s.top != http.ResponseWriter(r) {
-		s.top, s.above = watch.Writer(s.top)
+		s.top, s.above = watch.Writer(s.top, req)
 		c.SetResponse(s.top)
 	}
 	s.above, s.below = cmp.Or(s.above, s.below), cmp.Or(s.below, s.above)
@@ -65,8 +65,14 @@ func watchResponse(c *echo.Context) watches {
 }
 
 // answer returns the response as far as it has been written. The client gets the status that was written below echo's
-// Response.
+// Response. For a call, the status of the call was written above, where nothing has compressed it.
 func (s *watches) answer(c *echo.Context, r *http.Request) outcome.Answer {
+	a := s.written(c, r)
+	a.Status = s.above.StatusOf(a.Status)
+	return a
+}
+
+func (s *watches) written(c *echo.Context, r *http.Request) outcome.Answer {
 	a := s.above.Answer(r)
 	if b := s.below.Answer(r); b.Written {
 		a.Written, a.Status, a.Bytes = true, b.Status, max(a.Bytes, b.Bytes)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/middleware/internal/call"
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
@@ -71,8 +72,15 @@ func next(c *gin.Context, g *core.Guard) {
 		return
 	}
 	a, errs := outcome.Answer{}, len(c.Errors)
+	outer, seen := c.Writer, call.Watch(c.Writer, c.Request)
+	if seen != nil {
+		c.Writer = &callWriter{outer, seen}
+	}
 	defer func() {
-		a.Status, a.Bytes, a.Written = c.Writer.Status(), int64(c.Writer.Size()), c.Writer.Written()
+		a.Status, a.Bytes, a.Written = seen.Status(c.Writer.Status()), int64(c.Writer.Size()), c.Writer.Written()
+		if w, ok := c.Writer.(*callWriter); ok && w.call == seen { // no handler has replaced it
+			c.Writer = outer
+		}
 		if len(c.Errors) > errs && !a.Written && a.Status < http.StatusBadRequest {
 			a.Err = c.Errors.Last()
 		}

@@ -72,6 +72,8 @@ func TestContract(t *testing.T) {
 	t.Run("Group", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: group, RoutedOnly: true}) })
 }
 
+func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: use}) }
+
 func never() *core.Limiter {
 	return core.Must(core.New([]core.Rule{core.PerHour(0).By(func(*http.Request) (string, error) { return "const:all", nil })}))
 }

@@ -92,3 +92,5 @@ func TestContract(t *testing.T) {
 	t.Run("nested", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: nested}) })
 	t.Run("between", func(t *testing.T) { adaptertest.RunPlaced(t, adaptertest.Adapter{Build: between}) })
 }
+
+func FuzzCalls(f *testing.F) { adaptertest.FuzzCalls(f, adaptertest.Adapter{Build: around}) }

@@ -104,6 +104,7 @@ var anyPlace = []group{
 	{"SetCost", testSetCost},
 	{"unwatched writer", testUnwatchedWriter},
 	{"at once", testAtOnce},
+	{"call outcome", testCallOutcome},
 	{"waiting", testWaiting},
 	{"waiting body", testWaitingBody},
 	{"waiting client gone", testWaitingClientGone},

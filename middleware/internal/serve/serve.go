@@ -76,11 +76,11 @@ func (h *limited) pass(w http.ResponseWriter, g *core.Guard) {
 		h.next.ServeHTTP(w, g.Request())
 		return
 	}
-	w, seen := watch.Writer(w)
+	w, seen := watch.Writer(w, g.Request())
 	returned := false
 	defer func() {
 		a := seen.Answer(g.Request())
-		a.Returned = returned
+		a.Returned, a.Status = returned, seen.StatusOf(a.Status)
 		g.Settle(outcome.Of(g.Request(), a))
 	}()
 	h.next.ServeHTTP(w, g.Request())

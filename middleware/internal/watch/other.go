@@ -41,6 +41,7 @@ func (w *other) WriteHeader(status int) {
 func (w *other) Write(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
 	w.wrote(int64(n))
+	w.call.Wrote(p[:n])
 	return n, err
 }
 
@@ -48,6 +49,9 @@ func (w *other) Write(p []byte) (int, error) {
 func (w *other) WriteString(s string) (int, error) {
 	n, err := io.WriteString(w.ResponseWriter, s)
 	w.wrote(int64(n))
+	if w.call != nil {
+		w.call.Wrote([]byte(s[:n]))
+	}
 	return n, err
 }
 

@@ -2,10 +2,12 @@
 package watch
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"sync/atomic"
 
+	"github.com/spillgate/spillgate/middleware/internal/call"
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
 )
 
@@ -14,11 +16,18 @@ import (
 type Watch struct {
 	status atomic.Int64 // of the first final WriteHeader; 0 before the response has begun
 	bytes  atomic.Int64
+	call   *call.Response
 }
 
-// Writer returns a ResponseWriter that writes to w and has w's optional interfaces, and the Watch that records what is
-// written. Wrapping a ResponseWriter of net/http takes one allocation.
-func Writer(w http.ResponseWriter) (http.ResponseWriter, *Watch) {
+// Writer returns a ResponseWriter that writes to w in response to r and has w's optional interfaces, and the Watch that
+// records what is written. Wrapping a ResponseWriter of net/http takes one allocation, unless r is a call.
+func Writer(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *Watch) {
+	watched, s := wrap(w)
+	s.call = call.Watch(w, r)
+	return watched, s
+}
+
+func wrap(w http.ResponseWriter) (http.ResponseWriter, *Watch) {
 	_, push := w.(http.Pusher)
 	_, hijack := w.(http.Hijacker)
 	_, readFrom := w.(io.ReaderFrom)
@@ -46,11 +55,16 @@ func (s *Watch) Answer(r *http.Request) outcome.Answer {
 	return a
 }
 
+// StatusOf returns the status of the request if the HTTP status of the response is status; 0 means 200. The status of a
+// call of gRPC or Connect may be in the trailer or the body.
+func (s *Watch) StatusOf(status int) int { return s.call.Status(cmp.Or(status, http.StatusOK)) }
+
 // begin records the status of the response, unless the response has already begun. Informational (1xx) responses do not
 // begin it, except 101.
 func (s *Watch) begin(status int) {
 	if status >= 200 || status == http.StatusSwitchingProtocols {
 		s.status.CompareAndSwap(0, int64(status))
+		s.call.Begin()
 	}
 }
 
@@ -58,8 +72,11 @@ func (s *Watch) begin(status int) {
 const sniffed = 512
 
 // readFrom copies src to the response: first through w, the watched writer, and then with rest. An empty src begins no
-// response, so the first bytes must pass through Write.
+// response, so the first bytes must pass through Write. All bytes of a call do.
 func (s *Watch) readFrom(src io.Reader, w io.Writer, rest func(io.Reader) (int64, error)) (n int64, err error) {
+	if s.call != nil {
+		return io.Copy(struct{ io.Writer }{w}, src)
+	}
 	if s.status.Load() == 0 {
 		n, err = io.Copy(struct{ io.Writer }{w}, io.LimitReader(src, sniffed))
 		if err != nil || n < sniffed {

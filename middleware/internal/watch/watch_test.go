@@ -104,14 +104,14 @@ func (likeHTTP1) EnableFullDuplex() error          { return nil }
 
 // outcomeOf returns the outcome of a request to a handler that responds through w.
 func outcomeOf(w http.ResponseWriter, method string, handle func(http.ResponseWriter)) core.Outcome {
-	w, seen := Writer(w)
+	r := httptest.NewRequest(method, "/", nil)
+	w, seen := Writer(w, r)
 	returned := false
 	func() {
 		defer func() { _ = recover() }()
 		handle(w)
 		returned = true
 	}()
-	r := httptest.NewRequest(method, "/", nil)
 	a := seen.Answer(r)
 	a.Returned = returned
 	return outcome.Of(r, a)
@@ -120,8 +120,9 @@ func outcomeOf(w http.ResponseWriter, method string, handle func(http.ResponseWr
 // TestWriterAllocatesOnce bounds what a watched response costs with the ResponseWriters of net/http.
 func TestWriterAllocatesOnce(t *testing.T) {
 	w := likeHTTP1{full{httptest.NewRecorder()}}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	var kept http.ResponseWriter
-	if n := testing.AllocsPerRun(100, func() { kept, _ = Writer(w) }); n > 2 { // one more, because w becomes an interface
+	if n := testing.AllocsPerRun(100, func() { kept, _ = Writer(w, r) }); n > 2 { // one more, because w becomes an interface
 		t.Errorf("%v allocations for %T", n, kept)
 	}
 }
@@ -219,7 +220,7 @@ func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 			closeNotifier
 		}{bare{within}, within, within, within, within},
 	} {
-		watched, seen := Writer(w)
+		watched, seen := Writer(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		if sets[of(w)] = true; of(watched) != of(w) {
 			t.Errorf("%+v became %+v", of(w), of(watched))
 		}
@@ -242,7 +243,7 @@ func TestOtherWritersKeepTheirOptionalInterfaces(t *testing.T) {
 	if len(sets) != 16 {
 		t.Errorf("%d sets, want 16", len(sets))
 	}
-	deep, _ := Writer(unwraps{http.ResponseWriter(within)})
+	deep, _ := Writer(unwraps{http.ResponseWriter(within)}, httptest.NewRequest(http.MethodGet, "/", nil))
 	if err := http.NewResponseController(deep).SetReadDeadline(time.Time{}); err != nil {
 		t.Errorf("cannot set a deadline of the wrapped writer: %v", err)
 	}

@@ -39,6 +39,7 @@ func (w *watching) WriteHeader(status int) {
 func (w *watching) Write(p []byte) (int, error) {
 	n, err := w.common.Write(p)
 	w.wrote(int64(n))
+	w.call.Wrote(p[:n])
 	return n, err
 }
 
@@ -46,6 +47,9 @@ func (w *watching) Write(p []byte) (int, error) {
 func (w *watching) WriteString(s string) (int, error) {
 	n, err := w.common.WriteString(s)
 	w.wrote(int64(n))
+	if w.call != nil {
+		w.call.Wrote([]byte(s[:n]))
+	}
 	return n, err
 }
 

@@ -1,0 +1,121 @@
+package call
+
+import (
+	"bytes"
+	"encoding/binary"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestOf checks which requests are calls.
+func TestOf(t *testing.T) {
+	for _, row := range []struct {
+		method, query, contentType, version string
+		want                                Protocol
+	}{
+		{"POST", "", "application/grpc", "", GRPC},
+		{"POST", "", "APPLICATION/GRPC+proto", "", GRPC},
+		{"POST", "", "application/grpc;proto", "", GRPC},
+		{"POST", "", "application/grpc\t; x=y", "", GRPC},
+		{"POST", "", "application/grpc+", "1", GRPC},
+		{"POST", "", "application/grp", "", None},
+		{"POST", "", "application/grpcs", "", None},
+		{"POST", "", "text/grpc", "", None},
+		{"POST", "", "", "", None},
+		{"GET", "", "application/grpc", "", None},
+		{"PUT", "", "application/grpc", "", None},
+		{"POST", "", "application/grpc-web", "", GRPCWeb},
+		{"POST", "", "application/grpc-web+json", "", GRPCWeb},
+		{"POST", "", "application/grpc-web-text; x=y", "", GRPCWeb},
+		{"POST", "", "application/grpc-we", "", None},
+		{"POST", "", "application/connect+proto", "", Stream},
+		{"POST", "", "Application/Connect+JSON; charset=utf-8", "1", Stream},
+		{"POST", "", "application/connect", "", None},
+		{"POST", "", "application/json", "1", Unary},
+		{"POST", "", "application/proto", "2", None},
+		{"POST", "connect=v1", "application/json", "", None},
+		{"OPTIONS", "connect=v1", "", "1", None},
+		{"GET", "message=%7B%7D&connect=v1&encoding=json", "", "", Unary},
+		{"GET", "disconnect=v1", "", "", None},
+		{"GET", "connect=v12", "", "", None},
+		{"HEAD", "connect=v1", "", "", None},
+	} {
+		r := httptest.NewRequest(row.method, "/?"+row.query, nil)
+		for name, value := range map[string]string{"Content-Type": row.contentType, "Connect-Protocol-Version": row.version} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		if got := Of(r); got != row.want {
+			t.Errorf("%+v: got %d", row, got)
+		}
+	}
+}
+
+// TestHTTPStatus checks the table in the documentation of google.rpc.Code.
+func TestHTTPStatus(t *testing.T) {
+	for code, want := range map[Code]int{-1: 500, 0: 200, 1: 499, 2: 500, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400,
+		10: 409, 11: 400, 12: 501, 13: 500, 14: 503, 15: 500, 16: 401, 17: 500, 1 << 40: 500} {
+		if got := code.HTTPStatus(); got != want {
+			t.Errorf("code %d is %d, want %d", code, got, want)
+		}
+	}
+}
+
+// statusOf returns the status of a call in a response that is written in parts.
+func statusOf(contentType string, header http.Header, parts ...[]byte) int {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r.Header.Set("Content-Type", contentType)
+	w := httptest.NewRecorder()
+	for name, values := range header {
+		w.Header()[name] = values
+	}
+	c := Watch(w, r)
+	c.Begin()
+	for _, p := range parts {
+		c.Wrote(p)
+	}
+	return c.Status(http.StatusOK)
+}
+
+// TestCutFrames checks that a response has the same status wherever it is cut in three, and none if its end is missing.
+func TestCutFrames(t *testing.T) {
+	frame := func(flag byte, data string) string {
+		return string(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(data)))) + data
+	}
+	for contentType, body := range map[string]string{
+		"application/grpc-web":     frame(0, "") + frame(0, "\x80\x80") + frame(0x80, "grpc-status:5\r\n"),
+		"application/connect+json": frame(0, "\x02") + frame(2, `{"error":{"code":"not_found"}}`),
+	} {
+		for i := range len(body) + 1 {
+			for j := i; j <= len(body); j++ {
+				parts := [][]byte{[]byte(body[:i]), []byte(body[i:j]), []byte(body[j:])}
+				if got := statusOf(contentType, nil, parts...); got != http.StatusNotFound {
+					t.Fatalf("%s, cut at %d and %d: status %d", contentType, i, j, got)
+				}
+				if got := statusOf(contentType, nil, parts[:2]...); j < len(body) && got != http.StatusInternalServerError {
+					t.Fatalf("%s, only %d bytes in two parts: status %d", contentType, j, got)
+				}
+			}
+		}
+	}
+}
+
+// TestUnreadableIsLoggedOnce checks that a call with a status that cannot be read is failed, and that one line says why.
+func TestUnreadableIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	for range 3 {
+		if got := statusOf("application/grpc-web", http.Header{"Grpc-Encoding": {"br"}}, []byte("\x81\x00\x00\x00\x01x")); got != 500 {
+			t.Errorf("status %d", got)
+		}
+	}
+	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 1 || !strings.Contains(lines[0], `encoding \"br\"`) {
+		t.Errorf("logged %q", lines)
+	}
+}
