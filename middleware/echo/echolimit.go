@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
 // New returns a middleware that asks l about each request before the next handler runs. It panics if l is nil.
@@ -85,11 +86,23 @@ func inPlace(outer, own *http.Request, next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // WriteError returns the default response to a request that could not be decided, as an error for the HTTPErrorHandler. An
-// error handler that only logs must return it: a nil error leaves an empty 200.
-func WriteError(c echo.Context, err error) error { return failure(c, err) }
+// error handler that only logs must return it: a nil error leaves an empty 200. To a call of gRPC or Connect, it responds at
+// once, in the protocol of the call, and returns nil.
+func WriteError(c echo.Context, err error) error {
+	if respond.FailCall(c.Response(), c.Request(), err) {
+		return nil
+	}
+	return failure(c, err)
+}
 
 // WriteDenial returns the default response to a request that d denies, as an error for the HTTPErrorHandler: status
 // 429, or 413 if the request costs more than is ever admitted at once, with a problem in JSON that names the violated
 // policies. A deny handler that logs the denial or adds a header returns it: a nil error leaves an empty 200. It does
-// not write the headers that describe d: the middleware has set them.
-func WriteDenial(c echo.Context, d core.Decision) error { return denial(c, &d) }
+// not write the headers that describe d: the middleware has set them. To a call of gRPC or Connect, it responds at once, in the
+// protocol of the call, and returns nil.
+func WriteDenial(c echo.Context, d core.Decision) error {
+	if respond.DenyCall(c.Response(), c.Request(), &d) {
+		return nil
+	}
+	return denial(c, &d)
+}

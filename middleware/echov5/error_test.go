@@ -127,3 +127,20 @@ func TestErrorOfHandler(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
+
+// TestCallsPassNoErrorHandler checks that calls of gRPC get their status even if the application renders errors as pages.
+func TestCallsPassNoErrorHandler(t *testing.T) {
+	for _, row := range causes {
+		e := limited(row.limit, row.key)
+		e.HTTPErrorHandler = func(c *echo.Context, err error) { _ = c.HTML(http.StatusOK, err.Error()) }
+		e.POST("/", func(*echo.Context) error { return nil })
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Header.Set("Content-Type", "application/grpc")
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		want := map[int]string{429: "8", 400: "3", 500: "13"}[row.status]
+		if w.Code != http.StatusOK || w.Header().Get("Grpc-Status") != want || w.Body.Len() > 0 {
+			t.Errorf("%s: %d %v %q, want Grpc-Status %s", row.why, w.Code, w.Header(), w.Body, want)
+		}
+	}
+}

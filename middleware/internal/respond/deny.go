@@ -80,6 +80,9 @@ func denialOf(d *core.Decision) *denial {
 
 // Deny responds to r, which d denies, as Problem.Write would. Its header values are not shared with other responses.
 func Deny(w http.ResponseWriter, r *http.Request, d *core.Decision) {
+	if DenyCall(w, r, d) {
+		return
+	}
 	kind := denialOf(d)
 	values := &[2]string{noStore, ContentType}
 	h := w.Header()

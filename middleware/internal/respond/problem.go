@@ -1,5 +1,6 @@
-// Package respond renders the response of all adapters to a request that is not admitted: an RFC 9457 problem. The
-// texts of a 400, 500 and 503 are in problem.go, and the texts of a 429 and 413 in deny.go.
+// Package respond renders the response of all adapters to a request that is not admitted: an RFC 9457 problem or, to a call
+// of gRPC or Connect, a status (call.go). The texts of a 400, 500 and 503 are in problem.go, and the texts of a 429 and 413
+// in deny.go.
 package respond
 
 import (
@@ -80,8 +81,11 @@ func (p Problem) Announce(h http.Header) {
 	}
 }
 
-// Write renders p as the response to r. A HEAD request gets no body.
+// Write renders p as the response to r, or as the status of r if r is a call. A HEAD request gets no body.
 func (p Problem) Write(w http.ResponseWriter, r *http.Request) {
+	if p.writeCall(w, r) {
+		return
+	}
 	p.Announce(w.Header())
 	if r.Method == http.MethodHead {
 		w.WriteHeader(p.Status)
