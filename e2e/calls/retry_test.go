@@ -1,0 +1,59 @@
+package calls
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+// retries makes grpc-go retry. Without a pushback, it would wait up to an hour.
+var retries = grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 5, "initialBackoff": "3600s",
+	"maxBackoff": "3600s", "backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]}`)
+
+// TestRetries checks that the retries of grpc-go obey: they wait as long as a limit says, and not at all for a quota of a day.
+func TestRetries(t *testing.T) {
+	for _, f := range apps.Frameworks {
+		for _, kind := range kinds {
+			t.Run(f.Name+" "+kind, func(t *testing.T) {
+				serving := func(l core.Limit) (client, *atomic.Int32) {
+					var denied atomic.Int32
+					app := new(login).app(apps.Guard{
+						Limiter: core.Must(core.New([]core.Rule{l.By(keyfunc.RemoteIP)})),
+						Headers: func(_ http.Header, d core.Decision) {
+							if !d.Allowed {
+								denied.Add(1)
+							}
+						},
+					})
+					return client{"grpc-go", grpcClient(t, serve(t, f.Build(app)), retries)}, &denied
+				}
+
+				c, denied := serving(core.PerSecond(5).WithBurst(1))
+				for range 4 {
+					if err := c.within(t, kind, right); err != nil {
+						t.Errorf("a call that should be retried: %v", err)
+					}
+				}
+				if n := denied.Load(); n > 3 {
+					t.Errorf("%d calls were denied, want at most 3: a client that waits is admitted", n)
+				}
+
+				c, denied = serving(core.PerDay(1))
+				_ = c.within(t, kind, right)
+				if err := c.within(t, kind, right); codeOf(err) != codes.ResourceExhausted {
+					t.Errorf("a call above the quota: %v", err)
+				}
+				if n := denied.Load(); n != 1 {
+					t.Errorf("%d calls were denied, want 1: a retry is useless", n)
+				}
+			})
+		}
+	}
+}

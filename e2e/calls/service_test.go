@@ -1,0 +1,264 @@
+// Package calls sends calls of gRPC and Connect through the adapters, with the clients and servers that people use.
+package calls
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+)
+
+type (
+	password = wrapperspb.StringValue
+	empty    = emptypb.Empty
+)
+
+// right is the password that the service accepts.
+const right = "right"
+
+var errWrong = errors.New("wrong password")
+
+// The kinds of calls, which are also the names of the methods.
+const (
+	unary        = "Unary"
+	clientStream = "ClientStream"
+	serverStream = "ServerStream"
+	bidi         = "Bidi"
+)
+
+var kinds = []string{unary, clientStream, serverStream, bidi}
+
+const service = "auth.v1.Auth"
+
+func pathOf(kind string) string { return "/" + service + "/" + kind }
+
+// A login is a service that checks passwords. It streams a message before it reports a wrong one.
+type login struct{ ran atomic.Int32 }
+
+func (l *login) check(p *password) bool {
+	l.ran.Add(1)
+	return p.GetValue() == right
+}
+
+// connect returns the handlers of connect-go for Connect, gRPC and gRPC-Web, by their paths.
+func (l *login) connect() http.Handler {
+	answer := func(p *password) error {
+		if !l.check(p) {
+			return connect.NewError(connect.CodeUnauthenticated, errWrong)
+		}
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle(pathOf(unary), connect.NewUnaryHandler(pathOf(unary), func(_ context.Context, r *connect.Request[password]) (*connect.Response[empty], error) {
+		return connect.NewResponse(new(empty)), answer(r.Msg)
+	}, connect.WithIdempotency(connect.IdempotencyNoSideEffects)))
+	mux.Handle(pathOf(clientStream), connect.NewClientStreamHandler(pathOf(clientStream), func(_ context.Context, s *connect.ClientStream[password]) (*connect.Response[empty], error) {
+		s.Receive()
+		return connect.NewResponse(new(empty)), answer(s.Msg())
+	}))
+	mux.Handle(pathOf(serverStream), connect.NewServerStreamHandler(pathOf(serverStream), func(_ context.Context, r *connect.Request[password], s *connect.ServerStream[empty]) error {
+		_ = s.Send(new(empty))
+		return answer(r.Msg)
+	}))
+	mux.Handle(pathOf(bidi), connect.NewBidiStreamHandler(pathOf(bidi), func(_ context.Context, s *connect.BidiStream[password, empty]) error {
+		p, err := s.Receive()
+		if err != nil {
+			return err
+		}
+		_ = s.Send(new(empty))
+		return answer(p)
+	}))
+	return mux
+}
+
+// grpc returns a server of grpc-go.
+func (l *login) grpc() *grpc.Server {
+	answer := func(p *password) error {
+		if !l.check(p) {
+			return status.Error(codes.Unauthenticated, errWrong.Error())
+		}
+		return nil
+	}
+	stream := func(_ any, s grpc.ServerStream) error {
+		p := new(password)
+		if err := s.RecvMsg(p); err != nil {
+			return err
+		}
+		_ = s.SendMsg(new(empty))
+		return answer(p)
+	}
+	s := grpc.NewServer()
+	s.RegisterService(&grpc.ServiceDesc{
+		ServiceName: service,
+		HandlerType: (*any)(nil),
+		Methods: []grpc.MethodDesc{{MethodName: unary, Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			p := new(password)
+			if err := decode(p); err != nil {
+				return nil, err
+			}
+			return new(empty), answer(p)
+		}}},
+		Streams: []grpc.StreamDesc{
+			{StreamName: clientStream, Handler: stream, ClientStreams: true},
+			{StreamName: serverStream, Handler: stream, ServerStreams: true},
+			{StreamName: bidi, Handler: stream, ClientStreams: true, ServerStreams: true},
+		},
+	}, l)
+	return s
+}
+
+// app returns an App whose routes are the methods of l. grpc-go's server serves the clients of grpc-go, unless their user
+// agent names connect-go.
+func (l *login) app(g apps.Guard) apps.App {
+	fromConnect, fromGRPC := l.connect(), l.grpc()
+	app := apps.App{Guards: []apps.Guard{g}}
+	for _, kind := range kinds {
+		app.Routes = append(app.Routes, apps.Route{Pattern: pathOf(kind), Handler: func(w http.ResponseWriter, r *http.Request) {
+			if agent := r.UserAgent(); strings.Contains(agent, "grpc-go/") && !strings.HasPrefix(agent, "for-connect") {
+				fromGRPC.ServeHTTP(w, r)
+				return
+			}
+			fromConnect.ServeHTTP(w, r)
+		}})
+	}
+	return app
+}
+
+// serve serves h by HTTP/1.1 and unencrypted HTTP/2, and returns its address.
+func serve(t *testing.T, h http.Handler) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: h, Protocols: new(http.Protocols)}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetUnencryptedHTTP2(true)
+	go s.Serve(listener)
+	t.Cleanup(func() { s.Close() })
+	return listener.Addr().String()
+}
+
+// A client calls a method of the service with a password. It returns an error of connect-go or of grpc-go.
+type client struct {
+	name string
+	call func(ctx context.Context, kind, pass string) error
+}
+
+// clientsOf returns all clients for the server at an address.
+func clientsOf(t *testing.T, address string) []client {
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	h2 := &http.Client{Transport: transport, Timeout: wire.Timeout}
+	return []client{
+		{"Connect", connectClient(h2, address)},
+		{"Connect in JSON", connectClient(h2, address, connect.WithProtoJSON(), connect.WithSendGzip())},
+		{"Connect by GET", connectClient(h2, address, connect.WithHTTPGet(), connect.WithIdempotency(connect.IdempotencyNoSideEffects))},
+		{"Connect without gzip", connectClient(h2, address, connect.WithAcceptCompression("gzip", nil, nil))},
+		{"gRPC", connectClient(h2, address, connect.WithGRPC())},
+		{"gRPC-Web", connectClient(h2, address, connect.WithGRPCWeb())},
+		{"gRPC-Web without gzip", connectClient(h2, address, connect.WithGRPCWeb(), connect.WithAcceptCompression("gzip", nil, nil))},
+		{"grpc-go", grpcClient(t, address)},
+		{"grpc-go to connect-go", grpcClient(t, address, grpc.WithUserAgent("for-connect"))},
+	}
+}
+
+func connectClient(h *http.Client, address string, opts ...connect.ClientOption) func(context.Context, string, string) error {
+	return func(ctx context.Context, kind, pass string) error {
+		c := connect.NewClient[password, empty](h, "http://"+address+pathOf(kind), opts...)
+		p := wrapperspb.String(pass)
+		switch kind {
+		case unary:
+			_, err := c.CallUnary(ctx, connect.NewRequest(p))
+			return err
+		case clientStream:
+			s := c.CallClientStream(ctx)
+			_ = s.Send(p) // CloseAndReceive returns why it failed
+			_, err := s.CloseAndReceive()
+			return err
+		case serverStream:
+			s, err := c.CallServerStream(ctx, connect.NewRequest(p))
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			for s.Receive() {
+			}
+			return s.Err()
+		}
+		s := c.CallBidiStream(ctx)
+		defer s.CloseResponse()
+		_ = s.Send(p)
+		_ = s.CloseRequest()
+		for {
+			if _, err := s.Receive(); err != nil {
+				return unlessEOF(err)
+			}
+		}
+	}
+}
+
+func grpcClient(t *testing.T, address string, opts ...grpc.DialOption) func(context.Context, string, string) error {
+	conn, err := grpc.NewClient("passthrough:///"+address, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return func(ctx context.Context, kind, pass string) error {
+		p := wrapperspb.String(pass)
+		if kind == unary {
+			return conn.Invoke(ctx, pathOf(kind), p, new(empty))
+		}
+		s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: kind != serverStream, ServerStreams: kind != clientStream}, pathOf(kind))
+		if err != nil {
+			return err
+		}
+		_ = s.SendMsg(p) // RecvMsg returns why it failed
+		_ = s.CloseSend()
+		for {
+			if err := s.RecvMsg(new(empty)); err != nil || kind == clientStream {
+				return unlessEOF(err)
+			}
+		}
+	}
+}
+
+// codeOf returns the code of an error of connect-go or grpc-go, whose numbers are the same.
+func codeOf(err error) codes.Code {
+	var c *connect.Error
+	if errors.As(err, &c) {
+		return codes.Code(c.Code())
+	}
+	return status.Code(err)
+}
+
+// within calls within the time that bounds tests.
+func (c client) within(t *testing.T, kind, pass string) error {
+	ctx, cancel := context.WithTimeout(t.Context(), wire.Timeout)
+	defer cancel()
+	return c.call(ctx, kind, pass)
+}
+
+// unlessEOF returns err, or nil at the end of a stream.
+func unlessEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
