@@ -1,6 +1,7 @@
 package echolimit_test
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -215,6 +216,50 @@ func TestErrorThatWasAnsweredIsNotAnsweredAgain(t *testing.T) {
 		e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 		if calls != 1 {
 			t.Errorf("%s: %d calls, want 1", why, calls)
+		}
+	}
+}
+
+// A compressed writer compresses a body, like Gzip.
+type compressed struct {
+	http.ResponseWriter
+	z *gzip.Writer
+}
+
+func (w compressed) Write(p []byte) (int, error) { return w.z.Write(p) }
+func (w compressed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func compressing(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		w := compressed{c.Response().Writer, gzip.NewWriter(c.Response().Writer)}
+		defer w.z.Close()
+		c.Response().Writer = w
+		return next(c)
+	}
+}
+
+// TestCallInGzip checks that the status of a call is read before Gzip compresses the response for the client.
+func TestCallInGzip(t *testing.T) {
+	for envelope, want := range map[string]int{"\x02\x00\x00\x00\x02{}": 200, "\x02\x00\x00\x00\x1c{\"error\":{\"code\":\"aborted\"}}": 409} {
+		var got []core.Outcome
+		rule := core.PerHour(9).By(func(*http.Request) (string, error) { return "k", nil })
+		rule.CostAfter = func(_ *http.Request, o core.Outcome) int {
+			got = append(got, o)
+			return 0
+		}
+		e := echo.New()
+		e.Use(compressing, echolimit.New(core.Must(core.New([]core.Rule{rule}))))
+		e.POST("/", func(c echo.Context) error {
+			c.Response().WriteHeader(http.StatusOK)
+			_, err := io.WriteString(c.Response(), envelope)
+			return err
+		})
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Header.Set("Content-Type", "application/connect+json")
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		if len(got) != 1 || got[0].Status != want || w.Body.String() == envelope {
+			t.Errorf("%q: the outcomes are %+v, want status %d; body %q", envelope, got, want, w.Body)
 		}
 	}
 }
