@@ -2,6 +2,8 @@ package calls
 
 import (
 	"fmt"
+	"net/http/httputil"
+	"net/url"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -9,6 +11,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
 	"github.com/spillgate/spillgate/keyfunc"
+	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
 // guarded returns a guard for the service: 5 failed logins in 10 minutes.
@@ -27,6 +30,7 @@ func guess(t *testing.T, l *login, kind string, clients ...client) {
 			want = codes.ResourceExhausted
 		}
 		c := clients[i%len(clients)]
+		l.served.Wait()
 		if err := c.within(t, kind, "wrong"); codeOf(err) != want {
 			t.Errorf("guess %d, by %s: %v, want %v", i+1, c.name, err, want)
 		}
@@ -36,29 +40,54 @@ func guess(t *testing.T, l *login, kind string, clients ...client) {
 	}
 }
 
-// TestGuessing guesses passwords by each client, and by all of them in turn, of which successful logins are not counted.
+// guessBy guesses passwords of a service by each client, of which successful logins are not counted, and then by all of them
+// in turn. serve returns the address of a server with a new limiter.
+func guessBy(t *testing.T, l *login, kind string, serve func(t *testing.T) string) {
+	var all []client
+	for i, c := range clientsOf(t, serve(t)) {
+		if !c.can(kind) {
+			continue
+		}
+		all = append(all, c)
+		t.Run(c.name, func(t *testing.T) {
+			c := clientsOf(t, serve(t))[i]
+			for range 7 {
+				l.served.Wait()
+				if err := c.within(t, kind, right); err != nil {
+					t.Fatal(err)
+				}
+			}
+			guess(t, l, kind, c)
+		})
+	}
+	guess(t, l, kind, all...)
+}
+
+// TestGuessing guesses passwords of servers in each router.
 func TestGuessing(t *testing.T) {
 	for _, f := range apps.Frameworks {
 		for _, kind := range kinds {
 			t.Run(fmt.Sprintf("%s %s", f.Name, kind), func(t *testing.T) {
 				l := new(login)
-				clients := clientsOf(t, serve(t, f.Build(l.app(guarded()))))
-				for i := range clients {
-					if kind == unary || clients[i].name != "Connect by GET" { // streams are not sent by GET
-						address := serve(t, f.Build(l.app(guarded())))
-						t.Run(clients[i].name, func(t *testing.T) {
-							one := clientsOf(t, address)[i]
-							for range 7 {
-								if err := one.within(t, kind, right); err != nil {
-									t.Fatal(err)
-								}
-							}
-							guess(t, l, kind, one)
-						})
-					}
-				}
-				guess(t, l, kind, clients...)
+				guessBy(t, l, kind, func(t *testing.T) string { return l.serve(t, f.Build(l.app(guarded()))) })
 			})
 		}
+	}
+}
+
+// TestGuessingThroughProxy guesses passwords of a server behind a limited httputil.ReverseProxy, which copies the trailer.
+func TestGuessingThroughProxy(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			l := new(login)
+			app := l.app(apps.Guard{})
+			app.Guards = nil
+			to, err := url.Parse("http://" + serve(t, apps.Frameworks[0].Build(app)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			proxy := &httputil.ReverseProxy{Transport: transportOf(t, true), FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+			guessBy(t, l, kind, func(t *testing.T) string { return l.serve(t, stdlib.New(guarded().Limiter)(proxy)) })
+		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -48,7 +49,20 @@ const service = "auth.v1.Auth"
 func pathOf(kind string) string { return "/" + service + "/" + kind }
 
 // A login is a service that checks passwords. It streams a message before it reports a wrong one.
-type login struct{ ran atomic.Int32 }
+type login struct {
+	ran    atomic.Int32
+	served sync.WaitGroup // calls in flight: their limiter holds their cost, even if the client has the response already
+}
+
+// serve serves h, which is around the service.
+func (l *login) serve(t *testing.T, h http.Handler) string {
+	t.Helper()
+	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.served.Add(1)
+		defer l.served.Done()
+		h.ServeHTTP(w, r)
+	}))
+}
 
 func (l *login) check(p *password) bool {
 	l.ran.Add(1)
@@ -160,12 +174,19 @@ type client struct {
 	call func(ctx context.Context, kind, pass string) error
 }
 
+// transportOf returns a transport for HTTP/1.1 or unencrypted HTTP/2. It keeps connections: a client that disconnects before the
+// handler has returned counts as failed, even if it has the whole response.
+func transportOf(t *testing.T, http2 bool) *http.Transport {
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetHTTP1(!http2)
+	transport.Protocols.SetUnencryptedHTTP2(http2)
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
 // clientsOf returns all clients for the server at an address.
 func clientsOf(t *testing.T, address string) []client {
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(transport.CloseIdleConnections)
-	h2 := &http.Client{Transport: transport, Timeout: wire.Timeout}
+	h1, h2 := &http.Client{Transport: transportOf(t, false), Timeout: wire.Timeout}, &http.Client{Transport: transportOf(t, true), Timeout: wire.Timeout}
 	return []client{
 		{"Connect", connectClient(h2, address)},
 		{"Connect in JSON", connectClient(h2, address, connect.WithProtoJSON(), connect.WithSendGzip())},
@@ -174,6 +195,8 @@ func clientsOf(t *testing.T, address string) []client {
 		{"gRPC", connectClient(h2, address, connect.WithGRPC())},
 		{"gRPC-Web", connectClient(h2, address, connect.WithGRPCWeb())},
 		{"gRPC-Web without gzip", connectClient(h2, address, connect.WithGRPCWeb(), connect.WithAcceptCompression("gzip", nil, nil))},
+		{"Connect by HTTP/1.1", connectClient(h1, address)},
+		{"gRPC-Web by HTTP/1.1", connectClient(h1, address, connect.WithGRPCWeb())},
 		{"grpc-go", grpcClient(t, address)},
 		{"grpc-go to connect-go", grpcClient(t, address, grpc.WithUserAgent("for-connect"))},
 	}
@@ -237,6 +260,12 @@ func grpcClient(t *testing.T, address string, opts ...grpc.DialOption) func(cont
 			}
 		}
 	}
+}
+
+// can reports whether c is another client for this kind of calls: only HTTP/2 has bidirectional streams, and only unary calls
+// are sent by GET.
+func (c client) can(kind string) bool {
+	return (kind != bidi || !strings.HasSuffix(c.name, "HTTP/1.1")) && (kind == unary || !strings.HasSuffix(c.name, "GET"))
 }
 
 // codeOf returns the code of an error of connect-go or grpc-go, whose numbers are the same.
