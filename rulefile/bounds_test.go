@@ -70,13 +70,13 @@ var worstFiles = []struct {
 	want string
 }{
 	{"rules in one line", func() string {
-		return repeated(150_000, "rules: [", "{name: a%d, key: ip, limits: 1/s}, ", "]")
+		return repeated(150_000, "rules: [", "{name: a%d, match: /, key: ip, limits: 1/s}, ", "]")
 	}, ""},
 	{"rules in JSON", func() string {
-		return repeated(150_000, `{"rules": [`, `{"name": "a%d", "key": "ip", "limits": "1/s"}, `, "]}")
+		return repeated(150_000, `{"rules": [`, `{"name": "a%d", "match": "/", "key": "ip", "limits": "1/s"}, `, "]}")
 	}, ""},
 	{"rules in lines", func() string {
-		return repeated(300_000, "rules:\n", "  - name: a%d\n    key: ip\n    limits: 1/s\n", "")
+		return repeated(300_000, "rules:\n", "  - name: a%d\n    match: /\n    key: ip\n    limits: 1/s\n", "")
 	}, ""},
 	{"mistakes in one line", func() string { return repeated(150_000, "rules: [", "{name: a%d, kye: ip, limits: 1}, ", "]") }, "more mistakes"},
 	{"the same mistake in one line", func() string { return repeated(100_000, "rules: [", "{},", "]") }, "more mistakes"},
@@ -209,7 +209,7 @@ func TestFirstMistakesAreReported(t *testing.T) {
 		var b strings.Builder
 		b.WriteString("rules:\n")
 		for i := range n - 1 {
-			fmt.Fprintf(&b, "- {name: a%d, key: ip, limits: 1/s, lease: 9m}\n", i) // is found last
+			fmt.Fprintf(&b, "- {name: a%d, match: /, key: ip, limits: 1/s, lease: 9m}\n", i) // is found last
 		}
 		b.WriteString("- {name: z, key: ip, limits: bad}\n")
 		_, err := rulefile.Parse([]byte(b.String()), program)
