@@ -156,7 +156,7 @@ func readings(r *http.Request, exact bool, dst []reading) []reading {
 		}
 	}
 	all := reading{method: cmp.Or(r.Method, http.MethodGet), exact: exact}
-	if own == "" && sent.RawPath == "" && isClean(sent.Path) && !(exact && strings.HasSuffix(sent.Path, "/")) {
+	if own == "" && sent.RawPath == "" && isClean(sent.Path) && (!exact || !strings.HasSuffix(sent.Path, "/")) {
 		all.path = sent.Path
 		dst = append(dst, all)
 	} else {

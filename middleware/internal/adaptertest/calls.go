@@ -242,7 +242,7 @@ func FuzzCalls(f *testing.F, a Adapter) {
 			h := w.Header()
 			h["Content-Type"], h["Grpc-Encoding"], h["Connect-Content-Encoding"] = []string{responseType}, []string{encoding}, []string{encoding}
 			_, _ = w.Write(body[:at])
-			_, _ = io.WriteString(w, string(body[at:]))
+			_, _ = io.WriteString(w, string(body[at:])) //nolint:staticcheck // the writer may have a WriteString
 		}}}})
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r.Header.Set("Content-Type", contentType)
