@@ -31,8 +31,8 @@ type reader struct {
 }
 
 func parse(name string, src []byte, with resolver) (*File, error) {
-	r := &reader{mistakes: newMistakes(name, string(src)), resolver: with, names: make(map[string]spot), paths: comparisons{same: make(map[string]int)}}
-	text := string(src)
+	text := strings.TrimPrefix(string(src), "\ufeff") // the byte order mark of UTF-8
+	r := &reader{mistakes: newMistakes(name, text), resolver: with, names: make(map[string]spot), paths: comparisons{same: make(map[string]int)}}
 	if len(src) <= maxFile {
 		text, r.cut = cutOverrides(text)
 	}

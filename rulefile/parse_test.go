@@ -123,6 +123,32 @@ func TestHashIsOfTheContents(t *testing.T) {
 	}
 }
 
+// Editors on Windows write a byte order mark, and PowerShell redirects to UTF-16.
+func TestFilesOfWindows(t *testing.T) {
+	for _, src := range []string{whole, "# rules\n" + whole, "---\n" + whole, strings.ReplaceAll(whole, "\n", "\r\n")} {
+		got, want := mustParse(t, "\ufeff"+src), mustParse(t, src)
+		if !slices.Equal(names(got), names(want)) || got.Hash == want.Hash {
+			t.Errorf("%q: got rules %q, want %q", src[:20], names(got), names(want))
+		}
+	}
+	_, err := rulefile.Parse([]byte("\ufeffrule:\n"), program)
+	if want := "spillgate.yaml:1:1: unknown field \"rule\" of the file; did you mean rules?\n    1 | rule:\n      | ^"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	for _, src := range []string{"\xff\xfer\x00u\x00", "\xfe\xff\x00r\x00u", "r\x00u\x00", "\x00r\x00u"} {
+		if _, err := rulefile.Parse([]byte(src), program); err == nil || !strings.HasPrefix(err.Error(), "spillgate.yaml:1:1: the file is UTF-16, want UTF-8\n") || strings.Count(err.Error(), "yaml:") != 1 {
+			t.Errorf("%q: got %v", src, err)
+		}
+	}
+}
+
+func names(f *rulefile.File) (names []string) {
+	for _, r := range f.Rules {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
 func TestCheckTakesDeclaredNamesForGranted(t *testing.T) {
 	if _, err := rulefile.Check("f.yaml", []byte(whole)); err != nil {
 		t.Error(err)

@@ -2,6 +2,7 @@ package rulefile
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -18,6 +19,10 @@ func parseTree(src string, m *mistakes) (root *node) {
 	}()
 	if len(src) > maxBytes {
 		m.add(spot{1, 1}, "the file has %d bytes, at most %d are read", len(src), maxBytes)
+		return nil
+	}
+	if strings.HasPrefix(src, "\xff\xfe") || strings.HasPrefix(src, "\xfe\xff") || strings.IndexByte(src[:min(2, len(src))], 0) >= 0 {
+		m.add(spot{1, 1}, "the file is UTF-16, want UTF-8")
 		return nil
 	}
 	tokens := scan(src, m)
