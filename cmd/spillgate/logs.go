@@ -26,7 +26,7 @@ func (o *logFlags) set(command string) *pflag.FlagSet {
 	flags := pflag.NewFlagSet(command, pflag.ContinueOnError)
 	flags.StringVar(&o.format, "format", "", "`format` of the logs; by default detected from their first lines")
 	flags.StringVar(&o.at, "at", "end", "decide requests at their `start|end`; start needs durations in the log")
-	flags.StringToStringVar(&o.fields, "field", nil, "for JSON and CSV: `part=name` says which field has a part of the request: time, started, client, user, method, path, request, host, status, duration, header:NAME")
+	flags.StringToStringVar(&o.fields, "field", nil, "for JSON and CSV: `part=name` says which field has a part of the request: time, started, client, user, method, path, request, host, status, duration or, with a unit, duration_s, duration_ms, duration_us, duration_ns; header:NAME")
 	flags.Lookup("field").DefValue = "" // otherwise the help shows []
 	flags.IntSliceVar(&o.skip, "skip-status", nil, "leave out requests that were answered with this `status`, such as 429")
 	flags.BoolVar(&o.json, "json", false, "print the report as JSON")
@@ -115,14 +115,15 @@ func (logs openLogs) sources() []replay.Source {
 	return sources
 }
 
-// knows reports whether all logs have what a rule needs.
+// knows reports whether all logs that have requests have what a rule needs.
 func (logs openLogs) knows(need string, atStart bool) bool {
 	header, isHeader := strings.CutPrefix(need, "header ")
 	for _, l := range logs {
 		switch {
-		case isHeader && !l.Knows(header), need == replay.Durations && (!l.Timed || !atStart):
+		case l.Format == "":
+		case isHeader && !l.Knows(header), need == replay.Durations && (!l.First.Timed && l.First.Entries > 0 || !atStart):
 			return false
-		case need == "user" && l.Format == "alb", need == "user" && l.Format == "cloudfront":
+		case need == "user" && (l.Format == "alb" || l.Format == "cloudfront" || l.Format == "envoy"):
 			return false
 		case need == "host" && (l.Format == "common" || l.Format == "combined" || l.Format == "traefik"):
 			return false

@@ -36,3 +36,20 @@ func TestHeadersAreReadIfARuleNeedsThem(t *testing.T) {
 		t.Errorf("exit code %d, stderr %q\n%s", code, stderr, stdout)
 	}
 }
+
+// An empty log, such as one that was rotated just now, changes nothing about the others, wherever it stands.
+func TestEmptyLogs(t *testing.T) {
+	rules := fileWith(t, "rules: [{name: login, key: ip, limits: 4/h, cost_after: failures}, {name: agent, key: header(User-Agent), limits: 3/h}]")
+	log, empty := fileWith(t, "\ufeff"+accessLog()), fileWith(t, "")
+	for _, logs := range [][]string{{log, empty}, {empty, log}} {
+		code, stdout, stderr := execute(t, append([]string{"replay", "--rules", rules}, logs...)...)
+		for _, want := range []string{log + ": 8 lines of combined\n", empty + ": empty\n", "login         8  ", "agent         8  "} {
+			if !strings.Contains(stdout, want) || strings.Contains(stdout, "Left out") || code != 0 || stderr != "" {
+				t.Errorf("exit code %d, stderr %q; want %q in\n%s", code, stderr, want, stdout)
+			}
+		}
+	}
+	if code, stdout, _ := execute(t, "replay", "--rules", rules, empty); code != 0 || !strings.Contains(stdout, "No request was decided.") {
+		t.Errorf("exit code %d\n%s", code, stdout)
+	}
+}

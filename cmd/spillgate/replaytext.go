@@ -49,6 +49,9 @@ func replayText(rep *replay.Report, logs []logReport) string {
 
 func logText(l logReport) string {
 	text := fmt.Sprintf("%s: %s lines of %s", l.Name, grouped(l.Lines), l.Format)
+	if l.Format == "" {
+		text = l.Name + ": empty"
+	}
 	if l.Others > 0 {
 		text += fmt.Sprintf(", %s about no request", grouped(l.Others))
 	}

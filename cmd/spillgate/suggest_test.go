@@ -160,7 +160,8 @@ func TestSuggestMistakes(t *testing.T) {
 		{[]string{"--key", "apikey(X-Key)", log}, 1, "the logs lack what the rule needs: header X-Key"},
 		{[]string{"--match", "/nowhere", log}, 1, "nothing to suggest: no request of the logs counts"},
 		{[]string{"--format", "common", fileWith(t, "")}, 1, "nothing to suggest"},
-		{[]string{fileWith(t, "")}, 1, "the first lines are in none of the formats"},
+		{[]string{fileWith(t, "")}, 1, "nothing to suggest: no request of the logs counts"},
+		{[]string{fileWith(t, "hello\n")}, 1, "the first lines are in none of the formats"},
 	} {
 		code, stdout, stderr := execute(t, append([]string{"suggest"}, tt.args...)...)
 		if code != tt.code || strings.Contains(stdout, "rules:") || !strings.Contains(stderr, tt.want) || strings.Count(stderr, "\n") != 1 {

@@ -3,12 +3,14 @@ package accesslog
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -49,6 +51,26 @@ var logs = []struct {
 		"traefik-json", `{"ClientAddr":"192.0.2.1:5","ClientHost":"192.0.2.1","ClientUsername":"-","DownstreamStatus":404,"Duration":1500000,"RequestHost":"h","RequestMethod":"GET","RequestPath":"/x","StartUTC":"2025-10-10T13:55:36.25Z","time":"2025-10-10T13:55:37Z"}`,
 		Entry{At: at("2025-10-10T13:55:36.25Z"), Started: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Host: "h", Status: 404, Duration: 1500 * time.Microsecond},
 	},
+	{ // before 2.7
+		"caddy", `{"level":"info","ts":1760104536.5,"msg":"handled request","request":{"remote_ip":"203.0.113.7","remote_port":"9","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a","headers":{}},"user_id":"ann","duration":0.5,"status":401}`,
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "203.0.113.7", User: "ann", Method: "GET", Target: "/a", Host: "example.com", Status: 401, Duration: 500 * time.Millisecond},
+	},
+	{ // before 2.5, with times and durations as text
+		"caddy", `{"level":"info","ts":"2025-10-10T13:55:36.5Z","request":{"remote_addr":"[2001:db8::1]:9","proto":"HTTP/2.0","method":"GET","host":"example.com","uri":"/a"},"duration":"1.5ms","status":200}`,
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "2001:db8::1", Method: "GET", Target: "/a", Host: "example.com", Status: 200, Duration: 1500 * time.Microsecond},
+	},
+	{
+		"traefik-json", `{"ClientAddr":"192.0.2.1:5","DownstreamStatus":0,"Duration":8000000000,"RequestMethod":"GET","RequestPath":"/x","time":"2025-10-10T13:55:37Z"}`,
+		Entry{At: at("2025-10-10T13:55:37Z"), Seconds: true, Client: "192.0.2.1", Method: "GET", Target: "/x", Duration: 8 * time.Second},
+	},
+	{
+		"envoy", `{"authority":"example.com","downstream_remote_address":"203.0.113.7:55","duration":12,"method":"GET","path":"/x","protocol":"HTTP/2","response_code":503,"response_flags":"UF","start_time":"2025-10-10T13:55:36.5Z","upstream_service_time":null,"x_forwarded_for":"192.0.2.1"}`,
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Started: true, Client: "203.0.113.7", Method: "GET", Target: "/x", Host: "example.com", Status: 503, Duration: 12 * time.Millisecond},
+	},
+	{ // some load balancers have IPv6 addresses without brackets
+		"alb", `h2 2025-10-10T13:55:36.5Z app/lb/50dc 2001:db8::1:443 10.0.0.1:80 -1 -1 -1 502 - 0 57 "GET https://www.example.com:443/a HTTP/2.0" "-" - - arn:aws "Root=1"`,
+		Entry{At: at("2025-10-10T13:55:36.5Z"), Client: "2001:db8::1", Method: "GET", Target: "https://www.example.com:443/a", Status: 502, Duration: -1},
+	},
 	{
 		"alb", `https 2025-10-10T13:55:36.186641Z app/lb/50dc 192.168.131.39:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443/a HTTP/1.1" "curl/7.46.0" ECDHE TLSv1.2 arn:aws "Root=1" "www.example.com" "arn" 1 2025-10-10T13:55:36.000000Z "forward" "-" "-"`,
 		Entry{At: at("2025-10-10T13:55:36.186641Z"), Client: "192.168.131.39", Method: "GET", Target: "https://www.example.com:443/a", Status: 200, Duration: 171 * time.Millisecond, Header: http.Header{"User-Agent": {"curl/7.46.0"}}},
@@ -57,6 +79,14 @@ var logs = []struct {
 		"cloudfront", "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken\n" +
 			"2025-10-10\t13:55:36\tFRA2\t300\t203.0.113.7\tGET\td1.cloudfront.net\t/a\t200\t-\tMozilla/5.0%20(X)\tb=c\t-\tHit\tid\twww.example.com\thttps\t23\t0.001",
 		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "203.0.113.7", Method: "GET", Target: "/a?b=c", Host: "www.example.com", Status: 200, Duration: time.Millisecond, Header: http.Header{"User-Agent": {"Mozilla/5.0 (X)"}}},
+	},
+	{
+		"cloudfront", `{"date":"2025-10-10","time":"13:55:36","c-ip":"2001:db8::1","cs-method":"GET","cs(Host)":"d1.cloudfront.net","cs-uri-stem":"/a","cs-uri-query":"-","sc-status":"000","cs(User-Agent)":"Mozilla/5.0%20(X)","cs(Referer)":"-","x-host-header":"www.example.com","time-taken":"0.25"}`,
+		Entry{At: at("2025-10-10T13:55:36Z"), Seconds: true, Client: "2001:db8::1", Method: "GET", Target: "/a", Host: "www.example.com", Duration: 250 * time.Millisecond, Header: http.Header{"User-Agent": {"Mozilla/5.0 (X)"}}},
+	},
+	{
+		"cloudfront", `{"timestamp(ms)":"1760104536250","c-ip":"203.0.113.7","cs-method":"GET","cs-uri-stem":"/a","sc-status":200}`,
+		Entry{At: at("2025-10-10T13:55:36.25Z"), Client: "203.0.113.7", Method: "GET", Target: "/a", Status: 200, Duration: -1},
 	},
 	{
 		"json", `{"@timestamp":"2025-10-10T13:55:36.5+02:00","remote_addr":"203.0.113.7:99","request":"PUT /x HTTP/1.1","status":"201","request_time":"0.25","remote_user":"bob"}`,
@@ -95,17 +125,225 @@ func lastOf(t *testing.T, r io.Reader, o Options) (*Reader, Entry) {
 	}
 }
 
+// wrappings are what programs that collect logs make of the lines, by the formats that they collect: files keep the
+// others.
+var wrappings = []struct{ formats, before, after string }{
+	{"", "", ""}, {"", "", "\n"}, {"", "", "\r\n"}, {"", "\n\ufeff", "\n"},
+	{"combined common traefik caddy traefik-json envoy json", "2025-10-10T13:55:36.123456789Z stdout F ", "\n"},
+	{"combined common traefik caddy traefik-json envoy json", "[pod/web-1/nginx] ", "\n"},
+	{"combined common traefik caddy traefik-json envoy json", "web-1  | ", "\n"},
+	{"combined common traefik caddy traefik-json envoy json", "Oct 10 13:55:36 web1 nginx[12]: ", "\n"},
+	{"combined common traefik caddy traefik-json envoy json", "<190>Oct 10 13:55:36 web1 nginx: ", "\n"},
+	{"combined common traefik caddy traefik-json envoy json", "<190>1 2025-10-10T13:55:36.123456+00:00 10.0.0.5 nginx 12 - - ", "\n"},
+	{"combined common traefik caddy traefik-json envoy json", `<190>1 2025-10-10T13:55:36Z 10.0.0.5 - - - [a@1 ip="10.0.0.6"] `, "\n"},
+	{"combined common traefik caddy traefik-json envoy json", "2025-10-10T13:55:36.123456+00:00 web1 nginx: ", "\n"},
+}
+
 func TestFormatsAreDetectedAndRead(t *testing.T) {
 	for _, tt := range logs {
-		for _, end := range []string{"", "\n", "\r\n"} {
-			r, got := lastOf(t, strings.NewReader(strings.ReplaceAll(tt.lines, "\n", strings.TrimSuffix(end, "\n")+"\n")+end), Options{})
+		for _, w := range wrappings {
+			if !strings.Contains(w.formats, tt.format) && w.formats != "" {
+				continue
+			}
+			text := w.before + strings.ReplaceAll(tt.lines, "\n", strings.TrimSuffix(w.after, "\n")+"\n") + w.after
+			r, got := lastOf(t, strings.NewReader(text), Options{})
 			if len(got.Header) == 0 {
 				got.Header = nil
 			}
-			if !reflect.DeepEqual(got, tt.want) || r.Format != tt.format || r.Entries != 1 || r.BadSum != 0 || r.Timed != (tt.want.Duration >= 0) {
-				t.Errorf("%s: got %s, %d entries, bad %v\n%+v\nwant\n%+v", tt.format, r.Format, r.Entries, r.Bad, got, tt.want)
+			if w.formats != "" && tt.want.Host == "" { // a name in front of the client may be a virtual host
+				got.Host = ""
+			}
+			if !reflect.DeepEqual(got, tt.want) || r.Format != tt.format || r.Entries != 1 || r.BadSum != 0 || r.First.Timed != (tt.want.Duration >= 0) || r.First.Statuses != (tt.want.Status > 0) {
+				t.Errorf("%q %s: got %s, %d entries, bad %v\n%+v\nwant\n%+v", w.before, tt.format, r.Format, r.Entries, r.Bad, got, tt.want)
 			}
 		}
+	}
+}
+
+// Docker, Fluent Bit, Logstash, Filebeat and journald write lines into JSON.
+func TestLinesInJSON(t *testing.T) {
+	for _, tt := range logs {
+		for _, field := range []string{"log", "message", "MESSAGE"} {
+			if !strings.Contains(wrappings[4].formats, tt.format) {
+				continue
+			}
+			line, err := json.Marshal(tt.lines + "\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := "\ufeff" + `{"time":"2025-10-10T13:55:36.9Z", "` + field + `": ` + string(line) + `, "stream":"stdout"}` + "\nnonsense\n{}\n" + `{"log":"\n","message":"\n","MESSAGE":"\n"}`
+			for _, format := range []string{"", tt.format} {
+				r, got := lastOf(t, strings.NewReader(text), Options{Format: format})
+				if r.Format != tt.format || r.Entries != 1 || r.BadSum != 2 || r.Lines != 4 || got.Client != tt.want.Client || got.Target != tt.want.Target || !got.At.Equal(tt.want.At) {
+					t.Errorf("%s in %s: got %s, %d of %d lines, bad %v, %+v", tt.format, field, r.Format, r.Entries, r.Lines, r.Bad, got)
+				}
+			}
+		}
+	}
+}
+
+// Each text stands in front of the time of a line, or in a field of its own. Without a client, the line is bad.
+func TestClients(t *testing.T) {
+	for _, tt := range []struct{ columns, client, user string }{
+		{"203.0.113.7 - -", "203.0.113.7", ""},
+		{"203.0.113.7:40000 - ann", "203.0.113.7", "ann"},
+		{"2001:db8::1 - -", "2001:db8::1", ""},
+		{"[2001:db8::1] - -", "2001:db8::1", ""},
+		{"[2001:db8::1]:443 - -", "2001:db8::1", ""},
+		{"2001:db8::1:57832 - -", "2001:db8::1", ""}, // too long for a group
+		{"::ffff:203.0.113.7 - -", "::ffff:203.0.113.7", ""},
+		{"203.0.113.7, 10.0.0.1 - -", "203.0.113.7", ""},
+		{"203.0.113.7, 198.51.100.1, 10.0.0.1 - ann lee", "203.0.113.7", "ann lee"},
+		{"203.0.113.7,10.0.0.1 - -", "203.0.113.7", ""},
+		{`"203.0.113.7, 10.0.0.1" - -`, "203.0.113.7", ""},
+		{"-, 10.0.0.1 - -", "10.0.0.1", ""}, // $http_x_forwarded_for, $remote_addr
+		{"TIME stdout F 203.0.113.7, 10.0.0.1 - -", "203.0.113.7", ""},
+		{"web-1 nginx 203.0.113.7:40000 - -", "203.0.113.7", ""},
+		{"10.0.0.1 (203.0.113.7) - -", "203.0.113.7", ""},
+		{"203.0.113.7 - [203.0.113.7] - ann", "203.0.113.7", "ann"},
+		{"203.0.113.50:443 203.0.113.7 - -", "203.0.113.7", ""},
+		{"203.0.113.7 www.example.com - ann", "203.0.113.7", "ann"},
+		{"203.0.113.7 ident ann", "203.0.113.7", "ann"},
+		{"203.0.113.7 - ann - lee", "203.0.113.7", "ann - lee"},
+		{"203.0.113.7 - - -", "203.0.113.7", "- -"},
+		{"host.example - ann", "host.example", "ann"},
+		{"Oct 10 13:55:36 web1 nginx: host.example - ann", "host.example", "ann"},
+		{"<190>1 TIME web1 nginx - - - host.example - -", "host.example", ""},
+		{"www.example.com host.example - -", "host.example", ""},
+		{"", "", ""},
+		{" ", "", ""},
+		{"203.0.113.7", "", ""},
+		{"203.0.113.7 -", "", ""},
+		{"<190>1 - -", "", ""},
+		{"- - -", "", ""},
+		{"unknown - -", "", ""},
+		{"unix: - -", "", ""},
+		{"@ - -", "", ""},
+		{"TIME stdout F - - -", "", ""},
+		{"web-1 | - - -", "", ""},
+		{"nginx - - -", "", ""},
+		{"10.0.0.5 nginx - - -", "", ""},
+		{"203.0.113.256 - -", "", ""},
+		{"203.0.113.7:99999 - -", "", ""},
+		{"unknown, 10.0.0.1 - -", "", ""},
+		{"' OR 1=1, 10.0.0.1 - -", "", ""},
+		{"203.0.113.7 - x 198.51.100.1 - -", "203.0.113.7", "x 198.51.100.1 - -"}, // the user wants to be another client
+		{"203.0.113.7 - - 198.51.100.1 - -", "203.0.113.7", "- 198.51.100.1 - -"},
+		{"203.0.113.7 - - - - host.example - -", "203.0.113.7", "- - - host.example - -"},
+		{"TIME stdout F 203.0.113.7 - - 198.51.100.1 - -", "", ""},
+		{"host.example - x other.example - -", "", ""},
+		{"host.example - - other.example - -", "", ""},
+		{"host.example - x 198.51.100.1 - -", "", ""},
+		{"<190>1 TIME 10.0.0.5 - - - - 203.0.113.7 - -", "203.0.113.7", ""},
+		{"12345 - -", "", ""},
+		{"2025-10-10 - -", "", ""},
+	} {
+		line := tt.columns + ` [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 5`
+		r, e := lastOf(t, strings.NewReader(line), Options{Format: "common"})
+		if e.Client != tt.client || e.User != tt.user || r.BadSum != 1-min(1, len(tt.client)) {
+			t.Errorf("%s: got client %q, user %q, bad %v", tt.columns, e.Client, e.User, r.Bad)
+		}
+		if field, ok := strings.CutSuffix(tt.columns, " - -"); ok && !strings.Contains(strings.ReplaceAll(field, ", ", ""), " ") {
+			object, _ := json.Marshal(map[string]any{"client": field, "time": 1760104536, "method": "GET", "path": "/"})
+			if r, e := lastOf(t, bytes.NewReader(object), Options{Format: "json"}); e.Client != tt.client || r.BadSum != 1-min(1, len(tt.client)) {
+				t.Errorf("%s: got client %q, bad %v", object, e.Client, r.Bad)
+			}
+		}
+	}
+	line := `{"client":["203.0.113.7","10.0.0.1"],"time":1760104536,"method":"GET","path":"/"}`
+	if _, e := lastOf(t, strings.NewReader(line), Options{}); e.Client != "203.0.113.7" {
+		t.Errorf("an array: got %q", e.Client)
+	}
+}
+
+func TestTimesSinceTheEpoch(t *testing.T) {
+	for text, want := range map[string]string{
+		"1760104536": "2025-10-10T13:55:36Z", "1760104536.5": "2025-10-10T13:55:36.5Z", "1.7601045365e9": "2025-10-10T13:55:36.5Z", "1760104536.123456789": "2025-10-10T13:55:36.123456789Z",
+		"1760104536.1234567890123": "2025-10-10T13:55:36.123456789Z",
+		"1760104536500":            "2025-10-10T13:55:36.5Z", "1760104536123.456": "2025-10-10T13:55:36.123456Z", "1.760104536123e+12": "2025-10-10T13:55:36.123Z",
+		"1760104536123456": "2025-10-10T13:55:36.123456Z", "1760104536123456.75": "2025-10-10T13:55:36.12345675Z", "1760104536123456789": "2025-10-10T13:55:36.123456789Z",
+		"631152000": "1990-01-01T00:00:00Z", "631152000000": "1990-01-01T00:00:00Z", "631152000000000": "1990-01-01T00:00:00Z", "631152000000000000": "1990-01-01T00:00:00Z",
+		"7258118399": "2199-12-31T23:59:59Z", "7258118399000": "2199-12-31T23:59:59Z", "7258118399000000": "2199-12-31T23:59:59Z", "7258118399000000000": "2199-12-31T23:59:59Z",
+		"0": "", "-1760104536": "", "20251010135536": "", "17601045361234567890123": "", "1760104536.": "2025-10-10T13:55:36Z", "1760104536.5.5": "", "NaN": "", "1e999": "",
+	} {
+		for _, line := range []string{`{"ts":` + text + `,"ip":"::1","method":"GET","path":"/"}`, `{"ts":"` + text + `","ip":"::1","method":"GET","path":"/"}`, "ts,ip,method,path\n" + text + ",::1,GET,/"} {
+			format := "json"
+			if line[0] != '{' {
+				format = "csv"
+			} else if !json.Valid([]byte(line)) {
+				continue
+			}
+			r, e := lastOf(t, strings.NewReader(line), Options{Format: format})
+			if want == "" && r.BadSum != 1 || want != "" && (!e.At.Equal(at(want)) || e.Seconds != (!strings.Contains(text, ".5") && !strings.Contains(text, ".1") && len(text) <= 11)) {
+				t.Errorf("%s: got %v, whole seconds %v, bad %v; want %q", line, e.At, e.Seconds, r.Bad, want)
+			}
+		}
+	}
+}
+
+func TestDurations(t *testing.T) {
+	tests := []struct {
+		later string // the fields of a line that comes later
+		first string
+		flags map[string]string
+		want  time.Duration
+	}{
+		{``, `"duration_ns":8000000000`, nil, 8 * time.Second},
+		{``, `"duration_ns":"90000000000000"`, nil, 25 * time.Hour},
+		{``, `"duration_us":5123.5`, nil, 5123500},
+		{``, `"latency_us":3000000000`, nil, 50 * time.Minute},
+		{``, `"elapsed_ms":3600000`, nil, time.Hour},
+		{``, `"duration_s":3`, nil, 3 * time.Second},
+		{``, `"request_time":3`, nil, 3 * time.Second},
+		{``, `"request_time":"0.012"`, nil, 12 * time.Millisecond},
+		{``, `"duration":0.25`, nil, 250 * time.Millisecond},
+		{``, `"duration":0.012345678901234`, nil, 12345678},
+		{``, `"duration":12`, nil, -1}, // seconds, milliseconds or nanoseconds
+		{``, `"latency":"12"`, nil, -1},
+		{``, `"duration":0`, nil, 0},
+		{`"duration":0.1`, `"duration":8`, nil, 8 * time.Second},
+		{``, `"duration":"1m2.5s"`, nil, 62500 * time.Millisecond},
+		{``, `"duration":"12 ms"`, nil, 12 * time.Millisecond},
+		{``, `"latency":"15.2µs"`, nil, 15200},
+		{``, `"latency":34567,"latency_human":"34.567µs"`, nil, 34567}, // echo
+		{``, `"duration":-1`, nil, -1},
+		{``, `"duration":"-"`, nil, -1},
+		{``, `"duration_ns":1e30`, nil, -1},
+		{``, `"took":12`, map[string]string{"duration_ms": "took"}, 12 * time.Millisecond},
+		{``, `"took":12`, map[string]string{"duration_s": "took"}, 12 * time.Second},
+		{``, `"tookMs":12`, map[string]string{"duration": "tookMs"}, 12 * time.Millisecond},
+		{``, `"a":{"took_us":12}`, map[string]string{"duration": "a.took_us"}, 12 * time.Microsecond},
+	}
+	for _, tt := range tests {
+		line := `{"time":1760104536,"ip":"::1","method":"GET","path":"/",`
+		text := line + tt.first + "}"
+		if tt.later != "" {
+			text += "\n" + line + tt.later + "}"
+		}
+		r, err := NewReader("log", strings.NewReader(text), Options{Fields: tt.flags})
+		var e Entry
+		if err == nil {
+			err = r.Next(&e)
+		}
+		if err != nil || e.Duration != tt.want || r.First.Timed != (tt.want >= 0) {
+			t.Errorf("%s: got %v, %v, timed %v, want %v", text, e.Duration, err, r.First.Timed, tt.want)
+		}
+	}
+	for _, tt := range logs {
+		if tt.format != "caddy" && tt.format != "traefik-json" && tt.format != "envoy" {
+			continue
+		}
+		for property, field := range map[string]string{"duration_ms": "took", "duration": "tookMs"} {
+			fields := map[string]string{property: field, "header:X-A": "took"}
+			r, e := lastOf(t, strings.NewReader(strings.Replace(tt.lines, "{", `{"took":7,"tookMs":7,`, 1)), Options{Fields: fields})
+			if r.Format != tt.format || e.Duration != 7*time.Millisecond || e.Header.Get("X-A") != "7" && tt.format != "caddy" {
+				t.Errorf("%s with %v: got %s, %+v", tt.format, fields, r.Format, e)
+			}
+		}
+	}
+	fields, line := map[string]string{"time": "ended"}, `{"ended":1760104537,"start_time":1760104536,"downstream_remote_address":"::1","method":"GET","path":"/","duration":1000}`
+	if r, e := lastOf(t, strings.NewReader(line), Options{Fields: fields}); r.Format != "envoy" || e.Started || e.At.Unix() != 1760104537 {
+		t.Errorf("%v: got %s, %+v", fields, r.Format, e)
 	}
 }
 
@@ -166,13 +404,72 @@ func TestFieldsByName(t *testing.T) {
 }
 
 func TestNoFormatFits(t *testing.T) {
-	for _, text := range []string{"", "hello\nworld\n", "{}\n"} {
-		if _, err := NewReader("log", strings.NewReader(text), Options{}); err == nil || !strings.Contains(err.Error(), "log: the first lines are in none of the formats combined") {
-			t.Errorf("%q: got %v", text, err)
+	const json = `{"ts":1760104536,"method":"GET","path":"/"`
+	for text, want := range map[string]string{
+		"hello\nworld\n": "csv", "{}\n": "csv", "a,b,c\n": "csv", strings.Repeat("x", block+1): "csv",
+		json + "}\n":                     "csv; read as json: there is no client; say --field client=NAME",
+		json + `,"client":"a b"}` + "\n": `csv; read as json: the client is "a b", want an address or a host name`,
+		`{"client":"::1","ts":"noon","method":"GET","path":"/"}`: `csv; read as json: "noon" is not a time`,
+		`{"client":"::1","ts":1760104536}`:                       "csv; read as json: there is no method or no path; say --field",
+		`{"client":"::1","ts":1760104536,"message":"hello"}`:     "csv; read as json: there is no method or no path",
+		`{"client":"::1"}`: "csv; read as json: there is no time; say --field time=NAME; there is no method",
+		`{"ts":1760104536,"request":{"method":"GET","uri":"/"}}`:                                      "csv; read as caddy: there is no client",
+		"ts,method,path\n1760104536,GET,/\n":                                                          "csv; read as csv: there is no client",
+		`{"c-ip":"::1","date":"2025-10-10","time":"13:55:36","cs-method":"GET"}`:                      "csv; read as cloudfront: cs-method or cs-uri-stem is missing",
+		`? - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 5 "-" "-"`:                           `csv; read as combined: the client is "?", want an address`,
+		`F - - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 5`:                                 "csv; read as common: want HOST IDENT USER",
+		`web-1 | 1.2.3.4 - x 5.6.7.8 - - [10/Oct/2025:13:55:36 +0000] "GET / HTTP/1.1" 200 5 "-" "-"`: `csv; read as combined: the client may be "1.2.3.4" or "5.6.7.8"`,
+	} {
+		_, err := NewReader("log", strings.NewReader(text), Options{})
+		if err == nil || !strings.HasPrefix(err.Error(), "log: the first lines are in none of the formats combined, ") || !strings.Contains(err.Error(), ", "+want) || want == "csv" && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%.80q: got %v, want %s", text, err, want)
 		}
 	}
-	if _, err := NewReader("log", strings.NewReader(""), Options{Format: "iis"}); err == nil || !strings.Contains(err.Error(), `unknown format "iis"; want combined`) {
+	if _, err := NewReader("log", strings.NewReader("x"), Options{Format: "iis"}); err == nil || !strings.Contains(err.Error(), `unknown format "iis"; want combined`) {
 		t.Errorf("got %v", err)
+	}
+	for _, text := range []string{"\xff\xfe1\x00", "\xfe\xff\x001", "1\x00.\x00", "\x001\x00."} {
+		for _, format := range []string{"", "combined"} {
+			if _, err := NewReader("log", strings.NewReader(text), Options{Format: format}); err == nil || err.Error() != "log: the log is UTF-16, want UTF-8" {
+				t.Errorf("%q: got %v", text, err)
+			}
+		}
+	}
+	if _, err := NewReader("log", iotest.ErrReader(iotest.ErrTimeout), Options{}); !errors.Is(err, iotest.ErrTimeout) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLogsWithoutRequests(t *testing.T) {
+	var gz, zs bytes.Buffer
+	if err := gzip.NewWriter(&gz).Close(); err != nil {
+		t.Fatal(err)
+	}
+	z, _ := zstd.NewWriter(&zs, zstd.WithZeroFrames(true))
+	if err := z.Close(); err != nil || zs.Len() == 0 {
+		t.Fatal(err, zs.Len())
+	}
+	for text, want := range map[string]string{
+		"": "", "\n": "", "\r\n \r\n": "", "\ufeff": "", "\ufeff\n": "", gz.String(): "", zs.String(): "",
+		"#Version: 1.0\n#Fields: date time c-ip cs-method cs-uri-stem sc-status\n": "cloudfront",
+		"time,ip,method,path,status\n":                                             "csv",
+	} {
+		r, e := lastOf(t, strings.NewReader(text), Options{})
+		if r.Format != want || r.Entries+r.BadSum+r.First.Entries != 0 || e.Client != "" || want == "" && !r.Knows("X-A") {
+			t.Errorf("%q: got %q, %+v", text, r.Format, r)
+		}
+		if r, _ := lastOf(t, strings.NewReader(text), Options{Format: "common"}); r.Format != "common" {
+			t.Errorf("%q: got %q", text, r.Format)
+		}
+	}
+}
+
+// Logs are concatenated with their byte order marks.
+func TestByteOrderMarks(t *testing.T) {
+	text := "\ufeff" + logs[0].lines + "\n"
+	r, e := lastOf(t, strings.NewReader(text+text), Options{})
+	if r.Entries != 2 || r.BadSum != 0 || e.Client != "203.0.113.7" {
+		t.Errorf("got %d entries, bad %v, %+v", r.Entries, r.Bad, e)
 	}
 }
 

@@ -2,7 +2,6 @@ package accesslog
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"time"
 )
@@ -32,11 +31,10 @@ func (a *alb) Parse(line string, e *Entry) error {
 	if e.At, e.Seconds, err = anyTime(f[1]); err != nil {
 		return err
 	}
-	host, _, err := net.SplitHostPort(f[3])
-	if err != nil || host == "" {
+	var ok bool
+	if e.Client, ok = beforePort(f[3]); !ok {
 		return fmt.Errorf("%.60q is not an address with a port", f[3])
 	}
-	e.Client = host
 	e.Duration = sumOf(f[5:8])
 	if err := e.setStatus(f[8]); err != nil {
 		return err

@@ -22,17 +22,12 @@ func (c *clf) Knows(header string) bool {
 
 func (c *clf) Parse(line string, e *Entry) error {
 	*e = Entry{Duration: -1, Seconds: true, Header: e.Header}
-	i := strings.IndexByte(line, '[')
+	end := strings.Index(line, "] \"")
+	i := strings.LastIndexByte(line[:max(end, 0)], '[')
 	if i < 1 || line[i-1] != ' ' {
 		return fmt.Errorf("want HOST IDENT USER [TIME] \"REQUEST\" STATUS BYTES, got %.60q", line)
 	}
-	if err := e.setClient(line[:i-1]); err != nil {
-		return err
-	}
-	text, rest, ok := strings.Cut(line[i+1:], "] \"")
-	if !ok {
-		return fmt.Errorf("want [TIME] \"REQUEST\", got %.60q", line[i:])
-	}
+	who, text, rest := line[:i-1], line[i+1:end], line[end+len("] \""):]
 	var err error
 	if e.At, err = c.clock.read(text); err != nil {
 		return err
@@ -48,24 +43,95 @@ func (c *clf) Parse(line string, e *Entry) error {
 	if err := c.setMore(e, rest); err != nil {
 		return err
 	}
+	if err := e.setClientAndUser(who); err != nil {
+		return err
+	}
 	return e.setRequest(request)
 }
 
-// setClient reads "HOST IDENT USER", or "VHOST:PORT HOST IDENT USER". A user may contain spaces.
-func (e *Entry) setClient(s string) error {
-	host, rest, ok1 := strings.Cut(s, " ")
-	ident, user, ok2 := strings.Cut(rest, " ")
-	if !ok1 || !ok2 || host == "" || ident == "" {
-		return fmt.Errorf("want HOST IDENT USER, got %.60q", s)
+// setClientAndUser reads "HOST IDENT USER" or "VHOST:PORT HOST IDENT USER", either behind what a collector of logs puts
+// in front of each line. A user may contain spaces.
+func (e *Entry) setClientAndUser(s string) error {
+	client, rest, _ := strings.Cut(s, " ")
+	user, ok := strings.CutPrefix(rest, "- ")
+	if !ok || strings.IndexByte(user, ' ') >= 0 || user == "" { // not the usual line
+		columns := columnsOf(s)
+		host, ident, err := clientColumn(columns)
+		if err != nil {
+			return err
+		}
+		client, user = columns[host], strings.Join(columns[ident+1:], " ")
+		if host > 0 {
+			if _, ok := hostName(columns[host-1]); ok {
+				e.Host = columns[host-1]
+			}
+		}
 	}
-	if next, u, ok := strings.Cut(user, " "); ok && ident != "-" && next == "-" {
-		e.Host, host, user = host, ident, u
-	}
-	e.Client = host
 	if user != "-" {
 		e.User = user
 	}
-	return nil
+	return e.setClient(client)
+}
+
+// columnsOf returns the columns of s. A list of addresses is one column.
+func columnsOf(s string) (columns []string) {
+	list := false
+	for _, field := range strings.Fields(s) {
+		if list {
+			columns[len(columns)-1] += " " + field
+		} else {
+			columns = append(columns, field)
+		}
+		list = strings.HasSuffix(field, ",")
+	}
+	return columns
+}
+
+// clientColumn returns the indexes of HOST and IDENT. HOST is the address or host name in front of an IDENT that is "-".
+// If there are two, the client is not known, because clients choose their user names, and what a collector puts in front
+// has many forms. But if the line begins with an address, that is the client, whatever follows. Then IDENT may also be a
+// word or follow the name of the server.
+func clientColumn(columns []string) (host, ident int, err error) {
+	first, n, client := 0, len(columns), ""
+	if n > 0 && strings.HasPrefix(columns[0], "<") && strings.HasSuffix(columns[0], ">1") {
+		first = 6 // RFC 5424: the header may have "-" behind the name of the sender
+	}
+	bad := func() error {
+		return partsError{fmt.Errorf("want HOST IDENT USER, got %.60q", strings.Join(columns, " "))}
+	}
+	if n < first+3 {
+		return 0, 0, bad()
+	}
+	_, begins := address(columns[first])
+	for i := first; i+2 < n; i++ {
+		if columns[i+1] != "-" {
+			continue
+		}
+		c, isAddress := address(columns[i])
+		ok := isAddress
+		if !ok {
+			c, ok = hostName(columns[i])
+		}
+		switch {
+		case !ok:
+		case client == "" && !isAddress && columns[i+2] == "-" && i+3 < n: // a word in front of empty columns
+			return 0, 0, bad()
+		case client == "" && !isAddress && begins && i == first+1:
+			host, ident, client = first, i+1, columns[first]
+		case client == "" || client == c:
+			host, ident, client = i, i+1, c
+		case host > first || !begins:
+			return 0, 0, partsError{fmt.Errorf("the client may be %.40q or %.40q", client, c)}
+		}
+	}
+	if client != "" {
+		return host, ident, nil
+	}
+	_, named := hostName(columns[first])
+	if _, word := hostName(columns[first+1]); word && (begins || named) && n == first+3 {
+		return first, first + 1, nil
+	}
+	return 0, 0, bad()
 }
 
 // setMore reads what follows the status: bytes, referrer, user agent and, for Traefik, a duration.

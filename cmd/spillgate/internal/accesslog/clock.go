@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -26,24 +27,49 @@ func (c *clock) read(text string) (time.Time, error) {
 	return at, err
 }
 
-// anyTime reads a time in one of the notations that logs use, including seconds and milliseconds since the epoch.
+// anyTime reads a time in one of the notations that logs use, including the time since the epoch.
 func anyTime(s string) (at time.Time, wholeSeconds bool, err error) {
+	if at, wholeSeconds, ok := epochTime(s); ok {
+		return inRange(at, wholeSeconds)
+	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999", "2006/01/02 15:04:05.999999999", "02/Jan/2006:15:04:05 -0700"} {
 		if at, err := time.Parse(layout, s); err == nil {
 			return inRange(at.UTC(), !strings.ContainsAny(s, ".,"))
 		}
 	}
-	if d, ok := seconds(s); ok && d > 0 {
-		return inRange(time.Unix(0, int64(d)).UTC(), !strings.Contains(s, "."))
-	}
-	if n, ok := number(s); ok {
-		for ; n > 1e11; n /= 1000 { // ms, µs or ns
-			if n < 1e14 {
-				return inRange(time.UnixMilli(int64(n)).UTC(), false)
-			}
-		}
-	}
 	return time.Time{}, false, fmt.Errorf("%.40q is not a time", s)
+}
+
+// epochTime reads seconds, milliseconds, microseconds or nanoseconds since the epoch, with or without a fraction. Their
+// size tells the unit: in no unit is a time from 1990 to 2200 in the range of another.
+func epochTime(s string) (at time.Time, wholeSeconds, ok bool) {
+	if strings.Trim(s, "0123456789.eE+") != "" {
+		return at, false, false
+	}
+	if strings.ContainsAny(s, "eE") { // 1.7935272e+09
+		f, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return at, false, false
+		}
+		s = strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	whole, fraction, _ := strings.Cut(s, ".")
+	n, err := strconv.ParseUint(whole, 10, 63)
+	if err != nil || strings.Trim(fraction, "0123456789") != "" {
+		return at, false, false
+	}
+	unit := time.Second
+	for limit := uint64(1e11); n >= limit && unit > 1; limit *= 1000 {
+		unit /= 1000
+	}
+	perSecond := uint64(time.Second / unit)
+	at = time.Unix(int64(n/perSecond), int64(n%perSecond)*int64(unit)).UTC()
+	wholeSeconds = unit == time.Second && fraction == ""
+	for i := range len(fraction) {
+		unit /= 10
+		at = at.Add(unit * time.Duration(fraction[i]-'0'))
+	}
+	return at, wholeSeconds, true
 }
 
 // inRange rejects times outside the years 1990 to 2200, so that arithmetic with them does not overflow.

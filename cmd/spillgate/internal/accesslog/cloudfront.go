@@ -1,19 +1,25 @@
 package accesslog
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
+
+	"github.com/tidwall/gjson"
 )
 
-// cloudFront reads standard logs of CloudFront, whose first lines name the fields.
+// cloudFront reads standard logs of CloudFront, whose first lines name the fields, or whose lines are JSON.
 // See https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logs-reference.html.
 type cloudFront struct {
 	bare   bool
 	index  map[string]int
 	values []string
+	object string // JSON instead of values
 }
+
+func (c *cloudFront) hasHeader() bool { return c.index != nil }
 
 func (*cloudFront) Knows(header string) bool {
 	return header == "User-Agent" || header == "Referer" || header == "Cookie"
@@ -24,17 +30,29 @@ func (c *cloudFront) Parse(line string, e *Entry) error {
 	if err := c.split(line); err != nil {
 		return err
 	}
-	at, err := time.Parse("2006-01-02 15:04:05", c.get("date")+" "+c.get("time"))
-	if err != nil {
-		return fmt.Errorf("%.40q is not a time", c.get("date")+" "+c.get("time"))
+	at := c.get("timestamp(ms)")
+	if date := c.get("date"); at == "" && date != "" {
+		at = date + "T" + c.get("time") + "Z"
+	} else if at == "" {
+		at = c.get("timestamp")
 	}
-	if e.At, e.Seconds, err = inRange(at, true); err != nil {
-		return err
+	var wrong partsError
+	var err error
+	if e.At, e.Seconds, err = anyTime(at); err != nil {
+		wrong = append(wrong, err)
 	}
-	if e.Client = c.get("c-ip"); e.Client == "" {
-		return fmt.Errorf("c-ip is missing")
+	if client := c.get("c-ip"); client == "" {
+		wrong = append(wrong, errors.New("c-ip is missing"))
+	} else if err := e.setClient(client); err != nil {
+		wrong = append(wrong, err)
 	}
-	if err := e.setStatus(c.get("sc-status")); err != nil {
+	if c.get("cs-method") == "" || c.get("cs-uri-stem") == "" {
+		wrong = append(wrong, errors.New("cs-method or cs-uri-stem is missing"))
+	}
+	if wrong != nil {
+		return wrong
+	}
+	if err := e.setStatus(cmp.Or(c.get("sc-status"), "-")); err != nil {
 		return err
 	}
 	if d, ok := seconds(c.get("time-taken")); ok {
@@ -65,6 +83,9 @@ func (c *cloudFront) split(line string) error {
 		return errSkip
 	}
 	if c.index == nil {
+		if c.object = jsonOf(line); c.get("c-ip") != "" || c.get("cs-method") != "" {
+			return nil
+		}
 		return fmt.Errorf("there is no line #Fields: before")
 	}
 	c.values = c.values[:0]
@@ -86,9 +107,14 @@ func (c *cloudFront) setHeaders(e *Entry) {
 }
 
 // get returns the value of a field, or "" if the log does not have it.
-func (c *cloudFront) get(name string) string {
-	if i, ok := c.index[name]; ok && i < len(c.values) && c.values[i] != "-" {
-		return c.values[i]
+func (c *cloudFront) get(name string) (value string) {
+	if c.object != "" {
+		value = gjson.Get(c.object, name).String()
+	} else if i, ok := c.index[name]; ok && i < len(c.values) {
+		value = c.values[i]
 	}
-	return ""
+	if value == "-" {
+		return ""
+	}
+	return value
 }

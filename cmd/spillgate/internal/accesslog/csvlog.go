@@ -16,6 +16,20 @@ type csvLog struct {
 
 func (c *csvLog) Knows(header string) bool { return newNamed(nil, c.options).headers[header] != "" }
 
+// hasHeader reports whether the columns are those of an access log.
+func (c *csvLog) hasHeader() bool {
+	has := func(property string) bool {
+		value, _ := c.value(property, func(field string) string {
+			if slices.Contains(c.columns, field) {
+				return field
+			}
+			return ""
+		})
+		return value != ""
+	}
+	return c.columns != nil && has("time") && has("client") && (has("path") || has("request"))
+}
+
 func (c *csvLog) Parse(line string, e *Entry) error {
 	r := csv.NewReader(strings.NewReader(line))
 	values, err := r.Read()

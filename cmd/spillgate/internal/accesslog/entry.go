@@ -1,5 +1,5 @@
-// Package accesslog reads lines of access logs: common and combined (nginx, Apache), Traefik, Caddy, AWS ALB, CloudFront, JSON
-// lines and CSV.
+// Package accesslog reads lines of access logs: common and combined (nginx, Apache), Traefik, Caddy, Envoy, AWS ALB,
+// CloudFront, JSON lines and CSV.
 //
 //	log, err := accesslog.NewReader("access.log", file, accesslog.Options{})
 //	var e accesslog.Entry
@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,7 +31,7 @@ type Entry struct {
 	Method   string
 	Target   string // the path, or an absolute URL
 	Host     string
-	Status   int
+	Status   int           // 0 if it is not known, or if there was no response
 	Duration time.Duration // -1 if it is not known
 	Header   http.Header   // the fields of the request's header that the log has
 }
@@ -52,13 +53,14 @@ type Parser interface {
 
 // Options describe the layout of a log, as far as its lines do not show it.
 type Options struct {
-	Format string            // one of Formats; empty: detect it from the first lines
-	Fields map[string]string // of JSON and CSV: client, method, .. and header:NAME to the name in the log; a dot goes deeper
-	Bare   bool              // entries get no Header, which takes time
+	Format  string            // one of Formats; empty: detect it from the first lines
+	Fields  map[string]string // of JSON and CSV: client, method, .. and header:NAME to the name in the log; a dot goes deeper
+	Bare    bool              // entries get no Header, which takes time
+	seconds bool              // durations without a unit are in seconds
 }
 
 // Formats are the names of formats.
-var Formats = []string{"combined", "common", "traefik", "caddy", "traefik-json", "alb", "cloudfront", "json", "csv"}
+var Formats = []string{"combined", "common", "traefik", "caddy", "traefik-json", "envoy", "alb", "cloudfront", "json", "csv"}
 
 // NewParser returns a parser of a format.
 func NewParser(o Options) (Parser, error) {
@@ -69,6 +71,8 @@ func NewParser(o Options) (Parser, error) {
 		return newJSON(caddyFields, o), nil
 	case "traefik-json":
 		return newJSON(traefikFields, o), nil
+	case "envoy":
+		return newJSON(envoyFields, o), nil
 	case "json":
 		return newJSON(nil, o), nil
 	case "alb":
@@ -81,14 +85,32 @@ func NewParser(o Options) (Parser, error) {
 	return nil, fmt.Errorf("unknown format %q; want %s", o.Format, strings.Join(Formats, ", "))
 }
 
+// partsError are the mistakes in the parts of a request, one per part.
+type partsError []error
+
+func (p partsError) Error() string { return strings.ReplaceAll(errors.Join(p...).Error(), "\n", "; ") }
+
+// marks are fields that tell the JSON of a program from others, whatever names Options.Fields gives to its parts.
+var marks = map[string][]string{
+	"caddy": {"request.uri"}, "traefik-json": {"RequestMethod", "RequestPath"},
+	"envoy": {"downstream_remote_address", "response_flags", "response_code_details", "upstream_host", "upstream_service_time", "authority", ":authority"},
+}
+
+func hasMark(line, format string) bool {
+	names, some := marks[format]
+	return !some || slices.ContainsFunc(names, func(name string) bool { return jsonField(jsonOf(line), name) != "" })
+}
+
 // Detect returns the format that reads most of the first lines of a log. With fields, it tries only formats with field
-// names.
+// names. If the lines only name fields, because there were no requests, it returns the format that names fields so.
 func Detect(lines []string, fields map[string]string) (string, error) {
 	best, most := "", 0
-	formats := []string{"cloudfront", "alb", "traefik", "combined", "common", "caddy", "traefik-json", "json", "csv"}
+	formats := []string{"cloudfront", "alb", "traefik", "combined", "common", "caddy", "traefik-json", "envoy", "json", "csv"}
 	if len(fields) > 0 {
-		formats = []string{"json", "csv"}
+		formats = formats[5:]
 	}
+	nearest := errors.New("")
+	parts := 3 // that are wrong in the nearest
 	for _, format := range formats {
 		p, err := NewParser(Options{Format: format, Fields: fields})
 		if err != nil {
@@ -97,18 +119,26 @@ func Detect(lines []string, fields map[string]string) (string, error) {
 		read := 0
 		for _, line := range lines {
 			var e Entry
-			if err := p.Parse(line, &e); err == nil || errors.Is(err, ErrNotRequest) {
+			var wrong partsError
+			switch err := p.Parse(line, &e); {
+			case !hasMark(line, format):
+			case err == nil || errors.Is(err, ErrNotRequest):
 				read++
+			case errors.As(err, &wrong) && len(wrong) < parts:
+				nearest, parts = fmt.Errorf("; read as %s: %w", format, wrong), len(wrong)
 			}
+		}
+		if h, ok := p.(interface{ hasHeader() bool }); ok && best == "" && parts == 3 && h.hasHeader() {
+			best = format
 		}
 		if read > most {
 			best, most = format, read
 		}
 	}
-	if best == "" {
-		return "", fmt.Errorf("the first lines are in none of the formats %s", strings.Join(Formats, ", "))
+	if best != "" {
+		return best, nil
 	}
-	return best, nil
+	return "", fmt.Errorf("the first lines are in none of the formats %s%w", strings.Join(Formats, ", "), nearest)
 }
 
 // setRequest reads "GET /path HTTP/1.1".

@@ -10,6 +10,7 @@ func FuzzCommon(f *testing.F)      { fuzz(f, "common") }
 func FuzzTraefik(f *testing.F)     { fuzz(f, "traefik") }
 func FuzzCaddy(f *testing.F)       { fuzz(f, "caddy") }
 func FuzzTraefikJSON(f *testing.F) { fuzz(f, "traefik-json") }
+func FuzzEnvoy(f *testing.F)       { fuzz(f, "envoy") }
 func FuzzALB(f *testing.F)         { fuzz(f, "alb") }
 func FuzzCloudFront(f *testing.F)  { fuzz(f, "cloudfront") }
 func FuzzJSON(f *testing.F)        { fuzz(f, "json") }
@@ -40,7 +41,7 @@ func fuzz(f *testing.F, format string) {
 }
 
 func TestEachFormatIsAFuzzTarget(t *testing.T) {
-	if len(Formats) != 9 {
-		t.Errorf("there are %d formats and 9 fuzz targets", len(Formats))
+	if len(Formats) != 10 {
+		t.Errorf("there are %d formats and 10 fuzz targets", len(Formats))
 	}
 }

@@ -11,7 +11,7 @@ import (
 // jsonLines reads a JSON object per line.
 type jsonLines struct{ named }
 
-func newJSON(preset map[string]string, o Options) *jsonLines {
+func newJSON(preset map[string][]string, o Options) *jsonLines {
 	return &jsonLines{newNamed(preset, o)}
 }
 
@@ -23,22 +23,18 @@ func (j *jsonLines) Knows(header string) bool {
 	case "Authorization", "Cookie", "Set-Cookie", "Proxy-Authorization":
 		return false
 	}
-	return j.fields["headers"] != ""
+	return j.fields["headers"] != nil
 }
 
 func (j *jsonLines) Parse(line string, e *Entry) error {
-	if len(line) == 0 || line[0] != '{' || !gjson.Valid(line) {
+	object := jsonOf(line)
+	if object == "" {
 		return fmt.Errorf("want a JSON object, got %.40q", line)
 	}
-	err := j.set(e, func(field string) string {
-		if strings.HasPrefix(field, "@") { // otherwise gjson reads a modifier
-			field = `\` + field
-		}
-		return gjson.Get(line, field).String()
-	})
-	if field := j.fields["headers"]; field != "" && !j.bare {
+	err := j.set(e, func(field string) string { return jsonField(object, field) })
+	if field := j.fields["headers"]; field != nil && !j.bare {
 		e.Header = make(http.Header)
-		gjson.Get(line, field).ForEach(func(name, values gjson.Result) bool {
+		gjson.Get(object, field[0]).ForEach(func(name, values gjson.Result) bool {
 			for _, v := range values.Array() {
 				e.Header.Add(name.String(), v.String())
 			}
@@ -46,4 +42,27 @@ func (j *jsonLines) Parse(line string, e *Entry) error {
 		})
 	}
 	return err
+}
+
+// jsonOf returns the JSON object that a line ends with, or "". Collectors of logs put text in front of it.
+func jsonOf(line string) string {
+	if i := strings.IndexByte(line, '{'); i >= 0 && gjson.Valid(line[i:]) {
+		return line[i:]
+	}
+	return ""
+}
+
+// jsonField returns a field of a JSON object, or the first value of an array.
+func jsonField(object, field string) string {
+	if strings.HasPrefix(field, "@") { // otherwise gjson reads a modifier
+		field = `\` + field
+	}
+	value := gjson.Get(object, field)
+	if value.IsArray() {
+		value = value.Get("0")
+	}
+	if value.Type == gjson.Number {
+		return value.Raw // with all digits
+	}
+	return value.String()
 }

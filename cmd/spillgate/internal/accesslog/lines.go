@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -19,17 +20,42 @@ type lines struct {
 	buffer []byte
 	text   string // read, but not returned
 	err    error  // after text
+
+	wrapper string // the field of a JSON object that has the line; "" if a line is not wrapped
 }
 
-// first returns up to 20 lines without consuming them.
-func (l *lines) first() (first []string) {
-	l.fill()
+// first returns the first lines without consuming them, as far as they are in one block, but not the empty ones. It
+// returns io.EOF if there are none.
+func (l *lines) first() (first []string, err error) {
+	if l.text == "" {
+		l.fill()
+	}
+	if strings.HasPrefix(l.text, "\xff\xfe") || strings.HasPrefix(l.text, "\xfe\xff") || strings.IndexByte(l.text[:min(2, len(l.text))], 0) >= 0 {
+		return nil, errors.New("the log is UTF-16, want UTF-8")
+	}
 	for line := range strings.Lines(l.text) {
-		if text, whole := strings.CutSuffix(line, "\n"); len(first) < 20 && (whole || l.err != nil) && text != "" {
-			first = append(first, strings.TrimRight(text, "\r"))
+		if text, whole := strings.CutSuffix(line, "\n"); whole || l.err != nil {
+			if text = l.unwrapped(text); text != "" {
+				first = append(first, text)
+			}
 		}
 	}
-	return first
+	if len(first) == 0 {
+		err = l.err
+	}
+	return first, err
+}
+
+// unwrapped returns a line without its line ending, and without the byte order mark that a file begins with: files are
+// often concatenated.
+func (l *lines) unwrapped(line string) string {
+	line = strings.TrimRight(strings.TrimPrefix(line, "\ufeff"), " \r")
+	if l.wrapper != "" {
+		if wrapped := jsonField(jsonOf(line), l.wrapper); wrapped != "" {
+			return strings.TrimRight(wrapped, " \r\n")
+		}
+	}
+	return line
 }
 
 // next returns the next line without its line ending. It returns errTooLong once for a line that is too long.
@@ -43,7 +69,7 @@ func (l *lines) next() (line string, err error) {
 			if tooLong || len(line) > maxLine {
 				return "", errTooLong
 			}
-			return strings.TrimRight(line, "\r"), nil
+			return l.unwrapped(line), nil
 		case l.err != nil && tooLong:
 			return "", errTooLong
 		case l.err != nil:

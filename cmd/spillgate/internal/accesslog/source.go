@@ -14,9 +14,9 @@ import (
 // A Reader reads the entries of a log.
 type Reader struct {
 	Name    string
-	Format  string // in use
-	Timed   bool   // the first entries have durations
-	Lines   int    // read
+	Format  string // in use, or "" if the log is empty
+	First   Sample
+	Lines   int // read
 	Entries int
 	Others  int       // lines that are not about requests
 	Bad     []BadLine // the first lines that could not be read
@@ -42,30 +42,71 @@ func NewReader(name string, r io.Reader, o Options) (*Reader, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	reader := &Reader{Name: name, lines: lines{in: plain}}
-	first := reader.lines.first()
-	if o.Format == "" {
-		if o.Format, err = Detect(first, o.Fields); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	first, err := reader.lines.first()
+	if errors.Is(err, io.EOF) && o.Format == "" {
+		return reader, nil
 	}
-	reader.Format = o.Format
-	if reader.parser, err = NewParser(o); err != nil {
-		return nil, err
+	if err == nil || errors.Is(err, io.EOF) {
+		err = reader.begin(first, o)
 	}
-	reader.Timed = timed(first, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	return reader, nil
 }
 
-// timed reports whether one of lines has a duration.
-func timed(lines []string, o Options) bool {
-	p, err := NewParser(o)
-	for _, line := range lines {
-		var e Entry
-		if err == nil && p.Parse(line, &e) == nil && e.Duration >= 0 {
-			return true
+// wrappers are fields of JSON objects that have a line as its program wrote it: of Docker and Fluent Bit, of Logstash and
+// Filebeat, and of journald.
+var wrappers = []string{"log", "message", "MESSAGE"}
+
+// begin chooses the format by the first lines. If they are in none, it looks for them in JSON.
+func (r *Reader) begin(first []string, o Options) error {
+	err := r.beginWith(first, o)
+	for _, field := range wrappers {
+		if r.First.Entries > 0 {
+			break
+		}
+		wrapped := lines{text: r.lines.text, err: r.lines.err, wrapper: field}
+		if first, none := wrapped.first(); none == nil && r.beginWith(first, o) == nil && r.First.Entries > 0 {
+			r.lines.wrapper, err = field, nil
 		}
 	}
-	return false
+	if r.First.Entries == 0 && err == nil {
+		err = r.beginWith(first, o)
+	}
+	return err
+}
+
+// beginWith sets the format, the parser and the sample.
+func (r *Reader) beginWith(first []string, o Options) (err error) {
+	if o.Format == "" {
+		if o.Format, err = Detect(first[:min(len(first), 100)], o.Fields); err != nil {
+			return err
+		}
+	}
+	if r.parser, err = NewParser(o); err != nil {
+		return err
+	}
+	r.Format, r.First = o.Format, Sample{}
+	for _, line := range first {
+		var e Entry
+		if r.parser.Parse(line, &e) == nil {
+			r.First.Entries++
+			r.First.Timed, r.First.Statuses = r.First.Timed || e.Duration >= 0, r.First.Statuses || e.Status > 0
+		}
+	}
+	if n, ok := r.parser.(interface{ inSeconds() bool }); ok {
+		o.seconds = n.inSeconds()
+	}
+	r.parser, err = NewParser(o)
+	return err
+}
+
+// A Sample says what the first entries of a log have.
+type Sample struct {
+	Entries  int
+	Timed    bool // one has a duration
+	Statuses bool // one has a status
 }
 
 // decompress returns a reader of r that decompresses gzip and zstd.
@@ -81,7 +122,7 @@ func decompress(r *bufio.Reader) (io.Reader, error) {
 }
 
 // Knows reports whether entries have this field of the request's header.
-func (r *Reader) Knows(header string) bool { return r.parser.Knows(header) }
+func (r *Reader) Knows(header string) bool { return r.Format == "" || r.parser.Knows(header) }
 
 // Next sets e to the next entry, or returns io.EOF. The strings of an entry stay valid, but each of them keeps a block
 // of the log in memory. Its Header is valid until the next call. Next counts lines that it cannot read, and adds them
