@@ -123,13 +123,15 @@ func (logs openLogs) knows(need string, atStart bool) bool {
 		case l.Format == "":
 		case isHeader && !l.Knows(header), need == replay.Durations && (!l.First.Timed && l.First.Entries > 0 || !atStart):
 			return false
+		case need == replay.Statuses && !l.First.Statuses && l.First.Entries > 0:
+			return false
 		case need == "user" && (l.Format == "alb" || l.Format == "cloudfront" || l.Format == "envoy"):
 			return false
 		case need == "host" && (l.Format == "common" || l.Format == "combined" || l.Format == "traefik"):
 			return false
 		}
 	}
-	return isHeader || need == "user" || need == "host" || need == replay.Durations
+	return isHeader || need == "user" || need == "host" || need == replay.Durations || need == replay.Statuses
 }
 
 // logReport counts the lines of a log.

@@ -53,3 +53,41 @@ func TestEmptyLogs(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, stdout)
 	}
 }
+
+// A rule that settles by the status is left out unless all logs have statuses.
+func TestStatusesThatLogsLack(t *testing.T) {
+	rules := fileWith(t, "rules: [{name: login, key: ip, limits: 1/h, cost_after: failures}, {name: all, key: ip, limits: 9/h}]")
+	line := func(more string) string {
+		return strings.Repeat(`{"time":1760104536,"client":"203.0.113.7","method":"POST","path":"/login"`+more+"}\n", 3)
+	}
+	const left, counted = "login: status codes\n", "login         3  "
+	for _, tt := range []struct {
+		logs []string
+		want string
+	}{
+		{[]string{line(``)}, left},
+		{[]string{line(`,"status":0`)}, left},
+		{[]string{line(`,"status":"-"`)}, left},
+		{[]string{line(`,"status":""`)}, left},
+		{[]string{line(`,"status":null`)}, left},
+		{[]string{line(`,"state":401`)}, left},
+		{[]string{"time,client,method,path\n1760104536,203.0.113.7,GET,/\n"}, left},
+		{[]string{strings.Repeat("203.0.113.7 - - [10/Oct/2025:13:55:36 +0000] \"POST /login HTTP/1.1\" - 9\n", 3)}, left},
+		{[]string{line(`,"status":"401"`), line(``)}, left},
+		{[]string{line(`,"status":"401"`), ""}, counted + "     2"},
+		{[]string{line(`,"status":401.0`)}, counted + "     2"},
+		{[]string{line(`,"status":"401 Unauthorized"`)}, counted + "     2"},
+		{[]string{line(`,"response_code":401`)}, counted + "     2"},
+		{[]string{line(`,"status":200`)}, counted + "     0"},
+		{[]string{line(`,"status":200`) + line(`,"status":0`)}, "login         6       2"}, // clients that disconnected
+	} {
+		args := []string{"replay", "--rules", rules}
+		for _, text := range tt.logs {
+			args = append(args, fileWith(t, text))
+		}
+		code, stdout, stderr := execute(t, args...)
+		if code != 0 || stderr != "" || !strings.Contains(stdout, tt.want) || strings.Contains(stdout, left) != (tt.want == left) {
+			t.Errorf("%q: exit code %d, stderr %q; want %q in\n%s", tt.logs, code, stderr, tt.want, stdout)
+		}
+	}
+}

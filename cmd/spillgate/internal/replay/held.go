@@ -3,6 +3,7 @@ package replay
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -14,6 +15,8 @@ const maxKeys = 50_000_000
 
 // renewal is how often a limiter renews the holds of a long request.
 const renewal = 20 * time.Second
+
+var errNoResponse = errors.New("the log has no status")
 
 // A clockedLimiter is a limiter with a clock that the replay sets, and the requests in flight that hold a cost.
 type clockedLimiter struct {
@@ -64,7 +67,7 @@ func (k *clockedLimiter) hold(d *core.Decision, asks []ask, end time.Time, statu
 		}
 		c := cost{a.rule.rule.Name, a.cost}
 		if final := a.rule.rule.CostAfter; final != nil {
-			c.n = final(nil, core.Outcome{Cost: a.cost, Status: status})
+			c.n = final(nil, outcomeOf(a.cost, status))
 		}
 		costs = append(costs, c)
 	}
@@ -78,6 +81,15 @@ func (k *clockedLimiter) hold(d *core.Decision, asks []ask, end time.Time, statu
 	}
 	h.at = earlier(end, k.now.Add(renewal))
 	heap.Push(&k.ends, h)
+}
+
+// outcomeOf returns how a request ended. Without a status, it had no response, as if the client had disconnected.
+func outcomeOf(cost, status int) core.Outcome {
+	o := core.Outcome{Cost: cost, Status: status}
+	if status == 0 {
+		o.Err = errNoResponse
+	}
+	return o
 }
 
 func (k *clockedLimiter) settle(h heldRequest) {

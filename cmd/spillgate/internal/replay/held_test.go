@@ -21,6 +21,10 @@ func TestStatusSettlesFailures(t *testing.T) {
 	if rep := run(t, src, Options{}, slices.Clone(log)); rep.Denied != 5 || rep.Failed != 0 {
 		t.Errorf("got %+v, want 10 free successes, 5 failures and 5 denials", rep)
 	}
+	none := func(string) bool { return false }
+	if rep := run(t, src, Options{Knows: none}, slices.Clone(log)); rep.LeftOut["login"] != Statuses {
+		t.Errorf("without statuses: got %+v", rep)
+	}
 	if rep := run(t, src, Options{SkipStatus: map[int]bool{401: true}}, log); rep.Denied != 0 || rep.Skipped != 10 || rep.Requests != 10 {
 		t.Errorf("without those answered 401: got %+v", rep)
 	}
@@ -42,6 +46,7 @@ func TestRequestsInFlightAreHeld(t *testing.T) {
 		{"a success is free after its end", entries{request("/a", 0, 10*time.Second, 200), request("/b", 10*time.Second, time.Second, 200)}, 0},
 		{"a long one is held throughout", entries{request("/b", 4*time.Minute, time.Second, 200), request("/a", 0, 5*time.Minute, 200)}, 1},
 		{"a failure is not", entries{request("/a", 0, 10*time.Second, 401), request("/b", 10*time.Second, time.Second, 200)}, 1},
+		{"nor is a request without a response", entries{request("/a", 0, 10*time.Second, 0), request("/b", 10*time.Second, time.Second, 200)}, 1},
 	}
 	for _, tt := range tests {
 		rep := run(t, "rules: [{key: ip, limits: 1/d, cost_after: failures}]", Options{AtStart: true}, tt.log)

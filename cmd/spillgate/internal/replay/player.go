@@ -53,8 +53,11 @@ type tally struct {
 
 type clientTally struct{ asked, denied uint32 }
 
-// Durations is the need of rules with limits of requests in flight, in addition to rulefile.File.Needs.
-const Durations = "durations, with --at start"
+// Needs of rules in addition to rulefile.File.Needs.
+const (
+	Durations = "durations, with --at start" // for limits of requests in flight
+	Statuses  = "status codes"               // for Rule.CostAfter
+)
 
 // newPlayer returns a player with the rules of a file that the logs suffice for. For each other rule, lacking says what
 // the logs lack.
@@ -66,6 +69,9 @@ func newPlayer(f *rulefile.File, knows func(need string) bool) (p *player, lacki
 		needs := f.Needs(i)
 		if hasInFlight(rule.Limits) {
 			needs = append(needs, Durations)
+		}
+		if rule.CostAfter != nil {
+			needs = append(needs, Statuses)
 		}
 		if lacks := Lacking(needs, knows); lacks != "" {
 			lacking[rule.Name] = lacks

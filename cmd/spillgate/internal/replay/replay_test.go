@@ -20,7 +20,7 @@ func rules(t *testing.T, src string) *rulefile.File { return logtest.Rules(t, sr
 func run(t *testing.T, src string, o Options, logs ...entries) *Report {
 	t.Helper()
 	if o.Knows == nil {
-		o.Knows = func(string) bool { return false }
+		o.Knows = func(need string) bool { return need == Statuses }
 	}
 	sources := make([]Source, len(logs))
 	for i := range logs {
