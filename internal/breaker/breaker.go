@@ -49,7 +49,7 @@ var ErrTooMany = errors.New("too many calls of the store are in flight")
 // The zero value is closed. A Breaker is safe for concurrent use.
 type Breaker struct {
 	mu     sync.Mutex
-	calls  int   // in flight, except owed calls
+	calls  int   // in flight, by Enter
 	owed   int   // in flight, by EnterOwed
 	err    error // the last failure
 	window struct {
@@ -75,43 +75,41 @@ type Call struct {
 
 // Enter asks for permission to make a call. Its error is ErrTooMany or, if the breaker does not allow the call, wraps
 // the last failure of the store.
-func (b *Breaker) Enter(now time.Time) (Call, error) { return b.enter(now, false) }
-
-// EnterOwed is Enter for a call that completes an earlier one, such as a settlement. Enter allows such calls unless the
-// store is down: neither MaxCalls nor the ramp after an outage applies to them, and they do not count against either.
-func (b *Breaker) EnterOwed(now time.Time) (Call, error) { return b.enter(now, true) }
-
-func (b *Breaker) enter(now time.Time, owed bool) (Call, error) {
+func (b *Breaker) Enter(now time.Time) (Call, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.withholds(now, owed) {
+	if b.withholds(now) {
 		return Call{}, fmt.Errorf("withheld since %s: %w", b.since.UTC().Format(time.RFC3339), b.err)
 	}
 	if b.tripped && b.allowed == 0 {
 		b.allowed = 1
 	}
-	switch {
-	case owed:
-		b.owed++
-	case b.calls == MaxCalls:
+	if b.calls == MaxCalls {
 		return Call{}, ErrTooMany
-	default:
-		b.calls++
 	}
-	return Call{b, owed}, nil
+	b.calls++
+	return Call{b, false}, nil
+}
+
+// EnterOwed is Enter for a call that completes an earlier one, such as a settlement. It allows every such call: a store
+// that is late for others may still answer it, and the calls that were allowed before bound how many there are. While the
+// breaker is open, owed calls do not change its state.
+func (b *Breaker) EnterOwed(time.Time) (Call, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.owed++
+	return Call{b, true}, nil
 }
 
 // withholds reports whether the breaker would not allow a call at now.
-func (b *Breaker) withholds(now time.Time, owed bool) bool {
-	switch inFlight := b.calls + b.owed; {
+func (b *Breaker) withholds(now time.Time) bool {
+	switch {
 	case !b.tripped:
 		return false
 	case b.allowed == 0:
-		return now.Before(b.resume) || inFlight > 0
-	case b.allowed == 1:
-		return inFlight > 0
+		return now.Before(b.resume) || b.calls > 0
 	default:
-		return !owed && b.calls >= b.allowed
+		return b.calls >= b.allowed
 	}
 }
 
@@ -138,6 +136,9 @@ func (c Call) Succeed(now time.Time) (down bool) {
 	c.breaker.mu.Lock()
 	defer c.breaker.mu.Unlock()
 	b := c.end()
+	if c.owed && b.tripped {
+		return b.down()
+	}
 	b.turnWindow(now)
 	b.window.ended++
 	b.row = 0
@@ -159,6 +160,9 @@ func (c Call) Fail(now time.Time, err error) (down bool) {
 	c.breaker.mu.Lock()
 	defer c.breaker.mu.Unlock()
 	b := c.end()
+	if c.owed && b.tripped {
+		return b.down()
+	}
 	b.turnWindow(now)
 	b.window.ended++
 	b.window.failed++
@@ -219,7 +223,7 @@ type State struct {
 func (b *Breaker) State(now time.Time) State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := State{Withholds: b.withholds(now, false), Since: b.since, Err: b.err, Calls: b.calls + b.owed}
+	s := State{Withholds: b.withholds(now), Since: b.since, Err: b.err, Calls: b.calls + b.owed}
 	if b.down() && !s.Withholds {
 		s.Since = b.resume // the next call is allowed
 	}

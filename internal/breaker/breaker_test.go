@@ -373,59 +373,45 @@ func TestBoundsCallsInFlight(t *testing.T) {
 	}
 }
 
-// A store that is down gets one call at a time, including settlements. Once it answers, it gets every settlement.
-func TestOwedCallsAreWithheldOnlyWhileDown(t *testing.T) {
-	for _, probeIsOwed := range []bool{true, false} {
-		b := newBreakerAt(t)
-		b.trips()
-		if _, err := b.EnterOwed(b.now); !errors.Is(err, errDown) {
-			t.Fatalf("got %v during the pause, want the reason", err)
-		}
-		b.now = b.resume
-		probe, err := b.enterKind(probeIsOwed)
+// A settlement is sent whatever the breaker says, and changes nothing while it is open.
+func TestOwedCallsPassAnOpenBreaker(t *testing.T) {
+	b := newBreakerAt(t)
+	b.trips()
+	owed := func(end func(Call)) {
+		t.Helper()
+		c, err := b.EnterOwed(b.now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, owed := range []bool{true, false} {
-			if _, err := b.enterKind(owed); err == nil {
-				t.Errorf("owed %v: a second call at the same time as a probe, owed %v", owed, probeIsOwed)
-			}
-		}
-		probe.Succeed(b.now)
-		var owed []Call
-		for range 10 {
-			c, err := b.EnterOwed(b.now)
-			if err != nil {
-				t.Fatalf("a settlement in the ramp: %v", err)
-			}
-			owed = append(owed, c)
-		}
-		calls := []Call{b.enter("settlements do not count in the ramp"), b.enter("the second of two")}
-		if _, err := b.Enter(b.now); err == nil {
-			t.Error("a third call was let through")
-		}
-		c, err := b.EnterOwed(b.now)
-		if err != nil {
-			t.Fatalf("a settlement while the ramp is full: %v", err)
-		}
-		owed = append(owed, c)
-		calls[0].Succeed(b.now)
-		owed[0].Fail(b.now, errDown)
-		b.now = b.resume
-		b.wantWithholds(true, "in the pause after a settlement failed in the ramp, with calls in flight")
-		for _, c := range append(owed[1:], calls[1]) {
-			b.wantWithholds(true, "with calls in flight")
-			c.Succeed(b.now)
-		}
-		b.wantWithholds(false, "after the last one")
+		end(c)
 	}
-}
-
-func (b *breakerAt) enterKind(owed bool) (Call, error) {
-	if owed {
-		return b.EnterOwed(b.now)
+	succeed, fail := func(c Call) { c.Succeed(b.now) }, func(c Call) { c.Fail(b.now, errDown) }
+	for range 2 * tripRow {
+		owed(succeed)
+		owed(fail)
 	}
-	return b.Enter(b.now)
+	b.wantWithholds(true, "in the pause, after settlements")
+	held, _ := b.EnterOwed(b.now)
+	b.now = b.resume
+	b.wantWithholds(false, "after the pause, with a settlement in flight")
+	probe := b.enter("the probe")
+	owed(succeed)
+	b.wantWithholds(true, "with a probe in flight, after a settlement")
+	probe.Succeed(b.now)
+	for range 2 * tripRow {
+		owed(fail)
+	}
+	calls := []Call{b.enter("settlements do not count in the ramp"), b.enter("the second of two")}
+	if _, err := b.Enter(b.now); err == nil {
+		t.Error("a third call was let through")
+	}
+	owed(succeed)
+	for _, c := range append(calls, held) {
+		c.Succeed(b.now)
+	}
+	if !b.call(nil) {
+		t.Error("a call was denied in the ramp")
+	}
 }
 
 // A caller may report its round trip late, after the breaker has counted the round trip and the store is back.
