@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -147,17 +149,21 @@ func TestClaimsOfUnknownRulesAreChargedToTheirRules(t *testing.T) {
 }
 
 // A claim that an observer was shown says nothing about the next request that it is used for.
-func TestObservedClaimCanBeTakenAgain(t *testing.T) {
+func TestObservedClaimCanBeTakenAgain(t *testing.T) { synctest.Test(t, testObservedClaim) }
+
+func testObservedClaim(t *testing.T) {
 	var seen core.Claim
 	s := &faulty{fault: func(context.Context) error { return errRefused }}
 	open := perHour("r", 2)
 	open.OnFailure = core.FailOpen
 	l := withStore(s, []core.Rule{open}, core.WithLogger(slog.New(slog.DiscardHandler)),
 		core.WithObserver(func(_ context.Context, o *core.Observation) { seen = o.Claims[0] }))
+	openBreaker(t, l)
 	if d, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"}); err != nil || len(d.Results) != 0 {
 		t.Fatalf("got %+v, %v; want a request that failed open", d, err)
 	}
 	s.fault = nil
+	time.Sleep(time.Second) // the breaker allows a probe
 	for range 2 {
 		d, err := l.Take(t.Context(), seen)
 		if err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 1 {

@@ -42,6 +42,8 @@ func TestFailureModes(t *testing.T) {
 		t.Run(tt.why, func(t *testing.T) {
 			seen := new(recorder)
 			l := withStore(&faulty{fault: refuse}, tt.rules, core.WithObserver(seen.observe))
+			openBreaker(t, l)
+			seen.seen = nil
 			d, err := l.Check(get("/"))
 			if tt.closed {
 				wantError(t, err, core.ErrUnavailable, "connection refused")
@@ -69,6 +71,54 @@ func TestFailureModes(t *testing.T) {
 	}
 }
 
+// A call that fails does not open a rule, as long as the breaker is closed: a client may be the reason that it failed.
+func TestFailOpenBeforeTheBreakerOpens(t *testing.T) {
+	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("open", core.FailOpen, 2)})
+	for i := range 4 {
+		d, err := l.Check(get("/"))
+		if err != nil || d.Allowed != (i < 2) || len(d.Results) != 1 || !errors.Is(d.Degraded, errRefused) {
+			t.Errorf("call %d: got %+v, %v; want a decision of the process's own limit of 2", i, d, err)
+		}
+	}
+	openBreaker(t, l)
+	if d, err := l.Check(get("/")); err != nil || !d.Allowed || d.Results != nil {
+		t.Errorf("with an open breaker: got %+v, %v; want a request without a limit", d, err)
+	}
+}
+
+// A knowingStore remembers that some keys are used up.
+type knowingStore struct {
+	faulty
+	usedUp map[string]bool
+}
+
+func (s *knowingStore) Denied(c *core.Claim, dst []core.Result) ([]core.Result, bool) {
+	if !s.usedUp[c.Key] {
+		return dst, false
+	}
+	return append(dst, core.Result{Rule: c.Rule, Limit: c.Limits[0], RetryAfter: time.Minute}), true
+}
+
+// What the store knows to be used up is denied in each mode, and charges nothing.
+func TestKnownDenialHoldsThroughAnOutage(t *testing.T) {
+	for _, m := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
+		s := &knowingStore{faulty: faulty{fault: refuse}, usedUp: map[string]bool{"used up": true}}
+		l := withStore(s, []core.Rule{mode("a", m, 5), mode("b", core.FailLocal, 5), dry(mode("dry", m, 5))})
+		for range 10 { // with a closed breaker and with an open one
+			d, err := l.Take(t.Context(), core.Claim{Rule: "b", Key: "other"}, core.Claim{Rule: "a", Key: "used up", Cost: 3})
+			if err != nil || d.Allowed || len(d.Results) != 1 || d.Results[0].Rule != "a" || d.Degraded == nil {
+				t.Fatalf("mode %v: got %+v, %v; want a denial by rule a", m, d, err)
+			}
+		}
+		if d, err := l.Take(t.Context(), core.Claim{Rule: "b", Key: "other"}); err != nil || d.Results[0].Remaining != 4 {
+			t.Errorf("mode %v: got %+v, %v; want nothing charged before", m, d, err)
+		}
+		if d, err := l.Take(t.Context(), core.Claim{Rule: "dry", Key: "used up"}); err != nil || !d.Allowed {
+			t.Errorf("mode %v: got %+v, %v; want that a dry run denies nothing", m, d, err)
+		}
+	}
+}
+
 func TestFailClosedChargesNothing(t *testing.T) {
 	s := &faulty{fault: refuse}
 	fallback := new(core.MemoryStore)
@@ -87,6 +137,7 @@ func TestFailClosedChargesNothing(t *testing.T) {
 
 func TestClaimsOfTakeFailLikeTheirRule(t *testing.T) {
 	l := withStore(&faulty{fault: refuse}, []core.Rule{mode("closed", core.FailClosed, 5), mode("open", core.FailOpen, 0)})
+	openBreaker(t, l)
 	if _, err := l.Take(t.Context(), core.Claim{Rule: "closed", Key: "k"}); !errors.Is(err, core.ErrUnavailable) {
 		t.Errorf("closed: got %v", err)
 	}

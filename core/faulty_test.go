@@ -71,6 +71,18 @@ func withStore(s core.Store, rules []core.Rule, opts ...core.Option) *core.Limit
 	return core.Must(core.New(rules, append(opts, core.WithStore(s))...))
 }
 
+// openBreaker makes calls of l until its breaker is open. The store must fail.
+func openBreaker(t *testing.T, l *core.Limiter) {
+	t.Helper()
+	for range 20 {
+		if l.StoreHealth().Down {
+			return
+		}
+		_, _ = l.Take(t.Context(), core.Claim{Rule: "breaker", Key: "k", Limits: []core.Limit{core.PerHour(1)}})
+	}
+	t.Fatal("the breaker is closed after 20 failures")
+}
+
 // A journal is the text that slog wrote.
 type journal struct {
 	mu  sync.Mutex

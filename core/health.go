@@ -18,6 +18,10 @@ type Health struct {
 	// Keys, Shared and Held come from MemoryStats if the store has a method Stats() MemoryStats; otherwise they are 0.
 	Keys, Shared, Held int
 
+	// Via says how the store makes decisions now, if it has a method Via() string. A redisstore uses "functions", and
+	// "scripts" if Redis does not let it use functions; scripts are slower.
+	Via string
+
 	// Waiting is how many requests are sleeping until their turn, in Limiter.Wait and in adapters.
 	Waiting int
 
@@ -36,6 +40,9 @@ func (l *Limiter) StoreHealth() Health {
 	if s, ok := l.store.store.(interface{ Stats() MemoryStats }); ok {
 		stats := s.Stats()
 		h.Keys, h.Shared, h.Held = stats.Keys, stats.Shared, stats.Held
+	}
+	if s, ok := l.store.store.(interface{ Via() string }); ok {
+		h.Via = s.Via()
 	}
 	if s, ok := l.store.store.(interface{ LeaseStats() LeaseStats }); ok {
 		h.Leases = s.LeaseStats()

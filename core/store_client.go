@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/deadline"
 )
 
 // A storeClient calls a store for a Limiter: within a deadline and through a breaker, or directly if the store is a
@@ -18,7 +19,7 @@ type storeClient struct {
 	memory   *MemoryStore // store, if it is one
 	local    LocalTaker   // store, if it is one
 	timeout  time.Duration
-	deadline atomic.Pointer[deadline]
+	deadline atomic.Pointer[sharedDeadline]
 	breaker  breaker.Breaker
 	outages  outageLog
 	overload overload
@@ -69,6 +70,35 @@ func (k *storeClient) takeLocal(claims []Claim, dst []Result) (results []Result,
 	return results, true, checkResults(claims, results[len(dst):])
 }
 
+// A denialKeeper is a store that remembers for how long a pair is used up. Denied appends the results of a claim that
+// cannot fit for that reason, whatever it costs, or reports false.
+type denialKeeper interface {
+	Denied(c *Claim, dst []Result) (results []Result, denied bool)
+}
+
+// knownDenials appends the results of those claims that the store knows to be denied, if there are any. The others get no
+// results, and nothing is charged.
+func (k *storeClient) knownDenials(claims []Claim, dst []Result) (results []Result, denied bool) {
+	keeper, ok := k.store.(denialKeeper)
+	if !ok {
+		return dst, false
+	}
+	asked := newObservation() // so that the caller's claims can be on the stack
+	defer asked.release()
+	asked.Claims = append(asked.Claims, claims...)
+	known := make([]bool, len(claims))
+	for i := range asked.Claims {
+		if c := &asked.Claims[i]; !c.DryRun && !c.open {
+			dst, known[i] = keeper.Denied(c, dst)
+			denied = denied || known[i]
+		}
+	}
+	for i := range claims {
+		claims[i].open = claims[i].open || denied && !known[i]
+	}
+	return dst, denied
+}
+
 // checkResults returns an error if there is not one result per claim and limit.
 func checkResults(claims []Claim, results []Result) error {
 	if want := countLimits(claims); len(results) != want {
@@ -85,7 +115,7 @@ func countLimits(claims []Claim) (n int) {
 }
 
 // settle settles what settlements say; the store sets At of those that it renews. It returns how long the store took,
-// or 0 if that is a MemoryStore. As long as the store answers, the call is made however many others are in flight:
+// or 0 if that is a MemoryStore. The call is made however many others are in flight, and even while the breaker is open:
 // without it, a failed login would stay free until its hold ends. The admitted requests bound the settlements.
 func (k *storeClient) settle(ctx context.Context, settlements []Settlement) (took time.Duration, err error) {
 	if k.memory != nil {
@@ -148,8 +178,8 @@ func (k *storeClient) record(ctx context.Context, now time.Time, call breaker.Ca
 	k.outages.note(ctx, now, down)
 }
 
-// A deadline is the end of calls that began within a short time of each other. They share one context and its timer.
-type deadline struct {
+// A sharedDeadline is the end of calls that began within a short time of each other. They share one context and its timer.
+type sharedDeadline struct {
 	begun  time.Time // the first call
 	ctx    context.Context
 	cancel context.CancelFunc // not called: the context ends at the deadline
@@ -163,16 +193,16 @@ const sharing = 64
 func (k *storeClient) within(now time.Time, ctx context.Context) context.Context {
 	d := k.deadline.Load()
 	if d == nil || now.Sub(d.begun) > k.timeout/sharing || now.Before(d.begun) {
-		d = &deadline{begun: now}
+		d = &sharedDeadline{begun: now}
 		d.ctx, d.cancel = context.WithDeadline(context.Background(), now.Add(k.timeout))
 		k.deadline.Store(d)
 	}
-	return &callContext{d.ctx, ctx}
+	return &callContext{deadline.Context{Context: d.ctx}, ctx}
 }
 
 // A callContext ends with one context and has the values of another.
 type callContext struct {
-	context.Context
+	deadline.Context
 	values context.Context
 }
 

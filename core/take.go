@@ -58,22 +58,29 @@ func (l *Limiter) decideOnce(ctx context.Context, c *receipt, claims []Claim) (t
 	return took, err
 }
 
-// decideWithoutStore decides claims for c, which the store did not decide because of cause. If the store has failed,
-// the failure modes of the rules decide: a FailClosed claim that is not a dry run fails the request, the fallback
-// decides the FailLocal claims together, and all other claims get no results. If too many calls are in flight, the
-// fallback decides all claims, whatever their modes: otherwise a client that floods the store would open the FailOpen
-// rules to itself and close the FailClosed rules to everybody.
+// decideWithoutStore decides claims for c, which the store did not decide because of cause. A denial that the store
+// remembers stands. Otherwise, if the store is down, the failure modes of the rules decide: a FailClosed claim that is not
+// a dry run fails the request, the fallback decides the FailLocal claims together, and FailOpen claims get no results. As
+// long as the breaker has not opened, the fallback decides FailOpen claims too: one lost reply does not lift a limit. If
+// too many calls are in flight, the fallback decides all claims, whatever their modes: otherwise a client that floods the
+// store would open the FailOpen rules to itself and close the FailClosed rules to everybody.
 func (l *Limiter) decideWithoutStore(ctx context.Context, c *receipt, claims []Claim, cause error) error {
 	overloaded := errors.Is(cause, breaker.ErrTooMany)
 	if overloaded {
 		l.store.overload.note(ctx, l.reporter.log(), cause)
 	}
+	if results, denied := l.store.knownDenials(claims, c.roomFor(claims)); denied {
+		c.more().degraded = prefix(cause)
+		c.record(claims, results)
+		return nil
+	}
+	down, _ := l.store.breaker.Down()
 	var local []Claim
 	for i := range claims {
 		claim := &claims[i]
 		switch mode := claim.rule.OnFailure; {
 		case claim.open: // nothing was asked about it
-		case overloaded, mode == FailLocal:
+		case overloaded, mode == FailLocal, mode == FailOpen && !down:
 			claim.local = true
 			local = append(local, *claim)
 		case mode == FailClosed && !claim.DryRun:

@@ -119,6 +119,24 @@ func (s *Store) TakeLocal(claims []core.Claim, dst []core.Result) ([]core.Result
 	return s.redis.TakeLocal(claims, dst)
 }
 
+// Denied is for core.Limiter, which calls it while Redis cannot decide. It reports whether the store remembers that c
+// cannot fit, and appends the results.
+func (s *Store) Denied(c *core.Claim, dst []core.Result) (results []core.Result, denied bool) {
+	if s.err != nil {
+		return dst, false
+	}
+	return s.redis.Denied(c, dst)
+}
+
+// Via says how Redis makes decisions now: by "functions" or, if it does not run functions for this user, by "scripts",
+// which are slower. The store tries functions again each minute.
+func (s *Store) Via() string {
+	if s.err != nil {
+		return ""
+	}
+	return s.redis.Via()
+}
+
 // Settle implements core.Store.
 func (s *Store) Settle(ctx context.Context, settlements []core.Settlement) error {
 	if s.err != nil {

@@ -28,6 +28,7 @@ type denyCache struct {
 type denySlot struct {
 	denial  atomic.Pointer[denial]
 	changes atomic.Uint64 // how often this process has changed a pair
+	gifts   atomic.Uint64 // how often it has changed a pair otherwise than by a charge, so that more may fit
 }
 
 // A denial keeps the stored keys instead of the keys that clients send, which may be long.
@@ -38,6 +39,7 @@ type denial struct {
 	sent     time.Time     // the server may have decided as early,
 	received time.Time     // or as late
 	lasts    time.Duration // after sent
+	known    time.Duration // after sent; it says something about other costs for as long
 	results  []core.Result
 }
 
@@ -47,6 +49,7 @@ type asked struct {
 	hold   bool
 	wait   time.Duration
 	limits []core.Limit
+	gifts  uint64 // to the pair, before the request was sent
 }
 
 func newDenyCache(size int, l *layout) *denyCache {
@@ -66,9 +69,15 @@ func (c *denyCache) remember(claims []core.Claim, results []core.Result, sent ti
 	d.lasts = d.firstChange()
 	for i := range claims {
 		of := &claims[i]
-		d.asked = append(d.asked, asked{cost: of.Cost, hold: of.Hold, wait: of.MaxWait, limits: slices.Clone(of.Limits)})
+		gifts := c.slot([]byte(d.keys[i])).gifts.Load()
+		d.asked = append(d.asked, asked{cost: of.Cost, hold: of.Hold, wait: of.MaxWait, limits: slices.Clone(of.Limits), gifts: gifts})
 		if of.Lease > 0 { // other processes may return what they have not used
 			d.lasts = min(d.lasts, of.Lease)
+		}
+	}
+	for i := range d.results {
+		if c.changes(claims) == changes { // otherwise a gift may be newer than the denial
+			d.known = max(d.known, deniesFor(&d.results[i], true, false))
 		}
 	}
 	c.slot([]byte(d.keys[i])).denial.Store(d)
@@ -207,17 +216,19 @@ func (c *denyCache) noteTake(claims []core.Claim, results []core.Result, err err
 // sweep looks at one slot, and drops its denial if that has ended.
 func (c *denyCache) sweep(now time.Time) {
 	s := &c.slots[c.swept.Add(1)%uint64(len(c.slots))]
-	if d := s.denial.Load(); d != nil && now.Sub(d.sent) >= d.lasts {
+	if d := s.denial.Load(); d != nil && now.Sub(d.sent) >= max(d.lasts, d.known) {
 		s.denial.CompareAndSwap(d, nil)
 	}
 }
 
-// forget ends the denials of requests for pairs.
+// forget ends the denials of requests for pairs, also for the time when the server cannot be asked.
 func (c *denyCache) forget(pairs []core.Pair) {
 	if c == nil {
 		return
 	}
+	var buf [256]byte
 	for _, p := range pairs {
+		c.slot(c.layout.appendKey(buf[:0], p.Rule, p.Key)).gifts.Add(1)
 		c.noteChange(p.Rule, p.Key)
 	}
 }

@@ -17,7 +17,7 @@ func TestDenialFromBeforeAResetIsNotRemembered(t *testing.T) {
 	s := New(nil, Options{DenyCache: 10})
 	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
 	now := time.Now()
-	results := []core.Result{{RetryAfter: time.Hour}}
+	results := []core.Result{{RetryAfter: 2 * maxDenial}}
 	find := func() *denial { return s.denials.find(claims, now) }
 	changes := s.denials.changes(claims)
 	s.denials.forget([]core.Pair{{Key: "k"}})
@@ -41,7 +41,7 @@ func TestDenyCacheKeepsNoLongKeys(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		for i := range 300 {
 			claims := []core.Claim{{Key: strings.Repeat(string(rune('a'+i%26)), 900_000) + strconv.Itoa(i), Limits: core.MustParseLimits("5/m")}}
-			s.denials.remember(claims, []core.Result{{RetryAfter: time.Hour}}, time.Now(), 0)
+			s.denials.remember(claims, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
 			if _, ok := s.TakeLocal(claims, nil); !ok {
 				t.Fatal("a denial is not remembered")
 			}
@@ -59,7 +59,7 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(nil, Options{DenyCache: 100})
 		add := func(key string) {
-			s.denials.remember([]core.Claim{{Key: key, Limits: core.MustParseLimits("5/m")}}, []core.Result{{RetryAfter: time.Hour}}, time.Now(), 0)
+			s.denials.remember([]core.Claim{{Key: key, Limits: core.MustParseLimits("5/m")}}, []core.Result{{RetryAfter: 2 * maxDenial}}, time.Now(), 0)
 		}
 		kept := func() (n int) {
 			for i := range s.denials.slots {
@@ -74,6 +74,13 @@ func TestDenyCacheDropsExpiredDenials(t *testing.T) {
 		}
 		if n := kept(); n < 90 {
 			t.Errorf("%d denials are remembered, want nearly 100", n)
+		}
+		time.Sleep(maxDenial)
+		for range 60 {
+			add("k")
+		}
+		if n := kept(); n < 90 {
+			t.Errorf("%d denials are remembered for an outage, want nearly 100", n)
 		}
 		time.Sleep(maxDenial)
 		for range 60 {
