@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/deadline"
 	"github.com/spillgate/spillgate/internal/lease"
 )
 
@@ -14,10 +16,10 @@ const refundTimeout = time.Second
 
 // A decider decides and settles requests, each in as few jobs as its keys allow.
 type decider struct {
-	layout  *layout
-	server  *server
-	batcher *batcher
-	denied  deniedPairs
+	layout *layout
+	server *server
+	queues *queues
+	denied deniedPairs
 }
 
 // decideClaims decides claims, in the same calls that first return the unused requests of loans to their limits. lasts
@@ -70,33 +72,22 @@ func (s *decider) lasts(r *request, jobs []job, sent time.Time) bool {
 
 // decide decides r in one job if its keys may share a run, or else in several jobs, each of which is atomic.
 func (s *decider) decide(ctx context.Context, r *request) (jobs []job, err error) {
-	for how := s.batcher.how(); ; {
+	for how := s.queues.how(); ; {
 		if jobs = how.jobsOf(r, s.layout); len(jobs) == 1 {
-			err = s.batcher.do(ctx, &jobs[0], false)
+			err = s.queues.do(ctx, &jobs[0])
 		} else {
-			err = s.decideSeparately(ctx, r, jobs)
+			err = s.decideAll(ctx, r, jobs)
 		}
 		switch {
 		case hasCode(err, "CROSSSLOT") && how == anyKeys: // a client that wraps one of a Redis Cluster
 			how = bySlot
-			s.batcher.setRouting(how)
+			s.queues.setRouting(how)
 		case hasCode(err, "TRYAGAIN") && how != byKey && len(r.keys) > 1:
 			how = byKey
 		default:
 			return jobs, err
 		}
 	}
-}
-
-// within runs f, which does several jobs of r, for a caller that waits no longer than ctx.
-func (s *decider) within(ctx context.Context, r *request, f func(context.Context) error) error {
-	late := func(err error) error { return s.batcher.late(s.batcher.tripOf(r), err) }
-	return s.batcher.running.within(ctx, late, f)
-}
-
-// decideSeparately is decideAll for a caller that waits no longer than ctx.
-func (s *decider) decideSeparately(ctx context.Context, r *request, jobs []job) error {
-	return s.within(ctx, r, func(ctx context.Context) error { return s.decideAll(ctx, r, jobs) })
 }
 
 // decideAll decides all jobs at the same time. If one job denies, it refunds what the others were charged. Until then,
@@ -109,7 +100,9 @@ func (s *decider) decideAll(ctx context.Context, r *request, jobs []job) error {
 		}
 	}
 	err := s.doAll(ctx, jobs, false)
-	s.refundDenied(ctx, jobs)
+	if late := s.refundDenied(ctx, jobs); err == nil {
+		err = late
+	}
 	return err
 }
 
@@ -119,7 +112,7 @@ func (s *decider) doAll(ctx context.Context, jobs []job, peek bool) error {
 		j := &jobs[i]
 		j.prepare(peek)
 		j.usages = j.usages[:0]
-		j.err = s.batcher.do(ctx, j, true)
+		j.err = s.queues.do(ctx, j)
 	})
 	s.noteDenied(jobs, time.Now())
 	return firstError(jobs)
@@ -178,8 +171,9 @@ func (j *job) fits(claim int) bool {
 	return true
 }
 
-// refundDenied refunds what a job was charged on its own but not as a part of the whole.
-func (s *decider) refundDenied(ctx context.Context, jobs []job) {
+// refundDenied refunds what a job was charged on its own but not as a part of the whole. It returns breaker.ErrTooMany
+// if ctx ends first. The refunds go on then.
+func (s *decider) refundDenied(ctx context.Context, jobs []job) error {
 	r := jobs[0].request
 	admitted := allAdmitted(jobs)
 	fits := make(map[int]bool)
@@ -193,43 +187,57 @@ func (s *decider) refundDenied(ctx context.Context, jobs []job) {
 			}
 		}
 	}
-	each(len(jobs), func(i int) {
-		if jobs[i].admitted() {
-			s.refundJob(ctx, &jobs[i], fits)
+	var charged []*job
+	for i := range jobs {
+		if j := &jobs[i]; j.admitted() && j.charged(fits) {
+			charged = append(charged, j)
 		}
+	}
+	if len(charged) == 0 {
+		return nil
+	}
+	err := s.server.within(ctx, func(ctx context.Context) error {
+		each(len(charged), func(i int) { s.refundJob(ctx, charged[i], fits) })
+		return nil
+	})
+	if err != nil {
+		return breaker.ErrTooMany
+	}
+	return nil
+}
+
+// charged reports whether j was charged for a claim that does not fit as a whole.
+func (j *job) charged(fits map[int]bool) bool {
+	return slices.ContainsFunc(j.asks, func(i int) bool {
+		a := &j.request.asks[i]
+		return !fits[a.claim] && j.fits(a.claim) && !a.peek
 	})
 }
 
 // refundJob refunds the claims of j that were charged in j but do not fit as a whole, and updates the results. If it
 // fails, the charges stay, which is stricter.
 func (s *decider) refundJob(ctx context.Context, j *job, fits map[int]bool) {
-	charged := func(claim int) bool { return !fits[claim] && j.fits(claim) }
-	r := j.request
-	if !slices.ContainsFunc(j.asks, func(i int) bool { return charged(r.asks[i].claim) && !r.asks[i].peek }) {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refundTimeout)
 	defer cancel()
-	if back := s.refund(ctx, j, charged); back.err == nil {
+	charged := func(claim int) bool { return !fits[claim] && j.fits(claim) }
+	if back := s.refund(deadline.Context{Context: ctx}, j, charged); back.err == nil {
 		j.usages, j.held = back.usages, j.held || back.held
 	}
 }
 
 // settle executes r, the request of a Settle.
 func (s *decider) settle(ctx context.Context, r *request) ([]job, error) {
-	jobs := s.batcher.how().jobsOf(r, s.layout)
+	jobs := s.queues.how().jobsOf(r, s.layout)
 	if len(jobs) == 1 && len(jobs[0].keys) == 1 {
-		return jobs, s.batcher.do(ctx, &jobs[0], false)
+		return jobs, s.queues.do(ctx, &jobs[0])
 	}
-	return jobs, s.within(ctx, r, func(ctx context.Context) error {
-		each(len(jobs), func(i int) { s.settleJob(ctx, &jobs[i]) })
-		return firstError(jobs)
-	})
+	each(len(jobs), func(i int) { s.settleJob(ctx, &jobs[i]) })
+	return jobs, firstError(jobs)
 }
 
 // settleJob does j, key by key if its slot is migrating.
 func (s *decider) settleJob(ctx context.Context, j *job) {
-	if j.err = s.batcher.do(ctx, j, true); len(j.keys) == 1 || !hasCode(j.err, "TRYAGAIN") && !hasCode(j.err, "CROSSSLOT") {
+	if j.err = s.queues.do(ctx, j); len(j.keys) == 1 || !hasCode(j.err, "TRYAGAIN") && !hasCode(j.err, "CROSSSLOT") {
 		return
 	}
 	var jobs []job
@@ -243,7 +251,7 @@ func (s *decider) settleJob(ctx context.Context, j *job) {
 		one.prepare(false)
 		jobs = append(jobs, one)
 	}
-	each(len(jobs), func(i int) { jobs[i].err = s.batcher.do(ctx, &jobs[i], true) })
+	each(len(jobs), func(i int) { jobs[i].err = s.queues.do(ctx, &jobs[i]) })
 	j.claims, j.moved = nil, nil
 	if j.err = firstError(jobs); j.err != nil {
 		return // some of its claims may be settled, so do not report that none was
@@ -271,7 +279,7 @@ func (s *decider) refund(ctx context.Context, j *job, charged func(claim int) bo
 	}
 	back := &job{request: r, route: j.route, keys: j.keys, asks: j.asks}
 	back.prepare(false)
-	back.err = s.batcher.do(ctx, back, true)
+	back.err = s.queues.do(ctx, back)
 	return back
 }
 

@@ -34,7 +34,20 @@ func (s *Store) SetBlockSize(entries int) {
 // LeasesEnded reports whether all leases have ended and all calls are done, so that all unused requests have been returned.
 func (s *Store) LeasesEnded() bool {
 	t := s.leases.Load()
-	return t == nil || t.Ended() && len(s.decider.batcher.running) == 0
+	return t == nil || t.Ended() && s.isIdle()
+}
+
+// isIdle reports whether no call is in flight or waits.
+func (s *Store) isIdle() bool {
+	queues := s.decider.queues
+	queues.mu.Lock()
+	defer queues.mu.Unlock()
+	for _, q := range queues.byRoute {
+		if q.load > 0 || len(q.inFlight) > 0 {
+			return false
+		}
+	}
+	return len(s.decider.server.running) == 0
 }
 
 // GrantsInFlight returns how many grants are in flight.

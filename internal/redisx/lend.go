@@ -12,7 +12,7 @@ import (
 // A lender implements lease.Store.
 type lender struct{ *decider }
 
-// Lend implements lease.Store. Each loan is a request of its own, so that loans with equal limits share a plan and a batch.
+// Lend implements lease.Store. Each loan is a request of its own, so that loans with equal limits share a plan and a run.
 func (s lender) Lend(ctx context.Context, claims []core.Claim, loans []lease.Loan, dst []core.Result) ([]core.Result, bool, error) {
 	if len(claims) > 0 {
 		return s.decideClaims(ctx, claims, loans, dst)
@@ -34,9 +34,9 @@ func (s lender) chargeAhead(ctx context.Context, l *lease.Loan) error {
 	r := requests.Get().(*request)
 	r.add(s.layout, l.Pair.Rule, l.Pair.Key, l.Compiled, ask{})
 	r.lease(0, l.Want, l.Unused)
-	jobs := s.batcher.how().jobsOf(r, s.layout)
+	jobs := s.queues.how().jobsOf(r, s.layout)
 	j := &jobs[0] // of one key
-	err := s.batcher.do(ctx, j, true)
+	err := s.queues.do(ctx, j)
 	if l.Return = outcomeOf(jobs, err); err != nil {
 		return err
 	}

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
-	"github.com/spillgate/spillgate/internal/breaker"
 	"github.com/spillgate/spillgate/internal/lease"
 )
 
@@ -20,9 +20,8 @@ type request struct {
 	settlements []settlement // of a Settle, by claim
 	leases      []leased     // claims of a Take
 	jobs        []job
-	usages      []usage       // backs the jobs' usages
-	plan, words string        // of the last job; the next job's often equal them
-	trip        *breaker.Trip // of the last job, for callers that give up; the batcher guards it
+	usages      []usage // backs the jobs' usages
+	plan, words string  // of the last job; the next job's often equal them
 }
 
 // An ask is one limit of one claim: see lua/plan.lua.
@@ -67,14 +66,21 @@ type job struct {
 	leases  []int  // places in request.leases
 	quiet   bool   // the script replies only with the instants of renewed holds
 
-	at     int64         // the server's clock
-	reply  []int64       // see lua/run.lua
-	usages []usage       // by ask
-	moved  []int64       // by claim settled: when it is held from now on, or 0
-	held   bool          // requests in flight were in the way
-	unsent bool          // the server has not received it, and will not
-	shed   chan struct{} // closed when it fails while it waits, because of an overload; nil if it must not
+	at     int64   // the server's clock
+	reply  []int64 // see lua/run.lua
+	usages []usage // by ask
+	moved  []int64 // by claim settled: when it is held from now on, or 0
+	held   bool    // requests in flight were in the way
+	unsent bool    // the server has not received it, and will not
 	err    error
+
+	// In a queue, until it is done. The caller reads failure, at and reply after that.
+	begun    time.Time // when the caller began to wait
+	deadline time.Time // of the caller; zero for none
+	run      *run      // that it is in; nil while it waits
+	wake     chan *run // the run that the caller is to lead, and nil when the job is done
+	left     bool      // the caller has given up before it was in a run
+	failure  error     // of the run
 }
 
 // A usage is the state of a limit after a decision: requests, and waits in microseconds.
@@ -87,13 +93,12 @@ type usage struct {
 // requests is a pool, because a request is most of what a decision would allocate.
 var requests = sync.Pool{New: func() any { return new(request) }}
 
-// release ends the use of r. It must not be called while a batch holds a job of r: a batch may hold the job of a caller
+// release ends the use of r. It must not be called while a run has a job of r: a run may have the job of a caller
 // that gave up.
 func (r *request) release() {
 	clear(r.keys)
 	clear(r.jobs)
 	r.keys, r.asks, r.settlements, r.leases = r.keys[:0], r.asks[:0], r.settlements[:0], r.leases[:0]
-	r.trip = nil
 	requests.Put(r)
 }
 

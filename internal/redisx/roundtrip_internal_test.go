@@ -3,6 +3,7 @@ package redisx
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
@@ -15,7 +16,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/breaker"
-	"github.com/spillgate/spillgate/internal/redistest"
 )
 
 // A gatedClient answers no command until the gate opens, and then with an error.
@@ -47,15 +47,15 @@ func (c *gatedClient) open() {
 }
 
 // A connection that is lost is one failure, however many callers wait for it: the breaker opens after five. So is a reply that
-// never comes, and a batch whose callers give up before it is sent.
+// never comes.
 func TestCallersOfARunShareItsFailure(t *testing.T) {
 	for why, row := range map[string]sharedFailure{
-		"connections lost":                           {lost: true, mostRuns: 3},
-		"no replies":                                 {mostRuns: 3},
-		"connection of a whole batch lost":           {lost: true, behind: true, mostRuns: 1},
-		"connections of a batch of each slot lost":   {lost: true, behind: true, twoSlots: true, mostRuns: 2},
-		"a batch that is not sent in time":           {behind: true, mostRuns: 1},
-		"a batch of each slot, neither sent in time": {behind: true, twoSlots: true, mostRuns: 2},
+		"connections lost":                       {lost: true, mostRuns: 3},
+		"no replies":                             {mostRuns: 3},
+		"connection of a whole run lost":         {lost: true, behind: true, mostRuns: 1},
+		"connections of a run of each slot lost": {lost: true, behind: true, twoSlots: true, mostRuns: 2},
+		"a run behind others without replies":    {behind: true, mostRuns: 1},
+		"a run of each slot behind others":       {behind: true, twoSlots: true, mostRuns: 2},
 	} {
 		t.Run(why, func(t *testing.T) { synctest.Test(t, row.test) })
 	}
@@ -63,7 +63,7 @@ func TestCallersOfARunShareItsFailure(t *testing.T) {
 
 type sharedFailure struct {
 	lost     bool // else the server hangs
-	behind   bool // the callers share a batch, behind runs of others
+	behind   bool // the callers share a run, behind runs of others
 	twoSlots bool // each request has two jobs
 	mostRuns int  // with 256 callers
 }
@@ -78,12 +78,12 @@ func (row sharedFailure) test(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(s)))
 	claims := []core.Claim{{Key: "k", Limits: rule.Limits}}
 	if row.twoSlots {
-		s.decider.batcher.routing.Store(uint32(bySlot))
+		s.decider.queues.routing.Store(uint32(bySlot))
 		claims = append(claims, core.Claim{Key: "other", Limits: rule.Limits})
 	}
 	for failed := row.mostRuns; ; failed += row.mostRuns {
 		var others, callers sync.WaitGroup
-		for range maxInFlight {
+		for range fewRuns {
 			if row.behind {
 				others.Go(func() { _, _ = s.Take(context.Background(), claims, nil) })
 				synctest.Wait()
@@ -148,49 +148,58 @@ func testReadyRequests(t *testing.T) {
 	t.Error("eight requests took more than one run in each of 20 attempts")
 }
 
-// Jobs that leave the queue at their deadline count as one failure for each batch.
+// A job that is late is an overload of this process if it was never sent, if the server has answered another run in time
+// meanwhile, or if its caller woke up long after the deadline. Otherwise, the server has failed.
+func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
+	begun := time.Now()
+	for _, row := range []struct {
+		why      string
+		unsent   bool
+		answered time.Duration // after the job has begun
+		past     time.Duration // since its deadline
+		err      error
+		overload bool
+	}{
+		{why: "no reply in time", err: context.DeadlineExceeded},
+		{why: "the last answer came before", answered: -1, err: context.DeadlineExceeded},
+		{why: "another answer came meanwhile", answered: 1, err: context.DeadlineExceeded, overload: true},
+		{why: "never sent", unsent: true, err: context.DeadlineExceeded, overload: true},
+		{why: "the timer was late", past: 2 * starved, err: context.DeadlineExceeded, overload: true},
+		{why: "a wrapped error", answered: 1, err: fmt.Errorf("hook: %w", context.DeadlineExceeded), overload: true},
+		{why: "a lost connection is no matter of time", answered: 1, past: 2 * starved, err: io.EOF},
+		{why: "canceled", answered: 1, err: context.Canceled},
+		{why: "canceled before it was sent", unsent: true, err: context.Canceled},
+	} {
+		q := new(queue)
+		if row.answered != 0 {
+			q.answered = begun.Add(row.answered)
+		}
+		j := &job{begun: begun, deadline: time.Now().Add(time.Hour), run: &run{queue: q}, unsent: row.unsent}
+		if row.past > 0 {
+			j.deadline = time.Now().Add(-row.past)
+		}
+		err := new(queues).failed(j, row.err)
+		if got := errors.Is(err, breaker.ErrTooMany); got != row.overload || !got && !errors.Is(err, row.err) {
+			t.Errorf("%s: %v, want an overload %v", row.why, err, row.overload)
+		}
+	}
+}
+
+// Jobs that are not sent before their deadlines leave the queue, and say nothing about the server.
 func TestDeadlineOfAWaitingJob(t *testing.T) {
 	s, q := busy(t)
-	s.decider.batcher.routing.Store(uint32(bySlot))
-	var b breaker.Breaker
-	ctx, cancel := context.WithCancel(context.Background())
-	limits := core.MustParseLimits("5/m")
-	queues := []*queue{{route: routeOf(s, "k"), inFlight: q.inFlight}, {route: routeOf(s, "other"), inFlight: q.inFlight}}
-	for _, q := range queues {
-		s.decider.batcher.queues[q.route] = q
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
 	var callers sync.WaitGroup
-	for i := range 100 {
+	for range 100 {
 		callers.Go(func() {
-			claims := []core.Claim{{Key: "k", Limits: limits}, {Key: "other", Limits: limits}}[:1+i%2]
-			_, err := s.Take(ctx, claims, nil)
-			if !errors.Is(err, context.Canceled) || errors.Is(err, breaker.ErrTooMany) {
+			if _, err := s.Take(ctx, []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}, nil); !errors.Is(err, breaker.ErrTooMany) {
 				t.Error(err)
-			}
-			if call, withheld := b.Enter(time.Now()); withheld == nil {
-				call.Fail(time.Now(), err)
 			}
 		})
 	}
-	redistest.Wait(t, "the jobs to be enqueued", func() bool {
-		s.decider.batcher.mu.Lock()
-		defer s.decider.batcher.mu.Unlock()
-		return waitingJobs(queues[0]) == 100 && waitingJobs(queues[1]) == 50
-	})
-	cancel()
 	callers.Wait()
-	if down, err := b.Down(); down {
-		t.Errorf("two batches of 100 callers opened the breaker: %v", err)
+	if q.load != 0 {
+		t.Errorf("a load of %d waits for nobody", q.load)
 	}
-}
-
-func waitingJobs(q *queue) (n int) {
-	for _, b := range q.waiting {
-		n += len(b.jobs)
-	}
-	return n
-}
-
-func routeOf(s *Store, identity string) string {
-	return bySlot.nameOf(s.decider.layout.key("", identity), s.decider.layout)
 }

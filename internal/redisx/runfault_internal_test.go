@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/deadline"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
 
@@ -55,41 +59,57 @@ func TestFailingRequestDoesNotFailTheBatch(t *testing.T) {
 	}
 }
 
-func TestBatchOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
+func TestRunOverSeveralSlotsIsRetriedJobByJob(t *testing.T) {
 	t.Parallel()
 	client := redistest.StartCluster(t).Client(t)
 	s := New(struct{ *redis.ClusterClient }{client}, Options{Prefix: "p"})
-	b := &batch{queue: new(queue), ctx: context.Background(), done: make(chan struct{})}
+	var jobs []*job
 	for i := range 8 {
-		b.jobs = append(b.jobs, s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
+		jobs = append(jobs, s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}))
 	}
-	s.decider.batcher.running <- struct{}{}
-	s.decider.batcher.run(b)
-	for _, p := range b.jobs {
-		if err := errors.Join(p.err, p.read()); err != nil || p.usages[0].Remaining != 4 {
+	queues := s.decider.queues
+	r := &run{queue: new(queue), jobs: jobs, lead: jobs[0]}
+	queues.lead(context.Background(), r)
+	for _, p := range jobs {
+		if err := errors.Join(p.failure, p.read()); err != nil || p.usages[0].Remaining != 4 {
 			t.Errorf("%v: %+v, %v, want 4 remaining", p.keys, p.usages, err)
 		}
 	}
-	if how := routing(s.decider.batcher.routing.Load()); how != bySlot {
+	if how := routing(queues.routing.Load()); how != bySlot {
 		t.Errorf("after CROSSSLOT the routing is %d, want by slot", how)
 	}
 }
 
-// The context of the first job may be cancelled, or have an earlier deadline than the others.
-func TestBatchOutlivesTheContextOfItsFirstJob(t *testing.T) {
-	s := frozenStore(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	p := s.jobOf(t, core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")})
-	s.decider.batcher.running <- struct{}{}
-	s.decider.batcher.run(&batch{queue: new(queue), ctx: ctx, jobs: []*job{p}, done: make(chan struct{})})
-	if err := errors.Join(p.err, p.read()); err != nil {
-		t.Error(err)
-	}
+// The caller that leads a run may give up: the others still get their replies.
+func TestRunOutlivesTheContextOfItsLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s, _ := slowStore(t)
+		limits := core.MustParseLimits("5/m")
+		ctx, cancel := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for i := range 2 * fewRuns {
+			callers.Go(func() {
+				own := ctx
+				if i%2 == 0 {
+					own = t.Context()
+				}
+				_, err := s.Take(own, []core.Claim{{Key: "k", Limits: limits}}, nil)
+				if err != nil && (i%2 == 0 || !errors.Is(err, context.Canceled)) {
+					t.Errorf("caller %d: %v", i, err)
+				}
+			})
+			synctest.Wait()
+		}
+		cancel()
+		callers.Wait()
+		if synctest.Wait(); !s.isIdle() {
+			t.Errorf("calls are left after %d takes", c.takes.Load())
+		}
+	})
 }
 
-// A client that uses the deadline of a context ends a call once no caller waits for it.
-func TestBatchEndsAtItsLastDeadline(t *testing.T) {
+// A client that uses the deadline of a context ends a call once no caller waits for it, and leaves no goroutine.
+func TestRunEndsAtItsLastDeadline(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true, ReadTimeout: time.Hour})
 	t.Cleanup(func() { client.Close() })
@@ -99,10 +119,15 @@ func TestBatchEndsAtItsLastDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy.Fault.Store(redistest.SwallowReplies)
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := s.Take(ctx, claims, nil); err == nil {
-		t.Error("a swallowed reply arrived")
+	for _, alone := range []bool{true, false} {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		if alone {
+			ctx = deadline.Context{Context: ctx}
+		}
+		if _, err := s.Take(ctx, claims, nil); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, breaker.ErrTooMany) {
+			t.Errorf("deadline alone %v: %v, want that no reply arrived in time", alone, err)
+		}
+		redistest.Wait(t, "the call to end", s.isIdle)
 	}
-	redistest.Wait(t, "the call to end", func() bool { return len(s.decider.batcher.running) == 0 })
 }

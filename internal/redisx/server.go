@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -14,23 +15,106 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/deadline"
 )
 
 // A server runs the script. It is a single server, or all servers of a Redis Cluster or a Ring.
 type server struct {
-	client      redis.UniversalClient
-	script      *script
-	noFunctions atomic.Bool // the server has none, or the user may not load them
+	client  redis.UniversalClient
+	script  *script
+	maxRuns int           // runs of a queue in flight: half the connections that the client may have
+	timeout time.Duration // of the client, for a new connection
+	inline  bool          // the client ends calls at the deadline of their context
+	running chan struct{} // has an element for each goroutine of within
 
-	clock    testClock     // of the server
-	repaired atomic.Uint64 // invalid states found
-	reloads  reloads       // of the state of the cluster
-	begun    time.Time
-	first    sync.Once
+	functions functions
+	clock     testClock     // of the server
+	repaired  atomic.Uint64 // invalid states found
+	reloads   reloads       // of the state of the cluster
+	warming   atomic.Bool   // warm is running
+	begun     time.Time
+	decided   sync.Once // the first decision
+	first     sync.Once // the first call
 }
 
+// maxRunning bounds the goroutines that wait for a client which does not end calls at the deadline of their context.
+const maxRunning = 4096
+
 func newServer(client redis.UniversalClient) *server {
-	return &server{client: client, script: theScript, begun: time.Now()}
+	s := &server{client: client, script: theScript, begun: time.Now(), running: make(chan struct{}, maxRunning)}
+	pool := 0
+	switch c := client.(type) { // an interface would match wrappers, which may do anything
+	case *redis.Client:
+		o := c.Options()
+		pool, s.timeout, s.inline = o.PoolSize, o.DialTimeout, o.ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		o := c.Options()
+		pool, s.timeout, s.inline = o.PoolSize, o.DialTimeout, o.ContextTimeoutEnabled
+	case *redis.Ring:
+		o := c.Options()
+		pool, s.timeout, s.inline = o.PoolSize, o.DialTimeout, o.ContextTimeoutEnabled
+	}
+	if pool == 0 {
+		pool = 10 * runtime.GOMAXPROCS(0) // the default
+	}
+	if s.timeout == 0 {
+		s.timeout = 5 * time.Second // the default
+	}
+	s.maxRuns = max(pool/2, fewRuns)
+	return s
+}
+
+// round waits for f, which calls the server. If ctx ends first, it returns ctx's error. If the client ends calls at the
+// deadline of their context, and nothing else ends ctx, the caller makes the call itself: a client does not notice that a
+// context is canceled.
+func (s *server) round(ctx context.Context, f func(context.Context) error) (err error) {
+	if !s.inline || !deadline.Alone(ctx) {
+		return s.within(ctx, f)
+	}
+	err = f(ctx)
+	if ends, ok := ctx.Deadline(); ok && err != nil && !isReply(err) && !errors.Is(err, context.DeadlineExceeded) && !time.Now().Before(ends) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
+	return err
+}
+
+// within runs f in a goroutine and returns its error. If ctx ends first, it returns ctx's error, and f may go on for as
+// long as the timeouts of the client say, so the caller must not share with f what it uses afterwards.
+func (s *server) within(ctx context.Context, f func(context.Context) error) error {
+	select {
+	case s.running <- struct{}{}:
+	default:
+		return breaker.ErrTooMany
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-s.running }()
+		var err error
+		defer func() {
+			if v := recover(); v != nil {
+				err = panicked(v)
+			}
+			done <- err
+		}()
+		growStack(1)
+		err = f(ctx)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// growStack grows the stack of a new goroutine in one step to the size that a client needs. Otherwise it grows in
+// several steps, each of which copies the frames so far.
+//
+//go:noinline
+func growStack(n int) byte {
+	var room [4 << 10]byte
+	return room[n%len(room)]
 }
 
 // runAll does jobs in one run of the script, or each job in a run of its own if that is what the server needs. It reports
@@ -60,10 +144,11 @@ func (s *server) run(ctx context.Context, jobs []*job) (err error) {
 			err = panicked(v)
 		}
 		for _, j := range jobs {
-			j.err = err
+			j.failure = err
 		}
 		s.noteError(err)
 	}()
+	s.first.Do(s.warm)
 	c := callOf(s.clock.micros(), jobs)
 	reply, err := s.call(ctx, c)
 	if err != nil {
@@ -133,50 +218,6 @@ func (s *server) countRepairs(n int64) {
 	}
 }
 
-// call sends c to the server and returns the reply. If the server does not have the function or the script, it has not
-// run it; only that error leads to another attempt.
-func (s *server) call(ctx context.Context, c *call) ([]int64, error) {
-	if s.noFunctions.Load() {
-		return c.sendScript(ctx, s.client, s.script)
-	}
-	reply, err := c.send(ctx, s.client, "fcall", s.script.function)
-	never := isUnavailable(err)
-	if isNotFound(err) {
-		never = isUnavailable(s.loadLibrary(ctx))
-		if !never {
-			reply, err = c.send(ctx, s.client, "fcall", s.script.function)
-		}
-	}
-	if !never && !isNotFound(err) {
-		return reply, err
-	}
-	reply, err = c.sendScript(ctx, s.client, s.script)
-	if err == nil && never {
-		s.noFunctions.Store(true)
-	}
-	return reply, err
-}
-
-// loadLibrary loads the library on all servers, because the client does not say which server lacks it.
-func (s *server) loadLibrary(ctx context.Context) error {
-	load := func(ctx context.Context, client *redis.Client) error {
-		cmd := onceText{redis.NewStringCmd(ctx, "function", "load", s.script.library)}
-		if err := client.Process(ctx, cmd); err != nil && !strings.Contains(err.Error(), "already exists") {
-			return err
-		}
-		return nil
-	}
-	switch client := s.client.(type) {
-	case *redis.ClusterClient:
-		return client.ForEachMaster(ctx, load)
-	case *redis.Ring:
-		return client.ForEachShard(ctx, load)
-	case *redis.Client:
-		return load(ctx, client)
-	}
-	return s.client.Process(ctx, onceText{redis.NewStringCmd(ctx, "function", "load", s.script.library)})
-}
-
 // A once is a command that go-redis sends at most once. If a reply is lost, a client sends other commands again, which
 // would charge a decision twice. Versions before 9.19 do not call NoRetry. With these, the name of the function or
 // script makes the second attempt fail.
@@ -243,7 +284,7 @@ func (c *call) addKeys(keys []string) {
 func (c *call) add(arg any) { c.words = append(c.words, arg) }
 
 // send sends c as a command that runs the function or script called name, and returns the reply.
-func (c *call) send(ctx context.Context, client redis.UniversalClient, command, name string) ([]int64, error) {
+func (s *server) send(ctx context.Context, c *call, command, name string) ([]int64, error) {
 	words := c.words
 	if c.sent {
 		words = slices.Clone(words) // a client may still read the words of an earlier attempt
@@ -252,20 +293,22 @@ func (c *call) send(ctx context.Context, client redis.UniversalClient, command, 
 	once := once{name: &onceName{text: name}}
 	words[0], words[1] = command, once.name
 	once.StringCmd = redis.NewStringCmd(ctx, words...)
-	once.SetFirstKeyPos(3)        // older versions of go-redis do not know the place in an FCALL
-	_ = client.Process(ctx, once) // the command keeps the error
-	text, err := once.Result()
+	once.SetFirstKeyPos(3) // older versions of go-redis do not know the place in an FCALL
+	err := s.round(ctx, func(ctx context.Context) error {
+		_ = s.client.Process(ctx, once) // the command keeps the error
+		return once.Err()
+	})
 	if err != nil {
 		return nil, err
 	}
-	return wordsOf(text)
+	return wordsOf(once.Val())
 }
 
 // sendScript sends c with the digest of the script, or with its source to a server that does not have the script.
-func (c *call) sendScript(ctx context.Context, client redis.UniversalClient, script *script) ([]int64, error) {
-	reply, err := c.send(ctx, client, "evalsha", script.sha)
+func (s *server) sendScript(ctx context.Context, c *call) ([]int64, error) {
+	reply, err := s.send(ctx, c, "evalsha", s.script.sha)
 	if hasCode(err, "NOSCRIPT") {
-		reply, err = c.send(ctx, client, "eval", script.source)
+		reply, err = s.send(ctx, c, "eval", s.script.source)
 	}
 	return reply, err
 }
@@ -283,28 +326,30 @@ func wordsOf(text string) ([]int64, error) {
 	return words, nil
 }
 
-// isNotFound reports whether err says that a server does not have the library.
-func isNotFound(err error) bool { return hasCode(err, "ERR Function not found") }
-
-// isUnavailable reports whether err says that a server has no functions, or that its user may not use them.
-func isUnavailable(err error) bool { return hasCode(err, "ERR unknown") || hasCode(err, "NOPERM") }
-
 // isReply reports whether err is a server's error reply. Unless the script itself failed, the server did not run it.
-func isReply(err error) bool {
-	return errors.As(err, new(redis.Error))
-}
+func isReply(err error) bool { return replyOf(err) != "" }
 
 // hasCode reports whether err is a server's reply that begins with code.
-func hasCode(err error, code string) bool {
-	return err != nil && strings.HasPrefix(err.Error(), code)
+func hasCode(err error, code string) bool { return strings.HasPrefix(replyOf(err), code) }
+
+// replyOf returns the text of a server's error reply, or "" if err is none. Hooks of a client may wrap its errors.
+func replyOf(err error) string {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		return reply.Error()
+	}
+	return ""
 }
 
 // reloadEvery is how often a store asks a client of a Redis Cluster to look for new masters.
 const reloadEvery = 500 * time.Millisecond
 
 // noteError makes a client of a Redis Cluster look for new masters if err is an error. On its own, the client does so
-// once a minute.
+// once a minute. If the call got no reply, noteError brings up new connections.
 func (s *server) noteError(err error) {
+	if err != nil && !isReply(err) {
+		s.warm()
+	}
 	cluster, ok := s.client.(*redis.ClusterClient)
 	if err == nil || !ok {
 		return
@@ -325,7 +370,7 @@ func (r *reloads) due(now time.Duration) bool {
 }
 
 // warnOnce calls warnOfEviction once, without waiting for it.
-func (s *server) warnOnce() { s.first.Do(func() { go s.warnOfEviction() }) }
+func (s *server) warnOnce() { s.decided.Do(func() { go s.warnOfEviction() }) }
 
 // warnOfEviction logs a warning if the server removes keys when its memory is full.
 func (s *server) warnOfEviction() {

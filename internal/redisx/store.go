@@ -7,8 +7,8 @@
 //
 //	store.go    the Store: a Take, from leases (lend.go) and remembered denials (denials.go) or the server; Settle; Reset
 //	decide.go   decides a request in one job or, on a Cluster, in one for each slot, and refunds what one job denies
-//	batcher.go  sends the jobs of concurrent callers in batches, which are bounded by a sum of loads
-//	server.go   sends a batch in one call and gives each job its part of the reply; script.go joins lua/
+//	queue.go    collects the jobs of concurrent callers into runs, which are bounded by a sum of loads
+//	server.go   sends a run in one call and gives each job its part of the reply; script.go joins lua/
 //	request.go  turns claims and settlements into a request, and splits it into jobs
 //	plan.go     has the words that a job sends, and reply.go those that it reads
 //	key.go      makes keys, and clock.go calendars
@@ -47,7 +47,7 @@ type Store struct {
 // New returns a store. Its arguments must be valid.
 func New(client redis.UniversalClient, o Options) *Store {
 	server, layout := newServer(client), newLayout(o.Prefix, o.Secret)
-	s := &Store{decider: &decider{layout: &layout, server: server, batcher: newBatcher(server)}}
+	s := &Store{decider: &decider{layout: &layout, server: server, queues: newQueues(server)}}
 	if o.DenyCache > 0 {
 		s.denials = newDenyCache(o.DenyCache, &layout)
 	}
@@ -194,13 +194,7 @@ func (s *Store) Reset(ctx context.Context, pairs []core.Pair) error {
 	defer s.denials.forget(pairs)
 	s.endLeases(pairs)
 	defer s.endLeases(pairs)
-	late := func(err error) error {
-		s.decider.server.noteError(err)
-		return err
-	}
-	return s.decider.batcher.running.within(ctx, late, func(ctx context.Context) error {
-		errs := make([]error, len(keys))
-		each(len(keys), func(i int) { errs[i] = s.decider.server.reset(ctx, keys[i]) })
-		return errors.Join(errs...)
-	})
+	errs := make([]error, len(keys))
+	each(len(keys), func(i int) { errs[i] = s.decider.server.reset(ctx, keys[i]) })
+	return errors.Join(errs...)
 }

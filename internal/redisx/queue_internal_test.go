@@ -1,0 +1,318 @@
+package redisx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/breaker"
+	"github.com/spillgate/spillgate/internal/deadline"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+func TestRunBeginsWhenItsQueueAllows(t *testing.T) { synctest.Test(t, testQueueAllows) }
+
+func testQueueAllows(t *testing.T) {
+	now := time.Now()
+	inFlight := func(load int, age time.Duration) *run { return &run{load: load, sent: now.Add(-age)} }
+	s := &queues{server: &server{maxRuns: 3}}
+	for _, row := range []struct {
+		why      string
+		inFlight []*run
+		load     int
+		want     bool
+	}{
+		{"none is in flight", nil, 1, true},
+		{"as large as the one in flight", []*run{inFlight(8, 0)}, 8, true},
+		{"smaller", []*run{inFlight(8, 0)}, 7, false},
+		{"smaller, but that one is slow", []*run{inFlight(8, slow)}, 7, true},
+		{"two are in flight", []*run{inFlight(1, slow-1), inFlight(1, 0)}, 100, false},
+		{"the older of two is slow", []*run{inFlight(8, slow), inFlight(8, 0)}, 1, true},
+		{"as many as may be are in flight", []*run{inFlight(8, time.Hour), inFlight(8, time.Hour), inFlight(8, time.Hour)}, 100, false},
+	} {
+		if got := s.allows(&queue{inFlight: row.inFlight, load: row.load}); got != row.want {
+			t.Errorf("%s: %v, want %v", row.why, got, row.want)
+		}
+	}
+}
+
+// busy returns a store and a queue with runs in flight that never finish.
+func busy(t *testing.T) (*Store, *queue) {
+	s := frozenStore(t)
+	q := new(queue)
+	for range fewRuns {
+		q.inFlight = append(q.inFlight, &run{queue: q, begun: true, sent: time.Now().Add(time.Hour)})
+	}
+	s.decider.queues.byRoute[q.route] = q
+	return s, q
+}
+
+// frees lets one of the runs of busy end.
+func (s *queues) frees(q *queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q.inFlight = q.inFlight[1:]
+	q.inFlight[0].load = 0
+	s.dispatch(q, nil)
+}
+
+func TestRunsAreBounded(t *testing.T) {
+	for _, row := range []struct {
+		limits   string
+		requests int
+		want     []int // requests of each run
+	}{
+		{"5/m", 300, []int{256, 44}},
+		{"5/m, 9/h", 200, []int{128, 72}},
+		{"5/m, 9/h;fixed-window", 200, []int{128, 72}},
+		{"5/m;sliding-log", 70, []int{64, 6}},
+		{"5/m;sliding-window", 70, []int{51, 19}},
+		{"64/m;sliding-log", 30, []int{21, 9}},
+		{"1000000/h;sliding-window;buckets=3600", 30, []int{17, 13}},
+		{"10000/h;sliding-log", 20, []int{12, 8}},
+		{"10000/h;sliding-log, 5/m", 20, []int{11, 9}},
+	} {
+		s, q := busy(t)
+		for i := range row.requests {
+			j := s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits(row.limits)})
+			if s.decider.queues.add(t.Context(), j, true) != nil {
+				t.Fatal("a run began though two are in flight")
+			}
+		}
+		var got []int
+		for q.load > 0 {
+			got = append(got, len(q.newRun().jobs))
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: runs of %d requests, want %d", row.limits, got, row.want)
+		}
+	}
+}
+
+// Settlements go before takes that have waited for longer.
+func TestSettlementsGoFirst(t *testing.T) {
+	s, q := busy(t)
+	for i := range 300 {
+		s.decider.queues.add(t.Context(), s.jobOf(t, core.Claim{Key: fmt.Sprint(i), Limits: core.MustParseLimits("5/m")}), true)
+	}
+	r := s.decider.layout.newSettle([]core.Settlement{{Key: "k", Limits: core.MustParseLimits("5/m"), Cost: 2, Final: 1}})
+	owed := &anyKeys.jobsOf(r, s.decider.layout)[0]
+	s.decider.queues.add(t.Context(), owed, true)
+	if jobs := q.newRun().jobs; jobs[0] != owed || len(jobs) < 200 {
+		t.Errorf("a run of %d jobs, want the settlement first and takes after it", len(jobs))
+	}
+}
+
+func TestJobWithdrawnBeforeItIsSentIsNotDecided(t *testing.T) {
+	s, q := busy(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	claim := core.Claim{Key: "k", Limits: core.MustParseLimits("5/m")}
+	other := s.jobOf(t, core.Claim{Key: "other", Limits: core.MustParseLimits("5/m, 50/h")})
+	queues := s.decider.queues
+	queues.add(t.Context(), other, false)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := s.Take(ctx, []core.Claim{claim}, nil)
+		failed <- err
+	}()
+	waits := func(load int) func() bool {
+		return func() bool {
+			queues.mu.Lock()
+			defer queues.mu.Unlock()
+			return q.load == load
+		}
+	}
+	redistest.Wait(t, "the job to wait", waits(3))
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that the context was canceled", err)
+	}
+	if !waits(2)() {
+		t.Errorf("a load of %d waits with the two limits that are left", q.load)
+	}
+	if queues.withdraw(other) || !waits(0)() {
+		t.Errorf("a load of %d waits though no job does", q.load)
+	}
+	queues.mu.Lock()
+	q.inFlight = nil
+	queues.mu.Unlock()
+	claim.Peek = true
+	results, err := s.Take(context.Background(), []core.Claim{claim}, nil)
+	if err != nil || results[0].Remaining != 5 {
+		t.Errorf("%+v, %v, want all 5 to remain", results, err)
+	}
+}
+
+func TestTooManyCallsFailAtOnce(t *testing.T) {
+	s := frozenStore(t)
+	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
+	running := s.decider.server.running
+	for range maxRunning {
+		running <- struct{}{}
+	}
+	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, breaker.ErrTooMany) || errors.Is(err, core.ErrInvalid) {
+		t.Errorf("%v, want %v", err, breaker.ErrTooMany)
+	}
+	for range maxRunning {
+		<-running
+	}
+	if results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Remaining != 4 {
+		t.Errorf("%+v, %v, want 4 remaining", results, err)
+	}
+}
+
+func TestTakeWithAContextThatHasEndedIsNotDecided(t *testing.T) {
+	s := frozenStore(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	claims := []core.Claim{{Key: "k", Limits: core.MustParseLimits("5/m")}}
+	for range 20 {
+		if _, err := s.Take(ctx, claims, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want %v", err, context.Canceled)
+		}
+	}
+	if results, err := s.Take(context.Background(), claims, nil); err != nil || results[0].Remaining != 4 {
+		t.Errorf("%+v, %v, want 4 remaining", results, err)
+	}
+}
+
+func TestCallerWithTheLatestDeadlineLeads(t *testing.T) {
+	now := time.Now()
+	at := func(millis int) time.Time { return now.Add(time.Duration(millis) * time.Millisecond) }
+	never := time.Time{}
+	for _, row := range []struct {
+		why       string
+		deadlines []time.Time
+		want      int
+	}{
+		{"the latest of all", []time.Time{at(1), at(3), at(2)}, 1},
+		{"the last of the latest", []time.Time{at(1), at(3), at(3)}, 2},
+		{"the first may have none", []time.Time{never, at(2)}, 0},
+		{"the last may have none", []time.Time{at(1), never}, 1},
+	} {
+		r := &run{queue: new(queue)}
+		for _, d := range row.deadlines {
+			r.add(&job{deadline: d, load: 1})
+		}
+		if r.elect(); r.lead != r.jobs[row.want] {
+			t.Errorf("%s: job %d leads, want %d", row.why, slices.Index(r.jobs, r.lead), row.want)
+		}
+	}
+	for _, row := range []struct {
+		why        string
+		lead, next time.Time
+		load       int
+		want       bool
+	}{
+		{"an earlier deadline", at(50), at(20), 1, true},
+		{"a little later", at(50), at(51), 1, true},
+		{"later than the leader waits", at(50), at(52), 1, false},
+		{"none", at(50), never, 1, false},
+		{"the leader waits for ever", never, at(50), 1, true},
+		{"too large", at(50), at(50), maxLoad, false},
+	} {
+		r := &run{queue: new(queue)}
+		r.add(&job{deadline: row.lead, load: 1})
+		r.elect()
+		if got := r.hasRoomFor(&job{deadline: row.next, load: row.load}); got != row.want {
+			t.Errorf("%s: may join %v, want %v", row.why, got, row.want)
+		}
+	}
+}
+
+// A caller that gives up before it leads its run passes the lead on; if it is the last one, the next run begins.
+func TestLeadIsPassedOn(t *testing.T) {
+	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
+	add := func(load int) *job {
+		j := &job{request: new(request), load: load}
+		if r := s.add(t.Context(), j, false); r != nil {
+			s.begin(r)
+		}
+		return j
+	}
+	add(3)
+	q := s.byRoute[""]
+	add(1)
+	add(1)
+	jobs := []*job{{request: new(request), load: 1}} // as large as the run in flight, together with the others
+	if r := s.add(t.Context(), jobs[0], false); r == nil || r.lead != jobs[0] || len(r.jobs) != 3 {
+		t.Fatalf("%+v, want a run of three jobs", r)
+	}
+	last := add(maxLoad)
+	for range 3 {
+		lead := q.inFlight[1].lead
+		if s.withdraw(lead); !lead.unsent {
+			t.Fatal("a caller gave up before it led its run, but its job was sent")
+		}
+		select {
+		case r := <-q.inFlight[1].lead.wake:
+			if r != q.inFlight[1] || slices.Contains(r.jobs, lead) {
+				t.Fatalf("another caller leads %+v", r)
+			}
+			r.lead.wake <- r
+		default:
+			t.Fatal("no other caller leads the run")
+		}
+	}
+	if q.inFlight[1].lead != last {
+		t.Error("the last job does not lead its run")
+	}
+}
+
+// Callers that come and give up at any time lose no lead: each gets a reply or its own error, and nothing is left behind.
+// The clients end calls at the deadline or do not, and the contexts are canceled or end at a deadline.
+func TestNoLeadIsLost(t *testing.T) {
+	for _, inline := range []bool{false, true} {
+		for _, alone := range []bool{false, true} {
+			t.Run(fmt.Sprintf("inline %v, deadline alone %v", inline, alone), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { floodAndGiveUp(t, inline, alone) })
+			})
+		}
+	}
+}
+
+func floodAndGiveUp(t *testing.T, inline, alone bool) {
+	c := &slowClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
+	defer c.Close()
+	s := New(c, Options{Prefix: "p"})
+	s.decider.server.inline = inline
+	s.decider.server.warming.Store(true) // there is no server to connect to
+	limits := core.MustParseLimits("100/h")
+	var all sync.WaitGroup
+	for i := range 3000 {
+		all.Go(func() {
+			time.Sleep(time.Duration(i%701) * 137 * time.Microsecond)
+			wait := time.Duration(i%97) * 531 * time.Microsecond
+			ctx, cancel := context.WithTimeout(context.Background(), wait)
+			defer cancel()
+			if alone {
+				ctx = deadline.Context{Context: ctx}
+			}
+			begun := time.Now()
+			_, err := s.Take(ctx, []core.Claim{{Key: fmt.Sprint(i % 7), Limits: limits}}, nil)
+			late := inline && alone // slowClient does not end calls at a deadline
+			if past := time.Since(begun) - wait; past > 0 && !late || past > 20*time.Millisecond {
+				t.Errorf("returned %v after the deadline", past)
+			}
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, breaker.ErrTooMany) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	time.Sleep(time.Second)
+	results, err := s.Take(t.Context(), []core.Claim{{Key: "last", Limits: limits}}, nil)
+	if err != nil || len(results) != 1 {
+		t.Errorf("%+v, %v after the callers have given up", results, err)
+	}
+	if synctest.Wait(); !s.isIdle() {
+		t.Error("calls are left")
+	}
+}
