@@ -126,7 +126,7 @@ func Example_program() {
 // Limits shared by all processes that talk to one Redis.
 func Example_redis() {
 	rules := []core.Rule{{Name: "api", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerMinute(100)}}}
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true})
 	limiter, err := core.New(rules, core.WithStore(redisstore.New(client)))
 	if err != nil {
 		fmt.Println(err)

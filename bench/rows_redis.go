@@ -65,6 +65,9 @@ func redisRows() []*row {
 			open:   func(e *env, f *setup) error { return openRedis(e, f, 1, typical) },
 			bounds: []bound{atMost(spillgate, redisRate, 1.1)},
 		}, {
+			name: "Redis, one caller with a default client", unit: latency, open: openDefaultClient,
+			task: "A client that does not end calls at the deadline of their contexts, beside one that does. Each call needs a goroutine then.",
+		}, {
 			name: "Redis, three limits on each of two identities", unit: perSecond, open: openRedisMany,
 			task:  "Six limits in one decision by 64 callers. The peers make six calls.",
 			since: since{spillgate, 0.9},
@@ -92,6 +95,20 @@ func callersRow(callers int) *row {
 func openRedis(e *env, f *setup, callers int, read reading) error {
 	return e.openStored(f, redisStores, plenty, func(s *peers.Store, _ *redis.Client) func() (sample, error) {
 		return e.load(s, callers, uniform(redisKeys), admitted, read)
+	})
+}
+
+func openDefaultClient(e *env, f *setup) error {
+	byDefault := func(l peers.Limit, c redis.UniversalClient) *peers.Store {
+		o := *c.(*redis.Client).Options()
+		o.ContextTimeoutEnabled = false
+		client := redis.NewClient(&o)
+		f.onClose(func() { _ = client.Close() })
+		return peers.SpillgateRedis(l, client)
+	}
+	all := []stored{{spillgate, ours, peers.SpillgateRedis}, {"spillgate, default client", ours, byDefault}}
+	return e.openStored(f, all, plenty, func(s *peers.Store, _ *redis.Client) func() (sample, error) {
+		return e.load(s, 1, uniform(redisKeys), admitted, typical)
 	})
 }
 

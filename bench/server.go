@@ -101,10 +101,14 @@ func (s *server) await() error {
 	}
 }
 
-// client returns a new client with the options that go-redis has by default, but one that waits for the server on a busy machine.
+// client returns a new client with the options that the documentation recommends, but one that waits for the server on a
+// busy machine.
 func (s *server) client() *redis.Client {
 	const timeout = 30 * time.Second
-	return redis.NewClient(&redis.Options{Addr: s.addr, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout})
+	return redis.NewClient(&redis.Options{
+		Addr: s.addr, ContextTimeoutEnabled: true,
+		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
+	})
 }
 
 // stop ends the process and waits for it.

@@ -33,6 +33,7 @@ func openStore(ctx context.Context, redisURL string) (core.Store, func(), error)
 		return nil, nil, misuse("--redis: want a URL such as redis://127.0.0.1:6379: %v", withoutURL(err))
 	}
 	logging.Disable() // warnDegraded reports failures of Redis
+	opts.ContextTimeoutEnabled = true
 	client := redis.NewClient(opts)
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()

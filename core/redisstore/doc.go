@@ -2,16 +2,17 @@
 // exactly. It makes the same decisions as core.MemoryStore, in a script, by the clock of the Redis server. All limits
 // of all claims of a request take one round trip.
 //
-//	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
+//	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true})
 //	store := redisstore.New(client, redisstore.WithPrefix("shop")) // a prefix for each service
 //	limiter, err := core.New(rules, core.WithStore(store))
 //
 // # Which Redis
 //
 // Redis 7.0 and newer, and Valkey: a single server, one behind Sentinel, or a Redis Cluster. The scripts need not be
-// loaded beforehand, and survive restarts, failovers and SCRIPT FLUSH. Any go-redis client works with its default
-// options. By default, go-redis sends a command again if the reply was lost, and ignores the deadline of a context.
-// This package prevents both: it sends a decision once, and its methods return when their context is done.
+// loaded beforehand, and survive restarts, failovers and SCRIPT FLUSH. Any go-redis client works, with any options. By
+// default, go-redis sends a command again if the reply was lost, and ignores the deadline of a context. This package
+// prevents both: it sends a decision once, and its methods return when their context is done. Set ContextTimeoutEnabled,
+// so that this takes no goroutine for each call: see New.
 //
 // A failover loses the charges that the replica had not received yet: for each key, at most one capacity is admitted
 // twice.

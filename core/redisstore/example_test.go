@@ -28,7 +28,7 @@ func Example() {
 	s := server()
 	defer s.Close()
 	process := func() *core.Limiter {
-		client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+		client := redis.NewClient(&redis.Options{Addr: s.Addr(), ContextTimeoutEnabled: true})
 		rules := []core.Rule{{Name: "api", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerMinute(3)}}}
 		return core.Must(core.New(rules, core.WithStore(redisstore.New(client)), core.WithTimeout(10*time.Second)))
 	}
@@ -52,7 +52,7 @@ func ExampleNew_options() {
 	s := server()
 	defer s.Close()
 	store := redisstore.New(
-		redis.NewClient(&redis.Options{Addr: s.Addr()}),
+		redis.NewClient(&redis.Options{Addr: s.Addr(), ContextTimeoutEnabled: true}),
 		redisstore.WithPrefix("shop"),
 		redisstore.WithKeySecret([]byte("0123456789abcdef0123456789abcdef")),
 		redisstore.WithDenyCache(10_000),

@@ -16,7 +16,7 @@ import (
 func ExampleStore_LeaseStats() {
 	s := server()
 	defer s.Close()
-	store := redisstore.New(redis.NewClient(&redis.Options{Addr: s.Addr()}))
+	store := redisstore.New(redis.NewClient(&redis.Options{Addr: s.Addr(), ContextTimeoutEnabled: true}))
 	rule := core.PerMinute(100_000).By(keyfunc.RemoteIP)
 	rule.Lease = 10 * time.Second
 	limiter := core.Must(core.New([]core.Rule{rule}, core.WithStore(store), core.WithTimeout(10*time.Second)))

@@ -15,7 +15,7 @@ import (
 func keysOf(opts ...redisstore.Option) []string {
 	s := server()
 	defer s.Close()
-	client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), ContextTimeoutEnabled: true})
 	defer client.Close()
 	claim := core.Claim{Rule: "login", Key: "user:ann", Limits: []core.Limit{core.PerMinute(5)}}
 	if _, err := redisstore.New(client, opts...).Take(context.Background(), []core.Claim{claim}, nil); err != nil {
@@ -41,7 +41,7 @@ func ExampleWithKeySecret() {
 
 // A process that decides for many clients remembers more denials.
 func ExampleWithDenyCache() {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true})
 	store := redisstore.New(client, redisstore.WithDenyCache(50_000))
 	fmt.Println(store.Validate())
 	// Output: <nil>

@@ -33,7 +33,14 @@ type sharedState struct {
 var _ core.LocalTaker = (*Store)(nil)
 
 // New returns a store that keeps its state in the Redis of client. It does not connect. Any client works, with any
-// options. A client that wraps a *redis.ClusterClient is recognized when the cluster first returns an error for keys of
+// options.
+//
+// Set ContextTimeoutEnabled in the options of the client, so that go-redis ends a call at its deadline. A goroutine that
+// decides then calls Redis itself. With a client that has the default options, or that wraps one, each call takes another
+// goroutine, which costs the process more time than the rest of the call. If Redis does not answer, that goroutine and
+// its connection stay for the ReadTimeout of the client. Decisions and deadlines are the same.
+//
+// A client that wraps a *redis.ClusterClient is recognized when the cluster first returns an error for keys of
 // several slots.
 //
 // Name the rules: stores over the same client with the same prefix are one store, in which rules of the same name share

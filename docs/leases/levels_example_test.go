@@ -12,6 +12,6 @@ func alone(rules []core.Rule) (*core.Limiter, error) { return core.New(rules) }
 
 // together limits all processes that use the same Redis. One address is a server, several are a Cluster.
 func together(rules []core.Rule, addrs ...string) (*core.Limiter, error) {
-	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addrs})
+	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addrs, ContextTimeoutEnabled: true})
 	return core.New(rules, core.WithStore(redisstore.New(client)))
 }

@@ -12,12 +12,13 @@ func byURL(url string) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	options.ContextTimeoutEnabled = true
 	return redis.NewClient(options), nil
 }
 
 // bySentinel connects to the master that the sentinels name, and follows a failover.
 func bySentinel(master string, sentinels ...string) redis.UniversalClient {
-	return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: master, SentinelAddrs: sentinels})
+	return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: master, SentinelAddrs: sentinels, ContextTimeoutEnabled: true})
 }
 
 // byElastiCache connects to ElastiCache or MemoryDB with cluster mode and encryption in transit. The endpoint is the
@@ -28,5 +29,7 @@ func byElastiCache(endpoint, user, token string) redis.UniversalClient {
 		Username:  user,
 		Password:  token,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+
+		ContextTimeoutEnabled: true,
 	})
 }

@@ -17,7 +17,7 @@ func TestTwoProcessesShareALimit(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	server.SetTime(now) // the clock of Redis decides
 	process := func() *core.Limiter {
-		client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+		client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 		t.Cleanup(func() { _ = client.Close() })
 		store := redisstore.New(client, redisstore.WithPrefix("shop"))
 		rules := []core.Rule{{Name: "api", Key: keyfunc.RemoteIP, Limits: []core.Limit{core.PerMinute(2)}}}

@@ -161,7 +161,7 @@ func TestRedisWithFaults(t *testing.T) {
 	for name, some := range faults {
 		t.Run(name, func(t *testing.T) {
 			proxy := redistest.StartProxy(t, server.Addr)
-			client := redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: 100})
+			client := redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: 100, ContextTimeoutEnabled: true})
 			t.Cleanup(func() { client.Close() })
 			store := redisstore.New(client)
 			stop := alternate(&proxy.Fault, some)

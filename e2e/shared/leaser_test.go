@@ -49,7 +49,7 @@ const timeout = 50 * time.Millisecond
 
 // limiter returns a limiter of the key that l asks for.
 func (l *leaser) limiter() *core.Limiter {
-	return l.limiterOver(redis.NewUniversalClient(&redis.UniversalOptions{Addrs: l.Addrs, MasterName: l.Master}))
+	return l.limiterOver(redis.NewUniversalClient(&redis.UniversalOptions{Addrs: l.Addrs, MasterName: l.Master, ContextTimeoutEnabled: true}))
 }
 
 // limiterOver returns the limiter of l over a client.

@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 
 // serveAll serves what everyHost returns until its standard input ends. It prints its address.
 func serveAll(addr string) error {
-	client := redis.NewClient(&redis.Options{Addr: addr})
+	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	defer client.Close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -60,7 +60,7 @@ func runWaiter(text string) error {
 	if _, err := fmt.Sscan(text, &w.addr, &w.rate, (*int64)(&w.most)); err != nil {
 		return err
 	}
-	client := redis.NewClient(&redis.Options{Addr: w.addr})
+	client := redis.NewClient(&redis.Options{Addr: w.addr, ContextTimeoutEnabled: true})
 	defer client.Close()
 	l := w.limiter(client)
 	if _, err := l.Take(context.Background(), core.Claim{Rule: "waiting", Key: "const:all", Peek: true}); err != nil { // connects

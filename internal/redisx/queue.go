@@ -345,7 +345,7 @@ func (s *queues) failed(j *job, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if j.unsent || j.run.queue.answered.After(j.begun) || time.Since(j.deadline) > starved {
+		if j.unsent || j.run.queue.answered.After(j.begun) || !j.deadline.IsZero() && time.Since(j.deadline) > starved {
 			return breaker.ErrTooMany
 		}
 	}

@@ -76,7 +76,7 @@ func TestRedisIsDown(t *testing.T) {
 	if got := try.Admitted(hs["after"], 1100, "203.0.113.9:4000", "/"); got < 1000 {
 		t.Errorf("after: admitted %d of 1100, want 1000 by the memory of the process", got)
 	}
-	none := redis.NewClient(&redis.Options{Addr: redistest.FreeAddr(t), MaxRetries: -1})
+	none := redis.NewClient(&redis.Options{Addr: redistest.FreeAddr(t), MaxRetries: -1, ContextTimeoutEnabled: true})
 	defer none.Close()
 	if _, err := before(none, try.OK); err == nil {
 		t.Error("before: made without a server")

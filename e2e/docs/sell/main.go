@@ -52,7 +52,7 @@ func limitsOf(name string) []core.Limit {
 }
 
 func main() {
-	client := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS"), "127.0.0.1:6379")})
+	client := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS"), "127.0.0.1:6379"), ContextTimeoutEnabled: true})
 	limiter := core.Must(core.New([]core.Rule{{
 		Name:   "plan",
 		Key:    keyfunc.User(customer),

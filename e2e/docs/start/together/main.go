@@ -46,7 +46,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err // every mistake, with its line and column
 	}
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", ContextTimeoutEnabled: true})
 	store := redisstore.New(client, redisstore.WithPrefix("shop"))
 	counts := telemetry.New(telemetry.Options{Log: slog.Default()})
 	defer counts.Flush()
