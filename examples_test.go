@@ -24,7 +24,7 @@ var withoutExample = map[string][]string{
 	"client":          {"LimitedError.Error", "Transport.CloseIdleConnections", "Transport.RoundTrip"},
 	"telemetry":       {"Telemetry.Attach", "Telemetry.FindKey", "Telemetry.Flush", "Telemetry.Limiters", "Telemetry.Observe"},
 	"rulefile":        {"Read", "File.Needs", "Mistake.Error", "Mistake.Unwrap", "Mistakes.Error", "Mistakes.Unwrap"},
-	"core/redisstore": {"Store.Reset", "Store.Settle", "Store.SharedState", "Store.Take", "Store.TakeLocal", "Store.Validate", "Store.Repaired"},
+	"core/redisstore": {"Store.Denied", "Store.Reset", "Store.Settle", "Store.SharedState", "Store.Take", "Store.TakeLocal", "Store.Validate", "Store.Repaired", "Store.Via"},
 }
 
 // publicPackages are those that programs import.

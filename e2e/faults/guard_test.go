@@ -69,7 +69,7 @@ func (g *guard) take(key string) core.Decision {
 		g.t.Errorf("%s: got %v and the error %v", g.rule, d, err)
 	case err != nil:
 		d.Degraded = err
-	case d.Degraded != nil && (g.rule == "closed" || !errors.Is(d.Degraded, core.ErrUnavailable)):
+	case d.Degraded != nil && (g.rule == "closed" && !says(d.Degraded, "too many calls") || !errors.Is(d.Degraded, core.ErrUnavailable)):
 		g.t.Errorf("%s: got %v, which is degraded", g.rule, d)
 	}
 	return d

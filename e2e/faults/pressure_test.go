@@ -47,9 +47,10 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 			if calls := g.calls.takes.Load() - calls; calls > 3*500+probes {
 				t.Errorf("%d calls of the store for %d requests, want three per caller at most, and a few probes", calls, asked)
 			}
-			want := map[string]int{"local": 100, "open": asked, "closed": 0}[mode]
-			if admitted != want {
-				t.Errorf("%d of %d requests were admitted, want %d", admitted, asked, want)
+			least := map[string]int{"local": 100, "open": 101, "closed": 0}[mode] // the breaker opens meanwhile
+			bound := map[string]int{"local": 100, "open": asked, "closed": 0}[mode]
+			if admitted < least || admitted > bound {
+				t.Errorf("%d of %d requests were admitted, want %d to %d", admitted, asked, least, bound)
 			}
 			redistest.Wait(t, "the breaker to withhold calls", func() bool { // not while it waits for a probe
 				g.take("k")
@@ -78,7 +79,7 @@ func TestPoolThatIsExhausted(t *testing.T) {
 			s.proxy.Fault.Store(redistest.Fault{Delay: 6 * deadline / 10})
 			enough := func() bool { return g.degraded.Load() >= 5 && g.degraded.Load() < g.seen.Load() }
 			_, admitted := during(3*time.Second, enough, g, 10, 40*time.Millisecond)
-			if most := map[string]int{"local": 10 + 10, "open": int(g.seen.Load()), "closed": 10}[mode]; admitted > most {
+			if most := map[string]int{"local": 10 + 10, "open": int(g.seen.Load()), "closed": 10 + 10}[mode]; admitted > most { // calls that are not sent are an overload
 				t.Errorf("%d requests were admitted, want at most %d", admitted, most)
 			}
 			s.proxy.Fault.Store(redistest.NoFault)

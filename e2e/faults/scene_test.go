@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -31,7 +32,7 @@ type scene struct {
 	inFlight counter // commands of client
 }
 
-// A counter is a hook that counts a client's commands in flight.
+// A counter is a hook that counts a client's commands in flight, and wraps their errors, as hooks that trace do.
 type counter struct{ atomic.Int64 }
 
 func (*counter) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -44,7 +45,12 @@ func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		c.Add(1)
 		defer c.Add(-1)
-		return next(ctx, cmd)
+		err := next(ctx, cmd)
+		if err != nil {
+			err = fmt.Errorf("redis: %s: %w", cmd.Name(), err)
+			cmd.SetErr(err)
+		}
+		return err
 	}
 }
 
@@ -54,7 +60,7 @@ func newScene(t testing.TB, args ...string) *scene {
 	s.admin = s.server.Client(t)
 	s.direct = redisstore.New(s.admin)
 	s.proxy = redistest.StartProxy(t, s.server.Addr)
-	s.client = s.connect(&redis.Options{Addr: s.proxy.Addr})
+	s.client = s.connect(&redis.Options{Addr: s.proxy.Addr, ContextTimeoutEnabled: true})
 	s.client.AddHook(&s.inFlight)
 	s.store = redisstore.New(s.client)
 	return s
@@ -65,9 +71,8 @@ func (s *scene) connect(o *redis.Options) *redis.Client {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute, time.Minute
 	c := redis.NewClient(o)
 	s.Cleanup(func() {
-		if n, most := s.proxy.Conns(), 10*runtime.GOMAXPROCS(0); n > most {
-			s.Errorf("%d connections are open, want at most %d", n, most)
-		}
+		// The client closes connections of calls that are late; the proxy notices a little later.
+		redistest.Wait(s, "at most as many connections to be open as the pool has", func() bool { return s.proxy.Conns() <= 10*runtime.GOMAXPROCS(0) })
 		c.Close()
 		redistest.Wait(s, "the connections to end", func() bool { return s.proxy.Conns() == 0 })
 	})
@@ -153,18 +158,29 @@ func (j *journal) count(what string) (n int) {
 	return n
 }
 
+// turns returns the lines except those of overloads: on a busy machine, a call may be late because this process is.
+func (j *journal) turns() (lines []string) {
+	for _, line := range j.lines {
+		if !strings.HasPrefix(line, "WARN spillgate: too many requests for the store at once") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // wantTurns fails the test unless one limiter has logged that its store is down and that it is back, alternately and at most so
 // often. A machine that stalls may add some.
 func (j *journal) wantTurns(t testing.TB, most int) {
 	t.Helper()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for i, line := range j.lines {
+	lines := j.turns()
+	for i, line := range lines {
 		if want := [...]string{isDown, isBack}[i%2]; !strings.HasPrefix(line, want) {
 			t.Errorf("line %d is %q, want %q", i+1, line, want)
 		}
 	}
-	if n := len(j.lines); n == 0 || n > 2*most {
+	if n := len(lines); n == 0 || n > 2*most {
 		t.Errorf("%d lines for %d outages at most:\n%s", n, most, strings.Join(j.lines, "\n"))
 	}
 }
@@ -172,7 +188,7 @@ func (j *journal) wantTurns(t testing.TB, most int) {
 // wantTransitions fails the test unless the log has exactly one line for each of n transitions in either direction.
 func (j *journal) wantTransitions(t testing.TB, n int) {
 	t.Helper()
-	if down, back := j.count(isDown), j.count(isBack); down != n || back != n || len(j.lines) != 2*n {
+	if down, back := j.count(isDown), j.count(isBack); down != n || back != n || len(j.turns()) != 2*n {
 		t.Errorf("want %d lines for each transition, got:\n%s", n, strings.Join(j.lines, "\n"))
 	}
 }

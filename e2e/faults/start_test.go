@@ -33,7 +33,7 @@ func TestWrongFromTheStart(t *testing.T) {
 			each(guards, f.suffer)
 		})
 	}
-	if n := s.log.count(isDown); n != 4*len(modes) || n != len(s.log.lines) {
+	if n := s.log.count(isDown); n != 4*len(modes) || n != len(s.log.turns()) {
 		t.Errorf("want a line for each limiter, got %q", s.log.lines)
 	}
 }

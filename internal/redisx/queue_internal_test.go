@@ -266,6 +266,26 @@ func TestLeadIsPassedOn(t *testing.T) {
 	}
 }
 
+// The caller that ends a run hands the lead to one that waits, at once.
+func TestEndOfARunBeginsTheNext(t *testing.T) {
+	s := &queues{server: &server{maxRuns: fewRuns}, byRoute: make(map[string]*queue)}
+	r := s.add(t.Context(), &job{request: new(request), load: 2}, true)
+	s.begin(r)
+	next := &job{request: new(request), load: 1}
+	if s.add(t.Context(), next, true) != nil {
+		t.Fatal("a smaller run began while another was in flight")
+	}
+	s.finish(r)
+	select {
+	case got := <-next.wake:
+		if got == nil || got.lead != next {
+			t.Errorf("%+v, want that the job that waits leads a run", got)
+		}
+	default:
+		t.Error("the job that waits does not lead a run")
+	}
+}
+
 // Callers that come and give up at any time lose no lead: each gets a reply or its own error, and nothing is left behind.
 // The clients end calls at the deadline or do not, and the contexts are canceled or end at a deadline.
 func TestNoLeadIsLost(t *testing.T) {
