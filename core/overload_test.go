@@ -185,3 +185,50 @@ func TestSettlementsAreMadeDuringAFlood(t *testing.T) {
 		}
 	})
 }
+
+// Late calls of another rule open the breaker, which withholds no settlement: the store may answer it.
+func TestSettlementsPassAnOpenBreaker(t *testing.T) {
+	var late atomic.Bool
+	s := &faulty{fault: func(ctx context.Context) error {
+		if late.Load() {
+			return hang(ctx)
+		}
+		return nil
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		login := perHour("login", 300)
+		l := withStore(s, []core.Rule{login, perHour("other", 5)})
+		var held []core.Decision
+		for range 200 {
+			d, err := l.Take(t.Context(), core.Claim{Rule: "login", Key: "failing", Hold: true})
+			if err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			held = append(held, d)
+		}
+		late.Store(true)
+		for range 30 {
+			if _, err := l.Take(t.Context(), core.Claim{Rule: "other", Key: "k"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if late.Store(false); !l.StoreHealth().Down {
+			t.Error("the breaker is closed after 30 late calls")
+		}
+		for _, d := range held {
+			if err := l.Settle(t.Context(), d, "login", 1); err != nil {
+				t.Errorf("settle: %v", err)
+			}
+		}
+		if !l.StoreHealth().Down {
+			t.Error("settlements have closed the breaker")
+		}
+		if err := l.Reset(t.Context(), "other", "k"); err != nil {
+			t.Errorf("reset: %v", err)
+		}
+		peek := core.Claim{Rule: "login", Key: "failing", Limits: login.Limits, Peek: true}
+		if results, err := s.memory.Take(t.Context(), []core.Claim{peek}, nil); err != nil || results[0].Remaining != 100 {
+			t.Errorf("got %+v, %v, want 200 of 300 charged", results, err)
+		}
+	})
+}

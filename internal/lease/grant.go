@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/deadline"
 )
 
 // grantTimeout is the timeout of a grant until a Take has had a deadline.
@@ -66,7 +67,7 @@ func (t *Table) grant(hash uint64, e *entry, loans []Loan, timeout time.Duration
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	sent, l := t.now(), &loans[0]
-	_, _, err := t.store.Lend(ctx, nil, loans, nil)
+	_, _, err := t.store.Lend(deadline.Context{Context: ctx}, nil, loans, nil)
 
 	s := t.shard(hash)
 	s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/deadline"
 )
 
 // maxUnused is the largest number of keys in one call that returns unused requests: thousands of leases may end at the
@@ -69,7 +70,7 @@ func (t *Table) sweep() {
 	}
 	for some := range slices.Chunk(all, maxUnused) {
 		ctx, cancel := context.WithTimeout(context.Background(), returnTimeout)
-		t.returnNow(ctx, some)
+		t.returnNow(deadline.Context{Context: ctx}, some)
 		cancel()
 	}
 }
