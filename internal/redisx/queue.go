@@ -57,6 +57,7 @@ type run struct {
 	load  int     // of all jobs
 	lead  *job    // its caller leads the run
 	begun bool    // no jobs may join or leave
+	stale bool    // its leader took long to begin it
 	sent  time.Time
 	trip  breaker.Trip // if the run fails, each caller's breaker counts one failure
 }
@@ -250,8 +251,9 @@ func (s *queues) begin(r *run) {
 		runtime.Gosched()
 		s.mu.Lock()
 	}
-	q := r.queue
-	if r.begun, r.sent = true, time.Now(); q.open == r {
+	q, now := r.queue, time.Now()
+	r.stale = now.Sub(r.sent) > starved
+	if r.begun, r.sent = true, now; q.open == r {
 		q.open = nil
 	}
 	s.company = len(r.jobs) > 1 || q.load > 0 || len(q.inFlight) > 1
@@ -340,12 +342,12 @@ func (s *queues) drop(r *run) {
 
 // failed returns err, which ended j, as an error that the breaker counts once for all jobs of a run. If j is late, it is
 // an overload of this process, and no failure of the server, if the server has not received j, has answered another run
-// in the meantime, or if not even the timer was on time.
+// in the meantime, or if this process lacks CPU: its leader was not woken in time, or not even the timer was.
 func (s *queues) failed(j *job, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if j.unsent || j.run.queue.answered.After(j.begun) || !j.deadline.IsZero() && time.Since(j.deadline) > starved {
+		if j.unsent || j.run.stale || j.run.queue.answered.After(j.begun) || !j.deadline.IsZero() && time.Since(j.deadline) > starved {
 			return breaker.ErrTooMany
 		}
 	}

@@ -157,6 +157,7 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 		unsent   bool
 		answered time.Duration // after the job has begun
 		past     time.Duration // since its deadline
+		stale    bool          // its leader took long to begin its run
 		err      error
 		overload bool
 	}{
@@ -165,6 +166,7 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 		{why: "another answer came meanwhile", answered: 1, err: context.DeadlineExceeded, overload: true},
 		{why: "never sent", unsent: true, err: context.DeadlineExceeded, overload: true},
 		{why: "the timer was late", past: 2 * starved, err: context.DeadlineExceeded, overload: true},
+		{why: "its leader was late", stale: true, err: context.DeadlineExceeded, overload: true},
 		{why: "a wrapped error", answered: 1, err: fmt.Errorf("hook: %w", context.DeadlineExceeded), overload: true},
 		{why: "a lost connection is no matter of time", answered: 1, past: 2 * starved, err: io.EOF},
 		{why: "canceled", answered: 1, err: context.Canceled},
@@ -174,7 +176,7 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 		if row.answered != 0 {
 			q.answered = begun.Add(row.answered)
 		}
-		j := &job{begun: begun, deadline: time.Now().Add(time.Hour), run: &run{queue: q}, unsent: row.unsent}
+		j := &job{begun: begun, deadline: time.Now().Add(time.Hour), run: &run{queue: q, stale: row.stale}, unsent: row.unsent}
 		if row.past > 0 {
 			j.deadline = time.Now().Add(-row.past)
 		}
