@@ -67,7 +67,7 @@ func checkReply(t *testing.T, reply []byte, claims []core.Claim) {
 		t.Fatalf("%d results", len(results)-1)
 	}
 	for i, r := range results[1:] {
-		if r.Limit != claims[0].Limits[i] || r.Rule != "rule" || r.Allowed != (r.RetryAfter == 0) || r.Remaining < 0 || r.Remaining > r.Limit.Capacity() ||
+		if r.Limit != claims[0].Limits[i] || r.Rule != "rule" || r.Allowed != (r.RetryAfter == 0) || r.Remaining < 0 || r.Remaining > r.Quota() ||
 			r.RetryAfter < 0 || r.RefillAfter < 0 || r.ResetAfter < 0 {
 			t.Errorf("result %d: %+v", i, r)
 		}

@@ -23,7 +23,7 @@ func TestImpossibleRepliesAreErrors(t *testing.T) {
 		{"a pair holds something, and the other is banned",
 			[]int64{now, 0, code * rare, 0, 0, 0, 1, -now, 5, code * held, 0, 0, 0, 0, 0, 0, 0, 7, 5, 0, 7, 0}, true},
 		{"a cost never fits", []int64{now, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0}, true},
-		{"more was granted than used", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, -3, 0}, true},
+		{"less than nothing is used", []int64{now, 0, 0, 0, 0, 0, 0, 0, 0, -3, 0}, false},
 		{"a wait below never", []int64{now, 0, -2, 0, 0, 0, 0, 0, 0, 0, 0}, false},
 		{"no such wait", []int64{now, 0, tooMuch, 0, 0, 0, 0, 0, 0, 0, 0}, false},
 		{"no such level", []int64{now, 0, 0, tooMuch, 0, 0, 0, 0, 0, 0, 0}, false},

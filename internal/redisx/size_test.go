@@ -86,7 +86,7 @@ func fillPairs(t *testing.T, client *redis.Client, claim core.Claim, pairs, requ
 			claims[i] = claim
 		}
 		for len(claims) > 0 {
-			n := min(len(claims), 500)
+			n := min(len(claims), 64)
 			take(t, s, claims[:n]...)
 			claims = claims[n:]
 		}
