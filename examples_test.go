@@ -16,7 +16,7 @@ import (
 var withoutExample = map[string][]string{
 	"core": {
 		"Algorithm.String", "CalendarUnit.String", "Limit.Capacity", "Limit.Width", "Claim.Compile", "Claim.Validate", "Settlement.Compile", "Settlement.Validate", "Must", "Limiter.Store", "Decision.OuterRulesOfSameName",
-		"Guard.Admitted", "Guard.Decision", "Guard.End", "Guard.Request", "Guard.Settle", "Guard.Watches", "Limiter.Guard", "Limiter.MayWait", "NewContext", "Route",
+		"Guard.Admitted", "Guard.Decision", "Guard.End", "Guard.Request", "Guard.Settle", "Guard.Watches", "Limiter.Guard", "Limiter.MayWait", "NewContext", "Route", "WithoutDecision",
 		"MemoryStore.Reset", "MemoryStore.Settle", "MemoryStore.Stats", "MemoryStore.Take", "MemoryStore.Validate",
 	},
 	"keyfunc":         {"ClientIP.Key"},

@@ -106,7 +106,7 @@ func sameMap(a, b map[string][]string) bool {
 	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
 
-// restored is the context that a handler has set in place of the limiter's, without the limiter's decision.
+// restored is a context that carries the decisions of before, or none if before is nil, in place of those of the context that it extends.
 type restored struct {
 	context.Context
 	before *carried
@@ -231,6 +231,16 @@ func NewContext(ctx context.Context, d Decision) context.Context {
 	c := &carried{Context: ctx}
 	c.receipt.nested, c.receipt.extra = before != nil, &extra{added: &d}
 	return c
+}
+
+// WithoutDecision is for adapters that may get the context of another request: of the one that opened a session, for example, or of
+// a batch. It returns a context with the values and the deadline of ctx, but without the decisions that ctx carries, so that all
+// rules apply to the request again.
+func WithoutDecision(ctx context.Context) context.Context {
+	if carriedBy(ctx) == nil {
+		return ctx
+	}
+	return &restored{Context: ctx}
 }
 
 // FromContext returns the decision that ctx carries, joined from the decisions of all limiters that guard the request.

@@ -39,6 +39,34 @@ func TestGuardChargesOnce(t *testing.T) {
 	}
 }
 
+// TestWithoutDecision decides a second request in the context of the first, as the tools of a session are called.
+func TestWithoutDecision(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{perHour("a", 5)}))
+	r, _, err := guard(l, get("/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), word{}, 1))
+	apart := core.WithoutDecision(ctx)
+	if _, ok := core.FromContext(apart); ok || apart.Value(word{}) != 1 {
+		t.Errorf("a decision: %v, the value %v; want no decision, and the value", ok, apart.Value(word{}))
+	}
+	g, err := l.Guard(apart, get("/"), nil)
+	if d := g.Decision(); err != nil || len(d.Results) != 1 || d.Results[0].Remaining != 3 {
+		t.Errorf("the second request: got %+v, %v; want 3 left", d, err)
+	}
+	again, err := l.Guard(g.Request().Context(), g.Request(), nil)
+	if d := again.Decision(); err != nil || d.Results[0].Remaining != 3 {
+		t.Errorf("the second request, guarded twice: got %+v, %v; want the first decision", d, err)
+	}
+	if cancel(); apart.Err() == nil {
+		t.Error("the context does not end")
+	}
+	if core.WithoutDecision(t.Context()) != t.Context() {
+		t.Error("a context without a decision is copied")
+	}
+}
+
 func TestFromContext(t *testing.T) {
 	if _, ok := core.FromContext(t.Context()); ok {
 		t.Error("a plain context carries a decision")

@@ -68,7 +68,7 @@
 //
 // [Limiter.Guard] returns a [Guard], which decides one request and settles it at the end. A [Router] finds the route of a
 // request, and key funcs ask for it with [Route] or [RoutePattern]. [NewContext] joins the decisions of nested limiters.
-// [Decision.Tightest] and [Decision.OuterRulesOfSameName] are for headers.
+// [WithoutDecision] leaves another request's decisions out. [Decision.Tightest] and [Decision.OuterRulesOfSameName] are for headers.
 //
 // # For writing a store
 //

@@ -49,6 +49,7 @@ var importRules = []struct {
 	{"middleware/gin", adapter("github.com/gin-gonic/gin")},
 	{"middleware/echo", adapter("github.com/labstack/echo/v4")},
 	{"middleware/echov5", adapter("github.com/labstack/echo/v5")},
+	{"middleware/mcp", adapter("github.com/modelcontextprotocol/go-sdk")},
 }
 
 const (
@@ -60,15 +61,16 @@ const (
 
 // only says which directories have the packages that may import a module.
 var only = map[string][]string{
-	"github.com/redis":      {"internal/redisx", "internal/redistest", "core/redisstore", "cmd"},
-	"go.opentelemetry.io":   {"telemetry/otel", "cmd"},
-	"github.com/prometheus": {"telemetry/prometheus", "cmd"},
-	goYAML:                  {"rulefile"},
-	"github.com/gin-gonic":  {"middleware/gin", "cmd"},
-	"github.com/go-chi":     {"middleware/chi", "cmd"},
-	"github.com/labstack":   {"middleware/echo", "middleware/echov5", "cmd"},
-	"github.com/alicebob":   nil, // for tests
-	"pgregory.net/rapid":    nil,
+	"github.com/redis":                {"internal/redisx", "internal/redistest", "core/redisstore", "cmd"},
+	"go.opentelemetry.io":             {"telemetry/otel", "cmd"},
+	"github.com/prometheus":           {"telemetry/prometheus", "cmd"},
+	goYAML:                            {"rulefile"},
+	"github.com/gin-gonic":            {"middleware/gin", "cmd"},
+	"github.com/go-chi":               {"middleware/chi", "cmd"},
+	"github.com/labstack":             {"middleware/echo", "middleware/echov5", "cmd"},
+	"github.com/modelcontextprotocol": {"middleware/mcp"},
+	"github.com/alicebob":             nil, // for tests
+	"pgregory.net/rapid":              nil,
 }
 
 func adapter(framework ...string) []string {
