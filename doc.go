@@ -1,5 +1,5 @@
-// Package spillgate is the front page of a rate limiter for net/http, chi, gin and echo. This package has no code; use
-// the packages below.
+// Package spillgate is the front page of a rate limiter for net/http, chi, gin, echo and MCP. This package has no
+// code; use the packages below.
 //
 // This program limits each client to 100 requests per minute:
 //
@@ -30,6 +30,7 @@
 //     [github.com/spillgate/spillgate/middleware/chi], [github.com/spillgate/spillgate/middleware/gin],
 //     [github.com/spillgate/spillgate/middleware/echo] (v4) and [github.com/spillgate/spillgate/middleware/echov5] have
 //     the same names.
+//   - [github.com/spillgate/spillgate/middleware/mcp]: the adapter for servers of the Model Context Protocol.
 //   - [github.com/spillgate/spillgate/headers]: response headers that tell a client its limits.
 //   - [github.com/spillgate/spillgate/core/redisstore]: limits that several processes share through Redis.
 //   - [github.com/spillgate/spillgate/rulefile]: rules from a YAML file, reloaded when it changes.

@@ -24,6 +24,7 @@ var requirements = map[string]map[string]string{
 	"middleware/gin":       {"github.com/gin-gonic/gin v1.9.0": "IRoutes.Match, in tests"},
 	"middleware/echo":      {"github.com/labstack/echo/v4 v4.10.2": "a request that no route matches has no path"},
 	"middleware/echov5":    {"github.com/labstack/echo/v5 v5.0.0": "the first version 5"},
+	"middleware/mcp":       {"github.com/modelcontextprotocol/go-sdk v1.7.0": "before, clients of a stateless server chose their session: TestKeys"},
 	"telemetry/otel":       {"go.opentelemetry.io/otel v1.20.0": "metric.WithExplicitBucketBoundaries", "go.opentelemetry.io/otel/metric v1.20.0": "as above", "go.opentelemetry.io/otel/trace v1.20.0": "as above"},
 	"telemetry/prometheus": {"github.com/prometheus/client_golang v1.11.1": "older versions have CVE-2022-21698"},
 }

@@ -1,0 +1,249 @@
+package mcplimit_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
+)
+
+// stdio is the environment variable that makes the test binary a server on its standard input and output.
+const stdio = "SPILLGATE_TEST_STDIO"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(stdio) != "" {
+		if err := newServer(perTool()).Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// perTool limits the tool search, for all clients together.
+func perTool() mcp.Middleware {
+	return mcplimit.New(core.Must(core.New([]core.Rule{{
+		Name: "search", Key: keyfunc.Const("all"), Limits: []core.Limit{core.Every(1, 2*time.Second)}, Routes: []string{mcplimit.Route("tools/call", "search")},
+	}})))
+}
+
+type query struct {
+	Text string `json:"text,omitempty"`
+}
+
+// newServer returns a server with two tools, a prompt and a resource.
+func newServer(limit ...mcp.Middleware) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "server", Version: "1"}, nil)
+	for _, name := range []string{"search", "fetch"} {
+		mcp.AddTool(s, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, query) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "found"}}}, nil, nil
+		})
+	}
+	s.AddPrompt(&mcp.Prompt{Name: "greet"}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		return &mcp.GetPromptResult{Description: "hello"}, nil
+	})
+	s.AddResource(&mcp.Resource{Name: "readme", URI: "file:///readme"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "file:///readme", Text: "hello"}}}, nil
+	})
+	s.AddReceivingMiddleware(limit...)
+	return s
+}
+
+// connect returns a session of a new client.
+func connect(t testing.TB, transport mcp.Transport) *mcp.ClientSession {
+	t.Helper()
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(), transport, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+// inMemory returns a client of a server in this process.
+func inMemory(t testing.TB, s *mcp.Server) *mcp.ClientSession {
+	t.Helper()
+	here, there := mcp.NewInMemoryTransports()
+	server, err := s.Connect(t.Context(), there, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return connect(t, here)
+}
+
+// A bearer sends itself as the token, unless it is empty.
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	if b != "" {
+		r.Header.Set("Authorization", "Bearer "+string(b))
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// overHTTP serves s over HTTP.
+func overHTTP(t testing.TB, s *mcp.Server, stateless bool) (dial func(token string) *mcp.ClientSession) {
+	t.Helper()
+	return serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: stateless}))
+}
+
+// serve serves h and returns what connects a client with a token, which is the name of its user. A client without a token is served too.
+func serve(t testing.TB, h http.Handler) (dial func(token string) *mcp.ClientSession) {
+	t.Helper()
+	verified := auth.RequireBearerToken(func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
+	}, nil)(h)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" {
+			h.ServeHTTP(w, r)
+			return
+		}
+		verified.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return func(token string) *mcp.ClientSession {
+		return connect(t, &mcp.StreamableClientTransport{
+			Endpoint: server.URL, HTTPClient: &http.Client{Transport: bearer(token)}, DisableStandaloneSSE: true, MaxRetries: -1,
+		})
+	}
+}
+
+// call calls a tool and returns its text and its error.
+func call(ctx context.Context, s *mcp.ClientSession, tool string) (string, error) {
+	res, err := s.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: map[string]any{}})
+	if err != nil {
+		return "", err
+	}
+	text, _ := res.Content[0].(*mcp.TextContent)
+	return text.Text, nil
+}
+
+// A denial is what a JSON-RPC error says about a denied call.
+type denial struct {
+	RetryAfterSeconds *int
+	Rules             []string
+}
+
+// denialOf returns the denial in err, which must have the code of one.
+func denialOf(t testing.TB, err error) (d denial) {
+	t.Helper()
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) || wire.Code != -32029 {
+		t.Fatalf("got the error %v, want one with code -32029", err)
+	}
+	if err := json.Unmarshal(wire.Data, &d); err != nil {
+		t.Fatalf("%v in the data %s", err, wire.Data)
+	}
+	return d
+}
+
+// codeOf returns the code of a JSON-RPC error.
+func codeOf(err error) int64 {
+	var wire *jsonrpc.Error
+	if errors.As(err, &wire) {
+		return wire.Code
+	}
+	return 0
+}
+
+// transports are the ways in which the SDK's client reaches a server with the limit perTool.
+var transports = map[string]func(*testing.T) *mcp.ClientSession{
+	"in memory":     func(t *testing.T) *mcp.ClientSession { return inMemory(t, newServer(perTool())) },
+	"with sessions": func(t *testing.T) *mcp.ClientSession { return overHTTP(t, newServer(perTool()), false)("") },
+	"stateless":     func(t *testing.T) *mcp.ClientSession { return overHTTP(t, newServer(perTool()), true)("") },
+	"stdio": func(t *testing.T) *mcp.ClientSession {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), stdio+"=1")
+		return connect(t, &mcp.CommandTransport{Command: cmd})
+	},
+}
+
+// TestTransports calls a tool until it is denied, waits as long as the error says, and calls it once more.
+func TestTransports(t *testing.T) {
+	for name, dial := range transports {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := dial(t)
+			var err error
+			for range 100 {
+				if _, err = call(t.Context(), s, "search"); err != nil {
+					break
+				}
+			}
+			d := denialOf(t, err)
+			if d.RetryAfterSeconds == nil || *d.RetryAfterSeconds < 1 || *d.RetryAfterSeconds > 2 || !slices.Equal(d.Rules, []string{"search"}) {
+				t.Fatalf("the data are %+v, want a wait of up to 2 s for the rule search", d)
+			}
+			if text, err := call(t.Context(), s, "fetch"); err != nil || text != "found" {
+				t.Errorf("another tool: %q, %v", text, err)
+			}
+			time.Sleep(time.Duration(*d.RetryAfterSeconds) * time.Second)
+			if text, err := call(t.Context(), s, "search"); err != nil || text != "found" {
+				t.Errorf("after the wait: %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// TestDenials looks at the data of denials, and checks that a denied call costs the other limits nothing.
+func TestDenials(t *testing.T) {
+	rule := func(name string, limits ...core.Limit) core.Rule {
+		return core.Rule{Name: name, Key: keyfunc.Const("all"), Limits: limits, Routes: []string{"POST /tools/call/"}}
+	}
+	dry := rule("dry", core.PerDay(0))
+	dry.DryRun = true
+	for why, row := range map[string]struct {
+		rules []core.Rule
+		want  []string
+		never bool
+	}{
+		"a dry run beside":   {[]core.Rule{dry, rule("tool", core.PerDay(1))}, []string{"tool"}, false},
+		"two limits":         {[]core.Rule{rule("tool", core.PerDay(1), core.PerHour(1))}, []string{"tool"}, false},
+		"two rules":          {[]core.Rule{rule("tool", core.PerDay(1)), rule("user", core.PerDay(1))}, []string{"tool", "user"}, false},
+		"nothing, ever":      {[]core.Rule{rule("closed", core.PerDay(0))}, []string{"closed"}, true},
+		"nothing, and later": {[]core.Rule{rule("tool", core.PerDay(1)), rule("closed", core.PerDay(0))}, []string{"closed"}, true},
+	} {
+		l := core.Must(core.New(append(row.rules, rule("server", core.PerDay(100)))))
+		s := inMemory(t, newServer(mcplimit.New(l, mcplimit.WithDenyHandler(nil), mcplimit.WithErrorHandler(nil))))
+		var err error
+		for range 3 {
+			_, err = call(t.Context(), s, "search")
+		}
+		d := denialOf(t, err)
+		if !slices.Equal(d.Rules, row.want) || (d.RetryAfterSeconds == nil) != row.never {
+			t.Errorf("%s: the data are %+v, want rules %q", why, d, row.want)
+		}
+		admitted := 1
+		if row.never {
+			admitted = 0
+		}
+		if left := remaining(t, l, "server"); left != 100-admitted {
+			t.Errorf("%s: the server has %d left, want %d", why, left, 100-admitted)
+		}
+	}
+}
+
+func TestNilLimiter(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("New(nil) returned; want the mistake to show at once")
+		}
+	}()
+	mcplimit.New(nil)
+}

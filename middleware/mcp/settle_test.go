@@ -1,0 +1,233 @@
+package mcplimit_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
+)
+
+// toolServer returns a server whose only tool is h. Its outermost middleware recovers from panics: the SDK does not.
+func toolServer(h mcp.ToolHandler, limit ...mcp.Middleware) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "server", Version: "1"}, nil)
+	s.AddTool(&mcp.Tool{Name: "search", InputSchema: map[string]any{"type": "object"}}, h)
+	s.AddReceivingMiddleware(append([]mcp.Middleware{func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (res mcp.Result, err error) {
+			defer func() {
+				if v := recover(); v != nil {
+					res, err = nil, errors.New("recovered")
+				}
+			}()
+			return next(ctx, method, req)
+		}
+	}}, limit...)...)
+	return s
+}
+
+// An ending is a tool whose call can be canceled by cancel.
+type ending func(ctx context.Context, cancel func()) (*mcp.CallToolResult, error)
+
+// found returns a new result, because the SDK changes the results that it sends.
+func found() (*mcp.CallToolResult, error) {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "found"}}}, nil
+}
+
+func succeed(context.Context, func()) (*mcp.CallToolResult, error) { return found() }
+func fail(context.Context, func()) (*mcp.CallToolResult, error)    { return nil, errors.New("oops") }
+func crash(context.Context, func()) (*mcp.CallToolResult, error)   { panic("oops") }
+
+func isError(context.Context, func()) (*mcp.CallToolResult, error) {
+	res, err := found()
+	res.IsError = true
+	return res, err
+}
+
+func canceled(ctx context.Context, cancel func()) (*mcp.CallToolResult, error) {
+	cancel()
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestOutcomes looks at what CostAfter gets, once, for each way in which a call can end.
+func TestOutcomes(t *testing.T) {
+	for _, row := range []struct {
+		why, tool string
+		end       ending
+		status    int
+		err       bool
+	}{
+		{"succeeds", "search", succeed, 200, false},
+		{"has IsError", "search", isError, 500, false},
+		{"fails", "search", fail, 500, true},
+		{"panics", "search", crash, 500, true},
+		{"is canceled", "search", canceled, 499, true},
+		{"does not exist", "nothing", succeed, 500, true},
+	} {
+		for transport, dial := range map[string]func(*mcp.Server) *mcp.ClientSession{
+			"in memory":     func(s *mcp.Server) *mcp.ClientSession { return inMemory(t, s) },
+			"with sessions": func(s *mcp.Server) *mcp.ClientSession { return overHTTP(t, s, false)("") },
+			"stateless":     func(s *mcp.Server) *mcp.ClientSession { return overHTTP(t, s, true)("") },
+		} {
+			if row.why == "is canceled" && transport == "stateless" {
+				continue // the notification does not reach the call
+			}
+			outcomes := make(chan core.Outcome, 9)
+			rule := core.Rule{Name: "tools", Key: keyfunc.Const("all"), Limits: []core.Limit{core.PerHour(10)}, Routes: []string{"/tools/call/"}}
+			rule.CostAfter = func(_ *http.Request, o core.Outcome) int {
+				outcomes <- o
+				return 3
+			}
+			l := core.Must(core.New([]core.Rule{rule}))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s := dial(toolServer(func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+				return row.end(ctx, cancel)
+			}, mcplimit.New(l)))
+			_, _ = call(ctx, s, row.tool)
+			var o core.Outcome
+			select {
+			case o = <-outcomes:
+			case <-time.After(20 * time.Second):
+			}
+			if o.Status != row.status || (o.Err != nil) != row.err || o.Cost != 1 {
+				t.Errorf("a tool that %s, %s: %+v, want status %d", row.why, transport, o, row.status)
+			}
+			if left := remainingSoon(t, l, "tools", 7); left != 7 || len(outcomes) > 0 {
+				t.Errorf("a tool that %s, %s: %d left, want 7; settled %d more times", row.why, transport, left, len(outcomes))
+			}
+		}
+	}
+}
+
+// remainingSoon returns what a rule has left, as soon as that is want. CostAfter returns before the settlement.
+func remainingSoon(t *testing.T, l *core.Limiter, rule string, want int) int {
+	for range 1000 {
+		if remaining(t, l, rule) == want {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return remaining(t, l, rule)
+}
+
+func TestSetCost(t *testing.T) {
+	for _, stateless := range []bool{false, true} {
+		rule := core.Rule{Name: "tokens", Key: keyfunc.Const("all"), Limits: []core.Limit{core.PerDay(100)}}
+		rule.CostAfter = func(_ *http.Request, o core.Outcome) int { return o.Cost }
+		rule.Routes = []string{mcplimit.Route("tools/call", "search")}
+		l := core.Must(core.New([]core.Rule{rule}))
+		set := make(chan bool, 9)
+		s := overHTTP(t, toolServer(func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			d, decided := core.FromContext(ctx)
+			set <- core.SetCost(ctx, "tokens", 40) && decided && d.Allowed
+			return found()
+		}, mcplimit.New(l), mcplimit.New(l)), stateless)("")
+		for range 2 {
+			if _, err := call(t.Context(), s, "search"); err != nil || !<-set {
+				t.Fatal(err)
+			}
+		}
+		if left := remainingSoon(t, l, "tokens", 20); left != 20 {
+			t.Errorf("stateless %v: %d left, want 20 after two calls of 40", stateless, left)
+		}
+	}
+}
+
+// TestAtOnce checks that a call has a place until it ends, however it ends.
+func TestAtOnce(t *testing.T) {
+	for why, end := range map[string]ending{"returns": succeed, "fails": fail, "panics": crash, "is canceled": canceled} {
+		l := core.Must(core.New([]core.Rule{{
+			Name: "running", Key: keyfunc.Const("all"), Limits: []core.Limit{core.AtOnce(1)}, Routes: []string{"/tools/call/"},
+		}}))
+		first, cancel := context.WithCancel(t.Context())
+		started, release := make(chan bool), make(chan bool)
+		var once sync.Once
+		s := inMemory(t, toolServer(func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			again := true
+			once.Do(func() { again = false })
+			if again {
+				return found()
+			}
+			close(started)
+			<-release
+			return end(ctx, cancel)
+		}, mcplimit.New(l), mcplimit.New(l)))
+		ended := make(chan bool)
+		go func() {
+			_, _ = call(first, s, "search")
+			close(ended)
+		}()
+		select {
+		case <-started:
+		case <-ended:
+			t.Fatalf("a tool that %s does not run", why)
+		}
+		_, err := call(t.Context(), s, "search")
+		if d := denialOf(t, err); len(d.Rules) != 1 || d.Rules[0] != "running" {
+			t.Errorf("a tool that %s: a second call is denied by %q", why, d.Rules)
+		}
+		close(release)
+		<-ended
+		if left := remainingSoon(t, l, "running", 1); left != 1 {
+			t.Errorf("a tool that %s: %d places are free, want 1", why, left)
+		}
+		if _, err := call(t.Context(), s, "search"); err != nil {
+			t.Errorf("a tool that %s: the next call: %v", why, err)
+		}
+		cancel()
+	}
+}
+
+// TestMaxWait has calls of one session wait for their turns, and cancels one of them.
+func TestMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.Must(core.New([]core.Rule{{
+			Name: "turns", Key: keyfunc.Const("all"), Limits: []core.Limit{core.Every(1, 10*time.Second)}, MaxWait: 25 * time.Second, Routes: []string{"/tools/call/"},
+		}}))
+		s := inMemory(t, newServer(mcplimit.New(l)))
+		start := time.Now()
+		at := func(ctx context.Context) (after time.Duration, err error) {
+			_, err = call(ctx, s, "search")
+			return time.Since(start), err
+		}
+		if after, err := at(t.Context()); after != 0 || err != nil {
+			t.Errorf("the first call: after %v, %v", after, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if after, err := at(ctx); after != 5*time.Second || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the canceled call: after %v, %v", after, err)
+			}
+		})
+		synctest.Wait()
+		time.Sleep(6 * time.Second)
+		for _, turn := range []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second} {
+			wg.Go(func() {
+				if after, err := at(t.Context()); after != turn || err != nil {
+					t.Errorf("the call of turn %v: after %v, %v", turn, after, err)
+				}
+			})
+			synctest.Wait()
+		}
+		_, err := call(t.Context(), s, "search")
+		if d := denialOf(t, err); d.RetryAfterSeconds == nil {
+			t.Errorf("a call beyond MaxWait gets %+v", d)
+		}
+		if _, err := call(t.Context(), s, "fetch"); err == nil {
+			t.Error("another tool does not share the limit")
+		}
+		wg.Wait()
+		_ = s.Close()
+	})
+}
