@@ -7,6 +7,7 @@ replace (
 	github.com/spillgate/spillgate/middleware/echo => ../middleware/echo
 	github.com/spillgate/spillgate/middleware/echov5 => ../middleware/echov5
 	github.com/spillgate/spillgate/middleware/gin => ../middleware/gin
+	github.com/spillgate/spillgate/middleware/mcp => ../middleware/mcp
 	github.com/spillgate/spillgate/telemetry/otel => ../telemetry/otel
 	github.com/spillgate/spillgate/telemetry/prometheus => ../telemetry/prometheus
 )
@@ -28,6 +29,8 @@ require (
 	github.com/julienschmidt/httprouter v1.3.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/labstack/echo/v5 v5.4.4
+	github.com/mark3labs/mcp-go v1.2.1
+	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/prometheus v0.308.0
 	github.com/redis/go-redis/v9 v9.23.0
@@ -35,6 +38,7 @@ require (
 	github.com/spillgate/spillgate/middleware/echo v0.1.0
 	github.com/spillgate/spillgate/middleware/echov5 v0.1.0
 	github.com/spillgate/spillgate/middleware/gin v0.1.0
+	github.com/spillgate/spillgate/middleware/mcp v0.1.0
 	github.com/spillgate/spillgate/telemetry/otel v0.1.0
 	github.com/spillgate/spillgate/telemetry/prometheus v0.1.0
 	go.opentelemetry.io/otel/sdk v1.47.0
@@ -57,9 +61,16 @@ require (
 	github.com/gofiber/schema v1.7.0 // indirect
 	github.com/gofiber/utils/v2 v2.0.2 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
+	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/philhofer/fwd v1.2.0 // indirect
+	github.com/segmentio/asm v1.1.3 // indirect
+	github.com/segmentio/encoding v0.5.4 // indirect
+	github.com/spf13/cast v1.7.1 // indirect
 	github.com/tinylib/msgp v1.6.3 // indirect
 	github.com/valyala/fasthttp v1.69.0 // indirect
+	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
+	golang.org/x/sync v0.23.0 // indirect
+	golang.org/x/time v0.15.0 // indirect
 )
 
 require (

@@ -4,6 +4,7 @@ package start
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"os"
@@ -11,6 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -41,6 +45,42 @@ func TestPrograms(t *testing.T) {
 			t.Log("no request was denied: the machine is too busy")
 		})
 	}
+}
+
+// TestMCP calls a tool of the program for servers of MCP: 10 times, with the token that it accepts.
+func TestMCP(t *testing.T) {
+	addr := redistest.FreeAddr(t)
+	start(t, "mcp", t.TempDir(), addr, "127.0.0.1:8080", addr)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(), &mcp.StreamableClientTransport{
+		Endpoint: "http://" + addr, HTTPClient: &http.Client{Transport: secret{}}, DisableStandaloneSSE: true,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	for n := range 20 {
+		_, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "search", Arguments: map[string]string{"text": "limits"}})
+		var denial *jsonrpc.Error
+		switch {
+		case errors.As(err, &denial) && denial.Code == -32029 && n >= 10: // a call refills in 6s
+			if !strings.Contains(string(denial.Data), `"rules":["search"]`) {
+				t.Errorf("the data are %s", denial.Data)
+			}
+			return
+		case err != nil:
+			t.Fatalf("call %d: %v", n+1, err)
+		}
+	}
+	t.Log("no call was denied: the machine is too busy")
+}
+
+// secret sends the token of the program.
+type secret struct{}
+
+func (secret) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer secret")
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // start builds a program with some texts replaced, such as its addresses, runs it in dir and waits until it listens on addr.

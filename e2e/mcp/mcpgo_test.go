@@ -1,0 +1,58 @@
+package mcp
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+type userKey struct{}
+
+// TestMCPGo runs the recipe for mark3labs/mcp-go.
+func TestMCPGo(t *testing.T) {
+	limiter, err := tools()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit := limitTools(limiter, func(ctx context.Context) (string, bool) {
+		id, ok := ctx.Value(userKey{}).(string)
+		return id, ok
+	})
+	s := server.NewMCPServer("server", "1", server.WithToolHandlerMiddleware(limit))
+	s.AddTool(mcp.NewTool("search"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText("found"), nil
+	})
+	c, err := client.NewInProcessClient(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Initialize(t.Context(), mcp.InitializeRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	search := mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "search"}}
+	if _, err := c.CallTool(t.Context(), search); err == nil || !strings.Contains(err.Error(), "send your token") {
+		t.Errorf("without a user: %v", err)
+	}
+	denied := false
+	for n := 0; n < 100 && !denied; n++ {
+		res, err := c.CallTool(context.WithValue(t.Context(), userKey{}, "ann"), search)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := res.Content[0].(mcp.TextContent).Text
+		if denied = res.IsError; denied && (n < 10 || !strings.HasPrefix(text, "rate limit exceeded: retry in ")) {
+			t.Errorf("call %d is denied: %s", n+1, text)
+		}
+	}
+	if !denied {
+		t.Error("no call was denied")
+	}
+	if res, err := c.CallTool(context.WithValue(t.Context(), userKey{}, "ben"), search); err != nil || res.IsError {
+		t.Errorf("another user: %+v, %v", res, err)
+	}
+}

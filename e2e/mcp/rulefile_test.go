@@ -1,0 +1,65 @@
+package mcp
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/spillgate/spillgate/core"
+	mcplimit "github.com/spillgate/spillgate/middleware/mcp"
+	"github.com/spillgate/spillgate/rulefile"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// rules is a rules file for a server of MCP.
+const rules = `
+funcs: [user, size]
+rules:
+  - name: search
+    match: POST /tools/call/search
+    key: join(user, pattern)
+    limits: 2/h
+  - name: bytes
+    match: POST /tools/call/
+    headers: {X-Plan: free}
+    key: user
+    limits: 1000/h
+    cost: size
+  - name: answers
+    match: POST /resources/
+    key: const(all)
+    limits: 1 at once
+    cost_after: failures
+`
+
+// TestRuleFile limits a server by a rules file, and counts its calls by telemetry.
+func TestRuleFile(t *testing.T) {
+	file, err := rulefile.Parse([]byte(rules), rulefile.Funcs{
+		Keys: map[string]core.KeyFunc{"user": mcplimit.User},
+		Costs: map[string]func(*http.Request) int{"size": func(r *http.Request) int {
+			req, _ := mcplimit.RequestOf(r)
+			return len(req.GetParams().(*mcp.CallToolParamsRaw).Arguments)
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := telemetry.New(telemetry.Options{})
+	s := connect(t, serve(t, newServer(core.Must(core.New(file.Rules, core.WithObserver(counted.Observe)))), true).URL, "ann")
+	defer s.Close()
+	var codes []int64
+	for _, tool := range []string{"search", "search", "search", "fetch"} {
+		code, _ := call(t, s, tool)
+		codes = append(codes, code)
+	}
+	if want := []int64{0, 0, -32029, 0}; !slices.Equal(codes, want) {
+		t.Errorf("got the codes %v, want %v", codes, want)
+	}
+	for _, rule := range counted.Snapshot().Rules {
+		if want := map[string]uint64{"allowed": 2, "denied": 1}[rule.Outcome]; rule.Rule == "search" && rule.Count != want {
+			t.Errorf("telemetry has %+v, want %d", rule, want)
+		}
+	}
+}
