@@ -42,6 +42,8 @@ const (
 	retryIn1m    = "google.rpc.RetryInfo \n\x02\x08\x3c"
 	retryIn1m1ms = "google.rpc.RetryInfo \n\x06\x08\x3c\x10\xc0\x84\x3d"
 	quotaAPI     = "google.rpc.QuotaFailure \n\x05\n\x03api"
+	retryIn15d   = "google.rpc.RetryInfo \n\x04\x08\x80\x8dO"
+	quotaPlan    = "google.rpc.QuotaFailure \n\x05\n\x03api\n\x06\n\x04plan"
 	quotaTwo     = "google.rpc.QuotaFailure \n\x06\n\x04hour\n\x05\n\x03api"
 	quotaClosed  = "google.rpc.QuotaFailure \n\x08\n\x06closed"
 )
@@ -127,6 +129,7 @@ func testCallDenial(t *testing.T, a Adapter) {
 		{"more than a minute", []core.Result{denied(empty, time.Minute+1)}, "-1", []string{retryIn1m1ms, quotaAPI}},
 		{"two rules", []core.Result{denied(hourly, 1), second}, "1000", []string{retryIn1s, quotaTwo}},
 		{"a dry run", []core.Result{dryRun(never), second}, "1000", []string{retryIn1s, quotaAPI}},
+		{"a month", []core.Result{second, monthly}, "-1", []string{retryIn15d, quotaPlan}},
 		{"never", []core.Result{never}, "-1", []string{quotaClosed}},
 		{"above the capacity", []core.Result{tooBig}, "-1", []string{quotaAPI}},
 	} {

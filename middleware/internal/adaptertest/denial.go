@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -48,17 +49,25 @@ func testDenial(t *testing.T, a Adapter) {
 		results  []core.Result
 		status   int
 		violated []any
+		detail   string
 	}{
-		{"denied", []core.Result{hourly, empty}, 429, []any{"api"}},
-		{"all that deny", []core.Result{denied(hourly, 1), empty}, 429, []any{"hour", "api"}},
-		{"above the capacity", []core.Result{tooBig}, 413, []any{"api"}},
-		{"rate 0", []core.Result{never}, 429, []any{"closed"}},
+		{"denied", []core.Result{hourly, empty}, 429, []any{"api"}, "Too many requests in too short a time"},
+		{"all that deny", []core.Result{denied(hourly, 1), empty}, 429, []any{"hour", "api"}, "Too many requests in too short a time"},
+		{"a month", []core.Result{empty, monthly}, 429, []any{"api", "plan"}, "The quota is used up"},
+		{"a month that ends first", []core.Result{denied(empty, 720*time.Hour), monthly}, 429, []any{"api", "plan"}, "Too many requests in too short a time"},
+		{"a dry run of a month", []core.Result{empty, dryRun(monthly)}, 429, []any{"api"}, "Too many requests in too short a time"},
+		{"above the capacity", []core.Result{tooBig}, 413, []any{"api"}, "The request costs more than is ever admitted at once"},
+		{"rate 0", []core.Result{never}, 429, []any{"closed"}, "Such requests are not allowed"},
+		{"a month and rate 0", []core.Result{monthly, never}, 429, []any{"plan", "closed"}, "Such requests are not allowed"},
 	} {
 		t.Run(row.why, func(t *testing.T) {
 			s := a.serve(t, single(Guard{Limiter: scripted(row.results...)}))
 			reply := s.get("/")
 			wantSameAnswer(t, reply, a.extendedDenial(t, row.results))
 			got := reply.problem(t, row.status)
+			if detail, _, _ := strings.Cut(fmt.Sprint(got["detail"]), ";"); detail != row.detail {
+				t.Errorf("detail %q, want %q", detail, row.detail)
+			}
 			want := map[string]any{
 				"type": problemTypes + "quota-exceeded", "title": http.StatusText(row.status), "status": float64(row.status),
 				"detail": got["detail"], "violated-policies": row.violated, "message": "API rate limit exceeded",

@@ -19,6 +19,7 @@ var (
 	hourly  = allowed("hour", perHour, 400, 4*time.Second, 2160*time.Second)
 	costly  = denied(allowed("api", perMinute, 3, 600*time.Millisecond, time.Minute), 1200*time.Millisecond)
 	tooBig  = denied(allowed("api", perMinute, 97, 600*time.Millisecond, 1800*time.Millisecond), core.Never)
+	monthly = denied(allowed("plan", core.PerMonth(1000), 0, 360*time.Hour, 360*time.Hour), 360*time.Hour)
 	never   = denied(allowed("closed", core.PerMinute(0), 0, 0, 0), core.Never)
 	halfSet = gitHub("100", "50", "50", "1767268830", "api")
 )

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/headers"
@@ -50,7 +51,8 @@ const nameRoom = 24
 
 var (
 	tooMany  = newDenial(http.StatusTooManyRequests, "Too many requests in too short a time; retry later.")
-	closed   = newDenial(http.StatusTooManyRequests, "Such requests are not admitted; a retry does not help.")
+	usedUp   = newDenial(http.StatusTooManyRequests, "The quota is used up; retry later.")
+	closed   = newDenial(http.StatusTooManyRequests, "Such requests are not allowed; a retry does not help.")
 	tooLarge = newDenial(http.StatusRequestEntityTooLarge, "The request costs more than is ever admitted at once; a retry does not help.")
 )
 
@@ -63,19 +65,30 @@ func newDenial(status int, detail string) *denial {
 }
 
 // denialOf returns the kind of d: closed if a rate is 0, tooLarge if the cost exceeds a capacity and what is granted, or else
-// tooMany.
+// usedUp or tooMany, by the limit with the longest wait.
 func denialOf(d *core.Decision) *denial {
+	kind, longest := tooMany, time.Duration(0)
 	for i := range d.Results {
 		t := &d.Results[i]
 		switch {
-		case t.DryRun || t.RetryAfter != core.Never:
-		case t.Limit.Capacity() == 0:
+		case t.DryRun:
+		case t.RetryAfter == core.Never && t.Limit.Capacity() == 0:
 			return closed
 		case d.IsTooLarge(i):
 			return tooLarge
+		case t.RetryAfter > longest:
+			kind, longest = tooMany, t.RetryAfter
+			if isQuota(&t.Limit) {
+				kind = usedUp
+			}
 		}
 	}
-	return tooMany
+	return kind
+}
+
+// isQuota reports whether l counts in a window of a day or more. A bucket refills all the time, however long its period is.
+func isQuota(l *core.Limit) bool {
+	return l.Calendar.Unit != 0 || l.Algorithm != core.TokenBucket && l.Period >= 24*time.Hour
 }
 
 // Deny responds to r, which d denies, as Problem.Write would. Its header values are not shared with other responses.

@@ -75,6 +75,8 @@ func TestDenialFollowsTheTightestResult(t *testing.T) {
 	soon := core.Result{Limit: core.PerHour(1), RetryAfter: time.Second}
 	never := core.Result{Limit: core.PerHour(1), RetryAfter: core.Never}
 	nothing := core.Result{Limit: core.PerHour(0), RetryAfter: core.Never}
+	month := core.Result{Limit: core.PerMonth(1), RetryAfter: time.Hour}
+	later := core.Result{Limit: core.PerHour(1), RetryAfter: 2 * time.Hour}
 	dry := never
 	dry.DryRun = true
 	for why, row := range map[string]struct {
@@ -89,9 +91,53 @@ func TestDenialFollowsTheTightestResult(t *testing.T) {
 		"the first never":  {[]core.Result{soon, nothing, never}, closed},
 		"a dry run":        {[]core.Result{dry, soon}, tooMany},
 		"also a dry run":   {[]core.Result{dry, nothing}, closed},
+		"a month":          {[]core.Result{soon, month}, usedUp},
+		"a month, later":   {[]core.Result{month, later}, tooMany},
+		"a month, never":   {[]core.Result{month, nothing}, closed},
 	} {
 		if got := denialOf(&core.Decision{Results: row.results}); got != row.want {
 			t.Errorf("%s: %+v, want %+v", why, got.problem, row.want.problem)
+		}
+	}
+}
+
+// TestDetailTellsLimitsFromQuotas pins the texts that clients see, by the limit that is used up.
+func TestDetailTellsLimitsFromQuotas(t *testing.T) {
+	const soon = "Too many requests in too short a time; retry later."
+	const quota = "The quota is used up; retry later."
+	const never = "Such requests are not allowed; a retry does not help."
+	day := 24 * time.Hour
+	for _, row := range []struct {
+		limit core.Limit
+		want  string
+	}{
+		{core.PerMinute(1), soon},
+		{core.PerDay(1), soon}, // a bucket
+		{core.PerDay(1).WithBurst(5), soon},
+		{core.Every(1, 30*day), soon},
+		{core.Limit{Rate: 1, Period: time.Minute, Ban: day}, soon},
+		{core.AtOnce(1), soon},
+		{core.Every(1, day-time.Millisecond).Using(core.FixedWindow), soon},
+		{core.PerHour(1).Using(core.SlidingLog), soon},
+		{core.PerDay(1).Using(core.FixedWindow), quota},
+		{core.PerDay(1).Using(core.SlidingWindow), quota},
+		{core.Every(1, 7*day).Using(core.SlidingLog), quota},
+		{core.PerDay(1).In("America/New_York"), quota},
+		{core.PerWeek(1), quota},
+		{core.PerMonth(1).From(15), quota},
+		{core.PerYear(1), quota},
+		{core.PerSecond(0), never},
+		{core.PerDay(0).Using(core.FixedWindow), never},
+		{core.PerMonth(0), never},
+		{core.AtOnce(0), never},
+	} {
+		retry := time.Second
+		if row.limit.Capacity() == 0 {
+			retry = core.Never
+		}
+		d := denied(row.limit, retry, "a")
+		if got := denialOf(&d).problem; got.Detail != row.want || got.Status != http.StatusTooManyRequests {
+			t.Errorf("%v: got %d %q, want %q", row.limit, got.Status, got.Detail, row.want)
 		}
 	}
 }
