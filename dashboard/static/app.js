@@ -236,11 +236,11 @@ function showQuotas({ own = [], grants = [], now }) {
 	});
 }
 
-// series returns the last seconds as points of step seconds each, all of them over.
+// series returns the last seconds as points of step seconds each, all of them over. Steps before the start are left out, but an area has at least two points.
 function series(seconds, step) {
-	const end = Math.floor(last.now / 1000 / step) * step;
+	const whole = ms => Math.floor(ms / 1000 / step) * step, end = whole(last.now);
 	const points = [];
-	for (let t = end - seconds; t < end; t += step) {
+	for (let t = Math.max(end - seconds, Math.min(whole(last.start), end - 2 * step)); t < end; t += step) {
 		const sum = [0, 0, 0];
 		for (let s = t; s < t + step; s++) (counts.get(s) || []).forEach((n, i) => sum[i] += n);
 		points.push({ time: t + step, allowed: (sum[0] + sum[2]) / step, denied: sum[1] / step, would: sum[2] / step });
@@ -250,14 +250,13 @@ function series(seconds, step) {
 
 function showTraffic() {
 	if (!last) return;
-	const chosen = Number(document.querySelector("[name=period]:checked").value);
-	const seconds = Math.min(chosen, Math.max(60, 60 * Math.ceil((last.now - last.start) / 60000)));
-	const points = series(seconds, chosen === hour ? 10 : 1);
+	const seconds = Number(document.querySelector("[name=period]:checked").value);
+	const points = series(seconds, seconds === hour ? 10 : 1);
 	const peak = f => numbers.format(Math.max(...points.map(f)));
 	areaChart($("traffic"), points, `Requests per second of ${last.rule || "all rules"}: at most ${peak(p => p.allowed)} allowed, ${peak(p => p.denied)} denied`, p => {
 		set($("pointed"), p ? `${clock(p.time)}: ${numbers.format(p.allowed)} allowed, ${numbers.format(p.denied)} denied, ${numbers.format(p.would)} would be denied` : "");
 	});
-	rows($("traffic-table"), series(seconds, chosen / 30).reverse(), (row, p) => {
+	rows($("traffic-table"), series(seconds, seconds / 30).reverse(), (row, p) => {
 		[clock(p.time), numbers.format(p.allowed), numbers.format(p.denied), numbers.format(p.would)].forEach((text, i) => cell(row, i, text));
 	});
 }

@@ -121,6 +121,31 @@ func TestPageOpensWithHistory(t *testing.T) {
 	p.wait(`document.querySelector("#traffic svg").getAttribute("aria-label").includes("0.7 denied")`) // 7 in 10 seconds
 }
 
+// The chart and its table begin when counting began, not with an empty stretch before it.
+func TestChartBeginsWithTheCounts(t *testing.T) {
+	p := open(t, newScene(t, telemetry.Options{}).serve(t))
+	age := func(step int) string { // steps from the start to the end of the chart
+		return fmt.Sprintf("(Math.floor(last.now / %[1]d) - Math.floor(last.start / %[1]d))", 1000*step)
+	}
+	points := `document.querySelector("#traffic .area-allowed").points.numberOfItems / 2`
+	rows := `document.querySelector("#traffic-table").tBodies[0].rows.length`
+	p.wait(`last && ` + age(1) + ` > 2`)
+	for _, row := range []struct{ what, shown, steps, most string }{
+		{"points of five minutes", points, age(1), "300"},
+		{"rows of five minutes", rows, age(10), "30"},
+		{"points of an hour", points, age(10), "360"},
+		{"rows of an hour", rows, age(120), "30"},
+	} {
+		if strings.HasSuffix(row.what, "an hour") {
+			p.do(chromedp.Click(chromedp.CSS("[value='3600']")))
+		}
+		want := fmt.Sprintf("Math.min(%s, Math.max(2, %s))", row.most, row.steps)
+		if got := eval[string](p, row.shown+` + " of " + `+want); !eval[bool](p, row.shown+` === `+want) {
+			t.Errorf("%s: %s", row.what, got)
+		}
+	}
+}
+
 func TestChosenRule(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	p := open(t, s.serve(t))
