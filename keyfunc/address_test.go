@@ -121,7 +121,7 @@ func TestRewrittenIP(t *testing.T) {
 func TestRewrittenAddressErrorNamesTheWayOut(t *testing.T) {
 	for _, fn := range []core.KeyFunc{RemoteIP, ClientIP{}.Key} {
 		_, err := fn(request("203.0.113.9"))
-		for _, want := range []string{"203.0.113.9", "no port", "outside of that middleware", "keyfunc.RewrittenIP"} {
+		for _, want := range []string{"203.0.113.9", "no port", "outside of that middleware", "keyfunc.ClientIP", "keyfunc.RewrittenIP"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got %v, want %q in it", err, want)
 			}

@@ -76,8 +76,8 @@ var errNoServer = fmt.Errorf("%w: the remote address is empty, so no server rece
 func peer(r *http.Request) (address, error) {
 	a, err := rewrittenPeer(r)
 	if err == nil && a.ip.IsValid() && !hasPort(r.RemoteAddr) {
-		return address{}, invalid("remote address %.64q has no port, so a middleware has rewritten it: "+
-			"mount the limiter outside of that middleware, or use keyfunc.RewrittenIP if only trusted code sets it", r.RemoteAddr)
+		return address{}, invalid("remote address %.64q has no port, so a middleware has rewritten it: mount the limiter outside of that "+
+			"middleware, with keyfunc.ClientIP behind a proxy, or use keyfunc.RewrittenIP if only trusted code sets the address", r.RemoteAddr)
 	}
 	return a, err
 }

@@ -51,7 +51,8 @@
 //     nor "/static/", which a router may take for "/static". A path with a backslash, a semicolon, a control character or
 //     a % that was escaped is never skipped.
 //   - preflight: true skips CORS preflights. Any client can send OPTIONS with their two headers, so a handler for all
-//     methods is then open to it: see core.Preflight.
+//     methods is then open to it, without a limit. Set it only if a CORS middleware behind the limiter answers
+//     preflights: see core.Preflight.
 //
 // A rule has the fields of [core.Rule]:
 //

@@ -96,6 +96,7 @@ var anyPlace = []group{
 	{"deny handler", testDenyHandler},
 	{"batch", testBatch},
 	{"client IP", testClientIP},
+	{"rewritten address", testRewrittenAddress},
 	{"streaming", testStreaming},
 	{"hijack", testHijack},
 	{"early hints", testEarlyHints},
