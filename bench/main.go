@@ -1,5 +1,5 @@
 // Command bench compares Spillgate with other rate limiting libraries in one run: the contestants of a row take turns, and
-// what counts is the ratio of their medians. It needs redis-server for the rows about Redis, takes some five minutes, and
+// what counts is the ratio of their medians. It needs redis-server for the rows about Redis, takes some eight minutes, and
 // writes two files: RESULTS.md, for users, and BOUNDS.md, which says for developers what each row must not exceed.
 //
 //	go run .                            # everything
@@ -17,10 +17,9 @@
 //
 // # Shortcuts
 //
-// A shortcut in the library needs a row that shows what it gains for the users of the feature: an entry with the
-// shortcut, an entry without it, and a bound of at least 1.25 times the entry without it. "Redis, a denied key with the
-// deny cache" is such a row. Where users cannot switch the shortcut off, give the internal package an option for it and
-// use that option in package peers. To try what a shortcut gains before that, delete it and run -against HEAD.
+// A shortcut that users can switch off has a row that shows what it gains: an entry with the shortcut, an entry without it,
+// and a bound of at least 1.25 times the entry without it. "Redis, a denied key with the deny cache" is such a row. To see
+// what any other shortcut gains, delete it and run -against HEAD.
 package main
 
 import (

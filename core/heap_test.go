@@ -65,7 +65,8 @@ func TestHeapPerLimit(t *testing.T) {
 	const keys = manyKeys / 20
 	for limits, most := range map[string]int64{
 		"1/h, 2/2h, 3/3h, 4/4h, 5/5h, 6/6h, 7/7h, 8/8h": 8 * (bytesPerKey + 4),
-		"99/h;sliding-log": bytesPerKey + 64 + 20*32 + 16,
+		"99/h;sliding-log": bytesPerKey + 96 + 20*32,
+		"1/h;sliding-log":  bytesPerKey + 96 + 32, // one request is admitted
 	} {
 		before := heap()
 		m := new(core.MemoryStore)

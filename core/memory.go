@@ -27,7 +27,7 @@ type MemoryStore struct {
 	// or more. If no pair can be dropped, new pairs share a fixed set of counters, and requests of one pair count
 	// against the others. So a flood of keys makes the store stricter, never laxer.
 	//
-	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 64 more, and 16 to 32 for each sub-bucket or
+	// Each limit of a pair takes 40 to 52 bytes. A sliding limit takes 96 more, and 16 to 32 for each sub-bucket or
 	// instant in use. Holds take some 100 bytes per pair, and up to 450 if they began over a whole minute. A pair has
 	// room for the states of 32 limits, including all its tiers; further limits share a state.
 	MaxKeys int

@@ -36,8 +36,8 @@
 //
 // For a rule with a Lease, the store charges requests of busy keys ahead of time: as many as this process used in the
 // last Lease, and at most half of what remains in Redis. It then decides these requests in memory, within microseconds,
-// and returns what is unused when the lease ends. The charges in Redis never exceed the limit. A key that is not
-// used again within a Lease costs no more than without leases. While Redis is down, the process can use up its leases.
+// and returns what is unused when the lease ends. The charges in Redis never exceed the limit. A key that is
+// used once per Lease costs one round trip, as without leases. While Redis is down, the process can use up its leases.
 // Store.LeaseStats counts leases; docs/redis.md says when to use them, and what is admitted at most.
 //
 // # Redis Cluster

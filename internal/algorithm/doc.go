@@ -7,7 +7,7 @@
 //	}
 //	u := b.Report(&l, b.Rate, now)
 //
-// It has no clock, no lock and no I/O. Instants are microseconds since the Unix epoch, and a state must be advanced to
-// now before any other call. The Lua files of internal/redisx have the functions of Row under the same names, and tests
+// It has no clock, no lock and no I/O. Instants are microseconds since the Unix epoch. Advance a state to now, as the Load
+// of a Row does, before you ask, charge or report it. The Lua files of internal/redisx have the functions of Row under the same names, and tests
 // compare both with internal/oracle.
 package algorithm

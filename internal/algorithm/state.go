@@ -14,8 +14,8 @@ type State struct {
 	Window Window
 }
 
-// A Packed is a State as the memory store keeps it for one limit of one key: 32 bytes without a pointer. Only this file
-// knows the meaning of each field.
+// A Packed is a State as the memory store keeps it for one limit of one key: 32 bytes without a pointer. What a
+// field means depends on the algorithm; the last bits of Kind are the Code of its Row.
 //
 //	       Kind                              Level   At            Rate          Extra
 //	bucket Kind | tick | slowest rate << 53  level   instant       rate | held   At - Busy
@@ -70,8 +70,8 @@ func (p *Packed) isOf(l *Limit) bool {
 	return p.Kind == l.Kind|l.Code && int64(p.Rate&^heldBit) == l.Rate && l.Rate > 0
 }
 
-// Follows reports whether Name, at now, would leave p unchanged: l has the rate that was named last, and the clock has not
-// gone back. It may be false for a state that Name would not change.
+// Follows reports whether NameRate, at now, would leave p unchanged: l has the rate that was named last, and the clock has
+// not gone back. It may be false for a state that NameRate would not change.
 func (p *Packed) Follows(l *Limit, now int64) bool {
 	return int64(p.Rate&^heldBit) == l.Rate && p.At <= now
 }

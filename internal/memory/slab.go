@@ -8,7 +8,7 @@ type slab[T any] struct {
 	used   uint32   // cells ever handed out
 }
 
-// chunkCells keeps a small store small: a chunk of entries is 768 bytes, a size class of the allocator.
+// chunkCells keeps a small store small: a chunk of logs takes 3 KiB, and a chunk of holds 768 bytes.
 const chunkCells = 32
 
 func (s *slab[T]) at(i uint32) *T { return &s.chunks[(i-1)/chunkCells][(i-1)%chunkCells] }

@@ -63,7 +63,7 @@ func (s *Store) SetClock(now func() time.Time) {
 	s.decider.layout.wall.Store(&now)
 }
 
-// Take implements core.Store. It always asks the server.
+// Take implements core.Store. It asks the server, unless leases decide all claims.
 func (s *Store) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
 	if s.denials == nil {
 		results, _, err := s.takeOrLease(ctx, claims, dst)
