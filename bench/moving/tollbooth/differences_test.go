@@ -77,6 +77,18 @@ func TestNoAddress(t *testing.T) {
 	})
 }
 
+// Without SetIPLookup the address is RemoteAddr, also if a middleware has rewritten it.
+func TestNoLookup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := tollbooth.HTTPMiddleware(tollbooth.NewLimiter(1, nil))(try.OK)
+		for _, remote := range []string{client, "203.0.113.10:4000", "203.0.113.11"} {
+			if got := try.Admitted(old, 50, remote, "/"); got != 1 {
+				t.Errorf("%s: admitted %d of 50, want 1", remote, got)
+			}
+		}
+	})
+}
+
 // Some seconds of requests at uneven times: both admit the same ones, and respond alike.
 func TestSameBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
