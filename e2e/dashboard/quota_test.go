@@ -47,5 +47,5 @@ func TestOverridesAndGrants(t *testing.T) {
 	}
 	p.fits(view{"light", 400}, "quota-")
 	p.do(chromedp.Click(chromedp.CSS("#own button")))
-	p.wait(`document.getElementById("state").innerText.includes("1000/month: 2968 of 2968 left") && document.getElementById("state").innerText.includes("from an override")`)
+	p.wait(`document.getElementById("state").innerText.includes("1000/month: 2968 of 2970 left") && document.getElementById("state").innerText.includes("from an override")`)
 }
