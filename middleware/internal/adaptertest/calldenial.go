@@ -113,26 +113,30 @@ func (r reply) wantRefused(t *testing.T, c call, want refusal) (message string) 
 	return failure.Message
 }
 
+var aSecond = denied(empty, time.Second)
+
+// callDenials are the denials of calls.
+var callDenials = []struct {
+	why      string
+	results  []core.Result
+	pushback string
+	details  []string
+}{
+	{"a second", []core.Result{aSecond}, "1000", []string{retryIn1s, quotaAPI}},
+	{"14.000001 ms", []core.Result{denied(empty, 14*time.Millisecond+1)}, "15", []string{retryIn15ms, quotaAPI}},
+	{"two hours", []core.Result{denied(empty, 2*time.Hour)}, "-1", []string{retryIn2h, quotaAPI}},
+	{"a minute", []core.Result{denied(empty, time.Minute)}, "60000", []string{retryIn1m, quotaAPI}},
+	{"more than a minute", []core.Result{denied(empty, time.Minute+1)}, "-1", []string{retryIn1m1ms, quotaAPI}},
+	{"two rules", []core.Result{denied(hourly, 1), aSecond}, "1000", []string{retryIn1s, quotaTwo}},
+	{"a dry run", []core.Result{dryRun(never), aSecond}, "1000", []string{retryIn1s, quotaAPI}},
+	{"a month", []core.Result{aSecond, monthly}, "-1", []string{retryIn15d, quotaPlan}},
+	{"never", []core.Result{never}, "-1", []string{quotaClosed}},
+	{"above the capacity", []core.Result{tooBig}, "-1", []string{quotaAPI}},
+}
+
 // testCallDenial checks the response to a denied call in each protocol.
 func testCallDenial(t *testing.T, a Adapter) {
-	second, brief, long := denied(empty, time.Second), denied(empty, 14*time.Millisecond+1), denied(empty, 2*time.Hour)
-	for _, row := range []struct {
-		why      string
-		results  []core.Result
-		pushback string
-		details  []string
-	}{
-		{"a second", []core.Result{second}, "1000", []string{retryIn1s, quotaAPI}},
-		{"14.000001 ms", []core.Result{brief}, "15", []string{retryIn15ms, quotaAPI}},
-		{"two hours", []core.Result{long}, "-1", []string{retryIn2h, quotaAPI}},
-		{"a minute", []core.Result{denied(empty, time.Minute)}, "60000", []string{retryIn1m, quotaAPI}},
-		{"more than a minute", []core.Result{denied(empty, time.Minute+1)}, "-1", []string{retryIn1m1ms, quotaAPI}},
-		{"two rules", []core.Result{denied(hourly, 1), second}, "1000", []string{retryIn1s, quotaTwo}},
-		{"a dry run", []core.Result{dryRun(never), second}, "1000", []string{retryIn1s, quotaAPI}},
-		{"a month", []core.Result{second, monthly}, "-1", []string{retryIn15d, quotaPlan}},
-		{"never", []core.Result{never}, "-1", []string{quotaClosed}},
-		{"above the capacity", []core.Result{tooBig}, "-1", []string{quotaAPI}},
-	} {
+	for _, row := range callDenials {
 		want := refusal{8, "resource_exhausted", 429, row.pushback, row.details}
 		problems := a.serve(t, single(Guard{Limiter: scripted(row.results...)}))
 		problem := problems.do(http.MethodPost, "/")
@@ -163,14 +167,17 @@ func testCallDenial(t *testing.T, a Adapter) {
 	}
 }
 
+// failedCalls are what clients find in the response to calls that could not be decided, by the HTTP status.
+var failedCalls = map[int]refusal{
+	400: {3, "invalid_argument", 400, "-1", nil},
+	500: {13, "internal", 500, "-1", nil},
+	503: {14, "unavailable", 503, "5000", []string{retryIn5s}},
+}
+
 // testCallFailure checks the response to a call that could not be decided.
 func testCallFailure(t *testing.T, a Adapter) {
 	for _, row := range failures {
-		want := map[int]refusal{
-			400: {3, "invalid_argument", 400, "-1", nil},
-			500: {13, "internal", 500, "-1", nil},
-			503: {14, "unavailable", 503, "5000", []string{retryIn5s}},
-		}[row.status]
+		want := failedCalls[row.status]
 		for name, c := range callers {
 			t.Run(row.why+", "+name, func(t *testing.T) {
 				s := a.serve(t, single(Guard{Limiter: row.limiter()}))

@@ -14,24 +14,30 @@ func at(clock time.Time, t core.Result) *core.Limiter {
 	return newLimiter(&script{at: clock, results: []core.Result{t}}, rulesOf([]core.Result{t})...)
 }
 
+var (
+	later = noon.Add(time.Hour)
+	tight = allowed("route", core.PerSecond(10), 1, 100*time.Millisecond, 900*time.Millisecond)
+)
+
+// limiterPairs are the decisions of an application's limiter and of a route's, and what they are together.
+var limiterPairs = []struct {
+	why         string
+	app, route  *core.Limiter
+	status      int
+	want        []string
+	bothDecided bool
+}{
+	{"the route's is tighter", at(noon, half), at(later, tight), 200, gitHub("10", "1", "9", "1767272401", "route"), true},
+	{"the application's is tighter", at(noon, half), at(later, allowed("route", perHour, 999, time.Second, time.Second)), 200, halfSet, true},
+	{"the route's denies", at(noon, half), at(later, denied(tight, time.Second)), 429, and(gitHub("10", "0", "10", "1767272401", "route"), "Retry-After: 1"), true},
+	{"the route's denies, and the application's is used up meanwhile: the longest wait", at(noon, allowed("api", perMinute, 0, 30*time.Second, time.Minute)),
+		at(later, denied(tight, time.Second)), 429, and(gitHub("10", "0", "10", "1767272430", "route"), "Retry-After: 30"), true},
+	{"the application's denies: the route's is not asked", at(noon, empty), at(later, tight), 429, and(gitHub("100", "0", "100", "1767268801", "api"), "Retry-After: 1"), false},
+}
+
 // testTwoLimiters checks a limiter of the application together with one of the route.
 func testTwoLimiters(t *testing.T, a Adapter) {
-	later := noon.Add(time.Hour)
-	tight := allowed("route", core.PerSecond(10), 1, 100*time.Millisecond, 900*time.Millisecond)
-	for _, row := range []struct {
-		why         string
-		app, route  *core.Limiter
-		status      int
-		want        []string
-		bothDecided bool
-	}{
-		{"the route's is tighter", at(noon, half), at(later, tight), 200, gitHub("10", "1", "9", "1767272401", "route"), true},
-		{"the application's is tighter", at(noon, half), at(later, allowed("route", perHour, 999, time.Second, time.Second)), 200, halfSet, true},
-		{"the route's denies", at(noon, half), at(later, denied(tight, time.Second)), 429, and(gitHub("10", "0", "10", "1767272401", "route"), "Retry-After: 1"), true},
-		{"the route's denies, and the application's is used up meanwhile: the longest wait", at(noon, allowed("api", perMinute, 0, 30*time.Second, time.Minute)),
-			at(later, denied(tight, time.Second)), 429, and(gitHub("10", "0", "10", "1767272430", "route"), "Retry-After: 30"), true},
-		{"the application's denies: the route's is not asked", at(noon, empty), at(later, tight), 429, and(gitHub("100", "0", "100", "1767268801", "api"), "Retry-After: 1"), false},
-	} {
+	for _, row := range limiterPairs {
 		t.Run(row.why, func(t *testing.T) {
 			var seen core.Decision
 			note := func(w http.ResponseWriter, r *http.Request, d core.Decision) {
