@@ -188,6 +188,7 @@ func callStream(ctx context.Context, conn *grpc.ClientConn) (header, trailer met
 	if err != nil {
 		return nil, nil, err
 	}
+	_ = s.CloseSend() // the reply says whether the stream has ended
 	for err == nil {
 		err = s.RecvMsg(new(emptypb.Empty))
 	}

@@ -2,7 +2,9 @@ package grpclimit
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/textproto"
 	"strings"
 
@@ -38,27 +40,57 @@ func (c *rpc) setRequest(ctx context.Context, method string) {
 	if !strings.HasPrefix(method, "/") {
 		method = "/" + method
 	}
-	md, _ := metadata.FromIncomingContext(ctx)
-	h := make(http.Header, len(md))
-	for name, values := range md {
-		if !strings.HasPrefix(name, ":") {
-			h[textproto.CanonicalMIMEHeaderKey(name)] = values
-		}
-	}
+	md, _ := metadata.FromIncomingContext(ctx) // a copy
+	rename(md, canonical)
 	c.url.Path = method
 	c.request = http.Request{
 		Method: http.MethodPost, URL: &c.url, RequestURI: method, Proto: "HTTP/2.0", ProtoMajor: 2,
-		Header: h, Body: http.NoBody, ContentLength: -1,
+		Header: http.Header(md), Body: http.NoBody, ContentLength: -1,
 	}
-	if host := md[":authority"]; len(host) > 0 {
+	if host := md[authority]; len(host) > 0 {
 		c.request.Host = host[0]
 	}
+	delete(md, authority)
 	if p, ok := peer.FromContext(ctx); ok {
 		if p.Addr != nil {
-			c.request.RemoteAddr = p.Addr.String()
+			c.request.RemoteAddr = addressOf(p.Addr)
 		}
 		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
 			c.request.TLS = &info.State
 		}
 	}
+}
+
+const authority = ":authority"
+
+// rename renames the keys of m.
+func rename[M ~map[string][]string](m M, rename func(string) string) {
+	for name, values := range m { // and perhaps keys that are new
+		if now := rename(name); now != name {
+			delete(m, name)
+			m[now] = values
+		}
+	}
+}
+
+// canonical returns the canonical form of the name of a header field. CanonicalMIMEHeaderKey allocates names that HTTP does
+// not have.
+func canonical(name string) string {
+	switch name {
+	case "grpc-accept-encoding":
+		return "Grpc-Accept-Encoding"
+	case "grpc-timeout":
+		return "Grpc-Timeout"
+	}
+	return textproto.CanonicalMIMEHeaderKey(name)
+}
+
+// addressOf returns a.String(). It allocates less.
+func addressOf(a net.Addr) string {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		if p := tcp.AddrPort(); p.IsValid() {
+			return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()).String()
+		}
+	}
+	return a.String()
 }

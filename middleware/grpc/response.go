@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/middleware/internal/call"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
@@ -27,29 +28,44 @@ type response struct {
 	fields http.Header // to send
 }
 
-// describe sets fields with write.
-func (r *response) describe(write func(http.Header)) {
+// describe sets the fields that w writes, and those of a status, if the call is not admitted.
+func (r *response) describe(w headers.Writer, d core.Decision, s *call.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.fields == nil {
 		r.fields = make(http.Header)
 	}
-	write(r.fields)
+	w(r.fields, d)
+	if s != nil {
+		respond.NoStore(r.fields)
+		r.fields.Set("Grpc-Retry-Pushback-Ms", s.Pushback)
+	}
 }
 
 // take returns the fields to send, if any.
-func (r *response) take() (md metadata.MD) {
+func (r *response) take() metadata.MD {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.fields) == 0 {
-		return nil
-	}
-	md = make(metadata.MD, len(r.fields))
-	for name, values := range r.fields {
-		md[strings.ToLower(name)] = values
-	}
+	md := metadata.MD(r.fields)
+	rename(md, lower)
 	r.fields = nil
 	return md
+}
+
+// lowered are the names of usual fields in lower case, because strings.ToLower allocates.
+var lowered = func() map[string]string {
+	m := make(map[string]string)
+	for _, name := range headers.Expose {
+		m[http.CanonicalHeaderKey(name)] = strings.ToLower(name)
+	}
+	return m
+}()
+
+func lower(name string) string {
+	if l, ok := lowered[name]; ok {
+		return l
+	}
+	return strings.ToLower(name)
 }
 
 // SendHeader implements grpc.ServerTransportStream.
@@ -69,30 +85,20 @@ func (r *response) end(succeeded bool) {
 	}
 }
 
-// pushback is the field that tells clients when to retry, in milliseconds, or not to.
-const pushback = "Grpc-Retry-Pushback-Ms"
-
 // admit describes the decision of g, or err, in w. It returns nil if g admits its request, or else the error for the client.
 func (o *options) admit(w *response, g *core.Guard, err error) error {
 	d := g.Decision()
 	switch {
 	case err != nil:
 		s := respond.CallFailure(err)
-		w.describe(func(h http.Header) {
-			respond.Failure(err).Announce(h)
-			h.Set(pushback, s.Pushback)
-		})
+		w.describe(func(h http.Header, _ core.Decision) { respond.Failure(err).Announce(h) }, d, &s)
 		return handled(o.fail, g, err, s)
 	case g.Admitted():
-		w.describe(func(h http.Header) { o.headers(h, d) })
+		w.describe(o.headers, d, nil)
 		return nil
 	default:
 		s := respond.CallDenial(&d)
-		w.describe(func(h http.Header) {
-			o.headers(h, d)
-			respond.NoStore(h)
-			h.Set(pushback, s.Pushback)
-		})
+		w.describe(o.headers, d, &s)
 		return handled(o.deny, g, d, s)
 	}
 }

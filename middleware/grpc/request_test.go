@@ -1,0 +1,271 @@
+package grpclimit_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/keyfunc"
+	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
+)
+
+// echo is a service that admits everything.
+func echo() *service {
+	return &service{
+		unary:  func(context.Context, string) error { return nil },
+		stream: func(s grpc.ServerStream) error {
+			for {
+				switch err := s.RecvMsg(new(wrapperspb.StringValue)); {
+				case err == io.EOF:
+					return nil
+				case err != nil:
+					return err
+				}
+			}
+		},
+	}
+}
+
+// asked returns a limiter that shows each request to look.
+func asked(look func(*http.Request)) *core.Limiter {
+	return core.Must(core.New([]core.Rule{core.PerHour(1_000_000).By(func(r *http.Request) (string, error) {
+		look(r)
+		return "const:all", nil
+	})}))
+}
+
+// TestRequest checks the request that rules see, over TLS.
+func TestRequest(t *testing.T) {
+	certified := httptest.NewUnstartedServer(nil)
+	certified.StartTLS()
+	defer certified.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(certified.Certificate())
+
+	type contextKey struct{}
+	want := ""
+	l := asked(func(r *http.Request) {
+		key, err := keyfunc.RemoteIP(r)
+		if r.Method != http.MethodPost || r.URL.Path != want || r.URL.EscapedPath() != want || r.RequestURI != want || core.RoutePattern(r) != want {
+			t.Errorf("%s %s, %s, pattern %q, want %s", r.Method, r.URL, r.RequestURI, core.RoutePattern(r), want)
+		}
+		if key != "ip:127.0.0.1" || err != nil || r.Host != "example.com" || r.TLS == nil || !r.TLS.HandshakeComplete || !r.ProtoAtLeast(2, 0) || r.ContentLength != -1 {
+			t.Errorf("key %q, %v; host %q, TLS %v, %s, length %d", key, err, r.Host, r.TLS, r.Proto, r.ContentLength)
+		}
+		if h := r.Header; h.Get("Content-Type") != "application/grpc" || !strings.Contains(h.Get("User-Agent"), "grpc-go") || h.Get("X-Tenant") != "acme" || len(h["X-Many"]) != 2 || h.Get("Token-Bin") != "\x00\xff" {
+			t.Errorf("header %q", h)
+		}
+		for name := range r.Header {
+			if strings.HasPrefix(name, ":") || name == "Host" || name != http.CanonicalHeaderKey(name) {
+				t.Errorf("the header has %s", name)
+			}
+		}
+		if body, err := io.ReadAll(r.Body); len(body) > 0 || err != nil {
+			t.Errorf("body %q, %v", body, err)
+		}
+		if r.Context().Value(contextKey{}) != "user" {
+			t.Error("the context does not extend the call's")
+		}
+	})
+	user := func(ctx context.Context) context.Context { return context.WithValue(ctx, contextKey{}, "user") }
+	address := echo().listen(t, grpc.Creds(credentials.NewServerTLSFromCert(&certified.TLS.Certificates[0])), grpc.ChainUnaryInterceptor(
+		func(ctx context.Context, m any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			return next(user(ctx), m)
+		}, grpclimit.Unary(l)),
+		grpc.ChainStreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			return next(srv, inContext{s, user(s.Context())})
+		}, grpclimit.Stream(l)))
+	conn, err := grpc.Dial(address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: "example.com"}))) //nolint:staticcheck // NewClient is newer
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-tenant", "acme", "x-many", "1", "x-many", "2", "token-bin", "\x00\xff")
+	want = unary
+	if err := conn.Invoke(ctx, unary, wrapperspb.String("x"), new(emptypb.Empty)); err != nil {
+		t.Error(err)
+	}
+	want = stream
+	if _, _, err := callStream(ctx, conn); err != nil {
+		t.Error(err)
+	}
+}
+
+type inContext struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s inContext) Context() context.Context { return s.ctx }
+
+// TestPaths checks the path and the pattern of streams, whose method the client writes.
+func TestPaths(t *testing.T) {
+	for method, known := range map[string]bool{stream: true, stream[1:]: true, "/elsewhere/Stream": false, "/a%2fb/../c?d": false} {
+		var path, pattern string
+		l := asked(func(r *http.Request) { path, pattern = r.URL.Path, core.RoutePattern(r) })
+		rule := core.PerHour(1).By(keyfunc.Const("all"))
+		rule.Name, rule.Routes = "routed", []string{"POST " + stream}
+		routed := core.Must(core.New([]core.Rule{rule}))
+		address := echo().listen(t, grpc.ChainStreamInterceptor(grpclimit.Stream(l), grpclimit.Stream(routed)), grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return nil }))
+		conn := dial(t, address)
+		s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.CloseSend()
+		_ = s.RecvMsg(new(emptypb.Empty))
+		want := "/" + strings.TrimPrefix(method, "/")
+		if path != want || (pattern == want) != known || !known && pattern != "" {
+			t.Errorf("%s: path %q, pattern %q, known %v", method, path, pattern, known)
+		}
+		d, err := routed.Take(t.Context(), core.Claim{Rule: "routed", Key: "const:all", Peek: true})
+		if err != nil || (d.Results[0].Remaining == 0) != known {
+			t.Errorf("%s: %+v, %v; the rule applies: want %v", method, d.Results, err, known)
+		}
+	}
+}
+
+// TestWithoutTransport calls the interceptors with contexts that no server made.
+func TestWithoutTransport(t *testing.T) {
+	l := core.Must(core.New([]core.Rule{core.PerHour(1).By(func(r *http.Request) (string, error) {
+		if r.RemoteAddr != "" || r.Host != "" || len(r.Header) != 0 {
+			t.Errorf("the request is %+v", r)
+		}
+		return "const:all", nil
+	})}))
+	call := func() error {
+		_, err := grpclimit.Unary(l)(t.Context(), "message", &grpc.UnaryServerInfo{FullMethod: unary}, func(ctx context.Context, m any) (any, error) {
+			return m, grpc.SetHeader(ctx, metadata.Pairs("a", "b"))
+		})
+		return err
+	}
+	if err := call(); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("got %v: SetHeader needs a server", err)
+	}
+	if err := call(); err == nil || !strings.Contains(err.Error(), "ResourceExhausted") {
+		t.Errorf("the second call gets %v", err)
+	}
+}
+
+func TestMessageOf(t *testing.T) {
+	var got []string
+	l := asked(func(r *http.Request) {
+		m, ok := grpclimit.MessageOf(r)
+		if s, isString := m.(*wrapperspb.StringValue); ok && isString {
+			got = append(got, s.GetValue())
+		} else if ok || m != nil {
+			t.Errorf("message %v, %v", m, ok)
+		} else {
+			got = append(got, "none")
+		}
+	})
+	conn := echo().serve(t, []grpc.UnaryServerInterceptor{grpclimit.Unary(l)}, []grpc.StreamServerInterceptor{grpclimit.Stream(l, grpclimit.WithMessages(l))})
+	if err := conn.Invoke(t.Context(), unary, wrapperspb.String("ann"), new(emptypb.Empty)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.SendMsg(wrapperspb.String("bob"))
+	_ = s.CloseSend()
+	_ = s.RecvMsg(new(emptypb.Empty))
+	if all := strings.Join(got, " "); all != "ann none bob" {
+		t.Errorf("the messages are %s", all)
+	}
+	if m, ok := grpclimit.MessageOf(httptest.NewRequest(http.MethodPost, "/", nil)); ok {
+		t.Errorf("message %v of a request of net/http", m)
+	}
+}
+
+func TestInfrastructure(t *testing.T) {
+	for target, want := range map[string]bool{
+		"POST /grpc.health.v1.Health/Check": true, "POST /grpc.health.v1.Health/List": true, "POST /grpc.health.v1.Health/Watch": true,
+		"POST /grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      true,
+		"POST /grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": true,
+		"GET /grpc.health.v1.Health/Check":                                    false, "POST /grpc.health.v1.Health/": false, "POST /grpc.health.v1.Health/../x": false,
+		"POST //grpc.health.v1.Health/Check": false, "POST /grpc.health.v1.Health%2FCheck": false, "POST /grpc.health.v1.Healthy/Check": false,
+		"POST /x/grpc.health.v1.Health/Check": false, "POST /": false,
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		if got := grpclimit.Infrastructure(httptest.NewRequest(method, path, nil)); got != want {
+			t.Errorf("%s: %v", target, got)
+		}
+	}
+}
+
+func TestNilLimiter(t *testing.T) {
+	for why, f := range map[string]func(){
+		"Unary": func() { grpclimit.Unary(nil) }, "Stream": func() { grpclimit.Stream(nil) }, "WithMessages": func() { grpclimit.WithMessages(nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s(nil) returned; want the mistake to show at once", why)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+// TestRemoteAddr checks the address of each kind of peer, which must be the text of its String method.
+func TestRemoteAddr(t *testing.T) {
+	for _, network := range []string{"tcp4", "tcp6", "unix"} {
+		address := "127.0.0.1:0"
+		switch network {
+		case "tcp6":
+			address = "[::1]:0"
+		case "unix":
+			address = t.TempDir() + "/s"
+		}
+		listener, err := net.Listen(network, address)
+		if err != nil {
+			t.Logf("SKIPPED: %v", err)
+			continue
+		}
+		var got string
+		s := grpc.NewServer(grpc.UnaryInterceptor(grpclimit.Unary(asked(func(r *http.Request) { got = r.RemoteAddr }))))
+		s.RegisterService(desc, echo())
+		peers := make(chan string, 1)
+		go func() { _ = s.Serve(noting{listener, peers}) }()
+		conn := dial(t, listener.Addr().String(), grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			return net.Dial(network, listener.Addr().String())
+		}))
+		if err := conn.Invoke(t.Context(), unary, wrapperspb.String("x"), new(emptypb.Empty)); err != nil {
+			t.Error(err)
+		}
+		if want := <-peers; got != want || want == "" {
+			t.Errorf("%s: RemoteAddr %q, want %q", network, got, want)
+		}
+		s.Stop()
+	}
+}
+
+// noting notes the peers that it accepts.
+type noting struct {
+	net.Listener
+	peers chan string
+}
+
+func (l noting) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.peers <- c.RemoteAddr().String()
+	}
+	return c, err
+}
