@@ -13,8 +13,10 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -26,7 +28,7 @@ import (
 // echo is a service that admits everything.
 func echo() *service {
 	return &service{
-		unary:  func(context.Context, string) error { return nil },
+		unary: func(context.Context, string) error { return nil },
 		stream: func(s grpc.ServerStream) error {
 			for {
 				switch err := s.RecvMsg(new(wrapperspb.StringValue)); {
@@ -127,7 +129,9 @@ func TestPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = s.CloseSend()
-		_ = s.RecvMsg(new(emptypb.Empty))
+		if err := s.RecvMsg(new(emptypb.Empty)); !strings.HasPrefix(method, "/") && status.Code(err) == codes.Unimplemented {
+			continue // a newer version does not know it
+		}
 		want := "/" + strings.TrimPrefix(method, "/")
 		if path != want || (pattern == want) != known || !known && pattern != "" {
 			t.Errorf("%s: path %q, pattern %q, known %v", method, path, pattern, known)
