@@ -29,7 +29,7 @@
 //   - [github.com/spillgate/spillgate/middleware/stdlib]: the adapter for net/http. The adapters for
 //     [github.com/spillgate/spillgate/middleware/chi], [github.com/spillgate/spillgate/middleware/gin],
 //     [github.com/spillgate/spillgate/middleware/echo] (v4) and [github.com/spillgate/spillgate/middleware/echov5] have
-//     the same names.
+//     the same names. [github.com/spillgate/spillgate/middleware/grpc] is for servers of grpc-go.
 //   - [github.com/spillgate/spillgate/middleware/mcp]: the adapter for servers of the Model Context Protocol.
 //   - [github.com/spillgate/spillgate/headers]: response headers that tell a client its limits.
 //   - [github.com/spillgate/spillgate/core/redisstore]: limits that several processes share through Redis.

@@ -31,6 +31,7 @@ var withoutExample = map[string][]string{
 var publicPackages = []string{
 	"core", "core/redisstore", "core/storetest", "keyfunc", "headers", "client", "telemetry", "telemetry/otel", "telemetry/prometheus",
 	"dashboard", "rulefile", "middleware/stdlib", "middleware/chi", "middleware/gin", "middleware/echo", "middleware/echov5", "middleware/mcp",
+	"middleware/grpc",
 }
 
 // TestExportedFuncsHaveExamples looks for an example of each option, func and method. The package example counts as an example of New.

@@ -47,6 +47,7 @@ var importRules = []struct {
 	{"middleware/stdlib", adapter(module + "internal/usage")},
 	{"middleware/chi", adapter("github.com/go-chi/chi/v5", module+"middleware/stdlib")},
 	{"middleware/gin", adapter("github.com/gin-gonic/gin")},
+	{"middleware/grpc", adapter("google.golang.org/grpc", "google.golang.org/protobuf")},
 	{"middleware/echo", adapter("github.com/labstack/echo/v4")},
 	{"middleware/echov5", adapter("github.com/labstack/echo/v5")},
 	{"middleware/mcp", adapter("github.com/modelcontextprotocol/go-sdk")},
@@ -68,6 +69,7 @@ var only = map[string][]string{
 	"github.com/gin-gonic":            {"middleware/gin", "cmd"},
 	"github.com/go-chi":               {"middleware/chi", "cmd"},
 	"github.com/labstack":             {"middleware/echo", "middleware/echov5", "cmd"},
+	"google.golang.org":               {"middleware/grpc", "cmd"},
 	"github.com/modelcontextprotocol": {"middleware/mcp"},
 	"github.com/alicebob":             nil, // for tests
 	"pgregory.net/rapid":              nil,

@@ -7,6 +7,7 @@ replace (
 	github.com/spillgate/spillgate/middleware/echo => ../middleware/echo
 	github.com/spillgate/spillgate/middleware/echov5 => ../middleware/echov5
 	github.com/spillgate/spillgate/middleware/gin => ../middleware/gin
+	github.com/spillgate/spillgate/middleware/grpc => ../middleware/grpc
 	github.com/spillgate/spillgate/middleware/mcp => ../middleware/mcp
 	github.com/spillgate/spillgate/telemetry/otel => ../telemetry/otel
 	github.com/spillgate/spillgate/telemetry/prometheus => ../telemetry/prometheus
@@ -38,6 +39,7 @@ require (
 	github.com/spillgate/spillgate/middleware/echo v0.1.0
 	github.com/spillgate/spillgate/middleware/echov5 v0.1.0
 	github.com/spillgate/spillgate/middleware/gin v0.1.0
+	github.com/spillgate/spillgate/middleware/grpc v0.1.0
 	github.com/spillgate/spillgate/middleware/mcp v0.1.0
 	github.com/spillgate/spillgate/telemetry/otel v0.1.0
 	github.com/spillgate/spillgate/telemetry/prometheus v0.1.0

@@ -24,7 +24,7 @@ const (
 
 // released are the modules that get a tag, by directory.
 var released = []string{
-	"", "middleware/gin", "middleware/echo", "middleware/echov5", "middleware/mcp", "telemetry/otel", "telemetry/prometheus", "cmd/spillgate",
+	"", "middleware/gin", "middleware/echo", "middleware/echov5", "middleware/grpc", "middleware/mcp", "telemetry/otel", "telemetry/prometheus", "cmd/spillgate",
 }
 
 // proxy makes a module proxy of the released modules as they are in this checkout, without replace directives as in a
@@ -193,6 +193,14 @@ var moves = []move{
 	{"echo 5.0.0", []string{"github.com/labstack/echo/v5@v5.0.0"}, []string{"github.com/labstack/echo/v5"}, []string{own + "/middleware/echov5"}, nil},
 	{"go-sdk 1.7.0", []string{"github.com/modelcontextprotocol/go-sdk@v1.7.0"}, []string{"github.com/modelcontextprotocol/go-sdk/mcp"}, []string{own + "/middleware/mcp"}, nil},
 	{"chi 5.0.8", []string{"github.com/go-chi/chi/v5@v5.0.8"}, []string{"github.com/go-chi/chi/v5"}, []string{own + "/middleware/chi"}, nil},
+	{
+		"grpc 1.34.0", []string{"google.golang.org/grpc@v1.34.0"},
+		[]string{"google.golang.org/grpc", "google.golang.org/grpc/health"}, []string{own + "/middleware/grpc"}, nil,
+	},
+	{
+		"grpc 1.68.0", []string{"google.golang.org/grpc@v1.68.0"},
+		[]string{"google.golang.org/grpc", "google.golang.org/grpc/health", "google.golang.org/genproto/googleapis/rpc/errdetails"}, []string{own + "/middleware/grpc"}, nil,
+	},
 	{
 		"go-redis 9.6.1", []string{"github.com/redis/go-redis/v9@v9.6.1"},
 		[]string{"github.com/redis/go-redis/v9"}, []string{own + "/middleware/stdlib", own + "/core/redisstore"}, nil,

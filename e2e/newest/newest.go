@@ -13,6 +13,7 @@ import (
 	_ "github.com/spillgate/spillgate/middleware/echo"
 	_ "github.com/spillgate/spillgate/middleware/echov5"
 	_ "github.com/spillgate/spillgate/middleware/gin"
+	_ "github.com/spillgate/spillgate/middleware/grpc"
 	_ "github.com/spillgate/spillgate/middleware/mcp"
 	_ "github.com/spillgate/spillgate/telemetry/otel"
 	_ "github.com/spillgate/spillgate/telemetry/prometheus"

@@ -107,12 +107,12 @@ func ExampleDenial() {
 	r, _ := http.NewRequest(http.MethodPost, "/", nil)
 	_, _ = limiter.Check(r)
 	d, _ := limiter.Check(r)
-	for _, detail := range status.Convert(grpclimit.Denial(d)).Details() {
-		fmt.Printf("%T\n", detail)
+	for _, detail := range status.Convert(grpclimit.Denial(d)).Proto().GetDetails() {
+		fmt.Println(detail.GetTypeUrl())
 	}
 	// Output:
-	// *errdetails.RetryInfo
-	// *errdetails.QuotaFailure
+	// type.googleapis.com/google.rpc.RetryInfo
+	// type.googleapis.com/google.rpc.QuotaFailure
 }
 
 // Each name may be looked up ten times a minute.

@@ -2,8 +2,6 @@ module github.com/spillgate/spillgate/middleware/grpc
 
 go 1.25.0
 
-replace github.com/spillgate/spillgate => ../..
-
 require (
 	github.com/spillgate/spillgate v0.1.0
 	google.golang.org/grpc v1.34.0
@@ -17,3 +15,5 @@ require (
 	golang.org/x/text v0.3.0 // indirect
 	google.golang.org/genproto v0.0.0-20200526211855-cb27e3aa2013 // indirect
 )
+
+replace github.com/spillgate/spillgate => ../..

@@ -15,6 +15,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -45,6 +50,28 @@ func TestPrograms(t *testing.T) {
 			t.Log("no request was denied: the machine is too busy")
 		})
 	}
+}
+
+// TestGRPC is TestPrograms for calls.
+func TestGRPC(t *testing.T) {
+	addr := redistest.FreeAddr(t)
+	start(t, "grpc", t.TempDir(), addr, "127.0.0.1:8080", addr)
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := grpc_health_v1.NewHealthClient(conn)
+	for n := range 110 {
+		_, err := client.Check(t.Context(), new(grpc_health_v1.HealthCheckRequest))
+		switch {
+		case status.Code(err) == codes.ResourceExhausted && n >= 100: // a call refills in 0.6s
+			return
+		case err != nil:
+			t.Fatalf("call %d: %v", n+1, err)
+		}
+	}
+	t.Log("no call was denied: the machine is too busy")
 }
 
 // TestMCP calls a tool of the program for servers of MCP: 10 times, with the token that it accepts.
