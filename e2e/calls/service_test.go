@@ -101,7 +101,7 @@ func (l *login) connect() http.Handler {
 }
 
 // grpc returns a server of grpc-go.
-func (l *login) grpc() *grpc.Server {
+func (l *login) grpc(opts ...grpc.ServerOption) *grpc.Server {
 	answer := func(p *password) error {
 		if !l.check(p) {
 			return status.Error(codes.Unauthenticated, errWrong.Error())
@@ -116,16 +116,20 @@ func (l *login) grpc() *grpc.Server {
 		_ = s.SendMsg(new(empty))
 		return answer(p)
 	}
-	s := grpc.NewServer()
+	s := grpc.NewServer(opts...)
 	s.RegisterService(&grpc.ServiceDesc{
 		ServiceName: service,
 		HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{MethodName: unary, Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		Methods: []grpc.MethodDesc{{MethodName: unary, Handler: func(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
 			p := new(password)
 			if err := decode(p); err != nil {
 				return nil, err
 			}
-			return new(empty), answer(p)
+			handler := func(context.Context, any) (any, error) { return new(empty), answer(p) }
+			if interceptor == nil {
+				return handler(ctx, p)
+			}
+			return interceptor(ctx, p, &grpc.UnaryServerInfo{FullMethod: pathOf(unary)}, handler)
 		}}},
 		Streams: []grpc.StreamDesc{
 			{StreamName: clientStream, Handler: stream, ClientStreams: true},
@@ -237,12 +241,17 @@ func connectClient(h *http.Client, address string, opts ...connect.ClientOption)
 	}
 }
 
-func grpcClient(t *testing.T, address string, opts ...grpc.DialOption) func(context.Context, string, string) error {
+func grpcConn(t *testing.T, address string, opts ...grpc.DialOption) *grpc.ClientConn {
 	conn, err := grpc.NewClient("passthrough:///"+address, append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func grpcClient(t *testing.T, address string, opts ...grpc.DialOption) func(context.Context, string, string) error {
+	conn := grpcConn(t, address, opts...)
 	return func(ctx context.Context, kind, pass string) error {
 		p := wrapperspb.String(pass)
 		if kind == unary {

@@ -23,6 +23,7 @@ type Proxy struct {
 	Upstream string // where it passes requests on: host and port, or "unix:" and a path
 	Bind     string // the address that the upstream sees as its peer; empty for the default
 	Mute     bool   // it says nothing of the client, and passes on what the client said
+	GRPC     bool   // it passes on calls of gRPC, over unencrypted HTTP/2
 }
 
 // config makes a proxy of one server, with all its files in PREFIX.
@@ -135,6 +136,12 @@ func (p *Proxy) config(prefix, addr string) string {
 	}
 	if p.Mute {
 		fields = ""
+	}
+	config := config
+	if p.GRPC {
+		config = strings.NewReplacer("listen LISTEN", "listen LISTEN http2", "proxy_pass http:", "grpc_pass grpc:", "proxy_http_version 1.1;", "",
+			"proxy_set_header", "grpc_set_header").Replace(config)
+		fields = strings.ReplaceAll(fields, "proxy_set_header", "grpc_set_header")
 	}
 	return strings.NewReplacer(
 		"PREFIX", prefix, "LISTEN", addr, "UPSTREAM", p.Upstream, "BIND", bind, "HEADERS", fields,

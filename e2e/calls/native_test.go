@@ -1,0 +1,410 @@
+package calls
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/nginx"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/redistest"
+	"github.com/spillgate/spillgate/keyfunc"
+	grpclimit "github.com/spillgate/spillgate/middleware/grpc"
+	"github.com/spillgate/spillgate/middleware/stdlib"
+	"github.com/spillgate/spillgate/rulefile"
+	"github.com/spillgate/spillgate/telemetry"
+)
+
+// native serves the service by a server of grpc-go, limited by interceptors, and returns the address.
+func (l *login) native(t *testing.T, limiter *core.Limiter, opts ...grpclimit.Option) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := l.grpc(grpc.ChainUnaryInterceptor(grpclimit.Unary(limiter, opts...)), grpc.ChainStreamInterceptor(grpclimit.Stream(limiter, opts...)))
+	go s.Serve(listener)
+	t.Cleanup(s.Stop)
+	return listener.Addr().String()
+}
+
+// nativeClients returns the clients that a server of grpc-go has.
+func nativeClients(t *testing.T, address string) (some []client) {
+	for _, c := range clientsOf(t, address) {
+		if strings.HasPrefix(c.name, "gRPC") && !strings.Contains(c.name, "Web") || c.name == "grpc-go" {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// TestNativeGuessing guesses passwords of a server of grpc-go, and then of the same service behind an adapter for HTTP too.
+func TestNativeGuessing(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			l := new(login)
+			for i, c := range nativeClients(t, l.native(t, guarded().Limiter)) {
+				t.Run(c.name, func(t *testing.T) {
+					c := nativeClients(t, l.native(t, guarded().Limiter))[i]
+					for range 7 {
+						if err := c.within(t, kind, right); err != nil {
+							t.Fatal(err)
+						}
+					}
+					guess(t, l, kind, c)
+				})
+			}
+			g := guarded()
+			all := nativeClients(t, l.native(t, g.Limiter))
+			for _, c := range clientsOf(t, l.serve(t, apps.Frameworks[0].Build(l.app(g)))) {
+				if c.can(kind) {
+					all = append(all, c)
+				}
+			}
+			guess(t, l, kind, all...)
+		})
+	}
+}
+
+// TestNativeDenied checks what clients make of the errors.
+func TestNativeDenied(t *testing.T) {
+	noKey := func(*http.Request) (string, error) { return "", core.ErrNoKey }
+	for _, kind := range kinds {
+		l := new(login)
+		for _, c := range nativeClients(t, l.native(t, limiterOf(verdict{wait: 90*time.Second + 1}, keyfunc.Const("all"), "login", "other"))) {
+			want(t, c.within(t, kind, right), codes.ResourceExhausted, retryIn(90001*time.Millisecond), quota("login", "other"))
+		}
+		for _, c := range nativeClients(t, l.native(t, limiterOf(verdict{wait: core.Never}, keyfunc.Const("all"), "login"))) {
+			want(t, c.within(t, kind, right), codes.ResourceExhausted, quota("login"))
+		}
+		for _, c := range nativeClients(t, l.native(t, limiterOf(verdict{}, noKey, "login"))) {
+			want(t, c.within(t, kind, right), codes.InvalidArgument)
+		}
+		for _, c := range nativeClients(t, l.native(t, limiterOf(verdict{err: io.ErrUnexpectedEOF}, keyfunc.Const("all"), "login"))) {
+			want(t, c.within(t, kind, right), codes.Unavailable, retryIn(5*time.Second))
+		}
+		if l.ran.Load() > 0 {
+			t.Error("the handler ran")
+		}
+	}
+}
+
+// TestNativeRetries checks that the retries of grpc-go wait as long as the pushback says, and not at all for a quota of a day.
+func TestNativeRetries(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			var mu sync.Mutex
+			var denied int
+			var turn time.Time
+			best := time.Hour // the least delay of a retry
+			look := func(_ http.Header, d core.Decision) {
+				mu.Lock()
+				defer mu.Unlock()
+				if late := time.Since(turn); !turn.IsZero() {
+					if best = min(best, late); late < 0 {
+						t.Errorf("a retry came %v too early", -late)
+					}
+				}
+				turn = time.Time{}
+				if !d.Allowed {
+					denied++
+					turn = time.Now().Add(d.RetryAfter())
+				}
+			}
+			limiter := core.Must(core.New([]core.Rule{core.PerSecond(5).WithBurst(1).By(keyfunc.RemoteIP)}))
+			c := client{"grpc-go", grpcClient(t, new(login).native(t, limiter, grpclimit.WithHeaders(look)), retries)}
+			for round := 0; round < 8 && best > 20*time.Millisecond; round++ { // a busy machine may be late
+				before := denied
+				for range 4 {
+					if err := c.within(t, kind, right); err != nil {
+						t.Errorf("a call that should be retried: %v", err)
+					}
+				}
+				if denied-before > 4 {
+					t.Errorf("%d calls were denied, want at most 4: a client that waits is admitted", denied-before)
+				}
+			}
+			if best > 20*time.Millisecond {
+				t.Errorf("the retries came at least %v after the pushback", best)
+			}
+
+			denied = 0
+			daily := core.Must(core.New([]core.Rule{core.PerDay(1).By(keyfunc.RemoteIP)}))
+			c = client{"grpc-go", grpcClient(t, new(login).native(t, daily, grpclimit.WithHeaders(look)), retries)}
+			turn = time.Time{}
+			_ = c.within(t, kind, right)
+			if err := c.within(t, kind, right); codeOf(err) != codes.ResourceExhausted || denied != 1 {
+				t.Errorf("a call above the quota: %v, denied %d times, want 1: a retry is useless", err, denied)
+			}
+		})
+	}
+}
+
+// TestNativeBehindNginx checks that a server behind grpc_pass knows its clients, whatever they claim.
+func TestNativeBehindNginx(t *testing.T) {
+	ip, err := keyfunc.NewClientIP(keyfunc.ClientIP{Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := core.PerHour(1000).By(ip)
+	l := core.Must(core.New([]core.Rule{rule}))
+	upstream := new(login).native(t, l)
+	address := nginx.Start(t, nginx.Proxy{Listen: "127.0.0.1", Upstream: upstream, Bind: "127.0.0.2", GRPC: true})
+	call := grpcClient(t, address)
+	n := 0
+	for _, spoofed := range []string{"", "198.51.100.7", "203.0.113.9, 127.0.0.1", "garbage"} {
+		for _, kind := range kinds {
+			ctx, cancel := context.WithTimeout(t.Context(), wire.Timeout)
+			if spoofed != "" {
+				ctx = metadata.AppendToOutgoingContext(ctx, "x-forwarded-for", spoofed, "forwarded", "for="+spoofed, "x-real-ip", spoofed)
+			}
+			if err := call(ctx, kind, right); err != nil {
+				t.Errorf("%s, %q: %v", kind, spoofed, err)
+			}
+			cancel()
+			n++
+		}
+	}
+	d, err := l.Take(t.Context(), core.Claim{Key: "ip:127.0.0.1", Peek: true})
+	if left := d.Results[0].Remaining; err != nil || left < 1000-n || left > 1000-n/2 { // one comes back in 3.6 s
+		t.Errorf("%d of 1000 are left to the client after %d calls, %v", left, n, err)
+	}
+}
+
+// childOf is the environment variable that makes the test binary another process: it has the kind of server and the Redis.
+const childOf = "SPILLGATE_E2E_CALLS"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(childOf); text != "" {
+		kind, redisAddr, _ := strings.Cut(text, " ")
+		if err := serveChild(kind, redisAddr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	redistest.DropLog()
+	os.Exit(m.Run())
+}
+
+// sharedLimit is a limit that gives nothing back during a test.
+const sharedLimit = 1000
+
+// serveChild serves until its standard input ends. It prints its address.
+func serveChild(kind, redisAddr string) error {
+	rdb := redis.NewClient(&redis.Options{Addr: redisAddr})
+	defer rdb.Close()
+	rule := core.Every(sharedLimit, 365*24*time.Hour).By(keyfunc.RemoteIP)
+	rule.Routes, rule.OnFailure = []string{"POST " + pathOf(unary)}, core.FailClosed
+	limiter := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(rdb)), core.WithTimeout(wire.Timeout)))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	l := new(login)
+	if kind == "grpc" {
+		go l.grpc(grpc.ChainUnaryInterceptor(grpclimit.Unary(limiter))).Serve(listener)
+	} else {
+		s := &http.Server{Handler: apps.Frameworks[0].Build(l.app(apps.Guard{Limiter: limiter})), Protocols: new(http.Protocols)}
+		s.Protocols.SetHTTP1(true)
+		s.Protocols.SetUnencryptedHTTP2(true)
+		go s.Serve(listener)
+	}
+	fmt.Println(listener.Addr())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+func startChild(t *testing.T, kind, redisAddr string) string {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childOf+"="+kind+" "+redisAddr)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tooLate := time.AfterFunc(wire.Timeout, func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() {
+		in.Close()
+		tooLate.Reset(wire.Timeout)
+		_ = cmd.Wait()
+		tooLate.Stop()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	tooLate.Stop()
+	return strings.TrimSpace(line)
+}
+
+// TestFourProcesses calls two servers of HTTP and two of gRPC that share a Redis.
+func TestFourProcesses(t *testing.T) {
+	const calls, workers = 10_000, 16
+	server := redistest.Start(t)
+	var all []client
+	for _, kind := range []string{"http", "http", "grpc", "grpc"} {
+		address := startChild(t, kind, server.Addr)
+		if kind == "grpc" {
+			all = append(all, client{"grpc-go", grpcClient(t, address)})
+			continue
+		}
+		all = append(all, clientsOf(t, address)[0])
+	}
+	var next, admitted atomic.Int32
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for i := next.Add(1); i <= calls; i = next.Add(1) {
+				if err := all[i%4].within(t, unary, right); err == nil {
+					admitted.Add(1)
+				} else if codeOf(err) != codes.ResourceExhausted {
+					t.Errorf("call %d: %v", i, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if n := admitted.Load(); n != sharedLimit {
+		t.Errorf("%d calls were admitted, want %d", n, sharedLimit)
+	}
+}
+
+// TestNativeMessages sends messages faster than a limit: all arrive, at the rate of the limit, and the server does not buffer them.
+func TestNativeMessages(t *testing.T) {
+	const messages, rate, size = 1000, 500, 16 << 10
+	rule := core.PerSecond(rate).WithBurst(1).By(keyfunc.Const("all"))
+	rule.MaxWait = time.Minute
+	limiter := core.Must(core.New([]core.Rule{core.PerHour(1000).By(keyfunc.Const("all"))}))
+	got, heap := 0, uint64(0)
+	var before, now runtime.MemStats
+	handler := func(_ any, s grpc.ServerStream) error {
+		for {
+			if err := s.RecvMsg(new(password)); err == io.EOF {
+				return s.SendMsg(new(empty))
+			} else if err != nil {
+				return err
+			}
+			if got++; got%100 == 0 {
+				runtime.GC()
+				runtime.ReadMemStats(&now)
+				heap = max(heap, now.HeapAlloc)
+			}
+		}
+	}
+	listener := bufconn.Listen(1 << 16)
+	s := grpc.NewServer(grpc.ChainStreamInterceptor(grpclimit.Stream(limiter, grpclimit.WithMessages(core.Must(core.New([]core.Rule{rule}))))))
+	s.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{StreamName: clientStream, Handler: handler, ClientStreams: true}}}, nil)
+	go s.Serve(listener)
+	t.Cleanup(s.Stop)
+	conn := grpcConn(t, "buffer", grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*wire.Timeout)
+	defer cancel()
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	begun := time.Now()
+	c, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, pathOf(clientStream))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := wrapperspb.String(strings.Repeat("x", size))
+	for range messages {
+		if err := c.SendMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = c.CloseSend()
+	err = c.RecvMsg(new(empty))
+	if took := time.Since(begun); err != nil || got != messages || took < (messages-1)*time.Second/rate {
+		t.Errorf("%d messages in %v, %v; want %d at %d per second", got, took, err, messages, rate)
+	}
+	if grown := int64(heap) - int64(before.HeapAlloc); grown > messages*size/4 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+}
+
+// TestRulesOfBothProtocols limits a route of HTTP and a method of gRPC by one file, over one Redis.
+func TestRulesOfBothProtocols(t *testing.T) {
+	file, err := rulefile.Parse([]byte(`
+rules:
+  - name: login
+    match: [POST /login, POST /auth.v1.Auth/Unary]
+    key: ip
+    limits: 5/h
+    cost_after: failures
+`), rulefile.Funcs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := redistest.Start(t)
+	counts := telemetry.New(telemetry.Options{})
+	limiterOf := func() *core.Limiter {
+		rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
+		t.Cleanup(func() { rdb.Close() })
+		return core.Must(core.New(file.Rules, core.WithStore(redisstore.New(rdb)), core.WithObserver(counts.Observe), core.WithTimeout(wire.Timeout)))
+	}
+	l := new(login)
+	call := client{"grpc-go", grpcClient(t, l.native(t, limiterOf()))}
+	site := "http://" + serve(t, stdlib.New(limiterOf())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		l.ran.Add(1)
+		w.WriteHeader(http.StatusUnauthorized)
+	})))
+	for i := range 20 {
+		denied := false
+		if i%2 == 0 {
+			denied = codeOf(call.within(t, unary, "wrong")) == codes.ResourceExhausted
+		} else {
+			r := wire.Send(t, http.DefaultClient, wire.Request(t, http.MethodPost, site+"/login", nil))
+			denied = r.StatusCode == http.StatusTooManyRequests
+		}
+		if denied != (i >= 5) {
+			t.Errorf("guess %d: denied %v", i+1, denied)
+		}
+	}
+	if err := call.within(t, bidi, right); err != nil {
+		t.Errorf("a method without a rule: %v", err)
+	}
+	if n := l.ran.Load(); n != 6 {
+		t.Errorf("the handlers ran %d times, want 5 and once", n)
+	}
+	for _, r := range counts.Snapshot().Rules {
+		if want := map[string]uint64{"allowed": 5, "denied": 15}[r.Outcome]; r.Rule != "login" || r.Count != want {
+			t.Errorf("telemetry has %+v, want %d", r, want)
+		}
+	}
+	for path, want := range map[string]string{"/login": "yes", pathOf(unary): "yes", pathOf(bidi): "no"} {
+		all, err := file.Explain(wire.Request(t, http.MethodPost, site+path, nil))
+		if err != nil || all[0].Applies != want {
+			t.Errorf("%s: %+v, %v; want %s", path, all, err, want)
+		}
+	}
+}

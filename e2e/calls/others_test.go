@@ -1,0 +1,150 @@
+package calls
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/keyfunc"
+)
+
+// TestNode calls with @grpc/grpc-js.
+func TestNode(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "grpcjs"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(t, dir, nil, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error"); err != nil {
+		skip(t, err)
+	}
+	testProgram(t, dir, "node", "drive.mjs")
+}
+
+// TestPython calls with python3-grpcio.
+func TestPython(t *testing.T) {
+	const python = "/usr/bin/python3" // Debian's, which finds Debian's packages
+	if _, err := run(t, "", nil, python, "-c", "import grpc"); err != nil {
+		skip(t, err)
+	}
+	script, err := filepath.Abs(filepath.Join("testdata", "drive.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	testProgram(t, "", python, script)
+}
+
+// skip skips a test whose client is not installed, except in CI.
+func skip(t *testing.T, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%v, and CI is set", err)
+	}
+	t.Skipf("SKIPPED: the client is not installed: %v", err)
+}
+
+// A seen is what a program prints of a call.
+type seen struct {
+	Code                         codes.Code
+	Details, Pushback, Remaining string
+}
+
+// testProgram calls a server of grpc-go, and one behind an adapter for HTTP, by a program in another language.
+func testProgram(t *testing.T, dir string, program ...string) {
+	message, err := proto.Marshal(wrapperspb.String(right))
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(t *testing.T, address string, calls int, env ...string) (all []seen) {
+		args := append(program[1:len(program):len(program)], address, pathOf(unary), fmt.Sprint(calls))
+		out, err := run(t, dir, append(env, "MESSAGE="+hex.EncodeToString(message)), program[0], args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+			var s seen
+			if err := d.Decode(&s); err != nil {
+				t.Fatalf("%v in the output\n%s", err, out)
+			}
+			all = append(all, s)
+		}
+		if len(all) != calls {
+			t.Fatalf("%d calls: %+v", calls, all)
+		}
+		return all
+	}
+	for why, serve := range map[string]func(t *testing.T, l *core.Limiter) string{
+		"grpclimit": func(t *testing.T, l *core.Limiter) string { return new(login).native(t, l) },
+		"stdlib": func(t *testing.T, l *core.Limiter) string {
+			return serve(t, apps.Frameworks[0].Build(new(login).app(apps.Guard{Limiter: l})))
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			got := call(t, serve(t, limiterOf(verdict{wait: 1500 * time.Millisecond}, keyfunc.Const("all"), "login")), 1)[0]
+			if got.Code != codes.ResourceExhausted || got.Pushback != "1500" || got.Remaining != "0" {
+				t.Errorf("a denied call: %+v", got)
+			}
+			wantDetails(t, got, retryIn(1500*time.Millisecond), quota("login"))
+			noKey := func(*http.Request) (string, error) { return "", core.ErrNoKey }
+			if got := call(t, serve(t, limiterOf(verdict{}, noKey, "login")), 1)[0]; got.Code != codes.InvalidArgument || got.Pushback != "-1" {
+				t.Errorf("a call without a key: %+v", got)
+			}
+
+			limiter := core.Must(core.New([]core.Rule{core.PerSecond(5).WithBurst(1).By(keyfunc.RemoteIP)}))
+			for i, got := range call(t, serve(t, limiter), 4, "RETRY=1") {
+				if got.Code != codes.OK {
+					t.Errorf("call %d, which should be retried: %+v", i+1, got)
+				}
+			}
+			daily := core.Must(core.New([]core.Rule{core.PerDay(1).By(keyfunc.RemoteIP)}))
+			begun := time.Now()
+			if got := call(t, serve(t, daily), 2, "RETRY=1"); got[0].Code != codes.OK || got[1].Code != codes.ResourceExhausted || time.Since(begun) > 25*time.Second {
+				t.Errorf("calls above a daily limit, for %v: %+v", time.Since(begun), got)
+			}
+		})
+	}
+}
+
+// wantDetails checks the details of a status.
+func wantDetails(t *testing.T, got seen, details ...proto.Message) {
+	t.Helper()
+	bin, err := hex.DecodeString(got.Details)
+	s := new(spb.Status)
+	if err == nil {
+		err = proto.Unmarshal(bin, s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, status.ErrorProto(s), codes.ResourceExhausted, details...)
+}
+
+// run runs a program for at most two minutes, and returns its output.
+func run(t *testing.T, dir string, env []string, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	cmd.WaitDelay = time.Second
+	var out, problems strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", name, err, problems.String())
+	}
+	return out.String(), nil
+}
