@@ -12,7 +12,7 @@ type Outcome struct {
 	// google.rpc.Code says: 401 for UNAUTHENTICATED, for example. A call that ended without a code has failed, with status 500.
 	Status int
 
-	// Bytes is the length of the response's body.
+	// Bytes is the length of the response's body or, in interceptors of gRPC, of its messages before compression.
 	Bytes int64
 
 	// Err is not nil if the handler panicked, if the client disconnected, or if the handler returned an error to which

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -406,5 +407,92 @@ rules:
 		if err != nil || all[0].Applies != want {
 			t.Errorf("%s: %+v, %v; want %s", path, all, err, want)
 		}
+	}
+}
+
+// TestLoginRecipe guesses passwords by both protocols.
+func TestLoginRecipe(t *testing.T) {
+	site, calls, err := bothLogins(keyfunc.RemoteIP, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{StreamName: "Login", ServerStreams: true,
+		Handler: func(any, grpc.ServerStream) error { return status.Error(codes.Unauthenticated, "no") }}}}, nil)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go calls.Serve(listener)
+	t.Cleanup(calls.Stop)
+	conn, url := grpcConn(t, listener.Addr().String()), "http://"+serve(t, site)+"/login"
+	for i := range 10 {
+		denied := false
+		if i%2 == 0 {
+			s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/auth.v1.Auth/Login")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = s.CloseSend()
+			denied = codeOf(s.RecvMsg(new(empty))) == codes.ResourceExhausted
+		} else {
+			denied = wire.Send(t, http.DefaultClient, wire.Request(t, http.MethodPost, url, nil)).StatusCode == http.StatusTooManyRequests
+		}
+		if denied != (i >= 5) {
+			t.Errorf("guess %d: denied %v", i+1, denied)
+		}
+	}
+}
+
+// TestMessagesRecipe sends more messages than a burst admits.
+func TestMessagesRecipe(t *testing.T) {
+	s, err := ingest(keyfunc.RemoteIP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := new(login)
+	s.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{StreamName: clientStream, ClientStreams: true,
+		Handler: func(_ any, s grpc.ServerStream) error {
+			for s.RecvMsg(new(password)) == nil {
+				l.ran.Add(1)
+			}
+			return s.SendMsg(new(empty))
+		}}}}, nil)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(listener)
+	t.Cleanup(s.Stop)
+	begun := time.Now()
+	c, err := grpcConn(t, listener.Addr().String()).NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, pathOf(clientStream))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 150 {
+		_ = c.SendMsg(wrapperspb.String(right))
+	}
+	_ = c.CloseSend()
+	if err := c.RecvMsg(new(empty)); err != nil || l.ran.Load() != 150 || time.Since(begun) < 490*time.Millisecond {
+		t.Errorf("%d messages in %v, %v", l.ran.Load(), time.Since(begun), err)
+	}
+}
+
+// TestObedientRecipe calls a server from a client that knows no limit: after one denial, it waits.
+func TestObedientRecipe(t *testing.T) {
+	var denied atomic.Int32
+	l := new(login)
+	address := l.native(t, core.Must(core.New([]core.Rule{core.PerSecond(4).WithBurst(1).By(keyfunc.RemoteIP)})), grpclimit.WithDenyHandler(func(context.Context, core.Decision) error {
+		denied.Add(1)
+		return nil
+	}))
+	own := core.Must(core.New([]core.Rule{{Name: "upstream", Limits: []core.Limit{core.PerSecond(1000)}, MaxWait: time.Minute}}))
+	call := client{"obedient", grpcClient(t, address, grpc.WithUnaryInterceptor(obedient(own)))}
+	for range 6 {
+		if err := call.within(t, unary, right); err != nil && codeOf(err) != codes.ResourceExhausted {
+			t.Error(err)
+		}
+	}
+	if n := denied.Load(); n > 3 || l.ran.Load() != 6-n {
+		t.Errorf("%d of 6 calls were denied, %d ran; want every denial to be followed by a success", n, l.ran.Load())
 	}
 }
