@@ -21,7 +21,7 @@ func Unary(l *core.Limiter, opts ...Option) grpc.UnaryServerInterceptor {
 		c := newRPC(ctx, info.FullMethod, req, true)
 		e := ending{err: errAborted}
 		if c.isOutermost() {
-			defer func() { c.response.end(e.err == nil) }()
+			defer func() { c.response.send(e.err == nil) }()
 		}
 		g, err := l.Guard(c, &c.request, c)
 		defer g.End()
@@ -46,7 +46,7 @@ func Stream(l *core.Limiter, opts ...Option) grpc.StreamServerInterceptor {
 		s := newStream(o, ss, newRPC(ss.Context(), info.FullMethod, nil, srv != nil))
 		e := ending{err: errAborted}
 		if s.rpc.isOutermost() {
-			defer func() { s.respond(e.err == nil) }()
+			defer func() { s.rpc.response.send(e.err == nil) }()
 		}
 		g, err := l.Guard(s.rpc, &s.rpc.request, s.rpc)
 		defer g.End()

@@ -15,7 +15,6 @@ import (
 type messages struct {
 	*options
 	limiter *core.Limiter
-	outer   *messages // of the next interceptor further out
 	stream  grpc.ServerStream
 	rpc     *rpc
 	request http.Request            // of each message
@@ -27,18 +26,16 @@ type messages struct {
 	err   error       // of the stream, once a message was not admitted
 }
 
-type messagesKey struct{}
-
-// by reports whether l decides the messages.
-func (m *messages) by(l *core.Limiter) bool {
-	return m != nil && (m.limiter == l || m.outer.by(l))
-}
+// messagesKey is the key of a value in the context of a stream whose messages a limiter decides.
+type messagesKey struct{ *core.Limiter }
 
 // decide decides a message that the handler receives, and sleeps until its turn.
 func (m *messages) decide(message any) error {
 	var fields response
 	g, err := m.limiter.Guard(messageContext{m.stream.Context(), message}, &m.request, m.rpc)
-	err = m.admit(&fields, &g, err)
+	if err != nil || !g.Admitted() {
+		err = m.admit(&fields, &g, err)
+	}
 
 	m.mu.Lock()
 	switch {

@@ -41,7 +41,7 @@ func (c *rpc) setRequest(ctx context.Context, method string) {
 		method = "/" + method
 	}
 	md, _ := metadata.FromIncomingContext(ctx) // a copy
-	rename(md, canonical)
+	rename(md, textproto.CanonicalMIMEHeaderKey)
 	c.url.Path = method
 	c.request = http.Request{
 		Method: http.MethodPost, URL: &c.url, RequestURI: method, Proto: "HTTP/2.0", ProtoMajor: 2,
@@ -71,18 +71,6 @@ func rename[M ~map[string][]string](m M, rename func(string) string) {
 			m[now] = values
 		}
 	}
-}
-
-// canonical returns the canonical form of the name of a header field. CanonicalMIMEHeaderKey allocates names that HTTP does
-// not have.
-func canonical(name string) string {
-	switch name {
-	case "grpc-accept-encoding":
-		return "Grpc-Accept-Encoding"
-	case "grpc-timeout":
-		return "Grpc-Timeout"
-	}
-	return textproto.CanonicalMIMEHeaderKey(name)
 }
 
 // addressOf returns a.String(). It allocates less.

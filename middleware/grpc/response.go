@@ -70,15 +70,15 @@ func lower(name string) string {
 
 // SendHeader implements grpc.ServerTransportStream.
 func (r *response) SendHeader(md metadata.MD) error {
-	_ = r.SetHeader(r.take()) // fails if SendHeader fails
+	r.send(true)
 	return r.ServerTransportStream.SendHeader(md)
 }
 
-// end sends the fields of a unary call that has ended.
-func (r *response) end(succeeded bool) {
+// send sends the fields with the initial metadata, or else in the trailer.
+func (r *response) send(initial bool) {
 	switch md := r.take(); {
 	case r.ServerTransportStream == nil:
-	case succeeded:
+	case initial:
 		_ = r.SetHeader(md) // the client may have disconnected
 	default:
 		_ = r.SetTrailer(md)

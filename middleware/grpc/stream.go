@@ -20,9 +20,8 @@ type stream struct {
 
 func newStream(o *options, ss grpc.ServerStream, c *rpc) *stream {
 	s := &stream{ServerStream: ss, rpc: c}
-	outer, _ := ss.Context().Value(messagesKey{}).(*messages)
-	if o.messages != nil && !outer.by(o.messages) {
-		s.messages = &messages{options: o, limiter: o.messages, outer: outer, stream: ss, rpc: c, request: c.request}
+	if o.messages != nil && ss.Context().Value(messagesKey{o.messages}) == nil {
+		s.messages = &messages{options: o, limiter: o.messages, stream: ss, rpc: c, request: c.request}
 	}
 	return s
 }
@@ -32,29 +31,18 @@ func (s *stream) Context() context.Context { return s.ctx }
 
 // SendHeader implements grpc.ServerStream.
 func (s *stream) SendHeader(md metadata.MD) error {
-	s.respond(true)
+	s.rpc.response.send(true)
 	return s.ServerStream.SendHeader(md)
 }
 
 // SendMsg implements grpc.ServerStream. The first message follows the initial metadata.
 func (s *stream) SendMsg(m any) error {
-	s.respond(true)
+	s.rpc.response.send(true)
 	err := s.ServerStream.SendMsg(m)
 	if err == nil && s.counts {
 		s.bytes.Add(sizeOf(m))
 	}
 	return err
-}
-
-// respond sends the fields that have not been sent with the initial metadata, or in the trailer.
-func (s *stream) respond(initial bool) {
-	switch md := s.rpc.response.take(); {
-	case md == nil:
-	case initial:
-		_ = s.SetHeader(md) // the client may have disconnected
-	default:
-		s.SetTrailer(md)
-	}
 }
 
 // serve runs the handler and returns the error of the stream.
@@ -63,7 +51,7 @@ func (s *stream) serve(handler func() error) (err error) {
 	if m == nil {
 		return handler()
 	}
-	s.ctx, m.cancel = context.WithCancelCause(context.WithValue(s.ctx, messagesKey{}, m))
+	s.ctx, m.cancel = context.WithCancelCause(context.WithValue(s.ctx, messagesKey{m.limiter}, true))
 	defer m.cancel(nil)
 	e := ending{err: errAborted}
 	defer func() { err = m.end(e) }()
