@@ -33,7 +33,7 @@ func answer(limit grpc.UnaryServerInterceptor) (header metadata.MD, err error) {
 	}
 	go func() { _ = s.Serve(listener) }()
 	defer s.Stop()
-	conn, err := grpc.Dial(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())) //nolint:staticcheck // NewClient is newer
+	conn, err := grpc.Dial(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		log.Fatal(err)
 	}

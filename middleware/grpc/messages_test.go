@@ -43,7 +43,7 @@ func receive(got *int) func(grpc.ServerStream) error {
 }
 
 // send sends n messages in a stream and returns how the stream ended.
-func send(t *testing.T, conn *grpc.ClientConn, n int) (err error, header, trailer metadata.MD) {
+func send(t *testing.T, conn *grpc.ClientConn, n int) (header, trailer metadata.MD, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
@@ -59,7 +59,7 @@ func send(t *testing.T, conn *grpc.ClientConn, n int) (err error, header, traile
 	_ = s.CloseSend()
 	err = s.RecvMsg(new(emptypb.Empty))
 	header, _ = s.Header()
-	return err, header, s.Trailer()
+	return header, s.Trailer(), err
 }
 
 // TestMessages checks which messages reach the handler, for limiters of streams and of messages that are the same or not, however
@@ -89,7 +89,7 @@ func TestMessages(t *testing.T) {
 	} {
 		got := 0
 		conn := (&service{stream: receive(&got)}).serve(t, nil, row.interceptors(counted(5)))
-		err, _, trailer := send(t, conn, 8)
+		_, trailer, err := send(t, conn, 8)
 		if got != row.want || status.Code(err) != codes.ResourceExhausted || len(trailer["grpc-retry-pushback-ms"]) != 1 || len(trailer["x-ratelimit-remaining"]) != 1 {
 			t.Errorf("%s: the handler got %d messages, want %d; the stream ended with %v, trailer %v", why, got, row.want, err, trailer)
 		}
@@ -130,7 +130,7 @@ func TestMessageDenialEndsStream(t *testing.T) {
 		},
 	} {
 		conn := (&service{stream: handle}).serve(t, nil, []grpc.StreamServerInterceptor{grpclimit.Stream(counted(9), grpclimit.WithMessages(counted(1)))})
-		if err, _, _ := send(t, conn, 3); status.Code(err) != codes.ResourceExhausted {
+		if _, _, err := send(t, conn, 3); status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("a handler that %s: the stream ended with %v", why, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestMessageFailure(t *testing.T) {
 		return "const:all", nil
 	})}))
 	conn := (&service{stream: receive(&got)}).serve(t, nil, []grpc.StreamServerInterceptor{grpclimit.Stream(l, grpclimit.WithMessages(l))})
-	if err, _, trailer := send(t, conn, 2); status.Code(err) != codes.InvalidArgument || got != 0 || trailer["grpc-retry-pushback-ms"][0] != "-1" {
+	if _, trailer, err := send(t, conn, 2); status.Code(err) != codes.InvalidArgument || got != 0 || trailer["grpc-retry-pushback-ms"][0] != "-1" {
 		t.Errorf("got %v after %d messages, trailer %v", err, got, trailer)
 	}
 }
@@ -172,7 +172,7 @@ func TestMessageHolds(t *testing.T) {
 		return status.Error(codes.NotFound, "no")
 	}
 	conn := (&service{stream: handle}).serve(t, nil, []grpc.StreamServerInterceptor{grpclimit.Stream(counted(9), grpclimit.WithMessages(l))})
-	if err, _, _ := send(t, conn, 2); status.Code(err) != codes.NotFound {
+	if _, _, err := send(t, conn, 2); status.Code(err) != codes.NotFound {
 		t.Error(err)
 	}
 	if held := store.Stats().Held; held != 0 || len(outcomes) != 2 || outcomes[0] != 200 || outcomes[1] != 404 {
@@ -188,7 +188,7 @@ func TestMessagesWait(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{rule}))
 	got, begun := 0, time.Now()
 	conn := (&service{stream: receive(&got)}).serve(t, nil, []grpc.StreamServerInterceptor{grpclimit.Stream(counted(9), grpclimit.WithMessages(l))})
-	err, header, _ := send(t, conn, messages)
+	header, _, err := send(t, conn, messages)
 	if took := time.Since(begun); err != nil || got != messages || took < (messages-1)*time.Second/rate || len(header["x-ratelimit-remaining"]) != 1 {
 		t.Errorf("%d messages in %v, %v; header %v", got, took, err, header)
 	}

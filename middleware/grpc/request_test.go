@@ -91,7 +91,7 @@ func TestRequest(t *testing.T) {
 		grpc.ChainStreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 			return next(srv, inContext{s, user(s.Context())})
 		}, grpclimit.Stream(l)))
-	conn, err := grpc.Dial(address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: "example.com"}))) //nolint:staticcheck // NewClient is newer
+	conn, err := grpc.Dial(address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: "example.com"})))
 	if err != nil {
 		t.Fatal(err)
 	}
