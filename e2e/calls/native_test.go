@@ -380,7 +380,7 @@ rules:
 		w.WriteHeader(http.StatusUnauthorized)
 	})))
 	for i := range 20 {
-		denied := false
+		var denied bool
 		if i%2 == 0 {
 			denied = codeOf(call.within(t, unary, "wrong")) == codes.ResourceExhausted
 		} else {
@@ -426,7 +426,7 @@ func TestLoginRecipe(t *testing.T) {
 	t.Cleanup(calls.Stop)
 	conn, url := grpcConn(t, listener.Addr().String()), "http://"+serve(t, site)+"/login"
 	for i := range 10 {
-		denied := false
+		var denied bool
 		if i%2 == 0 {
 			s, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, "/auth.v1.Auth/Login")
 			if err != nil {
