@@ -1,9 +1,7 @@
 package core
 
 import (
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"time"
 )
@@ -32,58 +30,50 @@ func (l *Limiter) checkOrPeek(r *http.Request, s stage) (Decision, error) {
 	if r == nil {
 		return Decision{}, prefix(errNoRequest)
 	}
-	own := new(guarded)
-	own.copyOf(r, r.Context(), l, nil)
-	own.receipt.stage = s
-	defer own.restore(r)
-	if err := l.check(r, own); err != nil {
+	g := newGuard(l, r.Context(), r, nil, true)
+	g.own.receipt.stage = s
+	defer g.own.restore(r)
+	if err := l.check(r, &g); err != nil {
 		return Decision{}, err
 	}
-	return own.ofLimiter(), nil
+	return g.own.ofLimiter(g.room), nil
 }
 
 // check decides the rules that apply to a request, except those that l has decided for it before. Callbacks get the
-// copy in own; observers get r.
-func (l *Limiter) check(r *http.Request, own *guarded) error {
+// copy in g; observers get r.
+func (l *Limiter) check(r *http.Request, g *Guard) error {
 	rules, err := l.current()
 	if err != nil {
 		return prefix(err)
 	}
-	c := &own.receipt
+	c := &g.own.receipt
 	var earlier [2]*receipt
-	before := own.before().receiptsOf(l, earlier[:0])
+	before := g.own.before().receiptsOf(l, earlier[:0])
 	if slices.ContainsFunc(before, (*receipt).denies) {
 		return nil
 	}
-	var room [2]Claim
 	var took time.Duration
-	claims, err := l.claim(room[:0], rules, c, &own.request, before)
-	if err == nil {
-		took, err = l.decide(r.Context(), r, c, claims)
+	if err = l.ask(rules, c, &g.own.request, before); err == nil {
+		took, err = l.decide(r.Context(), r, c)
 	}
 	if err != nil || len(l.observers) > 0 {
-		err = l.observe(r.Context(), r, c, claims, took, err)
+		err = l.observe(r.Context(), r, c, g.room, took, err)
 	}
 	return err
 }
 
-// claim appends to dst a claim for every rule that applies to r and was not decided before. A request to skip gets none.
-// If a callback fails, the last claim is the failed rule's. A callback that panics is an error: it must neither admit
-// the request nor take the server down.
-func (l *Limiter) claim(dst []Claim, rules *ruleset, c *receipt, r *http.Request, before []*receipt) (claims []Claim, err error) {
-	claims = dst
+// ask makes c ask for what every rule says that applies to r and was not decided before. It asks for nothing if r is a
+// request to skip. If a callback fails, the last claim is the failed rule's.
+func (l *Limiter) ask(rules *ruleset, c *receipt, r *http.Request, before []*receipt) (err error) {
 	var rule *activeRule
 	defer func() {
-		if v := recover(); v != nil {
-			err = &callbackPanic{v, debug.Stack()}
-		}
 		if err != nil {
 			err = within(rule.errorPlace(), err)
 		}
 	}()
-	skipped, err := l.skip(c, r)
-	if skipped || err != nil {
-		return claims, err
+	defer recovered(&err)
+	if skipped, err := l.skip(c, r); skipped || err != nil {
+		return err
 	}
 	var room [8]int
 	for _, i := range rules.routes.Match(r, room[:0]) {
@@ -91,23 +81,22 @@ func (l *Limiter) claim(dst []Claim, rules *ruleset, c *receipt, r *http.Request
 		if slices.ContainsFunc(before, func(c *receipt) bool { return c.decides(rule.Name) }) {
 			continue
 		}
-		n := len(claims)
-		claims = append(claims, rule.claim)
-		claims[n].Peek = c.stage == peeking
-		applies, err := rule.ask(r, &claims[n])
+		a := c.add()
+		a.rule, a.set, a.cost, a.dryRun, a.peek = rule, rule.set, 1, rule.DryRun, c.stage == peeking
+		applies, err := a.fill(r)
 		if unknown := c.routeError(); unknown != nil {
 			err = unknown
 		}
-		if err != nil {
-			return claims, err
+		switch {
+		case err != nil:
+			return err
+		case applies:
+			l.noteProxy(r, a)
+		default:
+			c.drop()
 		}
-		if !applies {
-			claims = claims[:n]
-			continue
-		}
-		l.noteProxy(r, &claims[n])
 	}
-	return claims, nil
+	return nil
 }
 
 // skip reports whether r is a request to skip.
@@ -125,63 +114,4 @@ func (rule *activeRule) errorPlace() string {
 		return "skip"
 	}
 	return rule.place()
-}
-
-// ask sets the fields of c, a claim of rule, by calling the rule's callbacks for r. It reports false if the rule does
-// not apply.
-func (rule *activeRule) ask(r *http.Request, c *Claim) (applies bool, err error) {
-	if rule.Match != nil && !rule.Match(r) {
-		return false, nil
-	}
-	if rule.Cost != nil {
-		if c.Cost = rule.Cost(r); c.Cost < 0 {
-			return true, invalid("cost must not be negative, got %d", c.Cost)
-		}
-		if c.Cost == 0 {
-			return false, nil
-		}
-	}
-	if err := rule.identify(r, c); err != nil {
-		return true, err
-	}
-	c.hold(rule)
-	return true, nil
-}
-
-// identify sets the key of c, a claim of rule for r, and the limits that replace the rule's own, if any.
-func (rule *activeRule) identify(r *http.Request, c *Claim) error {
-	if rule.Key == nil {
-		return invalid("key func is missing, so only Limiter.Take can use the rule; set Key to one such as keyfunc.RemoteIP")
-	}
-	key, err := rule.Key(r)
-	if err == nil && key == "" {
-		err = fmt.Errorf("the key func returned an empty key: %w", ErrNoKey)
-	}
-	if err != nil {
-		return err
-	}
-	callback, limits := "override", []Limit(nil)
-	if rule.Override != nil {
-		limits = rule.Override(key)
-		c.Overridden = len(limits) > 0
-	}
-	if len(limits) == 0 && rule.Tier != nil {
-		callback, limits = "tier", rule.Tier(r)
-	}
-	if len(limits) > 0 {
-		if err := c.use(limits, callback); err != nil {
-			return err
-		}
-	}
-	c.Key = key
-	return nil
-}
-
-// hold sets c.Hold if rule has a CostAfter or one of the claim's limits is InFlight. The limits of c are valid.
-func (c *Claim) hold(rule *activeRule) {
-	final := rule.CostAfter != nil
-	if final {
-		c.Cost = clamp(c.Cost, c.Limits)
-	}
-	c.Hold = !c.Peek && (final || c.set.inFlight)
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/compiled"
 )
 
 // A Claim asks a store to charge a key.
@@ -20,66 +21,58 @@ type Claim struct {
 	// Overridden is for observers: the limits come from the rule's Override. A Limiter sets it.
 	Overridden bool
 
-	// Set by a Limiter.
-	rule  *activeRule // with the Lease and the MaxWait of the claim
-	set   *limitSet   // Limits, compiled
-	open  bool        // it has no results: its rule failed open, or it holds only places and the request has not had its turn
-	local bool        // the fallback decided it
+	// Set by a Limiter, and nil otherwise.
+	rule *activeRule
+	set  *limitSet // Limits, compiled
 }
 
 // maxClaims bounds the claims of a Take, so that no request keeps a store busy for long.
 const maxClaims = 64
 
-func tooMany(claims []Claim) error {
-	return invalid("a request has at most %d claims, got %d", maxClaims, len(claims))
+func tooMany(claims int) error {
+	return invalid("a request has at most %d claims, got %d", maxClaims, claims)
 }
 
 // Validate is for stores. It returns an error that wraps ErrInvalid if c cannot be decided. It is cheap for limits that
 // were validated recently. Validate returns an error for a claim without Limits; Limiter.Take accepts such a claim and
 // uses the rule's limits.
-func (c *Claim) Validate() error { return c.validate(c.set.of(c.Limits)) }
+func (c *Claim) Validate() error {
+	_, err := c.compile()
+	return err
+}
 
-// validate is Validate for a claim whose limits are compiled.
-func (c *Claim) validate(set *limitSet) error {
-	err := c.mistake(set)
+// compile is Validate. It also returns the limits in the units of their algorithms.
+func (c *Claim) compile() ([]algorithm.Limit, error) {
+	set := c.set.of(c.Limits)
+	err := set.mistake(c.Cost, c.Hold && !c.Peek, c.Lease, c.MaxWait)
 	if err == nil && len(c.Limits) == 0 {
 		err = invalid("the claim has no limits")
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		return nil, prefix(inRule(c.Rule, err))
 	}
-	return prefix(inRule(c.Rule, err))
+	return set.compiled, nil
 }
 
-// mistake returns an error if a field of c is invalid, other than missing Limits. set is c's Limits, compiled.
-func (c *Claim) mistake(set *limitSet) error {
+// mistake returns an error if the limits or another field of a claim are invalid. It does not report missing limits.
+func (s *limitSet) mistake(cost int, hold bool, lease, maxWait time.Duration) error {
 	switch {
-	case c.Cost < 0:
-		return invalid("cost must not be negative, got %d", c.Cost)
-	case c.Lease != 0 && validateLease(c.Lease) != nil:
-		return validateLease(c.Lease)
-	case set.err != nil || c.MaxWait == 0:
-		return set.err
-	case validateMaxWait(c.MaxWait) != nil:
-		return validateMaxWait(c.MaxWait)
-	case c.Hold && !c.Peek:
-		return invalid("max wait must be 0 for a claim that is held, got %v", c.MaxWait)
-	case c.Lease != 0:
-		return invalid("max wait must be 0 for a claim with a lease, got %v", c.MaxWait)
-	case !set.waits:
-		return limitsCanWait(c.MaxWait, c.Limits)
+	case cost < 0:
+		return invalid("cost must not be negative, got %d", cost)
+	case lease != 0 && validateLease(lease) != nil:
+		return validateLease(lease)
+	case s.err != nil || maxWait == 0:
+		return s.err
+	case validateMaxWait(maxWait) != nil:
+		return validateMaxWait(maxWait)
+	case hold:
+		return invalid("max wait must be 0 for a claim that is held, got %v", maxWait)
+	case lease != 0:
+		return invalid("max wait must be 0 for a claim with a lease, got %v", maxWait)
+	case !s.waits:
+		return limitsCanWait(maxWait, s.limits)
 	}
 	return nil
-}
-
-// use sets the limits of c to what a callback returned.
-func (c *Claim) use(limits []Limit, callback string) error {
-	set := limitSetOf(limits)
-	c.Limits, c.set = set.limits, set
-	if set.err == nil && c.MaxWait > 0 && !set.waits {
-		return within(callback, limitsCanWait(c.MaxWait, limits))
-	}
-	return within(callback, set.err)
 }
 
 // A Settlement is for stores. It changes what a Take has charged or held, bans a key, or grants it requests.
@@ -105,12 +98,15 @@ type Settlement struct {
 
 // Validate returns an error that wraps ErrInvalid if s cannot be settled. A Store calls it for settlements that did not
 // pass through a Limiter. It is cheap for limits that were validated recently.
-func (s *Settlement) Validate() error { return s.validate(s.set.of(s.Limits)) }
+func (s *Settlement) Validate() error {
+	_, err := s.compile()
+	return err
+}
 
-// validate is Validate for a settlement whose limits are compiled.
-func (s *Settlement) validate(set *limitSet) error {
-	claim := s.claim()
-	err := claim.mistake(set)
+// compile is Validate. It also returns the limits in the units of their algorithms.
+func (s *Settlement) compile() ([]algorithm.Limit, error) {
+	set := s.set.of(s.Limits)
+	err := set.mistake(s.Cost, s.Held, s.Lease, s.MaxWait)
 	switch {
 	case err != nil:
 	case s.Final < 0:
@@ -124,7 +120,10 @@ func (s *Settlement) validate(set *limitSet) error {
 	case s.Wait < 0 || s.Wait > s.MaxWait:
 		err = invalid("wait must be between 0 and the max wait %v, got %v", s.MaxWait, s.Wait)
 	}
-	return prefix(inRule(s.Rule, err))
+	if err != nil {
+		return nil, prefix(inRule(s.Rule, err))
+	}
+	return set.compiled, nil
 }
 
 // claim returns the claim that s settles.
@@ -135,14 +134,12 @@ func (s *Settlement) claim() Claim {
 // A Pair is for stores: a rule and a key, which together name a counter. An empty Rule is "default".
 type Pair struct{ Rule, Key string }
 
-// Compile is Validate for the stores of this module. It also returns the limits in the units of their algorithms.
-func (c *Claim) Compile() ([]algorithm.Limit, error) {
-	set := c.set.of(c.Limits)
-	return set.compiled, c.validate(set)
-}
-
-// Compile is Validate for the stores of this module. It also returns the limits in the units of their algorithms.
-func (s *Settlement) Compile() ([]algorithm.Limit, error) {
-	set := s.set.of(s.Limits)
-	return set.compiled, s.validate(set)
+// The stores of this module get compiled limits through package compiled.
+func init() {
+	compiled.Limits = func(of any) ([]algorithm.Limit, error) {
+		if s, ok := of.(*Settlement); ok {
+			return s.compile()
+		}
+		return of.(*Claim).compile()
+	}
 }

@@ -2,10 +2,9 @@ package core
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"reflect"
 	"slices"
+	"unsafe"
 
 	"github.com/spillgate/spillgate/internal/logger"
 	"github.com/spillgate/spillgate/internal/routes"
@@ -27,16 +26,31 @@ type guarded struct {
 	carried
 }
 
-// copyOf sets g to a copy of r, for l to decide. The copy's context extends ctx. net/http adds the trailers of a
+// roomy is a guarded with room for its result, which callers of Check and observers may keep.
+type roomy struct {
+	guarded
+	room [1]Result
+}
+
+// newGuard returns a Guard with a copy of r, for l to decide. The copy's context extends ctx. net/http adds the trailers of a
 // chunked HTTP/1 body to the Trailer map of the request that the server made, which may be r. So r and its copy share
 // one map.
-func (g *guarded) copyOf(r *http.Request, ctx context.Context, l *Limiter, router Router) {
-	g.Context, g.router = ctx, router
-	g.receipt.limiter, g.receipt.nested = l, carriedBy(ctx) != nil
+func newGuard(l *Limiter, ctx context.Context, r *http.Request, router Router, withRoom bool) (g Guard) {
+	g.request = r
+	if withRoom {
+		own := new(roomy)
+		g.own, g.room = &own.guarded, &own.room
+	} else {
+		g.own = new(guarded)
+	}
+	own := g.own
+	own.Context, own.router = ctx, router
+	own.receipt.limiter, own.receipt.nested = l, carriedBy(ctx) != nil
 	if r.Trailer == nil && r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		r.Trailer = make(http.Header)
 	}
-	g.request = *r.WithContext(&g.carried)
+	own.request = *r.WithContext(&own.carried)
+	return g
 }
 
 // restore copies what handlers have changed in g's request back to r, so that r is as it would be without the limiter.
@@ -44,7 +58,7 @@ func (g *guarded) copyOf(r *http.Request, ctx context.Context, l *Limiter, route
 func (g *guarded) restore(r *http.Request) {
 	now, ctx := g.request.Context(), r.Context()
 	replaced := now != context.Context(&g.carried) // the handler called *r = *r.WithContext(now)
-	if !replaced && sameFields(r, &g.request) {
+	if !replaced && identical(r, g.request.WithContext(ctx)) {
 		return
 	}
 	if replaced {
@@ -53,57 +67,12 @@ func (g *guarded) restore(r *http.Request) {
 	*r = *g.request.WithContext(ctx)
 }
 
-// sameFields reports whether two copies of a request still have the same fields. It ignores fields that only client
-// requests use.
-func sameFields(a, b *http.Request) bool {
-	return a.Pattern == b.Pattern && a.URL == b.URL && a.Method == b.Method && a.Host == b.Host && a.RemoteAddr == b.RemoteAddr &&
-		a.RequestURI == b.RequestURI && a.Proto == b.Proto && a.ContentLength == b.ContentLength && a.Close == b.Close &&
-		a.MultipartForm == b.MultipartForm && a.TLS == b.TLS && sameBody(a.Body, b.Body) &&
-		sameMap(a.Header, b.Header) && sameMap(a.Trailer, b.Trailer) && sameMap(a.Form, b.Form) && sameMap(a.PostForm, b.PostForm) &&
-		samePathValues(a, b)
-}
-
-// pathValues are the indexes of the unexported fields of http.Request that hold the values of PathValue: in Go 1.26 a
-// map for SetPathValue, and a pattern and a slice for ServeMux, which sets them and Request.Pattern together.
-var pathValues = func() (fields []int) {
-	t := reflect.TypeFor[http.Request]()
-	for _, kind := range []reflect.Kind{reflect.Map, reflect.Pointer, reflect.Slice} {
-		for i := range t.NumField() {
-			if f := t.Field(i); !f.IsExported() && f.Type.Kind() == kind {
-				fields = append(fields, i)
-			}
-		}
-	}
-	return fields
-}()
-
-// samePathValues is for requests with the same Pattern. Without one, only the map can differ: reflection takes longer
-// than all other comparisons.
-func samePathValues(a, b *http.Request) bool {
-	fields := pathValues
-	if a.Pattern == "" {
-		fields = fields[:min(1, len(fields))]
-	}
-	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
-	for _, i := range fields {
-		if x.Field(i).Pointer() != y.Field(i).Pointer() {
-			return false
-		}
-	}
-	return true
-}
-
-// sameBody reports whether a and b are the same body. Two bodies of one type that cannot be compared count as the same.
-func sameBody(a, b io.ReadCloser) (same bool) {
-	defer func() { same = recover() != nil || same }()
-	return a == b
-}
-
-func sameMap(a, b map[string][]string) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+// identical reports whether a and b have the same bytes. SetPathValue and ServeMux set fields of a request that are not
+// exported, and ServeMux sets them even if its pattern is the one that is already there, so only the bytes show whether a
+// handler has changed a request. Equal requests with different bytes are copied once more than necessary.
+func identical(a, b *http.Request) bool {
+	const size = unsafe.Sizeof(http.Request{})
+	return *(*[size]byte)(unsafe.Pointer(a)) == *(*[size]byte)(unsafe.Pointer(b))
 }
 
 // restored is a context that carries the decisions of before, or none if before is nil, in place of those of the context that it extends.
@@ -147,40 +116,37 @@ func (c *carried) before() *carried {
 	return carriedBy(c.Context)
 }
 
-// own sets d to the decision that c itself carries. It reports false if the decision has not been made.
-func (c *carried) own(d *Decision) bool {
+// own returns the decision that c itself carries, with room for its result. It reports false if the decision has not been
+// made.
+func (c *carried) own(room *[1]Result) (d Decision, ok bool) {
 	if e := c.receipt.extra; e != nil && e.added != nil {
-		*d = *e.added
-		return true
+		return *e.added, true
 	}
-	made := c.receipt.stage == decided
-	if made {
-		c.receipt.view(d)
+	if c.receipt.stage != decided {
+		return d, false
 	}
-	return made
+	return c.receipt.view(room), true
 }
 
-// decision sets d, which is zero, to the decisions made so far, joined: by the limiter of c and by the limiters further
-// out. It reports false if there is none.
-func (c *carried) decision(d *Decision) bool {
+// decision returns the decisions made so far, joined: by the limiter of c and by the limiters further out. It reports false
+// if there is none.
+func (c *carried) decision() (d Decision, ok bool) {
 	if c == nil {
-		return false
+		return d, false
 	}
-	ok := c.own(d)
+	d, ok = c.own(new([1]Result))
 	further := c.before()
 	if further == nil {
-		return ok
+		return d, ok
 	}
-	var before Decision
+	before, made := further.decision()
 	switch {
-	case !further.decision(&before):
-		return ok
+	case !made:
+		return d, ok
 	case !ok, c.receipt.isEmpty() && before.madeBy(c.receipt.limiter):
-		*d = before
-	default:
-		*d = join(before, *d)
+		return before, true
 	}
-	return true
+	return join(before, d), true
 }
 
 // receiptsOf appends to dst the receipts of l for the request that carries c, the outermost first. It leaves out peeks.
@@ -189,8 +155,7 @@ func (c *carried) receiptsOf(l *Limiter, dst []*receipt) []*receipt {
 		return dst
 	}
 	dst = c.before().receiptsOf(l, dst)
-	var d Decision
-	if c.own(&d) {
+	if d, ok := c.own(new([1]Result)); ok {
 		for _, one := range d.receipts() {
 			if one.limiter == l && one.stage != peeking {
 				dst = append(dst, one)
@@ -201,11 +166,14 @@ func (c *carried) receiptsOf(l *Limiter, dst []*receipt) []*receipt {
 }
 
 // ofLimiter returns the decision of c, which has been made, joined with the earlier decisions of the same limiter for
-// the request.
-func (c *carried) ofLimiter() (d Decision) {
-	var room [2]*receipt
-	receipts := c.before().receiptsOf(c.receipt.limiter, room[:0])
-	if len(receipts) == 0 || !c.receipt.isEmpty() {
+// the request. room is for the result of c.
+func (c *carried) ofLimiter(room *[1]Result) Decision {
+	var earlier [2]*receipt
+	receipts := c.before().receiptsOf(c.receipt.limiter, earlier[:0])
+	if len(receipts) == 0 {
+		return c.receipt.view(room)
+	}
+	if !c.receipt.isEmpty() {
 		receipts = append(receipts, &c.receipt)
 	}
 	return decisionOf(receipts)
@@ -217,8 +185,7 @@ func (c *carried) ofLimiter() (d Decision) {
 func NewContext(ctx context.Context, d Decision) context.Context {
 	before := carriedBy(ctx)
 	if made := d.receipts(); before != nil && len(made) > 0 {
-		var known Decision
-		before.decision(&known)
+		known, _ := before.decision()
 		added := slices.DeleteFunc(slices.Clone(made), func(c *receipt) bool { return slices.Contains(known.receipts(), c) })
 		switch len(added) {
 		case 0:
@@ -246,6 +213,5 @@ func WithoutDecision(ctx context.Context) context.Context {
 // FromContext returns the decision that ctx carries, joined from the decisions of all limiters that guard the request.
 // It reports false if there is none.
 func FromContext(ctx context.Context) (d Decision, ok bool) {
-	ok = carriedBy(ctx).decision(&d)
-	return d, ok
+	return carriedBy(ctx).decision()
 }

@@ -56,10 +56,13 @@ func (d Decision) RetryAfter() time.Duration {
 func repeats(receipts []*receipt) iter.Seq2[time.Time, time.Duration] {
 	return func(yield func(time.Time, time.Duration) bool) {
 		for _, c := range receipts {
+			if !c.allowed {
+				continue
+			}
 			results := c.results()
 			for i := range results {
 				r := &results[i]
-				if c.allowed && !r.DryRun && !yield(r.At, r.availableAfter(c.costOf(r.Rule))) {
+				if !r.DryRun && !yield(r.At, r.availableAfter(c.costOf(r.Rule))) {
 					return
 				}
 			}
@@ -94,11 +97,9 @@ func (d Decision) IsTooLarge(i int) bool {
 		return r.RetryAfter == Never
 	}
 	for _, c := range d.receipts() { // the cost may fit into what is granted, but for longer than that lasts
-		for j, one := range c.claims() {
-			if one.open {
-				continue
-			}
-			if first += len(one.set.limits); i < first {
+		claims := c.claims()
+		for j := range claims {
+			if first += claims[j].resultCount(); i < first {
 				return c.askedOf(j) > r.Limit.Capacity()+r.Granted
 			}
 		}
@@ -135,8 +136,7 @@ func (d Decision) OuterRulesOfSameName(i int) int {
 // decisionOf returns the joint decision of receipts.
 func decisionOf(receipts []*receipt) (d Decision) {
 	for i, c := range receipts {
-		var one Decision
-		if c.view(&one); i == 0 {
+		if one := c.view(new([1]Result)); i == 0 {
 			d = one
 		} else {
 			d = join(d, one)

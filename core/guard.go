@@ -23,6 +23,7 @@ import (
 type Guard struct {
 	request *http.Request // that Guard was called with
 	own     *guarded      // the copy to pass on, which carries what the limiter has decided
+	room    *[1]Result    // for the result, which observers may keep; nil if there are none
 }
 
 // Guard is Check for adapters. Pass Guard.Request to the next handler: a copy of r whose context extends ctx and carries
@@ -38,14 +39,14 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 	if missing {
 		r = new(http.Request)
 	}
-	g := Guard{r, new(guarded)}
-	g.own.copyOf(r, orBackground(ctx), l, router)
+	ctx = orBackground(ctx)
+	g := newGuard(l, ctx, r, router, l != nil && len(l.observers) > 0)
 	if missing {
 		return g, prefix(errNoRequest)
 	}
 	c := &g.own.receipt
 	c.sleeps = true
-	err := l.check(&g.own.request, g.own)
+	err := l.check(&g.own.request, &g)
 	if err == nil {
 		c.keepHeld(ctx)
 		if err = l.await(ctx, c); err != nil {
@@ -63,8 +64,20 @@ func (g *Guard) Request() *http.Request { return &g.own.request }
 
 // Decision returns what FromContext returns for Request: the decision of this limiter, joined with the decisions of the
 // limiters further out. Headers are written from it. It is zero after an error.
-func (g *Guard) Decision() (d Decision) {
-	g.own.decision(&d)
+func (g *Guard) Decision() Decision {
+	return g.decision(new([1]Result)) // inlined, so that the room is on the stack of a caller that does not keep the decision
+}
+
+// decision is Decision with room for the result, if no other limiter has decided.
+func (g *Guard) decision(room *[1]Result) (d Decision) {
+	if g.room != nil {
+		room = g.room
+	}
+	if g.own.receipt.nested {
+		d, _ = g.own.decision()
+	} else {
+		d, _ = g.own.own(room)
+	}
 	return d
 }
 

@@ -14,8 +14,8 @@ func (c *receipt) watches() bool {
 	if !c.held {
 		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.mu().Lock()
+	defer c.mu().Unlock()
 	claims := c.claims()
 	for i := range claims {
 		if one := &claims[i]; one.isHeld() && one.rule.CostAfter != nil {
@@ -29,12 +29,16 @@ func (c *receipt) watches() bool {
 // Final is the cost that SetCost set, or -1. takeHeld waits for a renewal in progress.
 func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 	c.lockIdle()
-	defer c.mu.Unlock()
+	defer c.mu().Unlock()
 	claims := c.claims()
 	for i := range claims {
 		if one := &claims[i]; one.isHeld() {
 			one.settled = true
-			dst = append(dst, c.settlement(i, one.setCost-1))
+			final, set := c.extra.costs[i]
+			if !set {
+				final = -1
+			}
+			dst = append(dst, c.settlement(i, final))
 		}
 	}
 	if c.extra != nil && c.extra.timer != nil {
@@ -46,12 +50,18 @@ func (c *receipt) takeHeld(dst []Settlement) []Settlement {
 // setCost records the cost of the request under a rule with CostAfter. It reports whether the rule's claim is held and
 // not settled.
 func (c *receipt) setCost(rule string, cost int) (ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if !c.held {
+		return false
+	}
+	c.mu().Lock()
+	defer c.mu().Unlock()
 	claims := c.claims()
 	for i := range claims {
 		if one := &claims[i]; one.rule.Name == rule && one.isHeld() && one.rule.CostAfter != nil {
-			one.setCost, ok = cost+1, true
+			if c.extra.costs == nil {
+				c.extra.costs = make(map[int]int)
+			}
+			c.extra.costs[i], ok = cost, true
 		}
 	}
 	return ok
@@ -62,13 +72,13 @@ func (c *receipt) keepHeld(ctx context.Context) {
 	if !c.held {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.mu().Lock()
+	defer c.mu().Unlock()
 	e := c.more()
 	e.timer = time.AfterFunc(renewEvery, func() {
 		_ = c.renew(ctx) // the breaker logs a store that is down; the next try comes before the hold ends
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		c.mu().Lock()
+		defer c.mu().Unlock()
 		if c.holds() {
 			e.timer.Reset(renewEvery)
 		}
@@ -80,17 +90,17 @@ func (c *receipt) renew(ctx context.Context) error {
 	c.lockIdle()
 	renewals, places := c.renewals()
 	if len(renewals) == 0 {
-		c.mu.Unlock()
+		c.mu().Unlock()
 		return nil
 	}
 	e := c.more()
 	e.renewing = make(chan struct{})
-	c.mu.Unlock()
+	c.mu().Unlock()
 
 	_, err := c.storeOf(renewals).settle(ctx, renewals)
 
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.mu().Lock()
+	defer c.mu().Unlock()
 	close(e.renewing)
 	e.renewing = nil
 	if err != nil {
@@ -106,7 +116,7 @@ func (c *receipt) renew(ctx context.Context) error {
 }
 
 // renewals returns settlements that renew the claims that are held and not settled, and the indexes of these claims in
-// c.claims(). The caller has locked c.mu.
+// c.claims(). The caller has locked c.mu().
 func (c *receipt) renewals() (renewals []Settlement, places []int) {
 	claims := c.claims()
 	for i := range claims {

@@ -73,58 +73,71 @@ func (m *MemoryStore) Stats() MemoryStats {
 // Take implements Store. Its error wraps ErrInvalid.
 func (m *MemoryStore) Take(_ context.Context, claims []Claim, dst []Result) ([]Result, error) {
 	if len(claims) > maxClaims {
-		return dst, prefix(tooMany(claims))
+		return dst, prefix(tooMany(len(claims)))
 	}
-	for i := range claims {
-		if err := claims[i].Validate(); err != nil {
-			return dst, err
-		}
-	}
-	return m.take(claims, dst), nil
-}
-
-// take is Take for valid claims.
-func (m *MemoryStore) take(claims []Claim, dst []Result) []Result {
 	m.once.Do(m.init)
 	var claimRoom [2]memory.Claim
-	asked, limits := slices.Grow(claimRoom[:0], len(claims))[:len(claims)], 0
+	own, limits := slices.Grow(claimRoom[:0], len(claims))[:len(claims)], 0
 	for i := range claims {
-		c, to := &claims[i], &asked[i]
-		to.Pair, to.Limits, to.Cost = c.rule.pair(c.Rule, c.Key), c.set.of(c.Limits).compiled, exactCost(c.Cost)
-		limits += len(to.Limits)
+		c, to := &claims[i], &own[i]
+		compiled, err := c.compile()
+		if err != nil {
+			return dst, err
+		}
+		to.Pair, to.Limits, to.Cost = c.rule.pair(c.Rule, c.Key), compiled, exactCost(c.Cost)
 		to.Peek, to.DryRun, to.Hold, to.MaxWait = c.Peek, c.DryRun, c.Hold, c.MaxWait.Microseconds()
+		limits += len(compiled)
 	}
 	var answerRoom [8]memory.Answer
 	answers := slices.Grow(answerRoom[:0], limits)[:limits]
-	at := m.store.Take(asked, answers)
-	return appendResults(dst, claims, answers, at)
-}
-
-// appendResults appends the store's answers, one for each limit of claims, to dst.
-func appendResults(dst []Result, claims []Claim, answers []memory.Answer, at time.Time) []Result {
-	dst = slices.Grow(dst, len(answers))
-	results := dst[len(dst) : len(dst)+len(answers)]
-	n := 0
+	at := m.store.Take(own, answers)
 	for i := range claims {
 		c := &claims[i]
 		for j := range c.Limits {
-			r, a := &results[n], &answers[n]
-			n++
-			r.Limit = c.Limits[j]
-			r.Rule, r.At = ruleName(c.Rule), at // the pointers share a write barrier
-			r.Allowed = a.Retry == 0
-			r.DryRun = c.DryRun
-			r.Remaining, r.Granted, r.Over = int(a.Usage.Remaining), int(a.Usage.Granted), int(a.Usage.Over)
-			r.RetryAfter = Never
-			if a.Retry != algorithm.Never {
-				r.RetryAfter = micros(a.Retry)
-			}
-			r.RefillAfter = micros(a.Usage.Refill)
-			r.ResetAfter = micros(a.Usage.Reset)
-			r.Wait = micros(a.Wait)
+			dst = append(dst, Result{})
+			dst[len(dst)-1].set(ruleName(c.Rule), &c.Limits[j], c.DryRun, &answers[0], at)
+			answers = answers[1:]
 		}
 	}
-	return dst[:len(dst)+len(answers)]
+	return dst, nil
+}
+
+// take is Take for those claims of c that by decides. They are valid.
+func (m *MemoryStore) take(c *receipt, by decider, most time.Duration) {
+	m.once.Do(m.init)
+	var claimRoom [2]memory.Claim
+	claims := c.claims()
+	own, limits := slices.Grow(claimRoom[:0], len(claims))[:len(claims)], 0
+	n := 0
+	for i := range claims {
+		a := &claims[i]
+		if a.by != by {
+			continue
+		}
+		to := &own[n]
+		to.Pair, to.Limits, to.Cost = a.rule.hash.Pair(a.key), a.set.compiled, exactCost(a.cost)
+		to.Peek, to.DryRun, to.Hold, to.MaxWait = a.peek, a.dryRun, a.hold, a.maxWait(most).Microseconds()
+		limits += len(to.Limits)
+		n++
+	}
+	var answerRoom [8]memory.Answer
+	answers := slices.Grow(answerRoom[:0], limits)[:limits]
+	at := m.store.Take(own[:n], answers)
+	if c.decided = c.single && limits == 1 && c.answer.pack(&answers[0], at); c.decided {
+		return
+	}
+	results := make([]Result, limits)
+	n = 0
+	for i := range claims {
+		a := &claims[i]
+		for j := range a.set.limits {
+			if a.by == by {
+				results[n].set(a.rule.Name, &a.set.limits[j], a.dryRun, &answers[n], at)
+				n++
+			}
+		}
+	}
+	c.more().results = results
 }
 
 // pair returns the pair of a rule and a key. r is the rule that the claim was made from, or nil.
@@ -135,8 +148,6 @@ func (r *activeRule) pair(rule, key string) memory.Pair {
 	return memory.RuleOf(ruleName(rule)).Pair(key)
 }
 
-func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-
 // Settle implements Store. It applies all settlements at one instant: no other call sees only some of them applied. Its
 // error wraps ErrInvalid.
 func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error {
@@ -145,7 +156,7 @@ func (m *MemoryStore) Settle(_ context.Context, settlements []Settlement) error 
 	asked := room[:0]
 	for i := range settlements {
 		s := &settlements[i]
-		compiled, err := s.Compile()
+		compiled, err := s.compile()
 		if err != nil {
 			return err
 		}

@@ -14,18 +14,21 @@ type ending struct {
 	err     error // the error of a CostAfter
 }
 
-// observe calls the observers for a request, and logs err if the request was not decided. took is how long the store
-// took. observe returns err as the caller of the limiter gets it.
-func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, claims []Claim, took time.Duration, err error) error {
+// observe calls the observers for a request, and logs err if the request was not decided. They may keep room. took is how long
+// the store took. observe returns err as the caller of the limiter gets it.
+func (l *Limiter) observe(ctx context.Context, r *http.Request, c *receipt, room *[1]Result, took time.Duration, err error) error {
 	err = prefix(err)
+	claims := c.claims()
 	if err == nil && len(claims) == 0 || c.stage == peeking || allPeek(claims) {
 		return err
 	}
 	o := newObservation()
-	o.Claims = append(o.Claims, claims...)
+	for i := range claims {
+		o.Claims = append(o.Claims, claims[i].claim())
+	}
 	o.Request, o.Err, o.Store = r, err, took
 	if err == nil {
-		c.view(&o.Decision)
+		o.Decision = c.view(room)
 	}
 	l.notifyAll(ctx, o)
 	if err != nil && r != nil && !o.Logged {
@@ -46,7 +49,7 @@ func (l *Limiter) observeSettled(ctx context.Context, c *receipt, held []Settlem
 		o.Claims = append(o.Claims, held[i].claim())
 		o.Charged += held[i].Final
 	}
-	c.view(&o.Decision)
+	o.Decision = c.view(new([1]Result))
 	outcome := e.outcome
 	o.Request, o.Err, o.Store, o.Outcome = e.request, prefix(allOf(e.err, err)), took, &outcome
 	l.notifyAll(ctx, o)
@@ -74,9 +77,9 @@ func (l *Limiter) notify(ctx context.Context, observer Observer, o *Observation)
 }
 
 // allPeek reports whether there are claims and all of them are peeks.
-func allPeek(claims []Claim) bool {
+func allPeek(claims []asked) bool {
 	for i := range claims {
-		if !claims[i].Peek {
+		if !claims[i].peek {
 			return false
 		}
 	}

@@ -11,14 +11,14 @@ import (
 // forwarding are the headers in which proxies name the client, in canonical form.
 var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}
 
-// noteProxy logs, once per limiter, that the key of c is the address of a peer that seems to be a proxy, so that all
+// noteProxy logs, once per limiter, that the key of a is the address of a peer that seems to be a proxy, so that all
 // clients behind the proxy share one limit. This is the most common mistake, and a test without the proxy does not show
 // it.
-func (l *Limiter) noteProxy(r *http.Request, c *Claim) {
-	if !mayBeProxy(c.Key, r.RemoteAddr) || l.proxied.Load() {
+func (l *Limiter) noteProxy(r *http.Request, a *asked) {
+	if !mayBeProxy(a.key, r.RemoteAddr) || l.proxied.Load() {
 		return
 	}
-	header, peer, ok := proxyOf(c.Key, r)
+	header, peer, ok := proxyOf(a.key, r)
 	if !ok || !l.proxied.CompareAndSwap(false, true) {
 		return
 	}
@@ -31,7 +31,7 @@ func (l *Limiter) noteProxy(r *http.Request, c *Claim) {
 		trust += fmt.Sprintf(", Header: %q", header)
 	}
 	l.reporter.log().WarnContext(r.Context(), "spillgate: all clients behind a proxy share one limit; if the peer is your proxy, trust it",
-		slog.String("rule", c.Rule), slog.String("peer", from), slog.String("header", header),
+		slog.String("rule", a.rule.Name), slog.String("peer", from), slog.String("header", header),
 		slog.String("mend", fmt.Sprintf("ip := keyfunc.ClientIP{%s}.Key; rule.Key = ip", trust)))
 }
 

@@ -6,37 +6,25 @@ import (
 	"time"
 )
 
-// A receipt records the claims of one request and the results of the store. A Decision is a view of a receipt, and
-// Settle reads from it what was charged.
+// A receipt records the claims of one request and what the store answered. A Decision is a view of a receipt, and Settle
+// reads from it what was charged.
+//
+// Nothing that Limiter.Take calls may keep a pointer to its receipt, which is on the stack of a caller that does not keep
+// the Decision.
 type receipt struct {
 	limiter *Limiter // nil if several limiters made the decision: see extra.joined
 	extra   *extra   // nil for most requests
 	stage   stage    // of the decision
+	single  bool     // claim is what is asked
+	decided bool     // answer is what the store answered to claim
 	allowed bool
 	nested  bool // an outer limiter has a receipt for the same request
 	sleeps  bool // the limiter sleeps until the request's turn
 	late    bool // denied only because its turn comes after the deadline of its context
-	decided bool // result is what the store answered
-	held    bool // some claim was held; settling does not change that, so reading it needs no lock
+	held    bool // some claim was held, so extra is not nil; settling does not change that, so reading it needs no lock
 
-	mu     sync.Mutex // of what becomes of claims, and of the renewal in extra
-	claim  [1]receiptClaim
-	result [1]Result
-}
-
-// A receiptClaim is what a receipt keeps of a claim.
-type receiptClaim struct {
-	rule    *activeRule // that made the claim; nil in an empty receipt
-	key     string
-	set     *limitSet
-	cost    int
-	setCost int // by SetCost, plus 1; 0 for nothing
-	dryRun  bool
-	hold    bool
-	open    bool // it has no results: see Claim.open
-	local   bool // the fallback decided it
-	charged bool // or held
-	settled bool
+	claim  [1]asked
+	answer answer
 }
 
 // A stage is the state of a receipt's decision.
@@ -50,49 +38,31 @@ const (
 
 // extra has the fields that few receipts need.
 type extra struct {
-	room     [2]receiptClaim
-	claims   []receiptClaim // if there is more than one; uses room for up to two
-	results  []Result       // if there are several
-	degraded error          // why the fallback decided; nil if the store did
-	joined   []*receipt     // the receipts of several limiters; then all other fields are empty
-	added    *Decision      // by NewContext; then all other fields are empty
-	route    error          // a callback asked for a route that is not known
-	waits    place          // of a request that waits for its turn
+	room     [2]asked
+	claims   []asked    // if there are several; uses room for up to two
+	results  []Result   // if answer has no room for them
+	degraded error      // why the fallback decided; nil if the store did
+	joined   []*receipt // the receipts of several limiters; then all other fields are empty
+	added    *Decision  // by NewContext; then all other fields are empty
+	route    error      // a callback asked for a route that is not known
+	waits    place      // of a request that waits for its turn
 
+	mu       sync.Mutex        // of what becomes of claims, and of the fields below
 	timer    *time.Timer       // renews the holds; nil if the caller of Take does that
 	renewing chan struct{}     // closed at the end of the renewal in progress; nil if there is none
 	renewed  map[int]time.Time // by claim: when its hold was last renewed
+	costs    map[int]int       // by claim: what SetCost has set
 }
 
-// claims returns what c has asked for.
-func (c *receipt) claims() []receiptClaim {
-	switch {
-	case c.extra != nil && c.extra.claims != nil:
-		return c.extra.claims
-	case c.claim[0].rule != nil:
-		return c.claim[:]
-	}
-	return nil
-}
+// settling guards what becomes of the claims of receipts without extra.
+var settling sync.Mutex
 
-// results returns what the store answered.
-func (c *receipt) results() []Result {
-	switch {
-	case c.extra != nil && c.extra.results != nil:
-		return c.extra.results
-	case c.decided:
-		return c.result[:]
+// mu returns the lock of what becomes of c's claims. Once the store has decided, extra does not change.
+func (c *receipt) mu() *sync.Mutex {
+	if c.extra != nil {
+		return &c.extra.mu
 	}
-	return nil
-}
-
-// roomFor returns a slice with room for the results of claims. Most requests have one, and their decision takes one allocation.
-func (c *receipt) roomFor(claims []Claim) []Result {
-	n := countLimits(claims)
-	if n == 1 {
-		return c.result[:0]
-	}
-	return make([]Result, 0, n)
+	return &settling
 }
 
 // more returns c.extra, and allocates it if it is nil.
@@ -103,33 +73,101 @@ func (c *receipt) more() *extra {
 	return c.extra
 }
 
-// record records claims, and the store's results for those that have not failed open.
-func (c *receipt) record(claims []Claim, results []Result) {
-	if c.decided = len(results) == 1 && &results[0] == &c.result[0]; !c.decided && len(results) > 0 {
-		c.more().results = results
+// claims returns what c asks for.
+func (c *receipt) claims() []asked {
+	switch {
+	case c.single:
+		return c.claim[:]
+	case c.extra != nil:
+		return c.extra.claims
 	}
-	own := c.claim[:]
-	if len(claims) > 1 {
-		e := c.more()
-		e.claims = slices.Grow(e.room[:0], len(claims))[:len(claims)]
-		own = e.claims
+	return nil
+}
+
+// add adds a claim, which is zero. It is valid until the next one is added.
+func (c *receipt) add() *asked {
+	if !c.single && (c.extra == nil || c.extra.claims == nil) {
+		c.single = true
+		return &c.claim[0]
 	}
-	c.allowed, c.held = true, false
+	e := c.more()
+	if c.single {
+		c.single, e.claims = false, append(e.room[:0], c.claim[0])
+	}
+	e.claims = append(e.claims, asked{})
+	return &e.claims[len(e.claims)-1]
+}
+
+// drop removes the claim that was added last.
+func (c *receipt) drop() {
+	if c.single {
+		c.single, c.claim[0] = false, asked{}
+	} else {
+		c.extra.claims = c.extra.claims[:len(c.extra.claims)-1]
+	}
+}
+
+// results returns what the store answered. The caller must not change it.
+func (c *receipt) results() []Result { return c.resultsIn(new([1]Result)) }
+
+// resultsIn is results with room for the result of answer. If room already has that, resultsIn does not write to it, because
+// an observer may have kept it.
+func (c *receipt) resultsIn(room *[1]Result) []Result {
+	switch {
+	case c.decided:
+		if a := &c.claim[0]; room[0].Rule == "" {
+			c.answer.unpack(&room[0], a)
+		}
+		return room[:]
+	case c.extra != nil:
+		return c.extra.results
+	}
+	return nil
+}
+
+// keep records what a store answered to the claims of c. It keeps several results, and a copy of one that c.answer has no
+// room for.
+func (c *receipt) keep(results []Result) {
+	if len(results) == 1 {
+		if c.decided = c.single && c.answer.packResult(&results[0], &c.claim[0]); c.decided {
+			return
+		}
+		results = slices.Clone(results)
+	}
+	c.decided, c.more().results = false, results
+}
+
+// record records what the store's answer means for the claims.
+func (c *receipt) record() {
+	claims := c.claims()
+	var results []Result
+	if !c.decided && c.extra != nil {
+		results = c.extra.results
+	}
+	c.allowed = true
 	for i := range claims {
-		from, to := &claims[i], &own[i]
-		to.rule, to.key, to.set, to.cost = from.rule, from.Key, from.set, from.Cost
-		to.dryRun, to.hold, to.open, to.local = from.DryRun, from.Hold, from.open, from.local
-		to.charged = !from.Peek && !from.open
-		for n := len(from.Limits); n > 0 && !from.open; n-- {
+		a := &claims[i]
+		a.charged = !a.peek && a.by != byNobody
+		if c.decided {
+			a.charged = a.charged && c.answer.allowed()
+			c.allowed = c.answer.allowed() || a.dryRun
+			continue
+		}
+		for n := a.resultCount(); n > 0; n-- {
 			r := &results[0]
 			results = results[1:]
-			to.charged = to.charged && r.Allowed
+			a.charged = a.charged && r.Allowed
 			c.allowed = c.allowed && (r.Allowed || r.DryRun)
 		}
-		c.held = c.held || to.charged && to.hold
 	}
-	for i := 0; i < len(claims) && !c.allowed; i++ {
-		own[i].charged, c.held = false, false
+	c.held = false
+	for i := range claims {
+		a := &claims[i]
+		a.charged = a.charged && c.allowed
+		c.held = c.held || a.charged && a.hold
+	}
+	if c.held {
+		c.more()
 	}
 }
 
@@ -144,16 +182,16 @@ func (c *receipt) settlement(i, final int) Settlement {
 	}
 	return Settlement{
 		Rule: claim.rule.Name, Key: claim.key, Limits: claim.set.limits, At: at, Cost: claim.cost, DryRun: claim.dryRun, Held: claim.hold,
-		Lease: claim.rule.Lease, MaxWait: claim.maxWait(), Final: final, set: claim.set, rule: claim.rule, local: claim.local,
+		Lease: claim.rule.Lease, MaxWait: claim.chargedWait(), Final: final, set: claim.set, rule: claim.rule, local: claim.by == byFallback,
 	}
 }
 
-// maxWait returns the MaxWait that the limits of c were charged under. No request waits for what it holds.
-func (c *receiptClaim) maxWait() time.Duration {
-	if c.hold {
+// chargedWait returns the MaxWait that the limits of a were charged under. No request waits for what it holds.
+func (a *asked) chargedWait() time.Duration {
+	if a.hold {
 		return 0
 	}
-	return c.rule.MaxWait
+	return a.rule.MaxWait
 }
 
 // settlements appends the Settlements of claim i, which was charged, to dst. If the request may have waited, there is
@@ -175,16 +213,19 @@ func (c *receipt) settlements(dst []Settlement, i, final int) []Settlement {
 
 // firstResult returns the index of the first result of claim i.
 func (c *receipt) firstResult(i int) (first int) {
-	for _, one := range c.claims()[:i] {
-		if !one.open {
-			first += len(one.set.limits)
-		}
+	claims := c.claims()
+	for j := range claims[:i] {
+		first += claims[j].resultCount()
 	}
 	return first
 }
 
-// forget resets c to the state before the decision.
-func (c *receipt) forget() { c.extra, c.decided, c.claim[0] = nil, false, receiptClaim{} }
+// forget forgets what the store has answered.
+func (c *receipt) forget() {
+	if c.decided = false; c.extra != nil {
+		c.extra.results, c.extra.degraded = nil, nil
+	}
+}
 
 // keyOf returns the key of the first claim of a rule.
 func (c *receipt) keyOf(rule string) (key string, ok bool) {
@@ -217,22 +258,22 @@ func (c *receipt) degraded() error {
 // denies reports whether the request is denied.
 func (c *receipt) denies() bool { return !c.allowed }
 
-// view sets d, which is zero, to the decision.
-func (c *receipt) view(d *Decision) {
-	results := c.results()
-	at := instantOf(results)
-	wait := c.waitFrom(at)
-	d.Allowed, d.At, d.Results, d.Wait, d.receipt = c.allowed, at, results, wait, c // the pointers share a write barrier
+// view returns the decision, with room for the result of answer.
+func (c *receipt) view(room *[1]Result) (d Decision) {
+	d.Allowed, d.Results, d.receipt = c.allowed, c.resultsIn(room), c
+	d.At = instantOf(d.Results)
+	d.Wait = c.waitFrom(d.At)
 	if c.extra != nil {
 		d.Degraded = c.extra.degraded
 	}
+	return d
 }
 
 // unsettled returns a settlement, at a final cost, for each claim of a rule that was charged and is not settled, and
 // marks these claims as settled. An empty rule means all rules. unsettled waits for a renewal in progress.
 func (c *receipt) unsettled(rule string, final int) (some []Settlement) {
 	c.lockIdle()
-	defer c.mu.Unlock()
+	defer c.mu().Unlock()
 	claims := c.claims()
 	for i := range claims {
 		if one := &claims[i]; (rule == "" || rule == one.rule.Name) && one.charged && !one.settled {
@@ -278,12 +319,18 @@ func (c *receipt) askedOf(i int) (sum int) {
 
 // waitFrom returns how long after an instant, or after the decision if that is zero, the request may go on.
 func (c *receipt) waitFrom(at time.Time) (longest time.Duration) {
-	if !c.allowed {
+	switch {
+	case !c.allowed:
+		return 0
+	case c.decided && c.claim[0].dryRun:
+		return 0
+	case c.decided:
+		return micros(c.answer.wait)
+	case c.extra == nil:
 		return 0
 	}
-	results := c.results()
-	for i := range results {
-		if r := &results[i]; !r.DryRun && r.Wait > 0 {
+	for i := range c.extra.results {
+		if r := &c.extra.results[i]; !r.DryRun && r.Wait > 0 {
 			wait := r.Wait
 			if !at.IsZero() {
 				wait += r.At.Sub(at) // not 0 if the request had its turn before it held something
@@ -302,21 +349,19 @@ func (c *receipt) routeError() error {
 	return c.extra.route
 }
 
-// isHeld reports whether c is held and not settled.
-func (c *receiptClaim) isHeld() bool { return c.charged && c.hold && !c.settled }
-
-// holds reports whether a claim is held and not settled. The caller has locked c.mu.
+// holds reports whether a claim is held and not settled. The caller has locked c.mu().
 func (c *receipt) holds() bool {
-	return slices.ContainsFunc(c.claims(), func(one receiptClaim) bool { return one.isHeld() })
+	return slices.ContainsFunc(c.claims(), func(one asked) bool { return one.isHeld() })
 }
 
-// lockIdle waits until no renewal is in progress and locks c.mu. It does not hold c.mu while it waits.
+// lockIdle waits until no renewal is in progress and locks c.mu(). It does not hold the lock while it waits.
 func (c *receipt) lockIdle() {
-	c.mu.Lock()
+	mu := c.mu()
+	mu.Lock()
 	for c.extra != nil && c.extra.renewing != nil {
 		done := c.extra.renewing
-		c.mu.Unlock()
+		mu.Unlock()
 		<-done
-		c.mu.Lock()
+		mu.Lock()
 	}
 }

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // A recordingStore admits everything, in results that it allocates itself, and records the claims.
@@ -94,6 +96,106 @@ func exported(settlements []core.Settlement) (plain []core.Settlement) {
 		})
 	}
 	return plain
+}
+
+// A fixedStore answers each Take with the same result.
+type fixedStore struct {
+	recordingStore
+	result core.Result
+}
+
+// Take implements core.Store.
+func (g *fixedStore) Take(_ context.Context, _ []core.Claim, dst []core.Result) ([]core.Result, error) {
+	return append(dst, g.result), nil
+}
+
+// TestDecisionsHaveTheResultsOfTheStore checks that no field of a result gets lost, whether a receipt has room for it or not.
+func TestDecisionsHaveTheResultsOfTheStore(t *testing.T) {
+	at := time.UnixMicro(1767268800123456)
+	for why, change := range map[string]func(r *core.Result){
+		"allowed":                     func(*core.Result) {},
+		"it waits":                    func(r *core.Result) { r.Wait = time.Second },
+		"denied":                      func(r *core.Result) { r.Allowed, r.RetryAfter = false, time.Second },
+		"denied forever":              func(r *core.Result) { r.Allowed, r.RetryAfter = false, core.Never },
+		"denied without a wait":       func(r *core.Result) { r.Allowed = false },
+		"allowed and a wait to retry": func(r *core.Result) { r.RetryAfter = time.Second },
+		"granted":                     func(r *core.Result) { r.Granted = 3 },
+		"taken away":                  func(r *core.Result) { r.Granted = -3 },
+		"used beyond the capacity":    func(r *core.Result) { r.Over = 3 },
+		"a fraction of a microsecond": func(r *core.Result) { r.ResetAfter += 7 },
+		"a time in UTC":               func(r *core.Result) { r.At = at.UTC() },
+		"a time of nanoseconds":       func(r *core.Result) { r.At = at.Add(7) },
+		"a monotonic time":            func(r *core.Result) { r.At = time.Now() },
+		"no time":                     func(r *core.Result) { r.At = time.Time{} },
+		"the epoch":                   func(r *core.Result) { r.At = time.UnixMicro(0) },
+		"another rule":                func(r *core.Result) { r.Rule = "other" },
+		"another limit":               func(r *core.Result) { r.Limit = core.PerHour(8) },
+		"a dry run":                   func(r *core.Result) { r.DryRun = true },
+	} {
+		t.Run(why, func(t *testing.T) {
+			g := &fixedStore{result: core.Result{
+				Rule: "r", Limit: core.PerHour(9), Allowed: true, Remaining: 4, RefillAfter: time.Minute, ResetAfter: time.Hour, At: at,
+			}}
+			change(&g.result)
+			var seen core.Decision
+			l := core.Must(core.New([]core.Rule{perHour("r", 9)}, core.WithStore(g)))
+			observed := core.Must(core.New([]core.Rule{perHour("r", 9)}, core.WithStore(g),
+				core.WithObserver(func(_ context.Context, o *core.Observation) { seen = o.Decision })))
+			taken, err := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"})
+			checked, err2 := l.Check(get("/"))
+			again, err3 := observed.Check(get("/"))
+			guarded, err4 := l.Guard(t.Context(), get("/"), nil)
+			carried, _ := core.FromContext(guarded.Request().Context())
+			if err = errors.Join(err, err2, err3, err4); err != nil {
+				t.Fatal(err)
+			}
+			for name, d := range map[string]core.Decision{
+				"Take": taken, "Check": checked, "Check, observed": again, "an observer": seen, "Guard": guarded.Decision(), "FromContext": carried,
+			} {
+				allowed := g.result.Allowed || g.result.DryRun
+				wait := g.result.Wait
+				if d.Allowed != allowed || d.At != g.result.At || d.Wait != wait || len(d.Results) != 1 || d.Results[0] != g.result {
+					t.Errorf("%s: got %+v, want %+v", name, d, g.result)
+				}
+			}
+		})
+	}
+}
+
+// TestKeptDecisionsDoNotChange keeps decisions and what observers got, and looks at them after other requests.
+func TestKeptDecisionsDoNotChange(t *testing.T) {
+	var seen, got []core.Decision
+	l := core.Must(core.New([]core.Rule{perHour("r", 9)}, core.WithObserver(func(_ context.Context, o *core.Observation) { seen = append(seen, o.Decision) })))
+	for range 3 {
+		taken, _ := l.Take(t.Context(), core.Claim{Rule: "r", Key: "k"})
+		checked, _ := l.Check(get("/"))
+		g, _ := l.Guard(t.Context(), get("/"), nil)
+		got = append(got, taken, checked, g.Decision())
+	}
+	for i := range got {
+		if want := 8 - i; got[i].Results[0].Remaining != want || seen[i].Results[0].Remaining != want {
+			t.Errorf("decision %d has %d remaining, and observers got %d, want %d", i, got[i].Results[0].Remaining, seen[i].Results[0].Remaining, want)
+		}
+	}
+}
+
+// TestTakeAllocatesNothing needs inlined functions, which the race detector prevents.
+func TestTakeAllocatesNothing(t *testing.T) {
+	testpass.Sequential(t)
+	l := core.Must(core.New([]core.Rule{perHour("r", 1_000_000_000), perHour("denied", 0)}))
+	for _, c := range []core.Claim{
+		{Rule: "r", Key: "k"}, {Rule: "r", Key: "k", Cost: 3, DryRun: true}, {Rule: "r", Key: "k", Peek: true}, {Rule: "denied", Key: "k"},
+	} {
+		allowed := 0
+		n := testing.AllocsPerRun(1000, func() {
+			if d, err := l.Take(t.Context(), c); err == nil && d.Allowed && d.Results[0].Allowed {
+				allowed++
+			}
+		})
+		if n != 0 || (allowed > 0) != (c.Rule == "r") {
+			t.Errorf("%+v: %v allocations, and %d of 1001 allowed", c, n, allowed)
+		}
+	}
 }
 
 // TestAllocations bounds what a decision costs, the request to pass on and its context included.

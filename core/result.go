@@ -3,6 +3,9 @@ package core
 import (
 	"math"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/memory"
 )
 
 // Never is the RetryAfter of a cost that can never be admitted. It is the longest Duration, so it is more than any other wait.
@@ -22,6 +25,77 @@ type Result struct {
 	ResetAfter  time.Duration // time until the whole capacity is available: nothing is used; 0 if nothing is missing
 	Wait        time.Duration // allowed: the request may go on this long after At; 0 unless the claim has a MaxWait
 	At          time.Time     // the store's clock when it decided this claim; on a Redis Cluster each slot has its own
+}
+
+// set makes r from what a store has answered about the limit l of a claim at an instant.
+func (r *Result) set(rule string, l *Limit, dryRun bool, answer *memory.Answer, at time.Time) {
+	r.Limit = *l
+	r.Rule, r.At = rule, at // the pointers share a write barrier
+	r.Allowed, r.DryRun = answer.Retry == 0, dryRun
+	u := &answer.Usage
+	r.Remaining, r.Granted, r.Over = int(u.Remaining), int(u.Granted), int(u.Over)
+	r.RetryAfter = Never
+	if answer.Retry != algorithm.Never {
+		r.RetryAfter = micros(answer.Retry)
+	}
+	r.RefillAfter, r.ResetAfter, r.Wait = micros(u.Refill), micros(u.Reset), micros(answer.Wait)
+}
+
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// An answer is a Result in few bytes: what a store has answered about the one limit of a request.
+type answer struct {
+	at, remaining, refill, reset int64 // microseconds
+	wait                         int64 // until the turn of an admitted request; if the limit denies, the time until it does not, negated
+}
+
+// waitsForever is the wait of an answer that denies a cost that never fits.
+const waitsForever = math.MinInt64
+
+func (p *answer) allowed() bool { return p.wait >= 0 }
+
+// pack sets p to what a store has answered at an instant. It reports false if p has no room for that.
+func (p *answer) pack(a *memory.Answer, at time.Time) bool {
+	switch p.at, p.wait = at.UnixMicro(), a.Wait; a.Retry {
+	case 0:
+	case algorithm.Never:
+		p.wait = waitsForever
+	default:
+		p.wait = -a.Retry
+	}
+	p.remaining, p.refill, p.reset = a.Usage.Remaining, a.Usage.Refill, a.Usage.Reset
+	return a.Usage.Granted == 0 && a.Usage.Over == 0 && at == time.UnixMicro(p.at)
+}
+
+// packResult sets p to r, a result of the one limit of a. It reports false if p has no room for r.
+func (p *answer) packResult(r *Result, a *asked) bool {
+	own := memory.Answer{Wait: r.Wait.Microseconds()}
+	if !r.Allowed {
+		own.Retry = algorithm.Never
+		if r.RetryAfter != Never {
+			own.Retry = r.RetryAfter.Microseconds()
+		}
+	}
+	own.Usage.Remaining, own.Usage.Refill, own.Usage.Reset = int64(r.Remaining), r.RefillAfter.Microseconds(), r.ResetAfter.Microseconds()
+	var back Result
+	if !p.pack(&own, r.At) {
+		return false
+	}
+	p.unpack(&back, a)
+	return back == *r
+}
+
+// unpack sets r to p, the answer to a.
+func (p *answer) unpack(r *Result, a *asked) {
+	own := memory.Answer{Wait: max(p.wait, 0)}
+	switch {
+	case p.wait == waitsForever:
+		own.Retry = algorithm.Never
+	case p.wait < 0:
+		own.Retry = -p.wait
+	}
+	own.Usage.Remaining, own.Usage.Refill, own.Usage.Reset = p.remaining, p.refill, p.reset
+	r.set(a.rule.Name, &a.set.limits[0], a.dryRun, &own, time.UnixMicro(p.at))
 }
 
 // tightest returns the index of the tightest of results, or -1.

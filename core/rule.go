@@ -142,7 +142,7 @@ func (r *Rule) place() string {
 }
 
 func (r *activeRule) validate() error {
-	err := r.claim.set.err
+	err := r.set.err
 	if !printableASCII(r.Name) {
 		err = allOf(invalid("name must be printable ASCII"), err)
 	}
@@ -174,7 +174,7 @@ func (r *activeRule) checkLease() error {
 		err = allOf(err, invalid("lease must be 0 for a rule with CostAfter, which holds its cost, got %v", r.Lease))
 	}
 	for i := range r.Limits {
-		if !r.claim.set.compiled[i].Leasable() {
+		if !r.set.compiled[i].Leasable() {
 			err = allOf(err, invalid("lease %v needs token buckets without a ban or fixed windows, got limit %d, %v", r.Lease, i+1, r.Limits[i]))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"time"
 )
 
@@ -103,8 +102,7 @@ func SetCost(ctx context.Context, rule string, cost int) (ok bool) {
 	var first *Limiter
 	known := false
 	for c := carriedBy(ctx); c != nil; c = c.before() {
-		var d Decision
-		c.own(&d)
+		d, _ := c.own(new([1]Result))
 		for _, r := range d.receipts() {
 			ok = r.setCost(rule, cost) || ok
 			known = known || r.limiter.hasCostAfter(rule)
@@ -166,15 +164,14 @@ func finalCost(final func(*http.Request, Outcome) int, r *http.Request, o Outcom
 	if final == nil {
 		return held, nil
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			cost, err = held, &callbackPanic{v, debug.Stack()}
-		}
-	}()
-	if cost = final(r, o); cost < 0 {
-		return held, invalid("cost must not be negative, got %d", cost)
+	defer recovered(&err)
+	cost = held
+	if own := final(r, o); own >= 0 {
+		cost = own
+	} else {
+		err = invalid("cost must not be negative, got %d", own)
 	}
-	return cost, nil
+	return cost, err
 }
 
 // settleHeld settles what c holds and calls the observers. If the store fails, settleHeld also charges the costs that

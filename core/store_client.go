@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,41 +34,36 @@ func newStoreClient(s Store, timeout time.Duration, log *reporter) *storeClient 
 	return k
 }
 
-// take has the store decide claims. It does not keep them. It returns how long the store took, or 0 if that is a
-// MemoryStore.
-func (k *storeClient) take(ctx context.Context, claims []Claim, dst []Result) (results []Result, took time.Duration, err error) {
+// take asks the store to decide those claims of c that by decides; no request waits longer than most for its turn. It
+// returns how long the store took, or 0 if that is a MemoryStore. The limiter has validated the claims.
+func (k *storeClient) take(ctx context.Context, c *receipt, by decider, most time.Duration) (took time.Duration, err error) {
 	if k.memory != nil {
-		return k.memory.take(claims, dst), 0, nil // the limiter has validated the claims
+		k.memory.take(c, by, most)
+		return 0, nil
 	}
-	asked := newObservation() // so that the caller's claims can be on the stack
-	defer asked.release()
-	asked.Claims = append(asked.Claims, claims...)
+	q := questions.Get().(*question)
+	defer questions.Put(q)
+	q.ask(c, by, most)
 	if k.local != nil {
-		if results, ok, err := k.takeLocal(asked.Claims, dst); ok {
-			return results, 0, err
+		if results, ok, err := k.takeLocal(q); ok {
+			if err == nil {
+				c.keep(results)
+			}
+			return 0, err
 		}
 	}
+	var results []Result
 	took, err = k.call(ctx, k.breaker.Enter, func(ctx context.Context) (err error) {
-		results, err = k.store.Take(ctx, asked.Claims, dst)
+		results, err = k.store.Take(ctx, q.claims, q.results)
 		if err == nil {
-			err = checkResults(asked.Claims, results[len(dst):])
+			err = q.check(results)
 		}
 		return err
 	})
-	return results, took, err
-}
-
-// takeLocal reports false if the store has to be asked.
-func (k *storeClient) takeLocal(claims []Claim, dst []Result) (results []Result, ok bool, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			results, ok, err = dst, true, invalid("the store panicked: %v", v)
-		}
-	}()
-	if results, ok = k.local.TakeLocal(claims, dst); !ok {
-		return dst, false, nil
+	if err == nil {
+		c.keep(results)
 	}
-	return results, true, checkResults(claims, results[len(dst):])
+	return took, err
 }
 
 // A denialKeeper is a store that remembers for how long a pair is used up. Denied appends the results of a claim that
@@ -76,42 +72,81 @@ type denialKeeper interface {
 	Denied(c *Claim, dst []Result) (results []Result, denied bool)
 }
 
-// knownDenials appends the results of those claims that the store knows to be denied, if there are any. The others get no
-// results, and nothing is charged.
-func (k *storeClient) knownDenials(claims []Claim, dst []Result) (results []Result, denied bool) {
+// keepKnownDenials keeps the results of those claims of c that the store knows to be denied, and reports whether there
+// are any. The others then get no results, and nothing is charged.
+func (k *storeClient) keepKnownDenials(c *receipt, most time.Duration) (denied bool) {
 	keeper, ok := k.store.(denialKeeper)
 	if !ok {
-		return dst, false
+		return false
 	}
-	asked := newObservation() // so that the caller's claims can be on the stack
-	defer asked.release()
-	asked.Claims = append(asked.Claims, claims...)
+	claims := c.claims()
 	known := make([]bool, len(claims))
-	for i := range asked.Claims {
-		if c := &asked.Claims[i]; !c.DryRun && !c.open {
-			dst, known[i] = keeper.Denied(c, dst)
+	var results []Result
+	for i := range claims {
+		if a := &claims[i]; a.by == byStore && !a.dryRun {
+			own := a.claim()
+			own.MaxWait = a.maxWait(most)
+			results, known[i] = keeper.Denied(&own, results)
 			denied = denied || known[i]
 		}
 	}
 	for i := range claims {
-		claims[i].open = claims[i].open || denied && !known[i]
+		if denied && !known[i] {
+			claims[i].by = byNobody
+		}
 	}
-	return dst, denied
+	if denied {
+		c.keep(results)
+	}
+	return denied
 }
 
-// checkResults returns an error if there is not one result per claim and limit.
-func checkResults(claims []Claim, results []Result) error {
-	if want := countLimits(claims); len(results) != want {
-		return fmt.Errorf("the store returned %d results for %d limits", len(results), want)
+// A question is what a store that is not in memory is asked. Such stores cannot keep it, so it is pooled.
+type question struct {
+	claims  []Claim
+	results []Result // empty, with room for all results
+	room    [1]Result
+	limits  int
+}
+
+var questions = sync.Pool{New: func() any { return new(question) }}
+
+// ask sets q to those claims of c that by decides.
+func (q *question) ask(c *receipt, by decider, most time.Duration) {
+	q.claims, q.limits = q.claims[:0], 0
+	claims := c.claims()
+	for i := range claims {
+		if a := &claims[i]; a.by == by {
+			own := a.claim()
+			own.MaxWait = a.maxWait(most)
+			q.claims = append(q.claims, own)
+			q.limits += len(own.Limits)
+		}
+	}
+	if q.results = q.room[:0]; q.limits > 1 {
+		q.results = make([]Result, 0, q.limits) // the receipt keeps them
+	}
+}
+
+// check returns an error if there is not one result per claim and limit.
+func (q *question) check(results []Result) error {
+	if len(results) != q.limits {
+		return fmt.Errorf("the store returned %d results for %d limits", len(results), q.limits)
 	}
 	return nil
 }
 
-func countLimits(claims []Claim) (n int) {
-	for i := range claims {
-		n += len(claims[i].Limits)
+// takeLocal reports false if the store has to be asked.
+func (k *storeClient) takeLocal(q *question) (results []Result, ok bool, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			results, ok, err = nil, true, invalid("the store panicked: %v", v)
+		}
+	}()
+	if results, ok = k.local.TakeLocal(q.claims, q.results); !ok {
+		return nil, false, nil
 	}
-	return n
+	return results, true, q.check(results)
 }
 
 // settle settles what settlements say; the store sets At of those that it renews. It returns how long the store took,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"slices"
 
 	"github.com/spillgate/spillgate/internal/usage"
@@ -30,17 +29,17 @@ func (l *Limiter) Usage(r *http.Request) (Decision, error) {
 		l.reporter.failed(r.Context(), "spillgate: usage not reported", nil, err)
 		return Decision{}, prefix(err)
 	}
-	own := new(guarded)
-	own.copyOf(r, r.Context(), l, nil)
-	defer own.restore(r)
-	var claims []Claim
+	g := newGuard(l, r.Context(), r, nil, false)
+	defer g.own.restore(r)
+	var claims []asked
 	for _, rule := range wanted {
-		claim, ok, err := rule.usage(&own.request, &own.receipt)
+		a := asked{rule: rule, set: rule.set, cost: 1, dryRun: rule.DryRun, peek: true}
+		ok, err := a.usage(&g.own.request, &g.own.receipt)
 		if err != nil {
 			return Decision{}, prefix(within(rule.place(), err))
 		}
 		if ok {
-			claims = append(claims, claim)
+			claims = append(claims, a)
 		}
 	}
 	return l.peekAt(r.Context(), claims)
@@ -58,19 +57,23 @@ func (l *Limiter) UsageOf(ctx context.Context, rule, key string, limits ...Limit
 		return Decision{}, prefix(err)
 	}
 	rules, _ := l.current()
-	var own Claim
-	if err = rules.completeOne(&own, &Claim{Rule: rule, Key: key, Limits: limits, Peek: true}); err != nil {
+	var own [1]asked
+	if err = rules.completeOne(&own[0], &Claim{Rule: rule, Key: key, Limits: limits, Peek: true}); err != nil {
 		return Decision{}, prefix(within(fmt.Sprintf("usage of rule %q", rule), err))
 	}
-	return l.peekAt(orBackground(ctx), []Claim{own})
+	return l.peekAt(orBackground(ctx), own[:])
 }
 
 // peekAt decides claims that are peeks, in as many calls as they need.
-func (l *Limiter) peekAt(ctx context.Context, claims []Claim) (Decision, error) {
+func (l *Limiter) peekAt(ctx context.Context, claims []asked) (Decision, error) {
 	var receipts []*receipt
 	for first := true; first || len(claims) > 0; first = false {
-		c, n := &receipt{limiter: l, stage: peeking}, min(len(claims), maxClaims)
-		if _, err := l.decide(ctx, nil, c, claims[:n]); err != nil {
+		c := &receipt{limiter: l, stage: peeking}
+		n := min(len(claims), maxClaims)
+		for i := range claims[:n] {
+			*c.add() = claims[i]
+		}
+		if _, err := l.decide(ctx, nil, c); err != nil {
 			return Decision{}, prefix(err)
 		}
 		receipts, claims = append(receipts, c), claims[n:]
@@ -97,25 +100,20 @@ func (s *ruleset) wanted(names []string) (rules []*activeRule, err error) {
 	return rules, nil
 }
 
-// usage returns a peek of rule for r. It reports false if r has no key, or one that only a route of r would have.
-func (rule *activeRule) usage(r *http.Request, c *receipt) (claim Claim, ok bool, err error) {
-	if rule.Key == nil {
-		return claim, false, nil
+// usage identifies the sender of r for a. It reports false if r has no key, or one that only a route of r would have. c is
+// the receipt that r carries.
+func (a *asked) usage(r *http.Request, c *receipt) (ok bool, err error) {
+	if a.rule.Key == nil {
+		return false, nil
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			err = &callbackPanic{v, debug.Stack()}
-		}
-	}()
-	claim = rule.claim
-	claim.Peek = true
-	err = rule.identify(r, &claim)
+	defer recovered(&err)
+	err = a.identify(r)
 	switch noRoute := c.routeError(); {
 	case noRoute != nil:
 		c.extra.route = nil
-		return claim, false, nil
+		return false, nil
 	case errors.Is(err, ErrNoKey):
-		return claim, false, nil
+		return false, nil
 	}
-	return claim, err == nil, err
+	return err == nil, err
 }

@@ -23,54 +23,44 @@ func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err er
 	if err = ctx.Err(); err != nil {
 		return d, err
 	}
-	c := &receipt{limiter: l, sleeps: true}
-	if err = l.take(ctx, c, claims); err != nil {
+	t := new(taken)
+	t.sleeps = true
+	c := &t.receipt
+	if d, err = l.takeObserved(ctx, t, claims); err != nil {
 		return d, err
 	}
 	if c.late {
-		return d, context.DeadlineExceeded
+		return Decision{}, context.DeadlineExceeded
 	}
-	if err = l.await(ctx, c); err != nil {
-		return d, err
-	}
-	if c.allowed {
-		err = ctx.Err() // also if there was nothing to wait for
+	if err = l.await(ctx, c); err == nil && c.allowed {
+		if err = ctx.Err(); err != nil { // also if there was nothing to wait for
+			_ = c.settle(ctx, "", 0) // what cannot be given back stays charged
+		}
 	}
 	if err != nil {
-		_ = c.settle(ctx, "", 0) // what cannot be given back stays charged
-		return d, err
+		return Decision{}, err
 	}
-	c.view(&d)
 	return d, nil
 }
 
-// decide decides claims and records them in c; r is nil for Take. It returns how long the store took.
+// decide decides the claims of c; r is nil for Take. It returns how long the store took.
 //
-// If the request may wait, its claims carry the smaller of MaxWait and the time left. Take has no such deadline, because its
-// caller does not wait for the turn within ctx.
-func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt, claims []Claim) (took time.Duration, err error) {
+// A request that may wait does so for at most the time left. Take has no such deadline, because its caller does not wait for
+// the turn within ctx.
+func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt) (took time.Duration, err error) {
 	switch {
-	case len(claims) == 0:
+	case c.isEmpty():
 		c.allowed = true
 		return 0, nil
-	case len(claims) > maxClaims:
-		return 0, tooMany(claims)
-	case r == nil && !c.sleeps, !mayWait(claims):
-		return l.decideOnce(ctx, c, claims)
+	case r == nil && !c.sleeps, !mayWait(c.claims()):
+		return l.decideOnce(ctx, c, maxMaxWait)
 	}
 	left := timeLeft(ctx, r, c.sleeps)
-	for i := range claims {
-		claims[i].MaxWait = min(claims[i].MaxWait, left)
+	if !c.sleeps {
+		return l.decideOnce(ctx, c, left)
 	}
-	if c.sleeps {
-		took, err = l.decideInTurn(ctx, r, c, claims)
-		c.late = c.late || err == nil && c.deniedWithin(claims, left)
-	} else {
-		took, err = l.decideOnce(ctx, c, claims)
-	}
-	for i := range claims {
-		claims[i].MaxWait = claims[i].rule.MaxWait // for observers
-	}
+	took, err = l.decideInTurn(ctx, r, c, left)
+	c.late = c.late || err == nil && c.deniedWithin(left)
 	return took, err
 }
 
@@ -81,9 +71,9 @@ func (l *Limiter) MayWait() bool {
 }
 
 // mayWait reports whether a request may have to wait for one of claims.
-func mayWait(claims []Claim) bool {
+func mayWait(claims []asked) bool {
 	for i := range claims {
-		if c := &claims[i]; c.MaxWait > 0 && !c.DryRun {
+		if a := &claims[i]; a.rule.MaxWait > 0 && !a.dryRun {
 			return true
 		}
 	}
@@ -150,20 +140,21 @@ func extend(ctx context.Context, wait time.Duration) bool {
 	return ok && e.ExtendDeadlines(wait)
 }
 
-// deniedWithin reports whether c denies claims only because they may wait no longer than left.
-func (c *receipt) deniedWithin(claims []Claim, left time.Duration) (late bool) {
+// deniedWithin reports whether c denies its claims only because they may wait no longer than left.
+func (c *receipt) deniedWithin(left time.Duration) (late bool) {
 	if c.allowed {
 		return false
 	}
-	results := c.results()
+	claims, results := c.claims(), c.results()
 	for i := range claims {
-		own := results[:c.claims()[i].resultCount()]
+		a := &claims[i]
+		own := results[:a.resultCount()]
 		results = results[len(own):]
 		for _, r := range own {
 			if r.Allowed || r.DryRun {
 				continue
 			}
-			if late = claims[i].MaxWait == left && r.RetryAfter <= claims[i].rule.MaxWait-left; !late {
+			if late = a.maxWait(left) == left && r.RetryAfter <= a.rule.MaxWait-left; !late {
 				return false
 			}
 		}
@@ -173,35 +164,36 @@ func (c *receipt) deniedWithin(claims []Claim, left time.Duration) (late bool) {
 
 // decideInTurn is decide for a request that sleeps until its turn. If its rules hold something, it sleeps here, since the
 // request holds nothing while it waits. Otherwise, await sleeps. If too many requests wait, it is decided as if it must not.
-func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt, claims []Claim) (took time.Duration, err error) {
+func (l *Limiter) decideInTurn(ctx context.Context, r *http.Request, c *receipt, left time.Duration) (took time.Duration, err error) {
+	claims := c.claims()
 	l.waiting.restrict(claims, r)
-	asked := beforeTurn(claims)
-	took, err = l.decideOnce(ctx, c, asked)
+	inTurn := slices.Clone(claims)
+	holds := beforeTurn(claims)
+	took, err = l.decideOnce(ctx, c, left)
 	if err == nil {
 		c.denyLate(ctx)
 	}
 	if err == nil && c.waitFrom(time.Time{}) > 0 && !l.enter(ctx, r, c) {
 		_ = c.settle(ctx, "", 0)
 		c.forget()
-		for i := range claims {
-			if !claims[i].DryRun {
-				claims[i].MaxWait = 0
-			}
+		for i := range inTurn {
+			inTurn[i].now = inTurn[i].now || !inTurn[i].dryRun
 		}
-		asked = beforeTurn(claims)
+		copy(claims, inTurn)
+		beforeTurn(claims)
 		var more time.Duration
-		more, err = l.decideOnce(ctx, c, asked)
+		more, err = l.decideOnce(ctx, c, left)
 		took += more
 	}
-	if &asked[0] == &claims[0] || err != nil {
-		return took, err
+	if holds && err == nil && c.allowed && pause(ctx, c.waitFrom(time.Time{})) == nil { // else await will find that ctx has ended
+		var more time.Duration
+		more, err = l.holdNow(ctx, c, inTurn)
+		took += more
 	}
-	if c.allowed && pause(ctx, c.waitFrom(time.Time{})) == nil {
-		more, err := l.holdNow(ctx, c, claims)
-		return took + more, err
+	if err != nil {
+		copy(claims, inTurn) // for observers
 	}
-	copy(claims, asked) // denied, or await will find that ctx has ended
-	return took, nil
+	return took, err
 }
 
 // denyLate denies the request of c, and gives back what it was charged, if the store has answered so late that its turn comes
@@ -219,6 +211,7 @@ func (c *receipt) denyLate(ctx context.Context) {
 			r.Allowed, r.RetryAfter, r.Wait = false, max(r.Wait-left, time.Microsecond), 0
 		}
 	}
+	c.keep(results)
 	claims := c.claims()
 	for i := range claims {
 		claims[i].charged = false
@@ -226,35 +219,36 @@ func (c *receipt) denyLate(ctx context.Context) {
 	c.allowed, c.late = false, true
 }
 
-// beforeTurn returns what to ask for claims before the turn of their request: a claim that is held becomes a peek of its
-// rates. If there is none, beforeTurn returns claims.
-func beforeTurn(claims []Claim) []Claim {
-	asked := claims
+// beforeTurn changes claims to what to ask for before the turn of their request: a claim that is held becomes a peek of its
+// rates. It reports whether there is one.
+func beforeTurn(claims []asked) (holds bool) {
 	for i := range claims {
-		claims[i].open, claims[i].local = false, false
-		if !claims[i].Hold {
+		a := &claims[i]
+		if !a.hold {
 			continue
 		}
-		if &asked[0] == &claims[0] {
-			asked = slices.Clone(claims)
-		}
-		c := &asked[i]
-		if c.Hold, c.Peek = false, true; c.set.inFlight {
-			c.set = limitSetOf(slices.DeleteFunc(slices.Clone(c.Limits), func(l Limit) bool { return l.Algorithm == InFlight }))
-			c.Limits = c.set.limits
-			c.open = len(c.Limits) == 0
+		holds, a.hold, a.peek = true, false, true
+		if a.set.inFlight {
+			a.set = limitSetOf(slices.DeleteFunc(slices.Clone(a.set.limits), func(l Limit) bool { return l.Algorithm == InFlight }))
+			if len(a.set.limits) == 0 {
+				a.by = byNobody
+			}
 		}
 	}
-	return asked
+	return holds
 }
 
-// holdNow makes the holds of claims for a request that has had its turn. If that fails, all that the request was charged is
-// given back.
-func (l *Limiter) holdNow(ctx context.Context, c *receipt, claims []Claim) (took time.Duration, err error) {
+// holdNow makes the holds of claims for the request of c, which has had its turn. If that fails, all that the request was
+// charged is given back.
+func (l *Limiter) holdNow(ctx context.Context, c *receipt, claims []asked) (took time.Duration, err error) {
 	l.leave(c)
-	held := slices.DeleteFunc(slices.Clone(claims), func(c Claim) bool { return !c.Hold })
 	later := receipt{limiter: l}
-	took, err = l.decideOnce(ctx, &later, held)
+	for i := range claims {
+		if claims[i].hold {
+			*later.add() = claims[i]
+		}
+	}
+	took, err = l.decideOnce(ctx, &later, 0)
 	if err != nil || !later.allowed {
 		_ = c.settle(ctx, "", 0)
 	}
@@ -265,41 +259,25 @@ func (l *Limiter) holdNow(ctx context.Context, c *receipt, claims []Claim) (took
 }
 
 // addHeld adds later, the decision about those of claims that are held, to c, the decision about the others.
-func (c *receipt) addHeld(claims []Claim, later *receipt) {
-	before, after := c.results(), later.results()
+func (c *receipt) addHeld(claims []asked, later *receipt) {
+	own, before, held, after := c.claims(), c.results(), later.claims(), later.results()
 	results := make([]Result, 0, len(before)+len(after))
-	n := 0
 	for i := range claims {
-		from := c.claims()[i]
-		peeked := from.resultCount()
-		if own := before[:peeked]; !claims[i].Hold {
-			results = append(results, own...)
+		n := own[i].resultCount()
+		if !claims[i].hold {
+			results = append(results, before[:n]...)
 		} else {
-			from = later.claims()[n]
-			held := from.resultCount()
-			results, after = append(results, after[:held]...), after[held:]
-			n++
+			own[i], held = held[0], held[1:]
+			count := own[i].resultCount()
+			results, after = append(results, after[:count]...), after[count:]
 		}
-		before = before[peeked:]
-		claims[i].open, claims[i].local = from.open, from.local
+		before = before[n:]
 	}
-	degraded := later.degraded()
-	if degraded == nil {
-		degraded = c.degraded()
+	if err := later.degraded(); err != nil {
+		c.more().degraded = err
 	}
-	c.forget()
-	if degraded != nil {
-		c.more().degraded = degraded
-	}
-	c.record(claims, results)
-}
-
-// resultCount returns how many results c has.
-func (c *receiptClaim) resultCount() int {
-	if c.open {
-		return 0
-	}
-	return len(c.set.limits)
+	c.keep(results)
+	c.record()
 }
 
 // await sleeps until the request of c, which was decided, may go on. If ctx ends first, all that it was charged is given

@@ -30,8 +30,8 @@ type place struct {
 // share returns how many requests of one rule and key, or of one peer, may wait.
 func (w *waiters) share() int64 { return (w.most + 3) / 4 }
 
-// restrict sets MaxWait of claims to 0 if no further request of r's peer may wait, or of the claim's rule and key.
-func (w *waiters) restrict(claims []Claim, r *http.Request) {
+// restrict marks the claims that must not wait, because no further request of r's peer may, or of the claim's rule and key.
+func (w *waiters) restrict(claims []asked, r *http.Request) {
 	if w.all.Load() < w.share() {
 		return
 	}
@@ -40,9 +40,8 @@ func (w *waiters) restrict(claims []Claim, r *http.Request) {
 	defer w.mu.Unlock()
 	none := w.all.Load() >= w.most || w.by[peer] >= w.share()
 	for i := range claims {
-		if c := &claims[i]; !c.DryRun && (none || w.by[Pair{c.Rule, c.Key}] >= w.share()) {
-			c.MaxWait = 0
-		}
+		a := &claims[i]
+		a.now = !a.dryRun && (none || w.by[Pair{a.rule.Name, a.key}] >= w.share())
 	}
 }
 

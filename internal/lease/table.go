@@ -33,6 +33,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/compiled"
 )
 
 // A Store decides requests, and can charge requests ahead.
@@ -50,7 +51,7 @@ type Store interface {
 type Loan struct {
 	Pair     core.Pair
 	Limits   []core.Limit
-	Compiled []algorithm.Limit // Limits, by core.Claim.Compile
+	Compiled []algorithm.Limit // Limits, by package compiled
 	Want     int64             // how many requests to charge ahead; 0 if the call has claims
 	Unused   Portions          // to be returned
 
@@ -146,8 +147,8 @@ func (t *Table) termsOf(c *core.Claim) *terms {
 			return known
 		}
 	}
-	compiled, _ := c.Compile()
-	own := &terms{slices.Clone(c.Limits), compiled, int64(c.Lease)}
+	limits, _ := compiled.Limits(c)
+	own := &terms{slices.Clone(c.Limits), limits, int64(c.Lease)}
 	if len(t.known) < maxKnown {
 		t.known = append(t.known, own)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/compiled"
 	"github.com/spillgate/spillgate/internal/lease"
 	"github.com/spillgate/spillgate/internal/redistest"
 )
@@ -299,7 +300,7 @@ func (errorReply) RedisError()     {}
 // not known, they are lost: if they were returned again, the limit would be exceeded.
 func TestOutcomesOfReturns(t *testing.T) {
 	c := core.Claim{Key: "k", Limits: core.MustParseLimits("100/d"), Cost: 1}
-	limits, _ := c.Compile()
+	limits, _ := compiled.Limits(&c)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, call := range map[string]struct {

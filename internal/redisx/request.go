@@ -9,6 +9,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
+	"github.com/spillgate/spillgate/internal/compiled"
 	"github.com/spillgate/spillgate/internal/lease"
 )
 
@@ -113,7 +114,7 @@ func (l *layout) newTake(claims []core.Claim) (*request, error) {
 	r := requests.Get().(*request)
 	for i := range claims {
 		c := &claims[i]
-		limits, err := c.Compile()
+		limits, err := compiled.Limits(c)
 		if err != nil {
 			r.release()
 			return nil, err
@@ -136,7 +137,7 @@ func (l *layout) newSettle(settlements []core.Settlement) *request {
 		st := newSettlement(s)
 		r.settlements = append(r.settlements, st)
 		if st.changes() {
-			limits, _ := s.Compile()
+			limits, _ := compiled.Limits(s)
 			r.add(l, s.Rule, s.Key, limits, ask{claim: i, maxWait: s.MaxWait.Microseconds(), dryRun: s.DryRun})
 		}
 	}
