@@ -12,8 +12,9 @@ import (
 type shown struct {
 	rule             string
 	limit, remaining int
-	at               time.Time
-	wait             time.Duration // from at to Reset
+	second           int64         // of Decision.At
+	nanosecond       int           // of Decision.At; a time.Time has a pointer, which would put the decision on the heap
+	wait             time.Duration // from Decision.At to Reset
 	retry            int64         // Retry-After in seconds; 0 if there is none
 }
 
@@ -27,7 +28,8 @@ func show(d *core.Decision) (s shown, ok bool) {
 	} else {
 		return s, false
 	}
-	s.rule, s.limit, s.remaining, s.at, s.wait = t.Rule, t.Quota(), t.Remaining, d.At, t.ResetAfter
+	s.rule, s.limit, s.remaining, s.wait = t.Rule, t.Quota(), t.Remaining, t.ResetAfter
+	s.second, s.nanosecond = d.At.Unix(), d.At.Nanosecond()
 	if !t.Allowed && t.RetryAfter != core.Never {
 		s.remaining, s.wait = 0, d.RetryAfter()
 		s.retry = max(1, ceilSeconds(s.wait))
@@ -83,7 +85,7 @@ func (s *shown) appendReset(b []byte, format ResetFormat) []byte {
 	if format == DeltaSeconds {
 		return strconv.AppendInt(b, ceilSeconds(s.wait), 10)
 	}
-	instant := s.at.Add(s.wait)
+	instant := time.Unix(s.second, int64(s.nanosecond)).Add(s.wait)
 	seconds := instant.Unix()
 	if instant.Nanosecond() > 0 {
 		seconds++

@@ -4,7 +4,6 @@ import (
 	"github.com/labstack/echo/v5"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
 
@@ -17,21 +16,14 @@ func New(l *core.Limiter, opts ...Option) echo.MiddlewareFunc {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	o.setDefaults()
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error { return o.limit(c, l, next) }
-	}
-}
-
-func (o *options) setDefaults() {
-	if o.headers == nil {
-		o.headers = headers.GitHub
-	}
 	if o.deny == nil {
 		o.deny = WriteDenial
 	}
 	if o.fail == nil {
 		o.fail = WriteError
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error { return o.limit(c, l, next) }
 	}
 }
 
@@ -46,10 +38,9 @@ func (o *options) limit(c *echo.Context, l *core.Limiter, next echo.HandlerFunc)
 	if err != nil {
 		return o.fail(c, err)
 	}
-	d := g.Decision()
-	o.headers(c.Response().Header(), d)
+	respond.Headers(c.Response().Header(), &g, o.headers)
 	if !g.Admitted() {
-		return o.deny(c, d)
+		return o.deny(c, g.Decision())
 	}
 	defer func() {
 		if c.Request() == g.Request() { // no handler has replaced it

@@ -6,7 +6,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/headers"
 	"github.com/spillgate/spillgate/middleware/internal/call"
 	"github.com/spillgate/spillgate/middleware/internal/outcome"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
@@ -21,17 +20,10 @@ func New(l *core.Limiter, opts ...Option) gin.HandlerFunc {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	o.setDefaults()
-	return func(c *gin.Context) { o.limit(c, l) }
-}
-
-func (o *options) setDefaults() {
-	if o.headers == nil {
-		o.headers = headers.GitHub
-	}
 	if o.fail == nil {
 		o.fail = WriteError
 	}
+	return func(c *gin.Context) { o.limit(c, l) }
 }
 
 func (o *options) limit(c *gin.Context, l *core.Limiter) {
@@ -50,19 +42,19 @@ func (o *options) limit(c *gin.Context, l *core.Limiter) {
 		o.fail(c, err)
 		return
 	}
-	d := g.Decision()
-	o.headers(c.Writer.Header(), d)
+	respond.Headers(c.Writer.Header(), &g, o.headers)
 	if g.Admitted() {
 		next(c, &g)
 		return
 	}
 	c.Abort()
 	if o.deny == nil {
+		d := g.Decision()
 		respond.Deny(c.Writer, c.Request, &d)
 		return
 	}
 	respond.NoStore(c.Writer.Header())
-	o.deny(c, d)
+	o.deny(c, g.Decision())
 }
 
 // next runs the handlers of an admitted request and settles what the limiter holds for it.

@@ -5,10 +5,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/testpass"
 	"github.com/spillgate/spillgate/keyfunc"
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
@@ -71,6 +73,25 @@ func TestAllocations(t *testing.T) {
 	for _, f := range outcomes {
 		if got := leastAllocations(serving(f.limit, f.final)); got > f.most {
 			t.Errorf("%s: %v allocations, want at most %v", f.name, got, f.most)
+		}
+	}
+}
+
+// TestBytesOfAnAdmittedRequest needs inlined functions, which the race detector prevents.
+func TestBytesOfAnAdmittedRequest(t *testing.T) {
+	testpass.Sequential(t)
+	for _, limit := range []string{"1000000000/s", "100/m"} {
+		const n = 10_000
+		serve := serving(core.MustParseLimits(limit)[0].WithBurst(1_000_000_000), nil)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range n {
+			serve()
+		}
+		runtime.ReadMemStats(&after)
+		bytes, objects := (after.TotalAlloc-before.TotalAlloc)/n, (after.Mallocs-before.Mallocs)/n
+		if bytes > 600 || objects > 4 {
+			t.Errorf("%s: %d bytes in %d allocations, want at most 600 in 4", limit, bytes, objects)
 		}
 	}
 }

@@ -25,9 +25,6 @@ func New(l *core.Limiter, o Options, router func(next http.Handler) core.Router)
 	if l == nil {
 		panic("spillgate: the limiter is nil; want one that core.New returned")
 	}
-	if o.Headers == nil {
-		o.Headers = headers.GitHub
-	}
 	if o.Fail == nil {
 		o.Fail = WriteError
 	}
@@ -57,16 +54,16 @@ func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.options.Fail(w, g.Request(), err)
 		return
 	}
-	d := g.Decision()
-	h.options.Headers(w.Header(), d)
+	respond.Headers(w.Header(), &g, h.options.Headers)
 	switch {
 	case g.Admitted():
 		h.pass(w, &g)
 	case h.options.Deny == nil:
+		d := g.Decision()
 		respond.Deny(w, r, &d)
 	default:
 		respond.NoStore(w.Header())
-		h.options.Deny(w, g.Request(), d)
+		h.options.Deny(w, g.Request(), g.Decision())
 	}
 }
 
