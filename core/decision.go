@@ -110,8 +110,8 @@ func (d Decision) IsTooLarge(i int) bool {
 // OuterRulesOfSameName is for header writers, which must not give two limits the same name. It returns how many of the
 // limiters outside the one that made Results[i] have a rule of that result's name, whether or not the rule applied.
 func (d Decision) OuterRulesOfSameName(i int) int {
-	if i >= len(d.Results) {
-		return 0
+	if d.receipt == nil || d.receipt.limiter != nil || i >= len(d.Results) {
+		return 0 // no limiter made d, or only one
 	}
 	receipts, end := d.receipts(), 0
 	at := slices.IndexFunc(receipts, func(c *receipt) bool {
@@ -119,7 +119,7 @@ func (d Decision) OuterRulesOfSameName(i int) int {
 		return i < end
 	})
 	if at < 0 {
-		return 0 // made without a limiter
+		return 0
 	}
 	var further []*Limiter
 	for _, c := range receipts[:at] {
