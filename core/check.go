@@ -47,14 +47,22 @@ func (l *Limiter) check(r *http.Request, g *Guard) error {
 		return prefix(err)
 	}
 	c := &g.own.receipt
-	var earlier [2]*receipt
-	before := g.own.before().receiptsOf(l, earlier[:0])
-	if slices.ContainsFunc(before, (*receipt).denies) {
-		return nil
+	var before []*receipt
+	if c.nested {
+		before = g.own.before().receiptsOf(l, nil)
+		if slices.ContainsFunc(before, (*receipt).denies) {
+			return nil
+		}
 	}
 	var took time.Duration
-	if err = l.ask(rules, c, &g.own.request, before); err == nil {
+	switch err = l.ask(rules, c, &g.own.request, before); {
+	case err != nil:
+	case len(c.claims()) == 0:
+		c.allowed = true
+	case rules.mayWait:
 		took, err = l.decide(r.Context(), r, c)
+	default:
+		took, err = l.decideOnce(r.Context(), c, maxMaxWait)
 	}
 	if err != nil || len(l.observers) > 0 {
 		err = l.observe(r.Context(), r, c, g.room, took, err)
@@ -72,8 +80,10 @@ func (l *Limiter) ask(rules *ruleset, c *receipt, r *http.Request, before []*rec
 		}
 	}()
 	defer recovered(&err)
-	if skipped, err := l.skip(c, r); skipped || err != nil {
-		return err
+	if len(l.skips) > 0 {
+		if skipped, err := l.skip(c, r); skipped || err != nil {
+			return err
+		}
 	}
 	var room [8]int
 	for _, i := range rules.routes.Match(r, room[:0]) {
@@ -84,8 +94,8 @@ func (l *Limiter) ask(rules *ruleset, c *receipt, r *http.Request, before []*rec
 		a := c.add()
 		a.rule, a.set, a.cost, a.dryRun, a.peek = rule, rule.set, 1, rule.DryRun, c.stage == peeking
 		applies, err := a.fill(r)
-		if unknown := c.routeError(); unknown != nil {
-			err = unknown
+		if c.extra != nil && c.extra.route != nil {
+			err = c.extra.route
 		}
 		switch {
 		case err != nil:
@@ -102,8 +112,9 @@ func (l *Limiter) ask(rules *ruleset, c *receipt, r *http.Request, before []*rec
 // skip reports whether r is a request to skip.
 func (l *Limiter) skip(c *receipt, r *http.Request) (skipped bool, err error) {
 	for i := 0; i < len(l.skips) && !skipped && err == nil; i++ {
-		skipped = l.skips[i](r)
-		err = c.routeError()
+		if skipped = l.skips[i](r); c.extra != nil {
+			err = c.extra.route
+		}
 	}
 	return skipped, err
 }

@@ -47,7 +47,7 @@ func (l *Limiter) Guard(ctx context.Context, r *http.Request, router Router) (Gu
 	c := &g.own.receipt
 	c.sleeps = true
 	err := l.check(&g.own.request, &g)
-	if err == nil {
+	if err == nil && c.extra != nil { // otherwise the request neither holds anything nor waits
 		c.keepHeld(ctx)
 		if err = l.await(ctx, c); err != nil {
 			err = prefix(&cutShort{err})
@@ -73,10 +73,11 @@ func (g *Guard) decision(room *[1]Result) (d Decision) {
 	if g.room != nil {
 		room = g.room
 	}
-	if g.own.receipt.nested {
+	switch c := &g.own.receipt; {
+	case c.nested:
 		d, _ = g.own.decision()
-	} else {
-		d, _ = g.own.own(room)
+	case c.stage == decided:
+		d = c.view(room)
 	}
 	return d
 }
@@ -86,7 +87,7 @@ func (g *Guard) Admitted() bool { return g.own.receipt.stage == decided && g.own
 
 // Watches reports whether a rule with CostAfter applies to the admitted request. If so, the adapter must watch the
 // response and call Settle. If not, it passes on the ResponseWriter unchanged.
-func (g *Guard) Watches() bool { return g.own.receipt.watches() }
+func (g *Guard) Watches() bool { return g.own.receipt.held && g.own.receipt.watches() }
 
 // Settle settles what this Guard holds for the request, which ended with o. It ignores o.Cost. Adapters that watch the
 // response call it when the handler has returned or panicked.

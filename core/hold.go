@@ -9,11 +9,8 @@ import (
 // or last renewed.
 const renewEvery = 20 * time.Second
 
-// watches reports whether c has a claim that is held, is not settled, and whose rule has a CostAfter.
+// watches reports whether c, which holds something, has a claim that is held, is not settled, and whose rule has a CostAfter.
 func (c *receipt) watches() bool {
-	if !c.held {
-		return false
-	}
 	c.mu().Lock()
 	defer c.mu().Unlock()
 	claims := c.claims()

@@ -73,6 +73,12 @@ func (l *Limiter) current() (*ruleset, error) {
 	return nil, invalid("the limiter was not made by New")
 }
 
+// MayWait is for adapters. It reports whether a rule of l lets requests wait.
+func (l *Limiter) MayWait() bool {
+	rules, err := l.current()
+	return err == nil && rules.mayWait
+}
+
 // Rules returns a copy of the active rules.
 func (l *Limiter) Rules() []Rule {
 	s, err := l.current()

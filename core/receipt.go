@@ -108,16 +108,12 @@ func (c *receipt) drop() {
 }
 
 // results returns what the store answered. The caller must not change it.
-func (c *receipt) results() []Result { return c.resultsIn(new([1]Result)) }
+func (c *receipt) results() []Result { return c.resultsIn(new([1]Result)) } // inlined, so that the room is on the caller's stack
 
-// resultsIn is results with room for the result of answer. If room already has that, resultsIn does not write to it, because
-// an observer may have kept it.
 func (c *receipt) resultsIn(room *[1]Result) []Result {
 	switch {
 	case c.decided:
-		if a := &c.claim[0]; room[0].Rule == "" {
-			c.answer.unpack(&room[0], a)
-		}
+		c.answer.unpack(&room[0], &c.claim[0])
 		return room[:]
 	case c.extra != nil:
 		return c.extra.results
@@ -258,11 +254,22 @@ func (c *receipt) degraded() error {
 // denies reports whether the request is denied.
 func (c *receipt) denies() bool { return !c.allowed }
 
-// view returns the decision, with room for the result of answer.
+// view returns the decision, with room for the result of answer. If room already has that, view does not write to it, because
+// an observer may have kept it.
 func (c *receipt) view(room *[1]Result) (d Decision) {
-	d.Allowed, d.Results, d.receipt = c.allowed, c.resultsIn(room), c
-	d.At = instantOf(d.Results)
-	d.Wait = c.waitFrom(d.At)
+	d.Allowed, d.receipt = c.allowed, c
+	if c.decided {
+		r := &room[0]
+		if r.Rule == "" {
+			c.answer.unpack(r, &c.claim[0])
+		}
+		if d.Results, d.At = room[:], r.At; !r.DryRun {
+			d.Wait = r.Wait
+		}
+	} else if c.extra != nil {
+		d.Results, d.At = c.extra.results, instantOf(c.extra.results)
+		d.Wait = c.waitFrom(d.At)
+	}
 	if c.extra != nil {
 		d.Degraded = c.extra.degraded
 	}
@@ -339,14 +346,6 @@ func (c *receipt) waitFrom(at time.Time) (longest time.Duration) {
 		}
 	}
 	return longest
-}
-
-// routeError returns an error if a callback has asked for a route that is not known.
-func (c *receipt) routeError() error {
-	if c.extra == nil {
-		return nil
-	}
-	return c.extra.route
 }
 
 // holds reports whether a claim is held and not settled. The caller has locked c.mu().

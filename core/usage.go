@@ -73,7 +73,9 @@ func (l *Limiter) peekAt(ctx context.Context, claims []asked) (Decision, error) 
 		for i := range claims[:n] {
 			*c.add() = claims[i]
 		}
-		if _, err := l.decide(ctx, nil, c); err != nil {
+		if len(claims) == 0 {
+			c.allowed = true
+		} else if _, err := l.decideOnce(ctx, c, maxMaxWait); err != nil {
 			return Decision{}, prefix(err)
 		}
 		receipts, claims = append(receipts, c), claims[n:]
@@ -108,8 +110,8 @@ func (a *asked) usage(r *http.Request, c *receipt) (ok bool, err error) {
 	}
 	defer recovered(&err)
 	err = a.identify(r)
-	switch noRoute := c.routeError(); {
-	case noRoute != nil:
+	switch {
+	case c.extra != nil && c.extra.route != nil:
 		c.extra.route = nil
 		return false, nil
 	case errors.Is(err, ErrNoKey):

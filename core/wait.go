@@ -48,11 +48,7 @@ func (l *Limiter) Wait(ctx context.Context, claims ...Claim) (d Decision, err er
 // A request that may wait does so for at most the time left. Take has no such deadline, because its caller does not wait for
 // the turn within ctx.
 func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt) (took time.Duration, err error) {
-	switch {
-	case c.isEmpty():
-		c.allowed = true
-		return 0, nil
-	case r == nil && !c.sleeps, !mayWait(c.claims()):
+	if r == nil && !c.sleeps || !mayWait(c.claims()) {
 		return l.decideOnce(ctx, c, maxMaxWait)
 	}
 	left := timeLeft(ctx, r, c.sleeps)
@@ -62,12 +58,6 @@ func (l *Limiter) decide(ctx context.Context, r *http.Request, c *receipt) (took
 	took, err = l.decideInTurn(ctx, r, c, left)
 	c.late = c.late || err == nil && c.deniedWithin(left)
 	return took, err
-}
-
-// MayWait is for adapters. It reports whether a rule of l lets requests wait.
-func (l *Limiter) MayWait() bool {
-	rules, err := l.current()
-	return err == nil && rules.mayWait
 }
 
 // mayWait reports whether a request may have to wait for one of claims.

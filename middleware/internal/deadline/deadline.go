@@ -44,11 +44,8 @@ func canSet(w http.ResponseWriter) bool {
 	}
 }
 
-// Router returns router for the request r, whose response is w, with ExtendDeadlines if requests of l may wait.
-func Router(l *core.Limiter, router core.Router, w http.ResponseWriter, r *http.Request) core.Router {
-	if !l.MayWait() {
-		return router
-	}
+// Router returns router for the request r, whose response is w, with ExtendDeadlines.
+func Router(router core.Router, w http.ResponseWriter, r *http.Request) core.Router {
 	return &extender{router, w, r}
 }
 

@@ -48,7 +48,11 @@ type limited struct {
 
 // ServeHTTP implements http.Handler.
 func (h *limited) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	g, err := h.limiter.Guard(r.Context(), r, deadline.Router(h.limiter, h.router, w, r))
+	router := h.router
+	if h.limiter.MayWait() {
+		router = deadline.Router(router, w, r)
+	}
+	g, err := h.limiter.Guard(r.Context(), r, router)
 	defer g.End()
 	if err != nil {
 		h.options.Fail(w, g.Request(), err)
