@@ -92,6 +92,7 @@ var patterns = []target{
 	{"core/result.go", []suite{{"core", "Join|Decision|RetryAfter", coreSlow, true}}},
 	{"core/decision.go", []suite{{"core", "Join|Decision|RetryAfter", coreSlow, true}}},
 	{"core/check.go", []suite{{"core", "OneClaim|OneLimit|Tier|Cost|Allocates", coreRest, true}}},
+	{"core/asked.go", []suite{{"core", "OneClaim|OneLimit|Tier|Cost|Allocates", coreRest, true}}},
 	{"core/take.go", []suite{{"core", "OneClaim|OneLimit|Allocates", coreRest, true}}},
 	{"core/memory.go", []suite{{"core", "OneClaim|OneLimit|Known|Allocates", coreRest, true}}},
 	{"core/grant.go", []suite{{"core", "Grant|Usage", inHeap, true}}},
