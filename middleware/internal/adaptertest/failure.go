@@ -87,7 +87,7 @@ func testFailureModes(t *testing.T, a Adapter) {
 	} {
 		t.Run(why, func(t *testing.T) {
 			down := failure{store: &script{err: errSecret}, rule: core.Rule{Key: anyone, OnFailure: row.mode}}
-			s := a.serve(t, single(Guard{Limiter: down.limiter()}))
+			s := a.serve(t, single(Guard{Limiter: withOpenBreaker(t, down.limiter())}))
 			got := s.get("/")
 			got.wantStatus(t, 200)
 			if seen := append(got.Header["X-Ratelimit-Limit"], got.Header["X-Ratelimit-Remaining"]...); fmt.Sprint(seen) != fmt.Sprint(row.want) {
@@ -95,6 +95,21 @@ func testFailureModes(t *testing.T, a Adapter) {
 			}
 		})
 	}
+}
+
+// withOpenBreaker returns l, whose store fails, once l no longer asks it: before, a rule that fails open is enforced from
+// memory.
+func withOpenBreaker(t *testing.T, l *core.Limiter) *core.Limiter {
+	for range 100 {
+		if l.StoreHealth().Down {
+			return l
+		}
+		if _, err := l.Take(t.Context(), core.Claim{Key: "const:other"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the breaker is closed after 100 failures")
+	return nil
 }
 
 // loggedAnswer returns the answer of app when its error handler logs the error, which is kind, and calls WriteError.

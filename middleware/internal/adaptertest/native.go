@@ -154,7 +154,7 @@ func (n Native) testHandlers(t *testing.T) {
 func (n Native) testFailureModes(t *testing.T) {
 	for mode, want := range map[core.FailureMode][]string{core.FailOpen: nil, core.FailLocal: {"1", "0"}} {
 		down := failure{store: &script{err: errSecret}, rule: core.Rule{Key: anyone, OnFailure: mode}}
-		got := n.once(t, succeed, Guard{Limiter: down.limiter()})
+		got := n.once(t, succeed, Guard{Limiter: withOpenBreaker(t, down.limiter())})
 		if seen := append(got.Header["X-Ratelimit-Limit"], got.Header["X-Ratelimit-Remaining"]...); got.Code != 0 || !slices.Equal(seen, want) {
 			t.Errorf("mode %v: %+v, want %q", mode, got, want)
 		}
