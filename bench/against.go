@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -143,10 +142,7 @@ func twice(r *row, now, then program) *row {
 				if turn == 1 {
 					name, role = before(name), note
 				}
-				f.add(name, role, func() (s sample, err error) {
-					err = p.call(i, &s)
-					return s, err
-				})
+				f.add(name, role, p.entry(i))
 			}
 		}
 		return nil
@@ -184,17 +180,20 @@ func turns(o *outcome) string {
 // measuring is the argument of measureRow.
 type measuring struct {
 	Row         string
+	Entry       string // empty: all of Spillgate's
+	Operations  int    // how many decisions a slice makes; 0: as many as fill it
 	Quick, Busy bool
 }
 
-// measureRow opens a row and first prints the names of Spillgate's entries. Then it reads lines, each the index of an entry
-// among these names, and prints a sample for each.
+// measureRow opens one entry of a row, or all of Spillgate's, and first prints the names of the entries. Then it reads lines, each
+// the index of an entry among these names, and prints a sample for each.
 func measureRow(ctx context.Context, argument []byte) (session, error) {
 	var arg measuring
 	if err := json.Unmarshal(argument, &arg); err != nil {
 		return session{}, err
 	}
 	e := newEnv(ctx, 1, arg.Quick, io.Discard)
+	e.operations = arg.Operations
 	if arg.Busy {
 		e.clock, e.busy = processor(), true
 	}
@@ -202,11 +201,16 @@ func measureRow(ctx context.Context, argument []byte) (session, error) {
 	if !ok {
 		return session{close: e.close}, fmt.Errorf("no row is called %q", arg.Row)
 	}
-	f, err := e.open(r)
+	f, err := e.open(r, func(c entry) bool {
+		return c.name == arg.Entry || arg.Entry == "" && c.role == ours
+	})
 	if err != nil {
 		return session{close: e.close}, err
 	}
-	f.entries = slices.DeleteFunc(f.entries, func(e entry) bool { return e.role != ours })
+	if len(f.entries) == 0 {
+		f.close()
+		return session{close: e.close}, fmt.Errorf("row %q has no entry %q", arg.Row, arg.Entry)
+	}
 	names := []string{}
 	for _, e := range f.entries {
 		names = append(names, e.name)

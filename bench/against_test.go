@@ -43,9 +43,9 @@ func TestTwiceMeasuresBothPrograms(t *testing.T) {
 
 func TestTurnsHaveRatios(t *testing.T) {
 	o := &outcome{row: &row{name: "a row", unit: perDecision}, results: []result{
-		{spillgate, ours, sample{30, 2}}, {before(spillgate), note, sample{20, 0}},
+		{spillgate, ours, sample{30, 2, 64}}, {before(spillgate), note, sample{20, 0, 32}},
 	}}
-	for _, line := range []string{"### a row\n", "| spillgate | ns/decision | 30.0 | 20.0 | 1.50 |\n", "| spillgate | allocs | 2.00 | 0 |  |\n"} {
+	for _, line := range []string{"### a row\n", "| spillgate | ns/decision | 30.0 | 20.0 | 1.50 |\n", "| spillgate | allocs | 2.00 | 0 |  |\n", "| spillgate | bytes | 64.0 | 32.0 | 2.00 |\n"} {
 		if text := turns(o); !strings.Contains(text, line) {
 			t.Errorf("%q is missing in\n%s", line, text)
 		}

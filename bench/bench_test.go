@@ -18,7 +18,7 @@ func TestQuick(t *testing.T) {
 	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
 		t.Errorf("a number is none:\n%s", out.String())
 	}
-	for _, name := range []string{"Limiter.Take, one hot key", "heap", "net/http, denied", "echo, denied", "telemetry, denied", "Redis, 1024 callers", "time in the script", "deny cache", "a lease, one key", "keys by Zipf"} {
+	for _, name := range []string{"Limiter.Take, one hot key", "heap", "net/http, denied", "100/m, hot key", "net/http, 100,000 addresses, denied", "echo, denied", "telemetry, denied", "Redis, 1024 callers", "time in the script", "deny cache", "a lease, one key", "keys by Zipf"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("there is no row about %s", name)
 		}
@@ -33,7 +33,7 @@ func TestFlags(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := bench(t.Context(), []string{"-quick", "-rows", "net/http, denied"}, &out, io.Discard); err != nil {
+	if err := bench(t.Context(), []string{"-quick", "-rows", "net/http, denied$"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Count(out.String(), "### ") != 1 {
@@ -53,7 +53,7 @@ func TestReports(t *testing.T) {
 	}
 	chapters := []chapter{{section: section{title: "A title", about: "What it is about."}, outcomes: []*outcome{o}}}
 	common := []string{"net/http, admitted", "cores", "load average", "sethvargo/go-limiter v0"}
-	const required = "at most 1.00× the fastest peer"
+	const required = "at most 1.20× the fastest peer"
 	for name, c := range map[string]struct{ text, has, lacks string }{
 		"results": {results(e, chapters), "\n## A title\n\nWhat it is about.\n", required},
 		"bounds":  {bounds(e, chapters), required, "httprate  "},
@@ -91,7 +91,7 @@ func TestMedian(t *testing.T) {
 
 func TestBounds(t *testing.T) {
 	fewer := &outcome{row: &row{unit: perDecision}, results: []result{
-		{spillgate, ours, sample{50, 2}}, {"slow", peer, sample{200, 9}}, {"fast", peer, sample{100, 2}},
+		{spillgate, ours, sample{50, 2, 600}}, {"slow", peer, sample{200, 9}}, {"fast", peer, sample{100, 2}},
 		{"clock", baseline, sample{1, 0}}, {"spillgate, net/http", ours, sample{60, 0}}, {"bare net/http", baseline, sample{10, 0}},
 		{"spillgate, gin", ours, sample{160, 0}}, {"bare gin", baseline, sample{100, 0}},
 	}}
@@ -113,6 +113,8 @@ func TestBounds(t *testing.T) {
 		{"more than another entry", fewer, atMost(spillgate, "slow", 0.24), false},
 		{"as many allocations as allowed", fewer, allocs(2), true},
 		{"one too many", fewer, allocs(1), false},
+		{"as many bytes as allowed", fewer, allocBytes(600), true},
+		{"a byte too many", fewer, allocBytes(599), false},
 		{"value", fewer, valueBelow(50), true},
 		{"value too high", fewer, valueBelow(49), false},
 		{"second number", fewer, extraBelow(2), true},
@@ -149,6 +151,13 @@ func TestTablesHaveRatios(t *testing.T) {
 	want = line(spillgate, "300", "1.50", []string{"30.0 (1.50×)"})
 	if text := o.table(); !strings.Contains(text, want) {
 		t.Errorf("%q is missing in\n%s", want, text)
+	}
+}
+
+func TestAddressesAscend(t *testing.T) {
+	got := addresses(ascending(), 70_000, 1)
+	if got[0] != "10.0.0.0:4711" || got[258] != "10.0.1.2:4711" || got[69_999] != "10.1.17.111:4711" {
+		t.Errorf("got %s, %s, %s", got[0], got[258], got[69_999])
 	}
 }
 

@@ -73,6 +73,11 @@ func allocs(n float64) bound {
 	}
 }
 
+// allocBytes requires that Spillgate allocates at most n bytes per decision.
+func allocBytes(n float64) bound {
+	return func(o *outcome) check { return below(o, slices.Index(o.row.unit.columns, "bytes"), n) }
+}
+
 // valueBelow and extraBelow require that the numbers of Spillgate are at most n.
 func valueBelow(n float64) bound {
 	return func(o *outcome) check { return below(o, 0, n) }

@@ -1,6 +1,7 @@
 // Command bench compares Spillgate with other rate limiting libraries in one run: the contestants of a row take turns, and
-// what counts is the ratio of their medians. It needs redis-server for the rows about Redis, takes some eight minutes, and
-// writes two files: RESULTS.md, for users, and BOUNDS.md, which says for developers what each row must not exceed.
+// what counts is the ratio of their medians. In memory, each has a process of its own. The bench needs redis-server for the
+// rows about Redis, and valgrind to count instructions, which it leaves out otherwise. It takes some ten minutes, and writes
+// two files: RESULTS.md, for users, and BOUNDS.md, which says for developers what each row must not exceed.
 //
 //	go run .                            # everything
 //	go run . -rows 'hot key' -rounds 15 # the rows whose name matches, more often
@@ -69,6 +70,9 @@ func bench(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	e := newEnv(ctx, f.rounds, f.quick, progress)
 	defer e.close()
+	if f.profile != "" {
+		e.single, e.valgrind = true, ""
+	}
 	if f.busy {
 		e.clock, e.busy = processor(), true
 	}
@@ -108,7 +112,7 @@ func parse(args []string, progress io.Writer) (f flags, err error) {
 	set.BoolVar(&f.busy, "busy", false, "count processor time, for a machine that does other things; not for rows in parallel or in Redis")
 	set.StringVar(&f.dir, "o", ".", "write RESULTS.md and BOUNDS.md to this `directory`, if all rows run; empty: nowhere")
 	set.StringVar(&f.against, "against", "", "run the rows in turns with the library at an earlier `commit`, and write no files; without -rows, those with a bound for that")
-	set.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to this `file`")
+	set.StringVar(&f.profile, "cpuprofile", "", "run all rows in this process, and write its CPU profile to this `file`")
 	if err := set.Parse(args); err != nil {
 		return f, err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 )
 
@@ -65,8 +66,13 @@ type process struct {
 	out     *json.Decoder
 }
 
-// A program is this one or another version of it, and the directory of its sources.
-type program struct{ path, dir string }
+// A program is this one or another version of it, and the directory of its sources. A command may run it, with
+// environment variables of its own.
+type program struct {
+	path, dir string
+	under     []string // the command and its arguments; empty: the program runs by itself
+	env       []string
+}
 
 // thisProgram returns this program, which runs in the directory of its sources.
 func thisProgram() (program, error) {
@@ -81,8 +87,9 @@ func start(ctx context.Context, of program, task string, argument, first any) (*
 	if err != nil {
 		return nil, err
 	}
-	p := &process{command: exec.CommandContext(ctx, of.path, "task", task, string(text))}
-	p.command.Dir, p.command.Stderr = of.dir, os.Stderr
+	args := slices.Concat(of.under, []string{of.path, "task", task, string(text)})
+	p := &process{command: exec.CommandContext(ctx, args[0], args[1:]...)}
+	p.command.Dir, p.command.Stderr, p.command.Env = of.dir, os.Stderr, append(os.Environ(), of.env...)
 	p.command.Cancel = func() error { return p.in.Close() }
 	p.command.WaitDelay = 10 * time.Second
 	in, err := p.command.StdinPipe()
@@ -110,6 +117,14 @@ func (p *process) call(line, answer any) error {
 		return err
 	}
 	return p.receive(answer)
+}
+
+// entry returns a measure that the process, which measures a row, makes of its n-th entry.
+func (p *process) entry(n int) measure {
+	return func() (s sample, err error) {
+		err = p.call(n, &s)
+		return s, err
+	}
 }
 
 func (p *process) receive(value any) error {

@@ -13,11 +13,12 @@ import (
 
 const method = `# Results
 
-` + "`make bench`" + ` wrote this file. The contestants of a row take turns, some 40 ms each (400 ms where callers use Redis); a
+` + "`make bench`" + ` wrote this file. The contestants of a row take turns, some 40 ms each (400 ms where callers use Redis or sockets); a
 number is the median of their turns, and the column beside it is its ratio to the fastest other library. All get the same
 keys in the same order, the same limit and, over HTTP, the same requests and a ResponseWriter that keeps only the header
 map, which is cleared for each request. A contestant that decides anything but what the row is about ends the run.
-Allocations are per decision. A baseline does only some of the work of a limiter: no limiter that does that work can take less time.
+In memory, each contestant has a process of its own. Allocations and bytes allocated are per decision, and so are
+instructions, which callgrind counts with few keys. A baseline does only some of the work of a limiter: no limiter that does that work can take less time.
 
 `
 

@@ -65,6 +65,14 @@ func (t *traffic) loop(n int) int {
 	return t.ran - before
 }
 
+// take serves the first client's request as if it came from addr, and reports whether the handler ran.
+func (t *traffic) take(addr string) bool {
+	before := t.ran
+	t.clients[0].RemoteAddr = addr
+	t.serve(t.clients[0])
+	return t.ran > before
+}
+
 // discard is a ResponseWriter that keeps nothing but the header and the status of the last response.
 type discard struct {
 	header http.Header

@@ -19,8 +19,12 @@ const (
 type entry struct {
 	name    string
 	role    role
-	measure func() (sample, error) // one slice of time
+	open    func() measure // in the process that measures the entry; nil: measure is ready
+	measure measure
 }
+
+// A measure measures one slice of time.
+type measure func() (sample, error)
 
 // A sample holds the numbers of one slice, one for each column of its row's unit, or the medians of several slices.
 type sample []float64
@@ -33,7 +37,7 @@ type unit struct {
 }
 
 var (
-	perDecision = unit{columns: []string{"ns/decision", "allocs"}}
+	perDecision = unit{columns: []string{"ns/decision", "allocs", "bytes"}}
 	perSecond   = unit{columns: []string{"decisions/s", "p99 µs"}, more: true}
 	latency     = unit{columns: []string{"p50 µs", "p99 µs"}}
 	footprint   = unit{columns: []string{"bytes/key", "GC cycle, CPU ms"}}
@@ -55,7 +59,9 @@ type row struct {
 	task      string // of every contestant
 	unit      unit
 	gc        gcMode
-	maxRounds int // 0: as many as there are
+	maxRounds int  // 0: as many as there are
+	apart     bool // each entry has a process of its own, so that no other entry's heap slows it
+	counted   bool // the instructions of a decision are counted, where valgrind is installed
 	// open prepares the entries and adds them to f.
 	open   func(e *env, f *setup) error
 	bounds []bound
@@ -69,8 +75,13 @@ type setup struct {
 	closers []func()
 }
 
-func (f *setup) add(name string, r role, measure func() (sample, error)) {
-	f.entries = append(f.entries, entry{name: name, role: r, measure: measure})
+func (f *setup) add(name string, r role, m measure) {
+	f.entries = append(f.entries, entry{name: name, role: r, measure: m})
+}
+
+// addLater adds an entry that open prepares, in the process that measures it.
+func (f *setup) addLater(name string, r role, open func() measure) {
+	f.entries = append(f.entries, entry{name: name, role: r, open: open})
 }
 
 // measure measures a slice of the n-th entry.

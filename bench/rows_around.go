@@ -50,15 +50,17 @@ func aroundRows() []*row {
 			adds("1,000 rules with routes", "one rule for all routes", 400), adds("1,000 rules of a file", "one rule for all routes", 400),
 		},
 	}, {
-		name: "rulefile, a file of 1,000 rules", unit: unit{columns: []string{"ns/file", "allocs"}},
+		name: "rulefile, a file of 1,000 rules", unit: unit{columns: []string{"ns/file", "allocs", "bytes"}},
 		task: "rulefile.Parse of a file in which each rule has a route, a key and two limits.",
 		open: func(e *env, f *setup) error {
-			f.add(spillgate, ours, e.decisions(repeat(peers.Parse(peers.RuleFile(e.scale(1000)))), admitted))
+			f.addLater(spillgate, ours, func() measure {
+				return e.decisions(repeat(peers.Parse(peers.RuleFile(e.scale(1000)))), admitted)
+			})
 			return nil
 		},
 		bounds: []bound{valueBelow(200e6)},
 	}, {
-		name: "client, a request that need not wait", unit: unit{columns: []string{"ns/request", "allocs"}},
+		name: "client, a request that need not wait", unit: unit{columns: []string{"ns/request", "allocs", "bytes"}},
 		task:   "A request to a server that announces a limit which is far away, and answers from memory.",
 		open:   openClient,
 		bounds: []bound{adds("client.Transport", "without", 1000), addsAllocs("client.Transport", "without", 2)},
@@ -68,14 +70,15 @@ func aroundRows() []*row {
 func openTelemetry(e *env, f *setup, l peers.Limit, want decision) error {
 	keys := workloads[0].sequence(e, 1)
 	for _, c := range []contestant{{ours, peers.SpillgateLimiter}, {note, peers.Observed}, {ours, peers.Counted}} {
-		store := c.open(l)
-		take := store.Worker()
-		for range l.Rate {
-			if want == admitted || !take(keys[0]) {
-				break
+		f.addLater(c.name(), c.role, func() measure {
+			take := c.open(l).Worker()
+			for range l.Rate {
+				if want == admitted || !take(keys[0]) {
+					break
+				}
 			}
-		}
-		f.add(store.Name, c.role, e.decisions(overKeys(take, keys), want))
+			return e.decisions(overKeys(take, keys), want)
+		})
 	}
 	return nil
 }
@@ -90,18 +93,23 @@ func openHeld(e *env, f *setup) error {
 
 func openMaxWait(e *env, f *setup) error {
 	keys := workloads[0].sequence(e, 1)
-	for _, open := range []func(peers.Limit) *peers.Store{peers.SpillgateLimiter, peers.MaxWait} {
-		store := open(peers.Limit{Rate: large.Rate, Period: time.Minute})
-		f.add(store.Name, ours, e.decisions(overKeys(store.Worker(), keys), admitted))
+	for _, c := range []contestant{{ours, peers.SpillgateLimiter}, {ours, peers.MaxWait}} {
+		f.addLater(c.name(), c.role, func() measure {
+			store := c.open(peers.Limit{Rate: large.Rate, Period: time.Minute})
+			return e.decisions(overKeys(store.Worker(), keys), admitted)
+		})
 	}
 	return nil
 }
 
 func openRoutes(e *env, f *setup) error {
-	f.add("one rule for all routes", note, e.decisions(repeat(peers.Unrouted(large)), admitted))
-	f.add("10 rules with routes", ours, e.decisions(repeat(peers.Routed(large, 10)), admitted))
-	f.add("1,000 rules with routes", ours, e.decisions(repeat(peers.Routed(large, 1000)), admitted))
-	f.add("1,000 rules of a file", ours, e.decisions(repeat(peers.FromFile(1000)), admitted))
+	add := func(name string, r role, open func() func() bool) {
+		f.addLater(name, r, func() measure { return e.decisions(repeat(open()), admitted) })
+	}
+	add("one rule for all routes", note, func() func() bool { return peers.Unrouted(large) })
+	add("10 rules with routes", ours, func() func() bool { return peers.Routed(large, 10) })
+	add("1,000 rules with routes", ours, func() func() bool { return peers.Routed(large, 1000) })
+	add("1,000 rules of a file", ours, func() func() bool { return peers.FromFile(1000) })
 	return nil
 }
 

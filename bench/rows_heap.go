@@ -22,9 +22,7 @@ func heapRows() []*row {
 
 func openHeap(e *env, f *setup) error {
 	for _, m := range takers() {
-		s := m.open(ample)
-		s.Stop()
-		f.add(s.Name, m.role, func() (sample, error) { return e.heap(m.open) })
+		f.add(m.name(), m.role, func() (sample, error) { return e.heap(m.open) })
 	}
 	f.add("no keys", baseline, func() (sample, error) { return sample{0, collect()}, nil })
 	return nil

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"os"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -21,10 +23,15 @@ type env struct {
 	clock  clock         // of decisions in memory
 	busy   bool          // clock counts processor time
 	server *server       // Redis; nil until a row asks
-	log    *log.Logger   // of progress
-	began  time.Time
-	load0  string // the load average then
-	ctx    context.Context
+	single bool          // all contestants run in this process
+
+	valgrind   string      // the path of the command; empty: no instructions are counted
+	symbols    string      // the directory of this program with its symbols; empty: not built yet
+	operations int         // how many decisions a slice makes; 0: as many as fill it
+	log        *log.Logger // of progress
+	began      time.Time
+	load0      string // the load average then
+	ctx        context.Context
 }
 
 // newEnv returns an env that stops measuring when ctx is done.
@@ -35,6 +42,8 @@ func newEnv(ctx context.Context, rounds int, quick bool, progress io.Writer) *en
 	}
 	if quick {
 		e.rounds, e.slice = 1, time.Millisecond
+	} else {
+		e.valgrind, _ = exec.LookPath("valgrind")
 	}
 	return e
 }
@@ -47,15 +56,18 @@ func (e *env) scale(n int) int {
 	return n
 }
 
-// close stops the server, if a row has started it.
+// close stops the server, if a row has started it, and removes files.
 func (e *env) close() {
+	if e.symbols != "" {
+		_ = os.RemoveAll(e.symbols)
+	}
 	if e.server != nil {
 		e.server.stop()
 	}
 }
 
-// open prepares the entries of r.
-func (e *env) open(r *row) (*setup, error) {
+// open prepares the entries of r that keep accepts.
+func (e *env) open(r *row, keep func(entry) bool) (*setup, error) {
 	f := &setup{gc: r.gc}
 	f.onClose(runtime.GC)
 	if r.gc != gcRuns {
@@ -66,7 +78,40 @@ func (e *env) open(r *row) (*setup, error) {
 		f.close()
 		return nil, fmt.Errorf("row %q: %w", r.name, err)
 	}
+	f.entries = slices.DeleteFunc(f.entries, func(c entry) bool { return !keep(c) })
+	for i := range f.entries {
+		if c := &f.entries[i]; c.measure == nil {
+			c.measure = c.open()
+		}
+	}
 	runtime.GC()
+	return f, nil
+}
+
+// openApart starts a process for each entry of r, which measures the entry.
+func (e *env) openApart(r *row) (_ *setup, err error) {
+	f := &setup{}
+	defer func() {
+		if err != nil {
+			f.close()
+		}
+	}()
+	program, err := thisProgram()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.open(e, f); err != nil {
+		return nil, fmt.Errorf("row %q: %w", r.name, err)
+	}
+	for i := range f.entries {
+		c := &f.entries[i]
+		p, err := start(e.ctx, program, "row", measuring{Row: r.name, Entry: c.name, Quick: e.quick, Busy: e.busy}, nil)
+		if err != nil {
+			return nil, err
+		}
+		f.onClose(p.stop)
+		c.measure = p.entry(0)
+	}
 	return f, nil
 }
 
@@ -74,7 +119,11 @@ func (e *env) open(r *row) (*setup, error) {
 // a slice of every entry, and begins with another one.
 func (e *env) run(r *row) (*outcome, error) {
 	began := time.Now()
-	f, err := e.open(r)
+	open := func(r *row) (*setup, error) { return e.open(r, func(entry) bool { return true }) }
+	if r.apart && !e.single {
+		open = e.openApart
+	}
+	f, err := open(r)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +142,11 @@ func (e *env) run(r *row) (*outcome, error) {
 				return nil, fmt.Errorf("row %q: %s: %w", r.name, f.entries[n].name, err)
 			}
 			samples[n] = append(samples[n], s)
+		}
+	}
+	if r.counted && e.valgrind != "" {
+		if r, err = e.count(r, f.entries, samples); err != nil {
+			return nil, err
 		}
 	}
 	e.log.Printf("%-55s %5.1fs", r.name, time.Since(began).Seconds())

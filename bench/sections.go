@@ -19,16 +19,24 @@ func find(name string) (*row, bool) {
 	return nil, false
 }
 
+// apart makes the entries of rows run in processes of their own.
+func apart(rows ...*row) []*row {
+	for _, r := range rows {
+		r.apart = true
+	}
+	return rows
+}
+
 // sections returns every row, in the order in which they run.
 func sections() []section {
 	return []section{{
 		title: "Deciding in memory",
 		about: "The function that a program calls to decide: `Limiter.Take`, and what the other libraries export for it.",
-		rows:  takeRows(),
+		rows:  apart(takeRows()...),
 	}, {
 		title: "Serving HTTP",
 		about: "The middleware of each library, within the router it is made for.",
-		rows:  append(httpRows(), frameworkRows()...),
+		rows:  apart(slices.Concat(httpRows(), frameworkRows())...),
 	}, {
 		title: "Serving HTTP over Redis",
 		about: "What users run: a server, the clients and Redis, each a process of its own, over TCP on one machine.",
@@ -45,11 +53,11 @@ func sections() []section {
 	}, {
 		title: "Around a decision",
 		about: "What a program may add, beside the same work without it.",
-		rows:  aroundRows(),
+		rows:  apart(aroundRows()...),
 	}, {
 		title: "Inside",
 		about: "What a store keeps.",
-		rows:  heapRows(),
+		rows:  apart(heapRows()...),
 	}, {
 		title: "Access logs",
 		about: "What `spillgate replay` does with yesterday's requests, by processor time.",

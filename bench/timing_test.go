@@ -41,6 +41,45 @@ func TestDecisionsTakeTheirTime(t *testing.T) {
 	})
 }
 
+func TestInTurnAsksForAKeySeveralTimes(t *testing.T) {
+	var asked string
+	l := inTurn(func(key string) bool {
+		asked += key
+		return key == "a"
+	}, []string{"a", "b"}, 3)
+	if n := l(4) + l(4); n != 5 || asked != "aaabbbaa" {
+		t.Errorf("asked for %s, admitted %d", asked, n)
+	}
+}
+
+// A contestant that this process opened would share its heap.
+func TestEntriesApartAreOpenedInTheirProcesses(t *testing.T) {
+	found, ok := find("Limiter.Take, one hot key")
+	if !ok || !found.apart {
+		t.Fatalf("there is no such row, or not apart: %v", ok)
+	}
+	opened, r := 0, *found
+	r.open = func(e *env, f *setup) error {
+		err := found.open(e, f)
+		for i := range f.entries {
+			open := f.entries[i].open
+			f.entries[i].open = func() measure { opened++; return open() }
+		}
+		return err
+	}
+	for _, single := range []bool{false, true} {
+		e := newEnv(t.Context(), 1, true, io.Discard)
+		e.single, opened = single, 0
+		o, err := e.run(&r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{true: len(takers())}[single]; opened != want || len(o.results) != len(takers()) || o.get(throttled)[0] <= 0 {
+			t.Errorf("in a single process %v: opened %d entries in this one, want %d: %+v", single, opened, want, o.results)
+		}
+	}
+}
+
 func TestParallelLoopsMakeAllDecisions(t *testing.T) {
 	for _, cores := range []int{1, 2, 3, 8} {
 		all := parallel(slices.Repeat([]loop{func(n int) int { return n }}, cores))

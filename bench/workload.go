@@ -2,9 +2,17 @@ package main
 
 import (
 	"runtime"
+	"sync"
 
 	"github.com/spillgate/spillgate/bench/peers"
 )
+
+// name opens a store just to learn its name.
+func (c contestant) name() string {
+	s := c.open(ample)
+	s.Stop()
+	return s.Name
+}
 
 // A contestant opens a store of one library, or a baseline.
 type contestant struct {
@@ -34,12 +42,14 @@ func (w workload) sequence(e *env, seed uint64) []string {
 
 // serial adds contestants that decide one after another on one goroutine.
 func (w workload) serial(e *env, f *setup, all []contestant, l peers.Limit) error {
-	keys := w.sequence(e, 1)
+	keys := sync.OnceValue(func() []string { return w.sequence(e, 1) })
 	for _, c := range all {
-		s := c.open(l)
-		f.onClose(s.Stop)
-		s.Keys(e.scale(w.keys))
-		f.add(s.Name, c.role, e.decisions(overKeys(s.Worker(), keys), admitted))
+		f.addLater(c.name(), c.role, func() measure {
+			s := c.open(l)
+			f.onClose(s.Stop)
+			s.Keys(e.scale(w.keys))
+			return e.decisions(overKeys(s.Worker(), keys()), admitted)
+		})
 	}
 	return nil
 }
@@ -47,41 +57,55 @@ func (w workload) serial(e *env, f *setup, all []contestant, l peers.Limit) erro
 // parallel adds contestants that decide on one goroutine per core, and Spillgate again on a single one.
 func (w workload) parallel(e *env, f *setup, all []contestant, l peers.Limit) error {
 	for _, c := range all {
-		s := c.open(l)
-		f.onClose(s.Stop)
-		s.Keys(e.scale(w.keys))
-		loops := make([]loop, runtime.GOMAXPROCS(0))
-		for i := range loops {
-			loops[i] = overKeys(s.Worker(), w.sequence(e, uint64(i+1)))
+		onCores := func(n int) func() measure {
+			return func() measure {
+				s := c.open(l)
+				f.onClose(s.Stop)
+				s.Keys(e.scale(w.keys))
+				loops := make([]loop, n)
+				for i := range loops {
+					loops[i] = overKeys(s.Worker(), w.sequence(e, uint64(i+1)))
+				}
+				return e.decisions(parallel(loops), admitted)
+			}
 		}
-		f.add(s.Name, c.role, e.decisions(parallel(loops), admitted))
+		name := c.name()
+		f.addLater(name, c.role, onCores(runtime.GOMAXPROCS(0)))
 		if c.role == ours {
-			f.add(s.Name+", one core", note, e.decisions(parallel(loops[:1]), admitted))
+			f.addLater(name+", one core", note, onCores(1))
 		}
 	}
 	return nil
 }
 
 // sixLimits adds a store of Spillgate that decides six limits at once, and the peers, which make a decision for each:
-// three limits, each for two keys.
-func (e *env) sixLimits(f *setup, limits []peers.Limit, own *peers.Store) error {
+// three limits, each for two keys. One peer also makes a single decision.
+func (e *env) sixLimits(f *setup, limits []peers.Limit) {
 	const keys = 1000
 	order := sequence(uniform(keys), 8*keys, 1)
-	own.Keys(keys)
-	f.onClose(own.Stop)
-	f.add(own.Name, ours, e.decisions(overKeys(own.Worker(), order), admitted))
-	for _, open := range peers.InMemory {
-		var takes []peers.Take
-		name := ""
-		for i := range 2 * len(limits) {
-			s := open(limits[i%len(limits)])
-			f.onClose(s.Stop)
-			takes = append(takes, s.Worker())
-			name = s.Name + ", six decisions"
+	f.addLater(spillgate, ours, func() measure {
+		own := peers.SpillgateLimiterSix(limits)
+		f.onClose(own.Stop)
+		own.Keys(keys)
+		return e.decisions(overKeys(own.Worker(), order), admitted)
+	})
+	f.addLater(throttledOnce, note, func() measure {
+		return e.decisions(overKeys(peers.Throttled(limits[0]).Worker(), order), admitted)
+	})
+	for _, c := range takers() {
+		if c.role != peer {
+			continue
 		}
-		f.add(name, peer, e.decisions(overKeys(all(takes), order), admitted))
+		f.addLater(c.name()+", six decisions", peer, func() measure {
+			var takes []peers.Take
+			for i := range 2 * len(limits) {
+				s := c.open(limits[i%len(limits)])
+				f.onClose(s.Stop)
+				takes = append(takes, s.Worker())
+			}
+			return e.decisions(overKeys(all(takes), order), admitted)
+		})
 	}
-	return nil
 }
 
 // all returns a Take that asks each of takes.
