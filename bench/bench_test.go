@@ -18,7 +18,7 @@ func TestQuick(t *testing.T) {
 	if strings.Contains(out.String(), "NaN") || strings.Contains(out.String(), "Inf") {
 		t.Errorf("a number is none:\n%s", out.String())
 	}
-	for _, name := range []string{"Limiter.Take, one hot key", "heap", "net/http, denied", "100/m, hot key", "net/http, 100,000 addresses, denied", "echo, denied", "telemetry, denied", "Redis, 1024 callers", "time in the script", "deny cache", "a lease, one key", "keys by Zipf"} {
+	for _, name := range []string{"Limiter.Take, one hot key", "heap", "net/http, denied", "100/m, hot key", "net/http, 100,000 addresses, denied", "a server over sockets, memory", "echo, denied", "telemetry, denied", "Redis, 1024 callers", "time in the script", "deny cache", "a lease, one key", "keys by Zipf"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("there is no row about %s", name)
 		}
@@ -126,6 +126,8 @@ func TestBounds(t *testing.T) {
 		{"three times as many", more, atLeast(spillgate, "fast", 3), true},
 		{"not four times", more, atLeast(spillgate, "fast", 4), false},
 		{"50 less than another", fewer, adds(spillgate, "fast", -50), true},
+		{"within a tenth", fewer, adds("spillgate, net/http", spillgate, 10.1), true},
+		{"more by a tenth", fewer, adds("spillgate, net/http", spillgate, 9.9), false},
 		{"not 51 less", fewer, adds(spillgate, "fast", -51), false},
 		{"as many allocations as another", fewer, addsAllocs(spillgate, "fast", 0), true},
 		{"7 more", fewer, addsAllocs("slow", "fast", 6), false},

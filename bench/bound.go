@@ -123,8 +123,8 @@ func adds(a, b string, n float64) bound {
 	return func(o *outcome) check {
 		more := o.get(a)[0] - o.get(b)[0]
 		return check{
-			bound: fmt.Sprintf("%s: at most %.0f more %s than %s", a, n, o.row.unit.columns[0], b),
-			got:   fmt.Sprintf("%.0f more", more),
+			bound: fmt.Sprintf("%s: at most %s more %s than %s", a, number(n), o.row.unit.columns[0], b),
+			got:   number(more) + " more",
 			holds: more <= n,
 		}
 	}

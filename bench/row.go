@@ -59,6 +59,7 @@ type row struct {
 	task      string // of every contestant
 	unit      unit
 	gc        gcMode
+	minRounds int
 	maxRounds int  // 0: as many as there are
 	apart     bool // each entry has a process of its own, so that no other entry's heap slows it
 	counted   bool // the instructions of a decision are counted, where valgrind is installed

@@ -58,39 +58,20 @@ func openSockets(e *env, f *setup, shape string, connections int) error {
 	if err != nil {
 		return err
 	}
-	program, err := thisProgram()
+	clients, err := startLoad(e, f)
 	if err != nil {
 		return err
 	}
-	clients, err := start(e.ctx, program, "load", nil, nil)
-	if err != nil {
-		return err
-	}
-	f.onClose(clients.stop)
 	for _, m := range peers.OverRedis {
-		var addr string
-		server, err := start(e.ctx, program, "serve", serving{Peer: m.Name, Shape: shape, Redis: client.Options().Addr}, &addr)
+		attack, cpu, err := attackServer(e, f, clients, connections, serving{Peer: m.Name, Shape: shape, Redis: client.Options().Addr})
 		if err != nil {
 			return err
-		}
-		f.onClose(server.stop)
-		attack := func(length time.Duration) func() (sample, error) {
-			return func() (s sample, err error) {
-				err = clients.call(attack{URL: "http://" + addr, Connections: connections, Length: length}, &s)
-				return s, err
-			}
-		}
-		if _, err := attack(e.slice)(); err != nil { // the first requests open the connections
-			return fmt.Errorf("%s: %w", m.Name, err)
 		}
 		role := peer
 		if m.Name == spillgate {
 			role = ours
 		}
-		measure := metered(attack(loadSlices*e.slice), serverTime(client), func() (µs float64, err error) {
-			err = server.call(nil, &µs)
-			return µs, err
-		})
+		measure := metered(attack, serverTime(client), cpu)
 		f.add(m.Name, role, func() (sample, error) {
 			s, err := measure()
 			if err != nil {
@@ -102,8 +83,139 @@ func openSockets(e *env, f *setup, shape string, connections int) error {
 	return nil
 }
 
-// serving is the argument of serve.
+// startLoad starts the process that sends requests.
+func startLoad(e *env, f *setup) (*process, error) {
+	program, err := thisProgram()
+	if err != nil {
+		return nil, err
+	}
+	clients, err := start(e.ctx, program, "load", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	f.onClose(clients.stop)
+	return clients, nil
+}
+
+// attackServer starts a server. It returns a measure of requests to the server, whose first number is how many there were, and a
+// meter of the server's processor time.
+func attackServer(e *env, f *setup, clients *process, connections int, arg serving) (measure, meter, error) {
+	program, err := thisProgram()
+	if err != nil {
+		return nil, nil, err
+	}
+	var addr string
+	server, err := start(e.ctx, program, "serve", arg, &addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.onClose(server.stop)
+	send := func(length time.Duration) measure {
+		return func() (s sample, err error) {
+			err = clients.call(attack{URL: "http://" + addr, Connections: connections, Length: length}, &s)
+			return s, err
+		}
+	}
+	if _, err := send(e.slice)(); err != nil { // the first requests open the connections
+		return nil, nil, fmt.Errorf("%s: %w", arg.Peer, err)
+	}
+	return send(loadSlices * e.slice), func() (µs float64, err error) {
+		err = server.call(nil, &µs)
+		return µs, err
+	}, nil
+}
+
+// memoryRow measures what a limiter in memory adds to the requests of a server. Each slice is a pair of a server with a limiter
+// and the server without one, because the difference is small beside the rest of a request.
+func memoryRow() *row {
+	return &row{
+		name: "a server over sockets, memory", minRounds: 25, open: openSocketsMemory,
+		unit: unit{columns: []string{"added CPU µs", "server CPU µs", "requests/s", "p50 µs", "p99 µs"}},
+		task: fmt.Sprintf("Requests of %d users over 32 connections to a server in a process of its own, from vegeta in another: the processor "+
+			"time per request that a limiter of ten digits adds to the server, in 25 pairs of turns.", socketKeys),
+		bounds: []bound{adds(spillgate, httprate, 0.7)},
+	}
+}
+
+func openSocketsMemory(e *env, f *setup) error {
+	const connections = 32
+	clients, err := startLoad(e, f)
+	if err != nil {
+		return err
+	}
+	each := func(peer string) (measure, error) {
+		attack, cpu, err := attackServer(e, f, clients, connections, serving{Peer: peer})
+		return metered(attack, cpu), err
+	}
+	bare, err := each(unlimited)
+	if err != nil {
+		return err
+	}
+	for _, m := range inMemory {
+		limited, err := each(m.name)
+		if err != nil {
+			return err
+		}
+		bareFirst := false
+		f.add(m.name, m.role, func() (sample, error) {
+			bareFirst = !bareFirst
+			turns, samples := []measure{limited, bare}, make([]sample, 2)
+			for i := range turns {
+				n := i
+				if bareFirst {
+					n = 1 - i
+				}
+				var err error
+				if samples[n], err = turns[n](); err != nil {
+					return nil, err
+				}
+			}
+			return append(sample{samples[0][0] - samples[1][0]}, samples[0]...), nil
+		})
+	}
+	return nil
+}
+
+// The names of contestants of memoryRow.
+const (
+	httprate  = "httprate"
+	unlimited = "no limiter"
+)
+
+// inMemory lists the servers of memoryRow. The one without a limiter shows how far two equal servers differ.
+var inMemory = []struct {
+	name string
+	role role
+	wrap func(peers.Limit) func(http.Handler) http.Handler
+}{
+	{spillgate, ours, peers.SpillgateUsers},
+	{httprate, peer, peers.HTTPRateUsers},
+	{unlimited, baseline, func(peers.Limit) func(http.Handler) http.Handler {
+		return func(next http.Handler) http.Handler { return next }
+	}},
+}
+
+// serving is the argument of serve. Without a shape, the server limits in memory.
 type serving struct{ Peer, Shape, Redis string }
+
+// wrap returns the middleware that arg describes, or nil if there is none.
+func (arg serving) wrap() func(http.Handler) http.Handler {
+	if arg.Shape == "" {
+		for _, m := range inMemory {
+			if m.name == arg.Peer {
+				return m.wrap(large)
+			}
+		}
+		return nil
+	}
+	all := shapes()
+	m := slices.IndexFunc(peers.OverRedis, func(m peers.RedisMiddleware) bool { return m.Name == arg.Peer })
+	s := slices.IndexFunc(all, func(s shape) bool { return s.name == arg.Shape })
+	if m < 0 || s < 0 {
+		return nil
+	}
+	return peers.OverRedis[m].Wrap(all[s].rules, (&server{addr: arg.Redis}).client())
+}
 
 // serve serves HTTP behind the middleware of a peer. It first prints its address. For each line that it reads, it prints the
 // processor time that the process has used, in microseconds.
@@ -112,17 +224,14 @@ func serve(_ context.Context, argument []byte) (session, error) {
 	if err := json.Unmarshal(argument, &arg); err != nil {
 		return session{}, err
 	}
-	m := slices.IndexFunc(peers.OverRedis, func(m peers.RedisMiddleware) bool { return m.Name == arg.Peer })
-	all := shapes()
-	s := slices.IndexFunc(all, func(s shape) bool { return s.name == arg.Shape })
-	if m < 0 || s < 0 {
+	wrap := arg.wrap()
+	if wrap == nil {
 		return session{}, fmt.Errorf("there is no %+v", arg)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return session{}, err
 	}
-	wrap := peers.OverRedis[m].Wrap(all[s].rules, (&server{addr: arg.Redis}).client())
 	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	go func() { panic((&http.Server{Handler: wrap(ok)}).Serve(l)) }()
 	cpu := own()

@@ -59,6 +59,23 @@ func TestRedisMiddlewaresCountEveryLimit(t *testing.T) {
 	}
 }
 
+func TestServersInMemoryLimitUsers(t *testing.T) {
+	for _, m := range inMemory {
+		served := 0
+		h := m.wrap(five)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
+		for _, user := range []string{"ann", "bob"} {
+			for range 3 * five.Rate {
+				r := httptest.NewRequest(http.MethodGet, "/", nil)
+				r.Header.Set("X-User", user)
+				h.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		}
+		if want := map[bool]int{true: 6, false: 2}[m.role == baseline] * five.Rate; served != want {
+			t.Errorf("%s served %d requests, want %d", m.name, served, want)
+		}
+	}
+}
+
 // A contestant that served without Redis would look fast.
 func TestRedisMiddlewaresFailWithoutRedis(t *testing.T) {
 	s, err := startServer(context.WithoutCancel(t.Context()))

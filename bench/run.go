@@ -128,7 +128,10 @@ func (e *env) run(r *row) (*outcome, error) {
 		return nil, err
 	}
 	defer f.close()
-	rounds := e.rounds
+	rounds := max(e.rounds, r.minRounds)
+	if e.quick {
+		rounds = e.rounds
+	}
 	if r.maxRounds > 0 {
 		rounds = min(rounds, r.maxRounds)
 	}

@@ -57,6 +57,8 @@ func (v check) mark() string {
 // number prints three significant digits, or all those before the decimal point.
 func number(f float64) string {
 	switch {
+	case f < 0:
+		return "-" + number(-f)
 	case f == 0:
 		return "0"
 	case f < 0.005:

@@ -43,6 +43,16 @@ func HTTPRateHTTP(l Limit) Middleware {
 	return Middleware{"httprate", httprate.LimitBy(l.Rate, l.Period, remoteIP)}
 }
 
+// SpillgateUsers is the stdlib adapter with its default options and a limit for each user.
+func SpillgateUsers(l Limit) func(http.Handler) http.Handler {
+	return stdlib.New(core.Must(core.New([]core.Rule{l.core().By(keyfunc.Header("X-User"))})))
+}
+
+// HTTPRateUsers is github.com/go-chi/httprate with a limit for each user.
+func HTTPRateUsers(l Limit) func(http.Handler) http.Handler {
+	return httprate.LimitBy(l.Rate, l.Period, func(r *http.Request) (string, error) { return r.Header.Get("X-User"), nil })
+}
+
 // remoteIP is what httprate.KeyByIP, now deprecated, does.
 func remoteIP(r *http.Request) (string, error) {
 	ip, _, err := net.SplitHostPort(r.RemoteAddr)
