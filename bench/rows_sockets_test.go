@@ -30,7 +30,6 @@ func TestMain(m *testing.M) {
 }
 
 func TestRedisMiddlewaresCountEveryLimit(t *testing.T) {
-	client := testClient(t)
 	user, team := keyfunc.Header("X-User"), keyfunc.Header("X-Team")
 	loose, tight := core.PerDay(100), core.Every(five.Rate, five.Period)
 	for name, rules := range map[string][]core.Rule{
@@ -38,6 +37,7 @@ func TestRedisMiddlewaresCountEveryLimit(t *testing.T) {
 		"the second": {{Name: "user", Key: user, Limits: []core.Limit{loose, tight}}, {Name: "team", Key: team, Limits: []core.Limit{loose}}},
 		"the team's": {{Name: "user", Key: user, Limits: []core.Limit{loose, core.PerHour(100)}}, {Name: "team", Key: team, Limits: []core.Limit{tight}}},
 	} {
+		client := testClient(t) // limiters that share a client cannot give a rule different limits
 		for _, m := range peers.OverRedis {
 			client.FlushAll(t.Context())
 			h := m.Wrap(rules, client)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
