@@ -44,7 +44,7 @@ type queue struct {
 	load     int    // of all jobs that wait
 	open     *run   // the last one in flight, if its leader has not begun it: jobs may still join
 	inFlight []*run
-	answered time.Time   // the last time when a run was answered before its deadline
+	answered time.Time   // the last time when a run was answered
 	timer    *time.Timer // dispatches the jobs that wait when the oldest run in flight becomes slow; nil at first
 	armed    bool        // timer is running
 }
@@ -78,11 +78,10 @@ func (s *queues) setRouting(how routing) { s.routing.Store(uint32(how)) }
 // how returns the routing of the server, which may turn out to be a Redis Cluster.
 func (s *queues) how() routing { return routing(s.routing.Load()) }
 
-// do runs j and returns its error. If ctx ends first, the error is ctx's, or breaker.ErrTooMany if that is due to an
-// overload of this process.
+// do runs j and returns its error. If ctx ends first, the error is ctx's, or errLate.
 func (s *queues) do(ctx context.Context, j *job) error {
 	if j.unsent = ctx.Err() != nil; j.unsent {
-		return ctx.Err()
+		return s.failed(j, ctx.Err())
 	}
 	alone := deadline.Alone(ctx)
 	for r := s.add(ctx, j, alone); ; {
@@ -276,13 +275,12 @@ func (s *queues) leadDetached(ctx context.Context, r *run) {
 
 // finish ends r, begins the runs that have waited for it, and wakes the callers of its jobs.
 func (s *queues) finish(r *run) {
-	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := r.queue
 	s.drop(r)
-	if r.jobs[0].failure == nil && !isLater(now, r.lead.deadline) {
-		q.answered = now
+	if r.jobs[0].failure == nil {
+		q.answered = time.Now()
 	}
 	s.dispatch(q, nil)
 	for _, j := range r.jobs {
@@ -341,14 +339,15 @@ func (s *queues) drop(r *run) {
 }
 
 // failed returns err, which ended j, as an error that the breaker counts once for all jobs of a run. If j is late, it is
-// an overload of this process, and no failure of the server, if the server has not received j, has answered another run
-// in the meantime, or if this process lacks CPU: its leader was not woken in time, or not even the timer was.
+// an overload of this process, and no failure of the server, if the server has not received j, even because its deadline
+// had passed when its caller got a CPU, has answered another run in the meantime, or if this process lacks CPU: its leader
+// was not woken in time, or not even the timer was.
 func (s *queues) failed(j *job, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if j.unsent || j.run.stale || j.run.queue.answered.After(j.begun) || !j.deadline.IsZero() && time.Since(j.deadline) > starved {
-			return breaker.ErrTooMany
+			return errLate
 		}
 	}
 	if j.unsent {

@@ -187,6 +187,35 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 	}
 }
 
+// A call whose deadline has passed before its caller got a CPU is an overload, whatever the server does.
+func TestDeadlineBeforeACall(t *testing.T) {
+	c := &gatedClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
+	defer c.Close()
+	s := New(c, Options{Prefix: "p"})
+	ctx, cancel := context.WithDeadline(context.Background(), time.Now().Add(-time.Microsecond))
+	defer cancel()
+	limits := core.MustParseLimits("5/m")
+	one, other := core.Claim{Key: "k", Limits: limits}, core.Claim{Key: "other", Limits: limits}
+	for why, call := range map[string]func() error{
+		"take":   func() error { _, err := s.Take(ctx, []core.Claim{one}, nil); return err },
+		"settle": func() error { return s.Settle(ctx, []core.Settlement{{Key: "k", Limits: limits, Cost: 1}}) },
+		"reset":  func() error { return s.Reset(ctx, []core.Pair{{Key: "k"}}) },
+		"run":    func() error { return s.decider.server.run(ctx, []*job{s.jobOf(t, one)}) },
+		"two slots": func() error {
+			s.decider.queues.setRouting(bySlot)
+			_, err := s.Take(ctx, []core.Claim{one, other}, nil)
+			return err
+		},
+	} {
+		if err := call(); !errors.Is(err, breaker.ErrTooMany) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, want an overload by its deadline", why, err)
+		}
+	}
+	if c.runs > 0 {
+		t.Errorf("the server got %d calls after their deadlines", c.runs)
+	}
+}
+
 // Jobs that are not sent before their deadlines leave the queue, and say nothing about the server.
 func TestDeadlineOfAWaitingJob(t *testing.T) {
 	s, q := busy(t)

@@ -65,10 +65,16 @@ func newServer(client redis.UniversalClient) *server {
 	return s
 }
 
-// round waits for f, which calls the server. If ctx ends first, it returns ctx's error. If the client ends calls at the
-// deadline of their context, and nothing else ends ctx, the caller makes the call itself: a client does not notice that a
-// context is canceled.
+// errLate is the error of a call that is late because this process is overloaded.
+var errLate = fmt.Errorf("%w: %w", breaker.ErrTooMany, context.DeadlineExceeded)
+
+// round waits for f, which calls the server. If ctx ends first, it returns ctx's error, or errLate if its deadline has
+// passed before the call. If the client ends calls at the deadline of their context, and nothing else ends ctx, the caller
+// makes the call itself: a client does not notice that a context is canceled.
 func (s *server) round(ctx context.Context, f func(context.Context) error) (err error) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return errLate
+	}
 	if !s.inline || !deadline.Alone(ctx) {
 		return s.within(ctx, f)
 	}
