@@ -53,14 +53,23 @@ func (c *slowClient) Process(_ context.Context, cmd redis.Cmder) error {
 	return nil
 }
 
-// slowStore returns a store on a slowClient, and a limiter with a rule that fails open. Its local limits admit 100 requests.
+// slowStore returns a store on a slowClient, and a limiter with a rule that fails open.
 func slowStore(t *testing.T) (*slowClient, *Store, *core.Limiter) {
+	c, s := newSlowClient(t)
+	return c, s, withRule(s, core.FailOpen)
+}
+
+func newSlowClient(t *testing.T) (*slowClient, *Store) {
 	c := &slowClient{Client: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
 	t.Cleanup(func() { c.Close() })
-	s := New(c, Options{Prefix: "p"})
+	return c, New(c, Options{Prefix: "p"})
+}
+
+// withRule returns a limiter on s with a rule whose local limits admit 100 requests.
+func withRule(s *Store, mode core.FailureMode) *core.Limiter {
 	rule := core.MustParseLimits("100/h")[0].By(func(*http.Request) (string, error) { return "k", nil })
-	rule.OnFailure = core.FailOpen
-	return c, s, core.Must(core.New([]core.Rule{rule}, core.WithStore(s)))
+	rule.OnFailure = mode
+	return core.Must(core.New([]core.Rule{rule}, core.WithStore(s)))
 }
 
 // flood makes n requests at once and returns how many are admitted, and how many of them because the store failed.
@@ -85,11 +94,18 @@ func flood(t *testing.T, l *core.Limiter, n int) (admitted, failed int64) {
 	return admits.Load(), fails.Load()
 }
 
-// A flood that a slow server cannot decide in time is an overload, for which the breaker stays closed. The server goes
-// on to decide what it can.
+// A flood that a slow server cannot decide in time is an overload, for which the breaker stays closed, whatever the mode of
+// the rule. The server goes on to decide what it can.
 func TestLongQueueIsAnOverload(t *testing.T) {
+	for name, mode := range map[string]core.FailureMode{"local": core.FailLocal, "open": core.FailOpen, "closed": core.FailClosed} {
+		t.Run(name, func(t *testing.T) { testLongQueue(t, mode) })
+	}
+}
+
+func testLongQueue(t *testing.T, mode core.FailureMode) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _, l := slowStore(t)
+		c, s := newSlowClient(t)
+		l := withRule(s, mode)
 		var all int64
 		for i, n := range []int{20_000, 4000, 4000, 4000, 20_000} {
 			before := c.takes.Load()
