@@ -23,7 +23,7 @@ const (
 	fewRuns  = 2                     // runs of a queue in flight: one at the server, one on its way
 	slow     = 2 * time.Millisecond  // a run in flight for longer does not hold up the next
 	together = time.Millisecond      // jobs may share a run if their deadlines are later than the leader's by no more
-	starved  = 10 * time.Millisecond // a timer that fires later than this shows that the process lacks CPU
+	tooLate  = 10 * time.Millisecond // a timer that fires later than this shows that the process lacks CPU
 )
 
 // queues has a queue for each route with jobs.
@@ -33,7 +33,8 @@ type queues struct {
 
 	mu      sync.Mutex
 	byRoute map[string]*queue
-	company bool // the last run was not alone
+	company bool      // the last run was not alone
+	starved time.Time // the last time when a timer or a leader was late, because this process lacks CPU
 }
 
 // A queue holds the jobs that may share a run of the script.
@@ -44,9 +45,11 @@ type queue struct {
 	load     int    // of all jobs that wait
 	open     *run   // the last one in flight, if its leader has not begun it: jobs may still join
 	inFlight []*run
-	answered time.Time   // the last time when a run was answered
-	timer    *time.Timer // dispatches the jobs that wait when the oldest run in flight becomes slow; nil at first
-	armed    bool        // timer is running
+	answered time.Time     // the last time when a run was answered
+	stall    *breaker.Trip // what runs that are late at the same time share: a stall is one failure, however many were in flight
+	stalled  time.Time     // when stall began
+	timer    *time.Timer   // dispatches the jobs that wait when the oldest run in flight becomes slow; nil at first
+	armed    bool          // timer is running
 }
 
 // A run is one run of the script.
@@ -57,7 +60,6 @@ type run struct {
 	load  int     // of all jobs
 	lead  *job    // its caller leads the run
 	begun bool    // no jobs may join or leave
-	stale bool    // its leader took long to begin it
 	sent  time.Time
 	trip  breaker.Trip // if the run fails, each caller's breaker counts one failure
 }
@@ -251,7 +253,9 @@ func (s *queues) begin(r *run) {
 		s.mu.Lock()
 	}
 	q, now := r.queue, time.Now()
-	r.stale = now.Sub(r.sent) > starved
+	if now.Sub(r.sent) > tooLate {
+		s.starved = now
+	}
 	if r.begun, r.sent = true, now; q.open == r {
 		q.open = nil
 	}
@@ -340,15 +344,22 @@ func (s *queues) drop(r *run) {
 
 // failed returns err, which ended j, as an error that the breaker counts once for all jobs of a run. If j is late, it is
 // an overload of this process, and no failure of the server, if the server has not received j, even because its deadline
-// had passed when its caller got a CPU, has answered another run in the meantime, or if this process lacks CPU: its leader
-// was not woken in time, or not even the timer was.
+// had passed when its caller got a CPU, or if meanwhile the server has answered another run or this process lacked CPU.
+// Otherwise runs that were in flight at the same time count as one failure.
 func (s *queues) failed(j *job, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if j.unsent || j.run.stale || j.run.queue.answered.After(j.begun) || !j.deadline.IsZero() && time.Since(j.deadline) > starved {
+		if now := time.Now(); !j.deadline.IsZero() && now.Sub(j.deadline) > tooLate {
+			s.starved = now
+		}
+		if j.unsent || s.starved.After(j.begun) || j.run.queue.answered.After(j.begun) {
 			return errLate
 		}
+		if q := j.run.queue; q.stall == nil || j.run.sent.After(q.stalled) {
+			q.stall, q.stalled = &j.run.trip, time.Now()
+		}
+		return j.run.queue.stall.Fail(err)
 	}
 	if j.unsent {
 		return err

@@ -149,7 +149,7 @@ func testReadyRequests(t *testing.T) {
 }
 
 // A job that is late is an overload of this process if it was never sent, if the server has answered another run in time
-// meanwhile, or if its caller woke up long after the deadline. Otherwise, the server has failed.
+// meanwhile, or if a caller woke up long after its deadline or was late to begin a run. Otherwise, the server has failed.
 func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 	begun := time.Now()
 	for _, row := range []struct {
@@ -157,7 +157,7 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 		unsent   bool
 		answered time.Duration // after the job has begun
 		past     time.Duration // since its deadline
-		stale    bool          // its leader took long to begin its run
+		starved  time.Duration // when a timer or a leader was late, after the job has begun
 		err      error
 		overload bool
 	}{
@@ -165,10 +165,11 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 		{why: "the last answer came before", answered: -1, err: context.DeadlineExceeded},
 		{why: "another answer came meanwhile", answered: 1, err: context.DeadlineExceeded, overload: true},
 		{why: "never sent", unsent: true, err: context.DeadlineExceeded, overload: true},
-		{why: "the timer was late", past: 2 * starved, err: context.DeadlineExceeded, overload: true},
-		{why: "its leader was late", stale: true, err: context.DeadlineExceeded, overload: true},
+		{why: "the timer was late", past: 2 * tooLate, err: context.DeadlineExceeded, overload: true},
+		{why: "something was late meanwhile", starved: 1, err: context.DeadlineExceeded, overload: true},
+		{why: "something was late before", starved: -1, err: context.DeadlineExceeded},
 		{why: "a wrapped error", answered: 1, err: fmt.Errorf("hook: %w", context.DeadlineExceeded), overload: true},
-		{why: "a lost connection is no matter of time", answered: 1, past: 2 * starved, err: io.EOF},
+		{why: "a lost connection is no matter of time", answered: 1, past: 2 * tooLate, err: io.EOF},
 		{why: "canceled", answered: 1, err: context.Canceled},
 		{why: "canceled before it was sent", unsent: true, err: context.Canceled},
 	} {
@@ -176,11 +177,15 @@ func TestLateJobIsAnOverloadOrAFailure(t *testing.T) {
 		if row.answered != 0 {
 			q.answered = begun.Add(row.answered)
 		}
-		j := &job{begun: begun, deadline: time.Now().Add(time.Hour), run: &run{queue: q, stale: row.stale}, unsent: row.unsent}
+		j := &job{begun: begun, deadline: time.Now().Add(time.Hour), run: &run{queue: q}, unsent: row.unsent}
 		if row.past > 0 {
 			j.deadline = time.Now().Add(-row.past)
 		}
-		err := new(queues).failed(j, row.err)
+		all := new(queues)
+		if row.starved != 0 {
+			all.starved = begun.Add(row.starved)
+		}
+		err := all.failed(j, row.err)
 		if got := errors.Is(err, breaker.ErrTooMany); got != row.overload || !got && !errors.Is(err, row.err) {
 			t.Errorf("%s: %v, want an overload %v", row.why, err, row.overload)
 		}
