@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"os"
 	"testing"
 
 	"github.com/spillgate/spillgate/internal/redistest"
@@ -10,6 +11,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(floodOf); url != "" {
+		flood(url)
+		return
+	}
 	redistest.DropLog()
 	goleak.VerifyTestMain(m)
 }

@@ -1,0 +1,70 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// A Redis that is nearly as far away as the deadline decides as often as it answers a plain command on a connection that is open: at
+// most two of a hundred decisions more are made without it. So it does a second after the start, and again after it was away.
+func TestFarRedisDecides(t *testing.T) {
+	server := redistest.Start(t)
+	var wires sync.WaitGroup
+	for _, trip := range []time.Duration{20 * time.Millisecond, 32 * time.Millisecond, 40 * time.Millisecond} {
+		for _, heeds := range []bool{false, true} {
+			wires.Go(func() { testFar(t, server, trip, heeds) })
+		}
+	}
+	wires.Wait()
+}
+
+func testFar(t *testing.T, server *redistest.Server, trip time.Duration, heeds bool) {
+	proxy := redistest.StartProxy(t, server.Addr)
+	proxy.Fault.Store(redistest.Fault{Every: true, Delay: trip})
+	client, plain := redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: heeds}), redis.NewClient(&redis.Options{Addr: proxy.Addr})
+	t.Cleanup(func() { client.Close(); plain.Close() })
+	rule := core.Rule{Name: fmt.Sprint(trip, heeds), Limits: []core.Limit{slowly(1_000_000)}}
+	l := core.Must(core.New([]core.Rule{rule}, core.WithStore(redisstore.New(client))))
+	decides := func() bool {
+		d, err := l.Take(context.Background(), core.Claim{Rule: rule.Name, Key: "k"})
+		return err == nil && d.Degraded == nil
+	}
+	answers := func() bool {
+		begun := time.Now()
+		return plain.Incr(context.Background(), rule.Name).Err() == nil && time.Since(begun) < deadline
+	}
+	for _, after := range []string{"the start", "it was away"} {
+		for end := time.Now().Add(time.Second); time.Now().Before(end); {
+			answers()
+			decides()
+		}
+		// A machine that is busy makes some of both late, so there is more than one attempt.
+		redistest.Wait(t, fmt.Sprintf("a Redis %v away to decide after %s, ContextTimeoutEnabled %v", trip, after, heeds), func() bool {
+			answered, decided := 0, 0
+			for range 50 {
+				if answers() {
+					answered++
+				}
+				if decides() {
+					decided++
+				}
+			}
+			return decided > 0 && decided >= answered-1
+		})
+		if after == "the start" {
+			proxy.Refuse()
+			for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+				decides()
+			}
+			proxy.Accept(t)
+		}
+	}
+}
