@@ -32,7 +32,8 @@ type MemoryStore struct {
 	// room for the states of 32 limits, including all its tiers; further limits share a state.
 	MaxKeys int
 
-	// Now replaces the clock, for tests and replays. It may return any time, even an earlier one than before. If nil, the
+	// Now replaces the clock, for tests and replays. It may return any time, even an earlier one than before. A store in
+	// Redis may be stricter by what had expired before its clock went back: a denial there does not store that. If nil, the
 	// store uses the machine's clock.
 	Now func() time.Time
 
