@@ -55,7 +55,7 @@ func takeRows() []*row {
 		bounds: []bound{atMost(spillgate, throttledOnce, 8)}, since: since{spillgate, 0.65},
 	}, {
 		name: "Limiter.Take, a calendar window", unit: perDecision, task: "One claim of a day in Berlin, beside 24 hours.", open: openCalendar,
-		bounds: []bound{atMost("calendar window", "fixed window", 1.1), atMostIn("allocs", "calendar window", "fixed window", 1)},
+		bounds: []bound{atMost("calendar window", "fixed window", 1.1), addsAllocs("calendar window", "fixed window", 0)},
 	}}
 }
 

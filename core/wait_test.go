@@ -275,18 +275,24 @@ func TestContextEndsInTheStore(t *testing.T) {
 // hooked is a store that calls take before each Take, and counts the Takes and the Settles.
 type hooked struct {
 	core.MemoryStore
-	take           func()
+	take func()
+
+	mu             sync.Mutex
 	takes, settles int
 }
 
 func (s *hooked) Take(ctx context.Context, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
+	s.mu.Lock()
 	s.takes++
+	s.mu.Unlock()
 	s.take()
 	return s.MemoryStore.Take(ctx, claims, dst)
 }
 
 func (s *hooked) Settle(ctx context.Context, settlements []core.Settlement) error {
+	s.mu.Lock()
 	s.settles++
+	s.mu.Unlock()
 	return s.MemoryStore.Settle(ctx, settlements)
 }
 

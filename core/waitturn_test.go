@@ -31,7 +31,9 @@ func TestWaitingHoldsNothing(t *testing.T) {
 			var seen []string
 			observe := func(_ context.Context, o *core.Observation) {
 				if o.Outcome == nil {
+					s.mu.Lock()
 					seen = append(seen, fmt.Sprint(o.Allowed, len(o.Results)))
+					s.mu.Unlock()
 				}
 			}
 			l := core.Must(core.New(slices.Insert(holding(), place, waiting("1/m;burst=1", time.Hour)), core.WithStore(s), core.WithObserver(observe)))
@@ -49,9 +51,11 @@ func TestWaitingHoldsNothing(t *testing.T) {
 				}()
 			}
 			time.Sleep(30 * time.Second)
+			s.mu.Lock()
 			if held, n := s.Stats().Held, l.StoreHealth().Waiting; held != 0 || n != 3 || len(seen) != 1 {
 				t.Errorf("%d claims held while %d requests wait, observed %q", held, n, seen)
 			}
+			s.mu.Unlock()
 			others := []core.Claim{{Rule: "places", Key: "const:all", Hold: true}, {Rule: "both", Key: "const:all", Hold: true}}
 			for range 2 {
 				d, err := l.Take(t.Context(), others...)
@@ -62,7 +66,9 @@ func TestWaitingHoldsNothing(t *testing.T) {
 					t.Error(err)
 				}
 			}
+			s.mu.Lock()
 			takes, settles := s.takes, s.settles
+			s.mu.Unlock()
 			for i := range 3 {
 				g := <-went
 				d := g.Decision()

@@ -98,8 +98,8 @@ func TestTwoProcessesSellAPlan(t *testing.T) {
 		if err := json.NewDecoder(ask(i, "ann", "/usage").Body).Decode(&usage); err != nil {
 			t.Fatal(err)
 		}
-		if got := usage.Resources["plan"]; got.Remaining != 90 || got.Used != 10 || got.Limit != 100 {
-			t.Fatalf("poll %d: got %+v, want 10 of 100 used", i, got)
+		if got := usage.Resources["plan"]; got.Remaining != 90 || got.Used != 60 || got.Limit != 150 {
+			t.Fatalf("poll %d: got %+v, want 60 of 150 used", i, got)
 		}
 	}
 	order(100, "ann", 90)
