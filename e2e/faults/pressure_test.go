@@ -33,12 +33,15 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 			s := newScene(t)
 			g := newGuard(s, s.store, mode, slowly(100))
 			g.comesBack("k")
-			before, calls, asked := runtime.NumGoroutine(), g.calls.takes.Load(), -int(g.seen.Load())
+			before, asked := runtime.NumGoroutine(), -int(g.seen.Load())
 			s.proxy.Fault.Store(redistest.BlackHole)
-			begun := time.Now()
-			enough := func() bool { return int(g.seen.Load())+asked >= 2000 }
+			// A process that is late itself, on a busy machine, excuses the server for a second.
+			_, first := during(0, func() bool { return g.StoreHealth().Down }, g, 500, 20*time.Millisecond)
+			calls, begun, down := g.calls.takes.Load(), time.Now(), int(g.seen.Load())
+			enough := func() bool { return int(g.seen.Load())-down >= 2000 }
 			most, admitted := during(time.Second, enough, g, 500, 20*time.Millisecond)
 			asked += int(g.seen.Load())
+			admitted += first
 			if held := most - before; held > 4*500 {
 				t.Errorf("%d goroutines for 500 callers, want 3 each and a few of the client", held)
 			}
@@ -47,8 +50,8 @@ func TestBlackHoleHoldsNobody(t *testing.T) {
 			if calls := g.calls.takes.Load() - calls; calls > 3*500+probes {
 				t.Errorf("%d calls of the store for %d requests, want three per caller at most, and a few probes", calls, asked)
 			}
-			least := map[string]int{"local": 100, "open": 101, "closed": 0}[mode] // the breaker opens meanwhile
-			bound := map[string]int{"local": 100, "open": asked, "closed": 0}[mode]
+			least := map[string]int{"local": 100, "open": 101, "closed": 0}[mode]     // the breaker opens meanwhile
+			bound := map[string]int{"local": 100, "open": asked, "closed": 100}[mode] // where this process is late itself, its own limits decide
 			if admitted < least || admitted > bound {
 				t.Errorf("%d of %d requests were admitted, want %d to %d", admitted, asked, least, bound)
 			}

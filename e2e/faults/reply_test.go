@@ -35,7 +35,7 @@ func TestErrorReplies(t *testing.T) {
 		commands("READONLY", "replicaof 127.0.0.1 1", "replicaof no one"),
 		commands("MASTERDOWN|READONLY", "config set replica-serve-stale-data no;replicaof 127.0.0.1 1", "replicaof no one"),
 		commands("NOPERM", "acl setuser default -fcall -evalsha -eval", "acl setuser default +@all"),
-		commands("NOAUTH", "config set requirepass secret"+killOthers, "acl setuser default nopass"),
+		commands("NOAUTH|unauthenticated", "config set requirepass secret"+killOthers, "acl setuser default nopass"),
 		commands("max number of clients|"+late+"|"+cut, "config set maxclients 1"+killOthers, "config set maxclients 1000"),
 		{
 			name: "MISCONF", says: "MISCONF", args: []string{"--enable-protected-configs", "yes"}, begin: failToSave,

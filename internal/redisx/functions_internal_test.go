@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ func (replyError) RedisError() {}
 
 // A rejecter is a hook that answers some commands with an error, and wraps all errors.
 type rejecter struct {
+	mu   sync.Mutex // of errs: connections come up in the background
 	errs map[string]error
 	sent map[string]*atomic.Int64
 }
@@ -49,7 +51,9 @@ func (r *rejecter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if n := r.sent[cmd.Name()]; n != nil {
 			n.Add(1)
 		}
+		r.mu.Lock()
 		err := r.errs[cmd.Name()]
+		r.mu.Unlock()
 		if err == nil {
 			err = next(ctx, cmd)
 		}
@@ -153,7 +157,9 @@ func TestProxyThatEndsTheConnectionGetsScripts(t *testing.T) {
 	if _, err := s.Take(t.Context(), claims, nil); err != nil {
 		t.Fatal(err)
 	}
+	r.mu.Lock()
 	r.errs["fcall"] = io.EOF // a server that has run functions does know them
+	r.mu.Unlock()
 	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, io.EOF) || s.Via() != "functions" {
 		t.Errorf("%v by %s", err, s.Via())
 	}

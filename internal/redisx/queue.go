@@ -23,6 +23,7 @@ const (
 	fewRuns  = 2                     // runs of a queue in flight: one at the server, one on its way
 	slow     = 2 * time.Millisecond  // a run in flight for longer does not hold up the next
 	together = time.Millisecond      // jobs may share a run if their deadlines are later than the leader's by no more
+	alive    = time.Second           // a server that has not answered for longer has failed, however busy this process is
 	tooLate  = 10 * time.Millisecond // a timer that fires later than this shows that the process lacks CPU
 )
 
@@ -353,13 +354,17 @@ func (s *queues) failed(j *job, err error) error {
 		if now := time.Now(); !j.deadline.IsZero() && now.Sub(j.deadline) > tooLate {
 			s.starved = now
 		}
-		if j.unsent || s.starved.After(j.begun) || j.run.queue.answered.After(j.begun) {
+		if j.unsent {
 			return errLate
 		}
-		if q := j.run.queue; q.stall == nil || j.run.sent.After(q.stalled) {
+		q := j.run.queue
+		if q.answered.After(j.begun) || s.starved.After(j.begun) && q.answered.After(j.begun.Add(-alive)) {
+			return errLate
+		}
+		if q.stall == nil || j.run.sent.After(q.stalled) {
 			q.stall, q.stalled = &j.run.trip, time.Now()
 		}
-		return j.run.queue.stall.Fail(err)
+		return q.stall.Fail(err)
 	}
 	if j.unsent {
 		return err
