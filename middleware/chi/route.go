@@ -29,7 +29,7 @@ func newRouter(next http.Handler) core.Router {
 func (n router) RoutePattern(r *http.Request) (string, error) {
 	c := chi.RouteContext(r.Context())
 	switch {
-	case c != nil && routed(c):
+	case c != nil && routed(c) && !mounts(c):
 		return c.RoutePattern(), nil
 	case c != nil && c.Routes != nil:
 		return find(c.Routes, methodOf(c, r), urlOf(c, r))
@@ -42,20 +42,29 @@ func (n router) RoutePattern(r *http.Request) (string, error) {
 // RouteTarget says which method and path chi routes, whatever the path of the request is now: see core.Router.
 func (n router) RouteTarget(r *http.Request) (method, path string) {
 	c := chi.RouteContext(r.Context())
-	switch {
-	case c == nil:
+	if c == nil {
 		return "", ""
-	case routed(c):
-		return c.RouteMethod, cmp.Or(mountedPath(c), "/")
 	}
 	return c.RouteMethod, urlOf(c, &http.Request{URL: new(url.URL)}).Path
 }
 
-// routed reports whether chi has found the route. Until then, the last pattern belongs to a mounted router, if any, and
-// ends in a wildcard without a value.
+// routed reports whether the patterns in c match the whole path. In a mounted router, until it finds the route, the last
+// pattern ends in a wildcard without a value.
 func routed(c *chi.Context) bool {
 	n, values := len(c.RoutePatterns), c.URLParams.Values
 	return n > 0 && (!strings.HasSuffix(c.RoutePatterns[n-1], "*") || len(values) > 0 && values[len(values)-1] != "")
+}
+
+// mounts reports whether the route in c leads to a mounted router, which has yet to find its own route: the limiter is
+// mounted by With before Mount. The wildcard at the end has a value then, as in the route "/files/*". The outermost router
+// tells the two apart: it finds a further pattern, or no route, only behind a mounted router.
+func mounts(c *chi.Context) bool {
+	n := len(c.RoutePatterns)
+	if c.Routes == nil || !strings.HasSuffix(c.RoutePatterns[n-1], "*") {
+		return false
+	}
+	again := chi.NewRouteContext()
+	return !c.Routes.Match(again, c.RouteMethod, cmp.Or(mountedPath(c), "/")) || len(again.RoutePatterns) > n
 }
 
 // find looks a URL up in the outermost router, because the context does not have the mounted one. find looks up HEAD as
@@ -89,24 +98,33 @@ func urlOf(c *chi.Context, r *http.Request) *url.URL {
 	if len(c.RoutePatterns) == 0 && c.RoutePath == "" {
 		return r.URL
 	}
+	if routed(c) {
+		return &url.URL{Path: cmp.Or(mountedPath(c), "/")} // RoutePath is a part of it
+	}
 	return &url.URL{Path: mountedPath(c) + c.RoutePath}
 }
 
 // mountedPath returns the part of the path that the patterns of the outer routers have matched: the patterns with the
-// values in c in place of their parameters.
+// values in c in place of their parameters. The wildcards of mounted routers that have been entered are empty.
 func mountedPath(c *chi.Context) string {
 	path, values := "", c.URLParams.Values
 	for _, pattern := range c.RoutePatterns {
+		rest := "" // the value of "*", which keeps its slash at the end
 		for pattern != "" {
 			n := strings.IndexAny(pattern, "{*")
 			if n < 0 || len(values) == 0 {
 				path += pattern
 				break
 			}
-			path += pattern[:n] + values[0] // the value of "*" is empty
+			path += pattern[:n] + values[0]
+			if pattern[n] == '*' {
+				rest = values[0]
+			}
 			pattern, values = pattern[n+parameterLength(pattern[n:]):], values[1:]
 		}
-		path = strings.TrimSuffix(path, "/")
+		if rest == "" {
+			path = strings.TrimSuffix(path, "/")
+		}
 	}
 	return path
 }

@@ -137,6 +137,52 @@ func TestPatternInMountedRouterBehindRewrite(t *testing.T) {
 	}
 }
 
+// TestPatternsWithBeforeMount checks a limiter in front of a mounted router, which finds the route only afterwards, and in
+// front of a route that ends in a wildcard as well.
+func TestPatternsWithBeforeMount(t *testing.T) {
+	for _, row := range []struct{ method, path, want string }{
+		{"GET", "/api/v1/users", "/api/{version}/users"},
+		{"HEAD", "/api/v1/users", "/api/{version}/users"},
+		{"GET", "/api/v1//users/", "/api/{version}/users"},
+		{"GET", "/api/v1/files/a", "/api/{version}/files/*"},
+		{"GET", "/api/v1", "/api/{version}"},
+		{"GET", "/api/v1/nowhere", ""},
+		{"GET", "/files/a/b", "/files/*"},
+		{"GET", "/files//", "/files/*"},
+		{"GET", "/files/../api/v1/users", "/files/*"},
+		{"GET", "/opaque/a", "/opaque/*"},
+	} {
+		for _, prefix := range []string{"", "/in"} {
+			for _, uses := range [][]func(http.Handler) http.Handler{nil, {middleware.URLFormat}, {middleware.GetHead}} {
+				var found []string
+				routes := func(r chi.Router) {
+					limited := r.With(patterns(&found))
+					sub := chi.NewRouter()
+					sub.Use(middleware.CleanPath, middleware.StripSlashes)
+					sub.Get("/", http.NotFound)
+					sub.Get("/users", http.NotFound)
+					sub.Get("/files/*", http.NotFound)
+					limited.Mount("/api/{version}", sub)
+					limited.Get("/files/*", http.NotFound)
+					limited.Mount("/opaque", http.NotFoundHandler())
+				}
+				r := chi.NewRouter()
+				r.Use(uses...)
+				routes(r)
+				r.Route("/in", routes)
+				r.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(row.method, prefix+row.path, nil))
+				want := row.want
+				if want != "" {
+					want = prefix + want
+				}
+				if !slices.Equal(found, []string{want}) {
+					t.Errorf("%s %s%s: %q, want %q", row.method, prefix, row.path, found, want)
+				}
+			}
+		}
+	}
+}
+
 // TestPatternOutsideOpaqueHandler checks that a rule which asks for an unknown route admits nothing.
 func TestPatternOutsideOpaqueHandler(t *testing.T) {
 	login := core.PerHour(1).By(func(*http.Request) (string, error) { return "const:all", nil })
