@@ -64,7 +64,7 @@ func (p *answer) pack(a *memory.Answer, at time.Time) bool {
 		p.wait = -a.Retry
 	}
 	p.remaining, p.refill, p.reset = a.Usage.Remaining, a.Usage.Refill, a.Usage.Reset
-	return a.Usage.Granted == 0 && a.Usage.Over == 0 && at == time.UnixMicro(p.at)
+	return a.Usage.Granted == 0 && a.Usage.Over == 0 && at == time.UnixMicro(p.at) //nolint:staticcheck // a monotonic reading matters
 }
 
 // packResult sets p to r, a result of the one limit of a. It reports false if p has no room for r.

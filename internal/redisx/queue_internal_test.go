@@ -54,15 +54,6 @@ func busy(t *testing.T) (*Store, *queue) {
 	return s, q
 }
 
-// frees lets one of the runs of busy end.
-func (s *queues) frees(q *queue) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q.inFlight = q.inFlight[1:]
-	q.inFlight[0].load = 0
-	s.dispatch(q, nil)
-}
-
 func TestRunsAreBounded(t *testing.T) {
 	for _, row := range []struct {
 		limits   string
