@@ -29,6 +29,9 @@ var (
 // A mistake is an error that wraps ErrInvalid.
 type mistake string
 
+// invalid is called so often that inlining it makes programs larger.
+//
+//go:noinline
 func invalid(format string, args ...any) error { return mistake(fmt.Sprintf(format, args...)) }
 
 func (m mistake) Error() string { return string(m) }

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/spillgate/spillgate/internal/breaker"
 )
 
 // reportInterval is the shortest time between two log lines about the same kind of failure of a rule.
@@ -62,8 +64,7 @@ func (p *reporter) failed(ctx context.Context, msg string, claims []Claim, err e
 		}
 	}
 	attrs := []slog.Attr{slog.String("rule", kind.rule), slog.Any("err", err)}
-	var callback *callbackPanic
-	if errors.As(err, &callback) {
+	if callback, ok := breaker.As[*callbackPanic](err); ok {
 		attrs = append(attrs, slog.String("stack", string(callback.stack)))
 	}
 	p.write(ctx, kind, level, attrs)

@@ -108,9 +108,18 @@ func (s *ruleset) conflictsWith(other *ruleset) (errs []error) {
 	return errs
 }
 
+// sorted sorts the few limits of a rule by insertion: an instance of slices.SortFunc would make programs 30 KB larger.
 func sorted(limits []Limit) []Limit {
-	return slices.SortedFunc(slices.Values(limits), func(a, b Limit) int {
-		return cmp.Or(cmp.Compare(a.Algorithm, b.Algorithm), cmp.Compare(a.Period, b.Period), cmp.Compare(a.Calendar.Unit, b.Calendar.Unit),
-			cmp.Compare(a.Calendar.Zone, b.Calendar.Zone), cmp.Compare(a.Calendar.From, b.Calendar.From))
-	})
+	s := slices.Clone(limits)
+	for i := range s {
+		for ; i > 0 && compare(&s[i], &s[i-1]) < 0; i-- {
+			s[i], s[i-1] = s[i-1], s[i]
+		}
+	}
+	return s
+}
+
+func compare(a, b *Limit) int {
+	return cmp.Or(cmp.Compare(a.Algorithm, b.Algorithm), cmp.Compare(a.Period, b.Period), cmp.Compare(a.Calendar.Unit, b.Calendar.Unit),
+		cmp.Compare(a.Calendar.Zone, b.Calendar.Zone), cmp.Compare(a.Calendar.From, b.Calendar.From))
 }

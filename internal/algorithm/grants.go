@@ -33,7 +33,9 @@ func (g grants) at(now int64) (sum int64) {
 func (g grants) add(n, ends int64) grants {
 	i, found := slices.BinarySearchFunc(g, ends, func(one grant, ends int64) int { return int(max(-1, min(one.ends-ends, 1))) })
 	if !found {
-		g = slices.Insert(g, i, grant{ends: ends})
+		g = append(g, grant{})
+		copy(g[i+1:], g[i:])
+		g[i] = grant{ends: ends}
 	}
 	if g[i].n = addGrant(g[i].n, n); g[i].n == 0 {
 		return slices.Delete(g, i, i+1)

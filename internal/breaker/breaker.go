@@ -167,8 +167,8 @@ func (c Call) Fail(now time.Time, err error) (down bool) {
 	b.window.ended++
 	b.window.failed++
 	b.err = err
-	var shared *tripError
-	counted := errors.As(err, &shared) && !shared.trip.countFor(b)
+	shared, ok := As[*tripError](err)
+	counted := ok && !shared.trip.countFor(b)
 	if !counted {
 		b.window.trips++
 		b.row++
@@ -240,7 +240,7 @@ type Trip struct {
 // Fail returns err as the failure of t, unless err is the failure of a Trip already. Its text and the errors that it
 // wraps stay the same.
 func (t *Trip) Fail(err error) error {
-	if errors.As(err, new(*tripError)) {
+	if _, ok := As[*tripError](err); ok {
 		return err
 	}
 	return &tripError{err, t}

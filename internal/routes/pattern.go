@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -161,14 +160,27 @@ func register(mux *http.ServeMux, text string) (mistake string) {
 	defer func() {
 		if v := recover(); v != nil {
 			said := strings.ReplaceAll(fmt.Sprint(v), "\n", " ")
-			mistake = registeredAt.ReplaceAllString(said, "")
+			mistake = withoutPlaces(said)
 		}
 	}()
 	mux.Handle(text, http.NotFoundHandler())
 	return ""
 }
 
-var registeredAt = regexp.MustCompile(` \(registered at .*?:\d+\)`)
+// withoutPlaces removes what says where a pattern was registered, such as " (registered at /x/main.go:7)".
+func withoutPlaces(s string) string {
+	before, rest, found := strings.Cut(s, " (registered at ")
+	for i := 0; found && i < len(rest); i++ {
+		if rest[i] != ':' {
+			continue
+		}
+		line := rest[i+1:]
+		if after := strings.TrimLeft(line, "0123456789"); len(after) < len(line) && strings.HasPrefix(after, ")") {
+			return before + withoutPlaces(after[1:])
+		}
+	}
+	return s
+}
 
 var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,

@@ -7,7 +7,6 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -215,7 +214,9 @@ func (f *frames) last(encoding string) (data []byte, err error) {
 		}
 		z, err := gzip.NewReader(bytes.NewReader(data))
 		if err == nil {
-			data, err = io.ReadAll(io.LimitReader(z, maxLast+1))
+			var b bytes.Buffer
+			_, err = b.ReadFrom(io.LimitReader(z, maxLast+1))
+			data = b.Bytes()
 		}
 		if err != nil {
 			return nil, err
@@ -233,12 +234,12 @@ func (f *frames) envelope(encoding string) (Code, error) {
 	if data == nil {
 		return unknown, err
 	}
-	var end struct{ Error *struct{ Code string } }
-	if err := json.Unmarshal(data, &end); err != nil {
+	name, failed, err := errorCode(data)
+	switch {
+	case err != nil:
 		return unknown, err
-	}
-	if end.Error == nil {
+	case !failed:
 		return 0, nil
 	}
-	return cmp.Or(Code(max(0, slices.Index(names[:], end.Error.Code))), unknown), nil
+	return cmp.Or(Code(max(0, slices.Index(names[:], name))), unknown), nil
 }

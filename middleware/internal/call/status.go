@@ -67,11 +67,15 @@ func (s Status) Proto() []byte {
 }
 
 // field appends a field that is bytes, a string or a message.
+//
+//go:noinline
 func field(b []byte, id byte, value []byte) []byte {
 	return append(binary.AppendUvarint(append(b, id<<3|2), uint64(len(value))), value...)
 }
 
 // number appends a field that is an integer; 0 is left out.
+//
+//go:noinline
 func number(b []byte, id byte, value int64) []byte {
 	if value == 0 {
 		return b

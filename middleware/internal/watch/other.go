@@ -7,14 +7,6 @@ import (
 	"net/http"
 )
 
-// plain has the methods of every watched ResponseWriter. Through Unwrap, http.ResponseController finds the methods that are not wrapped.
-type plain interface {
-	http.ResponseWriter
-	io.StringWriter
-	io.ReaderFrom
-	Unwrap() http.ResponseWriter
-}
-
 type flusher interface {
 	http.Flusher
 	FlushError() error
@@ -22,7 +14,8 @@ type flusher interface {
 
 type closeNotifier interface{ CloseNotify() <-chan bool }
 
-// other watches a ResponseWriter that is not net/http's.
+// other watches a ResponseWriter that is not net/http's. Through Unwrap, http.ResponseController finds the methods that
+// are not wrapped.
 type other struct {
 	http.ResponseWriter
 	Watch
@@ -103,6 +96,87 @@ func (w *closeNotify) CloseNotify() <-chan bool {
 	return w.ResponseWriter.(closeNotifier).CloseNotify()
 }
 
+// The combinations of these types have names because the names of their methods would otherwise make programs larger.
+type (
+	withF struct {
+		*other
+		flusher
+	}
+	withH struct {
+		*other
+		http.Hijacker
+	}
+	withFH struct {
+		*other
+		flusher
+		http.Hijacker
+	}
+	withP struct {
+		*other
+		http.Pusher
+	}
+	withFP struct {
+		*other
+		flusher
+		http.Pusher
+	}
+	withHP struct {
+		*other
+		http.Hijacker
+		http.Pusher
+	}
+	withFHP struct {
+		*other
+		flusher
+		http.Hijacker
+		http.Pusher
+	}
+	withC struct {
+		*other
+		closeNotifier
+	}
+	withFC struct {
+		*other
+		flusher
+		closeNotifier
+	}
+	withHC struct {
+		*other
+		http.Hijacker
+		closeNotifier
+	}
+	withFHC struct {
+		*other
+		flusher
+		http.Hijacker
+		closeNotifier
+	}
+	withPC struct {
+		*other
+		http.Pusher
+		closeNotifier
+	}
+	withFPC struct {
+		*other
+		flusher
+		http.Pusher
+		closeNotifier
+	}
+	withHPC struct {
+		*other
+		http.Hijacker
+		http.Pusher
+		closeNotifier
+	}
+	withFHPC struct {
+		*other
+		flusher
+		http.Hijacker
+		http.Pusher
+		closeNotifier
+	}
+)
+
 // withOptional returns w with exactly the optional interfaces of the wrapped ResponseWriter, because handlers look for
 // them with type assertions.
 func (w *other) withOptional() http.ResponseWriter {
@@ -115,97 +189,35 @@ func (w *other) withOptional() http.ResponseWriter {
 	}
 	switch has {
 	case 0b0001:
-		return struct {
-			plain
-			flusher
-		}{w, f}
+		return withF{w, f}
 	case 0b0010:
-		return struct {
-			plain
-			http.Hijacker
-		}{w, h}
+		return withH{w, h}
 	case 0b0011:
-		return struct {
-			plain
-			flusher
-			http.Hijacker
-		}{w, f, h}
+		return withFH{w, f, h}
 	case 0b0100:
-		return struct {
-			plain
-			http.Pusher
-		}{w, p}
+		return withP{w, p}
 	case 0b0101:
-		return struct {
-			plain
-			flusher
-			http.Pusher
-		}{w, f, p}
+		return withFP{w, f, p}
 	case 0b0110:
-		return struct {
-			plain
-			http.Hijacker
-			http.Pusher
-		}{w, h, p}
+		return withHP{w, h, p}
 	case 0b0111:
-		return struct {
-			plain
-			flusher
-			http.Hijacker
-			http.Pusher
-		}{w, f, h, p}
+		return withFHP{w, f, h, p}
 	case 0b1000:
-		return struct {
-			plain
-			closeNotifier
-		}{w, c}
+		return withC{w, c}
 	case 0b1001:
-		return struct {
-			plain
-			flusher
-			closeNotifier
-		}{w, f, c}
+		return withFC{w, f, c}
 	case 0b1010:
-		return struct {
-			plain
-			http.Hijacker
-			closeNotifier
-		}{w, h, c}
+		return withHC{w, h, c}
 	case 0b1011:
-		return struct {
-			plain
-			flusher
-			http.Hijacker
-			closeNotifier
-		}{w, f, h, c}
+		return withFHC{w, f, h, c}
 	case 0b1100:
-		return struct {
-			plain
-			http.Pusher
-			closeNotifier
-		}{w, p, c}
+		return withPC{w, p, c}
 	case 0b1101:
-		return struct {
-			plain
-			flusher
-			http.Pusher
-			closeNotifier
-		}{w, f, p, c}
+		return withFPC{w, f, p, c}
 	case 0b1110:
-		return struct {
-			plain
-			http.Hijacker
-			http.Pusher
-			closeNotifier
-		}{w, h, p, c}
+		return withHPC{w, h, p, c}
 	case 0b1111:
-		return struct {
-			plain
-			flusher
-			http.Hijacker
-			http.Pusher
-			closeNotifier
-		}{w, f, h, p, c}
+		return withFHPC{w, f, h, p, c}
 	}
 	return w
 }
