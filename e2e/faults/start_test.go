@@ -17,7 +17,7 @@ func TestWrongFromTheStart(t *testing.T) {
 		says    string
 	}{
 		"address":     {redis.Options{Addr: redistest.FreeAddr(t), Password: "secret"}, "refused|" + late},
-		"no password": {redis.Options{Addr: s.server.Addr}, "NOAUTH"},
+		"no password": {redis.Options{Addr: s.server.Addr}, "NOAUTH|unauthenticated"},
 		"password":    {redis.Options{Addr: s.server.Addr, Password: "wrong"}, "WRONGPASS"},
 		"user":        {redis.Options{Addr: s.server.Addr, Username: "nobody", Password: "secret"}, "WRONGPASS"},
 	} {
