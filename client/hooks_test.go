@@ -202,7 +202,7 @@ func TestOnDenied(t *testing.T) {
 	}
 }
 
-// TestPanicsCloseBodies checks that a panic of Base or of a callback leaves neither the body of the request nor that of
+// TestPanicsCloseBodies checks that a panic of Base or of a callback leaves neither the body of the request nor the body of
 // a response open.
 func TestPanicsCloseBodies(t *testing.T) {
 	denied := func(retryAfter string) *http.Response {

@@ -175,7 +175,7 @@ func testObservedClaim(t *testing.T) {
 	}
 }
 
-// A Take has at most 64 claims, whoever asks for it.
+// A Take has at most 64 claims, in every method and store.
 func TestTooManyClaims(t *testing.T) {
 	l := core.Must(core.New([]core.Rule{plan(core.PerHour(100))}))
 	claims := make([]core.Claim, 65)

@@ -75,7 +75,7 @@ func identical(a, b *http.Request) bool {
 	return *(*[size]byte)(unsafe.Pointer(a)) == *(*[size]byte)(unsafe.Pointer(b))
 }
 
-// restored is a context that carries the decisions of before, or none if before is nil, in place of those of the context that it extends.
+// restored is a context that carries the decisions of before, or none if before is nil, instead of the decisions of the context that it extends.
 type restored struct {
 	context.Context
 	before *carried

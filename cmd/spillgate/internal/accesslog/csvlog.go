@@ -16,7 +16,7 @@ type csvLog struct {
 
 func (c *csvLog) Knows(header string) bool { return newNamed(nil, c.options).headers[header] != "" }
 
-// hasHeader reports whether the columns are those of an access log.
+// hasHeader reports whether the columns belong to an access log.
 func (c *csvLog) hasHeader() bool {
 	has := func(property string) bool {
 		value, _ := c.value(property, func(field string) string {
