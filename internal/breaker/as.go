@@ -5,7 +5,7 @@ package breaker
 func As[T error](err error) (_ T, found bool) {
 	var none T
 	for err != nil {
-		if e, ok := err.(T); ok {
+		if e, ok := err.(T); ok { //nolint:errorlint // As unwraps
 			return e, true
 		}
 		if as, ok := err.(interface{ As(any) bool }); ok {
@@ -13,7 +13,7 @@ func As[T error](err error) (_ T, found bool) {
 				return *e, true
 			}
 		}
-		switch e := err.(type) {
+		switch e := err.(type) { //nolint:errorlint // As unwraps
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
 		case interface{ Unwrap() []error }:
