@@ -30,7 +30,7 @@ func (s *server) now() int64 { return max(1, int64(time.Since(s.begun))) }
 // call sends c to the server and returns the reply. Another attempt follows only an error reply that says that the
 // server has not run c.
 func (s *server) call(ctx context.Context, c *call) ([]int64, error) {
-	if s.usesScripts() {
+	if s.usesScripts(ctx) {
 		return s.sendScript(ctx, c)
 	}
 	reply, err := s.send(ctx, c, "fcall", s.script.function)
@@ -45,7 +45,7 @@ func (s *server) call(ctx context.Context, c *call) ([]int64, error) {
 		s.useFunctions()
 		return reply, nil
 	case !isReply(err):
-		if errors.Is(err, io.EOF) && !s.functions.worked.Load() { // some proxies answer a command that they do not know like this
+		if errors.Is(err, io.EOF) && !s.functions.worked.Load() && s.endsConnections(ctx) {
 			s.useScripts(err)
 		}
 		return nil, err
@@ -59,10 +59,31 @@ func (s *server) call(ctx context.Context, c *call) ([]int64, error) {
 	return reply, err
 }
 
-// usesScripts reports whether to send a script. A minute after the server has rejected a function, it reports false once.
-func (s *server) usesScripts() bool {
+// usesScripts reports whether to send a script. A minute after the server has rejected a function, one call asks again
+// whether it runs functions.
+func (s *server) usesScripts(ctx context.Context) bool {
 	refused, now := s.functions.refused.Load(), s.now()
-	return refused != 0 && (now-refused < int64(retryFunctions) || !s.functions.refused.CompareAndSwap(refused, now))
+	switch {
+	case refused == 0:
+		return false
+	case now-refused < int64(retryFunctions) || !s.functions.refused.CompareAndSwap(refused, now):
+		return true
+	}
+	err := s.tryFunction(ctx)
+	return err != nil && !isNotFound(err)
+}
+
+// tryFunction calls the function with no requests, which changes nothing, and returns the error.
+func (s *server) tryFunction(ctx context.Context) error {
+	_, err := s.send(ctx, newCall(0), "fcall", s.script.function)
+	return err
+}
+
+// endsConnections reports whether the server answers another command, and ends the connection at an FCALL, as some
+// proxies do at a command that they do not know. A server that goes down ends connections at any command.
+func (s *server) endsConnections(ctx context.Context) bool {
+	err := s.round(ctx, func(ctx context.Context) error { return s.client.Time(ctx).Err() })
+	return (err == nil || isReply(err)) && errors.Is(s.tryFunction(ctx), io.EOF)
 }
 
 func (s *server) useScripts(why error) {

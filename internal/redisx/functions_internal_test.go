@@ -153,6 +153,10 @@ func TestProxyThatEndsTheConnectionGetsScripts(t *testing.T) {
 	if results, err := s.Take(t.Context(), claims, nil); err != nil || results[0].Remaining != 1 || s.Via() != "scripts" {
 		t.Errorf("%+v, %v by %s, want a decision of the script", results, err, s.Via())
 	}
+	s, _ = rejectingStore(t, redistest.Start(t), map[string]error{"fcall": io.EOF, "time": io.EOF}) // a server that is going down
+	if _, err := s.Take(t.Context(), claims, nil); !errors.Is(err, io.EOF) || s.Via() != "functions" {
+		t.Errorf("%v by %s", err, s.Via())
+	}
 	s, r = rejectingStore(t, redistest.Start(t), map[string]error{})
 	if _, err := s.Take(t.Context(), claims, nil); err != nil {
 		t.Fatal(err)
@@ -202,7 +206,7 @@ func TestFunctionsAreTriedAgain(t *testing.T) {
 	right("+fcall")
 	take("scripts", 0)
 	passes()
-	take("functions", 3)
+	take("functions", 4) // and one to ask
 	if text := log.String(); strings.Count(text, "so the store uses scripts") != 1 || strings.Count(text, "runs functions again") != 1 {
 		t.Errorf("want one line each way:\n%s", text)
 	}
