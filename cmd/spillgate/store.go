@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,9 @@ var (
 	storeTimeout = 500 * time.Millisecond
 )
 
+// silence drops what the client of Redis logs: warnDegraded reports its failures.
+var silence = sync.OnceFunc(logging.Disable)
+
 // openStore returns the store that all routers share, and a function that closes it. The store is in this process's
 // memory or, if redisURL is not empty, in that Redis, with a prefix that only demos use.
 func openStore(ctx context.Context, redisURL string) (core.Store, func(), error) {
@@ -32,7 +36,7 @@ func openStore(ctx context.Context, redisURL string) (core.Store, func(), error)
 	if err != nil {
 		return nil, nil, misuse("--redis: want a URL such as redis://127.0.0.1:6379: %v", withoutURL(err))
 	}
-	logging.Disable() // warnDegraded reports failures of Redis
+	silence()
 	opts.ContextTimeoutEnabled = true
 	client := redis.NewClient(opts)
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
