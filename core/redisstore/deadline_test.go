@@ -3,6 +3,8 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -72,4 +74,58 @@ func TestEachCallReturnsWhenItsContextIsDone(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// However many callers wait for a server that has stopped, the last one returns at most 3ms later than the last of as many
+// plain timers. Where the machine is busy, both are late by chance, so the closest of several rounds counts.
+func TestCallersReturnAtTheDeadlineLikeTimers(t *testing.T) {
+	const timeout, within, rounds = 50 * time.Millisecond, 3 * time.Millisecond, 40
+	for name, inline := range map[string]bool{"default client": false, "ContextTimeoutEnabled": true} {
+		t.Run(name, func(t *testing.T) {
+			server := redistest.Start(t)
+			client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, ContextTimeoutEnabled: inline})
+			t.Cleanup(func() { client.Close() })
+			s := redisstore.New(client)
+			claims := []core.Claim{{Key: "k", Limits: []core.Limit{core.PerHour(500)}}}
+			if _, err := s.Take(context.Background(), claims, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Kill(server.PID(), syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = syscall.Kill(server.PID(), syscall.SIGCONT) })
+			for _, callers := range []int{1, 8, 256} {
+				closest := time.Hour
+				for i := 0; i < rounds && closest > within; i++ {
+					timers := longest(callers, func() { <-time.After(timeout) })
+					calls := longest(callers, func() {
+						ctx, cancel := context.WithTimeout(context.Background(), timeout)
+						defer cancel()
+						if _, err := s.Take(ctx, claims, nil); err == nil {
+							t.Error("a decision of a server that has stopped")
+						}
+					})
+					closest = min(closest, calls-timers)
+				}
+				if closest > within {
+					t.Errorf("%d callers returned %v later than timers at least, want %v", callers, closest, within)
+				}
+			}
+		})
+	}
+}
+
+// longest returns how long the slowest of n goroutines took, each of which runs f.
+func longest(n int, f func()) time.Duration {
+	var wg sync.WaitGroup
+	took := make([]time.Duration, n)
+	for i := range n {
+		wg.Go(func() {
+			begun := time.Now()
+			f()
+			took[i] = time.Since(begun)
+		})
+	}
+	wg.Wait()
+	return slices.Max(took)
 }
