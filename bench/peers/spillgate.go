@@ -21,8 +21,7 @@ func SpillgateLimiter(l Limit) *Store { return Limiting("spillgate", new(core.Me
 func SpillgateLimit(name string, l core.Limit) *Store {
 	limiter := core.Must(core.New([]core.Rule{l.By(keyfunc.RemoteIP)}))
 	return shared(name, func(key string) bool {
-		d, err := limiter.Take(background, core.Claim{Rule: "default", Key: key})
-		return d.Allowed && err == nil
+		return admits(limiter.Take(background, core.Claim{Rule: "default", Key: key}))
 	})
 }
 
@@ -32,8 +31,7 @@ func MaxWait(l Limit) *Store {
 	maxWait(&rule)
 	limiter := core.Must(core.New([]core.Rule{rule}))
 	return shared("spillgate, MaxWait", func(key string) bool {
-		d, err := limiter.Take(background, core.Claim{Rule: "default", Key: key})
-		return d.Allowed && err == nil
+		return admits(limiter.Take(background, core.Claim{Rule: "default", Key: key}))
 	})
 }
 
@@ -44,19 +42,23 @@ func SpillgateLimiterSix(limits []Limit) *Store {
 
 // Limiting is Limiter.Take on top of s.
 func Limiting(name string, s core.Store, l Limit) *Store {
-	return limiting(name, s, []Limit{l}, []string{"default"}, func(l *core.Limiter, key string) (core.Decision, error) {
-		return l.Take(background, core.Claim{Rule: "default", Key: key})
+	return limiting(name, s, []Limit{l}, []string{"default"}, func(l *core.Limiter, key string) bool {
+		return admits(l.Take(background, core.Claim{Rule: "default", Key: key}))
 	})
 }
 
 // LimitingSix is Limiter.Take, on top of s, of two claims, each of which has all of limits.
 func LimitingSix(name string, s core.Store, limits []Limit) *Store {
-	return limiting(name, s, limits, []string{"ip", "user"}, func(l *core.Limiter, key string) (core.Decision, error) {
-		return l.Take(background, core.Claim{Rule: "ip", Key: key}, core.Claim{Rule: "user", Key: key})
+	return limiting(name, s, limits, []string{"ip", "user"}, func(l *core.Limiter, key string) bool {
+		return admits(l.Take(background, core.Claim{Rule: "ip", Key: key}, core.Claim{Rule: "user", Key: key}))
 	})
 }
 
-func limiting(name string, s core.Store, limits []Limit, names []string, ask func(*core.Limiter, string) (core.Decision, error)) *Store {
+// admits reports whether the store has admitted a request. It does not keep the decision, so Take allocates nothing for it.
+func admits(d core.Decision, err error) bool { return d.Allowed && d.Degraded == nil && err == nil }
+
+// limiting returns a store that asks a limiter on top of s, which has a rule of each name.
+func limiting(name string, s core.Store, limits []Limit, names []string, ask func(*core.Limiter, string) bool) *Store {
 	var rules []core.Rule
 	var half []core.Claim
 	for _, rule := range names {
@@ -64,10 +66,7 @@ func limiting(name string, s core.Store, limits []Limit, names []string, ask fun
 		half = append(half, core.Claim{Rule: rule, Cost: smallest(limits) / 2})
 	}
 	limiter := core.Must(core.New(rules, core.WithStore(s), core.WithTimeout(storeTimeout)))
-	store := shared(name, func(key string) bool {
-		d, err := ask(limiter, key)
-		return d.Allowed && d.Degraded == nil && err == nil
-	})
+	store := shared(name, func(key string) bool { return ask(limiter, key) })
 	// A key whose bucket has drained is no different from one never seen, and is dropped when others come.
 	store.Fill = func(key string) {
 		for i := range half {
