@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -48,25 +49,41 @@ func scriptRows() []*row {
 	r := row{
 		name: "Redis, one decision of one caller, time in the script",
 		unit: unit{columns: []string{"µs in script", "client CPU µs", "p50 µs", "p99 µs"}},
-		task: "What one decision costs while nobody else calls: the time that the server counts for scripts and functions, and the " +
-			"processor time of the client. The peers decide one limit.",
-		open: openScript,
+		task: "What one decision costs while nobody else calls: the time that the server counts for scripts and functions, the " +
+			"processor time of the client, and the instructions of the whole server. The peers decide one limit.",
+		open: openScript, counted: true, count: countScript,
 	}
 	for _, s := range shapes() {
 		r.bounds = append(r.bounds, atMost(s.name, redisRate, s.bound))
 	}
 	r.bounds = append(r.bounds, atMost("calendar window", "fixed window", 1.1))
+	r.counts = []bound{
+		atMostIn(instructions, "token bucket", redisRate, 0.9), atMostIn(instructions, "fixed window", redisRate, 0.85),
+		atMostIn(instructions, "three buckets, two identities", redisRate, 1.4),
+	}
 	return []*row{&r}
 }
 
-func openScript(e *env, f *setup) error {
+// scripts lists the contestants of scriptRows.
+func scripts() []stored {
 	all := []stored{{redisRate, peer, peers.RedisRate}, {ulule, peer, peers.UluleRedis}}
 	for _, s := range shapes() {
 		all = append(all, stored{s.name, ours, func(_ peers.Limit, c redis.UniversalClient) *peers.Store {
 			return peers.SpillgateRedisRules(s.rules, c)
 		}})
 	}
-	return e.openStored(f, all, plenty, func(s *peers.Store, c *redis.Client) func() (sample, error) {
+	return all
+}
+
+// countScript counts the instructions that the server takes for a decision of the contestant called name.
+func countScript(e *env, name string) (float64, error) {
+	all := scripts()
+	i := slices.IndexFunc(all, func(s stored) bool { return s.name == name })
+	return e.inServer(all[i].open)
+}
+
+func openScript(e *env, f *setup) error {
+	return e.openStored(f, scripts(), plenty, func(s *peers.Store, c *redis.Client) func() (sample, error) {
 		return metered(e.load(s, 1, uniform(redisKeys), admitted, counted(typical)), scriptTime(c), own())
 	})
 }

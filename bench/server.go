@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,11 +33,11 @@ func (e *env) redis() (*server, error) {
 	return e.server, nil
 }
 
-// startServer starts a server that ends with ctx at the latest. Another process may take the port before the server has it, so
-// there are several attempts.
-func startServer(ctx context.Context) (s *server, err error) {
+// startServer starts a server, under the command line in under if there is one, that ends with ctx at the latest. Another
+// process may take the port before the server has it, so there are several attempts.
+func startServer(ctx context.Context, under ...string) (s *server, err error) {
 	for range 3 {
-		if s, err = tryServer(ctx); err == nil {
+		if s, err = tryServer(ctx, under); err == nil {
 			break
 		}
 	}
@@ -44,7 +45,7 @@ func startServer(ctx context.Context) (s *server, err error) {
 }
 
 // tryServer starts a server at a port that was free just now.
-func tryServer(ctx context.Context) (*server, error) {
+func tryServer(ctx context.Context, under []string) (*server, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		return nil, fmt.Errorf("the rows about Redis need redis-server: %w", err)
@@ -58,8 +59,9 @@ func tryServer(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(addr)
-	s := &server{addr: addr, dir: dir, process: exec.CommandContext(ctx, path, "--bind", "127.0.0.1", "--port", port,
-		"--save", "", "--appendonly", "no", "--dir", dir, "--maxclients", "4000")}
+	line := append(slices.Clone(under), path, "--bind", "127.0.0.1", "--port", port,
+		"--save", "", "--appendonly", "no", "--dir", dir, "--maxclients", "4000")
+	s := &server{addr: addr, dir: dir, process: exec.CommandContext(ctx, line[0], line[1:]...)}
 	if err := s.process.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
