@@ -34,7 +34,7 @@ test: ## run every test with -race and -shuffle, and the short ones with each Go
 
 test-redis: ## run the tests that use Redis, with the redis-server in PATH (.ci/with-server valkey latest make test-redis)
 	go test -race ./core/redisstore ./internal/redisx ./internal/redistest
-	cd e2e && go test -race ./shared ./linear ./faults
+	cd e2e && go test -race ./processes ./linearizability ./faults
 
 lint: bin/golangci-lint-$(GOLANGCI) ## formatting, vet, import rules, tidy modules
 	@.ci/each lint 1 $(MODULES) -- sh -c 'go mod tidy -diff && $(CURDIR)/$< run --config $(CURDIR)/.golangci.yml ./...'
@@ -58,7 +58,7 @@ gremlins: ## the same by gremlins, for packages that only their own tests cover 
 soak: ## what a night runs: fuzzing for SOAKTIME (3m) a target, many random draws, leases and waits for minutes of real time, and all mutants
 	$(MAKE) fuzz FUZZTIME=$(SOAKTIME)
 	SPILLGATE_SOAK=1 go test -timeout 60m ./core ./internal/calendar
-	cd e2e && SPILLGATE_LEASE_FOR=5m SPILLGATE_WAIT_RATE=10 go test -race -count=5 -timeout 60m ./shared ./linear
+	cd e2e && SPILLGATE_LEASE_FOR=5m SPILLGATE_WAIT_RATE=10 go test -race -count=5 -timeout 60m ./processes ./linearizability
 	$(MAKE) mutate
 
 vuln: ## look up known vulnerabilities; needs the network

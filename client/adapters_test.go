@@ -17,7 +17,7 @@ import (
 	"github.com/spillgate/spillgate/middleware/stdlib"
 )
 
-// adapters build a server with the adapters of this module. Package obey in e2e runs a Transport against all of them.
+// adapters build a server with the adapters of this module. Package clients in e2e runs a Transport against all of them.
 var adapters = []struct {
 	name  string
 	build func(*core.Limiter, headers.Writer) http.Handler

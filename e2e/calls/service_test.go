@@ -1,4 +1,3 @@
-// Package calls sends calls of gRPC and Connect through the adapters, with the clients and servers that people use.
 package calls
 
 import (

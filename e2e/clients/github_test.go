@@ -1,4 +1,3 @@
-// Package clients drives limited applications with the clients that people use.
 package clients
 
 import (

@@ -1,4 +1,3 @@
-// Package dashboard drives the page of package dashboard in a real Chromium.
 package dashboard
 
 import (

@@ -1,4 +1,3 @@
-// Package docs checks the snippets of the documentation that are for other programs.
 package docs
 
 import (

@@ -1,5 +1,3 @@
-// Package faults injects faults into a real Redis and checks that limiters keep enforcing. It uses the clients of go-redis with
-// the default options.
 package faults
 
 import (

@@ -1,4 +1,3 @@
-// Package mcp limits servers of the Model Context Protocol, and calls them with the SDKs' clients.
 package mcp
 
 import (

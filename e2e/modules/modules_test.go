@@ -1,4 +1,3 @@
-// Package modules imports Spillgate as a user does: from a module proxy, into a module with older versions of everything.
 package modules
 
 import (

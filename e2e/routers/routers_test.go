@@ -1,4 +1,3 @@
-// Package routers compares the routes of core with the routers that serve them.
 package routers
 
 import (

@@ -1,4 +1,3 @@
-// Package schema compares the JSON schema of rules files with the parser, through a JSON Schema library.
 package schema
 
 import (

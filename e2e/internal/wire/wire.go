@@ -107,7 +107,15 @@ func (r Reply) WantStatus(t testing.TB, status int) {
 	}
 }
 
-// OK is a handler that answers "ok".
+// WantRemaining fails the test unless h has one X-RateLimit-Remaining, with the value want.
+func WantRemaining(t testing.TB, h http.Header, want string) {
+	t.Helper()
+	if got := h.Values("X-RateLimit-Remaining"); len(got) != 1 || got[0] != want {
+		t.Errorf("X-RateLimit-Remaining = %q, want %s", got, want)
+	}
+}
+
+// OK is a handler that responds with "ok".
 func OK(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
 
 // PerHour returns a limiter of n per hour in memory, for all requests together. It counts exactly, and nothing comes back

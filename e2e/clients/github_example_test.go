@@ -1,0 +1,14 @@
+package clients
+
+import (
+	"github.com/google/go-github/v89/github"
+
+	"github.com/spillgate/spillgate/client"
+)
+
+func gitHub() (*github.Client, error) {
+	return github.NewClient(
+		github.WithTransport(&client.Transport{}),
+		github.WithDisableRateLimitCheck(), // or it denies by itself what the Transport would wait for
+	)
+}

@@ -1,0 +1,73 @@
+package clients
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-github/v89/github"
+
+	"github.com/spillgate/spillgate/client"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+)
+
+// TestGitHubDeniesByItself checks why the recipe of go-github has WithDisableRateLimitCheck: without it go-github
+// denies a request for which the Transport would wait.
+func TestGitHubDeniesByItself(t *testing.T) {
+	t.Parallel()
+	s, sent := oneRequest(t, time.Now().Add(time.Hour))
+	c, err := github.NewClient(github.WithTransport(&client.Transport{Base: s.Client().Transport}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := visit(t, c, s.URL); err != nil {
+		t.Fatal(err)
+	}
+	var own *github.RateLimitError
+	if err := visit(t, c, s.URL); !errors.As(err, &own) || sent.Load() != 1 {
+		t.Errorf("%v after %d requests, want the error of go-github, and nothing sent", err, sent.Load())
+	}
+}
+
+// TestGitHubWaits checks that with the recipe the same request waits and succeeds.
+func TestGitHubWaits(t *testing.T) {
+	t.Parallel()
+	reset := time.Now().Add(2 * time.Second).Truncate(time.Second)
+	s, sent := oneRequest(t, reset)
+	c, err := gitHub()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := visit(t, c, s.URL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sent.Load() != 2 || time.Now().Before(reset) {
+		t.Errorf("%d requests, %v before Reset, want 2, the second after it", sent.Load(), time.Until(reset))
+	}
+}
+
+// oneRequest is a server that always says that nothing remains until reset. It counts the requests.
+func oneRequest(t *testing.T, reset time.Time) (*wire.Server, *atomic.Int32) {
+	sent := new(atomic.Int32)
+	s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		sent.Add(1)
+		w.Header().Set("X-RateLimit-Limit", "60")
+		w.Header().Set("X-RateLimit-Remaining", "0")
+		w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(reset.Unix(), 10))
+	}), false)
+	return s, sent
+}
+
+func visit(t *testing.T, c *github.Client, url string) error {
+	r, err := c.NewRequest(t.Context(), "GET", url+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Do(r, nil)
+	return err
+}

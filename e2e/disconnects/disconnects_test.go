@@ -1,0 +1,179 @@
+package disconnects
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+const (
+	limit    = 5
+	requests = 100
+)
+
+// ways are how to disconnect.
+var ways = []struct {
+	name  string
+	http2 bool
+	run   func(t *testing.T, s *wire.Server)
+}{
+	{"HTTP/1.1 reset", false, resetConnections},
+	{"HTTP/1.1 reset with more in the pipe", false, resetPipelines},
+	{"HTTP/1.1 cancel", false, cancelRequests},
+	{"HTTP/2 RST_STREAM", true, resetStreams},
+	{"HTTP/2 cancel", true, cancelRequests},
+}
+
+// TestHangUp checks that the handler runs at most as often as the limit admits, and that no more remains afterwards
+// than was unused: a request whose client has gone is charged before its handler runs, or its handler does not run.
+func TestHangUp(t *testing.T) {
+	onEach(t, func(t *testing.T, name string, f apps.Framework, open func() core.Store) {
+		for _, way := range ways {
+			t.Run(name+"/"+way.name, func(t *testing.T) {
+				var e events
+				l := wire.PerHour(limit, core.WithStore(open()), core.WithTimeout(wire.Timeout), core.WithObserver(e.observe))
+				s := wire.Serve(t, f.Build(apps.Limited(l, e.serve)), way.http2)
+				way.run(t, s)
+				askOn(t, s)
+				s.Close() // waits for what is under way
+				e.check(t, l)
+			})
+		}
+	})
+}
+
+// onEach calls run for each framework with Redis, and for the first one with a store in memory: no adapter knows the store.
+func onEach(t *testing.T, run func(t *testing.T, name string, f apps.Framework, open func() core.Store)) {
+	server := redistest.Start(t)
+	for _, f := range apps.Frameworks {
+		run(t, "redis/"+f.Name, f, func() core.Store { return emptied(t, server.Client(t)) })
+	}
+	run(t, "memory", apps.Frameworks[0], func() core.Store { return new(core.MemoryStore) })
+}
+
+// emptied returns a store on an empty Redis. The client has the default options of go-redis.
+func emptied(t *testing.T, client *redis.Client) core.Store {
+	if err := client.FlushAll(context.Background()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return redisstore.New(client)
+}
+
+// askOn uses up what is left.
+func askOn(t *testing.T, s *wire.Server) {
+	for range limit {
+		s.Get("/")
+	}
+	s.Get("/").WantStatus(t, http.StatusTooManyRequests)
+}
+
+// events counts what happens in a test.
+type events struct{ served, degraded atomic.Int32 }
+
+func (e *events) serve(w http.ResponseWriter, r *http.Request) {
+	e.served.Add(1)
+	wire.OK(w, r)
+}
+
+func (e *events) observe(_ context.Context, o *core.Observation) {
+	if o.Degraded != nil || o.Err != nil {
+		e.degraded.Add(1)
+	}
+}
+
+// check checks that the limit held, and that clients that disconnected were not taken for a store that is down: they
+// would get another limit, in memory. The timeout of the store is so long that a busy machine is not taken for that
+// either.
+func (e *events) check(t *testing.T, l *core.Limiter) {
+	if n := e.served.Load(); n > limit {
+		t.Errorf("the handler ran %d times; the limit is %d", n, limit)
+	}
+	if n := e.degraded.Load(); n > 0 {
+		t.Errorf("%d decisions were made without the store", n)
+	}
+	if h := l.StoreHealth(); h.Down {
+		t.Errorf("the breaker is open: %+v", h)
+	}
+}
+
+// eachRequest calls f for every request, a few at a time.
+func eachRequest(n int, f func(i int)) {
+	var all sync.WaitGroup
+	next := make(chan int)
+	for range 16 {
+		all.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+}
+
+// pause waits for a time that differs by request, so that the server is at different stages when the client disconnects.
+func pause(i int) { time.Sleep(time.Duration(i%5) * 200 * time.Microsecond) }
+
+const get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+// resetConnections sends each request on its own connection and resets the connection.
+func resetConnections(t *testing.T, s *wire.Server) {
+	eachRequest(requests, func(i int) { sendAndReset(t, s.Addr(), get, i) })
+}
+
+// resetPipelines sends ten requests at once on each connection and then resets the connection.
+func resetPipelines(t *testing.T, s *wire.Server) {
+	ten := get + get + get + get + get + get + get + get + get + get
+	eachRequest(requests/10, func(i int) { sendAndReset(t, s.Addr(), ten, i) })
+}
+
+func sendAndReset(t *testing.T, addr, text string, i int) {
+	conn, err := net.DialTimeout("tcp", addr, wire.Timeout)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(wire.Timeout))
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Error(err)
+	}
+	pause(i)
+	if err := conn.(*net.TCPConn).SetLinger(0); err != nil { // Close sends RST
+		t.Error(err)
+	}
+}
+
+// cancelRequests sends requests with the client of net/http and cancels them: by HTTP/1.1 it closes the connection, by
+// HTTP/2 it sends RST_STREAM. The first request is not cancelled: it makes the connection that HTTP/2 requests share.
+func cancelRequests(t *testing.T, s *wire.Server) {
+	s.Get("/").WantStatus(t, http.StatusOK)
+	eachRequest(requests, func(i int) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			pause(i)
+			cancel()
+		}()
+		resp, err := s.Client().Do(wire.Request(t, http.MethodGet, s.URL, nil).WithContext(ctx))
+		if err == nil {
+			resp.Body.Close()
+		}
+		cancel()
+	})
+}

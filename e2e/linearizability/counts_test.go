@@ -1,0 +1,179 @@
+package linearizability
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
+)
+
+// Where periods are so long that time plays no role, the state of a store is how much is used of each limit of each key,
+// and it does not matter when calls took effect: the model has all of them happen at one instant. Then calls of an
+// unknown outcome can be explained as well: they happened or they did not.
+//
+// Two things are beyond this model, because the instants make a difference. A refund of what was charged before a reset
+// is one. The others are refunds of a token bucket: each leaves what may have drained of the charge in the meantime, so
+// that after a few of them it counts a little more than what is used.
+const anInstant = 1_800_000_000_000_000
+
+// counts records how much of each limit of each key is used, and what each key holds.
+type counts struct {
+	used  [8]int8
+	pairs [2]pairCount
+}
+
+// A pairCount is the part of a key's counts that does not depend on limits.
+type pairCount struct {
+	held, holds int8 // the cost, and by how many claims
+	banned      bool
+}
+
+// Final costs of held requests may push usage above a limit, but not above this bound.
+const mostUsed = 20
+
+// A counting is the specification of a plan whose state is counts.
+type counting struct {
+	plan
+	name string
+}
+
+// known caches the results of the model, which is slow, for all histories.
+var known = make(map[countsStep]countsResult)
+
+type countsStep struct {
+	limits string
+	from   counts
+	op     string
+}
+
+type countsResult struct {
+	to      counts
+	results []core.Result
+}
+
+// counting returns the specification of a history of p.
+func (p plan) counting(name string, _ []porcupine.Operation) porcupine.Model {
+	s := &counting{plan: p, name: name}
+	m := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{counts{}} },
+		Step: func(state, input, output any) []any {
+			before, out := state.(counts), output.(outcome)
+			after := s.play(before, input.(*op))
+			switch {
+			case out.lost:
+				return []any{before, after.to}
+			case alike(out.results, after.results):
+				return []any{after.to}
+			}
+			return nil
+		},
+		DescribeOperation: func(input, output any) string { return fmt.Sprint(input, " ->", output) },
+	}
+	return m.ToModel()
+}
+
+// hint is the RetryAfter of a request that is denied because of holds.
+const hint = time.Second
+
+// alike reports whether results are equal apart from what depends on elapsed time.
+func alike(got, want []core.Result) bool {
+	if len(got) != len(want) {
+		return false
+	}
+	for i, g := range got {
+		w := want[i]
+		if g.Rule != w.Rule || g.Limit != w.Limit || g.Allowed != w.Allowed || g.Remaining != w.Remaining || g.DryRun != w.DryRun ||
+			(g.RetryAfter == core.Never) != (w.RetryAfter == core.Never) || (g.RetryAfter > 0) != (w.RetryAfter > 0) ||
+			(g.RetryAfter == hint) != (w.RetryAfter == hint) {
+			return false
+		}
+	}
+	return true
+}
+
+// play returns what o does to a store with these counts.
+func (s *counting) play(from counts, o *op) countsResult {
+	step := countsStep{fmt.Sprint(s.limits), from, o.String()}
+	if r, ok := known[step]; ok {
+		return r
+	}
+	var r countsResult
+	m := s.modelOf(from, o)
+	switch o.verb {
+	case "take":
+		r.results = m.Take(anInstant, o.claims)
+	case "settle":
+		m.Settle(anInstant, madeNow(o.settlements))
+	case "reset":
+		m.Reset(anInstant, []core.Pair{o.pair})
+	}
+	r.to = s.countsOf(m, o, from)
+	known[step] = r
+	return r
+}
+
+// madeNow returns settlements of what was taken at the one instant.
+func madeNow(settlements []core.Settlement) []core.Settlement {
+	settlements = slices.Clone(settlements)
+	for i := range settlements {
+		settlements[i].At = time.UnixMicro(anInstant)
+	}
+	return settlements
+}
+
+// keysOf returns the numbers of the keys in o, and their names.
+func (s *counting) keysOf(o *op) map[int]string {
+	keys := make(map[int]string)
+	for _, key := range o.keys() {
+		keys[keyNumber(key)] = key
+	}
+	return keys
+}
+
+// modelOf returns a model of the keys in o.
+func (s *counting) modelOf(c counts, o *op) *oracle.Model {
+	var m oracle.Model
+	for k, key := range s.keysOf(o) {
+		for n, l := range s.limits {
+			used := int(c.used[k*len(s.limits)+n])
+			m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, Limits: []core.Limit{l}, Held: true, Final: used}})
+		}
+		pair := c.pairs[k]
+		for i := range pair.holds {
+			hold := core.Claim{Rule: "rule", Key: key, Limits: []core.Limit{core.AtOnce(mostUsed)}, Hold: true, Cost: 1}
+			if i == 0 {
+				hold.Cost = int(pair.held - pair.holds + 1)
+			}
+			m.Take(anInstant, []core.Claim{hold})
+		}
+		if pair.banned {
+			m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, Ban: aBan}})
+		}
+	}
+	return &m
+}
+
+// countsOf returns c with the counts of a model for the keys in o. It releases what is held, which would be charged in
+// the end, and reads what is used once nothing is banned any more.
+func (s *counting) countsOf(m *oracle.Model, o *op, c counts) counts {
+	for k, key := range s.keysOf(o) {
+		held, holds, banned := m.Held(anInstant, "rule", key)
+		c.pairs[k] = pairCount{int8(held), int8(holds), banned}
+		for range holds {
+			m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, At: time.UnixMicro(anInstant), Cost: int(held), Held: true}})
+		}
+		for n, l := range s.limits {
+			if l.Algorithm == core.InFlight {
+				continue
+			}
+			l.Rate = mostUsed
+			claim := core.Claim{Rule: "rule", Key: key, Limits: []core.Limit{l}, Peek: true}
+			r := m.Take(anInstant+2*aBan.Microseconds(), []core.Claim{claim})[0]
+			c.used[k*len(s.limits)+n] = int8(mostUsed - r.Remaining)
+		}
+	}
+	return c
+}

@@ -1,0 +1,109 @@
+package linearizability
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/oracle"
+)
+
+// A plan describes concurrent random calls. Each history has keys of its own.
+type plan struct {
+	limits  []core.Limit // of each claim, differing in algorithm or period
+	keys    int
+	callers int
+	calls   int // by each
+	refunds bool
+	resets  bool
+	holds   bool // claims may hold their cost, and are settled or renewed
+	bans    bool
+	ahead   bool          // the clock may be read before a take waits for its turn
+	pause   time.Duration // at most, between the calls of a caller
+	timeout time.Duration // of a call; 0: none
+}
+
+// A caller makes the calls of one goroutine of a plan.
+type caller struct {
+	plan
+	testing.TB
+	store   core.Store
+	name    string // of the history
+	begun   time.Time
+	random  *rand.Rand
+	takes   [][]core.Settlement // what gives back each take that it may settle
+	history []porcupine.Operation
+}
+
+// record plays p and returns what happened.
+func (p plan) record(t testing.TB, store core.Store, name string, seed uint64) (history []porcupine.Operation) {
+	callers := make([]*caller, p.callers)
+	begun := time.Now()
+	var playing sync.WaitGroup
+	for i := range callers {
+		c := &caller{
+			plan: p, TB: t, store: store, name: name, begun: begun, random: rand.New(rand.NewPCG(seed, uint64(i))),
+		}
+		callers[i] = c
+		playing.Go(func() {
+			for range c.calls {
+				c.call(c.next())
+				if c.pause > 0 {
+					time.Sleep(time.Duration(c.random.Int64N(int64(c.pause))))
+				}
+			}
+		})
+	}
+	playing.Wait()
+	for i, c := range callers {
+		for _, o := range c.history {
+			o.ClientId = i
+			history = append(history, o)
+		}
+	}
+	return history
+}
+
+// call makes a call and records its outcome. One that failed has no end, since it may take effect at any time.
+func (c *caller) call(o *op) {
+	ctx := context.Background()
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
+	var out outcome
+	var err error
+	from := time.Since(c.begun).Nanoseconds()
+	switch o.verb {
+	case "take":
+		out.results, err = c.store.Take(ctx, o.claims, nil)
+	case "settle":
+		err = c.store.Settle(ctx, o.settlements)
+	case "reset":
+		err = c.store.Reset(ctx, []core.Pair{o.pair})
+	}
+	to := time.Since(c.begun).Nanoseconds()
+	if err != nil {
+		if c.timeout == 0 {
+			c.Errorf("%v: %v", o, err)
+		}
+		out, to = outcome{lost: true}, math.MaxInt64
+	}
+	switch {
+	case err != nil:
+	case o.verb == "take" && oracle.Allowed(out.results):
+		if take := oracle.Settled(o.claims, out.results); len(take) > 0 {
+			c.takes = append(c.takes, take)
+		}
+	case o.verb == "settle" && o.settlements[0].Renew:
+		c.takes = append(c.takes, slices.Clone(o.settlements))
+	}
+	c.history = append(c.history, porcupine.Operation{Input: o, Call: from, Output: out, Return: to})
+}

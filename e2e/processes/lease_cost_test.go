@@ -1,0 +1,151 @@
+package processes
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"regexp"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+var scriptCalls = regexp.MustCompile(`cmdstat_(?:eval|evalsha|fcall):calls=(\d+)`)
+
+// calls returns how many scripts a server has run.
+func calls(t *testing.T, c *redis.Client) (n int) {
+	t.Helper()
+	text, err := c.Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range scriptCalls.FindAllStringSubmatch(text, -1) {
+		some, _ := strconv.Atoi(m[1])
+		n += some
+	}
+	return n
+}
+
+// TestCallsOfALease asks for one key far from its limit all the time, by a clock that goes on only between requests: a
+// process makes at most 30 calls per second.
+func TestCallsOfALease(t *testing.T) {
+	const lasts = 3
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	for _, load := range []struct{ callers, perTurn int }{{1, 1}, {1, 100}, {64, 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			client := connected(t, server.Addr, 100)
+			l := (&leaser{Limit: "20000000/s", Lease: 100 * time.Millisecond}).limiterOver(client)
+			var all sync.WaitGroup
+			ask := func(d time.Duration) {
+				for range load.callers {
+					all.Go(func() {
+						for begun := time.Now(); time.Since(begun) < d; time.Sleep(time.Millisecond) {
+							for range load.perTurn {
+								take(t, l)
+							}
+						}
+					})
+				}
+				all.Wait()
+			}
+			ask(time.Second) // until a lease is as large as it gets
+			before := calls(t, admin)
+			ask(lasts * time.Second)
+			if made := calls(t, admin) - before; made > 30*lasts {
+				t.Errorf("%+v: %d calls in %d seconds, want 30 per second at most", load, made, lasts)
+			}
+			if l.StoreHealth().Leases.Decisions == 0 {
+				t.Errorf("%+v: no decision came from a lease", load)
+			}
+		})
+	}
+}
+
+// TestHeapOfLeasedKeys leases many keys: each takes at most 200 bytes of the heap, and they vanish once they are not asked for.
+// There are so many that the maps have just grown. What else grows the heap meanwhile, such as goroutines, is counted too, so the
+// least growth of three limiters says most.
+func TestHeapOfLeasedKeys(t *testing.T) {
+	const keys = 7_500
+	server := redistest.Start(t)
+	synctest.Test(t, func(t *testing.T) {
+		client := connected(t, server.Addr, 4)
+		runAtOnce(keys + 100) // one grant for each key, and callers
+		least := math.Inf(1)
+		for range 3 {
+			l := (&leaser{Limit: "1000/s", Lease: 3 * time.Second, Timeout: 500 * time.Millisecond}).limiterOver(client)
+			askAll(t, l, 1)
+			before := live()
+			askAll(t, l, keys)
+			time.Sleep(time.Second) // a bubble keeps the timers of ended calls until then; its clock stands while a call is in flight
+			leased := l.StoreHealth().Leases.Keys
+			least = min(least, (float64(live())-float64(before))/float64(leased))
+			if leased < keys*9/10 {
+				t.Errorf("%d keys are leased, want %d", leased, keys)
+			}
+			redistest.Wait(t, "the leases to end", func() bool { return l.StoreHealth().Leases.Keys == 0 })
+		}
+		runtime.KeepAlive(client)
+		t.Logf("%.0f bytes for each key", least)
+		if least > 200 {
+			t.Errorf("the heap grew by %.0f bytes for each leased key, want at most 200", least)
+		}
+	})
+}
+
+// connected returns a client for a synctest bubble that has opened n connections.
+func connected(t *testing.T, addr string, n int) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: redistest.BubblePool, MinIdleConns: n})
+	t.Cleanup(func() { client.Close() })
+	redistest.Wait(t, "the connections", func() bool { return client.PoolStats().IdleConns == uint32(n) })
+	return client
+}
+
+// runAtOnce runs so many goroutines at once, so that the memory that the runtime keeps for goroutines is allocated
+// before keys are measured.
+func runAtOnce(n int) {
+	var all sync.WaitGroup
+	end := make(chan struct{})
+	for range n {
+		all.Go(func() { <-end })
+	}
+	close(end)
+	all.Wait()
+}
+
+// askAll asks for many keys twice, with many callers.
+func askAll(t *testing.T, l *core.Limiter, keys int) {
+	var all sync.WaitGroup
+	for first := range 64 {
+		all.Go(func() {
+			for i := first; i < keys; i += 64 {
+				for range 2 {
+					c := core.Claim{Rule: "leased", Key: fmt.Sprintf("user:%d", i)}
+					if _, err := l.Take(context.Background(), c); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// live returns the bytes of the heap that are in use.
+func live() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

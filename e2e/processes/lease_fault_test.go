@@ -1,0 +1,120 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// longTimeout is a timeout that a busy machine does not exceed.
+const longTimeout = 5 * time.Second
+
+// take asks l for the one key.
+func take(t *testing.T, l *core.Limiter) core.Decision {
+	t.Helper()
+	d, err := l.Take(context.Background(), claimAll())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// remaining returns how many requests of the one key remain.
+func remaining(t *testing.T, l *core.Limiter) core.Result {
+	t.Helper()
+	c := claimAll()
+	c.Peek = true
+	d, err := l.Take(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Results[0]
+}
+
+// lease charges the one key until l decides from a lease.
+func lease(t *testing.T, l *core.Limiter) {
+	t.Helper()
+	before := l.StoreHealth().Leases.Decisions
+	redistest.Wait(t, "a decision from a lease", func() bool {
+		for range 20 {
+			take(t, l)
+		}
+		return l.StoreHealth().Leases.Decisions > before
+	})
+}
+
+// TestLeaseEndsWithoutRedis stops Redis: once the lease has ended, the failure mode decides.
+func TestLeaseEndsWithoutRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	l := (&leaser{Addrs: []string{server.Addr}, Limit: "100000/h", Lease: 300 * time.Millisecond, Timeout: longTimeout}).limiter()
+	lease(t, l)
+	pause(t, server)
+	defer resume(t, server)
+	time.Sleep(300 * time.Millisecond)
+	if _, err := l.Take(context.Background(), claimAll()); !errors.Is(err, core.ErrUnavailable) {
+		t.Errorf("%v after the lease has ended, want ErrUnavailable", err)
+	}
+}
+
+func pause(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	if err := syscall.Kill(s.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func resume(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	if err := syscall.Kill(s.PID(), syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLeaseOfAKilledProcessDrains kills a process: what it held counts until it has drained, and no longer.
+func TestLeaseOfAKilledProcessDrains(t *testing.T) {
+	t.Parallel()
+	c := &crew{t: t, leaser: leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "600/2s", Lease: time.Second, Demand: 250}}
+	m := c.start()
+	time.Sleep(time.Second)
+	m.kill()
+	c.leaser.Timeout = longTimeout
+	l := c.leaser.limiter()
+	left := remaining(t, l)
+	if left.ResetAfter > 2*time.Second {
+		t.Errorf("the whole capacity is available after %v, want 2s at most", left.ResetAfter)
+	}
+	time.Sleep(left.ResetAfter)
+	if r := remaining(t, l); r.Remaining != 600 {
+		t.Errorf("%d remain after %v, want 600", r.Remaining, left.ResetAfter)
+	}
+}
+
+// TestResetReachesLeases resets a key that another process leases. One lease later nothing of it counts, and requests
+// that it returns from before the reset count for nothing.
+func TestResetReachesLeases(t *testing.T) {
+	t.Parallel()
+	other := leaser{Addrs: []string{redistest.Start(t).Addr}, Limit: "1000/1000h", Lease: 500 * time.Millisecond, Timeout: longTimeout}
+	a := other.limiter()
+	other.Lease = 0
+	b := other.limiter()
+	lease(t, a)
+	if err := b.Reset(context.Background(), "leased", claimAll().Key); err != nil {
+		t.Fatal(err)
+	}
+	for range 300 {
+		take(t, b)
+	}
+	time.Sleep(1500 * time.Millisecond) // the lease ends, and its requests are returned another lease later
+	if r := remaining(t, b); r.Remaining != 700 {
+		t.Errorf("%d remain of 1000 after a reset and 300 requests, want 700", r.Remaining)
+	}
+	if d := take(t, a); d.Results[0].Remaining != 699 {
+		t.Errorf("the other process says that %d remain, want 699", d.Results[0].Remaining)
+	}
+}

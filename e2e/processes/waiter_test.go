@@ -1,0 +1,226 @@
+package processes
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/core/redisstore"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/internal/redistest"
+)
+
+// waiterOf is the environment variable that makes the test binary a waiter: it has the text of one.
+const waiterOf = "SPILLGATE_E2E_WAITER"
+
+// A waiter is a process whose requests wait for their turn.
+type waiter struct {
+	addr string // of the Redis
+	rate int    // requests per second
+	most time.Duration
+}
+
+const (
+	waiters   = 10  // processes
+	eachWaits = 100 // requests of a process
+)
+
+func (w waiter) String() string { return fmt.Sprintf("%s %d %d", w.addr, w.rate, w.most) }
+
+// limiter returns the limiter of w.
+func (w waiter) limiter(client redis.UniversalClient) *core.Limiter {
+	return core.Must(core.New([]core.Rule{{
+		Name: "waiting", Limits: []core.Limit{core.PerSecond(w.rate).WithBurst(1)}, MaxWait: w.most, OnFailure: core.FailClosed,
+	}}, core.WithStore(redisstore.New(client)), core.WithTimeout(wire.Timeout)))
+}
+
+// A decided is a request by the clock of the store, in microseconds since the Unix epoch: when it was decided, and when
+// it could go on or, if it was denied, when the same request would be admitted to wait.
+type decided struct {
+	at, then int64
+	allowed  bool
+}
+
+// runWaiter has many requests wait for their turn at once as soon as a line comes from standard input. It writes a line
+// when it is ready, and one for each request.
+func runWaiter(text string) error {
+	var w waiter
+	if _, err := fmt.Sscan(text, &w.addr, &w.rate, (*int64)(&w.most)); err != nil {
+		return err
+	}
+	client := redis.NewClient(&redis.Options{Addr: w.addr, ContextTimeoutEnabled: true})
+	defer client.Close()
+	l := w.limiter(client)
+	if _, err := l.Take(context.Background(), core.Claim{Rule: "waiting", Key: "const:all", Peek: true}); err != nil { // connects
+		return err
+	}
+	fmt.Println("ready")
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return err
+	}
+	errs := make([]error, eachWaits)
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() {
+			d, err := l.Wait(context.Background(), core.Claim{Rule: "waiting", Key: "const:all"})
+			turn := d.At.Add(d.Wait)
+			if err == nil && time.Now().Before(turn) {
+				err = fmt.Errorf("%+v at %v", d, time.Now())
+			}
+			errs[i] = err
+			fmt.Println(d.At.UnixMicro(), turn.Add(d.RetryAfter()).UnixMicro(), d.Allowed)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// waitAtOnce has ten processes with a hundred requests each wait at once. It returns what was decided, the admitted
+// requests in the order of their turns, and how many calls the server has had.
+func waitAtOnce(t *testing.T, rate int, most time.Duration) (admitted, denied []decided, calls int) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	var cmds []*exec.Cmd
+	var outs []*bufio.Scanner
+	var starts []func()
+	for range waiters {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), waiterOf+"="+waiter{server.Addr, rate, most}.String())
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer time.AfterFunc(most+3*wire.Timeout, func() { _ = cmd.Process.Kill() }).Stop()
+		lines := bufio.NewScanner(out)
+		if !lines.Scan() || lines.Text() != "ready" {
+			t.Fatal("a process is not ready")
+		}
+		cmds, outs, starts = append(cmds, cmd), append(outs, lines), append(starts, func() { _, _ = fmt.Fprintln(in) })
+	}
+	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, start := range starts {
+		start()
+	}
+	for i, lines := range outs {
+		for lines.Scan() {
+			var d decided
+			if _, err := fmt.Sscan(lines.Text(), &d.at, &d.then, &d.allowed); err != nil {
+				t.Fatal(err)
+			}
+			if d.allowed {
+				admitted = append(admitted, d)
+			} else {
+				denied = append(denied, d)
+			}
+		}
+		if err := cmds[i].Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.SortFunc(admitted, func(a, b decided) int { return int(a.then - b.then) })
+	if n := len(admitted) + len(denied); n != waiters*eachWaits {
+		t.Fatalf("%d requests were decided, want %d", n, waiters*eachWaits)
+	}
+	return admitted, denied, callsOf(t, client)
+}
+
+// checkTurns checks that requests go one by one at the rate, in the order of their decisions, and each as early as it can.
+func checkTurns(t *testing.T, admitted []decided, period time.Duration) {
+	for i, d := range admitted {
+		want := d.at
+		if i > 0 {
+			want = max(d.at, admitted[i-1].then+period.Microseconds())
+		}
+		if d.then != want || i > 0 && d.at < admitted[i-1].at {
+			t.Errorf("request %d was decided at %d and goes at %d, want %d; the one before: %+v", i, d.at, d.then, want, admitted[max(0, i-1)])
+		}
+	}
+}
+
+// waitRate returns how many requests per second go on when a thousand wait: the environment variable SPILLGATE_WAIT_RATE, or 100.
+func waitRate(t *testing.T) int {
+	text := os.Getenv("SPILLGATE_WAIT_RATE")
+	if text == "" {
+		return 100
+	}
+	rate, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rate
+}
+
+// TestProcessesWaitInOneOrder checks that a thousand requests of ten processes go one by one, all of them, and have
+// made one call each.
+func TestProcessesWaitInOneOrder(t *testing.T) {
+	rate := waitRate(t)
+	admitted, denied, calls := waitAtOnce(t, rate, 2*time.Minute)
+	if len(denied) > 0 || calls > len(admitted) {
+		t.Errorf("%d admitted, %d denied, %d calls; want 1000, 0 and at most 1000", len(admitted), len(denied), calls)
+	}
+	checkTurns(t, admitted, time.Second/time.Duration(rate))
+	t.Logf("the last of %d requests went %v after the first", len(admitted), time.Duration(admitted[len(admitted)-1].then-admitted[0].then)*time.Microsecond)
+}
+
+// TestProcessesAreDeniedByOneOrder checks what a thousand requests of ten processes get that may wait for one second:
+// only those go on whose turn comes within a second, and all others are denied until the instant at which the next turn
+// comes within a second, before which no other request is admitted.
+func TestProcessesAreDeniedByOneOrder(t *testing.T) {
+	const rate, most = 10, time.Second
+	const period = time.Second / rate
+	admitted, denied, _ := waitAtOnce(t, rate, most)
+	checkTurns(t, admitted, period)
+	opens := make(map[int64]int) // the instants at which a request that came then would be admitted to wait, if it was the first; by its place
+	for i, d := range admitted {
+		if wait := time.Duration(d.then-d.at) * time.Microsecond; wait > most {
+			t.Errorf("request %d waited %v, want at most %v", i, wait, most)
+		}
+		opens[d.then+(period-most).Microseconds()] = i + 1
+	}
+	for _, d := range denied {
+		next, ok := opens[d.then]
+		if !ok || d.then <= d.at || next < len(admitted) && admitted[next].at < d.then {
+			t.Errorf("denied at %d until %d, want until a free turn is a second away; the next request: %d", d.at, d.then, next)
+		}
+	}
+	t.Logf("%d admitted, %d denied", len(admitted), len(denied))
+}
+
+// callsOf returns how many calls of functions and scripts a server has had.
+func callsOf(t *testing.T, client *redis.Client) (n int) {
+	t.Helper()
+	for line := range strings.Lines(client.Info(t.Context(), "commandstats").Val()) {
+		for _, command := range []string{"fcall", "evalsha", "eval"} {
+			if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
+				var calls int
+				if _, err := fmt.Sscanf(rest, "%d", &calls); err != nil {
+					t.Fatal(err)
+				}
+				n += calls
+			}
+		}
+	}
+	return n
+}

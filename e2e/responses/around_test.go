@@ -1,0 +1,116 @@
+package responses
+
+import (
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/spillgate/spillgate/e2e/internal/apps"
+	"github.com/spillgate/spillgate/e2e/internal/wire"
+	"github.com/spillgate/spillgate/headers"
+)
+
+// upstream is an application that has limits of its own.
+func upstream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-RateLimit-Remaining", "4711")
+	w.Header().Set("X-From", r.URL.Path)
+	w.Header().Set("Trailer", "X-Sum")
+	_, _ = io.WriteString(w, "ok")
+	w.Header().Set("X-Sum", "42")
+}
+
+// withoutLimits is a ModifyResponse for a ReverseProxy that removes an upstream's rate limit headers.
+func withoutLimits(resp *http.Response) error {
+	for _, name := range headers.Expose {
+		resp.Header.Del(name)
+	}
+	return nil
+}
+
+// TestReverseProxy checks a limiter in front of a proxy whose upstream has limits of its own. A ReverseProxy adds the fields
+// of the upstream to those that are set. So both are shown, ours first, which is the one that clients read; to show one of
+// them, drop the other: by ModifyResponse, or by headers.None.
+func TestReverseProxy(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		modify func(*http.Response) error
+		writer headers.Writer
+		want   []string
+	}{
+		{"both are shown", nil, nil, []string{"0", "4711"}},
+		{"ours alone", withoutLimits, nil, []string{"0"}},
+		{"the upstream's alone", nil, headers.None, []string{"4711"}},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			each(t, func(t *testing.T, f apps.Framework, http2 bool) {
+				back := wire.Serve(t, http.HandlerFunc(upstream), false)
+				to, err := url.Parse(back.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: row.modify}
+				guard := apps.Guard{Limiter: wire.PerHour(1), Headers: row.writer}
+				s := wire.Serve(t, f.Build(apps.One(guard, p.ServeHTTP)), http2)
+				got := s.Get("/")
+				got.WantStatus(t, 200)
+				if shown := got.Header.Values("X-RateLimit-Remaining"); !slices.Equal(shown, row.want) {
+					t.Errorf("Remaining = %q, want %q", shown, row.want)
+				}
+				if got.Body != "ok" || got.Header.Get("X-From") != "/" || got.Trailer.Get("X-Sum") != "42" {
+					t.Errorf("body %q, header %v, trailers %v", got.Body, got.Header, got.Trailer)
+				}
+				if got = s.Get("/"); got.StatusCode != 429 || got.Header.Get("X-From") != "" {
+					t.Errorf("denied: status %d, header %v; want the upstream not to be asked", got.StatusCode, got.Header)
+				}
+			})
+		})
+	}
+}
+
+// TestTimeoutHandler checks an http.TimeoutHandler around the application: a request in time is served as without it,
+// and one that is cut off was charged.
+func TestTimeoutHandler(t *testing.T) {
+	cut := make(chan bool, 1)
+	h := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Slow") != "" {
+			<-r.Context().Done()
+			cut <- true
+			return
+		}
+		wire.OK(w, r)
+	}
+	each(t, func(t *testing.T, f apps.Framework, http2 bool) {
+		app := f.Build(apps.Limited(wire.PerHour(3), h))
+		s := wire.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			limit := wire.Timeout
+			if r.Header.Get("Slow") != "" {
+				limit = 20 * time.Millisecond
+			}
+			http.TimeoutHandler(app, limit, "timed out").ServeHTTP(w, r)
+		}), http2)
+		for _, row := range []struct {
+			fields          []string
+			status          int
+			body, remaining string
+		}{
+			{nil, 200, "ok", "2"},
+			{[]string{"Slow: yes"}, 503, "timed out", ""},
+			{nil, 200, "ok", "0"},
+		} {
+			got := s.Get("/", row.fields...)
+			if got.StatusCode != row.status || got.Body != row.body || got.Header.Get("X-RateLimit-Remaining") != row.remaining {
+				t.Errorf("%v: status %d, body %q, header %v; want %+v", row.fields, got.StatusCode, got.Body, got.Header, row)
+			}
+			if row.fields != nil {
+				<-cut // it may have got to the limiter only now
+			}
+		}
+		got := s.Get("/")
+		got.WantStatus(t, 429)
+		wire.WantRemaining(t, got.Header, "0")
+	})
+}
