@@ -1,73 +1,108 @@
 package spillgate_test
 
 import (
-	"math"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-var (
-	socketRow = regexp.MustCompile(`(?m)^\| ([^|]*?) \| ([0-9.]+) \| ([0-9.]+) \|$`)
-	redisCPU  = regexp.MustCompile(`(?m)^\| spillgate .*\(([0-9.]+)×\) \|[^|]*\|$`) // the last column but one
-	speedRow  = regexp.MustCompile(`(?m)^\| ([^|]*?) \| ([0-9.]+) \|$`)
-	resultRow = regexp.MustCompile(`(?m)^\| spillgate +\| +([0-9.]+) \| +([0-9.]+) \|`)
-	inverse   = regexp.MustCompile(`(decisions|requests)/s \| × best peer`)
-	peerRow   = regexp.MustCompile(`(?m)^\| [^|]+ \| +([0-9.]+) \| +1\.00 \|`)
-)
+// A resultTable is a table of bench/RESULTS.md: the cells of each contestant by column, and the name of the first column.
+type resultTable map[string]map[string]string
 
-// timeRatio returns how long Spillgate takes in a table of results, as a multiple of the fastest other library.
-func timeRatio(table string) (ratio float64, ok bool) {
-	own, peer := resultRow.FindStringSubmatch(table), peerRow.FindStringSubmatch(table)
-	if own == nil || peer == nil {
-		return 0, false
+const first = "first column"
+
+// cellsOf returns the cells of a line of a table in Markdown.
+func cellsOf(line string) (cells []string) {
+	for cell := range strings.SplitSeq(strings.Trim(line, "|"), "|") {
+		cells = append(cells, strings.TrimSpace(cell))
 	}
-	a, _ := strconv.ParseFloat(own[1], 64)
-	b, _ := strconv.ParseFloat(peer[1], 64)
-	if header, _, _ := strings.Cut(table, "\n|---"); inverse.MatchString(header) {
-		return b / a, true
-	}
-	return a / b, true
+	return cells
 }
 
-// TestSpeedIsFromResults compares the ratios in README.md with those in bench/RESULTS.md, row by row.
-func TestSpeedIsFromResults(t *testing.T) {
-	results := readText(t, "bench/RESULTS.md")
-	public, inside, ok := strings.Cut(results, "\n## Inside\n")
-	if !ok || strings.Contains(results, "MISSED") {
+// publicResults returns the tables of bench/RESULTS.md that are for users, by the name of their row.
+func publicResults(t *testing.T) map[string]resultTable {
+	text := readText(t, "bench/RESULTS.md")
+	public, _, ok := strings.Cut(text, "\n## Inside\n")
+	if !ok || strings.Contains(text, "MISSED") {
 		t.Error("bench/RESULTS.md has no section about what is inside, or speaks of bounds")
 	}
-	measured, redis := make(map[string]float64), make(map[string]float64)
-	for _, row := range strings.Split(public, "\n### ")[1:] {
-		name, table, _ := strings.Cut(row, "\n")
-		if ratio, ok := timeRatio(table); ok {
-			measured[name] = ratio
+	all := make(map[string]resultTable)
+	for _, section := range strings.Split(public, "\n### ")[1:] {
+		name, body, _ := strings.Cut(section, "\n")
+		table, columns := resultTable{}, []string(nil)
+		for line := range strings.Lines(body) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|-") {
+				continue
+			}
+			cells := cellsOf(line)
+			if columns == nil {
+				columns = cells
+				continue
+			}
+			table[cells[0]] = map[string]string{first: columns[1]}
+			for i, column := range columns {
+				table[cells[0]][column] = cells[i]
+			}
 		}
-		if cpu := redisCPU.FindStringSubmatch(table); cpu != nil {
-			redis[name], _ = strconv.ParseFloat(cpu[1], 64)
-		}
+		all[name] = table
 	}
-	readme := readText(t, "README.md")
-	_, speed, _ := strings.Cut(readme, "\n## Speed\n")
+	return all
+}
+
+// behind returns how far Spillgate is behind the best peer in a row: 2 if it takes twice the time or does half the work.
+func behind(row map[string]string) float64 {
+	ratio, _ := strconv.ParseFloat(row["× best peer"], 64)
+	if strings.HasSuffix(row[first], "/s") && ratio > 0 {
+		return 1 / ratio
+	}
+	return ratio
+}
+
+// TestSpeedIsFromResults compares each number in README.md about speed with bench/RESULTS.md.
+func TestSpeedIsFromResults(t *testing.T) {
+	results := publicResults(t)
+	_, speed, _ := strings.Cut(readText(t, "README.md"), "\n## Speed\n")
 	speed, _, _ = strings.Cut(speed, "\n## ")
-	check := func(name, quoted string, measured map[string]float64) {
-		got, _ := strconv.ParseFloat(quoted, 64)
-		digits := len(quoted) - strings.Index(quoted+".", ".") - 1
-		if want, ok := measured[name]; !ok || math.Abs(got-want) > 0.501*math.Pow10(-max(digits, 0)) {
-			t.Errorf("README.md says %s for %q, bench/RESULTS.md %v (a public row: %v; inside: %v)",
-				quoted, name, want, ok, strings.Contains(inside, name))
+
+	share := regexp.MustCompile(`takes ([\d.]+) µs[^.]* without a limiter\.\s+Spillgate adds ([\d.]+) µs to it, and httprate ([\d.]+) µs`).FindStringSubmatch(speed)
+	sockets := results["a server over sockets, memory"]
+	want := []string{sockets["baseline: no limiter"]["server CPU µs"], sockets["spillgate"]["added CPU µs"], sockets["httprate"]["added CPU µs"]}
+	if share == nil || strings.Join(share[1:], " ") != strings.Join(want, " ") {
+		t.Errorf("README.md says that a request, Spillgate and httprate take %q, bench/RESULTS.md %q", share, want)
+	}
+
+	quoted, worst, columns := make(map[string]bool), "", []string(nil)
+	for line := range strings.Lines(speed) {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|-") {
+			continue
+		}
+		cells := cellsOf(line)
+		if cells[0] == "" {
+			columns = cells
+			continue
+		}
+		row := results[cells[0]]["spillgate"]
+		for i := 1; i < len(cells); i++ {
+			if cells[i] != row[columns[i]] {
+				t.Errorf("README.md says %q for %s of %q, bench/RESULTS.md %q", cells[i], columns[i], cells[0], row[columns[i]])
+			}
+		}
+		quoted[cells[0]] = true
+	}
+	for name, table := range results {
+		row := table["spillgate"]
+		if row["× best peer"] == "" || strings.HasPrefix(name, "a server over sockets") || strings.HasPrefix(name, "lease") {
+			continue
+		}
+		if !quoted[name] {
+			t.Errorf("README.md does not quote %q", name)
+		}
+		if worst == "" || behind(row) > behind(results[worst]["spillgate"]) {
+			worst = name
 		}
 	}
-	sockets, loops := socketRow.FindAllStringSubmatch(speed, -1), speedRow.FindAllStringSubmatch(speed, -1)
-	if len(sockets) < 9 || len(loops) < 8 {
-		t.Errorf("README.md quotes %d rows over sockets and %d loops, want at least 9 and 8", len(sockets), len(loops))
-	}
-	for _, row := range sockets {
-		check(row[1], row[2], measured)
-		check(row[1], row[3], redis)
-	}
-	for _, row := range loops {
-		check(row[1], row[2], measured)
+	if want := `The worst row is "` + worst + `"`; !strings.Contains(speed, want) {
+		t.Errorf("README.md does not say: %s", want)
 	}
 }
