@@ -32,12 +32,20 @@ const (
 func TestFloodThatTakesTheCPU(t *testing.T) {
 	for mode := range modes {
 		for name, heeds := range map[string]bool{"default client": false, "ContextTimeoutEnabled": true} {
-			t.Run(mode+"/"+name, func(t *testing.T) { testFlood(t, mode, heeds) })
+			t.Run(mode+"/"+name, func(t *testing.T) {
+				for range 3 { // on a machine that is busy besides, Redis may really be late, which fails the calls of that moment
+					if failed, h := testFlood(t, mode, heeds); failed == 0 && !h.Down && h.Since.IsZero() {
+						return
+					}
+				}
+				t.Error("the breaker opened, or others got a 503, in each attempt")
+			})
 		}
 	}
 }
 
-func testFlood(t *testing.T, mode string, heeds bool) {
+// testFlood floods a server once. It returns how many requests of others got a 503, and the health of the store.
+func testFlood(t *testing.T, mode string, heeds bool) (failed int, h core.Health) {
 	wantNoLeaks(t)
 	keepJournal(t)
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr, ContextTimeoutEnabled: heeds})
@@ -69,11 +77,12 @@ func testFlood(t *testing.T, mode string, heeds bool) {
 	answered, failed := others[http.StatusNotFound], others[http.StatusServiceUnavailable]
 	delete(others, http.StatusNotFound)
 	delete(others, http.StatusServiceUnavailable)
-	// On a machine that is busy besides, Redis may really be late once in a while, which fails the calls of that moment.
-	if len(others) > 0 || answered == 0 || mode != "closed" && failed > 0 || failed > answered/4 {
+	h = l.StoreHealth()
+	t.Logf("a cost of %d was served, %d of %d requests of others failed, %+v", served.Load(), failed, failed+answered, h)
+	if len(others) > 0 || answered == 0 || mode != "closed" && failed > 0 {
 		t.Errorf("the handler answered %d requests of others, %d got a 503, and others %v", answered, failed, others)
 	}
-	t.Logf("a cost of %d was served, and %d decisions were made by local limits; %d of %d others failed", served.Load(), l.StoreHealth().Overloads, failed, failed+answered)
+	return failed, h
 }
 
 // flood is a process that sends requests of one client on 2,000 connections, and a few of others. It prints the statuses that the
