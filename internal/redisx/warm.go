@@ -12,8 +12,8 @@ import (
 // uses TLS, would never come up: each decision that needs it would end it at its own deadline. Without that option, the
 // client goes on with a decision that nobody waits for any more, so its connections come up anyway.
 //
-// At first there is one attempt, and then twice as many, up to the number of runs that a queue may have in flight: a
-// server that is down gets no more than one at a time. If a decision has found no library, warm loads it.
+// At first there is one attempt, so a server that is down gets no more than one at a time. If it succeeds, as many follow at
+// once as a queue may have runs in flight. If a decision has found no library, warm loads it.
 func (s *server) warm() {
 	if !s.inline || !s.warming.CompareAndSwap(false, true) {
 		return
@@ -30,8 +30,7 @@ func (s *server) warm() {
 
 // connect brings up connections of a client.
 func (s *server) connect(ctx context.Context, client redis.UniversalClient) error {
-	for n := 1; ; n *= 2 {
-		n = min(n, s.maxRuns)
+	for _, n := range [...]int{1, s.maxRuns} {
 		errs := make([]error, n)
 		each(n, func(i int) {
 			errs[i] = s.within(ctx, func(ctx context.Context) error { return client.Time(ctx).Err() })
@@ -39,8 +38,9 @@ func (s *server) connect(ctx context.Context, client redis.UniversalClient) erro
 				errs[i] = nil
 			}
 		})
-		if err := errors.Join(errs...); err != nil || n == s.maxRuns {
+		if err := errors.Join(errs...); err != nil {
 			return err
 		}
 	}
+	return nil
 }
