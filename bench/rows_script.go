@@ -28,14 +28,17 @@ func shapes() []shape {
 		return core.Rule{Name: "user", Key: keyfunc.Header("X-User"), Limits: limits}
 	}
 	team := core.Rule{Name: "team", Key: keyfunc.Header("X-Team"), Limits: []core.Limit{core.PerMinute(n)}}
+	minutes := core.PerHour(n).Using(core.SlidingWindow)
+	minutes.Buckets = 60
 	all := []shape{
 		{"token bucket", []core.Rule{user(core.PerHour(n))}, 1, true},
-		{"fixed window", []core.Rule{user(core.PerHour(n).Using(core.FixedWindow))}, 1, true},
-		{"calendar window", []core.Rule{user(calendarDay(n))}, 1.1, false},
-		{"sliding window", []core.Rule{user(core.PerHour(n).Using(core.SlidingWindow))}, 1.5, false},
-		{"sliding log", []core.Rule{user(core.PerMinute(10_000).Using(core.SlidingLog))}, 1.5, false},
-		{"three buckets, two identities", []core.Rule{user(core.PerSecond(n), core.PerDay(n)), team}, 2, true},
-		{"bucket and daily window", []core.Rule{user(core.PerSecond(n), core.PerDay(n).Using(core.FixedWindow))}, 1.7, false},
+		{"fixed window", []core.Rule{user(core.PerHour(n).Using(core.FixedWindow))}, 0.95, true},
+		{"calendar window", []core.Rule{user(core.PerDay(n).In("Europe/Berlin"))}, 0.95, false},
+		{"sliding window", []core.Rule{user(core.PerHour(n).Using(core.SlidingWindow))}, 1.3, false},
+		{"sliding window of 60", []core.Rule{user(minutes)}, 2, false},
+		{"sliding log", []core.Rule{user(core.PerMinute(100).Using(core.SlidingLog))}, 2, false},
+		{"three buckets, two identities", []core.Rule{user(core.PerSecond(n), core.PerDay(n)), team}, 1.4, true},
+		{"bucket and daily window", []core.Rule{user(core.PerSecond(n), core.PerDay(n).Using(core.FixedWindow))}, 1.3, false},
 	}
 	for i := range all {
 		for j := range all[i].rules {

@@ -23,7 +23,7 @@ const socketKeys = 5000
 var socketBounds = []struct {
 	connections     int
 	requests, redis float64
-}{{8, 1, 1}, {32, 1.1, 1}, {128, 1.3, 0.7}}
+}{{8, 0.92, 0.95}, {32, 1.15, 0.65}, {128, 1.35, 0.5}}
 
 // redisCPU is the column of socketRows with the processor time of the Redis server.
 const redisCPU = "Redis CPU µs"

@@ -75,7 +75,7 @@ func openHundred(e *env, f *setup) error {
 func openCalendar(e *env, f *setup) error {
 	return workloads[0].serial(e, f, []contestant{
 		{ours, func(peers.Limit) *peers.Store {
-			return peers.SpillgateLimit("calendar window", calendarDay(large.Rate))
+			return peers.SpillgateLimit("calendar window", core.PerDay(large.Rate).In("Europe/Berlin"))
 		}},
 		{note, func(peers.Limit) *peers.Store {
 			return peers.SpillgateLimit("fixed window", core.PerDay(large.Rate).Using(core.FixedWindow))

@@ -12,7 +12,7 @@ import (
 // HeldHTTP is the stdlib adapter with a rule that holds the cost of a request until its response has ended.
 func HeldHTTP(l Limit) Middleware {
 	rule := l.core().By(keyfunc.RemoteIP)
-	costAfter(&rule)
+	rule.CostAfter = core.Failures
 	return Middleware{"spillgate, held until the response has ended", stdlib.New(core.Must(core.New([]core.Rule{rule})))}
 }
 

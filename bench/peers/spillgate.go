@@ -27,8 +27,7 @@ func SpillgateLimit(name string, l core.Limit) *Store {
 
 // MaxWait is Limiter.Take by a rule whose requests may wait for their turn.
 func MaxWait(l Limit) *Store {
-	rule := core.Rule{Limits: cores([]Limit{l})}
-	maxWait(&rule)
+	rule := core.Rule{Limits: cores([]Limit{l}), MaxWait: time.Minute}
 	limiter := core.Must(core.New([]core.Rule{rule}))
 	return shared("spillgate, MaxWait", func(key string) bool {
 		return admits(limiter.Take(background, core.Claim{Rule: "default", Key: key}))
