@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/fields"
 )
 
 // Custom sets the fields of GitHub with other names, or with Reset in another format. The zero value sets the same
@@ -31,13 +32,13 @@ const (
 // Write is a Writer. If Prefix cannot start a header name, net/http does not send the fields. An unknown ResetFormat
 // means EpochSeconds.
 func (c Custom) Write(h http.Header, d core.Decision) {
-	s, ok := show(&d)
+	v, ok := fields.Of(&d)
 	switch {
 	case !ok:
 	case c.Prefix == "":
-		s.set(h, &gitHubNames, c.Reset)
+		v.Set(h, &gitHubNames, fields.Format(c.Reset))
 	default:
-		s.set(h, namesFor(c.Prefix), c.Reset)
+		v.Set(h, namesFor(c.Prefix), fields.Format(c.Reset))
 	}
 }
 
@@ -46,15 +47,15 @@ var latest atomic.Pointer[prefixed]
 
 type prefixed struct {
 	prefix string
-	names  fieldNames
+	names  fields.Names
 }
 
-func namesFor(prefix string) *fieldNames {
+func namesFor(prefix string) *fields.Names {
 	if p := latest.Load(); p != nil && p.prefix == prefix {
 		return &p.names
 	}
 	start := http.CanonicalHeaderKey(prefix + "-")
-	p := &prefixed{prefix, fieldNames{start + "Limit", start + "Remaining", start + "Used", start + "Reset", start + "Resource"}}
+	p := &prefixed{prefix, fields.Names{start + "Limit", start + "Remaining", start + "Used", start + "Reset", start + "Resource", "Retry-After"}}
 	latest.Store(p)
 	return &p.names
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/fields"
 )
 
 // GitHub sets the fields of the GitHub REST API:
@@ -22,12 +23,12 @@ import (
 //
 // See https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api.
 func GitHub(h http.Header, d core.Decision) {
-	if s, ok := show(&d); ok {
-		s.set(h, &gitHubNames, EpochSeconds)
+	if v, ok := fields.Of(&d); ok {
+		v.Set(h, &gitHubNames, fields.EpochSeconds)
 	}
 }
 
 // gitHubNames are the names in canonical form.
-var gitHubNames = fieldNames{
-	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset", "X-Ratelimit-Resource",
+var gitHubNames = fields.Names{
+	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset", "X-Ratelimit-Resource", "Retry-After",
 }

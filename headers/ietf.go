@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/fields"
 )
 
 // IETF sets the fields of draft-ietf-httpapi-ratelimit-headers, whose wire form is the same in revisions 08 to 11:
@@ -30,21 +31,21 @@ func IETF(h http.Header, d core.Decision) {
 	if !slices.ContainsFunc(d.Results, func(r core.Result) bool { return !r.DryRun }) {
 		return
 	}
-	s, _ := show(&d)
+	shown, _ := fields.Of(&d)
 	var buffer [256]byte
 	b := appendPolicies(buffer[:0], &d)
 	policyEnd := len(b)
-	b = appendStates(b, &d, s.retry)
+	b = appendStates(b, &d, shown.Retry)
 	stateEnd := len(b)
-	if s.retry > 0 {
-		b = strconv.AppendInt(b, s.retry, 10)
+	if shown.Retry > 0 {
+		b = strconv.AppendInt(b, shown.Retry, 10)
 	}
 
 	text := string(b)
 	values := []string{text[:policyEnd], text[policyEnd:stateEnd], text[stateEnd:]}
 	h["Ratelimit-Policy"] = values[0:1:1]
 	h["Ratelimit"] = values[1:2:2]
-	if s.retry > 0 {
+	if shown.Retry > 0 {
 		h["Retry-After"] = values[2:3:3]
 	}
 }
@@ -59,7 +60,7 @@ func appendPolicies(b []byte, d *core.Decision) []byte {
 			if t.Limit.Algorithm == core.InFlight {
 				b = append(b, `;qu="concurrent-requests"`...)
 			} else {
-				b = appendInteger(b, ";w=", ceilSeconds(window(t)))
+				b = appendInteger(b, ";w=", fields.CeilSeconds(window(t)))
 			}
 			b = append(b, ',')
 		}
@@ -82,7 +83,7 @@ func appendStates(b []byte, d *core.Decision, retry int64) []byte {
 		if t := &d.Results[i]; !t.DryRun {
 			b = appendName(b, d, i)
 			b = appendInteger(b, ";r=", int64(t.Remaining))
-			if wait := ceilSeconds(t.RefillAfter); wait > 0 && (retry == 0 || wait <= retry) && t.Limit.Algorithm != core.InFlight {
+			if wait := fields.CeilSeconds(t.RefillAfter); wait > 0 && (retry == 0 || wait <= retry) && t.Limit.Algorithm != core.InFlight {
 				b = appendInteger(b, ";t=", wait)
 			}
 			b = append(b, ',')

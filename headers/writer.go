@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/spillgate/spillgate/core"
+	"github.com/spillgate/spillgate/internal/fields"
 )
 
 // A Writer sets fields in h that describe d to the client. It must run before the response begins.
@@ -15,8 +16,8 @@ func None(http.Header, core.Decision) {}
 
 // RetryAfter sets Retry-After, as GitHub does, and nothing else. Clients do not learn how many requests remain.
 func RetryAfter(h http.Header, d core.Decision) {
-	if s, ok := show(&d); ok && s.retry > 0 {
-		h["Retry-After"] = []string{strconv.FormatInt(s.retry, 10)}
+	if v, ok := fields.Of(&d); ok && v.Retry > 0 {
+		h["Retry-After"] = []string{strconv.FormatInt(v.Retry, 10)}
 	}
 }
 
