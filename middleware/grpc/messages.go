@@ -7,16 +7,41 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/spillgate/spillgate/core"
 )
 
-// messages decides the messages that the client of a stream sends.
+// A stream is the stream that the handler gets.
+type stream struct {
+	grpc.ServerStream
+	ctx context.Context
+	rpc *rpc
+}
+
+// Context implements grpc.ServerStream.
+func (s *stream) Context() context.Context { return s.ctx }
+
+// SendHeader implements grpc.ServerStream.
+func (s *stream) SendHeader(md metadata.MD) error {
+	s.rpc.response.send(true)
+	return s.ServerStream.SendHeader(md)
+}
+
+// SendMsg implements grpc.ServerStream. The first message follows the initial metadata.
+func (s *stream) SendMsg(m any) error {
+	s.rpc.response.send(true)
+	err := s.ServerStream.SendMsg(m)
+	if err == nil {
+		s.rpc.sent(m)
+	}
+	return err
+}
+
+// messages is a stream that decides the messages that its client sends.
 type messages struct {
+	stream
 	*options
-	limiter *core.Limiter
-	stream  grpc.ServerStream
-	rpc     *rpc
 	request http.Request            // of each message
 	cancel  context.CancelCauseFunc // ends the context of the stream
 
@@ -29,86 +54,63 @@ type messages struct {
 // messagesKey is the key of a value in the context of a stream whose messages a limiter decides.
 type messagesKey struct{ *core.Limiter }
 
-// decide decides a message that the handler receives, and sleeps until its turn.
-func (m *messages) decide(message any) error {
-	var fields response
-	g, err := m.limiter.Guard(messageContext{m.stream.Context(), message}, &m.request, m.rpc)
+func newMessages(s stream, o *options) *messages {
+	m := &messages{stream: s, options: o, request: s.rpc.request}
+	m.ctx, m.cancel = context.WithCancelCause(context.WithValue(s.ctx, messagesKey{o.messages}, true))
+	return m
+}
+
+// RecvMsg implements grpc.ServerStream. It sleeps until the message's turn.
+func (m *messages) RecvMsg(message any) error {
+	if err := m.release(nil); err != nil {
+		return err
+	}
+	if err := m.stream.RecvMsg(message); err != nil {
+		return err
+	}
+	// Rules that have charged the stream charge each message too.
+	ctx := context.WithValue(core.WithoutDecision(m.ServerStream.Context()), messageKey{}, message)
+	g, err := m.options.messages.Guard(ctx, &m.request, m.rpc)
+	var fields metadata.MD
 	if err != nil || !g.Admitted() {
-		err = m.admit(&fields, &g, err)
+		fields, err = m.respond(&g, err)
 	}
 
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	switch {
 	case m.ended:
 	case err != nil:
 		m.err = err
 		m.rpc.response.take() // describes the stream
-		m.stream.SetTrailer(fields.take())
+		m.SetTrailer(fields)
 	default:
 		m.last = &g
-		m.mu.Unlock()
 		return nil
 	}
-	m.mu.Unlock()
 	g.End()
 	m.cancel(err)
 	return err
 }
 
-// release ends the last message, if any, and returns m.err.
-func (m *messages) release(e ending) error {
+// release ends the last message, if any, whose stream ended with err or goes on. It returns m.err.
+func (m *messages) release(err error) error {
 	m.mu.Lock()
-	g, err := m.last, m.err
+	g, failure := m.last, m.err
 	m.last = nil
 	m.mu.Unlock()
 	if g != nil {
-		e.settle(g)
+		settle(g, err, 0)
 		g.End()
 	}
-	return err
+	return failure
 }
 
-// end ends the stream, whose handler ended as e says, and returns the error of the stream.
-func (m *messages) end(e ending) error {
+// end ends the stream, whose handler ended with err, and returns the error of the stream.
+func (m *messages) end(err error) error {
 	m.mu.Lock()
 	m.ended = true
 	m.mu.Unlock()
-	return cmp.Or(m.release(e), e.err)
-}
-
-// A messageContext is the context of the request that stands for a message. It hides the decisions about the stream: rules
-// that have charged the stream charge each message too.
-type messageContext struct {
-	context.Context
-	message any
-}
-
-// Value implements context.Context.
-func (c messageContext) Value(key any) any {
-	switch key {
-	case messageKey{}:
-		return c.message
-	case decisionKey:
-		return nil
-	}
-	return c.Context.Value(key)
-}
-
-// decisionKey is the key of the decisions in a context.
-var decisionKey = func() any {
-	p := &probe{Context: context.Background()}
-	core.FromContext(p)
-	return p.key
-}()
-
-// A probe is a context that records the key that it is asked for.
-type probe struct {
-	context.Context
-	key any
-}
-
-// Value implements context.Context.
-func (p *probe) Value(key any) any {
-	p.key = key
-	return nil
+	defer m.cancel(nil)
+	return cmp.Or(m.release(err), err)
 }

@@ -59,9 +59,6 @@ func optionsOf(l *core.Limiter, opts []Option) *options {
 	for _, opt := range opts {
 		opt(o)
 	}
-	if o.headers == nil {
-		o.headers = headers.GitHub
-	}
 	return o
 }
 

@@ -6,11 +6,17 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"net/url"
 	"strings"
+	"sync/atomic"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/spillgate/spillgate/core"
 )
 
 // MessageOf returns the decoded message of a call, for Cost, Match, Tier and key funcs. A unary call has its request. A
@@ -34,51 +40,150 @@ func Infrastructure(r *http.Request) bool {
 	return false
 }
 
-// setRequest sets c.request to the request that net/http would make of the call.
-func (c *rpc) setRequest(ctx context.Context, method string) {
+// An rpc is a call that an interceptor limits. It is the context of the request that the limiter decides, and the Router
+// that finds its route. One allocation takes less time than several.
+type rpc struct {
+	context.Context
+	message  any  // of a unary call
+	known    bool // to the server, which may pass other calls to an UnknownServiceHandler
+	request  http.Request
+	url      url.URL
+	response *response
+	own      response // unless an interceptor further out limits the call too
+	counts   bool     // bytes
+	bytes    atomic.Int64
+}
+
+// newRPC returns a call with the request that net/http would make of it.
+func newRPC(ctx context.Context, method string, message any, known bool) *rpc {
 	// The client writes the method of a stream, and older versions of grpc-go accept it without the slash.
 	if !strings.HasPrefix(method, "/") {
 		method = "/" + method
 	}
-	md, _ := metadata.FromIncomingContext(ctx) // a copy
-	rename(md, textproto.CanonicalMIMEHeaderKey)
+	c := &rpc{Context: ctx, message: message, known: known}
 	c.url.Path = method
 	c.request = http.Request{
-		Method: http.MethodPost, URL: &c.url, RequestURI: method, Proto: "HTTP/2.0", ProtoMajor: 2,
-		Header: http.Header(md), Body: http.NoBody, ContentLength: -1,
+		Method: http.MethodPost, URL: &c.url, RequestURI: method, Proto: "HTTP/2.0", ProtoMajor: 2, Body: http.NoBody, ContentLength: -1,
 	}
-	if host := md[authority]; len(host) > 0 {
-		c.request.Host = host[0]
-	}
-	delete(md, authority)
+	r := &c.request
+	r.Header, r.Host = headerOf(ctx)
 	if p, ok := peer.FromContext(ctx); ok {
-		if p.Addr != nil {
-			c.request.RemoteAddr = addressOf(p.Addr)
-		}
+		r.RemoteAddr = addressOf(p.Addr)
 		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
-			c.request.TLS = &info.State
+			state := info.State // info itself would be allocated for calls without TLS too
+			r.TLS = &state
 		}
 	}
+	if c.response, _ = ctx.Value(responseKey{}).(*response); c.response == nil {
+		c.response = &c.own
+		c.own.ServerTransportStream = grpc.ServerTransportStreamFromContext(ctx)
+	}
+	return c
 }
 
-const authority = ":authority"
-
-// rename renames the keys of m.
-func rename[M ~map[string][]string](m M, rename func(string) string) {
-	for name, values := range m { // and perhaps keys that are new
-		if now := rename(name); now != name {
-			delete(m, name)
-			m[now] = values
+// headerOf returns the metadata of a call as the header of a request, and the authority as the host.
+func headerOf(ctx context.Context) (h http.Header, host string) {
+	md, _ := ctx.Value(metadataKey).(metadata.MD)
+	h = make(http.Header, len(md))
+	for name, values := range md {
+		switch c, ok := canonical[name]; {
+		case ok:
+			h[c] = values[:len(values):len(values)]
+		case name != ":authority":
+			h[textproto.CanonicalMIMEHeaderKey(name)] = values[:len(values):len(values)]
+		case len(values) > 0:
+			host = values[0]
 		}
 	}
+	return h, host
+}
+
+// The keys of values of grpc-go in a context.
+var (
+	metadataKey = keyOf(func(ctx context.Context) { metadata.FromIncomingContext(ctx) }) // which copies the metadata
+	streamKey   = keyOf(func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) })
+)
+
+// keyOf returns the key that get asks a context for.
+func keyOf(get func(context.Context)) any {
+	p := &probe{Context: context.Background()}
+	get(p)
+	return p.key
+}
+
+// A probe is a context that records the key that it is asked for.
+type probe struct {
+	context.Context
+	key any
+}
+
+// Value implements context.Context.
+func (p *probe) Value(key any) any {
+	p.key = key
+	return nil
+}
+
+// canonical are names of common fields, because to find the canonical form of a name takes time.
+var canonical = map[string]string{
+	"content-type": "Content-Type", "user-agent": "User-Agent", "grpc-accept-encoding": "Grpc-Accept-Encoding",
+	"authorization": "Authorization", "traceparent": "Traceparent", "x-forwarded-for": "X-Forwarded-For",
 }
 
 // addressOf returns a.String(). It allocates less.
 func addressOf(a net.Addr) string {
-	if tcp, ok := a.(*net.TCPAddr); ok {
-		if p := tcp.AddrPort(); p.IsValid() {
-			return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()).String()
-		}
+	tcp, ok := a.(*net.TCPAddr)
+	switch p := tcp.AddrPort(); {
+	case ok && p.IsValid():
+		return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()).String()
+	case a == nil:
+		return ""
 	}
 	return a.String()
+}
+
+type messageKey struct{}
+type responseKey struct{}
+
+// Value implements context.Context.
+func (c *rpc) Value(key any) any {
+	switch key {
+	case messageKey{}:
+		return c.message
+	case responseKey{}:
+		return c.response
+	case streamKey:
+		if c.own.ServerTransportStream != nil {
+			return &c.own
+		}
+	}
+	return c.Context.Value(key)
+}
+
+// RoutePattern implements core.Router. The routes of a server are its methods.
+func (c *rpc) RoutePattern(*http.Request) (string, error) {
+	if !c.known {
+		return "", nil
+	}
+	return c.url.Path, nil
+}
+
+// sent counts the bytes of a message before compression, if a rule needs their number.
+func (c *rpc) sent(message any) {
+	const head = 5 // of a frame
+	if !c.counts {
+		return
+	}
+	c.bytes.Add(head)
+	if m, ok := message.(proto.Message); ok {
+		c.bytes.Add(int64(proto.Size(m)))
+	}
+}
+
+// end ends a call that ended with err.
+func (c *rpc) end(g *core.Guard, err error) {
+	settle(g, err, c.bytes.Load())
+	g.End()
+	if c.response == &c.own {
+		c.own.send(err == nil)
+	}
 }

@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -105,6 +107,37 @@ func TestRequest(t *testing.T) {
 	if _, _, err := callStream(ctx, conn); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestMetadataIsUnchanged checks that the handler gets the metadata of the client, whatever rules do to the header, and that calls
+// with the same metadata may run at the same time.
+func TestMetadataIsUnchanged(t *testing.T) {
+	sent := metadata.MD{":authority": {"example.com"}, "content-type": {"application/grpc"}, "x-tenant": append(make([]string, 0, 2), "acme")}
+	ctx := metadata.NewIncomingContext(t.Context(), sent)
+	limit := grpclimit.Unary(asked(func(r *http.Request) {
+		if want := (http.Header{"Content-Type": {"application/grpc"}, "X-Tenant": {"acme"}}); !reflect.DeepEqual(r.Header, want) || r.Host != "example.com" {
+			t.Errorf("header %q, want %q; host %q", r.Header, want, r.Host)
+		}
+		r.Header.Add("X-Tenant", "other")
+		r.Header.Del("Content-Type")
+		r.Header.Set("Authorization", "none")
+	}))
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			_, err := limit(ctx, nil, &grpc.UnaryServerInfo{FullMethod: unary}, func(ctx context.Context, _ any) (any, error) {
+				want := metadata.MD{":authority": {"example.com"}, "content-type": {"application/grpc"}, "x-tenant": {"acme"}}
+				if md, _ := metadata.FromIncomingContext(ctx); !reflect.DeepEqual(md, want) || sent["x-tenant"][:2][1] != "" {
+					t.Errorf("the handler gets %q, want %q", md, want)
+				}
+				return nil, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 type inContext struct {

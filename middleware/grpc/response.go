@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/headers"
+	"github.com/spillgate/spillgate/internal/fields"
 	"github.com/spillgate/spillgate/middleware/internal/call"
 	"github.com/spillgate/spillgate/middleware/internal/respond"
 )
@@ -25,20 +26,17 @@ type response struct {
 	grpc.ServerTransportStream
 
 	mu     sync.Mutex
-	fields http.Header // to send
+	fields metadata.MD // to send
 }
 
-// describe sets the fields that w writes, and those of a status, if the call is not admitted.
-func (r *response) describe(w headers.Writer, d core.Decision, s *call.Status) {
+// add adds fields to send.
+func (r *response) add(fields metadata.MD) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.fields == nil {
-		r.fields = make(http.Header)
-	}
-	w(r.fields, d)
-	if s != nil {
-		respond.NoStore(r.fields)
-		r.fields.Set("Grpc-Retry-Pushback-Ms", s.Pushback)
+		r.fields = fields
+	} else {
+		maps.Copy(r.fields, fields)
 	}
 }
 
@@ -46,26 +44,9 @@ func (r *response) describe(w headers.Writer, d core.Decision, s *call.Status) {
 func (r *response) take() metadata.MD {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	md := metadata.MD(r.fields)
-	rename(md, lower)
+	fields := r.fields
 	r.fields = nil
-	return md
-}
-
-// lowered are the names of usual fields in lower case, because strings.ToLower allocates.
-var lowered = func() map[string]string {
-	m := make(map[string]string)
-	for _, name := range headers.Expose {
-		m[http.CanonicalHeaderKey(name)] = strings.ToLower(name)
-	}
-	return m
-}()
-
-func lower(name string) string {
-	if l, ok := lowered[name]; ok {
-		return l
-	}
-	return strings.ToLower(name)
+	return fields
 }
 
 // SendHeader implements grpc.ServerTransportStream.
@@ -76,35 +57,66 @@ func (r *response) SendHeader(md metadata.MD) error {
 
 // send sends the fields with the initial metadata, or else in the trailer.
 func (r *response) send(initial bool) {
-	switch md := r.take(); {
+	switch fields := r.take(); {
 	case r.ServerTransportStream == nil:
 	case initial:
-		_ = r.SetHeader(md) // the client may have disconnected
+		_ = r.SetHeader(fields) // the client may have disconnected
 	default:
-		_ = r.SetTrailer(md)
+		_ = r.SetTrailer(fields)
 	}
 }
 
-// admit describes the decision of g, or err, in w. It returns nil if g admits its request, or else the error for the client.
-func (o *options) admit(w *response, g *core.Guard, err error) error {
-	d := g.Decision()
+// admit sends what describes the decision of g, or failure. It returns nil if g admits its request, or else the error for the
+// client.
+func (c *rpc) admit(o *options, g *core.Guard, failure error) error {
+	fields, err := o.respond(g, failure)
+	c.response.add(fields)
+	c.counts = g.Watches()
+	return err
+}
+
+// gitHubNames are the names of the fields of headers.GitHub.
+var gitHubNames = fields.Names{
+	"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-used", "x-ratelimit-reset", "x-ratelimit-resource", "retry-after",
+}
+
+// respond returns the fields that describe the decision of g, or failure, and the error for the client. The error is nil if g
+// admits its request.
+func (o *options) respond(g *core.Guard, failure error) (metadata.MD, error) {
+	md := make(metadata.MD)
 	switch {
-	case err != nil:
-		s := respond.CallFailure(err)
-		w.describe(func(h http.Header, _ core.Decision) { respond.Failure(err).Announce(h) }, d, &s)
-		return handled(o.fail, g, err, s)
-	case g.Admitted():
-		w.describe(o.headers, d, nil)
-		return nil
+	case failure != nil:
+		set(md, respond.Failure(failure).Announce)
+		return md, handled(o.fail, g, failure, respond.CallFailure(failure), md)
+	case o.headers != nil:
+		set(md, func(h http.Header) { o.headers(h, g.Decision()) })
 	default:
-		s := respond.CallDenial(&d)
-		w.describe(o.headers, d, &s)
-		return handled(o.deny, g, d, s)
+		d := g.Decision() // on the stack; other writers may keep it
+		if v, ok := fields.Of(&d); ok {
+			v.Set(md, &gitHubNames, fields.EpochSeconds)
+		}
+	}
+	if g.Admitted() {
+		return md, nil
+	}
+	d := g.Decision()
+	set(md, respond.NoStore)
+	return md, handled(o.deny, g, d, respond.CallDenial(&d), md)
+}
+
+// set sets what write sets in a header.
+func set(md metadata.MD, write func(http.Header)) {
+	h := make(http.Header)
+	write(h)
+	for name, values := range h {
+		md[strings.ToLower(name)] = values
 	}
 }
 
-// handled returns the error of a deny or error handler, or s if there is no handler or its error is nil.
-func handled[T any](handler func(context.Context, T) error, g *core.Guard, why T, s call.Status) error {
+// handled returns the error of a deny or error handler, or s if there is no handler or its error is nil. It adds the pushback to
+// the fields in md.
+func handled[T any](handler func(context.Context, T) error, g *core.Guard, why T, s call.Status, md metadata.MD) error {
+	md["grpc-retry-pushback-ms"] = []string{s.Pushback}
 	if handler != nil {
 		if err := handler(g.Request().Context(), why); err != nil {
 			return err
