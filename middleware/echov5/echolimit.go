@@ -57,7 +57,7 @@ func (o *options) limit(c *echo.Context, l *core.Limiter, next echo.HandlerFunc)
 // error handler that only logs must return it: a nil error leaves an empty 200. To a call of gRPC or Connect, it responds at
 // once, in the protocol of the call, and returns nil.
 func WriteError(c *echo.Context, err error) error {
-	if respond.FailCall(c.Response(), c.Request(), err) {
+	if respond.Failure(err).WriteCall(c.Response(), c.Request()) {
 		return nil
 	}
 	return failure(c, err)

@@ -86,8 +86,9 @@ func (o *options) respond(g *core.Guard, failure error) (metadata.MD, error) {
 	md := make(metadata.MD)
 	switch {
 	case failure != nil:
-		set(md, respond.Failure(failure).Announce)
-		return md, handled(o.fail, g, failure, respond.CallFailure(failure), md)
+		p := respond.Failure(failure)
+		set(md, p.Announce)
+		return md, handled(o.fail, g, failure, p.CallStatus(), md)
 	case o.headers != nil:
 		set(md, func(h http.Header) { o.headers(h, g.Decision()) })
 	default:

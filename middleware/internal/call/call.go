@@ -19,40 +19,38 @@ const (
 	Unary                   // of Connect: the HTTP status
 )
 
-// Of returns the protocol of r.
+// Of returns the protocol of r. Most requests are not calls, so it reads the content type only if that may be a call's.
 func Of(r *http.Request) Protocol {
 	switch r.Method {
 	case http.MethodGet:
-		if strings.Contains(r.URL.RawQuery, "connect=v1") && r.URL.Query().Get("connect") == "v1" {
+		if q := r.URL.RawQuery; q != "" && strings.Contains(q, "connect=v1") && r.URL.Query().Get("connect") == "v1" {
 			return Unary
 		}
 	case http.MethodPost:
-		t := r.Header.Get("Content-Type")
-		switch rest, ok := cutPrefix(t, "application/grpc"); {
-		case ok && (rest == "" || strings.IndexByte("+; \t", rest[0]) >= 0):
-			return GRPC
-		case ok && hasPrefix(rest, "-web"):
-			return GRPCWeb
-		case hasPrefix(t, "application/connect+"):
-			return Stream
-		case r.Header.Get("Connect-Protocol-Version") == "1":
+		const application = "application/"
+		if t := first(r.Header["Content-Type"]); len(t) > len(application) && strings.IndexByte("gGcC", t[len(application)]) >= 0 {
+			t = strings.ToLower(t)
+			switch rest, ok := strings.CutPrefix(t, application+"grpc"); {
+			case ok && (rest == "" || strings.IndexByte("+; \t", rest[0]) >= 0):
+				return GRPC
+			case ok && strings.HasPrefix(rest, "-web"):
+				return GRPCWeb
+			case strings.HasPrefix(t, application+"connect+"):
+				return Stream
+			}
+		}
+		if first(r.Header["Connect-Protocol-Version"]) == "1" {
 			return Unary
 		}
 	}
 	return None
 }
 
-// cutPrefix is strings.CutPrefix, in upper or lower case.
-func cutPrefix(s, prefix string) (rest string, ok bool) {
-	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
-		return s, false
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
 	}
-	return s[len(prefix):], true
-}
-
-func hasPrefix(s, prefix string) bool {
-	_, ok := cutPrefix(s, prefix)
-	return ok
+	return values[0]
 }
 
 // A Code is a code of gRPC.

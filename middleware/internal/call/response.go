@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,19 +26,21 @@ type Response struct {
 	w        http.ResponseWriter
 	protocol Protocol
 
-	mu     sync.Mutex
-	begun  bool
-	head   head   // once the response has begun
-	body   bool   // the body is not empty
-	quad   []byte // of base64: at most four bytes
-	frames frames
+	mu   sync.Mutex
+	sent http.Header // once the response has begun
+	body bool        // the body is not empty
+	quad []byte      // of base64: at most four bytes
+	err  error       // of base64
+
+	skip int64  // bytes to come of a frame that is not the last
+	last []byte // the last frame, or the head of another
 }
 
 // Watch returns the Response for what is written to w in response to r.
 func Watch(w http.ResponseWriter, r *http.Request) *Response {
 	switch p := Of(r); p {
 	case GRPC, GRPCWeb, Stream:
-		return &Response{w: w, protocol: p, frames: frames{end: [...]byte{GRPCWeb: webEnd, Stream: streamEnd}[p]}}
+		return &Response{w: w, protocol: p}
 	}
 	return nil
 }
@@ -49,26 +52,160 @@ func (c *Response) Begin() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.begun {
-		c.begun, c.head = true, headOf(c.w.Header())
+	if c.sent == nil {
+		c.sent = c.w.Header().Clone()
 	}
 }
 
-// A head is what the header of a response says about the status.
-type head struct {
-	status   string // the Grpc-Status in the header
-	declared bool   // Grpc-Status is a trailer
-	text     bool   // the body is base64
+// Wrote reads a part of the body that has been written, after Begin.
+func (c *Response) Wrote(p []byte) {
+	if c == nil || len(p) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.body = true
+	if !strings.HasPrefix(strings.ToLower(c.sent.Get("Content-Type")), "application/grpc-web-text") {
+		c.read(p)
+		return
+	}
+	for _, b := range p { // four bytes at a time, because each four may be padded
+		if c.quad = append(c.quad, b); len(c.quad) == 4 {
+			decoded, err := base64.StdEncoding.AppendDecode(nil, c.quad)
+			c.read(decoded)
+			c.err = cmp.Or(c.err, err)
+			c.quad = c.quad[:0]
+		}
+	}
 }
 
-func headOf(h http.Header) head {
-	return head{
-		status: value(h, "Grpc-Status"),
-		declared: slices.ContainsFunc(strings.Split(strings.Join(h["Trailer"], ","), ","), func(name string) bool {
-			return strings.EqualFold(strings.TrimSpace(name), "Grpc-Status")
-		}),
-		text: hasPrefix(h.Get("Content-Type"), "application/grpc-web-text"),
+// A frame is a flag, the length of the data in four bytes, and the data. maxLast is the longest last frame that is read, in
+// bytes. A compressed one may have twice as many.
+const (
+	compressed = 0x01 // the flags
+	streamEnd  = 0x02 // the last envelope of Connect
+	webEnd     = 0x80 // the last frame of gRPC-Web
+
+	headSize = 5
+	maxLast  = 64 << 10
+)
+
+// ends are the flags of the last frame.
+var ends = [...]byte{GRPCWeb: webEnd, Stream: streamEnd}
+
+// read keeps the last frame of a body, and what follows it.
+func (c *Response) read(p []byte) {
+	for len(p) > 0 {
+		switch have := len(c.last); {
+		case c.skip > 0:
+			n := min(c.skip, int64(len(p)))
+			p, c.skip = p[n:], c.skip-n
+		case have < headSize:
+			n := min(headSize-have, len(p))
+			p, c.last = p[n:], append(c.last, p[:n]...)
+			if len(c.last) == headSize && c.last[0]&ends[c.protocol] == 0 {
+				c.last, c.skip = c.last[:0], int64(binary.BigEndian.Uint32(c.last[1:]))
+			}
+		default:
+			c.last = append(c.last, p[:min(len(p), max(0, 2*maxLast+headSize+1-have))]...)
+			return
+		}
 	}
+}
+
+// end returns the data of the last frame; nil if it has not arrived.
+func (c *Response) end(encoding string) ([]byte, error) {
+	if c.err != nil || len(c.last) < headSize {
+		return nil, c.err
+	}
+	n, data := int64(binary.BigEndian.Uint32(c.last[1:])), c.last[headSize:]
+	switch have := int64(len(data)); {
+	case n > 2*maxLast:
+		return nil, errTooLong
+	case have > n:
+		return nil, errExtra
+	case have < n:
+		return nil, nil
+	}
+	if c.last[0]&compressed != 0 {
+		if encoding != "gzip" {
+			return nil, fmt.Errorf("encoding %q is neither gzip nor identity", encoding)
+		}
+		z, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return nil, err
+		}
+		if data, err = io.ReadAll(io.LimitReader(z, maxLast+1)); err != nil {
+			return nil, err
+		}
+	}
+	if len(data) > maxLast {
+		return nil, errTooLong
+	}
+	return data, nil
+}
+
+var (
+	errTooLong = errors.New("the last frame is longer than 64 KiB")
+	errExtra   = errors.New("more data follows the last frame")
+	errNoJSON  = errors.New("the last envelope is no JSON")
+	logOnce    sync.Once
+)
+
+// Status returns the status of the call, as an HTTP status, if the HTTP status of the response is status. A call has
+// failed if its status has not arrived or is unreadable.
+func (c *Response) Status(status int) int {
+	if c == nil || status >= http.StatusBadRequest {
+		return status
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	code, err := c.code(c.w.Header())
+	if err != nil {
+		logOnce.Do(func() { slog.Warn("spillgate: the status of a call is unreadable", "err", err) })
+		code = unknown
+	}
+	return code.HTTPStatus()
+}
+
+func (c *Response) code(h http.Header) (Code, error) {
+	sent := c.sent
+	if sent == nil { // the response begins when the handlers have returned
+		sent = h
+	}
+	status := value(h, http.TrailerPrefix+"Grpc-Status")
+	switch {
+	case c.protocol == Stream:
+		data, err := c.end(h.Get("Connect-Content-Encoding"))
+		if data == nil {
+			return unknown, err
+		}
+		return errorCode(data)
+	case c.protocol == GRPCWeb && c.body:
+		data, err := c.end(h.Get("Grpc-Encoding"))
+		if data == nil {
+			return unknown, err
+		}
+		fields, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(data))).ReadMIMEHeader() // EOF
+		status = fields.Get("Grpc-Status")
+	case status != "":
+	case declares(sent["Trailer"], "Grpc-Status"):
+		status = value(h, "Grpc-Status")
+	case !c.body:
+		status = value(sent, "Grpc-Status")
+	}
+	code, err := strconv.Atoi(status)
+	if err != nil {
+		code = int(unknown)
+	}
+	return Code(code), nil
+}
+
+// declares reports whether the values of a Trailer field have a name.
+func declares(trailers []string, name string) bool {
+	return slices.ContainsFunc(strings.Split(strings.Join(trailers, ","), ","), func(declared string) bool {
+		return strings.EqualFold(strings.TrimSpace(declared), name)
+	})
 }
 
 // value returns the first value of a field, even if its name is not in canonical form.
@@ -81,165 +218,26 @@ func value(h http.Header, name string) string {
 	return ""
 }
 
-// Wrote reads a part of the body that has been written, after Begin.
-func (c *Response) Wrote(p []byte) {
-	if c == nil || len(p) == 0 {
-		return
+// errorCode returns the code in the last envelope of Connect, {"error":{"code":"not_found"}}, or 0 if there is no error. It
+// indents the envelope, so that each field has a line, because the decoder of JSON would make programs 90 KB larger.
+func errorCode(envelope []byte) (code Code, err error) {
+	var b bytes.Buffer
+	if json.Indent(&b, envelope, "", "\t") != nil || b.Bytes()[0] != '{' {
+		return unknown, errNoJSON
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.body = true
-	if !c.head.text {
-		c.frames.read(p)
-		return
-	}
-	for _, b := range p { // four bytes at a time, because each four may be padded
-		if c.quad = append(c.quad, b); len(c.quad) == 4 {
-			var decoded [3]byte
-			n, err := base64.StdEncoding.Decode(decoded[:], c.quad)
-			c.frames.read(decoded[:n])
-			c.frames.err = cmp.Or(c.frames.err, err)
-			c.quad = c.quad[:0]
-		}
-	}
-}
-
-var logUnreadable sync.Once
-
-// Status returns the status of the call, as an HTTP status, if the HTTP status of the response is status. A call has
-// failed if its status has not arrived or is unreadable.
-func (c *Response) Status(status int) int {
-	if c == nil || status >= http.StatusBadRequest {
-		return status
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	code, err := c.code(c.w.Header())
-	if err != nil {
-		logUnreadable.Do(func() { slog.Warn("spillgate: the status of a call is unreadable", "err", err) })
-		code = unknown
-	}
-	return code.HTTPStatus()
-}
-
-func (c *Response) code(h http.Header) (Code, error) {
-	head := c.head
-	if !c.begun { // it begins when the handlers have returned
-		head = headOf(h)
-	}
-	status := value(h, http.TrailerPrefix+"Grpc-Status")
-	switch {
-	case c.protocol == Stream:
-		return c.frames.envelope(h.Get("Connect-Content-Encoding"))
-	case c.protocol == GRPCWeb && c.body:
-		last, err := c.frames.last(h.Get("Grpc-Encoding"))
-		if err != nil {
-			return unknown, err
-		}
-		fields, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(last))).ReadMIMEHeader() // EOF
-		status = fields.Get("Grpc-Status")
-	case status != "":
-	case head.declared:
-		status = value(h, "Grpc-Status")
-	case !c.body:
-		status = head.status
-	}
-	code, err := strconv.Atoi(status)
-	if err != nil {
-		code = int(unknown)
-	}
-	return Code(code), nil
-}
-
-// Flags of a frame.
-const (
-	compressed = 0x01
-	streamEnd  = 0x02 // the last envelope of Connect
-	webEnd     = 0x80 // the last frame of gRPC-Web
-)
-
-// maxLast is the longest last frame that is read, in bytes. A compressed one may have twice as many.
-const maxLast = 64 << 10
-
-var (
-	errTooLong = errors.New("the last frame is longer than 64 KiB")
-	errExtra   = errors.New("more data follows the last frame")
-)
-
-// frames finds the last frame of a body. A frame is a flag, the length of the data in four bytes, and the data.
-type frames struct {
-	end  byte // the flag of the last frame; 0: the body is not read
-	head [5]byte
-	have int    // bytes of head
-	rest int64  // bytes of data to come
-	data []byte // of the last frame
-	err  error
-}
-
-func (f *frames) read(p []byte) {
-	for len(p) > 0 && f.err == nil && f.end != 0 {
-		if f.have < len(f.head) {
-			n := copy(f.head[f.have:], p)
-			p, f.have, f.rest = p[n:], f.have+n, int64(binary.BigEndian.Uint32(f.head[1:]))
-		} else {
-			n := int(min(int64(len(p)), f.rest))
-			if f.isLast() {
-				f.data = append(f.data, p[:n]...)
+	inError := false
+	for line := range strings.Lines(b.String()) {
+		name, value, _ := strings.Cut(strings.TrimRight(line, ",\n"), ": ")
+		switch isField := strings.HasPrefix(line, "\t\""); {
+		case isField && strings.EqualFold(name, "\t\"error\""):
+			if code, inError = 0, value != "null"; inError {
+				code = unknown
 			}
-			p, f.rest = p[n:], f.rest-int64(n)
-		}
-		switch {
-		case f.have < len(f.head):
-		case !f.isLast() && f.rest == 0:
-			f.have = 0
-		case f.isLast() && f.rest > 2*maxLast:
-			f.err = errTooLong
-		case f.isLast() && f.rest == 0 && len(p) > 0:
-			f.err = errExtra
+		case isField:
+			inError = false
+		case inError && strings.EqualFold(name, "\t\t\"code\"") && value != "null":
+			code = cmp.Or(Code(max(0, slices.Index(names[:], strings.Trim(value, `"`)))), unknown)
 		}
 	}
-}
-
-func (f *frames) isLast() bool { return f.head[0]&f.end != 0 }
-
-// last returns the data of the last frame; nil if it has not arrived.
-func (f *frames) last(encoding string) (data []byte, err error) {
-	if f.err != nil || f.have < len(f.head) || f.rest > 0 {
-		return nil, f.err
-	}
-	data = f.data
-	if f.head[0]&compressed != 0 {
-		if encoding != "gzip" {
-			return nil, fmt.Errorf("encoding %q is neither gzip nor identity", encoding)
-		}
-		z, err := gzip.NewReader(bytes.NewReader(data))
-		if err == nil {
-			var b bytes.Buffer
-			_, err = b.ReadFrom(io.LimitReader(z, maxLast+1))
-			data = b.Bytes()
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if len(data) > maxLast {
-		return nil, errTooLong
-	}
-	return data, nil
-}
-
-// envelope returns the code in the last envelope of Connect.
-func (f *frames) envelope(encoding string) (Code, error) {
-	data, err := f.last(encoding)
-	if data == nil {
-		return unknown, err
-	}
-	name, failed, err := errorCode(data)
-	switch {
-	case err != nil:
-		return unknown, err
-	case !failed:
-		return 0, nil
-	}
-	return cmp.Or(Code(max(0, slices.Index(names[:], name))), unknown), nil
+	return code, nil
 }

@@ -83,26 +83,27 @@ func number(b []byte, id byte, value int64) []byte {
 	return binary.AppendUvarint(append(b, id<<3), uint64(value))
 }
 
-// Write responds to r, a call in protocol p. For gRPC, it writes no body: HTTP/2 then sends a single HEADERS frame, and
-// clients retry no other response.
-func (s Status) Write(w http.ResponseWriter, r *http.Request, p Protocol) {
-	body, _ := json.Marshal(s) // texts: cannot fail
-	switch h := w.Header(); p {
+// Write responds to r, which is a call. For gRPC, it writes no body: HTTP/2 then sends a single HEADERS frame, and clients retry
+// no other response.
+func (s Status) Write(w http.ResponseWriter, r *http.Request) {
+	h, p, status := w.Header(), Of(r), http.StatusOK
+	h["Content-Type"] = []string{first(r.Header["Content-Type"])}
+	var body []byte
+	switch p {
 	case Unary:
-		h.Set("Content-Type", "application/json")
-		w.WriteHeader(s.Code.HTTPStatus())
-		_, _ = w.Write(body) // the client may have disconnected
+		h["Content-Type"], status = []string{"application/json"}, s.Code.HTTPStatus()
+		body, _ = json.Marshal(s) // texts: cannot fail
 	case Stream:
-		h.Set("Content-Type", r.Header.Get("Content-Type"))
-		w.WriteHeader(http.StatusOK)
-		body = append(append([]byte(`{"error":`), body...), '}')
-		_, _ = w.Write(append(binary.BigEndian.AppendUint32([]byte{streamEnd}, uint32(len(body))), body...))
+		body, _ = json.Marshal(map[string]Status{"error": s})
+		body = append(binary.BigEndian.AppendUint32([]byte{streamEnd}, uint32(len(body))), body...)
 	default:
-		h.Set("Content-Type", r.Header.Get("Content-Type"))
 		h.Set("Grpc-Status", strconv.Itoa(int(s.Code)))
 		h.Set("Grpc-Message", s.Message)
 		h.Set("Grpc-Status-Details-Bin", base64.RawStdEncoding.EncodeToString(s.Proto()))
 		h.Set("Grpc-Retry-Pushback-Ms", s.Pushback)
-		w.WriteHeader(http.StatusOK)
+	}
+	w.WriteHeader(status)
+	if body != nil {
+		_, _ = w.Write(body) // the client may have disconnected
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/spillgate/spillgate/core"
 )
@@ -22,7 +23,7 @@ const (
 )
 
 // unavailableRetry is the Retry-After of a 503, in seconds: about how long a store takes to fail over.
-const unavailableRetry = "5"
+const unavailableRetry = 5
 
 // A Problem is the response to a request that is not admitted. Nothing in it comes from a key, a store or an error.
 type Problem struct {
@@ -50,7 +51,7 @@ func Failure(err error) Problem {
 		p.Type = reducedCapacity
 		p.Status = http.StatusServiceUnavailable
 		p.Detail = "The request cannot be checked at the moment; retry later."
-		p.retryAfter = unavailableRetry
+		p.retryAfter = strconv.Itoa(unavailableRetry)
 	}
 	p.Title = http.StatusText(p.Status)
 	p.Message = p.Title
@@ -83,7 +84,7 @@ func (p Problem) Announce(h http.Header) {
 
 // Write renders p as the response to r, or as the status of r if r is a call. A HEAD request gets no body.
 func (p Problem) Write(w http.ResponseWriter, r *http.Request) {
-	if p.writeCall(w, r) {
+	if p.WriteCall(w, r) {
 		return
 	}
 	p.Announce(w.Header())
