@@ -68,6 +68,6 @@ func settle(g *core.Guard, err error, bytes int64) {
 		s = status.FromContextError(err) // as the server does
 	}
 	g.Settle(outcome.Of(g.Request(), outcome.Answer{
-		Returned: err != errAborted, Written: bytes > 0, Status: call.Code(s.Code()).HTTPStatus(), Bytes: bytes,
+		Returned: !errors.Is(err, errAborted), Written: bytes > 0, Status: call.Code(s.Code()).HTTPStatus(), Bytes: bytes,
 	}))
 }

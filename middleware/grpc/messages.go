@@ -70,7 +70,7 @@ func (m *messages) RecvMsg(message any) error {
 	}
 	// Rules that have charged the stream charge each message too.
 	ctx := context.WithValue(core.WithoutDecision(m.ServerStream.Context()), messageKey{}, message)
-	g, err := m.options.messages.Guard(ctx, &m.request, m.rpc)
+	g, err := m.messages.Guard(ctx, &m.request, m.rpc)
 	var fields metadata.MD
 	if err != nil || !g.Admitted() {
 		fields, err = m.respond(&g, err)

@@ -307,3 +307,30 @@ func TestInitialMetadata(t *testing.T) {
 		check("stream, "+way, err, header)
 	}
 }
+
+// TestWrappedTransport checks that limiters send their fields once, even if an interceptor between them wraps the transport, and
+// that the wrapper gets what the handler sends.
+func TestWrappedTransport(t *testing.T) {
+	var own int
+	wrap := func(ctx context.Context, m any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		return next(grpc.NewContextWithServerTransportStream(ctx, counting{grpc.ServerTransportStreamFromContext(ctx), &own}), m)
+	}
+	s := &service{unary: func(ctx context.Context, _ string) error { return grpc.SetHeader(ctx, metadata.Pairs("own", "1")) }}
+	conn := s.serve(t, []grpc.UnaryServerInterceptor{grpclimit.Unary(counted(9)), wrap, grpclimit.Unary(counted(5))}, nil)
+	var header metadata.MD
+	err := conn.Invoke(t.Context(), unary, wrapperspb.String("x"), new(emptypb.Empty), grpc.Header(&header))
+	if err != nil || own != 1 || len(header["own"]) != 1 || len(header["x-ratelimit-limit"]) != 1 {
+		t.Errorf("header %v, %v; the wrapper got %d fields", header, err, own)
+	}
+}
+
+// A counting is a transport that counts the calls of SetHeader.
+type counting struct {
+	grpc.ServerTransportStream
+	calls *int
+}
+
+func (c counting) SetHeader(md metadata.MD) error {
+	*c.calls++
+	return c.ServerTransportStream.SetHeader(md)
+}

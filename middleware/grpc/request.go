@@ -60,8 +60,7 @@ func newRPC(ctx context.Context, method string, message any, known bool) *rpc {
 	if !strings.HasPrefix(method, "/") {
 		method = "/" + method
 	}
-	c := &rpc{Context: ctx, message: message, known: known}
-	c.url.Path = method
+	c := &rpc{Context: ctx, message: message, known: known, url: url.URL{Path: method}}
 	c.request = http.Request{
 		Method: http.MethodPost, URL: &c.url, RequestURI: method, Proto: "HTTP/2.0", ProtoMajor: 2, Body: http.NoBody, ContentLength: -1,
 	}
@@ -83,7 +82,10 @@ func newRPC(ctx context.Context, method string, message any, known bool) *rpc {
 
 // headerOf returns the metadata of a call as the header of a request, and the authority as the host.
 func headerOf(ctx context.Context) (h http.Header, host string) {
-	md, _ := ctx.Value(metadataKey).(metadata.MD)
+	md, ok := ctx.Value(metadataKey).(metadata.MD)
+	if !ok { // there is none, or a version that is not known yet keeps it elsewhere
+		md, _ = metadata.FromIncomingContext(ctx)
+	}
 	h = make(http.Header, len(md))
 	for name, values := range md {
 		switch c, ok := canonical[name]; {
@@ -100,7 +102,7 @@ func headerOf(ctx context.Context) (h http.Header, host string) {
 
 // The keys of values of grpc-go in a context.
 var (
-	metadataKey = keyOf(func(ctx context.Context) { metadata.FromIncomingContext(ctx) }) // which copies the metadata
+	metadataKey = keyOf(func(ctx context.Context) { metadata.FromIncomingContext(ctx) }) // which may copy the metadata
 	streamKey   = keyOf(func(ctx context.Context) { grpc.ServerTransportStreamFromContext(ctx) })
 )
 
@@ -131,9 +133,9 @@ var canonical = map[string]string{
 
 // addressOf returns a.String(). It allocates less.
 func addressOf(a net.Addr) string {
-	tcp, ok := a.(*net.TCPAddr)
-	switch p := tcp.AddrPort(); {
-	case ok && p.IsValid():
+	tcp, _ := a.(*net.TCPAddr)
+	switch p := tcp.AddrPort(); { // not valid if tcp is nil
+	case p.IsValid():
 		return netip.AddrPortFrom(p.Addr().Unmap(), p.Port()).String()
 	case a == nil:
 		return ""

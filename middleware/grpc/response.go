@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/fields"
@@ -101,7 +101,7 @@ func (o *options) respond(g *core.Guard, failure error) (metadata.MD, error) {
 		return md, nil
 	}
 	d := g.Decision()
-	set(md, respond.NoStore)
+	md["cache-control"] = []string{"no-store"}
 	return md, handled(o.deny, g, d, respond.CallDenial(&d), md)
 }
 
@@ -132,8 +132,8 @@ func Denial(d core.Decision) error { return errorOf(respond.CallDenial(&d)) }
 
 func errorOf(s call.Status) error {
 	p := status.New(codes.Code(s.Code), s.Message).Proto()
-	if err := proto.Unmarshal(s.Proto(), p); err != nil {
-		return status.Error(codes.Code(s.Code), s.Message) // without details
+	for _, d := range s.Details {
+		p.Details = append(p.Details, &anypb.Any{TypeUrl: d.URL(), Value: d.Value})
 	}
 	return status.ErrorProto(p)
 }

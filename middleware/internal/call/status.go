@@ -25,6 +25,9 @@ type Detail struct {
 	Value raw    `json:"value"`
 }
 
+// URL returns the URL of d's type.
+func (d Detail) URL() string { return "type.googleapis.com/" + d.Type }
+
 // raw is encoded in base64 without padding, which gRPC and Connect ask for.
 type raw []byte
 
@@ -61,7 +64,7 @@ func NewStatus(code Code, message string, wait time.Duration, rules []string) St
 func (s Status) Proto() []byte {
 	b := field(number(nil, 1, int64(s.Code)), 2, []byte(s.Message))
 	for _, d := range s.Details {
-		b = field(b, 3, field(field(nil, 1, []byte("type.googleapis.com/"+d.Type)), 2, d.Value))
+		b = field(b, 3, field(field(nil, 1, []byte(d.URL())), 2, d.Value))
 	}
 	return b
 }
