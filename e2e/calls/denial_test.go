@@ -109,30 +109,39 @@ func limiterOf(store core.Store, key core.KeyFunc, names ...string) *core.Limite
 	return core.Must(core.New(rules, core.WithStore(store), core.WithLogger(slog.New(slog.DiscardHandler))))
 }
 
+func noKey(*http.Request) (string, error) { return "", core.ErrNoKey }
+
+// A denial is what a limiter makes of every call.
+type denial struct {
+	limiter *core.Limiter
+	code    codes.Code
+	details []proto.Message
+}
+
+// denials returns all responses that the adapters write, by their causes.
+func denials() map[string]denial {
+	broken := func(*http.Request) (string, error) { return "", io.ErrUnexpectedEOF }
+	return map[string]denial{
+		"denied":            {limiterOf(verdict{wait: 90*time.Second + 1}, keyfunc.Const("all"), "login"), codes.ResourceExhausted, []proto.Message{retryIn(90001 * time.Millisecond), quota("login")}},
+		"never":             {limiterOf(verdict{wait: core.Never}, keyfunc.Const("all"), "login"), codes.ResourceExhausted, []proto.Message{quota("login")}},
+		"no key":            {limiterOf(verdict{}, noKey, "login"), codes.InvalidArgument, nil},
+		"a key func":        {limiterOf(verdict{}, broken, "login"), codes.Internal, nil},
+		"the store is down": {limiterOf(verdict{err: io.ErrUnexpectedEOF}, keyfunc.Const("all"), "login"), codes.Unavailable, []proto.Message{retryIn(5 * time.Second)}},
+	}
+}
+
 // TestDenied checks what each client makes of each response that the adapters write.
 func TestDenied(t *testing.T) {
-	noKey := func(*http.Request) (string, error) { return "", core.ErrNoKey }
-	broken := func(*http.Request) (string, error) { return "", io.ErrUnexpectedEOF }
 	for _, f := range apps.Frameworks {
-		for why, row := range map[string]struct {
-			limiter *core.Limiter
-			code    codes.Code
-			details []proto.Message
-		}{
-			"denied":            {limiterOf(verdict{wait: 90*time.Second + 1}, keyfunc.Const("all"), "login"), codes.ResourceExhausted, []proto.Message{retryIn(90001 * time.Millisecond), quota("login")}},
-			"never":             {limiterOf(verdict{wait: core.Never}, keyfunc.Const("all"), "login"), codes.ResourceExhausted, []proto.Message{quota("login")}},
-			"no key":            {limiterOf(verdict{}, noKey, "login"), codes.InvalidArgument, nil},
-			"a key func":        {limiterOf(verdict{}, broken, "login"), codes.Internal, nil},
-			"the store is down": {limiterOf(verdict{err: io.ErrUnexpectedEOF}, keyfunc.Const("all"), "login"), codes.Unavailable, []proto.Message{retryIn(5 * time.Second)}},
-		} {
+		for why, d := range denials() {
 			l := new(login)
-			for _, c := range clientsOf(t, serve(t, f.Build(l.app(apps.Guard{Limiter: row.limiter})))) {
+			for _, c := range clientsOf(t, serve(t, f.Build(l.app(apps.Guard{Limiter: d.limiter})))) {
 				for _, kind := range kinds {
 					if !c.can(kind) {
 						continue
 					}
 					t.Run(strings.Join([]string{f.Name, why, c.name, kind}, ", "), func(t *testing.T) {
-						want(t, c.within(t, kind, right), row.code, row.details...)
+						want(t, c.within(t, kind, right), d.code, d.details...)
 					})
 				}
 			}

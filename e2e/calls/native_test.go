@@ -91,7 +91,6 @@ func TestNativeGuessing(t *testing.T) {
 
 // TestNativeDenied checks what clients make of the errors.
 func TestNativeDenied(t *testing.T) {
-	noKey := func(*http.Request) (string, error) { return "", core.ErrNoKey }
 	for _, kind := range kinds {
 		l := new(login)
 		for _, c := range nativeClients(t, l.native(t, limiterOf(verdict{wait: 90*time.Second + 1}, keyfunc.Const("all"), "login", "other"))) {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,20 +23,9 @@ import (
 	"github.com/spillgate/spillgate/keyfunc"
 )
 
-// TestNode calls with @grpc/grpc-js.
-func TestNode(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "grpcjs"))); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := run(t, dir, nil, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline", "--loglevel=error"); err != nil {
-		skip(t, err)
-	}
-	testProgram(t, dir, "node", "drive.mjs")
-}
-
 // TestPython calls with python3-grpcio.
 func TestPython(t *testing.T) {
+	t.Parallel()
 	const python = "/usr/bin/python3" // Debian's, which finds Debian's packages
 	if _, err := run(t, "", nil, python, "-c", "import grpc"); err != nil {
 		skip(t, err)
@@ -66,41 +54,25 @@ type seen struct {
 
 // testProgram calls a server of grpc-go, and one behind an adapter for HTTP, by a program in another language.
 func testProgram(t *testing.T, dir string, program ...string) {
-	message, err := proto.Marshal(wrapperspb.String(right))
-	if err != nil {
-		t.Fatal(err)
-	}
 	call := func(t *testing.T, address string, calls int, env ...string) (all []seen) {
 		args := append(program[1:len(program):len(program)], address, pathOf(unary), fmt.Sprint(calls))
-		out, err := run(t, dir, append(env, "MESSAGE="+hex.EncodeToString(message)), program[0], args...)
+		out, err := run(t, dir, append(env, "MESSAGE="+passwordHex(t)), program[0], args...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
-			var s seen
-			if err := d.Decode(&s); err != nil {
-				t.Fatalf("%v in the output\n%s", err, out)
-			}
-			all = append(all, s)
-		}
+		eachLine(t, out, func(s seen) { all = append(all, s) })
 		if len(all) != calls {
 			t.Fatalf("%d calls: %+v", calls, all)
 		}
 		return all
 	}
-	for why, serve := range map[string]func(t *testing.T, l *core.Limiter) string{
-		"grpclimit": func(t *testing.T, l *core.Limiter) string { return new(login).native(t, l) },
-		"stdlib": func(t *testing.T, l *core.Limiter) string {
-			return serve(t, apps.Frameworks[0].Build(new(login).app(apps.Guard{Limiter: l})))
-		},
-	} {
+	for why, serve := range bothServers {
 		t.Run(why, func(t *testing.T) {
 			got := call(t, serve(t, limiterOf(verdict{wait: 1500 * time.Millisecond}, keyfunc.Const("all"), "login")), 1)[0]
 			if got.Code != codes.ResourceExhausted || got.Pushback != "1500" || got.Remaining != "0" {
 				t.Errorf("a denied call: %+v", got)
 			}
 			wantDetails(t, got, retryIn(1500*time.Millisecond), quota("login"))
-			noKey := func(*http.Request) (string, error) { return "", core.ErrNoKey }
 			if got := call(t, serve(t, limiterOf(verdict{}, noKey, "login")), 1)[0]; got.Code != codes.InvalidArgument || got.Pushback != "-1" {
 				t.Errorf("a call without a key: %+v", got)
 			}
@@ -117,6 +89,35 @@ func testProgram(t *testing.T, dir string, program ...string) {
 				t.Errorf("calls above a daily limit, for %v: %+v", time.Since(begun), got)
 			}
 		})
+	}
+}
+
+// bothServers serve the service by grpc-go, limited by interceptors, and behind an adapter for HTTP.
+var bothServers = map[string]func(t *testing.T, l *core.Limiter) string{
+	"grpclimit": func(t *testing.T, l *core.Limiter) string { return new(login).native(t, l) },
+	"stdlib": func(t *testing.T, l *core.Limiter) string {
+		return serve(t, apps.Frameworks[0].Build(new(login).app(apps.Guard{Limiter: l})))
+	},
+}
+
+// passwordHex returns the message with the right password.
+func passwordHex(t *testing.T) string {
+	message, err := proto.Marshal(wrapperspb.String(right))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(message)
+}
+
+// eachLine decodes the objects that a program prints.
+func eachLine[Line any](t *testing.T, out string, use func(Line)) {
+	t.Helper()
+	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+		var line Line
+		if err := d.Decode(&line); err != nil {
+			t.Fatalf("%v in the output\n%s", err, out)
+		}
+		use(line)
 	}
 }
 

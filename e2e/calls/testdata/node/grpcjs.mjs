@@ -1,4 +1,4 @@
-// Calls a method without retries, and prints an object for each call: node drive.mjs ADDRESS METHOD CALLS. With RETRY=1 it retries.
+// Calls a method without retries, and prints an object for each call: node grpcjs.mjs ADDRESS METHOD CALLS. With RETRY=1 it retries.
 import grpc from '@grpc/grpc-js'
 
 const [address, method, calls] = process.argv.slice(2)
