@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/spillgate/spillgate/dashboard"
-	"github.com/spillgate/spillgate/e2e/internal/nginx"
+	"github.com/spillgate/spillgate/e2e/internal/proxy"
 	"github.com/spillgate/spillgate/telemetry"
 )
 
@@ -18,7 +18,7 @@ func TestPageBehindNames(t *testing.T) {
 	s := newScene(t, telemetry.Options{})
 	s.ask(5, "ann")
 	direct := s.serve(t, dashboard.WithHosts("admin.test"), dashboard.WithReset(anybody))
-	proxy := "http://" + nginx.Start(t, nginx.Proxy{Listen: "127.0.0.1", Upstream: strings.TrimSuffix(strings.TrimPrefix(direct, "http://"), "/")}) + "/"
+	proxy := "http://" + proxy.Start(t, proxy.Nginx{Listen: "127.0.0.1", Upstream: strings.TrimSuffix(strings.TrimPrefix(direct, "http://"), "/")}) + "/"
 	for _, url := range []string{direct, proxy} {
 		evil := newPage(t)
 		evil.quiet.Store(true) // a 403 is an error in the console

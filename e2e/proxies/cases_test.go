@@ -7,7 +7,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/e2e/internal/apps"
-	"github.com/spillgate/spillgate/e2e/internal/nginx"
+	"github.com/spillgate/spillgate/e2e/internal/proxy"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 	"github.com/spillgate/spillgate/internal/ipcases"
 	"github.com/spillgate/spillgate/keyfunc"
@@ -17,7 +17,7 @@ import (
 // is not available on loopback, so it is set by the server.
 func TestCases(t *testing.T) {
 	var app atomic.Value // of http.HandlerFunc
-	addr := nginx.Start(t, nginx.Proxy{
+	addr := proxy.Start(t, proxy.Nginx{
 		Listen: "127.0.0.1", Mute: true,
 		Upstream: serve(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { app.Load().(http.HandlerFunc)(w, r) })),
 	})

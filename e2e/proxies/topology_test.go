@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spillgate/spillgate/e2e/internal/nginx"
+	"github.com/spillgate/spillgate/e2e/internal/proxy"
 	"github.com/spillgate/spillgate/e2e/internal/wire"
 )
 
@@ -32,28 +32,28 @@ type topology struct {
 
 var topologies = []topology{
 	{"one proxy", client, false, func(t *testing.T, app http.Handler) string {
-		return nginx.Start(t, nginx.Proxy{Listen: "127.0.0.1", Upstream: serve(t, "127.0.0.1:0", app), Bind: edge})
+		return proxy.Start(t, proxy.Nginx{Listen: "127.0.0.1", Upstream: serve(t, "127.0.0.1:0", app), Bind: edge})
 	}},
 	{"two proxies", client, false, func(t *testing.T, app http.Handler) string {
-		second := nginx.Start(t, nginx.Proxy{Listen: "127.0.0.1", Upstream: serve(t, "127.0.0.1:0", app), Bind: inner})
-		return nginx.Start(t, nginx.Proxy{Listen: "127.0.0.1", Upstream: second, Bind: edge})
+		second := proxy.Start(t, proxy.Nginx{Listen: "127.0.0.1", Upstream: serve(t, "127.0.0.1:0", app), Bind: inner})
+		return proxy.Start(t, proxy.Nginx{Listen: "127.0.0.1", Upstream: second, Bind: edge})
 	}},
 	{"an IPv6 client", "::1", true, func(t *testing.T, app http.Handler) string {
-		return nginx.Start(t, nginx.Proxy{Listen: "[::1]", Upstream: serve(t, "127.0.0.1:0", app), Bind: edge})
+		return proxy.Start(t, proxy.Nginx{Listen: "[::1]", Upstream: serve(t, "127.0.0.1:0", app), Bind: edge})
 	}},
 	{"an IPv6 client and two proxies", "::1", true, func(t *testing.T, app http.Handler) string {
-		second := nginx.Start(t, nginx.Proxy{Listen: "127.0.0.1", Upstream: serve(t, "127.0.0.1:0", app), Bind: inner})
-		return nginx.Start(t, nginx.Proxy{Listen: "[::1]", Upstream: second, Bind: edge})
+		second := proxy.Start(t, proxy.Nginx{Listen: "127.0.0.1", Upstream: serve(t, "127.0.0.1:0", app), Bind: inner})
+		return proxy.Start(t, proxy.Nginx{Listen: "[::1]", Upstream: second, Bind: edge})
 	}},
 	{"an IPv6 proxy", client, true, func(t *testing.T, app http.Handler) string {
-		return nginx.Start(t, nginx.Proxy{Listen: "127.0.0.1", Upstream: serve(t, "[::1]:0", app)})
+		return proxy.Start(t, proxy.Nginx{Listen: "127.0.0.1", Upstream: serve(t, "[::1]:0", app)})
 	}},
 	{"a Unix socket to the application", client, false, func(t *testing.T, app http.Handler) string {
-		return nginx.Start(t, nginx.Proxy{Listen: "127.0.0.1", Upstream: serve(t, socket(t), app)})
+		return proxy.Start(t, proxy.Nginx{Listen: "127.0.0.1", Upstream: serve(t, socket(t), app)})
 	}},
 	{"a Unix socket between two proxies", client, false, func(t *testing.T, app http.Handler) string {
-		second := nginx.Start(t, nginx.Proxy{Listen: socket(t), Upstream: serve(t, "127.0.0.1:0", app), Bind: inner})
-		return nginx.Start(t, nginx.Proxy{Listen: "127.0.0.1", Upstream: second})
+		second := proxy.Start(t, proxy.Nginx{Listen: socket(t), Upstream: serve(t, "127.0.0.1:0", app), Bind: inner})
+		return proxy.Start(t, proxy.Nginx{Listen: "127.0.0.1", Upstream: second})
 	}},
 	{"past the proxy", client, false, func(t *testing.T, app http.Handler) string { return serve(t, "127.0.0.1:0", app) }},
 	{"past the proxy, on a Unix socket", "", false, func(t *testing.T, app http.Handler) string { return serve(t, socket(t), app) }},
@@ -94,7 +94,7 @@ func serve(t *testing.T, on string, app http.Handler) string {
 func connect(t *testing.T, addr, from string) *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		if from == "" {
-			return nginx.Dial(addr)
+			return proxy.Dial(addr)
 		}
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		return d.DialContext(ctx, "tcp", addr)
