@@ -1,0 +1,160 @@
+package conformance
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestSuite checks that the limiter changes no result, and that it knows how calls ended.
+func TestSuite(t *testing.T) {
+	programs := build(t)
+	total, failed := results(t, programs, "")
+	if total < 1000 {
+		t.Errorf("the suite has %d cases", total)
+	}
+	for _, adapter := range []string{"stdlib", "chi", "gin", "echo", "echov5"} {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			outcomes := filepath.Join(t.TempDir(), "outcomes")
+			n, different := results(t, programs, adapter+":"+outcomes)
+			if n != total || !maps.Equal(different, failed) {
+				t.Errorf("%d of %d cases failed: %v\nwant %d of %d, as without the limiter: %v", len(different), n, different, len(failed), total, failed)
+			}
+			checkOutcomes(t, outcomes)
+		})
+	}
+}
+
+// build builds the suite and its server in a temporary directory.
+func build(t *testing.T) (dir string) {
+	dir = t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", dir+"/", "tool")
+	cmd.Dir, cmd.Env = filepath.Join("testdata", "suite"), append(os.Environ(), "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("%v, and CI is set\n%s", err, out)
+	} else if err != nil {
+		t.Skipf("SKIPPED: the suite cannot be built: %v\n%s", err, out)
+	}
+	return dir
+}
+
+var (
+	summary = regexp.MustCompile(`Total cases: (\d+)\n`)
+	failure = regexp.MustCompile(`(?m)^FAILED: (.*):$`)
+)
+
+// results runs all cases and returns how many there are and which failed. Some depend on the time, so it runs those that fail again.
+// The server reads the environment variable limited.
+func results(t *testing.T, programs, limited string) (total int, failed map[string]bool) {
+	t.Helper()
+	var again []string
+	for range 3 {
+		out := run(t, programs, limited, again)
+		found := summary.FindStringSubmatch(out)
+		if found == nil || strings.Contains(out, "could not be run") {
+			t.Logf("the suite did not finish:\n%s", out)
+			continue
+		}
+		if again == nil {
+			total, _ = strconv.Atoi(found[1])
+		}
+		failed = map[string]bool{}
+		for _, f := range failure.FindAllStringSubmatch(out, -1) {
+			failed[f[1]] = true
+		}
+		if len(failed) == 0 {
+			return total, failed
+		}
+		t.Log(out)
+		again = slices.Sorted(maps.Keys(failed))
+	}
+	if failed == nil {
+		t.Fatal("the suite did not finish")
+	}
+	return total, failed
+}
+
+// run runs some cases, or all, and returns the output.
+func run(t *testing.T, programs, limited string, cases []string) string {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	config, err := filepath.Abs(filepath.Join("testdata", "suite", "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--mode", "server", "--conf", config}
+	for _, name := range cases {
+		args = append(args, "--run", name)
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(programs, "connectconformance"), append(args, "--", filepath.Join(programs, "referenceserver"))...)
+	cmd.Env = append(os.Environ(), "SPILLGATE_E2E_CONFORMANCE="+limited)
+	// It starts servers, which are in its process group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	out, _ := cmd.CombinedOutput() // it fails if a case fails
+	return string(out)
+}
+
+// statuses are the statuses of cases that are named after the code with which their call ends.
+var statuses = map[string]int{
+	"success":             http.StatusOK,
+	"canceled":            499,
+	"unknown":             http.StatusInternalServerError,
+	"invalid-argument":    http.StatusBadRequest,
+	"deadline-exceeded":   http.StatusGatewayTimeout,
+	"not-found":           http.StatusNotFound,
+	"already-exists":      http.StatusConflict,
+	"permission-denied":   http.StatusForbidden,
+	"resource-exhausted":  http.StatusTooManyRequests,
+	"failed-precondition": http.StatusBadRequest,
+	"aborted":             http.StatusConflict,
+	"out-of-range":        http.StatusBadRequest,
+	"unimplemented":       http.StatusNotImplemented,
+	"internal":            http.StatusInternalServerError,
+	"unavailable":         http.StatusServiceUnavailable,
+	"data-loss":           http.StatusInternalServerError,
+	"unauthenticated":     http.StatusUnauthorized,
+}
+
+// checkOutcomes checks the statuses that the rule was given.
+func checkOutcomes(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, wrong := map[string]bool{}, map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		name, status, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		want, ok := statuses[name[strings.LastIndex(name, "/")+1:]]
+		if suite, _, _ := strings.Cut(name, "/"); suite != "Basic" && suite != "Errors" || !ok || strings.Contains(name, "ZSTD") {
+			continue
+		}
+		if status == strconv.Itoa(want) {
+			right[name] = true
+		} else {
+			wrong[name] = status
+		}
+	}
+	for name, status := range wrong {
+		if !right[name] { // a case that failed in a run may succeed in the next
+			t.Errorf("%s: status %s", name, status)
+		}
+	}
+	if len(right) < 300 {
+		t.Errorf("the rule was given the statuses of %d calls", len(right))
+	}
+}
