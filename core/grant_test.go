@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/oracle"
-	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // Grants lists what was granted, and nothing that failed.
@@ -59,41 +57,6 @@ func TestAnUnusedGrantSurvivesAFlood(t *testing.T) {
 		}
 		if got := left(t, l, "k").Remaining; got != 150 {
 			t.Errorf("%v: %d remain after a flood of other keys, want 150", limit, got)
-		}
-	}
-}
-
-// TestGrantsAgreeWithTheModel compares the store with the model over timelines with many grants.
-func TestGrantsAgreeWithTheModel(t *testing.T) {
-	testpass.Sequential(t)
-	for seed := range uint64(testpass.Rounds(300)) {
-		now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
-		store, model, takes := &core.MemoryStore{Now: func() time.Time { return now }}, new(oracle.Model), make(map[int][]core.Settlement)
-		for i, s := range oracle.GrantSteps(seed) {
-			now = now.Add(s.After)
-			settlements := takes[s.GiveBack]
-			if s.Grant != 0 {
-				settlements = []core.Settlement{{Rule: "r", Key: "k", Limits: s.Claim.Limits, Grant: s.Grant}}
-			}
-			if s.Grant != 0 || s.GiveBack >= 0 {
-				delete(takes, s.GiveBack)
-				model.Settle(now.UnixMicro(), settlements)
-				if err := store.Settle(t.Context(), settlements); err != nil {
-					t.Fatal(err)
-				}
-				continue
-			}
-			claims := []core.Claim{s.Claim}
-			got, err := store.Take(t.Context(), claims, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			takes[i] = oracle.Charged(claims, got)
-			for j, want := range model.Take(now.UnixMicro(), claims) {
-				if got[j].At = want.At; got[j] != want {
-					t.Fatalf("seed %d, step %d, %+v, result %d:\n got %+v\nwant %+v", seed, i, s.Claim, j, got[j], want)
-				}
-			}
 		}
 	}
 }

@@ -43,19 +43,22 @@ var endRows = []row{
 			s.Errorf("%+v, want a ban of 10h", r)
 		}
 	}},
-	{"a hold that ends is charged to limits that the next request does not name", func(s *suite) {
+	{"a hold that ends is charged to the limits of its claim, and to no others, whatever the next request asks for", func(s *suite) {
 		used := claim("key", "9/2d, 9/2000d;fixed-window, 9/2d;sliding-window, 9/2d;sliding-log", 1)
 		s.take(hold(claim("key", together, 3)))
 		s.take(used)
 		s.wait(untilEnded)
 		s.expect(words("yes 6"), claim("key", "7/3d", 1))
 		s.expect(words("yes 2", "yes 2", "yes 2", "yes 2"), peek(claim("key", together, 1)))
-		s.expect(words("yes 5", "yes 5", "yes 5", "yes 5"), peek(used))
+		s.expect(words("yes 8", "yes 8", "yes 8", "yes 8"), peek(used))
 	}},
-	{"what a hold is charged drains at the slower of two rates from then on", func(s *suite) {
-		s.take(hold(claim("key", "3600/h;burst=20", 20)))
-		s.wait(untilEnded)
-		s.expect(words("no 0"), claim("key", "36/h;burst=20", 1))
+	{"what a hold is charged drains at the rate of its claim", func(s *suite) {
+		s.take(hold(claim("lax", "3600/h;burst=20", 20)))
+		s.take(hold(claim("strict", "36/h;burst=20", 20)))
+		s.wait(untilEnded + 20*second)
+		s.expect(words("yes 19"), claim("lax", "36/h;burst=20", 1))
+		s.expect(words("no 0"), claim("strict", "36/h;burst=20", 1))
+		s.expect(words("no 0"), claim("strict", "3600/h;burst=20", 1))
 	}},
 	{"a settlement after the end of a hold adjusts what was charged", func(s *suite) {
 		for _, limit := range allAlgorithms {

@@ -1,6 +1,12 @@
 package storetest
 
-import "github.com/spillgate/spillgate/core"
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spillgate/spillgate/core"
+)
 
 // counting are limits to which grants are added.
 var counting = []string{"10/year;calendar", "10/1000d;fixed-window", "10/d;sliding-window", "10/d;sliding-log"}
@@ -26,6 +32,7 @@ var grantRows = []row{
 				s.Errorf("after 4 of %s and 8 granted, got %+v", limit, r)
 			}
 			s.near(r.At.Add(r.ResetAfter).Sub(before.At), before.ResetAfter)
+			s.near(r.At.Add(r.RefillAfter).Sub(before.At), before.ResetAfter)
 		}
 	}},
 	{"what was taken away beyond what was left shows as over", func(s *suite) {
@@ -106,6 +113,25 @@ var grantRows = []row{
 				s.Errorf("%s: a cost of 10 with 8 of 8 left: %+v", limit, r)
 			}
 		}
+	}},
+	{"a wait takes into account when grants end", func(s *suite) {
+		c := claim("key", "10/10s;sliding-log", 10)
+		s.take(c)
+		s.wait(4 * second)
+		s.grant(c, 8)
+		for cost, want := range map[int]time.Duration{8: 0, 9: 6 * second, 18: 6 * second, 19: never} {
+			s.near(s.take(peek(claim("key", "10/10s;sliding-log", cost)))[0].RetryAfter, want)
+		}
+	}},
+	{"a log is granted no more than it can hold", func(s *suite) {
+		c := claim("key", "1000/h;sliding-log", 1)
+		grant := core.Settlement{Rule: c.Rule, Key: c.Key, Limits: c.Limits, Grant: 9000}
+		s.settle(grant)
+		grant.Grant = 1
+		if err := s.store.Settle(context.Background(), []core.Settlement{grant}); !errors.Is(err, core.ErrInvalid) {
+			s.Errorf("error %v, want one that is ErrInvalid", err)
+		}
+		s.expect(words("yes 0"), claim("key", "1000/h;sliding-log", 10_000))
 	}},
 }
 

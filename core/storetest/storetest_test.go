@@ -55,8 +55,7 @@ func (n *noisy) Settle(_ context.Context, settlements []core.Settlement) error {
 		}
 	}
 	n.now = n.now.Add(n.delay())
-	n.model.Settle(n.now.UnixMicro(), settlements)
-	return nil
+	return n.model.Settle(n.now.UnixMicro(), settlements)
 }
 
 func (n *noisy) Reset(_ context.Context, pairs []core.Pair) error {

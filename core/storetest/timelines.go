@@ -139,9 +139,9 @@ var tierTimelines = []timeline{
 		{limit: "10/100d", cost: 1, remaining: 0, retry: anyWait},
 		{limit: "12/100d", cost: 1, ok: true, remaining: 0},
 	}},
-	{name: "a downgrade keeps what was used, and it drains at the new rate", limit: "100/d", steps: []step{
+	{name: "a downgrade keeps what was used, and it drains at the rate at which it was used", limit: "100/d", steps: []step{
 		{cost: 50, ok: true, remaining: 50},
-		{limit: "10/d", cost: 1, remaining: 0, retry: 41 * 144 * minute},
+		{limit: "10/d", cost: 1, remaining: 0, retry: 41 * 864 * second},
 	}},
 	{name: "a tier of rate 0 denies, and leaves what was used as it is", limit: "10/d", steps: []step{
 		{cost: 4, ok: true, remaining: 6},
@@ -156,25 +156,37 @@ var tierTimelines = []timeline{
 	}},
 }
 
-// rateTimelines ask one token bucket at very different rates.
+// rateTimelines ask one key at several rates, or in sub-buckets of several widths.
 var rateTimelines = []timeline{
-	{name: "a bucket that was asked at a strict and a lax rate drains at the strict one", limit: "1/h;burst=10", steps: []step{
+	{name: "what was used at a strict and at a lax rate drains at these rates", limit: "1/h;burst=10", steps: []step{
 		{cost: 10, ok: true, remaining: 0},
 		{limit: "36000000/h", cost: 1, ok: true, remaining: 35_999_989},
-		{advance: 500 * ms, limit: "1/h;burst=10", cost: 1, retry: 2*time.Hour - 500*ms},
-		{advance: 500 * ms, limit: "36000000/h", cost: 1, ok: true, remaining: 35_999_988},
+		{advance: 500 * ms, limit: "1/h;burst=10", cost: 1, retry: time.Hour - 500*ms},
+		{advance: 500 * ms, limit: "36000000/h", cost: 1, ok: true, remaining: 35_999_989},
 	}},
-	{name: "a bucket is not forgotten before it is empty at the strictest rate", limit: "1/h;burst=2", steps: []step{
+	{name: "what was used at a strict rate still counts when what was used at a lax one has drained", limit: "1/h;burst=2", steps: []step{
 		{cost: 2, ok: true, remaining: 0},
 		{limit: "7200/h", cost: 1, ok: true, remaining: 7197},
 		{limit: "7200/h", cost: 1, ok: true, remaining: 7196},
-		{advance: 2500 * ms, cost: 1, retry: anyWait},
+		{advance: 2500 * ms, cost: 1, retry: time.Hour - 2500*ms},
 	}},
-	{name: "a denied request names its rate", limit: "7200/h", steps: []step{
+	{name: "a charge at a strict rate comes on top of what was used at a lax one", limit: "36/h;burst=10", steps: []step{
+		{limit: "360/h;burst=10", cost: 10, ok: true, remaining: 0},
+		{cost: 1, remaining: 0, retry: 10 * second},
+		{advance: 25 * second, cost: 2, ok: true, remaining: 0},
+		{advance: 5 * second, cost: 1, remaining: 0, retry: anyWait},
+	}},
+	{name: "a denied request leaves other rates as they are", limit: "7200/h", steps: []step{
 		{cost: 7200, ok: true, remaining: 0},
 		{limit: "1/h", cost: 1, retry: anyWait},
-		{advance: second, cost: 1, retry: 499_862 * time.Microsecond},
-		{advance: 1100 * ms, cost: 2, ok: true, remaining: 0},
+		{advance: second, cost: 2, ok: true, remaining: 0},
+	}},
+	{name: "sub-buckets of every width count each request", limit: "3/20s;sliding-window;buckets=20", align: 20 * second, steps: []step{
+		{limit: "3/20s;sliding-window;buckets=2", cost: 2, ok: true, remaining: 1},
+		{cost: 1, ok: true, remaining: 0},
+		{advance: 22500 * ms, cost: 1, remaining: 0, retry: 7500 * ms},
+		{advance: 9 * second, cost: 3, ok: true, remaining: 0},
+		{limit: "3/20s;sliding-window;buckets=2", cost: 1, remaining: 0, retry: 20500 * ms},
 	}},
 }
 

@@ -164,7 +164,7 @@ func (e event) happenTo(m *oracle.Model) []core.Result {
 	case "settle":
 		m.Settle(e.at, slices.Clone(e.settlements))
 	case "reset":
-		m.Reset(e.at, []core.Pair{e.pair})
+		m.Reset(e.at-1, []core.Pair{e.pair}) // what is charged at e.at is charged after it
 	}
 	return nil
 }

@@ -24,6 +24,13 @@ func giveBack(c core.Claim, r core.Result) []core.Settlement {
 	return oracle.Settled([]core.Claim{c}, []core.Result{r})
 }
 
+func settle(t *testing.T, m *oracle.Model, now int64, some []core.Settlement) {
+	t.Helper()
+	if err := m.Settle(now, some); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestBooking checks that requests that do not fit get consecutive turns, and are denied if their turn would be too late.
 func TestBooking(t *testing.T) {
 	var m oracle.Model
@@ -68,7 +75,7 @@ func TestBookingIsGivenBack(t *testing.T) {
 				claim := waiting(c.limit, cost, time.Minute)
 				claims, results = append(claims, claim), append(results, m.Take(start, []core.Claim{claim})[0])
 			}
-			m.Settle(start+c.at, giveBack(claims[c.give], results[c.give]))
+			settle(t, &m, start+c.at, giveBack(claims[c.give], results[c.give]))
 			if r := m.Take(start+c.next, []core.Claim{waiting(c.limit, 1, time.Minute)})[0]; !r.Allowed || r.Wait != c.wait || r.Remaining != c.remaining {
 				t.Errorf("%+v, want a wait of %v and %d remaining", r, c.wait, c.remaining)
 			}
@@ -84,7 +91,7 @@ func TestBookingsAfterABan(t *testing.T) {
 		"1000000/d":    {sec, sec, sec},
 	} {
 		var m oracle.Model
-		m.Settle(start, []core.Settlement{{Rule: "r", Key: "k", Ban: sec}})
+		settle(t, &m, start, []core.Settlement{{Rule: "r", Key: "k", Ban: sec}})
 		for i, wait := range want {
 			if r := m.Take(start, []core.Claim{waiting(limit, 1, 2*sec)})[0]; !r.Allowed || r.Wait != wait {
 				t.Errorf("%s, request %d: %+v, want a wait of %v", limit, i, r, wait)
@@ -92,6 +99,17 @@ func TestBookingsAfterABan(t *testing.T) {
 		}
 		if r := m.Take(start, []core.Claim{waiting(limit, 1, 900*msec)})[0]; r.Allowed || r.RetryAfter < 100*msec || r.RetryAfter > 400*msec {
 			t.Errorf("%s: %+v, want a denial until the ban ends within the wait", limit, r)
+		}
+	}
+}
+
+// Requests that wait for a bucket of another rate go one after the other, not all at once when it has room.
+func TestBookingsBehindASlowerRate(t *testing.T) {
+	var m oracle.Model
+	expect(t, m.Take(start, []core.Claim{claim("1/s;burst=3", 3)}), "yes 0")
+	for i, want := range []time.Duration{sec, 1100 * msec, 1200 * msec} {
+		if r := m.Take(start+100*ms, []core.Claim{waiting("10/s;burst=3", 1, time.Minute)})[0]; !r.Allowed || r.Wait != want-100*msec {
+			t.Errorf("request %d: %+v, want a wait of %v", i, r, want-100*msec)
 		}
 	}
 }
@@ -150,15 +168,15 @@ func TestBookingsKeepTheLimit(t *testing.T) {
 			switch step := rapid.IntRange(0, 9).Draw(t, "step"); {
 			case step == 0 && len(waiting) > 0:
 				i := rapid.IntRange(0, len(waiting)-1).Draw(t, "canceled")
-				m.Settle(now, giveBack(waiting[i].claim, waiting[i].result))
+				_ = m.Settle(now, giveBack(waiting[i].claim, waiting[i].result))
 				waiting = slices.Delete(waiting, i, i+1)
 			case step == 1 && len(went) > 0:
 				i := rapid.IntRange(max(0, len(went)-3), len(went)-1).Draw(t, "refunded")
-				m.Settle(now, giveBack(went[i].claim, went[i].result))
+				_ = m.Settle(now, giveBack(went[i].claim, went[i].result))
 				went = slices.Delete(went, i, i+1)
 			case step == 2:
 				ban := time.Duration(rapid.Int64Range(1, 5*each).Draw(t, "ban")) * time.Microsecond
-				m.Settle(now, []core.Settlement{{Rule: "r", Key: "k", Ban: ban}})
+				_ = m.Settle(now, []core.Settlement{{Rule: "r", Key: "k", Ban: ban}})
 			default:
 				c := core.Claim{Rule: "r", Key: "k", Limits: []core.Limit{l}, Cost: rapid.IntRange(1, l.Capacity()).Draw(t, "cost")}
 				c.MaxWait = time.Duration(rapid.Int64Range(1, 20*each).Draw(t, "most")) * time.Microsecond

@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"maps"
+	"math"
 	"math/big"
 	"sort"
 	"time"
@@ -23,8 +25,12 @@ func decide(asks []*ask, now int64, dry bool) bool {
 
 // decide returns the wait until the cost fits, or Never.
 func (a *ask) decide(now int64) time.Duration {
-	retry := a.wait(now, a.asked)
-	if retry == 0 && a.free(now).Cmp(a.asked) < 0 {
+	fits := func(then int64) bool { return a.free(now, then).Cmp(a.asked) >= 0 }
+	retry := a.after(now, fits)
+	if retry == core.Never {
+		return retry
+	}
+	if free := a.free(now, now); retry == 0 && free.Sub(free, a.held()).Cmp(a.asked) < 0 {
 		retry = hint * time.Microsecond
 	}
 	return max(retry, a.ban(now))
@@ -40,40 +46,49 @@ func (a *ask) book(now int64) {
 		a.retry -= a.most
 		return
 	}
-	if a.state.(*tokenBucket).hasRoom(a.limit, a.peek, now, a.ban(now), a.asked) {
+	s := a.state.(tokenBucket)
+	others := maps.Clone(s)
+	delete(others, int64(a.limit.Rate))
+	a.behind = a.after(now, func(then int64) bool {
+		used := others.used(a.limit, now, then)
+		return used.Add(used, a.asked).Cmp(whole(int64(a.limit.Capacity()))) <= 0
+	})
+	if s.hasRoom(a.limit, now, a.behind, a.ban(now), a.asked) {
 		a.retry, a.turn = 0, a.retry
 	}
 }
 
-// used returns what counts as charged at an instant.
-func (a *ask) used(now, then int64) *big.Rat { return a.state.used(a.limit, a.peek, now, then) }
-
-// room returns what is neither charged at an instant nor taken away.
-func (a *ask) room(now, then int64) *big.Rat {
-	room := new(big.Rat).Sub(a.capacity(), a.used(now, then))
+// capacity returns what can be used at an instant: what the limit admits, and what is granted on top of it.
+func (a *ask) capacity(then int64) int64 {
 	if a.limit.Rate == 0 { // nothing is admitted, whatever is granted
-		return room
+		return 0
 	}
-	return room.Add(room, a.grant.at(then))
+	most := int64(a.limit.Capacity()) + a.pair.granted(a.id, then)
+	if a.id.algorithm == core.SlidingLog {
+		return min(most, maxMembers)
+	}
+	return most
+}
+
+// free returns what is not charged at the instant then, if nothing is charged between now and then.
+func (a *ask) free(now, then int64) *big.Rat {
+	free := whole(a.capacity(then))
+	return free.Sub(free, a.state.used(a.limit, now, then))
 }
 
 // held returns what requests in flight hold.
 func (a *ask) held() *big.Rat {
 	if a.limit.Algorithm == core.InFlight {
-		return whole(a.pair.holds.sum().count)
+		_, count := a.pair.holds.sum()
+		return whole(count)
 	}
-	return whole(a.pair.holds.sum().cost)
+	cost, _ := a.pair.holds.sum()
+	return whole(cost)
 }
 
 // ban returns how much longer the pair is banned.
 func (a *ask) ban(now int64) time.Duration {
 	return time.Duration(max(0, a.pair.banned-now)) * time.Microsecond
-}
-
-// counts reports whether a's limit counts requests in a window or a log, to which grants are added.
-func (a *ask) counts() bool {
-	_, isBucket := a.state.(*tokenBucket)
-	return !isBucket && a.limit.Rate > 0 && a.limit.Algorithm != core.InFlight
 }
 
 // commit charges or holds the claims that are dry runs, or the others, as far as all limits of the claim fit.
@@ -87,58 +102,57 @@ func commit(asks []*ask, claims []core.Claim, now int64, dry bool) {
 		switch {
 		case a.dry != dry || a.peek || !fits[a.claim]:
 		case a.turn > 0:
-			a.state.(*tokenBucket).book(a.limit, now, a.ban(now), a.cost)
+			a.state.(tokenBucket).book(a.limit, now, a.behind, a.ban(now), a.cost)
 		case !a.hold:
 			a.state.charge(a.limit, now, a.cost)
 		case a.first:
-			a.pair.holds.add(now, held{saturated(0, int64(max(claims[a.claim].Cost, 1))), 1})
-			fallthrough
-		default:
-			a.pair.held[a.id] = true
-			a.state.keep(a.limit, now)
+			c := claims[a.claim]
+			a.pair.holds.add(now, held{cost: saturated(0, int64(max(c.Cost, 1))), count: 1, limits: charged(c.Limits)})
 		}
 	}
 }
 
-func (a *ask) capacity() *big.Rat { return whole(int64(a.limit.Capacity())) }
-
-// wait returns how long after now there is room for cost, or Never.
-func (a *ask) wait(now int64, cost *big.Rat) time.Duration {
-	fits := func(w int) bool { return a.room(now, now+int64(w)).Cmp(cost) >= 0 }
-	from := 0
-	for _, g := range *a.grant { // until it ends, what is granted does not change
-		if left := int(g.ends - now); left > 0 {
-			if micros := from + sort.Search(left-from, func(w int) bool { return fits(from + w) }); micros < left {
-				return time.Duration(micros) * time.Microsecond
-			}
-			from = left
+// after returns how long after now the first instant is at which a condition holds, or Never. Between the ends of grants, the condition
+// stays true once it is true; when a grant ends, it may become false.
+func (a *ask) after(now int64, holds func(then int64) bool) time.Duration {
+	begun := now
+	for _, g := range a.pair.grants { // in the order of their ends
+		if g.id != a.id || g.ends <= begun {
+			continue
 		}
+		n := int(g.ends - begun)
+		if i := sort.Search(n, func(i int) bool { return holds(begun + int64(i)) }); i < n {
+			return time.Duration(begun+int64(i)-now) * time.Microsecond
+		}
+		begun = g.ends
 	}
-	if a.capacity().Cmp(cost) < 0 {
+	if !holds(math.MaxInt64 / 2) {
 		return core.Never
 	}
-	return time.Duration(from+sort.Search(maxWait-from, func(w int) bool { return fits(from + w) })) * time.Microsecond
-}
-
-// reset returns how long after now nothing is charged any more.
-func (a *ask) reset(now int64) time.Duration {
-	return time.Duration(sort.Search(maxWait, func(w int) bool { return a.used(now, now+int64(w)).Sign() == 0 })) * time.Microsecond
+	most := maxWait - int(begun-now)
+	i := sort.Search(most, func(i int) bool { return holds(begun + int64(i)) })
+	return time.Duration(begun+int64(i)-now) * time.Microsecond
 }
 
 func (a *ask) result(now int64) core.Result {
 	r := core.Result{
-		Rule: a.id.Rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, Wait: a.turn, DryRun: a.dry, At: time.UnixMicro(now),
+		Rule: a.rule, Limit: a.limit, Allowed: a.retry == 0, RetryAfter: a.retry, Wait: a.turn, DryRun: a.dry,
+		At: time.UnixMicro(now),
 	}
-	room := a.room(now, now)
-	left := atLeastZero(room)
-	if a.counts() {
-		r.Granted = int(floor(a.grant.at(now)))
-		r.Over = int(atLeastZero(new(big.Rat).Neg(room)))
+	if a.limit.Rate > 0 {
+		r.Granted = int(a.capacity(now)) - a.limit.Capacity()
 	}
-	if a.limit.Rate > 0 && (left == 0 || a.used(now, now).Sign() > 0) {
-		r.RefillAfter, r.ResetAfter = a.wait(now, whole(left+1)), a.reset(now)
-		if left == 0 {
-			r.ResetAfter = max(r.RefillAfter, r.ResetAfter)
+	free := a.free(now, now)
+	left := atLeastZero(free)
+	if a.id.algorithm != core.TokenBucket && a.limit.Rate > 0 {
+		r.Over = int(atLeastZero(new(big.Rat).Neg(free)))
+	}
+	empty := func(then int64) bool { return a.state.used(a.limit, now, then).Sign() == 0 }
+	if a.limit.Rate > 0 && (left == 0 || !empty(now)) { // else nothing is missing
+		r.RefillAfter = a.after(now, func(then int64) bool { return a.free(now, then).Cmp(whole(left+1)) >= 0 })
+		r.ResetAfter = a.after(now, empty)
+		if left == 0 { // perhaps not before a grant that takes away has ended
+			r.ResetAfter = max(r.ResetAfter, r.RefillAfter)
 		} else { // grants that end may prevent that more is available
 			r.RefillAfter = min(r.RefillAfter, r.ResetAfter)
 		}
@@ -149,7 +163,7 @@ func (a *ask) result(now int64) core.Result {
 	}
 	r.RefillAfter, r.ResetAfter = max(r.RefillAfter, least), max(r.ResetAfter, least)
 	if a.ban(now) == 0 {
-		r.Remaining = int(atLeastZero(a.free(now)))
+		r.Remaining = int(atLeastZero(free.Sub(free, a.held())))
 	}
 	return r
 }

@@ -62,47 +62,63 @@ func TestRefundOfAChargeBeforeAReset(t *testing.T) {
 	}
 }
 
-func TestPeekNamesNoRate(t *testing.T) {
-	var m oracle.Model
-	peek := claim("1/h;burst=20", 1)
-	peek.Peek = true
-	expect(t, m.Take(start, []core.Claim{claim("3600/h;burst=20", 20)}), "yes 0")
-	expect(t, m.Take(start, []core.Claim{peek}), "no 0")
-	expect(t, m.Take(start+2*second, []core.Claim{peek}), "no 0")
-	expect(t, m.Take(start+2*second, []core.Claim{claim("3600/h;burst=20", 2)}), "yes 0")
-}
-
-func TestDeniedRequestAndDryRunNameTheirRate(t *testing.T) {
-	dry := claim("1/h;burst=20", 1)
-	dry.DryRun = true
-	for _, c := range []core.Claim{claim("1/h;burst=20", 1), claim("1/h;burst=20", 30), dry} {
+// A peek, a denied request and a dry run that does not fit leave the other rates of a bucket as they are.
+func TestWhatIsNotChargedWritesNothing(t *testing.T) {
+	peek, dry := claim("1/h;burst=20", 1), claim("1/h;burst=20", 1)
+	peek.Peek, dry.DryRun = true, true
+	for _, c := range []core.Claim{peek, dry, claim("1/h;burst=20", 1), claim("1/h;burst=20", 30)} {
 		var m oracle.Model
 		m.Take(start, []core.Claim{claim("3600/h;burst=20", 20)})
 		m.Take(start, []core.Claim{c})
-		expect(t, m.Take(start+2*second, []core.Claim{claim("3600/h;burst=20", 1)}), "no 0")
-		expect(t, m.Take(start+4*second, []core.Claim{claim("3600/h;burst=20", 2)}), "yes 0")
+		expect(t, m.Take(start+2*second, []core.Claim{claim("3600/h;burst=20", 2)}), "yes 0")
 	}
 }
 
-func TestRefundOfABucketAskedAtTwoRates(t *testing.T) {
-	for why, c := range map[string]struct{ first, second, left int }{
-		"one at least, while the bucket held as much ever since": {8, 1, 12},
-		"all if nothing was charged since":                       {8, 0, 20},
-	} {
-		var m oracle.Model
-		strict := claim("1/h;burst=20", c.first)
-		m.Take(start, []core.Claim{strict})
-		if c.second > 0 {
-			m.Take(start, []core.Claim{claim("3600/h;burst=20", c.second)})
-			m.Take(start+1, []core.Claim{claim("3600/h;burst=20", c.second)})
-		}
-		m.Refund(start+1, start, []core.Claim{strict})
-		peek := claim("1/h;burst=20", 1)
-		peek.Peek = true
-		if r := m.Take(start+1, []core.Claim{peek})[0]; r.Remaining != c.left-c.second {
-			t.Errorf("%s: %d remain, want %d", why, r.Remaining, c.left-c.second)
-		}
-	}
+func TestRefundLowersTheBucketOfItsRate(t *testing.T) {
+	var m oracle.Model
+	strict, lax := claim("1/h;burst=20", 8), claim("3600/h;burst=20", 1)
+	peek := claim("1/h;burst=20", 1)
+	peek.Peek = true
+	m.Take(start, []core.Claim{strict})
+	m.Take(start, []core.Claim{lax})
+	m.Refund(start, start, []core.Claim{strict})
+	expect(t, m.Take(start, []core.Claim{peek}), "yes 11") // the lax bucket has 9 for 9 seconds
+	expect(t, m.Take(start+9*second, []core.Claim{peek}), "yes 20")
+	m.Refund(start+9*second, start, []core.Claim{strict})
+	expect(t, m.Take(start+9*second, []core.Claim{strict}), "yes 12")
+}
+
+// A charge on top of a fuller bucket hides what was charged before, so a later refund of that gives back only what cannot have drained.
+func TestRefundAfterAFullerBucketOfAnotherRate(t *testing.T) {
+	var m oracle.Model
+	strict, lax := claim("1/h;burst=20", 10), claim("3600/h;burst=30", 2)
+	m.Take(start, []core.Claim{strict})
+	m.Take(start, []core.Claim{lax})                               // 12
+	expect(t, m.Take(start+7*second, []core.Claim{lax}), "yes 18") // 9.998 + 2, because the lax bucket has drained to 5
+	m.Refund(start+7*second, start, []core.Claim{lax})             // its two have drained
+	expect(t, m.Take(start+7*second, []core.Claim{claim("3600/h;burst=30", 1)}), "yes 17")
+}
+
+func TestRefundLowersEveryWidth(t *testing.T) {
+	var m oracle.Model
+	narrow, wide := claim("9/m;sliding-window;buckets=60", 3), claim("9/m;sliding-window;buckets=2", 4)
+	m.Take(start, []core.Claim{wide})
+	m.Take(start, []core.Claim{narrow})
+	m.Refund(start, start, []core.Claim{narrow})
+	m.Refund(start, start, []core.Claim{wide})
+	expect(t, m.Take(start, []core.Claim{narrow}), "yes 6")
+}
+
+func TestALogCountsTenThousandRequests(t *testing.T) {
+	var m oracle.Model
+	c := core.Claim{Rule: "r", Key: "k", Limits: core.MustParseLimits("1000/m;sliding-log")}
+	s := oracle.Settlement(c, time.UnixMicro(start))
+	s.Final = 50_000
+	m.Take(start, []core.Claim{c})
+	settle(t, &m, start, []core.Settlement{s})
+	s.Cost, s.Final = 9_500, 0
+	settle(t, &m, start, []core.Settlement{s})
+	expect(t, m.Take(start, []core.Claim{c}), "yes 499")
 }
 
 func TestRefund(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 type fixedWindow struct {
 	calendar            core.Calendar // if it is not zero, windows are the calendar's
 	count, start, until int64
-	grants              *grants
 }
 
 // window returns the window of t: a multiple of the period, or a window of the calendar. The period counts only without
@@ -38,20 +37,7 @@ func (w *fixedWindow) rewind(l core.Limit, now int64) {
 	}
 }
 
-func (w *fixedWindow) name(core.Limit, bool, int64, bool) {}
-func (w *fixedWindow) keep(core.Limit, int64)             {}
-func (w *fixedWindow) forget()                            { w.count = 0 }
-
-func (w *fixedWindow) end(_ *core.Limit, _ bool, period time.Duration, held bool, _ int64, ended []ending) {
-	l := core.Limit{Period: period}
-	for _, e := range ended {
-		if held || w.used(l, false, e.at, e.at).Sign() > 0 {
-			w.charge(l, e.at, e.cost)
-		}
-	}
-}
-
-func (w *fixedWindow) used(_ core.Limit, _ bool, _, then int64) *big.Rat {
+func (w *fixedWindow) used(_ core.Limit, _, then int64) *big.Rat {
 	if then >= w.until {
 		return new(big.Rat)
 	}
@@ -78,8 +64,8 @@ func (w *fixedWindow) grant(l core.Limit, now, _ int64) (ends int64) {
 // begin makes w the window of now, unless w is a later window that still counts.
 func (w *fixedWindow) begin(l core.Limit, now int64) {
 	w.rewind(l, now)
-	if start, end := w.window(l.Period, now); start > w.start || w.count == 0 && len(*w.grants) == 0 {
-		w.count, w.start, w.until, *w.grants = 0, start, end, nil
+	if start, end := w.window(l.Period, now); start > w.start || w.count == 0 {
+		w.count, w.start, w.until = 0, start, end
 	}
 }
 

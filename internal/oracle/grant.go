@@ -1,34 +1,85 @@
 package oracle
 
 import (
-	"math"
-	"math/big"
-	"math/rand/v2"
-	"time"
+	"fmt"
+	"slices"
 
 	"github.com/spillgate/spillgate/core"
 )
 
-// grants are what a state may use on top of its limit, in the order of their ends. They do not change what was used.
-type grants []grant
+// A grant is how many requests a state may use on top of its limit until an instant; n is negative if they were taken away. It does not
+// change what was used.
+type grant struct {
+	id   stateID
+	n    int64
+	ends int64
+}
 
-// A grant counts n, which is negative if requests are taken away, until an instant.
-type grant struct{ n, ends int64 }
-
-// A state keeps few grants apart, and counts up to mostGranted until one instant.
 const (
-	keptGrants  = 60
-	mostGranted = 1<<30 - 1
+	maxGrants = 60        // of a pair
+	mostGrant = 1<<30 - 1 // of one grant
 )
 
-func (m *Model) grantsOf(id stateID) *grants {
-	if m.grants == nil {
-		m.grants = make(map[stateID]*grants)
+// granted returns what the grants of a state add at an instant.
+func (p *pair) granted(id stateID, then int64) (sum int64) {
+	for _, g := range p.grants {
+		if g.id == id && then < g.ends {
+			sum += g.n
+		}
 	}
-	if m.grants[id] == nil {
-		m.grants[id] = new(grants)
+	return sum
+}
+
+// add adds a grant. Grants of one state that end together are one. If there are too many, the two of the state that end first become one,
+// which at no instant adds more than they did.
+func (p *pair) add(g grant) {
+	for i, other := range p.grants {
+		if other.id == g.id && other.ends == g.ends {
+			p.grants = slices.Delete(p.grants, i, i+1)
+			g.n += other.n
+			break
+		}
 	}
-	return m.grants[id]
+	if g.n = max(-mostGrant, min(g.n, mostGrant)); g.n != 0 {
+		p.grants = append(p.grants, g)
+	}
+	slices.SortStableFunc(p.grants, func(a, b grant) int { return int(a.ends - b.ends) })
+	if len(p.grants) <= maxGrants {
+		return
+	}
+	first := slices.IndexFunc(p.grants, func(other grant) bool { return other.id == g.id })
+	second := slices.IndexFunc(p.grants[first+1:], func(other grant) bool { return other.id == g.id })
+	if second < 0 {
+		return
+	}
+	a, b := p.grants[first], p.grants[first+1+second]
+	p.grants = slices.Delete(p.grants, first+1+second, second+first+2)
+	p.grants = slices.Delete(p.grants, first, first+1)
+	switch {
+	case b.n >= 0: // until a ends, both count; afterwards b alone, which is dropped
+		b.n, b.ends = b.n+a.n, a.ends
+	default:
+		b.n += min(a.n, 0)
+	}
+	p.add(b)
+}
+
+// rewindGrants shortens grants of l that last longer than a grant of now, because the clock went back. A grant of a window lasts as long as
+// the window.
+func (p *pair) rewindGrants(l core.Limit, now int64) {
+	if l.Algorithm != core.SlidingWindow && l.Algorithm != core.SlidingLog {
+		return
+	}
+	grants := p.grants
+	p.grants = nil
+	for _, g := range grants {
+		if g.id == stateOf(l) {
+			g.ends = min(g.ends, now+l.Period.Microseconds())
+		}
+		if now < g.ends {
+			p.add(g)
+		}
+	}
 }
 
 // grant gives the limits of s more requests, or takes them away.
@@ -37,130 +88,18 @@ func (m *Model) grant(now int64, s *core.Settlement) {
 		if a.limit.Rate == 0 || a.limit.Algorithm == core.InFlight {
 			continue
 		}
-		a.rewind(now)
 		if ends := a.state.grant(a.limit, now, int64(s.Grant)); ends > 0 {
-			a.grant.add(int64(s.Grant), ends)
+			a.pair.add(grant{a.id, int64(s.Grant), ends})
 		}
 	}
 }
 
-// rewind adjusts the state of a and its grants if the clock went back. A grant for a window ends with it, and is forgotten
-// when the next one begins. Any other grant ends at the latest one period from now.
-func (a *ask) rewind(now int64) {
-	a.state.rewind(a.limit, now)
-	w, isWindow := a.state.(*fixedWindow)
-	before, latest, later := *a.grant, now+a.limit.Period.Microseconds(), int64(0)
-	if isWindow {
-		latest = w.until
-	}
-	*a.grant = nil
-	for _, g := range before {
-		switch {
-		case isWindow || g.ends > latest:
-			later += g.n
-		case g.ends > now:
-			a.grant.add(g.n, g.ends)
+// checkGrant returns an error that is core.ErrInvalid if a log had to hold too many requests after a grant.
+func (m *Model) checkGrant(now int64, s *core.Settlement) error {
+	for _, a := range m.asksOf(s) {
+		if n := int64(a.limit.Rate) + a.pair.granted(a.id, now) + int64(s.Grant); s.Grant != 0 && a.id.algorithm == core.SlidingLog && n > maxMembers {
+			return fmt.Errorf("%w: a log holds at most %d requests, not %d", core.ErrInvalid, maxMembers, n)
 		}
 	}
-	a.grant.add(later, latest)
-}
-
-// at returns what is granted at an instant.
-func (g *grants) at(then int64) *big.Rat {
-	sum := int64(0)
-	for _, one := range *g {
-		if then < one.ends {
-			sum += one.n
-		}
-	}
-	return whole(sum)
-}
-
-// add grants n until an instant.
-func (g *grants) add(n, ends int64) {
-	var sorted grants
-	for _, one := range *g {
-		switch {
-		case one.ends < ends:
-			sorted = append(sorted, one)
-			continue
-		case one.ends == ends:
-			n += one.n
-			continue
-		case n != 0:
-			sorted = append(sorted, grant{limited(n), ends})
-			n = 0
-		}
-		sorted = append(sorted, one)
-	}
-	if n != 0 {
-		sorted = append(sorted, grant{limited(n), ends})
-	}
-	if *g = sorted; len(sorted) > keptGrants {
-		g.merge()
-	}
-}
-
-// merge makes one of the two grants whose ends are closest. At no instant is more granted than before.
-func (g *grants) merge() {
-	closest, distance := 0, int64(math.MaxInt64)
-	for i, one := range (*g)[:len(*g)-1] {
-		if d := (*g)[i+1].ends - one.ends; d < distance {
-			closest, distance = i, d
-		}
-	}
-	first, last := (*g)[closest], (*g)[closest+1]
-	n, ends := limited(first.n+last.n), first.ends
-	if last.n < 0 { // until its end
-		n, ends = min(n, last.n), last.ends
-	}
-	rest := append(grants(nil), (*g)[:closest]...)
-	*g = append(rest, (*g)[closest+2:]...)
-	if n != 0 {
-		g.add(n, ends)
-	}
-}
-
-func limited(n int64) int64 { return max(-mostGranted, min(n, mostGranted)) }
-
-// A GrantStep is a step of a timeline of one pair: it makes a claim, gives back an earlier claim, or grants requests.
-type GrantStep struct {
-	After    time.Duration // since the step before; it may be negative
-	Claim    core.Claim    // made, unless Grant is not 0; its limits are granted requests otherwise
-	Grant    int
-	GiveBack int // the index of the step whose claim is given back; -1 for none
-}
-
-// GrantSteps returns a random timeline with many grants. In some timelines, more than keptGrants are kept apart, and in others
-// the clock steps back; these give nothing back, because a store may have dropped an empty state.
-func GrantSteps(seed uint64) (steps []GrantStep) {
-	r := rand.New(rand.NewPCG(seed, 1))
-	tiers := [][]core.Limit{
-		core.MustParseLimits("10/s;sliding-log"), core.MustParseLimits("10/s;sliding-window"), core.MustParseLimits("10/s;fixed-window"),
-		core.MustParseLimits("10/s"), core.MustParseLimits("10/s;sliding-log, 20/2s;sliding-window;buckets=4, 15/3s;fixed-window, 9/2s;burst=12"),
-		core.MustParseLimits("7/s;ban=3s, 0/s;sliding-log"),
-	}
-	limits := tiers[r.IntN(len(tiers))]
-	goesBack, many := r.IntN(4) == 0, r.IntN(4) == 0
-	for i := range 40 + 80*r.IntN(2) {
-		s := GrantStep{GiveBack: -1, After: time.Duration(r.Int64N(400_000)) * time.Microsecond}
-		if many {
-			s.After = time.Duration(1+r.Int64N(9_000)) * time.Microsecond
-		}
-		if goesBack && r.IntN(8) == 0 {
-			s.After = -s.After
-		}
-		s.Claim = core.Claim{Rule: "r", Key: "k", Limits: limits, Cost: []int{1, 1, 2, 5, 12, 30}[r.IntN(6)], Peek: r.IntN(3) == 0, Hold: r.IntN(8) == 0}
-		switch verb := r.IntN(10); {
-		case verb < 3 || many && verb < 8:
-			s.Grant = []int{1, 2, 8, 30, -1, -2, -9, 1_000_000_000, -1_000_000_000}[r.IntN(9)]
-			if many {
-				s.Grant = 1 + r.IntN(9) - 4*r.IntN(2)
-			}
-		case verb < 5 && i > 0 && !goesBack:
-			s.GiveBack = max(0, i-5) + r.IntN(min(i, 5))
-		}
-		steps = append(steps, s)
-	}
-	return steps
+	return nil
 }

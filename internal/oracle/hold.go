@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"maps"
 	"math/big"
 	"slices"
 	"time"
@@ -16,109 +15,96 @@ const (
 	hint       = 1 * second  // the wait while holds use up the limit, because nobody knows when they end
 )
 
-// held is what the requests of one sub-bucket hold together.
-type held struct{ cost, count int64 }
+// A held is what requests with the same limits hold, made in the sub-bucket that begins at start.
+type held struct {
+	start, cost, count int64
+	limits             []core.Limit // that will be charged when the hold ends
+}
 
-// holds is what a pair holds, by the start of the sub-bucket in which each hold was made.
-type holds map[int64]held
+// holds is what a pair holds, in the order in which the pair held it first.
+type holds []held
 
-// An ending is what is charged for the holds of one sub-bucket when they end.
-type ending struct{ at, cost int64 }
+// sameCharge reports whether a charge to these limits changes the same states in the same way.
+func sameCharge(a, b []core.Limit) bool {
+	return slices.EqualFunc(a, b, func(a, b core.Limit) bool {
+		same := stateOf(a) == stateOf(b) && a.Rate == b.Rate && a.Capacity() == b.Capacity() && a.Ban == b.Ban
+		return same && (a.Algorithm != core.SlidingWindow || widthOf(a) == widthOf(b))
+	})
+}
+
+// charged returns the limits that a held claim with these limits is charged to.
+func charged(limits []core.Limit) []core.Limit {
+	return slices.DeleteFunc(slices.Clone(limits), func(l core.Limit) bool { return l.Algorithm == core.InFlight || l.Rate == 0 })
+}
+
+// add adds a hold made at now.
+func (h *holds) add(now int64, some held) {
+	some.start = begin(now, holdWidth)
+	for i := range *h {
+		if other := &(*h)[i]; other.start == some.start && sameCharge(other.limits, some.limits) {
+			other.cost = saturated(other.cost, some.cost)
+			other.count += some.count
+			return
+		}
+	}
+	*h = append(*h, some)
+}
 
 // rewind counts holds from after now as made now, because the clock went back.
-func (h holds) rewind(now int64) {
-	for start, some := range h {
-		if start > begin(now, holdWidth) {
-			delete(h, start)
-			h.add(now, some)
-		}
+func (h *holds) rewind(now int64) {
+	all := *h
+	*h = nil
+	for _, some := range all {
+		h.add(min(some.start, now), some)
 	}
 }
 
-// ended returns what has ended at now, in order.
-func (h holds) ended(now int64) (ended []ending) {
-	for _, start := range slices.Sorted(maps.Keys(h)) {
-		if e := start + holdExpiry; e <= now {
-			ended = append(ended, ending{e, h[start].cost})
-		}
-	}
-	return ended
-}
-
-// drop drops what has ended at now.
-func (h holds) drop(now int64) {
-	maps.DeleteFunc(h, func(start int64, _ held) bool { return start+holdExpiry <= now })
-}
-
-// tidy forgets which states are kept for holds, once the pair has no holds.
-func (p *pairState) tidy() {
-	if len(p.holds) == 0 {
-		clear(p.held)
-	}
-}
-
-// end charges what pairs, and the pairs of asks, held in sub-buckets that have ended at now.
-func (m *Model) end(now int64, asks []*ask, pairs []core.Pair) {
-	for _, a := range asks {
-		pairs = append(pairs, a.id.Pair)
-	}
-	for _, p := range pairs {
-		ps := m.pair(p)
-		ps.holds.rewind(now)
-		ended := ps.holds.ended(now)
-		for id, s := range m.states {
-			if id.Pair == p {
-				l, peek := limitFor(asks, id)
-				s.end(l, peek, id.period, ps.held[id], now, ended)
+// end charges what holds that have ended at now held: to the limits of their claims, in the order in which the holds ended.
+func (p *pair) end(now int64) {
+	p.holds.rewind(now)
+	all := slices.Clone(p.holds)
+	slices.SortStableFunc(all, func(a, b held) int { return int(a.start - b.start) })
+	for _, some := range all {
+		ends := some.start + holdExpiry
+		for _, l := range some.limits {
+			if ends <= now {
+				p.state(stateOf(l)).charge(l, ends, some.cost)
 			}
 		}
-		ps.holds.drop(now)
-		ps.tidy()
 	}
+	p.holds = slices.DeleteFunc(p.holds, func(some held) bool { return some.start+holdExpiry <= now })
 }
 
-// limitFor returns the limit of the first ask for a state, and whether the ask is a peek. The limit is nil if no ask is
-// for the state, or if its limit admits nothing.
-func limitFor(asks []*ask, id stateID) (l *core.Limit, peek bool) {
-	for _, a := range asks {
-		switch {
-		case a.id != id:
-		case a.limit.Rate == 0:
-			return nil, false
-		default:
-			return &a.limit, a.peek
+func (h holds) sum() (cost, count int64) {
+	for _, some := range h {
+		cost = saturated(cost, some.cost)
+		count += some.count
+	}
+	return cost, count
+}
+
+// release removes a request's hold of these limits, made at an instant, and returns it. It does not find a hold that has ended. If the
+// clock went back since, it takes the latest hold.
+func (h *holds) release(at, cost int64, limits []core.Limit) (held, bool) {
+	latest := -1
+	for i, some := range *h {
+		if sameCharge(some.limits, limits) && (latest < 0 || some.start > (*h)[latest].start) {
+			latest = i
 		}
 	}
-	return nil, false
-}
-
-func (h holds) add(now int64, some held) {
-	start := begin(now, holdWidth)
-	h[start] = held{saturated(h[start].cost, some.cost), h[start].count + some.count}
-}
-
-func (h holds) sum() (sum held) {
-	for _, some := range h {
-		sum.cost = saturated(sum.cost, some.cost)
-		sum.count += some.count
-	}
-	return sum
-}
-
-// release removes a request's hold from the sub-bucket of the instant at, and returns it. An expired hold is not found.
-func (h holds) release(at, cost int64) (held, bool) {
-	if len(h) == 0 || at < 0 {
+	if latest < 0 || at < 0 {
 		return held{}, false
 	}
-	start := min(begin(at, holdWidth), slices.Max(slices.Collect(maps.Keys(h))))
-	some := h[start]
-	if some.count == 0 {
+	start := min(begin(at, holdWidth), (*h)[latest].start)
+	i := slices.IndexFunc(*h, func(some held) bool { return some.start == start && sameCharge(some.limits, limits) })
+	if i < 0 {
 		return held{}, false
 	}
-	released := held{min(cost, some.cost), 1}
-	h[start] = held{some.cost - released.cost, some.count - 1}
-	if some.count == 1 {
-		delete(h, start)
+	some := &(*h)[i]
+	released := held{cost: min(cost, some.cost), count: 1, limits: some.limits}
+	some.cost -= released.cost
+	if some.count--; some.count == 0 {
+		*h = slices.Delete(*h, i, i+1)
 	}
 	return released, true
 }
@@ -126,24 +112,20 @@ func (h holds) release(at, cost int64) (held, bool) {
 // Held returns the cost and the number of requests that a pair of rule and key holds, and whether it is banned at now.
 func (m *Model) Held(now int64, rule, key string) (cost, count int64, banned bool) {
 	p := m.pair(core.Pair{Rule: rule, Key: key})
-	live := maps.Clone(p.holds)
+	live := slices.Clone(p.holds)
 	live.rewind(now)
-	live.drop(now)
-	sum := live.sum()
-	return sum.cost, sum.count, p.banned > now
+	cost, count = slices.DeleteFunc(live, func(some held) bool { return some.start+holdExpiry <= now }).sum()
+	return cost, count, p.banned > now
 }
 
 // inFlight is the state of a limit that counts holds: nothing is ever charged to it.
 type inFlight struct{}
 
-func (inFlight) rewind(core.Limit, int64)           {}
-func (inFlight) name(core.Limit, bool, int64, bool) {}
-func (inFlight) keep(core.Limit, int64)             {}
-func (inFlight) forget()                            {}
-func (inFlight) end(*core.Limit, bool, time.Duration, bool, int64, []ending) {
-}
-func (inFlight) charge(core.Limit, int64, int64)              {}
-func (inFlight) refund(core.Limit, int64, int64, int64)       {}
-func (inFlight) used(core.Limit, bool, int64, int64) *big.Rat { return new(big.Rat) }
-
+func (inFlight) rewind(core.Limit, int64)                    {}
+func (inFlight) used(core.Limit, int64, int64) *big.Rat      { return new(big.Rat) }
+func (inFlight) charge(core.Limit, int64, int64)             {}
+func (inFlight) refund(core.Limit, int64, int64, int64)      {}
 func (inFlight) grant(core.Limit, int64, int64) (ends int64) { return 0 }
+
+// endOfHold returns when a hold made at an instant ends.
+func endOfHold(at time.Time) int64 { return begin(at.UnixMicro(), holdWidth) + holdExpiry }

@@ -14,7 +14,6 @@ type ledger struct {
 	ticks    int64
 	found    map[string]error     // violations seen during the run, the first of each kind
 	lost     map[core.Limit]int64 // the most that refunds may have left charged, in units
-	inexact  bool                 // something was returned for an instant other than the one at which it was charged
 }
 
 // A charge is n requests that the store has charged at an instant for a process.
@@ -143,19 +142,10 @@ func (f *fleet) mayLose(l core.Limit, r returnedPortion) int64 {
 	if l.Algorithm == core.FixedWindow {
 		return r.outside(l)
 	}
-	if f.ledger.inexact = f.ledger.inexact || !r.isExact(); !f.ledger.inexact {
-		return 0
-	}
-	all := f.ledger.charges
-	if len(all) == 0 || !slices.ContainsFunc(all, func(c *charge) bool { return c.n > 0 && c.at > r.At }) {
+	if !slices.ContainsFunc(f.ledger.charges, func(c *charge) bool { return c.n > 0 && c.at > r.At }) {
 		return 0
 	}
 	return min(r.Count*unit(l), int64(l.Rate)*(f.now-r.At))
-}
-
-// isExact reports whether all of r was charged ahead at the instant for which it is returned.
-func (r *returnedPortion) isExact() bool {
-	return !slices.ContainsFunc(r.of, func(s share) bool { return s.of.direct || s.of.at != r.At })
 }
 
 // outside returns how much of r was charged in windows other than the one to which it is returned.
@@ -175,8 +165,8 @@ func (f *fleet) excess(l core.Limit) int64 {
 
 // counted returns what the store counts for l, in units.
 func (f *fleet) counted(l core.Limit) int64 {
-	id := stateOf(core.Pair{Rule: "leased", Key: "k"}, l)
-	return floor(times(f.store.state(id).used(l, true, f.now, f.now), unit(l)))
+	p := f.store.pair(core.Pair{Rule: "leased", Key: "k"})
+	return floor(times(p.state(stateOf(l)).used(l, f.now, f.now), unit(l)))
 }
 
 // unit returns how many units of l one request is. The number is chosen so that whole units drain in each microsecond.

@@ -66,29 +66,51 @@ var timelines = map[string][]step{
 	},
 	"10 of 10 used, upgraded to 100, leaves 90": {
 		{at: 0, limit: "10/m", cost: 10, remaining: 0, refill: 6 * sec, reset: 60 * sec},
-		{at: 0, limit: "100/m", cost: 1, remaining: 89, refill: 600 * msec, reset: 6600 * msec},
-		{at: 0, limit: "10/m", cost: 1, remaining: 0, retry: 12 * sec, refill: 12 * sec, reset: 66 * sec},
+		{at: 0, limit: "100/m", cost: 1, remaining: 89, refill: 600 * msec, reset: 60 * sec},
+		{at: 0, limit: "10/m", cost: 1, remaining: 0, retry: 6 * sec, refill: 6 * sec, reset: 60 * sec},
 	},
-	"between two requests a bucket drains at the slower of their rates": {
+	"each of two rates drains by itself, and the fuller bucket counts": {
 		{at: 0, limit: "1/h;burst=10", cost: 10, remaining: 0, refill: time.Hour, reset: 10 * time.Hour},
-		{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 9, refill: sec, reset: 11 * sec},
-		{at: 5 * second, limit: "3600/h;burst=20", cost: 1, remaining: 13, refill: sec, reset: 7 * sec},
-		{at: 5 * second, limit: "1/h;burst=10", cost: 5, remaining: 3, retry: 2 * time.Hour, refill: time.Hour, reset: 7 * time.Hour},
-		{at: 6 * second, limit: "3600/h;burst=20", cost: 13, remaining: 0, refill: 999723 * µs, reset: 19999723 * µs},
+		{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 9, refill: sec, reset: 10 * time.Hour},
+		{at: 5 * second, limit: "3600/h;burst=20", cost: 1, remaining: 9, refill: 998612 * µs, reset: 10*time.Hour - 5*sec},
+		{at: 5 * second, limit: "1/h;burst=10", cost: 5, remaining: 0, retry: 5*time.Hour - 5*sec, refill: time.Hour - 5*sec, reset: 10*time.Hour - 5*sec},
+		{at: 6 * second, limit: "3600/h;burst=20", cost: 13, remaining: 10, retry: 3*time.Hour - 6*sec, refill: time.Hour - 6*sec, reset: 10*time.Hour - 6*sec},
 	},
-	"a bucket is not forgotten before it is empty at the slowest rate": {
+	"lax requests leave a strict limit no debt": {
 		{at: 0, limit: "1/h;burst=10", cost: 10, remaining: 0, refill: time.Hour, reset: 10 * time.Hour},
-		{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 9, refill: sec, reset: 11 * sec},
-		{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 8, refill: sec, reset: 12 * sec},
-		{at: 3600 * second, limit: "1/h;burst=10", cost: 1, remaining: 0, retry: 2 * time.Hour, refill: 2 * time.Hour, reset: 11 * time.Hour},
+		{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 9, refill: sec, reset: 10 * time.Hour},
+		{at: 0, limit: "3600/h;burst=20", cost: 1, remaining: 8, refill: sec, reset: 10 * time.Hour},
+		{at: 3600 * second, limit: "1/h;burst=10", cost: 1, remaining: 0, refill: time.Hour, reset: 10 * time.Hour},
 	},
-	"a bucket is forgotten once it is empty at the slowest rate that it was asked at": {
+	"a strict charge comes on top of what lax requests hold": {
 		{at: 0, limit: "3600/h;burst=10", cost: 10, remaining: 0, refill: sec, reset: 10 * sec},
-		{at: 10*second - 1, limit: "1/h;burst=10", cost: 1, remaining: 0, retry: 3590*sec + µs, refill: 3590*sec + µs, reset: 35990*sec + µs},
+		{at: 6 * second, limit: "1/h;burst=10", cost: 2, remaining: 4, refill: time.Hour, reset: 6 * time.Hour},
+		{at: 6 * second, limit: "1/h;burst=10", cost: 5, remaining: 4, retry: time.Hour, refill: time.Hour, reset: 6 * time.Hour},
 	},
-	"a bucket that was empty at the slowest rate counts nothing for a still slower one": {
+	"an empty bucket of another rate counts nothing": {
 		{at: 0, limit: "3600/h;burst=10", cost: 10, remaining: 0, refill: sec, reset: 10 * sec},
 		{at: 10 * second, limit: "1/h;burst=10", cost: 10, remaining: 0, refill: time.Hour, reset: 10 * time.Hour},
+	},
+	"bursts of one rate share a bucket": {
+		{at: 0, limit: "60/m;burst=5", cost: 5, remaining: 0, refill: sec, reset: 5 * sec},
+		{at: 2 * second, limit: "60/m;burst=9", cost: 1, remaining: 5, refill: sec, reset: 4 * sec},
+	},
+	"another rate sees what was used, but no ban": {
+		{at: 0, limit: "5/10m;ban=1h", cost: 5, remaining: 0, refill: time.Hour, reset: time.Hour + 8*time.Minute},
+		{at: 0, limit: "100/10m", cost: 1, remaining: 94, refill: 6 * sec, reset: 10 * time.Minute},
+		{at: 0, limit: "5/10m", cost: 1, remaining: 0, retry: time.Hour, refill: time.Hour, reset: time.Hour + 8*time.Minute},
+	},
+	"a ninth bucket replaces the one that is empty first": { // after 24 hours, but for the eighth: after 8
+		{at: 0, limit: "1/d;burst=100", cost: 1, remaining: 99, refill: 24 * time.Hour, reset: 24 * time.Hour},
+		{at: 0, limit: "2/d;burst=100", cost: 1, remaining: 98, refill: 12 * time.Hour, reset: 24 * time.Hour},
+		{at: 0, limit: "3/d;burst=100", cost: 1, remaining: 97, refill: 8 * time.Hour, reset: 24 * time.Hour},
+		{at: 0, limit: "4/d;burst=100", cost: 1, remaining: 96, refill: 6 * time.Hour, reset: 24 * time.Hour},
+		{at: 0, limit: "5/d;burst=100", cost: 1, remaining: 95, refill: 17280 * sec, reset: 24 * time.Hour},
+		{at: 0, limit: "6/d;burst=100", cost: 1, remaining: 94, refill: 4 * time.Hour, reset: 24 * time.Hour},
+		{at: 0, limit: "8/d;burst=100", cost: 1, remaining: 93, refill: 3 * time.Hour, reset: 24 * time.Hour},
+		{at: 0, limit: "24/d;burst=100", cost: 1, remaining: 92, refill: time.Hour, reset: 24 * time.Hour},
+		{at: 0, limit: "1440/d;burst=100", cost: 1, remaining: 91, refill: time.Minute, reset: 24 * time.Hour},
+		{at: 9 * 60 * second, limit: "1440/d;burst=100", cost: 1, remaining: 92, refill: 57 * sec, reset: 24*time.Hour - 9*time.Minute}, // on top of 6.95
 	},
 	"a rate of 0 denies everything, and nothing is missing": {
 		{at: 0, limit: "0/m", cost: 1, remaining: 0, retry: core.Never},
@@ -105,9 +127,23 @@ var timelines = map[string][]step{
 		{at: 69 * second, limit: "3/m;sliding-window;buckets=6", cost: 3, remaining: 0, retry: 11 * sec, refill: sec, reset: 11 * sec},
 		{at: 70 * second, limit: "3/m;sliding-window;buckets=6", cost: 2, remaining: 0, refill: 10 * sec, reset: 70 * sec},
 	},
-	"the charges of a wider sub-bucket count as if made now": {
+	"windows of two widths both count each charge, and the longer wait counts": {
 		{at: 1 * second, limit: "3/m;sliding-window;buckets=2", cost: 1, remaining: 2, refill: 89 * sec, reset: 89 * sec},
-		{at: 1 * second, limit: "3/m;sliding-window;buckets=60", cost: 1, remaining: 1, refill: 61 * sec, reset: 61 * sec},
+		{at: 1 * second, limit: "3/m;sliding-window;buckets=60", cost: 1, remaining: 1, refill: 89 * sec, reset: 89 * sec},
+		{at: 31 * second, limit: "3/m;sliding-window;buckets=60", cost: 1, remaining: 0, refill: 59 * sec, reset: 89 * sec},
+		{at: 62 * second, limit: "3/m;sliding-window;buckets=60", cost: 1, remaining: 0, retry: 28 * sec, refill: 28 * sec, reset: 58 * sec},
+		{at: 90 * second, limit: "3/m;sliding-window;buckets=60", cost: 2, remaining: 0, refill: 30 * sec, reset: 90 * sec},
+	},
+	"a new width dates a count to the sub-bucket that contains its end": {
+		{at: 1 * second, limit: "3/m;sliding-window;buckets=60", cost: 2, remaining: 1, refill: 61 * sec, reset: 61 * sec},
+		{at: 3 * second, limit: "3/m;sliding-window;buckets=3", cost: 1, remaining: 0, refill: 77 * sec, reset: 77 * sec},
+		{at: 63 * second, limit: "3/m;sliding-window;buckets=60", cost: 1, remaining: 0, retry: 17 * sec, refill: 17 * sec, reset: 17 * sec},
+	},
+	"a width starts from the fullest of two": {
+		{at: 0, limit: "9/m;sliding-window;buckets=60", cost: 2, remaining: 7, refill: 61 * sec, reset: 61 * sec},
+		{at: 50 * second, limit: "9/m;sliding-window;buckets=3", cost: 1, remaining: 6, refill: 30 * sec, reset: 70 * sec}, // 2 until 80 s, 1 until 120 s
+		{at: 70 * second, limit: "9/m;sliding-window;buckets=6", cost: 1, remaining: 5, refill: 20 * sec, reset: 70 * sec}, // 2 of 20 s, dated to 30 s
+		{at: 85 * second, limit: "9/m;sliding-window;buckets=6", cost: 5, remaining: 0, refill: 5 * sec, reset: 75 * sec},
 	},
 	"a log counts a request for exactly one period": {
 		{at: 0, limit: "2/s;sliding-log", cost: 1, remaining: 1, refill: sec, reset: sec},

@@ -1,7 +1,9 @@
 package oracle
 
 import (
+	"maps"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
@@ -10,25 +12,21 @@ import (
 // counts maps each stamp to what was charged with it. A charge counts until one period after its stamp.
 type counts map[int64]int64
 
-func (c counts) used(period time.Duration, then int64) *big.Rat {
-	var sum int64
+func (c counts) used(period time.Duration, then int64) (sum int64) {
 	for stamp, count := range c {
 		if then < stamp+period.Microseconds() {
 			sum += count
 		}
 	}
-	return whole(sum)
+	return sum
 }
 
-// charge counts cost with a stamp. It moves charges with later stamps to this one: they were made before now.
-func (c counts) charge(period time.Duration, now, stamp, cost int64) {
-	c.drop(period, now)
-	c.lower(stamp)
-	free := int64(maxUnits)
+// add counts cost with a stamp, so that no more than most count in all.
+func (c counts) add(stamp, cost, most int64) {
 	for _, count := range c {
-		free -= count
+		most -= count
 	}
-	c[stamp] += min(cost, free)
+	c[stamp] += min(cost, most)
 }
 
 func (c counts) refund(stamp, cost int64) {
@@ -39,11 +37,7 @@ func (c counts) refund(stamp, cost int64) {
 
 // drop forgets what no longer counts at now.
 func (c counts) drop(period time.Duration, now int64) {
-	for s := range c {
-		if now >= s+period.Microseconds() {
-			delete(c, s)
-		}
-	}
+	maps.DeleteFunc(c, func(stamp, _ int64) bool { return now >= stamp+period.Microseconds() })
 }
 
 // lower moves charges with stamps later than limit to limit.
@@ -56,12 +50,9 @@ func (c counts) lower(limit int64) {
 	}
 }
 
-// A slidingWindow stamps a request with the end of its sub-bucket. width is the widest sub-bucket that a stamp in it may
-// belong to: a stamp that is further than width in the future shows that the clock went back.
-type slidingWindow struct {
-	counts
-	width int64
-}
+// A slidingWindow has the siblings of one period, by the width of their sub-buckets. Each sibling counts every charge, with the end of
+// its sub-bucket as the stamp. The fullest one says what is used.
+type slidingWindow map[int64]counts
 
 func widthOf(l core.Limit) int64 {
 	buckets := int64(l.Buckets)
@@ -74,85 +65,88 @@ func widthOf(l core.Limit) int64 {
 // endOf returns the end of the sub-bucket that contains an instant, if sub-buckets have this width.
 func endOf(width, now int64) int64 { return begin(now, width) + width }
 
-// rewind counts charges from after now, which the clock has left behind, as made now. A charge that has stopped counting
-// does not count again when the clock goes back.
-func (w *slidingWindow) rewind(l core.Limit, now int64) {
-	if len(w.counts) > 0 {
-		w.lower(now + w.width)
-	}
-	w.drop(l.Period, now)
-}
-
-func (w *slidingWindow) name(core.Limit, bool, int64, bool) {}
-
-func (w *slidingWindow) keep(l core.Limit, now int64) {
-	w.drop(l.Period, now)
-	if width := widthOf(l); len(w.counts) == 0 || width > w.width {
-		w.width = width
+// rewind counts charges of later sub-buckets as made now.
+func (w slidingWindow) rewind(_ core.Limit, now int64) {
+	for width, c := range w {
+		c.lower(endOf(width, now))
 	}
 }
 
-func (w *slidingWindow) forget() { clear(w.counts) }
+func (w slidingWindow) used(l core.Limit, _, then int64) *big.Rat {
+	most := int64(0)
+	for _, c := range w {
+		most = max(most, c.used(l.Period, then))
+	}
+	return whole(most)
+}
 
-func (w *slidingWindow) end(l *core.Limit, _ bool, period time.Duration, held bool, _ int64, ended []ending) {
-	for _, e := range ended {
-		if !held && w.counts.used(period, e.at).Sign() == 0 {
-			continue
+func (w slidingWindow) charge(l core.Limit, now, cost int64) {
+	w.rewind(l, now)
+	for width, c := range w {
+		if c.drop(l.Period, now); len(c) == 0 {
+			delete(w, width)
 		}
-		w.rewind(core.Limit{Period: period}, e.at)
-		width := w.width
-		if l != nil {
-			w.keep(*l, e.at)
-			width = widthOf(*l)
-		}
-		w.counts.charge(period, e.at, endOf(width, e.at), e.cost)
+	}
+	if own := widthOf(l); w[own] == nil {
+		w.start(l, own, now)
+	}
+	for width, c := range w {
+		c.add(endOf(width, now), cost, maxUnits)
 	}
 }
 
-func (w *slidingWindow) used(l core.Limit, _ bool, _, then int64) *big.Rat {
-	return w.counts.used(l.Period, then)
+// start adds a sibling. It starts from the fullest one (of several, the widest): it dates each count to the sub-bucket that contains the
+// count's end, but no later than now, because the charges were made before now. If there are too many siblings, it replaces the one
+// that ends first (of several, the narrowest).
+func (w slidingWindow) start(l core.Limit, own, now int64) {
+	fullest := int64(0)
+	for _, width := range slices.Sorted(maps.Keys(w)) {
+		if fullest == 0 || w[width].used(l.Period, now) >= w[fullest].used(l.Period, now) {
+			fullest = width
+		}
+	}
+	c := counts{}
+	for end, count := range w[fullest] {
+		c[min(endOf(own, end), endOf(own, now))] += count
+	}
+	if len(w) == maxSiblings {
+		delete(w, slices.MinFunc(slices.Sorted(maps.Keys(w)), func(a, b int64) int {
+			return int(slices.Max(slices.Collect(maps.Keys(w[a]))) - slices.Max(slices.Collect(maps.Keys(w[b]))))
+		}))
+	}
+	w[own] = c
 }
 
-func (w *slidingWindow) charge(l core.Limit, now, cost int64) {
-	w.keep(l, now)
-	w.counts.charge(l.Period, now, endOf(widthOf(l), now), cost)
+// refund lowers every sibling, because every sibling has counted the charge.
+func (w slidingWindow) refund(_ core.Limit, _, at, cost int64) {
+	for width, c := range w {
+		c.refund(endOf(width, at), cost)
+	}
 }
 
-func (w *slidingWindow) refund(l core.Limit, _, at, cost int64) {
-	w.counts.refund(endOf(widthOf(l), at), cost)
-}
-
-func (w *slidingWindow) grant(l core.Limit, now, _ int64) (ends int64) {
+func (w slidingWindow) grant(l core.Limit, now, _ int64) (ends int64) {
 	return now + l.Period.Microseconds()
 }
 
 // A slidingLog stamps a request with its instant.
-type slidingLog struct{ counts }
+type slidingLog counts
 
-func (s slidingLog) rewind(l core.Limit, now int64) {
-	s.lower(now)
-	s.drop(l.Period, now)
+// maxMembers is how many requests a log counts. What is charged beyond does not count.
+const maxMembers = 10_000
+
+func (s slidingLog) rewind(_ core.Limit, now int64) { counts(s).lower(now) }
+
+func (s slidingLog) used(l core.Limit, _, then int64) *big.Rat {
+	return whole(counts(s).used(l.Period, then))
 }
 
-func (s slidingLog) name(core.Limit, bool, int64, bool) {}
-func (s slidingLog) keep(core.Limit, int64)             {}
-func (s slidingLog) forget()                            { clear(s.counts) }
-
-func (s slidingLog) end(_ *core.Limit, _ bool, period time.Duration, held bool, _ int64, ended []ending) {
-	for _, e := range ended {
-		if held || s.counts.used(period, e.at).Sign() > 0 {
-			s.counts.charge(period, e.at, e.at, e.cost)
-		}
-	}
+func (s slidingLog) charge(l core.Limit, now, cost int64) {
+	s.rewind(l, now)
+	counts(s).drop(l.Period, now)
+	counts(s).add(now, cost, maxMembers)
 }
 
-func (s slidingLog) used(l core.Limit, _ bool, _, then int64) *big.Rat {
-	return s.counts.used(l.Period, then)
-}
-
-func (s slidingLog) charge(l core.Limit, now, cost int64) { s.counts.charge(l.Period, now, now, cost) }
-
-func (s slidingLog) refund(_ core.Limit, _, at, cost int64) { s.counts.refund(at, cost) }
+func (s slidingLog) refund(_ core.Limit, _, at, cost int64) { counts(s).refund(at, cost) }
 
 func (s slidingLog) grant(l core.Limit, now, _ int64) (ends int64) {
 	return now + l.Period.Microseconds()

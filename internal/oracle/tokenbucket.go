@@ -1,42 +1,29 @@
 package oracle
 
 import (
+	"maps"
 	"math/big"
-	"math/bits"
-	"time"
+	"slices"
 
 	"github.com/spillgate/spillgate/core"
 )
 
 const (
-	maxUnits = 1 << 53   // no bucket holds more, in requests times the period in ticks
-	maxBusy  = 1<<32 - 1 // microseconds that busy may lie before at
+	maxUnits    = 1 << 53   // no bucket holds more, in requests times the period in ticks
+	maxBusy     = 1<<32 - 1 // microseconds that busy may lie before at
+	maxSiblings = 8         // of one algorithm and period
 )
 
-// A tokenBucket held level requests at the instant at. From there it drains in whole ticks.
-//
-// Each Take names the rate of its limit; a peek names its rate only if it is faster. Between two named rates a bucket
-// drains at the slower one. It is forgotten once it would be empty even at the slowest rate named since it was last empty.
-type tokenBucket struct {
-	level   *big.Rat
-	at      int64
-	busy    int64 // the value of at when a charge last found less than one request
-	tick    int64 // microseconds
-	rate    int64 // the last one named
-	slowest int64 // the slowest since the bucket was last empty, as coarse returns it; 0 if only rate was named
-	found   []finding
-}
+// A tokenBucket has the siblings of one period, by their rates. What is used is what the fullest one holds.
+type tokenBucket map[int64]bucket
 
-// A finding is the level that a charge found at an instant. A bucket knows all findings since its first charge ahead.
-type finding struct {
-	at    int64
+// A bucket held level requests at the instant at. From there it drains in whole ticks, at its own rate.
+type bucket struct {
 	level *big.Rat
-}
-
-// coarse returns a rate with all but its seven highest bits set to 0: a store has room for no more.
-func coarse(rate int64) int64 {
-	rest := max(0, bits.Len64(uint64(rate))-7)
-	return rate >> rest << rest
+	ban   *big.Rat // the part of level that a ban has added; only requests of the same rate see it
+	at    int64
+	busy  int64 // the value of at when a charge last found less than one request, or a fuller sibling
+	tick  int64 // microseconds
 }
 
 // A drain is how a limit empties a bucket.
@@ -70,241 +57,174 @@ func (d drain) in(ticks, rate int64) *big.Rat {
 	return times(new(big.Rat).SetFrac64(rate, d.period), ticks)
 }
 
-// in returns b counted in the ticks of d. The number of used requests stays the same, as far as ticks can express it.
-func (b tokenBucket) in(d drain) tokenBucket {
+// cut returns a level, but at most the largest that a bucket holds.
+func (d drain) cut(level *big.Rat) *big.Rat {
+	return smaller(level, new(big.Rat).SetFrac64(maxUnits, d.period))
+}
+
+// in returns b counted in the ticks of d. The number of used requests stays the same, rounded up to what ticks can express.
+func (b bucket) in(d drain) bucket {
 	if b.tick != d.tick {
-		b.level = smaller(roundUp(b.level, d.period), new(big.Rat).SetFrac64(maxUnits, d.period))
-		b.tick, b.found = d.tick, nil
+		b.level, b.ban = d.cut(roundUp(b.level, d.period)), smaller(roundUp(b.ban, d.period), b.level)
+		b.tick = d.tick
 	}
 	return b
 }
 
-// own returns how b drains at its own rate, if period is the period of its limits.
-func (b *tokenBucket) own(period time.Duration) drain {
-	return drain{tick: b.tick, period: ceilDiv(period.Microseconds(), b.tick)}
-}
-
-// isForgotten reports whether b is empty at now even if it drained at the slowest named rate.
-func (b *tokenBucket) isForgotten(period time.Duration, now int64) bool {
-	if b.level.Sign() == 0 {
-		return true
-	}
-	d := b.own(period)
-	return times(b.level, d.tick).Cmp(d.in(now-b.at, b.slowestRate())) <= 0
-}
-
-func (b *tokenBucket) slowestRate() int64 {
-	if b.slowest == 0 {
-		return b.rate
-	}
-	return b.slowest
-}
-
-// rewind moves b back to now, if b.at is later. It adds what drains from now to b.at to the level, up to a full bucket.
-func (b *tokenBucket) rewind(l core.Limit, now int64) {
-	if b.at <= now || l.Rate == 0 {
-		return
-	}
-	d := drainOf(l)
-	*b = b.in(d)
-	more := d.in(ceilDiv(b.at-now, d.tick), min(b.rate, int64(l.Rate)))
-	full := larger(b.level, whole(int64(l.Capacity())))
-	b.level = smaller(more.Add(more, b.level), full)
-	b.at, b.busy, b.found = now, min(b.busy, now), nil
-}
-
-// name records that a request named the rate of l, even if the request is not charged.
-func (b *tokenBucket) name(l core.Limit, peek bool, now int64, holds bool) {
-	if rate := int64(l.Rate); rate > 0 && rate != b.rate && (!peek || rate > b.rate) && (holds || !b.isForgotten(l.Period, now)) {
-		*b = b.advanced(l, now)
-	}
-}
-
-func (b *tokenBucket) keep(l core.Limit, now int64) { b.name(l, false, now, true) }
-
-func (b *tokenBucket) forget() {
-	*b = tokenBucket{level: new(big.Rat), at: b.at, tick: b.tick, rate: b.rate}
-}
-
-// end charges what ended holds become, each at its end. Meanwhile b drains at its own rate; or at l's rate, if l's is
-// slower, b is not yet forgotten at now, and the call is not a peek.
-func (b *tokenBucket) end(l *core.Limit, peek bool, period time.Duration, held bool, now int64, ended []ending) {
-	after := b.ended(l, period, b.rate, held, ended)
-	if l != nil && !peek && int64(l.Rate) < b.rate && !after.isForgotten(period, now) {
-		after = b.ended(l, period, int64(l.Rate), held, ended)
-	}
-	*b = after
-}
-
-// ended returns b charged with the costs of ended holds. Between them b drains at rate. A bucket later than the end of
-// a hold, because the clock went back, is charged without draining.
-func (b tokenBucket) ended(l *core.Limit, period time.Duration, rate int64, held bool, ended []ending) tokenBucket {
-	d := b.own(period)
-	if l != nil {
-		d = drainOf(*l)
-	}
-	for _, e := range ended {
-		switch {
-		case !b.isForgotten(period, e.at):
-			if b = b.in(d); e.at > b.at {
-				b = b.drained(d, rate, e.at)
-			}
-			b = b.named(rate)
-		case held:
-			b = tokenBucket{level: new(big.Rat), at: max(b.at, e.at), busy: b.busy, tick: d.tick, rate: rate}
-		default:
-			continue
-		}
-		b.busy = max(b.busy, b.at-maxBusy)
-		b.add(l, d, max(b.at, e.at), e.cost)
-	}
-	return b
-}
-
-// named returns b after a request has named a rate.
-func (b tokenBucket) named(rate int64) tokenBucket {
-	switch before, slowest := b.rate, b.slowestRate(); {
-	case b.level.Sign() == 0:
-		b.slowest = 0
-	case rate != before:
-		b.slowest = coarse(min(slowest, rate))
-	}
-	b.rate = rate
-	return b
-}
-
-// advanced returns b as it is at now after a request has named the rate of l.
-func (b tokenBucket) advanced(l core.Limit, now int64) tokenBucket {
-	rate := int64(l.Rate)
-	if b.isForgotten(l.Period, now) {
-		return tokenBucket{level: new(big.Rat), at: now, busy: b.busy, tick: drainOf(l).tick, rate: rate}
-	}
-	b = b.drained(drainOf(l), min(b.rate, rate), now).named(rate)
-	b.busy = max(b.busy, b.at-maxBusy)
-	return b
-}
-
-// drained returns b as it is at now, in ticks of d, if it drains at rate.
-func (b tokenBucket) drained(d drain, rate, now int64) tokenBucket {
+// at returns b, in ticks of d, as it is at an instant. A bucket that lies after the instant has not drained.
+func (b bucket) drained(d drain, rate, then int64) bucket {
 	b = b.in(d)
-	elapsed := now - b.at
+	elapsed := max(0, then-b.at)
 	if times(b.level, d.tick).Cmp(d.in(elapsed, rate)) <= 0 {
-		b.level, b.at = new(big.Rat), now
-		return b
+		return bucket{level: new(big.Rat), ban: new(big.Rat), at: max(b.at, then), busy: b.busy, tick: d.tick}
 	}
 	ticks := elapsed / d.tick
 	b.level = new(big.Rat).Sub(b.level, d.in(ticks, rate))
+	b.ban = smaller(b.ban, b.level)
 	b.at += ticks * d.tick
 	return b
 }
 
-// used returns what is used at then. For a peek, b drains at the slower rate, because a peek names no slower one.
-func (b *tokenBucket) used(l core.Limit, peek bool, now, then int64) *big.Rat {
-	rate := int64(l.Rate)
-	if peek && !b.isForgotten(l.Period, now) {
-		rate = min(rate, b.rate)
+// ends returns the instant from which b, in ticks of d, is empty.
+func (b bucket) ends(d drain, rate int64) int64 {
+	micros := times(b.level, d.period*d.tick)
+	return b.at + floor(roundUp(micros.Quo(micros, whole(rate)), 1))
+}
+
+// used returns what the fullest sibling holds. Each drains at its own rate.
+func (s tokenBucket) used(l core.Limit, _, then int64) *big.Rat {
+	fullest, d := new(big.Rat), drainOf(l)
+	for rate, b := range s {
+		b = b.drained(d, rate, then)
+		if rate != int64(l.Rate) {
+			b.level = new(big.Rat).Sub(b.level, b.ban)
+		}
+		fullest = larger(fullest, b.level)
 	}
-	return b.advanced(l, now).drained(drainOf(l), rate, then).level
+	return fullest
 }
 
-func (b *tokenBucket) charge(l core.Limit, now, cost int64) {
-	*b = b.advanced(l, now)
-	b.add(&l, drainOf(l), now, cost)
+// rewind moves siblings back to now. It adds what drains from now to a sibling's instant, up to a full bucket.
+func (s tokenBucket) rewind(l core.Limit, now int64) {
+	d, full := drainOf(l), whole(int64(l.Capacity()))
+	for rate, b := range s {
+		if b.at <= now || l.Rate == 0 {
+			continue
+		}
+		b = b.in(d)
+		more := d.in(ceilDiv(b.at-now, d.tick), rate)
+		b.level = smaller(more.Add(more, b.level), larger(b.level, full))
+		b.at, b.busy = now, min(b.busy, now)
+		s[rate] = b
+	}
 }
 
-// add adds cost to b, which is already advanced to now. If l is not nil, and one request was free before but none is
-// free afterwards, l's ban begins.
-func (b *tokenBucket) add(l *core.Limit, d drain, now, cost int64) {
+// own returns the sibling of l's rate as l sees it at now: as full as the fullest sibling.
+func (s tokenBucket) own(l core.Limit, now int64) bucket {
+	d, rate, fullest := drainOf(l), int64(l.Rate), s.used(l, now, now)
+	b, ok := s[rate]
+	if b = b.drainedIf(ok, d, rate, now); b.level.Cmp(fullest) < 0 {
+		b = bucket{level: fullest, ban: new(big.Rat), at: max(b.at, now), busy: max(b.at, now), tick: d.tick}
+	}
+	return b
+}
+
+func (b bucket) drainedIf(ok bool, d drain, rate, now int64) bucket {
+	if !ok {
+		return bucket{level: new(big.Rat), ban: new(big.Rat), at: now, busy: now, tick: d.tick}
+	}
+	return b.drained(d, rate, now)
+}
+
+// put stores b as the sibling of l's rate, and drops siblings that are empty at now. If there are too many, it replaces the one that ends
+// first (of several, the slowest).
+func (s tokenBucket) put(l core.Limit, now int64, b bucket) {
+	d := drainOf(l)
+	maps.DeleteFunc(s, func(rate int64, other bucket) bool { return other.drained(d, rate, now).level.Sign() == 0 })
+	if _, ok := s[int64(l.Rate)]; !ok && len(s) == maxSiblings {
+		delete(s, slices.MinFunc(slices.Sorted(maps.Keys(s)), func(x, y int64) int {
+			return int(s[x].in(d).ends(d, x) - s[y].in(d).ends(d, y))
+		}))
+	}
+	s[int64(l.Rate)] = b
+}
+
+func (s tokenBucket) charge(l core.Limit, now, cost int64) { s.put(l, now, s.charged(l, now, cost)) }
+
+// charged returns the sibling of l's rate after a charge. If the sibling had one request free before but none is free afterwards, l's
+// ban begins.
+func (s tokenBucket) charged(l core.Limit, now, cost int64) bucket {
+	d, own := drainOf(l), new(big.Rat)
+	if b, ok := s[int64(l.Rate)]; ok {
+		own = b.drained(d, int64(l.Rate), now).level
+	}
+	b := s.own(l, now)
 	if b.level.Cmp(whole(1)) < 0 {
 		b.busy = b.at
 	}
-	before := b.level
-	switch {
-	case before.Sign() == 0: // nothing counts any more
-		b.found = nil
-	case len(b.found) > 0:
-		b.found = append(b.found, finding{now, before})
+	b.busy = max(b.busy, b.at-maxBusy)
+	b.level = d.cut(new(big.Rat).Add(b.level, whole(cost)))
+	if last := whole(int64(l.Capacity() - 1)); l.Ban > 0 && own.Cmp(last) <= 0 && b.level.Cmp(last) > 0 {
+		raised := larger(b.level, d.cut(d.banned(l, max(0, now-b.at))))
+		b.ban = new(big.Rat).Add(b.ban, new(big.Rat).Sub(raised, b.level))
+		b.level = raised
 	}
-	b.level = saturatedLevel(new(big.Rat).Add(before, whole(cost)), d)
-	if l == nil || l.Ban == 0 {
+	return b
+}
+
+// refund gives back the part of cost that still counts. If nothing was charged to the sibling since, all of it counts. Otherwise the part
+// counts that cannot have drained, and at least one request if the sibling never held less since.
+func (s tokenBucket) refund(l core.Limit, now, at, cost int64) {
+	d, rate := drainOf(l), int64(l.Rate)
+	b, ok := s[rate]
+	if !ok || cost == 0 {
 		return
 	}
-	if last := whole(int64(l.Capacity() - 1)); before.Cmp(last) <= 0 && b.level.Cmp(last) > 0 {
-		b.level = larger(b.level, saturatedLevel(d.banned(*l, now-b.at), d))
-	}
-}
-
-// watch makes b, which was just charged ahead, record what later charges find.
-func (b *tokenBucket) watch(now int64) {
-	if len(b.found) == 0 {
-		b.found = []finding{{now, b.level}}
-	}
-	b.found[0].at = min(b.found[0].at, now) // the clock may have stepped back within a tick
-}
-
-// least returns the lowest level that a charge found after an instant, or 0 if b does not know it.
-func (b *tokenBucket) least(at int64) *big.Rat {
-	if len(b.found) == 0 || at < b.found[0].at {
-		return new(big.Rat)
-	}
-	least := b.level
-	for _, f := range b.found {
-		if f.at > at {
-			least = smaller(least, f.level)
-		}
-	}
-	return least
-}
-
-// refund gives back the part of cost that still counts. If nothing was charged since, all of it counts. Otherwise at
-// most the lowest level that a later charge found counts. If b does not know these levels, the part that cannot have
-// drained counts, provided that b knows no rate other than l's; and one request counts if b never held less since.
-func (b *tokenBucket) refund(l core.Limit, now, at, cost int64) {
-	if cost == 0 {
-		return
-	}
-	d := drainOf(l)
-	*b = b.in(d)
 	back := whole(cost)
-	if at < b.at {
-		back = new(big.Rat)
-		if b.rate == int64(l.Rate) && b.slowest == 0 {
-			drained := d.in(ceilDiv(max(0, now-at), d.tick), b.rate)
-			back = larger(back.Sub(whole(cost), drained), new(big.Rat))
-		}
+	if b = b.in(d); at < b.at {
+		drained := d.in(ceilDiv(max(0, now-at), d.tick), rate)
+		back = larger(back.Sub(back, drained), new(big.Rat))
 		if at >= b.busy {
 			back = larger(back, whole(1))
 		}
-		back = larger(back, smaller(whole(cost), b.least(at)))
-		b.foundLess(at, back)
 		if back.Sign() > 0 { // so the charges since have found less
 			b.busy = b.at
 		}
 	}
-	b.level = larger(new(big.Rat).Sub(b.level, back), new(big.Rat))
+	s[rate] = b.lowered(back)
 }
 
-// foundLess lowers the levels that charges after an instant found.
-func (b *tokenBucket) foundLess(at int64, less *big.Rat) {
-	for i, f := range b.found {
-		if f.at > at {
-			b.found[i].level = larger(new(big.Rat).Sub(f.level, less), new(big.Rat))
+// lowered returns b with less in it. Its ban keeps its part of the rest.
+func (b bucket) lowered(by *big.Rat) bucket {
+	b.level = larger(new(big.Rat).Sub(b.level, by), new(big.Rat))
+	b.ban = smaller(b.ban, b.level)
+	return b
+}
+
+// grant gives back at most what was used, from every sibling. A ban stays. A negative n is charged, but begins no ban.
+func (s tokenBucket) grant(l core.Limit, now, n int64) (ends int64) {
+	d, rate := drainOf(l), int64(l.Rate)
+	if n < 0 {
+		l.Ban = 0
+		b := s.own(l, now).in(d)
+		if b.level.Cmp(whole(1)) < 0 {
+			b.busy = b.at
 		}
+		b.level = d.cut(new(big.Rat).Sub(b.level, whole(n)))
+		s.put(l, now, b)
+		return 0
 	}
-}
-
-// grant gives back at most what was used, as if it had never been charged, or charges what is taken away. A ban stays.
-func (b *tokenBucket) grant(l core.Limit, now, n int64) (ends int64) {
-	d := drainOf(l)
-	switch after := b.advanced(l, now); {
-	case n < 0:
-		*b = after
-		b.add(nil, d, now, -n)
-	case after.level.Sign() == 0:
-		*b = after
-	case l.Ban == 0 || after.level.Cmp(whole(int64(l.Capacity()-1))) <= 0:
-		*b = b.in(d)
-		b.level = larger(new(big.Rat).Sub(b.level, whole(n)), new(big.Rat))
+	if last := whole(int64(l.Capacity() - 1)); l.Ban > 0 && s.used(l, now, now).Cmp(last) > 0 {
+		return 0
+	}
+	for r, b := range s {
+		b = b.drained(d, r, now)
+		if r != rate && b.ban.Sign() > 0 { // only what was used is given back, not the ban
+			b.ban = smaller(b.level, new(big.Rat).Add(b.ban, whole(n)))
+		} else {
+			b = b.lowered(whole(n))
+		}
+		s[r] = b
 	}
 	return 0
 }

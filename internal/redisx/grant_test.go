@@ -1,14 +1,11 @@
 package redisx_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/redisx"
-	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // grant gives a claim n more requests.
@@ -46,35 +43,6 @@ func TestGrantIsDroppedWithItsLimit(t *testing.T) {
 		take(t, s, claimOf("k", core.PerDay(5)))
 		if n := len(parseWords(server.HGet(pairKey, "s"))); n != 1+6+6 {
 			t.Errorf("%v: %d words are left, want the words of two token buckets", a, n)
-		}
-	}
-}
-
-// TestGrantsAgreeWithTheModel compares the store with the model over timelines with many grants.
-func TestGrantsAgreeWithTheModel(t *testing.T) {
-	testpass.Sequential(t)
-	store, server := frozen(t)
-	for seed := range uint64(testpass.Rounds(60)) {
-		c, steps := compare(store, server), oracle.GrantSteps(seed)
-		back := slices.ContainsFunc(steps, func(s oracle.GrantStep) bool { return s.After < 0 })
-		if back && slices.ContainsFunc(steps[0].Claim.Limits, func(l core.Limit) bool { return l.Algorithm >= core.SlidingWindow }) {
-			continue // Redis does not store, when it denies, which entries have expired
-		}
-		for i, s := range steps {
-			c.advance(s.After)
-			var err error
-			switch {
-			case s.Grant != 0:
-				err = c.settle([]core.Settlement{{Rule: "r", Key: "k", Limits: s.Claim.Limits, Grant: s.Grant}})
-			case s.GiveBack >= 0:
-				err = c.settle(c.takes[s.GiveBack])
-				delete(c.takes, s.GiveBack)
-			default:
-				err = c.take(i, []core.Claim{s.Claim})
-			}
-			if err != nil {
-				t.Fatalf("seed %d, step %d: %v", seed, i, err)
-			}
 		}
 	}
 }
