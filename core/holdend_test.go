@@ -10,7 +10,6 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/testpass"
-	"pgregory.net/rapid"
 )
 
 // A process that is killed settles nothing. Others keep asking.
@@ -70,53 +69,6 @@ func TestAStoreThatLosesEverySettleBansAMinuteLateAtMost(t *testing.T) {
 			}
 		})
 	}
-}
-
-// heldLimits are limits for holds: with bans, in flight, and tiers that share a state at other rates and widths.
-var heldLimits = []string{
-	"5/m", "7/m", "5/10s;ban=1m", "9/10s", "1000000/d;ban=3h", "9/m;fixed-window", "5/m;sliding-window, 3 at once", "9/m;sliding-window;buckets=2",
-	"9/m;sliding-log, 5/m", "2 at once", "20/s, 100/m;ban=10m", "1/h;burst=9", "3600/h;burst=9", "0/m",
-}
-
-// TestEndsOfHoldsAgreeWithTheModel waits until holds end, most of the time.
-func TestEndsOfHoldsAgreeWithTheModel(t *testing.T) {
-	testpass.Thorough(t)
-	for range testpass.Rounds(3) {
-		rapid.Check(t, func(r *rapid.T) {
-			tl := make(timeline, rapid.IntRange(2, 25).Draw(r, "calls"))
-			for i := range tl {
-				tl[i] = drawHeld(r, i)
-			}
-			inBubble(t, r, func() error { return compare(tl) })
-		})
-	}
-}
-
-func drawHeld(t *rapid.T, line int) call {
-	c := call{verb: pick(t, []string{"take", "take", "take", "take", "settle", "settle", "renew", "ban", "reset"})}
-	seconds := pick(t, []float64{0, 0, 1, 5.999999, 12, 59.999999, 60, 66, 72, 600, 90000})
-	c.wait.plain = time.Duration(seconds*1e6+float64(rapid.IntRange(0, 2).Draw(t, "µs"))) * time.Microsecond
-	c.pair = core.Pair{Rule: "rule", Key: pick(t, []string{"a", "a", "b"})}
-	switch {
-	case c.verb == "ban":
-		c.ban = pick(t, []time.Duration{time.Second, time.Minute})
-		return c
-	case c.verb == "reset":
-		return c
-	case c.verb != "take" && line > 0:
-		c.pair = core.Pair{}
-		c.line, c.finals = rapid.IntRange(max(0, line-5), line-1).Draw(t, "line"), []int{pick(t, []int{0, 0, 1, 2, 5, 20})}
-		return c
-	}
-	c.verb, c.pair = "take", core.Pair{}
-	for range pick(t, []int{1, 1, 1, 2}) {
-		claim := core.Claim{Rule: "rule", Key: pick(t, []string{"a", "a", "b"}), Cost: pick(t, []int{1, 1, 2, 5, 9, 30})}
-		claim.Limits = core.MustParseLimits(pick(t, heldLimits))
-		claim.Hold = rapid.IntRange(0, 3).Draw(t, "hold") > 0
-		claim.Peek, claim.DryRun = rapid.IntRange(0, 7).Draw(t, "peek") == 0, rapid.IntRange(0, 7).Draw(t, "dry") == 0
-		c.claims = append(c.claims, claim)
-	}
-	return c
 }
 
 // Other keys come and go all the time, so that the store sweeps while a hold waits for its end and drains.

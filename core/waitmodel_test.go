@@ -6,44 +6,7 @@ import (
 
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/oracle"
-	"github.com/spillgate/spillgate/internal/testpass"
 )
-
-// TestBookingsAgreeWithTheModel compares requests that wait, are given back and are banned at random with the model.
-func TestBookingsAgreeWithTheModel(t *testing.T) {
-	testpass.Sequential(t)
-	for seed := range uint64(80) {
-		now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
-		store, model := &core.MemoryStore{Now: func() time.Time { return now }}, new(oracle.Model)
-		takes := make(map[int][]core.Settlement)
-		for i, s := range oracle.BookingSteps(seed) {
-			now = now.Add(s.After)
-			settlements := takes[s.GiveBack]
-			if s.Ban > 0 {
-				settlements = []core.Settlement{{Rule: "r", Key: "k", Ban: s.Ban}}
-			}
-			if len(s.Claim.Limits) == 0 {
-				delete(takes, s.GiveBack)
-				model.Settle(now.UnixMicro(), settlements)
-				if err := store.Settle(t.Context(), settlements); err != nil {
-					t.Fatal(err)
-				}
-				continue
-			}
-			claims := []core.Claim{s.Claim}
-			got, err := store.Take(t.Context(), claims, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			takes[i] = oracle.Charged(claims, got)
-			for j, want := range model.Take(now.UnixMicro(), claims) {
-				if got[j] != want {
-					t.Fatalf("seed %d, step %d, %+v, result %d:\n got %+v\nwant %+v", seed, i, s.Claim, j, got[j], want)
-				}
-			}
-		}
-	}
-}
 
 // TestTurnsWhenTheClockHasSteppedBack gives back each of four turns after the clock has gone back.
 func TestTurnsWhenTheClockHasSteppedBack(t *testing.T) {

@@ -106,7 +106,7 @@ func (s *counting) play(from counts, o *op) countsResult {
 	case "take":
 		r.results = m.Take(anInstant, o.claims)
 	case "settle":
-		m.Settle(anInstant, madeNow(o.settlements))
+		_ = m.Settle(anInstant, madeNow(o.settlements))
 	case "reset":
 		m.Reset(anInstant, []core.Pair{o.pair})
 	}
@@ -137,20 +137,20 @@ func (s *counting) keysOf(o *op) map[int]string {
 func (s *counting) modelOf(c counts, o *op) *oracle.Model {
 	var m oracle.Model
 	for k, key := range s.keysOf(o) {
-		for n, l := range s.limits {
-			used := int(c.used[k*len(s.limits)+n])
-			m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, Limits: []core.Limit{l}, Held: true, Final: used}})
-		}
 		pair := c.pairs[k]
 		for i := range pair.holds {
-			hold := core.Claim{Rule: "rule", Key: key, Limits: []core.Limit{core.AtOnce(mostUsed)}, Hold: true, Cost: 1}
+			hold := core.Claim{Rule: "rule", Key: key, Limits: s.limits, Hold: true, Cost: 1} // they fit together, or would not be held
 			if i == 0 {
 				hold.Cost = int(pair.held - pair.holds + 1)
 			}
 			m.Take(anInstant, []core.Claim{hold})
 		}
+		for n, l := range s.limits {
+			used := int(c.used[k*len(s.limits)+n])
+			_ = m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, Limits: []core.Limit{l}, Held: true, Final: used}})
+		}
 		if pair.banned {
-			m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, Ban: aBan}})
+			_ = m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, Ban: aBan}})
 		}
 	}
 	return &m
@@ -163,7 +163,7 @@ func (s *counting) countsOf(m *oracle.Model, o *op, c counts) counts {
 		held, holds, banned := m.Held(anInstant, "rule", key)
 		c.pairs[k] = pairCount{int8(held), int8(holds), banned}
 		for range holds {
-			m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, At: time.UnixMicro(anInstant), Cost: int(held), Held: true}})
+			_ = m.Settle(anInstant, []core.Settlement{{Rule: "rule", Key: key, Limits: s.limits, At: time.UnixMicro(anInstant), Cost: int(held), Held: true}})
 		}
 		for n, l := range s.limits {
 			if l.Algorithm == core.InFlight {

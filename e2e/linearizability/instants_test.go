@@ -162,7 +162,7 @@ func (e event) happenTo(m *oracle.Model) []core.Result {
 	case "take":
 		return m.Take(e.at, e.claims)
 	case "settle":
-		m.Settle(e.at, slices.Clone(e.settlements))
+		_ = m.Settle(e.at, slices.Clone(e.settlements))
 	case "reset":
 		m.Reset(e.at-1, []core.Pair{e.pair}) // what is charged at e.at is charged after it
 	}

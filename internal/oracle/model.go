@@ -3,8 +3,8 @@
 //	var m oracle.Model
 //	want := m.Take(now, claims) // what a store must report at now
 //
-// It is slow and has no clock, no lock and no memory bound: tests compare the stores with it, field by field. RunLeases simulates
-// several processes that lease a key from it, with crashes and lost calls, and checks them.
+// It is slow and has no clock, no lock and no memory bound. Compare, CompareRandom and CompareRare compare a store with it, field by field.
+// RunLeases simulates several processes that lease a key from it, with crashes and lost calls, and checks them.
 //
 // Waits are not computed but searched: each is the least number of microseconds after which its condition holds.
 package oracle

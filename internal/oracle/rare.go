@@ -1,21 +1,15 @@
 package oracle
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
 )
 
-// A Turn is a step of a timeline: it takes, or gives back what the turn at Line, counted from 0, took.
-type Turn struct {
-	After  time.Duration // since the turn before
-	Claims []core.Claim
-	Refund bool
-	Line   int
-}
-
-// Rare holds timelines of one key that random timelines seldom contain. The tests of each store run them against a Model.
-var Rare = map[string][]Turn{
+// rare holds timelines of one key that random timelines seldom contain.
+var rare = map[string][]Step{
 	"a refund gives back one request if the bucket never held less since": {
 		take("10/m", 2), after(6*time.Second, take("10/m", 1)), after(6*time.Second, refund(0)), take("10/m", 8),
 	},
@@ -85,38 +79,114 @@ var Rare = map[string][]Turn{
 		take("9/s;sliding-window", 3), take("9/s;sliding-window;buckets=2", 1), take("9/s;sliding-window", 1), refund(0),
 		peek("9/s;sliding-window", 1),
 	},
+	"the clock goes back, and a turn with it, but no turn is given twice": {
+		mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1), mayWait("5/s;burst=1", 1),
+		after(-time.Second, refund(1)), mayWait("5/s;burst=1", 1), refund(5), mayWait("5/s;burst=1", 1),
+	},
+	"the clock goes back, and a bucket is at most full": {
+		take("3/1ms;burst=4", 2), after(-666*time.Microsecond, take("3/1ms;burst=4", 2)), after(-time.Millisecond, take("3/1ms;burst=4", 1)),
+	},
+	"sub-buckets of the future are those of now": {
+		take("9/m;sliding-window", 1), after(18*time.Second, take("9/m;sliding-window", 1)), after(39*time.Second, take("9/m;sliding-window", 1)),
+		after(-37*time.Second, peek("9/m;sliding-window", 9)), after(11*time.Second, take("9/m;sliding-window", 2)), after(60*time.Second, take("9/m;sliding-window", 9)),
+	},
+	"requests that wait for a slower rate go one after the other": {
+		take("1/s;burst=3", 3), mayWait("10/s;burst=3", 1), mayWait("10/s;burst=3", 1), mayWait("10/s;burst=3", 2), refund(3), mayWait("10/s;burst=3", 1),
+	},
+	"a hold is charged to what its claim names, in the order of the ends": {
+		hold("9/10m;ban=1h", 4), take("9/10m;fixed-window", 1), after(7*time.Second, hold("20/10m", 5)), hold("9/10m;sliding-window", 2),
+		after(66*time.Second, peek("9/10m;fixed-window", 1)), peek("20/10m", 1), peek("9/10m;ban=1h", 1), peek("9/10m;sliding-window", 1),
+	},
+	"a ban that another rate does not see": {
+		take("5/10m;ban=1h", 5), take("100/10m", 1), after(9*time.Minute, peek("100/10m", 100)), take("5/10m;ban=1h", 1), grants("100/10m", 50),
+		after(51*time.Minute, take("5/10m;ban=1h", 1)), peek("100/10m", 1), refund(6), peek("100/10m", 100),
+	},
+	"a hold ends after a reset": {
+		take("9/d, 9/d;fixed-window, 9/d;sliding-window, 9/d;sliding-log", 3), hold("9/d, 9/d;fixed-window, 9/d;sliding-window, 9/d;sliding-log", 2), reset(),
+		after(70*time.Second, take("50/2h", 1)), peek("9/d, 9/d;fixed-window, 9/d;sliding-window, 9/d;sliding-log", 1),
+	},
+	"a hold of a calendar's day ends on the next": {
+		hold("9/day;calendar, 9/month;tz=Europe/Berlin;from=31", 2), take("9/day;calendar", 3), after(86_340*time.Second, hold("9/day;calendar", 2)),
+		after(time.Minute, take("50/2h", 1)), after(time.Minute, peek("9/day;calendar, 9/month;tz=Europe/Berlin;from=31", 1)),
+	},
+	"a period that ticks of a millisecond do not divide": ticks(core.Every(999_983, 24*time.Hour+time.Microsecond).WithBurst(1_000_000)),
+	"a period that ticks of a second do not divide":      ticks(core.Every(999_983, 3650*24*time.Hour-999*time.Microsecond).WithBurst(1_000_000)),
+	"a small burst of a period that ticks do not divide": ticks(core.Every(999_983, 3650*24*time.Hour-999*time.Microsecond).WithBurst(7)),
+	"a refund of more than the rate, by grants": {
+		grants("10/m;sliding-log", 8), take("10/m;sliding-log", 12), refund(1), take("10/m;sliding-log", 18), refund(3), peek("10/m;sliding-log", 18),
+	},
 	"a dry run counts two charges of a pair at one instant together": {
 		together(take("9/s;sliding-log", 1), take("9/s;sliding-log", 8), dry("9/s;sliding-log", 9)),
 	},
 }
 
-func take(limit string, cost int) Turn {
-	return Turn{Claims: []core.Claim{{Rule: "a", Key: "x", Limits: core.MustParseLimits(limit), Cost: cost}}}
+// CompareRare compares a store with the model on timelines that random ones seldom contain.
+func CompareRare(t T, open func() Subject) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(rare)) {
+		if _, failed := play(open(), numbered(rare[name])); failed {
+			t.Fatalf("%s: %s", name, shrink(open, numbered(rare[name])))
+		}
+	}
 }
 
-func peek(limit string, cost int) Turn {
-	t := take(limit, cost)
-	t.Claims[0].Peek = true
-	return t
+func take(limit string, cost int) Step {
+	return Step{Verb: "take", Claims: []core.Claim{{Rule: "a", Key: "x", Limits: core.MustParseLimits(limit), Cost: cost}}}
 }
 
-func dry(limit string, cost int) Turn {
-	t := take(limit, cost)
-	t.Claims[0].DryRun = true
-	return t
+func peek(limit string, cost int) Step {
+	s := take(limit, cost)
+	s.Claims[0].Peek = true
+	return s
 }
 
-// together returns the claims of all turns as one turn.
-func together(turns ...Turn) (one Turn) {
-	for _, t := range turns {
-		one.Claims = append(one.Claims, t.Claims...)
+func dry(limit string, cost int) Step {
+	s := take(limit, cost)
+	s.Claims[0].DryRun = true
+	return s
+}
+
+func hold(limit string, cost int) Step {
+	s := take(limit, cost)
+	s.Claims[0].Hold = true
+	return s
+}
+
+func mayWait(limit string, cost int) Step {
+	s := take(limit, cost)
+	s.Claims[0].MaxWait = time.Hour
+	return s
+}
+
+func grants(limit string, n int) Step {
+	s := take(limit, 1)
+	s.Verb, s.Grant = "grant", n
+	return s
+}
+
+func reset() Step { return Step{Verb: "reset", Pair: core.Pair{Rule: "a", Key: "x"}} }
+
+// ticks returns steps that use up a limit again and again.
+func ticks(l core.Limit) (steps []Step) {
+	for _, wait := range []time.Duration{0, 0, time.Microsecond, l.Period / time.Duration(l.Rate), l.Period / 2, l.Period, l.Period/2 + time.Millisecond} {
+		full, one := take(l.String(), l.Capacity()), take(l.String(), 1)
+		steps = append(steps, after(wait.Truncate(time.Microsecond), full), one)
+	}
+	return steps
+}
+
+// together returns the claims of all steps as one step.
+func together(steps ...Step) Step {
+	one := Step{Verb: "take"}
+	for _, s := range steps {
+		one.Claims = append(one.Claims, s.Claims...)
 	}
 	return one
 }
 
-func refund(line int) Turn { return Turn{Refund: true, Line: line} }
+func refund(of int) Step { return Step{Verb: "settle", Of: of} }
 
-func after(d time.Duration, t Turn) Turn {
-	t.After = d
-	return t
+func after(d time.Duration, s Step) Step {
+	s.After = d
+	return s
 }

@@ -1,16 +1,13 @@
 package redisx_test
 
 import (
-	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/spillgate/spillgate/core"
-	"github.com/spillgate/spillgate/internal/oracle"
 	"github.com/spillgate/spillgate/internal/redistest"
 	"github.com/spillgate/spillgate/internal/redisx"
-	"github.com/spillgate/spillgate/internal/testpass"
 )
 
 // TestDeniedRequestMayWaitWhenItWasTold sends a thousand requests in three seconds, of which few may wait for one
@@ -51,49 +48,6 @@ func TestDeniedRequestMayWaitWhenItWasTold(t *testing.T) {
 		}
 		if admitted < 10 || denied < 900 {
 			t.Errorf("%v: %d admitted, %d denied", limits, admitted, denied)
-		}
-	}
-}
-
-// TestBookingsAgreeWithTheModel compares requests that wait, are given back and are banned at random with the model.
-func TestBookingsAgreeWithTheModel(t *testing.T) {
-	testpass.Sequential(t)
-	store, server := frozen(t)
-	for seed := range uint64(80) {
-		c := compare(store, server)
-		for i, s := range oracle.BookingSteps(seed) {
-			c.advance(s.After)
-			var err error
-			switch {
-			case len(s.Claim.Limits) > 0:
-				err = c.take(i, []core.Claim{s.Claim})
-			case s.Ban > 0:
-				err = c.settle([]core.Settlement{{Rule: "r", Key: "k", Ban: s.Ban}})
-			default:
-				err = c.settle(c.takes[s.GiveBack])
-				delete(c.takes, s.GiveBack)
-			}
-			if err != nil {
-				t.Fatalf("seed %d, step %d: %v", seed, i, err)
-			}
-		}
-	}
-}
-
-// TestTurnsWhenTheClockHasSteppedBack gives back each of four turns after the clock of the server has gone back.
-func TestTurnsWhenTheClockHasSteppedBack(t *testing.T) {
-	store, server := frozen(t)
-	one := core.Claim{Rule: "r", Key: "k", Limits: core.MustParseLimits("5/s;burst=1"), MaxWait: time.Minute}
-	for canceled := range 4 {
-		c := compare(store, server)
-		for i := range 4 {
-			if err := c.take(i, []core.Claim{one}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.advance(-time.Second)
-		if err := errors.Join(c.settle(c.takes[canceled]), c.take(4, []core.Claim{one})); err != nil {
-			t.Errorf("turn %d: %v", canceled, err)
 		}
 	}
 }

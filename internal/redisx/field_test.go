@@ -9,26 +9,6 @@ import (
 	"github.com/spillgate/spillgate/internal/testpass"
 )
 
-func TestMiniredisAgreesWithTheModelOnRareCases(t *testing.T) {
-	testpass.Thorough(t)
-	for name, turns := range oracle.Rare {
-		t.Run(name, func(t *testing.T) {
-			c := compare(frozen(t))
-			var steps []step
-			for _, turn := range turns {
-				next := step{wait: turn.After, verb: "take", claims: turn.Claims, line: turn.Line}
-				if turn.Refund {
-					next.verb = "refund"
-				}
-				steps = append(steps, next)
-			}
-			if err := c.play(steps); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
 // The claims of one request in one sub-bucket make one entry, also when the entries before it have expired.
 func TestClaimsOfOneRequestShareASubBucket(t *testing.T) {
 	s, server := frozen(t)
@@ -177,14 +157,10 @@ func TestRefundsBehindAnEmptyBlock(t *testing.T) {
 // Refunds leave the first blocks with fewer entries, or with none.
 func TestRefundsOfTheOldestBlocks(t *testing.T) {
 	testpass.Sequential(t)
-	s, server := frozen(t)
 	for _, a := range []core.Algorithm{core.SlidingWindow, core.SlidingLog} {
 		for _, blockSize := range []int{1, 3} {
 			for _, order := range [][]int{{0, 1, 2, 3}, {7, 6, 5, 4, 3, 2, 1, 0}, {1, 5, 2, 4}} {
-				s.SetBlockSize(blockSize)
-				if err := compare(s, server).play(refundsOf(a, order)); err != nil {
-					t.Errorf("blocks of %d, refunds of %v: %v", blockSize, order, err)
-				}
+				oracle.Compare(t, onMiniredis(t, blockSize), refundsOf(a, order))
 			}
 		}
 	}
@@ -192,7 +168,7 @@ func TestRefundsOfTheOldestBlocks(t *testing.T) {
 
 // refundsOf returns a timeline of twenty requests, each in its own sub-bucket. Some are then refunded. After each refund, and
 // while the other requests end, peeks of several costs ask how long to wait.
-func refundsOf(a core.Algorithm, order []int) (steps []step) {
+func refundsOf(a core.Algorithm, order []int) (steps []oracle.Step) {
 	l := core.Every(20, 6000*time.Second).Using(a)
 	if a == core.SlidingWindow {
 		l.Buckets = 60
@@ -202,15 +178,15 @@ func refundsOf(a core.Algorithm, order []int) (steps []step) {
 		for cost := 1; cost <= 20; cost += 6 {
 			peek := one
 			peek.Cost, peek.Peek = cost, true
-			steps = append(steps, step{verb: "take", wait: wait, claims: []core.Claim{peek}})
+			steps = append(steps, oracle.Step{Verb: "take", After: wait, Claims: []core.Claim{peek}})
 			wait = 0
 		}
 	}
 	for range 20 {
-		steps = append(steps, step{verb: "take", wait: 100 * time.Second, claims: []core.Claim{one}})
+		steps = append(steps, oracle.Step{Verb: "take", After: 100 * time.Second, Claims: []core.Claim{one}})
 	}
 	for _, line := range order {
-		steps = append(steps, step{verb: "refund", line: line})
+		steps = append(steps, oracle.Step{Verb: "settle", Of: line})
 		look(0)
 	}
 	for range 20 {
@@ -251,18 +227,5 @@ func TestLogDropsEntriesThatEndNow(t *testing.T) {
 	state := stored(server.HGet(pairKey, "s"), c.Limits[0])
 	if older := server.HGet(pairKey, fieldOf(c.Limits[0])); state[0] != 1 || state[2] != state[3] || older != "" {
 		t.Errorf("the log is %v and %x, want one entry", state, older)
-	}
-}
-
-// See TestClockThatGoesBackFillsABucketUpToFull in package core.
-func TestClockThatGoesBackFillsABucketUpToFull(t *testing.T) {
-	two := claimOf("k", core.Every(3, time.Millisecond).WithBurst(4))
-	two.Cost = 2
-	for _, back := range []time.Duration{1, 666, 667, 1000} {
-		c := compare(frozen(t))
-		steps := []step{{verb: "take", claims: []core.Claim{two}}, {wait: -back * time.Microsecond, verb: "take", claims: []core.Claim{two}}}
-		if err := c.play(steps); err != nil {
-			t.Errorf("back by %dµs: %v", back, err)
-		}
 	}
 }
