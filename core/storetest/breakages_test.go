@@ -208,19 +208,9 @@ var brokenStores = map[string]breakage{
 		}
 		return m.Settle(context.Background(), settlements)
 	}},
-	"names no rates": {finds: "a denied request names its rate", take: func(m *core.MemoryStore, claims []core.Claim, dst []core.Result) ([]core.Result, error) {
-		look := slices.Clone(claims)
-		for i := range look {
-			look[i].Peek = true
-		}
-		results, err := m.Take(context.Background(), look, dst)
-		for _, r := range results[len(dst):] {
-			if !r.Allowed {
-				return results, err
-			}
-		}
-		return m.Take(context.Background(), claims, dst)
-	}},
+	"keeps rates apart": {finds: "10 of 10 used, upgraded to 100, leaves 90 in a token bucket", take: asking(func(_ int, c *core.Claim) {
+		c.Key += c.Limits[0].String()
+	})},
 	"lets nobody wait": {finds: "a request that may wait gets the next turn, and is denied if that is too late", take: asking(func(_ int, c *core.Claim) { c.MaxWait = 0 })},
 	"books peeks":      {finds: "a peek says when the turn would be, and books nothing", take: asking(func(_ int, c *core.Claim) { c.Peek = c.Peek && c.MaxWait == 0 })},
 	"books no dry runs": {finds: "a dry run books its turn", take: asking(func(_ int, c *core.Claim) {
