@@ -140,7 +140,10 @@ func (b bucket) drainedIf(ok bool, d drain, rate, now int64) bucket {
 // first (of several, the slowest).
 func (s tokenBucket) put(l core.Limit, now int64, b bucket) {
 	d := drainOf(l)
-	maps.DeleteFunc(s, func(rate int64, other bucket) bool { return other.drained(d, rate, now).level.Sign() == 0 })
+	maps.DeleteFunc(s, func(rate int64, other bucket) bool { // in its own ticks, since a level may be too high for d's
+		own := drain{other.tick, ceilDiv(l.Period.Microseconds(), other.tick)}
+		return other.drained(own, rate, now).level.Sign() == 0
+	})
 	if _, ok := s[int64(l.Rate)]; !ok && len(s) == maxSiblings {
 		delete(s, slices.MinFunc(slices.Sorted(maps.Keys(s)), func(x, y int64) int {
 			return int(s[x].in(d).ends(d, x) - s[y].in(d).ends(d, y))
@@ -218,7 +221,7 @@ func (s tokenBucket) grant(l core.Limit, now, n int64) (ends int64) {
 		return 0
 	}
 	for r, b := range s {
-		b = b.drained(d, r, now)
+		b = b.in(d)                        // not drained: a refund still knows what was charged since
 		if r != rate && b.ban.Sign() > 0 { // only what was used is given back, not the ban
 			b.ban = smaller(b.level, new(big.Rat).Add(b.ban, whole(n)))
 		} else {
