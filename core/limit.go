@@ -12,9 +12,9 @@ const (
 	minPeriod     = time.Millisecond
 	maxPeriod     = 10 * 365 * 24 * time.Hour
 	maxRate       = 1_000_000_000
-	maxLogRate    = 10_000
+	maxLogRate    = 1000
 	minBuckets    = 2
-	maxBuckets    = 3600
+	maxBuckets    = 60
 	bucketsIfZero = 10
 	maxLimits     = 16 // of a rule, a tier or a claim: each request is decided by all of them
 )
@@ -27,7 +27,7 @@ type Limit struct {
 	Period    time.Duration // 1ms to 10 years of 365 days, whole microseconds
 	Burst     int           // TokenBucket only: requests admitted at once; 0 means Rate
 	Algorithm Algorithm     // zero value: TokenBucket
-	Buckets   int           // SlidingWindow only: sub-buckets per Period, 2 to 3600; 0 means 10
+	Buckets   int           // SlidingWindow only: sub-buckets per Period, 2 to 60; 0 means 10
 	Ban       time.Duration // TokenBucket only: after a charge that uses up the limit, deny everything for this long
 	Calendar  Calendar      // if not zero, a FixedWindow whose windows are the calendar's: Period is 0, and Algorithm 0 or FixedWindow
 }
@@ -46,11 +46,11 @@ const (
 	FixedWindow
 
 	// SlidingWindow counts in Buckets sub-buckets of the period and admits at most Rate in any span of length Period. A
-	// request counts up to one sub-bucket longer than Period. It stores two numbers per sub-bucket in use.
+	// request counts up to one sub-bucket longer than Period. It stores a number per sub-bucket.
 	SlidingWindow
 
 	// SlidingLog stores when each request was admitted, and admits at most Rate in any span of length Period, exactly. Its
-	// memory grows with Rate, which must not exceed 10,000.
+	// memory grows with Rate, which must not exceed 1,000.
 	SlidingLog
 
 	// InFlight admits at most Rate requests at the same time: see AtOnce. It has no period. It divides the last minute

@@ -33,10 +33,10 @@ func TestLimitMistakes(t *testing.T) {
 		{"nor has a sliding one", core.PerMinute(1).Using(core.SlidingWindow).WithBurst(7), "burst must be 0 for a sliding-window, which has none, got 7"},
 		{"nor has a log", core.PerMinute(1).Using(core.SlidingLog).WithBurst(7), "burst must be 0 for a sliding-log, which has none, got 7"},
 		{"buckets of a token bucket", core.Limit{Rate: 1, Period: time.Second, Buckets: 5}, "buckets must be 0 for a token-bucket, which has none, got 5"},
-		{"one sub-bucket is a fixed window", sliding(1), "buckets must be between 2 and 3600, got 1"},
-		{"negative sub-buckets", sliding(-1), "buckets must be between 2 and 3600, got -1"},
-		{"too many sub-buckets", sliding(3601), "buckets must be between 2 and 3600, got 3601"},
-		{"a log of 10,001 instants", core.PerDay(10_001).Using(core.SlidingLog), "rate of a sliding-log must be at most 10000, got 10001"},
+		{"one sub-bucket is a fixed window", sliding(1), "buckets must be between 2 and 60, got 1"},
+		{"negative sub-buckets", sliding(-1), "buckets must be between 2 and 60, got -1"},
+		{"too many sub-buckets", sliding(61), "buckets must be between 2 and 60, got 61"},
+		{"a log of 1,001 instants", core.PerDay(1001).Using(core.SlidingLog), "rate of a sliding-log must be at most 1000, got 1001"},
 		{"capacity × period overflows", core.Every(1_000_000_000, 10*year), "capacity 1000000000 over period 87600h0m0s would overflow"},
 		{"and so it does by the burst", core.Every(1, 10*year).WithBurst(1_000_000_000), "capacity 1000000000 over period 87600h0m0s would overflow"},
 		{"a window has no ban", banned(core.PerMinute(1).Using(core.FixedWindow), time.Hour), "ban must be 0 for a fixed-window, which has none, got 1h0m0s"},
@@ -67,8 +67,8 @@ func sliding(buckets int) core.Limit {
 func TestLimitsAtTheEdgeAreValid(t *testing.T) {
 	limits := []core.Limit{
 		core.PerSecond(0), core.PerSecond(0).WithBurst(5), core.PerMinute(100).WithBurst(1),
-		sliding(2), sliding(3600), sliding(0), core.PerDay(10_000).Using(core.SlidingLog),
-		{Rate: 9, Period: time.Millisecond, Algorithm: core.SlidingWindow, Buckets: 3600},
+		sliding(2), sliding(60), sliding(0), core.PerDay(1000).Using(core.SlidingLog),
+		{Rate: 9, Period: time.Millisecond, Algorithm: core.SlidingWindow, Buckets: 60},
 	}
 	for _, period := range []time.Duration{time.Millisecond, time.Second + time.Microsecond, 10 * year} {
 		for _, n := range []int{1, 1_000_000} {
@@ -159,7 +159,7 @@ func TestWidth(t *testing.T) {
 		{sliding(6), 10 * time.Second, "a sixth of a minute"},
 		{sliding(0), 6 * time.Second, "0 means 10"},
 		{core.Limit{Period: time.Second, Buckets: 7}, 142858 * time.Microsecond, "rounded up to a whole microsecond"},
-		{core.Limit{Period: time.Millisecond, Buckets: 3600}, time.Microsecond, "never 0"},
+		{core.Limit{Period: time.Millisecond, Buckets: 60}, 17 * time.Microsecond, "rounded up as well"},
 	}
 	for _, tt := range tests {
 		if got := tt.limit.Width(); got != tt.want {

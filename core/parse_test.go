@@ -101,7 +101,7 @@ func TestParseLimitsQuotesTheWordAtFault(t *testing.T) {
 		{"10/1000001ns", `limit "10/1000001ns": period must be whole microseconds`},
 		{"10/3651d", `limit "10/3651d": period must be at most 10 years`},
 		{"10/m;fixed-window;burst=5", `limit "10/m;fixed-window;burst=5": burst must be 0 for a fixed-window`},
-		{"10001/m;sliding-log", `limit "10001/m;sliding-log": rate of a sliding-log must be at most 10000, got 10001`},
+		{"1001/m;sliding-log", `limit "1001/m;sliding-log": rate of a sliding-log must be at most 1000, got 1001`},
 		{"10/m, 5/60s", `limits "10/m, 5/60s": limits 1 and 2 are both a token-bucket of 1m0s`},
 	}
 	for _, tt := range tests {

@@ -42,7 +42,7 @@ var leaseCases = map[string]leaseCase{
 	},
 	"leases that flip": {tiers: []string{"1000000/1000h"}, leases: []time.Duration{0, msec, 20 * msec, 500 * msec}},
 	"a tier that cannot be leased": {
-		tiers: []string{"1000000/1000h", "1000000/1000h, 9000/1000d;sliding-log"}, leases: []time.Duration{50 * msec},
+		tiers: []string{"1000000/1000h", "1000000/1000h, 900/1000d;sliding-log"}, leases: []time.Duration{50 * msec},
 	},
 }
 

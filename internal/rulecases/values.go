@@ -41,7 +41,7 @@ var badValues = []BadFile{
 	}},
 	{"limits out of bounds", "rules:\n  - key: ip\n    limits:\n      - 1/10us\n      - 20000/m;sliding-log\n", []string{
 		`4:9: limit "1/10us": period must be at least 1ms, got 10µs`,
-		`5:9: limit "20000/m;sliding-log": rate of a sliding-log must be at most 10000, got 20000`,
+		`5:9: limit "20000/m;sliding-log": rate of a sliding-log must be at most 1000, got 20000`,
 	}},
 	{"bad patterns", "rules:\n  - key: ip\n    limits: 1/s\n    match:\n      - POST login\n      - /a//b\n      - post /x\n      - \"/{x\"\n", []string{
 		`5:9: route "POST login" has no path; did you mean "POST /login"?`,

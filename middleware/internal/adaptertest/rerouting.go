@@ -24,7 +24,7 @@ func (a Adapter) serveRerouted(t *testing.T, rules []core.Rule, reroute func(aga
 	var again http.Handler
 	handle := func(w http.ResponseWriter, r *http.Request) { reroute(again, w, r) }
 	g := Guard{Limiter: s.limiter}
-	app := a.Build(App{Guards: []Guard{g, {Limiter: counting(10_000)}, g}, Routes: []Route{
+	app := a.Build(App{Guards: []Guard{g, {Limiter: counting(1000)}, g}, Routes: []Route{
 		{Pattern: "/start", Handler: handle},
 		{Pattern: "/v1/login", Handler: handle},
 		{Pattern: "/login", Guards: []Guard{g}, Handler: func(w http.ResponseWriter, r *http.Request) {
